@@ -224,7 +224,7 @@ static void one_head(const struct delta *j, int64_t h, int64_t kh, float *room) 
     }
 }
 
-/* Value heads that share a key head form one task, because they add to the same gradients. */
+/* Runs one task per key head: the value heads that share it add to the same gradients. */
 static void delta_range(void *ctx, int64_t k0, int64_t k1, int worker) {
     const struct delta *j = ctx;
     for (int64_t kh = k0; kh < k1; kh++)

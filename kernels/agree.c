@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
-/* kernels/agree.c - before AMX is used: does this processor, with what the compiler made of the
- * tile instructions, compute what AVX-512 does? Other programs were seen to compute nonsense at
- * full speed when compiled by gcc 12, whose declarations of these instructions lack their operands
- * in memory. 16 rows of 512 weights and 33 tokens (three tiles, of which the last begins
- * among the tokens of the second) of every type. */
+/* kernels/agree.c - test of packed products against another instruction set, made before AMX is
+ * used.
+ *
+ * It catches a processor or compiler with wrong tile instructions: other programs compiled by
+ * gcc 12, whose declarations of these instructions lack the memory operands, were seen to
+ * compute nonsense at full speed. Tests 16 rows of 512 weights and 33 tokens of every type:
+ * three tiles, of which the last overlaps the second. */
 #include <string.h>
 
 #include "base/mem.h"
@@ -16,7 +18,7 @@ enum { ROWS = 16, K = 2 * QK, TOKENS = 33 };
 
 struct trial {
     struct kern_act act[TOKENS][K / QK];
-    uint8_t w[ROWS * 2 * K], packed[ROWS * 2 * K]; /* No packed type has 2 bytes per weight. */
+    uint8_t w[ROWS * 2 * K], packed[ROWS * 2 * K]; /* no packed type has 2 bytes per weight */
     float out[2][TOKENS][ROWS];
     _Alignas(64) uint8_t scratch[K / QK * ROWS_PANEL * ROWS];
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* kernels/bench.c - see bench.h. Timing is wall time of one thread; the best repetition counts,
- * since everything that disturbs only slows down. */
+/* kernels/bench.c - timing of single kernels: wall time of one thread. The best repetition
+ * counts, because every disturbance only slows it down. */
 #include "kernels/bench.h"
 
 #include <math.h>
@@ -71,8 +71,7 @@ static double now_s(void) {
 
 enum { ROW = 2048, ROWS = 64, TOKENS = 64 };
 
-/* Calls run(ctx) until `seconds` have passed, at least twice; returns the shortest time of one
- * call. */
+/* Calls run(ctx) for `seconds`, at least twice. Returns the shortest time of a call. */
 static double shortest(void (*run)(void *), void *ctx, double seconds) {
     double best = 1e30;
     const double end = now_s() + seconds;
@@ -89,7 +88,7 @@ struct job {
     const struct kern *k;
     enum qtype t;
     uint8_t *w, *act;
-    struct kern_act *rounded; /* The rows of TOKENS activations. */
+    struct kern_act *rounded; /* TOKENS rows of activations */
     void *scratch;
     int64_t n_tok;
     float *x;
@@ -122,9 +121,9 @@ static double rms(const float *x, int64_t n) {
     return sqrt(sum / (double)n);
 }
 
-/* Packs the rows at j->w into `dst`. Rows in a file's layout would give wrong times: the product of
- * packed rows would take codes for MXFP4's exponents, and numbers below 2^-126, which come of that,
- * take some processors a hundred cycles each. */
+/* Packs the rows at j->w into `dst`. Unpacked rows would give wrong times: the packed product
+ * would read codes as MXFP4 exponents, and the resulting subnormal numbers cost some processors
+ * a hundred cycles each. */
 static void pack_rows(const struct job *j, uint8_t *dst) {
     const int rows = j->k->op[j->t].rows;
     for (int64_t i = 0; i < ROWS; i += rows)
@@ -164,8 +163,7 @@ void kern_bench_type(const struct kern *k, enum qtype t, double seconds, struct 
     struct rng r;
     rng_seed(&r, 1);
     struct job j = {.k = k, .t = t, .row_bytes = (int64_t)qtype_row_bytes(t, ROW)};
-    /* Rows are aligned, because where malloc puts rows of F32 and F16 is worth a third of the
-     * speed. */
+    /* Align the rows: for F32 and F16, malloc's placement affects the speed by a third. */
     const int64_t w_bytes = (ROWS * j.row_bytes + 63) / 64 * 64;
     void *mem = NULL;
     struct err e = {0};

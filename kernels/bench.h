@@ -7,33 +7,33 @@
 #include "base/rng.h"
 #include "kernels/kern.h"
 
-/* Returns how many half-precision fields a block of type t has (0 to 2). kern_set_half stores
- * one. */
+/* Returns the number of half-precision fields in a block of type t (0 to 2). kern_set_half
+ * stores one. */
 int kern_n_halves(enum qtype t);
 void kern_set_half(enum qtype t, void *blk, int field, uint16_t bits);
-/* Fills n_blocks valid blocks: codes and small scales uniform, halves such that weights are about
+/* Fills n_blocks valid blocks with uniform codes and small scales; halves give weights of about
  * 0.02. */
 void kern_random_blocks(enum qtype t, struct rng *r, void *dst, int64_t n_blocks);
-/* Fills n values of a type of floats with normal ones of deviation 0.02. */
+/* Fills n values of a float type from a normal distribution of deviation 0.02. */
 void kern_random_floats(enum qtype t, struct rng *r, void *dst, int64_t n);
 
 struct kern_rate {
-    double decode_gbs; /* 10^9 bytes of blocks per second, decoded. */
-    double decode_gws; /* 10^9 weights per second, decoded. */
-    /* 10^9 bytes of weight blocks per second; the activations are in the cache. */
+    double decode_gbs; /* 10^9 bytes of blocks decoded per second */
+    double decode_gws; /* 10^9 weights decoded per second */
+    /* 10^9 bytes of weight blocks per second, with activations in the cache. */
     double dot_gbs;
-    /* The same of packed rows and one token; 0: the type has no packed form. */
+    /* The same for packed rows and one token; 0: no packed form. */
     double packed_gbs;
-    double packed4_gbs;  /* The same of packed rows and four tokens. */
-    double packed_gmacs; /* 10^9 multiply-adds per second of packed rows and 64 tokens. */
-    /* The root mean square of those products: about 1 where blocks are such as models have. */
+    double packed4_gbs;  /* same for packed rows and four tokens */
+    double packed_gmacs; /* 10^9 multiply-adds per second, packed rows and 64 tokens */
+    /* Root mean square of those products: about 1 for blocks like those of models. */
     double packed_rms;
 };
-/* Measures all rates of a type, in about `seconds` each; the best of several runs counts. It
- * works on 64 rows of 2048 weights, which fit into L2. */
+/* Measures all rates of a type, each for about `seconds`, and keeps the best of several runs.
+ * Uses 64 rows of 2048 weights, which fit into L2. */
 void kern_bench_type(const struct kern *k, enum qtype t, double seconds, struct kern_rate *out);
-/* Returns 10^9 floating-point operations per second of gemm_f32 for m tokens and n rows of kk
- * weights. */
+/* Returns the speed of gemm_f32 for m tokens and n rows of kk weights, in 10^9 floating-point
+ * operations per second. */
 double kern_bench_gemm(const struct kern *k, int64_t m, int64_t n, int64_t kk, double seconds);
 
 #endif

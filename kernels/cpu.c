@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* kernels/cpu.c - what the processor and the operating system offer. A file of its own, so that
- * tests/isa-emu/ can answer in its place. */
+/* kernels/cpu.c - detection of CPU features and of operating system support for them. A separate
+ * file, so that tests/isa-emu/ can replace it. */
 #include "kernels/ops.h"
 
 #if defined(__x86_64__)
@@ -8,15 +8,16 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Returns which registers the operating system saves: bit 1 those of SSE, 2 of AVX, 5 to 7 of
- * AVX-512, 17 and 18 tiles. */
+/* Returns which registers the operating system saves. Bits: 1 SSE; 2 AVX; 5 to 7 AVX-512; 17, 18
+ * tiles. */
 static uint32_t os_state(void) {
     uint32_t lo, hi;
     __asm__ volatile("xgetbv" : "=a"(lo), "=d"(hi) : "c"(0));
     return lo;
 }
 
-/* Tiles are 8 KiB per thread, which Linux gives only to who asks: once, for all threads. */
+/* Requests permission for tiles, once for all threads. Linux grants their 8 KiB per thread only
+ * on request. */
 static bool may_use_tiles(void) {
 #if defined(__linux__)
     enum { ARCH_REQ_XCOMP_PERM = 0x1023, TILE_DATA = 18 };
@@ -29,10 +30,10 @@ static bool may_use_tiles(void) {
 bool kern_cpu_has(enum kern_isa isa) {
     uint32_t a, b, c, d, leaf1_c;
     if (!__get_cpuid(1, &a, &b, &leaf1_c, &d) || !(leaf1_c & 1u << 27)) return isa == KERN_REF;
-    const uint32_t os = os_state(); /* The OSXSAVE bit says that it may be asked. */
+    const uint32_t os = os_state(); /* the OSXSAVE bit allows the query */
     if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) return isa == KERN_REF;
-    /* Leaf 1 has FMA, AVX and F16C in ecx. Leaf 7 has AVX2 and AVX-512's F, DQ, BW, VL in ebx,
-     * its VNNI in ecx, AMX and its int8 in edx. */
+    /* Leaf 1: FMA, AVX and F16C in ecx. Leaf 7: AVX2 and AVX-512 F, DQ, BW, VL in ebx; AVX-512
+     * VNNI in ecx; AMX and its int8 in edx. */
     const uint32_t fma_f16c = 1u << 12 | 1u << 28 | 1u << 29, avx2 = 1u << 5;
     const uint32_t f_dq_bw_vl = 1u << 16 | 1u << 17 | 1u << 30 | 1u << 31, vnni = 1u << 11;
     const uint32_t tiles = 1u << 24 | 1u << 25, tile_state = 3u << 17;
@@ -56,7 +57,7 @@ bool kern_cpu_has_vbmi(void) {
 #if defined(__aarch64__) && defined(__linux__)
 #include <sys/auxv.h>
 bool kern_cpu_has(enum kern_isa isa) {
-    /* The bits are as Linux numbers them. */
+    /* Bits as numbered by Linux. */
     const unsigned long dotprod = 1ul << 20, i8mm = 1ul << 13;
     if (isa == KERN_DOTPROD) return getauxval(AT_HWCAP) & dotprod;
     if (isa == KERN_I8MM) return getauxval(AT_HWCAP2) & i8mm;

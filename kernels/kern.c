@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* kernels/kern.c - the kernel table: one row per type filled from ops.def, the lowest ISA first.
- * The build host decides nothing: what the machine has is asked at run time (cpu.c). */
+/* kernels/kern.c - the kernel table: a row per type, filled from ops.def, lowest ISA first. The
+ * build host does not matter: cpu.c detects the machine's features at run time. */
 #include "kernels/kern.h"
 
 #include <pthread.h>
@@ -14,7 +14,7 @@
 
 static const struct {
     const char *name;
-    enum kern_isa below; /* The largest instruction set that this one contains. */
+    enum kern_isa below; /* largest instruction set that this one contains */
 } isas[KERN_ISA_COUNT] = {
     [KERN_REF] = {"ref", KERN_REF},          [KERN_AVX2] = {"avx2", KERN_REF},
     [KERN_AVXVNNI] = {"avxvnni", KERN_AVX2}, [KERN_AVX512] = {"avx512", KERN_AVX2},
@@ -22,7 +22,7 @@ static const struct {
     [KERN_DOTPROD] = {"dotprod", KERN_NEON}, [KERN_I8MM] = {"i8mm", KERN_DOTPROD},
 };
 
-/* The index of each instruction set that ops.def names. */
+/* Index of each instruction set named in ops.def. */
 enum {
     ISA_ref = KERN_REF,
     ISA_avx2 = KERN_AVX2,

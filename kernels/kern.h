@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* kernels/kern.h - the hot loops: one row of function pointers per tensor type, and the operators
- * that work on f32 activations, each per ISA. Scalar `ref` is the oracle and stays for ever.
+/* kernels/kern.h - the compute kernels: per ISA, a row of function pointers for each tensor type,
+ * and the operators on f32 activations. Scalar `ref` is the oracle and stays forever.
  *
  * Conventions: activations are f32, [n_tok][width], contiguous. Weights are GGUF blocks, rows of
  * ne0. Everything here is single-threaded: the runtime splits the work. */
@@ -12,13 +12,14 @@
 
 #include "containers/qtype.h"
 
-/* The instruction sets.
- * On x86 slower ones come first. AVX2 contains ref. AVXVNNI (256 bits) and AVX512 (with its own
+/* Instruction sets.
+ *
+ * On x86, slower ones come first. AVX2 contains ref. AVXVNNI (256 bits) and AVX512 (with its own
  * VNNI) both contain AVX2, but not each other: Alder Lake has the first, Ice Lake and Zen 4 the
- * second, Zen 5 both. AMX adds packed products of many tokens (int8) to AVX512. A trial, made
- * once per process, compares them with AVX512's; when they differ, it warns and AMX is not used.
- * On ARM64 NEON, which every processor there has, contains ref. DOTPROD adds packed products by
- * FEAT_DotProd to NEON, and I8MM adds those of many tokens by FEAT_I8MM to that. */
+ * second, Zen 5 both. AMX adds packed products of many tokens (int8) to AVX512. Once per
+ * process, a test compares AMX with AVX512; if the results differ, it warns and AMX is not used.
+ * On ARM64, NEON contains ref, and every processor there has it. DOTPROD adds packed products
+ * with FEAT_DotProd to NEON, and I8MM adds those of many tokens with FEAT_I8MM to DOTPROD. */
 enum kern_isa {
     KERN_REF,
     KERN_AVX2,
@@ -31,50 +32,49 @@ enum kern_isa {
     KERN_ISA_COUNT
 };
 #define KERN_ISA_NAMES "auto, ref, avx2, avxvnni, avx512, amx, neon, dotprod, i8mm"
-const char *kern_isa_name(enum kern_isa isa); /* Returns "ref", "avx2", ... */
-/* Reads a name, or "auto" as the best one of this machine. */
+const char *kern_isa_name(enum kern_isa isa); /* "ref", "avx2", ... */
+/* Parses a name; "auto" gives the best one of this machine. */
 bool kern_isa_parse(const char *name, enum kern_isa *out);
-/* Tells whether this machine has it, with all it contains. */
+/* Returns whether this machine has the instruction set and all that it contains. */
 bool kern_isa_has(enum kern_isa isa);
-/* Returns the last one that this machine has. */
+/* Returns the best instruction set of this machine. */
 enum kern_isa kern_isa_best(void);
 
-struct kern_act; /* kernels/pack.h defines it. */
-/* What an instruction set has for one weight type. Where a function is NULL, that of an
- * instruction set that this one contains is used; where none has it, the type is not computed. */
+struct kern_act; /* defined in kernels/pack.h */
+/* Kernels of an instruction set for one weight type. A NULL function falls back to an
+ * instruction set that this one contains; if none has it, the type is not supported. */
 struct kern_ops {
-    /* Decodes n weights, a multiple of the block, to f32. */
+    /* Decodes n weights, a multiple of the block size, to f32. */
     void (*decode)(const void *restrict blk, float *restrict dst, int64_t n);
-    /* Returns the sum of w[i] * a[i] over n; `a` is a row in the format of the type's dot
+    /* Returns the sum of w[i] * a[i] over n. `a` is a row in the format of the type's dot
      * partner (kern_dot_partner). */
     float (*dot)(const void *restrict w, const void *restrict a, int64_t n);
-    /* Does the same with n_tok activation rows, which lie `stride` bytes apart: out[t*ldo] gets
-     * the bits that dot gives for row t. Only where the instruction set has a dot; NULL: dot is
-     * all there is. */
+    /* Computes dot for n_tok activation rows, `stride` bytes apart: out[t*ldo] gets the bits
+     * that dot gives for row t. NULL: only dot exists. */
     void (*dots)(const void *restrict w, const void *restrict a, uint64_t stride, int64_t n_tok,
                  float *restrict out, int64_t ldo, int64_t n);
-    /* Multiplies n_groups packed groups (kernels/pack.h) of `rows` rows each, one behind the
-     * other, with n_tok tokens: out[t*ldo + row] = w . a[t]. Token t is the kern_act blocks at a
-     * + t*lda. scratch has kern_gemm_scratch(rows, k) bytes and is 64-byte aligned. A result
-     * does not depend on the other tokens and groups. */
+    /* Multiplies n_groups consecutive packed groups (kernels/pack.h) of `rows` rows each by
+     * n_tok tokens: out[t*ldo + row] = w . a[t]. Token t is the kern_act blocks at a + t*lda.
+     * scratch has kern_gemm_scratch(rows, k) bytes and is 64-byte aligned. A result does not
+     * depend on the other tokens and groups. */
     void (*gemm)(const uint8_t *w, int64_t n_groups, const struct kern_act *a, int64_t lda,
                  int64_t n_tok, float *out, int64_t ldo, int64_t k, void *scratch);
-    /* The rows of a packed group that this gemm reads; 0: the type has no packed form. */
+    /* Rows per packed group for gemm; 0: no packed form. */
     int rows;
-    /* A gemm of AVX-512 that is left out where the processor lacks its permutations of bytes. */
+    /* An AVX-512 gemm that needs byte permutations (VBMI); skipped on processors without them. */
     bool needs_vbmi;
 };
 
-/* The kernels of an instruction set. It is filled once and const from then on; callers pass
- * `const struct kern *`, so there is no global. */
+/* Kernels of an instruction set, filled once and const afterwards. Callers pass `const struct
+ * kern *`; there is no global. */
 struct kern {
     enum kern_isa isa;
     struct kern_ops op[QT_COUNT];
-    /* Rounds n values, a multiple of the block, to an activation row of format t: QT_Q8_0,
-     * QT_Q8_1, QT_Q8_K or QT_F32, which is a copy. */
+    /* Quantizes n values, a multiple of the block size, to an activation row of format t:
+     * QT_Q8_0, QT_Q8_1, QT_Q8_K, or QT_F32, which is a copy. */
     void (*act_quant)(enum qtype t, const float *restrict x, void *restrict dst, int64_t n);
 
-    /* Computes C[m][n] (row stride ldc) = A[m][k] . B[n][k]^T, all f32; rows of A are tokens,
+    /* Computes C[m][n] (row stride ldc) = A[m][k] . B[n][k]^T, all f32. Rows of A are tokens,
      * rows of B weights. */
     void (*gemm_f32)(const float *restrict a, int64_t lda, const float *restrict b, int64_t ldb,
                      float *restrict c, int64_t ldc, int64_t m, int64_t n, int64_t k);
@@ -83,7 +83,7 @@ struct kern {
                     float *restrict c, int64_t ldc, int64_t m, int64_t n, int64_t k);
     float (*dot_f32)(const float *restrict a, const float *restrict b, int64_t n);
 
-    /* Computes y = x * rsqrt(mean(x^2) + eps) * w. y may be x. Where w is NULL it is 1. */
+    /* Computes y = x * rsqrt(mean(x^2) + eps) * w. y may be x; w NULL: 1. */
     void (*rms_norm)(const float *x, const float *w, float *y, int64_t n, float eps);
     /* Multiplies x by scale / sqrt(sum x^2 + eps). */
     void (*l2_norm)(float *x, int64_t n, float eps, float scale);
@@ -93,39 +93,37 @@ struct kern {
     void (*sigmoid_mul)(float *x, const float *g, int64_t n);
     /* Multiplies x by silu(z), element by element. */
     void (*silu_mul)(float *x, const float *z, int64_t n);
-    /* Replaces x by its softmax, after taking off the maximum. */
+    /* Replaces x by its softmax, after subtracting the maximum. */
     void (*softmax)(float *x, int64_t n);
-    /* Takes n more scores of a softmax that is made piece by piece: x = exp(x - max), where *max
-     * is the largest score so far (-inf before the first piece) and *sum the sum of all
-     * exponentials. Returns the factor by which all that was made of earlier pieces has to be
-     * multiplied; *sum already is. */
+    /* Continues an online softmax with n more scores: x = exp(x - max), where *max is the
+     * largest score so far (-inf initially) and *sum the sum of all exponentials. Returns the
+     * factor by which the caller must rescale the results of earlier scores; *sum is rescaled
+     * already. */
     float (*softmax_more)(float *x, int64_t n, float *max, double *sum);
     /* Adds a * x to y. */
     void (*axpy)(float *restrict y, const float *restrict x, float a, int64_t n);
-    /* Rotates pairs (j, j + n_rot/2), j < n_rot/2, of one head in place. cs [n_rot/2][2] has the
-     * cosine and sine of every pair for the token's position. */
+    /* Rotates pairs (j, j + n_rot/2), j < n_rot/2, of one head in place. cs [n_rot/2][2] holds
+     * the cosine and sine of every pair at the token's position. */
     void (*rope_neox)(float *x, const float *cs, int64_t n_rot);
-    /* Convolves channels [c0, c1) over n_tok tokens, causally and each channel by itself, and
-     * applies SiLU. u [n_tok][ld] is updated in place. w is [C][k], where w[..][k-1] multiplies
-     * the current token. state [k-1][C] holds the previous inputs, oldest first, and is updated.
-     * bias is [C] or NULL. */
+    /* Applies a causal per-channel convolution and SiLU to channels [c0, c1) over n_tok tokens.
+     * u [n_tok][ld] is updated in place. w is [C][k]; w[..][k-1] multiplies the current token.
+     * state [k-1][C] holds the previous inputs, oldest first, and is updated. bias is [C] or
+     * NULL. */
     void (*conv_silu)(float *u, int64_t ld, const float *w, const float *bias, float *state,
                       int64_t n_tok, int64_t c0, int64_t c1, int64_t n_ch, int64_t k);
-    /* Convolves the products of two parts without SiLU, and multiplies by a third. u [n_tok][ld]
+    /* Convolves the product of two parts without SiLU, and multiplies by a third. u [n_tok][ld]
      * holds b, c and x of C values each; o [n_tok][ldo] = c * convolution of b * x, for channels
      * [c0, c1). state holds the previous b * x. */
     void (*short_conv)(const float *u, int64_t ld, const float *w, float *state, float *o,
                        int64_t ldo, int64_t n_tok, int64_t c0, int64_t c1, int64_t n_ch, int64_t k);
-    /* Runs the gated delta rule of one v head over n_tok tokens, for rows [j0, j1) of its state
-     * S [dv][dk]. Token t has q and k [dk] at stride ldqk, element j of v and o at stride ldv
-     * and ldo, a = decay[t*ldg] = exp(g) and beta[t*ldg].
-     * p = S[j].k ; r = S[j].q ; d = beta*(v_j - a*p) ; o_j = a*r + (k.q)*d ;
-     * S[j] = a*S[j] + d*k */
+    /* Runs the gated delta rule of one v head over n_tok tokens, for rows [j0, j1) of its state S
+     * [dv][dk]. Token t has q and k [dk] at stride ldqk, element j of v and o at stride ldv and
+     * ldo, a = decay[t*ldg] = exp(g) and beta[t*ldg].
+     * p = S[j].k ; r = S[j].q ; d = beta*(v_j - a*p) ; o_j = a*r + (k.q)*d ; S[j] = a*S[j] + d*k */
     void (*delta_rows)(float *s, const float *q, const float *k, int64_t ldqk, const float *v,
                        int64_t ldv, float *o, int64_t ldo, const float *decay, const float *beta,
                        int64_t ldg, int64_t n_tok, int64_t dk, int64_t j0, int64_t j1);
-    /* Runs the delta rule with a decay for each column: decay [n_tok][ldd] has dk numbers per
-     * token.
+    /* Runs the delta rule with a decay per column: decay [n_tok][ldd] has dk values per token.
      * S[j] = decay * S[j] elementwise; d = beta*(v_j - S[j].k) ; S[j] += d*k ; o_j = S[j].q */
     void (*kda_rows)(float *s, const float *q, const float *k, int64_t ldqk, const float *v,
                      int64_t ldv, float *o, int64_t ldo, const float *decay, int64_t ldd,
@@ -147,14 +145,14 @@ struct kern {
                         int64_t ldbc, int64_t n_tok, int64_t n, int64_t j0, int64_t j1);
 };
 
-/* Copies the ref rows, then lays the non-NULL entries of each ISA that `isa` contains over them.
- * One that this machine lacks: the largest part of it that it has (k->isa). */
+/* Fills k with the ref kernels, then overrides them with those of each ISA that `isa` contains.
+ * If this machine lacks `isa`, uses the best part of it that it has (k->isa). */
 void kern_init(struct kern *k, enum kern_isa isa);
-/* Returns the activation format that the dot of a weight type expects. */
+/* Returns the activation format that a weight type's dot expects. */
 enum qtype kern_dot_partner(enum qtype weight);
-/* Returns the bytes of scratch that gemm needs for rows of k weights. */
+/* Returns the scratch bytes that gemm needs for rows of k weights. */
 int64_t kern_gemm_scratch(int rows, int64_t k);
-/* Tells whether the type can be computed with, that is, whether there is a decode. */
+/* Returns whether products with the type are supported, that is, whether it has a decode. */
 bool kern_has(const struct kern *k, enum qtype t);
 
 #endif

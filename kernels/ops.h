@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* kernels/ops.h - private to kernels/: what each kernel file exports, declared from ops.def, and
- * the functions that put one ISA's operators into a struct kern. Nothing else may include it. */
+/* kernels/ops.h - exports of the kernel files, declared from ops.def, and the functions that add
+ * an ISA's operators to a struct kern. Private to kernels/. */
 #ifndef HONE_KERNELS_OPS_H
 #define HONE_KERNELS_OPS_H
 
@@ -11,22 +11,22 @@
 #include "kernels/ops.def"
 #undef KERN_OPS
 
-bool kern_cpu_has(enum kern_isa isa); /* Tells what it adds to those that it contains. */
+bool kern_cpu_has(enum kern_isa isa); /* whether the CPU has what it adds to those it contains */
 bool kern_cpu_has_vbmi(
-    /* Tells whether there are AVX-512's permutations of bytes, which not all processors with its
-     * VNNI have. */
+    /* Returns whether AVX-512's byte permutations (VBMI) are available; not all processors with
+     * VNNI have them. */
     void);
-/* Sets *agree to whether packed products give the same bits for all types that both have in groups
- * of 16 rows. Returns -1, with *e set, if there is no memory to try. */
+/* Sets *agree to whether packed products give the same bits for all types that both support in
+ * groups of 16 rows. Returns -1, with *e set, if memory is short. */
 int kern_agree(const struct kern *a, const struct kern *b, bool *agree, struct err *e);
 
-void kern_ref_act(struct kern *k); /* Sets act_quant. */
-void kern_ref_f32(struct kern *k); /* Sets everything else. */
+void kern_ref_act(struct kern *k); /* sets act_quant */
+void kern_ref_f32(struct kern *k); /* sets everything else */
 #if defined(__x86_64__)
 void kern_avx2_act(struct kern *k);
 void kern_avx2_f32(struct kern *k);
-void kern_avx2_gemm(struct kern *k); /* Sets gemm_f32 and dot_f32. */
-void kern_avx2_seq(struct kern *k);  /* Sets conv_silu, delta_rows and the rows of Mamba. */
+void kern_avx2_gemm(struct kern *k); /* sets gemm_f32 and dot_f32 */
+void kern_avx2_seq(struct kern *k);  /* sets conv_silu, delta_rows and the rows of Mamba */
 void kern_avx512_gemm(struct kern *k);
 void kern_avx512_seq(struct kern *k);
 #elif defined(__aarch64__)
@@ -36,8 +36,8 @@ void kern_neon_gemm(struct kern *k);
 void kern_neon_seq(struct kern *k);
 #endif
 
-/* Looks at n rows of k floats, which begin ld apart, for loops that are built without the
- * address sanitizer (Makefile). */
+/* Checks n rows of k floats, ld apart, on behalf of loops that are built without the address
+ * sanitizer (Makefile). */
 #ifdef KERN_CHECK_ROWS
 #include <sanitizer/asan_interface.h>
 static inline void kern_check_rows(const float *p, int64_t ld, int64_t n, int64_t k) {

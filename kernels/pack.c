@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* kernels/pack.c - see pack.h. */
+/* kernels/pack.c - packing and unpacking of weight rows, and the activations of packed kernels. */
 #include "kernels/pack.h"
 
 #include <stdlib.h>
@@ -11,8 +11,8 @@
 
 enum { MAX_FIELDS = 5, MAX_ROWS = 16, MAX_BLOCK = 256 };
 
-/* The fields of a block in their order (for spread codes, the order of the spread block): the
- * bytes of a unit, and the number of units. */
+/* Fields of a block in order (for spread codes, in the order of the spread block): bytes per
+ * unit and number of units. */
 static const struct {
     uint8_t size, n;
 } field[QT_COUNT][MAX_FIELDS] = {
@@ -45,23 +45,23 @@ bool kern_packs(enum qtype t) {
     return (unsigned)t < QT_COUNT && field[t][0].n > 0;
 }
 
-/* Spread codes. The file keeps the low and the high bits of a code apart, but a kernel wants to
- * read every byte once and in order. So a block is rewritten first: the fields of scales come
- * first, then the codes, of which `n_codes` words (four codes each, one per byte) become
- * `n_bytes` words. Most of them take codes as they are, and the bits of the others go above
- * those. All of it is shifts and masks of whole words. */
-/* A step: the bits `mask` of word `code` become bits of word `byte`, shifted left by `left`. */
+/* Spread codes. The file stores the low and high bits of a code separately, but a kernel should
+ * read every byte once and in order. So a block is rewritten first: scale fields, then the
+ * codes, of which `n_codes` words (four codes each, one per byte) become `n_bytes` words. Most
+ * words take codes as they are, and the bits of the remaining codes go above those. The rewrite
+ * consists of shifts and masks of whole words. */
+/* A step: moves the bits `mask` of word `code` to word `byte`, shifted left by `left`. */
 struct move {
     uint8_t code, mask, byte, left;
 };
 struct spread {
-    uint8_t head[2][2]; /* The fields that go first: offset and bytes. */
-    /* Where the low bits of codes 32k and following lie: offset and shift. */
+    uint8_t head[2][2]; /* fields that go first: offset, bytes */
+    /* Offset and shift of the low bits of codes 32k and following. */
     uint8_t low[8], shift[8];
     uint8_t high[8], high_shift[8];
     uint8_t low_mask, high_mask, low_bits;
     uint8_t n_codes, n_bytes;
-    struct move move[13]; /* The steps; mask 0 ends them. */
+    struct move move[13]; /* steps; mask 0 ends them */
 };
 // clang-format off
 static const struct spread spread_q3_k = {
@@ -117,8 +117,8 @@ static uint64_t move_head(const struct spread *s, const uint8_t *src, uint8_t *d
     return at;
 }
 
-/* Fields of 16-bit words whose low bytes go first, then the high ones: the offset of the first
- * word, and the number of words. */
+/* Fields of 16-bit words stored as all low bytes, then all high bytes: offset of the first word,
+ * number of words. */
 static const struct { uint8_t at, n; } pairs_of[QT_COUNT] = {[QT_IQ2_XS] = {2, 32}};
 
 static void part_pairs(enum qtype t, const uint8_t *src, uint8_t *dst, size_t size, bool back) {
@@ -133,7 +133,7 @@ static void part_pairs(enum qtype t, const uint8_t *src, uint8_t *dst, size_t si
     }
 }
 
-/* Rewrites one block of 256 weights, which stays as large as before. */
+/* Rewrites one block of 256 weights in the same size. */
 static void spread_block(const struct spread *s, const uint8_t *src, uint8_t *dst) {
     dst += move_head(s, src, dst, false);
     for (int i = 0; i < 64; i += s->n_codes, dst += 4 * s->n_bytes) {
@@ -168,7 +168,7 @@ static void unspread_block(const struct spread *s, const uint8_t *src, uint8_t *
     }
 }
 
-/* Tells whether blocks of a type are rewritten before their fields are packed. */
+/* Returns whether blocks of a type are rewritten before their fields are packed. */
 static bool is_rewritten(enum qtype t) {
     return spread_of[t] || pairs_of[t].n;
 }
@@ -248,8 +248,7 @@ static void from_q8_k(const struct kern *k, const float *x, struct kern_act *a) 
     }
 }
 
-/* Fills a from n activations, which are rounded as Q8_0 does it. n is a multiple of 32 and at
- * most 256. */
+/* Fills a from n activations, rounded as Q8_0 does. n is a multiple of 32 and at most 256. */
 static void from_q8_0(const struct kern *k, const float *x, int64_t n, struct kern_act *a) {
     struct blk_Q8_0 q[8];
     memset(q, 0, sizeof q);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* kernels/packed.c - packed rows of one type by one instruction set: compiled for each KERN_PACKED
- * row of ops.def, whose columns are PACKED_ISA, _TYPE, _FILE (the type in small letters), _STEPS
- * and _PRODUCTS, with PACKED_BY_<products> defined (mk/isa.mk). */
-/* The formatter would put blanks into the paths. */
+/* kernels/packed.c - packed products of one type for one instruction set. Compiled for each
+ * KERN_PACKED row of ops.def, whose columns are PACKED_ISA, _TYPE, _FILE (the type in lower
+ * case), _STEPS and _PRODUCTS, with PACKED_BY_<products> defined (mk/isa.mk). */
+/* The formatter would insert spaces into the paths. */
 // clang-format off
 #define STR_(path) #path
 #define STR(path) STR_(path)

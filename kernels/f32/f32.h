@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* kernels/f32/f32.h - elementwise operators and norms on f32 activations, 8 lanes at a time, for
- * every ISA that has an f8.h: included once by its f32.c, behind that. The same operations in the
- * same order everywhere, so the results have the same bits.
+/* kernels/f32/f32.h - element-wise operators and norms on f32 activations, 8 lanes at a time.
  *
- * Tails of the elementwise ones go through loads of some lanes, so that every element sees the same
- * arithmetic whatever its place. Sums are double. */
+ * Included once by the f32.c of every ISA with an f8.h, after that header. All ISAs run the same
+ * operations in the same order, so the results have the same bits. Tails of element-wise
+ * operators use partial loads, so every element sees the same arithmetic wherever it is. Sums
+ * are double. */
 #include <math.h>
 
 #include "base/fp.h"
@@ -68,7 +68,7 @@ static void silu_mul(float *x, const float *z, int64_t n) {
     map2(z, x, x, n, f_swiglu);
 }
 
-/* Returns the largest of n values; of none it is -inf. */
+/* Returns the largest of n values, -inf for n = 0. */
 static float largest(const float *x, int64_t n) {
     const f8 low = f_set(-INFINITY);
     f8 m = low;
@@ -82,8 +82,7 @@ static float largest(const float *x, int64_t n) {
     return max;
 }
 
-/* Replaces x by exp(x - max) and returns the sum. It is double, since n may be a whole
- * vocabulary. */
+/* Replaces x by exp(x - max) and returns the sum, in double because n may be a whole vocabulary. */
 static double exp_sum(float *x, int64_t n, float max) {
     d4 s = d_zero();
     for (int64_t i = 0; i < n; i += 8) {
@@ -105,7 +104,7 @@ static void softmax(float *x, int64_t n) {
 static float softmax_more(float *x, int64_t n, float *max, double *sum) {
     const float before = *max;
     *max = fmaxf(before, largest(x, n));
-    if (*max == -INFINITY) { /* Nothing is visible yet. */
+    if (*max == -INFINITY) { /* nothing is visible yet */
         for (int64_t i = 0; i < n; i++) x[i] = 0;
         return 1;
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* kernels/f32/floats.h - weights that are floats of some kind: any n; the dot keeps four chains of
- * FMA. Included once by a type's file, behind an ISA's f8.h and the definition of
- *   WEIGHT, eight(x, i)          the type of a weight; those from i to i + 7 as f32
+/* kernels/f32/floats.h - decode and dot for float weights, for any n; the dot keeps four FMA chains.
+ * Included once by a type's file, after an ISA's f8.h and the definition of
+ *   WEIGHT, eight(x, i)          the type of a weight; weights i to i + 7 as f32
  *   single(x, i)                 weight i as f32 */
 #include "kernels/ops.h"
 

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: MIT
-/* kernels/f32/gemm.h - matrix products, 8 lanes at a time: included once by an ISA's gemm.c, behind
- * its f8.h. C = A B^T has both operands contiguous along k, so nothing is packed.
+/* kernels/f32/gemm.h - f32 matrix products, 8 lanes at a time. Included once by an ISA's gemm.c,
+ * after its f8.h. C = A B^T has both operands contiguous along k, so nothing is packed.
  *
- * A tile of 3 tokens x 4 weight rows keeps 12 accumulators of 8 partial sums along k: 7 loads feed
- * 12 FMAs. k runs in steps of KB, so that 4 rows of B stay in L1; tokens in steps of MB, so that
- * they stay in L2. An element of C is always summed the same way (8 lanes over k, hsum, then over
- * the KB steps), whatever tile it falls in: results do not depend on m, n or on how the work was
- * split. One core of a Zen 5 EPYC (AVX2), November 2026: about 110 GFLOP/s from 16 tokens on and
- * 50-65 for 1 or 2; OpenBLAS 0.3.21 (its Haswell kernels) gave 73-110 and 8-15, and sums in an
- * order that depends on the machine, so it is not used. */
+ * A tile of 3 tokens x 4 weight rows keeps 12 accumulators of 8 partial sums along k: 7 loads
+ * feed 12 FMAs. k advances in steps of KB, so that 4 rows of B stay in L1; tokens in steps of
+ * MB, so that they stay in L2. An element of C is always summed the same way (8 lanes over k,
+ * hsum, then over the KB steps), whatever tile it is in: results do not depend on m, n or how
+ * the work was split. One core of a Zen 5 EPYC (AVX2), November 2026: about 110 GFLOP/s from 16
+ * tokens on and 50-65 for 1 or 2. OpenBLAS 0.3.21 (its Haswell kernels) gave 73-110 and 8-15; it
+ * is not used, because its order of sums depends on the machine. */
 #include <string.h>
 
 #include "kernels/ops.h"
 
 enum { KB = 1024, MB = 96 };
 
-/* Computes C[0..mr)[0..nr), or adds to it, over k. mr*nr <= 12. */
+/* Computes C[0..mr)[0..nr) over k, or adds to it. mr*nr <= 12. */
 INLINE void tile(int mr, int nr, const float *a, int64_t lda, const float *b, int64_t ldb, float *c,
                  int64_t ldc, int64_t k, int add) {
     f8 acc[12];
@@ -61,7 +61,7 @@ INLINE void tile(int mr, int nr, const float *a, int64_t lda, const float *b, in
 STRIP(1, 8)
 STRIP(2, 6)
 
-/* Multiplies four rows of B with m tokens, three at a time. */
+/* Multiplies four rows of B by m tokens, three at a time. */
 static void panel(const float *a, int64_t lda, const float *b, int64_t ldb, float *c, int64_t ldc,
                   int64_t m, int64_t k, int add) {
     int64_t i = 0;
@@ -93,7 +93,7 @@ static void gemm_f32(const float *restrict a, int64_t lda, const float *restrict
     kern_check_rows(a, lda, m, k);
     kern_check_rows(b, ldb, n, k);
     kern_check_rows(c, ldc, m, n);
-    do { /* It runs once even for k = 0, where C becomes 0. */
+    do { /* runs once even if k = 0, to set C to 0 */
         const int64_t kb = k - p < KB ? k - p : KB;
         for (int64_t i = 0; i < m; i += MB)
             block(a + i * lda + p, lda, b + p, ldb, c + i * ldc, ldc, m - i < MB ? m - i : MB, n,
@@ -103,9 +103,9 @@ static void gemm_f32(const float *restrict a, int64_t lda, const float *restrict
 }
 
 /* ---- C += A B: columns along the lanes ----
- * A tile of 6 rows x 16 columns: 2 loads of B and 6 broadcasts of A feed 12 FMAs. The 16 columns of
- * B are copied side by side first when several tiles read them: in place they lie in few sets of
- * the L1 cache. An element is summed over k in order, in steps of NN_K. */
+ * A tile of 6 rows x 16 columns: 2 loads of B and 6 broadcasts of A feed 12 FMAs. If several tiles
+ * read the 16 columns of B, these are first copied to contiguous memory: in place they map to few
+ * sets of the L1 cache. An element is summed over k in order, in steps of NN_K. */
 enum { NN_K = 256, NN_COLS = 16, NN_ROWS = 6 };
 
 INLINE void nn_tile(int mr, bool full, const float *a, int64_t lda, const float *b, int64_t ldb,
@@ -132,8 +132,8 @@ INLINE void nn_tile(int mr, bool full, const float *a, int64_t lda, const float 
     }
 }
 
-/* Multiplies 16 columns of B (full), or fewer, with all rows of A, in tiles that are unrolled
- * for each number of rows. */
+/* Multiplies 16 columns of B (fewer unless full) by all rows of A, in tiles unrolled for each
+ * number of rows. */
 INLINE void nn_strip(bool full, const float *a, int64_t lda, const float *b, int64_t ldb, float *c,
                      int64_t ldc, int64_t m, int64_t n, int64_t k) {
     int64_t i = 0;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* kernels/f32/seq.h - operators that walk over tokens with a state: the causal convolution, the
- * gated delta rule and the scans of Mamba. Included once by an ISA's seq.c, behind its f8.h.
+/* kernels/f32/seq.h - operators with a state that advances over tokens: causal convolution, gated
+ * delta rule, Mamba scans. Included once by an ISA's seq.c, after its f8.h.
  *
- * conv_silu: 8 channels at a time stay in registers over all tokens (kernel width 4; other widths
- * and the channels left over go through ref). delta_rows: 4 rows of the state at a time stay in L1
- * over all tokens and share the loads of k and q: per 8 state values one load, two FMAs for both
+ * conv_silu: 8 channels at a time stay in registers over all tokens (kernel width 4; ref handles
+ * other widths and leftover channels). delta_rows: 4 rows of the state at a time stay in L1 over
+ * all tokens and share the loads of k and q; 8 state values take one load, two FMAs for both
  * dots, one multiply, one FMA and one store. k.q is computed once per token and chunk of tokens. */
 #include <math.h>
 
@@ -16,7 +16,7 @@ static void conv4(float *u, int64_t ld, const float *w, const float *bias, float
     const f8 first = bias ? f_load(bias) : f_set(0);
     f8 t[4], x0 = f_load(state), x1 = f_load(state + n_ch), x2 = f_load(state + 2 * n_ch);
     UNROLL for (int j = 0; j < 4; j++) t[j] =
-        f_every_4th(w + j); /* The columns of the 8 x 4 matrix of taps. */
+        f_every_4th(w + j); /* columns of the 8 x 4 matrix of taps */
     for (int64_t i = 0; i < n_tok; i++, u += ld) {
         const f8 x3 = f_load(u);
         const f8 s = f_fma(t[3], x3, f_fma(t[2], x2, f_fma(t[1], x1, f_fma(t[0], x0, first))));
@@ -43,7 +43,7 @@ static void conv_silu(float *u, int64_t ld, const float *w, const float *bias, f
     }
 }
 
-enum { TOK = 64 }; /* So many tokens have room for their k.q on the stack. */
+enum { TOK = 64 }; /* tokens whose k.q fits on the stack */
 
 /* Runs one token on `rows` (1 or 4) rows of the state. dk is a multiple of 8. */
 INLINE void delta_step(int rows, float *s, const float *q, const float *k, const float *v, float *o,

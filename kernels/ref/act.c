@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* kernels/ref/act.c - f32 rows to the activation formats that the integer dots expect.
+/* kernels/ref/act.c - quantization of f32 rows to the activation formats of the integer dots.
  *
- * Rounding is to nearest, ties to even, in every ISA: the blocks are the same bytes everywhere.
- * The input is finite. */
+ * Every ISA rounds to nearest, ties to even, so the blocks have the same bytes everywhere. The
+ * input is finite. */
 #include <math.h>
 #include <string.h>
 
@@ -15,10 +15,10 @@ static float largest(const float *x, int n) {
     return m;
 }
 
-/* Rounds 32 values and returns their scale d = max|x|/127, which the caller stores as f16; the
- * codes use the d that is not rounded. A d below the normal floats has no finite inverse (and is
- * 0 in f16), so its codes are 0. Codes are x * (127/max) and not x * (1/d): the last bit decides
- * ties, and this is how llama.cpp's code for x86 does it. */
+/* Rounds 32 values and returns their scale d = max|x|/127. The caller stores d as f16, but the
+ * codes use the unrounded d. A d below the normal floats has no finite inverse (and is 0 in
+ * f16), so its codes are 0. Codes are x * (127/max), not x * (1/d): the last bit decides ties,
+ * and llama.cpp's x86 code does the same. */
 static float quant_32(const float *x, int8_t *qs, int *sum) {
     const float max = largest(x, 32), d = max / 127.0f, inv = d >= 0x1p-126f ? 127.0f / max : 0;
     *sum = 0;
@@ -53,7 +53,7 @@ static void quant_q8_k(const float *x, struct blk_Q8_K *y, int64_t n) {
         for (int i = 0; i < QK; i++)
             if (fabsf(x[i]) > fabsf(max)) max = x[i];
         const float inv = -127.0f / max;
-        /* It is too small for a finite scale and taken as zero. */
+        /* Too small for a finite scale: taken as zero. */
         if (fabsf(max) == 0 || isinf(inv)) {
             memset(y, 0, sizeof *y);
             continue;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-/* kernels/ref/act_quant.h - a row of activations in the format of a dot partner: included once by
- * an ISA's act.c, behind its quant_q8_0, quant_q8_1 and quant_q8_k. */
+/* kernels/ref/act_quant.h - dispatch of activation quantization by format. Included once by an
+ * ISA's act.c, after its quant_q8_0, quant_q8_1 and quant_q8_k. */
 #include <string.h>
 
 #include "containers/qtype.h"
 
-/* Writes n values of x to dst as blocks of type t, or as they are where t has no such blocks. */
+/* Writes n values of x to dst as blocks of type t, or unchanged if t is not a block format. */
 static void act_quant(enum qtype t, const float *restrict x, void *restrict dst, int64_t n) {
     if (t == QT_Q8_0)
         quant_q8_0(x, dst, n);

@@ -6,7 +6,7 @@
 static void decode(const void *restrict blk, float *restrict dst, int64_t n) {
     const struct blk_BF16 *x = blk;
     int64_t i = 0;
-    for (; i + 16 <= n; i += 16) /* The quantizer reads whole models through this loop. */
+    for (; i + 16 <= n; i += 16) /* the quantizer reads whole models through this loop */
         for (int k = 0; k < 16; k++) dst[i + k] = fp_bf16_to_f32(x[i + k].v);
     for (; i < n; i++) dst[i] = fp_bf16_to_f32(x[i].v);
 }

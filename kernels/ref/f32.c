@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* kernels/ref/f32.c - the operators on f32 activations, as kern.h defines them, one loop each.
+/* kernels/ref/f32.c - reference operators on f32 activations (kern.h), one plain loop each.
  *
- * Sums and exponentials are double, so results are correct to about one f32 rounding: the oracle of
- * the other ISAs. Not for speed. */
+ * Sums and exponentials are double, so results are correct to about one f32 rounding: the oracle
+ * for the other ISAs, not meant to be fast. */
 #include <math.h>
 
 #include "kernels/ops.h"
@@ -76,7 +76,7 @@ static void softmax(float *x, int64_t n) {
 static float softmax_more(float *x, int64_t n, float *max, double *sum) {
     const float before = *max;
     for (int64_t i = 0; i < n; i++) *max = fmaxf(*max, x[i]);
-    if (*max == -INFINITY) { /* Nothing is visible yet. */
+    if (*max == -INFINITY) { /* nothing is visible yet */
         for (int64_t i = 0; i < n; i++) x[i] = 0;
         return 1;
     }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* kernels/ref/iq.h - the loops of the IQ1, IQ2 and IQ3 formats, w = d * unit * (2s+1) * code; a
- * type's file gives, for a block, the half-precision bits of d, the odd scale 2s+1 of sub-block k
- * and the integer code of weight i. Products of codes and activations are summed exactly. */
+/* kernels/ref/iq.h - reference loops of the IQ1, IQ2 and IQ3 formats, w = d * unit * (2s+1) *
+ * code. A type's file supplies, per block, the half-precision bits of d, the odd scale 2s+1 of
+ * sub-block k and the integer code of weight i. Products of codes and activations are summed
+ * exactly. */
 #ifndef HONE_KERNELS_REF_IQ_H
 #define HONE_KERNELS_REF_IQ_H
 
@@ -16,7 +17,7 @@ typedef uint16_t (*iq_super_fn)(const void *blk);
 typedef int (*iq_scale_fn)(const void *blk, int k);
 typedef int (*iq_code_fn)(const void *blk, const struct kern_grid *g, int i);
 
-/* Returns the super scale of most types, with which the block begins. */
+/* Returns the super scale of most types, the first field of a block. */
 static inline uint16_t iq_first(const void *blk) {
     return load_u16(blk);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* kernels/ref/iq1_m.c - IQ1_M: 256 weights in 56 bytes, 16 sub-blocks of 16.
- * w = d/8 * (2s+1) * (8v +- 1), v of -1, 0, 1: per 8 weights a grid index of 11 bits and the sign
- * of the shift, s of 3 bits; d lies in the top nibbles of the four scale words. */
+ * w = d/8 * (2s+1) * (8v +- 1), v of -1, 0, 1. Per 8 weights: an 11-bit grid index and the sign
+ * of the shift. s has 3 bits; d is split over the top nibbles of the four scale words. */
 #include "kernels/codebook.h"
 #include "kernels/ops.h"
 #include "kernels/ref/iq.h"

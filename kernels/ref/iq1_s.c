@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* kernels/ref/iq1_s.c - IQ1_S: 256 weights in 50 bytes, 8 sub-blocks of 32.
- * w = d/8 * (2s+1) * (8v +- 1), v of -1, 0, 1: per 32 weights four grid indices of 11 bits, whose
+ * w = d/8 * (2s+1) * (8v +- 1), v of -1, 0, 1. Per 32 weights: four 11-bit grid indices, whose
  * high bits share a word with s (3 bits) and the sign of the shift. */
 #include "kernels/ops.h"
 #include "kernels/ref/iq.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* kernels/ref/iq2_s.c - IQ2_S: 256 weights in 82 bytes, 16 sub-blocks of 16.
- * w = d/8 * (2s+1) * level * sign: 10 bits of grid and 8 explicit signs per 8 weights. */
+ * w = d/8 * (2s+1) * level * sign. Per 8 weights: a 10-bit grid index and 8 explicit signs. */
 #include "kernels/ops.h"
 #include "kernels/ref/iq.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* kernels/ref/iq2_xs.c - IQ2_XS: 256 weights in 74 bytes, 16 sub-blocks of 16.
- * w = d/8 * (2s+1) * level * sign: 9 bits of grid and 7 of signs per 8 weights. */
+ * w = d/8 * (2s+1) * level * sign. Per 8 weights: a 9-bit grid index and a 7-bit sign index. */
 #include "kernels/ops.h"
 #include "kernels/ref/iq.h"
 

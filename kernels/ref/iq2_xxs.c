@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
 /* kernels/ref/iq2_xxs.c - IQ2_XXS: 256 weights in 66 bytes, 8 sub-blocks of 32.
- * w = d/8 * (2s+1) * level * sign: 4 grid indices, 4 sign indices and s in 8 bytes per 32. */
+ * w = d/8 * (2s+1) * level * sign. Per 32 weights: 4 grid indices, 4 sign indices and s, in 8
+ * bytes. */
 #include "kernels/ops.h"
 #include "kernels/ref/iq.h"
 
-/* Returns one of the two words of sub-block k: 0 the grid indices, 1 signs and scale. */
+/* Returns a word of sub-block k: 0 for the grid indices, 1 for signs and scale. */
 static uint32_t word(const struct blk_IQ2_XXS *x, int k, int which) {
     return load_u32((const uint8_t *)x->qs + 8 * k + 4 * which);
 }

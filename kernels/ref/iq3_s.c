@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* kernels/ref/iq3_s.c - IQ3_S: 256 weights in 110 bytes, 8 sub-blocks of 32.
- * w = d * (2s+1) * level * sign: 9 bits of grid per 4 weights, 8 explicit signs per 8. */
+ * w = d * (2s+1) * level * sign. A 9-bit grid index per 4 weights, 8 explicit signs per 8. */
 #include "kernels/ops.h"
 #include "kernels/ref/iq.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* kernels/ref/iq3_xxs.c - IQ3_XXS: 256 weights in 98 bytes, 8 sub-blocks of 32.
- * w = d/4 * (2s+1) * level * sign: 8 bits of grid per 4 weights, 7 of signs per 8. */
+ * w = d/4 * (2s+1) * level * sign. An 8-bit grid index per 4 weights, a 7-bit sign index per 8. */
 #include "kernels/ops.h"
 #include "kernels/ref/iq.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* kernels/ref/mxfp4.c - MXFP4: 32 weights in 17 bytes.
- * w = 2^(e-128) * F[q], F the doubled E2M1 levels of codebook.h; e 255 is refused by the reader. */
+ * w = 2^(e-128) * F[q], F the doubled E2M1 levels of codebook.h. Readers reject e = 255. */
 #include "base/fp.h"
 #include "kernels/ops.h"
 #include "kernels/codebook.h"

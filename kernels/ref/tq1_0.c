@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* kernels/ref/tq1_0.c - TQ1_0: 256 weights in 54 bytes, one of -d, 0, d each, five to a byte. */
+/* kernels/ref/tq1_0.c - TQ1_0: 256 weights in 54 bytes, each -d, 0 or d, five per byte. */
 #include "base/fp.h"
 #include "kernels/ops.h"
 
-/* Returns digit t to base 3 of a byte, which is a fraction of 256: what carries out of 3^t *
- * byte, times 3. */
+/* Returns base-3 digit t of a byte, read as a fraction of 256: the carry of 3 * (3^t * byte mod
+ * 256). */
 static int trit(uint8_t byte, int t) {
     static const uint8_t pow3[5] = {1, 3, 9, 27, 81};
     const uint8_t rest = (uint8_t)(byte * pow3[t]);

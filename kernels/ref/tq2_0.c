@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* kernels/ref/tq2_0.c - TQ2_0: 256 weights in 66 bytes, one of -d, 0, d each; the code 3 reads as
- * 2*d. */
+/* kernels/ref/tq2_0.c - TQ2_0: 256 weights in 66 bytes, each -d, 0 or d; code 3 decodes to 2*d. */
 #include "base/fp.h"
 #include "kernels/ops.h"
 
