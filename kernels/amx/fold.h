@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* kernels/amx/fold.h - types of 256 weights with integer scales by AMX; see tiles.h. Codes are
- * multiplied by the scale of their sub-block when they are unpacked, so that four products of tiles
- * sum a whole block. Such a product has up to 13 bits and a sign: a plane of low bytes, unsigned,
- * and one of high bytes, product = low + 256 * high. Sums of a plane: 256 * 127 * 255 < 2^23, so of
- * both together below 2^31. It is included once by a type's file, which has defined
+/* kernels/amx/fold.h - types of 256 weights with integer scales, with AMX; see tiles.h.
+ *
+ * Unpacking multiplies codes by the scale of their sub-block, so that four tile products sum a
+ * whole block. Such a product has up to 13 bits and a sign. It is split into a plane of unsigned
+ * low bytes and one of high bytes, product = low + 256 * high. Sums of a plane: 256 * 127 * 255 <
+ * 2^23, so both together stay below 2^31. Included once by a type's file after these definitions:
  *   PLANES                 1: products are signed bytes; 2
  *   struct tiled           a block, with code[PLANES][64]
  *   finish_block(p, s, a, acc)  acc + the block, s: its sums with the activations at a */
@@ -12,15 +13,15 @@
 
 #include "kernels/amx/tiles.h"
 
-/* What codes are multiplied by: the size of a scale, in the even and in the odd bytes, and the
- * bytes whose codes change their sign before that. */
+/* Multiplier of codes: the scale's magnitude in the even and in the odd bytes, and the bytes
+ * whose codes are negated first. */
 struct multiplier {
     iv even, odd;
     __mmask64 flip;
 };
 
-/* Returns the multiplier for s, whose lanes hold the scale of a row in each of their four bytes.
- * With `negated` all products get the opposite sign. */
+/* Returns the multiplier for s, whose lanes hold a row's scale in each of their four bytes.
+ * `negated`: all products get the opposite sign. */
 INLINE struct multiplier multiplier_of(iv s, bool is_signed, bool negated) {
     struct multiplier m;
     const __mmask64 below = _mm512_movepi8_mask(s);
@@ -31,8 +32,8 @@ INLINE struct multiplier multiplier_of(iv s, bool is_signed, bool negated) {
     return m;
 }
 
-/* Multiplies the signed bytes q. The products go to `low` and, with two planes, their high bytes to
- * `high`. */
+/* Multiplies the signed bytes q. Stores the products in `low` and, with two planes, their high
+ * bytes in `high`. */
 INLINE void fold(iv q, struct multiplier m, bool is_signed, int planes, iv *low, iv *high) {
     const __mmask64 odd_bytes = 0xaaaaaaaaaaaaaaaau;
     if (is_signed) q = _mm512_mask_sub_epi8(q, m.flip, l_i32(0), q);
@@ -41,7 +42,7 @@ INLINE void fold(iv q, struct multiplier m, bool is_signed, int planes, iv *low,
     if (planes == 2) *high = _mm512_mask_blend_epi8(odd_bytes, _mm512_srli_epi16(even, 8), odd);
 }
 
-/* Two halves are multiplied together, because a load of codes then serves two products. */
+/* Two halves are multiplied together, so that each load of codes serves two products. */
 enum { ABREAST = 2, STEPS = 4 };
 struct sums {
     iv sum[PLANES][ABREAST * HALF];

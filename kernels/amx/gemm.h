@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT
-/* kernels/amx/gemm.h - the loops of a product by AMX; see tiles.h. It is included once by a type's
- * file, behind fold.h or plain.h, which have defined
- *   ABREAST       how many times sixteen tokens are multiplied together: 1 or 2
+/* kernels/amx/gemm.h - the loops of an AMX product; see tiles.h. Included once by a type's file,
+ * after fold.h or plain.h, which define
+ *   ABREAST       number of sixteens of tokens multiplied together: 1 or 2
  *   struct sums   the integer sums of these tokens with 256 weights of 16 rows
- *   first_step, step, last_step  such a product; there are STEPS steps between first and last
+ *   first_step, step, last_step  such a product; STEPS steps between first and last
  *   finish_token  adds a token's sums to its floats
- * and behind struct tiled, 256 unpacked weights of 16 rows, and unpack_tiles(w, n, p), which
+ * and after struct tiled, 256 unpacked weights of 16 rows, and unpack_tiles(w, n, p), which
  * unpacks n blocks to it: IN_ACT of them, or fewer at the end of a row. */
 #ifndef HONE_KERNELS_AMX_GEMM_H
 #define HONE_KERNELS_AMX_GEMM_H
 
-enum { STRIP = ABREAST * HALF, PART = STRIP / STEPS /* Tokens that are finished after a step. */ };
+enum { STRIP = ABREAST * HALF, PART = STRIP / STEPS /* tokens finished after each step */ };
 
-/* Finishes the tokens of a strip whose turn is behind step i. */
+/* Finishes the tokens of a strip that are due after step i. */
 INLINE void finish_part(const struct sums *s, int i, int64_t lda) {
     const int h = i * PART / HALF, from = i * PART % HALF;
     const struct half u = s->half[h];
@@ -20,9 +20,9 @@ INLINE void finish_part(const struct sums *s, int i, int64_t lda) {
         finish_token(s, h, t, u.acc + t - u.done, u.x + t * lda);
 }
 
-/* Multiplies the tokens of s and finishes a part of the tokens of `before` behind each step. A
- * processor computes tiles and vectors at the same time, but only if they are close together in the
- * program, because it looks ahead a few hundred instructions. */
+/* Multiplies the tokens of s, and after each step finishes some tokens of `before`. A processor
+ * runs tile and vector instructions in parallel only if they are close together in the program,
+ * because it looks ahead a few hundred instructions. */
 INLINE void multiply(bool two, struct sums *s, const struct sums *before, int64_t lda) {
     first_step(two);
     UNROLL for (int i = 0; i < STEPS; i++) {
@@ -32,9 +32,9 @@ INLINE void multiply(bool two, struct sums *s, const struct sums *before, int64_
     last_step(two, s);
 }
 
-/* Multiplies tokens t0 .. t1 - 1, at most CHUNK of all n, with a group. Weights are unpacked 256 at
- * a time, for all of these tokens. Two unpacked blocks and two strips of sums take turns, because
- * the last strip of a block is finished while the first one of the next is multiplied. */
+/* Multiplies tokens t0 .. t1 - 1, at most CHUNK of all n, by a group. Unpacks 256 weights at a
+ * time for all of these tokens. Two unpacked blocks and two strips of sums alternate, because
+ * the last strip of a block is finished while the first of the next is multiplied. */
 static void chunk_of_tokens(const uint8_t *w, const struct kern_act *a, int64_t lda, int64_t t0,
                             int64_t t1, int64_t n, float *out, int64_t ldo, int64_t nb) {
     struct tiled tiled[2];
@@ -74,7 +74,7 @@ static void gemm_tiles(const uint8_t *w, int64_t n_groups, const struct kern_act
         for (int64_t g = 0; g < n_groups; g++)
             chunk_of_tokens(w + g * group, a, lda, t, t + CHUNK < n ? t + CHUNK : n, n,
                             out + g * LANES, ldo, nb);
-    _tile_release(); /* The operating system need no longer keep the tiles. */
+    _tile_release(); /* the operating system may stop saving the tiles */
 }
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* kernels/amx/iq4_xs.c - IQ4_XS by AMX int8: many tokens with packed rows, 16 at a time. Levels of
- * -127 to 113 times scales of -32 to 31. */
+/* kernels/amx/iq4_xs.c - IQ4_XS with AMX int8: packed rows with many tokens, 16 at a time.
+ * Levels of -127 to 113 times scales of -32 to 31. */
 #include "kernels/avx512/lanes.h"
 #include "kernels/ops.h"
 #include "kernels/rows/iq4_xs.h"

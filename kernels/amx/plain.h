@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* kernels/amx/plain.h - types with a float scale per 32 weights by AMX; see tiles.h. A product
- * takes 32 codes, a block, and has sums of its own; eight of them are the steps of gemm.h. Included
- * once by a type's file, after its header of kernels/rows/. */
+/* kernels/amx/plain.h - types with a float scale per 32 weights, with AMX; see tiles.h. A
+ * product takes a block of 32 codes and has its own sums; eight of them are the steps of gemm.h.
+ * Included once by a type's file, after its header of kernels/rows/. */
 #ifndef HONE_KERNELS_AMX_PLAIN_H
 #define HONE_KERNELS_AMX_PLAIN_H
 
@@ -12,7 +12,7 @@ enum { ABREAST = 1, STEPS = IN_ACT };
 struct tiled {
     iv code[IN_ACT][SIZE / 4];
     struct head head[IN_ACT];
-    int64_t n; /* Blocks; IN_ACT but for a row's end. */
+    int64_t n; /* blocks: IN_ACT, or fewer at the end of a row */
 };
 struct sums {
     iv sum[IN_ACT][HALF];

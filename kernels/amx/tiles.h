@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: MIT
-/* kernels/amx/tiles.h - products of packed groups with many tokens by AMX: a tile of 16 tokens x 64
- * codes, straight from kern_act.qs, times a tile of 64 codes x 16 rows, which 16 vectors of
- * unpacked codes are, adds to 16 tokens x 16 rows of int32.
+/* kernels/amx/tiles.h - products of packed groups with many tokens, with AMX. A tile of 16 tokens x
+ * 64 codes, straight from kern_act.qs, times a tile of 64 codes x 16 rows (16 vectors of unpacked
+ * codes) adds to 16 tokens x 16 rows of int32.
  *
- * A type's file includes avx512/lanes.h and the type's header of kernels/rows/, defines FEW, the
- * kernel of AVX-512 that takes few tokens, and DEPTH, the codes of a row that one product takes (64
- * or 32), and then includes fold.h or plain.h, which include this file, and gemm.h, which has the
- * loops.
+ * A type's file includes avx512/lanes.h and the type's header of kernels/rows/; defines FEW, the
+ * AVX-512 kernel for few tokens, and DEPTH, the codes of a row per product (64 or 32); and then
+ * includes fold.h or plain.h, which include this file, and gemm.h, which has the loops.
  *
- * Sums are exact integers and the float steps are those of kernels/rows/, so a token's result is
- * the same bits as with AVX-512, whatever the number of tokens.
+ * Sums are exact integers and the float steps are those of kernels/rows/, so a token's result has
+ * the same bits as with AVX-512, for any number of tokens.
  *
- * Tokens go by sixteen. If their number is no multiple of it the last sixteen begin earlier: what
- * was summed before is multiplied again, but not added. So no tile is ever smaller than 16 rows.
+ * Tokens are processed in groups of sixteen. If their number is not a multiple, the last sixteen
+ * start earlier: tokens that were summed before are multiplied again, but not added. So no tile has
+ * fewer than 16 rows.
  *
- * gcc 12 declares tile instructions without the memory that they read and write: `touched` tells
- * the compiler. */
+ * gcc 12 declares tile instructions without their memory operands: `touched` informs the
+ * compiler. */
 #ifndef HONE_KERNELS_AMX_TILES_H
 #define HONE_KERNELS_AMX_TILES_H
 
-/* HALF tokens are the rows of a tile; fewer go to the kernel of AVX-512, which need not unpack
- * weights and is faster then (docs/notebook/amx.md). The sums of CHUNK tokens fit into the first
- * cache beside 256 unpacked weights of 16 rows. IN_ACT blocks of weights meet one kern_act. */
+/* HALF tokens are the rows of a tile. Fewer use the AVX-512 kernel, which does not unpack
+ * weights and is faster then (docs/notebook/amx.md). The sums of CHUNK tokens fit into L1
+ * together with 256 unpacked weights of 16 rows. One kern_act spans IN_ACT blocks of weights. */
 enum { HALF = 16, CHUNK = 256, IN_ACT = 256 / SIZE };
 
 /* Tells the compiler that the memory at p is read or written here. */
@@ -37,7 +37,7 @@ struct tile_config {
 };
 _Static_assert(sizeof(struct tile_config) == 64, "tile configuration");
 
-/* Makes tiles 0 to 3 sums, 4 and 5 activations of 16 tokens, 6 and 7 codes. */
+/* Configures tiles 0 to 3 as sums, 4 and 5 as activations of 16 tokens, 6 and 7 as codes. */
 INLINE void configure(void) {
     struct tile_config c = {.palette = 1};
     for (int i = 0; i < 8; i++) {
@@ -48,7 +48,7 @@ INLINE void configure(void) {
     _tile_loadconfig(&c);
 }
 
-/* These are macros because the number of a tile is part of the instruction. */
+/* Macros, because the number of a tile is part of the instruction. */
 #define TILE_LOAD(t, p, stride)                                                                    \
     do {                                                                                           \
         touched(p);                                                                                \
@@ -60,16 +60,15 @@ INLINE void configure(void) {
         touched(p);                                                                                \
     } while (0)
 
-/* Sixteen tokens of a chunk: the activations of the first, how many of them, from the first on,
- * were summed before, and the sums of the others; with 16 there is nothing to do. */
+/* Sixteen tokens of a chunk: the activations of the first one; how many, from the first on, were
+ * summed before (16: all); and the sums of the others. */
 struct half {
     const struct kern_act *x;
     fv *acc;
     int done;
 };
 
-/* Returns the sixteen tokens from t on, of n in all; t0 is the first token of this chunk, and those
- * from t1 on are not of it. */
+/* Returns the sixteen tokens from t on, of n in total. The current chunk is [t0, t1). */
 INLINE struct half half_at(const struct kern_act *a, int64_t lda, fv *acc, int64_t t, int64_t t0,
                            int64_t t1, int64_t n) {
     const int64_t from = t + HALF <= n ? t : n - HALF;

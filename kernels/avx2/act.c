@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* kernels/avx2/act.c - activation blocks by AVX2: byte for byte what kernels/ref/act.c gives. Only
- * single multiplications are rounded here, the conversions round to nearest even, and sums are of
- * integers. */
+/* kernels/avx2/act.c - quantization of activations with AVX2, byte for byte as in
+ * kernels/ref/act.c: only single multiplications are rounded, conversions round to nearest even,
+ * and sums are integers. */
 #include <math.h>
 #include <string.h>
 
@@ -42,13 +42,13 @@ INLINE void store(void *p, __m256i v) {
     __m256i_u *d = p;
     _mm256_storeu_si256(d, v);
 }
-/* Returns in 16 lanes the sums of two neighbours. */
+/* Returns the sums of adjacent pairs in 16 lanes. */
 INLINE __m256i sums_of_2(__m256i s8) {
     return _mm256_maddubs_epi16(_mm256_set1_epi8(1), s8);
 }
 
-/* Rounds 32 values: stores their codes, in *sum their sum where that is not NULL, and returns
- * their d. */
+/* Rounds 32 values: stores their codes, stores the codes' sum in *sum unless NULL, and returns
+ * d. */
 INLINE float quant_32(const float *x, int8_t *qs, int *sum) {
     const float max = largest(x, 32), d = max / 127.0f, inv = d >= 0x1p-126f ? 127.0f / max : 0;
     const __m256i c = codes(x, inv);
@@ -94,7 +94,7 @@ static void quant_q8_k(const float *x, struct blk_Q8_K *y, int64_t n) {
         for (int k = 0; k < QK / 32; k++) {
             const __m256i c = codes(x + 32 * k, inv);
             store(y->qs + 32 * k, c);
-            /* Sums of 4; two rounds of hadd leave the sums of 16. */
+            /* Sums of 4; two rounds of hadd make sums of 16. */
             __m256i s = pairs(sums_of_2(c));
             s = _mm256_hadd_epi32(s, s);
             s = _mm256_hadd_epi32(s, s);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* kernels/avx2/avx2.h - small steps that the AVX2 kernels share: unaligned loads, halves, sums, and
- * the way from 32 integer codes to f32. Static inline functions only. */
+/* kernels/avx2/avx2.h - small helpers shared by the AVX2 kernels: unaligned loads, halves, sums,
+ * and conversion of 32 integer codes to f32. Static inline functions only. */
 #ifndef HONE_KERNELS_AVX2_AVX2_H
 #define HONE_KERNELS_AVX2_AVX2_H
 
@@ -8,8 +8,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Loops are not unrolled under a sanitizer: clang takes minutes to compile unrolled loops of
- * checked accesses. */
+/* No unrolling under a sanitizer: clang takes minutes to compile unrolled loops of checked
+ * accesses. */
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
 #define UNROLL
@@ -38,7 +38,7 @@ INLINE float half(uint16_t h) {
     return _mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(h)));
 }
 
-/* Returns ((0+1)+(2+3)) + ((4+5)+(6+7)). This order is part of gemm's promise: see reduce4. */
+/* Returns ((0+1)+(2+3)) + ((4+5)+(6+7)). gemm depends on this order: see reduce4. */
 INLINE float hsum(__m256 v) {
     __m128 lo = _mm256_castps256_ps128(v), hi = _mm256_extractf128_ps(v, 1);
     lo = _mm_hadd_ps(lo, lo);
@@ -57,12 +57,12 @@ INLINE float hsum4(__m128 v) {
     return _mm_cvtss_f32(_mm_hadd_ps(v, v));
 }
 
-/* Multiplies 32 unsigned with 32 signed bytes and returns 16 sums of two products. Nothing
- * saturates while |u| <= 128. */
+/* Multiplies 32 unsigned by 32 signed bytes and returns 16 sums of two products. Never saturates
+ * if |u| <= 128. */
 INLINE __m256i mul_u8(__m256i u, __m256i y) {
     return _mm256_maddubs_epi16(u, y);
 }
-/* Does the same for signed x. y is never -128, since activations are within +-127. */
+/* Computes the same for signed x. y is never -128, because activations are within +-127. */
 INLINE __m256i mul_s8(__m256i x, __m256i y) {
     return _mm256_maddubs_epi16(_mm256_sign_epi8(x, x), _mm256_sign_epi8(y, x));
 }
@@ -76,7 +76,7 @@ INLINE __m256i nibbles(const void *p) {
     const __m256i both = _mm256_set_m128i(_mm_srli_epi16(q, 4), q);
     return _mm256_and_si256(both, _mm256_set1_epi8(15));
 }
-/* Returns 32 bytes of 0x00 or 0xff for 32 bits. */
+/* Expands 32 bits to 32 bytes of 0x00 or 0xff. */
 INLINE __m256i bit_mask(uint32_t bits) {
     const __m256i spread =
         _mm256_setr_epi64x(0, 0x0101010101010101, 0x0202020202020202, 0x0303030303030303);
@@ -97,8 +97,8 @@ INLINE void put32(float *dst, __m256i s8, __m256 d) {
     put16(dst, _mm256_castsi256_si128(s8), d);
     put16(dst + 16, _mm256_extracti128_si256(s8, 1), d);
 }
-/* Stores dst[0..15] = d * code + m. The product is exact (half times small integers), so fused
- * or not makes no difference. */
+/* Stores dst[0..15] = d * code + m. The product is exact (f16 times small integers), so fusing
+ * makes no difference. */
 INLINE void put16_add(float *dst, __m128i s8, __m256 d, __m256 m) {
     _mm256_storeu_ps(dst, _mm256_fmadd_ps(d, s8_to_f32(s8), m));
     _mm256_storeu_ps(dst + 8, _mm256_fmadd_ps(d, s8_to_f32(_mm_srli_si128(s8, 8)), m));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* kernels/avx2/bf16.c - bfloat16 weights by AVX2, shifted into the high half of an f32: see
+/* kernels/avx2/bf16.c - bfloat16 weights with AVX2, shifted into the high half of an f32:
  * kernels/f32/floats.h. */
 #include "kernels/avx2/f8.h"
 #include "base/fp.h"

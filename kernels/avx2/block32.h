@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* kernels/avx2/block32.h - the loops of the 32-weight formats; a type's file gives its codes and
- * scale.
+/* kernels/avx2/block32.h - loops of the 32-weight formats; a type's file supplies codes and scale.
  *
- * A block costs one multiply-add of bytes, one of 16-bit pairs, one f32 FMA. Blocks alternate
- * between two accumulators, so that FMA latency does not bound the loop. */
+ * A block costs one multiply-add of bytes, one of 16-bit pairs, and one f32 FMA. Blocks
+ * alternate between two accumulators, so that FMA latency does not limit the loop. */
 #ifndef HONE_KERNELS_AVX2_BLOCK32_H
 #define HONE_KERNELS_AVX2_BLOCK32_H
 
@@ -15,7 +14,7 @@ INLINE void block32_decode(const uint8_t *w, int64_t size, float *dst, int64_t n
     for (int64_t b = 0; b < n / 32; b++, w += size, dst += 32)
         put32(dst, codes(w), _mm256_set1_ps(scale(w)));
 }
-/* Formats with a minimum: d, m halves first. */
+/* Decodes formats with a minimum: d and m, both f16, come first. */
 INLINE void block32_decode_min(const uint8_t *w, int64_t size, float *dst, int64_t n,
                                __m256i (*codes)(const void *)) {
     for (int64_t b = 0; b < n / 32; b++, w += size, dst += 32) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* kernels/avx2/f32.c - elementwise operators and norms on f32 activations by AVX2: see
+/* kernels/avx2/f32.c - element-wise operators and norms on f32 activations with AVX2:
  * kernels/f32/f32.h. */
 #include "kernels/avx2/f8.h"
 #include "kernels/f32/f32.h"

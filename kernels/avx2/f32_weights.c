@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* kernels/avx2/f32_weights.c - f32 weights by AVX2: see kernels/f32/floats.h. */
+/* kernels/avx2/f32_weights.c - f32 weights with AVX2: kernels/f32/floats.h. */
 #include "kernels/avx2/f8.h"
 #include "containers/qtype.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* kernels/avx2/f8.h - the steps of kernels/f32/ by AVX2: eight floats, four doubles. Static inline
- * functions only. */
+/* kernels/avx2/f8.h - primitives of kernels/f32/ for AVX2: eight floats, four doubles. Static
+ * inline functions only. */
 #ifndef HONE_KERNELS_AVX2_F8_H
 #define HONE_KERNELS_AVX2_F8_H
 
@@ -8,12 +8,12 @@
 
 typedef __m256 f8;
 typedef __m256d d4;
-typedef __m256i some; /* Which of eight lanes are meant. */
+typedef __m256i some; /* mask of eight lanes */
 
 INLINE f8 f_load(const float *p) {
     return _mm256_loadu_ps(p);
 }
-/* Loads eight halves. f_bf16 loads eight bfloat16. */
+/* Loads eight half-precision values. f_bf16 loads eight bfloat16. */
 INLINE f8 f_half(const void *p) {
     return _mm256_cvtph_ps(load16(p));
 }
@@ -38,7 +38,7 @@ INLINE f8 f_mul(f8 a, f8 b) {
 INLINE f8 f_div(f8 a, f8 b) {
     return _mm256_div_ps(a, b);
 }
-/* Returns a * b + c, rounded once. f_fnma returns c - a * b, and f_fms a * b - c. */
+/* Returns a * b + c, rounded once. f_fnma returns c - a * b, f_fms a * b - c. */
 INLINE f8 f_fma(f8 a, f8 b, f8 c) {
     return _mm256_fmadd_ps(a, b, c);
 }
@@ -48,7 +48,7 @@ INLINE f8 f_fnma(f8 a, f8 b, f8 c) {
 INLINE f8 f_fms(f8 a, f8 b, f8 c) {
     return _mm256_fmsub_ps(a, b, c);
 }
-/* Returns the larger one of each lane. A NaN in v stays. */
+/* Returns the larger value per lane. A NaN in v stays. */
 INLINE f8 f_max(f8 than, f8 v) {
     return _mm256_max_ps(than, v);
 }
@@ -64,17 +64,18 @@ INLINE f8 f_power(f8 n) {
     const __m256i e = _mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127));
     return _mm256_castsi256_ps(_mm256_slli_epi32(e, 23));
 }
-/* Returns 0 where x < limit, elsewhere v. */
+/* Returns 0 where x < limit, else v. */
 INLINE f8 f_zero_below(f8 x, f8 limit, f8 v) {
     return _mm256_andnot_ps(_mm256_cmp_ps(x, limit, _CMP_LT_OQ), v);
 }
 
-/* Lanes 0 .. n - 1; n may be negative, or larger than 8. */
+/* Selects lanes 0 .. n - 1; n may be negative or larger than 8. */
 INLINE some f_first(int64_t n) {
     const int m = n < 0 ? 0 : n < 8 ? (int)n : 8;
     return _mm256_cmpgt_epi32(_mm256_set1_epi32(m), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
 }
-/* Loads some lanes, or stores them. The others are 0, and nothing is read or written there. */
+/* Loads the selected lanes (f_store_some stores them). Other lanes are 0, and their memory is
+ * not accessed. */
 INLINE f8 f_load_some(const float *p, some m) {
     return _mm256_maskload_ps(p, m);
 }
@@ -96,7 +97,7 @@ INLINE void f_even_odd(const float *p, f8 *even, f8 *odd) {
 INLINE f8 f_every_4th(const float *p) {
     return _mm256_i32gather_ps(p, _mm256_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28), 4);
 }
-/* Stores hsum of each of four vectors, or adds it to what is there. */
+/* Stores hsum of each of four vectors, or adds it to p. */
 INLINE void f_store_sums(float *p, const f8 *s, bool add) {
     const __m128 v = reduce4(s[0], s[1], s[2], s[3]);
     _mm_storeu_ps(p, add ? _mm_add_ps(_mm_loadu_ps(p), v) : v);

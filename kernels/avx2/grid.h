@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* kernels/avx2/grid.h - the steps of rows/grid.h and rows/loads.h by AVX2. */
+/* kernels/avx2/grid.h - AVX2 primitives for rows/grid.h and rows/loads.h. */
 #ifndef HONE_KERNELS_AVX2_GRID_H
 #define HONE_KERNELS_AVX2_GRID_H
 
@@ -28,8 +28,7 @@ INLINE __m256i four_rows(const uint8_t *t, unsigned a, unsigned b, unsigned c, u
     return _mm256_setr_epi64x(load_i64(t + 8 * (size_t)a), load_i64(t + 8 * (size_t)b),
                               load_i64(t + 8 * (size_t)c), load_i64(t + 8 * (size_t)d));
 }
-/* Vectors pass through `running`: compilers would store those that belong together and load them
- * again. */
+/* Passes vectors through running(); otherwise compilers store them and load them again. */
 INLINE void l_eight(const uint8_t *t, const unsigned *i, iv *q) {
     const __m256 x = _mm256_castsi256_ps(running(four_rows(t, i[0], i[1], i[4], i[5]))),
                  y = _mm256_castsi256_ps(running(four_rows(t, i[2], i[3], i[6], i[7])));

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* kernels/avx2/iq.h - the loops of the IQ1, IQ2 and IQ3 formats. What a block says of its 256
- * weights is taken apart for all of them at once (a type's parts()), so that a chunk of 32 weights
- * costs its lookups and little else. Signs are applied to the activations: levels stay unsigned
- * (<= 62); those of IQ1 are signed bytes. */
+/* kernels/avx2/iq.h - loops of the IQ1, IQ2 and IQ3 formats for unpacked rows.
+ *
+ * A type's parts() extracts a block's indices, signs and scales for all 256 weights at once, so
+ * a chunk of 32 weights costs little more than its lookups. Signs are applied to the
+ * activations: levels stay unsigned (<= 62); those of IQ1 are signed bytes. */
 #ifndef HONE_KERNELS_AVX2_IQ_H
 #define HONE_KERNELS_AVX2_IQ_H
 
@@ -15,14 +16,14 @@
 
 struct iq_head {
     float d;
-    __m256i scale;      /* Odd scales 2s+1, in the order that add_scaled wants. */
-    uint32_t sign[8];   /* Bit i of word c tells that weight 32c + i is negative. IQ1 has none. */
-    uint16_t index[64]; /* The indices of the grid's vectors, in the order of the weights. */
+    __m256i scale;      /* odd scales 2s+1, in the order of add_scaled */
+    uint32_t sign[8];   /* bit i of word c: weight 32c + i is negative; not for IQ1 */
+    uint16_t index[64]; /* grid indices, in weight order */
 };
 struct iq_type {
-    int64_t size; /* The bytes of a block. */
+    int64_t size; /* block size in bytes */
     float unit;
-    int per; /* The weights of a grid vector: 8 or 4; -8: its bytes are signed. */
+    int per; /* weights per grid vector: 8 or 4; -8: signed bytes */
     void (*parts)(const void *block, struct iq_head *h);
 };
 
@@ -35,7 +36,7 @@ INLINE __m256i iq_widen(const void *p) {
 INLINE void iq_index(struct iq_head *h, int i, __m256i v) {
     _mm256_storeu_si256((__m256i_u *)(void *)(h->index + 16 * i), v);
 }
-/* Stores 7-bit sign indices as bytes, whose eighth bit makes the number of ones even. */
+/* Expands 7-bit sign indices to bytes with an even number of set bits. */
 INLINE void iq_parity(struct iq_head *h, __m256i t) {
     __m256i p = _mm256_xor_si256(t, _mm256_srli_epi16(t, 4));
     p = _mm256_xor_si256(p, _mm256_srli_epi16(p, 2));
@@ -45,17 +46,16 @@ INLINE void iq_parity(struct iq_head *h, __m256i t) {
 INLINE __m256i iq_odd(__m256i s) {
     return _mm256_add_epi16(_mm256_add_epi16(s, s), _mm256_set1_epi16(1));
 }
-/* Scales of the first and of the second halves of the chunks, 16 bits each. */
+/* Combines the scales of the chunks' first and second halves, 16 bits each. */
 INLINE __m256i iq_halves(__m128i first, __m128i second) {
     return iq_odd(_mm256_set_m128i(second, first));
 }
-/* Returns scales from eight bytes, whose nibbles belong to the two halves of a chunk. */
+/* Returns scales from eight bytes; the nibbles belong to the two halves of a chunk. */
 INLINE __m256i iq_nibble_scales(const uint8_t *p) {
     const __m128i v = _mm_cvtepu8_epi16(_mm_loadl_epi64((const __m128i_u *)(const void *)p));
     return iq_halves(_mm_and_si128(v, _mm_set1_epi16(15)), _mm_srli_epi16(v, 4));
 }
-/* Takes the words of the eight chunks apart, which have four 7-bit sign indices and above them
- * four bits of scale. */
+/* Splits the words of the eight chunks: four 7-bit sign indices, then four bits of scale. */
 INLINE void iq_words(struct iq_head *h, __m256i u) {
     __m256i t = _mm256_and_si256(u, _mm256_set1_epi32(0x7f));
     t = _mm256_or_si256(t, _mm256_and_si256(_mm256_slli_epi32(u, 1), _mm256_set1_epi32(0x7f00)));
@@ -86,14 +86,13 @@ INLINE __m256i iq_negate(__m256i v, uint32_t sign) {
     return _mm256_sub_epi8(_mm256_xor_si256(v, mask), mask);
 }
 
-/* Keeps h in memory: compilers would take indices out of the vector that was stored, which is
+/* Forces h into memory: compilers would extract the indices from the stored vector, which is
  * slower than loads. */
 #define IN_MEMORY(h) __asm__("" : "+m"(h))
 
 INLINE void iq_decode(struct iq_type t, const uint8_t *grid, const uint8_t *w, float *dst,
                       int64_t n) {
-    /* The indices of this block and of the next one, which are read ahead so that lookups need
-     * not wait for them. */
+    /* Indices of this block and the next, which is prepared early so that lookups need not wait. */
     struct iq_head h[2];
     if (n) t.parts(w, h);
     for (int64_t b = 0; b < n / QK; b++, w += t.size) {
@@ -133,14 +132,15 @@ INLINE float iq_dot(struct iq_type t, const uint8_t *grid, const uint8_t *w,
 }
 
 /* ---- many activation rows with one row of weights ----
- * Some blocks are taken apart once, into bytes that need no lookups; then every activation row
- * meets them. Sums are made as by iq_dot, so the results have its bits. */
+ * A few blocks are unpacked once, into bytes that need no lookups, and then multiplied with
+ * every activation row. Sums have the same order as in iq_dot, so the results have the same
+ * bits. */
 enum { IQ_BLOCKS = 8, IQ_TOKENS = 32, IQ_ABREAST = 4 };
 
-struct iq_apart { /* One block, taken apart. */
-    /* For each chunk the magnitudes, and bytes that have the weights' signs. */
+struct iq_apart { /* an unpacked block */
+    /* Per chunk: magnitudes, and bytes with the weights' signs. */
     __m256i level[8], sign[8];
-    __m256i scale[8]; /* The scales of each chunk's products, in both halves. */
+    __m256i scale[8]; /* scales of each chunk's products, for both halves */
     float d;
 };
 
@@ -159,8 +159,8 @@ INLINE void iq_take_apart(struct iq_type t, const uint8_t *grid, const uint8_t *
     }
 }
 
-/* Multiplies n_blocks blocks with `abreast` rows, which lie `stride` bytes apart, and adds the
- * products to acc. */
+/* Multiplies n_blocks blocks by `abreast` rows, `stride` bytes apart, and adds the products to
+ * acc. */
 INLINE void iq_meet(int abreast, const struct iq_apart *x, int64_t n_blocks,
                     const struct blk_Q8_K *a, uint64_t stride, __m256 *acc) {
     __m256 sum[IQ_ABREAST];
@@ -183,7 +183,7 @@ INLINE void iq_meet(int abreast, const struct iq_apart *x, int64_t n_blocks,
     UNROLL for (int i = 0; i < abreast; i++) acc[i] = sum[i];
 }
 
-/* Multiplies with at most IQ_TOKENS rows. */
+/* Multiplies a weight row by at most IQ_TOKENS rows. */
 INLINE void iq_some(struct iq_type t, const uint8_t *grid, const uint8_t *w, const uint8_t *a,
                     uint64_t stride, int64_t n_tok, float *out, int64_t ldo, int64_t n) {
     struct iq_apart x[IQ_BLOCKS];

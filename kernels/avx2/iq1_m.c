@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* kernels/avx2/iq1_m.c - IQ1_M by AVX2; rows as the file has them (iq.h) and packed, layout in
+/* kernels/avx2/iq1_m.c - IQ1_M with AVX2: unpacked rows (iq.h) and packed ones. Layout:
  * kernels/ref/iq1_m.c. */
 #include "kernels/codebook.h"
 #include "kernels/avx2/grid.h"
@@ -7,9 +7,8 @@
 #include "kernels/ops.h"
 #include "kernels/rows/iq1_m.h"
 
-/* Takes a block apart. A nibble of qh has bits 8 to 10 of an index, and above them the shift of
- * the levels. Four words hold scales of 3 bits at bits 0, 3, 6 and 9, which belong to two
- * chunks. */
+/* Splits a block. A nibble of qh has bits 8 to 10 of an index and, above them, the shift of the
+ * levels. Four words hold 3-bit scales at bits 0, 3, 6 and 9, for two chunks each. */
 static inline void parts(const void *w, struct iq_head *h) {
     const struct blk_IQ1_M *x = w;
     const __m128i qh = load16(x->qh), four = _mm_set1_epi8(15);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-/* kernels/avx2/iq2_s.c - IQ2_S by AVX2; rows as the file has them (iq.h) and packed, layout in
+/* kernels/avx2/iq2_s.c - IQ2_S with AVX2: unpacked rows (iq.h) and packed ones. Layout:
  * kernels/ref/iq2_s.c. */
 #include "kernels/avx2/grid.h"
 #include "kernels/avx2/iq.h"
 #include "kernels/ops.h"
 #include "kernels/rows/iq2_s.h"
 
-/* Bits 8 and 9 of an index: two of the four pairs in a byte of qh. */
+/* Returns 16 indices. Bits 8 and 9 of an index are one of the four pairs in a byte of qh. */
 INLINE __m256i index16(const struct blk_IQ2_S *x, int i) {
     const __m128i four = _mm_setr_epi8(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3);
     const __m128i h = _mm_shuffle_epi8(_mm_cvtsi32_si128(load_i32(x->qh + 4 * i)), four);

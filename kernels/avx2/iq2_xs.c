@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-/* kernels/avx2/iq2_xs.c - IQ2_XS by AVX2; rows as the file has them (iq.h) and packed, layout in
+/* kernels/avx2/iq2_xs.c - IQ2_XS with AVX2: unpacked rows (iq.h) and packed ones. Layout:
  * kernels/ref/iq2_xs.c. */
 #include "kernels/avx2/grid.h"
 #include "kernels/avx2/iq.h"
 #include "kernels/ops.h"
 #include "kernels/rows/iq2_xs.h"
 
-/* Takes a block apart. A word has 9 bits of index and 7 of signs. */
+/* Splits a block. A word has 9 bits of index and 7 of signs. */
 static inline void parts(const void *w, struct iq_head *h) {
     const struct blk_IQ2_XS *x = w;
     const __m256i a = load32(x->qs), b = load32(x->qs + 16), low = _mm256_set1_epi16(511);

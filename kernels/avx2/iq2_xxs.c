@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-/* kernels/avx2/iq2_xxs.c - IQ2_XXS by AVX2; rows as the file has them (iq.h) and packed, layout in
+/* kernels/avx2/iq2_xxs.c - IQ2_XXS with AVX2: unpacked rows (iq.h) and packed ones. Layout:
  * kernels/ref/iq2_xxs.c. */
 #include "kernels/avx2/grid.h"
 #include "kernels/avx2/iq.h"
 #include "kernels/ops.h"
 #include "kernels/rows/iq2_xxs.h"
 
-/* Takes a block apart, which has eight times four index bytes and a word. */
+/* Splits a block: eight times four index bytes and a word. */
 static inline void parts(const void *w, struct iq_head *h) {
     const struct blk_IQ2_XXS *x = w;
     const __m256 a = _mm256_castsi256_ps(load32(x->qs)),

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-/* kernels/avx2/iq3_s.c - IQ3_S by AVX2; rows as the file has them (iq.h) and packed, layout in
+/* kernels/avx2/iq3_s.c - IQ3_S with AVX2: unpacked rows (iq.h) and packed ones. Layout:
  * kernels/ref/iq3_s.c. */
 #include "kernels/avx2/grid.h"
 #include "kernels/avx2/iq.h"
 #include "kernels/ops.h"
 #include "kernels/rows/iq3_s.h"
 
-/* Returns 16 indices. Bit 8 of an index is one of the eight in a byte of qh. */
+/* Returns 16 indices. Bit 8 of an index is one of the eight bits in a byte of qh. */
 INLINE __m256i index16(const struct blk_IQ3_S *x, int i) {
     const __m128i eight = _mm_setr_epi8(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1);
     const __m128i h = _mm_shuffle_epi8(_mm_cvtsi32_si128(load_u16(x->qh + 2 * i)), eight);

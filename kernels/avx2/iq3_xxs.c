@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* kernels/avx2/iq3_xxs.c - IQ3_XXS by AVX2; rows as the file has them (iq.h) and packed, layout in
+/* kernels/avx2/iq3_xxs.c - IQ3_XXS with AVX2: unpacked rows (iq.h) and packed ones. Layout:
  * kernels/ref/iq3_xxs.c. */
 #include "kernels/avx2/grid.h"
 #include "kernels/avx2/iq.h"

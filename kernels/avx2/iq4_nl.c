@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* kernels/avx2/iq4_nl.c - IQ4_NL by AVX2 (nibbles through a byte shuffle of the levels); loops in
- * block32.h, layout in kernels/ref/iq4_nl.c. */
+/* kernels/avx2/iq4_nl.c - IQ4_NL with AVX2: a byte shuffle maps nibbles to levels. Loops:
+ * block32.h; layout: kernels/ref/iq4_nl.c. */
 #include "kernels/avx2/block32.h"
 #include "kernels/codebook.h"
 #include "kernels/avx2/lanes.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* kernels/avx2/iq4_xs.c - IQ4_XS by AVX2: nibbles through a byte shuffle of the levels, signed
+/* kernels/avx2/iq4_xs.c - IQ4_XS with AVX2: a byte shuffle maps nibbles to levels; signed
  * products. */
 #include "base/bytes.h"
 #include "kernels/codebook.h"
@@ -12,8 +12,8 @@
 INLINE __m128i scales(const struct blk_IQ4_XS *x) {
     const __m128i low = _mm_set1_epi32((int)load_u32(x->scales_l)),
                   high = _mm_set1_epi16((short)x->scales_h);
-    /* Lane b gets byte b/2 of scales_l and takes nibble b%2 of it, then bits 2b of scales_h.
-     * Multiplying by a power of two and shifting right brings each field down. */
+    /* Lane b takes nibble b%2 of byte b/2 of scales_l, then bits 2b of scales_h. Multiplying by
+     * a power of two and shifting right moves each field down. */
     const __m128i spread = _mm_setr_epi8(0, -1, 0, -1, 1, -1, 1, -1, 2, -1, 2, -1, 3, -1, 3, -1);
     __m128i l = _mm_shuffle_epi8(low, spread);
     l = _mm_srli_epi16(_mm_mullo_epi16(l, _mm_setr_epi16(16, 1, 16, 1, 16, 1, 16, 1)), 4);

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: MIT
-/* kernels/avx2/lanes.h - lanes8.h and the products of codes by AVX2, which has them with sums of 16
- * bits only. */
+/* kernels/avx2/lanes.h - lanes8.h plus products of codes with AVX2, whose byte products are
+ * summed in 16 bits. */
 #ifndef HONE_KERNELS_AVX2_LANES_H
 #define HONE_KERNELS_AVX2_LANES_H
 
 #include "kernels/avx2/lanes8.h"
 
 enum {
-    TILE = 6,       /* So many tokens meet a weight vector while it is in a register. */
-    DIRECT = 4,     /* The same where codes are taken apart beside them; a power of 2. */
-    PANEL_FROM = 9, /* From so many tokens on a group is unpacked first; a measured number. */
-    SHORT_SUMS = 1  /* Products of bytes add up in 16 bits. */
+    TILE = 6,       /* tokens per weight vector in a register */
+    DIRECT = 4,     /* same when codes are unpacked on the fly; a power of 2 */
+    PANEL_FROM = 9, /* tokens from which groups are unpacked first; measured */
+    SHORT_SUMS = 1  /* products of bytes are summed in 16 bits */
 };
 
-/* Returns how many vectors of products fit into sums of 16 bits, where unsigned codes of `bits`
- * bits meet signed bytes and a lane has two sums: n * 2 * 127 * (2^bits - 1) <= 32767. */
+/* Returns how many vectors of products fit into sums of 16 bits, for unsigned codes of `bits`
+ * bits, signed bytes, and two sums per lane: n * 2 * 127 * (2^bits - 1) <= 32767. */
 INLINE int u_depth(int bits) {
     return bits <= 4 ? 8 : bits == 5 ? 4 : bits == 6 ? 2 : 1;
 }
@@ -24,7 +24,7 @@ INLINE iv u_first(iv w, iv x) {
 INLINE iv u_next(iv s, iv w, iv x) {
     return running(_mm256_add_epi16(s, _mm256_maddubs_epi16(w, x)));
 }
-/* Returns byte i of a lane as the factor that u_end wants. */
+/* Returns byte i of a lane as a factor for u_end. */
 INLINE iv u_scale(iv v, int i, bool is_signed) {
     const unsigned b = (unsigned)i;
     if (is_signed) return _mm256_srai_epi16(l_bytes(v, 0x00800080 | b << 8 | b << 24), 8);
@@ -34,11 +34,11 @@ INLINE iv u_end(iv sum, iv s, iv scale) {
     return running(_mm256_add_epi32(sum, _mm256_madd_epi16(s, scale)));
 }
 
-/* Begins the steps for signed codes that meet signed bytes; sums have 32 bits. `moved` is
- * for other instruction sets (rows/vnni.h), `ax` the activations without signs. `scale`, from
- * s_scale, is what all sums up to s_end are multiplied by, -256 to 255. `whole`: the activations
- * take the sign. That is for codes that may be -128, which has no opposite, and for several
- * tokens, which share the codes without signs. */
+/* Begins the steps for signed codes times signed bytes; sums have 32 bits. `moved` is for other
+ * instruction sets (rows/vnni.h); `ax` are the activations without signs. `scale`, from s_scale,
+ * multiplies all sums up to s_end, -256 to 255. `whole`: the activations take the codes' signs.
+ * That is needed for codes of -128, which cannot be negated, and saves work with several tokens,
+ * which share the codes without signs. */
 INLINE iv s_scale(iv v) {
     return l_bytes(v, 0x01000100);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* kernels/avx2/lanes8.h - the steps of kernels/rows/ on 8 rows at a time, all but the products of
- * codes (lanes.h here, and that of AVX-VNNI): a lane of 32 bits belongs to one weight row and holds
- * 4 codes, a sum or a scale. Static inline functions only. */
+/* kernels/avx2/lanes8.h - primitives of kernels/rows/ for 8 rows at a time, except the products
+ * of codes (lanes.h here and that of AVX-VNNI). A 32-bit lane belongs to one weight row and
+ * holds 4 codes, a sum or a scale. Static inline functions only. */
 #ifndef HONE_KERNELS_AVX2_LANES8_H
 #define HONE_KERNELS_AVX2_LANES8_H
 
@@ -47,7 +47,7 @@ INLINE iv l_or(iv a, iv b) {
 INLINE iv l_sub8(iv a, iv b) {
     return _mm256_sub_epi8(a, b);
 }
-/* Shifts whole lanes; callers mask what crosses bytes. */
+/* Shifts whole lanes; callers mask bits that cross bytes. */
 INLINE iv l_shr(iv v, int n) {
     return _mm256_srli_epi32(v, n);
 }
@@ -63,23 +63,23 @@ INLINE iv l_sub(iv a, iv b) {
 INLINE iv l_mul(iv a, iv b) {
     return _mm256_mullo_epi32(a, b);
 }
-/* Looks bytes up in a table of 16. */
+/* Looks up bytes in a table of 16. */
 INLINE iv l_table(const int8_t *table, iv v) {
     return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(load16(table)), v);
 }
-/* Returns bytes of every lane's own four, by the four indices in `pick`. Index 0x80 gives 0. */
+/* Returns bytes of every lane, selected by the four indices in `pick`. Index 0x80 gives 0. */
 INLINE iv l_bytes(iv v, unsigned pick) {
     const __m256i own = _mm256_setr_epi32(0, 0x04040404, 0x08080808, 0x0c0c0c0c, 0, 0x04040404,
                                           0x08080808, 0x0c0c0c0c);
     return _mm256_shuffle_epi8(v, _mm256_add_epi8(own, l_i32((int)pick)));
 }
-/* Returns bytes 2i and 2i + 1 of a lane, widened to 16 bits, signed or not. */
+/* Returns bytes 2i and 2i + 1 of a lane, widened to 16 bits, signed or unsigned. */
 INLINE iv l_pair(iv v, int i, bool is_signed) {
     const unsigned b = 2 * (unsigned)i;
     if (is_signed) return _mm256_srai_epi16(l_bytes(v, 0x00800080 | b << 8 | (b + 1) << 24), 8);
     return l_bytes(v, 0x80008000 | (b + 1) << 16 | b);
 }
-/* Adds to each lane two products of 16 bits. */
+/* Adds two 16-bit products to each lane. */
 INLINE iv l_sum16(iv s, iv a, iv b) {
     return l_add(s, _mm256_madd_epi16(a, b));
 }
@@ -108,8 +108,8 @@ INLINE fv l_loadf(const float *p) {
 INLINE void l_storef(float *p, fv v) {
     _mm256_storeu_ps(p, v);
 }
-/* Keeps a running sum in its register: compilers that first gather the terms of a sum keep more
- * of them than there are registers. */
+/* Keeps a running sum in a register. Otherwise compilers first gather the terms of a sum and run
+ * out of registers. */
 INLINE iv running(iv s) {
     __asm__("" : "+x"(s));
     return s;

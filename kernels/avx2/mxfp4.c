@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* kernels/avx2/mxfp4.c - MXFP4 by AVX2 (nibbles through a byte shuffle of the levels); loops in
- * block32.h, layout in kernels/ref/mxfp4.c. */
+/* kernels/avx2/mxfp4.c - MXFP4 with AVX2: a byte shuffle maps nibbles to levels. Loops:
+ * block32.h; layout: kernels/ref/mxfp4.c. */
 #include "kernels/avx2/block32.h"
 #include "kernels/codebook.h"
 #include "kernels/avx2/lanes.h"

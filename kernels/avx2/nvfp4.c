@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-/* kernels/avx2/nvfp4.c - NVFP4 by AVX2: one Q8_0 block of activations meets two scales of 16
- * weights; packed rows by rows/nvfp4.h. */
+/* kernels/avx2/nvfp4.c - NVFP4 with AVX2: one Q8_0 block of activations spans two scales of 16
+ * weights. Packed rows: rows/nvfp4.h. */
 #include "kernels/avx2/lanes.h"
 #include "kernels/codebook.h"
 #include "kernels/ops.h"
 #include "kernels/rows/nvfp4.h"
 
-/* Returns the codes of weights 32h..32h+31 of a block; bytes 16h..16h+15 hold low and high ones
- * of 8 in turn. */
+/* Returns the codes of weights 32h..32h+31 of a block; bytes 16h..16h+15 alternate between low
+ * and high nibbles, 8 at a time. */
 INLINE __m256i codes(const struct blk_NVFP4 *x, int h) {
     const __m128i level = load16(kern_fp4_level), mask = _mm_set1_epi8(15),
                   q = load16(x->qs + 16 * h);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* kernels/avx2/q2_k.c - Q2_K by AVX2: 2-bit planes of 32 bytes; scales and minima are nibbles of 16
- * bytes. */
+/* kernels/avx2/q2_k.c - Q2_K with AVX2: 2-bit planes of 32 bytes; scales and minima are the
+ * nibbles of 16 bytes. */
 #include "kernels/avx2/kquant.h"
 #include "kernels/ops.h"
 #include "kernels/avx2/lanes.h"

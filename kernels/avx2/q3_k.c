@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT
-/* kernels/avx2/q3_k.c - Q3_K by AVX2: 2-bit planes of 32 bytes and the third bits, one plane per
- * bit of hmask. Codes stay unsigned 0..7 in the dot; the -4 goes through the activation sums. */
+/* kernels/avx2/q3_k.c - Q3_K with AVX2: 2-bit planes of 32 bytes, and the third bits, one plane
+ * per bit of hmask. Codes stay unsigned, 0..7, in the dot; the sums of the activations correct
+ * the -4. */
 #include "base/bytes.h"
 #include "kernels/avx2/kquant.h"
 #include "kernels/ops.h"
 #include "kernels/avx2/lanes.h"
 #include "kernels/rows/q3_k.h"
 
-/* Returns the 16 scales, -32 to 31. Bytes 0 to 7 have their low nibbles, bytes 8 to 11 the two
- * high bits of each. */
+/* Returns the 16 scales, -32 to 31. Bytes 0 to 7 have their low nibbles, bytes 8 to 11 their two
+ * high bits. */
 INLINE __m128i scales(const struct blk_Q3_K *x) {
     const uint64_t low = load_u64(x->scales);
     const uint32_t high = load_u32(x->scales + 8);
@@ -20,8 +21,8 @@ INLINE __m128i scales(const struct blk_Q3_K *x) {
     return _mm_sub_epi8(_mm_or_si128(l, _mm_slli_epi16(h, 4)), _mm_set1_epi8(32));
 }
 
-/* Returns the codes of chunk c (32 weights): two bits from the lowest of q, and one from the
- * lowest of hm. */
+/* Returns the codes of a chunk (32 weights): the two lowest bits of q, plus the lowest bit of
+ * hm. */
 INLINE __m256i codes(__m256i q, __m256i hm) {
     const __m256i low = _mm256_and_si256(q, _mm256_set1_epi8(3));
     const __m256i high = _mm256_slli_epi16(_mm256_and_si256(hm, _mm256_set1_epi8(1)), 2);

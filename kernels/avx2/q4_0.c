@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* kernels/avx2/q4_0.c - Q4_0 by AVX2 (nibbles minus 8, bytes multiplied by the abs/sign way); loops
- * in block32.h, layout in kernels/ref/q4_0.c. */
+/* kernels/avx2/q4_0.c - Q4_0 with AVX2: nibbles minus 8, byte products by the abs/sign method.
+ * Loops: block32.h; layout: kernels/ref/q4_0.c. */
 #include "kernels/avx2/block32.h"
 #include "kernels/avx2/lanes.h"
 #include "kernels/ops.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* kernels/avx2/q4_1.c - Q4_1 by AVX2 (unsigned nibbles; the minimum multiplies the activation sum);
- * loops in block32.h, layout in kernels/ref/q4_1.c. */
+/* kernels/avx2/q4_1.c - Q4_1 with AVX2: unsigned nibbles; the minimum multiplies the activation
+ * sum. Loops: block32.h; layout: kernels/ref/q4_1.c. */
 #include "kernels/avx2/block32.h"
 #include "kernels/avx2/lanes.h"
 #include "kernels/ops.h"

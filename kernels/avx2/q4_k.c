@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* kernels/avx2/q4_k.c - Q4_K by AVX2: 32 bytes hold a sub-block in the low nibbles, the next in the
- * high ones. Minima meet the activation sums: 8 products per 256 weights. */
+/* kernels/avx2/q4_k.c - Q4_K with AVX2: 32 bytes hold one sub-block in the low nibbles and the
+ * next in the high ones. Minima multiply the activation sums: 8 products per 256 weights. */
 #include "kernels/avx2/kquant.h"
 #include "kernels/ops.h"
 #include "kernels/avx2/lanes.h"
@@ -10,7 +10,7 @@ static void decode(const void *restrict blk, float *restrict dst, int64_t n) {
     const struct blk_Q4_K *x = blk;
     const __m256i nib = _mm256_set1_epi8(15);
     for (int64_t b = 0; b < n / QK; b++, x++) {
-        float f[16]; /* First the 8 scales, then the 8 minima. */
+        float f[16]; /* 8 scales, then 8 minima */
         const __m128i sm = scales_mins(x->scales);
         _mm256_storeu_ps(f, _mm256_mul_ps(_mm256_set1_ps(half(x->d)), s8_to_f32(sm)));
         _mm256_storeu_ps(

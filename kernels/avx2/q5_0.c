@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* kernels/avx2/q5_0.c - Q5_0 by AVX2 (nibbles, fifth bits spread from qh, minus 16); loops in
- * block32.h, layout in kernels/ref/q5_0.c. */
+/* kernels/avx2/q5_0.c - Q5_0 with AVX2: nibbles plus fifth bits from qh, minus 16. Loops:
+ * block32.h; layout: kernels/ref/q5_0.c. */
 #include "kernels/avx2/block32.h"
 #include "base/bytes.h"
 #include "kernels/avx2/lanes.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* kernels/avx2/q5_1.c - Q5_1 by AVX2 (nibbles, fifth bits spread from qh); loops in block32.h,
- * layout in kernels/ref/q5_1.c. */
+/* kernels/avx2/q5_1.c - Q5_1 with AVX2: nibbles plus fifth bits from qh. Loops: block32.h;
+ * layout: kernels/ref/q5_1.c. */
 #include "kernels/avx2/block32.h"
 #include "base/bytes.h"
 #include "kernels/avx2/lanes.h"

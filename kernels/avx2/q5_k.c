@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-/* kernels/avx2/q5_k.c - Q5_K by AVX2: as q4_k.c with fifth bits, one plane per bit of qh. */
+/* kernels/avx2/q5_k.c - Q5_K with AVX2: as q4_k.c with fifth bits, one plane per bit of qh. */
 #include "kernels/avx2/kquant.h"
 #include "kernels/ops.h"
 #include "kernels/avx2/lanes.h"
 #include "kernels/rows/q5_k.h"
 
-/* Returns the fifth bits of a chunk c, which are the lowest bits of qh after c shifts right. */
+/* Returns the fifth bits of chunk c: the lowest bits of qh, shifted right by c. */
 INLINE __m256i fifth(__m256i qh) {
     return _mm256_slli_epi16(_mm256_and_si256(qh, _mm256_set1_epi8(1)), 4);
 }
@@ -14,7 +14,7 @@ static void decode(const void *restrict blk, float *restrict dst, int64_t n) {
     const struct blk_Q5_K *x = blk;
     const __m256i nib = _mm256_set1_epi8(15);
     for (int64_t b = 0; b < n / QK; b++, x++) {
-        float f[16]; /* First the 8 scales, then the 8 minima. */
+        float f[16]; /* 8 scales, then 8 minima */
         const __m128i sm = scales_mins(x->scales);
         _mm256_storeu_ps(f, _mm256_mul_ps(_mm256_set1_ps(half(x->d)), s8_to_f32(sm)));
         _mm256_storeu_ps(

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT
-/* kernels/avx2/q6_k.c - Q6_K by AVX2: nibbles of ql and 2-bit planes of qh. Codes stay unsigned
- * 0..63 in the dot (63*127*2 fits 16 bits); the -32 goes through the activation sums. */
+/* kernels/avx2/q6_k.c - Q6_K with AVX2: nibbles of ql and 2-bit planes of qh. Codes stay
+ * unsigned, 0..63, in the dot (63*127*2 fits 16 bits); the sums of the activations correct the
+ * -32. */
 #include "kernels/avx2/kquant.h"
 #include "kernels/ops.h"
 #include "kernels/avx2/lanes.h"
 #include "kernels/rows/q6_k.h"
 
 /* Returns the codes of one chunk (32 weights). Chunks t and t+2 of a half, t 0 or 1, share the
- * bytes ql[32t..]; qh has been shifted right by 2t. */
+ * bytes ql[32t..]; qh is already shifted right by 2t. */
 INLINE __m256i low_code(__m256i ql, __m256i qh) {
     const __m256i hi = _mm256_and_si256(_mm256_slli_epi16(qh, 4), _mm256_set1_epi8(0x30));
     return _mm256_or_si256(_mm256_and_si256(ql, _mm256_set1_epi8(15)), hi);

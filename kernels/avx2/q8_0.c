@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* kernels/avx2/q8_0.c - Q8_0 by AVX2 (bytes as they are, multiplied by the abs/sign way); loops in
- * block32.h, layout in kernels/ref/q8_0.c. */
+/* kernels/avx2/q8_0.c - Q8_0 with AVX2: plain bytes, multiplied by the abs/sign method. Loops:
+ * block32.h; layout: kernels/ref/q8_0.c. */
 #include "kernels/avx2/block32.h"
 #include "kernels/ops.h"
 #include "kernels/avx2/lanes.h"

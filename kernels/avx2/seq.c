@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* kernels/avx2/seq.c - operators that walk over tokens with a state on f32 activations by AVX2: see
+/* kernels/avx2/seq.c - stateful operators over tokens on f32 activations with AVX2:
  * kernels/f32/seq.h. */
 #include "kernels/avx2/f8.h"
 #define F32_OPS kern_avx2_F32

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
-/* kernels/avx512/gemm.c - as kernels/avx2/gemm.c with 16 lanes: a tile of 4 tokens x 6 weight rows
- * keeps 24 accumulators, 10 loads feed 24 FMAs. An element of C is summed the same way whatever
- * tile it falls in: 16 lanes over k, then fold and hsum, then over steps of KB.
+/* kernels/avx512/gemm.c - f32 matrix products, as kernels/f32/gemm.h with 16 lanes: a tile of 4
+ * tokens x 6 weight rows keeps 24 accumulators, and 10 loads feed 24 FMAs. An element of C is
+ * summed the same way in every tile: 16 lanes over k, then fold and hsum, then over steps of KB.
  * One core of a Zen 5 EPYC, November 2026: 160-185 GFLOP/s from 8 tokens on. */
 #include "kernels/avx512/avx512.h"
 #include "kernels/ops.h"
 
 enum { KB = 1024, MB = 96 };
 
-/* Computes C[0..mr)[0..nr), or adds to it, over k. mr*nr <= 24 and mr <= 4. */
+/* Computes C[0..mr)[0..nr) over k, or adds to it. mr*nr <= 24 and mr <= 4. */
 INLINE void tile(int mr, int nr, const float *a, int64_t lda, const float *b, int64_t ldb, float *c,
                  int64_t ldc, int64_t k, int add) {
     __m512 acc[24];
@@ -84,7 +84,7 @@ static void block(const float *a, int64_t lda, const float *b, int64_t ldb, floa
         return;
     }
     int64_t j = 0;
-    /* Six rows are taken at a time until the rest is a multiple of four: 32 = 4*6 + 2*4. */
+    /* Take six rows at a time until the rest is a multiple of four: 32 = 4*6 + 2*4. */
     for (; n - j >= 6 && (n - j) % 4; j += 6)
         panel_6(a, lda, b + j * ldb, ldb, c + j, ldc, m, k, add);
     for (; n - j >= 12; j += 6) panel_6(a, lda, b + j * ldb, ldb, c + j, ldc, m, k, add);
@@ -98,7 +98,7 @@ static void gemm_f32(const float *restrict a, int64_t lda, const float *restrict
     kern_check_rows(a, lda, m, k);
     kern_check_rows(b, ldb, n, k);
     kern_check_rows(c, ldc, m, n);
-    do { /* It runs once even for k = 0, where C becomes 0. */
+    do { /* runs once even if k = 0, to set C to 0 */
         const int64_t kb = k - p < KB ? k - p : KB;
         for (int64_t i = 0; i < m; i += MB)
             block(a + i * lda + p, lda, b + p, ldb, c + i * ldc, ldc, m - i < MB ? m - i : MB, n,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* kernels/avx512/grid.h - the steps of rows/looks.h by AVX-512 with VBMI, whose permutations read
- * tables of 128 bytes. */
+/* kernels/avx512/grid.h - primitives of rows/looks.h for AVX-512 with VBMI, whose permutations
+ * read tables of 128 bytes. */
 #ifndef HONE_KERNELS_AVX512_GRID_H
 #define HONE_KERNELS_AVX512_GRID_H
 

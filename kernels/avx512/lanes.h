@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* kernels/avx512/lanes.h - the steps of kernels/rows/ on 16 rows at a time: see avx2/lanes8.h,
- * whose names these are, and the products of rows/vnni.h. */
+/* kernels/avx512/lanes.h - primitives of kernels/rows/ for 16 rows at a time, with the names of
+ * avx2/lanes8.h, and the products of rows/vnni.h. */
 #ifndef HONE_KERNELS_AVX512_LANES_H
 #define HONE_KERNELS_AVX512_LANES_H
 
@@ -9,7 +9,7 @@
 
 #include "kernels/avx2/avx2.h"
 
-enum { LANES = 16, TILE = 8, DIRECT = 8, PANEL_FROM = 17 }; /* avx2/lanes.h says what they mean. */
+enum { LANES = 16, TILE = 8, DIRECT = 8, PANEL_FROM = 17 }; /* see avx2/lanes.h */
 typedef __m512i iv;
 typedef __m512 fv;
 

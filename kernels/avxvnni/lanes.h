@@ -5,8 +5,7 @@
 
 #include "kernels/avx2/lanes8.h"
 
-/* avx2/lanes.h says what they mean. The 16 registers hold two sums per token, the codes and the
- * activations. */
+/* See avx2/lanes.h. The 16 registers hold two sums per token, the codes and the activations. */
 enum { TILE = 6, DIRECT = 4, PANEL_FROM = 9 };
 
 INLINE iv l_dot(iv s, iv w, iv x) {

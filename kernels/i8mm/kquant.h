@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* kernels/i8mm/kquant.h - 256-weight types with integer scales and unsigned codes by FEAT_I8MM; see
- * tiles.h. Codes have at most 7 bits, so they are signed bytes, too. Offsets and minima meet the
- * sums of the activations as in rows/kquant.h. Included once by a type's file, after its header of
- * kernels/rows/. */
+/* kernels/i8mm/kquant.h - 256-weight types with integer scales and unsigned codes, with
+ * FEAT_I8MM; see tiles.h. Codes have at most 7 bits, so they fit signed bytes. Offsets and
+ * minima multiply the sums of the activations as in rows/kquant.h. Included once by a type's
+ * file, after its header of kernels/rows/. */
 #ifndef HONE_KERNELS_I8MM_KQUANT_H
 #define HONE_KERNELS_I8MM_KQUANT_H
 

@@ -1,31 +1,30 @@
 // SPDX-License-Identifier: MIT
-/* kernels/i8mm/tiles.h - products of packed groups with many tokens by FEAT_I8MM: one instruction
- * multiplies two rows of eight codes with two tokens of eight activations and adds to 2 x 2 sums. A
- * group is unpacked once for all tokens, with two neighbouring words of four codes side by side.
- * Included once by a type's file, after neon/lanes.h, the type's header of kernels/rows/ and the
- * definition of
+/* kernels/i8mm/tiles.h - products of packed groups with many tokens, with FEAT_I8MM: one
+ * instruction multiplies two rows of eight codes by two tokens of eight activations and adds to 2 x
+ * 2 sums. A group is unpacked once for all tokens, with adjacent words of four codes paired.
+ * Included once by a type's file, after neon/lanes.h, the type's header of kernels/rows/ and these
+ * definitions:
  *   FEW                             the kernel of kernels/dotprod/, for few tokens
- *   struct tiled                    a block of 8 rows of SIZE weights: code, scale and what
- *                                   finish_block wants
- *   unpack_tiles(w, grid, p)        sets p to the block at w; grid: of kernels/grid.h
- *   PER_SCALE                       weights that share an integer scale; SIZE: there is none
- *   finish_block(p, s, a, i, acc)   acc + the block, s: its sums with the activations 32i ..
+ *   struct tiled                    a block of 8 rows of SIZE weights: code, scale and the inputs
+ * of finish_block unpack_tiles(w, grid, p)        sets p to the block at w; grid: of kernels/grid.h
+ *   PER_SCALE                       weights per integer scale; SIZE: no integer scales
+ *   finish_block(p, s, a, i, acc)   acc + the block, s: its sums with activations 32i ..
  *
- * Sums are exact integers and the float steps are those of kernels/rows/, so a token's result is
- * the same bits as with the other kernels, whatever the number of tokens. */
+ * Sums are exact integers and the float steps are those of kernels/rows/, so a token's result
+ * has the same bits as with the other kernels, for any number of tokens. */
 #ifndef HONE_KERNELS_I8MM_TILES_H
 #define HONE_KERNELS_I8MM_TILES_H
 
-/* With fewer than TILES_FROM tokens FEW is used, which need not unpack weights. The number is
- * not measured. */
-/* Pairs of tokens in a tile, which takes 8 sums, 8 scaled sums and 8 of floats. */
+/* Below TILES_FROM tokens, FEW is used, which does not unpack weights. The number was not
+ * measured. */
+/* PAIRS: pairs of tokens per tile, which takes 8 sums, 8 scaled sums and 8 float sums. */
 enum { TILES_FROM = 6, PAIRS = 2 };
 enum { IN_ACT = 256 / SIZE, SCALED = SIZE / PER_SCALE > 1 };
 
 _Static_assert(sizeof(struct tiled) * IN_ACT <= ROWS_PANEL * LANES, "scratch of 256 weights");
 
-/* Computes sum[token] = a block's codes, each times its scale, with the activations at x, whose
- * tokens are `stride` bytes apart. n is at most 2 * PAIRS; of an odd n the last token is
+/* Computes sum[token] = a block's codes, each times its scale, times the activations at x, whose
+ * tokens are `stride` bytes apart. n is at most 2 * PAIRS; if n is odd, the last token is
  * multiplied twice. */
 INLINE void multiply(int n, const struct tiled *p, const int8_t *x, int64_t stride, iv *sum) {
     const int pairs = (n + 1) / 2;
@@ -57,7 +56,7 @@ INLINE void multiply(int n, const struct tiled *p, const int8_t *x, int64_t stri
     }
 }
 
-/* Multiplies n tokens, at most 2 * PAIRS, with an unpacked group. */
+/* Multiplies n tokens, at most 2 * PAIRS, by an unpacked group. */
 INLINE void strip(int n, const struct tiled *p, const struct kern_act *a, int64_t lda, float *out,
                   int64_t ldo, int64_t nb) {
     fv acc[2 * PAIRS];

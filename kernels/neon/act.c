@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* kernels/neon/act.c - activation blocks by NEON: byte for byte what kernels/ref/act.c gives. Only
- * single multiplications are rounded here, the conversions round to nearest even, and sums are of
- * integers. */
+/* kernels/neon/act.c - quantization of activations with NEON, byte for byte as in
+ * kernels/ref/act.c: only single multiplications are rounded, conversions round to nearest even,
+ * and sums are integers. */
 #include <math.h>
 #include <string.h>
 
@@ -24,7 +24,7 @@ INLINE int8x16_t codes(const float *x, float inv) {
     return vcombine_s8(vqmovn_s16(vcombine_s16(c[0], c[1])), vqmovn_s16(vcombine_s16(c[2], c[3])));
 }
 
-/* Rounds 32 values: stores their codes and the sum of these, and returns their d. */
+/* Rounds 32 values: stores their codes and the codes' sum, and returns d. */
 INLINE float quant_32(const float *x, int8_t *qs, int *sum) {
     const float max = largest(x, 32), d = max / 127.0f, inv = d >= 0x1p-126f ? 127.0f / max : 0;
     const int8x16_t a = codes(x, inv), b = codes(x + 16, inv);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* kernels/neon/bf16.c - bfloat16 weights by NEON, shifted into the high half of an f32: see
+/* kernels/neon/bf16.c - bfloat16 weights with NEON, shifted into the high half of an f32:
  * kernels/f32/floats.h. */
 #include "kernels/neon/f8.h"
 #include "base/fp.h"

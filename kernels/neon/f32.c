@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* kernels/neon/f32.c - elementwise operators and norms on f32 activations by NEON: see
+/* kernels/neon/f32.c - element-wise operators and norms on f32 activations with NEON:
  * kernels/f32/f32.h. */
 #include "kernels/neon/f8.h"
 #include "kernels/f32/f32.h"

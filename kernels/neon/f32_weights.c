@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* kernels/neon/f32_weights.c - f32 weights by NEON: see kernels/f32/floats.h. */
+/* kernels/neon/f32_weights.c - f32 weights with NEON: kernels/f32/floats.h. */
 #include "kernels/neon/f8.h"
 #include "containers/qtype.h"
 

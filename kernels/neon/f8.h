@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* kernels/neon/f8.h - the steps of kernels/f32/ by NEON: eight floats are two vectors, four doubles
- * too. See avx2/f8.h, whose names these are. Static inline functions only. */
+/* kernels/neon/f8.h - primitives of kernels/f32/ for NEON, with the names of avx2/f8.h: eight
+ * floats or four doubles are two vectors each. Static inline functions only. */
 #ifndef HONE_KERNELS_NEON_F8_H
 #define HONE_KERNELS_NEON_F8_H
 
@@ -12,9 +12,9 @@ typedef struct {
 typedef struct {
     float64x2_t a, b;
 } d4;
-typedef int some; /* As many lanes are meant, from the first on. */
+typedef int some; /* number of leading lanes selected */
 
-/* Makes a vector by the same step on both halves. */
+/* Builds a vector by applying one expression to both halves. */
 #define F8(e_a, e_b) ((f8){e_a, e_b})
 
 INLINE f8 f_load(const float *p) {
@@ -117,7 +117,7 @@ INLINE f8 f_every_4th(const float *p) {
     for (int i = 0; i < 8; i++) v[i] = p[4 * i];
     return f_load(v);
 }
-/* Returns ((0 + 1) + (2 + 3)) + ((4 + 5) + (6 + 7)), as AVX2's does. */
+/* Returns ((0 + 1) + (2 + 3)) + ((4 + 5) + (6 + 7)), as the AVX2 version does. */
 INLINE float hsum(f8 v) {
     float32x4_t s = vpaddq_f32(v.a, v.b);
     s = vpaddq_f32(s, s);

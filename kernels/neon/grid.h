@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* kernels/neon/grid.h - the steps of rows/grid.h and rows/loads.h by NEON. Its products take signed
- * codes, so IQ1 to IQ3 need nothing added to them. Static inline functions only. */
+/* kernels/neon/grid.h - NEON primitives for rows/grid.h and rows/loads.h. Products take signed
+ * codes, so IQ1 to IQ3 need no offset. Static inline functions only. */
 #ifndef HONE_KERNELS_NEON_GRID_H
 #define HONE_KERNELS_NEON_GRID_H
 

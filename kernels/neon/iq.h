@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* kernels/neon/iq.h - the loops of the IQ1, IQ2 and IQ3 formats. A block is taken apart into 256
- * signed codes, by loads from the grid, and 16 scales; then it is decoded, or meets one or several
- * rows of activations; packed rows have the product of kernels/rows/. Included by a type's file,
- * which defines take_apart(w, g, x), behind its header of kernels/rows/. */
+/* kernels/neon/iq.h - loops of the IQ1, IQ2 and IQ3 formats.
+ *
+ * A block is split into 256 signed codes, loaded from the grid, and 16 scales; then it is
+ * decoded, or multiplied by one or more rows of activations. Packed rows use the product of
+ * kernels/rows/. Included by a type's file, which defines take_apart(w, g, x), after its header
+ * of kernels/rows/. */
 #ifndef HONE_KERNELS_NEON_IQ_H
 #define HONE_KERNELS_NEON_IQ_H
 
@@ -11,7 +13,7 @@
 #include "kernels/grid.h"
 #include "kernels/neon/neon.h"
 
-struct iq_apart { /* A block taken apart: w = d * scale[i / 16] * code[i]. */
+struct iq_apart { /* split block: w = d * scale[i / 16] * code[i] */
     int8_t code[QK];
     int16_t scale[QK / 16];
     float d;
@@ -19,8 +21,7 @@ struct iq_apart { /* A block taken apart: w = d * scale[i / 16] * code[i]. */
 
 /* ---- steps of take_apart() ---- */
 
-/* Stores 16 codes: levels with the signs of two bytes, where bit i of the first belongs to level
- * i. */
+/* Stores 16 codes: levels with the signs of two bytes, bit i of the first for level i. */
 INLINE void iq_put(struct iq_apart *x, int at, uint8x16_t level, uint8_t first, uint8_t second) {
     static const uint8_t bit[16] = {1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128};
     const uint8x16_t s = vcombine_u8(vdup_n_u8(first), vdup_n_u8(second));
@@ -40,7 +41,7 @@ INLINE uint8x16_t iq_four(const uint8_t (*grid)[4], unsigned i, unsigned j, unsi
 INLINE void iq_scale_32(struct iq_apart *x, int k, unsigned s) {
     x->scale[2 * k] = x->scale[2 * k + 1] = (int16_t)(2 * s + 1);
 }
-/* Takes the scales of 16 weights each from eight bytes of two nibbles. */
+/* Reads the scales of 16 weights each from eight bytes of two nibbles. */
 INLINE void iq_scales_16(struct iq_apart *x, const uint8_t *p) {
     for (int k = 0; k < 16; k++) x->scale[k] = (int16_t)(2 * (p[k / 2] >> 4 * (k % 2) & 15) + 1);
 }
@@ -80,7 +81,7 @@ INLINE void iq_decode(const uint8_t *w, int64_t size, float *dst, int64_t n, iq_
     }
 }
 
-enum { IQ_TOKENS = 16 }; /* So many rows of activations meet a block while it is apart. */
+enum { IQ_TOKENS = 16 }; /* activation rows per split block */
 
 INLINE void iq_dots(const uint8_t *w, int64_t size, const uint8_t *a, uint64_t stride,
                     int64_t n_tok, float *out, int64_t ldo, int64_t n, iq_apart_fn take) {

@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: MIT
-/* kernels/neon/lanes.h - the steps of kernels/rows/ by NEON: 8 rows are two vectors. See
- * avx2/lanes8.h and avx2/lanes.h, whose names these are. Where the compiler may use the products of
- * FEAT_DotProd (kernels/dotprod/), one instruction multiplies four codes with four activations and
- * adds them to 32 bits; both are signed, and codes of up to 7 bits without a sign are, too.
- * Otherwise products are widened to 16 bits and added by pairs. Static inline functions only. */
+/* kernels/neon/lanes.h - primitives of kernels/rows/ for NEON, with the names of avx2/lanes8.h and
+ * avx2/lanes.h: 8 rows are two vectors.
+ *
+ * With FEAT_DotProd (kernels/dotprod/), one instruction multiplies four codes by four
+ * activations and adds to 32 bits. Both are signed; unsigned codes of up to 7 bits fit too.
+ * Otherwise products are widened to 16 bits and added in pairs. Static inline functions only. */
 #ifndef HONE_KERNELS_NEON_LANES_H
 #define HONE_KERNELS_NEON_LANES_H
 
 #include "kernels/neon/neon.h"
 
-/* avx2/lanes.h says what they mean. The 32 registers hold three sums of two vectors per token.
- * The numbers are not measured. */
+/* See avx2/lanes.h. The 32 registers hold three sums of two vectors per token. The numbers were
+ * not measured. */
 enum { LANES = 8, TILE = 4, DIRECT = 4, PANEL_FROM = 9 };
 
 typedef struct {
-    int32x4_t a, b; /* Rows 0 to 3, and rows 4 to 7. */
+    int32x4_t a, b; /* rows 0 to 3, rows 4 to 7 */
 } iv;
 typedef struct {
     float32x4_t a, b;
@@ -76,7 +77,7 @@ INLINE iv l_or(iv x, iv y) {
 INLINE iv l_sub8(iv x, iv y) {
     return iv_u8(vsubq_u8(u8(x.a), u8(y.a)), vsubq_u8(u8(x.b), u8(y.b)));
 }
-/* Operators, because the instructions with a number in them have no form for 0. */
+/* Operators, because the immediate forms of the instructions exclude 0. */
 INLINE iv l_shr(iv v, int n) {
     return (iv){vreinterpretq_s32_u32(vreinterpretq_u32_s32(v.a) >> n),
                 vreinterpretq_s32_u32(vreinterpretq_u32_s32(v.b) >> n)};
@@ -147,7 +148,7 @@ INLINE iv running(iv s) {
     return s;
 }
 
-/* Returns byte i of a lane as 32 bits, which is the factor that u_end wants. */
+/* Returns byte i of a lane as 32 bits, as a factor for u_end. */
 INLINE iv u_scale(iv v, int i, bool is_signed) {
     const unsigned b = (unsigned)i;
     if (!is_signed) return l_bytes(v, 0x80808000 | b);
@@ -168,8 +169,8 @@ INLINE iv s_end(iv sum, iv s, iv scale) {
 
 enum { SHORT_SUMS = 0 };
 
-/* Activations are one operand of 16 bytes for four words of codes: products take a word of it by
- * its number, so nothing is spread over lanes. */
+/* Activations are one 16-byte operand for four words of codes: products select a word of it by
+ * index, so no broadcast is needed. */
 #define OWN_ACTS
 typedef struct {
     int8x16_t four;
@@ -178,7 +179,7 @@ typedef struct {
 INLINE xv l_act(const void *x, int j) {
     return (xv){vld1q_s8((const int8_t *)x + 16 * (j / 4)), j % 4};
 }
-INLINE int32x4_t dot4(int32x4_t s, int32x4_t w, xv x) { /* The number must be a constant. */
+INLINE int32x4_t dot4(int32x4_t s, int32x4_t w, xv x) { /* the index must be constant */
     if (x.i == 0) return vdotq_laneq_s32(s, s8(w), x.four, 0);
     if (x.i == 1) return vdotq_laneq_s32(s, s8(w), x.four, 1);
     if (x.i == 2) return vdotq_laneq_s32(s, s8(w), x.four, 2);
@@ -188,7 +189,7 @@ INLINE iv s_next(iv s, iv w, xv x, xv ax, iv scale, bool whole) {
     (void)ax, (void)scale, (void)whole;
     return running((iv){dot4(s.a, w.a, x), dot4(s.b, w.b, x)});
 }
-INLINE int u_depth(int bits) { /* Sums have 32 bits, so a sub-block always fits. */
+INLINE int u_depth(int bits) { /* sums have 32 bits: a sub-block always fits */
     (void)bits;
     return 8;
 }
@@ -206,12 +207,12 @@ INLINE iv u_end(iv sum, iv s, iv scale) {
 
 enum { SHORT_SUMS = 1 };
 
-/* Returns 16 products of bytes, added by pairs in 16 bits; |w| <= 128 and |x| <= 127 fit. */
+/* Returns 16 products of bytes, added in pairs in 16 bits; |w| <= 128 and |x| <= 127 fit. */
 INLINE int16x8_t products(int32x4_t w, int32x4_t x) {
     return vpaddq_s16(vmull_s8(vget_low_s8(s8(w)), vget_low_s8(s8(x))),
                       vmull_high_s8(s8(w), s8(x)));
 }
-INLINE int u_depth(int bits) { /* avx2/lanes.h says what it means; codes may have a sign, too. */
+INLINE int u_depth(int bits) { /* see avx2/lanes.h; codes may be signed too */
     return bits <= 4 ? 8 : bits == 5 ? 4 : bits == 6 ? 2 : 1;
 }
 INLINE iv u_first(iv w, iv x) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* kernels/neon/neon.h - small steps that the kernels for ARM64 share. NEON is part of every ARM64
- * processor. Static inline functions only. */
+/* kernels/neon/neon.h - small helpers of the ARM64 kernels. Every ARM64 processor has NEON.
+ * Static inline functions only. */
 #ifndef HONE_KERNELS_NEON_NEON_H
 #define HONE_KERNELS_NEON_NEON_H
 

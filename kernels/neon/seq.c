@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* kernels/neon/seq.c - operators that walk over tokens with a state on f32 activations by NEON: see
+/* kernels/neon/seq.c - stateful operators over tokens on f32 activations with NEON:
  * kernels/f32/seq.h. */
 #include "kernels/neon/f8.h"
 #define F32_OPS kern_neon_F32

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* kernels/rows/iq1_m.h - IQ1_M, packed. A nibble per 8 weights: the high bits of an index and the
- * sign of the shift. Four words of 16 bits hold four scales each and a nibble of d. */
+/* kernels/rows/iq1_m.h - IQ1_M, packed. A nibble per 8 weights holds the high bits of an index
+ * and the sign of the shift. Four 16-bit words hold four scales each and a nibble of d. */
 #include "kernels/rows/loads.h"
 
 enum { BLOCK = 56, BITS = 5, SUB = 16, SIGNED = 0, OFFSET = 4 };
@@ -19,7 +19,7 @@ INLINE void head(const uint8_t *w, struct rows_head *h) {
     for (int r = 0; r < LANES; r++) half_of[r] = (uint16_t)word[r];
     h->d = h->dmin = l_mulf(l_half(half_of), l_set(0.125f));
 }
-/* Returns the nibbles of 32 weights, each in a byte. */
+/* Returns the nibbles of 32 weights, one per byte. */
 INLINE iv nibbles_of(const uint8_t *w, int k) {
     const unsigned b = 2 * ((unsigned)k % 2);
     const iv t = l_bytes(l_load(w + (32 + 4 * (k / 2)) * LANES), b * 0x01010101u + 0x01010000u);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* kernels/rows/iq1_s.h - IQ1_S, packed. A word of 16 bits per 32 weights: the high bits of four
+/* kernels/rows/iq1_s.h - IQ1_S, packed. A 16-bit word per 32 weights holds the high bits of four
  * indices, the scale, and the sign of the shift. */
 #include "kernels/rows/loads.h"
 

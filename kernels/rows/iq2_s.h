@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* kernels/rows/iq2_s.h - IQ2_S, packed. */
+/* kernels/rows/iq2_s.h - IQ2_S, packed: indices, high index bits, signs and scales in separate
+ * fields. */
 #include "kernels/rows/grid.h"
 
 enum { BLOCK = 82, BITS = 7, SUB = 16, SIGNED = 0, OFFSET = 6 };
@@ -17,7 +18,7 @@ INLINE void put_block(const uint8_t *w, struct indices *x) {
                     two_in_each(l_shr(l_load(w + (66 + 4 * (k / 4)) * LANES), 8 * (k % 4))));
 }
 #endif
-/* Returns the signs of 32 weights, a byte for eight. */
+/* Returns the signs of 32 weights, one byte per eight. */
 INLINE iv beside(const uint8_t *w, int k) {
     return l_load(w + (34 + 4 * k) * LANES);
 }

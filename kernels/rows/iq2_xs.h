@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* kernels/rows/iq2_xs.h - IQ2_XS, packed. The low bytes of the indices, then the high ones: a ninth
- * bit below seven of signs. */
+/* kernels/rows/iq2_xs.h - IQ2_XS, packed. First the low bytes of the index words, then the high
+ * bytes: the ninth index bit below seven sign bits. */
 #include "kernels/rows/grid.h"
 
 enum { BLOCK = 74, BITS = 7, SUB = 16, SIGNED = 0, OFFSET = 6 };
@@ -18,7 +18,7 @@ INLINE void put_block(const uint8_t *w, struct indices *x) {
                     l_and(l_load(w + (34 + 4 * k) * LANES), l_i8(1)));
 }
 #endif
-/* Returns the signs of 32 weights, a byte for eight. */
+/* Returns the signs of 32 weights, one byte per eight. */
 INLINE iv beside(const uint8_t *w, int k) {
     const iv high = l_load(w + (34 + 4 * k) * LANES);
     return even_signs(l_and(l_shr(high, 1), l_i8(127)));

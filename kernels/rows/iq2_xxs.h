@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* kernels/rows/iq2_xxs.h - IQ2_XXS, packed. Of eight bytes four are indices, four signs and a
- * scale. */
+/* kernels/rows/iq2_xxs.h - IQ2_XXS, packed. Of every eight bytes, four are indices and four hold
+ * signs and a scale. */
 #include "kernels/rows/grid.h"
 
 enum { BLOCK = 66, BITS = 7, SUB = 32, SIGNED = 0, OFFSET = 6 };
@@ -9,7 +9,7 @@ INLINE void head(const uint8_t *w, struct rows_head *h) {
     h->d = h->dmin = l_mulf(l_half(w), l_set(0.125f));
     top_scales(w + 6 * LANES, 2, h);
 }
-/* Returns the signs of 32 weights, a byte for eight. */
+/* Returns the signs of 32 weights, one byte per eight. */
 INLINE iv beside(const uint8_t *w, int k) {
     return packed_signs(l_load(w + (6 + 8 * k) * LANES));
 }

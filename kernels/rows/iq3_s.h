@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* kernels/rows/iq3_s.h - IQ3_S, packed. */
+/* kernels/rows/iq3_s.h - IQ3_S, packed: indices, high index bits, signs and scales in separate
+ * fields. */
 #include "kernels/rows/grid.h"
 
 enum { BLOCK = 110, BITS = 5, SUB = 32, SIGNED = 0, OFFSET = 4 };
@@ -23,7 +24,7 @@ INLINE void put_block(const uint8_t *w, struct indices *x) {
                     bit_in_each(l_shr(l_load(w + (66 + 4 * (i / 8)) * LANES), 4 * (i % 8))));
 }
 #endif
-/* Returns the signs of 32 weights, a byte for eight. */
+/* Returns the signs of 32 weights, one byte per eight. */
 INLINE iv beside(const uint8_t *w, int k) {
     return l_load(w + (74 + 4 * k) * LANES);
 }
@@ -34,7 +35,7 @@ INLINE void codes32(const uint8_t *w, int k, const struct indices *x, const stru
     const iv signs = beside(w, k);
     const iv high =
         l_bytes(l_load(w + (66 + 4 * (k / 4)) * LANES), 0x01010101u * (unsigned)(k % 4));
-    /* Bit 4 * half + i belongs to index i, which is mixed. */
+    /* Bit 4 * half + i belongs to index i, in mixed order. */
     UNROLL for (int half = 0; half < 2; half++) {
         const iv i = mixed_index(w + (2 + 4 * (2 * k + half)) * LANES);
         const iv ninth = l_i32(half ? (int)0x80204010 : 0x08020401);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* kernels/rows/iq3_xxs.h - IQ3_XXS, packed. All indices, then signs and scales. */
+/* kernels/rows/iq3_xxs.h - IQ3_XXS, packed. First all indices, then signs and scales. */
 #include "kernels/rows/grid.h"
 
 enum { BLOCK = 98, BITS = 7, SUB = 32, SIGNED = 0, OFFSET = 6 };
@@ -14,7 +14,7 @@ INLINE void head(const uint8_t *w, struct rows_head *h) {
     h->d = h->dmin = l_mulf(l_half(w), l_set(0.25f));
     top_scales(w + 66 * LANES, 1, h);
 }
-/* Returns the signs of 32 weights, a byte for eight. */
+/* Returns the signs of 32 weights, one byte per eight. */
 INLINE iv beside(const uint8_t *w, int k) {
     return packed_signs(l_load(w + (66 + 4 * k) * LANES));
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* kernels/rows/iq4_nl.h - IQ4_NL, packed. Nibbles as Q4_0, through the table of levels. */
+/* kernels/rows/iq4_nl.h - IQ4_NL, packed. Nibbles as in Q4_0, mapped through the table of
+ * levels. */
 #include "kernels/codebook.h"
 #include "kernels/rows/rows.h"
 

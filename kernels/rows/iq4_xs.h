@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
-/* kernels/rows/iq4_xs.h - IQ4_XS, packed. */
+/* kernels/rows/iq4_xs.h - IQ4_XS, packed. Nibbles as in Q4_0, mapped through the table of
+ * levels. */
 #include "kernels/codebook.h"
 #include "kernels/rows/rows.h"
 
 enum { BLOCK = 136, SIZE = 256, BITS = 8, BIAS = 128, WHOLE = 0 };
 struct head {
     fv d;
-    iv low, high; /* The nibbles, and the two bits above them, of the eight scales. */
+    iv low, high; /* nibbles of the eight scales, and their two high bits */
 };
 
 INLINE void head(const uint8_t *w, struct head *h) {

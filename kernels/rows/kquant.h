@@ -1,35 +1,32 @@
 // SPDX-License-Identifier: MIT
-/* kernels/rows/kquant.h - products of a packed group (kernels/pack.h) of a 256-weight format with
- * integer scales and unsigned codes. Included once by a type's file, which has included an ISA's
- * lanes.h and defined:
+/* kernels/rows/kquant.h - products of packed groups (kernels/pack.h) of 256-weight formats with
+ * integer scales and unsigned codes. Included once by a type's file, after an ISA's lanes.h and
+ * these definitions:
  *
  *   BITS (of a code), SUB (codes per scale: 16 or 32), SIGNED (scales)
- *
- *   OFFSET         0: minima; else log2 of what codes are too large by, and minima are the scales.
- *                  Where products take signed codes those of IQ1 to IQ3 are not too large, but
- *                  smaller than it
- *
+ *   OFFSET         0: minima; else log2 of the codes' offset, and minima are the scales. If
+ *                  products take signed codes, IQ1 to IQ3 use it as a bound, not as an offset
  *   head(w, h)     scales, minima, d and dmin of a block
- *
  *   code(w, k, j)  codes 32k + 4j .. 4j + 3 of every row
  *
- * IQ1 to IQ3 (CHUNKED) have no code(). With MIXED (rows/looks.h) codes32(w, k, x, g, q) gives all
- * eight vectors of 32k .., in an order of their own; g is the grid. Else (rows/loads.h) beside(w,
- * k) gives what the codes of 32k .. share, and codes8(w, k, j, s, x, g, q) two vectors of 32k + 8j
- * ..; s comes from beside, x are N_INDICES indices that put_block(w, x) stored. A type whose
- * weights are levels of LEVEL_BITS with signs has levels8(w, k, j, x, g, q) in place of codes8, and
- * its signs are the four bytes of s: one token's activations take the signs, which saves the
- * offset.
+ * IQ1 to IQ3 (CHUNKED) have no code(). With MIXED (rows/looks.h), codes32(w, k, x, g, q) returns
+ * all eight vectors of codes 32k.., in an order of its own; g is the grid. Otherwise
+ * (rows/loads.h), beside(w, k) returns what the codes 32k.. share, and codes8(w, k, j, s, x, g, q)
+ * returns two vectors of codes 32k + 8j..; s comes from beside(), and x are N_INDICES indices
+ * stored by put_block(w, x). A type of signed levels of LEVEL_BITS has levels8(w, k, j, x, g, q)
+ * instead of codes8, and the four bytes of s are its signs: with one token, the activations take
+ * the signs, which saves the offset.
  *
  * out[row] = sum over blocks of dx * (d * sum_k sc_k * sum_i q_i x_i - dmin * sum_k m_k * sum_i
- * x_i). Everything inside the outer sum is an exact integer. A few tokens: codes are taken apart
- * where they are used, once for DIRECT tokens, and nothing is written. From PANEL_FROM tokens on a
- * group is first unpacked to bytes (`scratch`), once for all tokens. Either way a token's sums are
- * the same operations in the same order: results do not depend on the number of tokens. */
+ * x_i). Everything inside the outer sum is an exact integer. For few tokens, codes are unpacked
+ * where they are used, once for DIRECT tokens, without storing them. From PANEL_FROM tokens on,
+ * a group is first unpacked to bytes (`scratch`), once for all tokens. In both cases a token's
+ * sums use the same operations in the same order, so results do not depend on the number of
+ * tokens. */
 #include "kernels/rows/rows.h"
 
 enum { N_SCALES = 256 / SUB };
-/* What a type does not have is never called. */
+/* Stubs for missing definitions; never called. */
 #ifndef CHUNKED
 #define CHUNKED 0
 #define MIXED 0
@@ -86,11 +83,10 @@ INLINE void codes32(const uint8_t *w, int k, const struct indices *x, const stru
 #define put_block(w, x) ((void)(w), (void)(x))
 #endif
 enum { EXACT = CHUNKED && SIGNED_CODES, CODE_BITS = EXACT ? OFFSET : BITS };
-/* Where codes take long to take apart, it is worth doing that once for all tokens from fewer
- * tokens on. */
+/* Types with slow unpacking unpack once for all tokens from fewer tokens on. */
 enum { UNPACK_FROM = CHUNKED ? DIRECT + 1 : PANEL_FROM };
 
-struct panel { /* A block of a group, unpacked. */
+struct panel { /* an unpacked block of a group */
     iv code[64], scale[N_SCALES], pair[N_SCALES / 2];
     fv d, dmin;
 };
@@ -112,7 +108,7 @@ INLINE void unpack(const uint8_t *w, const struct indices *x, const struct kern_
     p->dmin = h.dmin;
 }
 
-/* Adds to each sum[t] the products of codes 32k .. 32k + 31 times their scales. */
+/* Adds the products of codes 32k .. 32k + 31, times their scales, to each sum[t]. */
 INLINE void chunk(int n, bool panel, const uint8_t *w, const struct indices *x,
                   const struct kern_grid *grid, const struct rows_head *h, const struct panel *p,
                   int k, const struct kern_act *a, int64_t lda, iv *sum) {
@@ -143,14 +139,13 @@ INLINE void chunk(int n, bool panel, const uint8_t *w, const struct indices *x,
     }
 }
 
-/* Returns m + minima (or scales) 2i and 2i + 1 times the sums of the activations that they
- * belong to. */
+/* Returns m plus minima (or scales) 2i and 2i + 1 times the sums of their activations. */
 INLINE iv minima(iv m, iv pair, const struct kern_act *a, int i) {
     const int16_t *s = SUB == 16 ? a->s16 : a->s32;
     return l_sum16(m, pair, l_at(s + 2 * i));
 }
 
-/* Returns acc + a block of these sums. These are the only steps in floats. */
+/* Returns acc plus a block's contribution. These are the only floating-point steps. */
 INLINE fv float_steps(bool exact, fv d, fv dmin, iv sum, iv m, const struct kern_act *a, fv acc) {
     const fv dx = l_set(a->d[0]);
     if (OFFSET != 0 && !exact) sum = l_sub(sum, l_shl(m, OFFSET));
@@ -159,7 +154,7 @@ INLINE fv float_steps(bool exact, fv d, fv dmin, iv sum, iv m, const struct kern
     return acc;
 }
 
-/* Adds to each acc[t] a block whose products are in `sum`: first the minima, then in floats. */
+/* Adds a block, whose products are in `sum`, to each acc[t]: first the minima, then in floats. */
 INLINE void finish(int n, bool panel, const struct rows_head *h, const struct panel *p,
                    const struct kern_act *a, int64_t lda, iv *sum, fv *acc) {
     const bool exact = EXACT || (FLIPS && n == 1 && !panel);
@@ -174,7 +169,7 @@ INLINE void finish(int n, bool panel, const struct rows_head *h, const struct pa
         float_steps(exact, d, dmin, sum[t], m[t], a + t * lda, acc[t]);
 }
 
-/* Multiplies n tokens with an unpacked group. */
+/* Multiplies n tokens by an unpacked group. */
 INLINE void tile(int n, const struct panel *p, const struct kern_act *a, int64_t lda, float *out,
                  int64_t ldo, int64_t nb) {
     fv acc[TILE];
@@ -188,13 +183,13 @@ INLINE void tile(int n, const struct panel *p, const struct kern_act *a, int64_t
     UNROLL for (int t = 0; t < n; t++) l_storef(out + t * ldo, acc[t]);
 }
 
-/* Multiplies n tokens with `side` groups, which are `step` bytes apart, a few lines of each in
- * turn (rows.h). The results of the second group lie `next` behind those of the first. */
+/* Multiplies n tokens by `side` groups, `step` bytes apart, alternating every few cache lines
+ * (rows.h). The results of the second group are `next` after those of the first. */
 INLINE void direct(int n, int side, const struct kern_grid *grid, const uint8_t *w, int64_t step,
                    const struct kern_act *a, int64_t lda, float *out, int64_t ldo, int64_t next,
                    int64_t nb) {
     fv acc[2][DIRECT];
-    struct indices x[2][2][N_INDICES]; /* of this block and of the next */
+    struct indices x[2][2][N_INDICES]; /* of this block and the next */
     UNROLL for (int g = 0; g < side; g++) put_block(w + g * step, x[0][g]);
     UNROLL for (int g = 0; g < side; g++) UNROLL for (int t = 0; t < n; t++) acc[g][t] = l_set(0);
     for (int64_t b = 0; b < nb; b++, w += BLOCK * LANES) {
@@ -218,8 +213,8 @@ INLINE void direct(int n, int side, const struct kern_grid *grid, const uint8_t 
         l_storef(out + t * ldo + g * next, acc[g][t]);
 }
 
-/* Multiplies n tokens with one group that is read as it lies, up to DIRECT at once; what is left
- * for another turn finds it in the cache. */
+/* Multiplies n tokens by one group without unpacking it, up to DIRECT at a time; later turns
+ * find the group in the cache. */
 static void group_direct(const struct kern_grid *grid, const uint8_t *w, const struct kern_act *a,
                          int64_t lda, int64_t n, float *out, int64_t ldo, int64_t nb) {
     for (; n >= DIRECT; n -= DIRECT, a += DIRECT * lda, out += DIRECT * ldo)
@@ -233,7 +228,7 @@ static void group_direct(const struct kern_grid *grid, const uint8_t *w, const s
     if (n == 1) direct(1, 1, grid, w, 0, a, lda, out, ldo, 0, nb);
 }
 
-/* Multiplies n tokens with one group, which is unpacked first. */
+/* Multiplies n tokens by one group after unpacking it. */
 static void group(const struct kern_grid *grid, const uint8_t *w, const struct kern_act *a,
                   int64_t lda, int64_t n, float *out, int64_t ldo, int64_t nb, struct panel *p) {
     struct indices x[2][N_INDICES];
@@ -249,8 +244,8 @@ static void group(const struct kern_grid *grid, const uint8_t *w, const struct k
     if (n & 1) tile(1, p, a, lda, out, ldo, nb);
 }
 
-/* Multiplies all groups with all tokens. AMX includes this file for its steps alone and has a
- * gemm of its own. */
+/* Multiplies all tokens by all groups. Unused by AMX, which includes this file for its steps and
+ * has its own gemm. */
 __attribute__((unused)) static void gemm(const uint8_t *w, int64_t n_groups,
                                          const struct kern_act *a, int64_t lda, int64_t n,
                                          float *out, int64_t ldo, int64_t k, void *scratch) {

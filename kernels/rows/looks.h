@@ -1,21 +1,17 @@
 // SPDX-License-Identifier: MIT
-/* kernels/rows/looks.h - codes of the packed IQ2 and IQ3 types by lookups in registers: levels with
- * their signs, too large by 64 (IQ3_S 16). Included by rows/grid.h behind an ISA's grid.h, which
- * gives
+/* kernels/rows/looks.h - codes of the packed IQ2 and IQ3 types by table lookups in registers:
+ * signed levels, biased by 64 (IQ3_S: 16). Included by rows/grid.h after an ISA's grid.h, which
+ * provides
  *
  *   l_look(table, i)        bytes of a table of 256, by unsigned bytes
+ *   l_where(v, bits, a, b)  bytes of a where a byte of v and that of `bits` share no set bit, else
+ * b l_either(m, a, b)       the bits of a where m is set, else those of b l_code(table, v) bytes of
+ * a table of 64, by the lowest six bits of each byte mix(x, to)              activations m, 8 + m,
+ * 4 + m, 12 + m of the sixteen at x, m = 0 .. 3
  *
- *   l_where(v, bits, a, b)  bytes of a where a byte of v and that of `bits` have no bit in common
- *
- *   l_either(m, a, b)       the bits of a where m has them, elsewhere those of b
- *
- *   l_code(table, v)        bytes of a table of 64, by the lowest six bits of bytes
- *
- *   mix(x, to)              activations m, 8 + m, 4 + m, 12 + m of the sixteen at x, m = 0 .. 3
- *
- * A lookup gives the numbers of the levels of several weights in a byte: four of 2 bits (IQ2), two
- * nibbles (IQ3). So a vector holds, of sixteen weights, numbers m, 8 + m, 4 + m and 12 + m, which
- * meet activations in the same order. */
+ * A lookup returns the level numbers of several weights in a byte: four of 2 bits (IQ2) or two
+ * nibbles (IQ3). So a vector holds numbers m, 8 + m, 4 + m and 12 + m of sixteen weights, and
+ * the activations are put into the same order. */
 #ifndef HONE_KERNELS_ROWS_LOOKS_H
 #define HONE_KERNELS_ROWS_LOOKS_H
 
@@ -25,14 +21,14 @@
 #include "kernels/rows/rows.h"
 
 #define CHUNKED 1
-struct indices { /* Nothing: only rows/loads.h has them. */
+struct indices { /* empty: only rows/loads.h has indices */
     char none;
 };
 #define MIXED 1
 
-/* Tables of codes: the index has the number of a level and, above it, sign bits, of which each
- * table looks at one. P and N are the 64 codes of plus and minus the levels. IQ2 has four sign
- * bits, IQ3 two and a bit that may be anything. */
+/* Code tables. The index is a level number with sign bits above it, of which each table uses
+ * one. P and N are the codes of the positive and negative levels. IQ2 has four sign bits; IQ3
+ * has two and a don't-care bit. */
 #define BIT_0(P, N) P, N, P, N, P, N, P, N
 #define BIT_1(P, N) P, P, N, N, P, P, N, N
 #define BIT_2(P, N) P, P, P, P, N, N, N, N
@@ -44,8 +40,8 @@ iq2_code[4][64] = {{BIT_0(IQ2_PLUS, IQ2_MINUS), BIT_0(IQ2_PLUS, IQ2_MINUS)},
                    {BIT_2(IQ2_PLUS, IQ2_MINUS), BIT_2(IQ2_PLUS, IQ2_MINUS)},
                    {BIT_2(IQ2_PLUS, IQ2_PLUS), BIT_2(IQ2_MINUS, IQ2_MINUS)}};
 
-/* Looks bytes i up in a table of 512: `high` meets the mask `ninth`, which says which half of
- * the table counts. look_1024 does so in a table of 1024, by `tenth` too. */
+/* Looks up bytes i in a table of 512: `high` masked by `ninth` selects the half of the table.
+ * look_1024 does the same for a table of 1024, with `tenth`. */
 INLINE iv look_512(const uint8_t *table, iv i, iv high, iv ninth) {
     return l_where(high, ninth, l_look(table, i), l_look(table + 256, i));
 }
@@ -54,8 +50,8 @@ INLINE iv look_1024(const uint8_t *table, iv i, iv high, iv ninth, iv tenth) {
                    look_512(table + 512, i, high, ninth));
 }
 
-/* Returns the signs of sixteen weights in the order of mixed vectors, bit m for vector m, from
- * half 0 or 1 of s. */
+/* Returns the signs of sixteen weights in mixed order, bit m for vector m, from half 0 or 1 of
+ * s. */
 INLINE iv mixed_signs(iv s, int half) {
     if (half) return l_or(l_shr(s, 16), l_and(l_shr(s, 4), l_i32(~0xffff)));
     return l_or(l_and(s, l_i32(0xffff)), l_and(l_shl(s, 12), l_i32(~0xffff)));
@@ -73,8 +69,8 @@ INLINE void codes_iq2(iv first, iv second, iv signs, iv *q) {
             l_code(iq2_code[m], l_either(l_i8(3), l_shr(v, 2 * m), s));
     }
 }
-/* Computes the codes of IQ3 from four indices in the order that mixed_index made. code[0] and
- * code[1] are the tables for sign bits 0 and 1. */
+/* Computes the codes of IQ3 from four indices in the order of mixed_index. code[0] and code[1]
+ * are the tables for sign bits 0 and 1. */
 INLINE void codes_iq3(const uint8_t code[2][64], iv first, iv second, iv signs, int half, iv *q) {
     const iv s = mixed_signs(signs, half), no = l_i8(7);
     q[0] = l_code(code[0], l_either(no, first, l_shl(s, 3)));
@@ -86,7 +82,7 @@ INLINE iv mixed_index(const uint8_t *w) {
     return l_bytes(l_load(w), 0x03010200);
 }
 
-/* Puts the mixed vectors of 32 weights into the order of the weights. */
+/* Reorders the mixed vectors of 32 weights into weight order. */
 INLINE void in_order(iv *q) {
     const iv even = l_i32(0x00ff00ff), odd = l_i32((int)0xff00ff00);
     const iv low = l_i32(0xffff), top = l_i32(~0xffff);
@@ -102,8 +98,8 @@ INLINE void in_order(iv *q) {
     }
 }
 
-/* Mixes the codes of activation rows, which lie at stride lda, as mixed vectors of weights are.
- * `to` has room for n * nb blocks and is returned. */
+/* Reorders the codes of activation rows (stride lda) to match mixed weight vectors. `to` has
+ * room for n * nb blocks and is returned. */
 INLINE const struct kern_act *mixed_acts(const struct kern_act *a, int64_t lda, int64_t n,
                                          int64_t nb, struct kern_act *to) {
     for (int64_t t = 0; t < n; t++)

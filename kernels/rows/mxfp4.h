@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* kernels/rows/mxfp4.h - MXFP4, packed. Nibbles as Q4_0, through the table of levels. Scales
- * 2^(e-128) below 2^-126 (e 0 and 1) count as 0: blocks of zeros have them, and numbers that small
- * take some processors a hundred cycles each. */
+/* kernels/rows/mxfp4.h - MXFP4, packed. Nibbles as in Q4_0, mapped through the table of levels.
+ * Scales 2^(e-128) below 2^-126 (e of 0 and 1) count as 0: zero blocks have them, and subnormal
+ * numbers cost some processors a hundred cycles each. */
 #include "kernels/codebook.h"
 #include "kernels/rows/rows.h"
 
@@ -11,7 +11,7 @@ struct head {
 };
 
 INLINE void head(const uint8_t *w, struct head *h) {
-    const iv e = l_u8(w), one = l_shr(l_add(e, l_i32(255)), 8); /* 1, or 0 for e = 0 */
+    const iv e = l_u8(w), one = l_shr(l_add(e, l_i32(255)), 8); /* 1, or 0 if e is 0 */
     h->d = l_bits(l_shl(l_sub(e, one), 23));
 }
 INLINE iv indices(const uint8_t *w, int k, int j) {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
-/* kernels/rows/nvfp4.h - NVFP4, packed. Four bytes of scales, then nibbles as the file has them:
- * of the 16 codes of a scale the first eight are the low ones. Half of an unsigned E4M3 byte with
- * exponent e and mantissa m is (8 + m) * 2^(e - 11), for e = 0 m * 2^-10, and 0 for 0x7f. */
+/* kernels/rows/nvfp4.h - NVFP4, packed. Four scale bytes, then nibbles as in the file: of the 16
+ * codes of a scale, the first eight are the low nibbles. Half of an unsigned E4M3 byte with
+ * exponent e and mantissa m is (8 + m) * 2^(e - 11); m * 2^-10 for e = 0; and 0 for 0x7f. */
 #include "kernels/codebook.h"
 #include "kernels/rows/rows.h"
 
 enum { BLOCK = 36, SIZE = 64, BITS = 5, BIAS = 12, WHOLE = 0 };
 #define HALVES 1
 struct head {
-    iv man, exp; /* A byte per scale: its integer, and the biased exponent of what that meets. */
+    iv man, exp; /* a byte per scale: its integer, and the biased exponent of its factor */
 };
 
 INLINE void head(const uint8_t *w, struct head *h) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* kernels/rows/q2_k.h - Q2_K, packed. A scale byte holds the scale below, the minimum above. */
+/* kernels/rows/q2_k.h - Q2_K, packed. A scale byte has the scale in its low nibble and the
+ * minimum in its high one. */
 #include "kernels/rows/rows.h"
 
 enum { BLOCK = 84, BITS = 2, SUB = 16, SIGNED = 0, OFFSET = 0 };

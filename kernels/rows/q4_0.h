@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* kernels/rows/q4_0.h - Q4_0, packed. Low nibbles are weights 0..15 of a block, high ones 16..31.
- */
+/* kernels/rows/q4_0.h - Q4_0, packed. Low nibbles are weights 0..15 of a block, high nibbles
+ * weights 16..31. */
 #include "kernels/rows/rows.h"
 
 enum { BLOCK = 18, SIZE = 32, BITS = 4, BIAS = 8, WHOLE = 0 };
@@ -21,8 +21,7 @@ INLINE fv scaled(const struct head *h, iv s, const struct kern_act *a, int i, fv
     return l_fma(l_mulf(h->d, l_set(a->d[i])), l_float(s), acc);
 }
 
-#ifdef __ARM_FEATURE_DOTPROD /* The products take codes as they are, and one token has few of      \
-                                them. */
+#ifdef __ARM_FEATURE_DOTPROD /* saves a subtraction per code; pays for one token */
 #define SUBTRACTED 1
 #endif
 #include "kernels/rows/signed.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* kernels/rows/q5_0.h - Q5_0, packed. Nibbles as Q4_0; bit i of qh is the fifth bit of weight i. */
+/* kernels/rows/q5_0.h - Q5_0, packed. Nibbles as in Q4_0; bit i of qh is the fifth bit of weight
+ * i. */
 #include "kernels/rows/rows.h"
 
 enum { BLOCK = 22, SIZE = 32, BITS = 5, BIAS = 16, WHOLE = 0 };
@@ -20,8 +21,7 @@ INLINE fv scaled(const struct head *h, iv s, const struct kern_act *a, int i, fv
     return l_fma(l_mulf(h->d, l_set(a->d[i])), l_float(s), acc);
 }
 
-#ifdef __ARM_FEATURE_DOTPROD /* The products take codes as they are, and one token has few of      \
-                                them. */
+#ifdef __ARM_FEATURE_DOTPROD /* saves a subtraction per code; pays for one token */
 #define SUBTRACTED 1
 #endif
 #include "kernels/rows/signed.h"

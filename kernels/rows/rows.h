@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT
-/* kernels/rows/rows.h - what the files of kernels/rows/ share. They are written once for all
- * widths: an ISA's lanes.h gives the steps, and kernels/packed.c includes both. */
+/* kernels/rows/rows.h - shared steps of the packed types in kernels/rows/. They are written once
+ * for all vector widths: an ISA's lanes.h supplies the primitives, and kernels/packed.c includes
+ * both. */
 #ifndef HONE_KERNELS_ROWS_ROWS_H
 #define HONE_KERNELS_ROWS_ROWS_H
 
 #include "kernels/pack.h"
 
-/* 1: products take signed codes, so those of IQ1 to IQ3 need nothing added; an ISA's grid.h says
- * so. */
+/* 1: products take signed codes, so those of IQ1 to IQ3 need no offset. Set by an ISA's grid.h. */
 #ifndef SIGNED_CODES
 #define SIGNED_CODES 0
 #endif
 
-/* Activations 4j .. 4j + 3 of the 32 at x as the products of codes want them. */
+/* Returns activations 4j .. 4j + 3 of the 32 at x, in the form that the products need. */
 #ifndef OWN_ACTS
 typedef iv xv;
 INLINE xv l_act(const void *x, int j) {
@@ -20,30 +20,30 @@ INLINE xv l_act(const void *x, int j) {
 }
 #endif
 
-/* The bytes 4i .. 4i + 3 of the scales and of the minima of a block of 256 weights. */
+/* Bytes 4i .. 4i + 3 of the scales and minima of a block of 256 weights. */
 struct rows_head {
     iv scale[4], min[4];
     fv d, dmin;
 };
 
-/* Asks for the lines of bytes from .. to - 1 behind w, 1 or 2 KiB further on. They are few at a
- * time, because a processor that has no room for a request drops it. One token reads two groups
- * side by side, a few lines of each in turn, because what a processor fetches ahead by itself is
- * limited per stream (docs/design/runtime.md); not where lookups limit and there are no registers
- * for two (rows/loads.h). With several tokens a processor sees too few reads ahead of it to keep
- * memory busy, so lines are brought to the second cache early and from there to the first. */
+/* Prefetches the cache lines of bytes from .. to - 1 after w, 1 or 2 KiB ahead. Only a few at a
+ * time, because a processor without room for a request drops it. With one token, two groups are
+ * read alternately, a few lines each, because hardware prefetch is limited per stream
+ * (docs/design/runtime.md); not if lookups are the bottleneck and registers do not suffice for
+ * two (rows/loads.h). With several tokens the processor sees too few reads ahead to keep memory
+ * busy, so lines are brought into L2 early and from there into L1. */
 INLINE void ahead(int n_tok, const uint8_t *w, int from, int to) {
     UNROLL for (int i = from / 64; i < to / 64; i++) {
         __builtin_prefetch(w + (n_tok > 1 ? 2048 : 128 * LANES) + 64 * i);
         if (n_tok > 1) __builtin_prefetch(w + 8192 + 64 * i, 0, 2);
     }
 }
-/* Keeps a compiler from mixing the steps of two groups: there are no registers for both. */
+/* Keeps a compiler from interleaving the steps of two groups: there are too few registers. */
 INLINE void apart(void) {
     __asm__ volatile("" ::: "memory");
 }
 
-/* Takes the 8 scales and 8 minima of 6 bits from the 12 packed bytes of Q4_K and Q5_K. */
+/* Extracts the 8 scales and 8 minima of 6 bits from the 12 packed bytes of Q4_K and Q5_K. */
 INLINE void six_bits(const uint8_t *w, struct rows_head *h) {
     const iv six = l_i8(0x3f), four = l_i8(0x0f), two = l_i8(0x30);
     const iv a = l_load(w), b = l_load(w + 4 * LANES), c = l_load(w + 8 * LANES);
@@ -53,8 +53,8 @@ INLINE void six_bits(const uint8_t *w, struct rows_head *h) {
     h->min[1] = l_or(l_and(l_shr(c, 4), four), l_and(l_shr(b, 2), two));
 }
 
-/* Bits 4j .. 4j + 3 of a lane as the fifth bits of its four bytes: the product puts bit b at bit
- * 8b + 4, and no two of its terms meet there. */
+/* Moves bits 4j .. 4j + 3 of a lane to the fifth bit of its four bytes. The multiplication moves
+ * bit b to bit 8b + 4; no two of its terms collide there. */
 INLINE iv fifth_bits(iv high, int j) {
     const iv four = l_and(l_shr(high, 4 * j), l_i32(15));
     return l_and(l_mul(four, l_i32(0x02040810)), l_i8(16));

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT
-/* kernels/rows/signed.h - products of packed groups (kernels/pack.h) of a format with signed codes.
- * Included once by a type's file, which has included an ISA's lanes.h and defined:
+/* kernels/rows/signed.h - products of packed groups (kernels/pack.h) of formats with signed codes.
+ * Included once by a type's file, after an ISA's lanes.h and these definitions:
  *   BLOCK (bytes), SIZE (weights of a block: 32, 64 or 256)
- *   BITS, BIAS                   a code plus BIAS is an unsigned number of so many bits
+ *   BITS, BIAS                   code + BIAS is an unsigned number of BITS bits
  *   WHOLE                        1: a code may be -128
- *   struct head, head(w, h)      what a block's codes are multiplied by
+ *   struct head, head(w, h)      the factors of a block's codes
  *   code(w, k, j)                codes 32k + 4j .. 4j + 3 of every row, signed
- *   UCODE(w, k, j)               the same plus BIAS; left out where that is one more addition
- *   FACTOR(h, k)                 of blocks of 256: the integer that codes 32k .. 32k + 31 meet
- *   scaled(h, s, a, i, acc)      acc + the block's scale times s, its products with the activations
+ *   UCODE(w, k, j)               the same plus BIAS; omit if it would be just an addition
+ *   FACTOR(h, k)                 blocks of 256: integer factor of codes 32k .. 32k + 31
+ *   scaled(h, s, a, i, acc)      acc + the block's scale times s, its products with activations
  *                                32i ..
- * or, where every 16 codes have a scale in floats, HALVES, and in place of FACTOR and scaled()
- *   scaled16(h, p, s, a, i, acc) acc + scale p times s, its products with activations of 32i ..
- * Sums inside a block are exact. A token's sums are the same operations in the same order whatever
- * the number of tokens and groups is. */
+ * If every 16 codes have a float scale, define HALVES and, instead of FACTOR and scaled(),
+ *   scaled16(h, p, s, a, i, acc) acc + scale p times s, its products with activations 32i ..
+ * Sums inside a block are exact. A token's sums use the same operations in the same order for
+ * any number of tokens and groups. */
 #include "kernels/rows/rows.h"
 #ifndef UNSIGNED_CODES
 #define UNSIGNED_CODES 0
@@ -29,16 +29,16 @@ enum { CHUNKS = SIZE / 32, PER_ACT = 256 / SIZE };
 #ifndef UCODE
 #define UCODE(w, k, j) l_sub8(code(w, k, j), l_i8(-BIAS))
 #endif
-#ifndef HALVES /* What a type does not have is never called. */
+#ifndef HALVES /* stubs for missing definitions; never called */
 #define HALVES 0
 #define scaled16(h, p, s, a, i, acc) ((void)(p), scaled(h, s, a, i, acc))
 #else
 #define scaled(h, s, a, i, acc) ((void)(h), (void)(s), (void)(a), (acc))
 #endif
 
-/* Does chunk() for a block of 32 and codes of few bits, where products of bytes add up in 16 bits.
- * BIAS is added to the codes, so that one such sum holds several products; BIAS times the sum of
- * the activations comes off. */
+/* Implements chunk() for a block of 32 with codes of few bits, where products of bytes are
+ * summed in 16 bits. Adding BIAS to the codes lets one such sum hold several products; BIAS
+ * times the sum of the activations is subtracted. */
 INLINE void chunk_short(int n, const uint8_t *w, const struct kern_act *a, int64_t lda, int i,
                         iv *sum) {
     const iv one = s_scale(l_i32(1));
@@ -56,7 +56,7 @@ INLINE void chunk_short(int n, const uint8_t *w, const struct kern_act *a, int64
     }
 }
 
-/* Sets each sum[t] to what it had (before k = 0: nothing) + products of the codes 32k .. 32k +
+/* Sets each sum[t] to its previous value (0 if k = 0) plus the products of codes 32k .. 32k +
  * 31. */
 INLINE void chunk(int n, const uint8_t *w, const struct head *h, int k, const struct kern_act *a,
                   int64_t lda, int i, iv *sum) {
@@ -79,8 +79,7 @@ INLINE void chunk(int n, const uint8_t *w, const struct head *h, int k, const st
         CHUNKS > 1 ? s_end(k ? sum[t] : l_i32(0), s[t], f) : s[t];
 }
 
-/* Adds to each acc[t] the products of the codes 32k .. 32k + 31, sixteen at a time with their
- * scale. */
+/* Adds the products of codes 32k .. 32k + 31 to each acc[t], sixteen at a time with their scale. */
 INLINE void sixteens(int n, const uint8_t *w, const struct head *h, int k, const struct kern_act *a,
                      int64_t lda, int i, fv *acc) {
     const iv one = s_scale(l_i32(1));
@@ -108,8 +107,8 @@ INLINE void sixteens(int n, const uint8_t *w, const struct head *h, int k, const
     }
 }
 
-/* Multiplies n tokens with one group. It asks for the memory behind what is read (rows.h), which
- * costs nothing where that is there already. */
+/* Multiplies n tokens by one group. Prefetches memory (rows.h), which costs nothing if it is
+ * cached already. */
 INLINE void tile(int n, const uint8_t *w, const struct kern_act *a, int64_t lda, float *out,
                  int64_t ldo, int64_t nb) {
     const int part = BLOCK * LANES / CHUNKS;
@@ -134,8 +133,8 @@ INLINE void tile(int n, const uint8_t *w, const struct kern_act *a, int64_t lda,
     UNROLL for (int t = 0; t < n; t++) l_storef(out + t * ldo, acc[t]);
 }
 
-/* Multiplies one token with `side` groups, which are `step` bytes apart, a few lines of each in
- * turn (rows.h). */
+/* Multiplies one token by `side` groups, `step` bytes apart, alternating every few cache lines
+ * (rows.h). */
 INLINE void one(int side, const uint8_t *w, int64_t step, const struct kern_act *a, float *out,
                 int64_t ldo, int64_t nb) {
     fv acc[2];
@@ -160,7 +159,7 @@ INLINE void one(int side, const uint8_t *w, int64_t step, const struct kern_act 
     UNROLL for (int g = 0; g < side; g++) l_storef(out + g * ldo, acc[g]);
 }
 
-/* Multiplies n tokens with one group. */
+/* Multiplies n tokens by one group. */
 static void group(const uint8_t *w, const struct kern_act *a, int64_t lda, int64_t n, float *out,
                   int64_t ldo, int64_t nb) {
     for (; n >= TILE; n -= TILE, a += TILE * lda, out += TILE * ldo)
@@ -174,8 +173,8 @@ static void group(const uint8_t *w, const struct kern_act *a, int64_t lda, int64
     if (n == 1) one(1, w, 0, a, out, 0, nb);
 }
 
-/* Multiplies all groups with all tokens. AMX includes this file for its steps alone and has a
- * gemm of its own. */
+/* Multiplies all tokens by all groups. Unused by AMX, which includes this file for its steps and
+ * has its own gemm. */
 __attribute__((unused)) static void gemm(const uint8_t *w, int64_t n_groups,
                                          const struct kern_act *a, int64_t lda, int64_t n,
                                          float *out, int64_t ldo, int64_t k, void *scratch) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* kernels/rows/tq1_0.h - TQ1_0, packed. Digits are one more than codes: minima of 1, times the
- * same d. A byte is a fraction of 256 with five digits to base 3: digit n is what carries out of a
- * byte when the rest, byte * 3^n modulo 256, is multiplied by 3. */
+/* kernels/rows/tq1_0.h - TQ1_0, packed. Digits are codes plus one, which a minimum of 1 times
+ * the same d corrects. A byte is a fraction of 256 with five base-3 digits: digit n is the carry
+ * when the remainder, byte * 3^n modulo 256, is multiplied by 3. */
 #include "kernels/rows/rows.h"
 
 enum { BLOCK = 54, BITS = 2, SUB = 32, SIGNED = 0, OFFSET = 0 };
@@ -10,7 +10,7 @@ INLINE void head(const uint8_t *w, struct rows_head *h) {
     h->d = h->dmin = l_half(w + 52 * LANES);
     UNROLL for (int i = 0; i < 2; i++) h->scale[i] = h->min[i] = l_i8(1);
 }
-/* Returns three times the rests of every other byte: digit n of each begins at bit 8. */
+/* Returns three times the remainder of every other byte; digit n of each starts at bit 8. */
 INLINE iv carried(iv bytes, int n) {
     static const int power[5] = {1, 3, 9, 27, 81};
     const iv low = l_i32(0x00ff00ff);
@@ -18,8 +18,8 @@ INLINE iv carried(iv bytes, int n) {
     if (n) v = l_and(l_mul(v, l_i32(power[n])), low);
     return l_add(v, l_add(v, v));
 }
-/* Gives digits: weights 0 to 159 are five of 32 bytes, those up to 239 five of 16, the rest four of
- * 4. */
+/* Returns digits: weights 0 to 159 are five per byte of 32 bytes, those up to 239 five per byte
+ * of 16, the rest four per byte of 4. */
 INLINE iv code(const uint8_t *w, int k, int j) {
     const int at = 4 * (8 * k + j) - 160;
     const int unit = at < 0 ? j : at < 80 ? 8 + at % 16 / 4 : 12;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* kernels/rows/tq2_0.h - TQ2_0, packed. Codes are one too large: minima of 1, times the same d. */
+/* kernels/rows/tq2_0.h - TQ2_0, packed. Stored codes are biased by one, which a minimum of 1
+ * times the same d corrects. */
 #include "kernels/rows/rows.h"
 
 enum { BLOCK = 66, BITS = 2, SUB = 32, SIGNED = 0, OFFSET = 0 };

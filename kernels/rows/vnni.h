@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
-/* kernels/rows/vnni.h - products of codes where one instruction multiplies four unsigned bytes with
- * four signed ones and adds them to 32 bits: what avx2/lanes.h does in 16 bits, with the same
- * names. Included at the end of an ISA's lanes.h, which has defined l_dot(s, w, x), that
- * instruction; l_signed(v, i), byte i of a lane as 32 bits; and running(s), s kept in a register.
- */
+/* kernels/rows/vnni.h - products of codes with VNNI-style instructions, which multiply four
+ * unsigned by four signed bytes and add to 32 bits. Same names as in avx2/lanes.h, which sums in
+ * 16 bits. Included at the end of an ISA's lanes.h, which has defined l_dot(s, w, x), that
+ * instruction; l_signed(v, i), byte i of a lane as 32 bits; and running(s), s kept in a
+ * register. */
 #ifndef HONE_KERNELS_ROWS_VNNI_H
 #define HONE_KERNELS_ROWS_VNNI_H
 
 enum { SHORT_SUMS = 0 };
 
-INLINE int u_depth(int bits) { /* Sums have 32 bits, so a sub-block always fits. */
+INLINE int u_depth(int bits) { /* sums have 32 bits: a sub-block always fits */
     (void)bits;
     return 8;
 }
@@ -29,7 +29,7 @@ INLINE iv u_end(iv sum, iv s, iv scale) {
 INLINE iv s_scale(iv v) {
     return v;
 }
-/* Signed codes come moved up, UCODE of rows/signed.h; `moved` is what that adds to the sum. */
+/* Signed codes arrive biased (UCODE of rows/signed.h); `moved` corrects the sum for that. */
 #define UNSIGNED_CODES 1
 INLINE iv s_first(int moved) {
     return l_i32(-moved);
