@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* base/arena.c - a list of chunks, the newest first; sizes grow from 64 KiB to 4 MiB, larger
- * requests get a chunk of their own. Reset keeps the chunks and clears what was handed out when it
+/* base/arena.c - arena allocator: a list of chunks, newest first. Chunk sizes grow from 64 KiB to 4
+ * MiB; larger requests get a chunk of their own. A reset keeps the chunks and clears memory when it
  * is handed out again. Under AddressSanitizer unused memory is poisoned. */
 #include "base/arena.h"
 
@@ -78,13 +78,13 @@ int arena_reserve(struct arena *a, size_t n, const char *what, struct err *e) {
     return 0;
 }
 
-/* Returns a chunk with room: the newest, or after a reset any emptied one, which then becomes the
- * newest. */
+/* Returns a chunk with room for `need` bytes: the newest or, after a reset, an emptied one, which
+ * then becomes the newest. */
 static struct arena_chunk *find_chunk(struct arena *a, size_t need) {
     struct arena_chunk **link = &a->head;
     for (struct arena_chunk *c = a->head; c; link = &c->next, c = c->next) {
         if (c->cap - c->used < need) {
-            if (c != a->head && c->used) break; /* The chunks behind it are full, too. */
+            if (c != a->head && c->used) break; /* all older chunks are full, too */
             continue;
         }
         *link = c->next;
@@ -96,7 +96,7 @@ static struct arena_chunk *find_chunk(struct arena *a, size_t need) {
 }
 
 void *arena_alloc(struct arena *a, size_t n) {
-    /* It ends the process with a message, which is what is wanted here. */
+    /* Ends the process with an out-of-memory message, as intended here. */
     if (n > SIZE_MAX / 4) (void)xreallocarray(NULL, SIZE_MAX, 2);
     size_t need = (size_t)round_up(n ? n : 1, ALIGN);
     struct arena_chunk *c = find_chunk(a, need);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* base/attr.h - compiler attributes under one spelling. */
+/* base/attr.h - compiler attributes under portable names. */
 #ifndef HONE_BASE_ATTR_H
 #define HONE_BASE_ATTR_H
 

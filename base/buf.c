@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* base/buf.c - growing buffer; capacity doubles, one byte is always kept for the final NUL. Running
- * out of memory ends the process (base/mem.h), so there is nothing to check. */
+/* base/buf.c - growing byte buffer. The capacity doubles and always includes one byte for the final
+ * NUL. Running out of memory ends the process (base/mem.h), so callers have nothing to check. */
 #include "base/buf.h"
 
 #include <stdarg.h>
@@ -24,9 +24,9 @@ void buf_reset(struct buf *b) {
     if (b->data) b->data[0] = 0;
 }
 
-/* Returns the capacity with room for `extra` more bytes and the NUL; 0: there is room. */
+/* Returns the new capacity for `extra` more bytes and the NUL; 0: the present one suffices. */
 static size_t grown(const struct buf *b, size_t extra) {
-    /* It must be less than that, since the NUL needs a byte. */
+    /* Strictly less, because the NUL needs a byte. */
     if (extra < b->cap - b->len) return 0;
     size_t need = extra > SIZE_MAX / 4 || b->len > SIZE_MAX / 4 ? SIZE_MAX : b->len + extra + 1;
     size_t cap = b->cap < 32 ? 64 : b->cap * 2;

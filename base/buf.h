@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* base/buf.h - growing byte or string buffer. Zero-initialised struct is an empty buffer. `data` is
- * always NUL-terminated once something was appended. */
+/* base/buf.h - growing byte or string buffer. A zero-initialised struct is an empty buffer; `data`
+ * is NUL-terminated after the first append. */
 #ifndef HONE_BASE_BUF_H
 #define HONE_BASE_BUF_H
 
@@ -11,7 +11,7 @@
 #include "base/err.h"
 
 struct buf {
-    char *data; /* NULL while empty and never grown */
+    char *data; /* NULL until the first growth */
     size_t len, cap;
 };
 
@@ -19,14 +19,15 @@ void buf_init(struct buf *b);
 void buf_release(struct buf *b);
 void buf_reset(struct buf *b);
 void buf_reserve(struct buf *b, size_t extra);
-/* Makes room for what may be more than 16 MiB. ERR_SYS, which names `what`: there is no memory, and
- * the buffer is as it was. */
+/* Reserves room for data that may exceed 16 MiB. ERR_SYS: out of memory; the message names `what`,
+ * and the buffer is unchanged. */
 int buf_try_reserve(struct buf *b, size_t extra, const char *what, struct err *e);
 void buf_add(struct buf *b, const void *p, size_t n);
 void buf_str(struct buf *b, const char *s);
 void buf_chr(struct buf *b, char c);
 void buf_fmt(struct buf *b, const char *fmt, ...) PRINTF_LIKE(2, 3);
-/* Hands the bytes over (free with free()) and empties the buffer; "" never NULL. */
+/* Hands the bytes to the caller, who frees them with free(), and empties the buffer. Returns ""
+ * rather than NULL. */
 char *buf_take(struct buf *b);
 
 #endif

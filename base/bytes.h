@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* base/bytes.h - unaligned little-endian loads and stores, by memcpy (little-endian hosts only;
- * err.c refuses to compile on others). Never cast a pointer into a map instead. */
+/* base/bytes.h - unaligned little-endian loads and stores through memcpy. Little-endian hosts only:
+ * err.c refuses to compile elsewhere. Use these instead of casting a pointer into a mapped file. */
 #ifndef HONE_BASE_BYTES_H
 #define HONE_BASE_BYTES_H
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* base/checkpoint.c - see checkpoint.h. A file is the 16 bytes of MAGIC, 32 hex digits of the key,
- * the state, and 32 hex digits of the XXH3-128 of everything before. */
+/* base/checkpoint.c - checkpoint files: 16 bytes of MAGIC, 32 hex digits of the key, the state, and
+ * 32 hex digits of the XXH3-128 of all preceding bytes. */
 #include "base/checkpoint.h"
 
 #include <stdlib.h>
@@ -77,13 +77,12 @@ enum checkpoint_found checkpoint_open(struct checkpoint_r *r, const char *path, 
     memset(r, 0, sizeof *r);
     if (!io_exists(path)) return SNAP_NONE;
     if (map_open(&r->map, path, &e) != 0) {
-        log_warn("%s; nothing is kept of this run", e.msg);
+        log_warn("%s; this run keeps no checkpoint", e.msg);
         return SNAP_FOREIGN;
     }
     const uint64_t size = r->map.size;
     if (size < MAGIC_BYTES || memcmp(r->map.data, magic, MAGIC_BYTES) != 0) {
-        log_warn("%s is not a snapshot of hone: it stays as it is, and nothing is kept of this run",
-                 path);
+        log_warn("%s is not a hone checkpoint: left unchanged; this run keeps no checkpoint", path);
         return SNAP_FOREIGN;
     }
     key_of(what, hex);
@@ -92,7 +91,7 @@ enum checkpoint_found checkpoint_open(struct checkpoint_r *r, const char *path, 
         return SNAP_OTHER;
     }
     if (memcmp(r->map.data + MAGIC_BYTES, hex, HEX) != 0) {
-        log_warn("%s is of another input, other options, another instruction set or another "
+        log_warn("%s is for another input, other options, another instruction set or another "
                  "version: starting afresh",
                  path);
         return SNAP_OTHER;

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
-/* base/checkpoint.h - the state of a long computation in one file, so that the same command resumes
- * from it.
+/* base/checkpoint.h - checkpoint file: the state of a long computation, from which the same command
+ * resumes.
  *
- * A file has a key (the hash of a text that says all the state depends on; the program's version is
- * added) and a check of all its bytes. It is written beside its name and renamed, so it is whole or
- * not there. A damaged one, or one of another key, is never used.
+ * A file carries a key (a hash of everything the state depends on, including the program's version)
+ * and a checksum of all its bytes. It is written to a temporary name and renamed, so it is complete
+ * or absent. A damaged file, or one with another key, is never used.
  *
- * How often: SNAP_S seconds after the last one, and not before 25 times as long as the last one
- * took to write. So writing takes at most 4 % of the time, and an end without warning (KILL, power)
- * costs at most a minute while a snapshot is written in under 2 s. An interruption that can be
- * answered (INT, TERM) costs what is being computed just then. */
+ * The next checkpoint is due SNAP_S seconds after the last one, and no sooner than 25 times as long
+ * as that one took to write. Writing therefore takes at most 4 % of the time, and a sudden end
+ * (KILL, power) costs at most a minute as long as a checkpoint is written in under 2 s. A signal
+ * that can be handled (INT, TERM) loses only the step in progress. */
 #ifndef HONE_BASE_CHECKPOINT_H
 #define HONE_BASE_CHECKPOINT_H
 
@@ -24,29 +24,30 @@ int checkpoint_begin(struct checkpoint_w **out, const char *path, const char *wh
 int checkpoint_put(struct checkpoint_w *w, const void *p, uint64_t n, struct err *e);
 int checkpoint_commit(struct checkpoint_w *w, struct err *e);
 void checkpoint_end(
-    struct checkpoint_w *w); /* without commit: as if it had never been; NULL is fine */
+    struct checkpoint_w *w); /* without commit: discards the new file; NULL is fine */
 
 enum checkpoint_found {
     SNAP_NONE,
     SNAP_SAME,
-    SNAP_OTHER,  /* ours, of something else, or damaged: it will be replaced */
-    SNAP_FOREIGN /* not ours: it must stay as it is */
+    SNAP_OTHER,  /* our format, but another key or damaged: will be replaced */
+    SNAP_FOREIGN /* not a checkpoint: must not be touched */
 };
 struct checkpoint_r {
     struct map map;
     uint64_t at, end;
 };
-/* Says what is wrong with a file that is there and not used. checkpoint_close in every case. */
+/* Opens a checkpoint and logs why an existing file is not used. Call checkpoint_close in every
+ * case. */
 enum checkpoint_found checkpoint_open(struct checkpoint_r *r, const char *path, const char *what);
-bool checkpoint_get(struct checkpoint_r *r, void *p, uint64_t n); /* false: it ends before */
+bool checkpoint_get(struct checkpoint_r *r, void *p, uint64_t n); /* false: data ends early */
 uint64_t checkpoint_left(const struct checkpoint_r *r);
 void checkpoint_close(struct checkpoint_r *r);
-void checkpoint_remove(const char *path); /* if it is one */
+void checkpoint_remove(const char *path); /* only if it is a checkpoint */
 
 enum { SNAP_S = 20 };
 struct checkpoint_clock {
-    double last, took; /* zeroed: begins with the first question */
-    double every;      /* seconds; 0: SNAP_S */
+    double last, took; /* zeroed: the clock starts with the first call */
+    double every;      /* interval in seconds; 0: SNAP_S */
 };
 bool checkpoint_due(struct checkpoint_clock *c);
 void checkpoint_wrote(struct checkpoint_clock *c, double began);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* base/ctx.c - see ctx.h. The only variable of the process is its own context; the only one of a
- * thread are the pointers to the context that it works for and to what its work may cost. */
+/* base/ctx.c - per-job contexts. The process has one variable, its own context; each thread has
+ * two, pointers to its current context and to its cost budget. */
 #include "base/ctx.h"
 
 #include <stddef.h>
@@ -9,10 +9,10 @@
 #include "base/pool.h"
 
 static struct ctx process = {.log.level = LOG_INFO, .ranks.n = 1};
-/* The context that this thread works for; NULL: that of the process. */
+/* The thread's context; NULL: that of the process. */
 static _Thread_local struct ctx *current;
 
-/* What its work may cost; NULL: nothing is shared. */
+/* The thread's cost budget; NULL: none is shared. */
 static _Thread_local struct ctx_cost *cost;
 
 void ctx_init(struct ctx *c) {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-/* base/emit.c - a result as table, JSON, CSV or Markdown.
+/* base/emit.c - rendering of results as table, JSON, CSV or Markdown.
  *
- * Cells are kept with their type; only rendering turns them into text, and no form ever cuts one:
- * names and findings are what a reader came for. The table form right-aligns numbers. A table wider
- * than 100 columns has two lines a row, its texts above its numbers, when that makes it narrower;
- * a text in the last column just runs on. Width counts code points, not bytes. CSV is one table, so
- * that any reader takes it: the first one, or "key,value" of the fields where there is none. */
+ * Cells keep their type until they are rendered, and no form truncates a cell. The table form
+ * right-aligns numbers. A table wider than 100 columns puts the texts of a row on one line and its
+ * numbers on the next if that makes it narrower; a text in the last column may overrun. Width
+ * counts code points, not bytes. CSV is a single table, so that any reader accepts it: the first
+ * table, or "key,value" lines of the fields if there is no table. */
 #include "base/emit.h"
 
 #include <math.h>
@@ -23,17 +23,17 @@ struct cell {
     int prec;
     int64_t i;
     double num;
-    char *str; /* Owned by the cell. */
+    char *str; /* owned by the cell */
 };
 struct column {
-    /* Both are owned. Without a title (NULL) the column is only in JSON and CSV. */
+    /* Both owned. A column without a title (NULL) appears only in JSON and CSV. */
     char *key, *title;
 };
 struct table {
     char *key, *title;
     struct column *col;
     int n_cols;
-    struct cell *cell; /* The cells, row by row. */
+    struct cell *cell; /* row-major */
     size_t n_cells, cap;
 };
 struct field {
@@ -131,7 +131,7 @@ void emit_table(struct emit *m, const char *key, const char *title) {
 }
 
 static struct table *last_table(struct emit *m) {
-    if (m->n_tables == 0) emit_table(m, "table", NULL); /* a fault of ours */
+    if (m->n_tables == 0) emit_table(m, "table", NULL); /* a bug in the caller */
     return &m->table[m->n_tables - 1];
 }
 
@@ -149,7 +149,7 @@ static void add_cell(struct table *t, struct cell c) {
     t->cell[t->n_cells++] = c;
 }
 
-/* Completes a row that was left short. */
+/* Starts a row, after completing a short previous one. */
 void emit_row(struct emit *m) {
     struct table *t = last_table(m);
     while (t->n_cols && t->n_cells % (size_t)t->n_cols) add_cell(t, (struct cell){0});
@@ -188,8 +188,8 @@ static size_t n_rows(const struct table *t) {
     return n ? (t->n_cells + n - 1) / n : 0;
 }
 
-/* Returns true for sizes and counts, which get thousands separators; ids, seeds and positions do
- * not. */
+/* Returns whether the key names a size or a count, which gets thousands separators; ids, seeds and
+ * positions do not. */
 static bool is_amount(const char *key) {
     size_t n = strlen(key);
     return strncmp(key, "n_", 2) == 0 || (n >= 5 && strcmp(key + n - 5, "bytes") == 0);
@@ -204,8 +204,8 @@ static void grouped(struct buf *b, int64_t v) {
     }
 }
 
-/* Writes a cell for people; control characters become blanks so that a hostile name cannot draw on
- * the terminal. */
+/* Formats a cell for people. Control characters become blanks, so that a hostile name cannot draw
+ * on the terminal. */
 static void cell_text(struct buf *b, const struct cell *c, const char *key) {
     buf_reset(b);
     switch (c->kind) {
@@ -222,7 +222,7 @@ static void cell_text(struct buf *b, const struct cell *c, const char *key) {
         buf_str(b, c->i ? "yes" : "no");
         break;
     case CELL_NUM:
-        if (fabs(c->num) >= 1e10 && isfinite(c->num)) /* Decimals would only break the table. */
+        if (fabs(c->num) >= 1e10 && isfinite(c->num)) /* decimals would only break the table */
             buf_fmt(b, "%.4e", c->num);
         else if (isfinite(c->num))
             buf_fmt(b, "%.*f", c->prec, c->num);
@@ -258,12 +258,12 @@ static void put_aligned(struct buf *out, const char *s, int w, bool right) {
 /* ---- table ----------------------------------------------------------------------------------- */
 
 struct layout {
-    int *width; /* The width of each column; 0: it is hidden. */
+    int *width; /* width of each column; 0: hidden */
     bool *right;
-    bool stacked; /* Texts are on one line and numbers on the next. */
+    bool stacked; /* texts on one line, numbers on the next */
 };
 
-/* Returns the width of the columns of one line; a text in the last column does not count. */
+/* Returns the total width of the columns shown on one line, without a text in the last column. */
 static int line_width(const struct layout *l, int n_cols, bool texts, bool numbers) {
     int total = -GAP, last = -1;
     for (int i = 0; i < n_cols; i++) {
@@ -303,7 +303,7 @@ static void trim_right(struct buf *b) {
     while (b->len && b->data[b->len - 1] == ' ') b->data[--b->len] = 0;
 }
 
-/* Writes one line of row r (0: the titles): the texts, the numbers or both. */
+/* Writes one line of row r (0: the titles): its texts, its numbers, or both. */
 static void put_line(const struct table *t, const struct layout *l, size_t r, bool texts,
                      bool numbers, struct buf *out) {
     struct buf b = {0};
@@ -325,7 +325,7 @@ static void render_table(const struct table *t, bool fold, struct buf *out) {
     struct layout l = lay_out(t, fold);
     if (out->len) buf_chr(out, '\n');
     if (t->title[0]) buf_fmt(out, "%s\n", t->title);
-    for (size_t r = 0; r <= n_rows(t); r++) { /* Line 0 has the titles. */
+    for (size_t r = 0; r <= n_rows(t); r++) { /* line 0 has the titles */
         put_line(t, &l, r, true, !l.stacked, out);
         if (l.stacked) put_line(t, &l, r, false, true, out);
     }
@@ -333,7 +333,7 @@ static void render_table(const struct table *t, bool fold, struct buf *out) {
     free(l.right);
 }
 
-/* Writes the answer, which comes first wherever it was added. */
+/* Writes the answer, which comes first regardless of when it was added. */
 static void put_answer(const struct emit *m, struct buf *out) {
     struct buf b = {0};
     for (int i = 0; i < m->n_fields; i++) {
@@ -443,7 +443,7 @@ static void json_cell(struct jw *w, const char *key, const struct cell *c) {
         jw_null(w, key);
         break;
     case CELL_STR:
-        if (c->prec) /* It is JSON already (emit_json). */
+        if (c->prec) /* already JSON (emit_json) */
             jw_raw(w, key, c->str);
         else
             jw_str(w, key, c->str);
@@ -547,7 +547,7 @@ void emit_render(const struct emit *m, enum emit_form form, struct buf *out) {
         [EMIT_CSV] = render_csv,
         [EMIT_MD] = render_md,
     };
-    struct buf b = {0}; /* Renderers look at whether something was written before. */
+    struct buf b = {0}; /* renderers check whether `out` is empty */
     render[form](m, &b);
     if (b.len) buf_add(out, b.data, b.len);
     buf_release(&b);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* base/err.c - fills struct err. It neither prints nor exits, and allocates nothing, so it works
- * when memory is out. Messages too long for the struct are cut. */
+/* base/err.c - construction of error messages. Allocates nothing, so it works when memory is
+ * exhausted; neither prints nor exits. Messages too long for the struct are truncated. */
 #include "base/err.h" /* It has macros with the names of functions here. */
 
 #include <errno.h>
@@ -78,7 +78,7 @@ int(err_wrap)(struct err *e, const char *fmt, ...) {
     va_end(ap);
     size_t used = n < 0 ? 0 : (size_t)n;
     bool said = used < sizeof old && strncmp(old, e->msg, used) == 0 &&
-                (old[used] == ':' || old[used] == ' '); /* A file is named only once. */
+                (old[used] == ':' || old[used] == ' '); /* a file is named only once */
     if (said)
         memcpy(e->msg, old, sizeof old);
     else if (used < sizeof e->msg)

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: MIT
-/* base/err.h - the one error idiom.
+/* base/err.h - error codes and messages.
  *
- * A function that can fail returns int: 0, or an enum err_code, and fills `struct err *e`, its last
- * parameter. It neither prints nor exits; cli/main.c does both. A message is one clear sentence
- * that names the file, tensor or offset and, when known, the remedy. Callers add where they were
+ * A function that can fail returns int: 0 or an enum err_code, with the details in its last
+ * parameter, `struct err *e`. It neither prints nor exits; cli/main.c does both. A message is one
+ * sentence that names the file, tensor or offset and, if known, the remedy. Callers add context
  * with err_wrap(). */
 #ifndef HONE_BASE_ERR_H
 #define HONE_BASE_ERR_H
 
 #include "base/attr.h"
 
-/* ERR_OK, ERR_VERDICT, ERR_USAGE, ERR_DATA, ERR_SYS, ERR_INTR: what each means is in the table. */
+/* ERR_OK, ERR_VERDICT, ERR_USAGE, ERR_DATA, ERR_SYS, ERR_INTR; base/status.def defines each of
+ * them. */
 enum err_code {
 #define STATUS(id, public_id, status, name, brief, meaning) ERR_##id = (status),
 #include "base/status.def"
@@ -19,35 +20,34 @@ enum err_code {
 
 /* A row of base/status.def. */
 struct err_status {
-    int status;          /* what the process ends with */
+    int status;          /* exit status of the process */
     const char *name;    /* one word for programs: "usage" */
-    const char *brief;   /* for a list on one line: "bad input data" */
-    const char *meaning; /* whole sentences */
+    const char *brief;   /* entry for a list: "bad input data" */
+    const char *meaning; /* full sentences */
 };
-/* Returns row i of the table, in ascending order of the status; NULL behind the last one. */
+/* Returns row i of the table, which is sorted by status; NULL after the last one. */
 const struct err_status *err_status(int i);
 
 struct err {
     enum err_code code;
     char msg[1024];
-    char file[512], tensor[128]; /* what it is about, for programs; "": not known, or neither */
+    char file[512], tensor[128]; /* subject of the error, for programs; "": unknown or none */
 };
 
 /* Sets code and message; returns the code. */
 int err_set(struct err *e, enum err_code code, const char *fmt, ...) PRINTF_LIKE(3, 4);
-/* Does what err_set does and appends ": " and the text of errno, which is read at entry;
- * ERR_SYS. */
+/* Like err_set with ERR_SYS; appends ": " and the text of errno, which is read on entry. */
 int err_sys(struct err *e, const char *fmt, ...) PRINTF_LIKE(2, 3);
-/* Does the same about a path that somebody named, the first argument behind the format: ERR_USAGE
- * when nothing is there (ENOENT, ENOTDIR), since the machine did nothing wrong. */
+/* Like err_sys, for a path named by the user (the first argument after the format). Returns
+ * ERR_USAGE if nothing exists there (ENOENT, ENOTDIR), since that is no fault of the machine. */
 int err_path(struct err *e, const char *fmt, ...) PRINTF_LIKE(2, 3);
-/* Puts "prefix: " in front of the message ("model.gguf: tensor 7: old message"), unless it begins
- * with the prefix already; returns e->code. */
+/* Prefixes the message with "prefix: " ("model.gguf: tensor 7: old message"), unless it already
+ * begins with it; returns e->code. */
 int err_wrap(struct err *e, const char *fmt, ...) PRINTF_LIKE(2, 3);
-/* Says for programs which file and which tensor an error is about, where that was not said yet.
- * NULL: nothing of it. Returns e->code. */
+/* Records, for programs, the file and the tensor that an error is about, unless already recorded.
+ * NULL: leaves that one unset. Returns e->code. */
 int err_about(struct err *e, const char *file, const char *tensor);
-/* make analyze, make tidy: they see one file at a time, and no error is 0. */
+/* For make analyze and make tidy, which see one file at a time: no error code is 0. */
 #ifdef HONE_ANALYZE
 #define err_set(e, code, ...) (err_set(e, code, __VA_ARGS__), (int)(code))
 #define err_sys(...) (err_sys(__VA_ARGS__), (int)ERR_SYS)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* base/fp.h - small floats <-> f32, scalar and exact, and the few functions whose results must be
- * the same on every machine. Rounding is to nearest, ties to even, unless said otherwise. */
+/* base/fp.h - exact scalar conversions between small floats and f32, and the few math functions
+ * that must give the same result on every machine. Rounding is to nearest, ties to even, unless
+ * stated otherwise. */
 #ifndef HONE_BASE_FP_H
 #define HONE_BASE_FP_H
 
@@ -18,18 +19,18 @@ static inline float fp_from_bits(uint32_t u) {
     return x;
 }
 
-/* Converts bf16, which is the high half of an f32. */
+/* Converts bf16, which is the upper half of an f32. */
 static inline float fp_bf16_to_f32(uint16_t h) {
     return fp_from_bits((uint32_t)h << 16);
 }
-/* Rounds to bf16, ties to even. NaN stays NaN: the quiet bit (64) is set, as gguf has it. */
+/* Rounds to bf16, ties to even. NaN stays NaN: the quiet bit (64) is set, as in ggml. */
 static inline uint16_t fp_f32_to_bf16(float x) {
     uint32_t u = fp_bits(x);
     if ((u & 0x7fffffffu) > 0x7f800000u) return (uint16_t)((u >> 16) | 64u);
     return (uint16_t)((u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
 }
 
-/* Converts an IEEE half exactly, subnormal values too, by integer operations. */
+/* Converts an IEEE half, including subnormals, exactly with integer operations. */
 static inline float fp_f16_to_f32(uint16_t h) {
     uint32_t sign = (uint32_t)(h & 0x8000u) << 16, exp = (h >> 10) & 31u, man = h & 1023u;
     if (exp == 31) return fp_from_bits(sign | 0x7f800000u | man << 13);
@@ -44,8 +45,8 @@ float fp_f8e5m2_to_f32(uint8_t b);  /* IEEE-like, bias 15 */
 float fp_e8m0_to_f32(uint8_t b);    /* 2^(b-127); 255 is NaN */
 float fp_e2m1_to_f32(uint8_t code); /* codes 0..15: 0 .5 1 1.5 2 3 4 6 and negatives */
 
-/* Computes exp and log in double, correct to well under half an f32 ulp and on every machine
- * alike: only + - * / and exact scaling are used, so results do not depend on libm. */
+/* Return exp and log in double precision, well within half an f32 ulp and identical on every
+ * machine: only + - * / and exact scaling are used, so results do not depend on libm. */
 double fp_exp(double x);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* base/gz.c - reading text through zlib's transparent reader. */
+/* base/gz.c - reading of plain and gzip text through zlib's transparent reader. */
 #include "base/gz.h"
 
 #include <stdbool.h>
@@ -37,7 +37,7 @@ int gz_read_file(char **out, size_t *len, const char *path, uint64_t max_bytes, 
     }
     int code = 0;
     const char *why = gzerror(f, &code);
-    /* Z_BUF_ERROR says that the archive ends in the middle. */
+    /* Z_BUF_ERROR: the archive is truncated. */
     if (n < 0 || code == Z_BUF_ERROR)
         rc = err_set(e, ERR_DATA, "%s: damaged gzip data (%s); download it again", path, why);
 out:

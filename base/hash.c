@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /* base/hash.c - hashes (xxHash from the library, SHA-256 after FIPS 180-4) and a string map.
  *
- * The map is open addressing with linear probing, at most half full. Its hash is seeded anew in
- * every process, so that a crafted file cannot make it slow; nothing depends on the order inside.
- */
+ * The map uses open addressing with linear probing and is at most half full. Its hash is seeded
+ * randomly in every process, so that a crafted file cannot degrade it; no output depends on the
+ * order inside. */
 #include "base/hash.h"
 
 #include <stdbool.h>
@@ -32,7 +32,7 @@ struct xxh128 {
 struct xxh128 *xxh128_new(void) {
     struct xxh128 *x = xcalloc(1, sizeof *x);
     while (!(x->state = XXH3_createState()))
-        free(xmalloc(4096)); /* It ends the process, or has some memory set free. */
+        free(xmalloc(4096)); /* ends the process, or frees part of the fund */
     xxh128_reset(x);
     return x;
 }
@@ -133,7 +133,7 @@ void sha256_add(struct sha256 *s, const void *p, size_t n) {
 void sha256_hex(struct sha256 *s, char out[65]) {
     uint64_t n_bits = s->n_bytes * 8;
     uint8_t tail[72] = {0x80};
-    /* The padding fills up to 56 mod 64 bytes. */
+    /* Pad to 56 mod 64 bytes. */
     size_t pad = 1 + (size_t)(119 - s->n_bytes % 64) % 64;
     for (int i = 0; i < 8; i++) tail[pad + (size_t)i] = (uint8_t)(n_bits >> (56 - 8 * i));
     sha256_add(s, tail, pad + 8);
@@ -145,7 +145,7 @@ int sha256_file(const char *path, char out[65], struct err *e) {
     TRY(map_open(&m, path, e));
     struct sha256 s;
     sha256_init(&s);
-    const uint64_t piece = UINT64_C(64) << 20; /* Resident memory stays bounded that way. */
+    const uint64_t piece = UINT64_C(64) << 20; /* bounds resident memory */
     for (uint64_t off = 0; off < m.size; off += piece) {
         uint64_t n = m.size - off < piece ? m.size - off : piece;
         sha256_add(&s, m.data + off, (size_t)n);
@@ -159,14 +159,14 @@ int sha256_file(const char *path, char out[65], struct err *e) {
 /* ---- string map ----------------------------------------------------------------------------- */
 
 struct slot {
-    const char *key; /* NULL: the slot is free. */
+    const char *key; /* NULL: free slot */
     size_t len;
     uint64_t hash;
     int64_t value;
 };
 struct strmap {
     struct slot *slot;
-    size_t n, cap; /* The capacity is a power of two. */
+    size_t n, cap; /* capacity: a power of two */
     uint64_t seed;
 };
 
@@ -204,7 +204,7 @@ void strmap_free(struct strmap *m) {
     free(m);
 }
 
-/* Returns the slot of the key, or the free slot where it belongs. */
+/* Returns the key's slot, or the free slot for it. */
 static struct slot *find_slot(const struct strmap *m, const char *key, size_t len, uint64_t hash) {
     for (size_t i = (size_t)hash & (m->cap - 1);; i = (i + 1) & (m->cap - 1)) {
         struct slot *s = &m->slot[i];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* base/hash.h - xxh64 (tables, content keys), xxh3-128 (manifests) and SHA-256 (checksums,
+/* base/hash.h - xxh64 (tables, content keys), XXH3-128 (manifests) and SHA-256 (checksums,
  * goldens). */
 #ifndef HONE_BASE_HASH_H
 #define HONE_BASE_HASH_H
@@ -10,13 +10,13 @@
 #include "base/err.h"
 
 uint64_t hash_u64(const void *p, size_t n);
-/* Writes the XXH3-128 as 32 hex digits and NUL. */
+/* Writes the XXH3-128 hash as 32 hex digits and a NUL. */
 void hash_xxh128_hex(char out[33], const void *p, size_t n);
-/* The same over pieces. */
+/* Incremental XXH3-128. */
 struct xxh128;
 struct xxh128 *xxh128_new(void);
 void xxh128_add(struct xxh128 *x, const void *p, size_t n);
-void xxh128_hex(const struct xxh128 *x, char out[33]); /* of what came so far */
+void xxh128_hex(const struct xxh128 *x, char out[33]); /* hash of the data so far */
 void xxh128_reset(struct xxh128 *x);
 void xxh128_free(struct xxh128 *x);
 
@@ -27,16 +27,17 @@ struct sha256 {
 };
 void sha256_init(struct sha256 *s);
 void sha256_add(struct sha256 *s, const void *p, size_t n);
-void sha256_hex(struct sha256 *s, char out[65]); /* finishes; 64 hex digits and NUL */
+void sha256_hex(struct sha256 *s, char out[65]); /* finishes; 64 hex digits and a NUL */
 int sha256_file(const char *path, char out[65], struct err *e);
 
 /* Open-addressing map from byte strings to int64 (>= 0). Keys are borrowed, not copied. */
 struct strmap;
 struct strmap *strmap_new(size_t expected);
-/* Makes a map of names that a file has. NULL: ERR_SYS in *e, which names `what`. */
+/* Creates a map whose size depends on an input file. NULL: ERR_SYS in *e; the message names
+ * `what`. */
 struct strmap *strmap_try_new(size_t expected, const char *what, struct err *e);
 void strmap_free(struct strmap *m);
-/* Adds a key. Returns false, and leaves the value, when it is already there. */
+/* Adds a key. Returns false, without changing the value, if the key exists. */
 int strmap_add(struct strmap *m, const char *key, size_t len, int64_t value);
 int64_t strmap_get(const struct strmap *m, const char *key, size_t len); /* -1: absent */
 

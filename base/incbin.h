@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* base/incbin.h - files inside the binary, by the assembler's .incbin. The Makefile must say that
- * the object depends on them. */
+/* base/incbin.h - embedding of files into the binary with the assembler's .incbin. The Makefile
+ * must list each file as a dependency of the object. */
 #ifndef HONE_BASE_INCBIN_H
 #define HONE_BASE_INCBIN_H
 
-#if defined(__APPLE__) /* Its object files name sections otherwise, and C's names begin with _. */
+#if defined(__APPLE__) /* Mach-O: other section names, and C symbols begin with _. */
 #define INCBIN_BEGIN ".section __TEXT,__const\n"
 #define INCBIN_END ".text\n"
 #define INCBIN_LABEL(name) ".globl _" name "\n.private_extern _" name "\n_" name ":\n"
@@ -14,7 +14,7 @@
 #define INCBIN_LABEL(name) ".global " name "\n.hidden " name "\n" name ":\n"
 #endif
 
-/* Defines symbol[] with the bytes of `file` (a path from the root) and a NUL behind them, at
+/* Defines symbol[] with the bytes of `file` (a path from the root), followed by a NUL at
  * symbol_end[0]. */
 #define INCBIN(symbol, file)                                                                       \
     __asm__(INCBIN_BEGIN INCBIN_LABEL(#symbol) ".incbin \"" file "\"\n" INCBIN_LABEL(              \

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* base/io.c - reading whole files, paths. Maps are in map.c, writing is in out.c.
+/* base/io.c - reading whole files, listing folders, handling paths. Mapping is in map.c, writing in
+ * out.c.
  *
- * Inputs are opened read-only and non-blocking, so that a pipe in the place of a model is an error
- * and not a hang. Messages name the path and what to do. */
+ * Inputs are opened read-only and non-blocking, so that a pipe in place of a model is an error and
+ * not a hang. Messages name the path and the remedy. */
 #include "base/io.h"
 
 #include <dirent.h>
@@ -37,12 +38,12 @@ static int too_large(const char *path, uint64_t max_bytes, struct err *e) {
                    (unsigned long long)max_bytes);
 }
 
-/* Reads until the end of the file: pipes and files of /proc do not say how long they are. */
+/* Reads to the end of the file, since pipes and files in /proc do not report their size. */
 static int read_all(int fd, struct buf *b, const char *path, uint64_t max_bytes, struct err *e) {
     for (;;) {
         TRY(buf_try_reserve(b, 64 << 10, path, e));
         uint64_t room = b->cap - b->len - 1, left = max_bytes - b->len;
-        if (room > left) room = left + 1; /* One byte more shows that the file is too long. */
+        if (room > left) room = left + 1; /* one extra byte detects a file that is too long */
         ssize_t n = read(fd, b->data + b->len, (size_t)room);
         if (n < 0 && errno == EINTR) continue;
         if (n < 0) return err_sys(e, "cannot read %s", path);
@@ -82,8 +83,8 @@ done:
     return rc;
 }
 
-/* Returns true for an errno of stat() that says that nothing is there; any other only keeps us from
- * looking. */
+/* Returns whether an errno of stat() means that the file does not exist; other values only mean
+ * that it could not be checked. */
 static bool is_absent(int error) {
     return error == ENOENT || error == ENOTDIR || error == ENAMETOOLONG;
 }
@@ -91,8 +92,8 @@ static bool is_absent(int error) {
 bool io_exists(const char *path) {
     struct stat st;
     if (stat(path, &st) == 0) return true;
-    /* Something kept it from looking. It looks again, so that nobody is asked about a file that was
-     * never there. */
+    /* stat failed for another reason. Check again, so that a missing file never counts as
+     * present. */
     return !is_absent(errno) && (access(path, F_OK) == 0 || !is_absent(errno));
 }
 
@@ -109,8 +110,8 @@ bool io_is_dir(const char *path) {
     struct stat st;
     if (stat(path, &st) == 0) return S_ISDIR(st.st_mode);
     if (is_absent(errno)) return false;
-    /* A folder that cannot be looked at must not be taken for a file, since it would be refused
-     * with the wrong reason. */
+    /* A folder that cannot be inspected must not pass for a file: it would be refused for the wrong
+     * reason. */
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd >= 0) close(fd);
     return fd >= 0;
@@ -132,7 +133,7 @@ int io_file_size(const char *path, uint64_t *size, struct err *e) {
 }
 
 void io_names_add(struct io_names *l, const char *name) {
-    if ((l->n & (l->n - 1)) == 0) /* There is room for 1, 2, 4, ... */
+    if ((l->n & (l->n - 1)) == 0) /* the capacity is 1, 2, 4, ... */
         l->v = xreallocarray(l->v, l->n ? 2 * (size_t)l->n : 1, sizeof *l->v);
     l->v[l->n++] = xstrdup(name);
 }
@@ -158,7 +159,7 @@ int io_list(struct io_names *l, const char *dir, struct err *e) {
     DIR *d = opendir(dir);
     if (!d) return err_path(e, "cannot open %s", dir);
     while (rc == 0) {
-        errno = 0; /* The end of the folder and an error both return NULL. */
+        errno = 0; /* NULL means end of folder or error */
         struct dirent *de = readdir(d);
         if (!de && errno == EINTR) continue;
         if (!de && errno) rc = err_sys(e, "cannot read the folder %s", dir);
@@ -198,7 +199,7 @@ int io_make_dir(const char *path, struct err *e) {
 
 int io_need_space(const char *path, uint64_t n_bytes, struct err *e) {
     char *p = xstrdup(path);
-    while (p[0] && !io_is_dir(p)) { /* Goes up to the nearest folder that exists. */
+    while (p[0] && !io_is_dir(p)) { /* up to the nearest existing folder */
         char *slash = strrchr(p, '/');
         if (!slash)
             p[0] = 0;

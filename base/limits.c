@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* base/limits.c - see limits.h. */
+/* base/limits.c - the limits in force, and --untrusted. */
 #include "base/limits.h"
 
 #include "base/ctx.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* base/limits.h - how much a stranger's file may claim (base/limits.def), and how much memory of
- * its own a job may take. Both belong to the context that the calling thread works for
- * (base/ctx.h); cli/ sets them before any file is opened. */
+/* base/limits.h - limits on what untrusted files may claim (base/limits.def) and on the memory that
+ * a job may allocate. Both belong to the calling thread's context (base/ctx.h); cli/ sets them
+ * before any file is opened. */
 #ifndef HONE_BASE_LIMITS_H
 #define HONE_BASE_LIMITS_H
 
@@ -15,9 +15,9 @@ enum limit {
 };
 #undef LIMIT
 
-/* Returns the value in force. */
+/* Returns the limit in force. */
 uint64_t limit_of(enum limit id);
-void limits_untrusted(bool on); /* --untrusted: the lower values from now on */
+void limits_untrusted(bool on); /* --untrusted: switches to the lower limits */
 
 struct limit_row {
     const char *key, *unit, *what;
@@ -25,10 +25,10 @@ struct limit_row {
 };
 const struct limit_row *limit_row(enum limit id);
 
-/* Lets the buffers that this context gets from mem_alloc (base/mem.h) from now on take at most
- * n_bytes together (--max-memory); 0: no limit. Defined in mem.c. */
+/* Limits the total size of the buffers that this context will allocate with mem_alloc (base/mem.h)
+ * to n_bytes (--max-memory); 0: no limit. Defined in mem.c. */
 void mem_limit(uint64_t n_bytes);
-/* Gives a context's limit back (base/ctx.c only); NULL is fine. */
+/* Releases a context's memory limit (base/ctx.c only); NULL is fine. */
 struct buf_budget;
 void buf_budget_drop(struct buf_budget *b);
 

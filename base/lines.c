@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* base/lines.c - a file that gets lines (lines.h). */
+/* base/lines.c - appending lines to a shared file. */
 #include "base/lines.h"
 
 #include <errno.h>
@@ -17,28 +17,28 @@
 
 struct lines {
     const char *path, *what; /* borrowed */
-    bool secret, torn;       /* torn: the file ends within a line */
-    bool stalled;            /* a pipe: the last line was lost, since its reader reads no more */
+    bool secret, torn;       /* torn: the file ends in the middle of a line */
+    bool stalled;            /* pipe: its reader has stopped, and a line was lost */
     int fd;
     pthread_mutex_t lock;
 };
 
-/* Leaves the file to its owner alone. */
+/* Removes the permissions of group and others. */
 static int take_rights(const struct lines *l, int fd, const struct stat *st, struct err *e) {
     if (!l->secret || !S_ISREG(st->st_mode) || !(st->st_mode & 077)) return 0;
     if (st->st_uid != geteuid() || fchmod(fd, st->st_mode & 0700) != 0)
-        return err_set(
-            e, ERR_SYS,
-            "%s %s: others can read or write this file, and its rights cannot be changed; name "
-            "another, since it will hold what clients send",
-            l->what, l->path);
+        return err_set(e, ERR_SYS,
+                       "%s %s: others can read or write this file, and its permissions cannot be "
+                       "changed; name "
+                       "another, since it will hold what clients send",
+                       l->what, l->path);
     log_warn("%s %s: others could read or write this file (mode %03o); now only its owner can",
              l->what, l->path, (unsigned)(st->st_mode & 0777));
     return 0;
 }
 
-/* Looks at the n bytes of a file: *torn, it ends within a line. ERR_USAGE: it holds no JSON lines,
- * so it is another program's. A file that cannot be read passes. */
+/* Examines an existing file of n bytes: *torn, it ends in the middle of a line. ERR_USAGE: it does
+ * not hold JSON lines, so it belongs to another program. An unreadable file passes. */
 static int look(const struct lines *l, off_t n, bool *torn, struct err *e) {
     const int fd = n > 0 ? open(l->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
     char first = '{', last = '\n';
@@ -54,7 +54,7 @@ static int look(const struct lines *l, off_t n, bool *torn, struct err *e) {
 static int open_file(struct lines *l, int *out, struct err *e) {
     struct stat st;
     bool torn = false;
-    /* A pipe may have no reader, or one that stops reading: neither may hold up the server. */
+    /* A pipe may have no reader, or one that has stopped; neither may block the server. */
     const int fd = open(l->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK,
                         l->secret ? 0600 : 0666);
     if (fd < 0 && errno == ENXIO)
@@ -97,19 +97,19 @@ static void follow(struct lines *l) {
     if (fstat(l->fd, &is)) return;
     if (stat(l->path, &named) == 0 && is.st_dev == named.st_dev && is.st_ino == named.st_ino)
         return;
-    if (open_file(l, &fd, &ignored)) return; /* better there than nowhere */
+    if (open_file(l, &fd, &ignored)) return; /* keep writing to the old file */
     close(l->fd);
     l->fd = fd;
 }
 
-/* Waits a second for a pipe to be read, unless it was waited for in vain before. */
+/* Waits up to a second for the pipe's reader; once that fails, no longer waits. */
 static bool room(struct lines *l) {
     struct pollfd p = {.fd = l->fd, .events = POLLOUT};
     l->stalled = l->stalled || poll(&p, 1, 1000) == 0;
     return !l->stalled;
 }
 
-/* Writes n bytes. Returns how many came through. */
+/* Writes n bytes. Returns the number written. */
 static size_t write_all(struct lines *l, const char *s, size_t n) {
     size_t done = 0;
     while (done < n) {

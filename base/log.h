@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* base/log.h - levelled messages to stderr: "hone: warning: ...". Lower case, no full stop.
- * A warning names a consequence for the output; without one it is debug. */
+/* base/log.h - leveled messages to stderr: "hone: warning: ...". Lower case, no full stop. A
+ * warning names a consequence for the output; otherwise the message is debug. */
 #ifndef HONE_BASE_LOG_H
 #define HONE_BASE_LOG_H
 
@@ -8,18 +8,18 @@
 
 enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG, LOG_TRACE };
 
-/* Sets the level. This and what follows acts on the context that the calling thread works for
- * (base/ctx.h). cli/ sets levels before threads start; the default is LOG_INFO. */
+/* Sets the level. Like all setters here, acts on the calling thread's context (base/ctx.h). cli/
+ * sets levels before threads start; the default is LOG_INFO. */
 void log_set_level(enum log_level level);
 enum log_level log_get_level(void);
-/* Sets whether stderr may carry ANSI colours (1), which cli/ decides. */
+/* Allows (1) or forbids (0) ANSI colours on stderr; cli/ decides. */
 void log_set_color(int color);
-/* Says whether stderr holds an unfinished progress line, which the next message clears
+/* Records whether stderr holds an unfinished progress line, which the next message clears
  * (base/progress.c only). */
 void log_set_line(int open);
 
-/* Sends messages to `sink` instead of stderr; any thread of the job may call it. NULL: to stderr
- * again. */
+/* Sends messages to `sink` instead of stderr; any thread of the job may call it. NULL: back to
+ * stderr. */
 typedef void (*log_sink)(void *ud, enum log_level level, const char *text);
 void log_set_sink(log_sink sink, void *ud);
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* base/machine.c - see machine.h. A group's limit holds for all groups below it, so every folder
- * from the process's own up to the top counts. In a container the path of /proc/self/cgroup may not
- * be visible; then only the top is there, which is the container's own group. */
+/* base/machine.c - detection of processors and control-group limits. A group's limit covers all
+ * groups below it, so every folder from the process's own group up to the root counts. In a
+ * container the path in /proc/self/cgroup may not be visible; then only the root is, which is the
+ * container's own group. */
 #include "base/machine.h"
 
 #include <limits.h>
@@ -17,8 +18,8 @@
 
 enum { NAME_MAX_LEN = 2048 };
 
-/* Reads the first n bytes of a small file and ends them with a zero; false when it cannot be read.
- */
+/* Reads the first n - 1 bytes of a small file, NUL-terminated. Returns false if it cannot be
+ * read. */
 static bool slurp(const char *dir, const char *file, char *text, size_t n) {
     char path[NAME_MAX_LEN + 64];
     snprintf(path, sizeof path, "%s/%s", dir, file);
@@ -32,7 +33,7 @@ static bool slurp(const char *dir, const char *file, char *text, size_t n) {
 static bool number(const char *dir, const char *file, int64_t *out) {
     char text[64], *end;
     if (!slurp(dir, file, text, sizeof text)) return false;
-    /* "max" is no number and means that there is no limit. */
+    /* "max" is not a number and means no limit. */
     const long long v = strtoll(text, &end, 10);
     *out = v;
     return end != text;
@@ -43,8 +44,8 @@ static void quota(struct machine *m, int64_t time, int64_t period) {
     const int64_t n = min_i64(div_up(time, period), INT_MAX);
     if (!m->n_quota || n < m->n_quota) m->n_quota = (int)n;
 }
-/* Returns the bytes of pages of files in memory.stat, which the kernel takes back when the group
- * needs room. */
+/* Returns the bytes of file pages in memory.stat, which the kernel reclaims when the group needs
+ * memory. */
 static int64_t file_pages(const char *dir, const char *prefix) {
     char text[8192], key[64];
     int64_t sum = 0;
@@ -84,7 +85,7 @@ static void group_v1_memory(struct machine *m, const char *dir) {
     memory(m, dir, "memory.limit_in_bytes", "memory.usage_in_bytes", "total_");
 }
 
-/* Visits `top`/path and every folder above it, up to `top`. */
+/* Visits `top`/path and each parent folder up to `top`. */
 static void upwards(struct machine *m, const char *top, const char *path,
                     void (*visit)(struct machine *, const char *)) {
     char dir[NAME_MAX_LEN];
@@ -96,7 +97,7 @@ static void upwards(struct machine *m, const char *top, const char *path,
     }
 }
 
-/* Returns true when `name` is one of the comma-separated `list`. */
+/* Returns whether the comma-separated `list` contains `name`. */
 static bool listed(const char *list, const char *name) {
     const size_t n = strlen(name);
     for (const char *p = list; p; p = strchr(p, ',') ? strchr(p, ',') + 1 : NULL)
@@ -104,7 +105,7 @@ static bool listed(const char *list, const char *name) {
     return false;
 }
 
-/* Reads one line of /proc/self/cgroup: number:controllers:path. */
+/* Parses one line of /proc/self/cgroup: number:controllers:path. */
 static void group_line(struct machine *m, const char *root, char *line) {
     char top[NAME_MAX_LEN];
     char *list = strchr(line, ':'), *path = list ? strchr(list + 1, ':') : NULL;
@@ -134,15 +135,15 @@ void machine_limits(const char *root, struct machine *m) {
         group_line(m, root, line);
 }
 
-/* Counts cores by speed: of each, its capacity (ARM: 1024 is the fastest core's) or else the
- * highest clock. */
+/* Counts cores by speed: the capacity of each (ARM: 1024 for the fastest) or else its maximum
+ * clock. */
 static void processors(struct machine *m, const char *root) {
     static const char file[] = "topology/thread_siblings_list";
     bool seen[OS_CPUS] = {false};
     int64_t speed[OS_CPUS], most = 0;
     uint64_t cpus[OS_CPUS / 64];
     m->n_cpus = os_cpus(cpus);
-    if (m->n_cpus < 1) { /* The machine may have more than OS_CPUS processors. */
+    if (m->n_cpus < 1) { /* perhaps more than OS_CPUS processors */
         const long n = sysconf(_SC_NPROCESSORS_ONLN);
         const int big = os_big_cores();
         m->n_cpus = m->n_cores = n < 1 ? 1 : (int)min_i64(n, INT_MAX);
@@ -151,7 +152,7 @@ static void processors(struct machine *m, const char *root) {
     }
     for (int i = 0; i < OS_CPUS; i++) {
         char dir[NAME_MAX_LEN];
-        int64_t first; /* The list of a core's processors begins with its lowest number. */
+        int64_t first; /* a core is counted at its lowest-numbered processor */
         if (!(cpus[i / 64] >> i % 64 & 1)) continue;
         snprintf(dir, sizeof dir, "%s/sys/devices/system/cpu/cpu%d", root, i);
         if (!number(dir, file, &first) || first < 0 || first >= OS_CPUS) first = i;

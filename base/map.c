@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
-/* base/map.c - files mapped read-only, and what can happen to one while it is mapped.
+/* base/map.c - read-only file mappings, and detection of changes to a mapped file.
  *
- * A mapped file can be cut or overwritten by another program at any time. Reading behind its new
- * end raises SIGBUS; a change within it goes unnoticed. So every map stands in a fixed table with
- * the file's state at opening: map_fault finds the file of a faulting address (async-signal-safe,
- * for the handler in cli/main.c), map_unchanged compares all states with what the file system says
- * now, and out_commit asks it before an output gets its name. The lock guards the table; the
- * handler does not take it, since the map it looks for is in use and therefore not being closed.
+ * Another program can truncate or overwrite a mapped file at any time. Reading past its new end
+ * raises SIGBUS; a change inside it goes unnoticed. Every map therefore has an entry in a fixed
+ * table with the file's state when it was opened. map_fault finds the file of a faulting address
+ * (async-signal-safe, for the handler in cli/main.c); map_unchanged compares all states with the
+ * file system, and out_commit calls it before an output gets its name. The lock guards the table.
+ * The handler does not take it: the map it looks for is in use, so it is not being closed.
  *
- * The table is the process's, because a signal knows no context (base/ctx.h); a job looks only at
- * the changes of maps of its own and of the process. */
+ * The table belongs to the process, because a signal has no context (base/ctx.h); a job checks only
+ * its own maps and those of the process. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -28,16 +28,16 @@
 
 enum {
     LIVE_MAX = 8192
-}; /* A folder has at most 4096 shards. A map that finds no place is not watched. */
+}; /* A folder has at most 4096 shards. Maps beyond the table's end are not watched. */
 
 static struct live {
-    const uint8_t *begin; /* NULL: the place is free. */
+    const uint8_t *begin; /* NULL: free entry */
     uint64_t size;
-    char *path; /* Owned by the map. */
+    char *path; /* owned by the map */
     struct stat st;
-    const struct ctx *owner; /* The job that opened it. */
+    const struct ctx *owner; /* the job that opened it */
 } live[LIVE_MAX];
-static int n_live; /* The number of places used so far. */
+static int n_live; /* entries used so far */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void watch(const struct map *m, const struct stat *st) {
@@ -92,7 +92,7 @@ int map_open(struct map *m, const char *path, struct err *e) {
     return 0;
 }
 
-static void *writable(const void *p) { /* Drops the const, since munmap and madvise take void *. */
+static void *writable(const void *p) { /* casts const away for munmap and madvise */
     void *q;
     memcpy(&q, &p, sizeof q);
     return q;
@@ -112,12 +112,12 @@ void map_drop(const struct map *m, uint64_t off, uint64_t len) {
     if (!m->data || off >= m->size) return;
     if (len > m->size - off) len = m->size - off;
     uint64_t begin = round_up(off, page), end = off + len;
-    /* Only whole pages inside the range, so that its neighbours stay. */
+    /* Only whole pages inside the range, so that its neighbours stay resident. */
     if (end != m->size) end &= ~(page - 1);
     if (begin < end) (void)madvise(writable(m->data + begin), (size_t)(end - begin), MADV_DONTNEED);
 }
 
-/* ---- changes behind our back ----------------------------------------------------------------- */
+/* ---- changes by other programs -------------------------------------------------------------- */
 
 int map_unchanged(struct err *e) {
     int rc = 0;
@@ -126,8 +126,7 @@ int map_unchanged(struct err *e) {
         const struct stat *was = &live[i].st;
         struct stat now;
         if (live[i].owner != ctx_current() && live[i].owner != ctx_process()) continue;
-        /* The file is gone, or another one stands in its place; the one that was mapped is as it
-         * was. */
+        /* The name is gone or belongs to another file; the mapped one is unchanged. */
         if (!live[i].begin || stat(live[i].path, &now) != 0) continue;
         if (now.st_dev != was->st_dev || now.st_ino != was->st_ino) continue;
         if (now.st_size != was->st_size || now.st_mtim.tv_sec != was->st_mtim.tv_sec ||
@@ -143,8 +142,8 @@ int map_unchanged(struct err *e) {
 
 int map_fault(const void *addr, char *msg, size_t cap) {
     static const char cut[] =
-        " was cut by another program while it was read; run the command again "
-        "when it is whole",
+        " was truncated by another program while it was read; run the command again "
+        "when it is complete",
                       broken[] = ": the device or file system failed to read it";
     const uint8_t *at = addr;
     for (int i = 0; i < n_live; i++) {
@@ -153,7 +152,7 @@ int map_fault(const void *addr, char *msg, size_t cap) {
         struct stat now;
         bool is_cut = stat(l->path, &now) == 0 && now.st_size < l->st.st_size;
         const char *part[] = {l->path, is_cut ? cut : broken};
-        size_t n = 0; /* A signal handler may not use stdio. */
+        size_t n = 0; /* a signal handler may not use stdio */
         for (int k = 0; k < 2; k++)
             for (const char *s = part[k]; *s && n + 1 < cap; s++) msg[n++] = *s;
         msg[n] = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* base/map.h - files mapped read-only, and what happens when they change under us. */
+/* base/map.h - read-only file mappings, with detection of files that change while mapped. */
 #ifndef HONE_BASE_MAP_H
 #define HONE_BASE_MAP_H
 
@@ -9,31 +9,31 @@
 
 #include "base/err.h"
 
-/* What a file system says of a file: whoever writes to it, replaces it or changes whose it is
- * changes this too. Times in nanoseconds. */
+/* Identity of a file according to the file system; it changes when the file is written, replaced or
+ * given another owner. Times in nanoseconds. */
 struct file_id {
     uint64_t size, inode;
-    int64_t modified, changed; /* its content; also its owner, name, mode */
-    unsigned owner, mode;      /* as stat() has them */
+    int64_t modified, changed; /* mtime of the content; ctime, which covers owner, name and mode */
+    unsigned owner, mode;      /* as in struct stat */
 };
-/* A file mapped read-only. Regular files only; an empty file has data NULL and size 0. */
+/* A read-only mapping of a regular file; for an empty file data is NULL and size 0. */
 struct map {
     const uint8_t *data;
     uint64_t size;
     char *path;        /* owned */
-    struct file_id id; /* of the file that was mapped, whatever has its name now */
+    struct file_id id; /* of the mapped file, even if its name now belongs to another */
 };
 int map_open(struct map *m, const char *path, struct err *e);
-void map_close(struct map *m); /* works on a zeroed struct */
-/* Tells the kernel a range will not be needed again (streaming reads stay bounded in memory). */
+void map_close(struct map *m); /* safe on a zeroed struct */
+/* Tells the kernel that a range is no longer needed, to bound memory in streaming reads. */
 void map_drop(const struct map *m, uint64_t off, uint64_t len);
-/* Fails with ERR_DATA, naming the first mapped file whose size or time stamp is not what it was
- * when it was opened. out_commit asks this of all maps that the job (base/ctx.h) has open before
- * an output gets its name. */
+/* Fails with ERR_DATA, naming the first mapped file whose size or time stamp has changed since it
+ * was opened. Before an output gets its name, out_commit checks all maps of the job
+ * (base/ctx.h). */
 int map_unchanged(struct err *e);
-/* Says what happened to the mapped file at this address, for a SIGBUS handler (async-signal-
- * safe). Returns ERR_DATA (the file was cut), ERR_SYS (it cannot be read), or 0 when it is no
- * map of ours. */
+/* Describes, for a SIGBUS handler, what happened to the mapped file at this address.
+ * Async-signal-safe. Returns ERR_DATA (file truncated), ERR_SYS (read error), or 0 if the address
+ * is not in one of our maps. */
 int map_fault(const void *addr, char *msg, size_t cap);
 
 #endif

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-/* base/mem.c - allocation.
+/* base/mem.c - memory allocation.
  *
- * The xmalloc family is for less than 16 MiB: what the machine refuses it takes from the job's
- * fund. A program's own thread has none, and ends with the exit status of any other thing the
- * machine refuses and no temporary output left: the one place outside cli/ that may. Big
- * buffers come from mmap: zero pages cost nothing until touched, and 2 MiB alignment lets the
- * kernel use huge pages. A 64-byte header in front of the pointer says how to give it back. Under
- * AddressSanitizer everything comes from malloc, so that overruns are seen. */
+ * The xmalloc family is for less than 16 MiB. When the machine refuses memory, it comes from the
+ * job's fund. The program's own thread has no fund: it removes temporary outputs and ends the
+ * process with the status of a system error, the only place outside cli/ that may. Big buffers come
+ * from mmap: zero pages cost nothing until touched, and 2 MiB alignment lets the kernel use huge
+ * pages. A 64-byte header before the pointer records how to free it. Under AddressSanitizer
+ * everything comes from malloc, so that overruns are detected. */
 #include "base/mem.h"
 
 #include <stdarg.h>
@@ -44,19 +44,19 @@
 
 enum { HEAD_BYTES = 64 };
 static const uint64_t huge_bytes = UINT64_C(2) << 20;
-/* Smaller requests are made without a look at /proc/meminfo, which would cost more than they do. */
+/* Smaller requests skip the check of /proc/meminfo, which would cost more than they do. */
 static const uint64_t check_from_bytes = UINT64_C(16) << 20;
 
 struct buf_head {
     void *base;
-    uint64_t map_bytes;        /* The bytes of a mapping; 0: it is from malloc. */
-    uint64_t n_bytes;          /* The bytes that were asked for. */
-    struct buf_budget *budget; /* What counts it, or NULL. */
+    uint64_t map_bytes;        /* size of the mapping; 0: from malloc */
+    uint64_t n_bytes;          /* requested bytes */
+    struct buf_budget *budget; /* the budget it counts against; NULL: none */
 };
-_Static_assert(sizeof(struct buf_head) <= HEAD_BYTES, "header fits in front of a buffer");
+_Static_assert(sizeof(struct buf_head) <= HEAD_BYTES, "header fits before a buffer");
 
 NORETURN static void out_of_memory(size_t n) {
-    log_error("out of memory (%zu bytes asked for); close other programs or choose a smaller job",
+    log_error("out of memory (%zu bytes requested); close other programs or choose a smaller job",
               n);
     out_abort_all();
     _exit(ERR_SYS);
@@ -69,7 +69,7 @@ int mem_fund_fill(struct mem_fund *f, struct err *e) {
         void *none = NULL, *p = NULL;
         if (atomic_load(&f->block[i])) continue;
         if (!(p = malloc(fund_bytes[i])))
-            return err_set(e, ERR_SYS, "out of memory (%zu bytes to set aside)", fund_bytes[i]);
+            return err_set(e, ERR_SYS, "out of memory (%zu bytes to reserve)", fund_bytes[i]);
         if (!atomic_compare_exchange_strong(&f->block[i], &none, p)) free(p);
     }
     atomic_store(&f->spent, false);
@@ -80,8 +80,8 @@ void mem_fund_release(struct mem_fund *f) {
     for (size_t i = 0; i < COUNT_OF(fund_bytes); i++) free(atomic_exchange(&f->block[i], NULL));
 }
 
-/* Returns to the system a block of the job's fund that holds n bytes, and tells the job to stop.
- * False: there is none. */
+/* Frees a block of the job's fund that holds n bytes, and tells the job to stop. False: no such
+ * block is left. */
 static bool spend(size_t n) {
     struct ctx *c = ctx_current();
     for (size_t i = 0; c->fund && i < COUNT_OF(fund_bytes); i++) {
@@ -143,7 +143,7 @@ static void *refused(uint64_t n_bytes, const char *what, struct err *e) {
     return NULL;
 }
 
-/* No array is a tebibyte; a sanitizer ends the program that asks for more. */
+/* No array reaches a tebibyte, and a sanitizer ends the program on larger requests. */
 static const uint64_t most_bytes = UINT64_C(1) << 40;
 
 void *try_calloc(size_t n, size_t size, const char *what, struct err *e) {
@@ -184,10 +184,10 @@ char *xasprintf(const char *fmt, ...) {
 
 /* ---- big buffers ----------------------------------------------------------------------------- */
 
-/* The limit of a context and what of it is in use. The context and every buffer that is counted
- * here hold a reference, since a buffer may be freed after the job that it was made for. */
+/* A context's memory limit and usage. The context and every buffer counted here hold a reference,
+ * since a buffer may outlive its job. */
 struct buf_budget {
-    _Atomic uint64_t most, live; /* In bytes; most 0: there is no limit. */
+    _Atomic uint64_t most, live; /* bytes; most 0: no limit */
     atomic_int n_refs;
 };
 
@@ -205,8 +205,8 @@ void buf_budget_drop(struct buf_budget *b) {
     if (b && atomic_fetch_sub(&b->n_refs, 1) == 1) free(b);
 }
 
-/* Counts n_bytes as used and returns true, unless they would pass the limit; *left is what the
- * limit leaves. */
+/* Counts n_bytes as used and returns true, unless that would exceed the limit; *left is what
+ * remains. */
 static bool take(struct buf_budget *b, uint64_t n_bytes, uint64_t *left) {
     *left = 0;
     if (!b) return true;
@@ -238,7 +238,7 @@ static void *alloc_small(uint64_t n_bytes) {
 }
 
 static void *alloc_mapped(uint64_t n_bytes) {
-    /* The slack is never touched, so it is address space only. */
+    /* The slack is never touched, so it costs only address space. */
     uint64_t map_bytes = n_bytes + 2 * huge_bytes;
     uint8_t *base = mmap(NULL, (size_t)map_bytes, PROT_READ | PROT_WRITE,
                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -252,7 +252,7 @@ static void *alloc_mapped(uint64_t n_bytes) {
 
 void mem_give_back(void) {
 #ifdef __GLIBC__
-    /* A threshold that was set does not rise by itself any more. */
+    /* An explicit threshold no longer grows dynamically. */
     (void)mallopt(M_MMAP_THRESHOLD, 64 << 10);
     (void)mallopt(M_ARENA_MAX, 2);
 #endif
@@ -316,7 +316,7 @@ uint64_t mem_available(void) {
     fclose(f);
     machine_limits("", &machine);
     if (!kib || machine.mem_left > (uint64_t)kib * 1024) return (uint64_t)kib * 1024;
-    return machine.mem_left ? machine.mem_left : 1; /* It would mean "unknown". */
+    return machine.mem_left ? machine.mem_left : 1; /* 0 would mean "unknown" */
 }
 
 uint64_t buf_available(void) {

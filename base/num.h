@@ -6,29 +6,28 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Computes out = a * b. Returns false, and leaves *out, when the product does not fit. */
+/* Computes out = a * b. Returns false, leaving *out unchanged, on overflow. */
 static inline bool mul_ok(uint64_t a, uint64_t b, uint64_t *out) {
     if (a != 0 && b > UINT64_MAX / a) return false;
     *out = a * b;
     return true;
 }
 
-/* Computes out = a + b. Returns false, and leaves *out, when the sum does not fit. */
+/* Computes out = a + b. Returns false, leaving *out unchanged, on overflow. */
 static inline bool add_ok(uint64_t a, uint64_t b, uint64_t *out) {
     if (b > UINT64_MAX - a) return false;
     *out = a + b;
     return true;
 }
 
-/* Computes out = a * b for element counts: both are >= 0, and the result is <= INT64_MAX. */
+/* Computes out = a * b for element counts: both >= 0, result <= INT64_MAX. */
 static inline bool mul_ok_i64(int64_t a, int64_t b, int64_t *out) {
     if (a < 0 || b < 0 || (a != 0 && b > INT64_MAX / a)) return false;
     *out = a * b;
     return true;
 }
 
-/* Returns the smallest multiple of `to` (a power of two) that is >= x. The caller knows that it
- * fits. */
+/* Returns the smallest multiple of `to` (a power of two) that is >= x; it must fit in 64 bits. */
 static inline uint64_t round_up(uint64_t x, uint64_t to) {
     return (x + to - 1) & ~(to - 1);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* base/numa.c - see numa.h. Numbers of processors are not contiguous within a node, so lists are
- * read, never computed. */
+/* base/numa.c - NUMA nodes from sysfs. Processor numbers need not be contiguous within a node, so
+ * lists are read, never computed. */
 #include "base/numa.h"
 
 #include <stdbool.h>
@@ -61,7 +61,7 @@ void numa_read(const char *root, struct numa *out) {
             if (!ours) cpus[i / 64] &= ~(UINT64_C(1) << i % 64);
             n_cpus += ours;
         }
-        if (!n_cpus) continue; /* The node is memory alone, or its processors are not ours. */
+        if (!n_cpus) continue; /* a memory-only node, or none of our processors */
         out->node[out->n].id = id;
         out->node[out->n].n_cpus = n_cpus;
         memcpy(out->node[out->n++].cpus, cpus, sizeof cpus);
@@ -71,7 +71,7 @@ void numa_read(const char *root, struct numa *out) {
 int numa_node_of(const struct numa *m, int worker) {
     if (m->n < 2) return -1;
     int taken[NUMA_MAX] = {0}, at = 0;
-    for (int i = 0; i <= worker; i++) { /* Each worker goes to the node that is least full then. */
+    for (int i = 0; i <= worker; i++) { /* each worker goes to the least loaded node */
         at = 0;
         for (int k = 1; k < m->n; k++)
             if ((int64_t)(taken[k] + 1) * m->node[at].n_cpus <

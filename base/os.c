@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* base/os.c - see os.h. */
+/* base/os.c - operating-system differences. */
 #include "base/os.h"
 
 #include <errno.h>
@@ -44,7 +44,8 @@ bool os_is_local(int fd) {
 
 /* ---- descriptors ---- */
 
-/* Sets a new descriptor up. accept4 and pipe2, which do this in one call, are not everywhere. */
+/* Makes a new descriptor non-blocking and close-on-exec. accept4 and pipe2, which do this in one
+ * call, are not available everywhere. */
 static int mine(int fd) {
     if (fd < 0) return -1;
     const int flags = fcntl(fd, F_GETFL);
@@ -82,7 +83,7 @@ void os_keep_asking(int fd, int seconds) {
     setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one);
 #if defined(TCP_KEEPIDLE)
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &seconds, sizeof seconds);
-#elif defined(TCP_KEEPALIVE) /* Its name on macOS. */
+#elif defined(TCP_KEEPALIVE) /* macOS */
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPALIVE, &seconds, sizeof seconds);
 #else
     (void)seconds;
@@ -96,7 +97,7 @@ bool os_random(void *p, size_t n) {
 /* ---- files ---- */
 
 #if defined(__linux__)
-#if !defined(RENAME_NOREPLACE) /* A C library without it, as musl. */
+#if !defined(RENAME_NOREPLACE) /* a C library without it, such as musl */
 enum { RENAME_NOREPLACE = 1 };
 static int renameat2(int from_dir, const char *from, int to_dir, const char *to, unsigned flags) {
     return (int)syscall(SYS_renameat2, from_dir, from, to_dir, to, flags);
@@ -111,7 +112,7 @@ int os_reserve(int fd, uint64_t size) {
 #else
 int os_rename_new(const char *from, const char *to) {
     if (link(from, to) == 0) return unlink(from);
-    if (errno != EEXIST) errno = ENOSYS; /* A file system without links. */
+    if (errno != EEXIST) errno = ENOSYS; /* a file system without links */
     return -1;
 }
 int os_reserve(int fd, uint64_t size) {
@@ -137,7 +138,7 @@ int os_cpus(uint64_t cpus[OS_CPUS / 64]) {
     return n;
 }
 int os_big_cores(void) {
-    return 0; /* os_cpus tells processors, and /sys their speeds. */
+    return 0; /* os_cpus counts processors, /sys gives speeds */
 }
 void os_stay(pthread_t thread, const uint64_t cpus[OS_CPUS / 64]) {
     cpu_set_t set;

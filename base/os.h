@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* base/os.h - what systems do differently: Linux's way, and what stands for it where that is
- * missing. Everything else in hone is POSIX.1-2008 with a few functions that glibc, musl, macOS and
- * the BSDs share; tests/cli/portable.sh holds the list. */
+/* base/os.h - operating-system differences: Linux's interfaces, and a replacement where they are
+ * missing. The rest of hone uses POSIX.1-2008 plus a few functions that glibc, musl, macOS and the
+ * BSDs share; tests/cli/portable.sh has the list. */
 #ifndef HONE_BASE_OS_H
 #define HONE_BASE_OS_H
 
@@ -10,43 +10,43 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
-/* Make a pipe, a socket, or take a connection; none of their descriptors waits, and no program
- * that is started gets them. Return as pipe, socket and accept do. */
+/* Create a pipe or a socket, or accept a connection; descriptors are non-blocking and
+ * close-on-exec. Return as pipe, socket and accept do. */
 int os_pipe(int fd[2]);
 int os_socket(int family, int type);
 int os_accept(int listener, struct sockaddr *from, socklen_t *n);
-/* Asks a silent peer after `seconds` whether it is still there. */
+/* Enables TCP keepalive: probes a silent peer after `seconds`. */
 void os_keep_asking(int fd, int seconds);
 
-/* Fills n bytes, 256 at most, with what nobody can guess. False: the system gives none, errno says
- * why. */
+/* Fills p with n (at most 256) cryptographically random bytes. False: none available; errno gives
+ * the reason. */
 bool os_random(void *p, size_t n);
 
-/* Renames a file unless there is one of the new name, which is errno EEXIST. ENOSYS, EINVAL: this
- * file system cannot. */
+/* Renames a file without replacing an existing one (errno EEXIST). ENOSYS, EINVAL: not supported by
+ * this file system. */
 int os_rename_new(const char *from, const char *to);
-/* Lengthens a file and takes the room for it. EOPNOTSUPP, ENOSYS: this file system cannot. */
+/* Extends a file and allocates its blocks. EOPNOTSUPP, ENOSYS: not supported by this file
+ * system. */
 int os_reserve(int fd, uint64_t size);
 
-/* Tells whether the file lies on a disk of this machine, as far as the system says: then no process
- * elsewhere has it open, and its locks are known. */
+/* Returns whether the file is on a local disk, as far as the system knows; then no other machine
+ * has it open, and locks on it are reliable. */
 bool os_is_local(int fd);
 
 enum { OS_CPUS = 1024 };
-/* Sets bit i of word j where the process may run on processor 64j + i. Returns how many those are;
- * 0: the system does not say, or numbers them higher. */
+/* Sets bit i of word j if the process may run on processor 64j + i. Returns the number of such
+ * processors; 0: unknown, or numbered too high. */
 int os_cpus(uint64_t cpus[OS_CPUS / 64]);
-/* Returns how many cores are of the fastest kind, where the system says that alone (macOS); 0: it
- * does not. */
+/* Returns the number of cores of the fastest kind where the system reports only that (macOS); 0:
+ * unknown. */
 int os_big_cores(void);
-/* Keeps a thread on these processors; where that is refused it runs anywhere, as before. */
+/* Pins a thread to these processors; if refused, the thread keeps running anywhere. */
 void os_stay(pthread_t thread, const uint64_t cpus[OS_CPUS / 64]);
-/* Asks that whole pages come from all memory nodes of the mask (n bits) in turn. Returns 0 or an
- * errno. */
+/* Requests pages interleaved over the memory nodes of the mask (n bits). Returns 0 or an errno. */
 int os_interleave(void *p, uint64_t n_bytes, const unsigned long *mask, unsigned long n);
 
-/* Takes rights from the process: what it starts gains none. `hide`: nobody else of the same user
- * can read its memory, which goes into no core file. */
+/* Drops privileges for good: programs started from now on gain none. With `hide`, other processes
+ * of the same user cannot read its memory, and it leaves no core file. */
 void os_give_up_rights(bool hide);
 
 #endif

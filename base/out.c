@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-/* base/out.c - output files that appear whole or not at all.
+/* base/out.c - output files that appear complete or not at all.
  *
- * Bytes go to PATH.tmp-<pid>-<n> beside the target, or to PATH.part when a later run may go on with
- * them; commit syncs the file, renames it and syncs the folder. The names of open temporaries stand
- * in a fixed table that out_abort_all walks from a signal handler: a slot is filled before its
- * state says LIVE and never freed memory. The table is the process's: a signal knows no context.
- * What a killed process left is removed when the same output is written again.
- * Sequential writes are gathered to 1 MiB; out_pwrite goes straight to the file and may come from
- * several threads. */
+ * Bytes go to PATH.tmp-<pid>-<n> next to the target, or to PATH.part if a later run may resume it;
+ * commit syncs the file, renames it and syncs the folder. A fixed table holds the names of open
+ * temporaries, for out_abort_all to walk from a signal handler: a slot is filled before its state
+ * becomes LIVE, and its memory is never freed. The table belongs to the process, since a signal has
+ * no context. Temporaries of killed processes are removed when the same output is written again.
+ * Sequential writes are gathered to 1 MiB; out_pwrite goes straight to the file and is
+ * thread-safe. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -31,7 +31,7 @@
 
 enum { OUT_BUF_BYTES = 1 << 20, TEMP_MAX = 512, TEMP_FREE = 0, TEMP_CLAIMED, TEMP_LIVE };
 
-/* n counts up in the names of temporary files, so two outputs of one process never meet. */
+/* Temporaries. temp_count numbers them, so that two outputs of one process never share a name. */
 static struct {
     atomic_int state;
     char path[PATH_MAX];
@@ -39,15 +39,15 @@ static struct {
 static atomic_uint temp_count;
 
 struct out {
-    char *path;       /* The final name, with links resolved. */
-    const char *temp; /* The present name, which is that of temps[slot] or `part`. */
-    char *part;       /* Owned; NULL: the file is a temporary. */
-    int slot, fd;     /* slot is -1 for a part, fd is -1 when it is committed. */
+    char *path;       /* final name, with links resolved */
+    const char *temp; /* current name: that of temps[slot], or `part` */
+    char *part;       /* owned; NULL: the file is a temporary */
+    int slot, fd;     /* slot: -1 for a part; fd: -1 once committed */
     bool overwrite, keep;
-    uint64_t pos;    /* The position of sequential writes, with buffered bytes. */
-    size_t n_buffed; /* The bytes in buf, which belong in front of pos. */
+    uint64_t pos;    /* position of sequential writes, with buffered bytes */
+    size_t n_buffed; /* bytes in buf, which precede pos */
     uint8_t *buf;
-    pthread_mutex_t lock; /* Guards pos, n_buffed and buf. */
+    pthread_mutex_t lock; /* guards pos, n_buffed and buf */
 };
 
 static int claim_slot(int *slot, const char *path, struct err *e) {
@@ -68,7 +68,7 @@ static int claim_slot(int *slot, const char *path, struct err *e) {
 static int write_failed(const struct out *o, uint64_t n_left, struct err *e) {
     if (errno == ENOSPC || errno == EDQUOT || errno == EFBIG) {
         const char *why = errno == ENOSPC   ? "no space left on the device"
-                          : errno == EDQUOT ? "the disk quota is used up"
+                          : errno == EDQUOT ? "the disk quota is exhausted"
                                             : "the file size limit is reached";
         unsigned long long left = n_left;
         return err_set(e, ERR_SYS,
@@ -98,7 +98,8 @@ static int flush_locked(struct out *o, struct err *e) {
     return 0;
 }
 
-/* Refuses what must not be replaced; resolves links, so that the file behind one is replaced. */
+/* Refuses a target that must not be replaced. Resolves links, so that the file a link points to is
+ * replaced. */
 static int check_target(char **final, mode_t *mode, const char *path, bool overwrite,
                         struct err *e) {
     struct stat st;
@@ -108,13 +109,13 @@ static int check_target(char **final, mode_t *mode, const char *path, bool overw
         return err_set(e, ERR_USAGE, "the output path \"%s\" names no file", path);
     if (!strncmp(path, "/dev/std", 8) || !strncmp(path, "/dev/fd/", 8) ||
         !strncmp(path, "/proc/self/", 11))
-        return err_set(e, ERR_USAGE,
-                       "the output %s is no file: hone writes a file whole or not at all; name one",
-                       path);
+        return err_set(
+            e, ERR_USAGE,
+            "the output %s is not a file: hone writes a file whole or not at all; name one", path);
     if (lstat(path, &st) == 0) {
         if (S_ISDIR(st.st_mode) || io_is_dir(path))
             return err_set(e, ERR_USAGE, "the output %s is a folder; name a file in it", path);
-        /* It is not found when it is a link to nowhere. */
+        /* A dangling link is not found. */
         const bool is_found = stat(path, &st) == 0;
         if (!is_found && errno != ENOENT && errno != ELOOP)
             return err_sys(e, "cannot examine %s", path);
@@ -138,7 +139,7 @@ int out_check(const char *path, bool overwrite, struct err *e) {
     return rc;
 }
 
-/* Returns the folder of a path, owned by the caller; its last name, borrowed, in `base`. */
+/* Returns the folder of a path (the caller frees it) and in *base its last component, borrowed. */
 static char *split_path(const char *path, const char **base) {
     const char *slash = strrchr(path, '/');
     *base = slash ? slash + 1 : path;
@@ -154,12 +155,12 @@ static int cannot_create(const char *path, struct err *e) {
     free(dir);
     errno = why;
     if (lacks_dir)
-        return err_path(e, "cannot create %s; make its folder first, or choose another with -o",
+        return err_path(e, "cannot create %s; create its folder first, or choose another with -o",
                         path);
     return err_sys(e, "cannot create %s; choose a folder you may write to with -o", path);
 }
 
-/* Returns true when `name` is that of a temporary of `base`: BASE.tmp-DIGITS-DIGITS. */
+/* Returns whether `name` is a temporary of `base`: BASE.tmp-DIGITS-DIGITS. */
 static bool is_temp_of(const char *name, const char *base) {
     const size_t n = strlen(base);
     if (strncmp(name, base, n) != 0 || strncmp(name + n, ".tmp-", 5) != 0) return false;
@@ -170,8 +171,8 @@ static bool is_temp_of(const char *name, const char *base) {
     return count && !p[pid + 1 + count];
 }
 
-/* Returns true when `name` is that of a temporary of any model file that is ours, whose process is
- * no longer there: what was killed may be written under another name the next time. */
+/* Returns whether `name` is a temporary of any model file of ours whose process has ended; the next
+ * run may use another output name. */
 static bool is_orphan(const char *name, const struct stat *st) {
     static const char mark[] = ".gguf.tmp-";
     const char *at = strstr(name, mark);
@@ -183,10 +184,10 @@ static bool is_orphan(const char *name, const struct stat *st) {
     return pid > 0 && pid <= INT_MAX && kill((pid_t)pid, 0) != 0 && errno == ESRCH;
 }
 
-/* Removes what killed processes left in the folder: temporaries of this output, and of other models
- * when their process is gone. A temporary that is being written has a lock, which tells everything
- * on a disk of this machine. Elsewhere locks may be known to one machine alone, so there only one
- * of the same output is removed that was not written for a minute. Whatever fails is left alone. */
+/* Removes temporaries of killed processes from the folder: those of this output, and those of other
+ * models whose process has ended. A temporary in use is locked, which is conclusive on a local
+ * disk. On other file systems locks may be visible to one machine only; there, only a temporary of
+ * the same output that was not written for a minute is removed. Failures are ignored. */
 static void sweep_temps(const char *final) {
     const char *base;
     char *dir = split_path(final, &base);
@@ -210,7 +211,7 @@ static void sweep_temps(const char *final) {
     free(dir);
 }
 
-/* Takes `final` over. */
+/* Creates the struct, which takes ownership of `final`. */
 static struct out *new_out(char *final, int fd, mode_t mode, bool overwrite) {
     struct out *o = xcalloc(1, sizeof *o);
     if (mode) (void)fchmod(fd, mode);
@@ -223,8 +224,8 @@ static struct out *new_out(char *final, int fd, mode_t mode, bool overwrite) {
     return o;
 }
 
-/* Locks a new temporary. Returns 0 or an errno: EEXIST when another process took it for one that
- * was left, before it had its lock. */
+/* Locks a new temporary. Returns 0 or an errno; EEXIST: before the lock was taken, another process
+ * removed the file as a leftover. */
 static int take_lock(int fd, const char *path) {
     struct stat is, named;
     if (flock(fd, LOCK_EX | LOCK_NB) != 0) return errno == EWOULDBLOCK ? EEXIST : 0;
@@ -240,7 +241,7 @@ int out_open(struct out **out, const char *path, bool overwrite, struct err *e) 
     TRY(check_target(&final, &mode, path, overwrite, e));
     int slot = -1, fd;
     sweep_temps(final);
-    do { /* A killed process with our id has left this name; the next one is taken. */
+    do { /* a killed process with our pid may have left this name */
         int rc = claim_slot(&slot, final, e);
         if (rc) {
             free(final);
@@ -249,7 +250,7 @@ int out_open(struct out **out, const char *path, bool overwrite, struct err *e) 
         fd = open(temps[slot].path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         const int why = fd >= 0 ? take_lock(fd, temps[slot].path) : 0;
         if (why) {
-            if (why != EEXIST) (void)unlink(temps[slot].path); /* It is ours. */
+            if (why != EEXIST) (void)unlink(temps[slot].path); /* our own file */
             close(fd);
             fd = -1;
             errno = why;
@@ -337,7 +338,7 @@ int out_pwrite(struct out *o, const void *p, uint64_t n, uint64_t off, struct er
         return err_set(e, ERR_SYS, "cannot write %s: the file would be too large", o->path);
     pthread_mutex_lock(&o->lock);
     bool overlap = off < o->pos && off + n > o->pos - o->n_buffed;
-    /* Otherwise the buffered bytes would be written later, over these. */
+    /* Otherwise the buffered bytes would later overwrite these. */
     int rc = overlap ? flush_locked(o, e) : 0;
     pthread_mutex_unlock(&o->lock);
     return rc ? rc : write_at(o, p, n, off, e);
@@ -354,7 +355,7 @@ int out_resize(struct out *o, uint64_t size, struct err *e) {
     while (rc != 0 && errno == EINTR);
     if (rc == 0) return 0;
     if (!grows || (errno != EOPNOTSUPP && errno != ENOSYS)) return write_failed(o, grows, e);
-    /* This file system cannot reserve room, so it is at least asked how much there is. */
+    /* This file system cannot reserve space; check at least what is free. */
     TRY(io_need_space(o->path, grows, e));
     return ftruncate(o->fd, (off_t)size) == 0 ? 0 : write_failed(o, grows, e);
 }
@@ -395,26 +396,27 @@ static void sync_folder(const char *path) {
     int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     free(dir);
     if (fd < 0) return;
-    (void)fsync(fd); /* Some file systems refuse it, and then nothing more can be done. */
+    (void)fsync(fd); /* best effort: some file systems refuse it */
     close(fd);
 }
 
-/* Gives the temporary its name. A file that appeared since out_open is not replaced, unless that
- * was asked for. */
+/* Gives the temporary its final name. A file that appeared since out_open is replaced only with
+ * `overwrite`. */
 static int rename_temp(const struct out *o, struct err *e) {
     const char *temp = o->temp;
     int rc = -1;
     errno = ENOSYS;
     if (!o->overwrite) rc = os_rename_new(temp, o->path);
     if (rc != 0 && errno == EEXIST)
-        return err_set(e, ERR_USAGE, "%s was created meanwhile; use -f to replace it", o->path);
+        return err_set(e, ERR_USAGE, "%s was created in the meantime; use -f to replace it",
+                       o->path);
     if (rc != 0 && (errno == ENOSYS || errno == EINVAL)) rc = rename(temp, o->path);
     return rc == 0 ? 0 : err_sys(e, "cannot rename %s to %s", temp, o->path);
 }
 
 int out_commit(struct out *o, struct err *e) {
     TRY(out_flush(o, e));
-    TRY(map_unchanged(e)); /* An output of inputs that changed half-way is not kept. */
+    TRY(map_unchanged(e)); /* discards output whose inputs changed meanwhile */
     if (fsync(o->fd) != 0 && errno != EINVAL && errno != ENOTSUP) return write_failed(o, 0, e);
     TRY(rename_temp(o, e));
     if (o->slot >= 0) atomic_store(&temps[o->slot].state, TEMP_FREE);
@@ -450,7 +452,7 @@ static int write_whole(const char *path, const void *p, size_t n, bool overwrite
     struct out *o;
     TRY(out_open(&o, path, overwrite, e));
     int rc = private && fchmod(o->fd, 0600) != 0
-                 ? err_sys(e, "cannot make %s readable by its owner alone", path)
+                 ? err_sys(e, "cannot make %s readable by its owner only", path)
                  : out_write(o, p, n, e);
     if (!rc) rc = out_commit(o, e);
     out_close(o);

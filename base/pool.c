@@ -1,25 +1,26 @@
 // SPDX-License-Identifier: MIT
-/* base/pool.c - the team of threads.
+/* base/pool.c - thread pool.
  *
- * One job at a time. `ticket` holds the job's number (upper half) and how many chunks are still to
- * be handed out (lower half); a worker takes one by compare-and-swap, so a success proves that the
- * job it read is still running. `left` counts chunks not finished. pool_for therefore waits for
- * work, not for workers: one that is still asleep delays nothing. A runtime calls this hundreds of
- * times per token, so idle workers spin a little before they sleep; they do not when the team is
- * larger than the number of processors.
+ * One job at a time. `ticket` holds the job's number (upper half) and the number of chunks not yet
+ * handed out (lower half). A worker takes a chunk by compare-and-swap, and success proves that the
+ * job it read is still running. `left` counts unfinished chunks. pool_for therefore waits for work,
+ * not for workers: one that is still asleep delays nothing. Inference calls this hundreds of times
+ * per token, so idle workers spin briefly before they sleep, unless there are more threads than
+ * processors.
  *
- * Sleeping: `n_asleep` goes up before the last look at the ticket, and the caller publishes the
- * ticket before it looks at n_asleep (both sequentially consistent), so a wake-up cannot be missed.
- * The same holds for `caller_asleep` and `left`. What is published is exchanged, not stored: QEMU
- * on x86 lets a load of ARM64 (LDAR) pass the store before it (STLR), which no ARM64 does. Workers
- * that pool_use leaves out wait elsewhere, so that they are not woken for every job.
+ * Sleeping: a worker increments `n_asleep` before its last look at the ticket, and the caller
+ * publishes the ticket before it looks at n_asleep (both sequentially consistent), so no wake-up is
+ * missed. The same holds for `caller_asleep` and `left`. Values are published by exchange, not by
+ * store: QEMU on x86 lets an ARM64 load (LDAR) pass the preceding store (STLR), which no ARM64
+ * processor does. Workers excluded by pool_use wait elsewhere, so that they are not woken for every
+ * job.
  *
- * Jobs of several callers take turns by the lock `turn`, which is free but for them. Each thread
- * knows whose chunk it is in (`inside`), so a job within a job of the same team is recognised: it
- * would wait for itself for ever, and runs in its worker instead.
+ * Jobs of several callers take turns with the lock `turn`. Each thread knows whose chunk it is in
+ * (`inside`), so a job within a job of the same pool is recognised: it would wait for itself
+ * forever, and instead runs in its worker.
  *
  * With several memory nodes (base/numa.h) every worker stays on its node; worker 0, the caller's
- * thread, is not ours to move. */
+ * thread, is not pinned. */
 #include "base/pool.h"
 
 #include <pthread.h>
@@ -42,32 +43,32 @@ struct worker {
     int index;
     pthread_t thread;
 };
-/* The fields are padded on purpose, so that what different threads write lies in cache lines of its
- * own. NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding) */
+/* Padded on purpose, so that data written by different threads occupies separate cache lines.
+ * NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding) */
 struct pool {
     int n_threads;
     bool spins;
-    struct worker *worker; /* [n_threads]; worker 0 is the caller and has no thread. */
+    struct worker *worker; /* [n_threads]; worker 0 is the caller, without a thread */
     int n_started;
     pthread_mutex_t lock;
     pthread_cond_t wake, done, parked;
-    pthread_mutex_t turn; /* Held by the caller whose job it is. */
+    pthread_mutex_t turn; /* held by the caller whose job is running */
     bool is_free;
 
     _Alignas(LINE) _Atomic uint64_t ticket;
     _Alignas(LINE) _Atomic int64_t left;
     _Alignas(LINE) atomic_int n_asleep;
     atomic_bool caller_asleep, stop;
-    atomic_int n_used; /* The number of workers that take part. */
-    /* The job. It is atomic because a late worker may read it while the next one is written; then
-     * its compare-and-swap fails and what it read is not used. */
+    atomic_int n_used; /* number of active workers */
+    /* The job. Atomic, because a late worker may read it while the next job is written; its
+     * compare-and-swap then fails, and what it read is not used. */
     _Atomic pool_fn fn;
     _Atomic(void *) ctx;
-    _Atomic(struct ctx *) job_of; /* The context that the workers work for meanwhile. */
+    _Atomic(struct ctx *) job_of; /* the context used by workers during the job */
     _Atomic int64_t n_items, chunk, n_chunks, first;
 };
 
-/* The pool whose chunk this thread is in, and its number there. NULL when it is in none. */
+/* The pool whose chunk this thread is in, and its worker number; NULL: none. */
 static _Thread_local struct inside {
     const struct pool *pool;
     int worker;
@@ -91,11 +92,11 @@ static uint32_t to_hand_out(uint64_t ticket) {
     return (uint32_t)ticket;
 }
 
-/* Takes and runs chunks until none is left to hand out. */
+/* Takes and runs chunks until all are handed out. */
 static void work(struct pool *p, int worker) {
     int64_t n_done = 0;
     const struct inside outer = inside;
-    struct ctx *mine = NULL; /* The context that was entered before the first chunk. */
+    struct ctx *mine = NULL; /* the context entered before the first chunk */
     for (uint64_t t = atomic_load(&p->ticket);
          to_hand_out(t) && worker < atomic_load(&p->n_used);) {
         pool_fn fn = atomic_load_explicit(&p->fn, memory_order_relaxed);
@@ -176,7 +177,7 @@ static int n_processors(void) {
 int pool_new(struct pool **out, int n_threads, struct err *e) {
     *out = NULL;
     if (n_threads < 0 || n_threads > THREADS_MAX)
-        return err_set(e, ERR_USAGE, "%d threads asked for; give 1 to %d, or 0 for all processors",
+        return err_set(e, ERR_USAGE, "%d threads requested; give 1 to %d, or 0 for all processors",
                        n_threads, (int)THREADS_MAX);
     struct numa numa;
     int n_cpu = n_processors();
@@ -248,7 +249,7 @@ void pool_use(struct pool *p, int n) {
 }
 
 static void run_alone(int64_t n_items, int64_t chunk, pool_fn fn, void *ctx, int worker) {
-    /* The chunks are the same as with threads, because callers may reduce by chunk. */
+    /* Same chunks as with threads, because callers may reduce by chunk. */
     for (int64_t i = 0; i < n_items;) {
         int64_t end = n_items - i < chunk ? n_items : i + chunk;
         fn(ctx, i, end, worker);
@@ -292,7 +293,7 @@ void pool_for(struct pool *p, int64_t n_items, int64_t chunk, pool_fn fn, void *
         run_alone(n_items, chunk, fn, ctx, nested ? inside.worker : 0);
         return;
     }
-    const int64_t chunks_max = INT64_C(1) << 31; /* It must fit the lower half of the ticket. */
+    const int64_t chunks_max = INT64_C(1) << 31; /* must fit the lower half of the ticket */
     int64_t step;
     if (!mul_ok_i64(chunk, chunks_max, &step)) step = n_items;
     pthread_mutex_lock(&p->turn);
@@ -304,7 +305,7 @@ void pool_for(struct pool *p, int64_t n_items, int64_t chunk, pool_fn fn, void *
     pthread_mutex_unlock(&p->turn);
 }
 
-enum { COPY_BYTES = 512 << 10 }; /* The bytes of a task. */
+enum { COPY_BYTES = 512 << 10 }; /* bytes per item */
 struct copy {
     uint8_t *dst;
     const uint8_t *src;

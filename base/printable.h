@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* base/printable.h - values made fit for a message. Of names from untrusted files control and
- * non-ASCII bytes become '?', and long ones are cut; sizes get the unit that a person reads. */
+/* base/printable.h - values formatted for messages: names from untrusted files, in which control
+ * and non-ASCII bytes become '?' and long names are truncated, and sizes with a readable unit. */
 #ifndef HONE_BASE_PRINTABLE_H
 #define HONE_BASE_PRINTABLE_H
 
@@ -12,8 +12,8 @@ struct show {
     char s[100];
 };
 
-/* Copies the first bytes of s, at most 95, then "..." when it is cut. It is used as show_n(s,
- * n).s in one expression. */
+/* Copies s; if longer than 95 bytes, its first 92 followed by "...". Use as show_n(s, n).s within
+ * one expression. */
 static inline struct show show_n(const char *s, size_t n) {
     struct show o;
     size_t len = n < 96 ? n : 92, i;
@@ -27,7 +27,7 @@ static inline struct show show_n(const char *s, size_t n) {
     return o;
 }
 
-/* Writes a size as "900 bytes", "6.7 MiB" or "24.0 GiB". It is used as show_bytes(n).s in one
+/* Formats a size as "900 bytes", "6.7 MiB" or "24.0 GiB". Use as show_bytes(n).s within one
  * expression. */
 static inline struct show show_bytes(uint64_t n) {
     static const char *const unit[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};

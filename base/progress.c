@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* base/progress.c - the progress line on stderr, and whether the job was told to stop. Time left is
- * estimated from the mean rate since the stage began. Never writes to stdout. */
+/* base/progress.c - the progress line on stderr, and the interrupt flag. The time left is estimated
+ * from the mean rate since the stage began. Never writes to stdout. */
 #include "base/progress.h"
 
 #include <stdatomic.h>
@@ -69,14 +69,14 @@ void progress_set_left(double began_s, double step_s, double rest_s) {
     j->rest_s = rest_s;
 }
 
-/* Returns the time left of a job. The measured speed replaces the forecast as a step's items are
- * done, and when a step takes longer than forecast. */
+/* Returns the time left of a job. The measured speed replaces the forecast as the items of a step
+ * are completed, and when a step takes longer than forecast. */
 static double job_left(const struct progress_job *j, double now) {
     const double spent = now - j->step_began_s;
     double left = j->step_s > spent ? j->step_s - spent : 0;
     if (j->item && j->item_of > 0) {
         const double share = ((double)j->item_at - 1 + j->stage) / (double)j->item_of;
-        const double sure = share < .2 ? share / .2 : 1; /* the first items tell little */
+        const double sure = share < .2 ? share / .2 : 1; /* the first items say little */
         if (share > 0) left = (1 - sure) * left + sure * spent * (1 - share) / share;
     } else if (j->stage > 0 && left < spent * (1 - j->stage))
         left = spent * (1 - j->stage);
@@ -120,7 +120,7 @@ static void fmt_rate(char out[40], enum progress_unit unit, double per_s) {
                  unit == PROG_TOKENS ? " tok" : "");
 }
 
-/* Writes "3 min of 12 left", in the unit of the whole time. */
+/* Formats "3 min of 12 left", in the unit of the total time. */
 static void fmt_left(char out[40], double left, double all) {
     if (all >= 5400)
         snprintf(out, 40, "%.1f of %.1f hours left", left / 3600, all / 3600);
@@ -130,7 +130,7 @@ static void fmt_left(char out[40], double left, double all) {
         snprintf(out, 40, "%.0f s of %.0f left", left, all);
 }
 
-/* Writes the job's position: "step 3 of 8, probe 12 of 64, 3 min of 12 left: ". */
+/* Formats the job's position: "step 3 of 8, probe 12 of 64, 3 min of 12 left: ". */
 static void fmt_job(char out[120], const struct ctx *c, double now) {
     const struct progress_job *j = &c->prog.job;
     char item[48] = "", left[40] = "";
@@ -145,8 +145,8 @@ static void fmt_job(char out[120], const struct ctx *c, double now) {
              j->timed ? ", " : "", left);
 }
 
-/* Writes the line of a job whose time left is known, without the stage's own amounts and time,
- * which could be mistaken for the job's. */
+/* Formats the line of a job whose time left is known, without the amounts and times of the stage,
+ * which could be mistaken for those of the job. */
 static void fmt_short(char *line, const struct ctx *c, const struct progress *p, double now) {
     const double spent = now - p->t_start_s;
     char step[120], share[16] = "", rate[40];
@@ -178,7 +178,7 @@ static void fmt_line(char *line, const struct ctx *c, const struct progress *p, 
 static void draw(struct ctx *c, struct progress *p, double now) {
     char line[LINE_MAX_BYTES];
     c->prog.drawn_s = now;
-    if (log_get_level() < LOG_INFO) return; /* -q asks for silence. */
+    if (log_get_level() < LOG_INFO) return; /* -q: silence */
     if (c->prog.step_of && c->prog.job.timed)
         fmt_short(line, c, p, now);
     else
@@ -196,7 +196,7 @@ void progress_begin(struct progress *p, const char *stage, enum progress_unit un
                     uint64_t total) {
     double now = progress_now_s();
     *p = (struct progress){.stage = stage, .unit = unit, .total = total, .t_start_s = now};
-    /* Not with each stage: of many short ones a line must be seen now and then, too. */
+    /* Not reset with each stage: with many short stages a line must appear now and then, too. */
     if (ctx_current()->prog.drawn_s <= 0) ctx_current()->prog.drawn_s = now;
 }
 

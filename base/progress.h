@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* base/progress.h - progress on stderr, and interruption, of the context that the calling thread
- * works for (base/ctx.h).
+/* base/progress.h - progress display on stderr and interruption, both for the calling thread's
+ * context (base/ctx.h).
  *
- * On a terminal one line is rewritten at most 5 times a second; otherwise a plain line every 30 s.
- * It shows stage, share, rate and time left. A job has one stage at a time, and one thread that
- * tells of it. */
+ * On a terminal one line is redrawn at most 5 times a second; otherwise a plain line is printed
+ * every 30 s. It shows stage, percentage, rate and time left. A job has one stage at a time,
+ * reported by one thread. */
 #ifndef HONE_BASE_PROGRESS_H
 #define HONE_BASE_PROGRESS_H
 
@@ -14,10 +14,10 @@
 struct progress_job { /* position in a job of several steps (struct ctx) */
     const char *item; /* "probe", static; NULL: none */
     int64_t item_at, item_of;
-    double stage;                 /* share of the current stage that is done */
-    double began_s, step_began_s; /* progress_now_s of the job and of its step */
-    double step_s, rest_s;        /* forecast of the step, and of those after it */
-    bool timed;                   /* the forecast is known */
+    double stage;                 /* completed fraction of the current stage */
+    double began_s, step_began_s; /* progress_now_s at the start of the job and of its step */
+    double step_s, rest_s;        /* forecast of this step, and of the steps after it */
+    bool timed;                   /* the forecast is valid */
 };
 
 enum progress_mode { PROG_AUTO, PROG_ALWAYS, PROG_NEVER };
@@ -30,43 +30,43 @@ struct progress {
     enum progress_unit unit;
     uint64_t total; /* 0: unknown */
     uint64_t done;
-    uint64_t from; /* was done before this run: rates do not count it */
+    uint64_t from; /* done before this run; excluded from rates */
     double t_start_s;
     bool drawn;
     char note[64]; /* shown after the numbers: "ppl 29.14" */
 };
 void progress_begin(struct progress *p, const char *stage, enum progress_unit unit, uint64_t total);
-void progress_from(struct progress *p, uint64_t done); /* so much is there already */
+void progress_from(struct progress *p, uint64_t done); /* work done by an earlier run */
 void progress_update(struct progress *p, uint64_t done);
 void progress_end(struct progress *p); /* clears the line; at level debug leaves a summary */
 
-/* Makes lines say "step 4 of 9: " before the stage. With 0, 0 they no longer do. */
+/* Shows "step 4 of 9: " before the stage; 0, 0: no longer. */
 void progress_set_step(int at, int of);
 
-/* Makes lines say "probe 12 of 64" after the step, until the next call. With NULL they do not. */
+/* Shows "probe 12 of 64" after the step until the next call; NULL: no longer. */
 void progress_set_item(const char *what, int64_t at, int64_t of);
-/* Sets the job's start (progress_now_s) and the forecast, in seconds, of the step that begins now
- * and of those after it. Lines then show the time left of the whole job in place of the stage's.
- * rest_s < 0: unknown. */
+/* Sets the start of the job (progress_now_s) and the forecast, in seconds, for the step that begins
+ * now and for the steps after it. Lines then show the time left for the whole job instead of the
+ * stage. rest_s < 0: unknown. */
 void progress_set_left(double began_s, double step_s, double rest_s);
 
-/* Sends every update to `sink` instead of a line; a value other than zero from it interrupts. NULL:
- * lines again. */
+/* Sends every update to `sink` instead of drawing lines; a nonzero return value interrupts the job.
+ * NULL: back to lines. */
 typedef int (*progress_sink)(void *ud, const char *stage, uint64_t done, uint64_t total);
 void progress_set_sink(progress_sink sink, void *ud);
 
-/* Seconds of a monotonic clock. */
+/* Returns a monotonic clock in seconds. */
 double progress_now_s(void);
 
-/* Returns true when the job must stop: it was cancelled, or memory was refused (base/mem.h). Long
- * loops test it and return err_set(e, ERR_INTR, "interrupted"), leaving nothing partial. */
+/* Returns whether the job must stop: it was cancelled, or ran out of memory (base/mem.h). Long
+ * loops check it and return err_set(e, ERR_INTR, "interrupted"), leaving no partial output. */
 bool progress_interrupted(void);
-/* Returns true when the job was cancelled: in the program by SIGINT or SIGTERM, in the library by
- * the caller's progress function or cancel handle. Use it in work whose errors the caller may
- * ignore (rendering a probe), where refused memory must not look like a failing template. A signal
- * handler calls ctx_interrupt. */
+/* Returns whether the job was cancelled: in the program by SIGINT or SIGTERM, in the library by the
+ * caller's progress function or cancel handle. For work whose errors the caller may ignore
+ * (rendering a probe), where running out of memory must not look like a failing template. Signal
+ * handlers call ctx_interrupt. */
 bool progress_cancelled(void);
 void progress_interrupt(void);
-void progress_resume(void); /* forgets an interruption */
+void progress_resume(void); /* clears an interruption */
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* base/ranks.c - see ranks.h. MPI is called by the main thread only. Its default error handler ends
- * the job, which is what a lost rank should do. */
+/* base/ranks.c - MPI ranks. Only the main thread calls MPI. Its default error handler ends the job,
+ * which is right when a rank is lost. */
 #include "base/ranks.h"
 
 #include "base/ctx.h"
@@ -10,7 +10,7 @@
 
 #include "base/num.h"
 
-enum { PIECE = 1 << 30 }; /* MPI counts are int. */
+enum { PIECE = 1 << 30 }; /* MPI counts are int */
 
 void ranks_begin(int *argc, char ***argv) {
     int level;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
-/* base/results_cache.c - see results_cache.h. A file is the 16 bytes of MAGIC, then records:
+/* base/results_cache.c - append-only file of measurement results: 16 bytes of MAGIC, then records:
  *
  *   16 bytes  XXH3-128 of version, what and which
  *    8 bytes  length n of the value, at most MAX_VALUE
- *    8 bytes  XXH64 of the 24 bytes before it and of the value's XXH64
+ *    8 bytes  XXH64 of the preceding 24 bytes and of the value's XXH64
  *    n bytes  the value
  *
- * A record is handed over in one write, so a process that is killed leaves it whole or torn, never
- * mixed; the disk is asked to have it at most every SYNC_S seconds (only a machine that fails loses
- * more than a killed process). */
+ * A record is written in a single call, so a killed process leaves it whole or torn, never mixed.
+ * The file is synced at most every SYNC_S seconds, so a power failure can lose more than a killed
+ * process. */
 #include "base/results_cache.h"
 
 #include <errno.h>
@@ -33,19 +33,19 @@ static const double SYNC_S = 10;
 
 struct rec {
     uint8_t id[ID];
-    uint64_t at; /* Where its value is in the file. */
+    uint64_t at; /* file offset of the value */
     uint64_t n;
 };
 struct results_cache {
     char *path;
     int fd;
-    uint64_t end; /* The end of what is whole. */
+    uint64_t end; /* end of the valid records */
     struct rec *rec;
     size_t n, cap;
-    /* A hash table [n_slots] by the first bytes of the id: index into rec, -1: free. */
+    /* Hash table [n_slots] by the first bytes of the id: index into rec; -1: free. */
     int32_t *slot;
     size_t n_slots;
-    bool broken; /* Tells that a record could not be written. */
+    bool broken; /* a write failed */
     double synced;
 };
 
@@ -122,7 +122,7 @@ static uint64_t check_of(const uint8_t head[HEAD], const void *value, uint64_t n
     return hash_u64(all, sizeof all);
 }
 
-/* Reads records up to the first bad one; k->end is then its place. */
+/* Reads records up to the first bad one; k->end is then its offset. */
 static void load(struct results_cache *k, uint64_t size) {
     uint8_t head[HEAD];
     struct buf value = {0};
@@ -140,8 +140,8 @@ static void load(struct results_cache *k, uint64_t size) {
     buf_release(&value);
 }
 
-/* Takes the lock, and waits a moment for it, since a process that was killed just now may still be
- * ending. On file systems without locks it goes on. */
+/* Takes the lock, waiting briefly because a process that was just killed may still be exiting. On
+ * file systems without locks it succeeds. */
 static bool take_lock(int fd) {
     const struct timespec pause = {.tv_nsec = 20 * 1000 * 1000};
     for (int i = 0; flock(fd, LOCK_EX | LOCK_NB) != 0; i++) {
@@ -152,7 +152,7 @@ static bool take_lock(int fd) {
     return true;
 }
 
-/* Looks at what is there: nothing (the file is new), a file of ours, or somebody else's. */
+/* Examines the file: new, ours, or foreign (an error). */
 static int look(struct results_cache *k, struct err *e) {
     struct stat st;
     char found[MAGIC_BYTES];
@@ -163,7 +163,7 @@ static int look(struct results_cache *k, struct err *e) {
         return err_set(e, ERR_SYS, "another hone is using %s; wait for it, or name another file",
                        k->path);
     const uint64_t size = (uint64_t)st.st_size;
-    if (size < MAGIC_BYTES) { /* It is a file that we began and that was cut short. */
+    if (size < MAGIC_BYTES) { /* our file, cut short */
         if (!read_at(k, found, size, 0) || memcmp(found, magic, (size_t)size) != 0)
             return err_set(e, ERR_USAGE, "%s holds something else; name another file", k->path);
         k->end = MAGIC_BYTES;
@@ -177,8 +177,8 @@ static int look(struct results_cache *k, struct err *e) {
                        k->path);
     load(k, size);
     if (k->end < size)
-        log_warn("%s: %llu bytes at its end are damaged; what they held is measured again", k->path,
-                 (unsigned long long)(size - k->end));
+        log_warn("%s: %llu bytes at its end are damaged; the lost results are measured again",
+                 k->path, (unsigned long long)(size - k->end));
     return ftruncate(k->fd, (off_t)k->end) == 0 ? 0 : err_sys(e, "cannot write %s", k->path);
 }
 
@@ -202,7 +202,7 @@ struct results_cache *results_cache_look(const char *path) {
     char found[MAGIC_BYTES];
     struct results_cache *k = xcalloc(1, sizeof *k);
     k->path = xstrdup(path);
-    k->broken = true; /* for writing */
+    k->broken = true; /* read-only */
     k->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     const bool ours = k->fd >= 0 && fstat(k->fd, &st) == 0 && S_ISREG(st.st_mode) &&
                       st.st_size >= MAGIC_BYTES && read_at(k, found, MAGIC_BYTES, 0) &&
@@ -271,7 +271,7 @@ void results_cache_put(const struct results_cache_of *w, const char *which, cons
         log_warn("%s: %s; what is measured from here on is measured again if this is interrupted",
                  k->path, strerror(errno));
         k->broken = true;
-        /* Reading stops there anyway. */
+        /* reading stops there in any case */
         if (ftruncate(k->fd, (off_t)k->end) != 0) k->broken = true;
     }
     buf_release(&b);

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: MIT
-/* base/results_cache.h - what was measured, kept as it comes, so that it is not measured again
- * after an interruption.
+/* base/results_cache.h - append-only cache of measurement results, so that an interrupted
+ * measurement resumes without repeating work.
  *
- * A file of records that only grows. A record has the hash of a text that says everything its value
- * depends on (model, options, instruction set, and which window or case it is), so one file serves
- * several measurements, in any order; the program's version is always part of it. Every record has
- * a check: reading stops at the first bad one and the file is cut there, so a torn end costs the
- * last record only. Keeping is a service: when a record cannot be written, that is said once and
- * the measurement goes on. Memory: 60 bytes per record. */
+ * The key of a record hashes everything that its value depends on (model, options, instruction set,
+ * the window or case, the program's version), so one file serves several measurements in any order.
+ * Every record has a checksum: reading stops at the first bad one and the file is truncated there,
+ * so a torn write costs only the last record. Caching is best effort: if a record cannot be
+ * written, a warning is logged once and the measurement continues. Memory: 60 bytes per record. */
 #ifndef HONE_BASE_RESULTS_CACHE_H
 #define HONE_BASE_RESULTS_CACHE_H
 
@@ -18,24 +17,23 @@
 #include "base/err.h"
 
 struct results_cache;
-/* Opens or makes the file, and locks it: ERR_SYS when another process has it. ERR_USAGE when it
- * holds something else: a file of others is never changed. */
+/* Opens or creates the file and locks it. ERR_SYS: locked by another process. ERR_USAGE: not a
+ * results cache; foreign files are never changed. */
 int results_cache_open(struct results_cache **out, const char *path, struct err *e);
-/* Opens a file to look at it only: nothing is locked, kept or cut. NULL when it is not there or
- * cannot be used. */
+/* Opens a file read-only: nothing is locked, stored or truncated. NULL: missing or unusable. */
 struct results_cache *results_cache_look(const char *path);
-/* Closes it. With `remove` nothing of it is needed any more. NULL is fine. */
+/* Closes the file; `remove` also deletes it. NULL is fine. */
 void results_cache_close(struct results_cache *k, bool remove);
 
-/* Where values of one kind are kept. k NULL: nothing is kept and nothing is known. */
+/* The records of one kind of measurement. k NULL: nothing is stored or found. */
 struct results_cache_of {
     struct results_cache *k;
-    const char *what; /* all that the values depend on but for `which` below; borrowed */
+    const char *what; /* everything the values depend on, except `which` below; borrowed */
 };
-/* Gets the n bytes that were kept into p. Returns false when there is no record of this length.
- * w may be NULL. */
+/* Copies the stored n bytes to p. Returns false if there is no record of this length. w may be
+ * NULL. */
 bool results_cache_get(const struct results_cache_of *w, const char *which, void *p, size_t n);
-/* Appends a record of any length. */
+/* Like results_cache_get for a record of any length, which is appended to *out. */
 bool results_cache_get_buf(const struct results_cache_of *w, const char *which, struct buf *out);
 void results_cache_put(const struct results_cache_of *w, const char *which, const void *p,
                        size_t n);

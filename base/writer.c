@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* base/writer.c - see writer.h. Buffer i of the ring belongs to the thread while n_done <= i <
- * n_put, to the caller otherwise. */
+/* base/writer.c - background writer thread. Buffer i of the ring belongs to the thread while n_done
+ * <= i < n_put, and otherwise to the caller. */
 #include "base/writer.h"
 
 #include <pthread.h>
@@ -21,13 +21,13 @@ struct slot {
 struct writer {
     struct slot slot[WRITER_BUFFERS];
     pthread_t thread;
-    struct ctx *ctx; /* The caller's context, for which the thread works. */
+    struct ctx *ctx; /* the caller's context, used by the thread */
     bool started;
-    pthread_mutex_t lock; /* Guards all that follows. */
+    pthread_mutex_t lock; /* guards the fields below */
     pthread_cond_t changed;
-    uint64_t n_put, n_done; /* The buffers put and done since the beginning. */
+    uint64_t n_put, n_done; /* buffers put and done so far */
     bool stop;
-    struct err bad; /* The first failure; code 0: none. */
+    struct err bad; /* first failure; code 0: none */
 };
 
 static void *run(void *arg) {
@@ -65,7 +65,7 @@ int writer_new(struct writer **out, struct err *e) {
     return err_set(e, ERR_SYS, "cannot start the writing thread: %s", strerror(rc));
 }
 
-/* Waits until at most n buffers are still to be written. */
+/* Waits until at most n buffers remain to be written. */
 static int wait_for(struct writer *w, uint64_t n, struct err *e) {
     pthread_mutex_lock(&w->lock);
     while (w->n_put - w->n_done > n) pthread_cond_wait(&w->changed, &w->lock);

@@ -23,7 +23,7 @@ try() { # fault, file that changes, words of the message, command...
         bad=1
     fi
 }
-cut='was cut by another program' touch='was changed by another program'
+cut='was truncated by another program' touch='was changed by another program'
 for how in cut touch; do
     eval "words=\$$how"
     cp "$t/base.gguf" "$t/in.gguf"

@@ -173,9 +173,9 @@ for c in "quantize m.gguf --recipe Q8_0" "convert $root/tests/golden/models/qwen
 done
 [ ! -e ./- ] || say "a file named -"
 says 2 "names no file" quantize m.gguf --recipe Q8_0 -o x/
-says 2 "/dev/stdout is no file" quantize m.gguf --recipe Q8_0 -o /dev/stdout
-says 2 "/dev/stdout is no file" convert "$root/tests/golden/models/qwen3" -o /dev/stdout
-says 2 "/dev/fd/1 is no file" imatrix m.gguf x -o /dev/fd/1
+says 2 "/dev/stdout is not a file" quantize m.gguf --recipe Q8_0 -o /dev/stdout
+says 2 "/dev/stdout is not a file" convert "$root/tests/golden/models/qwen3" -o /dev/stdout
+says 2 "/dev/fd/1 is not a file" imatrix m.gguf x -o /dev/fd/1
 cd "$root"
 if [ -w /dev/full ]; then
     for c in --help --version help recipes "recipes --json" doctor "inspect $t/m.gguf" "inspect $t/m.gguf --json" "completion bash" "run --help" "eval --help" "help run" "plan $t/m.gguf --csv" \

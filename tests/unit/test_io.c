@@ -78,7 +78,7 @@ static void test_appears_meanwhile(void) {
     CHECK_OK(out_open(&o, p, false, &e));
     CHECK_OK(out_write(o, "mine", 4, &e));
     CHECK_OK(out_write_file(p, "theirs", 6, false, &e));
-    CHECK_ERR(out_commit(o, &e), ERR_USAGE, "created meanwhile");
+    CHECK_ERR(out_commit(o, &e), ERR_USAGE, "created in the meantime");
     out_close(o);
     check_content(p, "theirs");
     unlink(p);
