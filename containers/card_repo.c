@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* containers/card_repo.c - which repository of the Hub a folder was downloaded from, where its
- * path or its card tells (card_yaml.h). */
+/* containers/card_repo.c - detection of the Hub repository a folder was downloaded from, by its
+ * path or its card. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,8 +10,7 @@
 
 static const char id_chars[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
 
-/* Returns ORG/NAME of a path with "models--ORG--NAME", as folders of the Hub's cache have; NULL: it
- * has none. */
+/* Returns ORG/NAME from a path with "models--ORG--NAME", as in the Hub's cache; NULL: none. */
 static char *repo_of_cache(const char *path) {
     static const char mark[] = "models--";
     for (const char *p = strstr(path, mark); p; p = strstr(p + 1, mark)) {
@@ -24,8 +23,8 @@ static char *repo_of_cache(const char *path) {
     return NULL;
 }
 
-/* Returns the length of ORG in a text "ORG/NAME" whose '/' is at p; 0: no repository of the Hub is
- * named so. */
+/* Returns the length of ORG in a text "ORG/NAME" whose '/' is at p; 0: not a repository of the
+ * Hub. */
 static size_t org_before(const char *text, const char *p) {
     static const char host[] = "huggingface.co/";
     const size_t n_host = sizeof host - 1;
@@ -38,8 +37,8 @@ static size_t org_before(const char *text, const char *p) {
     return hub ? n : 0;
 }
 
-/* Returns the repository that a card names and that has the folder's name; NULL: there is none, or
- * more than one. */
+/* Returns the repository in a card whose name is that of the folder; NULL: none, or more than
+ * one. */
 static char *repo_of_card(const char *name, const char *card, size_t len) {
     size_t n = strlen(name), n_org = 0;
     const char *org = NULL, *end = card + len;

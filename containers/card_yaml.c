@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* containers/card_yaml.c - see card_yaml.h. libyaml gives events; the two upper levels are kept. */
+/* containers/card_yaml.c - YAML front matter from libyaml's events; only the two upper levels are
+ * kept. */
 #include "containers/card_yaml.h"
 
 #include <stdlib.h>
@@ -12,13 +13,14 @@
 enum { MAX_BYTES = 4 << 20, MAX_EVENTS = 1 << 20, MAX_DEPTH = 64 };
 enum {
     KEY_EVENTS = 8
-}; /* of one key without a value: stream, document, map, key, null, three ends */
+}; /* events of a key without a value: stream, document, map, key, null, three ends */
 
 struct walk {
     struct card_yaml *c;
-    int line; /* of the card, where the text begins */
+    int line; /* line of the card at which the text begins */
     int depth, n_docs, n_events;
-    bool key, list; /* The last node at depth 1 is a key; the value at depth 2 is a list. */
+    bool key,
+        list; /* key: the last node at depth 1 is a key; list: the value at depth 2 is a list */
 };
 
 static int bad(struct card_yaml *c, int line, const char *what, struct err *e) {
@@ -26,11 +28,11 @@ static int bad(struct card_yaml *c, int line, const char *what, struct err *e) {
     return err_set(e, ERR_DATA, "front matter, line %d: %s", line, what);
 }
 
-/* Says what libyaml does not accept, and where: of what is not closed, where it begins. */
+/* Reports what libyaml rejected, and where: for unclosed constructs, where they begin. */
 static int refused(struct walk *w, const yaml_parser_t *p, const char *s, struct err *e) {
     static const char *const remedy[][2] = {
         {"mapping values", "; a value with \": \" must be in quotes"},
-        {"cannot start any token", "; a value that begins so must be in quotes, no tab indents"}};
+        {"cannot start any token", "; such a value must be in quotes; tabs cannot indent"}};
     if (!p->problem) return err_set(e, ERR_SYS, "front matter: no memory");
     struct buf what = {0};
     size_t line = p->problem_mark.line;
@@ -69,7 +71,7 @@ static int take(struct walk *w, const yaml_event_t *ev, struct err *e) {
     bool scalar = ev->type == YAML_SCALAR_EVENT, map = ev->type == YAML_MAPPING_START_EVENT;
     bool list = ev->type == YAML_SEQUENCE_START_EVENT;
     if (++w->n_events > MAX_EVENTS) return bad(c, line, "too many values", e);
-    if (ev->type == YAML_ALIAS_EVENT) return bad(c, line, "aliases are not read", e);
+    if (ev->type == YAML_ALIAS_EVENT) return bad(c, line, "aliases are not supported", e);
     if (ev->type == YAML_DOCUMENT_START_EVENT && w->n_docs++)
         return bad(c, line, "a second document", e);
     w->depth -= ev->type == YAML_MAPPING_END_EVENT || ev->type == YAML_SEQUENCE_END_EVENT;
@@ -92,7 +94,7 @@ static int take(struct walk *w, const yaml_event_t *ev, struct err *e) {
     return w->depth > MAX_DEPTH ? bad(c, line, "nested too deeply", e) : 0;
 }
 
-/* Walks through the events of one document, from w as it is. */
+/* Processes the events of one document, continuing from the state of w. */
 static int document(struct walk *w, const char *s, size_t len, struct err *e) {
     yaml_parser_t p;
     yaml_event_t ev;
@@ -113,7 +115,7 @@ static int document(struct walk *w, const char *s, size_t len, struct err *e) {
     return rc;
 }
 
-/* Adds the keys of one document, whose first line is that line of the card. */
+/* Adds the keys of one document that starts at line `line` of the card. */
 static int keys(struct card_yaml *c, const char *s, size_t len, int line, struct err *e) {
     struct walk w = {.c = c, .line = line};
     return document(&w, s, len, e);
@@ -124,7 +126,7 @@ static size_t next_line(const char *s, size_t len, size_t at) {
     return nl ? (size_t)(nl - s) + 1 : len;
 }
 
-/* Counts the blanks before the dash of a line that begins a list item; -1: it begins none. */
+/* Returns the indentation of a list item's dash on the line at `at`; -1: not a list item. */
 static long item_indent(const char *s, size_t len, size_t at) {
     size_t dash = at;
     while (dash < len && s[dash] == ' ') dash++;
@@ -132,7 +134,7 @@ static long item_indent(const char *s, size_t len, size_t at) {
     return item ? (long)(dash - at) : -1;
 }
 
-/* Reads a key and its list of one item a line, and leaves out the items that are bad. */
+/* Reads a key with a list of one item per line, and drops invalid items. */
 static bool each_item(struct card_yaml *c, const char *s, size_t len, int line, int *n_bad) {
     struct err ignored;
     size_t at = 0;
@@ -154,7 +156,7 @@ static bool each_item(struct card_yaml *c, const char *s, size_t len, int line, 
     return true;
 }
 
-/* Reads keys one at a time, each with the lines up to the next, and leaves out what is bad. */
+/* Reads keys one at a time, each with the lines up to the next key, and drops invalid ones. */
 static void each_key(struct card_yaml *c, const char *s, size_t len, int line) {
     struct err ignored;
     int n_bad = 0, n_lines;
@@ -170,7 +172,7 @@ static void each_key(struct card_yaml *c, const char *s, size_t len, int line) {
     }
 }
 
-/* Finds the text between the first line and the next, which are "---". */
+/* Finds the text between the first line and the next line "---"; the first must be "---", too. */
 static bool find_matter(const char *text, size_t len, size_t *from, size_t *to) {
     size_t at = 0, end;
     for (*from = 0; at < len; at = end) {

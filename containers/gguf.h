@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* containers/gguf.h - the GGUF v3 container: reading (mapped, validated), writing (streamed), split
+/* containers/gguf.h - GGUF v3 container: reading (mapped, validated), writing (streamed), split
  * sets.
  *
- * Knows nothing of architectures. Every rule of docs/formats/gguf.md "validation" is enforced at
- * open; a failure is one ERR_DATA sentence with file, record and byte offset. Metadata values are
- * unaligned views into the map: read them with the getters. */
+ * Independent of architectures. Opening enforces every rule of docs/formats/gguf.md "validation"; a
+ * failure is one ERR_DATA sentence with file, record and byte offset. Metadata values are unaligned
+ * views into the map: read them with the getters. */
 #ifndef HONE_CONTAINERS_GGUF_H
 #define HONE_CONTAINERS_GGUF_H
 
@@ -32,7 +32,7 @@ enum gguf_vtype {
     GV_F64,
     GV_COUNT
 };
-/* Returns the bytes of a scalar, 0 for GV_STR and GV_ARR. */
+/* Returns the size of a scalar in bytes; 0 for GV_STR and GV_ARR. */
 int gguf_vtype_bytes(enum gguf_vtype t);
 const char *gguf_vtype_name(enum gguf_vtype t); /* "u32", "str", ... */
 
@@ -49,7 +49,7 @@ struct gguf_tensor { /* borrowed until close */
     int n_dims;
     int64_t ne[4]; /* fastest first; missing dims are 1 */
     enum qtype type;
-    uint64_t off; /* from the start of its shard's data section */
+    uint64_t off; /* relative to the data section of its shard */
     uint64_t n_bytes;
     const uint8_t *data; /* in the shard's map */
     int shard;
@@ -57,19 +57,19 @@ struct gguf_tensor { /* borrowed until close */
 struct gguf;
 
 enum {
-    GGUF_TOLERANT = 1, /* gaps and other orders of tensor data accepted (overlap still refused) */
+    GGUF_TOLERANT = 1, /* accept gaps and unordered tensor data (still refuse overlap) */
     GGUF_ONE_FILE = 2  /* do not open the other shards of a split set */
 };
-/* Opens a file. Given the first shard of a split set, all shards are opened and appear as one
+/* Opens a file. Given the first shard of a split set, opens all shards, which then appear as one
  * file. */
 int gguf_open(struct gguf **out, const char *path, unsigned flags, struct err *e);
-/* Refuses with ERR_USAGE a folder where a GGUF file is wanted: names the files in it, or the
- * command that makes one. */
+/* Refuses a folder with ERR_USAGE where a GGUF file is expected; the message names the GGUF files
+ * in it, or the command that creates one. */
 int gguf_no_folder(const char *dir, struct err *e);
-/* Returns whether a folder holds GGUF files of models. */
+/* Returns whether a folder contains GGUF model files. */
 bool gguf_in_folder(const char *dir);
-/* Refuses with ERR_DATA contents that are not those of a GGUF file: says what they are, and which
- * command makes a GGUF file of its folder. */
+/* Refuses data that are not a GGUF file with ERR_DATA; the message names the actual format and the
+ * command that creates a GGUF file from its folder. */
 int gguf_no_file(const char *path, const uint8_t *data, uint64_t size, struct err *e);
 void gguf_close(struct gguf *g);
 
@@ -78,73 +78,76 @@ uint32_t gguf_version(const struct gguf *g);
 uint64_t gguf_alignment(const struct gguf *g);
 uint64_t gguf_file_bytes(const struct gguf *g); /* all shards */
 int gguf_n_shards(const struct gguf *g);
-/* Return of one file of the set its path, its bytes before the tensor data (keys, tensor
- * records, padding), and all its bytes. All are borrowed until close. */
+/* Return, for one file of the set, its path, the bytes before the tensor data (keys, tensor
+ * records, padding) and its size. Borrowed until close. */
 const char *gguf_shard_path(const struct gguf *g, int shard);
 const uint8_t *gguf_shard_header(const struct gguf *g, int shard, uint64_t *n_bytes);
 uint64_t gguf_shard_bytes(const struct gguf *g, int shard);
 struct file_id;
 const struct file_id *gguf_shard_id(const struct gguf *g, int shard);
-/* Appends name, size, time stamp and hash of the header of every file: what stands for the content
- * where hashing all of it takes too long. */
+/* Appends name, size, time stamp and header hash of every file: a cheap stand-in for a hash of the
+ * whole content. */
 struct buf;
 void gguf_stamp(const struct gguf *g, struct buf *out);
 int64_t gguf_n_kv(const struct gguf *g);
 int64_t gguf_n_tensors(const struct gguf *g);
 const struct gguf_kv *gguf_kv_at(const struct gguf *g, int64_t i);
 const struct gguf_tensor *gguf_tensor_at(const struct gguf *g, int64_t i);
-const struct gguf_kv *gguf_find(const struct gguf *g, const char *key); /* NULL: absent; hashed */
+const struct gguf_kv *gguf_find(const struct gguf *g, const char *key); /* hashed; NULL: absent */
 const struct gguf_tensor *gguf_find_tensor(const struct gguf *g, const char *name);
-/* Releases the cached pages of a tensor's data (streaming). */
+/* Releases the cached pages of a tensor's data, for streaming. */
 void gguf_drop(const struct gguf *g, const struct gguf_tensor *t);
 
-/* Get a value of a type. An absent key or a wrong type is ERR_DATA, naming both types and the
- * file. Getters of integers accept any integer type whose value fits. */
+/* Get a value by key. An absent key or a wrong type is ERR_DATA, naming both types and the file.
+ * Integer getters accept any integer type whose value fits. */
 int gguf_get_u64(const struct gguf *g, const char *key, uint64_t *v, struct err *e);
 int gguf_get_f64(const struct gguf *g, const char *key, double *v, struct err *e); /* f32 or f64 */
 int gguf_get_bool(const struct gguf *g, const char *key, bool *v, struct err *e);
-/* Gets a string. The file's has no NUL behind it, so *s is a copy with a NUL that g owns. */
+/* Gets a string as a NUL-terminated copy owned by g, since strings in the file have no NUL. */
 int gguf_get_str(const struct gguf *g, const char *key, const char **s, struct err *e);
-/* Do the same, but give `otherwise` for absent keys, and for wrong types too. */
+/* Like the getters above, but return `otherwise` for an absent key or a wrong type. */
 uint64_t gguf_u64_or(const struct gguf *g, const char *key, uint64_t otherwise);
 double gguf_f64_or(const struct gguf *g, const char *key, double otherwise);
 bool gguf_bool_or(const struct gguf *g, const char *key, bool otherwise);
 const char *gguf_str_or(const struct gguf *g, const char *key, const char *otherwise);
-/* Returns the copy with a NUL of a string value, which g owns, or NULL for other types. */
+/* Returns a string value as a NUL-terminated copy owned by g; NULL for other types. */
 const char *gguf_kv_text(const struct gguf *g, const struct gguf_kv *kv);
-/* Scalars and numeric array elements widened; the caller checked kv->type/elem and i < count. */
+/* Return a scalar or a numeric array element, widened. The caller has checked kv->type or elem, and
+ * i < count. */
 int64_t gguf_kv_i64(const struct gguf_kv *kv, uint64_t i);
 double gguf_kv_f64(const struct gguf_kv *kv, uint64_t i);
-/* Walks a string array in order: *pos starts at kv->data, each call sets *s,*len and advances. */
+/* Iterates over a string array: *pos starts at kv->data; each call sets *s and *len and advances
+ * *pos. */
 void gguf_kv_str_next(const struct gguf_kv *kv, const uint8_t **pos, const char **s, uint64_t *len);
 
-/* Sets *text to the file's chat template; NULL when it has none. ERR_DATA when it holds a NUL,
- * which would cut it. */
+/* Sets *text to the file's chat template; NULL: none. ERR_DATA if it contains a NUL, which would
+ * truncate it. */
 int gguf_chat_template(const struct gguf *g, const char **text, struct err *e);
 
 /* ---- deeper checks --------------------------------------------------------------------------- */
-/* Checks that no chat template holds a NUL, and the tokenizer.* arrays: they are present, of equal
- * lengths, with unique texts, ids in range and well-formed merges. A file without
- * tokenizer.ggml.model, or with model "none" or "no_vocab", passes. */
+/* Checks that chat templates contain no NUL, and that the tokenizer.* arrays are present and of
+ * equal length, with unique texts, ids in range and well-formed merges. A file passes without
+ * tokenizer.ggml.model, or with model "none" or "no_vocab". */
 int gguf_check_tokenizer(const struct gguf *g, struct err *e);
-/* Checks the data of one tensor for NaN and infinity, in float tensors and in the scales of
- * quantized blocks. */
+/* Checks the data of a tensor for NaN and infinity, in float tensors and in the scales of quantized
+ * blocks. */
 int gguf_check_data(const struct gguf *g, const struct gguf_tensor *t, struct err *e);
 
 /* ---- writing ---------------------------------------------------------------------------------
- * Declare keys and tensors, gguf_w_begin() writes the whole header (all sizes are known up front),
- * then the data of each tensor is written in the declared order, in any pieces; gguf_w_commit()
- * checks that every byte came, syncs and renames. Nothing appears under the final name before. */
+ * First declare keys and tensors; gguf_w_begin() then writes the whole header, since all sizes are
+ * known. The data of each tensor follow in declared order, in pieces of any size; gguf_w_commit()
+ * checks that all bytes were written, syncs and renames. Nothing appears under the final name
+ * earlier. */
 struct gguf_w;
 struct gguf_w *gguf_w_new(void);
 void gguf_w_free(struct gguf_w *w); /* without commit: removes the temporary files */
 
-/* Set a key; setting it again replaces its value in place. split.* keys belong to the writer,
- * and setting them is ignored. A key or text that no reader would take is reported by
- * gguf_w_begin. "general.alignment" (u32) decides the padding, 32 when absent. */
+/* Set a key; setting it again replaces the value in place. split.* keys belong to the writer and
+ * are ignored here. gguf_w_begin reports keys and texts that readers would reject.
+ * "general.alignment" (u32) determines the padding; 32 if absent. */
 void gguf_w_u32(struct gguf_w *w, const char *key, uint32_t v);
 void gguf_w_i32(struct gguf_w *w, const char *key, int32_t v);
-/* Sets an integer, or GV_BOOL, of any type that v fits. */
+/* Sets an integer of any type (or GV_BOOL) that v fits. */
 void gguf_w_int(struct gguf_w *w, const char *key, enum gguf_vtype type, int64_t v);
 void gguf_w_f32(struct gguf_w *w, const char *key, float v);
 void gguf_w_bool(struct gguf_w *w, const char *key, bool v);
@@ -152,47 +155,49 @@ void gguf_w_str(struct gguf_w *w, const char *key, const char *s);
 void gguf_w_strn(struct gguf_w *w, const char *key, const char *s, uint64_t len);
 void gguf_w_arr(struct gguf_w *w, const char *key, enum gguf_vtype elem, const void *v, uint64_t n);
 void gguf_w_arr_str(struct gguf_w *w, const char *key, const char *const *s, uint64_t n);
-/* Sets strings with lengths, which may hold NUL or not end with one. */
+/* Sets an array of strings with explicit lengths; they may contain NUL and need not end with
+ * one. */
 void gguf_w_arr_strn(struct gguf_w *w, const char *key, const char *const *s, const uint64_t *len,
                      uint64_t n);
-/* Copies a key of another file as it is. */
+/* Copies a key of another file unchanged. */
 void gguf_w_copy_kv(struct gguf_w *w, const struct gguf_kv *kv);
 void gguf_w_remove(struct gguf_w *w, const char *key);
-/* Declares a tensor; returns its index. ERR_DATA for names over 63 bytes, duplicates, bad shapes.
- */
+/* Declares a tensor and returns its index. ERR_DATA for names over 63 bytes, duplicates and invalid
+ * shapes. */
 int gguf_w_tensor(struct gguf_w *w, const char *name, enum qtype type, int n_dims,
                   const int64_t *ne, struct err *e);
-/* Asks, before begin, for several files. A new shard begins where padded tensor bytes would pass
- * max_bytes (0: one file); with metadata_first shard 1 has no tensors. Shards are named by
- * gguf_split_name. */
+/* Requests, before begin, a split into several files. A new shard starts where padded tensor bytes
+ * would exceed max_bytes (0: one file); with metadata_first, shard 1 has no tensors.
+ * gguf_split_name names the shards. */
 void gguf_w_split(struct gguf_w *w, uint64_t max_bytes, bool metadata_first);
 uint64_t gguf_w_total_bytes(const struct gguf_w *w); /* of all files, exact */
-/* Checks free space and writes headers. `path` is the final name (or OUT.gguf of a split). */
+/* Checks free space and writes the headers. `path` is the final name (or OUT.gguf of a split). */
 int gguf_w_begin(struct gguf_w *w, const char *path, bool overwrite, struct err *e);
-/* Does the same under temporary names that do not change (OUT.gguf.part, one per file of a
- * split), so that a later run with the same declarations can go on behind the tensors that are
- * there. What is in them stays as it is unless `fresh`; gguf_w_go_on says from which tensor on
- * data follow. After gguf_w_keep, an end without commit leaves the files. */
+/* Like gguf_w_begin, with fixed temporary names (OUT.gguf.part, one per file of a split), so that a
+ * later run with the same declarations can resume after the tensors already written. Keeps existing
+ * contents unless `fresh`; gguf_w_resume sets the tensor at which writing resumes. After
+ * gguf_w_keep, ending without commit leaves the files. */
 int gguf_w_begin_part(struct gguf_w *w, const char *path, bool overwrite, bool fresh,
                       struct err *e);
 int gguf_w_part_hash(struct gguf_w *w, int64_t tensor, char hex[33], struct err *e); /* XXH3-128 */
 int gguf_w_go_on(struct gguf_w *w, int64_t n_tensors, struct err *e);
 void gguf_w_keep(struct gguf_w *w);
-int gguf_w_flush(struct gguf_w *w, struct err *e); /* buffered bytes to the files */
-int64_t gguf_w_n_complete(const struct gguf_w *w); /* tensors whose data came so far */
-/* Writes the XXH3-128 over all headers, that is over everything but the data; also before begin,
- * when all is declared. Returns the number of files. */
+int gguf_w_flush(struct gguf_w *w, struct err *e); /* writes buffered bytes to the files */
+int64_t gguf_w_n_complete(const struct gguf_w *w); /* tensors whose data are complete */
+/* Writes the XXH3-128 of all headers, that is of everything except the data; also possible before
+ * begin, once all is declared. Returns the number of files. */
 int gguf_w_header_hash(struct gguf_w *w, char hex[33]);
-/* Writes the next bytes of the current tensor, and goes on to the next one (padding) when it is
+/* Writes the next bytes of the current tensor, padding it and advancing to the next when
  * complete. */
 int gguf_w_data(struct gguf_w *w, const void *p, uint64_t n, struct err *e);
 int gguf_w_commit(struct gguf_w *w, struct err *e);
 
 /* ---- editing (gguf_edit.c) ---------------------------------------------------------------------
- * Sets a string key of an existing file (of a split set: of the file named). When the new header
- * fits in front of the data only differing header bytes are written, n_bytes of them; otherwise the
- * whole file is written again. An interrupted edit leaves the old or the new file, if need be after
- * gguf_recover, which gguf_open calls: it undoes what a journal beside the file announces. */
+ * Sets a string key of an existing file (in a split set: of the named file). If the new header fits
+ * before the data, only the differing header bytes are written, n_bytes of them; otherwise the
+ * whole file is rewritten. An interrupted edit leaves the old or the new file, if necessary after
+ * gguf_recover, which gguf_open calls: it rolls back an edit recorded in a journal next to the
+ * file. */
 struct gguf_edit {
     bool in_place;
     uint64_t n_bytes;
@@ -200,12 +205,12 @@ struct gguf_edit {
 int gguf_edit_str(const char *path, const char *key, const char *text, uint64_t len,
                   struct gguf_edit *how, struct err *e);
 int gguf_recover(const char *path, struct err *e);
-extern void (*gguf_edit_hook)(int step); /* tests of interruption; NULL */
+extern void (*gguf_edit_hook)(int step); /* for tests of interruption; NULL */
 
-/* Returns "M-00001-of-00003.gguf" for "M.gguf" (i counts from 0); the caller frees it. */
+/* Returns "M-00001-of-00003.gguf" for "M.gguf" (i starts at 0); the caller frees it. */
 char *gguf_split_name(const char *path, int i, int n);
-/* Reads a name of the form of a shard: sets *i (from 0), *n and *prefix_len. Returns false for
- * other names. */
+/* Parses a shard's file name: sets *i (from 0), *n and *prefix_len. Returns false for other
+ * names. */
 bool gguf_split_parse(const char *path, int *i, int *n, size_t *prefix_len);
 
 #endif

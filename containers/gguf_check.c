@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* containers/gguf_check.c - what gguf_open does not look at: the tokenizer arrays and the tensor
- * data.
+/* containers/gguf_check.c - checks beyond those of gguf_open: tokenizer arrays and tensor data.
  *
- * gguf_check_tokenizer costs one pass over the vocabulary. gguf_check_data reads every byte of a
- * tensor: a scale that is NaN or infinite makes a whole block, then the whole output, NaN. Where
- * scales lie in a block is a table; a quantized type without a row there has none to check. */
+ * gguf_check_tokenizer makes one pass over the vocabulary. gguf_check_data reads every byte of a
+ * tensor, because a NaN or infinite scale turns a block, and then the whole output, into NaN.
+ * qtype.def gives the position of scales in a block; types without scales are not checked. */
 #include <stddef.h>
 #include <string.h>
 
@@ -124,7 +123,7 @@ static int check_tokenizer(const struct gguf *g, struct err *e) {
 int gguf_check_tokenizer(const struct gguf *g, struct err *e) {
     if (!check_tokenizer(g, e)) return 0;
     if (strncmp(e->msg, gguf_path(g), strlen(gguf_path(g))) == 0)
-        return (int)e->code; /* The error of a getter names the file already. */
+        return (int)e->code; /* the getter's error names the file already */
     return err_wrap(e, "%s", gguf_path(g));
 }
 
@@ -151,16 +150,15 @@ static bool bad_e8m0(const uint8_t *p) {
 static bool bad_e4m3(const uint8_t *p) {
     return (*p & 0x7fu) == 0x7fu;
 }
-/* Returns true when the super scale of IQ1_M is invalid; it lies in the top nibbles of four 16-bit
- * words. */
+/* Returns whether the super scale of IQ1_M, in the top nibbles of four 16-bit words, is invalid. */
 static bool bad_iq1m(const uint8_t *p) {
     unsigned h = 0;
     for (int i = 0; i < 4; i++) h |= (unsigned)(load_u16(p + 2 * i) >> 12) << (4 * i);
     return f16_bad((uint16_t)h);
 }
 
-/* For each kind of scale, whether the one at p is invalid, and the bytes of one where several lie
- * in a row; 0: they lie at off[]. */
+/* For each kind of scale, a check of the one at p, and the size of consecutive scales; 0: they are
+ * at off[]. */
 static const struct {
     bool (*bad)(const uint8_t *p);
     int n_bytes;
@@ -170,7 +168,7 @@ static const struct {
     [QS_E8M0] = {bad_e8m0, 1}, [QS_E4M3] = {bad_e4m3, 1},
 };
 
-/* Returns true when one of the block's scales is NaN or infinite. */
+/* Returns whether a scale of the block is NaN or infinite. */
 static bool bad_block(const struct qtype_scale *s, const uint8_t *p) {
     const int n = s->n ? s->n : 1;
     for (int i = 0; i < n; i++) {

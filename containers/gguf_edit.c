@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT
-/* containers/gguf_edit.c - replacing one string value of an existing GGUF file.
+/* containers/gguf_edit.c - in-place edit of a string value in a GGUF file.
  *
- * Where the new header ends in front of the same data offset, only the bytes of the header that
- * differ are written; tensors are neither read nor moved. What the key lost or gained is taken from
- * the zeros before the data and from the key "hone.padding" (a string of spaces: the only slack the
- * format allows, since data begin at the first multiple of the alignment after the header). Else
- * the file is written again beside the old one, with such padding for the next time.
+ * If the new header ends before the same data offset, only the differing bytes of the header are
+ * written; tensors are neither read nor moved. A change in length is taken from the zeros before
+ * the data and from the key "hone.padding" (a string of spaces: the only slack the format allows,
+ * since data begin at the first multiple of the alignment after the header). Otherwise a new file
+ * is written next to the old one, with such padding for the next edit.
  *
- * A write of several pages can be cut short, so it is announced first: PATH.hone-journal holds the
- * old and the new bytes and is synced before the first of them is written. gguf_open looks for it
- * and puts the old bytes back. A journal that does not match the file byte for byte is refused, so
- * that one left over from another file can do no harm. */
+ * A write of several pages can be interrupted, so it is journalled: PATH.hone-journal holds the old
+ * and the new bytes and is synced before the first byte is written. gguf_open looks for it and
+ * restores the old bytes. A journal that does not match the file byte for byte is refused, so a
+ * leftover from another file does no harm. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -31,11 +31,11 @@
 #include "base/num.h"
 
 enum {
-    FIXED = 24,         /* The magic, the version and the two counts. */
-    PAGE = 4096,        /* So many bytes of the header are written at once. */
-    SECTOR = 512,       /* So many bytes are written whole or not at all. */
-    RESERVE = 16 << 10, /* A file that has to be written again gets so many bytes of padding. */
-    /* A head: "HONEJRN1", file size, offset, length, and the xxh64 of what follows. */
+    FIXED = 24,         /* magic, version and two counts */
+    PAGE = 4096,        /* bytes of the header per write */
+    SECTOR = 512,       /* bytes written atomically */
+    RESERVE = 16 << 10, /* padding for a rewritten file */
+    /* Journal header: "HONEJRN1", file size, offset, length, and xxh64 of the rest. */
     JOURNAL_HEAD = 40,
     PIECE = 64 << 20
 };
@@ -67,15 +67,14 @@ static void add_str_kv(struct buf *b, const char *key, const char *text, uint64_
     buf_add(b, text, len);
 }
 
-/* An edit: the file, and the pieces of its header as they will be written. */
+/* An edit: the file, and the parts of its new header. */
 struct edit {
     const struct gguf *g;
     const char *key, *text;
     uint64_t len;
-    /* head goes up to the end of the edited key; tail has the other keys and the records of
-     * tensors. */
+    /* head ends with the edited key; tail has the other keys and the tensor records. */
     struct buf head, tail;
-    /* The number of keys without the padding, and where the data begin now. */
+    /* Number of keys without the padding, and present offset of the data. */
     uint64_t n_kv, old_off;
     uint64_t size, align;
 };
@@ -89,7 +88,7 @@ static uint64_t infos_bytes(const struct gguf *g) {
     return sum;
 }
 
-/* Splits the header of d->g at the edited key and leaves the padding out. */
+/* Splits the header of d->g at the edited key, without the padding key. */
 static void take_apart(struct edit *d) {
     uint64_t at = FIXED;
     bool found = false;
@@ -117,8 +116,8 @@ static void take_apart(struct edit *d) {
     buf_add(&d->tail, raw + at, infos_bytes(d->g));
 }
 
-/* Puts the whole header together: a padding text of n_pad bytes (UINT64_MAX: no such key), and
- * zeros up to `off`. */
+/* Assembles the header, with a padding key of n_pad bytes (UINT64_MAX: none) and zeros up to
+ * `off`. */
 static void assemble(struct edit *d, uint64_t n_pad, uint64_t off, struct buf *out) {
     static const uint8_t zeros[64];
     bool pad = n_pad != UINT64_MAX;
@@ -137,7 +136,7 @@ static void assemble(struct edit *d, uint64_t n_pad, uint64_t off, struct buf *o
     }
 }
 
-/* Returns true when the new header fits in front of the data where they are. */
+/* Returns whether the new header fits before the data. */
 static bool fit(struct edit *d, struct buf *out) {
     uint64_t bare = d->head.len + d->tail.len, with_pad = bare + 8 + strlen(pad_key) + 4 + 8;
     if (d->old_off > d->size || d->old_off % d->align) return false;
@@ -198,7 +197,7 @@ static void sync_folder_of(const char *path) {
     int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     free(dir);
     if (fd < 0) return;
-    (void)fsync(fd); /* Some file systems refuse it, and then nothing more can be done. */
+    (void)fsync(fd); /* best effort: some file systems refuse it */
     close(fd);
 }
 
@@ -212,7 +211,7 @@ static int write_in_place(const char *path, int fd, const struct edit *d, const 
     *n_written = to - from;
     if (from == to) return 0;
     char *name = journal_of(path);
-    /* A write that stays inside a sector cannot be cut. */
+    /* A write within a sector cannot be torn. */
     bool one_sector = from / SECTOR == (to - 1) / SECTOR;
     int rc = 0;
     step(0);
@@ -230,7 +229,7 @@ static int write_in_place(const char *path, int fd, const struct edit *d, const 
     return rc;
 }
 
-/* ---- writing all of it again ----------------------------------------------------------------- */
+/* ---- rewriting the file ---------------------------------------------------------------------- */
 
 static int copy_data(struct out *o, struct map *m, uint64_t from, struct err *e) {
     for (uint64_t at = from, n; at < m->size; at += n) {
@@ -263,7 +262,7 @@ done:
     return rc;
 }
 
-/* Opens the file and locks it against other editors, without a journal; -1: that failed. */
+/* Opens the file and locks it against other editors, with no journal pending; -1: failed. */
 static int lock_file(const char *path, struct err *e) {
     char *name = journal_of(path);
     int fd = -1;
@@ -274,11 +273,11 @@ static int lock_file(const char *path, struct err *e) {
             err_sys(e, "cannot open %s for writing", path);
             break;
         }
-        (void)flock(fd, LOCK_EX); /* Some file systems have no locks. */
+        (void)flock(fd, LOCK_EX); /* some file systems have no locks */
         if (access(name, F_OK) != 0 && fstat(fd, &mine) == 0 && stat(path, &now) == 0 &&
             mine.st_ino == now.st_ino)
             break;
-        close(fd); /* Another editor has replaced it meanwhile, or has given up. */
+        close(fd); /* another editor has replaced the file or given up */
         fd = -1;
     }
     free(name);
@@ -290,7 +289,7 @@ int gguf_edit_str(const char *path, const char *key, const char *text, uint64_t 
     struct gguf *g = NULL;
     struct buf header = {0};
     struct edit d = {.key = key, .text = text, .len = len};
-    /* The journal lies beside the file, not beside a link to it. */
+    /* The journal is next to the file, not next to a link to it. */
     char *real = io_real(path);
     *how = (struct gguf_edit){0};
     if (!real) return err_sys(e, "cannot open %s", path);
@@ -312,7 +311,7 @@ int gguf_edit_str(const char *path, const char *key, const char *text, uint64_t 
     return rc;
 }
 
-/* ---- after an interruption ------------------------------------------------------------------- */
+/* ---- recovery -------------------------------------------------------------------------------- */
 
 struct journal {
     uint64_t off, n;
@@ -333,8 +332,7 @@ static bool journal_read(struct journal *j, const char *text, size_t len, uint64
     return load_u64(raw + 32) == hash_u64(j->old, len - JOURNAL_HEAD);
 }
 
-/* Returns 2 when all bytes are the old ones or all are the new ones, 1 when they are mixed, 0 when
- * some are neither. */
+/* Returns 2 if all bytes are old or all are new, 1 if they are mixed, and 0 if some are neither. */
 static int compare(const struct journal *j, const char *now) {
     if (memcmp(now, j->old, j->n) == 0 || memcmp(now, j->new, j->n) == 0) return 2;
     for (uint64_t i = 0; i < j->n; i++)
@@ -353,7 +351,7 @@ static int undo(int fd, const char *path, const char *name, const char *text, si
     if (!state)
         return err_set(e, ERR_DATA,
                        "%s: the journal %s of an interrupted edit does not belong to this file; "
-                       "remove the journal if the file was replaced since",
+                       "remove the journal if the file was replaced since then",
                        path, name);
     if (state == 1) rc = write_range(fd, path, j.old, j.n, j.off, e);
     if (!rc && unlink(name) != 0 && errno != ENOENT)
@@ -372,7 +370,7 @@ int gguf_recover(const char *path, struct err *e) {
             rc = err_sys(e, "%s: an edit of its metadata was interrupted and cannot be undone",
                          path);
         } else {
-            (void)flock(fd, LOCK_EX); /* It waits for an edit that is going on. */
+            (void)flock(fd, LOCK_EX); /* waits for an edit in progress */
             if (access(name, F_OK) == 0) rc = io_read_file(&text, &len, name, journal_max, e);
             if (!rc && text) rc = undo(fd, real, name, text, len, e);
             close(fd);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* containers/gguf_kv.c - typed access to metadata values. Values are unaligned views into the map,
- * so they are loaded by memcpy; a getter never aborts on a wrong type, it says what it found and
- * what it wants. */
+ * so they are loaded with memcpy; on a wrong type a getter returns an error that names the type
+ * found and the type expected. */
 #include <math.h>
 
 #include "base/bytes.h"
@@ -108,7 +108,7 @@ int64_t gguf_kv_i64(const struct gguf_kv *kv, uint64_t i) {
     case GV_F32:
     case GV_F64: {
         double v = gguf_kv_f64(kv, i);
-        return v >= -0x1p63 && v < 0x1p63 ? (int64_t)v : 0; /* NaN becomes 0. */
+        return v >= -0x1p63 && v < 0x1p63 ? (int64_t)v : 0; /* NaN becomes 0 */
     }
     case GV_STR:
     case GV_ARR:
@@ -128,7 +128,7 @@ double gguf_kv_f64(const struct gguf_kv *kv, uint64_t i) {
 
 void gguf_kv_str_next(const struct gguf_kv *kv, const uint8_t **pos, const char **s,
                       uint64_t *len) {
-    (void)kv; /* Lengths were checked when the file was opened. */
+    (void)kv; /* lengths were checked at open */
     *len = load_u64(*pos);
     *s = (const char *)*pos + 8;
     *pos += 8 + *len;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* containers/gguf_not.c - something else in place of a GGUF file: what it is, and which name or
- * command to use instead (gguf.h). */
+/* containers/gguf_not.c - errors for anything else in place of a GGUF file: its format, and the
+ * name or command to use instead. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 
 enum { MAX_NAMES = 4 };
 
-/* Tells whether a name is that of a model's GGUF file, of a split one the first. */
+/* Returns whether a name is that of a model's GGUF file or first shard. */
 static bool is_model(const char *s) {
     int i = 0, n = 0;
     size_t prefix = 0;

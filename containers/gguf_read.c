@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-/* containers/gguf_read.c - opening GGUF files: header, keys, tensor records, split sets.
+/* containers/gguf_read.c - opening of GGUF files: header, keys, tensor records, split sets.
  *
- * The file is mapped and walked once with a cursor; nothing is trusted: every length is compared
- * with the bytes left before it is used, all arithmetic is checked, names go into hash maps, so the
- * work is linear in the header whatever a stranger put there. Keys and names are copied
- * (NUL-terminated) into an arena; values and tensor data stay in the map. docs/formats/gguf.md
- * numbers the rules enforced. Memory: about 200 bytes per record plus the texts of keys, names and
- * string values. */
+ * The file is mapped and scanned once with a cursor. Nothing is trusted: every length is checked
+ * against the remaining bytes before use, all arithmetic is checked, and names go into hash maps,
+ * so the work is linear in the header size for any input. Keys and names are copied
+ * (NUL-terminated) into an arena; values and tensor data stay in the map. The rules enforced are
+ * numbered in docs/formats/gguf.md. Memory: about 200 bytes per record plus the texts of keys,
+ * names and string values. */
 #include "containers/gguf.h"
 
 #include <math.h>
@@ -25,10 +25,10 @@
 #include "base/str.h"
 
 enum {
-    MAX_KEY = 65535,       /* In bytes. */
-    MAX_NAME = 63,         /* In bytes. */
-    MIN_KV_BYTES = 13,     /* The bytes of length 8, text 0, type 4 and value 1. */
-    MIN_TENSOR_BYTES = 24, /* The bytes of length 8, dims 4, type 4 and offset 8. */
+    MAX_KEY = 65535,       /* bytes */
+    MAX_NAME = 63,         /* bytes */
+    MIN_KV_BYTES = 13,     /* length 8, text 0, type 4, value 1 */
+    MIN_TENSOR_BYTES = 24, /* length 8, dims 4, type 4, offset 8 */
     MIN_ALIGN = 8,
     MAX_ALIGN = 1 << 20,
     DEFAULT_ALIGN = 32
@@ -38,11 +38,11 @@ struct shard {
     struct map map;
     uint32_t version;
     struct gguf_kv *kv;
-    const char **str; /* Copies of the string values, [n_kv]; NULL for other types. */
+    const char **str; /* [n_kv] copies of the string values; NULL for other types */
     int64_t n_kv;
     struct strmap *keys;
     uint64_t align;
-    uint64_t data_off; /* Where the data begin in the file. */
+    uint64_t data_off; /* file offset of the data */
     int64_t first_tensor, n_tensors;
 };
 struct gguf {
@@ -50,7 +50,7 @@ struct gguf {
     struct shard *shard;
     int n_shards;
     struct arena arena;
-    struct gguf_tensor *tensor; /* The tensors of all shards. */
+    struct gguf_tensor *tensor; /* tensors of all shards */
     int64_t n_tensors, cap_tensors;
     struct strmap *names;
 };
@@ -101,7 +101,7 @@ static int take_u64(struct cur *c, uint64_t *v, const char *what, struct err *e)
     c->off += 8;
     return 0;
 }
-/* Reads a length and that many bytes, at most `max`. */
+/* Reads a length, at most `max`, and that many bytes. */
 static int take_str(struct cur *c, uint64_t max, const char **s, uint64_t *len, const char *what,
                     struct err *e) {
     uint64_t at = c->off, n;
@@ -235,14 +235,15 @@ static int check_type(int64_t id, struct err *e) {
     if (qtype_info(id)) return 0;
     const char *why = qtype_foreign(id);
     if (why)
-        return err_set(e, ERR_DATA,
-                       "tensor type %lld is %s, which cannot be read; make the file again from the "
-                       "original with a standard type",
-                       (long long)id, why);
+        return err_set(
+            e, ERR_DATA,
+            "tensor type %lld is %s, which is not supported; create the file again from the "
+            "original with a standard type",
+            (long long)id, why);
     return err_set(e, ERR_DATA, "tensor type %lld does not exist", (long long)id);
 }
 
-/* Reads shape, type and size of one tensor record, behind its name. */
+/* Reads shape, type and offset of a tensor record, after its name. */
 static int read_shape(struct cur *c, struct gguf_tensor *t, struct err *e) {
     uint32_t n_dims, type;
     int64_t n_elems = 1;
@@ -314,7 +315,7 @@ static int read_tensors(struct cur *c, struct gguf *g, int shard, uint64_t n, st
     return 0;
 }
 
-/* ---- where the data lies --------------------------------------------------------------------- */
+/* ---- tensor data ----------------------------------------------------------------------------- */
 
 static int by_offset(const void *a, const void *b) {
     const struct gguf_tensor *x = *(const struct gguf_tensor *const *)a;
@@ -354,7 +355,7 @@ static int check_place(const struct shard *s, const struct gguf_tensor *t, struc
 }
 
 static int place_data(struct gguf *g, struct shard *s, unsigned flags, struct err *e) {
-    uint64_t sum = 0; /* Where the next tensor must begin. */
+    uint64_t sum = 0; /* expected offset of the next tensor */
     for (int64_t i = 0; i < s->n_tensors; i++) {
         struct gguf_tensor *t = &g->tensor[s->first_tensor + i];
         int rc = check_place(s, t, e);
@@ -367,7 +368,7 @@ static int place_data(struct gguf *g, struct shard *s, unsigned flags, struct er
                             show_n(t->name, strlen(t->name)).s);
         }
         t->data = s->map.data + s->data_off + t->off;
-        /* It fits, because the tensor is inside the file. */
+        /* Cannot overflow, because the tensor is inside the file. */
         sum = round_up(t->off + t->n_bytes, s->align);
     }
     return flags & GGUF_TOLERANT ? check_overlap(g, s, e) : 0;
@@ -420,7 +421,7 @@ static int read_shard(struct gguf *g, int i, const char *path, unsigned flags, s
     struct shard *s = &g->shard[i];
     uint64_t n_tensors = 0, n_kv = 0;
     TRY(gguf_recover(path, e));
-    TRY(map_open(&s->map, path, e)); /* map_open names the file itself. */
+    TRY(map_open(&s->map, path, e)); /* map_open names the file itself */
     struct cur c = {s->map.data, s->map.size, 0};
     int rc;
     TRY_GOTO(fail, rc, gguf_no_file(path, c.data, c.size, e));
@@ -438,7 +439,7 @@ fail:
 
 /* ---- split sets ------------------------------------------------------------------------------ */
 
-/* Reads an unsigned scalar of a shard. *v stays and 0 is returned when it is absent. */
+/* Reads an unsigned scalar of a shard. Returns 0 and leaves *v unchanged if it is absent. */
 static int split_key(const struct shard *s, const char *key, uint64_t *v, struct err *e) {
     const struct gguf_kv *kv = shard_find(s, key);
     if (!kv) return 0;
@@ -456,11 +457,11 @@ static int check_shard(struct gguf *g, int i, int n, struct err *e) {
     TRY(split_key(s, "split.no", &no, e));
     TRY(split_key(s, "split.count", &count, e));
     if (count != (uint64_t)n)
-        return err_set(e, ERR_DATA, "says it is of a set of %llu files, the first shard says %d",
+        return err_set(e, ERR_DATA, "claims a set of %llu files, the first shard claims %d",
                        (unsigned long long)count, n);
     if (no == UINT64_MAX) return err_set(e, ERR_DATA, "key \"split.no\" is missing");
     if (no != (uint64_t)i)
-        return err_set(e, ERR_DATA, "says it is shard %llu, by its name it is shard %d of %d",
+        return err_set(e, ERR_DATA, "claims to be shard %llu, but is named shard %d of %d",
                        (unsigned long long)no + 1, i + 1, n);
     return 0;
 }
@@ -500,7 +501,7 @@ static int open_set(struct gguf *g, unsigned flags, struct err *e) {
         rc = err_set(
             e, ERR_DATA,
             "one of a set of %llu files, but its name does not end in -00001-of-%05llu.gguf; "
-            "give the files their names back",
+            "restore the files' original names",
             (unsigned long long)count, (unsigned long long)count);
         goto fail;
     }
@@ -552,7 +553,7 @@ void gguf_close(struct gguf *g) {
     free(g);
 }
 
-/* ---- what is in it --------------------------------------------------------------------------- */
+/* ---- contents -------------------------------------------------------------------------------- */
 
 const char *gguf_path(const struct gguf *g) {
     return g->path;

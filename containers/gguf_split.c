@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* containers/gguf_split.c - names of the files of a split set: PREFIX-00001-of-00003.gguf, counted
- * from 1; and what tells one set from another without reading all of it. */
+/* containers/gguf_split.c - file names of a split set, PREFIX-00001-of-00003.gguf (counted from 1),
+ * and the stamp that identifies a set without reading all of it. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 #include "base/io.h"
 #include "base/mem.h"
 
-enum { TAIL = 20 }; /* This is strlen("-00001-of-00003.gguf"). */
+enum { TAIL = 20 }; /* strlen("-00001-of-00003.gguf") */
 
 static int five_digits(const char *s) {
     int v = 0;
@@ -54,7 +54,7 @@ void gguf_stamp(const struct gguf *g, struct buf *out) {
         const char *path = gguf_shard_path(g, i);
         const uint8_t *head = gguf_shard_header(g, i, &n);
         hash_xxh128_hex(hex, head, (size_t)n);
-        /* When it fails, zeros are compared; the file is mapped, so it was there. */
+        /* Failure leaves zeros; the file is mapped, so it did exist. */
         (void)stat(path, &st);
         buf_fmt(out, "%s;%" PRIu64 ";%lld.%09ld;%s;", io_base(path), gguf_shard_bytes(g, i),
                 (long long)st.st_mtim.tv_sec, (long)st.st_mtim.tv_nsec, hex);

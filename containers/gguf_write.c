@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-/* containers/gguf_write.c - writing GGUF files, streamed, one or many shards.
+/* containers/gguf_write.c - streaming writer of GGUF files, with one or many shards.
  *
- * Keys and tensors are declared first; that fixes every size and offset, so headers are written at
- * once and tensor data follow in the declared order with nothing to seek back to. The bytes depend
- * only on what was declared. Files appear under their names at commit, the first shard last: a set
- * that can be opened is complete. Memory: the keys' values and 100 bytes per tensor; data are not
- * kept. */
+ * Keys and tensors are declared first, which fixes all sizes and offsets. Headers are then written
+ * in full, and tensor data follow in declared order without seeking. The output depends only on the
+ * declarations and the data. Files get their names at commit, the first shard last, so a set that
+ * can be opened is complete. Memory: the keys' values and 100 bytes per tensor; data are not
+ * buffered. */
 #include "containers/gguf.h"
 
 #include <stdlib.h>
@@ -32,7 +32,7 @@ enum {
     MAX_ALIGN = 1 << 20
 };
 
-struct wkv { /* A value in the form it has in the file, less its type and length. */
+struct wkv { /* value as encoded in the file, without type and length */
     char *key;
     enum gguf_vtype type, elem;
     uint64_t count, n_bytes;
@@ -44,10 +44,10 @@ struct wtensor {
     int n_dims;
     int64_t ne[4];
     uint64_t n_bytes;
-    uint64_t off; /* Where it is in the data of its shard; plan() sets it. */
+    uint64_t off; /* in the data of its shard; set by plan() */
 };
 struct wshard {
-    int64_t first, n; /* The tensors of the shard. */
+    int64_t first, n; /* tensors of the shard */
     uint64_t header_bytes, data_bytes;
 };
 struct gguf_w {
@@ -56,19 +56,19 @@ struct gguf_w {
     struct wtensor *tensor;
     int64_t n_tensors, cap_tensors;
     struct strmap *names;
-    struct arena arena; /* The names of tensors. */
-    struct err bad;     /* The first declaration that was refused; code 0: none. */
-    uint64_t sum_bytes; /* The bytes of all tensors without padding. */
+    struct arena arena; /* names of tensors */
+    struct err bad;     /* first refused declaration; code 0: none */
+    uint64_t sum_bytes; /* bytes of all tensors without padding */
     uint64_t max_bytes;
     bool metadata_first;
-    /* These are set from begin on. */
+    /* Set by begin. */
     char *path;
     struct wshard *shard;
     struct out **out;
     int n_shards;
     int i_shard;
     int64_t i_tensor;
-    uint64_t n_done; /* The bytes of the current tensor so far. */
+    uint64_t n_done; /* bytes written of the current tensor */
 };
 
 struct gguf_w *gguf_w_new(void) {
@@ -121,7 +121,7 @@ static int64_t find_kv(const struct gguf_w *w, const char *key) {
     return -1;
 }
 
-/* Takes `data` over. */
+/* Sets a key and takes ownership of `data`. */
 static void put(struct gguf_w *w, const char *key, enum gguf_vtype type, enum gguf_vtype elem,
                 uint64_t count, char *data, uint64_t n_bytes) {
     int64_t i = find_kv(w, key);
@@ -165,7 +165,7 @@ void gguf_w_i32(struct gguf_w *w, const char *key, int32_t v) {
     put_scalar(w, key, GV_I32, &v);
 }
 void gguf_w_int(struct gguf_w *w, const char *key, enum gguf_vtype type, int64_t v) {
-    uint8_t le[8]; /* The first bytes of it are those of narrower types. */
+    uint8_t le[8]; /* its first bytes serve the narrower types */
     store_u64(le, (uint64_t)v);
     put_scalar(w, key, type, le);
 }
@@ -293,8 +293,7 @@ static uint64_t info_bytes(const struct wtensor *t) {
     return 8 + strlen(t->name) + 4 + 8 * (uint64_t)t->n_dims + 4 + 8;
 }
 
-/* Returns true when a shard gets the key: the first has all of them, the others the alignment
- * alone. */
+/* Returns whether a shard gets the key: the first gets all keys, the others only the alignment. */
 static bool kv_in_shard(const struct wkv *kv, int shard) {
     return shard == 0 || strcmp(kv->key, "general.alignment") == 0;
 }
@@ -310,13 +309,13 @@ static void plan_header(const struct gguf_w *w, struct wshard *s, int i, int n, 
     s->header_bytes = round_up(bytes, align);
 }
 
-/* Deals the tensors out and sets their offsets and the sizes of all shards; the caller frees *out
+/* Distributes the tensors and sets their offsets and the sizes of all shards; the caller frees *out
  * with free(). */
 static int plan(const struct gguf_w *w, struct wshard **out) {
     uint64_t align = alignment(w);
     int n = 1, cap = 16;
     struct wshard *s = xcalloc((size_t)cap, sizeof *s);
-    bool fresh = w->metadata_first && w->n_tensors > 0; /* The next tensor begins a shard. */
+    bool fresh = w->metadata_first && w->n_tensors > 0; /* the next tensor starts a shard */
     for (int64_t i = 0; i < w->n_tensors; i++) {
         struct wtensor *t = &w->tensor[i];
         uint64_t bytes = round_up(t->n_bytes, align);
@@ -424,7 +423,7 @@ static int write_header(struct gguf_w *w, int i, struct err *e) {
     return rc;
 }
 
-/* Refuses what gguf_open would refuse in these keys. */
+/* Refuses keys that gguf_open would refuse. */
 static int check_keys(const struct gguf_w *w, struct err *e) {
     uint64_t align = alignment(w);
     int64_t i = find_kv(w, "general.alignment");
@@ -455,7 +454,7 @@ static int begin(struct gguf_w *w, const char *path, bool overwrite, enum begin 
                        w->n_shards, MAX_SHARDS);
     w->out = xcalloc((size_t)w->n_shards, sizeof(struct out *));
     uint64_t need = plan_bytes(w->shard, w->n_shards), have = 0;
-    /* It fails here, before files appear. */
+    /* Check the space before creating files. */
     if (how == BEGIN_TEMPORARY) TRY(io_need_space(path, need, e));
     for (int i = 0; i < w->n_shards; i++) TRY(open_shard(w, i, overwrite, how, e));
     for (int i = 0; i < w->n_shards && how != BEGIN_TEMPORARY; i++) have += out_size(w->out[i]);
@@ -469,7 +468,7 @@ int gguf_w_begin(struct gguf_w *w, const char *path, bool overwrite, struct err 
     return begin(w, path, overwrite, BEGIN_TEMPORARY, e);
 }
 
-/* ---- going on with a part -------------------------------------------------------------------- */
+/* ---- resuming a part ------------------------------------------------------------------------- */
 
 int gguf_w_begin_part(struct gguf_w *w, const char *path, bool overwrite, bool fresh,
                       struct err *e) {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-/* containers/hfdir.c - a Hugging Face model folder: configuration, weight shards, tokenizer and
+/* containers/hfdir.c - Hugging Face model folder: configuration, weight shards, tokenizer and
  * template files.
  *
- * Weights are in the files that hfshards.h finds. An index decides which of two copies of a tensor
- * counts; a tensor that it names must be there, and one that it does not name counts only where the
- * model needs it. Only headers are read at open; shards stay mapped. Other JSON and text files are
- * read on first use and kept. */
+ * hfshards.h finds the weight files. If a tensor has two copies, the index decides which one
+ * counts. A tensor that the index names must exist; one that it does not name is used only if the
+ * model needs it. Opening reads only headers, and shards stay mapped. Other JSON and text files are
+ * read on first use and cached. */
 #include "containers/hfdir.h"
 
 #include <stdlib.h>
@@ -25,7 +25,7 @@
 enum { SHOWN = 3, PROBED = 64 << 10 };
 #define WHOLE "model.safetensors"
 
-/* A JSON or text file, which is read when it is used first. Both are NULL when there is none. */
+/* A JSON or text file, read on first use. Both pointers are NULL if it does not exist. */
 struct extra {
     char *name;
     struct json *json;
@@ -37,28 +37,28 @@ struct hfdir {
     char *path, *base;
     struct json *config, *index;
     const struct json *text_config;
-    const struct json *over, *under; /* see hfdir_complete; NULL: none */
-    bool *assumed;                   /* of each member of `under`: it was asked for */
+    const struct json *over, *under; /* set by hfdir_complete; NULL: none */
+    bool *assumed;                   /* [members of `under`] the default was used */
     struct arena arena;
     struct st **file;
     int n_files;
-    struct st_tensor *store; /* All tensors, file by file in the order of data. */
+    struct st_tensor *store; /* all tensors, by file and data offset */
     int64_t n_tensors;
     struct strmap *names;
-    struct strmap *placed; /* The file of each tensor by the index; NULL: there is no index. */
+    struct strmap *placed; /* tensor name -> file, from the index; NULL: no index */
     struct extra *extra;
     int n_extra;
 };
 
 /* ---- tensors --------------------------------------------------------------------------------- */
 
-/* Returns the file in which the index places a tensor; -1: it names none. */
+/* Returns the file in which the index places a tensor; -1: not in the index. */
 static int file_in_index(const struct hfdir *h, const char *name) {
     return h->placed ? (int)strmap_get(h->placed, name, strlen(name)) : -1;
 }
 
-/* Returns the k-th file to look at. Without an index, model.safetensors is the first: it is the
- * only one that transformers then reads. */
+/* Returns the k-th file to scan. Without an index, model.safetensors comes first: it is then the
+ * only one that transformers reads. */
 static int nth_file(const struct hfdir *h, int k) {
     int whole = 0;
     while (whole < h->n_files && strcmp(io_base(st_path(h->file[whole])), WHOLE) != 0) whole++;
@@ -66,7 +66,7 @@ static int nth_file(const struct hfdir *h, int k) {
     return k == 0 ? whole : k - (k <= whole);
 }
 
-/* Keeps the copy of a tensor that counts, the one in slot `at` or t: that of the index, or that in
+/* Keeps one of two copies of a tensor, slot `at` or t: the one in the index, or in
  * model.safetensors. */
 static int choose_copy(struct hfdir *h, int64_t at, const struct st_tensor *t, struct err *e) {
     struct st_tensor *had = &h->store[at];
@@ -104,12 +104,12 @@ static int collect(struct hfdir *h, struct err *e) {
         }
     }
     if (n_copies)
-        log_warn("%s: %lld tensors are in two files; those %s count", h->path, (long long)n_copies,
-                 h->index ? "that the index names" : "of " WHOLE);
+        log_warn("%s: %lld tensors are in two files; using those %s", h->path, (long long)n_copies,
+                 h->index ? "named by the index" : "of " WHOLE);
     return 0;
 }
 
-/* Names of what is wrong: their number, and the first few for the message. */
+/* Names of offending tensors: their number, and the first few for the message. */
 struct offenders {
     int64_t n;
     struct buf names;
@@ -125,8 +125,8 @@ static bool is_empty_somewhere(const struct hfdir *h, const char *name) {
     return false;
 }
 
-/* Compares the index with the shards. A tensor that no shard has is an error; one in another shard
- * than the index says, or in none by its word, is noted. */
+/* Compares the index with the shards. A tensor that no shard has is an error; one that is in
+ * another shard than the index says, or not in the index, is reported. */
 static int check_index(struct hfdir *h, struct err *e) {
     struct offenders lost = {0}, moved = {0}, extra = {0};
     int rc = 0;
@@ -156,7 +156,7 @@ static int check_index(struct hfdir *h, struct err *e) {
     return rc;
 }
 
-/* Fills the map of tensor names to files; l is sorted as the files are. */
+/* Fills the map from tensor names to files; l is sorted like the files. */
 static void read_places(struct hfdir *h, const struct io_names *l) {
     struct strmap *file = strmap_new((size_t)l->n);
     for (int i = 0; i < l->n; i++) strmap_add(file, l->v[i], strlen(l->v[i]), i);
@@ -168,15 +168,15 @@ static void read_places(struct hfdir *h, const struct io_names *l) {
     strmap_free(file);
 }
 
-/* Tells whether two tensors have the same form and begin with the same values. */
+/* Returns whether two tensors have the same form and begin with the same values. */
 static bool begin_alike(const struct st_tensor *a, const struct st_tensor *b) {
     bool same = a->dtype == b->dtype && a->n_dims == b->n_dims && a->n_bytes == b->n_bytes;
     for (int i = 0; i < a->n_dims && same; i++) same = a->shape[i] == b->shape[i];
     return same && memcmp(a->data, b->data, a->n_bytes < PROBED ? a->n_bytes : PROBED) == 0;
 }
 
-/* Refuses a folder with two models: transformers reads model.safetensors although there is an
- * index, other programs read what the index names. */
+/* Refuses a folder with two models: transformers reads model.safetensors despite an index, other
+ * programs read the shards in the index. */
 static int check_whole(const struct hfdir *h, struct err *e) {
     char *path = io_join(h->path, WHOLE);
     struct err ignored;
@@ -222,7 +222,7 @@ done:
 
 /* ---- the folder ------------------------------------------------------------------------------ */
 
-/* Returns the part of config.json that is about the language model; NULL: it is not apart. */
+/* Returns the part of config.json that describes the language model; NULL: no separate part. */
 static const struct json *find_text_config(const struct json *config) {
     static const char *const name[] = {"text_config", "llm_config", "language_config"};
     const struct json *thinker = json_get(config, "thinker_config"), *j = NULL;
@@ -357,9 +357,8 @@ void hfdir_drop(const struct hfdir *h, const struct st_tensor *t) {
 
 /* ---- hyperparameters ------------------------------------------------------------------------- */
 
-/* Returns the first spelling of "a|b|c" that obj has with a value other than null. A spelling that
- * `hides` has is passed over, even with a null, which there says that there is no value. NULL when
- * there is none. */
+/* Returns the first spelling in "a|b|c" with a non-null value in obj; NULL: none. Skips spellings
+ * present in `hides`, even with null, which there means no value. */
 static const struct json *find_spelling(const struct json *obj, const struct json *hides,
                                         const char *names) {
     char name[128];
@@ -439,7 +438,7 @@ static int read_extra(struct hfdir *h, const char *name, struct extra *x, struct
     free(p);
     return rc;
 }
-/* Finds the slot of a file and fills it; it is borrowed until the next call. */
+/* Finds or fills the slot of a file; it is borrowed until the next call. */
 static int need_extra(struct hfdir *h, const char *name, bool is_text, struct extra **out,
                       struct err *e) {
     *out = find_extra(h, name, is_text);
@@ -469,8 +468,8 @@ int hfdir_text(struct hfdir *h, const char *name, const char **text, struct err 
     return err_wrap(e, "%s", h->path);
 }
 
-/* Returns the template of a member "chat_template": a string, or the default one of a list of
- * {name, template}. */
+/* Returns the template in "chat_template": a string, or the default in a list of {name,
+ * template}. */
 static const struct json *default_template(const struct json *j) {
     if (json_type(j) != JSON_ARR) return j;
     for (const struct json *c = json_first(j); c; c = json_next(c)) {
@@ -480,7 +479,7 @@ static const struct json *default_template(const struct json *j) {
     return NULL;
 }
 
-/* Sets *text to the template that the file `name`, which holds j, has; NULL when there is none. */
+/* Sets *text to the template in j, the contents of file `name`; NULL: none. */
 static int config_template(const struct hfdir *h, const char *name, const struct json *j,
                            const char **text, struct err *e) {
     const struct json *t = default_template(json_get(j, "chat_template"));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* containers/hfshards.c - see hfshards.h. With an index, other model*.safetensors are ignored with
- * a note: they are left over from another way of saving the model. Without one, names tell which
- * files belong together, and where they leave a choice the folder is refused. */
+/* containers/hfshards.c - selection of a folder's weight files. With an index, other
+ * model*.safetensors are ignored with a note: they are left over from another save. Without one,
+ * names show which files belong together; an ambiguous folder is refused. */
 #include "containers/hfshards.h"
 
 #include <stdio.h>
@@ -30,7 +30,7 @@ static bool there(const char *dir, const char *name) {
     return is;
 }
 
-/* What else is in the folder, which decides the words of an error. */
+/* Other contents of the folder, which determine the wording of an error. */
 struct others {
     bool pickles, consolidated, params, ggufs;
 };
@@ -41,8 +41,8 @@ static void see(struct others *o, const char *s) {
     if (str_ends(s, ".gguf")) o->ggufs = true;
 }
 
-/* Tells whether a GGUF is a language model, not an importance matrix, second moments or a vision
- * tower. */
+/* Returns whether a GGUF is a language model, as opposed to an importance matrix, second moments or
+ * a vision tower. */
 static bool is_model(const char *path) {
     struct gguf *g;
     struct err why;
@@ -54,7 +54,7 @@ static bool is_model(const char *path) {
     return yes;
 }
 
-/* Refuses a folder of finished files, such as hone's own output. */
+/* Refuses a folder of GGUF files, such as hone's own output. */
 static int only_ggufs(const char *dir, struct err *e) {
     struct io_names all;
     bool found = false;
@@ -78,8 +78,9 @@ static int only_ggufs(const char *dir, struct err *e) {
 static int mistral_layout(const char *dir, struct err *e) {
     return err_set(
         e, ERR_DATA,
-        "%s: only Mistral's own layout is there (params.json, consolidated*.safetensors), which "
-        "is not read: download config.json and model*.safetensors of the same repository, or make "
+        "%s has only Mistral's own layout (params.json, consolidated*.safetensors), which "
+        "is not supported: download config.json and model*.safetensors of the same repository, or "
+        "make "
         "them with transformers' convert_mistral_weights_to_hf.py",
         dir);
 }
@@ -96,8 +97,8 @@ static int no_weights(const char *dir, const struct others *o, struct err *e) {
     return err_set(e, ERR_DATA, "%s: there is no model*.safetensors; download the weights", dir);
 }
 
-/* Returns the path of a folder below `dir` that has a config.json: one level down, or where the
- * Hub's cache has it, in snapshots/REVISION. NULL: there is none. */
+/* Returns the path of a folder below `dir` that has a config.json: one level down or, in the Hub's
+ * cache, in snapshots/REVISION. NULL: none. */
 static char *folder_below(const char *dir, bool snapshots) {
     struct io_names all = {0};
     struct err ignored;
@@ -140,8 +141,8 @@ int hfshards_no_config(const char *dir, struct err *e) {
         rc = mistral_layout(dir, e);
     else if (o.params && o.pickles)
         rc = err_set(e, ERR_DATA,
-                     "%s: only Meta's own layout is there (params.json, consolidated.*.pth), which "
-                     "is not read: download the Hugging Face form of the model (config.json, "
+                     "%s has only Meta's own layout (params.json, consolidated.*.pth), which "
+                     "is not supported: download the Hugging Face form of the model (config.json, "
                      "model*.safetensors), or make it with transformers' "
                      "convert_llama_weights_to_hf.py",
                      dir);
@@ -163,7 +164,7 @@ static int check_index_name(const char *s, struct err *e) {
     return 0;
 }
 
-/* Lists the files that weight_map names, each once. */
+/* Lists the files named in weight_map, each once. */
 static int index_files(const struct json *map, struct io_names *l, struct strmap *seen,
                        struct err *e) {
     for (const struct json *c = json_first(map); c; c = json_next(c)) {
@@ -181,7 +182,7 @@ static int index_files(const struct json *map, struct io_names *l, struct strmap
     return 0;
 }
 
-/* Notes weight files that the index does not name. */
+/* Warns of weight files that the index does not name. */
 static int note_strays(const char *dir, const struct strmap *named, struct err *e) {
     struct io_names all;
     TRY(io_list(&all, dir, e));
@@ -220,17 +221,17 @@ static int by_index(const char *dir, struct io_names *l, struct json **index, st
 /* ---- by names -------------------------------------------------------------------------------- */
 
 struct shard {
-    size_t base; /* length of the name up to the number */
+    size_t base; /* length of the name before the number */
     long at, of;
 };
-/* Reads up to seven digits and moves *s past them; -1 without any. */
+/* Parses up to seven digits and advances *s past them; -1: no digit. */
 static long digits(const char **s) {
     long n = 0;
     const char *from = *s;
     while (**s >= '0' && **s <= '9' && *s - from < 7) n = 10 * n + *(*s)++ - '0';
     return *s > from ? n : -1;
 }
-/* Returns true for model-00002-of-00003.safetensors and takes it apart. */
+/* Parses model-00002-of-00003.safetensors; returns false for other names. */
 static bool shard_of(const char *s, struct shard *out) {
     const char *mid = strstr(s, "-of-"), *tail, *head = mid;
     for (const char *next = mid; next; next = strstr(next + 1, "-of-")) mid = next;
@@ -243,7 +244,7 @@ static bool shard_of(const char *s, struct shard *out) {
     return head == mid && out->at >= 0 && out->of > 0 && strcmp(tail, ".safetensors") == 0;
 }
 
-/* Refuses shards of two sets, a set that is not whole, and a set next to a whole model. */
+/* Refuses shards of two sets, an incomplete set, and a set next to a complete model. */
 static int check_set(const char *dir, const struct io_names *l, struct err *e) {
     const char *first = NULL;
     struct shard set = {0}, s;
@@ -257,7 +258,7 @@ static int check_set(const char *dir, const struct io_names *l, struct err *e) {
         if (s.of != set.of || s.base != set.base || strncmp(l->v[i], first, s.base) != 0)
             return err_set(e, ERR_DATA,
                            "%s: %s and %s are shards of two copies of the model, and there is no "
-                           "%s that says which counts: remove the files of one copy",
+                           "%s to choose between them: remove the files of one copy",
                            dir, first, l->v[i], HF_INDEX);
         n++;
     }
@@ -269,7 +270,7 @@ static int check_set(const char *dir, const struct io_names *l, struct err *e) {
     if (first && whole)
         return err_set(e, ERR_DATA,
                        "%s: model.safetensors and %ld shards (%s ...) are both there, and there is "
-                       "no %s that says which count: remove the one or the others",
+                       "no %s to choose between them: remove one or the other",
                        dir, n, first, HF_INDEX);
     return 0;
 }

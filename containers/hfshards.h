@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* containers/hfshards.h - which files of a Hugging Face folder hold its weights: those that
- * model.safetensors.index.json names, else model*.safetensors. consolidated*.safetensors, another
- * layout of the same weights, is never read. Inner to hfdir.c. */
+/* containers/hfshards.h - weight files of a Hugging Face folder: those named by
+ * model.safetensors.index.json, else model*.safetensors. consolidated*.safetensors, another layout
+ * of the same weights, is never read. Internal to hfdir.c. */
 #ifndef HONE_CONTAINERS_HFSHARDS_H
 #define HONE_CONTAINERS_HFSHARDS_H
 
@@ -11,11 +11,12 @@
 
 #define HF_INDEX "model.safetensors.index.json"
 
-/* Lists the weight files of the folder in *l, sorted. *index is the parsed index, which the caller
- * frees, or NULL when there is none. ERR_DATA where files are missing, in two sets or in a form
- * that is not read. The caller releases *l, also after an error. */
+/* Lists the folder's weight files in *l, sorted. *index is the parsed index, which the caller
+ * frees; NULL: none. ERR_DATA if files are missing, belong to two sets or have an unsupported
+ * format. The caller releases *l, even after an error. */
 int hfshards_list(const char *dir, struct io_names *l, struct json **index, struct err *e);
-/* Fails with ERR_DATA for a folder without config.json; the message says what it is instead. */
+/* Fails with ERR_DATA for a folder without config.json; the message identifies what the folder
+ * is. */
 int hfshards_no_config(const char *dir, struct err *e);
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* containers/qtype.c - lookups in the type table (qtype.def) and in the list of file types; names
- * of ids that other programs use and we refuse. Every number about types comes from qtype.def. */
+/* containers/qtype.c - lookups in the type table (qtype.def) and in the list of file types, and
+ * names of foreign ids that hone refuses. All numbers about types come from qtype.def. */
 #include "containers/qtype.h"
 
 #include <stddef.h>
@@ -11,7 +11,7 @@
 
 #define AT(ID, field) offsetof(struct blk_##ID, field)
 #define QTYPE(ID, id, name, elems, nbytes, ...) [id] = {name, elems, nbytes, __VA_ARGS__},
-/* clang warns of fields that a row leaves zero inside its braces, gcc does not. */
+/* Clang warns of fields that a row leaves zero inside its braces, GCC does not. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
 static const struct qtype_info types[QT_COUNT] = {
@@ -27,7 +27,7 @@ struct id_name {
 };
 
 // clang-format off
-/* Ids that files of other programs have. 36 means different things to different writers. */
+/* Ids in files of other programs. The meaning of 36 depends on the writer. */
 static const struct id_name foreign[] = {
     {4, "retired (Q4_2)"}, {5, "retired (Q4_3)"},
     {31, "retired (Q4_0_4_4)"}, {32, "retired (Q4_0_4_8)"}, {33, "retired (Q4_0_8_8)"},
@@ -40,7 +40,7 @@ static const struct id_name foreign[] = {
     {155, "ik_llama.cpp IQ4_KT"}, {156, "ik_llama.cpp IQ3_KS"}, {157, "ik_llama.cpp IQ2_KL"},
     {158, "ik_llama.cpp IQ1_KT"},
 };
-/* The file types that are mixtures. Those of one type are in qtype.def. */
+/* File types of mixtures. Those of single types are in qtype.def. */
 static const struct id_name mixtures[] = {
     {11, "Q3_K_S"}, {12, "Q3_K_M"}, {13, "Q3_K_L"}, {14, "Q4_K_S"}, {15, "Q4_K_M"}, {16, "Q5_K_S"}, {17, "Q5_K_M"},
     {21, "Q2_K_S"}, {22, "IQ3_XS"}, {27, "IQ3_M"}, {29, "IQ2_M"}, {38, "MXFP4_MOE"},
@@ -94,7 +94,7 @@ enum qtype qtype_fit(enum qtype t, int64_t ne0) {
     return t;
 }
 
-/* Does a file of this type have a number that is called as the type? That of plain f32 is 0. */
+/* Returns whether general.file_type has a number named after the type; that of plain f32 is 0. */
 static bool has_ftype(const struct qtype_info *q) {
     return q->name && (q->ftype || q->scale.kind == QS_F32);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* containers/qtype.h - tensor types: ids, names, block sizes, block layouts (quant-format documents
- * in docs/formats/). The table is qtype.def; nothing else in the tree knows sizes. */
+/* containers/qtype.h - tensor types: ids, names, block sizes and layouts (documented in
+ * docs/formats/). The table is qtype.def, the only place in the tree that defines sizes. */
 #ifndef HONE_CONTAINERS_QTYPE_H
 #define HONE_CONTAINERS_QTYPE_H
 
@@ -10,14 +10,14 @@
 enum qtype_flag {
     QF_FLOAT = 1,
     QF_QUANT = 2,
-    QF_ACT = 4, /* a format of activations, never in files */
+    QF_ACT = 4, /* activation format, never in files */
     QF_INT = 8,
-    QF_NEEDS_IMPORTANCE = 16, /* worthless without an importance matrix */
-    QF_CONVERT = 32,          /* conversion writes it */
-    QF_RELEASED = 64,         /* publishers release models in it: such a file is an original */
-    QF_MIX = 128,             /* candidate in mixes, for rows of a multiple of 256 */
-    QF_MIX_NARROW = 256,      /* candidate for rows of another multiple of 32 */
-    QF_LAST_RESORT = 512      /* candidate only where budgets are low: slow to encode */
+    QF_NEEDS_IMPORTANCE = 16, /* useless without an importance matrix */
+    QF_CONVERT = 32,          /* written by conversion */
+    QF_RELEASED = 64,         /* used for original releases, so such a file is an original */
+    QF_MIX = 128,             /* candidate in mixes, for rows that are a multiple of 256 */
+    QF_MIX_NARROW = 256,      /* candidate for rows of other multiples of 32 */
+    QF_LAST_RESORT = 512      /* candidate only for low budgets: slow to encode */
 };
 
 #define QTYPE(ID, id, name, elems, nbytes, ...) QT_##ID = (id),
@@ -27,67 +27,68 @@ enum qtype {
 };
 #undef QTYPE
 
-enum { QK = 256 }; /* weights in a super-block */
+enum { QK = 256 }; /* weights per super-block */
 
-/* How a block stores its scale, which decides the size of its weights, and what makes it invalid.
- */
+/* Encoding of a block's scale, which determines the magnitude of its weights and whether it is
+ * valid. */
 enum qtype_scale_kind {
     QS_NONE, /* any bytes are valid */
-    QS_F32,  /* the value itself, which must be finite; so the next three */
+    QS_F32,  /* the value itself, which must be finite; likewise for the next three */
     QS_F64,
     QS_F16,
     QS_BF16,
     QS_HALF,    /* f16 fields at off[] */
-    QS_NIBBLES, /* an f16 in the top nibbles of four 16-bit words from off[0] on */
-    QS_E8M0,    /* n exponents from off[0] on */
-    QS_E4M3     /* n unsigned 8-bit floats from off[0] on */
+    QS_NIBBLES, /* an f16 in the top nibbles of four 16-bit words at off[0] */
+    QS_E8M0,    /* n exponents at off[0] */
+    QS_E4M3     /* n unsigned 8-bit floats at off[0] */
 };
 struct qtype_scale {
     enum qtype_scale_kind kind;
-    int n;      /* fields, or values */
-    int off[2]; /* bytes from the block's begin */
+    int n;      /* number of fields or values */
+    int off[2]; /* byte offsets in the block */
 };
 struct qtype_info {
-    const char *name; /* NULL when there is no such type (a retired or unused id) */
+    const char *name; /* NULL: no such type (retired or unused id) */
     int32_t block_elems, block_bytes;
-    unsigned flags; /* of enum qtype_flag */
-    enum qtype dot; /* the activations that a product with it takes; F32 where none are named */
-    enum qtype fallback;   /* for rows whose length is no multiple of the block */
-    const char *file_type; /* general.file_type of a file of this type; NULL means `name` */
-    int32_t ftype; /* its number, where it is called as the type; 0 means none but for f32 */
+    unsigned flags;        /* enum qtype_flag */
+    enum qtype dot;        /* activation type for matrix products; F32 by default */
+    enum qtype fallback;   /* for rows that are not a multiple of the block */
+    const char *file_type; /* general.file_type for files of this type; NULL: `name` */
+    int32_t ftype;         /* its number, if named as the type; 0: none, except for f32 */
     struct qtype_scale scale;
-    /* The scale that gives random codes weights of root mean square 0.02, and in units of it the
-     * second field that centres them. The scale is 0.02 / R, where R is a sum over the code book
-     * or, for the K types, made of E[s^2]E[q^2]. */
+    /* The scale for which random codes give weights of root mean square 0.02 and, in units of it,
+     * the second field that centres them. The scale is 0.02 / R, where R is a sum over the code
+     * book or, for the K types, E[s^2]E[q^2]. */
     struct {
         float scale, offset;
     } typical;
 };
-/* Returns the row of a type, or NULL for ids that are unknown or retired. */
+/* Returns a type's row; NULL for unknown and retired ids. */
 const struct qtype_info *qtype_info(int64_t id);
-/* Returns the name, or "?". */
+/* Returns the type's name, or "?". */
 const char *qtype_name(enum qtype t);
-/* Reads a name in upper or lower case. Returns false when there is no such type. */
+/* Parses a name in upper or lower case. Returns false if there is no such type. */
 bool qtype_parse(const char *name, enum qtype *out);
-/* Returns why an id is refused, for messages: "retired (Q4_2)", "ik_llama.cpp IQ4_K", or NULL. */
+/* Returns why an id is refused, for messages: "retired (Q4_2)", "ik_llama.cpp IQ4_K"; NULL
+ * otherwise. */
 const char *qtype_foreign(int64_t id);
-/* Returns the bytes of a row of ne0 weights, or 0 when ne0 is not a multiple of the block or too
+/* Returns the bytes of a row of ne0 weights; 0 if ne0 is not a multiple of the block, or too
  * large. */
 uint64_t qtype_row_bytes(enum qtype t, int64_t ne0);
 double qtype_bpw(enum qtype t);
-/* Returns the type for rows of ne0 weights: t, or the first of its fallbacks whose blocks divide
- * them. */
+/* Returns the type for rows of ne0 weights: t, or the first of its fallbacks whose block size
+ * divides ne0. */
 enum qtype qtype_fit(enum qtype t, int64_t ne0);
 
-/* Returns general.file_type for a name such as "Q4_K_M"; -1 when unknown. qtype_ftype_name does
- * the reverse; NULL when unknown. */
+/* Returns general.file_type for a name such as "Q4_K_M"; -1: unknown. qtype_ftype_name is the
+ * inverse; NULL: unknown. */
 int qtype_ftype_id(const char *name);
 const char *qtype_ftype_name(int64_t id);
 
-/* Block layouts, packed, little-endian; f16 fields are uint16_t. Byte arrays start at any address:
- * access through these structs only when the pointer came from a buffer of ours; kernels may cast,
- * since every field is at most 2-byte aligned and rows start at even offsets (GGUF aligns to >= 8).
- */
+/* Block layouts, packed, little-endian; f16 fields are uint16_t. Byte arrays may start at any
+ * address, so access blocks through these structs only in buffers of our own. Kernels may cast,
+ * since every field is at most 2-byte aligned and rows start at even offsets (GGUF aligns to >=
+ * 8). */
 // clang-format off
 struct blk_F32 { float v; };
 struct blk_F16 { uint16_t v; };

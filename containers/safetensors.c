@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* containers/safetensors.c - one safetensors file: u64 header length, JSON header, data.
+/* containers/safetensors.c - safetensors reader: u64 header length, JSON header, data.
  *
- * The header is parsed and checked completely at open: shapes and sizes by checked arithmetic, and
- * the data ranges, sorted by their begin, must tile the data section without hole or overlap, so a
- * file that opens is whole. Tensors with a zero dimension hold nothing and are left out of the list
- * (st_is_empty still knows them). Data stay in the map and are read by memcpy: they need not be
+ * The header is parsed and checked completely at open. Shapes and sizes use checked arithmetic, and
+ * the data ranges, sorted by start, must tile the data section without hole or overlap, so a file
+ * that opens is complete. Tensors with a zero dimension hold no data and are omitted from the list
+ * (st_is_empty finds them). Data stay in the map and are read with memcpy, since they need not be
  * aligned. */
 #include "containers/safetensors.h"
 
@@ -28,9 +28,9 @@ static const int64_t max_dim = (int64_t)1 << 48;
 struct st {
     struct map map;
     struct arena arena;
-    struct json *header; /* The header, which is kept for "__metadata__". */
+    struct json *header; /* kept for "__metadata__" */
     const struct json *meta;
-    struct st_tensor *tensor; /* In the order of offsets; empty ones come last. */
+    struct st_tensor *tensor; /* by offset; empty ones last */
     int64_t n_tensors, n_all;
     struct strmap *names;
 };
@@ -38,7 +38,7 @@ struct st {
 static const struct {
     const char *name;
     int bytes;
-    bool is_type; /* There is a tensor type that has the same name and the same bytes. */
+    bool is_type; /* a tensor type has the same name and bytes */
 } dtypes[ST_COUNT] = {
     [ST_BOOL] = {"BOOL", 1, false},       [ST_U8] = {"U8", 1, false},
     [ST_I8] = {"I8", 1, false},           [ST_F8_E4M3] = {"F8_E4M3", 1, false},
@@ -92,7 +92,7 @@ static int read_dims(const struct json *j, struct st_tensor *t, struct err *e) {
     return 0;
 }
 
-/* Sets t->off, relative to the data section for now. */
+/* Sets t->off, at this point relative to the data section. */
 static int read_range(const struct json *j, struct st_tensor *t, struct err *e) {
     const struct json *a = json_first(j), *b = a ? json_next(a) : NULL;
     int64_t begin, end;
@@ -188,8 +188,8 @@ static int check_tiling(struct st *s, uint64_t data_off, struct err *e) {
                 "header has %s",
                 show_n(t->name, strlen(t->name)).s, (unsigned long long)t->off,
                 (unsigned long long)at, t->off < at ? "an overlap" : "a hole");
-        /* Each is below 2^54 and there are at most 2^20, so the sum fits. It equals the
-         * beginning of the next one. */
+        /* Each is below 2^54 and there are at most 2^20, so the sum cannot overflow. It is the
+         * start of the next one. */
         at += t->n_bytes;
     }
     if (at > n_data)
@@ -213,8 +213,8 @@ static int check_start(const struct st *s, uint64_t *n_header, struct err *e) {
         return err_set(
             e, ERR_DATA,
             "a Git LFS pointer, not the weights; run \"git lfs pull\" or download it again");
-    /* Headers of 640 and 19280 bytes, among others, begin like a pickle or a zip file: '{' decides.
-     */
+    /* Headers of 640 and 19280 bytes, among others, look like a pickle or a zip file at first; '{'
+     * decides. */
     if (m->size >= 2 && !(m->size > 8 && m->data[8] == '{') &&
         (memcmp(m->data, "PK", 2) == 0 || memcmp(m->data, "\x80\x02", 2) == 0))
         return err_set(e, ERR_DATA,
@@ -244,7 +244,7 @@ int st_open(struct st **out, const char *path, struct err *e) {
     int rc;
     *out = NULL;
     arena_init(&s->arena);
-    rc = map_open(&s->map, path, e); /* map_open names the file itself. */
+    rc = map_open(&s->map, path, e); /* map_open names the file itself */
     if (rc) {
         st_close(s);
         return rc;
@@ -345,7 +345,7 @@ static float from_i64(const uint8_t *p) {
 static float from_f64(const uint8_t *p) {
     return (float)load_f64(p);
 }
-/* The frequent types (F32, BF16, F16) have loops of their own below. */
+/* The common types (F32, BF16, F16) have their own loops below. */
 static float (*const convert[ST_COUNT])(const uint8_t *p) = {
     [ST_BOOL] = from_bool,    [ST_U8] = from_u8,        [ST_I8] = from_i8,
     [ST_F8_E4M3] = from_e4m3, [ST_F8_E5M2] = from_e5m2, [ST_F8_E8M0] = from_e8m0,
@@ -357,7 +357,7 @@ static float (*const convert[ST_COUNT])(const uint8_t *p) = {
 int st_to_f32(const struct st_tensor *t, int64_t i, int64_t n, float *dst, struct err *e) {
     if (i < 0 || n < 0 || n > t->n_elems || i > t->n_elems - n)
         return err_set(e, ERR_DATA,
-                       "tensor \"%s\" has %lld elements, %lld from %lld on were asked for", t->name,
+                       "tensor \"%s\" has %lld elements, %lld from %lld on were requested", t->name,
                        (long long)t->n_elems, (long long)n, (long long)i);
     if (n == 0) return 0;
     int size = dtypes[t->dtype].bytes;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* containers/safetensors.h - one safetensors file: header parsed and checked completely (no holes,
- * no overlap, sizes by checked arithmetic), data mapped read-only. */
+/* containers/safetensors.h - safetensors file: header fully parsed and checked (no holes, no
+ * overlap, checked size arithmetic), data mapped read-only. */
 #ifndef HONE_CONTAINERS_SAFETENSORS_H
 #define HONE_CONTAINERS_SAFETENSORS_H
 
@@ -30,8 +30,8 @@ enum st_dtype {
 };
 const char *st_dtype_name(enum st_dtype t); /* "BF16" */
 int st_dtype_bytes(enum st_dtype t);
-/* Gives the tensor type of GGUF that has the same bytes: F32, F16, BF16. Returns false for all
- * others. */
+/* Sets *out to the GGUF tensor type with the same bytes: F32, F16, BF16. Returns false for all
+ * other dtypes. */
 bool st_dtype_qtype(enum st_dtype t, enum qtype *out);
 
 struct st_tensor { /* borrowed until close */
@@ -43,7 +43,7 @@ struct st_tensor { /* borrowed until close */
     const uint8_t *data; /* unaligned */
     uint64_t n_bytes;
     uint64_t off; /* file offset of data */
-    int file;     /* index of the shard in a hfdir; 0 otherwise */
+    int file;     /* shard index in an hfdir; 0 otherwise */
 };
 struct st;
 int st_open(struct st **out, const char *path, struct err *e);
@@ -51,14 +51,15 @@ void st_close(struct st *s);
 const char *st_path(const struct st *s);
 int64_t st_n_tensors(const struct st *s);
 const struct st_tensor *st_tensor_at(const struct st *s, int64_t i);
-/* Tells whether a tensor has a zero dimension: it is in the file but not in the list. */
+/* Returns whether a tensor has a zero dimension; such tensors are in the file but not in the
+ * list. */
 int st_is_empty(const struct st *s, const char *name);
 uint64_t st_file_bytes(const struct st *s);
-/* Returns a value of "__metadata__", or NULL. */
+/* Returns a value of "__metadata__"; NULL: absent. */
 const char *st_meta(const struct st *s, const char *key);
-void st_drop(const struct st *s, uint64_t off, uint64_t len); /* release cached pages of a range */
-/* Converts n elements from element i on to f32, integers by value and BOOL to 0 or 1. ERR_DATA
- * for dtypes without a float meaning (none of the above at present). */
+void st_drop(const struct st *s, uint64_t off, uint64_t len); /* releases cached pages */
+/* Converts n elements, starting at element i, to f32: integers by value, BOOL to 0 or 1. ERR_DATA
+ * for dtypes that are not numbers (none at present). */
 int st_to_f32(const struct st_tensor *t, int64_t i, int64_t n, float *dst, struct err *e);
 
 #endif

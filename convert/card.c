@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* convert/card.c - general.* keys that come from no configuration: of the front matter of the
- * folder's README.md, of the repository it was downloaded from, of its name. The order of belief:
- * --name, the card, the name (docs/interop.md says where the field's converter differs). */
+/* convert/card.c - general.* metadata from sources other than the configuration: the front matter
+ * of the folder's README.md, the repository it was downloaded from, and its name. Precedence:
+ * --name, then the card, then the name. docs/interop.md lists the differences from llama.cpp's
+ * converter. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +21,7 @@ static const char hub[] = "https://huggingface.co/";
 struct card {
     struct card_yaml yaml;
     bool have;
-    char *repo, *text; /* repo is NULL when it is not known. */
+    char *repo, *text; /* repo: NULL if unknown */
     struct names names;
 };
 
@@ -28,8 +29,7 @@ static bool none(const char *s) {
     return !*s || strcmp(s, "null") == 0 || strcmp(s, "~") == 0 || strlen(s) > MAX_VALUE;
 }
 
-/* Returns the first value that the card has for one of these keys, which '|' separates; "" when it
- * has none. */
+/* Returns the card's first value for any of the keys, separated by '|'; "" if it has none. */
 static const char *value(const struct card *c, const char *keys) {
     char key[64];
     for (const char *s = keys; c->have && *s;) {
@@ -42,8 +42,8 @@ static const char *value(const struct card *c, const char *keys) {
     return "";
 }
 
-/* Returns true for what looks like a commit hash: folders of the Hub's cache are named so, no model
- * is. */
+/* Returns whether s looks like a commit hash, as folders of the Hub's cache are named, but no
+ * model. */
 static bool is_hash(const char *s) {
     size_t n = strlen(s);
     return n >= 20 && strspn(s, "0123456789abcdefABCDEF") == n;
@@ -58,7 +58,7 @@ static int card_open(struct card *c, const struct conv_plan *p, struct err *e) {
         io_exists(path) && !io_is_dir(path) ? io_read_file(&c->text, &len, path, MAX_CARD, e) : 0;
     if (rc == 0 && c->text) c->have = card_yaml_read(&c->yaml, c->text, len);
     if (c->have && c->yaml.bad_line)
-        log_warn("%s: line %d of the front matter is not understood and left out", path,
+        log_warn("%s: line %d of the front matter is not understood; ignored", path,
                  c->yaml.bad_line);
     c->repo = card_repo(dir, c->text, len);
     const char *known = json_str(json_get(hfdir_config(p->dir), "_name_or_path"));
@@ -111,8 +111,8 @@ static void put_list(struct gguf_w *w, const char *key, const struct card *c,
     if (n) gguf_w_arr_str(w, key, v, (uint64_t)n);
 }
 
-/* Writes general.base_model.* or general.dataset.*: repositories by name, organization, version and
- * address. */
+/* Writes general.base_model.* or general.dataset.*: name, organization, version and address of each
+ * repository. */
 static void put_repos(struct gguf_w *w, const char *what, const struct card *c,
                       const char *const *keys, int64_t n_params) {
     const char *v[MAX_LIST];

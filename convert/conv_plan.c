@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* convert/conv_plan.c - the first pass: architecture, hyperparameters, tensor map, output types and
- * sizes, and the refusals of folders that would convert to garbage. Reads headers and a few norm
- * vectors only. */
+/* convert/conv_plan.c - conversion plan, the first pass: architecture, hyperparameters, tensor map,
+ * output types and sizes. Refuses folders that would convert to garbage. Reads only headers and a
+ * few norm vectors. */
 #include "convert/conv_plan.h"
 
 #include <stdlib.h>
@@ -13,15 +13,15 @@
 #include "base/printable.h"
 #include "base/str.h"
 
-/* Tells whether a class is one of a language model by the ending of its name; others, such as
+/* Returns whether the class name ends like that of a language model; others, such as
  * LlamaForSequenceClassification, have another head. */
 static bool is_language_model(const char *cls) {
     return !cls || str_ends(cls, "ForCausalLM") || str_ends(cls, "ForConditionalGeneration") ||
            str_ends(cls, "LMHeadModel") || str_ends(cls, "Model");
 }
 
-/* Finds the architecture by model_type, as transformers does where it loads no code of the folder,
- * provided that all tensors have its names. NULL: unknown. */
+/* Finds the architecture by model_type, as transformers does when it loads no code from the folder,
+ * provided that all tensors match its names. NULL: unknown. */
 static const struct arch *by_type(struct hfdir *dir, const char *cls) {
     config_complete(dir);
     const char *type = json_str(hfdir_hparam(dir, "model_type"));
@@ -31,7 +31,7 @@ static const struct arch *by_type(struct hfdir *dir, const char *cls) {
     if (a && a->which) a = a->which(dir);
     if (!a || !named_as(dir, a)) return NULL;
     if (cls)
-        log_warn("model class %s is not known; it is read as %s by its model_type, %s",
+        log_warn("model class %s is not known; read as %s according to its model_type, %s",
                  show_n(cls, strlen(cls)).s, a->family, type);
     return a;
 }
@@ -53,7 +53,7 @@ static int find_arch(struct conv_plan *p, struct err *e) {
     return unknown_class(p->dir, cls, e);
 }
 
-/* Returns the first file that was written for MLX; NULL: none was. */
+/* Returns the first file that was written for MLX; NULL: none. */
 static const struct st *mlx_file(const struct hfdir *dir) {
     for (int i = 0; i < hfdir_n_files(dir); i++) {
         const char *format = st_meta(hfdir_file(dir, i), "format");
@@ -62,7 +62,7 @@ static const struct st *mlx_file(const struct hfdir *dir) {
     return NULL;
 }
 
-/* Refuses what MLX quantized. */
+/* Refuses folders quantized by MLX. */
 static int check_mlx(const struct hfdir *dir, struct err *e) {
     const struct st *f = mlx_file(dir);
     for (int64_t i = 0; f && i < hfdir_n_tensors(dir); i++)
@@ -74,8 +74,8 @@ static int check_mlx(const struct hfdir *dir, struct err *e) {
     return 0;
 }
 
-/* Refuses other folders of MLX whose weights it transforms: convolutions, experts, norms used as
- * 1 + w, multipliers. Those of plain decoders are as they were. */
+/* Refuses unquantized MLX folders if MLX transforms such weights: convolutions, experts, norms used
+ * as 1 + w, multipliers. Plain decoders are unchanged by MLX. */
 static int check_mlx_items(const struct conv_plan *p, struct err *e) {
     const struct st *f = mlx_file(p->dir);
     for (int64_t i = 0; f && i < p->n_items; i++) {
@@ -90,9 +90,9 @@ static int check_mlx_items(const struct conv_plan *p, struct err *e) {
     return 0;
 }
 
-/* Refuses a folder whose norms already hold 1 + w, as MLX and other exports do. Norms that are used
- * as 1 + w are stored around 0; a mean near 1 over the whole model says that 1 was added before,
- * and adding it twice would give a model that loads and talks nonsense. */
+/* Refuses a folder whose norms already include the 1 of 1 + w, as with MLX and other exports. Such
+ * norms are stored around 0; a mean near 1 over the whole model means that 1 was already added.
+ * Adding it twice would give a model that loads and talks nonsense. */
 static int check_norms(const struct conv_plan *p, struct err *e) {
     double sum = 0;
     int64_t n = 0;
@@ -112,13 +112,13 @@ static int check_norms(const struct conv_plan *p, struct err *e) {
                    hfdir_path(p->dir), mean);
 }
 
-/* Returns the type that `auto` stands for: that of most bytes; BF16, which does not overflow, when
+/* Returns the output type for `auto`: the type of most bytes; BF16, which does not overflow, if
  * anything is quantized. */
 static enum qtype auto_type(const struct conv_plan *p) {
     uint64_t bytes[ST_COUNT] = {0};
     for (int64_t i = 0; i < p->n_src; i++) {
         const struct st_tensor *t = p->src[i].part[0];
-        if (p->src[i].foreign) continue; /* the base's type stays */
+        if (p->src[i].foreign) continue; /* adapters do not change the type */
         if (!dq_is_plain(&p->src[i])) return QT_BF16;
         bytes[t->dtype] += t->n_bytes;
     }
@@ -138,7 +138,7 @@ static int pick_type(struct conv_plan *p, const char *name, struct err *e) {
     return err_set(e, ERR_USAGE, "--type %s is not one of auto, f32, f16, bf16, q8_0", name);
 }
 
-/* Returns true when the blocks of a matrix can be kept, since its rows are only renumbered. */
+/* Returns whether a matrix can keep its blocks, because its rows are only renumbered. */
 static bool keeps(const struct conv_plan *p, const struct item *it) {
     static const bool rows_only[XF_COUNT] = {
         [XF_COPY] = true,        [XF_V_ROWS] = true,       [XF_V_ROWS_TAIL] = true,
@@ -179,7 +179,7 @@ static int size_items(struct conv_plan *p, bool keep, struct err *e) {
 int plan_open(struct conv_plan *p, const struct convert_opts *o, struct err *e) {
     memset(p, 0, sizeof *p);
     arena_init(&p->arena);
-    TRY(pick_type(p, o->type, e)); /* A wrong option shows before anything is read. */
+    TRY(pick_type(p, o->type, e)); /* report a wrong option before reading anything */
     TRY(hfdir_open(&p->dir, o->src, e));
     TRY(find_arch(p, e));
     TRY(hf_names_make(&p->names, p->dir, p->arch, &p->arena, e));

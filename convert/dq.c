@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* convert/dq.c - the table of storage forms, and how a form is recognised: by its main tensor's
- * name and dtype, its required parts and, where two forms share names, the quant_method.
- * config.json is otherwise asked only for what shapes cannot say. */
+/* convert/dq.c - table of storage forms, and their recognition: by the main tensor's name and
+ * dtype, the required parts and, if two forms share names, the quant_method. Otherwise config.json
+ * is consulted only for facts that shapes do not show. */
 #include "convert/dq.h"
 
 #include <stdarg.h>
@@ -62,13 +62,13 @@ int dq_bad(const struct dq *q, int i, struct err *e, const char *fmt, ...) {
                    q->form->name, text);
 }
 
-/* ---- steps that forms share ---- */
+/* ---- steps shared by forms ---- */
 
 int dq_shape(const struct dq *q, int i, int64_t rows, int64_t cols, struct err *e) {
     const struct st_tensor *t = q->part[i];
     int n = t->n_dims;
     int64_t mats = 1;
-    /* It cannot overflow, since n_elems was checked. */
+    /* Cannot overflow, since n_elems was checked. */
     for (int d = 0; d < n - 2; d++) mats *= t->shape[d];
     if (n >= 2 && mats == q->mats && t->shape[n - 2] == rows && t->shape[n - 1] == cols) return 0;
     return dq_bad(q, i, e, "should end in [%lld, %lld] for a matrix [%lld, %lld]", (long long)rows,
@@ -77,14 +77,14 @@ int dq_shape(const struct dq *q, int i, int64_t rows, int64_t cols, struct err *
 
 float dq_scale_at(const struct st_tensor *t, int64_t i) {
     float v = 0;
-    struct err ignored; /* Index and dtype were checked when the form was fitted. */
+    struct err ignored; /* index and dtype were checked earlier */
     if (t->dtype == ST_U8) return fp_e8m0_to_f32(t->data[i]);
     return st_to_f32(t, i, 1, &v, &ignored) ? 0 : v;
 }
 
-/* Returns how many elements share a scale along a side of `size` elements with `n` scales: `block`
- * if that fits, since the last one may be short; else, with `divides`, size / n where that is
- * whole. 0: they do not fit. */
+/* Returns the number of elements per scale along a side of `size` elements with `n` scales: `block`
+ * if that fits (the last block may be short); otherwise, with `divides`, size / n if it is an
+ * integer. 0: no fit. */
 static int64_t per_scale(int64_t size, int64_t n, int64_t block, bool divides) {
     if (n == size) return 1;
     if (n == 1) return size;
@@ -102,11 +102,11 @@ int dq_grid_fit(struct dq *q, int i, const struct dq_config *c, struct err *e) {
         q->scale.per_col = q->cols;
         return 0;
     }
-    if (n >= 2 && !(n == 2 && q->mats > 1)) { /* These are the rows and columns of scales. */
+    if (n >= 2 && !(n == 2 && q->mats > 1)) { /* rows and columns of scales */
         for (int d = 0; d < n - 2; d++) mats *= t->shape[d];
         rows = t->shape[n - 2];
         cols = t->shape[n - 1];
-    } else { /* Scales are per row, per matrix, or per row of several matrices. */
+    } else { /* scales per row, per matrix, or per row of several matrices */
         if (q->mats > 1) mats = t->shape[0];
         if (n == 2 || q->mats == 1) rows = t->shape[n == 2];
     }
@@ -132,7 +132,7 @@ void dq_grid_mul(const struct dq *q, int64_t mat, int64_t row, float *dst) {
     }
 }
 
-/* ---- recognising ---- */
+/* ---- recognition ---- */
 
 struct finder {
     const char *name;
@@ -166,8 +166,8 @@ static bool allows(const struct dq_part *p, const struct st_tensor *t) {
     return (p->dtypes >> t->dtype & 1) != 0;
 }
 
-/* Returns 1 when the tensors are of this form, 0 when they are not, -1 when the main tensor is
- * there but a part is missing (*lacks). */
+/* Returns 1 if the tensors have this form, 0 if not, and -1 if the main tensor exists but a part is
+ * missing (*lacks). */
 static int try_form(struct dq *q, const struct dq_form *form, const struct dq_config *c,
                     const struct finder *f, const char **lacks) {
     const struct st_tensor *t = find_part(f, form->part[0].name);
@@ -194,8 +194,8 @@ static int unknown(const struct st_tensor *t, const char *lacks, struct err *e) 
     bool fp8 = t->dtype == ST_F8_E4M3 || t->dtype == ST_F8_E5M2;
     return err_set(
         e, ERR_DATA,
-        "tensor %s has dtype %s%s%s: it is neither plain numbers nor stored in a form that is "
-        "known (FP8, compressed-tensors, GPTQ, AWQ, NVFP4, MXFP4, bitsandbytes); "
+        "tensor %s has dtype %s%s%s: it is neither plain numbers nor stored in a known form "
+        "(FP8, compressed-tensors, GPTQ, AWQ, NVFP4, MXFP4, bitsandbytes); "
         "convert the unquantized (BF16) release",
         show_n(t->name, strlen(t->name)).s, st_dtype_name(t->dtype),
         lacks && *lacks ? " without " : "",
@@ -204,7 +204,7 @@ static int unknown(const struct st_tensor *t, const char *lacks, struct err *e) 
                           : lacks + (*lacks == '^'));
 }
 
-/* Returns true when two shapes are the same but for dimensions of 1. */
+/* Returns whether two shapes are equal apart from dimensions of 1. */
 static bool alike(const int64_t *a, int n_a, const int64_t *b, int n_b) {
     int i = 0, k = 0;
     for (;; i++, k++) {
@@ -215,9 +215,9 @@ static bool alike(const int64_t *a, int n_a, const int64_t *b, int n_b) {
     }
 }
 
-/* Checks the shape of plain floats against want[n]. A source may have one extra dimension of 1 in
- * second place, and a vector of as many values does for a matrix. Where four dimensions are wanted,
- * those of 1 do not count. */
+/* Checks the shape of plain floats against want[n]. The source may have an extra second dimension
+ * of 1, and a vector with the same number of values may replace a matrix. If four dimensions are
+ * wanted, those of 1 are ignored. */
 static int plain_shape(const struct st_tensor *t, const int64_t *want, int n, struct err *e) {
     bool same = t->n_dims == n || (t->n_dims == n + 1 && n >= 1 && t->shape[1] == 1);
     for (int i = 0; same && i < n; i++) same = want[i] == t->shape[i && t->n_dims > n ? i + 1 : i];
@@ -259,7 +259,7 @@ int dq_open(struct dq *q, const struct dq_config *c, const char *name, const int
     if (q->form && dq_is_plain(q))
         return plain_shape(q->part[0], turned && n == 3 ? swapped : want, n, e);
     if (q->form && n >= 2) return q->form->fit(q, c, e);
-    if (q->form) return dq_bad(q, 0, e, "stands where a vector is expected");
+    if (q->form) return dq_bad(q, 0, e, "is quantized, but a vector is expected");
     if (!first) first = find_part(&f, "");
     *found = first != NULL;
     q->part[0] = first;
@@ -281,7 +281,7 @@ void dq_drop(const struct dq *q, const struct hfdir *dir) {
 
 /* ---- config.json ---- */
 
-/* Returns the number of bits if all groups of compressed-tensors agree on one, else 0. */
+/* Returns the number of bits if all groups of compressed-tensors agree, else 0. */
 static int64_t common_bits(const struct json *q) {
     int64_t bits = 0;
     for (const struct json *g = json_first(json_get(q, "config_groups")); g; g = json_next(g)) {
@@ -293,14 +293,14 @@ static int64_t common_bits(const struct json *q) {
     return bits;
 }
 
-/* Reads block and group sizes, which compressed-tensors names per group of layers. */
+/* Reads block and group sizes, which compressed-tensors gives per group of layers. */
 static int read_sizes(struct dq_config *c, const struct json *q, const char *where, struct err *e) {
     const struct json *w = json_get(json_first(json_get(q, "config_groups")), "weights");
     const struct json *blk = json_get(q, "weight_block_size");
     if (json_type(blk) != JSON_ARR) blk = json_get(w, "block_structure");
     const struct json *group = json_get(w ? w : q, "group_size");
     (void)json_i64(group, &c->group);
-    c->group = max_i64(c->group, 0); /* -1 stands for one group. */
+    c->group = max_i64(c->group, 0); /* -1 means one group */
     blk = json_first(blk);
     if (!blk) return 0;
     if (json_i64(blk, &c->block_rows) && json_i64(json_next(blk), &c->block_cols) &&
@@ -335,8 +335,8 @@ static int check_packing(const struct dq_config *c, const struct json *q, const 
     return 0;
 }
 
-/* Tells whether all tensors of a folder are plain numbers: a model that was merged or dequantized
- * may keep the section of config.json. */
+/* Returns whether all tensors of a folder are plain numbers: a merged or dequantized model may keep
+ * the section in config.json. */
 static bool all_plain(const struct hfdir *dir) {
     static const char *const of_forms[] = {"scale", "scale_inv", "scales", "qzeros", "absmax"};
     const int64_t n = hfdir_n_tensors(dir);
@@ -353,7 +353,7 @@ static bool all_plain(const struct hfdir *dir) {
 int dq_config_read(struct dq_config *c, struct hfdir *dir, struct err *e) {
     static const char known[] =
         "|fp8|compressed-tensors|gptq|awq|mxfp4|bitsandbytes|modelopt|fbgemm_fp8|";
-    static const struct { /* Older tools wrote a file of their own. */
+    static const struct { /* older tools wrote a separate file */
         const char *file, *method;
     } older[] = {{"quantize_config.json", "gptq"}, {"quant_config.json", "awq"}};
     const char *file = "config.json", *method = NULL;

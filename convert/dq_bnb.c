@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* convert/dq_bnb.c - bitsandbytes: int8 rows with one absolute maximum each, and 4-bit codes of a
- * 16-entry table (nf4, fp4) with one absolute maximum per block of consecutive elements, itself
- * possibly stored as 8-bit codes (nested). Two codes per byte, the first in the high nibble. */
+/* convert/dq_bnb.c - bitsandbytes forms: int8 rows with one absolute maximum each, and 4-bit codes
+ * into a 16-entry table (nf4, fp4) with one absolute maximum per block of consecutive elements,
+ * which may itself be stored as 8-bit codes (nested). Two codes per byte, the first in the high
+ * nibble. */
 #include <string.h>
 
 #include "convert/dq_int.h"
@@ -14,7 +15,7 @@ int dq_bnb8_fit(struct dq *q, const struct dq_config *c, struct err *e) {
     const struct st_tensor *layout = q->part[2];
     if (layout && (layout->n_elems != 1 || layout->data[0] != 0))
         return dq_bad(q, 2, e,
-                      "says that rows are tiled for one kind of GPU: save the model again "
+                      "has rows tiled for one kind of GPU: save the model again "
                       "with a newer bitsandbytes");
     return 0;
 }
@@ -23,7 +24,7 @@ bool dq_bnb8_row(const struct dq *q, int64_t mat, int64_t row, float *dst, float
     int64_t r = mat * q->rows + row;
     const uint8_t *p = q->part[0]->data + r * q->cols;
     float s = load_f32(q->part[1]->data + 4 * r);
-    for (int64_t i = 0; i < q->cols; i++) /* This is the 1/127 of the tool that wrote the file. */
+    for (int64_t i = 0; i < q->cols; i++) /* 1/127 as the writing tool rounds it */
         dst[i] = (float)(int8_t)p[i] * s * 7.874015718698502e-3f;
     return true;
 }

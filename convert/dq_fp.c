@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* convert/dq_fp.c - small floats with scales: FP8 by tensor, row, block or group (MXFP8 too),
+/* convert/dq_fp.c - small floats with scales: FP8 by tensor, row, block or group (including MXFP8),
  * NVFP4, MXFP4. Two FP4 codes per byte, the first in the low nibble. */
 #include "convert/dq_int.h"
 
@@ -43,7 +43,7 @@ static void nvfp4_row(const struct dq *q, int64_t mat, int64_t row, float *dst, 
     unpack_fp4(q->part[0]->data + r * (q->cols / 2), q->cols, dst);
     for (int64_t i = 0; i < q->cols; i++) {
         float s = fp_f8e4m3_to_f32(sc[i / 16]);
-        /* The sum makes no -0, as in modelopt. */
+        /* Adding 0 turns -0 into 0, as in modelopt. */
         dst[i] = divide ? dst[i] * (s / whole) : dst[i] * (s * whole) + 0.0f;
     }
 }
@@ -60,7 +60,7 @@ bool dq_nvfp4_div_row(const struct dq *q, int64_t mat, int64_t row, float *dst, 
 
 /* ---- MXFP4: 32 values per power of two ---- */
 
-/* Fits codes that are stored as [.., cols/2], or as blocks [.., cols/32, 16]. */
+/* Fits codes stored as [.., cols/2], or as blocks [.., cols/32, 16]. */
 int dq_mxfp4_fit(struct dq *q, const struct dq_config *c, struct err *e) {
     UNUSED(c);
     const struct st_tensor *t = q->part[0];
@@ -80,8 +80,7 @@ bool dq_mxfp4_row(const struct dq *q, int64_t mat, int64_t row, float *dst, floa
     return true;
 }
 
-/* Makes GGUF's blocks: in the folder neighbours share a byte, in a block values that are 16 apart.
- */
+/* Writes GGUF's blocks: in the folder adjacent values share a byte, in a block values 16 apart. */
 bool dq_mxfp4_blocks(const struct dq *q, int64_t mat, int64_t row, uint8_t *dst) {
     int64_t r = mat * q->rows + row;
     const uint8_t *sc = q->part[1]->data + r * (q->cols / 32);

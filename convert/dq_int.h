@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* convert/dq_int.h - what the files of dq.h share: the table's rows and steps of several forms. */
+/* convert/dq_int.h - internals shared by the dq files: table rows and common steps. */
 #ifndef HONE_CONVERT_DQ_INT_H
 #define HONE_CONVERT_DQ_INT_H
 
@@ -14,30 +14,30 @@
 
 struct dq_part {
     const char *name; /* spellings "a|b", appended to the tensor's name; "^x" replaces "weight" */
-    unsigned dtypes;  /* allowed ones, and DQ_OPTIONAL */
+    unsigned dtypes;  /* allowed dtypes, and DQ_OPTIONAL */
 };
 struct dq_form {
     const char *name;
-    const char *method; /* NULL, or the quant_method it belongs to */
+    const char *method; /* quant_method it requires; NULL: any */
     struct dq_part part[DQ_PARTS];
-    int (*fit)(struct dq *q, const struct dq_config *c, struct err *e); /* checks shapes */
+    int (*fit)(struct dq *q, const struct dq_config *c, struct err *e); /* checks the shapes */
     bool (*row)(const struct dq *q, int64_t mat, int64_t row, float *dst, float *scratch);
 };
 
-/* Checks that part i ends in the dimensions [rows, cols] and that its leading dimensions multiply
- * to q->mats. */
+/* Checks that part i ends in dimensions [rows, cols] and that its leading dimensions multiply to
+ * q->mats. */
 int dq_shape(const struct dq *q, int i, int64_t rows, int64_t cols, struct err *e);
-/* Fits part i as scales of q's matrices. */
+/* Fits part i as the scales of q's matrices. */
 int dq_grid_fit(struct dq *q, int i, const struct dq_config *c, struct err *e);
-float dq_scale_at(const struct st_tensor *t, int64_t i); /* U8 as exponents (E8M0) */
-/* Multiplies each of the q->cols values of a row in dst by the scale of its place. */
+float dq_scale_at(const struct st_tensor *t, int64_t i); /* U8 are exponents (E8M0) */
+/* Multiplies each of the q->cols values in dst by its scale. */
 void dq_grid_mul(const struct dq *q, int64_t mat, int64_t row, float *dst);
-/* Sets e to ERR_DATA, which it returns: the message names the tensor of part i, its dtype, its
- * shape and its form, and ends with the formatted text. */
+/* Sets e to ERR_DATA and returns it. The message names the tensor of part i, its dtype, shape and
+ * form, and ends with the formatted text. */
 int dq_bad(const struct dq *q, int i, struct err *e, const char *fmt, ...) PRINTF_LIKE(4, 5);
 
-/* Checks the parts of a matrix (..._fit) or computes one of its rows (..._row), as rows of the
- * table in dq.c name them: FP8, NVFP4, MXFP4 (dq_fp.c). */
+/* Check the parts of a matrix (..._fit) or compute a row (..._row) for the forms FP8, NVFP4 and
+ * MXFP4 (dq_fp.c). */
 int dq_fp8_fit(struct dq *q, const struct dq_config *c, struct err *e);
 bool dq_fp8_row(const struct dq *q, int64_t mat, int64_t row, float *dst, float *scratch);
 int dq_nvfp4_fit(struct dq *q, const struct dq_config *c, struct err *e);
@@ -45,7 +45,7 @@ bool dq_nvfp4_mul_row(const struct dq *q, int64_t mat, int64_t row, float *dst, 
 bool dq_nvfp4_div_row(const struct dq *q, int64_t mat, int64_t row, float *dst, float *scratch);
 int dq_mxfp4_fit(struct dq *q, const struct dq_config *c, struct err *e);
 bool dq_mxfp4_row(const struct dq *q, int64_t mat, int64_t row, float *dst, float *scratch);
-/* Checks or computes the same for int8, packed integers, GPTQ and AWQ (dq_pack.c). */
+/* Check or compute int8, packed integers, GPTQ and AWQ (dq_pack.c). */
 int dq_int8_fit(struct dq *q, const struct dq_config *c, struct err *e);
 bool dq_int8_row(const struct dq *q, int64_t mat, int64_t row, float *dst, float *scratch);
 int dq_pack_fit(struct dq *q, const struct dq_config *c, struct err *e);
@@ -54,7 +54,7 @@ int dq_gptq_fit(struct dq *q, const struct dq_config *c, struct err *e);
 bool dq_gptq_row(const struct dq *q, int64_t mat, int64_t row, float *dst, float *scratch);
 int dq_awq_fit(struct dq *q, const struct dq_config *c, struct err *e);
 bool dq_awq_row(const struct dq *q, int64_t mat, int64_t row, float *dst, float *scratch);
-/* Checks or computes the same for int8 and 4-bit codes of bitsandbytes (dq_bnb.c). */
+/* Check or compute int8 and 4-bit codes of bitsandbytes (dq_bnb.c). */
 int dq_bnb8_fit(struct dq *q, const struct dq_config *c, struct err *e);
 bool dq_bnb8_row(const struct dq *q, int64_t mat, int64_t row, float *dst, float *scratch);
 int dq_bnb4_fit(struct dq *q, const struct dq_config *c, struct err *e);

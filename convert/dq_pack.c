@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
-/* convert/dq_pack.c - integers with scales and zero points: int8, compressed-tensors' packed words,
- * GPTQ, AWQ. w = (q - z) * scale of the group.
+/* convert/dq_pack.c - integers with scales and zero points: int8, packed words of
+ * compressed-tensors, GPTQ, AWQ. w = (q - z) * scale of the group.
  *
- * Words are 32 bits, values of b bits from the low end. Dense: value k starts at bit k*b and may
- * straddle words. Padded (older packers, b = 3, 5, 6, 7): 32/b values per word. A row's scales and
- * zero points are gathered first, since with a group index (g_idx) neighbours need not share one.
- */
+ * Words have 32 bits and hold values of b bits from the low end. Dense: value k starts at bit k*b
+ * and may straddle words. Padded (older packers, b = 3, 5, 6, 7): 32/b values per word. A row's
+ * scales and zero points are gathered first, because with a group index (g_idx) neighbours need not
+ * share one. */
 #include "convert/dq_int.h"
 
-/* Returns the number of words that hold n values of `bits` bits. */
+/* Returns the number of words for n values of `bits` bits. */
 static int64_t words(int64_t n, int bits, bool dense) {
     return dense ? div_up(n * bits, 32) : div_up(n, 32 / bits);
 }
@@ -23,7 +23,7 @@ static unsigned value_at(const uint8_t *p, int64_t step, int64_t k, int bits, bo
     return v & ((1u << bits) - 1);
 }
 
-/* Returns the group of column i; -1 when it is out of range. */
+/* Returns the group of column i; -1: out of range. */
 static int64_t group_at(const struct dq *q, const struct st_tensor *g_idx, int64_t i) {
     if (!g_idx) return i / q->scale.per_col;
     int64_t g =
@@ -38,9 +38,9 @@ static int check_g_idx(struct dq *q, int i, struct err *e) {
     return 0;
 }
 
-/* Checks that scratch has room for the scales and zero points of a row: 2 * groups values. */
+/* Checks that scratch has room for a row's scales and zero points: 2 * groups values. */
 static int check_groups(struct dq *q, struct err *e) {
-    if (!q->scale.n_rows) q->scale.n_rows = q->scale.n_cols = 1; /* There is one for the matrix. */
+    if (!q->scale.n_rows) q->scale.n_rows = q->scale.n_cols = 1; /* a single one */
     if (2 * q->scale.n_cols <= q->cols) return 0;
     return dq_bad(q, 1, e, "has more than one scale per two columns");
 }
@@ -59,15 +59,15 @@ static bool scale_row(const struct dq *q, const struct st_tensor *g_idx, const f
 
 /* ---- compressed-tensors ---- */
 
-/* Reads scales as a grid over rows and columns. With a group index, the columns of a scale are no
- * block. */
+/* Fits scales as a grid over rows and columns. With a group index, the columns of a scale need not
+ * be adjacent. */
 static int fit_scales(struct dq *q, const struct dq_config *c, int g_idx, struct err *e) {
     TRY(dq_grid_fit(q, 1, c, e));
     TRY(check_groups(q, e));
     return check_g_idx(q, g_idx, e);
 }
 
-/* Returns the index of the first scale of a row. */
+/* Returns the index of a row's first scale. */
 static int64_t scale_base(const struct dq *q, int64_t mat, int64_t row) {
     return (mat * q->scale.n_rows + row / q->scale.per_row) * q->scale.n_cols;
 }
@@ -93,7 +93,7 @@ bool dq_int8_row(const struct dq *q, int64_t mat, int64_t row, float *dst, float
 int dq_pack_fit(struct dq *q, const struct dq_config *c, struct err *e) {
     const struct st_tensor *t = q->part[0], *z = q->part[2];
     int64_t have = t->n_dims ? t->shape[t->n_dims - 1] : 0;
-    /* The width is the only one that fits, or the one that config.json gives. */
+    /* The width is the only one that fits, or the one given by config.json. */
     for (int b = 1; b <= 8; b++) {
         if (have != words(q->cols, b, true) && have != words(q->cols, b, false)) continue;
         if (c->bits && c->bits != b) continue;
@@ -113,7 +113,7 @@ int dq_pack_fit(struct dq *q, const struct dq_config *c, struct err *e) {
 }
 bool dq_pack_row(const struct dq *q, int64_t mat, int64_t row, float *dst, float *scratch) {
     int64_t n = q->scale.n_cols, base = scale_base(q, mat, row);
-    /* These are the words of zero points. */
+    /* Zero points per matrix, in words. */
     int64_t per_mat = words(q->scale.n_rows, q->bits, q->zero_dense) * n;
     for (int64_t g = 0; g < n; g++) {
         scratch[g] = dq_scale_at(q->part[1], base + g);
@@ -130,11 +130,11 @@ bool dq_pack_row(const struct dq *q, int64_t mat, int64_t row, float *dst, float
 
 /* ---- GPTQ: packed along the inputs, [inputs * bits / 32, outputs] ---- */
 
-/* Fits groups along the inputs, whose scales are [groups, outputs]. */
+/* Fits groups along the inputs, with scales [groups, outputs]. */
 static int fit_groups(struct dq *q, const struct dq_config *c, struct err *e) {
     const struct st_tensor *t = q->part[1];
     int64_t n = t->n_dims == 2 ? t->shape[0] : 0;
-    if (q->mats != 1) return dq_bad(q, 0, e, "stands where several matrices are expected");
+    if (q->mats != 1) return dq_bad(q, 0, e, "is one matrix, but several are expected");
     q->scale = (struct dq_grid){.t = t, .n_rows = q->rows, .n_cols = n, .per_row = 1};
     q->scale.per_col = c->group && n == div_up(q->cols, c->group) ? c->group
                        : n > 0 && q->cols % n == 0                ? q->cols / n
@@ -166,7 +166,7 @@ bool dq_gptq_row(const struct dq *q, int64_t mat, int64_t row, float *dst, float
     for (int64_t g = 0; g < n; g++) {
         scratch[g] = dq_scale_at(q->part[1], g * q->rows + row);
         unsigned z = value_at(q->part[2]->data + g * zero_bytes, 4, row, q->bits, true);
-        scratch[n + g] = (float)(z + q->zero_plus1); /* It is not masked, since 15 + 1 is 16. */
+        scratch[n + g] = (float)(z + q->zero_plus1); /* not masked: 15 + 1 is 16 */
     }
     const uint8_t *p = q->part[0]->data + 4 * row;
     for (int64_t i = 0; i < q->cols; i++)
@@ -183,7 +183,7 @@ int dq_awq_fit(struct dq *q, const struct dq_config *c, struct err *e) {
     return dq_shape(q, 2, q->scale.n_cols, q->rows / 8, e);
 }
 bool dq_awq_row(const struct dq *q, int64_t mat, int64_t row, float *dst, float *scratch) {
-    /* The place of the nibble, by output row % 8. */
+    /* Position of the nibble by output row % 8. */
     static const uint8_t nibble[8] = {0, 4, 1, 5, 2, 6, 3, 7};
     UNUSED(mat);
     int64_t n = q->scale.n_cols, step = 4 * (q->rows / 8);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* convert/hf_names.c - see hf_names.h. */
+/* convert/hf_names.c - normalisation of a folder's tensor names. */
 #include "convert/hf_names.h"
 
 #include <string.h>
@@ -12,15 +12,15 @@ static bool begins(const char *s, const char *with) {
     return strncmp(s, with, strlen(with)) == 0;
 }
 
-/* Returns the first place at which `part` stands as whole parts of a name; NULL: nowhere. */
+/* Returns the first occurrence of `part` at a part boundary of the name; NULL: none. */
 static char *find_part(char *name, const char *part) {
     for (char *at = strstr(name, part); at; at = strstr(at + 1, part))
         if (at == name || at[-1] == '.') return at;
     return NULL;
 }
 
-/* Returns the name without the parts that torch.compile, data-parallel wrappers, FSDP, peft and
- * classes with several models add. */
+/* Returns the name without the parts added by torch.compile, data-parallel wrappers, FSDP, peft and
+ * classes that combine several models. */
 static const char *unwrap(struct arena *mem, const char *name) {
     static const char *const part[] = {
         "_orig_mod.",  "module.",     "_fsdp_wrapped_module.", "_checkpoint_wrapped_module.",
@@ -42,7 +42,7 @@ static int check_merged(const struct hfdir *dir, const char *name, struct err *e
     for (size_t i = 0; i < COUNT_OF(part); i++)
         if (strstr(name, part[i]))
             return err_set(e, ERR_DATA,
-                           "%s: tensor %s is part of an adapter that was not merged: save the "
+                           "%s: tensor %s is part of an unmerged adapter: save the "
                            "model after peft's merge_and_unload()",
                            hfdir_path(dir), show_n(name, strlen(name)).s);
     return 0;
@@ -78,22 +78,23 @@ bool hf_names_other_part(const struct arch *a, const char *name) {
     return false;
 }
 
-/* A spelling of the embeddings: "model.embed_tokens.weight" is "model." and "embed_tokens.". */
+/* Spelling of the embeddings: "model.embed_tokens.weight" is split into "model." and
+ * "embed_tokens.". */
 struct embd {
     const char *prefix, *stem;
 };
 
-/* Takes the spelling of n bytes apart. */
+/* Splits a spelling of n bytes. */
 static struct embd take_apart(struct arena *mem, const char *s, size_t n) {
     char *whole = arena_strndup(mem, s, n), *last = strrchr(whole, '.');
     if (!last) return (struct embd){"", whole};
-    last[1] = 0; /* without "weight" */
+    last[1] = 0; /* drops "weight" */
     char *stem = last;
     while (stem > whole && stem[-1] != '.') stem--;
     return (struct embd){arena_strndup(mem, whole, (size_t)(stem - whole)), stem};
 }
 
-/* Returns the shortest prefix under which the folder has embeddings; NULL: it has none. */
+/* Returns the shortest prefix of the folder's embeddings; NULL: it has none. */
 static const char *prefix_of(const struct hf_names *h, int64_t n, const struct arch *a,
                              const char *stem, struct arena *mem) {
     const char *best = NULL;
@@ -108,7 +109,7 @@ static const char *prefix_of(const struct hf_names *h, int64_t n, const struct a
     return best ? arena_strndup(mem, best, len) : NULL;
 }
 
-/* Tells whether a table spells a name that begins with `prefix` and then the first part of `rest`:
+/* Returns whether a table has a name that begins with `prefix` and the first part of `rest`:
  * "model." and "layers" of "layers.0.mlp". */
 static bool spelled_below(const struct arch *a, const char *prefix, const char *rest) {
     const size_t n = strcspn(rest, "."), p = strlen(prefix);
@@ -126,8 +127,8 @@ static const char *join(struct arena *mem, const char *a, const char *b) {
     return out;
 }
 
-/* Puts `right` where names have `wrong`; what is outside of both, as the head, loses what `wrong`
- * has in front of `right`. */
+/* Replaces the prefix `wrong` by `right`. Names outside both, such as the head, lose the part of
+ * `wrong` that precedes `right`. */
 static void exchange(struct hf_names *h, int64_t n, const struct arch *a, const char *wrong,
                      const char *right, struct arena *mem) {
     const size_t w = strlen(wrong), r = strlen(right);
@@ -138,7 +139,7 @@ static void exchange(struct hf_names *h, int64_t n, const struct arch *a, const 
         if (w && begins(s, wrong))
             h->name[i] = join(mem, right, s + w);
         else if (*outer && begins(s, outer) &&
-                 !(begins(s, right) && spelled_below(a, right, s + r))) /* right already */
+                 !(begins(s, right) && spelled_below(a, right, s + r))) /* already right */
             h->name[i] = s + strlen(outer);
         else if (!w && !begins(s, right) && spelled_below(a, right, s))
             h->name[i] = join(mem, right, s);
@@ -147,7 +148,7 @@ static void exchange(struct hf_names *h, int64_t n, const struct arch *a, const 
     h->put = longer ? "" : right;
 }
 
-/* Finds out how the folder spells the embeddings, and spells all names as the table does. */
+/* Determines the folder's prefix of the embeddings, and respells all names as in the table. */
 static void settle_prefix(struct hf_names *h, int64_t n, const struct arch *a, struct arena *mem) {
     const struct tensor_row *r = a->tensors;
     while (r->gguf && strcmp(r->gguf, "token_embd.weight") != 0) r++;
@@ -164,7 +165,7 @@ static void settle_prefix(struct hf_names *h, int64_t n, const struct arch *a, s
     if (wrong) exchange(h, n, a, wrong, right, mem);
 }
 
-/* Spells the head as the table does where it has another prefix than the rest, as in
+/* Respells the head as in the table if it has another prefix than the rest, as in
  * "model.lm_head.weight". */
 static void settle_head(struct hf_names *h, int64_t n, const struct arch *a, struct arena *mem) {
     const struct tensor_row *r = a->tensors;

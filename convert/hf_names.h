@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* convert/hf_names.h - names of a folder's tensors as the tables spell them, whatever wrapped the
- * model when it was saved. Inner to convert/. */
+/* convert/hf_names.h - normalisation of a folder's tensor names to the spellings of the tables,
+ * undoing wrappers around the model at the time it was saved. Internal to convert/. */
 #ifndef HONE_CONVERT_HF_NAMES_H
 #define HONE_CONVERT_HF_NAMES_H
 
@@ -10,18 +10,18 @@
 
 struct hf_names {
     const char **name; /* [tensors of the folder] */
-    /* What a rule put in place of what, for messages; both NULL when names are spelled as usual. */
+    /* Prefix that was replaced and its replacement, for messages; both NULL: names were already
+     * right. */
     const char *cut, *put;
 };
-/* Fills *out with names of the arena's. Parts that name a wrapper and no layer ("_orig_mod.",
- * "module.", "language_model.") go wherever they stand; then, where the embeddings have another
- * prefix than in the table, that prefix is exchanged. ERR_DATA for an adapter that was not merged.
- */
+/* Fills *out with names allocated in the arena. Removes name parts of wrappers ("_orig_mod.",
+ * "module.", "language_model.") wherever they occur; then, if the prefix of the embeddings differs
+ * from the table's, exchanges that prefix. ERR_DATA: an unmerged adapter. */
 int hf_names_make(struct hf_names *out, const struct hfdir *dir, const struct arch *a,
                   struct arena *mem, struct err *e);
 
-/* Tells whether a tensor belongs to another part of a model that sees, hears or speaks than the
- * language model: by the architecture's list or by names that such parts usually have. */
+/* Returns whether a tensor belongs to a vision or audio part rather than the language model,
+ * according to the architecture's list or to names that such parts usually have. */
 bool hf_names_other_part(const struct arch *a, const char *name);
 
 #endif

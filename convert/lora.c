@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* convert/lora.c - the adapter itself: its settings, the names of its tensors, and that all of them
- * were used. lora_bind.c finds what belongs to a weight.
+/* convert/lora.c - LoRA adapter: its settings, its tensor names, and the check that all tensors
+ * were used. lora_bind.c finds the tensors for a weight.
  *
- * Adapter names are the module's name behind "base_model.model." with ".lora_A.weight",
- * ".lora_B.weight". Some savers add wrappers ("_orig_mod."), the adapter's own name (".default") or
- * "modules_to_save."; those go. */
+ * Tensors are named after the module, with "base_model.model." before it and ".lora_A.weight" or
+ * ".lora_B.weight" after it. Some savers add wrappers ("_orig_mod."), the adapter's own name
+ * (".default") or "modules_to_save."; these are removed. */
 #include "convert/lora.h"
 
 #include <math.h>
@@ -22,20 +22,20 @@
 
 /* ---- settings ---- */
 
-/* Kinds of adapters that are no change of weights. */
+/* Kinds of adapters that do not change weights. */
 static const char *const not_weights[] = {"PROMPT_TUNING", "MULTITASK_PROMPT_TUNING",
                                           "P_TUNING",      "PREFIX_TUNING",
                                           "CPT",           "ADAPTION_PROMPT"};
-/* Settings that change the merged weights and are not computed here. */
+/* Settings that change the merged weights and are not implemented. */
 static const char *const not_computed[] = {
     "use_dora",    "lora_bias",         "use_qalora",        "use_bdlora",
     "kasa_config", "monteclora_config", "layer_replication", "trainable_token_indices",
     "arrow_config"};
-/* Parts of names of the tensors that come with these settings. */
+/* Tensor name parts that indicate these settings. */
 static const char *const of_setting[][2] = {{"lora_magnitude_vector", "use_dora"},
                                             {"lora_B.bias", "lora_bias"},
                                             {"trainable_tokens_", "trainable_token_indices"}};
-/* Values of init_lora_weights with which peft takes a part out of the base's weights first. */
+/* Values of init_lora_weights for which peft subtracts a part from the base weights first. */
 static const char *const takes_out[] = {"pissa", "olora", "corda", "loftq", "lora_ga"};
 
 static int check_type(const struct lora *l, struct err *e) {
@@ -61,7 +61,7 @@ static int check_type(const struct lora *l, struct err *e) {
                    l->path, type);
 }
 
-/* Reads a number of the configuration; one that is absent leaves *out. */
+/* Reads a number from the configuration; an absent one leaves *out unchanged. */
 static int read_alpha(const struct lora *l, const char *what, const struct json *j, double *out,
                       struct err *e) {
     if (!j) return 0;
@@ -76,7 +76,7 @@ static int read_alpha(const struct lora *l, const char *what, const struct json 
 static int check_alphas(struct lora *l, struct err *e) {
     const struct json *pattern = json_get(l->cfg, "alpha_pattern");
     double ignored;
-    l->alpha = 8; /* of LoraConfig */
+    l->alpha = 8; /* default of LoraConfig */
     TRY(read_alpha(l, "lora_alpha", json_get(l->cfg, "lora_alpha"), &l->alpha, e));
     if (pattern && json_type(pattern) != JSON_OBJ && json_type(pattern) != JSON_NULL)
         return err_set(e, ERR_DATA, "%s: alpha_pattern is not an object of names and numbers",
@@ -105,15 +105,14 @@ static int check_config(struct lora *l, struct err *e) {
         if (strncmp(init, takes_out[i], strlen(takes_out[i])) == 0)
             return err_set(
                 e, ERR_DATA,
-                "%s: init_lora_weights \"%.40s\" takes a part out of the base's weights, "
-                "which is not computed here: " LORA_MERGE,
+                "%s: init_lora_weights \"%.40s\" subtracts a part from the base weights, "
+                "which is not supported: " LORA_MERGE,
                 l->path, init);
     return check_alphas(l, e);
 }
 
-/* Finds out in which order the peft that wrote the adapter has the two sides of fused experts: up
- * to 0.19.0 A is over the first dimension of each matrix, from 0.19.1 on over its inputs. Versions
- * before 0.18 are not written. */
+/* Determines from the peft version how fused experts are stored: up to 0.19.0 A spans the first
+ * dimension of each matrix, from 0.19.1 on its inputs. Versions before 0.18 do not write them. */
 static void read_version(struct lora *l) {
     const char *v = json_str(json_get(l->cfg, "peft_version"));
     int major = 0, minor = 0, patch = 0;
@@ -122,7 +121,7 @@ static void read_version(struct lora *l) {
     l->swapped_0 = major == 0 && minor == 19 && patch == 0;
 }
 
-/* Matches as peft does: re.match(rf"(.*\.)?({key})$", module), the first key that does. */
+/* Matches like peft, re.match(rf"(.*\.)?({key})$", module); the first matching key counts. */
 int lora_alpha(const struct lora *l, const char *module, double *alpha, struct err *e) {
     *alpha = l->alpha;
     for (const struct json *j = json_first(json_get(l->cfg, "alpha_pattern")); j;
@@ -143,12 +142,12 @@ int lora_alpha(const struct lora *l, const char *module, double *alpha, struct e
 
 /* ---- names ---- */
 
-/* Cuts n bytes out of a text at `at`. */
+/* Removes n bytes at `at` from a text. */
 static void cut(char *at, size_t n) {
     memmove(at, at + n, strlen(at + n) + 1);
 }
 
-/* Cuts out every `part` that stands as whole parts of a name. */
+/* Removes every `part` that consists of whole parts of the name. */
 static void cut_part(char *name, const char *part) {
     const size_t n = strlen(part);
     for (char *at = strstr(name, part); at;)
@@ -159,8 +158,8 @@ static void cut_part(char *name, const char *part) {
             at = strstr(at + 1, part);
 }
 
-/* Cuts the name of the adapter, which savers other than peft leave in place:
- * ".lora_A.default.weight" and ".modules_to_save.default.weight". */
+/* Removes the adapter's own name, which savers other than peft keep: ".lora_A.default.weight" and
+ * ".modules_to_save.default.weight". */
 static void cut_adapter(char *name) {
     static const char *const before[] = {".lora_A.", ".lora_B.", ".lora_embedding_A.",
                                          ".lora_embedding_B.", ".modules_to_save."};
@@ -188,8 +187,8 @@ static const char *module_name(struct lora *l, const char *name) {
     return out;
 }
 
-/* Returns a module's name as the tables spell it: "model.language_model.layers..." becomes
- * "model.layers...", and so does "layers...", of a model without a head. */
+/* Returns a module's name as spelled in the tables: "model.language_model.layers..." and, in a
+ * model without a head, "layers..." become "model.layers...". */
 static const char *plain_name(struct lora *l, const char *module) {
     static const char *const bare[] = {"layers.", "embed_tokens.", "norm.", "h.", "wte."};
     char *out = arena_strdup(&l->arena, module);
@@ -226,7 +225,7 @@ static int check_tensor(const struct lora *l, const struct st_tensor *t, struct 
     if (t->dtype != ST_F32 && t->dtype != ST_F16 && t->dtype != ST_BF16 && t->dtype != ST_F64)
         return err_set(
             e, ERR_DATA,
-            "%s: tensor %s has dtype %s, adapters are read as F32, F16, BF16 or F64: " LORA_MERGE,
+            "%s: tensor %s has dtype %s, adapters must be F32, F16, BF16 or F64: " LORA_MERGE,
             st_path(l->st), LORA_SHOW(t->name), st_dtype_name(t->dtype));
     return 0;
 }
@@ -237,7 +236,7 @@ static int open_tensors(struct lora *l, struct err *e) {
     if (l->n == 0)
         return err_set(e, ERR_DATA,
                        "%s has no tensors with values: save the adapter again, with DeepSpeed "
-                       "ZeRO-3 or FSDP after its parts were gathered",
+                       "ZeRO-3 or FSDP after gathering its shards",
                        st_path(l->st));
     l->by_name = strmap_new((size_t)l->n);
     l->used = xcalloc((size_t)l->n + 1, sizeof *l->used);
@@ -247,11 +246,11 @@ static int open_tensors(struct lora *l, struct err *e) {
         const struct st_tensor *t = st_tensor_at(l->st, i);
         l->module[i] = module_name(l, t->name);
         l->plain[i] = plain_name(l, l->module[i]);
-        l->used[i] = strstr(t->name, ".original_module.") != NULL; /* what was there before */
+        l->used[i] = strstr(t->name, ".original_module.") != NULL; /* the original module */
         if (l->used[i]) continue;
         TRY(check_tensor(l, t, e));
         if (!strmap_add(l->by_name, l->plain[i], strlen(l->plain[i]), i))
-            return err_set(e, ERR_DATA, "%s: tensor %s is there twice", st_path(l->st),
+            return err_set(e, ERR_DATA, "%s: tensor %s appears twice", st_path(l->st),
                            LORA_SHOW(t->name));
     }
     return 0;
@@ -311,16 +310,16 @@ const char *lora_dir(const struct lora *l, bool *has_tokenizer) {
     return l->dir;
 }
 
-/* ---- afterwards ---- */
+/* ---- after binding ---- */
 
-/* Tells whether a tensor is of a tower that the architecture leaves out; a head is not. */
+/* Returns whether a tensor belongs to a tower that the architecture leaves out; a head does not. */
 static bool is_left_out(const char *name, const char *const *skip) {
     for (; skip && *skip; skip++)
         if (**skip != '=' && strstr(name, *skip) && !strstr(name, "lm_head.")) return true;
     return false;
 }
 
-/* Checks that a tensor has finite numbers only. */
+/* Checks that a tensor contains only finite numbers. */
 static int check_finite(const struct lora *l, int64_t i, struct err *e) {
     const struct st_tensor *t = st_tensor_at(l->st, i);
     float x[1024];
@@ -338,7 +337,7 @@ static int check_finite(const struct lora *l, int64_t i, struct err *e) {
     return 0;
 }
 
-/* Returns the name of the other matrix of a pair, NULL where the adapter has it. */
+/* Returns the name of the missing matrix of a pair; NULL if the adapter has both. */
 static const char *missing_half(struct lora *l, int64_t i) {
     static const char *const pair[][2] = {{"lora_A", "lora_B"},
                                           {"lora_embedding_A", "lora_embedding_B"}};
@@ -352,7 +351,7 @@ static const char *missing_half(struct lora *l, int64_t i) {
     return NULL;
 }
 
-/* Says why a tensor was not used. */
+/* Reports why a tensor was not used. */
 static int unused(struct lora *l, int64_t i, struct err *e) {
     const char *name = st_tensor_at(l->st, i)->name, *other = missing_half(l, i);
     for (size_t k = 0; k < COUNT_OF(of_setting); k++)

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* convert/lora_bind.c - which tensors of an adapter belong to a weight, and adding them.
+/* convert/lora_bind.c - binding of an adapter's tensors to weights, and addition of the deltas.
  *
- * Fused experts (peft's target_parameters) have no name of their own: wrappers "...experts" and
- * "...experts.base_layer" around one module, told apart by their shapes. Which side of the matrix A
- * is over depends on the version of peft; shapes say it too, but for square matrices. */
+ * Fused experts (peft's target_parameters) have no names of their own: they are wrappers
+ * "...experts" and "...experts.base_layer" around one module, distinguished by their shapes. The
+ * side that A spans depends on the version of peft; shapes show it too, except for square
+ * matrices. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,13 +18,13 @@
 
 /* ---- finding ---- */
 
-/* What models in memory call what checkpoints and tables call otherwise. */
+/* Parts of names in which models in memory differ from checkpoints and tables. */
 static const char *const alias[][2] = {{NULL, NULL},
                                        {"block_sparse_moe.", "mlp."},
                                        {"backbone.", "model."},
                                        {"embed_out.", "lm_head."}};
 
-/* Returns the index of stem + tail, with one part exchanged; -1 without. */
+/* Returns the index of stem + tail with one part exchanged; -1: none. */
 static int64_t find_as(const struct lora *l, const char *const swap[2], const char *stem,
                        size_t len, const char *tail) {
     char name[2 * DQ_NAME];
@@ -46,7 +47,7 @@ static int64_t find(const struct lora *l, const char *stem, size_t len, const ch
     return i;
 }
 
-/* Finds two matrices of a module; *crossed: those of an embedding. */
+/* Finds the two matrices of a module; *crossed: they belong to an embedding. */
 static bool find_pair(const struct lora *l, const char *stem, size_t len, int64_t *a, int64_t *b,
                       bool *crossed) {
     *crossed = false;
@@ -59,7 +60,7 @@ static bool find_pair(const struct lora *l, const char *stem, size_t len, int64_
     return *a >= 0 && *b >= 0;
 }
 
-/* Returns the length of a tensor's module. */
+/* Returns the length of the module's part of a tensor name. */
 static size_t stem_of(const char *name) {
     const size_t len = strlen(name);
     return str_ends(name, ".weight") ? len - 7 : str_ends(name, ".bias") ? len - 5 : len;
@@ -100,7 +101,7 @@ static int bad_pair(const struct lora *l, int64_t i, struct err *e) {
                    st_path(l->st), LORA_SHOW(st_tensor_at(l->st, i)->name));
 }
 
-/* Takes tensors i (A) and j (B) for q. `param`: the parameter within the module, "" for the module
+/* Binds tensors i (A) and j (B) to q. `param`: the parameter within the module; "": the module
  * itself. */
 static int take(struct lora *l, struct dq *q, int64_t i, int64_t j, const char *param,
                 struct lora_delta d, struct err *e) {
@@ -130,7 +131,7 @@ static int bind_module(struct lora *l, const char *name, bool turned, struct dq 
     if (!find_pair(l, name, stem_of(name), &i, &j, &crossed)) return 0;
     const struct st_tensor *a = st_tensor_at(l->st, i);
     const int64_t r = a->n_dims == 2 ? a->shape[0] : 0;
-    /* A single matrix that is stored turned has its shape as it is stored. */
+    /* A single matrix stored transposed has the stored shape. */
     if (turned && q->mats == 1 && r > 0 && !is_matrix(l, i, r, crossed ? rows : cols)) {
         rows = q->cols;
         cols = q->rows;
@@ -143,20 +144,20 @@ static int bind_module(struct lora *l, const char *name, bool turned, struct dq 
                 e);
 }
 
-/* A parameter of fused experts and the source that holds it or a part of it. */
+/* A parameter of fused experts, and the source that holds all or part of it. */
 struct fused {
     const char *name;
-    size_t stem; /* of the module */
+    size_t stem; /* length of the module's name */
     char param[32];
-    int64_t n_experts, expert;    /* expert -1: the source has all */
-    int64_t rows, cols, row0;     /* of the parameter, as the model computes; of the source in it */
-    int64_t twin_rows, twin_cols; /* of the other parameter of the module */
-    bool turned;                  /* the model stores it as [cols][rows] */
+    int64_t n_experts, expert; /* expert -1: the source has all */
+    int64_t rows, cols, row0;  /* of the parameter, as in the model; offset of the source in it */
+    int64_t twin_rows, twin_cols; /* of the module's other parameter */
+    bool turned;                  /* stored as [cols][rows] */
 };
 
 static const char *const wraps[] = {"", ".base_layer", ".base_layer.base_layer"};
 
-/* Returns the rank of a wrapper whose matrices fit, 0 when they do not. */
+/* Returns the rank of a wrapper whose matrices fit; 0: they do not. */
 static int64_t fits(const struct lora *l, const struct fused *f, size_t wrap, bool crossed,
                     int64_t rows, int64_t cols, int64_t *i, int64_t *j) {
     char tail[64];
@@ -172,20 +173,20 @@ static int64_t fits(const struct lora *l, const struct fused *f, size_t wrap, bo
     return fit ? r : 0;
 }
 
-/* Tells by the other parameter of the module, which is not square, or by the version, how the
- * adapter has the sides of a matrix. */
+/* Determines the side that A spans from the module's other parameter, if that is not square, or
+ * else from the version. */
 static bool is_crossed(const struct lora *l, const struct fused *f) {
     int64_t i, j;
     for (size_t w = 0; w < COUNT_OF(wraps) && f->twin_rows != f->twin_cols; w++) {
         if (fits(l, f, w, false, f->twin_rows, f->twin_cols, &i, &j)) return false;
         if (fits(l, f, w, true, f->twin_rows, f->twin_cols, &i, &j)) return true;
     }
-    if (l->swapped_0) return true; /* transposed or not, A is over the rows */
+    if (l->swapped_0) return true; /* A spans the rows in either case */
     return l->rows_first ? !f->turned : false;
 }
 
-/* Tells whether the adapter may train a parameter of experts: it lists those it does. Checkpoints
- * have other names for some. */
+/* Returns whether the adapter may train a parameter of experts. It lists those it trains, some
+ * under other names than checkpoints. */
 static bool is_target(const struct lora *l, const char *param) {
     const struct json *list = json_get(l->cfg, "target_parameters");
     const size_t n = strlen(param);
@@ -206,7 +207,8 @@ static int bind_fused(struct lora *l, const struct fused *f, struct dq *q, struc
         for (size_t w = 0; w < COUNT_OF(wraps); w++) {
             int64_t i, j;
             const bool is = k ? !crossed : crossed;
-            const size_t wrap = down ? w : COUNT_OF(wraps) - 1 - w; /* the last one is outside */
+            const size_t wrap =
+                down ? w : COUNT_OF(wraps) - 1 - w; /* the last wrapper is the outermost */
             const int64_t r = fits(l, f, wrap, is, f->rows, f->cols, &i, &j);
             if (r)
                 return take(l, q, i, j, f->param,
@@ -220,8 +222,8 @@ static int bind_fused(struct lora *l, const struct fused *f, struct dq *q, struc
     return 0;
 }
 
-/* Binds the matrices of fused experts, also to a part "...experts.7.up_proj.weight" of them in a
- * checkpoint that stores experts one by one. */
+/* Binds the matrices of fused experts, also to a part "...experts.7.up_proj.weight" in a checkpoint
+ * that stores experts separately. */
 static int bind_experts(struct lora *l, const char *name, int64_t n_experts, bool turned,
                         struct dq *q, struct err *e) {
     static const char mark[] = ".experts.";
@@ -250,13 +252,13 @@ static int bind_experts(struct lora *l, const char *name, int64_t n_experts, boo
         f.twin_cols = down ? f.rows : f.rows / 2;
         return bind_fused(l, &f, q, e);
     }
-    f.rows = 2 * q->rows; /* gate and up of the model are one matrix */
+    f.rows = 2 * q->rows; /* the model fuses gate and up */
     f.row0 = up ? q->rows : 0;
     f.twin_rows = q->cols;
     f.twin_cols = q->rows;
     TRY(bind_fused(l, &f, q, e));
     if (q->delta || !up) return 0;
-    f.rows = q->rows; /* or there is no gate */
+    f.rows = q->rows; /* no gate */
     f.row0 = 0;
     snprintf(f.param, sizeof f.param, "up_proj");
     return bind_fused(l, &f, q, e);
@@ -271,7 +273,7 @@ int lora_bind(struct lora *l, const char *name, int64_t n_experts, bool turned, 
 
 /* ---- embeddings and head ---- */
 
-/* What the adapter has for one of them. */
+/* The adapter's tensors for one of them. */
 struct end {
     const struct st_tensor *whole;
     bool delta;
@@ -315,8 +317,8 @@ static int check_rows(const struct lora *l, const struct end *x, const struct en
                        "%s: the adapter has %lld tokens, the base %lld, and only one of embeddings "
                        "and head has rows for all: " LORA_MERGE,
                        st_path(l->st), (long long)rows, (long long)*vocab);
-    log_info("the adapter has %lld tokens, the base %lld: its rows are taken", (long long)rows,
-             (long long)*vocab);
+    log_info("the adapter has %lld tokens, the base %lld: using the adapter's rows",
+             (long long)rows, (long long)*vocab);
     *vocab = rows;
     return 0;
 }
@@ -329,7 +331,8 @@ int lora_head(struct lora *l, const char *embd_names, const char *head_names,
     TRY(check_rows(l, &in, &out, tied, vocab, e));
     if (!tied || (!in.whole && !in.delta && !out.whole && !out.delta)) return 0;
     if (!out.whole && !out.delta && *vocab != before) {
-        log_warn("the adapter has rows of new tokens for the embeddings only: the head takes them");
+        log_warn(
+            "the adapter has rows for new tokens only in the embeddings: the head uses them, too");
         return 0;
     }
     const bool alike = !in.delta && !out.delta &&
@@ -344,14 +347,14 @@ int lora_head(struct lora *l, const char *embd_names, const char *head_names,
 
 static float at(const struct st_tensor *t, int64_t i) {
     float v = 0;
-    struct err ignored; /* The shapes were checked when it was bound. */
+    struct err ignored; /* the shapes were checked on binding */
     return st_to_f32(t, i, 1, &v, &ignored) ? 0 : v;
 }
 
 int lora_begin(struct lora_delta *d, struct err *e) {
     if (!d || !d->crossed || d->turned) return 0;
     const int64_t cols = d->b->shape[0], n = d->n_experts, r = d->rank;
-    /* The experts that are needed. */
+    /* Range of required experts. */
     const int64_t x0 = d->expert < 0 ? 0 : d->expert, x1 = d->expert < 0 ? n : d->expert + 1;
     void *p;
     TRY(mem_alloc(&p, (uint64_t)((x1 - x0) * r * cols) * sizeof(float), "a matrix of the adapter",

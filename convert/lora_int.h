@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* convert/lora_int.h - what the files of lora.h share. */
+/* convert/lora_int.h - internals shared by the lora files. */
 #ifndef HONE_CONVERT_LORA_INT_H
 #define HONE_CONVERT_LORA_INT_H
 
@@ -11,25 +11,25 @@
 #include "base/printable.h"
 
 struct lora {
-    char *dir, *path; /* the folder; its adapter_config.json */
+    char *dir, *path; /* the folder, and its adapter_config.json */
     struct json *cfg;
     struct st *st;
-    struct strmap *by_name; /* a plain name -> index in the file */
-    const char **module;    /* [n] as the model calls the tensor, without "base_model.model." */
-    const char **plain;     /* [n] as the tables spell it */
+    struct strmap *by_name; /* plain name -> index in the file */
+    const char **module;    /* [n] names in the model, without "base_model.model." */
+    const char **plain;     /* [n] names as spelled in the tables */
     bool *used;             /* [n] */
     int64_t n;
     double alpha;
     bool rslora, has_tokenizer;
-    bool rows_first;    /* peft before 0.19.1: A of fused experts is over the first dimension */
-    bool swapped_0;     /* 0.19.0: of experts that are stored transposed, over the last */
-    struct arena arena; /* names and deltas */
+    bool rows_first;    /* peft before 0.19.1: A of fused experts spans the first dimension */
+    bool swapped_0;     /* 0.19.0: A of transposed experts spans the last */
+    struct arena arena; /* holds names and deltas */
 };
 
 #define LORA_SHOW(name) (show_n((name), strlen(name)).s)
 #define LORA_MERGE "merge the adapter with peft and convert the result"
 
-/* Gives alpha of a module by alpha_pattern, matched as peft does, else the common one. */
+/* Sets *alpha for a module from alpha_pattern, matched as in peft, or else to the common value. */
 int lora_alpha(const struct lora *l, const char *module, double *alpha, struct err *e);
 
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* convert/meta.c - metadata of the output: general.*, sampling defaults, the architecture's keys,
- * the tokenizer and the chat template. Differences from the field's converter are listed with their
- * reasons in docs/interop.md. */
+/* convert/meta.c - metadata of the output: general.*, sampling defaults, architecture keys,
+ * tokenizer and chat templates. docs/interop.md lists the differences from llama.cpp's converter
+ * and their reasons. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +13,8 @@
 #include "template/chat_src.h"
 #include "tok/tok.h"
 
-/* Writes what the publisher recommends in generation_config.json, unless sampling is off there. */
+/* Writes the publisher's recommendations from generation_config.json, unless it disables
+ * sampling. */
 static int sampling(struct conv_plan *p, struct gguf_w *w, struct err *e) {
     static const struct {
         const char *hf, *key;
@@ -40,8 +41,8 @@ static int sampling(struct conv_plan *p, struct gguf_w *w, struct err *e) {
     return 0;
 }
 
-/* Returns the folder whose chat templates are written: the adapter's where it has some, since it
- * was trained with them. */
+/* Returns the folder that provides the chat templates: the adapter's if it has any, since it was
+ * trained with them. */
 static const char *template_dir(const struct conv_plan *p) {
     struct chat_src s;
     struct err none;
@@ -52,7 +53,7 @@ static const char *template_dir(const struct conv_plan *p) {
     return dir;
 }
 
-/* Finds the ends of answers that each of the folder's templates writes. */
+/* Finds the end-of-answer tokens that the folder's templates write. */
 static void template_ends(const struct conv_plan *p, struct tok *t) {
     const char *dir = template_dir(p);
     struct chat_src all, one;
@@ -70,7 +71,7 @@ static void template_ends(const struct conv_plan *p, struct tok *t) {
     chat_src_close(&all);
 }
 
-/* Warns of ends that other programs will run past. */
+/* Warns of end tokens that other programs will not stop at. */
 static void warn_ends(const struct tok *t) {
     struct ids left = {0};
     struct buf b = {0};
@@ -90,12 +91,12 @@ static int tokenizer(struct conv_plan *p, const char *pre, struct gguf_w *w, str
     struct tok *t;
     bool own = false;
     const char *adapter = p->lora ? lora_dir(p->lora, &own) : NULL;
-    if (own) log_info("the tokenizer is that of the adapter's folder");
+    if (own) log_info("using the tokenizer of the adapter's folder");
     TRY(tok_from_dirs(&t, hfdir_path(p->dir), own ? adapter : NULL, p->hp.d[HD_VOCAB], pre, e));
     template_ends(p, t);
     tok_to_gguf(t, w);
     warn_ends(t);
-    /* Readers differ in what they take when the key is absent, so it is written. */
+    /* Readers differ in their default for a missing key, so it is written. */
     if (!tok_has_add_bos(t)) gguf_w_bool(w, "tokenizer.ggml.add_bos_token", tok_add_bos(t));
     tok_free(t);
     return 0;
@@ -105,9 +106,9 @@ static int by_text(const void *a, const void *b) {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Writes the named templates next to the default one, in order of their names, in which all but
- * letters and digits become _. A folder whose template comes from chat_template.json has no others.
- * Where none is called default, another one is written as the default too. */
+/* Writes the named templates next to the default one, sorted by name, with all characters except
+ * letters and digits replaced by _. A folder whose template comes from chat_template.json has no
+ * others. If none is named default, another one also becomes the default. */
 static int named_templates(const struct conv_plan *p, bool has_default, struct gguf_w *w,
                            struct err *e) {
     const char *dir = template_dir(p);
@@ -141,7 +142,7 @@ out:
     return rc;
 }
 
-/* Writes the default template; *has tells whether there is one. */
+/* Writes the default template; *has: there is one. */
 static int default_template(struct conv_plan *p, struct gguf_w *w, bool *has, struct err *e) {
     const char *tmpl = NULL, *dir = template_dir(p);
     struct chat_src s;

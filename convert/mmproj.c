@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* convert/mmproj.c - projector files (mmproj.h): the rows of convert/vision.c bound to the folder's
- * tensors, shapes compared, nothing of the tower left over; then tensor by tensor, row by row.
+/* convert/mmproj.c - conversion of vision towers to projector files: binds the rows of
+ * convert/vision.c to the folder's tensors, compares shapes, checks that no tensor of the tower is
+ * left over, then converts tensor by tensor, row by row.
  *
- * Kernels of the patch convolution are F32 (F16 with --type f16), norms, biases and position tables
- * F32, everything else the output type. */
+ * Kernels of the patch convolution are F32 (F16 with --type f16); norms, biases and position tables
+ * are F32; everything else has the output type. */
 #include "convert/mmproj.h"
 
 #include <stdio.h>
@@ -19,25 +20,25 @@
 #include "base/progress.h"
 #include "base/printable.h"
 
-struct part { /* One tensor of the output. */
+struct part { /* a tensor of the output */
     const struct vision_row *row;
     const struct st_tensor *src;
     char name[64];
     enum qtype type;
     int n_dims;
-    int64_t ne[4], n; /* The shape, and the number of elements. */
+    int64_t ne[4], n; /* shape and number of elements */
 };
 struct run {
-    struct conv_plan plan; /* The folder, the architecture and the type. */
+    struct conv_plan plan; /* folder, architecture and type */
     struct vision v;
     struct part *part;
     int64_t n_parts, cap;
-    uint8_t *claimed; /* [tensors of the folder] flags. */
+    uint8_t *claimed; /* [tensors of the folder] flags */
     struct gguf_w *w;
     int64_t n_params;
 };
 
-/* ---- which tensors ---- */
+/* ---- binding ---- */
 
 static int64_t find(const struct run *r, const char *name) {
     static const char *const head[] = {"model.", "", "model.model."};
@@ -50,10 +51,10 @@ static int64_t find(const struct run *r, const char *name) {
     return -1;
 }
 
-/* Sets the shape that a row has in the folder and returns its number of dimensions. */
+/* Sets want[] to a row's shape in the folder and returns its number of dimensions. */
 static int source_shape(const struct vision *v, const struct vision_row *row, int64_t want[5]) {
     int n = 0;
-    if (row->dim[0] == VD_ONE) return 0; /* It is a scalar. */
+    if (row->dim[0] == VD_ONE) return 0; /* scalar */
     for (; n < 4 && row->dim[n]; n++) want[n] = v->d[row->dim[n]];
     if (row->xf == VX_FRAME_0 || row->xf == VX_FRAME_1) {
         memmove(want + 3, want + 2, 2 * sizeof *want);
@@ -81,7 +82,7 @@ static int check_shape(const struct run *r, const struct st_tensor *t, const str
                    st_dtype_name(t->dtype));
 }
 
-/* Adds the tensor of a row, for block `from` of the folder and `to` of the output. */
+/* Adds a row's tensor, for block `from` of the folder and `to` of the output. */
 static int add(struct run *r, const struct vision_row *row, int64_t from, int64_t to,
                struct err *e) {
     char name[128];
@@ -91,7 +92,7 @@ static int add(struct run *r, const struct vision_row *row, int64_t from, int64_
     int64_t i = find(r, name);
     if (i < 0)
         return err_set(e, ERR_DATA,
-                       "%s: tensor %s (for %s) is missing: the folder has no complete vision tower",
+                       "%s: tensor %s (for %s) is missing: the vision tower is incomplete",
                        hfdir_path(r->plan.dir), name, p.name);
     p.src = hfdir_tensor_at(r->plan.dir, i);
     r->claimed[i] = 1;
@@ -118,7 +119,7 @@ static int add_row(struct run *r, const struct vision_row *row, struct err *e) {
     return 0;
 }
 
-/* Refuses tensors of the tower that were not used; those of sound belong to another file. */
+/* Refuses unused tensors of the tower; audio tensors belong to another file. */
 static int account(const struct run *r, struct err *e) {
     int64_t n_audio = 0;
     for (int64_t i = 0; i < hfdir_n_tensors(r->plan.dir); i++) {
@@ -149,7 +150,7 @@ static enum qtype type_of(const struct run *r, const struct part *p) {
     return qtype_fit(t, p->ne[0]);
 }
 
-/* Decides the types; `auto` is that of the largest tensor. */
+/* Determines the types; `auto` is that of the largest tensor. */
 static void settle_types(struct run *r, const char *asked) {
     const struct st_tensor *big = r->part[0].src;
     enum qtype t;
@@ -186,7 +187,7 @@ static int make_plan(struct run *r, const struct convert_opts *o, struct err *e)
 
 /* ---- writing ---- */
 
-/* Makes one output kernel [3][p*p] from x, which has two frames, or its colours last. */
+/* Rearranges x, which has two frames or the channels last, to an output kernel [3][p*p]. */
 static void arrange(const struct vision *v, int xf, const float *x, float *y) {
     int64_t n = v->d[VD_PATCH] * v->d[VD_PATCH];
     for (int64_t c = 0; c < 3; c++)

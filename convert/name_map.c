@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* convert/name_map.c - source names to output tensors. Every expected tensor must be found with the
- * right shape and a float dtype; every source tensor must be used, or be one that a text conversion
- * leaves out on purpose (vision tower, unwanted MTP block, tied head, recomputable tables). Nothing
- * is dropped silently. */
+/* convert/name_map.c - mapping of source names to output tensors. Every expected tensor must be
+ * found with the right shape and a float dtype; every source tensor must be used, or be one that a
+ * text conversion deliberately leaves out (vision tower, unwanted MTP block, tied head,
+ * recomputable tables). Nothing is dropped silently. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,15 +17,15 @@
 #include "base/str.h"
 
 enum { NAME_MAX_LEN = 512 };
-/* Shows a stranger's name inside a message. */
+/* Formats an untrusted name for a message. */
 #define SHOW(name) (show_n((name), strlen(name)).s)
 struct mapping {
     struct conv_plan *p;
-    struct strmap *by_name; /* It maps a normalised name to an index in the folder. */
+    struct strmap *by_name; /* normalised name -> index in the folder */
     const char **norm;      /* [n_tensors] */
     uint8_t *claimed;       /* [n_tensors] */
     int64_t n;
-    /* Of a head that an adapter takes off the embeddings: their name, and spellings of its own. */
+    /* For a head that an adapter unties: name of the embeddings, and the head's own spellings. */
     const char *untied, *head;
 };
 
@@ -34,8 +34,8 @@ static const char *file_of(const struct conv_plan *p, const struct st_tensor *t)
     return st_path(hfdir_file(p->dir, t->file));
 }
 
-/* Returns mtp.layers.N for a name of a layer behind the trunk, as other checkpoints call it: where
- * the config says that there are MTP blocks, that layer is one. */
+/* Returns mtp.layers.N for a layer past the trunk, which other checkpoints use for MTP blocks,
+ * provided that the config has MTP blocks. */
 static const char *mtp_name(struct arena *a, const struct hparams *h, const char *name) {
     static const char head[] = "model.layers.";
     char *end;
@@ -48,7 +48,7 @@ static const char *mtp_name(struct arena *a, const struct hparams *h, const char
     return out;
 }
 
-/* Tells whether two tensors hold the same numbers in the same form. */
+/* Returns whether two tensors hold the same numbers in the same form. */
 static bool same_tensor(const struct st_tensor *a, const struct st_tensor *b) {
     bool same = a->dtype == b->dtype && a->n_dims == b->n_dims && a->n_bytes == b->n_bytes;
     for (int i = 0; i < a->n_dims && same; i++) same = a->shape[i] == b->shape[i];
@@ -82,12 +82,12 @@ static void map_release(struct mapping *m) {
     free(m->claimed);
 }
 
-/* Returns the index of a source by its normalised name, -1 when there is none. */
+/* Returns the index of a source by its normalised name; -1: absent. */
 static int64_t lookup(const struct mapping *m, const char *name) {
     return strmap_get(m->by_name, name, strlen(name));
 }
 
-/* Finds a tensor for dq_find and marks it as used, since it is a part of the tensor that asks. */
+/* Finds a tensor for dq_find and marks it as used, being part of the requested tensor. */
 static const struct st_tensor *find_claim(void *ud, const char *name) {
     struct mapping *m = ud;
     int64_t i = lookup(m, name);
@@ -96,7 +96,7 @@ static const struct st_tensor *find_claim(void *ud, const char *name) {
     return hfdir_tensor_at(m->p->dir, i);
 }
 
-/* The one tensor of an adapter that dq_open may find. */
+/* The only tensor of an adapter that dq_open may find. */
 struct only {
     const char *name;
     const struct st_tensor *t;
@@ -106,7 +106,7 @@ static const struct st_tensor *find_only(void *ud, const char *name) {
     return strcmp(name, o->name) == 0 ? o->t : NULL;
 }
 
-/* Puts a tensor that was trained as a whole in the place of q. */
+/* Replaces q by a fully trained tensor. */
 static int take_whole(struct dq *q, const char *name, const struct st_tensor *t,
                       const int64_t *want, int n, bool turned, struct err *e) {
     static const struct dq_config none;
@@ -118,8 +118,8 @@ static int take_whole(struct dq *q, const char *name, const struct st_tensor *t,
     return 0;
 }
 
-/* Adds the source `name` for an output; `want` as in dq_open. *found stays false without it. What
- * an adapter has for it is found by the name, the base's values by `from`. */
+/* Adds the source `name` of an output; `want` as in dq_open. *found stays false if it is absent.
+ * The adapter's values are looked up by `name`, those of the base by `from`. */
 static int claim_from(struct mapping *m, const char *name, const char *from, const int64_t *want,
                       int n, bool turned, bool *found, struct err *e) {
     struct conv_plan *p = m->p;
@@ -142,7 +142,7 @@ static int claim_from(struct mapping *m, const char *name, const char *from, con
     return 0;
 }
 
-/* Tells whether a name is one of the spellings "a|b". */
+/* Returns whether a name is one of the spellings "a|b". */
 static bool is_spelled(const char *spellings, const char *name) {
     const size_t n = strlen(name);
     for (const char *s = spellings; s && *s; s += strcspn(s, "|"), s += *s == '|')
@@ -156,7 +156,7 @@ static int claim(struct mapping *m, const char *name, const int64_t *want, int n
     return claim_from(m, name, own ? m->untied : name, want, n, turned, found, e);
 }
 
-/* Returns the folder's name of a tensor that ends as `name` does; NULL: there is none. */
+/* Returns the folder's name of a tensor that ends like `name`; NULL: none. */
 static const char *similar(const struct mapping *m, const char *name) {
     const size_t n = strlen(name);
     for (int64_t i = 0; i < m->n; i++) {
@@ -173,11 +173,11 @@ static int missing(const struct mapping *m, const struct item *it, const char *n
     if (has)
         return err_set(e, ERR_DATA,
                        "%s: tensor %s (for %s) is missing, but %s is there: names with another "
-                       "prefix in front of some tensors only are not read, rename them",
+                       "prefix on some tensors only are not supported, rename them",
                        dir, name, it->inst.name, SHOW(has));
     if (m->p->names.cut)
         return err_set(e, ERR_DATA,
-                       "%s: tensor %s (for %s) is missing, also with \"%s\" in place of \"%s\", "
+                       "%s: tensor %s (for %s) is missing, even with \"%s\" instead of \"%s\", "
                        "as the embeddings are named: download the folder again, or its config.json "
                        "belongs to another model",
                        dir, name, it->inst.name, SHOW(m->p->names.cut), m->p->names.put);
@@ -187,8 +187,8 @@ static int missing(const struct mapping *m, const struct item *it, const char *n
                    dir, name, it->inst.name);
 }
 
-/* Binds one source per expert, stacked in order of their numbers, or two ("%e.gate&up"), of which
- * each has half of the rows. *found stays false when the first is not there. */
+/* Binds one source per expert, stacked in the order of their numbers, or two ("%e.gate&up") with
+ * half of the rows each. *found stays false if the first is absent. */
 static int bind_stacked(struct mapping *m, struct item *it, const char *pat, size_t len,
                         int64_t layer, const int64_t *want, bool *found, struct err *e) {
     const char *second = memchr(pat, '&', len), *stem = strstr(pat, "%e") + 3;
@@ -213,7 +213,7 @@ static int bind_stacked(struct mapping *m, struct item *it, const char *pat, siz
     return 0;
 }
 
-/* Takes a matrix that is stored apart, where the table expects it in one with another, as it is. */
+/* Uses a separately stored matrix unchanged where the table expects it fused with another. */
 static void unfused(const struct mapping *m, struct item *it, const char *name,
                     const int64_t want[4]) {
     const int64_t i = lookup(m, name);
@@ -222,8 +222,8 @@ static void unfused(const struct mapping *m, struct item *it, const char *name,
     if (it->xf == XF_SPLIT_FIRST || it->xf == XF_SPLIT_SECOND) it->xf = XF_COPY;
 }
 
-/* Chooses the transform by how fused experts are stored: [rows][columns] or transposed. Releases
- * differ, so where the table's way does not fit the shape and the other does, that one is meant. */
+/* Chooses the transform by the layout of fused experts: [rows][columns] or transposed. Releases
+ * differ, so if the table's layout does not fit the shape and the other does, the other is used. */
 static void orient(const struct mapping *m, struct item *it, const char *name,
                    const int64_t want[4]) {
     static const struct {
@@ -242,7 +242,7 @@ static void orient(const struct mapping *m, struct item *it, const char *name,
         }
 }
 
-/* Tries one spelling; *found tells. */
+/* Tries one spelling. */
 static int bind_spelling(struct mapping *m, struct item *it, const char *pat, size_t len,
                          bool *found, struct err *e) {
     const struct hparams *h = &m->p->hp;
@@ -264,13 +264,13 @@ static int bind_spelling(struct mapping *m, struct item *it, const char *pat, si
     if (it->xf == XF_LATENT_K || it->xf == XF_LATENT_V) n = xform_latent_source(h, want);
     TRY(claim(m, name, want, n, xform_turns(it->xf), found, e));
     if (*found && it->xf == XF_TURN && n == 2 && !dq_is_plain(&m->p->src[m->p->n_src - 1]))
-        return err_set(e, ERR_DATA, "%s is stored transposed and quantized, which is not read",
+        return err_set(e, ERR_DATA, "%s is stored transposed and quantized, which is not supported",
                        name);
     it->n_src = *found;
     return 0;
 }
 
-/* Binds a head that the folder ties to the embeddings and an adapter does not: the adapter trained
+/* Binds a head that is tied to the embeddings in the folder but not in the adapter, which trained
  * the embeddings alone. */
 static int bind_untied(struct mapping *m, struct item *it, const char *name, bool *found,
                        struct err *e) {
@@ -280,7 +280,7 @@ static int bind_untied(struct mapping *m, struct item *it, const char *name, boo
     return 0;
 }
 
-/* Binds one expected tensor; n_src stays 0 when an optional one is not there. */
+/* Binds one expected tensor; n_src stays 0 if an optional one is absent. */
 static int bind(struct mapping *m, struct item *it, struct err *e) {
     const struct tensor_row *row = it->inst.row;
     bool found = false;
@@ -309,8 +309,8 @@ static bool has_part(const char *name, const char *part) {
     return false;
 }
 
-/* Returns true for what quantizers leave with the weights for activations and caches, and for
- * tables that are computed anew: angles of rope, numbers of positions, masks. */
+/* Returns whether a tensor is dispensable: quantizers' data for activations and caches, and tables
+ * that are recomputed (rope angles, position ids, masks). */
 static bool not_needed(const char *name, const struct st_tensor *t) {
     static const char *const tail[] = {"rotary_emb.inv_freq",
                                        "rotary_emb.original_inv_freq",
@@ -328,10 +328,10 @@ static bool not_needed(const char *name, const struct st_tensor *t) {
                                        ".output_scale"};
     for (size_t i = 0; i < COUNT_OF(tail); i++)
         if (str_ends(name, tail[i])) return true;
-    return str_ends(name, ".bias") && t->n_dims == 4; /* the causal mask of older classes */
+    return str_ends(name, ".bias") && t->n_dims == 4; /* causal mask of older classes */
 }
 
-/* Returns true for a bias of zeros, which some tools give every linear layer. */
+/* Returns whether a tensor is a bias of zeros, which some tools add to every linear layer. */
 static bool zero_bias(const char *name, const struct st_tensor *t) {
     if (!str_ends(name, ".bias") || t->n_elems > 1 << 20) return false;
     for (int64_t i = 0; i < t->n_elems; i++) {
@@ -342,7 +342,8 @@ static bool zero_bias(const char *name, const struct st_tensor *t) {
     return true;
 }
 
-/* Leaves out a source that no row claimed, where that is known to be right; else it is an error. */
+/* Accounts for a source that no row claimed: drops it if that is known to be right; otherwise an
+ * error. */
 static int account(struct mapping *m, int64_t i, bool no_mtp, struct err *e) {
     struct conv_plan *p = m->p;
     const struct st_tensor *t = hfdir_tensor_at(p->dir, i);
@@ -375,7 +376,7 @@ static int account(struct mapping *m, int64_t i, bool no_mtp, struct err *e) {
                    file_of(p, t), SHOW(t->name), p->arch->name);
 }
 
-/* Counts MTP layers by their tensors; what the config says is only compared. */
+/* Counts MTP layers by their tensors; the config's number is only compared. */
 static int count_mtp(struct mapping *m, bool no_mtp, struct err *e) {
     int64_t n = 0, said = m->p->hp.d[HD_MTP];
     for (int64_t i = 0; i < m->n; i++) {
@@ -403,19 +404,19 @@ static int count_mtp(struct mapping *m, bool no_mtp, struct err *e) {
                : 0;
 }
 
-/* Pads feed-forward widths to multiples of 256 with rows and columns of zeros. They change nothing:
- * the activation of 0, times 0, meets a column of zeros. */
+/* Zero-pads feed-forward widths to multiples of 256. This changes nothing: the activation of 0,
+ * times 0, meets a column of zeros. */
 static int pad_widths(struct conv_plan *p, struct err *e) {
     static const int slot[] = {HD_FF, HD_FF_EXP, HD_FF_SHEXP};
     for (size_t i = 0; i < COUNT_OF(slot); i++)
         p->hp.d[slot[i]] = (p->hp.d[slot[i]] + 255) / 256 * 256;
-    for (int64_t i = 0; i < p->hp.d[HD_LAYERS]; i++) /* These differ between layers. */
+    for (int64_t i = 0; i < p->hp.d[HD_LAYERS]; i++) /* differs between layers */
         p->hp.layer[i].ff = (p->hp.layer[i].ff + 255) / 256 * 256;
     return p->arch->derive(&p->hp, e);
 }
 
-/* Returns true when a layer has a source of the row: by any of its spellings, and of stacked ones
- * the first. */
+/* Returns whether a layer has a source for the row under any of its spellings (for stacked ones:
+ * the first). */
 static bool source_has(const void *ud, const struct tensor_row *row, int64_t layer) {
     for (const char *s = row->hf; s;) {
         const size_t len = strcspn(s, "|");
@@ -426,8 +427,8 @@ static bool source_has(const void *ud, const struct tensor_row *row, int64_t lay
     return false;
 }
 
-/* Sets HD_MTP where config.json names no MTP block, but a layer after the trunk has the tensor that
- * only MTP blocks have. Only architectures with rows of such a block are looked at. */
+/* Sets HD_MTP if config.json names no MTP block but a layer after the trunk has the tensor that
+ * only MTP blocks have. Only for architectures with rows for such a block. */
 static void find_mtp(struct conv_plan *p) {
     const struct tensor_row *r = p->arch->tensors;
     const int64_t trunk = p->hp.d[HD_LAYERS];
@@ -446,7 +447,7 @@ static const struct tensor_row *row_named(const struct arch *a, const char *gguf
     return r->gguf ? r : NULL;
 }
 
-/* Lets an adapter change the number of tokens, and give the model a head of its own. */
+/* Lets an adapter change the number of tokens and untie the head. */
 static int adapt_head(struct mapping *m, struct err *e) {
     struct conv_plan *p = m->p;
     const struct tensor_row *in = row_named(p->arch, "token_embd.weight"),
@@ -475,7 +476,7 @@ static int adapt_head(struct mapping *m, struct err *e) {
     return 0;
 }
 
-/* Returns a tensor of the folder by the first spelling of an output that it has; NULL: none. */
+/* Returns the folder's tensor for an output, by the first spelling present; NULL: none. */
 static const struct st_tensor *source_of(const struct mapping *m, const char *gguf) {
     for (const struct tensor_row *r = m->p->arch->tensors; r->gguf; r++)
         for (const char *s = strcmp(r->gguf, gguf) ? NULL : r->hf; s && *s;
@@ -486,8 +487,8 @@ static const struct st_tensor *source_of(const struct mapping *m, const char *gg
     return NULL;
 }
 
-/* Decides by the tensors whether the head is that of its own: what config.json says of tying is
- * not always what was saved. A head that differs from the embeddings is written. */
+/* Decides by the tensors whether the head is tied, because config.json does not always agree with
+ * what was saved. A head that differs from the embeddings is written. */
 static void check_tie(struct mapping *m) {
     struct hparams *h = &m->p->hp;
     const struct json *said = hfdir_said(m->p->dir, "tie_word_embeddings");

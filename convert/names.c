@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* convert/names.c - see names.h. A name is cut at '-'; each part is looked at alone, then what is
- * left of the beginning is the base name and the rest what it was tuned to. ASCII only. */
+/* convert/names.c - parser of model names. A name is split at '-' and each part classified on its
+ * own; then the unclassified beginning is the base name, and the other unclassified parts are the
+ * finetune. ASCII only. */
 #include "convert/names.h"
 
 #include <ctype.h>
@@ -24,7 +25,7 @@ static size_t digits(const char *s) {
     return strspn(s, "0123456789");
 }
 
-/* Returns true for 2407, v0.1, Iter3. */
+/* Returns whether s is a version: 2407, v0.1, Iter3. */
 static bool is_version(const char *s) {
     if (strncasecmp(s, "iter", 4) == 0)
         s += 4;
@@ -39,7 +40,7 @@ static bool is_version(const char *s) {
     }
 }
 
-/* Returns true for Q4_K_M, IQ2_XXS, BF16, FP32: types in names of files of weights. */
+/* Returns whether s is a tensor type, as in names of weight files: Q4_K_M, IQ2_XXS, BF16, FP32. */
 static bool is_type(const char *s) {
     const char *q = *s == 'i' || *s == 'I' ? s + 1 : s;
     if ((*q == 'q' || *q == 'Q') && digit(q[1])) {
@@ -59,7 +60,7 @@ static bool among(const char *s, const char *const *v) {
     return false;
 }
 
-/* Returns true for 7B, 0.5b, 1_6B, 8x7B, A3B, 7b1, mini. */
+/* Returns whether s is a size: 7B, 0.5b, 1_6B, 8x7B, A3B, 7b1, mini. */
 static bool is_size(const char *s) {
     static const char *const words[] = {"small", "mini", "medium", "large", "xl", "xxl", NULL};
     if (among(s, words)) return true;
@@ -76,7 +77,7 @@ static bool is_size(const char *s) {
     return !s[1] || (digit(s[1]) && !s[2]);
 }
 
-/* Writes a size as is usual: 1_6B becomes 1.6B, 7b1 becomes 7.1b, 7b becomes 7B. */
+/* Normalises a size: 1_6B becomes 1.6B, 7b1 becomes 7.1b, 7b becomes 7B. */
 static void normalize_size(char *s) {
     size_t n = strlen(s);
     for (char *c = s; *c; c++)
@@ -90,7 +91,7 @@ static void normalize_size(char *s) {
         s[n - 1] = (char)toupper((unsigned char)s[n - 1]);
 }
 
-/* Returns the number of a size such as "7B"; NaN for words, 8x7B and A3B. */
+/* Returns the value of a size such as "7B"; NaN for words, 8x7B and A3B. */
 static double size_of(const char *s) {
     char *end;
     double v = digit(*s) ? strtod(s, &end) : (double)NAN;
@@ -99,8 +100,8 @@ static double size_of(const char *s) {
     return unit ? v * pow(1000, (double)(unit - " KMBT")) : (double)NAN;
 }
 
-/* Returns true when a size is far from the model's: then it is a length of context, or of the
- * training text. */
+/* Returns whether a size is far from the model's; it is then a context length or an amount of
+ * training data. */
 static bool is_other_number(const struct part *p, const struct part *next, int64_t n_params) {
     double label = size_of(p->s), n = (double)n_params;
     if (!n_params || isnan(label)) return false;
@@ -108,7 +109,7 @@ static bool is_other_number(const struct part *p, const struct part *next, int64
         char active[sizeof next->s];
         snprintf(active, sizeof active, "%s", next->s);
         normalize_size(active);
-        /* In this case n counts the active ones. */
+        /* here n counts active parameters */
         if (fabs(size_of(active + 1) - n) <= 7 * n / 8) return false;
     }
     return fabs(label - n) > floor(7 * n / 8);
@@ -131,7 +132,7 @@ static void look(struct part *p, const struct part *next, bool first, int64_t n_
     }
 }
 
-/* Drops words that mean a size where a number is there too. */
+/* Drops size words if there is also a size with digits. */
 static void drop_words(struct part *p, int n) {
     bool number = false;
     for (int i = 0; i < n; i++) number |= (p[i].is & SIZE) && strpbrk(p[i].s, "0123456789") != NULL;
@@ -139,8 +140,8 @@ static void drop_words(struct part *p, int n) {
         if ((p[i].is & SIZE) && !strpbrk(p[i].s, "0123456789.")) p[i].is = 0;
 }
 
-/* Splits what is left: the beginning, with versions inside it, is the base name, unknown parts
- * behind it name a finetune. */
+/* Classifies the rest: the beginning, including versions inside it, is the base name; later unknown
+ * parts are the finetune. */
 static void find_base(struct part *p, int n) {
     bool start = true;
     for (int i = 0; i < n; i++) {
@@ -174,7 +175,7 @@ void names_parse(struct names *r, const char *id, int64_t n_params) {
     memset(r, 0, sizeof *r);
     const char *slash = strchr(id, '/'), *name = slash ? slash + 1 : id;
     if (strlen(id) >= NAMES_MAX) return;
-    if (strchr(id, ' ')) { /* This is a sentence. */
+    if (strchr(id, ' ')) { /* a sentence */
         snprintf(r->full, sizeof r->full, "%s", id);
         return;
     }
@@ -182,7 +183,7 @@ void names_parse(struct names *r, const char *id, int64_t n_params) {
     if (slash && *id != '.') snprintf(r->org, sizeof r->org, "%.*s", (int)(slash - id), id);
     for (const char *s = name; *s;) {
         size_t len = strcspn(s, "-");
-        /* This is no name of a model. */
+        /* Not a model name. */
         if (len && (n == MAX_PARTS || len >= sizeof p[0].s - 2)) return;
         if (len) {
             memset(&p[n], 0, sizeof p[n]);
@@ -197,11 +198,11 @@ void names_parse(struct names *r, const char *id, int64_t n_params) {
     join(r->size_label, p, n, SIZE, 0);
     join(r->finetune, p, n, FINETUNE, 0);
     join(r->version, p, n, VERSION, BASE);
-    /* A name alone says too little. */
+    /* A base name alone says too little. */
     if (!*r->size_label && !*r->finetune && !*r->version) *r->basename = 0;
 }
 
-/* Returns true for "v0.1" and "7b", which are kept as they are. */
+/* Returns whether s is like "v0.1" or "7b", which are kept unchanged. */
 static bool is_number(const char *s, size_t n) {
     if (digit(*s)) return true;
     if (*s != 'v' || n < 2) return false;
@@ -238,7 +239,7 @@ void names_title(const char *id, char out[NAMES_MAX]) {
     out[k] = 0;
 }
 
-/* Writes a number of weights with two digits at least: 596M, 2.6B, 35B. */
+/* Formats a number of weights with at least two digits: 596M, 2.6B, 35B. */
 static void rounded(double n, char out[32]) {
     static const struct {
         double unit;

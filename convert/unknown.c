@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* convert/unknown.c - refusing a folder whose class has no table, with what would be needed: the
- * nearest architecture, by names of tensors, and the names that it does not have. */
+/* convert/unknown.c - refusal of a model class without a table; the message names the nearest
+ * architecture by tensor names, and the tensors that it lacks. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,8 +12,8 @@
 
 enum { MOST_NAMES = 6 };
 
-/* Appends a name with N for every part that is a number, and for %d and %e, without
- * "language_model.". */
+/* Appends a name as a pattern: N for each numeric part and for %d and %e, and "language_model."
+ * removed. */
 static void add_pattern(struct buf *out, const char *name, size_t len) {
     static const char nested[] = "language_model.";
     for (const char *s = name, *end = name + len; s < end;) {
@@ -28,14 +28,14 @@ static void add_pattern(struct buf *out, const char *name, size_t len) {
     }
 }
 
-/* Adds the text of `b` to the set and returns true; false when it was there. The set borrows the
- * text, which lives in `keys`. */
+/* Adds the text of `b` to the set. Returns false if it was there already. The set borrows its text,
+ * stored in `keys`. */
 static bool add_key(struct strmap *set, struct arena *keys, const struct buf *b) {
     if (strmap_get(set, b->data, b->len) >= 0) return false;
     return strmap_add(set, arena_strdup(keys, b->data), b->len, 0);
 }
 
-/* Returns the patterns of the names that an architecture's tensors have in folders. */
+/* Returns the patterns of an architecture's tensor names in folders. */
 static struct strmap *patterns_of(const struct arch *a, struct arena *keys) {
     struct strmap *map = strmap_new(64);
     struct buf b = {0};
@@ -51,8 +51,8 @@ static struct strmap *patterns_of(const struct arch *a, struct arena *keys) {
     return map;
 }
 
-/* Counts the tensors of the folder that are named as in `a`, or belong to no text model, and
- * appends the patterns of the others. */
+/* Counts the tensors of the folder that are named as in `a` or belong to no text model, and appends
+ * the patterns of the others. */
 static int64_t count_named(const struct hfdir *dir, const struct arch *a, struct buf *others) {
     struct arena keys;
     arena_init(&keys);
@@ -104,18 +104,18 @@ int unknown_class(const struct hfdir *dir, const char *cls, struct err *e) {
         }
     }
     if (best) {
-        buf_fmt(&near, "nearest is %s, as which %lld of its %lld tensors are named", best->family,
+        buf_fmt(&near, "the nearest is %s, which names %lld of its %lld tensors", best->family,
                 (long long)most, (long long)hfdir_n_tensors(dir));
         if (others.len) buf_fmt(&near, ", but not %s", others.data);
     } else {
-        buf_str(&near, "no tensor of it is named as in a model that is known");
+        buf_str(&near, "none of its tensors is named as in a known model");
     }
     err_set(
         e, ERR_DATA,
-        "%.200s: model class %s is not known, so its tensors and numbers have no names in a "
-        "GGUF; %.500s. Needed is a table of them (CONTRIBUTING.md, \"architecture\"), or a GGUF "
-        "that another program made: hone quantizes that. inspect, verify, tokenize and template "
-        "lint work on the folder; `hone doctor --models` lists the classes that are known",
+        "%.200s: model class %s is not known, so its tensors and hyperparameters have no names in "
+        "GGUF; %.500s. Add a table of them (CONTRIBUTING.md, \"architecture\"), or use a GGUF "
+        "from another program: hone can quantize that. inspect, verify, tokenize and template "
+        "lint work on the folder; `hone doctor --models` lists the known classes",
         hfdir_path(dir), show_n(cls, strlen(cls)).s, near.data);
     buf_release(&others);
     buf_release(&near);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* convert/vision.c - the vision towers of Qwen3.5 and Gemma 4 (vision.h). Adding one is a table of
- * rows, a function that reads its numbers and a line in `kinds`. */
+/* convert/vision.c - vision towers of Qwen3.5 and Gemma 4. A new tower needs a table of rows, a
+ * function that reads its hyperparameters and a line in `kinds`. */
 #include "convert/vision.h"
 
 #include <math.h>
@@ -77,7 +77,7 @@ static int number(const struct json *cfg, const char *names, int64_t otherwise, 
     *out = otherwise;
     if (!j && otherwise > 0) return 0;
     if (json_i64(j, out) && *out > 0 && *out <= 1 << 20) return 0;
-    return err_set(e, ERR_DATA, "vision_config.%.*s is missing or not a number that can be",
+    return err_set(e, ERR_DATA, "vision_config.%.*s is missing or not a valid number",
                    (int)strcspn(names, "|"), names);
 }
 
@@ -124,8 +124,8 @@ static void qwen_keys(const struct vision *v, struct gguf_w *w) {
     gguf_w_arr(w, "clip.vision.is_deepstack_layers", GV_BOOL, deep, (uint64_t)v->blocks);
 }
 
-/* Reads the numbers of a Gemma tower. It scales images of any size, so image_size is a constant
- * that other programs expect. */
+/* Reads the hyperparameters of a Gemma tower. It scales images of any size, so image_size is a
+ * constant that other programs expect. */
 static int gemma_read(struct vision *v, const struct hfdir *dir, const struct json *cfg,
                       struct err *e) {
     int64_t *d = v->d;
@@ -190,7 +190,7 @@ static bool three(const struct json *list, float out[3]) {
     return n == 3;
 }
 
-/* Reads mean and deviation of the colours from preprocessor_config.json, which
+/* Reads mean and standard deviation of the colours from preprocessor_config.json, which
  * processor_config.json overrides. */
 static int preprocessor(struct vision *v, struct hfdir *dir, struct err *e) {
     static const char *const name[] = {"processor_config.json", "preprocessor_config.json"};
@@ -206,7 +206,7 @@ static int preprocessor(struct vision *v, struct hfdir *dir, struct err *e) {
     }
     memcpy(v->mean, v->kind->mean, sizeof v->mean);
     memcpy(v->std, v->kind->std, sizeof v->std);
-    log_warn("%s has no preprocessor_config.json: mean %g and deviation %g of colours are written, "
+    log_warn("%s has no preprocessor_config.json: writing mean %g and deviation %g for colours, "
              "as in the published models",
              hfdir_path(dir), (double)v->mean[0], (double)v->std[0]);
     return 0;

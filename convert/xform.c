@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-/* convert/xform.c - one output tensor, in slabs of rows.
+/* convert/xform.c - transforms: one output tensor, in slabs of rows.
  *
- * Every transform of the tables is a renumbering of rows (of one matrix of one source), or of
- * column groups, and at most one function per element. So each output row is made by itself from
- * one source row (or, transposed, from a column): the bytes cannot depend on slab or thread count.
- * Rows whose dtype is already the output's and that need no arithmetic are copied bit for bit.
+ * Every transform renumbers rows (of one matrix of one source) or column groups and applies at most
+ * one function per element. Each output row thus depends on a single source row (or, transposed, a
+ * column), so the output is independent of slab size and thread count. Rows that already have the
+ * output's dtype and need no arithmetic are copied bit for bit.
  *
- * Memory: one slab of SLAB_BYTES (or one row, if that is more) and three f32 rows per worker;
- * mapped source pages are released every DROP_BYTES. */
+ * Memory: one slab of SLAB_BYTES (or one row, if larger) and three f32 rows per worker; mapped
+ * source pages are released every DROP_BYTES. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,48 +26,48 @@ static const uint64_t drop_bytes = UINT64_C(64) << 20;
 struct xform_buf {
     uint8_t *slab;
     uint64_t slab_bytes;
-    float *rows; /* [n_workers][3][row_cap] f32. */
+    float *rows; /* [n_workers][3][row_cap] f32 */
     int64_t row_cap;
     int n_workers;
-    struct tally *tally; /* [n_workers] counts. */
+    struct tally *tally; /* [n_workers] counts */
 };
 
 struct job {
     const struct conv_plan *p;
     const struct item *it;
     struct xform_buf *b;
-    int64_t cols, rows;     /* They belong to one output matrix. */
-    int64_t total;          /* The rows of all matrices. */
-    int64_t src_cols;       /* There are fewer of these with padding. */
-    int64_t part, src_part; /* The rows that are padded together: a matrix, or half a fused one. */
-    /* The rows per source matrix, and the first source row of the piece taken. */
+    int64_t cols, rows;     /* of one output matrix */
+    int64_t total;          /* rows of all matrices */
+    int64_t src_cols;       /* source columns (fewer than cols when padded) */
+    int64_t part, src_part; /* rows padded together: a matrix, or half of a fused one */
+    /* Rows per source matrix, and first source row of the extracted piece. */
     int64_t src_rows, row_step;
-    int64_t first; /* The first row of the slab, over all matrices. */
+    int64_t first; /* first row of the slab, over all matrices */
     uint64_t row_bytes;
-    bool copy;     /* The dtype is the same and there is no arithmetic. */
-    int64_t group; /* The rows or columns per V head; 0: there is no regrouping. */
-    int64_t fixed; /* The rows in front that stay in place. */
-    int64_t head;  /* The rows per head whose halves become pairs; else 0. */
-    int64_t rot;   /* Of those the first, which rope turns, even. */
-    bool apart;    /* Pairs become halves instead. */
-    int64_t per;   /* For XF_QKV_*, the query heads per key head; else 0. */
-    int64_t odd;   /* 0 for XF_EVEN and 1 for XF_ODD; else -1. */
-    bool halves;   /* A matrix has two sources, one for each half of its rows. */
-    bool turned;   /* The source is [columns][rows]. */
-    int64_t kv; /* For XF_LATENT_*, the rows of a head in the source: of keys and then of values. */
+    bool copy;     /* same dtype and no arithmetic */
+    int64_t group; /* rows or columns per V head; 0: no regrouping */
+    int64_t fixed; /* leading rows that stay in place */
+    int64_t head;  /* rows per head whose halves become pairs; else 0 */
+    int64_t rot;   /* leading rows of these that rope rotates, even */
+    bool apart;    /* pairs become halves instead */
+    int64_t per;   /* XF_QKV_*: query heads per key head; else 0 */
+    int64_t odd;   /* XF_EVEN: 0, XF_ODD: 1; else -1 */
+    bool halves;   /* two sources per matrix, half of the rows each */
+    bool turned;   /* the source is [columns][rows] */
+    int64_t kv;    /* XF_LATENT_*: rows of a head in the source, keys first, then values */
 };
 
-/* ---- where an output row comes from ---- */
+/* ---- source of an output row ----------------------------------------------------------------- */
 
-/* Returns the old index of new index i, in groups of `g`: GGUF orders them as new[r*Hk + k] =
- * old[k*R + r]. */
+/* Returns the old index of new index i, in groups of `g`: GGUF's order is new[r*Hk + k] = old[k*R +
+ * r]. */
 static int64_t v_old(const struct hparams *h, int64_t g, int64_t i) {
     int64_t hk = h->d[HD_LIN_K_HEADS], per = h->d[HD_LIN_V_HEADS] / hk;
     int64_t head = i / g;
     return ((head % hk) * per + head / hk) * g + i % g;
 }
 
-/* Returns the row of head-wise wqkv for row r of q, k or v, or of all of them. */
+/* Returns the row of head-wise wqkv for row r of q, k or v, or of all three. */
 static int64_t qkv_old(const struct job *j, int64_t r) {
     const int64_t hd = hp_dim(&j->p->hp, j->it->inst.block, HD_HEAD_DIM);
     const int64_t n_k = hp_dim(&j->p->hp, j->it->inst.block, HD_KV_OUT), n_q = n_k * j->per;
@@ -80,8 +80,8 @@ static int64_t qkv_old(const struct job *j, int64_t r) {
     return (kv * (j->per + 2) + part) * hd + r % hd;
 }
 
-/* Returns the row of a head whose rotated rows are put side by side by pairs, or, where j->apart,
- * are taken apart into halves. */
+/* Returns the source row within a head whose rotated rows are interleaved in pairs or, with
+ * j->apart, separated into halves. */
 static int64_t pair_old(const struct job *j, int64_t r) {
     const int64_t i = r % j->head, half = j->rot / 2;
     if (i >= j->rot) return r;
@@ -89,17 +89,17 @@ static int64_t pair_old(const struct job *j, int64_t r) {
 }
 
 struct placement {
-    const struct dq *s; /* The source; NULL: this is a row of padding. */
-    int64_t mat, row;   /* The place inside the source. */
+    const struct dq *s; /* NULL: a padding row */
+    int64_t mat, row;   /* position in the source */
 };
 
 static bool is_qkvz(enum xform xf) {
     return xf == XF_QKVZ_QKV || xf == XF_QKVZ_Z;
 }
-/* Returns the row of Qwen3-Next's matrix, in which each key head has its q, k, values and gates. */
+/* Returns the row in Qwen3-Next's matrix, in which each key head has its q, k, values and gates. */
 static int64_t qkvz_old(const struct hparams *h, enum xform xf, int64_t r) {
     const int64_t dk = h->d[HD_LIN_K_DIM], hk = h->d[HD_LIN_K_HEADS],
-                  v = h->d[HD_LIN_INNER] / hk; /* These are the values of a key head. */
+                  v = h->d[HD_LIN_INNER] / hk; /* values per key head */
     const int64_t all = 2 * dk + 2 * v;
     if (xf == XF_QKVZ_Z) return r / v * all + 2 * dk + v + r % v;
     if (r < hk * dk) return r / dk * all + r % dk;
@@ -129,7 +129,7 @@ static struct placement locate(const struct job *j, int64_t out_row) {
 
 /* ---- one row ---- */
 
-/* Loads values that do not lie side by side in a plain source. */
+/* Loads values that are not adjacent in a plain source. */
 static void load_spread(const struct job *j, const struct placement *at, float *dst) {
     const int64_t n = j->src_cols;
     const int64_t first =
@@ -143,7 +143,7 @@ static void load_spread(const struct job *j, const struct placement *at, float *
 static void load_row(const struct job *j, const struct placement *at, float *dst, float *scratch,
                      struct tally *t) {
     const struct dq *q = at->s;
-    struct err ignored; /* The shapes were checked when the plan was made. */
+    struct err ignored; /* shapes were checked in the plan */
     if (!dq_is_plain(q)) {
         if (!dq_row(q, at->mat, at->row, dst, scratch)) t->bad = q;
     } else if (j->turned || (j->odd >= 0 && j->it->inst.n_dims < 3)) {
@@ -170,7 +170,7 @@ void xform_want(const struct hparams *h, const struct item *it, int64_t want[4])
     const int n = it->inst.n_dims;
     if (is_half(it->xf)) want[n - 2] *= 2;
     if (it->xf == XF_EVEN || it->xf == XF_ODD) want[1] *= 2;
-    if (it->xf == XF_TURN && n == 2) { /* one matrix: as it is stored */
+    if (it->xf == XF_TURN && n == 2) { /* single matrix: as stored */
         const int64_t rows = want[0];
         want[0] = want[1];
         want[1] = rows;
@@ -193,14 +193,14 @@ static void make_row(const struct job *j, float *dst) {
             dst[i] = (xf == XF_ROPE_FAR ? h->far : h->near)[i];
 }
 
-/* Puts groups of columns into GGUF's order; an element has `size` bytes. */
+/* Reorders groups of columns to GGUF's order; elements have `size` bytes. */
 static void regroup_cols(const struct job *j, const uint8_t *src, uint8_t *dst, size_t size) {
     size_t n = (size_t)j->group * size;
     for (int64_t c = 0; c < j->cols; c += j->group)
         memcpy(dst + (size_t)c * size, src + (size_t)v_old(&j->p->hp, j->group, c) * size, n);
 }
 
-/* Counts the values of a row that are NaN or infinite. */
+/* Counts the NaN and infinite values of a row. */
 static void count_odd(const float *x, int64_t n, struct tally *t) {
     for (int64_t i = 0; i < n; i++) {
         t->n_nan += isnan(x[i]) != 0;
@@ -208,7 +208,7 @@ static void count_odd(const float *x, int64_t n, struct tally *t) {
     }
 }
 
-/* Counts those of a row that is copied as bytes. */
+/* Counts the NaN and infinite values of a row that is copied as bytes. */
 static void count_odd_raw(enum st_dtype type, const uint8_t *p, int64_t n, struct tally *t) {
     const uint32_t inf = type == ST_F32 ? 0x7f800000u : type == ST_BF16 ? 0x7f80 : 0x7c00;
     for (int64_t i = 0; i < n; i++) {
@@ -237,7 +237,7 @@ static void encode_bf16(const float *x, uint8_t *dst, int64_t n, struct tally *t
 
 static void encode_q8_0(const float *x, uint8_t *dst, int64_t n, struct tally *t) {
     q8_0_row(x, dst, n);
-    for (int64_t i = 0; i < n; i += 32) /* A scale beyond f16 makes its block infinite. */
+    for (int64_t i = 0; i < n; i += 32) /* a scale beyond f16 makes its block infinite */
         if ((load_u16(dst + 34 * (i / 32)) & 0x7fff) >= 0x7c00) t->n_overflow += 32;
 }
 
@@ -250,7 +250,7 @@ void xform_encode(enum qtype type, const float *x, uint8_t *dst, int64_t n, stru
         encode_bf16(x, dst, n, t);
     else if (kind == QS_F32)
         memcpy(dst, x, (size_t)n * sizeof *x);
-    else /* This is the one quantized type of QF_CONVERT. */
+    else /* the only quantized type of QF_CONVERT */
         encode_q8_0(x, dst, n, t);
 }
 
@@ -266,7 +266,7 @@ static void copy_row(const struct job *j, const struct placement *at, uint8_t *d
     count_odd_raw(s->dtype, dst, j->cols, t);
 }
 
-/* Returns the factor of a row of Mamba's ssm_in. */
+/* Returns the factor for a row of Mamba's ssm_in. */
 static float factor_in(const struct hparams *h, int64_t r) {
     const int64_t bc = h->d[HD_LIN_K_HEADS] * h->d[HD_LIN_K_DIM];
     const int64_t n[] = {h->d[HD_LIN_INNER], h->d[HD_LIN_INNER], bc, bc};
@@ -286,11 +286,11 @@ static void apply(enum xform xf, float *x, int64_t n) {
         for (int64_t i = 0; i < n; i++) x[i] = (float)-fp_exp((double)x[i]);
 }
 
-/* Makes output rows [begin, end) of XF_LATENT_K. Row r of a head is column r of the head's rows of
- * keys, which are read once for all rows of a head in the range. */
+/* Computes output rows [begin, end) of XF_LATENT_K. Row r of a head is column r of the head's key
+ * rows, which are read once for all rows of a head in the range. */
 static void latent_rows(struct job *j, int64_t begin, int64_t end, int worker) {
     struct tally *t = &j->b->tally[worker];
-    const int64_t n = j->cols, rank = j->rows; /* The rows of keys, and their length. */
+    const int64_t n = j->cols, rank = j->rows; /* number of key rows, and their length */
     float *mat = j->b->rows + 3 * worker * j->b->row_cap, *row = mat + n * rank;
     int64_t have = -1;
     for (int64_t i = begin; i < end; i++) {
@@ -408,19 +408,19 @@ static void setup(struct job *j) {
     bool v = xf == XF_V_ROWS || xf == XF_V_ROWS_TAIL || xf == XF_V_COLS || xf == XF_NEG_EXP_V;
     if (v && h->d[HD_LIN_V_HEADS] != h->d[HD_LIN_K_HEADS])
         j->group = it->inst.row->group ? h->d[it->inst.row->group] : 1;
-    bool vector = it->inst.n_dims == 1 &&
-                  (v || xf == XF_ROPE_PAIRS || xf == XF_ROPE_HALVES ||
-                   xf == XF_QKV_ALL); /* In regrouped vectors one element is one row. */
+    bool vector =
+        it->inst.n_dims == 1 && (v || xf == XF_ROPE_PAIRS || xf == XF_ROPE_HALVES ||
+                                 xf == XF_QKV_ALL); /* in regrouped vectors one element is a row */
     j->cols = vector ? 1 : ne[0];
     j->rows = vector ? ne[0] : ne[1];
-    int64_t from[4]; /* The shape in the folder, as ne has it. */
+    int64_t from[4]; /* shape in the folder, in the order of ne */
     arch_shape(it->inst.row, &j->p->hp_src, it->inst.block, from);
     j->src_cols = vector ? 1 : from[0];
     j->src_rows = vector ? from[0] : from[1];
     const int rows_of = it->inst.row->dim[it->inst.n_dims - 2 < 0 ? 0 : it->inst.n_dims - 2];
     const int n_parts = rows_of == HD_FF_EXP2 || rows_of == HD_FF2;
     j->total = j->rows * ne[2] * ne[3];
-    /* These are vectors that are stacked. */
+    /* Stacked vectors. */
     if (it->n_src > 1 && it->inst.n_dims == 2) j->rows = j->src_rows = 1;
     j->part = j->rows / (n_parts + 1);
     j->src_part = j->src_rows / (n_parts + 1);
@@ -475,7 +475,7 @@ static int check_bad(const struct job *j, struct err *e) {
         const struct dq *q = j->b->tally[i].bad;
         if (q)
             return err_set(e, ERR_DATA,
-                           "%s: the groups that g_idx of %s names are not all there, or its scales "
+                           "%s: g_idx of %s names missing groups, or its scales "
                            "are not numbers: the file is damaged",
                            st_path(hfdir_file(j->p->dir, q->part[0]->file)), q->part[0]->name);
     }

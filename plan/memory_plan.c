@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* plan/memory_plan.c - hone plan: will it fit? From headers alone: bytes of weights, keys and
- * values, recurrent state, working memory; what fits a card, at which context, with what left
- * outside; and the command lines for it. Bytes are exact but for `compute`, which is an estimate
- * for other engines' GPU backends and says so. */
+/* plan/memory_plan.c - hone plan: memory needs of a model, computed from headers alone: weights,
+ * keys and values, recurrent state, working memory; what fits a card, at which context, and what
+ * stays in main memory; and the command lines for it. Bytes are exact except for `compute`, which
+ * is marked as an estimate for other engines' GPU backends. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,7 +26,7 @@
 #include "runtime/engine/kv_type.h"
 
 enum {
-    USUAL_KEYS = 4096, /* The keys in the cache of --launches. */
+    USUAL_KEYS = 4096, /* cached tokens for --launches */
 };
 struct plan {
     const char *path;
@@ -34,15 +34,15 @@ struct plan {
     struct sizes z;
     uint64_t file_bytes;
     struct fit_ask ask;
-    const struct kv_type *k, *v; /* The types of the cache. */
+    const struct kv_type *k, *v; /* cache types */
     struct fit fit;
     bool have_fit;
-    struct plan_split split; /* How blocks are divided among several cards. */
-    uint64_t vram;           /* The memory of all cards together. */
+    struct plan_split split; /* distribution of blocks over several cards */
+    uint64_t vram;           /* memory of all cards */
 };
 
-/* Returns true when other engines have this cache type too: one that stores rows of a tensor type
- * as they are. Rotated rows are hone's own. */
+/* Returns whether other engines have this cache type too, which is the case if it stores rows of a
+ * tensor type unchanged. Rotated rows are specific to hone. */
 static bool is_common(const struct kv_type *t) {
     return t->type != QT_COUNT && !t->rotated;
 }
@@ -57,7 +57,7 @@ int plan_sizes(const struct gguf *g, struct sizes *z, const struct arch **a, str
     TRY(model_no_imatrix(g, e));
     *a = arch_find(name);
     if (!*a) return arch_refuse(gguf_path(g), name, e);
-    struct hparams *h = xcalloc(1, sizeof *h); /* 24 KB, which is much for a stack */
+    struct hparams *h = xcalloc(1, sizeof *h); /* 24 KB: too large for the stack */
     int rc = hparams_from_gguf(h, *a, g, e);
     if (!rc) rc = sizes_init(z, *a, h, e);
     free(h);
@@ -129,15 +129,15 @@ static void emit_sizes(struct emit *m, const struct plan *p) {
     struct fit_use u;
     uint64_t experts = 0, kv;
     char kv_name[40];
-    (void)fit_use(z, &p->ask, 0, 0, &u); /* It succeeds, since settle() tried it. */
+    (void)fit_use(z, &p->ask, 0, 0, &u); /* cannot fail: settle() checked it */
     for (int i = 0; i < z->n_blocks; i++) experts += z->block[i].experts;
     kv_type_text(kv_name, p->k, p->v);
     emit_str(m, "file", "file", io_base(p->path));
     emit_str(m, "arch", "architecture", p->arch->name);
-    emit_i64(m, "n_blocks", "blocks, the head not counted", z->n_blocks);
-    emit_i64(m, "n_attn", "of them with keys and values", sizes_n_kv(z));
-    emit_i64(m, "n_recurrent", sizes_n_state(z) ? "of them recurrent" : NULL, sizes_n_state(z));
-    emit_i64(m, "ctx_train", "context as trained", z->n_ctx_train);
+    emit_i64(m, "n_blocks", "blocks, without the head", z->n_blocks);
+    emit_i64(m, "n_attn", "  with keys and values", sizes_n_kv(z));
+    emit_i64(m, "n_recurrent", sizes_n_state(z) ? "  recurrent" : NULL, sizes_n_state(z));
+    emit_i64(m, "ctx_train", "trained context", z->n_ctx_train);
     emit_i64(m, "ctx", "context planned, per slot", p->ask.n_ctx);
     emit_i64(m, "slots", "slots", p->ask.n_slots);
     emit_str(m, "kv_type", "type of keys and values", kv_name);
@@ -145,15 +145,15 @@ static void emit_sizes(struct emit *m, const struct plan *p) {
     size_field(m, "weights", "weights", sizes_weights(z));
     size_field(m, "host", "  kept in main memory", z->embd);
     size_field(m, "device", "  on a GPU", sizes_device(z));
-    size_field(m, "experts", experts ? "  of that routed experts" : NULL, experts);
-    size_field(m, "mtp", z->mtp ? "  of that draft blocks" : NULL, z->mtp);
+    size_field(m, "experts", experts ? "  routed experts" : NULL, experts);
+    size_field(m, "mtp", z->mtp ? "  draft blocks" : NULL, z->mtp);
     size_field(m, "kv", "keys and values", u.kv);
     if (sizes_kv_paged(z, p->ask.n_slots, p->ask.n_ctx, PLAN_PASS, &p->ask.rows, &kv))
         size_field(m, "kv_hone", "  in hone, in pages", kv);
     size_field(m, "state", sizes_n_state(z) ? "recurrent state" : NULL, u.state);
     size_field(m, "compute", "working memory, estimate", u.compute);
     size_field(m, "activations", NULL, (uint64_t)z->reg_floats * sizeof(float) * PLAN_PASS);
-    size_field(m, "total", "on a GPU in all", u.total);
+    size_field(m, "total", "total on a GPU", u.total);
 }
 
 static void emit_contexts(struct emit *m, const struct plan *p) {
@@ -189,7 +189,7 @@ static void emit_contexts(struct emit *m, const struct plan *p) {
     }
 }
 
-/* Limits a context to what the model was trained for, if known. */
+/* Limits a context to the trained one, if known. */
 static int64_t as_trained(const struct sizes *z, int64_t ctx) {
     return z->n_ctx_train ? min_i64(ctx, z->n_ctx_train) : ctx;
 }
@@ -262,7 +262,8 @@ static void fit_text(const struct plan *p, struct buf *b) {
     if (beyond) buf_fmt(b, ", more than the %lld it was trained for", (long long)p->z.n_ctx_train);
 }
 
-/* Answers first: does it fit, in how much, and what a smaller cache would save. */
+/* Emits the answer: whether it fits, how much memory it takes, and what a smaller cache would
+ * save. */
 static void fit_answer(struct emit *m, const struct plan *p, const char *what) {
     const struct kv_type *small = kv_type_find(KV_SMALL);
     struct fit_ask less = p->ask;
@@ -293,7 +294,7 @@ static void size_answer(struct emit *m, const struct plan *p) {
     (void)fit_use(&p->z, &p->ask, 0, 0, &u); /* cannot fail: settle() checked it */
     buf_str(&b, "Takes ");
     buf_str(&b, show_bytes(u.total).s);
-    buf_fmt(&b, " on a card with %lld tokens of context; --vram SIZE says whether it fits.",
+    buf_fmt(&b, " on a card with %lld tokens of context; add --vram SIZE to see whether it fits.",
             (long long)p->ask.n_ctx);
     emit_answer(m, b.data);
     buf_release(&b);
@@ -311,7 +312,7 @@ static void emit_fit(struct emit *m, const struct plan *p, uint64_t vram) {
     fit_answer(m, p, text.data);
     size_field(m, "vram", p->split.n_cards > 1 ? "memory of the cards" : "memory of the card",
                vram);
-    size_field(m, "reserve", "  of that kept free", p->ask.reserve);
+    size_field(m, "reserve", "  kept free", p->ask.reserve);
     emit_str(m, "fit", NULL, way[f->way]);
     emit_i64(m, "fit_n", NULL, f->n);
     emit_str(m, "fits", "what fits", text.data);
@@ -320,7 +321,7 @@ static void emit_fit(struct emit *m, const struct plan *p, uint64_t vram) {
     buf_release(&text);
 }
 
-/* Appends a word as a shell reads it: 'it'\''s'. */
+/* Appends a word quoted for the shell: 'it'\''s'. */
 static void shell_word(struct buf *b, const char *s) {
     bool plain = *s != 0 && *s != '-';
     for (const char *c = s; *c; c++)
@@ -351,7 +352,7 @@ static void hone_command(struct emit *m, const struct plan *p, const char *kv, s
     buf_str(b, "hone run ");
     shell_word(b, p->path);
     buf_fmt(b, " --ctx %lld --kv-type %s", (long long)p->ask.n_ctx, kv);
-    /* hone has everything else there. */
+    /* The device can hold all other state. */
     if (fits && is(p->k, KV_ON_CUDA) && is(p->v, KV_ON_CUDA)) {
         buf_str(b, p->split.n_cards > 1 ? " --device cuda:0" : " --device auto");
         for (int i = 1; i < p->split.n_cards; i++) buf_fmt(b, ",%d", i);
@@ -376,7 +377,7 @@ static void llama_command(struct emit *m, const struct plan *p, struct buf *b) {
     command(m, "cmd_llama_server", "llama-server", b);
 }
 
-/* Writes commands for Ollama, which knows three cache types and places blocks by itself. */
+/* Writes commands for Ollama, which has three cache types and places blocks by itself. */
 static void ollama_commands(struct emit *m, const struct plan *p, struct buf *b) {
     if (p->k != p->v || !is(p->k, KV_SHOWN)) return;
     buf_fmt(b,
@@ -390,7 +391,7 @@ static void ollama_commands(struct emit *m, const struct plan *p, struct buf *b)
     command(m, "cmd_ollama_create", "Ollama, model", b);
 }
 
-/* Shows command lines; there are none for what does not fit. */
+/* Emits command lines, unless the model does not fit. */
 static void emit_commands(struct emit *m, const struct plan *p) {
     struct buf b = {0};
     char kv[40];
@@ -400,11 +401,12 @@ static void emit_commands(struct emit *m, const struct plan *p) {
     llama_command(m, p, &b);
     ollama_commands(m, p, &b);
     if (!is_common(p->k) || !is_common(p->v))
-        emit_str(m, "cmd_note", "note", "other engines have no such cache, so they have no line");
+        emit_str(m, "cmd_note", "note",
+                 "other engines lack this cache type, so they are not listed");
     buf_release(&b);
 }
 
-/* Returns ERR_VERDICT, with what would help, when the model does not fit. */
+/* Returns ERR_VERDICT, with a remedy, if the model does not fit. */
 static int verdict(const struct plan *p, struct err *e) {
     if (!p->have_fit || p->fit.way != FIT_NONE) return 0;
     char memory[48], reserve[48], shorter[64] = "use a smaller file";
@@ -413,7 +415,7 @@ static int verdict(const struct plan *p, struct err *e) {
     if (p->fit.max_ctx)
         snprintf(shorter, sizeof shorter, "it fits with --ctx %lld", (long long)p->fit.max_ctx);
     return err_set(e, ERR_VERDICT,
-                   "%s: nothing of it fits %s, of which %s stay free: %s%s; on the CPU it needs no "
+                   "%s: no part of it fits %s with %s kept free: %s%s; on the CPU it needs no "
                    "card",
                    p->path, memory, reserve, shorter,
                    p->fit.use.total <= p->ask.memory ? ", or a smaller --reserve" : "");
@@ -421,7 +423,7 @@ static int verdict(const struct plan *p, struct err *e) {
 
 /* ---- programs -------------------------------------------------------------------------------- */
 
-/* Shows what --launches asks for, in place of everything else. */
+/* Shows the tables of --launches instead of everything else. */
 static int show_programs(struct work *w, const struct plan *p, const struct memory_plan_opts *a,
                          struct emit *m, struct err *e) {
     struct gguf *g;
@@ -446,11 +448,11 @@ static int show_programs(struct work *w, const struct plan *p, const struct memo
     return rc;
 }
 
-/* Plans a model that hone cannot compute: it has weights all the same. */
+/* Plans a model that hone cannot run but whose weights have a size. */
 static int plan_unknown(const struct memory_plan_opts *o, const struct err *why, struct emit *m,
                         struct err *e) {
     if (o->ctx || o->plot)
-        log_warn("--ctx and --plot are about keys and values, which are not known here");
+        log_warn("--ctx and --plot need keys and values, which are unknown for this model");
     uint64_t vram = 0;
     if (o->vram) TRY(size_parse(o->vram, "--vram", &vram, e));
     return unknown_plan(o->path[0], why, vram,
@@ -464,7 +466,7 @@ const struct memory_plan_opts memory_plan_usual = {
 int memory_plan_run(struct work *w, const struct memory_plan_opts *o, struct emit *m,
                     struct err *e) {
     if (plan_is_choice(o)) return plan_files_run(w, o, m, e);
-    struct plan *p = arena_array(&w->mem, 1, sizeof *p); /* 24 KB, which is much for a stack */
+    struct plan *p = arena_array(&w->mem, 1, sizeof *p); /* 24 KB: too large for the stack */
     struct err why;
     *p = (struct plan){.path = o->path[0]};
     int rc = plan_read_sizes(p->path, &p->z, &p->arch, &p->file_bytes, e);

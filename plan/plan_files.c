@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* plan/plan_files.c - see plan_files.h. */
+/* plan/plan_files.c - choice between several files for a card. */
 #include "plan/plan_files.h"
 
 #include <math.h>
@@ -22,35 +22,35 @@
 #include "report/result.h"
 #include "runtime/engine/kv_type.h"
 
-struct candidate {     /* a file, or one that could be made */
-    const char *name;  /* path, or recipe with the folder where there are several */
-    const char *shown; /* name without folders, where that tells it from the others */
-    int order;         /* of its recipe among the size classes, the closest to the original first */
+struct candidate {     /* an existing file, or one that could be created */
+    const char *name;  /* path; or recipe, with the folder if there are several */
+    const char *shown; /* name without folders, if unambiguous */
+    int order;         /* rank of its recipe among the size classes; 0: closest to the original */
     uint64_t bytes;
     double kld; /* mean divergence from the original in nats; NaN: not measured */
     struct sizes z;
-    struct fit fit, small; /* with the cache asked for, and with a smaller one (KV_SMALL) */
+    struct fit fit, small; /* with the requested cache, and with a smaller one (KV_SMALL) */
 };
 struct choice {
     struct work *w;
     const struct memory_plan_opts *o;
-    struct candidate **c; /* the largest first */
+    struct candidate **c; /* largest first */
     int n;
-    struct io_names seen;    /* real paths of what was added */
-    struct fit_ask ask;      /* n_ctx 0: each model's own, as trained */
+    struct io_names seen;    /* real paths of the added files */
+    struct fit_ask ask;      /* n_ctx 0: each model's trained context */
     struct plan_split split; /* the cards */
     const struct kv_type *k, *v;
-    int64_t n_ctx_train; /* of the model trained for the shortest context */
+    int64_t n_ctx_train; /* shortest trained context of all models */
     bool contexts;       /* models are planned with different contexts */
-    bool measured;       /* any divergence is known */
-    bool forecast;       /* candidates are recipes of a model that is not converted */
+    bool measured;       /* some divergence is known */
+    bool forecast;       /* candidates are recipes of an unconverted model */
 };
 
 bool plan_is_choice(const struct memory_plan_opts *o) {
     return o->n_paths > 1 || io_is_dir(o->path[0]) || str_ends(o->path[0], ".json");
 }
 
-/* Returns the place of the recipe that a name ends with among the size classes. */
+/* Returns the position among the size classes of the recipe that a name ends with. */
 static int class_order(const char *name) {
     const size_t n = strlen(name) - (str_ends(name, ".gguf") ? 5 : 0);
     int i = 0;
@@ -82,14 +82,14 @@ static bool added(struct choice *x, const char *path) {
     return found;
 }
 
-/* Returns the question about one candidate: with the context of --ctx or as it was trained. */
+/* Returns the request for one candidate, with the context of --ctx or the trained one. */
 static struct fit_ask ask_of(const struct choice *x, const struct candidate *c) {
     struct fit_ask a = x->ask;
     if (!a.n_ctx) a.n_ctx = c->z.n_ctx_train ? c->z.n_ctx_train : 4096;
     return a;
 }
 
-/* Appends "with 4096 tokens", and what the model was trained for when that is less. */
+/* Appends "with 4096 tokens" and, if smaller, the trained context. */
 static void with_tokens(const struct choice *x, const struct candidate *c, struct buf *b) {
     const int64_t n = ask_of(x, c).n_ctx, trained = c->z.n_ctx_train;
     buf_fmt(b, "with %lld tokens", (long long)n);
@@ -120,7 +120,7 @@ static int add_file(struct choice *x, const char *path, struct err *e) {
     return plan_read_sizes(path, &c->z, &a, &c->bytes, e);
 }
 
-/* Tells whether a name in a folder is a model, and of a split set its first shard. */
+/* Returns whether a name in a folder is a model or the first shard of one. */
 static bool is_model(const char *name) {
     int i, n;
     size_t len;
@@ -138,7 +138,7 @@ static bool comes_with_model(const char *path) {
     return is;
 }
 
-/* Adds the models in a folder. *models tells whether there are any, added before or not. */
+/* Adds the models in a folder. *models: there are some, perhaps already added. */
 static int add_ggufs(struct choice *x, const char *folder, bool *models, struct err *e) {
     struct io_names all;
     TRY(io_list(&all, folder, e));
@@ -161,7 +161,7 @@ static int add_ggufs(struct choice *x, const char *folder, bool *models, struct 
     return 0;
 }
 
-struct making { /* one recipe's file of a folder that is not converted */
+struct making { /* a recipe's file for an unconverted folder */
     struct candidate *c;
     const struct arch *arch;
 };
@@ -234,7 +234,7 @@ static int larger_first(const void *a, const void *b) {
     return x->order != y->order ? x->order - y->order : strcmp(x->name, y->name);
 }
 
-/* Chooses the shown names: without folders, unless two would be the same. */
+/* Chooses the shown names: without folders, unless two would be equal. */
 static void name_candidates(struct choice *x) {
     for (int i = 0; i < x->n; i++) {
         bool twice = false;
@@ -283,10 +283,10 @@ static int settle(struct choice *x, struct err *e) {
     return 0;
 }
 
-/* Which file to take, and how it fits: the first way in which any file does. */
+/* The file to take, and how it fits: in the first way that any file does. */
 struct take {
     int i;            /* -1: none fits */
-    bool small_cache; /* with a smaller cache only */
+    bool small_cache; /* only with a smaller cache */
     enum fit_way way;
 };
 
@@ -294,9 +294,9 @@ static const struct fit *fit_of(const struct choice *x, int i, bool small_cache)
     return small_cache ? &x->c[i]->small : &x->c[i]->fit;
 }
 
-/* Returns the file to take of those that fit in a way: the closest to the original where all of
- * them were measured, else the largest; of those that fit in part, the one with the most blocks on
- * the card. -1: none. */
+/* Returns the file to take among those that fit in the given way: the closest to the original if
+ * all were measured, otherwise the largest; among those that fit partly, the one with the most
+ * blocks on the card. -1: none. */
 static int best_of(const struct choice *x, enum fit_way way, bool small_cache) {
     int best = -1;
     bool all = true;
@@ -333,7 +333,7 @@ static void way_text(const struct candidate *c, const struct fit *f, char out[64
         snprintf(out, 64, "%s", whole[f->way]);
 }
 
-/* Appends what a smaller cache would change: a larger file, or memory. */
+/* Appends the effect of a smaller cache: a larger file, or memory saved. */
 static void with_small_cache(const struct choice *x, int best, struct buf *b) {
     const struct candidate *c = x->c[best];
     int larger = best;
@@ -369,7 +369,7 @@ static int fits_shorter(const struct choice *x, bool *small_cache, int64_t *ctx)
     return best;
 }
 
-/* Writes the answer when no file fits: what the smallest takes, and which context would fit. */
+/* Writes the answer if no file fits: what the smallest takes, and which context would fit. */
 static void answer_none(const struct choice *x, struct buf *b) {
     const struct candidate *c = x->c[x->n - 1];
     bool small_cache = false;
@@ -397,10 +397,10 @@ static void answer_sizes(const struct choice *x, struct emit *m) {
     if (x->n > 1) buf_str(&b, show_bytes(most).s);
     buf_str(&b, " on a card ");
     if (x->contexts)
-        buf_str(&b, "with the context that each was trained for");
+        buf_str(&b, "with the context each was trained for");
     else
         with_tokens(x, x->c[0], &b);
-    buf_str(&b, "; --vram SIZE says which to take.");
+    buf_str(&b, "; add --vram SIZE to see which to take.");
     emit_answer(m, b.data);
     buf_release(&b);
 }
@@ -413,7 +413,7 @@ static void answer(const struct choice *x, const struct take *t, struct emit *m)
     bool largest = true;
     for (int i = 0; i < t->i; i++) largest &= fit_of(x, i, t->small_cache)->way != t->way;
     way_text(c, f, way);
-    if (t->way != FIT_ALL) buf_str(&b, "No file fits whole. ");
+    if (t->way != FIT_ALL) buf_str(&b, "No file fits completely. ");
     buf_fmt(&b, "Take %s%s: ", c->shown, t->small_cache ? " with --kv-type " KV_SMALL : "");
     if (t->way == FIT_ALL)
         buf_fmt(&b, "%s that fits, ", largest ? "the largest" : "the closest to the original");
@@ -492,7 +492,7 @@ static int show(const struct choice *x, struct emit *m, struct err *e) {
     emit_i64(m, "vram_bytes", NULL, (int64_t)x->ask.memory);
     emit_i64(m, "reserve_bytes", NULL, (int64_t)x->ask.reserve);
     if (!x->contexts) emit_i64(m, "ctx", "context planned, per slot", ask_of(x, x->c[0]).n_ctx);
-    emit_i64(m, "ctx_train", x->contexts ? "shortest context as trained" : "context as trained",
+    emit_i64(m, "ctx_train", x->contexts ? "shortest trained context" : "trained context",
              x->n_ctx_train);
     emit_i64(m, "slots", "slots", x->ask.n_slots);
     emit_str(m, "kv_type", "type of keys and values", kv);
@@ -507,11 +507,10 @@ int plan_files_run(struct work *w, const struct memory_plan_opts *o, struct emit
     struct choice x = {.w = w, .o = o};
     int rc = 0;
     if (o->launches || o->plot || o->act)
-        return err_set(e, ERR_USAGE, "--launches and --plot are about one file");
+        return err_set(e, ERR_USAGE, "--launches and --plot take a single file");
     for (int i = 0; i < o->n_paths && !rc; i++) rc = add_argument(&x, o->path[i], e);
     if (!rc && o->recipes && !x.forecast)
-        rc = err_set(e, ERR_USAGE,
-                     "--all-recipes is about one file, or a model that is not converted");
+        rc = err_set(e, ERR_USAGE, "--all-recipes takes a single file, or an unconverted model");
     if (!rc && !x.n) rc = err_set(e, ERR_USAGE, "%s: not a model", o->path[0]);
     if (!rc) qsort(x.c, (size_t)x.n, sizeof(struct candidate *), larger_first);
     name_candidates(&x);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* plan/plan_plot.c - the plot of hone plan: memory on the device by context, a line per cache type,
- * and what the card has. */
+/* plan/plan_plot.c - plot of hone plan: device memory against context, one line per cache type, and
+ * the card's memory. */
 #include "plan/plan_plot.h"
 
 #include <stdio.h>
@@ -9,8 +9,8 @@
 #include "base/num.h"
 #include "runtime/engine/kv_type.h"
 
-/* An int64_t can be doubled so often. */
-enum { CONTEXTS_MAX = 48, LINES_MAX = 8 /* The number of cache types that are shown. */ };
+/* Upper bound on the doublings of an int64_t. */
+enum { CONTEXTS_MAX = 48, LINES_MAX = 8 /* number of cache types shown */ };
 
 int64_t plan_next_ctx(const struct sizes *z, int64_t ctx) {
     int64_t next = ctx ? ctx * 2 : 4096, trained = z->n_ctx_train;

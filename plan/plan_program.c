@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* plan/plan_program.c - the steps of a model's passes as tables. Consecutive steps of a block are a
- * run; runs that are the same in all that is shown are printed once, with the blocks they are of.
- */
+/* plan/plan_program.c - tables of the steps of a model's passes. Consecutive steps of a block form
+ * a run; runs that look the same are printed once, with their blocks. */
 #include "plan/plan_program.h"
 
 #include <stdlib.h>
@@ -51,9 +50,9 @@ static const char *name_of(const struct graph *g, const struct step *s) {
 /* ---- runs of steps ---- */
 
 struct run {
-    int first, n, layer; /* The steps [first, first + n) of a block; -1: of none. */
-    int same;            /* The earlier run that reads the same, or itself. */
-    int times;           /* The number of runs like this one, where `same` is the run itself. */
+    int first, n, layer; /* steps [first, first + n) of a block; layer -1: not in a block */
+    int same;            /* earlier run with the same text, or itself */
+    int times;           /* number of equal runs, if `same` is the run itself */
 };
 struct shown {
     const struct dry_program *o;
@@ -95,14 +94,14 @@ static void find_runs(struct shown *s) {
     }
     for (int i = 0; i < s->n_runs; i++) {
         int k = 0;
-        /* It ends at the run itself at the latest. */
+        /* Ends at the run itself at the latest. */
         while (!same_run(s, &s->run[k], &s->run[i])) k++;
         s->run[i].same = k;
         s->run[k].times++;
     }
 }
 
-/* Appends the blocks of a run and of those like it: "0-2,4-6". */
+/* Appends the blocks of a run and of its equals: "0-2,4-6". */
 static void blocks_of(const struct shown *s, int run, struct buf *b) {
     int from = -1;
     for (int i = run, last = -1; i <= s->n_runs; i++) {
@@ -119,7 +118,7 @@ static void blocks_of(const struct shown *s, int run, struct buf *b) {
 
 /* ---- tables ---- */
 
-/* Adds a cell with the device: "cpu" or "cuda"; of several devices "cuda:1". */
+/* Adds a cell with the device: "cpu", "cuda" or, with several devices, "cuda:1". */
 static void device_cell(struct emit *m, const struct work *w, int device, bool on_host) {
     char text[24] = "cuda";
     if (w->device.n_more) snprintf(text, sizeof text, "cuda:%d", device_index(&w->device, device));
@@ -233,7 +232,7 @@ void plan_program(struct emit *m, const struct work *w, const struct dry_program
     }
 }
 
-/* ---- what is slower than it could be ---- */
+/* ---- slower paths ---- */
 
 struct note {
     const char *op, *type, *why;
@@ -241,7 +240,7 @@ struct note {
     int64_t n;
 };
 struct notes {
-    struct note *v; /* [n] notes, owned. */
+    struct note *v; /* [n] notes, owned */
     int n;
 };
 
@@ -277,8 +276,8 @@ void plan_notes(struct emit *m, const struct work *w, const struct dry_program *
         }
         program_release(&p);
     }
-    if (!a.n) emit_answer(m, "No operation of it falls back to a slower path.");
-    emit_table(m, "parts", a.n ? "not fused, or by a slower way" : NULL);
+    if (!a.n) emit_answer(m, "No operation falls back to a slower path.");
+    emit_table(m, "parts", a.n ? "not fused, or on a slower path" : NULL);
     emit_col(m, "rows", "rows");
     emit_col(m, "step", "step");
     emit_col(m, "n_times", "times");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* plan/plan_split.c - see plan_split.h. Cards count as equally fast: headers say nothing of them.
- */
+/* plan/plan_split.c - distribution of a model over several cards, which are assumed to be equally
+ * fast, since headers say nothing about them. */
 #include "plan/plan_split.h"
 
 #include <stdlib.h>
@@ -55,14 +55,14 @@ void plan_of_memory(struct buf *b, uint64_t used, uint64_t memory) {
     buf_fmt(b, "%.*s of %s", n, u.s, m.s);
 }
 
-/* Returns the bytes of a block on a card: its weights, keys and values, and states. */
+/* Returns the bytes of a block on a card: weights, keys and values, and states. */
 static uint64_t block_bytes(const struct sizes *z, const struct fit_ask *a, int64_t n_rows, int i,
                             bool experts) {
     struct sizes *one = xcalloc(1, sizeof *one);
     uint64_t kv = 0;
     one->n_blocks = 1;
     one->block[0] = z->block[i];
-    /* It was tried with all slots. */
+    /* Was tried with all slots. */
     (void)sizes_kv_paged(one, a->n_slots, a->n_ctx, n_rows, &a->rows, &kv);
     free(one);
     return z->block[i].dense + (experts ? z->block[i].experts : 0) + kv +
@@ -90,7 +90,7 @@ static bool attempt(struct plan_split *s, const struct sizes *z, const struct fi
         const uint64_t n = split_bytes(&p, s->card_of, c);
         s->used[c] = n ? n + p.card[c].fixed : 0;
     }
-    if (s->card_of[0] == s->card_of[z->n_blocks - 1]) /* One copy does for both ends. */
+    if (s->card_of[0] == s->card_of[z->n_blocks - 1]) /* one copy serves both ends */
         s->used[s->card_of[0]] -= z->tied_head;
     free(p.layer);
     return s->fits;
@@ -129,7 +129,7 @@ static int64_t longest(const struct plan_split *s, const struct sizes *z, const 
 bool plan_split_fit(struct plan_split *s, const struct sizes *z, const struct fit_ask *a,
                     struct fit *f) {
     if (!fit_find(z, a, f)) return false;
-    if (f->way == FIT_NONE) (void)fit_use(z, a, 0, 0, &f->use); /* what the whole would take */
+    if (f->way == FIT_NONE) (void)fit_use(z, a, 0, 0, &f->use); /* needs of the whole model */
     if (s->n_cards < 2) return true;
     f->max_ctx = longest(s, z, a, max_i64(z->n_ctx_train, a->n_ctx));
     divide(s, z, a, PLAN_PASS);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* plan/plan_split.h - hone plan --vram A,B,...: which blocks of a model would lie on which card. */
+/* plan/plan_split.h - hone plan --vram A,B,...: distribution of a model's blocks over several
+ * cards. */
 #ifndef HONE_PLAN_PLAN_SPLIT_H
 #define HONE_PLAN_PLAN_SPLIT_H
 
@@ -8,26 +9,26 @@
 #include "models/fit.h"
 #include "models/split.h"
 
-enum { PLAN_PASS = 512 }; /* rows of a pass, unless the user chooses otherwise */
+enum { PLAN_PASS = 512 }; /* rows per pass, unless the user chooses otherwise */
 struct plan_split {
-    int n_cards;                  /* 0: not asked for */
-    uint64_t memory[SPLIT_CARDS]; /* of each card */
-    uint64_t reserve;             /* of each, to keep free */
-    uint64_t used[SPLIT_CARDS];   /* of each card, with passes of PLAN_PASS rows */
+    int n_cards;                  /* 0: not requested */
+    uint64_t memory[SPLIT_CARDS]; /* bytes on each card */
+    uint64_t reserve;             /* bytes to keep free on each card */
+    uint64_t used[SPLIT_CARDS];   /* bytes used on each card, with passes of PLAN_PASS rows */
     uint8_t card_of[HP_MAX_LAYERS];
-    int n_cpu_experts; /* experts of so many last blocks stay in main memory */
+    int n_cpu_experts; /* last blocks whose experts stay in main memory */
     bool fits;
 };
 
-/* Reads "24GiB,16GiB". ERR_USAGE: no sizes, or more than SPLIT_CARDS. */
+/* Parses "24GiB,16GiB". ERR_USAGE: not sizes, or more than SPLIT_CARDS. */
 int plan_split_parse(struct plan_split *s, const char *text, struct err *e);
-/* Finds what part of a model fits: with one card like fit_find, with several as hone would split
- * it, which also fills the rest of s. Returns what fit_find returns. */
+/* Finds the part of a model that fits: with one card like fit_find; with several, split as the
+ * runtime would, which also fills the rest of s. Returns the result of fit_find. */
 bool plan_split_fit(struct plan_split *s, const struct sizes *z, const struct fit_ask *a,
                     struct fit *f);
-/* Refuses with ERR_USAGE a reserve that leaves nothing of any card. */
+/* Refuses with ERR_USAGE a reserve that exceeds the memory of every card. */
 int plan_split_check(const struct plan_split *s, struct err *e);
-/* Warns that --ctx is more than a model was trained for. */
+/* Warns if --ctx exceeds the trained context. */
 void plan_warn_trained(int64_t n_ctx_train);
 /* Appends "6.7 MiB of 24.0 GiB", or "21.3 of 24.0 GiB". */
 void plan_of_memory(struct buf *b, uint64_t used, uint64_t memory);

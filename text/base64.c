@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* text/base64.c - base64 with padding. */
+/* text/base64.c - base64 decoder (padded). */
 #include "text/base64.h"
 
 #include <string.h>
 
-/* Returns the value of a digit, or -1. */
+/* Returns the value of a digit; -1: not a digit. */
 static int digit(char c) {
     if (c >= 'A' && c <= 'Z') return c - 'A';
     if (c >= 'a' && c <= 'z') return c - 'a' + 26;
@@ -21,7 +21,7 @@ int64_t base64_decode(const char *s, char *out, size_t cap) {
         if (d < 0) return -1;
         v = v << 6 | (uint32_t)d;
         if (i % 4 != 3) continue;
-        size_t bytes = 3; /* of these four digits */
+        size_t bytes = 3; /* bytes encoded by these four digits */
         if (i + 1 == n) bytes -= (size_t)(s[i] == '=') + (s[i - 1] == '=');
         if (k + bytes > cap) return -1;
         for (size_t b = 0; b < bytes; b++) out[k++] = (char)(unsigned char)(v >> (16 - 8 * b));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* text/pcre.h - memory for PCRE2: its small requests are those of base/mem.h, so that memory that
- * runs out inside a call of the library stops the call and not the process. */
+/* text/pcre.h - memory functions for PCRE2. Its small requests go to base/mem.h, so that running
+ * out of memory inside the library stops the job and not the process. */
 #ifndef HONE_TEXT_PCRE_H
 #define HONE_TEXT_PCRE_H
 
@@ -13,8 +13,8 @@
 
 enum { PCRE_SMALL = 64 << 10 };
 
-/* Returns n bytes. Large requests are those of a match that grows; it ends with an error without
- * them. */
+/* Allocates n bytes. Large requests come from a growing match, which ends with an error when they
+ * fail. */
 static inline void *pcre_take(PCRE2_SIZE n, void *ud) {
     (void)ud;
     return n <= PCRE_SMALL ? xmalloc(n) : malloc(n);
@@ -23,8 +23,8 @@ static inline void pcre_give(void *p, void *ud) {
     (void)ud;
     free(p);
 }
-/* Makes what PCRE2's functions that create are given in place of NULL; pcre2_general_context_free,
- * also while what they made is in use. */
+/* Creates the general context to pass to PCRE2's constructors; free it with
+ * pcre2_general_context_free, even while objects created with it are in use. */
 static inline pcre2_general_context *pcre_memory(void) {
     return pcre2_general_context_create(pcre_take, pcre_give, NULL);
 }

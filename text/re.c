@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* text/re.c - one search with PCRE2. Compiled anew each time: the texts are answers of models, some
- * dozens a run. Without JIT, since only the interpreter keeps its limits to the letter. */
+/* text/re.c - one search with PCRE2. Patterns are compiled for each search, since a run has only a
+ * few dozen. No JIT, because only the interpreter honours the limits exactly. */
 #include "text/re.h"
 
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "base/printable.h"
 #include "text/pcre.h"
 
-/* Steps of backtracking and bytes of its heap (KiB): some tens of milliseconds at most. */
+/* Backtracking steps and heap (KiB): at most some tens of milliseconds. */
 enum { MATCH_LIMIT = 1000000, HEAP_LIMIT_KIB = 64 << 10 };
 
 static int explain(struct err *e, const char *pattern, int code) {

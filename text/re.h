@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* text/re.h - regular expressions that users write: checks of evaluation suites, `pattern` of JSON
- * schemas. Searching gives up after a fixed amount of work, so no pattern hangs the program. */
+/* text/re.h - user-supplied regular expressions: checks of evaluation suites, `pattern` in JSON
+ * schemas. Matching gives up after a fixed amount of work, so no pattern can hang the program. */
 #ifndef HONE_TEXT_RE_H
 #define HONE_TEXT_RE_H
 
@@ -9,8 +9,8 @@
 #include "base/err.h"
 
 enum re_answer { RE_NO, RE_YES, RE_GAVE_UP };
-/* Searches s[0..n) for the pattern, anywhere in it. Perl syntax, Unicode; "." stops at a line's end
- * and "^", "$" are the ends of the text unless the pattern says (?s), (?m). ERR_DATA: no valid
+/* Searches s[0..n) for the pattern. Perl syntax, Unicode; by default "." does not match a newline,
+ * and "^" and "$" match only at the ends of the text; (?s) and (?m) change that. ERR_DATA: invalid
  * pattern, or s is not UTF-8. */
 int re_search(const char *pattern, const char *s, size_t n, enum re_answer *out, struct err *e);
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* text/schema.c - JSON Schema: a table with a row per keyword, each one function. A schema is valid
- * for a value when all its keywords are. The message is that of the outermost keyword which
- * decided: "matches none of anyOf", not why it failed each. Recursion and work are limited, since a
- * schema may refer to itself. */
+/* text/schema.c - JSON Schema validator: a table with one function per keyword. A value is valid if
+ * all keywords of the schema accept it. The message is that of the outermost keyword that decided:
+ * "matches none of anyOf" rather than each reason. Recursion and work are limited, since a schema
+ * may refer to itself. */
 #include "text/schema.h"
 
 #include <inttypes.h>
@@ -22,12 +22,12 @@ enum { MAX_DEPTH = 200, MAX_STEPS = 1000000 };
 struct sc {
     const struct json *root;
     struct buf path, *why;
-    const char *skip; /* of the root's keywords; NULL: none */
+    const char *skip; /* keyword ignored at the root; NULL: none */
     int depth, steps;
-    int rc; /* of a malformed schema; everything is false from then on */
+    int rc; /* error of a malformed schema; nothing is valid after it */
     struct err *e;
 };
-/* kw: the keyword's value; in: the schema it stands in; v: the value to check. */
+/* kw: the keyword's value; in: the schema that contains it; v: the value to check. */
 typedef bool (*keyword_fn)(struct sc *c, const struct json *kw, const struct json *in,
                            const struct json *v);
 
@@ -52,7 +52,7 @@ static bool malformed(struct sc *c, const char *keyword, const char *must) {
     return false;
 }
 
-/* Checks v as the member or item `name` of the value in hand. */
+/* Checks v as member or item `name` of the current value. */
 static bool valid_at(struct sc *c, const struct json *schema, const struct json *v,
                      const char *name) {
     size_t len = c->path.len;
@@ -74,7 +74,8 @@ static bool matches(struct sc *c, const char *pattern, const char *s) {
     return !c->rc && a == RE_YES;
 }
 
-/* Counts a schema or a pair of values that is looked at. Returns false when there are too many. */
+/* Counts a visited schema or a compared pair of values. Returns false when the limit is
+ * exceeded. */
 static bool step(struct sc *c) {
     return ++c->steps <= MAX_STEPS;
 }
@@ -84,7 +85,7 @@ static bool endless(struct sc *c) {
 
 /* ---- any type ---- */
 
-/* Tells whether v is of the type, in capitals too, as some APIs write them. */
+/* Returns whether v has the type, also given in capitals, as some APIs do. */
 static bool is_type(const struct json *v, const char *name) {
     static const char *const names[] = {"null", "boolean", "number", "string", "array", "object"};
     enum json_type t = json_type(v);
@@ -121,7 +122,7 @@ static bool kw_enum(struct sc *c, const struct json *kw, const struct json *in,
         if (!step(c)) return endless(c);
         if (json_equal(x, v)) return true;
     }
-    return no(c, "is none of the values listed");
+    return no(c, "is not one of the listed values");
 }
 
 static bool kw_const(struct sc *c, const struct json *kw, const struct json *in,
@@ -130,7 +131,7 @@ static bool kw_const(struct sc *c, const struct json *kw, const struct json *in,
     return json_equal(kw, v) || no(c, "is not the one value allowed");
 }
 
-/* ---- numbers: one function, the table says how to compare ---- */
+/* ---- numbers: one function with a table of comparisons ---- */
 
 enum limit_kind { AT_LEAST, AT_MOST, ABOVE, BELOW };
 static bool within(double x, double limit, enum limit_kind k) {
@@ -158,7 +159,7 @@ static bool count_limit(struct sc *c, const struct json *kw, int64_t n, enum lim
 
 static int64_t n_chars(const char *s) {
     int64_t n = 0;
-    for (; *s; s++) n += ((unsigned char)*s & 0xc0) != 0x80; /* json_parse let only UTF-8 through */
+    for (; *s; s++) n += ((unsigned char)*s & 0xc0) != 0x80; /* json_parse accepts only UTF-8 */
     return n;
 }
 
@@ -207,7 +208,7 @@ static bool kw_pattern(struct sc *c, const struct json *kw, const struct json *i
 
 /* ---- arrays ---- */
 
-/* Checks items one by one, from `skip` on; those before it are checked elsewhere. */
+/* Checks the items from `skip` on; earlier ones are checked elsewhere. */
 static bool items_from(struct sc *c, const struct json *schema, const struct json *v,
                        int64_t skip) {
     int64_t i = 0;
@@ -275,7 +276,7 @@ static bool kw_required(struct sc *c, const struct json *kw, const struct json *
     if (json_type(kw) != JSON_ARR) return malformed(c, "required", "is not a list");
     if (json_type(v) != JSON_OBJ) return true;
     for (const struct json *n = json_first(kw); n; n = json_next(n)) {
-        if (!json_str(n)) return malformed(c, "required", "holds what is no name");
+        if (!json_str(n)) return malformed(c, "required", "contains something other than a name");
         c->steps += (int)(json_len(v) / 16);
         if (!step(c)) return endless(c);
         if (!json_get(v, json_str(n)))
@@ -379,7 +380,7 @@ static bool kw_one(struct sc *c, const struct json *kw, const struct json *in,
 static bool kw_all(struct sc *c, const struct json *kw, const struct json *in,
                    const struct json *v) {
     (void)in;
-    return n_valid(c, kw, v) == json_len(kw); /* the message is that of the one that failed */
+    return n_valid(c, kw, v) == json_len(kw); /* the message is that of the failed schema */
 }
 static bool kw_not(struct sc *c, const struct json *kw, const struct json *in,
                    const struct json *v) {
@@ -392,7 +393,7 @@ static bool kw_if(struct sc *c, const struct json *kw, const struct json *in,
     return !c->rc && (!next || valid(c, next, v));
 }
 
-/* Takes one step of a JSON pointer: reads the next name, with ~0, ~1 and %XX undone. */
+/* Reads the next name of a JSON pointer, decoding ~0, ~1 and %XX. */
 static const char *pointer_name(const char *p, struct buf *name) {
     buf_reset(name);
     buf_str(name, "");

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* text/size.c - sizes and times as people write them: 16GiB, 24gb, 1.5 g, 700M; 90s, 1h30m, 2 days.
- * Units are read in either case, with or without a space before them. A size without a unit counts
- * bytes and is refused below 1 MiB: no card has 24 bytes, so "24" is a slip. A time needs a unit,
- * but for the limit of a job, where a number alone counts hours.
- * Numbers of tokens are powers of two, so their K is 1024. */
+/* text/size.c - parsers for sizes and durations: 16GiB, 24gb, 1.5 g, 700M; 90s, 1h30m, 2 days.
+ * Units are case-insensitive and may follow a space. A size without a unit is in bytes and refused
+ * below 1 MiB: no card has 24 bytes, so "24" is a slip. A duration needs a unit, except for a job's
+ * time limit, where a plain number is in hours. Token counts are powers of two, so their K is
+ * 1024. */
 #include <ctype.h>
 #include <errno.h>
 #include <math.h>
@@ -24,7 +24,7 @@ static const struct unit sizes[] = {
     {"Ki", 0x1p10},  {"Mi", 0x1p20},  {"Gi", 0x1p30},  {"Ti", 0x1p40}, {"KiB", 0x1p10},
     {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40}, {NULL, 0}};
 
-enum { LEAST_BARE = 1 << 20 }; /* a number without a unit below this is a slip */
+enum { LEAST_BARE = 1 << 20 }; /* smaller numbers without a unit are a slip */
 #define MOST_SECONDS 1e12
 
 static const struct unit times[] = {
@@ -32,7 +32,7 @@ static const struct unit times[] = {
     {"min", 60},     {"mins", 60}, {"minute", 60}, {"minutes", 60}, {"h", 3600},    {"hour", 3600},
     {"hours", 3600}, {"d", 86400}, {"day", 86400}, {"days", 86400}, {NULL, 0}};
 
-/* Finds a unit's factor, which is 0 where the table does not have it. */
+/* Returns a unit's factor; 0: not in the table. */
 static double unit_factor(const struct unit *u, const char *s) {
     while (u->suffix && strcasecmp(u->suffix, s) != 0) u++;
     return u->factor;
@@ -57,7 +57,7 @@ int size_parse(const char *text, const char *what, uint64_t *out, struct err *e)
     return 0;
 }
 
-/* Reads "1h30m", "90 min" or "1.5d" at s: numbers with units, each smaller than the one before.
+/* Parses "1h30m", "90 min" or "1.5d" at s: numbers with units, each smaller than the one before.
  * Returns seconds, or -1. */
 static double sum_of_units(const char *s) {
     double sum = 0, last = HUGE_VAL;
@@ -89,10 +89,11 @@ int time_parse(const char *text, const char *what, double *out, struct err *e) {
                        what, text, text, text, text);
     const double sum = bare ? v : sum_of_units(text);
     if (errno || !(sum >= 0 && sum < MOST_SECONDS))
-        return err_set(e, ERR_USAGE,
-                       "%s: '%s' is not a time; write numbers with units, such as 90s, 30m, 12h "
-                       "or 1h30m",
-                       what, text);
+        return err_set(
+            e, ERR_USAGE,
+            "%s: '%s' is not a time; write numbers with units, such as 90s, 30m, 12h "
+            "or 1h30m",
+            what, text);
     *out = sum;
     return 0;
 }

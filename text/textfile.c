@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* text/textfile.c - is this a text? Formats are known by their first bytes; what is left is told by
- * NUL bytes, which no text has, and by the share of bytes that are not UTF-8: random bytes have
- * most, a text in an 8-bit encoding of Cyrillic or of a CJK language too, one in Latin-1 few. */
+/* text/textfile.c - recognition of text files. Known formats are detected by their first bytes; the
+ * rest by NUL bytes, which text does not have, and by the fraction of invalid UTF-8: high for
+ * random bytes and for 8-bit encodings of Cyrillic and CJK text, low for Latin-1. */
 #include "text/textfile.h"
 
 #include <stdbool.h>
@@ -50,12 +50,12 @@ static const struct {
 // clang-format on
 
 static int refuse(const char *path, const char *what, const char *remedy, struct err *e) {
-    return err_set(e, ERR_DATA, "%s is %s and no text that can be read here: %s", path, what,
-                   remedy);
+    return err_set(e, ERR_DATA, "%s is %s, not a text: %s", path, what, remedy);
 }
 
-/* Tells whether bytes begin as format i does. A text may well begin with "GGUF", so letters alone
- * convince only where there are NUL bytes too, except for the two formats that can do without. */
+/* Returns whether the bytes begin like format i. A text may well begin with "GGUF", so a signature
+ * of printable letters counts only if there are NUL bytes too, except for the two formats that may
+ * have none. */
 static bool is_format(size_t i, const char *s, size_t len, bool has_nul) {
     const char *m = formats[i].bytes;
     if (len < formats[i].at + formats[i].n || memcmp(s + formats[i].at, m, formats[i].n) != 0)
@@ -65,7 +65,7 @@ static bool is_format(size_t i, const char *s, size_t len, bool has_nul) {
     return has_nul || m[0] == '%' || m[0] == '{';
 }
 
-/* Counts the bytes that belong to no UTF-8 character. */
+/* Counts the bytes that are not part of a UTF-8 character. */
 static size_t count_bad(const char *s, size_t n) {
     size_t bad = 0;
     for (size_t i = 0; i < n; i++) {
@@ -75,7 +75,7 @@ static size_t count_bad(const char *s, size_t n) {
     return bad;
 }
 
-/* Returns true for 8 bytes of header length, then the header, which is JSON. */
+/* Returns whether the data begin with an 8-byte header length and a JSON header. */
 static bool is_safetensors(const char *s, size_t n) {
     return n > 9 && s[8] == '{' && memcmp(s + 4, "\0\0\0\0", 4) == 0;
 }
@@ -90,14 +90,14 @@ int text_check(const char *data, size_t len, const char *path, struct err *e) {
     if (is_safetensors(data, len)) return refuse(path, "a safetensors file", "name a text", e);
     if (nul)
         return err_set(e, ERR_DATA,
-                       "%s is binary and no text: byte %zu is NUL; name a text in UTF-8 (or "
+                       "%s is binary, not text: byte %zu is NUL; name a text in UTF-8 (or "
                        "convert UTF-16 with iconv -f UTF-16 -t UTF-8)",
                        path, (size_t)(nul - data));
     size_t n = len < LOOK ? len : LOOK;
     size_t bad = count_bad(data, n);
     if (bad > n / REFUSE)
         return err_set(e, ERR_DATA,
-                       "%s is no text in UTF-8: %zu of its first %zu bytes are none; another "
+                       "%s is not UTF-8 text: %zu of its first %zu bytes are invalid; another "
                        "encoding is converted with: iconv -f NAME -t UTF-8",
                        path, bad, n);
     if (bad > n / WARN)

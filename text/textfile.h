@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* text/textfile.h - files of text: calibration, evaluation, suites. Hours may be spent on one, so
- * what is no text is refused before. */
+/* text/textfile.h - text files: calibration, evaluation, suites. A job may spend hours on one, so
+ * files that are not text are refused up front. */
 #ifndef HONE_TEXT_TEXTFILE_H
 #define HONE_TEXT_TEXTFILE_H
 
@@ -8,15 +8,15 @@
 
 #include "base/err.h"
 
-/* Reads a text, plain or gzip; "-" is standard input. free(*out). ERR_DATA for what text_check
- * refuses. */
+/* Reads a plain or gzip text; "-" is standard input. Free *out with free(). ERR_DATA if text_check
+ * refuses it. */
 int text_read_file(char **out, size_t *len, const char *path, struct err *e);
-/* Checks that the bytes can be a text in UTF-8: the beginning is not that of a format that programs
- * read, there is no NUL byte, and at most an eighth of the bytes is not UTF-8. ERR_DATA otherwise;
- * the message says what it is and what to do. A text with a few bad bytes is warned of. */
+/* Checks that the bytes are plausible UTF-8 text: they do not start like a known binary format,
+ * contain no NUL, and at most 1/8 of them is invalid. ERR_DATA otherwise; the message identifies
+ * the format and suggests a remedy. Warns about a text with few invalid bytes. */
 int text_check(const char *data, size_t len, const char *path, struct err *e);
-/* Opens, reads and forgets it: for a job that will need it after hours. Standard input, which can
- * be read once, is not looked at. */
+/* Checks a file that a job will need only hours later. Skips standard input, which can be read only
+ * once. */
 int text_check_file(const char *path, struct err *e);
 
 #endif

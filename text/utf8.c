@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* text/utf8.c - strict UTF-8 decoding and NFC. The only file that includes utf8proc.
+/* text/utf8.c - strict UTF-8 decoding and Unicode normal forms. The only file that includes
+ * utf8proc.
  *
- * NFC is applied to runs: a character below U+0300 is a starter that never joins what precedes it,
- * so text is cut in front of each of them, and a run that holds no character from U+0300 on is
- * already in NFC. Plain English therefore costs one scan. */
+ * NFC works on runs: a character below U+0300 is a starter that never joins its predecessor, so
+ * text is split before each of them, and a run without characters from U+0300 on is already in NFC.
+ * Plain English therefore costs one scan. */
 #include "text/utf8.h"
 
 #include <stdbool.h>
@@ -111,14 +112,14 @@ static void map_run(struct buf *out, const char *s, size_t n, int how) {
                                         (utf8proc_option_t)(UTF8PROC_STABLE | how));
     if (len >= 0)
         buf_add(out, r, (size_t)len);
-    else /* memory is out, or not UTF-8: the text as it is */
+    else /* out of memory or not UTF-8: copy unchanged */
         buf_add(out, s, n);
     free(r);
 }
 
 void utf8_nfc(struct buf *out, const char *s, size_t n) {
-    size_t done = 0; /* everything before it is in `out` */
-    size_t low = 0;  /* last character below U+0300 seen */
+    size_t done = 0; /* end of the text already in `out` */
+    size_t low = 0;  /* last character below U+0300 */
     size_t i = 0;
     buf_reserve(out, n);
     while (i < n) {

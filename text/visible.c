@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* text/visible.c - strangers' text for terminals, and bytes that arrive in pieces (visible.h). */
+/* text/visible.c - untrusted text for terminals, and UTF-8 that arrives in pieces. */
 #include "text/visible.h"
 
 #include <stdbool.h>
@@ -24,7 +24,7 @@ void text_visible(struct buf *out, const char *s, size_t n) {
             buf_str(out, replacement);
             k = 1;
         } else if (cp == '\r' && i + 1 < n && s[i + 1] == '\n') {
-            continue; /* the end of a line, as others write it */
+            continue; /* a line end in CRLF */
         } else if ((cp < 32 && cp != '\n' && cp != '\t') || cp == 127) {
             buf_fmt(out, "^%c", (char)(cp ^ 64));
         } else if (overrides(cp)) {
@@ -35,7 +35,7 @@ void text_visible(struct buf *out, const char *s, size_t n) {
     }
 }
 
-/* Returns the bytes of a character with this lead byte; 0: none begins so. */
+/* Returns the length of a character with this lead byte; 0: not a lead byte. */
 static size_t length_of(unsigned char lead) {
     return lead < 0x80   ? 1
            : lead < 0xc2 ? 0
@@ -45,7 +45,7 @@ static size_t length_of(unsigned char lead) {
                          : 0;
 }
 
-/* Returns true when these bytes, too few now, may still become a character. */
+/* Returns whether these bytes, too few so far, may still become a character. */
 static bool may_become(const char *s, size_t n) {
     if (n >= length_of((unsigned char)s[0])) return false;
     for (size_t i = 1; i < n; i++)

@@ -59,7 +59,7 @@ odd 'printf x | dd of="$part" bs=1 seek=3000 conv=notrunc 2> "$t/dd"' 'is damage
 same damaged
 odd 'truncate -s -1 "$part"' 'is damaged: starting afresh'
 same cut
-odd 'echo "my notes" > "$part"' 'not a snapshot of hone: it stays'
+odd 'echo "my notes" > "$part"' 'not a hone checkpoint: left'
 [ "$(cat "$part")" = "my notes" ] || say "a file of somebody else was replaced"
 rm "$part"
 same foreign

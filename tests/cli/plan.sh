@@ -38,7 +38,7 @@ is fit_n 1
 num cmd_llama_server | grep -q -- '-c 1000 -np 1 -fa on -ngl 5 --n-cpu-moe 1 -ctk q8_0 -ctv q8_0' || say "$(num cmd_llama_server)"
 num cmd_hone | grep -q -- '--kv-type q8_0 --device auto$' || say "$(num cmd_hone)"
 run 1 plan "$t/m.gguf" --vram 1000B --reserve 0 --json
-grep -q 'nothing of it fits' "$t/e" || say "nothing fits: $(cat "$t/e")"
+grep -q 'no part of it fits' "$t/e" || say "nothing fits: $(cat "$t/e")"
 is fit none
 grep -q '"cmd_' "$t/o" && say "command lines for what does not fit: $(grep '"cmd_' "$t/o")"
 is max_ctx 0
@@ -90,7 +90,7 @@ words=$(sed -n 's/^hone  *hone run \(.*\) --ctx.*/\1/p' "$t/o")
 run 0 convert tests/golden/tiny-qwen35moe -o "$t/tiny.gguf"
 "$HONE" imatrix "$t/tiny.gguf" tests/golden/tiny-qwen35moe/self_calib.txt -o "$t/imatrix.gguf" --ctx 64 --chunks 2 -q > /dev/null
 for c in plan serve; do refused 3 'is an importance matrix, not a model: give the GGUF of the model' $c "$t/imatrix.gguf"; done
-refused 2 'all-recipes is about one file' plan "$t/m.gguf" "$t/Q8_0.gguf" --all-recipes
+refused 2 'all-recipes takes a single file' plan "$t/m.gguf" "$t/Q8_0.gguf" --all-recipes
 
 # the plot: a line per cache type and one of the card, at the contexts of the table, in GiB of its column
 run 0 plan "$t/d.gguf" --vram 16GiB --ctx 4096 --kv-type f16 --plot "$t/fit.svg" --csv

@@ -92,9 +92,9 @@ for c in "inspect $t/src" "inspect $t/src --tensors" "verify $t/src --deep" "tok
     run 0 $c
 done
 says 3 "class ZebraForCausalLM is not known" convert "$t/src" -o "$t/z.gguf"
-says 3 "nearest is Qwen 3, as which 32 of its 35 tensors are named, but not model.layers.N.stripes__.q_norm.weight" convert "$t/src" -o "$t/z.gguf"
+says 3 "nearest is Qwen 3, which names 32 of its 35 tensors, but not model.layers.N.stripes__.q_norm.weight" convert "$t/src" -o "$t/z.gguf"
 [ ! -e "$t/z.gguf" ] || say "convert left a file"
-says 3 "Needed is a table of them" make "$t/src" -o "$t/d2"
+says 3 "Add a table of them" make "$t/src" -o "$t/d2"
 [ ! -e "$t/d2" ] && [ ! -e "$t/d2.work" ] || say "make of an unknown class left something"
 # ---- a pre-tokenizer that nobody knows: what reads no text does not ask; make takes --pre, and remembers it ----
 "$HONE" convert $m/qwen3 -o "$t/qwen2.gguf" -q > /dev/null

@@ -375,7 +375,7 @@ static void test_refuses_bad_tensors(void) {
 static void test_refuses_bad_configs(void) {
     static const char c[] = "config.json";
     refused(c, "Qwen3_5ForConditionalGeneration", "Qwen3_5ForSequenceClassification",
-            "nearest is Qwen 3.5, as which");
+            "nearest is Qwen 3.5, which names");
     refused(c, "\"linear_attention\",\n      \"linear_attention\",\n      \"full_attention\"",
             "\"full_attention\",\n      \"linear_attention\",\n      \"linear_attention\"",
             "follows no interval");
