@@ -180,7 +180,7 @@ int gguf_w_begin(struct gguf_w *w, const char *path, bool overwrite, struct err 
 int gguf_w_begin_part(struct gguf_w *w, const char *path, bool overwrite, bool fresh,
                       struct err *e);
 int gguf_w_part_hash(struct gguf_w *w, int64_t tensor, char hex[33], struct err *e); /* XXH3-128 */
-int gguf_w_go_on(struct gguf_w *w, int64_t n_tensors, struct err *e);
+int gguf_w_resume(struct gguf_w *w, int64_t n_tensors, struct err *e);
 void gguf_w_keep(struct gguf_w *w);
 int gguf_w_flush(struct gguf_w *w, struct err *e); /* writes buffered bytes to the files */
 int64_t gguf_w_n_complete(const struct gguf_w *w); /* tensors whose data are complete */

@@ -507,7 +507,7 @@ int gguf_w_part_hash(struct gguf_w *w, int64_t i, char hex[33], struct err *e) {
     return rc;
 }
 
-int gguf_w_go_on(struct gguf_w *w, int64_t n_tensors, struct err *e) {
+int gguf_w_resume(struct gguf_w *w, int64_t n_tensors, struct err *e) {
     for (int i = 0; i < w->n_shards; i++) {
         const struct wshard *s = &w->shard[i];
         uint64_t data = n_tensors >= s->first + s->n ? s->data_bytes

@@ -102,7 +102,7 @@ int resume_begin(struct resume **out, struct gguf_w *w, const struct quantize_op
     TRY(gguf_w_begin_part(w, o->out, o->overwrite, found != JOURNAL_SAME, e));
     TRY(check_part(s, n_done, e));
     TRY(journal_cut(&s->j, *n_done, e));
-    return gguf_w_go_on(w, *n_done, e);
+    return gguf_w_resume(w, *n_done, e);
 }
 
 double resume_alpha(const struct resume *s, int64_t tensor) {
