@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* tok/bpe.c - byte-pair merging: always the pair of lowest rank, the leftmost of equals.
+/* tok/bpe.c - byte-pair merging: always the pair of lowest rank, the leftmost on ties.
  *
- * Words of up to SHORT symbols (nearly all) are merged by looking at every pair each time. Longer
- * runs use a linked list and a heap of rank << 32 | place; entries whose pair changed meanwhile are
- * recognised when they surface (a pair never comes back at the same place: its text only grows). */
+ * Words of up to SHORT symbols (nearly all) are merged by examining every pair each time. Longer
+ * ones use a linked list and a heap of rank << 32 | position. Stale heap entries are recognised
+ * when they are popped: a pair never recurs at the same position, because its text only grows. */
 #include "tok/bpe.h"
 
 #include <stdlib.h>
@@ -42,7 +42,7 @@ void bpe_put(struct bpe *b, int32_t left, int32_t right, uint32_t rank, int32_t 
     *s = (struct bpe_slot){(uint32_t)left, (uint32_t)right, rank, (uint32_t)id};
 }
 
-/* Returns rank << 32 | merged id, or NO_MERGE when the two do not merge. */
+/* Returns rank << 32 | merged id, or NO_MERGE if the two do not merge. */
 static uint64_t look_up(const struct bpe *b, int32_t left, int32_t right) {
     size_t i = start_of(b, (uint32_t)left, (uint32_t)right);
     for (;; i = (i + 1) & b->mask) {
@@ -73,7 +73,7 @@ static size_t merge_short(const struct bpe *b, int32_t *sym, size_t n) {
     return n;
 }
 
-/* ---- long runs ------------------------------------------------------------------------------- */
+/* ---- long words ------------------------------------------------------------------------------ */
 
 static void sift_down(uint64_t *h, size_t n, size_t i) {
     uint64_t x = h[i];
@@ -92,8 +92,8 @@ static void heap_push(struct bpe_work *w, size_t *n, uint64_t x) {
     w->heap[i] = x;
 }
 
-/* Makes room for n symbols. There are n - 1 entries in the heap at first; each merge takes one out
- * and puts at most two in. */
+/* Makes room for n symbols. The heap starts with n - 1 entries; each merge removes one and adds at
+ * most two. */
 static int work_reserve(struct bpe_work *w, size_t n, struct err *e) {
     if (w->cap >= 2 * n) return 0;
     int32_t *link = try_realloc(w->link, 2 * n, sizeof *w->link, "a long word of a text", e);

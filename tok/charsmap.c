@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-/* tok/charsmap.c - the normalization table of SentencePiece.
+/* tok/charsmap.c - normalization table of SentencePiece.
  *
- * Bytes: u32 size of the trie, the trie as little-endian u32 units, then replacements, each ended
- * by a NUL. A unit holds a label (bits 0-7, and bit 31), whether a rule ends here (bit 8), and the
- * distance to its children (bits 10-30, times 256 when bit 9 is set); the child for byte b of unit
- * i stands at i ^ distance ^ b, a rule's end at i ^ distance: bits 0-30 are the place of its
- * replacement. Every step is checked, so no table makes us read outside it. */
+ * Layout: u32 size of the trie, the trie as little-endian u32 units, then the replacements, each
+ * NUL-terminated. A unit holds a label (bits 0-7, and bit 31), whether a rule ends here (bit 8),
+ * and the offset of its children (bits 10-30, times 256 if bit 9 is set). The child of unit i for
+ * byte b is at i ^ offset ^ b; the end of a rule is at i ^ offset, where bits 0-30 are the position
+ * of its replacement. Every step is bounds-checked, so no table causes an out-of-bounds read. */
 #include "tok/charsmap.h"
 
 #include <stdint.h>
@@ -17,11 +17,11 @@
 enum { MAX_BYTES = 1 << 26 };
 
 struct charsmap {
-    char *blob; /* one NUL more than `len` */
+    char *blob; /* with an additional NUL after `len` bytes */
     size_t len;
     uint32_t *unit;
     size_t n_units;
-    const char *text; /* the replacements, in blob */
+    const char *text; /* replacements, in blob */
     size_t n_text;
 };
 
@@ -74,7 +74,7 @@ size_t charsmap_find(const struct charsmap *m, const char *s, size_t n, const ch
         if (!(unit >> 8 & 1)) continue;
         if (at >= m->n_units) break;
         size_t place = m->unit[at] & 0x7fffffffu;
-        if (place > m->n_text) break; /* n_text: the NUL that we added */
+        if (place > m->n_text) break; /* n_text: the NUL added by us */
         *to = m->text + place;
         best = i + 1;
     }

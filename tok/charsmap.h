@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* tok/charsmap.h - the table with which SentencePiece normalizes text: rules "these bytes become
- * those", as a double-array trie followed by the replacements. Read only; thread-safe. */
+/* tok/charsmap.h - SentencePiece's normalization table: replacement rules for byte sequences,
+ * stored as a double-array trie followed by the replacements. Read-only and thread-safe. */
 #ifndef HONE_TOK_CHARSMAP_H
 #define HONE_TOK_CHARSMAP_H
 
@@ -9,15 +9,15 @@
 #include "base/err.h"
 
 struct charsmap;
-/* Makes a table from a copy of the bytes of precompiled_charsmap. ERR_DATA when they are none;
- * `what` names them in the message. */
+/* Creates a table from a copy of precompiled_charsmap. ERR_DATA: not a valid table; the message
+ * names `what`. */
 int charsmap_new(struct charsmap **out, const void *blob, size_t len, const char *what,
                  struct err *e);
 void charsmap_free(struct charsmap *m);
-/* Finds the longest rule for the beginning of s: returns how many bytes it covers (0: there is
- * none), and sets *to to what they become, NUL-terminated and borrowed. */
+/* Finds the longest rule that matches the start of s. Returns the number of bytes it covers (0: no
+ * rule) and sets *to to the replacement, NUL-terminated and borrowed. */
 size_t charsmap_find(const struct charsmap *m, const char *s, size_t n, const char **to);
-/* Returns the *len bytes that it was made of, which m owns. */
+/* Returns the table's *len source bytes, owned by m. */
 const void *charsmap_blob(const struct charsmap *m, size_t *len);
 
 #endif

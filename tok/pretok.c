@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-/* tok/pretok.c - split regexes over PCRE2 (the only tokenizer file that uses it).
+/* tok/pretok.c - split regexes over PCRE2; the only tokenizer file that uses it.
  *
- * Each row of pretok.def spends time linear in what it consumes. Regexes that a file brings run
- * with a limit of steps (pretok_probe.c recognizes those that only look different). Compiled once
- * with UTF|UCP and JIT when there is one; match data belong to the caller, so the compiled form is
- * shared by threads. Several regexes of a row are levels: each cuts the pieces of the one before.
- */
+ * Each row of pretok.def takes time linear in the text. Regexes from a file run with a step limit
+ * (pretok_probe.c recognises those that are merely written differently). They are compiled once
+ * with UTF|UCP, and with JIT if available; match data belong to the caller, so threads share the
+ * compiled form. Several regexes of a row are levels: each splits the pieces of the previous
+ * level. */
 #include "tok/pretok.h"
 
 #include <stdlib.h>
@@ -31,11 +31,11 @@ static const struct pretok_row rows[] = {
 #undef PRETOK
 };
 
-struct threes { /* digits in threes from the right */
+struct threes { /* digits in groups of three from the right */
     const char *regex;
-    bool numbers; /* not only decimal digits */
-    bool rest;    /* the one or two digits in front are a piece too */
-    bool word;    /* only where the run of digits ends a word */
+    bool numbers; /* any numbers, not only decimal digits */
+    bool rest;    /* the leading one or two digits form a piece, too */
+    bool word;    /* only if the run of digits ends a word */
 };
 static const struct threes threes[] = {{PRETOK_DIGITS_WORD, false, true, true},
                                        {PRETOK_DIGITS, false, false, false},
@@ -43,22 +43,22 @@ static const struct threes threes[] = {{PRETOK_DIGITS_WORD, false, true, true},
 
 struct pretok {
     pcre2_code *code[PRETOK_LEVELS];
-    const struct threes *threes[PRETOK_LEVELS]; /* where code is NULL */
+    const struct threes *threes[PRETOK_LEVELS]; /* used where code is NULL */
     int n_levels;
     bool own; /* the regexes come from a file */
 };
-enum { OWN_STEPS = 1 << 20, OWN_LENGTH = 1 << 14 }; /* of a match; of a regex, in bytes */
-struct level {             /* of regexes: pieces of the last one are cut by the next */
-    size_t start, end;     /* of the piece in hand */
-    size_t m_start, m_end; /* a match found ahead, behind the gap that is the piece; else empty */
-    size_t run_end, n_run; /* threes: the run of digits in hand, and how many are left of it */
+enum { OWN_STEPS = 1 << 20, OWN_LENGTH = 1 << 14 }; /* steps per match; bytes per regex */
+struct level {             /* a level of regexes; its pieces are split by the next level */
+    size_t start, end;     /* current piece */
+    size_t m_start, m_end; /* match found ahead, after the gap that is the current piece */
+    size_t run_end, n_run; /* threes: end of the current run of digits, and digits left in it */
 };
 struct pretok_run {
     const struct pretok *p;
     pcre2_match_data *md;
     pcre2_match_context *mc;
     pcre2_jit_stack *stack;
-    const char *text; /* what the levels speak of */
+    const char *text; /* text that the levels refer to */
     struct level level[PRETOK_LEVELS];
 };
 
@@ -72,7 +72,7 @@ const struct pretok_row *pretok_by_name(const char *name) {
     return NULL;
 }
 
-/* Returns true when the two are equal but for white space around b. */
+/* Returns whether the two are equal apart from white space around b. */
 static bool same_regex(const char *a, const char *b) {
     static const char blank[] = " \t\r\n";
     if (strcmp(a, b) == 0) return true;
@@ -112,7 +112,7 @@ void pretok_names(struct buf *out) {
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-/* The longest beginning of a text that distance() looks at, in bytes. */
+/* Number of leading bytes that distance() compares. */
 enum { MAX_LIKE = 400 };
 static int distance(const char *a, size_t na, const char *b, size_t nb) {
     int row[MAX_LIKE + 1];
@@ -134,7 +134,7 @@ static int distance(const char *a, size_t na, const char *b, size_t nb) {
 }
 
 enum { N_BEST = 3 };
-struct best { /* the names of least distance, best first */
+struct best { /* names of least distance, best first */
     const char *name[N_BEST];
     size_t len[N_BEST];
     int d[N_BEST];
@@ -172,8 +172,7 @@ void pretok_nearest(const char *const *regex, int n, struct buf *out) {
     list_best(&best, out);
 }
 
-/* Returns the first name at s or behind it, in a list with spaces between names; NULL when there is
- * none. */
+/* Returns the next name at or after s in a space-separated list; NULL: none. */
 static const char *name_at(const char *s, size_t *len) {
     s += strspn(s, " ");
     *len = strcspn(s, " ");
@@ -184,7 +183,7 @@ static void offer_names(struct best *best, const char *names, const char *wanted
     size_t n = strlen(wanted), len;
     for (const char *s = name_at(names, &len); s; s = name_at(s + len, &len)) {
         int d = distance(wanted, n, s, len);
-        if (2 * (size_t)d <= n) offer(best, s, len, d); /* half of it is the same */
+        if (2 * (size_t)d <= n) offer(best, s, len, d); /* at least half of it is equal */
     }
 }
 
@@ -208,7 +207,7 @@ int pretok_unknown(const char *name, struct err *e) {
 
 /* ---- regexes --------------------------------------------------------------------------------- */
 
-/* Compiles a regex. more: options of PCRE2 besides the usual ones. */
+/* Compiles a regex. more: additional PCRE2 options. */
 static int compile(pcre2_code **out, const char *regex, const char *name, uint32_t more,
                    struct err *e) {
     struct buf re = {0};
@@ -249,8 +248,8 @@ int pretok_new(struct pretok **out, const struct pretok_row *row, struct err *e)
     return rc;
 }
 
-/* Tells why a regex of a file cannot be used; NULL: it can. Syntax that PCRE2 reads in another way
- * than the library's engine is not. */
+/* Returns why a regex from a file cannot be used, for instance because PCRE2 and the library's
+ * engine read its syntax differently; NULL: it can. */
 static const char *unusable(const char *regex) {
     size_t n = strlen(regex);
     const char *less = strstr(regex, "&&");
@@ -325,7 +324,7 @@ static int match(struct pretok_run *r, const pcre2_code *code, const char *s, si
     return rc;
 }
 
-/* Finds the run of digits that begins at `at`: how many they are, and where it ends. */
+/* Counts the run of digits that begins at `at` and sets *end to its end. */
 static size_t digit_run(const struct threes *t, const char *s, size_t n, size_t at, size_t *end) {
     size_t n_digits = 0, len;
     uint32_t cp;
@@ -338,7 +337,7 @@ static size_t digit_run(const struct threes *t, const char *s, size_t n, size_t 
     return n_digits;
 }
 
-/* Finds the next match of threes in s[at..n): its place and end; false: there is none. */
+/* Finds the next group of three digits in s[at..n): its start and end; false: none. */
 static bool match_threes(struct level *l, const struct threes *t, const char *s, size_t n,
                          size_t at, size_t *start, size_t *end) {
     uint32_t cp;
@@ -369,7 +368,7 @@ static bool match_threes(struct level *l, const struct threes *t, const char *s,
 }
 
 /* Finds the next match in s[from..n), a piece of the previous level; the regex sees only that
- * piece. An empty match cuts, except at the start of the piece. */
+ * piece. An empty match splits, except at the start of the piece. */
 static bool match_regex(struct pretok_run *r, int i, const char *s, size_t n, size_t at,
                         size_t *start, size_t *end) {
     const size_t from = i ? r->level[i - 1].start : 0;
@@ -384,10 +383,10 @@ static bool match_regex(struct pretok_run *r, int i, const char *s, size_t n, si
     return false;
 }
 
-/* Returns the end of the piece that begins at `at` of s[n], as level i cuts it. */
+/* Returns the end of level i's piece that begins at `at` in s[0..n). */
 static size_t piece(struct pretok_run *r, int i, const char *s, size_t n, size_t at) {
     struct level *l = &r->level[i];
-    if (at == l->m_start && l->m_end > at) { /* the match behind a gap */
+    if (at == l->m_start && l->m_end > at) { /* the match after a gap */
         const size_t end = l->m_end;
         l->m_start = l->m_end = 0;
         return end;
@@ -396,7 +395,7 @@ static size_t piece(struct pretok_run *r, int i, const char *s, size_t n, size_t
     size_t start, end;
     bool found = r->p->threes[i] ? match_threes(l, r->p->threes[i], s, n, at, &start, &end)
                                  : match_regex(r, i, s, n, at, &start, &end);
-    if (!found) return n; /* nothing more: the rest is one piece */
+    if (!found) return n; /* no further match: the rest is one piece */
     if (start == at) return end;
     l->m_start = start;
     l->m_end = end;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* tok/pretok.h - cutting text into pre-tokens with the split regex of a byte-level BPE tokenizer.
- */
+/* tok/pretok.h - pre-tokenization: splitting text with the split regexes of a byte-level BPE
+ * tokenizer. */
 #ifndef HONE_TOK_PRETOK_H
 #define HONE_TOK_PRETOK_H
 
@@ -11,63 +11,65 @@
 #include "base/err.h"
 
 enum { PRETOK_LEVELS = 6 };
-struct pretok_row { /* one row of pretok.def */
+struct pretok_row { /* a row of pretok.def */
     const char *name, *aliases;
     bool nfc, ignore_merges, add_bos;
-    bool chars, words;                /* no byte alphabet; and no spaces either */
-    const char *regex[PRETOK_LEVELS]; /* applied in turn; NULL behind the last */
+    bool chars, words;                /* no byte alphabet; in addition, no spaces */
+    const char *regex[PRETOK_LEVELS]; /* applied in turn; NULL after the last */
 };
-/* What the library's other pre-tokenizers come to. */
-#define PRETOK_SPECIAL "\\^$.[]|()*+?{}" /* characters with a meaning in a regex */
+/* Regexes equivalent to other pre-tokenizers of the tokenizers library. */
+#define PRETOK_SPECIAL "\\^$.[]|()*+?{}" /* characters with a special meaning in a regex */
 #define PRETOK_PUNCTUATION_ONE "[\\p{P}\\$\\+<=>\\^~\\|`]"
 #define PRETOK_PUNCTUATION PRETOK_PUNCTUATION_ONE "+"
-/* Digits in threes from the right. No regex engine does that in linear time: pretok.c counts. */
+/* Groups of three digits from the right. No regex engine finds them in linear time, so pretok.c
+ * counts. */
 #define PRETOK_DIGITS_WORD "\\d{1,3}(?=(?:\\d{3})*\\b)"
 #define PRETOK_DIGITS "(?=(\\d{3})+(?!\\d))"
 #define PRETOK_NUMBERS "\\p{N}{1,3}(?=(?:\\p{N}{3})*(?!\\p{N}))"
 
 /* Returns row i; NULL after the last. */
 const struct pretok_row *pretok_at(size_t i);
-/* Returns the row of that name or alias; NULL when there is none. */
+/* Returns the row with that name or alias; NULL: none. */
 const struct pretok_row *pretok_by_name(const char *name);
-/* Returns a row with these split regexes, if possible one that agrees about NFC and ignore_merges,
- * or NULL when there is none. White space around a regex does not matter. */
+/* Returns a row with these split regexes, preferably with the same NFC and ignore_merges; NULL:
+ * none. White space around a regex is ignored. */
 const struct pretok_row *pretok_by_regexes(const char *const *regex, int n, bool nfc,
                                            bool ignore_merges);
-/* Returns a row that cuts a probe text as these regexes do, though they are written otherwise; NULL
- * when there is none, or a regex cannot be compiled. */
+/* Returns a row that splits a probe text as these differently written regexes do; NULL: none, or a
+ * regex does not compile. */
 const struct pretok_row *pretok_by_behaviour(const char *const *regex, int n, bool nfc,
                                              bool ignore_merges);
-/* Returns the row whose cuts of the probe text are most like those of these regexes; NULL when a
- * regex cannot be compiled. */
+/* Returns the row whose splits of the probe text are most similar; NULL: a regex does not
+ * compile. */
 const struct pretok_row *pretok_most_like(const char *const *regex, int n);
-/* Tells whether the matches of a regex cover the whole probe text. */
+/* Returns whether the matches of a regex cover the whole probe text. */
 bool pretok_covers(const char *regex);
 /* Appends the names of all rows: "qwen2, qwen35, ...". */
 void pretok_names(struct buf *out);
-/* Appends the names of the three rows whose regexes are most like the n given: "a, b, c". */
+/* Appends the names of the three rows with the most similar regexes: "a, b, c". */
 void pretok_nearest(const char *const *regex, int n, struct buf *out);
-/* Fails with ERR_USAGE; the message says which names are like this one, and how to choose. */
+/* Fails with ERR_USAGE; the message lists similar names and how to choose one. */
 int pretok_unknown(const char *name, struct err *e);
 
-/* Appends a regex translated from the tokenizers library's syntax to PCRE2's (pretok_spell.c). */
+/* Appends a regex translated from the syntax of the tokenizers library to PCRE2
+ * (pretok_spell.c). */
 void pretok_spell(struct buf *out, const char *re);
 
 struct pretok; /* compiled; immutable */
 int pretok_new(struct pretok **out, const struct pretok_row *row, struct err *e);
-/* Compiles n regexes of a file. They are not trusted: a match that takes too many steps counts as
- * none. ERR_DATA: a regex is not understood. */
+/* Compiles the n regexes of a file. They are untrusted: a match that takes too many steps counts as
+ * no match. ERR_DATA: a regex does not compile. */
 int pretok_new_own(struct pretok **out, const char *const *regex, int n, struct err *e);
 void pretok_free(struct pretok *p);
 
 struct pretok_run; /* match state of one caller */
 struct pretok_run *pretok_run_new(const struct pretok *p);
 void pretok_run_free(struct pretok_run *r);
-/* Returns the end (> at) of the pre-token that starts at `at` < n. s must be valid UTF-8 and `at`
- * must be where the previous one ended. */
+/* Returns the end (> at) of the pre-token that starts at `at` < n. s must be valid UTF-8, and `at`
+ * must be the end of the previous pre-token. */
 size_t pretok_next(struct pretok_run *r, const char *s, size_t n, size_t at);
-/* Finds the first match of the only regex in s[at..n); lookbehind sees s[0..at). more: s is not
- * complete, and PRETOK_PARTIAL means that a match may begin at *start. */
+/* Finds the first match of the only regex in s[at..n); lookbehind sees s[0..at). more: s is
+ * incomplete, and PRETOK_PARTIAL means that a match may begin at *start. */
 enum pretok_hit { PRETOK_NONE, PRETOK_MATCH, PRETOK_PARTIAL };
 enum pretok_hit pretok_find(struct pretok_run *r, const char *s, size_t n, size_t at, bool more,
                             size_t *start, size_t *end);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* tok/pretok_probe.c - recognizes split regexes that are written otherwise than in pretok.def by
- * what they do to a probe text: every two rows with different regexes cut it differently. */
+/* tok/pretok_probe.c - recognition of differently written split regexes by how they split a probe
+ * text: any two rows with different regexes split it differently. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -64,7 +64,7 @@ static bool same(const struct cuts *a, const struct cuts *b) {
     return a->n == b->n && memcmp(a->at, b->at, a->n * sizeof *a->at) == 0;
 }
 
-/* Returns how many cuts only one of the two makes. */
+/* Returns the number of splits made by only one of the two. */
 static size_t difference(const struct cuts *a, const struct cuts *b) {
     size_t i = 0, k = 0, n = 0;
     while (i < a->n || k < b->n) {

@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* tok/pretok_spell.c - translates a regex from Oniguruma, the engine of the tokenizers library, to
- * PCRE2.
- *
- * In Oniguruma \s is White_Space (with UCP, PCRE2 adds U+180E), \w and the POSIX classes have more
- * members, \h is a hexadecimal digit, \p{Han} is the script (since 10.40 PCRE2 adds its
- * extensions), [A&&[^B]] is A without B, X{2,3}+ repeats X{2,3} and is not possessive, X{2}? makes
- * X{2} optional, and {,3} starts at 0. */
+/* tok/pretok_spell.c - translation of regexes from Oniguruma, the engine of the tokenizers library,
+ * to PCRE2. */
 #include <string.h>
 
 #include "base/attr.h"
@@ -52,9 +47,9 @@ static const struct escape {
 enum { MAX_GROUPS = 64 };
 struct spell {
     struct buf *out;
-    size_t atom; /* where the last atom begins in out */
+    size_t atom; /* start of the last atom in out */
     size_t open[MAX_GROUPS];
-    int n_open, depth; /* depth: nesting of classes in the class */
+    int n_open, depth; /* depth: nesting of classes */
     bool in_class;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* tok/rank_bpe.c - byte-level BPE by ranks, as merges. */
+/* tok/rank_bpe.c - conversion of byte-level BPE by ranks to merges. */
 #include "tok/rank_bpe.h"
 
 #include <stdlib.h>

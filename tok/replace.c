@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* tok/replace.c - see replace.h. */
+/* tok/replace.c - Replace steps of a decoder on streamed text. */
 #include "tok/replace.h"
 
 #include <string.h>
@@ -32,7 +32,7 @@ static void put_literal(const struct replace *r, struct replace_run *x, bool mor
     drop_done(x);
 }
 
-/* Emits text up to `to`. */
+/* Emits the text up to `to`. */
 static void emit(struct replace_run *x, size_t to, struct buf *out) {
     buf_add(out, x->text.data + x->at, to - x->at);
     x->at = to;
@@ -56,7 +56,7 @@ static void put_valid(const struct replace *r, struct replace_run *x, size_t end
     }
 }
 
-/* Tells whether s[0..n) can be the first bytes of a character. */
+/* Returns whether s[0..n) can be the first bytes of a longer character. */
 static bool may_begin_char(const char *s, size_t n) {
     const unsigned char c = (unsigned char)s[0];
     const size_t len = c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : c >= 0xc2 ? 2 : 1;
@@ -74,7 +74,7 @@ static void put_regex(const struct replace *r, struct replace_run *x, bool more,
         const bool cut = good < left && !(more && may_begin_char(s + good, left - good));
         put_valid(r, x, x->at + good, more && !cut, out);
         if (!cut) break;
-        emit(x, x->at + 1, out); /* an invalid byte */
+        emit(x, x->at + 1, out); /* invalid byte */
         drop_done(x);
     }
 }

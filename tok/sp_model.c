@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* tok/sp_model.c - reads tokenizer.model.
+/* tok/sp_model.c - reader of SentencePiece's tokenizer.model.
  *
- * The file is a protocol buffer: fields, each a number and a wire type (0 varint, 1 eight bytes,
- * 2 bytes with a length, 5 four bytes). Read are pieces (1: text 1, score 2, type 3), the trainer's
- * settings (2) and the normalizer's (3); others are skipped. */
+ * The file is a protocol buffer: fields with a number and a wire type (0 varint, 1 eight bytes, 2
+ * length-delimited, 5 four bytes). Read are the pieces (1: text 1, score 2, type 3) and the
+ * settings of the trainer (2) and the normalizer (3); other fields are skipped. */
 #include "tok/sp_model.h"
 
 #include <math.h>
@@ -36,7 +36,8 @@ static bool varint(struct in *in, uint64_t *v) {
     return false;
 }
 
-/* Reads the next field; false at the end, and with *broken set when there is no proper one. */
+/* Reads the next field. Returns false at the end, and with *broken set if the data are
+ * malformed. */
 static bool next_field(struct in *in, struct field *f, bool *broken) {
     uint64_t tag, n;
     if (in->p == in->end) return false;
@@ -92,7 +93,7 @@ static bool read_piece(struct in in, struct sp_piece *out) {
     return !broken && out->len > 0 && isfinite(out->score);
 }
 
-/* Returns an id: an int32 is stored as 64 bits with its sign. */
+/* Returns an id: an int32 is stored as a sign-extended 64-bit varint. */
 static int64_t id_of(uint64_t v) {
     return v <= INT32_MAX ? (int64_t)v : -1;
 }
@@ -176,12 +177,11 @@ static int read_all(struct sp_model *m, struct in in, uint64_t *kind, struct err
         }
     }
     if (broken)
-        return err_set(e, ERR_DATA,
-                       "tokenizer.model: the file is damaged, or none of SentencePiece");
+        return err_set(e, ERR_DATA, "tokenizer.model: the file is damaged, or not SentencePiece's");
     return m->n ? 0 : bad(e, "there are no pieces");
 }
 
-/* Returns the id, or -1 when no piece has it. */
+/* Returns id if a piece has it, else -1. */
 static int64_t in_range(const struct sp_model *m, int64_t id) {
     return id >= 0 && id < m->n ? id : -1;
 }
@@ -196,7 +196,7 @@ bool sp_model_like(const char *data, size_t len) {
 }
 
 int sp_model_read(struct sp_model *out, const char *data, size_t len, struct err *e) {
-    struct sp_model m = {.unk = 0, .bos = 1, .eos = 2, .pad = -1}; /* what the format assumes */
+    struct sp_model m = {.unk = 0, .bos = 1, .eos = 2, .pad = -1}; /* defaults of the format */
     m.add_space = m.squeeze_spaces = m.escape_spaces = true;
     uint64_t kind = SP_UNIGRAM;
     struct in in = {(const unsigned char *)data, (const unsigned char *)data + len};

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* tok/sp_model.h - tokenizer.model: SentencePiece's file, of which the pieces and the rules of
- * normalization are read. */
+/* tok/sp_model.h - SentencePiece's tokenizer.model: its pieces and normalization rules. */
 #ifndef HONE_TOK_SP_MODEL_H
 #define HONE_TOK_SP_MODEL_H
 
@@ -14,7 +13,7 @@ struct sp_piece {
     const char *text; /* borrowed from the file's bytes, not NUL-terminated */
     uint32_t len;
     float score;
-    uint8_t type; /* enum tok_type: the numbers are the same */
+    uint8_t type; /* enum tok_type, which has the same values */
 };
 enum sp_kind { SP_UNIGRAM = 1, SP_BPE = 2 };
 struct sp_model {
@@ -23,14 +22,15 @@ struct sp_model {
     enum sp_kind kind;
     int64_t unk, bos, eos, pad; /* -1: none */
     bool byte_fallback;
-    bool space_behind; /* the space that is added goes behind the text, not in front */
+    bool space_behind; /* the added space is a suffix, not a prefix */
     bool add_space, squeeze_spaces, escape_spaces;
     const char *charsmap; /* borrowed; NULL: none */
     size_t charsmap_len;
 };
-/* Tells whether the bytes begin as such a file does (others are called tokenizer.model too). */
+/* Returns whether the data look like such a file; tokenizer.model may also be another format. */
 bool sp_model_like(const char *data, size_t len);
-/* Reads data[0..len), which must stay. ERR_DATA: not such a file, or of a kind that cuts words. */
+/* Parses data[0..len), which must outlive *out. ERR_DATA: not such a file, or of a kind that splits
+ * words. */
 int sp_model_read(struct sp_model *out, const char *data, size_t len, struct err *e);
 void sp_model_release(struct sp_model *m);
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-/* tok/tok.c - tokenizers: helpers of the builders, and accessors. Encoding: tok_encode.c, decoding:
- * tok_decode.c.
+/* tok/tok.c - tokenizers: completion of a built tokenizer, and accessors. tok_encode.c encodes,
+ * tok_decode.c decodes.
  *
- * Types and roles. `type` is what a file stores. `role` is how a token is treated: CONTROL (found
- * in text only when asked for, not shown), USER_DEFINED (always found, shown) or NORMAL (only BPE
- * makes it). They are equal but for metaspace vocabularies, whose GGUF files store many added
- * tokens as NORMAL. There, a token of several characters that no merge produces cannot come out of
- * BPE, so it must have been an added token; one that looks like <...> is treated as such. */
+ * Types and roles. `type` is what a file stores. `role` is how a token is treated: CONTROL (matched
+ * in text only on request, not shown), USER_DEFINED (always matched, shown) or NORMAL (produced
+ * only by BPE). They are equal except for metaspace vocabularies, whose GGUF files store many added
+ * tokens as NORMAL. There, a token of several characters that no merge produces cannot result from
+ * BPE, so it must have been an added token; if it looks like <...>, it is treated as one. */
 #include "tok/tok_int.h"
 
 #include <ctype.h>
@@ -104,7 +104,7 @@ bool tok_looks_control(const char *text, size_t len) {
     return true;
 }
 
-/* Returns the last character of s, or a value that no character has. */
+/* Returns the last character of s, or a value outside Unicode if s is empty. */
 static uint32_t last_char(const char *s, size_t n) {
     size_t i = n;
     while (i > 0 && ((unsigned char)s[i - 1] & 0xc0) == 0x80) i--;
@@ -124,7 +124,7 @@ static int bad_merge(struct err *e, int64_t i, const char *merge, const char *wh
                    (long long)i, merge, what);
 }
 
-/* Reads "left right" into the merge table and notes what merges produce and join. */
+/* Parses "left right" into the merge table and records what merges produce and join. */
 static int add_merge(struct tok *t, int64_t i, bool *made, struct buf *whole, struct err *e) {
     const char *m = t->merge[i];
     size_t len = t->merge_len[i];
@@ -135,13 +135,13 @@ static int add_merge(struct tok *t, int64_t i, bool *made, struct buf *whole, st
     int64_t right = vocab_find(&t->v, space + 1, n_right);
     if (left < 0 || right < 0)
         return bad_merge(e, i, m,
-                         left < 0 ? "has a left part that is no token"
-                                  : "has a right part that is no token");
+                         left < 0 ? "has a left part that is not a token"
+                                  : "has a right part that is not a token");
     buf_reset(whole);
     buf_add(whole, m, n_left);
     buf_add(whole, space + 1, n_right);
     int64_t id = vocab_find(&t->v, whole->data, whole->len);
-    if (id < 0) return bad_merge(e, i, m, "makes no token");
+    if (id < 0) return bad_merge(e, i, m, "does not make a token");
     bpe_put(&t->bpe, (int32_t)left, (int32_t)right, (uint32_t)i, (int32_t)id);
     made[id] = true;
     if (t->kind == TOK_META) {
@@ -194,7 +194,7 @@ void tok_found(struct tok *t, int64_t id, uint8_t flag) {
 struct spot *tok_want(struct tok *t, int64_t id, const char *text, size_t len, bool normalized,
                       bool control) {
     struct buf b = {0};
-    if (utf8_valid_prefix(text, len) != len) normalized = false; /* would cut characters */
+    if (utf8_valid_prefix(text, len) != len) normalized = false; /* would split characters */
     if (normalized && t->found && t->found[id] & FOUND_SPACED) buf_str(&b, "\xe2\x96\x81");
     struct buf form = {0};
     utf8_normalize(&form, text, len, normalized ? t->prep.form : UTF8_AS_IS);
@@ -217,9 +217,10 @@ void tok_leave_alone(struct tok *t, int64_t id) {
     if (utf8_valid_prefix(s, n) == n) (void)spots_add(&t->user, s, n, id, false);
 }
 
-/* Says how a user-defined piece of SentencePiece is found. Normalization leaves it alone. BPE does
- * not cut it, so it is found beforehand, while the unigram model weighs it as it weighs others.
- * Tokens that were added later are known by their score and are found beforehand in both. */
+/* Determines how a user-defined piece of SentencePiece is matched. Normalization leaves it
+ * unchanged. BPE never splits it, so it is matched beforehand, while the unigram model weighs it
+ * like any other piece. Tokens added later are recognised by their score and matched beforehand in
+ * both. */
 static void want_user_piece(struct tok *t, int64_t id) {
     const bool raw = t->found && t->found[id] & FOUND_RAW;
     const bool later = raw || !t->score || t->score[id] <= ADDED_SCORE;
@@ -228,7 +229,7 @@ static void want_user_piece(struct tok *t, int64_t id) {
     if (!later) tok_leave_alone(t, id);
 }
 
-/* Finds roles and search texts of added tokens when only types are known. */
+/* Determines roles and search texts of added tokens if only types are known. */
 static void find_added(struct tok *t, const bool *made) {
     const bool gemma4 = t->kind == TOK_META && strcmp(tok_model(t), "llama") != 0;
     for (int64_t i = 0; i < t->v.n; i++) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* tok/tok_decode.c - ids to text: the bytes of each token, and the steps of tokenizer.json's
- * decoder on the joined text. */
+/* tok/tok_decode.c - conversion of ids to text: the bytes of each token, and the steps of
+ * tokenizer.json's decoder on the joined text. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,7 +35,7 @@ void tok_decode_meta(const char *s, size_t n, struct buf *out) {
     }
 }
 
-/* Tells whether this token's own text includes the space that normalization adds. */
+/* Returns whether this token's own text includes the space that normalization adds. */
 static bool is_spaced(const struct tok *t, int64_t id) {
     return t->found && t->found[id] & FOUND_SPACED;
 }
@@ -76,7 +76,7 @@ static void decode_own(const struct tok *t, int32_t id, bool special, struct buf
 void tok_add_replace(struct tok *t, const char *from, const char *to, bool whole, bool regex) {
     struct replace r = {.from = from, .to = to, .whole = whole};
     struct err e = {0};
-    regex = regex && strpbrk(from, PRETOK_SPECIAL); /* otherwise it is literal text */
+    regex = regex && strpbrk(from, PRETOK_SPECIAL); /* otherwise literal text */
     if (t->n_replaces == MAX_REPLACES)
         err_set(&e, ERR_DATA, "there are more than %d", MAX_REPLACES);
     else if (!*from)
@@ -86,7 +86,7 @@ void tok_add_replace(struct tok *t, const char *from, const char *to, bool whole
     if (e.msg[0]) log_warn("a Replace of the decoder is not applied: %s", e.msg);
 }
 
-/* Applies a step to out[start..], in place. */
+/* Applies a step to out[start..] in place. */
 static void replace_in(const struct replace *r, struct replace_run *x, bool more, size_t start,
                        struct buf *out) {
     struct buf b = {0};
@@ -97,7 +97,7 @@ static void replace_in(const struct replace *r, struct replace_run *x, bool more
     buf_release(&b);
 }
 
-/* Applies the steps for each token's text to out[start..]. */
+/* Applies the per-token steps to out[start..]. */
 static void replace_each(const struct tok *t, size_t start, struct buf *out) {
     for (int i = 0; i < t->n_replaces; i++) {
         if (t->replace[i].whole) continue;
@@ -142,7 +142,7 @@ void tok_stream_put(struct tok_stream *s, bool more, size_t start, struct buf *o
         if (s->t->replace[i].whole) replace_in(&s->t->replace[i], &s->run[i], more, start, out);
 }
 
-/* Drops the spaces of out[start..]. */
+/* Removes spaces from out[start..]. */
 static void drop_spaces(size_t start, struct buf *out) {
     size_t n = start;
     for (size_t i = start; i < out->len; i++)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* tok/tok_dir.c - reads the tokenizer files of a folder; weights need not be there. */
+/* tok/tok_dir.c - reading of a folder's tokenizer files, with or without weights. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,8 +27,8 @@ static int read_json(struct json **out, const char *dir, const char *name, struc
     return rc;
 }
 
-/* Reads the first of the files that is there, and sets *name to its name unless name is NULL; *out
- * stays NULL when none is. */
+/* Reads the first existing file of `names` and, unless name is NULL, sets *name to its name; *out
+ * stays NULL if none exists. */
 static int read_first(char **out, size_t *len, const char *dir, const char *const *names,
                       const char **name, struct err *e) {
     int rc = 0;
@@ -41,7 +41,7 @@ static int read_first(char **out, size_t *len, const char *dir, const char *cons
     return rc;
 }
 
-/* Reads a file NAME.tiktoken of another name than the known ones; *name is the caller's. */
+/* Reads a NAME.tiktoken with an unknown name; the caller frees *name. */
 static int read_tiktoken(char **out, size_t *len, const char *dir, char **name, struct err *e) {
     static const char end[] = ".tiktoken";
     struct io_names all = {0};
@@ -64,7 +64,7 @@ static int64_t config_rows(const struct json *config) {
     return n;
 }
 
-/* Tells whether a folder has a file. */
+/* Returns whether a folder has a file. */
 static bool has_file(const char *dir, const char *name) {
     char *path = io_join(dir, name);
     const bool has = io_exists(path);
@@ -72,7 +72,7 @@ static bool has_file(const char *dir, const char *name) {
     return has;
 }
 
-/* Makes a tokenizer.json from vocab.json and merges.txt if the folder has no other tokenizer. */
+/* Builds a tokenizer.json from vocab.json and merges.txt if the folder has no other tokenizer. */
 static int of_vocab(struct json **tokenizer, const struct tok_files *f, const char *dir,
                     const char *pre, struct err *e) {
     struct json *vocab = NULL;

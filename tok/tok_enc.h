@@ -1,30 +1,31 @@
 // SPDX-License-Identifier: MIT
-/* tok/tok_enc.h - what the algorithms of encoding share: the state of one call of tok_encode().
+/* tok/tok_enc.h - shared state of the encoding algorithms for one call of tok_encode().
  *
- * An algorithm gets normalized text without token texts in it and appends ids. It may cut the text
- * into pieces whose ids do not depend on what surrounds them and hand those to enc_piece(), which
- * remembers short ones. */
+ * An algorithm receives normalized text without special token texts and appends ids. It may split
+ * the text into pieces whose ids do not depend on their surroundings and pass them to enc_piece(),
+ * which caches short ones. */
 #ifndef HONE_TOK_TOK_ENC_H
 #define HONE_TOK_TOK_ENC_H
 
 #include "tok/tok_int.h"
 
 enum { KEPT_BYTES = 24, KEPT_IDS = 6 };
-struct kept { /* a piece and its ids */
+struct kept { /* a cached piece and its ids */
     uint8_t len, n;
     char key[KEPT_BYTES];
     int32_t ids[KEPT_IDS];
 };
-struct spm_work { /* scratch of tok_spm.c */
+struct spm_work { /* scratch memory of tok_spm.c */
     struct spm_sym *sym;
     struct spm_pair *heap;
     size_t cap_sym, cap_heap, n_heap;
-    uint32_t *left_part; /* [vocabulary] of unused pieces: bytes of the left one of the two that
-                            made it; NULL until there is one */
+    /* [vocabulary] for unused pieces: bytes of the left one of the two parts that formed it; NULL
+     * until needed. */
+    uint32_t *left_part;
 };
-struct unigram_work { /* scratch of tok_unigram.c */
+struct unigram_work { /* scratch memory of tok_unigram.c */
     struct unigram_node *node;
-    size_t *end; /* of the pieces of a settled stretch, last one first */
+    size_t *end; /* ends of the pieces of a settled stretch, last one first */
     size_t cap, cap_end;
 };
 struct enc {
@@ -32,7 +33,7 @@ struct enc {
     const struct tok_algo *algo;
     bool parse_special;
     struct ids *out;
-    struct kept *kept; /* direct mapped; len 0: free */
+    struct kept *kept; /* direct-mapped; len 0: free */
     size_t kept_mask;
     struct pretok_run *run;
     struct bpe_work work;
@@ -43,22 +44,22 @@ struct enc {
     struct spm_work spm;
     struct unigram_work unigram;
     struct err *e;
-    int rc; /* ERR_SYS: memory is out, *e says so, and what was left was not encoded */
+    int rc; /* ERR_SYS: out of memory, *e is set, and the rest was not encoded */
 };
 struct tok_algo {
     void (*text)(struct enc *c, const char *s, size_t n);
-    void (*piece)(struct enc *c, const char *s, size_t n); /* NULL: it makes no pieces */
+    void (*piece)(struct enc *c, const char *s, size_t n); /* NULL: makes no pieces */
 };
 
-/* Returns p with room for n items; NULL: there is no memory, c->rc is set, and p is as it was. */
+/* Resizes p to n items. NULL: out of memory; c->rc is set, and p is unchanged. */
 void *enc_grow(struct enc *c, void *p, size_t n, size_t size);
 void enc_ids(struct enc *c, const int32_t *v, size_t n);
 void enc_unk(struct enc *c);
-/* Adds one character that is no token: its byte tokens, or <unk>. */
+/* Adds a character that is not a token: its byte tokens, or <unk>. */
 void enc_unknown_char(struct enc *c, const char *s, size_t n);
-/* Adds the ids of a piece: those that c->algo->piece gives, or gave last time. */
+/* Adds the ids of a piece, from the cache or from c->algo->piece. */
 void enc_piece(struct enc *c, const char *s, size_t n);
-/* Encodes text in pieces, which are cut between characters that nothing joins (t->cuts). */
+/* Encodes text in pieces, split between characters that no merge joins (t->cuts). */
 void enc_cut_text(struct enc *c, const char *s, size_t n);
 
 void spm_piece(struct enc *c, const char *s, size_t n);

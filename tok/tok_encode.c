@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT
-/* tok/tok_encode.c - text to ids: token texts, what lies between them, and the two kinds of BPE
- * that know their merges (SentencePiece's: tok_spm.c, tok_unigram.c).
+/* tok/tok_encode.c - conversion of text to ids: special token texts, the text between them, and the
+ * two kinds of BPE with merges (SentencePiece's algorithms: tok_spm.c, tok_unigram.c).
  *
- * Order of work, as the Hugging Face library has it: token texts that are matched on raw text, then
- * normalization of what lies between (tok_prep.c), then token texts matched on
- * normalized text, then pre-tokens, then BPE. Bytes that are not UTF-8 cut the text and go through
- * their byte tokens (for SentencePiece's algorithms, as there: they become U+FFFD).
+ * The order is that of the Hugging Face library: match token texts in raw text, normalize the text
+ * between them (tok_prep.c), match token texts in normalized text, split into pre-tokens, apply
+ * BPE. Invalid UTF-8 splits the text and is encoded as byte tokens (in SentencePiece's algorithms
+ * it becomes U+FFFD).
  *
- * Vocabularies with U+2581 for spaces have no pre-tokens, BPE runs over the whole text. We cut it
- * nevertheless wherever two neighbouring characters are never the inner ends of a merge: no merge
- * can cross such a place, so the result is the same and the pieces are short (words, in practice).
+ * Vocabularies with U+2581 for spaces have no pre-tokens, so BPE runs over the whole text. It is
+ * split anyway wherever two adjacent characters are never the inner ends of a merge: no merge can
+ * cross such a boundary, so the result is the same, and the pieces are short (in practice, words).
  *
- * A table of each call remembers the ids of short pieces. Nothing in struct tok is written. */
+ * Each call has a cache of the ids of short pieces. struct tok is never written. */
 #include "tok/tok_enc.h"
 
 #include <stdlib.h>
@@ -42,7 +42,7 @@ static void add_id(struct enc *c, int32_t id) {
 
 void enc_unk(struct enc *c) {
     int64_t unk = c->t->special[TS_UNK];
-    if (unk < 0) return; /* nothing can stand for it: dropped, and its neighbours meet */
+    if (unk < 0) return; /* no token for it: dropped, and its neighbours meet */
     if (c->t->fuse_unk && c->last_unk == c->out->n) return;
     add_id(c, (int32_t)unk);
     c->last_unk = c->out->n;
@@ -173,7 +173,7 @@ void enc_cut_text(struct enc *c, const char *s, size_t n) {
     if (n > start) enc_piece(c, s + start, n - start);
 }
 
-/* Encodes the pre-tokens that are words; what is between them is dropped. */
+/* Encodes the pre-tokens that are words and drops the text between them. */
 static void pieces_words(struct enc *c, const char *s, size_t n) {
     uint32_t cp;
     if (!c->run) c->run = pretok_run_new(c->t->split);
@@ -214,12 +214,12 @@ static const struct tok_algo algos[] = {
 
 /* ---- between token texts --------------------------------------------------------------------- */
 
-/* Returns how many times its bytes a text can have when it is normalized: NFC can triple them. */
+/* Returns the factor by which normalization can lengthen a text; NFC can triple it. */
 static size_t growth(const struct tok *t) {
     return t->prep.form > UTF8_NFC ? 12 : 3;
 }
 
-/* Empties *b and makes room for a text of n bytes that will be normalized. */
+/* Empties *b and reserves room for the normalized form of n bytes. */
 static bool room(struct enc *c, struct buf *b, size_t n) {
     buf_reset(b);
     if (!c->rc && n >= LONG_TEXT)
@@ -227,7 +227,7 @@ static bool room(struct enc *c, struct buf *b, size_t n) {
     return !c->rc;
 }
 
-/* Encodes what lies between token texts that are found in normalized text. */
+/* Encodes the text between token texts that are matched in normalized text. */
 static void stretch(struct enc *c, const char *s, size_t n, bool late, bool first) {
     if (!n) return;
     if (late) {
@@ -239,7 +239,7 @@ static void stretch(struct enc *c, const char *s, size_t n, bool late, bool firs
     c->algo->text(c, s, n);
 }
 
-/* Normalizes a text, but for the spaces that are added late. */
+/* Normalizes a text, except for spaces that are added late. */
 static void normalize(struct enc *c, const char **s, size_t *n, bool late, bool first) {
     if (late && !c->t->prep.form && c->t->kind != TOK_UNIGRAM) return;
     if (!room(c, &c->early, *n)) return;
@@ -248,9 +248,9 @@ static void normalize(struct enc *c, const char **s, size_t *n, bool late, bool 
     *n = c->early.len;
 }
 
-/* Gives a token the white space next to it. Returns where it ends, and moves *where, where it
- * begins, but not before `at`. White space that it takes may hold further tokens, as in the
- * tokenizers library: they are searched for from the end of its text on. */
+/* Extends a token over adjacent white space. Returns its end and moves *where, its start, but not
+ * before `at`. As in the tokenizers library, this white space may contain further tokens: the
+ * search continues from the end of the token's own text. */
 static size_t take_white(const struct spot *hit, const char *s, size_t n, size_t at,
                          size_t *where) {
     size_t end = *where + (hit ? hit->len : 0);
@@ -276,7 +276,7 @@ static void valid_text(struct enc *c, const char *s, size_t n, bool first) {
     }
 }
 
-/* Encodes a text in stretches: valid ones, and bytes that belong to no character. */
+/* Encodes a text in stretches of valid UTF-8, and the invalid bytes between them. */
 static void any_text(struct enc *c, const char *s, size_t n, bool first) {
     if (c->t->kind == TOK_SPM || c->t->kind == TOK_UNIGRAM) {
         valid_text(c, s, n, first);
@@ -317,14 +317,14 @@ static void enc_release(struct enc *c) {
     buf_release(&c->spell);
 }
 
-/* Tells whether [from, to) reaches into a plain range. *at is the index of the range looked at; it
- * only grows with `from`. */
+/* Returns whether [from, to) overlaps a plain range. *at is the index of the current range; it only
+ * grows with `from`. */
 static bool reaches(const struct tok_range *plain, int n, int *at, size_t from, size_t to) {
     while (*at < n && plain[*at].end <= from) ++*at;
     return *at < n && plain[*at].start < to;
 }
 
-/* Returns the next token text that counts; texts of control tokens in plain ranges do not. */
+/* Returns the next token text to use; skips texts of control tokens in plain ranges. */
 static const struct spot *next_spot(const struct enc *c, const char *text, size_t len, size_t at,
                                     const struct tok_range *plain, int n_plain, int *range,
                                     size_t *where) {
@@ -359,7 +359,8 @@ static int encode(const struct tok *t, const char *text, size_t len, bool parse_
         const struct spot *hit = next_spot(&c, text, len, seek, plain, n_plain, &range, &where);
         seek = hit ? where + hit->len : len;
         const size_t end = take_white(hit, text, len, at, &where);
-        /* token texts that are looked for in normalized text: not in one that is plain in places */
+        /* Token texts are matched in normalized text only if no part of it is plain. */
+
         c.parse_special = parse_special && !reaches(plain, n_plain, &range_of_text, at, where);
         any_text(&c, text + at, where - at, at == 0);
         if (hit) add_id(&c, hit->id);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-/* tok/tok_ends.c - the tokens that end an answer.
+/* tok/tok_ends.c - end tokens: the tokens that end an answer.
  *
- * Two kinds. Listed ones are named by the files: eos_token, every id of the eos_token_id lists, the
- * keys of a GGUF, the marks that the chat template writes after an answer (template/chat_ends.c).
- * Usual ones are known by text alone: files of other programs name one end and rely on readers to
- * know the rest. A listed end is one whatever its text; a usual one only where nothing speaks
- * against it. */
+ * There are two kinds. Listed ends are named by the files: eos_token, all ids of the eos_token_id
+ * lists, the keys of a GGUF, and the marks that the chat template writes after an answer
+ * (template/chat_ends.c). Usual ends are known by their text: files of other programs name one end
+ * and rely on readers to know the rest. A listed end counts whatever its text; a usual one only if
+ * nothing contradicts it. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,8 +22,8 @@ enum { END_LISTED = 1, END_USUAL = 2, END_NOT = 4 /* written inside answers */ }
     "<\xef\xbd\x9c"                                                                                \
     "end\xe2\x96\x81of\xe2\x96\x81sentence\xef\xbd\x9c>"
 
-/* The texts that readers of GGUF files stop at. `any`: also where the vocabulary has it as an
- * ordinary token; the others may be part of HTML or prose there. */
+/* Texts at which readers of GGUF files stop. `any`: even if the vocabulary has it as an ordinary
+ * token; there the others may be part of HTML or prose. */
 static const struct usual {
     const char *text;
     bool any;
@@ -64,7 +64,7 @@ static const struct usual {
 };
 enum { N_USUAL = COUNT_OF(usual) };
 
-/* Where all of `with` are in the vocabulary, `not` is no end: <|end|> closes a part of an answer in
+/* If the vocabulary has all of `with`, `not` is not an end: <|end|> closes a part of an answer in
  * the vocabularies of gpt-oss and Solar, and </s> is HTML to Gemma 4. */
 static const struct {
     const char * not, *with[2];
@@ -133,7 +133,7 @@ void tok_set_turn_end(struct tok *t, enum tok_special s, int64_t id) {
     tok_add_end(t, id);
     if (t->special[TS_EOS] < 0) t->special[TS_EOS] = id;
     if (t->special[s] >= 0 || id == t->special[TS_EOS] || id == t->special[TS_EOT]) return;
-    /* Readers find an eom of a usual text themselves, but guess at the eot. */
+    /* Readers find an eom with a usual text themselves, but guess the eot. */
     if (s == TS_EOT || !is_usual(t, id)) t->special[s] = id;
 }
 
@@ -187,8 +187,7 @@ int64_t tok_ends_left(const struct tok *t, struct ids *out) {
 
 /* ---- the files of a folder ------------------------------------------------------------------- */
 
-/* Returns the id that a JSON value names: a number, a number as text, or a token's text; -1: none.
- */
+/* Returns the id given by a JSON value: a number, a number as text, or a token's text; -1: none. */
 static int64_t listed_id(const struct tok *t, const struct json *j) {
     int64_t id;
     char *end;
@@ -199,12 +198,13 @@ static int64_t listed_id(const struct tok *t, const struct json *j) {
     return *end ? hf_find_text(t, s) : id < 0 ? -1 : id;
 }
 
-/* Warns of a value that names no end. Null, false and negative numbers mean that there is none. */
+/* Warns of a value that does not name an end. Null, false and negative numbers mean that there is
+ * no end. */
 static void warn_unread(const struct json *j, const char *file, const char *key) {
     struct buf b = {0};
     if (json_type(j) == JSON_NULL || json_type(j) == JSON_NUM || !json_bool(j, true)) return;
     json_write(&b, j);
-    log_warn("%s: %s holds %s, which is neither an id nor a token: it is left out", file, key,
+    log_warn("%s: %s holds %s, which is neither an id nor a token: ignored", file, key,
              show_n(b.data, b.len).s);
     buf_release(&b);
 }
@@ -216,12 +216,12 @@ static void add_listed(struct tok *t, const struct json *j, const char *file, co
     else if (id < t->v.n)
         tok_add_end(t, id);
     else
-        log_warn("%s: %s holds %lld, but the vocabulary has %lld tokens: it is left out", file, key,
+        log_warn("%s: %s holds %lld, but the vocabulary has %lld tokens: ignored", file, key,
                  (long long)id, (long long)t->v.n);
 }
 
-/* Adds an id, or ids in lists. A single id of config.json that is an ordinary token is the default
- * of a class that another vocabulary got, when other files name an end. */
+/* Adds an id, or lists of ids. A single id in config.json that is an ordinary token is ignored if
+ * other files name an end: it is the class's default for another vocabulary. */
 static void add_ids(struct tok *t, const struct json *j, const char *file, const char *key,
                     bool doubt) {
     const int64_t id = listed_id(t, j);
@@ -230,7 +230,7 @@ static void add_ids(struct tok *t, const struct json *j, const char *file, const
             add_ids(t, c, file, key, false);
     } else if (doubt && t->ends.n && id >= 0 && id < t->v.n && t->v.role[id] == TT_NORMAL) {
         if (!(ends_flags(t)[id] & END_LISTED))
-            log_warn("%s: %s is %lld, an ordinary token (\"%s\"): it is left out, as other files "
+            log_warn("%s: %s is %lld, an ordinary token (\"%s\"): ignored, since other files "
                      "name what ends an answer",
                      file, key, (long long)id, t->v.text[id]);
     } else {
@@ -244,9 +244,9 @@ static int64_t added_id(const struct tok *t, const char *text) {
     return -1;
 }
 
-/* Special tokens that the field's converter gives to families whose files do not name them. */
+/* Special tokens that llama.cpp's converter assigns to families whose files do not name them. */
 static const struct family {
-    const char *classes[5]; /* of config.json's architectures */
+    const char *classes[5]; /* in config.json's architectures */
     const char *bos, *unk, *eot, *eom;
 } families[] = {
     {{"Glm4ForCausalLM", "Glm4vForConditionalGeneration", "GlmOcrForConditionalGeneration"},
@@ -287,8 +287,8 @@ static void hunyuan(struct tok *t, const struct tok_files *f) {
         t->special[TS_EOT] = eot;
 }
 
-/* Tells whether eos is an ordinary token that generation_config.json, which lists others, knows
- * nothing of: a class's default in config.json. */
+/* Returns whether eos is an ordinary token absent from the ids of generation_config.json: a class's
+ * default in config.json. */
 static bool stale(const struct tok *t, const struct json *ids) {
     const int64_t eos = t->special[TS_EOS];
     int64_t id, n = 0;
@@ -302,8 +302,8 @@ static bool stale(const struct tok *t, const struct json *ids) {
     return n > 0;
 }
 
-/* Adds the stop_strings of generation_config.json that are tokens; the others have no place in a
- * file. */
+/* Adds the stop_strings of generation_config.json that are tokens; a file cannot store the
+ * others. */
 static void add_stops(struct tok *t, const struct json *list) {
     if (json_type(list) == JSON_STR) tok_add_end(t, added_id(t, json_str(list)));
     for (const struct json *c = json_first(list); c; c = json_next(c))

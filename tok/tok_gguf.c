@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* tok/tok_gguf.c - a tokenizer from a GGUF's tokenizer.ggml.* keys, and those keys from a
- * tokenizer.
+/* tok/tok_gguf.c - conversion between tokenizers and a GGUF's tokenizer.ggml.* keys.
  *
  * A GGUF stores neither normalizer nor split regex nor ignore_merges: the name in `pre` implies
- * them (pretok.def). What a folder says and no key of the field can say goes into hone.tokenizer.*,
- * which other readers pass over. Lists are checked for type and length before use; nothing is
- * borrowed from the map. */
+ * them (pretok.def). Facts from a folder for which there is no common key go into hone.tokenizer.*,
+ * which other readers ignore. Lists are checked for type and length before use; nothing is borrowed
+ * from the map. */
 #include "tok/tok_int.h"
 
 #include <math.h>
@@ -43,12 +42,12 @@ static int string_list(const struct gguf *g, const char *key, const struct gguf_
 
 #define STILL "; eval speed, plan, quantize and inspect need none"
 #define OWN(name) "hone.tokenizer." name
-#define NO_PRE "default" /* the rules of files without a name */
+#define NO_PRE "default" /* rules for files without a name */
 
 static const struct model {
     const char *name;
     enum tok_kind kind;
-    bool add_bos, add_eos, add_space; /* without the keys that say it */
+    bool add_bos, add_eos, add_space; /* defaults for absent keys */
     int bos, eos, unk, pad;
 } models[] = {
     {"gpt2", TOK_BYTES, false, false, false, -1, -1, -1, -1},
@@ -68,13 +67,14 @@ static int known(const struct gguf *g, const char *model, const char *pre, struc
         if (find_model(model)->kind != TOK_BYTES || pretok_by_name(pre ? pre : NO_PRE)) return 0;
         (void)pretok_unknown(pre, e);
         e->code = ERR_DATA;
-        return err_wrap(e, "%s: hone reads no text for this model yet", gguf_path(g));
+        return err_wrap(e, "%s: hone cannot tokenize text for this model yet", gguf_path(g));
     }
-    return err_set(e, ERR_DATA,
-                   "%s: hone reads no text for this model yet: of tokenizers it knows \"gpt2\" "
-                   "(byte-level BPE), \"llama\" and \"t5\" (SentencePiece) and \"gemma4\", not "
-                   "\"%.64s\"" STILL,
-                   gguf_path(g), model);
+    return err_set(
+        e, ERR_DATA,
+        "%s: hone cannot tokenize text for this model yet: it supports the tokenizers \"gpt2\" "
+        "(byte-level BPE), \"llama\" and \"t5\" (SentencePiece) and \"gemma4\", not "
+        "\"%.64s\"" STILL,
+        gguf_path(g), model);
 }
 
 int tok_gguf_known_as(const struct gguf *g, const char *pre, struct err *e) {
@@ -110,10 +110,9 @@ static int read_kind(struct tok *t, const struct gguf *g, const char *forced, st
     if (t->kind != TOK_BYTES) return 0;
     t->row = pretok_by_name(pre ? pre : NO_PRE);
     if (!pre)
-        log_warn(
-            "%s has no tokenizer.ggml.pre: text is split by the \"%s\" rules of old files, so "
-            "token ids may differ from what the model was trained on; --pre NAME chooses others",
-            gguf_path(g), NO_PRE);
+        log_warn("%s has no tokenizer.ggml.pre: text is split by the \"%s\" rules of old files, so "
+                 "token ids may differ from those in training; --pre NAME chooses others",
+                 gguf_path(g), NO_PRE);
     if (t->row->chars) t->kind = TOK_META;
     t->prep.as_is = t->row->words;
     t->ignore_merges = gguf_bool_or(g, OWN("ignore_merges"), t->row->ignore_merges);
@@ -169,7 +168,7 @@ static int read_merges(struct tok *t, const struct gguf *g, struct err *e) {
     const struct gguf_kv *list;
     TRY(string_list(g, KEY("merges"), &list, e));
     if (list->count > INT32_MAX / 2)
-        return err_set(e, ERR_DATA, "%s: %llu merges make no sense", gguf_path(g),
+        return err_set(e, ERR_DATA, "%s: %llu merges are too many", gguf_path(g),
                        (unsigned long long)list->count);
     t->n_merges = (int64_t)list->count;
     if (!(t->merge = try_calloc((size_t)t->n_merges + 1, sizeof *t->merge, "merges", e)) ||
@@ -217,7 +216,8 @@ static int read_scores(struct tok *t, const struct gguf *g, struct err *e) {
     return 0;
 }
 
-/* Reads where a space is added: tokenizer.ggml.add_space_prefix, and what that key cannot say. */
+/* Reads where a space is added: tokenizer.ggml.add_space_prefix, and details that this key cannot
+ * express. */
 static void read_spaces(struct tok *t, const struct gguf *g) {
     const char *how = gguf_str_or(g, OWN("space_prefix"), "");
     struct prep *p = &t->prep;
@@ -253,7 +253,7 @@ static int read_rules(struct tok *t, const struct gguf *g, struct err *e) {
     return read_scores(t, g, e);
 }
 
-/* Lists of every end of an answer: Ollama writes and reads the first, other programs the second. */
+/* Lists of all ends of an answer: Ollama writes and reads the first, other programs the second. */
 static const char *const end_keys[] = {KEY("eos_token_ids"), KEY("eog_token_ids")};
 
 static int read_ends(struct tok *t, const struct gguf *g, struct err *e) {
@@ -302,8 +302,8 @@ static bool *spot_flag(struct spot *s, enum spot_flag flag) {
                                 : &s->single_word;
 }
 
-/* Reads the ids of tokens with a flag: those that take the white space at a side with them, and
- * single words. */
+/* Reads the ids of tokens with a flag: single words, and tokens that include adjacent white
+ * space. */
 static int read_spot_flag(struct tok *t, const struct gguf *g, enum spot_flag flag, struct err *e) {
     const struct gguf_kv *kv = gguf_find(g, spot_key[flag]);
     if (!kv) return 0;
@@ -322,7 +322,7 @@ static int read_spot_flag(struct tok *t, const struct gguf *g, enum spot_flag fl
     return 0;
 }
 
-/* Reads the ids of tokens that are not found as others of their type are. */
+/* Reads the ids of tokens that are matched differently from others of their type. */
 static int read_found(struct tok *t, const struct gguf *g, const char *key, uint8_t flag,
                       struct err *e) {
     const struct gguf_kv *kv = gguf_find(g, key);
@@ -341,7 +341,7 @@ static const char *const replace_key[][2] = {
     [IN_EACH] = {OWN("decode_replace"), OWN("decode_replace_regex")},
     [IN_WHOLE] = {OWN("decode_replace_text"), OWN("decode_replace_text_regex")}};
 
-/* Tells whether the pattern of pair i of a list is a regex. */
+/* Returns whether the pattern of pair i of a list is a regex. */
 static bool lists_regex(const struct gguf *g, int where, uint64_t i) {
     const struct gguf_kv *kv = gguf_find(g, replace_key[where][1]);
     bool found = false;
@@ -350,7 +350,7 @@ static bool lists_regex(const struct gguf *g, int where, uint64_t i) {
     return found;
 }
 
-/* Reads what decoding replaces: pairs of texts. */
+/* Reads the decoder's replacements: pairs of texts. */
 static int read_replaces(struct tok *t, const struct gguf *g, int where, struct err *e) {
     const struct gguf_kv *kv = gguf_find(g, replace_key[where][0]);
     if (!kv) return 0;
@@ -386,7 +386,7 @@ static int build(struct tok *t, const struct gguf *g, const char *pre, struct er
     const struct gguf_kv *list;
     TRY(string_list(g, KEY("tokens"), &list, e));
     if (list->count > INT32_MAX)
-        return err_set(e, ERR_DATA, "%s: %llu tokens make no sense", gguf_path(g),
+        return err_set(e, ERR_DATA, "%s: a vocabulary cannot have %llu tokens", gguf_path(g),
                        (unsigned long long)list->count);
     TRY(vocab_init(&t->v, (int64_t)list->count, e));
     TRY(read_kind(t, g, pre, e));
@@ -446,7 +446,7 @@ static void write_scores(const struct tok *t, struct gguf_w *w) {
     size_t n = (size_t)t->v.n;
     if (t->kind == TOK_BYTES) return;
     float *score = xcalloc(n, sizeof *score);
-    for (size_t i = 0; i < n; i++) /* readers of gemma4 ask for scores, and ignore them */
+    for (size_t i = 0; i < n; i++) /* readers of gemma4 require scores, but ignore them */
         score[i] = t->score ? t->score[i] : -1000.0f;
     gguf_w_arr(w, KEY("scores"), GV_F32, score, n);
     free(score);
@@ -475,10 +475,10 @@ static int64_t write_spot_flag(const struct tok *t, struct gguf_w *w, enum spot_
     return first;
 }
 
-/* Writes how added tokens are found, and warns of what only hone reads. */
+/* Writes how added tokens are matched, and warns of rules that only hone reads. */
 static void write_added(const struct tok *t, struct gguf_w *w) {
     int64_t spaced = -1;
-    if (strcmp(tok_model(t), "gemma4") != 0) /* where all are found in the text as given */
+    if (strcmp(tok_model(t), "gemma4") != 0) /* where all are matched in raw text */
         write_found(t, w, OWN("found_raw"), FOUND_RAW);
     write_found(t, w, OWN("found_spaced"), FOUND_SPACED);
     write_found(t, w, OWN("found_normalized"), FOUND_NORMALIZED);
@@ -554,7 +554,7 @@ static void write_form(const struct tok *t, struct gguf_w *w) {
         utf8_form_name(form), utf8_form_name(nfc ? UTF8_NFC : UTF8_AS_IS));
 }
 
-/* Writes what other readers have no key for; nothing where theirs say it all. */
+/* Writes hone's own keys for details that the common keys do not express. */
 static void write_own(const struct tok *t, struct gguf_w *w) {
     const struct prep *p = &t->prep;
     bool meta = t->kind == TOK_META && strcmp(tok_model(t), "llama") == 0;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-/* tok/tok_hf.c - a tokenizer from the files of a folder: which of them is used, and the vocabulary
- * and merges of tokenizer.json. It is recognised by structure (tok_hf_kind.c). No list of hashes: a
- * vocabulary with one more token still works.
+/* tok/tok_hf.c - tokenizer from the files of a folder: selection of the file, and the vocabulary
+ * and merges of tokenizer.json. Recognition is by structure (tok_hf_kind.c), not by hashes: a
+ * vocabulary with an additional token still works.
  *
- * The lists made here (texts, types, special ids) are those the field's converter writes, so that a
- * GGUF made from them equals its; tests/unit/test_tok_lists.c holds us to that. Roles (tok.c) come
- * from added_tokens, which is more than a GGUF keeps. */
+ * The resulting lists (texts, types, special ids) are those of llama.cpp's converter, so that GGUF
+ * files match; tests/unit/test_tok_lists.c checks that. Roles (tok.c) come from added_tokens, which
+ * a GGUF does not fully preserve. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -112,17 +112,17 @@ static int read_pieces(struct tok *t, const struct json *model, struct err *e) {
     for (const struct json *c = json_first(json_get(model, "vocab")); c; c = json_next(c))
         TRY(read_piece(t, id++, c, e));
     if (!json_i64(json_get(model, "unk_id"), &unk)) return 0;
-    if (unk < 0 || unk >= id) return bad(e, "model.unk_id is no piece");
+    if (unk < 0 || unk >= id) return bad(e, "model.unk_id is not a piece");
     t->v.type[unk] = t->v.role[unk] = TT_UNKNOWN;
     t->special[TS_UNK] = unk;
     return 0;
 }
 
-/* Appends one half of a merge, with U+0120 in place of spaces, which cannot be stored. */
+/* Appends one half of a merge, with U+0120 for spaces, which cannot be stored. */
 static void merge_part(struct buf *b, const char *s, size_t n) {
     for (size_t i = 0; i < n; i++) {
         if (s[i] == ' ')
-            buf_str(b, "\xc4\xa0"); /* It is U+0120, the space of the byte alphabet. */
+            buf_str(b, "\xc4\xa0"); /* U+0120, the space of the byte alphabet */
         else
             buf_chr(b, s[i]);
     }
@@ -152,7 +152,7 @@ static int read_merges(struct tok *t, const struct json *merges, struct err *e) 
     int64_t n = json_len(merges), i = 0;
     struct buf b = {0};
     int rc = 0;
-    if (n > INT32_MAX / 2) return bad(e, "the number of merges makes no sense");
+    if (n > INT32_MAX / 2) return bad(e, "there are too many merges");
     if (!(t->merge = try_calloc((size_t)n + 1, sizeof *t->merge, "merges", e)) ||
         !(t->merge_len = try_calloc((size_t)n + 1, sizeof *t->merge_len, "merges", e)))
         return ERR_SYS;
@@ -168,7 +168,7 @@ static int read_merges(struct tok *t, const struct json *merges, struct err *e) 
     return rc;
 }
 
-/* ---- the whole ------------------------------------------------------------------------------- */
+/* ---- tokenizer ------------------------------------------------------------------------------- */
 
 static int read_model(struct tok *t, const struct json *model, struct err *e) {
     if (t->kind == TOK_UNIGRAM) return read_pieces(t, model, e);
@@ -215,13 +215,13 @@ int tok_from_hf(struct tok **out, const struct json *tokenizer_json, const struc
     return from_tokenizer_json(out, &f, n_vocab, pre, e);
 }
 
-/* Tells whether the folder's tokenizer is taken from SentencePiece's file. */
+/* Returns whether the folder's tokenizer is taken from SentencePiece's file. */
 static bool use_sp(const struct tok_files *f, const char *pre) {
     if (!f->sp || pre || !sp_model_like(f->sp, f->sp_len)) return false;
     if (!f->tokenizer) return true;
     if (!hf_like_sentencepiece(f->tokenizer)) return false;
     if (sp_agrees(f)) return true;
-    log_warn("tokenizer.model and tokenizer.json have other tokens: tokenizer.json is used");
+    log_warn("tokenizer.model and tokenizer.json have different tokens: using tokenizer.json");
     return false;
 }
 

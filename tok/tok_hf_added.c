@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* tok/tok_hf_added.c - what a folder says beyond the vocabulary: added tokens, special ids,
- * whether texts begin with BOS and end with EOS. */
+/* tok/tok_hf_added.c - added tokens, special ids and the BOS and EOS flags of a folder. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -11,15 +10,15 @@
 
 #define META "\xe2\x96\x81" /* U+2581 */
 
-/* Fails with what is wrong in tokenizer.json. */
+/* Fails with an error in tokenizer.json. */
 static int bad(struct err *e, const char *what) {
     return err_set(e, ERR_DATA, "tokenizer.json: %s", what);
 }
 
 /* ---- added tokens ---------------------------------------------------------------------------- */
 
-/* Tells whether a token is one of the marks of tools and thinking that must show in the output
- * though the file calls them special. */
+/* Returns whether a token is a mark of tools or thinking that must be shown although the file calls
+ * it special. */
 static bool must_show(const char *text) {
     static const char *const shown[] = {
         "<|channel>",       "<channel|>",       "<|tool_call>", "<tool_call|>",
@@ -34,8 +33,8 @@ static const char *token_text(const struct json *j) {
     return json_type(j) == JSON_OBJ ? json_str(json_get(j, "content")) : json_str(j);
 }
 
-/* Tells whether tokenizer_config.json names the token: as NAME_token, or in a list or object of
- * further special tokens. */
+/* Returns whether tokenizer_config.json names the token, as NAME_token or among additional special
+ * tokens. */
 static bool config_names(const struct json *config, const char *text) {
     for (const struct json *c = json_first(config); c; c = json_next(c)) {
         const char *name = json_name(c);
@@ -50,7 +49,7 @@ static bool config_names(const struct json *config, const char *text) {
             }
         }
     }
-    return strcmp(text, "<mask>") == 0; /* This is the library's default for the class. */
+    return strcmp(text, "<mask>") == 0; /* the library's default for the class */
 }
 
 /* Returns a token's entry in added_tokens_decoder of tokenizer_config.json; NULL: none. Converters
@@ -62,7 +61,7 @@ static const struct json *in_decoder(const struct json *config, int64_t id) {
 }
 
 /* Returns the type of an added token. In SentencePiece's vocabularies, with or without its file, a
- * special one is CONTROL; gemma4 is typed as the field's converter types it. */
+ * special one is CONTROL; gemma4 is typed as in llama.cpp's converter. */
 static enum tok_type added_type(const struct tok *t, int64_t id, const struct json *config,
                                 const char *text, bool special) {
     size_t len = strlen(text);
@@ -92,7 +91,7 @@ static void store_added(struct tok *t, int64_t id, const char *text, enum tok_ty
     buf_release(&b);
 }
 
-struct flags { /* The flags of an entry of added_tokens. */
+struct flags { /* flags of an entry in added_tokens */
     bool special, normalized, lstrip, rstrip, single_word;
 };
 
@@ -106,7 +105,7 @@ static struct flags read_flags(const struct json *c) {
     };
 }
 
-/* Notes how a token is found where its type does not say it. */
+/* Records how a token is matched if its type does not imply it. */
 static void note_found(struct tok *t, int64_t id, enum tok_type type, bool normalized) {
     const bool piece = type == TT_USER && tok_has_meta(t) && strcmp(tok_model(t), "gemma4") != 0;
     if (normalized && tok_has_meta(t) && t->prep.prepend)
@@ -130,7 +129,7 @@ static int add_token(struct tok *t, int64_t id, const char *text, struct flags f
                        "tokenizer.json: id %lld is \"%.64s\" in model.vocab and \"%.64s\" in "
                        "added_tokens",
                        (long long)id, t->v.text[id], text);
-    /* It is a piece of SentencePiece's own file. */
+    /* A piece of SentencePiece's own file. */
     bool piece = t->v.text[id] && t->v.type[id] == TT_USER;
     enum tok_type type = added_type(t, id, config, text, f.special);
     store_added(t, id, text, type);
@@ -138,7 +137,7 @@ static int add_token(struct tok *t, int64_t id, const char *text, struct flags f
     if (t->score && (!piece || plain)) t->score[id] = ADDED_SCORE;
     if (type == TT_NORMAL) t->v.role[id] = f.special ? TT_CONTROL : TT_USER;
     if (type == TT_BYTE) return 0;
-    if (piece && type == TT_USER) return 0; /* It is found as the other pieces of its kind are. */
+    if (piece && type == TT_USER) return 0; /* matched like other pieces of its kind */
     note_found(t, id, type, f.normalized);
     struct spot *s = tok_want(t, id, text, strlen(text), f.normalized, t->v.role[id] != TT_USER);
     if (s) {
@@ -156,7 +155,7 @@ static int read_added(struct tok *t, const struct json *added, const struct json
         int64_t id;
         if (!text || !json_i64(json_get(c, "id"), &id) || id < 0)
             return bad(e, "an entry of added_tokens has no content or no proper id");
-        /* If both files have the token, transformers takes the flags of tokenizer_config.json. */
+        /* If both files have the token, transformers uses the flags of tokenizer_config.json. */
         const struct json *other = in_decoder(config, id);
         const bool same = hf_is(json_get(other, "content"), text);
         TRY(add_token(t, id, text, read_flags(same ? other : c), config, e));
@@ -170,10 +169,10 @@ int64_t hf_find_text(const struct tok *t, const char *text) {
     return -1;
 }
 
-/* Tells whether a second place may declare this token: its row is free or already holds this text.
- * Warns where two files disagree. */
+/* Returns whether a second file may declare this token: its row is free or already has this text.
+ * Warns if two files disagree. */
 static bool may_declare(const struct tok *t, int64_t id, const char *text, const char *where) {
-    if (id >= t->v.n) return true; /* add_token() says what becomes of it. */
+    if (id >= t->v.n) return true; /* add_token() handles it */
     if (t->v.text[id] && strcmp(t->v.text[id], text) == 0) return true;
     int64_t other = hf_find_text(t, text);
     if (other >= 0) {
@@ -211,9 +210,9 @@ static int read_decoder(struct tok *t, const struct json *list, const struct jso
     return 0;
 }
 
-/* Reads added_tokens.json, the oldest place: "text": id. A token that tokenizer_config.json or
- * special_tokens_map.json names is special, others are looked for in normalized text, as the
- * library has it. */
+/* Reads added_tokens.json, the oldest format: "text": id. As in the library, a token named in
+ * tokenizer_config.json or special_tokens_map.json is special; others are matched in normalized
+ * text. */
 static int read_oldest(struct tok *t, const struct tok_files *f, bool *declared, struct err *e) {
     for (const struct json *c = json_first(f->added); c; c = json_next(c)) {
         const char *text = json_name(c);
@@ -229,9 +228,9 @@ static int read_oldest(struct tok *t, const struct tok_files *f, bool *declared,
     return 0;
 }
 
-/* Makes a special token of tokenizer_config.json a control token. Its row is that of the piece with
- * this text, or else the row after the last one in use. A piece that looks like ordinary text stays
- * text: otherwise answers would lose it. */
+/* Declares a special token of tokenizer_config.json as a control token. Its row is that of the
+ * piece with this text, otherwise the one after the last row in use. A piece that looks like
+ * ordinary text stays text; otherwise answers would lose it. */
 static int add_named(struct tok *t, const char *text, const struct json *config, bool *declared,
                      struct err *e) {
     int64_t id = text && *text ? hf_find_text(t, text) : t->v.n;
@@ -248,7 +247,7 @@ static int add_named(struct tok *t, const char *text, const struct json *config,
     return add_token(t, id, text, (struct flags){.special = true}, config, e);
 }
 
-/* Reads NAME_token and the lists of further special tokens. transformers adds those that
+/* Reads NAME_token and the lists of additional special tokens. transformers adds those that
  * tokenizer.json does not declare, in this order. */
 static int read_named(struct tok *t, const struct json *config, bool *declared, struct err *e) {
     static const char *const one[] = {"bos_token", "eos_token", "unk_token", "sep_token",
@@ -262,7 +261,7 @@ static int read_named(struct tok *t, const struct json *config, bool *declared, 
     return 0;
 }
 
-/* Notes which ids tokenizer.json declares. */
+/* Records which ids tokenizer.json declares. */
 static void note_declared(const struct tok *t, const struct json *added, bool *declared) {
     int64_t id;
     for (const struct json *c = json_first(added); c; c = json_next(c))
@@ -314,9 +313,9 @@ static const struct json *added_by_text(const struct json *added, const char *te
     return NULL;
 }
 
-/* Reads a special token: NAME_token of tokenizer_config.json, of special_tokens_map.json where the
- * former lacks the key, else NAME_token_id of config.json, where the root comes before text_config.
- * An empty text means that there is none. */
+/* Reads a special token: NAME_token of tokenizer_config.json or, if that lacks the key, of
+ * special_tokens_map.json; otherwise NAME_token_id of config.json, where the root takes precedence
+ * over text_config. An empty text means no token. */
 static void read_special(struct tok *t, const struct tok_files *f, const char *name,
                          enum tok_special s) {
     const struct json *added = json_get(f->tokenizer, "added_tokens");
@@ -339,15 +338,15 @@ static void read_special(struct tok *t, const struct tok_files *f, const char *n
         if (!json_i64(json_get(f->model, key), &id) &&
             !json_i64(json_get(json_get(f->model, "text_config"), key), &id))
             return;
-        if (id >= t->v.n && s != TS_EOS) /* of eos, hf_ends says so; -1 means none */
+        if (id >= t->v.n && s != TS_EOS) /* hf_ends reports an invalid eos; -1 means none */
             log_warn("config.json: %s is %lld, but the vocabulary has %lld rows: it is left out",
                      key, (long long)id, (long long)t->v.n);
     }
     if (id >= 0 && id < t->v.n) t->special[s] = id;
 }
 
-/* Tells whether the first piece of the post-processor's template is this special token; with
- * `last`, whether its last piece is. */
+/* Returns whether the first piece of the post-processor's template (with `last`: its last piece) is
+ * this special token. */
 static bool template_has(const struct json *post, bool last, const char *text, int depth) {
     if (hf_is(json_get(post, "type"), "Sequence") && depth < 4) {
         const struct json *c = json_first(json_get(post, "processors"));
@@ -369,11 +368,11 @@ static void read_add_flag(const struct tok *t, const struct json *post, const st
     if (!*has && id >= 0 && template_has(post, last, t->v.text[id], 0)) *has = *value = true;
 }
 
-/* Sets the flags that the classes of these tokenizers imply when no file says them. */
+/* Sets the flags that these tokenizers' classes imply when no file specifies them. */
 static void default_flags(struct tok *t, const struct json *config) {
     const char *name = json_str(json_get(config, "tokenizer_class"));
     bool t5 = name && strstr(name, "T5");
-    const struct json *bos = json_get(config, "bos_token"); /* a null means that there is none */
+    const struct json *bos = json_get(config, "bos_token"); /* null: no token */
     bool none = bos && json_type(bos) == JSON_NULL;
     if (t->kind == TOK_SPM && !t->has_add_bos) t->add_bos = t->special[TS_BOS] >= 0 && !none;
     if (t->kind == TOK_UNIGRAM && t5 && !t->has_add_eos)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* tok/tok_hf_decoder.c - the decoder of a tokenizer.json. Most decoders only undo the normalizer
- * and the pre-tokenizer, which tok_decode.c does anyway. Read here are Replace steps, and whether
+/* tok/tok_hf_decoder.c - decoder of a tokenizer.json. Most decoders only undo the normalizer and
+ * the pre-tokenizer, which tok_decode.c does anyway. This file reads the Replace steps and whether
  * the space that encoding adds is removed. */
 #include "base/log.h"
 #include "tok/tok_hf.h"

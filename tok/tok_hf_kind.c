@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* tok/tok_hf_kind.c - what kind of tokenizer a tokenizer.json describes: the model's type, the
- * steps of its normalizer, the regexes or the Metaspace of its pre-tokenizer. */
+/* tok/tok_hf_kind.c - detection of a tokenizer's kind from tokenizer.json: the model's type, the
+ * steps of its normalizer, and the regexes or the Metaspace of its pre-tokenizer. */
 #include <stdlib.h>
 
 #include "base/log.h"
@@ -16,7 +16,7 @@ struct norm {
     enum utf8_form form;
     bool meta, prepend, strip_right, squeeze;
     const char *charsmap; /* base64 */
-    const char *unknown;  /* The name of the first step that is not known. */
+    const char *unknown;  /* name of the first unknown step */
 };
 
 static bool replaces(const struct json *j, const char *kind, const char *from, const char *to) {
@@ -59,15 +59,15 @@ static int read_charsmap(struct tok *t, const char *b64, struct err *e) {
 
 /* ---- pre-tokenizer --------------------------------------------------------------------------- */
 
-struct found { /* the steps of the pre_tokenizer tree */
+struct found { /* steps of the pre_tokenizer tree */
     const struct json *byte_level, *metaspace;
-    const char *regex[PRETOK_LEVELS]; /* They stand in the order of use. */
+    const char *regex[PRETOK_LEVELS]; /* in the order of application */
     int n_regexes, n_others;
-    bool after_bytes; /* A Split sees the byte alphabet. */
-    bool white_split; /* The text is cut into words, and the white space between them is dropped. */
-    int n_space;      /* Of the regexes, those that cut after spaces. */
-    struct buf regexes; /* The regular expressions as messages show them. */
-    struct buf other;   /* The first step that is not supported. */
+    bool after_bytes;   /* a Split sees the byte alphabet */
+    bool white_split;   /* split into words, dropping white space between them */
+    int n_space;        /* regexes that split after spaces */
+    struct buf regexes; /* regexes for messages */
+    struct buf other;   /* first unsupported step */
     struct arena arena; /* composed regexes */
 };
 
@@ -77,7 +77,7 @@ static void found_release(struct found *f) {
     arena_release(&f->arena);
 }
 
-/* Notes a step that is not supported. */
+/* Records an unsupported step. */
 static void add_other(struct found *f, const char *step, const char *how) {
     if (!f->n_others++) buf_fmt(&f->other, "%.64s%s%.64s", step, how ? " " : "", how ? how : "");
 }
@@ -98,8 +98,8 @@ static void add_made(struct found *f, const char *head, const char *re, const ch
     buf_release(&b);
 }
 
-/* Adds a Split with one of the library's behaviours. Each behaviour that keeps all of the text is
- * "Isolated" with another regex. */
+/* Adds a Split with one of the library's behaviours. Each behaviour that keeps the whole text
+ * equals "Isolated" with another regex. */
 static void add_matches(struct found *f, const char *re, const char *behavior, bool invert) {
     if (strcmp(behavior, "Isolated") == 0)
         add_regex(f, re); /* inverted: the same pieces */
@@ -161,7 +161,7 @@ static void look_at_pre(const struct json *j, int depth, struct found *f) {
         if (json_bool(json_get(j, "use_regex"), true))
             add_regex(f, pretok_by_name("gpt-2")->regex[0]);
     } else if (hf_is(type, "Digits")) {
-        /* Behind ByteLevel it sees the byte alphabet, in which only ASCII digits are digits. */
+        /* After ByteLevel it sees the byte alphabet, in which only ASCII digits are digits. */
         const char *each = f->byte_level ? "[0-9]" : "\\p{N}";
         const char *runs = f->byte_level ? "[0-9]+" : "\\p{N}+";
         add_regex(f, json_bool(json_get(j, "individual_digits"), false) ? each : runs);
@@ -200,9 +200,9 @@ static int unknown_pre(const struct found *f, struct err *e) {
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-/* Of the names of one row, the one that the field's converter writes for a model. */
+/* The alias that llama.cpp's converter writes for a model, if a row has several. */
 static const struct {
-    const char *model_type; /* how model_type of config.json begins */
+    const char *model_type; /* prefix of config.json's model_type */
     const char *pre;
 } pre_names[] = {
     {"bailing_moe_v2", "bailingmoe2"},
@@ -255,8 +255,8 @@ static int named_pre(struct tok *t, const char *pre, struct err *e) {
     return t->row ? 0 : pretok_unknown(pre, e);
 }
 
-/* Takes the row with these regexes, or one that cuts alike. Failing that the regexes run as they
- * are, under the name of the row that comes nearest, for other programs. */
+/* Uses the row with these regexes, or one that splits alike. Otherwise the regexes run unchanged,
+ * under the name of the most similar row for other programs. */
 static void by_regexes(struct tok *t, const struct found *f) {
     t->row = pretok_by_regexes(f->regex, f->n_regexes, t->prep.form == UTF8_NFC, t->ignore_merges);
     if (t->row || f->after_bytes) return;
@@ -298,12 +298,12 @@ static void read_spaces(struct tok *t, const struct norm *n, const struct found 
     p->prepend = n->prepend;
     if (f->metaspace) t->split_words = read_metaspace(f->metaspace, p);
     if (n->prepend) p->prefix = PREFIX_EACH;
-    if (n->prepend && f->metaspace) p->prefix_unless = false; /* There is one by then. */
+    if (n->prepend && f->metaspace) p->prefix_unless = false; /* already added */
     p->squeeze = n->squeeze || f->white_split;
     p->runs_only = n->squeeze && n->strip_right;
 }
 
-/* Tells whether this is Gemma 4, the one model whose readers want merges over U+2581. */
+/* Returns whether this is Gemma 4, the only model whose readers expect merges over U+2581. */
 static bool is_gemma4(const struct tok *t, const struct json *model_config) {
     const char *type = json_str(json_get(model_config, "model_type"));
     return t->prep.prefix == PREFIX_NONE && (!type || strncmp(type, "gemma4", 6) == 0);
@@ -339,8 +339,8 @@ static int decide(struct tok *t, const struct norm *n, const struct found *f,
     return n->charsmap ? read_charsmap(t, n->charsmap, e) : 0;
 }
 
-/* Tells whether the transformers class sets add_prefix_space from tokenizer_config.json rather than
- * from tokenizer.json. */
+/* Returns whether the transformers class sets add_prefix_space from tokenizer_config.json rather
+ * than from tokenizer.json. */
 static bool class_adds_space(const struct json *config) {
     static const char *const names[] = {"GPT2Tokenizer", "GPTNeoXTokenizer", "CodeGenTokenizer",
                                         "RobertaTokenizer"};
@@ -382,7 +382,7 @@ bool hf_prefix(const struct json *tokenizer, struct prep *out) {
     if (n.prepend) out->prefix = PREFIX_EACH;
     out->prepend = n.prepend;
     if (f.metaspace) (void)read_metaspace(f.metaspace, out);
-    out->prefix_unless = false; /* SentencePiece always adds it. */
+    out->prefix_unless = false; /* SentencePiece always adds it */
     found_release(&f);
     return says;
 }

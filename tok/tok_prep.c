@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* tok/tok_prep.c - normalization of the text between added tokens: Unicode normal forms, and the
- * steps of SentencePiece: a table of replacements, spaces squeezed, a space added, spaces written
- * as U+2581. */
+/* tok/tok_prep.c - normalization of the text between added tokens: Unicode normal forms and the
+ * steps of SentencePiece (replacement table, space collapsing, leading space, U+2581 for
+ * spaces). */
 #include <string.h>
 
 #include "tok/tok_int.h"
@@ -32,8 +32,8 @@ static void add_space(const struct tok *t, const char *s, size_t n, bool first, 
     buf_str(out, tok_has_meta(t) ? META : " ");
 }
 
-/* Finds what the text at s becomes: a user-defined piece stays itself, else a rule gives its
- * replacement, else it is one character. Returns the number of bytes of s that it stands for. */
+/* Normalizes one unit at s: a user-defined piece is unchanged, otherwise a rule gives its
+ * replacement, otherwise it is one character. Returns the number of bytes of s consumed. */
 static size_t next_unit(const struct tok *t, const char *s, size_t n, int steps, const char **to,
                         size_t *len) {
     const struct spot *user = spots_at(&t->user, s, n, false);
@@ -47,7 +47,7 @@ static size_t next_unit(const struct tok *t, const char *s, size_t n, int steps,
     *to = s;
     *len = used = utf8_decode(s, n, &cp);
     if (used) return used;
-    *to = "\xef\xbf\xbd"; /* U+FFFD stands for a byte that belongs to no character. */
+    *to = "\xef\xbf\xbd"; /* U+FFFD for an invalid byte */
     *len = 3;
     return 1;
 }
@@ -56,7 +56,7 @@ static bool is_space(const char *s, size_t n) {
     return n == 1 && s[0] == ' ';
 }
 
-/* Removes spaces from the end of `out`, where they stand as U+2581. */
+/* Removes trailing spaces, stored as U+2581, from `out`. */
 static void trim(struct buf *out, size_t start) {
     while (out->len - start >= 3 && memcmp(out->data + out->len - 3, META, 3) == 0) out->len -= 3;
     if (out->data) out->data[out->len] = 0;
@@ -79,8 +79,8 @@ static void sp_units(const struct tok *t, const char *s, size_t n, bool squeeze,
     }
 }
 
-/* Normalizes as SentencePiece does. A normalizer that keeps one space of a run (runs_only) squeezes
- * in PREP_TEXT, others in PREP_SPACES. */
+/* Normalizes as SentencePiece does. A normalizer that keeps one space of a run (runs_only)
+ * collapses in PREP_TEXT, others in PREP_SPACES. */
 static void sp_normalize(const struct tok *t, const char *s, size_t n, bool first, int steps,
                          struct buf *out) {
     const struct prep *p = &t->prep;
@@ -99,7 +99,7 @@ static void sp_normalize(const struct tok *t, const char *s, size_t n, bool firs
     if (steps & PREP_SPACES && !p->behind) add_space(t, s, n, first, out);
     if (!(p->map && steps & PREP_TEXT) && !squeeze && utf8_valid_prefix(s, n) == n) {
         if (steps & PREP_SPACES)
-            spaces_to_meta(out, s, n); /* This does the same, but faster. */
+            spaces_to_meta(out, s, n); /* same result, but faster */
         else
             buf_add(out, s, n);
     } else

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-/* tok/tok_ranks.c - scores in place of merges, for readers that know SentencePiece's BPE only:
- * minus the rank of the merge that makes the token, of several the best.
+/* tok/tok_ranks.c - scores derived from merges, for readers that support only SentencePiece's BPE:
+ * minus the lowest rank of a merge that makes the token.
  *
- * Joining by them comes near to joining by the merges, but is not the same: scores let any two
- * neighbours join that spell a token, merges only those listed, and of overlapping pairs for one
- * token scores take the left one, merges the one listed first (in runs of spaces, for example). So
- * the merges are written too, under a key that says so (tok_gguf.c). */
+ * Joining by these scores approximates joining by the merges, but is not the same: scores join any
+ * two neighbours that spell a token, merges only those listed; among overlapping pairs for one
+ * token, scores prefer the left one, merges the one listed first (in runs of spaces, for example).
+ * The merges are therefore written too, under a separate key (tok_gguf.c). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +13,7 @@
 #include "tok/tok_hf.h"
 #include "text/utf8.h"
 
-/* Returns the token that merge i makes. tok_finish() has seen that there is one. */
+/* Returns the token that merge i makes; tok_finish() has checked that it exists. */
 static int64_t whole_of(const struct tok *t, int64_t i) {
     const char *m = t->merge[i], *space = memchr(m + 1, ' ', t->merge_len[i] - 1);
     size_t n_left = (size_t)(space - m), n_right = t->merge_len[i] - n_left - 1;
@@ -38,7 +38,7 @@ void ranks_to_scores(struct tok *t) {
         t->score[id] = type == TT_UNUSED   ? -10000.0f
                        : type != TT_NORMAL ? ADDED_SCORE
                        : single            ? 0.0f
-                                /* This is for a token that no merge makes. */
+                                /* for a token that no merge makes */
                                 : -(float)t->n_merges;
     }
     for (int64_t i = t->n_merges - 1; i >= 0; i--) {

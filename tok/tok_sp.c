@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* tok/tok_sp.c - a tokenizer from SentencePiece's file (tokenizer.model, spiece.model), with the
- * added tokens and special ids of the files beside it. */
+/* tok/tok_sp.c - tokenizer from SentencePiece's file (tokenizer.model, spiece.model), with the
+ * added tokens and special ids of the accompanying files. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -22,8 +22,7 @@ static int read_pieces(struct tok *t, const struct sp_model *m, struct err *e) {
         bool nul = memchr(p->text, 0, p->len) != NULL;
         if (nul && p->len > 1)
             return err_set(e, ERR_DATA, "tokenizer.model: piece %lld holds a NUL", (long long)id);
-        /* A piece that is U+0000 alone (InternLM) is stored as an emoji, as the field's files
-         * do. */
+        /* A piece that is U+0000 alone (InternLM) is stored as an emoji, as other converters do. */
         vocab_set(&t->v, id, nul ? "\xf0\x9f\x90\x89" : p->text, nul ? 4 : p->len,
                   (enum tok_type)p->type);
         t->score[id] = p->score;
@@ -35,7 +34,7 @@ static int read_pieces(struct tok *t, const struct sp_model *m, struct err *e) {
 static void read_rules(struct tok *t, const struct sp_model *m, const struct tok_files *f) {
     struct prep *p = &t->prep;
     t->kind = m->kind == SP_BPE ? TOK_SPM : TOK_UNIGRAM;
-    t->pre = "default"; /* The field's converter writes this, too; it means nothing here. */
+    t->pre = "default"; /* written by llama.cpp's converter; ignored here */
     t->byte_fallback = m->byte_fallback;
     t->fuse_unk = true;
     t->float_sums = true;
@@ -50,7 +49,7 @@ static void read_rules(struct tok *t, const struct sp_model *m, const struct tok
         p->prefix = PREFIX_NONE;
 }
 
-/* Takes the ids of bos and eos from the file itself; other files may replace them. */
+/* Takes the ids of bos, eos and pad from the file itself; other files may override them. */
 static void own_specials(struct tok *t, const struct sp_model *m) {
     const int64_t own[] = {m->bos, m->eos, m->pad};
     static const enum tok_special to[] = {TS_BOS, TS_EOS, TS_PAD};
@@ -59,8 +58,8 @@ static void own_specials(struct tok *t, const struct sp_model *m) {
             t->special[to[i]] = own[i];
 }
 
-/* Marks the pieces that are found in texts beforehand; those that tokenizer.json lists are marked
- * by then. */
+/* Marks the pieces that are matched beforehand; those listed in tokenizer.json are already
+ * marked. */
 static void want_pieces(struct tok *t, const struct sp_model *m, bool listed) {
     for (int64_t id = 0; id < m->n; id++) {
         const char *s = t->v.text[id];
@@ -105,7 +104,7 @@ static bool same_text(const struct sp_piece *p, const char *text) {
 bool sp_agrees(const struct tok_files *f) {
     struct sp_model m;
     struct err e;
-    /* The caller meets its error again and reports it. */
+    /* The caller then meets the error again and reports it. */
     if (sp_model_read(&m, f->sp, f->sp_len, &e)) return true;
     const struct json *vocab = json_get(json_get(f->tokenizer, "model"), "vocab");
     bool list = json_type(vocab) == JSON_ARR, agrees = true;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* tok/tok_spm.c - SentencePiece's BPE: the neighbours whose union is the piece of highest score
- * are joined, the leftmost of equals, until no two neighbours make a piece.
+/* tok/tok_spm.c - SentencePiece's BPE: joins the two neighbours whose union is the piece of highest
+ * score, the leftmost on ties, until no two neighbours form a piece.
  *
- * Any two that spell a piece may join: there is no list of merges. Places to look at wait in a
- * heap; entries whose symbols changed meanwhile are recognised by their length. An "unused" piece
- * may come about on the way and is taken apart again in the end, as it was put together. */
+ * Any two that spell a piece may join: there is no list of merges. A heap holds the candidate
+ * positions; entries whose symbols have changed are recognised by their length. An "unused" piece
+ * may form on the way and is split again at the end, as it was joined. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,11 +14,11 @@
 #include "text/utf8.h"
 
 struct spm_sym {
-    uint32_t at, len; /* A len of 0 means that the symbol was joined to the one before it. */
+    uint32_t at, len; /* len 0: joined to the symbol before it */
     int32_t prev, next;
 };
 struct spm_pair {
-    uint64_t key; /* Smaller keys are better: the score turned round, then the place. */
+    uint64_t key; /* smaller is better: the inverted score, then the position */
     uint32_t len; /* of both */
     int32_t right;
 };
@@ -30,7 +30,8 @@ void spm_work_release(struct spm_work *w) {
     memset(w, 0, sizeof *w);
 }
 
-/* Tells whether a row is padding behind the last token of the source, "[PAD7]", and so no piece. */
+/* Returns whether a row is padding after the source's last token, "[PAD7]", and therefore not a
+ * piece. */
 static bool is_padding(const struct tok *t, int64_t id) {
     char pad[32];
     snprintf(pad, sizeof pad, "[PAD%lld]", (long long)id);
@@ -40,7 +41,7 @@ static bool is_padding(const struct tok *t, int64_t id) {
 static bool is_piece(const struct tok *t, int64_t id) {
     int type = t->v.type[id];
     if (type == TT_USER)
-        return t->score[id] > ADDED_SCORE; /* others were added, and are found first */
+        return t->score[id] > ADDED_SCORE; /* others were added, and are matched first */
     return type == TT_NORMAL || (type == TT_UNUSED && !is_padding(t, id));
 }
 
@@ -59,10 +60,10 @@ int spm_build(struct tok *t, struct err *e) {
         uint32_t last = 0, cp;
         for (size_t i = 0, n = t->v.len[id]; i < n;) {
             size_t len = utf8_decode(s + i, n - i, &cp);
-            if (len == 0) break; /* No text contains an empty piece. */
+            if (len == 0) break; /* no text contains an empty piece */
             if (i > 0 && !pair_set_has(&t->may_join, last, cp)) {
                 if (++n_pairs > (size_t)t->v.n * 2) {
-                    t->cuts = false; /* This piece is longer than any of a real vocabulary. */
+                    t->cuts = false; /* longer than any piece of a real vocabulary */
                     return 0;
                 }
                 pair_set_add(&t->may_join, last, cp);
@@ -79,7 +80,7 @@ int spm_build(struct tok *t, struct err *e) {
 /* Returns an unsigned number that sorts in the reverse order of the scores. */
 static uint32_t turned(float score) {
     uint32_t u;
-    if (score == 0.0f) score = 0.0f; /* This makes -0 equal to 0. */
+    if (score == 0.0f) score = 0.0f; /* -0 becomes 0 */
     memcpy(&u, &score, sizeof u);
     return u >> 31 ? u : ~u & 0x7fffffffu;
 }
@@ -174,8 +175,8 @@ static void join_all(struct enc *c, const char *s, size_t n_sym) {
 
 /* ---- the result ------------------------------------------------------------------------------ */
 
-/* Appends a symbol's tokens. An unused piece is taken apart; what is still to do waits on a stack
- * in the heap's memory (key: the place), since pieces can be long. */
+/* Appends a symbol's tokens. An unused piece is split; pending parts wait on a stack in the heap's
+ * memory (key: the position), since pieces can be long. */
 static void put(struct enc *c, const char *s, size_t n) {
     const struct tok *t = c->t;
     struct spm_work *w = &c->spm;

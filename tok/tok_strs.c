@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* tok/tok_strs.c - reads a JSON list of strings that may hold U+0000 and bytes that are not UTF-8.
- */
+/* tok/tok_strs.c - parser for a JSON list of strings that may contain U+0000 and invalid UTF-8. */
 #include "tok/tok_strs.h"
 
 #include <stdbool.h>
@@ -32,7 +31,7 @@ static bool take(struct in *p, char c) {
     return true;
 }
 
-/* Reads four hex digits; returns -1 when they are not there. */
+/* Parses four hex digits; -1: not four hex digits. */
 static int32_t hex4(struct in *p) {
     int32_t v = 0;
     for (int i = 0; i < 4; i++) {
@@ -48,7 +47,7 @@ static int32_t hex4(struct in *p) {
     return v;
 }
 
-/* Reads a code point whose "\u" was read already. */
+/* Parses a code point after its "\u". */
 static bool code_point(struct in *p, struct buf *b) {
     int32_t hi = hex4(p);
     if (hi < 0) return false;
@@ -67,12 +66,12 @@ static bool code_point(struct in *p, struct buf *b) {
     return true;
 }
 
-/* Reads a string whose opening quote was read already. */
+/* Parses a string after its opening quote. */
 static bool string(struct in *p, struct buf *b) {
     static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
     for (;;) {
         int c = peek(p);
-        if (c < 0x20) return false; /* This is the end of the text, or a control character. */
+        if (c < 0x20) return false; /* end of the text, or a control character */
         p->at++;
         if (c == '"') return true;
         if (c != '\\') {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* tok/tok_tekken.c - a tokenizer from Mistral's tekken.json: tokens as base64 bytes in rank order,
- * no merges. Ids: default_num_special_tokens special ones, then ranks, default_vocab_size in all.
- */
+/* tok/tok_tekken.c - tokenizer from Mistral's tekken.json: tokens as base64 bytes in rank order,
+ * without merges. Ids: default_num_special_tokens special ones, then ranks, default_vocab_size in
+ * total. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,7 +35,7 @@ static int read_ranks(struct tekken *k, const struct json *vocab, struct err *e)
         else if (n < 1 || (i < 256 && (n != 1 || (uint8_t)raw[0] != i)))
             rc = bad(e, "token_bytes is not base64, or not the byte of its rank", i);
         else if (!rank_bpe_put(&k->ranks, i, raw, (size_t)n))
-            rc = bad(e, "a token twice", i);
+            rc = bad(e, "a repeated token", i);
     }
     if (!rc && i < k->ranks.n)
         rc = err_set(e, ERR_DATA, "tekken.json: %lld tokens, default_vocab_size asks for %lld",
@@ -43,7 +43,7 @@ static int read_ranks(struct tekken *k, const struct json *vocab, struct err *e)
     return rc;
 }
 
-/* The first special tokens of older files, which have no list: these came with the format. */
+/* The first special tokens of older files, which do not list them; defined by the format. */
 static const char *const first_special[] = {"<unk>",
                                             "<s>",
                                             "</s>",
@@ -125,11 +125,11 @@ static int read_all(struct tekken *k, const struct json *j, int64_t n_vocab, str
     TRY(read_ranks(k, json_get(j, "vocab"), e));
     TRY(read_special(k, json_get(j, "special_tokens"), e));
     int64_t lone = rank_bpe_merges(&k->ranks);
-    return lone < 0 ? 0 : bad(e, "a token that no two others make", lone);
+    return lone < 0 ? 0 : bad(e, "a token that no two others form", lone);
 }
 
-/* Parses the file with U+FFFD in place of U+0000, which the reader of JSON refuses. It occurs only
- * in token_str, which is for people. */
+/* Parses the file with U+FFFD for U+0000, which the JSON parser refuses. It occurs only in
+ * token_str, which is for people. */
 static int parse(struct json **j, const char *text, size_t len, struct err *e) {
     char *copy = xstrndup(text, len);
     for (char *at = strstr(copy, "\\u0000"); at; at = strstr(at, "\\u0000"))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* tok/tok_tiktoken.c - a tokenizer from a tiktoken file: lines of base64 bytes and a rank. The file
- * holds neither the split regex nor the special tokens. Those are constants of the family's Python
- * code, and here the rows of `families`; tokenizer_config.json may name some of them.
+/* tok/tok_tiktoken.c - tokenizer from a tiktoken file: lines of base64 bytes and a rank. The file
+ * contains neither the split regex nor the special tokens. Those are constants in the family's
+ * Python code, and here in the rows of `families`; tokenizer_config.json may name some of them.
  *
  * The ids of the special tokens follow the ranks. A pre-token that is a token is taken whole. */
 #include <stdio.h>
@@ -21,9 +21,9 @@ static const struct family {
     const char *pre;
     bool nfc;
     bool renumbers;                 /* repeated lines are skipped, and the order gives the ranks */
-    const char *special[MAX_NAMES]; /* the first names; NULL: no more */
-    const char *rest;               /* how the others begin; a number and "|>" follow */
-    bool rest_by_id;                /* the number is the id, else it counts from 0 */
+    const char *special[MAX_NAMES]; /* first names; NULL: end */
+    const char *rest;               /* prefix of the others, followed by a number and "|>" */
+    bool rest_by_id;                /* the number is the id; otherwise it counts from 0 */
     int n_rest, bos, eos, pad;      /* bos, eos, pad: index in `special`; -1: none */
 } families[] = {
     {"tiktoken.model",
@@ -75,7 +75,7 @@ static const struct family *find_family(const struct tok_files *f) {
     return NULL;
 }
 
-struct line { /* one rank, borrowed from the file */
+struct line { /* a rank, borrowed from the file */
     const char *b64;
     size_t n;
     int64_t rank;
@@ -89,8 +89,8 @@ static bool is_blank(char c) {
     return c == ' ' || c == '\t' || c == '\r';
 }
 
-/* Reads the line of n bytes s: two words with blanks around them, as Python's split() has them.
- * Returns NULL, or what is wrong; out->n is 0 for an empty line. */
+/* Parses the line s of n bytes: two words with blanks around them, as in Python's split(). Returns
+ * NULL, or an error; out->n is 0 for an empty line. */
 static const char *read_line(const char *s, size_t n, struct line *out) {
     const char *end = s + n;
     int64_t rank = 0;
@@ -120,7 +120,7 @@ bool tiktoken_like(const char *text, size_t len) {
     return base64_decode(b64, raw, sizeof raw) > 0;
 }
 
-/* Splits the file, which may begin with a byte order mark, into its *n lines without empty ones. */
+/* Splits the file, which may begin with a byte order mark, into its *n non-empty lines. */
 static int split_lines(const struct tok_files *f, struct line **out, int64_t *n, struct err *e) {
     const char *s = f->tiktoken, *end = s + f->tiktoken_len;
     int64_t cap = 0;
@@ -142,7 +142,7 @@ static int split_lines(const struct tok_files *f, struct line **out, int64_t *n,
     return *n ? 0 : err_set(e, ERR_DATA, "%s is empty", f->tiktoken_name);
 }
 
-/* Drops lines whose bytes an earlier line has, and numbers the rest in their order. */
+/* Drops lines that repeat the bytes of an earlier one, and renumbers the rest in order. */
 static void renumber(struct line *line, int64_t *n) {
     struct strmap *seen = strmap_new((size_t)*n);
     int64_t kept = 0;
@@ -172,7 +172,7 @@ static int put_line(struct rank_bpe *k, const struct tok_files *f, const struct 
     return 0;
 }
 
-/* Gives the rows after the ranks that no file names their names. */
+/* Names the rows after the ranks that no file names. */
 static void fill_specials(struct tok *t, const struct family *m, int64_t first) {
     int64_t id = first;
     int n_special = 0;
@@ -190,7 +190,7 @@ static void fill_specials(struct tok *t, const struct family *m, int64_t first) 
     }
 }
 
-/* Sets the special ids that the family's code knows where tokenizer_config.json names none. */
+/* Sets the special ids known from the family's code where tokenizer_config.json names none. */
 static void family_ids(struct tok *t, const struct family *m, const struct json *config) {
     const struct {
         const char *key;

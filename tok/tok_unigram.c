@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* tok/tok_unigram.c - SentencePiece's unigram model: of all ways to cut the text into pieces the
- * one whose scores have the largest sum; of equals, at each place, the one whose last piece is
- * longest.
+/* tok/tok_unigram.c - SentencePiece's unigram model: the segmentation with the largest total score;
+ * on ties, at each position, the one whose last piece is longest.
  *
- * One pass over the text: for each place the best way to get there. Where no piece reaches across,
- * the way there is settled, so it is handed out and its memory used again. A character that no
- * piece begins and ends with costs ten less than the worst piece and is unknown. */
+ * A single pass over the text computes the best path to each position (Viterbi). Where no piece
+ * spans a position, the path to it is settled, so it is emitted and its memory reused. A character
+ * that no piece starts and ends with costs ten more than the worst piece and is unknown. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,10 +15,10 @@
 
 #define UNKNOWN_COSTS 10.0f
 
-struct unigram_node { /* The best way to a place in the text. */
+struct unigram_node { /* best path to a position in the text */
     double sum;
-    int64_t from; /* The place where its last piece begins; -1: there is no way yet. */
-    int32_t id;   /* The id of that piece; -1: it is an unknown character. */
+    int64_t from; /* start of its last piece; -1: no path yet */
+    int32_t id;   /* id of that piece; -1: unknown character */
 };
 
 void unigram_work_release(struct unigram_work *w) {
@@ -43,15 +42,15 @@ int unigram_build(struct tok *t, struct err *e) {
         if (bytes > INT32_MAX) return err_set(e, ERR_DATA, "the pieces are too long altogether");
         trie_add(&t->trie, t->v.text[id], t->v.len[id], (int32_t)id);
     }
-    if (t->least > t->most) t->least = t->most = 0.0f; /* There is no normal piece at all. */
+    if (t->least > t->most) t->least = t->most = 0.0f; /* no normal piece */
     return 0;
 }
 
-/* The part of the text whose best way is not settled yet. */
+/* The part of the text whose best path is not settled yet. */
 struct span {
     struct enc *c;
     const char *s;
-    size_t base, reach; /* There are nodes for the places from base to reach. */
+    size_t base, reach; /* range of positions with nodes */
 };
 
 static struct unigram_node *node(struct span *p, size_t at) {
@@ -86,7 +85,7 @@ static void offer(struct span *p, size_t from, size_t to, double score, int32_t 
 
 static double score_of(const struct tok *t, int32_t id, size_t len) {
     if (t->v.type[id] != TT_USER) return (double)t->score[id];
-    /* SentencePiece uses this score to make sure that they are taken. */
+    /* SentencePiece's score for user-defined pieces, which guarantees that they are used. */
     return (double)((float)len * t->most) - 0.1;
 }
 
@@ -113,12 +112,12 @@ static void put(struct enc *c, const char *s, size_t n, int32_t id) {
         enc_unknown_char(c, s, n);
 }
 
-/* Hands out the best way from base to `end`, which becomes the new base. */
+/* Emits the best path from base to `end`, which becomes the new base. */
 static void settle(struct span *p, size_t end) {
     struct unigram_work *w = &p->c->unigram;
     struct unigram_node last = *node(p, end);
     size_t n = 0, at = end;
-    while (at > p->base) { /* It walks backwards and finds where each piece ends. */
+    while (at > p->base) { /* backwards, to find the end of each piece */
         if (n == w->cap_end) {
             size_t *v = enc_grow(p->c, w->end, n ? 2 * n : 256, sizeof *v);
             if (!v) return;
@@ -137,8 +136,8 @@ static void settle(struct span *p, size_t end) {
     *node(p, end) = last;
 }
 
-/* Returns where the word at `at` ends: at the next U+2581 if words are cut at all, else at the end
- * of the text. */
+/* Returns the end of the word at `at`: the next U+2581 if words are split, otherwise the end of the
+ * text. */
 static size_t end_of_word(const struct tok *t, const char *s, size_t n, size_t at) {
     const char *next = t->split_words ? memmem(s + at + 1, n - at - 1, "\xe2\x96\x81", 3) : NULL;
     return next ? (size_t)(next - s) : n;

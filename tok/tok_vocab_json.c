@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* tok/tok_vocab_json.c - builds a tokenizer.json from vocab.json and merges.txt, the files that the
- * slow tokenizers of transformers save. Their splitting and normalization is defined by the class;
- * the rows of `classes` list the known ones. */
+/* tok/tok_vocab_json.c - conversion of vocab.json and merges.txt, the files saved by slow
+ * tokenizers of transformers, to a tokenizer.json. Their splitting and normalization are defined by
+ * the class; `classes` lists the known ones. */
 #include <string.h>
 
 #include "tok/tok_hf.h"
@@ -10,7 +10,7 @@ static const struct row {
     const char *class;      /* prefix of tokenizer_class in tokenizer_config.json */
     const char *model_type; /* prefix of model_type in config.json, for folders without a class */
     const char *pre;        /* a row of pretok.def */
-    const char *end;        /* special token that the class itself declares; NULL: none */
+    const char *end;        /* special token declared by the class itself; NULL: none */
 } classes[] = {
     {"Qwen2Tokenizer", "qwen2", "qwen2", NULL},
     {"Qwen2Tokenizer", "qwen3", "qwen2", NULL},

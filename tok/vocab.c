@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* tok/vocab.c - token texts, byte alphabet, special-token search.
+/* tok/vocab.c - vocabulary: token texts, byte alphabet, search for special tokens.
  *
- * The search keeps the wanted texts sorted; at each place whose byte starts one of them the range
- * of texts that agree so far is narrowed byte by byte with binary search, so a thousand texts with
- * one beginning cost no more than ten steps per byte. */
+ * The search keeps the texts sorted. At each position whose byte begins one of them, it narrows the
+ * range of matching texts byte by byte with a binary search, so a thousand texts with a common
+ * prefix cost at most ten steps per byte. */
 #include "tok/vocab.h"
 
 #include <stdlib.h>
@@ -16,7 +16,7 @@ static const char what[] = "a vocabulary";
 
 int vocab_init(struct vocab *v, int64_t n, struct err *e) {
     if (n <= 0 || n > INT32_MAX / 2)
-        return err_set(e, ERR_DATA, "a vocabulary of %lld tokens makes no sense", (long long)n);
+        return err_set(e, ERR_DATA, "a vocabulary cannot have %lld tokens", (long long)n);
     v->n = n;
     const size_t many = (size_t)n;
     if (!(v->text = try_calloc(many, sizeof *v->text, what, e)) ||
@@ -59,13 +59,13 @@ int64_t vocab_find(const struct vocab *v, const char *text, size_t len) {
     return strmap_get(v->map, text, len);
 }
 
-/* ---- byte alphabet: printable Latin-1 stands for itself, the other 68 bytes follow U+0100 ---- */
+/* ---- byte alphabet: printable Latin-1 is unchanged, the other 68 bytes follow U+0100 ---- */
 
 static bool stands_for_itself(uint32_t b) {
     return (b >= 33 && b <= 126) || (b >= 161 && b <= 172) || (b >= 174 && b <= 255);
 }
 
-/* Returns the number of bytes below b that do not stand for themselves. */
+/* Returns the number of bytes below b that are remapped. */
 static uint32_t n_moved_below(uint32_t b) {
     if (b <= 33) return b;
     if (b <= 126) return 33;
@@ -92,10 +92,11 @@ void vocab_spell(struct buf *out, const char *s, size_t n) {
     }
 }
 
-/* ---- texts to look for ----------------------------------------------------------------------- */
+/* ---- search
+ * ----------------------------------------------------------------------------------- */
 
 struct spot *spots_add(struct spots *a, const char *text, size_t len, int64_t id, bool control) {
-    if (len == 0) return NULL; /* An empty text would be found everywhere. */
+    if (len == 0) return NULL; /* would match everywhere */
     if ((a->n & (a->n - 1)) == 0) a->v = xreallocarray(a->v, a->n ? a->n * 2 : 1, sizeof *a->v);
     a->v[a->n] = (struct spot){.text = text, .len = (uint32_t)len, .id = (int32_t)id};
     a->v[a->n].control = control;
@@ -118,7 +119,7 @@ void spots_release(struct spots *a) {
     memset(a, 0, sizeof *a);
 }
 
-/* Returns the first entry of [lo, hi) whose byte at `depth` is at least `byte`; all of these
+/* Returns the first entry in [lo, hi) whose byte at `depth` is at least `byte`; all of these
  * entries are longer than depth. */
 static size_t lower(const struct spots *a, size_t lo, size_t hi, size_t depth, int byte) {
     while (lo < hi) {
@@ -150,7 +151,7 @@ const struct spot *spots_at(const struct spots *a, const char *s, size_t n, bool
     return a->n && n && a->first[(unsigned char)s[0]] ? longest_at(a, s, n, control) : NULL;
 }
 
-/* Tells whether a single word may be at s[from..to). */
+/* Returns whether a single word may occupy s[from..to). */
 static bool stands_alone(const char *s, size_t n, size_t from, size_t to) {
     uint32_t cp;
     size_t at = from;
@@ -165,7 +166,7 @@ const struct spot *spots_find(const struct spots *a, const char *s, size_t n, si
         if (!a->first[(unsigned char)s[at]]) continue;
         const struct spot *hit = longest_at(a, s + at, n - at, control);
         if (hit && hit->single_word && !stands_alone(s, n, at, at + hit->len)) {
-            at += hit->len - 1; /* No other token is looked for in it. */
+            at += hit->len - 1; /* other tokens are not matched inside it */
             continue;
         }
         if (hit) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* tok/vocab.h - token texts and types, the byte alphabet, and the search for token texts in text.
- */
+/* tok/vocab.h - vocabulary: token texts and types, the byte alphabet, and the search for token
+ * texts in text. */
 #ifndef HONE_TOK_VOCAB_H
 #define HONE_TOK_VOCAB_H
 
@@ -15,36 +15,36 @@
 
 struct vocab {
     int64_t n;
-    const char **text; /* [n], in the arena; NULL until set */
+    const char **text; /* [n] in the arena; NULL until set */
     uint32_t *len;
     uint8_t *type;      /* enum tok_type, as stored */
     uint8_t *role;      /* enum tok_type, as treated: see tok_finish() */
-    struct strmap *map; /* text -> id, after vocab_index() */
+    struct strmap *map; /* text -> id, from vocab_index() */
     struct arena arena;
 };
 /* Prepares a zeroed vocabulary for n tokens. Its arena may already hold data. */
 int vocab_init(struct vocab *v, int64_t n, struct err *e);
 void vocab_release(struct vocab *v);
 void vocab_set(struct vocab *v, int64_t id, const char *text, size_t len, enum tok_type type);
-/* Indexes the texts, of which every one must be set. ERR_DATA when two tokens have one text. */
+/* Indexes the texts, which must all be set. ERR_DATA: two tokens have the same text. */
 int vocab_index(struct vocab *v, struct err *e);
-/* Returns the id of a text; -1: no such token. */
+/* Returns the id of a text; -1: none. */
 int64_t vocab_find(const struct vocab *v, const char *text, size_t len);
 
-/* Returns the code point by which byte-level BPE writes a byte: every byte is one printable
+/* Returns the code point that represents a byte in byte-level BPE: each byte is a printable
  * character, so that tokens are texts. */
 uint32_t vocab_byte_char(uint8_t byte);
 int vocab_char_byte(uint32_t cp); /* -1: not in the alphabet */
-/* Appends bytes spelled in the alphabet. */
+/* Appends bytes spelled in the byte alphabet. */
 void vocab_spell(struct buf *out, const char *s, size_t n);
 
-/* Texts to look for at each place of the input: leftmost, then longest. */
+/* Token texts to match in the input: leftmost, then longest. */
 struct spot {
     const char *text; /* borrowed */
     uint32_t len;
     int32_t id;
     bool control;
-    bool eats_left, eats_right; /* white space next to it belongs to it */
+    bool eats_left, eats_right; /* includes adjacent white space */
     bool single_word;           /* not next to a letter, digit or underscore */
 };
 struct spots {
@@ -52,15 +52,15 @@ struct spots {
     size_t n;
     bool first[256];
 };
-/* Returns the entry, valid until the next one is added; NULL for an empty text. */
+/* Adds a text. Returns its entry, valid until the next one is added; NULL for an empty text. */
 struct spot *spots_add(struct spots *a, const char *text, size_t len, int64_t id, bool control);
 void spots_sort(struct spots *a);
 void spots_release(struct spots *a);
-/* Returns the longest entry that s[0..n) begins with, or NULL. Control tokens are left out unless
+/* Returns the longest entry that s[0..n) begins with; NULL: none. Skips control tokens unless
  * `control`. */
 const struct spot *spots_at(const struct spots *a, const char *s, size_t n, bool control);
-/* Finds the first occurrence of an entry in s[at..n): returns the entry and its place in *where, or
- * NULL with *where = n. Looks at s[0..at) for single words only. */
+/* Finds the first occurrence of an entry in s[at..n). Returns the entry and its offset in *where,
+ * or NULL with *where = n. s[0..at) matters only for single words. */
 const struct spot *spots_find(const struct spots *a, const char *s, size_t n, size_t at,
                               bool control, size_t *where);
 

@@ -58,7 +58,7 @@ tok() { sed "$1" "$src/tokenizer.json" > "$d/tokenizer.json"; }
 what="a token with the id of another"; folder; tok '0,/"&": 5/s/"&": 5/"\&": 4/; 0,/"&":5/s/"&":5/"\&":4/'; try 3 'have the same id 4'
 what="a token of a negative id"; folder; tok '0,/"&": *5/s/"&": *5/"\&": -5/'; try 3 'has no proper id'
 what="a token of an id past the rows"; folder; tok '0,/"&": *5/s/"&": *5/"\&": 1099511627776/'; try 3 'the model has only'
-what="a merge of unknown tokens"; folder; tok 's/"merges": *\[/&"zzzz qqqq",/'; try 3 'merge 0 "zzzz qqqq" has a left part that is no token'
+what="a merge of unknown tokens"; folder; tok 's/"merges": *\[/&"zzzz qqqq",/'; try 3 'merge 0 "zzzz qqqq" has a left part that is not a token'
 what="300,000 added tokens"; folder
 { printf '{"added_tokens":['; awk 'BEGIN { for (i = 0; i < 300000; i++) printf "%s{\"id\":%d,\"content\":\"<%d>\",\"special\":true}", i ? "," : "", i, i }'; printf '],'; sed 's/^{//; s/"added_tokens"/"old"/' "$src/tokenizer.json"; } > "$d/tokenizer.json"
 try 3 'in model.vocab and'

@@ -35,8 +35,8 @@ static void test_bad_json(void) {
         {TOY("\"type\":\"BPE\",\"vocab\":[],\"merges\":[]", ""), "model.vocab", 0},
         {TOY(ABC, ""), "model.merges", 0},
         {TOY(ABC ",\"merges\":[\"a b\",\"q b\"]", ""), "merge 1 \"q b\" has a left part", 0},
-        {TOY(ABC ",\"merges\":[\"a q\"]", ""), "has a right part that is no token", 0},
-        {TOY(ABC ",\"merges\":[\"b a\"]", ""), "makes no token", 0},
+        {TOY(ABC ",\"merges\":[\"a q\"]", ""), "has a right part that is not a token", 0},
+        {TOY(ABC ",\"merges\":[\"b a\"]", ""), "does not make a token", 0},
         {TOY(ABC ",\"merges\":[\"ab\"]", ""), "is not two parts", 0},
         {TOY(ABC ",\"merges\":[\"\"]", ""), "is not two parts", 0},
         {TOY(ABC ",\"merges\":[\"a \"]", ""), "is not two parts", 0},
@@ -47,7 +47,7 @@ static void test_bad_json(void) {
         {TOY("\"vocab\":{\"a\":-1},\"merges\":[]", ""), "no proper id", 5},
         {TOY("\"vocab\":{\"a\":0.5},\"merges\":[]", ""), "no proper id", 5},
         {TOY("\"vocab\":{\"a\":\"x\"},\"merges\":[]", ""), "no proper id", 5},
-        {TOY("\"vocab\":{},\"merges\":[]", ""), "0 tokens makes no sense", 0},
+        {TOY("\"vocab\":{},\"merges\":[]", ""), "cannot have 0 tokens", 0},
         {TOY(ABC ",\"merges\":[]", "\"added_tokens\":[{\"id\":7,\"content\":\"ab\"}],"),
          "tokens 3 and 7 have the same text", 0},
         {TOY(ABC ",\"merges\":[]", "\"added_tokens\":[{\"id\":1,\"content\":\"<x>\"}],"),
@@ -340,14 +340,14 @@ static void test_bad_keys(void) {
     bad_key("must be a list of 4 i32", float_types);
     bad_key("token 2 has type 77", odd_type);
     bad_key("tokens 0 and 3 have the same text", twice);
-    bad_key("0 tokens makes no sense", empty);
+    bad_key("cannot have 0 tokens", empty);
     bad_key("not \"rwkv\"", other_model);
     bad_key("scores must be a list of 4 f32", no_scores);
     bad_key("the score of token 2", bad_score);
     bad_key("precompiled_charsmap, 9 bytes) is damaged", bad_charsmap);
     bad_key("\"unheard-of\" is not known; --pre NAME", other_pre);
     bad_key("\"qwen-2\" is not known; nearest: qwen2, ", like_qwen);
-    bad_key("has a right part that is no token", bad_merge_key);
+    bad_key("has a right part that is not a token", bad_merge_key);
     bad_key("there are only 4 tokens", bos_too_large);
     struct err e = {0};
     struct tok *t = NULL;
