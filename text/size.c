@@ -89,11 +89,10 @@ int time_parse(const char *text, const char *what, double *out, struct err *e) {
                        what, text, text, text, text);
     const double sum = bare ? v : sum_of_units(text);
     if (errno || !(sum >= 0 && sum < MOST_SECONDS))
-        return err_set(
-            e, ERR_USAGE,
-            "%s: '%s' is not a time; write numbers with units, such as 90s, 30m, 12h "
-            "or 1h30m",
-            what, text);
+        return err_set(e, ERR_USAGE,
+                       "%s: '%s' is not a time; write numbers with units, such as 90s, 30m, 12h "
+                       "or 1h30m",
+                       what, text);
     *out = sum;
     return 0;
 }

@@ -41,19 +41,21 @@ awk '
 sentences $(git ls-files '*.c' '*.h' '*.cu' '*.cuh' | grep -vE '^(tests|docs|bench|packaging)/')
 # shellcheck disable=SC2046
 awk '
-    # the first word of the comment on a function is its verb: "Returns", "Writes"; "Return", "Set" above several
+    # the first word of the comment on a function is its verb ("Returns"; "Return" above several) or "Like"
     function verb(c, line,    t, w) {
         t = c
         sub(/^\/\*+[ \t]*/, "", t)
         if (t ~ /^(----|SHA|NOLINT|clang-format)/) return
         w = t; sub(/[^A-Za-z0-9_].*$/, "", w)
-        if (w ~ /^(Get|Set|Do|Return|Tell|Show|Copy|Allocate|Call|Make)$/) return
+        if (w ~ several) return
         if (w !~ /^[A-Z][a-z]*s$/ || w ~ nouns)
             print FILENAME ":" line ": a function has a comment that does not begin with a verb: " substr(c, 1, 60)
     }
     BEGIN {
         nouns = "^(Bytes|Rows|Pages|Keys|Values|Weights|Tokens|Experts|Layers|Blocks|Logits|Whose|This|Others|Columns" \
                 "|Floats|Offsets|Pieces|Places|Items|Less|Across|As)$"
+        several = "^(Like|Get|Set|Do|Return|Tell|Show|Copy|Allocate|Call|Make|Check|Read|Fill|Append|Build|Apply|Mark" \
+                  "|Prepare|Compute|Create|Parse|Open|Write|Find|Add|Start|Release)$"
         no_function = "^(typedef|enum|struct [a-z_]+ \\{|union|static const|extern|_Static_assert|[A-Z_]+\\()" \
                       "|[=;{] *\\/\\*|^static [a-z]+ [a-z_]+\\[|^[^(]*=|\\(\\*const"
     }
