@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* models/graph.h - a forward pass as a list of operations on named activation registers. Building
- * only; runtime/engine/cpu/ executes. A register holds [n_tok][width] f32. Operations are
- * coarse (a whole attention, a whole MoE) so that executors can fuse; models/ops.def has a row for
- * each, with its formula. */
+/* models/graph.h - forward graph: a forward pass as a list of operations on activation registers.
+ * Construction only; runtime/engine/cpu/ executes it. A register holds [n_tok][width] f32.
+ * Operations are coarse (a whole attention, a whole MoE) so that executors can fuse them; each has
+ * a row in models/ops.def with its formula. */
 #ifndef HONE_MODELS_GRAPH_H
 #define HONE_MODELS_GRAPH_H
 
@@ -12,40 +12,40 @@
 
 #include "base/err.h"
 
-typedef int gr_reg; /* register index; GR_NONE when absent */
+typedef int gr_reg; /* register index; GR_NONE: absent */
 typedef int gr_w;   /* weight index into graph.weight[] */
 enum { GR_NONE = -1 };
 
-/* Operations, as models/ops.def lists them: OP_EMBED, OP_RMS, ... */
+/* Operations in models/ops.def: OP_EMBED, OP_RMS, ... */
 enum gr_op {
 #define OP(id, name, flags, state, ...) OP_##id,
 #include "models/ops.def"
 #undef OP
     OP_COUNT
 };
-enum gr_act { GR_SILU, GR_GELU, GR_GELU_ERF, GR_RELU2, GR_XIELU, GR_TANH }; /* f of OP_ACT */
-enum gr_factor { GR_VALUE, GR_SIGMOID_OF, GR_SOFTPLUS_OF };                 /* f of OP_MUL */
-enum gr_score { GR_SOFTMAX, GR_SIGMOID, GR_LOGIT, GR_MIXER };               /* p of OP_MOE */
-enum { GR_WEIGHTS = 10, GR_SOURCES = 3 }; /* most weights and sources of an operation */
+enum gr_act { GR_SILU, GR_GELU, GR_GELU_ERF, GR_RELU2, GR_XIELU, GR_TANH }; /* f in OP_ACT */
+enum gr_factor { GR_VALUE, GR_SIGMOID_OF, GR_SOFTPLUS_OF };                 /* f in OP_MUL */
+enum gr_score { GR_SOFTMAX, GR_SIGMOID, GR_LOGIT, GR_MIXER };               /* p in OP_MOE */
+enum { GR_WEIGHTS = 10, GR_SOURCES = 3 }; /* maximum weights and sources per operation */
 
-/* What a weight is to the operation that takes it. */
+/* Role of a weight in an operation. */
 enum gr_role {
     USE_NONE,
-    USE_VEC,      /* values that are used one by one, as f32 */
-    USE_DIVISORS, /* of rotary angles; they enter a table before the pass */
-    USE_ROWS,     /* a matrix of which rows are looked up */
-    USE_MATRIX,   /* a matrix product */
-    USE_HEADS,    /* matrices of all heads, each with its own input */
-    USE_DOT,      /* one row that is multiplied with each token's, giving one number */
-    USE_ROUTER,   /* a matrix product that chooses experts */
+    USE_VEC,      /* elementwise, as f32 */
+    USE_DIVISORS, /* divisors of rotary angles; put into a table before the pass */
+    USE_ROWS,     /* matrix for row lookups */
+    USE_MATRIX,   /* matrix product */
+    USE_HEADS,    /* one matrix per head, each with its own input */
+    USE_DOT,      /* one row, whose dot product with each token's gives one number */
+    USE_ROUTER,   /* matrix product that selects experts */
     USE_EXP_GATE, /* matrices of the routed experts */
     USE_EXP_UP,
     USE_EXP_DOWN,
     USE_COUNT
 };
-/* What an operation keeps from one token to the next. */
+/* State that an operation keeps between tokens. */
 enum gr_state { STATE_NONE, STATE_KV, STATE_CONV, STATE_SCAN };
-enum gr_flag { OP_READS_DST = 1 }; /* dst is read too, although it is no source */
+enum gr_flag { OP_READS_DST = 1 }; /* also reads dst, which is not among the sources */
 
 struct gr_op_info {
     const char *name;
@@ -53,27 +53,26 @@ struct gr_op_info {
     enum gr_state state;
     struct gr_op_weight {
         const char *name; /* "moe.router", as in struct gr_node */
-        size_t at;        /* where that is there, in bytes */
+        size_t at;        /* offset of that member in bytes */
         enum gr_role role;
-    } w[GR_WEIGHTS]; /* up to the first of role USE_NONE */
+    } w[GR_WEIGHTS]; /* ends before the first USE_NONE */
 };
 extern const struct gr_op_info gr_ops[OP_COUNT];
 
 struct gr_role_info {
-    bool matrix;   /* rows of a matrix, of any tensor type; otherwise values that are read as f32 */
-    bool product;  /* enters the fast matrix products, so it may be packed */
-    bool observed; /* its inputs make up the importance matrix */
+    bool matrix;   /* rows of a matrix, of any tensor type; otherwise f32 values */
+    bool product;  /* used in the fast matrix products, so it may be packed */
+    bool observed; /* the importance matrix is collected from its inputs */
     bool expert;   /* one matrix per routed expert */
 };
 extern const struct gr_role_info gr_roles[USE_COUNT];
 
-/* What an operation has beside its registers: its weights and its numbers. Several operations that
- * are alike share a struct; the row of an operation in models/ops.def names the one it uses, and
- * its formula says what the members mean. A weight that is absent is GR_NONE, a number that is 0 is
- * not used. */
+/* Weights and parameters of an operation, besides its registers. Similar operations share a struct;
+ * an operation's row in models/ops.def names its struct, and the formula there defines the members.
+ * An absent weight is GR_NONE; a parameter of 0 is unused. */
 struct gr_embed {
     gr_w table;
-    bool position; /* the row is that of the token's position, not of its id */
+    bool position; /* select the row by the token's position instead of its id */
     float scale;
 };
 struct gr_norm { /* OP_RMS, OP_RMS_HEADS, OP_GATED_RMS, OP_LAYER_NORM */
@@ -97,34 +96,34 @@ struct gr_rope {
     gr_w divisors, far;
     int64_t head_dim, n_rot;
     double base, factor;
-    bool adjacent; /* a pair is two neighbours, not two halves */
-    bool no_yarn;  /* the graph's context extension is not for this layer */
+    bool adjacent; /* pairs are adjacent values, not the two halves */
+    bool no_yarn;  /* the graph's context extension does not apply */
 };
 struct gr_attn {
     gr_w sinks;
     int64_t n_heads, n_kv_heads, head_dim, window;
-    int64_t latent; /* values of a latent row; 0: keys and values are apart */
+    int64_t latent; /* width of a latent row; 0: separate keys and values */
     float scale, softcap;
-    bool chunked; /* the window is the block of `window` positions that the query is in */
+    bool chunked; /* the window is the query's aligned block of `window` positions */
 };
 struct gr_conv { /* OP_CONV_SILU, OP_SHORT_CONV */
     gr_w weight, bias;
 };
-struct gr_delta { /* OP_DELTA, OP_KDA, OP_MAMBA2, OP_MAMBA1: one matrix {k_dim, v_dim} per value
-                     head is kept */
+/* OP_DELTA, OP_KDA, OP_MAMBA2, OP_MAMBA1: the state is a matrix {k_dim, v_dim} per value head. */
+struct gr_delta {
     gr_w a, dt, skip;
     int64_t n_v_heads, n_k_heads, k_dim, v_dim;
     int64_t offset; /* of dt in a wider register */
-    bool grouped;   /* OP_DELTA: value heads lie by their key head */
+    bool grouped;   /* OP_DELTA: value heads are grouped by key head */
     float eps, scale;
 };
 struct gr_gate { /* OP_GATE_ADD */
     gr_w row;
 };
-struct gr_xielu { /* numbers of an activation */
+struct gr_xielu { /* parameters of the activation */
     float p, n, b, eps;
 };
-struct gr_pick { /* OP_ACT, OP_GEGLU, OP_COLUMNS: from where a wider register is read; OP_SPREAD */
+struct gr_pick { /* OP_ACT, OP_GEGLU, OP_COLUMNS: offset in the wider register; OP_SPREAD */
     int64_t offset;
     enum gr_act f;
     struct gr_xielu xielu;
@@ -137,31 +136,31 @@ struct gr_scale { /* OP_SCALE, OP_PEAKS, OP_CLAMP */
     gr_w number;
     float by;
 };
-struct gr_choice { /* of experts; all 0: as softmax routers do */
+struct gr_choice { /* selection of experts; all 0: plain softmax router */
     enum gr_score score;
-    bool keep; /* weights are not divided by their sum */
+    bool keep; /* do not divide the weights by their sum */
     int64_t groups, top;
     float scale;
-    float margin; /* of GR_MIXER */
+    float margin; /* for GR_MIXER */
 };
 struct gr_moe {
     gr_w router, gate, up, down, factor, prefer, router_bias, gate_bias, up_bias, down_bias;
     bool joined; /* gate and up are one tensor, `gate` */
-    bool relu2;  /* there is no gate: `gate` holds up's rows, and the activation is max(0, x)^2 */
+    bool relu2;  /* no gate: `gate` holds the rows of up, and the activation is max(0, x)^2 */
     bool gelu;
-    bool scales_input;  /* the weight of the one expert multiplies its input, not its output */
-    bool late;          /* the clamp is behind silu: min(silu(g), limit) * u, without alpha */
-    float alpha, limit; /* of the clamped activation; limit 0: another one */
+    bool scales_input;  /* the weight of the single expert scales its input, not its output */
+    bool late;          /* clamp after silu: min(silu(g), limit) * u, without alpha */
+    float alpha, limit; /* of the clamped activation; limit 0: no clamp */
     int64_t n_used;
     struct gr_choice choice;
 };
 
 struct gr_node {
     enum gr_op op;
-    int layer; /* block index, -1 global: for messages, imatrix, probes */
+    int layer; /* block index, -1: global; for messages, imatrix, probes */
     gr_reg dst, dst2, src[GR_SOURCES];
-    int slot; /* of what it keeps: among attention layers, or among recurrent layers */
-    union {   /* which one is there follows from op */
+    int slot; /* slot of its state: among attention layers, or among recurrent layers */
+    union {   /* member determined by op */
         struct gr_embed embed;
         struct gr_norm norm;
         struct gr_product product;
@@ -179,12 +178,12 @@ struct gr_node {
         struct gr_moe moe;
     };
 };
-/* Returns the k-th weight of a node, in the order of its row in models/ops.def: for whoever does
- * not care what it is to the operation. GR_NONE: absent. */
+/* Returns the k-th weight of a node in the order of its row in models/ops.def, for code that does
+ * not depend on its role. GR_NONE: absent. */
 gr_w gr_node_weight(const struct gr_node *n, int k);
-/* Tells whether an OP_MOE chooses as softmax routers do, with experts of the usual form. */
+/* Returns whether an OP_MOE selects like plain softmax routers, with experts of the usual form. */
 bool gr_moe_is_plain(const struct gr_moe *m);
-/* Returns the number of values that attention gives for one head. */
+/* Returns the number of values that attention outputs per head. */
 static inline int64_t gr_attn_values(const struct gr_attn *a) {
     return a->latent ? a->latent : a->head_dim;
 }
@@ -192,42 +191,43 @@ static inline int64_t gr_attn_values(const struct gr_attn *a) {
 struct gr_weight {
     char name[64];
     int64_t ne[4];
-    int optional_of; /* -1, or an earlier weight: used when the tensor is absent (tied output) */
+    int optional_of; /* earlier weight to use if the tensor is absent (tied output); -1: none */
 };
 /* Context extension of every OP_ROPE: the angle of pair j is multiplied by (1 - r)/factor + r,
  * where r = 1 - clamp((j - low) / max(0.001, high - low), 0, 1), low = max(0, floor(c(fast))), high
- * = min(n_rot - 1, ceil(c(slow))), c(b) = n_rot ln(ctx / (2 pi b)) / (2 ln base), floor and ceil
- * left out if smooth; cos and sin by attn * (0.1 ln(factor) + 1). factor 0: none. */
+ * = min(n_rot - 1, ceil(c(slow))), c(b) = n_rot ln(ctx / (2 pi b)) / (2 ln base), without floor and
+ * ceil if smooth; cos and sin are multiplied by attn * (0.1 ln(factor) + 1). factor 0: none. */
 struct gr_yarn {
     double factor, attn, fast, slow, ctx;
     bool smooth;
 };
-/* Facts that follow from the nodes, so that nobody walks over them to find out again. graph_finish
- * computes them; pointers are owned by the graph. */
+/* Facts derived from the nodes once, so that other code need not walk the graph. Computed by
+ * graph_finish; the graph owns the arrays. */
 struct gr_use { /* one weight of one node */
     int node;
     gr_w w;
     enum gr_role role;
 };
-/* Keys and values of one attention slot, as the layer that appends to it has them. Of a latent
- * slot, the part of a key that rope turns and, as value, the latent row. */
+/* Keys and values of an attention slot, as in the layer that appends to it. For a latent slot: the
+ * rotated part of a key and, as value, the latent row. */
 struct gr_kv {
     int node, layer;
     int64_t n_heads, k_dim, v_dim, window;
 };
 struct gr_rec { /* state of one recurrent layer */
     int layer;
-    int64_t conv_width, n_channels; /* of the convolution; its tail is (width - 1) * channels */
-    int64_t n_conv, n_scan;         /* floats of the tail, floats of the scan's matrices */
+    int64_t conv_width, n_channels; /* of the convolution, whose tail is (width - 1) * channels */
+    int64_t n_conv, n_scan;         /* floats in the tail and in the matrices of the scan */
 };
 struct graph_facts {
-    struct gr_use *use; /* in order of nodes, within one of its row; absent weights left out */
+    struct gr_use *use; /* by node, then in the order of its row; without absent weights */
     int n_uses;
     struct gr_kv *kv;                        /* [n_attn_slots] */
     struct gr_rec *rec;                      /* [n_rec_slots] */
     int *of_op[OP_COUNT], n_of_op[OP_COUNT]; /* nodes of each operation, in order */
-    int apart; /* from this node on nothing is kept or read of the tokens: rows are for themselves
-                */
+    /* First node after which tokens are independent: no state is kept, and no other token is
+     * read. */
+    int apart;
 };
 
 struct graph {
@@ -239,15 +239,15 @@ struct graph {
     int n_regs, cap_regs;
     int n_attn_slots, n_rec_slots;
     double rope_base;
-    double rope_m; /* factor of cos and sin of every OP_ROPE; 0: 1 */
+    double rope_m; /* factor for cos and sin in every OP_ROPE; 0: 1 */
     struct gr_yarn yarn;
     double softcap;    /* of the head: logits = softcap * tanh(logits / softcap); 0: none */
-    gr_reg hidden_in;  /* draft graphs: rows given with the tokens (session_pass) */
+    gr_reg hidden_in;  /* draft graphs: rows passed along with the tokens (session_pass) */
     gr_reg hidden_out; /* after the final norm: input of `output` */
-    gr_w output;       /* the head; the executor multiplies only the rows asked for */
-    gr_w head_bias;    /* what is added to logits, before their soft cap; GR_NONE: nothing */
-    /* Node index after which the residual of block i is complete (probes); [n_layers]: the final
-     * norm. */
+    gr_w output;       /* the head; the executor computes only the requested rows */
+    gr_w head_bias;    /* added to the logits before their soft cap; GR_NONE: none */
+    /* Node index after which the residual of block i is complete (for probes); [n_layers]: the
+     * final norm. */
     int hidden_nodes[512 + 1];
     gr_reg residual;
     struct graph_facts facts;
@@ -264,19 +264,19 @@ struct gr_node *graph_node(struct graph *g, enum gr_op op,
                            int layer); /* all registers GR_NONE; borrowed until the next node */
 /* Computes g->facts. The graph must be complete; arch_build and arch_build_draft call it. */
 void graph_finish(struct graph *g);
-/* Tells whether nodes from `first` on read nothing but the residual and what they make: no tokens,
- * and no keys that an earlier node put into the cache. */
+/* Returns whether the nodes from `first` on depend only on the residual: not on tokens, nor on keys
+ * that an earlier node put into the cache. */
 bool graph_can_begin(const struct graph *g, int first);
-/* Finds the layers that the graph has, which may be some of a model's: *n from *first on. Fills of
- * [n_nodes] with the layer of each node, counted from 0; a node of no layer has that of the node
- * before it, or the first. */
+/* Finds the layers in the graph, which may be a part of a model's: *n layers from *first on. Sets
+ * of[n_nodes] to each node's layer, counted from 0; a node outside layers gets the layer of the
+ * preceding node, or the first. */
 void graph_layers(const struct graph *g, int *first, int *n, int *of);
-/* Tells whether nodes [at, end) read register r before they write it; `kept` is the answer when
- * they do neither. */
+/* Returns whether nodes [at, end) read register r before they write it; returns `kept` if they do
+ * neither. */
 bool graph_reads(const struct graph *g, int at, int end, gr_reg r, bool kept);
-/* Tells whether register r holds something at node `at` that a later node or the head reads. */
+/* Returns whether a later node, or the head, reads the value that register r has at node `at`. */
 bool graph_live(const struct graph *g, int at, gr_reg r);
-/* Returns the number of nodes of an operation; graph_nth returns the i-th of them, from 0. */
+/* Return the number of nodes with an operation, and the i-th of them, from 0. */
 int graph_count(const struct graph *g, enum gr_op op);
 const struct gr_node *graph_nth(const struct graph *g, enum gr_op op, int i);
 const char *gr_op_name(enum gr_op op);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* models/rows.h - rows that tables of architectures share, and what their derive() and from_hf()
- * share. */
+/* models/rows.h - table rows shared by architectures, and helpers for their derive() and
+ * from_hf(). */
 #ifndef HONE_MODELS_ROWS_H
 #define HONE_MODELS_ROWS_H
 
@@ -22,7 +22,7 @@
     HP_ROWS_SIZES_NO_HEAD_DIM,                                                                                 \
     {"attention.key_length", "head_dim", HD_HEAD_DIM, 0, 0},                                                   \
     {"attention.value_length", NULL, HD_HEAD_DIM, 0, 0}
-/* ... of models in which some layers are no attention: they have 0 key/value heads. */
+/* The same for models with some layers without attention, which have 0 key/value heads. */
 #define HP_ROWS_HYBRID                                                                                         \
     {"block_count", "num_hidden_layers|n_layers|n_layer|num_layers", HD_LAYERS, HPF_REQUIRED, 0},              \
     {"context_length", "max_position_embeddings|n_ctx", HD_CTX, HPF_REQUIRED, 0},                              \
@@ -33,7 +33,8 @@
 #define HP_ROW_LAYER_EPS {"attention.layer_norm_epsilon", "layer_norm_eps|layer_norm_epsilon|norm_epsilon|norm_eps", HF_RMS_EPS, HPF_REAL | HPF_REQUIRED, 0}
 #define HP_ROW_ROPE_BASE \
     {"rope.freq_base", "rope_parameters.rope_theta", HF_ROPE_BASE, HPF_REAL, 10000}
-/* The vocabulary is the number of rows of the embeddings in a GGUF file; of some architectures the field writes a key all the same. */
+/* In a GGUF the vocabulary is the number of rows of the embeddings; for some architectures
+ * llama.cpp writes a key nevertheless. */
 #define HP_ROW_VOCAB_KEY {"vocab_size", NULL, HD_VOCAB, 0, 0}
 #define HP_ROW_VOCAB {NULL, "vocab_size", HD_VOCAB, HPF_NO_KEY | HPF_REQUIRED, 0}
 #define HP_ROWS_DECODER HP_ROWS_SIZES, HP_ROW_RMS_EPS, HP_ROW_ROPE_BASE, HP_ROW_VOCAB
@@ -44,8 +45,9 @@
 #define HP_ROWS_EXPERTS                                                                                        \
     HP_ROW_EXPERT_COUNTS,                                                                                      \
     {"expert_feed_forward_length", "moe_intermediate_size", HD_FF_EXP, HPF_REQUIRED, 0}
-/* What newer routers have: the number of shared experts, whose widths add up (derive_shared_experts), and of first layers without experts; a
- * factor of the weights; whether these are divided by their sum (router_spec.norm_key); groups. */
+/* Parameters of newer routers: the number of shared experts, whose widths add up
+ * (derive_shared_experts), and of leading dense layers; a factor for the weights; whether these are
+ * divided by their sum (router_spec.norm_key); groups. */
 #define HP_ROW_SHEXPS {"expert_shared_count", "n_shared_experts|num_shared_experts", HD_SHEXPS, HPF_ZERO_OK, 0}
 #define HP_ROW_LEAD_DENSE \
     {"leading_dense_block_count", "first_k_dense_replace|num_dense_layers", HD_LEAD_DENSE, HPF_ZERO_OK | HPF_KEEP_ZERO, 0}
@@ -55,7 +57,7 @@
 #define HP_ROW_GATING(usual) {"expert_gating_func", NULL, HD_SCORE, 0, usual} /* 1 softmax, 2 sigmoid */
 #define HP_ROWS_GROUPS                                                                                         \
     {"expert_group_count", "n_group", HD_GROUPS, 0, 0}, {"expert_group_used_count", "topk_group", HD_GROUPS_USED, 0, 0}
-/* MTP blocks behind the trunk, which block_count counts too. */
+/* MTP blocks after the trunk, which block_count includes. */
 #define HP_ROW_MTP {"nextn_predict_layers", "num_nextn_predict_layers|mtp_num_hidden_layers", HD_MTP, HPF_ZERO_OK, 0}
 /* Mixers with a state: sizes of Mamba 2. */
 #define HP_ROWS_MAMBA2                                                                                         \
@@ -65,7 +67,7 @@
     {"ssm.time_step_rank", "mamba_n_heads|mamba_num_heads", HD_LIN_V_HEADS, HPF_REQUIRED, 0},                  \
     {"ssm.inner_size", "mamba_d_ssm", HD_LIN_INNER, 0, 0},                                                     \
     {NULL, "mamba_d_head|mamba_head_dim", HD_LIN_V_DIM, HPF_NO_KEY, 0}
-/* Dimensions that rope turns, where that is written. */
+/* Rotated dimensions, if stored. */
 #define HP_ROW_ROT {"rope.dimension_count", NULL, HD_ROT, 0, 0}
 #define HP_ROW_WINDOW(flags) {"attention.sliding_window", "sliding_window", HD_WINDOW, flags, 0}
 
@@ -75,20 +77,21 @@
 #define ROW_OUTPUT_NORM(xf) {"output_norm.weight", "model.norm.weight", {HD_EMBD}, xf, 0, ROLE_OTHER, W_GLOBAL, TR_F32}
 #define ROW_OUTPUT {"output.weight", "lm_head.weight", {HD_VOCAB, HD_EMBD}, XF_COPY, 0, ROLE_OUTPUT, W_GLOBAL, TR_TIED}
 
-/* Values that are used one by one, and a matrix, of a block. */
+/* A vector and a matrix of a block. */
 #define ROW_VEC(gguf, hf, width, xf, where, flags) \
     {"blk.%d." gguf, HF_LAYER(hf), {width}, xf, 0, ROLE_OTHER, where, TR_F32 | (flags)}
 #define ROW_MAT(gguf, hf, rows, cols, role, where, flags) \
     {"blk.%d." gguf ".weight", HF_LAYER(hf ".weight"), {rows, cols}, XF_COPY, 0, role, where, flags}
 #define ROW_NORM(gguf, hf, xf) ROW_VEC(gguf ".weight", hf ".weight", HD_EMBD, xf, W_ALL, 0)
-/* A LayerNorm has biases too. */
+/* A LayerNorm also has biases. */
 #define ROWS_LAYER_NORM(gguf, hf) \
     ROW_NORM(gguf, hf, XF_COPY), ROW_VEC(gguf ".bias", hf ".bias", HD_EMBD, XF_COPY, W_ALL, 0)
 #define ROWS_OUTPUT_LAYER_NORM \
     ROW_OUTPUT_NORM(XF_COPY), {"output_norm.bias", "model.norm.bias", {HD_EMBD}, XF_COPY, 0, ROLE_OTHER, W_GLOBAL, TR_F32}
 #define ROWS_PRE_NORMS(xf) ROW_NORM("attn_norm", "input_layernorm", xf), ROW_NORM("ffn_norm", "post_attention_layernorm", xf)
 
-/* Products of attention. q_out: rows of attn_q; pairs: XF_ROPE_PAIRS where rope turns neighbours that the checkpoint stores apart. */
+/* Attention projections. q_out: rows of attn_q; pairs: XF_ROPE_PAIRS if RoPE uses adjacent pairs
+ * that the checkpoint stores as halves. */
 #define ROWS_QKV(q_out, pairs)                                                                                                                \
     {"blk.%d.attn_q.weight", HF_LAYER("self_attn.q_proj.weight"), {q_out, HD_EMBD}, pairs, HD_HEAD_DIM, ROLE_ATTN_Q, W_ATTN, 0},               \
     {"blk.%d.attn_k.weight", HF_LAYER("self_attn.k_proj.weight"), {HD_KV_OUT, HD_EMBD}, pairs, HD_HEAD_DIM, ROLE_ATTN_K, W_ATTN, TR_KV},       \
@@ -99,7 +102,7 @@
     ROW_VEC("attn_q.bias", "self_attn.q_proj.bias", HD_ATTN_OUT, XF_COPY, W_ATTN, flags),              \
     ROW_VEC("attn_k.bias", "self_attn.k_proj.bias", HD_KV_OUT, XF_COPY, W_ATTN, flags),                \
     ROW_VEC("attn_v.bias", "self_attn.v_proj.bias", HD_KV_OUT, XF_COPY, W_ATTN, flags)
-/* ... where the checkpoint or file has them. */
+/* The same, if the checkpoint or file has them. */
 #define ROWS_QKV_BIAS_IF ROWS_QKV_BIAS(TR_FOUND | TR_IF(HD_BIAS_QKV))
 /* Norms of queries and keys per head; xf: how norms are stored. */
 #define ROWS_QK_NORM(xf)                                                                           \
@@ -120,17 +123,18 @@
 #define ROWS_FFN_FUSED                                                                             \
     ROW_MAT("ffn_up", "mlp.gate_up_proj", HD_FF2, HD_EMBD, ROLE_FFN_UP, W_DENSE, 0),               \
     ROW_MAT("ffn_down", "mlp.down_proj", HD_EMBD, HD_FF, ROLE_FFN_DOWN, W_DENSE, 0)
-/* Divisors of rotary angles, made where config.json asks for Llama 3's (llama3.c). */
+/* Divisors of rotary angles, computed if config.json requests Llama 3's RoPE scaling (llama3.c). */
 #define ROW_LLAMA3_FREQS \
     {"rope_freqs.weight", NULL, {HD_FREQS}, XF_ROPE_LLAMA3, 0, ROLE_OTHER, W_GLOBAL, TR_F32 | TR_FOUND | TR_IF(HD_FREQS)}
-/* The router's matrix, and what is added to the scores that experts are chosen by. */
+/* The router's matrix, and the bias added to the scores when selecting experts. */
 #define ROW_ROUTER(hf) \
     {"blk.%d.ffn_gate_inp.weight", HF_LAYER(hf ".weight") "|" HF_LAYER("mlp.gate.weight") "|" HF_LAYER("mlp.router.weight"), \
      {HD_EXPERTS, HD_EMBD}, XF_COPY, 0, ROLE_OTHER, W_MOE, TR_F32}
 #define ROW_ROUTER_BIAS(hf) \
     {"blk.%d.exp_probs_b.bias", HF_LAYER(hf) "|" HF_LAYER("mlp.gate.e_score_correction_bias") "|" HF_LAYER("mlp.e_score_correction_bias"), \
      {HD_EXPERTS}, XF_COPY, 0, ROLE_OTHER, W_MOE, TR_F32}
-/* Routed experts, one by one as at.<number>.gate.weight or fused, at that place or, as transformers 5 has them, in "mlp". */
+/* Routed experts, stored individually as at.<number>.gate.weight or fused, at `at` or, as in
+ * transformers 5, in "mlp". */
 #define ROWS_EXPERT_MATS(at, gate, up, down)                                                                                                            \
     {"blk.%d.ffn_gate_exps.weight", HF_LAYER("mlp.experts.gate_up_proj") "|" HF_LAYER(at ".gate_up_proj") "|" HF_LAYER(at ".%e." gate ".weight"),                                        \
      {HD_EXPERTS, HD_FF_EXP, HD_EMBD}, XF_SPLIT_FIRST, 0, ROLE_EXP_GATE, W_MOE, 0},                                                                     \
@@ -139,18 +143,19 @@
     {"blk.%d.ffn_down_exps.weight", HF_LAYER("mlp.experts.down_proj") "|" HF_LAYER(at ".down_proj") "|" HF_LAYER(at ".%e." down ".weight"),                                           \
      {HD_EXPERTS, HD_EMBD, HD_FF_EXP}, XF_COPY, 0, ROLE_EXP_DOWN, W_MOE, 0}
 #define ROWS_EXPERTS ROW_ROUTER("mlp.gate"), ROWS_EXPERT_MATS("mlp.experts", "gate_proj", "up_proj", "down_proj")
-/* Shared experts without a gate, in one matrix each; none where HD_FF_SHEXP is 0. */
+/* Shared experts without a gate, fused into one matrix each; absent if HD_FF_SHEXP is 0. */
 #define ROWS_SHARED_EXPERTS                                                                                                             \
     ROW_MAT("ffn_gate_shexp", "mlp.shared_experts.gate_proj", HD_FF_SHEXP, HD_EMBD, ROLE_SHEXP_GATE, W_MOE, TR_IF(HD_FF_SHEXP)),        \
     ROW_MAT("ffn_up_shexp", "mlp.shared_experts.up_proj", HD_FF_SHEXP, HD_EMBD, ROLE_SHEXP_UP, W_MOE, TR_IF(HD_FF_SHEXP)),              \
     ROW_MAT("ffn_down_shexp", "mlp.shared_experts.down_proj", HD_EMBD, HD_FF_SHEXP, ROLE_SHEXP_DOWN, W_MOE, TR_IF(HD_FF_SHEXP))
-/* A shared expert with a gate of one number per token. */
+/* A shared expert with a scalar gate per token. */
 #define ROWS_SHARED_EXPERT                                                                                       \
     ROW_MAT("ffn_gate_shexp", "mlp.shared_expert.gate_proj", HD_FF_SHEXP, HD_EMBD, ROLE_SHEXP_GATE, W_MOE, 0),   \
     ROW_MAT("ffn_up_shexp", "mlp.shared_expert.up_proj", HD_FF_SHEXP, HD_EMBD, ROLE_SHEXP_UP, W_MOE, 0),         \
     ROW_MAT("ffn_down_shexp", "mlp.shared_expert.down_proj", HD_EMBD, HD_FF_SHEXP, ROLE_SHEXP_DOWN, W_MOE, 0),   \
     ROW_MAT("ffn_gate_inp_shexp", "mlp.shared_expert_gate", HD_ONE, HD_EMBD, ROLE_OTHER, W_MOE, TR_F32)
-/* The MTP block of checkpoints that store it as one more layer, with embeddings and a head of its own. */
+/* The MTP block of checkpoints that store it as an additional layer, with its own embeddings and
+ * head. */
 #define MTP(x) "mtp.layers.%d." x
 #define ROWS_MTP_LAYER                                                                                                              \
     {"blk.%d.nextn.eh_proj.weight", MTP("eh_proj.weight"), {HD_EMBD, HD_EMBD2}, XF_COPY, 0, ROLE_MTP_PROJ, W_MTP, 0},               \
@@ -159,7 +164,8 @@
     {"blk.%d.nextn.hnorm.weight", MTP("hnorm.weight"), {HD_EMBD}, XF_COPY, 0, ROLE_OTHER, W_MTP, TR_F32},                           \
     {"blk.%d.nextn.shared_head_head.weight", MTP("shared_head.head.weight"), {HD_VOCAB, HD_EMBD}, XF_COPY, 0, ROLE_OUTPUT, W_MTP, TR_OPTIONAL}, \
     {"blk.%d.nextn.shared_head_norm.weight", MTP("shared_head.norm.weight") "|" MTP("final_layernorm.weight"), {HD_EMBD}, XF_COPY, 0, ROLE_OTHER, W_MTP, TR_F32 | TR_OPTIONAL}
-/* Mamba 2; at: where its tensors are in the checkpoint, "model.layers.%d.mamba.". xf_in, xf_out: of its two matrices. */
+/* Mamba 2; at: location of its tensors in the checkpoint, "model.layers.%d.mamba."; xf_in, xf_out:
+ * transforms of its two matrices. */
 #define ROWS_MAMBA2(at, xf_in, xf_out)                                                                                                      \
     {"blk.%d.ssm_in.weight", at "in_proj.weight", {HD_LIN_IN, HD_EMBD}, xf_in, 0, ROLE_SSM_IN, W_MAMBA, 0},                                 \
     {"blk.%d.ssm_conv1d.weight", at "conv1d.weight", {HD_CONV_CH, HD_CONV_K}, XF_COPY, 0, ROLE_OTHER, W_MAMBA, TR_F32},                     \
@@ -172,41 +178,41 @@
     {"blk.%d.ssm_out.weight", at "out_proj.weight", {HD_EMBD, HD_LIN_INNER}, xf_out, MUL_SSM_OUT, ROLE_SSM_OUT, W_MAMBA, 0}
 // clang-format on
 
-/* Checks the number of experts used against that of all, and derives the rows of fused experts,
- * which are as wide as the feed-forward where nothing says how wide they are. */
+/* Checks the number of active experts against the total, and derives the rows of fused experts,
+ * which default to the width of the feed-forward. */
 int derive_experts(struct hparams *h, struct err *e);
-/* Derives what derive_experts does, and the width of all shared experts together. */
+/* Like derive_experts; also derives the total width of the shared experts. */
 int derive_shared_experts(struct hparams *h, struct err *e);
-/* Derives the sizes of a gated delta net: GGUF gives the inner size, config.json the value head
- * width, each follows from the other; and the channels of the convolution. */
+/* Derives the sizes of a gated delta net: the inner size (given in GGUF) and the width of value
+ * heads (given in config.json) from each other, and the channels of the convolution. */
 int derive_linear(struct hparams *h, struct err *e);
-/* Derives for Mamba 2 what derive_linear does, and the width of a group and the rows of ssm_in. */
+/* Like derive_linear for Mamba 2; also derives the width of a group and the rows of ssm_in. */
 int derive_mamba2(struct hparams *h, struct err *e);
-/* Sets HD_LIN_INNER of Mamba 2 where config.json has neither it nor the width of a head:
- * mamba_expand times the width of the model. */
+/* Sets HD_LIN_INNER of Mamba 2 to mamba_expand times the width of the model if config.json has
+ * neither the inner size nor the width of a head. */
 int hf_mamba_inner(struct hparams *h, const struct hfdir *dir, struct err *e);
-/* Refuses rope scalings that the graph does not compute. */
+/* Refuses RoPE scalings that the graph does not implement. */
 int hf_check_rope(const struct hfdir *dir, struct err *e);
-/* Reads the rope scaling "llama3" (HD_FREQS) where config.json asks for it; otherwise refuses what
- * hf_check_rope refuses. */
+/* Reads the RoPE scaling "llama3" (HD_FREQS) if config.json requests it; otherwise calls
+ * hf_check_rope. */
 int hf_rope_llama3(struct hparams *h, const struct hfdir *dir, struct err *e);
-/* Tells whether config.json asks for this rope scaling, of layers without a window. */
+/* Returns whether config.json requests this RoPE scaling for layers without a window. */
 bool hf_rope_is(const struct hfdir *dir, const char *type);
-/* Sets HD_ROT from partial_rotary_factor; `usual` where the config has none. */
+/* Sets HD_ROT from partial_rotary_factor; `usual` is the default. */
 int hf_partial_rope(struct hparams *h, const struct hfdir *dir, double usual, struct err *e);
-/* Reads mrope_section, which text has no use for but files carry; `usual` where there is none. */
+/* Reads mrope_section, which is unused for text but stored in files; `usual` is the default. */
 int hf_rope_sections(struct hparams *h, const struct hfdir *dir, const int64_t usual[4],
                      struct err *e);
-/* Writes the key rope.dimension_sections of an architecture; rope_sections_read reads it. */
+/* Write and read an architecture's key rope.dimension_sections. */
 void rope_sections_write(const struct hparams *h, const char *arch, struct gguf_w *w);
 int rope_sections_read(struct hparams *h, const char *arch, const struct gguf *g, bool required,
                        struct err *e);
 /* Refuses dense layers among those with experts. */
 int hf_all_sparse(const struct hfdir *dir, struct err *e);
-/* Sets HD_LEAD_DENSE from mlp_layer_types, where the config has that list: "dense" for the first
- * layers, then "sparse" or "moe". Refuses another order, which the format cannot hold. */
+/* Sets HD_LEAD_DENSE from mlp_layer_types, if the config has that list: "dense" for the first
+ * layers, then "sparse" or "moe". Refuses any other order, which the format cannot express. */
 int hf_lead_dense(struct hparams *h, const struct hfdir *dir, struct err *e);
-/* Refuses a config whose `key` is another string than `want`; absent is fine. */
+/* Refuses a config whose `key` is a string other than `want`; an absent key is fine. */
 int hf_check_is(const struct hfdir *dir, const char *key, const char *want, struct err *e);
 /* Refuses a config in which any of these switches is true; NULL ends the list. */
 int hf_check_off(const struct hfdir *dir, const char *const *names, struct err *e);

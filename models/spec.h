@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: MIT
-/* models/spec.h - what an architecture computes, as data: norms, attention, router, feed-forward,
- * and how they make a block and a decoder. models/block*.c turn a spec into nodes of a graph.
+/* models/spec.h - declarative description of an architecture's computation: norms, attention,
+ * router, feed-forward, and their combination to blocks and a decoder. models/block*.c turn a spec
+ * into graph nodes.
  *
- * Three things are not said here, because they are said elsewhere:
- * - numbers of a layer (heads, window, base of rope, kind of mixer and feed-forward) are those of
- *   struct layer_hp;
- * - whether a weight exists is what the architecture's tensor rows say. A product has a bias where
- *   there is a row for it; q, k and v come from one product where there is a row of attn_qkv; a
- *   feed-forward is gated by the first half of ffn_up where there is no ffn_gate; a norm of q and k
- *   spans the head, or all heads, as its row is wide; attention has sinks, a router a bias for the
- *   choice, experts biases, where there are rows of them;
- * - norms that checkpoints store as w and use as 1 + w are written as 1 + w by conversion.
+ * Three kinds of facts are defined elsewhere:
+ * - parameters of a layer (heads, window, RoPE base, kind of mixer and feed-forward) in struct
+ * layer_hp;
+ * - the existence of a weight in the architecture's tensor rows. A product has a bias if there is a
+ * row for it; q, k and v come from one product if there is a row of attn_qkv; the first half of
+ * ffn_up is the gate if there is no ffn_gate; a norm of q and k spans one head or all heads
+ * according to the width of its row; attention has sinks, a router a selection bias, and experts
+ * biases, if there are rows for them;
+ * - norms that checkpoints store as w and apply as 1 + w are written as 1 + w by conversion.
  *
- * A spec may ask for what no graph computes yet. It is refused then, by name (spec_check). */
+ * spec_check refuses, by name, features of a spec that no graph implements yet. */
 #ifndef HONE_MODELS_SPEC_H
 #define HONE_MODELS_SPEC_H
 
@@ -26,11 +27,11 @@ struct build; /* models/block.h */
 enum norm_kind {
     NORM_NONE,
     NORM_RMS,  /* x / sqrt(mean(x^2) + eps) * w */
-    NORM_LAYER /* (x - mean) / sqrt(variance + eps) * w + b; b where the table has it */
+    NORM_LAYER /* (x - mean) / sqrt(variance + eps) * w + b; b if the table has it */
 };
 struct norm_spec {
     enum norm_kind kind;
-    const char *name; /* of its weight without ".weight"; NULL: weights of 1 */
+    const char *name; /* name of its weight without ".weight"; NULL: weights of 1 */
 };
 
 /* ---- attention ---- */
@@ -41,8 +42,8 @@ enum rope_kind {
     ROPE_PAIRS   /* pair j is (2j, 2j + 1) */
 };
 enum rope_scaling {
-    SCALING_MODEL, /* as the model's keys and its rope_freqs.weight say */
-    SCALING_FULL   /* ... in layers without a window; plain rope in the others */
+    SCALING_MODEL, /* according to the model's keys and its rope_freqs.weight */
+    SCALING_FULL   /* the same in layers without a window; plain RoPE in the others */
 };
 struct rope_spec {
     enum rope_kind kind;
@@ -51,79 +52,80 @@ struct rope_spec {
 
 enum attn_gate {
     GATE_NONE,
-    GATE_IN_Q,    /* attn_q holds a query and a gate for each head; output times sigmoid(gate) */
-    GATE_ELEMENT, /* output times sigmoid(attn_gate x), value by value */
-    GATE_HEAD,    /* ... one number for each head */
-    GATE_SOFTPLUS /* softplus in place of sigmoid */
+    GATE_IN_Q,    /* attn_q holds a query and a gate per head; output times sigmoid(gate) */
+    GATE_ELEMENT, /* output times sigmoid(attn_gate x), elementwise */
+    GATE_HEAD,    /* the same with one number per head */
+    GATE_SOFTPLUS /* softplus instead of sigmoid */
 };
 struct attn_spec {
     struct norm_spec q_norm, k_norm; /* NORM_NONE: no norm of queries and keys */
     bool norm_after_rope;
-    struct norm_spec out_norm; /* of what all heads give, before attn_output; NORM_NONE: none */
+    struct norm_spec out_norm; /* of the heads' outputs, before attn_output; NORM_NONE: none */
     bool value_norm;           /* RMS norm of values, per head, weights of 1 */
     struct rope_spec rope;
     enum attn_gate gate;
     double scale; /* of scores; 0: the model's HF_ATTN_SCALE, or 1 / sqrt(head_dim) */
     double
-        softcap;  /* scores become softcap * tanh(scores / softcap); 0: HF_ATTN_SOFTCAP, or none */
-    bool chunked; /* the window is the block of `window` positions that the query is in */
-    /* Queries grow with the logarithm of their position (OP_TEMPER); scale 0: as HF_TEMPER and
-     * HD_TEMPER_STEP say, or not. */
+        /* Scores become softcap * tanh(scores / softcap); 0: HF_ATTN_SOFTCAP, or none. */
+        softcap;
+    bool chunked; /* the window is the query's aligned block of `window` positions */
+    /* Queries grow with the logarithm of their position (OP_TEMPER); scale 0: according to
+     * HF_TEMPER and HD_TEMPER_STEP, or not at all. */
     struct gr_temper temper;
-    bool latent; /* keys and values from one low-rank row per token (MLA: block_latent.c) */
+    bool latent; /* keys and values come from one low-rank row per token (MLA: block_latent.c) */
 };
 
 /* ---- feed-forward ---- */
 
 enum act {
     ACT_SWIGLU,      /* silu(gate) * up */
-    ACT_GEGLU,       /* gelu(gate) * up, gelu by its tanh form */
-    ACT_GEGLU_ERF,   /* ... gelu exact */
+    ACT_GEGLU,       /* gelu(gate) * up, with the tanh form of gelu */
+    ACT_GEGLU_ERF,   /* the same with exact gelu */
     ACT_RELU2_GATED, /* max(0, gate)^2 * up */
     ACT_SWIGLU_OAI,  /* clamped: g = min(gate, limit); g * sigmoid(alpha g) * (clamp(up) + 1) */
-    ACT_GELU,        /* without a gate from here on: gelu(up), tanh form */
+    ACT_GELU,        /* without a gate, like the rest: gelu(up), tanh form */
     ACT_GELU_ERF,
     ACT_RELU2, /* max(0, up)^2 */
-    ACT_XIELU, /* by numbers of the layer (struct layer_hp) */
+    ACT_XIELU, /* with parameters of the layer (struct layer_hp) */
     ACT_COUNT
 };
 enum router_score {
-    SCORE_SOFTMAX,        /* probabilities: softmax of the router's products */
-    SCORE_SIGMOID,        /* their sigmoids */
-    SCORE_SOFTMAX_CHOSEN, /* the products choose; softmax over those of the chosen */
+    SCORE_SOFTMAX,        /* softmax of the router's logits */
+    SCORE_SIGMOID,        /* sigmoids of the logits */
+    SCORE_SOFTMAX_CHOSEN, /* selection by logits; softmax over the selected ones */
     SCORE_SQRT_SOFTPLUS,
     SCORE_MIXER /* sparse mixer: GR_MIXER with `margin` */
 };
 struct router_spec {
     enum router_score score;
-    bool keep;           /* weights stay as they are; otherwise they are divided by their sum */
-    bool norm_key;       /* ... as the model's HD_NORM_TOPK says */
-    int64_t groups, top; /* experts lie in groups, of which the `top` best are kept; 0: none */
-    double scale;        /* of the weights; 0: 1 */
-    double margin;       /* of SCORE_MIXER */
-    bool input_scaled;   /* the weight multiplies the experts' input, not their output */
+    bool keep;           /* weights are not divided by their sum */
+    bool norm_key;       /* the same, if the model's HD_NORM_TOPK is 0 */
+    int64_t groups, top; /* groups of experts; the `top` best are eligible; 0: none */
+    double scale;        /* factor of the weights; 0: 1 */
+    double margin;       /* for SCORE_MIXER */
+    bool input_scaled;   /* the weight scales the expert's input, not its output */
 };
 struct ffn_spec {
     enum act act;
-    bool mean_shared;          /* routed and shared experts together count half */
-    struct norm_spec mid_norm; /* of what enters ffn_down in dense layers; NORM_NONE: none */
-    struct router_spec router; /* of layers with experts */
+    bool mean_shared;          /* the sum of routed and shared experts is halved */
+    struct norm_spec mid_norm; /* of the input of ffn_down in dense layers; NORM_NONE: none */
+    struct router_spec router; /* for layers with experts */
 };
 
 /* ---- blocks and decoders ---- */
 
 /* x += s * after_mix(mixer(before_mix(x))), x += s * after_ffn(ffn(before_ffn(x))), where s is
- * HF_RESIDUAL_SCALE. A half without a norm before it reads x itself. */
+ * HF_RESIDUAL_SCALE. A half whose first norm is absent reads x itself. */
 struct block_spec {
     struct norm_spec before_mix, after_mix, before_ffn, after_ffn;
-    struct attn_spec attn; /* of layers whose mixer is attention */
+    struct attn_spec attn; /* for layers with an attention mixer */
     struct ffn_spec ffn;
-    /* Both halves read x as it enters the block; without before_ffn the feed-forward reads what the
-     * mixer reads. */
+    /* Both halves read the block's input; without before_ffn the feed-forward reads the mixer's
+     * input. */
     bool parallel;
-    /* In place of the feed-forward with its norms: reads the residual, returns what is added. */
+    /* Replaces the feed-forward with its norms: reads the residual and returns the value to add. */
     gr_reg (*own_ffn)(struct build *b, const struct block_spec *s);
-    /* What follows in the block, or NULL. */
+    /* Appends the rest of the block; NULL: none. */
     void (*more)(struct build *b);
 };
 /* The usual norms: an RMS norm before each half, after each half, of queries and keys. */
@@ -134,20 +136,20 @@ struct block_spec {
 
 struct decoder_spec {
     struct block_spec block;
-    /* Changes it for one layer; may be NULL. */
+    /* Adjusts the spec for one layer; NULL: none. */
     void (*layer)(const struct hparams *h, int layer, struct block_spec *s);
-    struct norm_spec norm; /* the final one; NORM_NONE stands for {NORM_RMS, "output_norm"} */
-    bool embd_sqrt;        /* embeddings are multiplied by sqrt(embd), otherwise by HF_EMBD_SCALE */
-    bool logits_divided;   /* logits are divided by HF_LOGIT_SCALE, otherwise multiplied */
-    /* What precedes the blocks behind the embeddings, or NULL; what follows them, or NULL. */
+    struct norm_spec norm; /* final norm; NORM_NONE means {NORM_RMS, "output_norm"} */
+    bool embd_sqrt;        /* multiply embeddings by sqrt(embd), otherwise by HF_EMBD_SCALE */
+    bool logits_divided;   /* divide logits by HF_LOGIT_SCALE, otherwise multiply */
+    /* Append nodes between the embeddings and the blocks, and after the blocks; NULL: none. */
     void (*start)(struct build *b);
     void (*end)(struct build *b);
-    /* In place of the mixer and the feed-forward with their sums: the whole block. */
+    /* Replaces the mixer and the feed-forward with their sums: the whole block. */
     void (*whole)(struct build *b, const struct block_spec *s);
 };
 
-/* Checks that all that a layer asks for is computed; ERR_DATA otherwise, with what is not computed
- * yet. */
+/* Checks that all features used by a layer are implemented; otherwise ERR_DATA, naming the missing
+ * feature. */
 int spec_check(const struct arch *a, const struct hparams *h, int layer, const struct block_spec *s,
                struct err *e);
 
