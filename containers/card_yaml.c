@@ -19,8 +19,7 @@ struct walk {
     struct card_yaml *c;
     int line; /* line of the card at which the text begins */
     int depth, n_docs, n_events;
-    bool key,
-        list; /* key: the last node at depth 1 is a key; list: the value at depth 2 is a list */
+    bool key, list; /* the last node at depth 1 is a key; the value at depth 2 is a list */
 };
 
 static int bad(struct card_yaml *c, int line, const char *what, struct err *e) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* models/afmoe.c - Arcee Trinity: norms on both sides of each half and of queries and keys per
- * head, attention's output gated value by value, windows and rope in three layers of four, first
- * layers dense, then experts chosen by sigmoids and a bias with shared experts beside them. */
+/* models/afmoe.c - Arcee Trinity: norms before and after each half of a block and, per head, of
+ * queries and keys; attention output gated elementwise; sliding windows and RoPE in three of four
+ * layers; leading dense layers, then experts selected by sigmoid scores with a bias, plus shared
+ * experts. */
 #include "containers/hfdir.h"
 #include "base/json.h"
 #include "models/rows.h"

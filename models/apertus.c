@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* models/apertus.c - Apertus 8B and 70B: norms of each head's query and key, a feed-forward without
- * a gate whose activation (xIELU) has numbers of its own in each layer. Checkpoints store these as
- * tensors, files as keys, which have no architecture's name in front. */
+/* models/apertus.c - Apertus 8B and 70B: per-head norms of queries and keys, and a feed-forward
+ * without a gate whose activation (xIELU) has parameters per layer. Checkpoints store these as
+ * tensors, GGUF files as keys without the architecture's prefix. */
 #include <math.h>
 #include <stdio.h>
 
@@ -28,12 +28,11 @@ static const char *const key[] = {"xielu.alpha_p", "xielu.alpha_n", "xielu.beta"
 static int check_number(const char *name, int64_t layer, float v, struct err *e) {
     return isfinite(v) && fabsf(v) < 1e3f
                ? 0
-               : err_set(e, ERR_DATA, "%s of layer %lld is no sensible number", name,
-                         (long long)layer);
+               : err_set(e, ERR_DATA, "%s of layer %lld is out of range", name, (long long)layer);
 }
 
-/* Reads the numbers of the activation from the folder's tensors; where only config.json is known
- * there are none, and the numbers stay 0. */
+/* Reads the parameters of the activation from the folder's tensors. If only config.json is known,
+ * there are no tensors and the parameters stay 0. */
 static int numbers_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     for (int64_t i = 0; i < h->d[HD_LAYERS] && hfdir_n_tensors(dir); i++)
         for (size_t k = 0; k < COUNT_OF(number); k++) {
@@ -74,7 +73,7 @@ static int read_keys(struct hparams *h, const struct gguf *g, struct err *e) {
         const struct gguf_kv *kv = gguf_find(g, key[k]);
         if (!kv || kv->type != GV_ARR || kv->elem != GV_F32 ||
             kv->count != (uint64_t)h->d[HD_LAYERS])
-            return err_set(e, ERR_DATA, "%s is no array of a number for each of %lld layers",
+            return err_set(e, ERR_DATA, "%s is not an array of one number for each of %lld layers",
                            key[k], (long long)h->d[HD_LAYERS]);
         for (int64_t i = 0; i < h->d[HD_LAYERS]; i++) {
             h->layer[i].xielu[k] = (float)gguf_kv_f64(kv, (uint64_t)i);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* models/arcee.c - Arcee AFM-4.5B: a llama-like decoder whose feed-forward has no gate: down of the
- * squared positive part of up. */
+/* models/arcee.c - Arcee AFM-4.5B: a Llama-like decoder with an ungated squared-ReLU
+ * feed-forward. */
 #include "base/attr.h"
 #include "models/rows.h"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* models/bailingmoe2.c - Ling 2 and Ring 2: q, k and v in one matrix, norms of queries and keys per
- * head, rope of halves in the first half of each head, first layers dense, then experts in groups,
- * chosen by sigmoids and a bias, with shared experts beside them. An MTP block in a GGUF is left
- * unused. Sarvam MoE turns whole heads. */
+/* models/bailingmoe2.c - Ling 2 and Ring 2: fused q, k and v; per-head norms of queries and keys;
+ * RoPE over halves on the first half of each head; leading dense layers, then grouped experts
+ * selected by sigmoid scores with a bias, plus shared experts. An MTP block in a GGUF is ignored.
+ * Sarvam MoE rotates whole heads. */
 #include <string.h>
 
 #include "containers/hfdir.h"

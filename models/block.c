@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* models/block.c - what fragments of graphs share: registers reused by width, weights looked up in
- * the tensor rows, products, norms and sums; and the block and decoder made of them. */
+/* models/block.c - common graph fragments (registers pooled by width, weights looked up in the
+ * tensor rows, products, norms, sums), and the block and decoder built from them. */
 #include "models/block.h"
 
 #include <math.h>
@@ -54,8 +54,8 @@ gr_w block_weight(struct build *b, const char *name) {
     return w;
 }
 
-/* Returns the weight <name><tail>; GR_NONE when there is none, which `needed` makes an error of the
- * graph. */
+/* Returns the weight <name><tail>; GR_NONE if absent, which is an error of the graph if it is
+ * `needed`. */
 static gr_w weight_of(struct build *b, const char *name, const char *tail, bool needed) {
     char full[64];
     snprintf(full, sizeof full, "%s%s", name, tail);
@@ -92,12 +92,12 @@ gr_reg block_rms_by(struct build *b, gr_w w, gr_reg in) {
     return out;
 }
 
-/* Appends dst = norm of groups of head_dim values of src; 0: of all of them. A weight that is wider
- * than a head spans all heads: an RMS norm is then of all heads together, a LayerNorm of each head
- * by its own part. */
+/* Appends dst = norm of groups of head_dim values of src; 0: of all values. A weight wider than a
+ * head spans all heads: an RMS norm then covers all heads together, a LayerNorm each head with its
+ * own part of the weight. */
 static void norm(struct build *b, const struct norm_spec *s, gr_reg dst, gr_reg src,
                  int64_t head_dim) {
-    gr_w w = s->name && block_has(b, s->name) ? block_weight(b, s->name) : GR_NONE; /* falcon-h1 */
+    gr_w w = s->name && block_has(b, s->name) ? block_weight(b, s->name) : GR_NONE; /* Falcon-H1 */
     if (s->name && w == GR_NONE) w = weight_of(b, s->name, ".weight", true);
     const gr_w bias = s->name ? weight_of(b, s->name, ".bias", false) : GR_NONE;
     if (s->kind == NORM_RMS && w != GR_NONE && b->g->weight[w].ne[0] != head_dim) head_dim = 0;
@@ -167,7 +167,7 @@ static gr_reg mixer(struct build *b, const struct block_spec *s, gr_reg in) {
     case MIX_KDA:
         return block_kda(b, in);
     case MIX_ATTN:
-    case MIX_NONE: /* in_turn does not ask */
+    case MIX_NONE: /* excluded by in_turn */
     case MIX_COUNT:
         break;
     }
@@ -179,7 +179,7 @@ static gr_reg feed_forward(struct build *b, const struct block_spec *s, gr_reg i
                                                 : block_ffn(b, &s->ffn, in);
 }
 
-/* Returns what a half reads: the norm before it, or without one the residual itself. */
+/* Returns the input of a half: the norm before it, or the residual itself without one. */
 static gr_reg before(struct build *b, const struct norm_spec *s) {
     return s->kind == NORM_NONE ? b->g->residual : block_norm(b, s, b->g->residual);
 }
@@ -187,8 +187,8 @@ static void done(struct build *b, gr_reg r) {
     if (r != b->g->residual) block_give(b, r);
 }
 
-/* Returns what one half adds to the residual, behind its norm and scaled. The register `in` is
- * given back. */
+/* Returns the contribution of a half to the residual, before its norm and scale. Gives `in`
+ * back. */
 static gr_reg half(struct build *b, const struct block_spec *s, gr_reg in, bool mix) {
     gr_reg out = mix ? mixer(b, s, in) : feed_forward(b, s, in);
     done(b, in);
@@ -210,7 +210,7 @@ static void in_turn(struct build *b, const struct block_spec *s) {
             s->own_ffn ? s->own_ffn(b, s) : half(b, s, before(b, &s->before_ffn), false));
 }
 
-/* Builds mixer and feed-forward side by side: both read what entered the block. */
+/* Builds mixer and feed-forward in parallel: both read the block's input. */
 static void side_by_side(struct build *b, const struct block_spec *s) {
     gr_reg h = before(b, &s->before_mix), mixed = mixer(b, s, h), f;
     if (s->before_ffn.kind)
@@ -222,7 +222,7 @@ static void side_by_side(struct build *b, const struct block_spec *s) {
     add(b, &s->after_ffn, f);
 }
 
-/* Sets what the model's keys say of its router. */
+/* Sets the router parameters that come from the model's keys. */
 static void router_of(const struct hparams *h, struct router_spec *r) {
     if (h->d[HD_SCORE] == 2) r->score = SCORE_SIGMOID;
     if (h->d[HD_GROUPS] > 1) {
@@ -268,7 +268,8 @@ static double embd_scale(const struct decoder_spec *dec, const struct hparams *h
     return h->f[HF_EMBD_SCALE] > 0 ? h->f[HF_EMBD_SCALE] : 1;
 }
 
-/* Builds the whole graph. Logits are linear in what the head reads, so their factor goes there. */
+/* Builds the whole graph. Logits are linear in the input of the head, so their factor is applied
+ * there. */
 int block_decoder(const struct arch *a, const struct hparams *h, struct graph *g, struct err *e) {
     static const struct norm_spec usual = {NORM_RMS, "output_norm"};
     const struct decoder_spec *dec = a->decoder;

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT
-/* models/block_attn.c - attention: products of queries, keys and values; norms; rope; causal
- * attention with grouped key/value heads; optionally an output gate that attn_q carries beside each
- * head's query. A layer that reads another layer's keys and values makes queries only. */
+/* models/block_attn.c - attention: projections to queries, keys and values; norms; RoPE; causal
+ * attention with grouped key/value heads; optionally an output gate, stored in attn_q next to each
+ * head's query. A layer that reads another layer's keys and values computes only queries. */
 #include <math.h>
 
 #include "models/block.h"
 
 struct heads {
-    gr_reg q, k, v, gate; /* GR_NONE: not there */
+    gr_reg q, k, v, gate; /* GR_NONE: absent */
 };
 
-/* Splits the product of attn_q, which holds a query and a gate for each head. */
+/* Splits the product of attn_q, which holds a query and a gate per head. */
 static void split_gate(struct build *b, const struct layer_hp *l, struct heads *r) {
     const gr_reg qg = r->q;
     r->q = block_take(b, l->heads * l->head_dim);
@@ -23,7 +23,7 @@ static void split_gate(struct build *b, const struct layer_hp *l, struct heads *
     block_give(b, qg);
 }
 
-/* Returns queries, keys and values that are one product. */
+/* Returns queries, keys and values from a fused product. */
 static struct heads project_fused(struct build *b, const struct layer_hp *l, gr_reg in) {
     const gr_reg all = block_matmul(b, "attn_qkv", in);
     struct heads r = {.gate = GR_NONE};
@@ -71,7 +71,7 @@ void block_rope(struct build *b, const struct rope_spec *s, gr_reg r, int64_t he
     n->rope.far = b->far;
 }
 
-/* Adds the norm of queries or keys, if the table has one, and their rope, if there is any. */
+/* Appends the norm of queries or keys, if the table has one, and their RoPE, if any. */
 static void norm_rope(struct build *b, const struct attn_spec *s, const struct norm_spec *norm,
                       const struct layer_hp *l, gr_reg r) {
     if (norm->kind && !s->norm_after_rope) block_norm_heads(b, norm, r, r, l->head_dim);
@@ -86,9 +86,9 @@ void block_temper(struct build *b, const struct gr_temper *by, gr_reg q) {
     n->temper = *by;
 }
 
-/* Returns the heads of r, which is given back, with `to` values in place of `from`. Values that are
- * narrower than keys are filled up with zeros, so that every cache and every device takes them; in
- * the one family that has such, this is a sixth of a cache. */
+/* Returns the heads of r, which is given back, resized from `from` to `to` values. Values narrower
+ * than keys are zero-padded, so that every cache and device supports them; in the only family that
+ * has such values, this costs a sixth of the cache. */
 static gr_reg fit_heads(struct build *b, gr_reg r, int64_t from, int64_t to) {
     if (from == to || r == GR_NONE) return r;
     const gr_reg out = block_take(b, b->g->reg_width[r] / from * to);
@@ -100,7 +100,7 @@ static gr_reg fit_heads(struct build *b, gr_reg r, int64_t from, int64_t to) {
     return out;
 }
 
-/* Multiplies what heads give by their gates. */
+/* Multiplies the heads' outputs by their gates. */
 static void gated(struct build *b, const struct attn_spec *s, gr_reg in, gr_reg gate, gr_reg o) {
     if (s->gate >= GATE_ELEMENT) gate = block_matmul(b, "attn_gate", in);
     if (gate == GR_NONE) return;
@@ -114,7 +114,7 @@ static void gated(struct build *b, const struct attn_spec *s, gr_reg in, gr_reg 
     block_give(b, gate);
 }
 
-/* Limits and scales what the products gave. */
+/* Clamps and scales the projections. */
 static void tamed(struct build *b, const struct heads *r) {
     const double most = b->h->f[HF_CLAMP_QKV], by = b->h->f[HF_VALUE_SCALE];
     const gr_reg all[] = {r->q, r->k, r->v};

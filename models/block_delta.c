@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: MIT
 /* models/block_delta.c - gated delta net (linear attention): projections, causal depthwise
  * convolution with SiLU, the delta rule over a per-head state, gated norm, output projection. GGUF
- * stores value heads so that v head n uses k head n mod n_k_heads, but Qwen3-Next's as they are. */
+ * orders value heads so that v head n uses k head n mod n_k_heads, except for Qwen3-Next, which
+ * keeps the checkpoint's order. */
 #include <math.h>
 
 #include "models/block.h"
 
-/* Not the model's rms eps: the l2 normalisation of q and k has its own constant. */
+/* The eps of q's and k's l2 normalisation, a constant independent of the model's RMS eps. */
 static const float l2_eps = 1e-6f;
 
-/* Returns the output of the delta rule, [v heads * v dim]. u is what the convolution gives; beta
- * and alpha are logits. Without alpha, `beta` has both, by key head. */
+/* Returns the output of the delta rule, [v heads * v dim]. u is the output of the convolution; beta
+ * and alpha are logits. Without alpha, `beta` holds both, grouped by key head. */
 static gr_reg delta_rule(struct build *b, gr_reg u, gr_reg beta, gr_reg alpha, int slot) {
     const int64_t *d = b->h->d;
     gr_w a = block_weight(b, "ssm_a"), dt = block_weight(b, "ssm_dt.bias");

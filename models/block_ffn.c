@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* models/block_ffn.c - dense feed-forward: down(act(gate x, up x)), or down(act(up x)). Without
- * ffn_gate the first half of ffn_up is the gate. */
+ * ffn_gate, the first half of ffn_up is the gate. */
 #include <math.h>
 
 #include "models/block.h"
@@ -18,7 +18,7 @@ static const struct {
 static double softplus(double x) {
     return x > 0 ? x + log1p(exp(-x)) : log1p(exp(x));
 }
-/* Returns the numbers of a layer as they enter the formula. */
+/* Returns a layer's xIELU parameters in the form used by the formula. */
 static struct gr_xielu xielu_of(const float x[4]) {
     return (struct gr_xielu){.p = (float)softplus((double)x[0]),
                              .n = (float)((double)x[2] + softplus((double)x[1])),
@@ -26,7 +26,7 @@ static struct gr_xielu xielu_of(const float x[4]) {
                              .eps = x[3]};
 }
 
-/* Appends dst = f(src), times `up` from column `offset` on where there is one. */
+/* Appends dst = f(src), times `up` from column `offset` on if present. */
 static void activate(struct build *b, enum act act, gr_reg dst, gr_reg src, gr_reg up,
                      int64_t offset) {
     struct gr_node *n = graph_node(b->g, OP_ACT, b->layer);
@@ -49,7 +49,7 @@ void block_mul(struct build *b, enum gr_factor f, gr_reg dst, gr_reg by) {
     n->src[0] = by;
     n->mul.f = f;
 }
-/* Sets gate to min(silu(gate), limit) times up, which is clamped. silu is never below -limit. */
+/* Sets gate to min(silu(gate), limit) times the clamped up. silu is never below -limit. */
 static void late_clamp(struct build *b, double limit, gr_reg gate, gr_reg up) {
     activate(b, ACT_SWIGLU, gate, gate, GR_NONE, 0);
     block_clamp(b, gate, limit);

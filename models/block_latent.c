@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: MIT
-/* models/block_latent.c - latent attention (MLA, DeepSeek V2): per token the cache keeps one row of
- * rank values c, and the part k of a key that rope turns, for all heads together.
+/* models/block_latent.c - latent attention (MLA, DeepSeek V2). Per token the cache stores, for all
+ * heads together, one row of rank values c and the rotated part k of a key.
  *
- *     q = W_q x, or q_b . rms(q_a x); per head it is a part that rope leaves alone and one it turns
+ *     q = W_q x, or q_b . rms(q_a x); per head an unrotated and a rotated part
  *     c | k = kv_a x; c = rms(c)
- *     scores of head h = (q_turned | k_b[h] q_alone) . (k | c), values are c
- *     output of head h = v_b[h] . (sum of values)
+ *     scores of head h = (q_rotated | k_b[h] q_unrotated) . (k | c), values are c
+ *     output of head h = v_b[h] . (weighted sum of values)
  *
- * These are the "absorbed" products: k_b and v_b meet queries and outputs, so keys and values of
- * single heads, (k_b[h]^T c | k) and v_b[h] c, are never made. Both ways give the same numbers;
- * made keys would be quicker for long prompts, but rows of one text would depend on how it is cut.
- */
+ * These are the "absorbed" products: k_b and v_b are applied to queries and outputs, so per-head
+ * keys and values, (k_b[h]^T c | k) and v_b[h] c, are never materialized. Both ways are equivalent.
+ * Materialized keys would be faster for long prompts, but then the rows of a text would depend on
+ * how it is split into passes. */
 #include <math.h>
 
 #include "models/block.h"
 
-/* Makes, for each head, what follows the first columns of the weight, then the weight times these
- * columns. */
+/* For each head: copies the values past the first `cols`, then appends the head's weight times the
+ * first `cols`. */
 static gr_reg per_head(struct build *b, const char *name, gr_reg in, int64_t head_dim) {
     const gr_w w = block_weight(b, name);
     if (w == GR_NONE) return in;
@@ -30,8 +30,8 @@ static gr_reg per_head(struct build *b, const char *name, gr_reg in, int64_t hea
     return out;
 }
 
-/* Returns the norm of a low rank. Its eps is not the model's but 1e-6, as in every implementation
- * by those who made such models. The register `in` is given back. */
+/* Returns the norm of a low-rank row. Its eps is not the model's but 1e-6, as in all reference
+ * implementations. Gives `in` back. */
 static gr_reg low_norm(struct build *b, const struct norm_spec *s, gr_reg in) {
     const gr_reg out = block_norm_after(b, s, in);
     b->g->node[b->g->n_nodes - 1].norm.eps = 1e-6f;

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
-/* models/block_mtp.c - the graph of the multi-token prediction block: from a token and the hidden
- * row (after the final norm) of the position before it to the token after.
+/* models/block_mtp.c - graph of the multi-token prediction block: predicts the token after the next
+ * from the next token and the hidden row (after the final norm) of the preceding position.
  *
  *     e = rms(embd[id_{t+1}]; enorm), q = rms(y_t; hnorm), x = eh_proj (e | q)
- *     one full-attention block of the model on x, with keys and values of its own
- *     logits = head . rms(x; shared_head_norm) predicts id_{t+2}
+ *     one full-attention block of the model on x, with its own keys and values
+ *     logits = head . rms(x; shared_head_norm) predict id_{t+2}
  *
- * A file without embeddings, norm or head of the block's own uses the trunk's. */
+ * A file without embeddings, norm or head for the block uses the trunk's. */
 #include "models/block.h"
 
-/* Returns the weight `own` of the block, or the global one when the file lacks it. */
+/* Returns the block's weight `own`, which falls back to the global one if the file lacks it. */
 static gr_w own_or(struct build *b, const char *own, const char *global) {
     int layer = b->layer;
     b->layer = -1;
@@ -20,7 +20,7 @@ static gr_w own_or(struct build *b, const char *own, const char *global) {
     return w;
 }
 
-/* Makes eh_proj times the norms of embedding and hidden state, side by side. */
+/* Returns eh_proj times the concatenated norms of embedding and hidden state. */
 static gr_reg joined(struct build *b, gr_w embd) {
     struct graph *g = b->g;
     int64_t d = b->h->d[HD_EMBD];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* models/block_ssm.c - mixers that keep a state of fixed size: the short convolution, Mamba 1 and
- * 2, Kimi delta attention. Their formulas are those of OP_SHORT_CONV, OP_MAMBA1, OP_MAMBA2 and
- * OP_KDA (models/ops.def). */
+/* models/block_ssm.c - mixers with a state of fixed size: short convolution, Mamba 1 and 2, Kimi
+ * delta attention. Their formulas are those of OP_SHORT_CONV, OP_MAMBA1, OP_MAMBA2 and OP_KDA
+ * (models/ops.def). */
 #include <math.h>
 #include <stdio.h>
 
@@ -53,7 +53,7 @@ static void gate(struct build *b, gr_reg y, gr_reg z) {
     n->pick.f = GR_SILU;
 }
 
-/* Adds the norm of each group of values of y, where the model has it. */
+/* Appends the norm of each group of values of y, if the model has one. */
 static void norm_groups(struct build *b, gr_reg y) {
     const gr_w w = block_weight_if(b, "ssm_norm.weight");
     if (w == GR_NONE) return;
@@ -95,8 +95,8 @@ gr_reg block_mamba2(struct build *b, gr_reg in) {
     return out;
 }
 
-/* Returns the norm of `in` without weights; its eps is Falcon Mamba's mixer_rms_eps. The register
- * `in` is given back. */
+/* Returns the norm of `in` without weights, with the eps of Falcon Mamba's mixer_rms_eps. Gives
+ * `in` back. */
 static gr_reg plain_norm(struct build *b, gr_reg in) {
     gr_reg out = block_rms_by(b, GR_NONE, in);
     b->g->node[b->g->n_nodes - 1].norm.eps = 1e-6f;
@@ -104,7 +104,7 @@ static gr_reg plain_norm(struct build *b, gr_reg in) {
     return out;
 }
 
-/* Returns a part of the product of ssm_x, normed where the model does so. */
+/* Returns a part of the product of ssm_x, normed if the model does that. */
 static gr_reg part(struct build *b, const char *norm, gr_reg x, int64_t offset, int64_t width) {
     gr_reg r = block_columns(b, x, offset, width);
     char name[32];
@@ -156,13 +156,13 @@ gr_reg block_mamba1(struct build *b, gr_reg in) {
     return out;
 }
 
-/* Returns queries, keys or values: a product, then a convolution of its own. */
+/* Returns queries, keys or values: a product, then its own convolution. */
 static gr_reg convolved(struct build *b, const char *proj, const char *conv, gr_reg in, int slot) {
     gr_reg r = block_matmul(b, proj, in);
     conv_silu(b, r, conv, slot);
     return r;
 }
-/* Joins x and y side by side and gives both back. */
+/* Concatenates x and y and gives both back. */
 static gr_reg joined(struct build *b, gr_reg x, gr_reg y) {
     gr_reg r = block_take(b, b->g->reg_width[x] + b->g->reg_width[y]);
     struct gr_node *n = graph_node(b->g, OP_CONCAT, b->layer);
@@ -173,7 +173,7 @@ static gr_reg joined(struct build *b, gr_reg x, gr_reg y) {
     block_give(b, y);
     return r;
 }
-/* Returns a product by two matrices, through few values. */
+/* Returns a low-rank product with two matrices. */
 static gr_reg narrow(struct build *b, const char *first, const char *second, gr_reg in) {
     gr_reg low = block_matmul(b, first, in), r = block_matmul(b, second, low);
     block_give(b, low);
@@ -183,7 +183,7 @@ static gr_reg narrow(struct build *b, const char *first, const char *second, gr_
 gr_reg block_kda(struct build *b, gr_reg in) {
     const int64_t *d = b->h->d, dim = d[HD_LIN_K_DIM];
     const int slot = b->g->n_rec_slots;
-    b->g->n_rec_slots += 3; /* of the convolutions; the matrices are in the first */
+    b->g->n_rec_slots += 3; /* for the convolutions; the matrices are in the first */
     gr_reg q = convolved(b, "attn_q", "ssm_conv1d_q.weight", in, slot);
     gr_reg k = convolved(b, "attn_k", "ssm_conv1d_k.weight", in, slot + 1);
     gr_reg v = convolved(b, "attn_v", "ssm_conv1d_v.weight", in, slot + 2);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* models/cohere2.c - Command R and R+, Command R7B, Command A, Aya: one LayerNorm per block, on
- * whose result attention and feed-forward work side by side; rope of neighbours; logits are
- * multiplied by a factor. R7B and A: rope in layers with a window only, which are three of four.
- * R+: LayerNorms of queries and keys, each head with its own weights. */
+/* models/cohere2.c - Command R and R+, Command R7B, Command A, Aya: one LayerNorm per block, shared
+ * by parallel attention and feed-forward; RoPE over adjacent pairs; scaled logits. R7B and A: RoPE
+ * only in sliding-window layers, three of four. R+: LayerNorms of queries and keys with weights per
+ * head. */
 #include "containers/hfdir.h"
 #include "base/json.h"
 #include "models/rows.h"

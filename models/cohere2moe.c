@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* models/cohere2moe.c - Cohere 2 MoE: one norm per block, a LayerNorm or an RMS norm, on whose
- * result attention and experts work side by side; rope of neighbours in layers with a window, and
- * in dense first layers without one; logits are multiplied by a factor. */
+/* models/cohere2moe.c - Cohere 2 MoE: one norm per block, a LayerNorm or an RMS norm, shared by
+ * parallel attention and experts; RoPE over adjacent pairs in sliding-window layers and in leading
+ * dense layers without a window; scaled logits. */
 #include <string.h>
 
 #include "containers/hfdir.h"
@@ -35,8 +35,8 @@ static int derive(struct hparams *h, struct err *e) {
     return 0;
 }
 
-/* Reads which layers have a window where config.json has no list of them: dense first layers and
- * the others have periods of their own. */
+/* Determines which layers have a window if config.json does not list them: leading dense layers and
+ * the others have separate periods. */
 static void windows(struct hparams *h, const struct hfdir *dir) {
     const double lead = json_num(hfdir_hparam(dir, "prefix_dense_sliding_window_pattern"), 1);
     const double rest = json_num(hfdir_hparam(dir, "sliding_window_pattern"), 4);
@@ -57,7 +57,7 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     h->d[HD_RMS] = json_type(rms) == JSON_NUM;
     h->f[HF_RMS_EPS] = json_num(h->d[HD_RMS] ? rms : hfdir_hparam(dir, "layer_norm_eps"), 1e-5);
     if (by && strcmp(by, "softmax") != 0 && strcmp(by, "sigmoid") != 0)
-        return err_set(e, ERR_DATA, "expert_selection_fn is \"%.40s\", which is not computed", by);
+        return err_set(e, ERR_DATA, "expert_selection_fn is \"%.40s\", which is not supported", by);
     h->d[HD_SCORE] = by && strcmp(by, "sigmoid") == 0 ? 2 : 1;
     if (h->d[HD_SHEXPS]) TRY(hf_check_is(dir, "shared_expert_combination_strategy", "average", e));
     TRY(hf_lead_dense(h, dir, e));
@@ -83,7 +83,7 @@ static void write_keys(const struct hparams *h, struct gguf_w *w) {
 
 static void layer(const struct hparams *h, int i, struct block_spec *s) {
     (void)i;
-    if (h->d[HD_RMS]) s->before_mix.kind = NORM_RMS; /* the final one: block_decoder */
+    if (h->d[HD_RMS]) s->before_mix.kind = NORM_RMS; /* the final norm: block_decoder */
     if (h->d[HD_SCORE] != 2) s->ffn.router.keep = false;
 }
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-/* models/config.c - config.json as people publish it, brought into one form before architectures
- * read it. Three things differ between publishers and between releases of transformers:
+/* models/config.c - normalization of published config.json files before architectures read them.
+ * Publishers and releases of transformers differ in three ways:
  *
- * - keys that are absent, because the value is the default of the model's configuration class:
+ * - keys may be absent, because the value is the default of the model's configuration class;
  *   models/defaults.json has these (tests/oracle/config_defaults.py);
- * - keys with two names (attribute_map of the class): both are made to answer;
- * - rope: rope_theta, rope_scaling and others at the top, or all of it in rope_parameters, as one
- *   object or one for each kind of layers. Architectures find rope_parameters complete (hf_rope).
- */
+ * - keys may have two names (attribute_map of the class): both are made available;
+ * - RoPE: rope_theta, rope_scaling and others at the top level, or all of it in rope_parameters, as
+ *   one object or as one per kind of layer. Architectures see a complete rope_parameters
+ * (hf_rope). */
 #include <stdio.h>
 #include <string.h>
 
@@ -21,8 +21,8 @@
 
 INCBIN(hone_config_defaults, "models/defaults.json")
 
-/* Returns the entry of defaults.json for a model type or class. Entries are one line each; that of
- * another name for a type is the type's name. NULL: there is none. */
+/* Returns the entry of defaults.json for a model type or class; NULL: none. An entry is one line;
+ * that of an alias is the name of the type. */
 static const struct json *entry_of(struct arena *a, const char *type) {
     char key[128];
     const struct json *j;
@@ -59,8 +59,8 @@ static void put(struct arena *a, struct json *obj, const char *name, const struc
     if (json_type(v) != JSON_NULL) json_put(a, obj, name, strlen(name), v);
 }
 
-/* Sets a member that obj lacks: from the top of config.json if one of `names` is a number there
- * (or a text, which is refused where it is read), else from `fill`. */
+/* Sets a member that obj lacks: from the top level of config.json if one of `names` is a number
+ * there (or a text, to be refused by its reader), otherwise from `fill`. */
 static void put_missing(struct hfdir *dir, struct json *obj, const char *name, const char *names,
                         const struct json *fill) {
     const struct json *top = names ? hfdir_said(dir, names) : NULL;
@@ -70,8 +70,8 @@ static void put_missing(struct hfdir *dir, struct json *obj, const char *name, c
 }
 
 #define ORIGINAL "original_max_position_embeddings"
-/* Returns the complete rope parameters of one kind of layers: those of `from`, what the top of
- * config.json says, and the class's `fill` and `keys`. theta: the names of its base at the top. */
+/* Returns the complete RoPE parameters for one kind of layers, from `from`, the top level of
+ * config.json, and the class's `fill` and `keys`. theta: names of the base at the top level. */
 static struct json *complete_rope(struct hfdir *dir, const struct json *from, const char *theta,
                                   const struct json *fill, const struct json *keys) {
     static const char *const longer[] = {"llama3", "yarn", "longrope"};
@@ -87,8 +87,7 @@ static struct json *complete_rope(struct hfdir *dir, const struct json *from, co
     }
     put_missing(dir, r, "rope_theta", theta, fill);
     put_missing(dir, r, "partial_rotary_factor", "partial_rotary_factor|rotary_pct", fill);
-    /* transformers lets the one at the top win, and takes the model's context where there is none
-     */
+    /* In transformers the top level takes precedence, and the default is the model's context. */
     put(a, r, ORIGINAL, hfdir_said(dir, ORIGINAL));
     for (size_t i = 0; i < COUNT_OF(longer) && !json_get(r, ORIGINAL); i++)
         if (strcmp(json_str(json_get(r, "rope_type")), longer[i]) == 0)
@@ -108,14 +107,14 @@ static void add_kind(struct hfdir *dir, struct json *to, const char *kind, const
     const struct json *mine = nested(fill) ? json_get(fill, kind) : fill;
     const struct json *theta = json_get(mine, "rope_theta"),
                       *main = json_get(json_get(fill, ROPE_FULL), "rope_theta");
-    /* Layers with a window have a base of their own where the class gives them one. */
+    /* Sliding-window layers have their own base if the class gives them one. */
     const bool own = strcmp(kind, ROPE_FULL) != 0 && nested(fill) && !json_equal(theta, main);
     put(hfdir_arena(dir), to, kind,
         complete_rope(dir, from, own ? "rope_local_base_freq|swa_rope_theta" : "rope_theta", mine,
                       keys));
 }
 
-/* Returns the rope parameters in the newer form: one object, or one for each kind of layers. */
+/* Returns the RoPE parameters in the newer form: one object, or one per kind of layer. */
 static const struct json *rope_of(struct hfdir *dir, const struct json *entry) {
     const struct json *from = hfdir_said(dir, "rope_scaling|rope_parameters");
     const struct json *fill = json_get(entry, "fill");
@@ -141,9 +140,9 @@ const struct json *hf_rope(const struct hfdir *dir, const char *kind) {
     return !nested(r) ? r : strcmp(kind, ROPE_FULL) != 0 ? NULL : json_first(r);
 }
 
-/* ---- all ---- */
+/* ---- the whole config ---- */
 
-/* Lets both names of a key answer. */
+/* Makes both names of a key available. */
 static void put_aliases(struct hfdir *dir, struct json *over, const struct json *map) {
     for (const struct json *m = json_first(map); m; m = json_next(m)) {
         const char *name[] = {json_name(m), json_str(m)};
@@ -153,8 +152,8 @@ static void put_aliases(struct hfdir *dir, struct json *over, const struct json 
     }
 }
 
-/* Sets the number of layers to that of a list of their kinds, where only that is there. Nemotron-H
- * lists layers_block_type, which counts before num_hidden_layers. */
+/* Sets the number of layers from the list of their kinds if it is given only there. In Nemotron-H
+ * the list layers_block_type takes precedence over num_hidden_layers. */
 static void put_layers(struct hfdir *dir, struct json *over) {
     const struct json *list = hfdir_said(dir, "layers_block_type"), *n;
     const char *const count = "num_hidden_layers|n_layers|n_layer|num_layers";
@@ -183,10 +182,10 @@ void config_complete(struct hfdir *dir) {
     hfdir_complete(dir, over, json_get(entry, "keys"));
 }
 
-/* Notes a default that decides something: a number, or a switch that is on. */
+/* Records a default that matters: a number, or a switch that is on. */
 static void note(void *ud, const struct json *m) {
     struct buf *b = ud;
-    if (strstr(json_name(m), "nextn")) return; /* the tensors say it */
+    if (strstr(json_name(m), "nextn")) return; /* determined from the tensors */
     if (json_type(m) != JSON_NUM && !json_bool(m, false)) return;
     buf_fmt(b, "%s%s ", b->len ? ", " : "", json_name(m));
     json_write(b, m);
@@ -195,8 +194,6 @@ static void note(void *ud, const struct json *m) {
 void config_log_defaults(const struct hfdir *dir) {
     struct buf b = {0};
     hfdir_assumed(dir, note, &b);
-    if (b.len)
-        log_info("config.json leaves out what its class has defaults for, which are taken: %s",
-                 b.data);
+    if (b.len) log_info("using the class's defaults for keys that config.json omits: %s", b.data);
     buf_release(&b);
 }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
-/* models/deepseek2.c - DeepSeek V2, V3, R1, Kimi K2, GLM-4.7 Flash, Youtu (without experts) and
- * others of that form: latent attention, first layers dense, then experts with shared ones beside
- * them; and Mistral Small 4, whose queries grow with their positions. V2's router is a softmax, its
- * groups are as good as their best expert; V3's are sigmoids with a bias of the choice, in groups.
- * A GGUF has kv_b_proj as two tensors, of keys (transposed) and of values, per head.
+/* models/deepseek2.c - DeepSeek V2, V3, R1, Kimi K2, GLM-4.7 Flash, Youtu (dense) and similar
+ * models: latent attention; leading dense layers, then routed and shared experts. Also Mistral
+ * Small 4, whose queries grow with their positions. V2 selects by softmax, and its groups are
+ * ranked by their best expert; V3 selects by sigmoid scores with a bias, in groups. A GGUF stores
+ * kv_b_proj as two tensors per head, keys (transposed) and values.
  *
- * head_dim here is that of a query as it meets the cache: the latent row and what rope turns. */
+ * head_dim here is that of a query as applied to the cache: the latent row plus the rotated
+ * part. */
 #include <math.h>
 #include <string.h>
 
@@ -45,7 +46,7 @@ static const char *const skip[] = {"vision_tower.", "mm_projector.", "multi_moda
     HP_ROW_RMS_EPS, HP_ROW_ROPE_BASE, HP_ROW_FF,                                                                                                       \
     {"expert_shared_count", "n_shared_experts", HD_SHEXPS, HPF_ZERO_OK | HPF_KEEP_ZERO, 0}, HP_ROW_LEAD_DENSE, HP_ROW_EXPERT_SCALE,                    \
     HP_ROW_EXPERT_NORM(0), HP_ROW_GATING(0), HP_ROWS_GROUPS, HP_ROW_MTP,                                                                               \
-    {"expert_count", "n_routed_experts", HD_EXPERTS, 0, 0}, /* some have none */                                                                       \
+    {"expert_count", "n_routed_experts", HD_EXPERTS, 0, 0}, /* some are dense */                                                                       \
     {"expert_used_count", "num_experts_per_tok", HD_EXPERTS_USED, 0, 0},                                                                               \
     {"expert_feed_forward_length", "moe_intermediate_size", HD_FF_EXP, 0, 0}
 static const struct hp_row hp[] = {HP_ROWS_MLA, {.slot = -1}};
@@ -73,7 +74,7 @@ static const struct hp_row hp[] = {HP_ROWS_MLA, {.slot = -1}};
     ROW_OUTPUT_NORM(XF_COPY),                                                                                                                          \
     ROW_OUTPUT
 static const struct tensor_row tensors[] = {TENSOR_ROWS, {.gguf = NULL}};
-/* The indexer of sparse attention, which chooses the keys that a query sees. */
+/* The indexer of sparse attention, which selects the keys that a query sees. */
 static const struct hp_row dsa_hp[] = {
     HP_ROWS_MLA,
     {"attention.indexer.head_count", "index_n_heads", HD_INDEX_HEADS, HPF_REQUIRED, 0},
@@ -114,7 +115,7 @@ static int check(const int64_t *d, struct err *e) {
     return 0;
 }
 
-/* Returns the growth with YaRN's factor, by a weight. */
+/* Returns the factor by which YaRN scales scores, for a given weight. */
 static double grown(const struct hparams *h, double weight) {
     const double f = h->f[HF_YARN_FACTOR];
     return f > 1 ? 1 + 0.1 * weight * log(f) : 1;
@@ -136,8 +137,8 @@ static int derive(struct hparams *h, struct err *e) {
     return layers_fill(h, e);
 }
 
-/* Reads how experts are chosen. V2's config says softmax; configs that say nothing are of V3's
- * heirs. Only group_limited_greedy and noaux_tc look at groups. */
+/* Reads how experts are selected. V2's config says softmax; configs without an entry are
+ * descendants of V3. Only group_limited_greedy and noaux_tc use groups. */
 static int router(struct hparams *h, const struct hfdir *dir, struct err *e) {
     const char *score = json_str(hfdir_hparam(dir, "scoring_func"));
     const char *type = json_str(hfdir_hparam(dir, "model_type"));
@@ -145,7 +146,7 @@ static int router(struct hparams *h, const struct hfdir *dir, struct err *e) {
     const bool v2 = type && strcmp(type, "deepseek_v2") == 0;
     if (!score) score = v2 ? "softmax" : "sigmoid";
     if (strcmp(score, "softmax") != 0 && strcmp(score, "sigmoid") != 0)
-        return err_set(e, ERR_DATA, "scoring_func is \"%.40s\", which is not computed", score);
+        return err_set(e, ERR_DATA, "scoring_func is \"%.40s\", which is not supported", score);
     h->d[HD_SCORE] = strcmp(score, "sigmoid") == 0 ? 2 : 1;
     if (v2 && (!method || strcmp(method, "greedy") == 0))
         h->d[HD_GROUPS] = h->d[HD_GROUPS_USED] = 0;
@@ -153,8 +154,8 @@ static int router(struct hparams *h, const struct hfdir *dir, struct err *e) {
     return 0;
 }
 
-/* Sets what YaRN makes grow. With mscale_all_dim scores grow, not cos and sin: mscale is the same
- * in every published config, and no key has it. */
+/* Sets the YaRN scaling. With mscale_all_dim, scores are scaled instead of cos and sin: mscale is
+ * the same in all published configs, and there is no key for it. */
 static int yarn(struct hparams *h, struct err *e) {
     if (!(h->f[HF_YARN_LOG] > 0)) return 0;
     if (fabs(h->f[HF_YARN_ATTN] * grown(h, 1) - 1) > 1e-6)
@@ -174,7 +175,7 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
         return err_set(e, ERR_DATA,
                        "moe_layer_freq asks for dense layers among those with experts");
     TRY(router(h, dir, e));
-    if (!h->d[HD_EXPERTS]) { /* what the format says of a model without experts */
+    if (!h->d[HD_EXPERTS]) { /* the format's values for a model without experts */
         h->d[HD_LEAD_DENSE] = h->d[HD_LAYERS];
         h->d[HD_FF_EXP] = h->d[HD_FF];
     }
@@ -182,12 +183,12 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     return hf_check_rope(dir, e);
 }
 
-/* Reads Mistral Small 4, which has a softmax router and queries that grow with every original
- * context. */
+/* Reads Mistral Small 4, which has a softmax router and queries that grow with every multiple of
+ * the original context. */
 static int mistral_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     const struct json *r = hf_rope(dir, ROPE_FULL);
     if (h->d[HD_GROUPS] > 1)
-        return err_set(e, ERR_DATA, "n_group is %lld, but this router knows of no groups",
+        return err_set(e, ERR_DATA, "n_group is %lld, but this router has no groups",
                        (long long)h->d[HD_GROUPS]);
     TRY(from_hf(h, dir, e));
     h->d[HD_SCORE] = 1;
@@ -202,8 +203,8 @@ static int mistral_from_hf(struct hparams *h, const struct hfdir *dir, struct er
     return 0;
 }
 
-/* Reads files of before 2025, which have the sizes of keys and values of single heads, and
- * kv_b_proj as it is. */
+/* Reads files from before 2025, which have per-head sizes of keys and values, and an unsplit
+ * kv_b_proj. */
 static int older(struct hparams *h, const struct gguf *g, struct err *e) {
     int64_t *d = h->d;
     if (d[HD_KV_HEADS] != d[HD_HEADS] || d[HD_HEADS] == 1 || d[HD_KEY_MLA] ||
@@ -216,8 +217,8 @@ static int older(struct hparams *h, const struct gguf *g, struct err *e) {
     return hparams_mul(h, HD_KV_B, d[HD_HEADS], d[HD_KEY_MLA] - d[HD_ROT] + d[HD_VALUE_MLA], e);
 }
 
-/* Reads what keys leave open. Files of GLM-4.7 Flash may lack expert_gating_func: they are known by
- * their sizes, as elsewhere. */
+/* Fills in missing keys. Files of GLM-4.7 Flash may lack expert_gating_func; as in other programs
+ * they are recognised by their sizes. */
 static int read_keys(struct hparams *h, const struct gguf *g, struct err *e) {
     TRY(older(h, g, e));
     const int64_t blocks = h->d[HD_LAYERS] + h->d[HD_MTP];
@@ -252,8 +253,8 @@ static int dsa_derive(struct hparams *h, struct err *e) {
     return derive(h, e);
 }
 
-/* Reads which layers choose keys ("full"), and which take the choice of the layer before them: a
- * list, a text of F and S, or every so many layers from an offset on. */
+/* Reads which layers select keys ("full") and which reuse the selection of the preceding layer:
+ * from a list, a text of F and S, or a period with an offset. */
 static int dsa_types(struct hparams *h, const struct hfdir *dir, struct err *e) {
     const struct json *t = json_first(hfdir_hparam(dir, "indexer_types"));
     const char *text = json_str(hfdir_hparam(dir, "index_topk_pattern"));
@@ -268,7 +269,7 @@ static int dsa_types(struct hparams *h, const struct hfdir *dir, struct err *e) 
         t = t ? json_next(t) : NULL;
     }
     return h->layer[0].index_shared
-               ? err_set(e, ERR_DATA, "the first layer takes the choice of keys of none")
+               ? err_set(e, ERR_DATA, "the first layer has no preceding selection of keys to reuse")
                : 0;
 }
 static int dsa_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
@@ -280,8 +281,9 @@ static int glm_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e
     return dsa_from_hf(h, dir, e);
 }
 
-/* The choice changes nothing while a context has no more tokens than are chosen (HD_MOST_CTX), so
- * there it is not computed; what layers choose is kept for those who do. */
+/* The selection has no effect while a context has at most as many tokens as are selected
+ * (HD_MOST_CTX), so contexts are limited to that and the selection is not computed. The layers'
+ * kinds are kept for other programs. */
 #define TYPES "glm-dsa.attention.indexer.types"
 static int glm_read_keys(struct hparams *h, const struct gguf *g, struct err *e) {
     const struct gguf_kv *kv = gguf_find(g, TYPES);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* models/dots1.c - dots.llm1: norms of queries and keys per head, first layers dense, then experts
- * chosen by sigmoids and a bias, with shared experts beside them. */
+/* models/dots1.c - dots.llm1: per-head norms of queries and keys; leading dense layers, then
+ * experts selected by sigmoid scores with a bias, plus shared experts. */
 #include "containers/hfdir.h"
 #include "base/json.h"
 #include "models/rows.h"
@@ -22,8 +22,8 @@ static int derive(struct hparams *h, struct err *e) {
     return layers_fill(h, e);
 }
 
-/* Checks config.json. Published ones have a window, and say from which layer on: behind the last
- * one, so that there is none. */
+/* Checks config.json. Published ones set a window, but only from a layer past the last one on, so
+ * it has no effect. */
 static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     static const char *const no[] = {"attention_bias", NULL};
     const struct json *window = hfdir_hparam(dir, "sliding_window");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* models/ernie45.c - ERNIE 4.5, dense and mixture of experts: a llama-like decoder with rope of
- * neighbours as checkpoints store them. Experts are chosen by probability plus a bias, beside a few
- * shared ones. The MTP block of published checkpoints is left out. */
+/* models/ernie45.c - ERNIE 4.5, dense and MoE: a Llama-like decoder with RoPE over adjacent pairs,
+ * as stored in checkpoints. Experts are selected by probability plus a bias, with a few shared
+ * ones. The MTP block of published checkpoints is omitted. */
 #include "containers/hfdir.h"
 #include "base/json.h"
 #include "models/rows.h"
@@ -36,8 +36,8 @@ static const struct tensor_row moe_tensors[] = {
 };
 // clang-format on
 
-/* Derives what the keys leave open. Files of other programs give the width of the shared experts as
- * another number; the width of the experts counts. */
+/* Derives values without keys. Files of other programs store another number as the width of the
+ * shared experts; the width of the experts counts. */
 static int derive_moe(struct hparams *h, struct err *e) {
     TRY(derive_shared_experts(h, e));
     return layers_fill(h, e);
@@ -55,7 +55,7 @@ static int moe_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e
     if (json_i64(hfdir_hparam(dir, "moe_layer_end_index"), &last) && last >= 0 &&
         last < h->d[HD_LAYERS] - 1)
         return err_set(e, ERR_DATA,
-                       "moe_layer_end_index is %lld: dense layers behind those with experts are "
+                       "moe_layer_end_index is %lld: dense layers after those with experts are "
                        "not supported",
                        (long long)last);
     return from_hf(h, dir, e);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* models/exaone4.c - EXAONE 4 and K-EXAONE. EXAONE 4: norms after each half of a block only, norms
- * of queries and keys per head. The 32B model has a window in three layers of four, and rope in
- * those alone. */
+/* models/exaone4.c - EXAONE 4 and K-EXAONE. EXAONE 4: norms only after each half of a block, and
+ * per-head norms of queries and keys. The 32B model has a sliding window in three of four layers,
+ * and RoPE only in those. */
 #include <string.h>
 
 #include "containers/hfdir.h"
@@ -60,16 +60,15 @@ static int moe_derive(struct hparams *h, struct err *e) {
     return derive(h, e);
 }
 
-/* Checks that both lists of config.json name the same layers with experts; files have the first
- * number only. */
+/* Checks that both lists in config.json name the same layers with experts; files store only the
+ * first number. */
 static int moe_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     int64_t i = 0;
     for (const struct json *t = json_first(hfdir_hparam(dir, "mlp_layer_types")); t;
          t = json_next(t), i++) {
         const char *is = json_str(t);
         if (!is || (strcmp(is, "sparse") == 0) != (i >= h->d[HD_LEAD_DENSE]))
-            return err_set(e, ERR_DATA,
-                           "mlp_layer_types[%lld] is not as first_k_dense_replace says",
+            return err_set(e, ERR_DATA, "mlp_layer_types[%lld] contradicts first_k_dense_replace",
                            (long long)i);
     }
     return from_hf(h, dir, e);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* models/falcon_h1.c - Falcon-H1: attention and Mamba 2 side by side in every block. Its many
- * factors are folded into weights at conversion. */
+/* models/falcon_h1.c - Falcon-H1: parallel attention and Mamba 2 in every block. Conversion folds
+ * its many factors into the weights. */
 #include "containers/hfdir.h"
 #include "base/json.h"
 #include "models/rows.h"
@@ -15,7 +15,7 @@ static const struct hp_row hp[] = {
 static const struct tensor_row tensors[] = {
     {"token_embd.weight", "model.embed_tokens.weight", {HD_VOCAB, HD_EMBD}, XF_MULTIPLY, MUL_EMBD, ROLE_TOKEN_EMBD, W_GLOBAL, 0},
     ROW_NORM("attn_norm", "input_layernorm", XF_COPY),
-    ROW_VEC("ffn_norm", "pre_ff_layernorm.weight", HD_EMBD, XF_COPY, W_ALL, 0), /* named so, without .weight */
+    ROW_VEC("ffn_norm", "pre_ff_layernorm.weight", HD_EMBD, XF_COPY, W_ALL, 0), /* this name, without .weight */
     MAT("attn_q", "self_attn.q_proj", HD_ATTN_OUT, HD_EMBD, MUL_QV, ROLE_ATTN_Q, W_ATTN),
     MAT("attn_k", "self_attn.k_proj", HD_KV_OUT, HD_EMBD, MUL_K, ROLE_ATTN_K, W_ATTN),
     MAT("attn_v", "self_attn.v_proj", HD_KV_OUT, HD_EMBD, MUL_QV, ROLE_ATTN_V, W_VALUES),

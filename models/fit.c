@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* models/fit.c - see fit.h. */
+/* models/fit.c - fit of a model to a device's memory. */
 #include "models/fit.h"
 
 #include <string.h>
@@ -41,8 +41,8 @@ static bool fits(const struct fit_ask *a, const struct fit_use *u) {
 static int64_t max_ctx(const struct sizes *z, const struct fit_ask *a) {
     struct fit_ask t = *a;
     struct fit_use u;
-    const int64_t most = max_i64(z->n_ctx_train, a->n_ctx); /* what is asked for may be longer */
-    int64_t lo = 0, hi = div_up(most, CTX_STEP); /* in steps: lo fits, above hi is unasked */
+    const int64_t most = max_i64(z->n_ctx_train, a->n_ctx); /* n_ctx may exceed n_ctx_train */
+    int64_t lo = 0, hi = div_up(most, CTX_STEP);            /* in steps: lo fits, hi is the limit */
     while (lo < hi) {
         int64_t mid = lo + (hi - lo + 1) / 2;
         t.n_ctx = min_i64(mid * CTX_STEP, most);
@@ -65,7 +65,7 @@ bool fit_find(const struct sizes *z, const struct fit_ask *a, struct fit *f) {
         if (!fit_use(z, a, 0, f->n, &f->use)) return false;
         if (fits(a, &f->use)) return true;
     }
-    /* n = blocks + 1 is everything, with the head; n blocks alone leave the head outside */
+    /* n = blocks + 1 is everything including the head; n blocks leave the head outside. */
     f->way = FIT_BLOCKS;
     int outside = sizes_has_experts(z) ? z->n_blocks : 0;
     for (f->n = z->n_blocks - 1; f->n > 0; f->n--) {

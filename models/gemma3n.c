@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: MIT
-/* models/gemma3n.c - Gemma 3n: four streams of the residual's width (AltUp), of which a block
- * computes with one.
+/* models/gemma3n.c - Gemma 3n: four residual streams (AltUp), of which a block processes one.
  *
  *   p = streams mixed by P tanh(R rms(active stream) / d); a = active stream of p, h = rms(a)
  *   x = (a + rms(attention(h)) + h + rms(laurel_r laurel_l h)) / sqrt(2)
- *   x += rms(ffn(rms(x))), gates of the first blocks cut to their peaks (OP_PEAKS)
+ *   x += rms(ffn(rms(x))), gates of the first blocks reduced to their peaks (OP_PEAKS)
  *   each stream of p += (1 + C tanh(R rms(x) / d)) (x - a)
  *   streams 1 and later += rms(proj(gelu(gate(scale * active stream)) * ple[layer]))
  *
- * where ple are embeddings of the token for all layers at once. The residual that others see is the
- * active stream behind a block. The last layers read keys and values of an earlier one. */
+ * where ple are the token's embeddings for all layers. The residual visible to other code is the
+ * active stream after a block. The last layers read keys and values of an earlier one. */
 #include <math.h>
 #include <string.h>
 
@@ -77,7 +76,7 @@ static const struct tensor_row tensors[] = {
 static int derive(struct hparams *h, struct err *e) {
     int64_t *d = h->d;
     if (d[HD_ALTUP] < 2 || d[HD_ALTUP] > 16 || d[HD_ALTUP_AT] >= d[HD_ALTUP])
-        return err_set(e, ERR_DATA, "stream %lld of %lld is computed with: 2 to 16 can be",
+        return err_set(e, ERR_DATA, "stream %lld of %lld is active: 2 to 16 streams are supported",
                        (long long)d[HD_ALTUP_AT], (long long)d[HD_ALTUP]);
     d[HD_ALTUP_MORE] = d[HD_ALTUP] - 1;
     d[HD_ALTUP_SQ] = d[HD_ALTUP] * d[HD_ALTUP];
@@ -87,7 +86,7 @@ static int derive(struct hparams *h, struct err *e) {
     return gemma4_share(h, e);
 }
 
-/* Returns the number below which a share p of a normal distribution lies. */
+/* Returns the quantile p of the standard normal distribution. */
 static double quantile(double p) {
     double lo = -9, hi = 9;
     for (int i = 0; i < 80; i++) {
@@ -99,13 +98,14 @@ static double quantile(double p) {
 static int sparsity_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     const struct json *list = hfdir_hparam(dir, "activation_sparsity_pattern");
     int64_t i = 0;
-    if (!list) { /* as its class has it */
+    if (!list) { /* default of its class */
         for (; i < h->d[HD_LAYERS]; i++)
             h->layer[i].peaks = i < 10 && h->d[HD_LAYERS] > 10 ? (float)quantile(0.95) : -INFINITY;
         return 0;
     }
     if (json_type(list) != JSON_ARR || json_len(list) != h->d[HD_LAYERS])
-        return err_set(e, ERR_DATA, "activation_sparsity_pattern has no entry for each layer");
+        return err_set(e, ERR_DATA,
+                       "activation_sparsity_pattern does not have an entry for each layer");
     for (const struct json *j = json_first(list); j; j = json_next(j), i++) {
         const double p = json_num(j, -1);
         if (!(p >= 0 && p < 1))
@@ -138,7 +138,7 @@ static int read_keys(struct hparams *h, const struct gguf *g, struct err *e) {
     if (low && low->ne[1] <= INT32_MAX) h->d[HD_LAUREL] = low->ne[1];
     if (ple && ple->ne[1] <= INT32_MAX) h->d[HD_PLE_VOCAB] = ple->ne[1];
     if (!kv || kv->type != GV_ARR || kv->elem != GV_F32 || kv->count != (uint64_t)h->d[HD_LAYERS])
-        return err_set(e, ERR_DATA, SPARSITY_KEY " has no number for each of %lld layers",
+        return err_set(e, ERR_DATA, SPARSITY_KEY " does not have a number for each of %lld layers",
                        (long long)h->d[HD_LAYERS]);
     for (int64_t i = 0; i < h->d[HD_LAYERS]; i++) {
         h->layer[i].peaks = (float)gguf_kv_f64(kv, (uint64_t)i);
@@ -172,7 +172,7 @@ static struct gr_node *node(struct build *b, enum gr_op op, gr_reg dst, gr_reg x
 static gr_reg stream(struct build *b, gr_reg streams, int64_t i) {
     return block_columns(b, streams, i * b->h->d[HD_EMBD], b->h->d[HD_EMBD]);
 }
-/* Makes the coefficients <name> . tanh(router . rms(x) / d). */
+/* Returns the coefficients <name> . tanh(router . rms(x) / d). */
 static gr_reg coefs(struct build *b, const char *name, gr_reg x) {
     gr_reg r = block_norm(b, &router_norm, x);
     block_scale(b, r, 1 / (double)b->h->d[HD_EMBD]);
@@ -183,7 +183,7 @@ static gr_reg coefs(struct build *b, const char *name, gr_reg x) {
     block_give(b, m);
     return c;
 }
-/* Multiplies each stream behind the first by a matrix of its own and brings it to the size of
+/* Multiplies each stream after the first by its own matrix and rescales it to the magnitude of
  * `like`. */
 static gr_reg turned(struct build *b, const char *name, gr_reg rest, gr_reg like) {
     gr_reg out = block_take(b, b->g->reg_width[rest]);
@@ -194,7 +194,7 @@ static gr_reg turned(struct build *b, const char *name, gr_reg rest, gr_reg like
     return out;
 }
 
-/* Makes the streams at the start: the first, then the first times the rows of altup_proj. */
+/* Builds the initial streams: the first, then the first times the rows of altup_proj. */
 static void start(struct build *b) {
     const int64_t n = b->h->d[HD_ALTUP], d = b->h->d[HD_EMBD];
     const gr_reg x = b->g->residual;
@@ -229,7 +229,7 @@ static gr_reg feed_forward(struct build *b, gr_reg in) {
     return out;
 }
 
-/* Computes mixer and feed-forward of the active stream a, whose norm is h. */
+/* Computes mixer and feed-forward of the active stream a with norm h. */
 static gr_reg activated(struct build *b, const struct block_spec *s, gr_reg a) {
     gr_reg h = block_norm(b, &s->before_mix, a);
     gr_reg x = block_norm_after(b, &s->after_mix, block_attn(b, &s->attn, h));
@@ -244,7 +244,7 @@ static gr_reg activated(struct build *b, const struct block_spec *s, gr_reg a) {
     return out;
 }
 
-/* Makes what the token's embedding of this layer does with the active stream. */
+/* Returns the effect of the token's embedding for this layer on the active stream. */
 static gr_reg of_token(struct build *b, gr_reg a) {
     const gr_w by = block_weight(b, "altup_correct_scale.weight");
     block_scale(b, a, 0);
@@ -270,7 +270,7 @@ static void whole(struct build *b, const struct block_spec *s) {
     c = coefs(b, "altup_correct_coef", x);
     a = stream(b, p, at);
     block_scale(b, a, -1);
-    block_add(b, x, a); /* what is new */
+    block_add(b, x, a); /* the change */
     node(b, OP_SPREAD, p, x, c);
     block_give(b, x);
     block_give(b, c);
@@ -280,7 +280,7 @@ static void whole(struct build *b, const struct block_spec *s) {
     node(b, OP_COLUMNS, b->g->residual, p, GR_NONE)->pick.offset = at * d[HD_EMBD];
 }
 
-/* Makes the mean of all streams, in which those behind the first are turned back. */
+/* Computes the mean of all streams, with those after the first transformed back. */
 static void end(struct build *b) {
     const int64_t n = b->h->d[HD_ALTUP], d = b->h->d[HD_EMBD];
     const gr_reg out = b->g->residual;

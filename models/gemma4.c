@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* models/gemma4.c - Gemma 4: the mixture 26B-A4B, the dense 31B, and the E models with per-layer
- * embeddings. The table, and the numbers that rows cannot say; what its graph has of its own is
- * in gemma4_graph.c.
+/* models/gemma4.c - Gemma 4: the MoE model 26B-A4B, the dense 31B, and the E models with per-layer
+ * embeddings. Table and derived hyperparameters; gemma4_graph.c has the specific graph fragments.
  *
- * Layers with a window have other head sizes and numbers of key/value heads than full ones. Full
- * layers may lack a value projection: then values are the raw keys. The last layers of the E models
+ * Sliding-window layers and full layers differ in head size and number of key/value heads. Full
+ * layers may lack a value projection; then values are the raw keys. The last layers of the E models
  * read the keys and values of an earlier one of their kind. Norms are used as stored. */
 #include "models/gemma4.h"
 
@@ -85,7 +84,7 @@ static const char *const hf_classes[] = {"Gemma4ForConditionalGeneration", "Gemm
 static const char *const skip[] = {"vision_tower.", "embed_vision.", "audio_tower.", "embed_audio.", "vision_embedder.", "multi_modal_projector.", NULL};
 // clang-format on
 
-/* ---- derived numbers ---- */
+/* ---- derived hyperparameters ---- */
 
 int gemma4_share(struct hparams *h, struct err *e) {
     const int64_t n = h->d[HD_LAYERS], own = n - h->d[HD_KV_SHARED];
@@ -110,7 +109,7 @@ int gemma4_share(struct hparams *h, struct err *e) {
 static int derive(struct hparams *h, struct err *e) {
     int64_t *d = h->d;
     if (h->f[HF_YARN_FACTOR] > 0)
-        return err_set(e, ERR_DATA, "rope is extended by yarn, which this model has no use for");
+        return err_set(e, ERR_DATA, "yarn is set, which this model does not support");
     if (!h->d_windowed[HD_KV_HEADS] && !d[HD_KV_HEADS]) d[HD_KV_HEADS] = d[HD_HEADS];
     TRY(layers_fill(h, e));
     d[HD_FREQS] = d[HD_HEAD_DIM] / 2;
@@ -139,16 +138,16 @@ static int set_once(int64_t *to, const struct json *j, const char *what, struct 
     return 0;
 }
 
-/* Reads the sizes of full layers by layer index, where configs that were saved again have them. */
+/* Reads the sizes of full layers by layer index, as re-saved configs have them. */
 static int sizes_from_layers(struct hparams *h, const struct hfdir *dir, struct err *e) {
     const struct json *all = hfdir_hparam(dir, "per_layer_config");
-    if (json_type(all) != JSON_OBJ) { /* as its class has them */
+    if (json_type(all) != JSON_OBJ) { /* defaults of its class */
         if (!h->d[HD_HEAD_DIM]) h->d[HD_HEAD_DIM] = 512;
         if (!json_bool(hfdir_hparam(dir, "attention_k_eq_v"), false)) h->d[HD_KV_HEADS] = 0;
         return 0;
     }
     for (int64_t i = 0; i < h->d[HD_LAYERS]; i++) {
-        const struct json *one = json_first(all); /* by number: transformers writes "05", too */
+        const struct json *one = json_first(all); /* by number: transformers also writes "05" */
         while (one && strtoll(json_name(one), NULL, 10) != i) one = json_next(one);
         int64_t *d = *layers_own(h, HD_WINDOW, i) ? h->d_windowed : h->d;
         TRY(set_once(&d[HD_HEAD_DIM], json_get(one, "head_dim"), "head_dim", e));
@@ -158,8 +157,8 @@ static int sizes_from_layers(struct hparams *h, const struct hfdir *dir, struct 
     return 0;
 }
 
-/* Reads the rope of both kinds of layers: it is plain in sliding ones; in full ones a share of the
- * pairs turns. */
+/* Reads the RoPE of both kinds of layers: plain in sliding-window layers; in full layers a fraction
+ * of the pairs rotates. */
 static int rope_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     static const char *const kind[2] = {"full_attention", "sliding_attention"};
     double part = 0.25;
@@ -203,7 +202,7 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     return 0;
 }
 
-/* ---- keys that are not one number ---- */
+/* ---- keys with several values ---- */
 
 static void write_keys(const struct hparams *h, struct gguf_w *w) {
     layers_windows_write(h, "gemma4", w);
@@ -213,7 +212,7 @@ static int read_keys(struct hparams *h, const struct gguf *g, struct err *e) {
     TRY(layers_windows_gguf(h, "gemma4", g, -1, e));
     if (!h->d[HD_KV_HEADS])
         return err_set(e, ERR_DATA, "the key gemma4.attention.head_count_kv is missing");
-    /* Which projections there are is said by tensors only. */
+    /* Only the tensors show which projections exist. */
     h->d[HD_KEYS_VALUES] = 1;
     for (int64_t i = 0; i < h->d[HD_LAYERS]; i++) {
         char name[48];

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-/* models/gemma4_graph.c - what the forward pass of Gemma 4 has beside the usual block:
+/* models/gemma4_graph.c - graph fragments specific to Gemma 4:
  *
- *   mixture: f = rms(ffn(rms(x))) + rms(experts(x)), in place of ffn(rms(x))
+ *   MoE: f = rms(ffn(rms(x))) + rms(experts(x)), in place of ffn(rms(x))
  *   E models: after the feed-forward x += rms(proj(gelu(gate x) * ple[layer]))
  *   all: x *= scale of the layer at the end
  *
- * where ple are embeddings of the token for all layers at once. */
+ * where ple are the token's embeddings for all layers. */
 #include "models/gemma4.h"
 
 #include <math.h>
@@ -19,8 +19,7 @@ static const struct norm_spec ffn_norm = {NORM_RMS, "ffn_norm"},
                               ple_norm = {NORM_RMS, "per_layer_proj_norm"},
                               ple_after = {NORM_RMS, "post_norm"};
 
-/* Computes the experts. The router reads the residual by its own norm, the experts read it by
- * another. */
+/* Computes the experts. The router and the experts read the residual through separate norms. */
 static gr_reg experts(struct build *b, const struct ffn_spec *s) {
     const gr_reg x = b->g->residual;
     gr_reg u = block_rms_by(b, block_weight(b, "ffn_gate_inp.scale"), x);
@@ -57,8 +56,8 @@ void gemma4_more(struct build *b) {
     b->g->node[b->g->n_nodes - 1].scale.number = by;
 }
 
-/* Makes what each layer adds of the token: (rms(proj x0 / sqrt(d)) + token rows * sqrt(width)) /
- * sqrt(2). */
+/* Computes the token's contribution to each layer: (rms(proj x0 / sqrt(d)) + token rows *
+ * sqrt(width)) / sqrt(2). */
 void gemma4_start(struct build *b) {
     const int64_t *d = b->h->d;
     if (!d[HD_PLE]) return;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* models/glm4moe.c - GLM-4.5, 4.5 Air, 4.6, 4.7 and Solar Open: first layers dense, then experts
- * chosen by sigmoids and a bias, in groups where the model has them, with shared experts beside
- * them; rope of halves in the first half of each head; an MTP block stored as the last layer.
- * post_attention_norm is the norm before the feed-forward here. */
+/* models/glm4moe.c - GLM-4.5, 4.5 Air, 4.6, 4.7 and Solar Open: leading dense layers, then experts
+ * selected by sigmoid scores with a bias, grouped in some models, plus shared experts; RoPE over
+ * halves on the first half of each head; an MTP block stored as the last layer. Here
+ * post_attention_norm is the norm before the feed-forward. */
 #include "base/attr.h"
 #include "models/rows.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* models/gpt2.c - GPT-2: embeddings of positions, which end with the table, in place of rope;
- * LayerNorms, biases everywhere, q, k and v in one matrix, matrices stored transposed. */
+/* models/gpt2.c - GPT-2: position embeddings, limited by their table, instead of RoPE; LayerNorms;
+ * biases everywhere; fused q, k and v; matrices stored transposed. */
 #include "containers/hfdir.h"
 #include "base/json.h"
 #include "models/block.h"
@@ -43,7 +43,7 @@ static const struct tensor_row tensors[] = {
 
 static int derive(struct hparams *h, struct err *e) {
     if (!h->d[HD_FF]) TRY(hparams_mul(h, HD_FF, 4, h->d[HD_EMBD], e));
-    h->d[HD_MOST_CTX] = h->d[HD_CTX]; /* there are no rows for later positions */
+    h->d[HD_MOST_CTX] = h->d[HD_CTX]; /* the table has no rows for later positions */
     return layers_fill(h, e);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* models/gptneox.c - GPT-NeoX and Pythia: LayerNorms, biases everywhere, q, k and v in one matrix,
- * rope of a part of each head, an ungated feed-forward, beside attention or behind it. Falcon:
- * without biases, one norm for both halves or one for each, side by side. */
+/* models/gptneox.c - GPT-NeoX and Pythia: LayerNorms, biases everywhere, fused q, k and v, partial
+ * RoPE, an ungated feed-forward parallel to attention or after it. Falcon: no biases, parallel
+ * halves with one shared norm or one norm each. */
 #include "containers/hfdir.h"
 #include "base/json.h"
 #include "models/rows.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* models/granite.c - Granite 3 and 4, dense and mixture of experts: a llama-like decoder with
- * factors of embeddings, scores, what each half of a block adds, and logits (which are divided by
- * theirs). Some of the latter have a shared expert. */
+/* models/granite.c - Granite 3 and 4, dense and MoE: a Llama-like decoder with factors for
+ * embeddings, scores, the contribution of each half of a block, and logits (a divisor). Some MoE
+ * models have a shared expert. */
 #include "base/attr.h"
 #include "models/rows.h"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* models/granitehybrid.c - Granite 4 H: most layers are Mamba 2, some are attention, usually
- * without rope; every block has experts and a shared one, or in small models a dense feed-forward,
- * which the checkpoint stores as the shared one. Factors are those of Granite. Bamba is the same
- * without factors, with rope and other names. */
+/* models/granitehybrid.c - Granite 4 H: mostly Mamba 2 layers, some attention layers, usually
+ * without RoPE. Every block has routed experts and a shared one or, in small models, a dense
+ * feed-forward, which the checkpoint stores as the shared expert. Factors as in Granite. Bamba is
+ * the same without factors, with RoPE and other names. */
 #include <math.h>
 #include <string.h>
 
@@ -58,8 +58,8 @@ static int derive(struct hparams *h, struct err *e) {
     return layers_fill_hybrid(h, MIX_MAMBA2, e);
 }
 
-/* Reads Bamba, whose attention has rope of halves in the first half of each head, and a list of the
- * layers that have attention. */
+/* Reads Bamba, which has RoPE over halves on the first half of each head, and a list of the
+ * attention layers. */
 static int bamba_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     const struct json *list = hfdir_hparam(dir, "attn_layer_indices");
     if (!h->d[HD_KV_HEADS]) h->d[HD_KV_HEADS] = h->d[HD_HEADS];
@@ -84,8 +84,7 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     TRY(hf_mamba_inner(h, dir, e));
     if (hfdir_hparam(dir, "attn_layer_indices")) return bamba_from_hf(h, dir, e);
     h->d[HD_NO_ROPE] = !pos || strcmp(pos, "rope") != 0;
-    if (h->d[HD_NO_ROPE])
-        h->d[HD_CTX] = 1 << 20; /* positions are not told, so nothing bounds them */
+    if (h->d[HD_NO_ROPE]) h->d[HD_CTX] = 1 << 20; /* no position encoding, hence no limit */
     if (!h->d[HD_EXPERTS]) {
         h->d[HD_FF] = h->d[HD_FF_SHEXP];
         h->d[HD_FF_SHEXP] = h->d[HD_EXPERTS_USED] = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* models/graph.c - the lists of a forward graph: nodes, weights, registers. Building only; it knows
- * neither an architecture nor how an operation is computed. */
+/* models/graph.c - forward graph: lists of nodes, weights and registers. Construction only;
+ * independent of architectures and of how operations are computed. */
 #include "models/graph.h"
 
 #include <limits.h>
@@ -51,7 +51,8 @@ gr_w graph_weight(struct graph *g, const char *fmt, int layer, int64_t ne0, int6
     g->weight = grow(g->weight, g->n_weights, &g->cap_weights, sizeof *g->weight);
     struct gr_weight *w = &g->weight[g->n_weights];
     *w = (struct gr_weight){.ne = {ne0, ne1, ne2, 1}, .optional_of = GR_NONE};
-    /* Names come from our own tables, whose lengths tests check; a cut one would not be found. */
+    /* Names come from our own tables, whose lengths tests check; a truncated name would not be
+     * found. */
     (void)arch_name(w->name, sizeof w->name, fmt, strlen(fmt), layer, 0);
     return g->n_weights++;
 }
@@ -74,7 +75,7 @@ bool gr_moe_is_plain(const struct gr_moe *m) {
 struct gr_node *graph_node(struct graph *g, enum gr_op op, int layer) {
     g->node = grow(g->node, g->n_nodes, &g->cap_nodes, sizeof *g->node);
     struct gr_node *n = &g->node[g->n_nodes++];
-    memset(n, 0, sizeof *n); /* every member of the union */
+    memset(n, 0, sizeof *n); /* all members of the union */
     n->op = op;
     n->layer = layer;
     n->dst = n->dst2 = n->slot = GR_NONE;
@@ -113,7 +114,7 @@ const char *gr_op_name(enum gr_op op) {
     return (unsigned)op < OP_COUNT ? gr_ops[op].name : "?";
 }
 
-/* Notes what the node keeps between passes, under its slot. */
+/* Records the node's state between passes, by slot. */
 static void note_state(struct graph *g, const struct gr_node *n, int i) {
     struct graph_facts *f = &g->facts;
     switch (gr_ops[n->op].state) {
@@ -174,7 +175,7 @@ bool graph_can_begin(const struct graph *g, int first) {
         const struct gr_op_info *op = &gr_ops[n->op];
         for (int k = 0; k < GR_SOURCES; k++) ok = ok && (n->src[k] == GR_NONE || made[n->src[k]]);
         if (op->flags & OP_READS_DST) ok = ok && made[n->dst];
-        if (op->w[0].role == USE_ROWS) ok = false; /* reads the tokens */
+        if (op->w[0].role == USE_ROWS) ok = false; /* depends on the tokens */
         if (op->state == STATE_KV && n->src[1] == GR_NONE) ok = ok && slot[n->slot];
         if (op->state == STATE_KV) slot[n->slot] = true;
         if (n->dst != GR_NONE) made[n->dst] = true;

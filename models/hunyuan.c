@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* models/hunyuan.c - Hunyuan dense (0.5B to 7B) and A13B: norms of queries and keys behind rope, a
- * shared expert beside the others. The extension of the context ("dynamic" with alpha) is a larger
- * base of rope, alpha^(head_dim / (head_dim - 2)) times as large, and leaves nothing else to do. */
+/* models/hunyuan.c - Hunyuan dense (0.5B to 7B) and A13B: norms of queries and keys after RoPE; in
+ * A13B a shared expert in addition to the routed ones. The context extension ("dynamic" with alpha)
+ * only enlarges the RoPE base, by alpha^(head_dim / (head_dim - 2)). */
 #include <math.h>
 #include <stdio.h>
 
@@ -45,8 +45,8 @@ static int derive_moe(struct hparams *h, struct err *e) {
     return layers_fill(h, e);
 }
 
-/* Reads the rope. The context of a scaled model follows from alpha only by convention, which is the
- * field's: 256 k, whatever config.json says. */
+/* Reads the RoPE parameters. By convention a scaled model has a context of 256 k, whatever
+ * config.json says. */
 static int rope_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     const struct json *r = hf_rope(dir, ROPE_FULL);
     const double alpha = json_num(json_get(r, "alpha"), 0), hd = (double)h->d[HD_HEAD_DIM];
@@ -71,7 +71,7 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     return rope_from_hf(h, dir, e);
 }
 
-/* Reads a number, or a list of one for each layer, which must all be the same. */
+/* Reads a number, or a list with one number per layer, which must all be equal. */
 static int one_of(const struct hfdir *dir, const char *key, int64_t otherwise, int64_t *to,
                   struct err *e) {
     const struct json *j = hfdir_hparam(dir, key), *first = json_first(j);
@@ -97,7 +97,7 @@ static int moe_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e
     return from_hf(h, dir, e);
 }
 
-/* Writes the keys that tell other engines that nothing is left to scale. */
+/* Writes keys that tell other engines not to scale again. */
 static void write_keys(const struct hparams *h, struct gguf_w *w) {
     const char *name = h->d[HD_EXPERTS] ? "hunyuan-moe" : "hunyuan-dense";
     char key[64];

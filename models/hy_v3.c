@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* models/hy_v3.c - Hunyuan 3: norms of queries and keys per head before rope, first layers dense,
- * then experts chosen by sigmoids and a bias with shared experts beside them; an MTP block stored
- * as the last layer. */
+/* models/hy_v3.c - Hunyuan 3: per-head norms of queries and keys before RoPE; leading dense layers,
+ * then experts selected by sigmoid scores with a bias, plus shared experts; an MTP block stored as
+ * the last layer. */
 #include "containers/hfdir.h"
 #include "base/json.h"
 #include "models/rows.h"
@@ -23,7 +23,7 @@ static const struct tensor_row tensors[] = {
     {"blk.%d.ffn_gate_inp.weight", HF_LAYER("mlp.router.gate.weight") "|" HF_LAYER("mlp.gate.weight"), {HD_EXPERTS, HD_EMBD}, XF_COPY, 0,
      ROLE_OTHER, W_MOE, TR_F32},
     ROWS_EXPERT_MATS("mlp.experts", "gate_proj", "up_proj", "down_proj"),
-    ROW_VEC("exp_probs_b", "mlp.expert_bias", HD_EXPERTS, XF_COPY, W_MOE, 0), /* without a suffix, as others read it */
+    ROW_VEC("exp_probs_b", "mlp.expert_bias", HD_EXPERTS, XF_COPY, W_MOE, 0), /* no suffix, as other programs expect */
 #define SHARED(gguf, hf, rows, cols, role) ROW_MAT(gguf, "mlp.shared_mlp." hf, rows, cols, role, W_MOE, 0)
     SHARED("ffn_gate_shexp", "gate_proj", HD_FF_SHEXP, HD_EMBD, ROLE_SHEXP_GATE),
     SHARED("ffn_up_shexp", "up_proj", HD_FF_SHEXP, HD_EMBD, ROLE_SHEXP_UP),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* models/jamba.c - Jamba 1.5 to 1.7: Mamba 1 with norms of its three inputs, attention without rope
- * in some layers, experts in some. Files do not say in which: the tensors do. */
+/* models/jamba.c - Jamba 1.5 to 1.7: Mamba 1 with norms of its three inputs; attention without RoPE
+ * in some layers; experts in some, which only the tensors show. */
 #include "containers/hfdir.h"
 #include "base/json.h"
 #include "models/rows.h"
@@ -42,8 +42,7 @@ static const struct tensor_row tensors[] = {
 };
 // clang-format on
 
-/* Derives the rest. Layers whose own feed-forward width is 0 have experts, as wide as HD_FF says.
- */
+/* Derives the rest. Layers with a feed-forward width of 0 have experts of width HD_FF. */
 static int derive(struct hparams *h, struct err *e) {
     int64_t *d = h->d;
     d[HD_FF_EXP] = d[HD_FF];
@@ -57,7 +56,7 @@ static int derive(struct hparams *h, struct err *e) {
     return 0;
 }
 
-/* Tells whether layer i is one of every `period`, beginning at `offset`. */
+/* Returns whether layer i is one of every `period` layers, starting at `offset`. */
 static bool every(const struct hfdir *dir, const char *period, const char *offset, int64_t i) {
     int64_t p, o;
     if (!json_i64(hfdir_hparam(dir, period), &p) || p < 1) return false;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* models/kimi_linear.c - the table of Kimi Linear. Three of four layers mix tokens by Kimi delta
- * attention, the fourth by latent attention without rotary positions. The first layer has a dense
- * feed-forward, the others have experts that are chosen by sigmoids. */
+/* models/kimi_linear.c - Kimi Linear: three of four layers use Kimi delta attention, the fourth
+ * latent attention without positions. The first layer has a dense feed-forward, the others have
+ * experts selected by sigmoid scores. */
 #include <math.h>
 
 #include "containers/hfdir.h"
@@ -17,7 +17,7 @@ static const struct hp_row hp[] = {
     {"attention.head_count", "num_attention_heads", HD_HEADS, HPF_REQUIRED, 0},
     {"attention.head_count_kv", NULL, HD_KV_HEADS, HPF_LAYERS | HPF_ZERO_OK, 1},
     {"attention.kv_lora_rank", "kv_lora_rank", HD_KV_RANK, HPF_REQUIRED, 0},
-    {"rope.dimension_count", "qk_rope_head_dim", HD_ROT, HPF_REQUIRED, 0}, /* of keys beside the latent row; rope turns none */
+    {"rope.dimension_count", "qk_rope_head_dim", HD_ROT, HPF_REQUIRED, 0}, /* of keys in addition to the latent row; not rotated */
     {NULL, "qk_nope_head_dim", HD_NOPE, HPF_NO_KEY | HPF_REQUIRED, 0},
     {"attention.key_length", NULL, HD_HEAD_DIM, 0, 0},
     {"attention.value_length", "head_dim|qk_rope_head_dim", HD_VALUE_KEY, 0, 0},
@@ -67,7 +67,7 @@ static const struct tensor_row tensors[] = {
 };
 // clang-format on
 
-/* Derives what the keys leave open. Kimi delta attention has as many heads as attention has. */
+/* Derives values without keys. Kimi delta attention has as many heads as attention. */
 static int derive(struct hparams *h, struct err *e) {
     int64_t *d = h->d;
     if (!d[HD_KEY_MLA]) d[HD_KEY_MLA] = d[HD_NOPE] + d[HD_ROT];
@@ -108,7 +108,7 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     TRY(hf_lead_dense(h, dir, e));
     if (!at && types) return layers_mixers_hf(h, types, "linear_attention", e);
     for (int64_t i = 0; i < h->d[HD_LAYERS]; i++)
-        *layers_own(h, HD_KV_HEADS, i) = !at && i && i % 4 == 0;       /* as its class has it */
+        *layers_own(h, HD_KV_HEADS, i) = !at && i && i % 4 == 0;       /* default of its class */
     for (const struct json *t = json_first(at); t; t = json_next(t)) { /* counted from 1 */
         int64_t i;
         if (!json_i64(t, &i) || i < 1 || i > h->d[HD_LAYERS])

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* models/laguna.c - Laguna: norms of queries and keys per head, attention's output times the
- * softplus of a gate, one for each head or for each value; heads, base and share of rope differ
- * between layers with a window and without, and only the latter extend their context. First layers
- * dense, then experts chosen by sigmoids and a bias with a shared expert beside them. */
+/* models/laguna.c - Laguna: per-head norms of queries and keys; attention output times the softplus
+ * of a gate, per head or per value. Layers with and without a sliding window differ in heads, RoPE
+ * base and rotated fraction; only the latter extend their context. Leading dense layers, then
+ * experts selected by sigmoid scores with a bias, plus a shared one. */
 #include <string.h>
 
 #include "containers/hfdir.h"
@@ -48,7 +48,7 @@ static int derive(struct hparams *h, struct err *e) {
     return layers_fill(h, e);
 }
 
-/* Reads the share of a head's values that rope turns in one kind of layer. */
+/* Reads the rotated fraction of a head for one kind of layers. */
 static int share(const struct hparams *h, const struct hfdir *dir, const char *kind, double usual,
                  int64_t *to, struct err *e) {
     const struct json *r = hf_rope(dir, kind);
@@ -94,7 +94,7 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     return hf_check_rope(dir, e);
 }
 
-/* Tells by its rows whether a gate is for a head or for a value. */
+/* Determines from the gate's rows whether it is per head or per value. */
 static int read_keys(struct hparams *h, const struct gguf *g, struct err *e) {
     const struct gguf_tensor *gate = gguf_find_tensor(g, "blk.0.attn_gate.weight");
     (void)e;

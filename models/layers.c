@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* models/layers.c - what differs between layers: head counts and sizes, windows, rope, the width
- * and kind of the feed-forward. Layers get the numbers of the model, or those of windowed layers,
- * except where a file gave each its own. */
+/* models/layers.c - per-layer hyperparameters: head counts and sizes, windows, RoPE, width and kind
+ * of the feed-forward. A layer gets the numbers of the model, or those of sliding-window layers,
+ * unless the file gives it its own. */
 #include <stdio.h>
 #include <string.h>
 
@@ -11,9 +11,9 @@
 #include "base/log.h"
 #include "models/arch.h"
 
-static const int64_t max_rows = INT64_C(1) << 40; /* of one matrix, as in hparams.c */
+static const int64_t max_rows = INT64_C(1) << 40; /* per matrix, as in hparams.c */
 
-/* Returns where a layer has the number of a slot; NULL: the slot is the model's. */
+/* Returns a pointer to a layer's value of a slot; NULL: the slot has no per-layer values. */
 static int64_t *field(struct layer_hp *l, int slot) {
     switch (slot) {
     case HD_HEADS:
@@ -217,15 +217,14 @@ int layers_windows_hf(struct hparams *h, const struct json *types, int64_t perio
                            (long long)i);
         *layers_own(h, HD_WINDOW, i) = windowed ? h->d[HD_WINDOW] : 0;
     }
-    if (json_len(types) != n && json_len(types) != n + h->d[HD_MTP]) /* some list MTP blocks too */
+    if (json_len(types) != n && json_len(types) != n + h->d[HD_MTP]) /* some also list MTP blocks */
         return err_set(e, ERR_DATA, "layer_types has %lld entries for %lld layers",
                        (long long)json_len(types), (long long)n);
     return 0;
 }
 
 /* Returns the first layer that breaks `period` (every period-th layer has full attention); -1:
- * none.
- */
+ * none. */
 static int64_t odd_window(const struct hparams *h, int64_t period) {
     for (int64_t i = 0; i < h->d[HD_LAYERS]; i++)
         if ((h->layer[i].window > 0) != (i % period < period - 1)) return i;
@@ -248,7 +247,7 @@ int layers_windows_check(const struct hparams *h, int64_t usual, struct err *e) 
                        (long long)odd_window(h, usual), (long long)usual);
     if (period != usual)
         log_warn("layers with a window have a period of %lld, not of %lld as usual: programs from "
-                 "before 2026 ignore the key that says so",
+                 "before 2026 ignore its key",
                  (long long)period, (long long)usual);
     return 0;
 }
@@ -274,7 +273,7 @@ int layers_windows_gguf(struct hparams *h, const char *arch, const struct gguf *
     if (!kv || kv->type != GV_ARR) return 0;
     if ((kv->elem != GV_BOOL && kv->elem != GV_I32 && kv->elem != GV_U32) ||
         (kv->count != (uint64_t)n && kv->count != (uint64_t)(n + h->d[HD_MTP])))
-        return err_set(e, ERR_DATA, "%s is no array with an entry for each of %lld layers", key,
+        return err_set(e, ERR_DATA, "%s is not an array with an entry for each of %lld layers", key,
                        (long long)n);
     for (int64_t i = 0; i < n; i++)
         *layers_own(h, HD_WINDOW, i) = gguf_kv_i64(kv, (uint64_t)i) ? h->d[HD_WINDOW] : 0;

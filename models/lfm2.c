@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* models/lfm2.c - LFM2, dense and mixture of experts: most layers are short convolutions, some are
- * attention. The final norm is stored as the norm of the embeddings. */
+/* models/lfm2.c - LFM2, dense and MoE: mostly short-convolution layers, some attention layers. The
+ * final norm is stored as the norm of the embeddings. */
 #include "containers/hfdir.h"
 #include "base/json.h"
 #include "models/rows.h"
@@ -49,7 +49,7 @@ static int derive(struct hparams *h, struct err *e) {
     return layers_fill_hybrid(h, MIX_CONV, e);
 }
 
-/* Sets the width that the class makes of the config's: two thirds of it, times a factor, rounded
+/* Sets the width that the class derives from the config's: 2/3 of it, times a factor, rounded
  * up. */
 static int adjust_ff(struct hparams *h, const struct hfdir *dir, struct err *e) {
     if (!json_bool(hfdir_hparam(dir, "block_auto_adjust_ff_dim"), true)) return 0;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-/* models/llama3.c - Llama 3.1's extension of the context. Rotary angles of pairs that turn slowly
- * are divided by a factor, those of quick ones are kept, and those between are interpolated. A GGUF
- * holds the divisors as the tensor rope_freqs.weight, so only conversion needs the formula:
+/* models/llama3.c - Llama 3.1's context extension. Rotary angles of slowly rotating pairs are
+ * divided by a factor, those of fast ones are kept, and those in between are interpolated. A GGUF
+ * stores the divisors as the tensor rope_freqs.weight, so only conversion needs the formula:
  *
- *     wl = 2 pi base^(2i / head_dim), c = the context the model was first trained with
- *     wl < c / high: 1;   wl > c / low: factor;   else 1 / ((1 - s) / factor + s), s = (c / wl -
- * low) / (high - low)
+ *     wl = 2 pi base^(2i / head_dim), c = original training context
+ *     wl < c / high: 1;   wl > c / low: factor;
+ *     else 1 / ((1 - s) / factor + s), s = (c / wl - low) / (high - low)
  *
- * Source: the "llama3" entry of transformers' rope utilities. */
+ * Source: the "llama3" entry of transformers' RoPE utilities. */
 #include <math.h>
 #include <string.h>
 

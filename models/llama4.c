@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* models/llama4.c - Llama 4 Scout and Maverick: of four layers three turn neighbours and see the
- * chunk of positions that they are in, the fourth has no rope, sees all, and has queries that grow
- * with their position. One expert for each token, whose input the router scales, beside a shared
- * one; dense layers between in Maverick. Queries and keys of layers with rope are normed, without
- * weights, but not in Maverick. Chunk and growth have fixed numbers, for which the field has no
- * keys: others are written as keys of ours. */
+/* models/llama4.c - Llama 4 Scout and Maverick: three of four layers have RoPE over adjacent pairs
+ * and chunked attention; the fourth has no RoPE, full attention, and queries that grow with their
+ * position. One routed expert per token, whose input the router scales, plus a shared one; Maverick
+ * interleaves dense layers. Scout norms queries and keys of layers with RoPE, without weights.
+ * Chunk size and growth are constants without common keys; other values are written as keys of our
+ * own. */
 #include <stdio.h>
 
 #include "base/attr.h"
@@ -56,7 +56,7 @@ static int derive(struct hparams *h, struct err *e) {
     return 0;
 }
 
-/* Checks no_rope_layers, which has a 0 for each layer without rope; an empty list is the usual
+/* Checks no_rope_layers, which has a 0 for each layer without RoPE; an empty list means the usual
  * period. */
 static int check_layers(const struct hparams *h, const struct hfdir *dir, struct err *e) {
     const struct json *list = hfdir_hparam(dir, "no_rope_layers");
@@ -81,11 +81,11 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     TRY(hf_check_is(dir, "hidden_act", "silu", e));
     TRY(check_layers(h, dir, e));
     if (normed != (h->d[HD_EXPERTS] != MAVERICK_EXPERTS))
-        return err_set(e, ERR_DATA, "use_qk_norm is %s with %lld experts, which no key can say",
+        return err_set(e, ERR_DATA, "use_qk_norm is %s with %lld experts, which no key can express",
                        normed ? "true" : "false", (long long)h->d[HD_EXPERTS]);
     h->f[HF_TEMPER] = json_num(hfdir_hparam(dir, "attn_scale"), usual_temper);
     if (!json_bool(tuned, true) || (json_type(tuned) == JSON_NUM && !(json_num(tuned, 0) > 0)))
-        return err_set(e, ERR_DATA, "attn_temperature_tuning is off, which no key can say");
+        return err_set(e, ERR_DATA, "attn_temperature_tuning is off, which no key can express");
     return hf_rope_llama3(h, dir, e);
 }
 

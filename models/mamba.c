@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* models/mamba.c - models of Mamba alone: Mamba 1, Falcon Mamba (which norms the three inputs of
- * each scan, without weights), and Mamba 2 (Codestral Mamba). A block is a norm and a mixer; there
- * are no positions and no context, only states. */
+/* models/mamba.c - pure Mamba models: Mamba 1, Falcon Mamba (which norms the three inputs of each
+ * scan, without weights), and Mamba 2 (Codestral Mamba). A block is a norm and a mixer; there are
+ * no positions and no context, only states. */
 #include <string.h>
 
 #include "containers/hfdir.h"
@@ -61,7 +61,7 @@ static const struct tensor_row one_tensors[] = {
 static const struct tensor_row two_tensors[] = {ROWS_OUTSIDE, ROWS_MAMBA2(AT, XF_COPY, XF_COPY), ROWS_END};
 // clang-format on
 
-/* Fills blocks that are a mixer alone: of `kind`, without a feed-forward and without rope. */
+/* Fills blocks that consist of a mixer of `kind`, without feed-forward and RoPE. */
 static int alone(struct hparams *h, enum mix_kind kind, struct err *e) {
     h->d[HD_NO_ROPE] = 1;
     TRY(layers_fill_hybrid(h, kind, e));
@@ -83,7 +83,7 @@ static int two_derive(struct hparams *h, struct err *e) {
     return alone(h, MIX_MAMBA2, e);
 }
 
-/* Sets the width inside, where config.json has only its factor of the width outside. */
+/* Sets the inner width if config.json only has its factor to the model's width. */
 static int inner(struct hparams *h, const struct hfdir *dir, struct err *e) {
     static const char *const no[] = {"use_bias", NULL};
     int64_t expand;
@@ -94,7 +94,7 @@ static int inner(struct hparams *h, const struct hfdir *dir, struct err *e) {
     return hparams_mul(h, HD_LIN_INNER, expand, h->d[HD_EMBD], e);
 }
 
-/* No key has the eps of Falcon Mamba's norms inside. */
+/* The eps of Falcon Mamba's inner norms, for which there is no key. */
 static const double inner_eps = 1e-6;
 static int one_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     const char *type = json_str(hfdir_hparam(dir, "model_type"));

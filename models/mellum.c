@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* models/mellum.c - Mellum 2: experts as Qwen3's, windows in three of four layers, whose rope has a
- * base of its own and is not extended. */
+/* models/mellum.c - Mellum 2: experts as in Qwen3; sliding windows in three of four layers, whose
+ * RoPE has its own base and is not extended. */
 #include <string.h>
 
 #include "containers/hfdir.h"

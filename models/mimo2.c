@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-/* models/mimo2.c - MiMo-V2-Flash, and MiMo-V2.5 with q, k and v apart: layers with a window have
- * more key/value heads, sinks and a base of rope of their own; values are narrower than keys and
- * scaled; rope of a part of each head; first layer dense, then experts chosen by sigmoids and a
- * bias. Its MTP blocks are left out.
+/* models/mimo2.c - MiMo-V2-Flash, and MiMo-V2.5 with separate q, k and v: sliding-window layers
+ * have more key/value heads, sinks and their own RoPE base; values are narrower than keys and
+ * scaled; partial RoPE; first layer dense, then experts selected by sigmoid scores with a bias. Its
+ * MTP blocks are omitted.
  *
- * A window of the published code counts the tokens before a token, ours the token too, so it is
- * one more than sliding_window_size (as in transformers). */
+ * The published code does not count the token itself in a window, hone does, so the window is one
+ * more than sliding_window_size (as in transformers). */
 #include <string.h>
 
 #include "containers/hfdir.h"
@@ -54,12 +54,12 @@ static int derive(struct hparams *h, struct err *e) {
     return layers_fill(h, e);
 }
 
-/* Reads lists of 0 and 1 with an entry for each layer: which have a window, which experts. */
+/* Reads lists of 0 and 1 per layer: which layers have a window, and which have experts. */
 static int lists(struct hparams *h, const struct hfdir *dir, struct err *e) {
     const bool newer = hfdir_hparam(dir, "layer_types") != NULL;
     const struct json *w = newer ? NULL : json_first(hfdir_hparam(dir, "hybrid_layer_pattern"));
     const struct json *m = json_first(hfdir_hparam(dir, "moe_layer_freq"));
-    const bool neither = !w && !newer; /* as its class has it: the first and each 6th see all */
+    const bool neither = !w && !newer; /* class default: first and every 6th layer are full */
     for (int64_t i = 0; (w || neither) && i < h->d[HD_LAYERS]; w = json_next(w), i++)
         *layers_own(h, HD_WINDOW, i) =
             (w ? json_num(w, 0) > 0 : i && (i + 1) % 6) ? h->d[HD_WINDOW] : 0;
@@ -74,7 +74,7 @@ static int lists(struct hparams *h, const struct hfdir *dir, struct err *e) {
     return hf_lead_dense(h, dir, e);
 }
 
-/* Refuses a number of layers with a window that differs from that of the others. */
+/* Refuses a value for sliding-window layers that differs from that of the others. */
 static int same(const struct hfdir *dir, const char *key, int64_t want, struct err *e) {
     int64_t is;
     return json_i64(hfdir_hparam(dir, key), &is) && is != want
@@ -88,11 +88,12 @@ static int same(const struct hfdir *dir, const char *key, int64_t want, struct e
 static int check_split(const struct hfdir *dir, struct err *e) {
     const char *layout = json_str(hfdir_hparam(dir, "attention_projection_layout"));
     if (!layout || strcmp(layout, "fused_qkv") != 0) return 0;
-    return err_set(e, ERR_DATA,
-                   "attention_projection_layout is \"fused_qkv\": qkv_proj holds q, k and v either "
-                   "one after the other or in stripes of the training's ranks, and nothing in the "
-                   "folder says which: use a copy with q_proj, k_proj and v_proj (in BF16), and "
-                   "without that key");
+    return err_set(
+        e, ERR_DATA,
+        "attention_projection_layout is \"fused_qkv\": qkv_proj holds q, k and v either "
+        "one after the other or in stripes of the training's ranks, and nothing in the "
+        "folder tells them apart: use a copy with q_proj, k_proj and v_proj (in BF16), and "
+        "without that key");
 }
 
 static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* models/minimax_m2.c - MiniMax M2: norms over all query heads and over all key heads, rope of
- * halves in a part of each head, experts in every layer, chosen by sigmoids and a bias. */
+/* models/minimax_m2.c - MiniMax M2: norms over all query heads and over all key heads, partial RoPE
+ * over halves, experts in every layer, selected by sigmoid scores with a bias. */
 #include "containers/hfdir.h"
 #include "base/json.h"
 #include "models/rows.h"

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: MIT
-/* models/mistral3.c - plain dense decoders: Llama 3, SmolLM, Mistral Small 3.x and what shares
- * their class, under the two names the format has for them: `llama` (text-only classes, all older
- * files) and `mistral3` (Mistral's multimodal class). Both graphs are the same.
+/* models/mistral3.c - plain dense decoders: Llama 3, SmolLM, Mistral Small 3.x and models that
+ * share their class, under the two names that the format has for them: `llama` (text-only classes,
+ * all older files) and `mistral3` (Mistral's multimodal class). Both have the same graph.
  *
- * GGUF stores query and key rows so that rope turns neighbours (2j, 2j + 1); Hugging Face stores
- * the halves of each head apart: conversion regroups rows (XF_ROPE_PAIRS). Mixtral is a `llama`
- * with experts as wide as its feed-forward; Ministral 3 extends its context by YaRN and by queries
- * that grow. A window (Mistral 7B 0.1) has a key that other readers of `llama` pass over: they let
- * every token see all. Mistral Small 4 shares the class and is another architecture
- * (deepseek2.c); others are refused, not guessed.
- */
+ * GGUF orders query and key rows so that RoPE uses adjacent pairs (2j, 2j + 1); Hugging Face uses
+ * the halves of each head, so conversion regroups rows (XF_ROPE_PAIRS). Mixtral is a `llama` with
+ * experts as wide as its feed-forward. Ministral 3 extends its context with YaRN and growing
+ * queries. A sliding window (Mistral 7B 0.1) has a key that other readers of `llama` ignore, which
+ * gives full attention. Mistral Small 4 shares the class but is another architecture (deepseek2.c);
+ * others are refused, not guessed. */
 #include <stdio.h>
 #include <string.h>
 
@@ -94,12 +93,12 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
         return err_set(e, ERR_DATA, "hidden_act is \"%.40s\", not silu", act);
     TRY(llama3_from_hf(h, dir, e));
     const char *cls = json_str(json_first(hfdir_hparam(dir, "architectures")));
-    /* its "dynamic" changes positions beyond the file's context only */
+    /* its "dynamic" scaling acts only beyond the file's context */
     const bool intern = cls && strcmp(cls, "InternLM3ForCausalLM") == 0;
     return h->d[HD_FREQS] || (intern && hf_rope_is(dir, "dynamic")) ? 0 : hf_check_rope(dir, e);
 }
 
-/* Reads Ministral 3, whose queries grow with every original context. */
+/* Reads Ministral 3, whose queries grow with every multiple of the original context. */
 static int ministral_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     const struct json *r = hf_rope(dir, ROPE_FULL);
     h->f[HF_TEMPER] = json_num(json_get(r, "llama_4_scaling_beta"), 0);
@@ -128,16 +127,16 @@ static void ministral_write_keys(const struct hparams *h, struct gguf_w *w) {
 }
 
 extern const struct arch arch_llama, arch_mistral3, arch_mistral4;
-/* Chooses the architecture: Mistral Small 4 has the class of Mistral Small 3. */
+/* Selects the architecture: Mistral Small 4 has the class of Mistral Small 3. */
 static const struct arch *which(const struct hfdir *dir) {
     const struct json *text = json_get(hfdir_config(dir), "text_config");
     const char *type = json_str(json_get(text, "model_type"));
     return type && strcmp(type, "mistral4") == 0 ? &arch_mistral4 : &arch_mistral3;
 }
 
-/* Refuses files that ask for more. `llama` is the name of many models: what changes the computation
- * and is not here is refused. Tensors that are not here (biases) are refused when weights are
- * bound. */
+/* Refuses files with unsupported features. `llama` is the name of many models, so keys that change
+ * the computation and are not implemented are refused. Unknown tensors (biases) are refused when
+ * weights are bound. */
 static int read_keys(struct hparams *h, const struct gguf *g, struct err *e) {
     UNUSED(h);
     const char *name = gguf_str_or(g, "general.architecture", "");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* models/nemotron.c - Nemotron-4 and Minitron: LayerNorms whose weights checkpoints store less 1,
- * rope of a part of each head, a feed-forward of squared positive parts without a gate. Jais 2:
- * the same feed-forward, plain LayerNorms, rope of whole heads, biases everywhere. */
+/* models/nemotron.c - Nemotron-4 and Minitron: LayerNorms whose weights checkpoints store minus 1,
+ * partial RoPE, an ungated squared-ReLU feed-forward. Jais 2: the same feed-forward, plain
+ * LayerNorms, RoPE over whole heads, biases everywhere. */
 #include "base/attr.h"
 #include "models/rows.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* models/nemotron_h.c - Nemotron-H, Nemotron Nano 2 and 3: each block is one thing, Mamba 2,
- * attention without rope, or a feed-forward of squared ReLUs, behind one norm; in Nano 3 all
- * feed-forwards are experts without a gate, and shared ones. */
+/* models/nemotron_h.c - Nemotron-H, Nemotron Nano 2 and 3: each block has one norm and one of Mamba
+ * 2, attention without RoPE, or a squared-ReLU feed-forward; in Nano 3 all feed-forwards are
+ * ungated routed and shared experts. */
 #include <stdio.h>
 #include <string.h>
 
@@ -56,7 +56,7 @@ static const struct tensor_row moe_tensors[] = {
 };
 // clang-format on
 
-/* Derives the kinds of layers; a layer with a feed-forward has nothing else. */
+/* Derives the kinds of layers; a layer with a feed-forward has no mixer. */
 static int derive(struct hparams *h, struct err *e) {
     if (h->d[HD_EXPERTS]) TRY(derive_experts(h, e));
     TRY(derive_mamba2(h, e));
@@ -73,8 +73,8 @@ static int derive(struct hparams *h, struct err *e) {
     return 0;
 }
 
-/* Writes a letter for each layer to `to`: those of layers_block_type, a list of names, which comes
- * before hybrid_override_pattern. Empty: config.json has neither, or unknown names. */
+/* Writes a letter per layer to `to`, from layers_block_type, a list of names, which takes
+ * precedence over hybrid_override_pattern. Empty: config.json has neither, or unknown names. */
 static void read_pattern(const struct hfdir *dir, char to[HP_MAX_LAYERS + 1]) {
     static const struct {
         const char *name;
@@ -118,7 +118,7 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
                        "moe_latent_size is set: experts in a latent space are not "
                        "computed yet");
     if (!h->d[HD_KV_HEADS]) h->d[HD_KV_HEADS] = h->d[HD_HEADS];
-    h->d[HD_CTX] = 1 << 20; /* positions are not told, so nothing bounds them */
+    h->d[HD_CTX] = 1 << 20; /* no position encoding, hence no limit */
     const int64_t ff = h->d[h->d[HD_EXPERTS] ? HD_FF_EXP : HD_FF];
     for (int64_t i = 0; i < n; i++) {
         *layers_own(h, HD_KV_HEADS, i) = pattern[i] == '*' ? h->d[HD_KV_HEADS] : 0;
@@ -127,7 +127,7 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     return 0;
 }
 
-/* Writes a key that nothing reads, since no layer has rope, as the field does. */
+/* Writes a key that is never read, since no layer has RoPE, as llama.cpp's converter does. */
 static void write_keys(const struct hparams *h, struct gguf_w *w) {
     const int64_t rot = h->d[HD_EMBD] / h->d[HD_HEADS];
     gguf_w_u32(w,
@@ -173,7 +173,7 @@ const struct arch arch_nemotron_h = {
 };
 const struct arch arch_nemotron_h_moe = {
     .name = "nemotron_h_moe",
-    .hf_classes = hf_classes, /* which() tells them apart */
+    .hf_classes = hf_classes, /* distinguished by which() */
     .family = "Nemotron Nano 3",
     .size_note = "hybrid Mamba 2, mixture of experts",
     .hp = moe_hp,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* models/olmo.c - OLMo 2 and 3: no norms before the halves of a block but after them, and norms of
- * queries and keys over all heads at once. OLMo 3 has a window in three layers of four, and a
- * context extension in full layers only. OLMoE: norms before, experts whose weights are not divided
- * by their sum. OLMo 1: LayerNorms without weights, limits of queries, keys and values in some. */
+/* models/olmo.c - OLMo 2 and 3: norms after the halves of a block instead of before, and norms of
+ * queries and keys over all heads. OLMo 3 has a sliding window in three of four layers, and context
+ * extension only in full layers. OLMoE: norms before, expert weights not divided by their sum. OLMo
+ * 1: LayerNorms without weights, and in some models clamped queries, keys and values. */
 #include "base/attr.h"
 #include "containers/hfdir.h"
 #include "base/json.h"

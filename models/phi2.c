@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* models/phi2.c - Phi-1, Phi-1.5 and Phi-2: one LayerNorm per block, on whose result attention and
- * an ungated feed-forward work side by side, rope of a part of each head, biases everywhere, of
- * logits too. */
+/* models/phi2.c - Phi-1, Phi-1.5 and Phi-2: one LayerNorm per block, shared by parallel attention
+ * and ungated feed-forward; partial RoPE; biases everywhere, including logits. */
 #include "containers/hfdir.h"
 #include "models/rows.h"
 

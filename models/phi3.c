@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* models/phi3.c - Phi-3, Phi-3.5, Phi-4 and their minis: q, k and v in one matrix, gate and up in
- * another, rope of a part of each head in some, a window in all layers or none. Models for long
- * contexts have two lists of divisors of angles (longrope): one for sessions up to the original
- * context, one for longer ones. Phi-3.5-MoE: LayerNorms, biases of attention and of the head, and
- * two experts by a sparse mixer, each weighed beside those nearly as good. */
+/* models/phi3.c - Phi-3, Phi-3.5, Phi-4 and their minis: fused q, k and v; fused gate and up;
+ * partial RoPE in some; a sliding window in all layers or none. Long-context models have two lists
+ * of divisors of angles (longrope): one for sessions up to the original context, one for longer
+ * ones. Phi-3.5-MoE: LayerNorms, biases of attention and of the head, and two experts from a sparse
+ * mixer, each weighted against those with nearly the same score. */
 #include <math.h>
 #include <string.h>
 
@@ -55,22 +55,22 @@ static const struct tensor_row moe_tensors[] = {
 };
 // clang-format on
 
-/* Reads the divisors of one list of config.json. */
+/* Reads a list of divisors from config.json. */
 static int read_list(const struct hparams *h, const struct json *j, float *to, const char *name,
                      struct err *e) {
     int64_t i = 0;
     if (json_type(j) != JSON_ARR || json_len(j) != h->d[HD_ROT] / 2 || json_len(j) > HP_MAX_PAIRS)
-        return err_set(e, ERR_DATA, "longrope without %s of %lld numbers", name,
+        return err_set(e, ERR_DATA, "longrope without a list %s of %lld numbers", name,
                        (long long)h->d[HD_ROT] / 2);
     for (j = json_first(j); j; j = json_next(j), i++) {
         to[i] = (float)json_num(j, 0);
         if (!(to[i] > 0 && isfinite(to[i])))
-            return err_set(e, ERR_DATA, "%s[%lld] is no positive number", name, (long long)i);
+            return err_set(e, ERR_DATA, "%s[%lld] is not a positive number", name, (long long)i);
     }
     return 0;
 }
 
-/* Reads longrope, which was once called su; *is tells whether the config has it. */
+/* Reads longrope, formerly called su; *is: the config has it. */
 static int longrope(struct hparams *h, const struct hfdir *dir, bool *is, struct err *e) {
     const struct json *r = hf_rope(dir, ROPE_FULL);
     const char *type = json_str(json_get(r, "rope_type"));
@@ -108,7 +108,7 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     return common_from_hf(h, dir, e);
 }
 
-/* What no key says of the router. */
+/* Router noise, for which there is no key. */
 static const double usual_jitter = 0.01;
 static int moe_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     const double jitter = json_num(hfdir_hparam(dir, "router_jitter_noise"), usual_jitter);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* models/qwen2.c - Qwen 1.5, 2 and 2.5 dense, QwQ, and distillates of their size; dots.ocr: a
- * plain decoder with biases of q, k and v and rope over halves of whole heads. KORMo has no biases
- * and other names of norms. Source: the architecture's
- * published configuration and weights; layout as the field's converter writes it. */
+/* models/qwen2.c - Qwen 1.5, 2 and 2.5 dense, QwQ, distillates of their size, and dots.ocr: a plain
+ * decoder with biases of q, k and v and RoPE over halves of whole heads. KORMo has no biases and
+ * other names of norms. Source: the published configuration and weights; layout as written by
+ * llama.cpp's converter. */
 #include "models/rows.h"
 
 #include "base/attr.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* models/qwen3.c - Qwen3, dense and mixture of experts: full attention everywhere with norms of
- * each head's query and key and rope over the whole head; no weight is transformed. The weights of
- * the chosen experts are always renormalised: files cannot say otherwise. */
+/* models/qwen3.c - Qwen3, dense and MoE: full attention in all layers, per-head norms of queries
+ * and keys, RoPE over whole heads; no weight is transformed. The weights of the selected experts
+ * are always renormalised, because files cannot express otherwise. */
 #include "models/rows.h"
 
 #include "base/attr.h"
@@ -15,7 +15,7 @@ static const struct hp_row dense_hp[] = {HP_ROWS_DECODER, HP_ROW_FF, {.slot = -1
 static const struct hp_row moe_hp[] = {
     HP_ROWS_DECODER,
     HP_ROWS_EXPERTS,
-    /* Of the dense layers that no published model has; written as the field does. */
+    /* For dense layers, which no published model has; written as llama.cpp's converter does. */
     {"feed_forward_length", "intermediate_size|hidden_dim", HD_FF, 0, 0},
     {.slot = -1},
 };

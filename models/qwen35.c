@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* models/qwen35.c - Qwen3.5, 3.6, 3.8, dense and mixture of experts with one gated shared expert.
- * Layers are gated delta nets except every full_attention_interval-th; norms are stored around 0
- * and written + 1; value heads are regrouped (docs/formats/convert.md); one optional MTP block. */
+/* models/qwen35.c - Qwen3.5, 3.6, 3.8, dense and MoE with one gated shared expert. Layers are gated
+ * delta nets except every full_attention_interval-th; norms are stored around 0 and written + 1;
+ * value heads are regrouped (docs/formats/convert.md); one optional MTP block. */
 #include "models/rows.h"
 
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "base/json.h"
 
 static const char *const skip[] = {"visual.", "vision_tower.",
-                                   NULL}; /* of multimodal checkpoints */
+                                   NULL}; /* in multimodal checkpoints */
 static const char *const dense_classes[] = {"Qwen3_5ForConditionalGeneration", "Qwen3_5ForCausalLM",
                                             NULL};
 static const char *const moe_classes[] = {"Qwen3_5MoeForConditionalGeneration",
@@ -50,7 +50,7 @@ static const char *const moe_classes[] = {"Qwen3_5MoeForConditionalGeneration",
     {"blk.%d.nextn.enorm.weight", "mtp.pre_fc_norm_embedding.weight", {HD_EMBD}, XF_ADD1, 0, ROLE_OTHER, W_MTP, TR_F32},         \
     {"blk.%d.nextn.hnorm.weight", "mtp.pre_fc_norm_hidden.weight", {HD_EMBD}, XF_ADD1, 0, ROLE_OTHER, W_MTP, TR_F32},            \
     {"blk.%d.nextn.shared_head_norm.weight", "mtp.norm.weight", {HD_EMBD}, XF_ADD1, 0, ROLE_OTHER, W_MTP, TR_F32},               \
-    /* Dedicated MTP embeddings: legal in GGUF, in no published checkpoint, not made by conversion. */                           \
+    /* Dedicated MTP embeddings: legal in GGUF, but in no published checkpoint and never written. */                           \
     {"blk.%d.nextn.embed_tokens.weight", NULL, {HD_VOCAB, HD_EMBD}, XF_COPY, 0, ROLE_TOKEN_EMBD, W_MTP, TR_OPTIONAL},            \
     {"blk.%d.nextn.shared_head_head.weight", NULL, {HD_VOCAB, HD_EMBD}, XF_COPY, 0, ROLE_OUTPUT, W_MTP, TR_OPTIONAL}
 
@@ -71,7 +71,7 @@ static const struct tensor_row moe_tensors[] = {
 
 static int derive(struct hparams *h, struct err *e) {
     TRY(layers_fill(h, e));
-    for (int64_t i = 0; i < h->d[HD_LAYERS]; i++) /* MTP blocks are full attention */
+    for (int64_t i = 0; i < h->d[HD_LAYERS]; i++) /* MTP blocks have full attention */
         if ((i + 1) % h->d[HD_FULL_INTERVAL] != 0) h->layer[i].mixer = MIX_DELTA;
     return derive_linear(h, e);
 }
@@ -80,7 +80,7 @@ static int derive_moe(struct hparams *h, struct err *e) {
     return derive(h, e);
 }
 
-/* Reads the rotated share of each head, and the mrope sections. */
+/* Reads the rotated fraction of each head, and the mrope sections. */
 static int rope_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     static const int64_t usual[4] = {11, 11, 10, 0};
     TRY(hf_partial_rope(h, dir, 0.25, e));

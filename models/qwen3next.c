@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* models/qwen3next.c - Qwen3-Next: as Qwen3.5 MoE, but value heads stay in the checkpoint's order,
- * and q, k, v and z of a key head lie together in one matrix there, beta and alpha in another. */
+/* models/qwen3next.c - Qwen3-Next: like Qwen3.5 MoE, but value heads keep the checkpoint's order,
+ * in which q, k, v and z of a key head are adjacent in one matrix, and beta and alpha in
+ * another. */
 #include "containers/hfdir.h"
 #include "base/json.h"
 #include "models/rows.h"
@@ -45,7 +46,7 @@ static const struct tensor_row tensors[] = {
 static int derive(struct hparams *h, struct err *e) {
     TRY(derive_experts(h, e));
     TRY(layers_fill(h, e));
-    for (int64_t i = 0; i < h->d[HD_LAYERS]; i++) /* MTP blocks are full attention */
+    for (int64_t i = 0; i < h->d[HD_LAYERS]; i++) /* MTP blocks have full attention */
         if ((i + 1) % h->d[HD_FULL_INTERVAL] != 0) h->layer[i].mixer = MIX_DELTA;
     h->d[HD_LIN_X] = 2 * h->d[HD_LIN_V_HEADS];
     return derive_linear(h, e);

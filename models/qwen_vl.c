@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* models/qwen_vl.c - the language models of Qwen2-VL, Qwen2.5-VL and Qwen3-VL: those of Qwen2 and
- * Qwen3, whose rope has sections for the three positions of an image's patch. The positions of a
- * text's token are all the same, so its sections have no effect; rows that Qwen3-VL's vision tower
- * adds to the first blocks are none for text. */
+/* models/qwen_vl.c - language models of Qwen2-VL, Qwen2.5-VL and Qwen3-VL: those of Qwen2 and Qwen3
+ * with RoPE sections for the three positions of an image patch. For text all positions are equal,
+ * so sections have no effect; the rows that Qwen3-VL's vision tower adds to the first blocks do not
+ * exist for text. */
 #include "containers/hfdir.h"
 #include "base/json.h"
 #include "models/rows.h"
@@ -25,7 +25,7 @@ static const struct hp_row qwen2_hp[] = {HP_ROWS_DECODER, HP_ROW_FF, {.slot = -1
 static const struct hp_row dense_hp[] = {HP_ROWS_DECODER, HP_ROW_FF, HP_ROW_DEEP, {.slot = -1}};
 static const struct hp_row moe_hp[] = {
     HP_ROWS_DECODER, HP_ROWS_EXPERTS, HP_ROW_DEEP,
-    {"feed_forward_length", "intermediate_size", HD_FF, 0, 0}, /* of dense layers that no published model has */
+    {"feed_forward_length", "intermediate_size", HD_FF, 0, 0}, /* for dense layers, which no published model has */
     {.slot = -1},
 };
 /* Matrices of all experts of a layer in one tensor, stored transposed. */

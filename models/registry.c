@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* models/registry.c - the list of architectures, and names of roles. Adding an architecture is its
- * own file and one line of `all` here. */
+/* models/registry.c - list of architectures, and names of roles. A new architecture needs its own
+ * file and a line in `all`. */
 #include "models/arch.h"
 
 #include <ctype.h>
@@ -16,12 +16,12 @@ extern const struct arch arch_gemma, arch_gemma2, arch_gemma3, arch_granite, arc
     arch_smollm3, arch_starcoder2, arch_stablelm, arch_phi3, arch_phimoe, arch_glm4, arch_exaone4,
     arch_seed_oss, arch_cohere2, arch_qwen2moe, arch_olmoe;
 extern const struct arch arch_glm4moe, arch_dots1, arch_minimax_m2, arch_afmoe, arch_bailingmoe2;
-extern const struct arch arch_lfm2, arch_lfm2moe; /* with mixers beside attention */
+extern const struct arch arch_lfm2, arch_lfm2moe; /* with mixers other than attention */
 extern const struct arch arch_internlm2, arch_gpt_oss, arch_granitemoe, arch_arcee, arch_command_r,
     arch_hunyuan, arch_hunyuan_moe, arch_ernie45, arch_ernie45_moe;
 extern const struct arch arch_lfm2, arch_lfm2moe, arch_granitehybrid, arch_nemotron_h,
     arch_nemotron_h_moe, arch_falcon_h1, arch_jamba, arch_qwen3next,
-    arch_kimi_linear; /* with mixers beside attention */
+    arch_kimi_linear; /* with mixers other than attention */
 extern const struct arch arch_deepseek2, arch_mistral4, arch_deepseek32, arch_glm_dsa;
 extern const struct arch arch_exaone_moe, arch_mellum;
 extern const struct arch arch_mamba, arch_mamba2, arch_gemma3n;
@@ -118,7 +118,7 @@ const struct arch *arch_find(const char *gguf_name) {
     return NULL;
 }
 
-/* Compares names without regard to the case of letters and to lines between words. */
+/* Compares names, ignoring case, hyphens and underscores. */
 static bool alike(const char *a, const char *b) {
     for (;; a++, b++) {
         while (*a == '_' || *a == '-') a++;
@@ -128,7 +128,7 @@ static bool alike(const char *a, const char *b) {
     }
 }
 
-/* Returns the architecture with a class of exactly this name, or, when `loose`, one like it. */
+/* Returns the architecture with a class of exactly this name or, with `loose`, a similar one. */
 static const struct arch *find_class(const char *name, bool loose) {
     for (size_t i = 0; i < COUNT_OF(all); i++)
         for (const char *const *c = all[i]->hf_classes; *c; c++)
@@ -136,7 +136,7 @@ static const struct arch *find_class(const char *name, bool loose) {
     return NULL;
 }
 
-/* Finds a stem with the endings that classes of language models have. */
+/* Finds a stem with the suffixes of language model classes. */
 static const struct arch *find_stem(const char *stem, size_t n) {
     static const char *const ending[] = {"ForCausalLM", "ForConditionalGeneration", "LMHeadModel"};
     const struct arch *a = NULL;

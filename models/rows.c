@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* models/rows.c - what derive() and from_hf() of several architectures do. */
+/* models/rows.c - helpers shared by the derive() and from_hf() functions of architectures. */
 #include "models/rows.h"
 
 #include <stdio.h>
@@ -11,7 +11,7 @@
 
 int derive_experts(struct hparams *h, struct err *e) {
     if (h->d[HD_EXPERTS_USED] > h->d[HD_EXPERTS])
-        return err_set(e, ERR_DATA, "%lld experts are used of only %lld",
+        return err_set(e, ERR_DATA, "%lld of only %lld experts are used",
                        (long long)h->d[HD_EXPERTS_USED], (long long)h->d[HD_EXPERTS]);
     if (h->d[HD_EXPERTS] && !h->d[HD_FF_EXP]) h->d[HD_FF_EXP] = h->d[HD_FF];
     return hparams_mul(h, HD_FF_EXP2, 2, h->d[HD_FF_EXP], e);
@@ -58,7 +58,7 @@ int hf_mamba_inner(struct hparams *h, const struct hfdir *dir, struct err *e) {
     return hparams_mul(h, HD_LIN_INNER, expand, h->d[HD_EMBD], e);
 }
 
-/* Returns a text on what a config.json without the rope type would mean. */
+/* Returns a hint on the effect of removing the RoPE type from config.json. */
 static const char *without_rope(const char *type) {
     return strcmp(type, "dynamic") == 0
                ? ": it changes positions beyond the original context length only, so without it "
@@ -77,7 +77,7 @@ int hf_check_rope(const struct hfdir *dir, struct err *e) {
     for (size_t i = 0; i < COUNT_OF(known); i++)
         if (!type || strcmp(type, known[i]) == 0) return 0;
     return err_set(e, ERR_DATA,
-                   "config.json asks for rope_type \"%.40s\", which is not computed yet, so this "
+                   "config.json asks for rope_type \"%.40s\", which is not supported yet, so this "
                    "model cannot be converted%s",
                    type, without_rope(type));
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* models/sizes.c - see sizes.h. */
+/* models/sizes.c - memory needs of a model. */
 #include "models/sizes.h"
 
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "base/num.h"
 #include "models/graph.h"
 
-/* A cache with a window holds the window and one pass, in steps of 256 (llama.cpp's rule). */
+/* A sliding-window cache holds the window and one pass, rounded up to 256 (llama.cpp's rule). */
 enum { PASS_TOKENS = 512, CELL_STEP = 256 };
 
 static struct block_size *block_at(struct sizes *z, int layer) {

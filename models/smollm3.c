@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* models/smollm3.c - SmolLM3: a llama-like decoder in which every fourth layer has no rope. */
+/* models/smollm3.c - SmolLM3: a Llama-like decoder without RoPE in every fourth layer. */
 #include "containers/hfdir.h"
 #include "base/json.h"
 #include "models/rows.h"
@@ -21,7 +21,7 @@ static int derive(struct hparams *h, struct err *e) {
     return 0;
 }
 
-/* Checks config.json. Files cannot say which layers have no rope: it has to be every fourth. */
+/* Checks config.json. Files cannot list the layers without RoPE: it must be every fourth. */
 static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     static const char *const no[] = {"attention_bias", "mlp_bias", "use_sliding_window", NULL};
     TRY(hf_check_off(dir, no, e));

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-/* models/spec.c - what a spec can ask for and no graph computes yet. A row of the list goes when
- * its operation comes. */
+/* models/spec.c - features of a spec that no graph implements yet. A row is removed once its
+ * operation exists. */
 #include "models/spec.h"
 
 #include "base/attr.h"
 
-/* Tells whether a limit would cut silu from below, too, which is -0.2785 at least. */
+/* Returns whether a limit would also cut silu from below; silu's minimum is -0.2785. */
 static bool limit_is_low(float limit) {
     return limit > 0 && limit < 0.28f;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* models/split.c - the best cut of layers into runs, by dynamic programming over (cards used,
- * layers placed): exact, and small, because layers stay in their order. */
+/* models/split.c - optimal partition of layers into runs, by dynamic programming over (cards used,
+ * layers placed): exact, and small, because layers stay in order. */
 #include "models/split.h"
 
 #include <stdlib.h>
@@ -9,15 +9,15 @@
 #include "base/mem.h"
 #include "base/num.h"
 
-/* What a cut costs: less time first, then a smaller part of the fullest card. */
+/* Cost of a partition: less time first, then a smaller fraction of the fullest card. */
 struct price {
     uint64_t over;  /* KiB that do not fit */
-    uint64_t time;  /* of a token: KiB times how much slower than the fastest the card is */
-    uint64_t share; /* of the fullest card, in 10^-12 */
+    uint64_t time;  /* per token: KiB times the card's slowdown against the fastest */
+    uint64_t share; /* used fraction of the fullest card, in 10^-12 */
 };
 struct state {
     struct price p;
-    int from; /* the last card's run begins here */
+    int from; /* first layer of the last card's run */
     bool ok;
 };
 enum { UNITS = 4 }; /* bandwidths are compared in quarters */
@@ -49,7 +49,7 @@ static bool better(const struct price *a, const struct price *b) {
     return a->share < b->share;
 }
 
-/* Tries card c with every run from layer `from` on: at[0] before, at[1] after. */
+/* Tries card c with every run that starts at layer `from`: at[0] before, at[1] after. */
 static void try_runs(const struct split *s, int c, int from, struct state *at) {
     const int n = s->n_layers, w = n + 1;
     uint64_t sum = from == 0 ? s->card[c].first : 0;
@@ -65,8 +65,8 @@ static void try_runs(const struct split *s, int c, int from, struct state *at) {
     }
 }
 
-/* Cuts the layers into runs, one for each card; false when what was asked for is in another order
- * than the cards. */
+/* Partitions the layers into one run per card. Returns false if requests are not in the order of
+ * the cards. */
 static bool cut(const struct split *s, uint8_t *card_of) {
     const int n = s->n_layers, w = n + 1;
     struct state *at = xcalloc((size_t)(s->n_cards + 1) * (size_t)w, sizeof *at);
@@ -84,8 +84,8 @@ static bool cut(const struct split *s, uint8_t *card_of) {
     return ok;
 }
 
-/* Puts each layer where it was asked for, the others with the layer before, and those before all of
- * them with the first. */
+/* Places each layer as requested, the others with the preceding layer, and those before the first
+ * request with it. */
 static void follow(const struct split *s, uint8_t *card_of) {
     uint8_t at = 0;
     for (int i = s->n_layers - 1; i >= 0; i--)

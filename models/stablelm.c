@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* models/stablelm.c - StableLM 3B, 2 1.6B and 2 12B: LayerNorms, rope of a quarter of each head,
- * biases of q, k and v in some. The 12B model has LayerNorms of queries and keys, each head with
- * its own weights, and attention and feed-forward side by side on one norm. */
+/* models/stablelm.c - StableLM 3B, 2 1.6B and 2 12B: LayerNorms, RoPE over a quarter of each head,
+ * biases of q, k and v in some. The 12B model has LayerNorms of queries and keys with weights per
+ * head, and parallel attention and feed-forward with one norm. */
 #include "base/attr.h"
 #include "containers/hfdir.h"
 #include "base/json.h"

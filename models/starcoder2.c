@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* models/starcoder2.c - StarCoder2: LayerNorms, biases everywhere, and a feed-forward without a
- * gate. The window that published configs have has a key that other readers pass over. */
+/* models/starcoder2.c - StarCoder2: LayerNorms, biases everywhere, and an ungated feed-forward. The
+ * sliding window of published configs has a key that other readers ignore. */
 #include "base/attr.h"
 #include "containers/hfdir.h"
 #include "base/json.h"

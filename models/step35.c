@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* models/step35.c - Step 3.5 and 3.7 Flash, the language model: norms of queries and keys per head,
- * attention's output times a gate of one number for each head; layers with a window have more
- * heads and a base of rope of their own, and turn all of a head, the others a half. SwiGLU of some
- * layers has limits, apart for experts and for shared ones. Its MTP blocks are left out. */
+/* models/step35.c - Step 3.5 and 3.7 Flash, the language model: per-head norms of queries and keys,
+ * and attention output with a scalar gate per head. Sliding-window layers have more heads and their
+ * own RoPE base, and rotate whole heads; the others rotate half of each head. SwiGLU of some layers
+ * has limits, separate for routed and shared experts. Its MTP blocks are omitted. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -67,8 +67,8 @@ static int derive(struct hparams *h, struct err *e) {
 
 /* ---- config.json ---- */
 
-/* Returns the entry of a list for layer i, or the number that stands for all; `otherwise` without
- * either. */
+/* Returns the entry of a list for layer i, or the single number for all layers; `otherwise` if
+ * absent. */
 static double entry(const struct json *j, int64_t i, double otherwise) {
     const struct json *t = json_type(j) == JSON_ARR ? json_first(j) : NULL;
     if (!t) return json_num(j, otherwise);
@@ -76,7 +76,7 @@ static double entry(const struct json *j, int64_t i, double otherwise) {
     return json_num(t, otherwise);
 }
 
-/* Reads the bases of rope, which are lists by layer, and checks the shares that it turns. */
+/* Reads the RoPE bases, given per layer, and checks the rotated fractions. */
 static int rope(struct hparams *h, const struct hfdir *dir, struct err *e) {
     const struct json *base = hfdir_hparam(dir, "rope_theta");
     const struct json *part = hfdir_hparam(dir, "partial_rotary_factors");
@@ -92,12 +92,12 @@ static int rope(struct hparams *h, const struct hfdir *dir, struct err *e) {
         *to = is;
     }
     h->d[HD_ROT] = h->d[HD_HEAD_DIM];
-    h->d[HD_FREQS_ROT] = h->d[HD_ROT] / 2; /* scaled layers are those that turn a half */
+    h->d[HD_FREQS_ROT] = h->d[HD_ROT] / 2; /* scaled layers rotate half of each head */
     return hf_rope_llama3(h, dir, e);
 }
 
-/* Reads the layers that have experts, a list of numbers or a text of them; they must be those
- * behind the first dense ones. */
+/* Reads the list of layers with experts, an array or a text of numbers; they must be all layers
+ * after the leading dense ones. */
 static int sparse_from(struct hparams *h, const struct hfdir *dir, struct err *e) {
     const struct json *j = hfdir_hparam(dir, "moe_layers_enum");
     const char *s = json_str(j);
@@ -114,7 +114,7 @@ static int sparse_from(struct hparams *h, const struct hfdir *dir, struct err *e
         if (!s && !json_i64(t, &i)) i = -1;
         if (first < 0) first = next = i;
         if (i != next++ || (s && end == s))
-            return err_set(e, ERR_DATA, "moe_layers_enum leaves out layers behind the first");
+            return err_set(e, ERR_DATA, "moe_layers_enum omits layers after the first");
         if (s) s = *end == ',' ? end + 1 : end;
         if (t) t = json_next(t);
     }
@@ -155,7 +155,7 @@ static int read_limits(struct hparams *h, const struct gguf *g, const char *key,
     const struct gguf_kv *kv = gguf_find(g, key);
     if (!kv) return 0;
     if (kv->type != GV_ARR || kv->elem != GV_F32 || kv->count < (uint64_t)h->d[HD_LAYERS])
-        return err_set(e, ERR_DATA, "%s is no array with a number for each layer", key);
+        return err_set(e, ERR_DATA, "%s is not an array with a number for each layer", key);
     for (int64_t i = 0; i < h->d[HD_LAYERS]; i++) {
         const double v = gguf_kv_f64(kv, (uint64_t)i);
         if (!(v >= 0 && v < 1e6)) return err_set(e, ERR_DATA, "%s has the number %g", key, v);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* models/tensors.c - an architecture's tensor rows made concrete: every tensor that a model with
- * given hyperparameters has, and the way back from a GGUF name to its row. */
+/* models/tensors.c - expansion of an architecture's tensor rows to all tensors of a model with
+ * given hyperparameters, and lookup of the row of a GGUF name. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -64,7 +64,7 @@ static bool in_block(const struct tensor_row *row, const struct hparams *h, int 
     return false;
 }
 
-/* Returns true when this model has the row in a block; block -1: outside of blocks. */
+/* Returns whether this model has the row in a block; block -1: outside blocks. */
 static bool holds(const struct tensor_row *row, const struct hparams *h, int block) {
     unsigned slot = row->flags >> TR_IF_SHIFT;
     if (slot && !h->d[slot]) return false;
@@ -128,7 +128,7 @@ int arch_tensors(const struct arch *a, const struct hparams *h, struct tensor_in
     return 0;
 }
 
-/* Matches name against a pattern with at most one %d (no leading zeros, < HP_MAX_LAYERS). */
+/* Matches a name against a pattern with at most one %d (no leading zeros, < HP_MAX_LAYERS). */
 static bool match(const char *pat, const char *name, int *block) {
     const char *p = strstr(pat, "%d");
     if (!p) return strcmp(pat, name) == 0;

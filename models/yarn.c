@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* models/yarn.c - context extension by YaRN, or by dividing positions ("linear"), the same for
- * every architecture: from config.json, from and to GGUF keys. The computation is stated in graph.h
- * (struct gr_yarn) and ops.def (rope). Other scalings are refused: ignoring one gives a model that
- * talks nonsense at length. */
+/* models/yarn.c - context extension by YaRN, or by dividing positions ("linear"), common to all
+ * architectures: reading from config.json and GGUF keys, and writing keys. The formula is in
+ * graph.h (struct gr_yarn) and ops.def (rope). Other scalings are refused: ignoring one gives a
+ * model that talks nonsense at length. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,7 +16,7 @@
 static const double usual_fast = 32, usual_slow = 1;
 
 static const struct {
-    const char *key, *hf; /* hf: of config.json; NULL: written in any case */
+    const char *key, *hf; /* hf: name in config.json; NULL: always written */
     int slot;
     double usual;
 } reals[] = {{"factor", NULL, HF_YARN_FACTOR, 0},
@@ -24,7 +24,7 @@ static const struct {
              {"yarn_beta_fast", "beta_fast", HF_YARN_FAST, 32},
              {"yarn_beta_slow", "beta_slow", HF_YARN_SLOW, 1}};
 
-/* Returns the growth of scores with the factor, by a weight. */
+/* Returns the factor by which scores grow, for a given weight. */
 static double grown(double factor, double weight) {
     return 0.1 * weight * log(factor) + 1;
 }
@@ -37,8 +37,7 @@ static int check(struct hparams *h, const char *where, struct err *e) {
     if (!(f[HF_YARN_ATTN] > 0 && isfinite(f[HF_YARN_ATTN])) ||
         !(f[HF_YARN_SLOW] > 0 && f[HF_YARN_FAST] >= f[HF_YARN_SLOW] && f[HF_YARN_FAST] < 1e9) ||
         h->d[HD_YARN_CTX] < 1 || h->d[HD_YARN_CTX] > INT32_MAX)
-        return err_set(e, ERR_DATA,
-                       "%s asks for rope_type \"yarn\" with numbers that make no sense", where);
+        return err_set(e, ERR_DATA, "%s asks for rope_type \"yarn\" with invalid numbers", where);
     return 0;
 }
 
@@ -49,8 +48,8 @@ static int check_linear(const struct hparams *h, const char *where, struct err *
                : err_set(e, ERR_DATA, "%s asks for rope_type \"linear\" with factor %g", where, f);
 }
 
-/* Returns the factor of cos and sin that config.json asks for. The growth that a model was trained
- * with (mscale_all_dim) is taken off. */
+/* Returns the factor for cos and sin from config.json, without the growth used in training
+ * (mscale_all_dim). */
 static double magnitude(struct hparams *h, const struct arch *a, const struct json *r) {
     const double f = h->f[HF_YARN_FACTOR], mscale = json_num(json_get(r, "mscale"), 0);
     const double all = json_num(json_get(r, "mscale_all_dim"), 0);
@@ -120,14 +119,14 @@ int yarn_from_gguf(struct hparams *h, const struct arch *a, const struct gguf *g
     }
     double ext = 1;
     if (gguf_find(g, key_of(key, arch, "yarn_ext_factor"))) TRY(gguf_get_f64(g, key, &ext, e));
-    if (ext >= 0 && !(ext > 0.999 && ext < 1.001)) /* negative: not set */
+    if (ext >= 0 && !(ext > 0.999 && ext < 1.001)) /* negative: unset */
         return err_set(e, ERR_DATA, "%s is %g, which is not computed", key, ext);
     uint64_t ctx = gguf_u64_or(g, key_of(key, arch, "original_context_length"), 0);
     h->d[HD_YARN_CTX] = ctx ? (ctx <= INT32_MAX ? (int64_t)ctx : 0) : h->d[HD_CTX];
     return check(h, key_of(key, arch, "type"), e);
 }
 
-/* Writes also usual values where config.json gives them, as the field does. */
+/* Writes the usual values, too, if config.json has them, as llama.cpp's converter does. */
 void yarn_write(const struct hparams *h, const struct arch *a, struct gguf_w *w) {
     const char *arch = a->name;
     char key[KEY_CAP];
