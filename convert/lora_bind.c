@@ -207,8 +207,7 @@ static int bind_fused(struct lora *l, const struct fused *f, struct dq *q, struc
         for (size_t w = 0; w < COUNT_OF(wraps); w++) {
             int64_t i, j;
             const bool is = k ? !crossed : crossed;
-            const size_t wrap =
-                down ? w : COUNT_OF(wraps) - 1 - w; /* the last wrapper is the outermost */
+            const size_t wrap = down ? w : COUNT_OF(wraps) - 1 - w; /* last: outermost */
             const int64_t r = fits(l, f, wrap, is, f->rows, f->cols, &i, &j);
             if (r)
                 return take(l, q, i, j, f->param,

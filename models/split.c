@@ -84,8 +84,8 @@ static bool cut(const struct split *s, uint8_t *card_of) {
     return ok;
 }
 
-/* Places each layer as requested, the others with the preceding layer, and those before the first
- * request with it. */
+/* Puts each layer on its requested card, the others with the preceding layer, and those before the
+ * first request with it. */
 static void follow(const struct split *s, uint8_t *card_of) {
     uint8_t at = 0;
     for (int i = s->n_layers - 1; i >= 0; i--)
