@@ -487,8 +487,8 @@ static const struct st_tensor *source_of(const struct mapping *m, const char *gg
     return NULL;
 }
 
-/* Decides by the tensors whether the head is tied, because config.json does not always agree with
- * what was saved. A head that differs from the embeddings is written. */
+/* Decides by the tensors whether the head is tied, because config.json does not always match
+ * the saved weights. A head that differs from the embeddings is written. */
 static void check_tie(struct mapping *m) {
     struct hparams *h = &m->p->hp;
     const struct json *said = hfdir_said(m->p->dir, "tie_word_embeddings");
