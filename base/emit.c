@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* base/emit.c - rendering of results as table, JSON, CSV or Markdown.
+/* base/emit.c - result renderer: table, JSON, CSV or Markdown.
  *
  * Cells keep their type until they are rendered, and no form truncates a cell. The table form
  * right-aligns numbers. A table wider than 100 columns puts the texts of a row on one line and its

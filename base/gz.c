@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* base/gz.c - reading of plain and gzip text through zlib's transparent reader. */
+/* base/gz.c - reader for plain and gzip text, using zlib's transparent mode. */
 #include "base/gz.h"
 
 #include <stdbool.h>

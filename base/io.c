@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* base/io.c - reading whole files, listing folders, handling paths. Mapping is in map.c, writing in
- * out.c.
+/* base/io.c - whole-file input, folder listings and paths. Mapping is in map.c, writing in out.c.
  *
  * Inputs are opened read-only and non-blocking, so that a pipe in place of a model is an error and
  * not a hang. Messages name the path and the remedy. */

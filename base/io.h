@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* base/io.h - reading whole files, listing folders, handling paths. */
+/* base/io.h - whole-file input, folder listings and paths. */
 #ifndef HONE_BASE_IO_H
 #define HONE_BASE_IO_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* base/lines.c - appending lines to a shared file. */
+/* base/lines.c - line-oriented log file shared by threads. */
 #include "base/lines.h"
 
 #include <errno.h>

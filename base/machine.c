@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* base/machine.c - detection of processors and control-group limits. A group's limit covers all
- * groups below it, so every folder from the process's own group up to the root counts. In a
- * container the path in /proc/self/cgroup may not be visible; then only the root is, which is the
- * container's own group. */
+/* base/machine.c - processors, cores and control-group limits. A group's limit covers all groups
+ * below it, so every folder from the process's own group up to the root counts. In a container the
+ * path in /proc/self/cgroup may not be visible; then only the root is, which is the container's own
+ * group. */
 #include "base/machine.h"
 
 #include <limits.h>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* containers/card_repo.c - detection of the Hub repository a folder was downloaded from, by its
- * path or its card. */
+/* containers/card_repo.c - origin of a folder: the Hub repository named by its path or its card. */
 #include <stdlib.h>
 #include <string.h>
 

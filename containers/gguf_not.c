@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* containers/gguf_not.c - errors for anything else in place of a GGUF file: its format, and the
- * name or command to use instead. */
+/* containers/gguf_not.c - errors for files that are not GGUF. The message names the actual format,
+ * and the file name or command to use instead. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

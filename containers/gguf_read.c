@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* containers/gguf_read.c - opening of GGUF files: header, keys, tensor records, split sets.
+/* containers/gguf_read.c - GGUF reader: header, keys, tensor records, split sets.
  *
  * The file is mapped and scanned once with a cursor. Nothing is trusted: every length is checked
  * against the remaining bytes before use, all arithmetic is checked, and names go into hash maps,

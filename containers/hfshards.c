@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* containers/hfshards.c - selection of a folder's weight files. With an index, other
+/* containers/hfshards.c - weight files of a Hugging Face folder. With an index, other
  * model*.safetensors are ignored with a note: they are left over from another save. Without one,
  * names show which files belong together; an ambiguous folder is refused. */
 #include "containers/hfshards.h"

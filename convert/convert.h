@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* convert/convert.h - conversion of a Hugging Face folder to GGUF. The first pass reads only
+/* convert/convert.h - conversion from a Hugging Face folder to GGUF. The first pass reads only
  * headers (names, shapes, types, sizes) and reports all structural errors; the second converts
  * tensor by tensor, in slabs. Peak memory stays under 512 MiB for any model. */
 #ifndef HONE_CONVERT_CONVERT_H

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* convert/dq.c - table of storage forms, and their recognition: by the main tensor's name and
- * dtype, the required parts and, if two forms share names, the quant_method. Otherwise config.json
- * is consulted only for facts that shapes do not show. */
+/* convert/dq.c - storage forms of quantized checkpoints: the table, and how a form is recognised:
+ * by the main tensor's name and dtype, the required parts and, if two forms share names, the
+ * quant_method. Otherwise config.json is consulted only for facts that shapes do not show. */
 #include "convert/dq.h"
 
 #include <stdarg.h>

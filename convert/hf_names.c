@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* convert/hf_names.c - normalisation of a folder's tensor names. */
+/* convert/hf_names.c - tensor name normalisation. */
 #include "convert/hf_names.h"
 
 #include <string.h>

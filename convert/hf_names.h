@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* convert/hf_names.h - normalisation of a folder's tensor names to the spellings of the tables,
- * undoing wrappers around the model at the time it was saved. Internal to convert/. */
+/* convert/hf_names.h - tensor name normalisation: respells a folder's names as in the tables,
+ * without the wrappers that were around the model when it was saved. Internal to convert/. */
 #ifndef HONE_CONVERT_HF_NAMES_H
 #define HONE_CONVERT_HF_NAMES_H
 

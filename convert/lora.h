@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* convert/lora.h - merging of a peft LoRA adapter (adapter_config.json, adapter_model.safetensors)
- * into the weights during conversion: w + scale * B A, in f32, before any transform. scale is
- * lora_alpha / r, or lora_alpha / sqrt(r) with use_rslora. Internal to convert/. */
+/* convert/lora.h - LoRA adapter merging: adds a peft adapter (adapter_config.json,
+ * adapter_model.safetensors) to the weights during conversion: w + scale * B A, in f32, before any
+ * transform. scale is lora_alpha / r, or lora_alpha / sqrt(r) with use_rslora. Internal to
+ * convert/. */
 #ifndef HONE_CONVERT_LORA_H
 #define HONE_CONVERT_LORA_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* convert/lora_bind.c - binding of an adapter's tensors to weights, and addition of the deltas.
+/* convert/lora_bind.c - LoRA deltas: finds the adapter's tensors for a weight and adds them.
  *
  * Fused experts (peft's target_parameters) have no names of their own: they are wrappers
  * "...experts" and "...experts.base_layer" around one module, distinguished by their shapes. The

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* convert/mmproj.c - conversion of vision towers to projector files: binds the rows of
- * convert/vision.c to the folder's tensors, compares shapes, checks that no tensor of the tower is
- * left over, then converts tensor by tensor, row by row.
+/* convert/mmproj.c - vision tower conversion: binds the rows of convert/vision.c to the folder's
+ * tensors, compares shapes, checks that no tensor of the tower is left over, then converts tensor
+ * by tensor, row by row.
  *
  * Kernels of the patch convolution are F32 (F16 with --type f16); norms, biases and position tables
  * are F32; everything else has the output type. */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* convert/name_map.c - mapping of source names to output tensors. Every expected tensor must be
- * found with the right shape and a float dtype; every source tensor must be used, or be one that a
- * text conversion deliberately leaves out (vision tower, unwanted MTP block, tied head,
+/* convert/name_map.c - tensor name mapping, from sources to output tensors. Every expected tensor
+ * must be found with the right shape and a float dtype; every source tensor must be used, or be one
+ * that a text conversion deliberately leaves out (vision tower, unwanted MTP block, tied head,
  * recomputable tables). Nothing is dropped silently. */
 #include <stdio.h>
 #include <stdlib.h>

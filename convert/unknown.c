@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* convert/unknown.c - refusal of a model class without a table; the message names the nearest
+/* convert/unknown.c - error for a model class without a table. The message names the nearest
  * architecture by tensor names, and the tensors that it lacks. */
 #include <stdlib.h>
 #include <string.h>

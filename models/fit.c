@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* models/fit.c - fit of a model to a device's memory. */
+/* models/fit.c - device memory fit. */
 #include "models/fit.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* models/fit.h - fit of a model to a device's memory: the longest context, the blocks on the
- * device, the experts outside it. Pure arithmetic. */
+/* models/fit.h - device memory fit: how much context, which blocks and which experts fit. Pure
+ * arithmetic. */
 #ifndef HONE_MODELS_FIT_H
 #define HONE_MODELS_FIT_H
 

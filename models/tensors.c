@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* models/tensors.c - expansion of an architecture's tensor rows to all tensors of a model with
- * given hyperparameters, and lookup of the row of a GGUF name. */
+/* models/tensors.c - tensor rows: expands an architecture's rows to all tensors of a model with
+ * given hyperparameters, and finds the row of a GGUF name. */
 #include <stdlib.h>
 #include <string.h>
 

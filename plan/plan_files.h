@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* plan/plan_files.h - hone plan with several files: choice of the best one for a card. */
+/* plan/plan_files.h - hone plan with several files: the best one for a card. */
 #ifndef HONE_PLAN_PLAN_FILES_H
 #define HONE_PLAN_PLAN_FILES_H
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* plan/plan_split.c - distribution of a model over several cards, which are assumed to be equally
- * fast, since headers say nothing about them. */
+/* plan/plan_split.c - a model split over several cards, which are assumed to be equally fast, since
+ * headers say nothing about them. */
 #include "plan/plan_split.h"
 
 #include <stdlib.h>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* plan/plan_split.h - hone plan --vram A,B,...: distribution of a model's blocks over several
- * cards. */
+/* plan/plan_split.h - hone plan --vram A,B,...: a model split over several cards. */
 #ifndef HONE_PLAN_PLAN_SPLIT_H
 #define HONE_PLAN_PLAN_SPLIT_H
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* text/textfile.c - recognition of text files. Known formats are detected by their first bytes; the
- * rest by NUL bytes, which text does not have, and by the fraction of invalid UTF-8: high for
- * random bytes and for 8-bit encodings of Cyrillic and CJK text, low for Latin-1. */
+/* text/textfile.c - text file detection. Known formats are detected by their first bytes; the rest
+ * by NUL bytes, which text does not have, and by the fraction of invalid UTF-8: high for random
+ * bytes and for 8-bit encodings of Cyrillic and CJK text, low for Latin-1. */
 #include "text/textfile.h"
 
 #include <stdbool.h>

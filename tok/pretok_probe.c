@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* tok/pretok_probe.c - recognition of differently written split regexes by how they split a probe
- * text: any two rows with different regexes split it differently. */
+/* tok/pretok_probe.c - split regexes compared by behaviour: recognises those that are merely
+ * written differently by how they split a probe text. Any two rows with different regexes split it
+ * differently. */
 #include <stdlib.h>
 #include <string.h>
 

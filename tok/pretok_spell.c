@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* tok/pretok_spell.c - translation of regexes from Oniguruma, the engine of the tokenizers library,
- * to PCRE2. */
+/* tok/pretok_spell.c - regex translation to PCRE2 from Oniguruma, the engine of the tokenizers
+ * library. */
 #include <string.h>
 
 #include "base/attr.h"

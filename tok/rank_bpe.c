@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* tok/rank_bpe.c - conversion of byte-level BPE by ranks to merges. */
+/* tok/rank_bpe.c - merges derived from the ranks of byte-level BPE. */
 #include "tok/rank_bpe.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* tok/tok.c - tokenizers: completion of a built tokenizer, and accessors. tok_encode.c encodes,
+/* tok/tok.c - tokenizers: final steps of building one, and accessors. tok_encode.c encodes,
  * tok_decode.c decodes.
  *
  * Types and roles. `type` is what a file stores. `role` is how a token is treated: CONTROL (matched

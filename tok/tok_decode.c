@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* tok/tok_decode.c - conversion of ids to text: the bytes of each token, and the steps of
- * tokenizer.json's decoder on the joined text. */
+/* tok/tok_decode.c - ids to text: the bytes of each token, and the steps of tokenizer.json's
+ * decoder on the joined text. */
 #include <stdlib.h>
 #include <string.h>
 

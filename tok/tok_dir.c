@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* tok/tok_dir.c - reading of a folder's tokenizer files, with or without weights. */
+/* tok/tok_dir.c - tokenizer files of a folder, with or without weights. */
 #include <stdlib.h>
 #include <string.h>
 

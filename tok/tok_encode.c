@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* tok/tok_encode.c - conversion of text to ids: special token texts, the text between them, and the
- * two kinds of BPE with merges (SentencePiece's algorithms: tok_spm.c, tok_unigram.c).
+/* tok/tok_encode.c - text to ids: special token texts, the text between them, and the two kinds of
+ * BPE with merges (SentencePiece's algorithms: tok_spm.c, tok_unigram.c).
  *
  * The order is that of the Hugging Face library: match token texts in raw text, normalize the text
  * between them (tok_prep.c), match token texts in normalized text, split into pre-tokens, apply

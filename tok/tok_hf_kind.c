@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* tok/tok_hf_kind.c - detection of a tokenizer's kind from tokenizer.json: the model's type, the
- * steps of its normalizer, and the regexes or the Metaspace of its pre-tokenizer. */
+/* tok/tok_hf_kind.c - tokenizer detection from tokenizer.json: the model's type, the steps of its
+ * normalizer, and the regexes or the Metaspace of its pre-tokenizer. */
 #include <stdlib.h>
 
 #include "base/log.h"

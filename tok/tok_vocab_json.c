@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* tok/tok_vocab_json.c - conversion of vocab.json and merges.txt, the files saved by slow
- * tokenizers of transformers, to a tokenizer.json. Their splitting and normalization are defined by
- * the class; `classes` lists the known ones. */
+/* tok/tok_vocab_json.c - tokenizer.json built from vocab.json and merges.txt, the files saved by
+ * slow tokenizers of transformers. Their splitting and normalization are defined by the class;
+ * `classes` lists the known ones. */
 #include <string.h>
 
 #include "tok/tok_hf.h"
