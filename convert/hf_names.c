@@ -195,8 +195,8 @@ int hf_names_make(struct hf_names *out, const struct hfdir *dir, const struct ar
     settle_prefix(out, n, a, mem);
     settle_head(out, n, a, mem);
     if (out->cut)
-        log_info(*out->cut ? "tensor names begin with \"%s\" instead of \"%s\": they are renamed"
-                           : "tensor names lack \"%s%s\": it is added",
+        log_info(*out->cut ? "tensor names begin with \"%s\" instead of \"%s\": renaming them"
+                           : "tensor names lack \"%s%s\": adding it",
                  show_n(out->cut, strlen(out->cut)).s, out->put);
     return 0;
 }

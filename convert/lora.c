@@ -42,10 +42,11 @@ static int check_type(const struct lora *l, struct err *e) {
     const char *type = json_str(json_get(l->cfg, "peft_type"));
     if (type && strcmp(type, "LORA") == 0) return 0;
     if (!type && json_get(l->cfg, "fine_tune_type"))
-        return err_set(e, ERR_DATA,
-                       "%s describes an MLX adapter, which is not read: merge it with mlx_lm.fuse "
-                       "--dequantize and convert the result",
-                       l->path);
+        return err_set(
+            e, ERR_DATA,
+            "%s describes an MLX adapter, which is not supported: merge it with mlx_lm.fuse "
+            "--dequantize and convert the result",
+            l->path);
     if (!type)
         return err_set(e, ERR_DATA,
                        "%s has no peft_type, so it is not the configuration of a peft adapter",
@@ -364,7 +365,7 @@ static int unused(struct lora *l, int64_t i, struct err *e) {
                        st_path(l->st), LORA_SHOW(name), other);
     return err_set(
         e, ERR_DATA,
-        "%s: tensor %s changes nothing that is converted: the base has no such %s, the "
+        "%s: tensor %s does not apply to any converted weight: the base has no such %s, the "
         "adapter was made for another model, or it trains parts that are left out; " LORA_MERGE,
         st_path(l->st), LORA_SHOW(name), str_ends(name, "bias") ? "bias" : "weight");
 }

@@ -119,7 +119,7 @@ static void note_found(struct tok *t, int64_t id, enum tok_type type, bool norma
 static int add_token(struct tok *t, int64_t id, const char *text, struct flags f,
                      const struct json *config, struct err *e) {
     if (id >= t->v.n) {
-        log_warn("token \"%s\" has id %lld, past the model's %lld rows: it is left out, its text "
+        log_warn("token \"%s\" has id %lld, past the model's %lld rows: ignored, and its text "
                  "is tokenized as any other",
                  text, (long long)id, (long long)t->v.n);
         return 0;
@@ -339,8 +339,8 @@ static void read_special(struct tok *t, const struct tok_files *f, const char *n
             !json_i64(json_get(json_get(f->model, "text_config"), key), &id))
             return;
         if (id >= t->v.n && s != TS_EOS) /* hf_ends reports an invalid eos; -1 means none */
-            log_warn("config.json: %s is %lld, but the vocabulary has %lld rows: it is left out",
-                     key, (long long)id, (long long)t->v.n);
+            log_warn("config.json: %s is %lld, but the vocabulary has %lld rows: ignored", key,
+                     (long long)id, (long long)t->v.n);
     }
     if (id >= 0 && id < t->v.n) t->special[s] = id;
 }

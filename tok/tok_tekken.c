@@ -107,7 +107,7 @@ static int read_all(struct tekken *k, const struct json *j, int64_t n_vocab, str
         !json_i64(json_get(config, "default_num_special_tokens"), &k->n_special) ||
         total > MAX_VOCAB || k->n_special < 0 || total < k->n_special + 256)
         return err_set(e, ERR_DATA,
-                       "tekken.json: config gives no sensible default_vocab_size and "
+                       "tekken.json: config has no valid default_vocab_size and "
                        "default_num_special_tokens");
     if (total > n_vocab)
         return err_set(e, ERR_DATA,
