@@ -799,7 +799,7 @@ static void test_split_defects(void) {
     split_shard(second, 1, 2, 2, "a");
     CHECK_ERR(gguf_open(&g, tmp_path(first), 0, &e), ERR_DATA, "\"a\" is there twice");
     split_shard(second, 0, 2, 2, "b");
-    CHECK_ERR(gguf_open(&g, tmp_path(first), 0, &e), ERR_DATA, "by its name it is shard 2 of 2");
+    CHECK_ERR(gguf_open(&g, tmp_path(first), 0, &e), ERR_DATA, "but is named shard 2 of 2");
     split_shard(second, 1, 3, 2, "b");
     CHECK_ERR(gguf_open(&g, tmp_path(first), 0, &e), ERR_DATA, "a set of 3 files");
     split_shard(second, 1, 2, 2, "b");

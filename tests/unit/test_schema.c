@@ -63,7 +63,7 @@ static void test_malformed(void) {
         {"{\"minimum\": \"3\"}", "1", "\"minimum\" is not a number"},
         {"{\"multipleOf\": 0}", "1", "positive"},
         {"{\"pattern\": \"(\"}", "\"a\"", "regular expression"},
-        {"{\"required\": [1]}", "{}", "no name"},
+        {"{\"required\": [1]}", "{}", "other than a name"},
         {"{\"properties\": {\"a\": 1}}", "{\"a\": 1}", "neither object nor bool"},
         {"{\"anyOf\": []}", "1", "is not a list of schemas"},
         {"{\"$ref\": \"http://x\"}", "1", "within this schema"},

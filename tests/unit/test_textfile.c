@@ -44,7 +44,7 @@ static void test_random(void) {
     struct rng r;
     rng_seed(&r, 1);
     for (size_t i = 0; i < sizeof b; i++) b[i] = (char)(1 + (int)(rng_unit(&r) * 255));
-    CHECK_ERR(text_check(b, sizeof b, "x", &e), ERR_DATA, "no text in UTF-8");
+    CHECK_ERR(text_check(b, sizeof b, "x", &e), ERR_DATA, "not UTF-8 text");
 }
 
 int main(void) {
