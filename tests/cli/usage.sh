@@ -1,6 +1,6 @@
 #!/bin/sh
 # Every command: --help prints its synopsis on stdout and exits 0; an unknown option exits 2, names the nearest
-# known one and prints nothing on stdout; the man page's SYNOPSIS holds the same synopsis and every option. README.md shows no command or
+# known one and prints nothing on stdout; the man page's SYNOPSIS holds the same synopsis and every option. README.md and docs/steps.md show no command or
 # option that does not exist.
 set -eu
 t=$(mktemp -d)
@@ -70,17 +70,19 @@ peer 'x.gguf' quantize x.gguf -o y.gguf --recipe Q8_0 --gram - # an input may be
 peer 'not to standard output' imatrix x.gguf x.txt -o y.gguf --gram -
 # ---- its table of models is that of the registry and the tests ----
 sh tests/models.sh --check || say "docs/models.md"
-# ---- commands in README.md: known, with known options ----
+# ---- commands in README.md and docs/steps.md: known, with known options ----
 n=0
-grep -oE '^(build/)?hone [a-z-]+( [^#|&]*)?' README.md | sed 's/^build\///' > "$t/lines"
+for f in README.md docs/steps.md; do
+    awk '/^```/ { on = $0 == "```sh"; next } on' "$f"
+done | grep -oE '^(build/)?hone [a-z-]+( [^#|&]*)?' | sed 's/^build\///' > "$t/lines"
 while read -r _ cmd rest; do
     case $cmd in eval | template) cmd="$cmd ${rest%% *}" ;; esac
     # shellcheck disable=SC2086
-    "$HONE" $cmd --help > "$t/h" 2> "$t/e" || say "README.md: hone $cmd: $(cat "$t/e")"
+    "$HONE" $cmd --help > "$t/h" 2> "$t/e" || say "README.md or docs/steps.md: hone $cmd: $(cat "$t/e")"
     for o in $(echo " $rest" | grep -oE -- ' --[a-z][a-z0-9-]*' || true); do
-        grep -qE -- "(^|[ ,])$o( |\$)" "$t/h" || say "README.md: hone $cmd has no $o"
+        grep -qE -- "(^|[ ,])$o( |\$)" "$t/h" || say "README.md or docs/steps.md: hone $cmd has no $o"
     done
     n=$((n + 1))
 done < "$t/lines"
-[ $n -ge 20 ] || say "README.md: only $n commands"
+[ $n -ge 20 ] || say "README.md, docs/steps.md: only $n commands"
 exit $fail
