@@ -5,8 +5,9 @@
  *   struct sums   the integer sums of these tokens with 256 weights of 16 rows
  *   first_step, step, last_step  such a product; STEPS steps between first and last
  *   finish_token  adds a token's sums to its floats
- * and after struct tiled, 256 unpacked weights of 16 rows, and unpack_tiles(w, n, p), which
- * unpacks n blocks to it: IN_ACT of them, or fewer at the end of a row. */
+ * and after the definitions of
+ *   struct tiled  256 unpacked weights of 16 rows
+ *   unpack_tiles(w, n, p)        unpacks n blocks to p: IN_ACT, or fewer at the end of a row */
 #ifndef HONE_KERNELS_AMX_GEMM_H
 #define HONE_KERNELS_AMX_GEMM_H
 

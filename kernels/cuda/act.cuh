@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: MIT
-/* kernels/cuda/act.cuh - rows of activations as the GEMV reads them, written by whatever kernel has
- * the values (quantize, norms, gates, the delta rule, attention): k codes of 8 bits in the order of
- * pack.cuh, then {d, d * sum of codes} for each 32; CU_ACT_BYTES(k) bytes, k a multiple of 64. */
+/* kernels/cuda/act.cuh - quantized rows of activations for the GEMV, written by the kernel that
+ * produces the values (quantize, norms, gates, delta rule, attention): k 8-bit codes in the
+ * order of pack.cuh, then {d, d * sum of codes} for each 32. CU_ACT_BYTES(k) bytes; k is a
+ * multiple of 64. */
 #ifndef HONE_KERNELS_CUDA_ACT_CUH
 #define HONE_KERNELS_CUDA_ACT_CUH
 
 #include "kernels/cuda/gpu.cuh"
 
-/* Returns where column i (0..63) of a tile lies among the tile's 64 activation codes: 16 bytes
- * per c, and in them 4 per patch. */
+/* Returns the position of column i (0..63) of a tile among the tile's 64 activation codes: 16
+ * bytes per c, and within them 4 per patch. */
 CU_DEV int cu_act_pos(int i) {
     const int r = i % 16;
     return r % 8 / 2 * 16 + i / 16 * 4 + 2 * (r & 1) + r / 8;
 }
 
-/* Rounds and stores N groups of 32 values of a row, by a warp, a value of each per lane. Group g
- * + i * step has v[i]; those from n on are left out. What takes long is done for all of them at
- * once. */
+/* Rounds and stores N groups of 32 values of a row; a warp calls it, with one value of each
+ * group per lane. Group g + i * step has v[i]; groups from n on are skipped. Slow steps are done
+ * for all groups at once. */
 template <int N>
 CU_DEV void cu_act_store_each(uint8_t *row, int64_t k, int g, int step, int n, const float *v) {
     const int l = (int)threadIdx.x % 32;
@@ -44,7 +45,7 @@ CU_DEV void cu_act_store_each(uint8_t *row, int64_t k, int g, int step, int n, c
         }
     }
 }
-/* Rounds and stores values 32g .. 32g + 31 of a row, by a warp, a value per lane. */
+/* Rounds and stores values 32g .. 32g + 31 of a row; a warp calls it, with one value per lane. */
 CU_DEV void cu_act_store(uint8_t *row, int64_t k, int64_t g, float v) {
     cu_act_store_each<1>(row, k, (int)g, 1, (int)g + 1, &v);
 }

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
-/* kernels/cuda/agree.cu - before wgmma is used: is there code for it, and does this device compute
- * with it what it should? As kernels/agree.c asks of AMX, and for the same reason: what nobody has
- * seen run here is not trusted. Rows of each type that fill one warpgroup and a part of a second,
- * columns that use each slot of the ring twice, tokens for every width of the product, blocks of
- * every size, against sums in double on the host. 0.6 MiB of device memory during the trial. */
+/* kernels/cuda/agree.cu - test of wgmma before its first use: does this build have code for it, and
+ * are its results right on this device? The counterpart of kernels/agree.c for AMX, because
+ * hardware paths that never ran here are not trusted.
+ *
+ * Compares with sums in double on the host: rows of each type that fill one warpgroup and part
+ * of a second, columns that use each slot of the ring twice, tokens for every width of the
+ * product, and blocks of every size. Takes 0.6 MiB of device memory during the test. */
 #include <pthread.h>
 
 #include "kernels/cuda/fast.cuh"
@@ -38,8 +40,8 @@ struct trial {
     uint8_t blocks[ROWS * 2 * K]; /* no packed type has 2 bytes per weight */
 };
 
-/* Says whether the code that runs was compiled for this device. The binary may hold other code,
- * which the driver compiled for it. */
+/* Reports whether the running code was compiled for this device. The binary may contain other
+ * code, which the driver compiled for it. */
 CU_KERNEL has_wgmma(int32_t *yes) {
 #ifdef CU_HAS_WGMMA
     *yes = 1;
@@ -52,7 +54,7 @@ static void round16(float *x, int64_t n) {
     for (int64_t i = 0; i < n; i++) x[i] = fp_bf16_to_f32(fp_f32_to_bf16(x[i]));
 }
 
-/* Makes weights of type t: packed on the device, and as bf16 on the host. */
+/* Creates weights of type t: packed on the device, and as bf16 on the host. */
 static int make_weights(struct cu_stream *s, struct trial *x, enum qtype t, struct err *e) {
     x->w.type = t;
     x->w.k = K;
@@ -70,8 +72,8 @@ static int make_weights(struct cu_stream *s, struct trial *x, enum qtype t, stru
     return 0;
 }
 
-/* Computes what n tokens should give, and by how much it may differ. Each product is exact, and
- * each addition may cut where others round: two units of 2^-24. */
+/* Computes the expected results of n tokens and their tolerances. Each product is exact, and
+ * each addition may truncate where others round: two units of 2^-24. */
 static void expect(struct trial *x, int n) {
     for (int t = 0; t < n; t++)
         for (int r = 0; r < ROWS; r++) {
@@ -86,7 +88,7 @@ static void expect(struct trial *x, int n) {
         }
 }
 
-/* Compares n tokens, with so many warpgroups to a block. */
+/* Compares the results of n tokens, with this number of warpgroups per block. */
 static int one(struct cu_stream *s, struct trial *x, int n, int groups, bool *ok, struct err *e) {
     s->warpgroups = groups;
     TRY(cu_fill(s, x->d_y, 0xff, sizeof x->y, e));
@@ -99,8 +101,8 @@ static int one(struct cu_stream *s, struct trial *x, int n, int groups, bool *ok
     return 0;
 }
 
-/* Compares every type with every width and size of a block; in emulation, where time counts
- * more, each only once. */
+/* Compares every type with every width and size of a block; in emulation, which is slower, each
+ * only once. */
 static int try_all(struct cu_stream *s, struct trial *x, bool *ok, struct err *e) {
     const bool all = !s->c->info.emulated;
     for (int i = 0; i < TOKENS * K; i++) x->x[i / K][i % K] = rng_normal(&x->rng);

@@ -1,15 +1,15 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# kernels/cuda/archs.sh - the GPUs that nvcc compiles for.
-# sh kernels/cuda/archs.sh NVCC [WANTED...] prints words that follow compute_ and sm_, one line, which
-# may be empty: PTX of 80, which runs on everything newer after the driver has compiled it, is always there beside them.
+# kernels/cuda/archs.sh - chooses the GPU architectures that nvcc compiles for.
+# sh kernels/cuda/archs.sh NVCC [WANTED...] prints the suffixes of compute_ and sm_ on one line, which
+# may be empty: PTX of 80 is always built in addition, and the driver can compile it for all newer cards.
 #
-#   here       (also without WANTED) the GPUs of this machine as nvidia-smi names them, 80 where it names none
-#   all        a release: 80 86 89 90a 100 120, those that the toolkit knows
+#   here       (also without WANTED) the GPUs of this machine according to nvidia-smi; 80 if it lists none
+#   all        a release: those of 80 86 89 90a 100 120 that the toolkit knows
 #   86 90 ...  these compute capabilities; 90 is 90a, which has wgmma
 #
-# What nvcc would refuse is left out, with a line on stderr: cards older than 8.0, cards newer than the toolkit, and
-# whatever nvidia-smi prints in place of numbers when its driver does not answer.
+# Skips what nvcc would refuse, with a line on stderr: cards older than 8.0, cards newer than the toolkit, and text that
+# nvidia-smi prints instead of numbers if its driver does not answer.
 set -eu
 nvcc=$1
 shift
@@ -20,9 +20,9 @@ knows() { case " $known " in *" $1 "*) return 0 ;; esac; return 1; }
 
 found=
 add() { case " $found " in *" $1 "*) ;; *) found="$found${found:+ }$1" ;; esac; }
-# A card of capability $1: its own code; that of an older card of its generation where that runs on it (12.1 runs 12.0's).
+# Adds code for a card of capability $1: its own, or an older card's of its generation if that runs on it (12.1 runs 12.0's).
 card() {
-    if [ "$1" = 90 ] && knows 90; then add 90a # nvcc lists no 90a, and has had it as long as 90
+    if [ "$1" = 90 ] && knows 90; then add 90a # nvcc does not list 90a, but supports it wherever it supports 90
     elif knows "$1"; then add "$1"
     elif [ "$1" -gt 100 ] && knows "${1%?}0"; then add "${1%?}0"
     else say "this toolkit makes no code for compute capability ${1%?}.${1#"${1%?}"}: the driver compiles PTX at the first use, which takes minutes"

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT
-/* kernels/cuda/best.cu - the CU_BEST largest logits of each of some tokens, so that sampling needs
- * a kilobyte of a vocabulary's megabyte.
+/* kernels/cuda/best.cu - the CU_BEST largest logits of each token, so that sampling downloads a
+ * kilobyte instead of a vocabulary's megabyte.
  *
- * The vocabulary is cut in 512 slices, a warp each. The 128th largest of the slices' largest logits
- * is a bound that at least 128 logits reach, and few more do: the last block to finish finds it.
- * Those logits are collected, and again the last block sorts them by counting how many are better.
- * The order of collecting does not matter. Tokens are rows of blocks, each with work memory of its
- * own. */
+ * The vocabulary is cut into 512 slices, one per warp. The 128th largest of the slices' maxima
+ * is a threshold that at least 128 logits reach, and few more do: the last block to finish
+ * computes it. The logits that reach it are collected, and again the last block sorts them by
+ * counting how many are better, so the order of collection does not matter. Tokens are rows of
+ * blocks, each with its own work memory. */
 #include "kernels/cuda/last.cuh"
 
 enum { THREADS = 256, WARPS = THREADS / 32, BLOCKS = 64, SLICES = BLOCKS * WARPS, CAP = 1024 };
 
 struct best_work {
-    int n, arrived, broken; /* 0 between calls; broken: so many are no logits */
-    float least;            /* what the best reach */
+    int n, arrived, broken; /* 0 between calls; broken: number of invalid logits */
+    float least;            /* threshold */
     float top[SLICES];
     int id[CAP];
     float logit[CAP];
@@ -36,12 +36,12 @@ CU_DEV struct slice slice_of(int64_t n) {
     return s;
 }
 
-/* Finds the CU_BEST-th largest of the slices' largest values, by one block. */
+/* Finds the CU_BEST-th largest of the slices' maxima; one block calls it. */
 CU_DEV void find_bound(struct best_work *w, float *top) {
     for (int i = (int)threadIdx.x; i < SLICES; i += THREADS) top[i] = cu_ldcg(&w->top[i]);
     __syncthreads();
     for (int i = (int)threadIdx.x; i < SLICES; i += THREADS) {
-        int by[4] = {0, 0, 0, 0}; /* four sums side by side */
+        int by[4] = {0, 0, 0, 0}; /* four independent sums */
         for (int k = 0; k < SLICES; k += 4) CU_UNROLL
         for (int c = 0; c < 4; c++)
             by[c] += top[k + c] > top[i] || (top[k + c] >= top[i] && k + c < i);
@@ -72,7 +72,7 @@ struct found {
     float logit[CAP];
     int id[CAP];
 };
-/* Sorts what was collected, by one block. */
+/* Sorts the collected logits; one block calls it. */
 CU_DEV void sort_found(struct best_work *w, struct found *f, struct cu_best *out) {
     const int n = cu_ldcg(&w->n);
     for (int i = (int)threadIdx.x; i < n && n <= CAP; i += THREADS) {

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: MIT
-/* kernels/cuda/chunk.cuh - the delta rule for many tokens, 64 at a time, on tensor cores. With g
- * the sum of the logarithms of the decays since the chunk began and M the state before it:
+/* kernels/cuda/chunk.cuh - the delta rule for many tokens, 64 at a time, on tensor cores.
+ *
+ * With g the sum of the logarithms of the decays since the start of the chunk, and M the state
+ * before it:
  *
  *   (1 + L) D = beta (V - e^g K M^T),  L[t][i] = beta[t] e^(g[t] - g[i]) (k[t] k[i]),  i < t
  *   O = e^g Q M^T + A D,               A[t][i] = e^(g[t] - g[i]) (q[t] k[i]),          i <= t
  *   M = e^g[63] M + (e^(g[63] - g) D)^T K
  *
- * A block owns SLICE rows of a value head's state, in f32 in the sums of its mma tiles, over all
- * chunks; what it shares with the other blocks of the head (K K^T, Q K^T, norms) it computes again.
- * Operands of mma are bf16; L, the system with it and all decays are f32: the diagonal 16 x 16
- * blocks are inverted, then four steps downwards. Tokens beyond the last have beta 0 and no decay.
- * */
+ * A block owns SLICE rows of a value head's state, kept in f32 accumulators of its mma tiles
+ * over all chunks; it recomputes what the blocks of a head have in common (K K^T, Q K^T, norms).
+ * Operands of mma are bf16. L, its system and all decays are f32: the diagonal 16 x 16 blocks
+ * are inverted, followed by four steps of forward substitution. Tokens beyond the last have beta
+ * 0 and no decay. */
 #ifndef HONE_KERNELS_CUDA_CHUNK_CUH
 #define HONE_KERNELS_CUDA_CHUNK_CUH
 
@@ -19,7 +21,7 @@
 enum {
     CHUNK = CU_CHUNK,
     CH_DIM = 128, /* of keys */
-    CH_ROWS = 32, /* of the state, in a block */
+    CH_ROWS = 32, /* of the state, per block */
     CH_BLOCK = 256,
     CH_LDK = CH_DIM / 2 + 4, /* in pairs; rows 16 bytes apart modulo 128: no bank conflicts */
     CH_LDA = CHUNK / 2 + 4
@@ -47,8 +49,8 @@ CU_DEV void ch_product(const uint32_t *x, int ldx, int r, const uint32_t *y, int
     }
 }
 
-/* Returns the key head of value head h. ch_beta and ch_alpha return where its logits are in a
- * row of the pass. */
+/* Returns the key head of value head h. ch_beta and ch_alpha return the offsets of its logits in
+ * a row of the pass. */
 CU_DEV int ch_key_head(const struct cu_delta &a, int h) {
     return a.grouped ? h / (int)(a.n_v_heads / a.n_k_heads) : h % (int)a.n_k_heads;
 }
@@ -61,15 +63,15 @@ CU_DEV const float *ch_alpha(const struct cu_delta &a, int64_t row, int h) {
     return ch_beta(a, row, h) + a.n_v_heads / a.n_k_heads;
 }
 
-/* Rows t0 .. of the pass, those before `end`: keys and queries normed, values, gates. A warp has
- * every eighth token, CH_AHEAD at a time: all their loads, then all their sums. */
+/* Loads rows t0 .. of the pass, up to `end`: normed keys and queries, values, gates. A warp
+ * handles every eighth token, CH_AHEAD at a time: first all loads, then all sums. */
 enum { CH_AHEAD = 4 };
 CU_DEV void ch_load(const struct cu_delta &a, struct chunk &x, int64_t t0, int64_t end, int h,
                     int j0) {
     const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32, hk = ch_key_head(a, h);
     const int64_t ld = (2 * a.n_k_heads) * CH_DIM + a.n_v_heads * a.v_dim;
     const int64_t at_v = 2 * a.n_k_heads * CH_DIM + h * a.v_dim + j0 + lane;
-    if (threadIdx.x < CHUNK) { /* a token's gates by a thread */
+    if (threadIdx.x < CHUNK) { /* one thread per token for the gates */
         const int t = (int)threadIdx.x;
         const bool in = t0 + t < end;
         const int64_t row = in ? t0 + t : 0;
@@ -113,8 +115,8 @@ CU_DEV void ch_load(const struct cu_delta &a, struct chunk &x, int64_t t0, int64
     }
 }
 
-/* Sets L, A and the right side of the system from a warp's tiles: rows r0, columns c0 of K K^T
- * and Q K^T, and columns j0 of K M^T. */
+/* Sets L, A and the right-hand side of the system from a warp's tiles: rows r0, columns c0 of K
+ * K^T and Q K^T, and columns j0 of K M^T. */
 CU_DEV void ch_system(struct chunk &x, int r0, int c0, int j0, const float (*kk)[4],
                       const float (*qk)[4], const float (*km)[4]) {
     const int lane = (int)threadIdx.x % 32;
@@ -158,7 +160,7 @@ CU_DEV void ch_solve(struct chunk &x) {
             x.inv[warp][r][lane] = s;
         }
     }
-    for (int b = 0; b < 4; b++) { /* a thread has rows warp, warp + 8 of block b, column lane */
+    for (int b = 0; b < 4; b++) { /* this thread: rows warp, warp + 8 of block b, column lane */
         float v[2];
         __syncthreads();
         CU_UNROLL
@@ -186,8 +188,8 @@ CU_DEV void ch_solve(struct chunk &x) {
     __syncthreads();
 }
 
-/* Runs the delta rule in chunks. A block is (slice of the state's rows, value head, segment).
- * Its warps lie as 4 x 2 over tokens and columns, and as 2 x 4 over the state. */
+/* Runs the delta rule in chunks. The grid is (slices of the state's rows, value heads,
+ * segments). A block's warps form 4 x 2 over tokens and columns, and 2 x 4 over the state. */
 CU_KERNEL __launch_bounds__(CH_BLOCK) delta_chunks(struct cu_delta a) {
     CU_DYN_SHARED(struct chunk, mem);
     struct chunk &x = *mem;
@@ -204,7 +206,7 @@ CU_KERNEL __launch_bounds__(CH_BLOCK) delta_chunks(struct cu_delta a) {
     for (int e = 0; e < 4; e++)
         m[n][e] = state[(sr + lane / 4 + e / 2 * 8) * CH_DIM + sc + 8 * n + 2 * (lane % 4) + e % 2];
     for (int64_t t0 = seg.row; t0 < rows_end; t0 += CHUNK) {
-        __syncthreads(); /* the last chunk is done with */
+        __syncthreads(); /* the previous chunk is finished */
         ch_load(a, x, t0, rows_end, h, j0);
         CU_UNROLL
         for (int n = 0; n < 4; n++) CU_UNROLL

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* kernels/cuda/ctx.cu - devices, memory, streams, copies, captured graphs: cuda.h without its
- * kernels. Thin on purpose: each function is one or two calls of the runtime and their errors. */
+/* kernels/cuda/ctx.cu - CUDA devices, memory, streams, copies and captured graphs: cuda.h except
+ * its kernels. Each function is a thin wrapper of one or two runtime calls and their errors. */
 #include "kernels/cuda/gpu.cuh"
 
 #include <stdio.h>
@@ -11,7 +11,7 @@ extern "C" {
 }
 
 struct cu_buf {
-    int device; /* it may outlive the context that made it */
+    int device; /* may outlive its context */
     void *p;
     uint64_t n_bytes;
 };
@@ -29,10 +29,10 @@ struct cu_scratch {
     struct cu_scratch *next;
 };
 
-/* What a process does not get over: every later call fails as well. By number, as some have no name
- * in older toolkits: an uninitialised device, uncorrectable ECC and NVLink, the bus, illegal
- * address, timeout, the five kinds of a program that went wrong, launch failure, contained,
- * external and unknown. */
+/* Errors that a process cannot recover from: every later call fails as well. Listed by number,
+ * because older toolkits have no name for some: uninitialized device, uncorrectable ECC and
+ * NVLink, bus, illegal address, timeout, the five kinds of program faults, launch failure,
+ * contained, external and unknown. */
 static const int for_good[] = {3,   46,  201, 214, 220, 221, 226, 700, 702, 714, 715,
                                716, 717, 718, 719, 721, 722, 723, 724, 725, 999};
 static int lost; /* atomic */
@@ -42,7 +42,7 @@ bool cu_lost(void) {
 }
 
 int cu_fail(struct err *e, cudaError_t rc, const char *what) {
-    cudaGetLastError(); /* it is reported: not for the next launch to find */
+    cudaGetLastError(); /* clear it, so that the next launch does not report it */
     bool now = false;
     for (size_t i = 0; i < sizeof for_good / sizeof for_good[0]; i++) now |= (int)rc == for_good[i];
     if (now) __atomic_store_n(&lost, 1, __ATOMIC_RELEASE);
@@ -52,8 +52,8 @@ int cu_fail(struct err *e, cudaError_t rc, const char *what) {
                        : "");
 }
 
-/* Makes c's device that of the thread. Every call does so: a thread whose first one does not would
- * get a context, some 300 MB, on device 0, which nobody named. */
+/* Selects c's device for the calling thread. Every call does this: otherwise a thread's first
+ * call would create a context on device 0, about 300 MB, though no one asked for it. */
 cudaError_t cu_on(const struct cu_ctx *c) {
     return cudaSetDevice(c->info.index);
 }
@@ -68,7 +68,7 @@ const char *cu_built(void) {
 #endif
 }
 
-/* The first driver of each major version of the toolkit; builds of it need that one or a newer. */
+/* First driver of each major toolkit version; builds need that driver or a newer one. */
 static const struct first_driver {
     int major, driver;
 } first_drivers[] = {{11, 450}, {12, 525}, {13, 580}};
@@ -116,13 +116,12 @@ int cu_get_info(struct cu_ctx *c, struct cu_info *out, struct err *e) {
     return 0;
 }
 
-/* Returns the bandwidth of the memory, both edges of whose clock carry data. 0: the driver does
- * not say. */
+/* Returns the memory bandwidth, with data on both clock edges. 0: the driver does not report it. */
 static uint64_t bandwidth(int device) {
     int khz = 0, bits = 0;
     if (cudaDeviceGetAttribute(&khz, cudaDevAttrMemoryClockRate, device) != cudaSuccess ||
         cudaDeviceGetAttribute(&bits, cudaDevAttrGlobalMemoryBusWidth, device) != cudaSuccess) {
-        cudaGetLastError(); /* not for the next launch to find */
+        cudaGetLastError(); /* clear it for the next launch */
         return 0;
     }
     return 2 * 1000 * (uint64_t)khz * (uint64_t)(bits / 8);
@@ -150,12 +149,12 @@ static int fill_info(struct cu_info *i, int device, struct err *e) {
     return 0;
 }
 
-/* Uploads the level vectors of the table formats, 23 KiB, for every kernel that decodes them. */
+/* Uploads the level vectors of the table formats, 23 KiB, for all kernels that decode them. */
 static int load_grid(struct cu_ctx *c, struct err *e) {
     CU_TRY(e, cu_on(c));
     CU_TRY(e, cudaMalloc((void **)&c->grid, sizeof *c->grid));
     CU_TRY(e, cudaMemcpy(c->grid, kern_grid_get(), sizeof *c->grid, cudaMemcpyHostToDevice));
-    CU_TRY(e, cudaDeviceSynchronize()); /* a copy from pageable memory may go on at its return */
+    CU_TRY(e, cudaDeviceSynchronize()); /* a copy from pageable memory may still run */
     return 0;
 }
 
@@ -163,8 +162,8 @@ CU_KERNEL nothing(int32_t *p) {
     if (p) *p = 0;
 }
 
-/* Finds out which code of this build the device runs: that of its own, of an older card of its
- * generation, or PTX that the driver compiled. */
+/* Determines which code of this build the device runs: its own, that of an older card of its
+ * generation, or PTX compiled by the driver. */
 static int ask_code(struct cu_ctx *c, struct err *e) {
     struct cudaFuncAttributes a;
     int pageable = 0;
@@ -213,7 +212,7 @@ static void reach(const struct cu_ctx *from, const struct cu_ctx *to) {
     if (cu_on(from) != cudaSuccess ||
         cudaDeviceCanAccessPeer(&yes, from->info.index, to->info.index) != cudaSuccess || !yes ||
         cudaDeviceEnablePeerAccess(to->info.index, 0) != cudaSuccess)
-        cudaGetLastError(); /* it is on already, or copies go another way */
+        cudaGetLastError(); /* already enabled, or copies use another path */
 }
 
 void cu_pair(struct cu_ctx *a, struct cu_ctx *b) {
@@ -251,8 +250,8 @@ bool cu_was_full(const struct cu_ctx *c) {
     return c && c->full;
 }
 
-/* Allocations of up to 1 MiB share blocks of 2 MiB; a power of two for each is the most that their
- * share of these can be. */
+/* Allocations of up to 1 MiB share blocks of 2 MiB. Each can cost at most its size rounded up to
+ * a power of two. */
 uint64_t cu_alloc_bytes(uint64_t n_bytes) {
     const uint64_t whole = UINT64_C(2) << 20;
     uint64_t n = 512;
@@ -280,7 +279,7 @@ int cu_host_new(void **out, struct cu_ctx *c, uint64_t n_bytes, const char *what
     CU_TRY(e, cu_on(c));
     const cudaError_t rc = cudaMallocHost(out, n_bytes ? (size_t)n_bytes : 1);
     if (rc != cudaSuccess) {
-        cudaGetLastError(); /* callers do without: not for the next launch to find */
+        cudaGetLastError(); /* optional for callers: clear it for the next launch */
         return err_set(e, ERR_SYS, "%s: %.1f MiB of pinned host memory: %s", what,
                        (double)n_bytes / 1048576.0, cudaGetErrorString(rc));
     }
@@ -294,7 +293,7 @@ void cu_host_free(struct cu_ctx *, void *p) {
 bool cu_is_pinned(struct cu_ctx *c, const void *p) {
     struct cudaPointerAttributes at;
     if (cu_on(c) != cudaSuccess || cudaPointerGetAttributes(&at, p) != cudaSuccess) {
-        cudaGetLastError(); /* then it is not: not for the next launch to find */
+        cudaGetLastError(); /* not supported: clear it for the next launch */
         return false;
     }
     return at.type == cudaMemoryTypeHost;
@@ -357,8 +356,7 @@ int cu_sync(struct cu_stream *s, struct err *e) {
 int cu_upload(struct cu_stream *s, void *dst, const void *host, uint64_t n_bytes, struct err *e) {
     CU_TRY(e, cu_on(s->c));
     CU_TRY(e, cudaMemcpyAsync(dst, host, (size_t)n_bytes, cudaMemcpyHostToDevice, s->q));
-    if (!s->c->reads_pageable)
-        return 0; /* else the device may fetch it later, from where it lies */
+    if (!s->c->reads_pageable) return 0; /* else the device may read `host` after the return */
     struct cudaPointerAttributes at;
     CU_TRY(e, cudaPointerGetAttributes(&at, host));
     if (at.type != cudaMemoryTypeHost) CU_TRY(e, cudaStreamSynchronize(s->q));
@@ -443,7 +441,7 @@ int cu_graph_end(struct cu_stream *s, struct cu_graph **out, struct err *e) {
     if (rc == cudaSuccess) rc = cudaStreamEndCapture(s->q, &g->graph);
     if (rc == cudaSuccess) rc = cudaGraphInstantiate(&g->exec, g->graph, 0);
     if (rc != cudaSuccess) {
-        cudaGetLastError(); /* not for the next launch to find */
+        cudaGetLastError(); /* clear it for the next launch */
         cu_graph_free(g);
         return cu_fail(e, rc, "capturing a graph");
     }
@@ -464,7 +462,7 @@ void cu_graph_free(struct cu_graph *g) {
     free(g);
 }
 
-/* Tells whether launches that begin early can be captured, as they can since 12.3. */
+/* Returns whether launches that begin early can be captured (CUDA 12.3 and newer). */
 static bool captures_early(void) {
     int driver = 0, runtime = 0;
     if (cudaDriverGetVersion(&driver) != cudaSuccess || cudaRuntimeGetVersion(&runtime)) {

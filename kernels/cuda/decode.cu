@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* kernels/cuda/decode.cu - rows of blocks to f32: embeddings, small tensors. Not a hot path: a
- * thread takes 32 weights (one, of float types) and writes them one by one. */
+/* kernels/cuda/decode.cu - decoding of blocks to f32: embeddings, small tensors. Not a hot path:
+ * a thread decodes 32 weights (one, for float types) and writes them one by one. */
 #include "kernels/cuda/group.cuh"
 
 struct rows_job {

@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: MIT
-/* kernels/cuda/delta.cu - the recurrent layer: short causal convolution, gated delta rule.
- * Formulas: models/graph.h; d = beta * (v - a * M k), o = a * M q + (k q) d, M = a M + d k for
- * every row.
+/* kernels/cuda/delta.cu - recurrent layer: short causal convolution, gated delta rule. Formulas:
+ * models/graph.h; d = beta * (v - a * M k), o = a * M q + (k q) d, M = a M + d k for every row.
  *
  * A block owns SLICE rows of one value head's state, LANES threads per row, and keeps them in
- * registers over all tokens of the pass; queries and keys are normalised in shared memory, T tokens
- * at a time, by every block that needs them. The state is read and written once per pass.
+ * registers over all tokens of the pass. Every block that needs queries and keys normalizes them in
+ * shared memory, T tokens at a time. The state is read and written once per pass.
  *
- * The convolution's past inputs lie in a ring of as many slots as there are taps, so that the slot
- * of the current token is never one that a token still reads: cu_delta_step convolves in whatever
- * block needs a channel, without a launch of its own.
- * */
+ * The convolution's past inputs are in a ring with as many slots as taps, so the current token's
+ * slot is never one that a token still reads. This lets cu_delta_token convolve in whatever
+ * block needs a channel, without a launch of its own. */
 #include "kernels/cuda/chunk.cuh"
 
 enum { BLOCK = 256, WARPS = BLOCK / 32, LANES = 8, SLICE = BLOCK / LANES, T = 8, MAX_DIM = 256 };
@@ -25,9 +23,9 @@ CU_DEV int64_t slot_of(int64_t p, int taps) {
     return (p % taps + taps) % taps;
 }
 
-/* Chunks of CONV_TOK tokens are convolved side by side, in place. What each needs from before
- * its first token is kept in `edge` first, [segment][chunk][back - 1][channel], where there are
- * more chunks than one; the first chunk has it in the ring. */
+/* Chunks of CONV_TOK tokens are convolved in parallel, in place. If there are several chunks,
+ * their inputs from before their first token are first saved in `edge`, [segment][chunk][back -
+ * 1][channel]; the first chunk reads them from the ring. */
 enum { CONV_TOK = 64, CONV_EDGES = 256 };
 
 CU_KERNEL __launch_bounds__(BLOCK) conv_edges(struct cu_delta a, int64_t n_ch, float *edge) {
@@ -45,8 +43,8 @@ CU_KERNEL __launch_bounds__(BLOCK) conv_edges(struct cu_delta a, int64_t n_ch, f
                                       : ring[slot_of(seg.pos - back, taps) * n_ch + c];
 }
 
-/* Convolves a chunk, a thread per channel. TAPS is at least the number of taps; the surplus
- * older ones have weight 0. */
+/* Convolves a chunk, a thread per channel. TAPS is at least the number of taps; surplus older
+ * taps have weight 0. */
 template <int TAPS>
 CU_KERNEL __launch_bounds__(BLOCK) conv_silu(struct cu_delta a, int64_t n_ch, const float *edge) {
     const struct cu_seg seg = a.rows.seg[blockIdx.y];
@@ -60,7 +58,7 @@ CU_KERNEL __launch_bounds__(BLOCK) conv_silu(struct cu_delta a, int64_t n_ch, co
     const int64_t e_at = ((int64_t)blockIdx.y * gridDim.z + blockIdx.z) * (taps - 1) * n_ch + c;
     const float *e = edge ? edge + e_at : NULL;
     const float bias = a.conv_bias ? a.conv_bias[c] : 0.0f;
-    float tap[TAPS], past[TAPS]; /* past[j]: the input j + 1 - TAPS tokens from now; last: now */
+    float tap[TAPS], past[TAPS]; /* past[j]: input j + 1 - TAPS tokens from now; last: now */
     CU_UNROLL
     for (int j = 0; j < TAPS; j++) {
         const int back = TAPS - 1 - j;
@@ -86,7 +84,7 @@ CU_KERNEL __launch_bounds__(BLOCK) conv_silu(struct cu_delta a, int64_t n_ch, co
             for (int j = 0; j + 1 < TAPS; j++) past[j] = past[j + 1];
         }
     }
-    if (n_tok < seg.n) return; /* the last chunk has what later passes need */
+    if (n_tok < seg.n) return; /* the last chunk has the inputs for later passes */
     CU_UNROLL
     for (int back = 1; back < TAPS; back++) /* position p0 + n_tok - back */
         if (back < taps) ring[slot_of(p0 + n_tok - back, taps) * n_ch + c] = past[TAPS - 1 - back];
@@ -116,8 +114,7 @@ int cu_conv_silu(struct cu_stream *s, const struct cu_delta *a, int64_t n_ch, st
     return 0;
 }
 
-/* What cu_delta_step needs of one channel of the current token: all loads come at once, then the
- * sum. */
+/* Data of one channel for the current token: first all loads, then the sum. */
 struct conv_in {
     float x, bias, tap[CU_MAX_TAPS], past[CU_MAX_TAPS]; /* [back] */
 };
@@ -134,7 +131,7 @@ CU_DEV void conv_load(const struct cu_delta &a, const float *ring, int slot, int
     }
     v.bias = a.conv_bias ? a.conv_bias[c] : 0.0f;
 }
-/* Computes the sum. With `keep` the raw input goes to the ring. */
+/* Computes the sum. `keep`: also stores the raw input in the ring. */
 template <int TAPS>
 CU_DEV float conv_end(const struct cu_delta &a, float *ring, int slot, int c, int n_ch, bool keep,
                       const struct conv_in &v) {
@@ -147,7 +144,7 @@ CU_DEV float conv_end(const struct cu_delta &a, float *ring, int slot, int c, in
     if (a.conv_bias) s += v.bias;
     return s * cu_sigmoid(s);
 }
-/* Convolves the queries and keys of key head hk, and values from j0 on, of the current token. */
+/* Convolves the current token's queries and keys of key head hk, and its values from j0 on. */
 template <int TAPS, class X>
 CU_DEV void conv_token(const struct cu_delta &a, const struct cu_seg &seg, int hk, int h, int j0,
                        int n_ch, bool keeps, X &x) {
@@ -158,7 +155,7 @@ CU_DEV void conv_token(const struct cu_delta &a, const struct cu_seg &seg, int h
     float *ring = seg.state + a.ring_at;
     struct conv_in v = {};
     if (has_v) conv_load<TAPS>(a, ring, slot, vc, n_ch, v);
-    for (int i = tid; i < 2 * dk; i += BLOCK) { /* half of the threads have keys */
+    for (int i = tid; i < 2 * dk; i += BLOCK) { /* half of the threads handle keys */
         const bool is_q = i < dk;
         const int at = is_q ? i : i - dk, c = (is_q ? hk : n_hk + hk) * dk + at;
         struct conv_in qk;
@@ -174,12 +171,12 @@ CU_DEV void conv_token(const struct cu_delta &a, const struct cu_seg &seg, int h
 
 /* ---- delta rule ---- */
 
-struct alignas(16) tokens { /* of a block, in shared memory; read four floats at a time */
+struct alignas(16) tokens { /* per block, in shared memory; read four floats at a time */
     float q[T][MAX_DIM], k[T][MAX_DIM], v[T][SLICE];
     float kq[T], decay[T], beta[T];
 };
 
-/* Normalises the query and the key of one token, and computes their product, by a warp. */
+/* Normalizes one token's query and key and computes their product; a warp calls it. */
 CU_DEV void norm_qk(const struct cu_delta &a, struct tokens &x, int t, int lane) {
     const int n = (int)a.k_dim;
     float qq = 0.0f, kk = 0.0f, kq = 0.0f;
@@ -203,8 +200,8 @@ CU_DEV void gates(const struct cu_delta &a, struct tokens &x, int t, int64_t row
     x.decay[t] = expf(a.a[h] * softplus(*ch_alpha(a, row, h) + a.dt[h]));
 }
 
-/* Runs one token on this thread's part of row j, the values 32 i + 4 lane ... + 3. Returns o in
- * all LANES threads of the row. */
+/* Runs one token on this thread's part of row j, values 32 i + 4 lane ... + 3. Returns o in all
+ * LANES threads of the row. */
 template <int F4>
 CU_DEV float step(float4 m[F4], const struct tokens &x, int t, int l, float v, int k_dim) {
     float p = 0.0f, r = 0.0f;
@@ -250,7 +247,7 @@ CU_DEV void store_state(float *row, bool there, int l, int k_dim, const float4 m
         if (there && 32 * i + 4 * l < k_dim) *(float4 *)(void *)(row + 32 * i + 4 * l) = m[i];
 }
 
-/* Runs the delta rule. A block is (slice of rows, value head, segment). */
+/* Runs the delta rule. The grid is (slices of rows, value heads, segments). */
 template <int F4> CU_KERNEL __launch_bounds__(BLOCK) delta_rows(struct cu_delta a) {
     CU_SHARED(struct tokens, x, [1]);
     const int h = (int)blockIdx.y, hk = ch_key_head(a, h), j0 = (int)blockIdx.x * SLICE;
@@ -318,8 +315,7 @@ template <int F4> CU_KERNEL __launch_bounds__(BLOCK) delta_token(struct cu_delta
     if (!cu_is_last(&a.arrived[h], (int)gridDim.x, is_last)) return;
     float *out = a.out + (int64_t)h * dv;
     const float *z = a.z + (int64_t)h * dv;
-    /* Values are loaded before they are needed: those of a thread's first row, mostly its only
-     * one. */
+    /* Loads the values of a thread's first row early; usually it is the only one. */
     const int i0 = (int)threadIdx.x;
     const float v0 = i0 < dv ? cu_ldcg(&out[i0]) : 0.0f, z0 = i0 < dv ? z[i0] : 0.0f;
     const float n0 = i0 < dv ? a.norm[i0] : 0.0f;

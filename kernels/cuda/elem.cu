@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: MIT
-/* kernels/cuda/elem.cu - norms, residuals, gates: operators that work row by row or value by value.
- * Formulas: models/graph.h. Each value is read once and written once; a row of a norm is read
- * twice, the second time from the caches. Sums are f32, per thread and then a tree: the same bits
- * for the same row length. */
+/* kernels/cuda/elem.cu - norms, residuals and gates: row-wise and element-wise operators. Formulas:
+ * models/graph.h.
+ *
+ * Each value is read once and written once; a norm reads its row twice, the second time from
+ * cache. Sums are f32, per thread and then as a tree, so the bits depend only on the row length. */
 #include "kernels/cuda/last.cuh"
 
 enum { BLOCK = 256, WARP_ROW = 512 }; /* rows up to WARP_ROW values: a warp each */
 
 /* ---- norms ---- */
 
-/* Computes y = rms(x) * w [* silu(z)]. y may be x, since a thread reads its values before it
- * writes them. w has values for `per` rows, which take turns. */
+/* Computes y = rms(x) * w [* silu(z)]. y may be x, because a thread reads its values before it
+ * writes them. w has values for `per` rows, used in turn. */
 CU_KERNEL __launch_bounds__(BLOCK) rms_warp(const float *x, const float *w, const float *z,
                                             float *y, int64_t n_rows, int n, int per, float eps) {
     const int lane = (int)threadIdx.x % 32;
     int64_t row = (int64_t)blockIdx.x * (BLOCK / 32) + threadIdx.x / 32;
     const bool there = row < n_rows;
-    if (!there) row = 0; /* all lanes meet in the sum */
+    if (!there) row = 0; /* all lanes take part in the sum */
     const float *xr = x + row * n;
     float s = 0;
     for (int i = lane; i < n; i += 32) s = fmaf(xr[i], xr[i], s);
@@ -30,11 +31,10 @@ CU_KERNEL __launch_bounds__(BLOCK) rms_warp(const float *x, const float *w, cons
     }
 }
 
-enum { NORM_HELD = 8 }; /* values of a thread that stay in registers */
+enum { NORM_HELD = 8 }; /* values of a thread kept in registers */
 
-/* Computes a row of struct cu_norm by a block of BLOCK threads. red is 32 floats of
- * shared memory. y may be any of the inputs, since all of a row is read before any of it is
- * written. */
+/* Computes a row of struct cu_norm with a block of BLOCK threads. red is 32 floats of shared
+ * memory. y may be any of the inputs, because the whole row is read before any of it is written. */
 CU_DEV void norm_row(const struct cu_norm &j, int64_t row, float *red) {
     const int n = (int)j.n, d = (int)j.d;
     const int64_t at = row * n;
@@ -126,8 +126,8 @@ int cu_gated_rms(struct cu_stream *s, const float *x, const float *w, const floa
     return 0;
 }
 
-/* Computes LayerNorm, a block per group, with two sums, as the mean may be far from the values'
- * spread. y may be x, since a thread reads its values before it writes them. */
+/* Computes LayerNorm, a block per group. Uses two sums, because the mean may be large compared
+ * to the spread. y may be x, because a thread reads its values before it writes them. */
 CU_KERNEL __launch_bounds__(BLOCK) layer_norm_rows(const float *x, const float *w, const float *b,
                                                    float *y, int64_t n, int64_t wn, float eps) {
     CU_SHARED(float, red, [32]);

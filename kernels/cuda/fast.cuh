@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
-/* kernels/cuda/fast.cuh - the product that matmul.cu hands to gemv.cu and gemm.cu. */
+/* kernels/cuda/fast.cuh - the product descriptor that matmul.cu passes to gemv.cu and gemm.cu. */
 #ifndef HONE_KERNELS_CUDA_FAST_CUH
 #define HONE_KERNELS_CUDA_FAST_CUH
 
 #include "kernels/cuda/gpu.cuh"
 
-/* Rows of a stack of matrices: as pack.cuh has them, or in the file's order. */
+/* Rows of a stack of matrices, packed (pack.cuh) or in file order. */
 struct cu_rows {
     enum qtype type;
     bool packed;
-    const uint8_t *w; /* NULL: there are none */
+    const uint8_t *w; /* NULL: none */
     uint64_t mat_bytes, row_bytes;
 };
 struct cu_product {
@@ -20,27 +20,27 @@ struct cu_product {
     const float *x; /* input row i is x + i / x_div * ldx */
     int64_t ldx, x_div, n_in;
     const float *p; /* factor of each input row, or NULL */
-    int64_t n_sum;  /* this many consecutive input rows add up to an output row */
+    int64_t n_sum;  /* consecutive input rows that add up to an output row */
     bool gelu;
-    bool exact; /* cu_gemm: f32 operands, weights in the file's order */
+    bool exact; /* cu_gemm: f32 operands, weights in file order */
     float *y;
     int64_t ldy;
 };
 
-/* Tells whether a gated unit has two matrices of one kind. */
+/* Returns whether a gated unit has two matrices of one kind. */
 static inline bool cu_same_rows(const struct cu_product *p) {
     return p->up.w && p->up.type == p->w.type && p->up.packed == p->w.packed;
 }
-/* Describes the weights of a product (matmul.cu), packed where they are and it is not exact. `up`
- * is the second matrix of a gated unit; NULL with `gated`: it is the second half of w's rows. */
+/* Sets the weights of a product (matmul.cu): the packed ones if they exist and it is not exact.
+ * `up` is the second matrix of a gated unit; NULL with `gated`: the second half of w's rows. */
 void cu_fast_of(struct cu_product *p, const struct cu_weight *w, const struct cu_weight *up,
                 bool gated, bool exact);
-/* Multiplies activations that are rounded to 8 bits per 32, for few rows (gemv.cu). */
+/* Multiplies few rows by activations rounded to 8 bits per 32 (gemv.cu). */
 int cu_gemv(struct cu_stream *s, const struct cu_product *p, struct err *e);
-/* Multiplies many rows (gemm.cu): in bf16 on tensor cores, k a multiple of 32; or exactly. With
- * n_sum > 1, p must be there. At most CU_GEMM_MATS matrices. */
+/* Multiplies many rows (gemm.cu): in bf16 on tensor cores, with k a multiple of 32; or exactly.
+ * With n_sum > 1, p is required. At most CU_GEMM_MATS matrices. */
 enum { CU_GEMM_MATS = 8192 };
 int cu_gemm(struct cu_stream *s, const struct cu_product *p, struct err *e);
-uint64_t cu_gemm_scratch(const struct cu_product *p); /* at most */
+uint64_t cu_gemm_scratch(const struct cu_product *p); /* upper bound */
 
 #endif

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: MIT
-/* kernels/cuda/flash.cuh - attention of many tokens on tensor cores, heads of up to 256 values in
- * multiples of 16, any cache type. A block takes 64 (token, query head) rows of a segment and kv
- * head, 16 per warp, and walks the keys it may see 32 at a time with a running maximum. Keys and
- * values are f16 in shared memory, once per block; a warp keeps its output in the f32 sums of its
- * mma tiles. The probabilities of a block of keys stay in the registers in which the product with
- * the keys left them, and enter the product with the values from there. Operands of products are
- * f16 (keys of an f16 cache are exact), sums and softmax are f32.
+/* kernels/cuda/flash.cuh - attention of many tokens on tensor cores, for heads of up to 256 values
+ * (a multiple of 16) and any cache type.
  *
- * Tiles begin at multiples of 32 keys, so that one lies in one page and its codes, and its scales,
- * are one piece of memory. The next tile is on its way (cp.async) while one is computed: of an f16
- * cache to where products read it, of q8_0 and q4_0 as codes, which become f16 between two
- * barriers. Caches of other types, and heads of other sizes than 64, 128 and 256, are read and
- * converted in between, which takes several times as long.
- * */
+ * A block takes 64 (token, query head) rows of a segment and kv head, 16 per warp, and walks the
+ * visible keys 32 at a time with a running maximum. Keys and values are f16 in shared memory, once
+ * per block; a warp keeps its output in the f32 accumulators of its mma tiles. The probabilities of
+ * a block of keys stay in the registers in which the product with the keys left them and enter the
+ * product with the values from there. Operands of products are f16 (exact for keys of an f16
+ * cache); sums and softmax are f32.
+ *
+ * Tiles begin at multiples of 32 keys, so each is in one page, and its codes and scales are
+ * contiguous. The next tile is copied (cp.async) while one is computed: f16 directly to where
+ * products read it; q8_0 and q4_0 as codes, which are converted to f16 between two barriers.
+ * Other cache types, and heads of sizes other than 64, 128 and 256, are read and converted in
+ * between, which takes several times as long. */
 #ifndef HONE_KERNELS_CUDA_FLASH_CUH
 #define HONE_KERNELS_CUDA_FLASH_CUH
 
@@ -30,19 +31,19 @@ struct many_job {
 
 enum { FL_ROWS = 64, FL_KEYS = 32, FL_BLOCK = 2 * FL_ROWS };
 
-/* Says what tiles of a cache type take in shared memory: how many tiles of f16, which products
- * read, and how many bytes of codes beside them. */
+/* Shared memory of a cache type's tiles: number of f16 tiles, which products read, and bytes of
+ * codes in addition. */
 template <int FORM, int DIM> struct fl_form {
     enum {
         FETCHED = FORM != KV_ANY,
         CODED = FORM == KV_Q8 || FORM == KV_Q4,
-        CODES = FORM == KV_Q8 ? DIM : DIM / 2, /* bytes of a key */
+        CODES = FORM == KV_Q8 ? DIM : DIM / 2, /* bytes per key */
         RAW = CODED ? FL_KEYS * (CODES + DIM / 32 * 2) : 0,
-        STAGES = FORM == KV_F16 ? 2 : 1 /* tiles of f16 */
+        STAGES = FORM == KV_F16 ? 2 : 1 /* f16 tiles */
     };
 };
 
-/* Loads a tile of keys or values of any type as f16. Rows beyond n_keys are zeros. */
+/* Loads a tile of keys or values of any type as f16. Rows beyond n_keys are zero. */
 CU_DEV void fl_load(const struct kv_plane &p, const uint8_t *page, int row, int n_keys, int ld,
                     uint32_t *to) {
     const int units = p.dim / 8;
@@ -59,8 +60,8 @@ CU_DEV void fl_load(const struct kv_plane &p, const uint8_t *page, int row, int 
     }
 }
 
-/* Starts the copy of a tile: f16 to the tile itself, where the last key stands for those beyond
- * n_keys (they are multiplied by 0, and must be numbers), codes and their scales to `raw`. */
+/* Starts the copy of a tile: f16 to the tile itself, codes and their scales to `raw`. Rows
+ * beyond n_keys repeat the last key, because they must be numbers (they are multiplied by 0). */
 template <int FORM, int DIM>
 CU_DEV void fl_fetch(const struct kv_plane &p, const uint8_t *page, int row, int n_keys,
                      uint32_t *tile, uint8_t *raw) {
@@ -87,7 +88,7 @@ CU_DEV void fl_fetch(const struct kv_plane &p, const uint8_t *page, int row, int
     }
 }
 
-/* Starts the copies of the keys and values from k0 on, of those before `end`. */
+/* Starts the copies of the keys and values from k0 on, up to `end`. */
 template <int KF, int VF, int DIM>
 CU_DEV void fl_ahead(const struct many_job &j, const struct kv_table &table, int64_t k0,
                      int64_t end, uint32_t *tile, uint8_t *raw) {
@@ -100,8 +101,8 @@ CU_DEV void fl_ahead(const struct many_job &j, const struct kv_table &table, int
     cu_copy_commit();
 }
 
-/* Returns codes 2i and 2i + 1 of a word as f16, exactly: behind the exponent of 1024, less the
- * bias. */
+/* Returns codes 2i and 2i + 1 of a word as f16, exactly: inserts them as the mantissa of 1024
+ * and subtracts the bias. */
 template <int FORM> CU_DEV uint32_t fl_pair(uint32_t w, int i) {
     if (FORM == KV_Q8)
         return cu_add_f16x2(cu_perm(w ^ 0x80808080u, 0x64646464u, i ? 0x4342 : 0x4140),
@@ -110,7 +111,7 @@ template <int FORM> CU_DEV uint32_t fl_pair(uint32_t w, int i) {
     return cu_add_f16x2((two & 15u) | (two << 12 & 0xf0000u) | 0x64006400u,
                         0xe408e408u /* -1032 */);
 }
-/* Turns a tile of codes that has arrived into f16: code * scale, rounded once. */
+/* Converts a tile of codes that has arrived to f16: code * scale, rounded once. */
 template <int FORM, int DIM> CU_DEV void fl_convert(const uint8_t *raw, int n_keys, uint32_t *to) {
     typedef struct fl_form<FORM, DIM> F;
     enum { UNITS = DIM / 8, LD = DIM / 2 + 4 };
@@ -133,14 +134,14 @@ template <int FORM, int DIM> CU_DEV void fl_convert(const uint8_t *raw, int n_ke
     }
 }
 
-/* Returns row r of a segment for one kv head, that is its query head in its token of the pass. */
+/* Returns the pass's row index for row r of a segment and kv head: the token, and the query
+ * head. */
 CU_DEV int64_t fl_row(const struct many_job &j, const struct cu_seg &seg, int head, int r) {
     return ((int64_t)seg.row + r / j.group) * j.n_heads + head * j.group + r % j.group;
 }
 
-/* Computes attention of many rows. DIM is the head's size, or with KV_ANY at least that. Shared
- * memory has queries, then tiles of keys and values in f16, in rows padded by 16 bytes, then
- * codes. */
+/* Computes attention of many rows. DIM is the head size or, with KV_ANY, an upper bound. Shared
+ * memory has queries, then f16 tiles of keys and values in rows padded by 16 bytes, then codes. */
 template <int KF, int VF, int DIM>
 CU_KERNEL __launch_bounds__(FL_BLOCK) attend_flash(struct many_job j) {
     enum { NT = DIM / 8, ST = FL_KEYS / 8 };
@@ -159,7 +160,7 @@ CU_KERNEL __launch_bounds__(FL_BLOCK) attend_flash(struct many_job j) {
     const int n_rows = (int)cu_min(seg.n * j.group - r0, FL_ROWS);
     const int64_t pos = seg.pos;
     if (n_rows <= 0) return;
-    int64_t seen[2]; /* keys before which the lane's two rows stop */
+    int64_t seen[2]; /* per row of the lane: end of the visible keys */
     CU_UNROLL
     for (int b = 0; b < 2; b++) {
         const int r = 16 * warp + lane / 4 + 8 * b;
@@ -168,7 +169,7 @@ CU_KERNEL __launch_bounds__(FL_BLOCK) attend_flash(struct many_job j) {
     const int64_t seen0 = pos + r0 / j.group + 1, end = pos + (r0 + n_rows - 1) / j.group + 1;
     const int64_t first = j.window > 0 && seen0 > j.window ? seen0 - j.window : 0;
     const int64_t begin = first / FL_KEYS * FL_KEYS;
-    /* Keys of tiles from `all0` to `all1` are seen by every row. */
+    /* All rows see the tiles from `all0` to `all1`. */
     const int64_t all0 = j.window > 0 ? end - j.window : 0, all1 = seen0;
     if constexpr (K::FETCHED) fl_ahead<KF, VF, DIM>(j, table, begin, end, tiles, k_raw);
     for (int i = (int)threadIdx.x; i < FL_ROWS * (dim / 2); i += FL_BLOCK) {
@@ -184,7 +185,7 @@ CU_KERNEL __launch_bounds__(FL_BLOCK) attend_flash(struct many_job j) {
         const int n_keys = (int)cu_min(end - k0, FL_KEYS);
         uint32_t *k = tiles + (K::STAGES == 2 ? turn * 2 * tile : 0), *v = k + tile;
         if constexpr (K::FETCHED) cu_copy_wait<0>();
-        __syncthreads(); /* the last tile is done with; queries and what was copied are there */
+        __syncthreads(); /* last tile finished; queries and copies have arrived */
         if constexpr (!K::FETCHED) {
             const uint8_t *page = kv_page(table, k0);
             const int row = head * CU_PAGE + (int)(k0 % CU_PAGE);
@@ -220,14 +221,14 @@ CU_KERNEL __launch_bounds__(FL_BLOCK) attend_flash(struct many_job j) {
         }
         float fix[2];
         CU_UNROLL
-        for (int b = 0; b < 2; b++) { /* rows lane / 4 and + 8; a row is in 4 lanes */
+        for (int b = 0; b < 2; b++) { /* rows lane / 4 and + 8; a row is shared by 4 lanes */
             float m = top[b], part = 0.0f;
             CU_UNROLL
             for (int n = 0; n < ST; n++) CU_UNROLL
             for (int e = 0; e < 2; e++) m = fmaxf(m, s[n][2 * b + e]);
             m = fmaxf(m, cu_shfl_xor(m, 1));
             m = fmaxf(m, cu_shfl_xor(m, 2));
-            const float base = m == -INFINITY ? 0.0f : m; /* nothing seen yet: all terms are 0 */
+            const float base = m == -INFINITY ? 0.0f : m; /* nothing visible yet: all terms are 0 */
             fix[b] = expf(top[b] - base);
             CU_UNROLL
             for (int n = 0; n < ST; n++) CU_UNROLL
@@ -235,7 +236,7 @@ CU_KERNEL __launch_bounds__(FL_BLOCK) attend_flash(struct many_job j) {
                 s[n][2 * b + e] = expf(s[n][2 * b + e] - base);
                 part += s[n][2 * b + e];
             }
-            sum[b] = sum[b] * fix[b] + part; /* of the lane; lanes add up at the end */
+            sum[b] = sum[b] * fix[b] + part; /* per lane; lanes are added at the end */
             top[b] = m;
         }
         if (cu_any(fix[0] != 1.0f || fix[1] != 1.0f)) CU_UNROLL
@@ -249,7 +250,7 @@ CU_KERNEL __launch_bounds__(FL_BLOCK) attend_flash(struct many_job j) {
             CU_UNROLL
             for (int n = 0; n < NT; n += 2) {
                 uint32_t b[4];
-                if (!K::FETCHED && 8 * n >= dim) continue; /* the same in the whole block */
+                if (!K::FETCHED && 8 * n >= dim) continue; /* uniform in the block */
                 cu_ldmatrix4_t(cu_tile(v, ld, kk, 8 * n), b);
                 cu_mma_f16(o[n], a, b[0], b[1]);
                 cu_mma_f16(o[n + 1], a, b[2], b[3]);
@@ -262,7 +263,7 @@ CU_KERNEL __launch_bounds__(FL_BLOCK) attend_flash(struct many_job j) {
         all += cu_shfl_xor(all, 1);
         all += cu_shfl_xor(all, 2);
         const int r = 16 * warp + lane / 4 + 8 * b;
-        if (r >= n_rows) continue; /* no meeting of the warp follows */
+        if (r >= n_rows) continue; /* no warp-wide operation follows */
         const int64_t h = fl_row(j, seg, head, r0 + r);
         CU_UNROLL
         for (int n = 0; n < NT; n++) CU_UNROLL

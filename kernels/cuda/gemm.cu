@@ -1,31 +1,31 @@
 // SPDX-License-Identifier: MIT
-/* kernels/cuda/gemm.cu - many rows of activations with packed weights, on tensor cores (mma.sync
- * m16n8k16 bf16, sm_80 and later), dense or grouped by expert; with the kernel of gemm_sm90.cu in
- * the place of this one's where the stream says so (cu_use_wgmma).
+/* kernels/cuda/gemm.cu - products of many rows of activations with packed weights on tensor cores
+ * (mma.sync m16n8k16 bf16, sm_80 and later), dense or grouped by expert; uses the kernel of
+ * gemm_sm90.cu instead if enabled for the stream (cu_use_wgmma).
  *
- * Activations become bf16 once. With experts, one block sorts the input rows by matrix (counting
- * sort) and lists the work: (matrix, 64 of its rows); nothing goes back to the host, the grid has
- * the most blocks that can be needed and the rest leave. A block owns 16 weight rows per warp and
- * up to 64 tokens over the whole K. Weights are the A operand: a lane loads a super (pack.cuh) and
- * turns codes into bf16 in registers, each weight once per 64 tokens; tokens are the B operand, in
- * shared memory, read by ldmatrix, columns of 16 bytes exchanged by token % 8 against bank
- * conflicts. Both arrive by asynchronous copies: token tiles of 64 columns four deep, supers two
- * deep. Sums are f32 over the whole K: no rescaling. Tiles of 8 tokens beyond the last are skipped,
- * so an expert with 9 tokens costs two.
+ * Activations are converted to bf16 once. With experts, one block sorts the input rows by matrix
+ * (counting sort) and lists the tasks: a matrix and 64 of its rows. Nothing returns to the host;
+ * the grid has as many blocks as could be needed, and surplus blocks exit. A block owns 16 weight
+ * rows per warp and up to 64 tokens over the whole K. Weights are the A operand: a lane loads a
+ * super (pack.cuh) and converts codes to bf16 in registers, each weight once per 64 tokens. Tokens
+ * are the B operand, in shared memory, read by ldmatrix; their 16-byte columns are permuted by
+ * token % 8 to avoid bank conflicts. Both arrive by asynchronous copies: token tiles of 64 columns
+ * four deep, supers two deep. Sums are f32 over the whole K, without rescaling. Tiles of 8 tokens
+ * beyond the last are skipped, so an expert with 9 tokens costs two.
  *
- * Rounding: weights (the bits of ref) and activations to bf16, nearest even; sums in f32, in the
- * order of the hardware. Registers: docs/notebook/cuda-counts.md. */
+ * Rounding: weights (the bits of ref) and activations to bf16, nearest even; sums in f32, in
+ * hardware order. Registers: docs/notebook/cuda-counts.md. */
 #include "kernels/cuda/gemm.cuh"
 
 enum {
-    TOKENS = 64,                   /* of a block */
-    TILE = 64,                     /* columns that are fetched together */
+    TOKENS = 64,                   /* per block */
+    TILE = 64,                     /* columns fetched together */
     DEPTH = 4,                     /* token tiles in the ring */
     TILE_BYTES = 2 * TOKENS * TILE /* bf16 */
 };
 
-/* Rounds rows to bf16. The grid is the rows, a thread takes a pair of values; a row of dst has n
- * pairs, which are zeros behind k / 2. */
+/* Rounds rows to bf16. The grid is the rows; a thread converts a pair of values. A row of dst
+ * has n pairs; those after k / 2 are zero. */
 CU_KERNEL to_bf16(const float *x, int64_t ldx, int64_t k, uint32_t *dst, int64_t n) {
     const int64_t row = blockIdx.x;
     for (int64_t i = threadIdx.x; i < n; i += blockDim.x)
@@ -33,8 +33,8 @@ CU_KERNEL to_bf16(const float *x, int64_t ldx, int64_t k, uint32_t *dst, int64_t
             2 * i < k ? cu_pack_bf16(x[row * ldx + 2 * i], x[row * ldx + 2 * i + 1]) : 0;
 }
 
-/* scan_block returns the sum of the values of the threads before this one, and that of all.
- * in_warp is shared memory, free again at return. */
+/* scan_block returns the sum of the values of all preceding threads, and the total. in_warp is
+ * shared memory, reusable on return. */
 enum { SORT_BLOCK = 1024 };
 struct scanned {
     int before, all;
@@ -57,9 +57,9 @@ CU_DEV struct scanned scan_block(int v, int *in_warp) {
     return r;
 }
 
-/* Orders rows 0..n_in-1 by ids in `list` and makes tasks of at most `tokens` rows of one matrix,
- * by one block. Shared memory has a counter per matrix. The order within a matrix is not fixed;
- * no result depends on it. */
+/* Sorts rows 0..n_in-1 by ids into `list` and builds tasks of at most `tokens` rows of one
+ * matrix; one block runs. Shared memory has a counter per matrix. The order within a matrix
+ * varies, but no result depends on it. */
 CU_KERNEL sort_rows(const int32_t *ids, int n_in, int n_mats, int tokens, int *list,
                     struct cu_task *task, int *n_tasks) {
     CU_SHARED(int, in_warp, [SORT_BLOCK / 32]);
@@ -68,7 +68,7 @@ CU_KERNEL sort_rows(const int32_t *ids, int n_in, int n_mats, int tokens, int *l
     __syncthreads();
     for (int i = (int)threadIdx.x; i < n_in; i += (int)blockDim.x) cu_atomic_add(&next[ids[i]], 1);
     __syncthreads();
-    int first = 0, n = 0; /* rows and tasks of the matrices before */
+    int first = 0, n = 0; /* rows and tasks of the preceding matrices */
     for (int m0 = 0; m0 < n_mats; m0 += SORT_BLOCK) {
         const int m = m0 + (int)threadIdx.x, count = m < n_mats ? next[m] : 0;
         const int mine = (count + tokens - 1) / tokens;
@@ -89,22 +89,22 @@ CU_KERNEL sort_rows(const int32_t *ids, int n_in, int n_mats, int tokens, int *l
         list[cu_atomic_add(&next[ids[i]], 1)] = i;
 }
 
-/* The shape of a block. It has fewer warps where supers are large, so that two stages fit into
- * 99 KiB. */
+/* Warps and stages of a block. Types with large supers use fewer warps, so that two stages fit
+ * into 99 KiB. */
 template <class B> struct gemm_shape {
     static constexpr int WARPS = cu_pack<B>::BYTES > 3500 ? 4 : 8;
     static constexpr int SMEM = DEPTH * TILE_BYTES + 2 * WARPS * cu_pack<B>::BYTES;
 };
 
-/* What a block needs to fetch its operands. */
+/* What a block fetches its operands from. */
 struct source {
     const uint8_t *w;       /* this warp's 16 rows */
-    const uint16_t *row[4]; /* the tokens whose columns this thread copies; NULL: none */
+    const uint16_t *row[4]; /* tokens whose columns this thread copies; NULL: none */
     uint8_t *tokens, *supers;
     int n_tiles;
 };
 
-/* Starts the copies of token tile t, and with every fourth those of the warp's next super, as
+/* Starts the copies of token tile t and, with every fourth tile, of the warp's next super, as
  * one group. */
 template <class B> CU_DEV void fetch(const struct source &f, int t) {
     typedef cu_pack<B> P;
@@ -137,7 +137,7 @@ CU_KERNEL __launch_bounds__(32 * gemm_shape<B>::WARPS) gemm_kernel(struct cu_gem
     const int n_super = j.k / 256, n_groups = (j.rows + 15) / 16;
     struct cu_task task;
     if (!cu_task_of(j, &task)) return;
-    /* A warp beyond the last row computes the last group and does not store. */
+    /* A warp beyond the last row recomputes the last group without storing it. */
     const int group = (int)blockIdx.y * WARPS + warp, real = group < n_groups;
     struct source f;
     f.w = j.w + (uint64_t)task.mat * j.mat_bytes +
@@ -161,7 +161,7 @@ CU_KERNEL __launch_bounds__(32 * gemm_shape<B>::WARPS) gemm_kernel(struct cu_gem
         for (int tile = 0; tile < 4; tile++) {
             const int t = 4 * super + tile;
             cu_copy_wait<DEPTH - 2>();
-            __syncthreads(); /* tile t is here; nobody reads the slot of tile t - 1 any more */
+            __syncthreads(); /* tile t has arrived; the slot of tile t - 1 is free */
             fetch<B>(f, t + DEPTH - 1);
             if (tile == 0) cu_load_super(f.supers + super % 2 * P::BYTES, lane, &s);
             const uint8_t *x = f.tokens + t % DEPTH * TILE_BYTES;
@@ -171,7 +171,7 @@ CU_KERNEL __launch_bounds__(32 * gemm_shape<B>::WARPS) gemm_kernel(struct cu_gem
                 cu_operand(s, tile, patch, a);
                 CU_UNROLL
                 for (int pair = 0; pair < TOKENS / 16; pair++) {
-                    if (16 * pair >= task.tokens) continue; /* the same in the whole block */
+                    if (16 * pair >= task.tokens) continue; /* uniform in the block */
                     const int n = 16 * pair + lane / 16 * 8 + lane % 8;
                     const int chunk = 2 * patch + lane / 8 % 2;
                     cu_ldmatrix4(x + 128 * n + 16 * (chunk ^ n % 8), b);
@@ -193,8 +193,8 @@ CU_KERNEL __launch_bounds__(32 * gemm_shape<B>::WARPS) gemm_kernel(struct cu_gem
     }
 }
 
-/* Computes y[t] = sum over u, in order, of p[t * n + u] * part[t * n + u]. The grid is rows of
- * 256 values, and t. */
+/* Computes y[t] = sum over u, in order, of p[t * n + u] * part[t * n + u]. The grid is 256-value
+ * pieces of rows, and t. */
 CU_KERNEL add_parts(const float *part, const float *p, int n, int64_t rows, float *y, int64_t ldy) {
     const int64_t r = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, t = blockIdx.y;
     if (r >= rows) return;
@@ -215,8 +215,8 @@ static const struct cu_gemm_kernel table[] = {
 #undef ROW
 };
 
-/* Where the parts of the scratch end or begin: activations, sums to be added, list, tasks and
- * their number. */
+/* Offsets of the parts of the scratch: activations, sums to add up, list, tasks and their
+ * number. */
 struct parts {
     uint64_t part, list, task, n_tasks, end;
 };
@@ -225,7 +225,7 @@ static int64_t x_ld(const struct cu_product *p) {
 }
 static struct parts parts_of(const struct cu_product *p, int tokens) {
     struct parts s = {};
-    if (p->exact && p->n_sum == 1 && p->n_mats == 1 && !p->ids) return s; /* needs none */
+    if (p->exact && p->n_sum == 1 && p->n_mats == 1 && !p->ids) return s; /* no scratch needed */
     if (!p->exact) s.part = round_up((uint64_t)(p->n_in / p->x_div * x_ld(p)) * 2, 256);
     s.list = s.part + (p->n_sum > 1 ? (uint64_t)(p->n_in * p->rows) * 4 : 0);
     s.task = round_up(s.list + (uint64_t)p->n_in * 4, 256);
@@ -237,7 +237,8 @@ uint64_t cu_gemm_scratch(const struct cu_product *p) {
     return parts_of(p, p->exact ? (int)CU_LEAST_TASK : (int)TOKENS).end;
 }
 
-/* Tells whether a unit is one pass of wgmma: its matrices are packed and of one type. */
+/* Returns whether a gated unit is a single pass of wgmma: its matrices are packed and of one
+ * type. */
 static bool is_wide(const struct cu_stream *s, const struct cu_product *p) {
     return s->wgmma && p->w.packed && (!p->up.w || cu_same_rows(p));
 }

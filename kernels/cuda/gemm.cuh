@@ -1,33 +1,33 @@
 // SPDX-License-Identifier: MIT
-/* kernels/cuda/gemm.cuh - what the products of many tokens share: gemm.cu (mma, and all that is
- * around a product), gemm_sm90.cu (wgmma), gemm_any.cu (weights that are not packed) and
- * gemm_f32.cu (exact products). */
+/* kernels/cuda/gemm.cuh - shared declarations of the products of many tokens: gemm.cu (mma, and
+ * the surrounding steps), gemm_sm90.cu (wgmma), gemm_any.cu (unpacked weights) and gemm_f32.cu
+ * (exact products). */
 #ifndef HONE_KERNELS_CUDA_GEMM_CUH
 #define HONE_KERNELS_CUDA_GEMM_CUH
 
 #include "kernels/cuda/fast.cuh"
 #include "kernels/cuda/pack.cuh"
 
-/* Who computes what: a task is `tokens` rows of the list from `first`, of matrix `mat`. */
+/* A task: `tokens` rows of the list from `first` on, all of matrix `mat`. */
 struct cu_task {
     int mat, first, tokens;
 };
 struct cu_gemm_job {
     const uint8_t *w;
     uint64_t mat_bytes, row_bytes;
-    int k, rows, tokens;          /* tokens: most of a task */
-    const struct kern_grid *grid; /* as row_bytes, of weights in the file's order */
-    const uint16_t *x;            /* bf16, rows of x_ld: k and zeros */
+    int k, rows, tokens;          /* tokens: most per task */
+    const struct kern_grid *grid; /* for weights in file order, like row_bytes */
+    const uint16_t *x;            /* bf16, rows of x_ld: k values and zeros */
     int x_ld;
     const float *x_f32; /* gemm_f32.cu: rows of ldx */
     int64_t ldx;
-    bool wide; /* and they begin and end at multiples of 16 bytes */
+    bool wide; /* and rows are aligned to 16 bytes */
     unsigned x_div;
     const struct cu_task *task; /* NULL: one matrix, rows in order */
     const int *n_tasks, *list;
     int n_in;
-    /* a gated unit, out = act(w . x) * out of up: in two passes, the second of which has the
-     * first's outputs in mul; gemm_sm90.cu in one, with w_up */
+    /* Gated units, out = act(w . x) * (up . x): in two passes, the second with the first one's
+     * output in mul; or in gemm_sm90.cu in one pass, with w_up. */
     const float *mul;
     const uint8_t *w_up;
     uint64_t mat_bytes_up;
@@ -35,14 +35,14 @@ struct cu_gemm_job {
     float *y;
     int64_t ldy;
 };
-/* A kernel over grid (tasks, groups of `rows` rows). */
+/* A kernel with a grid of (tasks, groups of `rows` rows). */
 struct cu_gemm_kernel {
     enum qtype type;
-    int tokens, rows, warps, smem; /* most tokens of a task; rows, warps and bytes of a block */
+    int tokens, rows, warps, smem; /* most tokens per task; rows, warps, shared bytes per block */
     void (*fn)(struct cu_gemm_job);
 };
 
-/* Gets the task of this block. Returns false when there is none. */
+/* Gets this block's task. Returns false for a surplus block. */
 CU_DEV bool cu_task_of(const struct cu_gemm_job &j, struct cu_task *t) {
     const int i = (int)blockIdx.x, n = j.tokens;
     if (!j.task) {
@@ -58,7 +58,8 @@ CU_DEV int cu_task_row(const struct cu_gemm_job &j, const struct cu_task &t, int
     return j.task ? j.list[t.first + n] : t.first + n;
 }
 
-/* Integers to floats without the slow conversion: bytes as the last of 2^23, and this much less. */
+/* Constants to convert integers to floats without the slow instruction: a byte is put into the
+ * low bits of 2^23, which is then subtracted. */
 #define CU_FLOAT_BYTE 8388608.0f
 template <class B> struct cu_bias {
     typedef cu_pack<B> P;
@@ -90,8 +91,8 @@ CU_DEV void cu_float_codes(const struct cu_super<B> &s, int tile, int patch, flo
     }
 }
 
-/* Computes the A operand of one patch: the bits of cu_weight, rounded. With a minimum the bias
- * is 2^23 alone, and one fused operation takes it away and multiplies, with the rounding of the
+/* Computes the A operand of one patch: the bits of cu_weight, rounded. With a minimum, the bias
+ * is just 2^23, and one fused operation subtracts it and multiplies, with the rounding of the
  * product. */
 template <class B>
 CU_DEV void cu_operand(const struct cu_super<B> &s, int tile, int patch, uint32_t (&a)[4]) {
@@ -115,14 +116,13 @@ CU_DEV void cu_operand(const struct cu_super<B> &s, int tile, int patch, uint32_
 static inline int64_t cu_gemm_tasks(const struct cu_product *p, int tokens) {
     return p->ids ? min_i64(p->n_in, p->n_in / tokens + p->n_mats) : div_up(p->n_in, tokens);
 }
-/* Returns the kernel for this product, on streams where cu_use_wgmma said yes (gemm_sm90.cu). */
+/* Returns the wgmma kernel for this product, on streams with cu_use_wgmma (gemm_sm90.cu). */
 struct cu_gemm_kernel cu_gemm_sm90(const struct cu_stream *s, const struct cu_product *p);
-/* Returns the kernel for weights of this type in the file's order (gemm_any.cu). Without fn
- * there is none. */
+/* Returns the kernel for weights of this type in file order (gemm_any.cu); fn NULL: none. */
 struct cu_gemm_kernel cu_gemm_any(const struct cu_stream *s, const struct cu_product *p,
                                   enum qtype type);
-/* Returns the kernel for exact products with weights of this type (gemm_f32.cu). Its tasks may have
- * CU_LEAST_TASK tokens. */
+/* Returns the kernel for exact products with weights of this type (gemm_f32.cu). Its tasks may
+ * have as few as CU_LEAST_TASK tokens. */
 enum { CU_LEAST_TASK = 16 };
 struct cu_gemm_kernel cu_gemm_f32(const struct cu_stream *s, const struct cu_product *p,
                                   enum qtype type);

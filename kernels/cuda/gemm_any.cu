@@ -1,40 +1,40 @@
 // SPDX-License-Identifier: MIT
-/* kernels/cuda/gemm_any.cu - many rows of activations with weights in the file's order, of the
- * types that are not always packed, on tensor cores (mma.sync m16n8k16 bf16): what gemm_kernel of
- * gemm.cu does for packed weights, with the same tasks, tails and roundings.
+/* kernels/cuda/gemm_any.cu - products of many rows of activations with weights in file order, for
+ * types that are not always packed, on tensor cores (mma.sync m16n8k16 bf16). Computes what
+ * gemm.cu's gemm_kernel does for packed weights, with the same tasks, tails and rounding.
  *
  * A block owns 128 weight rows, 16 per warp, and up to 128 tokens over the whole K, 64 columns at a
  * time. A thread decodes 32 of a row's columns to bf16 in shared memory while the warps multiply
- * the 64 columns before, so that a weight is decoded once per 128 tokens, each block of the file by
- * one piece of code, and one barrier per 64 columns is enough. Tokens arrive by asynchronous
- * copies, as there. Both operands lie as rows of 128 bytes whose 16-byte chunks are exchanged by
- * row % 8, and are read by ldmatrix without bank conflicts.
+ * the preceding 64 columns. So a weight is decoded once per 128 tokens, each type needs only one
+ * decoder, and one barrier per 64 columns suffices. Tokens arrive by asynchronous copies, as in
+ * gemm.cu. Both operands are rows of 128 bytes whose 16-byte chunks are permuted by row % 8, which
+ * ldmatrix reads without bank conflicts.
  *
- * Rounding: blocks as in gemm.cu, the bits of ref to bf16, nearest even; bf16 weights are exact,
- * and so are f16 and f32: sums of two and three bf16 values, each multiplied in a round of its own.
- * Activations to bf16. A token's sums depend on its own column alone, in the order of K. Not run on
- * a GPU yet; registers: docs/notebook/cuda-counts.md. */
+ * Rounding: blocks as in gemm.cu, the bits of ref to bf16, nearest even. bf16 weights are exact;
+ * so are f16 and f32, as sums of two and three bf16 values, each multiplied in its own step.
+ * Activations are rounded to bf16. A token's sums depend only on its own column, in the order of
+ * K. Not run on a GPU yet; registers: docs/notebook/cuda-counts.md. */
 #include "kernels/cuda/gemm.cuh"
 
 enum {
-    TOKENS = 128, /* of a task, at most */
+    TOKENS = 128, /* most per task */
     ROWS = 128,
     WARPS = 8,
     THREADS = 32 * WARPS,
-    TILE = 64,       /* columns of a step */
-    LINE = 2 * TILE, /* their bytes of a row */
+    TILE = 64,       /* columns per step */
+    LINE = 2 * TILE, /* their bytes in a row */
     DEPTH = 3,       /* token tiles in the ring */
     SMEM = LINE * (DEPTH * TOKENS + 2 * ROWS),
-    OUT_LD = ROWS + 4,            /* floats of a token where sums leave: against bank conflicts */
-    COPIES = TOKENS * 8 / THREADS /* 16-byte pieces of a token tile that a thread copies */
+    OUT_LD = ROWS + 4,            /* floats per token of the output tile; avoids bank conflicts */
+    COPIES = TOKENS * 8 / THREADS /* 16-byte pieces of a token tile copied by each thread */
 };
 
-/* How many bf16 values add up to a weight. */
+/* Number of bf16 values that add up to a weight. */
 template <class B> struct any_parts { static constexpr int N = 1; };
 template <> struct any_parts<struct blk_F16> { static constexpr int N = 2; };
 template <> struct any_parts<struct blk_F32> { static constexpr int N = 3; };
 
-/* Returns where chunk c (8 columns) of a row lies. */
+/* Returns the position of chunk c (8 columns) of a row. */
 CU_DEV int place(int row, int c) {
     return LINE * row + 16 * (c ^ row % 8);
 }
@@ -42,8 +42,8 @@ CU_DEV void put(uint8_t *p, const uint32_t v[4]) {
     *(uint4 *)(void *)p = make_uint4(v[0], v[1], v[2], v[3]);
 }
 
-/* Returns x and y as bf16 when `part` is 0; else the part-th correction: what the bf16 values
- * before it leave of x and y, as bf16 again. */
+/* Returns x and y as bf16 if `part` is 0; else the part-th correction: the remainder that the
+ * preceding bf16 values leave, again as bf16. */
 CU_DEV uint32_t part_of(float x, float y, int part) {
     uint32_t v = cu_pack_bf16(x, y);
     for (int i = 0; i < part; i++) {
@@ -54,8 +54,8 @@ CU_DEV uint32_t part_of(float x, float y, int part) {
     return v;
 }
 
-/* Decodes the 32 weights of group g of a row to bf16 and writes them into `row` of the tile, to its
- * chunks of 8 values 4 * (g % 2) and the three behind it. */
+/* Decodes the 32 weights of group g of a row to bf16 and writes them into `row` of the tile, as
+ * its chunks of 8 values 4 * (g % 2) to 4 * (g % 2) + 3. */
 template <class B>
 CU_DEV void decode(const uint8_t *w, int64_t g, int part, const struct kern_grid *grid,
                    uint8_t *tile, int row) {
@@ -88,11 +88,11 @@ CU_DEV void decode(const uint8_t *w, int64_t g, int part, const struct kern_grid
     }
 }
 
-/* What a block needs to fetch its operands. */
+/* What a block fetches its operands from. */
 struct source {
-    const uint8_t *w;            /* the row that this thread decodes */
-    const uint16_t *row[COPIES]; /* the tokens whose columns it copies; NULL: none */
-    uint8_t *tokens, *weights;   /* shared */
+    const uint8_t *w;            /* row that this thread decodes */
+    const uint16_t *row[COPIES]; /* tokens whose columns it copies; NULL: none */
+    uint8_t *tokens, *weights;   /* in shared memory */
     const struct kern_grid *grid;
     int n_tiles, n_groups;
 };
@@ -109,7 +109,7 @@ CU_DEV void fetch_tokens(const struct source &f, int t) {
     cu_copy_commit();
 }
 
-/* Decodes step i, which is part i % N of the weights of tile i / N. */
+/* Decodes step i: part i % N of the weights of tile i / N. */
 template <class B> CU_DEV void decode_step(const struct source &f, int i) {
     constexpr int N = any_parts<B>::N;
     const int64_t g = 2 * (i / N) + (int)threadIdx.x % 2;
@@ -128,11 +128,11 @@ template <class B> CU_KERNEL __launch_bounds__(THREADS, 2) any_kernel(struct cu_
     CU_DYN_SHARED(uint8_t, smem);
     constexpr int N = any_parts<B>::N;
     const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
-    const int first = ROWS * (int)blockIdx.y; /* row of the block */
+    const int first = ROWS * (int)blockIdx.y; /* first row of the block */
     struct cu_task task;
     if (!cu_task_of(j, &task)) return;
     struct source f;
-    /* A thread beyond the last row takes that one again and does not store. */
+    /* A thread beyond the last row uses the last row without storing. */
     const int64_t row = cu_min(first + (int)threadIdx.x / 2, j.rows - 1);
     f.w = j.w + (uint64_t)task.mat * j.mat_bytes + (uint64_t)row * j.row_bytes;
     f.tokens = smem;
@@ -155,7 +155,7 @@ template <class B> CU_KERNEL __launch_bounds__(THREADS, 2) any_kernel(struct cu_
     for (int i = 0; i < N * f.n_tiles; i++) {
         const int t = i / N;
         cu_copy_wait<DEPTH - 2>();
-        __syncthreads(); /* step i is here; nobody reads what step i - 1 did any more */
+        __syncthreads(); /* step i has arrived; the buffers of step i - 1 are free */
         if (i % N == 0) fetch_tokens(f, t + DEPTH - 1);
         if (i + 1 < N * f.n_tiles) decode_step<B>(f, i + 1);
         if (!real) continue;
@@ -169,7 +169,7 @@ template <class B> CU_KERNEL __launch_bounds__(THREADS, 2) any_kernel(struct cu_
             const uint8_t *xp = x + 16 * ((2 * patch + lane / 8 % 2) ^ lane % 8);
             CU_UNROLL
             for (int pair = 0; pair < TOKENS / 16; pair++) {
-                if (16 * pair >= task.tokens) break; /* the same in the whole block */
+                if (16 * pair >= task.tokens) break; /* uniform in the block */
                 cu_ldmatrix4(xp + 16 * LINE * pair, b);
                 cu_mma_bf16(acc[2 * pair], a, b[0], b[1]);
                 cu_mma_bf16(acc[2 * pair + 1], a, b[2], b[3]);
@@ -177,7 +177,7 @@ template <class B> CU_KERNEL __launch_bounds__(THREADS, 2) any_kernel(struct cu_
         }
     }
     cu_copy_wait<0>();
-    __syncthreads(); /* nobody reads operands any more: sums leave through their memory */
+    __syncthreads(); /* operands are no longer read: sums leave through their memory */
     float *out = (float *)(void *)smem;
     CU_UNROLL
     for (int i = 0; i < TOKENS / 2; i++) { /* tile of 8 tokens, element */
@@ -204,8 +204,7 @@ static const struct any {
 #undef ROW
 };
 
-/* Returns the kernel for a product. Tasks have half as many tokens where multiprocessors would
- * idle. */
+/* Returns the kernel for a product. Halves the tokens per task if multiprocessors would idle. */
 struct cu_gemm_kernel cu_gemm_any(const struct cu_stream *s, const struct cu_product *p,
                                   enum qtype type) {
     const int64_t blocks = div_up(p->rows, ROWS);

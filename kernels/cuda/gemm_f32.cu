@@ -1,58 +1,58 @@
 // SPDX-License-Identifier: MIT
-/* kernels/cuda/gemm_f32.cu - many rows of f32 activations with weights of any type in the file's
- * order, exactly: weights as kernels/ref decodes them, f32 multiply-adds. gemm.cu sorts rows by
- * expert, makes tasks and adds up experts, as for the other products of many tokens.
+/* kernels/cuda/gemm_f32.cu - exact products of many rows of f32 activations with weights of any
+ * type in file order: weights as kernels/ref decodes them, f32 multiply-adds. gemm.cu sorts rows by
+ * expert, builds tasks and adds up experts, as for its own products.
  *
  * A block owns ROWS weight rows and up to TOKENS tokens over the whole K, 32 columns at a time.
- * Both operands are f32 in shared memory, [column][row] and [column][token], so that a thread reads
- * 8 rows and 8 tokens of a column by four 16-byte loads and has 64 multiply-adds for them. While
- * the warps multiply 32 columns, the next 32 of the tokens are on their way to registers. Weights
- * arrive by asynchronous copies of aligned 16-byte pieces, 256 columns of each row (float types:
- * 32); a thread decodes 32 weights of its own row, each weight once per 64 tokens.
+ * Both operands are f32 in shared memory, [column][row] and [column][token], so a thread reads 8
+ * rows and 8 tokens of a column with four 16-byte loads for 64 multiply-adds. While the warps
+ * multiply 32 columns, the next 32 of the tokens are loaded into registers. Weights arrive by
+ * asynchronous copies of aligned 16-byte pieces, 256 columns of each row (float types: 32); a
+ * thread decodes 32 weights of its own row, each weight once per 64 tokens.
  *
- * Four neighbours (rows or tokens) are a unit; column c has unit u at u ^ c / 4 % 8. So the stores
- * of threads that have 4 columns each meet all 32 banks. Of a warp's lanes, bits 1 to 3 choose rows
+ * Four adjacent rows or tokens form a unit; column c has unit u at u ^ c / 4 % 8. So the stores of
+ * threads with 4 columns each reach all 32 banks. Of a warp's lane number, bits 1 to 3 choose rows
  * and bits 0 and 4 tokens: a half-warp reads 128 bytes of rows, and lanes that differ in bit 0
- * (rows) or 1 (tokens) read the same, which the hardware serves at once.
+ * (rows) or 1 (tokens) read the same address, which the hardware serves at once.
  *
- * A sum is one chain of fmaf in the order of K, whatever the block, the task and the other tokens.
- */
+ * A sum is one chain of fmaf in the order of K, for any block, task and other tokens. */
 #include "kernels/cuda/gemm.cuh"
 
 enum {
-    TOKENS = 64, /* of a task, at most */
+    TOKENS = 64, /* most per task */
     ROWS = 128,
     THREADS = ROWS,
     STEP = 32, /* columns */
     W_TILE = STEP * ROWS,
     X_TILE = STEP * TOKENS, /* floats */
     X_LOADS = X_TILE / 4 / THREADS,
-    OUT_LD = ROWS + 4 /* floats of a token where sums leave */
+    OUT_LD = ROWS + 4 /* floats per token of the output tile */
 };
 static_assert(TOKENS * OUT_LD <= 2 * (W_TILE + X_TILE), "sums fit where operands were");
 
-/* Raw weights in shared memory: a row of the block has SLOT bytes for PERIOD steps. */
+/* Raw weights in shared memory: SLOT bytes per row of the block, for PERIOD steps. */
 template <class B> struct raw_shape {
     static constexpr bool FLOAT = cu_block<B>::elems == 1;
     static constexpr int PERIOD = FLOAT ? 1 : 8;
-    static constexpr int PER = FLOAT ? 1 : cu_block<B>::elems / 32; /* groups of a block */
+    static constexpr int PER = FLOAT ? 1 : cu_block<B>::elems / 32; /* groups per block */
     static constexpr int BYTES = STEP * PERIOD / cu_block<B>::elems * (int)sizeof(B);
     static constexpr int PIECES =
-        (BYTES + 15 + 15) / 16;                    /* the first begins up to 15 bytes earlier */
-    static constexpr int SLOT = 16 * (PIECES | 1); /* odd: against bank conflicts */
+        /* The first piece may begin up to 15 bytes earlier. */
+        (BYTES + 15 + 15) / 16;
+    static constexpr int SLOT = 16 * (PIECES | 1); /* odd: avoids bank conflicts */
     static constexpr int SMEM = 2 * (W_TILE + X_TILE) * 4 + ROWS * SLOT;
 };
 
-/* What a block needs to fetch its operands. */
+/* What a block fetches its operands from. */
 struct source {
     const uint8_t *w; /* the first row of the block */
     uint64_t row_bytes;
-    int last; /* of its rows, the last that exists */
+    int last; /* its last row that exists */
     const float *x;
     int64_t ldx;
-    int row[X_LOADS]; /* rows of x of which this thread loads columns; -1: none */
+    int row[X_LOADS]; /* rows of x whose columns this thread loads; -1: none */
     int k;
-    bool wide; /* rows of x can be loaded 16 bytes at a time */
+    bool wide; /* rows of x allow 16-byte loads */
     uint8_t *raw;
 };
 
@@ -61,7 +61,7 @@ CU_DEV const uint8_t *row_of(const struct source &f, int row, int bytes, int per
            (uint64_t)period * (uint64_t)bytes;
 }
 
-/* Starts the copies of raw weights number `period`. */
+/* Starts the copies of raw weights of period `period`. */
 template <class B> CU_DEV void fetch_raw(const struct source &f, int period) {
     typedef raw_shape<B> R;
     const int left = (int)f.row_bytes - period * R::BYTES, n = left < R::BYTES ? left : R::BYTES;
@@ -74,7 +74,7 @@ template <class B> CU_DEV void fetch_raw(const struct source &f, int period) {
     cu_copy_commit();
 }
 
-/* Decodes 32 weights of this thread's row to column `step * 32` and those that follow. */
+/* Decodes 32 weights of this thread's row, starting at column `step * 32`. */
 template <class B>
 CU_DEV void decode(const struct source &f, int step, const struct kern_grid *grid, float *tile) {
     typedef raw_shape<B> R;
@@ -130,8 +130,8 @@ CU_DEV void store_tokens(const float4 *v, float *tile) {
     }
 }
 
-/* Adds the products of 32 columns to acc[row][token]: 4 * NR rows, units wu and wu + 8, and 4 * NX
- * tokens, units xu and xu ^ 4. */
+/* Adds the products of 32 columns to acc[row][token]: 4 * NR rows, units wu and wu + 8, and 4 *
+ * NX tokens, units xu and xu ^ 4. */
 template <int NR, int NX>
 CU_DEV void multiply(const float *w, const float *x, int wu, int xu, float (&acc)[8][8]) {
     CU_ROLLED
@@ -182,8 +182,8 @@ template <class B> CU_KERNEL __launch_bounds__(THREADS, 3) f32_kernel(struct cu_
         const int n = tid / 8 + i * (THREADS / 8);
         f.row[i] = n < task.tokens ? (int)((unsigned)cu_task_row(j, task, n) / j.x_div) : -1;
     }
-    /* A warp has 64 rows and 32 tokens; of a task of at most 32 tokens 16, of at most 16 tokens 32
-     * rows and all of them: each warp has work, and with it each scheduler. */
+    /* A warp has 64 rows and 32 tokens; for tasks of at most 32 tokens 16, and of at most 16
+     * tokens 32 rows and all tokens. So each warp, and each scheduler, has work. */
     const bool many = task.tokens > 32, some = task.tokens > 16;
     const int w0 = some ? 16 * (warp % 2) : 8 * warp, x0 = some ? (many ? 8 : 4) * (warp / 2) : 0;
     const int wu = w0 + lane / 2 % 8, xu = x0 + lane % 2 + lane / 16 * 2;
@@ -201,7 +201,7 @@ template <class B> CU_KERNEL __launch_bounds__(THREADS, 3) f32_kernel(struct cu_
     for (int i = 0; i < n_steps; i++) {
         const int next = i + 1;
         const bool more = next < n_steps;
-        /* everybody has decoded what was there */
+        /* All threads have decoded the preceding period. */
         if (more && next % R::PERIOD == 0) fetch_raw<B>(f, next / R::PERIOD);
         if (more) load_tokens(f, next, v);
         const float *wi = w + i % 2 * W_TILE, *xi = x + i % 2 * X_TILE;
@@ -220,7 +220,7 @@ template <class B> CU_KERNEL __launch_bounds__(THREADS, 3) f32_kernel(struct cu_
         store_tokens(v, x + next % 2 * X_TILE);
         __syncthreads();
     }
-    __syncthreads(); /* nobody reads operands any more: sums leave through their memory */
+    __syncthreads(); /* operands are no longer read: sums leave through their memory */
     CU_UNROLL
     for (int i = 0; i < 4; i++) {
         if ((i % 2 && !some) || (i / 2 && !wide)) continue;
@@ -254,8 +254,8 @@ static const struct cu_gemm_kernel table[] = {
 #undef ROW
 };
 
-/* Returns the kernel for a product. Tasks have fewer tokens where multiprocessors would idle: the
- * bits are the same. */
+/* Returns the kernel for a product. Uses fewer tokens per task if multiprocessors would idle;
+ * the bits do not change. */
 struct cu_gemm_kernel cu_gemm_f32(const struct cu_stream *s, const struct cu_product *p,
                                   enum qtype type) {
     const int64_t blocks = div_up(p->rows, ROWS);

@@ -1,44 +1,44 @@
 // SPDX-License-Identifier: MIT
-/* kernels/cuda/gemm_sm90.cu - many rows of activations with packed weights, on Hopper's tensor
- * cores (wgmma, sm_90a): what gemm_kernel of gemm.cu computes, with the same roundings.
+/* kernels/cuda/gemm_sm90.cu - products of many rows of activations with packed weights on Hopper's
+ * tensor cores (wgmma, sm_90a). Computes what gemm.cu's gemm_kernel does, with the same rounding.
  *
- * Four warps are a warpgroup and own 64 weight rows: each warp 16, which are its share of the A
- * operand, in registers, decoded there just as for mma. Tokens are the B operand, read from shared
- * memory by the tensor cores themselves: up to 128 of a task, as 16, 32, 64, 96 or 128 columns, so
- * that a weight is decoded once per 128 tokens and few tokens cost little. Rows of x arrive as they
- * do for mma: 64 columns (128 bytes) at a time, 16-byte chunks exchanged by token % 8, which is the
- * 128-byte swizzle of the hardware if a tile begins at a multiple of 1024 bytes.
+ * Four warps form a warpgroup and own 64 weight rows: each warp has 16, its share of the A operand,
+ * decoded in registers as for mma. Tokens are the B operand, which the tensor cores read from
+ * shared memory: up to 128 of a task, as 16, 32, 64, 96 or 128 columns, so that a weight is decoded
+ * once per 128 tokens and few tokens cost little. Rows of x arrive as for mma: 64 columns (128
+ * bytes) at a time, 16-byte chunks permuted by token % 8, which is the hardware's 128-byte swizzle
+ * if a tile begins at a multiple of 1024 bytes.
  *
- * A product runs while the operand of the next 16 columns is decoded: two operands in turn, one
- * product under way. Thus when a block meets for tile t, the last product of tile t - 1 may still
- * read its slot, all of tile t - 2 are done: the slot that is filled again. Columns of B beyond the
- * task's tokens hold whatever was there; they meet no token's sum and are not stored.
+ * A product runs while the operand for the next 16 columns is decoded: two operands alternate, and
+ * one product is in flight. So at the barrier for tile t, the last product of tile t - 1 may still
+ * read its slot, but all of tile t - 2 are done: that slot is refilled. Columns of B beyond the
+ * task's tokens hold stale data; they do not affect a token's sum and are not stored.
  *
  * Registers and instructions: docs/notebook/cuda-counts.md. */
 #include "kernels/cuda/gemm.cuh"
 #include "kernels/cuda/gpu_sm90.cuh"
 
 enum {
-    TOKENS = 128,                   /* of a task, at most */
-    TILE = 64,                      /* columns that are fetched together */
+    TOKENS = 128,                   /* most per task */
+    TILE = 64,                      /* columns fetched together */
     TILE_BYTES = 2 * TOKENS * TILE, /* a slot of the ring, bf16 */
     DEPTH = 4,                      /* slots */
-    AHEAD = DEPTH - 2,              /* tiles on their way */
-    ALIGN = 1024,                   /* of the swizzle's pattern */
+    AHEAD = DEPTH - 2,              /* tiles in flight */
+    ALIGN = 1024,                   /* for the swizzle */
     MAX_WARPS = 16
 };
 
-/* What a block needs to fetch its operands. */
+/* What a block fetches its operands from. */
 struct source {
     const uint8_t *w;  /* this warp's 16 rows */
     const uint16_t *x; /* chunk threadIdx.x % 8 of row 0 */
-    const int *row;    /* shared: of x, for each token of the task */
+    const int *row;    /* shared: row of x for each token of the task */
     int tokens, n_tiles, k;
-    uint8_t *ring, *supers; /* shared */
+    uint8_t *ring, *supers; /* in shared memory */
 };
 
-/* Starts the copies of token tile t, and with every fourth those of the warp's super after next,
- * as one group. */
+/* Starts the copies of token tile t and, with every fourth tile, of the warp's super after the
+ * next, as one group. */
 template <class B> CU_DEV void fetch(const struct source &f, int t) {
     typedef cu_pack<B> P;
     if (t < f.n_tiles) {
@@ -58,15 +58,14 @@ template <class B> CU_DEV void fetch(const struct source &f, int t) {
     cu_copy_commit();
 }
 
-/* Returns how many floats lie from a token to the next where a block of so many threads leaves
- * its sums, 64 rows to a warpgroup. They are 4 more than a multiple of 16, against bank
- * conflicts. */
+/* Returns the floats from one token to the next in the output tile of a block of n_threads, with
+ * 64 rows per warpgroup: 4 more than a multiple of 16, to avoid bank conflicts. */
 static constexpr __host__ __device__ int ld_of(int n_threads) {
     return n_threads / 2 + 4;
 }
 
 #ifdef CU_HAS_WGMMA
-/* Multiplies all of K for N >= tokens columns; the sums of the block's row `row` and on go to
+/* Multiplies all of K for N >= tokens columns; stores the sums from the block's row `row` on in
  * f.ring. */
 template <class B, int N> CU_DEV void product(const struct source &f, int row) {
     typedef cu_pack<B> P;
@@ -85,7 +84,7 @@ template <class B, int N> CU_DEV void product(const struct source &f, int row) {
             cu_fence_async();
             __syncthreads();
             fetch<B>(f, t + AHEAD);
-            cu_syncwarp(); /* lanes copy more or less; products want them together */
+            cu_syncwarp(); /* lanes may diverge in copies; products need them converged */
             cu_load_tile(f.supers + super % 2 * P::BYTES, lane, tile, &s);
             const uint64_t b = cu_wgmma_desc_plus(desc, t % DEPTH * TILE_BYTES);
             CU_UNROLL
@@ -102,7 +101,7 @@ template <class B, int N> CU_DEV void product(const struct source &f, int row) {
     cu_wgmma_wait<0>();
     cu_wgmma_hold(acc);
     cu_copy_wait<0>();
-    __syncthreads(); /* nobody reads operands any more: their memory is free */
+    __syncthreads(); /* operands are no longer read: their memory is free */
     float *out = (float *)(void *)f.ring + row + lane / 4;
     CU_UNROLL
     for (int i = 0; i < N / 2; i++) { /* tile of 8 tokens, element */
@@ -112,8 +111,8 @@ template <class B, int N> CU_DEV void product(const struct source &f, int row) {
 }
 #endif
 
-/* Multiplies by wgmma. The grid is tasks and 16 rows per warp. Of a gated unit the first half of
- * the warps has gate rows, the second half the same up rows. */
+/* Multiplies by wgmma. The grid is tasks and groups of 16 rows per warp. In a gated unit, the
+ * first half of the warps has gate rows, the second half the same up rows. */
 template <class B>
 CU_KERNEL __launch_bounds__(32 * MAX_WARPS, 1) wgmma_kernel(struct cu_gemm_job j) {
 #ifdef CU_HAS_WGMMA
@@ -122,11 +121,11 @@ CU_KERNEL __launch_bounds__(32 * MAX_WARPS, 1) wgmma_kernel(struct cu_gemm_job j
     typedef cu_pack<B> P;
     const int warp = (int)threadIdx.x / 32, n_warps = (int)blockDim.x / 32;
     const int n_super = j.k / 256, last = (j.rows + 15) / 16 - 1;
-    const int n_own = j.w_up ? n_warps / 2 : n_warps; /* with rows of their own */
+    const int n_own = j.w_up ? n_warps / 2 : n_warps; /* warps with their own rows */
     const bool up = warp >= n_own;
     struct cu_task task;
     if (!cu_task_of(j, &task)) return;
-    /* A warp beyond the last row computes the last group and does not store. */
+    /* A warp beyond the last row recomputes the last group without storing it. */
     const int group = (int)blockIdx.y * n_own + warp % n_own;
     struct source f;
     f.w = (up ? j.w_up : j.w) + (uint64_t)task.mat * (up ? j.mat_bytes_up : j.mat_bytes) +
@@ -162,9 +161,9 @@ CU_KERNEL __launch_bounds__(32 * MAX_WARPS, 1) wgmma_kernel(struct cu_gemm_job j
 #endif
 }
 
-/* Warpgroups of a block: as many as share the block's tokens well. Short rows end before the next
- * block's first tile is there, so two blocks should fit; and no multiprocessor should idle. A gated
- * unit has 64 rows to a pair of them. */
+/* Chooses the warpgroups per block: the most that usefully share the block's tokens. With short
+ * rows, which end before the next block's first tile arrives, two blocks should fit; and no
+ * multiprocessor should idle. In a gated unit, two warpgroups share 64 rows. */
 static int warpgroups(const struct cu_product *p, int n_sm) {
     const int least = p->up.w ? 2 : 1;
     const int64_t rows = div_up(p->rows, 64) * least, n_tasks = cu_gemm_tasks(p, TOKENS);

@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: MIT
-/* kernels/cuda/gemv.cu - few rows of activations with packed weights, by dp4a; several products in
- * one launch, with weights in the file's order beside them (plain.cuh).
+/* kernels/cuda/gemv.cu - products of few rows of activations with packed weights by dp4a, several
+ * products per launch; also with weights in file order (plain.cuh).
  *
  * Activations are 8 bits per 32 (act.cuh). A team of 1 to 8 warps owns 16 rows; its warps share the
- * pieces of 16 rows x 256 columns (supers) of all matrices that add up to the output: the columns
- * of one matrix, or of the down projections of all selected experts. Each
- * warp copies its next STAGES supers, and the activations that meet them, to shared memory in the
- * background, so that warps * STAGES * 2.6 KiB (Q4_K) per block are in flight whatever the compiler
- * does with loads; plain loads were tried first and were moved down to their uses, one in flight at
- * a time. A lane keeps sums of 2 rows and 4 lanes add up at the end; warps are added in order
- * through shared memory, so results do not depend on timing. A gated unit has both its matrices in
- * the same block, 32 outputs of it, and can quantize them for the next product.
+ * supers (pieces of 16 rows x 256 columns) of all matrices that add up to the output: the columns
+ * of one matrix, or of the down projections of all selected experts. Each warp copies its next
+ * STAGES supers and the matching activations to shared memory in the background, so warps * STAGES
+ * * 2.6 KiB (Q4_K) per block are in flight whatever the compiler does with loads; it moved plain
+ * loads, which were tried first, down to their uses, leaving one in flight. A lane keeps sums of 2
+ * rows, and 4 lanes are added at the end; warps are added in order through shared memory, so
+ * results do not depend on timing. A gated unit has both its matrices in the same block, 32 outputs
+ * of it, and can quantize them for the next product.
  *
- * Tokens that meet the same weights are taken TOKENS at a time: a super is copied and decoded once
- * for all of them, and each has the bits that it would have alone. Experts are read once per token
- * that chose them.
- * Registers and instruction counts: docs/notebook/cuda-counts.md. */
+ * Tokens that use the same weights are processed TOKENS at a time: a super is copied and decoded
+ * once for all of them, and each gets the bits that it would have alone. Experts are read once
+ * per token that chose them. Registers and instruction counts: docs/notebook/cuda-counts.md. */
 #include "kernels/cuda/fast.cuh"
 #include "kernels/cuda/pack.cuh"
 #include "kernels/cuda/plain.cuh"
@@ -24,10 +23,11 @@ enum {
     WARPS = 8,
     BLOCK = 32 * WARPS,
     STAGES = 2,
-    FULL_BLOCKS = 512,      /* keep a device busy; one number, as sums must not depend on it */
-    TOKENS = 4,             /* that one pass over weights serves, at most */
-    X_BYTES = 320,          /* of a token's activations for a super: 256 codes, 8 pairs of floats */
-    PLAIN_ROWS = WARPS * 4, /* of a block, at most */
+    /* Keep a device busy; constant, so that sums are the same on all devices. */
+    FULL_BLOCKS = 512,
+    TOKENS = 4,             /* most tokens per pass over the weights */
+    X_BYTES = 320,          /* a token's activations per super: 256 codes, 8 pairs of floats */
+    PLAIN_ROWS = WARPS * 4, /* most per block */
     PLAIN_BYTES = PLAIN_ROWS * 2 * 4
 };
 
@@ -48,17 +48,17 @@ int cu_quantize(struct cu_stream *s, const float *x, int64_t ldx, int64_t k, int
 
 struct job {
     struct part part[CU_MAX_PARTS];
-    int n, ring_bytes; /* of a warp, for any of the types */
+    int n, ring_bytes; /* ring_bytes: per warp, for any of the types */
     const struct kern_grid *grid;
 };
 
-/* The sums of a lane's two rows of a super for one token. */
+/* Sums of a lane's two rows of a super, for one token. */
 struct two_rows {
     float sum[2], low[2];
 };
 
-/* Adds a tile: q are the codes of the lane's rows by patch, x the codes of the super's 256 columns
- * and, behind them, their scales; c is lane % 4. */
+/* Adds a tile. q are the codes of the lane's rows by patch; x the codes of the super's 256
+ * columns, followed by their scales; c is lane % 4. */
 template <class B>
 CU_DEV void dot_tile(const struct cu_super<B> &s, const int q[4][2], const uint8_t *x, int tile,
                      int c, struct two_rows *o) {
@@ -66,7 +66,7 @@ CU_DEV void dot_tile(const struct cu_super<B> &s, const int q[4][2], const uint8
     const uint4 v = *(const uint4 *)(x + 64 * tile + 16 * c);
     const float4 m = *(const float4 *)(x + 256 + 16 * tile); /* d, d * sum of both groups */
     const int xw[4] = {(int)v.x, (int)v.y, (int)v.z, (int)v.w};
-    int xs[4]; /* sums of the lane's codes of each patch */
+    int xs[4]; /* sums of the lane's codes, per patch */
     if constexpr (P::SCALES == SC_NIBS) {
         CU_UNROLL
         for (int patch = 0; patch < 4; patch++) xs[patch] = cu_dp4a(xw[patch], 0x01010101, 0);
@@ -101,13 +101,13 @@ CU_DEV void dot_tile(const struct cu_super<B> &s, const int q[4][2], const uint8
                 o->low[b] = fmaf(g ? m.z : m.x, (float)both, o->low[b]);
             }
         }
-        if constexpr (P::SCALES == SC_MIN) /* the minima of a tile belong to one lane of 4 */
+        if constexpr (P::SCALES == SC_MIN) /* one lane of 4 handles the minima of a tile */
             if (tile == c)
                 o->low[b] = fmaf((float)cu_byte(sc, 3), m.w, (float)cu_byte(sc, 2) * m.y);
     }
 }
 
-/* Adds to each acc[n][b] factor[n] * (rows of the super) . (activations of token n), for the
+/* Adds factor[n] * (rows of the super) . (activations of token n) to each acc[n][b], for the
  * first n_tok tokens. x has X_BYTES per token. */
 template <class B, int N>
 CU_DEV void dot_super(const struct cu_super<B> &s, const uint8_t *x, int c, int n_tok,
@@ -145,19 +145,19 @@ template <int N_BYTES> CU_DEV void fetch(uint8_t *dst, const uint8_t *src, int l
     if (rest < N_BYTES) cu_copy16(dst + rest, src + rest);
 }
 
-/* What a warp works on, with the other warps of its team: all supers of a group of 16 rows, for
- * outputs out .. out + n_tok - 1. */
+/* The work of a warp, shared with its team: all supers of a group of 16 rows, for outputs out ..
+ * out + n_tok - 1. */
 struct task {
-    const uint8_t *w, *x; /* x: the activations of the first output's first matrix */
+    const uint8_t *w, *x; /* x: activations of the first output's first matrix */
     uint64_t mat_bytes;
     unsigned group, out, item, n_items;
     int n_tok;
 };
 
-/* Where a warp is among its task's items: piece `piece` of the columns of matrix `u` of those
- * that add up. A step goes on by the team's warps; it divides once for all. */
+/* A warp's position among its task's items: piece `piece` of the columns of the u-th matrix to
+ * add up. A step advances by the team's warps; the division is done once for all steps. */
 struct walk {
-    unsigned u, piece, du, dpiece, n_super, left; /* left: items to come, this one among them */
+    unsigned u, piece, du, dpiece, n_super, left; /* left: remaining items, with this one */
 };
 CU_DEV struct walk walk_of(const struct part &p, const struct task &t) {
     struct walk w;
@@ -180,14 +180,14 @@ CU_DEV void walk_on(struct walk *w) {
     w->left -= w->left > 0;
 }
 
-/* Returns the matrix that adds term u to a task's sum. `first` holds the numbers of the first
- * 32, that of i in lane i. */
+/* Returns the matrix of term u of a task's sum. `first` holds the first 32 matrix numbers,
+ * number i in lane i. */
 CU_DEV unsigned mat_of(const struct part &p, const struct task &t, unsigned u, int first) {
     if (!p.ids) return 0;
     return (unsigned)(u < 32 ? cu_shfl(first, (int)u) : p.ids[t.out * p.n_sum + u]);
 }
 
-/* Starts the copy of weights to a slot of the ring; behind the last there is nothing to copy. */
+/* Starts the copy of weights to a slot of the ring; does nothing after the last item. */
 template <class B>
 CU_DEV void fetch_weights(const struct task &t, const struct walk &w, unsigned mat, uint8_t *slot,
                           int lane) {
@@ -196,7 +196,7 @@ CU_DEV void fetch_weights(const struct task &t, const struct walk &w, unsigned m
         fetch<cu_pack<B>::BYTES>(slot, t.w + mat * t.mat_bytes + at * cu_pack<B>::BYTES, lane);
 }
 
-/* Starts the copy of the activations that meet them, behind the weights. */
+/* Starts the copy of the matching activations, to the space after the weights. */
 template <class B, int N>
 CU_DEV void fetch_x(const struct part &p, const struct task &t, const struct walk &w, uint8_t *slot,
                     int lane) {
@@ -211,13 +211,13 @@ CU_DEV void fetch_x(const struct part &p, const struct task &t, const struct wal
     }
 }
 
-/* Adds up the lane's share of its two rows in acc, by token. */
+/* Adds the lane's share of its two rows to acc, by token. */
 template <class B, int N>
 CU_DEV void team_sums(const struct part &p, const struct task &t, uint8_t *slots, float acc[N][2]) {
     enum { SLOT = cu_pack<B>::BYTES + N * X_BYTES };
     const int lane = (int)threadIdx.x % 32;
     struct walk at = walk_of(p, t), next = at, x = at;
-    if (p.ids) cu_wait_before(); /* else weights come while the launch before ends */
+    if (p.ids) cu_wait_before(); /* otherwise weights are copied while the preceding launch ends */
     const int first =
         p.ids && (unsigned)lane < p.n_sum ? p.ids[t.out * p.n_sum + (unsigned)lane] : 0;
     for (int i = 0; i < STAGES; i++) {
@@ -254,7 +254,7 @@ CU_DEV void team_sums(const struct part &p, const struct task &t, uint8_t *slots
     }
 }
 
-/* A kernel for each type, and one for launches of several. */
+/* A kernel for each type, and one for launches with several types. */
 struct any_type {};
 template <class S> struct is_any { static constexpr bool YES = false; };
 template <> struct is_any<any_type> { static constexpr bool YES = true; };
@@ -272,21 +272,21 @@ template <int N> struct sums<any_type, N> {
     }
 };
 
-/* Stores output r; of a gated unit v is its gate and u its up. */
+/* Stores output r; in a gated unit v is its gate and u its up. */
 CU_DEV void store(const struct part &p, unsigned out, int r, float v, float u) {
     if (p.gated) v = cu_gate(v, p.gelu) * u;
     if (p.y && r < p.rows) p.y[(int64_t)out * p.ldy + r] = v;
-    if (p.yq) /* gated only: 32 outputs a block, a warp, and rows are a multiple of 32 */
+    if (p.yq) /* gated only: 32 outputs per block, one warp; rows are a multiple of 32 */
         cu_act_store(p.yq + (int64_t)out * CU_ACT_BYTES(p.rows), p.rows, r / 32, v);
 }
 
-/* Computes packed rows for n_tok outputs from `out` on, at most N. Of a gated unit half of the
+/* Computes packed rows for n_tok outputs from `out` on, at most N. In a gated unit, half of the
  * teams have gate rows, the others the up rows of the same outputs. */
 template <class S, int N>
 CU_DEV void packed_rows(const struct part &p, unsigned out, int n_tok, unsigned block,
                         uint8_t *ring, int ring_bytes) {
     const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
-    const int width = WARPS / p.team / (p.gated ? 2 : 1); /* groups of the block */
+    const int width = WARPS / p.team / (p.gated ? 2 : 1); /* groups per block */
     const int team = warp / p.team;
     struct task t;
     t.w = team < width ? p.w.w : p.up.w;
@@ -299,7 +299,7 @@ CU_DEV void packed_rows(const struct part &p, unsigned out, int n_tok, unsigned 
     t.n_items = 16 * (int)t.group < p.rows ? p.n_sum * ((unsigned)p.k / 256) : 0;
     float acc[N][2] = {};
     sums<S, N>::run(p, t, ring + warp * ring_bytes, acc);
-    /* The sums of warps go where their slots were, since all copies that are left are empty. */
+    /* The warps' sums reuse their slots, because all remaining copies are empty. */
     float *mine = (float *)(void *)(ring + warp * ring_bytes);
     CU_UNROLL
     for (int n = 0; n < N; n++) {
@@ -324,7 +324,7 @@ CU_DEV void packed_rows(const struct part &p, unsigned out, int n_tok, unsigned 
     }
 }
 
-/* Computes rows in the file's order; a warp has p.team of them. */
+/* Computes rows in file order; a warp has p.team of them. */
 template <class S>
 CU_DEV void plain_rows(const struct part &p, const struct job &j, unsigned out, unsigned block,
                        uint8_t *ring) {
@@ -358,7 +358,8 @@ CU_DEV void plain_rows(const struct part &p, const struct job &j, unsigned out, 
 }
 
 /* Computes a launch of cu_products. The grid is the blocks of all parts. Shared memory has a
- * ring per warp, then the sums of plain rows. N is how many tokens a pass over weights serves. */
+ * ring per warp, then the sums of plain rows. N is the number of tokens per pass over the
+ * weights. */
 template <class S, int N>
 CU_KERNEL __launch_bounds__(BLOCK, N > 1 ? 2 : 3) gemv_kernel(CU_PARAM(struct job) j) {
     CU_DYN_SHARED(uint8_t, ring);
@@ -366,7 +367,7 @@ CU_KERNEL __launch_bounds__(BLOCK, N > 1 ? 2 : 3) gemv_kernel(CU_PARAM(struct jo
     while (i + 1 < j.n && blockIdx.x >= j.part[i + 1].first) i++;
     const struct part &p = j.part[i];
     const unsigned at = blockIdx.x - p.first;
-    if (!p.w.packed) { /* blocks that read the same weights come one after the other */
+    if (!p.w.packed) { /* blocks that read the same weights are adjacent */
         const unsigned n_out = p.ids ? 1 : p.n_out;
         plain_rows<S>(p, j, p.ids ? at / p.per_out : at % n_out,
                       p.ids ? at % p.per_out : at / n_out, ring);
@@ -383,7 +384,7 @@ static const struct gemv {
     enum qtype type;
     bool packed;
     int slot_bytes, stages;
-    gemv_fn one, several; /* tokens in a pass over weights */
+    gemv_fn one, several; /* by tokens per pass over the weights */
 } table[] = {
 #define ROW(T)                                                                                     \
     {QT_##T,                                                                                       \
@@ -401,7 +402,7 @@ static const struct gemv {
      PLAIN_DEPTH,                                                                                  \
      gemv_kernel<any_type, 1>,                                                                     \
      gemv_kernel<any_type, TOKENS>},
-        CU_PLAIN_TYPES(ROW) /* of all types: the last of them too */
+        CU_PLAIN_TYPES(ROW) /* includes all types, also the last */
 #undef ROW
 };
 enum { N_TABLE = sizeof table / sizeof table[0] };
@@ -411,27 +412,27 @@ static const struct gemv *find(enum qtype t, bool packed) {
     return NULL;
 }
 
-/* Returns the rows of a warp: as many as it takes at once, and 4 where an output's units of 32
- * stay in a block or there are enough of them to keep the device busy. */
+/* Returns the rows per warp: the number it takes at once; 4 if an output's units of 32 then stay
+ * in a block, or if there are enough rows to keep the device busy. */
 static int plain_team(const struct part *p) {
     if (p->gated || (int64_t)p->rows * p->n_out >= 16384) return 4;
     return p->exact || p->k > 512 ? 1 : p->k > 256 ? 2 : 4;
 }
 
-/* Tells whether outputs may share a pass over the weights. */
+/* Returns whether outputs may share a pass over the weights. */
 static bool may_share(const struct part *p) {
     return p->w.packed && !p->ids && p->x_div == 1 && p->n_out > 1;
 }
 
-/* Decides how warps share a part, and with it the part of the grid. n_tok is how many outputs a
- * pass over the weights serves. */
+/* Decides how warps share a part, and its number of blocks. n_tok is the number of outputs per
+ * pass over the weights. */
 static void divide(struct part *p, int n_tok, unsigned *n_blocks) {
     const int64_t items = (int64_t)p->n_sum * (p->k / 256);
-    int64_t rows; /* of a block */
+    int64_t rows; /* per block */
     p->per_pass = may_share(p) ? (unsigned)n_tok : 1;
     if (p->w.packed) {
         p->team = p->gated ? 2 : items > 4 ? 8 : items > 2 ? 4 : (int)items;
-        /* Many rows: fewer blocks, whose warps have more than one super each. */
+        /* Many rows: use fewer blocks, whose warps have more than one super each. */
         while (!p->gated && p->team > 1 &&
                div_up(p->rows, 16) * p->n_out * p->team / WARPS > FULL_BLOCKS)
             p->team /= 2;
@@ -447,7 +448,7 @@ static void divide(struct part *p, int n_tok, unsigned *n_blocks) {
 
 static int launch(struct cu_stream *s, struct job *j, struct err *e) {
     unsigned n_blocks = 0;
-    const struct gemv *all = NULL; /* of the parts' kernels: theirs, or one that has all types */
+    const struct gemv *all = NULL; /* the parts' common kernel, or the one for all types */
     int n_tok = 1, plain_bytes = 0;
     for (int i = 0; i < j->n; i++)
         if (may_share(&j->part[i])) n_tok = TOKENS;
@@ -465,7 +466,7 @@ static int launch(struct cu_stream *s, struct job *j, struct err *e) {
         if (bytes > j->ring_bytes) j->ring_bytes = bytes;
         all = all && all->one != k->one ? &table[N_TABLE - 1] : k;
     }
-    if (!all) all = &table[0]; /* exact rows are in every kernel */
+    if (!all) all = &table[0]; /* every kernel includes exact rows */
     const gemv_fn fn = n_tok > 1 ? all->several : all->one;
     const size_t smem = (size_t)(WARPS * j->ring_bytes + plain_bytes);
     if (n_blocks == 0) return 0;

@@ -1,25 +1,26 @@
 // SPDX-License-Identifier: MIT
-/* kernels/cuda/gpu.cuh - the one header behind which every intrinsic and CUDA construct stays (what
- * only Hopper has is in gpu_sm90.cuh).
+/* kernels/cuda/gpu.cuh - the header that hides all intrinsics and CUDA constructs (Hopper's are in
+ * gpu_sm90.cuh).
  *
  * A .cu file is C in style (templates over a block type or a width are fine; no STL, no classes).
- * nvcc compiles it for the GPU; a host compiler compiles the very same file for the CPU with
+ * nvcc compiles it for the GPU; a host compiler compiles the same file for the CPU with
  * tests/cuda-emu/emu.hpp included first, which defines CU_EMU and supplies the same names. So:
  *
  *   - plain CUDA is allowed for: __global__ __device__ __launch_bounds__ __restrict__, threadIdx
  *     blockIdx blockDim gridDim, dim3, float2/4 int4 uint2/4, __syncthreads(), and the functions of
  *     <math.h> in float (expf sqrtf fmaf rintf ...); everything else has a name below;
  *   - CU_UNROLL before a loop is #pragma unroll, and nothing on the CPU, where it costs minutes;
- *     CU_ROLLED keeps a loop one;
+ *     CU_ROLLED prevents unrolling;
  *   - shared memory: CU_SHARED(float, tile, [16][33]); CU_DYN_SHARED(float, buf);
  *   - launches: CU_LAUNCH(e, kernel, grid, block, smem, s, args...) in a launcher that returns int;
  *     kernel names with commas in parentheses. Arguments are copied; pointers are device pointers;
  *   - cu_shfl*, cu_ballot, cu_any, cu_syncwarp, cu_ldmatrix*, cu_transpose8, cu_mma_*: all 32 lanes
- *     of the warp call them together, block sizes are multiples of 32 where they are used;
- *     cu_shfl8, cu_sync8, cu_ballot8: eight threads do;
- *   - blocks may run in any order, one after the other: no block waits for another.
+ *     of the warp call them together, and block sizes must be multiples of 32; cu_shfl8, cu_sync8,
+ *     cu_ballot8: eight threads call them together;
+ *   - blocks may run in any order, also one after the other: no block may wait for another.
  *
- * nvcc runs with -fmad=false: what must be fused says fmaf, and all else rounds as on the CPU. */
+ * nvcc runs with -fmad=false: fused operations are written as fmaf, and all else rounds as on
+ * the CPU. */
 #ifndef HONE_KERNELS_CUDA_GPU_CUH
 #define HONE_KERNELS_CUDA_GPU_CUH
 
@@ -47,12 +48,12 @@ extern "C" {
 
 #define CU_UNROLL _Pragma("unroll")
 #define CU_ROLLED _Pragma("unroll 1")
-/* A constant table in device code: CU_TABLE(int8_t, name, [16]) = {...}; */
+/* Defines a constant table in device code: CU_TABLE(int8_t, name, [16]) = {...}; */
 #define CU_TABLE(T, name, dims) static __device__ __constant__ const T name dims
 #define CU_SHARED(T, name, dims) __shared__ T name dims
-/* A kernel's parameter that is indexed at run time: stays in constant memory. */
+/* Qualifies a kernel parameter that is indexed at run time, so that it stays in constant memory. */
 #define CU_PARAM(T) const __grid_constant__ T
-/* The block's dynamic shared memory from its start, 16-byte aligned. */
+/* Declares the block's dynamic shared memory from its start, 16-byte aligned. */
 #define CU_DYN_SHARED(T, name)                                                                     \
     extern __shared__ uint4 cu_dyn_shared_[];                                                      \
     T *const name = reinterpret_cast<T *>(cu_dyn_shared_)
@@ -64,10 +65,10 @@ extern "C" {
         CU_TRY(e, cudaGetLastError());                                                             \
     } while (0)
 
-/* A launch that may begin while the one before it on the stream ends, where s->early says so: the
- * code that runs has the wait (cu_launch_early). Every thread of such a kernel calls
- * cu_wait_before() once, before it reads what an earlier kernel wrote or writes anything but shared
- * memory; what no kernel writes (weights) may be fetched before. */
+/* Launches a kernel that may begin while the preceding one on the stream ends, if s->early,
+ * which requires that the running code has the wait (cu_launch_early). Every thread of such a
+ * kernel calls cu_wait_before() once, before it reads what an earlier kernel wrote or writes
+ * anything but shared memory; it may fetch data that no kernel writes (weights) earlier. */
 #define CU_LAUNCH_EARLY(e, kernel, grid_, block_, smem_, s, ...)                                   \
     do {                                                                                           \
         cudaLaunchAttribute early_ = {};                                                           \
@@ -84,8 +85,8 @@ extern "C" {
         CU_TRY(e, cu_on((s)->c));                                                                  \
         CU_TRY(e, cudaLaunchKernelEx(&how_, kernel, __VA_ARGS__));                                 \
     } while (0)
-/* Waits until all earlier kernels have ended and their writes are seen, then lets the next begin.
- */
+/* Waits until all earlier kernels have ended and their writes are visible, then lets the next
+ * kernel begin. */
 CU_DEV void cu_wait_before(void) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.wait;" ::: "memory");
@@ -130,8 +131,8 @@ CU_DEV bool cu_any(bool p) {
 CU_DEV void cu_syncwarp(void) {
     __syncwarp();
 }
-/* Returns the mask of the eight consecutive threads that this one is among. The exchanges that
- * follow are among these, whatever the rest of the warp does; k is 0..7 of the eight. */
+/* Returns the mask of this thread's group of eight consecutive threads. The following exchanges
+ * are within that group, whatever the rest of the warp does; k is 0..7. */
 CU_DEV unsigned cu_mask8(void) {
     return 0xffu << (threadIdx.x & 24);
 }
@@ -141,13 +142,12 @@ template <class T> CU_DEV T cu_shfl8(T v, int k) {
 CU_DEV void cu_sync8(void) {
     __syncwarp(cu_mask8());
 }
-/* Returns p of the eight threads, bit k that of thread k. */
+/* Returns p of the eight threads, bit k from thread k. */
 CU_DEV unsigned cu_ballot8(bool p) {
     return __ballot_sync(cu_mask8(), p) >> (threadIdx.x & 24) & 0xffu;
 }
-/* Orders this thread's reads and writes before its later ones for every block of the device, and
- * with them what it knows of others: what its block wrote before a barrier behind which the fence
- * is. */
+/* Orders this thread's earlier reads and writes before its later ones for all blocks of the
+ * device. After a barrier, that includes the writes of its block before the barrier. */
 CU_DEV void cu_fence(void) {
     asm volatile("fence.acq_rel.gpu;" ::: "memory");
 }
@@ -160,7 +160,7 @@ CU_DEV uint32_t cu_atomic_add(uint32_t *p, uint32_t v) {
 CU_DEV int cu_atomic_max(int *p, int v) {
     return atomicMax(p, v);
 }
-/* Returns the largest (cu_warp_least: the smallest) value of the warp's lanes. */
+/* Returns the largest value of the warp's lanes (cu_warp_least: the smallest). */
 CU_DEV uint32_t cu_warp_most(uint32_t v) {
     return __reduce_max_sync(0xffffffffu, v);
 }
@@ -180,17 +180,17 @@ CU_DEV uint32_t cu_bits(float x) {
 CU_DEV float cu_from_bits(uint32_t u) {
     return __uint_as_float(u);
 }
-/* Returns c and the sum of the four products of signed bytes. */
+/* Returns c plus the sum of the four products of signed bytes. */
 CU_DEV int cu_dp4a(int a, int b, int c) {
     return __dp4a(a, b, c);
 }
-/* Sets each byte to 0xff where its highest bit is set, else to 0. */
+/* Sets each byte to 0xff if its highest bit is set, else to 0. */
 CU_DEV uint32_t cu_byte_signs(uint32_t v) {
     uint32_t r;
     asm("prmt.b32 %0, %1, 0, 0xba98;" : "=r"(r) : "r"(v));
     return r;
 }
-/* Returns four bytes, of which byte i is byte (sel >> 4i) & 7 of the eight bytes y:x. */
+/* Returns four bytes; byte i is byte (sel >> 4i) & 7 of the eight bytes y:x. */
 CU_DEV uint32_t cu_perm(uint32_t x, uint32_t y, uint32_t sel) {
     return __byte_perm(x, y, sel);
 }
@@ -211,15 +211,15 @@ CU_DEV uint16_t cu_f32_to_f16(float f) {
     return h;
 }
 /* Copies 16 bytes from device to shared memory in the background. A thread starts copies, closes
- * a group with commit, and waits until at most N of its own groups are under way; others see the
- * bytes after a barrier that follows the wait. */
+ * a group with commit, and waits until at most N of its own groups are in flight; other threads
+ * see the bytes after a barrier that follows the wait. */
 CU_DEV void cu_copy16(void *shared, const void *global) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(
                      (uint32_t)__cvta_generic_to_shared(shared)),
                  "l"(global)
                  : "memory");
 }
-/* Copies N bytes likewise: 4, 8 or 16, at multiples of N. */
+/* Copies N bytes in the same way: 4, 8 or 16, aligned to N. */
 template <int N> CU_DEV void cu_copy(void *shared, const void *global) {
     const uint32_t to = (uint32_t)__cvta_generic_to_shared(shared);
     if (N == 16)
@@ -235,22 +235,22 @@ CU_DEV void cu_copy_commit(void) {
 template <int N> CU_DEV void cu_copy_wait(void) {
     asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
 }
-/* Loads four 8x8 matrices of 16-bit values. Lane i gives the address of row i % 8 of matrix i /
- * 8 (16 bytes of shared memory) and gets values 2 * (i % 4), + 1 of row i / 4 of each. */
+/* Loads four 8x8 matrices of 16-bit values. Lane i supplies the address of row i % 8 of matrix i
+ * / 8 (16 bytes of shared memory) and receives values 2 * (i % 4), + 1 of row i / 4 of each. */
 CU_DEV void cu_ldmatrix4(const void *row, uint32_t r[4]) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
                  : "r"((uint32_t)__cvta_generic_to_shared(row))
                  : "memory");
 }
-/* Loads them transposed: the lane gets values i / 4 of rows 2 * (i % 4), + 1. */
+/* Loads them transposed: the lane receives values i / 4 of rows 2 * (i % 4), + 1. */
 CU_DEV void cu_ldmatrix4_t(const void *row, uint32_t r[4]) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
                  : "r"((uint32_t)__cvta_generic_to_shared(row))
                  : "memory");
 }
-/* Transposes one such matrix that lies in registers, 2 * (i % 4), + 1 of row i / 4 in lane i. */
+/* Transposes one such matrix in registers, with 2 * (i % 4), + 1 of row i / 4 in lane i. */
 CU_DEV uint32_t cu_transpose8(uint32_t v) {
     uint32_t t;
     asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(t) : "r"(v));
@@ -266,7 +266,7 @@ CU_DEV void cu_mma_bf16(float d[4], const uint32_t a[4], uint32_t b0, uint32_t b
                  : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
-/* Does the same with f16 operands. */
+/* Computes the same with f16 operands. */
 CU_DEV void cu_mma_f16(float d[4], const uint32_t a[4], uint32_t b0, uint32_t b1) {
     asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, "
                  "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
@@ -279,7 +279,7 @@ CU_DEV uint32_t cu_pack_f16(float x, float y) {
     asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(v) : "f"(y), "f"(x));
     return v;
 }
-/* Adds pairs of f16, rounded once. The two that follow compute a * b and a * b + c. */
+/* Adds pairs of f16, rounded once. The next two compute a * b and a * b + c. */
 CU_DEV uint32_t cu_add_f16x2(uint32_t a, uint32_t b) {
     uint32_t v;
     asm("add.rn.f16x2 %0, %1, %2;" : "=r"(v) : "r"(a), "r"(b));
@@ -301,19 +301,19 @@ CU_DEV uint32_t cu_pack_bf16(float x, float y) {
     asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(v) : "f"(y), "f"(x));
     return v;
 }
-/* Reads through the read-only cache what no thread writes while the kernel runs. */
+/* Reads data that no thread writes while the kernel runs, through the read-only cache. */
 template <class T> CU_DEV T cu_ldg(const T *p) {
     return __ldg(p);
 }
-/* Reads past the near cache what other blocks of the same launch wrote (after cu_fence). */
+/* Reads data that other blocks of the same launch wrote (after cu_fence), bypassing L1. */
 template <class T> CU_DEV T cu_ldcg(const T *p) {
     return __ldcg(p);
 }
 #endif
 
-/* Lets a kernel have n_bytes of dynamic shared memory: unasked it may have 48 KiB less its static
- * one. Never lowers what it may have: captured graphs launch it with what they were captured with.
- */
+/* Allows a kernel n_bytes of dynamic shared memory; the default is 48 KiB minus its static
+ * memory. Never lowers the limit, because captured graphs launch kernels with the sizes of their
+ * capture. */
 int cu_smem(const void *kernel, uint64_t n_bytes, struct err *e);
 #define CU_SMEM(e, kernel, n_bytes)                                                                \
     do {                                                                                           \
@@ -321,7 +321,7 @@ int cu_smem(const void *kernel, uint64_t n_bytes, struct err *e);
         TRY(cu_smem((const void *)(kernel), (uint64_t)(n_bytes), (e)));                            \
     } while (0)
 
-/* Runtime calls in functions that return int and have `struct err *e`. */
+/* Checks a runtime call in a function that returns int and has `struct err *e`. */
 #define CU_TRY(e, call)                                                                            \
     do {                                                                                           \
         const cudaError_t rc_ = (call);                                                            \
@@ -331,26 +331,27 @@ int cu_smem(const void *kernel, uint64_t n_bytes, struct err *e);
 struct cu_ctx {
     struct cu_info info;
     struct kern_grid *grid; /* device copy */
-    int code; /* 90: what runs was compiled for 9.0 (from PTX of 9.0, by nvcc or the driver) */
-    bool reads_pageable; /* the device can fetch host memory that is not pinned, when it likes */
-    bool full;           /* cu_buf_new refused for want of memory */
+    /* 90: the running code was compiled for 9.0 (from PTX of 9.0, by nvcc or the driver). */
+    int code;
+    bool reads_pageable; /* the device may read unpinned host memory at any time */
+    bool full;           /* cu_buf_new failed for lack of memory */
 };
 struct cu_stream {
     struct cu_ctx *c;
     cudaStream_t q;
-    cudaEvent_t mark[2], moved; /* moved: what another device may copy is there */
-    struct cu_scratch *scratch; /* the newest first */
+    cudaEvent_t mark[2], moved; /* moved: data is ready for another device to copy */
+    struct cu_scratch *scratch; /* newest first */
     int64_t n_launches;
-    bool early;     /* CU_LAUNCH_EARLY does what it says */
-    bool wgmma;     /* products of many tokens by gemm_sm90.cu */
-    int warpgroups; /* of its blocks; 0: its choice */
+    bool early;     /* CU_LAUNCH_EARLY is enabled */
+    bool wgmma;     /* products of many tokens use gemm_sm90.cu */
+    int warpgroups; /* per block; 0: chosen by it */
 };
-/* Lets the calling thread's work go to this device from here on. Every call that allocates,
- * launches or records says so itself: a thread may use several devices in turn. */
+/* Selects this device for the calling thread. Every call that allocates, launches or records
+ * does so: a thread may use several devices in turn. */
 cudaError_t cu_on(const struct cu_ctx *c);
-/* Gives n_bytes of device memory that belong to the stream, 256-byte aligned, at most until the
- * next call of a launcher. A larger request than before allocates a new buffer. The old one is
- * freed with the stream, not earlier, since graphs that were captured with it hold its address. */
+/* Returns n_bytes of device memory owned by the stream, 256-byte aligned, valid until the next
+ * call of a launcher. A larger request allocates a new buffer; the old one is freed only with
+ * the stream, because captured graphs hold its address. */
 int cu_scratch(struct cu_stream *s, uint64_t n_bytes, void **p, struct err *e);
 /* Sets ERR_SYS with the runtime's text (ctx.cu). */
 int cu_fail(struct err *e, cudaError_t rc, const char *what);
@@ -364,9 +365,9 @@ CU_DEV float cu_bf16_to_f32(uint16_t h) {
     return cu_from_bits((uint32_t)h << 16);
 }
 
-/* Returns where a lane's row of a 16 x 16 tile begins, for ldmatrix of a row-major matrix of
- * pairs with ld pairs to a row: the A operand of rows r, columns c, or, transposed, the B
- * operand of two tiles of 8 columns. */
+/* Returns the address of a lane's row of a 16 x 16 tile, for ldmatrix of a row-major matrix of
+ * pairs with ld pairs per row: the A operand of rows r, columns c or, transposed, the B operand
+ * of two tiles of 8 columns. */
 CU_DEV const uint32_t *cu_tile(const uint32_t *m, int ld, int r, int c) {
     const int lane = (int)threadIdx.x % 32;
     return m + (r + lane / 8 % 2 * 8 + lane % 8) * ld + c / 2 + lane / 16 * 4;
@@ -391,8 +392,8 @@ CU_DEV float cu_gate(float x, bool gelu) {
     return 0.5f * x * (1.0f + tanhf(0.7978845608f * (x + 0.044715f * x * x * x)));
 }
 
-/* Sums and maxima over a warp give the same value (and the same bits) in every lane. The
- * emulation has them in one step, with the same order of additions. */
+/* Returns the sum over a warp; sums and maxima are the same (bit for bit) in every lane. The
+ * emulation computes them in one step, with the same order of additions. */
 #ifndef CU_EMU
 CU_DEV float cu_warp_sum(float v) {
     for (int m = 16; m > 0; m >>= 1) v += cu_shfl_xor(v, m);
@@ -410,7 +411,7 @@ CU_DEV float cu_warp_max(float v) {
     for (int m = 16; m > 0; m >>= 1) v = fmaxf(v, cu_shfl_xor(v, m));
     return v;
 }
-/* Finds N maxima at a time, which takes as long as one. */
+/* Finds N maxima at a time, in the time of one. */
 template <int N> CU_DEV void cu_warp_max_each(float (&v)[N]) {
     CU_UNROLL
     for (int m = 16; m > 0; m >>= 1) {
@@ -426,8 +427,8 @@ template <class T, int N> CU_DEV void cu_warp_sum_each(T (&v)[N]) {
     }
 }
 #endif
-/* Sums over a block of up to 1024 threads (a multiple of 32), the same in every thread. `red` is
- * shared memory for 32 values, free again at return. */
+/* Returns the sum over a block of up to 1024 threads (a multiple of 32), the same in every
+ * thread. `red` is shared memory for 32 values, reusable on return. */
 template <class T> CU_DEV T cu_block_sum(T v, T *red) {
     v = cu_warp_sum(v);
     const int n_warps = (int)blockDim.x / 32;
@@ -449,7 +450,7 @@ CU_DEV float cu_block_max(float v, float *red) {
     return v;
 }
 
-/* Rounds to the nearest integer; NaN becomes 0, as the device converts it. */
+/* Rounds to the nearest integer; NaN becomes 0, as in the device's conversion. */
 CU_DEV int cu_round(float v) {
     return v == v ? (int)rintf(v) : 0;
 }

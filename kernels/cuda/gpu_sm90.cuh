@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: MIT
-/* kernels/cuda/gpu_sm90.cuh - the part of gpu.cuh that only Hopper has: products of a warpgroup
- * (wgmma, sm_90a). Facts are those of the PTX ISA, "Asynchronous Warpgroup Level Matrix
- * Instructions" and "Async Proxy".
+/* kernels/cuda/gpu_sm90.cuh - Hopper's additions to gpu.cuh: products of a warpgroup (wgmma,
+ * sm_90a). Source: the PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions" and "Async
+ * Proxy".
  *
  * A warpgroup is four consecutive warps, the first a multiple of four. All 128 threads call the
  * same operations in the same order. A product runs in the background from cu_wgmma to the wait
- * that covers it; until then nobody may touch its sums, the registers of its A operand or the
+ * that covers it; until then no thread may access its sums, the registers of its A operand or the
  * shared memory that it reads:
  *
  *     acc = 0; cu_wgmma_hold(acc);
  *     write a; cu_wgmma_fence(a); cu_wgmma(acc, a, b); cu_wgmma_commit(); any number of times
  *     cu_wgmma_wait<0>(); cu_wgmma_hold(acc); read acc
  *
- * Shared memory that ordinary stores or cu_copy16 wrote is seen by products after each writer
- * called cu_fence_async (after its cu_copy_wait), and a barrier.
+ * Products see shared memory written by ordinary stores or cu_copy16 after each writer has called
+ * cu_fence_async (after its cu_copy_wait), and after a barrier.
  *
- * Code for other architectures than sm_90a must not call these: kernels that do are empty unless
- * CU_HAS_WGMMA is defined, and nobody launches them there (cu_use_wgmma). */
+ * Code for architectures other than sm_90a must not call these functions: kernels that use them
+ * are empty unless CU_HAS_WGMMA is defined, and are never launched there (cu_use_wgmma). */
 #ifndef HONE_KERNELS_CUDA_GPU_SM90_CUH
 #define HONE_KERNELS_CUDA_GPU_SM90_CUH
 
@@ -26,17 +26,17 @@
 #define CU_HAS_WGMMA 1
 #endif
 
-/* Describes the B operand for the tensor cores: K-major, rows of 128 bytes (64 bf16 of a token), 16
- * byte chunk c of row n at 128 n + 16 (c ^ n % 8): the 128-byte swizzle, whose pattern begins at
- * multiples of 1024. `at`: a shared address (cu_shared_address), such a multiple, plus 32 for each
- * 16 columns. Bits 0-13 start / 16; 16-29 leading offset / 16, not used by this layout, 1; 32-45
- * bytes from 8 rows to the next 8, / 16; 49-51 where the pattern begins, 0; 62-63 the swizzle, 1:
- * 128 bytes. */
+/* Builds the tensor cores' descriptor of the B operand: K-major, rows of 128 bytes (64 bf16 of a
+ * token), 16 byte chunk c of row n at 128 n + 16 (c ^ n % 8). That is the 128-byte swizzle,
+ * whose pattern begins at multiples of 1024. `at`: a shared address (cu_shared_address), such a
+ * multiple plus 32 for each 16 columns. Bits: 0-13 start / 16; 16-29 leading offset / 16, unused
+ * by this layout, 1; 32-45 bytes from 8 rows to the next 8, / 16; 49-51 start of the pattern, 0;
+ * 62-63 swizzle, 1: 128 bytes. */
 CU_DEV uint64_t cu_wgmma_desc(uint32_t at) {
     return (uint64_t)(at >> 4 & 0x3fffu) | (uint64_t)1 << 16 | (uint64_t)(1024 >> 4) << 32 |
            (uint64_t)1 << 62;
 }
-/* Adds to a descriptor's start: shared memory ends below 2^18, nothing is carried. */
+/* Advances a descriptor's start; shared memory ends below 2^18, so there is no carry. */
 CU_DEV uint64_t cu_wgmma_desc_plus(uint64_t desc, int n_bytes) {
     return desc + (uint64_t)(n_bytes >> 4);
 }
@@ -48,9 +48,9 @@ CU_DEV uint32_t cu_shared_address(const void *shared) {
 CU_DEV void cu_fence_async(void) {
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
-/* Tells the compiler that registers are as they were assigned before this, and are not read
- * before it. It must not come while a product works on them: the compiler then runs products one
- * by one (ptxas: "serialized"). */
+/* Prevents the compiler from moving register accesses across this point. Must not be used while
+ * a product works on the registers: the compiler would then run products one by one (ptxas:
+ * "serialized"). */
 template <int N8> CU_DEV void cu_wgmma_hold(float (&d)[N8][4]) {
     CU_UNROLL
     for (int i = 0; i < N8; i++)
@@ -64,12 +64,12 @@ CU_DEV void cu_wgmma_fence(uint32_t (&a)[4]) {
 CU_DEV void cu_wgmma_commit(void) {
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
-/* Waits until at most N of the committed groups are still under way. */
+/* Waits until at most N of the committed groups are still in flight. */
 template <int N> CU_DEV void cu_wgmma_wait(void) {
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory");
 }
 
-/* Operand names of the assembly below, by tens. */
+/* Operand names for the assembly below, by tens. */
 // clang-format off
 #define CU_OF10(t) "%" t "0, %" t "1, %" t "2, %" t "3, %" t "4, %" t "5, %" t "6, %" t "7, %" t "8, %" t "9"
 // clang-format on
@@ -84,7 +84,7 @@ template <int N> CU_DEV void cu_wgmma_wait(void) {
 
 /* Computes d += A B for 64 x 16 by 16 x N, with bf16 operands and f32 sums. Warp w of the
  * warpgroup holds rows 16 w .. 16 w + 15 of A and d, in the order of cu_mma_bf16: a as there,
- * d[j] the columns 8j .. 8j + 7. b is cu_wgmma_desc of B's columns (tokens) 0 .. N - 1. */
+ * d[j] with columns 8j .. 8j + 7. b is the cu_wgmma_desc of B's columns (tokens) 0 .. N - 1. */
 template <int N> CU_DEV void cu_wgmma(float (&d)[N / 8][4], const uint32_t (&a)[4], uint64_t b) {
     static_assert(N == 16 || N == 32 || N == 64 || N == 96 || N == 128, "");
     if constexpr (N == 16)

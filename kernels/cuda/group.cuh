@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-/* kernels/cuda/group.cuh - 32 weights of any block type as the GPU wants them: codes as four signed
- * bytes to a word, and a scale and a minimum for each 16 of them,
+/* kernels/cuda/group.cuh - decoding of 32 weights of any block type: codes as four signed bytes per
+ * word, with a scale and a minimum for each 16 of them,
  *
- *     w[i] = s[i / 16] * q[i] - m[i / 16]      (m is 0 where the type has no minimum)
+ *     w[i] = s[i / 16] * q[i] - m[i / 16]      (m is 0 if the type has no minimum)
  *
- * which, evaluated in this order without fused operations, are the bits that kernels/ref decodes
+ * Evaluated in this order without fused operations, this gives the bits that kernels/ref decodes
  * (-0.0 - 0.0 is -0.0). cu_group() is overloaded by the block struct; `j` counts groups of 32
- * within the block. Tensors start at a multiple of 4 bytes; words are read 4 bytes at once where
- * the block's size allows it (Q4_K, Q5_K, IQ4_XS, Q2_K, Q4_1, Q5_1, NVFP4), else 2, in MXFP4 1. */
+ * within the block. Tensors start at a multiple of 4 bytes; words are read 4 bytes at a time if
+ * the block's size allows it (Q4_K, Q5_K, IQ4_XS, Q2_K, Q4_1, Q5_1, NVFP4), else 2 (MXFP4: 1). */
 #ifndef HONE_KERNELS_CUDA_GROUP_CUH
 #define HONE_KERNELS_CUDA_GROUP_CUH
 
@@ -18,7 +18,7 @@ struct cu_group {
     float s[2], m[2];
 };
 
-/* Every type that can be computed with in groups, with weights per block. */
+/* Types with group decoding. */
 // clang-format off
 #define CU_GROUP_TYPES(X)                                                                          \
     X(Q4_0) X(Q4_1) X(Q5_0) X(Q5_1) X(Q8_0) X(Q2_K) X(Q3_K) X(Q4_K) X(Q5_K) X(Q6_K) X(IQ4_NL)      \
@@ -26,14 +26,14 @@ struct cu_group {
     X(IQ3_XXS) X(IQ3_S) X(IQ1_S) X(IQ1_M)
 // clang-format on
 #define CU_FLOAT_TYPES(X) X(F32) X(F16) X(BF16)
-/* Of these, the ones that may be wanted in the file's order by fast products: no packed form, or
- * not for all rows (pack.cuh). */
+/* Types that fast products may need in file order: those without a packed form, or with one only
+ * for some row lengths (pack.cuh). */
 // clang-format off
 #define CU_PLAIN_TYPES(X)                                                                          \
     X(Q4_0) X(Q4_1) X(Q5_0) X(Q5_1) X(Q8_0) X(IQ4_NL) X(MXFP4) X(NVFP4) X(Q1_0) X(Q2_0) X(TQ1_0)   \
     X(TQ2_0) X(IQ2_XXS) X(IQ2_XS) X(IQ2_S) X(IQ3_XXS) X(IQ3_S) X(IQ1_S) X(IQ1_M)
 // clang-format on
-/* Tells whether there are fast products of rows of k in the file's order, for few tokens
+/* Returns whether fast products support rows of k weights in file order, for few tokens
  * (gemv.cu) or many (gemm_any.cu). */
 static inline bool cu_plain_can(enum qtype t, int64_t k, bool few) {
 #define IS(T) t == QT_##T ||
@@ -49,8 +49,8 @@ template <class B> struct cu_has_min { static constexpr bool YES = false; };
 CU_MIN_TYPES(HAS)
 #undef HAS
 
-/* Loads a little-endian word from an address that is a multiple of 4; the two that follow take
- * multiples of 2 and of 1. */
+/* Loads a little-endian word from an address aligned to 4; the next two accept alignments of 2
+ * and 1. */
 CU_DEV uint32_t cu_word4(const void *p) {
     return *(const uint32_t *)p;
 }
@@ -62,29 +62,29 @@ CU_DEV uint32_t cu_word1(const void *p) {
     const uint8_t *b = (const uint8_t *)p;
     return b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
 }
-/* Puts bit i of x (4 bits) into the lowest bit of byte i. */
+/* Moves bit i of x (4 bits) to the lowest bit of byte i. */
 CU_DEV uint32_t cu_spread1(uint32_t x) {
     return (x & 15u) * 0x00204081u & 0x01010101u;
 }
-/* Puts two-bit field i of x (8 bits) into byte i. */
+/* Moves two-bit field i of x (8 bits) to byte i. */
 CU_DEV uint32_t cu_spread2(uint32_t x) {
     x = (x | x << 12) & 0x000f000fu;
     return (x | x << 6) & 0x03030303u;
 }
-/* Returns bytes (0..127) less k (0..127), as signed bytes. */
+/* Returns bytes (0..127) minus k (0..127), as signed bytes. */
 CU_DEV int cu_less(uint32_t bytes, uint32_t k) {
     return (int)(((bytes | 0x80808080u) - k * 0x01010101u) ^ 0x80808080u);
 }
-/* Negates four bytes (1..127) where bits of the nibble `at` of `signs` are set. The products put
- * bit i of the nibble highest into byte i. */
+/* Negates each of four bytes (1..127) whose bit in nibble `at` of `signs` is set. The products
+ * move bit i of the nibble to the top of byte i. */
 CU_DEV int cu_negate(uint32_t bytes, uint32_t signs, int at) {
     const uint32_t m = at ? cu_byte_signs((signs & 0xf0u) * 0x01020408u)
                           : cu_byte_signs((signs & 0x0fu) * 0x10204080u);
     return (int)((bytes ^ m) + (m & 0x01010101u));
 }
-/* Looks the 8 nibbles of a word up in a table of 16 bytes (four words): the low nibbles of bytes
- * 0..3, then the high ones. Four nibbles select from each half of the table, and a fourth
- * selection goes by bit 3. */
+/* Looks up the 8 nibbles of a word in a table of 16 bytes (four words): the low nibbles of bytes
+ * 0..3, then the high ones. Four nibbles select from each half of the table, and another
+ * selection by bit 3 picks the half. */
 CU_DEV uint32_t cu_look_up4(uint32_t nibbles, const uint32_t t[4]) {
     const uint32_t sel = nibbles & 0x7777u;
     return cu_perm(cu_perm(t[0], t[1], sel), cu_perm(t[2], t[3], sel),
@@ -101,8 +101,8 @@ CU_DEV void cu_one_scale(struct cu_group *o, float s, float m) {
     o->m[0] = o->m[1] = m;
 }
 
-/* Nibbles of 16 bytes at p: low ones are weights 0..15, high ones 16..31; hi: bit 4 of weight i in
- * bit i. */
+/* Reads the nibbles of 16 bytes at p: low nibbles are weights 0..15, high ones 16..31. hi: bit i
+ * is bit 4 of weight i. */
 template <uint32_t (*word)(const void *)>
 CU_DEV void cu_nibbles(struct cu_group *o, const void *p, uint32_t hi, uint32_t less) {
     CU_UNROLL
@@ -135,7 +135,7 @@ CU_DEV void cu_group(const struct blk_Q8_0 *b, int, const struct kern_grid *, st
     cu_one_scale(o, cu_f16_to_f32(b->d), 0);
 }
 
-/* Returns four weights from a 2-bit plane, of which byte l of 32 holds weight l of four groups. */
+/* Returns four weights from a 2-bit plane, in which byte l of 32 holds weight l of four groups. */
 CU_DEV uint32_t cu_plane2(uint32_t word, int j) {
     return word >> (2 * (j & 3)) & 0x03030303u;
 }
@@ -171,7 +171,7 @@ CU_DEV void cu_group(const struct blk_Q3_K *b, int j, const struct kern_grid *,
     }
 }
 
-/* Gives the 6-bit scale and minimum of sub-block j of Q4_K and Q5_K. */
+/* Returns the 6-bit scale and minimum of sub-block j of Q4_K and Q5_K. */
 CU_DEV void cu_scale6(const uint8_t *s, int j, int *sc, int *mn) {
     if (j < 4) {
         *sc = s[j] & 63;
@@ -218,7 +218,7 @@ CU_DEV void cu_group(const struct blk_Q6_K *b, int j, const struct kern_grid *,
     }
 }
 
-/* Levels of codebook.h, four signed bytes to a word, level 0 lowest. */
+/* Levels of codebook.h, four signed bytes per word, level 0 lowest. */
 #define CU_IQ4_LEVELS                                                                              \
     { 0xbfad9881u, 0xf6eaddcfu, 0x26190d01u, 0x71594535u }
 #define CU_FP4_LEVELS                                                                              \
@@ -250,7 +250,7 @@ CU_DEV void cu_group(const struct blk_MXFP4 *b, int, const struct kern_grid *, s
     const uint32_t e = b->e; /* 2^(e-128), subnormal for 0 and 1 */
     cu_one_scale(o, cu_from_bits(e < 2 ? 0x00200000u << e : (e - 1) << 23), 0);
 }
-/* Returns half of an unsigned E4M3 byte; 0x7f gives 0. */
+/* Returns half the value of an unsigned E4M3 byte; 0x7f gives 0. */
 CU_DEV float cu_ue4m3_half(uint32_t v) {
     const uint32_t exp = v >> 3 & 15u, man = v & 7u;
     if (v == 0x7f) return 0;
@@ -283,7 +283,7 @@ CU_DEV void cu_group(const struct blk_Q2_0 *b, int j, const struct kern_grid *,
     for (int i = 0; i < 8; i++) o->q[i] = cu_less(cu_spread2(b->qs[8 * j + i]), 1);
     cu_one_scale(o, cu_f16_to_f32(b->d), 0);
 }
-/* Returns digit t to base 3: what carries out of 3^t * byte, times 3. */
+/* Returns base-3 digit t: the carry of 3 times (3^t * byte mod 256). */
 CU_DEV uint32_t cu_trit(uint32_t byte, int t) {
     uint32_t pow = 1;
     for (int i = 0; i < t; i++) pow *= 3;
@@ -312,7 +312,7 @@ CU_DEV void cu_group(const struct blk_TQ2_0 *b, int j, const struct kern_grid *,
     cu_one_scale(o, cu_f16_to_f32(b->d), 0);
 }
 
-/* Gives eight levels of a grid, negated where bit i of `signs` is set. */
+/* Returns eight levels of a grid, negated where bit i of `signs` is set. */
 CU_DEV void cu_levels8(const uint8_t *level, uint32_t signs, int *q) {
     q[0] = cu_negate(cu_word4(level), signs, 0);
     q[1] = cu_negate(cu_word4(level + 4), signs, 1);
@@ -326,7 +326,7 @@ CU_DEV void cu_group(const struct blk_IQ2_XXS *b, int j, const struct kern_grid 
                    &o->q[2 * l]);
     cu_one_scale(o, cu_f16_to_f32(b->d) * 0.125f * (float)(2 * (rest >> 28) + 1), 0);
 }
-/* Gives the two scales of group j of IQ2_XS and IQ2_S. */
+/* Returns the two scales of group j of IQ2_XS and IQ2_S. */
 template <class B> CU_DEV void cu_scales_iq2(const B *b, int j, struct cu_group *o) {
     const float d = cu_f16_to_f32(b->d) * 0.125f;
     o->s[0] = d * (float)(2 * (b->scales[j] & 15) + 1);
@@ -371,8 +371,8 @@ CU_DEV void cu_group(const struct blk_IQ3_S *b, int j, const struct kern_grid *g
     const int sc = (b->scales[j / 2] >> (4 * (j & 1))) & 15;
     cu_one_scale(o, cu_f16_to_f32(b->d) * (float)(2 * sc + 1), 0);
 }
-/* Gives eight signed levels of IQ1 by the low bits of the index; `high` has its high bits and,
- * above them, the shift. */
+/* Returns eight signed levels of IQ1. `low` has the low bits of the index; `high` has its high
+ * bits and, above them, the shift. */
 CU_DEV void cu_iq1(const struct kern_grid *g, uint32_t low, uint32_t high, int *q) {
     const int8_t *level = g->iq1[low | (high & 15) << 8];
     q[0] = (int)cu_word4(level);
@@ -400,7 +400,7 @@ CU_DEV void cu_group(const struct blk_IQ1_M *b, int j, const struct kern_grid *g
     o->m[0] = o->m[1] = 0;
 }
 
-/* Weights per block, by the struct. */
+/* Weights per block, by block struct. */
 template <class B> struct cu_block;
 #define CU_BLOCK(T)                                                                                \
     template <> struct cu_block<struct blk_##T> {                                                  \
@@ -438,7 +438,7 @@ CU_DEV float cu_float(const struct blk_BF16 *b, int64_t i) {
     return cu_bf16_to_f32(b[i].v);
 }
 
-/* Returns four values of a row at a multiple of 4, from memory that is aligned for it. */
+/* Returns four values of a row at a multiple of 4; memory is aligned for it. */
 CU_DEV float4 cu_float4(const struct blk_F32 *b, int64_t i) {
     return *(const float4 *)(const void *)(b + i);
 }
@@ -450,7 +450,7 @@ template <class B> CU_DEV float4 cu_float4(const B *b, int64_t i) { /* 16 bits *
     return make_float4(cu_float(f.v, 0), cu_float(f.v, 1), cu_float(f.v, 2), cu_float(f.v, 3));
 }
 
-/* Returns the lane's share of row . x, 4 values at a time where both are aligned to 16 bytes. */
+/* Returns the lane's share of row . x, 4 values at a time if both are aligned to 16 bytes. */
 template <class B> CU_DEV float cu_dot_float(const void *row, const float *x, int64_t k) {
     const B *w = (const B *)row;
     const int lane = (int)threadIdx.x % 32;

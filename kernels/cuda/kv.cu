@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* kernels/cuda/kv.cu - what comes before attention: rows into the cache, and in one launch with it
- * the norms and rotations of queries and keys. A warp per head of a token; rounding as in
- * runtime/engine/kv_type.c. */
+/* kernels/cuda/kv.cu - appending rows to the KV cache, also fused with the norms and rotations
+ * of queries and keys. A warp per head of a token; rounding as in runtime/engine/kv_type.c. */
 #include "kernels/cuda/kv.cuh"
 
 enum { BLOCK = 128, WARPS = BLOCK / 32, MAX_DIM = 512 };
@@ -16,7 +15,7 @@ static struct rows_at rows_at(const struct cu_attn *a) {
     const struct rows_at r = {a->all_segs, a->row_pos, a->row_seg, a->n_tok, a->slot, a->n_slots};
     return r;
 }
-/* Returns the page that the key of row t goes to. */
+/* Returns the page for the key of row t. */
 CU_DEV uint8_t *page_of(const struct rows_at &r, int64_t t) {
     return kv_page(kv_table_of(r.seg[r.seg_of[t]], r.slot, r.n_slots), r.pos[t]);
 }
@@ -25,11 +24,11 @@ struct append_job {
     struct kv_plane k, v;
     const float *new_k, *new_v;
     struct rows_at rows;
-    int n_heads, blocks; /* of 32 values in a row, rounded up */
+    int n_heads, blocks; /* blocks of 32 values per row, rounded up */
 };
 
-/* Stores one block of 32 values into a row of a page, by a warp, rounded as the CPU does it
- * (runtime/engine/kv_type.c). */
+/* Stores one block of 32 values in a row of a page, rounded as on the CPU
+ * (runtime/engine/kv_type.c); a warp calls it. */
 CU_DEV void store_block(const struct kv_plane &p, uint8_t *page, int row, int b, int lane,
                         float x) {
     const int at = row * p.dim + 32 * b + lane;
@@ -65,7 +64,7 @@ CU_KERNEL __launch_bounds__(BLOCK) append_rows(struct append_job j) {
     const int lane = (int)threadIdx.x % 32;
     const int64_t i = (int64_t)blockIdx.x * WARPS + threadIdx.x / 32;
     const int64_t per_tok = 2 * (int64_t)j.n_heads * j.blocks;
-    if (i >= j.rows.n_tok * per_tok) return; /* whole warps leave */
+    if (i >= j.rows.n_tok * per_tok) return; /* whole warps exit */
     const int64_t t = i / per_tok;
     const int r = (int)(i % per_tok), is_v = r % 2, b = r / 2 % j.blocks, h = r / 2 / j.blocks;
     const struct kv_plane p = is_v ? j.v : j.k;
@@ -127,7 +126,7 @@ CU_KERNEL __launch_bounds__(BLOCK) prepare_heads(struct qkv_job j) {
     const int lane = (int)threadIdx.x % 32, dim = j.k.dim;
     const int64_t i = (int64_t)blockIdx.x * WARPS + threadIdx.x / 32;
     const int per_tok = j.n_heads + 2 * j.n_kv_heads;
-    if (i >= j.rows.n_tok * per_tok) return; /* whole warps leave */
+    if (i >= j.rows.n_tok * per_tok) return; /* whole warps exit */
     const int64_t t = i / per_tok;
     const int h = (int)(i % per_tok), kh = h - j.n_heads, vh = kh - j.n_kv_heads;
     float *x = rows[threadIdx.x / 32];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* kernels/cuda/kv.cuh - pages of the cache (args.h) as kernels see them: where a position lies, 8
- * values of its row at a time. */
+/* kernels/cuda/kv.cuh - access to KV cache pages (args.h) in kernels: the location of a
+ * position, and loads of 8 values of its row. */
 #ifndef HONE_KERNELS_CUDA_KV_CUH
 #define HONE_KERNELS_CUDA_KV_CUH
 
@@ -10,7 +10,7 @@ enum kv_form { KV_F32, KV_F16, KV_Q8, KV_Q4, KV_ANY }; /* KV_ANY: decided at run
 
 struct kv_plane { /* keys or values of a layer */
     int form, dim;
-    uint32_t codes, scales; /* where they begin in a page */
+    uint32_t codes, scales; /* offsets in a page */
 };
 
 static bool kv_form_of(enum qtype t, int *form) {
@@ -28,8 +28,8 @@ static bool kv_form_of(enum qtype t, int *form) {
 static int64_t kv_code_bytes(int form, int64_t n) {
     return form == KV_F32 ? 4 * n : form == KV_F16 ? 2 * n : form == KV_Q8 ? n : n / 2;
 }
-/* Describes a plane. *at is the first byte of the plane in a page, and then the first one behind
- * it. */
+/* Describes a plane. *at is the offset of the plane in a page on input, and of its end on
+ * output. */
 static int kv_plane_at(struct kv_plane *p, enum qtype type, const struct cu_attn *a, int64_t dim,
                        int64_t *at, struct err *e) {
     if (!kv_form_of(type, &p->form))
@@ -70,7 +70,7 @@ CU_DEV uint8_t *kv_page(const struct kv_table &t, int64_t pos) {
     return (uint8_t *)t.page[pos / CU_PAGE * t.n_slots];
 }
 
-/* Where n <= CU_PAGE keys lie from one on: in a page, or in two neighbouring ones. */
+/* Location of n <= CU_PAGE consecutive keys: in one page, or in two adjacent ones. */
 struct kv_span {
     const uint8_t *page, *next;
     int at; /* of the first key in its page */
@@ -85,7 +85,7 @@ CU_DEV struct kv_span kv_span_of(const struct kv_table &t, int64_t first, int n)
 CU_DEV const uint8_t *kv_page_of(const struct kv_span &s, int key) {
     return s.at + key < CU_PAGE ? s.page : s.next;
 }
-/* Its row in the plane of a kv head. */
+/* Returns the row of a key in the plane of a kv head. */
 CU_DEV int kv_row_of(const struct kv_span &s, int head, int key) {
     return head * CU_PAGE + (s.at + key) % CU_PAGE;
 }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
-/* kernels/cuda/latent.cu - latent attention: products in which every head has a matrix of its own,
- * and attention whose heads share one row per position, the value being the last part of the key.
- * Plain, without tensor cores. */
+/* kernels/cuda/latent.cu - latent attention: products in which every head has its own matrix,
+ * and attention whose heads share one row per position, with the value being the last part of
+ * the key. Plain code without tensor cores. */
 #include "kernels/cuda/group.cuh"
 #include "kernels/cuda/kv.cuh"
 
 /* ---- products of heads ---- */
 
-/* A block takes 128 rows of a head's matrix, a thread each, and TOKENS tokens. Bytes: the matrices
- * once for so many tokens. */
+/* A block takes 128 rows of a head's matrix, a thread each, and TOKENS tokens. Reads the
+ * matrices once per TOKENS tokens. */
 enum { ROWS = 128, TOKENS = 4 };
 
 struct heads_job {
@@ -112,9 +112,9 @@ int cu_matmul_heads(struct cu_stream *s, const struct cu_weight *w, const float 
 
 /* ---- attention ---- */
 
-/* A block takes HEADS query heads of one token, a warp each, and walks the keys in chunks of KEYS,
- * which it decodes once for all of them. A lane adds values lane, lane + 32, ... of the output.
- * Bytes: every row once for HEADS heads. */
+/* A block takes HEADS query heads of one token, a warp each, and walks the keys in chunks of
+ * KEYS, decoded once for all of them. A lane adds values lane, lane + 32, ... of the output.
+ * Reads every row once per HEADS heads. */
 enum { HEADS = 8, KEYS = 16, BLOCK = 32 * HEADS, MOST = 512 };
 
 struct latent_job {
@@ -122,7 +122,7 @@ struct latent_job {
     const float *q;
     float *out;
     const struct cu_seg *seg;
-    const int32_t *pos, *of; /* of a row: its position, its segment */
+    const int32_t *pos, *of; /* per row: position, segment */
     int slot, n_slots, n_heads;
     float scale;
 };

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-/* kernels/cuda/matmul.cu - products of weights of any type with f32 activations, exactly: weights
- * as kernels/ref decodes them, f32 multiply-adds, sums in a fixed order. One kernel does dense
+/* kernels/cuda/matmul.cu - exact products of weights of any type with f32 activations: weights as
+ * kernels/ref decodes them, f32 multiply-adds, sums in a fixed order. One kernel computes dense
  * products, gated units and the weighted sum over experts; expert ids are read on the device.
  *
  * A warp owns a row of one matrix; its lanes take groups of 32 weights (single weights of float
- * types) in turn. This is the path for exact products of fewer than EXACT_MANY tokens, and for
- * routers; the launchers hand the rest to gemv.cu and gemm.cu. */
+ * types) in turn. Used for exact products of fewer than EXACT_MANY tokens and for routers; the
+ * launchers pass other products to gemv.cu and gemm.cu. */
 #include "kernels/cuda/fast.cuh"
 #include "kernels/cuda/group.cuh"
 
@@ -19,20 +19,20 @@ struct product {
     const float *x;     /* input row i is x + i / x_div * ldx */
     int64_t ldx, x_div, n_in;
     const float *p;   /* factor of each input row, or NULL */
-    int64_t n_sum;    /* this many consecutive input rows add up to an output row */
-    const float *mul; /* NULL, or where the factor of an output is: out = act(out) * mul */
+    int64_t n_sum;    /* consecutive input rows that add up to an output row */
+    const float *mul; /* NULL, or the factors of the outputs: out = act(out) * mul */
     bool gelu;
     float *y;
     int64_t ldy;
     const struct kern_grid *grid;
 };
 
-/* Activations of a block in shared memory: 32 values for each lane, LINE apart, so that lanes read
- * 16 bytes each without bank conflicts. Two such chunks. */
+/* A chunk of activations in shared memory: 32 values for each lane, LINE apart, so that lanes
+ * read 16 bytes each without bank conflicts. There are two such chunks. */
 enum { CHUNK = 1024, LINE = 36, CHUNK_LD = 32 * LINE };
 
-/* Returns the lane's share of row . x. All threads of the block call it, with the same x. `which`
- * chunk is next: they alternate, over calls too, so that one barrier is enough. */
+/* Returns the lane's share of row . x. All threads of the block call it, with the same x.
+ * `which` is the next chunk: chunks alternate, also across calls, so one barrier suffices. */
 template <class B>
 CU_DEV float dot(const struct product &j, const uint8_t *row, const float *x,
                  float (*chunk)[CHUNK_LD], int *which) {
@@ -51,7 +51,7 @@ CU_DEV float dot(const struct product &j, const uint8_t *row, const float *x,
                 const int i = c + (int)threadIdx.x;
                 if (k0 + i < j.k) xs[i / 32 * LINE + lane] = x[k0 + i];
             }
-            __syncthreads(); /* and the other chunk is free again */
+            __syncthreads(); /* this also frees the other chunk */
             if (g < j.k / 32) {
                 CU_UNROLL
                 for (int l = 0; l < 32; l += 4) {
@@ -73,8 +73,8 @@ CU_DEV void store(const struct product &j, int64_t out, int64_t r, float v) {
     *y = j.mul ? cu_gate(v, j.gelu) * j.mul[out * j.ldy + r] : v;
 }
 
-/* Multiplies each output row with any matrix. The grid is rows and output rows. A warp beyond the
- * last row computes that one again. */
+/* Computes each output row with any matrix. The grid is rows and output rows. A warp beyond the
+ * last row recomputes that row. */
 template <class B> CU_KERNEL product_rows(struct product j) {
     CU_SHARED(float4, mem, [2 * CHUNK_LD / 4]); /* aligned */
     float(*const chunk)[CHUNK_LD] = (float(*)[CHUNK_LD])(void *)mem;
@@ -91,9 +91,9 @@ template <class B> CU_KERNEL product_rows(struct product j) {
     if (threadIdx.x % 32 == 0 && row < j.rows) store(j, out, r, sum);
 }
 
-/* Multiplies many tokens with a float matrix of few rows, that is with a router: a warp has
- * SIDE_ROWS rows and SIDE_TOK tokens, so that a value that is loaded meets several others. The grid
- * is groups of rows and groups of tokens. */
+/* Multiplies many tokens by a float matrix of few rows, that is, a router. A warp has SIDE_ROWS
+ * rows and SIDE_TOK tokens, so each loaded value is used several times. The grid is groups of
+ * rows and groups of tokens. */
 enum { SIDE_ROWS = 4, SIDE_TOK = 8, SIDE_MOST = 512 };
 template <class B> CU_KERNEL __launch_bounds__(32 * ROW_WARPS) product_side(struct product j) {
     const int64_t r0 = ((int64_t)blockIdx.x * ROW_WARPS + threadIdx.x / 32) * SIDE_ROWS;
@@ -130,7 +130,7 @@ template <class B> CU_KERNEL __launch_bounds__(32 * ROW_WARPS) product_side(stru
 typedef void (*product_fn)(struct product);
 static const struct product_kernel {
     enum qtype type;
-    product_fn rows, side; /* side: or NULL */
+    product_fn rows, side; /* side: may be NULL */
 } table[] = {
 #define ROW(T) {QT_##T, product_rows<struct blk_##T>, NULL},
     CU_GROUP_TYPES(ROW)
@@ -187,8 +187,8 @@ static uint64_t packed_mat_bytes(const struct cu_weight *w) {
     return w->mats ? cu_packed_bytes(w) / (uint64_t)w->mats : 0;
 }
 
-/* Returns the rows of a weight from `first` on, for exact products in the file's order. Packed rows
- * go by 16. */
+/* Returns the rows of a weight from `first` on; exact: in file order. Packed rows come in groups
+ * of 16. */
 static struct cu_rows rows_of(const struct cu_weight *w, int64_t first, bool exact) {
     const bool packed = w->packed && first % 16 == 0 && !exact;
     struct cu_rows o = {w->type, packed, NULL, w->mat_bytes, w->row_bytes};
@@ -213,8 +213,8 @@ void cu_fast_of(struct cu_product *p, const struct cu_weight *w, const struct cu
     if (gated) p->up = up ? rows_of(up, 0, exact) : rows_of(w, p->rows, exact);
 }
 
-/* Describes the same product for gemv.cu and gemm.cu. `up` is the weights of the gated unit's
- * second half, or NULL. */
+/* Describes the same product for gemv.cu and gemm.cu. `up` holds the weights of the gated unit's
+ * second half, or is NULL. */
 static struct cu_product fast_of(const struct cu_weight *w, const struct cu_weight *up, bool gated,
                                  bool exact, const struct product *j) {
     struct cu_product p;
@@ -232,7 +232,7 @@ static struct cu_product fast_of(const struct cu_weight *w, const struct cu_weig
     return p;
 }
 
-/* Tells whether the fast kernels take p for so many tokens. */
+/* Returns whether the fast kernels support p for this number of tokens. */
 static bool is_fast(const struct cu_product *p, int64_t n_tok) {
     const struct cu_rows *const r[2] = {&p->w, &p->up};
     const bool few = n_tok <= CU_FEW;
@@ -241,8 +241,9 @@ static bool is_fast(const struct cu_product *p, int64_t n_tok) {
     return p->w.w != NULL && (!few || !p->up.w || cu_same_rows(p));
 }
 
-/* Computes a product, all but gated units that neither gemv.cu nor gemm.cu takes: *left. Which
- * kernel has exact products depends on the weights and on whether there are EXACT_MANY tokens. */
+/* Computes a product, except gated units that neither gemv.cu nor gemm.cu supports; for these,
+ * sets *left. The kernel for exact products depends on the weights and on whether there are
+ * EXACT_MANY tokens. */
 static int product(struct cu_stream *s, const struct cu_weight *w, const struct cu_weight *up,
                    bool gated, struct product *j, int64_t n_tok, bool exact, bool *left,
                    struct err *e) {

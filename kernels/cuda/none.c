@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* kernels/cuda/none.c - cuda.h of a hone that was built without CUDA: nothing can be opened, so
- * nothing else is ever reached. */
+/* kernels/cuda/none.c - stubs of cuda.h for builds without CUDA. No device can be opened, so
+ * only the queries are ever called. */
 #include "kernels/cuda/cuda.h"
 
 #pragma GCC diagnostic ignored "-Wunused-parameter"
@@ -76,7 +76,7 @@ int64_t cu_launches(const struct cu_stream *s) {
     return 0;
 }
 
-/* Everything that can fail does. */
+/* Defines a stub that fails. */
 #define NONE(name, ...)                                                                            \
     int name(__VA_ARGS__, struct err *e) {                                                         \
         return none(e);                                                                            \

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
-/* kernels/cuda/pack.cu - GGUF rows to the packed layout (pack.cuh), once per tensor at load, and
- * back to f32. Not hot: a thread decodes the four groups that its words come from. */
+/* kernels/cuda/pack.cu - conversion of GGUF rows to the packed layout (pack.cuh), once per
+ * tensor at load, and back to f32. Not a hot path: a thread decodes the four groups that its
+ * words come from. */
 #include "kernels/cuda/pack.cuh"
 
 struct pack_job {
     const uint8_t *src;
     uint8_t *dst;
-    int64_t rows, n_super; /* of a row */
+    int64_t rows, n_super; /* supers per row */
     uint64_t row_bytes, mat_bytes;
 };
 
@@ -57,7 +58,7 @@ CU_DEV uint32_t d_word(const struct blk_Q2_K *b) {
     return b->d | (uint32_t)b->dmin << 16;
 }
 
-/* Returns the unsigned code behind a decoded one. */
+/* Returns the unsigned code of a decoded one. */
 template <class B> CU_DEV uint32_t code_of(int q) {
     typedef cu_pack<B> P;
     if constexpr (P::TABLE != 0) {
@@ -74,7 +75,7 @@ CU_DEV void put(uint8_t *p, int lane, int word, uint32_t v) {
     *(uint32_t *)(p + 512 * (word / 4) + 16 * lane + 4 * (word % 4)) = v;
 }
 
-/* Packs a matrix. The grid is supers of a row, groups of 16 rows and matrices; a warp takes a
+/* Packs a matrix. The grid is supers of a row, groups of 16 rows, and matrices; a warp takes a
  * tile. */
 template <class B> CU_KERNEL pack_kernel(struct pack_job j) {
     typedef cu_pack<B> P;
@@ -126,7 +127,7 @@ template <class B> CU_KERNEL pack_kernel(struct pack_job j) {
     for (int i = 0; i < P::HI; i++) put(dst + P::AT_HI, lane, P::HI * tile + i, hi[i]);
 }
 
-/* Gives the f32 of every weight, [mats][rows][256 n_super]. The grid is the same; a warp takes a
+/* Converts every weight to f32, [mats][rows][256 n_super]. The grid is the same; a warp takes a
  * super. */
 template <class B> CU_KERNEL unpack_kernel(struct pack_job j, float *out) {
     typedef cu_pack<B> P;
@@ -185,8 +186,8 @@ static dim3 grid_of(const struct cu_weight *w) {
     return dim3((unsigned)(w->k / 256), (unsigned)div_up(w->rows, 16), (unsigned)w->mats);
 }
 
-/* Fails where a weight has no packed layout. The grid's y and z end at 65535, so vocabularies
- * have up to 2^20 rows and there are up to 65535 experts. */
+/* Fails if a weight has no packed layout. The grid's y and z are limited to 65535, which allows
+ * vocabularies of 2^20 rows and 65535 experts. */
 static int check(const struct cu_weight *w, const struct pack_kernels *p, struct err *e) {
     if (p && w->packed && div_up(w->rows, 16) <= 65535 && w->mats <= 65535) return 0;
     return err_set(e, ERR_USAGE, "CUDA: no packed layout of %s, %lld columns", qtype_name(w->type),

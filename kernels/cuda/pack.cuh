@@ -1,25 +1,24 @@
 // SPDX-License-Identifier: MIT
-/* kernels/cuda/pack.cuh - the layout of weights that the fast kernels read: the bits of the file in
- * an order in which every load is 16 bytes per thread, the same for GEMV and tensor cores.
+/* kernels/cuda/pack.cuh - the packed layout of weights for the fast kernels: the bits of the file,
+ * reordered so that every load is 16 bytes per thread, with one layout for GEMV and tensor cores.
  *
  * 16 rows by 256 columns are one contiguous piece (`super`), columns fastest:
  *
  *   low planes | high planes | sub-scales | d        all at multiples of 16 bytes
  *
- * A super is four tiles of 64 columns, a tile four patches of 16 x 16, the A operand of
- * mma.m16n8k16: lane t owns rows t/4 (b = 0) and t/4 + 8 (b = 1), and of each row the columns 2c,
+ * A super is four tiles of 64 columns; a tile is four patches of 16 x 16, the A operand of
+ * mma.m16n8k16. Lane t owns rows t/4 (b = 0) and t/4 + 8 (b = 1), and of each row the columns 2c,
  * 2c+8, 2c+1, 2c+9 of a patch, c = t % 4: the four bytes of a word, in this order (bytes 0 and 2
  * are one register of the operand, 1 and 3 another). Activations are stored in the matching order
- * (cu_act_pos), so that a word also is an operand of dp4a.
+ * (cu_act_pos), so that a word is also an operand of dp4a.
  *
- * Planes: word i of a lane lies in chunk i/4 at lane * 16 + i % 4 * 4. A plane of 8 bits has a
- * word per (tile, patch, b); of 4 bits, per (tile, patch) with b in the high nibbles; of 2 bits,
- * per (tile, patch / 2) with fields 2 * (patch % 2) + b; of 1 bit, per tile with fields
- * 2 * patch + b. Sub-scales are bytes, one word per row and tile (half a word for IQ4_XS), both
- * rows of a lane together.
+ * Planes: word i of a lane is in chunk i/4 at lane * 16 + i % 4 * 4. A plane of 8 bits has a word
+ * per (tile, patch, b); of 4 bits, per (tile, patch) with b in the high nibbles; of 2 bits, per
+ * (tile, patch / 2) with fields 2 * (patch % 2) + b; of 1 bit, per tile with fields 2 * patch + b.
+ * Sub-scales are bytes, one word per row and tile (half a word for IQ4_XS), both rows of a lane
+ * together.
  *
- * Rows beyond the last, up to a multiple of 16, are zeros. Codes are stored without sign: value =
- * code - OFF. */
+ * Rows are padded with zeros to a multiple of 16. Codes are stored unsigned: value = code - OFF. */
 #ifndef HONE_KERNELS_CUDA_PACK_CUH
 #define HONE_KERNELS_CUDA_PACK_CUH
 
@@ -27,11 +26,11 @@
 #include "kernels/cuda/group.cuh"
 
 enum {
-    SC_MIN,  /* d, dmin per 256; a row's word: scale, scale, minimum, minimum of its 2 groups */
-    SC_16,   /* d per 256; a row's word: 4 signed scales of 16 columns */
-    SC_32,   /* d per 256; a row's half word: 2 signed scales of 32 columns */
-    SC_HALF, /* a row's word: 2 halves, the scales themselves; no d */
-    SC_NIBS, /* d, dmin per 256; a row's word: of 16 columns a byte, scale low and minimum high */
+    SC_MIN,  /* d, dmin per 256; per row: scale, scale, minimum, minimum of its 2 groups */
+    SC_16,   /* d per 256; per row: 4 signed scales of 16 columns */
+    SC_32,   /* d per 256; per row: half a word, 2 signed scales of 32 columns */
+    SC_HALF, /* per row: 2 halves, the scales themselves; no d */
+    SC_NIBS, /* d, dmin per 256; per row: a byte per 16 columns, scale low, minimum high */
 };
 
 #define CU_PACK_TYPES(X) X(Q4_K) X(Q5_K) X(Q6_K) X(Q3_K) X(Q2_K) X(IQ4_XS) X(Q8_0)
@@ -46,7 +45,7 @@ template <class B> struct cu_pack;
         static constexpr int AT_D = AT_SC + (SCALES == SC_32 ? 128 : 256);                         \
         static constexpr int BYTES = AT_D + (MIN ? 64 : SCALES == SC_HALF ? 0 : 32);               \
     };
-/* The columns are type, low bits, high bits, offset, scales, level table. */
+/* Columns: type, low bits, high bits, offset, scales, level table. */
 CU_PACK(Q4_K, 4, 0, 0, SC_MIN, 0)
 CU_PACK(Q5_K, 4, 1, 0, SC_MIN, 0)
 CU_PACK(Q6_K, 4, 2, 32, SC_16, 0)
@@ -56,7 +55,7 @@ CU_PACK(IQ4_XS, 4, 0, 0, SC_32, 1)
 CU_PACK(Q8_0, 8, 0, 0, SC_HALF, 0)
 #undef CU_PACK
 
-/* The registers with one lane's share of a super-block: low and high bits of its codes, scales. */
+/* One lane's share of a super-block in registers: low and high bits of its codes, scales. */
 template <class B> struct cu_super {
     uint32_t lo[cu_pack<B>::N_LO], hi[cu_pack<B>::N_HI > 0 ? cu_pack<B>::N_HI : 4];
     uint32_t sc[4][2]; /* [tile][b] */
@@ -71,7 +70,7 @@ CU_DEV void cu_load16(const uint8_t *p, uint32_t *w) {
     w[3] = v.w;
 }
 
-/* Loads N words of a lane, from word i on. i is a multiple of N, or of 4 when N is 8. */
+/* Loads N words of a lane, from word i on. i is a multiple of N, or of 4 if N is 8. */
 template <int N> CU_DEV void cu_load_words(const uint8_t *plane, int lane, int i, uint32_t *w) {
     const uint8_t *p = plane + 512 * (i / 4) + 16 * lane + 4 * (i % 4);
     if constexpr (N == 8) {
@@ -126,8 +125,8 @@ template <class B> CU_DEV void cu_load_super(const uint8_t *p, int lane, struct 
     for (int tile = 0; tile < 4; tile++) cu_load_scales(p, lane / 4, tile, s);
     cu_load_d(p, lane / 4, s);
 }
-/* Loads what cu_codes and cu_patch_scale need of one tile, for those who cannot hold a whole
- * super. */
+/* Loads only the data of one tile that cu_codes and cu_patch_scale need, for kernels that cannot
+ * hold a whole super. */
 template <class B>
 CU_DEV void cu_load_tile(const uint8_t *p, int lane, int tile, struct cu_super<B> *s) {
     typedef cu_pack<B> P;
@@ -162,7 +161,7 @@ CU_DEV uint32_t cu_raw_codes(const struct cu_super<B> &s, int tile, int patch, i
 template <class B> CU_DEV int cu_codes(const struct cu_super<B> &s, int tile, int patch, int b) {
     typedef cu_pack<B> P;
     if constexpr (P::TABLE != 0) {
-        const uint32_t t[4] = CU_IQ4_LEVELS; /* the nibbles of four bytes side by side first */
+        const uint32_t t[4] = CU_IQ4_LEVELS; /* first put the nibbles of four bytes side by side */
         const uint32_t v = s.lo[4 * tile + patch] >> (4 * b) & 0x0f0f0f0fu;
         const uint32_t n = (v | v >> 4) & 0x00ff00ffu;
         return (int)cu_look_up4((n | n >> 8) & 0xffffu, t);
@@ -172,8 +171,8 @@ template <class B> CU_DEV int cu_codes(const struct cu_super<B> &s, int tile, in
     }
 }
 
-/* Gives the codes of both rows of (tile, patch); with a level table by one look-up of the word's
- * eight nibbles. */
+/* Returns the codes of both rows of (tile, patch); with a level table, by one lookup of the
+ * word's eight nibbles. */
 template <class B>
 CU_DEV void cu_codes2(const struct cu_super<B> &s, int tile, int patch, int q[2]) {
     if constexpr (cu_pack<B>::TABLE != 0) {
@@ -195,8 +194,8 @@ CU_DEV float cu_half(uint32_t w, int i) {
     return cu_f16_to_f32((uint16_t)(w >> (16 * i)));
 }
 
-/* Gives scale and minimum of the 16 columns of (tile, patch) in row b: w = s * code - m, as the
- * group decoder computes them. */
+/* Returns scale and minimum of the 16 columns of (tile, patch) in row b: w = s * code - m, as
+ * computed by the group decoder. */
 template <class B>
 CU_DEV void cu_patch_scale(const struct cu_super<B> &s, int tile, int patch, int b, float *sc,
                            float *mn) {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-/* kernels/cuda/plain.cuh - few rows of activations with rows of weights in the file's order: types
- * that have no packed form (pack.cuh), by dp4a on activations in 8 bits per 32, and float types,
+/* kernels/cuda/plain.cuh - products of few rows of activations with weights in file order: types
+ * without a packed form (pack.cuh), by dp4a on activations in 8 bits per 32, and float types,
  * exactly. Parts of the launches of gemv.cu.
  *
- * A warp owns a few rows. It takes 1024 weights at a time, a group of 32 per lane: of one row, or
- * of two or four rows of at most 512 or 256 columns. Blocks have 17 to 66 bytes and begin anywhere,
- * but rows are contiguous: what holds the 1024 weights is copied in pieces of 16 aligned
- * bytes to shared memory, four such copies ahead, and decoded there (cu_group). Weights are read up
- * to the next multiple of 16 bytes. Bytes moved: each weight once. */
+ * A warp owns a few rows. It takes 1024 weights at a time, a group of 32 per lane: of one row,
+ * or of two or four rows of at most 512 or 256 columns. Blocks have 17 to 66 bytes and begin
+ * anywhere, but rows are contiguous: the bytes of 1024 weights are copied in aligned 16-byte
+ * pieces to shared memory, four such copies ahead, and decoded there (cu_group). Weights are
+ * read up to the next multiple of 16 bytes, each once. */
 #ifndef HONE_KERNELS_CUDA_PLAIN_CUH
 #define HONE_KERNELS_CUDA_PLAIN_CUH
 
@@ -18,13 +18,13 @@
 enum { PLAIN_DEPTH = 4, PLAIN_STEP = 1024 };
 
 template <class B> struct plain_shape {
-    static constexpr int PER = cu_block<B>::elems / 32; /* groups of a block */
+    static constexpr int PER = cu_block<B>::elems / 32; /* groups per block */
     static constexpr int STEP = PLAIN_STEP / cu_block<B>::elems * (int)sizeof(B);
-    static constexpr int SLOT = (STEP + 15 + 15) / 16 * 16; /* begins up to 15 bytes earlier */
+    static constexpr int SLOT = (STEP + 15 + 15) / 16 * 16; /* may begin up to 15 bytes earlier */
 };
 
-/* What one matrix adds to a launch. Its blocks are numbered from `first`, `per_out` of them for
- * each output row, or for as many as a pass over the weights serves. */
+/* One matrix of a launch. Its blocks are numbered from `first`, `per_out` of them for each
+ * output row, or for each group of rows that share a pass over the weights. */
 struct part {
     struct cu_rows w, up;
     const int32_t *ids;
@@ -35,16 +35,16 @@ struct part {
     int64_t ldy;
     int rows, k, x_row;                                     /* x_row: bytes */
     unsigned first, per_out, per_pass, x_div, n_sum, n_out; /* per_pass: outputs */
-    int team; /* packed: warps that share the columns of 16 rows; else rows of a warp */
+    int team; /* packed: warps that share the columns of 16 rows; otherwise rows per warp */
     bool exact, gated, gelu;
 };
-/* What a warp sums up: row .. row + n - 1 of a part, for input rows from `in` on. */
+/* Rows row .. row + n - 1 of a part, summed by one warp for input rows from `in` on. */
 struct plain_task {
     int row, n;
     unsigned in;
     const struct kern_grid *grid;
 };
-/* Where the walk over it is; `row` counts from the task's first. */
+/* Position within the task; `row` is relative to its first row. */
 struct plain_at {
     int row, mat, seg;
     unsigned u;
@@ -65,7 +65,7 @@ CU_DEV const uint8_t *plain_row(const struct part &p, const struct plain_task &t
     return w.w + m * w.mat_bytes + (uint64_t)(t.row + row) * w.row_bytes;
 }
 
-/* Gives codes 32g .. 32g + 31 of a row of activations, in order. */
+/* Returns codes 32g .. 32g + 31 of a row of activations, in order. */
 CU_DEV void plain_act(const uint8_t *x, int g, int *o) {
     const uint8_t *p = x + 64 * (g / 2) + 8 * (g % 2);
     uint2 v[4];
@@ -80,7 +80,7 @@ CU_DEV void plain_act(const uint8_t *x, int g, int *o) {
     }
 }
 
-/* Multiplies group j of a block with group g of the activations. */
+/* Multiplies group j of a block by group g of the activations. */
 template <class B>
 CU_DEV float plain_dot(const B *b, int j, const uint8_t *x, int k, int g,
                        const struct kern_grid *grid) {
@@ -111,7 +111,7 @@ CU_DEV void plain_sums(const struct part &p, const struct plain_task &t, uint8_t
     struct plain_at f = {}, c = {};
     float acc = 0;
     int done = 0, asked = 0;
-    if (p.ids) cu_wait_before(); /* else weights come while the launch before ends */
+    if (p.ids) cu_wait_before(); /* otherwise weights are copied while the preceding launch ends */
     for (;;) {
 #pragma unroll 1
         while (asked < done + PLAIN_DEPTH) {
@@ -135,7 +135,8 @@ CU_DEV void plain_sums(const struct part &p, const struct plain_task &t, uint8_t
         if (c.row >= t.n) return;
         cu_copy_wait<PLAIN_DEPTH - 1>();
         cu_syncwarp();
-        const int g = lane % per_row, of_k = 32 * c.seg + g; /* group of the step, of the row */
+        /* Group within the step, within the row. */
+        const int g = lane % per_row, of_k = 32 * c.seg + g;
         if (of_k < p.k / 32 && c.row + sub < t.n) {
             const uint8_t *first = plain_row(p, t, c.mat, c.u, c.row) + c.seg * P::STEP;
             const uint8_t *b = slots + done % PLAIN_DEPTH * P::SLOT + ((uintptr_t)first & 15) +
@@ -156,7 +157,7 @@ CU_DEV void plain_sums(const struct part &p, const struct plain_task &t, uint8_t
     }
 }
 
-/* Does the same for float weights and f32 activations, exactly, a row at a time. */
+/* Computes the same for float weights and f32 activations, exactly, one row at a time. */
 template <class B>
 CU_DEV void plain_floats(const struct part &p, const struct plain_task &t, float *const sums[2]) {
     for (int i = 0; i < t.n << p.gated; i++) {

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* kernels/cuda/rope.cu - rotary positions. Angles in double, as on the CPU: a float's rounding of
- * position * frequency is a visible angle at long contexts. A table per pass and kind of rope
- * serves all heads and layers; it is a few hundred values per token. */
+/* kernels/cuda/rope.cu - rotary position embeddings.
+ *
+ * Angles are computed in double, as on the CPU: rounding position * frequency to float visibly
+ * changes the angle at long contexts. One table per pass and kind of rope serves all heads and
+ * layers; it has a few hundred values per token. */
 #include "kernels/cuda/gpu.cuh"
 
 enum { BLOCK = 128 };
@@ -29,7 +31,7 @@ CU_KERNEL __launch_bounds__(BLOCK) rotate(float *x, const float *cs, int64_t tot
                                           int64_t head_dim, int half, bool adjacent) {
     const int64_t at = (int64_t)blockIdx.x * BLOCK + threadIdx.x;
     if (at >= total) return;
-    const int64_t i = at % half, head = at / half; /* of all tokens */
+    const int64_t i = at % half, head = at / half; /* over all tokens */
     const float *c = cs + 2 * (head / n_heads * half + i);
     float *p = x + head * head_dim + (adjacent ? 2 * i : i), *q = p + (adjacent ? 1 : half);
     const float a = *p, b = *q;

@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: MIT
-/* kernels/cuda/route.cu - which experts a token uses, and the tokens of each expert; the most
- * likely token of a row of logits.
+/* kernels/cuda/route.cu - expert routing: the experts of each token, and the tokens of each expert;
+ * also the most likely token of a row of logits.
  *
- * Ties go to the lower index everywhere, and the order inside an expert is token order: the same
- * choice and the same bits as runtime/engine/cpu/moe.c up to the router's rounding. */
+ * Ties always go to the lower index, and the order within an expert is token order: the same
+ * choice and the same bits as runtime/engine/cpu/moe.c, up to the router's rounding. */
 #include "kernels/cuda/last.cuh"
 
 enum { BLOCK = 256, WARPS = BLOCK / 32, FEW_EXPERTS = 256, MAX_EXPERTS = 1024 };
 
-/* The sum of the chosen probabilities counts as at least this, the smallest normal f16, as in
- * llama.cpp. */
+/* Lower bound of the sum of the chosen probabilities: the smallest normal f16, as in llama.cpp. */
 #define MIN_SUM 6.1035e-5f
 
-/* Takes the larger value, and of equals that with the lower index. */
+/* Keeps the larger value; of equals, the one with the lower index. */
 CU_DEV void better_of(float *v, int *i, float v2, int i2) {
     if (v2 > *v || (v2 == *v && i2 < *i)) {
         *v = v2;
@@ -27,8 +26,8 @@ CU_DEV void warp_best(float *v, int *i) {
     }
 }
 
-/* Computes the softmax and takes n_used times the best that is left, for token t by a warp. PER
- * is the experts of a lane. */
+/* Computes the softmax of token t and picks the best remaining expert n_used times; a warp calls
+ * it. PER is the number of experts per lane. */
 template <int PER> CU_DEV void choose(const struct cu_choice &j, int64_t t) {
     const int lane = (int)threadIdx.x % 32, n_experts = (int)j.n_experts, n_used = (int)j.n_used;
     const float *x = j.logits + t * n_experts;
@@ -49,11 +48,11 @@ template <int PER> CU_DEV void choose(const struct cu_choice &j, int64_t t) {
     CU_UNROLL
     for (int k = 0; k < PER; k++) {
         p[k] /= sum;
-        if (!(p[k] >= 0.0f)) p[k] = 0.0f;             /* NaN: last, but there */
-        if (32 * k + lane >= n_experts) p[k] = -2.0f; /* never */
+        if (!(p[k] >= 0.0f)) p[k] = 0.0f;             /* NaN: last, but eligible */
+        if (32 * k + lane >= n_experts) p[k] = -2.0f; /* never chosen */
     }
-    /* A key orders values as they are and puts those that are taken or not there below all; of
-     * equals the lower index is first. */
+    /* Keys order like the values, with taken and missing experts below all others; of equals,
+     * the lower index comes first. */
     uint32_t key[PER];
     CU_UNROLL
     for (int k = 0; k < PER; k++) key[k] = p[k] >= 0.0f ? (cu_bits(p[k]) & 0x7fffffffu) + 1 : 0;
@@ -79,7 +78,7 @@ template <int PER> CU_DEV void choose(const struct cu_choice &j, int64_t t) {
             chosen = v;
             which = (int)i;
         }
-        if (u % 32 == 31 && u < n_used - 1) { /* more than there are lanes: weights for now */
+        if (u % 32 == 31 && u < n_used - 1) { /* more choices than lanes: store weights for now */
             j.expert[t * n_used + u - 31 + lane] = which;
             j.weight[t * n_used + u - 31 + lane] = chosen;
         }
@@ -104,8 +103,7 @@ CU_KERNEL __launch_bounds__(BLOCK) choose_experts(struct cu_choice j, int64_t n_
     if (t < n_tok) choose<PER>(j, t); /* whole warps */
 }
 
-/* Other routers have a warp per token too; p and what experts are chosen by lie in shared
- * memory. */
+/* Other routers use a warp per token too; p and the values to choose by are in shared memory. */
 enum { MAX_GROUPS = 256 };
 CU_KERNEL __launch_bounds__(32) choose_any(struct cu_choice j) {
     CU_SHARED(float, p, [MAX_EXPERTS]);
@@ -128,7 +126,7 @@ CU_KERNEL __launch_bounds__(32) choose_any(struct cu_choice j) {
     for (int i = lane; i < n; i += 32) {
         if (j.score == CU_SCORE_SOFTMAX) p[i] /= sum;
         by[i] = j.prefer ? p[i] + j.prefer[i] : p[i];
-        if (!(by[i] > -INFINITY)) by[i] = -3e38f; /* NaN: last, but there */
+        if (!(by[i] > -INFINITY)) by[i] = -3e38f; /* NaN: last, but eligible */
     }
     cu_syncwarp();
     if (j.groups > 0) {
@@ -142,7 +140,7 @@ CU_KERNEL __launch_bounds__(32) choose_any(struct cu_choice j) {
             best2[g] = size > 1 && j.score != CU_SCORE_SOFTMAX ? a + b : a;
         }
         cu_syncwarp();
-        for (int g = lane; g < groups; g += 32) { /* kept: fewer than `top` are better */
+        for (int g = lane; g < groups; g += 32) { /* kept if fewer than `top` are better */
             int better = 0;
             for (int k = 0; k < groups; k++)
                 better += best2[k] > best2[g] || (best2[k] == best2[g] && k < g);
@@ -212,7 +210,7 @@ int cu_route(struct cu_stream *s, const struct cu_choice *a, int64_t n_tok, stru
 
 /* ---- pairs sorted by expert ---- */
 
-/* Counts the pairs of each expert e, in first[e + 1]. */
+/* Counts the pairs of each expert e in first[e + 1]. */
 CU_KERNEL __launch_bounds__(BLOCK) count_pairs(const int32_t *expert, int64_t n, int32_t *first) {
     CU_SHARED(float, red, [32]);
     float mine = 0.0f; /* exact: fewer than 2^24 pairs */
@@ -221,7 +219,8 @@ CU_KERNEL __launch_bounds__(BLOCK) count_pairs(const int32_t *expert, int64_t n,
     if (threadIdx.x == 0) first[blockIdx.x + 1] = (int32_t)mine;
 }
 
-/* Fills place[i] of the pairs of expert e, in order. The block sums the counts before its own. */
+/* Fills place[i] for the pairs of expert e, in order. The block sums the counts of the preceding
+ * experts. */
 CU_KERNEL __launch_bounds__(BLOCK)
     place_pairs(const int32_t *expert, int64_t n, const int32_t *count, int32_t *first,
                 int32_t *place, int32_t *order) {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* kernels/cuda/scan.cu - recurrent layers beside the delta net: the short convolution, the scans of
- * Mamba 2 and Mamba 1, Kimi delta attention. Formulas: models/ops.def.
+/* kernels/cuda/scan.cu - recurrent layers other than the delta rule: the short convolution, the
+ * scans of Mamba 2 and Mamba 1, Kimi delta attention. Formulas: models/ops.def.
  *
- * Scans: LANES threads per row of the state keep it in registers over all tokens of a segment; it
- * is read and written once. The short convolution's past products lie in a ring, as delta.cu has
- * it. */
+ * Scans: LANES threads per row of the state keep it in registers over all tokens of a segment;
+ * it is read and written once. The short convolution's past products are in a ring, as in
+ * delta.cu. */
 #include "kernels/cuda/last.cuh"
 
 enum { BLOCK = 256, LANES = 8, ROWS = BLOCK / LANES, MAX_PER = 32, MAX_DIM = LANES * MAX_PER };
@@ -26,7 +26,7 @@ CU_KERNEL __launch_bounds__(BLOCK) short_conv(struct cu_short a) {
         const float *u = a.u + (seg.row + t) * 3 * a.n_ch + c; /* b, c, x */
         const float now = u[0] * u[2 * a.n_ch];
         float s = a.w[c * taps + taps - 1] * now;
-        for (int back = taps - 1; back > 0; back--) /* positions before 0: the ring is 0 there */
+        for (int back = taps - 1; back > 0; back--) /* positions before 0: the ring has zeros */
             s = fmaf(a.w[c * taps + taps - 1 - back],
                      ring[((p - back) % taps + taps) % taps * a.n_ch + c], s);
         ring[p % taps * a.n_ch + c] = now;
@@ -52,9 +52,9 @@ CU_DEV float sum8(float v) {
     return v + cu_shfl_xor(v, 1);
 }
 
-/* Runs a scan. A block is (rows of a head, head, segment). A thread has PER values of a row, at
- * lane + LANES i. With `first` it is Mamba 1: one head, and a decay of its own for every value
- * of the state. */
+/* Runs a scan. The grid is (rows of a head, heads, segments). A thread has PER values of a row,
+ * at lane + LANES i. `first`: Mamba 1, with one head and a separate decay for every value of the
+ * state. */
 template <int PER, bool first> CU_KERNEL __launch_bounds__(BLOCK) scan(struct cu_scan a) {
     const struct cu_seg seg = a.rows.seg[blockIdx.z];
     const int h = (int)blockIdx.y, l = (int)threadIdx.x % LANES;
@@ -120,7 +120,7 @@ int cu_scan_rows(struct cu_stream *s, const struct cu_scan *a, struct err *e) {
 /* Computes the norms of query and key and the decays of the channels, a warp per token and head. */
 CU_KERNEL __launch_bounds__(BLOCK) kda_ready(struct cu_kda a) {
     const int64_t i = (int64_t)blockIdx.x * (BLOCK / 32) + threadIdx.x / 32;
-    const bool there = i < a.n_tok * a.n_heads; /* all lanes meet in the sums */
+    const bool there = i < a.n_tok * a.n_heads; /* all lanes take part in the sums */
     const int64_t t = there ? i / a.n_heads : 0, h = there ? i % a.n_heads : 0;
     const int lane = (int)threadIdx.x % 32, dim = (int)a.k_dim;
     float *q = a.u + t * a.n_heads * (2 * dim + a.v_dim) + h * dim, *k = q + a.n_heads * dim;
@@ -140,7 +140,7 @@ CU_KERNEL __launch_bounds__(BLOCK) kda_ready(struct cu_kda a) {
     }
 }
 
-/* Runs Kimi delta attention. A block is (rows of a head, head, segment), as in scan. */
+/* Runs Kimi delta attention. The grid is (rows of a head, heads, segments), as in scan. */
 template <int PER> CU_KERNEL __launch_bounds__(BLOCK) kda_rows(struct cu_kda a) {
     const struct cu_seg seg = a.rows.seg[blockIdx.z];
     const int h = (int)blockIdx.y, l = (int)threadIdx.x % LANES;

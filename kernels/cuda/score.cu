@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: MIT
-/* kernels/cuda/score.cu - what an evaluation wants to know of rows of logits, without the rows
- * leaving the device: a block per row, three passes over it (largest, sum of exponentials,
- * divergence). Terms in f32 and sums in f64, as eval_lse and kld_pos_row of runtime/ do; the order
- * of the sums differs. */
+/* kernels/cuda/score.cu - evaluation scores of rows of logits, computed on the device: a block
+ * per row, three passes over it (largest, sum of exponentials, divergence). Terms are f32 and
+ * sums f64, as in eval_lse and kld_pos_row of runtime/; the order of the sums differs. */
 #include "kernels/cuda/gpu.cuh"
 
 enum { THREADS = 512, WARPS = THREADS / 32 };
 
-struct best { /* largest value so far, and the first place that has it */
+struct best { /* largest value so far, and its first position */
     float v;
     int i;
 };
@@ -40,7 +39,7 @@ CU_DEV struct dist dist_of(const float *x, int n, struct best *red, double *sums
     double sum = 0;
     for (int i = (int)threadIdx.x; i < n; i += THREADS) sum += (double)expf(x[i] - d.top.v);
     d.lse = (double)d.top.v + log(cu_block_sum(sum, sums));
-    if (d.top.i >= n) d.top.i = 0; /* nothing but NaN */
+    if (d.top.i >= n) d.top.i = 0; /* all NaN */
     return d;
 }
 

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* kernels/cuda/split.cuh - attention of few tokens, the keys in parts: what the kernels that make
- * parts (attn.cu on CUDA cores, few.cuh on tensor cores) have in common, and the one that adds them
- * up.
+/* kernels/cuda/split.cuh - attention of few tokens with the keys split into parts: shared
+ * definitions of the kernels that compute parts (attn.cu on CUDA cores, few.cuh on tensor cores),
+ * and the kernel that merges them.
  *
- * How the keys are cut follows from the position in device memory, in every kernel alike, so that
- * one captured launch serves every sequence and every depth; surplus blocks leave.
- * */
+ * Every kernel derives the split from the position in device memory, so one captured launch
+ * serves every sequence and depth; surplus blocks exit. */
 #ifndef HONE_KERNELS_CUDA_SPLIT_CUH
 #define HONE_KERNELS_CUDA_SPLIT_CUH
 
@@ -16,17 +15,17 @@ struct part_job {
     struct kv_plane k, v;
     const float *q, *gate; /* rows (token of the pass, head): row t * n_heads + h */
     uint8_t *out_q;
-    float *part, *out; /* part: [rows][n_splits][dim] sums, then as many (maximum, sum) */
+    float *part, *out; /* part: [rows][n_splits][dim] sums, then as many (maximum, sum) pairs */
     const struct cu_seg *seg;
     int64_t window, gate_ld;
     float scale;
-    int n_segs, longest, slot, n_slots; /* rows of part: those of segment z from z * longest on */
+    int n_segs, longest, slot, n_slots; /* rows of part: segment z starts at z * longest */
     int n_heads, n_kv, group, n_splits;
 };
 
-/* The keys that any of the tokens sees, and how they are cut. */
+/* The keys visible to any of the tokens, and their split. */
 struct cut {
-    int64_t k0, n_keys, step; /* first key, keys, keys of a part */
+    int64_t k0, n_keys, step; /* first key, keys, keys per part */
     int n;
 };
 enum { MIN_PART = 64, PART_UNIT = 16 };
@@ -35,7 +34,7 @@ CU_DEV struct cut cut_keys(const struct part_job &j, const struct cu_seg &seg) {
     const int64_t seen = (int64_t)seg.pos + 1; /* by the first token */
     c.k0 = j.window > 0 && seen > j.window ? seen - j.window : 0;
     c.n_keys = seen - c.k0 + seg.n - 1;
-    /* Positions are below 2^31, so divisions have 32 bits; every thread waits for them. */
+    /* Positions are below 2^31, so use 32-bit division: every thread waits for it. */
     const uint32_t n = (uint32_t)c.n_keys, parts = (uint32_t)j.n_splits;
     uint32_t step = ((n + parts - 1) / parts + PART_UNIT - 1) / PART_UNIT * PART_UNIT;
     if (step < MIN_PART) step = MIN_PART;
@@ -43,14 +42,14 @@ CU_DEV struct cut cut_keys(const struct part_job &j, const struct cu_seg &seg) {
     c.n = (int)((n + step - 1) / step);
     return c;
 }
-/* Returns where the maximum and the sum of a part begin. */
+/* Returns the address of the maximum and sum of a part. */
 CU_DEV float *part_stat(const struct part_job &j, int64_t row, int part) {
     const int64_t rows = (int64_t)j.n_segs * j.longest * j.n_heads;
     return j.part + rows * j.n_splits * j.k.dim + 2 * (row * j.n_splits + part);
 }
 
-/* The merge adds the parts and applies the gate. A block is (32 values of a head, row of a
- * segment, segment). A warp adds every eighth part in order, so that their loads overlap; then
+/* The merge adds the parts and applies the gate. The grid is (32 values of a head, rows of a
+ * segment, segments). A warp adds every eighth part in order, so that their loads overlap; then
  * the warps are added in order. Shared memory has a weight for each part. */
 enum { MERGE_WARPS = 8, MERGE_BLOCK = 32 * MERGE_WARPS };
 CU_KERNEL __launch_bounds__(MERGE_BLOCK) merge_parts(struct part_job j) {
@@ -73,7 +72,7 @@ CU_KERNEL __launch_bounds__(MERGE_BLOCK) merge_parts(struct part_job j) {
         weight[p] = expf(stat[2 * p] - m);
         s += weight[p] * stat[2 * p + 1];
     }
-    s = cu_block_sum(s, red); /* weights are there, too */
+    s = cu_block_sum(s, red); /* the weights are complete, too */
     for (int p = warp; i < dim && p < c.n; p += MERGE_WARPS)
         v = fmaf(weight[p], part[(int64_t)p * dim], v);
     of_warp[warp][lane] = v;
@@ -85,7 +84,7 @@ CU_KERNEL __launch_bounds__(MERGE_BLOCK) merge_parts(struct part_job j) {
         if (j.gate) v *= 1.0f / (1.0f + expf(-j.gate[row * j.gate_ld + i]));
         j.out[row * dim + i] = v;
     }
-    if (!j.out_q) return; /* the same for all lanes; then dim is a multiple of 32 */
+    if (!j.out_q) return; /* uniform; then dim is a multiple of 32 */
     const int64_t k = (int64_t)j.n_heads * dim, at = row % j.n_heads * dim + i;
     cu_act_store(j.out_q + row / j.n_heads * CU_ACT_BYTES(k), k, at / 32, v);
 }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
-/* kernels/cuda/streams.cu - several residual streams in a row, and the peaks of a row: OP_MIX,
- * OP_SPREAD, OP_LEVEL and OP_PEAKS of models/ops.def. Sums are f32, per thread and then a tree. */
+/* kernels/cuda/streams.cu - operators on rows with several residual streams, and peaks of rows:
+ * OP_MIX, OP_SPREAD, OP_LEVEL and OP_PEAKS of models/ops.def. Sums are f32, per thread and then
+ * as a tree. */
 #include "kernels/cuda/last.cuh"
 
 enum { BLOCK = 256 };
 
-/* Mixes streams, a value of y per thread. A row has n values of each of k streams. */
+/* Mixes streams, a thread per value of y. A row has n values of each of k streams. */
 CU_KERNEL __launch_bounds__(BLOCK)
     mix_values(const float *x, const float *c, float *y, int64_t total, int64_t n, int k) {
     const int64_t i = (int64_t)blockIdx.x * BLOCK + threadIdx.x;
@@ -41,7 +42,8 @@ int cu_spread(struct cu_stream *s, const float *x, const float *c, float *y, int
     return 0;
 }
 
-/* Computes the sizes of streams, a block per stream; `per` of them share a row of x. */
+/* Scales each stream of y to the root mean square of its row of x, a block per stream; `per`
+ * streams share a row. */
 CU_KERNEL __launch_bounds__(BLOCK) level_rows(const float *x, float *y, int64_t w, int per) {
     CU_SHARED(float, red, [32]);
     const float *xr = x + (int64_t)(blockIdx.x / (unsigned)per) * w;

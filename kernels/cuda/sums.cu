@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* kernels/cuda/sums.cu - sums of squares per column of what enters a product, in double: a thread
- * adds a column's rows in their order, so the sums are the bits of a loop on the CPU. Behind the
- * columns of each matrix lie the numbers of rows, one per matrix. */
+/* kernels/cuda/sums.cu - per-column sums of squares of product inputs, in double. A thread adds
+ * a column's rows in order, so the sums have the bits of a loop on the CPU. The columns of each
+ * matrix are followed by the row counts, one per matrix. */
 #include "kernels/cuda/gpu.cuh"
 
 enum { THREADS = 256 };

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 /* kernels/f32/floats.h - decode and dot for float weights, for any n; the dot keeps four FMA
- * chains. Included once by a type's file, after an ISA's f8.h and the definition of WEIGHT,
- * eight(x, i)          the type of a weight; weights i to i + 7 as f32 single(x, i) weight i as f32
- */
+ * chains. Included once by a type's file, after an ISA's f8.h and these definitions:
+ *   WEIGHT        the type of a weight
+ *   eight(x, i)   weights i to i + 7 as f32
+ *   single(x, i)  weight i as f32 */
 #include "kernels/ops.h"
 
 static void decode(const void *restrict blk, float *restrict dst, int64_t n) {
