@@ -82,10 +82,10 @@ static void add_columns(void *ctx, int64_t c0, int64_t c1, int worker) {
 }
 
 /* Adds rows to the importance of their weight and, if gram is not NULL, to its moments. */
-static void see(struct collector *c, struct imat *m, struct gram_col *gram,
-                const struct session_shown *r) {
+static void add_rows(struct collector *c, struct imat *m, struct gram_col *gram,
+                     const struct session_shown *r) {
     const struct gr_weight *w = r->w;
-    if (strncmp(w->name, "blk.", 4) != 0) return; /* the head's rows are added in chunks() */
+    if (strncmp(w->name, "blk.", 4) != 0) return; /* the head's rows are added in run_pass() */
     if (gram) gram_col_see(gram, w, r->expert, r->x, r->gate, r->n_rows, r->ld);
     if (c->survey) return;
     int64_t n_mat = r->expert < 0 ? 1 : w->ne[2];
@@ -110,11 +110,11 @@ static void see(struct collector *c, struct imat *m, struct gram_col *gram,
 }
 static void see_trunk(void *ud, const struct session_shown *r) {
     struct collector *c = ud;
-    see(c, &c->m[windows_which(&c->windows, r->seq)], c->gradients ? NULL : c->gram, r);
+    add_rows(c, &c->m[windows_which(&c->windows, r->seq)], c->gradients ? NULL : c->gram, r);
 }
 static void see_draft(void *ud, const struct session_shown *r) {
     struct collector *c = ud;
-    see(c, &c->m[c->at], c->gram, r);
+    add_rows(c, &c->m[c->at], c->gram, r);
 }
 
 /* Adds a device's sums. With sum2 NULL, only creates the entry. */
@@ -142,7 +142,7 @@ static void sum_there(struct collector *c) {
 
 /* Checks that all sums are finite and every tensor of model g was reached. Logs how many experts
  * never were. */
-static int check(const struct imat *m, const struct gguf *g, struct err *e) {
+static int check_sums(const struct imat *m, const struct gguf *g, struct err *e) {
     int64_t holes = 0, rare = 0, n_mat = 0;
     for (int64_t i = 0; i < m->n_entries; i++) {
         const struct imat_entry *en = &m->entry[i];
@@ -194,8 +194,8 @@ static int sessions(struct collector *c, const struct model *m, const struct ses
 }
 
 /* Runs n chunks; the first one's number is `first`. */
-static int chunks(struct collector *c, const int32_t *const *ids, int n, int64_t first,
-                  struct err *e) {
+static int run_pass(struct collector *c, const int32_t *const *ids, int n, int64_t first,
+                    struct err *e) {
     const int64_t n_tok = c->windows.n_tok, d = session_model(c->trunk)->hp.d[HD_EMBD];
     if (c->windows.most > 1) {
         TRY(windows_feed(&c->windows, ids, n, 0, NULL, c->hidden, e));
@@ -299,7 +299,7 @@ static int save_there(struct collector *c, struct err *e) {
 }
 
 /* Writes a snapshot of the complete chunks. If that fails, disables snapshots and continues. */
-static void save(struct collector *c) {
+static void save_snapshot(struct collector *c) {
     struct err e;
     if (ranks_me() != 0) return;
     const double t0 = progress_now_s();
@@ -341,7 +341,7 @@ static void take_over(struct imat *to, struct imat *from) {
 }
 
 /* Loads the snapshot of an earlier run on rank 0: the sums of c->keep->n_found chunks. */
-static int load(struct collector *c, int64_t n_chunks, struct err *e) {
+static int load_snapshot(struct collector *c, int64_t n_chunks, struct err *e) {
     struct imat found;
     int rc = 0;
     imat_init(&found);
@@ -364,13 +364,13 @@ static int load(struct collector *c, int64_t n_chunks, struct err *e) {
 }
 
 /* Resumes an earlier run. *first is the next chunk, on every rank. */
-static int go_on(struct collector *c, const struct model *m, const struct imatrix_opts *o,
-                 const struct ids *ids, int64_t n_chunks, int64_t *first, struct err *e) {
+static int resume_run(struct collector *c, const struct model *m, const struct imatrix_opts *o,
+                      const struct ids *ids, int64_t n_chunks, int64_t *first, struct err *e) {
     *first = 0;
     if (!c->keep) return 0;
     c->keep->n_found = 0;
     c->what = identity(c, m, o, ids, c->out->chunk_size);
-    int rc = ranks_me() == 0 ? load(c, n_chunks, e) : 0;
+    int rc = ranks_me() == 0 ? load_snapshot(c, n_chunks, e) : 0;
     if (c->keep) *first = c->keep->n_found;
     ranks_bcast(first, sizeof *first);
     /* Every rank needs the entries to which other ranks' sums are added. */
@@ -426,7 +426,7 @@ static int open_sessions(struct collector *c, const struct model *m, const struc
     if (!c->gram) return 0;
     TRY(gradients_new(&c->gradients, m, c->gram, c->ctx, o->isa, o->pool, e));
     c->survey = true;
-    TRY(chunks(c, &first, 1, 0, e));
+    TRY(run_pass(c, &first, 1, 0, e));
     c->survey = false;
     return gram_col_settle(c->gram, so.n_ubatch, e);
 }
@@ -445,7 +445,7 @@ static int run_some(struct collector *c, const struct model *m, int32_t *ids, in
         if (bos) chunk[0] = (int32_t)tok_special(m->tok, TS_BOS);
         first[k] = chunk;
     }
-    if (ranks_mine(i)) TRY(chunks(c, first, n, i, e));
+    if (ranks_mine(i)) TRY(run_pass(c, first, n, i, e));
     if (c->there) TRY(c->there->chunk(c->trunk, e));
     for (; *done < n; ++*done) {
         TRY(add_chunk(c, &c->m[*done], i + *done, e));
@@ -465,12 +465,13 @@ static int run_chunks(struct collector *c, const struct model *m, int32_t *ids, 
     for (int64_t i = from; i < n_chunks && rc == 0; i += done) {
         rc = run_some(c, m, ids, i, n_chunks, first, &done, e);
         progress_update(&p, (uint64_t)((i + done) * c->ctx));
-        if (rc == 0 && i + done < n_chunks && c->keep && checkpoint_due(&c->clock)) save(c);
+        if (rc == 0 && i + done < n_chunks && c->keep && checkpoint_due(&c->clock))
+            save_snapshot(c);
     }
     free(first);
     progress_end(&p);
     if (rc == ERR_INTR && c->keep && c->out->n_chunks > from) {
-        save(c);
+        save_snapshot(c);
         if (c->keep && ranks_me() == 0)
             log_info("%" PRIu32 " of %" PRId64
                      " chunks are kept in %s: run the same command to resume",
@@ -483,7 +484,7 @@ static int run_chunks(struct collector *c, const struct model *m, int32_t *ids, 
 static int finish(struct collector *c, const struct model *m, struct err *e) {
     if (c->there) TRY(c->there->end(c->trunk, take_sums, c, e));
     if (c->n_bad) return err_set(e, ERR_DATA, "tensor sizes changed during calibration");
-    return check(c->out, m->gguf, e);
+    return check_sums(c->out, m->gguf, e);
 }
 
 int imatrix_collect(const struct model *m, const struct imatrix_opts *o, struct imat *out,
@@ -499,7 +500,7 @@ int imatrix_collect(const struct model *m, const struct imatrix_opts *o, struct 
     out->moments = o->moments;
     int rc = load_texts(&c, m, o, &ids, &n_chunks, e);
     if (!rc) rc = open_sessions(&c, m, o, ids.v, e);
-    if (!rc) rc = go_on(&c, m, o, &ids, n_chunks, &from, e);
+    if (!rc) rc = resume_run(&c, m, o, &ids, n_chunks, &from, e);
     if (!rc) rc = run_chunks(&c, m, ids.v, from, n_chunks, e);
     if (!rc) rc = finish(&c, m, e);
     release(&c);

@@ -62,8 +62,8 @@ static void sizes_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     }
 }
 
-static void see(void *ud, const struct gr_weight *w, int64_t expert, const float *x, int64_t ld_x,
-                const float *dy, int64_t ld_y, int64_t n_rows) {
+static void see_product(void *ud, const struct gr_weight *w, int64_t expert, const float *x,
+                        int64_t ld_x, const float *dy, int64_t ld_y, int64_t n_rows) {
     struct gradients *g = ud;
     if (n_rows > g->most) {
         g->most = n_rows;
@@ -95,7 +95,7 @@ int gradients_new(struct gradients **out, const struct model *m, struct gram_col
         log_warn("%s: collecting second moments of inputs only", e->msg);
         return 0;
     }
-    grad_observe(g->grad, see, g);
+    grad_observe(g->grad, see_product, g);
     *out = g;
     return 0;
 }

@@ -102,7 +102,7 @@ int64_t gram_col_block(const struct gram_col *c) {
 
 /* ---- which weights share an input ------------------------------------------------------------ */
 
-static struct seen *find(struct gram_col *c, const char *name, bool add) {
+static struct seen *find_seen(struct gram_col *c, const char *name, bool add) {
     int64_t lo = 0, hi = c->n_w;
     while (lo < hi) {
         int64_t mid = lo + (hi - lo) / 2;
@@ -363,7 +363,7 @@ static void add_crosses(void *ctx, int64_t s0, int64_t s1, int worker) {
 }
 
 /* Adds the products of the rows' differences from the base and the rows. */
-static void cross(struct job *j) {
+static void add_cross(struct job *j) {
     struct job d = *j;
     d.x = j->c->diff;
     d.ld = j->m->n;
@@ -381,7 +381,7 @@ void gram_col_pair(struct gram_col *c, struct pair *p) {
 static void take_rows(struct gram_col *c, const struct gr_weight *w, int64_t expert, const float *x,
                       const float *gate, int64_t n_rows, int64_t ld, bool each) {
     if (c->without_gradients && of_gradients(w->name)) return;
-    struct seen *s = find(c, w->name, !c->settled);
+    struct seen *s = find_seen(c, w->name, !c->settled);
     if (!s) {
         c->n_missed++;
         return;
@@ -406,7 +406,7 @@ static void take_rows(struct gram_col *c, const struct gr_weight *w, int64_t exp
                         .ld = ld};
         pool_for(c->pool, m->n, 64, transpose_cols, &j);
         pool_for(c->pool, div_up(m->n, STRIP), 1, add_strips, &j);
-        if (crossed) cross(&j);
+        if (crossed) add_cross(&j);
     }
     if (s->leads) m->count[c->half][mat] += (float)n_rows;
 }

@@ -30,12 +30,12 @@ void sel_release(struct sel *s) {
     memset(s, 0, sizeof *s);
 }
 
-static uint8_t *put(uint8_t *p, uint64_t v) {
+static uint8_t *put_varint(uint8_t *p, uint64_t v) {
     for (; v >= 128; v >>= 7) *p++ = (uint8_t)(v | 128);
     *p++ = (uint8_t)v;
     return p;
 }
-static const uint8_t *get(const uint8_t *p, uint64_t *v) {
+static const uint8_t *get_varint(const uint8_t *p, uint64_t *v) {
     *v = *p & 127;
     for (int shift = 7; *p++ & 128; shift += 7) *v |= (uint64_t)(*p & 127) << shift;
     return p;
@@ -77,7 +77,7 @@ int sel_add(struct sel *s, int64_t n_tokens, const uint32_t *count, struct err *
     next = 0;
     for (int64_t i = 0; i < s->n_cells; i++) {
         if (!count[i]) continue;
-        s->at = put(put(s->at, (uint64_t)(i - next)), count[i]);
+        s->at = put_varint(put_varint(s->at, (uint64_t)(i - next)), count[i]);
         next = i + 1;
     }
     s->left -= size;
@@ -92,7 +92,7 @@ void sel_count(const struct sel *s, int64_t doc, double *tokens) {
     const uint8_t *p = s->doc[doc].count;
     uint64_t cell = 0, gap, n;
     for (int64_t i = 0; i < s->doc[doc].n_hit; i++, cell++) {
-        p = get(get(p, &gap), &n);
+        p = get_varint(get_varint(p, &gap), &n);
         cell += gap;
         tokens[cell] += (double)n;
     }
@@ -109,7 +109,7 @@ double sel_gain(const struct sel *s, int64_t doc, const double *tokens) {
     uint64_t cell = 0, gap, n;
     double sum = 0;
     for (int64_t i = 0; i < s->doc[doc].n_hit; i++, cell++) {
-        p = get(get(p, &gap), &n);
+        p = get_varint(get_varint(p, &gap), &n);
         cell += gap;
         const double a = tokens[cell], b = a + (double)n;
         /* share(b) - share(a) */

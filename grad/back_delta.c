@@ -119,7 +119,7 @@ struct token { /* inputs of a head at a token */
     float beta, decay, alpha; /* alpha: input of softplus */
 };
 /* Normalizes n values into `to`; returns the factor 1 / length. */
-static float unit(float *to, const float *x, int64_t n, float eps, float scale) {
+static float normalize(float *to, const float *x, int64_t n, float eps, float scale) {
     double sum = (double)eps;
     for (int64_t i = 0; i < n; i++) sum += (double)x[i] * (double)x[i];
     const float r = (float)(1 / sqrt(sum));
@@ -137,8 +137,8 @@ static void read_token(const struct delta *j, int64_t h, int64_t kh, int64_t t, 
     const float *row = j->k->src[0] + t * j->ld;
     const int sa = alpha_src(j);
     const float b = j->k->src[1][t * grad_width(j->g, j->n->src[1]) + beta_at(j, h)];
-    unit(o->q, row + kh * j->dk, j->dk, j->n->delta.eps, j->n->delta.scale);
-    unit(o->k, row + (j->hk + kh) * j->dk, j->dk, j->n->delta.eps, 1);
+    normalize(o->q, row + kh * j->dk, j->dk, j->n->delta.eps, j->n->delta.scale);
+    normalize(o->k, row + (j->hk + kh) * j->dk, j->dk, j->n->delta.eps, 1);
     o->v = row + 2 * j->hk * j->dk + h * j->dv;
     o->beta = grad_sigmoid(b);
     o->alpha = j->k->src[sa][t * grad_width(j->g, j->n->src[sa]) + alpha_at(j, h)] + j->dt[h];
@@ -185,9 +185,9 @@ static void backward(const struct delta *j, const struct token *o, int64_t h, in
     }
     const struct gr_delta *m = &j->n->delta;
     float *room = o->q; /* the values are no longer needed */
-    const float rq = unit(room, row + kh * n, n, m->eps, 1);
+    const float rq = normalize(room, row + kh * n, n, m->eps, 1);
     unit_back(row + kh * n, dq, n, rq, m->scale, drow + kh * n);
-    const float rk = unit(room, row + (j->hk + kh) * n, n, m->eps, 1);
+    const float rk = normalize(room, row + (j->hk + kh) * n, n, m->eps, 1);
     unit_back(row + (j->hk + kh) * n, dk, n, rk, 1, drow + (j->hk + kh) * n);
     const gr_reg rb = j->n->src[1], ra = j->n->src[alpha_src(j)];
     j->g->reg[rb][t * grad_width(j->g, rb) + beta_at(j, h)] +=

@@ -203,7 +203,7 @@ static void tokens_range(void *ctx, int64_t t0, int64_t t1, int worker) {
 /* ---- the operation --------------------------------------------------------------------------- */
 
 /* Interleaves the gradients of gate and up like the rows of their shared tensor. */
-static void join(const struct job *j) {
+static void interleave(const struct job *j) {
     const size_t bytes = (size_t)j->f * sizeof(float);
     for (int64_t r = 0; r < j->g->n * j->n_used; r++) {
         memcpy(j->b->both + r * 2 * j->f, j->b->dgate + r * j->f, bytes);
@@ -216,7 +216,7 @@ static void show(const struct job *j) {
     const struct gr_moe *m = &j->n->moe;
     const int64_t ld = m->joined ? 2 * j->f : j->f;
     const float *first = m->joined ? j->b->both : j->b->dgate;
-    if (m->joined && g->see) join(j);
+    if (m->joined && g->see) interleave(j);
     for (int64_t e = 0; e < j->n_experts && g->see; e++) {
         const int64_t r = j->b->first[e], n = j->b->first[e + 1] - r;
         const float *x = j->b->x + r * j->d;

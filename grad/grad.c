@@ -180,7 +180,7 @@ static void see_no_residual(void *ud, const struct session_shown *r) {
 }
 
 /* Runs blocks [b, end) forward under the watcher, then backward. */
-static int piece(struct grad *g, const int32_t *ids, int b, int end, struct err *e) {
+static int run_piece(struct grad *g, const int32_t *ids, int b, int end, struct err *e) {
     const int last = end_node(g, end);
     g->tape_used = 0;
     session_reset(g->s);
@@ -249,7 +249,8 @@ static void loss_range(void *ctx, int64_t i0, int64_t i1, int worker) {
 }
 
 /* Computes the loss and the gradients of the head's input rows. */
-static int head(struct grad *g, const int32_t *answer, uint64_t seed, double *loss, struct err *e) {
+static int run_head(struct grad *g, const int32_t *answer, uint64_t seed, double *loss,
+                    struct err *e) {
     const struct weight *w = model_weight(g->m, g->g->output);
     const int64_t d = grad_width(g, g->g->hidden_out), n_vocab = w->ne[1];
     float *dx = g->reg[g->g->hidden_out];
@@ -291,14 +292,14 @@ int grad_text(struct grad *g, const int32_t *ids, const int32_t *answer, int64_t
     session_reset(g->s);
     session_observe(g->s, &(struct session_probe){.ud = g, .residual = keep_residual});
     TRY(session_forward(g->s, ids, n, g->hidden, e));
-    TRY(head(g, answer, seed, loss ? loss : &unused, e));
+    TRY(run_head(g, answer, seed, loss ? loss : &unused, e));
     memset(g->reg[g->g->residual], 0,
            g->g->residual == g->g->hidden_out
                ? 0
                : (size_t)(n * grad_width(g, g->g->residual)) * sizeof(float));
     for (int end = (int)n_blocks(g) + 1, b; end > 0; end = b) {
         b = piece_begin(g, end);
-        TRY(piece(g, ids, b, end, e));
+        TRY(run_piece(g, ids, b, end, e));
     }
     return 0;
 }

@@ -134,7 +134,7 @@ static void expand_iq1(void) {
     }
 }
 
-static void fill(void) {
+static void expand_all(void) {
     static const uint8_t iq2[4] = {8, 25, 43, 0};
     static const uint8_t iq3_xxs[8] = {4, 12, 20, 28, 36, 44, 52, 62};
     static const uint8_t iq3_s[8] = {1, 3, 5, 7, 9, 11, 13, 15};
@@ -153,6 +153,6 @@ static void fill(void) {
 }
 
 const struct kern_grid *kern_grid_get(void) {
-    pthread_once(&grid_once, fill);
+    pthread_once(&grid_once, expand_all);
     return &grid;
 }

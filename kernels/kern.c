@@ -64,14 +64,14 @@ static enum kern_isa below(enum kern_isa isa) {
     return (unsigned)isa < KERN_ISA_COUNT ? isas[isa].below : KERN_REF;
 }
 
-static void fill(struct kern *k, enum kern_isa isa);
+static void fill_table(struct kern *k, enum kern_isa isa);
 static pthread_once_t amx_once = PTHREAD_ONCE_INIT;
 static bool amx_agrees;
 static void try_amx(void) {
     struct kern k[2];
     struct err e = {0};
-    fill(&k[0], KERN_AMX);
-    fill(&k[1], KERN_AVX512);
+    fill_table(&k[0], KERN_AMX);
+    fill_table(&k[1], KERN_AVX512);
     if (kern_agree(&k[0], &k[1], &amx_agrees, &e))
         log_warn("not enough memory to test AMX: prompts use AVX-512");
     else if (!amx_agrees)
@@ -98,10 +98,10 @@ static bool contains(enum kern_isa isa, enum kern_isa part) {
 
 void kern_init(struct kern *k, enum kern_isa isa) {
     while (!kern_isa_has(isa)) isa = below(isa);
-    fill(k, isa);
+    fill_table(k, isa);
 }
 
-static void fill(struct kern *k, enum kern_isa isa) {
+static void fill_table(struct kern *k, enum kern_isa isa) {
     memset(k, 0, sizeof *k);
     k->isa = isa;
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {

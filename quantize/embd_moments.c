@@ -55,7 +55,7 @@ struct source {
 };
 /* Decodes rows [r0, r0 + rows) of the k-th sampled expert and multiplies their columns by the
  * norm's weights. */
-static void load(const struct source *s, int64_t k, int64_t r0, int64_t rows, float *out) {
+static void load_rows(const struct source *s, int64_t k, int64_t r0, int64_t rows, float *out) {
     const struct gguf_tensor *t = s->t;
     const int64_t n = t->ne[0], first = k * t->ne[2] / s->experts * t->ne[1] + r0;
     for (int64_t r = 0; r < rows; r++, out += n) {
@@ -73,7 +73,7 @@ static void add_matrix(struct embd_moments *m, const struct source *s, float *ro
     double squares = 0;
     for (int64_t k = 0; k < s->experts; k++)
         for (int64_t r = 0; r < rows; r++) {
-            load(s, k, r, 1, room);
+            load_rows(s, k, r, 1, room);
             for (int64_t i = 0; i < n; i++) squares += (double)room[i] * (double)room[i];
         }
     if (!(squares > 1e-30 && squares < 1e30)) return;
@@ -81,7 +81,7 @@ static void add_matrix(struct embd_moments *m, const struct source *s, float *ro
     for (int64_t k = 0; k < s->experts; k++)
         for (int64_t r = 0; r < rows; r += TILE) {
             struct tile tile = {.m = m, .row = room, .rows = min_i64(TILE, rows - r)};
-            load(s, k, r, tile.rows, room);
+            load_rows(s, k, r, tile.rows, room);
             for (int64_t i = 0; i < tile.rows * n; i++) room[i] *= scale;
             pool_for(pool, n, 16, add_columns, &tile);
         }

@@ -17,7 +17,7 @@
 
 enum { NB = FACTOR_COLUMNS, LANES = 8, TRAIL_ROWS = 32 };
 
-static int take(void *out_ptr, uint64_t n, size_t size, const char *what, struct err *e) {
+static int take_array(void *out_ptr, uint64_t n, size_t size, const char *what, struct err *e) {
     void *p;
     uint64_t bytes;
     if (!mul_ok(n, size, &bytes)) return err_set(e, ERR_USAGE, "%s: too large", what);
@@ -31,13 +31,13 @@ int factor_init(struct factor *f, int64_t n, int64_t block, struct err *e) {
     memset(f, 0, sizeof *f);
     f->n = n;
     f->block = block;
-    TRY(take(&f->r, nb, sizeof *f->r, "a correlation matrix", e));
-    TRY(take(&f->m, nb, sizeof *f->m, "a factor", e));
-    TRY(take(&f->diag, (uint64_t)n, sizeof *f->diag, "a factor", e));
-    TRY(take(&f->h, (uint64_t)n, sizeof *f->h, "a factor", e));
-    TRY(take(&f->panel, (uint64_t)div_up(block, FACTOR_ROWS) * FACTOR_ROWS * NB, sizeof *f->panel,
-             "a factor", e));
-    return take(&f->tri, (uint64_t)block * (uint64_t)block, sizeof *f->tri, "a factor", e);
+    TRY(take_array(&f->r, nb, sizeof *f->r, "a correlation matrix", e));
+    TRY(take_array(&f->m, nb, sizeof *f->m, "a factor", e));
+    TRY(take_array(&f->diag, (uint64_t)n, sizeof *f->diag, "a factor", e));
+    TRY(take_array(&f->h, (uint64_t)n, sizeof *f->h, "a factor", e));
+    TRY(take_array(&f->panel, (uint64_t)div_up(block, FACTOR_ROWS) * FACTOR_ROWS * NB,
+                   sizeof *f->panel, "a factor", e));
+    return take_array(&f->tri, (uint64_t)block * (uint64_t)block, sizeof *f->tri, "a factor", e);
 }
 void factor_release(struct factor *f) {
     mem_free(f->r);
@@ -53,7 +53,7 @@ int factor_pool(const struct gram_input *in, unsigned halves, float **out, doubl
                 struct err *e) {
     int64_t size = in->n * in->block;
     *n_tokens = 0;
-    TRY(take(out, (uint64_t)size, sizeof **out, "mean moments", e));
+    TRY(take_array(out, (uint64_t)size, sizeof **out, "mean moments", e));
     for (int64_t k = 0; k < in->n_mat; k++)
         for (int h = 0; h < GRAM_HALVES; h++) {
             const float *src = in->sum[h] + k * size;
@@ -156,7 +156,7 @@ static bool factor_block(struct factor *f, int64_t b0, int64_t nb, struct pool *
 
 /* ---- correlation ----------------------------------------------------------------------------- */
 
-static int bad(const struct gram_input *in, int64_t mat, struct err *e) {
+static int err_moments(const struct gram_input *in, int64_t mat, struct err *e) {
     return err_set(
         e, ERR_DATA,
         "second moments of %s, matrix %lld, are not finite or not positive; collect them "
@@ -180,7 +180,7 @@ int factor_make(struct factor *f, const struct gram_input *in, int64_t mat,
         int64_t at = i * block + i % block;
         double h = w0 * (double)s0[at] + w1 * (double)s1[at];
         if (pooled) h += prior * (double)pooled[at];
-        if (!(h >= 0 && h < 1e300)) return bad(in, mat, e);
+        if (!(h >= 0 && h < 1e300)) return err_moments(in, mat, e);
         f->h[i] = (float)(h / total);
         mean += h / total;
     }
@@ -200,12 +200,12 @@ int factor_make(struct factor *f, const struct gram_input *in, int64_t mat,
             double h = w0 * (double)s0[at] + w1 * (double)s1[at];
             if (pooled) h += prior * (double)pooled[at];
             double c = h / total * (double)f->diag[i] * (double)f->diag[b0 + j];
-            if (!(c > -1.01 && c < 1.01)) return bad(in, mat, e);
+            if (!(c > -1.01 && c < 1.01)) return err_moments(in, mat, e);
             row[j] = b0 + j == i ? 1.0f : (float)((1 - o->alpha) * c);
         }
     }
     for (int64_t b0 = 0; b0 < n && o->alpha > 0; b0 += block)
-        if (!factor_block(f, b0, min_i64(block, n - b0), pool)) return bad(in, mat, e);
+        if (!factor_block(f, b0, min_i64(block, n - b0), pool)) return err_moments(in, mat, e);
     return 0;
 }
 

@@ -58,7 +58,7 @@ static void cross_of(const struct gram_input *in, int64_t mat, unsigned halves,
             in->cross[h] && (halves >> h & 1) ? in->cross[h] + mat * in->n * in->block : NULL;
 }
 
-static double believed(const struct gram_input *in, int64_t mat, unsigned halves) {
+static double drift_weight(const struct gram_input *in, int64_t mat, unsigned halves) {
     double n = 0;
     for (int h = 0; h < GRAM_HALVES; h++)
         if (halves >> h & 1) n += (double)in->count[h][mat];
@@ -77,7 +77,7 @@ static int prepare(struct fb_tensor *t, int64_t mat, unsigned halves, double alp
     const float *imp = own ? t->f.h : t->src.imp + mat * t->src.n;
     feedback_weights(t->imp, t->s, imp, t->src.n, LAMBDA);
     cross_of(in, in->n_mat > 1 ? mat : 0, halves, t->cross);
-    t->take = t->beta * believed(in, in->n_mat > 1 ? mat : 0, halves);
+    t->take = t->beta * drift_weight(in, in->n_mat > 1 ? mat : 0, halves);
     return 0;
 }
 

@@ -71,8 +71,8 @@ static const struct gguf_kv *strings(const struct gguf *g, const char *key) {
 }
 
 /* Finds the tensor <input><suffix>, which must exist and be F32. */
-static int part(const struct gguf *g, const char *input, const char *suffix,
-                const struct gguf_tensor **out, struct err *e) {
+static int find_part(const struct gguf *g, const char *input, const char *suffix,
+                     const struct gguf_tensor **out, struct err *e) {
     char *name = xasprintf("%s%s", input, suffix);
     const struct gguf_tensor *t = gguf_find_tensor(g, name);
     int rc = 0;
@@ -92,7 +92,7 @@ static int read_cross(struct gram *m, const char *name, struct gram_input *in, s
     static const char *const suffix[GRAM_HALVES] = {".cross.0", ".cross.1"};
     const struct gguf_tensor *t;
     for (int h = 0; h < GRAM_HALVES; h++) {
-        TRY(part(m->file, name, suffix[h], &t, e));
+        TRY(find_part(m->file, name, suffix[h], &t, e));
         if (t->ne[0] != in->block || t->ne[1] != in->n || t->ne[2] != in->n_mat || t->ne[3] != 1)
             return err_set(e, ERR_DATA, "the cross sums of \"%s\" differ in shape from its moments",
                            show_n(name, strlen(name)).s);
@@ -105,9 +105,9 @@ static int read_input(struct gram *m, const char *name, struct err *e) {
     static const char *const sum[GRAM_HALVES] = {".sum.0", ".sum.1"};
     struct gram_input in = {0};
     const struct gguf_tensor *t, *c;
-    TRY(part(m->file, name, ".counts", &c, e));
+    TRY(find_part(m->file, name, ".counts", &c, e));
     for (int h = 0; h < GRAM_HALVES; h++) {
-        TRY(part(m->file, name, sum[h], &t, e));
+        TRY(find_part(m->file, name, sum[h], &t, e));
         if (h && (t->ne[0] != in.block || t->ne[1] != in.n || t->ne[2] != in.n_mat))
             return err_set(e, ERR_DATA, "the two halves of \"%s\" differ in size",
                            show_n(name, strlen(name)).s);

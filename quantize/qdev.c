@@ -107,7 +107,7 @@ static uint64_t chunk_bytes(const struct qdev *d, int64_t n) {
            enc_cuda_work(d->t.to, d->t.search, n, d->t.k);
 }
 
-static int rooms(struct qdev *d, struct err *e) {
+static int reserve_rooms(struct qdev *d, struct err *e) {
     const uint64_t n = (uint64_t)d->per_chunk;
     for (int i = 0; i < N_SLOTS; i++) {
         struct slot *s = &d->slot[i];
@@ -125,8 +125,8 @@ static int rooms(struct qdev *d, struct err *e) {
 }
 
 /* Uploads the tensor's importance and its type's tables. */
-static int constants(struct qdev *d, const float *imp, uint64_t imp_bytes, uint64_t table_bytes,
-                     struct err *e) {
+static int upload_tables(struct qdev *d, const float *imp, uint64_t imp_bytes, uint64_t table_bytes,
+                         struct err *e) {
     void *p;
     if (imp_bytes) {
         TRY(room_for(d, &d->imp, imp_bytes, false, e));
@@ -151,7 +151,7 @@ static uint64_t table_bytes_of(const struct qdev_tensor *t) {
     return enc_grid_tables(&how, NULL);
 }
 
-static int tensor(struct qdev *d, const struct qdev_tensor *t, struct err *e) {
+static int set_tensor(struct qdev *d, const struct qdev_tensor *t, struct err *e) {
     const uint64_t imp_bytes = t->imp ? (uint64_t)(t->n_mat * t->k) * sizeof(float) : 0;
     const uint64_t table_bytes = table_bytes_of(t), fixed = imp_bytes + table_bytes;
     d->t = *t;
@@ -168,14 +168,14 @@ static int tensor(struct qdev *d, const struct qdev_tensor *t, struct err *e) {
                        "memory, more than --max-vram allows",
                        (long long)t->k, (unsigned long long)(fixed + N_SLOTS * chunk_bytes(d, 1)));
     if (d->max_bytes) rooms_free(d); /* buffers grown for earlier tensors count towards the limit */
-    TRY(rooms(d, e));
-    return constants(d, t->imp, imp_bytes, table_bytes, e);
+    TRY(reserve_rooms(d, e));
+    return upload_tables(d, t->imp, imp_bytes, table_bytes, e);
 }
 
 int qdev_tensor(struct qdev *d, const struct qdev_tensor *t, bool *takes, struct err *e) {
     *takes = false;
     if (!d || d->off || !cu_has_type(t->from) || !enc_cuda_can(t->to)) return 0;
-    const int rc = tensor(d, t, e);
+    const int rc = set_tensor(d, t, e);
     *takes = rc == 0;
     if (rc == 0 || d->must) return rc;
     log_warn("continuing on the CPU alone: %s", e->msg);
@@ -184,8 +184,8 @@ int qdev_tensor(struct qdev *d, const struct qdev_tensor *t, bool *takes, struct
 }
 
 /* Queues a chunk of n rows. */
-static int send(struct qdev *d, struct slot *s, const uint8_t *src, int64_t first, int64_t n,
-                uint8_t *dst, struct err *e) {
+static int queue_chunk(struct qdev *d, struct slot *s, const uint8_t *src, int64_t first, int64_t n,
+                       uint8_t *dst, struct err *e) {
     const uint64_t n_raw = (uint64_t)n * d->src_row;
     pool_copy(d->pool, s->host_raw.p, src, n_raw);
     const struct enc_cuda_rows a = {.type = d->t.to,
@@ -212,7 +212,7 @@ static int send(struct qdev *d, struct slot *s, const uint8_t *src, int64_t firs
 }
 
 /* Waits for the slot's chunk, the oldest in flight, and stores its bytes. */
-static int receive(struct qdev *d, struct slot *s, struct qdev_odd *odd, struct err *e) {
+static int finish_chunk(struct qdev *d, struct slot *s, struct qdev_odd *odd, struct err *e) {
     const int32_t *bad = s->host_bad.p;
     const int64_t n = s->n;
     if (!n) return 0;
@@ -237,13 +237,13 @@ int qdev_rows(struct qdev *d, const uint8_t *src, int64_t first, int64_t n, uint
     for (int64_t at = 0, m; at < n && rc == 0; at += m, turn++) {
         struct slot *s = &d->slot[turn % N_SLOTS];
         m = min_i64(d->per_chunk, n - at);
-        rc = receive(d, s, odd, e);
+        rc = finish_chunk(d, s, odd, e);
         if (rc == 0)
-            rc = send(d, s, src + (uint64_t)at * d->src_row, first + at, m,
-                      dst + (uint64_t)at * d->dst_row, e);
+            rc = queue_chunk(d, s, src + (uint64_t)at * d->src_row, first + at, m,
+                             dst + (uint64_t)at * d->dst_row, e);
     }
     for (int i = 0; i < N_SLOTS && rc == 0; i++, turn++)
-        rc = receive(d, &d->slot[turn % N_SLOTS], odd, e);
+        rc = finish_chunk(d, &d->slot[turn % N_SLOTS], odd, e);
     struct err late;
     /* After an error the device may still use the buffers, so wait before freeing them. */
     for (int i = 0; i < N_SLOTS; i++) {

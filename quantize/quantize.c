@@ -66,7 +66,7 @@ struct target { /* one output */
 
 /* Returns whether target q can reuse the bytes that `first` computes for a tensor: q wants the
  * same type, and no earlier run has written the tensor. */
-static bool takes(const struct target *q, const struct target *first, int64_t tensor) {
+static bool wants_bytes(const struct target *q, const struct target *first, int64_t tensor) {
     return q->plan.item[tensor].type == first->plan.item[tensor].type && tensor >= q->n_done;
 }
 
@@ -82,7 +82,7 @@ static int write_rows(void *ctx, int64_t tensor, const uint8_t *p, uint64_t n, s
     const struct target *first = ctx;
     for (int k = 0; k < first->s->n; k++) {
         const struct target *q = &first->s->target[k];
-        if (!takes(q, first, tensor)) continue;
+        if (!wants_bytes(q, first, tensor)) continue;
         TRY(gguf_w_data(q->w, p, n, e));
         if (q->resume) TRY(resume_data(q->resume, p, n, q->r->rows[tensor].alpha, e));
     }
@@ -136,9 +136,9 @@ static double tau_of(const struct quantize_opts *o) {
 
 /* Sets *out to a tensor's importance as floats, NULL if it has none, and *blind to the number of
  * its matrices without importance of their own. */
-static int importance(const struct source *s, const struct quantize_opts *o,
-                      const struct gguf_tensor *t, enum role role, float **out, int64_t *blind,
-                      struct err *e) {
+static int load_importance(const struct source *s, const struct quantize_opts *o,
+                           const struct gguf_tensor *t, enum role role, float **out, int64_t *blind,
+                           struct err *e) {
     *out = NULL;
     *blind = 0;
     struct imat_entry *en = s->imat ? imat_find(s->imat, t->name) : NULL;
@@ -169,8 +169,8 @@ static bool load_row(void *ctx, int64_t row, float *x) {
 
 /* Finds the moments for a tensor: those of its input or, for embeddings, those from the first
  * block. Without any, *out is NULL. */
-static int moments(struct source *s, const struct gguf_tensor *t, enum role role, struct pool *pool,
-                   const struct gram_input **out, struct err *e) {
+static int find_moments(struct source *s, const struct gguf_tensor *t, enum role role,
+                        struct pool *pool, const struct gram_input **out, struct err *e) {
     *out = s->gram ? gram_find(s->gram, t->name) : NULL;
     if (!s->gram || *out || role != ROLE_TOKEN_EMBD) return 0;
     if (!s->embd.sum) TRY(embd_moments_make(&s->embd, s->g, pool, e));
@@ -180,12 +180,12 @@ static int moments(struct source *s, const struct gguf_tensor *t, enum role role
 
 /* Sets up error feedback for a tensor if the moments of its input are known, its type supports
  * it and it pays. *alpha is then its shrinkage. */
-static int feedback(struct source *s, const struct quantize_opts *o, enum role role,
-                    struct batch_job *j, double *alpha, struct err *e) {
+static int open_feedback(struct source *s, const struct quantize_opts *o, enum role role,
+                         struct batch_job *j, double *alpha, struct err *e) {
     const struct gguf_tensor *t = j->t;
     const struct gram_input *in;
     if (!j->enc || j->search == SEARCH_CONVENTIONAL || !feedback_can(j->to)) return 0;
-    TRY(moments(s, t, role, o->pool, &in, e));
+    TRY(find_moments(s, t, role, o->pool, &in, e));
     if (!in) return 0;
     struct fb_source src = {.in = in,
                             .out = gram_find_out(s->gram, t->name, t->ne[1], t->ne[2] * t->ne[3]),
@@ -229,17 +229,17 @@ static int encoding_open(struct encoding *x, struct source *s, const struct quan
                                  .keep = !(o->without & FEEDBACK_BALANCE),
                                  .pool = o->pool},
                            .alpha = have ? have->alpha : 0};
-    if (it->type != t->type && !have) TRY(importance(s, o, t, it->role, &x->imp, &unused, e));
+    if (it->type != t->type && !have) TRY(load_importance(s, o, t, it->role, &x->imp, &unused, e));
     x->j.imp = x->imp;
     TRY(batch_open(&x->j, &s->ref, e));
-    return have ? 0 : feedback(s, o, it->role, &x->j, &x->alpha, e);
+    return have ? 0 : open_feedback(s, o, it->role, &x->j, &x->alpha, e);
 }
 static void encoding_close(struct encoding *x) {
     batch_close(&x->j);
     mem_free(x->imp);
 }
 
-static const struct quantize_given *given(const struct quantize_opts *o, const char *name) {
+static const struct quantize_given *find_given(const struct quantize_opts *o, const char *name) {
     for (int i = 0; i < o->n_given; i++)
         if (strcmp(o->given[i].name, name) == 0) return &o->given[i];
     return NULL;
@@ -249,12 +249,12 @@ static const struct quantize_given *given(const struct quantize_opts *o, const c
 static int do_tensor(struct target *first, int64_t index, struct err *e) {
     struct source *s = first->s;
     const struct gguf_tensor *t = gguf_tensor_at(s->g, index);
-    const struct quantize_given *have = given(first->o, t->name);
+    const struct quantize_given *have = find_given(first->o, t->name);
     struct encoding x;
     int rc, n_takers = 0;
     TRY_GOTO(out, rc, encoding_open(&x, s, first->o, t, &first->plan.item[index], have, e));
     for (int k = 0; k < s->n; k++) {
-        if (!takes(&s->target[k], first, index)) continue;
+        if (!wants_bytes(&s->target[k], first, index)) continue;
         n_takers++;
         s->target[k].r->rows[index].alpha = x.alpha;
         s->target[k].r->n_feedback += x.alpha > 0;
@@ -262,7 +262,7 @@ static int do_tensor(struct target *first, int64_t index, struct err *e) {
     if (!have) TRY_GOTO(out, rc, batch_device(&x.j, s->dev, e));
     TRY_GOTO(out, rc, run_batches(first, &x.j, index, n_takers, have ? have->data : NULL, e));
     for (int k = 0; k < s->n && x.j.dev; k++)
-        s->target[k].r->n_cuda += takes(&s->target[k], first, index);
+        s->target[k].r->n_cuda += wants_bytes(&s->target[k], first, index);
 out:
     encoding_close(&x);
     return rc;
@@ -390,7 +390,7 @@ static int survey(struct target *q, struct err *e) {
         if (!same) {
             float *imp = NULL;
             int64_t blind;
-            TRY(importance(q->s, q->o, t, it->role, &imp, &blind, e));
+            TRY(load_importance(q->s, q->o, t, it->role, &imp, &blind, e));
             if (imp && blind && !n_blind) first_blind = t->name;
             if (imp) n_blind += blind;
             if (q->s->gram) TRY(check_gram(q, t, e));
@@ -449,7 +449,7 @@ static int prepare(struct target *q, struct err *e) {
 }
 
 /* Opens the output. Tensors completed by an earlier run count as done, on every rank. */
-static int begin(struct target *q, struct err *e) {
+static int begin_output(struct target *q, struct err *e) {
     const struct quantize_opts *o = q->o;
     bool part = o->resume == RESUME_ALWAYS ||
                 (o->resume == RESUME_AUTO && q->r->file_bytes >= QUANTIZE_RESUME_BYTES);
@@ -470,7 +470,8 @@ static int begin(struct target *q, struct err *e) {
 static int all_tensors(struct source *s, struct err *e) {
     for (int64_t i = 0; i < s->target->plan.n; i++) {
         for (int k = 0, first; k < s->n; k++) {
-            for (first = 0; !takes(&s->target[first], &s->target[k], i) && first < k;) first++;
+            for (first = 0; !wants_bytes(&s->target[first], &s->target[k], i) && first < k;)
+                first++;
             if (first == k && i >= s->target[k].n_done) TRY(do_tensor(&s->target[k], i, e));
         }
         gguf_drop(s->g, gguf_tensor_at(s->g, i));
@@ -509,7 +510,7 @@ static int work(struct source *s, struct imat *imat, struct gram *gram, struct e
     TRY(qdev_open(&s->dev, &o->device, o->pool, e));
     int rc = 0;
     progress_begin(&s->prog, s->n == 1 ? s->target->plan.name : "quantize", PROG_BYTES, total);
-    for (int k = 0; k < s->n && rc == 0; k++) rc = begin(&s->target[k], e);
+    for (int k = 0; k < s->n && rc == 0; k++) rc = begin_output(&s->target[k], e);
     if (rc == 0) rc = all_tensors(s, e);
     progress_end(&s->prog);
     for (int k = 0; k < s->n && rc == 0 && ranks_me() == 0; k++) {

@@ -129,7 +129,7 @@ const char *recipe_find(const char *name) {
 }
 
 /* Compares letters and digits only, ignoring case. */
-static bool alike(const char *a, const char *b) {
+static bool same_letters(const char *a, const char *b) {
     for (;; a++, b++) {
         while (*a && !isalnum((unsigned char)*a)) a++;
         while (*b && !isalnum((unsigned char)*b)) b++;
@@ -140,9 +140,9 @@ static bool alike(const char *a, const char *b) {
 
 const char *recipe_like(const char *name) {
     for (int i = 0; recipe_name(i); i++)
-        if (alike(recipe_name(i), name)) return recipe_name(i);
+        if (same_letters(recipe_name(i), name)) return recipe_name(i);
     for (int i = 0; recipe_named(i); i++)
-        if (alike(recipe_named(i), name)) return recipe_named(i);
+        if (same_letters(recipe_named(i), name)) return recipe_named(i);
     return NULL;
 }
 
@@ -276,7 +276,7 @@ void recipe_model_from(struct recipe_model *m, const struct gguf *g) {
 
 /* ---- types ----------------------------------------------------------------------------------- */
 
-static bool more(int64_t i, int64_t n) {
+static bool in_more(int64_t i, int64_t n) {
     return i < n / 8 || i >= 7 * n / 8 || (i - n / 8) % 3 == 2;
 }
 
@@ -290,7 +290,7 @@ static bool holds(const struct rule *r, const struct recipe_model *m, int64_t i)
     case COND_PART:
         return i < n / r->arg;
     case COND_MORE:
-        return more(i, n);
+        return in_more(i, n);
     case COND_GQA:
         return m->kv_heads > 0 && m->heads / m->kv_heads >= r->arg;
     case COND_EXPERTS:
@@ -304,7 +304,7 @@ static bool holds(const struct rule *r, const struct recipe_model *m, int64_t i)
     case COND_MIDDLE:
         return i >= n / r->arg && i < (r->arg - 1) * n / r->arg;
     case COND_MORE_EXPERTS:
-        return m->experts == r->arg && more(i, n);
+        return m->experts == r->arg && in_more(i, n);
     case COND_EDGE:
         return i < div_up(n, r->arg) || i >= n - div_up(n, r->arg);
     case COND_GQA_OR_EXPERTS:

@@ -89,7 +89,8 @@ static void expect(struct trial *x, int n) {
 }
 
 /* Compares the results of n tokens, with this number of warpgroups per block. */
-static int one(struct cu_stream *s, struct trial *x, int n, int groups, bool *ok, struct err *e) {
+static int compare(struct cu_stream *s, struct trial *x, int n, int groups, bool *ok,
+                   struct err *e) {
     s->warpgroups = groups;
     TRY(cu_fill(s, x->d_y, 0xff, sizeof x->y, e));
     TRY(cu_matmul(s, &x->w, x->d_x, K, n, x->d_y, ROWS, false, e));
@@ -103,7 +104,7 @@ static int one(struct cu_stream *s, struct trial *x, int n, int groups, bool *ok
 
 /* Compares every type with every width and size of a block; in emulation, which is slower, each
  * only once. */
-static int try_all(struct cu_stream *s, struct trial *x, bool *ok, struct err *e) {
+static int compare_all(struct cu_stream *s, struct trial *x, bool *ok, struct err *e) {
     const bool all = !s->c->info.emulated;
     for (int i = 0; i < TOKENS * K; i++) x->x[i / K][i % K] = rng_normal(&x->rng);
     round16(x->x[0], TOKENS * K);
@@ -114,7 +115,7 @@ static int try_all(struct cu_stream *s, struct trial *x, bool *ok, struct err *e
         expect(x, all ? TOKENS : tokens[t % N_SIZES]);
         for (int i = 0; i < 3 * N_SIZES; i++)
             if (all || i == t % N_SIZES + t % 3 * N_SIZES)
-                TRY(one(s, x, tokens[i % N_SIZES], warpgroups[i / N_SIZES], ok, e));
+                TRY(compare(s, x, tokens[i % N_SIZES], warpgroups[i / N_SIZES], ok, e));
     }
     return 0;
 }
@@ -130,7 +131,7 @@ static int ask(struct cu_stream *s, struct trial *x, bool *ok, struct err *e) {
         return 0;
     }
     s->wgmma = true;
-    const int rc = try_all(s, x, ok, e);
+    const int rc = compare_all(s, x, ok, e);
     s->warpgroups = 0;
     TRY(rc);
     if (!*ok)

@@ -30,7 +30,7 @@ INLINE void put_block(const uint8_t *w, struct indices *x) {
     for (int k = 0; k < 8; k++)
         put_indices(x + k, l_load(w + 4 * k * LANES), l_and(nibbles_of(w, k), l_i8(7)));
 }
-INLINE iv beside(const uint8_t *w, int k) {
+INLINE iv shared_bits(const uint8_t *w, int k) {
     return l_sub8(l_i8(MORE_1), l_and(l_shr(nibbles_of(w, k), 2), l_i8(2)));
 }
 INLINE void codes8(const uint8_t *w, int k, int j, iv up, const struct indices *x,

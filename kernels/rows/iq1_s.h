@@ -23,7 +23,7 @@ INLINE void put_block(const uint8_t *w, struct indices *x) {
         put_indices(x + k, l_load(w + (2 + 4 * k) * LANES), three_in_each(word));
     }
 }
-INLINE iv beside(const uint8_t *w, int k) {
+INLINE iv shared_bits(const uint8_t *w, int k) {
     const iv down = l_and(l_shr(l_u16(w + (34 + 2 * k) * LANES), 14), l_i32(2));
     return l_sub8(l_i8(MORE_1), l_bytes(down, 0));
 }

@@ -19,14 +19,14 @@ INLINE void put_block(const uint8_t *w, struct indices *x) {
 }
 #endif
 /* Returns the signs of 32 weights, one byte per eight. */
-INLINE iv beside(const uint8_t *w, int k) {
+INLINE iv shared_bits(const uint8_t *w, int k) {
     return l_load(w + (34 + 4 * k) * LANES);
 }
 #if MIXED
 INLINE void codes32(const uint8_t *w, int k, const struct indices *x, const struct kern_grid *g,
                     iv *q) {
     (void)x;
-    const iv signs = beside(w, k);
+    const iv signs = shared_bits(w, k);
     const iv i = l_load(w + (2 + 4 * k) * LANES);
     const iv high =
         l_bytes(l_load(w + (66 + 4 * (k / 4)) * LANES), 0x01010101u * (unsigned)(k % 4));

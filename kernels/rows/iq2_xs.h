@@ -19,7 +19,7 @@ INLINE void put_block(const uint8_t *w, struct indices *x) {
 }
 #endif
 /* Returns the signs of 32 weights, one byte per eight. */
-INLINE iv beside(const uint8_t *w, int k) {
+INLINE iv shared_bits(const uint8_t *w, int k) {
     const iv high = l_load(w + (34 + 4 * k) * LANES);
     return even_signs(l_and(l_shr(high, 1), l_i8(127)));
 }
@@ -27,7 +27,7 @@ INLINE iv beside(const uint8_t *w, int k) {
 INLINE void codes32(const uint8_t *w, int k, const struct indices *x, const struct kern_grid *g,
                     iv *q) {
     (void)x;
-    const iv signs = beside(w, k);
+    const iv signs = shared_bits(w, k);
     const iv high = l_load(w + (34 + 4 * k) * LANES);
     const iv i = l_load(w + (2 + 4 * k) * LANES), ninth = l_i8(1);
     codes_iq2(look_512(g->iq2_xs_no[0], i, high, ninth), look_512(g->iq2_xs_no[1], i, high, ninth),

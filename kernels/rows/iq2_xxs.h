@@ -10,14 +10,14 @@ INLINE void head(const uint8_t *w, struct rows_head *h) {
     top_scales(w + 6 * LANES, 2, h);
 }
 /* Returns the signs of 32 weights, one byte per eight. */
-INLINE iv beside(const uint8_t *w, int k) {
+INLINE iv shared_bits(const uint8_t *w, int k) {
     return packed_signs(l_load(w + (6 + 8 * k) * LANES));
 }
 #if MIXED
 INLINE void codes32(const uint8_t *w, int k, const struct indices *x, const struct kern_grid *g,
                     iv *q) {
     (void)x;
-    const iv signs = beside(w, k);
+    const iv signs = shared_bits(w, k);
     const iv i = l_load(w + (2 + 8 * k) * LANES);
     codes_iq2(l_look(g->iq2_xxs_no[0], i), l_look(g->iq2_xxs_no[1], i), signs, q);
 }

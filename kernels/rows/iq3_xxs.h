@@ -15,14 +15,14 @@ INLINE void head(const uint8_t *w, struct rows_head *h) {
     top_scales(w + 66 * LANES, 1, h);
 }
 /* Returns the signs of 32 weights, one byte per eight. */
-INLINE iv beside(const uint8_t *w, int k) {
+INLINE iv shared_bits(const uint8_t *w, int k) {
     return packed_signs(l_load(w + (66 + 4 * k) * LANES));
 }
 #if MIXED
 INLINE void codes32(const uint8_t *w, int k, const struct indices *x, const struct kern_grid *g,
                     iv *q) {
     (void)x;
-    const iv signs = beside(w, k);
+    const iv signs = shared_bits(w, k);
     UNROLL for (int half = 0; half < 2; half++) {
         const iv i = mixed_index(w + (2 + 4 * (2 * k + half)) * LANES);
         codes_iq3(iq3_code, l_look(g->iq3_xxs_no[0], i), l_look(g->iq3_xxs_no[1], i), signs, half,

@@ -11,11 +11,11 @@
  *
  * IQ1 to IQ3 (CHUNKED) have no code(). With MIXED (rows/looks.h), codes32(w, k, x, g, q) returns
  * all eight vectors of codes 32k.., in an order of its own; g is the grid. Otherwise
- * (rows/loads.h), beside(w, k) returns what the codes 32k.. share, and codes8(w, k, j, s, x, g, q)
- * returns two vectors of codes 32k + 8j..; s comes from beside(), and x are N_INDICES indices
- * stored by put_block(w, x). A type of signed levels of LEVEL_BITS has levels8(w, k, j, x, g, q)
- * instead of codes8, and the four bytes of s are its signs: with one token, the activations take
- * the signs, which saves the offset.
+ * (rows/loads.h), shared_bits(w, k) returns what the codes 32k.. share, and codes8(w, k, j, s, x,
+ * g, q) returns two vectors of codes 32k + 8j..; s comes from shared_bits(), and x are N_INDICES
+ * indices stored by put_block(w, x). A type of signed levels of LEVEL_BITS has levels8(w, k, j, x,
+ * g, q) instead of codes8, and the four bytes of s are its signs: with one token, the activations
+ * take the signs, which saves the offset.
  *
  * out[row] = sum over blocks of dx * (d * sum_k sc_k * sum_i q_i x_i - dmin * sum_k m_k * sum_i
  * x_i). Everything inside the outer sum is an exact integer. For few tokens, codes are unpacked
@@ -63,12 +63,12 @@ INLINE iv flipped(iv x, iv m) {
 #if CHUNKED && !MIXED
 INLINE void codes32(const uint8_t *w, int k, const struct indices *x, const struct kern_grid *g,
                     iv *q) {
-    const iv s = beside(w, k);
+    const iv s = shared_bits(w, k);
     UNROLL for (int j = 0; j < 4; j++) codes8(w, k, j, s, x, g, q + 2 * j);
 }
 #else
 #define NOTHING(w, k, x, g) ((void)(w), (void)(k), (void)(x), (void)(g))
-#define beside(w, k) (NOTHING(w, k, 0, 0), l_i32(0))
+#define shared_bits(w, k) (NOTHING(w, k, 0, 0), l_i32(0))
 #define codes8(w, k, j, s, x, g, q) ((void)(s), NOTHING(w, k, x, g))
 #endif
 #if !CHUNKED
@@ -115,7 +115,7 @@ INLINE void chunk(int n, bool panel, const uint8_t *w, const struct indices *x,
     const bool flip = FLIPS && n == 1 && !panel;
     const int fit = u_depth(flip ? LEVEL_BITS : CODE_BITS), depth = fit < SUB / 4 ? fit : SUB / 4;
     iv all[8], m[2];
-    const iv s8 = BY_EIGHT && !panel ? beside(w, k) : l_i32(0);
+    const iv s8 = BY_EIGHT && !panel ? shared_bits(w, k) : l_i32(0);
     if (MIXED && !panel) codes32(w, k, x, grid, all);
     UNROLL for (int j0 = 0; j0 < 8; j0 += depth) {
         iv s[TILE];

@@ -55,7 +55,7 @@ static int neighbours(const struct room *t, const uint8_t *low, const uint8_t *h
     return n;
 }
 
-static void fill(enum qtype type, int slot) {
+static void build_table(enum qtype type, int slot) {
     struct room *t = &tables[slot];
     const struct grid_spec *s = t->s = grid_spec_of(type);
     const int bits = grid_bits(s), n_codes = 1 << (bits * s->per);
@@ -95,22 +95,22 @@ static void fill(enum qtype type, int slot) {
     t->t = (struct near_table){t->start, t->list, t->code, n_codes, (int32_t)n, s->n};
 }
 static void fill0(void) {
-    fill(QT_IQ2_XXS, 0);
+    build_table(QT_IQ2_XXS, 0);
 }
 static void fill1(void) {
-    fill(QT_IQ2_XS, 1);
+    build_table(QT_IQ2_XS, 1);
 }
 static void fill2(void) {
-    fill(QT_IQ2_S, 2);
+    build_table(QT_IQ2_S, 2);
 }
 static void fill3(void) {
-    fill(QT_IQ3_XXS, 3);
+    build_table(QT_IQ3_XXS, 3);
 }
 static void fill4(void) {
-    fill(QT_IQ3_S, 4);
+    build_table(QT_IQ3_S, 4);
 }
 static void fill5(void) {
-    fill(QT_IQ1_S, 5);
+    build_table(QT_IQ1_S, 5);
 }
 
 const struct near_table *enc_grid_near(enum qtype t) {

@@ -8,7 +8,7 @@
 
 /* Appends a trit to a number below 243. Decoders expect it as a fraction of 256, whose digits
  * are the carries when it is multiplied by 3. */
-static void put(uint8_t *byte, int level) {
+static void append_trit(uint8_t *byte, int level) {
     *byte = (uint8_t)(3 * *byte + level + 1);
 }
 static uint8_t as_fraction(uint8_t v) {
@@ -20,9 +20,9 @@ static void pack(void *blk, const struct low_block *b) {
     memset(o, 0, sizeof *o);
     o->d = enc_f16_bits(b->d);
     for (int i = 0; i < 5; i++) { /* the first trit is the most significant */
-        for (int k = 0; k < 32; k++) put(&o->qs[k], b->l[32 * i + k]);
-        for (int k = 0; k < 16; k++) put(&o->qs[32 + k], b->l[160 + 16 * i + k]);
-        for (int k = 0; k < 4; k++) put(&o->qh[k], i < 4 ? b->l[240 + 4 * i + k] : -1);
+        for (int k = 0; k < 32; k++) append_trit(&o->qs[k], b->l[32 * i + k]);
+        for (int k = 0; k < 16; k++) append_trit(&o->qs[32 + k], b->l[160 + 16 * i + k]);
+        for (int k = 0; k < 4; k++) append_trit(&o->qh[k], i < 4 ? b->l[240 + 4 * i + k] : -1);
     }
     for (int k = 0; k < 48; k++) o->qs[k] = as_fraction(o->qs[k]);
     for (int k = 0; k < 4; k++) o->qh[k] = as_fraction(o->qh[k]);
