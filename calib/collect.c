@@ -240,8 +240,8 @@ static int add_chunk(struct collector *c, struct imat *m, int64_t i, struct err 
 
 /* ---- snapshots ------------------------------------------------------------------------------- */
 
-/* Returns a text of everything that the sums depend on; the caller frees it. Omits the number of
- * chunks, so that a longer run can reuse a snapshot. */
+/* Returns a string with everything that the sums depend on; the caller frees it. Omits the number
+ * of chunks, so that a longer run can reuse a snapshot. */
 static char *identity(const struct collector *c, const struct model *m,
                       const struct imatrix_opts *o, const struct ids *ids, int64_t ctx) {
     struct buf b = {0};

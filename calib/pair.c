@@ -19,7 +19,8 @@ struct route { /* experts that a router chose for each row, [n_rows][n_used] */
     int32_t *expert;
     int64_t n_used, n_rows;
 };
-struct kept {         /* input rows of one product; row i belongs to token[i] */
+/* Input rows of one product; row i belongs to token[i]. */
+struct kept {
     const char *name; /* weight's name, borrowed from the base's graph */
     int64_t expert, n, n_rows;
     int32_t *token;

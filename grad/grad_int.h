@@ -61,7 +61,8 @@ struct grad {
 };
 
 typedef void (*back_fn)(struct grad *g, const struct gr_node *n, const struct kept *k);
-struct back {                                                    /* derivative of an operation */
+/* Derivative of an operation. */
+struct back {
     back_fn fn;                                                  /* NULL: none */
     unsigned keep;                                               /* KEEP_... flags */
     bool (*can)(const struct graph *g, const struct gr_node *n); /* NULL: always */

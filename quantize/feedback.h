@@ -9,13 +9,14 @@
 #include "quantize/enc/raw.h"
 #include "quantize/factor.h"
 
-enum { FEEDBACK_ROWS = 8 };  /* rows encoded together, sharing reads of the factor */
-enum {                       /* steps after the feedback pass */
-       FEEDBACK_CODES = 1,   /* coordinate descent on the codes */
-       FEEDBACK_SCALES = 2,  /* least squares of d and m per block */
-       FEEDBACK_INTS = 4,    /* neighboring integer sub-scales */
-       FEEDBACK_BALANCE = 8, /* enc_row_balanced; works without feedback too */
-       FEEDBACK_ALL = 15
+enum { FEEDBACK_ROWS = 8 }; /* rows encoded together, sharing reads of the factor */
+/* Steps after the feedback pass. */
+enum {
+    FEEDBACK_CODES = 1,   /* coordinate descent on the codes */
+    FEEDBACK_SCALES = 2,  /* least squares of d and m per block */
+    FEEDBACK_INTS = 4,    /* neighboring integer sub-scales */
+    FEEDBACK_BALANCE = 8, /* enc_row_balanced; works without feedback too */
+    FEEDBACK_ALL = 15
 };
 struct fb_kind;
 /* How to encode rows. feedback_init sets the first part, the caller the rest. */

@@ -42,7 +42,8 @@ struct qdev_tensor {
  * encodes it, not the CPU. If the device lacks memory and use is QDEV_TRY, logs a warning and
  * leaves this tensor and all later ones to the CPU. */
 int qdev_tensor(struct qdev *d, const struct qdev_tensor *t, bool *takes, struct err *e);
-struct qdev_odd {                          /* exceptional rows */
+/* Exceptional rows. */
+struct qdev_odd {
     int64_t row, col;                      /* first NaN or infinite weight; row -1: none */
     void (*large)(void *ctx, int64_t row); /* encodes a row with a very large weight on the CPU */
     void *ctx;

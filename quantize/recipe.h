@@ -11,7 +11,8 @@
 #include "containers/qtype.h"
 #include "models/arch.h"
 
-struct recipe_model {        /* model properties that the rules test */
+/* Model properties that the rules test. */
+struct recipe_model {
     const struct arch *arch; /* NULL: unknown; roles come from names */
     int64_t n_blocks;        /* MTP blocks included */
     int64_t n_mtp;           /* MTP blocks, the last of n_blocks */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* kernels/avx2/bf16.c - bfloat16 weights with AVX2, shifted into the high half of an f32:
- * kernels/f32/floats.h. */
+/* kernels/avx2/bf16.c - AVX2 version of kernels/f32/floats.h for bfloat16 weights, shifted into
+ * the high half of an f32. */
 #include "kernels/avx2/f8.h"
 #include "base/fp.h"
 #include "containers/qtype.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* kernels/avx2/f16.c - half-precision weights with AVX2, converted 8 at a time:
- * kernels/f32/floats.h. */
+/* kernels/avx2/f16.c - AVX2 version of kernels/f32/floats.h for half-precision weights,
+ * converted 8 at a time. */
 #include "kernels/avx2/f8.h"
 #include "containers/qtype.h"
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* kernels/avx2/f32.c - element-wise operators and norms on f32 activations with AVX2:
- * kernels/f32/f32.h. */
+/* kernels/avx2/f32.c - AVX2 version of kernels/f32/f32.h: element-wise operators and norms. */
 #include "kernels/avx2/f8.h"
 #include "kernels/f32/f32.h"
 

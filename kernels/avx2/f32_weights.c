@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* kernels/avx2/f32_weights.c - f32 weights with AVX2: kernels/f32/floats.h. */
+/* kernels/avx2/f32_weights.c - AVX2 version of kernels/f32/floats.h for f32 weights. */
 #include "kernels/avx2/f8.h"
 #include "containers/qtype.h"
 

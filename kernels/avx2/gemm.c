@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* kernels/avx2/gemm.c - matrix products on f32 activations with AVX2: kernels/f32/gemm.h. */
+/* kernels/avx2/gemm.c - AVX2 version of kernels/f32/gemm.h: f32 matrix products. */
 #include "kernels/avx2/f8.h"
 #define F32_OPS kern_avx2_F32
 #include "kernels/f32/gemm.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* kernels/neon/bf16.c - bfloat16 weights with NEON, shifted into the high half of an f32:
- * kernels/f32/floats.h. */
+/* kernels/neon/bf16.c - NEON version of kernels/f32/floats.h for bfloat16 weights, shifted into
+ * the high half of an f32. */
 #include "kernels/neon/f8.h"
 #include "base/fp.h"
 #include "containers/qtype.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* kernels/neon/f16.c - half-precision weights with NEON, converted 8 at a time:
- * kernels/f32/floats.h. */
+/* kernels/neon/f16.c - NEON version of kernels/f32/floats.h for half-precision weights,
+ * converted 8 at a time. */
 #include "kernels/neon/f8.h"
 #include "containers/qtype.h"
 

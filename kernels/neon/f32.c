@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* kernels/neon/f32.c - element-wise operators and norms on f32 activations with NEON:
- * kernels/f32/f32.h. */
+/* kernels/neon/f32.c - NEON version of kernels/f32/f32.h: element-wise operators and norms. */
 #include "kernels/neon/f8.h"
 #include "kernels/f32/f32.h"
 

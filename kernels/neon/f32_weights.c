@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* kernels/neon/f32_weights.c - f32 weights with NEON: kernels/f32/floats.h. */
+/* kernels/neon/f32_weights.c - NEON version of kernels/f32/floats.h for f32 weights. */
 #include "kernels/neon/f8.h"
 #include "containers/qtype.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* kernels/neon/seq.c - stateful operators over tokens on f32 activations with NEON:
- * kernels/f32/seq.h. */
+/* kernels/neon/seq.c - NEON version of kernels/f32/seq.h: convolution, delta rule and Mamba
+ * scans. */
 #include "kernels/neon/f8.h"
 #define F32_OPS kern_neon_F32
 #include "kernels/f32/seq.h"

@@ -26,7 +26,8 @@
  * stored, which is slower than loading them. */
 #define FROM_MEMORY(x) __asm__("" : "+m"(x))
 
-struct indices {            /* four indices per row */
+/* Four indices per row. */
+struct indices {
     uint16_t of[4 * LANES]; /* row order: 0, 1, 4, 5 .., 2, 3, 6, 7 .. */
 };
 /* Stores indices given as low bytes and high bits. A vector store takes long to reach 2-byte
