@@ -11,7 +11,7 @@
 
 struct batch_fault { /* first weight among a worker's rows that cannot be encoded */
     int64_t row, col;
-    bool finite; /* it is too large for the type */
+    bool finite; /* finite, but too large for the type */
 };
 struct batch_job {
     /* Set by the caller. */

@@ -4,10 +4,10 @@
  * provides
  *
  *   l_look(table, i)        bytes of a table of 256, by unsigned bytes
- *   l_where(v, bits, a, b)  bytes of a where a byte of v and that of `bits` share no set bit, else
- * b l_either(m, a, b)       the bits of a where m is set, else those of b l_code(table, v) bytes of
- * a table of 64, by the lowest six bits of each byte mix(x, to)              activations m, 8 + m,
- * 4 + m, 12 + m of the sixteen at x, m = 0 .. 3
+ *   l_where(v, bits, a, b)  bytes of a where those of v and `bits` share no set bit, else of b
+ *   l_either(m, a, b)       bits of a where m is set, else those of b
+ *   l_code(table, v)        bytes of a table of 64, by the lowest six bits of each byte
+ *   mix(x, to)              activations m, 8 + m, 4 + m, 12 + m of the sixteen at x, m = 0 .. 3
  *
  * A lookup returns the level numbers of several weights in a byte: four of 2 bits (IQ2) or two
  * nibbles (IQ3). So a vector holds numbers m, 8 + m, 4 + m and 12 + m of sixteen weights, and
