@@ -26,9 +26,9 @@ struct gradients {
     int64_t most;
 };
 
-/* Returns whether a weight is the experts' output matrix, for which all experts pool their
- * moments. */
-static bool gives_answers(const struct model *m, const struct gr_weight *w) {
+/* Returns whether a weight is the experts' down projection, whose output moments are pooled over
+ * all experts. */
+static bool is_down(const struct model *m, const struct gr_weight *w) {
     const struct graph *g = &m->graph;
     for (int i = 0; i < graph_count(g, OP_MOE); i++)
         if (&g->weight[graph_nth(g, OP_MOE, i)->moe.down] == w) return true;
@@ -41,7 +41,7 @@ static void see_outputs(struct gradients *g, const struct gr_weight *w, int64_t 
     struct gr_weight out = {.ne = {w->ne[1], 1, w->ne[2], 1}};
     if (strlen(w->name) + sizeof GRAM_OUT > sizeof out.name) return;
     snprintf(out.name, sizeof out.name, GRAM_OUT "%s", w->name);
-    if (expert >= 0 && gives_answers(g->m, w)) expert = -1;
+    if (expert >= 0 && is_down(g->m, w)) expert = -1;
     if (expert >= 0 && !gram_col_apart(w->ne[1], w->ne[2])) return;
     gram_col_see(g->col, &out, expert, dy, NULL, n_rows, ld);
 }

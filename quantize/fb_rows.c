@@ -13,7 +13,7 @@
 #include "quantize/feedback.h"
 
 /* LAMBDA: damping of the gradients' moments, relative to their mean. ALPHA: least shrinkage of
- * their correlation; with n tokens and m rows, m / (m + n) is added. */
+ * their correlation; with n tokens and m rows it is ALPHA + (1 - ALPHA) m / (m + n). */
 #define LAMBDA 0.01
 #define ALPHA 0.05
 /* Stages per block of dependent rows; fewer if there are many blocks, so that a stage has enough

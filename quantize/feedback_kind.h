@@ -25,7 +25,7 @@ struct fb_row {
 
 /* Operations of one block family. A block covers n weights from column c0. */
 struct fb_kind {
-    /* Size of an open block, in bytes. */
+    /* Size of an unpacked block, in bytes. */
     size_t bytes;
     /* Fits the block's scales to its targets, then chooses its codes in column order, each with
      * the feedback of all earlier columns. Sets u, and acc for the block's own columns. */
@@ -36,7 +36,7 @@ struct fb_kind {
                     int round);
     /* Multiplies the block's scales by gain. */
     void (*rescale)(void *block, double gain);
-    /* Packs an open block into its type's format. */
+    /* Packs a block into its type's format. */
     void (*close)(const struct feedback *fb, const void *block, void *dst);
 };
 extern const struct fb_kind fb_kind_open, fb_kind_grid, fb_kind_fp4;

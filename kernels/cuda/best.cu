@@ -12,7 +12,7 @@
 enum { THREADS = 256, WARPS = THREADS / 32, BLOCKS = 64, SLICES = BLOCKS * WARPS, CAP = 1024 };
 
 struct best_work {
-    int n, arrived, broken; /* 0 between calls; broken: number of invalid logits */
+    int n, arrived, broken; /* 0 between calls; broken: not 0 if a logit is invalid */
     float least;            /* threshold */
     float top[SLICES];
     int id[CAP];

@@ -30,7 +30,7 @@ static inline double fp4_error(const float *x, const float *w, int n, float d) {
 }
 
 /* Layout of a type's blocks: n weights in runs of `sub`, each with a scale byte. The functions
- * give the meaning of a scale byte and convert blocks from and to their open form. Codes are
+ * give the meaning of a scale byte and convert blocks to and from their unpacked form. Codes are
  * level numbers, in the order of the weights. */
 struct enc_fp4 {
     int n, sub, scale_max; /* scale_max: largest scale byte used */
