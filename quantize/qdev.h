@@ -6,7 +6,7 @@
  * (enc/raw.h) or a grid (enc/gridq.h), in all search modes. Not thread-safe: one thread at a time.
  *
  * Two chunks of about 2 million weights alternate: one is computed while the other is copied.
- * Device memory per chunk: source, f32, blocks, raw blocks (23 bytes per weight for types with
+ * Device memory per chunk: source, f32, raw blocks (23 bytes per weight for types with
  * blocks of 32, 3 for others; grids: 4, plus at most 160 MB of chains) and output bytes. A
  * grid's tables are stored once, at most 1.1 MB. Pinned host memory: source and output. */
 #ifndef HONE_QUANTIZE_QDEV_H
