@@ -16,9 +16,8 @@ struct candidate {
 struct candidates {
     int n_layers; /* blocks with experts */
     int *block;   /* [n_layers] */
-    int64_t
-        /* [n_layers + 1] cells of layer i: first[i] .. first[i + 1] - 1, by expert. */
-        *first;
+    /* [n_layers + 1] cells of layer i: first[i] .. first[i + 1] - 1, by expert. */
+    int64_t *first;
     struct candidate *of; /* [sel.n_docs], in file order */
     int64_t cap;
     struct sel sel;

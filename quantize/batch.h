@@ -16,7 +16,7 @@ struct batch_fault { /* first weight among a worker's rows that cannot be encode
 struct batch_job {
     /* Set by the caller. */
     const struct gguf_tensor *t;
-    enum qtype to; /* t's: rows are copied */
+    enum qtype to; /* new type; t's own: copy the rows */
     enum search search;
     bool keep;        /* preserve each row's sums (enc_row_balanced, enc_grid_balance) */
     const float *imp; /* [n_mat][ne0] or NULL */

@@ -20,8 +20,7 @@ enum { LINE = 160, FORMAT = 1, MAX_JOURNAL = 256 << 20, MAX_FILES = 65535 };
 
 /* ---- lines ----------------------------------------------------------------------------------- */
 
-/* Appends " <check>
- * " to the line and returns its length. */
+/* Appends " <check>\n" to the line and returns its length. */
 static size_t seal(char line[LINE], size_t n) {
     int k = snprintf(line + n, LINE - n, " %016" PRIx64 "\n", hash_u64(line, n));
     return n + (size_t)k;

@@ -19,7 +19,8 @@ int resume_begin(struct resume **out, struct gguf_w *w, const struct quantize_op
                  const struct gguf *source, int64_t *n_done, struct err *e);
 /* Returns quantize_row.alpha of a completed tensor. */
 double resume_alpha(const struct resume *s, int64_t tensor);
-/* Records a completed tensor after gguf_w_data with the same bytes. alpha is the tensor's. */
+/* Hashes data after gguf_w_data has written it; records the tensor once it is complete. alpha is
+ * the tensor's. */
 int resume_data(struct resume *s, const void *p, uint64_t n, double alpha, struct err *e);
 /* Ends the session before gguf_w_free; rc is the run's result. Keeps an unfinished output, and
  * logs that, unless its input is at fault. s may be NULL. */

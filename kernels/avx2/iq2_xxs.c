@@ -6,7 +6,7 @@
 #include "kernels/ops.h"
 #include "kernels/rows/iq2_xxs.h"
 
-/* Splits a block: eight times four index bytes and a word. */
+/* Splits a block: eight pairs of four index bytes and a word. */
 static inline void parts(const void *w, struct iq_head *h) {
     const struct blk_IQ2_XXS *x = w;
     const __m256 a = _mm256_castsi256_ps(load32(x->qs)),

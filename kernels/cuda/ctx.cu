@@ -116,7 +116,7 @@ int cu_get_info(struct cu_ctx *c, struct cu_info *out, struct err *e) {
     return 0;
 }
 
-/* Returns the memory bandwidth, with data on both clock edges. 0: the driver does not report it. */
+/* Returns the memory bandwidth, counting both clock edges. 0: the driver does not report it. */
 static uint64_t bandwidth(int device) {
     int khz = 0, bits = 0;
     if (cudaDeviceGetAttribute(&khz, cudaDevAttrMemoryClockRate, device) != cudaSuccess ||

@@ -35,7 +35,7 @@ static inline bool cu_same_rows(const struct cu_product *p) {
  * `up` is the second matrix of a gated unit; NULL with `gated`: the second half of w's rows. */
 void cu_fast_of(struct cu_product *p, const struct cu_weight *w, const struct cu_weight *up,
                 bool gated, bool exact);
-/* Multiplies few rows by activations rounded to 8 bits per 32 (gemv.cu). */
+/* Multiplies few rows of activations, rounded to 8 bits per 32 (gemv.cu). */
 int cu_gemv(struct cu_stream *s, const struct cu_product *p, struct err *e);
 /* Multiplies many rows (gemm.cu): in bf16 on tensor cores, with k a multiple of 32; or exactly.
  * With n_sum > 1, p is required. At most CU_GEMM_MATS matrices. */

@@ -134,8 +134,7 @@ template <int FORM, int DIM> CU_DEV void fl_convert(const uint8_t *raw, int n_ke
     }
 }
 
-/* Returns the pass's row index for row r of a segment and kv head: the token, and the query
- * head. */
+/* Returns the index, token * n_heads + query head, of row r of a segment for a kv head. */
 CU_DEV int64_t fl_row(const struct many_job &j, const struct cu_seg &seg, int head, int r) {
     return ((int64_t)seg.row + r / j.group) * j.n_heads + head * j.group + r % j.group;
 }

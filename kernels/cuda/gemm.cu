@@ -96,7 +96,7 @@ template <class B> struct gemm_shape {
     static constexpr int SMEM = DEPTH * TILE_BYTES + 2 * WARPS * cu_pack<B>::BYTES;
 };
 
-/* What a block fetches its operands from. */
+/* Sources of a block's operands. */
 struct source {
     const uint8_t *w;       /* this warp's 16 rows */
     const uint16_t *row[4]; /* tokens whose columns this thread copies; NULL: none */

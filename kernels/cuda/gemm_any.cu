@@ -88,7 +88,7 @@ CU_DEV void decode(const uint8_t *w, int64_t g, int part, const struct kern_grid
     }
 }
 
-/* What a block fetches its operands from. */
+/* Sources of a block's operands. */
 struct source {
     const uint8_t *w;            /* row that this thread decodes */
     const uint16_t *row[COPIES]; /* tokens whose columns it copies; NULL: none */

@@ -43,7 +43,7 @@ template <class B> struct raw_shape {
     static constexpr int SMEM = 2 * (W_TILE + X_TILE) * 4 + ROWS * SLOT;
 };
 
-/* What a block fetches its operands from. */
+/* Sources of a block's operands. */
 struct source {
     const uint8_t *w; /* the first row of the block */
     uint64_t row_bytes;

@@ -28,7 +28,7 @@ enum {
     MAX_WARPS = 16
 };
 
-/* What a block fetches its operands from. */
+/* Sources of a block's operands. */
 struct source {
     const uint8_t *w;  /* this warp's 16 rows */
     const uint16_t *x; /* chunk threadIdx.x % 8 of row 0 */

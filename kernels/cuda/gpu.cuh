@@ -65,10 +65,10 @@ extern "C" {
         CU_TRY(e, cudaGetLastError());                                                             \
     } while (0)
 
-/* Launches a kernel that may begin while the preceding one on the stream ends, if s->early,
- * which requires that the running code has the wait (cu_launch_early). Every thread of such a
- * kernel calls cu_wait_before() once, before it reads what an earlier kernel wrote or writes
- * anything but shared memory; it may fetch data that no kernel writes (weights) earlier. */
+/* Launches a kernel that may start before the preceding one on the stream ends, if s->early. That
+ * requires code with the wait (cu_launch_early): every thread calls cu_wait_before() once, before
+ * it reads what an earlier kernel wrote or writes anything but shared memory. Data that no kernel
+ * writes, such as weights, may be fetched earlier. */
 #define CU_LAUNCH_EARLY(e, kernel, grid_, block_, smem_, s, ...)                                   \
     do {                                                                                           \
         cudaLaunchAttribute early_ = {};                                                           \

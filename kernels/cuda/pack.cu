@@ -58,7 +58,7 @@ CU_DEV uint32_t d_word(const struct blk_Q2_K *b) {
     return b->d | (uint32_t)b->dmin << 16;
 }
 
-/* Returns the unsigned code of a decoded one. */
+/* Returns the stored, unsigned form of a decoded code. */
 template <class B> CU_DEV uint32_t code_of(int q) {
     typedef cu_pack<B> P;
     if constexpr (P::TABLE != 0) {

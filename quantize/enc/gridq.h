@@ -69,7 +69,8 @@ struct grid_data {
     uint8_t sign[QK / 8]; /* per 8 weights, as given */
 };
 
-/* Returns the type's row in the table of specs; its index is private to the search. */
+/* Returns the type's row in the table of specs; its index is private to the search. NULL: not
+ * a grid type. */
 const struct grid_spec *grid_spec_of(enum qtype t);
 /* Returns how to search a type. lev and near point to host tables, built on first use and never
  * freed. */
