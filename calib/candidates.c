@@ -161,9 +161,10 @@ int candidates_have(const struct candidates *c, const struct imat *m, double *to
     }
     coverage_release(&cov);
     if (n_found) return 0;
-    return err_set(e, ERR_DATA,
-                   "has no token counts for this model's experts; give the model's own importance "
-                   "matrix in GGUF form");
+    return err_set(
+        e, ERR_DATA,
+        "does not record tokens per expert of this model; give the model's own importance "
+        "matrix in GGUF form");
 }
 
 void candidates_coverage(const struct candidates *c, const double *tokens, struct coverage *out) {
