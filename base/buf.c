@@ -25,7 +25,7 @@ void buf_reset(struct buf *b) {
 }
 
 /* Returns the new capacity for `extra` more bytes and the NUL; 0: the present one suffices. */
-static size_t grown(const struct buf *b, size_t extra) {
+static size_t grown_cap(const struct buf *b, size_t extra) {
     /* Strictly less, because the NUL needs a byte. */
     if (extra < b->cap - b->len) return 0;
     size_t need = extra > SIZE_MAX / 4 || b->len > SIZE_MAX / 4 ? SIZE_MAX : b->len + extra + 1;
@@ -40,12 +40,12 @@ static void put_in(struct buf *b, char *data, size_t cap) {
 }
 
 void buf_reserve(struct buf *b, size_t extra) {
-    const size_t cap = grown(b, extra);
+    const size_t cap = grown_cap(b, extra);
     if (cap) put_in(b, xreallocarray(b->data, cap, 1), cap);
 }
 
 int buf_try_reserve(struct buf *b, size_t extra, const char *what, struct err *e) {
-    const size_t cap = grown(b, extra);
+    const size_t cap = grown_cap(b, extra);
     char *data = cap ? try_realloc(b->data, cap, 1, what, e) : NULL;
     if (cap && !data) return ERR_SYS;
     if (cap) put_in(b, data, cap);

@@ -96,13 +96,13 @@ bool io_exists(const char *path) {
     return !is_absent(errno) && (access(path, F_OK) == 0 || !is_absent(errno));
 }
 
-static int look(bool *there, struct stat *st, const char *path, struct err *e) {
+static int stat_path(bool *there, struct stat *st, const char *path, struct err *e) {
     *there = stat(path, st) == 0;
     return *there || is_absent(errno) ? 0 : err_sys(e, "cannot examine %s", path);
 }
 int io_there(bool *yes, const char *path, struct err *e) {
     struct stat st;
-    return look(yes, &st, path, e);
+    return stat_path(yes, &st, path, e);
 }
 
 bool io_is_dir(const char *path) {
@@ -118,7 +118,7 @@ bool io_is_dir(const char *path) {
 
 int io_is_file(bool *yes, const char *path, struct err *e) {
     struct stat st;
-    TRY(look(yes, &st, path, e));
+    TRY(stat_path(yes, &st, path, e));
     *yes = *yes && S_ISREG(st.st_mode);
     return 0;
 }

@@ -39,7 +39,7 @@ static int take_rights(const struct lines *l, int fd, const struct stat *st, str
 
 /* Examines an existing file of n bytes: *torn, it ends in the middle of a line. ERR_USAGE: it does
  * not hold JSON lines, so it belongs to another program. An unreadable file passes. */
-static int look(const struct lines *l, off_t n, bool *torn, struct err *e) {
+static int examine(const struct lines *l, off_t n, bool *torn, struct err *e) {
     const int fd = n > 0 ? open(l->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
     char first = '{', last = '\n';
     *torn = false;
@@ -62,7 +62,7 @@ static int open_file(struct lines *l, int *out, struct err *e) {
                        l->what, l->path);
     if (fd < 0) return err_path(e, "%s %s", l->what, l->path);
     int rc = fstat(fd, &st) != 0 ? err_path(e, "%s %s", l->what, l->path) : 0;
-    if (!rc && S_ISREG(st.st_mode)) rc = look(l, st.st_size, &torn, e);
+    if (!rc && S_ISREG(st.st_mode)) rc = examine(l, st.st_size, &torn, e);
     if (!rc) rc = take_rights(l, fd, &st, e);
     if (rc) {
         close(fd);
@@ -90,7 +90,7 @@ int lines_open(struct lines **out, const char *path, const char *what, bool secr
     return 0;
 }
 
-static void follow(struct lines *l) {
+static void follow_rotation(struct lines *l) {
     struct stat is, named;
     struct err ignored;
     int fd;
@@ -103,7 +103,7 @@ static void follow(struct lines *l) {
 }
 
 /* Waits up to a second for the pipe's reader; once that fails, no longer waits. */
-static bool room(struct lines *l) {
+static bool wait_writable(struct lines *l) {
     struct pollfd p = {.fd = l->fd, .events = POLLOUT};
     l->stalled = l->stalled || poll(&p, 1, 1000) == 0;
     return !l->stalled;
@@ -114,7 +114,7 @@ static size_t write_all(struct lines *l, const char *s, size_t n) {
     size_t done = 0;
     while (done < n) {
         const ssize_t k = write(l->fd, s + done, n - done);
-        if (k < 0 && (errno == EINTR || (errno == EAGAIN && room(l)))) continue;
+        if (k < 0 && (errno == EINTR || (errno == EAGAIN && wait_writable(l)))) continue;
         if (k <= 0) break;
         done += (size_t)k;
     }
@@ -124,7 +124,7 @@ static size_t write_all(struct lines *l, const char *s, size_t n) {
 bool lines_put(struct lines *l, const char *line) {
     struct buf b = {0};
     pthread_mutex_lock(&l->lock);
-    follow(l);
+    follow_rotation(l);
     buf_fmt(&b, "%s%s\n", l->torn ? "\n" : "", line);
     const size_t done = write_all(l, b.data, b.len);
     if (done) l->torn = done < b.len;

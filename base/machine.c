@@ -30,7 +30,7 @@ static bool slurp(const char *dir, const char *file, char *text, size_t n) {
     text[len] = 0;
     return true;
 }
-static bool number(const char *dir, const char *file, int64_t *out) {
+static bool read_number(const char *dir, const char *file, int64_t *out) {
     char text[64], *end;
     if (!slurp(dir, file, text, sizeof text)) return false;
     /* "max" is not a number and means no limit. */
@@ -63,8 +63,8 @@ static int64_t file_pages(const char *dir, const char *prefix) {
 static void memory(struct machine *m, const char *dir, const char *limit, const char *used,
                    const char *prefix) {
     int64_t most, now = 0;
-    if (!number(dir, limit, &most) || most < 0 || most >= INT64_MAX / 2) return;
-    (void)number(dir, used, &now);
+    if (!read_number(dir, limit, &most) || most < 0 || most >= INT64_MAX / 2) return;
+    (void)read_number(dir, used, &now);
     const int64_t left = max_i64(0, most - max_i64(0, now - file_pages(dir, prefix)));
     if ((uint64_t)left < m->mem_left) m->mem_left = (uint64_t)left;
 }
@@ -78,7 +78,8 @@ static void group_v2(struct machine *m, const char *dir) {
 }
 static void group_v1_cpu(struct machine *m, const char *dir) {
     int64_t time, period;
-    if (number(dir, "cpu.cfs_quota_us", &time) && number(dir, "cpu.cfs_period_us", &period))
+    if (read_number(dir, "cpu.cfs_quota_us", &time) &&
+        read_number(dir, "cpu.cfs_period_us", &period))
         quota(m, time, period);
 }
 static void group_v1_memory(struct machine *m, const char *dir) {
@@ -155,11 +156,12 @@ static void processors(struct machine *m, const char *root) {
         int64_t first; /* a core is counted at its lowest-numbered processor */
         if (!(cpus[i / 64] >> i % 64 & 1)) continue;
         snprintf(dir, sizeof dir, "%s/sys/devices/system/cpu/cpu%d", root, i);
-        if (!number(dir, file, &first) || first < 0 || first >= OS_CPUS) first = i;
+        if (!read_number(dir, file, &first) || first < 0 || first >= OS_CPUS) first = i;
         if (seen[first]) continue;
         seen[first] = true;
         int64_t *to = &speed[m->n_cores++];
-        if (!number(dir, "cpu_capacity", to) && !number(dir, "cpufreq/cpuinfo_max_freq", to))
+        if (!read_number(dir, "cpu_capacity", to) &&
+            !read_number(dir, "cpufreq/cpuinfo_max_freq", to))
             *to = 0;
         *to = *to < 0 || *to > INT32_MAX ? 0 : *to;
         if (*to > most) most = *to;

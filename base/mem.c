@@ -82,7 +82,7 @@ void mem_fund_release(struct mem_fund *f) {
 
 /* Frees a block of the job's fund that holds n bytes, and tells the job to stop. False: no such
  * block is left. */
-static bool spend(size_t n) {
+static bool spend_fund(size_t n) {
     struct ctx *c = ctx_current();
     for (size_t i = 0; c->fund && i < COUNT_OF(fund_bytes); i++) {
         void *p = n < fund_bytes[i] ? atomic_exchange(&c->fund->block[i], NULL) : NULL;
@@ -105,7 +105,7 @@ int mem_check(struct err *e) {
 void *xmalloc(size_t n) {
     void *p;
     while (!(p = malloc(n ? n : 1)))
-        if (!spend(n)) out_of_memory(n);
+        if (!spend_fund(n)) out_of_memory(n);
     return p;
 }
 
@@ -114,14 +114,14 @@ void *xcalloc(size_t n, size_t size) {
     void *p;
     if (!mul_ok(n, size, &total)) out_of_memory(SIZE_MAX);
     while (!(p = calloc(n ? n : 1, size ? size : 1)))
-        if (!spend((size_t)total)) out_of_memory((size_t)total);
+        if (!spend_fund((size_t)total)) out_of_memory((size_t)total);
     return p;
 }
 
 void *xrealloc(void *p, size_t n) {
     void *q;
     while (!(q = realloc(p, n ? n : 1)))
-        if (!spend(n)) out_of_memory(n);
+        if (!spend_fund(n)) out_of_memory(n);
     return q;
 }
 
@@ -136,7 +136,7 @@ static uint64_t mul_or_most(size_t n, size_t size) {
     return mul_ok(n, size, &total) ? total : UINT64_MAX;
 }
 
-static void *refused(uint64_t n_bytes, const char *what, struct err *e) {
+static void *refuse_memory(uint64_t n_bytes, const char *what, struct err *e) {
     err_set(e, ERR_SYS,
             "not enough memory for %s: %s needed; close other programs or choose a smaller job",
             what, show_bytes(n_bytes).s);
@@ -149,13 +149,13 @@ static const uint64_t most_bytes = UINT64_C(1) << 40;
 void *try_calloc(size_t n, size_t size, const char *what, struct err *e) {
     const uint64_t total = mul_or_most(n, size);
     void *p = total < most_bytes ? calloc(total ? (size_t)total : 1, 1) : NULL;
-    return p ? p : refused(total, what, e);
+    return p ? p : refuse_memory(total, what, e);
 }
 
 void *try_realloc(void *p, size_t n, size_t size, const char *what, struct err *e) {
     const uint64_t total = mul_or_most(n, size);
     void *q = total < most_bytes ? realloc(p, total ? (size_t)total : 1) : NULL;
-    return q ? q : refused(total, what, e);
+    return q ? q : refuse_memory(total, what, e);
 }
 
 char *xstrndup(const char *s, size_t n) {
@@ -207,7 +207,7 @@ void buf_budget_drop(struct buf_budget *b) {
 
 /* Counts n_bytes as used and returns true, unless that would exceed the limit; *left is what
  * remains. */
-static bool take(struct buf_budget *b, uint64_t n_bytes, uint64_t *left) {
+static bool take_budget(struct buf_budget *b, uint64_t n_bytes, uint64_t *left) {
     *left = 0;
     if (!b) return true;
     uint64_t most = atomic_load(&b->most), live = atomic_load(&b->live);
@@ -268,7 +268,7 @@ int mem_alloc(void **out, uint64_t n_bytes, const char *what, struct err *e) {
     uint64_t left;
     struct buf_budget *budget = ctx_current()->budget;
     *out = NULL;
-    if (!take(budget, n_bytes, &left))
+    if (!take_budget(budget, n_bytes, &left))
         return err_set(
             e, ERR_SYS,
             "not enough memory for %s: %s needed, --max-memory leaves %s; raise it or choose a "

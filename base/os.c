@@ -46,7 +46,7 @@ bool os_is_local(int fd) {
 
 /* Makes a new descriptor non-blocking and close-on-exec. accept4 and pipe2, which do this in one
  * call, are not available everywhere. */
-static int mine(int fd) {
+static int set_up_fd(int fd) {
     if (fd < 0) return -1;
     const int flags = fcntl(fd, F_GETFL);
     if (flags >= 0 && fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0 &&
@@ -60,11 +60,11 @@ static int mine(int fd) {
 int os_pipe(int fd[2]) {
     int p[2];
     if (pipe(p) != 0) return -1;
-    if (mine(p[0]) < 0) {
+    if (set_up_fd(p[0]) < 0) {
         close(p[1]);
         return -1;
     }
-    if (mine(p[1]) < 0) {
+    if (set_up_fd(p[1]) < 0) {
         close(p[0]);
         return -1;
     }
@@ -73,10 +73,10 @@ int os_pipe(int fd[2]) {
     return 0;
 }
 int os_socket(int family, int type) {
-    return mine(socket(family, type, 0));
+    return set_up_fd(socket(family, type, 0));
 }
 int os_accept(int listener, struct sockaddr *from, socklen_t *n) {
-    return mine(accept(listener, from, n));
+    return set_up_fd(accept(listener, from, n));
 }
 void os_keep_asking(int fd, int seconds) {
     const int one = 1;

@@ -93,7 +93,7 @@ static uint32_t to_hand_out(uint64_t ticket) {
 }
 
 /* Takes and runs chunks until all are handed out. */
-static void work(struct pool *p, int worker) {
+static void run_chunks(struct pool *p, int worker) {
     int64_t n_done = 0;
     const struct inside outer = inside;
     struct ctx *mine = NULL; /* the context entered before the first chunk */
@@ -156,7 +156,7 @@ static void *worker_main(void *arg) {
             pthread_mutex_unlock(&p->lock);
             continue;
         }
-        work(p, w->index);
+        run_chunks(p, w->index);
         spin_while(p, idle);
         if (!idle(p)) continue;
         pthread_mutex_lock(&p->lock);
@@ -275,7 +275,7 @@ static void run_job(struct pool *p, int64_t first, int64_t n_items, int64_t chun
         pthread_cond_broadcast(&p->wake);
         pthread_mutex_unlock(&p->lock);
     }
-    work(p, 0);
+    run_chunks(p, 0);
     spin_while(p, unfinished);
     if (!unfinished(p)) return;
     pthread_mutex_lock(&p->lock);

@@ -153,7 +153,7 @@ static bool take_lock(int fd) {
 }
 
 /* Examines the file: new, ours, or foreign (an error). */
-static int look(struct results_cache *k, struct err *e) {
+static int examine(struct results_cache *k, struct err *e) {
     struct stat st;
     char found[MAGIC_BYTES];
     if (fstat(k->fd, &st) != 0) return err_sys(e, "cannot examine %s", k->path);
@@ -188,7 +188,7 @@ int results_cache_open(struct results_cache **out, const char *path, struct err 
     k->path = xstrdup(path);
     k->synced = progress_now_s();
     k->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666);
-    int rc = k->fd < 0 ? err_sys(e, "cannot create %s", path) : look(k, e);
+    int rc = k->fd < 0 ? err_sys(e, "cannot create %s", path) : examine(k, e);
     if (!rc && !k->cap) grow(k);
     if (rc)
         results_cache_close(k, false);
@@ -230,7 +230,7 @@ void results_cache_close(struct results_cache *k, bool remove) {
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-static const struct rec *find(const struct results_cache_of *w, const char *which) {
+static const struct rec *find_record(const struct results_cache_of *w, const char *which) {
     uint8_t id[ID];
     if (!w || !w->k) return NULL;
     make_id(w, which, id);
@@ -239,12 +239,12 @@ static const struct rec *find(const struct results_cache_of *w, const char *whic
 }
 
 bool results_cache_get(const struct results_cache_of *w, const char *which, void *p, size_t n) {
-    const struct rec *r = find(w, which);
+    const struct rec *r = find_record(w, which);
     return r && r->n == n && read_at(w->k, p, n, r->at);
 }
 
 bool results_cache_get_buf(const struct results_cache_of *w, const char *which, struct buf *out) {
-    const struct rec *r = find(w, which);
+    const struct rec *r = find_record(w, which);
     if (!r) return false;
     buf_reserve(out, (size_t)r->n);
     if (!read_at(w->k, out->data + out->len, r->n, r->at)) return false;

@@ -22,13 +22,13 @@ struct walk {
     bool key, list; /* the last node at depth 1 is a key; the value at depth 2 is a list */
 };
 
-static int bad(struct card_yaml *c, int line, const char *what, struct err *e) {
+static int err_at(struct card_yaml *c, int line, const char *what, struct err *e) {
     if (!c->bad_line) c->bad_line = line;
     return err_set(e, ERR_DATA, "front matter, line %d: %s", line, what);
 }
 
 /* Reports what libyaml rejected, and where: for unclosed constructs, where they begin. */
-static int refused(struct walk *w, const yaml_parser_t *p, const char *s, struct err *e) {
+static int report_yaml(struct walk *w, const yaml_parser_t *p, const char *s, struct err *e) {
     static const char *const remedy[][2] = {
         {"mapping values", "; a value with \": \" must be in quotes"},
         {"cannot start any token", "; such a value must be in quotes; tabs cannot indent"}};
@@ -43,15 +43,15 @@ static int refused(struct walk *w, const yaml_parser_t *p, const char *s, struct
     buf_str(&what, p->problem);
     for (size_t i = 0; i < COUNT_OF(remedy); i++)
         if (strstr(p->problem, remedy[i][0])) buf_str(&what, remedy[i][1]);
-    int rc = bad(w->c, w->line + (int)line, what.data, e);
+    int rc = err_at(w->c, w->line + (int)line, what.data, e);
     buf_release(&what);
     return rc;
 }
 
 static int add_key(struct card_yaml *c, const char *name, int line, struct err *e) {
-    if (!name) return bad(c, line, "a key is not text", e);
-    if (card_yaml_find(c, name)) return bad(c, line, "the key is there twice", e);
-    if (c->n == CARD_YAML_MAX_KEYS) return bad(c, line, "too many keys", e);
+    if (!name) return err_at(c, line, "a key is not text", e);
+    if (card_yaml_find(c, name)) return err_at(c, line, "the key is there twice", e);
+    if (c->n == CARD_YAML_MAX_KEYS) return err_at(c, line, "too many keys", e);
     c->key[c->n].key = name;
     c->key[c->n++].n = 0;
     return 0;
@@ -59,20 +59,20 @@ static int add_key(struct card_yaml *c, const char *name, int line, struct err *
 
 static int add_value(struct card_yaml *c, const char *value, int line, struct err *e) {
     struct card_yaml_key *k = &c->key[c->n - 1];
-    if (k->n == CARD_YAML_MAX_VALUES) return bad(c, line, "too many values", e);
+    if (k->n == CARD_YAML_MAX_VALUES) return err_at(c, line, "too many values", e);
     k->value[k->n++] = value;
     return 0;
 }
 
-static int take(struct walk *w, const yaml_event_t *ev, struct err *e) {
+static int take_event(struct walk *w, const yaml_event_t *ev, struct err *e) {
     struct card_yaml *c = w->c;
     int line = w->line + (int)ev->start_mark.line;
     bool scalar = ev->type == YAML_SCALAR_EVENT, map = ev->type == YAML_MAPPING_START_EVENT;
     bool list = ev->type == YAML_SEQUENCE_START_EVENT;
-    if (++w->n_events > MAX_EVENTS) return bad(c, line, "too many values", e);
-    if (ev->type == YAML_ALIAS_EVENT) return bad(c, line, "aliases are not supported", e);
+    if (++w->n_events > MAX_EVENTS) return err_at(c, line, "too many values", e);
+    if (ev->type == YAML_ALIAS_EVENT) return err_at(c, line, "aliases are not supported", e);
     if (ev->type == YAML_DOCUMENT_START_EVENT && w->n_docs++)
-        return bad(c, line, "a second document", e);
+        return err_at(c, line, "a second document", e);
     w->depth -= ev->type == YAML_MAPPING_END_EVENT || ev->type == YAML_SEQUENCE_END_EVENT;
     if (!scalar && !map && !list) return 0;
     const char *text = NULL;
@@ -81,7 +81,7 @@ static int take(struct walk *w, const yaml_event_t *ev, struct err *e) {
     if (scalar && w->depth <= 2)
         text =
             arena_strndup(&c->arena, (const char *)ev->data.scalar.value, ev->data.scalar.length);
-    if (w->depth == 0 && !map && !null) return bad(c, line, "expected \"key: value\"", e);
+    if (w->depth == 0 && !map && !null) return err_at(c, line, "expected \"key: value\"", e);
     if (w->depth == 1) {
         w->key = !w->key;
         w->list = list;
@@ -90,11 +90,11 @@ static int take(struct walk *w, const yaml_event_t *ev, struct err *e) {
     if (text && !w->key && (w->depth == 1 ? !null : w->depth == 2 && w->list))
         TRY(add_value(c, text, line, e));
     w->depth += map || list;
-    return w->depth > MAX_DEPTH ? bad(c, line, "nested too deeply", e) : 0;
+    return w->depth > MAX_DEPTH ? err_at(c, line, "nested too deeply", e) : 0;
 }
 
 /* Processes the events of one document, continuing from the state of w. */
-static int document(struct walk *w, const char *s, size_t len, struct err *e) {
+static int walk_document(struct walk *w, const char *s, size_t len, struct err *e) {
     yaml_parser_t p;
     yaml_event_t ev;
     int rc = 0;
@@ -103,11 +103,11 @@ static int document(struct walk *w, const char *s, size_t len, struct err *e) {
     yaml_parser_set_input_string(&p, (const unsigned char *)s, len);
     for (bool end = false; rc == 0 && !end;) {
         if (!yaml_parser_parse(&p, &ev)) {
-            rc = refused(w, &p, s, e);
+            rc = report_yaml(w, &p, s, e);
             break;
         }
         end = ev.type == YAML_STREAM_END_EVENT;
-        rc = take(w, &ev, e);
+        rc = take_event(w, &ev, e);
         yaml_event_delete(&ev);
     }
     yaml_parser_delete(&p);
@@ -115,9 +115,9 @@ static int document(struct walk *w, const char *s, size_t len, struct err *e) {
 }
 
 /* Adds the keys of one document that starts at line `line` of the card. */
-static int keys(struct card_yaml *c, const char *s, size_t len, int line, struct err *e) {
+static int add_keys(struct card_yaml *c, const char *s, size_t len, int line, struct err *e) {
     struct walk w = {.c = c, .line = line};
-    return document(&w, s, len, e);
+    return walk_document(&w, s, len, e);
 }
 
 static size_t next_line(const char *s, size_t len, size_t at) {
@@ -140,7 +140,7 @@ static bool each_item(struct card_yaml *c, const char *s, size_t len, int line, 
     int n = c->n, n_lines = 0;
     while (at < len && item_indent(s, len, at) < 0) at = next_line(s, len, at), n_lines++;
     struct walk head = {.c = c, .line = line};
-    if (at == len || document(&head, s, at, &ignored)) return false;
+    if (at == len || walk_document(&head, s, at, &ignored)) return false;
     if (head.n_events != KEY_EVENTS || c->n != n + 1 || c->key[n].n) return false;
     long indent = item_indent(s, len, at);
     line += n_lines;
@@ -150,7 +150,7 @@ static bool each_item(struct card_yaml *c, const char *s, size_t len, int line, 
         for (end = next_line(s, len, at), n_lines = 1;
              end < len && item_indent(s, len, end) != indent; n_lines++)
             end = next_line(s, len, end);
-        if (document(&w, s + at, end - at, &ignored)) c->key[n].n = n_values, ++*n_bad;
+        if (walk_document(&w, s + at, end - at, &ignored)) c->key[n].n = n_values, ++*n_bad;
     }
     return true;
 }
@@ -165,7 +165,7 @@ static void each_key(struct card_yaml *c, const char *s, size_t len, int line) {
         for (end = next_line(s, len, at), n_lines = 1; end < len && strchr(" \r\n#-]}", s[end]);
              n_lines++)
             end = next_line(s, len, end);
-        if (keys(c, s + at, end - at, line, &ignored) == 0) continue;
+        if (add_keys(c, s + at, end - at, line, &ignored) == 0) continue;
         c->n = n, n_bad++;
         if (!each_item(c, s + at, end - at, line, &n_bad)) c->n = n;
     }
@@ -193,10 +193,10 @@ static int parse(struct card_yaml *c, const char *text, size_t len, bool lenient
     if (!find_matter(text, len, &from, &to))
         return err_set(e, ERR_DATA,
                        "no front matter: the first line must be ---, and another end it");
-    if (to - from > MAX_BYTES) return bad(c, 1, "longer than 4 MiB", e);
+    if (to - from > MAX_BYTES) return err_at(c, 1, "longer than 4 MiB", e);
     arena_init(&c->arena);
     c->key = xcalloc(CARD_YAML_MAX_KEYS, sizeof *c->key);
-    int rc = keys(c, text + from, to - from, 2, e);
+    int rc = add_keys(c, text + from, to - from, 2, e);
     if (rc && lenient)
         each_key(c, text + from, to - from, 2);
     else if (rc)

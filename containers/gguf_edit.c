@@ -43,7 +43,7 @@ static const char pad_key[] = "hone.padding", journal_magic[] = "HONEJRN1";
 static const uint64_t journal_max = (uint64_t)2 << 30;
 
 void (*gguf_edit_hook)(int step);
-static void step(int i) {
+static void call_hook(int i) {
     if (gguf_edit_hook) gguf_edit_hook(i);
 }
 
@@ -137,7 +137,7 @@ static void assemble(struct edit *d, uint64_t n_pad, uint64_t off, struct buf *o
 }
 
 /* Returns whether the new header fits before the data. */
-static bool fit(struct edit *d, struct buf *out) {
+static bool try_in_place(struct edit *d, struct buf *out) {
     uint64_t bare = d->head.len + d->tail.len, with_pad = bare + 8 + strlen(pad_key) + 4 + 8;
     if (d->old_off > d->size || d->old_off % d->align) return false;
     if (round_up(bare, d->align) == d->old_off)
@@ -164,14 +164,14 @@ static int write_range(int fd, const char *path, const char *p, uint64_t n, uint
     while (n) {
         uint64_t to_page = PAGE - off % PAGE;
         size_t m = (size_t)(n < to_page ? n : to_page);
-        step(2);
+        call_hook(2);
         ssize_t k = pwrite(fd, p, m, (off_t)off);
         if (k < 0 && errno == EINTR) continue;
         if (k == 0) errno = EIO;
         if (k <= 0) return err_sys(e, "cannot write %s", path);
         p += k, off += (uint64_t)k, n -= (uint64_t)k;
     }
-    step(3);
+    call_hook(3);
     return fsync(fd) == 0 || errno == EINVAL ? 0 : err_sys(e, "cannot write %s", path);
 }
 
@@ -214,16 +214,16 @@ static int write_in_place(const char *path, int fd, const struct edit *d, const 
     /* A write within a sector cannot be torn. */
     bool one_sector = from / SECTOR == (to - 1) / SECTOR;
     int rc = 0;
-    step(0);
+    call_hook(0);
     if (!one_sector) rc = write_journal(name, d, old + from, new + from, to - from, from, e);
-    step(1);
+    call_hook(1);
     if (!rc) {
         rc = write_range(fd, path, new + from, to - from, from, e);
-        step(4);
+        call_hook(4);
         if (!rc && !one_sector && unlink(name) != 0)
             rc = err_sys(e, "cannot remove the journal %s", name);
         sync_folder_of(path);
-        step(5);
+        call_hook(5);
     }
     free(name);
     return rc;
@@ -253,7 +253,7 @@ static int write_again(const char *path, struct edit *d, struct err *e) {
     TRY_GOTO(done, rc, out_open(&o, path, true, e));
     TRY_GOTO(done, rc, out_write(o, header.data, header.len, e));
     TRY_GOTO(done, rc, copy_data(o, &m, d->old_off, e));
-    step(6);
+    call_hook(6);
     TRY_GOTO(done, rc, out_commit(o, e));
 done:
     out_close(o);
@@ -298,7 +298,7 @@ int gguf_edit_str(const char *path, const char *key, const char *text, uint64_t 
     if (!rc) {
         d.g = g;
         take_apart(&d);
-        how->in_place = fit(&d, &header);
+        how->in_place = try_in_place(&d, &header);
         rc = how->in_place ? write_in_place(real, fd, &d, &header, &how->n_bytes, e)
                            : write_again(real, &d, e);
     }
@@ -333,7 +333,7 @@ static bool journal_read(struct journal *j, const char *text, size_t len, uint64
 }
 
 /* Returns 2 if all bytes are old or all are new, 1 if they are mixed, and 0 if some are neither. */
-static int compare(const struct journal *j, const char *now) {
+static int compare_bytes(const struct journal *j, const char *now) {
     if (memcmp(now, j->old, j->n) == 0 || memcmp(now, j->new, j->n) == 0) return 2;
     for (uint64_t i = 0; i < j->n; i++)
         if (now[i] != j->old[i] && now[i] != j->new[i]) return 0;
@@ -346,7 +346,7 @@ static int undo(int fd, const char *path, const char *name, const char *text, si
     struct map m;
     TRY(map_open(&m, path, e));
     bool ok = journal_read(&j, text, len, m.size);
-    int state = ok ? compare(&j, (const char *)m.data + j.off) : 0, rc = 0;
+    int state = ok ? compare_bytes(&j, (const char *)m.data + j.off) : 0, rc = 0;
     map_close(&m);
     if (!state)
         return err_set(e, ERR_DATA,

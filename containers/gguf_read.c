@@ -81,7 +81,7 @@ struct cur {
 static uint64_t left(const struct cur *c) {
     return c->size - c->off;
 }
-static int need(const struct cur *c, uint64_t n, const char *what, struct err *e) {
+static int need_bytes(const struct cur *c, uint64_t n, const char *what, struct err *e) {
     if (n <= left(c)) return 0;
     return err_set(
         e, ERR_DATA,
@@ -90,13 +90,13 @@ static int need(const struct cur *c, uint64_t n, const char *what, struct err *e
         (unsigned long long)c->size, what, (unsigned long long)n, (unsigned long long)c->off);
 }
 static int take_u32(struct cur *c, uint32_t *v, const char *what, struct err *e) {
-    TRY(need(c, 4, what, e));
+    TRY(need_bytes(c, 4, what, e));
     *v = load_u32(c->data + c->off);
     c->off += 4;
     return 0;
 }
 static int take_u64(struct cur *c, uint64_t *v, const char *what, struct err *e) {
-    TRY(need(c, 8, what, e));
+    TRY(need_bytes(c, 8, what, e));
     *v = load_u64(c->data + c->off);
     c->off += 8;
     return 0;
@@ -109,7 +109,7 @@ static int take_str(struct cur *c, uint64_t max, const char **s, uint64_t *len, 
     if (n > max)
         return err_set(e, ERR_DATA, "%s at byte %llu claims %llu bytes, the limit is %llu", what,
                        (unsigned long long)at, (unsigned long long)n, (unsigned long long)max);
-    TRY(need(c, n, what, e));
+    TRY(need_bytes(c, n, what, e));
     *s = (const char *)(c->data + c->off);
     *len = n;
     c->off += n;
@@ -146,7 +146,7 @@ static int read_array(struct cur *c, struct gguf_kv *kv, struct err *e) {
     uint64_t size = elem == GV_STR ? 8 : (uint64_t)vtypes[elem].bytes;
     if (!mul_ok(kv->count, size, &bytes))
         return err_set(e, ERR_DATA, "the array at byte %llu is too large", (unsigned long long)at);
-    TRY(need(c, bytes, "an array", e));
+    TRY(need_bytes(c, bytes, "an array", e));
     kv->data = c->data + c->off;
     if (elem == GV_STR) {
         for (uint64_t i = 0; i < kv->count; i++) {
@@ -183,7 +183,7 @@ static int read_value(struct cur *c, struct gguf *g, struct gguf_kv *kv, const c
         return 0;
     }
     kv->n_bytes = (uint64_t)vtypes[type].bytes;
-    TRY(need(c, kv->n_bytes, "a value", e));
+    TRY(need_bytes(c, kv->n_bytes, "a value", e));
     kv->data = c->data + c->off;
     c->off += kv->n_bytes;
     return type == GV_BOOL ? check_bools(kv, at, e) : 0;
@@ -383,7 +383,7 @@ static const struct gguf_kv *shard_find(const struct shard *s, const char *key) 
 
 static int read_fixed(struct cur *c, struct shard *s, uint64_t *n_tensors, uint64_t *n_kv,
                       struct err *e) {
-    TRY(need(c, 24, "the header", e));
+    TRY(need_bytes(c, 24, "the header", e));
     s->version = load_u32(c->data + 4);
     if ((s->version & 0xffffu) == 0 && s->version)
         return err_set(e, ERR_DATA, "a big-endian GGUF file; get the little-endian one");

@@ -122,8 +122,8 @@ static int64_t find_kv(const struct gguf_w *w, const char *key) {
 }
 
 /* Sets a key and takes ownership of `data`. */
-static void put(struct gguf_w *w, const char *key, enum gguf_vtype type, enum gguf_vtype elem,
-                uint64_t count, char *data, uint64_t n_bytes) {
+static void set_kv(struct gguf_w *w, const char *key, enum gguf_vtype type, enum gguf_vtype elem,
+                   uint64_t count, char *data, uint64_t n_bytes) {
     int64_t i = find_kv(w, key);
     if (is_split_key(key)) {
         free(data);
@@ -151,7 +151,7 @@ static void put_copy(struct gguf_w *w, const char *key, enum gguf_vtype type, en
                      uint64_t count, const void *data, uint64_t n_bytes) {
     char *copy = xmalloc(n_bytes ? n_bytes : 1);
     if (n_bytes) memcpy(copy, data, n_bytes);
-    put(w, key, type, elem, count, copy, n_bytes);
+    set_kv(w, key, type, elem, count, copy, n_bytes);
 }
 
 static void put_scalar(struct gguf_w *w, const char *key, enum gguf_vtype type, const void *v) {
@@ -209,7 +209,7 @@ void gguf_w_arr_strn(struct gguf_w *w, const char *key, const char *const *s, co
         buf_add(&b, s[i], l);
     }
     uint64_t n_bytes = b.len;
-    put(w, key, GV_ARR, GV_STR, n, buf_take(&b), n_bytes);
+    set_kv(w, key, GV_ARR, GV_STR, n, buf_take(&b), n_bytes);
 }
 void gguf_w_arr_str(struct gguf_w *w, const char *key, const char *const *s, uint64_t n) {
     gguf_w_arr_strn(w, key, s, NULL, n);

@@ -34,7 +34,7 @@ static bool there(const char *dir, const char *name) {
 struct others {
     bool pickles, consolidated, params, ggufs;
 };
-static void see(struct others *o, const char *s) {
+static void note_other(struct others *o, const char *s) {
     if (begins(s, "consolidated") && str_ends(s, ".safetensors")) o->consolidated = true;
     if (str_ends(s, ".bin") || str_ends(s, ".pt") || str_ends(s, ".pth")) o->pickles = true;
     if (strcmp(s, "params.json") == 0) o->params = true;
@@ -132,7 +132,7 @@ int hfshards_no_config(const char *dir, struct err *e) {
     struct io_names all;
     struct others o = {0};
     int rc = io_list(&all, dir, e);
-    for (int i = 0; i < all.n && !rc; i++) see(&o, all.v[i]);
+    for (int i = 0; i < all.n && !rc; i++) note_other(&o, all.v[i]);
     if (rc)
         ;
     else if (o.ggufs)
@@ -225,7 +225,7 @@ struct shard {
     long at, of;
 };
 /* Parses up to seven digits and advances *s past them; -1: no digit. */
-static long digits(const char **s) {
+static long parse_digits(const char **s) {
     long n = 0;
     const char *from = *s;
     while (**s >= '0' && **s <= '9' && *s - from < 7) n = 10 * n + *(*s)++ - '0';
@@ -238,9 +238,9 @@ static bool shard_of(const char *s, struct shard *out) {
     if (!mid) return false;
     for (head = mid; head > s && head[-1] >= '0' && head[-1] <= '9';) head--;
     out->base = (size_t)(head - s);
-    out->at = digits(&head);
+    out->at = parse_digits(&head);
     tail = mid + 4;
-    out->of = digits(&tail);
+    out->of = parse_digits(&tail);
     return head == mid && out->at >= 0 && out->of > 0 && strcmp(tail, ".safetensors") == 0;
 }
 
@@ -281,7 +281,7 @@ static int by_names(const char *dir, struct io_names *l, struct err *e) {
     TRY(io_list(&all, dir, e));
     for (int i = 0; i < all.n; i++) {
         if (is_weights(all.v[i])) io_names_add(l, all.v[i]);
-        see(&o, all.v[i]);
+        note_other(&o, all.v[i]);
     }
     io_names_release(&all);
     if (!l->n) return no_weights(dir, &o, e);

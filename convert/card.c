@@ -30,7 +30,7 @@ static bool none(const char *s) {
 }
 
 /* Returns the card's first value for any of the keys, separated by '|'; "" if it has none. */
-static const char *value(const struct card *c, const char *keys) {
+static const char *first_value(const struct card *c, const char *keys) {
     char key[64];
     for (const char *s = keys; c->have && *s;) {
         size_t n = strcspn(s, "|");
@@ -79,7 +79,7 @@ static void card_close(struct card *c) {
     free(c->text);
 }
 
-static void put(struct gguf_w *w, const char *key, const char *given, const char *else_) {
+static void write_given(struct gguf_w *w, const char *key, const char *given, const char *else_) {
     const char *v = *given ? given : else_;
     if (*v) gguf_w_str(w, key, v);
 }
@@ -94,7 +94,7 @@ static void size_label(const struct conv_plan *p, char out[32]) {
 }
 
 /* Collects the values of several keys of the card into one list. */
-static int list(const struct card *c, const char *const *keys, const char **out) {
+static int collect_values(const struct card *c, const char *const *keys, const char **out) {
     int n = 0;
     for (; c->have && *keys; keys++) {
         const struct card_yaml_key *k = card_yaml_find(&c->yaml, *keys);
@@ -107,7 +107,7 @@ static int list(const struct card *c, const char *const *keys, const char **out)
 static void put_list(struct gguf_w *w, const char *key, const struct card *c,
                      const char *const *keys) {
     const char *v[MAX_LIST];
-    int n = list(c, keys, v);
+    int n = collect_values(c, keys, v);
     if (n) gguf_w_arr_str(w, key, v, (uint64_t)n);
 }
 
@@ -117,7 +117,7 @@ static void put_repos(struct gguf_w *w, const char *what, const struct card *c,
                       const char *const *keys, int64_t n_params) {
     const char *v[MAX_LIST];
     char key[96], title[NAMES_MAX];
-    int n = list(c, keys, v);
+    int n = collect_values(c, keys, v);
     if (!n) return;
     snprintf(key, sizeof key, "general.%s.count", what);
     gguf_w_u32(w, key, (uint32_t)n);
@@ -128,14 +128,14 @@ static void put_repos(struct gguf_w *w, const char *what, const struct card *c,
         if (*names.full) {
             snprintf(key, sizeof key, "general.%s.%d.name", what, i);
             names_title(names.full, title);
-            put(w, key, title, "");
+            write_given(w, key, title, "");
         }
         snprintf(key, sizeof key, "general.%s.%d.version", what, i);
-        put(w, key, names.version, "");
+        write_given(w, key, names.version, "");
         if (*names.org) {
             snprintf(key, sizeof key, "general.%s.%d.organization", what, i);
             names_title(names.org, title);
-            put(w, key, title, "");
+            write_given(w, key, title, "");
         }
         snprintf(key, sizeof key, "general.%s.%d.repo_url", what, i);
         char *address = url ? xstrdup(v[i]) : xasprintf("%s%s/%s", hub, names.org, names.full);
@@ -147,12 +147,12 @@ static void put_repos(struct gguf_w *w, const char *what, const struct card *c,
 static void put_license(struct gguf_w *w, const struct card *c) {
     const char *const keys[] = {"license", NULL}, *v[MAX_LIST];
     struct buf all = {0};
-    int n = list(c, keys, v);
+    int n = collect_values(c, keys, v);
     for (int i = 0; i < n; i++) buf_fmt(&all, "%s%s", i ? "," : "", v[i]);
     if (n) gguf_w_str(w, "general.license", all.data);
     buf_release(&all);
-    put(w, "general.license.name", value(c, "license_name"), "");
-    put(w, "general.license.link", value(c, "license_link"), "");
+    write_given(w, "general.license.name", first_value(c, "license_name"), "");
+    write_given(w, "general.license.link", first_value(c, "license_link"), "");
 }
 
 int card_write(struct conv_plan *p, const struct convert_opts *o, struct gguf_w *w, struct err *e) {
@@ -170,18 +170,22 @@ int card_write(struct conv_plan *p, const struct convert_opts *o, struct gguf_w 
         if (o->name && *o->name)
             gguf_w_str(w, "general.name", o->name);
         else
-            put(w, "general.name", value(&c, "name|model_name"), title);
-        put(w, "general.author", value(&c, "author|model_author|model_creator"), "");
-        put(w, "general.version", value(&c, "version|model_version"), c.names.version);
-        put(w, "general.organization", value(&c, "organization|model_organization"), org);
-        put(w, "general.finetune", value(&c, "finetune|model_finetune"), c.names.finetune);
-        put(w, "general.basename", value(&c, "basename|model_basename"), c.names.basename);
-        put(w, "general.description", value(&c, "description|model_description"), "");
-        put(w, "general.size_label", value(&c, "size_label|model_size_label"),
-            *c.names.size_label ? c.names.size_label : size);
+            write_given(w, "general.name", first_value(&c, "name|model_name"), title);
+        write_given(w, "general.author", first_value(&c, "author|model_author|model_creator"), "");
+        write_given(w, "general.version", first_value(&c, "version|model_version"),
+                    c.names.version);
+        write_given(w, "general.organization", first_value(&c, "organization|model_organization"),
+                    org);
+        write_given(w, "general.finetune", first_value(&c, "finetune|model_finetune"),
+                    c.names.finetune);
+        write_given(w, "general.basename", first_value(&c, "basename|model_basename"),
+                    c.names.basename);
+        write_given(w, "general.description", first_value(&c, "description|model_description"), "");
+        write_given(w, "general.size_label", first_value(&c, "size_label|model_size_label"),
+                    *c.names.size_label ? c.names.size_label : size);
         put_license(w, &c);
         char *url = c.repo ? xasprintf("%s%s", hub, c.repo) : xstrdup("");
-        put(w, "general.source.repo_url", value(&c, "repo_url|model_repo_url"), url);
+        write_given(w, "general.source.repo_url", first_value(&c, "repo_url|model_repo_url"), url);
         free(url);
         put_repos(w, "base_model", &c, bases, p->n_params);
         put_repos(w, "dataset", &c, data, p->n_params);

@@ -139,7 +139,7 @@ static int pick_type(struct conv_plan *p, const char *name, struct err *e) {
 }
 
 /* Returns whether a matrix can keep its blocks, because its rows are only renumbered. */
-static bool keeps(const struct conv_plan *p, const struct item *it) {
+static bool keeps_blocks(const struct conv_plan *p, const struct item *it) {
     static const bool rows_only[XF_COUNT] = {
         [XF_COPY] = true,        [XF_V_ROWS] = true,       [XF_V_ROWS_TAIL] = true,
         [XF_SPLIT_FIRST] = true, [XF_SPLIT_SECOND] = true, [XF_ROPE_PAIRS] = true,
@@ -159,7 +159,7 @@ static int size_items(struct conv_plan *p, bool keep, struct err *e) {
         const int64_t *ne = it->inst.ne;
         bool f32 = (it->inst.row->flags & TR_F32) || it->inst.n_dims < 2;
         it->type = f32 ? QT_F32 : qtype_fit(p->type, ne[0]);
-        if (keep && !f32 && keeps(p, it)) {
+        if (keep && !f32 && keeps_blocks(p, it)) {
             it->type = QT_MXFP4;
             p->n_kept++;
         }

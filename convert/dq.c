@@ -190,7 +190,7 @@ static int try_form(struct dq *q, const struct dq_form *form, const struct dq_co
 }
 
 /* Refuses a main tensor whose dtype or parts fit no form. */
-static int unknown(const struct st_tensor *t, const char *lacks, struct err *e) {
+static int unknown_form(const struct st_tensor *t, const char *lacks, struct err *e) {
     bool fp8 = t->dtype == ST_F8_E4M3 || t->dtype == ST_F8_E5M2;
     return err_set(
         e, ERR_DATA,
@@ -205,7 +205,7 @@ static int unknown(const struct st_tensor *t, const char *lacks, struct err *e) 
 }
 
 /* Returns whether two shapes are equal apart from dimensions of 1. */
-static bool alike(const int64_t *a, int n_a, const int64_t *b, int n_b) {
+static bool same_but_ones(const int64_t *a, int n_a, const int64_t *b, int n_b) {
     int i = 0, k = 0;
     for (;; i++, k++) {
         while (i < n_a && a[i] == 1) i++;
@@ -222,7 +222,7 @@ static int plain_shape(const struct st_tensor *t, const int64_t *want, int n, st
     bool same = t->n_dims == n || (t->n_dims == n + 1 && n >= 1 && t->shape[1] == 1);
     for (int i = 0; same && i < n; i++) same = want[i] == t->shape[i && t->n_dims > n ? i + 1 : i];
     if (n == 2 && t->n_dims == 1 && t->shape[0] == want[0] * want[1]) same = true;
-    if (same || (n == 4 && alike(t->shape, t->n_dims, want, n))) return 0;
+    if (same || (n == 4 && same_but_ones(t->shape, t->n_dims, want, n))) return 0;
     struct st_tensor asked = {.n_dims = n};
     memcpy(asked.shape, want, (size_t)n * sizeof *want);
     char have[128], need[128];
@@ -263,7 +263,7 @@ int dq_open(struct dq *q, const struct dq_config *c, const char *name, const int
     if (!first) first = find_part(&f, "");
     *found = first != NULL;
     q->part[0] = first;
-    return first ? unknown(first, lacks, e) : 0;
+    return first ? unknown_form(first, lacks, e) : 0;
 }
 
 bool dq_is_plain(const struct dq *q) {

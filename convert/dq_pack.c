@@ -9,7 +9,7 @@
 #include "convert/dq_int.h"
 
 /* Returns the number of words for n values of `bits` bits. */
-static int64_t words(int64_t n, int bits, bool dense) {
+static int64_t words_for(int64_t n, int bits, bool dense) {
     return dense ? div_up(n * bits, 32) : div_up(n, 32 / bits);
 }
 
@@ -95,7 +95,7 @@ int dq_pack_fit(struct dq *q, const struct dq_config *c, struct err *e) {
     int64_t have = t->n_dims ? t->shape[t->n_dims - 1] : 0;
     /* The width is the only one that fits, or the one given by config.json. */
     for (int b = 1; b <= 8; b++) {
-        if (have != words(q->cols, b, true) && have != words(q->cols, b, false)) continue;
+        if (have != words_for(q->cols, b, true) && have != words_for(q->cols, b, false)) continue;
         if (c->bits && c->bits != b) continue;
         if (q->bits) return dq_bad(q, 0, e, "could have %d or %d bits", q->bits, b);
         q->bits = b;
@@ -103,18 +103,18 @@ int dq_pack_fit(struct dq *q, const struct dq_config *c, struct err *e) {
     if (!q->bits)
         return dq_bad(q, 0, e, "has no width of 1 to 8 bits that fits %lld columns",
                       (long long)q->cols);
-    q->dense = have == words(q->cols, q->bits, true);
+    q->dense = have == words_for(q->cols, q->bits, true);
     TRY(dq_shape(q, 0, q->rows, have, e));
     TRY(fit_scales(q, c, 3, e));
     if (!z) return 0;
     int64_t n = z->n_dims >= 2 ? z->shape[z->n_dims - 2] : 0;
-    q->zero_dense = n == words(q->scale.n_rows, q->bits, true);
-    return dq_shape(q, 2, words(q->scale.n_rows, q->bits, q->zero_dense), q->scale.n_cols, e);
+    q->zero_dense = n == words_for(q->scale.n_rows, q->bits, true);
+    return dq_shape(q, 2, words_for(q->scale.n_rows, q->bits, q->zero_dense), q->scale.n_cols, e);
 }
 bool dq_pack_row(const struct dq *q, int64_t mat, int64_t row, float *dst, float *scratch) {
     int64_t n = q->scale.n_cols, base = scale_base(q, mat, row);
     /* Zero points per matrix, in words. */
-    int64_t per_mat = words(q->scale.n_rows, q->bits, q->zero_dense) * n;
+    int64_t per_mat = words_for(q->scale.n_rows, q->bits, q->zero_dense) * n;
     for (int64_t g = 0; g < n; g++) {
         scratch[g] = dq_scale_at(q->part[1], base + g);
         scratch[n + g] = q->part[2]
@@ -122,7 +122,7 @@ bool dq_pack_row(const struct dq *q, int64_t mat, int64_t row, float *dst, float
                                                row / q->scale.per_row, q->bits, q->zero_dense)
                              : (float)(1u << (q->bits - 1));
     }
-    int64_t n_words = words(q->cols, q->bits, q->dense);
+    int64_t n_words = words_for(q->cols, q->bits, q->dense);
     const uint8_t *p = q->part[0]->data + 4 * (mat * q->rows + row) * n_words;
     for (int64_t i = 0; i < q->cols; i++) dst[i] = (float)value_at(p, 4, i, q->bits, q->dense);
     return scale_row(q, q->part[3], scratch, scratch + n, dst);

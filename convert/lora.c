@@ -144,7 +144,7 @@ int lora_alpha(const struct lora *l, const char *module, double *alpha, struct e
 /* ---- names ---- */
 
 /* Removes n bytes at `at` from a text. */
-static void cut(char *at, size_t n) {
+static void remove_bytes(char *at, size_t n) {
     memmove(at, at + n, strlen(at + n) + 1);
 }
 
@@ -153,7 +153,7 @@ static void cut_part(char *name, const char *part) {
     const size_t n = strlen(part);
     for (char *at = strstr(name, part); at;)
         if (at == name || at[-1] == '.') {
-            cut(at, n);
+            remove_bytes(at, n);
             at = strstr(at, part);
         } else
             at = strstr(at + 1, part);
@@ -170,7 +170,7 @@ static void cut_adapter(char *name) {
         at += strlen(before[i]);
         const size_t n = strcspn(at, ".");
         if (at[n] == '.')
-            cut(at, n + 1);
+            remove_bytes(at, n + 1);
         else if (strncmp(before[i], ".lora_embedding", 15) == 0)
             at[-1] = 0;
     }
@@ -183,7 +183,7 @@ static const char *module_name(struct lora *l, const char *name) {
     static const char head[] = "base_model.model.";
     char *out = arena_strdup(&l->arena, name);
     for (size_t i = 0; i < COUNT_OF(wrapper); i++) cut_part(out, wrapper[i]);
-    if (strncmp(out, head, sizeof head - 1) == 0) cut(out, sizeof head - 1);
+    if (strncmp(out, head, sizeof head - 1) == 0) remove_bytes(out, sizeof head - 1);
     cut_adapter(out);
     return out;
 }
@@ -353,7 +353,7 @@ static const char *missing_half(struct lora *l, int64_t i) {
 }
 
 /* Reports why a tensor was not used. */
-static int unused(struct lora *l, int64_t i, struct err *e) {
+static int unused_tensor(struct lora *l, int64_t i, struct err *e) {
     const char *name = st_tensor_at(l->st, i)->name, *other = missing_half(l, i);
     for (size_t k = 0; k < COUNT_OF(of_setting); k++)
         if (strstr(name, of_setting[k][0]))
@@ -382,7 +382,7 @@ int lora_all_used(struct lora *l, const char *const *skip, struct err *e) {
             n++;
             continue;
         }
-        return unused(l, i, e);
+        return unused_tensor(l, i, e);
     }
     if (n)
         log_warn("%lld tensors of the adapter change the vision or sound tower, which is left out; "

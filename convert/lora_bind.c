@@ -41,7 +41,7 @@ static int64_t find_as(const struct lora *l, const char *const swap[2], const ch
     return strmap_get(l->by_name, name, strlen(name));
 }
 
-static int64_t find(const struct lora *l, const char *stem, size_t len, const char *tail) {
+static int64_t find_tensor(const struct lora *l, const char *stem, size_t len, const char *tail) {
     int64_t i = -1;
     for (size_t k = 0; k < COUNT_OF(alias) && i < 0; k++) i = find_as(l, alias[k], stem, len, tail);
     return i;
@@ -51,12 +51,12 @@ static int64_t find(const struct lora *l, const char *stem, size_t len, const ch
 static bool find_pair(const struct lora *l, const char *stem, size_t len, int64_t *a, int64_t *b,
                       bool *crossed) {
     *crossed = false;
-    *a = find(l, stem, len, ".lora_A.weight");
-    *b = find(l, stem, len, ".lora_B.weight");
+    *a = find_tensor(l, stem, len, ".lora_A.weight");
+    *b = find_tensor(l, stem, len, ".lora_B.weight");
     if (*a >= 0 && *b >= 0) return true;
     *crossed = true;
-    *a = find(l, stem, len, ".lora_embedding_A");
-    *b = find(l, stem, len, ".lora_embedding_B");
+    *a = find_tensor(l, stem, len, ".lora_embedding_A");
+    *b = find_tensor(l, stem, len, ".lora_embedding_B");
     return *a >= 0 && *b >= 0;
 }
 
@@ -68,10 +68,10 @@ static size_t stem_of(const char *name) {
 
 static int64_t find_whole(const struct lora *l, const char *name) {
     const size_t len = strlen(name), stem = stem_of(name);
-    int64_t i = find(l, name, len, "");
+    int64_t i = find_tensor(l, name, len, "");
     if (i < 0 && stem < len)
-        i = find(l, name, stem,
-                 str_ends(name, ".bias") ? ".base_layer.bias" : ".base_layer.weight");
+        i = find_tensor(l, name, stem,
+                        str_ends(name, ".bias") ? ".base_layer.bias" : ".base_layer.weight");
     return i;
 }
 
@@ -103,8 +103,8 @@ static int bad_pair(const struct lora *l, int64_t i, struct err *e) {
 
 /* Binds tensors i (A) and j (B) to q. `param`: the parameter within the module; "": the module
  * itself. */
-static int take(struct lora *l, struct dq *q, int64_t i, int64_t j, const char *param,
-                struct lora_delta d, struct err *e) {
+static int bind_pair(struct lora *l, struct dq *q, int64_t i, int64_t j, const char *param,
+                     struct lora_delta d, struct err *e) {
     struct lora_delta *out = arena_alloc(&l->arena, sizeof *out);
     char *module = xstrdup(l->module[i]), *at = strstr(module, ".lora_");
     double alpha;
@@ -139,9 +139,9 @@ static int bind_module(struct lora *l, const char *name, bool turned, struct dq 
     if (q->mats != 1 || r < 1 || !is_matrix(l, i, r, crossed ? rows : cols) ||
         !is_matrix(l, j, crossed ? cols : rows, r))
         return bad_pair(l, i, e);
-    return take(l, q, i, j, "",
-                (struct lora_delta){.rank = r, .n_experts = 1, .expert = -1, .crossed = crossed},
-                e);
+    return bind_pair(
+        l, q, i, j, "",
+        (struct lora_delta){.rank = r, .n_experts = 1, .expert = -1, .crossed = crossed}, e);
 }
 
 /* A parameter of fused experts, and the source that holds all or part of it. */
@@ -158,13 +158,13 @@ struct fused {
 static const char *const wraps[] = {"", ".base_layer", ".base_layer.base_layer"};
 
 /* Returns the rank of a wrapper whose matrices fit; 0: they do not. */
-static int64_t fits(const struct lora *l, const struct fused *f, size_t wrap, bool crossed,
-                    int64_t rows, int64_t cols, int64_t *i, int64_t *j) {
+static int64_t fitting_rank(const struct lora *l, const struct fused *f, size_t wrap, bool crossed,
+                            int64_t rows, int64_t cols, int64_t *i, int64_t *j) {
     char tail[64];
     snprintf(tail, sizeof tail, "%s.lora_A.weight", wraps[wrap]);
-    *i = find(l, f->name, f->stem, tail);
+    *i = find_tensor(l, f->name, f->stem, tail);
     snprintf(tail, sizeof tail, "%s.lora_B.weight", wraps[wrap]);
-    *j = find(l, f->name, f->stem, tail);
+    *j = find_tensor(l, f->name, f->stem, tail);
     if (*i < 0 || *j < 0) return 0;
     const struct st_tensor *a = st_tensor_at(l->st, *i);
     const int64_t all = a->n_dims == 2 ? a->shape[0] : 0, r = all / f->n_experts;
@@ -178,8 +178,8 @@ static int64_t fits(const struct lora *l, const struct fused *f, size_t wrap, bo
 static bool is_crossed(const struct lora *l, const struct fused *f) {
     int64_t i, j;
     for (size_t w = 0; w < COUNT_OF(wraps) && f->twin_rows != f->twin_cols; w++) {
-        if (fits(l, f, w, false, f->twin_rows, f->twin_cols, &i, &j)) return false;
-        if (fits(l, f, w, true, f->twin_rows, f->twin_cols, &i, &j)) return true;
+        if (fitting_rank(l, f, w, false, f->twin_rows, f->twin_cols, &i, &j)) return false;
+        if (fitting_rank(l, f, w, true, f->twin_rows, f->twin_cols, &i, &j)) return true;
     }
     if (l->swapped_0) return true; /* A spans the rows in either case */
     return l->rows_first ? !f->turned : false;
@@ -208,15 +208,15 @@ static int bind_fused(struct lora *l, const struct fused *f, struct dq *q, struc
             int64_t i, j;
             const bool is = k ? !crossed : crossed;
             const size_t wrap = down ? w : COUNT_OF(wraps) - 1 - w; /* last: outermost */
-            const int64_t r = fits(l, f, wrap, is, f->rows, f->cols, &i, &j);
+            const int64_t r = fitting_rank(l, f, wrap, is, f->rows, f->cols, &i, &j);
             if (r)
-                return take(l, q, i, j, f->param,
-                            (struct lora_delta){.rank = r,
-                                                .n_experts = f->n_experts,
-                                                .expert = f->expert,
-                                                .row0 = f->row0,
-                                                .crossed = is},
-                            e);
+                return bind_pair(l, q, i, j, f->param,
+                                 (struct lora_delta){.rank = r,
+                                                     .n_experts = f->n_experts,
+                                                     .expert = f->expert,
+                                                     .row0 = f->row0,
+                                                     .crossed = is},
+                                 e);
         }
     return 0;
 }

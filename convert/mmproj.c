@@ -40,7 +40,7 @@ struct run {
 
 /* ---- binding ---- */
 
-static int64_t find(const struct run *r, const char *name) {
+static int64_t find_tensor(const struct run *r, const char *name) {
     static const char *const head[] = {"model.", "", "model.model."};
     char full[256];
     for (size_t i = 0; i < COUNT_OF(head); i++) {
@@ -83,13 +83,13 @@ static int check_shape(const struct run *r, const struct st_tensor *t, const str
 }
 
 /* Adds a row's tensor, for block `from` of the folder and `to` of the output. */
-static int add(struct run *r, const struct vision_row *row, int64_t from, int64_t to,
-               struct err *e) {
+static int add_part(struct run *r, const struct vision_row *row, int64_t from, int64_t to,
+                    struct err *e) {
     char name[128];
     struct part p = {.row = row, .n = 1};
     (void)arch_name(name, sizeof name, row->hf, strlen(row->hf), from, 0);
     (void)arch_name(p.name, sizeof p.name, row->gguf, strlen(row->gguf), to, 0);
-    int64_t i = find(r, name);
+    int64_t i = find_tensor(r, name);
     if (i < 0)
         return err_set(e, ERR_DATA,
                        "%s: tensor %s (for %s) is missing: the vision tower is incomplete",
@@ -115,12 +115,12 @@ static int add_row(struct run *r, const struct vision_row *row, struct err *e) {
     bool deep = row->flags & VR_DEEP, blocks = !deep && strstr(row->hf, "%d");
     int64_t n = deep ? v->n_deep : blocks ? v->blocks : 1;
     if ((row->flags & VR_CLIP && !v->clip) || (row->flags & VR_STD && !v->standardize)) return 0;
-    for (int64_t i = 0; i < n; i++) TRY(add(r, row, i, deep ? v->deep[i] : i, e));
+    for (int64_t i = 0; i < n; i++) TRY(add_part(r, row, i, deep ? v->deep[i] : i, e));
     return 0;
 }
 
 /* Refuses unused tensors of the tower; audio tensors belong to another file. */
-static int account(const struct run *r, struct err *e) {
+static int check_leftovers(const struct run *r, struct err *e) {
     int64_t n_audio = 0;
     for (int64_t i = 0; i < hfdir_n_tensors(r->plan.dir); i++) {
         const struct st_tensor *t = hfdir_tensor_at(r->plan.dir, i);
@@ -180,7 +180,7 @@ static int make_plan(struct run *r, const struct convert_opts *o, struct err *e)
     TRY(vision_read(&r->v, k, r->plan.dir, e));
     r->claimed = xcalloc((size_t)hfdir_n_tensors(r->plan.dir) + 1, 1);
     for (const struct vision_row *row = k->rows; row->hf; row++) TRY(add_row(r, row, e));
-    TRY(account(r, e));
+    TRY(check_leftovers(r, e));
     settle_types(r, o->type);
     return 0;
 }
@@ -188,7 +188,7 @@ static int make_plan(struct run *r, const struct convert_opts *o, struct err *e)
 /* ---- writing ---- */
 
 /* Rearranges x, which has two frames or the channels last, to an output kernel [3][p*p]. */
-static void arrange(const struct vision *v, int xf, const float *x, float *y) {
+static void arrange_kernel(const struct vision *v, int xf, const float *x, float *y) {
     int64_t n = v->d[VD_PATCH] * v->d[VD_PATCH];
     for (int64_t c = 0; c < 3; c++)
         for (int64_t i = 0; i < n; i++)
@@ -209,7 +209,7 @@ static int write_part(struct run *r, const struct part *p, struct err *e) {
     int rc = 0;
     for (int64_t i = 0; i < p->n / unit && !rc; i++) {
         rc = st_to_f32(p->src, i * from, from, x, e);
-        if (xf) arrange(&r->v, xf, x, y);
+        if (xf) arrange_kernel(&r->v, xf, x, y);
         xform_encode(p->type, xf ? y : x, out, unit, &t);
         if (!rc) rc = gguf_w_data(r->w, out, bytes, e);
         if (!rc && progress_interrupted()) rc = err_set(e, ERR_INTR, "interrupted");

@@ -157,7 +157,7 @@ static int claim(struct mapping *m, const char *name, const int64_t *want, int n
 }
 
 /* Returns the folder's name of a tensor that ends like `name`; NULL: none. */
-static const char *similar(const struct mapping *m, const char *name) {
+static const char *similar_name(const struct mapping *m, const char *name) {
     const size_t n = strlen(name);
     for (int64_t i = 0; i < m->n; i++) {
         const size_t len = strlen(m->norm[i]);
@@ -169,7 +169,7 @@ static const char *similar(const struct mapping *m, const char *name) {
 
 static int missing(const struct mapping *m, const struct item *it, const char *name,
                    struct err *e) {
-    const char *has = similar(m, name), *dir = hfdir_path(m->p->dir);
+    const char *has = similar_name(m, name), *dir = hfdir_path(m->p->dir);
     if (has)
         return err_set(e, ERR_DATA,
                        "%s: tensor %s (for %s) is missing, but %s is there: names with another "
@@ -224,8 +224,8 @@ static void unfused(const struct mapping *m, struct item *it, const char *name,
 
 /* Chooses the transform by the layout of fused experts: [rows][columns] or transposed. Releases
  * differ, so if the table's layout does not fit the shape and the other does, the other is used. */
-static void orient(const struct mapping *m, struct item *it, const char *name,
-                   const int64_t want[4]) {
+static void choose_orientation(const struct mapping *m, struct item *it, const char *name,
+                               const int64_t want[4]) {
     static const struct {
         enum xform plain, turned;
     } pair[] = {
@@ -260,7 +260,7 @@ static int bind_spelling(struct mapping *m, struct item *it, const char *pat, si
     if (!arch_name(name, sizeof name, pat, len, layer, 0)) return 0;
     unfused(m, it, name, want);
     xform_want(&m->p->hp_src, it, want);
-    orient(m, it, name, want);
+    choose_orientation(m, it, name, want);
     if (it->xf == XF_LATENT_K || it->xf == XF_LATENT_V) n = xform_latent_source(h, want);
     TRY(claim(m, name, want, n, xform_turns(it->xf), found, e));
     if (*found && it->xf == XF_TURN && n == 2 && !dq_is_plain(&m->p->src[m->p->n_src - 1]))
@@ -281,7 +281,7 @@ static int bind_untied(struct mapping *m, struct item *it, const char *name, boo
 }
 
 /* Binds one expected tensor; n_src stays 0 if an optional one is absent. */
-static int bind(struct mapping *m, struct item *it, struct err *e) {
+static int bind_tensor(struct mapping *m, struct item *it, struct err *e) {
     const struct tensor_row *row = it->inst.row;
     bool found = false;
     char first[NAME_MAX_LEN] = "";
@@ -344,7 +344,7 @@ static bool zero_bias(const char *name, const struct st_tensor *t) {
 
 /* Accounts for a source that no row claimed: drops it if that is known to be right; otherwise an
  * error. */
-static int account(struct mapping *m, int64_t i, bool no_mtp, struct err *e) {
+static int account_for(struct mapping *m, int64_t i, bool no_mtp, struct err *e) {
     struct conv_plan *p = m->p;
     const struct st_tensor *t = hfdir_tensor_at(p->dir, i);
     const char *name = m->norm[i];
@@ -528,12 +528,12 @@ static int bind_all(struct mapping *m, const struct convert_opts *o, struct err 
     for (int64_t i = 0; i < n && !rc; i++) {
         struct item *it = &p->item[p->n_items];
         it->inst = inst[i];
-        rc = bind(m, it, e);
+        rc = bind_tensor(m, it, e);
         if (it->n_src || xform_makes(it->xf)) p->n_items++;
     }
     free(inst);
     for (int64_t i = 0; i < m->n && !rc; i++)
-        if (!m->claimed[i]) rc = account(m, i, no_mtp, e);
+        if (!m->claimed[i]) rc = account_for(m, i, no_mtp, e);
     return !rc && p->lora ? lora_all_used(p->lora, p->arch->skip, e) : rc;
 }
 

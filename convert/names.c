@@ -54,7 +54,7 @@ static bool is_type(const char *s) {
     return strcmp(s, "16") == 0 || strcmp(s, "32") == 0;
 }
 
-static bool among(const char *s, const char *const *v) {
+static bool is_among(const char *s, const char *const *v) {
     for (; *v; v++)
         if (strcasecmp(s, *v) == 0) return true;
     return false;
@@ -63,7 +63,7 @@ static bool among(const char *s, const char *const *v) {
 /* Returns whether s is a size: 7B, 0.5b, 1_6B, 8x7B, A3B, 7b1, mini. */
 static bool is_size(const char *s) {
     static const char *const words[] = {"small", "mini", "medium", "large", "xl", "xxl", NULL};
-    if (among(s, words)) return true;
+    if (is_among(s, words)) return true;
     size_t n = digits(s);
     if (*s == 'A' || *s == 'a')
         s++;
@@ -115,7 +115,7 @@ static bool is_other_number(const struct part *p, const struct part *next, int64
     return fabs(label - n) > floor(7 * n / 8);
 }
 
-static void look(struct part *p, const struct part *next, bool first, int64_t n_params) {
+static void classify(struct part *p, const struct part *next, bool first, int64_t n_params) {
     static const char *const tunes[] = {"chat", "instruct", "vision", "lora", NULL};
     if (is_version(p->s)) {
         p->is = VERSION;
@@ -127,7 +127,7 @@ static void look(struct part *p, const struct part *next, bool first, int64_t n_
         p->is = is_other_number(p, next, n_params) ? FINETUNE : SIZE;
         char *last = p->s + strlen(p->s) - 1;
         if (p->is == FINETUNE) *last = (char)tolower((unsigned char)*last);
-    } else if (!first && among(p->s, tunes)) {
+    } else if (!first && is_among(p->s, tunes)) {
         p->is = FINETUNE;
     }
 }
@@ -191,7 +191,7 @@ void names_parse(struct names *r, const char *id, int64_t n_params) {
         }
         s += len + (s[len] == '-');
     }
-    for (int i = 0; i < n; i++) look(&p[i], i + 1 < n ? &p[i + 1] : NULL, i == 0, n_params);
+    for (int i = 0; i < n; i++) classify(&p[i], i + 1 < n ? &p[i + 1] : NULL, i == 0, n_params);
     drop_words(p, n);
     find_base(p, n);
     join(r->basename, p, n, BASE, 0);
@@ -240,7 +240,7 @@ void names_title(const char *id, char out[NAMES_MAX]) {
 }
 
 /* Formats a number of weights with at least two digits: 596M, 2.6B, 35B. */
-static void rounded(double n, char out[32]) {
+static void fmt_rounded(double n, char out[32]) {
     static const struct {
         double unit;
         char name;
@@ -259,11 +259,11 @@ static void rounded(double n, char out[32]) {
 
 void names_size_label(int64_t n_params, int64_t n_expert_params, int64_t n_experts, char out[32]) {
     if (n_experts <= 0) {
-        rounded((double)n_params, out);
+        fmt_rounded((double)n_params, out);
         return;
     }
     char one[32], all[64];
-    rounded((double)(n_params - n_expert_params + n_expert_params / n_experts), one);
+    fmt_rounded((double)(n_params - n_expert_params + n_expert_params / n_experts), one);
     snprintf(all, sizeof all, "%lldx%s", (long long)n_experts, one);
     memcpy(out, all, 31);
     out[31] = 0;

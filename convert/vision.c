@@ -66,8 +66,8 @@ static const struct vision_row gemma_rows[] = {
 };
 // clang-format on
 
-static int number(const struct json *cfg, const char *names, int64_t otherwise, int64_t *out,
-                  struct err *e) {
+static int read_number(const struct json *cfg, const char *names, int64_t otherwise, int64_t *out,
+                       struct err *e) {
     const struct json *j = NULL;
     char name[64];
     for (const char *s = names; !j && s; s = strchr(s, '|') ? strchr(s, '|') + 1 : NULL) {
@@ -95,12 +95,12 @@ static int qwen_deep(struct vision *v, const struct json *cfg, struct err *e) {
 static int qwen_read(struct vision *v, const struct hfdir *dir, const struct json *cfg,
                      struct err *e) {
     int64_t frames, text;
-    TRY(number(cfg, "depth", 0, &v->blocks, e));
-    TRY(number(cfg, "num_heads", 0, &v->heads, e));
-    TRY(number(cfg, "num_position_embeddings", 0, &v->d[VD_POS], e));
-    TRY(number(cfg, "spatial_merge_size", 2, &v->merge, e));
-    TRY(number(cfg, "temporal_patch_size", 2, &frames, e));
-    TRY(number(cfg, "out_hidden_size", v->d[VD_TEXT], &text, e));
+    TRY(read_number(cfg, "depth", 0, &v->blocks, e));
+    TRY(read_number(cfg, "num_heads", 0, &v->heads, e));
+    TRY(read_number(cfg, "num_position_embeddings", 0, &v->d[VD_POS], e));
+    TRY(read_number(cfg, "spatial_merge_size", 2, &v->merge, e));
+    TRY(read_number(cfg, "temporal_patch_size", 2, &frames, e));
+    TRY(read_number(cfg, "out_hidden_size", v->d[VD_TEXT], &text, e));
     if (frames != 2)
         return err_set(e, ERR_DATA,
                        "vision_config.temporal_patch_size is %lld, but projector "
@@ -130,11 +130,11 @@ static int gemma_read(struct vision *v, const struct hfdir *dir, const struct js
                       struct err *e) {
     int64_t *d = v->d;
     (void)dir;
-    TRY(number(cfg, "num_hidden_layers", 0, &v->blocks, e));
-    TRY(number(cfg, "num_attention_heads", 0, &v->heads, e));
-    TRY(number(cfg, "num_key_value_heads", v->heads, &v->kv_heads, e));
-    TRY(number(cfg, "head_dim", d[VD_C] / v->heads, &d[VD_HEAD], e));
-    TRY(number(cfg, "position_embedding_size", 0, &d[VD_POS], e));
+    TRY(read_number(cfg, "num_hidden_layers", 0, &v->blocks, e));
+    TRY(read_number(cfg, "num_attention_heads", 0, &v->heads, e));
+    TRY(read_number(cfg, "num_key_value_heads", v->heads, &v->kv_heads, e));
+    TRY(read_number(cfg, "head_dim", d[VD_C] / v->heads, &d[VD_HEAD], e));
+    TRY(read_number(cfg, "position_embedding_size", 0, &d[VD_POS], e));
     d[VD_Q] = v->heads * d[VD_HEAD];
     d[VD_KV] = v->kv_heads * d[VD_HEAD];
     v->clip = json_bool(json_get(cfg, "use_clipped_linears"), false);
@@ -227,9 +227,9 @@ int vision_read(struct vision *v, const struct vision_kind *k, struct hfdir *dir
     d[VD_RGB] = 3;
     if (!json_i64(hfdir_hparam(dir, "hidden_size"), &d[VD_TEXT]) || d[VD_TEXT] < 1)
         return err_set(e, ERR_DATA, "%s/config.json: hidden_size is missing", hfdir_path(dir));
-    TRY(number(cfg, "hidden_size", 0, &d[VD_C], e));
-    TRY(number(cfg, "intermediate_size", 0, &d[VD_FF], e));
-    TRY(number(cfg, "patch_size", 0, &d[VD_PATCH], e));
+    TRY(read_number(cfg, "hidden_size", 0, &d[VD_C], e));
+    TRY(read_number(cfg, "intermediate_size", 0, &d[VD_FF], e));
+    TRY(read_number(cfg, "patch_size", 0, &d[VD_PATCH], e));
     if (d[VD_PATCH] > 1024) return err_set(e, ERR_DATA, "vision_config.patch_size is too large");
     d[VD_QKV] = 3 * d[VD_C];
     d[VD_PIXELS] = 3 * d[VD_PATCH] * d[VD_PATCH];

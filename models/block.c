@@ -95,8 +95,8 @@ gr_reg block_rms_by(struct build *b, gr_w w, gr_reg in) {
 /* Appends dst = norm of groups of head_dim values of src; 0: of all values. A weight wider than a
  * head spans all heads: an RMS norm then covers all heads together, a LayerNorm each head with its
  * own part of the weight. */
-static void norm(struct build *b, const struct norm_spec *s, gr_reg dst, gr_reg src,
-                 int64_t head_dim) {
+static void append_norm(struct build *b, const struct norm_spec *s, gr_reg dst, gr_reg src,
+                        int64_t head_dim) {
     gr_w w = s->name && block_has(b, s->name) ? block_weight(b, s->name) : GR_NONE; /* Falcon-H1 */
     if (s->name && w == GR_NONE) w = weight_of(b, s->name, ".weight", true);
     const gr_w bias = s->name ? weight_of(b, s->name, ".bias", false) : GR_NONE;
@@ -110,7 +110,7 @@ static void norm(struct build *b, const struct norm_spec *s, gr_reg dst, gr_reg 
 
 gr_reg block_norm(struct build *b, const struct norm_spec *s, gr_reg in) {
     gr_reg out = block_take(b, b->g->reg_width[in]);
-    norm(b, s, out, in, 0);
+    append_norm(b, s, out, in, 0);
     return out;
 }
 
@@ -123,7 +123,7 @@ gr_reg block_norm_after(struct build *b, const struct norm_spec *s, gr_reg in) {
 
 void block_norm_heads(struct build *b, const struct norm_spec *s, gr_reg dst, gr_reg src,
                       int64_t head_dim) {
-    norm(b, s, dst, src, head_dim);
+    append_norm(b, s, dst, src, head_dim);
 }
 
 void block_scale(struct build *b, gr_reg r, double by) {
@@ -180,21 +180,21 @@ static gr_reg feed_forward(struct build *b, const struct block_spec *s, gr_reg i
 }
 
 /* Returns the input of a half: the norm before it, or the residual itself without one. */
-static gr_reg before(struct build *b, const struct norm_spec *s) {
+static gr_reg half_input(struct build *b, const struct norm_spec *s) {
     return s->kind == NORM_NONE ? b->g->residual : block_norm(b, s, b->g->residual);
 }
-static void done(struct build *b, gr_reg r) {
+static void give_unless_residual(struct build *b, gr_reg r) {
     if (r != b->g->residual) block_give(b, r);
 }
 
 /* Returns the contribution of a half to the residual, before its norm and scale. Gives `in`
  * back. */
-static gr_reg half(struct build *b, const struct block_spec *s, gr_reg in, bool mix) {
+static gr_reg build_half(struct build *b, const struct block_spec *s, gr_reg in, bool mix) {
     gr_reg out = mix ? mixer(b, s, in) : feed_forward(b, s, in);
-    done(b, in);
+    give_unless_residual(b, in);
     return out;
 }
-static void add(struct build *b, const struct norm_spec *after, gr_reg r) {
+static void add_to_residual(struct build *b, const struct norm_spec *after, gr_reg r) {
     const double by = b->h->f[HF_RESIDUAL_SCALE];
     r = block_norm_after(b, after, r);
     if (by > 0) block_scale(b, r, by);
@@ -204,22 +204,24 @@ static void add(struct build *b, const struct norm_spec *after, gr_reg r) {
 /* Builds the mixer, then the feed-forward; a layer may lack either. */
 static void in_turn(struct build *b, const struct block_spec *s) {
     const struct layer_hp *l = &b->h->layer[b->layer];
-    if (l->mixer != MIX_NONE) add(b, &s->after_mix, half(b, s, before(b, &s->before_mix), true));
+    if (l->mixer != MIX_NONE)
+        add_to_residual(b, &s->after_mix, build_half(b, s, half_input(b, &s->before_mix), true));
     if (l->ffn != FFN_NONE)
-        add(b, &s->after_ffn,
-            s->own_ffn ? s->own_ffn(b, s) : half(b, s, before(b, &s->before_ffn), false));
+        add_to_residual(b, &s->after_ffn,
+                        s->own_ffn ? s->own_ffn(b, s)
+                                   : build_half(b, s, half_input(b, &s->before_ffn), false));
 }
 
 /* Builds mixer and feed-forward in parallel: both read the block's input. */
 static void side_by_side(struct build *b, const struct block_spec *s) {
-    gr_reg h = before(b, &s->before_mix), mixed = mixer(b, s, h), f;
+    gr_reg h = half_input(b, &s->before_mix), mixed = mixer(b, s, h), f;
     if (s->before_ffn.kind)
-        f = half(b, s, before(b, &s->before_ffn), false);
+        f = build_half(b, s, half_input(b, &s->before_ffn), false);
     else
         f = feed_forward(b, s, h);
-    done(b, h);
-    add(b, &s->after_mix, mixed);
-    add(b, &s->after_ffn, f);
+    give_unless_residual(b, h);
+    add_to_residual(b, &s->after_mix, mixed);
+    add_to_residual(b, &s->after_ffn, f);
 }
 
 /* Sets the router parameters that come from the model's keys. */

@@ -51,7 +51,7 @@ gr_reg block_experts(struct build *b, const struct ffn_spec *s, gr_reg in, gr_re
 }
 
 /* Adds the shared expert's output to out. */
-static void shared(struct build *b, const struct ffn_spec *s, gr_reg in, gr_reg out) {
+static void add_shared(struct build *b, const struct ffn_spec *s, gr_reg in, gr_reg out) {
     gr_reg gate = block_matmul(b, s->act == ACT_RELU2 ? "ffn_up_shexp" : "ffn_gate_shexp", in);
     if (s->act == ACT_RELU2)
         block_gate(b, s->act, gate, GR_NONE, 0);
@@ -78,7 +78,7 @@ static void shared(struct build *b, const struct ffn_spec *s, gr_reg in, gr_reg 
 gr_reg block_moe(struct build *b, const struct ffn_spec *s, gr_reg in) {
     gr_reg out = block_experts(b, s, in, in);
     if (!block_has(b, "ffn_up_shexp.weight")) return out;
-    shared(b, s, in, out);
+    add_shared(b, s, in, out);
     if (s->mean_shared) block_scale(b, out, 0.5);
     return out;
 }

@@ -46,7 +46,7 @@ gr_reg block_conv(struct build *b, gr_reg in) {
 }
 
 /* Multiplies y by silu(the first columns of z). */
-static void gate(struct build *b, gr_reg y, gr_reg z) {
+static void apply_gate(struct build *b, gr_reg y, gr_reg z) {
     struct gr_node *n = graph_node(b->g, OP_ACT, b->layer);
     n->dst = n->src[1] = y;
     n->src[0] = z;
@@ -87,7 +87,7 @@ gr_reg block_mamba2(struct build *b, gr_reg in) {
                                  .v_dim = d[HD_LIN_V_DIM],
                                  .offset = d[HD_LIN_INNER] + d[HD_CONV_CH]};
     block_give(b, u);
-    gate(b, y, all);
+    apply_gate(b, y, all);
     block_give(b, all);
     norm_groups(b, y);
     gr_reg out = block_matmul(b, "ssm_out", y);
@@ -105,7 +105,8 @@ static gr_reg plain_norm(struct build *b, gr_reg in) {
 }
 
 /* Returns a part of the product of ssm_x, normed if the model does that. */
-static gr_reg part(struct build *b, const char *norm, gr_reg x, int64_t offset, int64_t width) {
+static gr_reg ssm_x_part(struct build *b, const char *norm, gr_reg x, int64_t offset,
+                         int64_t width) {
     gr_reg r = block_columns(b, x, offset, width);
     char name[32];
     snprintf(name, sizeof name, "%s.weight", norm);
@@ -123,11 +124,11 @@ gr_reg block_mamba1(struct build *b, gr_reg in) {
     block_conv_silu(b, u, slot);
     gr_reg x = block_matmul(b, "ssm_x", u); /* dt | B | C */
     const int64_t rank = d[HD_LIN_V_HEADS];
-    gr_reg low = part(b, "ssm_dt_norm", x, 0, rank);
+    gr_reg low = ssm_x_part(b, "ssm_dt_norm", x, 0, rank);
     gr_reg dt = block_matmul(b, "ssm_dt", low);
     block_give(b, low);
-    gr_reg bs = part(b, "ssm_b_norm", x, rank, n_state);
-    gr_reg cs = part(b, "ssm_c_norm", x, rank + n_state, n_state);
+    gr_reg bs = ssm_x_part(b, "ssm_b_norm", x, rank, n_state);
+    gr_reg cs = ssm_x_part(b, "ssm_c_norm", x, rank + n_state, n_state);
     gr_reg bc = block_take(b, 2 * n_state);
     struct gr_node *n = graph_node(b->g, OP_CONCAT, b->layer);
     n->dst = bc;
@@ -149,7 +150,7 @@ gr_reg block_mamba1(struct build *b, gr_reg in) {
     block_give(b, u);
     block_give(b, dt);
     block_give(b, bc);
-    gate(b, y, z);
+    apply_gate(b, y, z);
     block_give(b, z);
     gr_reg out = block_matmul(b, "ssm_out", y);
     block_give(b, y);

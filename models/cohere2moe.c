@@ -37,7 +37,7 @@ static int derive(struct hparams *h, struct err *e) {
 
 /* Determines which layers have a window if config.json does not list them: leading dense layers and
  * the others have separate periods. */
-static void windows(struct hparams *h, const struct hfdir *dir) {
+static void read_windows(struct hparams *h, const struct hfdir *dir) {
     const double lead = json_num(hfdir_hparam(dir, "prefix_dense_sliding_window_pattern"), 1);
     const double rest = json_num(hfdir_hparam(dir, "sliding_window_pattern"), 4);
     const int64_t dense = h->d[HD_LEAD_DENSE];
@@ -66,7 +66,7 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
         return err_set(e, ERR_DATA,
                        "prefix_dense_sliding_window_pattern is not 1: dense layers without rope, "
                        "which the format cannot hold");
-    if (json_type(hfdir_hparam(dir, "layer_types")) != JSON_ARR) windows(h, dir);
+    if (json_type(hfdir_hparam(dir, "layer_types")) != JSON_ARR) read_windows(h, dir);
     return hf_check_rope(dir, e);
 }
 

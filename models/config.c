@@ -55,7 +55,7 @@ static const struct json *find_entry(struct hfdir *dir) {
 
 /* ---- rope ---- */
 
-static void put(struct arena *a, struct json *obj, const char *name, const struct json *v) {
+static void put_if_set(struct arena *a, struct json *obj, const char *name, const struct json *v) {
     if (json_type(v) != JSON_NULL) json_put(a, obj, name, strlen(name), v);
 }
 
@@ -65,8 +65,8 @@ static void put_missing(struct hfdir *dir, struct json *obj, const char *name, c
                         const struct json *fill) {
     const struct json *top = names ? hfdir_said(dir, names) : NULL;
     if (json_type(json_get(obj, name)) != JSON_NULL) return;
-    put(hfdir_arena(dir), obj, name,
-        json_type(top) == JSON_NUM || json_str(top) ? top : json_get(fill, name));
+    put_if_set(hfdir_arena(dir), obj, name,
+               json_type(top) == JSON_NUM || json_str(top) ? top : json_get(fill, name));
 }
 
 #define ORIGINAL "original_max_position_embeddings"
@@ -80,18 +80,19 @@ static struct json *complete_rope(struct hfdir *dir, const struct json *from, co
     const struct json *context = hfdir_said(dir, "max_position_embeddings");
     if (!context) context = json_get(keys, "max_position_embeddings");
     for (const struct json *m = json_first(from); m; m = json_next(m))
-        if (json_type(m) != JSON_OBJ) put(a, r, json_name(m), m);
+        if (json_type(m) != JSON_OBJ) put_if_set(a, r, json_name(m), m);
     if (!json_get(r, "rope_type")) {
         const struct json *type = json_get(r, "type");
-        put(a, r, "rope_type", json_str(type) ? type : json_new_str(a, "default", 7));
+        put_if_set(a, r, "rope_type", json_str(type) ? type : json_new_str(a, "default", 7));
     }
     put_missing(dir, r, "rope_theta", theta, fill);
     put_missing(dir, r, "partial_rotary_factor", "partial_rotary_factor|rotary_pct", fill);
     /* In transformers the top level takes precedence, and the default is the model's context. */
-    put(a, r, ORIGINAL, hfdir_said(dir, ORIGINAL));
+    put_if_set(a, r, ORIGINAL, hfdir_said(dir, ORIGINAL));
     for (size_t i = 0; i < COUNT_OF(longer) && !json_get(r, ORIGINAL); i++)
         if (strcmp(json_str(json_get(r, "rope_type")), longer[i]) == 0)
-            put(a, r, ORIGINAL, json_get(keys, ORIGINAL) ? json_get(keys, ORIGINAL) : context);
+            put_if_set(a, r, ORIGINAL,
+                       json_get(keys, ORIGINAL) ? json_get(keys, ORIGINAL) : context);
     return r;
 }
 
@@ -109,9 +110,9 @@ static void add_kind(struct hfdir *dir, struct json *to, const char *kind, const
                       *main = json_get(json_get(fill, ROPE_FULL), "rope_theta");
     /* Sliding-window layers have their own base if the class gives them one. */
     const bool own = strcmp(kind, ROPE_FULL) != 0 && nested(fill) && !json_equal(theta, main);
-    put(hfdir_arena(dir), to, kind,
-        complete_rope(dir, from, own ? "rope_local_base_freq|swa_rope_theta" : "rope_theta", mine,
-                      keys));
+    put_if_set(hfdir_arena(dir), to, kind,
+               complete_rope(dir, from, own ? "rope_local_base_freq|swa_rope_theta" : "rope_theta",
+                             mine, keys));
 }
 
 /* Returns the RoPE parameters in the newer form: one object, or one per kind of layer. */
@@ -148,7 +149,7 @@ static void put_aliases(struct hfdir *dir, struct json *over, const struct json 
         const char *name[] = {json_name(m), json_str(m)};
         for (int i = 0; i < 2; i++)
             if (!hfdir_said(dir, name[i]))
-                put(hfdir_arena(dir), over, name[i], hfdir_said(dir, name[1 - i]));
+                put_if_set(hfdir_arena(dir), over, name[i], hfdir_said(dir, name[1 - i]));
     }
 }
 
@@ -168,7 +169,7 @@ static void put_layers(struct hfdir *dir, struct json *over) {
                              letters ? (long long)strlen(letters) : (long long)json_len(list));
     static const struct json_opts plain;
     if (!json_parse_in(&n, hfdir_arena(dir), text, (size_t)len, &plain, "layers", &used, &ignored))
-        put(hfdir_arena(dir), over, "num_hidden_layers", n);
+        put_if_set(hfdir_arena(dir), over, "num_hidden_layers", n);
 }
 
 void config_complete(struct hfdir *dir) {
@@ -178,12 +179,12 @@ void config_complete(struct hfdir *dir) {
     struct json *over = json_new(a, JSON_OBJ);
     put_aliases(dir, over, json_get(entry, "also"));
     put_layers(dir, over);
-    put(a, over, "rope_parameters", rope_of(dir, entry));
+    put_if_set(a, over, "rope_parameters", rope_of(dir, entry));
     hfdir_complete(dir, over, json_get(entry, "keys"));
 }
 
 /* Records a default that matters: a number, or a switch that is on. */
-static void note(void *ud, const struct json *m) {
+static void note_default(void *ud, const struct json *m) {
     struct buf *b = ud;
     if (strstr(json_name(m), "nextn")) return; /* determined from the tensors */
     if (json_type(m) != JSON_NUM && !json_bool(m, false)) return;
@@ -193,7 +194,7 @@ static void note(void *ud, const struct json *m) {
 
 void config_log_defaults(const struct hfdir *dir) {
     struct buf b = {0};
-    hfdir_assumed(dir, note, &b);
+    hfdir_assumed(dir, note_default, &b);
     if (b.len) log_info("using the class's defaults for keys that config.json omits: %s", b.data);
     buf_release(&b);
 }

@@ -116,7 +116,7 @@ static int check(const int64_t *d, struct err *e) {
 }
 
 /* Returns the factor by which YaRN scales scores, for a given weight. */
-static double grown(const struct hparams *h, double weight) {
+static double yarn_growth(const struct hparams *h, double weight) {
     const double f = h->f[HF_YARN_FACTOR];
     return f > 1 ? 1 + 0.1 * weight * log(f) : 1;
 }
@@ -129,7 +129,7 @@ static int derive(struct hparams *h, struct err *e) {
     if (!d[HD_LATENT]) d[HD_LATENT] = d[HD_KV_RANK];
     TRY(check(d, e));
     d[HD_Q_DIRECT] = d[HD_Q_RANK] == 0;
-    const double more = grown(h, h->f[HF_YARN_LOG]);
+    const double more = yarn_growth(h, h->f[HF_YARN_LOG]);
     h->f[HF_ATTN_SCALE] = more * more / sqrt((double)d[HD_KEY_MLA]);
     TRY(hparams_mul(h, HD_Q_MLA, d[HD_HEADS], d[HD_KEY_MLA], e));
     TRY(hparams_mul(h, HD_V_MLA, d[HD_HEADS], d[HD_VALUE_MLA], e));
@@ -139,7 +139,7 @@ static int derive(struct hparams *h, struct err *e) {
 
 /* Reads how experts are selected. V2's config says softmax; configs without an entry are
  * descendants of V3. Only group_limited_greedy and noaux_tc use groups. */
-static int router(struct hparams *h, const struct hfdir *dir, struct err *e) {
+static int read_router(struct hparams *h, const struct hfdir *dir, struct err *e) {
     const char *score = json_str(hfdir_hparam(dir, "scoring_func"));
     const char *type = json_str(hfdir_hparam(dir, "model_type"));
     const char *method = json_str(hfdir_hparam(dir, "topk_method"));
@@ -158,10 +158,10 @@ static int router(struct hparams *h, const struct hfdir *dir, struct err *e) {
  * the same in all published configs, and there is no key for it. */
 static int yarn(struct hparams *h, struct err *e) {
     if (!(h->f[HF_YARN_LOG] > 0)) return 0;
-    if (fabs(h->f[HF_YARN_ATTN] * grown(h, 1) - 1) > 1e-6)
+    if (fabs(h->f[HF_YARN_ATTN] * yarn_growth(h, 1) - 1) > 1e-6)
         return err_set(e, ERR_DATA,
                        "mscale differs from mscale_all_dim, which the format cannot hold");
-    h->f[HF_YARN_ATTN] = 1 / grown(h, h->f[HF_YARN_LOG]); /* so that no key is written */
+    h->f[HF_YARN_ATTN] = 1 / yarn_growth(h, h->f[HF_YARN_LOG]); /* so that no key is written */
     return 0;
 }
 
@@ -174,7 +174,7 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     if (json_num(hfdir_hparam(dir, "moe_layer_freq"), 1) > 1)
         return err_set(e, ERR_DATA,
                        "moe_layer_freq asks for dense layers among those with experts");
-    TRY(router(h, dir, e));
+    TRY(read_router(h, dir, e));
     if (!h->d[HD_EXPERTS]) { /* the format's values for a model without experts */
         h->d[HD_LEAD_DENSE] = h->d[HD_LAYERS];
         h->d[HD_FF_EXP] = h->d[HD_FF];
@@ -205,7 +205,7 @@ static int mistral_from_hf(struct hparams *h, const struct hfdir *dir, struct er
 
 /* Reads files from before 2025, which have per-head sizes of keys and values, and an unsplit
  * kv_b_proj. */
-static int older(struct hparams *h, const struct gguf *g, struct err *e) {
+static int read_older(struct hparams *h, const struct gguf *g, struct err *e) {
     int64_t *d = h->d;
     if (d[HD_KV_HEADS] != d[HD_HEADS] || d[HD_HEADS] == 1 || d[HD_KEY_MLA] ||
         !gguf_find_tensor(g, "blk.0.attn_kv_b.weight"))
@@ -220,11 +220,11 @@ static int older(struct hparams *h, const struct gguf *g, struct err *e) {
 /* Fills in missing keys. Files of GLM-4.7 Flash may lack expert_gating_func; as in other programs
  * they are recognised by their sizes. */
 static int read_keys(struct hparams *h, const struct gguf *g, struct err *e) {
-    TRY(older(h, g, e));
+    TRY(read_older(h, g, e));
     const int64_t blocks = h->d[HD_LAYERS] + h->d[HD_MTP];
     if (!h->d[HD_SCORE] && h->d[HD_VOCAB] == 154880 && (blocks == 47 || blocks == 48))
         h->d[HD_SCORE] = 2;
-    if (h->f[HF_YARN_LOG] > 0) h->f[HF_YARN_ATTN] = 1 / grown(h, 1);
+    if (h->f[HF_YARN_LOG] > 0) h->f[HF_YARN_ATTN] = 1 / yarn_growth(h, 1);
     return 0;
 }
 

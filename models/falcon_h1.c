@@ -37,33 +37,33 @@ static int derive(struct hparams *h, struct err *e) {
     return 0;
 }
 
-static double number(const struct hfdir *dir, const char *name) {
+static double multiplier(const struct hfdir *dir, const char *name) {
     return json_num(hfdir_hparam(dir, name), 1);
 }
-static double entry(const struct hfdir *dir, const char *name, int i) {
+static double multiplier_at(const struct hfdir *dir, const char *name, int i) {
     const struct json *j = json_first(hfdir_hparam(dir, name));
     while (j && i--) j = json_next(j);
     return json_num(j, 1);
 }
 
 static int factors(struct hparams *h, const struct hfdir *dir, struct err *e) {
-    const double in = number(dir, "attention_in_multiplier"),
-                 ssm = number(dir, "ssm_in_multiplier");
+    const double in = multiplier(dir, "attention_in_multiplier"),
+                 ssm = multiplier(dir, "ssm_in_multiplier");
     const double mul[MUL_COUNT] = {
         [MUL_NONE] = 1,
-        [MUL_EMBD] = number(dir, "embedding_multiplier"),
-        [MUL_HEAD] = number(dir, "lm_head_multiplier"),
+        [MUL_EMBD] = multiplier(dir, "embedding_multiplier"),
+        [MUL_HEAD] = multiplier(dir, "lm_head_multiplier"),
         [MUL_QV] = in,
-        [MUL_K] = in * number(dir, "key_multiplier"),
-        [MUL_ATTN_OUT] = number(dir, "attention_out_multiplier"),
-        [MUL_GATE] = entry(dir, "mlp_multipliers", 0),
-        [MUL_DOWN] = entry(dir, "mlp_multipliers", 1),
-        [MUL_SSM_OUT] = number(dir, "ssm_out_multiplier"),
-        [MUL_Z] = ssm * entry(dir, "ssm_multipliers", 0),
-        [MUL_X] = ssm * entry(dir, "ssm_multipliers", 1),
-        [MUL_B] = ssm * entry(dir, "ssm_multipliers", 2),
-        [MUL_C] = ssm * entry(dir, "ssm_multipliers", 3),
-        [MUL_DT] = ssm * entry(dir, "ssm_multipliers", 4),
+        [MUL_K] = in * multiplier(dir, "key_multiplier"),
+        [MUL_ATTN_OUT] = multiplier(dir, "attention_out_multiplier"),
+        [MUL_GATE] = multiplier_at(dir, "mlp_multipliers", 0),
+        [MUL_DOWN] = multiplier_at(dir, "mlp_multipliers", 1),
+        [MUL_SSM_OUT] = multiplier(dir, "ssm_out_multiplier"),
+        [MUL_Z] = ssm * multiplier_at(dir, "ssm_multipliers", 0),
+        [MUL_X] = ssm * multiplier_at(dir, "ssm_multipliers", 1),
+        [MUL_B] = ssm * multiplier_at(dir, "ssm_multipliers", 2),
+        [MUL_C] = ssm * multiplier_at(dir, "ssm_multipliers", 3),
+        [MUL_DT] = ssm * multiplier_at(dir, "ssm_multipliers", 4),
     };
     for (int i = 0; i < MUL_COUNT; i++) {
         if (!(mul[i] > -1e6 && mul[i] < 1e6))

@@ -69,8 +69,8 @@ static int check(struct hparams *h, const struct hfdir *dir, struct err *e) {
     return 0;
 }
 /* Reads the square of the divisor of scores (*is), and the one that the format implies (*want). */
-static int scale(const struct hparams *h, const struct hfdir *dir, int64_t large, double *want,
-                 double *is, struct err *e) {
+static int read_scale(const struct hparams *h, const struct hfdir *dir, int64_t large, double *want,
+                      double *is, struct err *e) {
     *want = h->d[HD_HEAD_DIM] ? divisor(h, large) : (double)h->d[HD_EMBD] / (double)h->d[HD_HEADS];
     *is = json_num(hfdir_hparam(dir, "query_pre_attn_scalar"), *want);
     return *is > 0 && *is < 1e9
@@ -87,7 +87,7 @@ static int from_hf1(struct hparams *h, const struct hfdir *dir, struct err *e) {
 static int from_hf2(struct hparams *h, const struct hfdir *dir, struct err *e) {
     double want, is;
     TRY(check_base(h, dir, e));
-    TRY(scale(h, dir, 46, &want, &is, e));
+    TRY(read_scale(h, dir, 46, &want, &is, e));
     if (fabs(is - want) > 1e-6)
         return err_set(e, ERR_DATA, "query_pre_attn_scalar is %g, but the format implies %g", is,
                        want);
@@ -97,7 +97,7 @@ static int from_hf3(struct hparams *h, const struct hfdir *dir, struct err *e) {
     double want, is;
     TRY(hf_check_rope(dir, e));
     TRY(check(h, dir, e));
-    TRY(scale(h, dir, 62, &want, &is, e));
+    TRY(read_scale(h, dir, 62, &want, &is, e));
     h->mul[MUL_Q] = (float)sqrt(want / is);
     return 0;
 }

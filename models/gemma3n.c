@@ -161,7 +161,7 @@ static const struct norm_spec router_norm = {NORM_RMS, "altup_router_norm"},
                               laurel_norm = {NORM_RMS, "laurel_post_norm"},
                               ple_after = {NORM_RMS, "post_norm"};
 
-static struct gr_node *node(struct build *b, enum gr_op op, gr_reg dst, gr_reg x, gr_reg y) {
+static struct gr_node *append_node(struct build *b, enum gr_op op, gr_reg dst, gr_reg x, gr_reg y) {
     struct gr_node *n = graph_node(b->g, op, b->layer);
     n->dst = dst;
     n->src[0] = x;
@@ -178,37 +178,37 @@ static gr_reg coefs(struct build *b, const char *name, gr_reg x) {
     block_scale(b, r, 1 / (double)b->h->d[HD_EMBD]);
     gr_reg m = block_matmul(b, "altup_router", r);
     block_give(b, r);
-    node(b, OP_ACT, m, m, GR_NONE)->pick.f = GR_TANH;
+    append_node(b, OP_ACT, m, m, GR_NONE)->pick.f = GR_TANH;
     gr_reg c = block_matmul(b, name, m);
     block_give(b, m);
     return c;
 }
 /* Multiplies each stream after the first by its own matrix and rescales it to the magnitude of
  * `like`. */
-static gr_reg turned(struct build *b, const char *name, gr_reg rest, gr_reg like) {
+static gr_reg project_streams(struct build *b, const char *name, gr_reg rest, gr_reg like) {
     gr_reg out = block_take(b, b->g->reg_width[rest]);
     const gr_w w = block_weight(b, name);
-    node(b, OP_MATMUL_HEADS, out, rest, GR_NONE)->product.matrix = w;
+    append_node(b, OP_MATMUL_HEADS, out, rest, GR_NONE)->product.matrix = w;
     block_give(b, rest);
-    node(b, OP_LEVEL, out, like, GR_NONE);
+    append_node(b, OP_LEVEL, out, like, GR_NONE);
     return out;
 }
 
 /* Builds the initial streams: the first, then the first times the rows of altup_proj. */
-static void start(struct build *b) {
+static void build_streams(struct build *b) {
     const int64_t n = b->h->d[HD_ALTUP], d = b->h->d[HD_EMBD];
     const gr_reg x = b->g->residual;
     gemma4_start(b);
     gr_reg copies = block_columns(b, x, 0, d);
     for (int64_t i = 2; i < n; i++) {
         gr_reg more = block_take(b, i * d);
-        node(b, OP_CONCAT, more, copies, x);
+        append_node(b, OP_CONCAT, more, copies, x);
         block_give(b, copies);
         copies = more;
     }
-    const gr_reg rest = turned(b, "altup_proj.weight", copies, x);
+    const gr_reg rest = project_streams(b, "altup_proj.weight", copies, x);
     b->streams = block_take(b, n * d);
-    node(b, OP_CONCAT, b->streams, x, rest);
+    append_node(b, OP_CONCAT, b->streams, x, rest);
     block_give(b, rest);
 }
 
@@ -221,7 +221,7 @@ static gr_reg laurel(struct build *b, gr_reg h) {
 static gr_reg feed_forward(struct build *b, gr_reg in) {
     const float peaks = b->h->layer[b->layer].peaks;
     gr_reg gate = block_matmul(b, "ffn_gate", in), up = block_matmul(b, "ffn_up", in);
-    if (peaks > -INFINITY) node(b, OP_PEAKS, gate, gate, GR_NONE)->scale.by = peaks;
+    if (peaks > -INFINITY) append_node(b, OP_PEAKS, gate, gate, GR_NONE)->scale.by = peaks;
     block_gate(b, ACT_GEGLU, gate, up, 0);
     block_give(b, up);
     gr_reg out = block_matmul(b, "ffn_down", gate);
@@ -262,7 +262,7 @@ static void whole(struct build *b, const struct block_spec *s) {
     gr_reg a = stream(b, b->streams, at), c = coefs(b, "altup_predict_coef", a);
     gr_reg p = block_take(b, d[HD_ALTUP] * d[HD_EMBD]);
     block_give(b, a);
-    node(b, OP_MIX, p, b->streams, c);
+    append_node(b, OP_MIX, p, b->streams, c);
     block_give(b, b->streams);
     block_give(b, c);
     b->streams = p;
@@ -271,22 +271,22 @@ static void whole(struct build *b, const struct block_spec *s) {
     a = stream(b, p, at);
     block_scale(b, a, -1);
     block_add(b, x, a); /* the change */
-    node(b, OP_SPREAD, p, x, c);
+    append_node(b, OP_SPREAD, p, x, c);
     block_give(b, x);
     block_give(b, c);
     x = of_token(b, stream(b, p, at));
-    node(b, OP_SPREAD, p, x, GR_NONE)->pick.offset = 1;
+    append_node(b, OP_SPREAD, p, x, GR_NONE)->pick.offset = 1;
     block_give(b, x);
-    node(b, OP_COLUMNS, b->g->residual, p, GR_NONE)->pick.offset = at * d[HD_EMBD];
+    append_node(b, OP_COLUMNS, b->g->residual, p, GR_NONE)->pick.offset = at * d[HD_EMBD];
 }
 
 /* Computes the mean of all streams, with those after the first transformed back. */
-static void end(struct build *b) {
+static void mean_of_streams(struct build *b) {
     const int64_t n = b->h->d[HD_ALTUP], d = b->h->d[HD_EMBD];
     const gr_reg out = b->g->residual;
-    node(b, OP_COLUMNS, out, b->streams, GR_NONE);
-    const gr_reg rest =
-        turned(b, "altup_unembd_proj.weight", block_columns(b, b->streams, d, (n - 1) * d), out);
+    append_node(b, OP_COLUMNS, out, b->streams, GR_NONE);
+    const gr_reg rest = project_streams(b, "altup_unembd_proj.weight",
+                                        block_columns(b, b->streams, d, (n - 1) * d), out);
     for (int64_t i = 0; i < n - 1; i++) block_add(b, out, stream(b, rest, i));
     block_give(b, rest);
     block_scale(b, out, 1 / (double)n);
@@ -301,8 +301,8 @@ static const struct decoder_spec decoder = {
               .ffn = {.act = ACT_GEGLU}},
     .whole = whole,
     .embd_sqrt = true,
-    .start = start,
-    .end = end,
+    .start = build_streams,
+    .end = mean_of_streams,
 };
 
 extern const struct arch arch_gemma3n;

@@ -58,7 +58,7 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     return hf_check_is(dir, "activation_function", "gelu_new", e);
 }
 
-static void start(struct build *b) {
+static void add_positions(struct build *b) {
     const gr_reg r = block_take(b, b->h->d[HD_EMBD]);
     block_embed(b, block_weight(b, "position_embd.weight"), r, 1);
     b->g->node[b->g->n_nodes - 1].embed.position = true;
@@ -71,7 +71,7 @@ static const struct decoder_spec decoder = {
               .attn = {.rope = {.kind = ROPE_NONE}},
               .ffn = {.act = ACT_GELU}},
     .norm = {NORM_LAYER, "output_norm"},
-    .start = start,
+    .start = add_positions,
 };
 
 extern const struct arch arch_gpt2;

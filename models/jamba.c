@@ -57,7 +57,8 @@ static int derive(struct hparams *h, struct err *e) {
 }
 
 /* Returns whether layer i is one of every `period` layers, starting at `offset`. */
-static bool every(const struct hfdir *dir, const char *period, const char *offset, int64_t i) {
+static bool is_periodic(const struct hfdir *dir, const char *period, const char *offset,
+                        int64_t i) {
     int64_t p, o;
     if (!json_i64(hfdir_hparam(dir, period), &p) || p < 1) return false;
     if (!json_i64(hfdir_hparam(dir, offset), &o)) o = 0;
@@ -75,9 +76,9 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     if (!h->d[HD_LIN_V_HEADS]) h->d[HD_LIN_V_HEADS] = (h->d[HD_EMBD] + 15) / 16; /* "auto" */
     if (!h->d[HD_KV_HEADS]) h->d[HD_KV_HEADS] = h->d[HD_HEADS];
     for (int64_t i = 0; i < h->d[HD_LAYERS]; i++) {
-        const bool attn = every(dir, "attn_layer_period", "attn_layer_offset", i),
+        const bool attn = is_periodic(dir, "attn_layer_period", "attn_layer_offset", i),
                    moe = h->d[HD_EXPERTS] > 1 &&
-                         every(dir, "expert_layer_period", "expert_layer_offset", i);
+                         is_periodic(dir, "expert_layer_period", "expert_layer_offset", i);
         *layers_own(h, HD_KV_HEADS, i) = attn ? h->d[HD_KV_HEADS] : 0;
         *layers_own(h, HD_FF, i) = moe ? 0 : h->d[HD_FF];
     }

@@ -49,8 +49,8 @@ static int derive(struct hparams *h, struct err *e) {
 }
 
 /* Reads the rotated fraction of a head for one kind of layers. */
-static int share(const struct hparams *h, const struct hfdir *dir, const char *kind, double usual,
-                 int64_t *to, struct err *e) {
+static int read_rotated(const struct hparams *h, const struct hfdir *dir, const char *kind,
+                        double usual, int64_t *to, struct err *e) {
     const struct json *r = hf_rope(dir, kind);
     const double part = json_num(json_get(r, "partial_rotary_factor"), usual);
     *to = part > 0 && part <= 1 ? (int64_t)((double)h->d[HD_HEAD_DIM] * part) : 0;
@@ -86,8 +86,9 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
              : !json_bool(gating, true))
         return err_set(e, ERR_DATA, "gating is neither true, \"per-head\" nor \"per-element\"");
     h->d[HD_GATE_WIDE] = kind && strcmp(kind, "per-element") == 0;
-    TRY(share(h, dir, "full_attention", 1, &h->d[HD_ROT], e));
-    if (h->d[HD_WINDOW]) TRY(share(h, dir, "sliding_attention", 1, &h->d_windowed[HD_ROT], e));
+    TRY(read_rotated(h, dir, "full_attention", 1, &h->d[HD_ROT], e));
+    if (h->d[HD_WINDOW])
+        TRY(read_rotated(h, dir, "sliding_attention", 1, &h->d_windowed[HD_ROT], e));
     TRY(heads(h, dir, e));
     if (!hfdir_hparam(dir, "mlp_layer_types")) h->d[HD_LEAD_DENSE] = 1;
     TRY(hf_lead_dense(h, dir, e));

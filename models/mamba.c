@@ -62,7 +62,7 @@ static const struct tensor_row two_tensors[] = {ROWS_OUTSIDE, ROWS_MAMBA2(AT, XF
 // clang-format on
 
 /* Fills blocks that consist of a mixer of `kind`, without feed-forward and RoPE. */
-static int alone(struct hparams *h, enum mix_kind kind, struct err *e) {
+static int fill_mixers(struct hparams *h, enum mix_kind kind, struct err *e) {
     h->d[HD_NO_ROPE] = 1;
     TRY(layers_fill_hybrid(h, kind, e));
     for (int64_t i = 0; i < h->d[HD_LAYERS]; i++) h->layer[i].ffn = FFN_NONE;
@@ -75,16 +75,16 @@ static int one_derive(struct hparams *h, struct err *e) {
     TRY(hparams_mul(h, HD_LIN_IN, 2, d[HD_LIN_INNER], e));
     TRY(hparams_mul(h, HD_LIN_STATE, d[HD_LIN_INNER], d[HD_LIN_K_DIM], e));
     d[HD_LIN_X] = d[HD_LIN_V_HEADS] + 2 * d[HD_LIN_K_DIM];
-    return alone(h, MIX_MAMBA1, e);
+    return fill_mixers(h, MIX_MAMBA1, e);
 }
 static int two_derive(struct hparams *h, struct err *e) {
     if (h->d[HD_LIN_V_HEADS] < 1) return err_set(e, ERR_DATA, "ssm.time_step_rank is missing");
     TRY(derive_mamba2(h, e));
-    return alone(h, MIX_MAMBA2, e);
+    return fill_mixers(h, MIX_MAMBA2, e);
 }
 
 /* Sets the inner width if config.json only has its factor to the model's width. */
-static int inner(struct hparams *h, const struct hfdir *dir, struct err *e) {
+static int read_inner(struct hparams *h, const struct hfdir *dir, struct err *e) {
     static const char *const no[] = {"use_bias", NULL};
     int64_t expand;
     TRY(hf_check_off(dir, no, e));
@@ -99,7 +99,7 @@ static const double inner_eps = 1e-6;
 static int one_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     const char *type = json_str(hfdir_hparam(dir, "model_type"));
     const double eps = json_num(hfdir_hparam(dir, "mixer_rms_eps"), inner_eps);
-    TRY(inner(h, dir, e));
+    TRY(read_inner(h, dir, e));
     h->d[HD_DT_B_C] = type && strcmp(type, "falcon_mamba") == 0;
     if (h->d[HD_DT_B_C] && (eps < inner_eps || eps > inner_eps))
         return err_set(e, ERR_DATA, "mixer_rms_eps is %g, not %g, which the format takes it for",
@@ -110,7 +110,7 @@ static int one_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e
 }
 static int two_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     const int64_t *d = h->d;
-    TRY(inner(h, dir, e));
+    TRY(read_inner(h, dir, e));
     if (d[HD_LIN_V_DIM] && !d[HD_LIN_V_HEADS])
         h->d[HD_LIN_V_HEADS] = d[HD_LIN_INNER] / d[HD_LIN_V_DIM];
     return 0;

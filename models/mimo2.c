@@ -55,7 +55,7 @@ static int derive(struct hparams *h, struct err *e) {
 }
 
 /* Reads lists of 0 and 1 per layer: which layers have a window, and which have experts. */
-static int lists(struct hparams *h, const struct hfdir *dir, struct err *e) {
+static int read_lists(struct hparams *h, const struct hfdir *dir, struct err *e) {
     const bool newer = hfdir_hparam(dir, "layer_types") != NULL;
     const struct json *w = newer ? NULL : json_first(hfdir_hparam(dir, "hybrid_layer_pattern"));
     const struct json *m = json_first(hfdir_hparam(dir, "moe_layer_freq"));
@@ -75,7 +75,7 @@ static int lists(struct hparams *h, const struct hfdir *dir, struct err *e) {
 }
 
 /* Refuses a value for sliding-window layers that differs from that of the others. */
-static int same(const struct hfdir *dir, const char *key, int64_t want, struct err *e) {
+static int check_equal(const struct hfdir *dir, const char *key, int64_t want, struct err *e) {
     int64_t is;
     return json_i64(hfdir_hparam(dir, key), &is) && is != want
                ? err_set(e, ERR_DATA, "%s is %lld, not %lld", key, (long long)is, (long long)want)
@@ -105,16 +105,16 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     TRY(hf_check_is(dir, "scoring_func", "sigmoid", e));
     if (json_i64(hfdir_hparam(dir, "sliding_window_size"), &before) && before > 0)
         h->d[HD_WINDOW] = before + 1;
-    TRY(same(dir, "swa_num_attention_heads", h->d[HD_HEADS], e));
-    TRY(same(dir, "swa_head_dim", h->d[HD_HEAD_DIM], e));
-    TRY(same(dir, "swa_v_head_dim", h->d[HD_V_DIM], e));
+    TRY(check_equal(dir, "swa_num_attention_heads", h->d[HD_HEADS], e));
+    TRY(check_equal(dir, "swa_head_dim", h->d[HD_HEAD_DIM], e));
+    TRY(check_equal(dir, "swa_v_head_dim", h->d[HD_V_DIM], e));
     (void)json_i64(hfdir_hparam(dir, "swa_num_key_value_heads"), &kv);
     if (kv < 1 || kv > 1 << 20)
         return err_set(e, ERR_DATA, "swa_num_key_value_heads is %lld", (long long)kv);
     if (json_num(hfdir_hparam(dir, "n_group"), 1) > 1)
         return err_set(e, ERR_DATA, "experts are in groups, which the format cannot hold here");
     TRY(hf_partial_rope(h, dir, 0.334, e));
-    TRY(lists(h, dir, e));
+    TRY(read_lists(h, dir, e));
     for (int64_t i = 0; i < h->d[HD_LAYERS]; i++) {
         if (h->layer[i].window) h->layer[i].window = h->d[HD_WINDOW];
         *layers_own(h, HD_KV_HEADS, i) = h->layer[i].window ? kv : h->d[HD_KV_HEADS];

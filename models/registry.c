@@ -119,7 +119,7 @@ const struct arch *arch_find(const char *gguf_name) {
 }
 
 /* Compares names, ignoring case, hyphens and underscores. */
-static bool alike(const char *a, const char *b) {
+static bool same_name(const char *a, const char *b) {
     for (;; a++, b++) {
         while (*a == '_' || *a == '-') a++;
         while (*b == '_' || *b == '-') b++;
@@ -132,7 +132,7 @@ static bool alike(const char *a, const char *b) {
 static const struct arch *find_class(const char *name, bool loose) {
     for (size_t i = 0; i < COUNT_OF(all); i++)
         for (const char *const *c = all[i]->hf_classes; *c; c++)
-            if (strcmp(*c, name) == 0 || (loose && alike(*c, name))) return all[i];
+            if (strcmp(*c, name) == 0 || (loose && same_name(*c, name))) return all[i];
     return NULL;
 }
 

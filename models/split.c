@@ -67,7 +67,7 @@ static void try_runs(const struct split *s, int c, int from, struct state *at) {
 
 /* Partitions the layers into one run per card. Returns false if requests are not in the order of
  * the cards. */
-static bool cut(const struct split *s, uint8_t *card_of) {
+static bool cut_runs(const struct split *s, uint8_t *card_of) {
     const int n = s->n_layers, w = n + 1;
     struct state *at = xcalloc((size_t)(s->n_cards + 1) * (size_t)w, sizeof *at);
     at[0].ok = true;
@@ -86,7 +86,7 @@ static bool cut(const struct split *s, uint8_t *card_of) {
 
 /* Puts each layer on its requested card, the others with the preceding layer, and those before the
  * first request with it. */
-static void follow(const struct split *s, uint8_t *card_of) {
+static void follow_requests(const struct split *s, uint8_t *card_of) {
     uint8_t at = 0;
     for (int i = s->n_layers - 1; i >= 0; i--)
         if (s->layer[i].want != SPLIT_FREE) at = s->layer[i].want;
@@ -107,7 +107,7 @@ uint64_t split_bytes(const struct split *s, const uint8_t *card_of, int card) {
 
 bool split_layers(const struct split *s, uint8_t *card_of) {
     bool fits = true;
-    if (!cut(s, card_of)) follow(s, card_of);
+    if (!cut_runs(s, card_of)) follow_requests(s, card_of);
     for (int c = 0; c < s->n_cards; c++) {
         const uint64_t n = split_bytes(s, card_of, c);
         fits = fits && (!n || n + s->card[c].fixed <= s->card[c].have);

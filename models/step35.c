@@ -69,7 +69,7 @@ static int derive(struct hparams *h, struct err *e) {
 
 /* Returns the entry of a list for layer i, or the single number for all layers; `otherwise` if
  * absent. */
-static double entry(const struct json *j, int64_t i, double otherwise) {
+static double entry_of_layer(const struct json *j, int64_t i, double otherwise) {
     const struct json *t = json_type(j) == JSON_ARR ? json_first(j) : NULL;
     if (!t) return json_num(j, otherwise);
     while (t && i-- > 0) t = json_next(t);
@@ -83,7 +83,8 @@ static int rope(struct hparams *h, const struct hfdir *dir, struct err *e) {
     for (int64_t i = 0; i < h->d[HD_LAYERS]; i++) {
         const bool windowed = h->layer[i].window > 0;
         double *to = windowed ? &h->f_windowed[HF_ROPE_BASE] : &h->f[HF_ROPE_BASE];
-        const double is = entry(base, i, 10000), share = entry(part, i, windowed ? 1 : 0.5);
+        const double is = entry_of_layer(base, i, 10000),
+                     share = entry_of_layer(part, i, windowed ? 1 : 0.5);
         if (!(is > 0 && isfinite(is)) || fabs(share - (windowed ? 1 : 0.5)) > 1e-9)
             return err_set(e, ERR_DATA,
                            "layer %lld has rope_theta %g and partial_rotary_factor %g: the format "
@@ -138,8 +139,8 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     for (int64_t i = 0; i < h->d[HD_LAYERS]; i++) {
         struct layer_hp *l = &h->layer[i];
         *layers_own(h, HD_HEADS, i) = l->window ? heads : h->d[HD_HEADS];
-        l->limit_exp = (float)entry(hfdir_hparam(dir, "swiglu_limits"), i, 0);
-        l->limit = (float)entry(hfdir_hparam(dir, "swiglu_limits_shared"), i, 0);
+        l->limit_exp = (float)entry_of_layer(hfdir_hparam(dir, "swiglu_limits"), i, 0);
+        l->limit = (float)entry_of_layer(hfdir_hparam(dir, "swiglu_limits_shared"), i, 0);
     }
     TRY(sparse_from(h, dir, e));
     return rope(h, dir, e);

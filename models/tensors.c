@@ -65,7 +65,7 @@ static bool in_block(const struct tensor_row *row, const struct hparams *h, int 
 }
 
 /* Returns whether this model has the row in a block; block -1: outside blocks. */
-static bool holds(const struct tensor_row *row, const struct hparams *h, int block) {
+static bool has_row(const struct tensor_row *row, const struct hparams *h, int block) {
     unsigned slot = row->flags >> TR_IF_SHIFT;
     if (slot && !h->d[slot]) return false;
     if (block < 0) return row->where == W_GLOBAL;
@@ -77,8 +77,8 @@ struct list {
     size_t n, cap;
 };
 
-static int add(struct list *l, const struct tensor_row *row, const struct hparams *h, int block,
-               struct err *e) {
+static int add_row(struct list *l, const struct tensor_row *row, const struct hparams *h, int block,
+                   struct err *e) {
     if (l->n == l->cap) {
         l->cap = l->cap ? 2 * l->cap : 256;
         l->v = xreallocarray(l->v, l->cap, sizeof *l->v);
@@ -100,7 +100,7 @@ static int add(struct list *l, const struct tensor_row *row, const struct hparam
 static int add_globals(struct list *l, const struct tensor_row *from, const struct tensor_row *to,
                        const struct hparams *h, struct err *e) {
     for (const struct tensor_row *r = from; r != to && r->gguf; r++)
-        if (holds(r, h, -1) && !((r->flags & TR_TIED) && h->tied)) TRY(add(l, r, h, -1, e));
+        if (has_row(r, h, -1) && !((r->flags & TR_TIED) && h->tied)) TRY(add_row(l, r, h, -1, e));
     return 0;
 }
 
@@ -111,7 +111,7 @@ static int fill(struct list *l, const struct arch *a, const struct hparams *h, s
     int n_blocks = (int)(h->d[HD_LAYERS] + h->d[HD_MTP]);
     for (int b = 0; b < n_blocks; b++)
         for (const struct tensor_row *r = first; r->gguf; r++)
-            if (holds(r, h, b)) TRY(add(l, r, h, b, e));
+            if (has_row(r, h, b)) TRY(add_row(l, r, h, b, e));
     return add_globals(l, first, NULL, h, e);
 }
 
@@ -129,7 +129,7 @@ int arch_tensors(const struct arch *a, const struct hparams *h, struct tensor_in
 }
 
 /* Matches a name against a pattern with at most one %d (no leading zeros, < HP_MAX_LAYERS). */
-static bool match(const char *pat, const char *name, int *block) {
+static bool match_name(const char *pat, const char *name, int *block) {
     const char *p = strstr(pat, "%d");
     if (!p) return strcmp(pat, name) == 0;
     size_t head = (size_t)(p - pat);
@@ -146,11 +146,11 @@ static bool match(const char *pat, const char *name, int *block) {
 }
 
 /* Finds the row of a tensor's name among those that h allows; h NULL: among all. */
-static const struct tensor_row *find(const struct arch *a, const struct hparams *h,
-                                     const char *name, int *block) {
+static const struct tensor_row *find_row(const struct arch *a, const struct hparams *h,
+                                         const char *name, int *block) {
     for (const struct tensor_row *r = a->tensors; r->gguf; r++) {
         int b = -1;
-        if (!match(r->gguf, name, &b) || (h && !holds(r, h, b))) continue;
+        if (!match_name(r->gguf, name, &b) || (h && !has_row(r, h, b))) continue;
         if (block) *block = b;
         return r;
     }
@@ -158,9 +158,9 @@ static const struct tensor_row *find(const struct arch *a, const struct hparams 
     return NULL;
 }
 const struct tensor_row *arch_row(const struct arch *a, const char *gguf_name, int *block) {
-    return find(a, NULL, gguf_name, block);
+    return find_row(a, NULL, gguf_name, block);
 }
 const struct tensor_row *arch_row_of(const struct arch *a, const struct hparams *h,
                                      const char *gguf_name, int *block) {
-    return find(a, h, gguf_name, block);
+    return find_row(a, h, gguf_name, block);
 }

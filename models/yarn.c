@@ -25,7 +25,7 @@ static const struct {
              {"yarn_beta_slow", "beta_slow", HF_YARN_SLOW, 1}};
 
 /* Returns the factor by which scores grow, for a given weight. */
-static double grown(double factor, double weight) {
+static double yarn_growth(double factor, double weight) {
     return 0.1 * weight * log(factor) + 1;
 }
 
@@ -56,7 +56,7 @@ static double magnitude(struct hparams *h, const struct arch *a, const struct js
     const bool both = mscale > 0 && all > 0;
     if (both && a->yarn_log > 0) h->f[HF_YARN_LOG] = all;
     return json_num(json_get(r, "attention_factor"),
-                    both ? grown(f, mscale) / grown(f, all) : grown(f, 1));
+                    both ? yarn_growth(f, mscale) / yarn_growth(f, all) : yarn_growth(f, 1));
 }
 
 int yarn_from_hf(struct hparams *h, const struct arch *a, const struct hfdir *dir, struct err *e) {
@@ -75,7 +75,7 @@ int yarn_from_hf(struct hparams *h, const struct arch *a, const struct hfdir *di
                        "cannot hold",
                        where, a->yarn_smooth ? "true" : "false", a->name);
     h->f[HF_YARN_FACTOR] = f;
-    h->f[HF_YARN_ATTN] = magnitude(h, a, r) / grown(f, 1);
+    h->f[HF_YARN_ATTN] = magnitude(h, a, r) / yarn_growth(f, 1);
     h->f[HF_YARN_FAST] = json_num(json_get(r, "beta_fast"), usual_fast);
     h->f[HF_YARN_SLOW] = json_num(json_get(r, "beta_slow"), usual_slow);
     for (size_t k = 0; k < COUNT_OF(reals); k++)
@@ -115,7 +115,7 @@ int yarn_from_gguf(struct hparams *h, const struct arch *a, const struct gguf *g
     if (a->yarn_log > 0 && gguf_find(g, key_of(key, arch, LOG_KEY))) {
         TRY(gguf_get_f64(g, key, &h->f[HF_YARN_LOG], e));
         h->f[HF_YARN_LOG] /= a->yarn_log;
-        h->f[HF_YARN_ATTN] /= grown(h->f[HF_YARN_FACTOR], h->f[HF_YARN_LOG]);
+        h->f[HF_YARN_ATTN] /= yarn_growth(h->f[HF_YARN_FACTOR], h->f[HF_YARN_LOG]);
     }
     double ext = 1;
     if (gguf_find(g, key_of(key, arch, "yarn_ext_factor"))) TRY(gguf_get_f64(g, key, &ext, e));
@@ -139,7 +139,8 @@ void yarn_write(const struct hparams *h, const struct arch *a, struct gguf_w *w)
     gguf_w_u32(w, key_of(key, arch, "original_context_length"), (uint32_t)h->d[HD_YARN_CTX]);
     for (size_t i = 0; i < COUNT_OF(reals); i++) {
         double v = h->f[reals[i].slot];
-        if (reals[i].slot == HF_YARN_ATTN) v *= grown(h->f[HF_YARN_FACTOR], h->f[HF_YARN_LOG]);
+        if (reals[i].slot == HF_YARN_ATTN)
+            v *= yarn_growth(h->f[HF_YARN_FACTOR], h->f[HF_YARN_LOG]);
         if (fabs(v - reals[i].usual) > 1e-6 || (h->yarn_given >> i & 1))
             gguf_w_f32(w, key_of(key, arch, reals[i].key), (float)v);
     }

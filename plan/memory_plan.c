@@ -46,7 +46,7 @@ struct plan {
 static bool is_common(const struct kv_type *t) {
     return t->type != QT_COUNT && !t->rotated;
 }
-static bool is(const struct kv_type *t, enum kv_flag flag) {
+static bool has_flag(const struct kv_type *t, enum kv_flag flag) {
     return (t->flags & flag) != 0;
 }
 
@@ -161,7 +161,7 @@ static void emit_contexts(struct emit *m, const struct plan *p) {
     emit_col(m, "ctx", "context");
     for (int i = 0; kv_type_at(i); i++) {
         char key[40], title[40];
-        if (!is(kv_type_at(i), KV_SHOWN)) continue;
+        if (!has_flag(kv_type_at(i), KV_SHOWN)) continue;
         snprintf(key, sizeof key, "kv_%s_mib", kv_type_at(i)->name);
         snprintf(title, sizeof title, "KV %s", kv_type_at(i)->name);
         emit_col(m, key, title);
@@ -176,7 +176,7 @@ static void emit_contexts(struct emit *m, const struct plan *p) {
         emit_row(m);
         emit_cell_i64(m, ctx);
         for (int i = 0; kv_type_at(i); i++) {
-            if (!is(kv_type_at(i), KV_SHOWN)) continue;
+            if (!has_flag(kv_type_at(i), KV_SHOWN)) continue;
             if (sizes_kv(&p->z, 0, ctx * a.n_slots, kv_type_at(i)->type, true, &n))
                 emit_cell_num(m, (double)n / 0x1p20, 1);
             else
@@ -353,7 +353,7 @@ static void hone_command(struct emit *m, const struct plan *p, const char *kv, s
     shell_word(b, p->path);
     buf_fmt(b, " --ctx %lld --kv-type %s", (long long)p->ask.n_ctx, kv);
     /* The device can hold all other state. */
-    if (fits && is(p->k, KV_ON_CUDA) && is(p->v, KV_ON_CUDA)) {
+    if (fits && has_flag(p->k, KV_ON_CUDA) && has_flag(p->v, KV_ON_CUDA)) {
         buf_str(b, p->split.n_cards > 1 ? " --device cuda:0" : " --device auto");
         for (int i = 1; i < p->split.n_cards; i++) buf_fmt(b, ",%d", i);
     }
@@ -379,7 +379,7 @@ static void llama_command(struct emit *m, const struct plan *p, struct buf *b) {
 
 /* Writes commands for Ollama, which has three cache types and places blocks by itself. */
 static void ollama_commands(struct emit *m, const struct plan *p, struct buf *b) {
-    if (p->k != p->v || !is(p->k, KV_SHOWN)) return;
+    if (p->k != p->v || !has_flag(p->k, KV_SHOWN)) return;
     buf_fmt(b,
             "OLLAMA_FLASH_ATTENTION=1 OLLAMA_KV_CACHE_TYPE=%s OLLAMA_NUM_PARALLEL=%lld "
             "OLLAMA_CONTEXT_LENGTH=%lld ollama serve",

@@ -59,7 +59,7 @@ static int class_order(const char *name) {
     return i;
 }
 
-static struct candidate *add(struct choice *x, const char *name) {
+static struct candidate *add_candidate(struct choice *x, const char *name) {
     x->c = xreallocarray(x->c, (size_t)x->n + 1, sizeof(struct candidate *));
     struct candidate *c = x->c[x->n++] = xcalloc(1, sizeof *c);
     c->name = c->shown = arena_strdup(&x->w->mem, name);
@@ -73,7 +73,7 @@ static void drop_last(struct choice *x) {
 }
 
 /* Returns whether a path was added before, perhaps under another name, and adds it. */
-static bool added(struct choice *x, const char *path) {
+static bool seen_before(struct choice *x, const char *path) {
     char *real = io_real(path);
     bool found = false;
     for (int i = 0; real && i < x->seen.n && !found; i++) found = strcmp(x->seen.v[i], real) == 0;
@@ -115,8 +115,8 @@ static void take_losses(struct choice *x, int first, const char *folder) {
 
 static int add_file(struct choice *x, const char *path, struct err *e) {
     const struct arch *a;
-    if (added(x, path)) return 0;
-    struct candidate *c = add(x, path);
+    if (seen_before(x, path)) return 0;
+    struct candidate *c = add_candidate(x, path);
     return plan_read_sizes(path, &c->z, &a, &c->bytes, e);
 }
 
@@ -174,7 +174,7 @@ static int add_recipe(struct choice *x, const struct shapes *s, const struct hpa
                       const char *folder, const char *recipe, struct err *e) {
     const int n = (int)strlen(folder) - (str_ends(folder, "/config.json") ? 12 : 0);
     char *name = x->o->n_paths > 1 ? xasprintf("%.*s %s", n, folder, recipe) : xstrdup(recipe);
-    struct making k = {add(x, name), s->model.arch};
+    struct making k = {add_candidate(x, name), s->model.arch};
     free(name);
     TRY(sizes_init(&k.c->z, k.arch, h, e));
     k.c->bytes = shapes_recipe(s, recipe, made_tensor, &k);
@@ -186,7 +186,7 @@ static int add_recipes(struct choice *x, const char *folder, struct err *e) {
     struct hfdir *dir = NULL;
     const char *(*const name)(int) = x->o->recipes ? recipe_name : recipe_ladder;
     x->forecast = true;
-    if (added(x, folder)) return 0;
+    if (seen_before(x, folder)) return 0;
     struct hparams *h = xcalloc(1, sizeof *h);
     const bool config = shapes_is_config(folder);
     int rc = config ? shapes_from_config(&s, folder, h, e) : shapes_open(&s, folder, NULL, e);
@@ -405,7 +405,7 @@ static void answer_sizes(const struct choice *x, struct emit *m) {
     buf_release(&b);
 }
 
-static void answer(const struct choice *x, const struct take *t, struct emit *m) {
+static void put_answer(const struct choice *x, const struct take *t, struct emit *m) {
     const struct candidate *c = x->c[t->i];
     const struct fit *f = fit_of(x, t->i, t->small_cache);
     struct buf b = {0};
@@ -478,7 +478,7 @@ static int show(const struct choice *x, struct emit *m, struct err *e) {
     kv_type_text(kv, x->k, x->v);
     struct buf none = {0};
     if (t.i >= 0)
-        answer(x, &t, m);
+        put_answer(x, &t, m);
     else if (!x->ask.memory)
         answer_sizes(x, m);
     else

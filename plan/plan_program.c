@@ -26,8 +26,8 @@ bool plan_brings(const struct device *d) {
 static bool is_cuda(const struct work *w) {
     return w->device.kind != DEVICE_CPU;
 }
-static void compile(struct program *p, const struct work *w, const struct dry_program *o,
-                    enum batch b) {
+static void compile_program(struct program *p, const struct work *w, const struct dry_program *o,
+                            enum batch b) {
     const struct target t = is_cuda(w) ? dry_program_cuda(o, b) : dry_program_cpu(o, b);
     program_compile(p, &o->g, 0, &t);
 }
@@ -216,7 +216,7 @@ void plan_program(struct emit *m, const struct work *w, const struct dry_program
     for (int b = 0; b < BATCH_COUNT; b++) {
         const struct cost_of of = {&o->g, o->n_bytes, kv, classes[b].n_rows, n_keys};
         s[b] = (struct shown){.o = o};
-        compile(&s[b].p, w, o, (enum batch)b);
+        compile_program(&s[b].p, w, o, (enum batch)b);
         s[b].cost = xcalloc((size_t)s[b].p.n_steps + 1, sizeof *s[b].cost);
         for (int i = 0; i < s[b].p.n_steps; i++) s[b].cost[i] = cost_of_step(&of, &s[b].p.step[i]);
         head[b] = cost_of_head(&of);
@@ -263,7 +263,7 @@ void plan_notes(struct emit *m, const struct work *w, const struct dry_program *
     kern_init(k, w->isa);
     for (int b = 0; b < BATCH_COUNT; b++) {
         struct program p = {0};
-        compile(&p, w, o, (enum batch)b);
+        compile_program(&p, w, o, (enum batch)b);
         for (int i = 0; i < p.n_steps; i++) {
             const struct step *s = &p.step[i];
             const gr_w weight = dry_program_product(o, s);

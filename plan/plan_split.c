@@ -69,8 +69,8 @@ static uint64_t block_bytes(const struct sizes *z, const struct fit_ask *a, int6
            (uint64_t)(z->block[i].state * a->n_slots) * sizeof(float);
 }
 
-static bool attempt(struct plan_split *s, const struct sizes *z, const struct fit_ask *a,
-                    int64_t n_rows, int n_cpu) {
+static bool try_split(struct plan_split *s, const struct sizes *z, const struct fit_ask *a,
+                      int64_t n_rows, int n_cpu) {
     struct split p = {.n_cards = s->n_cards, .n_layers = z->n_blocks};
     p.layer = xcalloc((size_t)z->n_blocks + 1, sizeof *p.layer);
     for (int c = 0; c < s->n_cards; c++)
@@ -97,19 +97,19 @@ static bool attempt(struct plan_split *s, const struct sizes *z, const struct fi
 }
 
 /* Splits the model with as few experts in main memory as possible. */
-static void divide(struct plan_split *s, const struct sizes *z, const struct fit_ask *a,
-                   int64_t n_rows) {
+static void split_model(struct plan_split *s, const struct sizes *z, const struct fit_ask *a,
+                        int64_t n_rows) {
     const int most = sizes_has_experts(z) ? z->n_blocks : 0;
     for (int n = 0; n <= most; n++)
-        if (attempt(s, z, a, n_rows, n)) return;
-    (void)attempt(s, z, a, n_rows, 0);
+        if (try_split(s, z, a, n_rows, n)) return;
+    (void)try_split(s, z, a, n_rows, 0);
 }
 
 enum { CTX_STEP = 256 };
 
 /* Returns the longest context up to `most` with all weights on the cards; 0: none. */
-static int64_t longest(const struct plan_split *s, const struct sizes *z, const struct fit_ask *a,
-                       int64_t most) {
+static int64_t longest_ctx(const struct plan_split *s, const struct sizes *z,
+                           const struct fit_ask *a, int64_t most) {
     struct plan_split *t = xcalloc(1, sizeof *t);
     struct fit_ask ask = *a;
     int64_t lo = 0, hi = div_up(most, CTX_STEP);
@@ -117,7 +117,7 @@ static int64_t longest(const struct plan_split *s, const struct sizes *z, const 
     while (lo < hi) {
         const int64_t mid = lo + (hi - lo + 1) / 2;
         ask.n_ctx = min_i64(mid * CTX_STEP, most);
-        if (attempt(t, z, &ask, PLAN_PASS, 0))
+        if (try_split(t, z, &ask, PLAN_PASS, 0))
             lo = mid;
         else
             hi = mid - 1;
@@ -131,8 +131,8 @@ bool plan_split_fit(struct plan_split *s, const struct sizes *z, const struct fi
     if (!fit_find(z, a, f)) return false;
     if (f->way == FIT_NONE) (void)fit_use(z, a, 0, 0, &f->use); /* needs of the whole model */
     if (s->n_cards < 2) return true;
-    f->max_ctx = longest(s, z, a, max_i64(z->n_ctx_train, a->n_ctx));
-    divide(s, z, a, PLAN_PASS);
+    f->max_ctx = longest_ctx(s, z, a, max_i64(z->n_ctx_train, a->n_ctx));
+    split_model(s, z, a, PLAN_PASS);
     f->way = !s->fits ? FIT_NONE : s->n_cpu_experts ? FIT_EXPERTS : FIT_ALL;
     f->n = s->n_cpu_experts;
     f->use.total = 0;

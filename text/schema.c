@@ -31,10 +31,10 @@ struct sc {
 typedef bool (*keyword_fn)(struct sc *c, const struct json *kw, const struct json *in,
                            const struct json *v);
 
-static bool valid(struct sc *c, const struct json *schema, const struct json *v);
+static bool is_valid(struct sc *c, const struct json *schema, const struct json *v);
 
-static bool no(struct sc *c, const char *fmt, ...) PRINTF_LIKE(2, 3);
-static bool no(struct sc *c, const char *fmt, ...) {
+static bool fails(struct sc *c, const char *fmt, ...) PRINTF_LIKE(2, 3);
+static bool fails(struct sc *c, const char *fmt, ...) {
     char text[300];
     va_list ap;
     va_start(ap, fmt);
@@ -57,7 +57,7 @@ static bool valid_at(struct sc *c, const struct json *schema, const struct json 
                      const char *name) {
     size_t len = c->path.len;
     buf_fmt(&c->path, "/%s", show_n(name, strlen(name)).s);
-    bool ok = valid(c, schema, v);
+    bool ok = is_valid(c, schema, v);
     c->path.len = len;
     c->path.data[len] = 0;
     return ok;
@@ -76,7 +76,7 @@ static bool matches(struct sc *c, const char *pattern, const char *s) {
 
 /* Counts a visited schema or a compared pair of values. Returns false when the limit is
  * exceeded. */
-static bool step(struct sc *c) {
+static bool count_step(struct sc *c) {
     return ++c->steps <= MAX_STEPS;
 }
 static bool endless(struct sc *c) {
@@ -111,7 +111,7 @@ static bool kw_type(struct sc *c, const struct json *kw, const struct json *in,
         if (!known_type(json_str(one))) return malformed(c, "type", "names no JSON type");
         any = any || is_type(v, json_str(one));
     }
-    return any || no(c, "is not of type %s", json_str(kw) ? json_str(kw) : "any of those named");
+    return any || fails(c, "is not of type %s", json_str(kw) ? json_str(kw) : "any of those named");
 }
 
 static bool kw_enum(struct sc *c, const struct json *kw, const struct json *in,
@@ -119,16 +119,16 @@ static bool kw_enum(struct sc *c, const struct json *kw, const struct json *in,
     (void)in;
     if (json_type(kw) != JSON_ARR) return malformed(c, "enum", "is not a list");
     for (const struct json *x = json_first(kw); x; x = json_next(x)) {
-        if (!step(c)) return endless(c);
+        if (!count_step(c)) return endless(c);
         if (json_equal(x, v)) return true;
     }
-    return no(c, "is not one of the listed values");
+    return fails(c, "is not one of the listed values");
 }
 
 static bool kw_const(struct sc *c, const struct json *kw, const struct json *in,
                      const struct json *v) {
     (void)in;
-    return json_equal(kw, v) || no(c, "is not the one value allowed");
+    return json_equal(kw, v) || fails(c, "is not the one value allowed");
 }
 
 /* ---- numbers: one function with a table of comparisons ---- */
@@ -147,14 +147,14 @@ static bool number_limit(struct sc *c, const struct json *kw, const struct json 
     if (json_type(kw) != JSON_NUM) return malformed(c, name, "is not a number");
     if (json_type(v) != JSON_NUM) return true;
     return within(json_num(v, 0), json_num(kw, 0), k) ||
-           no(c, "is not %s %.9g", limit_text[k], json_num(kw, 0));
+           fails(c, "is not %s %.9g", limit_text[k], json_num(kw, 0));
 }
 
 static bool count_limit(struct sc *c, const struct json *kw, int64_t n, enum limit_kind k,
                         const char *name, const char *of) {
     if (json_type(kw) != JSON_NUM) return malformed(c, name, "is not a number");
     return within((double)n, json_num(kw, 0), k) ||
-           no(c, "has %" PRId64 " %s, not %s %.9g", n, of, limit_text[k], json_num(kw, 0));
+           fails(c, "has %" PRId64 " %s, not %s %.9g", n, of, limit_text[k], json_num(kw, 0));
 }
 
 static int64_t n_chars(const char *s) {
@@ -193,7 +193,7 @@ static bool kw_multiple(struct sc *c, const struct json *kw, const struct json *
     if (!(by > 0)) return malformed(c, "multipleOf", "is not a positive number");
     double q = x / by;
     return json_type(v) != JSON_NUM || (floor(q) == q && isfinite(q)) ||
-           no(c, "is not a multiple of %.9g", by);
+           fails(c, "is not a multiple of %.9g", by);
 }
 
 /* ---- strings ---- */
@@ -203,7 +203,7 @@ static bool kw_pattern(struct sc *c, const struct json *kw, const struct json *i
     (void)in;
     if (!json_str(kw)) return malformed(c, "pattern", "is not a string");
     return !json_str(v) || matches(c, json_str(kw), json_str(v)) ||
-           no(c, "does not match '%s'", show_n(json_str(kw), strlen(json_str(kw))).s);
+           fails(c, "does not match '%s'", show_n(json_str(kw), strlen(json_str(kw))).s);
 }
 
 /* ---- arrays ---- */
@@ -250,8 +250,8 @@ static bool kw_unique(struct sc *c, const struct json *kw, const struct json *in
     if (!json_bool(kw, false) || json_type(v) != JSON_ARR) return true;
     for (const struct json *a = json_first(v); a; a = json_next(a))
         for (const struct json *b = json_next(a); b; b = json_next(b)) {
-            if (!step(c)) return endless(c);
-            if (json_equal(a, b)) return no(c, "holds an item twice");
+            if (!count_step(c)) return endless(c);
+            if (json_equal(a, b)) return fails(c, "holds an item twice");
         }
     return true;
 }
@@ -265,7 +265,7 @@ static bool kw_contains(struct sc *c, const struct json *kw, const struct json *
     for (const struct json *x = json_first(v); x; x = json_next(x)) n += valid_item(c, kw, x, i++);
     if (c->rc) return false;
     return ((double)n >= least && (double)n <= most) ||
-           no(c, "has %" PRId64 " items of the kind it must contain", n);
+           fails(c, "has %" PRId64 " items of the kind it must contain", n);
 }
 
 /* ---- objects ---- */
@@ -278,9 +278,9 @@ static bool kw_required(struct sc *c, const struct json *kw, const struct json *
     for (const struct json *n = json_first(kw); n; n = json_next(n)) {
         if (!json_str(n)) return malformed(c, "required", "contains something other than a name");
         c->steps += (int)(json_len(v) / 16);
-        if (!step(c)) return endless(c);
+        if (!count_step(c)) return endless(c);
         if (!json_get(v, json_str(n)))
-            return no(c, "'%s' is missing", show_n(json_str(n), strlen(json_str(n))).s);
+            return fails(c, "'%s' is missing", show_n(json_str(n), strlen(json_str(n))).s);
     }
     return true;
 }
@@ -350,7 +350,7 @@ static bool kw_dep_schemas(struct sc *c, const struct json *kw, const struct jso
                            const struct json *v) {
     (void)in;
     for (const struct json *d = json_first(kw); d && json_type(v) == JSON_OBJ; d = json_next(d))
-        if (json_get(v, json_name(d)) && !valid(c, d, v)) return false;
+        if (json_get(v, json_name(d)) && !is_valid(c, d, v)) return false;
     return true;
 }
 
@@ -361,7 +361,7 @@ static int64_t n_valid(struct sc *c, const struct json *list, const struct json 
     if (json_type(list) != JSON_ARR || !json_first(list))
         malformed(c, "anyOf, oneOf or allOf", "is not a list of schemas");
     for (const struct json *s = json_first(list); s && !c->rc; s = json_next(s))
-        n += valid(c, s, v);
+        n += is_valid(c, s, v);
     return c->rc ? -1 : n;
 }
 
@@ -369,13 +369,13 @@ static bool kw_any(struct sc *c, const struct json *kw, const struct json *in,
                    const struct json *v) {
     (void)in;
     int64_t n = n_valid(c, kw, v);
-    return n > 0 || (n == 0 && no(c, "matches none of anyOf"));
+    return n > 0 || (n == 0 && fails(c, "matches none of anyOf"));
 }
 static bool kw_one(struct sc *c, const struct json *kw, const struct json *in,
                    const struct json *v) {
     (void)in;
     int64_t n = n_valid(c, kw, v);
-    return n == 1 || (n >= 0 && no(c, "matches %" PRId64 " of oneOf", n));
+    return n == 1 || (n >= 0 && fails(c, "matches %" PRId64 " of oneOf", n));
 }
 static bool kw_all(struct sc *c, const struct json *kw, const struct json *in,
                    const struct json *v) {
@@ -385,12 +385,12 @@ static bool kw_all(struct sc *c, const struct json *kw, const struct json *in,
 static bool kw_not(struct sc *c, const struct json *kw, const struct json *in,
                    const struct json *v) {
     (void)in;
-    return (!valid(c, kw, v) && !c->rc) || (!c->rc && no(c, "matches what it must not"));
+    return (!is_valid(c, kw, v) && !c->rc) || (!c->rc && fails(c, "matches what it must not"));
 }
 static bool kw_if(struct sc *c, const struct json *kw, const struct json *in,
                   const struct json *v) {
-    const struct json *next = json_get(in, valid(c, kw, v) ? "then" : "else");
-    return !c->rc && (!next || valid(c, next, v));
+    const struct json *next = json_get(in, is_valid(c, kw, v) ? "then" : "else");
+    return !c->rc && (!next || is_valid(c, next, v));
 }
 
 /* Reads the next name of a JSON pointer, decoding ~0, ~1 and %XX. */
@@ -432,7 +432,7 @@ static bool kw_ref(struct sc *c, const struct json *kw, const struct json *in,
         }
     }
     buf_release(&name);
-    return s ? valid(c, s, v) : malformed(c, "$ref", "points at nothing");
+    return s ? is_valid(c, s, v) : malformed(c, "$ref", "points at nothing");
 }
 
 static bool kw_unsupported(struct sc *c, const struct json *kw, const struct json *in,
@@ -493,11 +493,12 @@ static bool all_keywords(struct sc *c, const struct json *schema, const struct j
     return true;
 }
 
-static bool valid(struct sc *c, const struct json *schema, const struct json *v) {
+static bool is_valid(struct sc *c, const struct json *schema, const struct json *v) {
     if (c->rc) return false;
-    if (json_type(schema) == JSON_BOOL) return json_bool(schema, true) || no(c, "is not allowed");
+    if (json_type(schema) == JSON_BOOL)
+        return json_bool(schema, true) || fails(c, "is not allowed");
     if (json_type(schema) != JSON_OBJ) return malformed(c, "schema", "is neither object nor bool");
-    if (++c->depth > MAX_DEPTH || !step(c)) return endless(c);
+    if (++c->depth > MAX_DEPTH || !count_step(c)) return endless(c);
     bool ok = all_keywords(c, schema, v) && !c->rc;
     c->depth--;
     return ok;
@@ -506,7 +507,7 @@ static bool valid(struct sc *c, const struct json *schema, const struct json *v)
 int schema_check_how(const struct json *schema, const struct json *value, struct schema_how *how,
                      bool *ok, struct buf *why, struct err *e) {
     struct sc c = {.root = schema, .why = why, .e = e, .skip = how->skip};
-    *ok = valid(&c, schema, value);
+    *ok = is_valid(&c, schema, value);
     buf_release(&c.path);
     how->steps = c.steps;
     return c.rc;

@@ -208,8 +208,8 @@ int pretok_unknown(const char *name, struct err *e) {
 /* ---- regexes --------------------------------------------------------------------------------- */
 
 /* Compiles a regex. more: additional PCRE2 options. */
-static int compile(pcre2_code **out, const char *regex, const char *name, uint32_t more,
-                   struct err *e) {
+static int compile_regex(pcre2_code **out, const char *regex, const char *name, uint32_t more,
+                         struct err *e) {
     struct buf re = {0};
     pretok_spell(&re, regex);
     int code;
@@ -239,7 +239,8 @@ int pretok_new(struct pretok **out, const struct pretok_row *row, struct err *e)
         const char *regex = row->regex[p->n_levels];
         for (size_t i = 0; i < COUNT_OF(threes); i++)
             if (strcmp(regex, threes[i].regex) == 0) p->threes[p->n_levels] = &threes[i];
-        if (!p->threes[p->n_levels]) rc = compile(&p->code[p->n_levels], regex, row->name, 0, e);
+        if (!p->threes[p->n_levels])
+            rc = compile_regex(&p->code[p->n_levels], regex, row->name, 0, e);
     }
     if (rc)
         pretok_free(p);
@@ -270,7 +271,7 @@ int pretok_new_own(struct pretok **out, const char *const *regex, int n, struct 
         for (size_t i = 0; i < COUNT_OF(threes); i++)
             if (strcmp(re, threes[i].regex) == 0) p->threes[p->n_levels] = &threes[i];
         if (!what && !p->threes[p->n_levels] &&
-            compile(&p->code[p->n_levels], re, "own", PCRE2_MULTILINE, &why))
+            compile_regex(&p->code[p->n_levels], re, "own", PCRE2_MULTILINE, &why))
             what = "is not a regex that PCRE2 understands";
         if (what) rc = err_set(e, ERR_DATA, "split regex %.300s %s", re, what);
     }
@@ -309,7 +310,8 @@ void pretok_run_free(struct pretok_run *r) {
     free(r);
 }
 
-static int match(struct pretok_run *r, const pcre2_code *code, const char *s, size_t n, size_t at) {
+static int match_at(struct pretok_run *r, const pcre2_code *code, const char *s, size_t n,
+                    size_t at) {
     PCRE2_SPTR u = (PCRE2_SPTR)s;
     int rc = pcre2_match(code, u, n, at, PCRE2_NO_UTF_CHECK, r->md, r->mc);
     if (rc == PCRE2_ERROR_JIT_STACKLIMIT && !r->stack) {
@@ -375,7 +377,7 @@ static bool match_regex(struct pretok_run *r, int i, const char *s, size_t n, si
     const PCRE2_SIZE *ov = pcre2_get_ovector_pointer(r->md);
     uint32_t cp;
     for (size_t search = at; search < n; search += utf8_decode(s + search, n - search, &cp)) {
-        if (match(r, r->p->code[i], s + from, n - from, search - from) < 0) return false;
+        if (match_at(r, r->p->code[i], s + from, n - from, search - from) < 0) return false;
         *start = ov[0] + from;
         *end = ov[1] + from;
         if (*end > *start || *start > at) return *start < n;
@@ -384,7 +386,7 @@ static bool match_regex(struct pretok_run *r, int i, const char *s, size_t n, si
 }
 
 /* Returns the end of level i's piece that begins at `at` in s[0..n). */
-static size_t piece(struct pretok_run *r, int i, const char *s, size_t n, size_t at) {
+static size_t piece_end(struct pretok_run *r, int i, const char *s, size_t n, size_t at) {
     struct level *l = &r->level[i];
     if (at == l->m_start && l->m_end > at) { /* the match after a gap */
         const size_t end = l->m_end;
@@ -409,7 +411,7 @@ size_t pretok_next(struct pretok_run *r, const char *s, size_t n, size_t at) {
     }
     for (int i = 0; i < r->p->n_levels; i++) {
         if (r->level[i].end <= at) {
-            r->level[i].end = piece(r, i, s, n, at);
+            r->level[i].end = piece_end(r, i, s, n, at);
             r->level[i].start = at;
         }
         n = r->level[i].end;

@@ -51,7 +51,7 @@ struct cuts {
     size_t at[MAX_CUTS];
 };
 
-static void cut(const struct pretok *p, struct cuts *out) {
+static void cut_probe(const struct pretok *p, struct cuts *out) {
     struct pretok_run *r = pretok_run_new(p);
     out->n = 0;
     for (size_t at = 0; at + 1 < sizeof probe;) {
@@ -61,7 +61,7 @@ static void cut(const struct pretok *p, struct cuts *out) {
     pretok_run_free(r);
 }
 
-static bool same(const struct cuts *a, const struct cuts *b) {
+static bool same_cuts(const struct cuts *a, const struct cuts *b) {
     return a->n == b->n && memcmp(a->at, b->at, a->n * sizeof *a->at) == 0;
 }
 
@@ -81,7 +81,7 @@ static bool cut_row(const struct pretok_row *row, struct cuts *out) {
     struct pretok *p = NULL;
     struct err none;
     if (row->chars || pretok_new(&p, row, &none)) return false;
-    cut(p, out);
+    cut_probe(p, out);
     pretok_free(p);
     return true;
 }
@@ -90,7 +90,7 @@ static bool cut_own(const char *const *regex, int n, struct cuts *out) {
     struct pretok *p = NULL;
     struct err none;
     if (pretok_new_own(&p, regex, n, &none)) return false;
-    cut(p, out);
+    cut_probe(p, out);
     pretok_free(p);
     return true;
 }
@@ -103,7 +103,7 @@ const struct pretok_row *pretok_by_behaviour(const char *const *regex, int n, bo
     bool ok = cut_own(regex, n, a);
     for (size_t i = 0; ok && (row = pretok_at(i)) != NULL; i++) {
         const int agrees = 2 * (row->nfc == nfc) + (row->ignore_merges == ignore_merges);
-        if (agrees <= best_agrees || !cut_row(row, b) || !same(a, b)) continue;
+        if (agrees <= best_agrees || !cut_row(row, b) || !same_cuts(a, b)) continue;
         best_agrees = agrees;
         best = row;
     }

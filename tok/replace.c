@@ -33,7 +33,7 @@ static void put_literal(const struct replace *r, struct replace_run *x, bool mor
 }
 
 /* Emits the text up to `to`. */
-static void emit(struct replace_run *x, size_t to, struct buf *out) {
+static void emit_up_to(struct replace_run *x, size_t to, struct buf *out) {
     buf_add(out, x->text.data + x->at, to - x->at);
     x->at = to;
 }
@@ -46,11 +46,11 @@ static void put_valid(const struct replace *r, struct replace_run *x, size_t end
     while (x->at < end) {
         const enum pretok_hit hit =
             pretok_find(x->run, x->text.data, end, x->at, more, &start, &stop);
-        emit(x, hit == PRETOK_NONE ? end : start, out);
+        emit_up_to(x, hit == PRETOK_NONE ? end : start, out);
         if (hit != PRETOK_MATCH) break;
         buf_str(out, r->to);
         if (stop == start && start < end)
-            emit(x, start + utf8_decode(x->text.data + start, end - start, &cp), out);
+            emit_up_to(x, start + utf8_decode(x->text.data + start, end - start, &cp), out);
         else
             x->at = stop;
     }
@@ -74,7 +74,7 @@ static void put_regex(const struct replace *r, struct replace_run *x, bool more,
         const bool cut = good < left && !(more && may_begin_char(s + good, left - good));
         put_valid(r, x, x->at + good, more && !cut, out);
         if (!cut) break;
-        emit(x, x->at + 1, out); /* invalid byte */
+        emit_up_to(x, x->at + 1, out); /* invalid byte */
         drop_done(x);
     }
 }

@@ -149,7 +149,7 @@ static bool read_normalizer(struct in in, struct sp_model *m) {
     return !broken;
 }
 
-static int bad(struct err *e, const char *what) {
+static int bad_model(struct err *e, const char *what) {
     return err_set(e, ERR_DATA, "tokenizer.model: %s", what);
 }
 
@@ -159,7 +159,7 @@ static int read_all(struct sp_model *m, struct in in, uint64_t *kind, struct err
     int64_t cap = 0;
     while (next_field(&in, &f, &broken)) {
         if (is_field(&f, 1, WIRE_BYTES)) {
-            if (m->n == MAX_PIECES) return bad(e, "too many pieces");
+            if (m->n == MAX_PIECES) return bad_model(e, "too many pieces");
             if (m->n == cap) {
                 cap = cap ? 2 * cap : 1024;
                 m->piece = xreallocarray(m->piece, (size_t)cap, sizeof *m->piece);
@@ -171,14 +171,16 @@ static int read_all(struct sp_model *m, struct in in, uint64_t *kind, struct err
                                (long long)m->n);
             m->n++;
         } else if (is_field(&f, 2, WIRE_BYTES)) {
-            if (!read_trainer(f.body, m, kind)) return bad(e, "the trainer's settings are damaged");
+            if (!read_trainer(f.body, m, kind))
+                return bad_model(e, "the trainer's settings are damaged");
         } else if (is_field(&f, 3, WIRE_BYTES)) {
-            if (!read_normalizer(f.body, m)) return bad(e, "the normalizer's settings are damaged");
+            if (!read_normalizer(f.body, m))
+                return bad_model(e, "the normalizer's settings are damaged");
         }
     }
     if (broken)
         return err_set(e, ERR_DATA, "tokenizer.model: the file is damaged, or not SentencePiece's");
-    return m->n ? 0 : bad(e, "there are no pieces");
+    return m->n ? 0 : bad_model(e, "there are no pieces");
 }
 
 /* Returns id if a piece has it, else -1. */
@@ -202,10 +204,10 @@ int sp_model_read(struct sp_model *out, const char *data, size_t len, struct err
     struct in in = {(const unsigned char *)data, (const unsigned char *)data + len};
     int rc = read_all(&m, in, &kind, e);
     if (!rc && kind != SP_UNIGRAM && kind != SP_BPE)
-        rc = bad(e, "its pieces are whole words or characters, which is not supported");
+        rc = bad_model(e, "its pieces are whole words or characters, which is not supported");
     if (!rc && !m.escape_spaces)
-        rc =
-            bad(e, "spaces are not written as U+2581 (escape_whitespaces), which is not supported");
+        rc = bad_model(
+            e, "spaces are not written as U+2581 (escape_whitespaces), which is not supported");
     m.kind = (enum sp_kind)kind;
     m.unk = in_range(&m, m.unk);
     m.bos = in_range(&m, m.bos);

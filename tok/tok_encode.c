@@ -220,7 +220,7 @@ static size_t growth(const struct tok *t) {
 }
 
 /* Empties *b and reserves room for the normalized form of n bytes. */
-static bool room(struct enc *c, struct buf *b, size_t n) {
+static bool reserve_normalized(struct enc *c, struct buf *b, size_t n) {
     buf_reset(b);
     if (!c->rc && n >= LONG_TEXT)
         c->rc = buf_try_reserve(b, n * growth(c->t), "a text in the tokenizer", c->e);
@@ -228,10 +228,10 @@ static bool room(struct enc *c, struct buf *b, size_t n) {
 }
 
 /* Encodes the text between token texts that are matched in normalized text. */
-static void stretch(struct enc *c, const char *s, size_t n, bool late, bool first) {
+static void encode_stretch(struct enc *c, const char *s, size_t n, bool late, bool first) {
     if (!n) return;
     if (late) {
-        if (!room(c, &c->norm, n)) return;
+        if (!reserve_normalized(c, &c->norm, n)) return;
         tok_prepare(c->t, s, n, first, PREP_SPACES, &c->norm);
         s = c->norm.data;
         n = c->norm.len;
@@ -242,7 +242,7 @@ static void stretch(struct enc *c, const char *s, size_t n, bool late, bool firs
 /* Normalizes a text, except for spaces that are added late. */
 static void normalize(struct enc *c, const char **s, size_t *n, bool late, bool first) {
     if (late && !c->t->prep.form && c->t->kind != TOK_UNIGRAM) return;
-    if (!room(c, &c->early, *n)) return;
+    if (!reserve_normalized(c, &c->early, *n)) return;
     tok_prepare(c->t, *s, *n, first, late ? PREP_TEXT : PREP_TEXT | PREP_SPACES, &c->early);
     *s = c->early.data;
     *n = c->early.len;
@@ -270,7 +270,7 @@ static void valid_text(struct enc *c, const char *s, size_t n, bool first) {
             spots_find(&c->t->normalized, s, n, seek, c->parse_special, &where);
         seek = hit ? where + hit->len : n;
         const size_t end = take_white(hit, s, n, at, &where);
-        stretch(c, s + at, where - at, late, first && at == 0);
+        encode_stretch(c, s + at, where - at, late, first && at == 0);
         if (hit) add_id(c, hit->id);
         at = end;
     }
@@ -319,7 +319,7 @@ static void enc_release(struct enc *c) {
 
 /* Returns whether [from, to) overlaps a plain range. *at is the index of the current range; it only
  * grows with `from`. */
-static bool reaches(const struct tok_range *plain, int n, int *at, size_t from, size_t to) {
+static bool reaches_plain(const struct tok_range *plain, int n, int *at, size_t from, size_t to) {
     while (*at < n && plain[*at].end <= from) ++*at;
     return *at < n && plain[*at].start < to;
 }
@@ -331,7 +331,7 @@ static const struct spot *next_spot(const struct enc *c, const char *text, size_
     for (;;) {
         const struct spot *hit = spots_find(&c->t->raw, text, len, at, c->parse_special, where);
         if (!hit || !n_plain || tok_type(c->t, hit->id) != TT_CONTROL ||
-            !reaches(plain, n_plain, range, *where, *where + hit->len))
+            !reaches_plain(plain, n_plain, range, *where, *where + hit->len))
             return hit;
         at = *where + 1;
     }
@@ -361,7 +361,8 @@ static int encode(const struct tok *t, const char *text, size_t len, bool parse_
         const size_t end = take_white(hit, text, len, at, &where);
         /* Token texts are matched in normalized text only if no part of it is plain. */
 
-        c.parse_special = parse_special && !reaches(plain, n_plain, &range_of_text, at, where);
+        c.parse_special =
+            parse_special && !reaches_plain(plain, n_plain, &range_of_text, at, where);
         any_text(&c, text + at, where - at, at == 0);
         if (hit) add_id(&c, hit->id);
         if (end < at) range_of_text = 0; /* a token in white space that another one took */

@@ -274,7 +274,7 @@ static void add_family(struct tok *t, const struct family *f) {
 
 /* Reads the ends of Hunyuan's dense models: eod_token_id ends a text, the first of two ids in
  * generation_config.json a turn. */
-static void hunyuan(struct tok *t, const struct tok_files *f) {
+static void read_hunyuan(struct tok *t, const struct tok_files *f) {
     const struct json *list = json_get(f->generation, "eos_token_id");
     int64_t eod, eot;
     if (json_i64(json_get(f->model, "eod_token_id"), &eod) && eod >= 0 && eod < t->v.n &&
@@ -289,7 +289,7 @@ static void hunyuan(struct tok *t, const struct tok_files *f) {
 
 /* Returns whether eos is an ordinary token absent from the ids of generation_config.json: a class's
  * default in config.json. */
-static bool stale(const struct tok *t, const struct json *ids) {
+static bool is_stale_eos(const struct tok *t, const struct json *ids) {
     const int64_t eos = t->special[TS_EOS];
     int64_t id, n = 0;
     if (eos < 0 || t->v.role[eos] != TT_NORMAL) return false;
@@ -315,7 +315,7 @@ void hf_ends(struct tok *t, const struct tok_files *f) {
     const struct json *text = json_get(f->config, "eos_token");
     static const char *const parts[] = {"text_config", "language_config", "llm_config"};
     const struct json *thinker = json_get(f->model, "thinker_config");
-    if (stale(t, json_get(f->generation, key))) t->special[TS_EOS] = -1;
+    if (is_stale_eos(t, json_get(f->generation, key))) t->special[TS_EOS] = -1;
     tok_add_end(t, t->special[TS_EOS]);
     if (json_type(text) == JSON_ARR) add_ids(t, text, own, "eos_token", false);
     add_ids(t, json_get(f->config, key), own, key, false);
@@ -329,7 +329,7 @@ void hf_ends(struct tok *t, const struct tok_files *f) {
     for (size_t i = 0; i < COUNT_OF(families); i++)
         for (size_t k = 0; k < COUNT_OF(families[i].classes); k++)
             if (is_class(f->model, families[i].classes[k])) add_family(t, &families[i]);
-    if (is_class(f->model, "HunYuanDenseV1ForCausalLM")) hunyuan(t, f);
+    if (is_class(f->model, "HunYuanDenseV1ForCausalLM")) read_hunyuan(t, f);
     tok_add_end(t, t->special[TS_EOS]);
     tok_add_end(t, t->special[TS_EOT]);
     tok_add_end(t, t->special[TS_EOM]);

@@ -14,7 +14,7 @@
 #include "tok/sp_model.h"
 #include "tok/tok_hf.h"
 
-static int bad(struct err *e, const char *what) {
+static int bad_json(struct err *e, const char *what) {
     return err_set(e, ERR_DATA, "tokenizer.json: %s", what);
 }
 
@@ -22,9 +22,9 @@ static int bad(struct err *e, const char *what) {
 
 static int check_bpe(struct tok *t, const struct json *model, struct err *e) {
     if (json_type(json_get(model, "vocab")) != JSON_OBJ)
-        return bad(e, "model.vocab is not an object of texts and ids");
+        return bad_json(e, "model.vocab is not an object of texts and ids");
     if (json_type(json_get(model, "merges")) != JSON_ARR)
-        return bad(e, "model.merges is not a list");
+        return bad_json(e, "model.merges is not a list");
     static const char *const affix[] = {"continuing_subword_prefix", "end_of_word_suffix"};
     for (size_t i = 0; i < COUNT_OF(affix); i++) {
         const char *s = json_str(json_get(model, affix[i]));
@@ -39,14 +39,14 @@ static int check_bpe(struct tok *t, const struct json *model, struct err *e) {
 
 static int check_model(struct tok *t, const struct json *model, struct err *e) {
     const char *type = json_str(json_get(model, "type"));
-    if (json_type(model) != JSON_OBJ) return bad(e, "there is no \"model\" object");
+    if (json_type(model) != JSON_OBJ) return bad_json(e, "there is no \"model\" object");
     t->byte_fallback = json_bool(json_get(model, "byte_fallback"), false);
     if (type && strcmp(type, "Unigram") == 0) {
         t->kind = TOK_UNIGRAM;
         t->fuse_unk = true;
         return json_type(json_get(model, "vocab")) == JSON_ARR
                    ? 0
-                   : bad(e, "model.vocab is not a list of pieces and scores");
+                   : bad_json(e, "model.vocab is not a list of pieces and scores");
     }
     if (type && strcmp(type, "BPE") != 0)
         return err_set(
@@ -112,7 +112,7 @@ static int read_pieces(struct tok *t, const struct json *model, struct err *e) {
     for (const struct json *c = json_first(json_get(model, "vocab")); c; c = json_next(c))
         TRY(read_piece(t, id++, c, e));
     if (!json_i64(json_get(model, "unk_id"), &unk)) return 0;
-    if (unk < 0 || unk >= id) return bad(e, "model.unk_id is not a piece");
+    if (unk < 0 || unk >= id) return bad_json(e, "model.unk_id is not a piece");
     t->v.type[unk] = t->v.role[unk] = TT_UNKNOWN;
     t->special[TS_UNK] = unk;
     return 0;
@@ -152,7 +152,7 @@ static int read_merges(struct tok *t, const struct json *merges, struct err *e) 
     int64_t n = json_len(merges), i = 0;
     struct buf b = {0};
     int rc = 0;
-    if (n > INT32_MAX / 2) return bad(e, "there are too many merges");
+    if (n > INT32_MAX / 2) return bad_json(e, "there are too many merges");
     if (!(t->merge = try_calloc((size_t)n + 1, sizeof *t->merge, "merges", e)) ||
         !(t->merge_len = try_calloc((size_t)n + 1, sizeof *t->merge_len, "merges", e)))
         return ERR_SYS;

@@ -11,7 +11,7 @@
 #define META "\xe2\x96\x81" /* U+2581 */
 
 /* Fails with an error in tokenizer.json. */
-static int bad(struct err *e, const char *what) {
+static int bad_json(struct err *e, const char *what) {
     return err_set(e, ERR_DATA, "tokenizer.json: %s", what);
 }
 
@@ -154,7 +154,7 @@ static int read_added(struct tok *t, const struct json *added, const struct json
         const char *text = json_str(json_get(c, "content"));
         int64_t id;
         if (!text || !json_i64(json_get(c, "id"), &id) || id < 0)
-            return bad(e, "an entry of added_tokens has no content or no proper id");
+            return bad_json(e, "an entry of added_tokens has no content or no proper id");
         /* If both files have the token, transformers uses the flags of tokenizer_config.json. */
         const struct json *other = in_decoder(config, id);
         const bool same = hf_is(json_get(other, "content"), text);

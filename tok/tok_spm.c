@@ -78,7 +78,7 @@ int spm_build(struct tok *t, struct err *e) {
 /* ---- the heap -------------------------------------------------------------------------------- */
 
 /* Returns an unsigned number that sorts in the reverse order of the scores. */
-static uint32_t turned(float score) {
+static uint32_t sort_key(float score) {
     uint32_t u;
     if (score == 0.0f) score = 0.0f; /* -0 becomes 0 */
     memcpy(&u, &score, sizeof u);
@@ -120,7 +120,7 @@ static struct spm_pair pop(struct spm_work *w) {
 
 /* ---- joining --------------------------------------------------------------------------------- */
 
-static void look(struct enc *c, const char *s, int32_t left, int32_t right) {
+static void push_pair_at(struct enc *c, const char *s, int32_t left, int32_t right) {
     struct spm_work *w = &c->spm;
     if (left < 0 || right < 0) return;
     const struct spm_sym *a = &w->sym[left];
@@ -128,7 +128,7 @@ static void look(struct enc *c, const char *s, int32_t left, int32_t right) {
     int64_t id = find_piece(c->t, s + a->at, len);
     if (id < 0) return;
     push(c,
-         (struct spm_pair){(uint64_t)turned(c->t->score[id]) << 32 | (uint32_t)left, len, right});
+         (struct spm_pair){(uint64_t)sort_key(c->t->score[id]) << 32 | (uint32_t)left, len, right});
     if (c->t->v.type[id] != TT_UNUSED) return;
     if (!w->left_part) w->left_part = xcalloc((size_t)c->t->v.n, sizeof *w->left_part);
     w->left_part[id] = a->len;
@@ -158,7 +158,7 @@ static size_t split_chars(struct enc *c, const char *s, size_t n) {
 static void join_all(struct enc *c, const char *s, size_t n_sym) {
     struct spm_work *w = &c->spm;
     w->n_heap = 0;
-    for (size_t i = 1; i < n_sym; i++) look(c, s, (int32_t)i - 1, (int32_t)i);
+    for (size_t i = 1; i < n_sym; i++) push_pair_at(c, s, (int32_t)i - 1, (int32_t)i);
     while (w->n_heap) {
         struct spm_pair p = pop(w);
         int32_t left = (int32_t)(uint32_t)p.key;
@@ -168,8 +168,8 @@ static void join_all(struct enc *c, const char *s, size_t n_sym) {
         a->next = b->next;
         if (b->next >= 0) w->sym[b->next].prev = left;
         b->len = 0;
-        look(c, s, a->prev, left);
-        look(c, s, left, a->next);
+        push_pair_at(c, s, a->prev, left);
+        push_pair_at(c, s, left, a->next);
     }
 }
 
@@ -177,7 +177,7 @@ static void join_all(struct enc *c, const char *s, size_t n_sym) {
 
 /* Appends a symbol's tokens. An unused piece is split; pending parts wait on a stack in the heap's
  * memory (key: the position), since pieces can be long. */
-static void put(struct enc *c, const char *s, size_t n) {
+static void put_symbol(struct enc *c, const char *s, size_t n) {
     const struct tok *t = c->t;
     struct spm_work *w = &c->spm;
     w->n_heap = 0;
@@ -206,5 +206,5 @@ void spm_piece(struct enc *c, const char *s, size_t n) {
     size_t n_sym = split_chars(c, s, n);
     join_all(c, s, n_sym);
     for (int32_t i = n_sym ? 0 : -1; i >= 0; i = w->sym[i].next)
-        put(c, s + w->sym[i].at, w->sym[i].len);
+        put_symbol(c, s + w->sym[i].at, w->sym[i].len);
 }

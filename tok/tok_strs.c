@@ -24,7 +24,7 @@ static void skip_blank(struct in *p) {
     while (p->at < p->n && strchr(" \t\r\n", p->s[p->at]) && p->s[p->at]) p->at++;
 }
 
-static bool take(struct in *p, char c) {
+static bool skip_char(struct in *p, char c) {
     skip_blank(p);
     if (peek(p) != c) return false;
     p->at++;
@@ -67,7 +67,7 @@ static bool code_point(struct in *p, struct buf *b) {
 }
 
 /* Parses a string after its opening quote. */
-static bool string(struct in *p, struct buf *b) {
+static bool parse_string(struct in *p, struct buf *b) {
     static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
     for (;;) {
         int c = peek(p);
@@ -90,7 +90,7 @@ static bool string(struct in *p, struct buf *b) {
     }
 }
 
-static void add(struct strs *a, struct buf *b) {
+static void add_string(struct strs *a, struct buf *b) {
     if ((a->n & (a->n - 1)) == 0) {
         size_t cap = a->n ? a->n * 2 : 1;
         a->v = xreallocarray(a->v, cap, sizeof *a->v);
@@ -105,12 +105,12 @@ int strs_parse(struct strs *out, const char *json, size_t len, size_t *used, con
     struct in p = {json, len, 0};
     struct strs a = {0};
     struct buf b = {0};
-    bool ok = take(&p, '['), more = ok && !take(&p, ']');
+    bool ok = skip_char(&p, '['), more = ok && !skip_char(&p, ']');
     while (ok && more) {
-        ok = take(&p, '"') && string(&p, &b);
-        if (ok) add(&a, &b);
-        if (ok && !take(&p, ',')) {
-            ok = take(&p, ']');
+        ok = skip_char(&p, '"') && parse_string(&p, &b);
+        if (ok) add_string(&a, &b);
+        if (ok && !skip_char(&p, ',')) {
+            ok = skip_char(&p, ']');
             more = false;
         }
     }

@@ -18,7 +18,7 @@ struct tekken {
     struct rank_bpe ranks;
 };
 
-static int bad(struct err *e, const char *what, int64_t i) {
+static int bad_entry(struct err *e, const char *what, int64_t i) {
     return err_set(e, ERR_DATA, "tekken.json: %s (entry %lld)", what, (long long)i);
 }
 
@@ -31,11 +31,11 @@ static int read_ranks(struct tekken *k, const struct json *vocab, struct err *e)
         char raw[RANK_BPE_TOKEN];
         int64_t n = b64 ? base64_decode(b64, raw, sizeof raw) : -1;
         if (!json_i64(json_get(c, "rank"), &rank) || rank != i)
-            rc = bad(e, "tokens are not in the order of their ranks", i);
+            rc = bad_entry(e, "tokens are not in the order of their ranks", i);
         else if (n < 1 || (i < 256 && (n != 1 || (uint8_t)raw[0] != i)))
-            rc = bad(e, "token_bytes is not base64, or not the byte of its rank", i);
+            rc = bad_entry(e, "token_bytes is not base64, or not the byte of its rank", i);
         else if (!rank_bpe_put(&k->ranks, i, raw, (size_t)n))
-            rc = bad(e, "a repeated token", i);
+            rc = bad_entry(e, "a repeated token", i);
     }
     if (!rc && i < k->ranks.n)
         rc = err_set(e, ERR_DATA, "tekken.json: %lld tokens, default_vocab_size asks for %lld",
@@ -71,7 +71,7 @@ static int set_special(struct tekken *k, int64_t id, const char *text, struct er
         enum tok_special s;
     } known[] = {{"<s>", TS_BOS}, {"</s>", TS_EOS}, {"<unk>", TS_UNK}, {"<pad>", TS_PAD}};
     if (id < 0 || id >= k->n_special || k->t->v.text[id])
-        return bad(e, "a special token has no proper rank, or that of another", id);
+        return bad_entry(e, "a special token has no proper rank, or that of another", id);
     vocab_set(&k->t->v, id, text, strlen(text), TT_CONTROL);
     for (size_t i = 0; i < COUNT_OF(known); i++)
         if (strcmp(known[i].text, text) == 0) k->t->special[known[i].s] = id;
@@ -125,7 +125,7 @@ static int read_all(struct tekken *k, const struct json *j, int64_t n_vocab, str
     TRY(read_ranks(k, json_get(j, "vocab"), e));
     TRY(read_special(k, json_get(j, "special_tokens"), e));
     int64_t lone = rank_bpe_merges(&k->ranks);
-    return lone < 0 ? 0 : bad(e, "a token that no two others form", lone);
+    return lone < 0 ? 0 : bad_entry(e, "a token that no two others form", lone);
 }
 
 /* Parses the file with U+FFFD for U+0000, which the JSON parser refuses. It occurs only in

@@ -81,7 +81,7 @@ struct line { /* a rank, borrowed from the file */
     int64_t rank;
 };
 
-static int bad(const struct tok_files *f, int64_t line, const char *what, struct err *e) {
+static int bad_line(const struct tok_files *f, int64_t line, const char *what, struct err *e) {
     return err_set(e, ERR_DATA, "%s: line %lld %s", f->tiktoken_name, (long long)line, what);
 }
 
@@ -131,7 +131,7 @@ static int split_lines(const struct tok_files *f, struct line **out, int64_t *n,
         struct line l;
         const char *wrong = read_line(s, (size_t)((nl ? nl : end) - s), &l);
         if (!wrong && *n == MAX_RANKS) wrong = "is past the limit of ranks";
-        if (wrong) return bad(f, at, wrong, e);
+        if (wrong) return bad_line(f, at, wrong, e);
         if (l.n && *n == cap) {
             cap = cap ? 2 * cap : 4096;
             *out = xreallocarray(*out, (size_t)cap, sizeof **out);
@@ -164,11 +164,11 @@ static int put_line(struct rank_bpe *k, const struct tok_files *f, const struct 
         snprintf(b64, sizeof b64, "%.*s", (int)l->n, l->b64);
         n = base64_decode(b64, raw, sizeof raw);
     }
-    if (n < 1) return bad(f, at + 1, "is not base64, or too long", e);
+    if (n < 1) return bad_line(f, at + 1, "is not base64, or too long", e);
     if (l->rank >= k->n || k->len[l->rank])
-        return bad(f, at + 1, "has a rank that another line has, or that leaves a gap", e);
+        return bad_line(f, at + 1, "has a rank that another line has, or that leaves a gap", e);
     if (!rank_bpe_put(k, l->rank, raw, (size_t)n))
-        return bad(f, at + 1, "has the bytes of another line", e);
+        return bad_line(f, at + 1, "has the bytes of another line", e);
     return 0;
 }
 

@@ -105,7 +105,7 @@ static void offer_from(struct span *p, size_t at, size_t n) {
     if (!single) offer(p, at, at + len, (double)(t->least - UNKNOWN_COSTS), -1);
 }
 
-static void put(struct enc *c, const char *s, size_t n, int32_t id) {
+static void put_piece(struct enc *c, const char *s, size_t n, int32_t id) {
     if (id >= 0)
         enc_ids(c, &id, 1);
     else
@@ -129,7 +129,7 @@ static void settle(struct span *p, size_t end) {
     }
     while (n > 0) {
         size_t to = w->end[--n];
-        put(p->c, p->s + at, to - at, node(p, to)->id);
+        put_piece(p->c, p->s + at, to - at, node(p, to)->id);
         at = to;
     }
     p->base = p->reach = end;
