@@ -31,7 +31,7 @@ class Verdict(HoneError):
 
 
 class UsageError(HoneError, ValueError):
-    """A senseless request: an argument, a name that is not there."""
+    """An invalid request: a wrong argument, or a name that does not exist."""
 
 
 class MissingFile(UsageError, FileNotFoundError):
@@ -47,7 +47,7 @@ class DataError(HoneError, ValueError):
 
 
 class MachineError(HoneError, OSError):
-    """The machine said no: I/O, memory, no device."""
+    """The system refused: I/O, memory, no such device."""
 
 
 class Cancelled(HoneError):
