@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* base/err.c - error messages. Allocates nothing, so it works when memory is exhausted; neither
  * prints nor exits. Messages too long for the struct are truncated. */
-#include "base/err.h" /* It has macros with the names of functions here. */
+#include "base/err.h" /* Its macros have the names of functions here. */
 
 #include <errno.h>
 #include <stdarg.h>

@@ -140,7 +140,6 @@ struct finder {
     void *ud;
 };
 
-/* Tries the spellings of a part. */
 static const struct st_tensor *find_part(const struct finder *f, const char *spellings) {
     char name[DQ_NAME];
     size_t len = strlen(f->name), stem = len;

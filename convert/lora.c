@@ -320,7 +320,6 @@ static bool is_left_out(const char *name, const char *const *skip) {
     return false;
 }
 
-/* Checks that a tensor contains only finite numbers. */
 static int check_finite(const struct lora *l, int64_t i, struct err *e) {
     const struct st_tensor *t = st_tensor_at(l->st, i);
     float x[1024];

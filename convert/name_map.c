@@ -242,7 +242,6 @@ static void choose_orientation(const struct mapping *m, struct item *it, const c
         }
 }
 
-/* Tries one spelling. */
 static int bind_spelling(struct mapping *m, struct item *it, const char *pat, size_t len,
                          bool *found, struct err *e) {
     const struct hparams *h = &m->p->hp;

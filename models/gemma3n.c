@@ -168,7 +168,6 @@ static struct gr_node *append_node(struct build *b, enum gr_op op, gr_reg dst, g
     n->src[1] = y;
     return n;
 }
-/* Returns stream i of `streams`. */
 static gr_reg stream(struct build *b, gr_reg streams, int64_t i) {
     return block_columns(b, streams, i * b->h->d[HD_EMBD], b->h->d[HD_EMBD]);
 }

@@ -142,7 +142,6 @@ void tok_stream_put(struct tok_stream *s, bool more, size_t start, struct buf *o
         if (s->t->replace[i].whole) replace_in(&s->t->replace[i], &s->run[i], more, start, out);
 }
 
-/* Removes spaces from out[start..]. */
 static void drop_spaces(size_t start, struct buf *out) {
     size_t n = start;
     for (size_t i = start; i < out->len; i++)

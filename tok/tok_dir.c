@@ -64,7 +64,6 @@ static int64_t config_rows(const struct json *config) {
     return n;
 }
 
-/* Returns whether a folder has a file. */
 static bool has_file(const char *dir, const char *name) {
     char *path = io_join(dir, name);
     const bool has = io_exists(path);

@@ -373,7 +373,6 @@ static int read_replaces(struct tok *t, const struct gguf *g, int where, struct 
     return 0;
 }
 
-/* Reads the keys of the decoder. */
 static int read_decoder(struct tok *t, const struct gguf *g, struct err *e) {
     t->drops_first = gguf_bool_or(g, OWN("decode_drops_first"), false);
     if (gguf_find(g, OWN("decode_strips")))
@@ -513,7 +512,6 @@ static void write_replaces(const struct tok *t, struct gguf_w *w, int where) {
     if (n_regex) gguf_w_arr(w, replace_key[where][1], GV_I32, regex, n_regex);
 }
 
-/* Writes how texts are decoded. */
 static void write_decoder(const struct tok *t, struct gguf_w *w) {
     if (t->drops_first) gguf_w_bool(w, OWN("decode_drops_first"), true);
     if (t->strips != STRIPS_ADDED) gguf_w_bool(w, OWN("decode_strips"), t->strips == STRIPS_ONE);
