@@ -138,7 +138,7 @@ static void emit_sizes(struct emit *m, const struct plan *p) {
     emit_i64(m, "n_attn", "  with keys and values", sizes_n_kv(z));
     emit_i64(m, "n_recurrent", sizes_n_state(z) ? "  recurrent" : NULL, sizes_n_state(z));
     emit_i64(m, "ctx_train", "trained context", z->n_ctx_train);
-    emit_i64(m, "ctx", "context planned, per slot", p->ask.n_ctx);
+    emit_i64(m, "ctx", "planned context per slot", p->ask.n_ctx);
     emit_i64(m, "slots", "slots", p->ask.n_slots);
     emit_str(m, "kv_type", "type of keys and values", kv_name);
     size_field(m, "size", "file size", p->file_bytes);
@@ -166,7 +166,7 @@ static void emit_contexts(struct emit *m, const struct plan *p) {
         snprintf(title, sizeof title, "KV %s", kv_type_at(i)->name);
         emit_col(m, key, title);
     }
-    emit_col(m, "total_mib", "in all");
+    emit_col(m, "total_mib", "total");
     if (p->have_fit) emit_col(m, "fits", "fits");
     for (int64_t ctx = 0; (ctx = plan_next_ctx(&p->z, ctx)) != 0;) {
         struct fit_ask a = p->ask;
@@ -317,7 +317,7 @@ static void emit_fit(struct emit *m, const struct plan *p, uint64_t vram) {
     emit_i64(m, "fit_n", NULL, f->n);
     emit_str(m, "fits", "what fits", text.data);
     size_field(m, "used", "  takes", f->use.total);
-    emit_i64(m, "max_ctx", "longest context all on the card", as_trained(&p->z, f->max_ctx));
+    emit_i64(m, "max_ctx", "longest context fully on the card", as_trained(&p->z, f->max_ctx));
     buf_release(&text);
 }
 

@@ -491,7 +491,7 @@ static int show(const struct choice *x, struct emit *m, struct err *e) {
     }
     emit_i64(m, "vram_bytes", NULL, (int64_t)x->ask.memory);
     emit_i64(m, "reserve_bytes", NULL, (int64_t)x->ask.reserve);
-    if (!x->contexts) emit_i64(m, "ctx", "context planned, per slot", ask_of(x, x->c[0]).n_ctx);
+    if (!x->contexts) emit_i64(m, "ctx", "planned context per slot", ask_of(x, x->c[0]).n_ctx);
     emit_i64(m, "ctx_train", x->contexts ? "shortest trained context" : "trained context",
              x->n_ctx_train);
     emit_i64(m, "slots", "slots", x->ask.n_slots);

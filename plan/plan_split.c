@@ -155,7 +155,7 @@ void plan_split_emit(struct emit *m, const struct plan_split *s, const struct si
     emit_table(m, "cards", "blocks by card");
     emit_col(m, "card", "card");
     emit_col(m, "blocks", "blocks");
-    emit_col(m, "vram_bytes", "bytes of it");
+    emit_col(m, "vram_bytes", "card bytes");
     emit_col(m, "used_bytes", "bytes used");
     for (int c = 0; c < s->n_cards; c++) {
         struct buf b = {0};
