@@ -21,8 +21,8 @@ struct numa {
 /* Reads the nodes. `root` is "" for this machine, or a folder that holds its own sys/. */
 void numa_read(const char *root, struct numa *out);
 
-/* Returns the node of worker i; -1 with fewer than two nodes. Any run of consecutive workers is
- * spread over the nodes in proportion to their processors. */
+/* Returns the node of worker i; -1 with fewer than two nodes. For any n, the first n workers
+ * are spread over the nodes in proportion to their processors. */
 int numa_node_of(const struct numa *m, int worker);
 
 /* Pins a thread to the processors of a node; -1: no change. */

@@ -45,8 +45,8 @@ void os_stay(pthread_t thread, const uint64_t cpus[OS_CPUS / 64]);
 /* Requests pages interleaved over the memory nodes of the mask (n bits). Returns 0 or an errno. */
 int os_interleave(void *p, uint64_t n_bytes, const unsigned long *mask, unsigned long n);
 
-/* Drops privileges for good: programs started from now on gain none. With `hide`, other processes
- * of the same user cannot read its memory, and it leaves no core file. */
+/* Keeps the process and the programs it starts from gaining privileges (no_new_privs). With
+ * `hide`, other processes of the same user cannot read its memory, and it leaves no core file. */
 void os_give_up_rights(bool hide);
 
 #endif
