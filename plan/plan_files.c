@@ -244,7 +244,7 @@ static void name_candidates(struct choice *x) {
     }
 }
 
-/* ---- what fits ------------------------------------------------------------------------------- */
+/* ---- fit ------------------------------------------------------------------------------- */
 
 static int settle(struct choice *x, struct err *e) {
     const struct memory_plan_opts *o = x->o;

@@ -354,7 +354,7 @@ static bool kw_dep_schemas(struct sc *c, const struct json *kw, const struct jso
     return true;
 }
 
-/* ---- schemas together ---- */
+/* ---- combinators ---- */
 
 static int64_t n_valid(struct sc *c, const struct json *list, const struct json *v) {
     int64_t n = 0;

@@ -101,7 +101,8 @@ void ends_find_usual(struct tok *t) {
         if (id[i] >= 0) ends_flags(t)[id[i]] |= END_USUAL;
 }
 
-/* ---- what a tokenizer knows ------------------------------------------------------------------ */
+/* ---- end tokens of a tokenizer ------------------------------------------------------------------
+ */
 
 uint8_t *ends_flags(struct tok *t) {
     if (!t->end) t->end = xcalloc((size_t)t->v.n, sizeof *t->end);
@@ -127,7 +128,7 @@ static bool is_usual(const struct tok *t, int64_t id) {
     return t->end && (t->end[id] & END_USUAL);
 }
 
-/* ---- which key holds which end --------------------------------------------------------------- */
+/* ---- keys of end tokens --------------------------------------------------------------- */
 
 void tok_set_turn_end(struct tok *t, enum tok_special s, int64_t id) {
     tok_add_end(t, id);
