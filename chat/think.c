@@ -10,15 +10,9 @@
 static const struct {
     const char *name, *on, *off;
 } switches[] = {
-    {"enable_thinking", "\"enable_thinking\": true", "\"enable_thinking\": false"},
-    {"thinking", "\"thinking\": true", "\"thinking\": false"},
-    {"think", "\"think\": true", "\"think\": false"},
-    {"enable_reasoning", "\"enable_reasoning\": true", "\"enable_reasoning\": false"},
-    {"reasoning", "\"reasoning\": true", "\"reasoning\": false"},
-    {"thinking_mode", "\"thinking_mode\": \"thinking\"", "\"thinking_mode\": \"chat\""},
-    {"reasoning_mode", "\"reasoning_mode\": \"/think\"", "\"reasoning_mode\": \"/no_think\""},
-    {"thinking_budget", "\"thinking_budget\": -1", "\"thinking_budget\": 0"},
-    {"reasoning_effort", "\"reasoning_effort\": \"high\"", "\"reasoning_effort\": \"none\""},
+#define THINK_SWITCH(name, on, off) {name, "\"" name "\": " on, "\"" name "\": " off},
+#include "template/think.def"
+#undef THINK_SWITCH
 };
 
 static bool render(const struct chat *c, const char *member, struct buf *out) {

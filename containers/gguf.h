@@ -194,13 +194,13 @@ int gguf_w_commit(struct gguf_w *w, struct err *e);
 
 /* ---- editing (gguf_edit.c) ---------------------------------------------------------------------
  * Sets a string key of an existing file (in a split set: of the named file). If the new header fits
- * before the data, only the differing header bytes are written, n_bytes of them; otherwise the
- * whole file is rewritten. An interrupted edit leaves the old or the new file, if necessary after
- * gguf_recover, which gguf_open calls: it rolls back an edit recorded in a journal next to the
- * file. */
+ * before the data, only the differing header bytes are written, n_bytes of them; otherwise n_room
+ * bytes are inserted there, if the file system can and nobody has the file open, or the whole file
+ * is rewritten. An interrupted edit leaves the old or the new file, if necessary after
+ * gguf_recover, which gguf_open calls: it follows the journal that lies next to the file. */
 struct gguf_edit {
     bool in_place;
-    uint64_t n_bytes;
+    uint64_t n_bytes, n_room;
 };
 int gguf_edit_str(const char *path, const char *key, const char *text, uint64_t len,
                   struct gguf_edit *how, struct err *e);

@@ -4,8 +4,9 @@
  * If the new header ends before the same data offset, only the differing bytes of the header are
  * written; tensors are neither read nor moved. A change in length is taken from the zeros before
  * the data and from the key "hone.padding" (a string of spaces: the only slack the format allows,
- * since data begin at the first multiple of the alignment after the header). Otherwise a new file
- * is written next to the old one, with such padding for the next edit.
+ * since data begin at the first multiple of the alignment after the header). Otherwise the
+ * file system makes room (gguf_room.c), or a new file is written next to the old one; both with
+ * such padding for the next edit.
  *
  * A write of several pages can be interrupted, so it is journalled: PATH.hone-journal holds the old
  * and the new bytes and is synced before the first byte is written. gguf_open looks for it and
@@ -22,6 +23,7 @@
 #include "base/buf.h"
 #include "base/bytes.h"
 #include "containers/gguf.h"
+#include "containers/gguf_edit.h"
 #include "base/hash.h"
 #include "base/io.h"
 #include "base/map.h"
@@ -43,7 +45,7 @@ static const char pad_key[] = "hone.padding", journal_magic[] = "HONEJRN1";
 static const uint64_t journal_max = (uint64_t)2 << 30;
 
 void (*gguf_edit_hook)(int step);
-static void call_hook(int i) {
+void gguf_edit_step(int i) {
     if (gguf_edit_hook) gguf_edit_hook(i);
 }
 
@@ -159,19 +161,19 @@ static char *journal_of(const char *path) {
     return name;
 }
 
-static int write_range(int fd, const char *path, const char *p, uint64_t n, uint64_t off,
-                       struct err *e) {
+int gguf_write_range(int fd, const char *path, const char *p, uint64_t n, uint64_t off,
+                     struct err *e) {
     while (n) {
         uint64_t to_page = PAGE - off % PAGE;
         size_t m = (size_t)(n < to_page ? n : to_page);
-        call_hook(2);
+        gguf_edit_step(2);
         ssize_t k = pwrite(fd, p, m, (off_t)off);
         if (k < 0 && errno == EINTR) continue;
         if (k == 0) errno = EIO;
         if (k <= 0) return err_sys(e, "cannot write %s", path);
         p += k, off += (uint64_t)k, n -= (uint64_t)k;
     }
-    call_hook(3);
+    gguf_edit_step(3);
     return fsync(fd) == 0 || errno == EINVAL ? 0 : err_sys(e, "cannot write %s", path);
 }
 
@@ -214,17 +216,44 @@ static int write_in_place(const char *path, int fd, const struct edit *d, const 
     /* A write within a sector cannot be torn. */
     bool one_sector = from / SECTOR == (to - 1) / SECTOR;
     int rc = 0;
-    call_hook(0);
+    gguf_edit_step(0);
     if (!one_sector) rc = write_journal(name, d, old + from, new + from, to - from, from, e);
-    call_hook(1);
+    gguf_edit_step(1);
     if (!rc) {
-        rc = write_range(fd, path, new + from, to - from, from, e);
-        call_hook(4);
+        rc = gguf_write_range(fd, path, new + from, to - from, from, e);
+        gguf_edit_step(4);
         if (!rc && !one_sector && unlink(name) != 0)
             rc = err_sys(e, "cannot remove the journal %s", name);
         sync_folder_of(path);
-        call_hook(5);
+        gguf_edit_step(5);
     }
+    free(name);
+    return rc;
+}
+
+/* ---- making room ----------------------------------------------------------------------------- */
+
+static uint64_t bytes_with_pad(const struct edit *d) {
+    return d->head.len + d->tail.len + 8 + strlen(pad_key) + 4 + 8;
+}
+
+/* Lets the file system insert blocks in front of the data; how->in_place says whether it did. */
+static int make_room(const char *path, int fd, struct edit *d, struct gguf_edit *how,
+                     struct err *e) {
+    struct gguf_room room;
+    struct buf header = {0};
+    uint64_t with_pad = bytes_with_pad(d);
+    if (with_pad + RESERVE <= d->old_off || d->old_off % d->align ||
+        !gguf_room_plan(fd, d->old_off, d->align, with_pad + RESERVE - d->old_off, &room))
+        return 0;
+    char *name = journal_of(path);
+    assemble(d, d->old_off + room.n - with_pad, d->old_off + room.n, &header);
+    int rc = gguf_room_make(fd, path, name, &room, &header, &how->in_place, e);
+    if (how->in_place) how->n_bytes = header.len;
+    if (how->in_place) how->n_room = room.n;
+    if (!rc) sync_folder_of(path);
+    gguf_edit_step(5);
+    buf_release(&header);
     free(name);
     return rc;
 }
@@ -241,7 +270,7 @@ static int copy_data(struct out *o, struct map *m, uint64_t from, struct err *e)
 }
 
 static int write_again(const char *path, struct edit *d, struct err *e) {
-    uint64_t with_pad = d->head.len + d->tail.len + 8 + strlen(pad_key) + 4 + 8;
+    uint64_t with_pad = bytes_with_pad(d);
     uint64_t off = round_up(with_pad + RESERVE, d->align);
     struct buf header = {0};
     struct map m = {0};
@@ -253,7 +282,7 @@ static int write_again(const char *path, struct edit *d, struct err *e) {
     TRY_GOTO(done, rc, out_open(&o, path, true, e));
     TRY_GOTO(done, rc, out_write(o, header.data, header.len, e));
     TRY_GOTO(done, rc, copy_data(o, &m, d->old_off, e));
-    call_hook(6);
+    gguf_edit_step(6);
     TRY_GOTO(done, rc, out_commit(o, e));
 done:
     out_close(o);
@@ -298,11 +327,12 @@ int gguf_edit_str(const char *path, const char *key, const char *text, uint64_t 
     if (!rc) {
         d.g = g;
         take_apart(&d);
-        how->in_place = try_in_place(&d, &header);
-        rc = how->in_place ? write_in_place(real, fd, &d, &header, &how->n_bytes, e)
-                           : write_again(real, &d, e);
+        how->in_place = fit(&d, &header);
+        if (how->in_place) rc = write_in_place(real, fd, &d, &header, &how->n_bytes, e);
     }
-    gguf_close(g);
+    gguf_close(g); /* Nobody may have the file open when room is made in it, we neither. */
+    if (!rc && !how->in_place) rc = make_room(real, fd, &d, how, e);
+    if (!rc && !how->in_place) rc = write_again(real, &d, e);
     buf_release(&d.head);
     buf_release(&d.tail);
     buf_release(&header);
@@ -353,7 +383,7 @@ static int undo(int fd, const char *path, const char *name, const char *text, si
                        "%s: the journal %s of an interrupted edit does not belong to this file; "
                        "remove the journal if the file was replaced since then",
                        path, name);
-    if (state == 1) rc = write_range(fd, path, j.old, j.n, j.off, e);
+    if (state == 1) rc = gguf_write_range(fd, path, j.old, j.n, j.off, e);
     if (!rc && unlink(name) != 0 && errno != ENOENT)
         rc = err_sys(e, "cannot remove the journal %s", name);
     if (!rc && state == 1) log_warn("%s: undid an edit of its metadata that was interrupted", path);
@@ -372,7 +402,10 @@ int gguf_recover(const char *path, struct err *e) {
         } else {
             (void)flock(fd, LOCK_EX); /* waits for an edit in progress */
             if (access(name, F_OK) == 0) rc = io_read_file(&text, &len, name, journal_max, e);
-            if (!rc && text) rc = undo(fd, real, name, text, len, e);
+            if (!rc && text && gguf_room_is(text, len))
+                rc = gguf_room_recover(fd, real, name, text, len, e);
+            else if (!rc && text)
+                rc = undo(fd, real, name, text, len, e);
             close(fd);
         }
     }

@@ -28,14 +28,25 @@ static void sha_of(const char *s, size_t n, char hex[65]) {
 }
 
 /* ---- lint ------------------------------------------------------------------------------------ */
-static void emit_findings(struct emit *m, const struct lint_report *r) {
-    emit_table(m, "findings", "findings");
+static void cell_text(struct emit *m, const char *s) {
+    if (s)
+        emit_cell_str(m, s);
+    else
+        emit_cell_none(m);
+}
+
+/* Emits every finding with all that is known of it; for people only where `all` is asked for. */
+static void emit_findings(struct emit *m, const struct lint_report *r, bool all) {
+    emit_table(m, "findings", all ? "findings" : NULL);
     emit_col(m, "severity", "severity");
     emit_col(m, "rule", "rule");
     emit_col(m, "line", "line");
     emit_col(m, "col", NULL);
     emit_col(m, "outcome", "outcome");
     emit_col(m, "probe", NULL);
+    emit_col(m, "client", NULL);
+    emit_col(m, "consequence", NULL);
+    emit_col(m, "cause", "consequence of");
     emit_col(m, "diverges_at", NULL);
     emit_col(m, "bytes_lost", NULL);
     emit_col(m, "detail", NULL);
@@ -56,10 +67,10 @@ static void emit_findings(struct emit *m, const struct lint_report *r) {
                 emit_cell_none(m);
             }
             emit_cell_str(m, f->outcome);
-            if (f->probe)
-                emit_cell_str(m, f->probe);
-            else
-                emit_cell_none(m);
+            cell_text(m, f->probe);
+            cell_text(m, f->client);
+            cell_text(m, f->consequence);
+            cell_text(m, f->cause);
             if (f->lost) {
                 emit_cell_i64(m, f->at);
                 emit_cell_i64(m, f->lost);
@@ -74,10 +85,44 @@ static void emit_findings(struct emit *m, const struct lint_report *r) {
         }
 }
 
+/* Emits the findings of one severity by rule: how often, and for errors where, and who meets it. */
+static void emit_by_rule(struct emit *m, const struct lint_report *r, enum lint_severity s,
+                         const char *key) {
+    bool error = s == LINT_ERROR;
+    if (!r->n_by[s]) return;
+    emit_table(m, key, key);
+    emit_col(m, "rule", "rule");
+    emit_col(m, "times", "times");
+    if (error) emit_col(m, "line", "line");
+    emit_col(m, "meaning", "what it means");
+    if (error) emit_col(m, "client", "who meets it");
+    if (error) emit_col(m, "consequence", "what happens");
+    for (int i = 0; i < r->n; i++) {
+        const struct lint_finding *f = &r->v[i];
+        int n = 0;
+        bool first = true;
+        for (int k = 0; k < r->n; k++) {
+            if (r->v[k].severity != s || strcmp(r->v[k].rule, f->rule) != 0) continue;
+            first = first && k >= i;
+            n++;
+        }
+        if (f->severity != s || !first) continue;
+        emit_row(m);
+        emit_cell_str(m, f->rule);
+        emit_cell_i64(m, n);
+        if (error && f->line) emit_cell_i64(m, f->line);
+        if (error && !f->line) emit_cell_none(m);
+        const struct lint_rule *rule = lint_rule_find(f->rule);
+        cell_text(m, rule ? rule->meaning : NULL);
+        if (error) cell_text(m, f->client);
+        if (error) cell_text(m, f->consequence);
+    }
+}
+
 /* Explains each rule that was found broken, in words. */
-static void emit_meanings(struct emit *m, const struct lint_report *r) {
+static void emit_meanings(struct emit *m, const struct lint_report *r, bool all) {
     if (!r->n) return;
-    emit_table(m, "rules", "what they mean");
+    emit_table(m, "rules", all ? "what they mean" : NULL);
     emit_col(m, "rule", "rule");
     emit_col(m, "meaning", "meaning");
     emit_col(m, "remedy", NULL);
@@ -91,6 +136,23 @@ static void emit_meanings(struct emit *m, const struct lint_report *r) {
         emit_cell_str(m, rule->meaning);
         emit_cell_str(m, rule->remedy);
     }
+}
+
+/* Emits what the template can do, in words: "tools, calls, thinking". */
+static void emit_caps(struct emit *m, const struct lint_caps *c) {
+    struct buf can = {0};
+    const struct {
+        bool can;
+        const char *what;
+    } all[] = {{c->system, "system message"},
+               {c->tools, "tools"},
+               {c->calls, "calls"},
+               {c->thinks, "thinking"},
+               {c->reads, "earlier thinking"}};
+    for (size_t i = 0; i < COUNT_OF(all); i++)
+        if (all[i].can) buf_fmt(&can, "%s%s", can.len ? ", " : "", all[i].what);
+    emit_str(m, "renders", "renders", can.len ? can.data : "plain turns only");
+    buf_release(&can);
 }
 
 /* Says what repairs the template: edits, our own template, or nothing of ours. */
@@ -160,12 +222,17 @@ static void emit_lint(struct emit *m, const char *src, const struct chat_src *s,
     emit_str(m, "sha256", "sha256", hex);
     emit_str(m, "tool_format", "tool calls", f ? toolfmt_name(f) : "none known");
     emit_str(m, "mode", "needs mode", lint_mode_name(r));
+    emit_caps(m, &r->caps);
     emit_i64(m, "n_probes", "probes", r->n_probes);
     emit_i64(m, "n_passed", "passed", r->n_passed);
+    emit_i64(m, "n_moot", "not of its kind", r->n_moot);
     emit_i64(m, "n_errors", "errors", r->n_by[LINT_ERROR]);
     emit_i64(m, "n_warnings", "warnings", r->n_by[LINT_WARN]);
-    emit_findings(m, r);
-    emit_meanings(m, r);
+    const bool all = log_get_level() >= LOG_DEBUG;
+    emit_findings(m, r, all);
+    emit_by_rule(m, r, LINT_ERROR, "errors");
+    emit_by_rule(m, r, LINT_WARN, "warnings");
+    emit_meanings(m, r, all);
 }
 
 int template_lint(const char *src, const char *name, bool strict, struct emit *m, struct err *e) {
@@ -210,7 +277,11 @@ static int store(const struct work *w, const struct fix_opts *o, const struct ch
     if (s->is_gguf) {
         struct gguf_edit how;
         TRY(fix_gguf(o->src, fixed->data, fixed->len, &how, e));
-        if (how.in_place)
+        if (how.n_room)
+            log_info("%s: %llu bytes of room made in front of the tensors, whose bytes stay as "
+                     "they are",
+                     o->src, (unsigned long long)how.n_room);
+        else if (how.in_place)
             log_info("%s: %llu bytes of metadata written in place, no tensor touched", o->src,
                      (unsigned long long)how.n_bytes);
         else

@@ -201,8 +201,13 @@ static bool check_pair(const struct jinja *t, struct jval p, struct jval default
 
 int lint_probe(const struct jinja *t, int i, char outcome[160], struct lint_finding *f,
                struct err *e) {
+    return lint_probe_twisted(t, i, &(struct lint_twist){0}, outcome, f, e);
+}
+
+int lint_probe_twisted(const struct jinja *t, int i, const struct lint_twist *w, char outcome[160],
+                       struct lint_finding *f, struct err *e) {
     struct buf text = {0}, a = {0};
-    struct jdoc p, defaults;
+    struct jdoc p, defaults, more = {0};
     struct jinja_err je;
     memset(f, 0, sizeof *f);
     f->rule = probes[i].rule;
@@ -213,10 +218,15 @@ int lint_probe(const struct jinja *t, int i, char outcome[160], struct lint_find
     int rc = jdoc_parse(&p, text.data, text.len, probes[i].id, e);
     buf_release(&text);
     if (rc) return rc;
-    rc = jdoc_parse(&defaults, special_tokens, sizeof special_tokens - 1, "special tokens", e);
+    if (w->kwargs) rc = jdoc_parse(&more, w->kwargs, strlen(w->kwargs), "switches", e);
+    if (!rc)
+        rc = jdoc_parse(&defaults, special_tokens, sizeof special_tokens - 1, "special tokens", e);
     if (!rc) {
         struct chat_case k = case_of(p.root, defaults.root);
-        if (render(t, p.root, defaults.root, &a, &je)) {
+        struct err ignored;
+        k.text_args = w->text_args;
+        if (w->kwargs) k.kwargs = more.root;
+        if (chat_case_render(t, &k, &a, &je, &ignored)) {
             snprintf(outcome, 160, "error:%s", je.type);
             snprintf(f->detail, sizeof f->detail, "%.300s", je.msg);
             f->line = je.line;
@@ -229,6 +239,7 @@ int lint_probe(const struct jinja *t, int i, char outcome[160], struct lint_find
     snprintf(f->outcome, sizeof f->outcome, "%s", outcome);
     buf_release(&a);
     jdoc_release(&p);
+    if (w->kwargs) jdoc_release(&more);
     return rc;
 }
 
@@ -245,24 +256,28 @@ void lint_found(struct lint_report *r, const struct lint_finding *f) {
 
 /* ---- rules that compare renderings of a text made for the template --------------------------- */
 
-/* Renders JSON text made by the caller; false when it cannot be rendered. spans: the origins of the
- * output's bytes, NULL when not wanted. */
-static bool render_json(const struct jinja *t, const struct buf *json, struct buf *out,
-                        struct jinja_spans *spans) {
+bool lint_render(const struct jinja *t, const char *json, bool text_args, struct buf *out,
+                 struct jinja_spans *spans, struct jinja_err *je) {
     struct jdoc p, defaults;
-    struct jinja_err je;
     struct err ignored;
-    if (jdoc_parse(&p, json->data, json->len, "rule", &ignored)) return false;
+    if (jdoc_parse(&p, json, strlen(json), "rule", &ignored)) return false;
     bool ok = jdoc_parse(&defaults, special_tokens, sizeof special_tokens - 1, "special tokens",
                          &ignored) == 0;
     if (ok) {
         struct chat_case k = case_of(p.root, defaults.root);
-        ok = (spans ? chat_case_spans(t, &k, out, spans, &je, &ignored)
-                    : chat_case_render(t, &k, out, &je, &ignored)) == 0;
+        k.text_args = text_args;
+        ok = (spans ? chat_case_spans(t, &k, out, spans, je, &ignored)
+                    : chat_case_render(t, &k, out, je, &ignored)) == 0;
         jdoc_release(&defaults);
     }
     jdoc_release(&p);
     return ok;
+}
+
+static bool render_json(const struct jinja *t, const struct buf *json, struct buf *out,
+                        struct jinja_spans *spans) {
+    struct jinja_err je;
+    return lint_render(t, json->data, false, out, spans, &je);
 }
 
 /* Finds the place in the template that wrote byte `at` of a rendering. */
@@ -524,25 +539,23 @@ static int run(struct lint_report *r, const char *src, size_t len, const char *n
         jinja_free(lenient);
         return 0;
     }
+    struct lint_outcome *o = xcalloc((size_t)lint_probe_count(), sizeof *o);
     for (int i = 0; i < lint_probe_count() && !rc && steps_left(); i++) {
-        struct lint_finding f;
         char outcome[160];
-        rc = lint_probe(t, i, outcome, &f, e);
+        rc = lint_probe(t, i, outcome, &o[i].f, e);
         r->n_probes++;
+        o[i].failed = strcmp(outcome, "pass") != 0;
         if (!rc && lenient && is_error(outcome) && !r->needs_lenient) {
             struct lint_finding other;
             char instead[160];
             rc = lint_probe(lenient, i, instead, &other, e);
             r->needs_lenient = !is_error(instead);
         }
-        if (strcmp(f.probe, "args_string") == 0 && strncmp(outcome, "fail:", 5) == 0)
-            f.rule = "TOOL-ARGS-DROPPED"; /* This is no crash but a silent loss. */
-        if (strcmp(outcome, "pass") == 0) {
-            r->n_passed++;
-        } else if (!rc) {
-            lint_found(r, &f);
-        }
+        if (strcmp(o[i].f.probe, "args_string") == 0 && strncmp(outcome, "fail:", 5) == 0)
+            o[i].f.rule = "TOOL-ARGS-DROPPED"; /* This is no crash but a silent loss. */
     }
+    if (!rc && steps_left()) rc = lint_judge(r, t, o, e);
+    free(o);
     if (!rc && steps_left()) {
         lint_tree(r, t);
         injections(r, t);

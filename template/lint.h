@@ -24,13 +24,28 @@ struct lint_finding {
     char outcome[160]; /* "fail:missing Zq7-Paris", "error:TypeError", ... */
     char detail[400];  /* message, or rendered excerpt */
     char *conv;        /* the conversation that shows it (JSON); NULL: rules on the text, probes */
+    /* Why the severity is what it is (lint_judge.def), NULL when no row says so: who sends such a
+     * conversation, and what comes of it. */
+    const char *client, *consequence;
+    const char *cause; /* the rule whose defect this is a consequence of; NULL: it stands alone */
+};
+/* What the template can do, read from what it renders. */
+struct lint_caps {
+    bool tools;  /* tools that are given reach the prompt */
+    bool calls;  /* calls of earlier answers do */
+    bool tries;  /* it means to render tools or calls, and crashes */
+    bool system; /* a system message does */
+    bool reads;  /* reasoning of some earlier answer does, with thinking switched on */
+    bool thinks; /* it reads, or opens, or removes thinking, or has a switch for it */
 };
 struct lint_report {
     struct lint_finding *v;
     int n, cap;
+    struct lint_caps caps;
     int n_probes, n_passed;
-    int n_by[3];        /* findings per severity */
-    bool compiles;      /* in one of the modes */
+    int n_moot;    /* probes of what the template cannot do at all: they neither pass nor fail */
+    int n_by[3];   /* findings per severity */
+    bool compiles; /* in one of the modes */
     bool needs_lenient; /* some rendering, or the compilation, works in lenient mode only */
 };
 /* Returns the name of the mode that the template needs: "hf", "lenient", or "none" (it compiles in

@@ -49,6 +49,8 @@ static const struct lint_rule *first(const struct lint_report *r, enum lint_seve
         const struct lint_rule *rule = lint_rule_find(r->v[i].rule);
         bool seen = false;
         if (!rule || r->v[i].severity != s || (rule->area == LINT_AREA_CALLS) != calls) continue;
+        if (strcmp(rule->name, "TOOLS-UNSUPPORTED") == 0)
+            continue; /* The verdict begins with it. */
         for (int k = 0; k < i; k++)
             seen |= r->v[k].severity == s && strcmp(r->v[k].rule, r->v[i].rule) == 0;
         if (seen) continue;
@@ -65,13 +67,15 @@ static void and_more(struct buf *out, int n, const char *what) {
 static void tool_calls(const struct lint_report *r, const char *tool_format, struct buf *out) {
     int n;
     const struct lint_rule *bad = first(r, LINT_ERROR, true, &n);
-    if (found(r, "TOOLS-DROPPED")) {
-        buf_str(out, "Tool calls: not supported by this template: the tools that are given do not "
-                     "reach the prompt.");
+    if (found(r, "TOOLS-UNSUPPORTED")) {
+        buf_str(out, "No tool calling: the template renders neither tools nor calls.");
     } else if (bad) {
         buf_fmt(out, "Tool calls: damaged by this template: %s", bad->meaning);
         and_more(out, n, "fault");
         buf_chr(out, '.');
+    } else if (found(r, "TOOLS-DROPPED")) {
+        buf_str(out, "Tool calls: rendered, but the tools that are given are not: describe them "
+                     "in the system message.");
     } else if (!tool_format) {
         buf_str(out,
                 "Tool calls: rendered, but in a syntax that is not known here, so calls of the "
@@ -97,9 +101,9 @@ void lint_verdict(const struct lint_report *r, const char *tool_format, struct b
         and_more(out, n, "defect");
         buf_chr(out, '.');
     } else if (r->n_by[LINT_ERROR] == 0 && warn) {
-        buf_str(out, " No defect; ");
-        buf_fmt(out, "%d warning%s, the first: %s.", r->n_by[LINT_WARN],
-                r->n_by[LINT_WARN] == 1 ? "" : "s", warn->meaning);
+        int n_all = r->n_by[LINT_WARN] - (found(r, "TOOLS-UNSUPPORTED") != NULL);
+        buf_fmt(out, " No defect; %d warning%s, the first: %s.", n_all, n_all == 1 ? "" : "s",
+                warn->meaning);
     } else if (r->n_by[LINT_ERROR] == 0) {
         buf_str(out, " No defect was found.");
     }

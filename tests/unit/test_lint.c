@@ -21,12 +21,12 @@ static void test_small_templates(void) {
     static const char dated[] = "{{ strftime_now('%Y') }}{{ foo }}\n  {{ messages|items }}";
     struct lint_report r;
     CHECK_OK(lint_run(&r, dropping, sizeof dropping - 1, "t", JINJA_HF, &e));
-    CHECK(find(&r, "TOOLS-DROPPED") && find(&r, "TOOLS-DROPPED")->severity == LINT_ERROR);
-    CHECK(find(&r, "TOOL-CALLS-DROPPED") != NULL);
-    CHECK(find(&r, "CONTENT-NULL") &&
-          strcmp(find(&r, "CONTENT-NULL")->outcome, "fail:found None") == 0);
+    CHECK(find(&r, "TOOLS-UNSUPPORTED") && find(&r, "TOOLS-UNSUPPORTED")->severity == LINT_WARN);
+    CHECK(!find(&r, "TOOLS-DROPPED") && !find(&r, "TOOL-CALLS-DROPPED"));
+    CHECK(!find(&r, "CONTENT-NULL") && !find(&r, "THINK-OPEN-TURN"));
     CHECK(find(&r, "SYSTEM-MULTI") == NULL);
-    CHECK(r.n_probes == 49 && r.n_passed > 10 && r.n_by[LINT_ERROR] > 5);
+    CHECK(r.n_probes == 49 && r.n_passed > 10 && r.n_moot > 15 && r.n_by[LINT_ERROR] == 1);
+    CHECK(find(&r, "GEN-PROMPT") != NULL);
     lint_report_free(&r);
     CHECK_OK(lint_run(&r, dated, sizeof dated - 1, "t", JINJA_HF, &e));
     CHECK(find(&r, "CLOCK") != NULL);
@@ -43,7 +43,7 @@ static void test_golden_outcomes(void) {
     char *text, *src;
     size_t len, n_src;
     struct jdoc doc;
-    int n = 0, n_same = 0;
+    int n = 0, n_same = 0, n_errors = 0, n_free = 0;
     if (!io_is_dir("../shared/golden/templates/jinja")) {
         fprintf(stderr, "SKIP: ../shared/golden/templates is not here\n");
         return;
@@ -74,9 +74,19 @@ static void test_golden_outcomes(void) {
                            outcome, (int)want.len, want.u.s);
         }
         jinja_free(t);
+        struct lint_report r;
+        CHECK_OK(lint_run(&r, src, n_src, file, JINJA_HF, &e));
+        n_errors += r.n_by[LINT_ERROR];
+        n_free += r.n_by[LINT_ERROR] == 0;
+        for (int k = 0; k < r.n; k++)
+            if (r.v[k].severity == LINT_ERROR && r.v[k].probe)
+                CHECK(r.v[k].client && r.v[k].consequence && !r.v[k].cause);
+        lint_report_free(&r);
         free(src);
     }
     fprintf(stderr, "%d of %d probe outcomes equal\n", n_same, n);
+    CHECK(n_errors > 50 && n_errors <= 102); /* 472 when each failure of these rules was an error */
+    CHECK(n_free >= 11 && n_free < 20);
     CHECK_EQ_I64(n, 57 * 49);
     jdoc_release(&doc);
     free(text);
@@ -142,17 +152,19 @@ static void test_rules(void) {
 
 /* Faults seeded into a template; `at` is where the finding must point, the first such text in it.
  */
+#define TOOLS "{% if tools %}{{ tools | tojson }}{% endif %}"
 static void test_places(void) {
     static const struct {
         const char *text, *rule, *outcome, *at;
     } faults[] = {
         /* none printed as such, from within a macro */
-        {"{%- macro raw(m) %}\n  [{{ m.content }}]{% endmacro %}\n{%- for m in messages %}{{ "
-         "raw(m) }}"
-         "{% endfor %}",
+        {TOOLS "{%- macro raw(m) %}\n  [{{ m.content }}]{% endmacro %}\n{%- for m in messages %}{{ "
+               "raw(m) }}"
+               "{% endfor %}",
          "CONTENT-NULL", "fail:found None", "m.content }}]"},
         /* ... and carried through a set block and a filter */
-        {"{%- for m in messages %}\n{% set x | trim %}  {{ m['content'] }}  {% endset %}{{ x + '.' "
+        {TOOLS
+         "{%- for m in messages %}\n{% set x | trim %}  {{ m['content'] }}  {% endset %}{{ x + '.' "
          "}}"
          "{% endfor %}",
          "CONTENT-NULL", "fail:found None", "m['content']"},
@@ -201,6 +213,86 @@ static void test_places(void) {
         if (f && (f->line != line || f->col != col))
             CHECK_FAIL("%s (%s %s): at %d:%d, expected %d:%d", f->rule, f->probe ? f->probe : "-",
                        f->outcome, f->line, f->col, line, col);
+        lint_report_free(&r);
+    }
+}
+
+/* The severity of a failure is what it costs: what a template cannot do at all it cannot fail at, a
+ * consequence names its cause, and thinking is judged with thinking switched on. */
+#define CALLS(args, more)                                                                          \
+    TOOLS                                                                                          \
+    "{%- for m in messages %}<{{ m.role }}>{{ m.content or '' }}{% for c in m.tool_calls or "      \
+    "[] %}{{ c.function.name }}" args "{% endfor %}" more "{% endfor %}"                           \
+    "{% if add_generation_prompt %}<assistant>{% endif %}"
+static void test_severity(void) {
+    static const struct {
+        const char *text, *probe; /* of which the finding is asked */
+        int severity;             /* -1: there must be none */
+        const char *cause;
+    } rows[] = {
+        {CALLS("{{ c.function.arguments | tojson }}", ""), "args_mapping", -1, NULL},
+        {CALLS("{{ c.function.arguments | tojson }}", ""), "args_missing", LINT_WARN, NULL},
+        {CALLS("{{ c.function.arguments }}", ""), "args_literals", LINT_ERROR, NULL},
+        /* text is all that works: objects crash, and whatever holds them */
+        {CALLS("{{ '' + c.function.arguments }}", ""), "args_mapping", LINT_ERROR, NULL},
+        {CALLS("{{ '' + c.function.arguments }}", ""), "args_html", LINT_INFO, "TOOL-ARGS-MAPPING"},
+        {CALLS("{{ '' + c.function.arguments }}", ""), "content_null", LINT_INFO,
+         "TOOL-ARGS-MAPPING"},
+        {CALLS("{% for k in c.function.arguments %}{{ k + c.function.arguments[k] }}{% endfor %}",
+               ""),
+         "args_string", LINT_WARN, NULL},
+        /* calls are never written; their arguments are lost with them */
+        {TOOLS "{%- for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}",
+         "calls_rendered", LINT_ERROR, NULL},
+        {TOOLS "{%- for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}", "args_mapping",
+         LINT_INFO, "TOOL-CALLS-DROPPED"},
+        {TOOLS "{%- for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}", "content_null",
+         LINT_ERROR, NULL},
+        /* tools crash: that counts, not the calls beside them */
+        {"{{ tools | map(attribute='x') | tojson if tools }}{%- for m in messages %}{{ m.content }}"
+         "{% endfor %}",
+         "tools_declared", LINT_ERROR, NULL},
+        {"{{ tools | map(attribute='x') | tojson if tools }}{%- for m in messages %}{{ m.content }}"
+         "{% endfor %}",
+         "args_mapping", LINT_INFO, "TOOLS-DROPPED"},
+        {"{%- for m in messages %}{{ m.content or '' }}{% for c in m.tool_calls or [] %}"
+         "{{ c.function | tojson }}{% endfor %}{% endfor %}",
+         "tools_declared", LINT_WARN, NULL},
+        {"{% for m in messages %}{% if m.role == 'developer' %}{{ raise_exception('no') }}{% endif "
+         "%}"
+         "{{ m.content }}{% endfor %}",
+         "developer", LINT_WARN, NULL},
+        {"{% for m in messages %}{% if m.role == 'system' and not loop.first %}"
+         "{{ raise_exception('no') }}{% endif %}{{ m.content }}{% endfor %}",
+         "system_twice", LINT_ERROR, NULL},
+        {"{% for m in messages %}{% if m.role == 'system' and not loop.first %}"
+         "{{ raise_exception('no') }}{% endif %}{{ m.content }}{% endfor %}",
+         "system_mid", LINT_INFO, "SYSTEM-MULTI"},
+        /* thinking: none, kept when it is on, lost only between a call and its result */
+        {CALLS("{{ c.function.arguments | tojson }}", ""), "reasoning_open_turn", -1, NULL},
+        {CALLS("{{ c.function.arguments | tojson }}",
+               "{% if enable_thinking %}{{ m.reasoning_content }}{% endif %}"),
+         "reasoning_open_turn", -1, NULL},
+        {CALLS("{{ c.function.arguments | tojson }}",
+               "{% if not m.tool_calls %}{{ m.reasoning_content }}{% endif %}"),
+         "reasoning_open_turn", LINT_ERROR, NULL},
+        {CALLS("{{ c.function.arguments | tojson }}", "") "<think>", "reasoning_open_turn",
+         LINT_WARN, NULL},
+    };
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct lint_report r;
+        const struct lint_finding *f = NULL;
+        CHECK_OK(lint_run(&r, rows[i].text, strlen(rows[i].text), "row", JINJA_HF, &e));
+        for (int k = 0; k < r.n && !f; k++)
+            if (r.v[k].probe && strcmp(r.v[k].probe, rows[i].probe) == 0) f = &r.v[k];
+        int got = f ? (int)f->severity : -1;
+        if (got != rows[i].severity)
+            CHECK_FAIL("row %zu %s: severity %d, expected %d", i, rows[i].probe, got,
+                       rows[i].severity);
+        if (f && strcmp(f->cause ? f->cause : "", rows[i].cause ? rows[i].cause : "") != 0)
+            CHECK_FAIL("row %zu %s: cause %s", i, rows[i].probe, f->cause ? f->cause : "none");
+        if (f && f->severity == LINT_ERROR && (!f->client || !f->consequence))
+            CHECK_FAIL("row %zu %s: an error without a client or a consequence", i, rows[i].probe);
         lint_report_free(&r);
     }
 }
@@ -281,6 +373,7 @@ int main(void) {
     RUN(test_small_templates);
     RUN(test_rules);
     RUN(test_places);
+    RUN(test_severity);
     RUN(test_portability);
     RUN(test_mode);
     RUN(test_golden_outcomes);

@@ -152,8 +152,7 @@ static void test_other_families(void) {
     other("qwen3", "Qwen-Qwen3-0.6B", 46, 0,
           " reasoning_preserve call_empty_str call_null_args result_null result_parts "
           "result_object developer ");
-    /* the model has no reasoning, so that of an open turn is lost */
-    other("mistral-small", "Mistral-Small-3.2-24B-Instruct-2506", 45, 1,
+    other("mistral-small", "Mistral-Small-3.2-24B-Instruct-2506", 45, 0,
           " call_string call_empty_str call_null_args call_with_text call_reasoning result_null "
           "result_parts no_user think_unclosed_call ");
     other("gemma4", "google-gemma-4-26B-A4B-it-20260709", 39, 0,

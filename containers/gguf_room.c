@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: MIT
+/* containers/gguf_room.c - room in front of the tensors of a GGUF file, made by the file system.
+ *
+ * ext4, XFS and f2fs can insert whole blocks into a file: what lies behind them gets new offsets
+ * and is neither read nor written. The edit is announced by PATH.hone-journal, which holds the
+ * whole new header. Until the blocks are there the file is the old one; from then on the new
+ * header is written, again if need be. A machine that stops while the file system moves extents
+ * leaves the hole at another place, behind which all is moved: there it is taken out again.
+ *
+ * Offsets change under whoever has the file open, so it is done only when nobody has. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "base/bytes.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/num.h"
+#include "base/out.h"
+#include "containers/gguf_edit.h"
+
+/* A head: magic, size of the old file, where blocks are inserted, how many bytes of them, and the
+ * xxh64 of the header behind. */
+enum { HEAD = 40 };
+static const char magic[] = "HONEJRN2";
+
+bool gguf_room_is(const char *journal, size_t len) {
+    return len >= HEAD && memcmp(journal, magic, 8) == 0;
+}
+
+bool gguf_room_plan(int fd, uint64_t data_off, uint64_t align, uint64_t need,
+                    struct gguf_room *room) {
+    struct statvfs fs;
+    struct stat st;
+    if (fstatvfs(fd, &fs) != 0 || fstat(fd, &st) != 0 || fs.f_bsize == 0) return false;
+    uint64_t block = fs.f_bsize, unit = block > align ? block : align;
+    if ((block & (block - 1)) != 0 || (uint64_t)st.st_size <= data_off) return false;
+    room->size = (uint64_t)st.st_size;
+    room->at = data_off - data_off % block;
+    room->n = round_up(need, unit);
+    /* Holes of its own would hide the one that an interruption leaves. */
+    off_t hole = lseek(fd, (off_t)room->at, SEEK_HOLE);
+    return hole >= 0 && (uint64_t)hole >= room->size;
+}
+
+/* Makes sure that nobody else has the file open, and that whoever opens it now waits. */
+static bool alone(int fd) {
+    return fcntl(fd, F_SETSIG, SIGURG) == 0 && fcntl(fd, F_SETLEASE, F_WRLCK) == 0;
+}
+
+static int write_header(int fd, const char *path, const struct gguf_room *r, const char *header,
+                        uint64_t n, struct err *e) {
+    TRY(gguf_write_range(fd, path, header + r->at, n - r->at, r->at, e));
+    return r->at ? gguf_write_range(fd, path, header, r->at, 0, e) : 0;
+}
+
+static int remove_journal(const char *name, struct err *e) {
+    return unlink(name) == 0 || errno == ENOENT ? 0
+                                                : err_sys(e, "cannot remove the journal %s", name);
+}
+
+int gguf_room_make(int fd, const char *path, const char *journal, const struct gguf_room *r,
+                   const struct buf *header, bool *done, struct err *e) {
+    struct buf b = {0};
+    uint8_t head[HEAD];
+    *done = false;
+    if (!alone(fd)) return 0;
+    memcpy(head, magic, 8);
+    store_u64(head + 8, r->size);
+    store_u64(head + 16, r->at);
+    store_u64(head + 24, r->n);
+    store_u64(head + 32, hash_u64(header->data, header->len));
+    buf_add(&b, head, HEAD);
+    buf_add(&b, header->data, header->len);
+    gguf_edit_step(0);
+    int rc = out_write_file(journal, b.data, b.len, false, e);
+    buf_release(&b);
+    gguf_edit_step(1);
+    if (!rc && fallocate(fd, FALLOC_FL_INSERT_RANGE, (off_t)r->at, (off_t)r->n) == 0) {
+        *done = true;
+        gguf_edit_step(7);
+        if (fsync(fd) != 0) rc = err_sys(e, "cannot write %s", path);
+        if (!rc) rc = write_header(fd, path, r, header->data, header->len, e);
+        gguf_edit_step(4);
+    }
+    if (!rc) rc = remove_journal(journal, e);
+    (void)fcntl(fd, F_SETLEASE, F_UNLCK);
+    return rc;
+}
+
+int gguf_room_recover(int fd, const char *path, const char *name, const char *journal, size_t len,
+                      struct err *e) {
+    const uint8_t *raw = (const uint8_t *)journal;
+    const struct gguf_room r = {load_u64(raw + 8), load_u64(raw + 16), load_u64(raw + 24)};
+    struct stat st;
+    if (fstat(fd, &st) != 0) return err_sys(e, "cannot read %s", path);
+    const uint64_t size = (uint64_t)st.st_size, n = len - HEAD;
+    bool whole = load_u64(raw + 32) == hash_u64(journal + HEAD, n) && r.at < r.size &&
+                 r.n < UINT64_MAX - r.size && n >= r.at + r.n && n <= r.size + r.n;
+    if (!whole || (size != r.size && size != r.size + r.n))
+        return err_set(e, ERR_DATA,
+                       "%s: the journal %s of an interrupted edit does not belong to this file; "
+                       "remove the journal if the file was replaced since",
+                       path, name);
+    if (size == r.size) return remove_journal(name, e);
+    off_t hole = lseek(fd, (off_t)r.at, SEEK_HOLE);
+    off_t end = hole < 0 || (uint64_t)hole >= size ? hole : lseek(fd, hole, SEEK_DATA);
+    if (end > 0 && (uint64_t)hole < size && (uint64_t)end > r.at + r.n) {
+        if (fallocate(fd, FALLOC_FL_COLLAPSE_RANGE, end - (off_t)r.n, (off_t)r.n) != 0)
+            return err_sys(e, "%s: an edit of its metadata was interrupted and cannot be undone",
+                           path);
+        log_warn("%s: undid an edit of its metadata that was interrupted", path);
+    } else {
+        TRY(write_header(fd, path, &r, journal + HEAD, n, e));
+        log_warn("%s: finished an edit of its metadata that was interrupted", path);
+    }
+    return remove_journal(name, e);
+}

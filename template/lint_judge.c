@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: MIT
+/* template/lint_judge.c - the severity of each failed probe, by the rows of lint_judge.def.
+ *
+ * A failure that is gone once another is avoided (objects as arguments written as text, say) is a
+ * consequence of that other one: it becomes a note that names its cause. What the template cannot
+ * do at all it cannot fail at. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/progress.h"
+#include "template/lint_int.h"
+
+enum verdict { PASS, MOOT, NOTE, WARN, ERROR };
+struct judge {
+    const struct jinja *t;
+    const struct lint_report *r;
+    const struct lint_outcome *o;
+};
+typedef bool condition(const struct judge *j, int i);
+
+static int probe_at(const char *id) {
+    int i = 0;
+    while (strcmp(lint_probe_id(i), id) != 0) i++;
+    return i;
+}
+static bool failed(const struct judge *j, const char *id) {
+    return j->o[probe_at(id)].failed;
+}
+static bool is_probe(int i, const char *id) {
+    return strcmp(lint_probe_id(i), id) == 0;
+}
+/* Tells whether two probes failed in the same way at the same place. */
+static bool same_failure(const struct judge *j, int i, const char *id) {
+    const struct lint_finding *a = &j->o[i].f, *b = &j->o[probe_at(id)].f;
+    return failed(j, id) && !is_probe(i, id) && strcmp(a->outcome, b->outcome) == 0 &&
+           a->line == b->line && a->col == b->col;
+}
+static bool passes(const struct judge *j, int i, const struct lint_twist *w) {
+    struct lint_finding f;
+    struct err ignored;
+    char outcome[160];
+    return lint_probe_twisted(j->t, i, w, outcome, &f, &ignored) == 0 &&
+           strcmp(outcome, "pass") == 0;
+}
+
+/* ---- conditions ------------------------------------------------------------------------------ */
+static bool always(const struct judge *j, int i) {
+    UNUSED(j);
+    UNUSED(i);
+    return true;
+}
+static bool crash(const struct judge *j, int i) {
+    return strncmp(j->o[i].f.outcome, "error", 5) == 0;
+}
+static bool unbalanced(const struct judge *j, int i) {
+    return !crash(j, i);
+}
+static bool raised(const struct judge *j, int i) {
+    return strcmp(j->o[i].f.outcome, "error:raise") == 0;
+}
+static bool knows_tools(const struct lint_caps *c) {
+    return c->tools || c->calls || c->tries;
+}
+static bool no_tools(const struct judge *j, int i) {
+    UNUSED(i);
+    return !knows_tools(&j->r->caps);
+}
+static bool no_calls(const struct judge *j, int i) {
+    UNUSED(i);
+    return !j->r->caps.calls;
+}
+/* Tells whether calls reach the prompt, so that what is lost is beside them. */
+static bool calls_are_there(const struct judge *j, int i) {
+    return !no_calls(j, i) && !crash(j, i);
+}
+static bool tools_crash(const struct judge *j, int i) {
+    return same_failure(j, i, "tools_declared") && crash(j, i);
+}
+/* Tells whether a conversation without tools crashes as this one does. */
+static bool always_crashes(const struct judge *j, int i) {
+    return same_failure(j, i, "tools_none");
+}
+/* Tells whether the failure is that of any call. */
+static bool calls_crash(const struct judge *j, int i) {
+    return no_calls(j, i) && same_failure(j, i, "calls_rendered") && crash(j, i);
+}
+static bool no_tools_shown(const struct judge *j, int i) {
+    UNUSED(i);
+    return failed(j, "tools_declared");
+}
+/* Tells whether the failure is that of objects as arguments: it is gone when they are text. */
+static bool objects_fail(const struct judge *j, int i) {
+    if (!failed(j, "args_mapping") || is_probe(i, "args_mapping")) return false;
+    return same_failure(j, i, "args_mapping") || passes(j, i, &(struct lint_twist){.text_args = 1});
+}
+static bool text_fails(const struct judge *j, int i) {
+    UNUSED(i);
+    return failed(j, "args_string");
+}
+static bool never_thinks(const struct judge *j, int i) {
+    UNUSED(i);
+    return !j->r->caps.thinks;
+}
+static bool reads_thinking(const struct judge *j, int i) {
+    UNUSED(i);
+    return j->r->caps.reads;
+}
+static bool passes_thinking(const struct judge *j, int i) {
+    bool fine = false;
+    for (int effort = 0; effort < 2 && !fine; effort++) {
+        struct buf on = {0};
+        bool some = lint_thinking_on(j->t, effort, &on);
+        if (some && is_probe(i, "reasoning_preserve")) {
+            on.len--;
+            buf_str(&on, ",\"preserve_thinking\":true}");
+        }
+        fine = some && passes(j, i, &(struct lint_twist){.kwargs = on.data});
+        buf_release(&on);
+    }
+    return fine;
+}
+static bool twice_fails_too(const struct judge *j, int i) {
+    return same_failure(j, i, "system_twice");
+}
+static bool same_without_marks(const struct judge *j, int i) {
+    return same_failure(j, i, "assistants_glued");
+}
+
+/* ---- rows ------------------------------------------------------------------------------------ */
+static const struct row {
+    const char *probe; /* "*tools": each whose conversation has tools or calls; "*": each */
+    condition *when;
+    enum verdict verdict;
+    const char *cause, *client, *consequence;
+} rows[] = {
+#define JUDGE(probe, when, verdict, cause, client, consequence)                                    \
+    {probe, when, verdict, cause, client, consequence},
+#include "template/lint_judge.def"
+#undef JUDGE
+};
+
+static bool fits(const struct row *row, const struct judge *j, int i) {
+    if (strcmp(row->probe, "*") == 0) return true;
+    if (strcmp(row->probe, "*tools") != 0) return is_probe(i, row->probe);
+    struct buf conv = {0};
+    lint_conversation(&j->o[i].f, &conv);
+    bool tools = strstr(conv.data, "\"tools\":[") || strstr(conv.data, "\"tool_calls\":[");
+    buf_release(&conv);
+    return tools;
+}
+
+static const struct row *row_for(const struct judge *j, int i) {
+    for (size_t k = 0; k < COUNT_OF(rows); k++)
+        if (fits(&rows[k], j, i) && rows[k].when(j, i)) return &rows[k];
+    return NULL;
+}
+
+/* Adds the one line that stands for all that a template without tools cannot do. */
+static void without_tools(struct lint_report *r) {
+    struct lint_finding f = {.rule = "TOOLS-UNSUPPORTED", .severity = LINT_WARN};
+    f.client = "any program that gives the model tools";
+    f.consequence = "the model never hears of them";
+    snprintf(f.outcome, sizeof f.outcome, "no tool calling");
+    snprintf(f.detail, sizeof f.detail, "neither tools nor calls reach the prompt");
+    lint_found(r, &f);
+}
+
+int lint_judge(struct lint_report *r, const struct jinja *t, struct lint_outcome *o,
+               struct err *e) {
+    const struct judge j = {t, r, o};
+    lint_caps_of(&r->caps, t);
+    if (!knows_tools(&r->caps)) without_tools(r);
+    for (int i = 0; i < lint_probe_count(); i++) {
+        const struct row *row = o[i].failed ? row_for(&j, i) : NULL;
+        struct lint_finding f = o[i].f;
+        if (!o[i].failed || (row && row->verdict == PASS)) {
+            r->n_passed++;
+            continue;
+        }
+        if (row && row->verdict == MOOT) {
+            r->n_moot++;
+            continue;
+        }
+        if (row) {
+            f.severity = (enum lint_severity)(row->verdict - NOTE);
+            f.cause = row->cause;
+            f.client = row->client;
+            f.consequence = row->consequence;
+        }
+        lint_found(r, &f);
+    }
+    return progress_interrupted() ? err_set(e, ERR_INTR, "interrupted") : 0;
+}
