@@ -327,7 +327,7 @@ int gguf_edit_str(const char *path, const char *key, const char *text, uint64_t 
     if (!rc) {
         d.g = g;
         take_apart(&d);
-        how->in_place = fit(&d, &header);
+        how->in_place = try_in_place(&d, &header);
         if (how->in_place) rc = write_in_place(real, fd, &d, &header, &how->n_bytes, e);
     }
     gguf_close(g); /* Nobody may have the file open when room is made in it, we neither. */
