@@ -5,24 +5,11 @@
  * A block takes one query head of one token and walks the keys in chunks of BLOCK with a running
  * maximum and sum: a thread per key for scores, then a thread for 8 values of a slice of the keys,
  * and slices are added in order. Bytes: every key and value once for each query head. */
-#include "kernels/cuda/kv.cuh"
-#include "kernels/cuda/last.cuh"
+#include "kernels/cuda/attn.cuh"
 
 enum { BLOCK = 256 }; /* at most CU_PAGE */
 
-struct any_job {
-    struct kv_plane k, v;
-    const float *q, *sink, *gate;
-    float *out;
-    const struct cu_seg *seg;
-    const int32_t *pos, *of; /* of a row: its position, its segment */
-    int64_t window, gate_ld;
-    bool chunked;
-    int slot, n_slots, n_heads, group;
-    float scale, softcap;
-};
-
-CU_KERNEL __launch_bounds__(BLOCK) attend_any(struct any_job j) {
+CU_KERNEL __launch_bounds__(BLOCK) attend_any(struct attn_job j) {
     CU_SHARED(float, red, [32]);
     CU_SHARED(float, p, [BLOCK]);
     CU_DYN_SHARED(float, mem); /* queries [dim], then sums of slices [slices][dim] */
@@ -30,11 +17,11 @@ CU_KERNEL __launch_bounds__(BLOCK) attend_any(struct any_job j) {
     const int slices = BLOCK / units, unit = tid % units, slice = tid / units;
     const int64_t row = blockIdx.x, token = row / j.n_heads;
     const int head = (int)(row % j.n_heads), kv_head = head / j.group;
-    const struct kv_table table = kv_table_of(j.seg[j.of[token]], j.slot, j.n_slots);
+    const struct kv_table table = kv_table_of(j.all[j.of[token]], j.slot, j.n_slots);
     const int64_t last = (int64_t)j.pos[token] + 1;
-    int64_t first = j.window > 0 && last > j.window ? last - j.window : 0;
-    if (j.chunked) first = (last - 1) / j.window * j.window;
-    float *sums = mem + dim, acc[8], top = -INFINITY, sum = 0;
+    const int64_t first = j.chunked ? (last - 1) / j.window * j.window : attn_first(j, last);
+    struct softmax st = softmax_empty();
+    float *sums = mem + dim, acc[8];
     for (int i = tid; i < dim; i += BLOCK) mem[i] = j.scale * j.q[row * dim + i];
     for (int i = 0; i < 8; i++) acc[i] = 0;
     __syncthreads();
@@ -51,11 +38,10 @@ CU_KERNEL __launch_bounds__(BLOCK) attend_any(struct any_job j) {
             }
             if (j.softcap > 0) x = j.softcap * tanhf(x / j.softcap);
         }
-        const float most = fmaxf(top, cu_block_max(x, red)), less = expf(top - most);
-        p[tid] = tid < n ? expf(x - most) : 0.0f;
-        sum = sum * less + cu_block_sum(p[tid], red); /* a barrier: p is there for all */
-        top = most;
-        for (int i = 0; i < 8; i++) acc[i] *= less;
+        const float fix = softmax_raise(&st, cu_block_max(x, red));
+        p[tid] = tid < n ? expf(x - st.top) : 0.0f;
+        st.sum += cu_block_sum(p[tid], red); /* a barrier: p is there for all */
+        for (int i = 0; i < 8; i++) acc[i] *= fix;
         for (int k = slice; slice < slices && k < n; k += slices) {
             float v[8];
             kv_load8<KV_ANY>(j.v, kv_page_of(span, k), kv_row_of(span, kv_head, k), unit, v);
@@ -66,35 +52,17 @@ CU_KERNEL __launch_bounds__(BLOCK) attend_any(struct any_job j) {
     if (slice < slices)
         for (int i = 0; i < 8; i++) sums[slice * dim + 8 * unit + i] = acc[i];
     __syncthreads();
-    if (j.sink) sum += expf(j.sink[head] - top);
+    if (j.sink) st.sum += expf(j.sink[head] - st.top);
     for (int i = tid; i < dim; i += BLOCK) {
         float o = 0;
         for (int k = 0; k < slices; k++) o += sums[k * dim + i];
-        o /= sum;
-        if (j.gate) o *= cu_sigmoid(j.gate[row * j.gate_ld + i]);
-        j.out[row * dim + i] = o;
+        attn_store(j, row, dim, i, o / st.sum);
     }
 }
 
 int cu_attn_any(struct cu_stream *s, const struct cu_attn *a, struct err *e) {
-    struct any_job j = {};
-    TRY(kv_open(&j.k, &j.v, a, e));
-    j.q = a->q;
-    j.sink = a->sink;
-    j.gate = a->gate;
-    j.gate_ld = a->gate_ld ? a->gate_ld : a->head_dim;
-    j.out = a->out;
-    j.seg = a->all_segs;
-    j.pos = a->row_pos;
-    j.of = a->row_seg;
-    j.slot = a->slot;
-    j.n_slots = a->n_slots;
-    j.window = a->window;
-    j.chunked = a->chunked;
-    j.n_heads = (int)a->n_heads;
-    j.group = (int)(a->n_heads / a->n_kv_heads);
-    j.scale = a->scale;
-    j.softcap = a->softcap;
+    struct attn_job j;
+    TRY(attn_open(&j, a, e));
     const int64_t units = a->head_dim / 8, slices = BLOCK / units;
     const size_t smem = (size_t)(a->head_dim * (1 + slices)) * sizeof(float);
     if (a->n_tok > 0)

@@ -268,28 +268,21 @@ CU_DEV void few_values(const uint8_t *v, const uint32_t p[2], uint32_t magic,
 
 /* ---- softmax ---- */
 
-struct few_state { /* of the lane's columns 2c, 2c + 1; the sums are those of its keys only */
-    float top[2], sum[2];
-};
-
 /* Replaces scores by probabilities, times 2^15. What was summed before shrinks where the maximum
- * rises. */
+ * rises. st: of the lane's columns 2c and 2c + 1; the sums are those of its keys only. */
 template <int TILES>
-CU_DEV void few_softmax(float s[4], struct few_state *st, float acc[TILES][4]) {
+CU_DEV void few_softmax(float s[4], struct softmax st[2], float acc[TILES][4]) {
     const float lift = 10.39720771f; /* log 2^15 */
     float m[2];
     CU_UNROLL
     for (int i = 0; i < 2; i++) m[i] = fmaxf(s[i], s[2 + i]);
-    if (cu_any(m[0] > st->top[0] || m[1] > st->top[1])) {
+    if (cu_any(m[0] > st[0].top || m[1] > st[1].top)) {
         float fix[2];
         CU_UNROLL
         for (int i = 0; i < 2; i++) {
             m[i] = fmaxf(m[i], cu_shfl_xor(m[i], 4));
             m[i] = fmaxf(m[i], cu_shfl_xor(m[i], 8));
-            m[i] = fmaxf(fmaxf(m[i], cu_shfl_xor(m[i], 16)), st->top[i]);
-            fix[i] = m[i] == -INFINITY ? 1.0f : expf(st->top[i] - m[i]);
-            st->top[i] = m[i];
-            st->sum[i] *= fix[i];
+            fix[i] = softmax_raise(&st[i], fmaxf(m[i], cu_shfl_xor(m[i], 16)));
         }
         CU_UNROLL
         for (int t = 0; t < TILES; t++) CU_UNROLL
@@ -297,9 +290,8 @@ CU_DEV void few_softmax(float s[4], struct few_state *st, float acc[TILES][4]) {
     }
     CU_UNROLL
     for (int i = 0; i < 4; i++) {
-        const float top = st->top[i % 2];
-        s[i] = expf(s[i] - (top == -INFINITY ? 0.0f : top - lift));
-        st->sum[i % 2] += s[i];
+        s[i] = expf(s[i] - (softmax_base(st[i % 2].top) - lift));
+        st[i % 2].sum += s[i];
     }
 }
 
@@ -307,7 +299,7 @@ CU_DEV void few_softmax(float s[4], struct few_state *st, float acc[TILES][4]) {
 
 /* Loads the query heads of the block's columns as B operands. row0 is the segment's first. */
 template <int FORM, int DIM>
-CU_DEV void few_queries(const struct part_job &j, int64_t row0, int head, int col0, int n_cols,
+CU_DEV void few_queries(const struct attn_job &j, int64_t row0, int head, int col0, int n_cols,
                         uint4 *q) {
     for (int i = (int)threadIdx.x; i < DIM; i += (int)blockDim.x) {
         const int col = col0 + i % 32 / 4, b = i / 32;
@@ -324,14 +316,66 @@ CU_DEV void few_queries(const struct part_job &j, int64_t row0, int head, int co
     }
 }
 
+/* Adds up the sums of the n_warps that had keys, in order, and writes them with their softmax to
+ * the part. row_of: rows of j.part, of n_cols columns. slots: of the block, free again. */
+template <int KF, int VF, int DIM>
+CU_DEV void few_store(const struct attn_job &j, int part, const int64_t *row_of, int n_cols,
+                      struct softmax (*of_warp)[FEW_COLS], int n_warps, struct softmax st[2],
+                      const float acc[DIM / 16][4], uint8_t *slots) {
+    enum { TILES = DIM / 16, OF_WARP = 2 * (few_rows<KF, DIM>::TILE + few_rows<VF, DIM>::TILE) };
+    const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
+    CU_UNROLL
+    for (int i = 0; i < 2; i++) {
+        st[i].sum += cu_shfl_xor(st[i].sum, 4);
+        st[i].sum += cu_shfl_xor(st[i].sum, 8);
+        st[i].sum += cu_shfl_xor(st[i].sum, 16);
+        if (lane < 4) of_warp[warp][2 * lane + i] = st[i];
+    }
+    __syncthreads();
+    float fix[2];
+    CU_UNROLL
+    for (int i = 0; i < 2; i++) {
+        float m = -INFINITY;
+        for (int w = 0; w < n_warps; w++) m = fmaxf(m, of_warp[w][2 * (lane % 4) + i].top);
+        fix[i] = expf(st[i].top - softmax_base(m));
+    }
+    float4 *own = (float4 *)(void *)(slots + warp * OF_WARP);
+    CU_UNROLL
+    for (int t = 0; t < TILES; t++)
+        own[32 * t + lane] = make_float4(fix[0] * acc[t][0], fix[1] * acc[t][1], fix[0] * acc[t][2],
+                                         fix[1] * acc[t][3]);
+    __syncthreads();
+    for (int i = (int)threadIdx.x; i < 32 * TILES; i += (int)blockDim.x) {
+        float v[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+        for (int w = 0; w < n_warps; w++) {
+            const float4 x = ((const float4 *)(const void *)(slots + w * OF_WARP))[i];
+            v[0] += x.x, v[1] += x.y, v[2] += x.z, v[3] += x.w;
+        }
+        CU_UNROLL
+        for (int k = 0; k < 4; k++) {
+            const int col = 2 * (i % 4) + k % 2;
+            if (col < n_cols)
+                j.part[(row_of[col] * j.n_splits + part) * DIM +
+                       few_out<VF, DIM>(i / 32, i % 32 / 4, k / 2)] = v[k];
+        }
+    }
+    if ((int)threadIdx.x < n_cols) {
+        const int col = (int)threadIdx.x;
+        struct softmax all = softmax_empty();
+        for (int w = 0; w < n_warps; w++) all.top = fmaxf(all.top, of_warp[w][col].top);
+        for (int w = 0; w < n_warps; w++)
+            all.sum += expf(of_warp[w][col].top - softmax_base(all.top)) * of_warp[w][col].sum;
+        *part_stat(j, row_of[col], part) = all;
+    }
+}
+
 /* Computes attention over a part of the keys. A block is (columns, part, kv head of a segment);
  * those that read the same keys run side by side. */
 template <int KF, int VF, int DIM>
-CU_KERNEL __launch_bounds__(32 * FEW_WARPS, 1) attend_few(struct part_job j) {
+CU_KERNEL __launch_bounds__(32 * FEW_WARPS, 1) attend_few(struct attn_job j) {
     enum { K_TILE = few_rows<KF, DIM>::TILE, SLOT = K_TILE + few_rows<VF, DIM>::TILE };
     enum { TILES = DIM / 16 };
-    CU_SHARED(float, top_of, [FEW_WARPS][FEW_COLS]);
-    CU_SHARED(float, sum_of, [FEW_WARPS][FEW_COLS]);
+    CU_SHARED(struct softmax, of_warp, [FEW_WARPS][FEW_COLS]);
     CU_SHARED(int, sees, [2][FEW_COLS]);
     CU_SHARED(int64_t, row_of, [FEW_COLS]);
     CU_DYN_SHARED(uint8_t, mem);
@@ -362,7 +406,7 @@ CU_KERNEL __launch_bounds__(32 * FEW_WARPS, 1) attend_few(struct part_job j) {
         sees[1][threadIdx.x] = (int)cu_min(to, n_keys);
     }
     const uint32_t k_magic = few_magic<KF>(), v_magic = VF == KF ? k_magic : few_magic<VF>();
-    struct few_state st = {{-INFINITY, -INFINITY}, {0.0f, 0.0f}};
+    struct softmax st[2] = {softmax_empty(), softmax_empty()};
     float acc[TILES][4];
     CU_UNROLL
     for (int t = 0; t < TILES; t++) CU_UNROLL
@@ -397,66 +441,18 @@ CU_KERNEL __launch_bounds__(32 * FEW_WARPS, 1) attend_few(struct part_job j) {
             const int key = key0 + lane / 4 + i / 2 * 8, col = 2 * (lane % 4) + i % 2;
             if (key < sees[0][col] || key >= sees[1][col]) s[i] = -INFINITY;
         }
-        few_softmax<TILES>(s, &st, acc);
+        few_softmax<TILES>(s, st, acc);
         const uint32_t p[2] = {cu_transpose8(cu_pack_f16(s[0], s[1])),
                                cu_transpose8(cu_pack_f16(s[2], s[3]))};
         few_values<VF, DIM>(slot + K_TILE, p, v_magic, acc);
         cu_syncwarp(); /* the slot is filled again */
     }
-    /* Warps that had keys, in order. */
     const int n_warps = n_tiles < warps ? n_tiles : warps;
-    CU_UNROLL
-    for (int i = 0; i < 2; i++) {
-        st.sum[i] += cu_shfl_xor(st.sum[i], 4);
-        st.sum[i] += cu_shfl_xor(st.sum[i], 8);
-        st.sum[i] += cu_shfl_xor(st.sum[i], 16);
-        if (lane < 4) {
-            top_of[warp][2 * lane + i] = st.top[i];
-            sum_of[warp][2 * lane + i] = st.sum[i];
-        }
-    }
-    __syncthreads();
-    float fix[2];
-    CU_UNROLL
-    for (int i = 0; i < 2; i++) {
-        float m = -INFINITY;
-        for (int w = 0; w < n_warps; w++) m = fmaxf(m, top_of[w][2 * (lane % 4) + i]);
-        fix[i] = m == -INFINITY ? 0.0f : expf(st.top[i] - m);
-    }
-    float4 *mine = (float4 *)(void *)slots;
-    CU_UNROLL
-    for (int t = 0; t < TILES; t++)
-        mine[32 * t + lane] = make_float4(fix[0] * acc[t][0], fix[1] * acc[t][1],
-                                          fix[0] * acc[t][2], fix[1] * acc[t][3]);
-    __syncthreads();
-    for (int i = (int)threadIdx.x; i < 32 * TILES; i += (int)blockDim.x) {
-        float v[4] = {0.0f, 0.0f, 0.0f, 0.0f};
-        for (int w = 0; w < n_warps; w++) {
-            const float4 x = ((const float4 *)(const void *)(mem + 16 * DIM + w * (2 * SLOT)))[i];
-            v[0] += x.x, v[1] += x.y, v[2] += x.z, v[3] += x.w;
-        }
-        CU_UNROLL
-        for (int k = 0; k < 4; k++) {
-            const int col = 2 * (i % 4) + k % 2;
-            if (col < n_cols)
-                j.part[(row_of[col] * j.n_splits + part) * DIM +
-                       few_out<VF, DIM>(i / 32, i % 32 / 4, k / 2)] = v[k];
-        }
-    }
-    if ((int)threadIdx.x < n_cols) {
-        const int col = (int)threadIdx.x;
-        float m = -INFINITY, s = 0.0f;
-        for (int w = 0; w < n_warps; w++) m = fmaxf(m, top_of[w][col]);
-        for (int w = 0; w < n_warps; w++)
-            s += m == -INFINITY ? 0.0f : expf(top_of[w][col] - m) * sum_of[w][col];
-        float *stat = part_stat(j, row_of[col], part);
-        stat[0] = m;
-        stat[1] = s;
-    }
+    few_store<KF, VF, DIM>(j, part, row_of, n_cols, of_warp, n_warps, st, acc, mem + 16 * DIM);
 }
 
 template <int KF, int VF, int DIM>
-static int launch_few(struct cu_stream *s, const struct part_job *j, struct err *e) {
+static int launch_few(struct cu_stream *s, const struct attn_job *j, struct err *e) {
     const int slots = 2 * (few_rows<KF, DIM>::TILE + few_rows<VF, DIM>::TILE);
     const int room = (int)min_i64((int64_t)s->c->info.smem_bytes, 1 << 20) - 1024 - 16 * DIM;
     const int warps = (int)min_i64(room / slots, FEW_WARPS);

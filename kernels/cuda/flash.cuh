@@ -17,17 +17,7 @@
 #ifndef HONE_KERNELS_CUDA_FLASH_CUH
 #define HONE_KERNELS_CUDA_FLASH_CUH
 
-#include "kernels/cuda/kv.cuh"
-
-struct many_job {
-    struct kv_plane k, v;
-    const float *q, *gate;
-    float *out;
-    const struct cu_seg *seg;
-    int64_t window, gate_ld;
-    float scale;
-    int slot, n_slots, n_heads, group;
-};
+#include "kernels/cuda/attn.cuh"
 
 enum { FL_ROWS = 64, FL_KEYS = 32, FL_BLOCK = 2 * FL_ROWS };
 
@@ -90,7 +80,7 @@ CU_DEV void fl_fetch(const struct kv_plane &p, const uint8_t *page, int row, int
 
 /* Starts the copies of the keys and values from k0 on, up to `end`. */
 template <int KF, int VF, int DIM>
-CU_DEV void fl_ahead(const struct many_job &j, const struct kv_table &table, int64_t k0,
+CU_DEV void fl_ahead(const struct attn_job &j, const struct kv_table &table, int64_t k0,
                      int64_t end, uint32_t *tile, uint8_t *raw) {
     const int n = (int)cu_min(end - k0, FL_KEYS);
     const int row = (int)blockIdx.y * CU_PAGE + (int)(k0 % CU_PAGE);
@@ -134,51 +124,151 @@ template <int FORM, int DIM> CU_DEV void fl_convert(const uint8_t *raw, int n_ke
     }
 }
 
-/* Returns the index, token * n_heads + query head, of row r of a segment for a kv head. */
-CU_DEV int64_t fl_row(const struct many_job &j, const struct cu_seg &seg, int head, int r) {
-    return ((int64_t)seg.row + r / j.group) * j.n_heads + head * j.group + r % j.group;
+/* ---- the phases of a tile ----
+ *
+ * With r = lane / 4 and c = lane % 4, a lane has rows r and r + 8 of its warp's 16 (b = 0, 1), of
+ * each 8 keys or values those numbered 2c and 2c + 1: x[n][2 * b + e] is 8n + 2c + e. */
+
+enum { FL_ST = FL_KEYS / 8 };
+
+/* Writes the block's queries to shared memory as f16. */
+CU_DEV void fl_queries(const struct attn_job &j, const struct attn_rows &rows, int dim, int ld,
+                       uint32_t *q) {
+    for (int i = (int)threadIdx.x; i < FL_ROWS * (dim / 2); i += FL_BLOCK) {
+        const int r = i / (dim / 2), p = i % (dim / 2);
+        float2 x = make_float2(0.0f, 0.0f);
+        if (r < rows.n)
+            x = *(const float2 *)(const void *)(j.q + attn_row(j, rows, r) * dim + 2 * p);
+        q[r * ld + p] = cu_pack_f16(j.scale * x.x, j.scale * x.y);
+    }
+}
+
+/* Adds the products of the warp's 16 queries, from row r0 on, and a tile of keys. */
+CU_DEV void fl_scores(const uint32_t *q, const uint32_t *k, int r0, int dim, int ld,
+                      float s[FL_ST][4]) {
+    for (int d = 0; d < dim; d += 16) {
+        uint32_t a[4], b[4];
+        cu_ldmatrix4(cu_tile(q, ld, r0, d), a);
+        CU_UNROLL
+        for (int n = 0; n < FL_ST; n += 2) {
+            cu_ldmatrix4(cu_tile_b(k, ld, 8 * n, d), b);
+            cu_mma_f16(s[n], a, b[0], b[1]);
+            cu_mma_f16(s[n + 1], a, b[2], b[3]);
+        }
+    }
+}
+
+/* Masks the keys of the tile from k0 on that the lane's rows, which stop before seen[], do not see.
+ */
+CU_DEV void fl_mask(const struct attn_job &j, const int64_t seen[2], int64_t k0,
+                    float s[FL_ST][4]) {
+    CU_UNROLL
+    for (int b = 0; b < 2; b++) {
+        const struct attn_span sees = attn_span_of(j, seen[b], k0);
+        CU_UNROLL
+        for (int n = 0; n < FL_ST; n++) CU_UNROLL
+        for (int e = 0; e < 2; e++) {
+            const int key = 8 * n + 2 * ((int)threadIdx.x % 4) + e;
+            if (key < sees.from || key >= sees.to) s[n][2 * b + e] = -INFINITY;
+        }
+    }
+}
+
+/* Replaces scores by probabilities. What was summed before shrinks where the maximum rises. st: of
+ * the lane's two rows; the sums are those of its keys only. */
+template <int NT> CU_DEV void fl_softmax(float s[FL_ST][4], struct softmax st[2], float o[NT][4]) {
+    float fix[2];
+    CU_UNROLL
+    for (int b = 0; b < 2; b++) {
+        float m = -INFINITY, part = 0.0f;
+        CU_UNROLL
+        for (int n = 0; n < FL_ST; n++) CU_UNROLL
+        for (int e = 0; e < 2; e++) m = fmaxf(m, s[n][2 * b + e]);
+        m = fmaxf(m, cu_shfl_xor(m, 1));
+        m = fmaxf(m, cu_shfl_xor(m, 2));
+        fix[b] = softmax_raise(&st[b], m);
+        const float base = softmax_base(st[b].top);
+        CU_UNROLL
+        for (int n = 0; n < FL_ST; n++) CU_UNROLL
+        for (int e = 0; e < 2; e++) {
+            s[n][2 * b + e] = expf(s[n][2 * b + e] - base);
+            part += s[n][2 * b + e];
+        }
+        st[b].sum += part;
+    }
+    if (cu_any(fix[0] != 1.0f || fix[1] != 1.0f)) CU_UNROLL
+    for (int n = 0; n < NT; n++) CU_UNROLL
+    for (int i = 0; i < 4; i++) o[n][i] *= fix[i / 2];
+}
+
+/* Adds the products of the probabilities and a tile of values. */
+template <int NT>
+CU_DEV void fl_values(const float s[FL_ST][4], const uint32_t *v, int dim, int ld, float o[NT][4]) {
+    CU_UNROLL
+    for (int kk = 0; kk < FL_KEYS; kk += 16) {
+        const float *lo = s[kk / 8], *hi = s[kk / 8 + 1];
+        const uint32_t a[4] = {cu_pack_f16(lo[0], lo[1]), cu_pack_f16(lo[2], lo[3]),
+                               cu_pack_f16(hi[0], hi[1]), cu_pack_f16(hi[2], hi[3])};
+        CU_UNROLL
+        for (int n = 0; n < NT; n += 2) {
+            uint32_t b[4];
+            if (8 * n >= dim) continue; /* uniform in the block */
+            cu_ldmatrix4_t(cu_tile(v, ld, kk, 8 * n), b);
+            cu_mma_f16(o[n], a, b[0], b[1]);
+            cu_mma_f16(o[n + 1], a, b[2], b[3]);
+        }
+    }
+}
+
+/* Writes the warp's rows, from r0 on, of the output. */
+template <int NT>
+CU_DEV void fl_store(const struct attn_job &j, const struct attn_rows &rows, int r0, int dim,
+                     const struct softmax st[2], const float o[NT][4]) {
+    const int lane = (int)threadIdx.x % 32;
+    CU_UNROLL
+    for (int b = 0; b < 2; b++) {
+        float all = st[b].sum;
+        all += cu_shfl_xor(all, 1);
+        all += cu_shfl_xor(all, 2);
+        const int r = r0 + lane / 4 + 8 * b;
+        if (r >= rows.n) continue; /* no warp-wide operation follows */
+        const int64_t row = attn_row(j, rows, r);
+        CU_UNROLL
+        for (int n = 0; n < NT; n++) CU_UNROLL
+        for (int e = 0; e < 2; e++) {
+            const int i = 8 * n + 2 * (lane % 4) + e;
+            if (i < dim) attn_store(j, row, dim, i, o[n][2 * b + e] / all);
+        }
+    }
 }
 
 /* Computes attention of many rows. DIM is the head size or, with KV_ANY, an upper bound. Shared
  * memory has queries, then f16 tiles of keys and values in rows padded by 16 bytes, then codes. */
 template <int KF, int VF, int DIM>
-CU_KERNEL __launch_bounds__(FL_BLOCK) attend_flash(struct many_job j) {
-    enum { NT = DIM / 8, ST = FL_KEYS / 8 };
+CU_KERNEL __launch_bounds__(FL_BLOCK) attend_flash(struct attn_job j) {
+    enum { NT = DIM / 8 };
     typedef struct fl_form<KF, DIM> K;
     typedef struct fl_form<VF, DIM> V;
     CU_DYN_SHARED(uint32_t, mem);
-    const int dim = K::FETCHED ? DIM : j.k.dim, ld = dim / 2 + 4, head = (int)blockIdx.y;
-    const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32, c = lane % 4;
-    const int tile = FL_KEYS * ld;
+    const int dim = K::FETCHED ? DIM : j.k.dim, ld = dim / 2 + 4;
+    const int warp_row = (int)threadIdx.x / 32 * 16, tile = FL_KEYS * ld;
     uint32_t *q = mem, *tiles = q + FL_ROWS * ld;
     uint8_t *k_raw = (uint8_t *)(tiles + (K::STAGES + V::STAGES) * tile), *v_raw = k_raw + K::RAW;
-    /* Later rows see more keys, so they start first. */
-    const int r0 = ((int)gridDim.x - 1 - (int)blockIdx.x) * FL_ROWS;
-    const struct cu_seg seg = j.seg[blockIdx.z];
-    const struct kv_table table = kv_table_of(seg, j.slot, j.n_slots);
-    const int n_rows = (int)cu_min(seg.n * j.group - r0, FL_ROWS);
-    const int64_t pos = seg.pos;
-    if (n_rows <= 0) return;
+    const struct attn_rows rows = attn_rows_of(j, FL_ROWS);
+    if (rows.n <= 0) return;
     int64_t seen[2]; /* per row of the lane: end of the visible keys */
     CU_UNROLL
     for (int b = 0; b < 2; b++) {
-        const int r = 16 * warp + lane / 4 + 8 * b;
-        seen[b] = r < n_rows ? pos + (r0 + r) / j.group + 1 : 0;
+        const int r = warp_row + (int)threadIdx.x % 32 / 4 + 8 * b;
+        seen[b] = r < rows.n ? attn_seen(j, rows, r) : 0;
     }
-    const int64_t seen0 = pos + r0 / j.group + 1, end = pos + (r0 + n_rows - 1) / j.group + 1;
-    const int64_t first = j.window > 0 && seen0 > j.window ? seen0 - j.window : 0;
-    const int64_t begin = first / FL_KEYS * FL_KEYS;
+    const int64_t end = rows.end, begin = rows.begin / FL_KEYS * FL_KEYS;
     /* All rows see the tiles from `all0` to `all1`. */
-    const int64_t all0 = j.window > 0 ? end - j.window : 0, all1 = seen0;
-    if constexpr (K::FETCHED) fl_ahead<KF, VF, DIM>(j, table, begin, end, tiles, k_raw);
-    for (int i = (int)threadIdx.x; i < FL_ROWS * (dim / 2); i += FL_BLOCK) {
-        const int r = i / (dim / 2), p = i % (dim / 2);
-        float2 x = make_float2(0.0f, 0.0f);
-        if (r < n_rows)
-            x = *(const float2 *)(const void *)(j.q + fl_row(j, seg, head, r0 + r) * dim + 2 * p);
-        q[r * ld + p] = cu_pack_f16(j.scale * x.x, j.scale * x.y);
-    }
-    float o[NT][4] = {}, top[2] = {-INFINITY, -INFINITY}, sum[2] = {0.0f, 0.0f};
+    const int64_t all0 = j.window > 0 ? end - j.window : 0, all1 = rows.seen;
+    if constexpr (K::FETCHED) fl_ahead<KF, VF, DIM>(j, rows.table, begin, end, tiles, k_raw);
+    fl_queries(j, rows, dim, ld, q);
+    float o[NT][4] = {};
+    struct softmax st[2] = {softmax_empty(), softmax_empty()};
     int turn = 0;
     for (int64_t k0 = begin; k0 < end; k0 += FL_KEYS, turn ^= 1) {
         const int n_keys = (int)cu_min(end - k0, FL_KEYS);
@@ -186,8 +276,8 @@ CU_KERNEL __launch_bounds__(FL_BLOCK) attend_flash(struct many_job j) {
         if constexpr (K::FETCHED) cu_copy_wait<0>();
         __syncthreads(); /* last tile finished; queries and copies have arrived */
         if constexpr (!K::FETCHED) {
-            const uint8_t *page = kv_page(table, k0);
-            const int row = head * CU_PAGE + (int)(k0 % CU_PAGE);
+            const uint8_t *page = kv_page(rows.table, k0);
+            const int row = rows.head * CU_PAGE + (int)(k0 % CU_PAGE);
             fl_load(j.k, page, row, n_keys, ld, k);
             fl_load(j.v, page, row, n_keys, ld, v);
         }
@@ -197,87 +287,19 @@ CU_KERNEL __launch_bounds__(FL_BLOCK) attend_flash(struct many_job j) {
         }
         if constexpr (K::CODED || !K::FETCHED) __syncthreads();
         if (K::FETCHED && k0 + FL_KEYS < end)
-            fl_ahead<KF, VF, DIM>(j, table, k0 + FL_KEYS, end, tiles + (turn ^ 1) * 2 * tile,
+            fl_ahead<KF, VF, DIM>(j, rows.table, k0 + FL_KEYS, end, tiles + (turn ^ 1) * 2 * tile,
                                   k_raw);
-        float s[ST][4] = {};
-        for (int d = 0; d < dim; d += 16) {
-            uint32_t a[4], b[4];
-            cu_ldmatrix4(cu_tile(q, ld, 16 * warp, d), a);
-            CU_UNROLL
-            for (int n = 0; n < ST; n += 2) {
-                cu_ldmatrix4(cu_tile_b(k, ld, 8 * n, d), b);
-                cu_mma_f16(s[n], a, b[0], b[1]);
-                cu_mma_f16(s[n + 1], a, b[2], b[3]);
-            }
-        }
-        if (k0 < all0 || k0 + FL_KEYS > all1) CU_UNROLL
-        for (int b = 0; b < 2; b++) CU_UNROLL
-        for (int n = 0; n < ST; n++) CU_UNROLL
-        for (int e = 0; e < 2; e++) {
-            const int64_t key = k0 + 8 * n + 2 * c + e;
-            const bool in = key < seen[b] && (j.window <= 0 || key >= seen[b] - j.window);
-            if (!in) s[n][2 * b + e] = -INFINITY;
-        }
-        float fix[2];
-        CU_UNROLL
-        for (int b = 0; b < 2; b++) { /* rows lane / 4 and + 8; a row is shared by 4 lanes */
-            float m = top[b], part = 0.0f;
-            CU_UNROLL
-            for (int n = 0; n < ST; n++) CU_UNROLL
-            for (int e = 0; e < 2; e++) m = fmaxf(m, s[n][2 * b + e]);
-            m = fmaxf(m, cu_shfl_xor(m, 1));
-            m = fmaxf(m, cu_shfl_xor(m, 2));
-            const float base = m == -INFINITY ? 0.0f : m; /* nothing visible yet: all terms are 0 */
-            fix[b] = expf(top[b] - base);
-            CU_UNROLL
-            for (int n = 0; n < ST; n++) CU_UNROLL
-            for (int e = 0; e < 2; e++) {
-                s[n][2 * b + e] = expf(s[n][2 * b + e] - base);
-                part += s[n][2 * b + e];
-            }
-            sum[b] = sum[b] * fix[b] + part; /* per lane; lanes are added at the end */
-            top[b] = m;
-        }
-        if (cu_any(fix[0] != 1.0f || fix[1] != 1.0f)) CU_UNROLL
-        for (int n = 0; n < NT; n++) CU_UNROLL
-        for (int i = 0; i < 4; i++) o[n][i] *= fix[i / 2];
-        CU_UNROLL
-        for (int kk = 0; kk < FL_KEYS; kk += 16) {
-            const float *lo = s[kk / 8], *hi = s[kk / 8 + 1];
-            const uint32_t a[4] = {cu_pack_f16(lo[0], lo[1]), cu_pack_f16(lo[2], lo[3]),
-                                   cu_pack_f16(hi[0], hi[1]), cu_pack_f16(hi[2], hi[3])};
-            CU_UNROLL
-            for (int n = 0; n < NT; n += 2) {
-                uint32_t b[4];
-                if (!K::FETCHED && 8 * n >= dim) continue; /* uniform in the block */
-                cu_ldmatrix4_t(cu_tile(v, ld, kk, 8 * n), b);
-                cu_mma_f16(o[n], a, b[0], b[1]);
-                cu_mma_f16(o[n + 1], a, b[2], b[3]);
-            }
-        }
+        float s[FL_ST][4] = {};
+        fl_scores(q, k, warp_row, dim, ld, s);
+        if (k0 < all0 || k0 + FL_KEYS > all1) fl_mask(j, seen, k0, s);
+        fl_softmax<NT>(s, st, o);
+        fl_values<NT>(s, v, dim, ld, o);
     }
-    CU_UNROLL
-    for (int b = 0; b < 2; b++) {
-        float all = sum[b];
-        all += cu_shfl_xor(all, 1);
-        all += cu_shfl_xor(all, 2);
-        const int r = 16 * warp + lane / 4 + 8 * b;
-        if (r >= n_rows) continue; /* no warp-wide operation follows */
-        const int64_t h = fl_row(j, seg, head, r0 + r);
-        CU_UNROLL
-        for (int n = 0; n < NT; n++) CU_UNROLL
-        for (int e = 0; e < 2; e++) {
-            const int i = 8 * n + 2 * c + e;
-            if (!K::FETCHED && i >= dim) continue;
-            float x = o[n][2 * b + e] / all;
-            if (j.gate) x *= 1.0f / (1.0f + expf(-j.gate[h * j.gate_ld + i]));
-            j.out[h * dim + i] = x;
-        }
-    }
+    fl_store<NT>(j, rows, warp_row, dim, st, o);
 }
 
 template <int KF, int VF, int DIM>
-static int launch_flash_of(struct cu_stream *s, const struct many_job *j, dim3 grid,
+static int launch_flash_of(struct cu_stream *s, const struct attn_job *j, dim3 grid,
                            struct err *e) {
     typedef struct fl_form<KF, DIM> K;
     typedef struct fl_form<VF, DIM> V;
@@ -290,13 +312,13 @@ static int launch_flash_of(struct cu_stream *s, const struct many_job *j, dim3 g
 }
 /* Launches the kernel for caches whose tiles are copied; heads have 64, 128 or 256 values. */
 template <int KF, int VF>
-static int launch_flash(struct cu_stream *s, const struct many_job *j, dim3 grid, struct err *e) {
+static int launch_flash(struct cu_stream *s, const struct attn_job *j, dim3 grid, struct err *e) {
     if (j->k.dim == 256) return launch_flash_of<KF, VF, 256>(s, j, grid, e);
     if (j->k.dim == 128) return launch_flash_of<KF, VF, 128>(s, j, grid, e);
     return launch_flash_of<KF, VF, 64>(s, j, grid, e);
 }
 /* Launches the kernel for any cache; heads have at most 256 values, a multiple of 16. */
-static int launch_flash_any(struct cu_stream *s, const struct many_job *j, dim3 grid,
+static int launch_flash_any(struct cu_stream *s, const struct attn_job *j, dim3 grid,
                             struct err *e) {
     if (j->k.dim > 128) return launch_flash_of<KV_ANY, KV_ANY, 256>(s, j, grid, e);
     return launch_flash_of<KV_ANY, KV_ANY, 128>(s, j, grid, e);

@@ -2,8 +2,8 @@
 /* kernels/cuda/latent.cu - latent attention: products in which every head has its own matrix,
  * and attention whose heads share one row per position, with the value being the last part of
  * the key. Plain code without tensor cores. */
+#include "kernels/cuda/attn.cuh"
 #include "kernels/cuda/group.cuh"
-#include "kernels/cuda/kv.cuh"
 
 /* ---- products of heads ---- */
 
@@ -117,47 +117,30 @@ int cu_matmul_heads(struct cu_stream *s, const struct cu_weight *w, const float 
  * Reads every row once per HEADS heads. */
 enum { HEADS = 8, KEYS = 16, BLOCK = 32 * HEADS, MOST = 512 };
 
-struct latent_job {
-    struct kv_plane k, v;
-    const float *q;
-    float *out;
-    const struct cu_seg *seg;
-    const int32_t *pos, *of; /* per row: position, segment */
-    int slot, n_slots, n_heads;
-    float scale;
-};
-
-CU_KERNEL __launch_bounds__(BLOCK) attend_latent(struct latent_job j) {
+CU_KERNEL __launch_bounds__(BLOCK) attend_latent(struct attn_job j) {
     CU_DYN_SHARED(float, mem); /* queries [HEADS][dim], then rows [KEYS][dim] */
-    const int tid = (int)threadIdx.x, warp = tid / 32, lane = tid % 32;
-    const int dim = j.k.dim + j.v.dim, units = dim / 8, own = j.k.dim / 8;
+    const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
+    const int dim = j.k.dim + j.v.dim;
     const int groups = (j.n_heads + HEADS - 1) / HEADS;
     const int64_t token = (int)blockIdx.x / groups;
     const int head = (int)blockIdx.x % groups * HEADS + warp;
     const bool live = head < j.n_heads;
-    const struct kv_table table = kv_table_of(j.seg[j.of[token]], j.slot, j.n_slots);
+    const struct kv_table table = kv_table_of(j.all[j.of[token]], j.slot, j.n_slots);
     const int64_t last = (int64_t)j.pos[token] + 1;
     const int64_t at = token * j.n_heads + head;
     float *q = mem + warp * dim, *rows = mem + HEADS * dim;
-    float acc[MOST / 32], top = -INFINITY, sum = 0.0f;
+    float acc[MOST / 32];
+    struct softmax st = softmax_empty();
     for (int i = 0; i < MOST / 32; i++) acc[i] = 0.0f;
     for (int i = lane; i < dim; i += 32) q[i] = live ? j.scale * j.q[at * dim + i] : 0.0f;
     for (int64_t k0 = 0; k0 < last; k0 += KEYS) {
         const int n = last - k0 < KEYS ? (int)(last - k0) : KEYS;
         const struct kv_span span = kv_span_of(table, k0, n);
         __syncthreads();
-        for (int i = tid; i < n * units; i += BLOCK) {
-            const int key = i / units, u = i % units;
-            const uint8_t *page = kv_page_of(span, key);
-            float v[8];
-            if (u < own)
-                kv_load8<KV_ANY>(j.k, page, kv_row_of(span, 0, key), u, v);
-            else
-                kv_load8<KV_ANY>(j.v, page, kv_row_of(span, 0, key), u - own, v);
-            for (int l = 0; l < 8; l++) rows[key * dim + 8 * u + l] = v[l];
-        }
+        attn_load<KEYS, BLOCK>(j.k, span, 0, n, dim, rows);
+        attn_load<KEYS, BLOCK>(j.v, span, 0, n, dim, rows + j.k.dim);
         __syncthreads();
-        float x[KEYS], most = top;
+        float x[KEYS], most = -INFINITY;
         CU_UNROLL
         for (int key = 0; key < KEYS; key++) {
             float s = 0.0f;
@@ -167,35 +150,24 @@ CU_KERNEL __launch_bounds__(BLOCK) attend_latent(struct latent_job j) {
             x[key] = key < n ? s : -INFINITY;
             most = fmaxf(most, x[key]);
         }
-        const float less = expf(top - most);
-        top = most;
-        sum *= less;
-        for (int i = 0; i < MOST / 32; i++) acc[i] *= less;
+        const float fix = softmax_raise(&st, most);
+        for (int i = 0; i < MOST / 32; i++) acc[i] *= fix;
         CU_UNROLL
         for (int key = 0; key < KEYS; key++) {
-            const float p = expf(x[key] - most);
+            const float p = expf(x[key] - st.top);
             const float *row = rows + key * dim + j.k.dim;
-            sum += p;
+            st.sum += p;
             for (int i = 0; i < MOST / 32 && key < n; i++)
                 if (lane + 32 * i < j.v.dim) acc[i] = fmaf(p, row[lane + 32 * i], acc[i]);
         }
     }
     for (int i = 0; i < MOST / 32 && live; i++)
-        if (lane + 32 * i < j.v.dim) j.out[at * j.v.dim + lane + 32 * i] = acc[i] / sum;
+        if (lane + 32 * i < j.v.dim) attn_store(j, at, j.v.dim, lane + 32 * i, acc[i] / st.sum);
 }
 
 int cu_attn_latent(struct cu_stream *s, const struct cu_attn *a, struct err *e) {
-    struct latent_job j = {};
-    TRY(kv_open(&j.k, &j.v, a, e));
-    j.q = a->q;
-    j.out = a->out;
-    j.seg = a->all_segs;
-    j.pos = a->row_pos;
-    j.of = a->row_seg;
-    j.slot = a->slot;
-    j.n_slots = a->n_slots;
-    j.n_heads = (int)a->n_heads;
-    j.scale = a->scale;
+    struct attn_job j;
+    TRY(attn_open(&j, a, e));
     const size_t smem = (size_t)((HEADS + KEYS) * a->head_dim) * sizeof(float);
     CU_SMEM(e, attend_latent, smem);
     const int64_t n = a->n_tok * div_up(a->n_heads, HEADS);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* kernels/cuda/split.cuh - attention of few tokens with the keys split into parts: shared
- * definitions of the kernels that compute parts (attn.cu on CUDA cores, few.cuh on tensor cores),
+ * definitions of the kernels that compute parts (cores.cuh on CUDA cores, few.cuh on tensor cores),
  * and the kernel that merges them.
  *
  * Every kernel derives the split from the position in device memory, so one captured launch
@@ -9,19 +9,7 @@
 #define HONE_KERNELS_CUDA_SPLIT_CUH
 
 #include "kernels/cuda/act.cuh"
-#include "kernels/cuda/kv.cuh"
-
-struct part_job {
-    struct kv_plane k, v;
-    const float *q, *gate; /* rows (token of the pass, head): row t * n_heads + h */
-    uint8_t *out_q;
-    float *part, *out; /* part: [rows][n_splits][dim] sums, then as many (maximum, sum) pairs */
-    const struct cu_seg *seg;
-    int64_t window, gate_ld;
-    float scale;
-    int n_segs, longest, slot, n_slots; /* rows of part: segment z starts at z * longest */
-    int n_heads, n_kv, group, n_splits;
-};
+#include "kernels/cuda/attn.cuh"
 
 /* The keys visible to any of the tokens, and their split. */
 struct cut {
@@ -29,10 +17,10 @@ struct cut {
     int n;
 };
 enum { MIN_PART = 64, PART_UNIT = 16 };
-CU_DEV struct cut cut_keys(const struct part_job &j, const struct cu_seg &seg) {
+CU_DEV struct cut cut_keys(const struct attn_job &j, const struct cu_seg &seg) {
     struct cut c;
     const int64_t seen = (int64_t)seg.pos + 1; /* by the first token */
-    c.k0 = j.window > 0 && seen > j.window ? seen - j.window : 0;
+    c.k0 = attn_first(j, seen);
     c.n_keys = seen - c.k0 + seg.n - 1;
     /* Positions are below 2^31, so use 32-bit division: every thread waits for it. */
     const uint32_t n = (uint32_t)c.n_keys, parts = (uint32_t)j.n_splits;
@@ -42,17 +30,19 @@ CU_DEV struct cut cut_keys(const struct part_job &j, const struct cu_seg &seg) {
     c.n = (int)((n + step - 1) / step);
     return c;
 }
-/* Returns the address of the maximum and sum of a part. */
-CU_DEV float *part_stat(const struct part_job &j, int64_t row, int part) {
+/* j.part has [rows][n_splits][dim] sums, then as many softmaxes (part_stat); the rows of segment z
+ * begin at z * longest * n_heads. Returns the softmax of a part. */
+CU_DEV struct softmax *part_stat(const struct attn_job &j, int64_t row, int part) {
     const int64_t rows = (int64_t)j.n_segs * j.longest * j.n_heads;
-    return j.part + rows * j.n_splits * j.k.dim + 2 * (row * j.n_splits + part);
+    return (struct softmax *)(void *)(j.part + rows * j.n_splits * j.k.dim) + row * j.n_splits +
+           part;
 }
 
 /* The merge adds the parts and applies the gate. The grid is (32 values of a head, rows of a
  * segment, segments). A warp adds every eighth part in order, so that their loads overlap; then
  * the warps are added in order. Shared memory has a weight for each part. */
 enum { MERGE_WARPS = 8, MERGE_BLOCK = 32 * MERGE_WARPS };
-CU_KERNEL __launch_bounds__(MERGE_BLOCK) merge_parts(struct part_job j) {
+CU_KERNEL __launch_bounds__(MERGE_BLOCK) merge_parts(struct attn_job j) {
     CU_SHARED(float, red, [32]);
     CU_SHARED(float, of_warp, [MERGE_WARPS][32]);
     CU_DYN_SHARED(float, weight);
@@ -64,13 +54,14 @@ CU_KERNEL __launch_bounds__(MERGE_BLOCK) merge_parts(struct part_job j) {
     const int i = 32 * (int)blockIdx.x + lane;
     const int64_t row = (int64_t)seg.row * j.n_heads + blockIdx.y;
     const int64_t mine = (int64_t)blockIdx.z * j.longest * j.n_heads + blockIdx.y;
-    const float *stat = part_stat(j, mine, 0), *part = j.part + mine * j.n_splits * dim + i;
+    const struct softmax *stat = part_stat(j, mine, 0);
+    const float *part = j.part + mine * j.n_splits * dim + i;
     float m = -INFINITY, s = 0.0f, v = 0.0f;
-    for (int p = (int)threadIdx.x; p < c.n; p += MERGE_BLOCK) m = fmaxf(m, stat[2 * p]);
+    for (int p = (int)threadIdx.x; p < c.n; p += MERGE_BLOCK) m = fmaxf(m, stat[p].top);
     m = cu_block_max(m, red);
     for (int p = (int)threadIdx.x; p < c.n; p += MERGE_BLOCK) {
-        weight[p] = expf(stat[2 * p] - m);
-        s += weight[p] * stat[2 * p + 1];
+        weight[p] = expf(stat[p].top - m);
+        s += weight[p] * stat[p].sum;
     }
     s = cu_block_sum(s, red); /* the weights are complete, too */
     for (int p = warp; i < dim && p < c.n; p += MERGE_WARPS)
@@ -80,11 +71,8 @@ CU_KERNEL __launch_bounds__(MERGE_BLOCK) merge_parts(struct part_job j) {
     if (warp) return;
     for (int w = 1; w < MERGE_WARPS; w++) v += of_warp[w][lane];
     v /= s;
-    if (i < dim) {
-        if (j.gate) v *= 1.0f / (1.0f + expf(-j.gate[row * j.gate_ld + i]));
-        j.out[row * dim + i] = v;
-    }
-    if (!j.out_q) return; /* uniform; then dim is a multiple of 32 */
+    if (i < dim) v = attn_store(j, row, dim, i, v);
+    if (!j.out_q) return; /* the same for all lanes; then dim is a multiple of 32 */
     const int64_t k = (int64_t)j.n_heads * dim, at = row % j.n_heads * dim + i;
     cu_act_store(j.out_q + row / j.n_heads * CU_ACT_BYTES(k), k, at / 32, v);
 }
