@@ -38,7 +38,7 @@ mistake smem-lowered kernels/cuda/ctx.cu '/maxDynamicSharedSizeBytes) return 0/d
 mistake smem-static kernels/cuda/gemv.cu 's/^    CU_SMEM(e, fn, smem);/    if (smem > 49152) CU_SMEM(e, fn, smem);/;s/(size_t)(WARPS \* j->ring_bytes + plain_bytes)/(size_t)(48 << 10)/' kern/cuda_weights 'static shared memory is not counted'
 mistake driver kernels/cuda/ctx.cu 's/if (rc == cudaErrorInsufficientDriver) return old_driver/if (0) return old_driver/' kern/cuda_runtime 'an old driver is not named'
 mistake pageable kernels/cuda/ctx.cu 's/if (!s->c->reads_pageable)/if (1)/' kern/cuda_runtime 'memory that is reused before it is fetched'
-mistake rounding runtime/engine/cuda/plan.c 's/p->needed + p->rounding + keep/p->needed + keep/' unit/test_cuda_memory 'a plan forgets the blocks of memory'
+mistake rounding runtime/engine/cuda/fit.c 's/n->bytes + n->rounding <=/n->bytes <=/' unit/test_cuda_memory 'a plan forgets the blocks of memory'
 mistake sites kernels/cuda/elem.cu 's/cu_warp_sum(s) \/ (float)n + eps/(threadIdx.x % 2 ? cu_warp_sum(s)\n : cu_warp_sum(s)) \/ (float)n + eps/' kern/cuda_ops 'lanes meet in two calls of the same name'
 mistake gemv-wait kernels/cuda/gemv.cu 's/cu_copy_wait<STAGES - 1>/cu_copy_wait<STAGES>/' kern/cuda_weights 'activations are read before their copy is there'
 mistake gemv-token kernels/cuda/gemv.cu 's/(unsigned)n \* p.n_sum + w.u/w.u/' kern/cuda_weights 'tokens of a pass share the first one'"'"'s activations'

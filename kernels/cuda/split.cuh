@@ -30,8 +30,8 @@ CU_DEV struct cut cut_keys(const struct attn_job &j, const struct cu_seg &seg) {
     c.n = (int)((n + step - 1) / step);
     return c;
 }
-/* j.part has [rows][n_splits][dim] sums, then as many softmaxes (part_stat); the rows of segment z
- * begin at z * longest * n_heads. Returns the softmax of a part. */
+/* Returns the softmax of a part. j.part has [rows][n_splits][dim] sums, then the softmaxes; the
+ * rows of segment z begin at z * longest * n_heads. */
 CU_DEV struct softmax *part_stat(const struct attn_job &j, int64_t row, int part) {
     const int64_t rows = (int64_t)j.n_segs * j.longest * j.n_heads;
     return (struct softmax *)(void *)(j.part + rows * j.n_splits * j.k.dim) + row * j.n_splits +

@@ -15,7 +15,7 @@ static inline bool counts_bytes(void) {
     return emu_shuffle != NULL;
 }
 static inline uint64_t in_use(const struct session *s) { /* of the device, by this session */
-    const struct cuda *d = s->dev;
+    const struct cuda *d = exec_cuda_head(s);
     struct cu_info now = d->info;
     struct err e = {0};
     CHECK_OK(cu_get_info(d->ctx, &now, &e));

@@ -79,13 +79,13 @@ static float *logits(struct model *m, struct session_opts o, int n_on_host, unsi
     if (!s) return l;
     CHECK_OK(session_step(s, ids, 4, l, &e));
     for (int i = 1; i < N_LOGITS; i++) CHECK_OK(session_step(s, ids + 3 + i, 1, l + i * v, &e));
-    const struct cuda *d = s->dev;
-    if (d) {
-        CHECK_EQ_I64(d->all->n_on_host, n_on_host);
-        CHECK_EQ_I64(d->all->n_steps, n_on_host + 1); /* pieces that are captured */
+    const struct cuda_set *all = s->dev;
+    if (all) {
+        CHECK_EQ_I64(all->n_on_host, n_on_host);
+        CHECK_EQ_I64(all->n_steps, n_on_host + 1); /* pieces that are captured */
         for (int i = 0; i < graph_count(s->g, OP_MOE); i++) {
             const struct gr_node *n = graph_nth(s->g, OP_MOE, i);
-            CHECK(d->all->on_host[n - s->g->node] == ((blocks >> n->layer & 1) != 0));
+            CHECK(all->on_host[n - s->g->node] == ((blocks >> n->layer & 1) != 0));
         }
         CHECK_EQ_I64(session_info(s).offload_blocks, n_on_host);
     }

@@ -422,7 +422,7 @@ static void test_captured(void) {
     float *l = xcalloc((size_t)(6 * v), sizeof *l);
     CHECK_OK(session_new(&s, m, &o, &e));
     for (int i = 0; i < 2; i++) CHECK_OK(session_new_seq(s, 0, &q[i], &e));
-    const struct cuda *d = s->dev;
+    const struct cuda *d = exec_cuda_head(s);
     for (int i = 0; i < 6; i++) { /* q[0]: 0 1 2, q[1]: the same three, interleaved */
         const struct session_row row = {i / 2, q[i % 2], WANT_LOGITS};
         const int64_t before = cu_launches(d->q);

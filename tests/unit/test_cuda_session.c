@@ -491,7 +491,7 @@ static float *counted(const struct model *m, const struct session_opts *o, const
     for (int i = 0; i < m->hp.d[HD_LAYERS]; i++)
         want += m->hp.layer[i].mixer == MIX_DELTA ? c.per_delta : c.per_attn;
     CHECK_OK(session_new(&s, m, o, &e));
-    const struct cuda *d = s->dev;
+    const struct cuda *d = exec_cuda_head(s);
     for (int64_t i = 0; s && i < n; i++) {
         int64_t before = cu_launches(d->q);
         CHECK_OK(session_step(s, ids + i, 1, l + i * v, &e));
@@ -549,7 +549,7 @@ static void check_wgmma(const struct model *m) {
         o.device.mask = c[i].mask;
         CHECK_OK(session_new(&s[i], m, &o, &e));
         if (!s[i]) continue;
-        const struct cuda *d = s[i]->dev;
+        const struct cuda *d = exec_cuda_head(s[i]);
         if (d->info.emulated || !c[i].on) CHECK(cu_uses_wgmma(d->q) == c[i].on);
     }
     for (size_t i = 0; i < COUNT_OF(c); i++) session_free(s[i]);
@@ -590,7 +590,7 @@ static void packed_offload(struct model *m, const int32_t *ids, const float *exa
         o.device.max_bytes = most -= most / 8;
         CHECK_OK(session_new(&s, m, &o, &e));
         if (!s) return;
-        const struct cuda *d = s->dev;
+        const struct cuda *d = exec_cuda_head(s);
         if (d->all->n_on_host) break;
         session_free(s);
     }

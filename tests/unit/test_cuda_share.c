@@ -201,7 +201,7 @@ static void test_little_memory(void) {
             continue;
         }
         n_opened++;
-        CHECK(((struct cuda *)s->dev)->all->n_on_host > 0);
+        CHECK(exec_cuda_all(s)->n_on_host > 0);
         CHECK(in_use(s) + 2 * own <= most);
         const struct rows r = rows_of(s);
         CHECK(golden_diff(r.v, want.v, N_IDS * D) <= 5e-4);

@@ -218,7 +218,7 @@ static void schedule(struct pair *w, const char *plan) {
 
 /* A device has no less than the session counts there. The first is the other session's, too. */
 static void check_memory(const struct session *s) {
-    const struct cuda_set *all = ((const struct cuda *)s->dev)->all;
+    const struct cuda_set *all = exec_cuda_all(s);
     for (int i = 0; i < all->n; i++) {
         const struct cuda *d = all->part[i];
         struct cu_info now;
@@ -230,11 +230,11 @@ static void check_memory(const struct session *s) {
 }
 
 static int n_parts(const struct session *s) {
-    return ((const struct cuda *)s->dev)->all->n;
+    return exec_cuda_all(s)->n;
 }
 
 static uint64_t weights_of(const struct session *s) {
-    const struct cuda *d = s->dev;
+    const struct cuda *d = exec_cuda_head(s);
     uint64_t n = 0;
     for (int i = 0; i < s->g->n_weights; i++)
         if (d->w[i].copy) n += cu_buf_bytes(d->w[i].copy->buf);

@@ -166,7 +166,7 @@ static struct session *with_host(struct model *m, struct session_opts o, int n, 
         struct session *s = NULL;
         o.device.max_bytes = *limit;
         if (session_new(&s, m, &o, &e)) return NULL;
-        const struct cuda *d = s->dev;
+        const struct cuda *d = exec_cuda_head(s);
         CHECK(!counts_bytes() || in_use(s) <= *limit);
         if (d->all->n_on_host == n) return s;
         more = d->all->n_on_host < n;
@@ -180,7 +180,7 @@ static struct session *with_host(struct model *m, struct session_opts o, int n, 
 static void check_rows(struct session *s, const int *many, const float *want, const int *mixed,
                        const float *want_mixed, bool lags) {
     static const unsigned late[] = {0, 1, 6};
-    const struct cuda *d = s->dev;
+    const struct cuda *d = exec_cuda_head(s);
     const int64_t n = s->o.n_ctx * s->m->hp.d[HD_EMBD];
     for (int i = 0; i < (lags && emu_defer ? 3 : 1); i++) {
         const unsigned before = d->in.turn;
@@ -255,7 +255,7 @@ static void test_split(void) {
     o.device.place = &map;
     CHECK_OK(session_new(&s, m, &o, &e));
     if (s) {
-        const struct cuda_set *all = ((const struct cuda *)s->dev)->all;
+        const struct cuda_set *all = exec_cuda_all(s);
         CHECK_EQ_I64(all->n, 2);
         float *got = rows(s, many);
         for (int i = 0; i < all->n; i++) CHECK(all->part[i]->in.turn > 0);
@@ -372,7 +372,7 @@ static void test_observed_and_replaced(void) {
     for (int k = 0; k < 3 && s[1]; k++) {
         struct shown seen[2] = {0};
         float *h[2];
-        const struct cuda *d = s[1]->dev;
+        const struct cuda *d = exec_cuda_head(s[1]);
         const unsigned before = d->in.turn;
         for (int i = 0; i < 2; i++) {
             CHECK_OK(session_use(s[i], other[i][k], &e));
@@ -405,7 +405,7 @@ static struct chosen chosen(const struct model *m, uint64_t limit, int64_t from,
     o.device.max_bytes = limit;
     CHECK_OK(session_new(&s, m, &o, &e));
     if (!s) return (struct chosen){-1, 0};
-    const struct cuda *d = s->dev;
+    const struct cuda *d = exec_cuda_head(s);
     const struct chosen c = {d->all->n_on_host, d->in.from};
     CHECK(!counts_bytes() || in_use(s) <= limit);
     CHECK_EQ_I64(session_info(s).offload_blocks, c.n_on_host);
@@ -468,7 +468,7 @@ static void test_length(void) {
     for (int i = 0; m && i < 4; i++) {
         o.device.max_bytes = limit;
         CHECK_OK(session_new(&s, m, &o, &e));
-        const struct cuda *d = s->dev;
+        const struct cuda *d = exec_cuda_head(s);
         CHECK_EQ_I64(session_get_opts(s)->n_ubatch, want[i]);
         CHECK((d->all->n_on_host > 0) == (i == 3));
         limit = in_use(s) - 1;
@@ -490,7 +490,7 @@ static void test_length(void) {
 static float *stepped(struct session *s, bool observed, int n) {
     static struct shown ignored;
     struct err e = {0};
-    const struct cuda *d = s->dev;
+    const struct cuda *d = exec_cuda_head(s);
     const int64_t v = s->m->hp.d[HD_VOCAB];
     float *l = xcalloc((size_t)(n * v), sizeof *l);
     session_reset(s);
@@ -519,7 +519,7 @@ static void pieces(enum act_mode act, int d, int layers, int n) {
     CHECK(s != NULL);
     if (s) {
         float *plain = stepped(s, true, STEPS), *captured = stepped(s, false, STEPS);
-        CHECK_EQ_I64(((const struct cuda *)s->dev)->all->n_steps, n + 1);
+        CHECK_EQ_I64(exec_cuda_all(s)->n_steps, n + 1);
         CHECK(memcmp(plain, captured, STEPS * (size_t)m->hp.d[HD_VOCAB] * sizeof *plain) == 0);
         free(plain);
         free(captured);

@@ -16,10 +16,6 @@
 
 enum { MIN_KEYS_PER_PART = 64 };
 
-static struct cuda *dev(const struct session *s) {
-    return s->dev;
-}
-
 /* ---- memory ---- */
 
 static bool has_kv_type(const struct kv_type *t) {
@@ -38,15 +34,15 @@ static int check_kv(const struct session *s, struct err *e) {
     return 0;
 }
 
-/* Allocates what the plan p says for the part at work: registers, scratch, room for streamed
+/* Allocates what the plan p says for part d: registers, scratch, room for streamed
  * experts. */
-static int alloc_part(struct session *s, const struct cuda_plan *p, struct err *e) {
-    struct cuda *d = dev(s);
+static int alloc_part(struct cuda *d, const struct cuda_plan *p, struct err *e) {
+    struct session *s = d->s;
     TRY(cu_buf_new(&d->reg_buf, d->ctx, p->regs, "activations", e));
     TRY(cu_buf_new(&d->work, d->ctx, p->work, "activations", e));
-    exec_cuda_lay_out(s, cu_buf_ptr(d->reg_buf), cu_buf_ptr(d->work));
+    exec_cuda_lay_out(d, cu_buf_ptr(d->reg_buf), cu_buf_ptr(d->work));
     TRY(cu_fill(d->q, d->arrived, 0, CUDA_ARRIVED * sizeof(int32_t), e));
-    TRY(exec_cuda_stream_open(s, e));
+    TRY(exec_cuda_stream_open(d, e));
     TRY(cu_reserve(d->q, p->scratch, e));
     d->others = p->others;
     s->place[d->place].n_bytes = p->needed - p->stage - p->others - p->kv - p->rec;
@@ -65,17 +61,18 @@ static int alloc_part(struct session *s, const struct cuda_plan *p, struct err *
 }
 
 static int alloc_all(struct session *s, struct err *e) {
+    const struct cuda_set *all = s->dev;
     struct cuda_plan p[CACHE_PLACES];
-    int rc = 0;
     TRY(exec_cuda_settle(s, p, e));
-    EACH_PART(s, i) if (!rc) rc = alloc_part(s, &p[i], e);
-    return rc;
+    for (int i = 0; i < all->n; i++) TRY(alloc_part(all->part[i], &p[i], e));
+    return 0;
 }
 
-static int64_t choose_splits(const struct session *s) {
+static int64_t choose_splits(const struct cuda *d) {
+    const struct session *s = d->s;
     int64_t most = 1;
     for (int i = 0; i < s->g->n_attn_slots; i++)
-        most = max_i64(most, dev(s)->info.n_sm / s->g->facts.kv[i].n_heads);
+        most = max_i64(most, d->info.n_sm / s->g->facts.kv[i].n_heads);
     return min_i64(most, div_up(s->o.n_ctx, MIN_KEYS_PER_PART));
 }
 
@@ -83,7 +80,8 @@ static int64_t choose_splits(const struct session *s) {
  * layers are spread, it counts as the part with the head. */
 static int open_part(struct session *s, struct cuda_set *all, int i, struct err *e) {
     struct cuda *d = xcalloc(1, sizeof *d);
-    s->dev = all->part[i] = d;
+    all->part[i] = d;
+    d->s = s;
     d->all = all;
     d->place = all->head = i;
     all->n = i + 1;
@@ -99,13 +97,13 @@ static int open_part(struct session *s, struct cuda_set *all, int i, struct err 
     cu_launch_early(d->q, (d->fuse & CUDA_EARLY) != 0);
     TRY(cu_use_wgmma(d->q, (d->fuse & CUDA_WGMMA) != 0 && !d->exact, e));
     TRY(cu_get_info(d->ctx, &d->info, e));
-    d->n_splits = choose_splits(s);
+    d->n_splits = choose_splits(d);
     for (int k = 0; k < i; k++) cu_pair(all->part[k]->ctx, d->ctx);
     return 0;
 }
 
 static uint64_t cuda_room(const struct session *s, int place) {
-    struct cuda *d = dev(s)->all->part[place];
+    const struct cuda *d = exec_cuda_all(s)->part[place];
     const uint64_t keep = CU_KEEP_FREE + s->keep_free,
                    taken = s->place[place].n_bytes + s->cache.n_bytes[place] + d->others;
     struct cu_info now;
@@ -116,24 +114,25 @@ static uint64_t cuda_room(const struct session *s, int place) {
 }
 
 static uint64_t cuda_bandwidth(const struct session *s) {
-    return dev(s)->info.bandwidth;
+    return exec_cuda_head(s)->info.bandwidth;
 }
 
 static bool cuda_was_full(const struct session *s) {
+    const struct cuda_set *all = s->dev;
     bool full = false;
-    for (int i = 0; dev(s) && i < dev(s)->all->n; i++)
-        full = full || (dev(s)->all->part[i]->ctx && cu_was_full(dev(s)->all->part[i]->ctx));
+    for (int i = 0; all && i < all->n; i++)
+        full = full || (all->part[i]->ctx && cu_was_full(all->part[i]->ctx));
     return full;
 }
 
 static int sync_all(struct session *s, struct err *e) {
-    const struct cuda_set *all = dev(s)->all;
+    const struct cuda_set *all = s->dev;
     for (int i = 0; i < all->n; i++) TRY(cu_sync(all->part[i]->q, e));
     return 0;
 }
 
 static int cuda_open(struct session *s, struct err *e) {
-    struct cuda_set *all = xcalloc(1, sizeof *all);
+    struct cuda_set *all = s->dev = xcalloc(1, sizeof *all);
     all->layer_of = xcalloc((size_t)s->g->n_nodes + 1, sizeof *all->layer_of);
     graph_layers(s->g, &all->first_layer, &all->n_layers, all->layer_of);
     all->part_of = xcalloc((size_t)all->n_layers + 1, sizeof *all->part_of);
@@ -149,18 +148,17 @@ static int cuda_open(struct session *s, struct err *e) {
     return sync_all(s, e);
 }
 
-void exec_cuda_close_part(struct session *s, struct cuda *d) {
-    s->dev = d;
-    exec_cuda_forget_all(s);
+void exec_cuda_close_part(struct cuda *d) {
+    exec_cuda_forget_all(d);
     cu_buf_free(d->reg_buf);
     cu_buf_free(d->work);
-    exec_cuda_stream_close(s);
+    exec_cuda_stream_close(d);
     cu_buf_free(d->stage);
     cuda_feed_close(&d->feed);
     cu_host_free(d->ctx, d->host_rows);
     cu_host_free(d->ctx, d->host_logits);
     cu_host_free(d->ctx, d->host_best);
-    exec_cuda_sum_free(s);
+    exec_cuda_sum_free(d);
     cu_stream_free(d->q);
     cu_close(d->ctx);
     free(d->w);
@@ -172,9 +170,9 @@ void exec_cuda_close_part(struct session *s, struct cuda *d) {
 
 static void cuda_close(struct session *s) {
     if (!s->dev) return;
-    struct cuda_set *all = dev(s)->all;
+    struct cuda_set *all = s->dev;
     exec_cuda_drop_step(all);
-    for (int i = 0; i < all->n; i++) exec_cuda_close_part(s, all->part[i]);
+    for (int i = 0; i < all->n; i++) exec_cuda_close_part(all->part[i]);
     exec_free(s);
     free(all->layer_of);
     free(all->part_of);
@@ -191,24 +189,23 @@ static int prepare(struct session *s, struct err *e) {
 /* ---- passes ---- */
 
 /* Queues what follows the product of the head: its biases and the soft cap. */
-static int after_head(struct session *s, int64_t n, struct err *e) {
-    struct cuda *d = dev(s);
+static int after_head(struct cuda *d, int64_t n, struct err *e) {
+    struct session *s = d->s;
     const int64_t rows = d->w[s->g->output].w.rows;
     if (s->g->head_bias != GR_NONE)
         TRY(cu_add_bias(d->q, d->logits, d->w[s->g->head_bias].vec, n * rows, rows, e));
     return s->g->softcap > 0 ? cu_softcap(d->q, d->logits, n * rows, (float)s->g->softcap, e) : 0;
 }
 
-int exec_cuda_head_rows(struct session *s, const float *x, int64_t n, struct err *e) {
-    struct cuda *d = dev(s);
-    const struct cu_weight *w = &d->w[s->g->output].w;
+int exec_cuda_head_rows(struct cuda *d, const float *x, int64_t n, struct err *e) {
+    const struct cu_weight *w = &d->w[d->s->g->output].w;
     TRY(cu_matmul(d->q, w, x, w->k, n, d->logits, w->rows, d->exact, e));
-    return after_head(s, n, e);
+    return after_head(d, n, e);
 }
 
 static int cuda_head(struct session *s, const float *hidden, int64_t n, float *logits,
                      struct err *e) {
-    struct cuda *d = dev(s);
+    struct cuda *d = exec_cuda_head(s);
     const struct cu_weight *w = &d->w[s->g->output].w;
     TRY(exec_cuda_refresh(s, false, e));
     exec_show_head(s, hidden, n);
@@ -216,20 +213,21 @@ static int cuda_head(struct session *s, const float *hidden, int64_t n, float *l
         const int64_t k = min_i64(HEAD_ROWS, n - i);
         TRY(cu_upload(d->q, d->head_x, hidden + i * w->k, (uint64_t)(k * w->k) * sizeof *hidden,
                       e));
-        TRY(exec_cuda_head_rows(s, d->head_x, k, e));
+        TRY(exec_cuda_head_rows(d, d->head_x, k, e));
         TRY(cu_download(d->q, logits + i * w->rows, d->logits,
                         (uint64_t)(k * w->rows) * sizeof *logits, e));
     }
     return cu_sync(d->q, e);
 }
 
-static int last_row(struct session *s, struct err *e) {
+static int last_row(struct cuda *d, struct err *e) {
+    struct session *s = d->s;
     int64_t w = s->g->reg_width[s->g->hidden_out];
-    const float *x = dev(s)->reg[s->g->hidden_out] + (s->n_tok - 1) * w;
+    const float *x = d->reg[s->g->hidden_out] + (s->n_tok - 1) * w;
     bool done;
-    TRY(exec_cuda_show(s, s->g->output, x, 1, w, e));
-    TRY(exec_cuda_fast_head(s, s->g->hidden_out, x, &done, e));
-    return done ? after_head(s, 1, e) : exec_cuda_head_rows(s, x, 1, e);
+    TRY(exec_cuda_show(d, s->g->output, x, 1, w, e));
+    TRY(exec_cuda_fast_head(d, s->g->hidden_out, x, &done, e));
+    return done ? after_head(d, 1, e) : exec_cuda_head_rows(d, x, 1, e);
 }
 
 void exec_cuda_drop_step(struct cuda_set *all) {
@@ -239,24 +237,25 @@ void exec_cuda_drop_step(struct cuda_set *all) {
 }
 
 static int record(struct session *s, struct err *e) {
+    struct cuda *d = exec_cuda_head(s);
     TRY(exec_cuda_nodes(s, e));
-    TRY(exec_cuda_begin(s, e)); /* A step that copies may have left another part at work. */
-    TRY(last_row(s, e));
-    return exec_cuda_end_piece(s, e);
+    TRY(exec_cuda_begin(d, e));
+    TRY(last_row(d, e));
+    return exec_cuda_end_piece(d->all, e);
 }
 
 /* Runs a token that was captured: the pieces in their order, and the copies between them. */
 static int replay(struct session *s, struct err *e) {
-    const struct cuda_set *all = dev(s)->all;
+    const struct cuda_set *all = s->dev;
     const struct program *p = exec_cuda_program(s, 0);
     struct cu_graph **piece = all->step;
     bool ran = false;
-    for (int i = 0; i <= p->n_steps; i++) { /* The turn behind the last step is the head. */
+    for (int i = 0; i <= p->n_steps; i++) { /* The turn after the last step is the head. */
         const struct step *step = &p->step[i];
         const bool run = i == p->n_steps || step->kind == STEP_RUN;
-        exec_cuda_at(s, i == p->n_steps ? all->head : step->device);
-        if (!run) TRY(exec_cuda_copy_step(s, step, e));
-        if (run && !ran) TRY(cu_graph_run(dev(s)->q, *piece++, e));
+        struct cuda *d = all->part[i == p->n_steps ? all->head : step->device];
+        if (!run) TRY(exec_cuda_copy_step(d, step, e));
+        if (run && !ran) TRY(cu_graph_run(d->q, *piece++, e));
         ran = run;
     }
     return 0;
@@ -265,20 +264,15 @@ static int replay(struct session *s, struct err *e) {
 /* Runs one token and its logits. The first token of a session runs as it is, the second is captured
  * while it runs, and all others replay what was captured. */
 static int step(struct session *s, struct err *e) {
-    struct cuda_set *all = dev(s)->all;
-    int rc = 0;
-    if (all->recorded) {
-        rc = replay(s, e);
-        exec_cuda_at(s, all->head);
-        return rc;
-    }
+    struct cuda_set *all = s->dev;
+    if (all->recorded) return replay(s, e);
     if (!all->warm) {
         TRY(exec_cuda_nodes(s, e));
         all->warm = true;
-        return last_row(s, e);
+        return last_row(exec_cuda_head(s), e);
     }
     all->recording = true;
-    rc = record(s, e);
+    const int rc = record(s, e);
     all->recording = false;
     all->recorded = !rc;
     if (rc) {
@@ -293,7 +287,7 @@ static int step(struct session *s, struct err *e) {
 }
 
 static int cuda_pass(struct session *s, float *hidden, float *logits, struct err *e) {
-    struct cuda *d = dev(s);
+    struct cuda *d = exec_cuda_head(s);
     int64_t w = s->g->reg_width[s->g->hidden_out];
     if (d->all->lost.code) {
         *e = d->all->lost;
@@ -307,7 +301,7 @@ static int cuda_pass(struct session *s, float *hidden, float *logits, struct err
         TRY(step(s, e));
     else {
         TRY(exec_cuda_nodes(s, e));
-        if (head) TRY(last_row(s, e));
+        if (head) TRY(last_row(d, e));
     }
     if (hidden)
         TRY(cu_download(d->q, hidden, d->reg[s->g->hidden_out],
@@ -315,40 +309,42 @@ static int cuda_pass(struct session *s, float *hidden, float *logits, struct err
     uint64_t n_logits = (uint64_t)s->g->weight[s->g->output].ne[1] * sizeof *logits;
     float *to = logits && cu_is_pinned(d->ctx, logits) ? logits : d->host_logits;
     if (logits) TRY(cu_download(d->q, to, d->logits, n_logits, e));
-    if (s->now.best) TRY(exec_cuda_find_best(s, 0, 1, e));
+    if (s->now.best) TRY(exec_cuda_find_best(d, 0, 1, e));
     /* From here on host_rows may be filled for the next pass. What follows waits for the part with
      * the head. */
     if (!s->goes_on || d->all->n > 1) TRY(sync_all(s, e));
     if (logits && to != logits) memcpy(logits, to, n_logits);
-    return s->now.best ? exec_cuda_take_best(s, 0, s->now.best, e) : 0;
+    return s->now.best ? exec_cuda_take_best(d, 0, s->now.best, e) : 0;
 }
 
 static int cuda_rows(struct session *s, int64_t first, int64_t n, float *hidden, struct err *e) {
+    const struct cuda *d = exec_cuda_head(s);
     const int64_t w = s->g->reg_width[s->g->hidden_out];
-    TRY(cu_download(dev(s)->q, hidden, dev(s)->reg[s->g->hidden_out] + first * w,
+    TRY(cu_download(d->q, hidden, d->reg[s->g->hidden_out] + first * w,
                     (uint64_t)(n * w) * sizeof *hidden, e));
-    return cu_sync(dev(s)->q, e);
+    return cu_sync(d->q, e);
 }
 
 static bool cuda_can_hand(const struct session *s, const struct session *to) {
-    const struct cuda *a = dev(s), *b = dev(to);
+    const struct cuda *a = exec_cuda_head(s), *b = exec_cuda_head(to);
     return a->all->n == 1 && b->all->n == 1 && a->info.index == b->info.index;
 }
 /* Copies into the residual of `to`, which is free between its passes. The copy is queued in the
  * stream of the current pass, and the caller waits for that pass. */
 static int cuda_hand(struct session *s, int64_t row, int64_t n, struct session *to, int64_t at,
                      struct err *e) {
+    const struct cuda *d = exec_cuda_head(s), *other = exec_cuda_head(to);
     const int64_t w = s->g->reg_width[s->g->residual];
-    return cu_copy(dev(s)->q, dev(to)->reg[to->g->residual] + at * w,
-                   dev(s)->reg[s->g->residual] + row * w, (uint64_t)(n * w) * sizeof(float), e);
+    return cu_copy(d->q, other->reg[to->g->residual] + at * w, d->reg[s->g->residual] + row * w,
+                   (uint64_t)(n * w) * sizeof(float), e);
 }
 
 static int cuda_host_new(struct session *s, void **out, uint64_t n_bytes, const char *what,
                          struct err *e) {
-    return cu_host_new(out, dev(s)->ctx, n_bytes, what, e);
+    return cu_host_new(out, exec_cuda_head(s)->ctx, n_bytes, what, e);
 }
 static void cuda_host_free(struct session *s, void *p) {
-    cu_host_free(dev(s)->ctx, p);
+    cu_host_free(exec_cuda_head(s)->ctx, p);
 }
 
 const struct backend backend_cuda = {

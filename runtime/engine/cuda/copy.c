@@ -12,44 +12,40 @@
 #include "base/num.h"
 #include "runtime/engine/cuda/exec.h"
 
-static struct cuda *dev(const struct session *s) {
-    return s->dev;
-}
-
 /* Returns a listed copy of weight i that is on this session's device and in the forms that the
  * session wants. The caller holds the weight's lock. NULL when there is none. */
-static struct weight_copy *find(const struct session *s, int i) {
-    const struct cuda_forms want = exec_cuda_forms(s, i);
-    struct weight_copy *c = model_weight(s->m, i)->mem->copies;
-    while (c && (c->device != dev(s)->info.index || !c->w.data != !want.plain ||
-                 !c->w.packed != !want.packed || !c->vec != !dev(s)->w[i].is_vec))
+static struct weight_copy *find(const struct cuda *d, int i) {
+    const struct cuda_forms want = exec_cuda_forms(d, i);
+    struct weight_copy *c = model_weight(d->s->m, i)->mem->copies;
+    while (c && (c->device != d->info.index || !c->w.data != !want.plain ||
+                 !c->w.packed != !want.packed || !c->vec != !d->w[i].is_vec))
         c = c->next;
     return c;
 }
 
-bool exec_cuda_copy_there(const struct session *s, int i) {
-    struct weight_mem *mem = model_weight(s->m, i)->mem;
+bool exec_cuda_copy_there(const struct cuda *d, int i) {
+    struct weight_mem *mem = model_weight(d->s->m, i)->mem;
     pthread_mutex_lock(&mem->lock);
-    const bool there = find(s, i) != NULL;
+    const bool there = find(d, i) != NULL;
     pthread_mutex_unlock(&mem->lock);
     return there;
 }
 
-struct weight_copy *exec_cuda_copy_take(const struct session *s, int i) {
-    struct weight_mem *mem = model_weight(s->m, i)->mem;
+struct weight_copy *exec_cuda_copy_take(const struct cuda *d, int i) {
+    struct weight_mem *mem = model_weight(d->s->m, i)->mem;
     pthread_mutex_lock(&mem->lock);
-    struct weight_copy *c = find(s, i);
+    struct weight_copy *c = find(d, i);
     if (c) c->n_users++;
     pthread_mutex_unlock(&mem->lock);
     return c;
 }
 
-int exec_cuda_copy_new(struct weight_copy **out, const struct session *s, int i, uint64_t n_bytes,
+int exec_cuda_copy_new(struct weight_copy **out, const struct cuda *d, int i, uint64_t n_bytes,
                        struct err *e) {
     struct weight_copy *c = xcalloc(1, sizeof *c);
-    c->device = dev(s)->info.index;
+    c->device = d->info.index;
     c->n_users = 1;
-    int rc = cu_buf_new(&c->buf, dev(s)->ctx, n_bytes, s->g->weight[i].name, e);
+    int rc = cu_buf_new(&c->buf, d->ctx, n_bytes, d->s->g->weight[i].name, e);
     if (rc)
         free(c);
     else

@@ -10,28 +10,25 @@
 #include "base/mem.h"
 #include "base/num.h"
 
-typedef int (*cuda_fn)(struct session *s, const struct gr_node *n, struct err *e);
+typedef int (*cuda_fn)(struct cuda *d, const struct gr_node *n, struct err *e);
 
-static struct cuda *dev(const struct session *s) {
-    return s->dev;
+static int64_t width(const struct cuda *d, gr_reg r) {
+    return d->s->g->reg_width[r];
 }
-static int64_t width(const struct session *s, gr_reg r) {
-    return s->g->reg_width[r];
+static int64_t total(const struct cuda *d, gr_reg r) {
+    return d->s->n_tok * d->s->g->reg_width[r];
 }
-static int64_t total(const struct session *s, gr_reg r) {
-    return s->n_tok * s->g->reg_width[r];
-}
-static const float *vec(const struct session *s, gr_w w) {
-    return w == GR_NONE ? NULL : dev(s)->w[w].vec;
+static const float *vec(const struct cuda *d, gr_w w) {
+    return w == GR_NONE ? NULL : d->w[w].vec;
 }
 
 /* ---- observers ---- */
 
-int exec_cuda_fetch(struct session *s, const float *src, int64_t n, float **out, struct err *e) {
+int exec_cuda_fetch(struct cuda *d, const float *src, int64_t n, float **out, struct err *e) {
     void *p = NULL;
     TRY(mem_alloc(&p, (uint64_t)max_i64(n, 1) * sizeof **out, "rows for an observer", e));
-    int rc = cu_download(dev(s)->q, p, src, (uint64_t)n * sizeof **out, e);
-    if (!rc) rc = cu_sync(dev(s)->q, e);
+    int rc = cu_download(d->q, p, src, (uint64_t)n * sizeof **out, e);
+    if (!rc) rc = cu_sync(d->q, e);
     if (rc)
         mem_free(p);
     else
@@ -39,12 +36,13 @@ int exec_cuda_fetch(struct session *s, const float *src, int64_t n, float **out,
     return rc;
 }
 
-int exec_cuda_show(struct session *s, gr_w w, const float *src, int64_t n_rows, int64_t ld,
+int exec_cuda_show(struct cuda *d, gr_w w, const float *src, int64_t n_rows, int64_t ld,
                    struct err *e) {
+    struct session *s = d->s;
     float *x = NULL;
     if (!s->probe.product) return 0;
-    if (dev(s)->sums) return exec_cuda_sum(s, w, src, n_rows, ld, e);
-    TRY(exec_cuda_fetch(s, src, n_rows * ld, &x, e));
+    if (d->sums) return exec_cuda_sum(d, w, src, n_rows, ld, e);
+    TRY(exec_cuda_fetch(d, src, n_rows * ld, &x, e));
     if (n_rows == s->n_tok)
         exec_show(s, w, x, ld);
     else /* The last row alone, for the head. */
@@ -53,11 +51,12 @@ int exec_cuda_show(struct session *s, gr_w w, const float *src, int64_t n_rows, 
     return 0;
 }
 
-static int show_hidden(struct session *s, int block, struct err *e) {
+static int show_hidden(struct cuda *d, int block, struct err *e) {
+    struct session *s = d->s;
     float *x = NULL;
     if (!exec_wants_hidden(s, block)) return 0;
     if (!s->probe.stays)
-        TRY(exec_cuda_fetch(s, dev(s)->reg[s->g->residual], total(s, s->g->residual), &x, e));
+        TRY(exec_cuda_fetch(d, d->reg[s->g->residual], total(d, s->g->residual), &x, e));
     exec_show_hidden(s, block, x);
     mem_free(x);
     return 0;
@@ -65,196 +64,196 @@ static int show_hidden(struct session *s, int block, struct err *e) {
 
 /* ---- one node, one launch ---- */
 
-int exec_cuda_refuse(struct session *s, const struct gr_node *n, struct err *e) {
-    (void)s;
+int exec_cuda_refuse(struct cuda *d, const struct gr_node *n, struct err *e) {
+    (void)d;
     return err_set(e, ERR_USAGE,
                    "CUDA: %s of block %d is not computed on a device yet: use --device cpu",
                    gr_op_name(n->op), n->layer);
 }
-static int op_embed(struct session *s, const struct gr_node *n, struct err *e) {
-    const struct cu_weight *w = &dev(s)->w[n->embed.table].w;
-    return cu_decode_rows(
-        dev(s)->q, w->type, w->data, w->k, n->embed.position ? dev(s)->pos : dev(s)->ids, s->n_tok,
-        n->embed.scale != 0 ? n->embed.scale : 1, dev(s)->reg[n->dst], width(s, n->dst), e);
+static int op_embed(struct cuda *d, const struct gr_node *n, struct err *e) {
+    const struct cu_weight *w = &d->w[n->embed.table].w;
+    return cu_decode_rows(d->q, w->type, w->data, w->k, n->embed.position ? d->pos : d->ids,
+                          d->s->n_tok, n->embed.scale != 0 ? n->embed.scale : 1, d->reg[n->dst],
+                          width(d, n->dst), e);
 }
 
 /* Queues a norm by the kernel that can also add before it norms, so that the bits are the same
  * whether or not a sum is part of the step. */
-static int op_rms(struct session *s, const struct gr_node *n, struct err *e) {
-    const struct cu_norm o = {.a = dev(s)->reg[n->src[0]],
-                              .w = vec(s, n->norm.weight),
-                              .y = dev(s)->reg[n->dst],
-                              .yq = exec_cuda_copy_of(s, n->dst),
-                              .n = width(s, n->dst),
+static int op_rms(struct cuda *d, const struct gr_node *n, struct err *e) {
+    const struct cu_norm o = {.a = d->reg[n->src[0]],
+                              .w = vec(d, n->norm.weight),
+                              .y = d->reg[n->dst],
+                              .yq = exec_cuda_copy_of(d, n->dst),
+                              .n = width(d, n->dst),
                               .eps = n->norm.eps};
-    return cu_norm_rows(dev(s)->q, &o, s->n_tok, e);
+    return cu_norm_rows(d->q, &o, d->s->n_tok, e);
 }
-static int op_rms_heads(struct session *s, const struct gr_node *n, struct err *e) {
-    const int64_t *ne = n->norm.weight == GR_NONE ? NULL : s->g->weight[n->norm.weight].ne;
-    return cu_rms(dev(s)->q, dev(s)->reg[n->src[0]], vec(s, n->norm.weight), dev(s)->reg[n->dst],
-                  total(s, n->dst) / n->norm.head_dim, n->norm.head_dim,
+static int op_rms_heads(struct cuda *d, const struct gr_node *n, struct err *e) {
+    const int64_t *ne = n->norm.weight == GR_NONE ? NULL : d->s->g->weight[n->norm.weight].ne;
+    return cu_rms(d->q, d->reg[n->src[0]], vec(d, n->norm.weight), d->reg[n->dst],
+                  total(d, n->dst) / n->norm.head_dim, n->norm.head_dim,
                   ne ? ne[0] * ne[1] : n->norm.head_dim, n->norm.eps, e);
 }
-static int op_gated_rms(struct session *s, const struct gr_node *n, struct err *e) {
-    return cu_gated_rms(dev(s)->q, dev(s)->reg[n->src[0]], vec(s, n->norm.weight),
-                        dev(s)->reg[n->src[1]], dev(s)->reg[n->dst],
-                        total(s, n->dst) / n->norm.head_dim, n->norm.head_dim, n->norm.eps, e);
+static int op_gated_rms(struct cuda *d, const struct gr_node *n, struct err *e) {
+    return cu_gated_rms(d->q, d->reg[n->src[0]], vec(d, n->norm.weight), d->reg[n->src[1]],
+                        d->reg[n->dst], total(d, n->dst) / n->norm.head_dim, n->norm.head_dim,
+                        n->norm.eps, e);
 }
 
-static int op_matmul(struct session *s, const struct gr_node *n, struct err *e) {
-    struct cuda *d = dev(s);
-    int64_t ld = width(s, n->src[0]);
-    if (exec_cuda_is_fast(s, n) && cu_part_can(&d->w[n->product.matrix].w, false))
-        return exec_cuda_fast_products(s, &n, 1, e);
-    TRY(exec_cuda_show(s, n->product.matrix, d->reg[n->src[0]], s->n_tok, ld, e));
-    return cu_matmul(d->q, &d->w[n->product.matrix].w, d->reg[n->src[0]], ld, s->n_tok,
-                     d->reg[n->dst], width(s, n->dst), d->exact, e);
+static int op_matmul(struct cuda *d, const struct gr_node *n, struct err *e) {
+    int64_t ld = width(d, n->src[0]);
+    if (exec_cuda_is_fast(d, n) && cu_part_can(&d->w[n->product.matrix].w, false))
+        return exec_cuda_fast_products(d, &n, 1, e);
+    TRY(exec_cuda_show(d, n->product.matrix, d->reg[n->src[0]], d->s->n_tok, ld, e));
+    return cu_matmul(d->q, &d->w[n->product.matrix].w, d->reg[n->src[0]], ld, d->s->n_tok,
+                     d->reg[n->dst], width(d, n->dst), d->exact, e);
 }
 
-static int op_matmul_heads(struct session *s, const struct gr_node *n, struct err *e) {
-    const struct cu_weight *w = &dev(s)->w[n->product.matrix].w;
-    const float *x = dev(s)->reg[n->src[0]];
-    const int64_t in = width(s, n->src[0]) / w->mats;
+static int op_matmul_heads(struct cuda *d, const struct gr_node *n, struct err *e) {
+    struct session *s = d->s;
+    const struct cu_weight *w = &d->w[n->product.matrix].w;
+    const float *x = d->reg[n->src[0]];
+    const int64_t in = width(d, n->src[0]) / w->mats;
     if (s->probe.product) {
         float *host = NULL;
-        TRY(exec_cuda_fetch(s, x, total(s, n->src[0]), &host, e));
+        TRY(exec_cuda_fetch(d, x, total(d, n->src[0]), &host, e));
         exec_show_heads(s, n->product.matrix, host, in);
         mem_free(host);
     }
-    return cu_matmul_heads(dev(s)->q, w, x, in, s->n_tok, dev(s)->reg[n->dst], e);
+    return cu_matmul_heads(d->q, w, x, in, s->n_tok, d->reg[n->dst], e);
 }
 
-static int op_add(struct session *s, const struct gr_node *n, struct err *e) {
-    float **r = dev(s)->reg;
-    return cu_add(dev(s)->q, r[n->src[0]], r[n->src[1]], r[n->dst], total(s, n->dst), e);
+static int op_add(struct cuda *d, const struct gr_node *n, struct err *e) {
+    float **r = d->reg;
+    return cu_add(d->q, r[n->src[0]], r[n->src[1]], r[n->dst], total(d, n->dst), e);
 }
-static int op_bias(struct session *s, const struct gr_node *n, struct err *e) {
-    return cu_add_bias(dev(s)->q, dev(s)->reg[n->dst], vec(s, n->bias.values), total(s, n->dst),
-                       width(s, n->dst), e);
+static int op_bias(struct cuda *d, const struct gr_node *n, struct err *e) {
+    return cu_add_bias(d->q, d->reg[n->dst], vec(d, n->bias.values), total(d, n->dst),
+                       width(d, n->dst), e);
 }
-static int op_split_gate(struct session *s, const struct gr_node *n, struct err *e) {
-    float **r = dev(s)->reg;
-    return cu_split_gate(dev(s)->q, r[n->src[0]], r[n->dst], r[n->dst2],
-                         total(s, n->dst) / n->heads.head_dim, n->heads.head_dim, e);
+static int op_split_gate(struct cuda *d, const struct gr_node *n, struct err *e) {
+    float **r = d->reg;
+    return cu_split_gate(d->q, r[n->src[0]], r[n->dst], r[n->dst2],
+                         total(d, n->dst) / n->heads.head_dim, n->heads.head_dim, e);
 }
-static int op_sigmoid_mul(struct session *s, const struct gr_node *n, struct err *e) {
-    float **r = dev(s)->reg;
-    return cu_sigmoid_mul(dev(s)->q, r[n->dst], r[n->src[0]], total(s, n->dst), e);
+static int op_sigmoid_mul(struct cuda *d, const struct gr_node *n, struct err *e) {
+    float **r = d->reg;
+    return cu_sigmoid_mul(d->q, r[n->dst], r[n->src[0]], total(d, n->dst), e);
 }
-static int op_mul(struct session *s, const struct gr_node *n, struct err *e) {
+static int op_mul(struct cuda *d, const struct gr_node *n, struct err *e) {
     static const int of[] = {[GR_VALUE] = CU_FACTOR_VALUE,
                              [GR_SIGMOID_OF] = CU_FACTOR_SIGMOID,
                              [GR_SOFTPLUS_OF] = CU_FACTOR_SOFTPLUS};
-    float **r = dev(s)->reg;
-    return cu_mul(dev(s)->q, r[n->dst], r[n->src[0]], total(s, n->dst),
-                  width(s, n->dst) / width(s, n->src[0]), of[n->mul.f], e);
+    float **r = d->reg;
+    return cu_mul(d->q, r[n->dst], r[n->src[0]], total(d, n->dst),
+                  width(d, n->dst) / width(d, n->src[0]), of[n->mul.f], e);
 }
-static int op_clamp(struct session *s, const struct gr_node *n, struct err *e) {
-    return cu_clamp(dev(s)->q, dev(s)->reg[n->dst], total(s, n->dst), n->scale.by, e);
+static int op_clamp(struct cuda *d, const struct gr_node *n, struct err *e) {
+    return cu_clamp(d->q, d->reg[n->dst], total(d, n->dst), n->scale.by, e);
 }
-static int op_fit_heads(struct session *s, const struct gr_node *n, struct err *e) {
-    float **r = dev(s)->reg;
-    return cu_fit_heads(dev(s)->q, r[n->src[0]], r[n->dst], total(s, n->dst), n->heads.from,
+static int op_fit_heads(struct cuda *d, const struct gr_node *n, struct err *e) {
+    float **r = d->reg;
+    return cu_fit_heads(d->q, r[n->src[0]], r[n->dst], total(d, n->dst), n->heads.from,
                         n->heads.head_dim, e);
 }
-static int op_swiglu(struct session *s, const struct gr_node *n, struct err *e) {
-    float **r = dev(s)->reg;
-    return cu_swiglu(dev(s)->q, r[n->src[0]], r[n->src[1]], r[n->dst], total(s, n->dst), e);
+static int op_swiglu(struct cuda *d, const struct gr_node *n, struct err *e) {
+    float **r = d->reg;
+    return cu_swiglu(d->q, r[n->src[0]], r[n->src[1]], r[n->dst], total(d, n->dst), e);
 }
-static int op_geglu(struct session *s, const struct gr_node *n, struct err *e) {
-    float **r = dev(s)->reg;
-    return cu_geglu(dev(s)->q, r[n->src[0]], r[n->src[1]] + n->pick.offset, r[n->dst], s->n_tok,
-                    width(s, n->dst), width(s, n->src[1]), e);
+static int op_geglu(struct cuda *d, const struct gr_node *n, struct err *e) {
+    float **r = d->reg;
+    return cu_geglu(d->q, r[n->src[0]], r[n->src[1]] + n->pick.offset, r[n->dst], d->s->n_tok,
+                    width(d, n->dst), width(d, n->src[1]), e);
 }
-static int op_layer_norm(struct session *s, const struct gr_node *n, struct err *e) {
-    const int64_t group = n->norm.head_dim ? n->norm.head_dim : width(s, n->dst);
-    const int64_t *ne = n->norm.weight == GR_NONE ? NULL : s->g->weight[n->norm.weight].ne;
-    return cu_layer_norm(dev(s)->q, dev(s)->reg[n->src[0]], vec(s, n->norm.weight),
-                         vec(s, n->norm.bias), dev(s)->reg[n->dst], total(s, n->dst) / group, group,
+static int op_layer_norm(struct cuda *d, const struct gr_node *n, struct err *e) {
+    const int64_t group = n->norm.head_dim ? n->norm.head_dim : width(d, n->dst);
+    const int64_t *ne = n->norm.weight == GR_NONE ? NULL : d->s->g->weight[n->norm.weight].ne;
+    return cu_layer_norm(d->q, d->reg[n->src[0]], vec(d, n->norm.weight), vec(d, n->norm.bias),
+                         d->reg[n->dst], total(d, n->dst) / group, group,
                          ne ? ne[0] * ne[1] : group, n->norm.eps, e);
 }
-static int op_act(struct session *s, const struct gr_node *n, struct err *e) {
+static int op_act(struct cuda *d, const struct gr_node *n, struct err *e) {
     static const int of[] = {
         [GR_SILU] = CU_ACT_SILU,   [GR_GELU] = CU_ACT_GELU,   [GR_GELU_ERF] = CU_ACT_GELU_ERF,
         [GR_RELU2] = CU_ACT_RELU2, [GR_XIELU] = CU_ACT_XIELU, [GR_TANH] = CU_ACT_TANH};
     const struct gr_xielu *a = &n->pick.xielu;
-    float **r = dev(s)->reg;
+    float **r = d->reg;
     const bool two = n->src[1] != GR_NONE;
-    return cu_act_rows(dev(s)->q, r[n->src[0]], width(s, n->src[0]),
-                       two ? r[n->src[1]] + n->pick.offset : NULL, two ? width(s, n->src[1]) : 0,
-                       r[n->dst], s->n_tok, width(s, n->dst), of[n->pick.f],
+    return cu_act_rows(d->q, r[n->src[0]], width(d, n->src[0]),
+                       two ? r[n->src[1]] + n->pick.offset : NULL, two ? width(d, n->src[1]) : 0,
+                       r[n->dst], d->s->n_tok, width(d, n->dst), of[n->pick.f],
                        (struct cu_xielu){a->p, a->n, a->b, a->eps}, e);
 }
-static int op_columns(struct session *s, const struct gr_node *n, struct err *e) {
-    float **r = dev(s)->reg;
-    return cu_copy_rows(dev(s)->q, r[n->src[0]] + n->pick.offset, width(s, n->src[0]), r[n->dst],
-                        s->n_tok, width(s, n->dst), e);
+static int op_columns(struct cuda *d, const struct gr_node *n, struct err *e) {
+    float **r = d->reg;
+    return cu_copy_rows(d->q, r[n->src[0]] + n->pick.offset, width(d, n->src[0]), r[n->dst],
+                        d->s->n_tok, width(d, n->dst), e);
 }
-static int op_scale(struct session *s, const struct gr_node *n, struct err *e) {
-    return cu_scale(dev(s)->q, dev(s)->reg[n->dst], total(s, n->dst),
-                    n->scale.by != 0 ? n->scale.by : 1, vec(s, n->scale.number),
-                    n->scale.number == GR_NONE ? 1 : s->g->weight[n->scale.number].ne[0], e);
+static int op_scale(struct cuda *d, const struct gr_node *n, struct err *e) {
+    return cu_scale(d->q, d->reg[n->dst], total(d, n->dst), n->scale.by != 0 ? n->scale.by : 1,
+                    vec(d, n->scale.number),
+                    n->scale.number == GR_NONE ? 1 : d->s->g->weight[n->scale.number].ne[0], e);
 }
-static int op_mix(struct session *s, const struct gr_node *n, struct err *e) {
+static int op_mix(struct cuda *d, const struct gr_node *n, struct err *e) {
     int k = 1;
-    while ((int64_t)k * k < width(s, n->src[1])) k++;
-    return cu_mix(dev(s)->q, dev(s)->reg[n->src[0]], dev(s)->reg[n->src[1]], dev(s)->reg[n->dst],
-                  s->n_tok, width(s, n->dst), k, e);
+    while ((int64_t)k * k < width(d, n->src[1])) k++;
+    return cu_mix(d->q, d->reg[n->src[0]], d->reg[n->src[1]], d->reg[n->dst], d->s->n_tok,
+                  width(d, n->dst), k, e);
 }
-static int op_spread(struct session *s, const struct gr_node *n, struct err *e) {
-    const float *c = n->src[1] == GR_NONE ? NULL : dev(s)->reg[n->src[1]];
-    return cu_spread(dev(s)->q, dev(s)->reg[n->src[0]], c, dev(s)->reg[n->dst], s->n_tok,
-                     width(s, n->dst), width(s, n->src[0]), (int)n->pick.offset, e);
+static int op_spread(struct cuda *d, const struct gr_node *n, struct err *e) {
+    const float *c = n->src[1] == GR_NONE ? NULL : d->reg[n->src[1]];
+    return cu_spread(d->q, d->reg[n->src[0]], c, d->reg[n->dst], d->s->n_tok, width(d, n->dst),
+                     width(d, n->src[0]), (int)n->pick.offset, e);
 }
-static int op_level(struct session *s, const struct gr_node *n, struct err *e) {
-    return cu_level(dev(s)->q, dev(s)->reg[n->src[0]], dev(s)->reg[n->dst], s->n_tok,
-                    width(s, n->dst), width(s, n->src[0]), e);
+static int op_level(struct cuda *d, const struct gr_node *n, struct err *e) {
+    return cu_level(d->q, d->reg[n->src[0]], d->reg[n->dst], d->s->n_tok, width(d, n->dst),
+                    width(d, n->src[0]), e);
 }
-static int op_peaks(struct session *s, const struct gr_node *n, struct err *e) {
-    return cu_peaks(dev(s)->q, dev(s)->reg[n->src[0]], dev(s)->reg[n->dst], s->n_tok,
-                    width(s, n->dst), n->scale.by, e);
+static int op_peaks(struct cuda *d, const struct gr_node *n, struct err *e) {
+    return cu_peaks(d->q, d->reg[n->src[0]], d->reg[n->dst], d->s->n_tok, width(d, n->dst),
+                    n->scale.by, e);
 }
-static int op_temper(struct session *s, const struct gr_node *n, struct err *e) {
+static int op_temper(struct cuda *d, const struct gr_node *n, struct err *e) {
     const struct gr_temper *t = &n->temper;
-    return cu_temper(dev(s)->q, dev(s)->reg[n->dst], s->n_tok, width(s, n->dst), dev(s)->pos,
-                     t->scale, t->step, t->offset, e);
+    return cu_temper(d->q, d->reg[n->dst], d->s->n_tok, width(d, n->dst), d->pos, t->scale, t->step,
+                     t->offset, e);
 }
-static int op_concat(struct session *s, const struct gr_node *n, struct err *e) {
-    float **r = dev(s)->reg;
-    for (int64_t t = 0, at = 0; t < s->n_tok; t++)
+static int op_concat(struct cuda *d, const struct gr_node *n, struct err *e) {
+    float **r = d->reg;
+    for (int64_t t = 0, at = 0; t < d->s->n_tok; t++)
         for (int k = 0; k < 2; k++) {
-            int64_t w = width(s, n->src[k]);
-            TRY(cu_copy(dev(s)->q, r[n->dst] + at, r[n->src[k]] + t * w,
-                        (uint64_t)w * sizeof(float), e));
+            int64_t w = width(d, n->src[k]);
+            TRY(cu_copy(d->q, r[n->dst] + at, r[n->src[k]] + t * w, (uint64_t)w * sizeof(float),
+                        e));
             at += w;
         }
     return 0;
 }
-static int op_moe(struct session *s, const struct gr_node *n, struct err *e) {
-    return exec_cuda_moe(s, n, e);
+static int op_moe(struct cuda *d, const struct gr_node *n, struct err *e) {
+    return exec_cuda_moe(d, n, e);
 }
-static int op_gate_add(struct session *s, const struct gr_node *n, struct err *e) {
-    float **r = dev(s)->reg;
-    int64_t d = width(s, n->src[1]);
-    TRY(exec_cuda_show(s, n->gate.row, r[n->src[1]], s->n_tok, d, e));
-    return cu_gate_add(dev(s)->q, r[n->dst], r[n->src[0]], vec(s, n->gate.row), r[n->src[1]],
-                       s->n_tok, width(s, n->dst), d, e);
+static int op_gate_add(struct cuda *d, const struct gr_node *n, struct err *e) {
+    float **r = d->reg;
+    const int64_t k = width(d, n->src[1]);
+    TRY(exec_cuda_show(d, n->gate.row, r[n->src[1]], d->s->n_tok, k, e));
+    return cu_gate_add(d->q, r[n->dst], r[n->src[0]], vec(d, n->gate.row), r[n->src[1]],
+                       d->s->n_tok, width(d, n->dst), k, e);
 }
 
-static int op_rope(struct session *s, const struct gr_node *n, struct err *e) {
-    struct cuda *d = dev(s);
+static int op_rope(struct cuda *d, const struct gr_node *n, struct err *e) {
+    struct session *s = d->s;
     /* session_new made a table for every node, so there is one. */
     int64_t tab = exec_rope_tab(s, n, false) - s->rope;
     return cu_rope(d->q, d->reg[n->dst], d->rope[tab].cs, s->n_tok,
-                   width(s, n->dst) / n->rope.head_dim, n->rope.head_dim, n->rope.n_rot,
+                   width(d, n->dst) / n->rope.head_dim, n->rope.head_dim, n->rope.n_rot,
                    n->rope.adjacent, e);
 }
 
 static bool is_unusual(const struct cu_attn *a) {
     return a->softcap > 0 || a->sink || a->chunked;
 }
-static struct cu_attn attn_args(struct session *s, const struct gr_node *n) {
-    struct cuda *d = dev(s);
+static struct cu_attn attn_args(struct cuda *d, const struct gr_node *n) {
+    struct session *s = d->s;
     const struct kv_slot *kv = &s->cache.kv.slot[n->slot];
     struct cu_attn a = {.k_type = kv->kt->type,
                         .v_type = kv->vt->type,
@@ -266,7 +265,7 @@ static struct cu_attn attn_args(struct session *s, const struct gr_node *n) {
                         .chunked = n->attn.chunked,
                         .scale = n->attn.scale,
                         .softcap = n->attn.softcap,
-                        .sink = vec(s, n->attn.sinks),
+                        .sink = vec(d, n->attn.sinks),
                         .slot = n->slot,
                         .n_slots = s->cache.kv.n_slots,
                         .n_tok = s->n_tok,
@@ -279,9 +278,9 @@ static struct cu_attn attn_args(struct session *s, const struct gr_node *n) {
                         .out = d->reg[n->dst],
                         .n_splits = d->n_splits,
                         .part = d->part};
-    const bool all_few = exec_cuda_seg(s, s->n_segs - 1)->n <= cu_attn_few_rows(&a);
+    const bool all_few = exec_cuda_seg(d, s->n_segs - 1)->n <= cu_attn_few_rows(&a);
     if (!is_unusual(&a) && !a.latent && all_few && n->attn.head_dim % 32 == 0)
-        a.out_q = exec_cuda_copy_of(s, n->dst);
+        a.out_q = exec_cuda_copy_of(d, n->dst);
     if (n->src[1] != GR_NONE) {
         a.new_k = d->reg[n->src[1]];
         a.new_v = d->reg[n->src[2]];
@@ -290,35 +289,33 @@ static struct cu_attn attn_args(struct session *s, const struct gr_node *n) {
 }
 /* Queues attention: short segments first, as many in a launch as the partial sums have room for,
  * then long ones. */
-static int attend(struct session *s, struct cu_attn *a, struct err *e) {
+static int attend(struct cuda *d, struct cu_attn *a, struct err *e) {
     const int64_t few = cu_attn_few_rows(a);
     int at = 0;
-    if (a->latent) return cu_attn_latent(dev(s)->q, a, e);
-    if (is_unusual(a)) return cu_attn_any(dev(s)->q, a, e);
-    while (a->rows = exec_cuda_next(s, &at, few, CU_FEW), a->rows.n_segs)
-        TRY(cu_attn_few(dev(s)->q, a, e));
-    a->rows = exec_cuda_next(s, &at, INT64_MAX, INT64_MAX);
-    return cu_attn_many(dev(s)->q, a, e);
+    if (a->latent) return cu_attn_latent(d->q, a, e);
+    if (is_unusual(a)) return cu_attn_any(d->q, a, e);
+    while (a->rows = exec_cuda_next(d, &at, few, CU_FEW), a->rows.n_segs)
+        TRY(cu_attn_few(d->q, a, e));
+    a->rows = exec_cuda_next(d, &at, INT64_MAX, INT64_MAX);
+    return cu_attn_many(d->q, a, e);
 }
-static int op_attn(struct session *s, const struct gr_node *n, struct err *e) {
-    struct cu_attn a = attn_args(s, n);
-    if (a.new_k) TRY(cu_kv_append(dev(s)->q, &a, e));
-    return attend(s, &a, e);
+static int op_attn(struct cuda *d, const struct gr_node *n, struct err *e) {
+    struct cu_attn a = attn_args(d, n);
+    if (a.new_k) TRY(cu_kv_append(d->q, &a, e));
+    return attend(d, &a, e);
 }
 
-static struct cu_delta conv_args(struct session *s, const struct gr_node *n) {
-    struct cuda *d = dev(s);
+static struct cu_delta conv_args(struct cuda *d, const struct gr_node *n) {
     int at = 0;
-    return (struct cu_delta){.rows = exec_cuda_next(s, &at, INT64_MAX, INT64_MAX),
+    return (struct cu_delta){.rows = exec_cuda_next(d, &at, INT64_MAX, INT64_MAX),
                              .u = d->reg[n->dst],
-                             .conv = vec(s, n->conv.weight),
-                             .conv_bias = vec(s, n->conv.bias),
-                             .ring_at = s->cache.rec.slot[n->slot].at,
-                             .taps = s->g->weight[n->conv.weight].ne[0]};
+                             .conv = vec(d, n->conv.weight),
+                             .conv_bias = vec(d, n->conv.bias),
+                             .ring_at = d->s->cache.rec.slot[n->slot].at,
+                             .taps = d->s->g->weight[n->conv.weight].ne[0]};
 }
-static void delta_args(struct session *s, const struct gr_node *n, struct cu_delta *a) {
-    const struct rec_slot *rec = &s->cache.rec.slot[n->slot];
-    struct cuda *d = dev(s);
+static void delta_args(struct cuda *d, const struct gr_node *n, struct cu_delta *a) {
+    const struct rec_slot *rec = &d->s->cache.rec.slot[n->slot];
     a->n_v_heads = n->delta.n_v_heads;
     a->n_k_heads = n->delta.n_k_heads;
     a->k_dim = n->delta.k_dim;
@@ -329,78 +326,78 @@ static void delta_args(struct session *s, const struct gr_node *n, struct cu_del
     a->beta = d->reg[n->src[1]];
     a->grouped = n->delta.grouped;
     if (!a->grouped) a->alpha = d->reg[n->src[2]];
-    a->a = vec(s, n->delta.a);
-    a->dt = vec(s, n->delta.dt);
+    a->a = vec(d, n->delta.a);
+    a->dt = vec(d, n->delta.dt);
     a->state_at = rec->at + rec->n_conv;
     a->out = d->reg[n->dst];
 }
-static int op_conv_silu(struct session *s, const struct gr_node *n, struct err *e) {
-    struct cu_delta a = conv_args(s, n);
-    return cu_conv_silu(dev(s)->q, &a, width(s, n->dst), e);
+static int op_conv_silu(struct cuda *d, const struct gr_node *n, struct err *e) {
+    struct cu_delta a = conv_args(d, n);
+    return cu_conv_silu(d->q, &a, width(d, n->dst), e);
 }
-static int op_delta(struct session *s, const struct gr_node *n, struct err *e) {
-    const bool chunks = !dev(s)->exact && (dev(s)->fuse & CUDA_CHUNKS) != 0;
+static int op_delta(struct cuda *d, const struct gr_node *n, struct err *e) {
+    const bool chunks = !d->exact && (d->fuse & CUDA_CHUNKS) != 0;
     struct cu_delta a = {0};
     int at = 0;
-    delta_args(s, n, &a);
-    a.rows = exec_cuda_next(s, &at, chunks ? CU_CHUNK - 1 : INT64_MAX, INT64_MAX);
-    TRY(cu_delta_rows(dev(s)->q, &a, e));
+    delta_args(d, n, &a);
+    a.rows = exec_cuda_next(d, &at, chunks ? CU_CHUNK - 1 : INT64_MAX, INT64_MAX);
+    TRY(cu_delta_rows(d->q, &a, e));
     a.chunked = chunks;
-    a.rows = exec_cuda_next(s, &at, INT64_MAX, INT64_MAX);
-    return cu_delta_rows(dev(s)->q, &a, e);
+    a.rows = exec_cuda_next(d, &at, INT64_MAX, INT64_MAX);
+    return cu_delta_rows(d->q, &a, e);
 }
 
-static int op_short_conv(struct session *s, const struct gr_node *n, struct err *e) {
+static int op_short_conv(struct cuda *d, const struct gr_node *n, struct err *e) {
     int at = 0;
-    const struct cu_short a = {.rows = exec_cuda_next(s, &at, INT64_MAX, INT64_MAX),
-                               .u = dev(s)->reg[n->src[0]],
-                               .w = vec(s, n->conv.weight),
-                               .out = dev(s)->reg[n->dst],
-                               .n_ch = width(s, n->dst),
-                               .taps = s->g->weight[n->conv.weight].ne[0],
-                               .ring_at = s->cache.rec.slot[n->slot].at};
-    return cu_short_conv(dev(s)->q, &a, e);
+    const struct cu_short a = {.rows = exec_cuda_next(d, &at, INT64_MAX, INT64_MAX),
+                               .u = d->reg[n->src[0]],
+                               .w = vec(d, n->conv.weight),
+                               .out = d->reg[n->dst],
+                               .n_ch = width(d, n->dst),
+                               .taps = d->s->g->weight[n->conv.weight].ne[0],
+                               .ring_at = d->s->cache.rec.slot[n->slot].at};
+    return cu_short_conv(d->q, &a, e);
 }
-static struct cu_scan scan_args(struct session *s, const struct gr_node *n) {
-    const struct rec_slot *rec = &s->cache.rec.slot[n->slot];
-    float **r = dev(s)->reg;
+static struct cu_scan scan_args(struct cuda *d, const struct gr_node *n) {
+    const struct rec_slot *rec = &d->s->cache.rec.slot[n->slot];
+    float **r = d->reg;
     int at = 0;
-    return (struct cu_scan){.rows = exec_cuda_next(s, &at, INT64_MAX, INT64_MAX),
+    return (struct cu_scan){.rows = exec_cuda_next(d, &at, INT64_MAX, INT64_MAX),
                             .n_heads = n->delta.n_v_heads,
                             .k_dim = n->delta.k_dim,
                             .v_dim = n->delta.v_dim,
                             .x = r[n->src[0]],
-                            .x_ld = width(s, n->src[0]),
+                            .x_ld = width(d, n->src[0]),
                             .dt = r[n->src[1]] + n->delta.offset,
-                            .dt_ld = width(s, n->src[1]),
-                            .a = vec(s, n->delta.a),
-                            .skip = vec(s, n->delta.skip),
+                            .dt_ld = width(d, n->src[1]),
+                            .a = vec(d, n->delta.a),
+                            .skip = vec(d, n->delta.skip),
                             .state_at = rec->at + rec->n_conv,
                             .out = r[n->dst]};
 }
-static int op_mamba2(struct session *s, const struct gr_node *n, struct err *e) {
-    struct cu_scan a = scan_args(s, n);
+static int op_mamba2(struct cuda *d, const struct gr_node *n, struct err *e) {
+    struct cu_scan a = scan_args(d, n);
     a.n_groups = n->delta.n_k_heads;
     a.b = a.x + a.n_heads * a.v_dim; /* It lies behind x, in the same rows. */
     a.bc_ld = a.x_ld;
-    a.dt_bias = vec(s, n->delta.dt);
-    return cu_scan_rows(dev(s)->q, &a, e);
+    a.dt_bias = vec(d, n->delta.dt);
+    return cu_scan_rows(d->q, &a, e);
 }
-static int op_mamba1(struct session *s, const struct gr_node *n, struct err *e) {
-    struct cu_scan a = scan_args(s, n);
+static int op_mamba1(struct cuda *d, const struct gr_node *n, struct err *e) {
+    struct cu_scan a = scan_args(d, n);
     a.first = true;
     a.n_groups = 1;
-    a.b = dev(s)->reg[n->src[2]];
-    a.bc_ld = width(s, n->src[2]);
-    return cu_scan_rows(dev(s)->q, &a, e);
+    a.b = d->reg[n->src[2]];
+    a.bc_ld = width(d, n->src[2]);
+    return cu_scan_rows(d->q, &a, e);
 }
 
-static int op_kda(struct session *s, const struct gr_node *n, struct err *e) {
-    const struct rec_slot *rec = &s->cache.rec.slot[n->slot];
-    float **r = dev(s)->reg;
+static int op_kda(struct cuda *d, const struct gr_node *n, struct err *e) {
+    const struct rec_slot *rec = &d->s->cache.rec.slot[n->slot];
+    float **r = d->reg;
     int at = 0;
-    const struct cu_kda a = {.rows = exec_cuda_next(s, &at, INT64_MAX, INT64_MAX),
-                             .n_tok = s->n_tok,
+    const struct cu_kda a = {.rows = exec_cuda_next(d, &at, INT64_MAX, INT64_MAX),
+                             .n_tok = d->s->n_tok,
                              .n_heads = n->delta.n_v_heads,
                              .k_dim = n->delta.k_dim,
                              .v_dim = n->delta.v_dim,
@@ -409,11 +406,11 @@ static int op_kda(struct session *s, const struct gr_node *n, struct err *e) {
                              .u = r[n->src[0]],
                              .beta = r[n->src[1]],
                              .f = r[n->src[2]],
-                             .a = vec(s, n->delta.a),
-                             .dt = vec(s, n->delta.dt),
+                             .a = vec(d, n->delta.a),
+                             .dt = vec(d, n->delta.dt),
                              .state_at = rec->at + rec->n_conv,
                              .out = r[n->dst]};
-    return cu_kda_rows(dev(s)->q, &a, e);
+    return cu_kda_rows(d->q, &a, e);
 }
 
 static const cuda_fn table[OP_COUNT] = {
@@ -430,59 +427,58 @@ bool exec_cuda_has(const struct gr_node *n) {
 /* ---- several nodes, one launch: the patterns of runtime/engine/fusions.def ---- */
 
 /* Queues residual += x and the norm of the residual. */
-int exec_cuda_fuse_add_rms(struct session *s, const struct match *m, struct err *e) {
+int exec_cuda_fuse_add_rms(struct cuda *d, const struct match *m, struct err *e) {
     const struct gr_node *sum = m->add_rms.sum, *norm = m->add_rms.norm;
-    float **r = dev(s)->reg;
+    float **r = d->reg;
     struct cu_norm o = {.a = r[sum->src[0]],
                         .res = r[sum->src[1]],
                         .sum = r[sum->dst],
-                        .w = vec(s, norm->norm.weight),
+                        .w = vec(d, norm->norm.weight),
                         .y = r[norm->dst],
-                        .yq = exec_cuda_copy_of(s, norm->dst),
-                        .n = width(s, sum->dst),
+                        .yq = exec_cuda_copy_of(d, norm->dst),
+                        .n = width(d, sum->dst),
                         .eps = norm->norm.eps};
-    return cu_norm_rows(dev(s)->q, &o, s->n_tok, e);
+    return cu_norm_rows(d->q, &o, d->s->n_tok, e);
 }
 
 /* Queues the shared expert's gate, residual += x and the norm of the residual. */
-int exec_cuda_fuse_gate_add_rms(struct session *s, const struct match *m, struct err *e) {
+int exec_cuda_fuse_gate_add_rms(struct cuda *d, const struct match *m, struct err *e) {
     const struct gr_node *gate = m->gate_add_rms.gate, *sum = m->gate_add_rms.sum,
                          *norm = m->gate_add_rms.norm;
-    float **r = dev(s)->reg;
+    float **r = d->reg;
     struct cu_norm o = {.a = r[gate->dst],
                         .x = r[gate->src[0]],
-                        .gate = vec(s, gate->gate.row),
+                        .gate = vec(d, gate->gate.row),
                         .h = r[gate->src[1]],
-                        .d = width(s, gate->src[1]),
+                        .d = width(d, gate->src[1]),
                         .res = r[sum->dst],
                         .sum = r[sum->dst],
-                        .w = vec(s, norm->norm.weight),
+                        .w = vec(d, norm->norm.weight),
                         .y = r[norm->dst],
-                        .yq = exec_cuda_copy_of(s, norm->dst),
-                        .n = width(s, sum->dst),
+                        .yq = exec_cuda_copy_of(d, norm->dst),
+                        .n = width(d, sum->dst),
                         .eps = norm->norm.eps};
-    return cu_norm_rows(dev(s)->q, &o, s->n_tok, e);
+    return cu_norm_rows(d->q, &o, d->s->n_tok, e);
 }
 
 /* Queues the gate and up products of a dense feed-forward, with their activation. */
-int exec_cuda_fuse_glu(struct session *s, const struct match *m, struct err *e) {
+int exec_cuda_fuse_glu(struct cuda *d, const struct match *m, struct err *e) {
     const struct gr_node *gate = m->glu.gate, *act = m->glu.act;
-    struct cuda *d = dev(s);
-    if (exec_cuda_is_fast_glu(s, gate)) return exec_cuda_fast_glu(s, gate, e);
+    if (exec_cuda_is_fast_glu(d, gate)) return exec_cuda_fast_glu(d, gate, e);
     return cu_glu(d->q, &d->w[gate->product.matrix].w, &d->w[m->glu.up->product.matrix].w,
-                  d->reg[gate->src[0]], width(s, gate->src[0]), s->n_tok, NULL, 1,
+                  d->reg[gate->src[0]], width(d, gate->src[0]), d->s->n_tok, NULL, 1,
                   act->op == OP_GEGLU, d->reg[act->dst], d->exact, e);
 }
 
-int exec_cuda_fuse_attn_gate(struct session *s, const struct match *m, struct err *e) {
-    struct cu_attn a = attn_args(s, m->attn_gate.attn);
-    a.gate = dev(s)->reg[m->attn_gate.gate->src[0]];
-    if (a.new_k) TRY(cu_kv_append(dev(s)->q, &a, e));
-    return attend(s, &a, e);
+int exec_cuda_fuse_attn_gate(struct cuda *d, const struct match *m, struct err *e) {
+    struct cu_attn a = attn_args(d, m->attn_gate.attn);
+    a.gate = d->reg[m->attn_gate.gate->src[0]];
+    if (a.new_k) TRY(cu_kv_append(d->q, &a, e));
+    return attend(d, &a, e);
 }
 
 /* Queues the products of a match of FUSE_QKV. A match without products has nothing to queue. */
-static int qkv_products(struct session *s, const struct match *m, struct err *e) {
+static int qkv_products(struct cuda *d, const struct match *m, struct err *e) {
     const struct gr_node *mat[3];
     int n = 0;
     if (m->qkv.q) mat[n++] = m->qkv.q;
@@ -490,28 +486,27 @@ static int qkv_products(struct session *s, const struct match *m, struct err *e)
     if (m->qkv.v) mat[n++] = m->qkv.v;
     bool fast = n > 0;
     for (int i = 0; i < n; i++)
-        fast &= exec_cuda_is_fast(s, mat[i]) && mat[i]->src[0] == mat[0]->src[0];
-    if (fast) return exec_cuda_fast_products(s, mat, n, e);
-    for (int i = 0; i < n; i++) TRY(op_matmul(s, mat[i], e));
+        fast &= exec_cuda_is_fast(d, mat[i]) && mat[i]->src[0] == mat[0]->src[0];
+    if (fast) return exec_cuda_fast_products(d, mat, n, e);
+    for (int i = 0; i < n; i++) TRY(op_matmul(d, mat[i], e));
     return 0;
 }
 
 /* Queues norms and ropes of all heads in one launch, which also fills the cache; then attention. */
-int exec_cuda_fuse_qkv(struct session *s, const struct match *m, struct err *e) {
+int exec_cuda_fuse_qkv(struct cuda *d, const struct match *m, struct err *e) {
     const struct gr_node *attn = m->qkv.attn, *split = m->qkv.split, *rope = m->qkv.q_rope;
-    struct cuda *d = dev(s);
-    const struct rope_tab *tab = exec_rope_tab(s, rope, false);
-    struct cu_attn a = attn_args(s, attn);
+    const struct rope_tab *tab = exec_rope_tab(d->s, rope, false);
+    struct cu_attn a = attn_args(d, attn);
     a.raw_q = split ? d->reg[split->src[0]] : a.q;
     a.raw_q_ld = split ? 2 * attn->attn.head_dim : attn->attn.head_dim;
     a.q_out = d->reg[attn->src[0]];
     a.normed = m->qkv.q_norm != NULL;
     if (a.normed) {
-        a.q_norm = vec(s, m->qkv.q_norm->norm.weight);
-        a.k_norm = vec(s, m->qkv.k_norm->norm.weight);
+        a.q_norm = vec(d, m->qkv.q_norm->norm.weight);
+        a.k_norm = vec(d, m->qkv.k_norm->norm.weight);
         a.eps = m->qkv.q_norm->norm.eps;
     }
-    a.cs = d->rope[tab - s->rope].cs;
+    a.cs = d->rope[tab - d->s->rope].cs;
     a.n_rot = tab->n_rot;
     a.adjacent = rope->rope.adjacent;
     /* Where heads of queries are split from those of gates, the queries lie behind what they
@@ -520,25 +515,25 @@ int exec_cuda_fuse_qkv(struct session *s, const struct match *m, struct err *e) 
         a.gate = split ? a.raw_q + attn->attn.head_dim : d->reg[m->qkv.gate->src[0]];
         a.gate_ld = a.raw_q_ld;
     }
-    TRY(qkv_products(s, m, e));
+    TRY(qkv_products(d, m, e));
     TRY(cu_qkv(d->q, &a, e));
-    return attend(s, &a, e);
+    return attend(d, &a, e);
 }
 
 /* Queues convolution, delta rule and gated norm of one token. */
-int exec_cuda_fuse_delta(struct session *s, const struct match *m, struct err *e) {
+int exec_cuda_fuse_delta(struct cuda *d, const struct match *m, struct err *e) {
     const struct gr_node *norm = m->delta.norm;
-    struct cu_delta a = conv_args(s, m->delta.conv);
-    delta_args(s, m->delta.delta, &a);
-    a.z = dev(s)->reg[norm->src[1]];
-    a.norm = vec(s, norm->norm.weight);
+    struct cu_delta a = conv_args(d, m->delta.conv);
+    delta_args(d, m->delta.delta, &a);
+    a.z = d->reg[norm->src[1]];
+    a.norm = vec(d, norm->norm.weight);
     a.norm_eps = norm->norm.eps;
-    a.arrived = dev(s)->arrived;
-    if (a.v_dim % 32 == 0) a.yq = exec_cuda_copy_of(s, norm->dst);
-    return cu_delta_token(dev(s)->q, &a, e);
+    a.arrived = d->arrived;
+    if (a.v_dim % 32 == 0) a.yq = exec_cuda_copy_of(d, norm->dst);
+    return cu_delta_token(d->q, &a, e);
 }
 
-typedef int (*fuse_fn)(struct session *s, const struct match *m, struct err *e);
+typedef int (*fuse_fn)(struct cuda *d, const struct match *m, struct err *e);
 static const fuse_fn fused[FUSE_COUNT] = {
 #define FUSION(id, name, what, classes, parts) [FUSE_##id] = exec_cuda_fuse_##name,
 #include "runtime/engine/fusions.def"
@@ -549,7 +544,7 @@ static const fuse_fn fused[FUSE_COUNT] = {
 
 /* Returns the part (device) that has the weight w. Where two parts have it, either will do. */
 static const struct cuda *part_with(const struct session *s, gr_w w) {
-    const struct cuda_set *all = dev(s)->all;
+    const struct cuda_set *all = s->dev;
     int i = 0;
     while (i < all->n - 1 && !all->part[i]->w[w].w.data && !all->part[i]->w[w].w.packed) i++;
     return all->part[i];
@@ -563,22 +558,21 @@ static bool joins(const void *ud, gr_w gate, gr_w up) {
 }
 static enum node_way where(const void *ud, int node) {
     const struct session *s = ud;
-    if (!dev(s)->all->on_host[node]) return NODE_HERE;
+    if (!exec_cuda_all(s)->on_host[node]) return NODE_HERE;
     return exec_cuda_can_bring(s, &s->g->node[node]) ? NODE_BROUGHT : NODE_HOST;
 }
 static int device_of(const void *ud, int node) {
-    const struct session *s = ud;
-    return exec_cuda_part_of(dev(s)->all, node);
+    return exec_cuda_part_of(exec_cuda_all(ud), node);
 }
 _Static_assert((int)BATCH_FEW_ROWS == (int)CU_FEW, "a batch of few rows is what kernels call few");
 
 static struct target target(const struct session *s) {
-    const struct cuda *d = dev(s);
+    const struct cuda *d = exec_cuda_head(s); /* what is asked is the same of every part */
     return (struct target){.fusions = FUSE_BIT(COUNT) - 1,
                            .batch = batch_of(s->n_tok),
                            .exact = d->exact,
-                           .few = exec_cuda_few(s),
-                           .many = exec_cuda_fuses(s, CUDA_FUSE_MANY),
+                           .few = exec_cuda_few(d),
+                           .many = exec_cuda_fuses(d, CUDA_FUSE_MANY),
                            .brings = d->in.from && s->n_tok >= d->in.from,
                            .sees_routes = s->probe.route != NULL,
                            .sees_all = s->probe.product || s->probe.residual,
@@ -589,20 +583,20 @@ static struct target target(const struct session *s) {
                            .ud = s};
 }
 
-static int run_nodes(struct session *s, const struct step *p, struct err *e) {
-    const struct gr_node *n = &s->g->node[p->first];
-    if (p->fusion != FUSE_NONE) return fused[p->fusion](s, &p->nodes, e);
-    if (p->part == PART_ALL) return table[n->op](s, n, e);
-    TRY(exec_cuda_moe_part(s, n, p->part, e));
-    return exec_cuda_brought(s, p, e);
+static int run_nodes(struct cuda *d, const struct step *p, struct err *e) {
+    const struct gr_node *n = &d->s->g->node[p->first];
+    if (p->fusion != FUSE_NONE) return fused[p->fusion](d, &p->nodes, e);
+    if (p->part == PART_ALL) return table[n->op](d, n, e);
+    TRY(exec_cuda_moe_part(d, n, p->part, e));
+    return exec_cuda_brought(d, p, e);
 }
 
-static int run_step(struct session *s, const struct step *p, struct err *e) {
-    const struct gr_node *n = &s->g->node[p->first];
-    dev(s)->turn++;
-    TRY(p->kind == STEP_RUN ? run_nodes(s, p, e) : exec_cuda_copy_step(s, p, e));
-    if (p->kind == STEP_MOVE) dev(s)->q8_at[p->reg] = 0;
-    for (int k = 0; k < p->n_nodes; k++) exec_cuda_written(s, n + k);
+static int run_step(struct cuda *d, const struct step *p, struct err *e) {
+    const struct gr_node *n = &d->s->g->node[p->first];
+    d->turn++;
+    TRY(p->kind == STEP_RUN ? run_nodes(d, p, e) : exec_cuda_copy_step(d, p, e));
+    if (p->kind == STEP_MOVE) d->q8_at[p->reg] = 0;
+    for (int k = 0; k < p->n_nodes; k++) exec_cuda_written(d, n + k);
     return 0;
 }
 
@@ -612,8 +606,8 @@ const struct program *exec_cuda_program(struct session *s, int first) {
 }
 
 /* Copies what enters a pass that does not begin with tokens to the device of its first node. */
-static int give(struct session *s, gr_reg r, const float *x, struct err *e) {
-    return x ? cu_upload(dev(s)->q, dev(s)->reg[r], x, (uint64_t)total(s, r) * sizeof *x, e) : 0;
+static int give(struct cuda *d, gr_reg r, const float *x, struct err *e) {
+    return x ? cu_upload(d->q, d->reg[r], x, (uint64_t)total(d, r) * sizeof *x, e) : 0;
 }
 
 static int run_steps(struct session *s, const struct program *p, struct err *e) {
@@ -622,30 +616,30 @@ static int run_steps(struct session *s, const struct program *p, struct err *e) 
         const struct step *step = &p->step[k];
         const int i = step->first; /* Where somebody observes, a step is this one node. */
         const struct gr_node *n = &s->g->node[i];
-        if (step->kind != STEP_RUN) TRY(exec_cuda_end_piece(s, e));
-        exec_cuda_at(s, step->device);
-        if (step->kind == STEP_RUN) TRY(exec_cuda_begin(s, e));
-        TRY(run_step(s, step, e));
+        struct cuda *d = exec_cuda_all(s)->part[step->device];
+        if (step->kind != STEP_RUN) TRY(exec_cuda_end_piece(d->all, e));
+        if (step->kind == STEP_RUN) TRY(exec_cuda_begin(d, e));
+        TRY(run_step(d, step, e));
         if (!s->probe.residual || !step->n_nodes) continue;
-        if (n->op == OP_EMBED && n->dst == s->g->residual) TRY(show_hidden(s, -1, e));
+        if (n->op == OP_EMBED && n->dst == s->g->residual) TRY(show_hidden(d, -1, e));
         if (block < s->m->hp.d[HD_LAYERS] && s->g->hidden_nodes[block] == i)
-            TRY(show_hidden(s, block++, e));
+            TRY(show_hidden(d, block++, e));
     }
     return 0;
 }
 
 int exec_cuda_nodes(struct session *s, struct err *e) {
     const int first = s->now.begin ? s->g->hidden_nodes[s->now.begin - 1] + 1 : 0;
-    EACH_PART(s, i) {
+    const struct cuda_set *all = s->dev;
+    for (int i = 0; i < all->n; i++) {
+        struct cuda *d = all->part[i];
         /* Copies in 8 bits of the registers of the pass before are no longer valid. */
-        memset(dev(s)->q8_at, 0, (size_t)s->g->n_regs * sizeof *dev(s)->q8_at);
-        dev(s)->begun = false;
+        memset(d->q8_at, 0, (size_t)s->g->n_regs * sizeof *d->q8_at);
+        d->begun = false;
     }
     const struct program *p = exec_cuda_program(s, first);
-    exec_cuda_at(s, p->n_steps ? p->step[0].device : dev(s)->all->head);
-    int rc = give(s, s->g->residual, s->now.begin ? s->now.residual : NULL, e);
-    if (!rc) rc = give(s, s->g->hidden_in, s->now.hidden_in, e);
-    if (!rc) rc = run_steps(s, p, e);
-    if (rc) exec_cuda_at(s, dev(s)->all->head);
-    return rc;
+    struct cuda *d = all->part[p->n_steps ? p->step[0].device : all->head];
+    TRY(give(d, s->g->residual, s->now.begin ? s->now.residual : NULL, e));
+    TRY(give(d, s->g->hidden_in, s->now.hidden_in, e));
+    return run_steps(s, p, e);
 }

@@ -6,9 +6,9 @@
  * describes the rows of a pass: kernels read positions, page tables and where states lie from
  * device memory, so that a captured step serves every sequence at every position.
  *
- * Layers may be split over several devices. A session has a part for each, with what its layers
- * need; session->dev is the part at work: that of the step under way, and of the head at all other
- * times. What is done to each part in turn says so (EACH_PART). */
+ * Layers may be split over several devices. A session has a part (struct cuda) for each, with what
+ * its layers need. Functions that work on one device take its part; those that take the session
+ * concern all of them. */
 #ifndef HONE_RUNTIME_ENGINE_CUDA_EXEC_H
 #define HONE_RUNTIME_ENGINE_CUDA_EXEC_H
 
@@ -74,7 +74,7 @@ struct cuda_arrivals {
     unsigned turn;
 };
 
-/* What all parts of a session have together. */
+/* What all parts of a session have together: session->dev. */
 struct cuda_set {
     struct cuda
         *part[CACHE_PLACES];   /* [n] those that have layers: a part is a place of the cache */
@@ -98,7 +98,8 @@ struct cuda_set {
     struct err lost;        /* of a call that could not report: the next pass does */
 };
 
-struct cuda { /* session->dev */
+struct cuda { /* one of the parts */
+    struct session *s;
     struct cuda_set *all;
     int place;       /* in all->part, and in the cache */
     uint64_t most;   /* bytes that it may take, --max-vram; 0: what is free */
@@ -142,14 +143,16 @@ struct cuda { /* session->dev */
     struct cuda_sums *sums; /* NULL, or what passes add to (sums.c) */
     bool exact;             /* f32 activations */
 };
-/* Puts part i to work. EACH_PART does so for each part in turn, and then for that of the head. */
-void exec_cuda_at(struct session *s, int i);
-#define EACH_PART(s, i)                                                                            \
-    for (int i = exec_cuda_first(s); exec_cuda_goes_on(s, i); exec_cuda_at(s, ++i))
-int exec_cuda_first(struct session *s);
-bool exec_cuda_goes_on(struct session *s, int i);
-/* Tells whether the part at work computes this node. */
-bool exec_cuda_here(const struct session *s, int node);
+static inline struct cuda_set *exec_cuda_all(const struct session *s) {
+    return s->dev;
+}
+/* Returns the part with the final norm and the head. */
+static inline struct cuda *exec_cuda_head(const struct session *s) {
+    const struct cuda_set *all = s->dev;
+    return all->part[all->head];
+}
+/* Tells whether part d computes this node. */
+bool exec_cuda_here(const struct cuda *d, int node);
 static inline int exec_cuda_part_of(const struct cuda_set *all, int node) {
     return all->part_of[all->layer_of[node]];
 }
@@ -177,19 +180,15 @@ struct cuda_plan { /* bytes */
     uint64_t needed;   /* all of these */
     uint64_t rounding; /* what the device takes more, as it gives memory away in large pieces */
 };
-/* Decides on which part each layer lies, which experts stay in main memory and how long passes are;
- * p: of each part. ERR_SYS, with the numbers, when the rest does not fit either; ERR_USAGE: --place
- * asks for what cannot be. Parts without layers are closed. */
-int exec_cuda_settle(struct session *s, struct cuda_plan p[CACHE_PLACES], struct err *e);
-/* Computes what the part at work takes of its device. */
-void exec_cuda_plan(struct session *s, struct cuda_plan *p);
-/* Spreads layers over the parts (split.c), by what may be used of each. */
-int exec_cuda_spread(struct session *s, const uint64_t *have, struct err *e);
-/* Does the part at work have any node? Those that have none are closed. */
-bool exec_cuda_busy(const struct session *s);
-void exec_cuda_drop_idle(struct session *s);
+/* Decides where each layer and its experts go and how long passes are (fit.h), and lays the session
+ * out so; p: what each part takes of its device. ERR_SYS, with the numbers, when the rest does not
+ * fit either; ERR_USAGE: --place asks for what cannot be. Parts without layers are closed. */
+int exec_cuda_settle(struct session *s, struct cuda_plan p[CACHE_PLACES],
+                     struct err *e); /* split.c */
+/* Computes what part d takes of its device. */
+void exec_cuda_plan(struct cuda *d, struct cuda_plan *p);
 /* Pointers into two buffers of p->regs and p->work bytes. */
-void exec_cuda_lay_out(struct session *s, void *regs, void *work);
+void exec_cuda_lay_out(struct cuda *d, void *regs, void *work);
 
 /* ---- rows of a pass, memory of sequences (rows.c) ---- */
 
@@ -197,16 +196,16 @@ void exec_cuda_lay_out(struct session *s, void *regs, void *work);
 uint64_t exec_cuda_rows_bytes(int64_t n);
 /* Makes sequences keep what they know on the device from here on. */
 void exec_cuda_own_cache(struct session *s);
-void exec_cuda_close_part(struct session *s, struct cuda *d); /* backend.c */
+void exec_cuda_close_part(struct cuda *d); /* backend.c */
 /* Makes room for the rows of the pass and uploads what describes them, page tables too where they
  * changed. */
 int exec_cuda_rows(struct session *s, struct err *e);
 /* Returns segment i of the pass as the device has it, in host memory. */
-const struct cu_seg *exec_cuda_seg(const struct session *s, int i);
+const struct cu_seg *exec_cuda_seg(const struct cuda *d, int i);
 /* Returns the next segments from *first on that have at most `most` rows: as many as would have
  * no more than `room` rows if all were as long as the longest of them. *first moves behind them.
  * n_segs is 0 when there is none. */
-struct cu_rows_of exec_cuda_next(const struct session *s, int *first, int64_t most, int64_t room);
+struct cu_rows_of exec_cuda_next(const struct cuda *d, int *first, int64_t most, int64_t room);
 
 /* ---- pages and states for files (seq.c): struct backend ---- */
 
@@ -222,36 +221,34 @@ int exec_cuda_put_states(const struct session *s, const struct seq *q, float *fr
 struct cuda_forms {
     uint64_t plain, packed; /* bytes in the file's order, for exact products; in packed order */
 };
-/* Returns the forms in which a weight is wanted on the part at work. exec_cuda_forms_on returns
- * those on part d. */
-struct cuda_forms exec_cuda_forms(const struct session *s, int w);
-struct cuda_forms exec_cuda_forms_on(const struct session *s, const struct cuda *d, int w);
+/* Returns the forms in which a weight is wanted on part d. */
+struct cuda_forms exec_cuda_forms(const struct cuda *d, int w);
 struct cu_weight exec_cuda_shape(const struct weight *w); /* without data */
-/* Finds out what the part at work uses each weight as. Routers are always exact; a gated unit of
+/* Finds out what part d uses each weight as. Routers are always exact; a gated unit of
  * two types has no packed form (cu_glu). */
-void exec_cuda_find_uses(struct session *s); /* by the part at work */
+void exec_cuda_find_uses(struct cuda *d);
 /* Chooses the experts that stay in main memory: those that --place says, those that the device
  * cannot compute, and of all others, but those that --place wants on the device, the ones of the
  * last n blocks. */
 void exec_cuda_leave_on_host(struct session *s, int n);
-uint64_t exec_cuda_upload_bytes(const struct session *s, int w);
-uint64_t exec_cuda_stage_bytes(const struct session *s); /* while weights are packed */
+uint64_t exec_cuda_upload_bytes(const struct cuda *d, int w);
+uint64_t exec_cuda_stage_bytes(const struct cuda *d); /* while weights are packed */
 /* Uploads all weights, or those that session_use replaced since the last pass; what was captured
  * points at the old ones. */
 int exec_cuda_refresh(struct session *s, bool first, struct err *e);
 
 /* Frees what was made of weights that s->m no longer has; exec_cuda_forget_all, of all weights. */
 void exec_cuda_forget(struct session *s);
-void exec_cuda_forget_all(struct session *s);
+void exec_cuda_forget_all(struct cuda *d);
 
 /* ---- copies of weights (copy.c) ---- */
 
 /* Returns true when another session made a copy of weight w that s can use. */
-bool exec_cuda_copy_there(const struct session *s, int w);
+bool exec_cuda_copy_there(const struct cuda *d, int w);
 /* Returns that copy and counts s as one of its users; NULL when there is none. */
-struct weight_copy *exec_cuda_copy_take(const struct session *s, int w);
+struct weight_copy *exec_cuda_copy_take(const struct cuda *d, int w);
 /* Allocates n_bytes for a new copy of weight w, which other sessions do not see yet. */
-int exec_cuda_copy_new(struct weight_copy **out, const struct session *s, int w, uint64_t n_bytes,
+int exec_cuda_copy_new(struct weight_copy **out, const struct cuda *d, int w, uint64_t n_bytes,
                        struct err *e);
 /* Lets other sessions find the copy from now on. Nothing is done for NULL, or when they do already.
  */
@@ -265,49 +262,49 @@ uint64_t exec_cuda_replaced_bytes(const struct session *s);
 /* ---- experts that stay in main memory (stream.c) ---- */
 
 /* Returns the device bytes that bringing experts from main memory takes; sets sizes in d->in. */
-uint64_t exec_cuda_stream_plan(struct session *s);
-int exec_cuda_stream_open(struct session *s, struct err *e);
-void exec_cuda_stream_close(struct session *s);
+uint64_t exec_cuda_stream_plan(struct cuda *d);
+int exec_cuda_stream_open(struct cuda *d, struct err *e);
+void exec_cuda_stream_close(struct cuda *d);
 /* Returns true when the experts of node n are in main memory and this pass has tokens enough to
  * bring them. */
 bool exec_cuda_can_bring(const struct session *s, const struct gr_node *n);
 /* Runs STEP_BRING: queues a matrix to arrive in the slot of its role, and lets the device wait. */
-int exec_cuda_bring(struct session *s, const struct step *p, struct err *e);
+int exec_cuda_bring(struct cuda *d, const struct step *p, struct err *e);
 /* Notes that the step p was queued: the matrices that it reads may be overwritten behind it. */
-int exec_cuda_brought(struct session *s, const struct step *p, struct err *e);
+int exec_cuda_brought(struct cuda *d, const struct step *p, struct err *e);
 
 /* ---- nodes ---- */
 
 /* Returns true when the pass has few tokens, 8-bit activations and nobody who observes registers:
  * only then the functions below have work. */
-bool exec_cuda_few(const struct session *s);
-bool exec_cuda_fuses(const struct session *s, unsigned what);
+bool exec_cuda_few(const struct cuda *d);
+bool exec_cuda_fuses(const struct cuda *d, unsigned what);
 /* Returns the device memory into which the kernel that writes register r shall also write its
  * values in 8 bits; NULL when nothing reads them so. */
-void *exec_cuda_copy_of(struct session *s, gr_reg r);
+void *exec_cuda_copy_of(struct cuda *d, gr_reg r);
 /* Sets *q to the values of register r in 8 bits; they are made now if no kernel has. */
-int exec_cuda_quantized(struct session *s, gr_reg r, const void **q, struct err *e);
+int exec_cuda_quantized(struct cuda *d, gr_reg r, const void **q, struct err *e);
 /* Notes that node n was queued: 8-bit copies of the registers that it writes are stale, unless n
  * made them itself. */
-void exec_cuda_written(struct session *s, const struct gr_node *n);
+void exec_cuda_written(struct cuda *d, const struct gr_node *n);
 /* Returns true when cu_products can compute the product n. */
-bool exec_cuda_is_fast(const struct session *s, const struct gr_node *n);
-int exec_cuda_fast_products(struct session *s, const struct gr_node *const *n, int n_nodes,
+bool exec_cuda_is_fast(const struct cuda *d, const struct gr_node *n);
+int exec_cuda_fast_products(struct cuda *d, const struct gr_node *const *n, int n_nodes,
                             struct err *e);
 /* Returns true when the gate, up and activation that begin at node n are one part of cu_products;
  * exec_cuda_fast_glu queues them. */
-bool exec_cuda_is_fast_glu(const struct session *s, const struct gr_node *n);
-int exec_cuda_fast_glu(struct session *s, const struct gr_node *n, struct err *e);
+bool exec_cuda_is_fast_glu(const struct cuda *d, const struct gr_node *n);
+int exec_cuda_fast_glu(struct cuda *d, const struct gr_node *n, struct err *e);
 /* Queues a fusion. Every row of runtime/engine/fusions.def has an exec_cuda_fuse_<name>. */
 #define FUSION(id, name, what, classes, parts)                                                     \
-    int exec_cuda_fuse_##name(struct session *s, const struct match *m, struct err *e);
+    int exec_cuda_fuse_##name(struct cuda *d, const struct match *m, struct err *e);
 #include "runtime/engine/fusions.def"
 #undef FUSION
 /* Queues the logits of row x and sets *done, if x is register r of a single token. */
-int exec_cuda_fast_head(struct session *s, gr_reg r, const float *x, bool *done, struct err *e);
+int exec_cuda_fast_head(struct cuda *d, gr_reg r, const float *x, bool *done, struct err *e);
 
 /* Queues the logits of n <= HEAD_ROWS rows at x in device memory, which go to d->logits. */
-int exec_cuda_head_rows(struct session *s, const float *x, int64_t n, struct err *e);
+int exec_cuda_head_rows(struct cuda *d, const float *x, int64_t n, struct err *e);
 /* Does what struct backend says of `outputs`, `score` (score.c). */
 int exec_cuda_outputs(struct session *s, const struct head_row *row, int64_t n, struct err *e);
 int exec_cuda_score(struct session *s, struct session *base, int64_t first, int64_t n,
@@ -315,20 +312,20 @@ int exec_cuda_score(struct session *s, struct session *base, int64_t first, int6
 bool exec_cuda_shares(const struct session *s, const struct session *base);
 /* Queues the search for the largest logits of rows [i, i + n) of d->logits; exec_cuda_take_best,
  * after a sync, brings those of a row into *to. */
-int exec_cuda_find_best(struct session *s, int64_t i, int64_t n, struct err *e);
-int exec_cuda_take_best(struct session *s, int64_t i, struct session_best *to, struct err *e);
+int exec_cuda_find_best(struct cuda *d, int64_t i, int64_t n, struct err *e);
+int exec_cuda_take_best(struct cuda *d, int64_t i, struct session_best *to, struct err *e);
 
 /* ---- sums for calibration (sums.c): struct backend ---- */
 
 const struct session_sums *exec_cuda_sums(const struct session *s);
-void exec_cuda_sum_free(struct session *s); /* also of none */
+void exec_cuda_sum_free(struct cuda *d); /* also of none */
 /* Adds rows of device memory, which enter weight w, to its sums. */
-int exec_cuda_sum(struct session *s, gr_w w, const float *x, int64_t n_rows, int64_t ld,
+int exec_cuda_sum(struct cuda *d, gr_w w, const float *x, int64_t n_rows, int64_t ld,
                   struct err *e);
 /* Adds rows to the sums of experts; d->expert names n_used of these for each row of the pass.
  * Pair i reads row i / per_row. */
-int exec_cuda_sum_pairs(struct session *s, gr_w w, const float *x, int64_t n_used,
-                        int64_t n_experts, int64_t per_row, int64_t ld, struct err *e);
+int exec_cuda_sum_pairs(struct cuda *d, gr_w w, const float *x, int64_t n_used, int64_t n_experts,
+                        int64_t per_row, int64_t ld, struct err *e);
 
 /* Returns the program of the pass under way, from node `first` on. */
 const struct program *exec_cuda_program(struct session *s, int first);
@@ -337,31 +334,30 @@ int exec_cuda_nodes(struct session *s, struct err *e);
 /* Tells whether a gated unit with these weights is one part of a launch. `up` is GR_NONE where
  * it is in one tensor with the gate. */
 bool exec_cuda_glu_packs(const struct session *s, gr_w gate, gr_w up);
-int exec_cuda_moe(struct session *s, const struct gr_node *n, struct err *e);
-int exec_cuda_moe_part(struct session *s, const struct gr_node *n, enum step_part part,
-                       struct err *e);
+int exec_cuda_moe(struct cuda *d, const struct gr_node *n, struct err *e);
+int exec_cuda_moe_part(struct cuda *d, const struct gr_node *n, enum step_part part, struct err *e);
 /* Returns true when gate, up and activation of such experts are one kernel. */
 bool exec_cuda_glu_is_whole(const struct gr_moe *m);
 /* Tell whether a device computes such experts, and such a node. */
 bool exec_cuda_has_experts(const struct gr_moe *m);
 bool exec_cuda_has(const struct gr_node *n);
 /* Sets ERR_USAGE: no device computes the node n. */
-int exec_cuda_refuse(struct session *s, const struct gr_node *n, struct err *e);
+int exec_cuda_refuse(struct cuda *d, const struct gr_node *n, struct err *e);
 /* Runs a step that is not STEP_RUN (host.c). */
-int exec_cuda_copy_step(struct session *s, const struct step *p, struct err *e);
+int exec_cuda_copy_step(struct cuda *d, const struct step *p, struct err *e);
 /* Begins a piece, in which launches are recorded: at the start of a pass, and behind a step of the
  * host. */
-int exec_cuda_begin(struct session *s, struct err *e);
+int exec_cuda_begin(struct cuda *d, struct err *e);
 /* Ends and runs the piece that is captured, if there is one. */
-int exec_cuda_end_piece(struct session *s, struct err *e);
+int exec_cuda_end_piece(struct cuda_set *all, struct err *e);
 /* Frees what was captured, since it points at weights that are no longer there. */
 void exec_cuda_drop_step(struct cuda_set *all);
 /* Allocates what the CPU needs to compute experts. Passes that need it call this themselves. */
 int exec_cuda_open_host(struct session *s, struct err *e);
 /* Copies n floats of device memory to *out for an observer, who frees them with free(). */
-int exec_cuda_fetch(struct session *s, const float *src, int64_t n, float **out, struct err *e);
+int exec_cuda_fetch(struct cuda *d, const float *src, int64_t n, float **out, struct err *e);
 /* Shows the rows of a register to session->see, if there is one. */
-int exec_cuda_show(struct session *s, gr_w w, const float *src, int64_t n_rows, int64_t ld,
+int exec_cuda_show(struct cuda *d, gr_w w, const float *src, int64_t n_rows, int64_t ld,
                    struct err *e);
 
 #endif

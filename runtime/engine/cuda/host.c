@@ -13,16 +13,16 @@
  * done by the first pass that computes experts here; a session whose passes copy all of them never
  * does it. */
 int exec_cuda_open_host(struct session *s, struct err *e) {
-    const struct cuda *d = s->dev;
-    if (d->all->host_open) return 0;
+    struct cuda_set *all = s->dev;
+    if (all->host_open) return 0;
     bool *here = xcalloc((size_t)s->g->n_weights, sizeof *here);
     /* The flag is equal in every part, so any part will do. */
-    for (int i = 0; i < s->g->n_weights; i++) here[i] = d->w[i].is_host;
+    for (int i = 0; i < s->g->n_weights; i++) here[i] = all->part[0]->w[i].is_host;
     int rc = exec_pack(s, here, e);
     free(here);
     if (!rc) rc = exec_alloc(s, e);
     if (rc) exec_free(s); /* The next pass tries again. */
-    d->all->host_open = !rc;
+    all->host_open = !rc;
     return rc;
 }
 
@@ -33,9 +33,9 @@ static uint64_t reg_bytes(const struct session *s, gr_reg r) {
 static const struct gr_node *node_of(const struct session *s, const struct step *p) {
     return &s->g->node[p->first];
 }
-static int fetch(struct session *s, const struct step *p, struct err *e) {
+static int fetch(struct cuda *d, const struct step *p, struct err *e) {
+    struct session *s = d->s;
     const struct gr_node *n = node_of(s, p);
-    struct cuda *d = s->dev;
     TRY(exec_cuda_open_host(s, e));
     for (int k = 0; k < GR_SOURCES; k++) {
         const gr_reg r = n->src[k];
@@ -45,34 +45,35 @@ static int fetch(struct session *s, const struct step *p, struct err *e) {
     return cu_sync(d->q, e);
 }
 /* Computes the node of step p with the CPU's operators, which also call observers. */
-static int compute(struct session *s, const struct step *p, struct err *e) {
+static int compute(struct cuda *d, const struct step *p, struct err *e) {
+    struct session *s = d->s;
     (void)e;
     exec_acts_stale(s, NULL);
     exec_table[node_of(s, p)->op](s, node_of(s, p));
     return 0;
 }
-static int send(struct session *s, const struct step *p, struct err *e) {
+static int send(struct cuda *d, const struct step *p, struct err *e) {
+    struct session *s = d->s;
     const gr_reg r = node_of(s, p)->dst;
-    struct cuda *d = s->dev;
     return cu_upload(d->q, d->reg[r], s->reg[r], reg_bytes(s, r), e);
 }
-static int move(struct session *s, const struct step *p, struct err *e) {
-    struct cuda *to = s->dev, *from = to->all->part[p->from];
-    return cu_move(to->q, to->reg[p->reg], from->q, from->reg[p->reg], reg_bytes(s, p->reg), e);
+static int move(struct cuda *d, const struct step *p, struct err *e) {
+    const struct cuda *from = d->all->part[p->from];
+    return cu_move(d->q, d->reg[p->reg], from->q, from->reg[p->reg], reg_bytes(d->s, p->reg), e);
 }
 
-int exec_cuda_copy_step(struct session *s, const struct step *p, struct err *e) {
-    static int (*const of[])(struct session *, const struct step *,
+int exec_cuda_copy_step(struct cuda *d, const struct step *p, struct err *e) {
+    static int (*const of[])(struct cuda *, const struct step *,
                              struct err *) = {[STEP_FETCH] = fetch,
                                               [STEP_HOST] = compute,
                                               [STEP_SEND] = send,
                                               [STEP_MOVE] = move,
                                               [STEP_BRING] = exec_cuda_bring};
-    return of[p->kind](s, p, e);
+    return of[p->kind](d, p, e);
 }
 
-int exec_cuda_begin(struct session *s, struct err *e) {
-    struct cuda *d = s->dev;
+int exec_cuda_begin(struct cuda *d, struct err *e) {
+    struct session *s = d->s;
     if (d->all->recording && !d->all->capturing) {
         TRY(cu_graph_begin(d->q, e));
         d->all->capturing = d;
@@ -84,8 +85,7 @@ int exec_cuda_begin(struct session *s, struct err *e) {
     return 0;
 }
 
-int exec_cuda_end_piece(struct session *s, struct err *e) {
-    struct cuda_set *all = ((const struct cuda *)s->dev)->all;
+int exec_cuda_end_piece(struct cuda_set *all, struct err *e) {
     const struct cuda *d = all->capturing;
     struct cu_graph *g = NULL;
     if (!d) return 0;

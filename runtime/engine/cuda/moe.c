@@ -23,12 +23,11 @@ static struct seen seen_of(const struct session *s, const struct gr_node *n) {
                          .n_experts = s->g->weight[n->moe.router].ne[1]};
 }
 
-static int fetch_experts(struct session *s, struct seen *v, struct err *e) {
+static int fetch_experts(struct cuda *d, struct seen *v, struct err *e) {
     float *raw = NULL;
-    const struct cuda *d = s->dev;
-    TRY(exec_cuda_fetch(s, (const float *)(const void *)d->expert, v->n_pairs, &raw, e));
+    TRY(exec_cuda_fetch(d, (const float *)(const void *)d->expert, v->n_pairs, &raw, e));
     v->expert = (int32_t *)(void *)raw;
-    return exec_cuda_fetch(s, d->p, v->n_pairs, &v->gate, e);
+    return exec_cuda_fetch(d, d->p, v->n_pairs, &v->gate, e);
 }
 static void seen_release(struct seen *v) {
     mem_free(v->expert);
@@ -37,13 +36,12 @@ static void seen_release(struct seen *v) {
 
 /* Shows the rows of x to the observer, sorted by expert. Pair i of a token and an expert reads row
  * i / per_row. gated: the products of rows are multiplied by the weights of the pairs later. */
-static int show_pairs(struct session *s, const struct seen *v, gr_w w, const float *src,
+static int show_pairs(struct cuda *d, const struct seen *v, gr_w w, const float *src,
                       int64_t per_row, int64_t ld, bool gated, struct err *e) {
     float *x = NULL;
     void *sorted = NULL;
-    const struct cuda *d = s->dev;
-    if (d->sums) return exec_cuda_sum_pairs(s, w, src, v->n_used, v->n_experts, per_row, ld, e);
-    TRY(exec_cuda_fetch(s, src, v->n_pairs / per_row * ld, &x, e));
+    if (d->sums) return exec_cuda_sum_pairs(d, w, src, v->n_used, v->n_experts, per_row, ld, e);
+    TRY(exec_cuda_fetch(d, src, v->n_pairs / per_row * ld, &x, e));
     int32_t *token = xcalloc((size_t)v->n_pairs, sizeof *token);
     float *gate = xcalloc((size_t)v->n_pairs, sizeof *gate);
     int rc = mem_alloc(&sorted, (uint64_t)(v->n_pairs * ld) * sizeof(float), "expert rows", e);
@@ -56,7 +54,7 @@ static int show_pairs(struct session *s, const struct seen *v, gr_w w, const flo
                 gate[n] = v->gate[i];
                 token[n++] = (int32_t)(i / v->n_used);
             }
-        exec_show_expert(s, w, k, to, n, ld, token, gated ? gate : NULL);
+        exec_show_expert(d->s, w, k, to, n, ld, token, gated ? gate : NULL);
     }
     free(gate);
     free(token);
@@ -66,30 +64,29 @@ static int show_pairs(struct session *s, const struct seen *v, gr_w w, const flo
 }
 
 /* Shows to observers what enters the gate and up products, and which experts were chosen. */
-static int observe_choice(struct session *s, const struct gr_node *n, struct err *e) {
-    const struct cuda *d = s->dev;
+static int observe_choice(struct cuda *d, const struct gr_node *n, struct err *e) {
+    struct session *s = d->s;
     const int64_t ld = s->g->reg_width[n->src[0]];
     struct seen v = seen_of(s, n);
     int rc = 0;
     if (!s->probe.product && !s->probe.route) return 0;
-    if (!d->sums || s->probe.route) TRY(fetch_experts(s, &v, e));
+    if (!d->sums || s->probe.route) TRY(fetch_experts(d, &v, e));
     exec_show_route(s, n, v.expert);
     if (s->probe.product)
-        rc = show_pairs(s, &v, n->moe.gate, d->reg[n->src[0]], n->moe.n_used, ld, true, e);
+        rc = show_pairs(d, &v, n->moe.gate, d->reg[n->src[0]], n->moe.n_used, ld, true, e);
     /* Sums of the rows that enter the gate serve for up as well. */
     if (!rc && s->probe.product && n->moe.up != GR_NONE && !d->sums)
-        rc = show_pairs(s, &v, n->moe.up, d->reg[n->src[0]], n->moe.n_used, ld, true, e);
+        rc = show_pairs(d, &v, n->moe.up, d->reg[n->src[0]], n->moe.n_used, ld, true, e);
     seen_release(&v);
     return rc;
 }
 
 /* Shows to the observer what enters the down product. */
-static int observe_hidden(struct session *s, const struct gr_node *n, struct err *e) {
-    const struct cuda *d = s->dev;
-    struct seen v = seen_of(s, n);
-    if (!s->probe.product) return 0;
-    if (!d->sums) TRY(fetch_experts(s, &v, e));
-    const int rc = show_pairs(s, &v, n->moe.down, d->hidden, 1, d->w[n->moe.down].w.k,
+static int observe_hidden(struct cuda *d, const struct gr_node *n, struct err *e) {
+    struct seen v = seen_of(d->s, n);
+    if (!d->s->probe.product) return 0;
+    if (!d->sums) TRY(fetch_experts(d, &v, e));
+    const int rc = show_pairs(d, &v, n->moe.down, d->hidden, 1, d->w[n->moe.down].w.k,
                               !n->moe.scales_input, e);
     seen_release(&v);
     return rc;
@@ -119,9 +116,9 @@ bool exec_cuda_has_experts(const struct gr_moe *m) {
 
 /* Queues gate and up as products of their own and then the activation, for experts with biases or a
  * clamped activation. */
-static int expand_apart(struct session *s, const struct gr_node *n, const struct cu_weight *gate,
+static int expand_apart(struct cuda *d, const struct gr_node *n, const struct cu_weight *gate,
                         const struct cu_weight *up, struct err *e) {
-    struct cuda *d = s->dev;
+    struct session *s = d->s;
     const struct gr_moe *m = &n->moe;
     const float *x = d->reg[n->src[0]];
     const struct cu_moe_act a = {.h = d->hidden,
@@ -143,33 +140,31 @@ static int expand_apart(struct session *s, const struct gr_node *n, const struct
 }
 
 /* Queues experts that have no gate: one product, then its activation. */
-static int expand_ungated(struct session *s, const struct gr_node *n, const struct cu_weight *up,
+static int expand_ungated(struct cuda *d, const struct gr_node *n, const struct cu_weight *up,
                           struct err *e) {
-    struct cuda *d = s->dev;
     const struct cu_xielu none = {0};
-    TRY(cu_moe_rows(d->q, up, d->reg[n->src[0]], up->k, s->n_tok, d->expert, n->moe.n_used,
+    TRY(cu_moe_rows(d->q, up, d->reg[n->src[0]], up->k, d->s->n_tok, d->expert, n->moe.n_used,
                     d->hidden, d->exact, e));
-    return cu_act_rows(d->q, d->hidden, up->rows, NULL, 0, d->hidden, s->n_tok * n->moe.n_used,
+    return cu_act_rows(d->q, d->hidden, up->rows, NULL, 0, d->hidden, d->s->n_tok * n->moe.n_used,
                        up->rows, CU_ACT_RELU2, none, e);
 }
 
 /* Queues the gate and up products of the chosen experts and their activation, into d->hidden. */
-static int expand(struct session *s, const struct gr_node *n, struct err *e) {
-    struct cuda *d = s->dev;
+static int expand(struct cuda *d, const struct gr_node *n, struct err *e) {
     const struct cu_weight *gate = &d->w[n->moe.gate].w;
     const struct cu_weight *up = n->moe.up == GR_NONE ? NULL : &d->w[n->moe.up].w;
-    TRY(observe_choice(s, n, e));
-    if (n->moe.relu2) return expand_ungated(s, n, gate, e);
-    if (!exec_cuda_glu_is_whole(&n->moe)) return expand_apart(s, n, gate, up, e);
-    return cu_glu(d->q, gate, up, d->reg[n->src[0]], gate->k, s->n_tok, d->expert, n->moe.n_used,
+    TRY(observe_choice(d, n, e));
+    if (n->moe.relu2) return expand_ungated(d, n, gate, e);
+    if (!exec_cuda_glu_is_whole(&n->moe)) return expand_apart(d, n, gate, up, e);
+    return cu_glu(d->q, gate, up, d->reg[n->src[0]], gate->k, d->s->n_tok, d->expert, n->moe.n_used,
                   n->moe.gelu, d->hidden, d->exact, e);
 }
 
 /* Queues the down products of the chosen experts, whose results are weighed and added up. */
-static int contract(struct session *s, const struct gr_node *n, struct err *e) {
-    struct cuda *d = s->dev;
+static int contract(struct cuda *d, const struct gr_node *n, struct err *e) {
+    struct session *s = d->s;
     const struct cu_weight *down = &d->w[n->moe.down].w;
-    TRY(observe_hidden(s, n, e));
+    TRY(observe_hidden(d, n, e));
     TRY(cu_moe_down(d->q, down, d->hidden, s->n_tok, d->expert, n->moe.scales_input ? NULL : d->p,
                     n->moe.n_used, d->reg[n->dst], s->g->reg_width[n->dst], d->exact, e));
     if (n->moe.down_bias == GR_NONE) return 0;
@@ -178,12 +173,12 @@ static int contract(struct session *s, const struct gr_node *n, struct err *e) {
 }
 
 /* Queues the router and the choice of experts. */
-static int choose(struct session *s, const struct gr_node *n, struct err *e) {
-    struct cuda *d = s->dev;
+static int choose(struct cuda *d, const struct gr_node *n, struct err *e) {
+    struct session *s = d->s;
     const struct cu_weight *router = &d->w[n->moe.router].w;
     const float *judged = d->reg[n->src[1] == GR_NONE ? n->src[0] : n->src[1]];
     const float *factor = values(d, n->moe.factor);
-    TRY(exec_cuda_show(s, n->moe.router, judged, s->n_tok, router->k, e));
+    TRY(exec_cuda_show(d, n->moe.router, judged, s->n_tok, router->k, e));
     TRY(cu_matmul(d->q, router, judged, router->k, s->n_tok, d->router, router->rows, true, e));
     static const int score[] = {[GR_SOFTMAX] = CU_SCORE_SOFTMAX,
                                 [GR_SIGMOID] = CU_SCORE_SIGMOID,
@@ -207,15 +202,15 @@ static int choose(struct session *s, const struct gr_node *n, struct err *e) {
     return cu_route(d->q, &c, s->n_tok, e);
 }
 
-int exec_cuda_moe_part(struct session *s, const struct gr_node *n, enum step_part part,
+int exec_cuda_moe_part(struct cuda *d, const struct gr_node *n, enum step_part part,
                        struct err *e) {
-    static int (*const of[])(struct session *, const struct gr_node *, struct err *) = {
+    static int (*const of[])(struct cuda *, const struct gr_node *, struct err *) = {
         [PART_CHOOSE] = choose, [PART_EXPAND] = expand, [PART_CONTRACT] = contract};
-    return of[part](s, n, e);
+    return of[part](d, n, e);
 }
 
-int exec_cuda_moe(struct session *s, const struct gr_node *n, struct err *e) {
-    TRY(choose(s, n, e));
-    TRY(expand(s, n, e));
-    return contract(s, n, e);
+int exec_cuda_moe(struct cuda *d, const struct gr_node *n, struct err *e) {
+    TRY(choose(d, n, e));
+    TRY(expand(d, n, e));
+    return contract(d, n, e);
 }

@@ -15,10 +15,6 @@
 
 _Static_assert((int)CU_PAGE % (int)KEY_BLOCK == 0, "pages hold whole blocks of keys");
 
-static struct cuda *dev(const struct session *s) {
-    return s->dev;
-}
-
 /* ---- memory of sequences ---- */
 
 /* Keeps the error of a call that cannot report one. The next pass reports it. */
@@ -57,16 +53,16 @@ static void dev_zero(void *of, int place, void *at, uint64_t n) {
 
 void exec_cuda_own_cache(struct session *s) {
     struct cache *c = &s->cache;
-    c->mem = (struct cache_mem){dev(s)->all, dev_alloc, dev_free, dev_copy, dev_zero};
+    c->mem = (struct cache_mem){s->dev, dev_alloc, dev_free, dev_copy, dev_zero};
     c->keeps_spare = !s->o.guests;
     c->table_bytes = (uint64_t)(div_up(c->kv.n_ctx, c->page_tok) * c->kv.n_slots) * sizeof(void *);
 }
 
 /* Uploads the changed entries of a sequence's page table, up to the last page it holds; the pages
- * are those of the part at work. */
-static int upload_table(struct session *s, const struct seq *q, struct err *e) {
-    const int64_t n_slots = s->cache.kv.n_slots, from = q->table_from;
-    void **table = q->mem[dev(s)->place].table;
+ * are those of part d. */
+static int upload_table(struct cuda *d, const struct seq *q, struct err *e) {
+    const int64_t n_slots = d->s->cache.kv.n_slots, from = q->table_from;
+    void **table = q->mem[d->place].table;
     int64_t end = 0;
     for (int i = 0; i < n_slots; i++)
         if (q->slot[i].n) end = max_i64(end, q->slot[i].first + q->slot[i].n);
@@ -74,10 +70,10 @@ static int upload_table(struct session *s, const struct seq *q, struct err *e) {
     void **page = xcalloc((size_t)((end - from) * n_slots), sizeof *page);
     for (int i = 0; i < n_slots; i++) {
         const struct seq_pages *p = &q->slot[i];
-        for (int k = 0; k < p->n && s->cache.pool[i].place == dev(s)->place; k++)
+        for (int k = 0; k < p->n && d->s->cache.pool[i].place == d->place; k++)
             if (p->first + k >= from) page[(p->first + k - from) * n_slots + i] = p->v[k]->data;
     }
-    const int rc = cu_upload(dev(s)->q, table + from * n_slots, page,
+    const int rc = cu_upload(d->q, table + from * n_slots, page,
                              (uint64_t)((end - from) * n_slots) * sizeof *page, e);
     free(page);
     return rc;
@@ -89,8 +85,8 @@ uint64_t exec_cuda_rows_bytes(int64_t n) {
     return (uint64_t)n * (sizeof(struct cu_seg) + 3 * sizeof(int32_t));
 }
 
-const struct cu_seg *exec_cuda_seg(const struct session *s, int i) {
-    return (const struct cu_seg *)(const void *)dev(s)->host_rows + i;
+const struct cu_seg *exec_cuda_seg(const struct cuda *d, int i) {
+    return (const struct cu_seg *)(const void *)d->host_rows + i;
 }
 
 static int by_length(const void *a, const void *b) {
@@ -98,13 +94,13 @@ static int by_length(const void *a, const void *b) {
     return x->n != y->n ? (x->n > y->n) - (x->n < y->n) : (x->row > y->row) - (x->row < y->row);
 }
 
-/* Uploads the description of the pass to the part at work. */
-static int upload_rows(struct session *s, struct err *e) {
-    struct cuda *d = dev(s);
+/* Uploads the description of the pass to part d. */
+static int upload_rows(struct cuda *d, struct err *e) {
+    struct session *s = d->s;
     struct cu_seg *seg = (struct cu_seg *)(void *)d->host_rows;
     for (int i = 0; i < s->n_segs; i++) {
         const struct seq *q = s->seg[i].seq;
-        TRY(upload_table(s, q, e));
+        TRY(upload_table(d, q, e));
         seg[i] = (struct cu_seg){.page = q->mem[d->place].table,
                                  .state = q->mem[d->place].state,
                                  .pos = (int32_t)q->pos,
@@ -128,18 +124,19 @@ static int upload_rows(struct session *s, struct err *e) {
 }
 
 int exec_cuda_rows(struct session *s, struct err *e) {
+    const struct cuda_set *all = s->dev;
     int rc = 0;
     for (int i = 0; i < s->n_segs; i++) TRY(seq_grow(s->seg[i].seq, s->seg[i].n, e));
-    EACH_PART(s, i) if (!rc) rc = upload_rows(s, e);
+    for (int i = 0; i < all->n && !rc; i++) rc = upload_rows(all->part[i], e);
     for (int i = 0; i < s->n_segs && !rc; i++) s->seg[i].seq->table_from = INT64_MAX;
     return rc;
 }
 
-struct cu_rows_of exec_cuda_next(const struct session *s, int *first, int64_t most, int64_t room) {
+struct cu_rows_of exec_cuda_next(const struct cuda *d, int *first, int64_t most, int64_t room) {
     const int i = *first;
-    struct cu_rows_of r = {.seg = dev(s)->seg + i};
-    for (int k = i; k < s->n_segs; k++) {
-        const int64_t n = exec_cuda_seg(s, k)->n;
+    struct cu_rows_of r = {.seg = d->seg + i};
+    for (int k = i; k < d->s->n_segs; k++) {
+        const int64_t n = exec_cuda_seg(d, k)->n;
         if (n > most || n * (k + 1 - i) > room) break;
         r.n_segs++;
         r.longest = n;

@@ -14,44 +14,44 @@ _Static_assert((int)SESSION_SCORES == (int)HEAD_ROWS, "a call is one head");
 _Static_assert((int)SESSION_BEST == (int)CU_BEST, "as many as a device finds");
 _Static_assert((int)SESSION_BEST <= (int)LOGITS_BEST, "as many as are found here");
 
-static struct cuda *dev(const struct session *s) {
-    return s->dev;
-}
-static int64_t n_vocab(const struct session *s) {
-    return dev(s)->w[s->g->output].w.rows;
+static int64_t n_vocab(const struct cuda *d) {
+    return d->w[d->s->g->output].w.rows;
 }
 
 /* Queues the head for n rows at x, and shows them to a probe of products. */
-static int head(struct session *s, const float *x, int64_t n, struct err *e) {
+static int head(struct cuda *d, const float *x, int64_t n, struct err *e) {
+    struct session *s = d->s;
     const int64_t w = s->g->reg_width[s->g->hidden_out];
     float *seen = NULL;
     TRY(exec_cuda_refresh(s, false, e));
-    if (s->probe.product && !dev(s)->sums) {
-        TRY(exec_cuda_fetch(s, x, n * w, &seen, e));
+    if (s->probe.product && !d->sums) {
+        TRY(exec_cuda_fetch(d, x, n * w, &seen, e));
         exec_show_head(s, seen, n);
         mem_free(seen);
     }
-    return exec_cuda_head_rows(s, x, n, e);
+    return exec_cuda_head_rows(d, x, n, e);
 }
-static const float *row_at(const struct session *s, int64_t row) {
-    return dev(s)->reg[s->g->hidden_out] + row * s->g->reg_width[s->g->hidden_out];
+static const float *row_at(const struct cuda *d, int64_t row) {
+    const struct session *s = d->s;
+    return d->reg[s->g->hidden_out] + row * s->g->reg_width[s->g->hidden_out];
 }
 
 bool exec_cuda_shares(const struct session *s, const struct session *base) {
-    return dev(s)->info.index == dev(base)->info.index && n_vocab(s) == n_vocab(base);
+    const struct cuda *d = exec_cuda_head(s), *of = exec_cuda_head(base);
+    return d->info.index == of->info.index && n_vocab(d) == n_vocab(of);
 }
 
 int exec_cuda_score(struct session *s, struct session *base, int64_t first, int64_t n,
                     const int32_t *target, struct session_score *out, struct err *e) {
-    struct cuda *d = dev(s);
+    struct cuda *d = exec_cuda_head(s);
     struct cu_score_row row[HEAD_ROWS];
-    TRY(head(s, row_at(s, first), n, e));
+    TRY(head(d, row_at(d, first), n, e));
     if (!out) return cu_sync(d->q, e);
     const struct cu_score a = {.q = d->logits,
-                               .p = base ? dev(base)->logits : NULL,
+                               .p = base ? exec_cuda_head(base)->logits : NULL,
                                .target = d->target,
                                .n = n,
-                               .n_vocab = n_vocab(s),
+                               .n_vocab = n_vocab(d),
                                .row = d->score};
     TRY(cu_upload(d->q, d->target, target, (uint64_t)n * sizeof *target, e));
     TRY(cu_score_rows(d->q, &a, e));
@@ -65,19 +65,17 @@ int exec_cuda_score(struct session *s, struct session *base, int64_t first, int6
 
 /* ---- logits of rows, the best of them ---- */
 
-int exec_cuda_find_best(struct session *s, int64_t i, int64_t n, struct err *e) {
-    struct cuda *d = dev(s);
-    const int64_t v = n_vocab(s);
+int exec_cuda_find_best(struct cuda *d, int64_t i, int64_t n, struct err *e) {
+    const int64_t v = n_vocab(d);
     for (int64_t k = 0; k < n; k += BEST_ROWS)
         TRY(cu_best_logits(d->q, d->logits + (i + k) * v, v, min_i64(BEST_ROWS, n - k),
                            d->best_work, d->best + i + k, e));
     return cu_download(d->q, d->host_best + i, d->best + i, (uint64_t)n * sizeof *d->best, e);
 }
 
-int exec_cuda_take_best(struct session *s, int64_t i, struct session_best *to, struct err *e) {
-    struct cuda *d = dev(s);
+int exec_cuda_take_best(struct cuda *d, int64_t i, struct session_best *to, struct err *e) {
     const struct cu_best *b = d->host_best + i;
-    const int64_t n = n_vocab(s);
+    const int64_t n = n_vocab(d);
     to->n = b->broken ? 0 : b->n;
     if (b->broken) return 0;
     if (b->n < 0) {
@@ -92,18 +90,18 @@ int exec_cuda_take_best(struct session *s, int64_t i, struct session_best *to, s
 }
 
 /* Sets *x to n contiguous rows: where the pass left them, or copies. */
-static int together(struct session *s, const struct head_row *row, int64_t n, const float **x,
+static int together(struct cuda *d, const struct head_row *row, int64_t n, const float **x,
                     struct err *e) {
-    const int64_t w = s->g->reg_width[s->g->hidden_out];
+    const int64_t w = d->s->g->reg_width[d->s->g->hidden_out];
     for (int64_t i = 0, k; i < n; i += k) {
         for (k = 1; i + k < n && row[i + k].row == row[i].row + k; k++) {
         }
-        *x = row_at(s, row[0].row);
+        *x = row_at(d, row[0].row);
         if (k == n) return 0;
-        TRY(cu_copy(dev(s)->q, dev(s)->head_x + i * w, row_at(s, row[i].row),
-                    (uint64_t)(k * w) * sizeof **x, e));
+        TRY(cu_copy(d->q, d->head_x + i * w, row_at(d, row[i].row), (uint64_t)(k * w) * sizeof **x,
+                    e));
     }
-    *x = dev(s)->head_x;
+    *x = d->head_x;
     return 0;
 }
 
@@ -115,28 +113,27 @@ static int64_t alike(const struct head_row *row, int64_t n, int64_t v) {
     return k;
 }
 
-static int some_outputs(struct session *s, const struct head_row *row, int64_t n, struct err *e) {
-    struct cuda *d = dev(s);
-    const int64_t v = n_vocab(s);
+static int some_outputs(struct cuda *d, const struct head_row *row, int64_t n, struct err *e) {
+    const int64_t v = n_vocab(d);
     const float *x = NULL;
-    TRY(together(s, row, n, &x, e));
-    TRY(head(s, x, n, e));
+    TRY(together(d, row, n, &x, e));
+    TRY(head(d, x, n, e));
     for (int64_t i = 0, k; i < n; i += k) {
         k = alike(row + i, n - i, v);
         if (row[i].logits)
             TRY(cu_download(d->q, row[i].logits, d->logits + i * v,
                             (uint64_t)(k * v) * sizeof *d->logits, e));
         else
-            TRY(exec_cuda_find_best(s, i, k, e));
+            TRY(exec_cuda_find_best(d, i, k, e));
     }
     TRY(cu_sync(d->q, e));
     for (int64_t i = 0; i < n; i++)
-        if (!row[i].logits) TRY(exec_cuda_take_best(s, i, row[i].best, e));
+        if (!row[i].logits) TRY(exec_cuda_take_best(d, i, row[i].best, e));
     return 0;
 }
 
 int exec_cuda_outputs(struct session *s, const struct head_row *row, int64_t n, struct err *e) {
     for (int64_t i = 0; i < n; i += HEAD_ROWS)
-        TRY(some_outputs(s, row + i, min_i64(HEAD_ROWS, n - i), e));
+        TRY(some_outputs(exec_cuda_head(s), row + i, min_i64(HEAD_ROWS, n - i), e));
     return 0;
 }

@@ -9,12 +9,8 @@
 #include "base/mem.h"
 #include "runtime/engine/cuda/exec.h"
 
-static struct cuda *dev(const struct session *s) {
-    return s->dev;
-}
-
 static struct cuda *part_of_slot(const struct session *s, int slot) {
-    return dev(s)->all->part[s->cache.pool[slot].place];
+    return exec_cuda_all(s)->part[s->cache.pool[slot].place];
 }
 
 /* ---- keys and values ---- */
@@ -142,7 +138,7 @@ static void convert_states(const struct session *s, const struct seq *q, float *
 static int copy_states(const struct session *s, const struct seq *q, float *raw, bool to_device,
                        struct err *e) {
     for (int i = 0; i < s->cache.n_places; i++) {
-        const struct cuda *d = dev(s)->all->part[i];
+        const struct cuda *d = exec_cuda_all(s)->part[i];
         const uint64_t n = s->cache.state_bytes[i];
         if (!n) continue;
         if (to_device)

@@ -1,45 +1,33 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/cuda/split.c - layers spread over the devices of a session. What a layer
- * takes follows from its weights, its slots of keys and values and its states; where the layers
- * then go is models/split.h's. What comes before the first layer lies with it, final norm and head
- * with the last one. */
+/* runtime/engine/cuda/split.c - puts a session's layers on its devices. What a layer takes follows
+ * from its weights, its slots of keys and values and its states; fit.h decides where the layers
+ * go. What comes before the first layer is with it, final norm and head with the last one.
+ *
+ * To measure a way, the session is laid out in that way: nothing is allocated yet. */
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/num.h"
-#include "models/split.h"
+#include "base/str.h"
 #include "runtime/engine/cuda/exec.h"
+#include "runtime/engine/cuda/fit.h"
 
 _Static_assert((int)SPLIT_CARDS == (int)CACHE_PLACES, "a card is a place of the cache");
 _Static_assert((int)DEVICES <= (int)CACHE_PLACES, "and so is a device");
 
-static struct cuda *dev(const struct session *s) {
-    return s->dev;
+bool exec_cuda_here(const struct cuda *d, int node) {
+    return exec_cuda_part_of(d->all, node) == d->place;
 }
-
-/* ---- parts in turn ---- */
-
-void exec_cuda_at(struct session *s, int i) {
-    const struct cuda_set *all = dev(s)->all;
-    if (i < all->n) s->dev = all->part[i];
-}
-int exec_cuda_first(struct session *s) {
-    exec_cuda_at(s, 0);
-    return 0;
-}
-bool exec_cuda_goes_on(struct session *s, int i) {
-    if (i < dev(s)->all->n) return true;
-    exec_cuda_at(s, dev(s)->all->head);
-    return false;
-}
-bool exec_cuda_here(const struct session *s, int node) {
-    return exec_cuda_part_of(dev(s)->all, node) == dev(s)->place;
-}
-bool exec_cuda_busy(const struct session *s) {
-    const struct cuda_set *all = dev(s)->all;
+/* Tells whether part d has any layer. */
+static bool is_busy(const struct cuda *d) {
+    const struct cuda_set *all = d->all;
     for (int i = 0; i < all->n_layers; i++)
-        if (all->part_of[i] == dev(s)->place) return true;
+        if (all->part_of[i] == d->place) return true;
     return false;
 }
 
@@ -47,13 +35,13 @@ bool exec_cuda_busy(const struct session *s) {
 
 /* Returns the layer that keeps the keys and values of a slot. */
 static int keeper(const struct session *s, int slot) {
-    return dev(s)->all->layer_of[s->g->facts.kv[slot].node];
+    return exec_cuda_all(s)->layer_of[s->g->facts.kv[slot].node];
 }
 /* Finds the i-th node of attention: *at is the layer it is in, *kept the layer whose keys and
  * values it reads. */
 static void attends(const struct session *s, int i, int *at, int *kept) {
     const struct gr_node *n = graph_nth(s->g, OP_ATTN, i);
-    *at = dev(s)->all->layer_of[n - s->g->node];
+    *at = exec_cuda_all(s)->layer_of[n - s->g->node];
     *kept = keeper(s, n->slot);
 }
 
@@ -66,7 +54,7 @@ static void join_layers(const struct session *s, struct split *p) {
 
 /* Takes over where --place wants layers to lie. Fails when that names a device that is not used. */
 static int ask(const struct session *s, struct split *p, struct err *e) {
-    const struct cuda_set *all = dev(s)->all;
+    const struct cuda_set *all = s->dev;
     for (int i = 0; i < all->n_layers; i++) {
         const int want = placement_layer(s->o.device.place, all->first_layer + i);
         int k = 0;
@@ -84,48 +72,47 @@ static int ask(const struct session *s, struct split *p, struct err *e) {
 
 /* ---- bytes ---- */
 
-/* Puts each layer on the part that card_of names, and the head with the last layer. With NULL all
- * layers go to the part at work. */
-static void lay(struct session *s, const uint8_t *card_of) {
-    struct cuda_set *all = dev(s)->all;
-    for (int i = 0; i < all->n_layers; i++)
-        all->part_of[i] = card_of ? card_of[i] : (uint8_t)dev(s)->place;
+/* Puts each layer on the part that card_of names, or all on part `place` where it is NULL; the head
+ * with the last one. */
+static void lay(struct session *s, const uint8_t *card_of, int place) {
+    struct cuda_set *all = s->dev;
+    for (int i = 0; i < all->n_layers; i++) all->part_of[i] = card_of ? card_of[i] : (uint8_t)place;
     all->head = exec_cuda_part_of(all, s->g->n_nodes - 1);
 }
 
-static void find_uses_anew(struct session *s) {
-    for (int i = 0; i < s->g->n_weights; i++) {
-        struct cuda_weight *w = &dev(s)->w[i];
+static void find_uses_anew(struct cuda *d) {
+    for (int i = 0; i < d->s->g->n_weights; i++) {
+        struct cuda_weight *w = &d->w[i];
         w->is_matrix = w->is_vec = w->is_product = w->is_read = false;
     }
-    exec_cuda_find_uses(s);
+    exec_cuda_find_uses(d);
 }
 
-/* Computes what each layer takes of the part at work, as if all layers lay there. */
-static void weigh(struct session *s, struct split *p) {
-    const struct cuda_set *set = dev(s)->all;
-    const int k = dev(s)->place;
+/* Computes what each layer takes of part d, as if all layers were there. */
+static void weigh(struct cuda *d, struct split *p) {
+    struct session *s = d->s;
+    const struct cuda_set *set = d->all;
+    const int k = d->place;
     bool *seen = xcalloc((size_t)s->g->n_weights + 1, sizeof *seen);
     struct split_card *card = &p->card[k];
     struct cuda_plan all;
-    lay(s, NULL);
-    find_uses_anew(s);
-    exec_cuda_plan(s, &all);
-    *card = (struct split_card){.have = card->have,
-                                .fixed = all.regs + all.work + all.scratch + all.stage +
+    lay(s, NULL, k);
+    find_uses_anew(d);
+    exec_cuda_plan(d, &all);
+    *card = (struct split_card){.fixed = all.regs + all.work + all.scratch + all.stage +
                                          all.stream + s->cache.table_bytes,
-                                .bandwidth = dev(s)->info.bandwidth};
+                                .bandwidth = d->info.bandwidth};
     for (int i = 0; i < s->g->facts.n_uses; i++) {
         const struct gr_use *u = &s->g->facts.use[i];
         if (seen[u->w]) continue;
         seen[u->w] = true;
-        p->layer[set->layer_of[u->node]].bytes[k] += exec_cuda_upload_bytes(s, u->w);
+        p->layer[set->layer_of[u->node]].bytes[k] += exec_cuda_upload_bytes(d, u->w);
     }
     /* The embedding counts once more where it is the matrix of the head, too. */
     if (!seen[s->g->output])
         card->last += s->m->source[s->g->output] != s->g->output
                           ? model_weight(s->m, s->g->output)->n_bytes
-                          : exec_cuda_upload_bytes(s, s->g->output);
+                          : exec_cuda_upload_bytes(d, s->g->output);
     for (int i = 0; i < s->cache.kv.n_slots; i++)
         p->layer[keeper(s, i)].bytes[k] += cache_slot_bytes(&s->cache, i, s->o.n_ctx);
     for (int i = 0; i < s->cache.rec.n_slots; i++) {
@@ -143,15 +130,15 @@ static void place_cache(struct session *s, const uint8_t *card_of) {
             *rec = xcalloc((size_t)s->cache.rec.n_slots + 1, 1);
     for (int i = 0; i < s->cache.kv.n_slots; i++) kv[i] = card_of[keeper(s, i)];
     for (int i = 0; i < s->cache.rec.n_slots; i++)
-        rec[i] = card_of[s->g->facts.rec[i].layer - dev(s)->all->first_layer];
-    cache_place(&s->cache, dev(s)->all->n, kv, rec);
+        rec[i] = card_of[s->g->facts.rec[i].layer - exec_cuda_all(s)->first_layer];
+    cache_place(&s->cache, exec_cuda_all(s)->n, kv, rec);
     free(kv);
     free(rec);
 }
 
 /* Fails when layers that read the same keys and values were put on different parts. */
 static int check_joined(const struct session *s, struct err *e) {
-    const struct cuda_set *all = dev(s)->all;
+    const struct cuda_set *all = s->dev;
     for (int i = 0, at, kept; i < graph_count(s->g, OP_ATTN); i++) {
         attends(s, i, &at, &kept);
         if (all->part_of[at] != all->part_of[kept])
@@ -163,48 +150,140 @@ static int check_joined(const struct session *s, struct err *e) {
     return 0;
 }
 
-static int spread(struct session *s, const uint64_t *have, struct split *p, uint8_t *card_of,
-                  struct err *e) {
-    TRY(ask(s, p, e));
-    join_layers(s, p);
-    EACH_PART(s, i) {
-        p->card[i].have = have[i];
-        weigh(s, p);
-    }
-    /* The model of split.h is approximate; whether it fits is said by exact sums later. */
-    split_layers(p, card_of);
-    lay(s, card_of);
-    place_cache(s, card_of);
-    EACH_PART(s, i) find_uses_anew(s);
-    return check_joined(s, e);
+/* Leaves experts in main memory and sets the length of passes as a way says. */
+static void begin_way(struct session *s, const struct fit_way *w) {
+    const struct cuda_set *all = s->dev;
+    s->o.n_ubatch = w->n_ubatch;
+    for (int i = 0; i < all->n; i++) all->part[i]->in.from = w->from;
+    exec_cuda_leave_on_host(s, w->n_left);
 }
 
-int exec_cuda_spread(struct session *s, const uint64_t *have, struct err *e) {
-    const struct cuda_set *all = dev(s)->all;
-    struct split p = {.n_cards = all->n, .n_layers = all->n_layers};
-    p.layer = xcalloc((size_t)p.n_layers + 1, sizeof *p.layer);
-    uint8_t *card_of = xcalloc((size_t)p.n_layers + 1, 1);
-    const int rc = spread(s, have, &p, card_of, e);
-    free(p.layer);
-    free(card_of);
-    return rc;
+static int layers(void *ud, const struct fit_way *w, struct split *to, struct err *e) {
+    struct session *s = ud;
+    const struct cuda_set *all = s->dev;
+    begin_way(s, w);
+    TRY(ask(s, to, e));
+    join_layers(s, to);
+    for (int i = 0; i < all->n; i++) weigh(all->part[i], to);
+    return 0;
+}
+
+/* Lays the session out. p: what each part then takes of its device. */
+static int lay_out(struct session *s, const struct fit_way *w, const uint8_t *card_of,
+                   struct cuda_plan *p, struct err *e) {
+    const struct cuda_set *all = s->dev;
+    begin_way(s, w);
+    lay(s, card_of, 0);
+    place_cache(s, card_of);
+    for (int i = 0; i < all->n; i++) find_uses_anew(all->part[i]);
+    TRY(check_joined(s, e));
+    for (int i = 0; i < all->n; i++) exec_cuda_plan(all->part[i], &p[i]);
+    return 0;
+}
+
+static int cards(void *ud, const struct fit_way *w, const uint8_t *card_of, struct fit_need *need,
+                 struct err *e) {
+    struct cuda_plan p[CACHE_PLACES];
+    TRY(lay_out(ud, w, card_of, p, e));
+    for (int i = 0; i < exec_cuda_all(ud)->n; i++)
+        need[i] = (struct fit_need){p[i].needed, p[i].rounding};
+    return 0;
+}
+
+/* Returns the bytes of part d's device that may be used, and in *room those that it has. */
+static uint64_t may_use(const struct cuda *d, uint64_t *room) {
+    const uint64_t keep = CU_KEEP_FREE + d->s->keep_free, is_free = d->info.mem_free;
+    *room = is_free > keep ? is_free - keep : 0;
+    return d->most ? min_u64(d->most, *room) : *room;
+}
+
+static struct fit_ask ask_of(struct session *s) {
+    const struct cuda_set *all = s->dev;
+    struct fit_ask a = {.sizes = {s, layers, cards},
+                        .n_cards = all->n,
+                        .n_layers = all->n_layers,
+                        .stream_from = s->o.device.stream_from,
+                        .usual_from = CUDA_STREAM_FROM,
+                        /* A single token is captured, and few with 8-bit activations have kernels
+                         * of their own: these are for experts that are on the device. */
+                        .least_from = s->o.act == ACT_F32 ? 2 : CU_FEW + 1,
+                        .n_ctx = s->o.n_ctx,
+                        .wanted_ubatch = s->wanted_ubatch,
+                        .any_ubatch = s->any_ubatch};
+    for (int i = 0; i < all->n; i++) a.card[i].have = may_use(all->part[i], &a.card[i].room);
+    exec_cuda_leave_on_host(s, INT_MAX);
+    a.n_placed = all->n_placed;
+    a.n_movable = all->n_on_host - all->n_placed;
+    return a;
+}
+
+/* Sets the error that says what part d needs and what its device has. */
+static int too_large(const struct cuda *d, const struct cuda_plan *p, uint64_t have,
+                     struct err *e) {
+    const double mib = 1024.0 * 1024.0;
+    char others[80] = "", name[300];
+    if (p->others)
+        snprintf(others, sizeof others, ", of %d more that share the weights %.0f",
+                 d->s->o.n_followers, (double)p->others / mib);
+    snprintf(name, sizeof name, d->all->n > 1 ? "%s (cuda:%d)" : "%s", d->info.name, d->info.index);
+    return err_set(
+        e, ERR_SYS,
+        "%s has %.0f MiB free, of which %.0f may be used, and %.0f MiB are needed%s: weights "
+        "%.0f, cache %.0f, states %.0f, activations %.0f%s. Use a smaller quantization, "
+        "--ctx or cache type, or --device cpu",
+        name, (double)d->info.mem_free / mib, (double)have / mib, (double)p->needed / mib,
+        d->all->n_on_host ? " without the experts" : "", (double)(p->weights + p->stage) / mib,
+        (double)p->kv / mib, (double)p->rec / mib, (double)(p->regs + p->work + p->scratch) / mib,
+        others);
+}
+
+/* Notes which experts stay in main memory, and logs it. */
+static void tell(struct session *s, const struct fit_ask *a, const struct cuda_plan *p) {
+    const struct cuda *d = exec_cuda_head(s);
+    uint64_t have = 0, stream = 0;
+    char copies[128] = "";
+    s->offload.n_blocks = d->all->n_on_host;
+    s->offload.from = d->in.from;
+    s->offload.n_bytes = 0;
+    for (int i = 0; i < s->g->n_weights; i++)
+        if (d->w[i].is_host) s->offload.n_bytes += (int64_t)model_weight(s->m, i)->n_bytes;
+    for (int i = 0; i < d->all->n; i++) {
+        have += a->card[i].have;
+        stream += p[i].stream;
+    }
+    if (d->in.from)
+        snprintf(copies, sizeof copies,
+                 "; passes of %" PRId64 " tokens or more copy them to the device, through %" PRIu64
+                 " MiB there",
+                 d->in.from, stream >> 20);
+    const int n = d->all->n_on_host - d->all->n_placed;
+    if (n)
+        log_info("the experts of %d block%s do not fit into the %" PRIu64
+                 " MiB of %s that may be used: the CPU computes them%s",
+                 n, str_s(n), have >> 20, d->info.name, copies);
+    if (d->all->n_placed)
+        log_info(
+            "the experts of %d block%s stay in main memory, as --place says or because %s does "
+            "not compute them: the CPU does%s",
+            d->all->n_placed, str_s(d->all->n_placed), d->info.name, copies);
 }
 
 /* Removes the parts that got no layer. The others move up, and so do the places of what sequences
  * keep. */
-void exec_cuda_drop_idle(struct session *s) {
-    struct cuda_set *all = dev(s)->all;
+static void drop_idle(struct session *s) {
+    struct cuda_set *all = s->dev;
     struct cuda *idle[CACHE_PLACES];
     uint8_t to[CACHE_PLACES] = {0};
     int n = 0, n_idle = 0;
-    EACH_PART(s, i) {
-        if (!exec_cuda_busy(s)) {
-            idle[n_idle++] = dev(s);
+    for (int i = 0; i < all->n; i++) {
+        struct cuda *d = all->part[i];
+        if (!is_busy(d)) {
+            idle[n_idle++] = d;
             continue;
         }
         to[i] = (uint8_t)n;
         s->cache.state_bytes[n] = s->cache.state_bytes[i];
-        all->part[n++] = dev(s);
+        all->part[n++] = d;
     }
     if (!n_idle) return;
     for (int i = 0; i < all->n_layers; i++) all->part_of[i] = to[all->part_of[i]];
@@ -215,6 +294,29 @@ void exec_cuda_drop_idle(struct session *s) {
     all->head = to[all->head];
     all->n = s->cache.n_places = n;
     for (int i = 0; i < n; i++) all->part[i]->place = i;
-    for (int i = 0; i < n_idle; i++) exec_cuda_close_part(s, idle[i]);
-    s->dev = all->part[all->head];
+    for (int i = 0; i < n_idle; i++) exec_cuda_close_part(idle[i]);
+}
+
+static int settle(struct session *s, struct fit *f, struct cuda_plan *p, struct err *e) {
+    const struct cuda_set *all = s->dev;
+    const struct fit_ask a = ask_of(s);
+    TRY(fit_decide(&a, f, e));
+    TRY(lay_out(s, &f->way, f->card_of, p, e));
+    if (f->short_of >= 0)
+        return too_large(all->part[f->short_of], &p[f->short_of], a.card[f->short_of].have, e);
+    if (f->cannot_copy)
+        log_info("there is no room on %s to copy experts to", exec_cuda_head(s)->info.name);
+    if (all->n_on_host) tell(s, &a, p);
+    return 0;
+}
+
+int exec_cuda_settle(struct session *s, struct cuda_plan p[CACHE_PLACES], struct err *e) {
+    const struct cuda_set *all = s->dev;
+    struct fit f = {.card_of = xcalloc((size_t)all->n_layers + 1, 1)};
+    const int rc = settle(s, &f, p, e);
+    free(f.card_of);
+    if (rc) return rc;
+    drop_idle(s);
+    for (int i = 0; i < all->n; i++) exec_cuda_plan(all->part[i], &p[i]);
+    return all->n_on_host && !f.way.from ? exec_cuda_open_host(s, e) : 0;
 }

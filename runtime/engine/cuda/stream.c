@@ -21,10 +21,6 @@
 static const uint64_t PIECE = UINT64_C(8) << 20;
 enum { PIECES = 4 }; /* A weight is cut into at least this many pieces. */
 
-static struct cuda *dev(const struct session *s) {
-    return s->dev;
-}
-
 /* Returns how many rows of a weight must stay together when it is packed: 16, or all rows of a
  * matrix where 16 would reach into the next one. */
 static int64_t unit(const struct weight *w) {
@@ -42,18 +38,18 @@ static uint64_t piece_bytes(const struct weight *w) {
     return round_up((uint64_t)per_piece(w) * w->row_bytes, CUDA_ALIGN);
 }
 
-uint64_t exec_cuda_stream_plan(struct session *s) {
-    struct cuda *d = dev(s);
+uint64_t exec_cuda_stream_plan(struct cuda *d) {
+    struct session *s = d->s;
     struct cuda_arrivals *in = &d->in;
     uint64_t sum = 0;
     in->piece = in->raw = 0;
     for (int k = 0; k < 3; k++) in->slot[k].n_bytes = 0;
     for (int i = 0; i < s->g->facts.n_uses && in->from; i++) {
         const struct gr_use *u = &s->g->facts.use[i];
-        if (!d->all->on_host[u->node] || !gr_roles[u->role].expert || !exec_cuda_here(s, u->node))
+        if (!d->all->on_host[u->node] || !gr_roles[u->role].expert || !exec_cuda_here(d, u->node))
             continue;
         const struct weight *w = model_weight(s->m, u->w);
-        const struct cuda_forms f = exec_cuda_forms(s, u->w);
+        const struct cuda_forms f = exec_cuda_forms(d, u->w);
         uint64_t *room = &in->slot[u->role - USE_EXP_GATE].n_bytes;
         in->piece = max_u64(in->piece, piece_bytes(w));
         if (!f.plain) in->raw = max_u64(in->raw, piece_bytes(w));
@@ -63,11 +59,10 @@ uint64_t exec_cuda_stream_plan(struct session *s) {
     return sum + 2 * in->raw;
 }
 
-int exec_cuda_stream_open(struct session *s, struct err *e) {
-    struct cuda *d = dev(s);
+int exec_cuda_stream_open(struct cuda *d, struct err *e) {
     struct cuda_arrivals *in = &d->in;
     if (!in->from) return 0;
-    TRY(cu_buf_new(&in->buf, d->ctx, exec_cuda_stream_plan(s), "experts on their way", e));
+    TRY(cu_buf_new(&in->buf, d->ctx, exec_cuda_stream_plan(d), "experts on their way", e));
     uint8_t *at = cu_buf_ptr(in->buf);
     for (int k = 0; k < 3; k++) {
         TRY(cu_event_new(&in->slot[k].read, d->ctx, e));
@@ -86,8 +81,7 @@ int exec_cuda_stream_open(struct session *s, struct err *e) {
     return 0;
 }
 
-void exec_cuda_stream_close(struct session *s) {
-    struct cuda *d = dev(s);
+void exec_cuda_stream_close(struct cuda *d) {
     for (int i = 0; i < 2; i++) {
         struct cuda_lane *l = &d->in.lane[i];
         cu_stream_free(l->q);
@@ -101,33 +95,31 @@ void exec_cuda_stream_close(struct session *s) {
 
 /* Tells whether a weight can be copied into a slot. One that session_use put there may be too large
  * or of a type that only the CPU computes with. */
-static bool has_room(const struct session *s, const struct cuda *d, int slot, gr_w of) {
+static bool has_room(const struct cuda *d, int slot, gr_w of) {
     const struct cuda_arrivals *in = &d->in;
     if (of == GR_NONE) return true;
-    const struct weight *w = model_weight(s->m, of);
-    const struct cuda_forms f = exec_cuda_forms_on(s, d, of);
+    const struct weight *w = model_weight(d->s->m, of);
+    const struct cuda_forms f = exec_cuda_forms(d, of);
     return cu_has_type(w->type) && f.plain + f.packed <= in->slot[slot].n_bytes &&
            piece_bytes(w) <= in->piece && (f.plain || piece_bytes(w) <= in->raw);
 }
 
 bool exec_cuda_can_bring(const struct session *s, const struct gr_node *n) {
-    const struct cuda_set *all = dev(s)->all;
+    const struct cuda_set *all = s->dev;
     const struct cuda *d = all->part[exec_cuda_part_of(all, (int)(n - s->g->node))];
     if (!all->on_host[n - s->g->node] || !d->in.from || s->n_tok < d->in.from) return false;
     if (!exec_cuda_has_experts(&n->moe)) return false;
-    return has_room(s, d, 0, n->moe.gate) && has_room(s, d, 1, n->moe.up) &&
-           has_room(s, d, 2, n->moe.down);
+    return has_room(d, 0, n->moe.gate) && has_room(d, 1, n->moe.up) && has_room(d, 2, n->moe.down);
 }
 
 /* Queues the copy of rows [r, r + n) of all matrices of a weight to where w says that they shall
  * lie, and their packing. */
-static int piece(struct session *s, const struct weight *src, const struct cu_weight *w, int64_t r,
+static int piece(struct cuda *d, const struct weight *src, const struct cu_weight *w, int64_t r,
                  int64_t n, struct err *e) {
-    struct cuda *d = dev(s);
     struct cuda_lane *l = &d->in.lane[d->in.turn++ & 1];
     const uint64_t n_bytes = (uint64_t)n * src->row_bytes, at = (uint64_t)r * src->row_bytes;
     TRY(cu_event_sync(l->copied, e));
-    pool_copy(s->o.pool, l->pinned, (const uint8_t *)src->data + at, n_bytes);
+    pool_copy(d->s->o.pool, l->pinned, (const uint8_t *)src->data + at, n_bytes);
     uint8_t *to = w->data ? (uint8_t *)(uintptr_t)w->data + at : l->raw;
     TRY(cu_upload(l->q, to, l->pinned, n_bytes, e));
     TRY(cu_event_record(l->copied, l->q, e));
@@ -154,21 +146,20 @@ static gr_w weight_of(const struct gr_node *n, int k) {
     return of[k];
 }
 
-int exec_cuda_bring(struct session *s, const struct step *p, struct err *e) {
-    struct cuda *d = dev(s);
+int exec_cuda_bring(struct cuda *d, const struct step *p, struct err *e) {
     struct cuda_arrivals *in = &d->in;
     const int k = (int)(p->role - USE_EXP_GATE);
-    const gr_w of = weight_of(&s->g->node[p->first], k);
+    const gr_w of = weight_of(&d->s->g->node[p->first], k);
     const struct cuda_slot *slot = &in->slot[k];
-    const struct weight *src = model_weight(s->m, of);
-    const struct cuda_forms f = exec_cuda_forms(s, of);
+    const struct weight *src = model_weight(d->s->m, of);
+    const struct cuda_forms f = exec_cuda_forms(d, of);
     struct cu_weight *w = &d->w[of].w;
     *w = exec_cuda_shape(src);
     w->data = f.plain ? slot->at : NULL;
     w->packed = f.packed ? slot->at + f.plain : NULL;
     for (int i = 0; i < 2; i++) TRY(cu_event_wait(slot->read, in->lane[i].q, e));
     const int64_t step = per_piece(src), all = n_rows(src);
-    for (int64_t r = 0; r < all; r += step) TRY(piece(s, src, w, r, min_i64(step, all - r), e));
+    for (int64_t r = 0; r < all; r += step) TRY(piece(d, src, w, r, min_i64(step, all - r), e));
     for (int i = 0; i < 2; i++) {
         TRY(cu_event_record(in->lane[i].done, in->lane[i].q, e));
         TRY(cu_event_wait(in->lane[i].done, d->q, e));
@@ -176,11 +167,10 @@ int exec_cuda_bring(struct session *s, const struct step *p, struct err *e) {
     return 0;
 }
 
-int exec_cuda_brought(struct session *s, const struct step *p, struct err *e) {
-    struct cuda *d = dev(s);
+int exec_cuda_brought(struct cuda *d, const struct step *p, struct err *e) {
     for (int k = 0; k < 3; k++)
         if (step_part_of(role_of_slot(k)) == p->part &&
-            weight_of(&s->g->node[p->first], k) != GR_NONE)
+            weight_of(&d->s->g->node[p->first], k) != GR_NONE)
             TRY(cu_event_record(d->in.slot[k].read, d->q, e));
     return 0;
 }

@@ -26,16 +26,12 @@ struct cuda_sums {
     int32_t *count, *first, *place, *order; /* The arrays that cu_sort_pairs fills. */
 };
 
-static struct cuda *dev(const struct session *s) {
-    return s->dev;
-}
-
 /* Adds the weight of a use, with n_mat matrices, to those that are summed. `like` is another weight
  * that the same rows enter and whose sums serve both, or GR_NONE. */
-static void add(struct session *s, int use, int64_t n_mat, gr_w like) {
-    struct cuda_sums *m = dev(s)->sums;
-    const gr_w w = s->g->facts.use[use].w;
-    struct sum new = {w, use, n_mat, s->g->weight[w].ne[0], m->n_doubles};
+static void add(struct cuda *d, int use, int64_t n_mat, gr_w like) {
+    struct cuda_sums *m = d->sums;
+    const gr_w w = d->s->g->facts.use[use].w;
+    struct sum new = {w, use, n_mat, d->s->g->weight[w].ne[0], m->n_doubles};
     for (int i = 0; i < m->n; i++) {
         if (m->of[i].w == w) return;
         if (m->of[i].w == like) new.at = m->of[i].at;
@@ -44,15 +40,16 @@ static void add(struct session *s, int use, int64_t n_mat, gr_w like) {
     if (new.at == m->n_doubles) m->n_doubles += n_mat * (new.k + 1);
 }
 
-/* Finds the products of the part at work whose rows are summed. */
-static void find_products(struct session *s) {
-    struct cuda_sums *m = dev(s)->sums;
+/* Finds the products of part d whose rows are summed. */
+static void find_products(struct cuda *d) {
+    struct session *s = d->s;
+    struct cuda_sums *m = d->sums;
     for (int i = 0; i < s->g->facts.n_uses; i++) {
         const struct gr_use *u = &s->g->facts.use[i];
         const struct gr_node *n = &s->g->node[u->node];
-        if (!gr_roles[u->role].observed || !exec_cuda_here(s, u->node)) continue;
+        if (!gr_roles[u->role].observed || !exec_cuda_here(d, u->node)) continue;
         const int64_t n_mat = gr_roles[u->role].expert ? s->g->weight[n->moe.router].ne[1] : 1;
-        add(s, i, n_mat, u->role == USE_EXP_UP ? n->moe.gate : GR_NONE);
+        add(d, i, n_mat, u->role == USE_EXP_UP ? n->moe.gate : GR_NONE);
         if (u->role != USE_ROUTER) continue;
         m->n_pairs = max_i64(m->n_pairs, s->o.n_ubatch * n->moe.n_used);
         m->n_experts = max_i64(m->n_experts, s->g->weight[u->w].ne[1]);
@@ -68,7 +65,7 @@ static bool is_shared(const struct session *s) {
     int *part = xcalloc((size_t)s->g->n_weights + 1, sizeof *part);
     for (int i = 0; i < f->n_uses; i++) {
         if (!gr_roles[f->use[i].role].observed) continue;
-        const int here = exec_cuda_part_of(dev(s)->all, f->use[i].node) + 1, w = f->use[i].w;
+        const int here = exec_cuda_part_of(exec_cuda_all(s), f->use[i].node) + 1, w = f->use[i].w;
         shared = shared || (part[w] && part[w] != here);
         part[w] = here;
     }
@@ -76,21 +73,22 @@ static bool is_shared(const struct session *s) {
     return shared;
 }
 
-/* Counts n bytes more as taken by the part at work; of --max-vram, as much less is left to its
+/* Counts n bytes more as taken by part d; of --max-vram, as much less is left to its
  * sequences. */
-static void count(struct session *s, int64_t n) {
-    const int at = dev(s)->place;
+static void count(struct cuda *d, int64_t n) {
+    struct session *s = d->s;
+    const int at = d->place;
     s->place[at].n_bytes += (uint64_t)n;
     s->n_bytes += (uint64_t)n;
     if (s->cache.most[at]) s->cache.most[at] -= (uint64_t)n;
 }
 
-/* Allocates the sums of the part at work. */
-static int alloc(struct session *s, struct err *e) {
-    struct cuda *d = dev(s);
+/* Allocates the sums of part d. */
+static int alloc(struct cuda *d, struct err *e) {
+    struct session *s = d->s;
     struct cuda_sums *m = d->sums = xcalloc(1, sizeof *m);
     m->of = xcalloc((size_t)s->g->n_weights + 1, sizeof *m->of);
-    find_products(s);
+    find_products(d);
     const int64_t ints = 2 * (m->n_experts + 1) + 2 * m->n_pairs;
     const uint64_t bytes = 2 * (uint64_t)m->n_doubles * sizeof(double);
     const uint64_t all = bytes + (uint64_t)ints * sizeof(int32_t), most = d->most,
@@ -106,27 +104,28 @@ static int alloc(struct session *s, struct err *e) {
     m->first = m->count + m->n_experts + 1;
     m->place = m->first + m->n_experts + 1;
     m->order = m->place + m->n_pairs;
-    count(s, (int64_t)all);
+    count(d, (int64_t)all);
     return 0;
 }
 
 static void free_all(struct session *s) {
-    EACH_PART(s, i) exec_cuda_sum_free(s);
+    const struct cuda_set *all = s->dev;
+    for (int i = 0; i < all->n; i++) exec_cuda_sum_free(all->part[i]);
 }
 
-void exec_cuda_sum_free(struct session *s) {
-    struct cuda_sums *m = dev(s)->sums;
+void exec_cuda_sum_free(struct cuda *d) {
+    struct cuda_sums *m = d->sums;
     if (!m) return;
-    if (m->order) count(s, -(int64_t)cu_buf_bytes(m->buf));
+    if (m->order) count(d, -(int64_t)cu_buf_bytes(m->buf));
     cu_buf_free(m->buf);
     free(m->of);
     free(m);
-    dev(s)->sums = NULL;
+    d->sums = NULL;
 }
 
 /* Returns the sums of a weight, or NULL for the head, which is not summed. */
-static const struct sum *sum_of(const struct session *s, gr_w w) {
-    const struct cuda_sums *m = dev(s)->sums;
+static const struct sum *sum_of(const struct cuda *d, gr_w w) {
+    const struct cuda_sums *m = d->sums;
     for (int i = 0; i < m->n; i++)
         if (m->of[i].w == w) return &m->of[i];
     return NULL;
@@ -134,55 +133,58 @@ static const struct sum *sum_of(const struct session *s, gr_w w) {
 
 /* Ends segment i of a pass: its chunk is complete and is added to the sums of all. The last segment
  * of a pass may go on in the next one and is ended elsewhere. */
-static int end_segment(struct session *s, const struct sum *of, int i, struct err *e) {
-    const struct cuda_sums *m = dev(s)->sums;
-    if (i == s->n_segs - 1) return 0;
-    return cu_move_sums(dev(s)->q, m->part + of->at, m->all + of->at, of->n_mat * (of->k + 1), e);
+static int end_segment(struct cuda *d, const struct sum *of, int i, struct err *e) {
+    const struct cuda_sums *m = d->sums;
+    if (i == d->s->n_segs - 1) return 0;
+    return cu_move_sums(d->q, m->part + of->at, m->all + of->at, of->n_mat * (of->k + 1), e);
 }
 
-int exec_cuda_sum(struct session *s, gr_w w, const float *x, int64_t n_rows, int64_t ld,
+int exec_cuda_sum(struct cuda *d, gr_w w, const float *x, int64_t n_rows, int64_t ld,
                   struct err *e) {
-    const struct sum *of = sum_of(s, w);
+    struct session *s = d->s;
+    const struct sum *of = sum_of(d, w);
     if (!of) return 0;
-    double *part = dev(s)->sums->part + of->at;
-    if (n_rows != s->n_tok) return cu_column_sums(dev(s)->q, x, n_rows, ld, of->k, part, e);
+    double *part = d->sums->part + of->at;
+    if (n_rows != s->n_tok) return cu_column_sums(d->q, x, n_rows, ld, of->k, part, e);
     for (int i = 0; i < s->n_segs; i++) {
         const struct seg *g = &s->seg[i];
-        TRY(cu_column_sums(dev(s)->q, x + g->r0 * ld, g->n, ld, of->k, part, e));
-        TRY(end_segment(s, of, i, e));
+        TRY(cu_column_sums(d->q, x + g->r0 * ld, g->n, ld, of->k, part, e));
+        TRY(end_segment(d, of, i, e));
     }
     return 0;
 }
 
-int exec_cuda_sum_pairs(struct session *s, gr_w w, const float *x, int64_t n_used,
-                        int64_t n_experts, int64_t per_row, int64_t ld, struct err *e) {
-    const struct cuda_sums *m = dev(s)->sums;
-    const struct sum *of = sum_of(s, w);
+int exec_cuda_sum_pairs(struct cuda *d, gr_w w, const float *x, int64_t n_used, int64_t n_experts,
+                        int64_t per_row, int64_t ld, struct err *e) {
+    struct session *s = d->s;
+    const struct cuda_sums *m = d->sums;
+    const struct sum *of = sum_of(d, w);
     for (int i = 0; i < s->n_segs; i++) {
         const int64_t first = s->seg[i].r0 * n_used, n = s->seg[i].n * n_used;
-        TRY(cu_sort_pairs(dev(s)->q, dev(s)->expert + first, n, n_experts, m->count, m->first,
-                          m->place, m->order, e));
-        TRY(cu_expert_sums(dev(s)->q, x + first / per_row * ld, per_row, ld, of->k, m->first,
-                           m->order, of->n_mat, m->part + of->at, e));
-        TRY(end_segment(s, of, i, e));
+        TRY(cu_sort_pairs(d->q, d->expert + first, n, n_experts, m->count, m->first, m->place,
+                          m->order, e));
+        TRY(cu_expert_sums(d->q, x + first / per_row * ld, per_row, ld, of->k, m->first, m->order,
+                           of->n_mat, m->part + of->at, e));
+        TRY(end_segment(d, of, i, e));
     }
     return 0;
 }
 
 static int chunk(struct session *s, struct err *e) {
-    int rc = 0;
-    EACH_PART(s, i) {
-        const struct cuda_sums *m = dev(s)->sums;
-        if (!rc && m->n) rc = cu_move_sums(dev(s)->q, m->part, m->all, m->n_doubles, e);
+    const struct cuda_set *all = s->dev;
+    for (int i = 0; i < all->n; i++) {
+        const struct cuda *d = all->part[i];
+        const struct cuda_sums *m = d->sums;
+        if (m->n) TRY(cu_move_sums(d->q, m->part, m->all, m->n_doubles, e));
     }
-    return rc;
+    return 0;
 }
 
 /* Returns the sums of use i where it is the first use of its weight, and in *part the part that has
  * them. NULL for other uses and for what is not summed. */
 static const struct sum *first_of(const struct session *s, int i, const struct cuda **part) {
     const struct gr_use *u = &s->g->facts.use[i];
-    const struct cuda_set *all = dev(s)->all;
+    const struct cuda_set *all = s->dev;
     if (!gr_roles[u->role].observed) return NULL;
     *part = all->part[exec_cuda_part_of(all, u->node)];
     const struct cuda_sums *m = (*part)->sums;
@@ -243,9 +245,10 @@ static void see_nothing(void *ud, const struct session_shown *r) {
 }
 
 static int begin(struct session *s, session_sum_fn fn, void *ud, struct err *e) {
+    const struct cuda_set *all = s->dev;
     const struct cuda *d = NULL;
     int rc = 0;
-    EACH_PART(s, i) if (!rc) rc = alloc(s, e);
+    for (int i = 0; i < all->n && !rc; i++) rc = alloc(all->part[i], e);
     if (rc) {
         free_all(s);
         return rc;
@@ -269,7 +272,7 @@ const struct session_sums *exec_cuda_sums(const struct session *s) {
     static const struct session_sums sums = {begin, load, chunk, save, end};
     /* Where the CPU computes experts it would have to see their rows; heads may have inputs of
      * their own. */
-    const bool all =
-        dev(s)->all->n_on_host == 0 && !is_shared(s) && graph_count(s->g, OP_MATMUL_HEADS) == 0;
+    const bool all = exec_cuda_all(s)->n_on_host == 0 && !is_shared(s) &&
+                     graph_count(s->g, OP_MATMUL_HEADS) == 0;
     return all ? &sums : NULL;
 }

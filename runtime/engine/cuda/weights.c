@@ -10,32 +10,26 @@
 /* The bytes of a piece, and of a weight from which on it is sent in pieces. */
 enum { FEED_PIECE = 16 << 20, FEED_FROM = 1 << 20 };
 
-static struct cuda *dev(const struct session *s) {
-    return s->dev;
-}
-
-static bool owns_on(const struct session *s, const struct cuda *d, int w) {
-    return s->m->source[w] == w || !d->w[s->m->source[w]].is_matrix;
-}
 /* Tells whether weight w has data of its own. One that is tied to another is uploaded once, as
  * that other. */
-static bool owns(const struct session *s, int w) {
-    return owns_on(s, dev(s), w);
+static bool owns(const struct cuda *d, int w) {
+    const int of = d->s->m->source[w];
+    return of == w || !d->w[of].is_matrix;
 }
 
 /* Notes how a weight is used. `read`: somebody reads it in the file's order, an exact product or
  * the gather of the embedding. */
-static void use(const struct session *s, gr_w w, bool matrix, bool product, bool read) {
-    struct cuda *d = dev(s);
+static void use(const struct cuda *d, gr_w w, bool matrix, bool product, bool read) {
     if (w == GR_NONE) return;
-    const int at = owns(s, w) ? w : s->m->source[w]; /* A tied weight lies where its source does. */
+    const int at =
+        owns(d, w) ? w : d->s->m->source[w]; /* A tied weight lies where its source does. */
     d->w[w].is_matrix |= matrix;
     d->w[w].is_vec |= !matrix;
     d->w[at].is_product |= product;
     d->w[at].is_read |= read;
 }
-static bool has_head(const struct session *s) {
-    return dev(s)->place == dev(s)->all->head;
+static bool has_head(const struct cuda *d) {
+    return d->place == d->all->head;
 }
 
 struct cu_weight exec_cuda_shape(const struct weight *w) {
@@ -47,33 +41,34 @@ struct cu_weight exec_cuda_shape(const struct weight *w) {
                               .mat_bytes = w->mat_bytes};
 }
 
-/* Finds out in which forms the part at work needs each weight. Which weights are matrices is found
+/* Finds out in which forms part d needs each weight. Which weights are matrices is found
  * first, because where a tied weight lies depends on it. */
-void exec_cuda_find_uses(struct session *s) {
-    const bool exact = dev(s)->exact;
+void exec_cuda_find_uses(struct cuda *d) {
+    struct session *s = d->s;
+    const bool exact = d->exact;
     for (int i = 0; i < s->g->facts.n_uses; i++) {
         const struct gr_use *u = &s->g->facts.use[i];
-        if (u->role != USE_DIVISORS && gr_roles[u->role].matrix && exec_cuda_here(s, u->node))
-            dev(s)->w[u->w].is_matrix = true;
+        if (u->role != USE_DIVISORS && gr_roles[u->role].matrix && exec_cuda_here(d, u->node))
+            d->w[u->w].is_matrix = true;
     }
     for (int i = 0; i < s->g->facts.n_uses; i++) {
         const struct gr_use *u = &s->g->facts.use[i];
         const struct gr_node *n = &s->g->node[u->node];
         const struct gr_role_info *r = &gr_roles[u->role];
-        if (u->role == USE_DIVISORS || !exec_cuda_here(s, u->node))
+        if (u->role == USE_DIVISORS || !exec_cuda_here(d, u->node))
             continue; /* Divisors of angles enter a table that the CPU makes. */
         bool glu = u->role == USE_EXP_GATE || u->role == USE_EXP_UP;
         bool mixed = glu && !exec_cuda_glu_packs(s, n->moe.gate, n->moe.up);
-        use(s, u->w, r->matrix, r->product, exact || (r->matrix && !r->product) || mixed);
+        use(d, u->w, r->matrix, r->product, exact || (r->matrix && !r->product) || mixed);
     }
-    if (has_head(s)) {
-        use(s, s->g->output, true, true, exact);
-        use(s, s->g->head_bias, false, false, false);
+    if (has_head(d)) {
+        use(d, s->g->output, true, true, exact);
+        use(d, s->g->head_bias, false, false, false);
     }
 }
 
 void exec_cuda_leave_on_host(struct session *s, int n) {
-    struct cuda_set *all = dev(s)->all;
+    struct cuda_set *all = s->dev;
     all->n_on_host = all->n_placed = 0;
     for (int i = graph_count(s->g, OP_MOE) - 1; i >= 0; i--) {
         const struct gr_node *x = graph_nth(s->g, OP_MOE, i);
@@ -95,39 +90,37 @@ void exec_cuda_leave_on_host(struct session *s, int n) {
 static int64_t n_values(const struct weight *w) {
     return w->ne[0] * w->ne[1] * w->ne[2] * w->ne[3];
 }
-struct cuda_forms exec_cuda_forms(const struct session *s, int i) {
-    return exec_cuda_forms_on(s, dev(s), i);
-}
-struct cuda_forms exec_cuda_forms_on(const struct session *s, const struct cuda *d, int i) {
+struct cuda_forms exec_cuda_forms(const struct cuda *d, int i) {
     const struct cuda_weight *c = &d->w[i];
-    const struct cu_weight w = exec_cuda_shape(model_weight(s->m, i));
+    const struct weight *of = model_weight(d->s->m, i);
+    const struct cu_weight w = exec_cuda_shape(of);
     struct cuda_forms f = {0};
-    if (!c->is_matrix || !owns_on(s, d, i)) return f;
+    if (!c->is_matrix || !owns(d, i)) return f;
     f.packed = d->exact || !c->is_product ? 0 : cu_packed_bytes(&w);
-    if (c->is_read || !f.packed) f.plain = round_up(model_weight(s->m, i)->n_bytes, CUDA_ALIGN);
+    if (c->is_read || !f.packed) f.plain = round_up(of->n_bytes, CUDA_ALIGN);
     return f;
 }
 
 /* Returns the bytes of a weight's own copy on the device; 0 for one that stays in main memory. */
-static uint64_t own_bytes(const struct session *s, int i) {
-    const struct cuda_weight *c = &dev(s)->w[i];
-    const struct cuda_forms f = exec_cuda_forms(s, i);
-    const uint64_t n_vec = (uint64_t)n_values(model_weight(s->m, i)) * sizeof(float);
+static uint64_t own_bytes(const struct cuda *d, int i) {
+    const struct cuda_weight *c = &d->w[i];
+    const struct cuda_forms f = exec_cuda_forms(d, i);
+    const uint64_t n_vec = (uint64_t)n_values(model_weight(d->s->m, i)) * sizeof(float);
     if (c->is_host) return 0;
     return f.plain + f.packed + (c->is_vec ? round_up(n_vec, CUDA_ALIGN) : 0);
 }
 
-uint64_t exec_cuda_upload_bytes(const struct session *s, int i) {
-    const uint64_t n = own_bytes(s, i);
-    return n && exec_cuda_copy_there(s, i) ? 0 : n;
+uint64_t exec_cuda_upload_bytes(const struct cuda *d, int i) {
+    const uint64_t n = own_bytes(d, i);
+    return n && exec_cuda_copy_there(d, i) ? 0 : n;
 }
 
-uint64_t exec_cuda_stage_bytes(const struct session *s) {
+uint64_t exec_cuda_stage_bytes(const struct cuda *d) {
     uint64_t n = 0;
-    for (int i = 0; i < s->g->n_weights; i++) {
-        const struct cuda_forms f = exec_cuda_forms(s, i);
-        if (f.packed && !f.plain && !dev(s)->w[i].is_host)
-            n = max_u64(n, model_weight(s->m, i)->n_bytes);
+    for (int i = 0; i < d->s->g->n_weights; i++) {
+        const struct cuda_forms f = exec_cuda_forms(d, i);
+        if (f.packed && !f.plain && !d->w[i].is_host)
+            n = max_u64(n, model_weight(d->s->m, i)->n_bytes);
     }
     return n;
 }
@@ -140,8 +133,8 @@ static int stage(struct cuda *d, uint64_t n, struct err *e) {
     return cu_buf_new(&d->stage, d->ctx, n, "a weight while it is packed", e);
 }
 
-static void forget(struct session *s, int i) {
-    struct cuda_weight *c = &dev(s)->w[i];
+static void forget(struct cuda *d, int i) {
+    struct cuda_weight *c = &d->w[i];
     exec_cuda_copy_drop(c->mem, c->copy);
     weight_mem_drop(c->mem);
     c->copy = NULL;
@@ -149,30 +142,28 @@ static void forget(struct session *s, int i) {
 }
 
 /* Copies a weight to the device, a large one through pinned memory where there is any. */
-static int send(struct session *s, void *dst, const void *src, uint64_t n, struct err *e) {
-    struct cuda *d = dev(s);
+static int send(struct cuda *d, void *dst, const void *src, uint64_t n, struct err *e) {
     struct err refused = {0};
     if (n < FEED_FROM) return cu_upload(d->q, dst, src, n, e);
     if (!d->feed.piece && !d->fed_plainly)
         d->fed_plainly = cuda_feed_open(&d->feed, d->ctx, FEED_PIECE, &refused) != 0;
     if (d->fed_plainly) return cu_upload(d->q, dst, src, n, e);
-    return cuda_feed_put(&d->feed, d->q, s->o.pool, dst, src, n, e);
+    return cuda_feed_put(&d->feed, d->q, d->s->o.pool, dst, src, n, e);
 }
 
 /* Fills a new copy. Its forms are contiguous: in the file's order, packed, and as f32
  * values. */
-static int fill(struct session *s, int i, struct weight_copy *copy, struct err *e) {
-    struct cuda *d = dev(s);
+static int fill(struct cuda *d, int i, struct weight_copy *copy, struct err *e) {
     const struct cuda_weight *c = &d->w[i];
-    const struct weight *w = model_weight(s->m, i);
-    const struct cuda_forms f = exec_cuda_forms(s, i);
+    const struct weight *w = model_weight(d->s->m, i);
+    const struct cuda_forms f = exec_cuda_forms(d, i);
     uint8_t *at = cu_buf_ptr(copy->buf);
     if (f.plain || f.packed) {
         copy->w = exec_cuda_shape(w);
         if (!f.plain) TRY(stage(d, w->n_bytes, e));
         uint8_t *file = f.plain ? at : cu_buf_ptr(d->stage);
         copy->w.data = file;
-        TRY(send(s, file, w->data, w->n_bytes, e));
+        TRY(send(d, file, w->data, w->n_bytes, e));
         at += f.plain;
         if (f.packed) {
             copy->w.packed = at;
@@ -183,30 +174,30 @@ static int fill(struct session *s, int i, struct weight_copy *copy, struct err *
     }
     if (!c->is_vec) return 0;
     copy->vec = (const float *)(void *)at;
-    return cu_upload(d->q, at, exec_vec(s, i), (uint64_t)n_values(w) * sizeof(float), e);
+    return cu_upload(d->q, at, exec_vec(d->s, i), (uint64_t)n_values(w) * sizeof(float), e);
 }
 
 /* Gives the session a copy of weight i: one that is already on the device, or a new one. */
-static int upload(struct session *s, int i, struct err *e) {
-    struct cuda *d = dev(s);
+static int upload(struct cuda *d, int i, struct err *e) {
+    struct session *s = d->s;
     struct cuda_weight *c = &d->w[i];
     const struct weight *w = model_weight(s->m, i);
-    const uint64_t n = own_bytes(s, i);
-    forget(s, i);
+    const uint64_t n = own_bytes(d, i);
+    forget(d, i);
     c->mem = w->mem;
     weight_mem_keep(c->mem);
     if (c->is_host) return 0;
     if (c->is_matrix && !cu_has_type(w->type))
         return err_set(e, ERR_USAGE, "tensor %s has type %s, which CUDA does not compute with",
                        s->g->weight[i].name, qtype_name(w->type));
-    if (n) c->copy = exec_cuda_copy_take(s, i);
+    if (n) c->copy = exec_cuda_copy_take(d, i);
     if (n && !c->copy) {
-        TRY(exec_cuda_copy_new(&c->copy, s, i, n, e));
-        TRY(fill(s, i, c->copy, e));
+        TRY(exec_cuda_copy_new(&c->copy, d, i, n, e));
+        TRY(fill(d, i, c->copy, e));
     }
     c->vec = n ? c->copy->vec : NULL;
     if (!c->is_matrix) return 0;
-    if (owns(s, i)) {
+    if (owns(d, i)) {
         c->w = c->copy->w;
         return 0;
     }
@@ -217,8 +208,8 @@ static int upload(struct session *s, int i, struct err *e) {
     return 0;
 }
 
-static int upload_ropes(struct session *s, struct err *e) {
-    struct cuda *d = dev(s);
+static int upload_ropes(struct cuda *d, struct err *e) {
+    struct session *s = d->s;
     for (int i = 0; i < s->n_ropes; i++) {
         int64_t half = s->rope[i].n_rot / 2;
         double *f = xcalloc((size_t)half + 1, sizeof *f);
@@ -230,59 +221,60 @@ static int upload_ropes(struct session *s, struct err *e) {
     return 0;
 }
 
-static bool is_stale(const struct session *s, int i) {
-    return dev(s)->w[i].mem != model_weight(s->m, i)->mem;
+static bool is_stale(const struct cuda *d, int i) {
+    return d->w[i].mem != model_weight(d->s->m, i)->mem;
 }
 /* Tells whether weight i must be uploaded again: it is wanted in an order that its copy lacks, or
  * it is tied to a weight whose copy has moved. */
-static bool is_elsewhere(const struct session *s, int i) {
-    const struct cuda_weight *c = &dev(s)->w[i], *tied = &dev(s)->w[s->m->source[i]];
+static bool is_elsewhere(const struct cuda *d, int i) {
+    const struct cuda_weight *c = &d->w[i], *tied = &d->w[d->s->m->source[i]];
     if (c->is_host || !c->is_matrix) return false;
-    if (owns(s, i)) return exec_cuda_forms(s, i).plain && !c->w.data;
+    if (owns(d, i)) return exec_cuda_forms(d, i).plain && !c->w.data;
     return c->w.data != tied->w.data || c->w.packed != tied->w.packed;
 }
 
-/* Uploads the weights that the part at work lacks. */
-static int refresh(struct session *s, bool first, struct err *e) {
-    struct cuda *d = dev(s);
-    exec_cuda_find_uses(s); /* Weights of another type may be needed in the other order. */
-    for (int i = 0; i < s->g->n_weights; i++) {
-        if (!first && !is_stale(s, i) && !is_elsewhere(s, i)) continue;
-        const int rc = upload(s, i, e);
-        if (rc) forget(s, i); /* It was not filled; the next pass tries again. */
+/* Uploads the weights that part d lacks. */
+static int refresh(struct cuda *d, bool first, struct err *e) {
+    exec_cuda_find_uses(d); /* Weights of another type may be needed in the other order. */
+    for (int i = 0; i < d->s->g->n_weights; i++) {
+        if (!first && !is_stale(d, i) && !is_elsewhere(d, i)) continue;
+        const int rc = upload(d, i, e);
+        if (rc) forget(d, i); /* It was not filled; the next pass tries again. */
         if (rc) return rc;
     }
-    TRY(upload_ropes(s, e));
+    TRY(upload_ropes(d, e));
     TRY(cu_sync(d->q, e)); /* From here on other streams may read them. */
     cu_buf_free(d->stage);
     d->stage = NULL;
     cuda_feed_close(&d->feed);
-    for (int i = 0; i < s->g->n_weights; i++) exec_cuda_copy_list(d->w[i].mem, d->w[i].copy);
+    for (int i = 0; i < d->s->g->n_weights; i++) exec_cuda_copy_list(d->w[i].mem, d->w[i].copy);
     return 0;
 }
 
 int exec_cuda_refresh(struct session *s, bool first, struct err *e) {
+    struct cuda_set *all = s->dev;
     bool any = first;
-    int rc = 0;
-    EACH_PART(s, p)
-    for (int i = 0; i < s->g->n_weights && !any; i++) any = is_stale(s, i);
+    for (int p = 0; p < all->n; p++)
+        for (int i = 0; i < s->g->n_weights && !any; i++) any = is_stale(all->part[p], i);
     if (!any) return 0;
-    exec_cuda_drop_step(dev(s)->all);
-    EACH_PART(s, p) if (!rc) rc = refresh(s, first, e);
-    return rc;
+    exec_cuda_drop_step(all);
+    for (int p = 0; p < all->n; p++) TRY(refresh(all->part[p], first, e));
+    return 0;
 }
 
 void exec_cuda_forget(struct session *s) {
+    struct cuda_set *all = s->dev;
     bool any = false;
-    EACH_PART(s, p)
-    for (int i = 0; i < s->g->n_weights; i++) {
-        if (!dev(s)->w[i].mem || !is_stale(s, i)) continue;
-        forget(s, i);
-        any = true;
-    }
-    if (any) exec_cuda_drop_step(dev(s)->all);
+    for (int p = 0; p < all->n; p++)
+        for (int i = 0; i < s->g->n_weights; i++) {
+            struct cuda *d = all->part[p];
+            if (!d->w[i].mem || !is_stale(d, i)) continue;
+            forget(d, i);
+            any = true;
+        }
+    if (any) exec_cuda_drop_step(all);
 }
 
-void exec_cuda_forget_all(struct session *s) {
-    for (int i = 0; i < s->g->n_weights; i++) forget(s, i);
+void exec_cuda_forget_all(struct cuda *d) {
+    for (int i = 0; i < d->s->g->n_weights; i++) forget(d, i);
 }
