@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-/* kernels/amx/fold.h - types of 256 weights with integer scales, with AMX; see tiles.h.
+/* kernels/amx/fold.h - AMX products of 256-weight types with integer scales; see tiles.h.
  *
  * Unpacking multiplies codes by the scale of their sub-block, so that four tile products sum a
  * whole block. Such a product has up to 13 bits and a sign. It is split into a plane of unsigned
  * low bytes and one of high bytes, product = low + 256 * high. Sums of a plane: 256 * 127 * 255 <
  * 2^23, so both together stay below 2^31. Included once by a type's file after these definitions:
- *   PLANES                 1: products are signed bytes; 2
+ *   PLANES                 1 (products are signed bytes) or 2
  *   struct tiled           a block, with code[PLANES][64]
  *   finish_block(p, s, a, acc)  acc + the block, s: its sums with the activations at a */
 #ifndef HONE_KERNELS_AMX_FOLD_H

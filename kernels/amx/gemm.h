@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 /* kernels/amx/gemm.h - the loops of an AMX product; see tiles.h. Included once by a type's file,
  * after fold.h or plain.h, which define
- *   ABREAST       number of sixteens of tokens multiplied together: 1 or 2
+ *   ABREAST       groups of sixteen tokens multiplied together: 1 or 2
  *   struct sums   the integer sums of these tokens with 256 weights of 16 rows
  *   first_step, step, last_step  such a product; STEPS steps between first and last
  *   finish_token  adds a token's sums to its floats
  * and after the definitions of
  *   struct tiled  256 unpacked weights of 16 rows
- *   unpack_tiles(w, n, p)        unpacks n blocks to p: IN_ACT, or fewer at the end of a row */
+ *   unpack_tiles(w, n, p)  unpacks n blocks to p: IN_ACT, or fewer at the end of a row */
 #ifndef HONE_KERNELS_AMX_GEMM_H
 #define HONE_KERNELS_AMX_GEMM_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* kernels/amx/iq4_xs.c - IQ4_XS with AMX int8: packed rows with many tokens, 16 at a time.
+/* kernels/amx/iq4_xs.c - AMX int8 products of packed IQ4_XS rows with many tokens, 16 at a time.
  * Levels of -127 to 113 times scales of -32 to 31. */
 #include "kernels/avx512/lanes.h"
 #include "kernels/ops.h"

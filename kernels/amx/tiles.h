@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* kernels/amx/tiles.h - products of packed groups with many tokens, with AMX. A tile of 16 tokens x
+/* kernels/amx/tiles.h - AMX products of packed groups with many tokens. A tile of 16 tokens x
  * 64 codes, straight from kern_act.qs, times a tile of 64 codes x 16 rows (16 vectors of unpacked
  * codes) adds to 16 tokens x 16 rows of int32.
  *

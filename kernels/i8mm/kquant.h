@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* kernels/i8mm/kquant.h - 256-weight types with integer scales and unsigned codes, with
- * FEAT_I8MM; see tiles.h. Codes have at most 7 bits, so they fit signed bytes. Offsets and
+/* kernels/i8mm/kquant.h - FEAT_I8MM products of 256-weight types with integer scales and
+ * unsigned codes; see tiles.h. Codes have at most 7 bits, so they fit signed bytes. Offsets and
  * minima multiply the sums of the activations as in rows/kquant.h. Included once by a type's
  * file, after its header of kernels/rows/. */
 #ifndef HONE_KERNELS_I8MM_KQUANT_H

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* kernels/i8mm/signed.h - types with signed codes, with FEAT_I8MM; see tiles.h. Included once by
- * a type's file, after its header of kernels/rows/. */
+/* kernels/i8mm/signed.h - FEAT_I8MM products of types with signed codes; see tiles.h. Included once
+ * by a type's file, after its header of kernels/rows/. */
 #ifndef HONE_KERNELS_I8MM_SIGNED_H
 #define HONE_KERNELS_I8MM_SIGNED_H
 

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
-/* kernels/i8mm/tiles.h - products of packed groups with many tokens, with FEAT_I8MM: one
+/* kernels/i8mm/tiles.h - FEAT_I8MM products of packed groups with many tokens: one
  * instruction multiplies two rows of eight codes by two tokens of eight activations and adds to 2 x
  * 2 sums. A group is unpacked once for all tokens, with adjacent words of four codes paired.
  * Included once by a type's file, after neon/lanes.h, the type's header of kernels/rows/ and these
  * definitions:
  *   FEW                             the kernel of kernels/dotprod/, for few tokens
- *   struct tiled                    a block of 8 rows of SIZE weights: code, scale and the inputs
- * of finish_block unpack_tiles(w, grid, p)        sets p to the block at w; grid: of kernels/grid.h
+ *   struct tiled                    a block of 8 rows of SIZE weights: code, scale and inputs of
+ *                                   finish_block
+ *   unpack_tiles(w, grid, p)        sets p to the block at w; grid: of kernels/grid.h
  *   PER_SCALE                       weights per integer scale; SIZE: no integer scales
  *   finish_block(p, s, a, i, acc)   acc + the block, s: its sums with activations 32i ..
  *
@@ -15,9 +16,8 @@
 #ifndef HONE_KERNELS_I8MM_TILES_H
 #define HONE_KERNELS_I8MM_TILES_H
 
-/* Below TILES_FROM tokens, FEW is used, which does not unpack weights. The number was not
- * measured. */
-/* PAIRS: pairs of tokens per tile, which takes 8 sums, 8 scaled sums and 8 float sums. */
+/* Below TILES_FROM tokens, FEW is used, which does not unpack weights; the number was not measured.
+ * PAIRS: pairs of tokens per tile, which takes 8 sums, 8 scaled sums and 8 float sums. */
 enum { TILES_FROM = 6, PAIRS = 2 };
 enum { IN_ACT = 256 / SIZE, SCALED = SIZE / PER_SCALE > 1 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* kernels/rows/iq1_m.h - IQ1_M, packed. A nibble per 8 weights holds the high bits of an index
- * and the sign of the shift. Four 16-bit words hold four scales each and a nibble of d. */
+/* kernels/rows/iq1_m.h - packed rows of IQ1_M. A nibble per 8 weights holds the high bits of an
+ * index and the sign of the shift. Four 16-bit words hold four scales each and a nibble of d. */
 #include "kernels/rows/loads.h"
 
 enum { BLOCK = 56, BITS = 5, SUB = 16, SIGNED = 0, OFFSET = 4 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* kernels/rows/iq1_s.h - IQ1_S, packed. A 16-bit word per 32 weights holds the high bits of four
- * indices, the scale, and the sign of the shift. */
+/* kernels/rows/iq1_s.h - packed rows of IQ1_S. A 16-bit word per 32 weights holds the high bits of
+ * four indices, the scale, and the sign of the shift. */
 #include "kernels/rows/loads.h"
 
 enum { BLOCK = 50, BITS = 5, SUB = 32, SIGNED = 0, OFFSET = 4 };

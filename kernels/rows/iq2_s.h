@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* kernels/rows/iq2_s.h - IQ2_S, packed: indices, high index bits, signs and scales in separate
- * fields. */
+/* kernels/rows/iq2_s.h - packed rows of IQ2_S: indices, high index bits, signs and scales in
+ * separate fields. */
 #include "kernels/rows/grid.h"
 
 enum { BLOCK = 82, BITS = 7, SUB = 16, SIGNED = 0, OFFSET = 6 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* kernels/rows/iq2_xxs.h - IQ2_XXS, packed. Of every eight bytes, four are indices and four hold
- * signs and a scale. */
+/* kernels/rows/iq2_xxs.h - packed rows of IQ2_XXS. Of every eight bytes, four are indices and four
+ * hold signs and a scale. */
 #include "kernels/rows/grid.h"
 
 enum { BLOCK = 66, BITS = 7, SUB = 32, SIGNED = 0, OFFSET = 6 };

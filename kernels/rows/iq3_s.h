@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* kernels/rows/iq3_s.h - IQ3_S, packed: indices, high index bits, signs and scales in separate
- * fields. */
+/* kernels/rows/iq3_s.h - packed rows of IQ3_S: indices, high index bits, signs and scales in
+ * separate fields. */
 #include "kernels/rows/grid.h"
 
 enum { BLOCK = 110, BITS = 5, SUB = 32, SIGNED = 0, OFFSET = 4 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* kernels/rows/iq3_xxs.h - IQ3_XXS, packed. First all indices, then signs and scales. */
+/* kernels/rows/iq3_xxs.h - packed rows of IQ3_XXS. First all indices, then signs and scales. */
 #include "kernels/rows/grid.h"
 
 enum { BLOCK = 98, BITS = 7, SUB = 32, SIGNED = 0, OFFSET = 6 };

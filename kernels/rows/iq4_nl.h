@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* kernels/rows/iq4_nl.h - IQ4_NL, packed. Nibbles as in Q4_0, mapped through the table of
+/* kernels/rows/iq4_nl.h - packed rows of IQ4_NL. Nibbles as in Q4_0, mapped through the table of
  * levels. */
 #include "kernels/codebook.h"
 #include "kernels/rows/rows.h"

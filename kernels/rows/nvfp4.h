@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* kernels/rows/nvfp4.h - NVFP4, packed. Four scale bytes, then nibbles as in the file: of the 16
- * codes of a scale, the first eight are the low nibbles. Half of an unsigned E4M3 byte with
+/* kernels/rows/nvfp4.h - packed rows of NVFP4. Four scale bytes, then nibbles as in the file: of
+ * the 16 codes of a scale, the first eight are the low nibbles. Half of an unsigned E4M3 byte with
  * exponent e and mantissa m is (8 + m) * 2^(e - 11); m * 2^-10 for e = 0; and 0 for 0x7f. */
 #include "kernels/codebook.h"
 #include "kernels/rows/rows.h"

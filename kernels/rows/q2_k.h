@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* kernels/rows/q2_k.h - Q2_K, packed. A scale byte has the scale in its low nibble and the
+/* kernels/rows/q2_k.h - packed rows of Q2_K. A scale byte has the scale in its low nibble and the
  * minimum in its high one. */
 #include "kernels/rows/rows.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* kernels/rows/q3_k.h - Q3_K, packed. Codes are biased by 4. Of eight words of codes, six are
- * stored two per byte, and the bits of the other two fill the space above them. */
+/* kernels/rows/q3_k.h - packed rows of Q3_K. Codes are biased by 4. Of eight words of codes, six
+ * are stored two per byte, and the bits of the other two fill the space above them. */
 #include "kernels/rows/rows.h"
 
 enum { BLOCK = 110, BITS = 3, SUB = 16, SIGNED = 1, OFFSET = 2 };

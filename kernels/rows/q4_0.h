@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* kernels/rows/q4_0.h - Q4_0, packed. Low nibbles are weights 0..15 of a block, high nibbles
+/* kernels/rows/q4_0.h - packed rows of Q4_0. Low nibbles are weights 0..15 of a block, high nibbles
  * weights 16..31. */
 #include "kernels/rows/rows.h"
 

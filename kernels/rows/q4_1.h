@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* kernels/rows/q4_1.h - Q4_1, packed. Nibbles as in Q4_0; the minimum multiplies the exact sum
- * of the activation codes. */
+/* kernels/rows/q4_1.h - packed rows of Q4_1. Nibbles as in Q4_0; the minimum multiplies the exact
+ * sum of the activation codes. */
 #include "kernels/rows/rows.h"
 
 enum { BLOCK = 20, SIZE = 32, BITS = 4, BIAS = 0, WHOLE = 0 };

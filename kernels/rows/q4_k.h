@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* kernels/rows/q4_k.h - Q4_K, packed. Low nibbles are a sub-block of 32, high nibbles the next
- * one. */
+/* kernels/rows/q4_k.h - packed rows of Q4_K. Low nibbles are a sub-block of 32, high nibbles the
+ * next one. */
 #include "kernels/rows/rows.h"
 
 enum { BLOCK = 144, BITS = 4, SUB = 32, SIGNED = 0, OFFSET = 0 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* kernels/rows/q5_0.h - Q5_0, packed. Nibbles as in Q4_0; bit i of qh is the fifth bit of weight
- * i. */
+/* kernels/rows/q5_0.h - packed rows of Q5_0. Nibbles as in Q4_0; bit i of qh is the fifth bit of
+ * weight i. */
 #include "kernels/rows/rows.h"
 
 enum { BLOCK = 22, SIZE = 32, BITS = 5, BIAS = 16, WHOLE = 0 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* kernels/rows/tq1_0.h - TQ1_0, packed. Digits are codes plus one, which a minimum of 1 times
- * the same d corrects. A byte is a fraction of 256 with five base-3 digits: digit n is the carry
- * when the remainder, byte * 3^n modulo 256, is multiplied by 3. */
+/* kernels/rows/tq1_0.h - packed rows of TQ1_0. Digits are codes plus one, which a minimum of 1
+ * times the same d corrects. A byte is a fraction of 256 with five base-3 digits: digit n is the
+ * carry when the remainder, byte * 3^n modulo 256, is multiplied by 3. */
 #include "kernels/rows/rows.h"
 
 enum { BLOCK = 54, BITS = 2, SUB = 32, SIGNED = 0, OFFSET = 0 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* kernels/rows/tq2_0.h - TQ2_0, packed. Stored codes are biased by one, which a minimum of 1
+/* kernels/rows/tq2_0.h - packed rows of TQ2_0. Stored codes are biased by one, which a minimum of 1
  * times the same d corrects. */
 #include "kernels/rows/rows.h"
 
