@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* models/jamba.c - Jamba 1.5 to 1.7: Mamba 1 with norms of its three inputs; attention without RoPE
- * in some layers; experts in some, which only the tensors show. */
+ * in some layers; experts in some; only the tensors show which. */
 #include "containers/hfdir.h"
 #include "base/json.h"
 #include "models/rows.h"

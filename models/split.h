@@ -34,7 +34,7 @@ struct split {
  * likewise those between requested ones if the order allows, otherwise they join the preceding
  * layer. Returns false if the layers do not fit; card_of then holds the closest solution. */
 bool split_layers(const struct split *s, uint8_t *card_of);
-/* Returns the bytes on a card for the placement card_of[n_layers], without its fixed ones. */
+/* Returns the bytes placed on a card by card_of[n_layers], excluding its fixed bytes. */
 uint64_t split_bytes(const struct split *s, const uint8_t *card_of, int card);
 
 #endif

@@ -2,9 +2,9 @@
 /* tok/rank_bpe.h - vocabularies stored as byte strings in rank order, without merges: tekken.json
  * and tiktoken files.
  *
- * Other programs need merges. For each token of at least two bytes, in rank order, they are all
- * splits into two tokens, sorted by the ranks of the halves. Merging by that list is equivalent to
- * joining the pair whose union has the lowest rank. */
+ * Other programs need merges: for each token of at least two bytes, in rank order, every split into
+ * two tokens, sorted by the ranks of the halves. Merging by that list is equivalent to joining the
+ * pair whose union has the lowest rank. */
 #ifndef HONE_TOK_RANK_BPE_H
 #define HONE_TOK_RANK_BPE_H
 

@@ -2,8 +2,8 @@
 /* tok/sp_model.c - reader of SentencePiece's tokenizer.model.
  *
  * The file is a protocol buffer: fields with a number and a wire type (0 varint, 1 eight bytes, 2
- * length-delimited, 5 four bytes). Read are the pieces (1: text 1, score 2, type 3) and the
- * settings of the trainer (2) and the normalizer (3); other fields are skipped. */
+ * length-delimited, 5 four bytes). The reader uses the pieces (1: text 1, score 2, type 3) and the
+ * settings of the trainer (2) and the normalizer (3), and skips other fields. */
 #include "tok/sp_model.h"
 
 #include <math.h>

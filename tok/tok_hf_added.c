@@ -17,8 +17,8 @@ static int bad_json(struct err *e, const char *what) {
 
 /* ---- added tokens ---------------------------------------------------------------------------- */
 
-/* Returns whether a token is a mark of tools or thinking that must be shown although the file calls
- * it special. */
+/* Returns whether a token marks tools or thinking and must be shown although the file calls it
+ * special. */
 static bool must_show(const char *text) {
     static const char *const shown[] = {
         "<|channel>",       "<channel|>",       "<|tool_call>", "<tool_call|>",
