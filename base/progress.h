@@ -40,10 +40,10 @@ void progress_from(struct progress *p, uint64_t done); /* work done by an earlie
 void progress_update(struct progress *p, uint64_t done);
 void progress_end(struct progress *p); /* clears the line; at level debug leaves a summary */
 
-/* Shows "step 4 of 9: " before the stage; 0, 0: no longer. */
+/* Shows "step 4 of 9: " before the stage; 0, 0 turns that off. */
 void progress_set_step(int at, int of);
 
-/* Shows "probe 12 of 64" after the step until the next call; NULL: no longer. */
+/* Shows "probe 12 of 64" after the step until the next call; NULL turns that off. */
 void progress_set_item(const char *what, int64_t at, int64_t of);
 /* Sets the start of the job (progress_now_s) and the forecast, in seconds, for the step that begins
  * now and for the steps after it. Lines then show the time left for the whole job instead of the

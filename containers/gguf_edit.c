@@ -138,7 +138,7 @@ static void assemble(struct edit *d, uint64_t n_pad, uint64_t off, struct buf *o
     }
 }
 
-/* Returns whether the new header fits before the data. */
+/* Assembles the header if it fits before the data; returns whether it does. */
 static bool try_in_place(struct edit *d, struct buf *out) {
     uint64_t bare = d->head.len + d->tail.len, with_pad = bare + 8 + strlen(pad_key) + 4 + 8;
     if (d->old_off > d->size || d->old_off % d->align) return false;
