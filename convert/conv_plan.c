@@ -74,8 +74,8 @@ static int check_mlx(const struct hfdir *dir, struct err *e) {
     return 0;
 }
 
-/* Refuses unquantized MLX folders if MLX transforms such weights: convolutions, experts, norms used
- * as 1 + w, multipliers. Plain decoders are unchanged by MLX. */
+/* Refuses unquantized MLX folders with weights that MLX transforms: convolutions, experts, norms
+ * used as 1 + w, multipliers. Plain decoders are unchanged by MLX. */
 static int check_mlx_items(const struct conv_plan *p, struct err *e) {
     const struct st *f = mlx_file(p->dir);
     for (int64_t i = 0; f && i < p->n_items; i++) {
@@ -90,9 +90,9 @@ static int check_mlx_items(const struct conv_plan *p, struct err *e) {
     return 0;
 }
 
-/* Refuses a folder whose norms already include the 1 of 1 + w, as with MLX and other exports. Such
- * norms are stored around 0; a mean near 1 over the whole model means that 1 was already added.
- * Adding it twice would give a model that loads and talks nonsense. */
+/* Refuses a folder whose norms already include the 1 of 1 + w, as with MLX and other exports. Norms
+ * used as 1 + w are stored around 0; a mean near 1 over the whole model means that 1 was already
+ * added. Adding it twice would give a model that loads and talks nonsense. */
 static int check_norms(const struct conv_plan *p, struct err *e) {
     double sum = 0;
     int64_t n = 0;

@@ -53,7 +53,7 @@ bool named_as(const struct hfdir *dir, const struct arch *a);
  * for. */
 int map_tensors(struct conv_plan *p, const struct convert_opts *o, struct err *e);
 
-/* Counts of unusual values in the output of xform.c. */
+/* Unusual values in the output, counted by xform.c. */
 struct tally {
     int64_t n_nan, n_inf, n_overflow;
     const struct dq *bad; /* a source with invalid group indices or scales */

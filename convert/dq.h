@@ -50,9 +50,9 @@ typedef const struct st_tensor *(*dq_find)(void *ud, const char *name);
 
 /* Recognises the storage form of tensor `name` ("....weight", or a fused "....experts.down_proj")
  * with the unquantized shape want[n] (outer to inner). *found stays false if no form's main tensor
- * exists. A form with missing parts, or parts of another shape or dtype, is an error. Plain floats
- * may have an extra second dimension of 1 (conv1d). turned: three-dimensional tensors have their
- * last two dimensions swapped. */
+ * exists. A form with missing parts, or parts of the wrong shape or dtype, is an error. Plain
+ * floats may have an extra second dimension of 1 (conv1d). turned: three-dimensional tensors have
+ * their last two dimensions swapped. */
 int dq_open(struct dq *q, const struct dq_config *c, const char *name, const int64_t *want, int n,
             bool turned, dq_find find, void *ud, bool *found, struct err *e);
 bool dq_is_plain(const struct dq *q);

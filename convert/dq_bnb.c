@@ -24,7 +24,7 @@ bool dq_bnb8_row(const struct dq *q, int64_t mat, int64_t row, float *dst, float
     int64_t r = mat * q->rows + row;
     const uint8_t *p = q->part[0]->data + r * q->cols;
     float s = load_f32(q->part[1]->data + 4 * r);
-    for (int64_t i = 0; i < q->cols; i++) /* 1/127 as the writing tool rounds it */
+    for (int64_t i = 0; i < q->cols; i++) /* 1/127 as rounded by the tool that wrote the file */
         dst[i] = (float)(int8_t)p[i] * s * 7.874015718698502e-3f;
     return true;
 }

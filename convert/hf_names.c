@@ -127,7 +127,7 @@ static const char *join(struct arena *mem, const char *a, const char *b) {
     return out;
 }
 
-/* Replaces the prefix `wrong` by `right`. Names outside both, such as the head, lose the part of
+/* Replaces the prefix `wrong` with `right`. Names outside both, such as the head, lose the part of
  * `wrong` that precedes `right`. */
 static void exchange(struct hf_names *h, int64_t n, const struct arch *a, const char *wrong,
                      const char *right, struct arena *mem) {
@@ -165,7 +165,7 @@ static void settle_prefix(struct hf_names *h, int64_t n, const struct arch *a, s
     if (wrong) exchange(h, n, a, wrong, right, mem);
 }
 
-/* Respells the head as in the table if it has another prefix than the rest, as in
+/* Respells the head as in the table if its prefix differs from the rest, as in
  * "model.lm_head.weight". */
 static void settle_head(struct hf_names *h, int64_t n, const struct arch *a, struct arena *mem) {
     const struct tensor_row *r = a->tensors;

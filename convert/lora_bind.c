@@ -131,7 +131,7 @@ static int bind_module(struct lora *l, const char *name, bool turned, struct dq 
     if (!find_pair(l, name, stem_of(name), &i, &j, &crossed)) return 0;
     const struct st_tensor *a = st_tensor_at(l->st, i);
     const int64_t r = a->n_dims == 2 ? a->shape[0] : 0;
-    /* A single matrix stored transposed has the stored shape. */
+    /* A single matrix that is stored transposed is bound in its stored shape. */
     if (turned && q->mats == 1 && r > 0 && !is_matrix(l, i, r, crossed ? rows : cols)) {
         rows = q->cols;
         cols = q->rows;

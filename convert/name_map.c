@@ -106,7 +106,7 @@ static const struct st_tensor *find_only(void *ud, const char *name) {
     return strcmp(name, o->name) == 0 ? o->t : NULL;
 }
 
-/* Replaces q by a fully trained tensor. */
+/* Replaces q with a fully trained tensor. */
 static int take_whole(struct dq *q, const char *name, const struct st_tensor *t,
                       const int64_t *want, int n, bool turned, struct err *e) {
     static const struct dq_config none;

@@ -63,7 +63,7 @@ gr_reg block_conv(struct build *b, gr_reg in);
 gr_reg block_mamba1(struct build *b, gr_reg in);
 gr_reg block_mamba2(struct build *b, gr_reg in);
 gr_reg block_kda(struct build *b, gr_reg in);
-/* Replaces u by silu(causal convolution of u); the slot keeps the convolution's tail. */
+/* Replaces u with silu(causal convolution of u); the slot keeps the convolution's tail. */
 void block_conv_silu(struct build *b, gr_reg u, int slot);
 /* Returns a new register with `width` columns of r, starting at `offset`. */
 gr_reg block_columns(struct build *b, gr_reg r, int64_t offset, int64_t width);

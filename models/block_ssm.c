@@ -16,7 +16,7 @@ gr_reg block_columns(struct build *b, gr_reg r, int64_t offset, int64_t width) {
     return out;
 }
 
-/* Replaces u by silu(convolution) with weight <name>. */
+/* Replaces u with silu(convolution); the convolution's weight is <name>. */
 static void conv_silu(struct build *b, gr_reg u, const char *name, int slot) {
     const gr_w w = block_weight(b, name);
     const gr_w bias = block_weight_if(b, "ssm_conv1d.bias");

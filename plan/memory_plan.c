@@ -352,7 +352,7 @@ static void hone_command(struct emit *m, const struct plan *p, const char *kv, s
     buf_str(b, "hone run ");
     shell_word(b, p->path);
     buf_fmt(b, " --ctx %lld --kv-type %s", (long long)p->ask.n_ctx, kv);
-    /* The device can hold all other state. */
+    /* hone supports everything else on CUDA. */
     if (fits && has_flag(p->k, KV_ON_CUDA) && has_flag(p->v, KV_ON_CUDA)) {
         buf_str(b, p->split.n_cards > 1 ? " --device cuda:0" : " --device auto");
         for (int i = 1; i < p->split.n_cards; i++) buf_fmt(b, ",%d", i);

@@ -25,8 +25,8 @@ int plan_sizes(const struct gguf *g, struct sizes *z, const struct arch **a, str
 /* Reads a file's headers: memory sizes, architecture and file size. */
 int plan_read_sizes(const char *path, struct sizes *z, const struct arch **a, uint64_t *file_bytes,
                     struct err *e);
-/* Fills m from the file's headers. ERR_VERDICT: not even a part fits the card; m is complete
- * nevertheless. */
+/* Fills m from the file's headers. ERR_VERDICT: not even a part of the model fits the card; m is
+ * complete nevertheless. */
 int memory_plan_run(struct work *w, const struct memory_plan_opts *o, struct emit *m,
                     struct err *e);
 

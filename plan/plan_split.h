@@ -22,7 +22,7 @@ struct plan_split {
 /* Parses "24GiB,16GiB". ERR_USAGE: not sizes, or more than SPLIT_CARDS. */
 int plan_split_parse(struct plan_split *s, const char *text, struct err *e);
 /* Finds the part of a model that fits: with one card like fit_find; with several, split as the
- * runtime would, which also fills the rest of s. Returns the result of fit_find. */
+ * runtime would split it, which also fills the rest of s. Returns the result of fit_find. */
 bool plan_split_fit(struct plan_split *s, const struct sizes *z, const struct fit_ask *a,
                     struct fit *f);
 /* Refuses with ERR_USAGE a reserve that exceeds the memory of every card. */

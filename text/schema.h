@@ -14,7 +14,7 @@
 
 /* Validates a value: sets *ok and, if false, appends to `why` one clause that names the place
  * ("/unit: not one of ..."). ERR_DATA: the schema is malformed, uses unsupported features, or
- * refers to itself endlessly. */
+ * refers to itself without end. */
 int schema_check(const struct json *schema, const struct json *value, bool *ok, struct buf *why,
                  struct err *e);
 struct schema_how {

@@ -56,9 +56,9 @@ struct tok_files {
     const char *tiktoken_name;
     size_t tiktoken_len;
 };
-/* Creates a tokenizer from SentencePiece's file, unless tokenizer.json is of another kind or has
- * other tokens; otherwise from tokenizer.json, tekken.json or the tiktoken file, in this order.
- * n_vocab and pre as below. */
+/* Creates a tokenizer from SentencePiece's file, unless tokenizer.json is of a different kind or
+ * has different tokens; otherwise from tokenizer.json, tekken.json or the tiktoken file, in this
+ * order. n_vocab and pre as below. */
 int tok_from_files(struct tok **out, const struct tok_files *f, int64_t n_vocab, const char *pre,
                    struct err *e);
 /* Creates a tokenizer from parsed files of a folder: tokenizer.json, tokenizer_config.json or NULL,

@@ -521,7 +521,7 @@ static void write_decoder(const struct tok *t, struct gguf_w *w) {
     struct buf from = {0}, to = {0};
     json_quote(&from, t->replace[0].from, strlen(t->replace[0].from));
     json_quote(&to, t->replace[0].to, strlen(t->replace[0].to));
-    log_warn("the decoder of tokenizer.json replaces %s by %s in decoded text: other programs do "
+    log_warn("the decoder of tokenizer.json replaces %s with %s in decoded text: other programs do "
              "not",
              from.data, to.data);
     buf_release(&from);
