@@ -84,8 +84,8 @@ void block_gate(struct build *b, enum act act, gr_reg gate, gr_reg up, int64_t o
 
 /* Clamps register r to [-by, by]. */
 void block_clamp(struct build *b, gr_reg r, double by);
-/* Multiplies dst by f of `by`; each value of `by` applies to a group of adjacent values of dst,
- * which is a multiple as wide. */
+/* Multiplies dst by f of `by`. If dst is n times as wide as `by`, each value of `by` applies to n
+ * adjacent values of dst. */
 void block_mul(struct build *b, enum gr_factor f, gr_reg dst, gr_reg by);
 
 /* Appends one layer, which reads the residual and adds to it. */

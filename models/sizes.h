@@ -48,7 +48,7 @@ bool sizes_kv(const struct sizes *z, int first, int64_t n_ctx, enum qtype type, 
 bool sizes_kv_rows(const struct sizes *z, int first, int64_t n_ctx, const struct kv_rows *rows,
                    bool short_windows, uint64_t *n_bytes);
 /* hone's layout: pages of KV_PAGE positions. A block with a window keeps the pages that the window
- * touches, plus those that a pass can vacate. */
+ * touches, plus those that the window can move past during a pass. */
 enum { KV_PAGE = 256 };
 /* Returns the pages that a block with that window (0: none) needs between passes for n_tok tokens
  * of a sequence, at page_tok positions per page. */

@@ -123,7 +123,8 @@ struct block_spec {
     /* Both halves read the block's input; without before_ffn the feed-forward reads the mixer's
      * input. */
     bool parallel;
-    /* Replaces the feed-forward with its norms: reads the residual and returns the value to add. */
+    /* Used instead of the feed-forward and its norms: reads the residual and returns the value to
+     * add. */
     gr_reg (*own_ffn)(struct build *b, const struct block_spec *s);
     /* Appends the rest of the block; NULL: none. */
     void (*more)(struct build *b);
@@ -144,7 +145,7 @@ struct decoder_spec {
     /* Append nodes between the embeddings and the blocks, and after the blocks; NULL: none. */
     void (*start)(struct build *b);
     void (*end)(struct build *b);
-    /* Replaces the mixer and the feed-forward with their sums: the whole block. */
+    /* Builds the whole block, instead of the mixer, the feed-forward and their sums. */
     void (*whole)(struct build *b, const struct block_spec *s);
 };
 

@@ -97,7 +97,7 @@ enum tok_special { TS_BOS, TS_EOS, TS_EOT, TS_UNK, TS_SEP, TS_PAD, TS_MASK, TS_E
 int64_t tok_special(const struct tok *t, enum tok_special s); /* -1: none */
 bool tok_add_bos(const struct tok *t);
 bool tok_add_eos(const struct tok *t);
-/* Returns whether the source specifies if BOS is added; only then the key belongs in a GGUF. */
+/* Returns whether the source specifies if BOS is added; otherwise a GGUF does not get the key. */
 bool tok_has_add_bos(const struct tok *t);
 /* Declares all tokenizer.ggml.* keys (not tokenizer.chat_template) in the order of llama.cpp's
  * converter. */
@@ -124,8 +124,8 @@ int64_t tok_find(const struct tok *t, const char *text); /* exact token text; -1
 
 /* Appends the ids of text[0..len). parse_special: texts of control tokens become those tokens
  * (texts of user-defined tokens always do). add_bos: prepend BOS if the vocabulary adds one.
- * Invalid UTF-8 is tokenized byte by byte (SentencePiece: as U+FFFD). Fails only for lack of memory
- * and with ERR_DATA over 2^31 tokens. */
+ * Invalid UTF-8 is tokenized byte by byte (SentencePiece: as U+FFFD). Fails only if memory runs
+ * out, or with ERR_DATA for more than 2^31 tokens. */
 int tok_encode(const struct tok *t, const char *text, size_t len, bool parse_special, bool add_bos,
                struct ids *out, struct err *e);
 /* A range of plain text, into which control tokens may not reach. Ranges ascend and do not
