@@ -35,6 +35,7 @@ struct xform_buf {
 struct job {
     const struct conv_plan *p;
     const struct item *it;
+    const struct kind *k; /* what it->xf does */
     struct xform_buf *b;
     int64_t cols, rows;     /* of one output matrix */
     int64_t total;          /* rows of all matrices */
@@ -44,21 +45,19 @@ struct job {
     int64_t src_rows, row_step;
     int64_t first; /* first row of the slab, over all matrices */
     uint64_t row_bytes;
-    bool copy;     /* same dtype and no arithmetic */
-    int64_t group; /* rows or columns per V head; 0: no regrouping */
-    int64_t fixed; /* leading rows that stay in place */
-    int64_t head;  /* rows per head whose halves become pairs; else 0 */
-    int64_t rot;   /* leading rows of these that rope rotates, even */
-    bool apart;    /* pairs become halves instead */
-    int64_t per;   /* XF_QKV_*: query heads per key head; else 0 */
-    int64_t odd;   /* XF_EVEN: 0, XF_ODD: 1; else -1 */
-    bool halves;   /* two sources per matrix, half of the rows each */
-    bool turned;   /* the source is [columns][rows] */
-    int64_t kv;    /* XF_LATENT_*: rows of a head in the source, keys first, then values */
+    bool copy;   /* same dtype and no arithmetic */
+    bool halves; /* two sources per matrix, half of the rows each */
+    bool turned; /* the source is [columns][rows] */
 };
 
-/* ---- source of an output row ----------------------------------------------------------------- */
+/* ---- what transforms do: the functions of the table `kinds` ---- */
 
+/* Returns the rows or columns per V head; 0: no regrouping. */
+static int64_t v_group(const struct job *j) {
+    const struct hparams *h = &j->p->hp;
+    const uint8_t of = j->it->inst.row->group;
+    return h->d[HD_LIN_V_HEADS] == h->d[HD_LIN_K_HEADS] ? 0 : of ? h->d[of] : 1;
+}
 /* Returns the old index of new index i, in groups of `g`: GGUF's order is new[r*Hk + k] = old[k*R +
  * r]. */
 static int64_t v_old(const struct hparams *h, int64_t g, int64_t i) {
@@ -66,63 +65,214 @@ static int64_t v_old(const struct hparams *h, int64_t g, int64_t i) {
     int64_t head = i / g;
     return ((head % hk) * per + head / hk) * g + i % g;
 }
-
-/* Returns the row of head-wise wqkv for row r of q, k or v, or of all three. */
-static int64_t qkv_old(const struct job *j, int64_t r) {
-    const int64_t hd = hp_dim(&j->p->hp, j->it->inst.block, HD_HEAD_DIM);
-    const int64_t n_k = hp_dim(&j->p->hp, j->it->inst.block, HD_KV_OUT), n_q = n_k * j->per;
-    enum xform xf = j->it->xf;
-    if (xf == XF_QKV_ALL) xf = r < n_q ? XF_QKV_Q : r < n_q + n_k ? XF_QKV_K : XF_QKV_V;
-    if (j->it->xf == XF_QKV_ALL && r >= n_q) r = (r - n_q) % n_k;
-    const bool q = xf == XF_QKV_Q;
-    const int64_t head = r / hd, kv = q ? head / j->per : head;
-    const int64_t part = q ? head % j->per : j->per + (xf == XF_QKV_V);
-    return (kv * (j->per + 2) + part) * hd + r % hd;
+static int64_t v_rows(const struct job *j, int64_t r) {
+    const int64_t g = v_group(j);
+    return g ? v_old(&j->p->hp, g, r) : r;
+}
+static int64_t v_rows_tail(const struct job *j, int64_t r) {
+    const int64_t fixed = 2 * j->p->hp.d[HD_LIN_K_HEADS] * j->p->hp.d[HD_LIN_K_DIM];
+    return r < fixed ? r : fixed + v_rows(j, r - fixed);
 }
 
-/* Returns the source row within a head whose rotated rows are interleaved in pairs or, with
- * j->apart, separated into halves. */
-static int64_t pair_old(const struct job *j, int64_t r) {
-    const int64_t i = r % j->head, half = j->rot / 2;
-    if (i >= j->rot) return r;
-    return r - i + (j->apart ? i % half * 2 + i / half : i % 2 * half + i / 2);
+/* Returns the source row for heads of `head` rows, of which the first `rot` are interleaved in
+ * pairs or, with `apart`, separated into halves. */
+static int64_t pair_old(int64_t head, int64_t rot, bool apart, int64_t r) {
+    const int64_t i = r % head, half = rot / 2;
+    if (i >= rot) return r;
+    return r - i + (apart ? i % half * 2 + i / half : i % 2 * half + i / 2);
+}
+/* Returns the same for the heads of the row's group, of which rope turns the first dimensions. */
+static int64_t rope_old(const struct job *j, bool apart, int64_t r) {
+    const int block = j->it->inst.block;
+    const int64_t head = hp_dim(&j->p->hp, block, j->it->inst.row->group),
+                  rot = hp_dim(&j->p->hp, block, HD_ROT);
+    return pair_old(head, rot < 2 || rot > head ? head : rot, apart, r);
+}
+static int64_t rope_pairs(const struct job *j, int64_t r) {
+    return rope_old(j, false, r);
+}
+static int64_t rope_halves(const struct job *j, int64_t r) {
+    return j->p->hp.d[HD_ROPE_SEC0] ? rope_old(j, true, r) : r;
 }
 
-struct placement {
-    const struct dq *s; /* NULL: a padding row */
-    int64_t mat, row;   /* position in the source */
-};
-
-static bool is_qkvz(enum xform xf) {
-    return xf == XF_QKVZ_QKV || xf == XF_QKVZ_Z;
+/* Returns the row of head-wise wqkv for row r of q (0), k (1) or v (2). */
+static int64_t qkv_old(const struct layer_hp *l, int of, int64_t r) {
+    const int64_t hd = l->head_dim, per = l->heads / l->kv_heads, head = r / hd;
+    const int64_t kv = of ? head : head / per, part = of ? per + of - 1 : head % per;
+    return (kv * (per + 2) + part) * hd + r % hd;
 }
+static const struct layer_hp *layer_of(const struct job *j) {
+    return &j->p->hp.layer[j->it->inst.block];
+}
+static int64_t qkv_q(const struct job *j, int64_t r) {
+    const int64_t head = layer_of(j)->head_dim;
+    return qkv_old(layer_of(j), 0, pair_old(head, head, false, r));
+}
+static int64_t qkv_k(const struct job *j, int64_t r) {
+    const int64_t head = layer_of(j)->head_dim;
+    return qkv_old(layer_of(j), 1, pair_old(head, head, false, r));
+}
+static int64_t qkv_v(const struct job *j, int64_t r) {
+    return qkv_old(layer_of(j), 2, r);
+}
+static int64_t qkv_all(const struct job *j, int64_t r) {
+    const struct layer_hp *l = layer_of(j);
+    const int64_t n_q = l->heads * l->head_dim, n_k = l->kv_heads * l->head_dim;
+    return r < n_q ? qkv_old(l, 0, r) : qkv_old(l, r < n_q + n_k ? 1 : 2, (r - n_q) % n_k);
+}
+
 /* Returns the row in Qwen3-Next's matrix, in which each key head has its q, k, values and gates. */
-static int64_t qkvz_old(const struct hparams *h, enum xform xf, int64_t r) {
+static int64_t qkvz_qkv(const struct job *j, int64_t r) {
+    const struct hparams *h = &j->p->hp;
     const int64_t dk = h->d[HD_LIN_K_DIM], hk = h->d[HD_LIN_K_HEADS],
                   v = h->d[HD_LIN_INNER] / hk; /* values per key head */
     const int64_t all = 2 * dk + 2 * v;
-    if (xf == XF_QKVZ_Z) return r / v * all + 2 * dk + v + r % v;
     if (r < hk * dk) return r / dk * all + r % dk;
     r -= hk * dk;
     if (r < hk * dk) return r / dk * all + dk + r % dk;
     r -= hk * dk;
     return r / v * all + 2 * dk + r % v;
 }
+static int64_t qkvz_z(const struct job *j, int64_t r) {
+    const struct hparams *h = &j->p->hp;
+    const int64_t dk = h->d[HD_LIN_K_DIM], v = h->d[HD_LIN_INNER] / h->d[HD_LIN_K_HEADS];
+    return r / v * (2 * dk + 2 * v) + 2 * dk + v + r % v;
+}
+
+/* Returns the rows of a head in kv_b: keys first, then values. */
+static int64_t latent_head(const struct hparams *h) {
+    return h->d[HD_NOPE] + h->d[HD_VALUE_MLA];
+}
+
+static void multiply(float *x, int64_t n, float by) {
+    for (int64_t i = 0; i < n; i++) x[i] *= by;
+}
+static void by_factor(const struct job *j, int64_t r, float *x, int64_t n) {
+    (void)r;
+    multiply(x, n, j->p->hp.mul[j->it->inst.row->group]);
+}
+/* Multiplies a row of Mamba's ssm_in by the factor of its part. */
+static void by_part(const struct job *j, int64_t r, float *x, int64_t n) {
+    const struct hparams *h = &j->p->hp;
+    const int64_t bc = h->d[HD_LIN_K_HEADS] * h->d[HD_LIN_K_DIM];
+    const int64_t rows[] = {h->d[HD_LIN_INNER], h->d[HD_LIN_INNER], bc, bc};
+    int k = 0;
+    for (; k < 4 && r >= rows[k]; k++) r -= rows[k];
+    multiply(x, n, h->mul[MUL_Z + k]);
+}
+static void add_one(const struct job *j, int64_t r, float *x, int64_t n) {
+    for (int64_t i = 0; i < n; i++) x[i] += 1.0f;
+    if (j->it->inst.row->group) by_factor(j, r, x, n);
+}
+static void neg_exp(const struct job *j, int64_t r, float *x, int64_t n) {
+    (void)j;
+    (void)r;
+    for (int64_t i = 0; i < n; i++) x[i] = (float)-fp_exp((double)x[i]);
+}
+
+static float rope_freq(const struct hparams *h, int64_t i) {
+    return i < h->d[HD_FREQS_ROT] / 2 ? 1.0f : 1e30f;
+}
+static float rope_llama3(const struct hparams *h, int64_t i) {
+    return (float)llama3_divisor(h, i);
+}
+static float rope_far(const struct hparams *h, int64_t i) {
+    return h->far[i];
+}
+static float rope_near(const struct hparams *h, int64_t i) {
+    return h->near[i];
+}
+
+/* The transforms, a row each. XF_COPY does nothing, XF_LATENT_K has latent_rows(). */
+static const struct kind {
+    /* Returns the source's row for row r of a matrix; NULL: the same. */
+    int64_t (*row)(const struct job *j, int64_t r);
+    /* Computes with the n values x of output row r; NULL: no arithmetic. */
+    void (*value)(const struct job *j, int64_t r, float *x, int64_t n);
+    float (*made)(const struct hparams *h, int64_t i); /* value i; NULL: the tensor is read */
+    uint8_t half;                    /* 1, 2: takes that half of each matrix's rows */
+    uint8_t every;                   /* 1: takes even rows, or values of a vector; 2: odd */
+    bool turns;                      /* each matrix of the source is transposed */
+    bool elements;                   /* of vectors, an element is a row */
+    bool columns;                    /* regroups columns */
+    bool is_qkv, is_qkvz, is_latent; /* shape of the source (xform_want) */
+} kinds[XF_COUNT] = {
+    [XF_ADD1] = {.value = add_one},
+    [XF_NEG_EXP] = {.value = neg_exp},
+    [XF_V_ROWS] = {.row = v_rows, .elements = true},
+    [XF_V_ROWS_TAIL] = {.row = v_rows_tail, .elements = true},
+    [XF_V_COLS] = {.columns = true, .elements = true},
+    [XF_NEG_EXP_V] = {.row = v_rows, .value = neg_exp, .elements = true},
+    [XF_SPLIT_FIRST] = {.half = 1},
+    [XF_SPLIT_SECOND] = {.half = 2},
+    [XF_ROPE_PAIRS] = {.row = rope_pairs, .elements = true},
+    [XF_ROPE_HALVES] = {.row = rope_halves, .elements = true},
+    [XF_QKV_Q] = {.row = qkv_q, .is_qkv = true},
+    [XF_QKV_K] = {.row = qkv_k, .is_qkv = true},
+    [XF_QKV_V] = {.row = qkv_v, .is_qkv = true},
+    [XF_QKV_ALL] = {.row = qkv_all, .is_qkv = true, .elements = true},
+    [XF_EVEN] = {.every = 1, .turns = true},
+    [XF_ODD] = {.every = 2, .turns = true},
+    [XF_TURN] = {.turns = true},
+    [XF_TURN_FIRST] = {.half = 1, .turns = true},
+    [XF_TURN_SECOND] = {.half = 2, .turns = true},
+    [XF_QKVZ_QKV] = {.row = qkvz_qkv, .is_qkvz = true},
+    [XF_QKVZ_Z] = {.row = qkvz_z, .is_qkvz = true},
+    [XF_MULTIPLY] = {.value = by_factor},
+    [XF_MULTIPLY_IN] = {.value = by_part},
+    [XF_ROPE_FREQS] = {.made = rope_freq},
+    [XF_ROPE_LLAMA3] = {.made = rope_llama3},
+    [XF_LATENT_K] = {.is_latent = true},
+    [XF_LATENT_V] = {.is_latent = true},
+    [XF_ROPE_FAR] = {.made = rope_far},
+    [XF_ROPE_NEAR] = {.made = rope_near},
+};
+
+bool xform_turns(enum xform xf) {
+    return kinds[xf].turns;
+}
+bool xform_makes(enum xform xf) {
+    return kinds[xf].made != NULL;
+}
+int xform_latent_source(const struct hparams *h, int64_t want[4]) {
+    want[0] = h->d[HD_HEADS] * latent_head(h);
+    want[1] = h->d[HD_KV_RANK];
+    return 2;
+}
+void xform_want(const struct hparams *h, const struct item *it, int64_t want[4]) {
+    const struct kind *k = &kinds[it->xf];
+    const int n = it->inst.n_dims;
+    if (k->half) want[n - 2] *= 2;
+    if (k->every) want[1] *= 2;
+    if (it->xf == XF_TURN && n == 2) { /* single matrix: as stored */
+        const int64_t rows = want[0];
+        want[0] = want[1];
+        want[1] = rows;
+    }
+    if (k->is_qkv) want[n > 1 ? n - 2 : 0] = hp_dim(h, it->inst.block, HD_QKV_OUT);
+    if (k->is_qkvz) want[0] = h->d[HD_CONV_CH] + h->d[HD_LIN_INNER];
+}
+
+/* ---- source of an output row ----------------------------------------------------------------- */
+
+struct placement {
+    const struct dq *s; /* NULL: a padding row */
+    int64_t mat, row;   /* position in the source */
+};
 
 static struct placement locate(const struct job *j, int64_t out_row) {
     int64_t mat = out_row / j->rows, r = out_row % j->rows;
-    if (j->group && j->it->xf != XF_V_COLS && r >= j->fixed)
-        r = j->fixed + v_old(&j->p->hp, j->group, r - j->fixed);
-    if (j->head) r = pair_old(j, r);
-    if (is_qkvz(j->it->xf))
-        return (struct placement){&j->p->src[j->it->src], 0, qkvz_old(&j->p->hp, j->it->xf, r)};
-    if (j->kv) r = (mat + 1) * j->kv - j->rows + r;
-    if (j->kv) mat = 0;
-    if (r % j->part >= j->src_part) return (struct placement){NULL, 0, 0};
-    r = r / j->part * j->src_part + r % j->part + j->row_step;
-    if (j->per) r = qkv_old(j, r);
-    if (j->odd >= 0 && j->it->inst.n_dims == 3) r = 2 * r + j->odd;
     const struct dq *s = &j->p->src[j->it->src];
+    if (j->k->row) {
+        r = j->k->row(j, r);
+    } else if (j->k->is_latent) { /* the last rows of each head */
+        r += (mat + 1) * latent_head(&j->p->hp) - j->rows;
+        mat = 0;
+    } else {
+        if (r % j->part >= j->src_part) return (struct placement){NULL, 0, 0};
+        r = r / j->part * j->src_part + r % j->part + j->row_step;
+        if (j->k->every && j->it->inst.n_dims == 3) r = 2 * r + j->k->every - 1;
+    }
     if (j->halves) return (struct placement){s + 2 * mat + r / j->src_rows, 0, r % j->src_rows};
     return j->it->n_src > 1 ? (struct placement){s + mat, 0, r} : (struct placement){s, mat, r};
 }
@@ -133,7 +283,7 @@ static struct placement locate(const struct job *j, int64_t out_row) {
 static void load_spread(const struct job *j, const struct placement *at, float *dst) {
     const int64_t n = j->src_cols;
     const int64_t first =
-        j->turned ? at->mat * n * j->src_rows + at->row : 2 * at->row * n + j->odd;
+        j->turned ? at->mat * n * j->src_rows + at->row : 2 * at->row * n + j->k->every - 1;
     const int64_t step = j->turned ? j->src_rows : 2;
     struct err ignored;
     for (int64_t i = 0; i < n; i++)
@@ -146,7 +296,7 @@ static void load_row(const struct job *j, const struct placement *at, float *dst
     struct err ignored; /* shapes were checked in the plan */
     if (!dq_is_plain(q)) {
         if (!dq_row(q, at->mat, at->row, dst, scratch)) t->bad = q;
-    } else if (j->turned || (j->odd >= 0 && j->it->inst.n_dims < 3)) {
+    } else if (j->turned || (j->k->every && j->it->inst.n_dims < 3)) {
         load_spread(j, at, dst);
     } else if (st_to_f32(q->part[0], (at->mat * j->src_rows + at->row) * j->src_cols, j->src_cols,
                          dst, &ignored))
@@ -155,49 +305,12 @@ static void load_row(const struct job *j, const struct placement *at, float *dst
         lora_add(q->delta, at->mat, at->row, j->src_cols, dst, scratch, scratch + j->b->row_cap);
 }
 
-bool xform_turns(enum xform xf) {
-    return xf == XF_EVEN || xf == XF_ODD || xf == XF_TURN || xf == XF_TURN_FIRST ||
-           xf == XF_TURN_SECOND;
-}
-static bool is_half(enum xform xf) {
-    return xf == XF_SPLIT_FIRST || xf == XF_SPLIT_SECOND || xf == XF_TURN_FIRST ||
-           xf == XF_TURN_SECOND;
-}
-static bool is_qkv(enum xform xf) {
-    return xf == XF_QKV_Q || xf == XF_QKV_K || xf == XF_QKV_V || xf == XF_QKV_ALL;
-}
-void xform_want(const struct hparams *h, const struct item *it, int64_t want[4]) {
-    const int n = it->inst.n_dims;
-    if (is_half(it->xf)) want[n - 2] *= 2;
-    if (it->xf == XF_EVEN || it->xf == XF_ODD) want[1] *= 2;
-    if (it->xf == XF_TURN && n == 2) { /* single matrix: as stored */
-        const int64_t rows = want[0];
-        want[0] = want[1];
-        want[1] = rows;
-    }
-    if (is_qkv(it->xf)) want[n > 1 ? n - 2 : 0] = hp_dim(h, it->inst.block, HD_QKV_OUT);
-    if (is_qkvz(it->xf)) want[0] = h->d[HD_CONV_CH] + h->d[HD_LIN_INNER];
-}
-bool xform_makes(enum xform xf) {
-    return xf == XF_ROPE_FREQS || xf == XF_ROPE_LLAMA3 || xf == XF_ROPE_FAR || xf == XF_ROPE_NEAR;
-}
-static void make_row(const struct job *j, float *dst) {
-    const struct hparams *h = &j->p->hp;
-    const enum xform xf = j->it->xf;
-    for (int64_t i = 0; i < j->cols; i++)
-        if (xf == XF_ROPE_LLAMA3)
-            dst[i] = (float)llama3_divisor(h, i);
-        else if (xf == XF_ROPE_FREQS)
-            dst[i] = i < h->d[HD_FREQS_ROT] / 2 ? 1.0f : 1e30f;
-        else
-            dst[i] = (xf == XF_ROPE_FAR ? h->far : h->near)[i];
-}
-
 /* Reorders groups of columns to GGUF's order; elements have `size` bytes. */
 static void regroup_cols(const struct job *j, const uint8_t *src, uint8_t *dst, size_t size) {
-    size_t n = (size_t)j->group * size;
-    for (int64_t c = 0; c < j->cols; c += j->group)
-        memcpy(dst + (size_t)c * size, src + (size_t)v_old(&j->p->hp, j->group, c) * size, n);
+    const int64_t g = v_group(j);
+    for (int64_t c = 0; c < j->cols; c += g)
+        memcpy(dst + (size_t)c * size, src + (size_t)v_old(&j->p->hp, g, c) * size,
+               (size_t)g * size);
 }
 
 /* Counts the NaN and infinite values of a row. */
@@ -259,31 +372,11 @@ static void copy_row(const struct job *j, const struct placement *at, uint8_t *d
     const struct st_tensor *s = at->s->part[0];
     size_t size = (size_t)st_dtype_bytes(s->dtype);
     const uint8_t *src = s->data + (uint64_t)((at->mat * j->src_rows + at->row) * j->cols) * size;
-    if (j->it->xf == XF_V_COLS && j->group)
+    if (j->k->columns && v_group(j))
         regroup_cols(j, src, dst, size);
     else
         memcpy(dst, src, (size_t)j->cols * size);
     count_odd_raw(s->dtype, dst, j->cols, t);
-}
-
-/* Returns the factor for a row of Mamba's ssm_in. */
-static float factor_in(const struct hparams *h, int64_t r) {
-    const int64_t bc = h->d[HD_LIN_K_HEADS] * h->d[HD_LIN_K_DIM];
-    const int64_t n[] = {h->d[HD_LIN_INNER], h->d[HD_LIN_INNER], bc, bc};
-    int k = 0;
-    for (; k < 4 && r >= n[k]; k++) r -= n[k];
-    return h->mul[MUL_Z + k];
-}
-
-static void multiply(float *x, int64_t n, float by) {
-    for (int64_t i = 0; i < n; i++) x[i] *= by;
-}
-
-static void apply(enum xform xf, float *x, int64_t n) {
-    if (xf == XF_ADD1)
-        for (int64_t i = 0; i < n; i++) x[i] += 1.0f;
-    else if (xf == XF_NEG_EXP || xf == XF_NEG_EXP_V)
-        for (int64_t i = 0; i < n; i++) x[i] = (float)-fp_exp((double)x[i]);
 }
 
 /* Computes output rows [begin, end) of XF_LATENT_K. Row r of a head is column r of the head's key
@@ -296,8 +389,10 @@ static void latent_rows(struct job *j, int64_t begin, int64_t end, int worker) {
     for (int64_t i = begin; i < end; i++) {
         const int64_t head = (j->first + i) / rank, column = (j->first + i) % rank;
         for (int64_t k = 0; k < n && have != head; k++)
-            load_row(j, &(struct placement){&j->p->src[j->it->src], 0, head * j->kv + k},
-                     mat + k * rank, mat + j->b->row_cap, t);
+            load_row(
+                j,
+                &(struct placement){&j->p->src[j->it->src], 0, head * latent_head(&j->p->hp) + k},
+                mat + k * rank, mat + j->b->row_cap, t);
         have = head;
         for (int64_t k = 0; k < n; k++) row[k] = mat[k * rank + column];
         xform_encode(j->it->type, row, j->b->slab + (uint64_t)i * j->row_bytes, n, t);
@@ -314,8 +409,8 @@ static void rows_fn(void *ctx, int64_t begin, int64_t end, int worker) {
     }
     for (int64_t i = begin; i < end; i++) {
         uint8_t *dst = j->b->slab + (uint64_t)i * j->row_bytes;
-        if (xform_makes(j->it->xf)) {
-            make_row(j, x);
+        if (j->k->made) {
+            for (int64_t c = 0; c < j->cols; c++) x[c] = j->k->made(&j->p->hp, c);
             xform_encode(j->it->type, x, dst, j->cols, t);
             continue;
         }
@@ -336,15 +431,11 @@ static void rows_fn(void *ctx, int64_t begin, int64_t end, int worker) {
         load_row(j, &at, x, y, t);
         memset(x + j->src_cols, 0, (size_t)(j->cols - j->src_cols) * sizeof *x);
         float *row = x;
-        if (j->it->xf == XF_V_COLS && j->group) {
+        if (j->k->columns && v_group(j)) {
             regroup_cols(j, (const uint8_t *)x, (uint8_t *)y, sizeof *x);
             row = y;
         }
-        apply(j->it->xf, row, j->cols);
-        if (j->it->xf == XF_MULTIPLY || (j->it->xf == XF_ADD1 && j->it->inst.row->group))
-            multiply(row, j->cols, j->p->hp.mul[j->it->inst.row->group]);
-        if (j->it->xf == XF_MULTIPLY_IN)
-            multiply(row, j->cols, factor_in(&j->p->hp, (j->first + i) % j->rows));
+        if (j->k->value) j->k->value(j, (j->first + i) % j->rows, row, j->cols);
         xform_encode(j->it->type, row, dst, j->cols, t);
     }
 }
@@ -394,23 +485,12 @@ static int reserve(struct xform_buf *b, const struct job *j, struct pool *pool, 
     return 0;
 }
 
-int xform_latent_source(const struct hparams *h, int64_t want[4]) {
-    want[0] = h->d[HD_HEADS] * (h->d[HD_NOPE] + h->d[HD_VALUE_MLA]);
-    want[1] = h->d[HD_KV_RANK];
-    return 2;
-}
-
 static void setup(struct job *j) {
     const struct item *it = j->it;
+    const struct kind *k = j->k = &kinds[it->xf];
     const struct hparams *h = &j->p->hp;
     const int64_t *ne = it->inst.ne;
-    enum xform xf = it->xf;
-    bool v = xf == XF_V_ROWS || xf == XF_V_ROWS_TAIL || xf == XF_V_COLS || xf == XF_NEG_EXP_V;
-    if (v && h->d[HD_LIN_V_HEADS] != h->d[HD_LIN_K_HEADS])
-        j->group = it->inst.row->group ? h->d[it->inst.row->group] : 1;
-    bool vector =
-        it->inst.n_dims == 1 && (v || xf == XF_ROPE_PAIRS || xf == XF_ROPE_HALVES ||
-                                 xf == XF_QKV_ALL); /* in regrouped vectors one element is a row */
+    const bool vector = it->inst.n_dims == 1 && k->elements;
     j->cols = vector ? 1 : ne[0];
     j->rows = vector ? ne[0] : ne[1];
     int64_t from[4]; /* shape in the folder, in the order of ne */
@@ -424,45 +504,29 @@ static void setup(struct job *j) {
     if (it->n_src > 1 && it->inst.n_dims == 2) j->rows = j->src_rows = 1;
     j->part = j->rows / (n_parts + 1);
     j->src_part = j->src_rows / (n_parts + 1);
-    j->odd = xf == XF_EVEN ? 0 : xf == XF_ODD ? 1 : -1;
-    if (is_half(xf) || (j->odd >= 0 && it->inst.n_dims == 3)) j->src_rows *= 2;
-    if (xf == XF_SPLIT_SECOND || xf == XF_TURN_SECOND) j->row_step = j->src_part;
-    if (xf == XF_V_ROWS_TAIL) j->fixed = 2 * h->d[HD_LIN_K_HEADS] * h->d[HD_LIN_K_DIM];
+    if (k->half || (k->every && it->inst.n_dims == 3)) j->src_rows *= 2;
+    if (k->half == 2) j->row_step = j->src_part;
     j->halves = it->inst.n_dims == 3 && it->n_src == 2 * ne[2];
     if (j->halves) j->src_rows /= 2;
-    j->apart = xf == XF_ROPE_HALVES;
-    if (xf == XF_ROPE_PAIRS || (j->apart && h->d[HD_ROPE_SEC0])) {
-        j->head = hp_dim(h, it->inst.block, it->inst.row->group);
-        j->rot = hp_dim(h, it->inst.block, HD_ROT);
-        if (j->rot < 2 || j->rot > j->head) j->rot = j->head;
-    }
-    if (is_qkv(xf)) {
-        const struct layer_hp *l = &h->layer[it->inst.block];
-        j->head = j->rot = xf == XF_QKV_V || xf == XF_QKV_ALL ? 0 : l->head_dim;
-        j->per = l->heads / l->kv_heads;
-        j->src_rows = hp_dim(h, it->inst.block, HD_QKV_OUT);
-    }
-    if (xf == XF_LATENT_K || xf == XF_LATENT_V) {
+    if (k->is_qkv) j->src_rows = hp_dim(h, it->inst.block, HD_QKV_OUT);
+    if (k->is_latent) {
         int64_t want[4];
         xform_latent_source(h, want);
-        j->kv = want[0] / h->d[HD_HEADS];
         j->src_rows = want[0];
         j->src_cols = want[1];
     }
     j->row_bytes = qtype_row_bytes(it->type, j->cols);
-    if (xform_makes(xf)) return;
+    if (k->made) return;
     const struct dq *src = &j->p->src[it->src];
     const bool can_turn =
-        (it->inst.n_dims == 3 && it->n_src == 1) || (xf == XF_TURN && it->inst.n_dims == 2);
-    j->turned = xform_turns(xf) && can_turn && dq_is_plain(src);
+        (it->inst.n_dims == 3 && it->n_src == 1) || (it->xf == XF_TURN && it->inst.n_dims == 2);
+    j->turned = k->turns && can_turn && dq_is_plain(src);
     enum st_dtype d = src->part[0]->dtype;
     bool same = true;
     for (int64_t i = 0; i < it->n_src; i++)
         same = same && dq_is_plain(&src[i]) && !src[i].delta && src[i].part[0]->dtype == d;
-    bool math = xf == XF_ADD1 || xf == XF_NEG_EXP || xf == XF_NEG_EXP_V || xf == XF_MULTIPLY ||
-                xf == XF_MULTIPLY_IN || xf == XF_LATENT_K;
     enum qtype as_is;
-    j->copy = same && !math && !xform_turns(xf) && j->src_cols == j->cols &&
+    j->copy = same && !k->value && it->xf != XF_LATENT_K && !k->turns && j->src_cols == j->cols &&
               st_dtype_qtype(d, &as_is) && as_is == it->type;
 }
 

@@ -21,112 +21,20 @@ struct hfdir;        /* containers/hfdir.h */
 struct json;         /* base/json.h */
 
 /* Numbers of a model. Integers live in h->d[], reals in h->f[]. Slots an architecture lacks are 0.
- * Those marked "layer" may differ between layers: h->d[] then has what most readers want, the
- * number of ordinary layers, and h->layer[i] that of layer i (hp_dim). */
-// clang-format off
+ */
 enum hp_dim {
     HD_NONE,
     HD_ONE,
-    HD_VOCAB,
-    HD_LAYERS,         /* trunk layers */
-    HD_MTP,            /* MTP layers in the file */
-    HD_CTX,
-    HD_EMBD,
-    HD_EMBD2,          /* 2 * embd */
-    HD_HEADS,          /* layer */
-    HD_KV_HEADS,       /* layer */
-    HD_HEAD_DIM,       /* layer */
-    HD_ROT,            /* layer; rotated dims */
-    HD_WINDOW,         /* layer; attention over so many last tokens, 0: over all */
-    HD_FF,             /* layer; width of the dense feed-forward */
-    HD_ATTN_OUT,       /* layer; heads * head_dim: rows of attn_q, columns of attn_output */
-    HD_QG_OUT,         /* layer; 2 * attn_out: rows of an attn_q that holds gates too */
-    HD_KV_OUT,         /* layer; kv_heads * head_dim: rows of attn_k and of attn_v */
-    HD_V_DIM,          /* values of a head of values; 0: as many as of a key */
-    HD_V_OUT,          /* layer; kv_heads * v_dim: rows of attn_v */
-    HD_O_IN,           /* layer; heads * v_dim: columns of attn_output */
-    HD_QKV_OUT,        /* layer; rows of attn_q, attn_k and attn_v in one matrix */
-    HD_FF2,            /* layer; rows of gate and up in one matrix */
-    HD_EXPERTS,
-    HD_EXPERTS_USED,
-    HD_FF_EXP,
-    HD_FF_EXP2,        /* fused gate+up rows */
-    HD_FF_SHEXP,
-    HD_SHEXPS,         /* shared experts; their widths add up to FF_SHEXP */
-    HD_LEAD_DENSE,     /* first layers without experts */
-    HD_MOE_STEP,       /* of the others every so many-th has experts; 0: each */
-    HD_SCORE,          /* of the router, as expert_gating_func: 1 softmax, 2 sigmoid; 0: the usual */
-    HD_NORM_TOPK,      /* 1: weights of chosen experts are divided by their sum */
-    HD_GROUPS,
-    HD_GROUPS_USED,
-    HD_LIN_K_HEADS,
-    HD_LIN_V_HEADS,
-    HD_LIN_K_DIM,
-    HD_LIN_V_DIM,
-    HD_CONV_K,
-    HD_LIN_INNER,      /* v heads * v dim */
-    HD_CONV_CH,        /* conv channels */
-    HD_LIN_IN,         /* rows of the matrix that a mixer with a state reads its input with */
-    HD_LIN_X,          /* Mamba 1: rows of ssm_x */
-    HD_LIN_STATE,      /* floats of a layer's matrices */
-    HD_LIN_GROUP,      /* values of a group of the gated norm */
-    HD_NO_ROPE,        /* 1: attention knows of no positions */
-    HD_CONV_BIAS,      /* 1: its convolution has biases, its output a norm (TR_FOUND) */
-    HD_LIN_NORM,
-    HD_DT_B_C,         /* 1: the three inputs of Mamba 1's scan have norms without weights */
-    HD_FULL_INTERVAL,  /* every so many layers one has full attention */
-    HD_KV_SHARED,      /* last layers that read another layer's keys and values */
-    HD_KEYS_VALUES,    /* full layers have no projection of values: they are the raw keys */
-    HD_ROPE_SEC0,
-    HD_ROPE_SEC1,
-    HD_ROPE_SEC2,
-    HD_ROPE_SEC3,
-    HD_DEEP,           /* first blocks that a vision tower adds to */
-    HD_FREQS,          /* divisors of rotary angles (rope_freqs.weight) of full layers: head_dim / 2 */
-    HD_LONG,           /* 1: there are divisors for long contexts and for short ones (TR_FOUND) */
-    HD_HALF_ROT,       /* layer; pairs that rope turns */
-    HD_PREFER,         /* 1: there is a bias of the choice of experts */
-    HD_NO_MTP,         /* 1: conversion leaves out MTP blocks; known while converting only */
-    HD_Q_RANK,         /* latent attention (MLA): rank of queries; 0: they come from one product */
-    HD_KV_RANK,        /* ... of keys and values: values of a latent row */
-    HD_LATENT,         /* ... the same, as value_length has it */
-    HD_NOPE,           /* ... values of a head's query and key that rope leaves alone */
-    HD_KEY_MLA,        /* ... with those that it turns */
-    HD_VALUE_MLA,      /* ... values of a head */
-    HD_KV_B,           /* rows of attn_kv_b, keys and values of all heads in one matrix, in older files */
-    HD_Q_MLA,          /* heads * key_mla: rows of attn_q or attn_q_b */
-    HD_Q_DIRECT,       /* 1: latent attention without HD_Q_RANK */
-    HD_INDEX_HEADS,    /* of the indexer of sparse attention: heads, ... */
-    HD_INDEX_DIM,      /* ... values of a head, ... */
-    HD_INDEX_Q,        /* ... of all of them */
-    HD_MOST_CTX,       /* contexts of more tokens are not computed; 0: any length is */
-    HD_VALUE_KEY,      /* a number that files of Kimi Linear have under value_length, and nobody reads */
-    HD_V_MLA,          /* heads * value_mla: columns of attn_output */
-    HD_FREQS_ROT,      /* dimensions that those divisors leave turning; known while converting only */
-    HD_YARN_CTX,       /* context before the extension, YaRN or Llama 3 */
-    HD_TEMPER_STEP,    /* positions between steps of that growth (HF_TEMPER) */
-    HD_PERIOD,         /* windows: every so many layers one sees all */
-    HD_BIAS_QKV,       /* 1: there are biases (TR_FOUND) */
-    HD_ALTUP,          /* residual streams (Gemma 3n) */
-    HD_ALTUP_MORE,     /* ... behind the first */
-    HD_ALTUP_SQ,       /* ... squared */
-    HD_ALTUP_AT,       /* ... the one that is computed with */
-    HD_LAUREL,         /* rank of a low-rank product beside attention */
-    HD_BIAS_OUT,       /* ... of attention's output */
-    HD_BIAS_FFN,       /* ... of a feed-forward */
-    HD_BIAS_HEAD,      /* ... of logits */
-    HD_QK_NORM,        /* 1: there are norms of queries and keys */
-    HD_SINKS,          /* 1: layers with a window have sinks */
-    HD_GATE_OUT,       /* layer; rows of attn_gate: one for each head, or as attn_out */
-    HD_GATE_WIDE,      /* 1: ... as attn_out */
-    HD_TWO_NORMS,      /* 1: the halves of a block that are side by side have a norm each */
-    HD_RMS,            /* 1: the final norm is an RMS norm, where the spec says LayerNorm */
-    HD_SERIAL,         /* 1: the feed-forward has a norm of its own */
-    HD_PLE,            /* per-layer embedding width */
-    HD_PLE_ALL,        /* of all layers */
-    HD_PLE_VOCAB,
+#define DIM(slot) HD_##slot,
+#define LAYER(slot, field) HD_##slot,
+#define SIZE(slot, formula) HD_##slot,
+#include "models/hp_dim.def"
+#undef DIM
+#undef LAYER
+#undef SIZE
     HD_COUNT
 };
+// clang-format off
 enum hp_real {
     HF_RMS_EPS,
     HF_ROPE_BASE,      /* layer */
@@ -190,7 +98,13 @@ enum ffn_kind { FFN_DENSE, FFN_MOE, FFN_NONE };
 struct layer_hp {
     enum mix_kind mixer;
     enum ffn_kind ffn;
-    int64_t heads, kv_heads, head_dim, n_rot, window, ff;
+#define DIM(slot)
+#define LAYER(slot, field) int64_t field;
+#define SIZE(slot, formula)
+#include "models/hp_dim.def"
+#undef DIM
+#undef LAYER
+#undef SIZE
     double rope_base;
     bool no_rope;
     bool index_shared;    /* takes the choice of keys of a layer before it */

@@ -13,63 +13,46 @@
 
 static const int64_t max_rows = INT64_C(1) << 40; /* per matrix, as in hparams.c */
 
+#define DIM(slot)
+#define SIZE(slot, formula)
+
 /* Returns a pointer to a layer's value of a slot; NULL: the slot has no per-layer values. */
 static int64_t *field(struct layer_hp *l, int slot) {
     switch (slot) {
-    case HD_HEADS:
-        return &l->heads;
-    case HD_KV_HEADS:
-        return &l->kv_heads;
-    case HD_HEAD_DIM:
-        return &l->head_dim;
-    case HD_ROT:
-        return &l->n_rot;
-    case HD_WINDOW:
-        return &l->window;
-    case HD_FF:
-        return &l->ff;
+#define LAYER(slot, field)                                                                         \
+    case HD_##slot:                                                                                \
+        return &l->field;
+#include "models/hp_dim.def"
+#undef LAYER
     default:
         return NULL;
     }
 }
-static const int fields[] = {HD_WINDOW, HD_HEADS, HD_KV_HEADS, HD_HEAD_DIM, HD_ROT, HD_FF};
+static const int fields[] = {
+#define LAYER(slot, field) HD_##slot,
+#include "models/hp_dim.def"
+#undef LAYER
+};
+
+#undef SIZE
 
 int64_t hp_dim(const struct hparams *h, int block, int slot) {
     if (block < 0) return h->d[slot];
     const struct layer_hp *l = &h->layer[block];
+    const int64_t *d = h->d;
     switch (slot) {
-    case HD_HEADS:
-        return l->heads;
-    case HD_KV_HEADS:
-        return l->kv_heads;
-    case HD_HEAD_DIM:
-        return l->head_dim;
-    case HD_ROT:
-        return l->n_rot;
-    case HD_WINDOW:
-        return l->window;
-    case HD_ATTN_OUT:
-        return l->heads * l->head_dim;
-    case HD_QG_OUT:
-        return 2 * l->heads * l->head_dim;
-    case HD_KV_OUT:
-        return l->kv_heads * l->head_dim;
-    case HD_V_OUT:
-        return l->kv_heads * (h->d[HD_V_DIM] ? h->d[HD_V_DIM] : l->head_dim);
-    case HD_O_IN:
-        return l->heads * (h->d[HD_V_DIM] ? h->d[HD_V_DIM] : l->head_dim);
-    case HD_GATE_OUT:
-        return l->heads * (h->d[HD_GATE_WIDE] ? l->head_dim : 1);
-    case HD_QKV_OUT:
-        return (l->heads + 2 * l->kv_heads) * l->head_dim;
-    case HD_HALF_ROT:
-        return l->n_rot / 2;
-    case HD_FF:
-        return l->ff;
-    case HD_FF2:
-        return 2 * l->ff;
+#define LAYER(slot, field)                                                                         \
+    case HD_##slot:                                                                                \
+        return l->field;
+#define SIZE(slot, formula)                                                                        \
+    case HD_##slot:                                                                                \
+        return formula;
+#include "models/hp_dim.def"
+#undef LAYER
+#undef SIZE
+#undef DIM
     default:
-        return h->d[slot];
+        return d[slot];
     }
 }
 
