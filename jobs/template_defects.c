@@ -18,6 +18,7 @@
 #include "template/lint.h"
 #include "template/lint_rules.h"
 #include "template/own.h"
+#include "template/repair.h"
 #include "chat/toolfmt.h"
 
 static void sha_of(const char *s, size_t n, char hex[65]) {
@@ -157,13 +158,13 @@ static void emit_caps(struct emit *m, const struct lint_caps *c) {
 
 /* Says what repairs the template: edits, our own template, or nothing of ours. */
 static void what_to_do(struct buf *out, const struct chat_src *s, const char *arg) {
-    struct fix_edit edits[FIX_MAX_EDITS];
     const struct own_template *own = own_for(s->text, s->len);
-    int n = fix_list(edits, s->text, s->len), n_apply = 0;
-    for (int i = 0; i < n; i++) n_apply += edits[i].applies;
-    if (n_apply)
-        buf_fmt(out, " Repair: hone template fix %s (%d edit%s known).", arg, n_apply,
-                n_apply == 1 ? " is" : "s are");
+    struct repair r;
+    struct err ignored;
+    const int n = repair_run(&r, s->text, s->len, s->label, NULL, 0, &ignored) ? 0 : r.n;
+    repair_free(&r);
+    if (n)
+        buf_fmt(out, " Repair: hone template fix %s (%d repair%s).", arg, n, str_s(n));
     else if (own && (own_len(own) != s->len || memcmp(own->text, s->text, s->len) != 0))
         buf_fmt(out,
                 " Repair: hone template fix %s --replace %s puts hone's own template in its "
@@ -253,21 +254,26 @@ int template_lint(const char *src, const char *name, bool strict, struct emit *m
 }
 
 /* ---- fix ------------------------------------------------------------------------------------- */
-static void list_edits(struct emit *m, const struct chat_src *s) {
-    struct fix_edit edits[FIX_MAX_EDITS];
-    int n = fix_list(edits, s->text, s->len);
-    emit_table(m, "edits", "edits");
+static int list_edits(struct emit *m, const struct chat_src *s, struct err *e) {
+    struct repair r;
+    TRY(repair_run(&r, s->text, s->len, s->label, NULL, 0, e));
+    emit_table(m, "edits", "repairs");
     emit_col(m, "id", "id");
     emit_col(m, "applies", "applies");
     emit_col(m, "rule", "rule");
     emit_col(m, "why", "why");
-    for (int i = 0; i < n; i++) {
+    const char *id, *rule, *why;
+    for (int i = 0; i < repair_known(i, &id, &rule, &why); i++) {
+        bool applies = false;
+        for (int k = 0; k < r.n; k++) applies |= strcmp(r.v[k].id, id) == 0;
         emit_row(m);
-        emit_cell_str(m, edits[i].id);
-        emit_cell_str(m, edits[i].applies ? "yes" : "no");
-        emit_cell_str(m, edits[i].rule);
-        emit_cell_str(m, edits[i].why);
+        emit_cell_str(m, id);
+        emit_cell_str(m, applies ? "yes" : "no");
+        emit_cell_str(m, rule);
+        emit_cell_str(m, why);
     }
+    repair_free(&r);
+    return 0;
 }
 
 static int store(const struct work *w, const struct fix_opts *o, const struct chat_src *s,
@@ -349,11 +355,11 @@ static void hint(const struct chat_src *s, const char *text, size_t len, bool do
     }
     if (n_errors && own && (own_len(own) != len || memcmp(own->text, text, len) != 0))
         log_info(
-            "no edit is known for %d defect%s of %s; --replace %s puts our own template in its "
+            "no repair is known for %d defect%s of %s; --replace %s puts our own template in its "
             "place",
             n_errors, str_s(n_errors), s->label, own->name);
     else if (n_errors && !done)
-        log_info("nothing repaired: no edit is known for the %d error%s that template lint finds "
+        log_info("nothing repaired: no repair is known for the %d error%s that template lint finds "
                  "in %s",
                  n_errors, n_errors == 1 ? "" : "s", s->label);
     else if (!done)
@@ -373,8 +379,50 @@ static int open_source(const struct fix_opts *o, struct chat_src *s, struct err 
 int template_edits(const struct fix_opts *o, struct emit *m, struct err *e) {
     struct chat_src s;
     TRY(open_source(o, &s, e));
-    list_edits(m, &s);
+    const int rc = list_edits(m, &s, e);
     chat_src_close(&s);
+    return rc;
+}
+
+/* Logs a part of a rendering on one line. */
+static void log_part(const char *probe, const char *how, const char *text, size_t from) {
+    enum { MOST = 90 };
+    struct buf b = {0};
+    if (from) buf_str(&b, "...");
+    for (const char *s = text + from; *s && b.len < MOST; s++)
+        if (*s == '\n')
+            buf_str(&b, "\\n");
+        else
+            buf_chr(&b, *s);
+    log_info("    %s %s: %s", probe, how, b.data ? b.data : "");
+    buf_release(&b);
+}
+
+/* Logs a repair, and where the renderings of its conversation begin to differ. */
+static void log_step(const struct repair_step *s) {
+    size_t n = 0;
+    log_info("%s (%s): %s", s->id, s->rule, s->why);
+    if (!s->before || !s->after) return;
+    while (s->before[n] && s->before[n] == s->after[n]) n++;
+    size_t from = n > 30 ? n - 30 : 0;
+    while (from && ((unsigned char)s->before[from] & 0xc0) == 0x80) from--;
+    log_part(s->probe, "without it", s->before, from);
+    log_part(s->probe, "with it", s->after, from);
+}
+
+/* Repairs the template and says which repairs were made. */
+static int mend(const struct chat_src *s, const char *const *only, int n_only, struct buf *fixed,
+                int *done, struct err *e) {
+    struct repair r;
+    TRY(repair_run(&r, s->text, s->len, s->label, only, n_only, e));
+    if (r.ours) log_info("%s: repaired before; left as it is", s->label);
+    for (int i = 0; i < r.n; i++) log_step(&r.v[i]);
+    if (r.n)
+        log_info("%d of %d checks failed before the repair, %d after", r.n_failed_before,
+                 r.n_checks, r.n_failed_after);
+    *done = r.n;
+    buf_add(fixed, r.text.data, r.text.len);
+    repair_free(&r);
     return 0;
 }
 
@@ -386,10 +434,9 @@ int template_fix(struct work *w, const struct fix_opts *o, struct buf *diff, str
     TRY(open_source(o, &s, e));
     if (o->only) work_split(w, o->only, &ids);
     int rc = o->replace ? replace(&s, o->replace, &fixed, &done, e)
-                        : fix_apply(s.text, s.len, o->only ? ids.v : NULL, ids.n, &fixed, &done, e);
+                        : mend(&s, o->only ? ids.v : NULL, ids.n, &fixed, &done, e);
     if (!rc && done) {
         text_diff(s.text, s.len, s.label, fixed.data, fixed.len, "fixed", diff);
-        if (!o->replace) log_info("%d edits", done);
     }
     if (!rc) hint(&s, fixed.data, fixed.len, done > 0);
     if (!rc && progress_interrupted()) rc = err_set(e, ERR_INTR, "interrupted");

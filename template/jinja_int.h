@@ -211,9 +211,10 @@ enum jop {
 struct jscope;
 struct jnode {
     enum jkind kind;
-    enum jop op;        /* JN_BIN; operands of JN_COMPARE */
-    uint32_t pos;       /* byte offset in the normalised source */
-    struct jnode *next; /* in the list it belongs to */
+    enum jop op;         /* JN_BIN; operands of JN_COMPARE */
+    uint32_t pos;        /* byte offset in the normalised source */
+    uint32_t start, end; /* of expressions: their text in it, without parentheses around */
+    struct jnode *next;  /* in the list it belongs to */
     struct jnode *a, *b, *c;
     struct jnode *list;  /* items, arguments, body */
     struct jnode *list2; /* keyword arguments, else body, defaults */
@@ -576,8 +577,8 @@ enum jtok_kind {
 };
 struct jtok {
     enum jtok_kind kind;
-    uint32_t pos;
-    struct jval val; /* text, name, or number */
+    uint32_t pos, end; /* its bytes; end is set within tags only */
+    struct jval val;   /* text, name, or number */
 };
 const char *jtok_name(enum jtok_kind k);
 struct jtok *jlex(struct jctx *c, const char *src, size_t len, size_t *n_out);

@@ -393,6 +393,7 @@ static void lex_tag(struct lexer *x, bool is_var) {
     const char *close = is_var ? "}}" : "%}";
     x->depth = 0;
     for (;;) {
+        x->tok[x->n_tok - 1].end = (uint32_t)x->i;
         x->i = skip_space(x, x->i);
         if (x->i >= x->n) return; /* The parser reports the missing end. */
         x->c->pos = (uint32_t)x->i;

@@ -14,7 +14,14 @@ enum { MAX_NEST = 150, MAX_CHAIN = 1000 };
 struct jnode *jp_node(struct jparser *p, enum jkind kind) {
     struct jnode *n = jx_alloc(p->c, 1, sizeof *n);
     n->kind = kind;
-    n->pos = p->tok->pos;
+    n->pos = n->start = p->tok->pos;
+    n->end = p->tok->end;
+    return n;
+}
+
+struct jnode *jp_text(struct jparser *p, struct jnode *n, uint32_t start) {
+    n->start = start;
+    n->end = p->end;
     return n;
 }
 
@@ -29,7 +36,9 @@ static const char *describe(struct jparser *p) {
 }
 
 void jp_next(struct jparser *p) {
-    if (p->tok->kind != TK_EOF) p->tok++;
+    if (p->tok->kind == TK_EOF) return;
+    p->end = p->tok->end;
+    p->tok++;
 }
 
 struct jtok *jp_expect(struct jparser *p, enum jtok_kind kind) {
@@ -99,7 +108,7 @@ static struct jnode *parse_list(struct jparser *p) {
         jp_append(n, &tail, jp_expr(p));
     }
     jp_expect(p, TK_RBRACKET);
-    return n;
+    return jp_text(p, n, n->start);
 }
 
 static struct jnode *parse_dict(struct jparser *p) {
@@ -115,7 +124,7 @@ static struct jnode *parse_dict(struct jparser *p) {
         jp_append(n, &tail, pair);
     }
     jp_expect(p, TK_RBRACE);
-    return n;
+    return jp_text(p, n, n->start);
 }
 
 static struct jnode *parse_name(struct jparser *p, bool with_ns) {
@@ -134,7 +143,7 @@ static struct jnode *parse_name(struct jparser *p, bool with_ns) {
             n->kind = JN_NSREF;
             n->a = konst(p, jp_expect(p, TK_NAME)->val);
         }
-        return n;
+        return jp_text(p, n, n->start);
     }
     jp_next(p);
     return n;
@@ -155,7 +164,7 @@ struct jnode *jp_primary(struct jparser *p, bool with_ns) {
             n->val = jx_take(p->c, m);
             jp_next(p);
         }
-        return n;
+        return jp_text(p, n, n->start);
     case TK_INT:
     case TK_FLOAT:
         n = konst(p, p->tok->val);
@@ -204,7 +213,7 @@ struct jnode *jp_tuple(struct jparser *p, struct jtuple_opts o) {
         if (!jp_is(p, TK_COMMA)) break;
         is_tuple = true;
     }
-    if (is_tuple) return n;
+    if (is_tuple) return jp_text(p, n, n->start);
     if (n->list) return n->list;
     if (!o.parens) {
         p->c->pos = p->tok->pos;
@@ -317,7 +326,7 @@ static struct jnode *parse_call(struct jparser *p, struct jnode *of) {
     return n;
 }
 
-static struct jnode *parse_postfix(struct jparser *p, struct jnode *n) {
+static struct jnode *parse_postfix(struct jparser *p, struct jnode *n, uint32_t start) {
     for (int count = 0;;) {
         chain(p, &count);
         if (jp_is(p, TK_DOT) || jp_is(p, TK_LBRACKET)) {
@@ -327,6 +336,7 @@ static struct jnode *parse_postfix(struct jparser *p, struct jnode *n) {
         } else {
             return n;
         }
+        jp_text(p, n, start);
     }
 }
 
@@ -345,7 +355,7 @@ static struct jval dotted_name(struct jparser *p) {
 
 /* Reads "| name(args) | ..."; with `inline_start` the first "|" is not there, as in filter
  * blocks. */
-struct jnode *jp_filters(struct jparser *p, struct jnode *n, bool inline_start) {
+struct jnode *jp_filters(struct jparser *p, struct jnode *n, uint32_t start, bool inline_start) {
     for (int count = 0; inline_start || jp_is(p, TK_PIPE);) {
         chain(p, &count);
         if (!inline_start) jp_next(p);
@@ -356,12 +366,12 @@ struct jnode *jp_filters(struct jparser *p, struct jnode *n, bool inline_start) 
         f->row = jlib_filter(f->val);
         if (f->row && f->row->sig[0] == '!' && !p->c->t->lenient) f->row = NULL;
         if (jp_is(p, TK_LPAREN)) jp_args(p, f);
-        n = f;
+        n = jp_text(p, f, start);
     }
     return n;
 }
 
-static struct jnode *parse_test(struct jparser *p, struct jnode *of) {
+static struct jnode *parse_test(struct jparser *p, struct jnode *of, uint32_t start) {
     jp_next(p);
     bool negated = jp_skip_name(p, "not");
     struct jnode *n = jp_node(p, JN_TEST), **tail = &n->list;
@@ -375,37 +385,42 @@ static struct jnode *parse_test(struct jparser *p, struct jnode *of) {
                 k == TK_LBRACE) &&
                !jp_is_name(p, "else") && !jp_is_name(p, "or") && !jp_is_name(p, "and")) {
         if (jp_is_name(p, "is")) jp_fail(p, "You cannot chain multiple tests with is");
-        jp_append(n, &tail, parse_postfix(p, jp_primary(p, false)));
+        const uint32_t from = p->tok->pos;
+        jp_append(n, &tail, parse_postfix(p, jp_primary(p, false), from));
     }
+    jp_text(p, n, start);
     if (!negated) return n;
     struct jnode *not_node = jp_node(p, JN_NOT);
     not_node->a = n;
-    return not_node;
+    return jp_text(p, not_node, start);
 }
 
 static struct jnode *parse_unary(struct jparser *p, bool with_filter) {
+    const uint32_t start = p->tok->pos;
     struct jnode *n;
     if (jp_is(p, TK_SUB) || jp_is(p, TK_ADD)) {
         n = jp_node(p, jp_is(p, TK_SUB) ? JN_NEG : JN_POS);
         enter(p);
         jp_next(p);
         n->a = parse_unary(p, false);
+        jp_text(p, n, start);
         p->nest--;
     } else {
         n = jp_primary(p, false);
     }
-    n = parse_postfix(p, n);
+    n = parse_postfix(p, n, start);
     for (int count = 0; with_filter;) {
         chain(p, &count);
         if (jp_is(p, TK_PIPE)) {
-            n = jp_filters(p, n, false);
+            n = jp_filters(p, n, start, false);
         } else if (jp_is_name(p, "is")) {
-            n = parse_test(p, n);
+            n = parse_test(p, n, start);
         } else if (jp_is(p, TK_LPAREN)) {
             n = parse_call(p, n);
         } else {
             break;
         }
+        jp_text(p, n, start);
     }
     return n;
 }
@@ -432,6 +447,7 @@ static struct jnode *parse_concat(struct jparser *p);
 /* Parses operators of level 1 (+ -), 2 (* / // %) or 3 (**), all left-associative; ~ stands between
  * 1 and 2. */
 static struct jnode *parse_binary(struct jparser *p, int level) {
+    const uint32_t start = p->tok->pos;
     struct jnode *l = level == 1   ? parse_concat(p)
                       : level == 2 ? parse_binary(p, 3)
                                    : parse_unary(p, true);
@@ -445,21 +461,23 @@ static struct jnode *parse_binary(struct jparser *p, int level) {
         n->b = level == 1   ? parse_concat(p)
                : level == 2 ? parse_binary(p, 3)
                             : parse_unary(p, true);
-        l = n;
+        l = jp_text(p, n, start);
     }
     return l;
 }
 
 static struct jnode *parse_concat(struct jparser *p) {
+    const uint32_t start = p->tok->pos;
     struct jnode *first = parse_binary(p, 2);
     if (!jp_is(p, TK_TILDE)) return first;
     struct jnode *n = jp_node(p, JN_CONCAT), **tail = &n->list;
     jp_append(n, &tail, first);
     while (jp_skip(p, TK_TILDE)) jp_append(n, &tail, parse_binary(p, 2));
-    return n;
+    return jp_text(p, n, start);
 }
 
 static struct jnode *parse_compare(struct jparser *p) {
+    const uint32_t start = p->tok->pos;
     struct jnode *first = parse_binary(p, 1), *n = NULL, **tail = NULL;
     for (;;) {
         enum jop op = binary_op(p->tok->kind, 4);
@@ -474,7 +492,7 @@ static struct jnode *parse_compare(struct jparser *p) {
             jp_next(p);
             op = JO_NOTIN;
         } else {
-            return n ? n : first;
+            return n ? jp_text(p, n, start) : first;
         }
         if (!n) {
             /* A chain of comparisons has its first operand in a and the others in list, each with
@@ -497,10 +515,11 @@ static struct jnode *parse_not(struct jparser *p) {
     jp_next(p);
     n->a = parse_not(p);
     p->nest--;
-    return n;
+    return jp_text(p, n, n->start);
 }
 
 static struct jnode *parse_and(struct jparser *p) {
+    const uint32_t start = p->tok->pos;
     struct jnode *l = parse_not(p);
     for (int count = 0; jp_is_name(p, "and");) {
         chain(p, &count);
@@ -508,12 +527,13 @@ static struct jnode *parse_and(struct jparser *p) {
         jp_next(p);
         n->a = l;
         n->b = parse_not(p);
-        l = n;
+        l = jp_text(p, n, start);
     }
     return l;
 }
 
 static struct jnode *parse_or(struct jparser *p) {
+    const uint32_t start = p->tok->pos;
     struct jnode *l = parse_and(p);
     for (int count = 0; jp_is_name(p, "or");) {
         chain(p, &count);
@@ -521,13 +541,14 @@ static struct jnode *parse_or(struct jparser *p) {
         jp_next(p);
         n->a = l;
         n->b = parse_and(p);
-        l = n;
+        l = jp_text(p, n, start);
     }
     return l;
 }
 
 struct jnode *jp_expr(struct jparser *p) {
     enter(p);
+    const uint32_t start = p->tok->pos;
     struct jnode *l = parse_or(p);
     for (int count = 0; jp_is_name(p, "if");) {
         chain(p, &count);
@@ -536,7 +557,7 @@ struct jnode *jp_expr(struct jparser *p) {
         n->a = parse_or(p);
         n->b = l;
         if (jp_skip_name(p, "else")) n->c = jp_expr(p);
-        l = n;
+        l = jp_text(p, n, start);
     }
     p->nest--;
     return l;

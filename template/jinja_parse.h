@@ -10,6 +10,7 @@
 struct jparser {
     struct jctx *c;
     struct jtok *tok; /* current; the last one is TK_EOF */
+    uint32_t end;     /* of the token before it */
     int nest;         /* expressions and statements under way */
     int loops;        /* loops around, within this function body */
     bool in_block;
@@ -26,6 +27,8 @@ struct jtuple_opts {
 NORETURN void jp_fail(struct jparser *p, const char *text);
 struct jnode *jp_node(struct jparser *p, enum jkind kind);
 void jp_next(struct jparser *p);
+/* Sets the text of an expression: from `start` to the end of the last token. Returns n. */
+struct jnode *jp_text(struct jparser *p, struct jnode *n, uint32_t start);
 struct jtok *jp_expect(struct jparser *p, enum jtok_kind kind);
 bool jp_is(const struct jparser *p, enum jtok_kind kind);
 bool jp_is_name(const struct jparser *p, const char *name);
@@ -37,7 +40,7 @@ struct jnode *jp_name(struct jparser *p, struct jval name);
 struct jnode *jp_expr(struct jparser *p);
 struct jnode *jp_primary(struct jparser *p, bool with_ns);
 struct jnode *jp_tuple(struct jparser *p, struct jtuple_opts o);
-struct jnode *jp_filters(struct jparser *p, struct jnode *n, bool inline_start);
+struct jnode *jp_filters(struct jparser *p, struct jnode *n, uint32_t start, bool inline_start);
 void jp_args(struct jparser *p, struct jnode *n);
 
 #endif

@@ -128,7 +128,7 @@ static struct jnode *parse_set(struct jparser *p) {
     }
     n->kind = JN_SETBLOCK;
     struct jnode *input = jp_node(p, JN_CONST);
-    struct jnode *f = jp_filters(p, input, false);
+    struct jnode *f = jp_filters(p, input, input->start, false);
     if (f != input) {
         n->b = f;
         n->c = input;
@@ -198,7 +198,7 @@ static struct jnode *parse_generation(struct jparser *p) {
 static struct jnode *parse_filter_block(struct jparser *p) {
     struct jnode *n = jp_node(p, JN_FILTERBLOCK);
     n->c = jp_node(p, JN_CONST);
-    n->b = jp_filters(p, n->c, true);
+    n->b = jp_filters(p, n->c, n->start, true);
     n->list = statements_to(p, "endfilter");
     return n;
 }

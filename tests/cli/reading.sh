@@ -55,7 +55,7 @@ printf '{%% if %%}' > "$t/broken.jinja"
 first '^The template does not compile'
 run template fix "$t/base.gguf"
 grep -q 'what is left: .*PREFIX' "$t/e" || say "template fix does not say what it leaves: $(cat "$t/e")"
-grep -hoE '(PROBE\("[a-z0-9_]*", |rule = |, |FIX\("[a-z+-]*", )"[A-Z]+(-[A-Z]+)+"|"(MARKERS|PREFIX|SYNTAX|UNDECLARED)"' template/lint.c template/lint_judge.c template/lint_tree.c template/lint_probes.def template/fixes.def |
+grep -hoE '(PROBE\("[a-z0-9_]*", |rule = |, |PIECE\([A-Z_]+, "[a-z-]*", [A-Z]+, )"[A-Z]+(-[A-Z]+)+"|"(MARKERS|PREFIX|SYNTAX|UNDECLARED)"' template/lint.c template/lint_judge.c template/lint_tree.c template/lint_probes.def template/repair_pieces.def |
     grep -oE '"[A-Z-]+"$' | tr -d '"' | sort -u > "$t/rules"
 [ "$(wc -l < "$t/rules")" -ge 39 ] || say "found only $(wc -l < "$t/rules") rules in the code"
 "$HONE" template lint --explain all --csv | cut -d, -f1 > "$t/known"

@@ -30,15 +30,14 @@ if [ -e $src ]; then
     rc=0; "$HONE" template lint $src > "$t/o" 2> "$t/e" || rc=$?
     [ $rc = 1 ] && grep -q 'TOOL-ARGS-STRING' "$t/o" || say "lint of a faulty template: exit $rc"
     "$HONE" template fix $src -o "$t/fixed.jinja" > "$t/d" 2> "$t/e"
-    grep -q '42 of 49' "$t/e" || say "fix: $(cat "$t/e")"
+    grep -q '[0-9]* of [0-9]* checks failed before the repair, 0 after' "$t/e" || say "fix: $(cat "$t/e")"
     grep -q '^@@' "$t/d" || say "fix prints no difference"
     cp $src "$t/p.jinja"
     (cd "$t" && patch -s p.jinja d) && cmp "$t/p.jinja" "$t/fixed.jinja" || say "the difference does not give the repaired template"
-    "$HONE" template fix $src --list | grep -q 'orphan-tool' || say "fix --list"
+    "$HONE" template fix $src --list | grep -q '^orphan  *yes' || say "fix --list"
     "$HONE" template fix "$t/fixed.jinja" > "$t/o" 2> "$t/e"
-    [ ! -s "$t/o" ] && grep -q 'nothing to repair' "$t/e" || say "a repaired template is repaired again"
+    [ ! -s "$t/o" ] && grep -q 'repaired before' "$t/e" || say "a repaired template is repaired again"
     m=../shared/golden/templates/jinja/Qwen-Qwen3-0.6B.jinja
-    "$HONE" template fix $m > "$t/o" 2> "$t/e" && grep -q -e '--replace qwen3' "$t/e" || say "fix does not name our template"
     "$HONE" template fix $m --replace auto -o "$t/own.jinja" > /dev/null 2>&1 && cmp "$t/own.jinja" template/own/qwen3.jinja || say "--replace auto"
     rc=0; "$HONE" template fix tests/golden/tiny-qwen35moe --replace auto > /dev/null 2> "$t/e" || rc=$?
     [ $rc = 3 ] && grep -q 'name it: --replace qwen3.5, ' "$t/e" || say "--replace auto without one of ours: exit $rc: $(cat "$t/e")"

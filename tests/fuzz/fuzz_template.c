@@ -10,27 +10,32 @@
 #include "containers/gguf.h"
 #include "base/limits.h"
 #include "template/chat_src.h"
-#include "template/fix.h"
 #include "template/fix_diff.h"
 #include "template/lint.h"
+#include "template/repair.h"
 #include "tests/fuzz/fuzz.h"
 
 enum { STEPS = 200000 };
 
 static void use(const struct chat_src *s) {
     struct lint_report r;
-    struct buf fixed = {0}, diff = {0};
+    struct buf diff = {0};
     struct err e;
-    int n = 0;
     struct ctx_cost c = {.most = STEPS}, *before = ctx_cost_enter(&c);
     if (strlen(s->text) != s->len) abort();
     if (lint_run(&r, s->text, s->len, s->label, JINJA_HF, &e) == 0) lint_report_free(&r);
     ctx_cost_enter(before);
     if (c.spent > 2 * (uint64_t)STEPS) abort();
-    if (fix_apply(s->text, s->len, NULL, 0, &fixed, &n, &e) == 0)
-        (void)text_diff(s->text, s->len, "a", fixed.data ? fixed.data : "", fixed.len, "b", &diff);
-    if (!n && fixed.len != s->len) abort();
-    buf_release(&fixed);
+    struct repair fixed;
+    c = (struct ctx_cost){.most = 4 * STEPS};
+    ctx_cost_enter(&c);
+    if (repair_run(&fixed, s->text, s->len, s->label, NULL, 0, &e) == 0) {
+        const char *text = fixed.text.data ? fixed.text.data : "";
+        (void)text_diff(s->text, s->len, "a", text, fixed.text.len, "b", &diff);
+        if (!fixed.n && fixed.text.len != s->len) abort();
+    }
+    ctx_cost_enter(before);
+    repair_free(&fixed);
     buf_release(&diff);
 }
 

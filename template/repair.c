@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: MIT
+/* template/repair.c - searches for the smallest set of repairs that a template needs.
+ *
+ * Greedy: a repair is accepted when it mends a check and nothing gets worse (repair_proof.c); at
+ * the end each that is not needed any more is dropped. */
+#include "template/repair_int.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/ctx.h"
+#include "base/limits.h"
+#include "base/mem.h"
+
+enum { SHARE = 8 }; /* of the steps that one rendering may take, for all of the search */
+enum piece_kind { PRELUDE, EDIT };
+static const struct piece {
+    const char *id;
+    enum piece_kind kind;
+    const char *rule, *mends, *why;
+} pieces[] = {
+#define PIECE(name, id, kind, rule, mends, why) {id, kind, rule, mends, why},
+#include "template/repair_pieces.def"
+#undef PIECE
+};
+
+struct search {
+    const char *name;
+    struct jinja *original;
+    struct proof *proof;
+    struct repair_site site[REPAIR_SITES];
+    int n_site;
+    struct repair_plan plan; /* accepted so far */
+    struct jinja *now;       /* the template that it gives */
+    const char *const *only;
+    int n_only;
+    bool has_calls, has_developer, thinks;
+};
+
+int repair_known(int i, const char **id, const char **rule, const char **why) {
+    if (i >= 0 && i < P_COUNT) {
+        *id = pieces[i].id;
+        *rule = pieces[i].rule;
+        *why = pieces[i].why;
+    }
+    return P_COUNT;
+}
+
+static bool empty(const struct repair_plan *p) {
+    return p->pieces == 0;
+}
+
+static void write_plan(struct buf *out, const struct search *s, const struct repair_plan *p) {
+    if (!empty(p)) prelude_write(out, s->original, p);
+    edit_apply(out, s->original, s->site, s->n_site, p);
+}
+
+/* Compiles what a plan gives; NULL when it does not compile. */
+static struct jinja *try_plan(const struct search *s, const struct repair_plan *p) {
+    struct buf text = {0};
+    struct jinja *t;
+    struct err ignored;
+    write_plan(&text, s, p);
+    if (jinja_compile(&t, text.data ? text.data : "", text.len, s->name, NULL, &ignored)) t = NULL;
+    buf_release(&text);
+    return t;
+}
+
+static bool steps_left(void) {
+    return ctx_cost()->spent < ctx_cost()->most && !progress_interrupted();
+}
+
+/* Accepts a plan if it mends one of the checks and nothing gets worse. mends NULL: it need not
+ * mend anything. */
+static bool accept(struct search *s, const struct repair_plan *p, const char *mends) {
+    struct jinja *t = steps_left() ? try_plan(s, p) : NULL;
+    if (!t) return false;
+    const bool fine = proof_judge(s->proof, t, mends, true);
+    if (fine) {
+        if (s->now != s->original) jinja_free(s->now);
+        s->now = t;
+        s->plan = *p;
+    } else {
+        jinja_free(t);
+    }
+    return fine;
+}
+
+static bool may_use(const struct search *s, enum repair_piece k) {
+    const bool about_calls = (k >= P_CALLS_NULL && k <= P_ARGS_DUMP) || k == P_SPLIT_CALLS ||
+                             k == P_SPLIT_TEXT || k == P_NULL_CALL;
+    bool listed = s->only == NULL;
+    for (int i = 0; i < s->n_only && !listed; i++) listed = strcmp(s->only[i], pieces[k].id) == 0;
+    if (about_calls && k != P_NULL_CALL && !s->has_calls) return false;
+    if (k == P_CALLS_TEXT && !prelude_knows_calls(s->original)) return false;
+    if (k == P_TOOLS_TEXT && !prelude_knows_tools(s->original)) return false;
+    if (k == P_REASON && !s->thinks) return false;
+    return listed && !(k == P_DEVELOPER && s->has_developer);
+}
+
+/* Tells whether one of the checks that a piece may mend fails. */
+static bool called_for(const struct search *s, enum repair_piece k) {
+    for (int i = 0; i < proof_count(s->proof); i++) {
+        const char *id = proof_id(s->proof, i), *at = pieces[k].mends;
+        const size_t n = strlen(id);
+        if (!proof_failed(s->proof, i)) continue;
+        for (; (at = strstr(at, id)) != NULL; at += n)
+            if ((at == pieces[k].mends || at[-1] == ' ') && (at[n] == ' ' || !at[n])) return true;
+    }
+    return false;
+}
+
+static bool failed(const struct search *s, const char *id) {
+    for (int i = 0; i < proof_count(s->proof); i++)
+        if (strcmp(proof_id(s->proof, i), id) == 0) return proof_failed(s->proof, i);
+    return false;
+}
+
+/* Tries the places of an edit: all at once, else one by one. */
+static bool try_edit(struct search *s, enum repair_piece k) {
+    struct repair_plan p = s->plan;
+    int n = 0;
+    bool any = false;
+    p.pieces |= (uint64_t)1 << k;
+    for (int i = 0; i < s->n_site; i++)
+        if (s->site[i].piece == k && !p.site[i]) {
+            p.site[i] = true;
+            n++;
+        }
+    if (n && k != P_E_RAISE && accept(s, &p, pieces[k].mends)) return true;
+    for (int i = 0; i < s->n_site && (n > 1 || k == P_E_RAISE); i++) {
+        if (s->site[i].piece != k || s->plan.site[i]) continue;
+        p = s->plan;
+        p.pieces |= (uint64_t)1 << k;
+        p.site[i] = true;
+        any |= accept(s, &p, pieces[k].mends);
+    }
+    return any;
+}
+
+static bool try_piece(struct search *s, enum repair_piece k) {
+    if (!may_use(s, k) || !called_for(s, k)) return false;
+    if (pieces[k].kind == EDIT) return try_edit(s, k);
+    if (plan_has(&s->plan, k)) return false;
+    struct repair_plan p = s->plan;
+    p.pieces |= (uint64_t)1 << k;
+    if (accept(s, &p, pieces[k].mends)) return true;
+    if (k == P_REASON) { /* what is put in must not be cut out again */
+        p.pieces |= (uint64_t)1 << P_E_KEEP;
+        for (int i = 0; i < s->n_site; i++) p.site[i] |= s->site[i].piece == P_E_KEEP;
+        return accept(s, &p, pieces[k].mends);
+    }
+    for (int other = 0; other < P_COUNT; other++) { /* two together */
+        if (other == (int)k || plan_has(&s->plan, (enum repair_piece)other) ||
+            pieces[other].kind == EDIT || !may_use(s, (enum repair_piece)other) ||
+            strcmp(pieces[other].rule, pieces[k].rule) == 0)
+            continue;
+        if (!called_for(s, (enum repair_piece)other)) continue;
+        p = s->plan;
+        p.pieces |= (uint64_t)1 << k | (uint64_t)1 << other;
+        if (accept(s, &p, pieces[k].mends)) return true;
+    }
+    return false;
+}
+
+static void search(struct search *s) {
+    for (bool more = true; more && steps_left();) {
+        more = false;
+        for (int k = 0; k < P_COUNT; k++) more |= try_piece(s, (enum repair_piece)k);
+    }
+}
+
+/* Returns the plan without a piece. Thinking that is put into the content and its protection go
+ * together. */
+static struct repair_plan without(const struct search *s, enum repair_piece k) {
+    struct repair_plan p = s->plan;
+    p.pieces &= ~((uint64_t)1 << k);
+    if (k == P_REASON) p.pieces &= ~((uint64_t)1 << P_E_KEEP);
+    for (int i = 0; i < s->n_site; i++)
+        if (s->site[i].piece == k || (k == P_REASON && s->site[i].piece == P_E_KEEP))
+            p.site[i] = false;
+    return p;
+}
+
+/* Drops what is not needed: repairs, then single places of edits. */
+static void drop(struct search *s) {
+    for (int k = P_COUNT - 1; k >= 0; k--) {
+        if (!plan_has(&s->plan, (enum repair_piece)k)) continue;
+        const struct repair_plan p = without(s, (enum repair_piece)k);
+        accept(s, &p, NULL);
+    }
+    for (int i = 0; i < s->n_site; i++) {
+        if (!s->plan.site[i]) continue;
+        struct repair_plan p = s->plan;
+        p.site[i] = false;
+        accept(s, &p, NULL);
+    }
+}
+
+/* Lists the repairs that were made, each with a check that fails without it. */
+static void report(struct search *s, struct repair *r) {
+    for (int k = 0; k < P_COUNT && r->n < REPAIR_MAX; k++) {
+        if (!plan_has(&s->plan, (enum repair_piece)k)) continue;
+        struct repair_step *step = &r->v[r->n++];
+        *step =
+            (struct repair_step){.id = pieces[k].id, .rule = pieces[k].rule, .why = pieces[k].why};
+        const struct repair_plan p = without(s, (enum repair_piece)k);
+        struct jinja *t = try_plan(s, &p);
+        const int i = t ? proof_worse(s->proof, t) : -1;
+        if (i >= 0) proof_show(s->proof, i, t, s->now, step);
+        jinja_free(t);
+    }
+}
+
+static int repair(struct search *s, struct repair *r, struct err *e) {
+    TRY(proof_new(&s->proof, s->original, e));
+    r->n_checks = proof_count(s->proof);
+    r->n_failed_before = proof_n_failed(s->proof);
+    s->now = s->original;
+    s->n_site = edit_sites(s->original, s->site);
+    s->has_calls = body_reads(s->original, "tool_calls");
+    s->thinks = memmem(s->original->src, s->original->src_len, "</think>", 8) != NULL &&
+                !proof_thinks(s->proof, s->original);
+    const bool names_it = memmem(s->original->src, s->original->src_len, "developer", 9) != NULL;
+    s->has_developer = names_it && !failed(s, "developer");
+    search(s);
+    drop(s);
+    r->n_failed_after = proof_n_failed(s->proof);
+    report(s, r);
+    return progress_interrupted() ? err_set(e, ERR_INTR, "interrupted") : 0;
+}
+
+int repair_run(struct repair *r, const char *src, size_t len, const char *name,
+               const char *const *only, int n_only, struct err *e) {
+    struct search s = {.name = name, .only = only, .n_only = n_only};
+    struct jinja_err je;
+    memset(r, 0, sizeof *r);
+    for (int i = 0; i < n_only; i++) {
+        int k = 0;
+        while (k < P_COUNT && strcmp(pieces[k].id, only[i]) != 0) k++;
+        if (k == P_COUNT) return err_set(e, ERR_USAGE, "there is no repair '%s'", only[i]);
+    }
+    if (prelude_is_there(src, len)) {
+        r->ours = true;
+        buf_add(&r->text, src, len);
+        return 0;
+    }
+    if (jinja_compile(&s.original, src, len, name, &je, e)) {
+        buf_add(&r->text, src, len);
+        return 0;
+    }
+    struct ctx_cost all = {.most = SHARE * limit_of(LIM_TEMPLATE_STEPS)}, *before = ctx_cost();
+    if (before && before->most) all.most = before->most - before->spent;
+    ctx_cost_enter(&all);
+    int rc = repair(&s, r, e);
+    if (before) before->spent += all.spent;
+    ctx_cost_enter(before);
+    if (empty(&s.plan))
+        buf_add(&r->text, src, len);
+    else
+        write_plan(&r->text, &s, &s.plan);
+    for (int i = 0; i < s.n_site; i++) {
+        free(s.site[i].text);
+        free(s.site[i].other);
+    }
+    if (s.now != s.original) jinja_free(s.now);
+    jinja_free(s.original);
+    proof_free(s.proof);
+    return rc;
+}
+
+void repair_free(struct repair *r) {
+    for (int i = 0; i < r->n; i++) {
+        free(r->v[i].probe);
+        free(r->v[i].conv);
+        free(r->v[i].before);
+        free(r->v[i].after);
+    }
+    buf_release(&r->text);
+    memset(r, 0, sizeof *r);
+}

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT
+/* template/repair.h - the repair of any chat template: a search over small repairs, each proved. */
+#ifndef HONE_TEMPLATE_REPAIR_H
+#define HONE_TEMPLATE_REPAIR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+
+enum { REPAIR_MAX = 64 };
+struct repair_step { /* one repair that was made */
+    const char *id, *rule, *why;
+    char *probe;          /* a check that failed before and passes now: "args_null", "=args-text" */
+    char *conv;           /* its conversation as JSON */
+    char *before, *after; /* its renderings, or the errors */
+};
+struct repair {
+    struct buf text; /* the whole repaired template; the given one where nothing was repaired */
+    struct repair_step v[REPAIR_MAX];
+    int n;
+    int n_checks, n_failed_before, n_failed_after;
+    bool ours; /* the template carries the mark of an earlier repair and is left as it is */
+};
+/* Returns the number of repairs that are known; *id and *why describe repair i. */
+int repair_known(int i, const char **id, const char **rule, const char **why);
+/* Repairs a template of `len` bytes. only: ids of the repairs that may be used (n_only of them;
+ * NULL: all). A template that does not compile stays as it is. */
+int repair_run(struct repair *r, const char *src, size_t len, const char *name,
+               const char *const *only, int n_only, struct err *e);
+void repair_free(struct repair *r);
+
+#endif

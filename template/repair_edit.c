@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: MIT
+/* template/repair_edit.c - edits of expressions in a template's body, found in its syntax tree.
+ *
+ * A site is an expression and the text to put in its place. What a site does to the renderings is
+ * not judged here: repair_proof.c does. */
+#include "template/repair_int.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+
+enum { MAX_NAMES = 64 };
+struct finder {
+    const struct jinja *t;
+    struct repair_site *out;
+    int n;
+    struct jval value[MAX_NAMES]; /* variables that hold values of objects with unknown keys */
+    int n_value;
+    struct jval args[MAX_NAMES]; /* variables that hold arguments of calls */
+    int n_args;
+};
+
+static const char *text_of(const struct finder *f, const struct jnode *n, int *len) {
+    *len = (int)(n->end - n->start);
+    return f->t->src + n->start;
+}
+
+static void site(struct finder *f, enum repair_piece piece, const struct jnode *n,
+                 struct buf *text) {
+    if (f->n < REPAIR_SITES && n->end > n->start)
+        f->out[f->n++] = (struct repair_site){piece, n->start, n->end, buf_take(text), NULL};
+    buf_release(text);
+}
+
+static bool in_list(const struct jval *v, int n, struct jval name) {
+    for (int i = 0; i < n; i++)
+        if (jv_eqs(v[i], name)) return true;
+    return false;
+}
+static void add_name(struct jval *v, int *n, const struct jnode *name) {
+    if (name && name->kind == JN_NAME && *n < MAX_NAMES && !in_list(v, *n, name->val))
+        v[(*n)++] = name->val;
+}
+static bool is_value(const struct finder *f, const struct jnode *n) {
+    if (n->kind == JN_NAME) return in_list(f->value, f->n_value, n->val);
+    return n->kind == JN_ITEM && n->b && n->b->kind == JN_NAME;
+}
+static bool is_args(const struct finder *f, const struct jnode *n) {
+    if (n->kind == JN_ATTR) return jv_is(n->val, "arguments");
+    if (n->kind == JN_ITEM) return n->b && n->b->kind == JN_CONST && jv_is(n->b->val, "arguments");
+    return n->kind == JN_NAME && in_list(f->args, f->n_args, n->val);
+}
+static bool calls_method(const struct jnode *n, const char *method) {
+    return n->kind == JN_CALL && n->a && n->a->kind == JN_ATTR && jv_is(n->a->val, method);
+}
+
+/* ---- names ----------------------------------------------------------------------------------- */
+/* Notes which variables hold values or arguments. */
+static void note(struct finder *f, const struct jnode *n) {
+    if (n->kind == JN_FOR && n->a && n->a->kind == JN_TUPLE && n->a->n == 2)
+        add_name(f->value, &f->n_value, n->a->list->next);
+    if (n->kind == JN_SET && n->b && n->b->kind == JN_ITEM && n->b->b && n->b->b->kind == JN_NAME)
+        add_name(f->value, &f->n_value, n->a);
+    if (n->kind == JN_SET && n->b && is_args(f, n->b)) add_name(f->args, &f->n_args, n->a);
+    for (const struct jnode *k = n->kind == JN_MACRO ? n->list : NULL; k; k = k->next) {
+        if (jv_is(k->val, "value") || jv_is(k->val, "argument") || jv_is(k->val, "val"))
+            add_name(f->value, &f->n_value, k);
+        if (jv_is(k->val, "arguments") || jv_is(k->val, "args")) add_name(f->args, &f->n_args, k);
+    }
+}
+
+/* ---- values ---------------------------------------------------------------------------------- */
+/* Makes a value's expression print JSON unless it is text. */
+static void value_site(struct finder *f, const struct jnode *value, const struct jnode *whole) {
+    struct buf b = {0};
+    int n;
+    const char *s = text_of(f, value, &n);
+    buf_fmt(&b, "(%.*s if %.*s is string else %.*s | tojson)", n, s, n, s, n, s);
+    site(f, P_E_VALUE, whole, &b);
+}
+
+/* Looks for a value in the operands of what is printed. */
+static void printed(struct finder *f, const struct jnode *n) {
+    if (is_value(f, n)) {
+        value_site(f, n, n);
+    } else if (n->kind == JN_CONCAT) {
+        for (const struct jnode *k = n->list; k; k = k->next) printed(f, k);
+    } else if (n->kind == JN_BIN && n->op == JO_ADD) {
+        printed(f, n->a);
+        printed(f, n->b);
+    } else if (n->kind == JN_COND) {
+        printed(f, n->b);
+        if (n->c) printed(f, n->c);
+    }
+}
+
+static void values(struct finder *f, const struct jnode *n) {
+    if (n->kind == JN_PRINT && n->a) printed(f, n->a);
+    if (n->kind == JN_FILTER && (jv_is(n->val, "string") || jv_is(n->val, "tojson")) &&
+        is_value(f, n->a))
+        value_site(f, n->a, n);
+    if (n->kind == JN_FILTER && jv_is(n->val, "tojson") && is_args(f, n->a)) {
+        struct buf b = {0};
+        int n_arg, n_all;
+        const char *arg = text_of(f, n->a, &n_arg), *all = text_of(f, n, &n_all);
+        buf_fmt(&b, "(%.*s if %.*s is string else %.*s)", n_arg, arg, n_arg, arg, n_all, all);
+        site(f, P_E_DUMP, n, &b);
+    }
+    if (n->kind == JN_PRINT && n->a && is_args(f, n->a)) {
+        struct buf b = {0};
+        int k;
+        const char *s = text_of(f, n->a, &k);
+        buf_fmt(&b, "(%.*s if %.*s is string else %.*s | tojson)", k, s, k, s, k, s);
+        site(f, P_E_DUMP, n->a, &b);
+    }
+}
+
+/* ---- thinking -------------------------------------------------------------------------------- */
+/* Tells whether a constant is the closing mark of a block: "</think>". */
+static bool closing(const struct jnode *n) {
+    return n && n->kind == JN_CONST && n->val.tag == JT_STR && n->val.len > 3 && n->val.len < 40 &&
+           n->val.u.s[0] == '<' && n->val.u.s[1] == '/' && n->val.u.s[n->val.len - 1] == '>' &&
+           !memchr(n->val.u.s, '\'', n->val.len);
+}
+
+/* Writes the condition under which text c holds a real block that the mark closes. */
+static void real_block(struct buf *b, const char *c, int n, struct jval mark) {
+    const int k = (int)mark.len - 2;
+    buf_fmt(b, "('</%.*s' in %.*s and ((%.*s | trim).startswith('<%.*s') or '\\n</%.*s' in %.*s))",
+            k, mark.u.s + 2, n, c, n, c, k, mark.u.s + 2, k, mark.u.s + 2, n, c);
+}
+
+/* Makes the site that leaves thinking which the prelude put in: c is the text, k its length, real
+ * the condition of real_block. The test n itself is `test`; NULL: n is the split `all`. */
+static void keep_site(struct finder *f, const struct jnode *n, const struct jnode *test,
+                      const char *c, int k, const struct buf *real, const char *all) {
+    struct buf a = {0}, b = {0};
+    const int len = (int)(n->end - n->start);
+    if (test) {
+        buf_fmt(&a, "(%.*s and %.*s not in hone.keep)", len, f->t->src + n->start, k, c);
+        buf_fmt(&b, "(%s and %.*s not in hone.keep)", real->data, k, c);
+    } else {
+        buf_fmt(&a, "(%.*s if %.*s not in hone.keep else %.*s)", len, all, k, c, k, c);
+        buf_fmt(&b, "(%.*s if %s and %.*s not in hone.keep else %.*s)", len, all, real->data, k, c,
+                k, c);
+    }
+    const int at = f->n;
+    site(f, P_E_KEEP, n, &a);
+    if (f->n > at) f->out[at].other = buf_take(&b);
+    buf_release(&b);
+}
+
+static void thinking(struct finder *f, const struct jnode *n) {
+    struct buf b = {0};
+    int k, all;
+    if (n->kind == JN_COMPARE && n->n == 1 && n->list->op == JO_IN && closing(n->a)) {
+        const char *c = text_of(f, n->list->a, &k);
+        real_block(&b, c, k, n->a->val);
+        keep_site(f, n, n, c, k, &b, NULL);
+        site(f, P_E_THINK, n, &b);
+    } else if (n->kind == JN_ITEM && n->a && calls_method(n->a, "split") && n->a->list &&
+               closing(n->a->list)) {
+        const char *c = text_of(f, n->a->a->a, &k), *s = text_of(f, n, &all);
+        struct buf real = {0};
+        real_block(&real, c, k, n->a->list->val);
+        keep_site(f, n, NULL, c, k, &real, s);
+        buf_fmt(&b, "(%.*s if %s else %.*s)", all, s, real.data, k, c);
+        site(f, P_E_THINK, n, &b);
+        buf_release(&real);
+    }
+}
+
+/* Finds `loop.index0 > x` in a condition: thinking of this turn only. */
+static void preserve(struct finder *f, const struct jnode *n) {
+    struct buf b = {0};
+    int k;
+    if (n->kind != JN_COMPARE || n->n != 1 || n->list->op != JO_GT || n->a->kind != JN_ATTR ||
+        !jv_is(n->a->val, "index0"))
+        return;
+    const char *s = text_of(f, n, &k);
+    buf_fmt(&b, "((preserve_thinking is defined and preserve_thinking) or %.*s)", k, s);
+    site(f, P_E_PRESERVE, n, &b);
+}
+
+static void raises(struct finder *f, const struct jnode *n) {
+    struct buf b = {0};
+    if (n->kind != JN_CALL || !n->a || n->a->kind != JN_NAME ||
+        !jv_is(n->a->val, "raise_exception"))
+        return;
+    buf_str(&b, "''");
+    site(f, P_E_RAISE, n, &b);
+}
+
+/* ---- lists ----------------------------------------------------------------------------------- */
+/* Finds `set _ = x.append(v)` and `set y = x.pop(0)`, which a sandbox refuses. */
+static void mutations(struct finder *f, const struct jnode *n) {
+    struct buf b = {0};
+    int k, m, j;
+    if (n->kind != JN_SET || !n->b || n->b->kind != JN_CALL || !n->b->a || n->b->a->kind != JN_ATTR)
+        return;
+    const struct jnode *list = n->b->a->a, *arg = n->b->list;
+    const char *x = text_of(f, list, &k), *y = text_of(f, n->a, &m);
+    if (calls_method(n->b, "append") && arg) {
+        const char *v = text_of(f, arg, &j);
+        buf_fmt(&b, "%.*s = %.*s + [%.*s]", k, x, k, x, j, v);
+    } else if (calls_method(n->b, "pop") && arg && arg->kind == JN_CONST) {
+        buf_fmt(&b, "%.*s = %.*s[0] %%}{%%- set %.*s = %.*s[1:]", m, y, k, x, k, x, k, x);
+    } else if (calls_method(n->b, "pop") && !arg) {
+        buf_fmt(&b, "%.*s = %.*s | last %%}{%%- set %.*s = %.*s[:-1]", m, y, k, x, k, x, k, x);
+    } else {
+        return;
+    }
+    struct jnode whole = {.start = n->a->start, .end = n->b->end};
+    site(f, P_E_MUTATE, &whole, &b);
+}
+
+/* Finds JSON of what a lazy filter gives. */
+static void lazy(struct finder *f, const struct jnode *n) {
+    static const char *const names[] = {"map",        "select",     "reject",
+                                        "selectattr", "rejectattr", "unique"};
+    struct buf b = {0};
+    int k;
+    bool fits = false;
+    if (n->kind != JN_FILTER || !jv_is(n->val, "tojson") || n->a->kind != JN_FILTER) return;
+    for (size_t i = 0; i < COUNT_OF(names); i++) fits |= jv_is(n->a->val, names[i]);
+    if (!fits) return;
+    const char *s = text_of(f, n->a, &k);
+    buf_fmt(&b, "%.*s | list", k, s);
+    site(f, P_E_LIST, n->a, &b);
+}
+
+static void descriptions(struct finder *f, const struct jnode *n) {
+    struct buf b = {0};
+    int k;
+    const bool attr = n->kind == JN_ATTR && jv_is(n->val, "description"),
+               item = n->kind == JN_ITEM && n->b && n->b->kind == JN_CONST &&
+                      jv_is(n->b->val, "description");
+    if (!attr && !item) return;
+    const char *s = text_of(f, n, &k);
+    buf_fmt(&b, "(%.*s if %.*s is defined else '')", k, s, k, s);
+    site(f, P_E_DEFAULT, n, &b);
+}
+
+static void walk(struct finder *f, const struct jnode *n,
+                 void (*visit)(struct finder *f, const struct jnode *n)) {
+    for (; n; n = n->next) {
+        visit(f, n);
+        const struct jnode *one[] = {n->a, n->b, n->c, n->list, n->list2};
+        for (size_t i = 0; i < COUNT_OF(one); i++) walk(f, one[i], visit);
+    }
+}
+
+static int by_start(const void *a, const void *b) {
+    const struct repair_site *x = a, *y = b;
+    if (x->start != y->start) return x->start < y->start ? -1 : 1;
+    return x->end < y->end ? 1 : x->end > y->end ? -1 : 0;
+}
+
+int edit_sites(const struct jinja *t, struct repair_site out[REPAIR_SITES]) {
+    struct finder f = {.t = t, .out = out};
+    walk(&f, t->body, note);
+    walk(&f, t->body, note); /* Names that are set from names. */
+    walk(&f, t->body, values);
+    walk(&f, t->body, thinking);
+    walk(&f, t->body, raises);
+    walk(&f, t->body, preserve);
+    walk(&f, t->body, mutations);
+    walk(&f, t->body, lazy);
+    walk(&f, t->body, descriptions);
+    qsort(out, (size_t)f.n, sizeof *out, by_start);
+    int n = 0; /* an expression may be reached twice */
+    for (int i = 0; i < f.n; i++) {
+        const bool again = n && out[i].start == out[n - 1].start && out[i].end == out[n - 1].end &&
+                           out[i].piece == out[n - 1].piece;
+        if (again) {
+            free(out[i].text);
+            free(out[i].other);
+        } else {
+            out[n++] = out[i];
+        }
+    }
+    return n;
+}
+
+void edit_apply(struct buf *out, const struct jinja *t, const struct repair_site *v, int n,
+                const struct repair_plan *p) {
+    size_t at = 0;
+    for (int i = 0; i < n; i++) {
+        if (!p->site[i] || v[i].start < at) continue;
+        const char *text = v[i].text;
+        for (int k = i + 1; k < n && v[k].start == v[i].start && v[k].end == v[i].end; k++)
+            if (p->site[k] && (v[k].other || v[i].other))
+                text = v[k].other ? v[k].other : v[i].other;
+        buf_add(out, t->src + at, v[i].start - at);
+        buf_str(out, text);
+        at = v[i].end;
+    }
+    buf_add(out, t->src + at, t->src_len - at);
+}

@@ -1,0 +1,606 @@
+// SPDX-License-Identifier: MIT
+/* template/repair_prelude.c - the prelude: Jinja before the template that brings messages and tools
+ * into the normal form.
+ *
+ * It uses only what jinja2, minijinja, llama.cpp and Hugging Face's JavaScript engine have in
+ * common. A message that is normal already passes through as the same object. A new one is a
+ * literal with the keys that the body reads; a key that the old one lacks collapses onto "role", so
+ * that it is absent from the new one too. */
+#include "template/repair_int.h"
+
+#include <string.h>
+
+static const char mark[] = "{%- set hone_repair = ";
+
+bool prelude_is_there(const char *src, size_t len) {
+    return len >= sizeof mark - 1 && memcmp(src, mark, sizeof mark - 1) == 0;
+}
+
+/* ---- names that the body reads --------------------------------------------------------------- */
+enum { MAX_KEYS = 48 };
+struct names {
+    struct jval v[MAX_KEYS];
+    int n;
+};
+
+static bool name_like(struct jval v) {
+    if (v.tag != JT_STR || !v.len || v.len > 40) return false;
+    for (uint32_t i = 0; i < v.len; i++) {
+        const char c = v.u.s[i];
+        const bool ok = c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                        (i && c >= '0' && c <= '9');
+        if (!ok) return false;
+    }
+    return true;
+}
+
+static void note(struct names *k, struct jval v) {
+    if (!name_like(v)) return;
+    for (int i = 0; i < k->n; i++)
+        if (jv_eqs(k->v[i], v)) return;
+    if (k->n < MAX_KEYS) k->v[k->n++] = v;
+}
+
+/* Notes the names of attributes and keys below n: x.name, x['name'], 'name' in x, x.get('name'). */
+static void note_node(struct names *k, const struct jnode *n) {
+    if (n->kind == JN_ATTR) note(k, n->val);
+    if (n->kind == JN_ITEM && n->b && n->b->kind == JN_CONST) note(k, n->b->val);
+    if (n->kind == JN_COMPARE && n->list && (n->list->op == JO_IN || n->list->op == JO_NOTIN) &&
+        n->a->kind == JN_CONST)
+        note(k, n->a->val);
+    if (n->kind == JN_CALL && n->a && n->a->kind == JN_ATTR && jv_is(n->a->val, "get") && n->list &&
+        n->list->kind == JN_CONST)
+        note(k, n->list->val);
+}
+
+static void walk(struct names *k, const struct jnode *n) {
+    for (; n; n = n->next) {
+        note_node(k, n);
+        walk(k, n->a);
+        walk(k, n->b);
+        walk(k, n->c);
+        walk(k, n->list);
+        walk(k, n->list2);
+    }
+}
+
+static bool has(const struct names *k, const char *name) {
+    for (int i = 0; i < k->n; i++)
+        if (jv_is(k->v[i], name)) return true;
+    return false;
+}
+
+bool body_reads(const struct jinja *t, const char *name) {
+    struct names k = {0};
+    walk(&k, t->body);
+    for (int i = 0; i < t->n_globals; i++)
+        if (jv_is(t->global_name[i], name)) return true;
+    return has(&k, name);
+}
+
+/* Names that are no keys of messages: of loops, strings, calls and schemas. */
+static bool of_others(struct jval v) {
+    static const char *const names[] = {
+        "role",     "content",    "tool_calls", "function",    "arguments", "type",
+        "text",     "parameters", "properties", "description", "required",  "enum",
+        "items",    "default",    "anyOf",      "oneOf",       "allOf",     "additionalProperties",
+        "title",    "format",     "first",      "last",        "index",     "index0",
+        "length",   "previtem",   "nextitem",   "revindex",    "revindex0", "depth",
+        "cycle",    "strip",      "lstrip",     "rstrip",      "split",     "startswith",
+        "endswith", "get",        "keys",       "values",      "append",    "pop",
+        "replace",  "upper",      "lower",      "join",        "title",     "capitalize",
+        "find",     "insert",     "extend",     "update",      "nullable",  "minimum",
+        "maximum",  "minItems",   "maxItems",   "pattern",     "image_url", "return",
+        "string",   "number",     "integer",    "boolean",     "object",    "array"};
+    for (size_t i = 0; i < COUNT_OF(names); i++)
+        if (jv_is(v, names[i])) return true;
+    return false;
+}
+
+/* ---- writing --------------------------------------------------------------------------------- */
+struct writer {
+    struct buf *out;
+    const struct jinja *t;
+    const struct repair_plan *plan;
+    struct names keys;
+    bool has_calls; /* the body knows calls */
+};
+
+static void put(struct writer *w, const char *s) {
+    buf_str(w->out, s);
+}
+static bool want(const struct writer *w, enum repair_piece k) {
+    return plan_has(w->plan, k);
+}
+
+/* Writes the literal of a new message. content and calls are expressions; calls NULL: it has
+ * none. */
+static void message(struct writer *w, const char *content, const char *calls) {
+    buf_fmt(w->out,
+            "{'role': role, ('content' if %s is defined else 'role'): (%s if %s is defined "
+            "else role)",
+            content, content, content);
+    if (calls)
+        buf_fmt(w->out, ", ('tool_calls' if %s else 'role'): (%s if %s else role)", calls, calls,
+                calls);
+    const char *same = want(w, P_ORPHAN) ? " and role == m.role" : "";
+    for (int i = 0; i < w->keys.n; i++) {
+        const int n = (int)w->keys.v[i].len;
+        const char *k = w->keys.v[i].u.s;
+        if (of_others(w->keys.v[i])) continue;
+        buf_fmt(w->out,
+                ", ('%.*s' if m.%.*s is defined%s else 'role'): (m.%.*s if m.%.*s is defined%s "
+                "else role)",
+                n, k, n, k, same, n, k, n, k, same);
+    }
+    put(w, "}");
+}
+
+static void parts(struct writer *w) {
+    const bool user = want(w, P_PARTS_USER), result = want(w, P_PARTS_RESULT),
+               answer = want(w, P_PARTS_ANSWER);
+    if (!user && !result && !answer) return;
+    put(w, "{%- if content and content is iterable and content is not string and content is not "
+           "mapping");
+    if (!(user && result && answer)) {
+        put(w, " and (");
+        const char *glue = "";
+        if (user) {
+            put(w, "role == 'user' or role == 'system'");
+            glue = " or ";
+        }
+        if (result) {
+            buf_fmt(w->out, "%srole == 'tool'", glue);
+            glue = " or ";
+        }
+        if (answer) buf_fmt(w->out, "%srole == 'assistant'", glue);
+        put(w, ")");
+    }
+    put(w, " %}\n"
+           "{%- set hone.t = '' %}\n"
+           "{%- set hone.ok = true %}\n"
+           "{%- for p in content %}\n"
+           "{%- if p is string %}\n"
+           "{%- set hone.t = hone.t + p %}\n"
+           "{%- elif p is mapping and p.text is string %}\n"
+           "{%- set hone.t = hone.t + p.text %}\n"
+           "{%- else %}\n"
+           "{%- set hone.ok = false %}\n"
+           "{%- endif %}\n"
+           "{%- endfor %}\n"
+           "{%- if hone.ok %}\n"
+           "{%- set content = hone.t %}\n"
+           "{%- set odd = true %}\n"
+           "{%- endif %}\n"
+           "{%- endif %}\n");
+}
+
+static void no_content(struct writer *w) {
+    static const struct {
+        enum repair_piece piece;
+        const char *when;
+    } rows[] = {{P_NULL_CALL, "role == 'assistant' and content is none"},
+                {P_ABSENT_CALL, "role == 'assistant' and content is not defined"},
+                {P_NULL_RESULT, "role == 'tool' and content is none"}};
+    const char *glue = "{%- if ";
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        if (!want(w, rows[i].piece)) continue;
+        buf_fmt(w->out, "%s(%s)", glue, rows[i].when);
+        glue = " or ";
+    }
+    if (glue[0] == ' ')
+        put(w, " %}\n"
+               "{%- set content = '' %}\n"
+               "{%- set odd = true %}\n"
+               "{%- endif %}\n");
+}
+
+enum { MAX_ARGS = 12 };
+
+/* The text of the reader of JSON, cut where the literal of an object with MAX_ARGS keys goes. The
+ * text is split at quotes: the pieces are, in turn, structure and strings. Two characters for
+ * private use stand for escaped backslashes and quotes (@0, @1). hone.f holds the objects and lists
+ * around, hone.k and hone.v keys and values of the innermost, hone.n the key that waits for its
+ * value hone.b, of which hone.ok says whether it is there. */
+static const char reader[] =
+    "{%- if a is string and (a | trim).startswith('{') %}\n"
+    "{%- set hone.f = [] %}{%- set hone.k = [] %}{%- set hone.v = [] %}{%- set hone.n = none %}\n"
+    "{%- set hone.b = none %}{%- set hone.ok = false %}{%- set hone.t = '' %}{%- set hone.x = '' "
+    "%}\n"
+    "{%- for p in a.replace('\\\\\\\\', '@0').replace('\\\\\"', '@1').split('\"') %}\n"
+    "{%- if loop.index0 % 2 == 1 %}\n"
+    "{%- set q = p.replace('\\\\n', '\\n').replace('\\\\t', '\\t').replace('\\\\r', "
+    "'\\r').replace('\\\\/', "
+    "'/').replace('@1', '\"').replace('@0', '\\\\') %}\n"
+    "{%- if hone.t == '{' and hone.n is none %}{%- set hone.n = q %}\n"
+    "{%- else %}{%- set hone.b = q %}{%- set hone.ok = true %}{%- endif %}\n"
+    "{%- else %}\n"
+    "{%- for i in range(p | length) %}\n"
+    "{%- set c1 = p[i:i+1] %}\n"
+    "{%- if c1 == '{' or c1 == '[' %}\n"
+    "{%- set hone.f = hone.f + [{'t': hone.t, 'k': hone.k, 'v': hone.v, 'n': hone.n}] %}\n"
+    "{%- set hone.t = c1 %}{%- set hone.k = [] %}{%- set hone.v = [] %}{%- set hone.n = none %}\n"
+    "{%- set hone.ok = false %}{%- set hone.x = '' %}\n"
+    "{%- elif c1 == ',' or c1 == '}' or c1 == ']' %}\n"
+    "{%- set x = hone.x | trim %}\n"
+    "{%- set digits = x[1:] if x.startswith('-') else x %}\n"
+    "{%- if not hone.ok and x %}\n"
+    "{%- set hone.b = true if x == 'true' else false if x == 'false' else none if x == 'null' else "
+    "(x | int) if digits and not digits.replace('0', '').replace('1', '').replace('2', "
+    "'').replace('3', '').replace('4', '').replace('5', '').replace('6', '').replace('7', "
+    "'').replace('8', '').replace('9', '') else x %}\n"
+    "{%- endif %}\n"
+    "{%- if hone.ok or x %}\n"
+    "{%- set hone.k = hone.k + [hone.n] %}{%- set hone.v = hone.v + [hone.b] %}\n"
+    "{%- endif %}\n"
+    "{%- set hone.n = none %}{%- set hone.ok = false %}{%- set hone.x = '' %}\n"
+    "{%- if c1 != ',' %}\n"
+    "{%- set n = hone.k | length %}\n"
+    "{%- set b = hone.v %}\n"
+    "{%- if c1 == '}' and n == 0 %}{%- set b = {} %}{%- elif c1 == '}' %}\n"
+    "{%- set b = {hone.k[0]: hone.v[0]";
+static const char reader_end[] =
+    "} %}\n"
+    "{%- endif %}\n"
+    "{%- if n > @N and c1 == '}' %}{%- set hone.big = true %}{%- endif %}\n"
+    "{%- set hone.b = b %}{%- set hone.ok = true %}\n"
+    "{%- if hone.f %}\n"
+    "{%- set g = hone.f | last %}\n"
+    "{%- set hone.f = hone.f[:-1] %}\n"
+    "{%- set hone.t = g.t %}{%- set hone.k = g.k %}{%- set hone.v = g.v %}{%- set hone.n = g.n %}\n"
+    "{%- endif %}\n"
+    "{%- endif %}\n"
+    "{%- elif c1 != ':' %}\n"
+    "{%- set hone.x = hone.x + c1 %}\n"
+    "{%- endif %}\n"
+    "{%- endfor %}\n"
+    "{%- endif %}\n"
+    "{%- endfor %}\n"
+    "{%- if not hone.f and hone.t == '' and hone.ok and not hone.big and hone.b is mapping %}\n"
+    "{%- set a = hone.b %}{%- set o = true %}\n"
+    "{%- endif %}\n"
+    "{%- set hone.big = false %}\n"
+    "{%- endif %}\n";
+
+/* Appends a text of the reader with @0, @1 and @N filled in. */
+static void fill(struct writer *w, const char *s) {
+    for (; *s; s++) {
+        if (*s == '@' && s[1] == 'N')
+            buf_fmt(w->out, "%d", MAX_ARGS);
+        else if (*s == '@')
+            put(w, s[1] == '0' ? "\xee\x80\x80" : "\xee\x80\x81");
+        else
+            buf_chr(w->out, *s);
+        s += *s == '@';
+    }
+}
+
+static void parse(struct writer *w) {
+    fill(w, reader);
+    for (int i = 1; i < MAX_ARGS; i++)
+        buf_fmt(w->out,
+                ", (hone.k[%d] if n > %d else hone.k[0]): (hone.v[%d] if n > %d else "
+                "hone.v[0])",
+                i, i, i, i);
+    fill(w, reader_end);
+}
+
+static void calls(struct writer *w) {
+    static const struct {
+        enum repair_piece piece;
+        const char *text;
+    } rows[] = {
+        {P_ARGS_ABSENT,
+         "{%- if a is not defined %}{%- set a = {} %}{%- set o = true %}{%- endif %}\n"},
+        {P_ARGS_NULL, "{%- if a is none %}{%- set a = {} %}{%- set o = true %}{%- endif %}\n"},
+        {P_ARGS_BLANK, "{%- if a is string and not (a | trim) %}{%- set a = {} %}{%- set o = true "
+                       "%}{%- endif %}\n"},
+        {P_ARGS_PARSE, NULL},
+        {P_ARGS_DUMP,
+         "{%- if a is mapping %}{%- set a = a | tojson %}{%- set o = true %}{%- endif %}\n"}};
+    bool any = false;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) any |= want(w, rows[i].piece);
+    if (!any) return;
+    put(w, "{%- if calls %}\n"
+           "{%- set hone.c = [] %}{%- set hone.odd = false %}\n"
+           "{%- for c in calls %}\n"
+           "{%- set f = c.function if c.function is defined else c %}\n"
+           "{%- set a = f.arguments %}{%- set o = false %}\n");
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        if (!want(w, rows[i].piece)) continue;
+        if (rows[i].text)
+            put(w, rows[i].text);
+        else
+            parse(w);
+    }
+    put(w, "{%- if o %}\n"
+           "{%- set hone.odd = true %}\n"
+           "{%- set hone.c = hone.c + [{('id' if c.id is defined else 'type'): (c.id if c.id is "
+           "defined else 'function'), 'type': 'function', 'function': {'name': f.name, "
+           "'arguments': a}}] %}\n"
+           "{%- else %}\n"
+           "{%- set hone.c = hone.c + [c] %}\n"
+           "{%- endif %}\n"
+           "{%- endfor %}\n"
+           "{%- if hone.odd %}{%- set calls = hone.c %}{%- set odd = true %}{%- endif %}\n"
+           "{%- endif %}\n");
+}
+
+enum call_style { PYTHON, JSON };
+static const struct call_text {
+    const char *sign, *open, *close;
+    enum call_style style;
+} call_texts[] = {
+#define CALL_TEXT(sign, open, close, style) {sign, open, close, style},
+#include "template/repair_families.def"
+#undef CALL_TEXT
+};
+static const struct tool_text {
+    const char *sign, *lacks, *before, *after;
+} tool_texts[] = {
+#define TOOL_TEXT(sign, lacks, before, after) {sign, lacks, before, after},
+#include "template/repair_families.def"
+#undef TOOL_TEXT
+};
+
+static bool source_has(const struct jinja *t, const char *s) {
+    return memmem(t->src, t->src_len, s, strlen(s)) != NULL;
+}
+
+static const struct call_text *call_text(const struct jinja *t) {
+    for (size_t i = 0; i < COUNT_OF(call_texts); i++)
+        if (source_has(t, call_texts[i].sign)) return &call_texts[i];
+    return NULL;
+}
+static const struct tool_text *tool_text(const struct jinja *t) {
+    for (size_t i = 0; i < COUNT_OF(tool_texts); i++)
+        if (source_has(t, tool_texts[i].sign) &&
+            (!tool_texts[i].lacks || !source_has(t, tool_texts[i].lacks)))
+            return &tool_texts[i];
+    return NULL;
+}
+
+bool prelude_knows_calls(const struct jinja *t) {
+    return call_text(t) != NULL && !body_reads(t, "tool_calls");
+}
+bool prelude_knows_tools(const struct jinja *t) {
+    return tool_text(t) != NULL;
+}
+
+/* Writes the calls of a message as text into its content. */
+static void calls_as_text(struct writer *w) {
+    const struct call_text *f = call_text(w->t);
+    if (!want(w, P_CALLS_TEXT) || !f) return;
+    put(w, "{%- if m.tool_calls %}\n"
+           "{%- set hone.all = '' %}\n"
+           "{%- for c in m.tool_calls %}\n"
+           "{%- set f = c.function if c.function is defined else c %}\n"
+           "{%- set a = f.arguments %}\n");
+    parse(w);
+    if (f->style == PYTHON)
+        put(w, "{%- set hone.x = '' %}\n"
+               "{%- if a is mapping %}\n"
+               "{%- for k, v in a.items() %}\n"
+               "{%- set hone.x = hone.x + (', ' if hone.x else '') + k + '=' + (v | tojson) %}\n"
+               "{%- endfor %}\n"
+               "{%- endif %}\n"
+               "{%- set hone.all = hone.all + (', ' if hone.all else '') + f.name + '(' + hone.x + "
+               "')' %}\n");
+    else
+        put(w,
+            "{%- set hone.all = hone.all + (', ' if hone.all else '') + '{\"name\": \"' + f.name + "
+            "'\", \"arguments\": ' + ((a | tojson) if a is mapping else '{}') + '}' %}\n");
+    buf_fmt(
+        w->out,
+        "{%%- endfor %%}\n"
+        "{%%- set content = (content if content is string else '') + '%s' + hone.all + '%s' %%}\n"
+        "{%%- set odd = true %%}\n"
+        "{%%- endif %%}\n",
+        f->open, f->close);
+}
+
+/* Lists the tools in the first system message. */
+static void tools_as_text(struct writer *w) {
+    const struct tool_text *f = tool_text(w->t);
+    if (!f) return;
+    buf_fmt(
+        w->out,
+        "{%%- if tools %%}\n"
+        "{%%- set hone.t = '%s' %%}\n"
+        "{%%- for t in tools %%}\n"
+        "{%%- set f = t.function if t.function is defined else t %%}\n"
+        "{%%- set hone.t = hone.t + '\\n### ' + f.name + '\\nDescription: ' + (f.description if "
+        "f.description is string else '') + '\\n\\nParameters: ' + (f.parameters | tojson) + "
+        "'\\n' %%}\n"
+        "{%%- endfor %%}\n"
+        "{%%- set hone.t = hone.t + '\\n%s' %%}\n"
+        "{%%- if hone.m and hone.m[0].role == 'system' and hone.m[0].content is string %%}\n"
+        "{%%- set hone.m = [{'role': 'system', 'content': hone.m[0].content + '\\n\\n' + hone.t}] "
+        "+ "
+        "hone.m[1:] %%}\n"
+        "{%%- else %%}\n"
+        "{%%- set hone.m = [{'role': 'system', 'content': hone.t}] + hone.m %%}\n"
+        "{%%- endif %%}\n"
+        "{%%- endif %%}\n",
+        f->before, f->after);
+}
+
+/* Puts the thinking of an answer with calls into its content while its turn is open, unless
+ * thinking is switched off. */
+static void reasoning(struct writer *w) {
+    if (!want(w, P_REASON)) return;
+    buf_fmt(w->out, "{%%- set round = %s %%}\n", w->has_calls ? "calls" : "m.tool_calls");
+    put(w,
+        "{%- set r = m.reasoning_content if m.reasoning_content is string else m.reasoning if "
+        "m.reasoning is string else '' %}\n"
+        "{%- if r and round and role == 'assistant' and loop.index0 > hone.last and (content is "
+        "string or "
+        "not content) and (enable_thinking is not defined or enable_thinking) and (thinking is "
+        "not defined or thinking) %}\n"
+        "{%- set content = '<think>\\n' + r + '\\n</think>\\n\\n' + (content if content is string "
+        "else '') %}\n"
+        "{%- set hone.keep = hone.keep + [content, content | trim] %}\n"
+        "{%- set odd = true %}\n"
+        "{%- endif %}\n");
+}
+
+static void systems(struct writer *w) {
+    const bool lead = want(w, P_SYS_LEAD), late = want(w, P_SYS_LATE);
+    if (want(w, P_SYS_USER)) {
+        put(w, "{%- if role == 'system' and content is string %}\n"
+               "{%- set hone.pre = hone.pre + content + '\\n\\n' %}\n"
+               "{%- set skip = true %}\n"
+               "{%- elif role == 'user' and hone.pre and content is string %}\n"
+               "{%- set content = hone.pre + content %}\n"
+               "{%- set hone.pre = '' %}\n"
+               "{%- set odd = true %}\n"
+               "{%- endif %}\n");
+    } else if (lead || late) {
+        put(w, "{%- if role != 'system' %}{%- set hone.lead = false %}{%- endif %}\n"
+               "{%- if role == 'system' and content is string and hone.sys is string");
+        put(w, lead && late ? " %}\n" : lead ? " and hone.lead %}\n" : " and not hone.lead %}\n");
+        put(w, "{%- set hone.sys = hone.sys + ('\\n\\n' if hone.sys and content else '') + content "
+               "%}\n"
+               "{%- set hone.m = [{'role': 'system', 'content': hone.sys}] + hone.m[1:] %}\n"
+               "{%- set skip = true %}\n");
+        if (late)
+            put(w, "{%- elif role == 'system' and content is string and not hone.lead %}\n"
+                   "{%- set hone.sys = content %}\n"
+                   "{%- set hone.m = [{'role': 'system', 'content': content}] + hone.m %}\n"
+                   "{%- set skip = true %}\n");
+        put(w, "{%- elif role == 'system' and content is string and not hone.m %}\n"
+               "{%- set hone.sys = content %}\n"
+               "{%- endif %}\n");
+    }
+}
+
+static void merges(struct writer *w) {
+    const bool users = want(w, P_MERGE_USERS), answers = want(w, P_MERGE_ANSWERS);
+    if (!users && !answers) return;
+    buf_fmt(w->out,
+            "{%%- if role == hone.role and (role == '%s'%s) and not hone.had and content is string "
+            "and hone.text is string and not skip %%}\n"
+            "{%%- set content = hone.text + ('\\n\\n' if hone.text and content else '') + content "
+            "%%}\n"
+            "{%%- set hone.m = hone.m[:-1] %%}\n"
+            "{%%- set odd = true %%}\n"
+            "{%%- endif %%}\n",
+            users ? "user" : "assistant", users && answers ? " or role == 'assistant'" : "");
+}
+
+static void append(struct writer *w, const char *content, const char *list) {
+    put(w, "{%- set hone.m = hone.m + [");
+    message(w, content, list);
+    put(w, "] %}\n");
+}
+
+static void emission(struct writer *w) {
+    if (want(w, P_SPLIT_TEXT)) {
+        put(w, "{%- if role == 'assistant' and calls and content is string and content | trim %}\n"
+               "{%- set hone.m = hone.m + [{'role': role, 'content': content}] %}\n"
+               "{%- set content = '' %}{%- set odd = true %}\n"
+               "{%- endif %}\n");
+    }
+    put(w, "{%- if skip %}\n");
+    if (want(w, P_SPLIT_CALLS)) {
+        put(w, "{%- elif calls and calls | length > 1 %}\n"
+               "{%- for one in calls %}\n"
+               "{%- set part = content if loop.first else '' %}\n");
+        append(w, "part", "[one]");
+        put(w, "{%- endfor %}\n");
+    }
+    put(w, "{%- elif odd %}\n");
+    append(w, "content", w->has_calls ? "calls" : NULL);
+    put(w, "{%- else %}\n"
+           "{%- set hone.m = hone.m + [m] %}\n"
+           "{%- endif %}\n");
+    if (want(w, P_MERGE_USERS) || want(w, P_MERGE_ANSWERS))
+        buf_fmt(w->out,
+                "{%%- if not skip %%}{%%- set hone.role = role %%}{%%- set hone.text = content "
+                "%%}{%%- set hone.had = %s %%}{%%- endif %%}\n",
+                w->has_calls ? "true if calls else false" : "false");
+}
+
+/* Writes the loop over the messages. */
+static void messages(struct writer *w) {
+    put(w, "{%- set hone = namespace(m=[], c=[], f=[], k=[], v=[], n=none, x='', b=none, t='', "
+           "big=false, "
+           "ok=true, odd=false, open=false, sys=none, lead=true, pre='', role='', text=none, "
+           "had=false, user=false, all='', keep=[], last=0) %}\n");
+    if (want(w, P_REASON))
+        put(w, "{%- set hone.keep = [] %}{%- set hone.last = -1 %}\n"
+               "{%- for m in messages %}{%- if m.role == 'user' %}{%- set hone.last = loop.index0 "
+               "%}{%- endif %}{%- endfor %}\n");
+    put(w,
+        "{%- for m in messages %}\n"
+        "{%- set role = m.role %}{%- set content = m.content %}{%- set odd = false %}{%- set skip "
+        "= false %}\n");
+    if (w->has_calls) put(w, "{%- set calls = m.tool_calls %}\n");
+    if (want(w, P_CALLS_NULL))
+        put(w, "{%- if calls is defined and not calls %}{%- set odd = true %}{%- endif %}\n");
+    if (want(w, P_DEVELOPER))
+        put(w, "{%- if role == 'developer' %}{%- set role = 'system' %}{%- set odd = true %}{%- "
+               "endif %}\n");
+    parts(w);
+    no_content(w);
+    if (w->has_calls) calls(w);
+    calls_as_text(w);
+    reasoning(w);
+    if (want(w, P_ORPHAN)) {
+        put(w,
+            "{%- if role == 'tool' and not hone.open %}{%- set role = 'user' %}{%- set odd = true "
+            "%}{%- endif %}\n");
+        buf_fmt(w->out, "{%%- if role != 'tool' %%}{%%- set hone.open = %s %%}{%%- endif %%}\n",
+                w->has_calls ? "true if calls else false" : "role == 'assistant'");
+    }
+    systems(w);
+    merges(w);
+    if (want(w, P_NO_USER))
+        put(w, "{%- if role == 'user' %}{%- set hone.user = true %}{%- endif %}\n");
+    emission(w);
+    put(w, "{%- endfor %}\n");
+    if (want(w, P_SYS_USER))
+        put(w,
+            "{%- if hone.pre %}{%- set hone.m = hone.m + [{'role': 'user', 'content': hone.pre | "
+            "trim}] %}{%- endif %}\n");
+    if (want(w, P_NO_USER))
+        put(w, "{%- if not hone.user and hone.m %}\n"
+               "{%- set n = 1 if hone.m[0].role == 'system' else 0 %}\n"
+               "{%- set hone.m = hone.m[:n] + [{'role': 'user', 'content': ''}] + hone.m[n:] %}\n"
+               "{%- endif %}\n");
+    if (want(w, P_TOOLS_TEXT)) tools_as_text(w);
+    put(w, "{%- set messages = hone.m %}\n");
+}
+
+/* Tells whether the plan needs the loop over the messages, as all of the prelude does but two
+ * pieces on tools. */
+static bool needs_loop(const struct repair_plan *p) {
+    for (int k = 0; k < P_E_MUTATE; k++)
+        if (k != P_TOOLS_NONE && k != P_TOOLS_EMPTY && k != P_E_DUMP &&
+            plan_has(p, (enum repair_piece)k))
+            return true;
+    return false;
+}
+
+void prelude_write(struct buf *out, const struct jinja *t, const struct repair_plan *p) {
+    static const char *const ids[P_COUNT] = {
+#define PIECE(name, id, kind, rule, mends, why) [P_##name] = id,
+#include "template/repair_pieces.def"
+#undef PIECE
+    };
+    struct writer w = {.out = out, .t = t, .plan = p, .has_calls = body_reads(t, "tool_calls")};
+    walk(&w.keys, t->body);
+    put(&w, mark);
+    put(&w, "'");
+    const char *glue = "";
+    for (int k = 0; k < P_COUNT; k++) {
+        if (!plan_has(p, (enum repair_piece)k)) continue;
+        buf_fmt(out, "%s%s", glue, ids[k]);
+        glue = " ";
+    }
+    put(&w, "' %}\n");
+    if (needs_loop(p)) messages(&w);
+    if (want(&w, P_TOOLS_NONE)) put(&w, "{%- set tools = tools or [] %}\n");
+    if (want(&w, P_TOOLS_EMPTY))
+        put(&w, "{%- if tools is defined and not tools %}{%- set tools = none %}{%- endif %}\n");
+}

@@ -1,0 +1,356 @@
+// SPDX-License-Identifier: MIT
+/* template/repair_proof.c - what a repaired template has to show, and to keep.
+ *
+ * Checks are the probes of the linter (without those of the prompt cache) and pairs: an odd
+ * conversation has to be rendered as its normal form is. Kept renderings are those that the
+ * original template rendered rightly, of probes and of ordinary conversations made from seeds: they
+ * must stay equal to the byte; where the original was wrong, an error must not take the place of a
+ * text. */
+#include "template/repair_int.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "template/lint.h"
+
+enum { N_ORDINARY = 60, N_PAIRS = 4, NOW = 1772721000, MAX_STEPS = 2 << 20 };
+
+struct conv { /* a conversation, parsed */
+    struct jdoc doc;
+};
+struct kept {
+    struct conv conv;
+    struct buf text; /* of the original */
+    bool exact;      /* else it must only be rendered */
+};
+struct check {
+    const char *id;
+    int probe; /* -1: a pair */
+    bool failed, soft;
+    int n_failed; /* pairs: of n, so that half a repair counts */
+    struct conv odd[N_PAIRS], normal[N_PAIRS];
+};
+struct proof {
+    struct jdoc defaults;
+    struct check *check;
+    int n_check, n_failed;
+    struct kept *kept;
+    int n_kept;
+};
+
+static const char special_tokens[] = "{\"bos_token\": \"<BOS>\", \"eos_token\": \"<EOS>\", "
+                                     "\"unk_token\": \"<UNK>\", \"pad_token\": \"<PAD>\"}";
+
+/* Renders a scenario; returns its text or an error in *je. */
+static int render(const struct proof *p, const struct jinja *t, struct jval scenario,
+                  struct buf *out, struct jinja_err *je) {
+    const struct jinja_limits lim = {.max_steps = MAX_STEPS};
+    struct chat_case k = chat_case_of(scenario, p->defaults.root);
+    struct err ignored;
+    k.now = NOW;
+    out->len = 0;
+    return jinja_render_fn(t, chat_case_vars, &k, k.now, &lim, out, je, &ignored);
+}
+
+static bool equal(const struct buf *a, const struct buf *b) {
+    return a->len == b->len && (!a->len || memcmp(a->data, b->data, a->len) == 0);
+}
+
+/* ---- checks ---------------------------------------------------------------------------------- */
+static bool probe_fails(const struct jinja *t, int probe) {
+    struct lint_finding f;
+    struct err ignored;
+    char outcome[160];
+    return lint_probe(t, probe, outcome, &f, &ignored) == 0 && strcmp(outcome, "pass") != 0;
+}
+
+/* Counts the pairs whose odd form is not rendered as the normal form is, or whose normal form is
+ * not rendered. */
+static int pairs_fail(const struct proof *p, const struct check *c, const struct jinja *t) {
+    struct buf a = {0}, b = {0};
+    struct jinja_err je;
+    int n = 0;
+    for (int i = 0; i < N_PAIRS; i++) {
+        const bool error = render(p, t, c->normal[i].doc.root, &a, &je) != 0 ||
+                           render(p, t, c->odd[i].doc.root, &b, &je) != 0;
+        n += error || (!c->soft && !equal(&a, &b));
+    }
+    buf_release(&a);
+    buf_release(&b);
+    return n;
+}
+
+static int fails(const struct proof *p, const struct check *c, const struct jinja *t) {
+    return c->probe >= 0 ? probe_fails(t, c->probe) : pairs_fail(p, c, t);
+}
+
+static int conv_new(struct conv *c, const struct buf *json, struct err *e) {
+    return jdoc_parse(&c->doc, json->data, json->len, "conversation", e);
+}
+
+static int pair_new(struct proof *p, enum repair_form form, struct err *e) {
+    struct check *c = &p->check[p->n_check++];
+    struct buf odd = {0}, normal = {0};
+    int rc = 0;
+    uint32_t seed = 1;
+    *c = (struct check){.id = repair_form_id[form], .probe = -1, .soft = repair_form_soft[form]};
+    for (int n = 0; n < N_PAIRS && rc == 0; seed++) {
+        unsigned ignored;
+        odd.len = normal.len = 0;
+        repair_conv(&odd, seed, form, true, &ignored);
+        repair_conv(&normal, seed, form, false, &ignored);
+        if (equal(&odd, &normal)) continue;
+        rc = conv_new(&c->odd[n], &odd, e);
+        if (!rc) rc = conv_new(&c->normal[n], &normal, e);
+        n++;
+    }
+    buf_release(&odd);
+    buf_release(&normal);
+    return rc;
+}
+
+static bool listed(const char *list, const char *id) {
+    const size_t n = strlen(id);
+    for (const char *s = list; s && (s = strstr(s, id)) != NULL; s += n)
+        if ((s == list || s[-1] == ' ') && (s[n] == ' ' || !s[n])) return true;
+    return false;
+}
+
+/* Tells whether a probe is one of the checks: rules on the cache and mere habits are not. */
+static bool is_check(int probe, const char *rule) {
+    static const char skip[] = "PREFIX THINK-HISTORY THINK-EMPTY CONTENT-TRIM "
+                               "TOOLS-SCHEMA";
+    UNUSED(probe);
+    return !listed(skip, rule);
+}
+
+/* ---- kept renderings ------------------------------------------------------------------------- */
+/* Keeps the rendering of a conversation with the original, if there is one. */
+static int keep(struct proof *p, const struct jinja *t, const struct buf *json, bool exact,
+                struct err *e) {
+    struct kept *k = &p->kept[p->n_kept];
+    struct jinja_err je;
+    *k = (struct kept){.exact = exact};
+    TRY(conv_new(&k->conv, json, e));
+    if (render(p, t, k->conv.doc.root, &k->text, &je)) {
+        jdoc_release(&k->conv.doc);
+        buf_release(&k->text);
+        return 0;
+    }
+    p->n_kept++;
+    return 0;
+}
+
+static bool probe_failed(const struct proof *p, const char *id) {
+    for (int i = 0; i < p->n_check; i++)
+        if (strcmp(p->check[i].id, id) == 0) return p->check[i].failed;
+    return false;
+}
+
+/* Tells whether the original renders conversations with these features rightly. */
+static bool is_right(const struct proof *p, unsigned features) {
+    for (int f = 0; f < FEATURE_COUNT; f++) {
+        if (!(features >> f & 1)) continue;
+        for (int i = 0; i < p->n_check; i++)
+            if (p->check[i].failed && listed(repair_feature_probes[f], p->check[i].id))
+                return false;
+    }
+    return true;
+}
+
+/* Probes with a conversation in an odd form: the pair says whether its rendering is right. */
+static const char odd_probes[] =
+    "args_string args_string_same args_missing args_null args_empty_string content_null "
+    "content_missing result_null result_parts user_parts developer";
+
+/* Returns the features of a probe's conversation. */
+static unsigned features_of(const char *probe, const char *json) {
+    unsigned f = 0;
+    if (strstr(json, "\"tool_calls\"")) f |= 1u << FEATURE_CALLS;
+    if (strstr(json, "\"tools\"")) f |= 1u << FEATURE_TOOLS;
+    if (strstr(json, "\"tool_calls\"") && strstr(json, "\"reasoning_content\""))
+        f |= 1u << FEATURE_REASONING;
+    if (listed("args_unicode args_html", probe)) f |= 1u << FEATURE_NESTED;
+    return f;
+}
+
+static int keep_all(struct proof *p, const struct jinja *t, struct err *e) {
+    struct buf json = {0};
+    int rc = 0;
+    for (int i = 0; i < lint_probe_count() && !rc; i++) {
+        const struct lint_finding f = {.probe = lint_probe_id(i)};
+        json.len = 0;
+        lint_conversation(&f, &json);
+        const bool failed =
+            probe_failed(p, f.probe) || probe_fails(t, i) ||
+            !is_right(p, features_of(f.probe, json.data)) ||
+            (listed("gemma4_balanced assistants_glued", f.probe) &&
+             (probe_failed(p, "gemma4_balanced") || probe_failed(p, "assistants_glued")));
+        rc = keep(p, t, &json, !failed && !listed(odd_probes, f.probe), e);
+    }
+    for (uint32_t seed = 1000; seed < 1000 + N_ORDINARY && !rc; seed++) {
+        unsigned features;
+        json.len = 0;
+        repair_conv(&json, seed, FORM_NONE, false, &features);
+        rc = keep(p, t, &json, is_right(p, features), e);
+    }
+    buf_release(&json);
+    return rc;
+}
+
+static bool keeps(const struct proof *p, const struct jinja *t) {
+    struct buf now = {0};
+    struct jinja_err je;
+    bool fine = true;
+    for (int i = 0; i < p->n_kept && fine; i++) {
+        const int rc = render(p, t, p->kept[i].conv.doc.root, &now, &je);
+        fine = rc == 0 && (!p->kept[i].exact || equal(&now, &p->kept[i].text));
+    }
+    buf_release(&now);
+    return fine;
+}
+
+/* ---- the proof ------------------------------------------------------------------------------- */
+int proof_new(struct proof **out, const struct jinja *original, struct err *e) {
+    struct proof *p = xcalloc(1, sizeof *p);
+    const int n = lint_probe_count();
+    *out = p;
+    p->check = xcalloc((size_t)(n + FORM_COUNT), sizeof *p->check);
+    p->kept = xcalloc((size_t)(n + N_ORDINARY), sizeof *p->kept);
+    TRY(jdoc_parse(&p->defaults, special_tokens, sizeof special_tokens - 1, "special tokens", e));
+    for (int i = 0; i < n; i++) {
+        struct lint_finding f;
+        char outcome[160];
+        TRY(lint_probe(original, i, outcome, &f, e));
+        if (is_check(i, f.rule))
+            p->check[p->n_check++] = (struct check){.id = lint_probe_id(i), .probe = i};
+    }
+    for (int form = FORM_NONE + 1; form < FORM_COUNT; form++)
+        TRY(pair_new(p, (enum repair_form)form, e));
+    for (int i = 0; i < p->n_check; i++) {
+        struct check *c = &p->check[i];
+        c->n_failed = fails(p, c, original);
+        c->failed = c->n_failed > 0;
+        p->n_failed += c->failed;
+    }
+    return keep_all(p, original, e);
+}
+
+void proof_free(struct proof *p) {
+    if (!p) return;
+    for (int i = 0; i < p->n_check; i++)
+        for (int k = 0; k < N_PAIRS && p->check[i].probe < 0; k++) {
+            jdoc_release(&p->check[i].odd[k].doc);
+            jdoc_release(&p->check[i].normal[k].doc);
+        }
+    for (int i = 0; i < p->n_kept; i++) {
+        jdoc_release(&p->kept[i].conv.doc);
+        buf_release(&p->kept[i].text);
+    }
+    jdoc_release(&p->defaults);
+    free(p->check);
+    free(p->kept);
+    free(p);
+}
+
+int proof_count(const struct proof *p) {
+    return p->n_check;
+}
+const char *proof_id(const struct proof *p, int i) {
+    return p->check[i].id;
+}
+bool proof_failed(const struct proof *p, int i) {
+    return p->check[i].failed;
+}
+int proof_n_failed(const struct proof *p) {
+    return p->n_failed;
+}
+
+bool proof_judge(struct proof *p, const struct jinja *t, const char *first, bool accept) {
+    int *now = xcalloc((size_t)p->n_check, sizeof *now);
+    bool better = first == NULL, fine = true;
+    for (int i = 0; i < p->n_check; i++) { /* the cheap question first */
+        now[i] = -1;
+        if (!first || !p->check[i].failed || !listed(first, p->check[i].id)) continue;
+        now[i] = fails(p, &p->check[i], t);
+        better |= now[i] < p->check[i].n_failed;
+        fine &= now[i] <= p->check[i].n_failed;
+    }
+    fine &= better;
+    for (int i = 0; i < p->n_check && fine; i++) {
+        if (now[i] < 0) now[i] = fails(p, &p->check[i], t);
+        fine = now[i] <= p->check[i].n_failed;
+    }
+    fine = fine && keeps(p, t);
+    for (int i = 0; i < p->n_check && fine && accept; i++) {
+        p->n_failed += (now[i] > 0) - p->check[i].failed;
+        p->check[i].n_failed = now[i];
+        p->check[i].failed = now[i] > 0;
+    }
+    free(now);
+    return fine;
+}
+
+int proof_worse(const struct proof *p, const struct jinja *t) {
+    for (int i = 0; i < p->n_check; i++)
+        if (!p->check[i].failed && fails(p, &p->check[i], t)) return i;
+    return -1;
+}
+
+bool proof_thinks(const struct proof *p, const struct jinja *t) {
+    static const char text[] =
+        "{\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"},{\"role\":\"assistant\",\"content\":"
+        "\"\","
+        "\"reasoning_content\":\"Zq7why\",\"tool_calls\":[{\"id\":\"call00001\",\"type\":"
+        "\"function\","
+        "\"function\":{\"name\":\"f\",\"arguments\":{\"a\":\"b\"}}}]},{\"role\":\"tool\","
+        "\"tool_call_id\":\"call00001\",\"content\":\"x\"}],\"add_generation_prompt\":true,"
+        "\"kwargs\":{"
+        "\"enable_thinking\":true,\"thinking\":true}}";
+    struct jdoc doc;
+    struct buf out = {0};
+    struct jinja_err je;
+    struct err ignored;
+    if (jdoc_parse(&doc, text, sizeof text - 1, "conversation", &ignored)) return false;
+    const bool shown = render(p, t, doc.root, &out, &je) == 0 && out.len &&
+                       (memmem(out.data, out.len, "Zq7why", 6) != NULL ||
+                        memmem(out.data, out.len, "</think>", 8) != NULL);
+    buf_release(&out);
+    jdoc_release(&doc);
+    return shown;
+}
+
+static char *shown(const struct proof *p, const struct jinja *t, struct jval scenario) {
+    struct buf out = {0};
+    struct jinja_err je;
+    if (render(p, t, scenario, &out, &je) == 0) return buf_take(&out);
+    buf_release(&out);
+    return xasprintf("error: %s", je.msg);
+}
+
+void proof_show(const struct proof *p, int i, const struct jinja *before, const struct jinja *after,
+                struct repair_step *s) {
+    const struct check *c = &p->check[i];
+    struct buf json = {0};
+    struct jdoc doc;
+    struct err ignored;
+    const struct lint_finding f = {.probe = c->probe >= 0 ? c->id : NULL};
+    unsigned features;
+    if (c->probe >= 0) {
+        lint_conversation(&f, &json);
+    } else {
+        enum repair_form form = FORM_NONE;
+        while (form < FORM_COUNT - 1 &&
+               (!repair_form_id[form] || strcmp(repair_form_id[form], c->id) != 0))
+            form++;
+        repair_conv(&json, 1, form, true, &features);
+    }
+    s->probe = xstrdup(c->id);
+    if (jdoc_parse(&doc, json.data, json.len, "conversation", &ignored) == 0) {
+        s->before = shown(p, before, doc.root);
+        s->after = shown(p, after, doc.root);
+        jdoc_release(&doc);
+    }
+    s->conv = buf_take(&json);
+}

@@ -1,0 +1,51 @@
+#!/usr/bin/env python3
+"""tests/oracle/repair.py - what repaired templates have to print: tests/golden/templates/repair.json.
+
+For each template of tests/golden/templates/repair, which are written here in the idioms of published ones, and for
+conversations in odd forms (content null, arguments as text ...): what jinja2, set up as transformers does it, prints
+with the template as it is for the same conversation in the normal form. test_repair.c compares."""
+import importlib.util
+import json
+import os
+import random
+
+root = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
+spec = importlib.util.spec_from_file_location("measure", os.path.join(root, "template-repair.py"))
+measure = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(measure)
+
+folder = os.path.join(root, "golden", "templates", "repair")
+TOOLS = [measure.tool("get_weather", location="string")]
+
+
+def pairs():
+    for form, (change, how) in measure.FORMS.items():
+        rng = random.Random("golden " + form)
+        for _ in range(2):
+            plain = measure.ordinary(rng, **how)
+            if plain.get("tools"):
+                plain["tools"] = TOOLS
+            # what some of these templates lose is another defect than the odd form
+            for m in plain["messages"]:
+                m.pop("reasoning_content", None)
+                if m.get("tool_calls"):
+                    m["content"] = ""
+            measure.each_call(plain, lambda f: f.update(arguments={
+                k: v for k, v in f["arguments"].items() if isinstance(v, (str, int)) and not isinstance(v, bool)}))
+            odd = json.loads(json.dumps(plain))
+            change(odd)
+            yield form, odd, measure.normal(odd)
+
+
+out = []
+for name in sorted(os.listdir(folder)):
+    with open(os.path.join(folder, name), encoding="utf-8") as f:
+        template = measure.Jinja2(f.read())
+    for form, odd, plain in pairs():
+        want = template.render(plain)
+        if not isinstance(want, measure.Failure):
+            out.append({"template": name, "form": form, "odd": odd, "want": want})
+with open(os.path.join(root, "golden", "templates", "repair.json"), "w", encoding="utf-8") as f:
+    json.dump({"defaults": measure.SPECIAL, "pairs": out}, f, ensure_ascii=False, separators=(",", ":"))
+    f.write("\n")
+print(len(out), "pairs")

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: MIT
+/* tests/unit/test_repair.c - the repair of templates that are written here in published idioms: odd
+ * conversations must be rendered as jinja2 renders their normal form with the template as it was
+ * (tests/oracle/repair.py), and what was right must not change. */
+#include "base/io.h"
+#include "tests/check.h"
+#include "template/chat_vars.h"
+#include "template/lint.h"
+#include "template/repair.h"
+
+static struct err e;
+
+static char *read_template(const char *name, size_t *len) {
+    char path[300], *text = NULL;
+    snprintf(path, sizeof path, "tests/golden/templates/repair/%s", name);
+    CHECK_OK(io_read_file(&text, len, path, 1 << 20, &e));
+    return text;
+}
+
+static bool has(const struct repair *r, const char *id) {
+    for (int i = 0; i < r->n; i++)
+        if (strcmp(r->v[i].id, id) == 0) return true;
+    return false;
+}
+
+/* Templates, the probes that still fail after the repair (no template here thinks), and repairs
+ * that are needed. */
+static const struct {
+    const char *name;
+    const char *left;    /* probes, each followed by a space */
+    const char *need[6]; /* ids */
+} templates[] = {
+    {"chatml.jinja",
+     "reasoning_open_turn ",
+     {"developer", "args-absent", "args-as-is", "think-test"}},
+    {"tags.jinja", "reasoning_open_turn ", {"system-late", "args-text", "values", "content-null"}},
+    {"headers.jinja", "reasoning_open_turn ", {"split-calls", "args-absent", "split-text"}},
+    {"pasted.jinja", "reasoning_open_turn ", {"args-object", "developer", "think-test"}},
+};
+
+static void test_probes(void) {
+    for (size_t i = 0; i < COUNT_OF(templates); i++) {
+        struct repair r, again;
+        struct jinja *t = NULL;
+        struct jinja_err je;
+        size_t len;
+        char *src = read_template(templates[i].name, &len);
+        CHECK_OK(repair_run(&r, src, len, templates[i].name, NULL, 0, &e));
+        for (int k = 0; k < 6 && templates[i].need[k]; k++)
+            if (!has(&r, templates[i].need[k]))
+                CHECK_FAIL("%s: %s is not used", templates[i].name, templates[i].need[k]);
+        CHECK_OK(jinja_compile(&t, r.text.data, r.text.len, templates[i].name, &je, &e));
+        for (int k = 0; k < lint_probe_count() && t; k++) {
+            struct lint_finding f;
+            char outcome[160], name[80];
+            CHECK_OK(lint_probe(t, k, outcome, &f, &e));
+            snprintf(name, sizeof name, "%s ", f.probe);
+            if (f.severity == LINT_ERROR && strcmp(outcome, "pass") != 0 &&
+                !strstr(templates[i].left, name))
+                CHECK_FAIL("%s: %s: %s", templates[i].name, f.probe, outcome);
+        }
+        CHECK_OK(repair_run(&again, r.text.data, r.text.len, "again", NULL, 0, &e));
+        CHECK(again.ours && again.n == 0 && again.text.len == r.text.len &&
+              memcmp(again.text.data, r.text.data, r.text.len) == 0);
+        jinja_free(t);
+        repair_free(&again);
+        repair_free(&r);
+        free(src);
+    }
+}
+
+/* Renders one conversation; the error's text on failure. */
+static void render(const struct jinja *t, struct jval scenario, struct jval defaults,
+                   struct buf *out) {
+    struct chat_case k = chat_case_of(scenario, defaults);
+    struct jinja_err je;
+    struct err why;
+    if (chat_case_render(t, &k, out, &je, &why)) {
+        buf_reset(out);
+        buf_fmt(out, "error: %s", why.msg);
+    }
+}
+
+static void test_pairs(void) {
+    static const char path[] = "tests/golden/templates/repair.json";
+    char *text = NULL, *src = NULL, name[100] = "";
+    size_t len, n_src;
+    struct jdoc doc;
+    struct jinja *t = NULL;
+    int n = 0;
+    CHECK_OK(io_read_file(&text, &len, path, 1 << 24, &e));
+    CHECK_OK(jdoc_parse(&doc, text, len, path, &e));
+    const struct jlist *pairs = chat_member(doc.root, "pairs").u.list;
+    for (uint32_t i = 0; i < pairs->n; i++) {
+        const struct jval p = pairs->v[i], which = chat_member(p, "template"),
+                          want = chat_member(p, "want"), form = chat_member(p, "form");
+        struct buf got = {0};
+        if (!jv_is(which, name)) {
+            struct repair r;
+            struct jinja_err je;
+            snprintf(name, sizeof name, "%.*s", (int)which.len, which.u.s);
+            free(src);
+            jinja_free(t);
+            src = read_template(name, &n_src);
+            CHECK_OK(repair_run(&r, src, n_src, name, NULL, 0, &e));
+            CHECK_OK(jinja_compile(&t, r.text.data, r.text.len, name, &je, &e));
+            repair_free(&r);
+        }
+        render(t, chat_member(p, "odd"), chat_member(doc.root, "defaults"), &got);
+        if (got.len == want.len && memcmp(got.data, want.u.s, got.len) == 0)
+            n++;
+        else
+            CHECK_FAIL("%s: %.*s: %.*s\n--- want\n%.*s", name, (int)form.len, form.u.s,
+                       (int)got.len, got.data, (int)want.len, want.u.s);
+        buf_release(&got);
+    }
+    CHECK(n >= 60);
+    jinja_free(t);
+    jdoc_release(&doc);
+    free(src);
+    free(text);
+}
+
+/* What needs no repair, cannot be compiled, or is limited to some repairs. */
+static void test_choices(void) {
+    static const char broken[] = "{% if %}";
+    static const char *const bad[] = {"nope"}, *const one[] = {"developer"};
+    struct repair r;
+    size_t len;
+    char *src = read_template("chatml.jinja", &len);
+    CHECK_OK(repair_run(&r, broken, sizeof broken - 1, "broken", NULL, 0, &e));
+    CHECK(r.n == 0 && r.text.len == sizeof broken - 1);
+    repair_free(&r);
+    CHECK_ERR(repair_run(&r, src, len, "chatml", bad, 1, &e), ERR_USAGE, "nope");
+    repair_free(&r);
+    CHECK_OK(repair_run(&r, src, len, "chatml", one, 1, &e));
+    CHECK(r.n == 1 && has(&r, "developer"));
+    repair_free(&r);
+    free(src);
+}
+
+int main(void) {
+    RUN(test_probes);
+    RUN(test_pairs);
+    RUN(test_choices);
+    return check_done();
+}
