@@ -394,6 +394,8 @@ static void log_part(const char *probe, const char *how, const char *text, size_
             buf_str(&b, "\\n");
         else
             buf_chr(&b, *s);
+    while (b.len && ((unsigned char)b.data[b.len - 1] & 0xc0) == 0x80) b.data[--b.len] = 0;
+    if (b.len && (unsigned char)b.data[b.len - 1] >= 0xc0) b.data[--b.len] = 0;
     log_info("    %s %s: %s", probe, how, b.data ? b.data : "");
     buf_release(&b);
 }

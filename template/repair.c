@@ -88,7 +88,7 @@ static bool accept(struct search *s, const struct repair_plan *p, const char *me
 
 static bool may_use(const struct search *s, enum repair_piece k) {
     const bool about_calls = (k >= P_CALLS_NULL && k <= P_ARGS_DUMP) || k == P_SPLIT_CALLS ||
-                             k == P_SPLIT_TEXT || k == P_NULL_CALL;
+                             k == P_CALLS_BARE || k == P_SPLIT_TEXT || k == P_NULL_CALL;
     bool listed = s->only == NULL;
     for (int i = 0; i < s->n_only && !listed; i++) listed = strcmp(s->only[i], pieces[k].id) == 0;
     if (about_calls && k != P_NULL_CALL && !s->has_calls) return false;
@@ -98,14 +98,36 @@ static bool may_use(const struct search *s, enum repair_piece k) {
     return listed && !(k == P_DEVELOPER && s->has_developer);
 }
 
-/* Tells whether one of the checks that a piece may mend fails. */
-static bool called_for(const struct search *s, enum repair_piece k) {
+/* Tells whether a piece may mend one of the checks that the question is true of. */
+static bool mends_one(const struct search *s, enum repair_piece k,
+                      bool (*question)(const struct proof *p, int i)) {
     for (int i = 0; i < proof_count(s->proof); i++) {
         const char *id = proof_id(s->proof, i), *at = pieces[k].mends;
         const size_t n = strlen(id);
-        if (!proof_failed(s->proof, i)) continue;
+        if (!question(s->proof, i)) continue;
         for (; (at = strstr(at, id)) != NULL; at += n)
             if ((at == pieces[k].mends || at[-1] == ' ') && (at[n] == ' ' || !at[n])) return true;
+    }
+    return false;
+}
+
+/* Tells whether one of the checks that a piece may mend fails. */
+static bool called_for(const struct search *s, enum repair_piece k) {
+    return mends_one(s, k, proof_failed);
+}
+
+/* Accepts a plan as accept() does, and where it makes other checks worse, with the pieces of the
+ * prelude that may mend these: what was dropped without a word before may crash once it is shown.
+ */
+static bool accept_with_others(struct search *s, struct repair_plan p, const char *mends) {
+    for (int round = 0; round < 3; round++) {
+        if (accept(s, &p, mends)) return true;
+        const uint64_t before = p.pieces;
+        for (int k = 0; k < P_COUNT; k++)
+            if (pieces[k].kind == PRELUDE && may_use(s, (enum repair_piece)k) &&
+                mends_one(s, (enum repair_piece)k, proof_got_worse))
+                p.pieces |= (uint64_t)1 << k;
+        if (p.pieces == before) return false;
     }
     return false;
 }
@@ -144,7 +166,7 @@ static bool try_piece(struct search *s, enum repair_piece k) {
     if (plan_has(&s->plan, k)) return false;
     struct repair_plan p = s->plan;
     p.pieces |= (uint64_t)1 << k;
-    if (accept(s, &p, pieces[k].mends)) return true;
+    if (accept_with_others(s, p, pieces[k].mends)) return true;
     if (k == P_REASON) { /* what is put in must not be cut out again */
         p.pieces |= (uint64_t)1 << P_E_KEEP;
         for (int i = 0; i < s->n_site; i++) p.site[i] |= s->site[i].piece == P_E_KEEP;

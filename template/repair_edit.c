@@ -192,6 +192,26 @@ static void raises(struct finder *f, const struct jnode *n) {
     site(f, P_E_RAISE, n, &b);
 }
 
+/* ---- JSON and markup ------------------------------------------------------------------------- */
+static void escapes(struct finder *f, const struct jnode *n) {
+    struct buf b = {0};
+    int k;
+    if (n->kind != JN_FILTER) return;
+    if (jv_is(n->val, "tojson")) {
+        for (const struct jnode *kw = n->list2; kw; kw = kw->next) {
+            const bool ascii = kw->kind == JN_KW && jv_is(kw->val, "ensure_ascii") && kw->a &&
+                               kw->a->kind == JN_CONST && kw->a->val.tag == JT_BOOL;
+            if (!ascii || !kw->a->val.u.i) continue;
+            buf_str(&b, "false");
+            site(f, P_E_ASCII, kw->a, &b);
+        }
+    } else if (jv_is(n->val, "safe") && n->a->kind == JN_CONST) {
+        const char *s = text_of(f, n->a, &k);
+        buf_add(&b, s, (size_t)k);
+        site(f, P_E_SAFE, n, &b);
+    }
+}
+
 /* ---- lists ----------------------------------------------------------------------------------- */
 /* Finds `set _ = x.append(v)` and `set y = x.pop(0)`, which a sandbox refuses. */
 static void mutations(struct finder *f, const struct jnode *n) {
@@ -228,6 +248,38 @@ static void lazy(struct finder *f, const struct jnode *n) {
     const char *s = text_of(f, n->a, &k);
     buf_fmt(&b, "%.*s | list", k, s);
     site(f, P_E_LIST, n->a, &b);
+}
+
+/* Tells whether an expression holds loop.index0. */
+static bool holds_index(const struct jnode *n) {
+    if (!n) return false;
+    if (n->kind == JN_ATTR && jv_is(n->val, "index0")) return true;
+    return holds_index(n->a) || holds_index(n->b);
+}
+
+static bool is_messages(const struct jnode *n) {
+    return n && n->kind == JN_NAME && jv_is(n->val, "messages");
+}
+
+/* Finds messages[loop.index0 - 1] below n, in a loop over `over`, which is another list. */
+static void neighbours_below(struct finder *f, const struct jnode *n, const struct jnode *over) {
+    struct buf b = {0};
+    int k;
+    for (; n; n = n->next) {
+        if (n->kind == JN_ITEM && is_messages(n->a) && holds_index(n->b)) {
+            const char *s = text_of(f, over, &k);
+            buf_fmt(&b, "(%.*s)", k, s);
+            site(f, P_E_INDEX, n->a, &b);
+        }
+        const struct jnode *one[] = {n->a, n->b, n->c, n->list, n->list2};
+        for (size_t i = 0; i < COUNT_OF(one); i++) neighbours_below(f, one[i], over);
+    }
+}
+
+static void neighbours(struct finder *f, const struct jnode *n) {
+    const bool other = n->kind == JN_FOR && n->b && !is_messages(n->b) &&
+                       ((n->b->kind == JN_ITEM && is_messages(n->b->a)) || n->b->kind == JN_NAME);
+    if (other) neighbours_below(f, n->list, n->b);
 }
 
 static void descriptions(struct finder *f, const struct jnode *n) {
@@ -268,6 +320,8 @@ int edit_sites(const struct jinja *t, struct repair_site out[REPAIR_SITES]) {
     walk(&f, t->body, mutations);
     walk(&f, t->body, lazy);
     walk(&f, t->body, descriptions);
+    walk(&f, t->body, escapes);
+    walk(&f, t->body, neighbours);
     qsort(out, (size_t)f.n, sizeof *out, by_start);
     int n = 0; /* an expression may be reached twice */
     for (int i = 0; i < f.n; i++) {

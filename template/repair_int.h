@@ -61,6 +61,8 @@ int proof_n_failed(const struct proof *p);
  * the checks of which one has to be mended; NULL: none has to. True: nothing got worse. accept: it
  * becomes the one accepted last. */
 bool proof_judge(struct proof *p, const struct jinja *t, const char *first, bool accept);
+/* Tells whether check i was worse for the template that was judged last. */
+bool proof_got_worse(const struct proof *p, int i);
 /* Returns the first check that fails for t and passes for the template accepted last; -1: none. */
 int proof_worse(const struct proof *p, const struct jinja *t);
 /* Tells whether a template shows the thinking of an open turn when thinking is switched on, or

@@ -328,10 +328,10 @@ static void calls(struct writer *w) {
 
 enum call_style { PYTHON, JSON };
 static const struct call_text {
-    const char *sign, *open, *close;
+    const char *sign, *open, *sep, *close;
     enum call_style style;
 } call_texts[] = {
-#define CALL_TEXT(sign, open, close, style) {sign, open, close, style},
+#define CALL_TEXT(sign, open, sep, close, style) {sign, open, sep, close, style},
 #include "template/repair_families.def"
 #undef CALL_TEXT
 };
@@ -383,20 +383,61 @@ static void calls_as_text(struct writer *w) {
                "{%- for k, v in a.items() %}\n"
                "{%- set hone.x = hone.x + (', ' if hone.x else '') + k + '=' + (v | tojson) %}\n"
                "{%- endfor %}\n"
-               "{%- endif %}\n"
-               "{%- set hone.all = hone.all + (', ' if hone.all else '') + f.name + '(' + hone.x + "
-               "')' %}\n");
-    else
-        put(w,
-            "{%- set hone.all = hone.all + (', ' if hone.all else '') + '{\"name\": \"' + f.name + "
-            "'\", \"arguments\": ' + ((a | tojson) if a is mapping else '{}') + '}' %}\n");
+               "{%- endif %}\n");
+    buf_fmt(w->out, "{%%- set hone.all = hone.all + ('%s' if hone.all else '') + ", f->sep);
+    put(w, f->style == PYTHON
+               ? "f.name + '(' + hone.x + ')'"
+               : "'{\"name\": \"' + f.name + '\", \"arguments\": ' + ((a | tojson) if a is "
+                 "mapping else '{}') + '}'");
     buf_fmt(
         w->out,
+        " %%}\n"
         "{%%- endfor %%}\n"
         "{%%- set content = (content if content is string else '') + '%s' + hone.all + '%s' %%}\n"
         "{%%- set odd = true %%}\n"
         "{%%- endif %%}\n",
         f->open, f->close);
+}
+
+/* Roles that templates have for results, where they do not know "tool". */
+static const char *const result_roles[] = {"tool_response", "ipython",     "observation",
+                                           "function",      "tool_result", "tool_results",
+                                           "tool_output"};
+
+/* Returns the role that the template compares with; NULL: none. */
+static const char *result_role(const struct jinja *t) {
+    for (size_t i = 0; i < COUNT_OF(result_roles); i++) {
+        struct buf quoted = {0};
+        buf_fmt(&quoted, "'%s'", result_roles[i]);
+        bool there = source_has(t, quoted.data);
+        quoted.data[0] = quoted.data[quoted.len - 1] = '"';
+        there |= source_has(t, quoted.data);
+        buf_release(&quoted);
+        if (there) return result_roles[i];
+    }
+    return NULL;
+}
+
+/* Names under which templates read tools. */
+static const char *const tool_names[] = {"xml_tools",    "functions", "available_tools",
+                                         "custom_tools", "tool_list", "json_tools"};
+
+/* Gives the tools, as JSON texts, under the names that the template reads. */
+static void tools_by_name(struct writer *w) {
+    for (size_t i = 0; i < COUNT_OF(tool_names); i++) {
+        const char *s = tool_names[i];
+        bool reads = false;
+        for (int k = 0; k < w->t->n_globals; k++) reads |= jv_is(w->t->global_name[k], s);
+        if (reads)
+            buf_fmt(w->out,
+                    "{%%- if tools and not %s %%}\n"
+                    "{%%- set list = namespace(v=[]) %%}\n"
+                    "{%%- for t in tools %%}{%%- set list.v = list.v + [t | tojson] %%}{%%- endfor "
+                    "%%}\n"
+                    "{%%- set %s = list.v %%}\n"
+                    "{%%- endif %%}\n",
+                    s, s);
+    }
 }
 
 /* Lists the tools in the first system message. */
@@ -501,6 +542,16 @@ static void emission(struct writer *w) {
                "{%- set content = '' %}{%- set odd = true %}\n"
                "{%- endif %}\n");
     }
+    if (want(w, P_CALLS_BARE))
+        put(w, "{%- if role == 'assistant' and calls and not skip and content is string and not "
+               "(content | trim) %}{%- set content = none %}{%- set odd = true %}{%- endif %}\n");
+    if (want(w, P_RESULT_ROLE) && result_role(w->t))
+        buf_fmt(
+            w->out,
+            "{%%- if role == 'tool' %%}{%%- set role = '%s' %%}{%%- set odd = true %%}\n"
+            "{%%- if content is mapping %%}{%%- set content = content | tojson %%}{%%- endif %%}\n"
+            "{%%- endif %%}\n",
+            result_role(w->t));
     put(w, "{%- if skip %}\n");
     if (want(w, P_SPLIT_CALLS)) {
         put(w, "{%- elif calls and calls | length > 1 %}\n"
@@ -576,7 +627,7 @@ static void messages(struct writer *w) {
  * pieces on tools. */
 static bool needs_loop(const struct repair_plan *p) {
     for (int k = 0; k < P_E_MUTATE; k++)
-        if (k != P_TOOLS_NONE && k != P_TOOLS_EMPTY && k != P_E_DUMP &&
+        if (k != P_TOOLS_NONE && k != P_TOOLS_EMPTY && k != P_TOOLS_NAME && k != P_E_DUMP &&
             plan_has(p, (enum repair_piece)k))
             return true;
     return false;
@@ -600,6 +651,7 @@ void prelude_write(struct buf *out, const struct jinja *t, const struct repair_p
     }
     put(&w, "' %}\n");
     if (needs_loop(p)) messages(&w);
+    if (want(&w, P_TOOLS_NAME)) tools_by_name(&w);
     if (want(&w, P_TOOLS_NONE)) put(&w, "{%- set tools = tools or [] %}\n");
     if (want(&w, P_TOOLS_EMPTY))
         put(&w, "{%- if tools is defined and not tools %}{%- set tools = none %}{%- endif %}\n");

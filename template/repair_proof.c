@@ -14,6 +14,7 @@
 #include "base/mem.h"
 #include "template/lint.h"
 
+enum { PAIR = -1 };
 enum { N_ORDINARY = 60, N_PAIRS = 4, NOW = 1772721000, MAX_STEPS = 2 << 20 };
 
 struct conv { /* a conversation, parsed */
@@ -26,8 +27,8 @@ struct kept {
 };
 struct check {
     const char *id;
-    int probe; /* -1: a pair */
-    bool failed, soft;
+    int probe; /* or PAIR */
+    bool failed, soft, worse;
     int n_failed; /* pairs: of n, so that half a repair counts */
     struct conv odd[N_PAIRS], normal[N_PAIRS];
 };
@@ -35,6 +36,7 @@ struct proof {
     struct jdoc defaults;
     struct check *check;
     int n_check, n_failed;
+    bool shows_results; /* the original renders results */
     struct kept *kept;
     int n_kept;
 };
@@ -94,7 +96,7 @@ static int pair_new(struct proof *p, enum repair_form form, struct err *e) {
     struct buf odd = {0}, normal = {0};
     int rc = 0;
     uint32_t seed = 1;
-    *c = (struct check){.id = repair_form_id[form], .probe = -1, .soft = repair_form_soft[form]};
+    *c = (struct check){.id = repair_form_id[form], .probe = PAIR, .soft = repair_form_soft[form]};
     for (int n = 0; n < N_PAIRS && rc == 0; seed++) {
         unsigned ignored;
         odd.len = normal.len = 0;
@@ -142,6 +144,32 @@ static int keep(struct proof *p, const struct jinja *t, const struct buf *json, 
     return 0;
 }
 
+/* Tells whether a conversation with a call, thinking and a result is rendered with `what` in it. */
+static bool shows(const struct proof *p, const struct jinja *t, const char *what) {
+    static const char text[] =
+        "{\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"},{\"role\":\"assistant\",\"content\":"
+        "\"\","
+        "\"reasoning_content\":\"Zq7why\",\"tool_calls\":[{\"id\":\"call00001\",\"type\":"
+        "\"function\","
+        "\"function\":{\"name\":\"f\",\"arguments\":{\"a\":\"b\"}}}]},{\"role\":\"tool\","
+        "\"tool_call_id\":\"call00001\",\"content\":\"Zq7res\"}],\"add_generation_prompt\":true,"
+        "\"kwargs\":{\"enable_thinking\":true,\"thinking\":true}}";
+    struct jdoc doc;
+    struct buf out = {0};
+    struct jinja_err je;
+    struct err ignored;
+    if (jdoc_parse(&doc, text, sizeof text - 1, "conversation", &ignored)) return false;
+    const bool shown = render(p, t, doc.root, &out, &je) == 0 && out.len &&
+                       memmem(out.data, out.len, what, strlen(what)) != NULL;
+    buf_release(&out);
+    jdoc_release(&doc);
+    return shown;
+}
+
+bool proof_thinks(const struct proof *p, const struct jinja *t) {
+    return shows(p, t, "Zq7why") || shows(p, t, "</think>");
+}
+
 static bool probe_failed(const struct proof *p, const char *id) {
     for (int i = 0; i < p->n_check; i++)
         if (strcmp(p->check[i].id, id) == 0) return p->check[i].failed;
@@ -150,6 +178,7 @@ static bool probe_failed(const struct proof *p, const char *id) {
 
 /* Tells whether the original renders conversations with these features rightly. */
 static bool is_right(const struct proof *p, unsigned features) {
+    if (!p->shows_results && (features >> FEATURE_CALLS & 1)) return false;
     for (int f = 0; f < FEATURE_COUNT; f++) {
         if (!(features >> f & 1)) continue;
         for (int i = 0; i < p->n_check; i++)
@@ -167,7 +196,7 @@ static const char odd_probes[] =
 /* Returns the features of a probe's conversation. */
 static unsigned features_of(const char *probe, const char *json) {
     unsigned f = 0;
-    if (strstr(json, "\"tool_calls\"")) f |= 1u << FEATURE_CALLS;
+    if (strstr(json, "\"tool_call_id\"")) f |= 1u << FEATURE_CALLS;
     if (strstr(json, "\"tools\"")) f |= 1u << FEATURE_TOOLS;
     if (strstr(json, "\"tool_calls\"") && strstr(json, "\"reasoning_content\""))
         f |= 1u << FEATURE_REASONING;
@@ -234,13 +263,14 @@ int proof_new(struct proof **out, const struct jinja *original, struct err *e) {
         c->failed = c->n_failed > 0;
         p->n_failed += c->failed;
     }
+    p->shows_results = shows(p, original, "Zq7res");
     return keep_all(p, original, e);
 }
 
 void proof_free(struct proof *p) {
     if (!p) return;
     for (int i = 0; i < p->n_check; i++)
-        for (int k = 0; k < N_PAIRS && p->check[i].probe < 0; k++) {
+        for (int k = 0; k < N_PAIRS && p->check[i].probe == PAIR; k++) {
             jdoc_release(&p->check[i].odd[k].doc);
             jdoc_release(&p->check[i].normal[k].doc);
         }
@@ -263,6 +293,9 @@ const char *proof_id(const struct proof *p, int i) {
 bool proof_failed(const struct proof *p, int i) {
     return p->check[i].failed;
 }
+bool proof_got_worse(const struct proof *p, int i) {
+    return p->check[i].worse;
+}
 int proof_n_failed(const struct proof *p) {
     return p->n_failed;
 }
@@ -275,12 +308,12 @@ bool proof_judge(struct proof *p, const struct jinja *t, const char *first, bool
         if (!first || !p->check[i].failed || !listed(first, p->check[i].id)) continue;
         now[i] = fails(p, &p->check[i], t);
         better |= now[i] < p->check[i].n_failed;
-        fine &= now[i] <= p->check[i].n_failed;
     }
     fine &= better;
-    for (int i = 0; i < p->n_check && fine; i++) {
-        if (now[i] < 0) now[i] = fails(p, &p->check[i], t);
-        fine = now[i] <= p->check[i].n_failed;
+    for (int i = 0; i < p->n_check; i++) {
+        if (now[i] < 0 && better) now[i] = fails(p, &p->check[i], t);
+        p->check[i].worse = now[i] > p->check[i].n_failed;
+        fine &= !p->check[i].worse;
     }
     fine = fine && keeps(p, t);
     for (int i = 0; i < p->n_check && fine && accept; i++) {
@@ -296,29 +329,6 @@ int proof_worse(const struct proof *p, const struct jinja *t) {
     for (int i = 0; i < p->n_check; i++)
         if (!p->check[i].failed && fails(p, &p->check[i], t)) return i;
     return -1;
-}
-
-bool proof_thinks(const struct proof *p, const struct jinja *t) {
-    static const char text[] =
-        "{\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"},{\"role\":\"assistant\",\"content\":"
-        "\"\","
-        "\"reasoning_content\":\"Zq7why\",\"tool_calls\":[{\"id\":\"call00001\",\"type\":"
-        "\"function\","
-        "\"function\":{\"name\":\"f\",\"arguments\":{\"a\":\"b\"}}}]},{\"role\":\"tool\","
-        "\"tool_call_id\":\"call00001\",\"content\":\"x\"}],\"add_generation_prompt\":true,"
-        "\"kwargs\":{"
-        "\"enable_thinking\":true,\"thinking\":true}}";
-    struct jdoc doc;
-    struct buf out = {0};
-    struct jinja_err je;
-    struct err ignored;
-    if (jdoc_parse(&doc, text, sizeof text - 1, "conversation", &ignored)) return false;
-    const bool shown = render(p, t, doc.root, &out, &je) == 0 && out.len &&
-                       (memmem(out.data, out.len, "Zq7why", 6) != NULL ||
-                        memmem(out.data, out.len, "</think>", 8) != NULL);
-    buf_release(&out);
-    jdoc_release(&doc);
-    return shown;
 }
 
 static char *shown(const struct proof *p, const struct jinja *t, struct jval scenario) {
