@@ -94,7 +94,8 @@ static bool may_use(const struct search *s, enum repair_piece k) {
     if (about_calls && k != P_NULL_CALL && !s->has_calls) return false;
     if (k == P_CALLS_TEXT && !prelude_knows_calls(s->original)) return false;
     if (k == P_TOOLS_TEXT && !prelude_knows_tools(s->original)) return false;
-    if (k == P_REASON && !s->thinks) return false;
+    if (k == P_REASON && !(s->thinks && (s->has_calls || prelude_knows_calls(s->original))))
+        return false;
     return listed && !(k == P_DEVELOPER && s->has_developer);
 }
 
