@@ -34,7 +34,7 @@ struct search {
     struct jinja *now;       /* the template that it gives */
     const char *const *only;
     int n_only;
-    bool has_calls, has_developer, thinks;
+    bool has_calls, has_developer, thinks, shows_tools; /* the original */
 };
 
 int repair_known(int i, const char **id, const char **rule, const char **why) {
@@ -92,8 +92,9 @@ static bool may_use(const struct search *s, enum repair_piece k) {
     bool listed = s->only == NULL;
     for (int i = 0; i < s->n_only && !listed; i++) listed = strcmp(s->only[i], pieces[k].id) == 0;
     if (about_calls && k != P_NULL_CALL && !s->has_calls) return false;
-    if (k == P_CALLS_TEXT && !prelude_knows_calls(s->original)) return false;
-    if (k == P_TOOLS_TEXT && !prelude_knows_tools(s->original)) return false;
+    if (k == P_CALLS_TEXT && !(s->shows_tools && prelude_knows_calls(s->original))) return false;
+    if (k == P_TOOLS_TEXT && !(s->has_calls && prelude_knows_tools(s->original))) return false;
+    if (k == P_TOOLS_NAME && !s->has_calls) return false;
     if (k == P_REASON && !(s->thinks && (s->has_calls || prelude_knows_calls(s->original))))
         return false;
     return listed && !(k == P_DEVELOPER && s->has_developer);
@@ -242,6 +243,7 @@ static int repair(struct search *s, struct repair *r, struct err *e) {
     s->now = s->original;
     s->n_site = edit_sites(s->original, s->site);
     s->has_calls = body_reads(s->original, "tool_calls");
+    s->shows_tools = !failed(s, "tools_declared");
     s->thinks = memmem(s->original->src, s->original->src_len, "</think>", 8) != NULL &&
                 !proof_thinks(s->proof, s->original);
     const bool names_it = memmem(s->original->src, s->original->src_len, "developer", 9) != NULL;

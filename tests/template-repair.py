@@ -337,7 +337,7 @@ def holds(sc):
 # ---- hone ------------------------------------------------------------------------------------------------------
 def lint(hone, path):
     r = subprocess.run([hone, "template", "lint", path, "--json"], capture_output=True, text=True)
-    return json.loads(r.stdout)["findings"]
+    return json.loads(r.stdout)
 
 
 def fix(hone, src, dst):
@@ -361,14 +361,15 @@ def measure(hone, path, scenarios, verbose):
     with open(path, encoding="utf-8", newline="") as f:
         before_text = f.read()
     row = {"template": name}
-    found = lint(hone, path)
+    report = lint(hone, path)
+    found = report["findings"]
     with tempfile.TemporaryDirectory() as tmp:
         once, twice = os.path.join(tmp, "once.jinja"), os.path.join(tmp, "twice.jinja")
         start = time.time()
         after_text = fix(hone, path, once)
         row["seconds"] = round(time.time() - start, 2)
         row["stable"] = fix(hone, once, twice) == after_text
-        left = lint(hone, once)
+        left = lint(hone, once)["findings"]
         rendered = hone_batch(hone, once, scenarios)
     errors = [f for f in found if f["severity"] == "error"]
     after = [f for f in left if f["severity"] == "error"]
@@ -379,6 +380,10 @@ def measure(hone, path, scenarios, verbose):
     row["bytes"] = [len(before_text.encode()), len(after_text.encode())]
 
     failed = {f["probe"] for f in found if f["probe"]}
+    if "tools" not in report["renders"]:  # probes of what the template cannot do are not in the list
+        failed |= {"tools_declared", "system_with_tools"}
+    if "calls" not in report["renders"]:
+        failed |= {"args_mapping", "calls_rendered"}
     old, new = engine(Jinja2, before_text), engine(Jinja2, after_text)
     other = [(engine(Minijinja, before_text), engine(Minijinja, after_text))] if minijinja else []
     rng = random.Random(7)
