@@ -47,8 +47,7 @@ static bool chance(struct maker *m, uint32_t percent) {
 static const char *const questions[] = {"Hello, who are you?",
                                         "Weather in Paris?",
                                         "  padded question  ",
-                                        "Gr\xc3\xb6\xc3\x9f"
-                                        "e \xe6\x97\xa5\xe6\x9c\xac \xf0\x9f\x98\x80",
+                                        "\xe6\x97\xa5\xe6\x9c\xac \xc3\xb6 \xf0\x9f\x98\x80",
                                         "line one\\nline two\\n\\nline four",
                                         "is 3 < 4 && 5 > \\\"2\\\"?",
                                         "write {{ x }} and {% if %}",
@@ -63,9 +62,7 @@ static const char *const answers[] = {"Hello!",
                                       "\xe4\xbd\xa0\xe5\xa5\xbd <b>&",
                                       "<think>\\nplan first\\n</think>\\n\\nThe answer.",
                                       "No."};
-static const char *const systems[] = {"You are terse.",
-                                      "Follow the rules:\\n1. Be kind.\\n2. Be "
-                                      "brief.",
+static const char *const systems[] = {"You are terse.", "Rules:\\n1. Be kind.\\n2. Be brief.",
                                       "R\xc3\xa9pondez.", "Be kind. "};
 static const char *const thoughts[] = {"I need the tool.", "Just add.\\nDone.", "Hm"};
 static const char *const results[] = {"18C", "{\\\"temp\\\": 18, \\\"unit\\\": \\\"C\\\"}",
