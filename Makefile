@@ -34,8 +34,9 @@ ifneq ($(filter-out $(NEEDS_NO_LIBS),$(or $(MAKECMDGOALS),all)),)
 $(error missing libraries: $(MISSING). Install them: `make deps`, or see docs/platforms.md)
 endif
 endif
+has = $(shell echo 'int main(void){return 0;}' | $(CC) -Werror $(1) -x c -o /dev/null - 2>/dev/null && echo $(1))
 LIB_CFLAGS := $(shell $(PKGCONF) --cflags $(REQUIRED) 2>/dev/null)
-LIBS       := $(shell $(PKGCONF) --libs $(REQUIRED) 2>/dev/null) -lm -lpthread
+LIBS       := $(shell $(PKGCONF) --libs $(REQUIRED) 2>/dev/null) -lm -lpthread $(call has,-ldl)
 ifneq ($(SYSROOT),)
 LIB_CFLAGS += -isystem $(SYSROOT)/usr/include -isystem $(SYSROOT)/usr/include/$(TRIPLE)
 LIBS       := $(foreach d,$(SYSROOT)/usr/lib/$(TRIPLE) $(SYSROOT)/lib/$(TRIPLE),-L$d -Wl,-rpath-link,$d) $(LIBS)
@@ -47,7 +48,6 @@ LIBS       += $(shell pkg-config --libs ompi-c)
 endif
 
 # ---- flags ----------------------------------------------------------------------------------
-has = $(shell echo 'int main(void){return 0;}' | $(CC) -Werror $(1) -x c -o /dev/null - 2>/dev/null && echo $(1))
 WARN := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wdouble-promotion -Wcast-qual -Wcast-align \
         -Wpointer-arith -Wformat=2 -Wundef -Wvla -Wwrite-strings -Wswitch-enum -Wstrict-prototypes \
         -Wmissing-prototypes -Wold-style-definition -Wimplicit-fallthrough -fno-common
@@ -183,8 +183,10 @@ $(OBJ)/stage.stamp: $(BIN) $(HONE_H) packaging/hone.pc.in Makefile mk/dist.mk
 include mk/check.mk mk/arm64.mk mk/lint.mk mk/dist.mk
 
 # ---- demo, dependencies ------------------------------------------------------------------------
-APT_PKGS := build-essential pkg-config zlib1g-dev libxxhash-dev libpcre2-dev libutf8proc-dev libedit-dev libyaml-dev
-DNF_PKGS := gcc make pkgconf zlib-devel xxhash-devel pcre2-devel utf8proc-devel libedit-devel libyaml-devel
+APT_PKGS := build-essential pkg-config zlib1g-dev libxxhash-dev libpcre2-dev libutf8proc-dev libedit-dev libyaml-dev \
+  libopenblas0-pthread
+DNF_PKGS := gcc make pkgconf zlib-devel xxhash-devel pcre2-devel utf8proc-devel libedit-devel libyaml-devel \
+  openblas-threads
 BREW_PKGS := pkg-config zlib xxhash pcre2 utf8proc libedit libyaml
 DEMO ?= $(BUILD)/demo
 deps: ## install the libraries (apt, as root or by sudo), or say how

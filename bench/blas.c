@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* bench/blas.c - the three places where a BLAS could stand, timed on one thread: products of f32
- * matrices, second moments of a dense input, the factor of error feedback. Prints JSON;
- * bench/blas.py runs it, and the same sizes in numpy beside it. */
+/* bench/blas.c - float products on one thread: those of f32 matrices, second moments of a dense
+ * input, the factor of error feedback, and the trial of OpenBLAS that `hone doctor` makes. Prints
+ * JSON; bench/blas.py runs it, and the same sizes in numpy. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -10,8 +10,10 @@
 #include "base/progress.h"
 #include "base/rng.h"
 #include "kernels/bench.h"
+#include "kernels/blas.h"
 #include "models/graph.h"
 #include "quantize/factor.h"
+#include "work/isa_choice.h"
 
 enum { N = 2048, ROWS = 512, REPS = 5 };
 
@@ -62,6 +64,28 @@ static double factor(struct pool *pool, const struct gram_input *in) {
     return best;
 }
 
+/* Prints the trial of OpenBLAS, as members of an object. */
+static void trial(const struct kern *k) {
+    double ours[BLAS_USES], theirs[BLAS_USES];
+    const char *why = blas_open();
+    char cpu[128];
+    choice_processor(cpu);
+    printf(", \"processor\": \"%s\", \"openblas\": \"%s\"", cpu, blas_config());
+    if (why) printf(", \"not_used\": \"%s\"", why);
+    if (why) return;
+    blas_trial(k, ours, theirs);
+    const unsigned uses = blas_faster(ours, theirs);
+    printf(", \"trial\": [");
+    for (int i = 0; i < BLAS_USES; i++) {
+        const struct blas_use_info *u = &blas_uses[i];
+        printf("%s{\"use\": \"%s\", \"rows\": %d, \"columns\": %d, \"sum\": %d", i ? ", " : "",
+               u->name, (int)u->m, (int)u->n, (int)u->k);
+        printf(", \"hone\": %.1f, \"openblas\": %.1f, \"used\": %s}", ours[i], theirs[i],
+               uses >> i & 1 ? "true" : "false");
+    }
+    printf("]");
+}
+
 int main(void) {
     static const int64_t m[] = {1, 2, 16, 64, 512};
     const double n = N, flop = n * (n + 1) * ROWS;
@@ -77,6 +101,7 @@ int main(void) {
     for (int64_t i = 0; i < ROWS * N; i++) x[i] = rng_normal(&r);
     kern_init(&k, kern_isa_best());
     printf("{\"isa\": \"%s\"", kern_isa_name(kern_isa_best()));
+    trial(&k);
     for (size_t i = 0; i < sizeof m / sizeof *m; i++)
         printf(", \"gemm_%d\": %.1f", (int)m[i], kern_bench_gemm(&k, m[i], N, N, 0.3));
     printf(", \"moments\": %.1f", flop / moments(pool, x, &g) / 1e9);

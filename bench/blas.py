@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""bench/blas.py PROGRAM - our products, moments and factors beside those of the BLAS that numpy has, one thread, GFLOP/s.
+"""bench/blas.py PROGRAM [OUT.json] - our float products next to OpenBLAS's, one thread, GFLOP/s.
 
-PROGRAM is what `make bench-blas` builds. numpy's wheels from PyPI bring OpenBLAS."""
-import os
-
-os.environ["OPENBLAS_NUM_THREADS"] = "1"
+PROGRAM is what `make bench-blas` builds; it times the libopenblas.so.0 that `hone doctor` tries, in the same way. numpy's wheels from PyPI
+bring another build, which is timed with the same sizes here: 2048 columns, second moments of 512 rows, and the factor of error feedback,
+which OpenBLAS never does for hone."""
 import json
+import os
 import subprocess
 import sys
 import time
 
+os.environ["OPENBLAS_NUM_THREADS"] = "1"
 import numpy as np
 
 N, ROWS = 2048, 512
@@ -42,4 +43,10 @@ def theirs():
 
 
 ours = json.loads(subprocess.run([sys.argv[1]], check=True, capture_output=True, text=True).stdout)
-print(json.dumps({"ours": ours, "theirs": theirs()}, indent=1))
+doc = {key: ours.pop(key) for key in ("processor", "openblas", "not_used", "trial") if key in ours}
+doc = {"date": time.strftime("%Y-%m-%d"), "load": round(os.getloadavg()[0], 1), **doc, "hone": ours, "numpy": theirs()}
+text = json.dumps(doc, indent=1) + "\n"
+if len(sys.argv) > 2:
+    with open(sys.argv[2], "w") as f:
+        f.write(text)
+print(text, end="")

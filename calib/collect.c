@@ -30,6 +30,7 @@
 #include "base/num.h"
 #include "base/progress.h"
 #include "base/ranks.h"
+#include "kernels/blas.h"
 #include "runtime/engine/fault.h"
 #include "runtime/generate/draft.h"
 #include "runtime/generate/windows.h"
@@ -250,6 +251,7 @@ static char *identity(const struct collector *c, const struct model *m,
     buf_fmt(&b, "imatrix 2;isa %s;device %s;ctx %" PRId64 ";tokens %s;moments %d;",
             kern_isa_name(o->isa), c->there ? session_info(c->trunk).device : "", ctx, hex,
             o->moments);
+    if (o->blas) buf_fmt(&b, "blas %u %s;", o->blas, blas_config());
     buf_fmt(&b, "gram 3 %" PRId64 " %d;model ", c->gram ? gram_col_block(c->gram) : -1,
             c->gradients != NULL);
     if (o->keep->model)
@@ -425,6 +427,8 @@ static int open_sessions(struct collector *c, const struct model *m, const struc
     c->out->chunk_size = (uint32_t)c->ctx;
     if (!c->gram) return 0;
     TRY(gradients_new(&c->gradients, m, c->gram, c->ctx, o->isa, o->pool, e));
+    if (c->gradients) gradients_blas(c->gradients, o->blas);
+    gram_col_blas(c->gram, o->blas);
     c->survey = true;
     TRY(run_pass(c, &first, 1, 0, e));
     c->survey = false;

@@ -100,6 +100,10 @@ int gradients_new(struct gradients **out, const struct model *m, struct gram_col
     return 0;
 }
 
+void gradients_blas(struct gradients *g, unsigned uses) {
+    grad_blas(g->grad, uses);
+}
+
 void gradients_free(struct gradients *g) {
     if (!g) return;
     grad_free(g->grad);

@@ -20,7 +20,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/num.h"
-#include "kernels/kern.h"
+#include "kernels/blas.h"
 
 enum { RUN = 8, STRIP = 32, EXPERT_BLOCK = 256 };
 /* An input of up to FULL columns has one block, a wider one blocks of BLOCK. Gradients use half
@@ -54,6 +54,7 @@ struct gram_col {
     bool settled;
     bool without_gradients; /* gradients left out, on request or for lack of memory */
     struct kern kern;
+    unsigned blas; /* what OpenBLAS does (kernels/blas.h) */
     struct pool *pool;
     float *xt;         /* rows of a call, transposed: [n][rows] */
     float *dt;         /* their differences from the base's rows, transposed likewise */
@@ -94,6 +95,10 @@ void gram_col_free(struct gram_col *c) {
     free(c->w);
     free(c->in);
     free(c);
+}
+
+void gram_col_blas(struct gram_col *c, unsigned uses) {
+    c->blas = blas_let(uses);
 }
 
 int64_t gram_col_block(const struct gram_col *c) {
@@ -347,6 +352,30 @@ static void add_strips(void *ctx, int64_t s0, int64_t s1, int worker) {
         }
 }
 
+/* Adds the same by OpenBLAS in tiles of BLAS_TILE columns, which may fill more than the lower half:
+ * gram_col_finish makes the upper one from it. */
+static void add_tiles(void *ctx, int64_t t0, int64_t t1, int worker) {
+    const struct job *j = ctx;
+    const int64_t n = j->m->n, block = j->m->block, rows = j->rows,
+                  across = div_up(block, BLAS_TILE);
+    (void)worker;
+    for (int64_t t = t0; t < t1; t++) {
+        const int64_t i = t / across * BLAS_TILE, k = i / block * block + t % across * BLAS_TILE;
+        if (k <= i)
+            blas_add(BLAS_MOMENTS, j->c->xt + i * rows, rows, j->c->xt + k * rows, rows,
+                     j->sum + i * block + k % block, block, min_i64(BLAS_TILE, n - i),
+                     min_i64(BLAS_TILE, n - k), rows);
+    }
+}
+
+static void add_squares(struct job *j) {
+    const int64_t n = j->m->n, block = j->m->block;
+    if (blas_does(j->c->blas, BLAS_MOMENTS) && n >= BLAS_TILE && j->rows >= BLAS_LEAST_ROWS)
+        pool_for(j->c->pool, div_up(n, BLAS_TILE) * div_up(block, BLAS_TILE), 1, add_tiles, j);
+    else
+        pool_for(j->c->pool, div_up(n, STRIP), 1, add_strips, j);
+}
+
 /* Adds products of differences and rows, STRIP columns of the differences at a time. */
 static void add_crosses(void *ctx, int64_t s0, int64_t s1, int worker) {
     const struct job *j = ctx;
@@ -405,7 +434,7 @@ static void take_rows(struct gram_col *c, const struct gr_weight *w, int64_t exp
                         .rows = min_i64(c->max_rows, n_rows - r),
                         .ld = ld};
         pool_for(c->pool, m->n, 64, transpose_cols, &j);
-        pool_for(c->pool, div_up(m->n, STRIP), 1, add_strips, &j);
+        add_squares(&j);
         if (crossed) add_cross(&j);
     }
     if (s->leads) m->count[c->half][mat] += (float)n_rows;

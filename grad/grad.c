@@ -16,7 +16,10 @@
 #include "base/num.h"
 #include "base/rng.h"
 #include "grad/grad_int.h"
+#include "kernels/blas.h"
 
+/* Rows of W at a time that OpenBLAS multiplies, and the fewest. */
+enum { BACK_PANEL = 512, BACK_LEAST = 128 };
 /* The head's rows are reported SEEN_ROWS at a time; the bits of moments depend on that number. */
 enum { TOKEN_CHUNK = 16, HEAD_ROWS = 128, SEEN_ROWS = 32 };
 
@@ -42,14 +45,26 @@ static void decode(const struct grad *g, const struct weight *w, const uint8_t *
         g->s->kern.op[w->type].decode(from + (uint64_t)(r0 + r) * w->row_bytes, to + r * nc, nc);
 }
 
+/* Returns the rows of W that columns_back decodes at a time: more where OpenBLAS multiplies. */
+static int64_t panel_rows(const struct grad *g, const struct weight *w, int64_t nc, int64_t m) {
+    const int64_t room = GRAD_PANEL * w->ne[0] / nc;
+    if (!blas_does(g->s->blas, BLAS_BACK) || m < BLAS_LEAST_ROWS || room < BACK_LEAST)
+        return GRAD_PANEL;
+    return min_i64(room, BACK_PANEL);
+}
+
 /* Implements grad_rows_back for columns [c0, c0 + nc) of W. */
 static void columns_back(const struct grad *g, const struct weight *w, const uint8_t *mat,
                          int64_t r0, int64_t r1, int64_t c0, int64_t nc, const float *dy,
                          int64_t ld_y, float *dx, int64_t ld_x, int64_t m, float *scratch) {
+    const int64_t panel = panel_rows(g, w, nc, m);
     for (int64_t r = r0, n; r < r1; r += n) {
-        n = min_i64(GRAD_PANEL, r1 - r);
+        n = min_i64(panel, r1 - r);
         decode(g, w, mat, r, n, c0, nc, scratch);
-        g->s->kern.gemm_nn(dy + (r - r0), ld_y, scratch, nc, dx + c0, ld_x, m, nc, n);
+        if (panel > GRAD_PANEL)
+            blas_add(BLAS_BACK, dy + (r - r0), ld_y, scratch, nc, dx + c0, ld_x, m, nc, n);
+        else
+            g->s->kern.gemm_nn(dy + (r - r0), ld_y, scratch, nc, dx + c0, ld_x, m, nc, n);
     }
 }
 void grad_rows_back(const struct grad *g, const struct weight *w, const uint8_t *mat, int64_t r0,
@@ -65,7 +80,7 @@ void grad_rows(const struct grad *g, const struct weight *w, const uint8_t *mat,
     for (int64_t r = r0, n; r < r1; r += n) {
         n = min_i64(GRAD_PANEL, r1 - r);
         decode(g, w, mat, r, n, 0, k, scratch);
-        g->s->kern.gemm_f32(x, ld_x, scratch, k, y + (r - r0), ld_y, m, n, k);
+        blas_product(&g->s->kern, g->s->blas, x, ld_x, scratch, k, y + (r - r0), ld_y, m, n, k);
     }
 }
 
@@ -90,7 +105,10 @@ static void product_range(void *ctx, int64_t i0, int64_t i1, int worker) {
 }
 void grad_product(struct grad *g, const struct weight *w, const float *dy, float *dx, int64_t m) {
     struct product j = {g, w, dy, dx, m, PRODUCT_TOKENS, div_up(w->ne[0], PRODUCT_COLS)};
-    while (j.n_tok > LEAST_TOKENS && div_up(m, j.n_tok) * j.n_cols < 4 * pool_size(g->pool))
+    /* Our sums are the same in tasks of any size, those of OpenBLAS may not be. */
+    const bool any_size = !blas_does(g->s->blas, BLAS_BACK);
+    while (any_size && j.n_tok > LEAST_TOKENS &&
+           div_up(m, j.n_tok) * j.n_cols < 4 * pool_size(g->pool))
         j.n_tok /= 2;
     pool_for(g->pool, div_up(m, j.n_tok) * j.n_cols, 1, product_range, &j);
 }
@@ -450,6 +468,9 @@ void grad_free(struct grad *g) {
     free(g);
 }
 
+void grad_blas(struct grad *g, unsigned uses) {
+    g->s->blas = blas_let(uses);
+}
 void grad_observe(struct grad *g, grad_see_fn see, void *ud) {
     g->see = see;
     g->see_ud = ud;

@@ -15,6 +15,7 @@
 #include <sys/utsname.h>
 
 #include "jobs/doctor.h"
+#include "work/blas_choice.h"
 #include "work/isa_choice.h"
 #include "plan/plan_program.h"
 #include "convert/mmproj.h"
@@ -59,13 +60,35 @@ static void emit_libs(struct emit *m, const char *line_editor) {
     }
 }
 
-/* Tells how fast the sets are beside the fastest, which is kept for `--isa auto`. */
+/* Writes what OpenBLAS gains. */
+static void emit_blas(struct emit *m, const struct blas_tried *b) {
+    emit_table(m, "openblas_trial", "float products, GFLOP/s of one thread");
+    const char *const col[] = {"use", "rows", "columns", "sum", "hone", "openblas", "used"};
+    for (size_t i = 0; i < COUNT_OF(col); i++) emit_col(m, col[i], col[i]);
+    for (int u = 0; u < BLAS_USES && !b->why_not; u++) {
+        emit_row(m);
+        emit_cell_str(m, blas_uses[u].name);
+        emit_cell_i64(m, blas_uses[u].m);
+        emit_cell_i64(m, blas_uses[u].n);
+        emit_cell_i64(m, blas_uses[u].k);
+        emit_cell_num(m, b->ours[u], 1);
+        emit_cell_num(m, b->theirs[u], 1);
+        emit_cell_bool(m, b->uses >> u & 1);
+    }
+}
+
+/* Tells how fast the sets are beside the fastest, which is kept for `--isa auto`, and what OpenBLAS
+ * gains over that one. */
 static void emit_isas(struct emit *m, const struct work *w) {
     struct choice c;
+    struct blas_tried b;
     struct err e;
     choice_measure(&c);
     if (choice_keep(w->choices, c.isa, &e)) log_info("not kept: %s", e.msg);
     emit_str(m, "fastest_isa", "fastest instruction set", kern_isa_name(c.isa));
+    blas_choice_measure(w, c.isa, &b);
+    emit_str(m, "openblas", "OpenBLAS", *blas_config() ? blas_config() : "not found");
+    if (b.why_not) emit_str(m, "openblas_not_used", "OpenBLAS is not used", b.why_not);
     emit_table(m, "isas", "instruction sets");
     emit_col(m, "name", "name");
     emit_col(m, "available", "available");
@@ -81,6 +104,7 @@ static void emit_isas(struct emit *m, const struct work *w) {
         else
             emit_cell_none(m);
     }
+    emit_blas(m, &b);
 }
 
 static void emit_devices(struct emit *m) {

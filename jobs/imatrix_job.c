@@ -10,6 +10,7 @@
 #include "calib/imatrix.h"
 #include "calib/stats.h"
 #include "jobs/imatrix_job.h"
+#include "work/blas_choice.h"
 #include "work/open.h"
 #include "base/io.h"
 #include "base/out.h"
@@ -226,6 +227,7 @@ int imatrix_job_collect(struct work *w, const char *path, const struct imatrix_j
                              .max_chunks = a->chunks,
                              .parse_special = !a->no_special,
                              .isa = w->isa,
+                             .blas = gram ? blas_choice(w) : 0,
                              .pool = w->pool,
                              .gram = gram,
                              .moments = a->moments != NULL,

@@ -9,6 +9,7 @@
 #include "calib/moments.h"
 #include "calib/imatrix.h"
 #include "make/ownership.h"
+#include "work/blas_choice.h"
 #include "work/device.h"
 #include "make/size_ladder.h"
 #include "calib/defaults.h"
@@ -262,6 +263,7 @@ static int collect(struct make *mk, const char *path, const char *gram, struct e
                              .max_chunks = mk->calib_chunks,
                              .parse_special = true,
                              .isa = mk->w->isa,
+                             .blas = col ? blas_choice(mk->w) : 0,
                              .pool = mk->w->pool,
                              .device = mk->w->device,
                              .gram = col,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* make/rates.c - see rates.h. Nothing here decides bytes: times only. */
 #include "make/rates.h"
+#include "work/blas_choice.h"
 #include "work/open.h"
 #include "work/passes.h"
 
@@ -228,6 +229,7 @@ static int time_imatrix(struct rates *r, struct make *mk, struct model *m, bool 
                              .max_chunks = 2,
                              .parse_special = true,
                              .isa = mk->w->isa,
+                             .blas = gram ? blas_choice(mk->w) : 0,
                              .pool = mk->w->pool,
                              .device = mk->w->device};
     imat_init(&im);

@@ -13,10 +13,12 @@ $(OBJ)/$(SO): $(OBJ)/embed.a packaging/libhone.map
 	@$(if $(filter 0,$(V)),echo "  link  $@")
 	$(Q)$(LINK_SO) $(EMBED_LIBS)
 # Library and program for glibc 2.28 and later: packaging/glibc228.c answers calls of newer symbols. Before 2.34 threads
-# are in a library of their own, which is named here; libedit and what it needs are newer, so linked statically.
+# and dlopen are in libraries of their own, which are named here; libedit and what it needs are newer, so they are
+# linked statically.
 GLIBC_NEW := exp exp2 log log2 pow pthread_create pthread_join pthread_once pthread_mutex_trylock \
-             pthread_setaffinity_np stat lstat fstat __libc_start_main
-GLIBC228  := $(foreach f,$(GLIBC_NEW),-Wl,--wrap=$f) $(OBJ)/packaging/glibc228.o -Wl,--no-as-needed -l:libpthread.so.0
+             pthread_setaffinity_np stat lstat fstat dlopen dlsym dlerror __libc_start_main
+GLIBC228  := $(foreach f,$(GLIBC_NEW),-Wl,--wrap=$f) $(OBJ)/packaging/glibc228.o \
+             -Wl,--no-as-needed -l:libpthread.so.0 -l:libdl.so.2
 $(OBJ)/glibc228/$(SO): $(OBJ)/embed.a packaging/libhone.map $(OBJ)/packaging/glibc228.o
 	$(Q)mkdir -p $(@D) && $(LINK_SO) $(GLIBC228) $(EMBED_LIBS)
 $(OBJ)/glibc228/hone: $(MAIN) $(LIB) $(OBJ)/packaging/glibc228.o
@@ -58,8 +60,9 @@ tarball: ## the committed files as build/hone-VERSION.tar.gz
 	$(Q)mkdir -p $(BUILD) && git archive --prefix=hone-$(VERSION)/ HEAD | gzip -9n > $(TARBALL) && echo $(TARBALL)
 # one file that needs nothing. With glibc: Debian has none of the libraries for musl
 STATIC_LIBS := $(filter -L%,$(LIBS)) -ledit -ltinfo -lbsd -lmd -lz -lxxhash -lpcre2-8 -lutf8proc -lyaml -lm -lpthread
-$(OBJ)/hone-static: $(MAIN) $(LIB)
-	$(Q)$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -static -o $@ $(MAIN) $(LIB) $(STATIC_LIBS) && $(CROSS)strip $@
+$(OBJ)/hone-static: $(MAIN) $(LIB) $(OBJ)/packaging/no_dlopen.o
+	$(Q)$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -static -o $@ $(MAIN) $(OBJ)/packaging/no_dlopen.o \
+	  -Wl,--wrap=dlopen,--wrap=dlerror $(LIB) $(STATIC_LIBS) && $(CROSS)strip $@
 static: $(OBJ)/hone-static ## the program as one file without any library: build/hone-static (HAVE_CUDA=0)
 	$(Q)cp $< $(BUILD)/hone-static && echo $(BUILD)/hone-static
 # for ARM64 too, where its compiler and QEMU are

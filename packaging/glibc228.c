@@ -3,8 +3,9 @@
  * loads with glibc 2.28 (RHEL 8) and later though it is linked with Debian 12's 2.36. The linker
  * sends every call of these names here (--wrap, in the Makefile); here the symbols of old are asked
  * for by version. They are the same code: pow and its like got new versions in 2.29 because they no
- * longer call matherr, threads because they moved into libc in 2.34, and stat was a function of the
- * header before 2.33. Versions begin with 2.2.5 on x86-64, and with 2.17 on ARM64. */
+ * longer call matherr, threads and dlopen because they moved into libc in 2.34, and stat was a
+ * function of the header before 2.33. Versions begin with 2.2.5 on x86-64, and with 2.17 on ARM64.
+ */
 #include <pthread.h>
 #include <sys/stat.h>
 
@@ -35,6 +36,25 @@ double old_pow(double, double);
 double __wrap_pow(double, double);
 double __wrap_pow(double x, double y) {
     return old_pow(x, y);
+}
+
+OLD(dlopen, FIRST);
+void *old_dlopen(const char *, int);
+void *__wrap_dlopen(const char *, int);
+void *__wrap_dlopen(const char *name, int flags) {
+    return old_dlopen(name, flags);
+}
+OLD(dlsym, FIRST);
+void *old_dlsym(void *, const char *);
+void *__wrap_dlsym(void *, const char *);
+void *__wrap_dlsym(void *lib, const char *name) {
+    return old_dlsym(lib, name);
+}
+OLD(dlerror, FIRST);
+char *old_dlerror(void);
+char *__wrap_dlerror(void);
+char *__wrap_dlerror(void) {
+    return old_dlerror();
 }
 
 OLD(pthread_create, FIRST);

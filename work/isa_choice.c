@@ -32,8 +32,7 @@ void choice_processor(char out[128]) {
     if (f) fclose(f);
 }
 
-/* Returns the path of this machine's file, to be freed. */
-static char *path_of(const char *dir) {
+char *choice_path(const char *dir, const char *what) {
     char cpu[128], key[33];
     struct buf b = {0};
     choice_processor(cpu);
@@ -41,12 +40,12 @@ static char *path_of(const char *dir) {
     for (int i = 0; i < KERN_ISA_COUNT; i++) buf_fmt(&b, " %d", kern_isa_has((enum kern_isa)i));
     hash_xxh128_hex(key, b.data, b.len);
     buf_release(&b);
-    return xasprintf("%s/isa-%s", dir, key);
+    return xasprintf("%s/%s-%s", dir, what, key);
 }
 
 enum kern_isa choice_isa(const char *dir) {
     enum kern_isa isa = kern_isa_best(), read;
-    char *path = dir ? path_of(dir) : NULL, *text = NULL;
+    char *path = dir ? choice_path(dir, "isa") : NULL, *text = NULL;
     size_t n;
     struct err ignored;
     if (path && io_exists(path) && io_read_file(&text, &n, path, 64, &ignored) == 0) {
@@ -62,7 +61,7 @@ enum kern_isa choice_isa(const char *dir) {
 int choice_keep(const char *dir, enum kern_isa isa, struct err *e) {
     if (!dir) return err_set(e, ERR_SYS, "the user has no folder");
     TRY(io_make_dir(dir, e));
-    char *path = path_of(dir), text[32];
+    char *path = choice_path(dir, "isa"), text[32];
     snprintf(text, sizeof text, "%s\n", kern_isa_name(isa));
     const int rc = out_write_file(path, text, strlen(text), true, e);
     free(path);

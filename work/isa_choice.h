@@ -25,6 +25,8 @@ enum kern_isa choice_of(const double speed[KERN_ISA_COUNT]);
 /* Keeps a choice in a folder, which is made where it is not there. ERR_SYS where that cannot be
  * done, also for NULL. */
 int choice_keep(const char *dir, enum kern_isa isa, struct err *e);
+/* Returns the path in a folder of the file that keeps a choice for this machine, to be freed. */
+char *choice_path(const char *dir, const char *what);
 /* Writes the name of the processor, "unknown" where the system does not tell it. */
 void choice_processor(char out[128]);
 

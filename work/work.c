@@ -57,7 +57,8 @@ int work_set(struct work *w, const struct work_how *how, struct err *e) {
     w->choices = how->choices;
     limits_untrusted(how->untrusted);
     mem_limit(how->max_memory);
-    if (!how->isa || strcmp(how->isa, "auto") == 0)
+    w->isa_given = how->isa && strcmp(how->isa, "auto") != 0;
+    if (!w->isa_given)
         w->isa = choice_isa(how->choices);
     else if (!kern_isa_parse(how->isa, &w->isa))
         return err_set(e, ERR_USAGE, "--isa: '%s' is not one of " KERN_ISA_NAMES, how->isa);

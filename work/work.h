@@ -29,7 +29,8 @@ struct work {
     struct device device;   /* where models are computed */
     enum kern_isa isa;      /* of the CPU's kernels */
     const char *pack_cache; /* folder of packed weights, or NULL */
-    const char *choices;    /* folder of isa_choice.h, or NULL */
+    const char *choices;    /* folder of isa_choice.h and blas_choice.h, or NULL */
+    bool isa_given;         /* by name: only kernels of that set compute */
     const char *pre;        /* pre-tokenizer for every model opened; NULL: each file's own */
     const char *tmp;        /* folder for temporary files */
     struct pool *pool;      /* ctx's, made by work_pool on first use */
@@ -44,7 +45,7 @@ struct work_how {
     int64_t stream_from; /* passes of so many tokens copy experts; 0: none; < 0: as usual */
     uint64_t max_memory; /* bytes of large buffers; 0: no limit */
     const char *device, *isa, *max_vram, *place, *pack_cache; /* NULL: as usual */
-    const char *choices; /* folder of isa_choice.h, borrowed for as long as the job; NULL: none */
+    const char *choices; /* as in struct work, borrowed for as long as the job; NULL: none */
     bool overwrite, untrusted;
     bool default_device; /* device NULL means auto: a build with CUDA uses a card if present */
     const char *root;    /* prefix of the paths that are searched for a card; NULL: none */

@@ -100,6 +100,7 @@ struct session {
     bool any_ubatch;       /* nobody asked for o.n_ubatch: a backend may choose another */
     int64_t wanted_ubatch; /* o.n_ubatch as it was asked for, or its default */
     struct kern kern;
+    unsigned blas; /* what OpenBLAS does of its products (kernels/blas.h): a text's gradients */
     int n_workers;
     struct thread_tune tune; /* of n_workers, for few tokens */
     struct cache cache;

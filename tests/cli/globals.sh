@@ -18,7 +18,7 @@ allowed() {
     ctx.o:process | ctx.o:current | ctx.o:cost | pool.o:inside) ;;
     # filled once, by pthread_once, and only read afterwards
     grid.o:grid | grid.o:grid_once | grid_near.o:tables | grid_near.o:once | gridq.o:levels | gridq.o:lowest) ;;
-    gridq.o:levels_once | kern.o:amx_once | kern.o:amx_agrees) ;;
+    gridq.o:levels_once | kern.o:amx_once | kern.o:amx_agrees | blas.o:blas_once | blas.o:blas_lib) ;;
     # what the machine can do, measured once, under a lock
     speed.o:*known* | speed.o:*lock* | agree.o:*known* | agree.o:*lock*) ;;
     # what a signal handler must find, which knows no context: temporaries to remove, maps that may be cut (under a lock)

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/num.h"
+#include "kernels/blas.h"
 #include "runtime/engine/exec.h"
 
 int64_t exec_panel_rows(int64_t k) {
@@ -84,7 +85,7 @@ void exec_rows(const struct session *s, const struct weight *w, const uint8_t *m
             s->kern.op[w->type].decode(mat + (uint64_t)r * w->row_bytes, scratch + (r - r0) * k, k);
         b = scratch;
     }
-    s->kern.gemm_f32(a->x, a->ld, b, k, out, ldo, a->n_rows, r1 - r0, k);
+    blas_product(&s->kern, s->blas, a->x, a->ld, b, k, out, ldo, a->n_rows, r1 - r0, k);
 }
 
 struct product_job {

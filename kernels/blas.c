@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: MIT
+/* kernels/blas.c - see blas.h. */
+#include "kernels/blas.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/attr.h"
+#include "base/mem.h"
+#include "base/num.h"
+#include "base/rng.h"
+
+static const double gain = 1.1, TRIAL_S = 0.05; /* of a use */
+enum { ROW_MAJOR = 101, AS_IS = 111, TRANSPOSED = 112 };
+enum { LEAST_N = 32, LEAST_K = 128 }; /* Smaller products gain nothing. */
+
+const struct blas_use_info blas_uses[BLAS_USES] = {
+    [BLAS_ROWS_16] = {"rows_16", 16, 64, 2048, false, false},
+    [BLAS_ROWS_64] = {"rows_64", 64, 64, 2048, false, false},
+    [BLAS_ROWS_512] = {"rows_512", 512, 64, 2048, false, false},
+    [BLAS_BACK] = {"back", 128, 256, 512, true, true},
+    [BLAS_MOMENTS] = {"moments", BLAS_TILE, BLAS_TILE, 512, false, true},
+};
+/* The fewest rows of a use of blas_product, in the order of the uses. */
+static const int64_t least_rows[] = {16, 48, 256};
+
+typedef void (*sgemm_fn)(int order, int trans_a, int trans_b, int m, int n, int k, float alpha,
+                         const float *a, int lda, const float *b, int ldb, float beta, float *c,
+                         int ldc);
+/* What was loaded, once per process; only read afterwards. */
+static pthread_once_t blas_once = PTHREAD_ONCE_INIT;
+static struct {
+    sgemm_fn sgemm;
+    char config[256], why[256]; /* why "": it can be used */
+    int most_threads;
+} blas_lib;
+
+static void product(const struct blas_use_info *u, const float *a, int64_t lda, const float *b,
+                    int64_t ldb, float *c, int64_t ldc, int64_t m, int64_t n, int64_t k) {
+    blas_lib.sgemm(ROW_MAJOR, AS_IS, u->back ? AS_IS : TRANSPOSED, (int)m, (int)n, (int)k, 1, a,
+                   (int)lda, b, (int)ldb, u->adds ? 1 : 0, c, (int)ldc);
+}
+
+/* ---- a check ---------------------------------------------------------------------------------
+ * Values are small whole numbers, so that every sum is exact in any order: one bit of difference
+ * is an error. Those of A have 11 bits, more than formats of 16 bits keep. */
+
+enum { PAD = 3, MOST_A = 2047, MOST_B = 3 };
+struct trial { /* a product of a use; rows of C have PAD values more than it writes */
+    float *a, *b, *c, *d;
+    int64_t ldb;
+};
+static int trial_new(struct trial *t, const struct blas_use_info *u, struct err *e) {
+    const int64_t n_a = u->m * u->k, n_b = u->n * u->k, n_c = u->m * (u->n + PAD);
+    void *p;
+    struct rng r;
+    TRY(mem_alloc(&p, (uint64_t)(n_a + n_b + 2 * n_c) * sizeof(float), "a trial of OpenBLAS", e));
+    *t = (struct trial){.a = p, .ldb = u->back ? u->n : u->k};
+    t->b = t->a + n_a;
+    t->c = t->b + n_b;
+    t->d = t->c + n_c;
+    rng_seed(&r, 1);
+    for (int64_t i = 0; i < n_a; i++) t->a[i] = roundf(rng_f32(&r, -MOST_A, MOST_A));
+    for (int64_t i = 0; i < n_b; i++) t->b[i] = roundf(rng_f32(&r, -MOST_B, MOST_B));
+    for (int64_t i = 0; i < n_c; i++) t->c[i] = t->d[i] = u->adds ? (float)(i % 7) : NAN;
+    return 0;
+}
+static void ours(const struct kern *k, const struct blas_use_info *u, const struct trial *t,
+                 float *c) {
+    (u->back ? k->gemm_nn : k->gemm_f32)(t->a, u->k, t->b, t->ldb, c, u->n + PAD, u->m, u->n, u->k);
+}
+static void theirs(const struct blas_use_info *u, const struct trial *t) {
+    product(u, t->a, u->k, t->b, t->ldb, t->d, u->n + PAD, u->m, u->n, u->k);
+}
+
+/* Tells whether a product of this use has our result, and nothing else was written. */
+static bool agrees(const struct kern *k, const struct blas_use_info *u, struct err *e) {
+    struct trial t;
+    bool same = true;
+    if (trial_new(&t, u, e)) return false;
+    theirs(u, &t);
+    ours(k, u, &t, t.c);
+    for (int64_t i = 0; i < u->m && same; i++)
+        for (int64_t j = 0; j < u->n + PAD && same; j++) {
+            const int64_t at = i * (u->n + PAD) + j;
+            const float before = u->adds ? (float)(at % 7) : NAN, d = t.d[at];
+            const float set = !u->back && u->adds ? before : 0; /* Only gemm_nn adds. */
+            if (j < u->n)
+                same = d == t.c[at] + set;
+            else
+                same = u->adds ? d == before : isnan(d);
+        }
+    mem_free(t.a);
+    return same;
+}
+
+/* ---- loading --------------------------------------------------------------------------------- */
+
+/* Writes why it cannot be used. */
+__attribute__((format(printf, 1, 2))) static void refuse(const char *format, ...) {
+    va_list v;
+    va_start(v, format);
+    vsnprintf(blas_lib.why, sizeof blas_lib.why, format, v);
+    va_end(v);
+}
+
+/* Finds a function of the library and stores its address in *f. */
+static bool find(void *lib, const char *name, void *f) {
+    void *at = dlsym(lib, name);
+    if (!at) refuse("it has no %s", name);
+    memcpy(f, &at, sizeof at);
+    return at;
+}
+
+/* Reads what build it is. Refuses those that our threads cannot call in parallel: of OpenMP builds
+ * the thread count is each thread's own, and builds without threads have no locks. */
+static bool inspect(void *lib) {
+    enum { PTHREADS = 1 };
+    int (*parallel)(void);
+    void (*set_threads)(int);
+    char *(*config)(void), *(*core)(void);
+    if (!find(lib, "cblas_sgemm", &blas_lib.sgemm) ||
+        !find(lib, "openblas_get_parallel", &parallel) ||
+        !find(lib, "openblas_set_num_threads", &set_threads) ||
+        !find(lib, "openblas_get_config", &config) || !find(lib, "openblas_get_corename", &core))
+        return false;
+    snprintf(blas_lib.config, sizeof blas_lib.config, "%s", config());
+    if (!strstr(blas_lib.config, core())) /* Newer versions have it there. */
+        snprintf(blas_lib.config, sizeof blas_lib.config, "%s %s", config(), core());
+    const char *most = strstr(blas_lib.config, "MAX_THREADS=");
+    blas_lib.most_threads = most ? (int)strtol(most + strlen("MAX_THREADS="), NULL, 10) : 1;
+    if (strstr(blas_lib.config, "USE64BITINT"))
+        refuse("its integers have 64 bits");
+    else if (parallel() != PTHREADS)
+        refuse("it is not the build with POSIX threads");
+    else
+        set_threads(1);
+    return !blas_lib.why[0];
+}
+
+static void load(void) {
+    static const char *const names[] = {"libopenblas.so.0", "libopenblasp.so.0"};
+    void *lib = NULL;
+    for (size_t i = 0; i < COUNT_OF(names) && !lib; i++) {
+        if (dlopen(names[i], RTLD_NOW | RTLD_NOLOAD)) {
+            refuse("the process uses it already");
+            return;
+        }
+        lib = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+        if (!lib && !i) refuse("%s", dlerror());
+    }
+    if (!lib) return;
+    blas_lib.why[0] = 0;
+    struct kern *k = calloc(1, sizeof *k);
+    struct err e = {0};
+    if (!k) refuse("out of memory");
+    if (k && inspect(lib)) {
+        kern_init(k, kern_isa_best());
+        for (int u = 0; u < BLAS_USES && !blas_lib.why[0]; u++)
+            if (!agrees(k, &blas_uses[u], &e))
+                refuse("%s", e.msg[0] ? e.msg : "it computes wrongly on this processor");
+    }
+    free(k);
+}
+
+const char *blas_open(void) {
+    pthread_once(&blas_once, load);
+    return blas_lib.why[0] ? blas_lib.why : NULL;
+}
+const char *blas_config(void) {
+    return blas_lib.config;
+}
+int blas_most_threads(void) {
+    return blas_lib.most_threads;
+}
+
+/* ---- a trial --------------------------------------------------------------------------------- */
+
+static double now_s(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+void blas_trial(const struct kern *k, double rate_ours[BLAS_USES], double rate_theirs[BLAS_USES]) {
+    for (int i = 0; i < BLAS_USES; i++) {
+        const struct blas_use_info *u = &blas_uses[i];
+        const double gflop = 2e-9 * (double)u->m * (double)u->n * (double)u->k;
+        struct trial t;
+        struct err e;
+        rate_ours[i] = rate_theirs[i] = 0;
+        if (trial_new(&t, u, &e)) continue;
+        /* side by side, so that both see the same disturbances */
+        for (const double end = now_s() + TRIAL_S; now_s() < end;) {
+            const double t0 = now_s();
+            ours(k, u, &t, t.c);
+            const double t1 = now_s();
+            theirs(u, &t);
+            const double t2 = now_s();
+            rate_ours[i] = fmax(rate_ours[i], gflop / fmax(t1 - t0, 1e-9));
+            rate_theirs[i] = fmax(rate_theirs[i], gflop / fmax(t2 - t1, 1e-9));
+        }
+        mem_free(t.a);
+    }
+}
+
+unsigned blas_faster(const double rate_ours[BLAS_USES], const double rate_theirs[BLAS_USES]) {
+    unsigned uses = 0;
+    for (int i = 0; i < BLAS_USES; i++)
+        if (rate_theirs[i] > gain * rate_ours[i]) uses |= 1u << i;
+    return uses;
+}
+
+/* ---- use ------------------------------------------------------------------------------------- */
+
+unsigned blas_let(unsigned uses) {
+    return uses && !blas_open() ? uses : 0;
+}
+
+void blas_product(const struct kern *k, unsigned uses, const float *a, int64_t lda, const float *b,
+                  int64_t ldb, float *c, int64_t ldc, int64_t m, int64_t n, int64_t kk) {
+    int use = BLAS_ROWS_512;
+    while (use > BLAS_ROWS_16 && m < least_rows[use]) use--;
+    if (!blas_does(uses, (enum blas_use)use) || m < least_rows[use] || n < LEAST_N || kk < LEAST_K)
+        k->gemm_f32(a, lda, b, ldb, c, ldc, m, n, kk);
+    else
+        product(&blas_uses[use], a, lda, b, ldb, c, ldc, m, n, kk);
+}
+
+void blas_add(enum blas_use use, const float *a, int64_t lda, const float *b, int64_t ldb, float *c,
+              int64_t ldc, int64_t m, int64_t n, int64_t kk) {
+    product(&blas_uses[use], a, lda, b, ldb, c, ldc, m, n, kk);
+}

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: MIT
+/* packaging/no_dlopen.c - what the static program calls in place of dlopen: it loads no OpenBLAS,
+ * which would bring a second C library. (The linker sends every call here by --wrap.) */
+#include <stddef.h>
+
+void *__wrap_dlopen(const char *, int);
+void *__wrap_dlopen(const char *name, int flags) {
+    (void)name, (void)flags;
+    return NULL;
+}
+char *__wrap_dlerror(void);
+char *__wrap_dlerror(void) {
+    static char text[] = "the static program loads no libraries";
+    return text;
+}

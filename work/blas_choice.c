@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: MIT
+/* work/blas_choice.c - see blas_choice.h. */
+#include "work/blas_choice.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/io.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/out.h"
+#include "work/isa_choice.h"
+
+static const char file[] = "blas";
+
+/* Reads a list of uses, "moments,back". Unknown names are ignored. */
+static unsigned parse(const char *text) {
+    unsigned uses = 0;
+    while (*text) {
+        const size_t n = strcspn(text, ",");
+        for (int u = 0; u < BLAS_USES; u++)
+            if (strlen(blas_uses[u].name) == n && memcmp(blas_uses[u].name, text, n) == 0)
+                uses |= 1u << u;
+        text += n + (text[n] == ',');
+    }
+    return uses;
+}
+
+unsigned blas_choice(const struct work *w) {
+    struct err ignored;
+    size_t n;
+    if (!w->choices || w->isa_given) return 0;
+    char *path = choice_path(w->choices, file), *text = NULL;
+    unsigned uses = 0;
+    if (io_exists(path) && io_read_file(&text, &n, path, 1024, &ignored) == 0) {
+        char *build = text + strcspn(text, "\n");
+        if (*build) *build++ = 0;
+        build[strcspn(build, "\n")] = 0;
+        uses = parse(text);
+        const char *why = uses ? blas_open() : NULL;
+        if (uses && !why && strcmp(build, blas_config()) != 0)
+            why = "another build is installed; `hone doctor` tries it";
+        if (uses && !why && pool_size(w->pool) > blas_most_threads())
+            why = "it was built for fewer threads";
+        if (why) {
+            log_warn("OpenBLAS is not used: %s", why);
+            uses = 0;
+        }
+    }
+    free(text);
+    free(path);
+    return uses;
+}
+
+static int keep(const char *dir, unsigned uses, struct err *e) {
+    struct buf b = {0};
+    if (!dir) return err_set(e, ERR_SYS, "the user has no folder");
+    TRY(io_make_dir(dir, e));
+    for (int u = 0; u < BLAS_USES; u++)
+        if (uses >> u & 1) buf_fmt(&b, "%s%s", b.len ? "," : "", blas_uses[u].name);
+    buf_fmt(&b, "\n%s\n", blas_config());
+    char *path = choice_path(dir, file);
+    const int rc = out_write_file(path, b.data, b.len, true, e);
+    free(path);
+    buf_release(&b);
+    return rc;
+}
+
+void blas_choice_measure(const struct work *w, enum kern_isa isa, struct blas_tried *out) {
+    struct err e;
+    *out = (struct blas_tried){.why_not = blas_open()};
+    if (!out->why_not) {
+        struct kern *k = xcalloc(1, sizeof *k);
+        kern_init(k, isa);
+        blas_trial(k, out->ours, out->theirs);
+        out->uses = blas_faster(out->ours, out->theirs);
+        free(k);
+    }
+    if (keep(w->choices, out->uses, &e)) log_info("not kept: %s", e.msg);
+}
