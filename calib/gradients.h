@@ -11,7 +11,7 @@ struct gradients;
  * to NULL and logs why if an operation of the model has no derivative or memory is short. */
 int gradients_new(struct gradients **out, const struct model *m, struct gram_col *col, int64_t ctx,
                   enum kern_isa isa, struct pool *pool, struct err *e);
-/* Lets OpenBLAS do these uses (kernels/blas.h). */
+/* Allows OpenBLAS for these uses (kernels/blas.h). */
 void gradients_blas(struct gradients *g, unsigned uses);
 void gradients_free(struct gradients *g);
 /* Adds the moments of a text of n tokens. Its number seeds the drawn answers. */

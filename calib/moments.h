@@ -18,7 +18,7 @@ struct gram_col;
 int gram_col_new(struct gram_col **out, int64_t block, enum kern_isa isa, struct pool *pool,
                  struct err *e);
 void gram_col_free(struct gram_col *c);
-/* Lets OpenBLAS do these uses (kernels/blas.h). */
+/* Allows OpenBLAS for these uses (kernels/blas.h). */
 void gram_col_blas(struct gram_col *c, unsigned uses);
 /* Makes the collector compare rows with those of the base model in p (borrowed) and collect
  * cross sums too. Call before the survey ends. */

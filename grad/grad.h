@@ -35,7 +35,7 @@ bool grad_can_graph(const struct graph *g, const char **missing);
 int grad_new(struct grad **out, const struct model *m, int64_t n_ctx, enum kern_isa isa,
              struct pool *pool, struct err *e);
 void grad_free(struct grad *g);
-/* Lets OpenBLAS do these uses (kernels/blas.h). */
+/* Allows OpenBLAS for these uses (kernels/blas.h). */
 void grad_blas(struct grad *g, unsigned uses);
 void grad_observe(struct grad *g, grad_see_fn see, void *ud);
 void grad_observe_residual(struct grad *g, grad_residual_fn see, void *ud);
