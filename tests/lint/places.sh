@@ -12,7 +12,7 @@ zlib.h      ^(base|containers)/
 xxhash.h    ^base/
 pcre2.h     ^text/|^tok/|^tests/
 utf8proc.h  ^text/|^template/|^tests/
-dlfcn.h     ^kernels/blas\.c$
+dlfcn.h     ^kernels/blas\.c$|^tests/
 yaml.h      ^containers/card_yaml\.c$
 histedit.h  ^cli/line\.c$
 EOF
