@@ -252,7 +252,7 @@ static int repair(struct search *s, struct repair *r, struct err *e) {
     drop(s);
     r->n_failed_after = proof_n_failed(s->proof);
     report(s, r);
-    return progress_interrupted() ? err_set(e, ERR_INTR, "interrupted") : 0;
+    return 0;
 }
 
 int repair_run(struct repair *r, const char *src, size_t len, const char *name,
@@ -280,6 +280,7 @@ int repair_run(struct repair *r, const char *src, size_t len, const char *name,
     int rc = repair(&s, r, e);
     if (before) before->spent += all.spent;
     ctx_cost_enter(before);
+    if (progress_interrupted()) rc = err_set(e, ERR_INTR, "interrupted");
     if (empty(&s.plan))
         buf_add(&r->text, src, len);
     else
