@@ -43,13 +43,6 @@ static int check(const struct imatrix_ask *x, struct err *e) {
         return err_set(e, ERR_USAGE,
                        "--merge, --stats, --select, --gram and --moments are done by one process: "
                        "start without mpirun");
-    if (x->merge + x->stats + (x->select.budget > 0) > 1)
-        return err_set(e, ERR_USAGE, "--merge, --stats and --select exclude each other");
-    if (x->select.have && !x->select.budget)
-        return err_set(e, ERR_USAGE, "--have goes with --select N");
-    if ((x->a.gram || x->a.moments) && (x->merge || x->stats || x->select.budget))
-        return err_set(e, ERR_USAGE, "--%s goes with a MODEL.gguf and texts",
-                       x->a.gram ? "gram" : "moments");
     return 0;
 }
 

@@ -68,7 +68,6 @@ static int take_choices(struct run_cli *x, struct err *e) {
 /* Refuses options that exclude each other, and unknown names. */
 static int check_names(const struct run_cli *x, struct err *e) {
     const struct run_args *a = &x->r.a;
-    if (a->prompt && a->chat) return err_set(e, ERR_USAGE, "run: -p and --chat exclude each other");
     if (a->prompt && x->c->n_args > 1)
         return err_set(e, ERR_USAGE,
                        "run: -p continues a text, a prompt as an argument is a turn of a "
@@ -78,9 +77,6 @@ static int check_names(const struct run_cli *x, struct err *e) {
                        "run: -p continues a text without the template, so %s means nothing to it; "
                        "give the prompt as an argument",
                        a->system ? "--system" : "--think");
-    if ((a->schema != NULL) + (a->grammar != NULL) + (a->regex != NULL) + (a->choices.n > 0) > 1)
-        return err_set(e, ERR_USAGE,
-                       "--schema, --grammar, --regex and --choices exclude each other");
     if (a->special_name && strcmp(a->special_name, "plain") != 0 &&
         strcmp(a->special_name, "parse") != 0)
         return err_set(e, ERR_USAGE, "--special-in-content: '%s' is not one of plain, parse",
@@ -99,8 +95,6 @@ static int check_args(struct run_cli *x, struct err *e) {
         return err_set(e, ERR_USAGE, "--thinking: '%s' is not one of show, fold, hide",
                        a->thinking);
     if (a->thinking) TRY(run_set(&r->set, "--", "think", a->thinking, e));
-    if (a->think && a->no_think)
-        return err_set(e, ERR_USAGE, "--think and --no-think exclude each other");
     if (a->think || a->no_think) r->set.think = a->think ? THINK_ON : THINK_OFF;
     TRY(check_kwargs(a->kwargs, e));
     if (a->special_name && strcmp(a->special_name, "parse") == 0) r->a.special = CHAT_PARSE;

@@ -51,6 +51,8 @@ struct parse { /* One command line. */
     struct tables ts;
     int argc, i; /* The length of argv, and the index of the argument at hand. */
     char **argv;
+    const struct option **given; /* [n_given] */
+    int n_given;
 };
 
 static const char *next_name(void *ctx, int i) {
@@ -218,7 +220,35 @@ static int take_option(struct parse *p, struct err *e) {
         put_first(p->c, f.value);
         return 0;
     }
+    p->given[p->n_given++] = f.o;
     return store_value(p, f.o, f.value, e);
+}
+
+/* ---- options together ------------------------------------------------------------------------ */
+
+/* Returns the first of the options in a list of names that is given, or NULL. */
+static const struct option *given_of(const struct parse *p, const char *names) {
+    for (size_t n; names && *names; names += n + (names[n] == ' ')) {
+        n = strcspn(names, " ");
+        for (int i = 0; i < p->n_given; i++)
+            if (strlen(p->given[i]->name) == n && memcmp(p->given[i]->name, names, n) == 0)
+                return p->given[i];
+    }
+    return NULL;
+}
+
+/* Refuses options that exclude each other, and those that lack what they go with. */
+static int check_given(const struct parse *p, struct err *e) {
+    for (int i = 0; i < p->n_given; i++) {
+        const struct option *o = p->given[i], *other = given_of(p, o->excludes);
+        if (other)
+            return err_set(e, ERR_USAGE, "%s: --%s and --%s exclude each other", p->spec->name,
+                           other->name, o->name);
+        if (o->goes_with && !given_of(p, o->goes_with))
+            return err_set(e, ERR_USAGE, "%s: --%s goes with --%.*s", p->spec->name, o->name,
+                           (int)strcspn(o->goes_with, " "), o->goes_with);
+    }
+    return 0;
 }
 
 /* ---- the common options ---------------------------------------------------------------------- */
@@ -239,8 +269,6 @@ static int choice(const char *text, const char *what, const char *const *names, 
 static int apply_talk(struct cli *c, const struct common_opts *k, struct err *e) {
     static const char *const when[] = {"auto", "always", "never"};
     int mode = 0, color = 0;
-    if (k->json + k->csv + k->md > 1)
-        return err_set(e, ERR_USAGE, "--json, --csv and --md exclude each other");
     if (k->json + k->csv + k->md) c->form = k->json ? EMIT_JSON : k->csv ? EMIT_CSV : EMIT_MD;
     if (k->progress) TRY(choice(k->progress, "--progress", when, 3, &mode, e));
     if (k->color) TRY(choice(k->color, "--color", when, 3, &color, e));
@@ -328,6 +356,7 @@ int cli_parse(struct cli *c, const struct cmd_spec *spec, void *args, int argc, 
     }
     c->arg = arena_array(&c->work.mem, (size_t)argc + 1, sizeof *c->arg);
     c->n_args = 0;
+    p.given = arena_array(&c->work.mem, (size_t)argc + 1, sizeof *p.given);
     for (p.i = 1; p.i < argc; p.i++) {
         char *word = argv[p.i];
         if (!only_args && strcmp(word, "--") == 0)
@@ -341,6 +370,7 @@ int cli_parse(struct cli *c, const struct cmd_spec *spec, void *args, int argc, 
         describe(&p, common_options, &k);
         return 0;
     }
+    TRY(check_given(&p, e));
     TRY(apply_common(c, &k, e));
     TRY(count_args(&p, e));
     c->spec = spec;

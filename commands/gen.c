@@ -23,7 +23,7 @@ struct row {
     const char *name;
     char letter;
     enum option_kind kind;
-    const char *arg, *help, *values, *only_cli, *of;
+    const char *arg, *help, *values, *only_cli, *excludes, *goes_with, *of;
     bool is_wide;    /* a flag as int64_t */
     bool is_raw;     /* a field with its declaration as name */
     const char *man; /* in place of help in the manual page of the option before */
@@ -201,7 +201,26 @@ static void print_troff(const char *text, bool capital) {
     }
 }
 
-static void print_option(const struct row *o, const char *man) {
+/* Prints a sentence that begins with `words` and ends with the options of a list, which are names
+ * separated by blanks. Stops where one of them is not an option of the command whose rows start at
+ * `first`. */
+static void print_names(int first, const char *words, const char *names) {
+    for (size_t n; names && *names; names += n + (names[n] == ' ')) {
+        int i = first;
+        n = strcspn(names, " ");
+        while (i < N_ROWS && !rows[i].command &&
+               !(rows[i].name && strlen(rows[i].name) == n && memcmp(rows[i].name, names, n) == 0))
+            i++;
+        if (i == N_ROWS || rows[i].command) stop("a row names an option that there is not", names);
+        char text[80];
+        snprintf(text, sizeof text, "%s `--%.*s`%s", words, (int)n, names, names[n] ? "" : ".");
+        print_troff(text, false);
+        if (!names[n]) putchar('\n');
+        words = ",";
+    }
+}
+
+static void print_option(int first, const struct row *o, const char *man) {
     char name[64], *to = name;
     for (const char *p = o->name; *p; p++) {
         if (*p == '-') *to++ = '\\';
@@ -218,13 +237,16 @@ static void print_option(const struct row *o, const char *man) {
         printf(".B \\-\\-%s\n", name);
     print_troff(man ? man : o->help, true);
     printf(man ? "\n" : ".\n");
+    print_names(first, "Cannot be used with", o->excludes);
+    print_names(first, "Requires", o->goes_with);
 }
 
 static void print_man(const char *command) {
     for (int c = 0; c < N_ROWS; c++) {
         if (!rows[c].command || strcmp(rows[c].command, command) != 0) continue;
         for (int i = c + 1; i < N_ROWS && !rows[i].command; i++)
-            if (rows[i].name) print_option(&rows[i], i + 1 < N_ROWS ? rows[i + 1].man : NULL);
+            if (rows[i].name)
+                print_option(c + 1, &rows[i], i + 1 < N_ROWS ? rows[i + 1].man : NULL);
         return;
     }
     stop("no such command", command);

@@ -111,6 +111,9 @@ struct option {
     const char *help;     /* one line */
     const char *values;   /* that a shell completes: "auto|always|never"; NULL: none */
     const char *only_cli; /* why no call has it, or NULL */
+    /* Names of options, separated by blanks; NULL: none. cli/opt.c checks both. */
+    const char *excludes;  /* that may not be given together with it */
+    const char *goes_with; /* of which it needs one */
     const char *of; /* of a row without a name: the option that the field is another form of */
     struct placement in[MOST_CALLS];
 };

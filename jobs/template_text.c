@@ -189,8 +189,6 @@ int template_render(const struct render_opts *o, struct buf *out, struct emit *m
     enum jinja_mode mode;
     struct chat_src s;
     TRY(template_mode(o->mode, &mode, e));
-    if (o->batch && (o->spans || o->chat))
-        return err_set(e, ERR_USAGE, "template render: --batch goes without --chat and --spans");
     TRY(chat_src_open(&s, o->src, o->name, e));
     int rc = o->batch ? run_batch(&s, o->batch, mode, out, e) : run_render(o, &s, mode, out, m, e);
     chat_src_close(&s);
