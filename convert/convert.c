@@ -29,7 +29,7 @@ static int step(void *ud, uint64_t n_bytes, struct err *e) {
 
 static int check_opts(const struct convert_opts *o, struct err *e) {
     if (!o->src || (!o->out && !o->dry_run))
-        return err_set(e, ERR_USAGE, "a folder and an output file are needed");
+        return err_set(e, ERR_USAGE, "a folder and an output file are required");
     return o->dry_run ? 0 : out_check(o->out, o->overwrite, e);
 }
 

@@ -234,7 +234,7 @@ static int plain_shape(const struct st_tensor *t, const int64_t *want, int n, st
                        show_n(t->name, strlen(t->name)).s, have);
     return err_set(e, ERR_DATA,
                    "tensor %s has shape %s, but config.json asks for %s: the weights and "
-                   "config.json do not belong together",
+                   "config.json do not match",
                    show_n(t->name, strlen(t->name)).s, have, need);
 }
 

@@ -30,7 +30,7 @@ static void unpack_fp4(const uint8_t *p, int64_t n, float *dst) {
 
 int dq_nvfp4_fit(struct dq *q, const struct dq_config *c, struct err *e) {
     UNUSED(c);
-    if (q->cols % 16) return dq_bad(q, 0, e, "needs rows of a multiple of 16");
+    if (q->cols % 16) return dq_bad(q, 0, e, "needs a row length divisible by 16");
     TRY(dq_shape(q, 0, q->rows, q->cols / 2, e));
     TRY(dq_shape(q, 1, q->rows, q->cols / 16, e));
     if (q->part[2]->n_elems == 1 || q->part[2]->n_elems == q->mats) return 0;
@@ -65,7 +65,7 @@ int dq_mxfp4_fit(struct dq *q, const struct dq_config *c, struct err *e) {
     UNUSED(c);
     const struct st_tensor *t = q->part[0];
     int n = t->n_dims;
-    if (q->cols % 32) return dq_bad(q, 0, e, "needs rows of a multiple of 32");
+    if (q->cols % 32) return dq_bad(q, 0, e, "needs a row length divisible by 32");
     TRY(dq_shape(q, 1, q->rows, q->cols / 32, e));
     bool blocks = n >= 3 && t->shape[n - 1] == 16 && t->shape[n - 2] == q->cols / 32 &&
                   t->shape[n - 3] == q->rows && t->n_elems == 16 * q->part[1]->n_elems;

@@ -226,7 +226,7 @@ static int check_tensor(const struct lora *l, const struct st_tensor *t, struct 
     if (t->dtype != ST_F32 && t->dtype != ST_F16 && t->dtype != ST_BF16 && t->dtype != ST_F64)
         return err_set(
             e, ERR_DATA,
-            "%s: tensor %s has dtype %s, adapters must be F32, F16, BF16 or F64: " LORA_MERGE,
+            "%s: tensor %s has dtype %s, but adapters must be F32, F16, BF16 or F64: " LORA_MERGE,
             st_path(l->st), LORA_SHOW(t->name), st_dtype_name(t->dtype));
     return 0;
 }
@@ -384,7 +384,7 @@ int lora_all_used(struct lora *l, const char *const *skip, struct err *e) {
         return unused_tensor(l, i, e);
     }
     if (n)
-        log_warn("%lld tensors of the adapter change the vision or sound tower, which is left out; "
+        log_warn("%lld tensors of the adapter change the vision or audio tower, which is left out; "
                  "for a projector file " LORA_MERGE,
                  (long long)n);
     return 0;

@@ -97,7 +97,7 @@ static bool is_matrix(const struct lora *l, int64_t i, int64_t rows, int64_t col
 
 static int bad_pair(const struct lora *l, int64_t i, struct err *e) {
     return err_set(e, ERR_DATA,
-                   "%s: %s does not fit the model: the adapter was made for another one",
+                   "%s: %s does not fit the model: the adapter was made for another model",
                    st_path(l->st), LORA_SHOW(st_tensor_at(l->st, i)->name));
 }
 

@@ -79,9 +79,9 @@ static void warn_ends(const struct tok *t) {
     for (int64_t i = 0; i < left.n; i++)
         buf_fmt(&b, "%s\"%s\" (%d)", i ? ", " : "", tok_text(t, left.v[i], NULL), left.v[i]);
     if (left.n)
-        log_warn("more tokens end an answer than the keys eos, eot and eom hold: %s. hone and "
-                 "Ollama read them from tokenizer.ggml.eos_token_ids; llama.cpp runs past them, "
-                 "so give it them as stop texts",
+        log_warn("the keys eos, eot and eom cannot hold these end tokens: %s. hone and Ollama read "
+                 "them from tokenizer.ggml.eos_token_ids; llama.cpp runs past them unless it gets "
+                 "them as stop strings",
                  b.data);
     ids_release(&left);
     buf_release(&b);
@@ -120,8 +120,8 @@ static int named_templates(const struct conv_plan *p, bool has_default, struct g
     if (chat_src_open(&all, dir, NULL, &none)) return 0;
     if (all.instead && !has_default) {
         gguf_w_str(w, "tokenizer.chat_template", all.text);
-        log_warn("%s: no chat template is called default: \"%s\" is written as the default too",
-                 dir, all.instead);
+        log_warn("%s: no chat template is named default: \"%s\" also becomes the default", dir,
+                 all.instead);
     }
     qsort(all.names, (size_t)all.n_names, sizeof *all.names, by_text);
     for (int i = 0; i < all.n_names && !rc; i++) {

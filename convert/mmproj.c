@@ -172,7 +172,7 @@ static int make_plan(struct run *r, const struct convert_opts *o, struct err *e)
         struct buf known = {0};
         vision_list(&known);
         err_set(e, ERR_DATA,
-                "%s: the vision towers of %s models are not supported; known are those of %s",
+                "%s: the vision towers of %s models are not supported, only those of %s",
                 hfdir_path(r->plan.dir), r->plan.arch->name, known.data);
         buf_release(&known);
         return ERR_DATA;

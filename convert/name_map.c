@@ -66,11 +66,11 @@ static int map_init(struct mapping *m, struct err *e) {
         if (strmap_add(m->by_name, m->norm[i], strlen(m->norm[i]), i)) continue;
         const int64_t had = strmap_get(m->by_name, m->norm[i], strlen(m->norm[i]));
         if (!same_tensor(t, hfdir_tensor_at(m->p->dir, had)))
-            return err_set(e, ERR_DATA,
-                           "%s: tensors %s and %s are the same one by their names, but not by "
-                           "their values: remove the one that does not belong to the model",
-                           file_of(m->p, t), SHOW(hfdir_tensor_at(m->p->dir, had)->name),
-                           SHOW(t->name));
+            return err_set(
+                e, ERR_DATA,
+                "%s: tensors %s and %s denote the same weight but have different values: "
+                "remove the one that does not belong to the model",
+                file_of(m->p, t), SHOW(hfdir_tensor_at(m->p->dir, had)->name), SHOW(t->name));
         m->claimed[i] = 1;
     }
     return 0;
@@ -388,15 +388,14 @@ static int count_mtp(struct mapping *m, bool no_mtp, struct err *e) {
         n = 0;
     else if (n > 1)
         return err_set(e, ERR_DATA,
-                       "%s has %lld MTP layers, but one is supported: use --no-mtp to "
+                       "%s has %lld MTP layers, but only one is supported: use --no-mtp to "
                        "leave them out",
                        hfdir_path(m->p->dir), (long long)n);
     else if (n && !said)
-        log_warn("config.json names no MTP layer, but its tensors are there: it is kept");
+        log_warn("config.json lists no MTP layer, but its tensors exist: keeping it");
     else if (said && !n && hfdir_said(m->p->dir, "num_nextn_predict_layers|mtp_num_hidden_layers"))
-        log_info(
-            "config.json names %lld MTP layer(s), but the tensors are not there: none is written",
-            (long long)said);
+        log_info("config.json lists %lld MTP layer(s), but their tensors are missing: writing none",
+                 (long long)said);
     m->p->hp.d[HD_MTP] = n;
     return m->p->hp.d[HD_LAYERS] + n > HP_MAX_LAYERS
                ? err_set(e, ERR_DATA, "%s has too many layers", hfdir_path(m->p->dir))
@@ -435,7 +434,7 @@ static void find_mtp(struct conv_plan *p) {
     for (int64_t i = 0; i < hfdir_n_tensors(p->dir) && r->gguf && !p->hp.d[HD_MTP]; i++) {
         const char *name = hfdir_tensor_at(p->dir, i)->name, *at = strstr(name, "layers.");
         if (!at || !str_ends(name, ".eh_proj.weight") || strtol(at + 7, NULL, 10) < trunk) continue;
-        log_warn("config.json names no MTP layer, but layer %ld is one", strtol(at + 7, NULL, 10));
+        log_warn("config.json lists no MTP layer, but layer %ld is one", strtol(at + 7, NULL, 10));
         p->hp.d[HD_MTP] = 1;
     }
 }
@@ -463,13 +462,13 @@ static int adapt_head(struct mapping *m, struct err *e) {
     TRY(lora_head(p->lora, in->hf, out ? out->hf : NULL, embd, p->hp.tied, &p->hp.d[HD_VOCAB],
                   &untie, e));
     if (untie && out && (out->flags & TR_TIED)) {
-        log_info("the adapter trained embeddings and head apart: output.weight is written");
+        log_info("the adapter trained embeddings and head separately: writing output.weight");
         p->hp.tied = false;
         m->untied = name;
         m->head = out->hf;
     } else if (untie) {
-        log_warn("%s files have one matrix for embeddings and head: what the adapter does to the "
-                 "embeddings is done to the head",
+        log_warn("%s files have one matrix for embeddings and head: the adapter's change of the "
+                 "embeddings also applies to the head",
                  p->arch->name);
     }
     return 0;
@@ -496,7 +495,7 @@ static void check_tie(struct mapping *m) {
     const bool tied = said ? h->tied : !head;
     if (tied && head && embd && embd->n_dims == head->n_dims && embd->shape[0] == head->shape[0] &&
         !same_tensor(embd, head)) {
-        log_warn("%s differs from the embeddings: it is written, although config.json ties them",
+        log_warn("%s differs from the embeddings: writing it although config.json ties them",
                  SHOW(head->name));
         h->tied = false;
     } else {

@@ -108,7 +108,7 @@ int unknown_class(const struct hfdir *dir, const char *cls, struct err *e) {
                 (long long)most, (long long)hfdir_n_tensors(dir));
         if (others.len) buf_fmt(&near, ", but not %s", others.data);
     } else {
-        buf_str(&near, "none of its tensors is named as in a known model");
+        buf_str(&near, "none of its tensor names occurs in a known model");
     }
     err_set(
         e, ERR_DATA,

@@ -19,7 +19,8 @@ int plan_split_parse(struct plan_split *s, const char *text, struct err *e) {
     for (const char *at = text;; at++) {
         const size_t n = strcspn(at, ",");
         if (s->n_cards == SPLIT_CARDS || n >= sizeof one)
-            return err_set(e, ERR_USAGE, "--vram: sizes of at most %d cards, as in 24GiB,16GiB",
+            return err_set(e, ERR_USAGE,
+                           "--vram takes the sizes of up to %d cards, such as 24GiB,16GiB",
                            SPLIT_CARDS);
         memcpy(one, at, n);
         one[n] = 0;

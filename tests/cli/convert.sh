@@ -40,7 +40,7 @@ refuse() { # code, text, arguments
     [ ! -s "$t/o" ] || say "$*: something on stdout"
 }
 refuse 2 '-o OUT' $m/qwen3
-refuse 3 'known are those of' $m/qwen3 --mmproj "$t/x.gguf"
+refuse 3 'not supported, only those of' $m/qwen3 --mmproj "$t/x.gguf"
 refuse 2 'exists already' $m/qwen35 --mmproj "$t/mm.gguf"
 refuse 2 'exclude each other' $m/qwen3 -o "$t/x.gguf" --keep-mxfp4 --pad
 refuse 2 'same file' $m/qwen35 -o "$t/x.gguf" --mmproj "$t/x.gguf"

@@ -369,7 +369,7 @@ static void test_refuses_bad_tensors(void) {
     refused(w, "model.visual.pos_embed.weight", "model.language_model.extra.weight",
             "not part of architecture qwen35");
     refused(w, "model.visual.pos_embed.weight", "model.layers.0.mlp.up_proj.weight",
-            "are the same one by their names");
+            "denote the same weight but");
 }
 
 static void test_refuses_bad_configs(void) {

@@ -89,7 +89,7 @@ static void test_refusals(void) {
         const char *folder = golden_edited(MODELS "qwen35", MODELS "qwen35", bad[i].edit);
         CHECK_ERR(to_file(folder, NULL, &r, &e), ERR_DATA, bad[i].text);
     }
-    CHECK_ERR(to_file(MODELS "qwen3", NULL, &r, &e), ERR_DATA, "known are those of qwen35");
+    CHECK_ERR(to_file(MODELS "qwen3", NULL, &r, &e), ERR_DATA, "only those of qwen35");
     CHECK_ERR(to_file(DIR "gemma4", "q4", &r, &e), ERR_USAGE, "--type q4");
 }
 
