@@ -195,9 +195,10 @@ int gguf_w_commit(struct gguf_w *w, struct err *e);
 /* ---- editing (gguf_edit.c) ---------------------------------------------------------------------
  * Sets a string key of an existing file (in a split set: of the named file). If the new header fits
  * before the data, only the differing header bytes are written, n_bytes of them; otherwise n_room
- * bytes are inserted there, if the file system can and nobody has the file open, or the whole file
- * is rewritten. An interrupted edit leaves the old or the new file, if necessary after
- * gguf_recover, which gguf_open calls: it follows the journal that lies next to the file. */
+ * bytes are inserted there, if the file system supports that and no other process has the file
+ * open, or the whole file is rewritten. An interrupted edit leaves the old or the new file, if
+ * necessary after gguf_recover, which gguf_open calls: it finishes or undoes the edit in the
+ * journal next to the file. */
 struct gguf_edit {
     bool in_place;
     uint64_t n_bytes, n_room;

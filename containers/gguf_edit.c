@@ -237,7 +237,7 @@ static uint64_t bytes_with_pad(const struct edit *d) {
     return d->head.len + d->tail.len + 8 + strlen(pad_key) + 4 + 8;
 }
 
-/* Lets the file system insert blocks in front of the data; how->in_place says whether it did. */
+/* Lets the file system insert blocks before the data; sets how->in_place if it did. */
 static int make_room(const char *path, int fd, struct edit *d, struct gguf_edit *how,
                      struct err *e) {
     struct gguf_room room;
@@ -330,7 +330,7 @@ int gguf_edit_str(const char *path, const char *key, const char *text, uint64_t 
         how->in_place = try_in_place(&d, &header);
         if (how->in_place) rc = write_in_place(real, fd, &d, &header, &how->n_bytes, e);
     }
-    gguf_close(g); /* Nobody may have the file open when room is made in it, we neither. */
+    gguf_close(g); /* making room requires that no one has the file open, including us */
     if (!rc && !how->in_place) rc = make_room(real, fd, &d, how, e);
     if (!rc && !how->in_place) rc = write_again(real, &d, e);
     buf_release(&d.head);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* containers/gguf_edit.h - what the files of the GGUF editor share. */
+/* containers/gguf_edit.h - internals shared by the files of the GGUF editor. */
 #ifndef HONE_CONTAINERS_GGUF_EDIT_H
 #define HONE_CONTAINERS_GGUF_EDIT_H
 
@@ -10,26 +10,28 @@
 #include "base/buf.h"
 #include "base/err.h"
 
-/* Tells a test that step i is about to happen. */
+/* Reports to a test that step i is next. */
 void gguf_edit_step(int i);
 /* Writes n bytes at `off`, page by page, and syncs the file. */
 int gguf_write_range(int fd, const char *path, const char *p, uint64_t n, uint64_t off,
                      struct err *e);
 
-/* Room in front of the data: n bytes are inserted at `at` into a file of `size` bytes. */
+/* Space before the data: n bytes inserted at `at` into a file of `size` bytes. */
 struct gguf_room {
     uint64_t size, at, n;
 };
-/* Plans room for `need` bytes more in front of data_off. Returns false where it cannot be made. */
+/* Plans an insertion of at least `need` bytes before data_off. Returns false if it is
+ * impossible. */
 bool gguf_room_plan(int fd, uint64_t data_off, uint64_t align, uint64_t need,
                     struct gguf_room *room);
 /* Inserts the blocks and writes the header, which ends where the data will begin. *done is false,
- * and the file as it was, when somebody has it open or the file system cannot do it. */
+ * and the file unchanged, if another process has it open or the file system does not support
+ * this. */
 int gguf_room_make(int fd, const char *path, const char *journal, const struct gguf_room *r,
                    const struct buf *header, bool *done, struct err *e);
-/* Tells whether a journal is of such an edit. */
+/* Returns whether a journal is of this kind. */
 bool gguf_room_is(const char *journal, size_t len);
-/* Finishes or undoes the edit that the journal announces, and removes it. */
+/* Finishes or undoes the edit in the journal, then removes the journal. */
 int gguf_room_recover(int fd, const char *path, const char *name, const char *journal, size_t len,
                       struct err *e);
 

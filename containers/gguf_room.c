@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT
-/* containers/gguf_room.c - room in front of the tensors of a GGUF file, made by the file system.
+/* containers/gguf_room.c - insertion of space before a GGUF file's tensor data by the file system.
  *
- * ext4, XFS and f2fs can insert whole blocks into a file: what lies behind them gets new offsets
- * and is neither read nor written. The edit is announced by PATH.hone-journal, which holds the
- * whole new header. Until the blocks are there the file is the old one; from then on the new
- * header is written, again if need be. A machine that stops while the file system moves extents
- * leaves the hole at another place, behind which all is moved: there it is taken out again.
+ * ext4, XFS and f2fs can insert whole blocks into a file: the data after them get new offsets but
+ * are neither read nor written. PATH.hone-journal announces the edit and holds the whole new
+ * header. Until the blocks are inserted, the file is the old one; afterwards the new header is
+ * written, if necessary again after an interruption. If the machine stops while the file system
+ * moves extents, the hole is left at another place, and all data after it have moved; recovery
+ * removes it there.
  *
- * Offsets change under whoever has the file open, so it is done only when nobody has. */
+ * Offsets change for every process that has the file open, so this is done only if no other has. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -23,8 +24,8 @@
 #include "base/out.h"
 #include "containers/gguf_edit.h"
 
-/* A head: magic, size of the old file, where blocks are inserted, how many bytes of them, and the
- * xxh64 of the header behind. */
+/* Journal header: magic, size of the old file, offset and size of the inserted blocks, and xxh64 of
+ * the GGUF header that follows. */
 enum { HEAD = 40 };
 static const char magic[] = "HONEJRN2";
 
@@ -42,12 +43,12 @@ bool gguf_room_plan(int fd, uint64_t data_off, uint64_t align, uint64_t need,
     room->size = (uint64_t)st.st_size;
     room->at = data_off - data_off % block;
     room->n = round_up(need, unit);
-    /* Holes of its own would hide the one that an interruption leaves. */
+    /* The file's own holes would hide one left by an interruption. */
     off_t hole = lseek(fd, (off_t)room->at, SEEK_HOLE);
     return hole >= 0 && (uint64_t)hole >= room->size;
 }
 
-/* Makes sure that nobody else has the file open, and that whoever opens it now waits. */
+/* Returns whether no other process has the file open; makes others that open it wait. */
 static bool alone(int fd) {
     return fcntl(fd, F_SETSIG, SIGURG) == 0 && fcntl(fd, F_SETLEASE, F_WRLCK) == 0;
 }
