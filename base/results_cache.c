@@ -172,7 +172,7 @@ static int examine(struct results_cache *k, struct err *e) {
     if (!read_at(k, found, MAGIC_BYTES, 0)) return err_sys(e, "cannot read %s", k->path);
     if (memcmp(found, magic, MAGIC_BYTES) != 0)
         return err_set(e, ERR_USAGE,
-                       "%s holds something else than kept measurements of this version; name "
+                       "%s holds something else, not measurements of this version; name "
                        "another file, or remove it",
                        k->path);
     load(k, size);
@@ -268,8 +268,8 @@ void results_cache_put(const struct results_cache_of *w, const char *which, cons
         remember(k, head, k->end + HEAD, n);
         k->end += b.len;
     } else {
-        log_warn("%s: %s; what is measured from here on is measured again if this is interrupted",
-                 k->path, strerror(errno));
+        log_warn("%s: %s; later measurements will be repeated if this is interrupted", k->path,
+                 strerror(errno));
         k->broken = true;
         /* reading stops there in any case */
         if (ftruncate(k->fd, (off_t)k->end) != 0) k->broken = true;

@@ -105,7 +105,7 @@ int gguf_room_recover(int fd, const char *path, const char *name, const char *jo
     if (!whole || (size != r.size && size != r.size + r.n))
         return err_set(e, ERR_DATA,
                        "%s: the journal %s of an interrupted edit does not belong to this file; "
-                       "remove the journal if the file was replaced since",
+                       "remove the journal if the file was replaced since then",
                        path, name);
     if (size == r.size) return remove_journal(name, e);
     off_t hole = lseek(fd, (off_t)r.at, SEEK_HOLE);

@@ -67,7 +67,7 @@ static int check_layers(const struct hparams *h, const struct hfdir *dir, struct
     for (const struct json *j = json_first(list); j; j = json_next(j), i++)
         if (!json_i64(j, &v) || (v != 0) != ((i + 1) % PERIOD != 0))
             return err_set(e, ERR_DATA,
-                           "no_rope_layers: layer %lld is not what the format takes it for (every "
+                           "no_rope_layers: layer %lld is not as the format assumes (every "
                            "fourth has no rope)",
                            (long long)i);
     return 0;

@@ -102,8 +102,8 @@ static int one_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e
     TRY(read_inner(h, dir, e));
     h->d[HD_DT_B_C] = type && strcmp(type, "falcon_mamba") == 0;
     if (h->d[HD_DT_B_C] && (eps < inner_eps || eps > inner_eps))
-        return err_set(e, ERR_DATA, "mixer_rms_eps is %g, not %g, which the format takes it for",
-                       eps, inner_eps);
+        return err_set(e, ERR_DATA, "mixer_rms_eps is %g, not %g, which the format assumes", eps,
+                       inner_eps);
     if (!json_i64(hfdir_hparam(dir, "time_step_rank"), &h->d[HD_LIN_V_HEADS])) /* or "auto" */
         h->d[HD_LIN_V_HEADS] = (h->d[HD_EMBD] + 15) / 16;
     return 0;

@@ -142,7 +142,7 @@ static int read_keys(struct hparams *h, const struct gguf *g, struct err *e) {
     const char *name = gguf_str_or(g, "general.architecture", "");
     char key[96];
     snprintf(key, sizeof key, "%s.attention.temperature_scale", name);
-    return gguf_find(g, key) ? err_set(e, ERR_DATA, "%s is set, which is not computed", key) : 0;
+    return gguf_find(g, key) ? err_set(e, ERR_DATA, "%s is set, which is not supported", key) : 0;
 }
 
 static const struct decoder_spec decoder = {

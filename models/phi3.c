@@ -113,9 +113,8 @@ static const double usual_jitter = 0.01;
 static int moe_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     const double jitter = json_num(hfdir_hparam(dir, "router_jitter_noise"), usual_jitter);
     if (jitter < usual_jitter || jitter > usual_jitter)
-        return err_set(e, ERR_DATA,
-                       "router_jitter_noise %g is not %g, which the format takes it for", jitter,
-                       usual_jitter);
+        return err_set(e, ERR_DATA, "router_jitter_noise %g is not %g, which the format assumes",
+                       jitter, usual_jitter);
     return common_from_hf(h, dir, e);
 }
 static int moe_derive(struct hparams *h, struct err *e) {

@@ -35,7 +35,7 @@ int spec_check(const struct arch *a, const struct hparams *h, int layer, const s
     };
     for (size_t i = 0; i < COUNT_OF(not_yet); i++)
         if (not_yet[i].asked)
-            return err_set(e, ERR_DATA, "%s: layer %d has %s, which is not computed yet", a->name,
+            return err_set(e, ERR_DATA, "%s: layer %d has %s, which is not supported yet", a->name,
                            layer, not_yet[i].what);
     return 0;
 }

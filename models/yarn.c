@@ -106,7 +106,7 @@ int yarn_from_gguf(struct hparams *h, const struct arch *a, const struct gguf *g
         return check_linear(h, key, e);
     }
     if (strcmp(type, "yarn") != 0)
-        return err_set(e, ERR_DATA, "%s is \"%.40s\", which is not computed", key, type);
+        return err_set(e, ERR_DATA, "%s is \"%.40s\", which is not supported", key, type);
     for (size_t i = 0; i < COUNT_OF(reals); i++) {
         h->f[reals[i].slot] = reals[i].usual;
         if (gguf_find(g, key_of(key, arch, reals[i].key)))
@@ -120,7 +120,7 @@ int yarn_from_gguf(struct hparams *h, const struct arch *a, const struct gguf *g
     double ext = 1;
     if (gguf_find(g, key_of(key, arch, "yarn_ext_factor"))) TRY(gguf_get_f64(g, key, &ext, e));
     if (ext >= 0 && !(ext > 0.999 && ext < 1.001)) /* negative: unset */
-        return err_set(e, ERR_DATA, "%s is %g, which is not computed", key, ext);
+        return err_set(e, ERR_DATA, "%s is %g, which is not supported", key, ext);
     uint64_t ctx = gguf_u64_or(g, key_of(key, arch, "original_context_length"), 0);
     h->d[HD_YARN_CTX] = ctx ? (ctx <= INT32_MAX ? (int64_t)ctx : 0) : h->d[HD_CTX];
     return check(h, key_of(key, arch, "type"), e);

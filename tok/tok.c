@@ -120,7 +120,7 @@ static uint32_t first_char(const char *s, size_t n) {
 
 static int bad_merge(struct err *e, int64_t i, const char *merge, const char *what) {
     return err_set(e, ERR_DATA,
-                   "merge %lld \"%.64s\" %s: the vocabulary and the merges do not belong together",
+                   "merge %lld \"%.64s\" %s: the vocabulary and the merges do not match",
                    (long long)i, merge, what);
 }
 
