@@ -164,7 +164,8 @@ static void test_damage_is_refused(void) {
         {"\"AQ==\"", "\"Ag==\"", "byte of its rank"},
         {"\"rank\": 300,", "\"rank\": 301,", "order of their ranks"},
         {"\"default_vocab_size\": 1024", "\"default_vocab_size\": 1023999", "belongs to another"},
-        {"\"default_vocab_size\": 1024", "\"default_vocab_size\": -4", "no valid default_vocab_size"},
+        {"\"default_vocab_size\": 1024", "\"default_vocab_size\": -4",
+         "no valid default_vocab_size"},
     };
     struct err e = {0};
     char *p = NULL;
