@@ -496,7 +496,7 @@ static int read_inputs(struct source *s, struct imat *imat, struct gram *gram,
     return 0;
 }
 
-static int work(struct source *s, struct imat *imat, struct gram *gram, struct err *e) {
+static int run_targets(struct source *s, struct imat *imat, struct gram *gram, struct err *e) {
     const struct quantize_opts *o = s->target->o;
     uint64_t total = 0;
     for (int k = 0; k < s->n; k++) TRY(check_paths(s->target[k].o, e));
@@ -534,7 +534,7 @@ int quantize_run_many(const struct quantize_opts *o, int n, struct quantize_repo
     kern_init(&s.ref, KERN_REF);
     imat_init(&imat);
     gram_init(&gram);
-    int rc = work(&s, &imat, &gram, e);
+    int rc = run_targets(&s, &imat, &gram, e);
     writer_free(s.writer);
     qdev_close(s.dev);
     for (int k = 0; k < n; k++) {

@@ -38,7 +38,7 @@ template <> struct any_parts<struct blk_F32> { static constexpr int N = 3; };
 CU_DEV int place(int row, int c) {
     return LINE * row + 16 * (c ^ row % 8);
 }
-CU_DEV void put(uint8_t *p, const uint32_t v[4]) {
+CU_DEV void store16(uint8_t *p, const uint32_t v[4]) {
     *(uint4 *)(void *)p = make_uint4(v[0], v[1], v[2], v[3]);
 }
 
@@ -69,7 +69,7 @@ CU_DEV void decode(const uint8_t *w, int64_t g, int part, const struct kern_grid
             v[1] = part_of(a.z, a.w, part);
             v[2] = part_of(b.x, b.y, part);
             v[3] = part_of(b.z, b.w, part);
-            put(tile + place(row, 4 * (int)(g % 2) + c), v);
+            store16(tile + place(row, 4 * (int)(g % 2) + c), v);
         }
     } else {
         struct cu_group o;
@@ -83,7 +83,7 @@ CU_DEV void decode(const uint8_t *w, int64_t g, int part, const struct kern_grid
                 const float y = cu_float_byte(q, 2 * (i % 2) + 1) - (CU_FLOAT_BYTE + 128.0f);
                 v[i] = cu_pack_bf16(o.s[c / 2] * x - o.m[c / 2], o.s[c / 2] * y - o.m[c / 2]);
             }
-            put(tile + place(row, 4 * (int)(g % 2) + c), v);
+            store16(tile + place(row, 4 * (int)(g % 2) + c), v);
         }
     }
 }
@@ -119,7 +119,7 @@ template <class B> CU_DEV void decode_step(const struct source &f, int i) {
         decode<B>(f.w, g, i % N, f.grid, tile, row);
     } else {
         const uint32_t none[4] = {0, 0, 0, 0};
-        for (int c = 4; c < 8; c++) put(tile + place(row, c), none);
+        for (int c = 4; c < 8; c++) store16(tile + place(row, c), none);
     }
 }
 

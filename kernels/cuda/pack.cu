@@ -71,7 +71,7 @@ template <class B> CU_DEV uint32_t code_of(int q) {
     }
 }
 
-CU_DEV void put(uint8_t *p, int lane, int word, uint32_t v) {
+CU_DEV void put_word(uint8_t *p, int lane, int word, uint32_t v) {
     *(uint32_t *)(p + 512 * (word / 4) + 16 * lane + 4 * (word % 4)) = v;
 }
 
@@ -123,8 +123,8 @@ template <class B> CU_KERNEL pack_kernel(struct pack_job j) {
                 ((uint16_t *)at)[2 * (lane / 4) + b] = (uint16_t)d;
         }
     }
-    for (int i = 0; i < P::LO; i++) put(dst, lane, P::LO * tile + i, lo[i]);
-    for (int i = 0; i < P::HI; i++) put(dst + P::AT_HI, lane, P::HI * tile + i, hi[i]);
+    for (int i = 0; i < P::LO; i++) put_word(dst, lane, P::LO * tile + i, lo[i]);
+    for (int i = 0; i < P::HI; i++) put_word(dst + P::AT_HI, lane, P::HI * tile + i, hi[i]);
 }
 
 /* Converts every weight to f32, [mats][rows][256 n_super]. The grid is the same; a warp takes a

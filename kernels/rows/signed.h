@@ -135,8 +135,8 @@ INLINE void tile(int n, const uint8_t *w, const struct kern_act *a, int64_t lda,
 
 /* Multiplies one token by `side` groups, `step` bytes apart, alternating every few cache lines
  * (rows.h). */
-INLINE void one(int side, const uint8_t *w, int64_t step, const struct kern_act *a, float *out,
-                int64_t ldo, int64_t nb) {
+INLINE void one_token(int side, const uint8_t *w, int64_t step, const struct kern_act *a,
+                      float *out, int64_t ldo, int64_t nb) {
     fv acc[2];
     UNROLL for (int g = 0; g < side; g++) acc[g] = l_set(0);
     for (int64_t b = 0; b < nb; b++, w += BLOCK * LANES) {
@@ -170,7 +170,7 @@ static void group(const uint8_t *w, const struct kern_act *a, int64_t lda, int64
     if (n == 4) tile(4, w, a, lda, out, ldo, nb);
     if (n == 3) tile(3, w, a, lda, out, ldo, nb);
     if (n == 2) tile(2, w, a, lda, out, ldo, nb);
-    if (n == 1) one(1, w, 0, a, out, 0, nb);
+    if (n == 1) one_token(1, w, 0, a, out, 0, nb);
 }
 
 /* Multiplies all tokens by all groups. Unused by AMX, which includes this file for its steps and
@@ -182,7 +182,7 @@ __attribute__((unused)) static void gemm(const uint8_t *w, int64_t n_groups,
     const int64_t half = n == 1 ? n_groups / 2 : 0;
     (void)scratch;
     for (int64_t g = 0; g < half; g++)
-        one(2, w + g * bytes, half * bytes, a, out + g * LANES, half * LANES, nb);
+        one_token(2, w + g * bytes, half * bytes, a, out + g * LANES, half * LANES, nb);
     for (int64_t g = 2 * half; g < n_groups; g++)
         group(w + g * bytes, a, lda, n, out + g * LANES, ldo, nb);
 }

@@ -230,7 +230,7 @@ static struct wave wave_of(const struct enc_cuda_rows *a, const struct parts *p)
     return w;
 }
 
-static unsigned of(int64_t n, int per) {
+static unsigned blocks_for(int64_t n, int per) {
     return (unsigned)div_up(n, per);
 }
 
@@ -240,17 +240,19 @@ static int run_wave(struct cu_stream *s, const struct wave *wave, struct err *e)
     const bool pair = w.spec.parity && w.spec.per == 4;
     const wave_fn chain = pair ? chains<true> : chains<false>, pack = packer_of(w.spec.type)->fn;
     if (search != SEARCH_FAST) {
-        CU_LAUNCH(e, weigh, of(w.n, GROUPS), THREADS, 0, s, w, true, true);
-        CU_LAUNCH(e, conventional_subs, of(w.n * (QK / w.spec.sub), THREADS), THREADS, 0, s, w);
-        CU_LAUNCH(e, conventional_blocks, of(w.n, THREADS), THREADS, 0, s, w);
+        CU_LAUNCH(e, weigh, blocks_for(w.n, GROUPS), THREADS, 0, s, w, true, true);
+        CU_LAUNCH(e, conventional_subs, blocks_for(w.n * (QK / w.spec.sub), THREADS), THREADS, 0, s,
+                  w);
+        CU_LAUNCH(e, conventional_blocks, blocks_for(w.n, THREADS), THREADS, 0, s, w);
     }
     if (search != SEARCH_CONVENTIONAL) {
         const int octets = w.n * (QK / 8) * w.ways;
-        CU_LAUNCH(e, weigh, of(w.n, GROUPS), THREADS, 0, s, w, false, search == SEARCH_FAST);
-        CU_LAUNCH(e, chain, of(octets, CHAIN_THREADS / LANES), CHAIN_THREADS, 0, s, w);
-        CU_LAUNCH(e, scales, of(w.n, THREADS / 32), THREADS, 0, s, w);
+        CU_LAUNCH(e, weigh, blocks_for(w.n, GROUPS), THREADS, 0, s, w, false,
+                  search == SEARCH_FAST);
+        CU_LAUNCH(e, chain, blocks_for(octets, CHAIN_THREADS / LANES), CHAIN_THREADS, 0, s, w);
+        CU_LAUNCH(e, scales, blocks_for(w.n, THREADS / 32), THREADS, 0, s, w);
     }
-    CU_LAUNCH(e, pack, of(w.n, THREADS), THREADS, 0, s, w);
+    CU_LAUNCH(e, pack, blocks_for(w.n, THREADS), THREADS, 0, s, w);
     return 0;
 }
 
