@@ -88,10 +88,11 @@ static bool accept(struct search *s, const struct repair_plan *p, const char *me
 
 static bool may_use(const struct search *s, enum repair_piece k) {
     const bool about_calls = (k >= P_CALLS_NULL && k <= P_ARGS_DUMP) || k == P_SPLIT_CALLS ||
-                             k == P_CALLS_BARE || k == P_SPLIT_TEXT || k == P_NULL_CALL;
+                             k == P_CALLS_BARE || k == P_SPLIT_TEXT || k == P_IDS_LONG ||
+                             k == P_IDS_ABSENT;
     bool listed = s->only == NULL;
     for (int i = 0; i < s->n_only && !listed; i++) listed = strcmp(s->only[i], pieces[k].id) == 0;
-    if (about_calls && k != P_NULL_CALL && !s->has_calls) return false;
+    if (about_calls && !s->has_calls) return false;
     if (k == P_CALLS_TEXT && !(s->shows_tools && prelude_knows_calls(s->original))) return false;
     if (k == P_TOOLS_TEXT && !(s->has_calls && prelude_knows_tools(s->original))) return false;
     if (k == P_TOOLS_NAME && !s->has_calls) return false;

@@ -105,14 +105,23 @@ static void content(struct maker *m, const char *text, enum repair_form parts) {
         buf_fmt(m->out, ",\"content\":\"%s\"", text);
 }
 
+/* Writes the id of call number n as a member with a comma after it. */
+static void id(struct maker *m, const char *key, int n) {
+    if (odd_as(m, FORM_IDS_LONG))
+        buf_fmt(m->out, "\"%s\":\"call_Zf3kQ9vLm2xT7bNc%05d\",", key, n);
+    else if (!odd_as(m, FORM_IDS_ABSENT))
+        buf_fmt(m->out, "\"%s\":\"call%05d\",", key, n);
+}
+
 static void call(struct maker *m) {
     const size_t k = below(m, COUNT_OF(arguments));
     const bool empty = m->form == FORM_ARGS_NULL || m->form == FORM_ARGS_ABSENT ||
                        m->form == FORM_ARGS_BLANK || chance(m, 8);
     const char *object = empty ? "{}" : arguments[k].object;
     m->features |= empty ? 1u << FEATURE_NO_ARGS : arguments[k].features;
-    buf_fmt(m->out, "{\"id\":\"call%05d\",\"type\":\"function\",\"function\":{\"name\":\"%s\"",
-            ++m->n_calls, PICK(m, names));
+    put(m, "{");
+    id(m, "id", ++m->n_calls);
+    buf_fmt(m->out, "\"type\":\"function\",\"function\":{\"name\":\"%s\"", PICK(m, names));
     if (odd_as(m, FORM_ARGS_NULL)) {
         put(m, ",\"arguments\":null");
     } else if (odd_as(m, FORM_ARGS_BLANK)) {
@@ -157,8 +166,9 @@ static void tool_round(struct maker *m, bool last) {
     for (int i = 0; i < n && !(last && chance(m, 10)); i++) {
         const bool null = m->form == FORM_RESULT_NULL;
         begin(m, "tool");
-        buf_fmt(m->out, ",\"tool_call_id\":\"call%05d\"", first + i + 1);
-        if (chance(m, 30)) buf_fmt(m->out, ",\"name\":\"%s\"", PICK(m, names));
+        put(m, ",");
+        id(m, "tool_call_id", first + i + 1);
+        buf_fmt(m->out, "\"name\":\"%s\"", PICK(m, names));
         if (null && m->odd)
             put(m, ",\"content\":null");
         else
@@ -209,7 +219,7 @@ static bool needs_system(enum repair_form f) {
 }
 static bool needs_calls(enum repair_form f) {
     return (f >= FORM_ARGS_TEXT && f <= FORM_RESULT_PARTS) || f == FORM_CONTENT_NULL ||
-           f == FORM_CONTENT_ABSENT;
+           f == FORM_CONTENT_ABSENT || f == FORM_IDS_LONG || f == FORM_IDS_ABSENT;
 }
 static bool needs_answer(enum repair_form f) {
     return f == FORM_ANSWER_PARTS || f == FORM_CALLS_NULL || f == FORM_CALLS_NONE;

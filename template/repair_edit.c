@@ -192,6 +192,52 @@ static void raises(struct finder *f, const struct jnode *n) {
     site(f, P_E_RAISE, n, &b);
 }
 
+/* ---- text next to calls ---------------------------------------------------------------------- */
+/* Returns the message of which an expression reads tool_calls; NULL: it does not. */
+static const struct jnode *caller(const struct jnode *n) {
+    for (; n; n = n->next) {
+        const bool attr = n->kind == JN_ATTR && jv_is(n->val, "tool_calls"),
+                   item = n->kind == JN_ITEM && n->b && n->b->kind == JN_CONST &&
+                          jv_is(n->b->val, "tool_calls"),
+                   get = calls_method(n, "get") && n->list && n->list->kind == JN_CONST &&
+                         jv_is(n->list->val, "tool_calls");
+        if (attr || item) return n->a;
+        if (get) return n->a->a;
+        const struct jnode *one[] = {n->a, n->b, n->c, n->list};
+        for (size_t i = 0; i < COUNT_OF(one); i++) {
+            const struct jnode *m = caller(one[i]);
+            if (m) return m;
+        }
+    }
+    return NULL;
+}
+
+/* Finds the first output of a loop over calls, and of what is before it in its branch. */
+static void first_print(struct finder *f, const struct jnode *n, const struct jnode *m,
+                        bool in_loop) {
+    struct buf b = {0};
+    int k, j;
+    for (; n; n = n->next) {
+        if (n->kind == JN_TEXT) return;
+        if (n->kind == JN_FOR && !in_loop && caller(n->b)) {
+            first_print(f, n->list, m, true);
+            return;
+        }
+        if (n->kind != JN_PRINT || !n->a) continue;
+        const char *s = text_of(f, n->a, &k), *msg = text_of(f, m, &j);
+        if (memmem(s, (size_t)k, "assistant", 9)) return;
+        buf_fmt(&b, "((%.*s.content if %s%.*s.content is string else '') ~ (%.*s))", j, msg,
+                in_loop ? "loop.first and " : "", j, msg, k, s);
+        site(f, P_E_TEXT, n->a, &b);
+        return;
+    }
+}
+
+static void text_first(struct finder *f, const struct jnode *n) {
+    const struct jnode *m = n->kind == JN_IF ? caller(n->a) : NULL;
+    if (m) first_print(f, n->list, m, false);
+}
+
 /* ---- JSON and markup ------------------------------------------------------------------------- */
 static void escapes(struct finder *f, const struct jnode *n) {
     struct buf b = {0};
@@ -322,6 +368,7 @@ int edit_sites(const struct jinja *t, struct repair_site out[REPAIR_SITES]) {
     walk(&f, t->body, descriptions);
     walk(&f, t->body, escapes);
     walk(&f, t->body, neighbours);
+    walk(&f, t->body, text_first);
     qsort(out, (size_t)f.n, sizeof *out, by_start);
     int n = 0; /* an expression may be reached twice */
     for (int i = 0; i < f.n; i++) {

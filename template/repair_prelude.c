@@ -124,7 +124,13 @@ static void message(struct writer *w, const char *content, const char *calls) {
         buf_fmt(w->out, ", ('tool_calls' if %s else 'role'): (%s if %s else role)", calls, calls,
                 calls);
     const char *same = want(w, P_ORPHAN) ? " and role == m.role" : "";
+    const bool ids = want(w, P_IDS_LONG) || want(w, P_IDS_ABSENT);
     for (int i = 0; i < w->keys.n; i++) {
+        if (ids && jv_is(w->keys.v[i], "tool_call_id")) {
+            put(w, ", ('tool_call_id' if tid is defined else 'role'): (tid if tid is defined else "
+                   "role)");
+            continue;
+        }
         const int n = (int)w->keys.v[i].len;
         const char *k = w->keys.v[i].u.s;
         if (of_others(w->keys.v[i])) continue;
@@ -285,6 +291,20 @@ static void parse(struct writer *w) {
     fill(w, reader_end);
 }
 
+/* Makes the id in a variable of nine characters: its last ones, or the number that is counted in a
+ * member of the namespace. Sets o when it changed. */
+static void new_id(struct writer *w, const char *var, const char *count) {
+    buf_fmt(w->out,
+            "{%%- set hone.%s = hone.%s + 1 %%}\n"
+            "{%%- if %s is not string or (%s and %s | length != 9) %%}\n"
+            "{%%- set o = true %%}\n"
+            "{%%- set all = (%s if %s is string else '') %%}\n"
+            "{%%- if all | length < 9 %%}{%%- set all = '00000000' ~ hone.%s %%}{%%- endif %%}\n"
+            "{%%- set %s = all[all | length - 9:] %%}\n"
+            "{%%- endif %%}\n",
+            count, count, var, want(w, P_IDS_LONG) ? "true" : "false", var, var, var, count, var);
+}
+
 static void calls(struct writer *w) {
     static const struct {
         enum repair_piece piece;
@@ -298,7 +318,8 @@ static void calls(struct writer *w) {
         {P_ARGS_PARSE, NULL},
         {P_ARGS_DUMP,
          "{%- if a is mapping %}{%- set a = a | tojson %}{%- set o = true %}{%- endif %}\n"}};
-    bool any = false;
+    const bool ids = want(w, P_IDS_LONG) || want(w, P_IDS_ABSENT);
+    bool any = ids;
     for (size_t i = 0; i < COUNT_OF(rows); i++) any |= want(w, rows[i].piece);
     if (!any) return;
     put(w, "{%- if calls %}\n"
@@ -313,9 +334,11 @@ static void calls(struct writer *w) {
         else
             parse(w);
     }
+    put(w, "{%- set cid = c.id %}\n");
+    if (ids) new_id(w, "cid", "n_calls");
     put(w, "{%- if o %}\n"
            "{%- set hone.odd = true %}\n"
-           "{%- set hone.c = hone.c + [{('id' if c.id is defined else 'type'): (c.id if c.id is "
+           "{%- set hone.c = hone.c + [{('id' if cid is defined else 'type'): (cid if cid is "
            "defined else 'function'), 'type': 'function', 'function': {'name': f.name, "
            "'arguments': a}}] %}\n"
            "{%- else %}\n"
@@ -323,6 +346,13 @@ static void calls(struct writer *w) {
            "{%- endif %}\n"
            "{%- endfor %}\n"
            "{%- if hone.odd %}{%- set calls = hone.c %}{%- set odd = true %}{%- endif %}\n"
+           "{%- endif %}\n");
+    if (!ids) return;
+    put(w, "{%- set tid = m.tool_call_id %}\n"
+           "{%- if role == 'tool' %}\n"
+           "{%- set o = false %}\n");
+    new_id(w, "tid", "n_results");
+    put(w, "{%- if o %}{%- set odd = true %}{%- endif %}\n"
            "{%- endif %}\n");
 }
 
@@ -577,7 +607,8 @@ static void messages(struct writer *w) {
     put(w, "{%- set hone = namespace(m=[], c=[], f=[], k=[], v=[], n=none, x='', b=none, t='', "
            "big=false, "
            "ok=true, odd=false, open=false, sys=none, lead=true, pre='', role='', text=none, "
-           "had=false, user=false, all='', keep=[], last=0) %}\n");
+           "had=false, user=false, all='', keep=[], last=0, n_calls=0, "
+           "n_results=0) %}\n");
     if (want(w, P_REASON))
         put(w, "{%- set hone.keep = [] %}{%- set hone.last = -1 %}\n"
                "{%- for m in messages %}{%- if m.role == 'user' %}{%- set hone.last = loop.index0 "

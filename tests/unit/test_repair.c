@@ -35,6 +35,7 @@ static const struct {
      {"developer", "args-absent", "args-as-is", "think-test"}},
     {"tags.jinja", "reasoning_open_turn ", {"system-late", "args-text", "values", "content-null"}},
     {"headers.jinja", "reasoning_open_turn ", {"split-calls", "args-absent", "split-text"}},
+    {"turns.jinja", "reasoning_open_turn ", {"ids", "text-first", "merge-users", "system-late"}},
     {"pasted.jinja", "reasoning_open_turn ", {"args-object", "developer", "think-test"}},
 };
 
@@ -121,6 +122,34 @@ static void test_pairs(void) {
     free(text);
 }
 
+/* Every expression knows its text in the source. */
+static void test_places(void) {
+    static const char *const texts[] = {"a",
+                                        "a.b[1:]['k'](c, d=1)",
+                                        "(a + b) * -c ** 2",
+                                        "a | trim | join(x) | length",
+                                        "(a) | trim",
+                                        "a is string and b is not defined or not (c in d)",
+                                        "x if (y) else [1, {'k': v}]",
+                                        "a ~ 'b' 'c' ~ (d)",
+                                        "1 < n <= (2)",
+                                        "not x not in y",
+                                        "a is divisibleby 3"};
+    for (size_t i = 0; i < COUNT_OF(texts); i++) {
+        char src[100];
+        struct jinja *t = NULL;
+        struct jinja_err je;
+        const size_t n = strlen(texts[i]);
+        snprintf(src, sizeof src, "x {{  %s  }}", texts[i]);
+        CHECK_OK(jinja_compile(&t, src, strlen(src), "t", &je, &e));
+        const struct jnode *v = t && t->body && t->body->next ? t->body->next->a : NULL;
+        CHECK(v != NULL);
+        if (v && (v->end - v->start != n || memcmp(t->src + v->start, texts[i], n) != 0))
+            CHECK_FAIL("%s: %.*s", texts[i], (int)(v->end - v->start), t->src + v->start);
+        jinja_free(t);
+    }
+}
+
 /* What needs no repair, cannot be compiled, or is limited to some repairs. */
 static void test_choices(void) {
     static const char broken[] = "{% if %}";
@@ -143,5 +172,6 @@ int main(void) {
     RUN(test_probes);
     RUN(test_pairs);
     RUN(test_choices);
+    RUN(test_places);
     return check_done();
 }
