@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 
 #include "base/attr.h"
@@ -145,9 +146,21 @@ static bool inspect(void *lib) {
     return !blas_lib.why[0];
 }
 
+/* Tells whether the system limits the memory of this process. OpenBLAS tries again for ever when it
+ * is refused some. */
+static bool memory_is_limited(void) {
+    struct rlimit space, data;
+    return getrlimit(RLIMIT_AS, &space) || space.rlim_cur != RLIM_INFINITY ||
+           getrlimit(RLIMIT_DATA, &data) || data.rlim_cur != RLIM_INFINITY;
+}
+
 static void load(void) {
     static const char *const names[] = {"libopenblas.so.0", "libopenblasp.so.0"};
     void *lib = NULL;
+    if (memory_is_limited()) {
+        refuse("the memory of the process is limited (ulimit), where it may hang");
+        return;
+    }
     for (size_t i = 0; i < COUNT_OF(names) && !lib; i++) {
         if (dlopen(names[i], RTLD_NOW | RTLD_NOLOAD)) {
             refuse("the process uses it already");

@@ -85,6 +85,9 @@ unset LD_PRELOAD
 grep -q '"openblas_not_used": *"the process uses it already' "$t/o" || say "one that was loaded before is used: $(grep openblas "$t/o")"
 [ "$(cat "$t/log")" = '0 8' ] || say "calls and threads of one that was loaded before: $(cat "$t/log")"
 
+(ulimit -v 8000000; use slow 0 doctor --json; exit $fail) || fail=1
+grep -q '"openblas_not_used": *"the memory of the process is limited' "$t/o" || say "used under ulimit -v: $(grep openblas "$t/o")"
+
 # a right one that is slow: tried, with one thread, and not used
 use slow 0 doctor --json
 grep -q '"openblas": *"OpenBLAS 0.0.1 MAX_THREADS=64 Fake"' "$t/o" || say "doctor does not name it: $(grep openblas "$t/o")"
