@@ -175,23 +175,32 @@ static bool try_piece(struct search *s, enum repair_piece k) {
         for (int i = 0; i < s->n_site; i++) p.site[i] |= s->site[i].piece == P_E_KEEP;
         return accept(s, &p, pieces[k].mends);
     }
-    for (int other = 0; other < P_COUNT; other++) { /* two together */
-        if (other == (int)k || plan_has(&s->plan, (enum repair_piece)other) ||
-            pieces[other].kind == EDIT || !may_use(s, (enum repair_piece)other) ||
-            strcmp(pieces[other].rule, pieces[k].rule) == 0)
+    return false;
+}
+
+/* Tries a piece of the prelude with each other one that is called for. */
+static bool try_two(struct search *s, enum repair_piece k) {
+    if (!may_use(s, k) || !called_for(s, k) || pieces[k].kind == EDIT || plan_has(&s->plan, k))
+        return false;
+    for (int i = 0; i < P_COUNT; i++) {
+        const enum repair_piece other = (enum repair_piece)i;
+        if (other == k || plan_has(&s->plan, other) || pieces[i].kind == EDIT ||
+            !may_use(s, other) || !called_for(s, other) ||
+            strcmp(pieces[i].rule, pieces[k].rule) == 0)
             continue;
-        if (!called_for(s, (enum repair_piece)other)) continue;
-        p = s->plan;
-        p.pieces |= (uint64_t)1 << k | (uint64_t)1 << other;
+        struct repair_plan p = s->plan;
+        p.pieces |= (uint64_t)1 << k | (uint64_t)1 << i;
         if (accept(s, &p, pieces[k].mends)) return true;
     }
     return false;
 }
 
+/* Tries the pieces one by one until none is accepted any more, then two together. */
 static void search(struct search *s) {
     for (bool more = true; more && steps_left();) {
         more = false;
         for (int k = 0; k < P_COUNT; k++) more |= try_piece(s, (enum repair_piece)k);
+        for (int k = 0; k < P_COUNT && !more; k++) more = try_two(s, (enum repair_piece)k);
     }
 }
 
