@@ -30,6 +30,8 @@ struct check {
     int probe; /* or PAIR */
     bool failed, soft, worse;
     int n_failed; /* pairs: of n, so that half a repair counts */
+    enum repair_form form;
+    uint32_t seed[N_PAIRS];
     struct conv odd[N_PAIRS], normal[N_PAIRS];
 };
 struct proof {
@@ -96,13 +98,15 @@ static int pair_new(struct proof *p, enum repair_form form, struct err *e) {
     struct buf odd = {0}, normal = {0};
     int rc = 0;
     uint32_t seed = 1;
-    *c = (struct check){.id = repair_form_id[form], .probe = PAIR, .soft = repair_form_soft[form]};
+    *c = (struct check){
+        .id = repair_form_id[form], .probe = PAIR, .soft = repair_form_soft[form], .form = form};
     for (int n = 0; n < N_PAIRS && rc == 0; seed++) {
         unsigned ignored;
         odd.len = normal.len = 0;
         repair_conv(&odd, seed, form, true, &ignored);
         repair_conv(&normal, seed, form, false, &ignored);
         if (equal(&odd, &normal)) continue;
+        c->seed[n] = seed;
         rc = conv_new(&c->odd[n], &odd, e);
         if (!rc) rc = conv_new(&c->normal[n], &normal, e);
         n++;
@@ -339,28 +343,37 @@ static char *shown(const struct proof *p, const struct jinja *t, struct jval sce
     return xasprintf("error: %s", je.msg);
 }
 
+/* Sets the members of a step that show a conversation. Returns whether the renderings differ. */
+static bool show(const struct proof *p, struct buf *json, const struct jinja *before,
+                 const struct jinja *after, struct repair_step *s) {
+    struct jdoc doc;
+    struct err ignored;
+    free(s->conv);
+    free(s->before);
+    free(s->after);
+    s->before = s->after = NULL;
+    s->conv = buf_take(json);
+    if (jdoc_parse(&doc, s->conv, strlen(s->conv), "conversation", &ignored)) return false;
+    s->before = shown(p, before, doc.root);
+    s->after = shown(p, after, doc.root);
+    jdoc_release(&doc);
+    return strcmp(s->before, s->after) != 0;
+}
+
 void proof_show(const struct proof *p, int i, const struct jinja *before, const struct jinja *after,
                 struct repair_step *s) {
     const struct check *c = &p->check[i];
     struct buf json = {0};
-    struct jdoc doc;
-    struct err ignored;
-    const struct lint_finding f = {.probe = c->probe >= 0 ? c->id : NULL};
-    unsigned features;
-    if (c->probe >= 0) {
-        lint_conversation(&f, &json);
-    } else {
-        enum repair_form form = FORM_NONE;
-        while (form < FORM_COUNT - 1 &&
-               (!repair_form_id[form] || strcmp(repair_form_id[form], c->id) != 0))
-            form++;
-        repair_conv(&json, 1, form, true, &features);
-    }
     s->probe = xstrdup(c->id);
-    if (jdoc_parse(&doc, json.data, json.len, "conversation", &ignored) == 0) {
-        s->before = shown(p, before, doc.root);
-        s->after = shown(p, after, doc.root);
-        jdoc_release(&doc);
+    if (c->probe >= 0) {
+        const struct lint_finding f = {.probe = c->id};
+        lint_conversation(&f, &json);
+        show(p, &json, before, after, s);
+        return;
     }
-    s->conv = buf_take(&json);
+    for (int k = 0; k < N_PAIRS; k++) {
+        unsigned ignored;
+        repair_conv(&json, c->seed[k], c->form, true, &ignored);
+        if (show(p, &json, before, after, s)) return;
+    }
 }
