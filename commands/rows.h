@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* commands/rows.h - makes the rows of commands/NAME.def a table. Without a guard, as members.h. TO
- * names the job's struct; the structs of the calls are those of include/hone.h.
+/* commands/rows.h - macros that expand the rows of commands/NAME.def to a table of struct option. Has
+ * no include guard, like members.h. TO names the job's struct; the calls' structs are in
+ * include/hone.h.
  *
  *     #define TO recipes_opts
  *     const struct option recipes_options[] = {

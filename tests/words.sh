@@ -23,7 +23,7 @@ awk '
     }
     function sentences(s, line,    part, k, w, m) { # of a paragraph
         judge(s, line)
-        if (FILENAME ~ /^tests\//) return
+        if (kind != "md") return
         k = split(s, part, /[.!?:;)]+ +|\. /)
         for (m = 1; m <= k; m++) if (split(part[m], w, / +/) > 40) print FILENAME ":" line ": a sentence of " split(part[m], w, / +/) " words: " substr(part[m], 1, 40)
     }
