@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* commands/rows.h - macros that expand the rows of commands/NAME.def to a table of struct option. Has
- * no include guard, like members.h. TO names the job's struct; the calls' structs are in
+/* commands/rows.h - macros that expand the rows of commands/NAME.def to a table of struct option.
+ * Has no include guard, like members.h. TO names the job's struct; the calls' structs are in
  * include/hone.h.
  *
  *     #define TO recipes_opts
