@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* serve/history.c - what clients lose of answers (history.h). A ring of calls: the id that a client
- * got is the way back to what was in front of it. */
+/* serve/history.c - ring of recent calls with their reasoning and exact arguments. The call's id,
+ * which clients send back, finds the entry. */
 #include "serve/history.h"
 
 #include <ctype.h>
@@ -14,13 +14,13 @@
 enum { CALLS = 8192, LONGEST = 256 << 10, MOST_BYTES = 16 << 20 };
 
 struct call {
-    uint64_t id; /* hash of the key and the id */
+    uint64_t id; /* hash of the key and the call's id */
     char *reasoning, *args;
     size_t n_bytes;
 };
 struct history {
     pthread_mutex_t lock;
-    struct call call[CALLS]; /* a ring */
+    struct call call[CALLS]; /* ring buffer */
     int next;
     size_t n_bytes;
 };
@@ -77,16 +77,16 @@ static const struct call *find(const struct history *r, uint64_t key, const stru
     return NULL;
 }
 
-/* Tells whether a text has a number of 16 digits or more. Readers of JSON take such numbers for
- * their neighbours, so nothing is then said to be the same. */
+/* Returns whether a text has a number of 16 digits or more. JSON readers round such numbers, so
+ * they cannot be compared. */
 static bool has_long_number(const char *s) {
     int n = 0;
     for (; *s && n < 16; s++) n = isdigit((unsigned char)*s) ? n + 1 : 0;
     return n >= 16;
 }
 
-/* Tells whether given arguments (an object, or a text that holds one) are the values of a call,
- * otherwise spelled. */
+/* Returns whether the given arguments (an object, or text that contains one) have the same values
+ * as the call but a different spelling. */
 static bool spelled_otherwise(const struct json *given, const struct call *c) {
     struct json *was = NULL, *is = NULL;
     struct err e;

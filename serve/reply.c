@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* serve/reply.c - what events add up to, and steps that APIs share (reply.h). */
+/* serve/reply.c - accumulated events of an answer, and helpers shared by APIs. */
 #include "serve/reply.h"
 
 #include <stdlib.h>
