@@ -554,7 +554,7 @@ static bool branches(struct sc *c, const struct sc_set *set,
             if (json_type(list) != JSON_ARR || !json_first(list))
                 sc_fail(c, list, "is not a list of schemas");
             if (k == 1 && !all_disjoint(c, list))
-                sc_relax(c, list, "oneOf with branches that may overlap is treated as anyOf");
+                sc_relax(c, list, "branches that may overlap are treated as anyOf");
             for (const struct json *x = json_first(list); x && !c->rc; x = json_next(x)) {
                 struct sc_set s = {.n = set->n};
                 uint32_t cap = 1;

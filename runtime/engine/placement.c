@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/placement.c - reads maps of blocks to devices, and of experts to where they are
- * computed. */
+/* runtime/engine/placement.c - parser of --place files. */
 #include "runtime/engine/placement.h"
 
 #include <stdlib.h>
@@ -21,20 +20,19 @@ int placement_layer(const struct placement *p, int block) {
     return p && block >= 0 && block < PLACE_BLOCKS ? p->layer[block] : PLACE_ANY;
 }
 
-/* Cuts the next word out of a line and returns it; *at then points behind it. NULL when there is no
- * more. */
+/* Splits off the next word of a line and advances *at past it. NULL: end of line. */
 static char *word(char **at) {
     char *w = *at + strspn(*at, " \t\r");
     if (!*w || *w == '#') return NULL;
     *at = w + strcspn(w, " \t\r#");
     if (**at == '#')
-        **at = 0; /* The rest of the line is a comment. */
+        **at = 0; /* the rest of the line is a comment */
     else if (**at)
         *(*at)++ = 0;
     return w;
 }
 
-/* Reads "3" or "3-7". */
+/* Parses "3" or "3-7". */
 static bool blocks(const char *text, int *first, int *last) {
     char *end;
     const size_t n = strspn(text, "0123456789");
@@ -48,7 +46,7 @@ static bool blocks(const char *text, int *first, int *last) {
     return !*end && *first <= *last && *last < PLACE_BLOCKS;
 }
 
-/* Returns the number in "cuda:3", or PLACE_ANY for any other text. */
+/* Returns N of "cuda:N", or PLACE_ANY for any other text. */
 static int16_t device(const char *text) {
     static const char name[] = "cuda:";
     const size_t n = sizeof name - 1;
@@ -82,7 +80,7 @@ int placement_read(struct placement *p, const char *path, struct err *e) {
     memset(p, 0, sizeof *p);
     for (int i = 0; i < PLACE_BLOCKS; i++) p->layer[i] = PLACE_ANY;
     TRY(io_read_file(&text, &n, path, PLACE_BYTES, e));
-    if (memchr(text, 0, n)) rc = err_set(e, ERR_DATA, "%s: not a text", path);
+    if (memchr(text, 0, n)) rc = err_set(e, ERR_DATA, "%s: not a text file", path);
     for (char *line = text, *next; line && !rc; line = next) {
         next = strchr(line, '\n');
         if (next) *next++ = 0;

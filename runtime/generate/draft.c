@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-/* runtime/generate/draft.c - drafting one token (draft.h).
+/* runtime/generate/draft.c - speculative decoding of one token with the MTP block (draft.h).
  *
- * The block reads pairs (hidden row of position t, token t + 1): `hidden` and `next` hold those it
- * has not seen. A pass of the trunk is [left over tokens,] the given token, the guess. When the
- * next token is the guess, its logits are there already. Otherwise the trunk goes back to the mark
- * before the pass, since recurrent states cannot forget a token, and what was right is fed again
- * together with the next token; after MAX_LEFT such tokens a pass without a guess ends the series.
- */
+ * The block reads pairs (hidden row of position t, token t + 1); `hidden` and `next` buffer those
+ * not yet fed. A pass of the trunk runs [pending tokens,] the given token and the draft token. If
+ * the next token equals the draft token, its logits are already available. Otherwise the trunk
+ * returns to the mark before the pass, since recurrent states cannot drop a token, and the accepted
+ * tokens stay pending until the next pass. After MAX_LEFT pending tokens a pass without a draft
+ * token ends the series. */
 #include "runtime/generate/draft.h"
 
 #include <stdlib.h>
@@ -22,16 +22,15 @@ struct draft {
     struct session *trunk, *s;
     struct model *m;
     int64_t d, n_vocab;
-    /* The rows [PIECE + 1][d] that the block has not seen; the last one has no token yet. */
+    /* rows [PIECE + 1][d] not yet fed to the block; the last has no token yet */
     float *hidden;
-    int32_t *next; /* The tokens behind these rows, [PIECE]. */
+    int32_t *next; /* tokens after these rows, [PIECE] */
     int64_t n_pairs;
-    bool begun; /* Tells that hidden[n_pairs] is there. */
-    /* Right tokens behind the mark, which the trunk has no longer seen after a rewind. */
+    bool begun; /* hidden[n_pairs] is valid */
+    /* accepted tokens after the mark, which the trunk must see again after a rewind */
     int32_t left[MAX_LEFT + 1];
     int n_left;
-    /* Tells that the trunk has seen `guess` too; ahead_hidden and ahead_logits are its row and
-     * logits. */
+    /* the trunk has also run `guess`; ahead_hidden and ahead_logits are its row and logits */
     bool ahead;
     int32_t guess;
     float *ahead_hidden, *ahead_logits, *draft_logits;
@@ -101,8 +100,8 @@ struct draft_stats draft_get_stats(const struct draft *d) {
     return d->stats;
 }
 
-/* Feeds the block all pairs of a hidden row and a token that it has not seen. The logits of the
- * last one go to `logits`, unless that is NULL. */
+/* Feeds the block all buffered pairs of hidden row and token. `logits`, if not NULL, receives those
+ * of the last one. */
 static int catch_up(struct draft *d, float *logits, struct err *e) {
     if (!d->n_pairs) return 0;
     const struct session_pass p = {
@@ -113,9 +112,9 @@ static int catch_up(struct draft *d, float *logits, struct err *e) {
     return 0;
 }
 
-/* Makes a pair of the last hidden row and the token behind it. */
+/* Completes the last hidden row's pair with the token after it. */
 static int pair(struct draft *d, int32_t id, struct err *e) {
-    if (!d->begun) return 0; /* The first token of all has no row before it. */
+    if (!d->begun) return 0; /* the very first token has no row before it */
     if (d->n_pairs == PIECE) TRY(catch_up(d, NULL, e));
     d->next[d->n_pairs++] = id;
     return 0;
@@ -125,8 +124,8 @@ static void arrived(struct draft *d, const float *hidden) {
     d->begun = true;
 }
 
-/* Runs the trunk over the tokens that are left over, id, and the guess where there is one; `logits`
- * gets those of id. */
+/* Runs the trunk over the pending tokens, id, and the draft token if there is one; `logits`
+ * receives those of id. */
 static int pass(struct draft *d, int32_t id, bool guessing, float *logits, struct err *e) {
     int32_t ids[MAX_LEFT + 2];
     int n = d->n_left;
@@ -155,8 +154,8 @@ static int pass(struct draft *d, int32_t id, bool guessing, float *logits, struc
     return rc;
 }
 
-/* Tells whether the guess was right, so that nothing is left to compute. Where it was wrong, the
- * trunk goes back to the mark. */
+/* Returns whether the draft token was correct, so that nothing remains to be computed. Otherwise
+ * rewinds the trunk to the mark. */
 static bool judge(struct draft *d, int32_t id, float *logits) {
     if (!d->ahead) return false;
     d->ahead = false;
@@ -187,7 +186,7 @@ static int one(struct draft *d, int32_t id, float *logits, struct err *e) {
     return pass(d, id, guessing, logits, e);
 }
 
-/* Runs many tokens, without guessing any. */
+/* Runs many tokens without drafting. */
 static int many(struct draft *d, const int32_t *ids, int64_t n, float *logits, struct err *e) {
     void *mem = NULL;
     TRY(mem_alloc(&mem, (uint64_t)(PIECE * d->d) * sizeof(float), "hidden rows of a prompt", e));
@@ -208,10 +207,10 @@ static int many(struct draft *d, const int32_t *ids, int64_t n, float *logits, s
 
 int draft_feed(struct draft *d, const int32_t *ids, int64_t n, float *logits, struct err *e) {
     int64_t done = 0;
-    if (n < 1) return err_set(e, ERR_USAGE, "no tokens were given");
+    if (n < 1) return err_set(e, ERR_USAGE, "no tokens given");
     if (n == 1) return one(d, ids[0], logits, e);
     bool right = judge(d, ids[0], logits);
-    if (right || d->n_left) { /* What is left over goes in first. */
+    if (right || d->n_left) { /* pending tokens go first */
         TRY(pair(d, ids[done++], e));
         if (right)
             arrived(d, d->ahead_hidden);

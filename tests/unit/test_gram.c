@@ -384,7 +384,7 @@ static void test_choices(void) {
     for (int i = 0; i < 4 && g; i++) CHECK(takes(g, text[i]));
     CHECK(!takes(g, "not") && !takes(g, "") && !takes(g, "yesno"));
     grammar_free(g);
-    CHECK_ERR(grammar_of_choices(&g, bytes, text, 0, &e), ERR_USAGE, "without any");
+    CHECK_ERR(grammar_of_choices(&g, bytes, text, 0, &e), ERR_USAGE, "choices is empty");
     const char *const empty[] = {""};
     CHECK_ERR(grammar_of_choices(&g, bytes, empty, 1, &e), ERR_USAGE, "empty");
 }

@@ -108,7 +108,8 @@ static void test_wide(void) {
     }
     struct grammar *g = NULL;
     const char *never = "....+............................................@...................^s";
-    CHECK_ERR(grammar_of_regex(&g, bytes, never, strlen(never), &e), ERR_DATA, "no text can satisfy");
+    CHECK_ERR(grammar_of_regex(&g, bytes, never, strlen(never), &e), ERR_DATA,
+              "no text can satisfy");
 }
 
 /* \\s and \\S, \\d and \\D, \\w and \\W are complements: every character is in one of each pair,

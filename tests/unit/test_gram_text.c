@@ -195,7 +195,7 @@ static void test_mistakes(void) {
         {grammar_of_gbnf, "root ::= \"a\"\nroot ::= \"b\"",
          "line 2: the rule 'root' is defined twice"},
         {grammar_of_gbnf, "root ::= <[257]>", "no such token: 257"},
-        {grammar_of_gbnf, "root ::= ((((((((\"a\"]", "')' is missing"},
+        {grammar_of_gbnf, "root ::= ((((((((\"a\"]", "unexpected ']'"},
         {grammar_of_lark, "start: a{b}", "templates"},
         {grammar_of_lark, "start: a{x}\na{y}: y", "templates"},
         {grammar_of_lark, "%import x.Y\nstart: \"a\"", "only names of `common`"},

@@ -318,7 +318,7 @@ static void test_choices(void) {
     t.only = "gone";
     CHECK_ERR(grammar_of_tools(&g, bytes, f, &t, NULL, &e), ERR_USAGE, "named gone");
     t.only = NULL;
-    CHECK_ERR(grammar_of_tools(&g, bytes, toolfmt_plain(), &t, NULL, &e), ERR_USAGE, "not known");
+    CHECK_ERR(grammar_of_tools(&g, bytes, toolfmt_plain(), &t, NULL, &e), ERR_USAGE, "unknown");
     json_free(tools);
 }
 

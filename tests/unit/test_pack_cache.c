@@ -334,7 +334,7 @@ static void test_strangers(void) {
     struct session_opts o = {
         .n_ctx = 8, .isa = kern_isa_best(), .act = ACT_Q8, .pack = true, .pack_cache = model_path};
     CHECK_OK(model_open(&m, model_path, &e));
-    CHECK_ERR(session_new(&s, m, &o, &e), ERR_USAGE, "cannot be a folder");
+    CHECK_ERR(session_new(&s, m, &o, &e), ERR_USAGE, "is not a folder");
     model_close(m);
 }
 

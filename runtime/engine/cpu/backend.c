@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/cpu/backend.c - the CPU's side of a session: its memory, passes, head, snapshots.
- * All memory is allocated when the session is made; a pass allocates nothing.
+/* runtime/engine/cpu/backend.c - CPU backend of a session: memory, passes and head. All memory is
+ * allocated when the session is created; a pass only grows its sequences.
  *
  * Bytes: registers n_ubatch * (sum of widths) * 4, per thread one decoded weight panel or one
- * attention tile, and what sequences keep (runtime/engine/cache.h). */
+ * attention tile, and sequences (runtime/engine/cache.h). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,12 +37,12 @@ static int alloc_regs(struct session *s, struct err *e) {
     return 0;
 }
 
-/* What the buffers of a session are made for: the largest value over the nodes of its graph. */
+/* Buffer sizes of a session: the largest of each over the nodes of its graph. */
 struct sizes {
     int64_t panel, attn, v_heads, att_rows, head_dim;
     int64_t experts, used, moe_d, moe_f;
     uint64_t q_row;
-    /* The blocks of a row of activations that enters a product of packed weights. */
+    /* blocks of an activation row that enters a product of packed weights */
     int64_t act_blocks;
 };
 
@@ -51,7 +51,7 @@ static void size_weight(const struct session *s, struct sizes *z, gr_w w) {
     z->panel = max_i64(z->panel, exec_panel_rows(k) * k);
     if (exec_is_packed(s, model_weight(s->m, w)))
         z->act_blocks = max_i64(z->act_blocks, kern_act_blocks(k));
-    /* session_use may give a weight any other type later, so every type is asked. */
+    /* session_use may later give a weight any other type, so cover them all. */
     for (int t = 0; t < QT_COUNT; t++) {
         if (!qtype_info(t)) continue;
         uint64_t b = qtype_row_bytes(kern_dot_partner((enum qtype)t), k);
