@@ -242,7 +242,7 @@ size_t tool_begin(const struct toolparse *p);
 size_t tool_skip_frames(const struct toolparse *p, size_t i);
 /* Returns the length of the longest suffix of [from, in.len) that is a prefix of lit. */
 size_t tool_partial(const struct toolparse *p, size_t from, const char *lit);
-/* Returns the position after a harmony message header at i; i: no header. */
+/* Returns the position after the harmony message header at i, or i without a header. */
 size_t tool_header(const struct toolparse *p, size_t i);
 /* A fence around calls: n characters ch, or a tag. n 0: no fence. */
 struct tool_fence {

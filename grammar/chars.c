@@ -186,7 +186,7 @@ gnode gn_char_json(struct grammar *g) {
     gchars_add(&c, LOW_TO + 1, CHAR_MAX_);
     add(&out, gn_chars(g, &c, false));
     add(&out, gn_cat(g, gn_str(g, "\\"), gn_set(g, &s)));
-    /* \u: not a surrogate, or a surrogate pair */
+    /* \u: not a surrogate, or a surrogate pair. */
     const gnode three = gn_rep(g, any, 3, 3), two = gn_rep(g, any, 2, 2);
     add(&out, gn_cat3(g, u, gn_alt(g, hex(g, 0, 12), hex(g, 14, 15)), three));
     add(&out, gn_cat(g, u, gn_cat3(g, d, hex(g, 0, 7), two)));

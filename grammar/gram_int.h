@@ -38,8 +38,8 @@ enum gkind {
 enum { GF_NULL = 1, GF_REGULAR = 2, GF_PLAIN = 4, GF_LIVE = 8, GF_KNOWN = 16, GF_FIT = 32 };
 #define GRAM_INF UINT32_MAX
 struct gnode_data {
-    /* flags, in order: matches the empty text; regular; cannot be empty unless NONE; can be
-     * completed, and whether that is known; whether `kinds` and `chars` are known */
+    /* Flags, in order: matches the empty text; regular; cannot be empty unless NONE; can be
+     * completed, and whether that is known; whether `kinds` and `chars` are known. */
     uint8_t kind, flags;
     /* The node allows any text of up to `chars` characters of these kinds and cannot end within it
      * (mask.c). */

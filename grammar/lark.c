@@ -357,7 +357,7 @@ static void statement(struct bnf *b, struct ignored *ig) {
         const bool term = b->s[from] >= 'A' && b->s[from] <= 'Z';
         bnf_add(b, b->s + from, to - from, b->i, term);
         if (b->rc) return;
-        /* up to a line that begins another statement */
+        /* Up to a line that begins another statement. */
         for (;;) {
             int open = 0;
             size_t i = b->i, end = line_end(b, i);

@@ -178,7 +178,7 @@ static gnode multiple(struct sc *c, const struct json *at, bool *integer) {
         snprintf(power, sizeof power, "1e-%d", places);
         const double y = strtod(power, NULL);
         if (x < y || x > y) continue;
-        /* numbers with up to that many decimal places */
+        /* Numbers with up to that many decimal places. */
         return gn_cat3(g, gn_opt(g, gn_str(g, "-")), any_digits(g, 1, INT_DIGITS),
                        gn_opt(g, gn_cat(g, gn_str(g, "."), any_digits(g, 1, (uint32_t)places))));
     }

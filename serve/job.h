@@ -12,7 +12,7 @@
 
 enum { JOB_ID = 29 }; /* "req_" and 24 characters */
 struct job {
-    /* the request: filled in before handover, then read-only */
+    /* The request: filled in before handover, then read-only. */
     struct buf head, body;
     struct http_req req; /* points into head */
     char id[JOB_ID];

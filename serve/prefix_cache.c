@@ -294,8 +294,8 @@ static void tidy(struct node *x) {
     free(x);
 }
 
-/* For trimmable sequences: drops the nearest sequence above x, since the longer one at x replaces
- * it. */
+/* Drops the nearest sequence above x, which the longer one at x replaces. For trimmable sequences
+ * only. */
 static void cover(struct prefix_cache *p, struct node *x) {
     for (struct node *up = x->parent; up;) {
         struct node *next = up->parent;

@@ -49,7 +49,7 @@ struct reply {
     int64_t n_prompt, n_cached, n_known, n_drafted, n_accepted;
     uint64_t seed;
     double queue_s, prompt_s, first_s, generate_s, total_s; /* all since arrival */
-    /* private to the API's writer */
+    /* Private to the API's writer. */
     int block, block_kind, seq;
     char item[REPLY_ID]; /* id of the current item */
     struct buf items;    /* completed items: list elements */

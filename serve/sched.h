@@ -51,7 +51,7 @@ bool sched_has_chores(const struct sched *s);
 void sched_fail_all(struct sched *s, const struct fault *f);
 
 struct sched_counts {
-    /* n_fed: prompt tokens computed, including those recomputed after preemption */
+    /* n_fed: prompt tokens computed, including those recomputed after preemption. */
     int64_t n_running, n_waiting, n_prompt, n_cached, n_fed, n_out, n_think, n_steps, n_rows,
         n_preempted, n_cancelled;
     /* Tokens drawn under a constraint; those where it overruled the model; and tokens that were

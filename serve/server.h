@@ -96,7 +96,7 @@ struct server {
 struct route {
     const char *method, *path;
     void (*now)(struct server *s, struct job *j); /* on the network thread; NULL: prepared */
-    /* on the preparing thread, with a loaded file; body NULL for GET */
+    /* On the preparing thread, with a loaded file; body NULL for GET. */
     void (*later)(struct served *d, struct job *j, const struct json *body);
     void (*named)(struct server *s, int i,
                   struct job *j); /* on the preparing thread; file i, loaded or not */

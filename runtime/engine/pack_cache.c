@@ -49,7 +49,7 @@ struct cache {
 
 struct seal {
     struct file_id rows;
-    /* stamps of models with these rows, most recently verified last */
+    /* Stamps of models with these rows, most recently verified last. */
     char model[MODELS][33];
     int n;
 };

@@ -82,15 +82,15 @@ struct leaf {
 struct leaves {
     const struct pack_list *l;
     struct leaf *leaf;
-    /* number of leaves; first leaf of the current round */
+    /* Number of leaves; first leaf of the current round. */
     int64_t n, first;
-    /* [items] offsets of the rows in the file; bytes of the largest leaf */
+    /* [items] offsets of the rows in the file; bytes of the largest leaf. */
     uint64_t *off, most;
-    /* file being written, from the buffers in `work`; NULL: compares `file` instead */
+    /* File being written, from the buffers in `work`; NULL: compares `file` instead. */
     struct out *out;
     uint8_t **work; /* one buffer per thread */
     const struct pack_file *file;
-    /* 1 + index of the first leaf known to have failed, whose error is in e; 0: none */
+    /* 1 + index of the first leaf known to have failed, whose error is in e; 0: none. */
     atomic_int failed;
     struct err *e;
 };

@@ -154,7 +154,7 @@ static int contents(const struct session *s, struct stream *f, struct seq *q, co
 
 int session_save_seq(const struct session *s, const struct seq *q, const char *path, bool overwrite,
                      struct err *e) {
-    /* contents does not modify it when writing a file */
+    /* contents() does not modify it when writing a file. */
     struct seq *from = q ? (struct seq *)(uintptr_t)q : s->own;
     struct stream f = {0};
     uint8_t head[HEAD_BYTES], d[SLOT_BYTES];

@@ -446,7 +446,7 @@ static int64_t certain(const struct constrain *c, const struct gram_state *from,
     struct err ignored;
     int64_t k = 0;
     while (k < ids->n && k < most && gram_accept(s, ids->v[k], &ignored) == 0) k++;
-    /* c->left has already been decremented for the token that these replace */
+    /* c->left has already been decremented for the token that these replace. */
     const bool late = c->left >= 0 && !c->late && !gram_ends_within(s, c->left + 1 - k);
     if (k == ids->n && k > 0 && !gram_must_end(s)) k--;
     gram_end(s);

@@ -22,15 +22,15 @@ struct draft {
     struct session *trunk, *s;
     struct model *m;
     int64_t d, n_vocab;
-    /* rows [PIECE + 1][d] not yet fed to the block; the last has no token yet */
+    /* Rows [PIECE + 1][d] not yet fed to the block; the last has no token yet. */
     float *hidden;
     int32_t *next; /* tokens after these rows, [PIECE] */
     int64_t n_pairs;
     bool begun; /* hidden[n_pairs] is valid */
-    /* accepted tokens after the mark, which the trunk must see again after a rewind */
+    /* Accepted tokens after the mark, which the trunk must see again after a rewind. */
     int32_t left[MAX_LEFT + 1];
     int n_left;
-    /* the trunk has also run `guess`; ahead_hidden and ahead_logits are its row and logits */
+    /* The trunk has also run `guess`; ahead_hidden and ahead_logits are its row and logits. */
     bool ahead;
     int32_t guess;
     float *ahead_hidden, *ahead_logits, *draft_logits;

@@ -22,7 +22,7 @@ struct gen {
     struct ids fed;
     int64_t mark; /* tokens in the session at its mark; -1: no mark */
     float *logits;
-    /* best logits, used instead of all with have_best */
+    /* Best logits, used instead of all with have_best. */
     struct session_best best;
     /* have_best: `best` is filled in instead of logits. ready: the one in use belongs to the last
      * token of `fed`. */

@@ -21,7 +21,7 @@ struct row {
     double least, most;
     size_t at;
     const char *key; /* key in the file after "general.sampling."; NULL: none */
-    /* defaults for files without any of the keys, and for files with some but not this one */
+    /* Defaults for files without any of the keys, and for files with some but not this one. */
     double otherwise[2];
     const char *about;
 };
@@ -85,7 +85,7 @@ static int random_seed(struct run_set *s, struct err *e) {
     uint64_t v = 0;
     if (!os_random(&v, sizeof v))
         return err_sys(e, "the system provides no random numbers; use --seed");
-    /* short enough to type, and exact in any JSON reader */
+    /* Short enough to type, and exact in any JSON reader. */
     s->seed = (int64_t)(v >> 16);
     s->seed_given = false;
     return 0;

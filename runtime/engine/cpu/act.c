@@ -27,7 +27,7 @@ static float xielu(const struct gr_xielu *a, float x) {
 static void piece(const struct job *j, const float *x, const float *by, float *dst, int64_t n) {
     const float a = 1.59576912160573f /* 2 sqrt(2/pi) */, b = 0.044715f, half = 0.70710678118655f;
     const enum gr_act act = j->n->pick.f;
-    /* arguments of the sigmoid, or factors of x and `by` */
+    /* Arguments of the sigmoid, or factors of x and `by`. */
     float u[PIECE];
     for (int64_t i = 0; i < n; i++) {
         const float v = x[i];

@@ -30,7 +30,7 @@ struct job {
     struct session *s;
     const struct gr_node *n;
     const struct kv_slot *kv;
-    /* one value per query head that joins its softmax without a key; NULL: none */
+    /* One value per query head that joins its softmax without a key; NULL: none. */
     const float *sink;
     int64_t group; /* query heads per KV head */
     int n_tiles;
@@ -122,9 +122,9 @@ static const struct att_tile *tile_of(const struct job *j, int64_t task) {
 
 struct work {
     const struct att_tile *x;
-    /* KV head; query rows; width of a query; width of an output row */
+    /* KV head; query rows; width of a query; width of an output row. */
     int64_t head, rows, hd, vd;
-    /* queries [rows][hd], scores [rows][KEY_BLOCK], and decoded keys or values [KEY_BLOCK][hd] */
+    /* Queries [rows][hd], scores [rows][KEY_BLOCK], and decoded keys or values [KEY_BLOCK][hd]. */
     float *q, *score, *block;
 };
 /* Running sums over a range of keys: values weighted by exponentials, and the softmax state of each

@@ -42,7 +42,7 @@ struct sizes {
     int64_t panel, attn, v_heads, att_rows, head_dim;
     int64_t experts, used, moe_d, moe_f;
     uint64_t q_row;
-    /* blocks of an activation row that enters a product of packed weights */
+    /* Blocks of an activation row that enters a product of packed weights. */
     int64_t act_blocks;
 };
 

@@ -49,7 +49,7 @@ struct delta_job {
     struct session *s;
     const struct gr_node *n;
     const float *a, *dt; /* per v head: ssm_a, and the bias of dt */
-    /* [n_tok][ld] heads of q, k and v side by side; q and k are normalized in place */
+    /* [n_tok][ld] heads of q, k and v side by side; q and k are normalized in place. */
     float *qkv;
     int64_t ld, row_groups;
 };

@@ -9,7 +9,7 @@
 struct job {
     const struct session *s;
     const struct weight *w; /* ne[0] columns, ne[1] rows, ne[2] heads */
-    /* inputs [n_tok][heads][in]; the first ne[0] values of a head enter the product */
+    /* Inputs [n_tok][heads][in]; the first ne[0] values of a head enter the product. */
     const float *x;
     float *out; /* results [n_tok][heads][in - ne[0] + ne[1]] */
     int64_t in, width, panel, n_panels;

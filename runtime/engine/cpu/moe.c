@@ -12,7 +12,7 @@
 #include "base/num.h"
 #include "runtime/engine/exec.h"
 
-/* Lower bound of the sum of selected probabilities when it divides: the smallest normal f16, as in
+/* Lower bound of the divisor that renormalizes expert weights: the smallest normal f16, as in
  * llama.cpp. */
 static const float MIN_SUM = 6.1035e-5f;
 enum { ROUTER_MAX_GROUPS = 256 };
@@ -23,16 +23,16 @@ struct job {
     struct moe_bufs *b;
     const struct weight *gate, *up, *down;
     const float *x; /* [n_tok][d] */
-    /* each may be NULL */
+    /* Each may be NULL. */
     const float *factor, *prefer, *router_bias, *gate_bias, *up_bias, *down_bias;
     int64_t n_experts, d, f, n_used, n_active;
-    /* first row of the up projection in `up`: the width f if gate and up are one tensor */
+    /* First row of the up projection in `up`: the width f if gate and up are one tensor. */
     int64_t up_row;
-    /* rows per panel and number of panels in the current phase */
+    /* Rows per panel and number of panels in the current phase. */
     int64_t panel, n_panels;
-    /* sorted rows as inputs of gate and down; of up */
+    /* Sorted rows as inputs of gate and down; of up. */
     struct acts a, a_up;
-    /* rows of the n_tok tokens in 8 bits, which gather_rounded copies to `sorted` */
+    /* Rows of the n_tok tokens in 8 bits, which gather_rounded copies to `sorted`. */
     const struct kern_act *rounded;
     struct kern_act *sorted;
     int64_t row_blocks;

@@ -11,7 +11,7 @@ struct job {
     struct session *s;
     const struct gr_node *n;
     const float *w, *b; /* weights and biases; NULL: 1 and 0 */
-    /* values normalized together; values after which w and b repeat */
+    /* Values normalized together; values after which w and b repeat. */
     int64_t group, w_group;
 };
 
