@@ -35,8 +35,8 @@ static bool has_lark(const struct gcall *t) {
 
 /* Returns the language of a value that the schema `at` allows, in the given notation. A tool's
  * invalid schema counts as "any object", unless the request is strict. */
-static gnode value(struct gcalls *c, const struct gcall *t, const struct json *at,
-                   const struct gform *form) {
+static gnode schema_value(struct gcalls *c, const struct gcall *t, const struct json *at,
+                          const struct gform *form) {
     gnode out = G_NONE;
     struct err e;
     struct gram_opts o = c->o;
@@ -57,7 +57,7 @@ static gnode value(struct gcalls *c, const struct gcall *t, const struct json *a
 
 static gnode arguments(struct gcalls *c, const struct gcall *t) {
     const struct gform form = {.object = true};
-    return gn_as_rule(c->g, value(c, t, t->schema, &form));
+    return gn_as_rule(c->g, schema_value(c, t, t->schema, &form));
 }
 
 static gnode json_string(struct gcalls *c, const char *s) {
@@ -178,7 +178,7 @@ static struct raw raw_parts(struct gcalls *c, const struct gcall *t, const struc
         out.others = (struct gothers){0};
     }
     out.text = gn_and(g, out.text, gn_not(g, gn_cat3(g, g->any, gn_str(g, close), g->any)));
-    if (out.others.all) out.json = gn_as_rule(g, value(c, t, schema, &no_text));
+    if (out.others.all) out.json = gn_as_rule(g, schema_value(c, t, schema, &no_text));
     return out;
 }
 
@@ -358,7 +358,7 @@ static gnode element_members(struct gcalls *c, const struct gcall *t, const stru
     return gn_pick(c->g, grammar_pick(c->g, &p), 0, 0);
 }
 
-static uint32_t count(const struct json *schema, const char *key, uint32_t otherwise) {
+static uint32_t count_limit(const struct json *schema, const char *key, uint32_t otherwise) {
     int64_t n;
     if (!json_i64(json_get(schema, key), &n) || n < 0) return otherwise;
     return n < GRAM_INF ? (uint32_t)n : GRAM_INF;
@@ -372,7 +372,8 @@ static gnode element_value(struct gcalls *c, const struct gcall *t, const struct
     if (type && strcmp(type, "object") == 0 && deep && json_get(schema, "properties"))
         return element_members(c, t, schema, G_EPS, depth);
     if (type && strcmp(type, "array") == 0 && deep && json_get(schema, "items")) {
-        const uint32_t lo = count(schema, "minItems", 0), hi = count(schema, "maxItems", GRAM_INF);
+        const uint32_t lo = count_limit(schema, "minItems", 0),
+                       hi = count_limit(schema, "maxItems", GRAM_INF);
         const gnode item = element(c, t, "item", json_get(schema, "items"), depth + 1);
         return lo <= hi ? gn_rep(c->g, item, lo, hi) : (gnode)G_NONE;
     }
@@ -394,13 +395,13 @@ gnode call_elements(struct gcalls *c, const struct gcall *t) {
 gnode call_gemma(struct gcalls *c, const struct gcall *t) {
     const struct gform form = {
         .object = true, .open = "<|\"|>", .close = "<|\"|>", .bare_names = true};
-    return CAT(c, call_text(c, t->name), gn_as_rule(c->g, value(c, t, t->schema, &form)));
+    return CAT(c, call_text(c, t->name), gn_as_rule(c->g, schema_value(c, t, t->schema, &form)));
 }
 
 static gnode keyword(struct gcalls *c, const struct gcall *t, const struct json *p) {
     const struct gform form = {.python = true};
     return CAT(c, call_text(c, json_name(p)), gn_str(c->g, "="),
-               gn_as_rule(c->g, value(c, t, p, &form)));
+               gn_as_rule(c->g, schema_value(c, t, p, &form)));
 }
 
 gnode call_python(struct gcalls *c, const struct gcall *t) {

@@ -74,7 +74,7 @@ static gnode opened_text(struct gcalls *c, const char *opened) {
     return G_EPS;
 }
 
-static gnode answer(struct gcalls *c, const struct gram_tools *t) {
+static gnode answer_text(struct gcalls *c, const struct gram_tools *t) {
     static const char none[] = "{\"type\": \"object\", \"additionalProperties\": false}";
     static const char object[] = "{\"type\": \"object\"}";
     const struct tool_written *w = &c->f->written;
@@ -125,6 +125,6 @@ int grammar_of_tools(struct grammar **out, const struct gram_vocab *v, const str
     if (!f->grammar && t->choice != GRAM_TOOLS_NONE)
         c.rc = err_set(e, ERR_USAGE, "the model's tool-call syntax is unknown");
     else
-        root = answer(&c, t);
+        root = answer_text(&c, t);
     return grammar_done(out, g, root, c.rc ? c.rc : grammar_full(g, e), e);
 }

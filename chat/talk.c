@@ -129,12 +129,12 @@ void talk_write(const struct talk *t, int skip, struct buf *out) {
 
 /* ---- appending ---- */
 
-static void put(struct arena *a, struct json *obj, const char *name, const struct json *v) {
+static void add_member(struct arena *a, struct json *obj, const char *name, const struct json *v) {
     json_put(a, obj, name, strlen(name), v);
 }
 
 static void put_text(struct arena *a, struct json *obj, const char *name, const char *s, size_t n) {
-    put(a, obj, name, json_new_str(a, s, n));
+    add_member(a, obj, name, json_new_str(a, s, n));
 }
 
 static struct json *message(struct arena *a, const char *role, const char *content, size_t len) {
@@ -163,11 +163,11 @@ static struct json *numbered_call(struct arena *a, const struct json *call, int 
     struct json *c = json_new(a, JSON_OBJ), *f = json_new(a, JSON_OBJ);
     char id[16];
     snprintf(id, sizeof id, "call%05d", number % 100000);
-    put(a, f, "name", json_get(call, "name"));
-    put(a, f, "arguments", json_get(call, "arguments"));
+    add_member(a, f, "name", json_get(call, "name"));
+    add_member(a, f, "arguments", json_get(call, "arguments"));
     put_text(a, c, "id", id, strlen(id));
     put_text(a, c, "type", "function", 8);
-    put(a, c, "function", f);
+    add_member(a, c, "function", f);
     return c;
 }
 
@@ -181,7 +181,7 @@ void talk_add_answer(struct talk *t, const char *content, const char *reasoning,
         struct json *list = json_new(&a, JSON_ARR);
         for (const struct json *c = json_first(calls); c; c = json_next(c))
             json_push(&a, list, numbered_call(&a, c, ++t->n_calls));
-        put(&a, m, "tool_calls", list);
+        add_member(&a, m, "tool_calls", list);
     }
     add_made(t, &a, m, "assistant");
 }

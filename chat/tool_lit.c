@@ -17,7 +17,7 @@ static size_t identifier(const struct toolparse *p, size_t i, const char *also) 
     return i;
 }
 
-static const struct json *word(struct toolparse *p, size_t *i) {
+static const struct json *parse_word(struct toolparse *p, size_t *i) {
     static const struct {
         const char *text;
         int what; /* 0: none, 1: true, 2: false */
@@ -63,7 +63,7 @@ static bool as_json_number(const char *s, size_t n, struct buf *out) {
     return true;
 }
 
-static const struct json *number(struct toolparse *p, size_t *i) {
+static const struct json *parse_number(struct toolparse *p, size_t *i) {
     size_t end = *i;
     struct buf text = {0};
     const struct json *v = NULL;
@@ -195,8 +195,8 @@ static bool next_is(const struct toolparse *p, size_t k, char ch) {
 
 /* Parses an element of a list, tuple, set or dictionary and moves past it. *key: it was a
  * dictionary entry; *name is its key, and its value is returned. */
-static const struct json *item(struct toolparse *p, size_t *k, bool braces, bool *key,
-                               struct text *name, int depth) {
+static const struct json *parse_item(struct toolparse *p, size_t *k, bool braces, bool *key,
+                                     struct text *name, int depth) {
     const struct json *v = literal(p, k, depth + 1);
     const size_t colon = tool_ws(p, *k);
     *key = v && braces && next_is(p, colon, ':');
@@ -206,7 +206,7 @@ static const struct json *item(struct toolparse *p, size_t *k, bool braces, bool
     return literal(p, k, depth + 1);
 }
 
-static const struct json *items(struct toolparse *p, size_t *i, char close, int depth) {
+static const struct json *parse_items(struct toolparse *p, size_t *i, char close, int depth) {
     const bool braces = close == '}';
     size_t k = tool_ws(p, *i + 1);
     struct json *dict = NULL, *list = NULL;
@@ -214,7 +214,7 @@ static const struct json *items(struct toolparse *p, size_t *i, char close, int 
     for (; k < p->in.len && p->in.data[k] != close; k = tool_ws(p, k)) {
         struct text name;
         bool key;
-        const struct json *v = item(p, &k, braces, &key, &name, depth);
+        const struct json *v = parse_item(p, &k, braces, &key, &name, depth);
         if (!v || (key ? list != NULL : dict != NULL)) return NULL;
         if (key && !dict) dict = json_new(&p->arena, JSON_OBJ);
         if (!key && !list) list = json_new(&p->arena, JSON_ARR);
@@ -243,11 +243,11 @@ static const struct json *literal(struct toolparse *p, size_t *i, int depth) {
     if (*i >= p->in.len || depth > TOOL_DEPTH) return NULL;
     const char ch = p->in.data[*i];
     if (quote_at(p, *i, &raw) != SIZE_MAX) return py_string(p, i);
-    if (ch == '[') return items(p, i, ']', depth);
-    if (ch == '(') return items(p, i, ')', depth);
-    if (ch == '{') return items(p, i, '}', depth);
-    const struct json *w = word(p, i);
-    return w ? w : number(p, i);
+    if (ch == '[') return parse_items(p, i, ']', depth);
+    if (ch == '(') return parse_items(p, i, ')', depth);
+    if (ch == '{') return parse_items(p, i, '}', depth);
+    const struct json *w = parse_word(p, i);
+    return w ? w : parse_number(p, i);
 }
 
 const struct json *tool_literal(struct toolparse *p, size_t *i) {
@@ -463,8 +463,8 @@ static const struct json *gemma_value(struct toolparse *p, size_t *i, int depth)
     if (strchr("\"'", p->in.data[*i])) return py_string(p, i);
     if (p->in.data[*i] == '{') return gemma_object(p, i, depth);
     if (p->in.data[*i] == '[') return gemma_list(p, i, depth);
-    const struct json *w = word(p, i);
-    return w ? w : number(p, i);
+    const struct json *w = parse_word(p, i);
+    return w ? w : parse_number(p, i);
 }
 
 /* Parses calls of the form <|tool_call>call:NAME{key:value,...}<tool_call|>. */

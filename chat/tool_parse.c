@@ -688,7 +688,8 @@ const char *toolparse_rest(const struct toolparse *p, size_t *len) {
     return p->in.data + at;
 }
 
-static void put(struct toolparse *p, struct json *obj, const char *name, const struct json *v) {
+static void add_member(struct toolparse *p, struct json *obj, const char *name,
+                       const struct json *v) {
     json_put(&p->arena, obj, name, strlen(name), v);
 }
 
@@ -697,23 +698,23 @@ static struct json *result_of(struct toolparse *p, struct text content, struct t
                 *problems = json_new(&p->arena, JSON_ARR);
     for (int i = 0; i < p->n_calls; i++) {
         struct json *call = json_new(&p->arena, JSON_OBJ);
-        put(p, call, "name", tool_str(p, p->calls[i].name));
-        put(p, call, "arguments", p->calls[i].args);
+        add_member(p, call, "name", tool_str(p, p->calls[i].name));
+        add_member(p, call, "arguments", p->calls[i].args);
         json_push(&p->arena, calls, call);
     }
     for (int i = 0; i < p->n_problems; i++)
         json_push(&p->arena, problems,
                   json_new_str(&p->arena, p->problems[i], strlen(p->problems[i])));
-    put(p, d, "content", tool_str(p, content));
-    put(p, d, "reasoning", tool_str(p, reasoning));
-    put(p, d, "tool_calls", calls);
-    put(p, d, "problems", problems);
+    add_member(p, d, "content", tool_str(p, content));
+    add_member(p, d, "reasoning", tool_str(p, reasoning));
+    add_member(p, d, "tool_calls", calls);
+    add_member(p, d, "problems", problems);
     if (p->n_loose) {
         char n[16];
         size_t used;
         snprintf(n, sizeof n, "%d", p->n_loose);
-        put(p, d, "loose",
-            tool_json(p, (struct text){arena_strdup(&p->arena, n), strlen(n)}, &used));
+        add_member(p, d, "loose",
+                   tool_json(p, (struct text){arena_strdup(&p->arena, n), strlen(n)}, &used));
     }
     return d;
 }

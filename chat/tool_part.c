@@ -130,7 +130,7 @@ bool tool_cut_tags(struct toolparse *p, size_t at, size_t *cut, struct buf *end,
     return true;
 }
 
-static void give(const struct toolparse *p, int i, struct buf *name, struct buf *args) {
+static void write_call(const struct toolparse *p, int i, struct buf *name, struct buf *args) {
     buf_reset(name);
     buf_reset(args);
     buf_add(name, p->calls[i].name.s, p->calls[i].name.n);
@@ -158,7 +158,7 @@ static bool read_open(struct toolparse *p, size_t at, struct buf *name, struct b
         p->ended = true; /* nothing follows the appended end */
         ok = read_one(p, &i) && p->n_calls == n_calls + 1;
         p->ended = ended;
-        if (ok) give(p, n_calls, name, args);
+        if (ok) write_call(p, n_calls, name, args);
         p->in.len = cut;
         buf_add(&p->in, tail.data ? tail.data : "", tail.len);
         memset(p->mark_at, 0, sizeof p->mark_at);
@@ -205,7 +205,7 @@ static bool read_whole(struct toolparse *p, size_t at, struct buf *name, struct 
     size_t end = at;
     const bool read = read_one(p, &end), done = read && p->n_calls == n_calls + 1;
     p->part_stop = read && !done && !p->part_list; /* several calls in one: returned at the end */
-    if (done) give(p, n_calls, name, args);
+    if (done) write_call(p, n_calls, name, args);
     if (read) {
         p->part_at = p->part_piece = end;
         p->part_len = p->part_given = 0;

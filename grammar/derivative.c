@@ -417,35 +417,36 @@ static int find_facts(struct grammar *g, struct err *e) {
 
 /* Returns whether n can begin with a rule that begins with itself. Expanding such a rule would not
  * end. */
-static bool left(struct grammar *g, gnode n, int depth);
-static bool left_rule(struct grammar *g, uint32_t r, int depth) {
+static bool left_recursive(struct grammar *g, gnode n, int depth);
+static bool rule_left_recursive(struct grammar *g, uint32_t r, int depth) {
     if (g->rule[r].mark == 2) return false;
     if (g->rule[r].mark == 1) return true;
     g->rule[r].mark = 1;
-    if (left(g, g->rule[r].body, depth + 1)) return true;
+    if (left_recursive(g, g->rule[r].body, depth + 1)) return true;
     g->rule[r].mark = 2;
     return false;
 }
-static bool left(struct grammar *g, gnode n, int depth) {
+static bool left_recursive(struct grammar *g, gnode n, int depth) {
     if (gn_regular(g, n) || !gram_spend(g, 1)) return false;
     if (depth > DEPTH_MAX) {
         too_deep(g);
         return false;
     }
     const struct gnode_data d = *gn(g, n);
-    if (d.kind == G_RULE) return left_rule(g, d.a, depth + 1);
-    if (d.kind == G_REP) return left(g, d.a, depth + 1);
+    if (d.kind == G_RULE) return rule_left_recursive(g, d.a, depth + 1);
+    if (d.kind == G_REP) return left_recursive(g, d.a, depth + 1);
     if (d.kind == G_CAT)
-        return left(g, d.a, depth + 1) || (gn_null(g, d.a) && left(g, d.b, depth + 1));
+        return left_recursive(g, d.a, depth + 1) ||
+               (gn_null(g, d.a) && left_recursive(g, d.b, depth + 1));
     for (uint32_t i = 0; d.kind == G_ALT && i < d.b; i++)
-        if (left(g, g->list[d.a + i], depth + 1)) return true;
+        if (left_recursive(g, g->list[d.a + i], depth + 1)) return true;
     if (d.kind != G_PICK) return false;
     const struct gpick p = g->pick[d.a];
     const gnode more[] = {p.first, p.sep, p.close, p.extra};
     for (size_t i = 0; i < COUNT_OF(more); i++)
-        if (left(g, more[i], depth + 1)) return true;
+        if (left_recursive(g, more[i], depth + 1)) return true;
     for (int i = 0; i < p.n && (gn_null(g, p.first) || gn_null(g, p.sep)); i++)
-        if (left(g, p.row[i].body, depth + 1)) return true;
+        if (left_recursive(g, p.row[i].body, depth + 1)) return true;
     return false;
 }
 
@@ -453,7 +454,7 @@ static bool left(struct grammar *g, gnode n, int depth) {
 static int no_left_recursion(struct grammar *g, struct err *e) {
     int rc = 0;
     for (uint32_t r = 0; r < g->n_rule && !rc; r++) {
-        if (!left_rule(g, r, 0)) continue;
+        if (!rule_left_recursive(g, r, 0)) continue;
         const struct grule *x = &g->rule[r];
         const struct show name = show_n(x->name ? x->name : "", x->name ? x->name_len : 0);
         rc = err_set(e, ERR_DATA,

@@ -228,7 +228,7 @@ static void expand(struct grammar *g, gnode n, uint32_t tail, struct gconf *out)
 }
 
 /* Computes the items that the stack begins with, once. */
-static void know(struct grammar *g, uint32_t tail) {
+static void expand_tail(struct grammar *g, uint32_t tail) {
     struct gconf *c = xmalloc(sizeof *c);
     c->n = 0;
     c->can_end = c->fresh = false;
@@ -269,7 +269,7 @@ static void pop(struct grammar *g, uint32_t tail, struct gconf *out) {
     const struct gnode_data *d = gn(g, g->tail[tail].node);
     g->unsure = g->unsure || (d->kind == G_PICK && d->hi);
     if (g->tail[tail].state == 1) return; /* its items are being collected by a caller */
-    if (g->tail[tail].state == 0) know(g, tail);
+    if (g->tail[tail].state == 0) expand_tail(g, tail);
     const struct gtail *t = &g->tail[tail];
     for (uint32_t i = 0; i < t->n_item; i++) {
         const struct gitem x = g->item[t->item + i];
@@ -280,7 +280,7 @@ static void pop(struct grammar *g, uint32_t tail, struct gconf *out) {
 
 /* ---- positions ---- */
 
-static void begin(struct gconf *c) {
+static void clear(struct gconf *c) {
     c->n = 0;
     c->can_end = c->fresh = c->named = false;
     c->name.n = 0;
@@ -293,7 +293,7 @@ static void finish(struct gconf *c, bool in_name) {
 }
 
 void gconf_pop(struct grammar *g, uint32_t tail, const struct gname *name, struct gconf *out) {
-    begin(out);
+    clear(out);
     out->name.n = GRAM_NAME_UNKNOWN;
     if (name) gname_copy(&out->name, name);
     pop(g, tail, out);
@@ -301,7 +301,7 @@ void gconf_pop(struct grammar *g, uint32_t tail, const struct gname *name, struc
 }
 
 void gconf_start(struct grammar *g, struct gconf *c) {
-    begin(c);
+    clear(c);
     expand(g, g->root, 0, c);
     finish(c, false);
 }
@@ -318,7 +318,7 @@ void gconf_copy(struct gconf *to, const struct gconf *from) {
 void gconf_step(struct grammar *g, const struct gconf *in, uint8_t byte, struct gconf *out) {
     const int cls = g->cls[byte];
     bool in_name = false;
-    begin(out);
+    clear(out);
     if (in->named) {
         gname_copy(&out->name, &in->name);
         gname_add(&out->name, byte);

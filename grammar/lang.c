@@ -86,8 +86,8 @@ static uint32_t hash_of(const struct gnode_data *d, const gnode *list) {
     return mix(h, d->bits);
 }
 
-static bool same(const struct grammar *g, const struct gnode_data *x, const struct gnode_data *d,
-                 const gnode *list) {
+static bool same_node(const struct grammar *g, const struct gnode_data *x,
+                      const struct gnode_data *d, const gnode *list) {
     if (x->kind != d->kind || x->b != d->b) return false;
     if (is_list(d->kind)) return memcmp(g->list + x->a, list, d->b * sizeof *list) == 0;
     return x->a == d->a && x->lo == d->lo && x->hi == d->hi && x->bits == d->bits;
@@ -166,12 +166,12 @@ static uint8_t kept_flags(const struct grammar *g, const struct gnode_data *d) {
     return f;
 }
 
-static gnode make(struct grammar *g, struct gnode_data d, const gnode *list) {
+static gnode intern(struct grammar *g, struct gnode_data d, const gnode *list) {
     if (!gram_spend(g, 1 + (is_list(d.kind) ? d.b : 0)) && g->n_node > G_EPS) return G_NONE;
     if (g->n_node >= g->n_bucket) rehash(g);
     const uint32_t h = hash_of(&d, list) & (g->n_bucket - 1);
     for (uint32_t i = g->bucket[h]; i; i = g->node[i - 1].chain)
-        if (same(g, &g->node[i - 1], &d, list)) return i - 1;
+        if (same_node(g, &g->node[i - 1], &d, list)) return i - 1;
     if (g->n_node >= NODES_MAX) return too_much(g, "more than 1048576 parts");
     if (g->bytes > GRAM_BYTES_MAX) return too_much(g, "more than 64 MiB");
     g->node = grammar_grow(g, g->node, &g->cap_node, g->n_node, sizeof *g->node);
@@ -194,8 +194,8 @@ struct grammar *grammar_new(const struct gram_vocab *v) {
     pthread_mutex_init(&g->lock, NULL);
     g->v = v;
     g->cost = ctx_cost() ? ctx_cost() : &g->own;
-    (void)make(g, (struct gnode_data){.kind = G_NONE}, NULL);
-    (void)make(g, (struct gnode_data){.kind = G_EPS}, NULL);
+    (void)intern(g, (struct gnode_data){.kind = G_NONE}, NULL);
+    (void)intern(g, (struct gnode_data){.kind = G_EPS}, NULL);
     g->any = gn_rep(g, gn_bytes(g, 0, 255), 0, GRAM_INF);
     return g;
 }
@@ -249,7 +249,7 @@ gnode gn_set(struct grammar *g, const struct gset *s) {
         *slot = (uint16_t)g->n_set;
     }
     const uint32_t i = *slot - 1u;
-    return make(g, (struct gnode_data){.kind = G_SET, .a = i}, NULL);
+    return intern(g, (struct gnode_data){.kind = G_SET, .a = i}, NULL);
 }
 
 gnode gn_bytes(struct grammar *g, int from, int to) {
@@ -285,8 +285,8 @@ gnode gn_cat(struct grammar *g, gnode a, gnode b) {
         }
         head[n++] = gn(g, a)->a;
     }
-    b = make(g, (struct gnode_data){.kind = G_CAT, .a = a, .b = b}, NULL);
-    while (n-- > 0) b = make(g, (struct gnode_data){.kind = G_CAT, .a = head[n], .b = b}, NULL);
+    b = intern(g, (struct gnode_data){.kind = G_CAT, .a = a, .b = b}, NULL);
+    while (n-- > 0) b = intern(g, (struct gnode_data){.kind = G_CAT, .a = head[n], .b = b}, NULL);
     if (head != own) free(head);
     return b;
 }
@@ -312,7 +312,7 @@ struct nodes {
     gnode *v;
     uint32_t n, cap;
 };
-static void put(struct nodes *s, gnode n) {
+static void push_node(struct nodes *s, gnode n) {
     if (s->n == s->cap) {
         s->cap = s->cap ? s->cap * 2 : 16;
         s->v = xreallocarray(s->v, s->cap, sizeof *s->v);
@@ -326,9 +326,9 @@ static void flatten(struct grammar *g, uint8_t kind, const gnode *v, size_t n, s
     for (size_t i = 0; i < n; i++) {
         const struct gnode_data *d = gn(g, v[i]);
         if (d->kind == kind)
-            for (uint32_t k = 0; k < d->b; k++) put(out, g->list[d->a + k]);
+            for (uint32_t k = 0; k < d->b; k++) push_node(out, g->list[d->a + k]);
         else
-            put(out, v[i]);
+            push_node(out, v[i]);
     }
     if (out->n > 1) qsort(out->v, out->n, sizeof *out->v, by_index);
     uint32_t m = 0;
@@ -400,15 +400,15 @@ static int by_head(const void *a, const void *b) {
 /* Factors out the common prefix of the n alternatives v, which have the same head. */
 static gnode factored(struct grammar *g, const struct headed *v, uint32_t n) {
     struct nodes same = {0}, rest = {0};
-    put(&same, v[0].head);
-    for (uint32_t i = 0; i < n; i++) put(&rest, v[i].rest);
+    push_node(&same, v[0].head);
+    for (uint32_t i = 0; i < n; i++) push_node(&rest, v[i].rest);
     for (bool alike = true; alike;) {
         const struct gnode_data first = *gn(g, rest.v[0]);
         alike = first.kind == G_CAT && gn_regular(g, rest.v[0]) && gram_spend(g, n);
         for (uint32_t i = 1; i < n && alike; i++)
             alike = gn(g, rest.v[i])->kind == G_CAT && gn(g, rest.v[i])->a == first.a;
         for (uint32_t i = 0; i < n && alike; i++) rest.v[i] = gn(g, rest.v[i])->b;
-        if (alike) put(&same, first.a);
+        if (alike) push_node(&same, first.a);
     }
     gnode out = gn_alts(g, rest.v, n);
     while (same.n-- > 0) out = gn_cat(g, same.v[same.n], out);
@@ -461,7 +461,7 @@ gnode gn_alts(struct grammar *g, const gnode *v, size_t n) {
     else if (s.n == 1)
         out = s.v[0];
     else
-        out = make(g, (struct gnode_data){.kind = G_ALT, .b = s.n}, s.v);
+        out = intern(g, (struct gnode_data){.kind = G_ALT, .b = s.n}, s.v);
     free(s.v);
     return out;
 }
@@ -487,7 +487,7 @@ gnode gn_ands(struct grammar *g, const gnode *v, size_t n) {
         for (uint32_t i = 0; i < s.n; i++)
             if (!gn_null(g, s.v[i])) out = G_NONE;
     } else
-        out = make(g, (struct gnode_data){.kind = G_AND, .b = s.n}, s.v);
+        out = intern(g, (struct gnode_data){.kind = G_AND, .b = s.n}, s.v);
     free(s.v);
     return out;
 }
@@ -500,7 +500,7 @@ gnode gn_not(struct grammar *g, gnode a) {
     if (a == G_NONE) return g->any;
     if (a == g->any) return G_NONE;
     if (gn(g, a)->kind == G_NOT) return gn(g, a)->a;
-    return make(g, (struct gnode_data){.kind = G_NOT, .a = a}, NULL);
+    return intern(g, (struct gnode_data){.kind = G_NOT, .a = a}, NULL);
 }
 
 /* ---- repetition ---- */
@@ -513,7 +513,7 @@ gnode gn_rep(struct grammar *g, gnode a, uint32_t lo, uint32_t hi) {
         lo = 0; /* missing repetitions can match the empty text */
     const struct gnode_data *d = gn(g, a);
     if (d->kind == G_REP && d->lo == 0 && d->hi == GRAM_INF && lo <= 1) return a;
-    return make(g, (struct gnode_data){.kind = G_REP, .a = a, .lo = lo, .hi = hi}, NULL);
+    return intern(g, (struct gnode_data){.kind = G_REP, .a = a, .lo = lo, .hi = hi}, NULL);
 }
 
 gnode gn_opt(struct grammar *g, gnode a) {
@@ -522,7 +522,7 @@ gnode gn_opt(struct grammar *g, gnode a) {
 
 gnode gn_mod(struct grammar *g, uint32_t by, uint32_t rest) {
     g->has_mod = true;
-    return make(g, (struct gnode_data){.kind = G_MOD, .a = by, .b = rest}, NULL);
+    return intern(g, (struct gnode_data){.kind = G_MOD, .a = by, .b = rest}, NULL);
 }
 
 /* ---- irregular nodes ---- */
@@ -534,7 +534,7 @@ uint32_t grammar_rule(struct grammar *g) {
 }
 
 gnode gn_rule(struct grammar *g, uint32_t rule) {
-    return make(g, (struct gnode_data){.kind = G_RULE, .a = rule}, NULL);
+    return intern(g, (struct gnode_data){.kind = G_RULE, .a = rule}, NULL);
 }
 
 gnode gn_as_rule(struct grammar *g, gnode body) {
@@ -563,7 +563,7 @@ gnode gn_members(struct grammar *g, struct gnode_data d) {
     const struct gpick *p = &g->pick[d.a];
     const uint32_t most = p->hi == GRAM_INF ? (p->lo ? p->lo : 1) : p->hi;
     if (d.lo > most) d.lo = most;
-    return make(g, d, NULL);
+    return intern(g, d, NULL);
 }
 
 gnode gn_pick(struct grammar *g, uint32_t pick, uint32_t count, uint64_t bits) {

@@ -31,7 +31,7 @@ struct gleast *gn_kept(struct grammar *g, gnode n) {
     }
     return &g->least[n];
 }
-static uint32_t keep(struct grammar *g, gnode n, uint32_t len) {
+static uint32_t cache_len(struct grammar *g, gnode n, uint32_t len) {
     gn_kept(g, n)->bytes = len == GRAM_INF ? GRAM_INF : len + 1;
     return len;
 }
@@ -155,7 +155,7 @@ static uint32_t measure_pick(struct grammar *g, const struct gnode_data *d, bool
     return gn_sum(c.bytes, measure(g, p.close, search));
 }
 
-static uint32_t look(struct grammar *g, gnode n);
+static uint32_t find_shortest(struct grammar *g, gnode n);
 
 static uint32_t measure_list(struct grammar *g, const struct gnode_data *d, bool search) {
     uint32_t len = d->kind == G_AND ? 0 : GRAM_INF;
@@ -184,7 +184,7 @@ static uint32_t measure_cat(struct grammar *g, gnode n, bool search) {
     len = measure(g, n, search);
     while (m-- > 0) {
         len = gn_sum(measure(g, gn(g, v[m])->a, search), len);
-        if (is_final(g, v[m], search)) keep(g, v[m], len);
+        if (is_final(g, v[m], search)) cache_len(g, v[m], len);
     }
     free(v);
     return len;
@@ -205,10 +205,10 @@ static uint32_t measure_new(struct grammar *g, gnode n, bool search) {
     case G_ALT:
         return measure_list(g, &d, search);
     case G_AND:
-        return search ? look(g, n) : measure_list(g, &d, false);
+        return search ? find_shortest(g, n) : measure_list(g, &d, false);
     case G_NOT:
     case G_MOD:
-        return gn_null(g, n) ? 0 : search ? look(g, n) : 1;
+        return gn_null(g, n) ? 0 : search ? find_shortest(g, n) : 1;
     case G_REP:
         return d.lo ? times(d.lo, measure(g, d.a, search)) : 0;
     case G_RULE:
@@ -229,7 +229,7 @@ static uint32_t measure(struct grammar *g, gnode n, bool search) {
     g->depth++;
     const uint32_t len = measure_new(g, n, search);
     g->depth--;
-    return is_final(g, n, search) ? keep(g, n, len) : len;
+    return is_final(g, n, search) ? cache_len(g, n, len) : len;
 }
 
 /* ---- search ---- */
@@ -284,7 +284,7 @@ static uint32_t hunt_take(struct hunt *h) {
 }
 
 /* Searches for the shortest text of n; also caches the lengths of the states on its path. */
-static uint32_t look(struct grammar *g, gnode n) {
+static uint32_t find_shortest(struct grammar *g, gnode n) {
     struct hunt h = {0};
     uint32_t found = GRAM_INF, at = 0;
     hunt_put(&h, (struct seen){.node = n, .all = measure(g, n, false)});
@@ -305,7 +305,7 @@ static uint32_t look(struct grammar *g, gnode n) {
         }
     }
     for (uint32_t i = at; found != GRAM_INF; i = h.v[i].from) {
-        keep(g, h.v[i].node, found - h.v[i].so_far);
+        cache_len(g, h.v[i].node, found - h.v[i].so_far);
         if (!i) break;
     }
     free(h.v);
@@ -326,7 +326,7 @@ void gram_know_rules(struct grammar *g) {
         for (gnode i = 0; i < n_node && gram_spend(g, 1); i++) {
             if (gn_regular(g, i)) continue;
             gn_kept(g, i)->bytes = 0;
-            keep(g, i, measure(g, i, true));
+            cache_len(g, i, measure(g, i, true));
         }
         for (uint32_t r = g->n_rule; r-- > 0;) {
             const uint32_t len = measure(g, g->rule[r].body, true);

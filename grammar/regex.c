@@ -263,7 +263,7 @@ static gnode group(struct re *r, bool *only_flags) {
     return out;
 }
 
-static uint32_t number(struct re *r) {
+static uint32_t parse_number(struct re *r) {
     uint32_t x = 0;
     if (peek(r, 0) < '0' || peek(r, 0) > '9') fail(r, "expected a number");
     for (; more(r) && peek(r, 0) >= '0' && peek(r, 0) <= '9'; r->i++) {
@@ -284,8 +284,8 @@ static gnode repeated(struct re *r, gnode x) {
         uint32_t lo = 0, hi = GRAM_INF;
         if (peek(r, 0) == '{' && is_count(r)) {
             r->i++;
-            lo = hi = number(r);
-            if (take(r, ",")) hi = peek(r, 0) == '}' ? GRAM_INF : number(r);
+            lo = hi = parse_number(r);
+            if (take(r, ",")) hi = peek(r, 0) == '}' ? GRAM_INF : parse_number(r);
             take(r, "}");
             if (hi < lo) return fail(r, "count range out of order");
         } else if (take(r, "+")) {

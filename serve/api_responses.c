@@ -103,7 +103,7 @@ struct talk_in {
     struct places calls_at, results_at;
 };
 
-static void put(struct jw *w, const char *role, const struct buf *text) {
+static void put_message(struct jw *w, const char *role, const struct buf *text) {
     jw_obj(w, NULL);
     jw_str(w, "role", role);
     jw_strn(w, "content", text->data ? text->data : "", text->len);
@@ -174,7 +174,7 @@ static int item_message(struct talk_in *t, const struct json *m, int at, const c
                          "role: must be user, assistant, system or developer");
     TRY(end_turn(t));
     const int rc = texts(json_get(m, "content"), path, NULL, &text, t->f);
-    if (!rc) put(t->w, system ? "system" : "user", &text);
+    if (!rc) put_message(t->w, system ? "system" : "user", &text);
     buf_release(&text);
     return rc;
 }
@@ -301,11 +301,11 @@ static int write_conv(struct ask *a, const struct json *j, struct buf *out, stru
     jw_arr(&w, "messages");
     if (instructions && *instructions) {
         const struct buf text = {(char *)(uintptr_t)instructions, strlen(instructions), 0};
-        put(&w, "system", &text);
+        put_message(&w, "system", &text);
     }
     if (json_str(input)) {
         const struct buf text = {(char *)(uintptr_t)json_str(input), strlen(json_str(input)), 0};
-        put(&w, "user", &text);
+        put_message(&w, "user", &text);
     }
     find_places(&t, input);
     for (const struct json *m = json_type(input) == JSON_ARR ? json_first(input) : NULL; m && !rc;

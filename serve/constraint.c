@@ -192,7 +192,7 @@ static int warm(const struct gram_vocab *v, struct grammar *g, struct err *e) {
 
 /* Moves a cached grammar to the front and returns it. If it is not cached, adds `made` (if not
  * NULL); if another thread was faster, frees `made`. */
-static struct lang *keep(struct guards *g, char *key, struct grammar *made) {
+static struct lang *cache_grammar(struct guards *g, char *key, struct grammar *made) {
     struct lang *l = NULL;
     int i = 0;
     while (i < g->n && strcmp(g->kept[i]->key, key) != 0) i++;
@@ -221,8 +221,8 @@ static struct lang *keep(struct guards *g, char *key, struct grammar *made) {
 
 /* Sets *out to the grammar of a form; the caller drops it. Without `now` only looks in the cache
  * and returns GUARDS_LATER if it is not there. */
-static int find(struct guards *g, struct ask *a, enum ask_form form, const char *opened, bool now,
-                struct lang **out, struct gram_spot *spot, struct err *e) {
+static int find_grammar(struct guards *g, struct ask *a, enum ask_form form, const char *opened,
+                        bool now, struct lang **out, struct gram_spot *spot, struct err *e) {
     const char *text = form == FORM_TOOLS ? a->tools : a->form_text;
     struct buf key = {0};
     struct grammar *made = NULL;
@@ -231,13 +231,13 @@ static int find(struct guards *g, struct ask *a, enum ask_form form, const char 
             a->allowed ? a->allowed : "", opened ? opened : "", text ? text : "");
     pthread_mutex_lock(&g->lock);
     trim(g);
-    *out = keep(g, key.data, NULL);
+    *out = cache_grammar(g, key.data, NULL);
     pthread_mutex_unlock(&g->lock);
     int rc = *out ? 0 : now ? compile(g, a, form, opened, &made, spot, e) : GUARDS_LATER;
     if (!rc && made) rc = warm(g->vocab, made, e);
     if (!rc && made) {
         pthread_mutex_lock(&g->lock);
-        *out = keep(g, buf_take(&key), made);
+        *out = cache_grammar(g, buf_take(&key), made);
         pthread_mutex_unlock(&g->lock);
     } else {
         grammar_free(made);
@@ -246,8 +246,8 @@ static int find(struct guards *g, struct ask *a, enum ask_form form, const char 
     return rc;
 }
 
-static struct constraint hold(const struct guards *g, const struct constrain_opts *o,
-                              struct lang *const *l, int n) {
+static struct constraint make_constraint(const struct guards *g, const struct constrain_opts *o,
+                                         struct lang *const *l, int n) {
     struct constraint guard = {.c = constrain_new(o, g->tok)};
     for (int i = 0; i < n; i++) {
         atomic_fetch_add(&l[i]->refs, 1);
@@ -304,7 +304,7 @@ static void hold_all(const struct ask *a, const struct toolfmt *fmt, enum tool_t
     o.spaces = fmt && !opened ? SPACES : 0;
     if (fmt && think != TOOL_THINK_NONE) o.close = toolfmt_think_tag(fmt, true);
     if (fmt && think == TOOL_THINK_UNKNOWN) o.open = toolfmt_think_tag(fmt, false);
-    for (int i = 0; i < n; i++) guard[i] = hold(g, &o, l, m);
+    for (int i = 0; i < n; i++) guard[i] = make_constraint(g, &o, l, m);
 }
 
 int guards_make(struct guards *g, struct ask *a, const struct toolfmt *fmt, enum tool_think think,
@@ -323,7 +323,7 @@ int guards_make(struct guards *g, struct ask *a, const struct toolfmt *fmt, enum
     if (calls && (insists(g, a) || (syntax && !a->tags))) form[k++] = FORM_TOOLS;
     if (a->tools && a->no_calls && !k && syntax && !a->tags) form[k++] = FORM_TOOLS;
     for (int i = 0; i < k && !rc; i++) {
-        const int bad = find(g, a, form[i], opened, now, &l[m], &spot, &e);
+        const int bad = find_grammar(g, a, form[i], opened, now, &l[m], &spot, &e);
         if (!bad)
             m++;
         else if (bad == GUARDS_LATER)

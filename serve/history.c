@@ -69,7 +69,8 @@ void history_note(struct history *r, uint64_t key, const struct reply_choice *c)
     pthread_mutex_unlock(&r->lock);
 }
 
-static const struct call *find(const struct history *r, uint64_t key, const struct json *call) {
+static const struct call *find_call(const struct history *r, uint64_t key,
+                                    const struct json *call) {
     const char *id = json_str(json_get(call, "id"));
     const uint64_t h = id ? hash_id(key, id) : 0;
     for (int i = 0; i < CALLS && id; i++)
@@ -106,7 +107,7 @@ static bool spelled_otherwise(const struct json *given, const struct call *c) {
 }
 
 static bool put_call(struct jw *w, const struct history *r, uint64_t key, const struct json *call) {
-    const struct call *c = find(r, key, call);
+    const struct call *c = find_call(r, key, call);
     const struct json *fn = json_get(call, "function"), *args = json_get(fn, "arguments");
     if (!c || !spelled_otherwise(args, c)) {
         ask_put(w, NULL, call);
@@ -131,7 +132,7 @@ static bool put_message(struct jw *w, const struct history *r, uint64_t key, con
     const char *thought = json_str(json_get(m, "reasoning_content")), *lost = NULL;
     bool changed = false;
     for (; call && !(thought && *thought) && !lost; call = json_next(call)) {
-        const struct call *c = find(r, key, call);
+        const struct call *c = find_call(r, key, call);
         lost = c ? c->reasoning : NULL;
     }
     jw_obj(w, NULL);

@@ -13,7 +13,7 @@
 #include "serve/server.h"
 
 /* Returns a copy of the state of file i; for any thread but the keeper. */
-static struct listed look(struct server *s, int i) {
+static struct listed listed_at(struct server *s, int i) {
     pthread_mutex_lock(&s->lock);
     const struct listed l = s->models.v[i];
     pthread_mutex_unlock(&s->lock);
@@ -48,7 +48,7 @@ void info_health(struct server *s, struct job *j) {
     jw_str(&w, "status", "ok");
     jw_arr(&w, "models");
     for (int i = 0; i < s->o.n_files; i++) {
-        const struct listed l = look(s, i);
+        const struct listed l = listed_at(s, i);
         jw_obj(&w, NULL);
         jw_str(&w, "id", l.file->id);
         put_status(&l, &w);
@@ -60,7 +60,7 @@ void info_health(struct server *s, struct job *j) {
 }
 
 static void put_model(struct server *s, int i, struct jw *w) {
-    const struct listed l = look(s, i);
+    const struct listed l = listed_at(s, i);
     const struct serve_file *f = l.file;
     char when[40];
     struct tm tm;
@@ -178,7 +178,7 @@ void info_props(struct server *s, struct job *j) {
     struct jw w;
     const int i = file_of(s, j, route_query(j, "model"), false);
     if (i < 0) return;
-    const struct listed l = look(s, i);
+    const struct listed l = listed_at(s, i);
     const struct serve_file *f = l.file;
     struct served *d = models_peek(s, i);
     jw_init(&w, &b, false);

@@ -250,7 +250,7 @@ static void give_turns(struct server *s, const struct listed *want) {
 }
 
 /* Runs one step of the keeper. Returns false if it can only wait. */
-static bool turn(struct server *s) {
+static bool keeper_step(struct server *s) {
     struct fault f;
     drop_gone(s);
     if (atomic_load(&s->drain) || progress_interrupted()) {
@@ -284,7 +284,7 @@ static void *keeper_main(void *ud) {
     ctx_enter(s->ctx);
     pthread_mutex_lock(&s->lock);
     while (!atomic_load(&s->stop)) {
-        if (turn(s)) continue;
+        if (keeper_step(s)) continue;
         if (s->models.n_waiting)
             serve_wait(s, &s->models.to_keeper, CHECK_GONE_MS);
         else

@@ -255,7 +255,7 @@ static bool finished(struct conn *c) {
 }
 
 /* Moves available response data to the socket. */
-static bool answer(struct conn *c) {
+static bool send_response(struct conn *c) {
     struct job *j = c->job;
     bool done = false, cut = false;
     if (!j || c->state == HEAD) return true;
@@ -292,7 +292,7 @@ static bool handle(struct conn *c) {
     c->state = WAIT;
     c->since = c->last_sent = progress_now_s();
     c->net->o.ops.request(c->net->o.ops.ud, c->job);
-    return answer(c);
+    return send_response(c);
 }
 
 static bool read_head(struct conn *c) {
@@ -316,7 +316,7 @@ static bool read_head(struct conn *c) {
     if (!c->net->o.ops.head(c->net->o.ops.ud, j)) {
         c->keep = c->keep && !j->req.length; /* the body is not read */
         c->state = WAIT;
-        return answer(c);
+        return send_response(c);
     }
     if (j->req.length > 0 && (uint64_t)j->req.length > c->net->o.max_body)
         return refuse(c, 413, "the body is too large");
@@ -365,7 +365,7 @@ static bool readable(struct conn *c) {
 }
 
 /* Shuts down the sending side, so that the client can read the answer before the end. */
-static bool shut(struct conn *c) {
+static bool shut_sending(struct conn *c) {
     if (c->out.len) return true;
     shutdown(c->fd, SHUT_WR);
     return true;
@@ -373,10 +373,10 @@ static bool shut(struct conn *c) {
 
 static void on_conn(struct conn *c, unsigned events) {
     bool ok = !(events & WAIT_DEAD);
-    if (ok && (events & WAIT_OUT)) ok = flush(c) && (c->out.len || answer(c));
+    if (ok && (events & WAIT_OUT)) ok = flush(c) && (c->out.len || send_response(c));
     if (ok && (events & WAIT_IN)) ok = readable(c);
     if (ok && (events & WAIT_LEFT)) ok = false;
-    if (ok && c->state == CLOSING) ok = shut(c);
+    if (ok && c->state == CLOSING) ok = shut_sending(c);
     if (!ok) conn_close(c);
 }
 
@@ -471,10 +471,10 @@ static void send_answers(struct net *n) {
     for (struct conn *c = n->conns, *next; c; c = next) {
         next = c->next;
         if (c->state != WAIT || c->out.len) continue; /* a full socket reports when it has room */
-        if (!answer(c))
+        if (!send_response(c))
             conn_close(c);
         else if (c->state == CLOSING)
-            (void)shut(c);
+            (void)shut_sending(c);
     }
 }
 

@@ -144,7 +144,7 @@ static bool step(const struct walk *w, struct cursor *c, int32_t id) {
 
 /* Records that `at` prompt tokens and `end` tree tokens, up to a position in x, end at the same
  * byte; it is a candidate if a sequence can resume there. */
-static void note(struct walk *w, const struct node *x, int64_t end, int64_t at) {
+static void note_candidate(struct walk *w, const struct node *x, int64_t end, int64_t at) {
     const bool can = w->p->can_trim || (x->q && end == x->end);
     w->seen = max_i64(w->seen, at);
     if (can && end && at < w->n && at > w->best.n_prompt) w->best = (struct placement){x, end, at};
@@ -154,13 +154,13 @@ static void note(struct walk *w, const struct node *x, int64_t end, int64_t at) 
 static void descend(struct walk *w, const struct node *x, struct cursor c) {
     for (int64_t i = 0; i < x->n; i++) {
         if (!step(w, &c, x->ids[i])) return;
-        if (!c.n_over) note(w, x, x->end - x->n + i + 1, c.at);
+        if (!c.n_over) note_candidate(w, x, x->end - x->n + i + 1, c.at);
     }
     for (const struct node *k = x->child; k; k = k->next) descend(w, k, c);
 }
 
-static struct walk look(const struct prefix_cache *p, const int32_t *ids, int64_t n, uint64_t key,
-                        enum prefix_cache_how how) {
+static struct walk match_prompt(const struct prefix_cache *p, const int32_t *ids, int64_t n,
+                                uint64_t key, enum prefix_cache_how how) {
     struct walk w = {.p = p, .ids = ids, .n = n, .how = p->tok ? how : PREFIX_IDS};
     const struct node *r = root_of(p, key);
     const struct cursor begin = {0};
@@ -170,12 +170,12 @@ static struct walk look(const struct prefix_cache *p, const int32_t *ids, int64_
 
 struct prefix_cache_match prefix_cache_match(const struct prefix_cache *p, const int32_t *ids,
                                              int64_t n, uint64_t key) {
-    const struct walk w = look(p, ids, n, key, PREFIX_IDS);
+    const struct walk w = match_prompt(p, ids, n, key, PREFIX_IDS);
     return (struct prefix_cache_match){w.best.n_prompt, w.seen};
 }
 
 /* Appends the first `end` tokens on the path from the root to x to out; returns the root. */
-static const struct node *way(const struct node *x, int64_t end, struct ids *out) {
+static const struct node *path_tokens(const struct node *x, int64_t end, struct ids *out) {
     for (int64_t i = 0; i < end; i++) ids_add(out, 0);
     for (; x->parent; x = x->parent) {
         const int64_t from = x->end - x->n;
@@ -188,7 +188,7 @@ static const struct node *way(const struct node *x, int64_t end, struct ids *out
 /* Replaces the matched prompt tokens by those of the tree. */
 static void rewrite(struct ids *all, const struct placement *at) {
     struct ids out = {0};
-    (void)way(at->x, at->end, &out);
+    (void)path_tokens(at->x, at->end, &out);
     for (int64_t i = at->n_prompt; i < all->n; i++) ids_add(&out, all->v[i]);
     ids_release(all);
     *all = out;
@@ -204,9 +204,10 @@ static struct node *holder(const struct placement *at) {
 int prefix_cache_take(struct prefix_cache *p, struct ids *all, uint64_t key,
                       enum prefix_cache_how how, int64_t n_max, struct seq **out,
                       struct prefix_cache_match *m, struct err *e) {
-    struct walk w = look(p, all->v, all->n, key, how);
+    struct walk w = match_prompt(p, all->v, all->n, key, how);
     *out = NULL;
-    if (all->n + w.best.end - w.best.n_prompt > n_max) w = look(p, all->v, all->n, key, PREFIX_IDS);
+    if (all->n + w.best.end - w.best.n_prompt > n_max)
+        w = match_prompt(p, all->v, all->n, key, PREFIX_IDS);
     *m = (struct prefix_cache_match){0, w.seen};
     struct node *x = w.best.x ? holder(&w.best) : NULL;
     if (!x) return 0;
@@ -296,7 +297,7 @@ static void tidy(struct node *x) {
 
 /* Drops the nearest sequence above x, which the longer one at x replaces. For trimmable sequences
  * only. */
-static void cover(struct prefix_cache *p, struct node *x) {
+static void drop_covered(struct prefix_cache *p, struct node *x) {
     for (struct node *up = x->parent; up;) {
         struct node *next = up->parent;
         if (up->q) {
@@ -338,7 +339,7 @@ void prefix_cache_keep(struct prefix_cache *p, const int32_t *ids, int64_t n, ui
     x->use = had && was == PREFIX_HEAD ? was : use;
     p->n.n_kept++;
     p->n.n_tokens += x->end;
-    if (p->can_trim) cover(p, x);
+    if (p->can_trim) drop_covered(p, x);
 }
 
 static double worth(const struct prefix_cache *p, const struct node *x, double now) {
@@ -364,7 +365,7 @@ void prefix_cache_show(const struct prefix_cache *p, prefix_cache_show_fn fn, vo
     for (struct node *x = p->roots; x && more; x = after(x)) {
         if (!x->q) continue;
         struct ids ids = {0};
-        const struct node *root = way(x, x->end, &ids);
+        const struct node *root = path_tokens(x, x->end, &ids);
         more = fn(ud, &(struct prefix_cache_kept){ids.v, x->end, root->key, x->use, x->q});
         ids_release(&ids);
     }

@@ -128,7 +128,7 @@ static void take_conv(struct ask *a, char *conv) {
 }
 
 /* Adapts the conversation to the limits of the template: generic tool calling, null content. */
-static void suit(const struct served *d, struct ask *a) {
+static void adapt_conv(const struct served *d, struct ask *a) {
     static const char null[] = "\"content\":null";
     const char *what;
     char *conv = d->generic ? generic_conv(a->conv, d->hides_calls) : NULL;
@@ -229,7 +229,7 @@ static int render(struct served *d, struct ask *a, bool gen, struct chat_prompt 
                                                 MEND_FIRST,  MEND_NO_SYSTEM},
                                        system[] = {MEND_SYSTEM, MEND_NO_SYSTEM, MEND_NEIGHBOURS};
     a->end_text = a->ignore_eos ? NULL : tok_end_text(d->core.m->tok);
-    suit(d, a);
+    adapt_conv(d, a);
     char *kwargs = variables(d, a);
     int rc = tokens_of(d, a->conv, kwargs, gen, p, &e);
     if (rc && p->refused) rc = render_effort(d, a, gen, p);
@@ -369,7 +369,7 @@ static int guard(struct served *d, struct task *t, bool now, struct fault *f) {
 }
 
 /* Sets a task's id, seed, callbacks and the reply's metadata. */
-static void sign(struct served *d, struct task *t) {
+static void init_reply(struct served *d, struct task *t) {
     job_random_id(t->api->id, t->reply.id);
     t->reply.model = t->ask.model && *t->ask.model ? t->ask.model : d->file->id;
     t->reply.fingerprint = d->fingerprint;
@@ -455,7 +455,7 @@ static int make_task(struct served *d, struct job *j, const struct api *api, str
         models_hold(d);
     }
     if (!rc) rc = guard(d, *out, now, f);
-    if (!rc) sign(d, *out);
+    if (!rc) init_reply(d, *out);
     if (!rc || rc == GUARDS_LATER) return rc;
     task_free(*out);
     *out = NULL;
@@ -508,7 +508,7 @@ void prepare_form(struct task *t) {
     const int rc = task_gone(t) ? -1 : guard(d, t, true, &f);
     ctx_cost_enter(NULL);
     if (!rc) {
-        sign(d, t);
+        init_reply(d, t);
         serve_submit(d->server, t);
         return;
     }

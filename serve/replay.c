@@ -48,7 +48,7 @@ struct asked { /* an answer in progress */
 };
 
 /* Keeps the logits of the next token while the answer equals the recorded one. */
-static void see(void *ud, const float *logits, int64_t n) {
+static void keep_logits(void *ud, const float *logits, int64_t n) {
     struct asked *q = ud;
     const struct run *r = q->run;
     const int64_t at = r->all.n - r->n_prompt;
@@ -117,18 +117,18 @@ static void read_then(struct asked *q, const struct json *own, int64_t n_vocab) 
 
 /* ---- answers ---- */
 
-static void keep(struct buf *to, const struct buf *from) {
+static void append(struct buf *to, const struct buf *from) {
     buf_add(to, from->data ? from->data : "", from->len);
 }
 
-static void done(struct task *t) {
+static void replay_done(struct task *t) {
     struct asked *q = t->ud;
     struct replay *a = q->to;
     const struct reply_choice *c = &t->reply.choice[0];
     const struct run *r = &t->run[0];
     struct jw w;
-    keep(&a->reasoning, &c->reasoning);
-    keep(&a->content, &c->content);
+    append(&a->reasoning, &c->reasoning);
+    append(&a->content, &c->content);
     jw_init(&w, &a->calls, false);
     jw_arr(&w, NULL);
     for (int i = 0; i < c->n_calls; i++) {
@@ -159,16 +159,16 @@ static struct served *only(const struct server *s) {
 }
 
 /* Adds a task to the engine and observes the tokens it draws. */
-static void add(struct task *t, const struct json *own, struct replay *out) {
+static void add_task(struct task *t, const struct json *own, struct replay *out) {
     struct asked *q = xcalloc(1, sizeof *q);
     const struct model *m = t->from->core.m;
     q->to = out;
     q->tok = m->tok;
     q->run = &t->run[0];
     read_then(q, own, m->hp.d[HD_VOCAB]);
-    t->run[0].watch = see;
+    t->run[0].watch = keep_logits;
     t->ud = q;
-    t->done = done;
+    t->done = replay_done;
     t->ends = NULL; /* no client will send this answer back */
     sched_add(t->from->sched, t);
 }
@@ -198,7 +198,7 @@ int replay_ask(struct server *s, const struct json *j, bool greedy, struct repla
     }
     ask_release(&a);
     if (!t) return rc;
-    add(t, own, out);
+    add_task(t, own, out);
     for (;;) { /* limits the requests in flight: prompts take memory */
         const struct sched_counts n = sched_counts(d->sched);
         if (n.n_running + n.n_waiting <= (int64_t)AT_ONCE * s->o.n_live) return 0;

@@ -496,8 +496,8 @@ static void end_thinking(const struct tok *tok, struct run *r) {
 
 /* Adds the next tokens to `next`: one that is drawn or forced (end of thinking), then those for
  * which the grammar leaves no choice. */
-static int take(struct sched *s, struct run *r, const struct row_out *out, struct ids *next,
-                struct err *e) {
+static int draw_tokens(struct sched *s, struct run *r, const struct row_out *out, struct ids *next,
+                       struct err *e) {
     struct constrain *c = r->guard.c;
     const int64_t n_out = r->task->reply.choice[r->choice].n_out, n_max = r->task->ask.n_max;
     int64_t most = min_i64(JUMP_ROWS, s->n_ctx - r->all.n);
@@ -524,14 +524,14 @@ static double cpu_s(void) {
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* Calls take() with the step limit of a token and measures whether it was costly. */
+/* Calls draw_tokens() with the step limit of a token and measures whether it was costly. */
 static int take_bounded(struct sched *s, struct run *r, const struct row_out *out, struct ids *next,
                         struct err *e) {
     struct ctx_cost cost = {.most = limit_of(LIM_TOKEN_STEPS)};
-    if (!r->guard.c) return take(s, r, out, next, e);
+    if (!r->guard.c) return draw_tokens(s, r, out, next, e);
     const double begin = cpu_s();
     ctx_cost_enter(&cost);
-    const int rc = take(s, r, out, next, e);
+    const int rc = draw_tokens(s, r, out, next, e);
     ctx_cost_enter(NULL);
     const double took = cpu_s() - begin, now = progress_now_s();
     if (took <= COSTLY_S) {
@@ -639,7 +639,7 @@ static void next_tokens(struct sched *s, struct run *r, const struct row_out *ou
     if (r->seq) sched_settle(s, r, true);
 }
 
-static void measure(struct sched *s, const struct pass *p, double t) {
+static void measure_pass(struct sched *s, const struct pass *p, double t) {
     const int64_t n_prompt = p->n - p->n_decode;
     s->n.n_fed += n_prompt;
     if (!n_prompt) {
@@ -746,7 +746,7 @@ bool sched_step(struct sched *s) {
     keep_snapshots(s, p.n);
     s->n_failed = 0;
     s->t_busy = progress_now_s();
-    measure(s, &p, s->t_busy - t);
+    measure_pass(s, &p, s->t_busy - t);
     hand_out(s, p.n);
     sched_run_mtp(s);
     sched_end_guesses(s);

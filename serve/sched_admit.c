@@ -175,7 +175,7 @@ static void resume(struct sched *s, struct run *r) {
 }
 
 /* Gives a run its sequence. Returns false if there is no room yet, or with *e set on an error. */
-static bool begin(struct sched *s, struct run *r, struct err *e) {
+static bool begin_run(struct sched *s, struct run *r, struct err *e) {
     const struct ask *a = &r->task->ask;
     const int64_t more = a->n_max < 0 ? PROMISE : min_i64(a->n_max, PROMISE);
     const int64_t want = min_i64(r->all.n + more, s->n_ctx);
@@ -210,7 +210,7 @@ void sched_admit(struct sched *s) {
         struct fault f;
         struct run *r = next_waiting(s);
         if (!r) return;
-        if (!start_text(r, session_model(s->s), &e) && begin(s, r, &e)) {
+        if (!start_text(r, session_model(s->s), &e) && begin_run(s, r, &e)) {
             had_turn(s, r->task->key);
             continue;
         }

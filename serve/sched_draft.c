@@ -100,7 +100,7 @@ static int (*const source[GUESSES])(const struct sched *s, const struct run *r, 
     [GUESS_LOOKUP] = guess_lookup, [GUESS_MTP] = sched_guess_mtp};
 
 /* Drafts up to `most` tokens after r's, records the method and returns their number. */
-static int guesses(const struct sched *s, struct run *r, int most) {
+static int draft_tokens(const struct sched *s, struct run *r, int most) {
     int n = 0;
     for (int by = 0; by < GUESSES && !n; by++) {
         r->draft.by = (enum guess_by)by;
@@ -117,7 +117,7 @@ int sched_guess(struct sched *s, struct run *r, int64_t n_rows, int n_others, in
     most = min_i64(most, n_free);
     r->draft.n = 0;
     if (!s->o.draft || most < 1 || r->n_forced < r->force.n) return 0;
-    const int n = guesses(s, r, (int)most);
+    const int n = draft_tokens(s, r, (int)most);
     if (!n) return 0;
     const int k = s->o.always ? n : worth_it(s, r, n, n_rows, n_others);
     if (!k) sched_doubt(r, r->draft.by);

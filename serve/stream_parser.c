@@ -71,7 +71,7 @@ void parser_opened(struct parser *s, const char *marker) {
     if (s->parse && marker) toolparse_opened(s->parse, marker);
 }
 
-static void tell(struct parser *s, enum event_kind kind, int call, const char *text, size_t n) {
+static void emit(struct parser *s, enum event_kind kind, int call, const char *text, size_t n) {
     const struct event ev = {kind, s->choice, call, text, n};
     s->sink(s->ud, &ev);
 }
@@ -109,7 +109,7 @@ static void show_content(struct parser *s, const char *text, size_t n, bool last
     s->n_looked = n;
     const size_t to = hit < n ? hit : last ? n : n - hold;
     if (to > s->n_content) {
-        tell(s, EV_CONTENT, 0, text + s->n_content, to - s->n_content);
+        emit(s, EV_CONTENT, 0, text + s->n_content, to - s->n_content);
         s->n_content = to;
     }
 }
@@ -121,19 +121,19 @@ static bool begins(const struct buf *text, const struct buf *with) {
 /* Emits more of a call. args: all of its arguments, of which n bytes are certain. */
 static void show_call(struct parser *s, const char *name, const struct buf *args, size_t n,
                       bool done) {
-    if (!s->call_open) tell(s, EV_CALL_BEGIN, s->n_calls, name, strlen(name));
+    if (!s->call_open) emit(s, EV_CALL_BEGIN, s->n_calls, name, strlen(name));
     s->call_open = true;
     const bool same = begins(args, &s->sent) && n >= s->sent.len;
     const char *more = same ? args->data + s->sent.len : s->shut.data;
     const size_t n_more = same ? n - s->sent.len : done ? s->shut.len : 0;
-    if (n_more) tell(s, EV_CALL_ARGS, s->n_calls, more, n_more);
+    if (n_more) emit(s, EV_CALL_ARGS, s->n_calls, more, n_more);
     if (same) {
         buf_add(&s->sent, more, n_more);
         buf_reset(&s->shut);
         buf_add(&s->shut, args->data + n, args->len - n);
     }
     if (!done) return;
-    tell(s, EV_CALL_END, s->n_calls++, "", 0);
+    emit(s, EV_CALL_END, s->n_calls++, "", 0);
     s->call_open = false;
     buf_reset(&s->sent);
     buf_reset(&s->shut);
@@ -160,7 +160,7 @@ static void show(struct parser *s) {
     }
     const char *r = toolparse_reasoning(s->parse, &n);
     if (n > s->n_reasoning) {
-        tell(s, EV_REASONING, 0, r + s->n_reasoning, n - s->n_reasoning);
+        emit(s, EV_REASONING, 0, r + s->n_reasoning, n - s->n_reasoning);
         s->n_reasoning = n;
     }
     const char *c = toolparse_content(s->parse, &n);
@@ -192,7 +192,7 @@ static void watch_thinking(struct parser *s, const char *text, size_t n) {
     buf_str(&s->tail, "");
 }
 
-static void take(struct parser *s, const char *text, size_t n) {
+static void feed_text(struct parser *s, const char *text, size_t n) {
     buf_reset(&s->piece);
     text_complete(&s->piece, &s->part, text, n);
     if (!s->piece.len) return;
@@ -205,7 +205,7 @@ static void take(struct parser *s, const char *text, size_t n) {
 bool parser_feed(struct parser *s, const char *text, size_t n, const char **stop) {
     if (!n || s->stop) return s->stop != NULL;
     if (s->fmt) watch_thinking(s, text, n);
-    take(s, text, n);
+    feed_text(s, text, n);
     if (s->piece.len) show(s);
     *stop = s->stop;
     return s->stop != NULL;
@@ -214,7 +214,7 @@ bool parser_feed(struct parser *s, const char *text, size_t n, const char **stop
 /* Emits the reasoning that has not been emitted yet. */
 static void show_thought(struct parser *s, const char *text) {
     const size_t n = strlen(text);
-    if (n > s->n_reasoning) tell(s, EV_REASONING, 0, text + s->n_reasoning, n - s->n_reasoning);
+    if (n > s->n_reasoning) emit(s, EV_REASONING, 0, text + s->n_reasoning, n - s->n_reasoning);
 }
 
 static int show_calls(struct parser *s, const struct json *calls) {
@@ -270,8 +270,8 @@ static int end_parsed(struct parser *s, bool cut, struct buf *problems) {
     if (n < s->n_calls) n = s->n_calls; /* emitted calls count, whatever followed */
     /* The text ended in the middle of a call; the emitted part still counts as a call. */
     if (s->call_open && !cut) {
-        if (s->shut.len) tell(s, EV_CALL_ARGS, s->n_calls, s->shut.data, s->shut.len);
-        tell(s, EV_CALL_END, s->n_calls++, "", 0);
+        if (s->shut.len) emit(s, EV_CALL_ARGS, s->n_calls, s->shut.data, s->shut.len);
+        emit(s, EV_CALL_END, s->n_calls++, "", 0);
         n = s->n_calls;
     }
     for (const struct json *p = json_first(json_get(j, "problems")); p && wanted;
@@ -284,7 +284,7 @@ static int end_parsed(struct parser *s, bool cut, struct buf *problems) {
 
 int parser_end(struct parser *s, bool cut, struct buf *problems, const char **stop) {
     int n = 0;
-    take(s, NULL, 0);
+    feed_text(s, NULL, 0);
     if (!s->stop) { /* else content ended at a stop text, and the rest is dropped */
         if (s->parse)
             n = end_parsed(s, cut, problems);

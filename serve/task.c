@@ -63,7 +63,7 @@ bool task_full(const struct task *t) {
     return t->job && atomic_load(&t->job->ahead) > FULL;
 }
 
-static void put(struct task *t, const struct buf *b) {
+static void write_out(struct task *t, const struct buf *b) {
     if (t->job)
         job_write(t->job, b->data ? b->data : "", b->len);
     else
@@ -73,7 +73,7 @@ static void put(struct task *t, const struct buf *b) {
 static void stream(struct task *t, const struct event *ev) {
     struct buf b = {0};
     t->api->event(&t->reply, ev, &b);
-    put(t, &b);
+    write_out(t, &b);
     buf_release(&b);
 }
 
@@ -133,7 +133,7 @@ static void finish(struct task *t) {
         if (t->job)
             job_answer(t->job, 200, "application/json", b.data, b.len);
         else
-            put(t, &b);
+            write_out(t, &b);
         buf_release(&b);
     }
     if (t->done) t->done(t);
@@ -161,7 +161,7 @@ void task_fail(struct task *t, const struct fault *f) {
     const bool began = t->job ? job_began(t->job) : t->admitted && t->ask.stream;
     const int status = t->status = t->api->fail(f, t->job ? t->job->id : "", began, &b);
     if (!t->job) {
-        put(t, &b);
+        write_out(t, &b);
     } else if (began) {
         job_write(t->job, b.data, b.len);
         job_end(t->job, false);

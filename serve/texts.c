@@ -27,8 +27,8 @@ void texts_specials(const struct tok *t, struct jw *w) {
     }
 }
 
-static int64_t count(struct served *d, const struct job *j, const struct json *body,
-                     struct chat_prompt *p, struct fault *f) {
+static int64_t count_tokens(struct served *d, const struct job *j, const struct json *body,
+                            struct chat_prompt *p, struct fault *f) {
     const struct api *api = ((const struct route *)j->route)->api;
     struct ask a;
     int rc = prepare_read(d, j, api, body, &a, f);
@@ -42,7 +42,7 @@ void later_count(struct served *d, struct job *j, const struct json *body) {
     struct chat_prompt p = {0};
     struct fault f = {0};
     struct buf b = {0};
-    const int64_t n = count(d, j, body, &p, &f);
+    const int64_t n = count_tokens(d, j, body, &p, &f);
     if (n < 0) {
         route_refuse(d->server, j, &f);
     } else {
@@ -110,7 +110,7 @@ void later_template(struct served *d, struct job *j, const struct json *body) {
     struct fault f = {0};
     struct buf b = {0};
     struct jw w;
-    const int64_t n = count(d, j, body, &p, &f);
+    const int64_t n = count_tokens(d, j, body, &p, &f);
     if (n < 0) {
         route_fail(j, &f);
         return;

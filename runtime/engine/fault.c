@@ -64,7 +64,7 @@ struct first { /* first output that is not finite */
     int64_t pos; /* of the token */
 };
 
-static void see_block(void *ud, const struct session_shown *r) {
+static void check_block(void *ud, const struct session_shown *r) {
     struct first *f = ud;
     const int64_t at = f->found ? -1 : not_finite(r->x, r->n_rows * f->width);
     if (at < 0) return;
@@ -77,7 +77,7 @@ static int check_blocks(struct session *s, const int32_t *ids, int64_t n, struct
     const char *path = gguf_path(session_model(s)->gguf);
     struct err unused;
     session_reset(s);
-    session_observe(s, &(struct session_probe){.ud = &f, .residual = see_block});
+    session_observe(s, &(struct session_probe){.ud = &f, .residual = check_block});
     const int rc = session_forward(s, ids, min_i64(n, session_get_opts(s)->n_ctx), NULL, &unused);
     session_observe(s, NULL);
     if (rc || !f.found) return 0;

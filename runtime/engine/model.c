@@ -50,8 +50,8 @@ static int check_shape(const struct gguf_tensor *t, const int64_t want[4], struc
 /* Returns the weight of this name and in *t its tensor, for messages and shapes, or NULL if it
  * is missing. A model made from `trunk` has the trunk's weight, which may have been replaced;
  * otherwise it is the file's. */
-static const struct weight *find(const struct model *m, const struct model *trunk, const char *name,
-                                 const struct gguf_tensor **t) {
+static const struct weight *find_weight(const struct model *m, const struct model *trunk,
+                                        const char *name, const struct gguf_tensor **t) {
     const struct model *root = m->of ? m->of : m;
     const struct weight *w = trunk ? model_find_weight(trunk, name) : NULL;
     *t = gguf_find_tensor(m->gguf, name);
@@ -75,11 +75,11 @@ static int bind_weights(struct model *m, const struct model *trunk, const struct
     for (int i = 0; i < g->n_weights; i++) {
         const struct gr_weight *gw = &g->weight[i];
         const struct gguf_tensor *t;
-        const struct weight *w = find(m, trunk, gw->name, &t);
+        const struct weight *w = find_weight(m, trunk, gw->name, &t);
         m->source[i] = i;
         while (!t && g->weight[m->source[i]].optional_of >= 0) {
             m->source[i] = g->weight[m->source[i]].optional_of;
-            w = find(m, trunk, g->weight[m->source[i]].name, &t);
+            w = find_weight(m, trunk, g->weight[m->source[i]].name, &t);
         }
         int rc = 0;
         if (!t)

@@ -27,7 +27,7 @@ static const uint8_t *row_of(const struct split *s, int64_t head, int64_t row) {
 
 /* Writes the transposed key rows to `to` as [heads][rank][nope], for a file with plain values of
  * `size` bytes. */
-static void turn(const struct split *s, uint8_t *to, size_t size) {
+static void transpose(const struct split *s, uint8_t *to, size_t size) {
     for (int64_t h = 0; h < s->heads; h++)
         for (int64_t r = 0; r < s->nope; r++) {
             const uint8_t *row = row_of(s, h, r);
@@ -57,7 +57,7 @@ static void *keys(const struct split *s, enum qtype type, struct err *e) {
     void *v = try_calloc((size_t)(s->heads * s->rank * s->nope), size, "keys of MLA", e);
     if (!v) return NULL;
     if (type == s->all->type)
-        turn(s, v, size);
+        transpose(s, v, size);
     else
         decode_turned(s, v);
     return v;

@@ -172,7 +172,8 @@ uint64_t model_packed_bytes(const struct model *m, bool mapped) {
 
 /* ---- contents of a file of packed rows ---- */
 
-static void mark(const struct model *m, const struct model *of, const struct kern *k, bool *want) {
+static void mark_products(const struct model *m, const struct model *of, const struct kern *k,
+                          bool *want) {
     bool *product = in_products(&m->graph);
     for (int i = 0; i < m->graph.n_weights; i++) {
         const struct weight *w = &m->weight[i];
@@ -188,9 +189,9 @@ int pack_list(struct pack_list *l, const struct model *of, const struct kern *k,
     struct model *draft = NULL;
     int rc = 0;
     *l = (struct pack_list){0};
-    mark(of, of, k, want);
+    mark_products(of, of, k, want);
     if (of->arch->drafts && of->hp.d[HD_MTP] > 0) rc = model_open_draft(&draft, of, e);
-    if (draft) mark(draft, of, k, want);
+    if (draft) mark_products(draft, of, k, want);
     model_close(draft);
     l->item = xcalloc((size_t)n + 1, sizeof *l->item);
     for (int64_t i = 0; i < n; i++) {

@@ -164,7 +164,7 @@ static void put_seal(const struct cache *c, const struct pack_file *f) {
 
 /* Opens the file of rows. *f is NULL if it is missing, with e->code 0, or unusable, with the reason
  * in e. *sealed: no comparison is needed. */
-static void look(const struct cache *c, struct pack_file **f, bool *sealed, struct err *e) {
+static void open_rows(const struct cache *c, struct pack_file **f, bool *sealed, struct err *e) {
     *f = NULL;
     *sealed = false;
     e->code = ERR_OK;
@@ -245,9 +245,10 @@ static int make_file(const struct cache *c, int fd, struct pack_file **f, struct
 
 /* Sets *f to the file of rows: unchanged, compared with the model, or recreated if `make` is set.
  * NULL: none. The caller holds the lock. */
-static int settle(const struct cache *c, bool make, int fd, struct pack_file **f, struct err *e) {
+static int open_or_make(const struct cache *c, bool make, int fd, struct pack_file **f,
+                        struct err *e) {
     bool sealed;
-    look(c, f, &sealed, e);
+    open_rows(c, f, &sealed, e);
     if (*f && !sealed) {
         log_info("comparing %s with the model: one of them has changed since the last comparison",
                  c->rows);
@@ -264,16 +265,16 @@ static int settle(const struct cache *c, bool make, int fd, struct pack_file **f
     return make ? make_file(c, fd, f, e) : 0;
 }
 
-static int get(const struct cache *c, bool make, struct pack_file **f, struct err *e) {
+static int open_sealed(const struct cache *c, bool make, struct pack_file **f, struct err *e) {
     bool sealed;
     int fd = -1;
-    look(c, f, &sealed, e);
+    open_rows(c, f, &sealed, e);
     if (*f && sealed) return 0;
     pack_file_drop(*f);
     *f = NULL;
     if (!make && !e->code && !io_exists(c->rows)) return 0;
     TRY(take_lock(c, &fd, e));
-    const int rc = settle(c, make, fd, f, e);
+    const int rc = open_or_make(c, make, fd, f, e);
     if (fd >= 0) close(fd);
     return rc;
 }
@@ -297,7 +298,7 @@ static int attach(struct cache *c, bool make, struct err *e) {
     c->rows = io_join(c->dir, c->base);
     c->seal = xasprintf("%s.seal", c->rows);
     c->lock = xasprintf("%s.lock", c->rows);
-    int rc = get(c, make, &f, e);
+    int rc = open_sealed(c, make, &f, e);
     if (rc && rc != ERR_INTR) {
         log_warn("%s: the weights are packed in memory", e->msg);
         rc = 0;

@@ -141,7 +141,7 @@ static void leaf_task(void *ctx, int64_t begin, int64_t end, int worker) {
         one_leaf(v, &v->leaf[i], i, worker);
 }
 
-static int run(struct leaves *v, const char *what, struct pool *pool, struct err *e) {
+static int run_leaves(struct leaves *v, const char *what, struct pool *pool, struct err *e) {
     struct progress prog = {0};
     int rc = 0;
     v->e = e;
@@ -193,7 +193,7 @@ static int write_head(struct out *o, const struct leaves *v, struct err *e) {
 static int write_all(struct leaves *v, struct pool *pool, struct err *e) {
     /* Detects a full disk before the work starts. */
     TRY(out_resize(v->out, pack_file_bytes(v->l), e));
-    TRY(run(v, "packing", pool, e));
+    TRY(run_leaves(v, "packing", pool, e));
     TRY(write_head(v->out, v, e));
     return out_commit(v->out, e);
 }
@@ -271,7 +271,7 @@ int pack_file_check(const struct pack_file *f, const struct pack_list *l, struct
     char source[33], rows[33];
     leaves_init(&v, l);
     v.file = f;
-    int rc = run(&v, "checking packed rows", pool, e);
+    int rc = run_leaves(&v, "checking packed rows", pool, e);
     if (!rc) {
         sums(&v, source, rows);
         if (memcmp(f->map.data + AT_ROWS, rows, HEX) != 0)

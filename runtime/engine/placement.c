@@ -21,7 +21,7 @@ int placement_layer(const struct placement *p, int block) {
 }
 
 /* Splits off the next word of a line and advances *at past it. NULL: end of line. */
-static char *word(char **at) {
+static char *next_word(char **at) {
     char *w = *at + strspn(*at, " \t\r");
     if (!*w || *w == '#') return NULL;
     *at = w + strcspn(w, " \t\r#");
@@ -33,7 +33,7 @@ static char *word(char **at) {
 }
 
 /* Parses "3" or "3-7". */
-static bool blocks(const char *text, int *first, int *last) {
+static bool parse_blocks(const char *text, int *first, int *last) {
     char *end;
     const size_t n = strspn(text, "0123456789");
     if (n == 0 || n > 4) return false;
@@ -47,7 +47,7 @@ static bool blocks(const char *text, int *first, int *last) {
 }
 
 /* Returns N of "cuda:N", or PLACE_ANY for any other text. */
-static int16_t device(const char *text) {
+static int16_t parse_device(const char *text) {
     static const char name[] = "cuda:";
     const size_t n = sizeof name - 1;
     if (strncmp(text, name, n) != 0 || strspn(text + n, "0123456789") != strlen(text + n) ||
@@ -57,13 +57,13 @@ static int16_t device(const char *text) {
 }
 
 static bool read_line(struct placement *p, char *line) {
-    char *at = line, *what = word(&at), *which = what ? word(&at) : NULL,
-         *where = which ? word(&at) : NULL;
+    char *at = line, *what = next_word(&at), *which = what ? next_word(&at) : NULL,
+         *where = which ? next_word(&at) : NULL;
     int first, last;
     if (!what) return true;
-    if (!where || word(&at) || !blocks(which, &first, &last)) return false;
+    if (!where || next_word(&at) || !parse_blocks(which, &first, &last)) return false;
     if (strcmp(what, "layers") == 0) {
-        const int16_t to = device(where);
+        const int16_t to = parse_device(where);
         for (int i = first; i <= last; i++) p->layer[i] = to;
         return to != PLACE_ANY;
     }

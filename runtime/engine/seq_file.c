@@ -42,7 +42,7 @@ static uint64_t add_sum(uint64_t sum, const void *p, uint64_t n) {
     return hash_u64(two, sizeof two);
 }
 
-static int part(struct stream *f, void *p, uint64_t n, struct err *e) {
+static int transfer(struct stream *f, void *p, uint64_t n, struct err *e) {
     if (f->out) {
         TRY(out_write(f->out, p, n, e));
     } else {
@@ -107,8 +107,8 @@ static int rows_of(struct stream *f, struct seq *q, int slot, int64_t first, uin
             uint8_t *key = seq_key(q, slot, h, p), *value = seq_value(q, slot, h, p);
             end = min_i64((p / c->page_tok + 1) * c->page_tok, q->pos);
             const uint64_t n = (uint64_t)(end - p);
-            TRY(part(f, at ? at + (key - own) : key, n * s->k_row, e));
-            TRY(part(f, at ? at + (value - own) : value, n * s->v_row, e));
+            TRY(transfer(f, at ? at + (key - own) : key, n * s->k_row, e));
+            TRY(transfer(f, at ? at + (value - own) : value, n * s->v_row, e));
         }
     return 0;
 }
@@ -130,44 +130,45 @@ static int rows_there(const struct session *s, struct stream *f, struct seq *q, 
     return rc;
 }
 
-static int states(const struct session *s, struct stream *f, struct seq *q, struct err *e) {
+static int transfer_states(const struct session *s, struct stream *f, struct seq *q,
+                           struct err *e) {
     const uint64_t n = (uint64_t)n_states(s) * sizeof(float);
     void *x = NULL;
     if (!n) return 0;
-    if (!s->be->get_states) return part(f, q->mem[0].state, n, e);
+    if (!s->be->get_states) return transfer(f, q->mem[0].state, n, e);
     int rc = mem_alloc(&x, n, "recurrent state", e);
     if (!rc && f->out) rc = s->be->get_states(s, q, x, e);
-    if (!rc) rc = part(f, x, n, e);
+    if (!rc) rc = transfer(f, x, n, e);
     if (!rc && !f->out) rc = s->be->put_states(s, q, x, e);
     mem_free(x);
     return rc;
 }
 
 /* Reads or writes the rows of every slot, then the states. */
-static int contents(const struct session *s, struct stream *f, struct seq *q, const int64_t *first,
-                    struct err *e) {
+static int transfer_contents(const struct session *s, struct stream *f, struct seq *q,
+                             const int64_t *first, struct err *e) {
     for (int i = 0; i < q->cache->kv.n_slots; i++)
         TRY(s->be->get_page ? rows_there(s, f, q, i, first[i], e)
                             : rows_of(f, q, i, first[i], NULL, e));
-    return states(s, f, q, e);
+    return transfer_states(s, f, q, e);
 }
 
 int session_save_seq(const struct session *s, const struct seq *q, const char *path, bool overwrite,
                      struct err *e) {
-    /* contents() does not modify it when writing a file. */
+    /* transfer_contents() does not modify it when writing a file. */
     struct seq *from = q ? (struct seq *)(uintptr_t)q : s->own;
     struct stream f = {0};
     uint8_t head[HEAD_BYTES], d[SLOT_BYTES];
     TRY(out_open(&f.out, path, overwrite, e));
     int64_t *first = calloc((size_t)s->cache.kv.n_slots + 1, sizeof *first);
     describe(s, from, head);
-    int rc = first ? part(&f, head, sizeof head, e) : err_set(e, ERR_SYS, "out of memory");
+    int rc = first ? transfer(&f, head, sizeof head, e) : err_set(e, ERR_SYS, "out of memory");
     for (int i = 0; i < s->cache.kv.n_slots && !rc; i++) {
         describe_slot(from, i, d);
         first[i] = from->slot[i].first * s->cache.page_tok;
-        rc = part(&f, d, sizeof d, e);
+        rc = transfer(&f, d, sizeof d, e);
     }
-    if (!rc) rc = contents(s, &f, from, first, e);
+    if (!rc) rc = transfer_contents(s, &f, from, first, e);
     store_u64(d, f.sum);
     if (!rc) rc = out_write(f.out, d, 8, e);
     if (!rc) rc = out_commit(f.out, e);
@@ -230,14 +231,14 @@ static int load(const struct session *s, struct seq *q, struct stream *f, int64_
                 struct err *e) {
     uint8_t head[HEAD_BYTES], d[SLOT_BYTES];
     int64_t n_tok = 0;
-    TRY(part(f, head, sizeof head, e));
+    TRY(transfer(f, head, sizeof head, e));
     TRY(check_head(s, head, &n_tok, f->map->path, e));
     for (int i = 0; i < s->cache.kv.n_slots; i++) {
-        TRY(part(f, d, sizeof d, e));
+        TRY(transfer(f, d, sizeof d, e));
         TRY(check_slot(q, i, d, n_tok, &first[i], f->map->path, e));
     }
     TRY(seq_make_room(q, n_tok, first, e));
-    TRY(contents(s, f, q, first, e));
+    TRY(transfer_contents(s, f, q, first, e));
     return check_sum(f, e);
 }
 

@@ -84,7 +84,7 @@ static int open_on(struct session *s, const struct backend *be, const struct kv_
 }
 
 /* Closes the backend, after everything that sequences hold in its memory. */
-static void shut(struct session *s) {
+static void close_backend(struct session *s) {
     seq_free(s->mark);
     seq_free(s->own);
     s->mark = NULL;
@@ -124,7 +124,7 @@ static int open_device(struct session *s, const struct kv_plan *plan, struct err
     /* Other processes have taken memory since it was measured. */
     for (int i = 0; i < 3 && rc && s->be->was_full(s); i++) {
         log_info("%s; retrying with less memory", e->msg);
-        shut(s);
+        close_backend(s);
         s->keep_free = (UINT64_C(256) << 20) << i;
         rc = open_on(s, &backend_cuda, plan, e);
     }
@@ -133,7 +133,7 @@ static int open_device(struct session *s, const struct kv_plan *plan, struct err
     int n_there = 0;
     struct err none;
     if (cu_devices(&n_there, &none) || n_there) log_warn("computing on the CPU: %s", e->msg);
-    shut(s);
+    close_backend(s);
     s->o.n_ubatch = s->wanted_ubatch;
     s->o.device.kind = DEVICE_CPU;
     TRY(exec_pack(s, NULL, e));
@@ -195,7 +195,7 @@ fail:
 
 void session_free(struct session *s) {
     if (!s) return;
-    shut(s);
+    close_backend(s);
     programs_forget(&s->programs);
     for (int i = 0; i < s->g->n_weights && s->vec; i++) free(s->vec[i].own);
     free(s->seg);
@@ -294,7 +294,7 @@ static void gather_own(struct session *s, const int32_t *ids, int64_t n, int64_t
 }
 
 /* Runs the gathered pass and advances residual and hidden_in to the input of the next one. */
-static int pass(struct session *s, float *hidden, float *logits, struct err *e) {
+static int run_pass(struct session *s, float *hidden, float *logits, struct err *e) {
     if (!s->o.whole && progress_interrupted()) return err_set(e, ERR_INTR, "interrupted");
     TRY(s->be->pass(s, hidden, logits, e));
     for (int i = 0; i < s->n_segs; i++) {
@@ -320,7 +320,7 @@ static int run_own(struct session *s, const struct session_pass *p, struct err *
         k = min_i64(s->o.n_ubatch, p->n - i);
         float *last = i + k == p->n ? p->logits : NULL;
         gather_own(s, p->ids + i, k, p->hidden ? k : last != NULL);
-        TRY(pass(s, p->hidden ? p->hidden + i * d : NULL, last, e));
+        TRY(run_pass(s, p->hidden ? p->hidden + i * d : NULL, last, e));
     }
     return 0;
 }
@@ -501,7 +501,7 @@ static int hand_out(struct session *s, const struct session_row *row, int64_t n,
 }
 
 /* Returns whether hand_out has outputs to deliver for n rows. */
-static bool asks(const struct session_row *row, int64_t n, const struct outputs *out) {
+static bool wants_outputs(const struct session_row *row, int64_t n, const struct outputs *out) {
     const unsigned there = (out->hidden ? WANT_HIDDEN : 0U) | (out->logits ? WANT_LOGITS : 0U) |
                            (out->best ? WANT_BEST : 0U);
     for (int64_t i = 0; i < n; i++)
@@ -532,8 +532,8 @@ static int run_rows(struct session *s, const struct session_pass *p, struct err 
         const bool one = k == 1 && out.logits && row->want == WANT_LOGITS,
                    best = k == 1 && out.best && row->want == WANT_BEST;
         s->now.best = best ? out.best++ : NULL;
-        s->goes_on = !one && !best && asks(row, k, &out);
-        TRY(pass(s, NULL, one ? out.logits : NULL, e));
+        s->goes_on = !one && !best && wants_outputs(row, k, &out);
+        TRY(run_pass(s, NULL, one ? out.logits : NULL, e));
         if (one) out.logits += s->m->hp.d[HD_VOCAB];
         if (!one && !best) TRY(hand_out(s, row, k, &out, e));
     }

@@ -50,7 +50,7 @@ int draft_session(struct session *trunk, struct model **m, struct session **s, s
     return rc;
 }
 
-static int rows(float **out, int64_t n, int64_t width, const char *what, struct err *e) {
+static int alloc_rows(float **out, int64_t n, int64_t width, const char *what, struct err *e) {
     void *p = NULL;
     TRY(mem_alloc(&p, (uint64_t)n * (uint64_t)width * sizeof **out, what, e));
     *out = p;
@@ -66,10 +66,10 @@ int draft_new(struct draft **out, struct session *trunk, struct err *e) {
     d->n_vocab = m->hp.d[HD_VOCAB];
     d->next = xcalloc(PIECE, sizeof *d->next);
     TRY_GOTO(fail, rc, draft_session(trunk, &d->m, &d->s, e));
-    TRY_GOTO(fail, rc, rows(&d->hidden, PIECE + 1, d->d, "hidden rows of the draft", e));
-    TRY_GOTO(fail, rc, rows(&d->ahead_hidden, 1, d->d, "hidden rows of the draft", e));
-    TRY_GOTO(fail, rc, rows(&d->ahead_logits, 2, d->n_vocab, "logits of the draft", e));
-    TRY_GOTO(fail, rc, rows(&d->draft_logits, 1, d->n_vocab, "logits of the draft", e));
+    TRY_GOTO(fail, rc, alloc_rows(&d->hidden, PIECE + 1, d->d, "hidden rows of the draft", e));
+    TRY_GOTO(fail, rc, alloc_rows(&d->ahead_hidden, 1, d->d, "hidden rows of the draft", e));
+    TRY_GOTO(fail, rc, alloc_rows(&d->ahead_logits, 2, d->n_vocab, "logits of the draft", e));
+    TRY_GOTO(fail, rc, alloc_rows(&d->draft_logits, 1, d->n_vocab, "logits of the draft", e));
     *out = d;
     return 0;
 fail:
@@ -113,20 +113,20 @@ static int catch_up(struct draft *d, float *logits, struct err *e) {
 }
 
 /* Completes the last hidden row's pair with the token after it. */
-static int pair(struct draft *d, int32_t id, struct err *e) {
+static int complete_pair(struct draft *d, int32_t id, struct err *e) {
     if (!d->begun) return 0; /* the very first token has no row before it */
     if (d->n_pairs == PIECE) TRY(catch_up(d, NULL, e));
     d->next[d->n_pairs++] = id;
     return 0;
 }
-static void arrived(struct draft *d, const float *hidden) {
+static void add_hidden(struct draft *d, const float *hidden) {
     memcpy(d->hidden + d->n_pairs * d->d, hidden, (size_t)d->d * sizeof *hidden);
     d->begun = true;
 }
 
 /* Runs the trunk over the pending tokens, id, and the draft token if there is one; `logits`
  * receives those of id. */
-static int pass(struct draft *d, int32_t id, bool guessing, float *logits, struct err *e) {
+static int run_trunk(struct draft *d, int32_t id, bool guessing, float *logits, struct err *e) {
     int32_t ids[MAX_LEFT + 2];
     int n = d->n_left;
     void *mem = NULL;
@@ -142,7 +142,7 @@ static int pass(struct draft *d, int32_t id, bool guessing, float *logits, struc
     if (!rc) rc = session_head(d->trunk, last, n_heads, d->ahead_logits, e);
     if (!rc) {
         memcpy(logits, d->ahead_logits, (size_t)d->n_vocab * sizeof *logits);
-        arrived(d, last);
+        add_hidden(d, last);
         if (guessing) memcpy(d->ahead_hidden, last + d->d, (size_t)d->d * sizeof *last);
         if (guessing)
             d->left[d->n_left++] = id;
@@ -156,7 +156,7 @@ static int pass(struct draft *d, int32_t id, bool guessing, float *logits, struc
 
 /* Returns whether the draft token was correct, so that nothing remains to be computed. Otherwise
  * rewinds the trunk to the mark. */
-static bool judge(struct draft *d, int32_t id, float *logits) {
+static bool check_draft(struct draft *d, int32_t id, float *logits) {
     if (!d->ahead) return false;
     d->ahead = false;
     d->stats.n_drafted++;
@@ -170,11 +170,11 @@ static bool judge(struct draft *d, int32_t id, float *logits) {
     return true;
 }
 
-static int one(struct draft *d, int32_t id, float *logits, struct err *e) {
-    bool right = judge(d, id, logits);
-    TRY(pair(d, id, e));
+static int feed_one(struct draft *d, int32_t id, float *logits, struct err *e) {
+    bool right = check_draft(d, id, logits);
+    TRY(complete_pair(d, id, e));
     if (right) {
-        arrived(d, d->ahead_hidden);
+        add_hidden(d, d->ahead_hidden);
         return 0;
     }
     int64_t room = session_get_opts(d->trunk)->n_ctx - session_pos(d->trunk) - d->n_left;
@@ -183,11 +183,11 @@ static int one(struct draft *d, int32_t id, float *logits, struct err *e) {
         TRY(catch_up(d, d->draft_logits, e));
         d->guess = (int32_t)logits_argmax(d->draft_logits, d->n_vocab);
     }
-    return pass(d, id, guessing, logits, e);
+    return run_trunk(d, id, guessing, logits, e);
 }
 
 /* Runs many tokens without drafting. */
-static int many(struct draft *d, const int32_t *ids, int64_t n, float *logits, struct err *e) {
+static int feed_many(struct draft *d, const int32_t *ids, int64_t n, float *logits, struct err *e) {
     void *mem = NULL;
     TRY(mem_alloc(&mem, (uint64_t)(PIECE * d->d) * sizeof(float), "hidden rows of a prompt", e));
     float *h = mem;
@@ -196,8 +196,8 @@ static int many(struct draft *d, const int32_t *ids, int64_t n, float *logits, s
         k = min_i64(PIECE, n - i);
         rc = session_forward(d->trunk, ids + i, k, h, e);
         for (int64_t t = 0; t < k && !rc; t++) {
-            rc = pair(d, ids[i + t], e);
-            if (!rc) arrived(d, h + t * d->d);
+            rc = complete_pair(d, ids[i + t], e);
+            if (!rc) add_hidden(d, h + t * d->d);
         }
         if (!rc && i + k == n) rc = session_head(d->trunk, h + (k - 1) * d->d, 1, logits, e);
     }
@@ -208,14 +208,14 @@ static int many(struct draft *d, const int32_t *ids, int64_t n, float *logits, s
 int draft_feed(struct draft *d, const int32_t *ids, int64_t n, float *logits, struct err *e) {
     int64_t done = 0;
     if (n < 1) return err_set(e, ERR_USAGE, "no tokens given");
-    if (n == 1) return one(d, ids[0], logits, e);
-    bool right = judge(d, ids[0], logits);
+    if (n == 1) return feed_one(d, ids[0], logits, e);
+    bool right = check_draft(d, ids[0], logits);
     if (right || d->n_left) { /* pending tokens go first */
-        TRY(pair(d, ids[done++], e));
+        TRY(complete_pair(d, ids[done++], e));
         if (right)
-            arrived(d, d->ahead_hidden);
+            add_hidden(d, d->ahead_hidden);
         else
-            TRY(pass(d, ids[0], false, logits, e));
+            TRY(run_trunk(d, ids[0], false, logits, e));
     }
-    return many(d, ids + done, n - done, logits, e);
+    return feed_many(d, ids + done, n - done, logits, e);
 }

@@ -211,8 +211,8 @@ static bool stopped(const struct gen_opts *o, struct gen_answer *a, size_t befor
 
 /* Appends a token to the answer. ended: the grammar has accepted it as the end of the text. Returns
  * true if it is the last one. */
-static bool add(const struct gen *g, const struct gen_opts *o, struct gen_answer *a, int32_t id,
-                bool ended) {
+static bool append_token(const struct gen *g, const struct gen_opts *o, struct gen_answer *a,
+                         int32_t id, bool ended) {
     const size_t before = a->text.len;
     a->n_drawn++;
     if (a->constrain ? ended : tok_is_eog(session_model(g->s)->tok, id)) {
@@ -242,7 +242,7 @@ static void limit(const struct gen *g, const struct gen_opts *o, struct gen_answ
     constrain_limit(a->constrain, o->n_max < 0 ? room : min_i64(room, o->n_max - n_made));
 }
 
-static int run(struct gen *g, const struct gen_opts *o, struct gen_answer *a, struct err *e) {
+static int generate(struct gen *g, const struct gen_opts *o, struct gen_answer *a, struct err *e) {
     const int64_t n_ctx = gen_n_ctx(g), n_before = a->n_drawn;
     struct ids next = {0};
     int rc = 0;
@@ -261,8 +261,8 @@ static int run(struct gen *g, const struct gen_opts *o, struct gen_answer *a, st
         if (!next.n) ids_add(&next, id);
         bool last = rc != 0;
         for (int64_t i = 0; i < next.n && !last; i++)
-            last = add(g, o, a, next.v[i],
-                       a->constrain && i + 1 == next.n && constrain_ended(a->constrain));
+            last = append_token(g, o, a, next.v[i],
+                                a->constrain && i + 1 == next.n && constrain_ended(a->constrain));
         if (!last && a->constrain && constrain_done(a->constrain)) {
             a->stop = GEN_END;
             last = true;
@@ -295,7 +295,7 @@ int gen_run(struct gen *g, const struct gen_opts *o, struct gen_answer *a, struc
     const double t = progress_now_s();
     if (!a->stream) a->stream = tok_stream_new(session_model(g->s)->tok);
     buf_str(&a->text, "");
-    int rc = run(g, o, a, e);
+    int rc = generate(g, o, a, e);
     if (rc) a->stop = GEN_INTERRUPTED;
     if (a->stop != GEN_TEXT) finish_text(o, a);
     show(o, a, a->text.len);

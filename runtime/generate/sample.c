@@ -102,7 +102,7 @@ static int32_t draw(struct sampler *s, int64_t n) {
     return s->cand[n - 1].id;
 }
 
-static int64_t kept(const struct sampler *s) {
+static int64_t n_candidates(const struct sampler *s) {
     if (!(s->o.temp > 0)) return 1;
     return s->o.top_k > 0 && s->o.top_k < s->n_vocab ? s->o.top_k : s->n_vocab;
 }
@@ -113,14 +113,15 @@ int32_t sampler_pick(struct sampler *s, const float *logits, const int32_t *last
         penalize(s, last, n_last);
         logits = s->logits;
     }
-    return draw(s, logits_keep(logits, s->n_vocab, s->cand, kept(s)));
+    return draw(s, logits_keep(logits, s->n_vocab, s->cand, n_candidates(s)));
 }
 
 /* Returns how many of the largest logits suffice for the draw, or -1 for all. A penalty that only
  * lowers logits moves no more tokens down than it applies to and keeps the order of the others. So
  * the k best after penalizing n tokens are among the k + n best before. */
 int64_t sampler_needs(const struct sampler *s, int64_t n_last) {
-    const int64_t k = kept(s), n = s->o.repeat_last_n < n_last ? s->o.repeat_last_n : n_last;
+    const int64_t k = n_candidates(s),
+                  n = s->o.repeat_last_n < n_last ? s->o.repeat_last_n : n_last;
     const struct sample_opts *o = &s->o;
     if (!penalizes(o) || n <= 0) return k < s->n_vocab ? k : -1;
     const bool lower = (!repeats_count(o) || o->repeat_penalty > 1) && !(o->presence_penalty < 0) &&
@@ -134,7 +135,7 @@ int32_t sampler_pick_best(struct sampler *s, const int32_t *id, const float *log
     penalize(s, last, n_last);
     for (int64_t i = 0; i < n; i++) s->cand[i] = (struct logit){s->logits[id[i]], id[i], 0};
     qsort(s->cand, (size_t)n, sizeof *s->cand, logit_order);
-    const int64_t k = kept(s);
+    const int64_t k = n_candidates(s);
     return draw(s, n < k ? n : k);
 }
 

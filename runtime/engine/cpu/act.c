@@ -24,7 +24,7 @@ static float xielu(const struct gr_xielu *a, float x) {
 
 /* Computes dst = f(x) * by for at most PIECE values, where f is the node's activation. by NULL: 1.
  * dst may alias x. */
-static void piece(const struct job *j, const float *x, const float *by, float *dst, int64_t n) {
+static void activate(const struct job *j, const float *x, const float *by, float *dst, int64_t n) {
     const float a = 1.59576912160573f /* 2 sqrt(2/pi) */, b = 0.044715f, half = 0.70710678118655f;
     const enum gr_act act = j->n->pick.f;
     /* Arguments of the sigmoid, or factors of x and `by`. */
@@ -70,7 +70,7 @@ static void act_range(void *ctx, int64_t t0, int64_t t1, int worker) {
         float *dst = s->reg[j->n->dst] + t * j->width;
         if (j->n->src[1] != GR_NONE) by = s->reg[j->n->src[1]] + t * j->ld[1] + j->n->pick.offset;
         for (int64_t at = 0; at < j->width; at += PIECE)
-            piece(j, x + at, by ? by + at : NULL, dst + at, min_i64(PIECE, j->width - at));
+            activate(j, x + at, by ? by + at : NULL, dst + at, min_i64(PIECE, j->width - at));
     }
 }
 
@@ -125,24 +125,24 @@ static void fit_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     }
 }
 
-static void run(struct session *s, const struct gr_node *n, double per_value, pool_fn fn) {
+static void run_rows(struct session *s, const struct gr_node *n, double per_value, pool_fn fn) {
     struct job j = {.s = s, .n = n, .width = s->g->reg_width[n->dst]};
     for (int i = 0; i < 2; i++)
         if (n->src[i] != GR_NONE) j.ld[i] = s->g->reg_width[n->src[i]];
     exec_par(s, s->n_tok, TOKEN_CHUNK, per_value * (double)(s->n_tok * j.width), fn, &j);
 }
 void exec_act(struct session *s, const struct gr_node *n) {
-    run(s, n, 8, act_range);
+    run_rows(s, n, 8, act_range);
 }
 void exec_columns(struct session *s, const struct gr_node *n) {
-    run(s, n, 1, columns_range);
+    run_rows(s, n, 1, columns_range);
 }
 void exec_mul(struct session *s, const struct gr_node *n) {
-    run(s, n, 2, mul_range);
+    run_rows(s, n, 2, mul_range);
 }
 void exec_clamp(struct session *s, const struct gr_node *n) {
-    run(s, n, 1, clamp_range);
+    run_rows(s, n, 1, clamp_range);
 }
 void exec_fit_heads(struct session *s, const struct gr_node *n) {
-    run(s, n, 1, fit_range);
+    run_rows(s, n, 1, fit_range);
 }

@@ -99,7 +99,7 @@ static void number_tasks(struct job *j, bool split) {
     if (split && !j->split) number_tasks(j, false);
 }
 
-static void cut(struct job *j) {
+static void split_work(struct job *j) {
     const struct session *s = j->s;
     for (int i = 0; i < s->n_segs; i++) add_tiles(j, &s->seg[i]);
     number_tasks(j, j->n_tiles * j->kv->n_heads < ATTN_TASKS);
@@ -364,7 +364,7 @@ void exec_attn(struct session *s, const struct gr_node *n) {
                     .group = n->attn.n_heads / n->attn.n_kv_heads};
     double keys = 0;
     if (n->attn.sinks != GR_NONE) j.sink = exec_vec(s, n->attn.sinks);
-    cut(&j);
+    split_work(&j);
     for (int i = 0; i < s->n_segs; i++)
         keys += (double)s->seg[i].n * (double)(s->seg[i].seq->pos + s->seg[i].n);
     if (n->src[1] != GR_NONE)

@@ -40,7 +40,7 @@ struct job {
 
 /* Converts the router's scores p of one token to probabilities of the experts (in place), and
  * writes the ranking values to `by`. Formulas: OP_MOE in models/ops.def. */
-static void judge(const struct job *j, float *p, float *by) {
+static void score_experts(const struct job *j, float *p, float *by) {
     const enum gr_score score = j->n->moe.choice.score;
     const float *prefer = j->prefer, *bias = j->router_bias;
     for (int64_t e = 0; bias && e < j->n_experts; e++) p[e] += bias[e];
@@ -93,7 +93,7 @@ static void choose(const struct job *j, int64_t t) {
     float *p = j->b->logits + t * 2 * j->n_experts, *by = p + j->n_experts;
     float *weight = j->b->weight + t * j->n_used, sum = 0;
     int32_t *expert = j->b->expert + t * j->n_used;
-    judge(j, p, by);
+    score_experts(j, p, by);
     if (r->groups > 0) keep_groups(j, by);
     for (int64_t u = 0; u < j->n_used; u++) {
         int64_t best = -1;

@@ -16,7 +16,7 @@ struct job {
     int64_t width, of[2]; /* columns of a row of dst, and of a row of each source */
 };
 
-static void run(struct session *s, const struct gr_node *n, double per_value, pool_fn fn) {
+static void run_rows(struct session *s, const struct gr_node *n, double per_value, pool_fn fn) {
     struct job j = {.s = s, .n = n, .width = s->g->reg_width[n->dst]};
     for (int i = 0; i < 2; i++)
         if (n->src[i] != GR_NONE) j.of[i] = s->g->reg_width[n->src[i]];
@@ -48,7 +48,7 @@ static void mix_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     }
 }
 void exec_mix(struct session *s, const struct gr_node *n) {
-    run(s, n, 8, mix_range);
+    run_rows(s, n, 8, mix_range);
 }
 
 static void spread_range(void *ctx, int64_t t0, int64_t t1, int worker) {
@@ -62,7 +62,7 @@ static void spread_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     }
 }
 void exec_spread(struct session *s, const struct gr_node *n) {
-    run(s, n, 2, spread_range);
+    run_rows(s, n, 2, spread_range);
 }
 
 static double mean_square(const float *x, int64_t n) {
@@ -83,7 +83,7 @@ static void level_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     }
 }
 void exec_level(struct session *s, const struct gr_node *n) {
-    run(s, n, 4, level_range);
+    run_rows(s, n, 4, level_range);
 }
 
 static void peaks_range(void *ctx, int64_t t0, int64_t t1, int worker) {
@@ -101,5 +101,5 @@ static void peaks_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     }
 }
 void exec_peaks(struct session *s, const struct gr_node *n) {
-    run(s, n, 4, peaks_range);
+    run_rows(s, n, 4, peaks_range);
 }
