@@ -130,7 +130,7 @@ static const struct field fields[] = {
     {"preset", FIELD_LEFT},
     {"audio", FIELD_REFUSED("only text output is supported")},
     {"web_search_options", FIELD_REFUSED("web search is not supported")},
-    {"chat_template", FIELD_REFUSED("templates come with the model, not with requests")},
+    {"chat_template", FIELD_REFUSED("chat templates in requests are not supported")},
 };
 
 static int read_max(struct ask *a, const struct json *j, struct fault *f) {

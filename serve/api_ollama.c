@@ -41,7 +41,7 @@ static int read_template(struct ask *a, const struct json *v, const char *path, 
     (void)a;
     return ask_is_empty(v)
                ? 0
-               : fault_set(f, 400, NULL, path, "templates come with the model, not with requests");
+               : fault_set(f, 400, NULL, path, "chat templates in requests are not supported");
 }
 static int read_context(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     (void)a;

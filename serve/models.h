@@ -31,7 +31,7 @@ struct model_jobs { /* requests, oldest first */
     struct job **v;
     int n, cap;
 };
-struct listed { /* a file of the server */
+struct listed { /* a model file and its load state */
     const struct serve_file *file;
     enum model_state state;
     bool leaving;              /* loaded, but new requests wait */

@@ -66,7 +66,7 @@ enum event_kind {
     EV_CALL_BEGIN, /* reply_choice.call[call] has its id and name */
     EV_CALL_ARGS,  /* text: more of the arguments */
     EV_CALL_END,
-    EV_ENDED,   /* of one choice */
+    EV_ENDED,   /* one choice is complete */
     EV_DONE,    /* of all choices */
     EV_PROGRESS /* n prompt tokens are computed or were cached */
 };

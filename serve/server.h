@@ -25,7 +25,7 @@ struct ledger {                               /* statistics of finished requests
     int64_t n_calls, n_loose, n_problems;
     int64_t n_missed[3]; /* by enum miss */
 };
-/* A loaded model and everything that answers from it. */
+/* A loaded model with its template, session, scheduler and caches. */
 struct served {
     struct server *server;
     int index; /* in models.v */
