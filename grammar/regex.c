@@ -361,7 +361,7 @@ static gnode alternatives(struct re *r) {
 
 /* ---- anchors ---- */
 
-/* Position of a part: nothing comes before it, nothing after it. */
+/* Places of a part in the text, as bits: first, last. */
 enum { AT_START = 1, AT_END = 2, PLACES = 4, ANCHORED_DEPTH = 500 };
 struct places {
     struct grammar *g;
