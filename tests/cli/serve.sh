@@ -82,7 +82,7 @@ done
 [ "$(sed -n 's/^hone_token_interval_seconds_count //p' "$t/o")" -gt 100 ] || say "intervals: $(grep interval "$t/o")"
 post /v1/chat/completions '{"messages": [{"role": "user", "content": "Hi"}], "temperature": 1000}'; is 400 'too hot'
 grep -q '"status":400,.*"end":"refused","field":"temperature"' "$t/log" || say "no line of a refused request: $(tail -n 1 "$t/log")"
-post /v1/embeddings '{"input": "x"}'; is 501 embeddings; has 'makes no embeddings'
+post /v1/embeddings '{"input": "x"}'; is 501 embeddings; has 'embeddings are not supported'
 grep -q '^x-should-retry: false' "$t/raw" || say "libraries ask again for what is not there"
 get /v1/messages/batches/b1; is 501 'batches'; has '"type":"api_error"'
 get /v1/responses/resp_1; is 404 'an answer of before'; has 'not stored'
@@ -138,7 +138,7 @@ for seed in 1 2 3; do
     has '"name":"other"'
     ! grep -q '"name":"shout"' "$t/o" || say "a tool that was not allowed: $(cat "$t/o")"
 done
-refuses 400 'tool_choice: a tool is named' /v1/chat/completions "{\"messages\": [{\"role\": \"user\", \"content\": \"x\"}], $w, $(echo "$some" | sed 's/other/third/')}"
+refuses 400 'tool_choice: the request does not define' /v1/chat/completions "{\"messages\": [{\"role\": \"user\", \"content\": \"x\"}], $w, $(echo "$some" | sed 's/other/third/')}"
 refuses 400 'tool_choice' /v1/chat/completions "{\"messages\": [{\"role\": \"user\", \"content\": \"x\"}], $w, \"tool_choice\": {\"type\": \"function\", \"function\": {\"name\": \"none\"}}}"
 
 # ---- the same by Anthropic's API ----
@@ -178,14 +178,14 @@ done
 # ---- what is refused, and how ----
 p=/v1/chat/completions
 refuses 400 'the body' $p '{"messages": ['
-refuses 400 'messages: a list' $p '{}'
+refuses 400 'messages: must be a list' $p '{}'
 refuses 400 'messages[0].role' $p '{"messages": [{"role": "wizard", "content": "x"}]}'
 refuses 400 'messages[0].content[0]' $p '{"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "file:///etc/passwd"}}]}]}'
 refuses 400 'temperature: 101 is not between' $p '{"messages": [{"role": "user", "content": "x"}], "temperature": 101}'
 refuses 400 'occurs twice' $p "{$q, $q}"
 refuses 400 'max_tokens' $p '{"messages": [{"role": "user", "content": "x"}], "max_tokens": -2}'
 refuses 400 'max_tokens' $p '{"messages": [{"role": "user", "content": "x"}], "max_tokens": 1e300}'
-refuses 400 'tool_choice: there is no tool' $p '{"messages": [{"role": "user", "content": "x"}], "tool_choice": "required"}'
+refuses 400 'tool_choice: a call is required' $p '{"messages": [{"role": "user", "content": "x"}], "tool_choice": "required"}'
 refuses 400 'response_format: type' $p '{"messages": [{"role": "user", "content": "x"}], "response_format": {"type": "xml"}}'
 refuses 400 'must be a JSON type' $p '{"messages": [{"role": "user", "content": "x"}], "response_format": {"type": "json_schema", "json_schema": {"strict": true, "schema": {"type": 7}}}}'
 refuses 400 'guided_regex' /v1/completions '{"prompt": "x", "guided_regex": "(?=a)"}'
@@ -332,7 +332,7 @@ for f in '"name": "f", "description": "a\u0000b"' '"name": "f", "parameters": {"
     refuses 400 'u0000' /v1/chat/completions "{\"messages\": [{\"role\": \"user\", \"content\": \"x\"}], \"max_tokens\": 1, \"tools\": [{\"type\": \"function\", \"function\": {$f}}]}"
     has '"param":"tools"'
 done
-refuses 400 'a name of 1' /v1/chat/completions '{"messages": [{"role": "user", "content": "x"}], "tools": [{"type": "function", "function": {"name": "a\u0000b"}}]}'
+refuses 400 'must have 1 to 128' /v1/chat/completions '{"messages": [{"role": "user", "content": "x"}], "tools": [{"type": "function", "function": {"name": "a\u0000b"}}]}'
 stop
 
 # ---- a prompt that ends with a call marker: the grammar starts after it ----
