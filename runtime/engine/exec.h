@@ -100,7 +100,7 @@ struct session {
     bool any_ubatch;       /* n_ubatch was not requested: a backend may choose another */
     int64_t wanted_ubatch; /* o.n_ubatch as requested, or its default */
     struct kern kern;
-    unsigned blas; /* what OpenBLAS does of its products (kernels/blas.h): a text's gradients */
+    unsigned blas; /* products that use OpenBLAS (kernels/blas.h): gradients of a text */
     int n_workers;
     struct thread_tune tune; /* of n_workers, for few tokens */
     struct cache cache;
