@@ -187,14 +187,13 @@ void tool_tally_add(struct tool_tally *t, const struct toolparse *p, const size_
     }
 }
 
-void tool_tally_json(const struct tool_tally *t, struct jw *w, const char *name, bool zeros) {
+void tool_tally_json(const struct tool_tally *t, struct jw *w, const char *name) {
     jw_arr(w, name);
     for (int i = 0; i < t->n; i++) {
         jw_obj(w, NULL);
         jw_str(w, "tool", t->row[i].tool);
         for (int k = 0; k < TOOL_PLACES; k++)
-            if (zeros || t->row[i].n[k])
-                jw_i64(w, tool_place_name((enum tool_place)k), t->row[i].n[k]);
+            if (t->row[i].n[k]) jw_i64(w, tool_place_name((enum tool_place)k), t->row[i].n[k]);
         jw_end(w);
     }
     jw_end(w);

@@ -31,9 +31,9 @@ struct tool_tally { /* zero-initialized: empty */
 };
 /* Counts n bytes of the input of p, after toolparse_finish(). */
 void tool_tally_add(struct tool_tally *t, const struct toolparse *p, const size_t *at, int64_t n);
-/* Writes the tally as an array with this name: one row per tool with its counts by place. zeros:
- * include zero counts. */
-void tool_tally_json(const struct tool_tally *t, struct jw *w, const char *name, bool zeros);
+/* Writes the tally as an array with this name: one row per tool with its counts by place that are
+ * not 0. */
+void tool_tally_json(const struct tool_tally *t, struct jw *w, const char *name);
 void tool_tally_release(struct tool_tally *t);
 
 #endif
