@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* chat/tool_detect.c - detects a template's call syntax by its behavior: renders a call and picks
- * the syntax that parses it back with the least text left over. Templates that render no calls are
- * recognized by their instructions when tools are declared, or else by their own text. */
+/* chat/tool_detect.c - which syntax of calls a template asks for, found by what it does: a call is
+ * rendered, and the syntax is the one that reads it back and leaves the least beside it. Templates
+ * that render no calls are known by what they tell the model when tools are declared; last, by
+ * their own text. */
 #include "chat/tool_int.h"
 
 #include <string.h>
@@ -19,8 +20,8 @@ static const char tools[] =
     "\"description\": \"w\"}, \"count\": {\"type\": \"integer\", \"description\": \"n\"}}, "
     "\"required\": [\"word\", \"count\"]}}}]";
 
-/* Variants of a call that different templates accept: content, id, arguments, and what follows.
- * Mistral's need an id of nine letters; Kimi's print the id instead of the name. */
+/* The forms of a call that one template or another takes: content, id, arguments, and what follows
+ * it. Mistral's need an id of nine letters, Kimi's write the id in place of the name. */
 static const struct probe {
     const char *content, *id, *args, *after;
 } probes[] = {
@@ -34,14 +35,14 @@ static const struct probe {
     {"\"\"", "abcdefghi", ARGS, RESULT},
 };
 
-/* A template being probed. */
+/* A template under trial. */
 struct trial {
     struct jinja *t;
-    struct buf out; /* last rendering */
-    bool over;      /* limit exceeded: stop rendering */
+    struct buf out; /* what it rendered last */
+    bool over;      /* it did too much: no more is rendered */
 };
 
-/* Renders a list of messages with the tools. False: it failed. */
+/* Renders a list of messages with the tools; false: that failed. */
 static bool render(struct trial *r, const char *messages, bool gen) {
     static const struct jinja_limits lim = {.max_steps = MAX_STEPS, .max_output = MAX_BYTES};
     struct buf vars = {0};
@@ -60,7 +61,7 @@ static bool render(struct trial *r, const char *messages, bool gen) {
     return rc == 0;
 }
 
-/* Returns whether j is the probe's call. */
+/* Tells whether j is the call that was rendered. */
 static bool is_probe(const struct json *j) {
     struct json *want = NULL;
     struct err e;
@@ -81,10 +82,10 @@ static size_t weight(const char *text, const char *lit) {
 
 /* How well a syntax fits a text. */
 struct fit {
-    size_t left, own; /* bytes outside the call; bytes of the syntax's own tags found */
+    size_t left, own; /* bytes that are no call; bytes of the syntax's own that were found */
 };
 
-/* Returns whether f parses the call in the text, and how well it fits. */
+/* Tells whether f reads the call in the text, and how well. */
 static bool fits(const struct toolfmt *f, const char *text, struct fit *out) {
     struct toolparse *p;
     struct err e;
@@ -132,7 +133,7 @@ static const struct toolfmt *by_call(struct trial *r) {
     return best;
 }
 
-/* Finds a syntax by its hints in a rendering (hints), or by its own text. */
+/* Finds a syntax by its hints in what was rendered, or by its own text in that. */
 static const struct toolfmt *by_text(const char *s, size_t len, bool hints) {
     for (int i = 0; i < toolfmt_count(); i++) {
         const struct toolfmt *f = toolfmt_at(i);

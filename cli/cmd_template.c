@@ -150,7 +150,7 @@ static int cmd_lint(struct cli *c, int argc, char **argv, struct err *e) {
 
 static const struct cmd_spec fix_spec = {
     .name = "template fix",
-    .synopsis = "SRC [-o FILE | --in-place] [--only IDS | --replace NAME] [--list]",
+    .synopsis = "SRC [-o FILE | --in-place] [--only IDS | --replace NAME] [--add-tools] [--prove]",
     .about = "Repairs known defects of a chat template and prints the difference. Without -o or\n"
              "--in-place nothing is written.",
     .opts = template_fix_options,
@@ -167,13 +167,13 @@ static int cmd_fix(struct cli *c, int argc, char **argv, struct err *e) {
     if (x.only && x.replace)
         return err_set(e, ERR_USAGE, "template fix: give --only or --replace, not both");
     x.src = c->arg[0];
-    if (x.list) {
-        struct emit *m = emit_new();
-        return cli_result(c, m, template_edits(&x, m, e));
-    }
+    struct emit *m = emit_new();
+    if (x.list) return cli_result(c, m, template_edits(&x, m, e));
     struct buf diff = {0};
-    int rc = template_fix(&c->work, &x, &diff, e);
-    fwrite(diff.data ? diff.data : "", 1, diff.len, c->out);
+    int rc = template_fix(&c->work, &x, m, &diff, e);
+    if (c->form == EMIT_TABLE) fwrite(diff.data ? diff.data : "", 1, diff.len, c->out);
+    if (c->form != EMIT_TABLE && !rc) cli_emit(c, m);
+    emit_free(m);
     buf_release(&diff);
     return rc;
 }

@@ -43,6 +43,7 @@ bool gguf_room_plan(int fd, uint64_t data_off, uint64_t align, uint64_t need,
     room->size = (uint64_t)st.st_size;
     room->at = data_off - data_off % block;
     room->n = round_up(need, unit);
+    if (room->at == 0) return false; /* Until the header is written the magic must stay in front. */
     /* The file's own holes would hide one left by an interruption. */
     off_t hole = lseek(fd, (off_t)room->at, SEEK_HOLE);
     return hole >= 0 && (uint64_t)hole >= room->size;

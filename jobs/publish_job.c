@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "jobs/publish_job.h"
+#include "jobs/template_defects.h"
 #include "make/publish.h"
 #include "base/buf.h"
 #include "base/io.h"
@@ -55,7 +56,7 @@ static int need_folder(const char *dir, struct err *e) {
 }
 
 int publish_job_check(const char *dir, bool quick, struct emit *m, struct err *e) {
-    struct lint l = {.dir = dir, .quick = quick};
+    struct lint l = {.dir = dir, .quick = quick, .judge = template_judge};
     TRY(need_folder(dir, e));
     int rc = lint_folder(&l, e);
     if (rc == 0) {

@@ -171,6 +171,8 @@ static int make_again(struct replay *r, struct err *e) {
     struct quantize_opts o = {.in = r->source_path,
                               .out = r->copy,
                               .recipe = preset_of(r),
+                              /* `hone make` may have repaired it. */
+                              .tmpl = gguf_str_or(r->g, "tokenizer.chat_template", NULL),
                               .imatrix = r->imatrix,
                               .gram = r->gram,
                               .search = r->rec.search,

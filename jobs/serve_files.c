@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* jobs/serve_files.c - which files a server has (serve_files.h). */
 #include "jobs/serve_files.h"
+#include "template/repair.h"
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -139,6 +140,22 @@ static int sampling(const struct serve_job_opts *a, const struct gguf *g, struct
     return 0;
 }
 
+bool serve_repairs(const struct serve_job_opts *a) {
+    return a->tmpl && strcmp(a->tmpl, "fix") == 0;
+}
+
+/* Replaces a template by its repaired text, which the arena holds. */
+static int repair(struct serve_files *f, const char *path, const char **tmpl, struct err *e) {
+    struct repair r;
+    TRY(repair_run(&r, *tmpl, strlen(*tmpl), path, NULL, 0, e));
+    if (r.n)
+        log_info("%s: the chat template is repaired: %d of %d checks failed, %d do now", path,
+                 r.n_failed_before, r.n_checks, r.n_failed_after);
+    *tmpl = arena_strndup(&f->w->mem, r.text.data, r.text.len);
+    repair_free(&r);
+    return 0;
+}
+
 /* Fills in x from the headers of its file. */
 static int read_facts(struct serve_files *f, struct serve_file *x, struct gguf *g, struct sizes *z,
                       struct err *e) {
@@ -157,6 +174,7 @@ static int read_facts(struct serve_files *f, struct serve_file *x, struct gguf *
     x->n_vocab = z->n_vocab;
     TRY(sampling(f->a, g, x, e));
     if (!tmpl) TRY(gguf_chat_template(g, &tmpl, e));
+    if (tmpl && serve_repairs(f->a)) TRY(repair(f, gguf_path(g), &tmpl, e));
     x->tmpl = tmpl ? arena_strdup(mem, tmpl) : "";
     return 0;
 }

@@ -19,6 +19,8 @@ struct serve_files {
     const struct kv_type *kv_k, *kv_v;
     const char *tmpl; /* template of --template; NULL: each file's own */
 };
+/* Tells whether each file's own template is to be repaired (--template fix). */
+bool serve_repairs(const struct serve_job_opts *a);
 /* Fills f with the files and folders of a. A damaged file in a folder gets `wrong`; one that is
  * named itself, next to others, is an error. */
 int serve_files_read(struct serve_files *f, struct work *w, const struct serve_job_opts *a,

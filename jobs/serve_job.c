@@ -68,7 +68,7 @@ static int read_template(struct work *w, const struct serve_job_opts *a, const c
     char *text;
     *out = NULL;
     size_t len;
-    if (!a->tmpl) return 0;
+    if (!a->tmpl || serve_repairs(a)) return 0;
     TRY(io_read_file(&text, &len, a->tmpl, MAX_TEMPLATE, e));
     const int rc = str_no_nul(text, len, a->tmpl, e);
     *out = arena_strndup(&w->mem, text, len);

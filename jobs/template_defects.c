@@ -7,11 +7,13 @@
 #include <strings.h>
 
 #include "jobs/template_defects.h"
+#include "jobs/template_prove.h"
 #include "base/hash.h"
 #include "base/io.h"
 #include "base/out.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "template/add_tools.h"
 #include "template/chat_src.h"
 #include "template/fix.h"
 #include "template/fix_diff.h"
@@ -253,6 +255,19 @@ int template_lint(const char *src, const char *name, bool strict, struct emit *m
     return rc;
 }
 
+int template_judge(const char *text, struct buf *first) {
+    struct lint_report r;
+    struct err ignored;
+    if (lint_run(&r, text, strlen(text), "the chat template", JINJA_HF, &ignored)) return 0;
+    int n = r.n_by[LINT_ERROR];
+    for (int i = 0; i < r.n && !first->len; i++) {
+        const struct lint_rule *rule = lint_rule_find(r.v[i].rule);
+        if (r.v[i].severity == LINT_ERROR) buf_str(first, rule ? rule->meaning : r.v[i].rule);
+    }
+    lint_report_free(&r);
+    return n;
+}
+
 /* ---- fix ------------------------------------------------------------------------------------- */
 static int list_edits(struct emit *m, const struct chat_src *s, struct err *e) {
     struct repair r;
@@ -296,11 +311,12 @@ static int store(const struct work *w, const struct fix_opts *o, const struct ch
                      o->src);
         return 0;
     }
-    if (io_is_dir(o->src))
-        return err_set(e, ERR_USAGE,
-                       "--in-place is for GGUF and .jinja files; write the template of a folder "
-                       "with -o %s/chat_template.jinja",
-                       o->src);
+    if (io_is_dir(o->src)) { /* That file goes before the key of tokenizer_config.json. */
+        char *path = io_join(o->src, "chat_template.jinja");
+        int rc = out_write_file(path, fixed->data, fixed->len, true, e);
+        free(path);
+        return rc;
+    }
     return out_write_file(o->src, fixed->data, fixed->len, true, e);
 }
 
@@ -412,9 +428,27 @@ static void log_step(const struct repair_step *s) {
     log_part(s->probe, "with it", s->after, from);
 }
 
+/* Emits the repairs, each with the conversation that shows it. */
+static void emit_repairs(struct emit *m, const struct repair *r) {
+    emit_i64(m, "n_checks", "checks", r->n_checks);
+    emit_i64(m, "n_failed_before", "failed before", r->n_failed_before);
+    emit_i64(m, "n_failed_after", "failed after", r->n_failed_after);
+    emit_table(m, "repairs", "repairs");
+    static const char *const cols[] = {"id",           "rule",   "why",  "probe",
+                                       "conversation", "before", "after"};
+    for (size_t i = 0; i < COUNT_OF(cols); i++) emit_col(m, cols[i], i < 3 ? cols[i] : NULL);
+    for (int i = 0; i < r->n; i++) {
+        const struct repair_step *s = &r->v[i];
+        const char *const cells[] = {s->id,   s->rule,   s->why,  s->probe,
+                                     s->conv, s->before, s->after};
+        emit_row(m);
+        for (size_t k = 0; k < COUNT_OF(cells); k++) cell_text(m, cells[k]);
+    }
+}
+
 /* Repairs the template and says which repairs were made. */
-static int mend(const struct chat_src *s, const char *const *only, int n_only, struct buf *fixed,
-                int *done, struct err *e) {
+static int mend(const struct chat_src *s, const char *const *only, int n_only, struct emit *m,
+                struct buf *fixed, int *done, struct err *e) {
     struct repair r;
     TRY(repair_run(&r, s->text, s->len, s->label, only, n_only, e));
     if (r.ours) log_info("%s: repaired before; left as it is", s->label);
@@ -423,12 +457,43 @@ static int mend(const struct chat_src *s, const char *const *only, int n_only, s
         log_info("%d of %d checks failed before the repair, %d after", r.n_failed_before,
                  r.n_checks, r.n_failed_after);
     *done = r.n;
+    emit_repairs(m, &r);
     buf_add(fixed, r.text.data, r.text.len);
     repair_free(&r);
     return 0;
 }
 
-int template_fix(struct work *w, const struct fix_opts *o, struct buf *diff, struct err *e) {
+/* Gives a template without tools a convention for them. */
+static int add_tools(const struct chat_src *s, struct buf *fixed, int *done, struct err *e) {
+    struct buf with = {0};
+    int rc = template_add_tools(fixed->data ? fixed->data : "", fixed->len, s->label, &with, e);
+    if (!rc) {
+        buf_release(fixed);
+        *fixed = with;
+        ++*done;
+        log_warn("%s: tools are written as JSON in tags, which the model was not trained for",
+                 s->label);
+    } else {
+        buf_release(&with);
+    }
+    return rc;
+}
+
+/* Lists what some engine lacks, and asks the engines that are installed. */
+static int prove(const struct work *w, const struct chat_src *s, const struct buf *fixed,
+                 struct emit *m, struct err *e) {
+    struct lint_report r;
+    TRY(lint_run(&r, fixed->data, fixed->len, s->label, JINJA_HF, e));
+    for (int i = 0; i < r.n; i++)
+        if (strcmp(r.v[i].rule, "ENGINE-PORT") == 0)
+            log_info("line %d, %s: %s", r.v[i].line, strchr(r.v[i].outcome, ':') + 1,
+                     r.v[i].detail);
+    lint_report_free(&r);
+    return template_prove(w, fixed, m, e);
+}
+
+int template_fix(struct work *w, const struct fix_opts *o, struct emit *m, struct buf *diff,
+                 struct err *e) {
     struct chat_src s;
     struct buf fixed = {0};
     struct str_list ids = {0};
@@ -436,11 +501,15 @@ int template_fix(struct work *w, const struct fix_opts *o, struct buf *diff, str
     TRY(open_source(o, &s, e));
     if (o->only) work_split(w, o->only, &ids);
     int rc = o->replace ? replace(&s, o->replace, &fixed, &done, e)
-                        : mend(&s, o->only ? ids.v : NULL, ids.n, &fixed, &done, e);
-    if (!rc && done) {
-        text_diff(s.text, s.len, s.label, fixed.data, fixed.len, "fixed", diff);
+                        : mend(&s, o->only ? ids.v : NULL, ids.n, m, &fixed, &done, e);
+    if (!rc && o->add_tools) rc = add_tools(&s, &fixed, &done, e);
+    if (!rc && done) text_diff(s.text, s.len, s.label, fixed.data, fixed.len, "fixed", diff);
+    if (!rc) {
+        emit_str(m, "diff", NULL, diff->data ? diff->data : "");
+        emit_str(m, "template", NULL, fixed.data ? fixed.data : "");
     }
     if (!rc) hint(&s, fixed.data, fixed.len, done > 0);
+    if (!rc && o->prove) rc = prove(w, &s, &fixed, m, e);
     if (!rc && progress_interrupted()) rc = err_set(e, ERR_INTR, "interrupted");
     if (!rc && (done || o->out)) rc = store(w, o, &s, &fixed, e);
     buf_release(&fixed);

@@ -15,6 +15,9 @@ int template_explain(const char *rule, struct emit *m, struct err *e);
  * too; m is complete then. */
 int template_lint(const char *src, const char *name, bool strict, struct emit *m, struct err *e);
 
+/* Returns the number of errors that a template has, and appends what the first of them means. */
+int template_judge(const char *text, struct buf *first);
+
 #include "commands/members.h"
 struct fix_opts {
     const char *src;
@@ -26,7 +29,9 @@ struct template_lint_opts {
 };
 /* Fills m with the edits that are known for a source, and whether they apply. */
 int template_edits(const struct fix_opts *o, struct emit *m, struct err *e);
-/* Repairs, writes the difference to `diff`, and stores what was asked for. */
-int template_fix(struct work *w, const struct fix_opts *o, struct buf *diff, struct err *e);
+/* Repairs, and stores what was asked for. The difference goes to `diff`; m gets it too, the whole
+ * new template, and each repair with the conversation that shows it. */
+int template_fix(struct work *w, const struct fix_opts *o, struct emit *m, struct buf *diff,
+                 struct err *e);
 
 #endif

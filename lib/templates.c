@@ -85,8 +85,7 @@ int hone_template_fix(const char *source, const struct hone_template_fix_opts *o
     int rc = task_begin_form(&t, &forms_templates[FIX], opts, &fo, &j, o, json, e);
     if (rc) return rc;
     if (j.list) return task_end(&t, template_edits(&j, t.m, &t.c.err), json, e);
-    rc = template_fix(&t.w, &j, &diff, &t.c.err);
-    if (!rc) task_text(&t, "diff", &diff);
+    rc = template_fix(&t.w, &j, t.m, &diff, &t.c.err);
     buf_release(&diff);
     return task_end(&t, rc, json, e);
 }

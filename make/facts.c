@@ -108,13 +108,14 @@ int make_check_folder(struct make *mk, struct err *e) {
     return check_strangers(mk, false, e);
 }
 
-int make_publish(struct make *mk, const cJSON *results, struct err *e) {
+int make_publish(struct make *mk, const char *results, struct err *e) {
     struct facts f;
     struct publish_report r;
     struct publish_opts o = {.dir = mk->job.dir,
                              .source = io_is_dir(mk->src) ? mk->src : NULL,
                              .facts = &f,
                              .notes = mk->words,
+                             .tmpl = mk->tmpl,
                              .results = results,
                              .way = mk->redo ? GUARD_KEEP : GUARD_ASIDE};
     facts_init(&f);

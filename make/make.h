@@ -17,7 +17,7 @@ struct made { /* one GGUF of the folder */
     char *path;    /* where it is (the base lies outside) */
     char hash[33]; /* content */
     bool is_base, outside;
-    cJSON *eval, *speed, *tools; /* what the steps found, owned; NULL: not measured */
+    struct buf eval, speed, tools; /* members of a JSON object: the step's results */
     char sha256[65];
     double bpw;
     int64_t size_bytes;
@@ -60,21 +60,24 @@ struct make {
     int n_files;
     char *imatrix; /* path; NULL: none */
     char imatrix_hash[33];
-    cJSON *about_imatrix, *about_eval; /* objects of results.json, owned; NULL: not known */
+    struct buf model_json, imatrix_json, eval_json; /* objects of results.json */
     struct str_list notes;
     struct publish_facts given; /* options: what the card is to say */
     const char *words;          /* --notes: file */
-    bool requantize;            /* --allow-requantize */
-    struct requant base;        /* was the base quantized already? */
-    struct str_list left_out;   /* by the current plan: first for memory, then for --time */
-    int n_no_memory;            /* entries of left_out that memory decided */
-    struct str_list cut_short;  /* what else could not be done */
-    bool counting;              /* make_count: steps look up their records and do no work */
-    int n_found, n_missing;     /* records of the current step, while counting */
-    double n_begun;             /* what is done of the missing ones, in records */
-    const char *text_dir;       /* folder for the built-in texts; NULL: with the records */
-    bool said_late;             /* the warning that --time is too short was logged */
-    bool kept_plan;             /* the plan comes from the record of an earlier run */
+    const char *tmpl_how;       /* --template: "keep", or NULL */
+    const char *tmpl;           /* the repaired chat template; NULL: the base's */
+    char tmpl_hash[33];
+    bool requantize;           /* --allow-requantize */
+    struct requant base;       /* was the base quantized already? */
+    struct str_list left_out;  /* by the current plan: first for memory, then for --time */
+    int n_no_memory;           /* entries of left_out that memory decided */
+    struct str_list cut_short; /* what else could not be done */
+    bool counting;             /* make_count: steps look up their records and do no work */
+    int n_found, n_missing;    /* records of the current step, while counting */
+    double n_begun;            /* what is done of the missing ones, in records */
+    const char *text_dir;      /* folder for the built-in texts; NULL: with the records */
+    bool said_late;            /* the warning that --time is too short was logged */
+    bool kept_plan;            /* the plan comes from the record of an earlier run */
 };
 /* Returns whether this is a dry pass of make_count, in which steps must not do their work. */
 bool make_counts(const struct make *mk);
@@ -91,10 +94,11 @@ bool make_nothing_left(const struct make *mk);
 
 enum quantize_resume make_resume(const struct make *mk);
 /* Tells whether the record of a step can be used instead of doing it again, which it also logs.
- * *result is then what the step found, which cJSON_Delete frees; else NULL. */
-bool make_reuse(struct make *mk, struct step *s, cJSON **result);
-/* Replaces *to by `result`, which it then owns. */
-void make_keep(cJSON **to, cJSON *result);
+ * *result is then what the step found; json_free on *root frees it. */
+bool make_reuse(struct make *mk, struct step *s, struct json **root, const struct json **result);
+/* Appends the numbers and arrays of one object of a parsed record as JSON text: members, with
+ * commas between them. */
+void make_members(const struct json *obj, struct buf *out);
 /* Adds to cut_short a sentence about what could not be done, once. No later plan takes it back. */
 void make_left_out(struct make *mk, const char *fmt, ...) PRINTF_LIKE(2, 3);
 /* Adds a sentence to the notes of results.json. */
@@ -117,6 +121,12 @@ void made_release(struct made *f);
 void made_drop(struct make *mk);
 
 struct ids;
+struct step;
+
+/* Repairs the chat template of the base for all other files, and notes it. */
+int make_template(struct make *mk, struct err *e);
+/* Adds the repaired template, if any, to the key of a step that writes a file. */
+void make_key_template(const struct make *mk, struct step *s);
 
 /* Refuses, before any work, wrong facts, notes that are not there, and, without --allow-requantize,
  * an SRC that is quantized already. */
@@ -125,8 +135,8 @@ int make_check_base(struct make *mk, struct err *e);
 int make_check_folder(struct make *mk, struct err *e);
 /* Renames, with -f, models of others in the folder to NAME.orig, so that they are not published. */
 int make_set_aside(const struct make *mk, struct err *e);
-/* Writes all that is for readers, with results.json as it is to be. */
-int make_publish(struct make *mk, const cJSON *results, struct err *e);
+/* Writes all that is for readers, with the text of results.json. */
+int make_publish(struct make *mk, const char *results, struct err *e);
 
 /* Takes --pre from the state of the job in the folder `out`, where an earlier call wrote it, when
  * this call was given none. It is called before anything is checked. */
@@ -204,10 +214,10 @@ int make_texts_apart(struct make *mk, const char **same, struct err *e);
 int make_eval(struct make *mk, struct err *e);
 int make_speed(struct make *mk, struct err *e);
 int make_tools(struct make *mk, struct err *e);
-/* Appends to the files of `now`, the new results.json, the rows of an earlier one (`old`) for files
- * that are still in the folder and that this run did not make. One whose numbers cannot be compared
- * with the new ones is left out with a warning. */
-void make_earlier(struct make *mk, const cJSON *old, cJSON *now);
+/* Writes to w the rows of results.json for files of an earlier run (results `old`) that are still
+ * in the folder and that this run (results `now`) did not make. One whose numbers cannot be
+ * compared with the new ones is left out with a warning. */
+void make_earlier(struct make *mk, const struct json *old, const struct json *now, struct jw *w);
 int make_report(struct make *mk, struct err *e);
 /* Fills m with the table of the files and the answer; adds to `after` what people are told below.
  */

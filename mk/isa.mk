@@ -2,6 +2,8 @@
 $(OBJ)/calib/defaults.o: $(wildcard calib/text/*)
 $(OBJ)/models/config.o: models/defaults.json
 $(OBJ)/template/own.o: $(wildcard template/own/*)
+$(OBJ)/template/add_tools.o: template/add_tools.jinja
+$(OBJ)/jobs/template_prove.o: template/prove.py
 $(OBJ)/serve/page.o: $(wildcard serve/page/*)
 $(addprefix $(OBJ)/,$(addsuffix /%.o,base containers text tok template chat grammar convert)): WARN += -Wsign-conversion
 $(OBJ)/kernels/avx2/%.o: ISA = -mavx2 -mfma -mf16c -ffp-contract=fast

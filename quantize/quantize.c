@@ -317,6 +317,7 @@ static int write_keys(struct target *q, struct err *e) {
         any |= (qtype_info(q->plan.item[i].type)->flags & QF_QUANT) != 0;
     if (any) gguf_w_u32(q->w, "general.quantization_version", 2);
     if (q->plan.ftype >= 0) gguf_w_u32(q->w, "general.file_type", (uint32_t)q->plan.ftype);
+    if (q->o->tmpl) gguf_w_str(q->w, "tokenizer.chat_template", q->o->tmpl);
     for (int i = 0; i < q->o->n_notes; i++)
         gguf_w_str(q->w, q->o->note[i].key, q->o->note[i].value);
     requant_look(q->s->g, &base);

@@ -33,6 +33,7 @@ struct quantize_opts {
     const char *in, *out;
     const char *recipe;  /* "Q4_K_M", the name of a type, or the path of a plan.tsv */
     const char *imatrix; /* path or NULL */
+    const char *tmpl;    /* chat template in place of the input's; NULL: that */
     const char *gram;    /* second moments, for error feedback; path or NULL */
     const struct quant_override *over;
     int n_over;

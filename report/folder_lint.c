@@ -198,6 +198,18 @@ static void check_name(struct lint *l, const char *file) {
         }
 }
 
+/* Warns of what clients will meet in the chat template that all files share. */
+static void check_template(struct lint *l, const char *file, const char *text) {
+    struct buf first = {0};
+    int n = l->judge && *text ? l->judge(text, &first) : 0;
+    if (n)
+        lint_add(l, false, "template-defects", file,
+                 "its chat template has %d defect%s, the first: %s; hone template fix FILE "
+                 "--in-place repairs what can be",
+                 n, n == 1 ? "" : "s", first.data ? first.data : "");
+    buf_release(&first);
+}
+
 static void check_model(struct lint *l, const char *file, struct seen *s) {
     struct gguf *g;
     struct err e;
@@ -217,6 +229,7 @@ static void check_model(struct lint *l, const char *file, struct seen *s) {
         if (!s->arch) {
             s->arch = xstrdup(gguf_str_or(g, "general.architecture", ""));
             s->template = xstrdup(gguf_str_or(g, "tokenizer.chat_template", ""));
+            check_template(l, file, s->template);
         } else {
             if (!same_text(g, "tokenizer.chat_template", s->template))
                 lint_add(l, true, "template-differs", file,

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/buf.h"
 #include "base/err.h"
 #include "containers/gguf.h"
 
@@ -19,6 +20,9 @@ struct lint_finding {
 struct lint {
     const char *dir;
     bool quick; /* do not read tensor data: no checksums of large files */
+    /* Judges a chat template: returns the number of its defects, and appends the first in words.
+     * NULL: templates are not judged. */
+    int (*judge)(const char *text, struct buf *first);
     struct lint_finding *finding;
     int n, n_errors;
     int64_t n_files;

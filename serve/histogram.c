@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* serve/histogram.c - latency histogram with Prometheus buckets. */
+/* serve/histogram.c - histograms of times (histogram.h). */
 #include "serve/histogram.h"
 
 #include <inttypes.h>

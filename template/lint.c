@@ -15,7 +15,7 @@
 #include "template/chat_span.h"
 #include "template/lint_int.h"
 
-enum { MAX_PIECES = 8, NOW = 1772721000 /* NOW is the clock of the golden outcomes. */ };
+enum { MAX_PIECES = 8 };
 static const struct probe {
     const char *id, *rule;
     enum lint_severity severity;
@@ -29,6 +29,9 @@ static const char special_tokens[] =
     "{\"bos_token\": \"<BOS>\", \"eos_token\": \"<EOS>\", \"unk_token\": "
     "\"<UNK>\", \"pad_token\": \"<PAD>\"}";
 
+const char *lint_tokens(void) {
+    return special_tokens;
+}
 int lint_probe_count(void) {
     return (int)COUNT_OF(probes);
 }
@@ -137,7 +140,7 @@ static bool check_texts(const struct jinja *t, const struct chat_case *k, struct
 
 static struct chat_case case_of(struct jval scenario, struct jval defaults) {
     struct chat_case k = chat_case_of(scenario, defaults);
-    k.now = NOW;
+    k.now = LINT_NOW;
     return k;
 }
 
@@ -554,12 +557,12 @@ static int run(struct lint_report *r, const char *src, size_t len, const char *n
         if (strcmp(o[i].f.probe, "args_string") == 0 && strncmp(outcome, "fail:", 5) == 0)
             o[i].f.rule = "TOOL-ARGS-DROPPED"; /* This is no crash but a silent loss. */
     }
+    if (!rc && steps_left()) generation_prompt(r, t);
     if (!rc && steps_left()) rc = lint_judge(r, t, o, e);
     free(o);
     if (!rc && steps_left()) {
         lint_tree(r, t);
         injections(r, t);
-        generation_prompt(r, t);
         polarity(r, t);
     }
     jinja_free(t);

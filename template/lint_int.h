@@ -7,7 +7,7 @@
 #include "template/chat_vars.h"
 #include "template/lint.h"
 
-enum { LINT_MAX_PROBES = 64 };
+enum { LINT_NOW = 1772721000 }; /* the clock of the golden outcomes */
 /* How a probe's conversation is changed before it is rendered. */
 struct lint_twist {
     bool text_args;     /* arguments that are objects become JSON text */
@@ -20,6 +20,8 @@ int lint_probe_twisted(const struct jinja *t, int i, const struct lint_twist *w,
  * render, and why in *je. spans: the origins of the output's bytes, NULL when not wanted. */
 bool lint_render(const struct jinja *t, const char *json, bool text_args, struct buf *out,
                  struct jinja_spans *spans, struct jinja_err *je);
+/* Returns the special tokens that probes are rendered with, a JSON object. */
+const char *lint_tokens(void);
 /* Finds out what the template can do. */
 void lint_caps_of(struct lint_caps *caps, const struct jinja *t);
 /* Appends a JSON object with the template's own switches of thinking on; `effort`: that of the

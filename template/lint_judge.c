@@ -119,6 +119,13 @@ static bool passes_thinking(const struct judge *j, int i) {
     }
     return fine;
 }
+/* Tells whether the answer is not opened, which the marks then lack. */
+static bool never_opens(const struct judge *j, int i) {
+    UNUSED(i);
+    for (int k = 0; k < j->r->n; k++)
+        if (strcmp(j->r->v[k].rule, "GEN-PROMPT") == 0) return true;
+    return false;
+}
 static bool twice_fails_too(const struct judge *j, int i) {
     return same_failure(j, i, "system_twice");
 }

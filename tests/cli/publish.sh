@@ -19,7 +19,7 @@ done
 [ "$(wc -l < "$d/SHA256SUMS")" = $(($(ls "$d" | wc -l) - 1)) ] || say "SHA256SUMS does not list every other file"
 run 0 verify --deep "$d"
 run 0 publish --check "$d" --json
-[ "$(grep -c '"rule"' "$t/o")" = 1 ] && grep -q '"rule": "private-base"' "$t/o" || say "findings in our own folder: $(cat "$t/o")"
+[ "$(grep -c '"rule"' "$t/o")" = 2 ] && grep -q '"rule": "private-base"' "$t/o" && grep -q '"rule": "template-defects"' "$t/o" || say "findings in our own folder: $(cat "$t/o")"
 grep -q '^base_model: "me/Tiny"' "$d/README.md" || say "no base_model"
 grep -q '^FROM ./Tiny-Q4_K_M.gguf' "$d/Modelfile" || say "Modelfile: $(cat "$d/Modelfile")"
 grep -q '^RENDERER qwen3.5' "$d/Modelfile" || say "Modelfile: $(cat "$d/Modelfile")"

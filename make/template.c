@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: MIT
+/* make/template.c - the chat template of the files: repaired where it has defects, unless
+ * --template keep was given. The base keeps its own; right renderings are equal in both. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "make/make.h"
+#include "template/lint.h"
+#include "template/repair.h"
+
+static int count_errors(const char *text, size_t len, const char *name, int *n, struct err *e) {
+    struct lint_report r;
+    TRY(lint_run(&r, text, len, name, JINJA_HF, e));
+    *n = r.n_by[LINT_ERROR];
+    lint_report_free(&r);
+    return 0;
+}
+
+/* Notes for the card and the report what was repaired, by rule. */
+static void note_repairs(struct make *mk, const struct repair *r, int before, int after) {
+    struct buf rules = {0};
+    for (int i = 0; i < r->n; i++) {
+        bool seen = false;
+        for (int k = 0; k < i; k++) seen |= strcmp(r->v[k].rule, r->v[i].rule) == 0;
+        if (!seen) buf_fmt(&rules, "%s%s", rules.len ? ", " : "", r->v[i].rule);
+    }
+    if (after)
+        buf_fmt(&rules, "; %d are left, see hone template lint", after);
+    else
+        buf_str(&rules, "; hone template lint --explain RULE says what each means");
+    make_note(mk, "the chat template was repaired, %d defect%s (%s); --template keep leaves it",
+              before - after, str_s(before - after), rules.data);
+    log_info("%s", mk->notes.v[mk->notes.n - 1]);
+    buf_release(&rules);
+}
+
+static int repair(struct make *mk, const char *text, int before, struct err *e) {
+    struct repair r;
+    int after = before, rc;
+    TRY(repair_run(&r, text, strlen(text), "the chat template", NULL, 0, e));
+    rc = r.n ? count_errors(r.text.data, r.text.len, "the repaired template", &after, e) : 0;
+    if (!rc && after < before) {
+        mk->tmpl = arena_strdup(&mk->w->mem, r.text.data);
+        hash_xxh128_hex(mk->tmpl_hash, mk->tmpl, strlen(mk->tmpl));
+        note_repairs(mk, &r, before, after);
+    } else if (!rc) {
+        log_info(
+            "the chat template has %d defect%s that no repair is known for: hone template lint",
+            before, str_s(before));
+    }
+    repair_free(&r);
+    return rc;
+}
+
+int make_template(struct make *mk, struct err *e) {
+    struct gguf *g;
+    int n;
+    if (mk->tmpl || (mk->tmpl_how && strcmp(mk->tmpl_how, "keep") == 0)) return 0;
+    TRY(gguf_open(&g, mk->file[0].path, GGUF_TOLERANT, e));
+    const char *text = gguf_str_or(g, "tokenizer.chat_template", "");
+    struct err why;
+    int rc = 0;
+    /* What cannot be judged, as a template that needs too many steps, stays as it is. */
+    if (*text && count_errors(text, strlen(text), "the chat template", &n, &why) == 0 && n)
+        rc = repair(mk, text, n, e);
+    else if (progress_interrupted())
+        rc = err_set(e, ERR_INTR, "interrupted");
+    gguf_close(g);
+    return rc;
+}
+
+void make_key_template(const struct make *mk, struct step *s) {
+    if (mk->tmpl) step_key(s, "template", "%s", mk->tmpl_hash);
+}

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: MIT
+/* template/add_tools.c - tools for a template that renders none (add_tools.h). The text is
+ * template/add_tools.jinja, Jinja that all engines share. */
+#include "template/add_tools.h"
+
+#include "base/incbin.h"
+#include "template/lint_int.h"
+
+INCBIN(hone_tmpl_add_tools, "template/add_tools.jinja")
+
+static int caps_of(struct lint_caps *caps, const char *src, size_t len, const char *name,
+                   struct err *e) {
+    struct jinja *t;
+    struct jinja_err je;
+    TRY(jinja_compile_mode(&t, src, len, name, JINJA_HF, &je, e));
+    lint_caps_of(caps, t);
+    jinja_free(t);
+    return 0;
+}
+
+int template_add_tools(const char *src, size_t len, const char *name, struct buf *out,
+                       struct err *e) {
+    struct lint_caps caps;
+    TRY(caps_of(&caps, src, len, name, e));
+    if (caps.tools || caps.calls || caps.tries)
+        return err_set(e, ERR_DATA,
+                       "%s: the template knows tools already; --add-tools is for those "
+                       "that render neither tools nor calls",
+                       name);
+    buf_fmt(out, "{%%- set hone_takes_system = %s -%%}\n", caps.system ? "true" : "false");
+    buf_add(out, hone_tmpl_add_tools, (size_t)(hone_tmpl_add_tools_end - hone_tmpl_add_tools));
+    buf_add(out, src, len);
+    TRY(caps_of(&caps, out->data, out->len, name, e));
+    if (caps.tools && caps.calls) return 0;
+    return err_set(e, ERR_DATA,
+                   "%s: tools cannot be added: the template refuses the turns that they "
+                   "are written as",
+                   name);
+}

@@ -1,0 +1,97 @@
+#!/bin/sh
+# A repaired template where it is used: in JSON and in a folder, `hone make` (and its card, and --template keep), publish --check; tools
+# for a template without them; other engines, where python3 has them.
+set -eu
+t=$(mktemp -d)
+trap 'rm -rf "$t"' EXIT
+. tests/expect.sh
+tiny=tests/golden/tiny-qwen35moe
+bad=tests/golden/templates/repair/chatml.jinja # content null crashes
+run() { "$HONE" "$@" > "$t/o" 2> "$t/e" || say "hone $*: exit $?: $(cat "$t/e")"; }
+lint() { rc=0; "$HONE" template lint "$@" > "$t/o" 2> "$t/e" || rc=$?; }
+
+# each error says who meets it and what happens; -v lists what is not an error one by one
+lint $bad --json
+grep -q '"client": "the OpenAI SDK' "$t/o" && grep -q '"consequence": "the second turn' "$t/o" || say "an error without a reason: $(head -c 600 "$t/o")"
+lint $bad
+[ $rc = 1 ] && [ "$(grep -c '^PREFIX' "$t/o")" -le 1 ] || say "warnings are not by rule"
+lint $bad -v
+grep -q '^warning  *TOOL-ARGS-STRING-EQ .* fail:differs' "$t/o" || say "lint -v does not list warnings"
+
+# JSON: the repaired text and the repairs; a folder gets chat_template.jinja
+run template fix $bad -o "$t/good.jinja"
+run template fix $bad --json
+for k in '"template": "{%' '"diff": "---' '"repairs": \[' '"before": ' '"n_failed_after": '; do grep -q "$k" "$t/o" || say "fix --json: no $k"; done
+mkdir "$t/hf"
+cp $tiny/*.json $tiny/*.safetensors "$t/hf"
+cp $bad "$t/hf/chat_template.jinja"
+cp -r "$t/hf" "$t/folder"
+run template fix "$t/folder" --in-place
+cmp -s "$t/folder/chat_template.jinja" "$t/good.jinja" || say "fix --in-place of a folder"
+
+# make repairs, says so in the card, and --template keep does not
+head -c 12500 $tiny/self_calib.txt > "$t/calib.txt"
+head -c 12000 $tiny/self_eval.txt > "$t/eval.txt"
+job() { run make "$t/hf" --name Tiny -q --plain --recipes Q8_0 --calib "$t/calib.txt" --eval "$t/eval.txt" --chunks 1 --pp 8 --tg 2 --reps 1 --tools none "$@"; }
+job -o "$t/out"
+run template show "$t/out/Tiny-Q8_0.gguf"
+cmp -s "$t/o" "$t/good.jinja" || say "make did not repair the template"
+cmp -s "$t/out/chat_template.jinja" "$t/good.jinja" || say "make published another template than it wrote"
+for f in README.md report.html results.json; do grep -q 'the chat template was repaired, [0-9]* defects* (.*CONTENT-NULL' "$t/out/$f" || say "$f does not say what was repaired"; done
+before=$(stat -c '%Y %i' "$t/out/Tiny-Q8_0.gguf")
+job -o "$t/out"
+[ "$before" = "$(stat -c '%Y %i' "$t/out/Tiny-Q8_0.gguf")" ] || say "a second run made the file again"
+job -o "$t/kept" --template keep
+run template show "$t/kept/Tiny-Q8_0.gguf"
+cmp -s "$t/o" $bad || say "make --template keep changed the template"
+grep -q 'template was repaired' "$t/kept/README.md" && say "the card tells of a repair that was not made"
+"$HONE" publish --check "$t/kept" --json > "$t/o" 2> /dev/null || :
+grep -q '"rule": "template-defects"' "$t/o" || say "publish --check does not tell of the defects"
+"$HONE" publish --check "$t/out" --json > "$t/o" 2> /dev/null || :
+grep -q '"rule": "template-defects"' "$t/o" && say "publish --check tells of defects that were repaired"
+run replay "$t/out/Tiny-Q8_0.gguf" --source "$t"/out.work/Tiny-*.gguf --imatrix "$t/out/imatrix.gguf"
+
+# tools for a template without them: never unasked, in a syntax that is read back, and without tools all is as before
+plain=tests/golden/templates/repair/plain.jinja
+run template fix $plain -o "$t/p.jinja"
+grep -q 'tool_call' "$t/p.jinja" && say "tools were added unasked"
+run template fix $plain --add-tools -o "$t/tools.jinja"
+grep -q 'was not trained for' "$t/e" && grep -q 'was not trained for' "$t/tools.jinja" || say "--add-tools does not say that the model was not trained for it"
+lint "$t/tools.jinja"
+head -n 1 "$t/o" | grep -q '^Tool calls: work' || say "added tools: $(head -n 1 "$t/o")"
+grep -q '^tool calls *hermes-json' "$t/o" || say "added tools: calls are not known: $(grep 'tool calls' "$t/o")"
+echo '[{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Ho"}, {"role": "user", "content": "Hm"}]' > "$t/talk"
+"$HONE" template render "$t/p.jinja" --chat "$t/talk" > "$t/x"
+"$HONE" template render "$t/tools.jinja" --chat "$t/talk" | cmp -s - "$t/x" || say "--add-tools changes a conversation without tools"
+refused 3 'knows tools already' template fix $bad --add-tools -q
+
+# a text that needs room, killed at 20 moments: the file opens, holds the old state or the new one, and its tensors are the same
+bare=$t/kept/Tiny-Q8_0.gguf
+tensors=$("$HONE" inspect "$bare" --json --keys none | sed -n 's/^ *"tensor_bytes": \([0-9]*\).*/\1/p')
+sum() { tail -c "$tensors" "$1" | sha256sum; }
+was=$(sum "$bare")
+done=0 left=0 seed=7
+for i in $(seq 20); do
+    cp "$bare" "$t/k.gguf"
+    seed=$(((seed * 1103515245 + 12345) % 2147483648))
+    "$HONE" template fix "$t/k.gguf" --replace qwen3.5 --in-place > /dev/null 2>&1 &
+    pid=$!
+    sleep "$(awk -v s="$seed" 'BEGIN { printf "%.4f", s % 1000 / 1000 * 0.06 }')"
+    kill -KILL $pid 2> /dev/null || :
+    wait $pid 2> /dev/null || :
+    rc=0; "$HONE" template show "$t/k.gguf" > "$t/now" 2> "$t/e" || rc=$?
+    if [ $rc = 0 ] && cmp -s "$t/now" template/own/qwen3.5.jinja; then done=$((done + 1))
+    elif [ $rc = 0 ] && cmp -s "$t/now" $bad; then left=$((left + 1))
+    else say "cut $i: exit $rc: $(cat "$t/e")"; fi
+    [ "$(sum "$t/k.gguf")" = "$was" ] || say "cut $i: the tensors changed"
+    [ ! -e "$t/k.gguf.hone-journal" ] || say "cut $i: the journal is left"
+done
+run template fix "$t/k.gguf" --replace qwen3.5 --in-place
+run verify "$t/k.gguf"
+
+# other engines
+if python3 -c 'import jinja2' 2> /dev/null; then
+    run template fix $bad --prove
+    grep -qE 'jinja2 [0-9.]*: [0-9]+ renderings equal hone.s, 0 differ, 0 fail' "$t/e" || say "--prove: $(cat "$t/e")"
+fi
+exit $fail
