@@ -26,7 +26,7 @@ Q       := $(if $(filter 1,$(V)),,@)
 VERSION := $(shell cat VERSION 2>/dev/null || echo 0.0.0)
 
 # ---- libraries ------------------------------------------------------------------------------
-REQUIRED := zlib libxxhash libpcre2-8 libutf8proc libedit yaml-0.1
+REQUIRED := zlib libxxhash libpcre2-8 libutf8proc libedit yaml-0.1 libcjson
 MISSING  := $(strip $(foreach p,$(REQUIRED),$(if $(shell $(PKGCONF) --exists $(p) 2>/dev/null && echo y),,$(p))))
 NEEDS_NO_LIBS := help clean deps demo format tarball uninstall
 ifneq ($(MISSING),)
@@ -35,7 +35,8 @@ $(error missing libraries: $(MISSING). Install them: `make deps`, or see docs/pl
 endif
 endif
 has = $(shell echo 'int main(void){return 0;}' | $(CC) -Werror $(1) -x c -o /dev/null - 2>/dev/null && echo $(1))
-LIB_CFLAGS := $(shell $(PKGCONF) --cflags $(REQUIRED) 2>/dev/null)
+# the headers are named <cjson/cJSON.h>, so its own folder is not needed
+LIB_CFLAGS := $(filter-out %/cjson,$(shell $(PKGCONF) --cflags $(REQUIRED) 2>/dev/null))
 LIBS       := $(shell $(PKGCONF) --libs $(REQUIRED) 2>/dev/null) -lm -lpthread $(call has,-ldl)
 ifneq ($(SYSROOT),)
 LIB_CFLAGS += -isystem $(SYSROOT)/usr/include -isystem $(SYSROOT)/usr/include/$(TRIPLE)
@@ -184,10 +185,10 @@ include mk/check.mk mk/arm64.mk mk/lint.mk mk/dist.mk
 
 # ---- demo, dependencies ------------------------------------------------------------------------
 APT_PKGS := build-essential pkg-config zlib1g-dev libxxhash-dev libpcre2-dev libutf8proc-dev libedit-dev libyaml-dev \
-  libopenblas0-pthread
+  libcjson-dev libopenblas0-pthread
 DNF_PKGS := gcc make pkgconf zlib-devel xxhash-devel pcre2-devel utf8proc-devel libedit-devel libyaml-devel \
-  openblas-threads
-BREW_PKGS := pkg-config zlib xxhash pcre2 utf8proc libedit libyaml
+  cjson-devel openblas-threads
+BREW_PKGS := pkg-config zlib xxhash pcre2 utf8proc libedit libyaml cjson
 DEMO ?= $(BUILD)/demo
 deps: ## install the libraries (apt, as root or by sudo), or say how
 	@if pkg-config --exists $(REQUIRED) 2>/dev/null && command -v $(CC) >/dev/null; then :; \

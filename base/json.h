@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* base/json.h - the one JSON value of the project: read from text, asked, put together, written.
+/* base/json.h - JSON that others write or read and that must keep its spelling: templates, requests
+ * and answers of serve, Hugging Face files. Hone's own documents are trees of cJSON (base/doc.h).
  *
  * A number keeps how it was written, so that integers of any size and 1.0 stay what they are; it is
  * read as a double. Members keep their order. Nodes are borrowed until json_free, or until their

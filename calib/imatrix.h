@@ -47,7 +47,7 @@ struct imatrix_opts {
     int64_t max_chunks; /* 0: all */
     bool parse_special; /* in plain text; the command line's default is true */
     enum kern_isa isa;
-    unsigned blas; /* what OpenBLAS does of moments and gradients (kernels/blas.h) */
+    unsigned blas; /* uses of OpenBLAS for moments and gradients (kernels/blas.h) */
     struct pool *pool;
     struct device device;
     struct gram_col *gram;     /* collects second moments too; NULL: none */

@@ -54,7 +54,7 @@ struct gram_col {
     bool settled;
     bool without_gradients; /* gradients left out, on request or for lack of memory */
     struct kern kern;
-    unsigned blas; /* what OpenBLAS does (kernels/blas.h) */
+    unsigned blas; /* uses of OpenBLAS (kernels/blas.h) */
     struct pool *pool;
     float *xt;         /* rows of a call, transposed: [n][rows] */
     float *dt;         /* their differences from the base's rows, transposed likewise */
@@ -352,8 +352,8 @@ static void add_strips(void *ctx, int64_t s0, int64_t s1, int worker) {
         }
 }
 
-/* Adds the same by OpenBLAS in tiles of BLAS_TILE columns, which may fill more than the lower half:
- * gram_col_finish makes the upper one from it. */
+/* Adds the same with OpenBLAS, in tiles of BLAS_TILE columns. These may fill more than the lower
+ * half; gram_col_finish derives the upper half from the lower. */
 static void add_tiles(void *ctx, int64_t t0, int64_t t1, int worker) {
     const struct job *j = ctx;
     const int64_t n = j->m->n, block = j->m->block, rows = j->rows,

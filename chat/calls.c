@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* chat/calls.c - how one call of one tool is written, a function per family of syntaxes, from
- * the same rows that read calls back (chat/tool_formats.c). */
+/* chat/calls.c - grammars of one call of one tool: a function per family of syntaxes, from the same
+ * rows that parse calls (chat/tool_formats.c). */
 #include "chat/calls.h"
 
 #include <stdio.h>
@@ -28,15 +28,15 @@ static void fail(struct gcalls *c, const struct gcall *t, struct err *e) {
     if (c->o.spot) snprintf(c->o.spot->tool, sizeof c->o.spot->tool, "%s", t->name);
 }
 
-/* Tells whether the text of a tool has a grammar: it is held to that, or refused. */
+/* Returns whether a custom tool's input has a grammar, which is then enforced or rejected. */
 static bool has_lark(const struct gcall *t) {
     return json_get(json_get(json_get(t->schema, "properties"), "input"), "x-lark") != NULL;
 }
 
-/* Makes the language of a value that the schema `at` allows, written in the form given. A broken
- * schema of a tool counts as "any object", unless the request is strict. */
-static gnode value(struct gcalls *c, const struct gcall *t, const struct json *at,
-                   const struct gform *form) {
+/* Returns the language of a value that the schema `at` allows, in the given notation. A tool's
+ * invalid schema counts as "any object", unless the request is strict. */
+static gnode schema_value(struct gcalls *c, const struct gcall *t, const struct json *at,
+                          const struct gform *form) {
     gnode out = G_NONE;
     struct err e;
     struct gram_opts o = c->o;
@@ -57,7 +57,7 @@ static gnode value(struct gcalls *c, const struct gcall *t, const struct json *a
 
 static gnode arguments(struct gcalls *c, const struct gcall *t) {
     const struct gform form = {.object = true};
-    return gn_as_rule(c->g, value(c, t, t->schema, &form));
+    return gn_as_rule(c->g, schema_value(c, t, t->schema, &form));
 }
 
 static gnode json_string(struct gcalls *c, const char *s) {
@@ -72,7 +72,7 @@ gnode call_named(struct gcalls *c, const struct gcall *t) {
     gnode before = G_EPS, behind = G_EPS;
     if (n->numbered) {
         behind = gn_cat(c->g, gn_str(c->g, ":"),
-                        /* This is the number of the call. */
+                        /* Index of the call. */
                         gn_rep(c->g, gn_bytes(c->g, '0', '9'), 1, 3));
     } else if (n->behind_id) {
         before =
@@ -96,7 +96,7 @@ gnode call_harmony(struct gcalls *c, const struct gcall *t) {
                arguments(c, t));
 }
 
-/* Makes the language of a call's id as Mistral's models write it: nine letters and digits. */
+/* Returns the language of a call id in Mistral's form: nine letters and digits. */
 static gnode call_id(struct gcalls *c) {
     const gnode x = gn_alt(c->g, gn_bytes(c->g, '0', '9'),
                            gn_alt(c->g, gn_bytes(c->g, 'A', 'Z'), gn_bytes(c->g, 'a', 'z')));
@@ -108,10 +108,10 @@ gnode call_args(struct gcalls *c, const struct gcall *t) {
     return CAT(c, call_text(c, t->name), id, call_text(c, "[ARGS]"), arguments(c, t));
 }
 
-/* ---- an object with the name in it ---- */
+/* ---- objects with the name inside ---- */
 
-/* Makes the language of an object with two members, `name` and `args`, which hold the tool's name
- * and its arguments. `last` is what may follow them before the closing brace. */
+/* Returns the language of an object with two members, `name` and `args`, for the tool's name and
+ * arguments; `last` may follow before the closing brace. */
 static gnode object(struct gcalls *c, const struct gcall *t, const char *name, const char *args,
                     gnode last) {
     struct grammar *g = c->g;
@@ -141,7 +141,7 @@ gnode call_item_command(struct gcalls *c, const struct gcall *t) {
     return CAT(c, id, gn_str(c->g, "\", \"tool_name\": "), json_string(c, t->name),
                gn_str(c->g, ", \"parameters\": "), arguments(c, t), gn_str(c->g, "}"));
 }
-/* Makes the language of an object whose one member is named after the tool: {"f": {...}}. */
+/* Returns the language of an object whose only member is named after the tool: {"f": {...}}. */
 gnode call_item_key(struct gcalls *c, const struct gcall *t) {
     return CAT(c, gn_str(c->g, "{"), json_string(c, t->name), gn_str(c->g, ": "), arguments(c, t),
                gn_str(c->g, "}"));
@@ -149,19 +149,20 @@ gnode call_item_key(struct gcalls *c, const struct gcall *t) {
 
 /* ---- raw text between tags ---- */
 
-struct raw {               /* a value as it stands between tags */
-    gnode text, json;      /* a string, and what is JSON */
-    struct gothers others; /* what that may be */
+struct raw {               /* a value between tags */
+    gnode text, json;      /* a string; JSON */
+    struct gothers others; /* types that `json` may have */
 };
 
-/* Makes the languages of values that satisfy the schema. Texts do not hold the closing tag. */
+/* Returns the languages of values that satisfy the schema. Strings cannot contain the closing
+ * tag. */
 static struct raw raw_parts(struct gcalls *c, const struct gcall *t, const struct json *schema,
                             const char *close) {
     static const struct gform no_text = {.no_text = true};
     struct grammar *g = c->g;
     struct raw out = {.text = G_NONE, .json = G_NONE};
     struct err e;
-    /* It belongs to a tool that takes a text. */
+    /* Input of a custom tool. */
     const char *lark = json_str(json_get(schema, "x-lark"));
     if (lark) {
         if (gn_lark(g, lark, strlen(lark), false, &out.text, &e)) fail(c, t, &e);
@@ -177,12 +178,12 @@ static struct raw raw_parts(struct gcalls *c, const struct gcall *t, const struc
         out.others = (struct gothers){0};
     }
     out.text = gn_and(g, out.text, gn_not(g, gn_cat3(g, g->any, gn_str(g, close), g->any)));
-    if (out.others.all) out.json = gn_as_rule(g, value(c, t, schema, &no_text));
+    if (out.others.all) out.json = gn_as_rule(g, schema_value(c, t, schema, &no_text));
     return out;
 }
 
-/* How texts begin, or what they are, that are read as a value of a type where the schema allows it:
- * they cannot stand for a string there. */
+/* Texts that the parser reads as values of a type if the schema allows it; strings must not match
+ * them. */
 static const char *const read_as[] = {[JSON_NULL] = "\\s*null\\s*",
                                       [JSON_BOOL] = "\\s*(true|false)\\s*",
                                       [JSON_NUM] = "\\s*-?[0-9]+(\\.[0-9]*)?([eE][+-]?[0-9]*)?\\s*",
@@ -190,8 +191,8 @@ static const char *const read_as[] = {[JSON_NULL] = "\\s*null\\s*",
                                       [JSON_ARR] = "\\s*\\[.*",
                                       [JSON_OBJ] = "\\s*\\{.*"};
 
-/* Makes the language of True, False and None, where booleans and null may stand and no string:
- * templates that print a value as Python does write these words, and models learn them. */
+/* Returns the language of True, False and None where booleans and null are allowed but strings are
+ * not: some templates print Python values, and models learn them. */
 static gnode python_words(struct gcalls *c, const struct raw *r) {
     gnode out = G_NONE;
     if (r->text) return out;
@@ -215,7 +216,7 @@ static gnode raw_value(struct gcalls *c, const struct gcall *t, const struct jso
     return gn_alt(c->g, gn_alt(c->g, r.text, r.json), words);
 }
 
-/* Makes the language of a value whose tag says whether it is a string or JSON. */
+/* Returns the language of a value whose tag marks it as a string or as JSON. */
 static gnode flagged_value(struct gcalls *c, const struct gcall *t, const struct json *schema) {
     const struct tool_tags *f = &c->f->tags;
     const struct raw r = raw_parts(c, t, schema, f->par_close);
@@ -224,7 +225,7 @@ static gnode flagged_value(struct gcalls *c, const struct gcall *t, const struct
                   CAT(c, gn_str(c->g, " string=\"false\""), end, r.json));
 }
 
-/* Tells whether every parameter of a tool is required, in the order of its schema. */
+/* Returns whether every parameter of a tool is required, in the order of its schema. */
 static bool is_complete(const struct gcalls *c, const struct gcall *t) {
     return c->o.complete && t->strict;
 }
@@ -235,14 +236,14 @@ static bool is_required(const struct json *schema, const char *name) {
     return false;
 }
 
-/* How parameters follow each other, and how one of them is written. */
+/* Separators of parameters, and the function that writes one. */
 struct listed {
     gnode sep, close;
     gnode (*one)(struct gcalls *c, const struct gcall *t, const struct json *p);
 };
 
-/* Makes the language of the parameters of `schema`: each occurs at most once, and all that are
- * required occur. */
+/* Returns the language of the parameters of `schema`: each at most once, all required ones
+ * present. */
 static gnode list_of(struct gcalls *c, const struct gcall *t, const struct json *schema,
                      const struct listed *l) {
     const struct json *props = json_get(schema, "properties");
@@ -262,7 +263,7 @@ static gnode list_of(struct gcalls *c, const struct gcall *t, const struct json 
     return gn_pick(c->g, grammar_pick(c->g, &p), 0, 0);
 }
 
-/* Makes the language of the parameters of a tool, in any of the forms that its schema has. */
+/* Returns the language of a tool's parameters, for all branches of its schema. */
 static gnode each_form(struct gcalls *c, const struct gcall *t, const struct listed *l,
                        gnode (*make)(struct gcalls *c, const struct gcall *t,
                                      const struct json *schema, const struct listed *l)) {
@@ -280,7 +281,8 @@ static gnode parameters(struct gcalls *c, const struct gcall *t, gnode sep, gnod
                         gnode (*one)(struct gcalls *c, const struct gcall *t,
                                      const struct json *p)) {
     const struct listed l = {sep, close, one};
-    if (t->strict || c->o.strict) arguments(c, t); /* all that is wrong with the schema is told */
+    if (t->strict || c->o.strict)
+        arguments(c, t); /* reports everything that is wrong with the schema */
     return each_form(c, t, &l, list_of);
 }
 
@@ -328,7 +330,7 @@ gnode call_keys(struct gcalls *c, const struct gcall *t) {
 
 enum { ELEMENT_DEPTH = 8 };
 
-/* Makes the language of what stands in an element: text, members as elements, or items. */
+/* Returns the language of an element's content: text, members as elements, or items. */
 static gnode element_value(struct gcalls *c, const struct gcall *t, const struct json *schema,
                            int depth);
 
@@ -356,7 +358,7 @@ static gnode element_members(struct gcalls *c, const struct gcall *t, const stru
     return gn_pick(c->g, grammar_pick(c->g, &p), 0, 0);
 }
 
-static uint32_t count(const struct json *schema, const char *key, uint32_t otherwise) {
+static uint32_t count_limit(const struct json *schema, const char *key, uint32_t otherwise) {
     int64_t n;
     if (!json_i64(json_get(schema, key), &n) || n < 0) return otherwise;
     return n < GRAM_INF ? (uint32_t)n : GRAM_INF;
@@ -370,7 +372,8 @@ static gnode element_value(struct gcalls *c, const struct gcall *t, const struct
     if (type && strcmp(type, "object") == 0 && deep && json_get(schema, "properties"))
         return element_members(c, t, schema, G_EPS, depth);
     if (type && strcmp(type, "array") == 0 && deep && json_get(schema, "items")) {
-        const uint32_t lo = count(schema, "minItems", 0), hi = count(schema, "maxItems", GRAM_INF);
+        const uint32_t lo = count_limit(schema, "minItems", 0),
+                       hi = count_limit(schema, "maxItems", GRAM_INF);
         const gnode item = element(c, t, "item", json_get(schema, "items"), depth + 1);
         return lo <= hi ? gn_rep(c->g, item, lo, hi) : (gnode)G_NONE;
     }
@@ -392,13 +395,13 @@ gnode call_elements(struct gcalls *c, const struct gcall *t) {
 gnode call_gemma(struct gcalls *c, const struct gcall *t) {
     const struct gform form = {
         .object = true, .open = "<|\"|>", .close = "<|\"|>", .bare_names = true};
-    return CAT(c, call_text(c, t->name), gn_as_rule(c->g, value(c, t, t->schema, &form)));
+    return CAT(c, call_text(c, t->name), gn_as_rule(c->g, schema_value(c, t, t->schema, &form)));
 }
 
 static gnode keyword(struct gcalls *c, const struct gcall *t, const struct json *p) {
     const struct gform form = {.python = true};
     return CAT(c, call_text(c, json_name(p)), gn_str(c->g, "="),
-               gn_as_rule(c->g, value(c, t, p, &form)));
+               gn_as_rule(c->g, schema_value(c, t, p, &form)));
 }
 
 gnode call_python(struct gcalls *c, const struct gcall *t) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* chat/calls.h - the language of one call (calls.c), and of an answer with calls (tools.c). */
+/* chat/calls.h - grammars of single tool calls (calls.c) and of answers with calls
+ * (calls_gram.c). */
 #ifndef HONE_CHAT_CALLS_H
 #define HONE_CHAT_CALLS_H
 
@@ -11,21 +12,21 @@ struct gcalls {
     const struct toolfmt *f;
     struct gram_opts o;
     const struct json *any_object; /* a schema */
-    bool lines;                    /* tags stand on lines of their own */
+    bool lines;                    /* tags are on lines of their own */
     int rc;
     struct err *e;
 };
 struct gcall { /* a tool that may be called */
     const char *name;
     const struct json *schema; /* of its arguments */
-    bool strict;               /* `strict` is true: what cannot be expressed is refused */
+    bool strict;               /* `strict: true`: reject unsupported clauses */
 };
-/* Returns the language of one marker, the text s: where the vocabulary has control tokens for it,
- * it is made of those. s NULL: the language of the empty text. */
+/* Returns the language of one marker, the text s; names of control tokens match those tokens. s
+ * NULL: the empty text. */
 gnode call_text(struct gcalls *c, const char *s);
 
-/* Returns the language of one call of the tool t, from the name of the tool on. Each of these is
- * the `grammar` of a row of chat/tool_formats.c. */
+/* Returns the language of one call of the tool t, from the tool's name on. Each function is the
+ * `grammar` of some rows in chat/tool_formats.c. */
 gnode call_tags(struct gcalls *c, const struct gcall *t);
 gnode call_keys(struct gcalls *c, const struct gcall *t);
 gnode call_elements(struct gcalls *c, const struct gcall *t);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* chat/calls_gram.c - answers with tool calls: free text, then calls of the tools that are offered,
- * written as the model's syntax has it (calls.c). */
+/* chat/calls_gram.c - grammars of answers with tool calls: free text, then calls of the offered
+ * tools in the model's syntax (calls.c). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,16 +8,16 @@
 #include "chat/calls.h"
 #include "chat/tool_int.h"
 
-/* Makes the language of texts in which none of the markers occurs, followed by `start`, which holds
- * the first marker, when it is given. Both are one regular part, so that masks of free text need no
- * look at what follows. */
+/* Returns the language of texts without any marker, followed by `start`, which contains the first
+ * marker, if given. Both form one regular part, so that masks of free text do not depend on what
+ * follows. */
 static gnode free_text(struct gcalls *c, const char *start) {
     struct grammar *g = c->g;
     gnode marks = start ? call_text(c, start) : (gnode)G_NONE;
     for (int i = 0; i < TOOL_MARKERS && c->f->marker[i]; i++)
         marks = gn_alt(g, marks, call_text(c, c->f->marker[i]));
     const gnode token = gn_cat(g, gn_bytes(g, GRAM_TOKEN, GRAM_TOKEN),
-                               /* These are the other control tokens. */
+                               /* Other control tokens. */
                                gn_rep(g, gn_bytes(g, 0, 255), 3, 3));
     const gnode any = gn_rep(g, gn_alt(g, gn_char_any(g, false), token), 0, GRAM_INF);
     const gnode none = gn_and(g, any, gn_not(g, gn_cat3(g, g->any, marks, g->any)));
@@ -29,7 +29,7 @@ static const struct json *function_of(const struct json *tool) {
     return f ? f : tool;
 }
 
-/* Makes the language of one call of any of the tools, from its name on. */
+/* Returns the language of one call of any of the tools, from its name on. */
 static gnode one_call(struct gcalls *c, const struct gram_tools *t, struct json *nothing) {
     gnode *v = xcalloc((size_t)json_len(t->tools) + 1, sizeof *v), out;
     size_t n = 0;
@@ -44,13 +44,13 @@ static gnode one_call(struct gcalls *c, const struct gram_tools *t, struct json 
     }
     out = gn_alts(c->g, v, n);
     if (!n && !c->rc)
-        c->rc = err_set(c->e, ERR_USAGE, "no tool %s%s is offered", t->only ? "named " : "to call",
+        c->rc = err_set(c->e, ERR_USAGE, "there is no tool %s%s", t->only ? "named " : "to call",
                         t->only ? t->only : "");
     free(v);
     return out;
 }
 
-/* Makes the language of all calls, behind the text with which the first one begins. */
+/* Returns the language of all calls, after the text that begins the first one. */
 static gnode calls(struct gcalls *c, const struct gram_tools *t, gnode one) {
     const struct tool_written *w = &c->f->written;
     struct grammar *g = c->g;
@@ -66,7 +66,7 @@ static gnode calls(struct gcalls *c, const struct gram_tools *t, gnode one) {
 }
 
 /* Returns the rest of the frame that begins with the marker at the prompt's end, as in
- * Functionary's ">>>all\n": text must begin with it. */
+ * Functionary's ">>>all\n". Text must begin with it. */
 static gnode opened_text(struct gcalls *c, const char *opened) {
     const size_t n = opened ? strlen(opened) : 0;
     for (int k = 0; n && k < TOOL_FRAMES && c->f->frame[k]; k++)
@@ -74,7 +74,7 @@ static gnode opened_text(struct gcalls *c, const char *opened) {
     return G_EPS;
 }
 
-static gnode answer(struct gcalls *c, const struct gram_tools *t) {
+static gnode answer_text(struct gcalls *c, const struct gram_tools *t) {
     static const char none[] = "{\"type\": \"object\", \"additionalProperties\": false}";
     static const char object[] = "{\"type\": \"object\"}";
     const struct tool_written *w = &c->f->written;
@@ -106,8 +106,8 @@ static gnode answer(struct gcalls *c, const struct gram_tools *t) {
     } else if (!c->rc && start.len) {
         out = gn_alt(g, free_text(c, NULL), gn_cat(g, free_text(c, start.data), out));
     } else if (!c->rc) {
-        /* Calls of Llama begin with no marker of their own: the whole answer is a call, or none of
-         * it is. */
+        /* Llama's calls have no marker of their own: the whole answer is a call, or none of it
+         * is. */
         out = gn_alt(g, free_text(c, NULL), out);
     }
     json_free(nothing);
@@ -123,8 +123,8 @@ int grammar_of_tools(struct grammar **out, const struct gram_vocab *v, const str
     if (o) c.o = *o;
     gnode root = G_NONE;
     if (!f->grammar && t->choice != GRAM_TOOLS_NONE)
-        c.rc = err_set(e, ERR_USAGE, "the syntax of calls is not known");
+        c.rc = err_set(e, ERR_USAGE, "the model's tool-call syntax is unknown");
     else
-        root = answer(&c, t);
+        root = answer_text(&c, t);
     return grammar_done(out, g, root, c.rc ? c.rc : grammar_full(g, e), e);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* chat/talk.c - conversations (talk.h). */
+/* chat/talk.c - conversations as lists of JSON messages. */
 #include "chat/talk.h"
 
 #include <stdint.h>
@@ -75,15 +75,17 @@ int talk_parse(struct talk *t, const char *text, size_t len, const char *what, s
     struct talk new = {0};
     struct json *j;
     if (len > INT32_MAX)
-        return err_set(e, ERR_DATA, "%s: %zu bytes are too many for a conversation", what, len);
+        return err_set(e, ERR_DATA, "%s: a conversation of %zu bytes is too large", what, len);
     TRY(json_parse(&j, text, len, what, e));
     const struct json *list = json_type(j) == JSON_ARR ? j : json_get(j, "messages");
-    int rc = json_type(list) != JSON_ARR
-                 ? err_set(e, ERR_DATA,
-                           "%s: this is no conversation: a list \"messages\" is needed, or a list "
-                           "of messages",
-                           what)
-                 : read_messages(&new, list, what, e);
+    int rc =
+        json_type(list) != JSON_ARR
+            ? err_set(
+                  e, ERR_DATA,
+                  "%s: not a conversation: must be an object with a list \"messages\", or a list "
+                  "of messages",
+                  what)
+            : read_messages(&new, list, what, e);
     if (list != j) read_extra(&new, j);
     json_free(j);
     if (rc) {
@@ -125,17 +127,16 @@ void talk_write(const struct talk *t, int skip, struct buf *out) {
     buf_str(out, "}\n");
 }
 
-/* ---- growing ---- */
+/* ---- appending ---- */
 
-static void put(struct arena *a, struct json *obj, const char *name, const struct json *v) {
+static void add_member(struct arena *a, struct json *obj, const char *name, const struct json *v) {
     json_put(a, obj, name, strlen(name), v);
 }
 
 static void put_text(struct arena *a, struct json *obj, const char *name, const char *s, size_t n) {
-    put(a, obj, name, json_new_str(a, s, n));
+    add_member(a, obj, name, json_new_str(a, s, n));
 }
 
-/* Makes the object of a message. */
 static struct json *message(struct arena *a, const char *role, const char *content, size_t len) {
     struct json *m = json_new(a, JSON_OBJ);
     put_text(a, m, "role", role, strlen(role));
@@ -143,7 +144,7 @@ static struct json *message(struct arena *a, const char *role, const char *conte
     return m;
 }
 
-/* Appends a message and releases the arena that it lies in. */
+/* Appends a message and releases its arena. */
 static void add_made(struct talk *t, struct arena *a, const struct json *m, const char *role) {
     char *text = text_of(m);
     add_text(t, text, strlen(text), role);
@@ -157,17 +158,16 @@ void talk_add(struct talk *t, const char *role, const char *content, size_t len)
     add_made(t, &a, message(&a, role, content, len), role);
 }
 
-/* Makes a call with an id of nine letters and digits, which is what the strictest templates take.
- */
+/* Creates a call with an id of nine letters and digits, as the strictest templates require. */
 static struct json *numbered_call(struct arena *a, const struct json *call, int number) {
     struct json *c = json_new(a, JSON_OBJ), *f = json_new(a, JSON_OBJ);
     char id[16];
     snprintf(id, sizeof id, "call%05d", number % 100000);
-    put(a, f, "name", json_get(call, "name"));
-    put(a, f, "arguments", json_get(call, "arguments"));
+    add_member(a, f, "name", json_get(call, "name"));
+    add_member(a, f, "arguments", json_get(call, "arguments"));
     put_text(a, c, "id", id, strlen(id));
     put_text(a, c, "type", "function", 8);
-    put(a, c, "function", f);
+    add_member(a, c, "function", f);
     return c;
 }
 
@@ -181,13 +181,13 @@ void talk_add_answer(struct talk *t, const char *content, const char *reasoning,
         struct json *list = json_new(&a, JSON_ARR);
         for (const struct json *c = json_first(calls); c; c = json_next(c))
             json_push(&a, list, numbered_call(&a, c, ++t->n_calls));
-        put(&a, m, "tool_calls", list);
+        add_member(&a, m, "tool_calls", list);
     }
     add_made(t, &a, m, "assistant");
 }
 
-/* Returns the place of the last answer when nothing but results of its calls follows it, with their
- * number in *n_results; -1 when something else does. */
+/* Returns the index of the last answer if only results of its calls follow it, and their number in
+ * *n_results; else -1. */
 static int answer_of(const struct talk *t, int *n_results) {
     int i = t->n - 1;
     *n_results = 0;
@@ -270,7 +270,7 @@ const char *talk_last_role(const struct talk *t) {
     return t->n ? t->role[t->n - 1] : "";
 }
 
-/* ---- what fits ---- */
+/* ---- fitting a context ---- */
 
 int talk_skip(const struct talk *t, int skip) {
     const int head = n_head(t);

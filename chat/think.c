@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* chat/think.c - switches of thinking (think.h): one row per name in use. */
+/* chat/think.c - template variables that control thinking: one row per name in use. */
 #include "chat/think.h"
 
 #include <string.h>

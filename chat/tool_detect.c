@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* chat/tool_detect.c - which syntax of calls a template asks for, found by what it does: a call is
- * rendered, and the syntax is the one that reads it back and leaves the least beside it. Templates
- * that render no calls are known by what they tell the model when tools are declared; last, by
- * their own text. */
+/* chat/tool_detect.c - detects a template's call syntax by its behavior: renders a call and picks
+ * the syntax that parses it back with the least text left over. Templates that render no calls are
+ * recognized by their instructions when tools are declared, or else by their own text. */
 #include "chat/tool_int.h"
 
 #include <string.h>
@@ -20,8 +19,8 @@ static const char tools[] =
     "\"description\": \"w\"}, \"count\": {\"type\": \"integer\", \"description\": \"n\"}}, "
     "\"required\": [\"word\", \"count\"]}}}]";
 
-/* The forms of a call that one template or another takes: content, id, arguments, and what follows
- * it. Mistral's need an id of nine letters, Kimi's write the id in place of the name. */
+/* Variants of a call that different templates accept: content, id, arguments, and what follows.
+ * Mistral's need an id of nine letters; Kimi's print the id instead of the name. */
 static const struct probe {
     const char *content, *id, *args, *after;
 } probes[] = {
@@ -35,14 +34,14 @@ static const struct probe {
     {"\"\"", "abcdefghi", ARGS, RESULT},
 };
 
-/* A template under trial. */
+/* A template being probed. */
 struct trial {
     struct jinja *t;
-    struct buf out; /* what it rendered last */
-    bool over;      /* it did too much: no more is rendered */
+    struct buf out; /* last rendering */
+    bool over;      /* limit exceeded: stop rendering */
 };
 
-/* Renders a list of messages with the tools; false: that failed. */
+/* Renders a list of messages with the tools. False: it failed. */
 static bool render(struct trial *r, const char *messages, bool gen) {
     static const struct jinja_limits lim = {.max_steps = MAX_STEPS, .max_output = MAX_BYTES};
     struct buf vars = {0};
@@ -61,7 +60,7 @@ static bool render(struct trial *r, const char *messages, bool gen) {
     return rc == 0;
 }
 
-/* Tells whether j is the call that was rendered. */
+/* Returns whether j is the probe's call. */
 static bool is_probe(const struct json *j) {
     struct json *want = NULL;
     struct err e;
@@ -82,10 +81,10 @@ static size_t weight(const char *text, const char *lit) {
 
 /* How well a syntax fits a text. */
 struct fit {
-    size_t left, own; /* bytes that are no call; bytes of the syntax's own that were found */
+    size_t left, own; /* bytes outside the call; bytes of the syntax's own tags found */
 };
 
-/* Tells whether f reads the call in the text, and how well. */
+/* Returns whether f parses the call in the text, and how well it fits. */
 static bool fits(const struct toolfmt *f, const char *text, struct fit *out) {
     struct toolparse *p;
     struct err e;
@@ -133,7 +132,7 @@ static const struct toolfmt *by_call(struct trial *r) {
     return best;
 }
 
-/* Finds a syntax by its hints in what was rendered, or by its own text in that. */
+/* Finds a syntax by its hints in a rendering (hints), or by its own text. */
 static const struct toolfmt *by_text(const char *s, size_t len, bool hints) {
     for (int i = 0; i < toolfmt_count(); i++) {
         const struct toolfmt *f = toolfmt_at(i);

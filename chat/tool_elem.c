@@ -2,11 +2,11 @@
 /* chat/tool_elem.c - calls whose parameters are elements named after them (MiniMax M3):
  *
  *   ]<]minimax[>[<invoke
- * name="N">]<]minimax[>[<city>Paris]<]minimax[>[</city>]<]minimax[>[</invoke>
+ *   name="N">]<]minimax[>[<city>Paris]<]minimax[>[</city>]<]minimax[>[</invoke>
  *
- * A guard text stands before every tag, so values may hold anything but it; models leave it out
- * before closing tags at times, which is accepted when no guarded tag of that name follows. Objects
- * are elements in elements, lists are elements named item; leaves are typed by the schema. */
+ * A guard text precedes every tag, so values may contain anything else. Models sometimes omit it
+ * before closing tags; this is accepted if no guarded tag of that name follows. Objects are nested
+ * elements, and lists are elements named item; leaves are typed by the schema. */
 #include "chat/tool_int.h"
 
 #include <stdio.h>
@@ -14,8 +14,8 @@
 
 enum { MAX_NAME = 200 };
 
-/* Reads the opening tag "<NAME>" behind the guard text at i; *end is the place behind it. False
- * when none is there. */
+/* Parses the opening tag "<NAME>" after the guard text at i; *end: position after it. False: no
+ * tag. */
 static bool open_tag(const struct toolparse *p, size_t i, struct text *name, size_t *end) {
     static const char guard[] = M3_GUARD "<";
     if (!tool_at(p, i, guard)) return false;
@@ -27,8 +27,8 @@ static bool open_tag(const struct toolparse *p, size_t i, struct text *name, siz
     return true;
 }
 
-/* Returns where the closing tag of `name` begins, at i or later; *end is the place behind it.
- * SIZE_MAX when there is none. */
+/* Returns the start of the closing tag of `name` at or after i; *end: position after it. SIZE_MAX:
+ * not found. */
 static size_t close_tag(const struct toolparse *p, size_t i, struct text name, size_t *end) {
     char tag[MAX_NAME + sizeof M3_GUARD + 8];
     snprintf(tag, sizeof tag, M3_GUARD "</%.*s>", (int)name.n, name.s);
@@ -51,8 +51,7 @@ static bool has_type(const struct json *schema, const char *type) {
     return s && strcmp(s, type) == 0;
 }
 
-/* Reads the content of an element, from *i to its closing tag, and moves *i behind that tag. NULL
- * when this is no element. */
+/* Parses the content of an element, from *i through its closing tag. NULL: not an element. */
 static const struct json *element(struct toolparse *p, size_t *i, struct text name,
                                   const struct json *schema, int depth) {
     struct text child;
@@ -90,7 +89,7 @@ static const struct json *element(struct toolparse *p, size_t *i, struct text na
     return tool_typed(p, schema, name, text);
 }
 
-/* Returns the text without the spaces and quotation marks around it. */
+/* Returns the text without surrounding spaces and quotation marks. */
 static struct text bare(struct text t) {
     while (t.n && strchr("\" ", t.s[0])) t.s++, t.n--;
     while (t.n && strchr("\" ", t.s[t.n - 1])) t.n--;
@@ -122,8 +121,8 @@ bool tool_parse_elements(struct toolparse *p, size_t *i) {
     return false;
 }
 
-/* Tells whether all closing tags in [from, to) are guarded, so that none of them is read in another
- * way when more comes. */
+/* Returns whether all closing tags in [from, to) are guarded, so that more text cannot change their
+ * meaning. */
 static bool all_guarded(const struct toolparse *p, size_t from, size_t to) {
     const size_t n = sizeof M3_GUARD - 1;
     for (size_t at = tool_find(p, from, "</"); at < to; at = tool_find(p, at + 1, "</"))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* chat/tool_flat.c - the parameters of a tool as one object, for syntaxes that write each of them
- * by itself: schemas may spread them over a $ref, allOf, anyOf and oneOf. */
+/* chat/tool_flat.c - flattens a tool's parameters into one object, for syntaxes that write each
+ * parameter separately. Schemas may spread them over $ref, allOf, anyOf and oneOf. */
 #include "chat/tool_int.h"
 
 #include <string.h>
@@ -9,12 +9,13 @@ enum { FLAT_DEPTH = 8, FLAT_MOST = 4096 };
 
 struct flat {
     struct arena *a;
-    const struct json *root, *top; /* top: the schema that root is, or refers to */
+    const struct json *root, *top; /* top: the schema that root is or refers to */
     struct json *props, *required;
     int branch, n_seen;
 };
 
-/* Adds a property. One that is there holds too (how: "allOf"), or in another branch ("anyOf"). */
+/* Adds a property. If it exists already, both apply ("allOf"), or they are alternatives ("anyOf");
+ * see how. */
 static void add_property(struct flat *f, const struct json *m, const char *how) {
     size_t n;
     const char *name = json_namen(m, &n);
@@ -32,7 +33,7 @@ static void add_property(struct flat *f, const struct json *m, const char *how) 
 
 static void add(struct flat *f, const struct json *s, bool required, const char *how, int depth);
 
-/* Adds the branches of a list, of the top schema only the one that counts. */
+/* Adds the branches of a list; of the top schema, only the selected one. */
 static void add_branches(struct flat *f, const struct json *s, const char *list, bool required,
                          int depth) {
     int k = 0;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-/* chat/tool_flow.c - arguments that are JSON text, while they are written (tool_int.h). Every byte
- * is read once. What is given is spelled as json_write_spaced spells the whole, and ends where
- * brackets and a quotation mark are all that a value lacks: inside a text, or behind a value. */
+/* chat/tool_flow.c - incremental parser of JSON arguments. Each byte is read once. The output is
+ * spelled like json_write_spaced() would spell the whole, and is cut where only quotes and brackets
+ * are missing: inside a string, or after a value. */
 #include <string.h>
 
 #include "chat/tool_int.h"
 #include "text/utf8.h"
 
-enum { MAX_NAME = 4096 }; /* bytes of a name that is not complete */
+enum { MAX_NAME = 4096 }; /* bytes of an incomplete name */
 
 /* What may come at flow.at. */
 enum { BEGIN, FIRST, NEXT, BEHIND, TEXT };
@@ -25,14 +25,14 @@ void tool_flow_release(struct tool_flow *f) {
     buf_release(&f->names);
 }
 
-/* Gives up: the rest comes when the call is complete. Returns false, as every step that cannot be
- * taken. */
+/* Gives up: the rest is returned when the call is complete. Returns false, like any step that
+ * cannot be taken. */
 static bool give_up(struct tool_flow *f) {
     f->failed = true;
     return false;
 }
 
-/* Appends s without the quotation marks that would stand around it. */
+/* Appends s as JSON string content, without the quotation marks. */
 static void add_text(struct tool_flow *f, const char *s, size_t n) {
     struct buf b = {0};
     json_quote(&b, s, n);
@@ -40,7 +40,7 @@ static void add_text(struct tool_flow *f, const char *s, size_t n) {
     buf_release(&b);
 }
 
-/* Reads an escape, whole; false: it is not complete, or none. */
+/* Parses a complete escape. False: incomplete or invalid. */
 static bool escape(struct tool_flow *f, const char *s, size_t n) {
     uint32_t cp;
     char text[4];
@@ -53,7 +53,7 @@ static bool escape(struct tool_flow *f, const char *s, size_t n) {
     return true;
 }
 
-/* Reads characters of a text up to its end, or an escape. */
+/* Parses string characters up to the closing quote, or an escape. */
 static bool more_text(const struct toolparse *p, struct tool_flow *f) {
     const char *s = p->in.data + f->at;
     const size_t n = p->in.len - f->at;
@@ -62,7 +62,7 @@ static bool more_text(const struct toolparse *p, struct tool_flow *f) {
     while (k < n && s[k] != '"' && s[k] != '\\') {
         const int step = json_utf8((const unsigned char *)s + k, n - k);
         if ((unsigned char)s[k] < 0x20 || (step < 0 && n - k >= 4)) return give_up(f);
-        if (step < 0) break; /* a character that is not complete */
+        if (step < 0) break; /* an incomplete character */
         k += (size_t)step;
     }
     if (k) add_text(f, s, k);
@@ -76,7 +76,7 @@ static bool more_text(const struct toolparse *p, struct tool_flow *f) {
     return k > 0;
 }
 
-/* Tells whether the innermost object has a name, spelled with its quotation marks. */
+/* Returns whether the innermost object has this name, spelled with its quotation marks. */
 static bool has_name(const struct tool_flow *f, const char *s, size_t n) {
     const char *at = f->names.data;
     for (int i = 0; i < f->n_names; i++) {
@@ -86,7 +86,7 @@ static bool has_name(const struct tool_flow *f, const char *s, size_t n) {
     return false;
 }
 
-/* Adds a name of the innermost object; false: there are too many. */
+/* Adds a name to the innermost object. False: too many names. */
 static bool add_name(struct tool_flow *f, const char *s, size_t n) {
     if (f->n_names == TOOL_NAMES) return false;
     f->name[f->n_names].depth = f->depth;
@@ -95,7 +95,7 @@ static bool add_name(struct tool_flow *f, const char *s, size_t n) {
     return true;
 }
 
-/* Reads the name of a member and its colon at *k, and adds the name to lead. */
+/* Parses a member's name and colon at *k and appends them to lead. */
 static bool member(struct toolparse *p, struct tool_flow *f, size_t *k, struct buf *lead) {
     size_t used, i = *k;
     if (i >= p->in.len) return false;
@@ -111,7 +111,7 @@ static bool member(struct toolparse *p, struct tool_flow *f, size_t *k, struct b
     return true;
 }
 
-/* Reads a number or a word at k, which ends where something else follows. */
+/* Parses a number or word at k, which ends where something else follows. */
 static bool scalar(struct toolparse *p, struct tool_flow *f, size_t k, const struct buf *lead) {
     size_t to = k, used;
     while (to < p->in.len && !strchr(" \t\r\n,]}", p->in.data[to])) to++;
@@ -125,7 +125,7 @@ static bool scalar(struct toolparse *p, struct tool_flow *f, size_t k, const str
     return true;
 }
 
-/* Begins a value at k; lead: what stands in front of it. */
+/* Begins a value at k; lead: text that precedes it. */
 static bool begin_value(struct toolparse *p, struct tool_flow *f, size_t k,
                         const struct buf *lead) {
     if (k >= p->in.len) return false;
@@ -140,7 +140,7 @@ static bool begin_value(struct toolparse *p, struct tool_flow *f, size_t k,
     return true;
 }
 
-/* Begins the next member or element, whose name and first character are there. */
+/* Begins the next member or element, once its name and first character are there. */
 static bool next_value(struct toolparse *p, struct tool_flow *f) {
     struct buf lead = {0};
     size_t k = tool_ws(p, f->at), name_at, name_n;
@@ -152,7 +152,7 @@ static bool next_value(struct toolparse *p, struct tool_flow *f) {
     const size_t n_text = f->names.len, n_out = f->out.len;
     const bool again = ok && name_n && has_name(f, lead.data + name_at, name_n);
     if (ok && name_n && !again && !add_name(f, lead.data + name_at, name_n)) ok = give_up(f);
-    if (ok && !begin_value(p, f, k, &lead)) { /* it comes again with its name */
+    if (ok && !begin_value(p, f, k, &lead)) { /* retried later, including its name */
         ok = false;
         f->depth = depth;
         f->n_names = n_names;
@@ -177,7 +177,7 @@ static void close_one(struct tool_flow *f, size_t k) {
     f->ended = f->depth == 0;
 }
 
-/* Takes one step; false: what comes is not complete, or the arguments are. */
+/* Takes one step. False: the input is incomplete, or the arguments are complete. */
 static bool step(struct toolparse *p, struct tool_flow *f) {
     const size_t k = tool_ws(p, f->at);
     if (f->failed || f->ended) return false;
@@ -197,7 +197,7 @@ static bool step(struct toolparse *p, struct tool_flow *f) {
     return next_value(p, f);
 }
 
-/* Leaves out the member of a name that its object had, once its value is complete. */
+/* Drops a duplicate member once its value is complete. */
 static void end_skip(struct tool_flow *f) {
     if (!f->skips || f->state != BEHIND || f->depth != f->skip.depth) return;
     f->out.len = f->skip.len;

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT
-/* chat/tool_harmony.c - the messages of gpt-oss (harmony). A message's header has these parts in
- * any order: [<|start|>assistant] <|channel|>NAME, to=RECIPIENT, <|constrain|>TYPE and words such
- * as "json". <|message|> and the text follow. A header with a recipient begins a call. */
+/* chat/tool_harmony.c - messages of gpt-oss (harmony). A header has these parts in any order:
+ * [<|start|>assistant] <|channel|>NAME, to=RECIPIENT, <|constrain|>TYPE, and words such as "json".
+ * <|message|> and the text follow. A header with a recipient begins a call. */
 #include "chat/tool_int.h"
 
 #include <string.h>
 
 enum {
-    HEADER = 300, /* bytes of a header */
+    HEADER = 300, /* longest header in bytes */
     WORDS = 40    /* bytes of plain words between its parts */
 };
 static const char message[] = "<|message|>", to[] = "to=";
 
-/* Returns the start of the last special token before i, at most HEADER bytes back; or SIZE_MAX. */
+/* Returns the start of the last special token before i, at most HEADER bytes back, or SIZE_MAX. */
 static size_t token_before(const struct toolparse *p, size_t i) {
     const size_t first = i > HEADER ? i - HEADER : 0;
     while (i > first)
@@ -24,7 +24,7 @@ static bool is_letter(char c) {
     return ((c | 32) >= 'a' && (c | 32) <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
 }
 
-/* Tells whether the next part of a header is at i, or may still arrive there. */
+/* Returns whether the next part of a header is at i, or may still arrive there. */
 static bool header_continues(const struct toolparse *p, size_t i) {
     static const char *const parts[] = {message, "<|constrain|>", "<|channel|>", to};
     bool ok = false;
@@ -34,7 +34,7 @@ static bool header_continues(const struct toolparse *p, size_t i) {
     return ok;
 }
 
-/* Returns the end of the plain words at i that a header part follows; else i. */
+/* Returns the end of the plain words at i if a header part follows them; else i. */
 static size_t words_end(const struct toolparse *p, size_t i) {
     size_t k = i;
     while (k < p->in.len && k - i < WORDS && !tool_at(p, k, to) &&
@@ -55,7 +55,8 @@ size_t tool_harmony_frame(const struct toolparse *p, size_t i, size_t n) {
     return token_at(p, i) ? words_end(p, i + n) - i : n;
 }
 
-/* Tells whether the "to=" at `at` names a header's recipient. Sets *head to the header's start. */
+/* Returns whether the "to=" at `at` names a header's recipient. Sets *head to the header's
+ * start. */
 static bool in_header(const struct toolparse *p, size_t at, size_t *head) {
     size_t next = *head = at, k;
     if (at > 0 && !tool_is_ws(p->in.data[at - 1]) && p->in.data[at - 1] != '>') return false;

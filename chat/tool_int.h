@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* chat/tool_int.h - what the tool-call files share. Positions are byte offsets in p->in, texts lie
- * in it or in the arena of the parse; values live in that arena. */
+/* chat/tool_int.h - internals of the tool-call parser. Positions are byte offsets in p->in. Texts
+ * are in p->in or in the parse's arena; values are in the arena. */
 #ifndef HONE_CHAT_TOOL_INT_H
 #define HONE_CHAT_TOOL_INT_H
 
@@ -12,76 +12,76 @@
 enum {
     TOOL_MARKERS = 5,
     TOOL_FRAMES = 10,
-    TOOL_ALL_FRAMES = 32, /* more than those of all families and of one */
-    TOOL_DEPTH = 48 /* nesting of arguments: the conversation around them stays within json_depth */
+    TOOL_ALL_FRAMES = 32, /* more than the frames of all families plus those of one */
+    /* Nesting of arguments; leaves room for the conversation around them within json_depth. */
+    TOOL_DEPTH = 48
 };
-/* How parameters are written as text between tags. */
+/* Syntax of parameters as text between tags. */
 struct tool_tags {
     const char *fn_open, *fn_name_end, *fn_close;
     const char *par_open, *par_name_end, *par_close;
-    bool newline;         /* one newline on each side of a value belongs to the syntax */
-    const char *val_open; /* GLM's: between the name and the value */
+    bool newline;         /* one newline on each side of a value is not part of it */
+    const char *val_open; /* GLM: between name and value */
 };
 /* Name and JSON: open NAME sep {json} close. */
 struct tool_named {
     const char *open, *sep, *close;
-    const char *behind_id; /* an identifier and this text stand in front of the name; NULL: not */
-    bool numbered;         /* the name ends in ":" and the number of the call */
+    const char *behind_id; /* an id and this text precede the name; NULL: no */
+    bool numbered;         /* the name ends with ":" and the call's index */
 };
-/* How calls are written, besides what the reader asks for: around all, around each, between them;
- * sep NULL: there is one call only. Behind `each` comes fn_open, where the row has tags. */
+/* How calls are written: around all calls, around each, between them. sep NULL: a single call only.
+ * If the row has tags, fn_open follows `each`. */
 struct tool_written {
     const char *open, *each, *each_end, *sep, *close;
-    bool lines;       /* a newline behind every tag */
-    const char *lead; /* may stand in front of calls that are required; NULL: white space */
+    bool lines;       /* a newline after every tag */
+    const char *lead; /* may precede calls that are required; NULL: whitespace */
 };
 struct gcalls; /* chat/calls.h */
 struct gcall;
 struct toolfmt {
     const char *name;
-    const char *marker[TOOL_MARKERS]; /* a call begins with one of these */
-    /* Parses what begins at *i (a marker), adds its calls, moves *i behind it. False: not a call.
-     */
+    const char *marker[TOOL_MARKERS]; /* texts that begin a call */
+    /* Parses a call at the marker at *i, adds its calls and moves *i past it. False: not a call. */
     bool (*parse)(struct toolparse *p, size_t *i);
-    /* The language of one call, from the name of its tool on (a gnode). */
+    /* Returns the language of one call, from the tool's name on (a gnode). */
     uint32_t (*grammar)(struct gcalls *c, const struct gcall *t);
     struct tool_written written;
     struct tool_tags tags;
     struct tool_named named;
-    const char *detect[2];    /* template text that gives it away; all must occur */
-    const char *hint[2];      /* the prompt holds one of these when tools are declared */
+    const char *detect[2];    /* template text of this syntax; all must occur */
+    const char *hint[2];      /* texts in prompts with tools; one is enough */
     const char *think[2];     /* tags around reasoning; NULL: <think>, </think> */
-    const char *think_end[2]; /* texts of what follows that end reasoning left open */
-    bool think_tagged; /* the closing tag ends other things too: only behind an opening one */
-    const char *frame[TOOL_FRAMES]; /* texts around content that are none */
+    const char *think_end[2]; /* following texts that end unclosed reasoning */
+    /* The closing tag also ends other things, so it counts only after an opening one. */
+    bool think_tagged;
+    const char *frame[TOOL_FRAMES]; /* texts around content that are not content */
 };
-struct text { /* bytes that do not end with a NUL */
+struct text { /* bytes without a terminating NUL */
     const char *s;
     size_t n;
 };
 struct tool_call {
     struct text name;
     const struct json *args; /* an object */
-    size_t from, to;         /* where it was read, maybe with others; once all is read */
+    size_t from, to;         /* its bytes, possibly with other calls; set at the end */
 };
 enum { TOOL_NAMES = 512 };
-/* Arguments that are JSON text, as far as they were read while they came; `from` is set by whoever
- * finds them, 0: nobody has. */
+/* JSON arguments parsed while they arrive. `from` is set when they are found; 0: not yet. */
 struct tool_flow {
-    size_t from, at;        /* where the arguments begin, and what is behind what was read */
-    struct buf out;         /* what is certain, in the spelling of json_write_spaced */
-    char close[TOOL_DEPTH]; /* of the brackets that are open, the outermost first */
+    size_t from, at;        /* start of the arguments; end of the parsed part */
+    struct buf out;         /* certain output, in the spelling of json_write_spaced() */
+    char close[TOOL_DEPTH]; /* closing brackets of open ones, outermost first */
     int depth, state;
-    struct { /* of the objects that are open: names must differ */
+    struct { /* names in the open objects: must differ */
         size_t n;
         int depth;
     } name[TOOL_NAMES];
     int n_names;
     struct buf names;
-    bool ended, failed; /* failed: nothing more comes before the call is complete */
-    bool skips;         /* the member under way was there before: it is left out */
+    bool ended, failed; /* failed: nothing more before the call is complete */
+    bool skips;         /* current member is a duplicate: drop it */
     struct {
-        size_t len; /* of `out` before it */
+        size_t len; /* of `out` before the member */
         int depth;
     } skip;
 };
@@ -93,43 +93,44 @@ struct toolparse {
     const struct json *tools;
     struct tool_props {
         const struct json *fn, *props;
-    } * props;   /* of each tool */
-    int n_props; /* a list; NULL: none were declared */
+    } * props;   /* per tool */
+    int n_props; /* tools: a list; NULL: none declared */
     struct tool_call *calls;
     int n_calls, cap_calls;
-    char **problems; /* what was odd, in sentences; in the arena */
+    char **problems; /* problems found, as sentences; in the arena */
     int n_problems;
     size_t mark_at[TOOL_MARKERS],
-        mark_from[TOOL_MARKERS]; /* marker k: next at or after mark_from */
-    size_t close_from;           /* streaming: no closing tag of reasoning before it */
-    size_t scanned, n_content;   /* streaming: how far content is certain */
-    bool closed;                 /* streaming: content ended for good, or what comes is unclear */
+        mark_from[TOOL_MARKERS];     /* marker k: next one at or after mark_from */
+    size_t close_from;               /* streaming: no closing reasoning tag before it */
+    size_t scanned, n_content;       /* streaming: end of the certain content */
+    bool closed;                     /* streaming: content has ended, or what follows is unclear */
     size_t content_from, content_at; /* content_at: the same, known at the end */
-    size_t n_reasoning;              /* streaming: bytes of reasoning that are certain */
-    size_t part_at, part_len;  /* parts: the next call is behind; read again from that length on */
-    size_t part_piece;         /* parts: where the text began that no call was in */
-    bool part_list, part_stop; /* parts: within a list of calls; no more of them */
-    size_t part_given;         /* parts: bytes of arguments that were given */
-    struct text part_name;     /* parts: whose arguments `flow` reads */
+    size_t n_reasoning;              /* streaming: certain bytes of reasoning */
+    size_t part_at, part_len;        /* parts: after the last call; length for the next attempt */
+    size_t part_piece;               /* parts: start of the text without calls */
+    bool part_list, part_stop;       /* parts: in a list of calls; no more parts */
+    size_t part_given;               /* parts: bytes of arguments returned */
+    struct text part_name;           /* parts: name of the call that `flow` parses */
     struct tool_flow flow;
-    const struct json *root; /* the schema within which parameters refer to others */
-    struct buf thought;      /* all reasoning, once all is read */
-    size_t loose_at;      /* streaming: read what may be a loose call again from that length on */
-    int n_loose;          /* calls that were written loosely */
-    bool started, broken; /* broken: what begins like a call is none */
-    bool ended;           /* no more text comes */
-    bool loose;           /* bare JSON objects may be calls */
-    const char *opened;   /* the prompt's marker, until the answer is known to follow it; or NULL */
-    struct buf first;     /* the text until then */
-    size_t n_opened;      /* bytes of `in` that are the prompt's */
-    bool own_form;        /* calls in the forms of other syntaxes are not accepted */
-    bool no_calls;        /* no tools were offered: markers are plain text */
-    bool json_text;       /* literals: accept JSON's escapes too */
+    const struct json *root; /* schema in which references of parameters are resolved */
+    struct buf thought;      /* all reasoning, at the end */
+    size_t loose_at;         /* streaming: length at which to recheck for loose calls */
+    int n_loose;             /* calls written as bare JSON */
+    bool started, broken;    /* broken: something begins like a call but is not one */
+    bool ended;              /* end of the text */
+    bool loose;              /* bare JSON objects may be calls */
+    /* The prompt's marker until the answer is known to follow it; NULL: none. */
+    const char *opened;
+    struct buf first; /* text until then */
+    size_t n_opened;  /* bytes of `in` that belong to the prompt */
+    bool own_form;    /* accept calls in this syntax only */
+    bool no_calls;    /* no tools were offered: markers are plain text */
+    bool json_text;   /* literals: accept JSON's escapes too */
 };
 
-/* Texts that several files know. */
+/* Texts used by several files. */
 // clang-format off
-#define DS_BAR "\xef\xbd\x9c" /* full-width | and, in DS_LOW, a low block: DeepSeek's tokens */
+#define DS_BAR "\xef\xbd\x9c" /* full-width |; DS_LOW: low block, as in DeepSeek's tokens */
 #define DS_LOW "\xe2\x96\x81"
 #define DS_CALL "<" DS_BAR "tool" DS_LOW "call" DS_LOW "begin" DS_BAR ">"
 #define DS_CALL_END "<" DS_BAR "tool" DS_LOW "call" DS_LOW "end" DS_BAR ">"
@@ -145,159 +146,162 @@ struct toolparse {
 // clang-format on
 
 bool tool_at(const struct toolparse *p, size_t i, const char *lit);
-/* Returns the first offset at or after i that is no white space. */
+/* Returns the first non-whitespace offset at or after i. */
 size_t tool_ws(const struct toolparse *p, size_t i);
-/* Returns the offset of lit at or after i; SIZE_MAX when there is none. */
+/* Returns the offset of lit at or after i; SIZE_MAX: not found. */
 size_t tool_find(const struct toolparse *p, size_t i, const char *lit);
 struct text tool_text(const struct toolparse *p, size_t from, size_t to);
-struct text tool_strip(struct text t); /* without white space around it */
+struct text tool_strip(struct text t); /* without surrounding whitespace */
 bool tool_is(struct text t, const char *lit);
 bool tool_same(struct text a, struct text b);
-/* Returns the JSON value that t is, apart from white space around it; NULL when it is none. */
+/* Returns the JSON value of t, ignoring surrounding whitespace; NULL: not JSON. */
 const struct json *tool_whole_json(struct toolparse *p, struct text t);
-int tool_len(struct text t); /* as %.*s takes it, at most 200 */
-/* Reads the JSON value that t begins with; *used is where it ends. NULL: it begins with none. */
+int tool_len(struct text t); /* for %.*s, at most 200 */
+/* Parses the JSON value at the start of t; *used: its length. NULL: no value. */
 const struct json *tool_json(struct toolparse *p, struct text t, size_t *used);
 struct json *tool_str(struct toolparse *p, struct text t);
-/* Adds a member; of two of one name the first counts, since a stream has sent it. */
+/* Adds a member; if the name is taken, the first one stays, since a stream has sent it. */
 void tool_put(struct toolparse *p, struct json *obj, struct text name, const struct json *v);
-/* Adds a call; name and args stay where they are. */
+/* Adds a call; name and args are not copied. */
 void tool_add(struct toolparse *p, struct text name, const struct json *args);
 void tool_problem(struct toolparse *p, const char *fmt, ...) PRINTF_LIKE(2, 3);
-/* Returns the schema that a $ref of `schema` leads to within root, as in "#/$defs/name"; the schema
- * itself where there is none, or nothing is there. */
+/* Returns the target of a $ref in `schema` within root, as in "#/$defs/name"; the schema itself if
+ * it has none or the target does not exist. */
 const struct json *tool_target(const struct json *root, const struct json *schema);
-/* Returns a tool's schema with its parameters in one list, "properties", and "required". Parameters
- * may come from a $ref and allOf, and from anyOf or oneOf, of which only number `branch` counts;
- * -1: all do, and none of them is required. What needs no merging is returned as it is; else new
- * nodes belong to a. */
+/* Returns a tool's schema with all its parameters in "properties" and "required". Parameters may
+ * come from a $ref and allOf, and from anyOf or oneOf, where only branch number `branch` counts;
+ * -1: all branches, none of them required. A schema that needs no merging is returned unchanged;
+ * otherwise new nodes are in a. */
 const struct json *tool_flat(struct arena *a, const struct json *root, int branch);
-/* Returns the number of branches of anyOf or oneOf that a tool's schema is; 0: none, or too many.
- */
+/* Returns the number of branches if a tool's schema is an anyOf or oneOf; 0: it is not, or has too
+ * many. */
 int tool_branches(const struct json *root);
-/* Returns the properties of the parameters of a declared function; NULL: there are none. */
+/* Returns the properties of a declared function's parameters; NULL: none. */
 const struct json *tool_properties(const struct toolparse *p, const struct json *fn);
-/* Returns the schema of a parameter of the tool fn; NULL when it is not declared. Notes in p->root
- * within what it refers to others. */
+/* Returns the schema of a parameter of the tool fn; NULL: not declared. Sets p->root to the schema
+ * that its references are resolved in. */
 const struct json *tool_schema(struct toolparse *p, struct text fn, struct text key);
-/* Returns a value that was given as raw text, typed by its schema; key is for messages. */
+/* Returns a value given as raw text, typed by its schema; key: name for messages. */
 const struct json *tool_typed(struct toolparse *p, const struct json *schema, struct text key,
                               struct text text);
-/* Returns what is behind the opening, or closing, tag of a wrapper around calls that is at i; i
- * when there is none. */
+/* Returns the position after the opening (closing) tag of a wrapper around calls at i, or i if
+ * there is no tag. */
 size_t tool_wrapper(const struct toolparse *p, size_t i);
 size_t tool_wrapper_end(const struct toolparse *p, size_t i);
-/* Returns the closing tag of the wrapper that a syntax puts around calls, or NULL. */
+/* Returns the closing tag of a syntax's wrapper around calls, or NULL. */
 const char *tool_wrapper_close(const struct toolfmt *f);
 /* Returns NAME of `"NAME"`, or of DSML's `"NAME" string="true"`. */
 struct text tool_attr_name(struct text t);
-/* Tells whether a model of Cohere's says by a call of that name that it answers by itself. */
+/* Returns whether `name` is the pseudo-tool by which Cohere models say that they answer
+ * directly. */
 bool tool_is_no_call(const struct toolparse *p, struct text name);
-/* Members that hold a call's name and its arguments, as models write them; NULL-terminated. */
+/* Members for a call's name and arguments, in the spellings that models use; NULL-terminated. */
 extern const char *const tool_name_members[], *const tool_arg_members[];
-/* Returns the arguments v as an object. v may be JSON text in a string, as APIs have it, where
- * empty text means no arguments. NULL: not an object. */
+/* Returns the arguments v as an object. v may be a string with JSON text, as in APIs; empty text
+ * means no arguments. NULL: not an object. */
 const struct json *tool_arguments(struct toolparse *p, const struct json *v);
-/* Adds the call {"name", "arguments" | "parameters"}; false: obj is not a call. */
+/* Adds the call {"name", "arguments" | "parameters"}. Returns false if obj is not a call. */
 bool tool_add_object(struct toolparse *p, const struct json *obj);
 
-/* Returns where the value of a parameter of the tool fn that begins at i ends; *next is after its
- * closing tag. SIZE_MAX: it is not closed, or that is not certain yet. */
+/* Returns the end of the value of a parameter of the tool fn that begins at i; *next: position
+ * after its closing tag. SIZE_MAX: not closed, or not certain yet. */
 size_t tool_value_end(struct toolparse *p, size_t i, struct text fn, size_t *next);
-/* Returns the next marker at or after i; SIZE_MAX. */
+/* Returns the next marker at or after i, or SIZE_MAX. */
 size_t tool_marker(struct toolparse *p, size_t i);
-/* Returns the next marker at or after i that neither is a frame nor is within a later block of
- * reasoning, in the piece of text that begins at `piece`. SIZE_MAX: none, or not certain yet. */
+/* Returns the next marker at or after i that is neither a frame nor inside a later reasoning block,
+ * in the piece of text that begins at `piece`. SIZE_MAX: none, or not certain yet. */
 size_t tool_next_call(struct toolparse *p, size_t piece, size_t i);
 /* Returns the declared function of that name, which may have a namespace; NULL: not declared. */
 const struct json *tool_declared(const struct toolparse *p, struct text name);
 /* Returns the name as declared, without its namespace; an undeclared one is returned unchanged. */
 struct text tool_known_name(const struct toolparse *p, struct text name);
-/* Returns whether the text from i on may become, or is, a loose call: an answer that is nothing
- * but a JSON object which names a declared tool and satisfies its schema, in a fence or bare. */
+/* Returns whether the text from i on is, or may become, a loose call: an answer that consists only
+ * of a JSON object, bare or in a fence, that names a declared tool and matches its schema. */
 enum tool_loose { LOOSE_NO, LOOSE_MAYBE, LOOSE_YES };
 enum tool_loose tool_loose(struct toolparse *p, size_t i);
 /* Adds the calls of a text that is LOOSE_YES. */
 void tool_add_loose(struct toolparse *p, size_t i);
-/* Returns the k-th of the texts around messages that are no content, of all families and of p's;
- * NULL: there is none of that number, below TOOL_ALL_FRAMES. */
+/* Returns frame k, a text around messages that is not content, of all families and of p's; NULL: no
+ * frame k, for k < TOOL_ALL_FRAMES. */
 const char *tool_frame(const struct toolparse *p, size_t k);
-/* Tells whether a family's own tag of reasoning, or NULL, is a token that no text holds. */
+/* Returns whether a family's reasoning tag (or NULL) is a token that text cannot contain. */
 bool tool_is_token(const char *tag);
-bool tool_is_ws(char ch); /* a blank, a tab or the end of a line */
-/* Returns where the reasoning that i is in ends; *after: what follows. SIZE_MAX: it is open. */
+bool tool_is_ws(char ch); /* a space, tab or line end */
+/* Returns the end of the reasoning that contains i; *after: position after its tag. SIZE_MAX: not
+ * closed. */
 size_t tool_think_end(const struct toolparse *p, size_t i, size_t *after);
-/* Takes text while it is unknown whether it follows the prompt's marker; last: no more comes. True:
- * it is known now, `in` has the marker where it does, and all of `first` comes next. */
+/* Feeds text while it is unknown whether it continues the prompt's marker; last: end of the text.
+ * Returns true once it is known: then `in` has the marker if it does, and all of `first` is fed
+ * next. */
 bool tool_opened_feed(struct toolparse *p, const char *s, size_t n, bool last);
-/* Ends that waiting: no more text comes. */
+/* Decides at the end of the text. */
 void tool_opened_end(struct toolparse *p);
 /* Skips whitespace and frames before an answer; returns the next position. */
 size_t tool_begin(const struct toolparse *p);
-/* Returns the place after white space, frames and closing tags of reasoning at i. */
+/* Returns the position after whitespace, frames and closing reasoning tags at i. */
 size_t tool_skip_frames(const struct toolparse *p, size_t i);
-/* Returns the length of the longest end of [from, in.len) that is a beginning of lit. */
+/* Returns the length of the longest suffix of [from, in.len) that is a prefix of lit. */
 size_t tool_partial(const struct toolparse *p, size_t from, const char *lit);
-/* Returns the place after the header of a message that begins at i, in harmony's form; i: none. */
+/* Returns the position after the harmony message header at i, or i without a header. */
 size_t tool_header(const struct toolparse *p, size_t i);
-/* A fence around calls: n marks ch, or a tag. n 0: no fence. */
+/* A fence around calls: n characters ch, or a tag. n 0: no fence. */
 struct tool_fence {
     char ch;
     size_t n;
     const char *tag;
 };
-/* Returns the place after the opening fence at i; i: no fence. SIZE_MAX: more text is needed. */
+/* Returns the position after the opening fence at i; i: no fence. SIZE_MAX: more text is needed. */
 size_t tool_fence_open(const struct toolparse *p, size_t i, struct tool_fence *f);
-/* Returns the place after the closing fence at i; i: no fence. SIZE_MAX: more text is needed. */
+/* Returns the position after the closing fence at i; i: no fence. SIZE_MAX: more text is needed. */
 size_t tool_fence_close(const struct toolparse *p, size_t i, const struct tool_fence *f);
 /* Returns the start of the last line in [from, to) if that line may open a fence; otherwise to. */
 size_t tool_fence_before(const struct toolparse *p, size_t from, size_t to, struct tool_fence *f);
 /* Returns where the calls begin after the marker at `at` and an optional fence, which is stored in
- * *fence unless that is NULL. SIZE_MAX: more text is needed. */
+ * *fence if not NULL. SIZE_MAX: more text is needed. */
 size_t tool_list_at(const struct toolparse *p, size_t at, struct tool_fence *fence);
-/* Reads JSON calls up to the closing tag. Models write several calls into one tag, with or without
+/* Parses JSON calls up to the closing tag. Models write several calls into one tag, with or without
  * commas, and fences inside the tag. */
 bool tool_json_calls(struct toolparse *p, size_t *i, const char *close);
 /* Returns the tool name in [from, to) without the "functions." of harmony and Kimi. */
 struct text tool_name(const struct toolparse *p, size_t from, size_t to);
-/* Reads arguments at *i, an object or JSON text in quotes, and moves past `close`. Nothing before
- * `close` means an empty object. Returns NULL when there are no arguments. */
+/* Parses arguments at *i, an object or JSON text in quotes, and moves past `close`. Nothing before
+ * `close` means an empty object. NULL: no arguments. */
 const struct json *tool_args(struct toolparse *p, size_t *i, const char *close);
-/* Reads a Python literal at *i and moves past it; NULL: not a literal. */
+/* Parses a Python literal at *i and moves past it; NULL: not a literal. */
 const struct json *tool_literal(struct toolparse *p, size_t *i);
-/* Reads one Python call or a list of calls at *i and moves past it. */
+/* Parses one Python call or a list of calls at *i and moves past it. */
 bool tool_python_calls(struct toolparse *p, size_t *i);
 /* Returns the next header with a recipient at or after i: harmony's marker of a call. */
 size_t tool_harmony_marker(const struct toolparse *p, size_t i);
-/* Returns the length of the frame of n bytes at i including the header words that follow it. */
+/* Returns the length of the frame of n bytes at i plus the header words that follow it. */
 size_t tool_harmony_frame(const struct toolparse *p, size_t i, size_t n);
 
-/* Reads on in arguments that begin at f->from. */
+/* Continues parsing the arguments that begin at f->from. */
 void tool_flow_more(struct toolparse *p, struct tool_flow *f);
-/* Returns how many bytes of f->out are certain to stay. */
+/* Returns the number of bytes of f->out that are certain. */
 size_t tool_flow_sure(const struct tool_flow *f);
-/* Appends what would end the arguments here, behind those bytes. */
+/* Appends what would complete the arguments after those bytes. */
 void tool_flow_end(const struct tool_flow *f, struct buf *out);
 void tool_flow_reset(struct tool_flow *f);
 void tool_flow_release(struct tool_flow *f);
-/* Finds the name of the tool and the arguments, JSON text of an object, of what may be a call at
- * `at`, complete or not. False: they are not certain. */
+/* Finds the tool's name and its JSON arguments in a possibly incomplete call at `at`. False: not
+ * certain yet. */
 typedef bool tool_head(struct toolparse *p, size_t at, struct text *name, size_t *from);
 tool_head tool_head_object, tool_head_hermes, tool_head_named, tool_head_mistral,
     tool_head_deepseek, tool_head_harmony, tool_head_llama;
-/* Finds how much of the parameters of the call at `at` is certain: text up to *cut, which `end`
- * makes a call; *n_close bytes of the arguments are the end's. False: nothing is. */
+/* Finds the certain part of the parameters of the call at `at`: appending `end` at *cut completes
+ * the call, and *n_close bytes of the arguments come from `end`. False: nothing is certain. */
 typedef bool tool_cut(struct toolparse *p, size_t at, size_t *cut, struct buf *end,
                       size_t *n_close);
 tool_cut tool_cut_tags, tool_cut_elements, tool_cut_python, tool_cut_gemma;
-/* Reads an element of a list of calls. */
+/* Parses an element of a list of calls. */
 typedef bool tool_one(struct toolparse *p, size_t *i);
 tool_one tool_one_object, tool_one_python;
-/* Reads the elements of a list from *i on, after its bracket, as a stream reads them, and moves
- * past the closing bracket. False: moves to what is not an element. */
+/* Parses list elements from *i on, after the bracket, as a stream does, and moves past the closing
+ * bracket. False: *i is at something that is not an element. */
 bool tool_list_elements(struct toolparse *p, size_t *i, tool_one *one);
-/* Reads the list of calls whose bracket is at *i, what closes its fence, and `close`. A list that
- * breaks off keeps the calls before that place, with a problem. False: there are none. */
+/* Parses the list of calls whose bracket is at *i, the end of its fence, and `close`. A list that
+ * breaks off keeps its earlier calls and reports a problem. False: no calls. */
 bool tool_list(struct toolparse *p, size_t *i, tool_one *one, struct tool_fence *fence,
                const char *close);
 bool tool_parse_tags(struct toolparse *p, size_t *i);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-/* chat/tool_json.c - calls written as JSON. */
+/* chat/tool_json.c - tool calls written as JSON. */
 #include "chat/tool_int.h"
 
 #include "chat/calls.h"
 
 #include <string.h>
 
-/* Reads the value at *i, behind white space, and moves *i behind it. NULL when there is none. */
+/* Parses the value at *i after whitespace and moves past it. NULL: no value. */
 static const struct json *json_at(struct toolparse *p, size_t *i) {
     size_t used;
     *i = tool_ws(p, *i);
@@ -16,7 +16,7 @@ static const struct json *json_at(struct toolparse *p, size_t *i) {
     return v;
 }
 
-/* Reads a JSON value, or a Python literal, which is reported as a problem. */
+/* Parses a JSON value, or a Python literal, which is reported as a problem. */
 static const struct json *value_at(struct toolparse *p, size_t *i) {
     const size_t at = *i;
     const int n_problems = p->n_problems;
@@ -33,8 +33,8 @@ static const struct json *value_at(struct toolparse *p, size_t *i) {
     return v;
 }
 
-/* Appends the closing brackets missing from [i, to), innermost first. False: none are missing, or
- * the text ends inside a string. */
+/* Appends the closing brackets missing in [i, to), innermost first. False: none are missing, or the
+ * text ends inside a string. */
 static bool lacking(const struct toolparse *p, size_t i, size_t to, struct buf *out) {
     char open[TOOL_DEPTH];
     int depth = 0;
@@ -57,8 +57,8 @@ static bool lacking(const struct toolparse *p, size_t i, size_t to, struct buf *
     return some;
 }
 
-/* Reads a value whose closing brackets are missing before `close`, which is reported as a problem.
- */
+/* Parses a value whose closing brackets are missing before `close`, and reports that as a
+ * problem. */
 static const struct json *unclosed(struct toolparse *p, size_t *i, const char *close) {
     const size_t from = tool_ws(p, *i), to = *close ? tool_find(p, from, close) : SIZE_MAX;
     struct buf text = {0};
@@ -76,7 +76,7 @@ static const struct json *unclosed(struct toolparse *p, size_t *i, const char *c
     return v;
 }
 
-/* Reads a value, with value_at() or else with unclosed(). */
+/* Parses a value with value_at(), or else with unclosed(). */
 static const struct json *value_before(struct toolparse *p, size_t *i, const char *close) {
     size_t k = *i;
     const struct json *v = value_at(p, &k);
@@ -84,7 +84,7 @@ static const struct json *value_before(struct toolparse *p, size_t *i, const cha
     return v ? v : unclosed(p, i, close);
 }
 
-/* Moves *i over lit, and over white space before it, if it is there. */
+/* Moves *i over whitespace and lit if it is there. */
 static void skip(struct toolparse *p, size_t *i, const char *lit) {
     size_t k = tool_ws(p, *i);
     if (lit && *lit && tool_at(p, k, lit)) *i = k + strlen(lit);
@@ -115,7 +115,7 @@ const struct json *tool_args(struct toolparse *p, size_t *i, const char *close) 
     return v;
 }
 
-/* Reads the string at *i and moves past it. False: no string, or an incomplete one. */
+/* Parses the string at *i and moves past it. False: no string, or an incomplete one. */
 static bool string_at(struct toolparse *p, size_t *i, struct text *out) {
     const struct json *v = json_at(p, i);
     out->s = json_strn(v, &out->n);
@@ -132,8 +132,8 @@ static bool is_among(struct text t, const char *const *names) {
     return *names != NULL;
 }
 
-/* Reads {"name": N, "arguments": {...}, ...}, or {"function": {that}}, or {N: {...}} where calls
- * are written so. Arguments in front of the name are not certain. */
+/* Finds the arguments of {"name": N, "arguments": {...}, ...}, {"function": {that}}, or {N: {...}}
+ * in syntaxes that use it. Arguments before the name are not certain. */
 bool tool_head_object(struct toolparse *p, size_t at, struct text *name, size_t *from) {
     struct text key;
     size_t k = tool_ws(p, at);
@@ -175,7 +175,7 @@ bool tool_one_object(struct toolparse *p, size_t *i) {
     return true;
 }
 
-/* Adds the call v, or those of the list v. */
+/* Adds the call v, or the calls of the list v. */
 static bool add_calls(struct toolparse *p, const struct json *v) {
     if (json_type(v) != JSON_ARR) return tool_add_object(p, v);
     for (v = json_first(v); v; v = json_next(v))
@@ -183,7 +183,7 @@ static bool add_calls(struct toolparse *p, const struct json *v) {
     return true;
 }
 
-/* Tells whether more text could change what is read at i, where lit may follow. */
+/* Returns whether more text could change the parse at i, where lit may follow. */
 static bool is_open(const struct toolparse *p, size_t i, const char *lit) {
     i = tool_ws(p, i);
     return !p->ended && i + tool_partial(p, i, lit) >= p->in.len;
@@ -241,7 +241,7 @@ size_t tool_list_at(const struct toolparse *p, size_t at, struct tool_fence *fen
     return at == SIZE_MAX ? at : tool_ws(p, at);
 }
 
-/* Reads calls in the XML tags of other models at *i. */
+/* Parses calls in the XML tags of other models at *i. */
 static bool other_tags(struct toolparse *p, size_t *i) {
     const struct toolfmt *own = p->f;
     p->f = toolfmt_find("qwen-xml");
@@ -307,7 +307,7 @@ bool tool_parse_list(struct toolparse *p, size_t *i) {
     return true;
 }
 
-/* Reads what stands in front of the arguments in: open NAME sep {json} close. */
+/* Parses the head of: open NAME sep {json} close. */
 bool tool_head_named(struct toolparse *p, size_t at, struct text *name, size_t *from) {
     const struct tool_named *t = &p->f->named;
     at += strlen(t->open);
@@ -315,7 +315,7 @@ bool tool_head_named(struct toolparse *p, size_t at, struct text *name, size_t *
     if (sep == SIZE_MAX || sep - at > 500) return false;
     *name = tool_name(p, at, sep);
     const char *mid = t->behind_id, *id = mid ? memmem(name->s, name->n, mid, strlen(mid)) : NULL;
-    if (id) { /* in front of the name */
+    if (id) { /* precedes the name */
         const char *end = name->s + name->n;
         name->s = id + strlen(mid);
         name->n = (size_t)(end - name->s);
@@ -342,7 +342,7 @@ bool tool_parse_named(struct toolparse *p, size_t *i) {
     return true;
 }
 
-/* Reads what comes before the arguments in: NAME[CALL_ID]ID[ARGS]{json}. */
+/* Parses the head of: NAME[CALL_ID]ID[ARGS]{json}. */
 static bool mistral_head(struct toolparse *p, size_t at, struct text *name, size_t *from) {
     const size_t args = tool_find(p, at, "[ARGS]"), id = tool_find(p, at, "[CALL_ID]");
     const size_t end = id < args ? id : args, brace = tool_find(p, at, "{");
@@ -361,7 +361,8 @@ bool tool_head_mistral(struct toolparse *p, size_t at, struct text *name, size_t
     return mistral_head(p, at + strlen("[TOOL_CALLS]"), name, from);
 }
 
-/* Tells whether a name and its arguments come at k, after a call; *open: more text may say so. */
+/* Returns whether a name and its arguments come at k, after a call; *open: more text may complete
+ * them. */
 static bool mistral_more(const struct toolparse *p, size_t k, bool *open) {
     const size_t from = k;
     while (k < p->in.len && !tool_is_ws(p->in.data[k]) && !strchr("[]<{}\",", p->in.data[k])) k++;
@@ -372,7 +373,7 @@ static bool mistral_more(const struct toolparse *p, size_t k, bool *open) {
 bool tool_parse_mistral(struct toolparse *p, size_t *i) {
     size_t k = *i + strlen("[TOOL_CALLS]");
     bool any = false, open = false;
-    const size_t list = tool_ws(p, k); /* of the older form */
+    const size_t list = tool_ws(p, k); /* the older form */
     if (strchr("[{`~", list < p->in.len ? p->in.data[list] : '{')) return tool_parse_list(p, i);
     do {
         struct text name;
@@ -386,8 +387,8 @@ bool tool_parse_mistral(struct toolparse *p, size_t *i) {
     return any && !open;
 }
 
-/* Reads what stands in front of the arguments. DeepSeek V3.1 writes NAME sep {json}; V3 and R1
- * write "function" sep NAME, a newline and a fenced JSON block. */
+/* Parses the head of a call. DeepSeek V3.1 writes NAME sep {json}; V3 and R1 write "function" sep
+ * NAME, a newline and a fenced JSON block. */
 bool tool_head_deepseek(struct toolparse *p, size_t at, struct text *name, size_t *from) {
     struct tool_fence fence;
     size_t k = at;
@@ -415,7 +416,7 @@ bool tool_parse_deepseek(struct toolparse *p, size_t *i) {
     const struct json *v;
     size_t k;
     if (!tool_head_deepseek(p, *i, &name, &k) || !(v = tool_args(p, &k, DS_CALL_END))) return false;
-    skip(p, &k, "```"); /* tool_head_deepseek() read the opening fence */
+    skip(p, &k, "```"); /* tool_head_deepseek() parsed the opening fence */
     skip(p, &k, DS_CALL_END);
     skip(p, &k, DS_CALLS_END);
     tool_add(p, name, v);
@@ -423,7 +424,7 @@ bool tool_parse_deepseek(struct toolparse *p, size_t *i) {
     return true;
 }
 
-/* Reads calls of the form {"name": N, "parameters": {..}}, or <|python_tag|>NAME.call(k="v") for
+/* Parses calls of the form {"name": N, "parameters": {..}}, or <|python_tag|>NAME.call(k="v") for
  * built-in tools. */
 bool tool_parse_llama(struct toolparse *p, size_t *i) {
     static const char tag[] = "<|python_tag|>";

@@ -17,10 +17,10 @@ static size_t identifier(const struct toolparse *p, size_t i, const char *also) 
     return i;
 }
 
-static const struct json *word(struct toolparse *p, size_t *i) {
+static const struct json *parse_word(struct toolparse *p, size_t *i) {
     static const struct {
         const char *text;
-        int what; /* 0 none, 1 true, 2 false */
+        int what; /* 0: none, 1: true, 2: false */
     } words[] = {{"None", 0}, {"null", 0}, {"True", 1}, {"true", 1}, {"False", 2}, {"false", 2}};
     for (size_t k = 0; k < COUNT_OF(words); k++) {
         if (!tool_at(p, *i, words[k].text)) continue;
@@ -63,7 +63,7 @@ static bool as_json_number(const char *s, size_t n, struct buf *out) {
     return true;
 }
 
-static const struct json *number(struct toolparse *p, size_t *i) {
+static const struct json *parse_number(struct toolparse *p, size_t *i) {
     size_t end = *i;
     struct buf text = {0};
     const struct json *v = NULL;
@@ -85,7 +85,7 @@ static const struct json *number(struct toolparse *p, size_t *i) {
 
 /* ---- strings ---- */
 
-/* Reads exactly n digits of a base at s. False: fewer digits before `end`. */
+/* Parses exactly n digits of a base at s. False: fewer digits before `end`. */
 static bool digits(const char *s, const char *end, int n, int base, uint32_t *out) {
     *out = 0;
     if (end - s < n) return false;
@@ -97,8 +97,8 @@ static bool digits(const char *s, const char *end, int n, int base, uint32_t *ou
     return true;
 }
 
-/* Decodes the escape at s, which is after the backslash, into out. Returns its length; 0: not an
- * escape, so the backslash is text. */
+/* Decodes the escape at s, after the backslash, into out. Returns its length; 0: not an escape, so
+ * the backslash is text. */
 static size_t escape(const char *s, const char *end, bool json, struct buf *out) {
     static const char map[] = "n\nt\tr\r\\\\''\"\"b\bf\fa\av\v";
     static const struct {
@@ -109,7 +109,7 @@ static size_t escape(const char *s, const char *end, bool json, struct buf *out)
     char text[4];
     for (size_t k = 0; s < end && map[k]; k += 2)
         if (map[k] == *s) return buf_chr(out, map[k + 1]), 1;
-    if (s < end && *s == '\n') return 1; /* a line that continues */
+    if (s < end && *s == '\n') return 1; /* line continuation */
     if (s < end && json && *s == '/') return buf_chr(out, '/'), 1;
     if (s < end && *s == '0' && !digits(s + 1, end, 1, 8, &cp))
         return buf_str(out, "\xef\xbf\xbd"), 1;
@@ -128,7 +128,7 @@ static size_t escape(const char *s, const char *end, bool json, struct buf *out)
     return 0;
 }
 
-/* Reads a string in single or triple quotes at *i and moves past it. raw: backslashes are text.
+/* Parses a string in single or triple quotes at *i and moves past it. raw: backslashes are text.
  * False: not closed. */
 static bool py_quoted(struct toolparse *p, size_t *i, bool raw, struct buf *out) {
     const char *s = p->in.data, q = s[*i];
@@ -149,8 +149,8 @@ static bool py_quoted(struct toolparse *p, size_t *i, bool raw, struct buf *out)
     return false;
 }
 
-/* Returns the opening quote of a string at i, after a prefix as in r"..."; SIZE_MAX: not a string.
- */
+/* Returns the opening quote of a string at i, after a prefix as in r"..."; SIZE_MAX: not a
+ * string. */
 static size_t quote_at(const struct toolparse *p, size_t i, bool *raw) {
     size_t k = i;
     *raw = false;
@@ -159,7 +159,7 @@ static size_t quote_at(const struct toolparse *p, size_t i, bool *raw) {
     return k < p->in.len && (p->in.data[k] == '\'' || p->in.data[k] == '"') ? k : SIZE_MAX;
 }
 
-/* Reads adjacent strings, which Python joins. */
+/* Parses adjacent strings, which Python joins. */
 static const struct json *py_string(struct toolparse *p, size_t *i) {
     struct buf text = {0};
     const struct json *v = NULL;
@@ -175,7 +175,7 @@ static const struct json *py_string(struct toolparse *p, size_t *i) {
     return v;
 }
 
-/* Returns a value as the name of a member, as Python writes it into JSON. */
+/* Converts a value to a member name, as Python's JSON writer does. */
 static bool as_name(const struct json *v, struct text *name) {
     static const char *const truth[] = {"false", "true"};
     const enum json_type t = json_type(v);
@@ -193,10 +193,10 @@ static bool next_is(const struct toolparse *p, size_t k, char ch) {
     return k < p->in.len && p->in.data[k] == ch;
 }
 
-/* Reads an element of a list, tuple, set or dictionary and moves past it. *key: it was a dictionary
- * entry: *name is its key, and its value is returned. */
-static const struct json *item(struct toolparse *p, size_t *k, bool braces, bool *key,
-                               struct text *name, int depth) {
+/* Parses an element of a list, tuple, set or dictionary and moves past it. *key: it was a
+ * dictionary entry; *name is its key, and its value is returned. */
+static const struct json *parse_item(struct toolparse *p, size_t *k, bool braces, bool *key,
+                                     struct text *name, int depth) {
     const struct json *v = literal(p, k, depth + 1);
     const size_t colon = tool_ws(p, *k);
     *key = v && braces && next_is(p, colon, ':');
@@ -206,7 +206,7 @@ static const struct json *item(struct toolparse *p, size_t *k, bool braces, bool
     return literal(p, k, depth + 1);
 }
 
-static const struct json *items(struct toolparse *p, size_t *i, char close, int depth) {
+static const struct json *parse_items(struct toolparse *p, size_t *i, char close, int depth) {
     const bool braces = close == '}';
     size_t k = tool_ws(p, *i + 1);
     struct json *dict = NULL, *list = NULL;
@@ -214,7 +214,7 @@ static const struct json *items(struct toolparse *p, size_t *i, char close, int 
     for (; k < p->in.len && p->in.data[k] != close; k = tool_ws(p, k)) {
         struct text name;
         bool key;
-        const struct json *v = item(p, &k, braces, &key, &name, depth);
+        const struct json *v = parse_item(p, &k, braces, &key, &name, depth);
         if (!v || (key ? list != NULL : dict != NULL)) return NULL;
         if (key && !dict) dict = json_new(&p->arena, JSON_OBJ);
         if (!key && !list) list = json_new(&p->arena, JSON_ARR);
@@ -243,18 +243,18 @@ static const struct json *literal(struct toolparse *p, size_t *i, int depth) {
     if (*i >= p->in.len || depth > TOOL_DEPTH) return NULL;
     const char ch = p->in.data[*i];
     if (quote_at(p, *i, &raw) != SIZE_MAX) return py_string(p, i);
-    if (ch == '[') return items(p, i, ']', depth);
-    if (ch == '(') return items(p, i, ')', depth);
-    if (ch == '{') return items(p, i, '}', depth);
-    const struct json *w = word(p, i);
-    return w ? w : number(p, i);
+    if (ch == '[') return parse_items(p, i, ']', depth);
+    if (ch == '(') return parse_items(p, i, ')', depth);
+    if (ch == '{') return parse_items(p, i, '}', depth);
+    const struct json *w = parse_word(p, i);
+    return w ? w : parse_number(p, i);
 }
 
 const struct json *tool_literal(struct toolparse *p, size_t *i) {
     return literal(p, i, 0);
 }
 
-/* Sets *name to that of the tool's parameter number `at`. False: no such parameter. */
+/* Sets *name to the name of the tool's parameter number `at`. False: no such parameter. */
 static bool parameter_at(const struct toolparse *p, struct text fn, int64_t at, struct text *name) {
     const struct json *m = json_first(tool_properties(p, tool_declared(p, fn)));
     while (m && at-- > 0) m = json_next(m);
@@ -262,7 +262,7 @@ static bool parameter_at(const struct toolparse *p, struct text fn, int64_t at, 
     return m != NULL;
 }
 
-/* Tells whether v, the only argument of fn, is an object whose members are fn's parameters. */
+/* Returns whether v, the only argument of fn, is an object whose members are fn's parameters. */
 static bool is_all(struct toolparse *p, struct text fn, const struct json *v) {
     bool all = json_len(v) > 0 && json_type(v) == JSON_OBJ;
     for (const struct json *m = all ? json_first(v) : NULL; m && all; m = json_next(m)) {
@@ -362,7 +362,7 @@ bool tool_python_calls(struct toolparse *p, size_t *i) {
     return true;
 }
 
-/* Reads calls of the form <|tool_call_start|>[f(k='v'), g()]<|tool_call_end|>, one bare call, or
+/* Parses calls of the form <|tool_call_start|>[f(k='v'), g()]<|tool_call_end|>, one bare call, or
  * JSON in their place. */
 bool tool_parse_python(struct toolparse *p, size_t *i) {
     static const char open[] = PY_CALLS, close[] = "<|tool_call_end|>";
@@ -387,8 +387,8 @@ bool tool_parse_python(struct toolparse *p, size_t *i) {
 static const char quote[] = "<|\"|>";
 enum { QUOTE = sizeof quote - 1 };
 
-/* Reads a text. It ends at the first quote token that a separator follows, since it may hold the
- * quote token itself. */
+/* Parses a string. It ends at the first quote token that a separator follows, since it may contain
+ * the quote token itself. */
 static bool gemma_string(struct toolparse *p, size_t *i, struct text *out) {
     size_t from = *i + QUOTE;
     for (size_t at = tool_find(p, from, quote); at != SIZE_MAX; at = tool_find(p, at + 1, quote)) {
@@ -403,7 +403,7 @@ static bool gemma_string(struct toolparse *p, size_t *i, struct text *out) {
     return false;
 }
 
-/* Reads the name of a member and its colon. Some models put it into quotes, as JSON does. */
+/* Parses a member's name and colon. Some models quote the name, as in JSON. */
 static bool gemma_key(struct toolparse *p, size_t *i, struct text *key) {
     if (tool_at(p, *i, quote)) {
         if (!gemma_string(p, i, key)) return false;
@@ -463,11 +463,11 @@ static const struct json *gemma_value(struct toolparse *p, size_t *i, int depth)
     if (strchr("\"'", p->in.data[*i])) return py_string(p, i);
     if (p->in.data[*i] == '{') return gemma_object(p, i, depth);
     if (p->in.data[*i] == '[') return gemma_list(p, i, depth);
-    const struct json *w = word(p, i);
-    return w ? w : number(p, i);
+    const struct json *w = parse_word(p, i);
+    return w ? w : parse_number(p, i);
 }
 
-/* Reads calls of the form <|tool_call>call:NAME{key:value,...}<tool_call|>. */
+/* Parses calls of the form <|tool_call>call:NAME{key:value,...}<tool_call|>. */
 bool tool_parse_gemma(struct toolparse *p, size_t *i) {
     static const char open[] = "<|tool_call>", name_mark[] = "call:", close[] = "<tool_call|>";
     static const char *const next[] = {"call:", ",call:", "\ncall:"};

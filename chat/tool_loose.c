@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* chat/tool_loose.c - calls that are written without the tags of the model's syntax: the whole
- * answer is a JSON object, or several, bare or in a fence, that a declared tool takes. */
+/* chat/tool_loose.c - loose calls, written without the tags of the model's syntax: the whole answer
+ * is one or more JSON objects, bare or in a fence, that a declared tool accepts. */
 #include "chat/tool_int.h"
 
 #include <stdio.h>
@@ -9,10 +9,10 @@
 #include "base/mem.h"
 #include "text/schema.h"
 
-/* What may be in such an object, and what its parts are. */
+/* Allowed members of such an object. */
 static const char *const members[] = {"name", "arguments", "parameters", "id", "type", "function"};
 
-/* Returns the arguments of the call obj, when it has the form of one; else NULL. */
+/* Returns the arguments of obj if it has the form of a call; else NULL. */
 static const struct json *arguments_of(struct toolparse *p, const struct json *obj,
                                        const char **name) {
     const struct json *args = NULL, *inner = json_get(obj, "function");
@@ -31,7 +31,7 @@ static const struct json *arguments_of(struct toolparse *p, const struct json *o
     return *name ? args : NULL;
 }
 
-/* Tells whether the arguments satisfy the schema of the declared tool of that name. */
+/* Returns whether the arguments satisfy the schema of the declared tool `name`. */
 static bool tool_takes(struct toolparse *p, struct text name, const struct json *args) {
     const struct json *f = tool_declared(p, name), *schema;
     struct buf why = {0};
@@ -49,15 +49,15 @@ static bool tool_takes(struct toolparse *p, struct text name, const struct json 
     return ok;
 }
 
-/* Tells whether obj is a call whose arguments its tool accepts. */
+/* Returns whether obj is a call whose arguments its tool accepts. */
 static bool is_valid(struct toolparse *p, const struct json *obj) {
     const char *name;
     const struct json *args = arguments_of(p, obj, &name);
     return args && tool_takes(p, (struct text){name, strlen(name)}, args);
 }
 
-/* Tells whether what begins at i, a bracket, may be such an object: its first member has one of
- * the names, and a name is one of a tool. */
+/* Returns whether the bracket at i may begin such an object: its first member has one of the names,
+ * and a name is that of a tool. */
 static bool may_begin(struct toolparse *p, size_t i) {
     while (i < p->in.len && (p->in.data[i] == '[' || tool_is_ws(p->in.data[i]))) i++;
     if (i >= p->in.len) return true;
@@ -81,12 +81,12 @@ static bool may_begin(struct toolparse *p, size_t i) {
            memchr(p->in.data + i, '\\', end - i) != NULL;
 }
 
-/* Tells whether models of this syntax write calls in Python. */
+/* Returns whether models of this syntax write calls in Python. */
 static bool writes_python(const struct toolparse *p) {
     return p->f->parse == tool_parse_python || p->f->parse == tool_parse_llama;
 }
 
-/* Tells whether a tool's name and a parenthesis are at i, or may still arrive there. */
+/* Returns whether a tool's name and a parenthesis are at i, or may still arrive there. */
 static bool may_begin_python(const struct toolparse *p, size_t i) {
     const size_t from = i = tool_ws(p, i + tool_at(p, i, "["));
     while (i < p->in.len && !tool_is_ws(p->in.data[i]) && !strchr("([{\"'`", p->in.data[i])) i++;
@@ -94,7 +94,7 @@ static bool may_begin_python(const struct toolparse *p, size_t i) {
     return p->in.data[i] == '(' && tool_declared(p, tool_text(p, from, i));
 }
 
-/* Reads Python calls at *i and moves past them. add: adds them to p->calls. */
+/* Parses Python calls at *i and moves past them. add: adds them to p->calls. */
 static enum tool_loose walk_python(struct toolparse *p, size_t *i, bool add) {
     const int before = p->n_calls;
     if (!may_begin_python(p, *i)) return LOOSE_NO;
@@ -107,8 +107,8 @@ static enum tool_loose walk_python(struct toolparse *p, size_t *i, bool add) {
     return ok ? LOOSE_YES : LOOSE_NO;
 }
 
-/* Walks over the JSON objects or Python calls at *i and moves past them. add: adds the calls. *any:
- * at least one was found. */
+/* Parses the JSON objects or Python calls at *i and moves past them. add: adds the calls. *any: at
+ * least one was found. */
 static enum tool_loose walk_objects(struct toolparse *p, size_t *i, bool add, bool *any) {
     for (*i = tool_ws(p, *i); *i < p->in.len; *i = tool_ws(p, *i)) {
         size_t used;
@@ -126,7 +126,7 @@ static enum tool_loose walk_objects(struct toolparse *p, size_t *i, bool add, bo
         if (ch != '{' && ch != '[') break;
         if (!may_begin(p, *i)) return LOOSE_NO;
         const struct json *v = tool_json(p, tool_text(p, *i, p->in.len), &used);
-        if (!v) return LOOSE_MAYBE; /* it is not complete, or none */
+        if (!v) return LOOSE_MAYBE; /* incomplete, or not JSON */
         const struct json *c = json_type(v) == JSON_ARR ? json_first(v) : v;
         if (!c) return LOOSE_NO;
         for (; c; c = json_type(v) == JSON_ARR ? json_next(c) : NULL) {
@@ -141,7 +141,7 @@ static enum tool_loose walk_objects(struct toolparse *p, size_t *i, bool add, bo
 
 enum { NESTED = 3 }; /* nested fences */
 
-/* Walks over the calls at *at, bare or in fences, and moves past them. add: adds them. */
+/* Parses the calls at *at, bare or in fences, and moves past them. add: adds them. */
 static enum tool_loose walk_piece(struct toolparse *p, size_t *at, bool add) {
     struct tool_fence fence[NESTED];
     bool any = false;
@@ -149,7 +149,7 @@ static enum tool_loose walk_piece(struct toolparse *p, size_t *at, bool add) {
     int n = 0;
     for (; n < NESTED; n++) {
         i = tool_ws(p, i);
-        /* The model's own syntax, bare or in a fence, is no loose call; fenced JSON is. */
+        /* The model's own syntax, bare or in a fence, is not a loose call; fenced JSON is. */
         if (tool_marker(p, i) == i && !(n && p->in.data[i] == '{')) return LOOSE_NO;
         const size_t body = tool_fence_open(p, i, &fence[n]);
         if (body == SIZE_MAX) return LOOSE_MAYBE;
@@ -168,13 +168,13 @@ static enum tool_loose walk_piece(struct toolparse *p, size_t *at, bool add) {
     return LOOSE_YES;
 }
 
-/* Tells whether another fence may begin at i. */
+/* Returns whether another fence may begin at i. */
 static bool more_follows(struct toolparse *p, size_t i) {
     struct tool_fence fence;
     return tool_marker(p, i) != i && tool_fence_open(p, i, &fence) != i;
 }
 
-/* Walks over the pieces of a loose answer, one fence after another; add: adds their calls. */
+/* Parses the pieces of a loose answer, one fence after another; add: adds their calls. */
 static enum tool_loose walk(struct toolparse *p, size_t i, bool add) {
     do {
         const enum tool_loose l = walk_piece(p, &i, add);

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT
-/* chat/tool_opened.c - answers whose first marker is the end of the prompt: Functionary's prompts
- * end with ">>>", so an answer begins with the name of a tool, or with "all" before text. The
- * marker is put back once the answer is known to begin so; other answers are read as they are. */
+/* chat/tool_opened.c - answers whose first marker is at the end of the prompt. Functionary's
+ * prompts end with ">>>", so an answer begins with a tool's name, or with "all" before text. The
+ * marker is prepended once the answer is known to continue it; other answers are parsed as they
+ * are. */
 #include "chat/tool_int.h"
 
 #include <string.h>
 
-enum { FIRST_MAX = 1000 /* bytes within which the beginning must be known */ };
-enum begins { BEGINS_NOT, BEGINS, BEGINS_OPEN /* more text tells */ };
+enum { FIRST_MAX = 1000 /* bytes within which this must be decided */ };
+enum begins { BEGINS_NOT, BEGINS, BEGINS_OPEN /* more text is needed */ };
 
 const char *toolfmt_opened(const struct toolfmt *f, const char *prompt) {
     const char *open = f ? f->named.open : NULL;
@@ -28,15 +29,15 @@ static bool in_name(char c) {
            (c && strchr("_-.:/", c));
 }
 
-/* Tells whether the text at i is lit, as far as it goes. */
+/* Returns whether lit is at i, as far as the text goes. */
 static enum begins is_lit(const struct buf *b, size_t i, const char *lit) {
     const size_t n = strlen(lit), have = b->len - i;
     if (memcmp(b->data + i, lit, have < n ? have : n) != 0) return BEGINS_NOT;
     return have < n ? BEGINS_OPEN : BEGINS;
 }
 
-/* Tells whether the first bytes are what follows the marker: the rest of a frame, or a name and the
- * beginning of an object, or of a fence. */
+/* Returns whether the first bytes continue the marker: the rest of a frame, or a name and the start
+ * of an object or fence. */
 static enum begins begins(const struct toolparse *p) {
     const struct buf *b = &p->first;
     const size_t n = strlen(p->opened);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* chat/tool_parse.c - the driver of tool-call parsing: reasoning, content, calls, problems; typing
- * of raw values by schema; streaming of content. The syntaxes are in tool_tags.c, tool_elem.c,
- * tool_json.c and tool_lit.c, their table in tool_formats.c.
+/* chat/tool_parse.c - core of the tool-call parser: reasoning, content, calls and problems, with
+ * the helpers of all syntaxes. The syntaxes are in tool_tags.c, tool_elem.c, tool_json.c and
+ * tool_lit.c, their table in tool_formats.c.
  *
- * Reasoning ends at the first closing tag, since an argument may hold one too; a call of an offered
- * tool that starts before that tag and ends behind it is a call all the same (models do call inside
+ * Reasoning ends at the first closing tag. A tag inside an argument does not count: a call of an
+ * offered tool that starts before the tag and ends after it is a call (models do call tools inside
  * an unclosed block). */
 #include "chat/tool_int.h"
 
@@ -36,7 +36,8 @@ static const char *think_close(const struct toolparse *p) {
     return toolfmt_think_tag(p->f, true);
 }
 
-/* ---- helpers for the syntaxes ---------------------------------------------------------------- */
+/* ---- helpers of the syntaxes
+ * ------------------------------------------------------------------- */
 bool tool_at(const struct toolparse *p, size_t i, const char *lit) {
     size_t n = strlen(lit);
     return i <= p->in.len && n <= p->in.len - i && memcmp(p->in.data + i, lit, n) == 0;
@@ -175,7 +176,7 @@ const struct json *tool_properties(const struct toolparse *p, const struct json 
     return NULL;
 }
 
-/* Finds the properties of every tool. */
+/* Computes the properties of every tool. */
 static void know_properties(struct toolparse *p) {
     p->props = xcalloc((size_t)json_len(p->tools) + 1, sizeof *p->props);
     for (const struct json *t = json_first(p->tools); t; t = json_next(t)) {
@@ -206,7 +207,7 @@ void tool_add(struct toolparse *p, struct text name, const struct json *args) {
     }
 }
 
-/* Returns the first of the members that obj has. */
+/* Returns the first of the named members that obj has. */
 static const struct json *first_of(const struct json *obj, const char *const *names) {
     const struct json *v = NULL;
     for (; *names && !v; names++) v = json_get(obj, *names);
@@ -274,11 +275,11 @@ const struct json *tool_schema(struct toolparse *p, struct text fn, struct text 
 }
 
 /* ---- reasoning, content, calls --------------------------------------------------------------- */
-/* So many markers may turn out to begin no call; each of them may cost a walk to the end. */
+/* Limit of markers that turn out not to begin a call; each may cost a walk to the end. */
 enum { MAX_TRIES = 1000 };
 
-/* Returns where the next marker begins, at i or later. The places found are kept, so that a walk
- * over all markers reads the text once. */
+/* Returns the start of the next marker at or after i. Positions are cached, so that a walk over all
+ * markers reads the text once. */
 size_t tool_marker(struct toolparse *p, size_t i) {
     size_t best = SIZE_MAX;
     if (p->no_calls) return best;
@@ -299,8 +300,8 @@ static bool line_start(const struct toolparse *p, size_t i) {
     return i == 0 || p->in.data[i - 1] == '\n' || p->in.data[i - 1] == '>';
 }
 
-/* Tries to read a call at i without keeping it; `offered` wants one of an offered tool. Returns
- * where it ends, or 0 when there is none. */
+/* Tries to parse a call at i without keeping it; offered: only calls of offered tools count.
+ * Returns its end, or 0. */
 static size_t probe(struct toolparse *p, size_t i, bool offered) {
     const int n_calls = p->n_calls, n_problems = p->n_problems;
     bool ok = p->f->parse(p, &i);
@@ -311,7 +312,7 @@ static size_t probe(struct toolparse *p, size_t i, bool offered) {
     return ok ? i : 0;
 }
 
-/* The texts around a message that are no content, of all families; those of one family are in
+/* Frames, texts around a message that are not content, of all families. Those of one family are in
  * p->f->frame. */
 static const char *const ends[] = {
     "<|im_end|>",    "<|eot_id|>", "<|end_of_text|>", "<|end|>",  "</s>", "<EOS>",      "<turn|>",
@@ -322,10 +323,10 @@ const char *tool_frame(const struct toolparse *p, size_t k) {
     if (k < COUNT_OF(ends)) return ends[k];
     k -= COUNT_OF(ends);
     if (k < TOOL_FRAMES) return p->f->frame[k];
-    return tool_is_token(p->f->think[1]) ? p->f->think[1] : NULL; /* one that closes nothing */
+    return tool_is_token(p->f->think[1]) ? p->f->think[1] : NULL; /* a tag that closes nothing */
 }
 
-/* Returns the longest marker at i; 0: there is none. */
+/* Returns the length of the longest marker at i, or 0. */
 static size_t marker_at(const struct toolparse *p, size_t i) {
     size_t best = 0;
     for (int k = 0; k < TOOL_MARKERS && p->f->marker[k] && !p->no_calls; k++) {
@@ -335,7 +336,7 @@ static size_t marker_at(const struct toolparse *p, size_t i) {
     return best;
 }
 
-/* Returns the length of the frame at i; 0: there is none, or it begins a call or reasoning. */
+/* Returns the length of the frame at i; 0: none, or it begins a call or reasoning. */
 static size_t frame_len(const struct toolparse *p, size_t i) {
     size_t best = 0;
     for (size_t k = 0; k < TOOL_ALL_FRAMES; k++) {
@@ -365,13 +366,13 @@ size_t tool_begin(const struct toolparse *p) {
     return skip_frames(p, 0, p->think == TOOL_THINK_NONE);
 }
 
-/* Returns where [from, to) ends when white space and frames at its end are left out. */
+/* Returns the end of [from, to) without trailing whitespace and frames. */
 static size_t drop_frames(const struct toolparse *p, size_t from, size_t to) {
     while (to > from && tool_is_ws(p->in.data[to - 1])) to--;
     for (size_t k = 0; k < TOOL_ALL_FRAMES; k++) {
         const char *f = tool_frame(p, k);
         size_t n = f ? strlen(f) : 0;
-        while (n && tool_is_ws(f[n - 1])) n--; /* White space at the end is gone already. */
+        while (n && tool_is_ws(f[n - 1])) n--; /* trailing whitespace was already removed */
         if (!n || to - from < n || memcmp(p->in.data + to - n, f, n) != 0) continue;
         for (to -= n; to > from && tool_is_ws(p->in.data[to - 1]);) to--;
         k = SIZE_MAX;
@@ -389,8 +390,8 @@ size_t tool_think_end(const struct toolparse *p, size_t i, size_t *after) {
     return best;
 }
 
-/* Returns where the next block of reasoning in the piece [i, to) opens; SIZE_MAX: there is none.
- * A tag that may be plain text opens one only where the piece begins. */
+/* Returns where the next reasoning block in the piece [i, to) opens, or SIZE_MAX. A tag that may be
+ * plain text opens one only at the start of the piece. */
 static size_t next_block(const struct toolparse *p, size_t i, size_t to) {
     if (i < to && tool_at(p, i, think_open(p))) return i;
     if (!tool_is_token(p->f->think[0])) return SIZE_MAX;
@@ -398,8 +399,8 @@ static size_t next_block(const struct toolparse *p, size_t i, size_t to) {
     return at < to ? at : SIZE_MAX;
 }
 
-/* Returns the end of the block of reasoning around `at` in the piece that begins at i; 0: there is
- * none. SIZE_MAX: it is open to the end. */
+/* Returns the end of the reasoning block around `at` in the piece that begins at i, or 0. SIZE_MAX:
+ * it is not closed. */
 static size_t block_around(const struct toolparse *p, size_t i, size_t at) {
     for (size_t after;;) {
         i = tool_skip_frames(p, i);
@@ -422,7 +423,7 @@ size_t tool_next_call(struct toolparse *p, size_t piece, size_t i) {
     }
 }
 
-/* Tells whether the marker at i may begin a call. A marker that is a token of its own may do so
+/* Returns whether the marker at i may begin a call. A marker that is a token of its own may do so
  * anywhere; one that is plain text must begin a line. */
 static bool may_call(const struct toolparse *p, size_t i) {
     return p->in.data[i] == '[' || tool_at(p, i, "<|") || tool_at(p, i, "<\xef\xbd\x9c") ||
@@ -443,20 +444,20 @@ static struct parts split_reasoning(struct toolparse *p) {
     if (!tagged && !open &&
         (p->think == TOOL_THINK_NONE || close == SIZE_MAX || p->f->think_tagged))
         return r;
-    /* A call may lie inside the block of reasoning. */
+    /* A call may be inside the reasoning block. */
     for (int n = 0; call < close && call != SIZE_MAX; n++) {
         if (n == MAX_TRIES) {
             call = SIZE_MAX;
             break;
         }
-        /* A call around the tag that ends the reasoning is one only when its tool is offered. */
+        /* A call around the tag that ends the reasoning counts only if its tool is offered. */
         const bool around = close != SIZE_MAX;
         size_t end = (!tagged && !open) || may_call(p, call) ? probe(p, call, around) : 0;
         if (end && (close == SIZE_MAX || end > close)) break;
         call = tool_marker(p, call + 1);
     }
     bool has_call = call != SIZE_MAX && call < close;
-    if (has_call && !tagged && !open) return r; /* The tag is part of an argument. */
+    if (has_call && !tagged && !open) return r; /* the tag is part of an argument */
     r.think_from = from;
     r.think_to = has_call ? call : close == SIZE_MAX ? p->in.len : close;
     r.content = has_call ? call : after;
@@ -467,14 +468,14 @@ static struct parts split_reasoning(struct toolparse *p) {
     return r;
 }
 
-/* Appends t, on a line of its own. */
+/* Appends t on its own line. */
 static void add_line(struct buf *b, struct text t) {
     if (!t.n) return;
     if (b->len) buf_str(b, "\n");
     buf_add(b, t.s, t.n);
 }
 
-/* Returns the next frame of the family in [i, to); `to`: there is none. */
+/* Returns the next frame of the family in [i, to), or `to`. */
 static size_t next_frame(const struct toolparse *p, size_t i, size_t to) {
     for (size_t k = 0; k < TOOL_FRAMES && p->f->frame[k]; k++) {
         const size_t at = tool_find(p, i, p->f->frame[k]);
@@ -483,13 +484,13 @@ static size_t next_frame(const struct toolparse *p, size_t i, size_t to) {
     return to;
 }
 
-/* Adds what [from, to) holds, which has no calls: content, and blocks of reasoning. */
+/* Adds the content and reasoning blocks of [from, to), which has no calls. */
 static void join(struct toolparse *p, struct buf *b, size_t from, size_t to) {
     for (size_t after;;) {
         from = tool_skip_frames(p, from);
         if (from >= to) return;
         const size_t open = next_block(p, from, to), end = next_frame(p, from, to);
-        if (open > end || open == SIZE_MAX) { /* up to a frame that stands within the text */
+        if (open > end || open == SIZE_MAX) { /* up to a frame within the text */
             const size_t cut = drop_frames(p, from, end > from ? end : to);
             add_line(b, tool_text(p, from, cut));
             from = end > from ? end : to;
@@ -507,10 +508,10 @@ static void join(struct toolparse *p, struct buf *b, size_t from, size_t to) {
     }
 }
 
-/* A fence opened before a call. It is not content if it closes after a call, or never closes. */
+/* A fence opened before a call. It is not content if it closes after a call or never closes. */
 struct around {
     struct tool_fence fence;
-    size_t from, to; /* of its line */
+    size_t from, to; /* its line */
 };
 
 /* Decides about an open fence when content follows at *from and ends at `to`: if it closes there,
@@ -527,8 +528,8 @@ static void settle_fence(struct toolparse *p, struct buf *content, struct around
     a->fence.n = 0;
 }
 
-/* Reads what the marker at `at` begins and moves *from, where the next piece of content begins.
- * False: it is not a call. */
+/* Parses the call that the marker at `at` begins and moves *from to the next piece of content.
+ * False: not a call. */
 static bool one_call(struct toolparse *p, struct buf *content, struct around *around, size_t at,
                      size_t *from) {
     const int n_calls = p->n_calls;
@@ -571,8 +572,8 @@ static void parse_all(struct toolparse *p, struct buf *content) {
         if (at == SIZE_MAX) break;
         if (n_bad == MAX_TRIES) {
             tool_problem(p,
-                         "what begins like a call at byte %zu and after it was not read: %d "
-                         "before it were none",
+                         "text that begins like a call, from byte %zu on, was not parsed: %d "
+                         "earlier ones were not calls",
                          at, n_bad);
             break;
         }
@@ -580,9 +581,9 @@ static void parse_all(struct toolparse *p, struct buf *content) {
             i = from;
             continue;
         }
-        if (at < p->n_opened) from = p->n_opened; /* what the prompt wrote is no content */
+        if (at < p->n_opened) from = p->n_opened; /* the prompt's text is not content */
         i = tool_header(p, at);
-        if (i > at) { /* what it is the header of is content */
+        if (i > at) { /* the text after the header is content */
             join(p, content, from, at);
             from = i;
         }
@@ -594,7 +595,7 @@ static void parse_all(struct toolparse *p, struct buf *content) {
         (tool_find(p, from, t->par_close) != SIZE_MAX ||
          tool_find(p, from, t->fn_close) != SIZE_MAX))
         tool_problem(p,
-                     "closing tags behind the last call: a value may have held the text of a tag");
+                     "closing tags after the last call: a value may have held the text of a tag");
     settle_fence(p, content, &around, &from, p->in.len);
     join(p, content, from, p->in.len);
 }
@@ -617,7 +618,8 @@ enum tool_think toolfmt_think_of(const struct toolfmt *f, const char *prompt) {
                                       : TOOL_THINK_UNKNOWN;
 }
 
-/* ---- the public side ------------------------------------------------------------------------- */
+/* ---- public functions
+ * -------------------------------------------------------------------------- */
 int toolparse_new(struct toolparse **out, const struct toolfmt *f, const char *tools, size_t len,
                   enum tool_think think, struct err *e) {
     struct toolparse *p = xcalloc(1, sizeof *p);
@@ -652,7 +654,7 @@ void toolparse_free(struct toolparse *p) {
 }
 
 static void feed(struct toolparse *p, const char *s, size_t n) {
-    while (n) { /* A NUL becomes U+FFFD, since strings in conversations hold none. */
+    while (n) { /* NUL becomes U+FFFD, since strings in conversations cannot contain it */
         const size_t k = strnlen(s, n);
         buf_add(&p->in, s, k);
         if (k == n) break;
@@ -660,7 +662,7 @@ static void feed(struct toolparse *p, const char *s, size_t n) {
         s += k + 1;
         n -= k + 1;
     }
-    memset(p->mark_at, 0, sizeof p->mark_at); /* A marker may have come with the new text. */
+    memset(p->mark_at, 0, sizeof p->mark_at); /* the new text may contain a marker */
 }
 
 void toolparse_feed(struct toolparse *p, const char *s, size_t n) {
@@ -686,7 +688,8 @@ const char *toolparse_rest(const struct toolparse *p, size_t *len) {
     return p->in.data + at;
 }
 
-static void put(struct toolparse *p, struct json *obj, const char *name, const struct json *v) {
+static void add_member(struct toolparse *p, struct json *obj, const char *name,
+                       const struct json *v) {
     json_put(&p->arena, obj, name, strlen(name), v);
 }
 
@@ -695,30 +698,30 @@ static struct json *result_of(struct toolparse *p, struct text content, struct t
                 *problems = json_new(&p->arena, JSON_ARR);
     for (int i = 0; i < p->n_calls; i++) {
         struct json *call = json_new(&p->arena, JSON_OBJ);
-        put(p, call, "name", tool_str(p, p->calls[i].name));
-        put(p, call, "arguments", p->calls[i].args);
+        add_member(p, call, "name", tool_str(p, p->calls[i].name));
+        add_member(p, call, "arguments", p->calls[i].args);
         json_push(&p->arena, calls, call);
     }
     for (int i = 0; i < p->n_problems; i++)
         json_push(&p->arena, problems,
                   json_new_str(&p->arena, p->problems[i], strlen(p->problems[i])));
-    put(p, d, "content", tool_str(p, content));
-    put(p, d, "reasoning", tool_str(p, reasoning));
-    put(p, d, "tool_calls", calls);
-    put(p, d, "problems", problems);
+    add_member(p, d, "content", tool_str(p, content));
+    add_member(p, d, "reasoning", tool_str(p, reasoning));
+    add_member(p, d, "tool_calls", calls);
+    add_member(p, d, "problems", problems);
     if (p->n_loose) {
         char n[16];
         size_t used;
         snprintf(n, sizeof n, "%d", p->n_loose);
-        put(p, d, "loose",
-            tool_json(p, (struct text){arena_strdup(&p->arena, n), strlen(n)}, &used));
+        add_member(p, d, "loose",
+                   tool_json(p, (struct text){arena_strdup(&p->arena, n), strlen(n)}, &used));
     }
     return d;
 }
 
 const struct json *toolparse_finish(struct toolparse *p) {
     struct buf content = {0};
-    buf_str(&p->in, ""); /* This makes sure that its text is not NULL. */
+    buf_str(&p->in, ""); /* ensures that its text is not NULL */
     buf_str(&content, "");
     buf_str(&p->thought, "");
     tool_opened_end(p);

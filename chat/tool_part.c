@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: MIT
-/* chat/tool_part.c - calls while they are written: what of the next one is certain (toolfmt.h).
- * Arguments that are JSON text are read as they come (tool_flow.c). A call in another notation that
- * is not complete is read with an end put behind what is certain of it, so both give the same text
- * as far as it goes; it is read again when it has grown by a part of its length, not with each
- * token, so the work stays in proportion to the text. */
+/* chat/tool_part.c - partial calls: the certain part of the next call while it is written. JSON
+ * arguments are parsed as they arrive (tool_flow.c). An incomplete call in another notation is
+ * parsed with a suitable end appended to its certain part, so both give the same text as far as it
+ * goes. It is reparsed when it has grown by a fraction of its length rather than with each token,
+ * so the work stays proportional to the text. */
 #include <string.h>
 
 #include "chat/tool_int.h"
 #include "text/utf8.h"
 
-/* A call is read again when it has grown by one of GROWTH parts of its length; behind its
- * arguments, where it usually ends, with each piece of TRIES bytes. */
+/* A call is reparsed when it has grown by 1/GROWTH of its length; after its arguments, where it
+ * usually ends, with each piece of TRIES bytes. */
 enum { GROWTH = 32, TRIES = 256 };
 
-/* How each way of writing calls is read in parts: where JSON text begins, or where a call can be
- * cut; `one` reads an element, where calls may stand in a list. */
+/* How each call syntax is parsed in parts: where its JSON begins, or where a call can be cut. `one`
+ * parses an element if calls may be in a list. */
 static const struct way {
-    bool (*parse)(struct toolparse *p, size_t *i); /* of the row of the format */
+    bool (*parse)(struct toolparse *p, size_t *i); /* identifies the format's row */
     tool_head *head;
     tool_cut *cut;
     tool_one *one;
@@ -54,11 +54,11 @@ static size_t value_cut(const struct toolparse *p, size_t start) {
         if (tags[k] && p->in.len - tool_partial(p, start, tags[k]) < cut)
             cut = p->in.len - tool_partial(p, start, tags[k]);
     }
-    cut = start + utf8_valid_prefix(p->in.data + start, cut - start); /* no half characters */
+    cut = start + utf8_valid_prefix(p->in.data + start, cut - start); /* no partial characters */
     return cut > start && p->in.data[cut - 1] == '\n' ? cut - 1 : cut;
 }
 
-/* Tells whether a parameter is text, whatever follows; `name` is what stands in its opening tag. */
+/* Returns whether a parameter is text, whatever follows; name: the contents of its opening tag. */
 static bool is_text(struct toolparse *p, struct text fn, struct text name) {
     static const char flag[] = "\" string=\"";
     if (memmem(name.s, name.n, flag, sizeof flag - 1)) return false;
@@ -71,7 +71,7 @@ static bool is_text(struct toolparse *p, struct text fn, struct text name) {
     return type && strcmp(type, "string") == 0;
 }
 
-/* Returns where the value of the parameter begins whose name ends at name_to; SIZE_MAX: it has not
+/* Returns where a parameter's value begins, given the end of its name; SIZE_MAX: it has not
  * begun. */
 static size_t value_begin(const struct toolparse *p, size_t name_to) {
     const struct tool_tags *t = &p->f->tags;
@@ -83,8 +83,7 @@ static size_t value_begin(const struct toolparse *p, size_t name_to) {
     return k + (t->newline && k < p->in.len && p->in.data[k] == '\n');
 }
 
-/* Returns where the value at `start` of a parameter that is not closed may be cut, when it is text;
- * else SIZE_MAX. */
+/* Returns where the unclosed value at `start` may be cut if it is text; else SIZE_MAX. */
 static size_t open_value(struct toolparse *p, size_t start, struct text name, struct text fn) {
     if (start >= p->in.len) return SIZE_MAX;
     const size_t cut = value_cut(p, start);
@@ -92,7 +91,7 @@ static size_t open_value(struct toolparse *p, size_t start, struct text name, st
     return is_text(p, fn, name) ? cut : SIZE_MAX;
 }
 
-/* Returns where the name of a call that begins at `from` ends; SIZE_MAX: it is not complete. */
+/* Returns the end of the name of a call that begins at `from`; SIZE_MAX: incomplete. */
 static size_t name_end(const struct toolparse *p, size_t from) {
     size_t k = from;
     if (!p->f->tags.val_open) return tool_find(p, from, p->f->tags.fn_name_end);
@@ -131,20 +130,20 @@ bool tool_cut_tags(struct toolparse *p, size_t at, size_t *cut, struct buf *end,
     return true;
 }
 
-static void give(const struct toolparse *p, int i, struct buf *name, struct buf *args) {
+static void write_call(const struct toolparse *p, int i, struct buf *name, struct buf *args) {
     buf_reset(name);
     buf_reset(args);
     buf_add(name, p->calls[i].name.s, p->calls[i].name.n);
     json_write_spaced(args, p->calls[i].args);
 }
 
-/* Reads the call, or the element of a list, at *i, and moves behind it. */
+/* Parses the call, or list element, at *i and moves past it. */
 static bool read_one(struct toolparse *p, size_t *i) {
     const size_t at = *i;
     return (p->part_list ? way_of(p)->one(p, i) : p->f->parse(p, i)) && *i > at;
 }
 
-/* Reads a call that is not complete, with an end behind what is certain. */
+/* Parses an incomplete call with an end appended to its certain part. */
 static bool read_open(struct toolparse *p, size_t at, struct buf *name, struct buf *args,
                       size_t *n_sure) {
     struct buf end = {0}, tail = {0};
@@ -156,10 +155,10 @@ static bool read_open(struct toolparse *p, size_t at, struct buf *name, struct b
         p->in.len = cut;
         buf_add(&p->in, end.data, end.len);
         const bool ended = p->ended;
-        p->ended = true; /* nothing follows the end that was put there */
+        p->ended = true; /* nothing follows the appended end */
         ok = read_one(p, &i) && p->n_calls == n_calls + 1;
         p->ended = ended;
-        if (ok) give(p, n_calls, name, args);
+        if (ok) write_call(p, n_calls, name, args);
         p->in.len = cut;
         buf_add(&p->in, tail.data ? tail.data : "", tail.len);
         memset(p->mark_at, 0, sizeof p->mark_at);
@@ -174,7 +173,7 @@ static bool read_open(struct toolparse *p, size_t at, struct buf *name, struct b
     return ok;
 }
 
-/* Returns where the next call begins; SIZE_MAX: it is not known yet. */
+/* Returns where the next call begins; SIZE_MAX: not known yet. */
 static size_t next_call(struct toolparse *p) {
     const bool lists = way_of(p)->one != NULL;
     for (;;) {
@@ -200,13 +199,13 @@ static size_t next_call(struct toolparse *p) {
     }
 }
 
-/* Reads the call at `at` whole. */
+/* Parses a complete call at `at`. */
 static bool read_whole(struct toolparse *p, size_t at, struct buf *name, struct buf *args) {
     const int n_calls = p->n_calls, n_problems = p->n_problems;
     size_t end = at;
     const bool read = read_one(p, &end), done = read && p->n_calls == n_calls + 1;
-    p->part_stop = read && !done && !p->part_list; /* several in one: they come at the end */
-    if (done) give(p, n_calls, name, args);
+    p->part_stop = read && !done && !p->part_list; /* several calls in one: returned at the end */
+    if (done) write_call(p, n_calls, name, args);
     if (read) {
         p->part_at = p->part_piece = end;
         p->part_len = p->part_given = 0;
@@ -217,7 +216,7 @@ static bool read_whole(struct toolparse *p, size_t at, struct buf *name, struct 
     return done;
 }
 
-/* Finds the arguments of the call at `at`, if they are JSON text. */
+/* Finds the arguments of the call at `at` if they are JSON text. */
 static void begin_flow(struct toolparse *p, size_t at) {
     const struct way *w = way_of(p);
     tool_head *head = p->part_list && w->one == tool_one_object ? tool_head_object : w->head;
@@ -232,7 +231,7 @@ static void begin_flow(struct toolparse *p, size_t at) {
     p->part_name = (struct text){arena_strndup(&p->arena, name.s, name.n), name.n};
 }
 
-/* Gives what has come of arguments that are JSON text. */
+/* Returns the JSON arguments that have arrived. */
 static bool read_flow(struct toolparse *p, struct buf *name, struct buf *args, size_t *n_sure) {
     struct tool_flow *f = &p->flow;
     if (!f->from || f->failed) return false;
@@ -247,7 +246,7 @@ static bool read_flow(struct toolparse *p, struct buf *name, struct buf *args, s
     return true;
 }
 
-/* Tells whether it is time to read the call at `at` as far as it is there. */
+/* Returns whether it is time to try parsing the call at `at`. */
 static bool is_due(const struct toolparse *p) {
     const struct tool_flow *f = &p->flow;
     const bool flows = f->from && !f->failed;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* chat/tool_place.c - where in a call a byte is (tool_place.h). Values were read by the syntax's
- * own parser; this only finds again what it has read: the name, then member by member between tags,
- * or by brackets, quotes and colons where arguments are JSON or literals. */
+/* chat/tool_place.c - position of a byte in a tool call. The syntax's own parser has read the
+ * values; this file only finds them again: the name, then member by member between tags, or by
+ * brackets, quotes and colons in JSON and literals. */
 #include "chat/tool_place.h"
 
 #include <stdlib.h>
@@ -15,10 +15,10 @@ const char *tool_place_name(enum tool_place place) {
     return name[place];
 }
 
-/* A call is walked through once for one byte that is asked for. */
+/* A walk through a call in search of one byte. */
 struct walk {
     const struct toolparse *p;
-    size_t i, to; /* [i, to) is left */
+    size_t i, to; /* [i, to): not visited yet */
     size_t at;    /* the byte */
     enum tool_place place;
 };
@@ -32,8 +32,7 @@ static bool of_word(char c) {
            c == '-' || c == '.' || c == '+' || (unsigned char)c >= 0x80;
 }
 
-/* Returns the first offset at or after i where t stands as a word; SIZE_MAX: nowhere before w->to.
- */
+/* Returns the first occurrence of t as a word at or after i; SIZE_MAX: none before w->to. */
 static size_t find_word(const struct walk *w, size_t i, struct text t) {
     const char *s = w->p->in.data;
     for (; t.n && i < w->to && t.n <= w->to - i; i++) {
@@ -85,7 +84,7 @@ static void walk_tags(struct walk *w, const struct tags *t, const struct json *a
 
 static const char *const quotes[] = {"<|\"|>", "\"", "'"};
 
-/* Moves *i behind the string or word there; *t is it, without quotes. False: there is none. */
+/* Moves *i past the string or word there; *t: its text without quotes. False: neither. */
 static bool token(const struct walk *w, size_t *i, struct text *t) {
     const char *s = w->p->in.data;
     size_t from = *i, end;
@@ -105,9 +104,9 @@ static bool token(const struct walk *w, size_t *i, struct text *t) {
     return end > from;
 }
 
-/* Finds the arguments of a call in brackets, whose names stand in front of ':' or '='. The first
- * name that is called like the first argument says how deep the arguments are; what is deeper is a
- * part of one. */
+/* Finds the arguments of a call in brackets, whose names are followed by ':' or '='. The first name
+ * equal to that of the first argument gives the depth of the arguments; deeper names belong to one
+ * of them. */
 static void walk_brackets(struct walk *w, const struct json *args) {
     const char *s = w->p->in.data;
     int depth = 0, of_args = -1;
@@ -140,7 +139,7 @@ static void walk_call(struct walk *w, const struct tool_call *c) {
     if (name != SIZE_MAX) {
         span(w, name, name + c->name.n, TOOL_PLACE_NAME);
         w->i = name + c->name.n;
-        if (w->i < w->to && w->p->in.data[w->i] == '"') w->i++; /* it begins no string */
+        if (w->i < w->to && w->p->in.data[w->i] == '"') w->i++; /* not the start of a string */
     }
     if (w->p->f->parse == tool_parse_elements)
         walk_tags(w, &elements, c->args);
@@ -158,7 +157,7 @@ enum tool_place toolparse_place(const struct toolparse *p, size_t at, int *call)
         const struct tool_call *c = &p->calls[k];
         if (at < c->from || at >= c->to) continue;
         const bool first = *call < 0;
-        if (!first) { /* another call of the same list: is it there already? */
+        if (!first) { /* another call of the same list: has it begun? */
             const size_t name = find_word(&w, w.i, c->name);
             if (w.place != TOOL_PLACE_STRUCTURE || name == SIZE_MAX || at < name) break;
         }
@@ -188,14 +187,13 @@ void tool_tally_add(struct tool_tally *t, const struct toolparse *p, const size_
     }
 }
 
-void tool_tally_json(const struct tool_tally *t, struct jw *w, const char *name, bool zeros) {
+void tool_tally_json(const struct tool_tally *t, struct jw *w, const char *name) {
     jw_arr(w, name);
     for (int i = 0; i < t->n; i++) {
         jw_obj(w, NULL);
         jw_str(w, "tool", t->row[i].tool);
         for (int k = 0; k < TOOL_PLACES; k++)
-            if (zeros || t->row[i].n[k])
-                jw_i64(w, tool_place_name((enum tool_place)k), t->row[i].n[k]);
+            if (t->row[i].n[k]) jw_i64(w, tool_place_name((enum tool_place)k), t->row[i].n[k]);
         jw_end(w);
     }
     jw_end(w);

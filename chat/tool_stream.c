@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* chat/tool_stream.c - what of reasoning and content is certain while text comes (toolfmt.h). */
+/* chat/tool_stream.c - reasoning and content that are certain while text arrives. */
 #include "chat/tool_int.h"
 
 #include <string.h>
@@ -8,7 +8,7 @@ static const char *think_open(const struct toolparse *p) {
     return toolfmt_think_tag(p->f, false);
 }
 
-/* Returns the length of the longest end of [from, len) that may become what ends reasoning. */
+/* Returns the length of the longest suffix of [from, len) that may become the end of reasoning. */
 static size_t held_close(const struct toolparse *p, size_t from) {
     size_t hold = tool_partial(p, from, toolfmt_think_tag(p->f, true));
     for (int k = 0; k < 2 && p->f->think_end[k]; k++) {
@@ -25,8 +25,8 @@ size_t tool_partial(const struct toolparse *p, size_t from, const char *lit) {
     return 0;
 }
 
-/* Returns the length of the longest end of [from, len) that may become a marker, a frame, or the
- * tag that opens reasoning. */
+/* Returns the length of the longest suffix of [from, len) that may become a marker, a frame or the
+ * opening tag of reasoning. */
 static size_t held(const struct toolparse *p, size_t from, const char *tag) {
     size_t hold = tag ? tool_partial(p, from, tag) : 0, h;
     for (int k = 0; k < TOOL_MARKERS && p->f->marker[k] && !p->no_calls; k++) {
@@ -40,14 +40,13 @@ static size_t held(const struct toolparse *p, size_t from, const char *tag) {
     return hold;
 }
 
-/* Tells whether the text is white space and the first one or two marks of a fence. */
+/* Returns whether the text is whitespace and one or two characters of a fence. */
 static bool only_marks(const char *s, size_t n) {
     while (n && tool_is_ws(*s)) s++, n--;
     return n == 1 ? *s == '`' || *s == '~' : n == 2 && s[0] == s[1] && (*s == '`' || *s == '~');
 }
 
-/* Finds where content begins. False when that is not known yet, or when it does not begin before
- * the end. */
+/* Finds where content begins. False: not known yet, or it does not begin before the end. */
 static bool content_begins(struct toolparse *p) {
     size_t i = tool_begin(p), after;
     bool tagged = tool_at(p, i, think_open(p));
@@ -67,7 +66,7 @@ static bool content_begins(struct toolparse *p) {
         }
         i = tool_skip_frames(p, after);
     }
-    while (tool_at(p, i, think_open(p))) { /* another block of reasoning */
+    while (tool_at(p, i, think_open(p))) { /* another reasoning block */
         if (tool_think_end(p, i + strlen(think_open(p)), &after) == SIZE_MAX) return false;
         i = tool_skip_frames(p, after);
     }
@@ -78,8 +77,8 @@ static bool content_begins(struct toolparse *p) {
     return true;
 }
 
-/* Returns the end of the text up to `end` that is certainly content: trailing white space and an
- * opening fence may belong to a call. */
+/* Returns the end of the certain content up to `end`: trailing whitespace and an opening fence may
+ * belong to a call. */
 static size_t content_end(const struct toolparse *p, size_t end) {
     struct tool_fence fence;
     const char *s = p->in.data;
@@ -131,7 +130,7 @@ const char *toolparse_reasoning(struct toolparse *p, size_t *len) {
     if ((!tagged && !open) || (!tagged && from + held(p, from, think_open(p)) >= p->in.len))
         return "";
     from = tool_ws(p, from);
-    const size_t shown = from + p->n_reasoning; /* This part holds no tag and no piece of one. */
+    const size_t shown = from + p->n_reasoning; /* before it: no tag, complete or partial */
     const size_t a = held(p, shown, NULL), b = held_close(p, shown);
     size_t end = p->in.len - (a > b ? a : b);
     const size_t close = tool_think_end(p, shown, &after), call = tool_marker(p, shown);

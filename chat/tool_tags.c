@@ -26,12 +26,12 @@ const char *tool_wrapper_close(const struct toolfmt *f) {
     return NULL;
 }
 
-/* Tells whether key is a parameter of fn, as far as tools are known. */
+/* Returns whether key is a parameter of fn, or fn is not declared. */
 static bool is_parameter(struct toolparse *p, struct text fn, struct text key) {
     return !tool_declared(p, fn) || tool_schema(p, fn, key);
 }
 
-/* Tells whether a call begins at i: of a declared tool, if tools were declared. */
+/* Returns whether a call begins at i: of a declared tool, if tools were declared. */
 static enum is_end begins_call(const struct toolparse *p, size_t i) {
     const struct tool_tags *t = &p->f->tags;
     if (!tool_at(p, i, t->fn_open)) {
@@ -46,7 +46,7 @@ static enum is_end begins_call(const struct toolparse *p, size_t i) {
     return name.n && (!p->tools || tool_declared(p, name)) ? IS_END : NO_END;
 }
 
-/* Tells whether another call, the end of the turn or the end of the text follows i. */
+/* Returns whether another call, the end of the turn or the end of the text follows i. */
 static enum is_end call_ends(const struct toolparse *p, size_t i) {
     const size_t k = tool_ws(p, i);
     if (tool_wrapper(p, k) > k) return begins_call(p, k);
@@ -55,9 +55,9 @@ static enum is_end call_ends(const struct toolparse *p, size_t i) {
     return k >= p->in.len ? IS_END : NO_END;
 }
 
-/* Tells whether the closing tag before i ends the value of a parameter of fn: it does when another
+/* Returns whether the closing tag before i ends the value of a parameter of fn: it does if another
  * parameter of fn or the end of the call follows; otherwise it may be part of the value. sure: the
- * tag is where templates write it, so any following tag of the syntax is proof enough. */
+ * tag is where templates write it, so any following tag of the syntax is enough. */
 static enum is_end closes_value(struct toolparse *p, struct text fn, size_t i, bool sure) {
     const struct tool_tags *t = &p->f->tags;
     size_t k = tool_ws(p, i), end;
@@ -127,8 +127,9 @@ static size_t call_closed(const struct toolparse *p, size_t i, size_t to, enum i
     }
 }
 
-/* Finds an opening tag of another parameter of fn in the value [i, to) that has no closing tag in
- * it: then the tag at `to` is that parameter's, and the value's own is missing. SIZE_MAX: none. */
+/* Finds an opening tag of another parameter of fn in the value [i, to) without its own closing tag
+ * in it. If there is one, the tag at `to` belongs to that parameter, and the value's own is
+ * missing. SIZE_MAX: none. */
 static size_t next_parameter(struct toolparse *p, size_t i, size_t to, struct text fn) {
     const struct tool_tags *t = &p->f->tags;
     if (!tool_declared(p, fn)) return SIZE_MAX;
@@ -171,7 +172,7 @@ static struct text unquoted(struct text t) {
     return t;
 }
 
-/* Returns NAME of `<parameter name="NAME" string="true">`. `raw` is DSML's flag: 1 text, 0 JSON, -1
+/* Returns NAME of `<parameter name="NAME" string="true">`. raw: DSML's flag; 1: text, 0: JSON, -1:
  * absent. */
 static struct text attr_name(struct text t, int *raw) {
     static const char flag[] = "\" string=\"";
@@ -196,7 +197,7 @@ struct text tool_attr_name(struct text t) {
     return attr_name(t, &raw);
 }
 
-/* Tells whether a parameter's closing tag ends at i. */
+/* Returns whether a parameter's closing tag ends at i. */
 static bool is_closed(const struct toolparse *p, size_t i) {
     const size_t n = strlen(p->f->tags.par_close);
     return i >= n && tool_at(p, i - n, p->f->tags.par_close);
@@ -255,7 +256,8 @@ size_t tool_wrapper_end(const struct toolparse *p, size_t i) {
     return i;
 }
 
-/* Moves *i from after the last parameter to after the call. False: the call does not end there. */
+/* Moves *i from the end of the last parameter to the end of the call. False: the call does not end
+ * there. */
 static bool end_call(struct toolparse *p, size_t *i, struct text name) {
     const struct tool_tags *t = &p->f->tags;
     const bool closed = tool_at(p, *i, t->fn_close);
@@ -266,7 +268,7 @@ static bool end_call(struct toolparse *p, size_t *i, struct text name) {
     return true;
 }
 
-/* Reads JSON calls at k, inside this syntax's wrapper at *i, and moves *i past them. */
+/* Parses JSON calls at k inside this syntax's wrapper at *i, and moves *i past them. */
 static bool json_in_wrapper(struct toolparse *p, size_t *i, size_t k) {
     const char *close = tool_wrapper_close(p->f);
     const size_t at = tool_ws(p, k);
@@ -297,8 +299,8 @@ bool tool_parse_tags(struct toolparse *p, size_t *i) {
     return true;
 }
 
-/* Reads calls of the form <tool_call>NAME <arg_key>K</arg_key> <arg_value>V</arg_value> ...
- * </tool_call>. The name ends at white space or a tag; Hunyuan 3 writes a separator behind it, and
+/* Parses calls of the form <tool_call>NAME <arg_key>K</arg_key> <arg_value>V</arg_value> ...
+ * </tool_call>. The name ends at whitespace or a tag. Hunyuan 3 writes a separator after it, and
  * one wrapper around all calls. */
 bool tool_parse_glm(struct toolparse *p, size_t *i) {
     const struct tool_tags *t = &p->f->tags;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* chat/tool_type.c - values that were given as raw text, typed by the schema of their parameter. */
+/* chat/tool_type.c - typing of raw text values by their parameter's schema. */
 #include "chat/tool_int.h"
 
 #include <string.h>
@@ -34,7 +34,7 @@ static unsigned type_of_value(const struct json *v) {
     return bits[json_type(v)] | (json_is_int(v) ? TY_INTEGER : 0);
 }
 
-/* Returns the types that a schema within root allows; 0 when it does not say. */
+/* Returns the types that a schema within root allows; 0: it does not say. */
 static unsigned types_of(const struct json *root, const struct json *schema, int depth) {
     static const char *const combined[] = {"anyOf", "oneOf", "allOf"};
     schema = tool_target(root, schema);
@@ -57,8 +57,8 @@ static const struct json *python_word(struct toolparse *p, struct text text) {
     return tool_is(t, "False") ? json_new_bool(&p->arena, false) : NULL;
 }
 
-/* Reads the text as quoted JSON (v is the string) or as a Python literal. NULL: not of these types.
- */
+/* Parses the text as quoted JSON (v is the string) or as a Python literal. NULL: not of these
+ * types. */
 static const struct json *lenient_value(struct toolparse *p, unsigned types, struct text text,
                                         const struct json *v) {
     struct text t = tool_strip(text);
@@ -95,8 +95,8 @@ const struct json *tool_typed(struct toolparse *p, const struct json *schema, st
     v = python_word(p, text);
     if (v && types && !(types & TY_STRING)) return v;
     if (v)
-        tool_problem(p, "parameter '%.*s' is the text %.*s, which may stand for a value",
-                     tool_len(key), key.s, tool_len(text), text.s);
+        tool_problem(p, "parameter '%.*s' is the text %.*s, which may mean a value", tool_len(key),
+                     key.s, tool_len(text), text.s);
     else if (types && !(types & TY_STRING))
         tool_problem(p, "parameter '%.*s' does not have its declared type", tool_len(key), key.s);
     else if (!types && text.n && strchr("[{", text.s[0]))

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* chat/toolfmt.h - tool calls in model output: one row per syntax, one parser for all.
+/* chat/toolfmt.h - parser of tool calls in model output: one table row per syntax, one parser for
+ * all.
  *
- * Text is fed in pieces of any size; the result does not depend on how it was cut. Content that is
- * certain (no piece of a marker) can be shown while text still comes. */
+ * Text is fed in pieces of any size; the result does not depend on where it was split. Content that
+ * is certain (not part of a marker) can be shown while text still arrives. */
 #ifndef HONE_CHAT_TOOLFMT_H
 #define HONE_CHAT_TOOLFMT_H
 
@@ -14,72 +15,68 @@
 
 struct json;
 struct toolfmt;   /* a syntax */
-struct toolparse; /* a parse under way */
+struct toolparse; /* a parse in progress */
 
 int toolfmt_count(void);
 const struct toolfmt *toolfmt_at(int i);
 const char *toolfmt_name(const struct toolfmt *f);
 const struct toolfmt *toolfmt_find(const char *name); /* NULL: no such format */
-/* Returns the syntax of calls that the text of a template asks for; NULL when none is recognised.
- */
+/* Returns the call syntax of a template, or NULL if it is not recognized. */
 const struct toolfmt *toolfmt_detect(const char *tmpl, size_t len);
-/* Returns what stands for the syntax of templates of no known syntax: reasoning between <think> and
- * </think>, and no calls. */
+/* Returns the syntax for templates without a known one: reasoning between <think> and </think>, and
+ * no calls. */
 const struct toolfmt *toolfmt_plain(void);
 
 enum tool_think {
-    TOOL_THINK_UNKNOWN, /* reasoning if a closing tag comes */
-    TOOL_THINK_OPEN,    /* the prompt opened it */
-    TOOL_THINK_NONE     /* no reasoning but what begins with an opening tag */
+    TOOL_THINK_UNKNOWN, /* reasoning, if a closing tag comes */
+    TOOL_THINK_OPEN,    /* the prompt has opened it */
+    TOOL_THINK_NONE     /* reasoning only after an opening tag */
 };
-/* Returns what the end of a prompt says: OPEN behind an opening tag, NONE behind a closing one,
+/* Returns the state at the end of a prompt: OPEN after an opening tag, NONE after a closing one,
  * else UNKNOWN. */
 enum tool_think toolfmt_think_of(const struct toolfmt *f, const char *prompt);
-/* Returns the tag that closes reasoning if `closing`, else the one that opens it. */
+/* Returns the closing (`closing`) or opening tag of reasoning. */
 const char *toolfmt_think_tag(const struct toolfmt *f, bool closing);
-/* Returns the marker of calls that a prompt ends with, so that the answer begins after it, or NULL.
- * f may be NULL; the marker lives as long as f. */
+/* Returns the call marker that a prompt ends with, so that the answer begins after it, or NULL. f
+ * may be NULL; the marker lives as long as f. */
 const char *toolfmt_opened(const struct toolfmt *f, const char *prompt);
-/* Makes a parser of syntax f, which the caller frees with toolparse_free. tools is the text of the
- * JSON list that the template is given, `len` bytes: it types the parameters of formats with raw
- * values. NULL: no tools. */
+/* Creates a parser of syntax f; free it with toolparse_free(). tools: JSON text, `len` bytes, of
+ * the list given to the template; it types the parameters of formats with raw values. NULL: no
+ * tools. */
 int toolparse_new(struct toolparse **out, const struct toolfmt *f, const char *tools, size_t len,
                   enum tool_think think, struct err *e);
-/* Lets answers be calls that are nothing but JSON, {"name": N, "arguments": {..}}, bare or in a
- * fence, where N was declared and its schema is satisfied. Call it before text is fed. */
+/* Accepts answers that consist only of JSON calls, {"name": N, "arguments": {..}}, bare or in a
+ * fence, if N is declared and its schema matches. Call before feeding text. */
 void toolparse_allow_loose(struct toolparse *p);
-/* Treats the markers of calls as plain text, because no tools were offered. Call it before text is
- * fed. */
+/* Treats call markers as plain text, because no tools were offered. Call before feeding text. */
 void toolparse_no_calls(struct toolparse *p);
-/* Says that the prompt ends with this marker, one that toolfmt_opened() gave. Call it before text
- * is fed. */
+/* Sets the marker at the end of the prompt, from toolfmt_opened(). Call before feeding text. */
 void toolparse_opened(struct toolparse *p, const char *marker);
-/* Returns the number of calls that were written so; after toolparse_finish. */
+/* Returns the number of loose (bare JSON) calls; after toolparse_finish(). */
 int toolparse_loose(const struct toolparse *p);
 void toolparse_free(struct toolparse *p);
 void toolparse_feed(struct toolparse *p, const char *s, size_t n);
-/* Returns the content that is certain so far, *len bytes that p owns; a later call returns the same
- * bytes and more. */
+/* Returns the content that is certain so far, *len bytes owned by p; later calls only extend it. */
 const char *toolparse_content(struct toolparse *p, size_t *len);
-/* Returns the reasoning that is certain so far, *len bytes that p owns, as far as a tag or the
- * prompt says that it is some. */
+/* Returns the reasoning that is certain so far, *len bytes owned by p: text after a tag, or after a
+ * prompt that opens it. */
 const char *toolparse_reasoning(struct toolparse *p, size_t *len);
-/* Returns what lies behind the content that toolparse_content has shown, *len bytes that p owns:
- * the rest of the input, with calls as they were written. Call it after toolparse_finish. */
+/* Returns the input after the content shown by toolparse_content(), *len bytes owned by p, with
+ * calls as they were written. Call after toolparse_finish(). */
 const char *toolparse_rest(const struct toolparse *p, size_t *len);
-/* Tells, after toolparse_finish, whether something begins like a call and is none. */
+/* Returns whether something begins like a call but is not one; after toolparse_finish(). */
 bool toolparse_broken(const struct toolparse *p);
-/* Reads the next call as far as it is certain: its name, and the JSON text of its arguments, of
- * which the first *n_sure bytes stay what they are. *done: it is complete, and the next time gives
- * the one behind it. False: nothing new, or nothing is certain before the end. */
+/* Returns the next call as far as it is certain: its name and the JSON text of its arguments, whose
+ * first *n_sure bytes will not change. *done: complete; the next call of this function returns the
+ * following one. False: nothing new, or nothing is certain before the end. */
 bool toolparse_part(struct toolparse *p, struct buf *name, struct buf *args, size_t *n_sure,
                     bool *done);
-/* Says that no more text comes, so that the next toolparse_part reads a call again that has grown
- * by little. */
+/* Declares the end of the text, so that the next toolparse_part() rereads a call that grew only a
+ * little. */
 void toolparse_no_more(struct toolparse *p);
-/* Finishes the text, once, and returns {"content", "reasoning", "tool_calls": [{"name",
- * "arguments"}], "problems": [..]}, which p owns; with "loose", their number, where calls were
- * written loosely. */
+/* Finishes the parse, once, and returns {"content", "reasoning", "tool_calls": [{"name",
+ * "arguments"}], "problems": [..]}, owned by p; plus "loose", their number, if there are loose
+ * calls. */
 const struct json *toolparse_finish(struct toolparse *p);
 
 #endif

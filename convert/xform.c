@@ -35,7 +35,7 @@ struct xform_buf {
 struct job {
     const struct conv_plan *p;
     const struct item *it;
-    const struct kind *k; /* what it->xf does */
+    const struct kind *k; /* functions and flags of it->xf */
     struct xform_buf *b;
     int64_t cols, rows;     /* of one output matrix */
     int64_t total;          /* rows of all matrices */
@@ -50,7 +50,7 @@ struct job {
     bool turned; /* the source is [columns][rows] */
 };
 
-/* ---- what transforms do: the functions of the table `kinds` ---- */
+/* ---- transforms: functions for the table `kinds` --------------------------------------------- */
 
 /* Returns the rows or columns per V head; 0: no regrouping. */
 static int64_t v_group(const struct job *j) {
@@ -81,7 +81,7 @@ static int64_t pair_old(int64_t head, int64_t rot, bool apart, int64_t r) {
     if (i >= rot) return r;
     return r - i + (apart ? i % half * 2 + i / half : i % 2 * half + i / 2);
 }
-/* Returns the same for the heads of the row's group, of which rope turns the first dimensions. */
+/* Like pair_old for the heads of the row's group, of which RoPE rotates the first dimensions. */
 static int64_t rope_old(const struct job *j, bool apart, int64_t r) {
     const int block = j->it->inst.block;
     const int64_t head = hp_dim(&j->p->hp, block, j->it->inst.row->group),
@@ -183,18 +183,19 @@ static float rope_near(const struct hparams *h, int64_t i) {
     return h->near[i];
 }
 
-/* The transforms, a row each. XF_COPY does nothing, XF_LATENT_K has latent_rows(). */
+/* Table of transforms, one row each. XF_COPY does nothing; latent_rows() implements XF_LATENT_K. */
 static const struct kind {
-    /* Returns the source's row for row r of a matrix; NULL: the same. */
+    /* Returns the source row for row r of a matrix; NULL: the same row. */
     int64_t (*row)(const struct job *j, int64_t r);
-    /* Computes with the n values x of output row r; NULL: no arithmetic. */
+    /* Transforms the n values x of output row r; NULL: no arithmetic. */
     void (*value)(const struct job *j, int64_t r, float *x, int64_t n);
-    float (*made)(const struct hparams *h, int64_t i); /* value i; NULL: the tensor is read */
-    uint8_t half;                    /* 1, 2: takes that half of each matrix's rows */
-    uint8_t every;                   /* 1: takes even rows, or values of a vector; 2: odd */
-    bool turns;                      /* each matrix of the source is transposed */
-    bool elements;                   /* of vectors, an element is a row */
-    bool columns;                    /* regroups columns */
+    /* Computes value i; NULL: the tensor is read. */
+    float (*made)(const struct hparams *h, int64_t i);
+    uint8_t half;  /* 1, 2: selects that half of each matrix's rows */
+    uint8_t every; /* 1: selects even rows, or even values of a vector; 2: odd ones */
+    bool turns;    /* each matrix of the source is transposed */
+    bool elements; /* in vectors, an element is a row */
+    bool columns;  /* regroups columns */
     bool is_qkv, is_qkvz, is_latent; /* shape of the source (xform_want) */
 } kinds[XF_COUNT] = {
     [XF_ADD1] = {.value = add_one},

@@ -18,7 +18,7 @@
 #include "grad/grad_int.h"
 #include "kernels/blas.h"
 
-/* Rows of W at a time that OpenBLAS multiplies, and the fewest. */
+/* Rows of W per OpenBLAS product: the most, and the fewest. */
 enum { BACK_PANEL = 512, BACK_LEAST = 128 };
 /* The head's rows are reported SEEN_ROWS at a time; the bits of moments depend on that number. */
 enum { TOKEN_CHUNK = 16, HEAD_ROWS = 128, SEEN_ROWS = 32 };
@@ -45,7 +45,7 @@ static void decode(const struct grad *g, const struct weight *w, const uint8_t *
         g->s->kern.op[w->type].decode(from + (uint64_t)(r0 + r) * w->row_bytes, to + r * nc, nc);
 }
 
-/* Returns the rows of W that columns_back decodes at a time: more where OpenBLAS multiplies. */
+/* Returns the rows of W that columns_back decodes at a time: more with OpenBLAS. */
 static int64_t panel_rows(const struct grad *g, const struct weight *w, int64_t nc, int64_t m) {
     const int64_t room = GRAD_PANEL * w->ne[0] / nc;
     if (!blas_does(g->s->blas, BLAS_BACK) || m < BLAS_LEAST_ROWS || room < BACK_LEAST)
@@ -105,7 +105,7 @@ static void product_range(void *ctx, int64_t i0, int64_t i1, int worker) {
 }
 void grad_product(struct grad *g, const struct weight *w, const float *dy, float *dx, int64_t m) {
     struct product j = {g, w, dy, dx, m, PRODUCT_TOKENS, div_up(w->ne[0], PRODUCT_COLS)};
-    /* Our sums are the same in tasks of any size, those of OpenBLAS may not be. */
+    /* Our sums are the same for tasks of any size; those of OpenBLAS may not be. */
     const bool any_size = !blas_does(g->s->blas, BLAS_BACK);
     while (any_size && j.n_tok > LEAST_TOKENS &&
            div_up(m, j.n_tok) * j.n_cols < 4 * pool_size(g->pool))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* grammar/bnf.c - grammars as text: what GBNF and Lark share, and GBNF (bnf.h). */
+/* grammar/bnf.c - text grammars: the shared parser, and GBNF. */
 #include "grammar/bnf.h"
 
 #include <inttypes.h>
@@ -58,7 +58,7 @@ struct bnf_rule *bnf_find(struct bnf *b, const char *name, size_t len) {
 
 void bnf_add(struct bnf *b, const char *name, size_t len, size_t from, bool term) {
     if (bnf_find(b, name, len)) {
-        bnf_fail(b, "the rule '%s' is there twice", show_n(name, len).s);
+        bnf_fail(b, "the rule '%s' is defined twice", show_n(name, len).s);
         return;
     }
     if (b->n_rule == RULES_MAX) {
@@ -83,8 +83,8 @@ static gnode as_rule(struct bnf *b, struct bnf_rule *r) {
     return gn_rule(b->g, r->index);
 }
 
-/* Returns the body of the rule `self` with repetitions in place of the alternatives that begin with
- * the rule itself: the body of `sum: sum "+" item | item` becomes `item ("+" item)*`. */
+/* Returns the body of the rule `self` with direct left recursion replaced by repetition: `sum: sum
+ * "+" item | item` becomes `item ("+" item)*`. */
 static gnode repeated(struct grammar *g, gnode self, gnode body) {
     const struct gnode_data d = *gn(g, body);
     const uint32_t n = d.kind == G_ALT ? d.b : 1;
@@ -118,7 +118,7 @@ static void read_rule(struct bnf *b, size_t k) {
     b->nest++;
     const gnode body = b->body(b);
     b->nest--;
-    if (!b->rc && b->i < b->end) bnf_fail(b, "what stands here is not understood");
+    if (!b->rc && b->i < b->end) bnf_fail(b, "syntax error");
     if (!b->rc) {
         b->i = i;
         b->end = end;
@@ -132,7 +132,7 @@ static void read_rule(struct bnf *b, size_t k) {
 
 gnode bnf_ref(struct bnf *b, const char *name, size_t len) {
     struct bnf_rule *r = bnf_find(b, name, len);
-    if (!r) return bnf_fail(b, "there is no rule '%s'", show_n(name, len).s);
+    if (!r) return bnf_fail(b, "undefined rule '%s'", show_n(name, len).s);
     const size_t k = (size_t)(r - b->rule);
     if (r->state == 0 && b->nest < NEST_MAX) read_rule(b, k);
     r = &b->rule[k];
@@ -147,7 +147,7 @@ gnode bnf_root(struct bnf *b, const char *root) {
     b->end = b->n;
     if (!b->rc) node = bnf_ref(b, root, strlen(root));
     for (size_t k = 0; k < b->n_rule && !b->rc; k++)
-        if (b->rule[k].state == 0) read_rule(b, k); /* nobody's, or too deep before */
+        if (b->rule[k].state == 0) read_rule(b, k); /* unused, or nested too deep before */
     if (b->ignore) node = gn_cat(b->g, b->ignore, node);
     free(b->rule);
     strmap_free(b->by_name);
@@ -161,7 +161,7 @@ int bnf_finish(struct bnf *b, const char *root, struct grammar **out) {
     return grammar_done(out, b->g, node, b->rc, b->e);
 }
 
-/* ---- pieces ---- */
+/* ---- tokens ---- */
 
 void bnf_quoted(struct bnf *b, struct buf *out) {
     static const char from[] = "ntrfb0", to[] = "\n\t\r\f\b\0";
@@ -182,7 +182,7 @@ void bnf_quoted(struct bnf *b, struct buf *out) {
             char *end;
             const unsigned long x = strtoul(hex, &end, 16);
             if (*end || end == hex || (int)(end - hex) != digits) {
-                bnf_fail(b, "%d hexadecimal digits are needed", digits);
+                bnf_fail(b, "expected %d hexadecimal digits", digits);
                 return;
             }
             b->i += (size_t)digits;
@@ -191,7 +191,7 @@ void bnf_quoted(struct bnf *b, struct buf *out) {
             buf_chr(out, at ? to[at - from] : c);
         }
     }
-    if (!bnf_take(b, "\"")) bnf_fail(b, "a text without its closing quote");
+    if (!bnf_take(b, "\"")) bnf_fail(b, "a string lacks its closing quote");
 }
 
 static gnode token_edges(struct grammar *g, int32_t id) {
@@ -220,13 +220,13 @@ gnode gn_marker(struct grammar *g, const char *s, size_t n) {
 }
 
 gnode bnf_token(struct bnf *b) {
-    if (b->escaped) return bnf_fail(b, "a special token cannot stand in a text of JSON");
+    if (b->escaped) return bnf_fail(b, "a special token cannot occur inside a JSON string");
     const struct gram_vocab *v = b->g->v;
     const size_t from = b->i - 1;
     if (bnf_take(b, "[")) {
         const uint32_t id = bnf_number(b);
         if (!bnf_take(b, "]>")) return bnf_fail(b, "']>' is missing");
-        if (id >= (uint64_t)v->n) return bnf_fail(b, "there is no token %" PRIu32, id);
+        if (id >= (uint64_t)v->n) return bnf_fail(b, "no such token: %" PRIu32, id);
         size_t n;
         const char *t = gram_token(v, (int32_t)id, &n);
         return n ? gn_text(b->g, t, n) : bnf_fail(b, "token %" PRIu32 " has no text", id);
@@ -237,15 +237,15 @@ gnode bnf_token(struct bnf *b) {
         if (strlen(v->special[k].text) == b->i - from &&
             memcmp(v->special[k].text, b->s + from, b->i - from) == 0)
             return token_edges(b->g, v->special[k].id);
-    return gn_text(b->g, b->s + from, b->i - from); /* no special token here: its text */
+    return gn_text(b->g, b->s + from, b->i - from); /* not a special token: literal text */
 }
 
 uint32_t bnf_number(struct bnf *b) {
     uint32_t x = 0;
-    if (bnf_peek(b, 0) < '0' || bnf_peek(b, 0) > '9') bnf_fail(b, "a number is needed");
+    if (bnf_peek(b, 0) < '0' || bnf_peek(b, 0) > '9') bnf_fail(b, "expected a number");
     for (; bnf_peek(b, 0) >= '0' && bnf_peek(b, 0) <= '9'; b->i++) {
         x = x * 10 + (uint32_t)(bnf_peek(b, 0) - '0');
-        if (x > 100 * COUNT_MAX) bnf_fail(b, "a number that is too large");
+        if (x > 100 * COUNT_MAX) bnf_fail(b, "the number is too large");
         if (b->rc) break;
     }
     return x;
@@ -297,7 +297,7 @@ static gnode item(struct bnf *b) {
     }
     const size_t from = b->i;
     while (bnf_is_name(bnf_peek(b, 0))) b->i++;
-    if (b->i == from) return bnf_fail(b, "'%c' is not understood here", bnf_peek(b, 0));
+    if (b->i == from) return bnf_fail(b, "unexpected '%c'", bnf_peek(b, 0));
     return bnf_ref(b, b->s + from, b->i - from);
 }
 
@@ -319,7 +319,7 @@ static gnode times(struct bnf *b, gnode x) {
                 space(b);
             }
             if (!bnf_take(b, "}") || hi < lo || lo > COUNT_MAX)
-                return bnf_fail(b, "a count is {m}, {m,} or {m,n}, of 100000 at most");
+                return bnf_fail(b, "a count must be {m}, {m,} or {m,n}, up to 100000");
         } else if (!bnf_take(b, "*")) {
             break;
         }
@@ -348,7 +348,7 @@ static gnode gbnf_body(struct bnf *b) {
     return out;
 }
 
-/* Finds `name ::=` everywhere outside of texts, classes and remarks. */
+/* Finds all `name ::=` outside of texts, classes and comments. */
 static void find_rules(struct bnf *b) {
     size_t name = 0, name_end = 0;
     while (b->i < b->n && !b->rc) {
@@ -365,7 +365,7 @@ static void find_rules(struct bnf *b) {
             while (b->i < b->n && bnf_is_name(b->s[b->i])) b->i++;
             name_end = b->i;
         } else if (c == ':' && b->n - b->i >= 3 && memcmp(b->s + b->i, "::=", 3) == 0) {
-            if (name_end == name) bnf_fail(b, "a name is missing in front of '::='");
+            if (name_end == name) bnf_fail(b, "a name is missing before '::='");
             if (b->n_rule) b->rule[b->n_rule - 1].to = name;
             b->i += 3;
             bnf_add(b, b->s + name, name_end - name, b->i, false);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* grammar/chars.c - sets of characters, and the bytes that write them: UTF-8, or UTF-8 as it
- * stands between the quotes of a JSON string. */
+/* grammar/chars.c - character sets and their encodings: UTF-8, and JSON string content. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,7 +41,7 @@ void gchars_sort(struct gchars *c) {
 void gchars_invert(struct gchars *c) {
     struct gchars out = {0};
     uint32_t at = 0;
-    gchars_add(c, HIGH_FROM, LOW_TO); /* surrogates are no characters */
+    gchars_add(c, HIGH_FROM, LOW_TO); /* surrogates are not characters */
     gchars_sort(c);
     for (size_t i = 0; i < c->n; i++) {
         if (c->v[i].lo > at) gchars_add(&out, at, c->v[i].lo - 1);
@@ -77,8 +76,8 @@ static gnode alts_take(struct grammar *g, struct alts *s) {
     return out;
 }
 
-/* Adds to out the characters lo to hi, of n bytes each in UTF-8. Where the first bytes differ the
- * rest is split so that each piece is a product of ranges. */
+/* Appends the characters lo to hi, all of n bytes in UTF-8. Splits the range so that each piece is
+ * a product of byte ranges. */
 static void add_range(struct grammar *g, uint32_t lo, uint32_t hi, int n, struct alts *out) {
     for (int i = 1; i < n; i++) {
         const uint32_t low = (1u << 6 * i) - 1;
@@ -117,7 +116,7 @@ static void add_utf8(struct grammar *g, uint32_t lo, uint32_t hi, struct alts *o
     }
 }
 
-/* ---- between the quotes ---- */
+/* ---- inside JSON strings ---- */
 
 static const char *short_escape(uint32_t cp) {
     static const struct {
@@ -164,7 +163,7 @@ gnode gn_char_any(struct grammar *g, bool escaped) {
     return out;
 }
 
-/* Returns the language of one hexadecimal digit, small or capital, whose value is in [from, to]. */
+/* Returns the language of one hexadecimal digit with a value in [from, to], in either case. */
 static gnode hex(struct grammar *g, int from, int to) {
     struct gset s = {{0}};
     for (int i = from; i <= to; i++) {
@@ -187,7 +186,7 @@ gnode gn_char_json(struct grammar *g) {
     gchars_add(&c, LOW_TO + 1, CHAR_MAX_);
     add(&out, gn_chars(g, &c, false));
     add(&out, gn_cat(g, gn_str(g, "\\"), gn_set(g, &s)));
-    /* \u: no surrogate, or a pair of them */
+    /* \u: not a surrogate, or a surrogate pair. */
     const gnode three = gn_rep(g, any, 3, 3), two = gn_rep(g, any, 2, 2);
     add(&out, gn_cat3(g, u, gn_alt(g, hex(g, 0, 12), hex(g, 14, 15)), three));
     add(&out, gn_cat(g, u, gn_cat3(g, d, hex(g, 0, 7), two)));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* grammar/derivative.c - the lazy automaton: what is left of a regular language after a byte
- * (Brzozowski's derivative), remembered per node and class of bytes. And what has to be known
- * before it is used: classes, rules without text, left recursion. */
+/* grammar/derivative.c - the lazy automaton: Brzozowski derivatives of regular languages, cached
+ * per node and byte class. Also computes what must be known before use: byte classes, rules without
+ * any text, left recursion. */
 #include "grammar/gram_int.h"
 
 #include <inttypes.h>
@@ -47,7 +47,6 @@ static gnode deriv_list(struct grammar *g, gnode n, uint8_t byte) {
     return out;
 }
 
-/* Parts in front may be empty: each that can begin gives an alternative. */
 static gnode deriv_cat(struct grammar *g, gnode n, uint8_t byte) {
     struct alts s = {.v = s.own, .cap = COUNT_OF(s.own)};
     for (;;) {
@@ -113,14 +112,13 @@ static gnode derive(struct grammar *g, gnode n, uint8_t byte) {
     return out;
 }
 
-/* Sets of characters are parts of many states: what is left of them is remembered, too. */
 gnode gn_deriv(struct grammar *g, gnode n, uint8_t byte) {
     const struct gnode_data *d = gn(g, n);
     if (g->sealed && d->kind == G_ALT && d->flags & GF_PLAIN) return gn_step(g, n, g->cls[byte]);
     return derive(g, n, byte);
 }
 
-/* ---- remembered ---- */
+/* ---- cached derivatives ---- */
 
 static uint32_t *row_of(struct grammar *g, gnode n) {
     if (n >= g->cap_row) {
@@ -147,10 +145,10 @@ gnode gn_step(struct grammar *g, gnode n, int cls) {
     return to;
 }
 
-/* ---- is there any text? ---- */
+/* ---- emptiness ---- */
 
-/* Notes that the running search, `g->search`, comes to node n. Tells whether it was there before.
- */
+/* Marks node n as visited by the current search, g->search. Returns whether it was marked
+ * before. */
 static bool visit(struct grammar *g, gnode n) {
     if (n >= g->cap_seen) {
         const uint32_t to = g->n_node + g->n_node / 2 + 64;
@@ -164,18 +162,17 @@ static bool visit(struct grammar *g, gnode n) {
     return before;
 }
 
-/* Tells whether n has any text, by searching breadth first what can follow. Everything that was
- * visited is dead when nothing is found, and the way to what is found is alive: so a text of at
- * least 3000 bytes is searched once, not at each of its bytes. What is beyond the bound counts as
- * alive; a grammar that has searched much searches little from then on, so that no step of it takes
- * long. */
+/* Returns whether n has any text, by breadth-first search over derivatives. If none is found, all
+ * visited nodes are known to be dead; otherwise the path to the text found is alive. So a text of
+ * 3000 or more bytes is searched for once, not at each of its bytes. Beyond the bound a node counts
+ * as alive; a grammar that has searched a lot gets a small bound, so that no step takes long. */
 static bool search(struct grammar *g, gnode n) {
     const uint32_t bound = g->n_searched < SEARCH_ALL ? SEARCH_MAX : SEARCH_LATE;
     uint32_t cap = 64, m = 1, at = 0;
     gnode *q = xmalloc(cap * sizeof *q);
     uint32_t *from_at = xcalloc(cap, sizeof *from_at), found = 0;
     bool live = false;
-    if (!++g->search) { /* numbers begin again: all marks are old ones */
+    if (!++g->search) { /* the counter wrapped: all marks are stale */
         memset(g->seen, 0, g->cap_seen * sizeof *g->seen);
         g->search = 1;
     }
@@ -210,7 +207,7 @@ static bool search(struct grammar *g, gnode n) {
     return live;
 }
 
-/* Tells whether the sequence n has any text, and notes it for each part of it that begins later. */
+/* Returns whether the sequence n has any text, and records it for each of its suffixes. */
 static bool live_cat(struct grammar *g, gnode n) {
     gnode x = n;
     while (gn(g, x)->kind == G_CAT && !(gn(g, x)->flags & GF_KNOWN) && gn_live(g, gn(g, x)->a))
@@ -221,8 +218,8 @@ static bool live_cat(struct grammar *g, gnode n) {
     return true;
 }
 
-/* Tells whether n has any text. Sequence, choice and repetition are known from their parts; the
- * others are searched. What is nested too deep to look counts as having one. */
+/* Returns whether n has any text. Sequences, choices and repetitions follow from their parts;
+ * others are searched. Nodes nested too deep count as having text. */
 static bool live_parts(struct grammar *g, gnode n) {
     const struct gnode_data d = *gn(g, n);
     if (g->depth >= DEPTH_MAX) return true;
@@ -250,14 +247,14 @@ bool gn_live(struct grammar *g, gnode n) {
     return live;
 }
 
-/* ---- before it is used ---- */
+/* ---- sealing ---- */
 
-/* Puts all bytes that no set of the grammar tells apart into one class: fills g->cls, g->rep,
+/* Groups bytes that no set of the grammar distinguishes into classes: sets g->cls, g->rep,
  * g->cls_size and g->n_cls. */
 static void make_classes(struct grammar *g) {
     uint8_t cls[256] = {0};
     int n = 1;
-    /* Single bytes that need classes of their own: digits for G_MOD, ASCII for unique names. */
+    /* Bytes with classes of their own: digits for G_MOD, ASCII for unique names. */
     const uint32_t from = g->has_other ? ' ' : '0', extra = g->has_other ? 0x7f - ' '
                                                             : g->has_mod ? 10
                                                                          : 0;
@@ -290,8 +287,8 @@ static bool live_part(struct grammar *g, gnode n) {
     return gn_regular(g, n) ? gn_live(g, n) : gn(g, n)->flags & GF_LIVE;
 }
 
-/* Returns, as bits, the rows of p that can be written with all that they need. Sets *must to the
- * rows that have to be there, as bits. */
+/* Returns the rows of p that can be written with all rows they need, as bits. Sets *must to the
+ * required rows, as bits. */
 static uint64_t usable(struct grammar *g, const struct gpick *p, uint64_t *must) {
     uint64_t live = 0, out = 0;
     *must = p->required;
@@ -304,8 +301,8 @@ static uint64_t usable(struct grammar *g, const struct gpick *p, uint64_t *must)
     return out;
 }
 
-/* Tells whether p has any text: every row that must be there can be written, members can be as many
- * as are wanted, and what closes them can be written. */
+/* Returns whether p has any text: all required rows can be written, enough members are possible,
+ * and the end can be written. */
 static bool live_pick(struct grammar *g, const struct gpick *p) {
     uint64_t n = 0, n_must = 0;
     if (p->n <= GRAM_PICK_BITS) {
@@ -326,7 +323,7 @@ static bool live_pick(struct grammar *g, const struct gpick *p) {
     return live_part(g, p->close) && n >= p->lo && (p->hi == GRAM_INF || n_must <= p->hi);
 }
 
-/* Notes what may_take (gram_step.c) asks for. */
+/* Computes the data that may_take() (gram_step.c) uses. */
 static void judge_pick(struct grammar *g, struct gpick *p) {
     uint64_t must;
     if (p->extra && !live_part(g, p->extra)) p->extra = G_NONE;
@@ -371,7 +368,7 @@ static bool live_of(struct grammar *g, gnode n) {
     case G_AND:
     case G_NOT:
     case G_MOD:
-    case G_NAMED: /* made later */
+    case G_NAMED: /* created later */
         break;
     }
     return false;
@@ -387,14 +384,13 @@ static bool null_again(const struct grammar *g, gnode n) {
     return false;
 }
 
-/* Finds which rules and other nodes that are not regular have any text, and which match the empty
- * one. Goes round until nothing changes, to the least fixed point. Returns ERR_DATA when a limit is
- * reached. */
+/* Computes which rules and other irregular nodes have any text, and which match the empty text, as
+ * a least fixed point. Returns ERR_DATA if a limit is reached. */
 static int find_facts(struct grammar *g, struct err *e) {
     bool changed = true;
     while (changed) {
         changed = false;
-        const gnode n_node = g->n_node; /* derivatives come behind, and are regular */
+        const gnode n_node = g->n_node; /* derivatives are added after these, and are regular */
         g->n_judged = n_node;
         for (gnode i = 0; i < n_node && gram_spend(g, 1); i++) {
             if (gn_regular(g, i)) continue;
@@ -419,45 +415,46 @@ static int find_facts(struct grammar *g, struct err *e) {
     return 0;
 }
 
-/* Tells whether n leads, through what it begins with, to a rule that can begin with itself: such a
- * rule would be looked into for ever. */
-static bool left(struct grammar *g, gnode n, int depth);
-static bool left_rule(struct grammar *g, uint32_t r, int depth) {
+/* Returns whether n can begin with a rule that begins with itself. Expanding such a rule would not
+ * end. */
+static bool left_recursive(struct grammar *g, gnode n, int depth);
+static bool rule_left_recursive(struct grammar *g, uint32_t r, int depth) {
     if (g->rule[r].mark == 2) return false;
     if (g->rule[r].mark == 1) return true;
     g->rule[r].mark = 1;
-    if (left(g, g->rule[r].body, depth + 1)) return true;
+    if (left_recursive(g, g->rule[r].body, depth + 1)) return true;
     g->rule[r].mark = 2;
     return false;
 }
-static bool left(struct grammar *g, gnode n, int depth) {
+static bool left_recursive(struct grammar *g, gnode n, int depth) {
     if (gn_regular(g, n) || !gram_spend(g, 1)) return false;
     if (depth > DEPTH_MAX) {
         too_deep(g);
         return false;
     }
     const struct gnode_data d = *gn(g, n);
-    if (d.kind == G_RULE) return left_rule(g, d.a, depth + 1);
-    if (d.kind == G_REP) return left(g, d.a, depth + 1);
+    if (d.kind == G_RULE) return rule_left_recursive(g, d.a, depth + 1);
+    if (d.kind == G_REP) return left_recursive(g, d.a, depth + 1);
     if (d.kind == G_CAT)
-        return left(g, d.a, depth + 1) || (gn_null(g, d.a) && left(g, d.b, depth + 1));
+        return left_recursive(g, d.a, depth + 1) ||
+               (gn_null(g, d.a) && left_recursive(g, d.b, depth + 1));
     for (uint32_t i = 0; d.kind == G_ALT && i < d.b; i++)
-        if (left(g, g->list[d.a + i], depth + 1)) return true;
+        if (left_recursive(g, g->list[d.a + i], depth + 1)) return true;
     if (d.kind != G_PICK) return false;
     const struct gpick p = g->pick[d.a];
     const gnode more[] = {p.first, p.sep, p.close, p.extra};
     for (size_t i = 0; i < COUNT_OF(more); i++)
-        if (left(g, more[i], depth + 1)) return true;
+        if (left_recursive(g, more[i], depth + 1)) return true;
     for (int i = 0; i < p.n && (gn_null(g, p.first) || gn_null(g, p.sep)); i++)
-        if (left(g, p.row[i].body, depth + 1)) return true;
+        if (left_recursive(g, p.row[i].body, depth + 1)) return true;
     return false;
 }
 
-/* Fails when a rule begins with itself; afterwards names of rules are no longer known. */
+/* Fails if a rule is left-recursive. Rule names are not available afterwards. */
 static int no_left_recursion(struct grammar *g, struct err *e) {
     int rc = 0;
     for (uint32_t r = 0; r < g->n_rule && !rc; r++) {
-        if (!left_rule(g, r, 0)) continue;
+        if (!rule_left_recursive(g, r, 0)) continue;
         const struct grule *x = &g->rule[r];
         const struct show name = show_n(x->name ? x->name : "", x->name ? x->name_len : 0);
         rc = err_set(e, ERR_DATA,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* grammar/gram_schema.c - JSON Schema to nodes: sets of schemas that hold at once, a rule per set,
- * so that recursion is a rule that occurs in itself. Alternatives (anyOf, oneOf, the types of a
- * value) are multiplied out, what must hold at once is merged keyword by keyword. */
+/* grammar/gram_schema.c - JSON Schema compiler: sets of schemas that hold at once, with one rule
+ * per set, so that recursion becomes a recursive rule. Alternatives (anyOf, oneOf, types) are
+ * multiplied out; schemas that hold at once are merged keyword by keyword. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -49,7 +49,7 @@ gnode sc_fail(struct sc *c, const struct json *at, const char *what) {
     return G_NONE;
 }
 
-/* Tells whether nothing was said about `at` yet, or about too many others. */
+/* Returns whether nothing was reported about `at` yet and there is room for another note. */
 static bool new_note(struct sc *c, const struct json *at) {
     for (uint32_t i = 0; i < c->n_noted; i++)
         if (c->noted[i] == at) return false;
@@ -69,7 +69,8 @@ void sc_relax(struct sc *c, const struct json *at, const char *what) {
     buf_fmt(&b, "%s\n", what);
     if (!strstr(c->o.notes->len ? c->o.notes->data : "", b.data))
         buf_add(c->o.notes, b.data, b.len);
-    if (c->n_noted == SC_NOTES_MAX) buf_str(c->o.notes, "what else is left out is not listed\n");
+    if (c->n_noted == SC_NOTES_MAX)
+        buf_str(c->o.notes, "further unsupported clauses are not listed\n");
     buf_release(&b);
 }
 
@@ -94,12 +95,12 @@ void sc_add(struct sc *c, struct sc_set *set, const struct json *schema) {
         return;
     }
     if (json_type(schema) != JSON_OBJ) {
-        sc_fail(c, schema, "a schema is an object, true or false");
+        sc_fail(c, schema, "a schema must be an object, true or false");
         return;
     }
     if (has(set, schema)) return;
     if (set->n == SET_MAX) {
-        sc_fail(c, schema, "more than 256 schemas hold at once");
+        sc_fail(c, schema, "more than 256 schemas apply at once");
         return;
     }
     if ((set->n & (set->n - 1)) == 0)
@@ -113,7 +114,7 @@ void sc_add(struct sc *c, struct sc_set *set, const struct json *schema) {
     if (all && json_type(all) != JSON_ARR) sc_fail(c, all, "allOf is not a list");
     for (const struct json *x = all ? json_first(all) : NULL; x; x = json_next(x))
         sc_add(c, set, x);
-    if (json_type(test) == JSON_BOOL) { /* it is known which of the two holds */
+    if (json_type(test) == JSON_BOOL) { /* a constant decides the branch */
         const struct json *x = json_get(schema, json_bool(test, false) ? "then" : "else");
         if (x) sc_add(c, set, x);
     }
@@ -127,8 +128,7 @@ void sc_release(struct sc_set *set) {
 
 /* ---- rules ---- */
 
-/* Tells whether a schema has no other keywords than `one`, `two` and remarks, which limit nothing.
- */
+/* Returns whether a schema has no keywords other than `one`, `two` and annotations. */
 static bool only_says(const struct json *schema, const char *one, const char *two) {
     static const char *const remark[] = {"title",    "description",        "default", "examples",
                                          "$comment", "deprecated",         "$defs",   "definitions",
@@ -143,8 +143,8 @@ static bool only_says(const struct json *schema, const char *one, const char *tw
     return true;
 }
 
-/* Drops schemas that limit nothing themselves: what they refer to is in the set. So the same set is
- * found from all places that refer to it. */
+/* Drops schemas that add no conditions themselves; their references are in the set. This maps
+ * equivalent references to the same set. */
 static void drop_empty(struct sc_set *set) {
     uint32_t m = 0;
     for (uint32_t i = 0; i < set->n; i++)
@@ -196,7 +196,7 @@ uint32_t sc_count(struct sc *c, const struct json *schema, const char *key, uint
     const double x = json_num(v, -1);
     if (!v) return otherwise;
     if (json_type(v) != JSON_NUM || !(x >= 0) || (x < 1e18 && x > (double)(uint64_t)x)) {
-        sc_fail(c, v, "is not a whole number of 0 or more");
+        sc_fail(c, v, "must be an integer >= 0");
         return otherwise;
     }
     return x >= (double)GRAM_INF ? GRAM_INF : (uint32_t)x;
@@ -225,15 +225,14 @@ static uint32_t types_of(struct sc *c, const struct json *schema) {
         const uint32_t one = type_bit(json_str(x));
         if (!one)
             sc_fail(c, x,
-                    "names no JSON type: null, boolean, integer, number, string, array or object");
+                    "must be a JSON type: null, boolean, integer, number, string, array or object");
         bits |= one;
     }
     if (json_bool(json_get(schema, "nullable"), false)) bits |= SC_NULL;
     return bits;
 }
 
-/* Returns the types, as bits of enum sc_type, that a `not` takes away when it does nothing else;
- * returns -1 when it does more. */
+/* Returns the types, as bits of enum sc_type, that a `not` excludes; -1: it does more than that. */
 static int64_t not_types(struct sc *c, const struct json *no) {
     if (json_type(no) == JSON_BOOL) return json_bool(no, false) ? SC_ALL : 0;
     if (json_type(no) != JSON_OBJ) return -1;
@@ -296,8 +295,8 @@ gnode sc_name(struct sc *c, const char *s) {
     return gn_cat(c->g, gn_cat3(c->g, c->open, name, c->close), c->colon);
 }
 
-/* Writes a number with the fewest digits that are read back as the same, and a whole one without an
- * exponent where 21 digits do. */
+/* Writes a number with the fewest digits that round-trip; integers up to 21 digits without an
+ * exponent. */
 static void write_number(struct buf *b, double x) {
     char text[40];
     if (fabs(x) < 1e21 && !(x < trunc(x)) && !(x > trunc(x))) {
@@ -343,9 +342,9 @@ gnode sc_literal(struct sc *c, const struct json *v) {
     return out;
 }
 
-/* Tells whether a value satisfies what else the set says. Alternatives were decided elsewhere;
- * where a schema cannot be judged by itself, because it refers to others, those are in the set too.
- * of is the schema that lists the value, or NULL when none does. */
+/* Returns whether a value satisfies the rest of the set. Alternatives were decided elsewhere;
+ * schemas that cannot be checked alone, since they have references, count as satisfied: their
+ * targets are in the set. of: the schema that lists the value; NULL: none. */
 static bool fits(struct sc *c, const struct sc_set *set, const struct json *v,
                  const struct json *of) {
     struct buf why = {0};
@@ -353,7 +352,8 @@ static bool fits(struct sc *c, const struct sc_set *set, const struct json *v,
     for (uint32_t i = 0; i < set->n && all; i++) {
         struct err ignored;
         bool ok = true;
-        struct schema_how how = {.skip = set->v[i].s == of ? "enum" : NULL}; /* it is from there */
+        struct schema_how how = {.skip = set->v[i].s == of ? "enum"
+                                                           : NULL}; /* the value comes from there */
         if (set->v[i].done & SC_ANY_DONE && only_says(set->v[i].s, "anyOf", "anyOf"))
             continue; /* the branch is in the set */
         if (schema_check_how(set->v[i].s, v, &how, &ok, &why, &ignored)) ok = true;
@@ -365,7 +365,8 @@ static bool fits(struct sc *c, const struct sc_set *set, const struct json *v,
 }
 
 bool sc_values(struct sc *c, const struct sc_set *set, const struct json ***v, size_t *n) {
-    const struct json *from = NULL, *one = NULL, *list = NULL; /* list: the schema that has it */
+    const struct json *from = NULL, *one = NULL,
+                      *list = NULL; /* list: the schema that contains it */
     *n = 0;
     *v = NULL;
     for (uint32_t i = 0; i < set->n && !one; i++) {
@@ -390,7 +391,7 @@ static gnode values(struct sc *c, const struct json **v, size_t n) {
     return out;
 }
 
-/* Returns the language of member names, without quotes and without unusual escapes. */
+/* Returns the language of member names, without quotes and unusual escapes. */
 static gnode any_name(struct sc *c) {
     struct gchars set = {0};
     if (!c->form.bare_names) return gn_and(c->g, gn_rep(c->g, sc_char(c), 0, GRAM_INF), c->no_nul);
@@ -404,7 +405,7 @@ static gnode any_name(struct sc *c) {
     return gn_rep(c->g, x, 1, GRAM_INF);
 }
 
-/* Returns the language of objects with any names and values of `in`. */
+/* Returns the language of objects with any names and with values of `in`. */
 static gnode any_object(struct sc *c, gnode in) {
     struct grammar *g = c->g;
     struct gpick p = {.row = xcalloc(1, sizeof *p.row),
@@ -438,18 +439,18 @@ gnode sc_free(struct sc *c, int levels) {
 
 /* ---- a set ---- */
 
-/* Keywords that are left out, and why. */
+/* Unsupported keywords. */
 static const struct {
     const char *key, *what;
-    bool constants; /* but true and false are */
+    bool constants; /* except for the constants true and false */
 } relaxed[] = {
-    {"if", "if, then and else are not expressed", true},
-    {"contains", "contains is not expressed", true},
-    {"dependentSchemas", "dependentSchemas is not expressed", false},
-    {"unevaluatedProperties", "unevaluatedProperties is not expressed", false},
-    {"unevaluatedItems", "unevaluatedItems is not expressed", false},
-    {"$dynamicRef", "$dynamicRef is not expressed", false},
-    {"contentSchema", "contentSchema is not expressed", false},
+    {"if", "if, then and else are not supported", true},
+    {"contains", "contains is not supported", true},
+    {"dependentSchemas", "dependentSchemas is not supported", false},
+    {"unevaluatedProperties", "unevaluatedProperties is not supported", false},
+    {"unevaluatedItems", "unevaluatedItems is not supported", false},
+    {"$dynamicRef", "$dynamicRef is not supported", false},
+    {"contentSchema", "contentSchema is not supported", false},
 };
 
 static void note_relaxed(struct sc *c, const struct json *schema) {
@@ -462,7 +463,7 @@ static void note_relaxed(struct sc *c, const struct json *schema) {
     }
     for (const struct json *x = json_first(json_get(schema, "dependencies")); x; x = json_next(x))
         if (json_type(x) != JSON_ARR && !json_bool(x, false))
-            sc_relax(c, x, "dependencies with schemas are not expressed");
+            sc_relax(c, x, "dependencies with schemas are not supported");
     const struct json *no = json_get(schema, "not");
     bool values = no && json_len(no) == 1 && (json_get(no, "enum") || json_get(no, "const"));
     const struct json *k = json_get(no, "const");
@@ -470,10 +471,10 @@ static void note_relaxed(struct sc *c, const struct json *schema) {
          x = k ? NULL : json_next(x))
         values = !(value_type(x) & types_of(c, schema) & (SC_ARR | SC_OBJ));
     if (no && not_types(c, no) < 0 && !values)
-        sc_relax(c, no, "this kind of `not` is not expressed");
+        sc_relax(c, no, "this kind of `not` is not supported");
 }
 
-/* The values of a member that decides between branches; NULL: it has none. */
+/* Returns the value of a member that discriminates between branches; NULL: none. */
 static const struct json *decides(const struct json *branch, const char *name) {
     const struct json *p = json_get(json_get(branch, "properties"), name),
                       *k = json_get(p, "const");
@@ -484,7 +485,7 @@ static const struct json *decides(const struct json *branch, const char *name) {
     return due && json_len(json_get(p, "enum")) == 1 ? json_first(json_get(p, "enum")) : NULL;
 }
 
-/* Returns the steps that decides takes. */
+/* Returns the steps that decides() takes. */
 static uint64_t due_cost(const struct json *branch) {
     return (uint64_t)(json_len(json_get(branch, "properties")) +
                       json_len(json_get(branch, "required")));
@@ -529,7 +530,7 @@ static bool all_disjoint(struct sc *c, const struct json *list) {
     return true;
 }
 
-/* Tells whether a set lists values, none of which satisfies it: a branch that is not taken then. */
+/* Returns whether a set lists values but none satisfies it, so that the branch is dropped. */
 static bool without_value(struct sc *c, const struct sc_set *set) {
     const struct json **v;
     size_t n;
@@ -538,8 +539,8 @@ static bool without_value(struct sc *c, const struct sc_set *set) {
     return out;
 }
 
-/* Multiplies out the first choice that is not made yet, and makes each branch with `make`; false:
- * there is none. */
+/* Multiplies out the first choice not made yet and builds each branch with `make`. Returns false if
+ * there is no choice. */
 static bool branches(struct sc *c, const struct sc_set *set,
                      gnode (*make)(struct sc *c, struct sc_set *set), gnode *out) {
     static const char *const keys[] = {"anyOf", "oneOf"};
@@ -553,7 +554,7 @@ static bool branches(struct sc *c, const struct sc_set *set,
             if (json_type(list) != JSON_ARR || !json_first(list))
                 sc_fail(c, list, "is not a list of schemas");
             if (k == 1 && !all_disjoint(c, list))
-                sc_relax(c, list, "branches of oneOf that may overlap are taken as anyOf");
+                sc_relax(c, list, "branches that may overlap are treated as anyOf");
             for (const struct json *x = json_first(list); x && !c->rc; x = json_next(x)) {
                 struct sc_set s = {.n = set->n};
                 uint32_t cap = 1;
@@ -609,10 +610,10 @@ static gnode set_body(struct sc *c, const struct sc_set *set) {
     return gn_alts(c->g, v, n);
 }
 
-/* ---- whole ---- */
+/* ---- entry points ---- */
 
-/* Makes the values without conditions, or takes those of an earlier schema of the grammar that are
- * written in the same way. */
+/* Creates the values without conditions, or reuses those of an earlier schema of the grammar with
+ * the same notation. */
 static void plain_values(struct sc *c) {
     static const struct sc_set any = {0};
     struct grammar *g = c->g;
@@ -693,8 +694,8 @@ int gn_schema(struct grammar *g, const struct json *root, const struct json *at,
 
 enum { TEXTS_MAX = 4096 };
 
-/* Returns the strings that satisfy the set, as they are, and notes which other values do. The set
- * is taken over. */
+/* Returns the strings that satisfy the set, and records which other types do. Takes ownership of
+ * the set. */
 static gnode set_text(struct sc *c, struct sc_set *set) {
     const struct json **v = NULL;
     size_t n = 0;
@@ -751,7 +752,7 @@ static int compile(struct grammar **out, const struct gram_vocab *v, const struc
     return grammar_done(out, g, n, rc, e);
 }
 
-/* Tells whether the schema `at` alone has no text. */
+/* Returns whether the schema `at` alone is unsatisfiable. */
 static bool impossible(const struct gram_vocab *v, const struct json *root, const struct json *at,
                        const struct gram_opts *o) {
     const struct gram_opts quiet = {.any_order = o && o->any_order,
@@ -767,8 +768,7 @@ static bool impossible(const struct gram_vocab *v, const struct json *root, cons
     return strcmp(why.msg, GRAM_NO_TEXT) == 0;
 }
 
-/* Returns the innermost part of a schema without any text that has none by itself: what must be
- * there, or holds too. */
+/* Returns the innermost required part of an unsatisfiable schema that is itself unsatisfiable. */
 static const struct json *culprit(const struct gram_vocab *v, const struct json *root,
                                   const struct json *at, const struct gram_opts *o, int depth) {
     static const char *const lists[] = {"allOf", "prefixItems"};
@@ -787,7 +787,7 @@ static const struct json *culprit(const struct gram_vocab *v, const struct json 
     return !found || depth == 0 ? at : culprit(v, root, found, o, depth - 1);
 }
 
-/* Tells whether `at` closes an object and takes members from elsewhere. */
+/* Returns whether `at` closes an object and has members from allOf or $ref. */
 static bool shuts_out(const struct json *at) {
     static const char key[] = "additionalProperties";
     const struct json *all = json_get(at, "allOf");
@@ -802,7 +802,7 @@ int grammar_of_schema(struct grammar **out, const struct gram_vocab *v, const st
     static const char shut[] =
         GRAM_NO_TEXT ": additionalProperties: false forbids the properties of allOf and $ref; list "
                      "them next to it, or leave it out, as objects that list properties are closed";
-    struct ctx_cost all = {0}, *before = ctx_cost(); /* of all that is compiled here */
+    struct ctx_cost all = {0}, *before = ctx_cost(); /* shared by everything compiled here */
     if (!before) ctx_cost_enter(&all);
     const int rc = compile(out, v, schema, schema, o, e);
     if (rc == ERR_DATA && strcmp(e->msg, GRAM_NO_TEXT) == 0) {

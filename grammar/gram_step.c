@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* grammar/gram_step.c - places in a text: sets of items (state of a regular part, stack of what
- * follows). Stacks share their ends, equal ones are one, and what a stack begins with is worked out
- * once. */
+/* grammar/gram_step.c - positions in a text: sets of items (state of a regular part, stack of the
+ * nodes that follow). Stacks are hash-consed and share their tails; the items that a stack begins
+ * with are cached. */
 #include "grammar/gram_int.h"
 
 #include <stdlib.h>
@@ -31,8 +31,8 @@ static void rehash(struct grammar *g) {
     }
 }
 
-/* Returns the stack that begins with `node` and goes on with the stack `parent`. Returns GRAM_INF
- * when it would be too deep, or there is no memory for it. */
+/* Returns the stack with `node` on top of `parent`. Returns GRAM_INF if it would be too deep or
+ * memory is exhausted. */
 static uint32_t push(struct grammar *g, gnode node, uint32_t parent) {
     if (node == G_EPS) return parent;
     if (g->n_tail == 0) g->n_tail = 1;
@@ -58,17 +58,17 @@ static uint32_t push(struct grammar *g, gnode node, uint32_t parent) {
     return g->n_tail++;
 }
 
-/* ---- what a node begins with ---- */
+/* ---- expansion ---- */
 
 static void add_item(struct grammar *g, struct gconf *c, gnode head, uint32_t tail) {
-    bool there = false; /* no early end: so the compiler compares several at once */
+    bool there = false; /* no early exit, so that the compiler can vectorize */
     if (!gram_spend(g, 1 + (uint64_t)c->n / 8)) return;
     for (int i = 0; i < c->n; i++) there |= ((c->it[i].head ^ head) | (c->it[i].tail ^ tail)) == 0;
     if (there) return;
     if (c->n < GRAM_ITEMS_MAX)
         c->it[c->n++] = (struct gitem){head, tail};
     else if (!g->full)
-        g->full = "more than 4096 ways to go on";
+        g->full = "more than 4096 ways to continue";
 }
 
 /* Adds an item that begins here. */
@@ -83,7 +83,7 @@ static int n_bits(uint64_t x) {
     return __builtin_popcountll(x);
 }
 
-/* Returns the rows of p that must come yet, given those that came; both are bits. */
+/* Returns the rows of p that are still required after the rows `seen`; both as bits. */
 static uint64_t missing(const struct gpick *p, uint64_t seen) {
     uint64_t want = p->required;
     for (uint64_t s = seen; s; s &= s - 1) want |= p->row[__builtin_ctzll(s)].needs;
@@ -94,8 +94,8 @@ static bool live_body(struct grammar *g, gnode n) {
     return gn_regular(g, n) ? gn_live(g, n) : gn(g, n)->flags & GF_LIVE;
 }
 
-/* Tells whether row i may come next, so that the rest can still be completed. d->bits are the rows
- * that came, or of a long list the number passed. Sets *to to the bits behind row i. */
+/* Returns whether row i may come next and the object can still be completed. d->bits: the rows seen
+ * or, in a long list, the number of rows passed. Sets *to to the bits after row i. */
 static bool may_take(struct grammar *g, const struct gpick *p, int i, const struct gnode_data *d,
                      uint64_t *to) {
     const int64_t n = p->n, room = p->hi == GRAM_INF ? INT64_MAX : (int64_t)p->hi - d->lo - 1;
@@ -112,7 +112,7 @@ static bool may_take(struct grammar *g, const struct gpick *p, int i, const stru
     const uint64_t due = missing(p, seen | bit);
     if (p->ordered && (seen >= bit || due & below)) return false;
     uint64_t left = p->usable & ~(seen | bit);
-    for (uint64_t x = p->ordered ? left : 0; x; x &= x - 1) { /* what needs a row passed over */
+    for (uint64_t x = p->ordered ? left : 0; x; x &= x - 1) { /* rows that need a skipped row */
         const int k = __builtin_ctzll(x);
         if (k < i || p->row[k].needs & below & ~seen) left &= ~((uint64_t)1 << k);
     }
@@ -125,7 +125,7 @@ static bool nothing_due(const struct gpick *p, const struct gnode_data *d) {
     return p->far[d->bits].due == (uint32_t)p->n;
 }
 
-/* Returns the rest of an object after one more member, whose fields are described at enum gkind. */
+/* Returns the rest of an object after one more member; fields as described at enum gkind. */
 static gnode after_member(struct grammar *g, const struct gnode_data *d, enum gkind kind,
                           uint64_t bits, uint32_t other) {
     return gn_members(g, (struct gnode_data){.kind = (uint8_t)kind,
@@ -178,9 +178,9 @@ static void expand_regular(struct grammar *g, gnode n, uint32_t tail, struct gco
     if (gn_null(g, n)) pop(g, tail, out);
 }
 
-/* Tells whether n has any text. That is known of all nodes there were when the grammar was sealed;
- * those made since are sequences of such, or come from members and repetitions that were looked
- * at. */
+/* Returns whether n has any text. It is known for all nodes that existed when the grammar was
+ * sealed; newer nodes are sequences of those, or come from members and repetitions already
+ * checked. */
 static bool has_text(struct grammar *g, gnode n) {
     if (gn_regular(g, n)) return gn_live(g, n);
     const struct gnode_data d = *gn(g, n);
@@ -227,12 +227,13 @@ static void expand(struct grammar *g, gnode n, uint32_t tail, struct gconf *out)
     g->depth--;
 }
 
-/* Works out once what the stack begins with. */
-static void know(struct grammar *g, uint32_t tail) {
+/* Computes the items that the stack begins with, once. */
+static void expand_tail(struct grammar *g, uint32_t tail) {
     struct gconf *c = xmalloc(sizeof *c);
     c->n = 0;
     c->can_end = c->fresh = false;
-    c->name.n = GRAM_NAME_LOST; /* no name ends here: names with their quotes are not empty */
+    c->name.n =
+        GRAM_NAME_LOST; /* no name ends here: names include their quotes, so they are not empty */
     g->tail[tail].state = 1;
     expand(g, g->tail[tail].node, g->tail[tail].parent, c);
     while (g->n_item + (uint32_t)c->n > g->cap_item) {
@@ -267,8 +268,8 @@ static void pop(struct grammar *g, uint32_t tail, struct gconf *out) {
     }
     const struct gnode_data *d = gn(g, g->tail[tail].node);
     g->unsure = g->unsure || (d->kind == G_PICK && d->hi);
-    if (g->tail[tail].state == 1) return; /* its items are being collected further out */
-    if (g->tail[tail].state == 0) know(g, tail);
+    if (g->tail[tail].state == 1) return; /* its items are being collected by a caller */
+    if (g->tail[tail].state == 0) expand_tail(g, tail);
     const struct gtail *t = &g->tail[tail];
     for (uint32_t i = 0; i < t->n_item; i++) {
         const struct gitem x = g->item[t->item + i];
@@ -277,22 +278,22 @@ static void pop(struct grammar *g, uint32_t tail, struct gconf *out) {
     out->can_end |= t->can_end;
 }
 
-/* ---- places ---- */
+/* ---- positions ---- */
 
-static void begin(struct gconf *c) {
+static void clear(struct gconf *c) {
     c->n = 0;
     c->can_end = c->fresh = c->named = false;
     c->name.n = 0;
 }
 
-/* Notes whether a name is being written. Names that begin at two places are not tracked. */
+/* Updates whether a name is being written. Names that begin at two positions are not tracked. */
 static void finish(struct gconf *c, bool in_name) {
     c->named = in_name || c->fresh;
     if (c->fresh) c->name.n = in_name ? GRAM_NAME_LOST : 0;
 }
 
 void gconf_pop(struct grammar *g, uint32_t tail, const struct gname *name, struct gconf *out) {
-    begin(out);
+    clear(out);
     out->name.n = GRAM_NAME_UNKNOWN;
     if (name) gname_copy(&out->name, name);
     pop(g, tail, out);
@@ -300,7 +301,7 @@ void gconf_pop(struct grammar *g, uint32_t tail, const struct gname *name, struc
 }
 
 void gconf_start(struct grammar *g, struct gconf *c) {
-    begin(c);
+    clear(c);
     expand(g, g->root, 0, c);
     finish(c, false);
 }
@@ -317,7 +318,7 @@ void gconf_copy(struct gconf *to, const struct gconf *from) {
 void gconf_step(struct grammar *g, const struct gconf *in, uint8_t byte, struct gconf *out) {
     const int cls = g->cls[byte];
     bool in_name = false;
-    begin(out);
+    clear(out);
     if (in->named) {
         gname_copy(&out->name, &in->name);
         gname_add(&out->name, byte);

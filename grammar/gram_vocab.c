@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* grammar/gram_vocab.c - a vocabulary as a tree of bytes, laid out depth first: a subtree that
- * cannot match is one jump. Tokens that are plain text of some kind are also kept as sets of bits
- * ("slices"): where a language allows all such text, they need not be walked. */
+/* grammar/gram_vocab.c - the vocabulary as a byte trie in depth-first order, so that a subtree is
+ * skipped by one jump. Tokens that are plain text of some kinds are also kept as bit sets
+ * ("slices"): if a language allows all such text, the trie need not be walked for them. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,8 +38,7 @@ static bool slice_has(int k, uint32_t cp) {
     return kind >= 0 && gram_slice_kinds(k) >> kind & 1;
 }
 
-/* Returns how many characters a token of n bytes has that is nothing but characters of slice k;
- * returns -1 for any other token. */
+/* Returns the number of characters of a token of n bytes if all belong to slice k, else -1. */
 static int64_t slice_chars(const char *s, size_t n, int k) {
     int64_t chars = 0;
     for (size_t i = 0; i < n; chars++) {
@@ -51,9 +50,9 @@ static int64_t slice_chars(const char *s, size_t n, int k) {
     return chars;
 }
 
-/* ---- the tree ---- */
+/* ---- trie ---- */
 
-struct sorted { /* What is compared, without a way to the vocabulary: qsort_r is not everywhere. */
+struct sorted { /* qsort() has no context argument, so elements hold what is compared. */
     const char *s;
     size_t n;
     int32_t id;
@@ -65,7 +64,7 @@ static int cmp_tokens(const void *a, const void *b) {
     return s->n != t->n ? (s->n > t->n) - (s->n < t->n) : (s->id > t->id) - (s->id < t->id);
 }
 
-/* Tells whether the n bytes are the beginning of a longer character. */
+/* Returns whether the n bytes are the start of a longer character. */
 static bool begins_char(const char *s, size_t n) {
     const uint8_t a = (uint8_t)s[0], b = n > 1 ? (uint8_t)s[1] : 0;
     if (a < 0xc2 || a > 0xf4 || n >= (a < 0xe0 ? 2u : a < 0xf0 ? 3u : 4u)) return false;
@@ -75,8 +74,8 @@ static bool begins_char(const char *s, size_t n) {
                       (a == 0xf0 && b < 0x90) || (a == 0xf4 && b > 0x8f));
 }
 
-/* Adds what the characters of a token are to the nodes of its bytes, from the last one to the
- * first; node[i] is that of byte i. */
+/* Adds the kinds of a token's characters to the nodes of its bytes, from the last character to the
+ * first; node[i] belongs to byte i. */
 static void add_kinds(struct gtrie *t, const uint32_t *node, const char *s, size_t n) {
     size_t start[TOKEN_MAX + 1], m = 0;
     unsigned kinds = 0, chars = 0;
@@ -84,7 +83,7 @@ static void add_kinds(struct gtrie *t, const uint32_t *node, const char *s, size
         uint32_t cp;
         const size_t used = utf8_decode(s + i, n - i, &cp);
         start[m] = i;
-        i += used ? used : n - i; /* the rest is no text */
+        i += used ? used : n - i; /* the rest is not valid UTF-8 */
     }
     for (size_t end = n; m-- > 0; end = start[m]) {
         uint32_t cp;
@@ -103,7 +102,7 @@ static void add_kinds(struct gtrie *t, const uint32_t *node, const char *s, size
     }
 }
 
-/* Builds the tree t of n_id tokens, whose ids are sorted by their bytes. */
+/* Builds the trie t of n_id tokens, whose ids are sorted by their bytes. */
 static void build(struct gram_vocab *v, struct gtrie *t, const int32_t *id, int64_t n_id) {
     uint32_t *open = xcalloc(v->longest + 1, sizeof *open), cap = 1024;
     size_t depth = 0;
@@ -164,7 +163,7 @@ static void build_slice(struct gram_vocab *v, int k, const int32_t *id, int64_t 
     free(rest);
 }
 
-/* Tells whether each byte that occurs in UTF-8 text is a token. */
+/* Returns whether each byte that occurs in UTF-8 text is a token. */
 static bool has_bytes(const struct gram_vocab *v) {
     bool has[256] = {false};
     for (int32_t i = 0; i < v->n; i++)
@@ -198,11 +197,12 @@ static void finish(struct gram_vocab *v) {
     free(id);
 }
 
-/* ---- from where ---- */
+/* ---- sources ---- */
 
 static int start(struct gram_vocab **out, int64_t n, struct err *e) {
     if (n < 1 || n >= 1 << 24)
-        return err_set(e, ERR_DATA, "a vocabulary of %" PRId64 " tokens: 1 to 16777215 are", n);
+        return err_set(e, ERR_DATA,
+                       "a vocabulary of %" PRId64 " tokens is not supported (1 to 16777215)", n);
     struct gram_vocab *v = xcalloc(1, sizeof *v);
     v->n = n;
     v->n_words = ((size_t)n + WORDS - 1) / WORDS;
@@ -212,8 +212,8 @@ static int start(struct gram_vocab **out, int64_t n, struct err *e) {
     return 0;
 }
 
-/* Appends a special token's edges in the tree: GRAM_TOKEN and three bytes of the id, which text
- * cannot have. */
+/* Appends a special token's edges in the trie: GRAM_TOKEN and three bytes of the id, which text
+ * cannot contain. */
 static void add_edges(struct buf *b, int32_t id) {
     const uint32_t x = (uint32_t)id;
     buf_chr(b, (char)GRAM_TOKEN);

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: MIT
-/* grammar/grammar.c - languages from a pattern or a list of texts. */
+/* grammar/grammar.c - grammars from a regular expression or a list of choices. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
 #include "grammar/gram_int.h"
 
-/* Ends building, whatever came of it. */
 int grammar_done(struct grammar **out, struct grammar *g, gnode root, int rc, struct err *e) {
     if (!rc) rc = grammar_seal(g, root, e);
     if (!rc || g->cost->stopped) rc = grammar_full(g, e);
@@ -32,9 +31,9 @@ int grammar_of_choices(struct grammar **out, const struct gram_vocab *v, const c
     struct grammar *g = grammar_new(v);
     gnode root = G_NONE, *all = xcalloc((size_t)(n > 0 ? n : 0) + 1, sizeof *all);
     int rc = 0;
-    if (n < 1) rc = err_set(e, ERR_USAGE, "a list of choices without any");
+    if (n < 1) rc = err_set(e, ERR_USAGE, "the list of choices is empty");
     for (int i = 0; i < n; i++) {
-        if (!*text[i] && !rc) rc = err_set(e, ERR_USAGE, "choice %d is an empty text", i + 1);
+        if (!*text[i] && !rc) rc = err_set(e, ERR_USAGE, "choice %d is an empty string", i + 1);
         all[i] = gn_str(g, text[i]);
     }
     if (!rc) root = gn_alts(g, all, (size_t)n);

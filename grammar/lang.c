@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* grammar/lang.c - languages as nodes, each made once: equal ones have equal indices, so
- * everything that is found out about one is remembered under its index. The simplifications here
- * keep derivatives few; they are those of Brzozowski's similarity and a few cheap more. */
+/* grammar/lang.c - hash-consed language nodes: equal languages have equal indices, so results about
+ * a node are cached by its index. The simplifications keep the number of derivatives small:
+ * Brzozowski's similarity and a few cheap ones more. */
 #include "grammar/gram_int.h"
 
 #include <stdio.h>
@@ -52,7 +52,7 @@ bool gram_spend_more(struct grammar *g) {
     if (!c->most) c->most = limit_of(LIM_GRAMMAR_STEPS);
     if (c->spent > c->most) {
         snprintf(g->why, sizeof g->why,
-                 g->scratch ? "one step of it takes more than %llu steps"
+                 g->scratch ? "a token takes more than %llu steps"
                             : "it takes more than %llu steps to compile",
                  (unsigned long long)c->most);
         g->full = g->why;
@@ -64,7 +64,7 @@ bool gram_spend_more(struct grammar *g) {
     return !g->full;
 }
 
-/* ---- the table ---- */
+/* ---- hash table ---- */
 
 static uint32_t mix(uint64_t h, uint64_t x) {
     h = (h ^ x) * 0x9e3779b97f4a7c15u;
@@ -86,8 +86,8 @@ static uint32_t hash_of(const struct gnode_data *d, const gnode *list) {
     return mix(h, d->bits);
 }
 
-static bool same(const struct grammar *g, const struct gnode_data *x, const struct gnode_data *d,
-                 const gnode *list) {
+static bool same_node(const struct grammar *g, const struct gnode_data *x,
+                      const struct gnode_data *d, const gnode *list) {
     if (x->kind != d->kind || x->b != d->b) return false;
     if (is_list(d->kind)) return memcmp(g->list + x->a, list, d->b * sizeof *list) == 0;
     return x->a == d->a && x->lo == d->lo && x->hi == d->hi && x->bits == d->bits;
@@ -166,12 +166,12 @@ static uint8_t kept_flags(const struct grammar *g, const struct gnode_data *d) {
     return f;
 }
 
-static gnode make(struct grammar *g, struct gnode_data d, const gnode *list) {
+static gnode intern(struct grammar *g, struct gnode_data d, const gnode *list) {
     if (!gram_spend(g, 1 + (is_list(d.kind) ? d.b : 0)) && g->n_node > G_EPS) return G_NONE;
     if (g->n_node >= g->n_bucket) rehash(g);
     const uint32_t h = hash_of(&d, list) & (g->n_bucket - 1);
     for (uint32_t i = g->bucket[h]; i; i = g->node[i - 1].chain)
-        if (same(g, &g->node[i - 1], &d, list)) return i - 1;
+        if (same_node(g, &g->node[i - 1], &d, list)) return i - 1;
     if (g->n_node >= NODES_MAX) return too_much(g, "more than 1048576 parts");
     if (g->bytes > GRAM_BYTES_MAX) return too_much(g, "more than 64 MiB");
     g->node = grammar_grow(g, g->node, &g->cap_node, g->n_node, sizeof *g->node);
@@ -194,8 +194,8 @@ struct grammar *grammar_new(const struct gram_vocab *v) {
     pthread_mutex_init(&g->lock, NULL);
     g->v = v;
     g->cost = ctx_cost() ? ctx_cost() : &g->own;
-    (void)make(g, (struct gnode_data){.kind = G_NONE}, NULL);
-    (void)make(g, (struct gnode_data){.kind = G_EPS}, NULL);
+    (void)intern(g, (struct gnode_data){.kind = G_NONE}, NULL);
+    (void)intern(g, (struct gnode_data){.kind = G_EPS}, NULL);
     g->any = gn_rep(g, gn_bytes(g, 0, 255), 0, GRAM_INF);
     return g;
 }
@@ -231,7 +231,7 @@ void grammar_free(struct grammar *g) {
     free(g);
 }
 
-/* ---- bytes and texts ---- */
+/* ---- bytes and strings ---- */
 
 gnode gn_set(struct grammar *g, const struct gset *s) {
     static const struct gset none;
@@ -249,7 +249,7 @@ gnode gn_set(struct grammar *g, const struct gset *s) {
         *slot = (uint16_t)g->n_set;
     }
     const uint32_t i = *slot - 1u;
-    return make(g, (struct gnode_data){.kind = G_SET, .a = i}, NULL);
+    return intern(g, (struct gnode_data){.kind = G_SET, .a = i}, NULL);
 }
 
 gnode gn_bytes(struct grammar *g, int from, int to) {
@@ -268,7 +268,7 @@ gnode gn_str(struct grammar *g, const char *s) {
     return gn_text(g, s, strlen(s));
 }
 
-/* ---- one after the other ---- */
+/* ---- concatenation ---- */
 
 gnode gn_cat(struct grammar *g, gnode a, gnode b) {
     gnode own[64], *head = own;
@@ -285,8 +285,8 @@ gnode gn_cat(struct grammar *g, gnode a, gnode b) {
         }
         head[n++] = gn(g, a)->a;
     }
-    b = make(g, (struct gnode_data){.kind = G_CAT, .a = a, .b = b}, NULL);
-    while (n-- > 0) b = make(g, (struct gnode_data){.kind = G_CAT, .a = head[n], .b = b}, NULL);
+    b = intern(g, (struct gnode_data){.kind = G_CAT, .a = a, .b = b}, NULL);
+    while (n-- > 0) b = intern(g, (struct gnode_data){.kind = G_CAT, .a = head[n], .b = b}, NULL);
     if (head != own) free(head);
     return b;
 }
@@ -301,7 +301,7 @@ gnode gn_cat3(struct grammar *g, gnode a, gnode b, gnode c) {
     return gn_cat(g, a, gn_cat(g, b, c));
 }
 
-/* ---- one or the other ---- */
+/* ---- alternatives ---- */
 
 static int by_index(const void *a, const void *b) {
     const gnode x = *(const gnode *)a, y = *(const gnode *)b;
@@ -312,7 +312,7 @@ struct nodes {
     gnode *v;
     uint32_t n, cap;
 };
-static void put(struct nodes *s, gnode n) {
+static void push_node(struct nodes *s, gnode n) {
     if (s->n == s->cap) {
         s->cap = s->cap ? s->cap * 2 : 16;
         s->v = xreallocarray(s->v, s->cap, sizeof *s->v);
@@ -320,14 +320,15 @@ static void put(struct nodes *s, gnode n) {
     s->v[s->n++] = n;
 }
 
-/* Adds the n nodes v to out, sorted, each once; instead of lists of the kind, their members. */
+/* Adds the n nodes v to out, sorted and without duplicates; nested lists of the same kind are
+ * replaced by their members. */
 static void flatten(struct grammar *g, uint8_t kind, const gnode *v, size_t n, struct nodes *out) {
     for (size_t i = 0; i < n; i++) {
         const struct gnode_data *d = gn(g, v[i]);
         if (d->kind == kind)
-            for (uint32_t k = 0; k < d->b; k++) put(out, g->list[d->a + k]);
+            for (uint32_t k = 0; k < d->b; k++) push_node(out, g->list[d->a + k]);
         else
-            put(out, v[i]);
+            push_node(out, v[i]);
     }
     if (out->n > 1) qsort(out->v, out->n, sizeof *out->v, by_index);
     uint32_t m = 0;
@@ -336,7 +337,7 @@ static void flatten(struct grammar *g, uint8_t kind, const gnode *v, size_t n, s
     out->n = m;
 }
 
-/* Sets with the same continuation become one: {a}x | {b}x = {ab}x. */
+/* Merges sets with the same continuation: {a}x | {b}x = {ab}x. */
 static void join_sets(struct grammar *g, struct nodes *s) {
     gram_spend(g, (uint64_t)s->n * s->n / 2);
     for (uint32_t i = 0; i < s->n; i++) {
@@ -363,8 +364,7 @@ static void join_sets(struct grammar *g, struct nodes *s) {
     if (s->n > 1) qsort(s->v, s->n, sizeof *s->v, by_index);
 }
 
-/* Drops repetitions that others contain: x{2,3}y is part of x{0,5}y, so only the widest of such are
- * kept. */
+/* Drops repetitions contained in others: x{2,3}y is part of x{0,5}y, so only the widest is kept. */
 static void drop_narrow(struct grammar *g, struct nodes *s) {
     uint32_t m = 0;
     gram_spend(g, s->n);
@@ -385,11 +385,11 @@ static void drop_narrow(struct grammar *g, struct nodes *s) {
     s->n = m;
 }
 
-enum { JOIN_MAX = 256, FACTOR_DEPTH = 100 }; /* more are not looked at pairwise */
+enum { JOIN_MAX = 256, FACTOR_DEPTH = 100 }; /* larger lists are not compared pairwise */
 
-struct headed { /* an alternative head, rest */
+struct headed { /* an alternative split into head and rest */
     gnode head, rest;
-    uint32_t at; /* in the list */
+    uint32_t at; /* index in the list */
 };
 static int by_head(const void *a, const void *b) {
     const struct headed *x = a, *y = b;
@@ -397,19 +397,18 @@ static int by_head(const void *a, const void *b) {
                               : (x->at > y->at) - (x->at < y->at);
 }
 
-/* Returns what the n alternatives v, which begin alike, are: all that they begin with, then the
- * choice of the rests. */
+/* Factors out the common prefix of the n alternatives v, which have the same head. */
 static gnode factored(struct grammar *g, const struct headed *v, uint32_t n) {
     struct nodes same = {0}, rest = {0};
-    put(&same, v[0].head);
-    for (uint32_t i = 0; i < n; i++) put(&rest, v[i].rest);
+    push_node(&same, v[0].head);
+    for (uint32_t i = 0; i < n; i++) push_node(&rest, v[i].rest);
     for (bool alike = true; alike;) {
         const struct gnode_data first = *gn(g, rest.v[0]);
         alike = first.kind == G_CAT && gn_regular(g, rest.v[0]) && gram_spend(g, n);
         for (uint32_t i = 1; i < n && alike; i++)
             alike = gn(g, rest.v[i])->kind == G_CAT && gn(g, rest.v[i])->a == first.a;
         for (uint32_t i = 0; i < n && alike; i++) rest.v[i] = gn(g, rest.v[i])->b;
-        if (alike) put(&same, first.a);
+        if (alike) push_node(&same, first.a);
     }
     gnode out = gn_alts(g, rest.v, n);
     while (same.n-- > 0) out = gn_cat(g, same.v[same.n], out);
@@ -418,7 +417,7 @@ static gnode factored(struct grammar *g, const struct headed *v, uint32_t n) {
     return out;
 }
 
-/* Takes out what several alternatives begin with: ax | ay = a(x|y). */
+/* Factors out common heads of alternatives: ax | ay = a(x|y). */
 static void factor(struct grammar *g, struct nodes *s) {
     struct headed *v = xcalloc((size_t)s->n + 1, sizeof *v);
     uint32_t n = 0, m = 0, end;
@@ -462,7 +461,7 @@ gnode gn_alts(struct grammar *g, const gnode *v, size_t n) {
     else if (s.n == 1)
         out = s.v[0];
     else
-        out = make(g, (struct gnode_data){.kind = G_ALT, .b = s.n}, s.v);
+        out = intern(g, (struct gnode_data){.kind = G_ALT, .b = s.n}, s.v);
     free(s.v);
     return out;
 }
@@ -488,7 +487,7 @@ gnode gn_ands(struct grammar *g, const gnode *v, size_t n) {
         for (uint32_t i = 0; i < s.n; i++)
             if (!gn_null(g, s.v[i])) out = G_NONE;
     } else
-        out = make(g, (struct gnode_data){.kind = G_AND, .b = s.n}, s.v);
+        out = intern(g, (struct gnode_data){.kind = G_AND, .b = s.n}, s.v);
     free(s.v);
     return out;
 }
@@ -501,19 +500,20 @@ gnode gn_not(struct grammar *g, gnode a) {
     if (a == G_NONE) return g->any;
     if (a == g->any) return G_NONE;
     if (gn(g, a)->kind == G_NOT) return gn(g, a)->a;
-    return make(g, (struct gnode_data){.kind = G_NOT, .a = a}, NULL);
+    return intern(g, (struct gnode_data){.kind = G_NOT, .a = a}, NULL);
 }
 
-/* ---- again and again ---- */
+/* ---- repetition ---- */
 
 gnode gn_rep(struct grammar *g, gnode a, uint32_t lo, uint32_t hi) {
     if (hi == 0 || a == G_EPS) return G_EPS;
     if (a == G_NONE) return lo == 0 ? G_EPS : G_NONE;
     if (lo == 1 && hi == 1) return a;
-    if (gn_null(g, a) && gn_regular(g, a)) lo = 0; /* fewer can be filled up with nothing */
+    if (gn_null(g, a) && gn_regular(g, a))
+        lo = 0; /* missing repetitions can match the empty text */
     const struct gnode_data *d = gn(g, a);
     if (d->kind == G_REP && d->lo == 0 && d->hi == GRAM_INF && lo <= 1) return a;
-    return make(g, (struct gnode_data){.kind = G_REP, .a = a, .lo = lo, .hi = hi}, NULL);
+    return intern(g, (struct gnode_data){.kind = G_REP, .a = a, .lo = lo, .hi = hi}, NULL);
 }
 
 gnode gn_opt(struct grammar *g, gnode a) {
@@ -522,10 +522,10 @@ gnode gn_opt(struct grammar *g, gnode a) {
 
 gnode gn_mod(struct grammar *g, uint32_t by, uint32_t rest) {
     g->has_mod = true;
-    return make(g, (struct gnode_data){.kind = G_MOD, .a = by, .b = rest}, NULL);
+    return intern(g, (struct gnode_data){.kind = G_MOD, .a = by, .b = rest}, NULL);
 }
 
-/* ---- what is not regular ---- */
+/* ---- irregular nodes ---- */
 
 uint32_t grammar_rule(struct grammar *g) {
     g->rule = grammar_grow(g, g->rule, &g->cap_rule, g->n_rule, sizeof *g->rule);
@@ -534,11 +534,11 @@ uint32_t grammar_rule(struct grammar *g) {
 }
 
 gnode gn_rule(struct grammar *g, uint32_t rule) {
-    return make(g, (struct gnode_data){.kind = G_RULE, .a = rule}, NULL);
+    return intern(g, (struct gnode_data){.kind = G_RULE, .a = rule}, NULL);
 }
 
 gnode gn_as_rule(struct grammar *g, gnode body) {
-    if (body == G_NONE) return G_NONE; /* rules under way have no body yet */
+    if (body == G_NONE) return G_NONE; /* rules in progress have no body yet */
     if (gn(g, body)->kind == G_RULE) return body;
     for (uint32_t i = 0; i < g->n_rule && i < 64; i++)
         if (g->rule[i].body == body) return gn_rule(g, i);
@@ -563,7 +563,7 @@ gnode gn_members(struct grammar *g, struct gnode_data d) {
     const struct gpick *p = &g->pick[d.a];
     const uint32_t most = p->hi == GRAM_INF ? (p->lo ? p->lo : 1) : p->hi;
     if (d.lo > most) d.lo = most;
-    return make(g, d, NULL);
+    return intern(g, d, NULL);
 }
 
 gnode gn_pick(struct grammar *g, uint32_t pick, uint32_t count, uint64_t bits) {

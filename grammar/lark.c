@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* grammar/lark.c - a subset of Lark's grammars: rules, terminals, what is ignored between them.
- * Not read, and refused: templates, imports but a dozen common names, declarations. */
+/* grammar/lark.c - parser of a subset of Lark: rules, terminals and ignored text. Rejects
+ * templates, declarations, and imports other than a dozen common names. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,7 +44,7 @@ static gnode regex(struct bnf *b, const char *s, size_t n, const struct gregex *
     return out;
 }
 
-/* Blanks and remarks; newlines when another alternative follows, or inside of brackets. */
+/* Skips spaces and comments, and with `lines` also newlines. */
 static void space(struct bnf *b, bool lines) {
     while (b->i < b->end) {
         const char c = b->s[b->i];
@@ -57,7 +57,7 @@ static void space(struct bnf *b, bool lines) {
     }
 }
 
-/* Reads the JSON Schema that stands behind "%json" and returns its language. */
+/* Parses the JSON Schema after "%json" and returns its language. */
 static gnode inline_json(struct bnf *b) {
     struct json *schema = NULL;
     struct err e;
@@ -65,7 +65,7 @@ static gnode inline_json(struct bnf *b) {
     bool text = false;
     int depth = 0;
     space(b, true);
-    if (b->escaped) return bnf_fail(b, "%%json cannot stand in a text of JSON");
+    if (b->escaped) return bnf_fail(b, "%%json cannot occur inside a JSON string");
     const size_t from = b->i;
     while (bnf_more(b)) {
         const char c = b->s[b->i++];
@@ -86,14 +86,13 @@ static gnode inline_json(struct bnf *b) {
     return out;
 }
 
-/* Returns the language of one text, s of n bytes, as it is written here: with the escapes of JSON
- * where b->escaped says so. */
+/* Returns the language of the text s of n bytes, with JSON escapes if b->escaped. */
 static gnode text_as_is(struct bnf *b, const char *s, size_t n) {
     return b->escaped ? gn_escaped(b->g, s, n) : gn_text(b->g, s, n);
 }
 
-/* Reads a text behind its opening quotation mark, and the "i" (capital or small letters) or the
- * rest of a range of characters behind it. Returns its language. */
+/* Parses a string after its opening quotation mark, and an "i" suffix (ignore case) or the rest of
+ * a character range. Returns its language. */
 static gnode quoted(struct bnf *b) {
     struct buf t = {0}, u = {0};
     gnode out = G_NONE;
@@ -105,7 +104,7 @@ static gnode quoted(struct bnf *b) {
                 u.len ? (unsigned)(uint8_t)u.data[0] : 0);
         const bool one = t.len == 1 && u.len == 1;
         out = one ? regex(b, re.data, re.len, &(struct gregex){0})
-                  : bnf_fail(b, "a range is of two single characters");
+                  : bnf_fail(b, "a range needs two single characters");
         buf_release(&re);
         buf_release(&u);
     } else if (!b->rc && bnf_take(b, "i")) {
@@ -124,7 +123,7 @@ static gnode quoted(struct bnf *b) {
     return out;
 }
 
-/* Reads a regular expression behind its opening '/', with the flags that follow it, and returns its
+/* Parses a regular expression after its opening '/', including its flags, and returns its
  * language. */
 static gnode slashed(struct bnf *b) {
     struct gregex o = {0};
@@ -138,7 +137,7 @@ static gnode slashed(struct bnf *b) {
         b->i += c == '\\' ? 2 : 1;
     }
     const size_t to = b->i < b->end ? b->i : b->end;
-    if (!bnf_take(b, "/")) return bnf_fail(b, "a regular expression without its closing '/'");
+    if (!bnf_take(b, "/")) return bnf_fail(b, "a regular expression lacks its closing '/'");
     for (char c = bnf_peek(b, 0); c >= 'a' && c <= 'z'; c = bnf_peek(b, 0)) {
         if (c == 'i')
             o.any_case = true;
@@ -160,7 +159,7 @@ static gnode group(struct bnf *b, const char *close) {
     return bnf_take(b, close) ? out : bnf_fail(b, "'%s' is missing", close);
 }
 
-/* Reads one item of a rule's body and returns its language. Sets *lexeme when what is ignored may
+/* Parses one item of a rule's body and returns its language. Sets *lexeme if ignored text may
  * follow it. */
 static gnode item(struct bnf *b, bool *lexeme) {
     *lexeme = !b->term;
@@ -176,7 +175,7 @@ static gnode item(struct bnf *b, bool *lexeme) {
     }
     const size_t from = b->i;
     while (bnf_is_name(bnf_peek(b, 0)) && bnf_peek(b, 0) != '-') b->i++;
-    if (b->i == from) return bnf_fail(b, "'%c' is not understood here", bnf_peek(b, 0));
+    if (b->i == from) return bnf_fail(b, "unexpected '%c'", bnf_peek(b, 0));
     if (bnf_peek(b, 0) == '{') return bnf_fail(b, "templates are not supported");
     const struct bnf_rule *r = bnf_find(b, b->s + from, b->i - from);
     *lexeme = !b->term && r && r->term;
@@ -202,7 +201,8 @@ static gnode times(struct bnf *b, gnode x) {
         } else {
             b->i = behind;
         }
-        if (hi < lo || hi > COUNT_MAX) return bnf_fail(b, "a count is ~m or ~m..n, to 100000");
+        if (hi < lo || hi > COUNT_MAX)
+            return bnf_fail(b, "a count must be ~m or ~m..n, up to 100000");
     } else if (!bnf_take(b, "*")) {
         b->i = from;
         return x;
@@ -228,7 +228,7 @@ static gnode lark_body(struct bnf *b) {
             bnf_then(&part, &n_part, times(b, x));
             continue;
         }
-        space(b, true); /* the next line may go on */
+        space(b, true); /* the rule may continue on the next line */
         bnf_then(&v, &n, gn_cats(b->g, part, n_part));
         n_part = 0;
         if (!bnf_take(b, "|")) break;
@@ -246,8 +246,8 @@ static size_t line_end(const struct bnf *b, size_t i) {
     return i;
 }
 
-/* Reads the rest of "%import common.NAME" or "%import common (A, B)" behind "%import", and adds the
- * terminals that it names; "common.NAME -> OTHER" calls it OTHER. */
+/* Parses the rest of "%import common.NAME" or "%import common (A, B)" and adds the terminals;
+ * "common.NAME -> OTHER" renames one to OTHER. */
 static size_t import_name(struct bnf *b, size_t end) {
     const size_t from = b->i;
     while (b->i < end && bnf_is_name(b->s[b->i]) && b->s[b->i] != '-') b->i++;
@@ -272,7 +272,7 @@ static void import(struct bnf *b) {
                (strlen(common[k].name) != n || memcmp(common[k].name, b->s + from, n) != 0))
             k++;
         if (k == COUNT_OF(common)) {
-            bnf_fail(b, "common.%s is not known", show_n(b->s + from, n).s);
+            bnf_fail(b, "unknown name common.%s", show_n(b->s + from, n).s);
             return;
         }
         space(b, false);
@@ -290,12 +290,12 @@ static void import(struct bnf *b) {
     }
 }
 
-struct ignored { /* bodies behind %ignore */
+struct ignored { /* bodies of %ignore statements */
     size_t from[16], to[16];
     int n;
 };
 
-/* Tells whether a statement begins at k: a rule, or what stands behind a '%'. */
+/* Returns whether a statement begins at k: a rule or a % keyword. */
 static bool begins_one(const struct bnf *b, size_t k) {
     static const char *const words[] = {"%import", "%ignore",   "%declare",
                                         "%extend", "%override", "%llguidance"};
@@ -310,8 +310,8 @@ static bool begins_one(const struct bnf *b, size_t k) {
     return k < b->n && (b->s[k] == ':' || b->s[k] == '{');
 }
 
-/* Tells whether what stands at k, the first of a line that is no blank, goes on with the statement
- * above: an alternative, a bracket, a remark, or more of it where the line is indented. */
+/* Returns whether the line whose first non-blank is at k continues the statement above: an
+ * alternative, a bracket, a comment, or an indented line that begins no statement. */
 static bool goes_on(const struct bnf *b, size_t k) {
     if (k >= b->n) return false;
     const bool remark = b->s[k] == '#' || (b->s[k] == '/' && k + 1 < b->n && b->s[k + 1] == '/');
@@ -319,18 +319,18 @@ static bool goes_on(const struct bnf *b, size_t k) {
     return k > 0 && (b->s[k - 1] == ' ' || b->s[k - 1] == '\t') && !begins_one(b, k);
 }
 
-/* Reads a statement that begins a line. What %ignore names is added to ig, to be read later. */
+/* Parses a statement at the start of a line. Bodies of %ignore are added to ig and parsed later. */
 static void statement(struct bnf *b, struct ignored *ig) {
     if (bnf_take(b, "%import")) {
         import(b);
     } else if (bnf_take(b, "%ignore")) {
         if (ig->n == 16) {
-            bnf_fail(b, "more than 16 %%ignore");
+            bnf_fail(b, "more than 16 %%ignore statements");
             return;
         }
         ig->from[ig->n] = b->i;
         b->i = ig->to[ig->n++] = line_end(b, b->i);
-    } else if (bnf_take(b, "%llguidance")) { /* options of an engine, no part of the language */
+    } else if (bnf_take(b, "%llguidance")) { /* options for llguidance, not part of the language */
         b->i = line_end(b, b->i);
     } else if (bnf_peek(b, 0) == '%') {
         bnf_fail(b, "this %% statement is not supported");
@@ -341,7 +341,7 @@ static void statement(struct bnf *b, struct ignored *ig) {
         while (bnf_is_name(bnf_peek(b, 0)) && bnf_peek(b, 0) != '-') b->i++;
         const size_t to = b->i;
         space(b, false);
-        if (bnf_take(b, ".")) { /* a priority decides how text is cut, not which is allowed */
+        if (bnf_take(b, ".")) { /* priorities affect tokenization, not the language */
             bnf_take(b, "-");
             bnf_number(b);
             space(b, false);
@@ -351,13 +351,13 @@ static void statement(struct bnf *b, struct ignored *ig) {
         if (to > from && bnf_peek(b, 0) == '[')
             bnf_fail(b, "attributes of rules, in [brackets], are not supported");
         if (to == from || !bnf_take(b, ":")) {
-            bnf_fail(b, "a rule is `name: ...`");
+            bnf_fail(b, "expected a rule, `name: ...`");
             return;
         }
         const bool term = b->s[from] >= 'A' && b->s[from] <= 'Z';
         bnf_add(b, b->s + from, to - from, b->i, term);
         if (b->rc) return;
-        /* up to a line that begins another statement */
+        /* Up to a line that begins another statement. */
         for (;;) {
             int open = 0;
             size_t i = b->i, end = line_end(b, i);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* grammar/mask.c - which tokens a place allows. A token that stays inside the regular part of an
- * item is allowed whatever the stack holds: those are found by one walk of the vocabulary per state
- * and remembered ("leaf"). Where a part may end within a token, the walk notes the place in the
- * tree, and only what lies below it is walked with the real stack. */
+/* grammar/mask.c - token masks. A token that stays within the regular part of an item is allowed
+ * whatever the stack holds. These tokens are found by one walk of the vocabulary per state and
+ * cached as a "leaf". Where the part may end within a token, the walk records the trie node, and
+ * only the tokens below it are walked with the real stack. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,12 +15,12 @@ enum { WORDS = 32, EXITS_MAX = 1 << 15, LEAF_BUCKETS = 4096 };
 struct gleaf {
     gnode node;
     struct gleaf *next;
-    uint32_t *bits; /* NULL: few tokens, in id */
+    uint32_t *bits; /* NULL: few tokens, listed in id */
     int32_t *id;
     uint32_t n;
     const struct gtrie *t;
-    uint32_t *exit, n_exit; /* nodes of t where the part may end and tokens go on */
-    bool whole;             /* more exits than are kept */
+    uint32_t *exit, n_exit; /* nodes of t where the part may end within a token */
+    bool whole;             /* more exits than can be stored */
     size_t bytes;
 };
 
@@ -41,15 +41,14 @@ static void note_exit(struct gleaf *l, uint32_t i) {
     l->exit[l->n_exit++] = i;
 }
 
-enum { SMALL = 4096 }; /* nodes of a subtree that is walked sooner than thought about */
-struct placement {     /* on the way down */
+enum { SMALL = 4096 }; /* subtrees up to this size are walked without gram_fit() */
+struct placement {     /* a level of the walk */
     gnode node;
-    const uint32_t *row;  /* NULL: not there yet */
-    uint8_t kinds, chars; /* what the state at the last end of a character fits */
+    const uint32_t *row;  /* NULL: not computed yet */
+    uint8_t kinds, chars; /* kinds and chars of the state after the last complete character */
 };
 
-/* Returns what is known of the state s behind node i of the tree t, which comes from the place
- * `above`. */
+/* Returns the level for the state s after node i of the trie t; `above` is the level before it. */
 static struct placement placement_at(struct grammar *g, gnode s, const struct gtrie *t, uint32_t i,
                                      const struct placement *above) {
     struct placement p = {s, s < g->cap_row ? g->row[s] : NULL, 0, 0};
@@ -66,10 +65,9 @@ static struct placement placement_at(struct grammar *g, gnode s, const struct gt
     return p;
 }
 
-/* Walks the tree l->t from the state l->node. Sets the bits of the tokens that are allowed, and
- * notes in l where the part may end within one. Rows of derivatives that are known are followed
- * without a call. A subtree of nothing but characters that may come there anyway is taken as a
- * whole. */
+/* Walks the trie l->t from the state l->node. Sets the bits of allowed tokens and records in l
+ * where the part may end within one. Cached rows of derivatives are followed directly. A subtree
+ * with only characters that the state allows is taken as a whole. */
 static void walk_leaf(struct grammar *g, struct gleaf *l, uint32_t *bits) {
     const struct gtrie *t = l->t;
     struct placement *at = xmalloc((g->v->longest + 2) * sizeof *at);
@@ -140,8 +138,8 @@ void gram_masks_free(struct grammar *g) {
     g->leaf_bytes = 0;
 }
 
-/* Calls cut for the nodes [from, to) of the tree t that the state `wide` allows and `node` does
- * not: whole subtrees, and with `exits` also single nodes at which only `wide` can end. */
+/* Calls cut() for node ranges [from, to) of the trie t that the state `wide` allows and `node` does
+ * not: whole subtrees and, with `exits`, single nodes where only `wide` can end. */
 static void walk_lost(struct grammar *g, const struct gtrie *t, gnode wide, gnode node, bool exits,
                       void (*cut)(void *ud, uint32_t from, uint32_t to), void *ud) {
     struct pair {
@@ -166,7 +164,7 @@ struct lost { /* bits and exits to clear */
     uint32_t *bits;
     struct gleaf *l;
     const struct gleaf *wide;
-    uint32_t at; /* exits of the wide leaf done so far */
+    uint32_t at; /* exits of the wide leaf processed so far */
 };
 static void cut_tokens(void *ud, uint32_t from, uint32_t to) {
     const struct lost *o = ud;
@@ -244,8 +242,7 @@ static const struct gleaf *leaf_of(struct grammar *g, gnode node) {
 
 /* ---- masks ---- */
 
-/* Nodes [from, to) of t, below a node of the given depth behind which the text is at
- * scratch[depth]. */
+/* Walks the nodes [from, to) of t, whose parent's position is scratch[depth]. */
 static void walk(struct grammar *g, const struct gtrie *t, uint32_t from, uint32_t to,
                  uint32_t *bits) {
     for (uint32_t i = from; i < to && !g->full && !g->unsure;) {
@@ -261,7 +258,7 @@ static void walk(struct grammar *g, const struct gtrie *t, uint32_t from, uint32
     }
 }
 
-/* Walks the tokens below node i of l->t, at which a part ends; *after is the state there. */
+/* Walks the tokens below node i of l->t, where a part ends; *after is the position there. */
 static void walk_exit(struct grammar *g, const struct gleaf *l, uint32_t i,
                       const struct gconf *after, uint32_t *bits) {
     const struct gtrie_node *x = &l->t->v[i];
@@ -356,7 +353,7 @@ void gram_end(struct gram_state *s) {
     free(s);
 }
 
-/* Moves c behind the n bytes. Returns false when they are not allowed, or a limit was reached. */
+/* Advances c past n bytes. Returns false if they are not allowed or a limit was reached. */
 static bool move(struct grammar *g, struct gconf *c, const char *s, size_t n) {
     struct gconf next;
     for (size_t i = 0; i < n; i++) {
@@ -367,9 +364,9 @@ static bool move(struct grammar *g, struct gconf *c, const char *s, size_t n) {
     return true;
 }
 
-/* Tells whether the token may come next, and sets *c to the place behind it. One that ends answers
- * does so where the text may end; elsewhere it is its text: what closes a call ends the answer of
- * some models, too. */
+/* Returns whether the token may come next and sets *c to the position after it. An end token ends
+ * the answer where the text may end; elsewhere it matches as text, since some models use the end of
+ * a call as an end token. */
 static bool behind(const struct gram_state *s, int32_t id, struct gconf *c) {
     const struct gram_vocab *v = s->g->v;
     size_t n;
@@ -417,7 +414,7 @@ int gram_accept_text(struct gram_state *s, const char *text, size_t n, struct er
     return 0;
 }
 
-/* Returns the one byte that can follow, or -1 when none or several can, or the text may end. */
+/* Returns the only byte that can follow, or -1 if there is not exactly one or the text may end. */
 static int only_byte(struct grammar *g, const struct gconf *c) {
     int found = -1;
     if (c->can_end) return -1;

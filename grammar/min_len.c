@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* grammar/min_len.c - how few bytes complete a text. Lengths are remembered per node: of sequences,
- * choices and counts they follow from the parts (Knuth 1977 for rules); of intersections,
- * complements and remainders they are searched (A*, by what the parts need alone). Members of
- * objects are counted, so no list of them is gone through. shortest.c writes such a shortest text.
- */
+/* grammar/min_len.c - lengths of shortest texts, in bytes, cached per node. For sequences, choices
+ * and repetitions they follow from the parts (Knuth 1977 for rules). For intersections, complements
+ * and remainders they are found by A* search, with the parts' lengths as the heuristic. Object
+ * members are counted without enumerating combinations. shortest.c constructs the texts. */
 #include "grammar/gram_int.h"
 
 #include <stdlib.h>
@@ -32,7 +31,7 @@ struct gleast *gn_kept(struct grammar *g, gnode n) {
     }
     return &g->least[n];
 }
-static uint32_t keep(struct grammar *g, gnode n, uint32_t len) {
+static uint32_t cache_len(struct grammar *g, gnode n, uint32_t len) {
     gn_kept(g, n)->bytes = len == GRAM_INF ? GRAM_INF : len + 1;
     return len;
 }
@@ -41,14 +40,13 @@ static uint32_t keep(struct grammar *g, gnode n, uint32_t len) {
 
 static uint32_t measure(struct grammar *g, gnode n, bool search);
 
-/* Members of an object: how many bytes those need that are to come. */
+/* Remaining members of an object and their bytes. */
 struct count {
-    uint64_t came, taken; /* rows that came; those, and rows that are to come */
+    uint64_t came, taken; /* rows seen; these plus rows still to come */
     uint32_t n, bytes;
 };
 
-/* Returns how many bytes row i needs with all the rows that it asks for; *rows gets those, as bits.
- */
+/* Returns the bytes of row i and of all rows it needs; sets *rows to these, as bits. */
 static uint32_t row_needs(struct grammar *g, const struct gpick *p, int i, const struct count *c,
                           uint64_t *rows, bool search) {
     uint32_t len = 0;
@@ -64,7 +62,7 @@ static uint32_t row_needs(struct grammar *g, const struct gpick *p, int i, const
     return len;
 }
 
-/* Adds row i to c, and what it needs. */
+/* Adds row i and the rows it needs to c. */
 static void take_row(struct grammar *g, const struct gpick *p, int i, struct count *c,
                      bool search) {
     uint64_t rows;
@@ -81,7 +79,7 @@ static uint32_t extra_bytes(struct grammar *g, const struct gpick *p, bool searc
     return p->n_other && p->lo > 1 ? gn_sum(bytes, 2) : bytes;
 }
 
-/* Adds members to c until there are p->lo: the cheapest first. */
+/* Adds members to c, cheapest first, until there are p->lo. */
 static void fill(struct grammar *g, const struct gpick *p, struct count *c, bool search) {
     const uint32_t extra = extra_bytes(g, p, search);
     while (c->n < p->lo && c->bytes != GRAM_INF) {
@@ -110,7 +108,7 @@ static int by_size(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Does the same for an object of many rows, of which `from` are passed. */
+/* Does the same for an object with many rows, `from` of them passed. */
 static void fill_many(struct grammar *g, const struct gpick *p, uint32_t from, struct count *c,
                       bool search) {
     const uint32_t sep = measure(g, p->sep, search);
@@ -136,7 +134,7 @@ static void fill_many(struct grammar *g, const struct gpick *p, uint32_t from, s
     free(len);
 }
 
-/* Returns how few bytes the rest of an object needs; d as in gram_step.c. */
+/* Returns the fewest bytes of the rest of an object; d as in gram_step.c. */
 static uint32_t measure_pick(struct grammar *g, const struct gnode_data *d, bool search) {
     const struct gpick p = g->pick[d->a];
     struct count c = {.came = d->bits, .taken = d->bits, .n = d->lo};
@@ -152,12 +150,12 @@ static uint32_t measure_pick(struct grammar *g, const struct gnode_data *d, bool
         fill(g, &p, &c, search);
     }
     const bool any = d->lo || d->bits;
-    if (!any && c.n && c.bytes != GRAM_INF) /* the first of them has no separator in front */
+    if (!any && c.n && c.bytes != GRAM_INF) /* the first member has no separator before it */
         c.bytes = gn_sum(c.bytes - measure(g, p.sep, search), measure(g, p.first, search));
     return gn_sum(c.bytes, measure(g, p.close, search));
 }
 
-static uint32_t look(struct grammar *g, gnode n);
+static uint32_t find_shortest(struct grammar *g, gnode n);
 
 static uint32_t measure_list(struct grammar *g, const struct gnode_data *d, bool search) {
     uint32_t len = d->kind == G_AND ? 0 : GRAM_INF;
@@ -168,12 +166,12 @@ static uint32_t measure_list(struct grammar *g, const struct gnode_data *d, bool
     return len;
 }
 
-/* Tells whether what is measured of n now stays true. */
+/* Returns whether the length of n is final. */
 static bool is_final(const struct grammar *g, gnode n, bool search) {
     return (search || gn(g, n)->flags & GF_PLAIN) && (g->least_known || gn_regular(g, n));
 }
 
-/* Measures a sequence from its end, so that each part of it that begins later is known too. */
+/* Computes the length of a sequence from its end, so that its suffixes are cached too. */
 static uint32_t measure_cat(struct grammar *g, gnode n, bool search) {
     gnode *v = NULL;
     uint32_t m = 0, cap = 0, len;
@@ -186,14 +184,13 @@ static uint32_t measure_cat(struct grammar *g, gnode n, bool search) {
     len = measure(g, n, search);
     while (m-- > 0) {
         len = gn_sum(measure(g, gn(g, v[m])->a, search), len);
-        if (is_final(g, v[m], search)) keep(g, v[m], len);
+        if (is_final(g, v[m], search)) cache_len(g, v[m], len);
     }
     free(v);
     return len;
 }
 
-/* Returns how few bytes a text of n has, GRAM_INF when none is known. Without `search` it is at
- * most that. */
+/* Returns the shortest length of n; GRAM_INF: none known. Without `search`, a lower bound. */
 static uint32_t measure_new(struct grammar *g, gnode n, bool search) {
     const struct gnode_data d = *gn(g, n);
     switch ((enum gkind)d.kind) {
@@ -208,10 +205,10 @@ static uint32_t measure_new(struct grammar *g, gnode n, bool search) {
     case G_ALT:
         return measure_list(g, &d, search);
     case G_AND:
-        return search ? look(g, n) : measure_list(g, &d, false);
+        return search ? find_shortest(g, n) : measure_list(g, &d, false);
     case G_NOT:
     case G_MOD:
-        return gn_null(g, n) ? 0 : search ? look(g, n) : 1;
+        return gn_null(g, n) ? 0 : search ? find_shortest(g, n) : 1;
     case G_REP:
         return d.lo ? times(d.lo, measure(g, d.a, search)) : 0;
     case G_RULE:
@@ -232,19 +229,19 @@ static uint32_t measure(struct grammar *g, gnode n, bool search) {
     g->depth++;
     const uint32_t len = measure_new(g, n, search);
     g->depth--;
-    return is_final(g, n, search) ? keep(g, n, len) : len;
+    return is_final(g, n, search) ? cache_len(g, n, len) : len;
 }
 
-/* ---- searching ---- */
+/* ---- search ---- */
 
-struct seen { /* a state that a search came to */
+struct seen { /* a state that was reached */
     gnode node;
-    uint32_t from, so_far, all; /* bytes from the beginning, and at least in all */
+    uint32_t from, so_far, all; /* bytes from the start, and lower bound of the total */
 };
 struct hunt {
     struct seen *v;
-    uint32_t *heap;                       /* by .all, then the further one */
-    uint32_t n, cap, n_heap, slot[SLOTS]; /* by node: where it is in v, and 1 */
+    uint32_t *heap;                       /* ordered by .all, then by progress */
+    uint32_t n, cap, n_heap, slot[SLOTS]; /* hash table by node: index in v + 1 */
 };
 
 static bool sooner(const struct hunt *h, uint32_t a, uint32_t b) {
@@ -252,7 +249,6 @@ static bool sooner(const struct hunt *h, uint32_t a, uint32_t b) {
     return x->all != y->all ? x->all < y->all : x->so_far > y->so_far;
 }
 
-/* Returns the slot of a node. */
 static uint32_t *hunt_slot(struct hunt *h, gnode n) {
     uint32_t i = n * 2654435761u >> 20;
     while (h->slot[i] && h->v[h->slot[i] - 1].node != n) i = (i + 1) % SLOTS;
@@ -287,8 +283,8 @@ static uint32_t hunt_take(struct hunt *h) {
     return top;
 }
 
-/* Searches the shortest text of n. What lies on the way to it is remembered, too. */
-static uint32_t look(struct grammar *g, gnode n) {
+/* Searches for the shortest text of n; also caches the lengths of the states on its path. */
+static uint32_t find_shortest(struct grammar *g, gnode n) {
     struct hunt h = {0};
     uint32_t found = GRAM_INF, at = 0;
     hunt_put(&h, (struct seen){.node = n, .all = measure(g, n, false)});
@@ -309,7 +305,7 @@ static uint32_t look(struct grammar *g, gnode n) {
         }
     }
     for (uint32_t i = at; found != GRAM_INF; i = h.v[i].from) {
-        keep(g, h.v[i].node, found - h.v[i].so_far);
+        cache_len(g, h.v[i].node, found - h.v[i].so_far);
         if (!i) break;
     }
     free(h.v);
@@ -319,7 +315,7 @@ static uint32_t look(struct grammar *g, gnode n) {
 
 /* ---- rules ---- */
 
-/* Goes round until nothing becomes shorter. */
+/* Iterates until no rule becomes shorter. */
 void gram_know_rules(struct grammar *g) {
     bool changed = !g->least_known;
     if (!changed) return;
@@ -330,7 +326,7 @@ void gram_know_rules(struct grammar *g) {
         for (gnode i = 0; i < n_node && gram_spend(g, 1); i++) {
             if (gn_regular(g, i)) continue;
             gn_kept(g, i)->bytes = 0;
-            keep(g, i, measure(g, i, true));
+            cache_len(g, i, measure(g, i, true));
         }
         for (uint32_t r = g->n_rule; r-- > 0;) {
             const uint32_t len = measure(g, g->rule[r].body, true);
@@ -341,7 +337,7 @@ void gram_know_rules(struct grammar *g) {
     g->least_known = true;
 }
 
-/* ---- places ---- */
+/* ---- positions ---- */
 
 static uint32_t tail_needs(struct grammar *g, uint32_t tail) {
     uint32_t len = 0;

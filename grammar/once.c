@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: MIT
-/* grammar/once.c - keeps unlisted member names unique within an object. While such a name is
- * written, the state holds its text (struct gname). When it is complete, the language of the
- * object's other names excludes it, so no name leads to a dead end. Bytes that the grammar does not
- * distinguish count as equal: a non-ASCII name that only resembles an earlier one is excluded as
- * well. */
+/* grammar/once.c - unique names of unlisted object members. While such a name is written, the state
+ * holds its text (struct gname). Once it is complete, the language of the object's other names
+ * excludes it, so no name leads to a dead end. Bytes that the grammar does not distinguish count as
+ * equal: a non-ASCII name that only resembles an earlier one is excluded as well. */
 #include <string.h>
 
 #include "grammar/gram_int.h"
 
-/* Returns the number of bytes of n, a sequence of single bytes. */
+/* Returns the length of n, a sequence of single bytes. */
 static uint32_t n_bytes(const struct grammar *g, gnode n) {
     uint32_t bytes = 0;
     for (; n != G_EPS; bytes++) n = gn(g, n)->kind == G_CAT ? gn(g, n)->b : (gnode)G_EPS;
@@ -49,7 +48,7 @@ gnode gram_once_next(struct grammar *g, const struct gnode_data *d, const struct
     const char *s = name->s, *end = s + (name->n > 0 ? name->n : 0);
     while (s < end && (*s == ' ' || *s == '\n' || *s == ',')) s++;
     next.hi = name->n == GRAM_NAME_UNKNOWN;
-    /* A grammar near its memory limit remembers no more names, rather than failing. */
+    /* A grammar near its memory limit records no more names, rather than failing. */
     if (name->n >= 0 && end - s >= p->open_bytes + p->shut_bytes && g->bytes < GRAM_BYTES_MAX / 2) {
         s += p->open_bytes;
         end -= p->shut_bytes;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* grammar/regex.c - regular expressions as people write them, read into nodes. Anchors are
- * read as bytes that no text has, GRAM_AT_START and GRAM_AT_END; when all is read each becomes
- * nothing where it stands at the start, or end, of the text, and no text elsewhere. */
+/* grammar/regex.c - regular expression parser. Anchors are parsed as bytes that never occur in
+ * text, GRAM_AT_START and GRAM_AT_END. Afterwards each becomes the empty text at the start or end
+ * of the text, and the empty language elsewhere. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -48,7 +48,7 @@ static bool take(struct re *r, const char *lit) {
 static uint32_t next_char(struct re *r) {
     uint32_t cp = 0;
     const size_t n = utf8_decode(r->s + r->i, r->n - r->i, &cp);
-    if (!n) fail(r, "no valid UTF-8");
+    if (!n) fail(r, "invalid UTF-8");
     r->i += n ? n : 1;
     return cp;
 }
@@ -65,7 +65,7 @@ static uint32_t hex(struct re *r, int least, int most) {
         else
             break;
     }
-    if (k < least) fail(r, "a hexadecimal number is needed");
+    if (k < least) fail(r, "expected a hexadecimal number");
     return x;
 }
 
@@ -101,8 +101,8 @@ static gnode one_char(struct re *r, uint32_t cp) {
     return chars_node(r, &c);
 }
 
-/* Adds to out the characters that the letter stands for in \d, \w, \s and their opposites. Returns
- * false when the letter names no class. */
+/* Adds the characters of \d, \w, \s or their complements to out. Returns false if the letter is not
+ * a class. */
 static bool add_class(struct gchars *out, char letter) {
     struct gchars c = {0};
     switch (letter | 0x20) {
@@ -122,7 +122,7 @@ static bool add_class(struct gchars *out, char letter) {
     default:
         return false;
     }
-    if ((letter | 0x20) == 's') { /* as ECMAScript has it; Python's differs in U+0085 and U+FEFF */
+    if ((letter | 0x20) == 's') { /* as in ECMAScript; Python differs in U+0085 and U+FEFF */
         for (uint32_t cp = 0x80; cp < 0x3100; cp++)
             if (utf8_is_white(cp) && cp != 0x85) gchars_add(&c, cp, cp);
         gchars_add(&c, 0xfeff, 0xfeff);
@@ -134,14 +134,14 @@ static bool add_class(struct gchars *out, char letter) {
     return true;
 }
 
-/* Reads a character that is written behind a backslash, and returns its code point. */
+/* Parses an escaped character after its backslash and returns its code point. */
 static uint32_t escape(struct re *r) {
     static const char from[] = "ntrfv0ae", to[] = "\n\t\r\f\v\0\a\033";
     const char c = peek(r, 0);
     const char *at = c ? strchr(from, c) : NULL;
-    if (!more(r)) return fail(r, "nothing stands behind the last backslash");
+    if (!more(r)) return fail(r, "trailing backslash");
     if (c == '0' && peek(r, 1) >= '0' && peek(r, 1) <= '9')
-        return fail(r, "octal numbers are not supported");
+        return fail(r, "octal escapes are not supported");
     if (at) {
         r->i++;
         return (uint8_t)to[at - from];
@@ -155,16 +155,16 @@ static uint32_t escape(struct re *r) {
     if (c == 'b' || c == 'B') return fail(r, "word boundaries (\\b) are not supported");
     if (c >= '1' && c <= '9') return fail(r, "back references are not supported");
     if (c == 'p' || c == 'P') return fail(r, "Unicode properties (\\p) are not supported");
-    if ((c | 0x20) >= 'a' && (c | 0x20) <= 'z') return fail(r, "an escape that is not known");
+    if ((c | 0x20) >= 'a' && (c | 0x20) <= 'z') return fail(r, "unknown escape");
     return next_char(r);
 }
 
-/* Reads a class of characters behind its '[' and returns its language. */
+/* Parses a character class after its '[' and returns its language. */
 static gnode bracket(struct re *r) {
     struct gchars c = {0};
     const bool not = take(r, "^");
     for (bool first = true; more(r) && (peek(r, 0) != ']' || first); first = false) {
-        if (first && peek(r, 0) == ']' && r->o.ecma) break; /* empty set of ECMA */
+        if (first && peek(r, 0) == ']' && r->o.ecma) break; /* ECMAScript's empty set */
         if (peek(r, 0) == '[' && (peek(r, 1) == ':' || peek(r, 1) == '.')) {
             fail(r, "named classes ([:alpha:]) are not supported");
             break;
@@ -185,7 +185,7 @@ static gnode bracket(struct re *r) {
         if (range && !named) {
             r->i++;
             hi = take(r, "\\") ? escape(r) : next_char(r);
-            if (hi < lo) fail(r, "a range that runs backwards");
+            if (hi < lo) fail(r, "range out of order");
         }
         if (hi > 0x10ffff) fail(r, "no character");
         if (!r->rc) gchars_add(&c, lo, hi);
@@ -217,7 +217,7 @@ static gnode dot(struct re *r) {
 
 static gnode alternatives(struct re *r);
 
-/* Reads the flags behind "(?" and sets them. Returns true when they hold for the rest of the
+/* Parses and sets the flags after "(?". Returns true if they apply to the rest of the enclosing
  * group. */
 static bool flags(struct re *r) {
     for (bool on = true; more(r); r->i++) {
@@ -232,12 +232,12 @@ static bool flags(struct re *r) {
         else if (c != 'u')
             break;
     }
-    fail(r, "a flag, or a kind of group, that is not supported");
+    fail(r, "this flag or kind of group is not supported");
     return false;
 }
 
-/* Reads a group behind its '(' and returns its language. Sets *only_flags when there are just
- * flags, for the rest of the group around it, and no body. */
+/* Parses a group after its '(' and returns its language. Sets *only_flags if it only sets flags for
+ * the rest of the enclosing group. */
 static gnode group(struct re *r, bool *only_flags) {
     const struct gregex before = r->o;
     *only_flags = false;
@@ -263,12 +263,12 @@ static gnode group(struct re *r, bool *only_flags) {
     return out;
 }
 
-static uint32_t number(struct re *r) {
+static uint32_t parse_number(struct re *r) {
     uint32_t x = 0;
-    if (peek(r, 0) < '0' || peek(r, 0) > '9') fail(r, "a number is needed");
+    if (peek(r, 0) < '0' || peek(r, 0) > '9') fail(r, "expected a number");
     for (; more(r) && peek(r, 0) >= '0' && peek(r, 0) <= '9'; r->i++) {
         x = x * 10 + (uint32_t)(peek(r, 0) - '0');
-        if (x > COUNT_MAX) fail(r, "a count above 1000000");
+        if (x > COUNT_MAX) fail(r, "the count exceeds 1000000");
     }
     return x;
 }
@@ -284,10 +284,10 @@ static gnode repeated(struct re *r, gnode x) {
         uint32_t lo = 0, hi = GRAM_INF;
         if (peek(r, 0) == '{' && is_count(r)) {
             r->i++;
-            lo = hi = number(r);
-            if (take(r, ",")) hi = peek(r, 0) == '}' ? GRAM_INF : number(r);
+            lo = hi = parse_number(r);
+            if (take(r, ",")) hi = peek(r, 0) == '}' ? GRAM_INF : parse_number(r);
             take(r, "}");
-            if (hi < lo) return fail(r, "a count that runs backwards");
+            if (hi < lo) return fail(r, "count range out of order");
         } else if (take(r, "+")) {
             lo = 1;
         } else if (take(r, "?")) {
@@ -295,9 +295,9 @@ static gnode repeated(struct re *r, gnode x) {
         } else if (!take(r, "*")) {
             break;
         }
-        if (n > 8) return fail(r, "a repetition of a repetition of repetitions");
+        if (n > 8) return fail(r, "too many repetition operators in a row");
         if (peek(r, 0) == '+') return fail(r, "possessive repetition is not supported");
-        take(r, "?"); /* which match is found first does not matter */
+        take(r, "?"); /* lazy or greedy does not matter */
         x = gn_rep(r->g, x, lo, hi);
     }
     return x;
@@ -305,7 +305,7 @@ static gnode repeated(struct re *r, gnode x) {
 
 static gnode anchor(struct re *r, int byte) {
     r->anchors = true;
-    if (more(r) && strchr("*+?", peek(r, 0))) return fail(r, "a repeated anchor");
+    if (more(r) && strchr("*+?", peek(r, 0))) return fail(r, "anchors cannot be repeated");
     return gn_bytes(r->g, byte, byte);
 }
 
@@ -361,16 +361,16 @@ static gnode alternatives(struct re *r) {
 
 /* ---- anchors ---- */
 
-/* Where a part stands: the text begins in front of it, ends behind it. */
+/* Places of a part in the text, as bits: first, last. */
 enum { AT_START = 1, AT_END = 2, PLACES = 4, ANCHORED_DEPTH = 500 };
 struct places {
     struct grammar *g;
-    gnode *known; /* [n][PLACES] of the nodes that there were, + 1; 0: not yet */
+    gnode *known; /* [n][PLACES] results for the nodes before this pass, + 1; 0: not computed */
 };
 static gnode placed(struct places *p, gnode x, unsigned at);
 
-/* Returns the texts of a in front of b, which stand at `at`: where one of them is empty the other
- * one stands at both its sides. */
+/* Returns the texts of a followed by b at the position `at`. If one of them is empty, the other one
+ * touches both ends. */
 static gnode placed_cat(struct places *p, gnode a, gnode b, unsigned at) {
     struct grammar *g = p->g;
     const unsigned s = at & AT_START, e = at & AT_END;
@@ -382,9 +382,8 @@ static gnode placed_cat(struct places *p, gnode a, gnode b, unsigned at) {
     return gn_alts(g, v, COUNT_OF(v));
 }
 
-/* Returns the texts of a repetition that stands at `at`. Of several parts the first stands at the
- * start and the last at the end; between and beside them may be empty ones, as many as are wanted,
- * where any can be empty. */
+/* Returns the texts of a repetition at the position `at`. The first part touches the start and the
+ * last part the end. If a part can be empty, any number of empty ones may surround the others. */
 static gnode placed_rep(struct places *p, const struct gnode_data *d, unsigned at) {
     struct grammar *g = p->g;
     const gnode first = placed(p, d->a, at & AT_START), last = placed(p, d->a, at & AT_END),
@@ -398,8 +397,8 @@ static gnode placed_rep(struct places *p, const struct gnode_data *d, unsigned a
     return gn_alts(g, v, COUNT_OF(v));
 }
 
-/* Returns the texts of a set that stands at `at`. A set may hold anchors beside bytes: "^" and ","
- * of (^|,) are one. */
+/* Returns the texts of a set at the position `at`. A set may contain anchors and bytes, as in
+ * (^|,). */
 static gnode placed_set(struct places *p, gnode x, unsigned at) {
     const int mark[] = {GRAM_AT_START, GRAM_AT_END};
     const unsigned where[] = {AT_START, AT_END};
@@ -415,8 +414,8 @@ static gnode placed_set(struct places *p, gnode x, unsigned at) {
     return gn_alt(p->g, gn_set(p->g, &s), here ? G_EPS : G_NONE);
 }
 
-/* Computes placed() for the tails of the sequence x, last first, at the places that placed(x, at)
- * will need. So a long sequence needs no deep recursion. */
+/* Computes placed() for the suffixes of the sequence x, last first, at the positions that placed(x,
+ * at) will need. This avoids deep recursion on long sequences. */
 static void place_rests(struct places *p, gnode x, unsigned at) {
     gnode *v = NULL;
     size_t n = 0, cap = 0;
@@ -432,7 +431,7 @@ static void place_rests(struct places *p, gnode x, unsigned at) {
     free(v);
 }
 
-/* Returns the texts of x where it stands at `at`: anchors match nothing there, or not at all. */
+/* Returns the texts of x at the position `at`, where anchors match the empty text or nothing. */
 static gnode placed(struct places *p, gnode x, unsigned at) {
     struct grammar *g = p->g;
     const struct gnode_data d = *gn(g, x);
@@ -458,7 +457,7 @@ static gnode placed(struct places *p, gnode x, unsigned at) {
     return out;
 }
 
-/* Returns the texts of x, without anchors. */
+/* Returns the texts of x with anchors resolved. */
 static gnode resolve(struct grammar *g, gnode x) {
     struct places p = {.g = g, .known = xcalloc(g->n_node, PLACES * sizeof *p.known)};
     const gnode out = placed(&p, x, AT_START | AT_END);
@@ -466,7 +465,7 @@ static gnode resolve(struct grammar *g, gnode x) {
     return out;
 }
 
-/* ---- whole ---- */
+/* ---- entry points ---- */
 
 static int parse(struct re *r, const char *s, size_t n, gnode *out) {
     r->s = s;
@@ -478,8 +477,8 @@ static int parse(struct re *r, const char *s, size_t n, gnode *out) {
     return r->rc;
 }
 
-/* Tells whether the pattern has no alternatives at the top. Then its usual "^" and "$" just switch
- * off what may stand around; *start and *end say whether they are there. */
+/* Returns whether the pattern has no top-level alternatives, so that a leading "^" and trailing "$"
+ * (*start, *end) just disable the search. */
 static bool plain_ends(const char *s, size_t n, bool *start, bool *end) {
     int nest = 0;
     bool set = false;

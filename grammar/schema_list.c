@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* grammar/schema_list.c - arrays of a JSON Schema: items by place and the others, their number
- * counted by a repetition, which is one node whatever the count. */
+/* grammar/schema_list.c - JSON Schema arrays: items by position, then the rest, counted by a
+ * repetition node. */
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -10,8 +10,8 @@
 
 enum { PREFIX_MAX = 1000 };
 
-/* Returns what all schemas of the set say of item i, counted from 0; i < 0 means the items behind
- * all that are listed. */
+/* Returns the conjunction of all schemas for item i, counted from 0; i < 0: the items after all
+ * listed ones. */
 static gnode item(struct sc *c, const struct sc_set *set, int64_t i) {
     struct sc_set out = {0};
     for (uint32_t k = 0; k < set->n; k++) {
@@ -39,8 +39,8 @@ static int64_t n_listed(struct sc *c, const struct sc_set *set) {
     return c->rc ? 0 : n;
 }
 
-/* Sets *out to the arrays of lo to hi different items out of a list of values, each at most once.
- * Returns false when the items are not listed, or are too many. */
+/* Sets *out to the arrays of lo to hi distinct items from a list of values. Returns false if the
+ * items are not listed or are too many. */
 static bool unique(struct sc *c, const struct sc_set *set, uint32_t lo, uint32_t hi, gnode *out) {
     struct grammar *g = c->g;
     struct sc_set of = {0};
@@ -92,13 +92,13 @@ gnode sc_array(struct sc *c, const struct sc_set *set) {
     const int64_t listed = n_listed(c, set);
     if (lo > hi || c->rc) return G_NONE;
     if (differ && hi > 1 && !listed && unique(c, set, lo, hi, &out)) return out;
-    if (differ && hi > 1) sc_relax(c, differ, "uniqueItems is expressed for listed values only");
+    if (differ && hi > 1) sc_relax(c, differ, "uniqueItems is supported for listed values only");
     const gnode rest = item(c, set, -1), open = gn_cat(g, gn_str(g, "["), c->space),
                 close = gn_cat(g, c->space, gn_str(g, "]")), more = gn_cat(g, c->comma, rest);
     const uint32_t p = (uint32_t)listed;
     if (rest == G_NONE && hi > p) hi = p;
     if (lo > hi) return G_NONE;
-    /* from the last item that is listed to the first; `out` is what follows i items */
+    /* From the last listed item to the first; `out` is what follows i items. */
     out =
         hi > p ? gn_rep(g, more, lo > p ? lo - p : 0, hi == GRAM_INF ? hi : hi - p) : (gnode)G_EPS;
     for (uint32_t i = p; i-- > 1;) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* grammar/schema_num.c - numbers of a JSON Schema. A bound is an automaton over decimal digits,
- * several are intersected; `multipleOf` counts the remainder. Bounded numbers are written without
- * an exponent, and with at most 18 digits before the point and 20 behind it. */
+/* grammar/schema_num.c - JSON Schema numbers. A bound is an automaton over decimal digits, several
+ * bounds are intersected, and `multipleOf` tracks the remainder. Bounded numbers are written
+ * without an exponent, with at most 18 digits before the decimal point and 20 after it. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -29,7 +29,7 @@ void sc_plain_numbers(struct sc *c) {
     e.w['e' / 64] |= (uint64_t)1 << 'e' % 64;
     e.w['E' / 64] |= (uint64_t)1 << 'E' % 64;
     sign.w[0] = (uint64_t)1 << '+' | (uint64_t)1 << '-';
-    /* two digits, as three can leave the range of doubles */
+    /* Two digits, since three could exceed the range of a double. */
     const gnode exp =
         gn_opt(g, gn_cat3(g, gn_set(g, &e), gn_opt(g, gn_set(g, &sign)), any_digits(g, 1, 2)));
     c->integer = gn_as_rule(g, gn_cat(g, minus, whole));
@@ -38,12 +38,13 @@ void sc_plain_numbers(struct sc *c) {
 
 /* ---- bounds ---- */
 
-struct decimal { /* of a number of 0 or more */
+struct decimal { /* a number >= 0 */
     char whole[40], frac[40];
     size_t n_whole, n_frac;
 };
 
-/* Sets *d to the shortest decimal that is x. Returns false when x is too large or too fine. */
+/* Sets *d to the shortest decimal equal to x. Returns false if x is too large or has too many
+ * digits. */
 static bool decimal_of(double x, struct decimal *d) {
     char s[420];
     int digits_behind = 0;
@@ -63,8 +64,8 @@ static bool decimal_of(double x, struct decimal *d) {
 
 enum side { LESS, MORE };
 
-/* Returns the numbers of as many digits as s[0..n): those on the side of s, and s itself with
- * `equal` behind it. */
+/* Returns the numbers with as many digits as s[0..n) that are on the side of s, and s itself
+ * followed by `equal`. */
 static gnode compare(struct grammar *g, const char *s, size_t n, enum side side, gnode equal) {
     gnode out = equal;
     for (size_t i = n; i-- > 0;) {
@@ -76,13 +77,13 @@ static gnode compare(struct grammar *g, const char *s, size_t n, enum side side,
     return out;
 }
 
-/* Returns the whole numbers without leading zeros on the side of d; the one that is d's whole part
- * goes on with `equal`, others with `rest`. */
+/* Returns the integers without leading zeros on the side of d. The one equal to d's integer part is
+ * followed by `equal`, others by `rest`. */
 static gnode whole_side(struct grammar *g, const struct decimal *d, enum side side, gnode equal,
                         gnode rest) {
     const size_t n = d->n_whole;
     gnode same = G_NONE, other;
-    /* strictly on the side, of as many digits */
+    /* Strictly on that side, with as many digits. */
     gnode strict = compare(g, d->whole, n, side, G_NONE);
     if (n > 1) strict = gn_and(g, strict, gn_cat(g, digits(g, 1, 9), any_digits(g, 0, GRAM_INF)));
     if (side == MORE)
@@ -96,8 +97,8 @@ static gnode whole_side(struct grammar *g, const struct decimal *d, enum side si
     return gn_alt(g, same, gn_cat(g, gn_alt(g, strict, other), rest));
 }
 
-/* Returns what may follow d's whole part: ".ddd" on the side of d's fraction. or_equal tells that
- * the fraction itself is meant, too. */
+/* Returns what may follow d's integer part: ".ddd" on the side of d's fraction; or_equal: also the
+ * fraction itself. */
 static gnode frac_side(struct grammar *g, const struct decimal *d, enum side side, bool or_equal) {
     const gnode some = any_digits(g, 0, FRAC_DIGITS),
                 zeros = gn_rep(g, digits(g, 0, 0), 0, FRAC_DIGITS);
@@ -111,15 +112,15 @@ static gnode frac_side(struct grammar *g, const struct decimal *d, enum side sid
         const int x = d->frac[i] - '0';
         const gnode off = side == MORE ? digits(g, x + 1, 9) : digits(g, 0, x - 1);
         out = gn_alt(g, gn_cat(g, off, some), gn_cat(g, digits(g, x, x), out));
-        if (side == LESS) out = gn_alt(g, G_EPS, out); /* it ends early: less */
+        if (side == LESS) out = gn_alt(g, G_EPS, out); /* ends early: less */
     }
     const bool whole = side == MORE ? d->n_frac == 0 && or_equal : d->n_frac > 0 || or_equal;
     const gnode dotted = gn_cat(g, gn_str(g, "."), gn_and(g, out, any_digits(g, 1, FRAC_DIGITS)));
     return whole ? gn_opt(g, dotted) : dotted;
 }
 
-/* Returns the numbers of 0 or more, without a sign, on the side of d. or_equal tells that d itself
- * is meant, too; integer, that only whole ones are. */
+/* Returns the numbers >= 0, without a sign, on the side of d; or_equal: also d itself; integer:
+ * integers only. */
 static gnode abs_side(struct grammar *g, const struct decimal *d, enum side side, bool or_equal,
                       bool integer) {
     const gnode frac = gn_opt(g, gn_cat(g, gn_str(g, "."), any_digits(g, 1, FRAC_DIGITS)));
@@ -128,13 +129,13 @@ static gnode abs_side(struct grammar *g, const struct decimal *d, enum side side
     return whole_side(g, d, side, same ? G_EPS : G_NONE, G_EPS);
 }
 
-/* Returns the numbers on the side of x. A bound that cannot be expressed is noted, with the path of
- * `at`, and any text is returned. */
+/* Returns the numbers on the side of x. A bound that cannot be expressed is reported with the path
+ * of `at`, and any text is returned. */
 static gnode bound(struct sc *c, const struct json *at, double x, enum side side, bool or_equal,
                    bool integer) {
     struct grammar *g = c->g;
     struct decimal d;
-    if (!or_equal && !integer && fabs(x) > 0) { /* what readers cannot tell from x is not meant */
+    if (!or_equal && !integer && fabs(x) > 0) { /* excludes texts that readers would round to x */
         x = nextafter(x, side == MORE ? HUGE_VAL : -HUGE_VAL);
         or_equal = true;
     }
@@ -143,11 +144,11 @@ static gnode bound(struct sc *c, const struct json *at, double x, enum side side
     const gnode above_zero = abs_side(g, &zero, MORE, false, integer),
                 from_zero = abs_side(g, &zero, MORE, true, integer);
     if (!decimal_of(fabs(x), &d)) {
-        sc_relax(c, at, "a bound of more than 18 digits, or 20 behind the point, is not expressed");
+        sc_relax(c, at, "bounds with more than 18 digits, or 20 decimal places, are not supported");
         return g->any;
     }
     const bool below = x < 0;
-    /* the number 0 is written without a sign */
+    /* 0 is written without a sign. */
     const bool at_zero = !(x < 0) && !(x > 0);
     if (side == MORE)
         return below
@@ -177,11 +178,12 @@ static gnode multiple(struct sc *c, const struct json *at, bool *integer) {
         snprintf(power, sizeof power, "1e-%d", places);
         const double y = strtod(power, NULL);
         if (x < y || x > y) continue;
-        /* what can be written with so many places */
+        /* Numbers with up to that many decimal places. */
         return gn_cat3(g, gn_opt(g, gn_str(g, "-")), any_digits(g, 1, INT_DIGITS),
                        gn_opt(g, gn_cat(g, gn_str(g, "."), any_digits(g, 1, (uint32_t)places))));
     }
-    sc_relax(c, at, "multipleOf is expressed for whole numbers up to 1000 and powers of ten");
+    sc_relax(c, at,
+             "multipleOf is supported for integers up to 1000 and negative powers of ten only");
     return g->any;
 }
 
@@ -206,7 +208,7 @@ static double number_at(struct sc *c, const struct json *v) {
 
 static void add_bounds(struct sc *c, struct conds *s, const struct json *schema, bool integer) {
     static const struct {
-        const char *key, *old; /* old: `exclusive...: true` of draft 4 beside it */
+        const char *key, *old; /* old: draft 4's `exclusive...: true` next to it */
         enum side side;
         bool or_equal;
     } all[] = {{"minimum", "exclusiveMinimum", MORE, true},
@@ -222,8 +224,7 @@ static void add_bounds(struct sc *c, struct conds *s, const struct json *schema,
     }
 }
 
-/* Returns the numbers with digits behind the point that are not all 0, and of so few characters
- * that no reader rounds them away. */
+/* Returns the numbers with a non-zero fraction, short enough that no reader rounds it away. */
 static gnode broken(struct grammar *g) {
     const gnode any = gn_rep(g, gn_bytes(g, 0, 0xff), 0, GRAM_INF);
     const gnode few = gn_rep(g, gn_bytes(g, 0, 0xff), 0, 16);
@@ -231,14 +232,14 @@ static gnode broken(struct grammar *g) {
                   gn_cat(g, any, gn_cat3(g, gn_str(g, "."), any, gn_cat(g, digits(g, 1, 9), any))));
 }
 
-/* Adds the condition that an integer is not this value, however it is written there. */
+/* Adds the condition that an integer differs from this value, in any spelling. */
 static void exclude(struct sc *c, struct conds *s, const struct json *value) {
     const double x = json_num(value, 0);
     char text[32];
     int64_t n;
     if (!json_i64(value, &n)) {
         if (x > floor(x) || x < floor(x)) return;
-        sc_relax(c, value, "`not` with a number of more than 15 digits is not expressed");
+        sc_relax(c, value, "`not` with a number of more than 15 digits is not supported");
         return;
     }
     snprintf(text, sizeof text, "%" PRId64, n);
@@ -264,11 +265,11 @@ gnode sc_number(struct sc *c, const struct sc_set *set, uint32_t types) {
             if (integer)
                 exclude(c, &s, x);
             else
-                sc_relax(c, x, "`not` with a number is expressed for integers only");
+                sc_relax(c, x, "`not` with a number is supported for integers only");
         }
     }
     if (s.n == 0) return integer ? c->integer : c->number;
-    /* the form: no exponent, so that the value can be read off the digits */
+    /* Common form: no exponent, so that the digits determine the value. */
     const gnode whole =
         gn_alt(g, gn_str(g, "0"), gn_cat(g, digits(g, 1, 9), any_digits(g, 0, INT_DIGITS - 1)));
     const gnode frac = gn_cat(g, gn_str(g, "."), any_digits(g, 1, FRAC_DIGITS));

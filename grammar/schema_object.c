@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* grammar/schema_object.c - objects of a JSON Schema: a row per member that is named, and what
- * other members may be called and hold. */
+/* grammar/schema_object.c - JSON Schema objects: a row per named member, and the names and values
+ * of other members. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,11 +14,11 @@ struct members {
     bool *required;
     uint32_t n, cap;
     const struct json *pattern[PATTERNS_MAX]; /* members of patternProperties, different names */
-    gnode key[PATTERNS_MAX];                  /* keys that match it */
+    gnode key[PATTERNS_MAX];                  /* names that match it */
     uint32_t n_pattern;
-    gnode names; /* what propertyNames allows; any */
+    gnode names; /* names that propertyNames allows; any */
     bool listed; /* propertyNames lists names: these come in any order */
-    bool lost;   /* a pattern was left out: any name may match it */
+    bool lost;   /* a pattern was dropped: any name may match it */
 };
 
 static uint32_t find(const struct members *m, const char *name) {
@@ -51,7 +51,7 @@ static void add_pattern(struct sc *c, struct members *m, const struct json *p) {
     for (uint32_t i = 0; i < m->n_pattern; i++)
         if (strcmp(json_name(m->pattern[i]), json_name(p)) == 0) return;
     if (m->n_pattern == PATTERNS_MAX) {
-        sc_relax(c, p, "more than 4 patterns of names in one object are not expressed");
+        sc_relax(c, p, "more than 4 patternProperties in one object are not supported");
         m->lost = true;
         return;
     }
@@ -78,7 +78,7 @@ static void add_property_names(struct sc *c, struct members *m, const struct jso
         for (size_t i = 0; i < n; i++) {
             if (!json_str(v[i])) continue;
             all[n_all++] = sc_text(c, json_str(v[i]));
-            if (n <= GRAM_PICK_BITS / 2) /* as a member of that name, each comes once */
+            if (n <= GRAM_PICK_BITS / 2) /* as a named member, each occurs once */
                 m->listed = add_name(c, m, json_str(v[i]), p) < m->n;
         }
         m->names = gn_and(c->g, m->names, gn_alts(c->g, all, n_all));
@@ -86,10 +86,11 @@ static void add_property_names(struct sc *c, struct members *m, const struct jso
     } else if (set.n) {
         for (uint32_t i = 0; i < set.n; i++)
             if (json_get(set.v[i].s, "anyOf") || json_get(set.v[i].s, "oneOf"))
-                sc_relax(c, p, "alternatives in propertyNames are not expressed");
+                sc_relax(c, p, "alternatives in propertyNames are not supported");
         const gnode usual = gn_rep(c->g, sc_char(c), 0, GRAM_INF);
         gnode content = sc_content(c, &set);
-        for (uint32_t i = 0; i < set.n; i++) { /* lengths, of names as they are usually written */
+        for (uint32_t i = 0; i < set.n;
+             i++) { /* length limits, for names in their usual spelling */
             const uint32_t lo = sc_count(c, set.v[i].s, "minLength", 0),
                            hi = sc_count(c, set.v[i].s, "maxLength", GRAM_INF);
             if (lo <= hi) content = gn_and(c->g, content, gn_rep(c->g, sc_char(c), lo, hi));
@@ -114,7 +115,7 @@ static void gather(struct sc *c, const struct sc_set *set, struct members *m) {
     }
     for (uint32_t i = 0; i < set->n && !c->rc; i++) {
         const struct json *r = json_get(set->v[i].s, "required");
-        if (json_type(r) == JSON_BOOL) continue; /* draft 3, of a property */
+        if (json_type(r) == JSON_BOOL) continue; /* draft 3: on a property */
         if (r && json_type(r) != JSON_ARR) sc_fail(c, r, "is not a list");
         for (const struct json *x = json_first(r); x; x = json_next(x)) {
             if (!json_str(x)) {
@@ -127,8 +128,8 @@ static void gather(struct sc *c, const struct sc_set *set, struct members *m) {
     }
 }
 
-/* Returns what all schemas of the set say of the value of a member. match has, as bits, the
- * patterns that its name matches. name NULL means a member that no property names. */
+/* Returns the conjunction of all schemas for a member's value. match: patterns that its name
+ * matches, as bits. name NULL: a member that is not in `properties`. */
 static gnode value(struct sc *c, const struct sc_set *set, const struct members *m,
                    const char *name, uint32_t match) {
     struct sc_set out = {0};
@@ -166,7 +167,7 @@ void sc_once(struct sc *c, struct gpick *p, const gnode *key, const gnode *value
     gram_once(g, p, v, n, bare ? (gnode)G_EPS : c->open, bare ? c->colon : c->close);
 }
 
-/* Sets the unlisted members of p, those that `properties` does not name. */
+/* Sets the unlisted members of p: those not in `properties`. */
 static void others(struct sc *c, const struct sc_set *set, const struct members *m,
                    struct gpick *p) {
     struct grammar *g = c->g;
@@ -193,7 +194,7 @@ static void others(struct sc *c, const struct sc_set *set, const struct members 
     sc_once(c, p, keys, values, n);
 }
 
-/* Tells whether the language `at` holds the text of which `text` is the node. */
+/* Returns whether the language `at` contains the text of the node `text`. */
 static bool holds(struct grammar *g, gnode at, gnode text) {
     while (text != G_EPS && at && gram_spend(g, 1)) {
         const struct gnode_data d = *gn(g, text);
@@ -222,22 +223,22 @@ static void need(struct sc *c, const struct json *d, const struct members *m, st
         if (p->n > GRAM_PICK_BITS || from >= m->n || row[from] == GRAM_INF) {
             if (p->n > GRAM_PICK_BITS || from >= m->n)
                 sc_relax(c, x,
-                         "dependentRequired is expressed for at most 64 properties, "
-                         "which are named");
+                         "dependentRequired is supported for at most 64 properties, "
+                         "all of them named");
             continue;
         }
         for (const struct json *y = json_first(x); y; y = json_next(y)) {
             const uint32_t to = json_str(y) ? find(m, json_str(y)) : m->n;
             if (to >= m->n || row[to] == GRAM_INF)
-                sc_relax(c, y, "dependentRequired names what is no property");
+                sc_relax(c, y, "dependentRequired lists a name that is not a property");
             else
                 p->row[row[from]].needs |= (uint64_t)1 << row[to];
         }
     }
 }
 
-/* Adds to the rows of p what dependentRequired asks for, with what follows from it. row[i] is the
- * row of member i, or GRAM_INF when it has none. */
+/* Adds the dependencies of dependentRequired to the rows of p, transitively. row[i]: row of member
+ * i; GRAM_INF: none. */
 static void add_needs(struct sc *c, const struct sc_set *set, const struct members *m,
                       struct gpick *p, const uint32_t *row) {
     for (uint32_t i = 0; i < set->n; i++) {
@@ -250,7 +251,7 @@ static void add_needs(struct sc *c, const struct sc_set *set, const struct membe
                 if (p->row[i].needs >> k & 1) p->row[i].needs |= p->row[k].needs;
 }
 
-/* Tells whether a schema says, or may say, something of members that its properties do not name. */
+/* Returns whether a schema restricts, or may restrict, members that are not in its properties. */
 static bool speaks_of_others(const struct json *s) {
     static const char *const words[] = {
         "additionalProperties", "patternProperties", "unevaluatedProperties",
@@ -263,9 +264,9 @@ static bool speaks_of_others(const struct json *s) {
     return false;
 }
 
-/* Tells whether members that no property names are left out though the draft allows them: programs
- * that list properties mean these, and models invent others. An object without properties, or one
- * that needs more members than it names, is open. */
+/* Returns whether unlisted members are excluded although JSON Schema allows them: schemas that list
+ * properties usually mean only these, and models invent others. An object without properties, or
+ * one that needs more members than it names, stays open. */
 static bool is_closed(const struct sc *c, const struct sc_set *set, const struct members *m,
                       uint32_t lo) {
     bool named = false;
@@ -278,14 +279,14 @@ static bool is_closed(const struct sc *c, const struct sc_set *set, const struct
     return named;
 }
 
-/* Holds an object to the rules of OpenAI's strict mode. */
+/* Applies the rules of OpenAI's strict mode to an object. */
 static void complete(struct sc *c, const struct sc_set *set, struct members *m) {
     for (uint32_t i = 0; i < set->n && !c->rc; i++) {
         const struct json *s = set->v[i].s, *rest = json_get(s, "additionalProperties"),
                           *p = json_get(s, "patternProperties");
         if (rest && (json_type(rest) != JSON_BOOL || json_bool(rest, true)))
-            sc_fail(c, rest, "must be false where `strict` is true");
-        if (p) sc_fail(c, p, "cannot be used where `strict` is true");
+            sc_fail(c, rest, "must be false if `strict` is true");
+        if (p) sc_fail(c, p, "cannot be used if `strict` is true");
     }
     for (uint32_t i = 0; i < m->n; i++) m->required[i] = true;
 }

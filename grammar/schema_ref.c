@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT
-/* grammar/schema_ref.c - what a $ref names, within one document: a place ("#/$defs/a"), a name
- * ("#name"), or a schema that has an $id, with a place or a name in that. */
+/* grammar/schema_ref.c - resolution of $ref within one document: a JSON pointer ("#/$defs/a"), an
+ * anchor ("#name"), or the $id of a schema, with either of these after it. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
 #include "grammar/schema_int.h"
 
-struct sc_id { /* a schema that has an $id */
+struct sc_id { /* a schema with an $id */
     const struct json *schema;
-    char *uri; /* whole: relative ones are read beside the $id further out; without '#' */
+    char *uri; /* absolute: relative ones are resolved against the enclosing $id; without '#' */
 };
 
-/* Tells whether what is said under that name are values, no schemas. */
+/* Returns whether the member x contains values rather than schemas. */
 static bool values_at(const struct json *x) {
     static const char *const keys[] = {"enum", "const", "default", "examples"};
     for (size_t i = 0; i < COUNT_OF(keys); i++)
@@ -22,7 +22,7 @@ static bool values_at(const struct json *x) {
 
 /* ---- $id ---- */
 
-/* Appends the URI that `ref` of n bytes means beside the URI base. */
+/* Resolves `ref`, of n bytes, against the URI base and appends the result. */
 static void join(const char *base, const char *ref, size_t n, struct buf *out) {
     const char *colon = memchr(ref, ':', n), *slash = memchr(ref, '/', n);
     size_t keep = 0;
@@ -38,7 +38,7 @@ static void join(const char *base, const char *ref, size_t n, struct buf *out) {
     buf_add(out, ref, n);
 }
 
-/* Lists the schemas with an $id at and below `at`, each before those within it. */
+/* Lists the schemas with an $id at and below `at`, outer ones first. */
 static void find_ids(struct sc *c, const struct json *at, const char *base) {
     const char *id = json_type(at) == JSON_OBJ ? json_str(json_get(at, "$id")) : NULL;
     struct buf uri = {0};
@@ -79,8 +79,8 @@ bool sc_holds(const struct json *at, const struct json *to) {
     return found;
 }
 
-/* Returns the innermost schema with an $id that `schema` is in, the root's otherwise; NULL: the
- * root has none. */
+/* Returns the innermost schema with an $id that contains `schema`, or the root's; NULL: the root
+ * has none. */
 static const struct sc_id *own_id(const struct sc *c, const struct json *schema) {
     const struct sc_id *in = c->n_id && c->id[0].schema == c->root ? c->id : NULL;
     for (uint32_t i = 0; i < c->n_id; i++)
@@ -88,7 +88,7 @@ static const struct sc_id *own_id(const struct sc *c, const struct json *schema)
     return in;
 }
 
-/* Returns the schema whose $id is `ref` of n bytes, said beside the URI base; or NULL. */
+/* Returns the schema whose $id is `ref` of n bytes, resolved against the URI base, or NULL. */
 static const struct json *called(const struct sc *c, const char *base, const char *ref, size_t n) {
     const struct json *found = NULL;
     struct buf uri = {0};
@@ -99,16 +99,17 @@ static const struct json *called(const struct sc *c, const char *base, const cha
     return found;
 }
 
-/* Tells whether a schema below the root has an $id, so that references in it mean other things. */
+/* Returns whether a schema below the root has an $id, which changes the meaning of references in
+ * it. */
 static bool has_ids(struct sc *c) {
     know_ids(c);
     return c->n_id > (c->n_id && c->id[0].schema == c->root);
 }
 
-/* ---- places and names ---- */
+/* ---- pointers and anchors ---- */
 
-/* Returns the schema that is called `name` by $anchor, at or below `at`. A schema with an $id of
- * its own has names of its own. Returns NULL when there is none. */
+/* Returns the schema with the $anchor `name` at or below `at`, or NULL. A schema with its own $id
+ * has its own anchors. */
 static const struct json *anchor(const struct json *at, const char *name, bool top) {
     static const char *const keys[] = {"$anchor", "$dynamicAnchor"};
     const struct json *found = NULL;
@@ -132,7 +133,7 @@ static const struct json *member(struct sc *c, const struct json *at, const char
     return x;
 }
 
-/* Returns what the JSON pointer, with its %xx, leads to from `at`; NULL: nothing. */
+/* Resolves a JSON pointer, with its %xx, from `at`; NULL: not found. */
 static const struct json *place(struct sc *c, const struct json *at, const char *p) {
     while (at && *p) {
         struct buf name = {0};
@@ -167,7 +168,7 @@ const struct json *sc_resolve(struct sc *c, const struct json *schema, const cha
     ref += n + 1;
     if (*ref && *ref != '/' && !gram_spend(c->g, c->n_values)) return NULL;
     to = *ref && *ref != '/' ? anchor(in, ref, true) : place(c, in, ref);
-    /* some write places from the beginning of the document whatever has an $id */
+    /* Some documents use pointers from the root whatever has an $id. */
     return !to && !n && *ref == '/' ? place(c, c->root, ref) : to;
 }
 
@@ -187,9 +188,9 @@ void sc_add_ref(struct sc *c, struct sc_set *set, const struct json *schema,
     else if (!to && *s != '#')
         sc_relax(c, ref, "a $ref to another document is not supported");
     else if (!to)
-        sc_fail(c, ref, "there is nothing that this $ref names");
+        sc_fail(c, ref, "the target of this $ref does not exist");
     else if (to == schema || sc_is_open(set, to))
-        sc_fail(c, ref, "a $ref that leads to itself");
+        sc_fail(c, ref, "this $ref leads to itself");
     else
         sc_add(c, set, to);
 }

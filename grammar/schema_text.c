@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* grammar/schema_text.c - strings of a JSON Schema: lengths, patterns, formats. Lengths alone
- * allow every way of writing a character; a pattern or format is read on the characters as JSON
- * usually writes them. */
+/* grammar/schema_text.c - JSON Schema strings: lengths, patterns, formats. With lengths alone,
+ * characters may be spelled in any way; patterns and formats apply to the usual JSON spelling. */
 #include <string.h>
 
 #include "grammar/bnf.h"
@@ -14,8 +13,8 @@
 #define H16 "[0-9A-Fa-f]{1,4}"
 #define LS32 "(" H16 ":" H16 "|" IPV4 ")"
 #define LEAP "([0-9]{2}(0[48]|[2468][048]|[13579][26])|(0[48]|[2468][048]|[13579][26])00)"
-#define YEAR                                                                                       \
-    "([1-9][0-9]{3}|0[1-9][0-9]{2}|00[1-9][0-9]|000[1-9])" /* many readers have no year 0 */
+/* Many readers have no year 0. */
+#define YEAR "([1-9][0-9]{3}|0[1-9][0-9]{2}|00[1-9][0-9]|000[1-9])"
 #define DATE                                                                                       \
     "(" YEAR "-((0[13578]|1[02])-(0[1-9]|[12][0-9]|3[01])|(0[469]|11)-(0[1-9]|[12][0-9]|30)|"      \
     "02-(0[1-9]|1[0-9]|2[0-8]))|" LEAP "-02-29)"
@@ -60,12 +59,12 @@ static gnode format(struct sc *c, const struct json *f) {
             c->rc = ERR_DATA;
         return out;
     }
-    return c->g->any; /* others are remarks */
+    return c->g->any; /* other formats are annotations */
 }
 
 /* ---- conditions ---- */
 
-/* Returns the texts that a pattern allows, or any text when it cannot be expressed. */
+/* Returns the texts that a pattern allows, or any text if it is not supported. */
 static gnode pattern(struct sc *c, const struct json *p) {
     const struct gregex o = {.escaped = !c->form.open, .search = true, .ecma = true};
     struct err e;
@@ -115,8 +114,7 @@ static void gather(struct sc *c, struct conds *s, const struct sc_set *set) {
     }
 }
 
-/* Returns the language of a text that has a grammar in Lark (of a tool that takes a text), where it
- * stands in quotation marks. */
+/* Returns the language of a string constrained by a Lark grammar (input of a custom tool). */
 static gnode lark(struct sc *c, const char *text) {
     gnode out = G_NONE;
     if (gn_lark(c->g, text, strlen(text), !c->form.open, &out, c->e)) c->rc = ERR_DATA;
@@ -130,12 +128,12 @@ gnode sc_content(struct sc *c, const struct sc_set *set) {
     if (own) return lark(c, own);
     gather(c, &s, set);
     if (s.lo > s.hi) return G_NONE;
-    if (c->form.open && *c->form.open) /* the text holds no closing mark */
+    if (c->form.open && *c->form.open) /* strings must not contain the closing mark */
         add(c, &s, c->root, gn_not(g, gn_cat3(g, g->any, gn_str(g, c->form.close), g->any)));
     if (s.n == 0 && !c->form.python && !c->form.open) return gn_rep(g, gn_char_json(g), s.lo, s.hi);
     if (s.n == 0) return gn_rep(g, sc_char(c), s.lo, s.hi);
     if (s.lo > 0 || s.hi < GRAM_INF) add(c, &s, c->root, gn_rep(g, sc_char(c), s.lo, s.hi));
-    bool plain = false; /* a `not` alone: of texts as they are usually written */
+    bool plain = false; /* `not` alone applies to the usual spelling */
     for (size_t i = 0; i < s.n; i++) plain = plain || gn(g, s.v[i])->kind != G_NOT;
     if (!plain || c->form.python) add(c, &s, c->root, gn_rep(g, sc_char(c), 0, GRAM_INF));
     return gn_ands(g, s.v, s.n);

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* grammar/shortest.c - a shortest text that completes what came, and the fewest tokens that spell
- * it. The text after a stack is worked out once (min_len.c says which part is the shortest), as a
- * chain of parts that stacks share; what a place asks for then is the rest of one part in front of
- * such a chain. */
+/* grammar/shortest.c - shortest completions, and the fewest tokens that spell them. The completion
+ * of a stack is computed once (from the lengths of min_len.c) as a chain of parts that stacks
+ * share. The completion of a position is the rest of one part, followed by such a chain. */
 #include "grammar/gram_int.h"
 
 #include <stdlib.h>
@@ -15,8 +14,8 @@ enum { WAY_MAX = 1 << 15 }; /* bytes, or stacks */
 
 /* ---- bytes ---- */
 
-/* Returns the byte that a shortest text of the regular language n begins with, or -1. Of several
- * that lead there, one is taken that a person would write. */
+/* Returns the first byte of a shortest text of the regular language n, or -1. Among several
+ * candidates, prefers one that a person would write. */
 static int first_byte(struct grammar *g, gnode n) {
     static const char liked[] =
         "\"}])'0123456789aeiouxyz ABCDEFGHIJKLMNOPQRSTUVWXYZbcdfghjklmnpqrstvw-_.:/<>{[(,";
@@ -35,7 +34,7 @@ static int first_byte(struct grammar *g, gnode n) {
     return byte;
 }
 
-/* Appends a shortest text of the regular language n to g->spelled; how it is spelled is open. */
+/* Appends a shortest text of the regular language n to g->spelled, without its tokens. */
 static bool write_node(struct grammar *g, gnode n) {
     const uint32_t len = gn_least(g, n);
     if (len > WAY_MAX) return false;
@@ -51,7 +50,7 @@ static bool write_node(struct grammar *g, gnode n) {
 
 /* ---- tokens ---- */
 
-struct cursor { /* a byte of a way: before g->spelled[end], of what way `next` follows */
+struct cursor { /* position in a way: before g->spelled[end], after which `next` follows */
     uint32_t at, end, next;
 };
 
@@ -64,8 +63,7 @@ static bool at_end(const struct grammar *g, struct cursor *c) {
     return c->at == c->end;
 }
 
-/* Finds the fewest tokens from byte `at` of the way on, when those from the bytes behind it are
- * known. */
+/* Computes the fewest tokens from byte `at` of the way on; those of later bytes are known. */
 static void spell_from(const struct grammar *g, uint32_t way, uint32_t at) {
     const struct gtrie *t = &g->v->all;
     struct gspelled *s = &g->spelled[at];
@@ -104,8 +102,8 @@ static void way_ids(const struct grammar *g, uint32_t way, struct ids *out) {
 
 /* ---- ways ---- */
 
-/* Makes a way of a shortest text of n and the way `next`. Returns it, or GRAM_INF when there is
- * none, or it is too long. */
+/* Creates the way of a shortest text of n followed by the way `next`. Returns GRAM_INF if no text
+ * is known or it is too long. */
 static uint32_t add_way(struct grammar *g, gnode n, uint32_t next) {
     const uint32_t at = g->n_spelled, way = g->n_way;
     if (gn_least(g, n) == 0) return next;
@@ -120,8 +118,8 @@ static uint32_t add_way(struct grammar *g, gnode n, uint32_t next) {
     return way;
 }
 
-/* Returns the stack after item i of c. If its head ends a name, that is the name whose spelling is
- * shortest. GRAM_INF: none. */
+/* Returns the stack after item i of c. If its head ends a name, assumes the shortest name.
+ * GRAM_INF: none. */
 static uint32_t tail_named(struct grammar *g, const struct gconf *c, int i) {
     const struct gitem it = c->it[i];
     const uint32_t at = g->n_spelled;
@@ -134,8 +132,7 @@ static uint32_t tail_named(struct grammar *g, const struct gconf *c, int i) {
     return ok ? gconf_named(g, it.tail, &name) : GRAM_INF;
 }
 
-/* Returns the way that completes what is behind the stack, or GRAM_INF. It is remembered for each
- * stack that it comes by. */
+/* Returns the way that completes the stack, or GRAM_INF. Caches it for each stack on its path. */
 static uint32_t way_behind(struct grammar *g, uint32_t tail) {
     struct gconf *c = xmalloc(sizeof *c);
     struct stop {
@@ -167,10 +164,10 @@ static uint32_t way_behind(struct grammar *g, uint32_t tail) {
     return way;
 }
 
-/* Returns a way that completes what comes behind c, by its item `best`, or GRAM_INF. It is there
- * until the next one is made. */
+/* Returns a way that completes c through its item `best`, or GRAM_INF. Valid until the next one is
+ * created. */
 static uint32_t way_from(struct grammar *g, const struct gconf *c, int best) {
-    if (!g->n_way) { /* that of no byte */
+    if (!g->n_way) { /* the empty way */
         g->way = grammar_grow(g, g->way, &g->cap_way, 0, sizeof *g->way);
         g->way[g->n_way++] = (struct gway){0};
     }
@@ -183,7 +180,7 @@ static uint32_t way_from(struct grammar *g, const struct gconf *c, int best) {
     return way;
 }
 
-/* ---- what others ask ---- */
+/* ---- public functions ---- */
 
 int64_t gram_least(const struct gram_state *s) {
     int best = 0;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* grammar/token_class.c - which texts a state allows whatever they say: "any letters", "up to 20
- * characters". Tokens and whole subtrees of the vocabulary that are such texts need not be walked
- * (mask.c). Characters are taken by kinds (gram_kind_of); a state is stepped by every class of
- * bytes that a kind's UTF-8 has. */
+/* grammar/token_class.c - texts that a state allows whatever their characters, such as "any
+ * letters" or "up to 20 characters". Tokens and trie subtrees of such texts need not be walked
+ * (mask.c). Characters are grouped by kind (gram_kind_of); a state is stepped by every byte class
+ * of a kind's UTF-8. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,8 +11,8 @@
 
 #define ALL_KINDS ((1u << GRAM_KINDS) - 1)
 
-/* UTF-8 of the last kind, 0x7f aside: everything above, but surrogates and the ends of lines U+2028
- * and U+2029. From BEGIN, a byte of [from, to] leads to `next`. */
+/* UTF-8 of the last kind, except 0x7f: all characters above it, without surrogates and the line
+ * ends U+2028 and U+2029. From state `at`, a byte of [from, to] leads to `next`. */
 enum high {
     BEGIN,
     ONE,
@@ -65,13 +65,13 @@ void gram_fit_classes(struct grammar *g) {
         for (int b = high_rows[i].from; b <= high_rows[i].to; b++) add_class(g, &g->high_cls[i], b);
 }
 
-/* What is left behind one character, for all states of a level at once. */
+/* States after one character, for all states of a level at once. */
 enum { STATES_MAX = 96, STEPS_MAX = 1024 };
 struct states {
     gnode v[STATES_MAX];
-    int n, from; /* [from, n): those of the next level */
-    int steps;   /* so many so far */
-    bool quick;  /* nothing more is wanted behind the first character that is not allowed */
+    int n, from; /* [from, n): states of the next level */
+    int steps;   /* steps so far */
+    bool quick;  /* stop at the first character that is not allowed */
     bool live, dead, loop, lost;
 };
 
@@ -87,8 +87,8 @@ static void add_state(struct states *s, gnode x) {
         s->v[s->n++] = x;
 }
 
-/* Steps the state s by one byte of each class in the set, then by what follows in the table
- * high_rows from `next` on. Adds the states behind whole characters to out. */
+/* Steps the state s by one byte of each class in the set, then through the table high_rows from
+ * `next` on. Adds the states after complete characters to out. */
 static void step_set(struct grammar *g, gnode s, const struct gset *set, enum high next,
                      struct states *out) {
     for (int w = 0; w < 4; w++)
@@ -99,7 +99,7 @@ static void step_set(struct grammar *g, gnode s, const struct gset *set, enum hi
             if (x == G_NONE) {
                 out->dead = true;
             } else if (gn_null(g, x)) {
-                out->lost = true; /* it may end there: exits have to be noted */
+                out->lost = true; /* may end there, so exits must be recorded */
             } else if (next == DONE) {
                 out->live = true;
                 add_state(out, x);
@@ -111,8 +111,7 @@ static void step_set(struct grammar *g, gnode s, const struct gset *set, enum hi
         }
 }
 
-/* Steps the state s by one character of the kinds (bits), each of them, and adds the states behind
- * it to out. */
+/* Steps the state s by each character of the kinds (bits) and adds the resulting states to out. */
 static void step_kinds(struct grammar *g, gnode s, unsigned kinds, struct states *out) {
     for (int k = 0; k < GRAM_KINDS; k++)
         if (kinds >> k & 1) step_set(g, s, &g->kind_cls[k], DONE, out);
@@ -123,8 +122,8 @@ static void step_kinds(struct grammar *g, gnode s, unsigned kinds, struct states
 
 /* ---- slices ---- */
 
-/* Tells whether `head` is the usual case, which is seen from its form: characters of JSON, counted,
- * and a closing quotation mark. Sets *most to the largest number of characters. */
+/* Returns whether `head` has the usual form: JSON characters, counted, and a closing quotation
+ * mark. Sets *most to the largest number of characters. */
 static bool json_text(const struct grammar *g, gnode head, uint32_t *most) {
     const struct gnode_data *d = gn(g, head), *rep = gn(g, d->a);
     if (d->kind != G_CAT || rep->kind != G_REP || rep->a != g->json_char || !g->json_char)
@@ -136,9 +135,9 @@ static bool json_text(const struct grammar *g, gnode head, uint32_t *most) {
     return rest->kind == G_SET && memcmp(&g->set[rest->a], &quote, sizeof quote) == 0;
 }
 
-/* Returns up to how many characters of slice k the state `head` allows, all of them and no more, or
- * GRAM_SLICE_CHARS where it allows that many. Sets *forever when any number is allowed, and any
- * number can follow. Returns -1 when it is not that simple. */
+/* Returns the number of arbitrary characters of slice k that the state `head` allows, at most
+ * GRAM_SLICE_CHARS. Sets *forever if any number is allowed and any number can follow. Returns -1 if
+ * it depends on the characters. */
 static int slice_fit(struct grammar *g, gnode head, int k, bool *forever) {
     struct states s = {.v = {head}, .n = 1};
     int at = 0;
@@ -172,8 +171,8 @@ static bool finite(const struct grammar *g, gnode n, int depth) {
     return all;
 }
 
-/* Returns the language n without what only takes finitely many texts away: where any number of
- * characters can follow, each beginning can still be completed. */
+/* Returns the language n without conditions that only exclude finitely many texts: where any number
+ * of characters can follow, each prefix can still be completed. */
 static gnode without_few(struct grammar *g, gnode n) {
     const struct gnode_data d = *gn(g, n);
     if (d.kind == G_CAT) {
@@ -213,7 +212,7 @@ gnode gram_wider(struct grammar *g, gnode head) {
 
 /* ---- subtrees ---- */
 
-/* Returns, as bits, the kinds all of whose characters the state n allows. */
+/* Returns the kinds, as bits, of which the state n allows all characters. */
 static unsigned first_kinds(struct grammar *g, gnode n) {
     unsigned kinds = 0;
     for (int k = 0; k < GRAM_KINDS; k++) {
@@ -224,15 +223,15 @@ static unsigned first_kinds(struct grammar *g, gnode n) {
     return kinds;
 }
 
-/* Returns how many characters of the kinds the state n allows, whatever they are: GRAM_CHARS_MAX
- * when there is no end to it, GRAM_SLICE_CHARS when no end was found. */
+/* Returns the number of arbitrary characters of the kinds that the state n allows: GRAM_CHARS_MAX
+ * if unlimited, GRAM_SLICE_CHARS if no end was found. */
 static int how_many(struct grammar *g, gnode n, unsigned kinds) {
     struct states s = {.v = {n}, .n = 1, .quick = true};
     for (int chars = 0, at = 0; chars < GRAM_SLICE_CHARS; chars++) {
         s.from = s.n;
         for (; at < s.from; at++) step_kinds(g, s.v[at], kinds, &s);
         if (s.dead || s.lost || s.steps > STEPS_MAX) return chars;
-        if (s.n == s.from) return GRAM_CHARS_MAX; /* nothing new: for ever */
+        if (s.n == s.from) return GRAM_CHARS_MAX; /* no new states: unlimited */
     }
     return GRAM_SLICE_CHARS;
 }

@@ -3,6 +3,7 @@
  * the machine, so it may include third-party headers for their version numbers.
  */
 #define PCRE2_CODE_UNIT_WIDTH 8
+#include <cjson/cJSON.h>
 #include <pcre2.h>
 #include <utf8proc.h>
 #include <xxhash.h>
@@ -48,6 +49,7 @@ static void emit_libs(struct emit *m, const char *line_editor) {
                {"PCRE2", pcre_short},
                {"utf8proc", utf8proc_version()},
                {"libyaml", yaml_get_version_string()},
+               {"cJSON", cJSON_Version()},
                {"libedit", line_editor}};
     emit_table(m, "libraries", "libraries");
     emit_col(m, "library", "library");

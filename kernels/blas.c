@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* kernels/blas.c - see blas.h. */
+/* kernels/blas.c - loading, checking and timing of OpenBLAS, and the products it computes. */
 #include "kernels/blas.h"
 
 #include <dlfcn.h>
@@ -18,9 +18,9 @@
 #include "base/num.h"
 #include "base/rng.h"
 
-static const double gain = 1.1, TRIAL_S = 0.05; /* of a use */
+static const double gain = 1.1, TRIAL_S = 0.05; /* TRIAL_S: per use */
 enum { ROW_MAJOR = 101, AS_IS = 111, TRANSPOSED = 112 };
-enum { LEAST_N = 32, LEAST_K = 128 }; /* Smaller products gain nothing. */
+enum { LEAST_N = 32, LEAST_K = 128 }; /* smaller products gain nothing */
 
 const struct blas_use_info blas_uses[BLAS_USES] = {
     [BLAS_ROWS_16] = {"rows_16", 16, 64, 2048, false, false},
@@ -29,17 +29,17 @@ const struct blas_use_info blas_uses[BLAS_USES] = {
     [BLAS_BACK] = {"back", 128, 256, 512, true, true},
     [BLAS_MOMENTS] = {"moments", BLAS_TILE, BLAS_TILE, 512, false, true},
 };
-/* The fewest rows of a use of blas_product, in the order of the uses. */
+/* Fewest rows for each use of blas_product, in the order of the uses. */
 static const int64_t least_rows[] = {16, 48, 256};
 
 typedef void (*sgemm_fn)(int order, int trans_a, int trans_b, int m, int n, int k, float alpha,
                          const float *a, int lda, const float *b, int ldb, float beta, float *c,
                          int ldc);
-/* What was loaded, once per process; only read afterwards. */
+/* The loaded library, set once per process and read-only afterwards. */
 static pthread_once_t blas_once = PTHREAD_ONCE_INIT;
 static struct {
     sgemm_fn sgemm;
-    char config[256], why[256]; /* why "": it can be used */
+    char config[256], why[256]; /* why "": usable */
     int most_threads;
 } blas_lib;
 
@@ -50,11 +50,12 @@ static void product(const struct blas_use_info *u, const float *a, int64_t lda, 
 }
 
 /* ---- a check ---------------------------------------------------------------------------------
- * Values are small whole numbers, so that every sum is exact in any order: one bit of difference
- * is an error. Those of A have 11 bits, more than formats of 16 bits keep. */
+ *
+ * Values are small integers, so every sum is exact in any order, and a single different bit is
+ * an error. Those of A have 11 bits, more than 16-bit formats keep. */
 
 enum { PAD = 3, MOST_A = 2047, MOST_B = 3 };
-struct trial { /* a product of a use; rows of C have PAD values more than it writes */
+struct trial { /* product of a use; rows of C have PAD extra values */
     float *a, *b, *c, *d;
     int64_t ldb;
 };
@@ -81,7 +82,7 @@ static void theirs(const struct blas_use_info *u, const struct trial *t) {
     product(u, t->a, u->k, t->b, t->ldb, t->d, u->n + PAD, u->m, u->n, u->k);
 }
 
-/* Tells whether a product of this use has our result, and nothing else was written. */
+/* Returns whether a product of this use matches ours and writes nothing outside its result. */
 static bool agrees(const struct kern *k, const struct blas_use_info *u, struct err *e) {
     struct trial t;
     bool same = true;
@@ -92,7 +93,7 @@ static bool agrees(const struct kern *k, const struct blas_use_info *u, struct e
         for (int64_t j = 0; j < u->n + PAD && same; j++) {
             const int64_t at = i * (u->n + PAD) + j;
             const float before = u->adds ? (float)(at % 7) : NAN, d = t.d[at];
-            const float set = !u->back && u->adds ? before : 0; /* Only gemm_nn adds. */
+            const float set = !u->back && u->adds ? before : 0; /* only gemm_nn adds */
             if (j < u->n)
                 same = d == t.c[at] + set;
             else
@@ -104,7 +105,7 @@ static bool agrees(const struct kern *k, const struct blas_use_info *u, struct e
 
 /* ---- loading --------------------------------------------------------------------------------- */
 
-/* Writes why it cannot be used. */
+/* Records why OpenBLAS cannot be used. */
 __attribute__((format(printf, 1, 2))) static void refuse(const char *format, ...) {
     va_list v;
     va_start(v, format);
@@ -120,8 +121,8 @@ static bool find(void *lib, const char *name, void *f) {
     return at;
 }
 
-/* Reads what build it is. Refuses those that our threads cannot call in parallel: of OpenMP builds
- * the thread count is each thread's own, and builds without threads have no locks. */
+/* Reads the build's properties. Refuses builds that our threads cannot call in parallel: with
+ * OpenMP the thread count is per thread, and builds without threads have no locks. */
 static bool inspect(void *lib) {
     enum { PTHREADS = 1 };
     int (*parallel)(void);
@@ -133,7 +134,7 @@ static bool inspect(void *lib) {
         !find(lib, "openblas_get_config", &config) || !find(lib, "openblas_get_corename", &core))
         return false;
     snprintf(blas_lib.config, sizeof blas_lib.config, "%s", config());
-    if (!strstr(blas_lib.config, core())) /* Newer versions have it there. */
+    if (!strstr(blas_lib.config, core())) /* newer versions include it */
         snprintf(blas_lib.config, sizeof blas_lib.config, "%s %s", config(), core());
     const char *most = strstr(blas_lib.config, "MAX_THREADS=");
     blas_lib.most_threads = most ? (int)strtol(most + strlen("MAX_THREADS="), NULL, 10) : 1;
@@ -146,8 +147,8 @@ static bool inspect(void *lib) {
     return !blas_lib.why[0];
 }
 
-/* Tells whether the system limits the memory of this process. OpenBLAS tries again for ever when it
- * is refused some. */
+/* Returns whether the system limits this process's memory. OpenBLAS retries forever if an
+ * allocation fails. */
 static bool memory_is_limited(void) {
     struct rlimit space, data;
     return getrlimit(RLIMIT_AS, &space) || space.rlim_cur != RLIM_INFINITY ||
@@ -210,7 +211,7 @@ void blas_trial(const struct kern *k, double rate_ours[BLAS_USES], double rate_t
         struct err e;
         rate_ours[i] = rate_theirs[i] = 0;
         if (trial_new(&t, u, &e)) continue;
-        /* side by side, so that both see the same disturbances */
+        /* Alternate, so that both see the same disturbances. */
         for (const double end = now_s() + TRIAL_S; now_s() < end;) {
             const double t0 = now_s();
             ours(k, u, &t, t.c);

@@ -117,8 +117,7 @@ static struct quantize_opts options(const struct ladder *l, const char *recipe, 
 static int preset_cand(const struct ladder *l, struct rung *r, struct cand *c, bool feedback,
                        struct quantize_opts *o, struct err *e) {
     struct step s;
-    struct json *root = NULL;
-    const struct json *result;
+    cJSON *result = NULL;
     const char *kind = feedback ? "feedback" : "plain";
     int rc = 0;
     cand_name(l->mk, c, kind, r);
@@ -127,8 +126,8 @@ static int preset_cand(const struct ladder *l, struct rung *r, struct cand *c, b
     key_inputs(l, &s);
     step_key(&s, "gram", "%s", feedback ? l->gram_hash : "");
     step_key(&s, "search", "%s", search_name(o->search));
-    if (make_reuse(l->mk, &s, &root, &result)) rc = cand_made(l, c, e);
-    json_free(root);
+    if (make_reuse(l->mk, &s, &result)) rc = cand_made(l, c, e);
+    cJSON_Delete(result);
     step_release(&s);
     return rc;
 }
@@ -141,7 +140,7 @@ static int save_preset(const struct ladder *l, struct rung *r, struct cand *c,
     key_inputs(l, &s);
     step_key(&s, "gram", "%s", o->gram ? l->gram_hash : "");
     step_key(&s, "search", "%s", search_name(o->search));
-    int rc = step_save(&s, files, 1, "{}", e);
+    int rc = step_save_files(&s, files, 1, e);
     step_release(&s);
     return rc ? rc : cand_made(l, c, e);
 }
@@ -181,22 +180,21 @@ static int make_presets(const struct ladder *l, int from, int to, bool feedback,
 
 static int mix_step(const struct ladder *l, struct rung *r, bool *known, struct err *e) {
     struct step s;
-    struct json *root = NULL;
-    const struct json *result;
+    cJSON *result = NULL;
     int rc = 0;
     cand_name(l->mk, &r->cand, "mix", r);
     r->mix = true;
     step_of(l, "mix", r, &s);
     key_cand(l, r, &s);
-    *known = make_reuse(l->mk, &s, &root, &result);
+    *known = make_reuse(l->mk, &s, &result);
     if (*known) {
-        r->predicted = json_num(json_get(result, "predicted_kld"), 0);
-        if (json_bool(json_get(result, "made"), false))
+        r->predicted = doc_num(result, "predicted_kld", 0);
+        if (doc_bool(result, "made", false))
             rc = cand_made(l, &r->cand, e);
         else
-            snprintf(r->why, sizeof r->why, "%s", json_str(json_get(result, "why")));
+            snprintf(r->why, sizeof r->why, "%s", doc_str(result, "why"));
     }
-    json_free(root);
+    cJSON_Delete(result);
     step_release(&s);
     return rc;
 }
@@ -205,21 +203,17 @@ static int mix_step(const struct ladder *l, struct rung *r, bool *known, struct 
 static int save_mix(const struct ladder *l, struct rung *r, const struct mix_job *job,
                     struct err *e) {
     struct step s;
-    struct buf b = {0};
-    struct jw w;
+    cJSON *found = doc_new();
     char *plan = xasprintf("%s.plan.tsv", r->cand.file);
     const char *files[] = {r->cand.file, plan};
-    jw_init(&w, &b, false);
-    jw_obj(&w, NULL);
-    jw_bool(&w, "made", job != NULL);
-    if (!job) jw_str(&w, "why", r->why);
-    jw_num(&w, "predicted_kld", job ? job->m.loss : 0);
-    jw_end(&w);
+    doc_put_bool(found, "made", job != NULL);
+    if (!job) doc_put_str(found, "why", r->why);
+    doc_put_num(found, "predicted_kld", job ? job->m.loss : 0);
     step_of(l, "mix", r, &s);
     key_cand(l, r, &s);
-    int rc = step_save(&s, files, job ? 2 : 0, b.data, e);
+    int rc = step_save(&s, files, job ? 2 : 0, found, e);
     step_release(&s);
-    buf_release(&b);
+    cJSON_Delete(found);
     free(plan);
     return rc || !job ? rc : cand_made(l, &r->cand, e);
 }
@@ -268,21 +262,20 @@ static int open_mixer(const struct ladder *l, struct mixer *x, struct err *e) {
     const char *files[] = {file};
     struct quantize_opts o = options(l, NULL, NULL, true, l->search);
     struct step s;
-    struct json *root = NULL;
-    const struct json *result;
+    cJSON *result = NULL;
     char *path = job_path(&l->mk->job, file);
     step_init(&s, &l->mk->job, "gains");
     key_inputs(l, &s);
     step_key(&s, "gram", "%s", l->gram_hash);
     step_key(&s, "sensitivity", "%s", l->sens_hash);
     step_key(&s, "search", "%s", search_name(l->search));
-    bool known = l->gram && make_reuse(l->mk, &s, &root, &result);
+    bool known = l->gram && make_reuse(l->mk, &s, &result);
     if (known) o.gram = NULL;
     int rc = mixer_open(x, l->mk->w, &o, l->sens, l->rung[l->n - 1].budget, e);
     if (!rc && known) rc = mixer_read_gains(x, path, e);
     if (!rc && l->gram && !known) rc = mixer_write_gains(x, path, e);
-    if (!rc && l->gram && !known) rc = step_save(&s, files, 1, "{}", e);
-    json_free(root);
+    if (!rc && l->gram && !known) rc = step_save_files(&s, files, 1, e);
+    cJSON_Delete(result);
     step_release(&s);
     free(path);
     return rc;
@@ -418,27 +411,23 @@ static int settle(const struct ladder *l, struct rung *r, struct err *e) {
     const struct cand *c = r->passed ? &r->cand : &r->plain;
     const bool mix = r->mix;
     struct step s;
-    struct buf b = {0};
-    struct jw w;
+    cJSON *found = doc_new();
     char *file = xasprintf("%s-%s.gguf", mk->name, r->name);
     const char *files[] = {file};
-    jw_init(&w, &b, false);
-    jw_obj(&w, NULL);
-    jw_str(&w, "made", mix ? "mix" : "preset");
-    jw_bool(&w, "feedback", r->fed || (r->block && r->passed));
-    jw_bool(&w, "block_by_block", r->block && r->passed);
-    jw_str(&w, "why", r->why);
-    jw_u64(&w, "budget_bytes", r->budget);
-    if (mix) jw_num(&w, "predicted_kld", r->predicted);
-    if (r->preset_kld > 0) jw_num(&w, "preset_kld", r->preset_kld);
-    jw_end(&w);
+    doc_put_str(found, "made", mix ? "mix" : "preset");
+    doc_put_bool(found, "feedback", r->fed || (r->block && r->passed));
+    doc_put_bool(found, "block_by_block", r->block && r->passed);
+    doc_put_str(found, "why", r->why);
+    doc_put_i64(found, "budget_bytes", (int64_t)r->budget);
+    if (mix) doc_put_num(found, "predicted_kld", r->predicted);
+    if (r->preset_kld > 0) doc_put_num(found, "preset_kld", r->preset_kld);
     int rc = claim_take(&mk->job, file, e);
     if (!rc) rc = give_name(mk, c, file, e);
     step_of(l, "class", r, &s);
     if (!rc) rc = key_rung(l, r, &s, e);
-    if (!rc) rc = step_save(&s, files, 1, b.data, e);
+    if (!rc) rc = step_save(&s, files, 1, found, e);
     step_release(&s);
-    if (!rc && c->made.eval.len) { /* It was measured already, under the name that it has now. */
+    if (!rc && c->made.eval) { /* It was measured already, under the name that it has now. */
         struct made m = c->made;
         snprintf(m.recipe, sizeof m.recipe, "%s", r->name);
         rc = make_keep_eval(mk, &m, e);
@@ -447,7 +436,7 @@ static int settle(const struct ladder *l, struct rung *r, struct err *e) {
         forget(&r->cand);
         forget(&r->plain);
     }
-    buf_release(&b);
+    cJSON_Delete(found);
     free(file);
     return rc;
 }
@@ -458,25 +447,24 @@ static int take(const struct ladder *l, const struct rung *r, bool made_now, boo
                 struct err *e) {
     struct make *mk = l->mk;
     struct step s;
-    struct json *root = NULL;
-    const struct json *result;
+    cJSON *result = NULL;
     step_of(l, "class", r, &s);
     int rc = key_rung(l, r, &s, e);
-    *known = !rc && (made_now ? step_done(&s, &root, &result) : make_reuse(mk, &s, &root, &result));
+    *known = !rc && (made_now ? step_done(&s, &result) : make_reuse(mk, &s, &result));
     if (*known) {
         char *file = xasprintf("%s-%s.gguf", mk->name, r->name), *path = job_path(&mk->job, file);
         struct made *f = make_add_file(mk, r->name, path, false);
-        const char *made = json_str(json_get(result, "made"));
-        const char *why = json_str(json_get(result, "why"));
+        const char *made = doc_str(result, "made");
+        const char *why = doc_str(result, "why");
         snprintf(f->size_class, sizeof f->size_class, "%s", r->name);
         f->is_mix = made && strcmp(made, "mix") == 0;
-        f->feedback = json_bool(json_get(result, "feedback"), false);
-        f->preset_kld = json_num(json_get(result, "preset_kld"), 0);
+        f->feedback = doc_bool(result, "feedback", false);
+        f->preset_kld = doc_num(result, "preset_kld", 0);
         f->why = xstrdup(why ? why : "");
         rc = job_file_hash(&mk->job, path, f->hash, e);
         free(file);
     }
-    json_free(root);
+    cJSON_Delete(result);
     step_release(&s);
     return rc;
 }
@@ -503,8 +491,7 @@ static int make_block(const struct ladder *l, struct rung *r, const char *types,
  * candidate. */
 static int block_cand(const struct ladder *l, struct rung *r, struct err *e) {
     struct step s;
-    struct json *root = NULL;
-    const struct json *result;
+    cJSON *result = NULL;
     if (r->passed) {
         const struct cand old = r->plain;
         forget(&old);
@@ -518,17 +505,17 @@ static int block_cand(const struct ladder *l, struct rung *r, struct err *e) {
     step_of(l, "block", r, &s);
     key_cand(l, r, &s);
     step_key(&s, "types", "%s", r->mix ? "mix" : "preset");
-    const bool known = make_reuse(l->mk, &s, &root, &result);
+    const bool known = make_reuse(l->mk, &s, &result);
     const char *files[] = {r->cand.file};
     int rc = 0;
     if (!known) {
         log_info("encoding %s block by block", r->name);
         rc = make_block(l, r, types, e);
         if (rc == ERR_USAGE) log_warn("%s is not made block by block: %s", r->name, e->msg);
-        if (!rc) rc = step_save(&s, files, 1, "{}", e);
+        if (!rc) rc = step_save_files(&s, files, 1, e);
     }
     if (!rc) rc = cand_made(l, &r->cand, e);
-    json_free(root);
+    cJSON_Delete(result);
     step_release(&s);
     free(types);
     return rc == ERR_USAGE ? 0 : rc;

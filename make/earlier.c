@@ -13,29 +13,29 @@
 #include "base/str.h"
 
 struct earlier {
-    const struct json *old, *now; /* results.json as it is, and as it will be without these files */
-    double ppl, n_tools;          /* of the base */
-    bool measured, speed, tools;  /* what was measured the same way */
+    const cJSON *old, *now;      /* results.json as it is, and as it will be without these files */
+    double ppl, n_tools;         /* of the base */
+    bool measured, speed, tools; /* what was measured the same way */
 };
 
 /* Tells whether a member of an object is the same in both, or missing in both. */
-static bool same(const struct json *a, const struct json *b, const char *name) {
-    a = json_get(a, name);
-    b = json_get(b, name);
-    return a && b ? json_equal(a, b) : !a && !b;
+static bool same(const cJSON *a, const cJSON *b, const char *name) {
+    a = doc_get(a, name);
+    b = doc_get(b, name);
+    return a && b ? cJSON_Compare(a, b, true) : !a && !b;
 }
 
 /* Fills in what of the earlier run can be compared with this one. */
 static void compare(struct earlier *x) {
-    const struct json *a = json_get(x->old, "eval"), *b = json_get(x->now, "eval");
+    const cJSON *a = doc_get(x->old, "eval"), *b = doc_get(x->now, "eval");
     x->measured = same(x->old, x->now, "imatrix") && same(a, b, "ctx") && same(a, b, "texts") &&
                   same(a, b, "n_tokens");
     x->speed = same(x->old, x->now, "machine") && same(a, b, "pp") && same(a, b, "tg");
     x->tools = same(a, b, "tools");
-    for (const struct json *f = json_first(json_get(x->now, "files")); f; f = json_next(f)) {
-        if (!json_bool(json_get(f, "is_base"), false)) continue;
-        x->ppl = json_num(json_get(f, "ppl"), 0);
-        x->n_tools = json_num(json_get(f, "tools_n"), 0);
+    for (const cJSON *f = doc_first(doc_get(x->now, "files")); f; f = f->next) {
+        if (!doc_bool(f, "is_base", false)) continue;
+        x->ppl = doc_num(f, "ppl", 0);
+        x->n_tools = doc_num(f, "tools_n", 0);
     }
 }
 
@@ -46,41 +46,38 @@ static bool made_now(const struct make *mk, const char *name) {
 }
 
 /* Tells whether a file of the folder is as the job made it. */
-static bool unchanged(const struct make *mk, const char *name, const char *path,
-                      const struct json *row) {
+static bool unchanged(const struct make *mk, const char *name, const char *path, const cJSON *row) {
     struct err ignored;
     uint64_t size;
     int64_t want = -1;
-    return json_i64(json_get(row, "size_bytes"), &want) &&
-           io_file_size(path, &size, &ignored) == 0 && (int64_t)size == want &&
-           claim_check(&mk->job, name, &ignored) == 0;
+    return doc_i64(row, "size_bytes", &want) && io_file_size(path, &size, &ignored) == 0 &&
+           (int64_t)size == want && claim_check(&mk->job, name, &ignored) == 0;
 }
 
-static void write_row(const struct earlier *x, const struct json *row, struct jw *w) {
-    const bool tools = x->tools && json_num(json_get(row, "tools_n"), 0) == x->n_tools;
-    jw_obj(w, NULL);
-    for (const struct json *m = json_first(row); m; m = json_next(m)) {
-        const char *name = json_name(m);
+static void put_row(const struct earlier *x, const cJSON *row, cJSON *files) {
+    const bool tools = x->tools && doc_num(row, "tools_n", 0) == x->n_tools;
+    cJSON *now = doc_obj(files, NULL);
+    for (const cJSON *m = doc_first(row); m; m = m->next) {
+        const char *name = m->string;
         const bool speed = strcmp(name, "speed") == 0 || strstr(name, "tok_per_s");
         if ((speed && !x->speed) || (strncmp(name, "tools_", 6) == 0 && !tools)) continue;
-        jw_copy(w, name, m);
+        doc_put_copy(now, name, m);
     }
-    jw_end(w);
 }
 
 /* Keeps the row of one file, or tells why it is not kept. */
-static void one_file(const struct make *mk, const struct earlier *x, const struct json *row,
-                     struct jw *w) {
-    const char *name = json_str(json_get(row, "file"));
+static void one_file(const struct make *mk, const struct earlier *x, const cJSON *row,
+                     cJSON *files) {
+    const char *name = doc_str(row, "file");
     if (!name || !str_ends(name, ".gguf") || strchr(name, '/') || made_now(mk, name) ||
-        json_bool(json_get(row, "is_base"), false))
+        doc_bool(row, "is_base", false))
         return;
     char *path = job_path(&mk->job, name);
-    const double ppl = json_num(json_get(row, "ppl_base"), 0);
+    const double ppl = doc_num(row, "ppl_base", 0);
     const bool ours = unchanged(mk, name, path, row);
     if (io_exists(path) && ours && x->measured && fabs(ppl - x->ppl) <= 1e-6 * x->ppl) {
         log_info("%s of an earlier run stays on the card", name);
-        write_row(x, row, w);
+        put_row(x, row, files);
     } else if (io_exists(path)) {
         log_warn(
             "%s of an earlier run stays in the folder but is no longer on the card: it was %s; "
@@ -90,9 +87,10 @@ static void one_file(const struct make *mk, const struct earlier *x, const struc
     free(path);
 }
 
-void make_earlier(struct make *mk, const struct json *old, const struct json *now, struct jw *w) {
+void make_earlier(struct make *mk, const cJSON *old, cJSON *now) {
     struct earlier x = {.old = old, .now = now};
+    cJSON *files = cJSON_GetObjectItemCaseSensitive(now, "files");
     compare(&x);
-    for (const struct json *f = json_first(json_get(old, "files")); f; f = json_next(f))
-        one_file(mk, &x, f, w);
+    for (const cJSON *f = doc_first(doc_get(old, "files")); f; f = f->next)
+        one_file(mk, &x, f, files);
 }

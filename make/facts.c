@@ -108,7 +108,7 @@ int make_check_folder(struct make *mk, struct err *e) {
     return check_strangers(mk, false, e);
 }
 
-int make_publish(struct make *mk, const char *results, struct err *e) {
+int make_publish(struct make *mk, const cJSON *results, struct err *e) {
     struct facts f;
     struct publish_report r;
     struct publish_opts o = {.dir = mk->job.dir,

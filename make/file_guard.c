@@ -11,7 +11,7 @@
 #include "base/hash.h"
 #include "base/io.h"
 #include "base/out.h"
-#include "base/json.h"
+#include "base/doc.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
@@ -83,18 +83,12 @@ static void learn(struct constraint *g, const char *name, const char *hex, bool 
 }
 
 static void read_manifest(struct constraint *g) {
-    struct json *root = NULL;
-    struct err ignored;
-    char *path = io_join(g->dir, MANIFEST_NAME);
-    if (io_exists(path) && json_read(&root, path, MAX_TEXT, &ignored) == 0) {
-        const char *format = json_str(json_get(root, "format"));
-        g->manifest = format && strcmp(format, "hone-manifest") == 0;
-        for (const struct json *f = json_first(json_get(root, "files")); f && g->manifest;
-             f = json_next(f))
-            learn(g, json_str(json_get(f, "file")), json_str(json_get(f, "written_sha256")), false);
-    }
-    json_free(root);
-    free(path);
+    cJSON *root = doc_find(g->dir, MANIFEST_NAME, MAX_TEXT);
+    const char *format = doc_str(root, "format");
+    g->manifest = format && strcmp(format, "hone-manifest") == 0;
+    for (const cJSON *f = doc_first(doc_get(root, "files")); f && g->manifest; f = f->next)
+        learn(g, doc_str(f, "file"), doc_str(f, "written_sha256"), false);
+    cJSON_Delete(root);
     g->old = g->n == 0;
 }
 

@@ -142,8 +142,7 @@ static int convert_folder(struct make *mk, struct err *e) {
                              .pre = mk->w->pre,
                              .dry_run = true,
                              .pool = mk->w->pool};
-    struct json *root = NULL;
-    const struct json *result;
+    cJSON *found = NULL;
     struct step s;
     enum log_level level = log_get_level();
     log_set_level(LOG_ERROR); /* The remarks of the dry run would come again with the real one. */
@@ -159,8 +158,8 @@ static int convert_folder(struct make *mk, struct err *e) {
     step_key(&s, "keys", "%s", o.name ? o.name : "card");
     step_key(&s, "file", "%s", job_name(file));
     if (o.pre) step_key(&s, "pre", "%s", o.pre);
-    if (make_reuse(mk, &s, &root, &result)) {
-        json_free(root);
+    if (make_reuse(mk, &s, &found)) {
+        cJSON_Delete(found);
     } else if (make_counts(mk)) {
         rc = err_set(e, ERR_SYS, "%s is not converted yet", mk->src);
     } else {
@@ -169,11 +168,12 @@ static int convert_folder(struct make *mk, struct err *e) {
         o.out = path;
         o.overwrite = true; /* The file is of an older source, or its record was lost. */
         rc = convert_run(&o, &r, e);
-        char json[128];
-        snprintf(json, sizeof json, "{\"seconds\": %.3f, \"size_bytes\": %" PRIu64 "}", r.seconds,
-                 r.size_bytes);
         const char *files[] = {file};
-        if (rc == 0) rc = step_save(&s, files, 1, json, e);
+        found = doc_new();
+        doc_put_num(found, "seconds", r.seconds);
+        doc_put_i64(found, "size_bytes", (int64_t)r.size_bytes);
+        if (rc == 0) rc = step_save(&s, files, 1, found, e);
+        cJSON_Delete(found);
     }
     step_release(&s);
     if (rc == 0)
@@ -202,24 +202,24 @@ int make_convert(struct make *mk, struct err *e) {
 }
 
 /* Writes "texts", with name, size and hash of each text that went into the job. */
-static void texts_json(struct make *mk, struct jw *w, const struct str_list *texts) {
-    jw_arr(w, "texts");
+static void put_texts(struct make *mk, cJSON *to, const struct str_list *texts) {
+    cJSON *list = doc_arr(to, "texts");
     for (int i = 0; i < texts->n; i++) {
         char hex[33];
         uint64_t size = 0;
         struct err ignored;
-        jw_obj(w, NULL);
-        jw_str(w, "name", io_base(texts->v[i]));
-        if (io_file_size(texts->v[i], &size, &ignored) == 0) jw_u64(w, "size_bytes", size);
-        if (job_file_hash(&mk->job, texts->v[i], hex, &ignored) == 0) jw_str(w, "xxh128", hex);
+        cJSON *row = doc_obj(list, NULL);
+        doc_put_str(row, "name", io_base(texts->v[i]));
+        if (io_file_size(texts->v[i], &size, &ignored) == 0)
+            doc_put_i64(row, "size_bytes", (int64_t)size);
+        if (job_file_hash(&mk->job, texts->v[i], hex, &ignored) == 0)
+            doc_put_str(row, "xxh128", hex);
         /* Built-in texts are in the state folder. */
         const char *about = strncmp(texts->v[i], mk->job.state, strlen(mk->job.state)) == 0
                                 ? default_text_about(io_base(texts->v[i]))
                                 : NULL;
-        if (about) jw_str(w, "about", about);
-        jw_end(w);
+        if (about) doc_put_str(row, "about", about);
     }
-    jw_end(w);
 }
 
 /* The file of second moments, for error feedback: of the files of the ladder, and of all with
@@ -298,8 +298,7 @@ static bool memory_given(void) {
 int make_imatrix(struct make *mk, struct err *e) {
     static const char file[] = "imatrix.gguf";
     struct step s;
-    struct json *root = NULL;
-    const struct json *result;
+    cJSON *found = NULL;
     int rc = 0;
     step_init(&s, &mk->job, "imatrix");
     step_key(&s, "base", "%s", mk->file[0].hash);
@@ -312,8 +311,8 @@ int make_imatrix(struct make *mk, struct err *e) {
     }
     if (wants_gram(mk)) step_key(&s, "gram", "%s", mk->plan.answers ? "1" : "inputs");
     mk->imatrix = job_path(&mk->job, file);
-    if (rc == 0 && make_reuse(mk, &s, &root, &result)) {
-        json_free(root);
+    if (rc == 0 && make_reuse(mk, &s, &found)) {
+        cJSON_Delete(found);
     } else if (rc == 0 && make_counts(mk)) {
         rc = err_set(e, ERR_SYS, "there is no importance matrix yet");
     } else if (rc == 0) {
@@ -330,7 +329,7 @@ int make_imatrix(struct make *mk, struct err *e) {
             remove(gram);
             rc = collect(mk, mk->imatrix, NULL, e);
         }
-        if (rc == 0) rc = step_save(&s, files, gram && io_exists(gram) ? 2 : 1, "{}", e);
+        if (rc == 0) rc = step_save_files(&s, files, gram && io_exists(gram) ? 2 : 1, e);
         free(gram);
     }
     step_release(&s);
@@ -339,15 +338,13 @@ int make_imatrix(struct make *mk, struct err *e) {
     imat_init(&m);
     if (rc == 0) rc = imat_read(&m, mk->imatrix, e);
     if (rc == 0) {
-        struct jw w;
-        jw_init(&w, &mk->imatrix_json, true);
-        jw_obj(&w, NULL);
-        jw_str(&w, "xxh128", mk->imatrix_hash);
-        jw_str(&w, "file", file);
-        jw_i64(&w, "n_chunks", m.n_chunks);
-        jw_i64(&w, "chunk_size", m.chunk_size);
-        texts_json(mk, &w, &mk->calib);
-        jw_end(&w);
+        cJSON *about = doc_new();
+        doc_put_str(about, "xxh128", mk->imatrix_hash);
+        doc_put_str(about, "file", file);
+        doc_put_i64(about, "n_chunks", m.n_chunks);
+        doc_put_i64(about, "chunk_size", m.chunk_size);
+        put_texts(mk, about, &mk->calib);
+        make_keep(&mk->about_imatrix, about);
     }
     imat_release(&m);
     return rc;
@@ -377,8 +374,7 @@ int make_preset(struct make *mk, const char *recipe, struct err *e) {
     char *file = xasprintf("%s-%s.gguf", mk->name, called), *path = job_path(&mk->job, file);
     char *step_name = xasprintf("quantize-%s", recipe);
     struct step s;
-    struct json *root = NULL;
-    const struct json *result;
+    cJSON *found = NULL;
     enum search search = SEARCH_FAST;
     int rc = mix_search(mk->search, &search, e);
     step_init(&s, &mk->job, step_name);
@@ -392,8 +388,8 @@ int make_preset(struct make *mk, const char *recipe, struct err *e) {
     if (rc == 0 && gram) step_key(&s, "gram", "%s", gram_hash);
     step_key(&s, "file", "%s", file);
     make_key_template(mk, &s);
-    const bool known = rc == 0 && make_reuse(mk, &s, &root, &result);
-    json_free(root);
+    const bool known = rc == 0 && make_reuse(mk, &s, &found);
+    cJSON_Delete(found);
     if (rc == 0 && !known && !make_counts(mk)) {
         struct quantize_report r;
         struct quantize_opts o = {.in = mk->file[0].path,
@@ -412,9 +408,11 @@ int make_preset(struct make *mk, const char *recipe, struct err *e) {
         log_info("quantizing %s", file);
         rc = claim_take(&mk->job, file, e);
         if (rc == 0) rc = quantize_run(&o, &r, e);
-        char json[128];
-        snprintf(json, sizeof json, "{\"seconds\": %.3f, \"bpw\": %.6f}", r.seconds, r.bpw);
-        if (rc == 0) rc = step_save(&s, files, 1, json, e);
+        found = doc_new();
+        doc_put_num(found, "seconds", r.seconds);
+        doc_put_num(found, "bpw", r.bpw);
+        if (rc == 0) rc = step_save(&s, files, 1, found, e);
+        cJSON_Delete(found);
     }
     step_release(&s);
     if (rc == 0 && (known || !make_counts(mk))) {

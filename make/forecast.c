@@ -285,47 +285,45 @@ static double *time_at(struct plan_in *in, size_t i) {
     return at;
 }
 
-static void save_forecast(struct make *mk, struct jw *w) {
+static void put_forecast(struct make *mk, cJSON *to) {
     struct plan_in *in = &mk->in;
-    jw_obj(w, "forecast");
-    for (size_t i = 0; i < COUNT_OF(times); i++) jw_num(w, times[i].name, *time_at(in, i));
-    jw_i64(w, "n_classes", in->n_classes);
-    jw_i64(w, "n_presets", in->n_presets);
-    jw_i64(w, "probe_windows", in->probe_windows);
-    jw_i64(w, "eval_windows", in->eval_windows);
-    jw_i64(w, "judge_passes", in->judge_passes);
-    jw_bool(w, "gradients", in->gradients);
-    jw_arr(w, "layers");
-    for (int i = 0; i < in->n_roles; i++) jw_i64(w, NULL, in->layers[i]);
-    jw_end(w);
-    jw_end(w);
+    cJSON *o = doc_obj(to, "forecast");
+    for (size_t i = 0; i < COUNT_OF(times); i++) doc_put_num(o, times[i].name, *time_at(in, i));
+    doc_put_i64(o, "n_classes", in->n_classes);
+    doc_put_i64(o, "n_presets", in->n_presets);
+    doc_put_i64(o, "probe_windows", in->probe_windows);
+    doc_put_i64(o, "eval_windows", in->eval_windows);
+    doc_put_i64(o, "judge_passes", in->judge_passes);
+    doc_put_bool(o, "gradients", in->gradients);
+    cJSON *layers = doc_arr(o, "layers");
+    for (int i = 0; i < in->n_roles; i++) doc_put_i64(layers, NULL, in->layers[i]);
 }
 
 /* Reads the forecast of an earlier run, from which a resumed job knows the time left. Without a
  * record the forecast stays empty. */
-static void read_forecast(struct make *mk, const struct json *o) {
+static void read_forecast(struct make *mk, const cJSON *o) {
     struct plan_in in = {.limit = mk->seconds,
                          .mixes = mk->plan.mixes,
                          .feedback = mk->plan.feedback,
                          .sequential = mk->plan.sequential,
                          .answers = mk->plan.answers,
-                         .gradients = json_bool(json_get(o, "gradients"), false),
+                         .gradients = doc_bool(o, "gradients", false),
                          .n_classes = mk->classes.n + mk->budget.n,
                          .n_presets = mk->recipes.n};
     int64_t passes = 0;
-    if (!o || json_type(o) != JSON_OBJ) return;
+    if (!o || !cJSON_IsObject(o)) return;
     for (size_t i = 0; i < COUNT_OF(times); i++) {
-        const double v = json_num(json_get(o, times[i].name), 0);
+        const double v = doc_num(o, times[i].name, 0);
         *time_at(&in, i) = v >= 0 && v < 1e12 ? v : 0;
     }
-    (void)json_i64(json_get(o, "probe_windows"), &in.probe_windows);
-    (void)json_i64(json_get(o, "eval_windows"), &in.eval_windows);
-    if (json_i64(json_get(o, "judge_passes"), &passes) && passes >= 0 && passes < 1000)
+    (void)doc_i64(o, "probe_windows", &in.probe_windows);
+    (void)doc_i64(o, "eval_windows", &in.eval_windows);
+    if (doc_i64(o, "judge_passes", &passes) && passes >= 0 && passes < 1000)
         in.judge_passes = (int)passes;
-    for (const struct json *l = json_first(json_get(o, "layers")); l && in.n_roles < PLAN_ROLES;
-         l = json_next(l)) {
+    for (const cJSON *l = doc_first(doc_get(o, "layers")); l && in.n_roles < PLAN_ROLES;
+         l = l->next) {
         int64_t n = 0;
-        if (json_i64(l, &n) && n >= 0 && n < 1 << 20) in.layers[in.n_roles] = (int)n;
+        if (doc_is_i64(l, &n) && n >= 0 && n < 1 << 20) in.layers[in.n_roles] = (int)n;
         in.n_roles++;
     }
     in.done[PART_CONVERT] = 1;
@@ -335,58 +333,50 @@ static void read_forecast(struct make *mk, const struct json *o) {
 static int save_plan(struct make *mk, struct err *e) {
     const struct make_plan *p = &mk->plan;
     struct step s;
-    struct buf b = {0};
-    struct jw w;
+    cJSON *o = doc_new();
     int rc = plan_step(mk, &s, e);
-    jw_init(&w, &b, false);
-    jw_obj(&w, NULL);
-    jw_bool(&w, "mixes", p->mixes);
-    jw_bool(&w, "feedback", p->feedback);
-    jw_bool(&w, "sequential", p->sequential);
-    jw_bool(&w, "answers", p->answers);
-    jw_i64(&w, "types", p->types);
-    jw_i64(&w, "bands", p->bands);
-    jw_i64(&w, "probe_windows", p->probe_windows);
-    jw_i64(&w, "eval_windows", p->eval_windows);
-    jw_i64(&w, "chunks", mk->eval_chunks);
-    jw_num(&w, "seconds", plan_total(&mk->in, p));
-    save_forecast(mk, &w);
-    jw_arr(&w, "left_out");
-    for (int i = 0; i < mk->left_out.n; i++) jw_str(&w, NULL, mk->left_out.v[i]);
-    jw_end(&w);
-    jw_arr(&w, "cut_short");
-    for (int i = 0; i < mk->cut_short.n; i++) jw_str(&w, NULL, mk->cut_short.v[i]);
-    jw_end(&w);
-    jw_end(&w);
-    if (!rc) rc = step_save(&s, NULL, 0, b.data, e);
+    doc_put_bool(o, "mixes", p->mixes);
+    doc_put_bool(o, "feedback", p->feedback);
+    doc_put_bool(o, "sequential", p->sequential);
+    doc_put_bool(o, "answers", p->answers);
+    doc_put_i64(o, "types", p->types);
+    doc_put_i64(o, "bands", p->bands);
+    doc_put_i64(o, "probe_windows", p->probe_windows);
+    doc_put_i64(o, "eval_windows", p->eval_windows);
+    doc_put_i64(o, "chunks", mk->eval_chunks);
+    doc_put_num(o, "seconds", plan_total(&mk->in, p));
+    put_forecast(mk, o);
+    doc_put_list(o, "left_out", mk->left_out.v, mk->left_out.n);
+    doc_put_list(o, "cut_short", mk->cut_short.v, mk->cut_short.n);
+    if (!rc) rc = step_save(&s, NULL, 0, o, e);
     step_release(&s);
-    buf_release(&b);
+    cJSON_Delete(o);
     return rc;
 }
 
-static bool whole(const struct json *o, const char *name, int64_t *out) {
-    return json_i64(json_get(o, name), out) && *out >= 0;
+static bool whole(const cJSON *o, const char *name, int64_t *out) {
+    return doc_i64(o, name, out) && *out >= 0;
 }
 
-static bool read_plan(struct make *mk, const struct json *o) {
+static bool read_plan(struct make *mk, const cJSON *o) {
     struct make_plan p = {.made = true,
-                          .mixes = json_bool(json_get(o, "mixes"), false),
-                          .feedback = json_bool(json_get(o, "feedback"), false),
-                          .sequential = json_bool(json_get(o, "sequential"), false)};
+                          .mixes = doc_bool(o, "mixes", false),
+                          .feedback = doc_bool(o, "feedback", false),
+                          .sequential = doc_bool(o, "sequential", false)};
     /* Absent in records of earlier versions, where the collector decided. */
-    p.answers = p.feedback && json_bool(json_get(o, "answers"), true);
+    p.answers = p.feedback && doc_bool(o, "answers", true);
     if (!whole(o, "types", &p.types) || !whole(o, "bands", &p.bands) ||
         !whole(o, "probe_windows", &p.probe_windows) ||
         !whole(o, "eval_windows", &p.eval_windows) || !whole(o, "chunks", &mk->eval_chunks))
         return false;
-    for (const struct json *m = json_first(json_get(o, "left_out")); m; m = json_next(m))
-        if (json_str(m))
-            work_list_add(mk->w, &mk->left_out, arena_strdup(&mk->w->mem, json_str(m)));
-    for (const struct json *m = json_first(json_get(o, "cut_short")); m; m = json_next(m))
-        if (json_str(m)) make_left_out(mk, "%s", json_str(m));
+    for (const cJSON *m = doc_first(doc_get(o, "left_out")); m; m = m->next)
+        if (cJSON_GetStringValue(m))
+            work_list_add(mk->w, &mk->left_out, arena_strdup(&mk->w->mem, cJSON_GetStringValue(m)));
+    for (const cJSON *m = doc_first(doc_get(o, "cut_short")); m; m = m->next)
+        if (cJSON_GetStringValue(m)) make_left_out(mk, "%s", cJSON_GetStringValue(m));
     mk->plan = p;
     mk->kept_plan = true;
-    read_forecast(mk, json_get(o, "forecast"));
+    read_forecast(mk, doc_get(o, "forecast"));
     return true;
 }
 
@@ -472,12 +462,11 @@ static int check_judge(struct make *mk, struct err *e) {
 
 int make_forecast(struct make *mk, struct err *e) {
     struct step s;
-    struct json *root = NULL;
-    const struct json *result;
+    cJSON *known_plan = NULL;
     TRY(check_judge(mk, e));
     int rc = plan_step(mk, &s, e);
-    bool known = !rc && make_reuse(mk, &s, &root, &result) && read_plan(mk, result);
-    json_free(root);
+    bool known = !rc && make_reuse(mk, &s, &known_plan) && read_plan(mk, known_plan);
+    cJSON_Delete(known_plan);
     step_release(&s);
     if (rc || known || make_counts(mk)) return rc;
     struct shapes sh;

@@ -15,8 +15,9 @@
 #include "base/mem.h"
 #include "base/progress.h"
 
-bool make_reuse(struct make *mk, struct step *s, struct json **root, const struct json **result) {
-    const bool done = !mk->redo && step_done(s, root, result);
+bool make_reuse(struct make *mk, struct step *s, cJSON **result) {
+    *result = NULL;
+    const bool done = !mk->redo && step_done(s, result);
     mk->n_found += mk->counting && done;
     mk->n_missing += mk->counting && !done;
     if (!done) return false;
@@ -24,21 +25,9 @@ bool make_reuse(struct make *mk, struct step *s, struct json **root, const struc
     return true;
 }
 
-void make_members(const struct json *obj, struct buf *out) {
-    for (const struct json *m = json_first(obj); m; m = json_next(m)) {
-        bool rows = json_type(m) == JSON_ARR;
-        if (json_type(m) != JSON_NUM && !rows) continue;
-        if (out->len) buf_str(out, ", ");
-        json_quote(out, json_name(m), strlen(json_name(m)));
-        if (rows) {
-            struct jw w;
-            buf_str(out, ": ");
-            jw_init(&w, out, false);
-            jw_copy(&w, NULL, m);
-        } else {
-            buf_fmt(out, ": %.17g", json_num(m, 0));
-        }
-    }
+void make_keep(cJSON **to, cJSON *result) {
+    cJSON_Delete(*to);
+    *to = result;
 }
 
 void make_note(struct make *mk, const char *fmt, ...) {
@@ -65,9 +54,9 @@ void made_release(struct made *f) {
     free(f->file);
     free(f->path);
     free(f->why);
-    buf_release(&f->eval);
-    buf_release(&f->speed);
-    buf_release(&f->tools);
+    cJSON_Delete(f->eval);
+    cJSON_Delete(f->speed);
+    cJSON_Delete(f->tools);
     *f = (struct made){0};
 }
 
@@ -86,9 +75,8 @@ static void release(struct make *mk) {
     free(mk->name);
     free(mk->imatrix);
     close_kept(mk, false);
-    buf_release(&mk->model_json);
-    buf_release(&mk->imatrix_json);
-    buf_release(&mk->eval_json);
+    cJSON_Delete(mk->about_imatrix);
+    cJSON_Delete(mk->about_eval);
     job_close(&mk->job);
 }
 
@@ -243,9 +231,9 @@ void make_count(struct make *mk, bool whole) {
     while (mk->n_files > 1) made_drop(mk);
     if (mk->n_files && mk->file[0].hash[0]) mk->in.done[PART_CONVERT] = 1;
     if (mk->n_files) {
-        buf_reset(&mk->file[0].eval);
-        buf_reset(&mk->file[0].speed);
-        buf_reset(&mk->file[0].tools);
+        make_keep(&mk->file[0].eval, NULL);
+        make_keep(&mk->file[0].speed, NULL);
+        make_keep(&mk->file[0].tools, NULL);
     }
     free(mk->imatrix);
     mk->imatrix = before.imatrix;
@@ -253,8 +241,8 @@ void make_count(struct make *mk, bool whole) {
     mk->tools = before.tools;
     mk->tools_cases = before.tools_cases;
     mk->notes.n = before.notes.n;
-    buf_reset(&mk->imatrix_json);
-    buf_reset(&mk->eval_json);
+    make_keep(&mk->about_imatrix, NULL);
+    make_keep(&mk->about_eval, NULL);
 }
 
 /* Passes the time of this step and of those after it to the progress line. */

@@ -17,7 +17,7 @@ struct made { /* one GGUF of the folder */
     char *path;    /* where it is (the base lies outside) */
     char hash[33]; /* content */
     bool is_base, outside;
-    struct buf eval, speed, tools; /* members of a JSON object: the step's results */
+    cJSON *eval, *speed, *tools; /* what the steps found, owned; NULL: not measured */
     char sha256[65];
     double bpw;
     int64_t size_bytes;
@@ -60,7 +60,7 @@ struct make {
     int n_files;
     char *imatrix; /* path; NULL: none */
     char imatrix_hash[33];
-    struct buf model_json, imatrix_json, eval_json; /* objects of results.json */
+    cJSON *about_imatrix, *about_eval; /* objects of results.json, owned; NULL: not known */
     struct str_list notes;
     struct publish_facts given; /* options: what the card is to say */
     const char *words;          /* --notes: file */
@@ -94,11 +94,10 @@ bool make_nothing_left(const struct make *mk);
 
 enum quantize_resume make_resume(const struct make *mk);
 /* Tells whether the record of a step can be used instead of doing it again, which it also logs.
- * *result is then what the step found; json_free on *root frees it. */
-bool make_reuse(struct make *mk, struct step *s, struct json **root, const struct json **result);
-/* Appends the numbers and arrays of one object of a parsed record as JSON text: members, with
- * commas between them. */
-void make_members(const struct json *obj, struct buf *out);
+ * *result is then what the step found, which cJSON_Delete frees; else NULL. */
+bool make_reuse(struct make *mk, struct step *s, cJSON **result);
+/* Replaces *to by `result`, which it then owns. */
+void make_keep(cJSON **to, cJSON *result);
 /* Adds to cut_short a sentence about what could not be done, once. No later plan takes it back. */
 void make_left_out(struct make *mk, const char *fmt, ...) PRINTF_LIKE(2, 3);
 /* Adds a sentence to the notes of results.json. */
@@ -135,8 +134,8 @@ int make_check_base(struct make *mk, struct err *e);
 int make_check_folder(struct make *mk, struct err *e);
 /* Renames, with -f, models of others in the folder to NAME.orig, so that they are not published. */
 int make_set_aside(const struct make *mk, struct err *e);
-/* Writes all that is for readers, with the text of results.json. */
-int make_publish(struct make *mk, const char *results, struct err *e);
+/* Writes all that is for readers, with results.json as it is to be. */
+int make_publish(struct make *mk, const cJSON *results, struct err *e);
 
 /* Takes --pre from the state of the job in the folder `out`, where an earlier call wrote it, when
  * this call was given none. It is called before anything is checked. */
@@ -214,10 +213,10 @@ int make_texts_apart(struct make *mk, const char **same, struct err *e);
 int make_eval(struct make *mk, struct err *e);
 int make_speed(struct make *mk, struct err *e);
 int make_tools(struct make *mk, struct err *e);
-/* Writes to w the rows of results.json for files of an earlier run (results `old`) that are still
- * in the folder and that this run (results `now`) did not make. One whose numbers cannot be
- * compared with the new ones is left out with a warning. */
-void make_earlier(struct make *mk, const struct json *old, const struct json *now, struct jw *w);
+/* Appends to the files of `now`, the new results.json, the rows of an earlier one (`old`) for files
+ * that are still in the folder and that this run did not make. One whose numbers cannot be compared
+ * with the new ones is left out with a warning. */
+void make_earlier(struct make *mk, const cJSON *old, cJSON *now);
 int make_report(struct make *mk, struct err *e);
 /* Fills m with the table of the files and the answer; adds to `after` what people are told below.
  */

@@ -42,52 +42,47 @@ static int eval_step(struct make *mk, const struct made *f, struct step *s, stru
 
 /* Writes the groups of rows that `hone eval kld --by-depth` has: 1..63 tokens of context, 64..127,
  * ... */
-static void depth_json(struct jw *w, const struct eval_kld_run *r, int cand) {
-    jw_arr(w, "by_depth");
+static void put_depths(cJSON *to, const struct eval_kld_run *r, int cand) {
+    cJSON *rows = doc_arr(to, "by_depth");
     for (int64_t lo = 1, hi = 64; lo < r->ctx; lo = hi, hi *= 2) {
         struct eval_group g;
         eval_kld_group(r, cand, -1, lo - 1, hi - 1, &g);
         if (!g.n_tokens) continue;
-        jw_obj(w, NULL);
-        jw_i64(w, "from", lo);
-        jw_i64(w, "to", min_i64(hi, r->ctx) - 1);
-        jw_i64(w, "n_tokens", g.n_tokens);
-        jw_num(w, "mean_kld", g.mean_kld);
-        jw_num(w, "mean_kld_stderr", g.mean_kld_stderr);
-        jw_end(w);
+        cJSON *row = doc_obj(rows, NULL);
+        doc_put_i64(row, "from", lo);
+        doc_put_i64(row, "to", min_i64(hi, r->ctx) - 1);
+        doc_put_i64(row, "n_tokens", g.n_tokens);
+        doc_put_num(row, "mean_kld", g.mean_kld);
+        doc_put_num(row, "mean_kld_stderr", g.mean_kld_stderr);
     }
-    jw_end(w);
 }
 
-/* Writes the numbers of a candidate, or of the base, which are the same in every candidate's
+/* Returns the numbers of a candidate, or of the base, which are the same in every candidate's
  * result. */
-static void kld_json(const struct eval_kld_run *r, int cand, bool base, struct buf *out) {
+static cJSON *kld_result(const struct eval_kld_run *r, int cand, bool base) {
     struct eval_kld total, *k = &total;
     eval_kld_total(r, cand, k);
-    struct jw w;
-    jw_init(&w, out, false);
-    jw_obj(&w, NULL);
-    jw_i64(&w, "n_tokens", k->n_tokens);
-    jw_i64(&w, "n_chunks", k->n_chunks);
-    jw_num(&w, "ppl", base ? k->ppl_base : k->ppl);
-    jw_num(&w, "ppl_stderr", base ? k->ppl_base_stderr : k->ppl_stderr);
-    if (!base) {
-        jw_num(&w, "ppl_base", k->ppl_base);
-        jw_num(&w, "ppl_ratio", k->ppl_ratio);
-        jw_num(&w, "mean_kld", k->mean_kld);
-        jw_num(&w, "mean_kld_stderr", k->mean_kld_stderr);
-        jw_num(&w, "median_kld", k->median_kld);
-        jw_num(&w, "kld_p90", k->kld_p90);
-        jw_num(&w, "kld_p95", k->kld_p95);
-        jw_num(&w, "kld_p99", k->kld_p99);
-        jw_num(&w, "kld_p999", k->kld_p999);
-        jw_num(&w, "max_kld", k->max_kld);
-        jw_num(&w, "rms_dp", k->rms_dp);
-        jw_num(&w, "mean_dp", k->mean_dp);
-        jw_num(&w, "same_top1", k->same_top1);
-        if (r->from == 0) depth_json(&w, r, cand);
-    }
-    jw_end(&w);
+    cJSON *o = doc_new();
+    doc_put_i64(o, "n_tokens", k->n_tokens);
+    doc_put_i64(o, "n_chunks", k->n_chunks);
+    doc_put_num(o, "ppl", base ? k->ppl_base : k->ppl);
+    doc_put_num(o, "ppl_stderr", base ? k->ppl_base_stderr : k->ppl_stderr);
+    if (base) return o;
+    doc_put_num(o, "ppl_base", k->ppl_base);
+    doc_put_num(o, "ppl_ratio", k->ppl_ratio);
+    doc_put_num(o, "mean_kld", k->mean_kld);
+    doc_put_num(o, "mean_kld_stderr", k->mean_kld_stderr);
+    doc_put_num(o, "median_kld", k->median_kld);
+    doc_put_num(o, "kld_p90", k->kld_p90);
+    doc_put_num(o, "kld_p95", k->kld_p95);
+    doc_put_num(o, "kld_p99", k->kld_p99);
+    doc_put_num(o, "kld_p999", k->kld_p999);
+    doc_put_num(o, "max_kld", k->max_kld);
+    doc_put_num(o, "rms_dp", k->rms_dp);
+    doc_put_num(o, "mean_dp", k->mean_dp);
+    doc_put_num(o, "same_top1", k->same_top1);
+    if (r->from == 0) put_depths(o, r, cand);
+    return o;
 }
 
 struct bench { /* The base comes first, then the candidates. */
@@ -126,33 +121,18 @@ static void bench_close(struct bench *b) {
     free(b->path);
 }
 
-static int record(struct make *mk, struct made *f, const struct eval_kld_run *r, int cand,
-                  struct err *e) {
-    struct buf json = {0};
+int make_keep_eval(struct make *mk, const struct made *f, struct err *e) {
     struct step s;
     int rc = eval_step(mk, f, &s, e);
-    kld_json(r, cand, f->is_base, &json);
-    if (rc == 0) rc = step_save(&s, NULL, 0, json.data, e);
-    if (rc == 0) {
-        struct json *root = NULL;
-        rc = json_parse(&root, json.data, json.len, "result", e);
-        buf_reset(&f->eval);
-        if (rc == 0) make_members(root, &f->eval);
-        json_free(root);
-    }
+    if (rc == 0) rc = step_save(&s, NULL, 0, f->eval, e);
     step_release(&s);
-    buf_release(&json);
     return rc;
 }
 
-int make_keep_eval(struct make *mk, const struct made *f, struct err *e) {
-    struct step s;
-    char *json = xasprintf("{%s}", f->eval.len ? f->eval.data : "");
-    int rc = eval_step(mk, f, &s, e);
-    if (rc == 0) rc = step_save(&s, NULL, 0, json, e);
-    step_release(&s);
-    free(json);
-    return rc;
+static int record(struct make *mk, struct made *f, const struct eval_kld_run *r, int cand,
+                  struct err *e) {
+    make_keep(&f->eval, kld_result(r, cand, f->is_base));
+    return make_keep_eval(mk, f, e);
 }
 
 /* Sets *out to a text that says what f's numbers depend on; free() frees it. */
@@ -202,7 +182,7 @@ int make_measure(struct make *mk, struct made *const *f, int n, make_see see, vo
     if (rc == 0) rc = eval_kld_open(&job, &r, e);
     if (rc == 0) {
         if (see) see(ctx, &r);
-        if (!f[0]->eval.len) rc = record(mk, f[0], &r, 0, e);
+        if (!f[0]->eval) rc = record(mk, f[0], &r, 0, e);
         for (int i = 1; i < n && rc == 0; i++) rc = record(mk, f[i], &r, i - 1, e);
         eval_kld_close(&r);
     }
@@ -235,13 +215,10 @@ int make_eval(struct make *mk, struct err *e) {
     bool need_base = false;
     for (int i = 0; i < mk->n_files && rc == 0; i++) {
         struct step s;
-        struct json *root = NULL;
-        const struct json *result;
+        cJSON *found;
         rc = eval_step(mk, &mk->file[i], &s, e);
-        if (rc == 0 && make_reuse(mk, &s, &root, &result)) {
-            buf_reset(&mk->file[i].eval);
-            make_members(result, &mk->file[i].eval);
-            json_free(root);
+        if (rc == 0 && make_reuse(mk, &s, &found)) {
+            make_keep(&mk->file[i].eval, found);
         } else if (i == 0) {
             need_base = true;
         } else {
@@ -257,36 +234,31 @@ int make_eval(struct make *mk, struct err *e) {
     }
     free(todo);
     if (rc) return rc;
-    struct jw w;
-    jw_init(&w, &mk->eval_json, true);
-    jw_obj(&w, NULL);
-    jw_i64(&w, "ctx", mk->eval_ctx);
-    jw_arr(&w, "texts");
-    for (int i = 0; i < mk->eval.n; i++) jw_str(&w, NULL, io_base(mk->eval.v[i]));
-    jw_end(&w);
-    jw_i64(&w, "pp", mk->pp);
-    jw_i64(&w, "tg", mk->tg);
-    /* make_report adds n_tokens and n_chunks from the base's row. */
+    cJSON *about = doc_new();
+    doc_put_i64(about, "ctx", mk->eval_ctx);
+    cJSON *texts = doc_arr(about, "texts");
+    for (int i = 0; i < mk->eval.n; i++) doc_put_str(texts, NULL, io_base(mk->eval.v[i]));
+    doc_put_i64(about, "pp", mk->pp);
+    doc_put_i64(about, "tg", mk->tg);
+    make_keep(&mk->about_eval, about); /* make_report adds n_tokens and n_chunks of the base. */
     return 0;
 }
 
 /* ---- speed ----------------------------------------------------------------------------------- */
 
-static void speed_rows(struct jw *w, const struct eval_speed *row, int n) {
-    jw_arr(w, "speed");
+static void put_speeds(cJSON *to, const struct eval_speed *row, int n) {
+    cJSON *rows = doc_arr(to, "speed");
     for (int i = 0; i < n; i++) {
-        jw_obj(w, NULL);
-        jw_str(w, "test", row[i].test);
-        jw_i64(w, "depth", row[i].depth);
-        jw_num(w, "tok_per_s", row[i].tok_per_s);
-        jw_num(w, "tok_per_s_stddev", row[i].tok_per_s_stddev);
-        jw_end(w);
+        cJSON *o = doc_obj(rows, NULL);
+        doc_put_str(o, "test", row[i].test);
+        doc_put_i64(o, "depth", row[i].depth);
+        doc_put_num(o, "tok_per_s", row[i].tok_per_s);
+        doc_put_num(o, "tok_per_s_stddev", row[i].tok_per_s_stddev);
     }
-    jw_end(w);
 }
 
 /* Times a file; `what` names all that the numbers depend on. */
-static int time_file(struct make *mk, const struct made *f, const char *what, struct buf *json,
+static int time_file(struct make *mk, const struct made *f, const char *what, cJSON **out,
                      struct err *e) {
     const struct results_cache_of keep = {mk->w->kept, what};
     struct model *m = NULL;
@@ -309,20 +281,18 @@ static int time_file(struct make *mk, const struct made *f, const char *what, st
     TRY_GOTO(out, rc,
              eval_speed(s, mk->pp, mk->tg, depth, n_depths, (int)mk->reps,
                         eval_session_bandwidth(s, mk->w->pool), &keep, row, &n, e));
-    struct jw w;
-    jw_init(&w, json, false);
-    jw_obj(&w, NULL);
+    cJSON *found = *out = doc_new();
     const struct session_info at = session_info(s);
-    jw_str(&w, "device", at.device);
-    if (at.offload_blocks) jw_i64(&w, "offload_bytes", at.offload_bytes);
+    doc_put_str(found, "device", at.device);
+    if (at.offload_blocks) doc_put_i64(found, "offload_bytes", at.offload_bytes);
     for (int i = 0; i < n; i++) {
         bool pp = strncmp(row[i].test, "pp", 2) == 0;
         if (row[i].depth != depth[0]) continue;
-        jw_num(&w, pp ? "pp_tok_per_s" : "tg_tok_per_s", row[i].tok_per_s);
-        jw_num(&w, pp ? "pp_tok_per_s_stddev" : "tg_tok_per_s_stddev", row[i].tok_per_s_stddev);
+        doc_put_num(found, pp ? "pp_tok_per_s" : "tg_tok_per_s", row[i].tok_per_s);
+        doc_put_num(found, pp ? "pp_tok_per_s_stddev" : "tg_tok_per_s_stddev",
+                    row[i].tok_per_s_stddev);
     }
-    if (n_depths > 1) speed_rows(&w, row, n);
-    jw_end(&w);
+    if (n_depths > 1) put_speeds(found, row, n);
 out:
     session_free(s);
     model_close(m);
@@ -332,9 +302,7 @@ out:
 static int speed_one(struct make *mk, struct made *f, struct err *e) {
     char *name = xasprintf("speed-%s", f->is_base ? "base" : f->recipe), device[256];
     struct step s;
-    struct json *root = NULL;
-    const struct json *result = NULL;
-    struct buf json = {0};
+    cJSON *found;
     int rc = 0;
     step_init(&s, &mk->job, name);
     free(name);
@@ -346,16 +314,11 @@ static int speed_one(struct make *mk, struct made *f, struct err *e) {
     if (device[0]) step_key(&s, "device", "%s", device);
     if (device[0] && mk->w->device.max_bytes)
         step_key(&s, "max_vram", "%" PRIu64, mk->w->device.max_bytes);
-    const bool known = make_reuse(mk, &s, &root, &result);
-    if (!known && !make_counts(mk)) {
-        rc = time_file(mk, f, s.key.data, &json, e);
-        if (rc == 0) rc = step_save(&s, NULL, 0, json.data, e);
-        if (rc == 0) rc = json_parse(&root, json.data, json.len, "result", e);
-        result = root;
+    if (!make_reuse(mk, &s, &found) && !make_counts(mk)) {
+        rc = time_file(mk, f, s.key.data, &found, e);
+        if (rc == 0) rc = step_save(&s, NULL, 0, found, e);
     }
-    if (rc == 0 && result) make_members(result, &f->speed);
-    json_free(root);
-    buf_release(&json);
+    make_keep(&f->speed, found);
     step_release(&s);
     return rc;
 }

@@ -129,21 +129,17 @@ static int new_mix(struct candidate *k, const char *label, uint64_t budget, cons
     int rc = try_mix(k, budget, sens, &job, e);
     if (!rc) rc = settle(k, label, &file, &plan, e);
     if (!rc) {
-        struct buf b = {0};
-        struct jw w;
+        cJSON *found = doc_new();
         const char *files[] = {file, plan};
-        jw_init(&w, &b, false);
-        jw_obj(&w, NULL);
-        jw_bool(&w, "shipped", g->passed);
-        jw_str(&w, "recipe", g->passed ? label : g->plain[g->best].name);
-        jw_str(&w, "file", file);
-        jw_str(&w, "why", g->why);
-        jw_u64(&w, "budget_bytes", budget);
-        jw_num(&w, "predicted_kld", job.m.loss);
-        jw_num(&w, "predicted_kld_bound", fmax(0, job.m.loss - job.m.gap));
-        jw_end(&w);
-        rc = step_save(s, files, plan ? 2 : 1, b.data, e);
-        buf_release(&b);
+        doc_put_bool(found, "shipped", g->passed);
+        doc_put_str(found, "recipe", g->passed ? label : g->plain[g->best].name);
+        doc_put_str(found, "file", file);
+        doc_put_str(found, "why", g->why);
+        doc_put_i64(found, "budget_bytes", (int64_t)budget);
+        doc_put_num(found, "predicted_kld", job.m.loss);
+        doc_put_num(found, "predicted_kld_bound", fmax(0, job.m.loss - job.m.gap));
+        rc = step_save(s, files, plan ? 2 : 1, found, e);
+        cJSON_Delete(found);
     }
     mix_job_release(&job);
     free(file);
@@ -159,11 +155,11 @@ static void candidate_release(struct candidate *k) {
 }
 
 /* Adds what the step's record names. */
-static int take(struct make *mk, const struct json *result, const char *text, struct err *e) {
-    const char *file = json_str(json_get(result, "file"));
-    const char *recipe = json_str(json_get(result, "recipe"));
-    const char *why = json_str(json_get(result, "why"));
-    bool shipped = json_bool(json_get(result, "shipped"), false);
+static int take(struct make *mk, const cJSON *result, const char *text, struct err *e) {
+    const char *file = doc_str(result, "file");
+    const char *recipe = doc_str(result, "recipe");
+    const char *why = doc_str(result, "why");
+    bool shipped = doc_bool(result, "shipped", false);
     if (!file || !recipe || strchr(file, '/'))
         return err_set(e, ERR_DATA, "%s: the record of the mix is damaged; use -f", mk->job.dir);
     make_note(mk, "%s for %s: %s", shipped ? "the mix was shipped" : "the plain recipe was shipped",
@@ -179,8 +175,7 @@ static int one_budget(struct make *mk, const char *text, uint64_t budget, const 
                       const char *sens_hash, struct err *e) {
     struct step s;
     struct candidate k = {.mk = mk};
-    struct json *root = NULL;
-    const struct json *result;
+    cJSON *result = NULL;
     char *label = xasprintf("%s-mix", text), *name = xasprintf("quantize-%s", label);
     int rc = 0;
     step_init(&s, &mk->job, name);
@@ -197,14 +192,14 @@ static int one_budget(struct make *mk, const char *text, uint64_t budget, const 
         rc = job_file_hash(&mk->job, mk->eval.v[i], hex, e);
         step_key(&s, "text", "%s", hex);
     }
-    bool reuse = rc == 0 && make_reuse(mk, &s, &root, &result);
+    bool reuse = rc == 0 && make_reuse(mk, &s, &result);
     if (rc == 0 && !reuse && !make_counts(mk)) {
         rc = new_mix(&k, label, budget, sens, &s, e);
-        if (rc == 0 && !step_done(&s, &root, &result))
+        if (rc == 0 && !step_done(&s, &result))
             rc = err_set(e, ERR_SYS, "%s: the record of the mix cannot be read", mk->job.dir);
     }
     if (rc == 0 && (reuse || !make_counts(mk))) rc = take(mk, result, text, e);
-    json_free(root);
+    cJSON_Delete(result);
     candidate_release(&k);
     step_release(&s);
     free(name);

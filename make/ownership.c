@@ -35,47 +35,42 @@ static bool header_hash(const char *path, char hex[33]) {
 
 /* Tells whether a file is the one that an entry of a list describes, or was that one before its
  * data were damaged. */
-static bool is_that(const char *path, const struct json *entry) {
+static bool is_that(const char *path, const cJSON *entry) {
     char hex[33];
     int64_t want;
     uint64_t size;
     struct err ignored;
-    const char *header = json_str(json_get(entry, "header_xxh128"));
-    bool same_size = json_i64(json_get(entry, "size_bytes"), &want) &&
+    const char *header = doc_str(entry, "header_xxh128");
+    bool same_size = doc_i64(entry, "size_bytes", &want) &&
                      io_file_size(path, &size, &ignored) == 0 && size == (uint64_t)want;
     if (!same_size) return false;
     return !header || !header_hash(path, hex) || strcmp(hex, header) == 0;
 }
 
 static bool in_manifest(const struct job *j, const char *name, const char *path) {
-    struct json *root = NULL;
-    struct err ignored;
-    char *manifest = io_join(j->dir, MANIFEST_NAME);
+    cJSON *root = doc_find(j->dir, MANIFEST_NAME, MAX_MANIFEST);
     bool found = false;
-    if (io_exists(manifest)) (void)json_read(&root, manifest, MAX_MANIFEST, &ignored);
-    for (const struct json *f = json_first(json_get(root, "files")); f && !found;
-         f = json_next(f)) {
-        const char *s = json_str(json_get(f, "file"));
-        if (s && strcmp(s, name) == 0) found = json_get(f, "header_xxh128") && is_that(path, f);
+    for (const cJSON *f = doc_first(doc_get(root, "files")); f && !found; f = f->next) {
+        const char *s = doc_str(f, "file");
+        if (s && strcmp(s, name) == 0) found = doc_get(f, "header_xxh128") && is_that(path, f);
     }
-    json_free(root);
-    free(manifest);
+    cJSON_Delete(root);
     return found;
 }
 
 static enum guard_state whose(const struct job *j, const char *name) {
     char *path = job_path(j, name), *own = own_path(j, name);
-    struct json *root = NULL;
+    cJSON *root = NULL;
     struct err ignored;
     enum guard_state state = GUARD_FREE;
     if (io_exists(path)) {
-        if (io_exists(own)) (void)json_read(&root, own, MAX_OWN, &ignored);
+        if (io_exists(own)) (void)doc_read(&root, own, MAX_OWN, &ignored);
         if (!root)
             state = in_manifest(j, name, path) ? GUARD_FREE : GUARD_FOREIGN;
-        else if (json_get(root, "xxh128") && !step_intact(path, root) && !is_that(path, root))
+        else if (doc_get(root, "xxh128") && !step_intact(path, root) && !is_that(path, root))
             state = GUARD_EDITED;
     }
-    json_free(root);
+    cJSON_Delete(root);
     free(own);
     free(path);
     return state;
@@ -97,42 +92,28 @@ int claim_check(const struct job *j, const char *name, struct err *e) {
                    name);
 }
 
-static int write_own(const struct job *j, const char *name, const char *members, struct err *e) {
-    struct buf b = {0};
+static int write_own(const struct job *j, const char *name, const cJSON *about, struct err *e) {
     char *path = own_path(j, name);
-    if (members) {
-        buf_str(&b, members);
-    } else {
-        buf_str(&b, "{\"file\": ");
-        json_quote(&b, name, strlen(name));
-        buf_str(&b, "}");
-    }
-    buf_chr(&b, '\n');
-    int rc = out_write_file(path, b.data, b.len, true, e);
-    buf_release(&b);
+    const int rc = doc_write(about, path, true, e);
     free(path);
     return rc;
 }
 
 int claim_take(const struct job *j, const char *name, struct err *e) {
     if (whose(j, name) != GUARD_FREE) TRY(guard_keep(j->dir, name, e));
-    return write_own(j, name, NULL, e);
+    cJSON *about = doc_new();
+    doc_put_str(about, "file", name);
+    const int rc = write_own(j, name, about, e);
+    cJSON_Delete(about);
+    return rc;
 }
 
-int claim_done(const struct job *j, const char *name, const char *members, struct err *e) {
-    struct json *root;
-    struct buf b = {0};
-    struct jw w;
+int claim_done(const struct job *j, const char *name, const cJSON *entry, struct err *e) {
+    cJSON *about = cJSON_Duplicate(entry, true);
     char hex[33], *path = job_path(j, name);
-    TRY(json_parse(&root, members, strlen(members), name, e));
-    jw_init(&w, &b, true);
-    jw_obj(&w, NULL);
-    for (const struct json *m = json_first(root); m; m = json_next(m)) jw_copy(&w, json_name(m), m);
-    if (header_hash(path, hex)) jw_str(&w, "header_xxh128", hex);
-    jw_end(&w);
-    int rc = write_own(j, name, b.data, e);
-    buf_release(&b);
-    json_free(root);
+    if (header_hash(path, hex)) doc_put_str(about, "header_xxh128", hex);
+    const int rc = write_own(j, name, about, e);
+    cJSON_Delete(about);
     free(path);
     return rc;
 }

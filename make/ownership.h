@@ -16,8 +16,7 @@ bool claim_is_foreign(const struct job *j, const char *name);
 /* Announces that the job will write this file, and must be called before that. A file that is not
  * the job's is renamed to NAME.orig first. */
 int claim_take(const struct job *j, const char *name, struct err *e);
-/* Records that the file is complete. `members` is the JSON object that describes it in a step's
- * record, as text. */
-int claim_done(const struct job *j, const char *name, const char *members, struct err *e);
+/* Records that the file is complete. `entry` describes it in a step's record. */
+int claim_done(const struct job *j, const char *name, const cJSON *entry, struct err *e);
 
 #endif

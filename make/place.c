@@ -9,7 +9,6 @@
 #include "make/make.h"
 #include "base/io.h"
 #include "base/mem.h"
-#include "base/out.h"
 #include "base/str.h"
 #include "report/manifest.h"
 
@@ -51,26 +50,22 @@ static char *original_weights(const char *dir) {
 }
 
 struct source { /* the model whose job a folder holds; texts are borrowed from root */
-    struct json *root;
+    cJSON *root;
     const char *name, *path, *hash, *weights; /* NULL: not known */
 };
 
 /* Reads the source from a file of the folder `dir`. Returns false when the file does not name one.
  */
 static bool source_read(struct source *s, const char *dir, const char *file, const char *member) {
-    char *path = io_join(dir, file);
-    struct err ignored;
-    *s = (struct source){0};
-    bool found = io_exists(path) && json_read(&s->root, path, MAX_RESULTS, &ignored) == 0;
-    free(path);
-    if (!found) return false;
-    const struct json *o = member ? json_get(s->root, member) : s->root;
+    *s = (struct source){.root = doc_find(dir, file, MAX_RESULTS)};
+    if (!s->root) return false;
+    const cJSON *o = member ? doc_get(s->root, member) : s->root;
     const bool results = member && strcmp(member, "model") == 0;
     /* The name in results.json may be one for display (`publish --name`). */
-    s->name = json_str(json_get(o, results ? "source" : "name"));
-    s->path = json_str(json_get(o, "path"));
-    s->hash = json_str(json_get(o, results ? "source_xxh128" : "xxh128"));
-    s->weights = json_str(json_get(o, results ? "source_weights_xxh128" : "weights_xxh128"));
+    s->name = doc_str(o, results ? "source" : "name");
+    s->path = doc_str(o, "path");
+    s->hash = doc_str(o, results ? "source_xxh128" : "xxh128");
+    s->weights = doc_str(o, results ? "source_weights_xxh128" : "weights_xxh128");
     return s->name != NULL;
 }
 
@@ -83,7 +78,7 @@ static bool source_find(struct source *s, const char *state, const char *out) {
     for (size_t i = 0; i < COUNT_OF(witness); i++) {
         if (witness[i].dir && source_read(s, witness[i].dir, witness[i].file, witness[i].member))
             return true;
-        json_free(s->root);
+        cJSON_Delete(s->root);
         s->root = NULL;
     }
     return false;
@@ -109,7 +104,7 @@ static int check_outer(const char *to, const char *out, struct err *e) {
                          "%s is inside %.300s, which holds %s of another job (%.100s): choose a "
                          "folder elsewhere with -o",
                          out, dir, is_state ? "the state" : "the results", s.name);
-        json_free(s.root);
+        cJSON_Delete(s.root);
         free(state);
         char *slash = strrchr(dir, '/');
         *(slash ? slash : dir) = 0;
@@ -179,15 +174,12 @@ static int another_model(const struct make *mk, const struct source *s, const ch
 
 /* Returns a model that manifest.json lists in the folder `out`, when none of its models is named
  * after this one; NULL otherwise. It is borrowed from *root, which the caller frees. */
-static const char *listed_model(const struct make *mk, const char *out, struct json **root) {
+static const char *listed_model(const struct make *mk, const char *out, cJSON **root) {
     const char *other = NULL;
-    struct err ignored;
     const size_t n = strlen(mk->name);
-    char *path = io_join(out, MANIFEST_NAME);
-    if (io_exists(path)) (void)json_read(root, path, MAX_RESULTS, &ignored);
-    free(path);
-    for (const struct json *f = json_first(json_get(*root, "files")); f; f = json_next(f)) {
-        const char *s = json_str(json_get(f, "file"));
+    *root = doc_find(out, MANIFEST_NAME, MAX_RESULTS);
+    for (const cJSON *f = doc_first(doc_get(*root, "files")); f; f = f->next) {
+        const char *s = doc_str(f, "file");
         if (!s || !str_ends(s, ".gguf") || strcmp(s, "imatrix.gguf") == 0) continue;
         if (strncmp(s, mk->name, n) == 0 && s[n] == '-') return NULL;
         other = s;
@@ -205,7 +197,7 @@ int make_check_earlier(const struct make *mk, const char *out, struct err *e) {
     else
         same = !(s.name = listed_model(mk, out, &s.root));
     if (!same) rc = another_model(mk, &s, out, e);
-    json_free(s.root);
+    cJSON_Delete(s.root);
     free(state);
     return rc;
 }
@@ -215,7 +207,7 @@ bool make_known_weights(struct make *mk) {
     const bool known = source_read(&s, mk->job.state, source_file, NULL) && s.hash && s.weights &&
                        strcmp(s.hash, mk->src_hash) == 0 && strlen(s.weights) == 32;
     if (known) memcpy(mk->weights, s.weights, 33);
-    json_free(s.root);
+    cJSON_Delete(s.root);
     return known;
 }
 
@@ -233,19 +225,14 @@ int make_check_before(struct make *mk, const char *out, struct err *e) {
 }
 
 int make_keep_source(const struct make *mk, struct err *e) {
-    struct buf b = {0};
-    struct jw w;
+    cJSON *root = doc_new();
     char *path = io_join(mk->job.state, source_file), *real = io_real(mk->src);
-    jw_init(&w, &b, true);
-    jw_obj(&w, NULL);
-    jw_str(&w, "name", mk->name);
-    if (real) jw_str(&w, "path", real);
-    if (mk->src_hash[0]) jw_str(&w, "xxh128", mk->src_hash);
-    if (mk->weights[0]) jw_str(&w, "weights_xxh128", mk->weights);
-    jw_end(&w);
-    buf_chr(&b, '\n');
-    int rc = out_write_again(path, b.data, b.len, true, e);
-    buf_release(&b);
+    doc_put_str(root, "name", mk->name);
+    if (real) doc_put_str(root, "path", real);
+    if (mk->src_hash[0]) doc_put_str(root, "xxh128", mk->src_hash);
+    if (mk->weights[0]) doc_put_str(root, "weights_xxh128", mk->weights);
+    const int rc = doc_write(root, path, true, e);
+    cJSON_Delete(root);
     free(real);
     free(path);
     return rc;

@@ -42,7 +42,7 @@ struct publish {
     char *prompt, *notes;
     struct constraint *guard;
     struct facts facts;
-    struct json *old; /* The manifest that is there already; NULL: there is none. */
+    cJSON *old; /* The manifest that is there already; NULL: there is none. */
 };
 
 /* ---- what the model's numbers say ------------------------------------------------------------ */
@@ -114,44 +114,35 @@ static int copy_source(struct publish *p, struct err *e) {
     return 0;
 }
 
-/* Writes results.json with the facts as they are now. */
-static void with_facts(const struct publish *p, const struct json *root, struct buf *out) {
-    struct jw w;
-    bool done = false;
-    jw_init(&w, out, true);
-    jw_obj(&w, NULL);
-    for (const struct json *m = json_first(root); m || !done; m = m ? json_next(m) : NULL) {
-        if (m && strcmp(json_name(m), "facts") != 0) {
-            jw_copy(&w, json_name(m), m);
-        } else if (!done) {
-            jw_obj(&w, "facts");
-            facts_json(&p->facts, &w);
-            jw_end(&w);
-            done = true;
-        }
-    }
-    jw_end(&w);
-    buf_chr(out, '\n');
+/* Sets the facts in results.json to what they are now. */
+static void set_facts(const struct publish *p, cJSON *root) {
+    cJSON *facts = doc_new();
+    facts_put(&p->facts, facts);
+    if (!doc_get(root, "facts"))
+        doc_put(root, "facts", facts);
+    else
+        cJSON_ReplaceItemInObjectCaseSensitive(root, "facts", facts);
 }
 
-/* Opens the measurements, when there are any, and the facts, which may stand with them. */
+/* Opens the measurements, when there are any, and the facts, which may be among them. */
 static int open_results(struct publish *p, struct err *e) {
     char *path = io_join(p->o->dir, "results.json");
-    const char *given = p->o->results;
-    struct json *root = NULL, *now = NULL;
-    int rc = 0;
-    if (given)
-        rc = json_parse(&root, given, strlen(given), "results.json", e);
-    else if (io_exists(path))
-        rc = json_read(&root, path, MAX_TEXT, e);
+    const cJSON *given = p->o->results;
+    cJSON *root = given ? cJSON_Duplicate(given, true) : NULL;
+    int rc = given ? doc_check(root, e) : 0;
+    if (!given && io_exists(path)) rc = doc_read(&root, path, MAX_TEXT, e);
     if (rc == 0) rc = publish_facts_find(&p->facts, p->o, root, e);
     if (rc == 0 && root) {
-        with_facts(p, root, &p->results);
-        rc = json_parse(&now, p->results.data, p->results.len, path, e);
-        if (rc == 0) rc = result_take(&p->res, now, path, e);
-        p->have_result = rc == 0;
+        set_facts(p, root);
+        rc = doc_print(root, &p->results, e);
+        buf_chr(&p->results, '\n');
     }
-    json_free(root);
+    if (rc == 0 && root) {
+        rc = result_take(&p->res, root, path, e);
+        p->have_result = rc == 0;
+        root = NULL;
+    }
+    cJSON_Delete(root);
     free(path);
     return rc;
 }
@@ -265,15 +256,15 @@ static int write_texts(struct publish *p, struct err *e) {
     return 0;
 }
 
-static int list_file(struct publish *p, struct jw *w, struct buf *sums, const char *name,
+static int list_file(struct publish *p, cJSON *files, struct buf *sums, const char *name,
                      struct progress *prog, struct err *e) {
     char hex[65], *path = io_join(p->o->dir, name);
     size_t n = strlen(name);
     uint64_t size = 0;
     bool gguf = n > 5 && strcmp(name + n - 5, ".gguf") == 0;
     const char *written = guard_hash_of(p->guard, name);
-    int rc = gguf ? manifest_add_gguf(w, path, hex, prog, e)
-                  : manifest_add_file(w, path, written, hex, e);
+    int rc = gguf ? manifest_add_gguf(files, path, hex, prog, e)
+                  : manifest_add_file(files, path, written, hex, e);
     if (rc == 0) rc = io_file_size(path, &size, e);
     if (rc == 0) buf_fmt(sums, "%s  %s\n", hex, name);
     p->r->n_bytes += size;
@@ -283,47 +274,31 @@ static int list_file(struct publish *p, struct jw *w, struct buf *sums, const ch
 }
 
 /* Adds what --supersedes names; else a list that is there stays. */
-static int add_superseded(struct publish *p, struct jw *w, const char *sums, struct err *e) {
-    if (p->o->supersedes) return manifest_add_superseded(w, p->o->supersedes, sums, e);
-    const struct json *list = json_get(p->old, "supersedes");
-    if (json_first(list)) jw_copy(w, "supersedes", list);
+static int add_superseded(struct publish *p, cJSON *root, const char *sums, struct err *e) {
+    if (p->o->supersedes) return manifest_add_superseded(root, p->o->supersedes, sums, e);
+    const cJSON *list = doc_get(p->old, "supersedes");
+    if (doc_first(list)) doc_put_copy(root, "supersedes", list);
     return 0;
-}
-
-/* Reads a JSON file of the folder; NULL when there is none that can be read. */
-static struct json *read_there(const char *dir, const char *name) {
-    struct json *root = NULL;
-    struct err ignored;
-    char *path = io_join(dir, name);
-    if (io_exists(path)) (void)json_read(&root, path, 4 * MAX_TEXT, &ignored);
-    free(path);
-    return root;
 }
 
 /* Adds the source of the job that made the files: as the measurements have it, else as the manifest
  * that is there. */
-static void add_source(const struct publish *p, struct jw *w) {
+static void add_source(const struct publish *p, cJSON *root) {
     static const char *const member[][2] = {{"name", "source"},
                                             {"xxh128", "source_xxh128"},
                                             {"weights_xxh128", "source_weights_xxh128"}};
-    struct json *root = NULL;
-    struct err ignored;
-    if (p->results.len)
-        (void)json_parse(&root, p->results.data, p->results.len, "results.json", &ignored);
-    else
-        root = read_there(p->o->dir, "results.json");
-    const struct json *model = json_get(root, "model"), *old = json_get(p->old, "source");
-    if (json_str(json_get(model, "source"))) {
-        jw_obj(w, "source");
+    cJSON *read = p->have_result ? NULL : doc_find(p->o->dir, "results.json", 4 * MAX_TEXT);
+    const cJSON *model = doc_get(p->have_result ? p->res.root : read, "model");
+    if (doc_str(model, "source")) {
+        cJSON *source = doc_obj(root, "source");
         for (size_t i = 0; i < COUNT_OF(member); i++) {
-            const char *s = json_str(json_get(model, member[i][1]));
-            if (s) jw_str(w, member[i][0], s);
+            const char *s = doc_str(model, member[i][1]);
+            if (s) doc_put_str(source, member[i][0], s);
         }
-        jw_end(w);
-    } else if (old) {
-        jw_copy(w, "source", old);
+    } else {
+        doc_put_copy(root, "source", doc_get(p->old, "source"));
     }
-    json_free(root);
+    cJSON_Delete(read);
 }
 
 static int write_list(struct publish *p, const char *name, const struct buf *text, struct err *e) {
@@ -334,25 +309,19 @@ static int write_list(struct publish *p, const char *name, const struct buf *tex
 }
 
 static int write_lists(struct publish *p, struct err *e) {
-    struct release now; /* The release with the files that were just written. */
+    struct release now; /* with the files that were just written */
     struct buf json = {0}, sums = {0};
-    struct jw w;
     struct progress prog;
     uint64_t total = 0;
     TRY(release_open(&now, p->o->dir, e));
     for (int i = 0; i < now.n_files; i++) total += now.file[i].size_bytes;
-    jw_init(&w, &json, true);
-    jw_obj(&w, NULL);
-    jw_str(&w, "format", "hone-manifest");
-    jw_i64(&w, "version", 1);
-    jw_str(&w, "hone_version", HONE_VERSION);
-    if (facts_any(&p->facts)) {
-        jw_obj(&w, "facts");
-        facts_json(&p->facts, &w);
-        jw_end(&w);
-    }
-    add_source(p, &w);
-    jw_arr(&w, "files");
+    cJSON *root = doc_new();
+    doc_put_str(root, "format", "hone-manifest");
+    doc_put_i64(root, "version", 1);
+    doc_put_str(root, "hone_version", HONE_VERSION);
+    if (facts_any(&p->facts)) facts_put(&p->facts, doc_obj(root, "facts"));
+    add_source(p, root);
+    cJSON *files = doc_arr(root, "files");
     progress_begin(&prog, "hashing", PROG_BYTES, total);
     int rc = 0;
     for (int i = 0; i < now.n_names && rc == 0; i++) {
@@ -360,12 +329,12 @@ static int write_lists(struct publish *p, struct err *e) {
         if (strcmp(s, "SHA256SUMS") == 0 || strcmp(s, MANIFEST_NAME) == 0 || strstr(s, ".tmp-") ||
             guard_is_aside(s))
             continue;
-        rc = list_file(p, &w, &sums, s, &prog, e);
+        rc = list_file(p, files, &sums, s, &prog, e);
     }
     progress_end(&prog);
-    jw_end(&w);
-    if (rc == 0) rc = add_superseded(p, &w, sums.data ? sums.data : "", e);
-    jw_end(&w);
+    if (rc == 0) rc = add_superseded(p, root, sums.data ? sums.data : "", e);
+    if (rc == 0) rc = doc_print(root, &json, e);
+    cJSON_Delete(root);
     buf_chr(&json, '\n');
     char hex[65];
     struct sha256 h;
@@ -383,12 +352,11 @@ static int write_lists(struct publish *p, struct err *e) {
 }
 
 static int publish_open(struct publish *p, struct err *e) {
-    struct json *none = NULL;
     TRY(guard_open(&p->guard, p->o->dir, e));
-    p->old = read_there(p->o->dir, MANIFEST_NAME);
+    p->old = doc_find(p->o->dir, MANIFEST_NAME, 4 * MAX_TEXT);
     p->r->n_models = p->rel.n_files;
     if (p->o->manifest_only)
-        TRY(publish_facts_find(&p->facts, p->o, none, e));
+        TRY(publish_facts_find(&p->facts, p->o, NULL, e));
     else
         TRY(open_results(p, e));
     publish_facts_apply(&p->facts, &p->rel);
@@ -413,7 +381,7 @@ int publish_folder(const struct publish_opts *o, struct publish_report *r, struc
     }
     if (p->have_result) result_close(&p->res);
     for (int i = 0; i < p->n_files; i++) buf_release(&p->file[i].text);
-    json_free(p->old);
+    cJSON_Delete(p->old);
     guard_free(p->guard);
     facts_release(&p->facts);
     buf_release(&p->results);

@@ -19,7 +19,7 @@ struct publish_opts {
     const char *notes;         /* file with the publisher's own words for README.md, or NULL */
     const char *supersedes;    /* manifest.json of the release this one replaces, or NULL */
     const char *tmpl;          /* text of chat_template.jinja in place of the source's; or NULL */
-    const char *results;       /* text of results.json to write, or NULL: the folder's */
+    const cJSON *results;      /* results.json to write, or NULL: the folder's */
     enum guard_way way;        /* with what is somebody's own */
     bool manifest_only;        /* manifest.json and SHA256SUMS, nothing else */
 };
@@ -40,11 +40,10 @@ struct publish_facts {
 };
 int publish_facts_parse(const struct publish_facts *from, struct facts *f, struct err *e);
 /* publish_facts.c: what publish.c takes from there. */
-struct json;
 /* Fills f with all facts that are known: those given, then those kept in the manifest, in the
  * results, in the folder's own card, and those of the source. An earlier one goes before a later
  * one. */
-int publish_facts_find(struct facts *f, const struct publish_opts *o, const struct json *results,
+int publish_facts_find(struct facts *f, const struct publish_opts *o, const cJSON *results,
                        struct err *e);
 struct release;
 void publish_facts_apply(const struct facts *f, struct release *r);

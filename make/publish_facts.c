@@ -7,7 +7,7 @@
 
 #include "make/publish.h"
 #include "base/io.h"
-#include "base/json.h"
+#include "base/doc.h"
 #include "base/log.h"
 #include "report/manifest.h"
 #include "report/release.h"
@@ -77,22 +77,13 @@ static int from_own_card(struct facts *f, const char *dir, struct err *e) {
     return 0;
 }
 
-static const struct json *kept(const char *dir, const char *name, struct json **root) {
-    struct err ignored;
-    char *path = io_join(dir, name);
-    *root = NULL;
-    if (io_exists(path)) (void)json_read(root, path, MAX_MANIFEST, &ignored);
-    free(path);
-    return json_get(*root, "facts");
-}
-
-int publish_facts_find(struct facts *f, const struct publish_opts *o, const struct json *results,
+int publish_facts_find(struct facts *f, const struct publish_opts *o, const cJSON *results,
                        struct err *e) {
-    struct json *root;
+    cJSON *manifest = doc_find(o->dir, MANIFEST_NAME, MAX_MANIFEST);
     struct facts step;
     int rc = 0;
     if (o->facts) facts_fill(f, o->facts);
-    const struct json *known[2] = {kept(o->dir, MANIFEST_NAME, &root), json_get(results, "facts")};
+    const cJSON *known[2] = {doc_get(manifest, "facts"), doc_get(results, "facts")};
     bool any = known[0] || known[1];
     for (int i = 0; i < 4 && rc == 0; i++) {
         facts_init(&step);
@@ -102,7 +93,7 @@ int publish_facts_find(struct facts *f, const struct publish_opts *o, const stru
         if (rc == 0) facts_fill(f, &step);
         facts_release(&step);
     }
-    json_free(root);
+    cJSON_Delete(manifest);
     return rc;
 }
 

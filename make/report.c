@@ -38,23 +38,22 @@ static void machine(const struct make *mk, char out[512]) {
 /* Finds the SHA-256 of an output, which is remembered by the hash of its content. */
 static int checksum(struct make *mk, const char *path, const char *hash, char hex[65],
                     struct err *e) {
-    char name[96], json[128];
+    char name[96];
     struct step s;
-    struct json *root = NULL;
-    const struct json *result;
+    cJSON *found;
     snprintf(name, sizeof name, "sha256-%s", hash);
     step_init(&s, &mk->job, name);
     int rc = 0;
-    const char *known = NULL;
-    if (make_reuse(mk, &s, &root, &result)) known = json_str(json_get(result, "sha256"));
+    const char *known = make_reuse(mk, &s, &found) ? doc_str(found, "sha256") : NULL;
     if (known && strlen(known) == 64) {
         memcpy(hex, known, 65);
     } else {
         rc = sha256_file(path, hex, e);
-        snprintf(json, sizeof json, "{\"sha256\": \"%s\"}", hex);
-        if (rc == 0) rc = step_save(&s, NULL, 0, json, e);
+        make_keep(&found, doc_new());
+        doc_put_str(found, "sha256", hex);
+        if (rc == 0) rc = step_save(&s, NULL, 0, found, e);
     }
-    json_free(root);
+    cJSON_Delete(found);
     step_release(&s);
     return rc;
 }
@@ -78,129 +77,101 @@ static int describe_file(struct made *f, int64_t *n_params, struct requant *base
     return 0;
 }
 
-static int model_json(struct make *mk, int64_t n_params, struct err *e) {
+static int put_model(const struct make *mk, cJSON *to, int64_t n_params, struct err *e) {
     struct gguf *g = NULL;
-    struct jw w;
     char key[128];
     TRY(gguf_open(&g, mk->file[0].path, 0, e));
     const char *arch = gguf_str_or(g, "general.architecture", "");
     const struct arch *a = arch_find(arch);
     snprintf(key, sizeof key, "%s.context_length", arch);
-    jw_init(&w, &mk->model_json, true);
-    jw_obj(&w, NULL);
-    jw_str(&w, "name", mk->name);
-    jw_str(&w, "arch", arch);
-    jw_str(&w, "arch_note", a ? a->size_note : "");
-    jw_i64(&w, "n_params", n_params);
-    jw_u64(&w, "ctx", gguf_u64_or(g, key, 0));
-    jw_str(&w, "license", gguf_str_or(g, "general.license", ""));
-    jw_str(&w, "source", mk->name);
-    jw_str(&w, "source_xxh128", mk->src_hash);
-    jw_str(&w, "source_weights_xxh128", mk->weights);
-    jw_end(&w);
+    cJSON *o = doc_obj(to, "model");
+    doc_put_str(o, "name", mk->name);
+    doc_put_str(o, "arch", arch);
+    doc_put_str(o, "arch_note", a ? a->size_note : "");
+    doc_put_i64(o, "n_params", n_params);
+    doc_put_i64(o, "ctx", (int64_t)gguf_u64_or(g, key, 0));
+    doc_put_str(o, "license", gguf_str_or(g, "general.license", ""));
+    doc_put_str(o, "source", mk->name);
+    doc_put_str(o, "source_xxh128", mk->src_hash);
+    doc_put_str(o, "source_weights_xxh128", mk->weights);
     gguf_close(g);
     return 0;
 }
 
-/* Writes the types inside with their shares of the tensors' bytes, the largest first. */
-static void types_json(struct jw *w, const struct made *f) {
+/* Appends the types inside with their shares of the tensors' bytes, the largest first. */
+static void put_types(cJSON *to, const struct made *f) {
     uint64_t left[QT_COUNT], sum = 0;
     memcpy(left, f->type_bytes, sizeof left);
     for (int i = 0; i < QT_COUNT; i++) sum += left[i];
-    jw_arr(w, "types");
+    cJSON *rows = doc_arr(to, "types");
     for (;;) {
         int top = 0;
         for (int i = 1; i < QT_COUNT; i++)
             if (left[i] > left[top]) top = i;
-        if (!left[top]) break;
-        jw_obj(w, NULL);
-        jw_str(w, "type", qtype_name((enum qtype)top));
-        jw_num(w, "share", (double)left[top] / (double)sum);
-        jw_end(w);
+        if (!left[top]) return;
+        cJSON *row = doc_obj(rows, NULL);
+        doc_put_str(row, "type", qtype_name((enum qtype)top));
+        doc_put_num(row, "share", (double)left[top] / (double)sum);
         left[top] = 0;
     }
-    jw_end(w);
 }
 
-static void file_json(struct jw *w, const struct made *f) {
-    jw_obj(w, NULL);
-    jw_str(w, "file", f->file);
-    jw_str(w, "recipe", f->recipe);
-    jw_bool(w, "is_base", f->is_base);
-    jw_i64(w, "size_bytes", f->size_bytes);
-    jw_num(w, "size_gib", (double)f->size_bytes / 0x1p30);
-    jw_num(w, "bpw", f->bpw);
-    jw_str(w, "sha256", f->sha256);
-    if (f->size_class[0]) jw_str(w, "size_class", f->size_class);
+static void put_file(cJSON *files, const struct made *f) {
+    const cJSON *const part[] = {f->eval, f->speed, f->tools};
+    cJSON *o = doc_obj(files, NULL);
+    doc_put_str(o, "file", f->file);
+    doc_put_str(o, "recipe", f->recipe);
+    doc_put_bool(o, "is_base", f->is_base);
+    doc_put_i64(o, "size_bytes", f->size_bytes);
+    doc_put_num(o, "size_gib", (double)f->size_bytes / 0x1p30);
+    doc_put_num(o, "bpw", f->bpw);
+    doc_put_str(o, "sha256", f->sha256);
+    if (f->size_class[0]) doc_put_str(o, "size_class", f->size_class);
     if (!f->is_base) {
-        jw_str(w, "made", f->is_mix ? "mix" : "preset");
-        jw_bool(w, "feedback", f->feedback);
+        doc_put_str(o, "made", f->is_mix ? "mix" : "preset");
+        doc_put_bool(o, "feedback", f->feedback);
     }
-    if (f->why && f->why[0]) jw_str(w, "why", f->why);
-    if (f->preset_kld > 0) jw_num(w, "preset_kld", f->preset_kld);
-    types_json(w, f);
-    const struct buf *part[] = {&f->eval, &f->speed, &f->tools};
-    for (size_t i = 0; i < COUNT_OF(part); i++) {
-        struct json *o = NULL;
-        struct err ignored;
-        struct buf text = {0};
-        buf_fmt(&text, "{%s}", part[i]->len ? part[i]->data : "");
-        if (json_parse(&o, text.data, text.len, "step", &ignored) == 0)
-            for (const struct json *m = json_first(o); m; m = json_next(m))
-                jw_copy(w, json_name(m), m);
-        json_free(o);
-        buf_release(&text);
-    }
-    jw_end(w);
+    if (f->why && f->why[0]) doc_put_str(o, "why", f->why);
+    if (f->preset_kld > 0) doc_put_num(o, "preset_kld", f->preset_kld);
+    put_types(o, f);
+    for (size_t i = 0; i < COUNT_OF(part); i++)
+        for (const cJSON *m = doc_first(part[i]); m; m = m->next)
+            if (cJSON_IsNumber(m) || cJSON_IsArray(m)) doc_put_copy(o, m->string, m);
 }
 
-/* Ends the text on the evaluation with its counts of tokens and chunks, which are those of the
- * base's record. */
-static void finish_eval(struct make *mk) {
-    struct buf text = {0};
-    struct json *o = NULL;
-    struct err ignored;
-    int64_t n_tokens = 0, n_chunks = 0;
-    buf_fmt(&text, "{%s}", mk->file[0].eval.len ? mk->file[0].eval.data : "");
-    if (json_parse(&o, text.data, text.len, "step", &ignored) == 0) {
-        json_i64(json_get(o, "n_tokens"), &n_tokens);
-        json_i64(json_get(o, "n_chunks"), &n_chunks);
+/* Appends what was measured on, with the counts of tokens and chunks of the base's record. */
+static void put_eval(const struct make *mk, cJSON *to) {
+    static const char *const count[] = {"n_tokens", "n_chunks"};
+    doc_put_copy(to, "eval", mk->about_eval);
+    cJSON *o = cJSON_GetObjectItemCaseSensitive(to, "eval");
+    for (size_t i = 0; i < COUNT_OF(count); i++) {
+        int64_t n = 0;
+        (void)doc_i64(mk->file[0].eval, count[i], &n);
+        doc_put_i64(o, count[i], n);
     }
-    json_free(o);
-    buf_release(&text);
-    buf_fmt(&mk->eval_json, ", \"n_tokens\": %lld, \"n_chunks\": %lld}", (long long)n_tokens,
-            (long long)n_chunks);
 }
 
-/* Writes results.json. With `now`, its text without the files of the earlier run `old`, those are
- * added. */
-static void results_text(struct make *mk, const struct json *old, const struct json *now,
-                         struct buf *out) {
-    struct jw w;
+/* Makes results.json of this run's files. */
+static int results_of(struct make *mk, int64_t n_params, cJSON *root, struct err *e) {
     char text[512];
-    jw_init(&w, out, true);
-    jw_obj(&w, NULL);
-    jw_str(&w, "hone_version", HONE_VERSION);
+    doc_put_str(root, "hone_version", HONE_VERSION);
     machine(mk, text);
-    jw_str(&w, "machine", text);
-    jw_str(&w, "base_type", mk->base.type);
-    jw_bool(&w, "base_is_quantized", mk->base.quantized);
-    jw_raw(&w, "model", mk->model_json.data);
-    jw_raw(&w, "imatrix", mk->imatrix_json.len ? mk->imatrix_json.data : "{}");
-    jw_raw(&w, "eval", mk->eval_json.data);
-    jw_arr(&w, "notes");
-    for (int i = 0; i < mk->notes.n; i++) jw_str(&w, NULL, mk->notes.v[i]);
-    jw_end(&w);
-    jw_arr(&w, "left_out");
-    for (int i = 0; i < mk->left_out.n; i++) jw_str(&w, NULL, mk->left_out.v[i]);
-    for (int i = 0; i < mk->cut_short.n; i++) jw_str(&w, NULL, mk->cut_short.v[i]);
-    jw_end(&w);
-    jw_arr(&w, "files");
-    for (int i = 0; i < mk->n_files; i++) file_json(&w, &mk->file[i]);
-    if (now) make_earlier(mk, old, now, &w);
-    jw_end(&w);
-    jw_end(&w);
-    buf_chr(out, '\n');
+    doc_put_str(root, "machine", text);
+    doc_put_str(root, "base_type", mk->base.type);
+    doc_put_bool(root, "base_is_quantized", mk->base.quantized);
+    TRY(put_model(mk, root, n_params, e));
+    if (mk->about_imatrix)
+        doc_put_copy(root, "imatrix", mk->about_imatrix);
+    else
+        doc_obj(root, "imatrix");
+    put_eval(mk, root);
+    doc_put_list(root, "notes", mk->notes.v, mk->notes.n);
+    doc_put_list(root, "left_out", mk->left_out.v, mk->left_out.n);
+    cJSON *left_out = cJSON_GetObjectItemCaseSensitive(root, "left_out");
+    for (int i = 0; i < mk->cut_short.n; i++) doc_put_str(left_out, NULL, mk->cut_short.v[i]);
+    cJSON *files = doc_arr(root, "files");
+    for (int i = 0; i < mk->n_files; i++) put_file(files, &mk->file[i]);
+    return doc_check(root, e);
 }
 
 static int write_text(struct make *mk, const char *name, const struct buf *text, struct err *e) {
@@ -257,19 +228,13 @@ static int write_sums(struct make *mk, struct err *e) {
     return rc;
 }
 
-/* Adds files of an earlier run to the text of results.json. */
-static void add_earlier(struct make *mk, struct buf *results) {
-    struct json *old = NULL, *now = NULL;
-    struct err ignored;
+/* Writes what there is where no model is published: the numbers and the reports. */
+static int write_alone(struct make *mk, const cJSON *results, struct err *e) {
     char *path = job_path(&mk->job, "results.json");
-    if (io_exists(path) && json_read(&old, path, MAX_RESULTS, &ignored) == 0 &&
-        json_parse(&now, results->data, results->len, path, &ignored) == 0) {
-        buf_reset(results);
-        results_text(mk, old, now, results);
-    }
-    json_free(old);
-    json_free(now);
+    int rc = doc_write(results, path, true, e);
     free(path);
+    if (rc == 0) rc = write_reports(mk, e);
+    return rc ? rc : write_sums(mk, e);
 }
 
 int make_report(struct make *mk, struct err *e) {
@@ -281,19 +246,13 @@ int make_report(struct make *mk, struct err *e) {
         if (i == 0) base_params = n_params;
         TRY(checksum(mk, mk->file[i].path, mk->file[i].hash, mk->file[i].sha256, e));
     }
-    TRY(model_json(mk, base_params, e));
-    struct buf results = {0};
-    int rc;
-    finish_eval(mk);
-    results_text(mk, NULL, NULL, &results);
-    add_earlier(mk, &results);
-    if (holds_model(mk)) {
-        rc = make_publish(mk, results.data, e);
-    } else { /* There is nothing to publish. */
-        rc = write_text(mk, "results.json", &results, e);
-        if (rc == 0) rc = write_reports(mk, e);
-        if (rc == 0) rc = write_sums(mk, e);
+    cJSON *now = doc_new(), *old = doc_find(mk->job.dir, "results.json", MAX_RESULTS);
+    int rc = results_of(mk, base_params, now, e);
+    if (rc == 0) {
+        make_earlier(mk, old, now);
+        rc = holds_model(mk) ? make_publish(mk, now, e) : write_alone(mk, now, e);
     }
-    buf_release(&results);
+    cJSON_Delete(old);
+    cJSON_Delete(now);
     return rc;
 }

@@ -50,7 +50,6 @@ static int measure(const struct mix_probe_opts *o, struct step *s, struct make *
     struct sens sens;
     struct mix_probe_report r;
     const char *files[] = {MAKE_SENSITIVITY};
-    char json[160];
     log_info("measuring what each type costs each part of the model");
     int rc = mix_measure(o, &sens, &r, e);
     sens_release(&sens);
@@ -59,10 +58,13 @@ static int measure(const struct mix_probe_opts *o, struct step *s, struct make *
         make_left_out(mk,
                       "%" PRId64 " of %" PRId64 " sensitivity probes: the time for them was over",
                       r.n_wanted - r.n_probes, r.n_wanted);
-    snprintf(json, sizeof json,
-             "{\"seconds\": %.3f, \"n_probes\": %" PRId64 ", \"n_wanted\": %" PRId64 "}", r.seconds,
-             r.n_probes + r.n_steps, r.n_wanted);
-    return step_save(s, files, 1, json, e);
+    cJSON *found = doc_new();
+    doc_put_num(found, "seconds", r.seconds);
+    doc_put_i64(found, "n_probes", r.n_probes + r.n_steps);
+    doc_put_i64(found, "n_wanted", r.n_wanted);
+    rc = step_save(s, files, 1, found, e);
+    cJSON_Delete(found);
+    return rc;
 }
 
 /* Fills in the sizes that will be asked for: IQ1 is a candidate where one of them is small. */
@@ -90,8 +92,7 @@ static double share_of_probes(const struct make *mk, const char *path) {
 
 int make_sensitivity(struct make *mk, struct err *e) {
     struct step s;
-    struct json *root = NULL;
-    const struct json *result;
+    cJSON *found = NULL;
     if (!mk->plan.mixes) return 0;
     double left = mk->seconds > 0 ? make_time_for_probes(mk) : 0;
     struct mix_probe_opts o = {.w = mk->w,
@@ -116,12 +117,12 @@ int make_sensitivity(struct make *mk, struct err *e) {
     o.out = path;
     step_init(&s, &mk->job, "sensitivity");
     int rc = key(mk, &o, &s, e);
-    const bool known = !rc && make_reuse(mk, &s, &root, &result);
+    const bool known = !rc && make_reuse(mk, &s, &found);
     if (make_counts(mk))
         mk->in.done[PART_PROBES] = known ? 1 : share_of_probes(mk, path);
     else if (!rc && !known)
         rc = measure(&o, &s, mk, e);
-    json_free(root);
+    cJSON_Delete(found);
     step_release(&s);
     free(path);
     return rc;

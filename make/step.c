@@ -265,32 +265,29 @@ int job_file_hash(const struct job *j, const char *path, char hex[33], struct er
         return err_sys(e, "%s: cannot read", path);
     }
     /* It is remembered in hash-<hash of path, size, stamp>.json. */
-    struct buf key = {0}, text = {0};
+    struct buf key = {0};
     buf_fmt(&key, "%s;%" PRId64 ";%s", real, size, stamp);
     hash_xxh128_hex(id, key.data, key.len);
     char name[64];
     snprintf(name, sizeof name, "hash-%s", id);
     char *rec = record_path(j, name);
-    struct json *root = NULL;
-    struct err ignored;
-    const char *known = NULL;
+    cJSON *root = doc_find(j->state, io_base(rec), MAX_RECORD);
+    const char *known = doc_str(root, "xxh128");
     int rc = 0;
-    if (io_exists(rec) && json_read(&root, rec, MAX_RECORD, &ignored) == 0)
-        known = json_str(json_get(root, "xxh128"));
     if (known && strlen(known) == 32) {
         memcpy(hex, known, 33);
     } else if (j->read_only && size > soon_hashed) {
         memcpy(hex, job_no_hash, 33);
     } else {
         rc = hash_content(real, hex, e);
-        buf_fmt(&text, "{\"file\": ");
-        json_quote(&text, io_base(real), strlen(io_base(real)));
-        buf_fmt(&text, ", \"xxh128\": \"%s\"}\n", hex);
-        if (rc == 0 && !j->read_only) rc = out_write_file(rec, text.data, text.len, true, e);
+        cJSON_Delete(root);
+        root = doc_new();
+        doc_put_str(root, "file", io_base(real));
+        doc_put_str(root, "xxh128", hex);
+        if (rc == 0 && !j->read_only) rc = doc_write(root, rec, true, e);
     }
-    json_free(root);
+    cJSON_Delete(root);
     buf_release(&key);
-    buf_release(&text);
     free(rec);
     free(real);
     return rc;
@@ -298,84 +295,78 @@ int job_file_hash(const struct job *j, const char *path, char hex[33], struct er
 
 /* Tells whether an output is intact: its size and time stamp are as recorded, or its content hashes
  * the same. */
-bool step_intact(const char *path, const struct json *file) {
-    const char *stamp = json_str(json_get(file, "mtime")),
-               *hash = json_str(json_get(file, "xxh128"));
+bool step_intact(const char *path, const cJSON *file) {
+    const char *stamp = doc_str(file, "mtime"), *hash = doc_str(file, "xxh128");
     int64_t want, size;
     char now[40], hex[33];
     struct err ignored;
-    if (!stamp || !hash || !json_i64(json_get(file, "size_bytes"), &want)) return false;
+    if (!stamp || !hash || !doc_i64(file, "size_bytes", &want)) return false;
     return file_stamp(path, &size, now) && size == want &&
            (strcmp(now, stamp) == 0 ||
             (hash_content(path, hex, &ignored) == 0 && strcmp(hex, hash) == 0));
 }
 
-static bool intact(const struct job *j, const struct json *f) {
-    const char *name = json_str(json_get(f, "file"));
+static bool intact(const struct job *j, const cJSON *f) {
+    const char *name = doc_str(f, "file");
     char *path = name ? job_path(j, name) : NULL;
     bool ok = path && step_intact(path, f);
     free(path);
     return ok;
 }
 
-bool step_done(struct step *s, struct json **root, const struct json **result) {
-    char hex[33], *path = record_path(s->job, s->name);
-    struct err ignored;
-    bool ok = io_exists(path) && json_read(root, path, MAX_RECORD, &ignored) == 0;
-    free(path);
-    if (!ok) return false;
+bool step_done(struct step *s, cJSON **result) {
+    char hex[33], *file = xasprintf("%s.json", s->name);
+    cJSON *root = doc_find(s->job->state, file, MAX_RECORD);
+    free(file);
+    *result = NULL;
+    if (!root) return false;
     key_hex(s, hex);
-    const char *key = json_str(json_get(*root, "key"));
-    ok = key && strcmp(key, hex) == 0;
-    const struct json *files = json_get(*root, "files");
-    for (const struct json *f = json_first(files); ok && f; f = json_next(f))
+    const char *key = doc_str(root, "key");
+    bool ok = key && strcmp(key, hex) == 0;
+    for (const cJSON *f = doc_first(doc_get(root, "files")); ok && f; f = f->next)
         ok = intact(s->job, f);
-    *result = ok ? json_get(*root, "result") : NULL;
-    if (*result) return true;
-    json_free(*root);
-    *root = NULL;
-    return false;
+    if (ok) *result = cJSON_DetachItemFromObjectCaseSensitive(root, "result");
+    cJSON_Delete(root);
+    return *result != NULL;
 }
 
-int step_save(struct step *s, const char *const *files, int n_files, const char *result_json,
-              struct err *e) {
-    struct buf b = {0};
-    struct jw w;
-    char hex[33];
-    int rc = 0;
-    key_hex(s, hex);
-    jw_init(&w, &b, true);
-    jw_obj(&w, NULL);
-    jw_str(&w, "step", s->name);
-    jw_str(&w, "key", hex);
-    jw_arr(&w, "files");
-    for (int i = 0; i < n_files && rc == 0; i++) {
-        char stamp[40], *path = job_path(s->job, files[i]);
-        int64_t size = 0;
-        rc = hash_content(path, hex, e);
-        if (rc == 0 && !file_stamp(path, &size, stamp)) rc = err_sys(e, "%s: vanished", path);
-        free(path);
-        if (rc) break;
-        struct buf entry = {0};
-        struct jw one;
-        jw_init(&one, &entry, false);
-        jw_obj(&one, NULL);
-        jw_str(&one, "file", files[i]);
-        jw_i64(&one, "size_bytes", size);
-        jw_str(&one, "mtime", stamp);
-        jw_str(&one, "xxh128", hex);
-        jw_end(&one);
-        jw_raw(&w, NULL, entry.data);
-        if (job_name(files[i]) == files[i]) rc = claim_done(s->job, files[i], entry.data, e);
-        buf_release(&entry);
-    }
-    jw_end(&w);
-    jw_raw(&w, "result", result_json);
-    jw_end(&w);
-    buf_chr(&b, '\n');
-    char *path = record_path(s->job, s->name);
-    if (rc == 0) rc = out_write_file(path, b.data, b.len, true, e);
+/* Appends the entry of a file to the list, and claims the file. */
+static int add_entry(const struct step *s, cJSON *list, const char *file, struct err *e) {
+    char hex[33], stamp[40], *path = job_path(s->job, file);
+    int64_t size = 0;
+    int rc = hash_content(path, hex, e);
+    if (rc == 0 && !file_stamp(path, &size, stamp)) rc = err_sys(e, "%s: vanished", path);
     free(path);
-    buf_release(&b);
+    if (rc) return rc;
+    cJSON *entry = doc_obj(list, NULL);
+    doc_put_str(entry, "file", file);
+    doc_put_i64(entry, "size_bytes", size);
+    doc_put_str(entry, "mtime", stamp);
+    doc_put_str(entry, "xxh128", hex);
+    return job_name(file) == file ? claim_done(s->job, file, entry, e) : 0;
+}
+
+int step_save(struct step *s, const char *const *files, int n_files, const cJSON *result,
+              struct err *e) {
+    char hex[33];
+    int rc = doc_check(result, e);
+    cJSON *root = doc_new();
+    key_hex(s, hex);
+    doc_put_str(root, "step", s->name);
+    doc_put_str(root, "key", hex);
+    cJSON *list = doc_arr(root, "files");
+    for (int i = 0; i < n_files && rc == 0; i++) rc = add_entry(s, list, files[i], e);
+    doc_put_copy(root, "result", result);
+    char *path = record_path(s->job, s->name);
+    if (rc == 0) rc = doc_write(root, path, true, e);
+    free(path);
+    cJSON_Delete(root);
+    return rc;
+}
+
+int step_save_files(struct step *s, const char *const *files, int n_files, struct err *e) {
+    cJSON *none = doc_new();
+    const int rc = step_save(s, files, n_files, none, e);
+    cJSON_Delete(none);
     return rc;
 }

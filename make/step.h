@@ -15,7 +15,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
-#include "base/json.h"
+#include "base/doc.h"
 
 /* In front of a file's name: it lies in DIR.work, not in DIR. */
 #define JOB_WORK "work:"
@@ -59,15 +59,17 @@ void step_init(struct step *s, const struct job *j, const char *name);
 void step_release(struct step *s);
 /* Adds "what=value;" to the key. */
 void step_key(struct step *s, const char *what, const char *fmt, ...) PRINTF_LIKE(3, 4);
-/* Tells whether the step is done and its outputs are intact; *result is then its JSON, which
- * json_free on *root frees. */
-bool step_done(struct step *s, struct json **root, const struct json **result);
-/* Records the step: the names of its files within the job, and its result, one JSON object as
- * text. */
-int step_save(struct step *s, const char *const *files, int n_files, const char *result_json,
+/* Tells whether the step is done and its outputs are intact; *result is then what it found, which
+ * cJSON_Delete frees, else NULL. */
+bool step_done(struct step *s, cJSON **result);
+/* Records the step: the names of its files within the job, and its result, an object. ERR_SYS:
+ * memory ran out while the result was built. */
+int step_save(struct step *s, const char *const *files, int n_files, const cJSON *result,
               struct err *e);
+/* Records a step whose files are all its result. */
+int step_save_files(struct step *s, const char *const *files, int n_files, struct err *e);
 /* Tells whether the file at this path is as `file`, an entry of a record's list, says. */
-bool step_intact(const char *path, const struct json *file);
+bool step_intact(const char *path, const cJSON *file);
 /* Computes the XXH3-128 of a file's content, as 32 hexadecimal digits; it is remembered in the
  * job's folder by path, size and time stamp. In a read-only job an
  * unknown large file has the hash job_no_hash, which no record has. */

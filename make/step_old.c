@@ -50,21 +50,16 @@ static int claim_outputs(const struct job *j, struct err *e) {
     struct err ignored;
     int rc = io_list(&all, j->state, e);
     for (int i = 0; i < all.n && rc == 0; i++) {
-        struct json *root = NULL;
+        cJSON *root = NULL;
         char *path = io_join(j->state, all.v[i]);
-        if (str_ends(all.v[i], ".json")) (void)json_read(&root, path, MAX_RECORD, &ignored);
-        const struct json *files = json_get(root, "files");
-        for (const struct json *f = json_first(files); f && rc == 0; f = json_next(f)) {
-            const char *name = json_str(json_get(f, "file"));
+        if (str_ends(all.v[i], ".json")) (void)doc_read(&root, path, MAX_RECORD, &ignored);
+        const cJSON *files = doc_get(root, "files");
+        for (const cJSON *f = doc_first(files); f && rc == 0; f = f->next) {
+            const char *name = doc_str(f, "file");
             if (!name || strchr(name, '/') || job_name(name) != name) continue;
-            struct buf entry = {0};
-            struct jw w;
-            jw_init(&w, &entry, false);
-            jw_copy(&w, NULL, f);
-            rc = claim_done(j, name, entry.data, e);
-            buf_release(&entry);
+            rc = claim_done(j, name, f, e);
         }
-        json_free(root);
+        cJSON_Delete(root);
         free(path);
     }
     io_names_release(&all);
@@ -91,9 +86,9 @@ struct old { /* A record of which all or some outputs are not for others. */
 
 /* Moves one file of an old record when it is as recorded. *work is its name in DIR.work, owned;
  * NULL when it stays. */
-static int move_output(const struct job *j, const struct json *f, const struct old *o, char **work,
+static int move_output(const struct job *j, const cJSON *f, const struct old *o, char **work,
                        struct err *e) {
-    const char *name = json_str(json_get(f, "file"));
+    const char *name = doc_str(f, "file");
     *work = NULL;
     if (!name || job_name(name) != name) return 0;
     bool hidden = strncmp(name, ".hone/", 6) == 0; /* It was moved with the folder. */
@@ -114,38 +109,21 @@ static int move_output(const struct job *j, const struct json *f, const struct o
 }
 
 /* Writes the record again, with its files where they are now. */
-static int move_outputs(const struct job *j, const char *path, const struct old *o,
-                        const struct json *root, struct err *e) {
-    struct buf b = {0};
-    struct jw w;
+static int move_outputs(const struct job *j, const char *path, const struct old *o, cJSON *root,
+                        struct err *e) {
     bool changed = false;
     int rc = 0;
-    jw_init(&w, &b, true);
-    jw_obj(&w, NULL);
-    for (const struct json *m = json_first(root); m; m = json_next(m)) {
-        if (strcmp(json_name(m), "files") != 0) {
-            jw_copy(&w, json_name(m), m);
-            continue;
-        }
-        jw_arr(&w, "files");
-        for (const struct json *f = json_first(m); f && rc == 0; f = json_next(f)) {
-            char *work;
-            rc = move_output(j, f, o, &work, e);
-            changed |= work != NULL;
-            jw_obj(&w, NULL);
-            for (const struct json *k = json_first(f); k; k = json_next(k))
-                if (!work || strcmp(json_name(k), "file") != 0) jw_copy(&w, json_name(k), k);
-            if (work) jw_str(&w, "file", work);
-            jw_end(&w);
-            free(work);
-        }
-        jw_end(&w);
+    cJSON *f;
+    cJSON_ArrayForEach(f, doc_get(root, "files")) {
+        char *work = NULL;
+        if (rc == 0) rc = move_output(j, f, o, &work, e);
+        changed |= work != NULL;
+        cJSON *name = work ? cJSON_CreateString(work) : NULL;
+        if (work && !cJSON_ReplaceItemInObjectCaseSensitive(f, "file", name))
+            rc = err_set(e, ERR_SYS, "%s: out of memory", path);
+        free(work);
     }
-    jw_end(&w);
-    buf_chr(&b, '\n');
-    if (rc == 0 && changed) rc = out_write_file(path, b.data, b.len, true, e);
-    buf_release(&b);
-    return rc;
+    return rc == 0 && changed ? doc_write(root, path, true, e) : rc;
 }
 
 int job_take_old(const struct job *j, struct err *e) {
@@ -157,11 +135,11 @@ int job_take_old(const struct job *j, struct err *e) {
     free(old);
     for (size_t i = 0; i < sizeof records / sizeof *records && rc == 0; i++) {
         char *path = io_join(j->state, records[i].file);
-        struct json *root = NULL;
+        cJSON *root = NULL;
         struct err ignored;
-        if (io_exists(path) && json_read(&root, path, MAX_RECORD, &ignored) == 0)
+        if (io_exists(path) && doc_read(&root, path, MAX_RECORD, &ignored) == 0)
             rc = move_outputs(j, path, &records[i], root, e);
-        json_free(root);
+        cJSON_Delete(root);
         free(path);
     }
     return rc;

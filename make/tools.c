@@ -50,70 +50,71 @@ static void step_of(struct make *mk, const struct made *f, const struct suite *s
     step_key(s, "file", "%s", f->hash);
 }
 
-/* Writes the result of the step: counts, and the answers as text. con has the same cases,
+/* Counts which places of a call the grammar overruled. */
+static void put_tally(cJSON *to, const struct tool_tally *t) {
+    cJSON *rows = doc_arr(to, "tools_overruled");
+    for (int i = 0; i < t->n; i++) {
+        cJSON *row = doc_obj(rows, NULL);
+        doc_put_str(row, "tool", t->row[i].tool);
+        for (int k = 0; k < TOOL_PLACES; k++)
+            doc_put_i64(row, tool_place_name((enum tool_place)k), t->row[i].n[k]);
+    }
+}
+
+/* Returns the result of the step: counts, and the answers as text. con has the same cases,
  * constrained; base are those of the base's record, or NULL. */
-static void result_json(const struct suite_answers *a, const struct suite_answers *con,
-                        const struct json *base, struct buf *out) {
-    struct jw w;
+static cJSON *tools_result(const struct suite_answers *a, const struct suite_answers *con,
+                           const cJSON *base) {
     int64_t valid = 0, passed = 0, same = 0, held = 0;
-    const struct json *other = json_first(base);
+    const cJSON *other = doc_first(base);
     struct buf text = {0};
-    jw_init(&w, out, false);
-    jw_obj(&w, NULL);
-    jw_arr(&w, "answers");
+    cJSON *o = doc_new(), *answers = doc_arr(o, "answers");
     for (int i = 0; i < a->n; i++) {
         buf_reset(&text);
         answer_show(&a->answer[i], &text);
-        jw_str(&w, NULL, text.data);
+        doc_put_str(answers, NULL, text.data);
         valid += a->verdict[i].valid;
         passed += a->verdict[i].pass;
-        same += json_str(other) && strcmp(json_str(other), text.data) == 0;
-        other = other ? json_next(other) : NULL;
+        same += cJSON_IsString(other) && strcmp(other->valuestring, text.data) == 0;
+        other = other ? other->next : NULL;
     }
-    jw_end(&w);
-    jw_i64(&w, "tools_n", a->n);
-    jw_i64(&w, "tools_valid", valid);
-    jw_i64(&w, "tools_passed", passed);
-    if (base) jw_i64(&w, "tools_same", same);
     for (int i = 0; i < con->n; i++) held += con->verdict[i].valid;
-    jw_i64(&w, "tools_valid_constrained", held);
-    jw_i64(&w, "tools_constrained_tokens", con->counts.n_drawn);
-    jw_i64(&w, "tools_overruled_tokens", con->counts.n_overruled);
-    tool_tally_json(&con->overruled, &w, "tools_overruled", true);
-    jw_end(&w);
+    doc_put_i64(o, "tools_n", a->n);
+    doc_put_i64(o, "tools_valid", valid);
+    doc_put_i64(o, "tools_passed", passed);
+    if (base) doc_put_i64(o, "tools_same", same);
+    doc_put_i64(o, "tools_valid_constrained", held);
+    doc_put_i64(o, "tools_constrained_tokens", con->counts.n_drawn);
+    doc_put_i64(o, "tools_overruled_tokens", con->counts.n_overruled);
+    put_tally(o, &con->overruled);
     buf_release(&text);
+    return o;
 }
 
-/* Asks the cases of one file. *root is the result of the record, which the caller frees; its
- * answers serve the files that follow. */
-static int one_file(struct make *mk, struct made *f, const struct suite *suite,
-                    const struct json *base, struct json **root, const struct json **result,
+/* Asks the cases of one file. base: the answers of the base, or NULL. */
+static int one_file(struct make *mk, struct made *f, const struct suite *suite, const cJSON *base,
                     struct err *e) {
     struct eval_args how = {
         .kv_type = KV_USUAL, .act = ACT_FAST, .kept = mk->w->kept, .hash = f->hash};
     struct suite_answers a = {0}, con = {0};
-    struct buf json = {0};
     struct step s;
+    cJSON *found;
     int rc = 0;
     step_of(mk, f, suite, &s);
-    const bool known = make_reuse(mk, &s, root, result);
-    if (!known && !make_counts(mk)) {
+    if (!make_reuse(mk, &s, &found) && !make_counts(mk)) {
         rc = eval_suite_of(mk->w, &how, f->path, suite, mk->tools_cases, MAX_TOKENS, NULL, &a, e);
         how.constrained = true;
         if (rc == 0)
             rc = eval_suite_of(mk->w, &how, f->path, suite, mk->tools_cases, MAX_TOKENS, NULL, &con,
                                e);
         if (rc == 0) {
-            result_json(&a, &con, base, &json);
-            rc = step_save(&s, NULL, 0, json.data, e);
+            found = tools_result(&a, &con, base);
+            rc = step_save(&s, NULL, 0, found, e);
         }
-        if (rc == 0) rc = json_parse(root, json.data, json.len, "result", e);
-        *result = *root;
     }
-    if (rc == 0 && *result) make_members(*result, &f->tools);
+    make_keep(&f->tools, found);
     suite_answers_release(&a);
     suite_answers_release(&con);
-    buf_release(&json);
     step_release(&s);
     return rc;
 }
@@ -129,8 +130,6 @@ static bool has_template(const struct make *mk) {
 
 int make_tools(struct make *mk, struct err *e) {
     struct suite suite;
-    struct json *base_root = NULL;
-    const struct json *base_answers = NULL;
     bool found;
     TRY(open_suite(mk, &suite, &found, e));
     if (!found) return 0;
@@ -141,23 +140,14 @@ int make_tools(struct make *mk, struct err *e) {
         return 0;
     }
     log_info("asking for %" PRId64 " tool calls of %s", mk->tools_cases, io_base(mk->tools));
-    buf_fmt(&mk->eval_json, ", \"tools\": ");
-    json_quote(&mk->eval_json, io_base(mk->tools), strlen(io_base(mk->tools)));
+    doc_put_str(mk->about_eval, "tools", io_base(mk->tools));
     int rc = 0;
     for (int i = 0; i < mk->n_files && rc == 0; i++) {
-        struct json *root = NULL;
-        const struct json *result = NULL;
         progress_set_item("file", i + 1, mk->n_files);
-        rc = one_file(mk, &mk->file[i], &suite, base_answers, &root, &result, e);
-        if (i == 0) {
-            base_root = root;
-            base_answers = json_get(result, "answers");
-        } else {
-            json_free(root);
-        }
+        rc =
+            one_file(mk, &mk->file[i], &suite, i ? doc_get(mk->file[0].tools, "answers") : NULL, e);
     }
     progress_set_item(NULL, 0, 0);
-    json_free(base_root);
     suite_close(&suite);
     return rc;
 }

@@ -59,8 +59,13 @@ TARBALL := $(BUILD)/hone-$(VERSION).tar.gz
 tarball: ## the committed files as build/hone-VERSION.tar.gz
 	$(Q)mkdir -p $(BUILD) && git archive --prefix=hone-$(VERSION)/ HEAD | gzip -9n > $(TARBALL) && echo $(TARBALL)
 # one file that needs nothing. With glibc: Debian has none of the libraries for musl
-STATIC_LIBS := $(filter -L%,$(LIBS)) -ledit -ltinfo -lbsd -lmd -lz -lxxhash -lpcre2-8 -lutf8proc -lyaml -lm -lpthread
-$(OBJ)/hone-static: $(MAIN) $(LIB) $(OBJ)/packaging/no_dlopen.o
+STATIC_LIBS := $(filter -L%,$(LIBS)) -L$(OBJ)/cjson -ledit -ltinfo -lbsd -lmd -lz -lxxhash -lpcre2-8 -lutf8proc \
+  -lyaml -lcjson -lm -lpthread
+# Debian's package of cJSON has no archive
+CJSON_A := $(if $(filter /%,$(shell $(CC) -print-file-name=libcjson.a)),,$(OBJ)/cjson/libcjson.a)
+$(OBJ)/cjson/libcjson.a: packaging/cjson-static.sh
+	$(Q)CC='$(CC)' AR='$(AR)' sh $< $(@D)
+$(OBJ)/hone-static: $(MAIN) $(LIB) $(OBJ)/packaging/no_dlopen.o $(CJSON_A)
 	$(Q)$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -static -o $@ $(MAIN) $(OBJ)/packaging/no_dlopen.o \
 	  -Wl,--wrap=dlopen,--wrap=dlerror $(LIB) $(STATIC_LIBS) && $(CROSS)strip $@
 static: $(OBJ)/hone-static ## the program as one file without any library: build/hone-static (HAVE_CUDA=0)

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* models/hparams.c - the hyperparameter rows of an architecture read from GGUF keys or from
- * config.json, and written as GGUF keys. What rows cannot say is left to the architecture's derive,
- * from_hf, read_keys and write_keys.
+/* models/hparams.c - hyperparameters: the rows of an architecture read from GGUF keys or
+ * config.json, and written as GGUF keys. Facts that rows cannot express are handled by the
+ * architecture's derive, from_hf, read_keys and write_keys.
  *
- * HD_LAYERS is the trunk; GGUF's block_count includes the MTP blocks: converted here, both ways. */
+ * HD_LAYERS is the trunk; GGUF's block_count includes the MTP blocks and is converted here, both
+ * ways. */
 #include <math.h>
 #include <string.h>
 
@@ -28,7 +29,7 @@ int hparams_mul(struct hparams *h, int slot, int64_t a, int64_t b, struct err *e
     return 0;
 }
 
-/* Which slots were filled by a row that was present. */
+/* Slots filled by a row that was present. */
 struct seen {
     bool plain[HD_COUNT], windowed[HD_COUNT];
 };
@@ -54,10 +55,10 @@ static int store_int(struct hparams *h, const struct hp_row *r, const char *name
     return 0;
 }
 
-/* One number for each of n layers; the model's is the largest. */
+/* One number for each of n layers; the model's number is the largest. */
 struct list {
     int64_t n;
-    int64_t (*at)(const void *of, int64_t i); /* INT64_MIN: no integer */
+    int64_t (*at)(const void *of, int64_t i); /* INT64_MIN: not an integer */
     const void *of;
 };
 static int store_list(struct hparams *h, const struct hp_row *r, const char *name,
@@ -121,7 +122,7 @@ static int64_t gguf_entry(const void *of, int64_t i) {
     return gguf_kv_i64(of, (uint64_t)i);
 }
 
-/* Reads one row. Another row's array of equal numbers is one number, too. */
+/* Reads one row. Another row's array of equal numbers counts as one number. */
 static int row_from_gguf(struct hparams *h, const struct arch *a, const struct hp_row *r,
                          const struct gguf *g, struct seen *seen, struct err *e) {
     char key[128];
@@ -166,7 +167,7 @@ void hparams_found(struct hparams *h, const struct arch *a,
         bool there = false;
         if (!(r->flags & TR_FOUND)) continue;
         for (int64_t i = 0; i < h->d[HD_LAYERS] && !there; i++) there = has(ud, r, i);
-        if (!there && !r->hf) continue; /* conversion makes it, or not */
+        if (!there && !r->hf) continue; /* produced by conversion, or not */
         h->d[r->flags >> TR_IF_SHIFT] = there;
     }
 }
@@ -231,7 +232,7 @@ void hparams_write(const struct hparams *h, const struct arch *a, struct gguf_w 
                                           : (windowed ? h->d_windowed : h->d)[r->slot];
         if (r->slot == HD_LAYERS) v += h->d[HD_MTP];
         if (v > 0 || (r->flags & HPF_KEEP_ZERO))
-            gguf_w_u32(w, key, (uint32_t)v); /* 0: the model has no such thing */
+            gguf_w_u32(w, key, (uint32_t)v); /* 0: the model has no such feature */
     }
     if (a->window_keys && h->d[HD_WINDOW])
         layers_windows_write(h, a->name, w);
@@ -243,8 +244,9 @@ void hparams_write(const struct hparams *h, const struct arch *a, struct gguf_w 
 
 /* ---- config.json ---- */
 
-/* Returns the value of "a.b.c": the hyperparameter a by `find`, then its members; rope_parameters
- * are those of layers without a window, where they differ. The name is changed and restored. */
+/* Returns the value of "a.b.c": the hyperparameter a by `find`, then its members; if
+ * rope_parameters differ between kinds of layers, those of layers without a window. The name is
+ * changed and restored. */
 typedef const struct json *find_fn(const struct hfdir *dir, const char *names);
 static const struct json *descend(find_fn *find, const struct hfdir *dir, char *name) {
     const struct json *j = NULL;
@@ -258,8 +260,8 @@ static const struct json *descend(find_fn *find, const struct hfdir *dir, char *
     return j;
 }
 
-/* Returns the value of the first spelling of "a|b.c|d" that is there and not null, or the default
- * of one; `name` gets that spelling. */
+/* Returns the value of the first spelling in "a|b.c|d" that is present and not null, or of the
+ * first one with a default; `name` gets that spelling. */
 static const struct json *find_hf(const struct hfdir *dir, const char *spellings, char name[128]) {
     static find_fn *const find[] = {hfdir_said, hfdir_hparam};
     for (size_t i = 0; i < COUNT_OF(find); i++)
@@ -314,8 +316,8 @@ static int windows_from_hf(struct hparams *h, const struct arch *a, const struct
     return a->window_keys ? 0 : layers_windows_check(h, a->window_period, e);
 }
 
-/* Refuses an activation that is not the one of the architecture. Gemma's configs have a
- * hidden_act that nobody reads. */
+/* Refuses an activation other than the architecture's. The hidden_act in Gemma's configs is
+ * ignored. */
 static int check_act(const struct arch *a, const struct hfdir *dir, struct err *e) {
     static const char *const names[ACT_COUNT][2] = {
         [ACT_SWIGLU] = {"silu", "swish"},
@@ -337,7 +339,7 @@ static int check_act(const struct arch *a, const struct hfdir *dir, struct err *
                : err_set(e, ERR_DATA, "%s is \"%.40s\", not %s", key, is, names[act][0]);
 }
 
-/* Refuses bases of rope that differ between kinds of layers where the format has one. */
+/* Refuses RoPE bases that differ between kinds of layers if the format has only one. */
 static int check_bases(const struct hparams *h, const struct arch *a, const struct hfdir *dir,
                        struct err *e) {
     const double one = json_num(json_get(hf_rope(dir, ROPE_FULL), "rope_theta"), 0),

@@ -12,6 +12,7 @@ libpcre2-8-0 PCRE2 BSD-3-Clause https://www.pcre.org
 libutf8proc2 utf8proc MIT https://juliastrings.github.io/utf8proc
 libedit2 libedit BSD-3-Clause https://www.thrysoee.dk/editline
 libyaml-0-2 libyaml MIT https://pyyaml.org/wiki/LibYAML
+libcjson1 cJSON MIT https://github.com/DaveGamble/cJSON
 libbsd0 libbsd BSD-3-Clause https://libbsd.freedesktop.org
 libmd0 libmd BSD-3-Clause https://www.hadrons.org/software/libmd
 libtinfo6 ncurses X11 https://invisible-island.net/ncurses

@@ -8,7 +8,7 @@
 #include "base/hash.h"
 #include "base/io.h"
 #include "base/map.h"
-#include "base/json.h"
+#include "base/doc.h"
 
 int record_file_hash(const char *path, char hex[33], struct err *e) {
     struct map m = {0};
@@ -36,34 +36,33 @@ int record_text(struct buf *out, const struct quantize_opts *o, const struct ggu
     /* Unused fields have the same length as used ones, because error feedback must not change
      * the size of a file. */
     char src[33], imatrix[33] = RECORD_NONE, gram[33] = RECORD_NONE;
-    struct jw w;
     record_source_hash(source, src);
     if (o->imatrix) TRY(record_file_hash(o->imatrix, imatrix, e));
     if (o->gram) TRY(record_file_hash(o->gram, gram, e));
-    jw_init(&w, out, false);
-    jw_obj(&w, NULL);
-    jw_str(&w, "version", HONE_VERSION);
-    jw_str(&w, "source", io_base(gguf_path(source)));
-    jw_str(&w, "source_headers_xxh128", src);
-    jw_u64(&w, "source_bytes", gguf_file_bytes(source));
-    jw_str(&w, "search", search_name(o->search));
-    jw_str(&w, "imatrix_xxh128", imatrix);
-    jw_str(&w, "gram_xxh128", gram);
-    jw_i64(&w, "without", o->without);
-    jw_num(&w, "tau", o->tau);
-    jw_u64(&w, "split_max", o->split_max);
-    jw_end(&w);
-    return 0;
+    cJSON *root = doc_new();
+    doc_put_str(root, "version", HONE_VERSION);
+    doc_put_str(root, "source", io_base(gguf_path(source)));
+    doc_put_str(root, "source_headers_xxh128", src);
+    doc_put_i64(root, "source_bytes", (int64_t)gguf_file_bytes(source));
+    doc_put_str(root, "search", search_name(o->search));
+    doc_put_str(root, "imatrix_xxh128", imatrix);
+    doc_put_str(root, "gram_xxh128", gram);
+    doc_put_i64(root, "without", o->without);
+    doc_put_num(root, "tau", o->tau);
+    doc_put_i64(root, "split_max", (int64_t)o->split_max);
+    const int rc = doc_print_line(root, out, e);
+    cJSON_Delete(root);
+    return rc;
 }
 
-static bool take(char *out, size_t cap, const struct json *root, const char *name) {
-    const char *s = json_str(json_get(root, name));
+static bool take(char *out, size_t cap, const cJSON *root, const char *name) {
+    const char *s = doc_str(root, name);
     if (!s || strlen(s) >= cap) return false;
     memcpy(out, s, strlen(s) + 1);
     return true;
 }
 
-static bool parse(struct record *r, const struct json *root) {
+static bool parse(struct record *r, const cJSON *root) {
     char search[16];
     int64_t n, without, split;
     bool ok = take(r->version, sizeof r->version, root, "version") &&
@@ -71,15 +70,14 @@ static bool parse(struct record *r, const struct json *root) {
               take(r->source_hash, sizeof r->source_hash, root, "source_headers_xxh128") &&
               take(r->imatrix, sizeof r->imatrix, root, "imatrix_xxh128") &&
               take(r->gram, sizeof r->gram, root, "gram_xxh128") &&
-              take(search, sizeof search, root, "search") &&
-              json_i64(json_get(root, "source_bytes"), &n) && n >= 0 &&
-              json_i64(json_get(root, "without"), &without) && without >= 0 && without < 256 &&
-              json_i64(json_get(root, "split_max"), &split) && split >= 0;
+              take(search, sizeof search, root, "search") && doc_i64(root, "source_bytes", &n) &&
+              n >= 0 && doc_i64(root, "without", &without) && without >= 0 && without < 256 &&
+              doc_i64(root, "split_max", &split) && split >= 0;
     if (!ok) return false;
     r->source_bytes = (uint64_t)n;
     r->without = (unsigned)without;
     r->split_max = (uint64_t)split;
-    r->tau = json_num(json_get(root, "tau"), 0);
+    r->tau = doc_num(root, "tau", 0);
     for (int k = SEARCH_FAST; k <= SEARCH_CONVENTIONAL; k++)
         if (strcmp(search, search_name((enum search)k)) == 0) {
             r->search = (enum search)k;
@@ -90,7 +88,7 @@ static bool parse(struct record *r, const struct json *root) {
 
 int record_read(struct record *r, const struct gguf *g, struct err *e) {
     const char *text = gguf_str_or(g, RECORD_KEY, "");
-    struct json *root = NULL;
+    cJSON *root = NULL;
     memset(r, 0, sizeof *r);
     if (!*text)
         return err_set(
@@ -98,8 +96,8 @@ int record_read(struct record *r, const struct gguf *g, struct err *e) {
             "%s: no record of how it was made (key %s): not written by hone quantize, or "
             "by an older version",
             gguf_path(g), RECORD_KEY);
-    TRY(json_parse(&root, text, strlen(text), RECORD_KEY, e));
+    TRY(doc_parse(&root, text, strlen(text), RECORD_KEY, e));
     bool ok = parse(r, root);
-    json_free(root);
+    cJSON_Delete(root);
     return ok ? 0 : err_set(e, ERR_DATA, "%s: the key %s is damaged", gguf_path(g), RECORD_KEY);
 }

@@ -80,29 +80,23 @@ void facts_fill(struct facts *to, const struct facts *from) {
     fill_list(to, &to->tags, &from->tags);
 }
 
-static void list_from_json(struct facts *f, struct fact_list *l, const struct json *j) {
-    for (const struct json *i = json_first(j); i && json_type(j) == JSON_ARR; i = json_next(i))
-        if (json_str(i)) facts_list_add(f, l, json_str(i), strlen(json_str(i)));
+static void list_from_json(struct facts *f, struct fact_list *l, const cJSON *j) {
+    for (const cJSON *i = doc_first(j); i && cJSON_IsArray(j); i = i->next)
+        if (cJSON_GetStringValue(i))
+            facts_list_add(f, l, cJSON_GetStringValue(i), strlen(cJSON_GetStringValue(i)));
 }
 
-void facts_from_json(struct facts *f, const struct json *j) {
-    for (int k = 0; k < FACT_COUNT; k++)
-        facts_set(f, (enum fact)k, json_str(json_get(j, keys[k].json)));
-    list_from_json(f, &f->language, json_get(j, "language"));
-    list_from_json(f, &f->tags, json_get(j, "tags"));
+void facts_from_json(struct facts *f, const cJSON *j) {
+    for (int k = 0; k < FACT_COUNT; k++) facts_set(f, (enum fact)k, doc_str(j, keys[k].json));
+    list_from_json(f, &f->language, doc_get(j, "language"));
+    list_from_json(f, &f->tags, doc_get(j, "tags"));
 }
 
-void facts_json(const struct facts *f, struct jw *w) {
-    const struct fact_list *list[] = {&f->language, &f->tags};
-    static const char *const name[] = {"language", "tags"};
+void facts_put(const struct facts *f, cJSON *to) {
     for (int k = 0; k < FACT_COUNT; k++)
-        if (f->text[k]) jw_str(w, keys[k].json, f->text[k]);
-    for (int i = 0; i < 2; i++) {
-        if (!list[i]->n) continue;
-        jw_arr(w, name[i]);
-        for (int k = 0; k < list[i]->n; k++) jw_str(w, NULL, list[i]->v[k]);
-        jw_end(w);
-    }
+        if (f->text[k]) doc_put_str(to, keys[k].json, f->text[k]);
+    if (f->language.n) doc_put_list(to, "language", f->language.v, f->language.n);
+    if (f->tags.n) doc_put_list(to, "tags", f->tags.v, f->tags.n);
 }
 
 bool facts_any(const struct facts *f) {

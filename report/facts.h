@@ -6,7 +6,7 @@
 #define HONE_REPORT_FACTS_H
 
 #include "base/arena.h"
-#include "base/json.h"
+#include "base/doc.h"
 
 enum fact {
     FACT_NAME,
@@ -39,15 +39,15 @@ void facts_split(struct facts *f, struct fact_list *l, const char *value);
  * license is the same. */
 void facts_fill(struct facts *to, const struct facts *from);
 /* Reads facts from a JSON object "facts"; anything else is passed over. */
-void facts_from_json(struct facts *f, const struct json *j);
+void facts_from_json(struct facts *f, const cJSON *j);
 /* Reads facts from the front matter of a card of len bytes. *bad_line is a line that was not
  * understood; 0: there is none. */
 void facts_from_card(struct facts *f, const char *text, size_t len, int *bad_line);
 /* Returns the repository that a folder was downloaded from, as ORG/NAME, where its path (the Hub's
  * cache) or its card of len bytes says so; f owns it. Returns NULL when it is not known. */
 const char *facts_source_repo(struct facts *f, const char *dir, const char *card, size_t len);
-/* Adds the members of "facts" to an object of w that is open. */
-void facts_json(const struct facts *f, struct jw *w);
+/* Appends the members of "facts" to an object. */
+void facts_put(const struct facts *f, cJSON *to);
 bool facts_any(const struct facts *f);
 
 #endif

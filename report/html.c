@@ -196,11 +196,11 @@ static void words(const struct result *r, struct buf *out) {
             pick_take.reason, pick_take.max_kld);
 }
 
-static void names(const struct json *list, struct buf *out) {
+static void names(const cJSON *list, struct buf *out) {
     const char *sep = "";
-    for (const struct json *n = json_first(list); n; n = json_next(n)) {
-        const char *s = json_str(n) ? json_str(n) : json_str(json_get(n, "name")),
-                   *about = json_str(json_get(n, "about"));
+    for (const cJSON *n = doc_first(list); n; n = n->next) {
+        const char *s = cJSON_GetStringValue(n) ? cJSON_GetStringValue(n) : doc_str(n, "name"),
+                   *about = doc_str(n, "about");
         if (!s) continue;
         buf_fmt(out, "%s<code>", sep);
         html_text(out, s);
@@ -215,13 +215,13 @@ static void names(const struct json *list, struct buf *out) {
     if (!*sep) buf_str(out, "no text");
 }
 
-static void sentences(const struct json *list, const char *title, struct buf *out) {
-    if (!json_first(list)) return;
+static void sentences(const cJSON *list, const char *title, struct buf *out) {
+    if (!doc_first(list)) return;
     buf_fmt(out, "<h3>%s</h3><ul>", title);
-    for (const struct json *n = json_first(list); n; n = json_next(n)) {
-        if (!json_str(n)) continue;
+    for (const cJSON *n = doc_first(list); n; n = n->next) {
+        if (!cJSON_GetStringValue(n)) continue;
         buf_str(out, "<li>");
-        html_text(out, json_str(n));
+        html_text(out, cJSON_GetStringValue(n));
         buf_str(out, "</li>\n");
     }
     buf_str(out, "</ul>");

@@ -9,7 +9,7 @@
 
 #include "base/hash.h"
 #include "base/io.h"
-#include "base/json.h"
+#include "base/doc.h"
 #include "base/mem.h"
 #include "base/progress.h"
 #include "report/folder_lint.h"
@@ -89,7 +89,7 @@ static int check_sums(struct lint *l, struct err *e) {
 
 /* ---- manifest -------------------------------------------------------------------------------- */
 
-static int check_hashes(struct lint *l, const char *name, const struct json *f, struct err *e) {
+static int check_hashes(struct lint *l, const char *name, const cJSON *f, struct err *e) {
     struct gguf *g;
     struct err ignored;
     char *path = io_join(l->dir, name), hex[33];
@@ -98,16 +98,16 @@ static int check_hashes(struct lint *l, const char *name, const struct json *f, 
     if (rc) return 0; /* said before */
     uint64_t n;
     const uint8_t *header = gguf_shard_header(g, 0, &n);
-    const char *claimed = json_str(json_get(f, "header_xxh128"));
+    const char *claimed = doc_str(f, "header_xxh128");
     hash_xxh128_hex(hex, header, (size_t)n);
     if (!claimed || strcmp(hex, claimed) != 0)
         lint_add(l, true, "manifest-header", name, "its header is not the one in " MANIFEST_NAME);
     rc = 0;
-    for (const struct json *t = json_first(json_get(f, "tensors")); t && rc == 0 && !l->quick;
-         t = json_next(t)) {
-        const char *tn = json_str(json_get(t, "name"));
+    for (const cJSON *t = doc_first(doc_get(f, "tensors")); t && rc == 0 && !l->quick;
+         t = t->next) {
+        const char *tn = doc_str(t, "name");
         const struct gguf_tensor *x = tn ? gguf_find_tensor(g, tn) : NULL;
-        claimed = json_str(json_get(t, "xxh128"));
+        claimed = doc_str(t, "xxh128");
         if (x) rc = manifest_hash(g, x, hex, NULL, e);
         if (rc == 0 && (!x || !claimed || strcmp(hex, claimed) != 0)) {
             lint_add(l, true, "manifest-tensor", name, "tensor %.64s is not as in " MANIFEST_NAME,
@@ -119,11 +119,11 @@ static int check_hashes(struct lint *l, const char *name, const struct json *f, 
     return rc;
 }
 
-static int check_entry(struct lint *l, const struct json *f, struct err *e) {
-    const char *name = json_str(json_get(f, "file"));
+static int check_entry(struct lint *l, const cJSON *f, struct err *e) {
+    const char *name = doc_str(f, "file");
     struct stat st;
     int64_t size;
-    if (!name || !safe_name(name) || !json_i64(json_get(f, "size_bytes"), &size)) {
+    if (!name || !safe_name(name) || !doc_i64(f, "size_bytes", &size)) {
         lint_add(l, true, "manifest-form", MANIFEST_NAME, "an entry without file or size_bytes");
         return 0;
     }
@@ -136,29 +136,28 @@ static int check_entry(struct lint *l, const struct json *f, struct err *e) {
     else if (st.st_size != size)
         lint_add(l, true, "manifest-size", name, "has %lld bytes, %lld in " MANIFEST_NAME,
                  (long long)st.st_size, (long long)size);
-    else if (json_get(f, "tensors"))
+    else if (doc_get(f, "tensors"))
         return check_hashes(l, name, f, e);
     return 0;
 }
 
 static int check_manifest(struct lint *l, struct err *e) {
     size_t len;
-    struct json *root = NULL;
+    cJSON *root = NULL;
     struct err bad;
     char *text = lint_text(l, MANIFEST_NAME, &len);
     int rc = 0;
     if (!text) return 0;
-    if (json_parse(&root, text, len, MANIFEST_NAME, &bad)) {
+    if (doc_parse(&root, text, len, MANIFEST_NAME, &bad)) {
         lint_add(l, true, "manifest-form", MANIFEST_NAME, "%s", bad.msg);
     } else {
-        const char *format = json_str(json_get(root, "format"));
+        const char *format = doc_str(root, "format");
         if (!format || strcmp(format, "hone-manifest") != 0)
             lint_add(l, false, "manifest-form", MANIFEST_NAME, "not a manifest of hone");
         else
-            for (const struct json *f = json_first(json_get(root, "files")); f && rc == 0;
-                 f = json_next(f))
+            for (const cJSON *f = doc_first(doc_get(root, "files")); f && rc == 0; f = f->next)
                 rc = check_entry(l, f, e);
-        json_free(root);
+        cJSON_Delete(root);
     }
     free(text);
     return rc;

@@ -64,20 +64,18 @@ static int by_offset(const void *a, const void *b) {
     return x->off < y->off ? -1 : x->off > y->off;
 }
 
-static void add_tensor(struct jw *w, const struct gguf_tensor *t, const char *hex) {
-    jw_obj(w, NULL);
-    jw_str(w, "name", t->name);
-    jw_str(w, "type", qtype_name(t->type));
-    jw_arr(w, "shape");
-    for (int d = 0; d < t->n_dims; d++) jw_i64(w, NULL, t->ne[d]);
-    jw_end(w);
-    jw_u64(w, "size_bytes", t->n_bytes);
-    jw_str(w, "xxh128", hex);
-    jw_end(w);
+static void add_tensor(cJSON *tensors, const struct gguf_tensor *t, const char *hex) {
+    cJSON *o = doc_obj(tensors, NULL);
+    doc_put_str(o, "name", t->name);
+    doc_put_str(o, "type", qtype_name(t->type));
+    cJSON *shape = doc_arr(o, "shape");
+    for (int d = 0; d < t->n_dims; d++) doc_put_i64(shape, NULL, t->ne[d]);
+    doc_put_i64(o, "size_bytes", (int64_t)t->n_bytes);
+    doc_put_str(o, "xxh128", hex);
 }
 
 /* Reads the file's bytes once and in order: header, then tensors and the gaps between them. */
-static int add_tensors(struct jw *w, const struct gguf *g, char sha256[65], struct progress *p,
+static int add_tensors(cJSON *to, const struct gguf *g, char sha256[65], struct progress *p,
                        struct err *e) {
     int64_t n = gguf_n_tensors(g);
     const struct gguf_tensor **t = xcalloc((size_t)n + 1, sizeof *t);
@@ -91,7 +89,7 @@ static int add_tensors(struct jw *w, const struct gguf *g, char sha256[65], stru
     sha256_init(&sha);
     sha256_add(&sha, base, (size_t)header);
     at = header;
-    jw_arr(w, "tensors");
+    cJSON *tensors = doc_arr(to, "tensors");
     for (int64_t i = 0; i < n && rc == 0; i++) {
         char hex[33];
         uint64_t off = (uint64_t)(t[i]->data - base);
@@ -99,10 +97,9 @@ static int add_tensors(struct jw *w, const struct gguf *g, char sha256[65], stru
         xxh128_reset(b.x);
         rc = manifest_walk(g, t[i], both_piece, &b, p, e);
         xxh128_hex(b.x, hex);
-        add_tensor(w, t[i], hex);
+        add_tensor(tensors, t[i], hex);
         at = off + t[i]->n_bytes;
     }
-    jw_end(w);
     if (rc == 0) sha256_add(&sha, base + at, (size_t)(end - at));
     sha256_hex(&sha, sha256);
     xxh128_free(b.x);
@@ -110,7 +107,7 @@ static int add_tensors(struct jw *w, const struct gguf *g, char sha256[65], stru
     return rc;
 }
 
-int manifest_add_gguf(struct jw *w, const char *path, char sha256[65], struct progress *p,
+int manifest_add_gguf(cJSON *files, const char *path, char sha256[65], struct progress *p,
                       struct err *e) {
     struct gguf *g;
     char hex[33];
@@ -118,36 +115,34 @@ int manifest_add_gguf(struct jw *w, const char *path, char sha256[65], struct pr
     TRY(gguf_open(&g, path, GGUF_ONE_FILE | GGUF_TOLERANT, e));
     const uint8_t *header = gguf_shard_header(g, 0, &n);
     hash_xxh128_hex(hex, header, (size_t)n);
-    jw_obj(w, NULL);
-    jw_str(w, "file", io_base(path));
-    jw_u64(w, "size_bytes", gguf_shard_bytes(g, 0));
-    jw_u64(w, "header_bytes", n);
-    jw_str(w, "header_xxh128", hex);
-    int rc = add_tensors(w, g, sha256, p, e);
-    jw_str(w, "sha256", sha256);
-    jw_end(w);
+    cJSON *o = doc_obj(files, NULL);
+    doc_put_str(o, "file", io_base(path));
+    doc_put_i64(o, "size_bytes", (int64_t)gguf_shard_bytes(g, 0));
+    doc_put_i64(o, "header_bytes", (int64_t)n);
+    doc_put_str(o, "header_xxh128", hex);
+    int rc = add_tensors(o, g, sha256, p, e);
+    doc_put_str(o, "sha256", sha256);
     gguf_close(g);
     return rc;
 }
 
-int manifest_add_file(struct jw *w, const char *path, const char *written, char sha256[65],
+int manifest_add_file(cJSON *files, const char *path, const char *written, char sha256[65],
                       struct err *e) {
     uint64_t n;
     TRY(sha256_file(path, sha256, e));
     TRY(io_file_size(path, &n, e));
-    jw_obj(w, NULL);
-    jw_str(w, "file", io_base(path));
-    jw_u64(w, "size_bytes", n);
-    jw_str(w, "sha256", sha256);
-    if (written) jw_str(w, "written_sha256", written);
-    jw_end(w);
+    cJSON *o = doc_obj(files, NULL);
+    doc_put_str(o, "file", io_base(path));
+    doc_put_i64(o, "size_bytes", (int64_t)n);
+    doc_put_str(o, "sha256", sha256);
+    if (written) doc_put_str(o, "written_sha256", written);
     return 0;
 }
 
 /* ---- finding --------------------------------------------------------------------------------- */
 
 struct manifest {
-    struct json *root;
+    cJSON *root;
     struct strmap *hash; /* tensor name -> index of hex */
     const char **hex;
     int64_t n, cap;
@@ -157,13 +152,13 @@ void manifest_free(struct manifest *m) {
     if (!m) return;
     strmap_free(m->hash);
     free(m->hex);
-    json_free(m->root);
+    cJSON_Delete(m->root);
     free(m);
 }
 
-static const struct json *entry(const struct json *files, const char *name) {
-    for (const struct json *f = json_first(files); f; f = json_next(f)) {
-        const char *s = json_str(json_get(f, "file"));
+static const cJSON *entry(const cJSON *files, const char *name) {
+    for (const cJSON *f = doc_first(files); f; f = f->next) {
+        const char *s = doc_str(f, "file");
         if (s && strcmp(s, name) == 0) return f;
     }
     return NULL;
@@ -171,18 +166,18 @@ static const struct json *entry(const struct json *files, const char *name) {
 
 /* Takes a shard from its entry; false when that is of another file. */
 static bool take_shard(struct manifest *m, const struct gguf *g, int shard) {
-    const struct json *f = entry(json_get(m->root, "files"), io_base(gguf_shard_path(g, shard)));
-    const char *claimed = json_str(json_get(f, "header_xxh128"));
+    const cJSON *f = entry(doc_get(m->root, "files"), io_base(gguf_shard_path(g, shard)));
+    const char *claimed = doc_str(f, "header_xxh128");
     char hex[33];
     uint64_t n;
     int64_t size;
-    if (!claimed || !json_i64(json_get(f, "size_bytes"), &size)) return false;
+    if (!claimed || !doc_i64(f, "size_bytes", &size)) return false;
     if ((uint64_t)size != gguf_shard_bytes(g, shard)) return false;
     const uint8_t *header = gguf_shard_header(g, shard, &n);
     hash_xxh128_hex(hex, header, (size_t)n);
     if (strcmp(hex, claimed) != 0) return false;
-    for (const struct json *t = json_first(json_get(f, "tensors")); t; t = json_next(t)) {
-        const char *name = json_str(json_get(t, "name")), *h = json_str(json_get(t, "xxh128"));
+    for (const cJSON *t = doc_first(doc_get(f, "tensors")); t; t = t->next) {
+        const char *name = doc_str(t, "name"), *h = doc_str(t, "xxh128");
         if (!name || !h || strlen(h) != 32) return false;
         if (m->n == m->cap) {
             m->cap = m->cap ? 2 * m->cap : 256;
@@ -201,9 +196,9 @@ void manifest_of(struct manifest **out, const struct gguf *g) {
     char *name = xasprintf("%.*s" MANIFEST_NAME, (int)(io_base(path) - path), path);
     struct manifest *m = xcalloc(1, sizeof *m);
     m->hash = strmap_new((size_t)gguf_n_tensors(g));
-    bool ok = io_exists(name) && json_read(&m->root, name, MAX_MANIFEST, &e) == 0;
+    bool ok = io_exists(name) && doc_read(&m->root, name, MAX_MANIFEST, &e) == 0;
     if (e.msg[0]) log_debug("%s: not used: %s", name, e.msg);
-    const char *format = ok ? json_str(json_get(m->root, "format")) : NULL;
+    const char *format = ok ? doc_str(m->root, "format") : NULL;
     ok = format && strcmp(format, "hone-manifest") == 0;
     for (int i = 0; ok && i < gguf_n_shards(g); i++) ok = take_shard(m, g, i);
     if (ok && gguf_n_tensors(g) == m->n)

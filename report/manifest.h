@@ -7,7 +7,7 @@
 #define HONE_REPORT_MANIFEST_H
 
 #include "containers/gguf.h"
-#include "base/json.h"
+#include "base/doc.h"
 #include "base/progress.h"
 
 #define MANIFEST_NAME "manifest.json"
@@ -23,17 +23,17 @@ int manifest_walk(const struct gguf *g, const struct gguf_tensor *t, manifest_pi
 int manifest_hash(const struct gguf *g, const struct gguf_tensor *t, char hex[33],
                   struct progress *p, struct err *e);
 
-/* Adds the entry of a GGUF file (one shard) to an open array of w. It is read once, p counts. */
-int manifest_add_gguf(struct jw *w, const char *path, char sha256[65], struct progress *p,
+/* Adds the entry of a GGUF file (one shard) to the array `files`. It is read once, p counts. */
+int manifest_add_gguf(cJSON *files, const char *path, char sha256[65], struct progress *p,
                       struct err *e);
-/* Adds the entry of any other file to an open array of w, and fills sha256. `written` is the
+/* Adds the entry of any other file to the array `files`, and fills sha256. `written` is the
  * SHA-256 of what hone wrote there (make/file_guard.h); NULL: hone did not write it. */
-int manifest_add_file(struct jw *w, const char *path, const char *written, char sha256[65],
+int manifest_add_file(cJSON *files, const char *path, const char *written, char sha256[65],
                       struct err *e);
 
 /* Adds the member "supersedes": the models of the manifest `old`, and those it superseded, that are
  * not in `sums` (text of SHA256SUMS), each with the file that has its name now. */
-int manifest_add_superseded(struct jw *w, const char *old, const char *sums, struct err *e);
+int manifest_add_superseded(cJSON *to, const char *old, const char *sums, struct err *e);
 
 /* Hashes that the manifest beside an open file claims for it. */
 struct manifest;

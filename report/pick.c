@@ -223,11 +223,11 @@ bool pick_gain_text(const struct result *r, int i, struct buf *out) {
 }
 
 bool pick_types(const struct result *r, int i, struct buf *out) {
-    const struct json *types = r->file[i].types;
+    const cJSON *types = r->file[i].types;
     bool any = false;
-    for (const struct json *t = json_first(types); t; t = json_next(t)) {
-        const char *name = json_str(json_get(t, "type"));
-        const double share = json_num(json_get(t, "share"), 0);
+    for (const cJSON *t = doc_first(types); t; t = t->next) {
+        const char *name = doc_str(t, "type");
+        const double share = doc_num(t, "share", 0);
         if (!name || !(share >= 0.005)) continue;
         buf_fmt(out, "%s%s %.0f %%", any ? ", " : "", name, share * 100);
         any = true;

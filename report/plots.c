@@ -98,16 +98,16 @@ static void by_depth(const struct plot_axes *ax, const struct result *r, bool sp
     int n = 0;
     for (int i = 0; i < r->n_files; i++) {
         const struct result_file *f = &r->file[i];
-        const struct json *rows = speed ? f->speed : f->by_depth;
-        p = xreallocarray(p, (size_t)n + (size_t)json_len(rows) + 1, sizeof *p);
-        for (const struct json *o = json_first(rows); o; o = json_next(o)) {
-            const char *test = json_str(json_get(o, "test"));
+        const cJSON *rows = speed ? f->speed : f->by_depth;
+        p = xreallocarray(p, (size_t)n + (size_t)cJSON_GetArraySize(rows) + 1, sizeof *p);
+        for (const cJSON *o = doc_first(rows); o; o = o->next) {
+            const char *test = doc_str(o, "test");
             if (speed && (!test || strncmp(test, "tg", 2) != 0)) continue;
-            p[n++] = (struct plot_point){
-                .x = json_num(json_get(o, speed ? "depth" : "to"), (double)NAN),
-                .y = json_num(json_get(o, speed ? "tok_per_s" : "mean_kld"), (double)NAN),
-                .series = i,
-                .label = pick_label(r, i)};
+            p[n++] =
+                (struct plot_point){.x = doc_num(o, speed ? "depth" : "to", (double)NAN),
+                                    .y = doc_num(o, speed ? "tok_per_s" : "mean_kld", (double)NAN),
+                                    .series = i,
+                                    .label = pick_label(r, i)};
         }
     }
     report_svg(ax, p, n, out);
@@ -116,7 +116,7 @@ static void by_depth(const struct plot_axes *ax, const struct result *r, bool sp
 
 static bool any_rows(const struct result *r, bool speed) {
     for (int i = 0; i < r->n_files; i++)
-        if (json_len(speed ? r->file[i].speed : r->file[i].by_depth) > 1) return true;
+        if (cJSON_GetArraySize(speed ? r->file[i].speed : r->file[i].by_depth) > 1) return true;
     return false;
 }
 

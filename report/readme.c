@@ -4,6 +4,7 @@
  * metadata is escaped. */
 #include <string.h>
 
+#include "base/json.h"
 #include "report/card.h"
 #include "report/pick.h"
 #include "report/report_text.h"
@@ -90,9 +91,9 @@ static void answer(const struct result *r, struct buf *out) {
 /* Lists the calibration texts, with a description of built-in ones. */
 static void calibration(const struct result *r, struct buf *out) {
     bool any = false;
-    for (const struct json *t = json_first(r->calib_texts); t; t = json_next(t)) {
-        const char *name = json_str(t) ? json_str(t) : json_str(json_get(t, "name")),
-                   *about = json_str(json_get(t, "about"));
+    for (const cJSON *t = doc_first(r->calib_texts); t; t = t->next) {
+        const char *name = cJSON_GetStringValue(t) ? cJSON_GetStringValue(t) : doc_str(t, "name"),
+                   *about = doc_str(t, "about");
         if (!name) continue;
         buf_str(out, any ? "; `" : "- Calibration text: `");
         for (; *name; name++)
@@ -125,12 +126,12 @@ static void how(const struct result *r, struct buf *out) {
     buf_str(out,
             "; second half of each chunk scored, weights dequantized, activations in 32 bits, so "
             "only the error of the weights is seen.\n");
-    for (const struct json *n = json_first(r->notes); n; n = json_next(n))
-        if (json_str(n)) buf_fmt(out, "- %s\n", json_str(n));
-    for (const struct json *n = json_first(r->left_out); n; n = json_next(n)) {
-        if (!json_str(n)) continue;
+    for (const cJSON *n = doc_first(r->notes); n; n = n->next)
+        if (cJSON_GetStringValue(n)) buf_fmt(out, "- %s\n", cJSON_GetStringValue(n));
+    for (const cJSON *n = doc_first(r->left_out); n; n = n->next) {
+        if (!cJSON_GetStringValue(n)) continue;
         buf_str(out, "- Left out: ");
-        md_text(out, json_str(n));
+        md_text(out, cJSON_GetStringValue(n));
         buf_chr(out, '\n');
     }
 }

@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/json.h"
+
 /* Tells whether Markdown leaves a character alone: '_' inside a word, as in Q4_K_M. */
 static bool in_word(const char *begin, const char *s) {
     return *s == '_' && s > begin && isalnum((unsigned char)s[-1]) && isalnum((unsigned char)s[1]);
@@ -33,10 +35,10 @@ void md_num(struct buf *out, double v, int prec) {
         buf_str(out, " - |");
 }
 
-void md_list(struct buf *out, const struct json *names) {
+void md_list(struct buf *out, const cJSON *names) {
     const char *sep = "";
-    for (const struct json *n = json_first(names); n; n = json_next(n)) {
-        const char *s = json_str(n) ? json_str(n) : json_str(json_get(n, "name"));
+    for (const cJSON *n = doc_first(names); n; n = n->next) {
+        const char *s = cJSON_GetStringValue(n) ? cJSON_GetStringValue(n) : doc_str(n, "name");
         if (!s) continue;
         buf_fmt(out, "%s`", sep);
         for (; *s; s++) buf_chr(out, *s == '`' || (unsigned char)*s < 0x20 ? ' ' : *s);

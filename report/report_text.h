@@ -5,14 +5,14 @@
 #define HONE_REPORT_REPORT_TEXT_H
 
 #include "base/buf.h"
-#include "base/json.h"
+#include "base/doc.h"
 
 /* Escapes what Markdown or HTML inside it would act on; control characters become spaces. */
 void md_text(struct buf *out, const char *s);
 /* Appends a number as a cell of a Markdown table, " 1.23 |", or " - |" when it is not finite. */
 void md_num(struct buf *out, double v, int prec);
 /* Appends a list such as `a`, `b` of the names in an array of strings or of objects with "name". */
-void md_list(struct buf *out, const struct json *names);
+void md_list(struct buf *out, const cJSON *names);
 /* Appends a line `key: "value"` with the escapes of YAML's double quotes. */
 void yaml_field(struct buf *out, const char *key, const char *value);
 /* Writes a number of parameters for people: "34.66 B" for 34660000000, "17.6 M" for 17596944. */

@@ -10,30 +10,30 @@
 
 enum { MAX_RESULTS = 64 << 20 };
 
-static double number(const struct json *o, const char *name) {
-    return json_num(json_get(o, name), (double)NAN);
+static double number(const cJSON *o, const char *name) {
+    return doc_num(o, name, (double)NAN);
 }
 
-static int64_t integer(const struct json *o, const char *name) {
+static int64_t integer(const cJSON *o, const char *name) {
     int64_t v = 0;
-    return json_i64(json_get(o, name), &v) ? v : 0;
+    return doc_i64(o, name, &v) ? v : 0;
 }
 
-static const char *text(const struct json *o, const char *name) {
-    const char *s = json_str(json_get(o, name));
+static const char *text(const cJSON *o, const char *name) {
+    const char *s = doc_str(o, name);
     return s ? s : "";
 }
 
-static void read_file_row(struct result_file *f, const struct json *o) {
+static void read_file_row(struct result_file *f, const cJSON *o) {
     f->file = text(o, "file");
     f->recipe = text(o, "recipe");
     f->sha256 = text(o, "sha256");
     f->size_class = text(o, "size_class");
     f->made = text(o, "made");
     f->why = text(o, "why");
-    f->feedback = json_bool(json_get(o, "feedback"), false);
+    f->feedback = doc_bool(o, "feedback", false);
     f->size_bytes = integer(o, "size_bytes");
-    f->is_base = json_bool(json_get(o, "is_base"), false);
+    f->is_base = doc_bool(o, "is_base", false);
     f->bpw = number(o, "bpw");
     f->ppl = number(o, "ppl");
     f->ppl_stderr = number(o, "ppl_stderr");
@@ -48,9 +48,9 @@ static void read_file_row(struct result_file *f, const struct json *o) {
     f->pp_stddev = number(o, "pp_tok_per_s_stddev");
     f->tg_stddev = number(o, "tg_tok_per_s_stddev");
     f->preset_kld = number(o, "preset_kld");
-    f->types = json_get(o, "types");
-    f->by_depth = json_get(o, "by_depth");
-    f->speed = json_get(o, "speed");
+    f->types = doc_get(o, "types");
+    f->by_depth = doc_get(o, "by_depth");
+    f->speed = doc_get(o, "speed");
     f->tools_n = number(o, "tools_n");
     f->tools_valid = number(o, "tools_valid");
     f->tools_passed = number(o, "tools_passed");
@@ -59,32 +59,32 @@ static void read_file_row(struct result_file *f, const struct json *o) {
     const double drawn = number(o, "tools_constrained_tokens");
     f->tools_overruled =
         drawn > 0 ? 1000 * number(o, "tools_overruled_tokens") / drawn : (double)NAN;
-    f->tools_places = json_get(o, "tools_overruled");
+    f->tools_places = doc_get(o, "tools_overruled");
 }
 
 int result_open(struct result *r, const char *path, struct err *e) {
-    struct json *root;
+    cJSON *root;
     memset(r, 0, sizeof *r);
-    TRY(json_read(&root, path, MAX_RESULTS, e));
+    TRY(doc_read(&root, path, MAX_RESULTS, e));
     return result_take(r, root, path, e);
 }
 
-int result_take(struct result *r, struct json *root, const char *path, struct err *e) {
+int result_take(struct result *r, cJSON *root, const char *path, struct err *e) {
     memset(r, 0, sizeof *r);
     r->root = root;
-    const struct json *model = json_get(r->root, "model"), *ev = json_get(r->root, "eval"),
-                      *im = json_get(r->root, "imatrix"), *files = json_get(r->root, "files");
-    if (json_type(files) != JSON_ARR || json_type(model) != JSON_OBJ) {
+    const cJSON *model = doc_get(r->root, "model"), *ev = doc_get(r->root, "eval"),
+                *im = doc_get(r->root, "imatrix"), *files = doc_get(r->root, "files");
+    if (!cJSON_IsArray(files) || !cJSON_IsObject(model)) {
         result_close(r);
         return err_set(e, ERR_DATA, "%s: not a result file of hone make", path);
     }
     r->version = text(r->root, "hone_version");
     r->machine = text(r->root, "machine");
-    r->notes = json_get(r->root, "notes");
-    r->left_out = json_get(r->root, "left_out");
-    r->facts = json_get(r->root, "facts");
+    r->notes = doc_get(r->root, "notes");
+    r->left_out = doc_get(r->root, "left_out");
+    r->facts = doc_get(r->root, "facts");
     r->base_type = text(r->root, "base_type");
-    r->base_is_quantized = json_bool(json_get(r->root, "base_is_quantized"), false);
+    r->base_is_quantized = doc_bool(r->root, "base_is_quantized", false);
     r->name = text(model, "name");
     r->arch = text(model, "arch");
     r->arch_note = text(model, "arch_note");
@@ -95,23 +95,22 @@ int result_take(struct result *r, struct json *root, const char *path, struct er
     r->eval_ctx = integer(ev, "ctx");
     r->eval_tokens = integer(ev, "n_tokens");
     r->eval_chunks = integer(ev, "n_chunks");
-    r->eval_texts = json_get(ev, "texts");
+    r->eval_texts = doc_get(ev, "texts");
     r->tools_suite = text(ev, "tools");
     r->pp = integer(ev, "pp");
     r->tg = integer(ev, "tg");
-    r->calib_texts = json_get(im, "texts");
+    r->calib_texts = doc_get(im, "texts");
     r->imatrix_chunks = integer(im, "n_chunks");
     r->imatrix_chunk_size = integer(im, "chunk_size");
-    r->n_files = (int)json_len(files);
+    r->n_files = (int)cJSON_GetArraySize(files);
     r->file = xcalloc((size_t)r->n_files + 1, sizeof *r->file);
     int i = 0;
-    for (const struct json *f = json_first(files); f; f = json_next(f))
-        read_file_row(&r->file[i++], f);
+    for (const cJSON *f = doc_first(files); f; f = f->next) read_file_row(&r->file[i++], f);
     return 0;
 }
 
 void result_close(struct result *r) {
-    json_free(r->root);
+    cJSON_Delete(r->root);
     free(r->file);
     memset(r, 0, sizeof *r);
 }

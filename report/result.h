@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "base/json.h"
+#include "base/doc.h"
 
 struct result_file { /* one output GGUF */
     const char *file, *recipe, *sha256;
@@ -19,31 +19,31 @@ struct result_file { /* one output GGUF */
     int64_t size_bytes;
     double bpw, ppl, ppl_stderr, mean_kld, mean_kld_stderr, kld_p999, max_kld, same_top1, rms_dp;
     double pp_tok_per_s, tg_tok_per_s, pp_stddev, tg_stddev;
-    double preset_kld;        /* of llama.cpp's preset of this size */
-    const struct json *types; /* rows of type and share of the bytes, the largest first; or NULL */
-    const struct json *by_depth, *speed;                   /* arrays of rows; NULL: not measured */
+    double preset_kld;  /* of llama.cpp's preset of this size */
+    const cJSON *types; /* rows of type and share of the bytes, the largest first; or NULL */
+    const cJSON *by_depth, *speed;                         /* arrays of rows; NULL: not measured */
     double tools_n, tools_valid, tools_passed, tools_same; /* cases of tool calls */
     double tools_held;      /* of them valid when a grammar held the calls to the tools' schemas */
     double tools_overruled; /* by it, of 1000 tokens */
-    const struct json *tools_places; /* rows: how often, by tool and place; NULL: not counted */
-    int is_base;                     /* the unquantized conversion everything is compared with */
+    const cJSON *tools_places; /* rows: how often, by tool and place; NULL: not counted */
+    int is_base;               /* the unquantized conversion everything is compared with */
 };
 struct result {
-    struct json *root;
+    cJSON *root;
     const char *name, *arch, *arch_note, *version, *machine, *license, *base_name, *tools_suite;
     int64_t n_params, ctx, eval_ctx, eval_tokens, eval_chunks, imatrix_chunks, imatrix_chunk_size;
     int64_t pp, tg;
-    const struct json *eval_texts, *calib_texts, *notes, *left_out; /* arrays */
-    const struct json *facts; /* of publishing: repo, license, base_model, ...; NULL: none */
-    const char *base_type;    /* "BF16", "Q4_K_M"; "": not said */
-    bool base_is_quantized;   /* what everything is compared with lost something itself */
+    const cJSON *eval_texts, *calib_texts, *notes, *left_out; /* arrays */
+    const cJSON *facts;     /* of publishing: repo, license, base_model, ...; NULL: none */
+    const char *base_type;  /* "BF16", "Q4_K_M"; "": not said */
+    bool base_is_quantized; /* what everything is compared with lost something itself */
     struct result_file *file;
     int n_files;
 };
 int result_open(struct result *r, const char *path, struct err *e);
 /* Fills r from JSON that is read already, of the file `path`; it takes over root, also when it
  * fails. */
-int result_take(struct result *r, struct json *root, const char *path, struct err *e);
+int result_take(struct result *r, cJSON *root, const char *path, struct err *e);
 void result_close(struct result *r);
 /* Returns the bytes that a mix was made for, which its recipe names ("mix-9MiB"); 0: it has another
  * recipe. */

@@ -4,7 +4,7 @@
 #include <math.h>
 
 #include "base/attr.h"
-#include "base/json.h"
+#include "base/doc.h"
 #include "report/card.h"
 #include "report/pick.h"
 #include "report/report_text.h"
@@ -34,10 +34,10 @@ static const char *const places[] = {"name", "key", "value", "structure", "text"
  * counted. */
 static double overruled_at(const struct result_file *f, const char *place) {
     double sum = 0;
-    if (!json_first(f->tools_places)) return (double)NAN;
-    for (const struct json *t = json_first(f->tools_places); t; t = json_next(t)) {
+    if (!doc_first(f->tools_places)) return (double)NAN;
+    for (const cJSON *t = doc_first(f->tools_places); t; t = t->next) {
         int64_t n;
-        if (json_i64(json_get(t, place), &n)) sum += (double)n;
+        if (doc_i64(t, place, &n)) sum += (double)n;
     }
     return sum;
 }

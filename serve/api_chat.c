@@ -8,20 +8,20 @@
 #include "serve/custom_tools.h"
 #include "serve/reply.h"
 
-/* Of ask.api_flags: tools came as `functions`, so that a call goes back as `function_call`. */
+/* Bit of ask.api_flags: tools came as `functions`, so calls are returned as `function_call`. */
 enum { FUNCTIONS = 1 };
 
 /* ---- reading ---- */
 
 static int read_logprobs(struct ask *a, const struct json *v, const char *path, struct fault *f) {
-    if (json_type(v) != JSON_BOOL) return fault_set(f, 400, NULL, path, "true or false is needed");
+    if (json_type(v) != JSON_BOOL) return fault_set(f, 400, NULL, path, "must be true or false");
     if (!json_bool(v, false)) return 0;
     if (a->top < 0) a->top = 0;
     return 0;
 }
-/* Reads none, auto, required, also "any" as others say, or a tool by its name: {"type": "function",
- * "function": {"name"}}; with the name beside the type, of type "tool", or the name alone, as other
- * APIs and function_call have it. */
+/* Reads none, auto, required (or "any"), or a tool: {"type": "function", "function": {"name"}}.
+ * Also accepts the forms of other APIs and of function_call: the name next to the type, type
+ * "tool", or a name without a type. */
 static int read_choice(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     const struct json *inner = json_get(v, "type"), *name = json_get(v, "name");
     const char *type = json_str(inner), *s = json_str(v);
@@ -40,20 +40,20 @@ static int read_choice(struct ask *a, const struct json *v, const char *path, st
     if (json_type(v) != JSON_OBJ || (type && strcmp(type, "function") != 0 &&
                                      strcmp(type, "custom") != 0 && strcmp(type, "tool") != 0))
         return fault_set(f, 400, NULL, path,
-                         "a text, or a tool of type 'function' or 'custom', is needed");
+                         "must be a string, or a tool of type 'function' or 'custom'");
     if (!name && type) name = json_get(json_get(v, type), "name");
     return name ? ask_must_call(a, name, path, f)
-                : fault_set(f, 400, NULL, path, "the name of a tool is needed");
+                : fault_set(f, 400, NULL, path, "the tool has no name");
 }
 static int read_parallel(struct ask *a, const struct json *v, const char *path, struct fault *f) {
-    if (json_type(v) != JSON_BOOL) return fault_set(f, 400, NULL, path, "true or false is needed");
+    if (json_type(v) != JSON_BOOL) return fault_set(f, 400, NULL, path, "must be true or false");
     a->one_call = !json_bool(v, true);
     return 0;
 }
 static int read_last_thought(struct ask *a, const struct json *v, const char *path,
                              struct fault *f) {
     if (!json_str(v) || strlen(json_str(v)) > 4096)
-        return fault_set(f, 400, NULL, path, "a text of at most 4096 bytes is needed");
+        return fault_set(f, 400, NULL, path, "must be a string of at most 4096 bytes");
     free(a->think_last);
     a->think_last = xstrdup(json_str(v));
     return 0;
@@ -62,7 +62,7 @@ static int read_last_thought(struct ask *a, const struct json *v, const char *pa
 static int read_reasoning_format(struct ask *a, const struct json *v, const char *path,
                                  struct fault *f) {
     const char *s = json_str(v);
-    if (!s) return fault_set(f, 400, NULL, path, "a text is needed");
+    if (!s) return fault_set(f, 400, NULL, path, "must be a string");
     a->tags = strcmp(s, "none") == 0;
     return 0;
 }
@@ -70,17 +70,17 @@ static int read_modalities(struct ask *a, const struct json *v, const char *path
     (void)a;
     for (const struct json *m = json_first(v); m; m = json_next(m))
         if (!json_str(m) || strcmp(json_str(m), "text") != 0)
-            return fault_set(f, 400, NULL, path, "only text is made here");
+            return fault_set(f, 400, NULL, path, "only text output is supported");
     return 0;
 }
 static int read_tokens(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     (void)a;
     if (json_type(v) == JSON_BOOL && !json_bool(v, true)) return 0;
-    return fault_set(f, 400, NULL, path, "ids are not given with answers; /tokenize gives them");
+    return fault_set(f, 400, NULL, path, "answers do not include token ids; use /tokenize");
 }
 static int read_verbosity(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     struct buf text = {0};
-    if (!json_str(v)) return fault_set(f, 400, NULL, path, "a text is needed");
+    if (!json_str(v)) return fault_set(f, 400, NULL, path, "must be a string");
     json_write(&text, v);
     ask_kwarg(a, "verbosity", text.data);
     buf_release(&text);
@@ -90,7 +90,7 @@ static int read_verbosity(struct ask *a, const struct json *v, const char *path,
 static const struct field fields[] = {
     {"messages", FIELD_LEFT},
     {"model", FIELD_BY(ask_read_model)},
-    {"max_completion_tokens", FIELD_LEFT}, /* the first of the two wins: below */
+    {"max_completion_tokens", FIELD_LEFT}, /* max_completion_tokens wins: read_max() */
     {"max_tokens", FIELD_LEFT},
     {"stop", FIELD_BY(ask_read_stop)},
     {"n", FIELD_BY(ask_read_n)},
@@ -128,9 +128,9 @@ static const struct field fields[] = {
     {"verbosity", FIELD_BY(read_verbosity)},
     {"modalities", FIELD_BY(read_modalities)},
     {"preset", FIELD_LEFT},
-    {"audio", FIELD_REFUSED("only text is made here")},
-    {"web_search_options", FIELD_REFUSED("this server searches nothing")},
-    {"chat_template", FIELD_REFUSED("templates come with the model, not with requests")},
+    {"audio", FIELD_REFUSED("only text output is supported")},
+    {"web_search_options", FIELD_REFUSED("web search is not supported")},
+    {"chat_template", FIELD_REFUSED("chat templates in requests are not supported")},
 };
 
 static int read_max(struct ask *a, const struct json *j, struct fault *f) {
@@ -139,7 +139,7 @@ static int read_max(struct ask *a, const struct json *j, struct fault *f) {
         const struct json *v = json_get(j, names[i]);
         if (json_type(v) == JSON_NULL) continue;
         if (!json_i64(v, &a->n_max) || a->n_max < -1)
-            return fault_set(f, 400, NULL, names[i], "a whole number from 0 on is needed");
+            return fault_set(f, 400, NULL, names[i], "must be an integer >= 0");
         return 0;
     }
     return 0;
@@ -155,7 +155,7 @@ static bool name_ok(const char *s) {
 }
 
 /* Returns the definition in an entry of a list of tools: its member `function` or `custom`, or the
- * entry itself when it has a name beside its type, as other APIs write them. NULL: it is none. */
+ * entry itself if it has a name next to its type, as in other APIs. NULL: not a tool. */
 static const struct json *definition(const struct json *t) {
     const char *type = json_str(json_get(t, "type"));
     const struct json *fn = json_get(t, "function");
@@ -168,25 +168,25 @@ static int tools_ok(const struct json *tools, struct fault *f) {
     char path[64];
     int i = 0;
     if (json_type(tools) != JSON_ARR)
-        return fault_set(f, 400, NULL, "tools", "a list of tools is needed");
+        return fault_set(f, 400, NULL, "tools", "must be a list of tools");
     for (const struct json *t = json_first(tools); t; t = json_next(t), i++) {
         const struct json *fn = definition(t);
         snprintf(path, sizeof path, "tools[%d]", i);
         if (!fn)
             return fault_set(f, 400, NULL, path,
-                             "only tools of type 'function' or 'custom' are offered");
+                             "only tools of type 'function' or 'custom' are supported");
         if (!name_ok(json_str(json_get(fn, "name"))))
             return fault_set(f, 400, NULL, path,
-                             "a name of 1 to 128 letters, digits, '_', '.', ':', '-' is needed");
+                             "name: must have 1 to 128 letters, digits, '_', '.', ':' or '-'");
         const struct json *p = json_get(fn, "parameters");
         if (!p) p = json_get(fn, "input_schema");
         if (json_type(p) != JSON_NULL && json_type(p) != JSON_OBJ)
-            return fault_set(f, 400, NULL, path, "parameters: an object is needed");
+            return fault_set(f, 400, NULL, path, "parameters: must be an object");
     }
-    return i <= 512 ? 0 : fault_set(f, 400, NULL, "tools", "there can be 512 at most");
+    return i <= 512 ? 0 : fault_set(f, 400, NULL, "tools", "at most 512 tools are allowed");
 }
 
-/* Writes a definition that came in the shape of another API. */
+/* Writes a definition in another API's shape as an OpenAI function. */
 static void put_tool(struct jw *w, const struct json *d) {
     jw_obj(w, NULL);
     jw_str(w, "type", "function");
@@ -199,8 +199,8 @@ static void put_tool(struct jw *w, const struct json *d) {
     jw_end(w);
 }
 
-/* Makes a->tools of a list of which some take a text: these become functions. `functions`, the
- * older form, has definitions that stand for themselves. */
+/* Builds a->tools from a list; custom tools become functions. functions: the list is the older
+ * `functions`, whose entries are bare definitions. */
 static int put_tools(struct ask *a, const struct json *list, bool functions, struct fault *f) {
     struct buf b = {0};
     struct jw w;
@@ -249,12 +249,11 @@ static int chat_read(struct ask *a, const struct json *j, struct fault *f) {
     TRY(chat_tools(a, j, f));
     if (a->tools && json_type(json_get(j, "tools")) == JSON_NULL) {
         a->api_flags |= FUNCTIONS;
-        a->one_call = true; /* there is no list in that form */
+        a->one_call = true; /* function_call holds a single call */
     }
     return chat_conv(a, json_get(j, "messages"), f);
 }
 
-/* Returns the word for how a choice ended. */
 static const char *finish(const struct reply *r, const struct reply_choice *c) {
     const bool older = c->end == END_CALLS && (r->ask->api_flags & FUNCTIONS);
     return older ? "function_call" : reply_finish(c);
@@ -273,8 +272,8 @@ static void open_chunk(struct jw *w, struct buf *b, const struct reply *r) {
     jw_arr(w, "choices");
 }
 
-/* Writes the probabilities of the content's tokens; where they were asked for, an answer that has
- * none, of thinking alone, has an empty list of them. */
+/* Writes the log probabilities of the content. If they were requested, an answer without content
+ * gets an empty list. */
 static void put_probs(struct jw *w, struct reply_choice *c, bool asked) {
     struct buf b = {0};
     if (!c->probs.len && !asked) {
@@ -283,12 +282,11 @@ static void put_probs(struct jw *w, struct reply_choice *c, bool asked) {
     }
     buf_fmt(&b, "{\"content\": [%s], \"refusal\": null}", c->probs.len ? c->probs.data : "");
     jw_raw(w, "logprobs", b.data);
-    buf_reset(&c->probs); /* they are sent once */
+    buf_reset(&c->probs); /* sent only once */
     buf_release(&b);
 }
 
-/* Writes the beginning of a call, or more of its arguments, as the `function_call` that programs of
- * the older form read. */
+/* Writes the start of a call, or more of its arguments, as the older `function_call`. */
 static void put_function(struct jw *w, const struct reply_choice *c, const struct event *ev) {
     const bool begins = ev->kind == EV_CALL_BEGIN;
     jw_obj(w, "function_call");
@@ -297,7 +295,7 @@ static void put_function(struct jw *w, const struct reply_choice *c, const struc
     jw_end(w);
 }
 
-/* Writes the beginning of a call, or more of its arguments or of its text. */
+/* Writes the start of a call, or more of its arguments or input text. */
 static void put_call(struct jw *w, struct reply *r, const struct event *ev) {
     const struct reply_call *call = &r->choice[ev->choice].call[ev->call];
     const bool custom = custom_tool_is(r->ask, call->name);
@@ -385,7 +383,7 @@ static void chat_event(struct reply *r, const struct event *ev, struct buf *out)
     buf_str(out, "data: [DONE]\n\n");
 }
 
-/* ---- as a whole ---- */
+/* ---- a complete answer ---- */
 
 static void put_calls(struct jw *w, const struct reply *r, const struct reply_choice *c) {
     jw_arr(w, "tool_calls");

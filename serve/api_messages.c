@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* serve/api_messages.c - POST /v1/messages, as Anthropic's clients speak: reading. The answers are
- * in api_messages_out.c. */
+/* serve/api_messages.c - reader of POST /v1/messages (Anthropic's API). Answers are written by
+ * api_messages_out.c. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,8 +10,8 @@
 
 /* ---- texts ---- */
 
-/* Tells whether s is the line that differs with each request of some clients. It is left out,
- * because with it no prompt would begin like another. */
+/* Returns whether s is the billing line that some clients put into the system prompt. It differs
+ * with each request and would defeat the prefix cache, so it is dropped. */
 static bool is_billing(const char *s) {
     static const char head[] = "x-anthropic-billing-header:";
     return strncmp(s, head, sizeof head - 1) == 0;
@@ -22,8 +22,8 @@ static void warn(struct ask *a, const char *what) {
     buf_fmt(&a->warned, "%s%s", a->warned.len ? ", " : "", what);
 }
 
-/* Appends the text of a document, whose source is a text or a list of blocks, or of a result of a
- * search, which is a list of blocks. False: there is none. */
+/* Appends the text of a document block (source: a string or a list of blocks) or a search_result
+ * block (a list of blocks). Returns false if b is neither. */
 static bool document_text(const struct json *b, struct buf *out) {
     const struct json *source = json_get(b, "source"), *list = json_get(source, "content");
     const char *kind = json_str(json_get(b, "type")), *type = json_str(json_get(source, "type")),
@@ -46,8 +46,8 @@ static bool document_text(const struct json *b, struct buf *out) {
     return json_str(list) || json_first(list);
 }
 
-/* Appends the texts of a text or of blocks, with `sep` between them. in_result says that the blocks
- * are a tool's result, of which what is no text is left out. */
+/* Appends the text of a string or a list of blocks, separated by `sep`. in_result: the blocks are a
+ * tool's result, where non-text blocks are replaced by a note. */
 static int texts(struct ask *a, const struct json *v, const char *path, const char *sep,
                  bool in_result, struct buf *out, struct fault *f) {
     int i = 0;
@@ -57,7 +57,7 @@ static int texts(struct ask *a, const struct json *v, const char *path, const ch
     }
     if (json_type(v) == JSON_NULL) return 0;
     if (json_type(v) != JSON_ARR)
-        return fault_set(f, 400, NULL, path, "a text or a list of blocks is needed");
+        return fault_set(f, 400, NULL, path, "must be a string or a list of blocks");
     for (const struct json *b = json_first(v); b; b = json_next(b), i++) {
         char at[200];
         const char *type = json_str(json_get(b, "type")), *text = json_str(json_get(b, "text"));
@@ -73,15 +73,15 @@ static int texts(struct ask *a, const struct json *v, const char *path, const ch
         if (type && strcmp(type, "text") != 0 && in_result) {
             if (out->len) buf_str(out, sep);
             buf_fmt(out, "[%.40s omitted]", type);
-            warn(a, "blocks in tool results that are no text");
+            warn(a, "non-text blocks in tool results");
             continue;
         }
         if (!type || strcmp(type, "text") != 0) {
             return fault_set(f, 400, NULL, at,
-                             "blocks of type '%.40s' are not read here, only text",
+                             "blocks of type '%.40s' are not supported, only text",
                              type ? type : "");
         }
-        if (!text) return fault_set(f, 400, NULL, at, "a text is needed");
+        if (!text) return fault_set(f, 400, NULL, at, "must be a string");
         if (is_billing(text)) continue;
         if (out->len) buf_str(out, sep);
         buf_str(out, text);
@@ -91,14 +91,14 @@ static int texts(struct ask *a, const struct json *v, const char *path, const ch
 
 /* ---- messages ---- */
 
-enum { MOST_CALLS = 1024 }; /* of a turn: each is looked for in the messages behind it */
+enum { MOST_CALLS = 1024 }; /* per turn; each is searched for in the messages after it */
 struct turn {
     struct ask *a;
     struct jw *w;
-    const struct json *open; /* the first message of the assistant's last turn, or NULL */
-    const struct json *last; /* the message before the one that is read */
+    const struct json *open; /* first message of the last assistant turn, or NULL */
+    const struct json *last; /* the previous message */
     int n_calls;             /* in that turn */
-    int n_put;               /* messages that were written */
+    int n_put;               /* messages written */
     struct fault *f;
     int i;
 };
@@ -126,8 +126,8 @@ static bool is_assistant(const struct json *m) {
     return role && strcmp(role, "assistant") == 0;
 }
 
-/* Returns the call with that id in the assistant's last turn, which may be several messages; the
- * results of its calls may come in several, too. */
+/* Returns the call with this id in the last assistant turn. The turn may span several messages, and
+ * so may its results. */
 static const struct json *call_of(const struct turn *t, const char *id) {
     const struct json *b = NULL;
     for (const struct json *m = t->open; m && is_assistant(m) && !b; m = json_next(m))
@@ -161,8 +161,8 @@ static int put_result(struct turn *t, const struct json *b, int k) {
     return rc;
 }
 
-/* Writes those results among the blocks of a message that belong to calls, in the calls' order, and
- * adds their number to *n. */
+/* Writes the results in a message that belong to calls, in the order of the calls, and adds their
+ * number to *n. */
 static int put_results(struct turn *t, const struct json *content, int *n) {
     for (const struct json *m = t->open; m && is_assistant(m); m = json_next(m))
         for (const struct json *c = json_first(json_get(m, "content")); c; c = json_next(c)) {
@@ -174,7 +174,7 @@ static int put_results(struct turn *t, const struct json *content, int *n) {
     return 0;
 }
 
-/* Writes the results of tools, and behind them what the user says. */
+/* Writes tool results, then the user's text. */
 static int user_message(struct turn *t, const struct json *m) {
     const struct json *content = json_get(m, "content");
     struct buf text = {0};
@@ -196,7 +196,7 @@ static int user_message(struct turn *t, const struct json *m) {
         if (other) s = document.data ? document.data : "";
         if (!type || (strcmp(type, "text") != 0 && !other) || !s)
             rc = fault_set(t->f, 400, NULL, path,
-                           "blocks of type '%.40s' are not read here, only text", type ? type : "");
+                           "blocks of type '%.40s' are not supported, only text", type ? type : "");
         else if (!is_billing(s))
             buf_fmt(&text, "%s%s", text.len ? "\n" : "", s);
         buf_release(&document);
@@ -220,8 +220,8 @@ static void put_call(struct jw *w, const struct json *b) {
     free(args);
 }
 
-/* Tells whether blocks of this type are what an assistant says here. All others were made by
- * another server (tools that it ran, say), and clients give them back: they are left out. */
+/* Returns whether this server produces such blocks in assistant messages. Blocks of other types
+ * come from other servers (tools that they ran, say) and are dropped. */
 static bool is_ours(const char *type) {
     return strcmp(type, "text") == 0 || strcmp(type, "tool_use") == 0;
 }
@@ -251,7 +251,7 @@ static int assistant_message(struct turn *t, const struct json *m) {
             if (++t->n_calls > MOST_CALLS)
                 rc = fault_set(t->f, 400, NULL, path, "more than %d calls in a turn", MOST_CALLS);
         } else if (!type || is_ours(type)) {
-            rc = fault_set(t->f, 400, NULL, path, "a block of type '%.40s' cannot be read here",
+            rc = fault_set(t->f, 400, NULL, path, "this block of type '%.40s' is incomplete",
                            type ? type : "");
         } else if (strcmp(type, "redacted_thinking") != 0) {
             warn(t->a, type);
@@ -282,7 +282,7 @@ static int one_message(struct turn *t, const struct json *m) {
     char path[64];
     snprintf(path, sizeof path, "messages[%d]", t->i);
     if (!role || (!json_str(content) && json_type(content) != JSON_ARR))
-        return fault_set(t->f, 400, NULL, path, "a role and a content are needed");
+        return fault_set(t->f, 400, NULL, path, "role and content are required");
     if (strcmp(role, "assistant") == 0) {
         if (!t->last || !is_assistant(t->last)) t->open = m, t->n_calls = 0;
         t->last = m;
@@ -291,7 +291,7 @@ static int one_message(struct turn *t, const struct json *m) {
     t->last = m;
     if (strcmp(role, "user") == 0) return user_message(t, m);
     if (strcmp(role, "system") != 0)
-        return fault_set(t->f, 400, NULL, path, "one of user, assistant, system is needed");
+        return fault_set(t->f, 400, NULL, path, "role: must be user, assistant or system");
     struct buf text = {0};
     const int rc = texts(t->a, content, path, "\n\n", false, &text, t->f);
     if (!rc) put_text(t, "system", &text);
@@ -299,7 +299,7 @@ static int one_message(struct turn *t, const struct json *m) {
     return rc;
 }
 
-/* Checks the last message, which is the beginning of the answer when it is the assistant's. */
+/* Checks the last message; if it is the assistant's, the answer continues it. */
 static int check_last(struct ask *a, const struct json *last, struct fault *f) {
     const char *role = json_str(json_get(last, "role"));
     const struct json *c = json_get(last, "content"), *block = NULL;
@@ -308,7 +308,7 @@ static int check_last(struct ask *a, const struct json *last, struct fault *f) {
     const char *s = json_str(c) ? json_str(c) : json_str(json_get(block, "text"));
     if (!s || !*s)
         return fault_set(f, 400, NULL, "messages",
-                         "the last message, of the assistant, has no text");
+                         "the last message is the assistant's but has no text to continue");
     if (strchr(" \t\r\n", s[strlen(s) - 1]))
         return fault_set(f, 400, NULL, "messages",
                          "final assistant content cannot end with trailing whitespace");
@@ -318,8 +318,8 @@ static int check_last(struct ask *a, const struct json *last, struct fault *f) {
 
 /* ---- tools ---- */
 
-/* Writes the tools into a->tools in OpenAI's shape, which templates know. Tools that a server would
- * run are left out. */
+/* Builds a->tools in OpenAI's shape, which templates expect. Drops tools that the server would have
+ * to run. */
 static int put_tools(struct ask *a, const struct json *j, struct fault *f) {
     const struct json *tools = json_get(j, "tools");
     struct buf b = {0};
@@ -327,7 +327,7 @@ static int put_tools(struct ask *a, const struct json *j, struct fault *f) {
     int i = 0, n = 0;
     if (json_type(tools) == JSON_NULL) return 0;
     if (json_type(tools) != JSON_ARR)
-        return fault_set(f, 400, NULL, "tools", "a list of tools is needed");
+        return fault_set(f, 400, NULL, "tools", "must be a list of tools");
     jw_init(&w, &b, false);
     jw_arr(&w, NULL);
     for (const struct json *t = json_first(tools); t; t = json_next(t), i++) {
@@ -340,7 +340,7 @@ static int put_tools(struct ask *a, const struct json *j, struct fault *f) {
         snprintf(path, sizeof path, "tools[%d]", i);
         if (!name) {
             buf_release(&b);
-            return fault_set(f, 400, NULL, path, "a name is needed");
+            return fault_set(f, 400, NULL, path, "a name is required");
         }
         jw_obj(&w, NULL);
         jw_str(&w, "type", "function");
@@ -363,17 +363,16 @@ static int put_tools(struct ask *a, const struct json *j, struct fault *f) {
 
 static int read_choice(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     const char *type = json_str(json_get(v, "type"));
-    if (!type) return fault_set(f, 400, NULL, path, "an object with a type is needed");
+    if (!type) return fault_set(f, 400, NULL, path, "must be an object with a type");
     a->one_call = json_bool(json_get(v, "disable_parallel_tool_use"), false);
     if (strcmp(type, "none") == 0) a->no_calls = true;
     if (strcmp(type, "auto") == 0 || strcmp(type, "none") == 0) return 0;
     if (strcmp(type, "any") == 0) return ask_must_call(a, NULL, path, f);
     const struct json *name = json_get(v, "name");
     if (strcmp(type, "tool") == 0 && name) return ask_must_call(a, name, path, f);
-    return fault_set(f, 400, NULL, path,
-                     "one of auto, any, none, or a tool with its name, is needed");
+    return fault_set(f, 400, NULL, path, "must be auto, any, none, or a tool with its name");
 }
-/* Reads the form of the answer: in output_config, or beside it, where it stood before. */
+/* Reads the response format, from output_config or the older output_format. */
 static int read_form(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     TRY(ask_read_format(a, v, path, f));
     a->form_strict = true;
@@ -381,7 +380,7 @@ static int read_form(struct ask *a, const struct json *v, const char *path, stru
 }
 static int read_output(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     const struct json *effort = json_get(v, "effort"), *format = json_get(v, "format");
-    if (json_type(v) != JSON_OBJ) return fault_set(f, 400, NULL, path, "an object is needed");
+    if (json_type(v) != JSON_OBJ) return fault_set(f, 400, NULL, path, "must be an object");
     if (json_type(format) != JSON_NULL) TRY(read_form(a, format, "output_config.format", f));
     return json_type(effort) == JSON_NULL ? 0
                                           : ask_read_effort(a, effort, "output_config.effort", f);
@@ -412,11 +411,11 @@ static const struct field fields[] = {
     {"betas", FIELD_LEFT},
     {"inference_geo", FIELD_LEFT},
     {"preset", FIELD_LEFT},
-    {"container", FIELD_REFUSED("this server runs nothing")},
-    {"mcp_servers", FIELD_REFUSED("this server asks no other")},
+    {"container", FIELD_REFUSED("code execution is not supported")},
+    {"mcp_servers", FIELD_REFUSED("MCP servers are not supported")},
 };
 
-/* Notes the marks of blocks, or tools, at the message that was written last (-1: none was). */
+/* Records the cache_control marks of blocks or tools at the last message written (-1: none yet). */
 static void mark_blocks(struct turn *t, const struct json *list, int message) {
     for (const struct json *b = json_type(list) == JSON_ARR ? json_first(list) : NULL; b;
          b = json_next(b))

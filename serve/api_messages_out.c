@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* serve/api_messages_out.c - answers as Anthropic's clients read them: blocks that follow one
- * another and never overlap. */
+/* serve/api_messages_out.c - writer of /v1/messages: content blocks, one after another, never
+ * overlapping. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -29,7 +29,7 @@ static void put_usage(const struct reply *r, struct jw *w) {
     jw_end(w);
 }
 
-/* Writes the signature of a thinking text. Clients give it back with the text; nobody checks it. */
+/* Writes the signature of the thinking text. Clients return it with the text; it is not checked. */
 static void put_signature(struct jw *w, const struct buf *text) {
     struct buf b = {0};
     buf_fmt(&b, "hone1:%016" PRIx64, hash_u64(text->data ? text->data : "", text->len));
@@ -160,7 +160,7 @@ void messages_event(struct reply *r, const struct event *ev, struct buf *out) {
     if (ev->kind == EV_DONE) end_message(r, out);
 }
 
-/* ---- as a whole ---- */
+/* ---- a complete answer ---- */
 
 static void put_content(struct reply *r, struct jw *w) {
     const struct reply_choice *c = &r->choice[0];
@@ -219,7 +219,7 @@ int messages_fail(const struct fault *f, const char *request_id, bool in_stream,
     jw_str(&w, "type", "error");
     jw_obj(&w, "error");
     jw_str(&w, "type", type);
-    if (f->n_ctx) { /* clients make room when they read this */
+    if (f->n_ctx) { /* clients shorten the conversation when they see this text */
         struct buf text = {0};
         buf_fmt(&text, "prompt is too long: %" PRId64 " tokens > %" PRId64 " maximum", f->n_prompt,
                 f->n_ctx);

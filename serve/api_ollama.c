@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* serve/api_ollama.c - POST /api/chat and /api/generate: lines of JSON, calls whole. */
+/* serve/api_ollama.c - Ollama's POST /api/chat and /api/generate: JSON lines, with each call in a
+ * single line. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +12,7 @@
 
 /* ---- reading ---- */
 
-/* Reads keep_alive, seconds or a text such as "5m"; only 0 has an effect: the model is unloaded. */
+/* Reads keep_alive, seconds or text such as "5m". Only 0 has an effect: it unloads the model. */
 static int read_alive(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     const char *s = json_str(v);
     (void)path, (void)f;
@@ -33,14 +34,14 @@ static int read_format(struct ask *a, const struct json *v, const char *path, st
     const char *s = json_str(v);
     if (s && !*s) return 0;
     if (s && strcmp(s, "json") != 0)
-        return fault_set(f, 400, NULL, path, "\"json\" or a schema is needed");
+        return fault_set(f, 400, NULL, path, "must be \"json\" or a schema");
     return ask_form(a, s ? FORM_OBJECT : FORM_SCHEMA, v, path, f);
 }
 static int read_template(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     (void)a;
     return ask_is_empty(v)
                ? 0
-               : fault_set(f, 400, NULL, path, "templates come with the model, not with requests");
+               : fault_set(f, 400, NULL, path, "chat templates in requests are not supported");
 }
 static int read_context(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     (void)a;
@@ -50,16 +51,18 @@ static int read_context(struct ask *a, const struct json *v, const char *path, s
 }
 static int read_suffix(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     (void)a;
-    return ask_is_empty(v) ? 0 : fault_set(f, 400, NULL, path, "text is made behind a prompt only");
+    return ask_is_empty(v)
+               ? 0
+               : fault_set(f, 400, NULL, path, "suffix (fill-in-the-middle) is not supported");
 }
 static int read_logprobs(struct ask *a, const struct json *v, const char *path, struct fault *f) {
-    if (json_type(v) != JSON_BOOL) return fault_set(f, 400, NULL, path, "true or false is needed");
+    if (json_type(v) != JSON_BOOL) return fault_set(f, 400, NULL, path, "must be true or false");
     if (json_bool(v, false) && a->top < 0) a->top = 0;
     return 0;
 }
 static int read_images(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     (void)a;
-    return json_first(v) ? fault_set(f, 400, NULL, path, "only text is read here") : 0;
+    return json_first(v) ? fault_set(f, 400, NULL, path, "only text input is supported") : 0;
 }
 
 static const struct field options[] = {
@@ -76,7 +79,7 @@ static const struct field options[] = {
     {"frequency_penalty", FIELD(F_REAL, sample.frequency_penalty, -2, 2)},
     {"typical_p", FIELD_NEUTRAL(1)},
     {"mirostat", FIELD_NEUTRAL(0)},
-    {"num_ctx", FIELD_LEFT}, /* the server's --ctx counts */
+    {"num_ctx", FIELD_LEFT}, /* ignored: the server's --ctx applies */
     {"num_keep", FIELD_LEFT},
     {"num_batch", FIELD_LEFT},
     {"num_gpu", FIELD_LEFT},
@@ -88,7 +91,7 @@ static const struct field options[] = {
 static int read_options(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     static const struct field *const tables[] = {options};
     const int sizes[] = {(int)COUNT_OF(options)};
-    if (json_type(v) != JSON_OBJ) return fault_set(f, 400, NULL, path, "an object is needed");
+    if (json_type(v) != JSON_OBJ) return fault_set(f, 400, NULL, path, "must be an object");
     return fields_read(a, v, "options.", tables, sizes, 1, f);
 }
 #define BOTH                                                                                       \
@@ -128,7 +131,7 @@ static void put_calls(struct jw *w, const struct json *calls) {
     jw_end(w);
 }
 
-/* Writes the messages in OpenAI's shape; names of tools stand where theirs do. */
+/* Writes the messages in OpenAI's shape. */
 static void put_messages(struct jw *w, const struct json *messages) {
     static const char *const names[][2] = {{"role", "role"},
                                            {"content", "content"},
@@ -152,7 +155,7 @@ static int generate_text(struct ask *a, const struct json *j, struct fault *f) {
     struct jw w;
     const struct json *given = json_get(j, "prompt");
     if (json_type(given) != JSON_NULL && !prompt)
-        return fault_set(f, 400, NULL, "prompt", "a text is needed");
+        return fault_set(f, 400, NULL, "prompt", "must be a string");
     a->nothing = !prompt || !*prompt;
     if (a->nothing) return 0;
     if (json_bool(json_get(j, "raw"), false)) {
@@ -189,7 +192,7 @@ static int ollama_chat_read(struct ask *a, const struct json *j, struct fault *f
     TRY(chat_tools(a, j, f));
     for (const struct json *m = json_first(json_get(j, "messages")); m; m = json_next(m))
         if (json_first(json_get(m, "images")))
-            return fault_set(f, 400, NULL, "messages", "images: only text is read here");
+            return fault_set(f, 400, NULL, "messages", "images: only text input is supported");
     jw_init(&w, &b, false);
     put_messages(&w, said);
     int rc = json_parse_mend(&list, b.data, b.len, "messages", &e)
@@ -294,7 +297,7 @@ static void line(struct reply *r, bool chat, const struct said *s, bool end, str
         jw_bool(&w, "done", false);
         jw_end(&w);
     }
-    buf_reset(&r->choice[0].probs); /* they are sent once */
+    buf_reset(&r->choice[0].probs); /* sent only once */
     buf_str(out, "\n");
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* serve/api_responses.c - POST /v1/responses: reading. The answers are in api_responses_out.c.
+/* serve/api_responses.c - reader of POST /v1/responses. Answers are written by api_responses_out.c.
  *
- * Items in a row that are one turn of the assistant (reasoning, text, calls) become one message.
- * Results of tools follow it in the order of its calls. */
+ * Consecutive items of one assistant turn (reasoning, text, calls) become one message. Tool results
+ * follow it in the order of its calls. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,15 +18,15 @@ static void warn(struct ask *a, const char *what) {
     buf_fmt(&a->warned, "%s%s", a->warned.len ? ", " : "", what);
 }
 
-/* Appends the texts of a text or of parts. result: of a tool, whose pictures are left out, and that
- * is noted there; NULL: it is none. */
+/* Appends the text of a string or a list of parts. result: not NULL for tool results, whose images
+ * are dropped with a warning there. */
 static int texts(const struct json *v, const char *path, struct ask *result, struct buf *out,
                  struct fault *f) {
     int i = 0;
     if (json_str(v)) buf_str(out, json_str(v));
     if (json_str(v) || json_type(v) == JSON_NULL) return 0;
     if (json_type(v) != JSON_ARR)
-        return fault_set(f, 400, NULL, path, "a text or a list of parts is needed");
+        return fault_set(f, 400, NULL, path, "must be a string or a list of parts");
     for (const struct json *p = json_first(v); p; p = json_next(p), i++) {
         const char *type = json_str(json_get(p, "type")), *s = json_str(json_get(p, "text"));
         char at[200];
@@ -38,7 +38,7 @@ static int texts(const struct json *v, const char *path, struct ask *result, str
             continue;
         }
         if (!s)
-            return fault_set(f, 400, NULL, at, "parts of type '%.40s' are not read here, only text",
+            return fault_set(f, 400, NULL, at, "parts of type '%.40s' are not supported, only text",
                              type ? type : "");
         if (out->len) buf_str(out, "\n");
         buf_str(out, s);
@@ -46,7 +46,7 @@ static int texts(const struct json *v, const char *path, struct ask *result, str
     return 0;
 }
 
-/* Where the items of a kind stand, by their call_id and then by their place. */
+/* Positions of items of one kind, sorted by call_id, then by index. */
 struct placement {
     const char *id;
     int at;
@@ -73,7 +73,7 @@ static void add_place(struct places *p, const struct json *item, int at) {
     p->v[p->n++] = (struct placement){id, at, item};
 }
 
-/* Returns the first item with that id behind the place `at`, or NULL. */
+/* Returns the first item with this id after index `at`, or NULL. */
 static const struct placement *place_behind(const struct places *p, const char *id, int at) {
     const struct placement want = {id, at + 1, NULL};
     size_t low = 0, high = p->n;
@@ -87,31 +87,31 @@ static const struct placement *place_behind(const struct places *p, const char *
     return low < p->n && strcmp(p->v[low].id, id) == 0 ? &p->v[low] : NULL;
 }
 
-/* Holds the conversation under way; a turn of the assistant is gathered until another begins. */
+/* The conversation being built; an assistant turn is collected until another message begins. */
 struct talk_in {
     struct ask *a;
     struct jw *w;
     struct fault *f;
-    struct buf content, thought, calls; /* of that turn */
+    struct buf content, thought, calls; /* of the current turn */
     bool open;
     struct call_in {
         const char *id;
         char *name;
-        int at; /* which item */
-    } * call;   /* of that turn */
+        int at; /* index of the item */
+    } * call;   /* calls of the current turn */
     int64_t n_calls;
     struct places calls_at, results_at;
 };
 
-static void put(struct jw *w, const char *role, const struct buf *text) {
+static void put_message(struct jw *w, const char *role, const struct buf *text) {
     jw_obj(w, NULL);
     jw_str(w, "role", role);
     jw_strn(w, "content", text->data ? text->data : "", text->len);
     jw_end(w);
 }
 
-/* Writes the results of the calls of a turn, in the order of the calls, wherever behind them they
- * came: templates want them there. */
+/* Writes the results of a turn's calls in the order of the calls, as templates expect, wherever
+ * they come after the calls. */
 static int put_results(struct talk_in *t) {
     int rc = 0;
     for (int64_t i = 0; i < t->n_calls; i++) {
@@ -136,7 +136,7 @@ static int put_results(struct talk_in *t) {
     return rc;
 }
 
-/* Writes the assistant's turn that was gathered, and the results of its calls. */
+/* Writes the collected assistant turn and the results of its calls. */
 static int end_turn(struct talk_in *t) {
     if (!t->open) return 0;
     jw_obj(t->w, NULL);
@@ -161,7 +161,7 @@ static int end_turn(struct talk_in *t) {
 static int item_message(struct talk_in *t, const struct json *m, int at, const char *path) {
     const char *role = json_str(json_get(m, "role"));
     (void)at;
-    if (!role) return fault_set(t->f, 400, NULL, path, "a role is needed");
+    if (!role) return fault_set(t->f, 400, NULL, path, "a role is required");
     if (strcmp(role, "assistant") == 0) {
         if (t->calls.len) TRY(end_turn(t));
         t->open = true;
@@ -171,10 +171,10 @@ static int item_message(struct talk_in *t, const struct json *m, int at, const c
     struct buf text = {0};
     if (!system && strcmp(role, "user") != 0)
         return fault_set(t->f, 400, NULL, path,
-                         "role: one of user, assistant, system, developer is needed");
+                         "role: must be user, assistant, system or developer");
     TRY(end_turn(t));
     const int rc = texts(json_get(m, "content"), path, NULL, &text, t->f);
-    if (!rc) put(t->w, system ? "system" : "user", &text);
+    if (!rc) put_message(t->w, system ? "system" : "user", &text);
     buf_release(&text);
     return rc;
 }
@@ -187,7 +187,7 @@ static int item_call(struct talk_in *t, const struct json *m, int at, const char
     struct buf b = {0}, text = {0}, full = {0};
     if (!id || !name || (!args && !input))
         return fault_set(t->f, 400, NULL, path,
-                         "call_id, name and arguments (of custom calls: input) are needed");
+                         "call_id, name and arguments are required (custom calls: input)");
     if (!args) custom_tool_arguments(input, &text);
     if (!args) args = text.data;
     if (!*args) args = "{}";
@@ -212,7 +212,7 @@ static int item_call(struct talk_in *t, const struct json *m, int at, const char
     return 0;
 }
 
-/* Ends the turn, which writes its results; here is only seen whether this one has a call. */
+/* Ends the turn, which writes its results. Only checks that this result has a call. */
 static int item_output(struct talk_in *t, const struct json *m, int at, const char *path) {
     const char *id = json_str(json_get(m, "call_id"));
     const struct placement *call = id ? place_behind(&t->calls_at, id, -1) : NULL;
@@ -222,7 +222,8 @@ static int item_output(struct talk_in *t, const struct json *m, int at, const ch
     return end_turn(t);
 }
 
-/* Reads what a client gives back of the thinking: plain parts, or our own wrapping of it. */
+/* Reads reasoning that a client returns: plain parts, or the encrypted_content written by this
+ * server. */
 static int item_reasoning(struct talk_in *t, const struct json *m, int at, const char *path) {
     static const char own[] = "hone1:";
     const char *wrapped = json_str(json_get(m, "encrypted_content"));
@@ -237,7 +238,9 @@ static int item_reasoning(struct talk_in *t, const struct json *m, int at, const
         const int64_t n = base64_decode(s, text, strlen(s) + 1);
         const bool ours =
             n > 0 && !memchr(text, 0, (size_t)n) && utf8_valid_prefix(text, (size_t)n) == (size_t)n;
-        if (ours) buf_add(&t->thought, text, (size_t)n); /* we wrap nothing else */
+        if (ours)
+            buf_add(&t->thought, text,
+                    (size_t)n); /* anything else was not written by this server */
         free(text);
     }
     return 0;
@@ -264,17 +267,16 @@ static int one_item(struct talk_in *t, const struct json *m, int i) {
     const struct item_kind *k = kind_of(m);
     char path[64];
     snprintf(path, sizeof path, "input[%d]", i);
-    if (json_type(m) != JSON_OBJ) return fault_set(t->f, 400, NULL, path, "an object is needed");
+    if (json_type(m) != JSON_OBJ) return fault_set(t->f, 400, NULL, path, "must be an object");
     if (k) return k->read(t, m, i, path);
     const char *type = json_str(json_get(m, "type"));
     if (strcmp(type, "item_reference") == 0)
-        return fault_set(t->f, 400, NULL, path,
-                         "nothing is stored here: items are sent, not referred to");
+        return fault_set(t->f, 400, NULL, path, "items are not stored; send the item itself");
     warn(t->a, type);
     return 0;
 }
 
-/* Notes where calls and results stand. */
+/* Records the positions of calls and results. */
 static void find_places(struct talk_in *t, const struct json *items) {
     int at = 0;
     for (const struct json *m = json_first(items); m; m = json_next(m), at++) {
@@ -293,17 +295,17 @@ static int write_conv(struct ask *a, const struct json *j, struct buf *out, stru
     struct talk_in t = {.a = a, .w = &w, .f = f};
     int rc = 0, i = 0;
     if (!json_str(input) && json_type(input) != JSON_ARR)
-        return fault_set(f, 400, NULL, "input", "a text or a list of items is needed");
+        return fault_set(f, 400, NULL, "input", "must be a string or a list of items");
     jw_init(&w, out, false);
     jw_obj(&w, NULL);
     jw_arr(&w, "messages");
     if (instructions && *instructions) {
         const struct buf text = {(char *)(uintptr_t)instructions, strlen(instructions), 0};
-        put(&w, "system", &text);
+        put_message(&w, "system", &text);
     }
     if (json_str(input)) {
         const struct buf text = {(char *)(uintptr_t)json_str(input), strlen(json_str(input)), 0};
-        put(&w, "user", &text);
+        put_message(&w, "user", &text);
     }
     find_places(&t, input);
     for (const struct json *m = json_type(input) == JSON_ARR ? json_first(input) : NULL; m && !rc;
@@ -316,20 +318,20 @@ static int write_conv(struct ask *a, const struct json *j, struct buf *out, stru
     buf_release(&t.content);
     buf_release(&t.thought);
     buf_release(&t.calls);
-    for (int64_t k = 0; k < t.n_calls; k++) free(t.call[k].name); /* of a turn that failed */
+    for (int64_t k = 0; k < t.n_calls; k++) free(t.call[k].name); /* left over after an error */
     free(t.call);
     free(t.calls_at.v);
     free(t.results_at.v);
     return rc;
 }
 
-/* Writes a flat definition in the shape that templates know; space is its namespace, or NULL. */
+/* Writes a flat function definition in OpenAI's chat shape. space: its namespace, or NULL. */
 static int put_function(struct jw *w, const struct json *t, const char *space, const char *path,
                         struct fault *f) {
-    if (json_get(t, "function")) t = json_get(t, "function"); /* as in chat */
+    if (json_get(t, "function")) t = json_get(t, "function"); /* as in the chat API */
     const char *name = json_str(json_get(t, "name"));
     struct buf full = {0};
-    if (!name || !*name) return fault_set(f, 400, NULL, path, "a name is needed");
+    if (!name || !*name) return fault_set(f, 400, NULL, path, "a name is required");
     if (space) buf_fmt(&full, "%s.", space);
     buf_str(&full, name);
     jw_obj(w, NULL);
@@ -345,8 +347,8 @@ static int put_function(struct jw *w, const struct json *t, const char *space, c
     return 0;
 }
 
-/* Writes definitions one after another. Kinds that a server would run itself are left out: refusing
- * them would lock their clients out. */
+/* Writes tool definitions. Drops kinds that a server would have to run; rejecting them would break
+ * clients that always send them. */
 static int put_list(struct ask *a, struct jw *w, const struct json *tools, const char *space,
                     int *n, struct fault *f) {
     int i = 0, rc = 0;
@@ -378,7 +380,7 @@ static int put_tools(struct ask *a, const struct json *j, struct fault *f) {
     int n = 0;
     if (json_type(tools) == JSON_NULL) return 0;
     if (json_type(tools) != JSON_ARR)
-        return fault_set(f, 400, NULL, "tools", "a list of tools is needed");
+        return fault_set(f, 400, NULL, "tools", "must be a list of tools");
     jw_init(&w, &b, false);
     jw_arr(&w, NULL);
     const int rc = put_list(a, &w, tools, NULL, &n, f);
@@ -392,14 +394,14 @@ static int put_tools(struct ask *a, const struct json *j, struct fault *f) {
 
 static int read_reasoning(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     const struct json *effort = json_get(v, "effort"), *summary = json_get(v, "summary");
-    if (json_type(v) != JSON_OBJ) return fault_set(f, 400, NULL, path, "an object is needed");
+    if (json_type(v) != JSON_OBJ) return fault_set(f, 400, NULL, path, "must be an object");
     if (json_str(summary)) a->api_flags |= RESPONSES_SUMMARY;
     return json_str(effort) ? ask_read_effort(a, effort, "reasoning.effort", f) : 0;
 }
 static int read_text(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     const struct json *format = json_get(v, "format"), *verbosity = json_get(v, "verbosity");
     struct buf word = {0};
-    if (json_type(v) != JSON_OBJ) return fault_set(f, 400, NULL, path, "an object is needed");
+    if (json_type(v) != JSON_OBJ) return fault_set(f, 400, NULL, path, "must be an object");
     if (json_str(verbosity)) {
         json_write(&word, verbosity);
         ask_kwarg(a, "verbosity", word.data);
@@ -414,32 +416,33 @@ static int read_choice(struct ask *a, const struct json *v, const char *path, st
     if (s && strcmp(s, "required") == 0) return ask_must_call(a, NULL, path, f);
     const char *type = json_str(json_get(v, "type"));
     const struct json *name = json_get(v, "name");
-    if (!name) name = json_get(json_get(v, "function"), "name"); /* as in chat */
+    if (!name) name = json_get(json_get(v, "function"), "name"); /* as in the chat API */
     if (type && strcmp(type, "allowed_tools") == 0) return ask_read_allowed(a, v, path, f);
     if (type && name && (strcmp(type, "function") == 0 || strcmp(type, "custom") == 0))
         return ask_must_call(a, name, path, f);
-    return fault_set(f, 400, NULL, path,
-                     "one of none, auto, required, or a tool with its name, is needed");
+    return fault_set(f, 400, NULL, path, "must be none, auto, required, or a tool with its name");
 }
 static int read_parallel(struct ask *a, const struct json *v, const char *path, struct fault *f) {
-    if (json_type(v) != JSON_BOOL) return fault_set(f, 400, NULL, path, "true or false is needed");
+    if (json_type(v) != JSON_BOOL) return fault_set(f, 400, NULL, path, "must be true or false");
     a->one_call = !json_bool(v, true);
     return 0;
 }
 static int read_truncation(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     (void)a;
     if (json_str(v) && strcmp(json_str(v), "disabled") == 0) return 0;
-    return fault_set(f, 400, NULL, path, "only 'disabled' is offered");
+    return fault_set(f, 400, NULL, path, "only 'disabled' is supported");
 }
 static int read_background(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     (void)a;
-    return json_bool(v, false) ? fault_set(f, 400, NULL, path, "answers are not stored here") : 0;
+    return json_bool(v, false)
+               ? fault_set(f, 400, NULL, path, "background responses are not supported")
+               : 0;
 }
 static int read_previous(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     (void)a;
     if (ask_is_empty(v)) return 0;
     return fault_set(f, 400, "previous_response_not_found", path,
-                     "answers are not stored here, send the items");
+                     "responses are not stored; send the items");
 }
 static int read_include(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     (void)path, (void)f;
@@ -474,8 +477,8 @@ static const struct field fields[] = {
     {"chat_template_kwargs", FIELD_BY(ask_read_kwargs)},
     {"top_logprobs", FIELD_BY(ask_read_top)},
     {"previous_response_id", FIELD_BY(read_previous)},
-    {"conversation", FIELD_REFUSED("conversations are not stored here, send the items")},
-    {"prompt", FIELD_REFUSED("there are no stored prompts")},
+    {"conversation", FIELD_REFUSED("conversations are not stored; send the items")},
+    {"prompt", FIELD_REFUSED("stored prompts are not supported")},
     {"store", FIELD_LEFT},
     {"metadata", FIELD_LEFT},
     {"user", FIELD_LEFT},
@@ -489,7 +492,7 @@ static const struct field fields[] = {
     {"preset", FIELD_LEFT},
 };
 
-/* Keeps what the answer repeats of the request. */
+/* Records the request members that the answer repeats. */
 static void keep_echo(struct ask *a, const struct json *j) {
     static const char *const names[] = {"instructions", "metadata", "max_output_tokens",
                                         "tool_choice",  "tools",    "parallel_tool_calls",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* serve/api_responses_out.c - answers as /v1/responses gives them: items that follow one another,
- * each added, filled in parts and done; every event has a number. */
+/* serve/api_responses_out.c - writer of /v1/responses: output items, one after another, each added,
+ * filled in and done. Events are numbered. */
 #include <stdio.h>
 #include <string.h>
 
@@ -35,8 +35,7 @@ static bool is_cut(const struct reply *r) {
     return end == END_LENGTH || end == END_CONTEXT;
 }
 
-/* Writes the response as it stands; status NULL says that it has ended, and its end gives the
- * status. */
+/* Writes the response so far. status NULL: it has ended, and the status follows from its end. */
 static void put_response(const struct reply *r, struct jw *w, const char *name,
                          const char *status) {
     struct buf list = {0};
@@ -88,8 +87,7 @@ static void put_base64(struct jw *w, const char *name, const struct buf *text) {
     buf_release(&b);
 }
 
-/* Adds the probabilities that were not shown yet to those of the item under way, and returns where
- * they begin there. */
+/* Moves pending log probabilities to the current item and returns the offset where they begin. */
 static size_t take_probs(struct reply *r) {
     struct buf *fresh = &r->choice[0].probs;
     if (fresh->len && r->shown.len) buf_str(&r->shown, ", ");
@@ -99,7 +97,7 @@ static size_t take_probs(struct reply *r) {
     return from;
 }
 
-/* Writes the probabilities of the item under way, from a place on. */
+/* Writes the log probabilities of the current item from offset `from` on. */
 static void put_probs(const struct reply *r, struct jw *w, size_t from) {
     struct buf list = {0};
     buf_fmt(&list, "[%s]", r->shown.len > from ? r->shown.data + from : "");
@@ -120,7 +118,7 @@ static void put_part(const struct reply *r, struct jw *w, const char *name, enum
     jw_end(w);
 }
 
-/* Writes the members of a call, whose name stands without its namespace. */
+/* Writes the members of a call, with its name split from its namespace. */
 static void put_call(const struct reply *r, struct jw *w, enum item kind,
                      const struct reply_call *call, bool done) {
     struct buf input = {0};
@@ -141,7 +139,7 @@ static enum item kind_of(const struct reply *r, const struct reply_call *call) {
     return custom_tool_is(r->ask, call->name) ? CUSTOM : CALL;
 }
 
-/* Writes the item under way, with its text when it is done. */
+/* Writes the current item; done: with its text. */
 static void put_item(const struct reply *r, struct jw *w, const char *name, enum item kind,
                      const struct reply_call *call, bool done) {
     const struct reply_choice *c = &r->choice[0];
@@ -204,8 +202,8 @@ static void send(struct jw *w, struct buf *b, const char *type, struct buf *out)
     buf_release(b);
 }
 
-/* Appends an event with all of the answer so far; ev NULL, or what it tells: how far the prompt is,
- * or that the answer is complete, with its times. */
+/* Appends an event with the complete response so far. ev: EV_PROGRESS or EV_DONE, which add the
+ * prompt's progress or the timings; or NULL. */
 static void whole_event(struct reply *r, const char *type, const char *status,
                         const struct event *ev, struct buf *out) {
     struct buf b = {0};
@@ -227,8 +225,8 @@ static void item_event(struct reply *r, const char *type, enum item kind,
     send(&w, &b, type, out);
 }
 
-/* Appends an event of a part. Its text s stands in the member `member`, or in a part when that is
- * NULL; index is the name of the number of the part, NULL for calls. */
+/* Appends an event for a content part. s is written as the member `member`, or as a part if that is
+ * NULL. index: name of the part's index; NULL for calls. */
 static void part_event(struct reply *r, const char *type, const char *index, const char *member,
                        enum item kind, const char *s, size_t n, struct buf *out) {
     struct buf b = {0};
@@ -314,7 +312,7 @@ static void call_event(struct reply *r, const struct event *ev, struct buf *out)
     struct buf b = {0}, input = {0};
     struct jw w;
     if (ev->kind == EV_CALL_BEGIN) close_item(r, out);
-    buf_reset(&r->choice[0].probs); /* only those of texts are shown */
+    buf_reset(&r->choice[0].probs); /* log probabilities are shown for text only */
     if (ev->kind == EV_CALL_BEGIN) {
         job_random_id(prefix[kind], r->item);
         item_event(r, "response.output_item.added", kind, call, false, out);
@@ -364,7 +362,7 @@ void responses_event(struct reply *r, const struct event *ev, struct buf *out) {
         call_event(r, ev, out);
     if (ev->kind != EV_DONE) return;
     const struct reply_choice *c = &r->choice[0];
-    if (c->n_calls && !c->call[c->n_calls - 1].done) /* a limit cut it */
+    if (c->n_calls && !c->call[c->n_calls - 1].done) /* cut off by a limit */
         call_event(r, &(struct event){.kind = EV_CALL_END, .call = c->n_calls - 1}, out);
     close_item(r, out);
     whole_event(r, is_cut(r) ? "response.incomplete" : "response.completed", NULL, ev, out);
@@ -388,7 +386,7 @@ void responses_whole(struct reply *r, struct buf *out) {
     buf_str(out, "\n");
 }
 
-/* Appends an error; in a stream it is response.failed, which its clients wait for. */
+/* Appends an error. In a stream it is response.failed, which clients wait for. */
 int responses_fail(const struct fault *f, const char *request_id, bool in_stream, struct buf *out) {
     struct buf b = {0};
     struct jw w;
@@ -396,7 +394,7 @@ int responses_fail(const struct fault *f, const char *request_id, bool in_stream
     jw_init(&w, &b, false);
     jw_obj(&w, NULL);
     jw_str(&w, "type", "response.failed");
-    jw_i64(&w, "sequence_number", INT32_MAX); /* behind all others */
+    jw_i64(&w, "sequence_number", INT32_MAX); /* later than all others */
     jw_obj(&w, "response");
     jw_str(&w, "id", request_id);
     jw_str(&w, "object", "response");

@@ -11,10 +11,11 @@
 /* ---- reading ---- */
 
 static int bad_prompt(const char *path, struct fault *f) {
-    return fault_set(f, 400, NULL, path,
-                     "a text, a list of texts, a list of ids or a list of such lists is needed, at "
-                     "most %d prompts",
-                     ASK_PROMPTS);
+    return fault_set(
+        f, 400, NULL, path,
+        "must be a string, a list of strings, a list of token ids or a list of such lists, at "
+        "most %d prompts",
+        ASK_PROMPTS);
 }
 
 static int add_prompt(struct ask *a, const struct json *v, const char *path, struct fault *f) {
@@ -47,14 +48,14 @@ static int read_logprobs(struct ask *a, const struct json *v, const char *path, 
         return 0;
     }
     if (!json_i64(v, &n) || n < 0 || n > ASK_TOP)
-        return fault_set(f, 400, NULL, path, "a number from 0 to %d is needed", ASK_TOP);
+        return fault_set(f, 400, NULL, path, "must be a number from 0 to %d", ASK_TOP);
     a->top = (int)n;
     return 0;
 }
 static int read_suffix(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     (void)a;
     if (json_str(v) && !*json_str(v)) return 0;
-    return fault_set(f, 400, NULL, path, "text is made behind a prompt only");
+    return fault_set(f, 400, NULL, path, "suffix (fill-in-the-middle) is not supported");
 }
 static const struct field fields[] = {
     {"prompt", FIELD_BY(read_prompt)},
@@ -62,7 +63,7 @@ static const struct field fields[] = {
     {"max_tokens", FIELD(F_INT, n_max, -1, INT32_MAX)},
     {"stop", FIELD_BY(ask_read_stop)},
     {"n", FIELD_BY(ask_read_n)},
-    {"best_of", FIELD_LEFT}, /* below */
+    {"best_of", FIELD_LEFT}, /* see text_read() */
     {"stream", FIELD(F_BOOL, stream, 0, 0)},
     {"stream_options", FIELD_BY(ask_read_usage)},
     {"echo", FIELD(F_BOOL, echo, 0, 0)},
@@ -79,16 +80,17 @@ static const struct field fields[] = {
 static int text_read(struct ask *a, const struct json *j, struct fault *f) {
     static const struct field *const tables[] = {fields, ask_sampling};
     const int sizes[] = {(int)COUNT_OF(fields), ask_n_sampling};
-    enum { USUAL = 16 }; /* tokens, as OpenAI has it */
+    enum { USUAL = 16 }; /* tokens; OpenAI's default */
     int64_t best;
     a->n_max = USUAL;
     a->complete = true;
     TRY(fields_read(a, j, "", tables, sizes, 2, f));
-    if (!a->n_prompts) return fault_set(f, 400, NULL, "prompt", "a prompt is needed");
+    if (!a->n_prompts) return fault_set(f, 400, NULL, "prompt", "a prompt is required");
     if (json_i64(json_get(j, "best_of"), &best) && best != a->n)
-        return fault_set(f, 400, NULL, "best_of", "as many as n, or none");
+        return fault_set(f, 400, NULL, "best_of", "must be equal to n or omitted");
     if (a->n_prompts * a->n > ASK_CHOICES)
-        return fault_set(f, 400, NULL, "n", "prompts times n can be %d at most", ASK_CHOICES);
+        return fault_set(f, 400, NULL, "n", "the number of prompts times n can be at most %d",
+                         ASK_CHOICES);
     return 0;
 }
 
@@ -115,7 +117,7 @@ static void put_choice(struct jw *w, struct reply *r, int i, const char *text, s
         logprobs_as_text(w, c->probs.len ? c->probs.data : "", 0);
     else
         jw_null(w, "logprobs");
-    buf_reset(&c->probs); /* they are sent once */
+    buf_reset(&c->probs); /* sent only once */
     jw_str(w, "finish_reason", finish);
     jw_end(w);
 }

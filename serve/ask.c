@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* serve/ask.c - fields of requests by tables, their values written again (ask.h). */
+/* serve/ask.c - table-driven reading of request fields, and copying of their values. */
 #include "serve/ask.h"
 
 #include <math.h>
@@ -100,9 +100,9 @@ static int read_number(struct ask *a, const struct field *r, const struct json *
     char *at = (char *)a + r->at;
     const double x = json_num(v, (double)NAN);
     int64_t i = 0;
-    if (json_type(v) != JSON_NUM) return fault_set(f, 400, NULL, path, "a number is needed");
+    if (json_type(v) != JSON_NUM) return fault_set(f, 400, NULL, path, "must be a number");
     if (r->kind != F_REAL && !json_i64(v, &i))
-        return fault_set(f, 400, NULL, path, "a whole number is needed");
+        return fault_set(f, 400, NULL, path, "must be an integer");
     if (!(x >= r->least && x <= r->most))
         return fault_set(f, 400, NULL, path, "%.17g is not between %.17g and %.17g", x, r->least,
                          r->most);
@@ -135,7 +135,7 @@ static int read_field(struct ask *a, const struct field *r, const struct json *v
     switch (r->kind) {
     case F_BOOL:
         if (json_type(v) != JSON_BOOL)
-            return fault_set(f, 400, NULL, path, "true or false is needed");
+            return fault_set(f, 400, NULL, path, "must be true or false");
         flag = json_bool(v, false);
         memcpy((char *)a + r->at, &flag, sizeof flag);
         return 0;
@@ -146,7 +146,7 @@ static int read_field(struct ask *a, const struct field *r, const struct json *v
     case F_NEUTRAL:
         if (json_type(v) == JSON_NUM && !(fabs(json_num(v, 0) - r->least) > 0)) return 0;
         if (json_type(v) == JSON_BOOL && !json_bool(v, true)) return 0;
-        return fault_set(f, 400, NULL, path, "this way of sampling is not offered here");
+        return fault_set(f, 400, NULL, path, "this sampling method is not supported");
     case F_REFUSED: /* some clients send an empty one for none */
         if (ask_is_empty(v)) return 0;
         return fault_set(f, 400, NULL, path, "%s", r->why);
@@ -177,22 +177,22 @@ int fields_read(struct ask *a, const struct json *obj, const char *prefix,
 int ask_read_stop(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     const bool list = json_type(v) == JSON_ARR;
     if (!list && !json_str(v))
-        return fault_set(f, 400, NULL, path, "a text or a list of texts is needed");
+        return fault_set(f, 400, NULL, path, "must be a string or a list of strings");
     for (const struct json *s = list ? json_first(v) : v; s; s = list ? json_next(s) : NULL) {
         const char *text = json_str(s);
         const size_t len = text ? strlen(text) : 0;
         if (text && !len) continue; /* some clients send "" for none */
         if (!text || len > 256)
-            return fault_set(f, 400, NULL, path, "texts of at most 256 bytes are needed");
+            return fault_set(f, 400, NULL, path, "must be strings of at most 256 bytes");
         if (a->n_stop == ASK_STOPS)
-            return fault_set(f, 400, NULL, path, "there can be %d texts at most", ASK_STOPS);
+            return fault_set(f, 400, NULL, path, "at most %d strings are allowed", ASK_STOPS);
         a->stop[a->n_stop++] = xstrdup(text);
     }
     return 0;
 }
 
 int ask_read_kwargs(struct ask *a, const struct json *v, const char *path, struct fault *f) {
-    if (json_type(v) != JSON_OBJ) return fault_set(f, 400, NULL, path, "an object is needed");
+    if (json_type(v) != JSON_OBJ) return fault_set(f, 400, NULL, path, "must be an object");
     for (const struct json *m = json_first(v); m; m = json_next(m)) {
         struct buf text = {0};
         if (strcmp(json_name(m), "enable_thinking") == 0 && json_type(m) == JSON_BOOL) {
@@ -209,7 +209,7 @@ int ask_read_kwargs(struct ask *a, const struct json *v, const char *path, struc
 int ask_read_effort(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     struct buf text = {0};
     const char *s = json_str(v);
-    if (!s) return fault_set(f, 400, NULL, path, "a text is needed");
+    if (!s) return fault_set(f, 400, NULL, path, "must be a string");
     if (!*s || strcmp(s, "default") == 0) return 0;
     a->think = strcmp(s, "none") == 0 ? ASK_THINK_OFF : ASK_THINK_ON;
     if (a->think == ASK_THINK_OFF) return 0;
@@ -221,15 +221,14 @@ int ask_read_effort(struct ask *a, const struct json *v, const char *path, struc
 
 int ask_read_model(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     const char *s = json_str(v);
-    if (!s) return fault_set(f, 400, NULL, path, "a text is needed");
+    if (!s) return fault_set(f, 400, NULL, path, "must be a string");
     free(a->model);
     a->model = xstrdup(s);
     return 0;
 }
 
 int ask_must_call(struct ask *a, const struct json *name, const char *path, struct fault *f) {
-    if (name && !json_str(name))
-        return fault_set(f, 400, NULL, path, "the name of a tool is needed");
+    if (name && !json_str(name)) return fault_set(f, 400, NULL, path, "must be the name of a tool");
     a->must_call = true;
     free(a->only_tool);
     a->only_tool = name ? xstrdup(json_str(name)) : NULL;
@@ -241,19 +240,19 @@ int ask_read_allowed(struct ask *a, const struct json *v, const char *path, stru
     const char *mode = json_str(json_get(v, "mode"));
     struct buf names = {0};
     if (!mode || (strcmp(mode, "auto") != 0 && strcmp(mode, "required") != 0))
-        return fault_set(f, 400, NULL, path, "mode: one of auto, required is needed");
+        return fault_set(f, 400, NULL, path, "mode: must be auto or required");
     for (const struct json *t = json_first(tools); t; t = json_next(t)) {
         const struct json *fn = json_get(t, "function");
         if (!fn) fn = json_get(t, "custom");
         const char *name = json_str(json_get(fn ? fn : t, "name"));
         if (!name) {
             buf_release(&names);
-            return fault_set(f, 400, NULL, path, "tools: functions with their names are needed");
+            return fault_set(f, 400, NULL, path, "tools: must be functions with names");
         }
         buf_str(&names, names.len ? ", " : "[");
         json_quote(&names, name, strlen(name));
     }
-    if (!names.len) return fault_set(f, 400, NULL, path, "tools: a list of tools is needed");
+    if (!names.len) return fault_set(f, 400, NULL, path, "tools: must be a list of tools");
     buf_chr(&names, ']');
     free(a->allowed);
     a->allowed = buf_take(&names);
@@ -261,12 +260,12 @@ int ask_read_allowed(struct ask *a, const struct json *v, const char *path, stru
     return 0;
 }
 
-/* Reads {"ID": NUMBER, ...}, or [[ID, NUMBER], ...]. */
+/* Reads {"ID": NUMBER, ...} or [[ID, NUMBER], ...]. */
 static int read_bias(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     const bool pairs = json_type(v) == JSON_ARR;
     if (ask_is_empty(v)) return 0;
     if (!pairs && json_type(v) != JSON_OBJ)
-        return fault_set(f, 400, NULL, path, "an object is needed");
+        return fault_set(f, 400, NULL, path, "must be an object");
     for (const struct json *m = json_first(v); m; m = json_next(m)) {
         char *end = NULL;
         const struct json *first = pairs ? json_first(m) : NULL;
@@ -274,10 +273,11 @@ static int read_bias(struct ask *a, const struct json *v, const char *path, stru
         const long id = strtol(name ? name : "", &end, 10);
         const double by = json_num(pairs ? json_next(first) : m, (double)NAN);
         if (!name || !*name || *end || id < 0 || id > INT32_MAX || !(by >= -100 && by <= 100))
-            return fault_set(f, 400, NULL, path, "'%.40s': an id and a number from -100 to 100",
+            return fault_set(f, 400, NULL, path,
+                             "'%.40s': must be a token id and a number from -100 to 100",
                              name ? name : "");
         if (a->n_bias == ASK_BIASES)
-            return fault_set(f, 400, NULL, path, "there can be %d ids at most", ASK_BIASES);
+            return fault_set(f, 400, NULL, path, "at most %d ids are allowed", ASK_BIASES);
         a->bias = xreallocarray(a->bias, (size_t)a->n_bias + 1, sizeof *a->bias);
         a->bias[a->n_bias].id = (int32_t)id;
         a->bias[a->n_bias++].by = by <= -100 ? -HUGE_VALF : (float)by;
@@ -285,12 +285,12 @@ static int read_bias(struct ask *a, const struct json *v, const char *path, stru
     return 0;
 }
 
-enum { SEED_BITS = 53 }; /* exact in any reader of JSON */
+enum { SEED_BITS = 53 }; /* exact in every JSON reader */
 #define SEED_MASK ((INT64_C(1) << SEED_BITS) - 1)
 int ask_read_seed(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     if (!json_i64(v, &a->seed)) {
-        if (!json_is_int(v)) return fault_set(f, 400, NULL, path, "a whole number is needed");
-        const char *text = json_num_text(v); /* some draw from all 64 bits */
+        if (!json_is_int(v)) return fault_set(f, 400, NULL, path, "must be an integer");
+        const char *text = json_num_text(v); /* some clients draw from all 64 bits */
         a->seed = (int64_t)(strtoull(text + (*text == '-'), NULL, 10) & SEED_MASK);
     }
     if (a->seed < -1) a->seed &= SEED_MASK;
@@ -300,22 +300,22 @@ int ask_read_seed(struct ask *a, const struct json *v, const char *path, struct 
 int ask_read_last_n(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     int64_t n;
     if (!json_i64(v, &n) || n < -1 || n > INT32_MAX)
-        return fault_set(f, 400, NULL, path, "a number of tokens, or -1 for all, is needed");
+        return fault_set(f, 400, NULL, path, "must be a number of tokens, or -1 for all");
     a->sample.repeat_last_n = n < 0 ? INT32_MAX : (int32_t)n;
     return 0;
 }
 
-/* Reads {"effort", "max_tokens", "enabled"}, as routers of requests send it. */
+/* Reads {"effort", "max_tokens", "enabled"}, as routers such as OpenRouter send it. */
 static int read_reasoning(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     const struct json *effort = json_get(v, "effort"), *on = json_get(v, "enabled");
-    if (json_type(v) != JSON_OBJ) return fault_set(f, 400, NULL, path, "an object is needed");
+    if (json_type(v) != JSON_OBJ) return fault_set(f, 400, NULL, path, "must be an object");
     if (json_type(on) == JSON_BOOL) a->think = json_bool(on, true) ? ASK_THINK_ON : ASK_THINK_OFF;
     (void)json_i64(json_get(v, "max_tokens"), &a->n_think);
     return json_str(effort) ? ask_read_effort(a, effort, "reasoning.effort", f) : 0;
 }
 
 static int read_enable(struct ask *a, const struct json *v, const char *path, struct fault *f) {
-    if (json_type(v) != JSON_BOOL) return fault_set(f, 400, NULL, path, "true or false is needed");
+    if (json_type(v) != JSON_BOOL) return fault_set(f, 400, NULL, path, "must be true or false");
     a->think = json_bool(v, true) ? ASK_THINK_ON : ASK_THINK_OFF;
     return 0;
 }
@@ -323,7 +323,7 @@ static int read_enable(struct ask *a, const struct json *v, const char *path, st
 int ask_read_thinking(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     const char *type = json_str(json_get(v, "type")), *show = json_str(json_get(v, "display"));
     if (json_type(v) == JSON_BOOL) return read_enable(a, v, path, f);
-    if (!type) return fault_set(f, 400, NULL, path, "an object with a type is needed");
+    if (!type) return fault_set(f, 400, NULL, path, "must be an object with a type");
     if (strcmp(type, "enabled") == 0)
         a->think = ASK_THINK_ON;
     else if (strcmp(type, "disabled") == 0)
@@ -333,19 +333,19 @@ int ask_read_thinking(struct ask *a, const struct json *v, const char *path, str
                          type);
     const struct json *budget = json_get(v, "budget_tokens");
     if (json_type(budget) != JSON_NULL && (!json_i64(budget, &a->n_think) || a->n_think < 1))
-        return fault_set(f, 400, NULL, "thinking.budget_tokens", "a number of tokens is needed");
+        return fault_set(f, 400, NULL, "thinking.budget_tokens", "must be a number of tokens");
     a->hide_thinking = show && strcmp(show, "omitted") == 0;
     return 0;
 }
 
 static int read_cache(struct ask *a, const struct json *v, const char *path, struct fault *f) {
-    if (json_type(v) != JSON_BOOL) return fault_set(f, 400, NULL, path, "true or false is needed");
+    if (json_type(v) != JSON_BOOL) return fault_set(f, 400, NULL, path, "must be true or false");
     a->no_cache = !json_bool(v, true);
     return 0;
 }
 
 static int read_restore(struct ask *a, const struct json *v, const char *path, struct fault *f) {
-    if (json_type(v) != JSON_BOOL) return fault_set(f, 400, NULL, path, "true or false is needed");
+    if (json_type(v) != JSON_BOOL) return fault_set(f, 400, NULL, path, "must be true or false");
     a->exact = !json_bool(v, true);
     return 0;
 }
@@ -353,7 +353,7 @@ static int read_restore(struct ask *a, const struct json *v, const char *path, s
 int ask_read_top(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     int64_t n;
     if (!json_i64(v, &n) || n < 0 || n > ASK_TOP)
-        return fault_set(f, 400, NULL, path, "a number from 0 to %d is needed", ASK_TOP);
+        return fault_set(f, 400, NULL, path, "must be a number from 0 to %d", ASK_TOP);
     if (a->top >= 0 || n > 0) a->top = (int)n;
     return 0;
 }
@@ -361,12 +361,12 @@ int ask_read_top(struct ask *a, const struct json *v, const char *path, struct f
 int ask_read_n(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     int64_t n;
     if (!json_i64(v, &n) || n < 1 || n > ASK_CHOICES)
-        return fault_set(f, 400, NULL, path, "a number from 1 to %d is needed", ASK_CHOICES);
+        return fault_set(f, 400, NULL, path, "must be a number from 1 to %d", ASK_CHOICES);
     a->n = (int)n;
     return 0;
 }
 int ask_read_usage(struct ask *a, const struct json *v, const char *path, struct fault *f) {
-    if (json_type(v) != JSON_OBJ) return fault_set(f, 400, NULL, path, "an object is needed");
+    if (json_type(v) != JSON_OBJ) return fault_set(f, 400, NULL, path, "must be an object");
     a->usage = json_bool(json_get(v, "include_usage"), false);
     return 0;
 }
@@ -391,22 +391,23 @@ int ask_form(struct ask *a, enum ask_form form, const struct json *v, const char
     struct buf b = {0};
     if (json_str(v) && !*json_str(v)) return 0; /* some clients send "" for none */
     if (a->form != FORM_FREE && form != FORM_FREE)
-        return fault_set(f, 400, NULL, path, "the answer was given another form already");
+        return fault_set(f, 400, NULL, path,
+                         "the request already sets another form for the answer");
     a->form = form;
     a->form_path = "response_format";
     for (size_t i = 0; i < COUNT_OF(paths); i++)
         if (strcmp(paths[i], path) == 0) a->form_path = paths[i];
     if (form == FORM_FREE || form == FORM_OBJECT) return 0;
     if (form == FORM_REGEX && !json_str(v))
-        return fault_set(f, 400, NULL, path, "a pattern is needed");
+        return fault_set(f, 400, NULL, path, "must be a pattern");
     if (form == FORM_GRAMMAR && !json_str(v))
-        return fault_set(f, 400, NULL, path, "the text of a grammar is needed");
+        return fault_set(f, 400, NULL, path, "must be the text of a grammar");
     if (form == FORM_CHOICE && json_type(v) != JSON_ARR)
-        return fault_set(f, 400, NULL, path, "a list of texts is needed");
+        return fault_set(f, 400, NULL, path, "must be a list of strings");
     if (form == FORM_SCHEMA && json_type(v) != JSON_OBJ && json_type(v) != JSON_BOOL &&
         !json_str(v))
-        return fault_set(f, 400, NULL, path, "a schema is needed");
-    if (json_str(v)) /* a pattern, a grammar, or a schema that comes as text */
+        return fault_set(f, 400, NULL, path, "must be a schema");
+    if (json_str(v)) /* a pattern, a grammar, or a schema as text */
         buf_str(&b, json_str(v));
     else
         json_write(&b, v);
@@ -423,7 +424,7 @@ int ask_read_format(struct ask *a, const struct json *v, const char *path, struc
         const bool free = json_type(schema) == JSON_NULL;
         return ask_form(a, free ? FORM_OBJECT : FORM_SCHEMA, free ? NULL : schema, path, f);
     }
-    /* the names of other servers: the type says where the form is */
+    /* Types of other servers; each has its own member for the form. */
     if (type && strcmp(type, "json") == 0 && json_get(v, "value"))
         return ask_form(a, FORM_SCHEMA, json_get(v, "value"), path, f);
     if (type && strcmp(type, "regex") == 0)
@@ -433,7 +434,7 @@ int ask_read_format(struct ask *a, const struct json *v, const char *path, struc
         return ask_form(a, FORM_GRAMMAR, json_get(v, "grammar"), path, f);
     if (!type || strcmp(type, "json_schema") != 0)
         return fault_set(f, 400, NULL, path,
-                         "type: one of text, json_object, json_schema, regex, grammar is needed");
+                         "type: must be text, json_object, json_schema, regex or grammar");
     if (!inner) inner = v;
     a->form_strict = json_bool(json_get(inner, "strict"), false);
     return ask_form(a, FORM_SCHEMA, json_get(inner, "schema"), path, f);
@@ -465,7 +466,7 @@ static int read_outputs(struct ask *a, const struct json *v, const char *path, s
     if (json_bool(json_get(v, "json_object"), false))
         return ask_form(a, FORM_OBJECT, NULL, path, f);
     return fault_set(f, 400, NULL, path,
-                     "one of json, json_object, regex, choice, grammar is needed");
+                     "must have one of json, json_object, regex, choice, grammar");
 }
 
 const struct field ask_sampling[] = {
@@ -511,7 +512,7 @@ char *ask_json(const struct json *v) {
 }
 
 void ask_put(struct jw *w, const char *name, const struct json *v) {
-    struct buf b = {0}; /* jw_copy would not write all depths */
+    struct buf b = {0}; /* jw_copy has a depth limit */
     json_write(&b, v);
     jw_raw(w, name, b.data);
     buf_release(&b);

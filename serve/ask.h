@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* serve/ask.h - one request, whatever API it came by: what every reader of an API fills in, and
- * what the scheduler answers. */
+/* serve/ask.h - a parsed request, independent of its API. Every API reader fills in a struct ask,
+ * and the scheduler answers it. */
 #ifndef HONE_SERVE_ASK_H
 #define HONE_SERVE_ASK_H
 
@@ -13,23 +13,23 @@
 #include "runtime/generate/sample.h"
 #include "tok/tok.h"
 
-/* Why a request is not answered. */
+/* An error response. */
 struct fault {
-    int status;       /* of HTTP */
-    const char *code; /* static: "context_length_exceeded", ...; NULL: none */
-    char param[200];  /* which field, as a path; "": none */
+    int status;       /* HTTP status */
+    const char *code; /* static, such as "context_length_exceeded"; NULL: none */
+    char param[200];  /* path of the field at fault; "": none */
     char msg[800];
-    int64_t n_prompt, n_ctx; /* of "context_length_exceeded" */
+    int64_t n_prompt, n_ctx; /* for "context_length_exceeded" */
 };
-/* Fills f in and returns its status. The message begins with the path where there is one. */
+/* Fills in f and returns its status. The message begins with the path, if there is one. */
 int fault_set(struct fault *f, int status, const char *code, const char *param, const char *fmt,
               ...) PRINTF_LIKE(5, 6);
 
 enum ask_think { ASK_THINK_AUTO, ASK_THINK_ON, ASK_THINK_OFF };
 enum { ASK_STOPS = 16, ASK_CHOICES = 16, ASK_PROMPTS = 16, ASK_BIASES = 1024, ASK_TOP = 20 };
 enum { ASK_MARKS = 8 };
-struct ask_prompt { /* of a text completion */
-    char *text;     /* NULL: ids were given */
+struct ask_prompt { /* one prompt of a text completion */
+    char *text;     /* NULL: given as token ids */
     size_t len;
     struct ids ids;
 };
@@ -40,76 +40,77 @@ enum ask_form {
     FORM_REGEX,
     FORM_CHOICE,
     FORM_GRAMMAR,
-    FORM_TOOLS /* calls of ask.tools: not a form that is asked for */
+    FORM_TOOLS /* calls of ask.tools; set internally, never by a request */
 };
 struct ask {
-    char *model;    /* as it was asked for; "": not said */
+    char *model;    /* as in the request; "": not given */
     char *conv;     /* {"messages": [...], "tools": [...]?} for the template; NULL: plain prompts */
-    char *tools;    /* the list in OpenAI's shape, JSON text; NULL: none */
-    bool no_calls;  /* text that looks like a call is text */
-    bool must_call; /* the answer is a call */
-    char *only_tool;    /* of this tool; NULL: of any */
-    char *allowed;      /* calls are of these: names, JSON text of a list; NULL: of all */
-    struct buf custom;  /* names of tools that take a text, a line each */
-    struct buf schemas; /* places of tools' schemas in the request: lines "NAME PATH" */
-    struct buf spaces;  /* namespaces of tools, a line each */
-    bool held;          /* a tool's text has a grammar: calls are held to it */
-    bool one_call;      /* the answer ends after its first call */
-    bool strict_calls;  /* bare JSON is never a call */
-    bool go_on;         /* the last message is the assistant's, and the answer continues it */
-    struct buf kwargs;  /* members of an object: variables of the template */
+    char *tools;    /* JSON text of a list in OpenAI's shape; NULL: none */
+    bool no_calls;  /* text that looks like a call stays text */
+    bool must_call; /* the answer must be a call */
+    char *only_tool;    /* name of the only tool allowed; NULL: any */
+    char *allowed;      /* JSON text: names of the tools allowed; NULL: all */
+    struct buf custom;  /* names of tools with free-text input, one per line */
+    struct buf schemas; /* where tool schemas are in the request: lines "NAME PATH" */
+    struct buf spaces;  /* tool namespaces, one per line */
+    bool held;          /* a tool's input has a grammar, so calls are constrained to it */
+    bool one_call;      /* stop after the first call */
+    bool strict_calls;  /* never read bare JSON as a call */
+    bool go_on;         /* continue the last message, which is the assistant's */
+    struct buf kwargs;  /* template variables: members of a JSON object */
     enum ask_think think;
-    int64_t n_think;    /* tokens of thinking, then its end is forced; < 0: no bound */
-    char *think_last;   /* text in front of that end; NULL: none */
-    bool hide_thinking; /* it is made, not sent */
-    bool tags;          /* reasoning stays in the content, with its tags */
+    int64_t n_think;    /* limit of thinking tokens, after which its end is forced; < 0: none */
+    char *think_last;   /* text inserted before the forced end; NULL: none */
+    bool hide_thinking; /* generate the reasoning but do not send it */
+    bool tags;          /* leave reasoning in the content, with its tags */
     struct ask_prompt prompt[ASK_PROMPTS];
     int n_prompts;
 
-    enum ask_form form;    /* that the content must have */
-    char *form_text;       /* JSON text of a schema or of a list of choices, a pattern, a grammar */
-    bool form_strict;      /* what cannot be kept is refused */
-    const char *form_path; /* static: the field that asked for it */
-    bool complete;         /* `strict`, of a form or a tool, means OpenAI's: all properties come */
+    enum ask_form form;    /* required form of the content */
+    char *form_text;       /* JSON text of a schema or a list of choices, a pattern or a grammar */
+    bool form_strict;      /* reject what cannot be enforced */
+    const char *form_path; /* static: the request field that set the form */
+    bool complete; /* `strict` of a form or tool as OpenAI defines it: all properties required */
 
     struct sample_opts sample;
-    int64_t seed;  /* < 0: one is drawn */
-    int64_t n_max; /* tokens of an answer; < 0: until the context is full */
+    int64_t seed;  /* < 0: drawn at random */
+    int64_t n_max; /* answer tokens; < 0: until the context is full */
     char *stop[ASK_STOPS];
     int n_stop;
-    const char *end_text; /* text that counts as an end token; NULL: none. Borrowed */
+    const char *end_text; /* text that acts as an end token; borrowed; NULL: none */
     int n;                /* choices per prompt */
     bool stream, usage, echo, ignore_eos;
-    bool progress, timings; /* in a stream: while the prompt is computed, with each piece */
-    bool nothing;           /* is asked for: the model is to be there */
+    bool progress, timings; /* streams: progress of the prompt; timings with each piece */
+    bool nothing;           /* generate nothing: the request only loads the model */
     bool unload;            /* unload the model after this answer */
-    bool no_cache;          /* neither read nor kept */
-    bool exact;             /* the tokens of the prompt are those that its text gives */
-    struct {                /* what the client will send again, up to an end: cache_control */
-        int message;        /* of conv, with it; -1: up to the tools and the system's messages */
-        bool hour;          /* it is to be kept for an hour; else for minutes */
+    bool no_cache;          /* neither read nor fill the prefix cache */
+    bool exact;             /* reuse a prefix only if its tokens are those of the text */
+    struct {                /* cache_control marks: prefixes the client will send again */
+        int message; /* last message of the prefix, in conv; -1: tools and system messages only */
+        bool hour;   /* keep for an hour instead of minutes */
     } mark[ASK_MARKS];
-    int n_marks; /* ascending; of more, the last ones */
-    int top;     /* < 0: no probabilities; else so many alternatives */
+    int n_marks; /* ascending; the last ones if there are too many */
+    int top;     /* alternatives per token; < 0: no probabilities */
     struct {
         int32_t id;
         float by;
     } * bias;
     int n_bias;
-    unsigned api_flags;          /* bits that the reader of an API leaves for its writer */
-    int64_t n_messages, n_tools; /* as the client sent them */
-    struct buf repeat;           /* members that its answer repeats, JSON text */
-    struct buf ignored;          /* names of fields that nobody reads, with ", " between them */
-    struct buf warned;           /* of things left out, the same */
+    unsigned api_flags;          /* flags private to the API's reader and writer */
+    int64_t n_messages, n_tools; /* as sent by the client */
+    struct buf repeat;           /* members that the answer repeats, JSON text */
+    struct buf ignored;          /* names of unknown fields, separated by ", " */
+    struct buf warned;           /* dropped parts of the request, separated by ", " */
 };
-/* Sets the defaults, which are those of the file and the command line. */
+/* Sets the defaults, which come from the model file and the command line. */
 void ask_init(struct ask *a, const struct sample_opts *sample, int64_t seed, int64_t n_max);
 void ask_release(struct ask *a);
-/* Notes a mark of `cache_control`, v, at a message of conv; v may be no mark. */
+/* Records the `cache_control` value v at a message of conv. Values that mark nothing are
+ * ignored. */
 void ask_mark(struct ask *a, int message, const struct json *v);
 /* Drops the first n stop texts. */
 void ask_drop_stops(struct ask *a, int n);
-/* Adds a member to the variables of the template; text is JSON. */
+/* Adds a template variable; `text` is JSON. */
 void ask_kwarg(struct ask *a, const char *name, const char *text);
 
 /* ---- fields ---- */
@@ -119,10 +120,10 @@ enum field_kind {
     F_INT,     /* int64_t in a range */
     F_COUNT,   /* int32_t in a range */
     F_REAL,    /* float in a range */
-    F_READ,    /* by a function */
-    F_LEFT,    /* read by another row's function, or without meaning here */
-    F_NEUTRAL, /* a number that may only have the value that changes nothing: least */
-    F_REFUSED  /* always; `why` says it */
+    F_READ,    /* read by a function */
+    F_LEFT,    /* read by another row's function, or has no effect here */
+    F_NEUTRAL, /* number that must equal `least`, the value with no effect */
+    F_REFUSED  /* always an error; `why` is the reason */
 };
 struct field { /* a member of a request's body */
     const char *name;
@@ -132,8 +133,8 @@ struct field { /* a member of a request's body */
     int (*read)(struct ask *a, const struct json *v, const char *path, struct fault *f);
     const char *why;
 };
-/* Reads the members of obj that tables name, each by its row; null counts as absent. Names in no
- * table are noted as ignored. prefix: "" or "options.". */
+/* Reads the members of obj listed in the tables, each by its row; null counts as absent. Other
+ * names are recorded as ignored. prefix: "" or "options.". */
 int fields_read(struct ask *a, const struct json *obj, const char *prefix,
                 const struct field *const *table, const int *n, int n_tables, struct fault *f);
 #define FIELD(kind, member, least, most) kind, least, most, offsetof(struct ask, member), NULL, NULL
@@ -142,15 +143,16 @@ int fields_read(struct ask *a, const struct json *obj, const char *prefix,
 #define FIELD_NEUTRAL(x) F_NEUTRAL, x, 0, 0, NULL, NULL
 #define FIELD_REFUSED(why) F_REFUSED, 0, 0, 0, NULL, why
 
-/* Tells whether v is an empty text or list, which clients send for none. */
+/* Returns whether v is an empty string or list; some clients send these instead of omitting a
+ * field. */
 bool ask_is_empty(const struct json *v);
 
-/* Sampling under the names that OpenAI's APIs and their extensions share. */
+/* Sampling fields with the names that OpenAI's APIs and their extensions share. */
 extern const struct field ask_sampling[];
 extern const int ask_n_sampling;
-/* Reads how many answers are wanted; ask_read_usage reads {"include_usage"} of a stream. These and
- * those below fill in a from v, the value of the member `path` of a request. They return 0, or the
- * status of an error with *f filled in. */
+/* Reads the number of answers; ask_read_usage reads {"include_usage"} of a stream. These functions
+ * and those below fill in a from v, the value of the member `path` of a request. They return 0, or
+ * the status of an error with *f filled in. */
 int ask_read_n(struct ask *a, const struct json *v, const char *path, struct fault *f);
 int ask_read_usage(struct ask *a, const struct json *v, const char *path, struct fault *f);
 int ask_read_top(struct ask *a, const struct json *v, const char *path, struct fault *f);
@@ -159,34 +161,35 @@ int ask_read_last_n(struct ask *a, const struct json *v, const char *path, struc
 int ask_read_stop(struct ask *a, const struct json *v, const char *path, struct fault *f);
 int ask_read_kwargs(struct ask *a, const struct json *v, const char *path, struct fault *f);
 /* Reads whether and how much to think: {"type": "enabled" | "disabled" | "adaptive",
- * "budget_tokens", "display"}, the budget in tokens; or true, or false. */
+ * "budget_tokens", "display"}, the budget in tokens, true or false. */
 int ask_read_thinking(struct ask *a, const struct json *v, const char *path, struct fault *f);
 int ask_read_effort(struct ask *a, const struct json *v, const char *path, struct fault *f);
-/* Reads the form of the answer: {"type": "text" | "json_object" | "json_schema", "json_schema":
- * {"schema", "strict"}}, or schema and strict beside the type. */
+/* Reads the response format: {"type": "text" | "json_object" | "json_schema", "json_schema":
+ * {"schema", "strict"}}, or with schema and strict next to the type. */
 int ask_read_format(struct ask *a, const struct json *v, const char *path, struct fault *f);
 int ask_form(struct ask *a, enum ask_form form, const struct json *v, const char *path,
              struct fault *f);
-/* Notes that the answer must be a call of the tool `name`, or of any when that is NULL. */
+/* Requires the answer to be a call of the tool `name`, or of any tool if name is NULL. */
 int ask_must_call(struct ask *a, const struct json *name, const char *path, struct fault *f);
 /* Reads which tools may be called: {"mode": "auto" | "required", "tools": [{"name"} or {"function":
  * {"name"}}]}. */
 int ask_read_allowed(struct ask *a, const struct json *v, const char *path, struct fault *f);
 int ask_read_model(struct ask *a, const struct json *v, const char *path, struct fault *f);
 
-/* Fills a->schemas from the body of a request. */
+/* Fills in a->schemas from the body of a request. */
 void ask_note_schemas(struct ask *a, const struct json *body);
-/* Tells whether a message has a role; msg_text returns its content, "" if that is not a text. */
+/* Returns whether a message has this role. msg_text returns its content, or "" if that is not a
+ * string. */
 bool msg_is(const struct json *m, const char *role);
 const char *msg_text(const struct json *m);
 
-/* ---- values of a request, written again: members in their order, numbers as they came ---- */
+/* ---- copying request values: members keep their order, numbers their spelling ---- */
 
-/* Adds v to the open object or list; name NULL means to a list. */
+/* Writes v to the open object or list; name NULL: to a list. */
 void ask_put(struct jw *w, const char *name, const struct json *v);
-/* Adds member `name` of obj as member `as`, where it is there and not null. */
+/* Writes member `name` of obj as member `as`, unless it is absent or null. */
 void ask_copy(struct jw *w, const char *name, const struct json *obj, const char *as);
-/* Returns v as JSON text, which the caller frees. */
+/* Returns v as JSON text; the caller frees it. */
 char *ask_json(const struct json *v);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* serve/constraint.c - forms of answers (constraint.h). */
+/* serve/constraint.c - compiled grammars of constrained answers, and their cache. */
 #include "serve/constraint.h"
 
 #include <math.h>
@@ -12,12 +12,12 @@
 #include "grammar/gram.h"
 
 enum { KEPT = 32, SPACES = 4 };
-/* A language remembers what it found out about texts, so it grows with its answers. One that is
- * larger than LANG_BYTES is compiled anew for the next request, long before it must refuse; all
- * together stay below KEPT_BYTES. */
+/* A grammar caches masks, so it grows with its answers. One larger than LANG_BYTES is recompiled
+ * for the next request, long before it reaches its limit. The cache as a whole stays below
+ * KEPT_BYTES. */
 enum { LANG_BYTES = 16 << 20, KEPT_BYTES = 48 << 20 };
 
-struct lang { /* a compiled language, held by its states and by the list */
+struct lang { /* a compiled grammar; referenced by answers and the cache */
     struct grammar *g;
     char *key;
     atomic_int refs;
@@ -26,11 +26,11 @@ struct guards {
     const struct tok *tok;
     const struct toolfmt *fmt;
     enum guards_mode mode;
-    bool open;                /* objects may have members that their schemas do not name */
-    pthread_mutex_t making;   /* held while the vocabulary is made */
+    bool open;                /* gram_opts.open */
+    pthread_mutex_t making;   /* held while the vocabulary is built */
     struct gram_vocab *vocab; /* NULL: not needed so far */
-    pthread_mutex_t lock;     /* what follows */
-    struct lang *kept[KEPT];  /* the last one used first */
+    pthread_mutex_t lock;     /* protects the fields below */
+    struct lang *kept[KEPT];  /* most recently used first */
     int n;
 };
 struct guards *guards_new(const struct tok *t, const struct toolfmt *f, enum guards_mode mode,
@@ -70,7 +70,7 @@ void guard_release(struct constraint *g) {
 
 /* ---- compiling ---- */
 
-/* Compiles the language of a form of the answer's text, or of calls when form is FORM_TOOLS. */
+/* Compiles the form of the answer's text, or of its calls if form is FORM_TOOLS. */
 static int compile_parsed(struct guards *g, struct ask *a, enum ask_form form, const char *opened,
                           const struct json *j, struct grammar **out, struct gram_spot *spot,
                           struct err *e) {
@@ -83,7 +83,7 @@ static int compile_parsed(struct guards *g, struct ask *a, enum ask_form form, c
     const char *text[256];
     int n = 0, rc;
     if (form == FORM_SCHEMA || form == FORM_TOOLS) {
-        const bool now = a->must_call || a->form != FORM_FREE; /* no text in front of the calls */
+        const bool now = a->must_call || a->form != FORM_FREE; /* no text before the calls */
         const struct gram_tools t = {j, a->only_tool,
                                      a->no_calls ? GRAM_TOOLS_NONE
                                      : now       ? GRAM_TOOLS_REQUIRED
@@ -105,14 +105,14 @@ static int compile_parsed(struct guards *g, struct ask *a, enum ask_form form, c
     }
     for (const struct json *s = json_first(j); s; s = json_next(s)) {
         if (!json_str(s) || n == (int)COUNT_OF(text))
-            return err_set(e, ERR_DATA, "a list of at most %zu texts is needed", COUNT_OF(text));
+            return err_set(e, ERR_DATA, "must be a list of at most %zu strings", COUNT_OF(text));
         text[n++] = json_str(s);
     }
     return n ? grammar_of_choices(out, g->vocab, text, n, e)
-             : err_set(e, ERR_DATA, "a list of texts is needed");
+             : err_set(e, ERR_DATA, "must be a list of strings");
 }
 
-/* Appends those of a->tools that a->allowed names, as JSON text of a list. */
+/* Appends the tools of a->tools named by a->allowed, as a JSON list. */
 static int allowed_tools(const struct ask *a, struct buf *out, struct err *e) {
     struct json *names = NULL, *tools = NULL;
     int n = 0, rc = json_parse(&names, a->allowed, strlen(a->allowed), "tool_choice", e);
@@ -128,7 +128,7 @@ static int allowed_tools(const struct ask *a, struct buf *out, struct err *e) {
     }
     buf_chr(out, ']');
     if (!rc && n < json_len(names))
-        rc = err_set(e, ERR_USAGE, "a tool is named that is not offered");
+        rc = err_set(e, ERR_USAGE, "the request does not define all of the allowed tools");
     json_free(names);
     json_free(tools);
     return rc;
@@ -166,7 +166,7 @@ static void drop_at(struct guards *g, int i) {
     memmove(g->kept + i, g->kept + i + 1, (size_t)(--g->n - i) * sizeof(void *));
 }
 
-/* Forgets languages that have become large, then those that were not used for long. */
+/* Drops grammars that have become large, then the least recently used ones. */
 static void trim(struct guards *g) {
     size_t all = 0;
     for (int i = 0; i < g->n;) {
@@ -180,7 +180,7 @@ static void trim(struct guards *g) {
     }
 }
 
-/* Finds the first mask of a language, so that the engine need not. */
+/* Computes the first mask of a grammar ahead of time, to spare the engine thread. */
 static int warm(const struct gram_vocab *v, struct grammar *g, struct err *e) {
     uint32_t *bits = xcalloc((size_t)gram_vocab_size(v) / 32 + 1, sizeof *bits);
     struct gram_state *s = gram_begin(g);
@@ -190,9 +190,9 @@ static int warm(const struct gram_vocab *v, struct grammar *g, struct err *e) {
     return rc;
 }
 
-/* Makes a language the first of those that are kept, and returns it; when another thread has made
- * the same one that is it. */
-static struct lang *keep(struct guards *g, char *key, struct grammar *made) {
+/* Moves a cached grammar to the front and returns it. If it is not cached, adds `made` (if not
+ * NULL); if another thread was faster, frees `made`. */
+static struct lang *cache_grammar(struct guards *g, char *key, struct grammar *made) {
     struct lang *l = NULL;
     int i = 0;
     while (i < g->n && strcmp(g->kept[i]->key, key) != 0) i++;
@@ -219,10 +219,10 @@ static struct lang *keep(struct guards *g, char *key, struct grammar *made) {
     return l;
 }
 
-/* Sets *out to the language of a form, which the caller drops. Without `now` it must be there:
- * returns GUARDS_LATER when it is not. */
-static int find(struct guards *g, struct ask *a, enum ask_form form, const char *opened, bool now,
-                struct lang **out, struct gram_spot *spot, struct err *e) {
+/* Sets *out to the grammar of a form; the caller drops it. Without `now` only looks in the cache
+ * and returns GUARDS_LATER if it is not there. */
+static int find_grammar(struct guards *g, struct ask *a, enum ask_form form, const char *opened,
+                        bool now, struct lang **out, struct gram_spot *spot, struct err *e) {
     const char *text = form == FORM_TOOLS ? a->tools : a->form_text;
     struct buf key = {0};
     struct grammar *made = NULL;
@@ -231,13 +231,13 @@ static int find(struct guards *g, struct ask *a, enum ask_form form, const char 
             a->allowed ? a->allowed : "", opened ? opened : "", text ? text : "");
     pthread_mutex_lock(&g->lock);
     trim(g);
-    *out = keep(g, key.data, NULL);
+    *out = cache_grammar(g, key.data, NULL);
     pthread_mutex_unlock(&g->lock);
     int rc = *out ? 0 : now ? compile(g, a, form, opened, &made, spot, e) : GUARDS_LATER;
     if (!rc && made) rc = warm(g->vocab, made, e);
     if (!rc && made) {
         pthread_mutex_lock(&g->lock);
-        *out = keep(g, buf_take(&key), made);
+        *out = cache_grammar(g, buf_take(&key), made);
         pthread_mutex_unlock(&g->lock);
     } else {
         grammar_free(made);
@@ -246,8 +246,8 @@ static int find(struct guards *g, struct ask *a, enum ask_form form, const char 
     return rc;
 }
 
-static struct constraint hold(const struct guards *g, const struct constrain_opts *o,
-                              struct lang *const *l, int n) {
+static struct constraint make_constraint(const struct guards *g, const struct constrain_opts *o,
+                                         struct lang *const *l, int n) {
     struct constraint guard = {.c = constrain_new(o, g->tok)};
     for (int i = 0; i < n; i++) {
         atomic_fetch_add(&l[i]->refs, 1);
@@ -263,7 +263,8 @@ static const char *field_of(const struct ask *a, enum ask_form form) {
                                       : "tools";
 }
 
-/* Fills f with the error of a form or a tool; its parameter is the path in the client's request. */
+/* Sets f to the error of a form or a tool, with its path in the client's request as the
+ * parameter. */
 static int refuse(const struct ask *a, enum ask_form form, const struct gram_spot *spot,
                   const struct err *e, struct fault *f) {
     const size_t n = strlen(spot->tool), n_path = strlen(spot->path);
@@ -276,7 +277,7 @@ static int refuse(const struct ask *a, enum ask_form form, const struct gram_spo
     if (!line) {
         const bool list = strncmp(e->msg, "tools: ", 7) == 0;
         const char *const field = list ? "tools" : field_of(a, form);
-        const size_t n_field = strlen(field); /* not twice in the message */
+        const size_t n_field = strlen(field); /* avoids repeating it in the message */
         const bool twice = strncmp(e->msg, field, n_field) == 0 && e->msg[n_field] == ':';
         return fault_set(f, 400, NULL, field, "%s", e->msg + (twice ? n_field + 2 : 0));
     }
@@ -287,23 +288,23 @@ static int refuse(const struct ask *a, enum ask_form form, const struct gram_spo
     return fault_set(f, 400, NULL, param, "tool '%s'%s", spot->tool, what);
 }
 
-/* Tells whether the request says what its calls must be, so that it cannot be answered without. */
+/* Returns whether the request demands constrained calls, so that it fails without a grammar. */
 static bool insists(const struct guards *g, const struct ask *a) {
     return g->mode == GUARDS_STRICT || a->must_call || a->one_call || a->allowed || a->held ||
            a->form != FORM_FREE || strstr(a->tools, "\"strict\"");
 }
 
-/* Makes n guards of m languages. */
+/* Creates n constraints from m grammars. */
 static void hold_all(const struct ask *a, const struct toolfmt *fmt, enum tool_think think,
                      const char *opened, const struct guards *g, struct lang *const *l, int m,
                      struct constraint *guard, int n) {
     struct constrain_opts o = {.g = l[0]->g, .other = m > 1 ? l[1]->g : NULL};
     o.may_end = a->form == FORM_FREE && !a->must_call;
-    o.draw_all = a->top >= 0; /* probabilities of all that came are wanted */
+    o.draw_all = a->top >= 0; /* log probabilities were requested, so no token is skipped */
     o.spaces = fmt && !opened ? SPACES : 0;
     if (fmt && think != TOOL_THINK_NONE) o.close = toolfmt_think_tag(fmt, true);
     if (fmt && think == TOOL_THINK_UNKNOWN) o.open = toolfmt_think_tag(fmt, false);
-    for (int i = 0; i < n; i++) guard[i] = hold(g, &o, l, m);
+    for (int i = 0; i < n; i++) guard[i] = make_constraint(g, &o, l, m);
 }
 
 int guards_make(struct guards *g, struct ask *a, const struct toolfmt *fmt, enum tool_think think,
@@ -315,13 +316,14 @@ int guards_make(struct guards *g, struct ask *a, const struct toolfmt *fmt, enum
     struct gram_spot spot = {"", ""};
     int k = 0, m = 0, rc = 0;
     if (a->must_call && !calls)
-        return fault_set(f, 400, NULL, "tool_choice", "there is no tool that could be called");
+        return fault_set(f, 400, NULL, "tool_choice",
+                         "a call is required, but the request has no tools that may be called");
     if (g->mode == GUARDS_OFF) return 0;
     if (a->form != FORM_FREE && !(calls && a->must_call)) form[k++] = a->form;
     if (calls && (insists(g, a) || (syntax && !a->tags))) form[k++] = FORM_TOOLS;
     if (a->tools && a->no_calls && !k && syntax && !a->tags) form[k++] = FORM_TOOLS;
     for (int i = 0; i < k && !rc; i++) {
-        const int bad = find(g, a, form[i], opened, now, &l[m], &spot, &e);
+        const int bad = find_grammar(g, a, form[i], opened, now, &l[m], &spot, &e);
         if (!bad)
             m++;
         else if (bad == GUARDS_LATER)
@@ -331,7 +333,7 @@ int guards_make(struct guards *g, struct ask *a, const struct toolfmt *fmt, enum
         else if (form[i] != FORM_TOOLS || insists(g, a))
             rc = refuse(a, form[i], &spot, &e, f);
         else
-            buf_fmt(&a->warned, "%stools are not held to their schemas: %s",
+            buf_fmt(&a->warned, "%stool calls are not constrained to their schemas: %s",
                     a->warned.len ? ", " : "", e.msg);
     }
     if (!rc && m) hold_all(a, fmt, think, opened, g, l, m, guard, n);

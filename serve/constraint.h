@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* serve/constraint.h - answers that must have a form: JSON, a schema, a regular expression, a
- * grammar, one of some texts, a call. The language is compiled when the request comes
- * (grammar/gram.h), kept for requests that ask for the same, and decides from the end of the
- * thinking on which tokens may come (runtime/generate/constrain.h). */
+/* serve/constraint.h - constrained answers: JSON, a schema, a regular expression, a grammar, a
+ * choice of texts, tool calls.
+ *
+ * The grammar is compiled when the request arrives (grammar/gram.h) and cached for equal requests.
+ * Once thinking has ended, it decides which tokens are allowed (runtime/generate/constrain.h). */
 #ifndef HONE_SERVE_CONSTRAINT_H
 #define HONE_SERVE_CONSTRAINT_H
 
@@ -10,29 +11,30 @@
 #include "serve/task.h"
 
 enum { GUARDS_LATER = -1 };
-struct guards; /* of a server: its vocabulary, compiled languages */
+struct guards; /* a server's vocabulary and compiled grammars */
 enum guards_mode {
     GUARDS_AUTO,
-    GUARDS_STRICT, /* what a language cannot express is refused, also where nobody asks for it */
-    GUARDS_OFF     /* nothing is held to anything: the bare model */
+    GUARDS_STRICT, /* always reject what a grammar cannot express, whatever the request says */
+    GUARDS_OFF     /* constrain nothing: the bare model */
 };
-/* Makes the guards of a server; both t and f, which says how calls are written, are borrowed.
- * open: objects may have members that their schemas do not name (gram_opts.open). */
+/* Creates the guards of a server. t and f (how calls are written) are borrowed. open: objects may
+ * have members that their schemas do not name (gram_opts.open). */
 struct guards *guards_new(const struct tok *t, const struct toolfmt *f, enum guards_mode mode,
                           bool open);
-/* Frees them; all answers must have ended. */
+/* Frees the guards; all answers must have ended. */
 void guards_free(struct guards *g);
-/* Makes what holds n answers to what a->form asks for, guard[0..n), which guard_release frees;
- * zeros when it asks for nothing. Where tools are offered calls are of them, with arguments that
- * their schemas allow; where they may not be called the answer has no marker of a call. fmt is
- * the format of reasoning and calls, think tells whether the prompt has begun reasoning, and opened
- * is the call marker that the prompt ends with, or NULL; whitespace may precede the text, as
- * templates put it there. Clauses that a language
- * cannot express and need not be kept are noted in a->warned, and so are tools that are left free
- * since no language holds them. Without `now` nothing is compiled: returns GUARDS_LATER when that
- * is needed, with nothing changed. Compiling ends early under the cost of the thread (base/ctx.h).
- * May be called by several threads. Returns the status of an error with *f filled in, or 0. fmt
- * NULL means that there are neither reasoning nor calls. */
+/* Creates the constraints for n answers to a, guard[0..n), each freed by guard_release; zeros if
+ * nothing is constrained. With tools, calls are limited to those offered, with arguments that match
+ * their schemas. If calls are not allowed, the answer cannot contain a call marker.
+ *
+ * fmt: format of reasoning and calls; NULL: the model has neither. think: whether the prompt has
+ * opened reasoning. opened: the call marker at the end of the prompt, or NULL. Whitespace may
+ * precede the text, as templates put it there.
+ *
+ * Optional clauses that a grammar cannot express are reported in a->warned, and so are tools that
+ * no grammar constrains. Without `now` nothing is compiled: if compiling is needed, returns
+ * GUARDS_LATER and changes nothing. Compiling stops early at the thread's cost limit (base/ctx.h).
+ * Thread-safe. Returns 0, or the status of an error with *f filled in. */
 int guards_make(struct guards *g, struct ask *a, const struct toolfmt *fmt, enum tool_think think,
                 const char *opened, bool now, struct constraint *guard, int n, struct fault *f);
 

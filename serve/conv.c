@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* serve/conv.c - messages of OpenAI's chat to the conversation that templates read (reply.h): one
- * text per message, roles that templates know, reasoning under its name. Tool definitions and
- * calls stay as they came. */
+/* serve/conv.c - converts OpenAI chat messages to the conversation that templates read: one text
+ * per message, roles that templates know, reasoning as reasoning_content. Tool definitions and
+ * calls are copied unchanged. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "serve/custom_tools.h"
 #include "serve/reply.h"
 
-/* What a message says, gathered from its members. */
+/* Text and reasoning collected from a message's members. */
 struct said {
     struct buf text, thought;
 };
@@ -19,7 +19,7 @@ static void say_line(struct buf *out, const char *s) {
     buf_fmt(out, "%s%s", out->len ? "\n" : "", s);
 }
 
-/* Appends what the assistant thought, of a part of content: a text, or a list of parts. */
+/* Appends the reasoning of a content part: a string or a list of parts. */
 static void say_thought(const struct json *p, struct buf *out) {
     const struct json *v = json_get(p, "thinking") ? json_get(p, "thinking") : json_get(p, "text");
     if (json_str(v)) say_line(out, json_str(v));
@@ -33,8 +33,8 @@ static bool is_one_of(const char *s, const char *const *list) {
     return *list != NULL;
 }
 
-/* Appends one part of the content of a message. Pictures and the like are refused, but left out of
- * a tool's result, which its reader cannot change. */
+/* Appends one content part of a message. Rejects images and the like, except in tool results, where
+ * the client cannot change them: these are dropped with a note. */
 static int content_part(struct ask *a, const struct json *p, const char *role, const char *path,
                         struct said *out, struct fault *f) {
     static const char *const texts[] = {"text", "input_text", "output_text", "refusal", NULL},
@@ -49,18 +49,18 @@ static int content_part(struct ask *a, const struct json *p, const char *role, c
     if (type && !is_one_of(type, texts)) {
         if (strcmp(role, "tool") != 0)
             return fault_set(f, 400, NULL, path,
-                             "parts of type '%.40s' are not read here, only text", type);
+                             "parts of type '%.40s' are not supported, only text", type);
         buf_fmt(&out->text, "%s[%.40s omitted]", out->text.len ? "\n" : "", type);
         if (!a->warned.data || !strstr(a->warned.data, type))
             buf_fmt(&a->warned, "%s%.40s", a->warned.len ? ", " : "", type);
         return 0;
     }
-    if (!text) return fault_set(f, 400, NULL, path, "a part with a text is needed");
+    if (!text) return fault_set(f, 400, NULL, path, "a part with text is required");
     say_line(&out->text, text);
     return 0;
 }
 
-/* Gathers the content of a message: a text, or a list of parts. */
+/* Collects the content of a message: a string or a list of parts. */
 static int content_of(struct ask *a, const struct json *v, const char *role, const char *path,
                       struct said *out, struct fault *f) {
     char at[160];
@@ -68,7 +68,7 @@ static int content_of(struct ask *a, const struct json *v, const char *role, con
     if (json_str(v)) buf_str(&out->text, json_str(v));
     if (json_str(v) || json_type(v) == JSON_NULL) return 0;
     if (json_type(v) != JSON_ARR)
-        return fault_set(f, 400, NULL, path, "a text or a list of parts is needed");
+        return fault_set(f, 400, NULL, path, "must be a string or a list of parts");
     for (const struct json *p = json_first(v); p; p = json_next(p), i++) {
         snprintf(at, sizeof at, "%.120s[%d]", path, i);
         TRY(content_part(a, p, role, at, out, f));
@@ -94,16 +94,14 @@ static int calls_ok(const struct json *calls, const char *path, struct fault *f)
         const struct json *custom = json_get(c, "custom");
         if (json_str(json_get(custom, "name")) && json_str(json_get(custom, "input"))) continue;
         if (!json_str(json_get(fn, "name")))
-            return fault_set(f, 400, NULL, at, "a function with a name is needed");
+            return fault_set(f, 400, NULL, at, "a function with a name is required");
         if (!json_str(args) && json_type(args) != JSON_OBJ && json_type(args) != JSON_NULL)
-            return fault_set(f, 400, NULL, at, "arguments are needed, JSON text of an object");
+            return fault_set(f, 400, NULL, at, "arguments: must be an object, or JSON text of one");
     }
     return 0;
 }
 
-/* Writes the name and the arguments of a call. No arguments, or an empty text, mean an empty
- * object.
- */
+/* Writes the name and arguments of a call. Missing or empty arguments become an empty object. */
 static void put_function(struct jw *w, const struct json *fn) {
     const struct json *args = json_get(fn, "arguments");
     jw_obj(w, "function");
@@ -115,7 +113,8 @@ static void put_function(struct jw *w, const struct json *fn) {
     jw_end(w);
 }
 
-/* Writes calls as templates know them: the text of a custom tool becomes the argument `input`. */
+/* Writes calls in the shape that templates know. The input of a custom tool becomes the argument
+ * `input`. */
 static void put_calls(struct jw *w, const struct json *calls) {
     jw_arr(w, "tool_calls");
     for (const struct json *c = json_first(calls); c; c = json_next(c)) {
@@ -158,7 +157,7 @@ static void put_message(struct jw *w, const struct json *m, const char *role,
         thought = json_str(json_get(m, names[k]));
     jw_obj(w, NULL);
     jw_str(w, "role", role);
-    const bool null = json_type(json_get(m, "content")) == JSON_NULL; /* or none */
+    const bool null = json_type(json_get(m, "content")) == JSON_NULL; /* or absent */
     if (null && strcmp(role, "assistant") == 0)
         jw_null(w, "content");
     else
@@ -177,16 +176,16 @@ static int one_message(struct ask *a, struct jw *w, const struct json *m, int i,
     struct said said = {{0}, {0}};
     char path[64];
     snprintf(path, sizeof path, "messages[%d]", i);
-    if (json_type(m) != JSON_OBJ) return fault_set(f, 400, NULL, path, "an object is needed");
+    if (json_type(m) != JSON_OBJ) return fault_set(f, 400, NULL, path, "must be an object");
     const char *role = role_of(json_str(json_get(m, "role")));
     if (!role) {
         snprintf(path, sizeof path, "messages[%d].role", i);
         return fault_set(f, 400, NULL, path,
-                         "one of system, developer, user, assistant, tool, function is needed");
+                         "must be system, developer, user, assistant, tool or function");
     }
     const struct json *calls = json_get(m, "tool_calls");
     if (calls && json_type(calls) != JSON_NULL && json_type(calls) != JSON_ARR)
-        return fault_set(f, 400, NULL, path, "tool_calls: a list is needed");
+        return fault_set(f, 400, NULL, path, "tool_calls: must be a list");
     TRY(calls_ok(calls, path, f));
     snprintf(path, sizeof path, "messages[%d].content", i);
     const struct json *content = json_get(m, "content");
@@ -206,14 +205,14 @@ static bool is_result(const struct json *m) {
     return role && strcmp(role, "tool") == 0;
 }
 
-enum { MOST_RESULTS = 256 }; /* that are put in order, of as many calls */
+enum { MOST_RESULTS = 256 }; /* tool results sorted at once, for as many calls */
 struct result {
     const struct json *m;
     int i, rank;
 };
-/* Fills r with message i, m, or when that is a tool's result with all that stand there, in the
- * order of the calls: many templates show results without ids, and clients give them back as they
- * were done. Returns how many these are. */
+/* Fills r with message i, m. If it is a tool result, fills r with all results in a row, in the
+ * order of their calls: clients send them in order of completion, and many templates print no ids.
+ * Returns the number of messages. */
 static int in_order(const struct json *calls, const struct json *m, int i, struct result *r) {
     const char *ids[MOST_RESULTS];
     int n_ids = 0, n = 1;
@@ -231,7 +230,7 @@ static int in_order(const struct json *calls, const struct json *m, int i, struc
     return n;
 }
 
-/* Tells whether m, the last message, is the beginning of the answer: some programs say so there. */
+/* Returns whether the last message m is marked as the start of the answer (`prefix`, `partial`). */
 static bool is_begun(const struct json *m) {
     const char *role = json_str(json_get(m, "role"));
     return role && strcmp(role, "assistant") == 0 &&
@@ -243,11 +242,11 @@ int chat_conv(struct ask *a, const struct json *messages, struct fault *f) {
     struct jw w;
     int i = 0, rc = 0;
     if (json_type(messages) != JSON_ARR || !json_first(messages))
-        return fault_set(f, 400, NULL, "messages", "a list of messages is needed");
+        return fault_set(f, 400, NULL, "messages", "must be a list of messages");
     jw_init(&w, &out, false);
     jw_obj(&w, NULL);
     jw_arr(&w, "messages");
-    const struct json *calls = NULL; /* of the message before */
+    const struct json *calls = NULL; /* calls of the previous assistant message */
     for (const struct json *m = json_first(messages); m && !rc;) {
         struct result r[MOST_RESULTS];
         const int n = in_order(calls, m, i, r);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* serve/conv_repair.c - conversations that templates refuse (conv_repair.h). */
+/* serve/conv_repair.c - the steps that repair conversations, and the check for missing system
+ * text. */
 #include "serve/conv_repair.h"
 
 #include <stdio.h>
@@ -15,7 +16,7 @@ static bool has_calls(const struct json *m) {
     return json_len(json_get(m, "tool_calls")) > 0;
 }
 
-/* Returns a copy of an object, whose members are shared until others are put in their place. */
+/* Returns a shallow copy of an object, so that its members can be replaced. */
 static struct json *copy_of(struct arena *a, const struct json *obj) {
     struct json *out = json_new(a, JSON_OBJ);
     for (const struct json *x = json_first(obj); x; x = json_next(x))
@@ -34,9 +35,7 @@ static struct json *message(struct arena *a, const char *role, const char *text)
     return m;
 }
 
-/* Returns m with another content: a, then b, with an empty line between them where neither is
- * empty.
- */
+/* Returns a copy of m with the content a + b, separated by an empty line if both are non-empty. */
 static struct json *with_content(struct arena *mem, const struct json *m, const char *a,
                                  const char *b) {
     struct json *out = copy_of(mem, m);
@@ -47,7 +46,7 @@ static struct json *with_content(struct arena *mem, const struct json *m, const 
     return out;
 }
 
-/* ---- the steps: messages in, messages out; they tell whether they changed anything ---- */
+/* ---- steps: copy messages from `in` to `out`; return whether anything changed ---- */
 
 static struct json *mended_call(struct arena *a, const struct json *call, bool *changed) {
     const struct json *fn = json_get(call, "function"), *args = json_get(fn, "arguments");
@@ -66,7 +65,7 @@ static struct json *mended_call(struct arena *a, const struct json *call, bool *
     return out;
 }
 
-/* Writes nine letters and digits that stand for an id. */
+/* Writes nine letters and digits derived from an id. */
 static void nine_of(const char *id, char out[10]) {
     static const char all[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
     uint64_t h = hash_u64(id, strlen(id));
@@ -74,16 +73,15 @@ static void nine_of(const char *id, char out[10]) {
     out[9] = 0;
 }
 
-/* Tells whether an id stays: it is of nine letters and digits, or one that a model counted itself.
- */
+/* Returns whether an id can stay: nine letters and digits, or a model's own form with ':'. */
 static bool id_stays(const char *id) {
     size_t n = 0;
     while ((id[n] >= '0' && id[n] <= '9') || ((id[n] | 32) >= 'a' && (id[n] | 32) <= 'z')) n++;
     return (n == 9 && !id[n]) || strchr(id, ':');
 }
 
-/* Puts another id in the place of member `name` of a copy; one that is not there gets its number.
- */
+/* Replaces the id in member `name` of a copy unless it can stay; a missing id is derived from
+ * `number`. */
 static void put_nine(struct arena *a, struct json *obj, const char *name, int number,
                      bool *changed) {
     const char *id = json_str(json_get(obj, name));
@@ -95,7 +93,7 @@ static void put_nine(struct arena *a, struct json *obj, const char *name, int nu
     *changed = true;
 }
 
-/* Puts an empty text where there is no content. */
+/* Replaces missing content by an empty string. */
 static bool step_null(struct arena *a, const struct json *in, struct json *out) {
     bool changed = false;
     for (const struct json *m = json_first(in); m; m = json_next(m)) {
@@ -106,7 +104,7 @@ static bool step_null(struct arena *a, const struct json *in, struct json *out) 
     return changed;
 }
 
-/* Makes ids of calls, and of their results, texts of nine letters and digits. */
+/* Replaces ids of calls and results by nine letters and digits. */
 static bool step_ids(struct arena *a, const struct json *in, struct json *out) {
     bool changed = false;
     int n_calls = 0, n_results = 0;
@@ -124,7 +122,7 @@ static bool step_ids(struct arena *a, const struct json *in, struct json *out) {
     return changed;
 }
 
-/* Makes an object of arguments that are none: {"arguments": text}. */
+/* Wraps arguments that are not an object: {"arguments": text}. */
 static bool step_arguments(struct arena *a, const struct json *in, struct json *out) {
     bool changed = false;
     for (const struct json *m = json_first(in); m; m = json_next(m)) {
@@ -137,9 +135,9 @@ static bool step_arguments(struct arena *a, const struct json *in, struct json *
     return changed;
 }
 
-/* Joins the system messages in front of the first answer, at the front. Those that come later speak
- * as the user, in their place: at the front they would change the beginning of a prompt that is
- * computed already. */
+/* Merges the system messages before the first answer into one at the start. Later ones become user
+ * messages in their place, since moving them to the start would change a prefix that is already
+ * computed. */
 static bool step_system(struct arena *a, const struct json *in, struct json *out) {
     struct buf text = {0};
     bool changed = false, answered = false;
@@ -160,14 +158,14 @@ static bool step_system(struct arena *a, const struct json *in, struct json *out
     return changed;
 }
 
-/* Tells whether b, which follows a, can be one message with it: the user's, or the assistant's
- * where only the last has calls. */
+/* Returns whether b can be merged into the message a before it: both are the user's, or both are
+ * the assistant's and only b has calls. */
 static bool joins(const struct json *a, const struct json *b) {
     return (msg_is(a, "user") && msg_is(b, "user")) ||
            (msg_is(a, "assistant") && msg_is(b, "assistant") && !has_calls(a));
 }
 
-/* Joins neighbours of one role; of their other members the last one's count. */
+/* Merges adjacent messages of one role. Other members come from the last one. */
 static bool step_neighbours(struct arena *a, const struct json *in, struct json *out) {
     bool changed = false;
     for (const struct json *m = json_first(in); m; m = json_next(m)) {
@@ -182,8 +180,8 @@ static bool step_neighbours(struct arena *a, const struct json *in, struct json 
     return changed;
 }
 
-/* Puts a word of the assistant between calls of tools, or their results, and what the user says
- * instead of waiting for these or for an answer to them. */
+/* Inserts an assistant message between tool calls or results and a user message that follows them
+ * directly. */
 static bool step_results(struct arena *a, const struct json *in, struct json *out) {
     bool changed = false;
     for (const struct json *m = json_first(in); m; m = json_next(m)) {
@@ -196,8 +194,8 @@ static bool step_results(struct arena *a, const struct json *in, struct json *ou
     return changed;
 }
 
-/* Puts an empty message of the user in front where an answer comes first, or nothing but the
- * system's. */
+/* Inserts an empty user message if an assistant message comes first or there are only system
+ * messages. */
 static bool step_first(struct arena *a, const struct json *in, struct json *out) {
     const struct json *m = json_first(in);
     for (; m && msg_is(m, "system"); m = json_next(m)) json_push(a, out, m);
@@ -207,7 +205,7 @@ static bool step_first(struct arena *a, const struct json *in, struct json *out)
     return changed;
 }
 
-/* Puts what the system says in front of what the user says first. */
+/* Prepends the system message to the first user message. */
 static bool step_no_system(struct arena *a, const struct json *in, struct json *out) {
     const struct json *m = json_first(in);
     const char *text = m && msg_is(m, "system") ? msg_text(m) : NULL;
@@ -228,11 +226,11 @@ static const struct {
 } steps[MEND_STEPS] = {
     [MEND_NULL] = {"content that is null", step_null},
     [MEND_IDS] = {"ids of calls", step_ids},
-    [MEND_ARGUMENTS] = {"arguments that are no object", step_arguments},
-    [MEND_SYSTEM] = {"system messages behind the first", step_system},
+    [MEND_ARGUMENTS] = {"arguments that are not an object", step_arguments},
+    [MEND_SYSTEM] = {"system messages after the first", step_system},
     [MEND_NEIGHBOURS] = {"messages of one role in a row", step_neighbours},
-    [MEND_RESULTS] = {"a user's message behind calls", step_results},
-    [MEND_FIRST] = {"no user in front", step_first},
+    [MEND_RESULTS] = {"a user message after calls", step_results},
+    [MEND_FIRST] = {"no user message at the start", step_first},
     [MEND_NO_SYSTEM] = {"a system message, moved into the first user turn", step_no_system},
 };
 
@@ -257,19 +255,19 @@ char *conv_repair_conv(const char *conv, enum conv_repair_step step, const char 
     return b.data ? buf_take(&b) : NULL;
 }
 
-/* ---- what a template leaves out ---- */
+/* ---- finding text that a template leaves out ---- */
 
-/* Returns the conversation, in the arena; NULL: it has no message of the system. */
+/* Parses the conversation into the arena. NULL: it has no system message. */
 static const struct json *with_system(struct arena *a, const char *conv) {
     const struct json *j = NULL;
     static const struct json_opts mend = {.mend = true};
     struct err ignored;
-    if (!strstr(conv, "\"system\"")) return NULL; /* most have none, and are not read */
+    if (!strstr(conv, "\"system\"")) return NULL; /* cheap test: most have no system message */
     return json_parse_in(&j, a, conv, strlen(conv), &mend, "conversation", NULL, &ignored) ? NULL
                                                                                            : j;
 }
 
-/* Returns what a message of the system says, without white space around it; n 0: nothing. */
+/* Returns the text of a system message without surrounding whitespace; *n 0: empty. */
 static const char *system_text(const struct json *m, size_t *n) {
     const char *s = msg_is(m, "system") ? msg_text(m) : "";
     const size_t lead = utf8_white_span(s, strlen(s));
@@ -278,7 +276,7 @@ static const char *system_text(const struct json *m, size_t *n) {
     return s + lead;
 }
 
-/* Tells whether bytes of the content of message i are in a prompt. */
+/* Returns whether the prompt contains bytes of message i's content. */
 static bool has_bytes(const struct jinja_spans *s, int i) {
     char path[48];
     const int n = snprintf(path, sizeof path, "messages[%d].content", i);

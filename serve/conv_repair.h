@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: MIT
-/* serve/conv_repair.h - conversations that a template refuses, changed step by step until it takes
- * them.
+/* serve/conv_repair.h - step-by-step repair of conversations that a template rejects.
  *
- * Programs send system messages in the middle, several messages of one role in a row, an answer
- * first, no user at all, a word of the user behind results of tools, arguments that a cut stream
- * left open, ids of calls that are not Mistral's. Some templates raise an error then, and their
- * programs can do nothing about it; some leave out what the system says without a word. A template
- * that takes and shows a conversation as it is gets it as it is. */
+ * Clients send system messages in the middle, several messages of one role in a row, an assistant
+ * message first, no user message at all, a user message after tool results, arguments that a broken
+ * stream left incomplete, or call ids that Mistral does not allow. Some templates raise an error,
+ * which the user of such a client cannot fix; others silently drop the system message. A
+ * conversation that the template accepts and renders in full is left unchanged. */
 #ifndef HONE_SERVE_CONV_REPAIR_H
 #define HONE_SERVE_CONV_REPAIR_H
 
@@ -14,7 +13,7 @@
 
 #include "base/buf.h"
 
-enum conv_repair_step { /* in the order in which they are tried */
+enum conv_repair_step { /* in the order they are tried */
                         MEND_NULL,
                         MEND_IDS,
                         MEND_ARGUMENTS,
@@ -25,14 +24,14 @@ enum conv_repair_step { /* in the order in which they are tried */
                         MEND_NO_SYSTEM,
                         MEND_STEPS
 };
-/* Returns {"messages", "tools"?}, JSON text, after a step, which the caller frees; NULL: there is
- * nothing to change. *what is set to words about the change. */
+/* Applies one step to conv. Returns the changed {"messages", "tools"?}, JSON text that the caller
+ * frees, or NULL if there is nothing to change. Sets *what to a description of the change. */
 char *conv_repair_conv(const char *conv, enum conv_repair_step step, const char **what);
-/* Returns the conversation with a word in place of each text of the system, which no template makes
- * by itself, and those words in `words`, a line each; NULL: the system says nothing. The caller
- * frees both. */
+/* Returns the conversation with each system text replaced by a marker word that no template
+ * contains, and lists those words in `words`, one per line. NULL: there is no system text. The
+ * caller frees both. */
 char *conv_repair_probe(const char *conv, struct buf *words);
-/* Tells whether of every text that the system says some bytes are in the prompt. */
+/* Returns whether the prompt contains at least some bytes of every system text. */
 struct jinja_spans;
 bool conv_repair_shown(const char *conv, const struct jinja_spans *spans);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* serve/counts.c - sums the counts of several schedulers (sched.h). */
+/* serve/counts.c - sums of scheduler counts (struct sched_counts). */
 #include <stddef.h>
 #include <string.h>
 

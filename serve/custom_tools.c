@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* serve/custom_tools.c - tools that take a text, tools within a namespace (custom_tools.h). */
+/* serve/custom_tools.c - custom tools as functions: definitions, arguments and namespaces. */
 #include "serve/custom_tools.h"
 
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "base/mem.h"
 #include "text/utf8.h"
 
-/* Tells whether the line s, of n bytes, is among those of a list. */
+/* Returns whether s, of n bytes, is a line of `list`. */
 static bool has_line(const struct buf *list, const char *s, size_t n) {
     for (const char *p = list->data; p && *p;) {
         const size_t k = strcspn(p, "\n");
@@ -29,7 +29,7 @@ const char *custom_tool_space(const struct ask *a, const char *name, size_t *n) 
     return NULL;
 }
 
-/* Writes the conditions of a tool's text as keywords of a schema. */
+/* Writes the format of a custom tool's input as schema keywords. */
 static int put_format(struct ask *a, struct jw *w, const struct json *format, const char *path,
                       struct fault *f) {
     const char *type = json_str(json_get(format, "type"));
@@ -39,16 +39,15 @@ static int put_format(struct ask *a, struct jw *w, const struct json *format, co
     struct buf pattern = {0};
     if (!type || strcmp(type, "text") == 0) return 0;
     if (strcmp(type, "grammar") != 0 || !syntax || !text)
-        return fault_set(
-            f, 400, NULL, path,
-            "format: 'text', or a 'grammar' with its syntax and definition, is needed");
+        return fault_set(f, 400, NULL, path,
+                         "format: must be 'text', or a 'grammar' with syntax and definition");
     a->held = true;
     if (strcmp(syntax, "lark") == 0) {
         jw_str(w, "x-lark", text);
         return 0;
     }
     if (strcmp(syntax, "regex") != 0)
-        return fault_set(f, 400, NULL, path, "format: syntax: one of lark, regex is needed");
+        return fault_set(f, 400, NULL, path, "format: syntax: must be lark or regex");
     buf_fmt(&pattern, "^(?:%s)$", text);
     jw_str(w, "pattern", pattern.data);
     buf_release(&pattern);
@@ -59,7 +58,7 @@ int custom_tool_define(struct ask *a, struct jw *w, const struct json *t, const 
                        struct fault *f) {
     const char *name = json_str(json_get(t, "name"));
     if (!name || !*name || strchr(name, '\n'))
-        return fault_set(f, 400, NULL, path, "a name is needed");
+        return fault_set(f, 400, NULL, path, "a name is required");
     buf_fmt(&a->custom, "%s\n", name);
     jw_obj(w, NULL);
     jw_str(w, "type", "function");
@@ -90,7 +89,7 @@ void custom_tool_arguments(const char *input, struct buf *out) {
     buf_chr(out, '}');
 }
 
-/* Returns the value of four hex digits at s; < 0 when they are none. */
+/* Returns the value of four hex digits at s; < 0: not hex digits. */
 static int32_t hex4(const char *s) {
     int32_t v = 0;
     for (int i = 0; i < 4; i++) {
@@ -104,8 +103,8 @@ static int32_t hex4(const char *s) {
     return v;
 }
 
-/* Appends the text of the escape at s, which begins with a backslash, and returns its length; 0
- * when it is not whole. */
+/* Appends the decoded escape sequence at s, which begins with a backslash. Returns its length, or 0
+ * if it is incomplete. */
 static size_t escape(const char *s, size_t n, struct buf *out) {
     static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
     if (n < 2) return 0;
@@ -117,7 +116,7 @@ static size_t escape(const char *s, size_t n, struct buf *out) {
     int32_t c = n >= 6 ? hex4(s + 2) : -1;
     size_t used = 6;
     if (c < 0) return 0;
-    if (c >= 0xd800 && c < 0xdc00) { /* the first half of a pair */
+    if (c >= 0xd800 && c < 0xdc00) { /* high surrogate */
         if (n < 12) return 0;
         const int32_t low = s[6] == '\\' && s[7] == 'u' ? hex4(s + 8) : -1;
         const bool pair = low >= 0xdc00 && low < 0xe000;

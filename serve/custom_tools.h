@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: MIT
-/* serve/custom_tools.h - tools that take a text as it is, and tools within a namespace. To
- * templates the former are functions with one parameter, `input`; the latter have both names, with
- * a point. */
+/* serve/custom_tools.h - custom tools, which take free text, and tools in namespaces. Templates see
+ * a custom tool as a function with one parameter, `input`, and a namespaced tool as
+ * "NAMESPACE.NAME". */
 #ifndef HONE_SERVE_CUSTOM_TOOLS_H
 #define HONE_SERVE_CUSTOM_TOOLS_H
 
 #include "serve/ask.h"
 
-/* Writes the function that a custom tool is. t: {"name", "description", "format"}; the format is a
- * text, or a grammar: `regex` or `lark`, which then holds the calls (ask.held). */
+/* Writes the function that represents a custom tool. t: {"name", "description", "format"}. The
+ * format is free text or a grammar (`regex` or `lark`), which then constrains calls (ask.held). */
 int custom_tool_define(struct ask *a, struct jw *w, const struct json *t, const char *path,
                        struct fault *f);
 bool custom_tool_is(const struct ask *a, const char *name);
-/* Appends the text that arguments, complete or not, give so far. */
+/* Appends the input text contained in arguments, which may be incomplete. */
 void custom_tool_input(const struct buf *args, struct buf *out);
-/* Appends the arguments that stand for a text. */
+/* Appends the arguments that represent an input text. */
 void custom_tool_arguments(const char *input, struct buf *out);
 
-/* Returns the namespace of a tool's name, of *n bytes; what follows it and a point is the tool's
- * own name. NULL when it has none. */
+/* Returns the namespace of the tool name and sets *n to its length in bytes; a dot and the tool's
+ * own name follow it. Returns NULL if the name has no namespace. */
 const char *custom_tool_space(const struct ask *a, const char *name, size_t *n);
 
 #endif

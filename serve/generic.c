@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* serve/generic.c - tools as text (generic.h). */
+/* serve/generic.c - generic tool calling: writes tools and calls as text, and probes what templates
+ * render. */
 #include "serve/generic.h"
 
 #include <string.h>
@@ -14,7 +15,7 @@ static void put_message(struct jw *w, const char *role, const struct buf *text) 
     jw_end(w);
 }
 
-/* ---- what is said ---- */
+/* ---- text ---- */
 
 static void say_tools(const struct json *tools, struct buf *out) {
     if (!json_first(tools)) return;
@@ -52,7 +53,7 @@ static void say_calls(const struct json *calls, struct buf *out) {
     }
 }
 
-/* Writes the assistant's message with its calls in the text. */
+/* Writes an assistant message with its calls in the text. */
 static void put_answer(struct jw *w, const struct json *m) {
     struct buf text = {0};
     buf_str(&text, msg_text(m));
@@ -65,8 +66,8 @@ static void put_answer(struct jw *w, const struct json *m) {
     buf_release(&text);
 }
 
-/* Writes the results that begin at m, and what the user says behind them, as one message. Returns
- * the last of these. */
+/* Writes the results that begin at m, and a user message after them, as one message. Returns the
+ * last message used. */
 static const struct json *put_results(struct jw *w, const struct json *m) {
     struct buf text = {0};
     const struct json *last = m;
@@ -122,14 +123,14 @@ char *generic_conv(const char *conv, bool hidden) {
     return any ? buf_take(&out) : NULL;
 }
 
-/* ---- what a template does ---- */
+/* ---- probes of a template ---- */
 
 #define TOOL                                                                                       \
     "{\"type\": \"function\", \"function\": {\"name\": \"%s\", \"description\": \"d\", "           \
     "\"parameters\": {\"type\": \"object\", \"properties\": {\"a\": {\"type\": "                   \
     "\"string\", \"description\": \"d\"}}, \"required\": [\"a\"]}}}"
 
-/* Renders a conversation of messages with the tool `name`. */
+/* Renders a conversation of `messages` with a tool `name`. */
 static bool renders(const struct chat *c, const char *messages, const char *name, struct buf *out) {
     struct buf conv = {0};
     struct err ignored;
@@ -150,13 +151,13 @@ bool generic_shows_tools(const struct chat *c) {
     const bool alone = renders(c, user, name, &a), system = renders(c, both, name, &b);
     const bool shown = (alone && memmem(a.data, a.len, name, sizeof name - 1)) ||
                        (system && memmem(b.data, b.len, name, sizeof name - 1));
-    const bool unknown = !alone && !system; /* it wants more than a probe has */
+    const bool unknown = !alone && !system; /* the template needs more than the probe provides */
     buf_release(&a);
     buf_release(&b);
     return shown || unknown;
 }
 
-/* Tells whether two renders differ only in the word for null or true: the template prints the value
+/* Returns whether two renderings differ only in null and true: the template prints the value
  * without testing it. */
 static bool writes_out(const struct buf *null, const struct buf *truth) {
     static const char *const words[][2] = {{"None", "True"}, {"null", "true"}};
@@ -183,7 +184,7 @@ static const char with_call[] =
     "\"tool_call_id\": "
     "\"call00001\", \"name\": \"qx_called\", \"content\": \"qx_result\"}";
 
-/* Renders a conversation whose message has a call and this content (JSON). */
+/* Renders a conversation whose assistant message has a call and this content (JSON). */
 static bool renders_content(const struct chat *c, const char *content, struct buf *out) {
     struct buf text = {0};
     buf_fmt(&text, with_call, content);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* serve/generic.h - tools for templates that show none, or write calls in a syntax that is not
- * known: definitions, calls and results become text of the system, the assistant and the user,
- * calls as JSON between <tool_call> and </tool_call>, which many models have seen. Never is a tool
- * dropped without a word. */
+/* serve/generic.h - generic tool calling for templates that do not render tools or whose call
+ * syntax is unknown. Definitions, calls and results become text of the system, assistant and user
+ * messages. Calls are JSON between <tool_call> and </tool_call>, which many models know. No tool is
+ * dropped silently. */
 #ifndef HONE_SERVE_GENERIC_H
 #define HONE_SERVE_GENERIC_H
 
@@ -10,17 +10,18 @@
 
 #include "template/chat.h"
 
-/* The row of chat/tool_formats.c that reads and holds such calls. */
+/* The format (chat/tool_formats.c) that parses and constrains such calls. */
 #define GENERIC_FORMAT "hermes-json"
-/* Returns {"messages"}, JSON text, which the caller frees: the conversation without tools. NULL: it
- * has none, nor, where `hidden` says that the template does not show these, calls or results. */
+/* Returns the conversation rewritten without tools: {"messages"}, JSON text that the caller frees.
+ * hidden: the template does not render calls or results either, so these are rewritten too. NULL:
+ * there is nothing to rewrite. */
 char *generic_conv(const char *conv, bool hidden);
-/* Tells whether a template leaves out calls, or results. */
+/* Returns whether the template leaves out calls or their results. */
 bool generic_hides_calls(const struct chat *c);
-/* Tells whether prompts of a template have the names of tools in them. */
+/* Returns whether the template renders the names of tools. */
 bool generic_shows_tools(const struct chat *c);
-/* Tells whether a template tells content that is null from an empty text, and does not write it
- * out: a call without text is given to it as null then. */
+/* Returns whether the template distinguishes null content from an empty string without printing
+ * "null" or the like. If so, calls without text are passed with null content. */
 bool generic_keeps_null(const struct chat *c);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* serve/histogram.c - histograms of times (histogram.h). */
+/* serve/histogram.c - latency histogram with Prometheus buckets. */
 #include "serve/histogram.h"
 
 #include <inttypes.h>

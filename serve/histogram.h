@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* serve/histogram.h - how often times were how long, as Prometheus counts them. */
+/* serve/histogram.h - latency histogram with Prometheus buckets. */
 #ifndef HONE_SERVE_HISTOGRAM_H
 #define HONE_SERVE_HISTOGRAM_H
 
@@ -8,15 +8,15 @@
 #include "base/buf.h"
 
 enum { HIST_BOUNDS = 16 };
-struct histogram {              /* zero-initialised is empty */
-    int64_t n[HIST_BOUNDS + 1]; /* up to each bound and above the one before; the last: longer */
+struct histogram {              /* zero-initialized: empty */
+    int64_t n[HIST_BOUNDS + 1]; /* per bucket, not cumulative; the last one: above all bounds */
     double sum;
 };
-/* Adds `times` times of so many seconds each. */
+/* Adds `times` samples of `seconds` each. */
 void histogram_add(struct histogram *h, double seconds, int64_t times);
-/* Adds the counts of another histogram. */
+/* Adds the samples of another histogram. */
 void histogram_join(struct histogram *h, const struct histogram *other);
-/* Appends it as a metric of that name. */
+/* Appends the histogram as a metric with this name. */
 void histogram_put(const struct histogram *h, const char *name, const char *help, struct buf *out);
 
 #endif

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: MIT
-/* serve/history.h - what clients lose of answers that they give back: the reasoning in front of
- * calls, and how arguments were spelled. Put back, the conversation has the tokens that were
- * computed, and reads to the model as it was. */
+/* serve/history.h - what clients lose of an answer when they send it back: the reasoning before
+ * calls, and the exact spelling of arguments. Restoring it gives the tokens that were computed, so
+ * their prefix is reused and the model sees its own output. */
 #ifndef HONE_SERVE_HISTORY_H
 #define HONE_SERVE_HISTORY_H
 
 #include "serve/reply.h"
 
-struct history; /* for several threads */
+struct history; /* thread-safe */
 struct history *history_new(void);
 void history_free(struct history *r);
-/* Remembers the calls of an answer to a client (key). The oldest are forgotten. */
+/* Remembers the calls of an answer sent to the client `key`, and forgets the oldest ones. */
 void history_note(struct history *r, uint64_t key, const struct reply_choice *c);
-/* Fills in what a conversation (struct ask) lacks of calls that are remembered: the reasoning where
- * a message has none, the spelling of arguments that are the same values. Returns the new text for
- * the caller to free, NULL when nothing was to be filled in. */
+/* Restores in a conversation (ask.conv) what is remembered of its calls: the reasoning if the
+ * message has none, and the spelling of arguments with equal values. Returns the new text, which
+ * the caller frees, or NULL if nothing changes. */
 char *history_fill(struct history *r, uint64_t key, const char *conv);
 
 #endif

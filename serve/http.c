@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* serve/http.c - heads and bodies of requests (http.h). */
+/* serve/http.c - HTTP/1.1 parser: request heads, bodies and host names. */
 #include "serve/http.h"
 
 #include <ctype.h>
@@ -16,7 +16,7 @@ bool http_is_word(struct http_text t, const char *s) {
     return strlen(s) == t.n && strncasecmp(t.s, s, t.n) == 0;
 }
 
-/* Tells whether c may stand in a token (tchar of RFC 9110). */
+/* Returns whether c is a token character (tchar of RFC 9110). */
 static bool is_token(unsigned char c) {
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
            (c && strchr("!#$%&'*+-.^_`|~", c));
@@ -28,8 +28,8 @@ static int refuse(struct http_req *r, int status, const char *why) {
     return -1;
 }
 
-/* Finds the line at s, without its end, and returns its length with it; -1 for a line feed without
- * carriage return or the other way round, 0 when the end is not there. */
+/* Finds the line at s, excluding CR LF. Returns its length including CR LF, 0 if it is incomplete,
+ * or -1 for a bare CR or LF. */
 static int64_t line_at(const char *s, size_t n, struct http_text *line) {
     for (size_t i = 0; i < n; i++) {
         if (s[i] == '\n') return -1;
@@ -42,7 +42,8 @@ static int64_t line_at(const char *s, size_t n, struct http_text *line) {
     return 0;
 }
 
-/* Splits a target: a path, or, as proxies are asked, http:// and a host that Host must repeat. */
+/* Parses the request target: a path, or an absolute http:// URI (sent to proxies), whose host must
+ * match Host. */
 static int read_target(struct http_req *r, struct http_text t) {
     static const char http[] = "http://";
     const size_t n = sizeof http - 1;
@@ -71,10 +72,10 @@ static int read_request_line(struct http_req *r, struct http_text l) {
     const struct http_text target = {t, (size_t)(sp2 - t)},
                            version = {sp2 + 1, (size_t)(end - sp2 - 1)};
     for (size_t i = 0; i < r->method.n; i++)
-        if (!is_token((unsigned char)l.s[i])) return refuse(r, 400, "the method is no word");
+        if (!is_token((unsigned char)l.s[i])) return refuse(r, 400, "the method is not a token");
     for (size_t i = 0; i < target.n; i++)
         if ((unsigned char)t[i] <= ' ' || (unsigned char)t[i] >= 0x7f)
-            return refuse(r, 400, "the target has bytes that no target has");
+            return refuse(r, 400, "the target contains invalid bytes");
     if (http_is(version, "HTTP/1.0"))
         r->keep_alive = false;
     else if (http_is(version, "HTTP/1.1"))
@@ -87,13 +88,14 @@ static int read_request_line(struct http_req *r, struct http_text l) {
 
 static int read_field(struct http_req *r, struct http_text l) {
     const char *colon = memchr(l.s, ':', l.n);
-    if (l.s[0] == ' ' || l.s[0] == '\t') return refuse(r, 400, "a folded header line");
+    if (l.s[0] == ' ' || l.s[0] == '\t')
+        return refuse(r, 400, "folded header lines are not allowed");
     if (!colon || colon == l.s) return refuse(r, 400, "a header line without a name");
     struct http_field f = {{l.s, (size_t)(colon - l.s)}, {colon + 1, 0}};
     f.value.n = (size_t)(l.s + l.n - f.value.s);
     for (size_t i = 0; i < f.name.n; i++)
         if (!is_token((unsigned char)f.name.s[i]))
-            return refuse(r, 400, "a header's name is no word");
+            return refuse(r, 400, "a header's name is not a token");
     for (size_t i = 0; i < f.value.n; i++) {
         const unsigned char c = (unsigned char)f.value.s[i];
         if ((c < ' ' && c != '\t') || c == 0x7f)
@@ -118,7 +120,7 @@ static int count(const struct http_req *r, const char *name) {
     return n;
 }
 
-/* Tells whether `word` is one of a list of words with commas between them. */
+/* Returns whether `word` is in a comma-separated list. */
 static bool has_word(struct http_text list, const char *word) {
     for (size_t i = 0; i < list.n;) {
         size_t from = i;
@@ -131,7 +133,7 @@ static bool has_word(struct http_text list, const char *word) {
     return false;
 }
 
-/* Says how long the body is. */
+/* Determines the body's length. */
 static int read_length(struct http_req *r) {
     const struct http_text *len = http_find(r, "content-length"),
                            *te = http_find(r, "transfer-encoding");
@@ -142,17 +144,17 @@ static int read_length(struct http_req *r) {
     r->chunked = te != NULL;
     r->length = te ? -1 : 0;
     if (!len) return 0;
-    if (!len->n || len->n > 15) return refuse(r, len->n ? 413 : 400, "the length of the body");
+    if (!len->n || len->n > 15) return refuse(r, len->n ? 413 : 400, "invalid Content-Length");
     for (size_t i = 0; i < len->n; i++) {
         if (len->s[i] < '0' || len->s[i] > '9')
-            return refuse(r, 400, "the length of the body is no number");
+            return refuse(r, 400, "Content-Length is not a number");
         r->length = r->length * 10 + (len->s[i] - '0');
     }
     return 0;
 }
 
-/* Refuses a second field of a name that decides who may ask, or what a body is: which of the two
- * counts is a matter of the reader. */
+/* Rejects duplicates of headers that decide about access or the body, since readers disagree on
+ * which one counts. */
 static int read_once(struct http_req *r) {
 #define ONCE(name)                                                                                 \
     { name, "the header " name " came more than once" }
@@ -171,15 +173,15 @@ static int read_meaning(struct http_req *r) {
     const struct http_text *host = http_find(r, "host"), *conn = http_find(r, "connection"),
                            *expect = http_find(r, "expect");
     if (!host || count(r, "host") > 1 || !host->n)
-        return refuse(r, 400, "exactly one Host is needed");
+        return refuse(r, 400, "exactly one Host header is required");
     r->host = *host;
     if (r->authority.n &&
         (r->authority.n != host->n || strncasecmp(r->authority.s, host->s, host->n) != 0))
-        return refuse(r, 400, "the target's host is not Host");
+        return refuse(r, 400, "the target's host differs from the Host header");
     if (read_once(r)) return -1;
     if (conn && has_word(*conn, "close")) r->keep_alive = false;
     if (expect && !http_is_word(*expect, "100-continue"))
-        return refuse(r, 417, "an expectation that is not 100-continue");
+        return refuse(r, 417, "only the expectation 100-continue is supported");
     r->expect = expect != NULL;
     return read_length(r);
 }
@@ -189,20 +191,22 @@ int http_head(const char *s, size_t n, struct http_req *r) {
     size_t at = 0;
     int64_t used;
     bool first = true;
-    enum { TLS = 0x16 }; /* the first byte of its greeting */
-    if (n && s[0] == TLS) return refuse(r, 400, "TLS is not spoken here: http://, not https://");
+    enum { TLS = 0x16 }; /* first byte of a TLS handshake */
+    if (n && s[0] == TLS)
+        return refuse(r, 400, "this server does not use TLS: connect to http://, not https://");
     while (at + 2 <= n && at < 4 && s[at] == '\r' && s[at + 1] == '\n') at += 2;
     for (;; first = false) {
         used = line_at(s + at, n - at, &l);
         if (used < 0) return refuse(r, 400, "a line that does not end with CR LF");
         if (!used) {
-            if (first && n - at > HTTP_MAX_LINE) return refuse(r, 431, "the request line is long");
+            if (first && n - at > HTTP_MAX_LINE)
+                return refuse(r, 431, "the request line is too long");
             if (n > HTTP_MAX_HEAD) return refuse(r, 431, "the headers are too long");
             return 0;
         }
         at += (size_t)used;
         if (at > HTTP_MAX_HEAD) return refuse(r, 431, "the headers are too long");
-        if (first && l.n > HTTP_MAX_LINE) return refuse(r, 431, "the request line is long");
+        if (first && l.n > HTTP_MAX_LINE) return refuse(r, 431, "the request line is too long");
         if (!first && !l.n) break;
         if (first ? read_request_line(r, l) : read_field(r, l)) return -1;
     }
@@ -237,9 +241,9 @@ static int hex(char c) {
                                   : -1;
 }
 
-/* Reads one byte of the frame around chunks; false when it cannot stand there. */
+/* Parses one byte of the framing around chunks. Returns false if it is not allowed there. */
 static bool chunk_byte(struct http_body *b, char c) {
-    enum { LONGEST = 256 }; /* of a line with a size, and of trailers together */
+    enum { LONGEST = 256 }; /* per size line, and for all trailers */
     const int digit = hex(c);
     if (b->state != DATA && ++b->line > LONGEST) return false;
     switch (b->state) {
@@ -268,7 +272,7 @@ static bool chunk_byte(struct http_body *b, char c) {
         b->state = SIZE_FIRST;
         b->line = 0;
         return c == '\n';
-    case TRAILER: /* fields of it are passed over */
+    case TRAILER: /* trailer fields are skipped */
         b->state = c == '\r' ? TRAILER_LF : TRAILER_FIELD;
         return c == '\r' || is_token((unsigned char)c);
     case TRAILER_FIELD:
@@ -308,7 +312,7 @@ enum http_more http_body_feed(struct http_body *b, const char *s, size_t n, size
 
 /* ---- names ---- */
 
-/* Tells whether h looks like an address: digits and dots of IPv4, brackets of IPv6. */
+/* Returns whether h looks like an address: digits and dots of IPv4, or brackets of IPv6. */
 static bool is_address(struct http_text h) {
     int dots = 0, digits = 0;
     if (h.n > 2 && h.s[0] == '[' && h.s[h.n - 1] == ']') {
@@ -324,7 +328,8 @@ static bool is_address(struct http_text h) {
     return dots == 3 && digits;
 }
 
-/* Tells whether h is a name: labels of letters, digits, '-' and '_' with single dots between. */
+/* Returns whether h is a host name: labels of letters, digits, '-' and '_' separated by single
+ * dots. */
 static bool is_name(struct http_text h) {
     size_t label = 0;
     for (size_t i = 0; i < h.n; i++) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* serve/info.c - /health, /v1/models, /props, /slots and /metrics (server.h). */
+/* serve/info.c - handlers of /health, /v1/models, /props, /slots and /metrics. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,14 +13,14 @@
 #include "serve/server.h"
 
 /* Returns a copy of the state of file i; for any thread but the keeper. */
-static struct listed look(struct server *s, int i) {
+static struct listed listed_at(struct server *s, int i) {
     pthread_mutex_lock(&s->lock);
     const struct listed l = s->models.v[i];
     pthread_mutex_unlock(&s->lock);
     return l;
 }
 
-/* Adds the state of a file in the shape of llama-server's router. */
+/* Writes the state of a file in the shape of llama-server's router. */
 static void put_status(const struct listed *l, struct jw *w) {
     jw_obj(w, "status");
     jw_str(w, "value", models_word(l));
@@ -48,7 +48,7 @@ void info_health(struct server *s, struct job *j) {
     jw_str(&w, "status", "ok");
     jw_arr(&w, "models");
     for (int i = 0; i < s->o.n_files; i++) {
-        const struct listed l = look(s, i);
+        const struct listed l = listed_at(s, i);
         jw_obj(&w, NULL);
         jw_str(&w, "id", l.file->id);
         put_status(&l, &w);
@@ -60,7 +60,7 @@ void info_health(struct server *s, struct job *j) {
 }
 
 static void put_model(struct server *s, int i, struct jw *w) {
-    const struct listed l = look(s, i);
+    const struct listed l = listed_at(s, i);
     const struct serve_file *f = l.file;
     char when[40];
     struct tm tm;
@@ -111,7 +111,7 @@ void info_models(struct server *s, struct job *j) {
 }
 
 /* Finds the file that a path or a query names. exact: a server with one file accepts only its id.
- * Answers with an error and returns -1 when there is none. */
+ * On failure answers with an error and returns -1. */
 static int file_of(struct server *s, struct job *j, struct http_text t, bool exact) {
     struct buf name = {0};
     struct fault f = {0};
@@ -119,8 +119,8 @@ static int file_of(struct server *s, struct job *j, struct http_text t, bool exa
     http_unescape(t, &name);
     int rc = models_find(s, name.data, &i, &f);
     if (!rc && exact && s->o.n_files == 1 && strcmp(name.data, s->o.file[0].id) != 0)
-        rc = fault_set(&f, 404, "model_not_found", "model",
-                       "there is no such model; available: %.100s", s->o.file[0].id);
+        rc = fault_set(&f, 404, "model_not_found", "model", "no such model; available: %.100s",
+                       s->o.file[0].id);
     buf_release(&name);
     if (rc) route_fail(j, &f);
     return rc ? -1 : i;
@@ -157,7 +157,7 @@ static void put_settings(const struct server *s, const struct serve_file *f, str
     jw_end(w);
 }
 
-/* Adds what is only known of a loaded file. */
+/* Writes what is only known of a loaded file. */
 static void put_loaded(struct server *s, struct served *d, struct jw *w) {
     pthread_mutex_lock(&s->lock);
     const uint64_t budget = d->counts.budget_bytes, held = d->counts.held_bytes;
@@ -178,7 +178,7 @@ void info_props(struct server *s, struct job *j) {
     struct jw w;
     const int i = file_of(s, j, route_query(j, "model"), false);
     if (i < 0) return;
-    const struct listed l = look(s, i);
+    const struct listed l = listed_at(s, i);
     const struct serve_file *f = l.file;
     struct served *d = models_peek(s, i);
     jw_init(&w, &b, false);
@@ -311,63 +311,66 @@ void info_metrics(struct server *s, struct job *j) {
         const char *name, *type, *help;
         double v;
     } rows[] = {
-        {"hone_requests_prepared_total", "counter", "requests that were prepared", requests},
-        {"hone_requests_failed_total", "counter", "of them that ended with an error", failures},
-        {"hone_requests_cancelled_total", "counter", "clients that left", left},
+        {"hone_requests_prepared_total", "counter", "requests prepared for the engine", requests},
+        {"hone_requests_failed_total", "counter", "prepared requests that ended with an error",
+         failures},
+        {"hone_requests_cancelled_total", "counter", "requests whose client disconnected", left},
         {"hone_prompt_tokens_total", "counter", "prompt tokens", (double)n.n_prompt},
-        {"hone_prompt_tokens_cached_total", "counter", "of them known from earlier requests",
+        {"hone_prompt_tokens_cached_total", "counter", "prompt tokens taken from the cache",
          (double)n.n_cached},
         {"hone_prompt_tokens_computed_total", "counter",
-         "tokens of prompts that were computed, those of answers that had to wait too",
-         (double)n.n_fed},
+         "prompt tokens computed, including those recomputed after preemption", (double)n.n_fed},
         {"hone_output_tokens_total", "counter", "generated tokens", (double)n.n_out},
-        {"hone_reasoning_tokens_total", "counter", "of them thinking", (double)n.n_think},
-        {"hone_constrained_tokens_total", "counter", "tokens that a schema or grammar had a say in",
+        {"hone_reasoning_tokens_total", "counter", "generated tokens that are reasoning",
+         (double)n.n_think},
+        {"hone_constrained_tokens_total", "counter", "tokens drawn under a schema or grammar",
          (double)n.n_held},
         {"hone_overruled_tokens_total", "counter",
-         "of them those that the model alone would have said otherwise", (double)n.n_overruled},
+         "constrained tokens that differ from the model's own choice", (double)n.n_overruled},
         {"hone_overruled_name_tokens_total", "counter",
-         "overruled in names of tools, where tools are offered",
+         "overruled tokens in tool names, in answers with tools",
          (double)n.n_overruled_at[TOOL_PLACE_NAME]},
-        {"hone_overruled_key_tokens_total", "counter", "the same in names of arguments",
+        {"hone_overruled_key_tokens_total", "counter", "the same in argument names",
          (double)n.n_overruled_at[TOOL_PLACE_KEY]},
-        {"hone_overruled_value_tokens_total", "counter", "the same in values",
+        {"hone_overruled_value_tokens_total", "counter", "the same in argument values",
          (double)n.n_overruled_at[TOOL_PLACE_VALUE]},
-        {"hone_overruled_structure_tokens_total", "counter", "the same in what stands around them",
+        {"hone_overruled_structure_tokens_total", "counter", "the same in the syntax around them",
          (double)n.n_overruled_at[TOOL_PLACE_STRUCTURE]},
         {"hone_overruled_text_tokens_total", "counter", "the same outside of complete calls",
          (double)n.n_overruled_at[TOOL_PLACE_TEXT]},
-        {"hone_forced_tokens_total", "counter", "tokens not drawn, since no others could come",
+        {"hone_forced_tokens_total", "counter", "tokens not drawn, since no other was allowed",
          (double)n.n_jumped},
-        {"hone_draft_tokens_total", "counter", "tokens that were guessed", (double)n.n_guessed},
-        {"hone_draft_right_total", "counter", "of them those that came", (double)n.n_right},
-        {"hone_preemptions_total", "counter", "answers that lost their memory for a while",
+        {"hone_draft_tokens_total", "counter", "draft tokens of speculative decoding",
+         (double)n.n_guessed},
+        {"hone_draft_right_total", "counter", "draft tokens accepted", (double)n.n_right},
+        {"hone_preemptions_total", "counter", "answers preempted for lack of memory",
          (double)n.n_preempted},
-        {"hone_cache_evictions_total", "counter", "kept sequences that were dropped",
+        {"hone_cache_evictions_total", "counter", "cached sequences dropped",
          (double)n.prefix.n_dropped},
-        {"hone_http_rejected_total", "counter", "requests that were none", (double)net.refused},
-        {"hone_steps_total", "counter", "passes", (double)n.n_steps},
-        {"hone_rows_total", "counter", "tokens in passes", (double)n.n_rows},
-        {"hone_busy_seconds_total", "counter", "time spent in passes", n.busy_s},
+        {"hone_http_rejected_total", "counter", "malformed HTTP requests", (double)net.refused},
+        {"hone_steps_total", "counter", "forward passes", (double)n.n_steps},
+        {"hone_rows_total", "counter", "tokens computed in forward passes", (double)n.n_rows},
+        {"hone_busy_seconds_total", "counter", "time spent in forward passes", n.busy_s},
         {"hone_requests_running", "gauge", "sequences being computed", (double)n.n_running},
-        {"hone_requests_waiting", "gauge", "answers that wait for a place", (double)n.n_waiting},
+        {"hone_requests_waiting", "gauge", "answers waiting for a slot", (double)n.n_waiting},
         {"hone_connections", "gauge", "open connections", (double)net.open},
-        {"hone_kept_sequences", "gauge", "sequences kept for later requests",
-         (double)n.prefix.n_kept},
-        {"hone_disk_cache_bytes", "gauge", "bytes of files in --cache-dir",
+        {"hone_kept_sequences", "gauge", "sequences in the prefix cache", (double)n.prefix.n_kept},
+        {"hone_disk_cache_bytes", "gauge", "size of the files in --cache-dir",
          (double)n.shelf.n_bytes},
-        {"hone_disk_cache_sequences", "gauge", "sequences there", (double)n.shelf.n},
-        {"hone_disk_cache_loaded_total", "counter", "of them read again", (double)n.shelf.n_loaded},
-        {"hone_disk_cache_saved_total", "counter", "sequences written there",
+        {"hone_disk_cache_sequences", "gauge", "sequences in --cache-dir", (double)n.shelf.n},
+        {"hone_disk_cache_loaded_total", "counter", "sequences loaded from --cache-dir",
+         (double)n.shelf.n_loaded},
+        {"hone_disk_cache_saved_total", "counter", "sequences written to --cache-dir",
          (double)n.shelf.n_saved},
-        {"hone_disk_cache_evictions_total", "counter", "files that made room for others",
+        {"hone_disk_cache_evictions_total", "counter", "files removed to make room",
          (double)n.shelf.n_dropped},
-        {"hone_disk_cache_refused_total", "counter", "files that were damaged, and removed",
+        {"hone_disk_cache_refused_total", "counter", "damaged files removed",
          (double)n.shelf.n_refused},
         {"hone_context_bytes", "gauge", "bytes of keys, values and states in use",
          (double)n.held_bytes},
-        {"hone_context_budget_bytes", "gauge", "bytes that they may take", (double)n.budget_bytes},
-        {"hone_uptime_seconds", "gauge", "since the start", progress_now_s() - s->t_start},
+        {"hone_context_budget_bytes", "gauge", "limit of hone_context_bytes",
+         (double)n.budget_bytes},
+        {"hone_uptime_seconds", "gauge", "time since the start", progress_now_s() - s->t_start},
         {"llamacpp:prompt_tokens_total", "counter", "as hone_prompt_tokens_total",
          (double)n.n_prompt},
         {"llamacpp:tokens_predicted_total", "counter", "as hone_output_tokens_total",
@@ -378,14 +381,14 @@ void info_metrics(struct server *s, struct job *j) {
     for (size_t i = 0; i < COUNT_OF(rows); i++)
         buf_fmt(&b, "# HELP %s %s\n# TYPE %s %s\n%s %.17g\n", rows[i].name, rows[i].help,
                 rows[i].name, rows[i].type, rows[i].name, rows[i].v);
-    histogram_put(&n.interval, "hone_token_interval_seconds", "between tokens of an answer", &b);
-    histogram_put(&n.step, "hone_step_seconds", "a pass", &b);
-    histogram_put(&n.mask, "hone_mask_seconds",
-                  "choosing a token that a schema or grammar has a say in", &b);
+    histogram_put(&n.interval, "hone_token_interval_seconds", "time between tokens of an answer",
+                  &b);
+    histogram_put(&n.step, "hone_step_seconds", "time of a forward pass", &b);
+    histogram_put(&n.mask, "hone_mask_seconds", "time to choose a constrained token", &b);
     put_files(s, &b);
     struct served *d = models_peek(s, s->o.first);
     buf_fmt(&b,
-            "# HELP hone_info what this is\n# TYPE hone_info gauge\n"
+            "# HELP hone_info version, weight type and device\n# TYPE hone_info gauge\n"
             "hone_info{version=\"%s\",type=\"%s\",device=\"%s\"} 1\n",
             HONE_VERSION, s->o.file[s->o.first].type, d ? session_info(d->core.s).device : "");
     if (d) models_drop(d);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* serve/info_ollama.c - what Ollama's clients ask about a server and its model (server.h). */
+/* serve/info_ollama.c - Ollama's /api/tags, /api/ps, /api/show and /api/version. */
 #include <string.h>
 #include <time.h>
 
@@ -21,7 +21,7 @@ static void put_details(const struct serve_file *f, struct jw *w) {
     jw_end(w);
 }
 
-/* Adds an entry of /api/ps (loaded), or of /api/tags (loaded NULL). */
+/* Writes an entry of /api/ps (loaded), or of /api/tags (loaded NULL). */
 static void put_entry(struct server *s, int i, struct jw *w, const struct served *loaded) {
     const struct serve_file *f = &s->o.file[i];
     char when[40];
@@ -70,7 +70,8 @@ void info_ps(struct server *s, struct job *j) {
 
 void info_version(struct server *s, struct job *j) {
     static const char text[] =
-        "{\"version\": \"0.12.0\"}\n"; /* whose API this is; clients compare it */
+        /* Version of Ollama whose API this is; clients compare it. */
+        "{\"version\": \"0.12.0\"}\n";
     (void)s;
     job_answer(j, 200, "application/json", text, sizeof text - 1);
 }
@@ -81,7 +82,7 @@ void info_root(struct server *s, struct job *j) {
     job_answer(j, 200, "text/plain; charset=utf-8", text, sizeof text - 1);
 }
 
-/* Writes the file's own values, without lists and the template. */
+/* Writes the file's scalar metadata, without the template. */
 static void put_metadata(const struct gguf *g, struct jw *w) {
     for (int64_t i = 0; i < gguf_n_kv(g); i++) {
         const struct gguf_kv *kv = gguf_kv_at(g, i);
@@ -122,7 +123,7 @@ void named_show(struct server *s, int i, struct job *j) {
     jw_end(&w);
     jw_arr(&w, "capabilities");
     jw_str(&w, NULL, "completion");
-    if (*f->tmpl) jw_str(&w, NULL, "tools"); /* as text where the template has none */
+    if (*f->tmpl) jw_str(&w, NULL, "tools"); /* generic tool calling works with any template */
     if (strstr(f->tmpl, "enable_thinking") || strstr(f->tmpl, "<think>"))
         jw_str(&w, NULL, "thinking");
     jw_end(&w);

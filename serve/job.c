@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* serve/job.c - requests between threads (job.h). */
+/* serve/job.c - requests and responses shared between threads. */
 #include "serve/job.h"
 
 #include <stdlib.h>
@@ -45,7 +45,7 @@ void job_drop(struct job *j) {
 }
 
 static void wake(const struct job *j) {
-    (void)!write(j->wake, "", 1); /* full: it is awake */
+    (void)!write(j->wake, "", 1); /* a full pipe wakes it as well */
 }
 
 void job_will_stream(struct job *j, const char *type, const char *ping) {
@@ -79,7 +79,7 @@ void job_answer(struct job *j, int status, const char *type, const char *s, size
     pthread_mutex_lock(&j->lock);
     j->status = status;
     j->type = type;
-    j->stream = false; /* as it was meant to be, maybe */
+    j->stream = false; /* undoes job_will_stream() */
     buf_add(&j->out, s, n);
     j->ended = true;
     pthread_mutex_unlock(&j->lock);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* serve/job.h - a request under way and its answer, handed between threads: the network thread
- * fills in the request and sends what comes, another thread answers. Each side holds the job until
- * it lets go of it. */
+/* serve/job.h - a request in progress and its response, shared between threads. The network thread
+ * fills in the request and sends the response that another thread writes. The job is
+ * reference-counted. */
 #ifndef HONE_SERVE_JOB_H
 #define HONE_SERVE_JOB_H
 
@@ -12,53 +12,52 @@
 
 enum { JOB_ID = 29 }; /* "req_" and 24 characters */
 struct job {
-    /* the request; read only once it was handed over */
+    /* The request: filled in before handover, then read-only. */
     struct buf head, body;
-    struct http_req req; /* into head */
+    struct http_req req; /* points into head */
     char id[JOB_ID];
-    uint64_t key;    /* stands for the API key, or for the address that it came from */
+    uint64_t key;    /* identifies the API key or, without keys, the peer address */
     double t_arrive; /* progress_now_s() */
     const void *route;
-    void *work; /* of whoever answers */
-    int wake;   /* a pipe: there is something to send */
+    void *work; /* owned by the answering thread */
+    int wake;   /* pipe that tells the network thread there is data to send */
 
-    atomic_bool gone;    /* the client left: nothing of the answer is wanted any more */
-    atomic_size_t ahead; /* bytes that wait for the client to read them */
+    atomic_bool gone;    /* the client has left; drop the rest of the answer */
+    atomic_size_t ahead; /* bytes not yet read by the client */
     atomic_int refs;
 
-    pthread_mutex_t lock; /* what follows */
-    int status;           /* 0: not known yet */
+    pthread_mutex_t lock; /* protects the fields below */
+    int status;           /* 0: not decided yet */
     const char *type;     /* content-type */
-    struct buf out;       /* of the body, not sent yet */
-    struct buf fields;    /* more header lines, each with its end */
-    bool stream;          /* sent as it comes; else at once when it has ended */
-    bool ended, cut;      /* cut: it failed in the middle, the connection breaks off */
-    const char *ping;     /* what keeps a silent stream alive; NULL: a space in front of JSON */
+    struct buf out;       /* unsent bytes of the body */
+    struct buf fields;    /* extra header lines, each with CRLF */
+    bool stream;          /* send data as it is written; else all at once at the end */
+    bool ended, cut;      /* cut: failed midway, so close the connection without a proper end */
+    const char *ping;     /* keep-alive text of a silent stream; NULL: a space before the JSON */
 };
-/* Makes a job held once. wake is borrowed. */
+/* Creates a job with one reference. wake is borrowed. */
 struct job *job_new(int wake);
 void job_hold(struct job *j);
 void job_drop(struct job *j);
 
-/* Says how an answer will be streamed that has not begun: what keeps it alive until then is of its
- * type. It can still fail with a status of its own. */
+/* Declares how the answer will be streamed, so that keep-alive bytes sent before it begins have the
+ * right type. The answer may still fail with its own status. */
 void job_will_stream(struct job *j, const char *type, const char *ping);
-/* Begins a streamed answer: status 200. */
+/* Begins a streamed answer with status 200. */
 void job_stream(struct job *j, const char *type, const char *ping);
-/* Adds to the body, and wakes the network thread. */
+/* Appends to the body and wakes the network thread. */
 void job_write(struct job *j, const char *s, size_t n);
-/* Answers at once, and ends. */
+/* Sends a complete answer and ends the job. */
 void job_answer(struct job *j, int status, const char *type, const char *s, size_t n);
 void job_field(struct job *j, const char *name, const char *value);
-/* Ends a streamed answer; cut: without the mark that says it is whole. */
+/* Ends a streamed answer; cut: without the terminator that marks it as complete. */
 void job_end(struct job *j, bool cut);
-/* Notes that the head of a streamed answer was sent before anything of it was there. */
+/* Records that the head of a streamed answer was sent before its content. */
 void job_begin(struct job *j);
-/* Tells whether anything of the answer has been begun. */
+/* Returns whether any part of the answer has been sent. */
 bool job_began(struct job *j);
 
-/* Writes `prefix` and 24 characters that nobody can guess to out, which has room for both and a
- * NUL. */
+/* Writes `prefix` and 24 unguessable characters to out, which must hold both and a NUL. */
 void job_random_id(const char *prefix, char *out);
 
 #endif

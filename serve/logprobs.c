@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* serve/logprobs.c - logarithms of probabilities (logprobs.h). */
+/* serve/logprobs.c - token log probabilities in the shapes of OpenAI's APIs. */
 #include "serve/logprobs.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* serve/logprobs.h - probabilities of tokens as OpenAI's chat shows them. */
+/* serve/logprobs.h - token log probabilities in the shape of OpenAI's chat API. */
 #ifndef HONE_SERVE_LOGPROBS_H
 #define HONE_SERVE_LOGPROBS_H
 
@@ -7,14 +7,14 @@
 #include "base/json.h"
 #include "tok/tok.h"
 
-/* Appends an element {"token", "logprob", "bytes", "top_logprobs"} of a list: natural logarithms of
- * the softmax of the n logits as the model gave them. top: alternatives, at most LOGITS_BEST.
- * logits NULL: nothing is known, logprob is null. */
+/* Appends a list element {"token", "logprob", "bytes", "top_logprobs"}. Log probabilities are
+ * natural logarithms of the softmax of the model's n raw logits. top: number of alternatives, at
+ * most LOGITS_BEST. logits NULL: not known, logprob is null. */
 void logprobs_add(struct buf *out, const struct tok *t, const float *logits, int64_t n, int32_t id,
                   int top);
-/* Writes the elements as text completions show them: "logprobs": {"tokens", "token_logprobs",
- * "top_logprobs", "text_offset"}. offset is that of the first token's text. It is null when there
- * are none. */
+/* Writes the elements in the shape of text completions: "logprobs": {"tokens", "token_logprobs",
+ * "top_logprobs", "text_offset"}; null if the list is empty. offset: text offset of the first
+ * token. */
 void logprobs_as_text(struct jw *w, const char *elements, int64_t offset);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* serve/messages.h - what the files of /v1/messages share. Internal. */
+/* serve/messages.h - functions shared by the files of /v1/messages. Internal. */
 #ifndef HONE_SERVE_MESSAGES_H
 #define HONE_SERVE_MESSAGES_H
 

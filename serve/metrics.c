@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* serve/metrics.c - what is recorded of a request: a line of the log, and numbers (server.h). No
- * text of anybody is in either. */
+/* serve/metrics.c - request log and metrics. Neither contains text of prompts or answers. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,9 +11,9 @@
 #include "serve/record.h"
 #include "text/utf8.h"
 
-/* ---- numbers ---- */
+/* ---- metrics ---- */
 
-/* Counts a request of an API by its status; api NULL is what needs none. */
+/* Counts a request of an API by its status; api NULL: none. */
 static void count(struct server *s, const struct api *api, int status) {
     struct ledger *l = &s->ledger;
     const char *name = api ? api->name : "other";
@@ -29,36 +28,36 @@ static const char *const miss_names[] = {"new", "no state", "not asked"};
 
 void ledger_metrics(const struct ledger *l, struct buf *out) {
     static const char name[] = "hone_requests_total";
-    buf_fmt(out, "# HELP %s requests that have ended\n# TYPE %s counter\n", name, name);
+    buf_fmt(out, "# HELP %s finished requests\n# TYPE %s counter\n", name, name);
     for (int i = 0; i < l->n; i++)
         buf_fmt(out, "%s{api=\"%s\",status=\"%d\"} %" PRId64 "\n", name, l->row[i].api,
                 l->row[i].status, l->row[i].n);
     buf_fmt(out,
-            "# HELP hone_tool_calls_total calls that answers made\n"
+            "# HELP hone_tool_calls_total tool calls in answers\n"
             "# TYPE hone_tool_calls_total counter\nhone_tool_calls_total %" PRId64 "\n",
             l->n_calls);
     buf_fmt(out,
-            "# HELP hone_tool_calls_loose_total calls that were written as bare JSON\n"
+            "# HELP hone_tool_calls_loose_total tool calls written as bare JSON\n"
             "# TYPE hone_tool_calls_loose_total counter\nhone_tool_calls_loose_total %" PRId64 "\n",
             l->n_loose);
     buf_fmt(out,
-            "# HELP hone_tool_call_problems_total what was wrong with calls\n"
+            "# HELP hone_tool_call_problems_total answers with malformed tool calls\n"
             "# TYPE hone_tool_call_problems_total counter\n"
             "hone_tool_call_problems_total %" PRId64 "\n",
             l->n_problems);
-    buf_str(out, "# HELP hone_cache_misses_total prompts of which 64 tokens or more were computed\n"
+    buf_str(out, "# HELP hone_cache_misses_total prompts with 64 or more computed tokens\n"
                  "# TYPE hone_cache_misses_total counter\n");
     for (size_t i = 0; i < COUNT_OF(miss_names); i++)
         buf_fmt(out, "hone_cache_misses_total{reason=\"%s\"} %" PRId64 "\n", miss_names[i],
                 l->n_missed[i]);
     histogram_put(&l->compile, "hone_grammar_compile_seconds",
-                  "making a schema, a grammar or definitions of tools ready", out);
+                  "time to compile a schema, grammar or tool definitions", out);
     histogram_put(&l->queue, "hone_queue_seconds",
-                  "from the request to the beginning of its prompt", out);
-    histogram_put(&l->first, "hone_first_token_seconds", "from the request to the first token",
+                  "time from the request to the start of its prompt", out);
+    histogram_put(&l->first, "hone_first_token_seconds", "time from the request to the first token",
                   out);
-    histogram_put(&l->request, "hone_request_seconds", "from the request to the end of its answer",
-                  out);
+    histogram_put(&l->request, "hone_request_seconds",
+                  "time from the request to the end of its answer", out);
 }
 
 /* ---- the log ---- */
@@ -90,7 +89,7 @@ static void close_line(struct server *s, struct jw *w, struct buf *b) {
     buf_release(b);
 }
 
-/* Writes a text that may be as long as a request, cut to a length for people. */
+/* Writes text that may be as long as a request, truncated for the log. */
 static void put_cut(struct jw *w, const char *name, const struct buf *text) {
     enum { LONGEST = 1000 };
     struct buf cut = {0};
@@ -118,8 +117,8 @@ static int64_t n_think(const struct reply *r) {
     return n;
 }
 
-/* Returns why much of a prompt was computed: it is new behind known_tokens, or it was seen before
- * but no state was kept there that it could go on from. -1: little was. */
+/* Returns why most of a prompt was computed: it was new, or it was seen before but no state was
+ * kept to resume from. Returns -1 if little was computed. */
 static int miss_of(const struct task *t) {
     enum { WORTH = 64 };
     const struct reply *r = &t->reply;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* serve/models.c - the files of a server (models.h). */
+/* serve/models.c - the keeper: loads and unloads the files of a server. */
 #include "serve/models.h"
 
 #include <inttypes.h>
@@ -15,7 +15,7 @@
 #include "serve/server.h"
 
 #define GIB 1073741824.0
-enum { CHECK_GONE_MS = 100 }; /* between looks for clients that left, which signal nothing */
+enum { CHECK_GONE_MS = 100 }; /* between checks for clients that left, which signal nothing */
 
 /* ---- lists of jobs ---- */
 
@@ -64,7 +64,7 @@ static void fail_waiting(struct server *s, struct listed *l, const struct fault 
     }
 }
 
-/* Moves the waiting jobs of a loaded file to the thread that prepares. */
+/* Moves the waiting jobs of a loaded file to the preparing thread. */
 static void hand_over(struct server *s, struct listed *l) {
     while (l->waiting.n) {
         serve_hand(s, jobs_first(&l->waiting), l->served);
@@ -87,7 +87,7 @@ static uint64_t used_bytes(const struct server *s) {
     return n;
 }
 
-/* Tells whether a file fits, assuming that n_gone bytes of loaded files are freed. */
+/* Returns whether a file fits, assuming that n_gone bytes of loaded files are freed. */
 static bool fits(const struct server *s, const struct listed *l, uint64_t n_gone) {
     const uint64_t used = used_bytes(s);
     if (l->alone) return used == n_gone;
@@ -97,14 +97,14 @@ static bool fits(const struct server *s, const struct listed *l, uint64_t n_gone
 static int too_large(const struct server *s, const struct serve_file *f, struct fault *why) {
     if (!s->o.max_bytes || f->need <= s->o.max_bytes) return 0;
     return fault_set(why, 500, "model_too_large", "model",
-                     "%s takes %.2f GiB (weights %.2f, the rest for contexts) and this server may "
-                     "use %.2f: --max-memory allows more, --context-memory makes it smaller",
+                     "%s needs %.2f GiB (weights %.2f, the rest for contexts) but this server may "
+                     "use %.2f: raise --max-memory, or lower --context-memory",
                      f->id, (double)f->need / GIB, (double)f->n_bytes / GIB,
                      (double)s->o.max_bytes / GIB);
 }
 
-/* Returns the least recently used loaded file that is not leaving: of the idle ones, or of those in
- * use. NULL: none. */
+/* Returns the least recently used loaded file that is not leaving, among idle files or among those
+ * in use. NULL: none. */
 static struct listed *oldest(struct server *s, bool idle) {
     struct listed *best = NULL;
     for (int i = 0; i < s->o.n_files; i++) {
@@ -143,7 +143,7 @@ static void close_file(struct server *s, struct listed *l) {
     s->models.changed = true;
     pthread_cond_signal(&s->to_engine);
     while (l->engaged && !atomic_load(&s->stop)) pthread_cond_wait(&s->models.to_keeper, &s->lock);
-    if (atomic_load(&s->stop)) return; /* models_free closes it */
+    if (atomic_load(&s->stop)) return; /* models_free() closes it */
     struct served *d = l->served;
     keep_counts(l, &d->counts);
     l->served = NULL;
@@ -178,7 +178,7 @@ static void set_loaded(struct server *s, struct listed *l, struct served *d, dou
     pthread_cond_signal(&s->to_engine);
 }
 
-/* Handles a failed load: another try without other files, or an error for its requests. */
+/* Handles a failed load: retries without other files, or fails the waiting requests. */
 static void set_failed(struct server *s, struct listed *l, const struct err *e) {
     struct fault f;
     l->state = e->code == ERR_SYS || e->code == ERR_INTR ? MODEL_AWAY : MODEL_BROKEN;
@@ -217,7 +217,7 @@ static void load_file(struct server *s, struct listed *l) {
 
 /* ---- the keeper ---- */
 
-/* Returns the unloaded file of the oldest waiting job; NULL: none waits. */
+/* Returns the unloaded file of the oldest waiting job; NULL: no job waits. */
 static struct listed *next_wanted(struct server *s) {
     struct listed *best = NULL;
     for (int i = 0; i < s->o.n_files; i++) {
@@ -228,7 +228,7 @@ static struct listed *next_wanted(struct server *s) {
     return best;
 }
 
-/* Closes one idle file that is marked to be unloaded. Returns false when there is none. */
+/* Closes one idle file that is marked for unloading. Returns false if there is no such file. */
 static bool close_unwanted(struct server *s) {
     for (int i = 0; i < s->o.n_files; i++) {
         struct listed *l = &s->models.v[i];
@@ -249,8 +249,8 @@ static void give_turns(struct server *s, const struct listed *want) {
     }
 }
 
-/* Does one step of the keeper. Returns false when there is nothing to do but wait. */
-static bool turn(struct server *s) {
+/* Runs one step of the keeper. Returns false if it can only wait. */
+static bool keeper_step(struct server *s) {
     struct fault f;
     drop_gone(s);
     if (atomic_load(&s->drain) || progress_interrupted()) {
@@ -272,7 +272,7 @@ static bool turn(struct server *s) {
         load_file(s, want);
         return true;
     }
-    for (int i = 0; i < s->o.n_files; i++) { /* files that stay */
+    for (int i = 0; i < s->o.n_files; i++) { /* loaded files that are not leaving */
         struct listed *l = &s->models.v[i];
         if (l->state == MODEL_LOADED && !l->leaving) hand_over(s, l);
     }
@@ -284,7 +284,7 @@ static void *keeper_main(void *ud) {
     ctx_enter(s->ctx);
     pthread_mutex_lock(&s->lock);
     while (!atomic_load(&s->stop)) {
-        if (turn(s)) continue;
+        if (keeper_step(s)) continue;
         if (s->models.n_waiting)
             serve_wait(s, &s->models.to_keeper, CHECK_GONE_MS);
         else
@@ -354,8 +354,8 @@ int models_find(struct server *s, const char *model, int *out, struct fault *f) 
     }
     names_list(o->file, o->n_files, &ids);
     fault_set(f, 404, "model_not_found", "model",
-              found == NAMES_SEVERAL ? "'%.60s' matches several of: %s"
-                                     : "there is no model '%.60s' here; available: %s",
+              found == NAMES_SEVERAL ? "'%.60s' matches several models: %s"
+                                     : "no such model: '%.60s'; available: %s",
               model, ids.data);
     buf_release(&ids);
     return f->status;
@@ -380,7 +380,7 @@ int models_take(struct server *s, int i, struct job *j, struct served **out, str
         l->t_used = progress_now_s();
     } else if (!(rc = too_large(s, l->file, f))) {
         if (serve_is_full(s, 1)) {
-            rc = fault_set(f, 429, NULL, NULL, "%d requests wait already; try again in 1s",
+            rc = fault_set(f, 429, NULL, NULL, "%d requests are already waiting; try again in 1s",
                            s->o.n_queue);
         } else {
             job_hold(j);
@@ -390,7 +390,8 @@ int models_take(struct server *s, int i, struct job *j, struct served **out, str
         }
     }
     pthread_mutex_unlock(&s->lock);
-    if (rc == 500) job_field(j, "x-should-retry", "false"); /* client libraries retry a 5xx */
+    if (rc == 500)
+        job_field(j, "x-should-retry", "false"); /* stops client libraries from retrying a 5xx */
     return rc;
 }
 

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT
-/* serve/models.h - the files of a server: their states, their users, the requests that wait for
+/* serve/models.h - the files of a server: their states, their users, and the requests that wait for
  * them. Internal; everything here needs server.lock unless noted.
  *
  *      away --load--> loading --> loaded --(leaving, and no user left)--> closing --> away
  *                        |          idle: loaded, and no user
  *                        '--> broken (the file cannot be served; final)
  *
- * A request that names a loaded file uses it until its answer has ended. A request for a file
- * that is not loaded waits in the list of that file. One thread, the keeper, loads and closes
- * files, one at a time, and loads the file of the oldest waiting request first. When memory is
- * short, it closes idle files, the least recently used first. Then it marks files in use as
- * leaving: their answers are finished, and new requests for them wait until after the request that
- * needed the memory. A file that was loaded serves all requests in its list. So no answer is cut
- * short and no request waits forever.
+ * A request that names a loaded file uses it until its answer has ended. A request for any other
+ * file waits in that file's list. One thread, the keeper, loads and closes files, one at a time,
+ * and loads the file of the oldest waiting request first. When memory is short, it closes idle
+ * files, the least recently used first. Then it marks files in use as leaving: their answers are
+ * finished, and new requests for them wait until after the request that needed the memory. A file
+ * that was loaded serves all requests in its list. So no answer is cut short and no request waits
+ * forever.
  *
  * Locks: server.lock guards the table. The keeper releases it while it loads and closes, so only
  * the keeper changes `state`. It closes a file only after the engine thread has released it
@@ -31,7 +31,7 @@ struct model_jobs { /* requests, oldest first */
     struct job **v;
     int n, cap;
 };
-struct listed { /* a file of the server */
+struct listed { /* a model file and its load state */
     const struct serve_file *file;
     enum model_state state;
     bool leaving;              /* loaded, but new requests wait */
@@ -42,14 +42,14 @@ struct listed { /* a file of the server */
     int n_users;               /* requests being prepared, and tasks */
     double t_used;             /* time of the last request for it */
     struct model_jobs waiting; /* requests until it is loaded */
-    struct err wrong;          /* why the last load failed; empty message: it did not */
+    struct err wrong;          /* why the last load failed; no message: it succeeded */
     struct sched_counts past;  /* totals of earlier loads */
     int64_t n_requests, n_loads;
     double load_s; /* total time of loads */
 };
 struct models {
     struct listed *v; /* [serve_opts.n_files] */
-    int n_waiting;    /* jobs in all lists */
+    int n_waiting;    /* waiting jobs of all files */
     bool changed;     /* the engine must call engage() */
     pthread_t keeper;
     bool has_keeper;

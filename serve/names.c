@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* serve/names.c - finds a served file by a request's `model` (names.h). */
+/* serve/names.c - lookup of a served file by a requested name. */
 #include "serve/names.h"
 
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "base/attr.h"
 
 enum { LISTED = 12 };
-struct span { /* of a name */
+struct span { /* part of a name */
     const char *s;
     size_t n;
 };
@@ -49,7 +49,7 @@ static bool is_tagged(struct span id, const struct asked *a) {
     return a->tag.n && id.n == a->name.n + 1 + a->tag.n && separates(id.s[a->name.n]) &&
            begins(id, a->name) && ends(id, a->tag);
 }
-/* Tells whether an id is NAME-UD-TAG for NAME:TAG. */
+/* Returns whether an id is NAME-UD-TAG for NAME:TAG. */
 static bool is_around(struct span id, const struct asked *a) {
     return a->tag.n && id.n > a->name.n + 1 + a->tag.n && separates(id.s[a->name.n]) &&
            separates(id.s[id.n - a->tag.n - 1]) && begins(id, a->name) && ends(id, a->tag);
@@ -62,7 +62,7 @@ static bool is_beginning(struct span id, const struct asked *a) {
     return !a->tag.n && id.n > a->name.n && separates(id.s[a->name.n]) && begins(id, a->name);
 }
 
-/* Tells whether an id is NAME-TAG-... for NAME:TAG. */
+/* Returns whether an id is NAME-TAG-... for NAME:TAG. */
 static bool is_below(struct span id, const struct asked *a) {
     const size_t n = a->name.n + 1 + a->tag.n;
     return a->tag.n && id.n > n && separates(id.s[n]) && is_tagged((struct span){id.s, n}, a);
@@ -85,8 +85,8 @@ static struct asked split(struct span x, bool repository) {
     return a;
 }
 
-/* Returns the only file that matches a rule by its id, or with `own` by the file's own name; of
- * several, `usual` if take_usual and it matches. */
+/* Returns the only file whose id, or own name with `own`, matches a rule. If several match, returns
+ * `usual` if take_usual is set and it is among them. */
 static int only(const struct serve_file *v, int n, int usual, const struct asked *a, rule fits,
                 bool take_usual, bool own) {
     int found = NAMES_UNKNOWN;
@@ -100,7 +100,7 @@ static int only(const struct serve_file *v, int n, int usual, const struct asked
     return found;
 }
 
-/* Returns what names_find does, by ids alone or by the files' own names alone. */
+/* Implements names_find() for ids only, or for the files' own names only. */
 static int find(const struct serve_file *v, int n_files, int usual, struct span asked, bool own) {
     static const struct {
         rule fits;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* serve/net.c - one thread, one wait (poller.h), a struct per connection (net.h).
+/* serve/net.c - event loop of the network thread.
  *
- * A connection reads a head, a body, then waits for the answer; what the client sends meanwhile is
- * the next request. A client that closes its side while it waits has left: its job is told so in
- * the same turn of the loop. Buffers are given back between requests, so an idle connection costs
- * its struct. */
+ * A connection reads a head and a body, then waits for the answer; anything the client sends
+ * meanwhile is the next request. A client that closes its side while it waits has left, and its job
+ * is marked as gone in the same iteration. Buffers are freed between requests, so an idle
+ * connection costs only its struct. */
 #include "serve/net.h"
 
 #include <arpa/inet.h>
@@ -30,11 +30,11 @@
 #include "serve/poller.h"
 
 enum { READ = 64 << 10, SEND_BUF = 256 << 10, AHEAD = 64 << 10, MAX_HOSTS = 8, TICK_MS = 250 };
-#define HEAD_S 10.0  /* until a head is there */
+#define HEAD_S 10.0  /* to receive a complete head */
 #define IDLE_S 75.0  /* between requests */
-#define STUCK_S 30.0 /* a client that reads nothing */
-#define PING_S 10.0  /* silence of a stream */
-#define QUIET_S 30.0 /* until an answer that is not streamed begins to show that it lives */
+#define STUCK_S 30.0 /* client reads nothing */
+#define PING_S 10.0  /* silence in a stream before a ping */
+#define QUIET_S 30.0 /* silence before a keep-alive byte in an answer that is not streamed */
 
 enum conn_state { HEAD, BODY, WAIT, CLOSING };
 struct conn {
@@ -47,7 +47,7 @@ struct conn {
     struct buf in, out;
     size_t out_at;
     struct job *job;
-    double since, last_sent; /* since: of this state */
+    double since, last_sent; /* since: start of this state */
     uint64_t peer;
 };
 struct net {
@@ -58,7 +58,7 @@ struct net {
     char *unlink[MAX_HOSTS];
     struct conn *conns;
     atomic_llong n_open, n_busy, n_refused;
-    double accept_again; /* out of descriptors until then */
+    double accept_again; /* out of file descriptors until then */
 };
 
 int net_port(const struct net *n) {
@@ -134,8 +134,9 @@ int net_new(struct net **out, const struct net_opts *o, struct err *e) {
     n->wake[0] = n->wake[1] = -1;
     n->waits = poller_new();
     int rc = !n->waits || os_pipe(n->wake) ? err_sys(e, "cannot wait for connections")
-             : o->n_hosts > MAX_HOSTS      ? err_set(e, ERR_USAGE, "--host: %d at most", MAX_HOSTS)
-                                           : 0;
+             : o->n_hosts > MAX_HOSTS
+                 ? err_set(e, ERR_USAGE, "--host: at most %d addresses", MAX_HOSTS)
+                 : 0;
     if (!rc) rc = watch(n, n->wake[0], WAIT_IN, n->wake, e);
     for (int i = 0; i < o->n_hosts && !rc; i++)
         rc = strncmp(o->host[i], "unix:", 5) == 0 ? listen_unix(n, o->host[i] + 5, e)
@@ -184,7 +185,7 @@ static bool interest(struct conn *c, bool in, bool out) {
     return watch(c->net, c->fd, (in ? WAIT_IN : 0u) | (out ? WAIT_OUT : 0u), c, &ignored) == 0;
 }
 
-/* Writes what it can. False: the connection is dead. */
+/* Writes as much as possible. Returns false if the connection is dead. */
 static bool flush(struct conn *c) {
     while (c->out_at < c->out.len) {
         const ssize_t k =
@@ -218,7 +219,7 @@ static bool is_head(const struct conn *c) {
     return c->job && http_is(c->job->req.method, "HEAD");
 }
 
-/* Answers what is no request, in the network's own words; the connection ends with it. */
+/* Answers an invalid request with net's own error and closes the connection afterwards. */
 static bool refuse(struct conn *c, int status, const char *why) {
     struct buf body = {0};
     atomic_fetch_add(&c->net->n_refused, 1);
@@ -243,8 +244,8 @@ static void put_chunk(struct conn *c, const char *s, size_t n) {
 
 static bool next_request(struct conn *c);
 
-/* Ends a request whose answer is out, and goes on with the connection or ends it. False: it is
- * dead. */
+/* Ends a request whose answer is sent, then continues or closes the connection. Returns false if it
+ * is dead. */
 static bool finished(struct conn *c) {
     let_go(c, false);
     c->state = c->keep ? HEAD : CLOSING;
@@ -253,8 +254,8 @@ static bool finished(struct conn *c) {
     return c->keep ? next_request(c) : true;
 }
 
-/* Moves what there is of the answer to the socket. */
-static bool answer(struct conn *c) {
+/* Moves available response data to the socket. */
+static bool send_response(struct conn *c) {
     struct job *j = c->job;
     bool done = false, cut = false;
     if (!j || c->state == HEAD) return true;
@@ -271,7 +272,7 @@ static bool answer(struct conn *c) {
         }
         put_chunk(c, j->out.data, j->out.len);
         done = j->ended;
-        cut = j->cut || (!j->stream && j->status != 200); /* too late for a status */
+        cut = j->cut || (!j->stream && j->status != 200); /* too late for another status */
         if (done && c->chunked && !cut) buf_str(&c->out, "0\r\n\r\n");
     }
     if (c->head_sent) {
@@ -286,12 +287,12 @@ static bool answer(struct conn *c) {
     return flush(c);
 }
 
-/* Hands over a request whose body is complete, or that announced none. */
+/* Hands over a request whose body is complete or empty. */
 static bool handle(struct conn *c) {
     c->state = WAIT;
     c->since = c->last_sent = progress_now_s();
     c->net->o.ops.request(c->net->o.ops.ud, c->job);
-    return answer(c);
+    return send_response(c);
 }
 
 static bool read_head(struct conn *c) {
@@ -302,7 +303,7 @@ static bool read_head(struct conn *c) {
     struct job *j = job_new(c->net->wake[1]);
     j->key = c->peer;
     buf_add(&j->head, c->in.data, (size_t)n);
-    (void)http_head(j->head.data, (size_t)n, &j->req); /* again, into its own bytes */
+    (void)http_head(j->head.data, (size_t)n, &j->req); /* parse again, pointing into j->head */
     memmove(c->in.data, c->in.data + n, c->in.len - (size_t)n);
     c->in.len -= (size_t)n;
     c->job = j;
@@ -313,9 +314,9 @@ static bool read_head(struct conn *c) {
     c->since = progress_now_s();
     http_body_begin(&c->body, &j->req);
     if (!c->net->o.ops.head(c->net->o.ops.ud, j)) {
-        c->keep = c->keep && !j->req.length; /* a body that nobody reads */
+        c->keep = c->keep && !j->req.length; /* the body is not read */
         c->state = WAIT;
-        return answer(c);
+        return send_response(c);
     }
     if (j->req.length > 0 && (uint64_t)j->req.length > c->net->o.max_body)
         return refuse(c, 413, "the body is too large");
@@ -334,7 +335,7 @@ static bool read_body(struct conn *c) {
     return m == HTTP_DONE ? handle(c) : true;
 }
 
-/* Goes on with the bytes that are there. */
+/* Processes the bytes already received. */
 static bool next_request(struct conn *c) {
     for (int i = 0; i < 64; i++) {
         const enum conn_state before = c->state;
@@ -356,14 +357,15 @@ static bool readable(struct conn *c) {
         const ssize_t k = recv(c->fd, tmp, sizeof tmp, 0);
         if (k < 0 && errno == EINTR) continue;
         if (k < 0 && errno == EAGAIN) return true;
-        if (k <= 0) return false; /* left, also in the middle of an answer */
+        if (k <= 0) return false; /* the client left, possibly in the middle of an answer */
         if (c->state == CLOSING) continue;
         buf_add(&c->in, tmp, (size_t)k);
         if (c->state != WAIT && !next_request(c)) return false;
     }
 }
 
-static bool shut(struct conn *c) { /* lets the client read the answer before the end */
+/* Shuts down the sending side, so that the client can read the answer before the end. */
+static bool shut_sending(struct conn *c) {
     if (c->out.len) return true;
     shutdown(c->fd, SHUT_WR);
     return true;
@@ -371,10 +373,10 @@ static bool shut(struct conn *c) { /* lets the client read the answer before the
 
 static void on_conn(struct conn *c, unsigned events) {
     bool ok = !(events & WAIT_DEAD);
-    if (ok && (events & WAIT_OUT)) ok = flush(c) && (c->out.len || answer(c));
+    if (ok && (events & WAIT_OUT)) ok = flush(c) && (c->out.len || send_response(c));
     if (ok && (events & WAIT_IN)) ok = readable(c);
     if (ok && (events & WAIT_LEFT)) ok = false;
-    if (ok && c->state == CLOSING) ok = shut(c);
+    if (ok && c->state == CLOSING) ok = shut_sending(c);
     if (!ok) conn_close(c);
 }
 
@@ -386,7 +388,7 @@ static uint64_t peer_of(const struct sockaddr_storage *a) {
     return 0;
 }
 
-/* Stops taking connections for a moment, or goes on: they wait in the kernel. */
+/* Pauses or resumes accepting connections; meanwhile they wait in the kernel. */
 static void accept_later(struct net *n, bool later) {
     struct err ignored;
     n->accept_again = later ? progress_now_s() + 0.1 : 0;
@@ -420,17 +422,18 @@ static void accept_all(struct net *n, int listener) {
     accept_later(n, true);
 }
 
-/* ---- time ---- */
+/* ---- timeouts ---- */
 
-/* Tells whether a connection keeps its time limits. */
+/* Returns whether a connection is within its time limits. */
 static bool in_time(struct conn *c, double now) {
     const double t = now - c->since;
     if (c->out.len && now - c->last_sent > STUCK_S) return false;
     if (c->state == CLOSING) return t < 5;
     if (c->state == HEAD)
-        return c->in.len ? t < HEAD_S || refuse(c, 408, "the headers took too long") : t < IDLE_S;
+        return c->in.len ? t < HEAD_S || refuse(c, 408, "timeout while receiving the headers")
+                         : t < IDLE_S;
     if (c->state == BODY && t > 10 && (double)c->job->body.len < 1024 * (t - 10))
-        return refuse(c, 408, "the body comes too slowly");
+        return refuse(c, 408, "the body arrives too slowly");
     return true;
 }
 
@@ -446,7 +449,7 @@ static bool keep_alive(struct conn *c, double now) {
     if (!c->head_sent) {
         c->chunked = c->keep;
         put_head(c, 200, stream ? type : "application/json", NULL, -1);
-        if (stream) job_begin(j); /* what fails from here on fails in the stream */
+        if (stream) job_begin(j); /* later failures are reported in the stream */
     }
     const char *text = stream ? (ping ? ping : ": ping\n\n") : " ";
     put_chunk(c, text, strlen(text));
@@ -462,16 +465,16 @@ static void tick(struct net *n, double now) {
 }
 
 static void send_answers(struct net *n) {
-    char all[512]; /* A byte for each call of job.c since. */
+    char all[512]; /* one byte per call of wake() */
     while (read(n->wake[0], all, sizeof all) == sizeof all) {
     }
     for (struct conn *c = n->conns, *next; c; c = next) {
         next = c->next;
-        if (c->state != WAIT || c->out.len) continue; /* a full socket says when it has room */
-        if (!answer(c))
+        if (c->state != WAIT || c->out.len) continue; /* a full socket reports when it has room */
+        if (!send_response(c))
             conn_close(c);
         else if (c->state == CLOSING)
-            (void)shut(c);
+            (void)shut_sending(c);
     }
 }
 

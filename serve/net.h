@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* serve/net.h - the network thread: sockets, connections, time limits. What requests mean is for
- * its callbacks, which must not compute for long. */
+/* serve/net.h - the network thread: sockets, connections and timeouts. Callbacks interpret the
+ * requests; they must not compute for long. */
 #ifndef HONE_SERVE_NET_H
 #define HONE_SERVE_NET_H
 
@@ -10,13 +10,14 @@
 struct net;
 struct net_ops {
     void *ud;
-    /* A head was read. False: it was answered, the body is not wanted, and the connection ends. */
+    /* The head was read. False: it was answered, the body is not wanted, and the connection
+     * ends. */
     bool (*head)(void *ud, struct job *j);
-    /* A request is complete. Whoever answers later holds the job. */
+    /* The request is complete. A thread that answers it later must hold the job. */
     void (*request)(void *ud, struct job *j);
-    /* The body of an answer that net gives itself. */
+    /* Writes the body of an error response that net itself sends. */
     void (*error)(void *ud, int status, const char *why, struct buf *out);
-    /* Called a few times a second. False: end as soon as no answer is under way. */
+    /* Called a few times per second. False: stop once no answer is in progress. */
     bool (*tick)(void *ud);
 };
 struct net_opts {
@@ -27,14 +28,14 @@ struct net_opts {
     int max_connections;
     struct net_ops ops;
 };
-/* Listens. ERR_SYS when an address is taken, ERR_USAGE when it is none. */
+/* Opens the listening sockets. ERR_SYS: an address is in use. ERR_USAGE: invalid address. */
 int net_new(struct net **out, const struct net_opts *o, struct err *e);
-/* Closes everything; answers under way are cancelled. */
+/* Closes everything; answers in progress are cancelled. */
 void net_free(struct net *n);
 int net_port(const struct net *n);
-/* Serves until tick says false and the last answer has gone, or `stop` is set. */
+/* Serves until tick returns false and the last answer is sent, or until `stop` is set. */
 int net_run(struct net *n, const atomic_bool *stop, struct err *e);
-/* Connections, of them with a request under way; refused so far. From any thread. */
+/* Connections: open, with a request in progress, and refused so far. Thread-safe. */
 struct net_counts {
     int64_t open, busy, refused;
 };

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* serve/ngram_draft.c - what came after the same tokens before (ngram_draft.h). */
+/* serve/ngram_draft.c - n-gram drafts: search for an earlier occurrence of the latest tokens. */
 #include "serve/ngram_draft.h"
 
-enum { ENOUGH = 32 /* tokens that are the same: no longer place is looked for */ };
+enum { ENOUGH = 32 /* match length at which the search stops */ };
 
 int ngram_draft_guess(const int32_t *ids, int64_t n, int32_t *out, int most) {
     const int64_t last = n - 1, first = n > LOOKUP_BACK ? n - LOOKUP_BACK : 0;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* serve/page.c - the page that a browser gets (server.h): serve/page/ inside the binary, by the
- * assembler's .incbin (paths from the root of the source tree, where make runs). It is one file: a
- * style sheet, the body, a script. The browser runs what has the hashes that stand in the header
- * and nothing else, and asks nobody but this server. */
+/* serve/page.c - the web page, a single file with style sheet, body and script.
+ *
+ * The files of serve/page/ are embedded with the assembler's .incbin (paths relative to the source
+ * tree's root, where make runs). A Content-Security-Policy with their hashes lets the browser run
+ * nothing else and contact only this server. */
 #include <string.h>
 
 #include "base/attr.h"
@@ -33,13 +34,13 @@ static int digit(char c) {
     return c <= '9' ? c - '0' : c - 'a' + 10;
 }
 
-/* Appends 'sha256-...' of a text, as a Content-Security-Policy wants it: the hash in base64. */
+/* Appends 'sha256-...' of a text for a Content-Security-Policy: the hash in base64. */
 static void put_hash(struct buf *out, const char *s, size_t n) {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     enum { BYTES = 32 };
     struct sha256 h;
     char hex[65];
-    unsigned char b[BYTES + 1] = {0}; /* one more: the last group has two bytes */
+    unsigned char b[BYTES + 1] = {0}; /* one spare byte: the last group has only two */
     sha256_init(&h);
     sha256_add(&h, s, n);
     sha256_hex(&h, hex);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* serve/poller.c - see poller.h. */
+/* serve/poller.c - waiting for descriptors with epoll (Linux) or poll(). */
 #include "serve/poller.h"
 
 #include <errno.h>
@@ -54,14 +54,14 @@ int poller_get(struct poller *w, struct wait_event *ev, int room, int ms) {
 }
 #else
 
-#if !defined(POLLRDHUP) /* Then a client that left is seen when it is written to. */
+#if !defined(POLLRDHUP) /* Without it, a client that left is noticed when data is sent to it. */
 #define POLLRDHUP 0
 #endif
 
 struct poller {
     struct pollfd *fd;
     void **what;
-    size_t n, room, next; /* next: where the next look begins, so that all get their turn */
+    size_t n, room, next; /* next: where the next scan starts, for fairness */
 };
 
 struct poller *poller_new(void) {

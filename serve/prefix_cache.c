@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
-/* serve/prefix_cache.c - the tree of what is kept (prefix_cache.h).
+/* serve/prefix_cache.c - the radix tree of cached sequences.
  *
- * A node is a run of tokens behind its parent's; a sequence may be kept at its end. Every leaf has
- * one, and a node without has two children at least, so the tree is as large as what is kept.
+ * A node is a run of tokens that follows its parent's; a sequence may be stored at its end. Every
+ * leaf has one, and a node without a sequence has at least two children, so the tree grows only
+ * with the number of sequences.
  *
- * What is worth least goes first: the time to compute it again from what is kept above it, halved
- * every ten minutes that nobody asked, times what its kind proved to be good for, per byte. */
+ * The least valuable entry is dropped first. Its value is the time to recompute it from the next
+ * sequence above, halved for every ten minutes without use, weighted by its kind and number of
+ * hits, per byte. */
 #include "serve/prefix_cache.h"
 
 #include <math.h>
@@ -22,9 +24,9 @@ enum { MAX_KEPT = 4096, MAX_PIECE = 256 };
 struct node {
     int32_t *ids;                       /* [n] */
     int64_t n, end;                     /* end: tokens from the root to its last one */
-    struct node *parent, *child, *next; /* next: of the same parent */
+    struct node *parent, *child, *next; /* next: sibling */
     uint64_t key;                       /* of a root, which has no tokens */
-    struct seq *q;                      /* NULL: nothing is kept here */
+    struct seq *q;                      /* NULL: no sequence stored */
     enum prefix_cache_use use;
     double last_s;
     int64_t n_hits;
@@ -54,7 +56,7 @@ static void forget(struct prefix_cache *p, struct node *x) {
 }
 
 static void free_nodes(struct prefix_cache *p, struct node *x) {
-    while (x) { /* the children in front of the rest: no recursion */
+    while (x) { /* children are moved to the front: no recursion */
         struct node *next = x->next;
         if (x->child) {
             struct node *last = x->child;
@@ -81,12 +83,12 @@ static struct node *root_of(const struct prefix_cache *p, uint64_t key) {
     return r;
 }
 
-/* ---- looking up ---- */
+/* ---- lookup ---- */
 
-struct placement { /* in a run of tokens */
+struct placement { /* a position in a run of tokens */
     const struct node *x;
-    int64_t end;      /* tokens of the tree up to here */
-    int64_t n_prompt; /* tokens of the prompt with the same bytes */
+    int64_t end;      /* tree tokens up to here */
+    int64_t n_prompt; /* prompt tokens with the same bytes */
 };
 struct walk {
     const struct prefix_cache *p;
@@ -97,8 +99,8 @@ struct walk {
     int64_t seen;
 };
 struct cursor {
-    int64_t at; /* tokens of the prompt that were taken */
-    int n_over; /* bytes of them that no token of the tree has yet */
+    int64_t at; /* prompt tokens consumed */
+    int n_over; /* bytes of these not matched by tree tokens yet */
     unsigned char over[MAX_PIECE];
 };
 
@@ -110,8 +112,8 @@ static bool is_control(const struct tok *t, int32_t id) {
     return none;
 }
 
-/* Takes tokens of the prompt until their bytes cover those of a token of the tree. False: they are
- * others. Control tokens are equal to themselves only. */
+/* Consumes prompt tokens until their bytes cover those of a tree token. Returns false if they
+ * differ. Control tokens only match themselves. */
 static bool same_bytes(const struct walk *w, struct cursor *c, int32_t id) {
     struct buf want = {0}, have = {0};
     bool same = !is_control(w->p->tok, id);
@@ -140,25 +142,25 @@ static bool step(const struct walk *w, struct cursor *c, int32_t id) {
     return w->how == PREFIX_BYTES && same_bytes(w, c, id);
 }
 
-/* Notes that tokens of the prompt, `at` of them, and of the tree, `end` of them up to a place
- * within x, end together, and whether a sequence may resume there. */
-static void note(struct walk *w, const struct node *x, int64_t end, int64_t at) {
+/* Records that `at` prompt tokens and `end` tree tokens, up to a position in x, end at the same
+ * byte; it is a candidate if a sequence can resume there. */
+static void note_candidate(struct walk *w, const struct node *x, int64_t end, int64_t at) {
     const bool can = w->p->can_trim || (x->q && end == x->end);
     w->seen = max_i64(w->seen, at);
     if (can && end && at < w->n && at > w->best.n_prompt) w->best = (struct placement){x, end, at};
 }
 
-/* Follows a node's run and what is below it. */
+/* Matches a node's run, then its children. */
 static void descend(struct walk *w, const struct node *x, struct cursor c) {
     for (int64_t i = 0; i < x->n; i++) {
         if (!step(w, &c, x->ids[i])) return;
-        if (!c.n_over) note(w, x, x->end - x->n + i + 1, c.at);
+        if (!c.n_over) note_candidate(w, x, x->end - x->n + i + 1, c.at);
     }
     for (const struct node *k = x->child; k; k = k->next) descend(w, k, c);
 }
 
-static struct walk look(const struct prefix_cache *p, const int32_t *ids, int64_t n, uint64_t key,
-                        enum prefix_cache_how how) {
+static struct walk match_prompt(const struct prefix_cache *p, const int32_t *ids, int64_t n,
+                                uint64_t key, enum prefix_cache_how how) {
     struct walk w = {.p = p, .ids = ids, .n = n, .how = p->tok ? how : PREFIX_IDS};
     const struct node *r = root_of(p, key);
     const struct cursor begin = {0};
@@ -168,13 +170,12 @@ static struct walk look(const struct prefix_cache *p, const int32_t *ids, int64_
 
 struct prefix_cache_match prefix_cache_match(const struct prefix_cache *p, const int32_t *ids,
                                              int64_t n, uint64_t key) {
-    const struct walk w = look(p, ids, n, key, PREFIX_IDS);
+    const struct walk w = match_prompt(p, ids, n, key, PREFIX_IDS);
     return (struct prefix_cache_match){w.best.n_prompt, w.seen};
 }
 
-/* Appends the first `end` tokens on the way from the root to the end of x to out; returns the
- * root. */
-static const struct node *way(const struct node *x, int64_t end, struct ids *out) {
+/* Appends the first `end` tokens on the path from the root to x to out; returns the root. */
+static const struct node *path_tokens(const struct node *x, int64_t end, struct ids *out) {
     for (int64_t i = 0; i < end; i++) ids_add(out, 0);
     for (; x->parent; x = x->parent) {
         const int64_t from = x->end - x->n;
@@ -184,16 +185,16 @@ static const struct node *way(const struct node *x, int64_t end, struct ids *out
     return x;
 }
 
-/* Puts the tokens of the tree in the place of the prompt's. */
+/* Replaces the matched prompt tokens by those of the tree. */
 static void rewrite(struct ids *all, const struct placement *at) {
     struct ids out = {0};
-    (void)way(at->x, at->end, &out);
+    (void)path_tokens(at->x, at->end, &out);
     for (int64_t i = at->n_prompt; i < all->n; i++) ids_add(&out, all->v[i]);
     ids_release(all);
     *all = out;
 }
 
-/* Returns a node whose sequence has seen the place and maybe more, or NULL when there is none. */
+/* Returns a node whose sequence includes this position, or NULL. */
 static struct node *holder(const struct placement *at) {
     struct node *x = (struct node *)(uintptr_t)at->x;
     while (x && !x->q) x = x->child; /* every leaf has one */
@@ -203,9 +204,10 @@ static struct node *holder(const struct placement *at) {
 int prefix_cache_take(struct prefix_cache *p, struct ids *all, uint64_t key,
                       enum prefix_cache_how how, int64_t n_max, struct seq **out,
                       struct prefix_cache_match *m, struct err *e) {
-    struct walk w = look(p, all->v, all->n, key, how);
+    struct walk w = match_prompt(p, all->v, all->n, key, how);
     *out = NULL;
-    if (all->n + w.best.end - w.best.n_prompt > n_max) w = look(p, all->v, all->n, key, PREFIX_IDS);
+    if (all->n + w.best.end - w.best.n_prompt > n_max)
+        w = match_prompt(p, all->v, all->n, key, PREFIX_IDS);
     *m = (struct prefix_cache_match){0, w.seen};
     struct node *x = w.best.x ? holder(&w.best) : NULL;
     if (!x) return 0;
@@ -223,7 +225,7 @@ int prefix_cache_take(struct prefix_cache *p, struct ids *all, uint64_t key,
     return 0;
 }
 
-/* ---- keeping ---- */
+/* ---- storing ---- */
 
 static struct node *new_node(struct node *parent, const int32_t *ids, int64_t n) {
     struct node *x = xcalloc(1, sizeof *x);
@@ -239,7 +241,7 @@ static struct node *new_node(struct node *parent, const int32_t *ids, int64_t n)
     return x;
 }
 
-/* Makes the first `at` tokens of x a node above it, and returns that node. */
+/* Splits x: its first `at` tokens become a new parent node, which is returned. */
 static struct node *split(struct node *x, int64_t at) {
     struct node *parent = x->parent, **link = &parent->child;
     while (*link != x) link = &(*link)->next;
@@ -253,7 +255,7 @@ static struct node *split(struct node *x, int64_t at) {
     return top;
 }
 
-/* Makes the node at the end of ids[0..n). */
+/* Returns the node at the end of ids[0..n), creating it if needed. */
 static struct node *node_at(struct node *x, const int32_t *ids, int64_t n) {
     while (x->end < n) {
         struct node *k = x->child;
@@ -266,7 +268,7 @@ static struct node *node_at(struct node *x, const int32_t *ids, int64_t n) {
     return x;
 }
 
-/* Removes nodes that keep nothing and lead to nothing; joins one that only leads on. */
+/* Removes nodes without a sequence and without children; merges a node with its only child. */
 static void tidy(struct node *x) {
     while (x->parent && !x->q && !x->child) {
         struct node *up = x->parent, **link = &up->child;
@@ -293,9 +295,9 @@ static void tidy(struct node *x) {
     free(x);
 }
 
-/* Forgets the nearest sequence above x, where sequences can go back: the longer one, of x, serves
- * for it. */
-static void cover(struct prefix_cache *p, struct node *x) {
+/* Drops the nearest sequence above x, which the longer one at x replaces. For trimmable sequences
+ * only. */
+static void drop_covered(struct prefix_cache *p, struct node *x) {
     for (struct node *up = x->parent; up;) {
         struct node *next = up->parent;
         if (up->q) {
@@ -303,7 +305,7 @@ static void cover(struct prefix_cache *p, struct node *x) {
             x->n_hits += up->n_hits;
             forget(p, up);
             tidy(up);
-            return; /* what was above it had gone before */
+            return; /* sequences further up were dropped earlier */
         }
         up = next;
     }
@@ -327,7 +329,7 @@ void prefix_cache_keep(struct prefix_cache *p, const int32_t *ids, int64_t n, ui
     const bool had = x->q != NULL;
     const enum prefix_cache_use was = x->use;
     x->last_s = progress_now_s();
-    if (p->can_trim && x->child) { /* what is below it has seen it too */
+    if (p->can_trim && x->child) { /* a descendant's sequence includes it */
         seq_free(q);
         tidy(x);
         return;
@@ -337,7 +339,7 @@ void prefix_cache_keep(struct prefix_cache *p, const int32_t *ids, int64_t n, ui
     x->use = had && was == PREFIX_HEAD ? was : use;
     p->n.n_kept++;
     p->n.n_tokens += x->end;
-    if (p->can_trim) cover(p, x);
+    if (p->can_trim) drop_covered(p, x);
 }
 
 static double worth(const struct prefix_cache *p, const struct node *x, double now) {
@@ -351,7 +353,7 @@ static double worth(const struct prefix_cache *p, const struct node *x, double n
            (double)(1 + x->n_hits) / bytes;
 }
 
-/* Returns the next node in depth-first order, or NULL behind the last one. */
+/* Returns the next node in depth-first order, or NULL after the last one. */
 static struct node *after(struct node *x) {
     if (x->child) return x->child;
     while (x && !x->next) x = x->parent;
@@ -363,7 +365,7 @@ void prefix_cache_show(const struct prefix_cache *p, prefix_cache_show_fn fn, vo
     for (struct node *x = p->roots; x && more; x = after(x)) {
         if (!x->q) continue;
         struct ids ids = {0};
-        const struct node *root = way(x, x->end, &ids);
+        const struct node *root = path_tokens(x, x->end, &ids);
         more = fn(ud, &(struct prefix_cache_kept){ids.v, x->end, root->key, x->use, x->q});
         ids_release(&ids);
     }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-/* serve/prefix_disk.c - sequences in a folder (prefix_disk.h).
+/* serve/prefix_disk.c - on-disk prefix cache: entry files, eviction and lookup.
  *
  * NAME.ids, little-endian:
  *
  *     char magic[8] "honepfx\n", u64 key, u64 tokens, u64 last eight bytes of NAME.seq (its
  *     checksum), i32 token ids[tokens], u64 xxh64 of all before
  *
- * NAME.seq is written first, so an entry without one of them was not finished. */
+ * NAME.seq is written first, so an entry that lacks either file is incomplete. */
 #include "serve/prefix_disk.h"
 
 #include <errno.h>
@@ -36,9 +36,9 @@ struct entry {
     char name[NAME];
     int32_t *ids; /* [n] */
     int64_t n;
-    uint64_t key, sum; /* sum: of the sequence's file */
+    uint64_t key, sum; /* sum: checksum of the sequence's file */
     uint64_t n_bytes;  /* of both files */
-    int64_t used_s;    /* when it was used last */
+    int64_t used_s;    /* time of the last use */
 };
 struct prefix_disk {
     struct session *s;
@@ -101,7 +101,7 @@ static int find(const struct prefix_disk *f, const int32_t *ids, int64_t n, uint
     return -1;
 }
 
-/* Removes the entries that were not used for longest, until n bytes more fit. */
+/* Removes the least recently used entries until n more bytes fit. */
 static bool make_room(struct prefix_disk *f, uint64_t n) {
     while (f->n && (f->count.n_bytes + n > f->max_bytes || f->n >= MOST)) {
         int oldest = 0;
@@ -115,7 +115,7 @@ static bool make_room(struct prefix_disk *f, uint64_t n) {
 
 /* ---- reading ---- */
 
-/* Reads the last eight bytes of a file into *sum, and how many bytes long it is into *size. */
+/* Reads the last eight bytes of a file into *sum and its size in bytes into *size. */
 static int tail(const char *path, uint64_t *sum, uint64_t *size, struct err *e) {
     uint8_t b[8];
     struct stat st;
@@ -129,8 +129,8 @@ static int tail(const char *path, uint64_t *sum, uint64_t *size, struct err *e) 
     return 0;
 }
 
-/* Reads into x what the len bytes of an .ids file say; x->name is left alone. The caller frees
- * x->ids. Returns ERR_DATA when the file, called `path` in messages, is damaged. */
+/* Parses the len bytes of an .ids file into x, except x->name; the caller frees x->ids. Returns
+ * ERR_DATA if the file, `path` in messages, is damaged. */
 static int parse(const struct prefix_disk *f, const uint8_t *p, size_t len, struct entry *x,
                  const char *path, struct err *e) {
     const uint64_t n = len >= HEAD + 8 ? load_u64(p + 16) : 0;
@@ -145,7 +145,7 @@ static int parse(const struct prefix_disk *f, const uint8_t *p, size_t len, stru
         x->ids[i] = (int32_t)load_u32(p + HEAD + 4 * i);
         if (x->ids[i] >= 0 && x->ids[i] < f->n_vocab) continue;
         free(x->ids);
-        return err_set(e, ERR_DATA, "%s: there is no such token", path);
+        return err_set(e, ERR_DATA, "%s: token id out of range", path);
     }
     return 0;
 }
@@ -164,7 +164,7 @@ static int read_entry(const struct prefix_disk *f, const char *name, struct entr
         name_of(x->ids, x->n, x->key, is);
         rc = tail(seq, &sum, &size, e);
         if (!rc && (strcmp(is, name) != 0 || sum != x->sum))
-            rc = err_set(e, ERR_DATA, "%s: it belongs to another file", ids);
+            rc = err_set(e, ERR_DATA, "%s: name or checksum does not match", ids);
         if (rc) free(x->ids);
     }
     if (!rc && stat(ids, &st) == 0) x->used_s = (int64_t)st.st_mtime;
@@ -181,7 +181,7 @@ static bool is_name(const char *s) {
            (strcmp(s + NAME - 1, ".ids") == 0 || strcmp(s + NAME - 1, ".seq") == 0);
 }
 
-/* Reads what is there; removes what is damaged or too old. */
+/* Lists the entries of the folder; removes damaged and expired ones. */
 static int read_all(struct prefix_disk *f, struct err *e) {
     struct io_names l = {0};
     const int64_t old = (int64_t)time(NULL) - (int64_t)KEEP_DAYS * 24 * 3600;
@@ -193,7 +193,8 @@ static int read_all(struct prefix_disk *f, struct err *e) {
         if (!is_name(l.v[i])) continue;
         memcpy(name, l.v[i], NAME - 1);
         const bool ids = l.v[i][NAME] == 'i';
-        if (!ids && i && strncmp(l.v[i - 1], name, NAME - 1) == 0) continue; /* with its .ids */
+        if (!ids && i && strncmp(l.v[i - 1], name, NAME - 1) == 0)
+            continue; /* handled with its .ids */
         const int bad = read_entry(f, name, &x, &why);
         if (bad) {
             log_warn("--cache-dir: %s; removed", why.msg);
@@ -212,8 +213,8 @@ static int read_all(struct prefix_disk *f, struct err *e) {
 
 /* ---- opening ---- */
 
-/* Returns the path of the folder for a model and for how it is computed, which the caller frees:
- * sequences of other ones do not fit. */
+/* Returns the folder for a model and its way of computing; the caller frees the path. Sequences of
+ * other models do not fit. */
 static char *folder(const struct session *s, const char *dir) {
     const struct session_opts *o = session_get_opts(s);
     struct buf b = {0}, path = {0};
@@ -227,18 +228,18 @@ static char *folder(const struct session *s, const char *dir) {
     return buf_take(&path);
 }
 
-/* Makes the folder, and sees to it that nobody else writes there. */
+/* Creates the folder, checks that only its owner can access it, and locks it. */
 static int take_folder(struct prefix_disk *f, const char *dir, struct err *e) {
     struct stat st;
     TRY(io_make_dir(dir, e));
-    if (mkdir(f->dir, 0700) && errno != EEXIST) return err_path(e, "cannot make %s", f->dir);
+    if (mkdir(f->dir, 0700) && errno != EEXIST) return err_path(e, "cannot create %s", f->dir);
     if (lstat(f->dir, &st) || !S_ISDIR(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 077))
         return err_set(e, ERR_SYS, "%s must be a folder that only its owner can use", f->dir);
     char *lock = path_of(f, "lock", "");
     f->lock = open(lock, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     const int rc = f->lock < 0 ? err_path(e, "cannot open %s", lock)
                    : flock(f->lock, LOCK_EX | LOCK_NB)
-                       ? err_set(e, ERR_SYS, "another server uses %s", f->dir)
+                       ? err_set(e, ERR_SYS, "%s is in use by another server", f->dir)
                        : 0;
     free(lock);
     return rc;
@@ -296,7 +297,7 @@ int prefix_disk_load(struct prefix_disk *f, const struct prefix_disk_found *foun
     struct entry *x = at < 0 ? NULL : &f->entry[at];
     uint64_t sum = 0, size = 0;
     *out = NULL;
-    if (!x) return err_set(e, ERR_DATA, "there is no such entry");
+    if (!x) return err_set(e, ERR_DATA, "no such entry");
     char *path = path_of(f, x->name, ".seq");
     int rc = tail(path, &sum, &size, e);
     if (!rc && sum != x->sum) rc = err_set(e, ERR_DATA, "%s was changed", path);
@@ -306,7 +307,7 @@ int prefix_disk_load(struct prefix_disk *f, const struct prefix_disk_found *foun
     free(path);
     if (!rc) {
         char *is = path_of(f, x->name, ".ids");
-        (void)utimensat(AT_FDCWD, is, NULL, 0); /* it was of use */
+        (void)utimensat(AT_FDCWD, is, NULL, 0); /* marks it as recently used */
         free(is);
         x->used_s = (int64_t)time(NULL);
         f->count.n_loaded++;

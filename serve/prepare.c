@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* serve/prepare.c - requests to what the engine can compute: JSON, the template, tokens (server.h).
- * What is wrong with a request is found here, while it can still have its status. */
+/* serve/prepare.c - from requests to tasks: parses JSON, renders the template, tokenizes. Errors in
+ * a request are found here, while it can still get its own HTTP status. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,9 +25,10 @@
 
 static int parse_body(const struct job *j, struct arena *mem, const struct json **out,
                       struct fault *f) {
-    static const struct json_opts o = {.mend = true}; /* clients cut texts in the middle of pairs */
+    static const struct json_opts o = {.mend =
+                                           true}; /* clients may cut text within a surrogate pair */
     struct err e;
-    static const char mark[] = "\xef\xbb\xbf"; /* in front of what some editors save */
+    static const char mark[] = "\xef\xbb\xbf"; /* byte order mark of some editors */
     const char *s = j->body.data ? j->body.data : "";
     size_t n = j->body.len;
     *out = NULL;
@@ -41,15 +42,16 @@ static int parse_body(const struct job *j, struct arena *mem, const struct json 
     return fault_set(f, 400, NULL, NULL, "the body must be a JSON object");
 }
 
-/* Refuses tools with NUL in a text: neither the grammar nor the parser of calls can represent it.
- */
+/* Rejects tools whose strings contain NUL, which neither the grammar nor the call parser can
+ * represent. */
 static int check_tools(const char *tools, struct fault *f) {
     struct json *j = NULL;
     struct err ignored;
     if (!tools || !strstr(tools, "\\u0000")) return 0;
     const int rc = json_parse(&j, tools, strlen(tools), "tools", &ignored);
     json_free(j);
-    return rc ? fault_set(f, 400, NULL, "tools", "a text in them holds \\u0000") : 0;
+    return rc ? fault_set(f, 400, NULL, "tools", "strings that contain \\u0000 are not supported")
+              : 0;
 }
 
 int prepare_read(struct served *d, const struct job *j, const struct api *api,
@@ -80,7 +82,7 @@ int prepare_read(struct served *d, const struct job *j, const struct api *api,
     }
     for (int i = 0; i < a->n_bias && !rc; i++)
         if (a->bias[i].id >= d->core.m->hp.d[HD_VOCAB])
-            rc = fault_set(f, 400, NULL, "logit_bias", "there is no token %d", a->bias[i].id);
+            rc = fault_set(f, 400, NULL, "logit_bias", "no such token: %d", a->bias[i].id);
     return rc;
 }
 
@@ -114,24 +116,25 @@ static int tokens_of(struct served *d, const char *conv, const char *kwargs, boo
                      struct chat_prompt *p, struct err *e) {
     TRY(chat_tokens(d->chat, d->core.m->tok, conv, strlen(conv), kwargs, gen, d->server->o.special,
                     p, e));
-    p->refused = !p->ids.n; /* nothing can follow nothing */
-    return p->refused ? err_set(e, ERR_DATA, "the template makes no text of these messages") : 0;
+    p->refused = !p->ids.n; /* there is nothing to continue */
+    return p->refused ? err_set(e, ERR_DATA, "the template renders these messages as an empty text")
+                      : 0;
 }
 
 static void take_conv(struct ask *a, char *conv) {
     free(a->conv);
     a->conv = conv;
-    a->n_marks = 0; /* they name messages by their number */
+    a->n_marks = 0; /* they refer to messages by index */
 }
 
-/* Gives the conversation the shape that the template needs, whatever is in it. */
-static void suit(const struct served *d, struct ask *a) {
+/* Adapts the conversation to the limits of the template: generic tool calling, null content. */
+static void adapt_conv(const struct served *d, struct ask *a) {
     static const char null[] = "\"content\":null";
     const char *what;
     char *conv = d->generic ? generic_conv(a->conv, d->hides_calls) : NULL;
     if (conv) {
         take_conv(a, conv);
-        buf_fmt(&a->warned, "%stools, told in the system's message", a->warned.len ? ", " : "");
+        buf_fmt(&a->warned, "%stools, described in the system message", a->warned.len ? ", " : "");
     }
     if (d->keeps_null || !strstr(a->conv, null)) return;
     conv = conv_repair_conv(a->conv, MEND_NULL, &what);
@@ -140,8 +143,8 @@ static void suit(const struct served *d, struct ask *a) {
     a->conv = conv;
 }
 
-/* Tells whether what the system says is not in the prompt of a conversation: where its text is not
- * found, a word in its place tells whether the template changes it or leaves it out. */
+/* Returns whether the prompt lacks system text. If that text is not found, renders a marker word in
+ * its place to see whether the template changes it or drops it. */
 static bool is_silent(struct served *d, const char *conv, const char *kwargs, bool gen,
                       const struct chat_prompt *p) {
     struct buf words = {0}, text = {0};
@@ -161,8 +164,8 @@ static bool is_silent(struct served *d, const char *conv, const char *kwargs, bo
     return silent;
 }
 
-/* Changes the conversation by the steps of a list until the template takes it and shows what the
- * system says, and notes what was changed. */
+/* Applies the steps of a list until the template accepts the conversation and renders its system
+ * text. Records the changes in a->warned. */
 static int render_mended(struct served *d, struct ask *a, const char *kwargs, bool gen,
                          const enum conv_repair_step *step, int n, struct chat_prompt *p) {
     struct buf done = {0};
@@ -189,8 +192,8 @@ static int render_mended(struct served *d, struct ask *a, const char *kwargs, bo
     return rc;
 }
 
-/* Says how much to think in other words, the next ones first, until the template takes one: some
- * know no "high", others only that, and programs have a fixed word. */
+/* Tries other values of reasoning_effort, nearest first, until the template accepts one: templates
+ * know different sets, and many clients send a fixed value. */
 static int render_effort(struct served *d, struct ask *a, bool gen, struct chat_prompt *p) {
     static const char *const words[] = {"\"minimal\"", "\"low\"",   "\"medium\"",
                                         "\"high\"",    "\"xhigh\"", "\"max\""};
@@ -211,7 +214,7 @@ static int render_effort(struct served *d, struct ask *a, bool gen, struct chat_
         free(kwargs);
         if (rc) a->kwargs.data[a->kwargs.len = before] = 0;
     }
-    if (!rc) buf_fmt(&a->warned, "%sa word for the effort of reasoning", a->warned.len ? ", " : "");
+    if (!rc) buf_fmt(&a->warned, "%sreasoning effort", a->warned.len ? ", " : "");
     return rc;
 }
 
@@ -220,13 +223,13 @@ static int render(struct served *d, struct ask *a, bool gen, struct chat_prompt 
     struct err e;
     if (!d->chat)
         return fault_set(f, 400, NULL, "messages",
-                         "this model has no chat template; /v1/completions continues texts");
+                         "this model has no chat template; use /v1/completions");
     static const enum conv_repair_step all[] = {MEND_NULL,   MEND_IDS,        MEND_ARGUMENTS,
                                                 MEND_SYSTEM, MEND_NEIGHBOURS, MEND_RESULTS,
                                                 MEND_FIRST,  MEND_NO_SYSTEM},
                                        system[] = {MEND_SYSTEM, MEND_NO_SYSTEM, MEND_NEIGHBOURS};
     a->end_text = a->ignore_eos ? NULL : tok_end_text(d->core.m->tok);
-    suit(d, a);
+    adapt_conv(d, a);
     char *kwargs = variables(d, a);
     int rc = tokens_of(d, a->conv, kwargs, gen, p, &e);
     if (rc && p->refused) rc = render_effort(d, a, gen, p);
@@ -246,7 +249,7 @@ static size_t rstrip(const struct buf *b) {
     return n;
 }
 
-/* Renders a prompt that ends inside the last message, without what the template puts behind it. */
+/* Renders a prompt that ends inside the last message, without the template's text after it. */
 static int render_open(struct served *d, struct ask *a, struct chat_prompt *p, struct fault *f) {
     struct err e;
     struct json *j = NULL;
@@ -261,11 +264,12 @@ static int render_open(struct served *d, struct ask *a, struct chat_prompt *p, s
     char *at = NULL;
     for (char *hit = p->text.data;
          n && (hit = memmem(hit, (size_t)(p->text.data + p->text.len - hit), t.data, n)); hit++)
-        at = hit; /* the last one */
+        at = hit; /* the last occurrence */
     int rc = 0;
     if (!at) {
-        rc = fault_set(f, 400, NULL, "messages",
-                       "the template does not show the last message's text, which is to go on");
+        rc = fault_set(
+            f, 400, NULL, "messages",
+            "the template does not render the last message's text, so it cannot be continued");
     } else {
         const size_t end = (size_t)(at - p->text.data) + n;
         p->text.len = end;
@@ -283,14 +287,14 @@ int prepare_prompt(struct served *d, struct ask *a, struct chat_prompt *p, struc
     return a->go_on ? render_open(d, a, p, f) : render(d, a, true, p, f);
 }
 
-/* Returns with how many tokens of p another prompt begins, 0 when those are all. */
+/* Returns the length of the prefix that p shares with another prompt; 0: all of p. */
 static int64_t same_tokens(const struct chat_prompt *other, const struct chat_prompt *p) {
     int64_t n = 0;
     while (n < other->ids.n && n < p->ids.n && other->ids.v[n] == p->ids.v[n]) n++;
     return n < p->ids.n ? n : 0;
 }
 
-/* Returns the number of tokens of the messages alone: what comes behind may change with the next
+/* Returns the number of tokens of the messages alone. The text after them may change with the next
  * turn. */
 static int64_t turn_end(struct served *d, struct ask *a, const struct chat_prompt *p) {
     struct chat_prompt closed = {0};
@@ -300,8 +304,8 @@ static int64_t turn_end(struct served *d, struct ask *a, const struct chat_promp
     return n;
 }
 
-/* Returns the number of tokens of the messages up to a mark of the client (ask.mark), 0 where the
- * template writes them otherwise when others follow. */
+/* Returns the number of tokens up to a client's cache_control mark (ask.mark), or 0 if the template
+ * renders those messages differently when others follow. */
 static int64_t mark_end(struct served *d, const struct ask *a, int message,
                         const struct chat_prompt *p) {
     struct chat_prompt part = {0};
@@ -330,10 +334,10 @@ static int64_t mark_end(struct served *d, const struct ask *a, int message,
     return n;
 }
 
-/* ---- what a reply says of itself ---- */
+/* ---- identity of an answer ---- */
 
-/* Notes what clients lose of an answer, before they have it: the next request of a loop may come
- * within the millisecond, and would compute the answer again without it. */
+/* Remembers what clients lose of an answer, before it is sent: the next request of a tool loop may
+ * come within a millisecond and would otherwise recompute the answer. */
 static void choice_ends(struct task *t, const struct reply_choice *c) {
     history_note(t->from->server->restore, t->key, c);
 }
@@ -350,7 +354,7 @@ static void task_done(struct task *t) {
     ledger_task(s, t, t->failed ? t->status : 200);
 }
 
-/* Sets the form that the answers must have; now as in constraint.h. */
+/* Creates the constraints of a task's answers; now: as in guards_make(). */
 static int guard(struct served *d, struct task *t, bool now, struct fault *f) {
     struct constraint g[ASK_CHOICES] = {{0}};
     const int n = t->reply.n_choices;
@@ -364,9 +368,8 @@ static int guard(struct served *d, struct task *t, bool now, struct fault *f) {
     return 0;
 }
 
-/* Gives a task its id, its seed and what its answer says of the server, before the engine has it.
- */
-static void sign(struct served *d, struct task *t) {
+/* Sets a task's id, seed, callbacks and the reply's metadata. */
+static void init_reply(struct served *d, struct task *t) {
     job_random_id(t->api->id, t->reply.id);
     t->reply.model = t->ask.model && *t->ask.model ? t->ask.model : d->file->id;
     t->reply.fingerprint = d->fingerprint;
@@ -376,13 +379,13 @@ static void sign(struct served *d, struct task *t) {
     uint64_t seed = (uint64_t)t->ask.seed;
     if (t->ask.seed < 0) {
         (void)os_random(&seed, sizeof seed);
-        seed >>= 11; /* exact in any reader of JSON */
+        seed >>= 11; /* exact in every JSON reader */
     }
     t->reply.seed = seed;
 }
 
 static void cut(struct run *r, int64_t at, enum prefix_cache_use use) {
-    enum { WORTH = 16 }; /* tokens: fewer are computed sooner than copied */
+    enum { WORTH = 16 }; /* tokens; computing fewer is cheaper than copying a state */
     if (at < WORTH || at >= r->n_prompt || r->n_cuts == RUN_CUTS) return;
     for (int i = 0; i < r->n_cuts; i++)
         if (r->cut[i].at == at) return;
@@ -410,7 +413,7 @@ static int chat_task(struct served *d, struct job *j, const struct api *api, str
         t->fmt = d->fmt;
         t->think = toolfmt_think_of(d->fmt, p.text.data);
         t->opened = toolfmt_opened(d->fmt, p.text.data);
-        if (t->opened) t->think = TOOL_THINK_NONE; /* a call has begun already */
+        if (t->opened) t->think = TOOL_THINK_NONE; /* the prompt has opened a call */
         t->special = true;
     }
     chat_prompt_release(&p);
@@ -427,7 +430,7 @@ static int text_task(struct served *d, struct job *j, const struct api *api, str
         const struct ask_prompt *p = &a->prompt[i];
         for (int64_t k = 0; k < p->ids.n && !rc; k++) {
             if (p->ids.v[k] >= d->core.m->hp.d[HD_VOCAB])
-                rc = fault_set(f, 400, NULL, "prompt", "there is no token %d", p->ids.v[k]);
+                rc = fault_set(f, 400, NULL, "prompt", "no such token: %d", p->ids.v[k]);
             ids_add(&ids[i], p->ids.v[k]);
         }
         if (!rc && p->text && tok_encode(d->core.m->tok, p->text, p->len, true, true, &ids[i], &e))
@@ -440,7 +443,8 @@ static int text_task(struct served *d, struct job *j, const struct api *api, str
     return rc;
 }
 
-/* Does what prepare_task does; without `now` *out may lack its form: GUARDS_LATER. */
+/* Implements prepare_task(). Without `now`, returns GUARDS_LATER if the grammar of *out still has
+ * to be compiled. */
 static int make_task(struct served *d, struct job *j, const struct api *api, struct ask *a,
                      bool now, struct task **out, struct fault *f) {
     *out = NULL;
@@ -451,7 +455,7 @@ static int make_task(struct served *d, struct job *j, const struct api *api, str
         models_hold(d);
     }
     if (!rc) rc = guard(d, *out, now, f);
-    if (!rc) sign(d, *out);
+    if (!rc) init_reply(d, *out);
     if (!rc || rc == GUARDS_LATER) return rc;
     task_free(*out);
     *out = NULL;
@@ -504,7 +508,7 @@ void prepare_form(struct task *t) {
     const int rc = task_gone(t) ? -1 : guard(d, t, true, &f);
     ctx_cost_enter(NULL);
     if (!rc) {
-        sign(d, t);
+        init_reply(d, t);
         serve_submit(d->server, t);
         return;
     }
@@ -518,9 +522,9 @@ void prepare_form(struct task *t) {
     task_free(t);
 }
 
-/* ---- which file ---- */
+/* ---- choosing the file ---- */
 
-/* Returns the model that a request names, in the body or the query; `out` holds the latter. */
+/* Returns the model named by the body or, decoded into `out`, by the query. */
 static const char *named(const struct job *j, const struct json *body, struct buf *out) {
     const bool show = ((const struct route *)j->route)->named != NULL;
     if (body) /* /api/show of older Ollama clients has "name" */
@@ -531,8 +535,7 @@ static const char *named(const struct job *j, const struct json *body, struct bu
     return out->data;
 }
 
-/* Answers a request that does nothing but unload a file, loaded or not; false: it is another one.
- */
+/* Answers a request that only unloads a file, loaded or not. Returns false for other requests. */
 static bool only_unloads(struct server *s, int i, struct job *j, const struct json *body) {
     const struct api *api = ((const struct route *)j->route)->api;
     static const struct sample_opts any;
@@ -546,8 +549,8 @@ static bool only_unloads(struct server *s, int i, struct job *j, const struct js
     return does;
 }
 
-/* Finds the file of a request. *out is that file with one more user, or NULL: the request waits for
- * it to be loaded, or has its answer. Returns 0, or the status of an error with *f filled in. */
+/* Finds the file of a request. *out is that file with one more user; NULL: the request waits for it
+ * to be loaded, or is already answered. Returns 0, or the status of an error with *f filled in. */
 static int choose(struct server *s, struct job *j, const struct json *body, struct served **out,
                   struct fault *f) {
     const struct route *r = j->route;
@@ -567,8 +570,8 @@ static int choose(struct server *s, struct job *j, const struct json *body, stru
     return models_take(s, i, j, out, f);
 }
 
-/* Runs a route within a limit of steps, and until the client leaves. The limit is that of several
- * renders: a prompt is also rendered to probe it, to mend it, and without its end. */
+/* Runs a route with a step limit, cancelled when the client leaves. The limit allows for several
+ * renderings: probes, repairs, and prompts without their end. */
 static void do_later(const struct route *r, struct served *d, struct job *j,
                      const struct json *body) {
     enum { RENDERS = 4 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* serve/preset.c - named settings (preset.h), read by the tables that read requests. */
+/* serve/preset.c - named settings, parsed with the field tables of requests. */
 #include "serve/preset.h"
 
 #include <string.h>
@@ -21,7 +21,7 @@ static int apply(struct ask *a, const struct json *preset, struct fault *f) {
 int presets_check(const struct json *presets, const char *file, struct err *e) {
     static const struct sample_opts any;
     if (json_type(presets) != JSON_OBJ)
-        return err_set(e, ERR_USAGE, "%s: an object of presets is needed", file);
+        return err_set(e, ERR_USAGE, "%s: must be an object of presets", file);
     for (const struct json *p = json_first(presets); p; p = json_next(p)) {
         struct ask a;
         struct fault f;
@@ -31,7 +31,7 @@ int presets_check(const struct json *presets, const char *file, struct err *e) {
         int rc = apply(&a, p, &f);
         if (rc) rc = err_set(e, ERR_USAGE, "%s: '%s': %s", file, json_name(p), f.msg);
         if (!rc && a.ignored.len)
-            rc = err_set(e, ERR_USAGE, "%s: '%s': nobody knows %s", file, json_name(p),
+            rc = err_set(e, ERR_USAGE, "%s: '%s': unknown setting %s", file, json_name(p),
                          a.ignored.data);
         ask_release(&a);
         if (rc) return rc;
@@ -49,11 +49,11 @@ int preset_apply(struct ask *a, const struct json *presets, const struct json *b
     const struct json *v = json_get(body, "preset");
     const char *name = json_str(v), *model = json_str(json_get(body, "model"));
     if (json_type(v) != JSON_NULL && !name)
-        return fault_set(f, 400, NULL, "preset", "a name is needed");
+        return fault_set(f, 400, NULL, "preset", "a name is required");
     if (!name && model && model[preset_id_len(presets, model)])
         name = model + preset_id_len(presets, model) + 1;
     if (!name) return 0;
     const struct json *p = json_get(presets, name);
-    if (!p) return fault_set(f, 400, NULL, "preset", "there is no preset '%.80s' here", name);
+    if (!p) return fault_set(f, 400, NULL, "preset", "no such preset: '%.80s'", name);
     return apply(a, p, f);
 }

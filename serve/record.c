@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* serve/record.c - what was asked and answered, as lines of JSON (docs/formats/record.md). A line
- * is a conversation that templates, calibration and suites read; all that is ours is in its member
- * "hone". */
+/* serve/record.c - recorded requests as JSON lines (docs/formats/record.md). A line is a
+ * conversation that templates, calibration and test suites can read; everything else is in its
+ * member "hone". */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,12 +60,12 @@ static char *begun_of(const struct json *conv) {
     return xstrdup(text ? text : "");
 }
 
-/* Writes the messages as they were rendered, the answer behind them, and the tools as they came. */
+/* Writes the messages as they were rendered, then the answer and the tools. */
 static void put_conv(struct jw *w, const struct json *conv, const struct reply_choice *c,
                      const char *begun) {
     jw_arr(w, "messages");
     for (const struct json *m = json_first(json_get(conv, "messages")); m; m = json_next(m)) {
-        if (begun && !json_next(m)) break; /* it is in the answer */
+        if (begun && !json_next(m)) break; /* included in the answer */
         ask_put(w, NULL, m);
     }
     put_answer(w, c, begun);
@@ -73,7 +73,7 @@ static void put_conv(struct jw *w, const struct json *conv, const struct reply_c
     ask_copy(w, "tools", conv, "tools");
 }
 
-/* Tells whether a member of a line is no variable of the template. */
+/* Returns whether a member of a line is not a template variable. */
 static bool is_own(const char *name) {
     static const char *const own[] = {"id",     "messages", "tools",  "hone",
                                       "expect", "checks",   "prompt", "text"};
@@ -98,7 +98,7 @@ static void put_kwargs(struct jw *w, const struct ask *a) {
     buf_release(&b);
 }
 
-/* ---- how it was asked ---- */
+/* ---- the request ---- */
 
 static void put_sampling(struct jw *w, const struct task *t, int choice) {
     jw_obj(w, "sampling");
@@ -133,7 +133,7 @@ static void put_ask(struct jw *w, const struct task *t, const char *begun) {
     jw_end(w);
 }
 
-/* ---- what came of it ---- */
+/* ---- the outcome ---- */
 
 static void put_drawn(struct served *d, struct jw *w, const struct run *r) {
     struct buf text = {0};
@@ -193,7 +193,7 @@ static void put_own(struct served *d, struct jw *w, const struct task *t, int i,
     jw_end(w);
 }
 
-/* Writes a text that was continued as one document. */
+/* Writes a continued text as one document. */
 static void put_document(struct served *d, struct jw *w, const struct run *r) {
     struct buf text = {0};
     for (int64_t i = 0; i < r->all.n; i++) tok_decode(d->core.m->tok, r->all.v[i], true, &text);
@@ -299,8 +299,8 @@ static void read_kwargs(struct ask *a, const struct json *j) {
     }
 }
 
-/* Reads the messages without the last one, which is the answer; begun is what that began with, or
- * NULL. */
+/* Reads all messages but the last, which is the answer. begun: the start of the answer that the
+ * request gave, or NULL. */
 static void read_conv(struct ask *a, const struct json *line, const char *begun) {
     const struct json *tools = json_get(line, "tools");
     struct buf out = {0};
@@ -343,7 +343,7 @@ int record_ask(struct ask *a, const struct json *j, bool greedy, struct err *e) 
     for (const struct json *m = json_first(list); m; m = json_next(m)) last = m;
     const char *role = json_str(json_get(last, "role"));
     if (json_len(list) < 2 || !role || strcmp(role, "assistant") != 0)
-        return err_set(e, ERR_DATA, "\"messages\" do not end in an answer");
+        return err_set(e, ERR_DATA, "\"messages\" do not end with an answer");
     read_kwargs(a, j);
     read_conv(a, j, json_str(json_get(json_get(own, "ask"), "begun")));
     return 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* serve/record_dedup.c - lines that no later one continues (record_dedup.h). What was said is
- * compared, not how it came: ids of calls, reasoning, and the spelling of arguments do not count,
+/* serve/record_dedup.c - drops recorded requests that are a prefix of a later one. Only roles,
+ * content and calls are compared. Call ids, reasoning and the spelling of arguments are ignored,
  * since clients drop or change them. */
 #include "serve/record_dedup.h"
 
@@ -16,10 +16,10 @@ enum { MOST_BYTES = 64 << 20 };
 struct waiting {
     char *line;
     size_t n_bytes;
-    uint64_t *said; /* of each message */
+    uint64_t *said; /* hash of each message */
     int64_t n_said;
     double since;
-    struct waiting *next; /* that came later */
+    struct waiting *next; /* next in order of arrival */
 };
 struct record_dedup {
     double seconds;
@@ -36,7 +36,7 @@ struct record_dedup *record_dedup_new(double seconds, void (*write)(void *ud, co
     return l;
 }
 
-/* Adds a call: its name and the value of its arguments, which may come as text. */
+/* Appends a call's name and the value of its arguments, which may be JSON text. */
 static void add_call(struct buf *b, const struct json *call) {
     const struct json *fn = json_get(call, "function"), *args = json_get(fn, "arguments");
     struct json *parsed = NULL;
@@ -60,13 +60,13 @@ static uint64_t hash_message(const struct json *m) {
     return h;
 }
 
-/* Tells whether what a said is the beginning of what b said. */
+/* Returns whether the messages of a are a prefix of those of b. */
 static bool begins(const struct waiting *a, const struct waiting *b) {
     return a->n_said > 0 && a->n_said < b->n_said &&
            memcmp(a->said, b->said, (size_t)a->n_said * sizeof *a->said) == 0;
 }
 
-/* Takes out the line that *at points to. */
+/* Removes the line that *at points to. */
 static void drop(struct record_dedup *l, struct waiting **at) {
     struct waiting *w = *at;
     *at = w->next;

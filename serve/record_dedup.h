@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT
-/* serve/record_dedup.h - of lines of a record, those that no later line continues: a loop of tool
- * calls asks with all that was said before, so its last line holds the others. */
+/* serve/record_dedup.h - drops recorded requests that are a prefix of a later one. Each request of
+ * a tool loop repeats the whole conversation, so the last one contains the others. */
 #ifndef HONE_SERVE_RECORD_DEDUP_H
 #define HONE_SERVE_RECORD_DEDUP_H
 
 struct record_dedup;
-/* Makes one that hands lines on to `write`, in the order in which they came: a line when nothing
- * continued it for `seconds`, when more than 64 MiB wait, or at the end. */
+/* Creates a filter that passes lines to `write` in order of arrival. A line is written if no other
+ * line continued it within `seconds`, if more than 64 MiB are waiting, or at the end. */
 struct record_dedup *record_dedup_new(double seconds, void (*write)(void *ud, const char *line),
                                       void *ud);
-/* Takes a line of a record; now: seconds of a clock that never goes back. */
+/* Adds a line of a record; now: seconds of a monotonic clock. */
 void record_dedup_add(struct record_dedup *l, const char *line, double now);
-/* Hands on what waits, and frees l; NULL is no error. */
+/* Writes the waiting lines and frees l; NULL is allowed. */
 void record_dedup_free(struct record_dedup *l);
 
 #endif

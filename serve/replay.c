@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* serve/replay.c - recorded requests asked again (replay.h). */
+/* serve/replay.c - replay of recorded requests. */
 #include "serve/replay.h"
 
 #include <math.h>
@@ -12,8 +12,8 @@
 #include "serve/record.h"
 #include "serve/server.h"
 
-/* An answer for which nobody said how long it may be is at most TIMES as long as the recorded one,
- * and at least LEAST tokens; AT_ONCE times n_live requests are under way. */
+/* TIMES, LEAST: limit of an answer without max_tokens, TIMES as long as the recorded one and at
+ * least LEAST tokens. AT_ONCE: requests in flight per live sequence. */
 enum { TIMES = 4, LEAST = 256, AT_ONCE = 4 };
 
 static void no_event(struct reply *r, const struct event *ev, struct buf *out) {
@@ -35,20 +35,20 @@ static const struct api silent = {.name = "again",
                                   .whole = no_whole,
                                   .fail = only_status};
 
-/* ---- token by token ---- */
+/* ---- token comparison ---- */
 
-struct asked { /* an answer under way */
+struct asked { /* an answer in progress */
     struct replay *to;
     const struct tok *tok;
     const struct run *run;
-    struct ids then; /* recorded */
-    int64_t n_same;  /* of the tokens that came, from the first on */
-    float *logits;   /* of the token behind them, where it was drawn; NULL: none so far */
+    struct ids then; /* recorded tokens */
+    int64_t n_same;  /* leading tokens equal to the recorded ones */
+    float *logits;   /* of the token after them, if it was drawn; NULL: none yet */
     int64_t n_vocab, at;
 };
 
-/* Keeps the logits of the next token as long as the answer is the recorded one. */
-static void see(void *ud, const float *logits, int64_t n) {
+/* Keeps the logits of the next token while the answer equals the recorded one. */
+static void keep_logits(void *ud, const float *logits, int64_t n) {
     struct asked *q = ud;
     const struct run *r = q->run;
     const int64_t at = r->all.n - r->n_prompt;
@@ -62,7 +62,7 @@ static void see(void *ud, const float *logits, int64_t n) {
     q->at = at;
 }
 
-/* Returns the probability of a token, or of any token that ends the answer when id < 0. */
+/* Returns the probability of a token; id < 0: of all tokens that end the answer. */
 static double probability(const struct asked *q, int32_t id) {
     double top = (double)-HUGE_VALF, sum = 0, of = 0;
     for (int64_t i = 0; i < q->n_vocab; i++) top = fmax(top, (double)q->logits[i]);
@@ -74,7 +74,7 @@ static double probability(const struct asked *q, int32_t id) {
     return sum > 0 ? of / sum : (double)NAN;
 }
 
-/* Finds the first token that is another one than was recorded. */
+/* Finds the first token that differs from the recorded answer. */
 static void find_parted(struct asked *q) {
     struct replay *a = q->to;
     const struct run *r = q->run;
@@ -90,7 +90,7 @@ static void find_parted(struct asked *q) {
     a->p_was = probability(q, a->was);
 }
 
-/* Reads the recorded tokens, where they mean the recorded text in this vocabulary. */
+/* Reads the recorded tokens, if they give the recorded text in this vocabulary. */
 static void read_then(struct asked *q, const struct json *own, int64_t n_vocab) {
     const struct json *list = json_get(own, "ids");
     const char *text = json_str(json_get(own, "text"));
@@ -103,7 +103,7 @@ static void read_then(struct asked *q, const struct json *own, int64_t n_vocab) 
         ids_add(&q->then, (int32_t)id);
         tok_decode(q->tok, (int32_t)id, true, &said);
     }
-    if (ok) { /* what is no UTF-8 is not in the record as it was */
+    if (ok) { /* invalid UTF-8 was replaced in the record */
         json_quote(&quoted, said.data ? said.data : "", said.len);
         json_quote(&was, text, strlen(text));
         ok = quoted.len == was.len && memcmp(quoted.data, was.data, was.len) == 0;
@@ -117,18 +117,18 @@ static void read_then(struct asked *q, const struct json *own, int64_t n_vocab) 
 
 /* ---- answers ---- */
 
-static void keep(struct buf *to, const struct buf *from) {
+static void append(struct buf *to, const struct buf *from) {
     buf_add(to, from->data ? from->data : "", from->len);
 }
 
-static void done(struct task *t) {
+static void replay_done(struct task *t) {
     struct asked *q = t->ud;
     struct replay *a = q->to;
     const struct reply_choice *c = &t->reply.choice[0];
     const struct run *r = &t->run[0];
     struct jw w;
-    keep(&a->reasoning, &c->reasoning);
-    keep(&a->content, &c->content);
+    append(&a->reasoning, &c->reasoning);
+    append(&a->content, &c->content);
     jw_init(&w, &a->calls, false);
     jw_arr(&w, NULL);
     for (int i = 0; i < c->n_calls; i++) {
@@ -158,18 +158,18 @@ static struct served *only(const struct server *s) {
     return s->models.v[0].served;
 }
 
-/* Puts a task into the engine, and looks at what it draws. */
-static void add(struct task *t, const struct json *own, struct replay *out) {
+/* Adds a task to the engine and observes the tokens it draws. */
+static void add_task(struct task *t, const struct json *own, struct replay *out) {
     struct asked *q = xcalloc(1, sizeof *q);
     const struct model *m = t->from->core.m;
     q->to = out;
     q->tok = m->tok;
     q->run = &t->run[0];
     read_then(q, own, m->hp.d[HD_VOCAB]);
-    t->run[0].watch = see;
+    t->run[0].watch = keep_logits;
     t->ud = q;
-    t->done = done;
-    t->ends = NULL; /* nobody comes back with this answer */
+    t->done = replay_done;
+    t->ends = NULL; /* no client will send this answer back */
     sched_add(t->from->sched, t);
 }
 
@@ -198,8 +198,8 @@ int replay_ask(struct server *s, const struct json *j, bool greedy, struct repla
     }
     ask_release(&a);
     if (!t) return rc;
-    add(t, own, out);
-    for (;;) { /* not all of a long record at once: prompts take memory */
+    add_task(t, own, out);
+    for (;;) { /* limits the requests in flight: prompts take memory */
         const struct sched_counts n = sched_counts(d->sched);
         if (n.n_running + n.n_waiting <= (int64_t)AT_ONCE * s->o.n_live) return 0;
         sched_step(d->sched);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* serve/replay.h - recorded requests asked again, without a network: through the same engine, so
- * what they have in common is computed once. */
+/* serve/replay.h - replay of recorded requests through the server's engine, without a network.
+ * Shared prefixes are computed only once. */
 #ifndef HONE_SERVE_REPLAY_H
 #define HONE_SERVE_REPLAY_H
 
@@ -8,25 +8,24 @@
 #include "serve/reply.h"
 
 struct server;
-struct replay { /* an answer, and the one that was recorded */
+struct replay { /* a new answer, compared with the recorded one */
     struct buf reasoning, content;
     struct buf calls; /* JSON text of a list of {"name", "arguments"} */
-    struct buf text;  /* all of it, as the model wrote it */
+    struct buf text;  /* raw output of the model */
     enum reply_end end;
-    bool thinking; /* it ended before its thinking did */
+    bool thinking; /* it ended while still thinking */
     bool failed;
-    char why[300]; /* of failed */
+    char why[300]; /* error message if failed */
     int64_t n_prompt, n_cached, n_out;
-    /* The first token that is another one than was recorded, from 0; < 0: none is. Known where the
-     * recorded tokens mean the recorded text in this model too. */
+    /* First token that differs from the recorded answer, from 0; < 0: none. comparable: the
+     * recorded tokens mean the recorded text in this model too, so parted is known. */
     bool comparable;
     int64_t parted;
-    int32_t own, was;    /* the tokens there; < 0: the end */
+    int32_t own, was;    /* new and recorded token there; < 0: end */
     double p_own, p_was; /* their probabilities, before sampling; NaN: not known */
 };
-/* Asks s, a server without a network and without threads, what the line j of a record asked. *out
- * is complete after replay_finish(), and must stay where it is until then. greedy: as record_ask().
- */
+/* Replays recorded request j against s, a server without network and threads. *out is complete
+ * after replay_finish() and must stay valid until then. greedy: as in record_ask(). */
 int replay_ask(struct server *s, const struct json *j, bool greedy, struct replay *out,
                struct err *e);
 void replay_finish(struct server *s);

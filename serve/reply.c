@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* serve/reply.c - what events add up to, and steps that APIs share (reply.h). */
+/* serve/reply.c - accumulated events of an answer, and helpers shared by APIs. */
 #include "serve/reply.h"
 
 #include <stdlib.h>
@@ -124,7 +124,7 @@ void reply_timings(const struct reply *r, const struct reply_choice *c, struct j
         jw_i64(w, "constrained_n", c->held.n_drawn);
         jw_i64(w, "overruled_n", c->held.n_overruled);
         jw_i64(w, "forced_n", c->held.n_forced);
-        if (c->overruled.n) tool_tally_json(&c->overruled, w, "overruled_at", false);
+        if (c->overruled.n) tool_tally_json(&c->overruled, w, "overruled_at");
         if (c->held.n_ended) jw_i64(w, "ended_n", c->held.n_ended);
     }
     if (c->end == END_STOP) jw_str(w, "stop_sequence", c->stop);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* serve/routes.c - which path is answered how, and who may ask (server.h). */
+/* serve/routes.c - routing table and access control. */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
@@ -49,14 +49,14 @@ static const struct route routes[] = {
 #undef NOW
 #undef LATER
 
-#define EMBEDS "this server makes no embeddings"
-#define STORES "answers are not stored here"
-#define FILES "files are not stored here"
-#define AGENTS "conversations are kept by their clients"
-#define RANKS "this server ranks nothing"
-#define OTHERS "only text is read and made here"
-/* These paths are what clients ask other servers for; they are refused by name. Without a method:
- * whatever the method, what lies below the path too. */
+#define EMBEDS "embeddings are not supported"
+#define STORES "answers are not stored"
+#define FILES "file storage is not supported"
+#define AGENTS "conversations are not stored; clients keep them"
+#define RANKS "reranking is not supported"
+#define OTHERS "only text is supported"
+/* Paths of other servers' APIs, answered with a specific error. Without a method: any method, and
+ * any path below. */
 #define NOT(method, path, why, api)                                                                \
     { method, path, NULL, NULL, NULL, api, false, why }
 static const struct route missing[] = {
@@ -71,10 +71,11 @@ static const struct route missing[] = {
     NOT("POST", "/reranking", RANKS, NULL),
     NOT("POST", "/v1/score", RANKS, NULL),
     NOT("POST", "/score", RANKS, NULL),
-    NOT("POST", "/v1/moderations", "this server judges no texts", NULL),
-    NOT("POST", "/infill", "text is made behind a prompt only", NULL),
-    NOT("POST", "/completion", "texts are continued by /v1/completions", NULL),
-    NOT("POST", "/v1/responses/compact", "conversations are shortened by their clients", NULL),
+    NOT("POST", "/v1/moderations", "moderation is not supported", NULL),
+    NOT("POST", "/infill", "infill (fill-in-the-middle) is not supported", NULL),
+    NOT("POST", "/completion", "use /v1/completions", NULL),
+    NOT("POST", "/v1/responses/compact",
+        "compaction is not supported; clients shorten conversations", NULL),
     NOT(NULL, "/v1/messages/batches", STORES, &api_messages),
     NOT(NULL, "/v1/batches", STORES, NULL),
     NOT(NULL, "/v1/files", FILES, NULL),
@@ -83,27 +84,27 @@ static const struct route missing[] = {
     NOT(NULL, "/v1/conversations", AGENTS, NULL),
     NOT(NULL, "/v1/assistants", AGENTS, NULL),
     NOT(NULL, "/v1/threads", AGENTS, NULL),
-    NOT(NULL, "/v1/fine_tuning", "models are not trained here", NULL),
+    NOT(NULL, "/v1/fine_tuning", "fine-tuning is not supported", NULL),
     NOT(NULL, "/v1/audio", OTHERS, NULL),
     NOT(NULL, "/v1/images", OTHERS, NULL),
     NOT(NULL, "/v1/videos", OTHERS, NULL),
     NOT(NULL, "/v1/realtime", OTHERS, NULL),
-    NOT(NULL, "/lora-adapters", "models are served as they are", NULL),
-    NOT("POST", "/api/pull", "models are not downloaded here", &api_ollama_chat),
-    NOT("POST", "/api/push", "models are not uploaded here", &api_ollama_chat),
-    NOT("POST", "/api/create", "models are not made here", &api_ollama_chat),
-    NOT("POST", "/api/copy", "models are not copied here", &api_ollama_chat),
-    NOT("DELETE", "/api/delete", "models are not deleted here", &api_ollama_chat),
+    NOT(NULL, "/lora-adapters", "LoRA adapters are not supported", NULL),
+    NOT("POST", "/api/pull", "this server does not download models", &api_ollama_chat),
+    NOT("POST", "/api/push", "this server does not upload models", &api_ollama_chat),
+    NOT("POST", "/api/create", "this server does not create models", &api_ollama_chat),
+    NOT("POST", "/api/copy", "this server does not copy models", &api_ollama_chat),
+    NOT("DELETE", "/api/delete", "this server does not delete models", &api_ollama_chat),
     NOT(NULL, "/api/blobs", FILES, &api_ollama_chat),
 };
 #undef NOT
 
 static bool path_is(struct http_text p, const char *s) {
-    if (p.n > 1 && p.s[p.n - 1] == '/') p.n--; /* one slash at the end means nothing */
+    if (p.n > 1 && p.s[p.n - 1] == '/') p.n--; /* ignore one trailing slash */
     return http_is(p, s);
 }
 
-/* Tells whether a request is for what a row names. */
+/* Returns whether a request matches a row. */
 static bool asks_for(const struct http_req *r, const struct route *m) {
     const size_t n = strlen(m->path);
     if (m->method) return path_is(r->path, m->path) && http_is(r->method, m->method);
@@ -111,8 +112,7 @@ static bool asks_for(const struct http_req *r, const struct route *m) {
            (r->path.n == n || r->path.s[n] == '/');
 }
 
-/* Returns the row of a request. *known says that the path is there, maybe for another method. NULL
- * when there is none. */
+/* Returns the route of a request or NULL. *known: the path exists, possibly with another method. */
 static const struct route *find(const struct http_req *r, bool *known) {
     const struct http_text method =
         http_is(r->method, "HEAD") ? (struct http_text){"GET", 3} : r->method;
@@ -177,9 +177,9 @@ struct http_text route_query(const struct job *j, const char *name) {
     return (struct http_text){NULL, 0};
 }
 
-/* ---- who may ask ---- */
+/* ---- access ---- */
 
-/* Takes the same time whatever the texts have in common. */
+/* Compares in time independent of the contents. */
 static bool same_key(struct http_text given, const char *key) {
     const size_t n = strlen(key);
     unsigned differ = given.n != n;
@@ -197,7 +197,7 @@ static bool has_key(const struct server *s, struct job *j) {
     int found = -1;
     if (auth && auth->n > n && http_is_word((struct http_text){auth->s, n}, bearer))
         by_auth = (struct http_text){auth->s + n, auth->n - n};
-    for (int i = 0; i < s->o.n_keys; i++) { /* clients put a word without meaning in one of both */
+    for (int i = 0; i < s->o.n_keys; i++) { /* some clients put a placeholder into one of the two */
         const bool named = same_key(by_name, s->o.key[i]),
                    authorized = same_key(by_auth, s->o.key[i]);
         if (named || authorized) found = i;
@@ -207,8 +207,8 @@ static bool has_key(const struct server *s, struct job *j) {
     return true;
 }
 
-/* Tells whether the origin of a request may ask. A page of another origin must not use what listens
- * on the machine of its reader. */
+/* Returns whether the request's origin is allowed. Web pages of other origins must not use a server
+ * on their reader's machine. */
 static bool origin_ok(const struct server *s, struct job *j) {
     const struct http_text *origin = http_find(&j->req, "origin"),
                            *site = http_find(&j->req, "sec-fetch-site");
@@ -228,8 +228,8 @@ static bool origin_ok(const struct server *s, struct job *j) {
     return false;
 }
 
-/* Tells whether the type of a body is JSON, or, from what is no browser, what curl and libraries
- * say without being told. */
+/* Returns whether the body's type is JSON or, for clients other than browsers, a default type of
+ * curl and HTTP libraries. */
 static bool type_ok(const struct job *j) {
     static const char *const untold[] = {"application/x-www-form-urlencoded",
                                          "application/octet-stream", "text/plain"};
@@ -245,8 +245,8 @@ static bool type_ok(const struct job *j) {
     return http_is_word(kind, "application/json");
 }
 
-/* An address that gives WRONG_KEYS wrong keys within WRONG_S seconds must wait until these are
- * over. Of many addresses the oldest is forgotten. */
+/* An address that sends WRONG_KEYS wrong keys within WRONG_S seconds must wait until that time is
+ * over. If there are too many addresses, the oldest one is forgotten. */
 enum { WRONG_KEYS = 10 };
 #define WRONG_S 10.0
 static struct stranger *stranger_of(struct server *s, uint64_t peer, double now) {
@@ -268,7 +268,7 @@ static int need_key(struct server *s, struct job *j, struct fault *f) {
     if (has_key(s, j)) return 0;
     x->n++;
     return fault_set(f, 401, "invalid_api_key", NULL,
-                     "an API key is needed: Authorization: Bearer KEY, or x-api-key");
+                     "an API key is required: Authorization: Bearer KEY, or x-api-key");
 }
 
 static int may_ask(struct server *s, struct job *j, struct fault *f) {
@@ -279,18 +279,19 @@ static int may_ask(struct server *s, struct job *j, struct fault *f) {
     if (!http_host_ok(j->req.host, s->o.allow_host, s->o.n_allow_hosts)) {
         const char *colon = memchr(j->req.host.s, ':', j->req.host.n);
         const size_t n = colon ? (size_t)(colon - j->req.host.s) : j->req.host.n;
-        return fault_set(f, 403, NULL, NULL,
-                         "Host is no name of this server; --allow-host %.*s would make it one",
-                         n > 100 ? 100 : (int)n, j->req.host.s);
+        return fault_set(
+            f, 403, NULL, NULL,
+            "the Host header is not a name of this server; --allow-host %.*s would allow it",
+            n > 100 ? 100 : (int)n, j->req.host.s);
     }
     if (!origin_ok(s, j))
         return fault_set(f, 403, NULL, NULL,
-                         "pages of other origins may not ask; --allow-origin names those that may");
+                         "pages of other origins are not allowed; --allow-origin allows one");
     if (http_is(j->req.method, "OPTIONS") && http_find(&j->req, "origin")) return 0;
     return s->o.n_keys && !open ? need_key(s, j, f) : 0;
 }
 
-/* Returns the id behind /v1/models/ or /models/ in a path; .s is NULL where there is none. */
+/* Returns the id after /v1/models/ or /models/ in a path; .s NULL: no such path. */
 static struct http_text model_of(struct http_text path) {
     static const char *const before[] = {"/v1/models/", "/models/"};
     for (size_t i = 0; i < COUNT_OF(before); i++) {
@@ -301,30 +302,30 @@ static struct http_text model_of(struct http_text path) {
     return (struct http_text){NULL, 0};
 }
 
-/* Says that a path is not there, and which one it ends like: base URLs are given with a /v1 too
- * many or with a slash at their end. */
+/* Reports an unknown path, and the known path that it ends with: a common mistake is a base URL
+ * with an extra /v1 or a trailing slash. */
 static int no_such_path(struct http_text p, struct fault *f) {
     for (size_t i = 0; i < COUNT_OF(routes); i++) {
         const size_t n = strlen(routes[i].path);
         if (n > 1 && p.n > n && memcmp(p.s + p.n - n, routes[i].path, n) == 0)
             return fault_set(f, 404, NULL, NULL,
-                             "there is no such path here, but %s: is the base URL right?",
+                             "no such path, but there is %s: is the base URL right?",
                              routes[i].path);
     }
-    return fault_set(f, 404, NULL, NULL, "there is no such path here");
+    return fault_set(f, 404, NULL, NULL, "no such path");
 }
 
-/* Says that a path takes another method, and which in the field that RFC 9110 demands. */
+/* Reports the methods that a path takes, also in the Allow header required by RFC 9110. */
 static int wrong_method(struct job *j, struct fault *f) {
     const char *methods = model_of(j->req.path).s ? "GET, HEAD" : NULL;
     for (size_t i = 0; i < COUNT_OF(routes) && !methods; i++)
         if (path_is(j->req.path, routes[i].path))
             methods = strcmp(routes[i].method, "GET") == 0 ? "GET, HEAD" : routes[i].method;
     job_field(j, "allow", methods);
-    return fault_set(f, 405, NULL, NULL, "this path takes another method: %s", methods);
+    return fault_set(f, 405, NULL, NULL, "wrong method for this path; allowed: %s", methods);
 }
 
-/* Tells whether a path names an answer that was given before. */
+/* Returns whether a path refers to an earlier answer. */
 static bool is_stored(struct http_text path) {
     static const char *const before[] = {"/v1/responses/", "/v1/chat/completions/"};
     for (size_t i = 0; i < COUNT_OF(before); i++) {
@@ -340,20 +341,19 @@ static int takes(const struct server *s, struct job *j, struct fault *f) {
     const struct http_text *coding = http_find(&j->req, "content-encoding");
     for (size_t i = 0; i < COUNT_OF(missing) && !r; i++)
         if (asks_for(&j->req, &missing[i])) {
-            j->route = &missing[i];                  /* its API's words for an error */
-            job_field(j, "x-should-retry", "false"); /* libraries ask again after a 5xx */
+            j->route = &missing[i];                  /* errors in the form of its API */
+            job_field(j, "x-should-retry", "false"); /* client libraries retry after a 5xx */
             return fault_set(f, 501, NULL, NULL, "%s", missing[i].why);
         }
     if (!r && is_stored(j->req.path))
-        return fault_set(f, 404, NULL, NULL, "there is no such answer: " STORES);
+        return fault_set(f, 404, NULL, NULL, "no such answer: " STORES);
     const bool one_model = model_of(j->req.path).s != NULL;
     if (!r && !one_model) return known ? wrong_method(j, f) : no_such_path(j->req.path, f);
     if (one_model && !http_is(j->req.method, "GET") && !http_is(j->req.method, "HEAD"))
         return wrong_method(j, f);
     if (coding && !http_is_word(*coding, "identity")) {
         job_field(j, "accept-encoding", "identity");
-        return fault_set(f, 415, NULL, NULL,
-                         "bodies are read as they are: no content-encoding '%.*s'",
+        return fault_set(f, 415, NULL, NULL, "content-encoding '%.*s' is not supported",
                          coding->n > 40 ? 40 : (int)coding->n, coding->s);
     }
     if (http_is(j->req.method, "POST") && !type_ok(j))
@@ -363,7 +363,7 @@ static int takes(const struct server *s, struct job *j, struct fault *f) {
     return 0;
 }
 
-/* Allows an origin that may ask the fields that it names: libraries of clients add their own. */
+/* Allows an origin to send the headers it asks for; client libraries add their own. */
 static void allow_fields(struct job *j) {
     const struct http_text *want = http_find(&j->req, "access-control-request-headers");
     char list[400] = "authorization, content-type, x-api-key";

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* serve/sched.c - which rows go into the next pass (sched.h).
+/* serve/sched.c - the scheduler: rows of each pass, sampling, and the life of a run.
  *
- * A run has the tokens of its prompt and of its answer, and a sequence that has seen the first of
- * them. What is missing is fed; when nothing is, the logits of the last give the next token. So a
- * run whose memory was needed by others loses its sequence and nothing else: it waits, and is fed
- * again. */
+ * A run holds the tokens of its prompt and answer, and a sequence that contains the first of them.
+ * The missing ones are fed; once none is missing, the logits of the last one give the next token. A
+ * preempted run therefore loses only its sequence: it waits and is fed again. */
 #include "serve/sched_int.h"
 
 #include <math.h>
@@ -22,27 +21,27 @@
 #include "serve/logprobs.h"
 
 enum {
-    MIN_ROWS = 32,  /* of prompts in a pass: a prompt always moves */
-    ECHO_ROWS = 32, /* logits of the prompt at a time */
+    MIN_ROWS = 32,  /* prompt rows per pass, at least: prompts always progress */
+    ECHO_ROWS = 32, /* prompt logits at a time */
     EVERY = 8192,   /* tokens of a long prompt between snapshots */
-    TRIES = 3,      /* passes that fail */
-    JUMP_ROWS = 32, /* tokens at once that a grammar leaves no choice about */
-    SPARES = 16,    /* states kept ready, at most: each conversation takes one or two */
-    PROVEN = 16,    /* cheap tokens after which a grammar is trusted */
+    TRIES = 3,      /* failed passes before a run is given up */
+    JUMP_ROWS = 32, /* forced tokens of a grammar fed at once */
+    SPARES = 16,    /* spare states, at most; a conversation takes one or two */
+    PROVEN = 16,    /* cheap tokens before a grammar is trusted */
     WANT_OUT = WANT_LOGITS | WANT_BEST
 };
-/* An answer is costly when choosing one of its tokens took more CPU time than COSTLY_S. While other
+/* An answer is costly if choosing one of its tokens took more CPU time than COSTLY_S. While other
  * answers run, costly ones take turns and together get COSTLY_SHARE of the engine's time; they rest
  * at most COSTLY_REST_S between tokens. */
 #define COSTLY_S 0.005
 #define COSTLY_SHARE 0.02
 #define COSTLY_REST_S 5.0
-/* Fresh memory is slow, so it is touched when nobody has asked for a while; so much of what
- * sequences may take is that of states kept ready, at most. */
+/* Touching fresh memory is slow, so spare states are allocated after REST_S seconds without work.
+ * They take at most 1/SPARE_SHARE of the context memory. */
 #define REST_S 0.25
 #define SPARE_SHARE 16
 
-/* States kept ready are a part of the memory, where it is large beside them. */
+/* Sets the number of spare states; none if context memory is small compared with them. */
 static void keep_spares(struct sched *s) {
     const uint64_t state = session_seq_bytes(s->s, 0),
                    longest = session_seq_bytes(s->s, s->n_ctx) + session_seq_bytes(s->s, 1);
@@ -50,7 +49,7 @@ static void keep_spares(struct sched *s) {
     while (n && (s->o.n_bytes / SPARE_SHARE <= (uint64_t)n * state ||
                  s->o.n_bytes <= longest + (uint64_t)n * state))
         n--;
-    s->has_spares = n > 1; /* of a sequence that begins, of a snapshot in its prompt */
+    s->has_spares = n > 1; /* two at least: a new sequence, and a snapshot of its prompt */
     if (s->has_spares) s->spare_bytes = session_keep_spares(s->s, n);
     s->o.n_bytes -= s->spare_bytes;
 }
@@ -96,7 +95,7 @@ int sched_new(struct sched **out, struct session *s, const struct sched_opts *o,
     return 0;
 }
 
-/* ---- runs come and go ---- */
+/* ---- adding and ending runs ---- */
 
 void sched_add(struct sched *s, struct task *t) {
     t->next = s->tasks;
@@ -112,7 +111,6 @@ void sched_add(struct sched *s, struct task *t) {
     }
 }
 
-/* Takes the sequence away from a run; what it has seen is kept for others when keep is set. */
 void sched_release(struct sched *s, struct run *r, bool keep) {
     if (!r->seq) return;
     sched_settle(s, r, seq_pos(r->seq) > r->draft.at);
@@ -128,7 +126,7 @@ void sched_release(struct sched *s, struct run *r, bool keep) {
 
 static void end_run(struct sched *s, struct run *r, enum reply_end end, const char *stop) {
     struct reply_choice *c = &r->task->reply.choice[r->choice];
-    /* A form that is complete at the limit was not cut by it. */
+    /* A grammar that is complete at the limit was not cut by it. */
     if (end == END_LENGTH && r->guard.c && !r->task->ask.tools && constrain_done(r->guard.c))
         end = END_TURN;
     if (r->speak && end != END_FAILED) {
@@ -170,7 +168,6 @@ static void end_run(struct sched *s, struct run *r, enum reply_end end, const ch
     task_end_run(r, end, stop);
 }
 
-/* Forgets runs that have ended, and tasks all of whose runs have. */
 void sched_sweep(struct sched *s) {
     int n = 0;
     for (int i = 0; i < s->n_runs; i++)
@@ -241,14 +238,15 @@ static int64_t missing(const struct run *r) {
 static bool decodes(const struct run *r) {
     return r->all.n > r->n_prompt && missing(r) <= JUMP_ROWS;
 }
-/* Tells whether r rests in this pass: its grammar is costly, or untrusted while others rest. */
+/* Returns whether r rests in this pass: its grammar is costly, or not yet trusted while others
+ * rest. */
 static bool rests(const struct sched *s, const struct run *r, double now) {
     if (!r->guard.c || !decodes(r)) return false;
     if (r->trust < 0) return now < s->t_costly || r != s->costly;
     return r->trust < PROVEN && now < s->t_costly;
 }
-/* Chooses the next costly answer: the one whose last token is oldest. No answer rests when no other
- * answer can run. */
+/* Chooses the next costly answer: the one whose last token is oldest. No answer rests if no other
+ * can run. */
 static void choose_costly(struct sched *s) {
     const double now = progress_now_s();
     bool others = false;
@@ -277,8 +275,8 @@ struct pass {
     int64_t n, n_out, n_decode;
 };
 
-/* Returns what a snapshot of the first `at` tokens of r is good for (enum prefix_cache_use), or -1
- * when none is taken. */
+/* Returns the use (enum prefix_cache_use) of a snapshot after the first `at` tokens of r; -1: none
+ * is taken. */
 static int snapshot_use(const struct run *r, int64_t at) {
     int use = at % EVERY == 0 ? (int)PREFIX_EVERY : -1;
     if (at >= r->n_prompt || !sched_keeps(r)) return -1;
@@ -287,8 +285,8 @@ static int snapshot_use(const struct run *r, int64_t at) {
     return use;
 }
 
-/* Makes a sequence for a snapshot of the first `at` tokens of r, where one is wanted and has room;
- * returns NULL elsewhere. */
+/* Creates a sequence for a snapshot after the first `at` tokens of r. Returns NULL if none is
+ * wanted or there is no room. */
 static struct seq *snapshot(struct sched *s, const struct run *r, int64_t at) {
     struct err ignored;
     struct seq *q = NULL;
@@ -296,7 +294,7 @@ static struct seq *snapshot(struct sched *s, const struct run *r, int64_t at) {
     return session_new_fork(s->s, &q, &ignored) ? NULL : q;
 }
 
-/* Keeps the snapshots of a pass that has run; n: its rows. */
+/* Stores the snapshots of a pass of n rows in the prefix cache. */
 static void keep_snapshots(struct sched *s, int64_t n) {
     for (int64_t i = 0; i < n; i++) {
         struct seq *q = s->row_fork[i];
@@ -314,8 +312,8 @@ static void drop_snapshot(const struct sched *s, struct seq *q) {
     if (!sched_is_tap(s, q)) seq_free(q);
 }
 
-/* Returns what to ask of a row to draw the token behind the first n_tok of r: where they suffice
- * and cost less, the best logits. With ignore_eos some of these are left out. */
+/* Returns the result to request of the row that draws token n_tok of r: the best logits if they
+ * suffice and are cheaper. With ignore_eos, some of these are excluded. */
 static unsigned want_of(const struct sched *s, const struct run *r, int64_t n_tok) {
     const struct ask *a = &r->task->ask;
     const int64_t needs = sampler_needs(r->sampler, n_tok), out = a->ignore_eos ? s->n_eog : 0;
@@ -337,7 +335,7 @@ static void add_rows(struct sched *s, struct pass *p, struct run *r, int64_t n) 
     }
 }
 
-/* Adds to the pass a token of each answer that runs, and guesses of those behind it. */
+/* Adds one token of each running answer to the pass, and its draft. */
 static void add_answers(struct sched *s, struct pass *p) {
     int64_t n_rows = 0;
     int n_runs = 0;
@@ -351,7 +349,7 @@ static void add_answers(struct sched *s, struct pass *p) {
         struct run *r = s->run[i];
         if (!may_decode(r)) continue;
         const int64_t n = min_i64(missing(r), max_i64(s->n_ubatch - p->n, 1));
-        if (seq_pos(r->seq) + n > r->n_promised) continue; /* there was no memory for it */
+        if (seq_pos(r->seq) + n > r->n_promised) continue; /* no memory for it */
         const bool all = n == missing(r), few = n_runs <= DRAFT_RUNS;
         const int64_t free = s->n_ubatch - p->n - n_rows;
         add_rows(s, p, r, n);
@@ -369,7 +367,7 @@ static void add_answers(struct sched *s, struct pass *p) {
     }
 }
 
-/* Returns how many rows of prompts fit into the time of the pass. */
+/* Returns the number of prompt rows that fit into the time of the pass. */
 static int64_t prompt_rows(const struct sched *s, const struct pass *p) {
     const int64_t most = s->n_ubatch - p->n;
     if (!p->n_decode || !(s->row_s > 0)) return most;
@@ -378,8 +376,8 @@ static int64_t prompt_rows(const struct sched *s, const struct pass *p) {
     return min_i64(max_i64(n, MIN_ROWS), most);
 }
 
-/* Returns the run whose prompt goes first: the shortest, unless another has waited long. Returns
- * NULL when no prompt is left to compute. */
+/* Returns the run whose prompt goes first: the shortest one, unless another has waited long.
+ * Returns NULL if no prompt is left. */
 static struct run *next_prompt(const struct sched *s, const struct pass *p) {
     struct run *best = NULL;
     double best_score = 0;
@@ -418,7 +416,7 @@ static void gather(struct sched *s, struct pass *p) {
     }
 }
 
-/* Drops the rows of runs that lost their sequence to others after they were added. */
+/* Drops the rows of runs that were preempted after their rows were added. */
 static void drop_lost(struct sched *s, struct pass *p) {
     int64_t n = 0;
     p->n_out = 0;
@@ -439,7 +437,7 @@ static void drop_lost(struct sched *s, struct pass *p) {
 
 /* ---- tokens ---- */
 
-/* Draws from the best logits: without tokens that end the answer, where it must go on. */
+/* Draws from the best logits, excluding end tokens with ignore_eos. */
 static int32_t draw_best(struct sched *s, struct run *r, const struct session_best *b) {
     const struct tok *tok = session_model(s->s)->tok;
     struct session_best left = {.n = 0};
@@ -480,14 +478,14 @@ static int draw(struct sched *s, struct run *r, const struct row_out *out, int32
     return 0;
 }
 
-/* Ends a thinking that has taken its budget: with the last words that were asked for, and the tag
- * that the model's template closes it with. Characters are not cut. */
+/* Forces the end of thinking once its budget is used up: the requested last words, then the
+ * template's closing tag. Never splits a character. */
 static void end_thinking(const struct tok *tok, struct run *r) {
     const struct ask *a = &r->task->ask;
     const struct toolfmt *fmt = r->task->fmt;
     const struct reply_choice *c = &r->task->reply.choice[r->choice];
     struct buf text = {0};
-    struct err ignored; /* then it goes on */
+    struct err ignored; /* on failure thinking continues */
     if (a->n_think < 0 || c->n_think < a->n_think || !fmt || r->force.n > r->n_forced) return;
     if (!parser_thinks(r->speak) || parser_half(r->speak)) return;
     if (a->think_last) buf_str(&text, a->think_last);
@@ -496,10 +494,10 @@ static void end_thinking(const struct tok *tok, struct run *r) {
     buf_release(&text);
 }
 
-/* Adds to `next` the tokens that come next: one that is drawn, or the next of a forced end of
- * thinking, and those that the grammar leaves no choice about. */
-static int take(struct sched *s, struct run *r, const struct row_out *out, struct ids *next,
-                struct err *e) {
+/* Adds the next tokens to `next`: one that is drawn or forced (end of thinking), then those for
+ * which the grammar leaves no choice. */
+static int draw_tokens(struct sched *s, struct run *r, const struct row_out *out, struct ids *next,
+                       struct err *e) {
     struct constrain *c = r->guard.c;
     const int64_t n_out = r->task->reply.choice[r->choice].n_out, n_max = r->task->ask.n_max;
     int64_t most = min_i64(JUMP_ROWS, s->n_ctx - r->all.n);
@@ -526,14 +524,14 @@ static double cpu_s(void) {
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* Calls take() within the step limit of a token, and measures whether it was costly. */
+/* Calls draw_tokens() with the step limit of a token and measures whether it was costly. */
 static int take_bounded(struct sched *s, struct run *r, const struct row_out *out, struct ids *next,
                         struct err *e) {
     struct ctx_cost cost = {.most = limit_of(LIM_TOKEN_STEPS)};
-    if (!r->guard.c) return take(s, r, out, next, e);
+    if (!r->guard.c) return draw_tokens(s, r, out, next, e);
     const double begin = cpu_s();
     ctx_cost_enter(&cost);
-    const int rc = take(s, r, out, next, e);
+    const int rc = draw_tokens(s, r, out, next, e);
     ctx_cost_enter(NULL);
     const double took = cpu_s() - begin, now = progress_now_s();
     if (took <= COSTLY_S) {
@@ -546,8 +544,8 @@ static int take_bounded(struct sched *s, struct run *r, const struct row_out *ou
     return rc;
 }
 
-/* Adds a token to the answer, which may end with it; `last`: no other comes with it. logits may be
- * NULL where no probabilities are asked for. */
+/* Adds a token to the answer, which may end with it. last: no other token follows in this step.
+ * logits may be NULL without logprobs. */
 static void add_token(struct sched *s, struct run *r, const float *logits, int32_t id, bool last) {
     struct task *t = r->task;
     struct reply_choice *c = &t->reply.choice[r->choice];
@@ -577,8 +575,8 @@ static void add_token(struct sched *s, struct run *r, const float *logits, int32
         end_run(s, r, END_CONTEXT, NULL);
 }
 
-/* Fails the request of r where its logits are not numbers. The weights are searched once. Clients
- * do not learn the path of the file. */
+/* Fails the request of r if its logits are not numbers. The weights are searched for the fault
+ * once. The message for clients omits the file's path. */
 static bool is_broken(struct sched *s, struct run *r, const struct row_out *out) {
     struct fault f;
     const char *path = gguf_path(session_model(s->s)->gguf), *at = s->broken.msg;
@@ -593,8 +591,7 @@ static bool is_broken(struct sched *s, struct run *r, const struct row_out *out)
     return true;
 }
 
-/* Takes the next token of r from the logits of its last one, when all is fed. Tokens that must
- * follow come with it. */
+/* Draws the next token of r from the logits of its last one, plus the tokens that must follow. */
 static void next_token(struct sched *s, struct run *r, const struct row_out *out) {
     struct task *t = r->task;
     struct ids next = {0};
@@ -620,13 +617,13 @@ static void next_token(struct sched *s, struct run *r, const struct row_out *out
     r->t_last = now;
     for (int64_t i = 0; i < next.n && !r->ended; i++)
         add_token(s, r, out->logits, next.v[i], i + 1 == next.n);
-    /* where tools are, another turn follows, so the whole answer is computed */
+    /* With tools another turn follows, so the answer is computed to its end. */
     const bool once = r->guard.c && !t->ask.tools;
     if (!r->ended && once && constrain_done(r->guard.c)) end_run(s, r, END_TURN, NULL);
     ids_release(&next);
 }
 
-/* Notes the probability of the prompt's token behind this row. */
+/* Records the probability of the prompt token after this row. */
 static void echo_token(struct sched *s, struct run *r, const float *logits) {
     struct reply_choice *c = &r->task->reply.choice[r->choice];
     const struct tok *tok = session_model(s->s)->tok;
@@ -635,14 +632,14 @@ static void echo_token(struct sched *s, struct run *r, const float *logits) {
         logprobs_add(&c->probs, tok, logits, s->n_vocab, r->all.v[r->n_echoed], r->task->ask.top);
 }
 
-/* Takes the tokens behind those that were fed: r's last token, and its guesses behind that. out has
- * what the pass said of the last token, then of each guess. */
+/* Draws the tokens after r's last token and each accepted draft token. out: results for the last
+ * token, then for each draft token. */
 static void next_tokens(struct sched *s, struct run *r, const struct row_out *out) {
     for (const struct row_out *o = out; o; o = sched_next_out(r, out)) next_token(s, r, o);
     if (r->seq) sched_settle(s, r, true);
 }
 
-static void measure(struct sched *s, const struct pass *p, double t) {
+static void measure_pass(struct sched *s, const struct pass *p, double t) {
     const int64_t n_prompt = p->n - p->n_decode;
     s->n.n_fed += n_prompt;
     if (!n_prompt) {
@@ -658,7 +655,7 @@ static void measure(struct sched *s, const struct pass *p, double t) {
     histogram_add(&s->n.step, t, 1);
 }
 
-/* Deals with a pass that failed: what is kept makes room, then the last comer gives up. */
+/* Handles a failed pass: drops a cache entry; after TRIES failures fails the latest run. */
 static void failed(struct sched *s, const struct pass *p, const struct err *e) {
     struct fault f;
     if (session_lost(s->s)) s->lost = *e;
@@ -668,7 +665,7 @@ static void failed(struct sched *s, const struct pass *p, const struct err *e) {
         s->row_fork[i] = NULL;
         if (!r->draft.n) continue;
         r->draft.n = 0;
-        if (seq_pos(r->seq) > r->draft.at) sched_release(s, r, false); /* it is fed again */
+        if (seq_pos(r->seq) > r->draft.at) sched_release(s, r, false); /* it will be fed again */
     }
     sched_end_guesses(s);
     if (prefix_cache_drop(s->prefix) || ++s->n_failed < TRIES) return;
@@ -682,7 +679,7 @@ static void failed(struct sched *s, const struct pass *p, const struct err *e) {
     sched_sweep(s);
 }
 
-/* Hands to their runs what the n rows of a pass gave. */
+/* Passes the results of a pass of n rows to their runs. */
 static void hand_out(struct sched *s, int64_t n) {
     const float *logits = s->logits, *hidden = s->hidden;
     const struct session_best *best = s->best;
@@ -721,7 +718,7 @@ bool sched_step(struct sched *s) {
     struct err e = {0};
     if (s->lost.code) {
         struct fault f;
-        fault_set(&f, 503, NULL, NULL, "the device has failed: the server is stopping");
+        fault_set(&f, 503, NULL, NULL, "the device has failed; the server is stopping");
         sched_fail_all(s, &f);
         return false;
     }
@@ -749,7 +746,7 @@ bool sched_step(struct sched *s) {
     keep_snapshots(s, p.n);
     s->n_failed = 0;
     s->t_busy = progress_now_s();
-    measure(s, &p, s->t_busy - t);
+    measure_pass(s, &p, s->t_busy - t);
     hand_out(s, p.n);
     sched_run_mtp(s);
     sched_end_guesses(s);
@@ -758,7 +755,7 @@ bool sched_step(struct sched *s) {
     return true;
 }
 
-/* ---- what is known about it ---- */
+/* ---- status ---- */
 
 bool sched_has_chores(const struct sched *s) {
     return s->o.shelf || (s->has_spares && session_info(s->s).lacks_spare);

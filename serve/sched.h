@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* serve/sched.h - the engine's side of a server: which rows go into the next pass. One thread.
+/* serve/sched.h - the scheduler: chooses the rows of each forward pass (continuous batching).
+ * Single-threaded.
  *
- * Every running answer gives a row, prompts fill the pass up to a time that nobody minds. An answer
- * is the same bytes whatever else runs: passes do not mix rows (docs/design/engine.md). */
+ * Each running answer contributes one row; prompts fill the rest of the pass up to a time limit
+ * that keeps answers fluent. Rows of a pass do not affect each other, so an answer is the same
+ * bytes whatever else is running (docs/design/engine.md). */
 #ifndef HONE_SERVE_SCHED_H
 #define HONE_SERVE_SCHED_H
 
@@ -13,61 +15,62 @@
 struct sched;
 struct sched_opts {
     int n_live;                /* sequences computed at once */
-    int n_queue;               /* runs that may wait */
-    uint64_t n_bytes;          /* of keys, values and states, all told */
-    double max_step_s;         /* a running answer waits so long for others' prompts */
-    struct prefix_disk *shelf; /* borrowed; NULL: nothing outlives the scheduler */
-    bool draft;                /* next tokens are guessed, where that makes few answers faster and
-                                  the session can (sched_can_draft) */
-    struct session *mtp; /* borrowed, of the model's MTP block with as much context, of guests;
-                            NULL: it guesses nothing */
-    bool always;         /* guesses are tried whatever they cost: tests */
-    /* Writes up to `most` tokens that may follow r's and returns their number. NULL: what followed
-     * the same tokens before (ngram_draft.h), then the MTP block's. Answers are the same whatever
-     * it says. */
+    int n_queue;               /* limit of waiting runs */
+    uint64_t n_bytes;          /* memory for keys, values and states */
+    double max_step_s;         /* how long other prompts may delay a running answer, per pass */
+    struct prefix_disk *shelf; /* borrowed; NULL: no on-disk cache */
+    /* Speculative decoding. Used when few answers run, if it is faster and the session supports it
+     * (sched_can_draft). */
+    bool draft;
+    /* Session of the model's MTP block, with the same context and session_opts.guests; borrowed.
+     * NULL: no MTP drafts. */
+    struct session *mtp;
+    bool always; /* for tests: draft whatever it costs */
+    /* Writes up to `most` draft tokens for r and returns their number. NULL: n-gram drafts
+     * (ngram_draft.h), then the MTP block's. Drafts never change the answer. */
     int (*guess)(void *ud, const struct run *r, int32_t *out, int most);
     void *guess_ud;
 };
-/* Tells whether a pass of this session can try guesses: on a device a fork ends a pass, so there
- * only sequences that go back without one (session_info.can_trim) gain by them. */
+/* Returns whether speculative decoding can pay in this session. On a device, a fork ends the pass,
+ * so sequences must be trimmable (session_info.can_trim). */
 bool sched_can_draft(const struct session *s);
-/* Makes a scheduler, which sched_free frees; s is borrowed, and opened with session_opts.guests. */
+/* Creates a scheduler; free it with sched_free(). s is borrowed and must have
+ * session_opts.guests. */
 int sched_new(struct sched **out, struct session *s, const struct sched_opts *o, struct err *e);
-/* Frees a scheduler. Tasks that have not ended fail. */
+/* Frees a scheduler; unfinished tasks fail. */
 void sched_free(struct sched *s);
-/* Takes a task over. It is freed when it has ended. */
+/* Adds a task and takes ownership of it; it is freed when it ends. */
 void sched_add(struct sched *s, struct task *t);
-/* Runs one pass. Returns true when it is to be called again, false when there is nothing to do
- * now. */
+/* Runs one pass. Returns whether to call again; false: nothing to do now. */
 bool sched_step(struct sched *s);
-/* Tells whether the device has failed for good, and why: all tasks fail from here on. */
+/* Returns whether the device has failed for good, and why; all tasks fail from then on. */
 bool sched_lost(const struct sched *s, struct err *why);
-/* Tells whether sched_step may have something to do later although nobody asks. */
+/* Returns whether sched_step() may have background work later, without new requests. */
 bool sched_has_chores(const struct sched *s);
-/* Fails all tasks that have not ended, with this error. */
+/* Fails all unfinished tasks with this error. */
 void sched_fail_all(struct sched *s, const struct fault *f);
 
 struct sched_counts {
-    /* n_fed: tokens of prompts that were computed, those of answers that lost their memory too */
+    /* n_fed: prompt tokens computed, including those recomputed after preemption. */
     int64_t n_running, n_waiting, n_prompt, n_cached, n_fed, n_out, n_think, n_steps, n_rows,
         n_preempted, n_cancelled;
-    /* tokens that a form had a say in; of them those that the model alone would have said
-     * otherwise; and tokens that were not drawn, since no others could come */
+    /* Tokens drawn under a constraint; those where it overruled the model; and tokens that were
+     * forced, since no others were allowed. */
     int64_t n_held, n_overruled, n_jumped;
-    int64_t n_overruled_at[TOOL_PLACES]; /* of answers with tools */
-    int64_t n_guessed, n_right;          /* tokens that were guessed; of them those that came */
+    int64_t n_overruled_at[TOOL_PLACES]; /* in answers with tools */
+    int64_t n_guessed, n_right;          /* drafted tokens; drafted tokens accepted */
     uint64_t held_bytes, budget_bytes;
     double busy_s;
-    struct histogram interval, step; /* between tokens of an answer; passes */
-    struct histogram mask;           /* choosing a token that a form has a say in */
+    struct histogram interval, step; /* between tokens of an answer; per pass */
+    struct histogram mask;           /* choosing a constrained token */
     struct prefix_cache_counts prefix;
     struct prefix_disk_counts shelf;
 };
 struct sched_counts sched_counts(const struct sched *s);
-/* Adds the counts of n, totals and gauges, to *to. */
+/* Adds n, totals and gauges, to *to. */
 void sched_counts_add(struct sched_counts *to, const struct sched_counts *n);
-/* Writes the places for live sequences, the free ones too, each a JSON object, as elements of a
- * list; model: the id of the file, NULL: left out. */
+/* Writes each slot for a live sequence, busy or free, as a JSON object, as elements of a list.
+ * model: the id of the file; NULL: left out. */
 void sched_slots(const struct sched *s, const char *model, struct jw *w);
 
 #endif

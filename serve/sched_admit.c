@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* serve/sched_admit.c - memory for sequences, and who may begin (sched_int.h). */
+/* serve/sched_admit.c - memory for sequences, and admission of waiting runs. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -8,14 +8,14 @@
 #include "serve/sched_int.h"
 
 enum {
-    PROMISE = 1024, /* tokens of an answer that there must be memory for before it begins */
-    GROWTH = 256,   /* then so many at a time */
-    SHARED = 512    /* a run waits for another that computes so much of its prompt */
+    PROMISE = 1024, /* answer tokens with memory reserved at the start */
+    GROWTH = 256,   /* answer tokens reserved at a time afterwards */
+    SHARED = 512    /* wait for another run that computes at least this much of the prompt */
 };
 
 /* ---- memory ---- */
 
-/* Returns how many bytes runs may still take of what was promised to them. */
+/* Returns the number of bytes reserved for runs but not used yet. */
 static uint64_t promised(const struct sched *s) {
     uint64_t n = 0;
     for (int i = 0; i < s->n_runs; i++) {
@@ -28,7 +28,6 @@ static uint64_t promised(const struct sched *s) {
     return n;
 }
 
-/* Makes room for so many bytes more, at the cost of what is kept. */
 bool sched_room(struct sched *s, uint64_t n) {
     const uint64_t mtp = s->o.mtp ? session_held_bytes(s->o.mtp) : 0;
     while (session_held_bytes(s->s) + mtp + promised(s) + n > s->o.n_bytes)
@@ -36,8 +35,8 @@ bool sched_room(struct sched *s, uint64_t n) {
     return true;
 }
 
-/* Gives the memory of the run that came last to the others; that run waits. The run `but` is left
- * alone. Returns false when there is no other. */
+/* Preempts the latest run other than `but`; it waits again. Returns false if there is no other
+ * run. */
 static bool preempt(struct sched *s, const struct run *but) {
     struct run *last = NULL;
     for (int i = 0; i < s->n_runs; i++)
@@ -49,8 +48,6 @@ static bool preempt(struct sched *s, const struct run *but) {
     return true;
 }
 
-/* Tells whether there is memory for n tokens that run r feeds next, and makes room for them at the
- * cost of others. */
 bool sched_may_grow(struct sched *s, struct run *r, int64_t n) {
     while (seq_pos(r->seq) + n > r->n_promised) {
         const int64_t to = min_i64(r->n_promised + max_i64(GROWTH, n), s->n_ctx);
@@ -61,7 +58,7 @@ bool sched_may_grow(struct sched *s, struct run *r, int64_t n) {
     return true;
 }
 
-/* ---- who may begin ---- */
+/* ---- admission ---- */
 
 static uint64_t last_turn(const struct sched *s, uint64_t key) {
     for (int i = 0; i < s->n_served; i++)
@@ -94,7 +91,7 @@ bool sched_keeps(const struct run *r) {
     return !r->task->ask.no_cache && !(r->task->ask.echo && r->task->ask.top >= 0);
 }
 
-/* Puts a snapshot of r's prompt at a position, where there is none. */
+/* Adds a snapshot at a position of r's prompt. */
 static void add_cut(struct run *r, int64_t at, enum prefix_cache_use use) {
     for (int i = 0; i < r->n_cuts; i++)
         if (r->cut[i].at == at) return;
@@ -103,8 +100,8 @@ static void add_cut(struct run *r, int64_t at, enum prefix_cache_use use) {
     r->cut[r->n_cuts++].use = use;
 }
 
-/* Tells whether another run computes a part of r's prompt that r had better wait for; a snapshot is
- * taken there then. */
+/* Returns whether r should wait for another run that computes part of its prompt. If so, a snapshot
+ * is taken there. */
 static bool better_wait(struct sched *s, struct run *r) {
     if (!sched_keeps(r)) return false;
     const int64_t have = prefix_cache_match(s->prefix, r->all.v, r->all.n, r->task->key).n;
@@ -121,8 +118,8 @@ static bool better_wait(struct sched *s, struct run *r) {
     return false;
 }
 
-/* Returns the run that is next to begin: keys take turns, and each is served in order. Returns NULL
- * when none can. */
+/* Returns the next run to start, in turn by key and in order of arrival within a key. NULL: none
+ * can. */
 static struct run *next_waiting(struct sched *s) {
     struct run *best = NULL;
     for (int i = 0; i < s->n_runs; i++) {
@@ -146,8 +143,8 @@ static int start_text(struct run *r, const struct model *m, struct err *e) {
     return 0;
 }
 
-/* Moves the places of snapshots, after the first `from` tokens of the prompt became `more` tokens
- * longer; places within those are dropped. */
+/* Shifts snapshot positions after the first `from` prompt tokens grew by `more`; drops positions
+ * within these. */
 static void move_cuts(struct run *r, int64_t from, int64_t more) {
     int n = 0;
     for (int i = 0; i < r->n_cuts; i++)
@@ -158,15 +155,15 @@ static void move_cuts(struct run *r, int64_t from, int64_t more) {
     r->n_cuts = n;
 }
 
-/* Begins with what was computed for others. Where more of the prompt was seen than a sequence can
- * resume from, a snapshot is taken for the next one. The bytes of a conversation decide, not how
- * its tokens were drawn, unless the client gave tokens. */
+/* Resumes from the prefix cache. If more of the prompt was seen than can be resumed, a snapshot is
+ * taken for the next request. Conversations are matched by bytes, not by how their tokens were
+ * drawn, unless the client gave tokens. */
 static void resume(struct sched *s, struct run *r) {
-    const bool first = r->all.n == r->n_prompt; /* else a part of its answer was computed */
+    const bool first = r->all.n == r->n_prompt; /* else part of its answer was computed */
     const bool text = first && r->task->ask.conv && !r->task->ask.exact;
     const int64_t n = r->all.n;
     struct prefix_cache_match m = {0};
-    struct err ignored; /* without it, it costs time only */
+    struct err ignored; /* failure only costs time */
     if (prefix_cache_take(s->prefix, &r->all, r->task->key, text ? PREFIX_BYTES : PREFIX_IDS,
                           s->n_ctx, &r->seq, &m, &ignored))
         return;
@@ -177,17 +174,17 @@ static void resume(struct sched *s, struct run *r) {
     if (first && m.seen - m.n > SHARED) add_cut(r, m.seen + more, PREFIX_SPLIT);
 }
 
-/* Gives a run its sequence. Returns false when there is no room yet, or with an error in *e. */
-static bool begin(struct sched *s, struct run *r, struct err *e) {
+/* Gives a run its sequence. Returns false if there is no room yet, or with *e set on an error. */
+static bool begin_run(struct sched *s, struct run *r, struct err *e) {
     const struct ask *a = &r->task->ask;
     const int64_t more = a->n_max < 0 ? PROMISE : min_i64(a->n_max, PROMISE);
     const int64_t want = min_i64(r->all.n + more, s->n_ctx);
-    /* one page of each slot on top: the last one of a prefix may be copied */
+    /* Plus one page per slot, since the last page of a prefix may be copied. */
     const uint64_t need = session_seq_bytes(s->s, want) + session_seq_bytes(s->s, 1);
     if (!sched_room(s, need)) {
         if (s->n_live) return false;
         err_set(e, ERR_SYS,
-                "%" PRIu64 " bytes of context memory are too few for %" PRId64 " tokens",
+                "%" PRIu64 " bytes of context memory are not enough for %" PRId64 " tokens",
                 s->o.n_bytes, want);
         return false;
     }
@@ -213,11 +210,11 @@ void sched_admit(struct sched *s) {
         struct fault f;
         struct run *r = next_waiting(s);
         if (!r) return;
-        if (!start_text(r, session_model(s->s), &e) && begin(s, r, &e)) {
+        if (!start_text(r, session_model(s->s), &e) && begin_run(s, r, &e)) {
             had_turn(s, r->task->key);
             continue;
         }
-        if (!e.code) return; /* later */
+        if (!e.code) return; /* no room yet */
         fault_set(&f, 500, NULL, NULL, "%s", e.msg);
         sched_fail_task(s, r->task, &f);
         sched_sweep(s);

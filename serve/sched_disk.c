@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* serve/sched_disk.c - what the scheduler keeps in a folder (prefix_disk.h): beginnings that many
- * requests share while there is nothing to do, the rest at the end; and how it comes back.
+/* serve/sched_disk.c - the scheduler's use of the on-disk prefix cache: shared prefixes are written
+ * when idle, the rest at shutdown.
  *
- * A file is written and read by the engine's thread. So who asks meanwhile waits for one file. */
+ * The engine thread reads and writes the files, so a request may wait for one file. */
 #include <stdlib.h>
 
 #include "base/log.h"
@@ -10,10 +10,10 @@
 #include "base/progress.h"
 #include "serve/sched_int.h"
 
-enum { GAIN = 256 /* tokens that a file must spare */ };
-#define READ_BYTES_S 500e6 /* of a file and its checksum, at least */
-#define END_S 20.0         /* for all files at the end */
-#define IDLE_S 1.0         /* nobody asked for so long: a file is written */
+enum { GAIN = 256 /* tokens that a file must save */ };
+#define READ_BYTES_S 500e6 /* lower bound for reading and checking a file */
+#define END_S 20.0         /* limit for all files at shutdown */
+#define IDLE_S 1.0         /* idle time before a file is written */
 
 void sched_from_shelf(struct sched *s, const struct run *r, uint64_t need) {
     const struct task *t = r->task;
@@ -28,7 +28,8 @@ void sched_from_shelf(struct sched *s, const struct run *r, uint64_t need) {
     struct err e = {0};
     if (computing > 0 && (double)bytes / READ_BYTES_S > computing) return;
     if (!sched_room(s, bytes + need)) return;
-    if (prefix_disk_load(s->o.shelf, &at, t->key, &q, &e)) return; /* then it is computed */
+    if (prefix_disk_load(s->o.shelf, &at, t->key, &q, &e))
+        return; /* on failure the prefix is computed */
     prefix_cache_keep(s->prefix, at.ids, at.n, t->key, PREFIX_HEAD, q);
 }
 
@@ -37,7 +38,7 @@ struct shelve {
     bool all, wrote;
     double until_s;
 };
-/* Writes what is not there yet; false: enough for now. */
+/* Writes an entry that is not on disk yet. Returns false to stop. */
 static bool shelve(void *ud, const struct prefix_cache_kept *k) {
     struct shelve *w = ud;
     struct prefix_disk *f = w->s->o.shelf;

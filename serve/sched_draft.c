@@ -1,34 +1,32 @@
 // SPDX-License-Identifier: MIT
-/* serve/sched_draft.c - guesses of the next tokens of an answer, computed in the same pass as the
- * token before them (sched_int.h).
+/* serve/sched_draft.c - speculative decoding: draft tokens are verified in the same pass as the
+ * token before them.
  *
- * The rows of a run are then [its last token, guesses]. Its tokens are drawn as ever, from the
- * logits behind the last token, and as long as they are the guessed ones from those behind these:
- * each token from the logits that it is drawn from without guesses, bit for bit. Where a token is
- * another one, the run goes back: its state behind each row but the last is kept until then
- * (session_pass.fork).
+ * The rows of a run are [last token, draft tokens]. The next token is drawn as usual from the
+ * logits of the last token; while it equals the draft token, the following one is drawn from that
+ * row's logits. So each token comes from the same logits as without drafts, bit for bit. At the
+ * first mismatch the run rolls back to a checkpoint: its state after each row but the last is kept
+ * until then (session_pass.fork).
  *
- * How many tokens are guessed follows from what passes of so many rows took and from how many
- * guesses of the run were right: as many as give most tokens in the time. Answers do not depend on
- * it. */
+ * The draft length maximizes tokens per second, given the measured times of passes by number of
+ * rows and the run's acceptance rate. It does not change answers. */
 #include <string.h>
 
 #include "base/num.h"
 #include "serve/ngram_draft.h"
 #include "serve/sched_int.h"
 
-enum { AGAIN = 512 /* passes after which it is measured anew what rows cost */ };
-#define RIGHT_STEP 0.1 /* weight of a guess in the running mean */
-#define RIGHT_BACK                                                                                 \
-    0.01 /* a run that guesses nothing forgets so much per pass that it was wrong                  \
-          */
+enum { AGAIN = 512 /* passes between fresh measurements of pass times */ };
+#define RIGHT_STEP 0.1 /* weight of a draft token in the acceptance rate */
+/* Per pass without a draft, the acceptance rate returns toward RIGHT_FIRST by this share. */
+#define RIGHT_BACK 0.01
 
 bool sched_can_draft(const struct session *s) {
     const struct session_info at = session_info(s);
     return at.can_trim || strcmp(at.device, "cpu") == 0;
 }
 
-/* ---- states to go back to ---- */
+/* ---- checkpoints ---- */
 
 bool sched_is_tap(const struct sched *s, const struct seq *q) {
     for (int i = 0; i < s->n_taps; i++)
@@ -42,7 +40,7 @@ bool sched_drop_taps(struct sched *s) {
     return true;
 }
 
-/* Returns a state to go back to that the pass does not use yet, or NULL when there is no room. */
+/* Returns an unused checkpoint, or NULL if there is no room. */
 static struct seq *take_tap(struct sched *s) {
     struct err ignored;
     if (s->taps_used == s->n_taps) {
@@ -55,7 +53,7 @@ static struct seq *take_tap(struct sched *s) {
     return s->tap[s->taps_used++];
 }
 
-/* ---- how many ---- */
+/* ---- draft length ---- */
 
 void sched_measure_rows(struct sched *s, int64_t n_rows, double t) {
     double *was = n_rows < (int64_t)COUNT_OF(s->rows_s) ? &s->rows_s[n_rows] : NULL;
@@ -63,16 +61,14 @@ void sched_measure_rows(struct sched *s, int64_t n_rows, double t) {
     if (was) *was = *was > 0 ? 0.9 * *was + 0.1 * t : t;
 }
 
-/* Returns the seconds of a pass of n rows; where that is not known, of one with fewer, so that it
- * is tried. */
 double sched_seconds(const struct sched *s, int64_t n) {
     n = min_i64(n, (int64_t)COUNT_OF(s->rows_s) - 1);
     while (n > 1 && !(s->rows_s[n] > 0)) n--;
     return s->rows_s[n] > 0 ? s->rows_s[n] : 1;
 }
 
-/* Returns how many of the n guesses of a run are worth it, in a pass of `rows` rows without them.
- * n_others is the number of tokens that the pass gives to others. */
+/* Returns how many of a run's n draft tokens pay off in a pass that has `rows` rows without them.
+ * n_others: tokens that the pass gives to other answers. */
 static int worth_it(const struct sched *s, const struct run *r, int n, int64_t rows, int n_others) {
     double tokens = n_others + 1, chance = 1, best_rate = tokens / sched_seconds(s, rows);
     int best = 0;
@@ -97,15 +93,14 @@ static int guess_lookup(const struct sched *s, const struct run *r, int32_t *out
                       : ngram_draft_guess(r->all.v, r->all.n, out, most);
 }
 
-/* What guesses, the first that has a guess. Each writes up to `most` tokens that may follow r's to
- * out and returns their number. */
+/* Drafting methods in order of preference; the first that returns a draft is used. Each writes up
+ * to `most` tokens that may follow r's to out and returns their number. */
 static int (*const source[GUESSES])(const struct sched *s, const struct run *r, int32_t *out,
                                     int most) = {
     [GUESS_LOOKUP] = guess_lookup, [GUESS_MTP] = sched_guess_mtp};
 
-/* Makes guesses of r's next tokens, `most` at most, and notes who made them. Returns their
- * number. */
-static int guesses(const struct sched *s, struct run *r, int most) {
+/* Drafts up to `most` tokens after r's, records the method and returns their number. */
+static int draft_tokens(const struct sched *s, struct run *r, int most) {
     int n = 0;
     for (int by = 0; by < GUESSES && !n; by++) {
         r->draft.by = (enum guess_by)by;
@@ -122,7 +117,7 @@ int sched_guess(struct sched *s, struct run *r, int64_t n_rows, int n_others, in
     most = min_i64(most, n_free);
     r->draft.n = 0;
     if (!s->o.draft || most < 1 || r->n_forced < r->force.n) return 0;
-    const int n = guesses(s, r, (int)most);
+    const int n = draft_tokens(s, r, (int)most);
     if (!n) return 0;
     const int k = s->o.always ? n : worth_it(s, r, n, n_rows, n_others);
     if (!k) sched_doubt(r, r->draft.by);
@@ -135,9 +130,9 @@ int sched_guess(struct sched *s, struct run *r, int64_t n_rows, int n_others, in
     return r->draft.n;
 }
 
-/* ---- judging ---- */
+/* ---- verification ---- */
 
-/* Returns how many guesses of r, from the first one on, are tokens of its answer by now. */
+/* Returns the number of leading draft tokens of r that are now part of its answer. */
 static int n_right(const struct run *r) {
     int n = 0;
     while (n < r->draft.n && r->draft.at + n < r->all.n &&
@@ -168,7 +163,7 @@ void sched_settle(struct sched *s, struct run *r, bool ran) {
     if (r->draft.tap[n])
         seq_take(r->seq, r->draft.tap[n]);
     else
-        (void)seq_trim(r->seq, to, &ignored); /* session_info.can_trim */
+        (void)seq_trim(r->seq, to, &ignored); /* cannot fail: session_info.can_trim */
 }
 
 void sched_end_guesses(struct sched *s) {

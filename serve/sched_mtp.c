@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-/* serve/sched_mtp.c - guesses by the model's MTP block (sched_int.h).
+/* serve/sched_mtp.c - drafts by the model's MTP (multi-token prediction) block.
  *
- * The block reads pairs: the hidden row of a token and the token after it, and says which comes
- * behind that. Each answer has a sequence of its own in the block's session, which sees the pairs
- * of the prompt's last tokens and of all that was drawn; after a pass the new pairs of all answers
- * go through the block together. What it has not seen (a prompt that was known, answers while many
- * ran) it does without: a guess may be worse for that, an answer is not. */
+ * The block reads pairs, the hidden row of a token and the token after it, and predicts the token
+ * after those. Each answer has its own sequence in the block's session, with the pairs of the
+ * prompt's last tokens and of all drawn tokens. After a pass, the new pairs of all answers run
+ * through the block together. Pairs may be missing (cached prompts, times with many answers); that
+ * only makes drafts worse. */
 #include <string.h>
 
 #include "base/num.h"
@@ -39,7 +39,7 @@ void sched_add_pairs(struct sched *s, struct run *r, const float *hidden, int64_
     p->run[p->n_runs++] = r;
 }
 
-/* Tells whether a guess for each of the runs would be worth the block's time. */
+/* Returns whether one draft token for each run is worth the block's time. */
 static bool pays(const struct sched *s) {
     const int n = s->mtp.n_runs;
     double tokens = n;
@@ -69,7 +69,7 @@ void sched_run_mtp(struct sched *s) {
         r->draft.mtp_guess = (int32_t)logits_argmax(p->logits + i * s->n_vocab, s->n_vocab);
         if (failed) r->draft.mtp_at = 0;
     }
-    if (n > 2 * DRAFT_RUNS) return; /* the first pairs of an answer */
+    if (n > 2 * DRAFT_RUNS) return; /* skips the first pairs of an answer */
     p->each_s =
         p->each_s > 0 ? 0.9 * p->each_s + 0.1 * (progress_now_s() - t) : progress_now_s() - t;
 }

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
-/* serve/serve.c - the threads of a server (serve.h), and what goes from one to the other.
+/* serve/serve.c - the server's threads and the queues between them.
  *
- *   network:  bytes -> job         routes.c; answers what costs nothing
+ *   network:  bytes -> job         routes.c; answers cheap requests itself
  *   prepare:  job -> task          JSON, template, tokens: prepare.c
- *   compile:  task -> task         schemas and grammars that are not known yet: constraint.c
+ *   compile:  task -> task         schemas and grammars not yet cached: constraint.c
  *   engine:   task -> bytes        passes, sampling, events: sched.c, task.c
  *
- * Sequences and what is kept belong to the engine alone, so there are no locks in it. */
+ * Sequences and the prefix cache belong to the engine thread alone, which needs no locks for
+ * them. */
 #include "serve/serve.h"
 
 #include <stdlib.h>
@@ -18,7 +19,7 @@
 #include "base/progress.h"
 #include "serve/server.h"
 
-/* ---- the thread that prepares ---- */
+/* ---- preparing thread ---- */
 
 void serve_hand(struct server *s, struct job *j, struct served *d) {
     if (s->jobs.n == s->jobs.cap) {
@@ -54,7 +55,7 @@ static void *prepare_main(void *ud) {
     }
 }
 
-/* ---- the threads that compile ---- */
+/* ---- compiler threads ---- */
 
 void serve_compile(struct server *s, struct task *t) {
     t->next = NULL;
@@ -81,7 +82,7 @@ static void *compile_main(void *ud) {
     }
 }
 
-/* ---- the engine ---- */
+/* ---- engine thread ---- */
 
 static int n_runs(const struct task *t) {
     return t->reply.n_choices;
@@ -109,7 +110,8 @@ void serve_submit(struct server *s, struct task *t) {
     }
     pthread_mutex_unlock(&s->lock);
     if (!full) return;
-    fault_set(&f, 429, NULL, NULL, "%d requests wait already; try again in 1s", s->o.n_queue);
+    fault_set(&f, 429, NULL, NULL, "%d requests are already waiting; try again in 1s",
+              s->o.n_queue);
     task_fail(t, &f);
     task_free(t);
 }
@@ -129,13 +131,13 @@ bool serve_wait(struct server *s, pthread_cond_t *c, int64_t ms) {
     return pthread_cond_timedwait(c, &s->lock, &until) == 0;
 }
 
-/* Waits for work. Returns false when none came within 300 ms and there are chores. */
+/* Waits for work. Returns false if none came within 300 ms and there is background work. */
 static bool wait_for_work(struct server *s) {
     if (has_chores(s)) return serve_wait(s, &s->to_engine, 300);
     return pthread_cond_wait(&s->to_engine, &s->lock) == 0;
 }
 
-/* Publishes the counts and slots of a loaded file. Within s->lock. */
+/* Publishes the counts and slots of a loaded file. Call with s->lock held. */
 static void report(struct served *d) {
     struct jw w;
     buf_reset(&d->slots);
@@ -146,7 +148,8 @@ static void report(struct served *d) {
     d->counts = sched_counts(d->sched);
 }
 
-/* Updates the engine's list of loaded files and releases those to be closed. Within s->lock. */
+/* Updates the engine's list of loaded files and releases those to be closed. Call with s->lock
+ * held. */
 static void engage(struct server *s) {
     s->models.changed = false;
     s->n_active = 0;
@@ -159,7 +162,7 @@ static void engage(struct server *s) {
     }
 }
 
-/* Publishes the state of the engine and takes new tasks, in order of arrival. */
+/* Publishes the engine's state and takes new tasks, in order of arrival. */
 static void exchange(struct server *s, bool wait) {
     pthread_mutex_lock(&s->lock);
     for (int i = 0; i < s->n_active; i++) report(s->active[i]);
@@ -184,8 +187,8 @@ static void exchange(struct server *s, bool wait) {
     }
 }
 
-/* Tells whether answers are under way or wait, though the engine found nothing to compute: a reader
- * is slow, or a queue waits behind one. */
+/* Returns whether answers run or wait although there is nothing to compute: a client reads slowly,
+ * or a queue waits for one. */
 static bool stuck(const struct server *s) {
     int64_t n = 0;
     for (int i = 0; i < s->n_active; i++) {
@@ -195,7 +198,7 @@ static bool stuck(const struct server *s) {
     return n > 0;
 }
 
-/* Runs a pass of each loaded file that has something to compute. */
+/* Runs one pass of each loaded file that has work. Returns whether any had. */
 static bool step_all(struct server *s) {
     bool busy = false;
     for (int i = 0; i < s->n_active; i++) {
@@ -203,7 +206,7 @@ static bool step_all(struct server *s) {
         struct err why;
         busy |= sched_step(c);
         if (atomic_load(&s->lost) || !sched_lost(c, &why)) continue;
-        log_warn("the server ends: %s", why.msg);
+        log_warn("the server is shutting down: %s", why.msg);
         s->wrong = why;
         atomic_store(&s->lost, true);
     }

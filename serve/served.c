@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* serve/served.c - a loaded model with its template, tool-call format, scheduler, compiled grammars
- * and folder of --cache-dir (server.h). */
+ * and on-disk cache. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,7 +60,7 @@ int served_new(struct served **out, struct server *s, int i, const struct serve_
     fingerprint(d);
     d->guards = guards_new(c->m->tok, d->fmt, (enum guards_mode)o->constrain, o->open_objects);
     if (o->cache_dir && prefix_disk_open(&d->shelf, c->s, o->cache_dir, o->cache_bytes, &why))
-        log_warn("--cache-dir: %s; nothing is kept there", why.msg);
+        log_warn("--cache-dir: %s; the on-disk cache is off", why.msg);
     so.shelf = d->shelf;
     if (!rc) rc = sched_new(&d->sched, c->s, &so, e);
     if (rc) {

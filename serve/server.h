@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* serve/server.h - what the files of a server share: serve.c threads, routes.c what is answered
- * where, prepare.c requests to tasks, info.c what the server says about itself. Internal. */
+/* serve/server.h - shared state of the server's files: serve.c (threads), routes.c (routing),
+ * prepare.c (requests to tasks), info.c (status and model lists). Internal. */
 #ifndef HONE_SERVE_SERVER_H
 #define HONE_SERVE_SERVER_H
 
@@ -13,8 +13,8 @@
 #include "chat/toolfmt.h"
 
 enum { SERVE_STRANGERS = 64, SERVE_COMPILERS = 2 };
-enum miss { MISS_NEW, MISS_STATE, MISS_OFF }; /* why much of a prompt was computed */
-struct ledger {                               /* of requests that have ended */
+enum miss { MISS_NEW, MISS_STATE, MISS_OFF }; /* why most of a prompt had to be computed */
+struct ledger {                               /* statistics of finished requests */
     struct ledger_row {
         const char *api;
         int status;
@@ -23,9 +23,9 @@ struct ledger {                               /* of requests that have ended */
     int n;
     struct histogram queue, first, request, compile;
     int64_t n_calls, n_loose, n_problems;
-    int64_t n_missed[3]; /* of enum miss */
+    int64_t n_missed[3]; /* by enum miss */
 };
-/* A loaded model and what answers from it. */
+/* A loaded model with its template, session, scheduler and caches. */
 struct served {
     struct server *server;
     int index; /* in models.v */
@@ -34,17 +34,17 @@ struct served {
     struct chat *chat; /* NULL: the model has no template */
     const char *tmpl;
     const struct toolfmt *fmt;
-    bool generic;     /* the template shows no tools, or writes calls in no known way: as text */
-    bool hides_calls; /* it leaves out calls or their results */
-    bool keeps_null;  /* it tells content that is null from an empty text */
+    bool generic;     /* the template shows no tools or has an unknown call syntax; see generic.h */
+    bool hides_calls; /* the template leaves out calls or their results */
+    bool keeps_null;  /* the template distinguishes null content from an empty string */
     char fingerprint[24];
-    struct sched *sched;       /* of the engine's thread */
-    struct prefix_disk *shelf; /* its, too; or NULL */
+    struct sched *sched;       /* engine thread only */
+    struct prefix_disk *shelf; /* engine thread only; NULL: none */
     struct guards *guards;
-    struct sched_counts counts; /* after the last pass; within server.lock */
-    struct buf slots;           /* JSON, of the same time and under the same lock */
+    struct sched_counts counts; /* as of the last pass; protected by server.lock */
+    struct buf slots;           /* JSON, as of the last pass; protected by server.lock */
 };
-/* Prepares loaded file i for requests; *c is copied, what it points to is borrowed. */
+/* Prepares loaded file i for requests. *c is copied; its pointers are borrowed. */
 int served_new(struct served **out, struct server *s, int i, const struct serve_core *c,
                struct err *e);
 /* Frees d; unfinished tasks fail. */
@@ -59,24 +59,24 @@ struct server {
     int64_t created;
     double t_start;
     struct history *restore;
-    struct ctx *ctx;   /* whom all threads work for */
-    atomic_bool stop;  /* at once */
-    atomic_bool drain; /* when what runs has ended */
-    atomic_bool late;  /* what runs fails */
-    atomic_bool lost;  /* a device failed for good, as `wrong` says: it ends as if interrupted */
+    struct ctx *ctx;   /* context of all threads */
+    atomic_bool stop;  /* stop now */
+    atomic_bool drain; /* stop when running answers have ended */
+    atomic_bool late;  /* the drain time is over: fail running answers */
+    atomic_bool lost;  /* a device failed for good (`wrong`); the server shuts down */
     struct err wrong;
     double t_drain;
     pthread_t engine, prepare, compiler[SERVE_COMPILERS];
     bool has_engine, has_prepare;
     int n_compilers;
 
-    struct stranger { /* addresses that gave wrong keys; of the network's thread */
+    struct stranger { /* addresses that sent wrong keys; network thread only */
         uint64_t peer;
         double since;
         int n;
     } stranger[SERVE_STRANGERS];
 
-    pthread_mutex_t lock; /* what follows */
+    pthread_mutex_t lock; /* protects the fields below */
     pthread_cond_t to_prepare, to_engine, to_compile;
     struct job_list {
         struct handed {
@@ -84,78 +84,78 @@ struct server {
             struct served *d; /* the file it uses; NULL: not chosen yet */
         } * v;
         int n, cap;
-    } jobs; /* for the thread that prepares */
-    struct task *forms,
-        **last_form;    /* whose form is to be compiled, in order; where the next goes */
-    struct task *tasks; /* for the engine, last one first */
-    int n_tasks;        /* runs in there */
+    } jobs;                          /* for the preparing thread */
+    struct task *forms, **last_form; /* waiting for a compiler thread, in order; end of the list */
+    struct task *tasks;              /* for the engine, newest first */
+    int n_tasks;                     /* runs in `tasks` */
     struct ledger ledger;
-    int64_t n_requests, n_failed, n_left; /* n_left: before they were prepared */
+    int64_t n_requests, n_failed, n_left; /* n_left: clients that left before preparation */
 };
 
-/* What a path does. Small things are answered by the network thread. */
+/* A route. The network thread answers cheap requests itself. */
 struct route {
     const char *method, *path;
-    void (*now)(struct server *s, struct job *j); /* by the network thread; NULL: prepared */
-    /* by the thread that prepares, with a loaded file; body NULL for GET */
+    void (*now)(struct server *s, struct job *j); /* on the network thread; NULL: prepared */
+    /* On the preparing thread, with a loaded file; body NULL for GET. */
     void (*later)(struct served *d, struct job *j, const struct json *body);
-    void (*named)(struct server *s, int i, struct job *j); /* same thread; file i, loaded or not */
-    const struct api *api; /* of generation, and of errors; NULL: OpenAI's errors */
-    bool open;             /* without a key */
-    const char *why;       /* not offered: what is said of it */
+    void (*named)(struct server *s, int i,
+                  struct job *j); /* on the preparing thread; file i, loaded or not */
+    const struct api *api;        /* of generation, and for errors; NULL: OpenAI's errors */
+    bool open;                    /* needs no key */
+    const char *why;              /* not supported: the reason for the client */
 };
 bool route_head(void *ud, struct job *j);    /* net_ops.head */
 void route_request(void *ud, struct job *j); /* net_ops.request */
 void route_error(void *ud, int status, const char *why, struct buf *out);
-/* Returns the value of a query parameter; .s NULL: not there. */
+/* Returns the value of a query parameter; .s NULL: not present. */
 struct http_text route_query(const struct job *j, const char *name);
-/* Answers with an error, in the form of its API. */
+/* Answers with an error in the form of the route's API. */
 void route_fail(struct job *j, const struct fault *f);
-/* Does the same and counts the request (ledger_refused). Without s->lock. */
+/* Does the same and counts the request (ledger_refused). Call without s->lock. */
 void route_refuse(struct server *s, struct job *j, const struct fault *f);
 void answer_json(struct job *j, const struct buf *b);
 /* Answers with b and a line feed, and frees b. */
 void answer_line(struct job *j, struct buf *b);
-/* Adds the sampling options to the open object. */
+/* Writes the sampling options to the open object. */
 void put_sample(const struct sample_opts *o, struct jw *w);
 
-/* Makes a task of a request that was read, ready for the engine, and takes a over. When something
- * is wrong with the request its status is returned, with *f filled in. j NULL says that nobody is
- * told. */
+/* Creates a task, ready for the engine, from a parsed request and takes ownership of a. Returns 0,
+ * or the status of an error with *f filled in. j NULL: there is no client. */
 int prepare_task(struct served *d, struct job *j, const struct api *api, struct ask *a,
                  struct task **out, struct fault *f);
-/* Reads the body of a request; prepare_prompt renders its conversation. They return 0, or the
+/* Reads the body of a request; prepare_prompt() renders its conversation. Both return 0, or the
  * status of an error with *f filled in. */
 int prepare_read(struct served *d, const struct job *j, const struct api *api,
                  const struct json *body, struct ask *a, struct fault *f);
 int prepare_prompt(struct served *d, struct ask *a, struct chat_prompt *p, struct fault *f);
-/* Adds the texts of the special tokens to the open object, as templates name them; null: none. */
+/* Writes the texts of the special tokens to the open object, under their template names; null:
+ * none. */
 void texts_specials(const struct tok *t, struct jw *w);
-/* Hands lines of a record to serve_opts.record: one for each answer of a task that has ended. */
+/* Sends one record line per answer of a finished task to serve_opts.record. */
 void record_task(struct served *d, const struct task *t);
 
-/* Counts a request that has ended, with that status, or that was refused, and tells the log.
- * Without s->lock. */
+/* Counts and logs a finished request with this status, or a refused one. Call without s->lock. */
 void ledger_task(struct server *s, const struct task *t, int status);
 void ledger_refused(struct server *s, const struct job *j, const struct fault *f);
-/* Appends the metrics. Within s->lock. */
+/* Appends the metrics. Call with s->lock held. */
 void ledger_metrics(const struct ledger *l, struct buf *out);
 
-/* Prepares a request, on the thread that does so; drops h->d (models_drop) at the end. */
+/* Prepares a request, on the preparing thread, and drops h->d at the end (models_drop). */
 void prepare_job(struct server *s, const struct handed *h);
-/* Gives a request to that thread; d: the loaded file it uses, NULL: not chosen yet. Within s->lock.
- */
+/* Queues a request for the preparing thread. d: the loaded file it uses; NULL: not chosen yet. Call
+ * with s->lock held. */
 void serve_hand(struct server *s, struct job *j, struct served *d);
-/* Tells whether n more answers are too many. Within s->lock. */
+/* Returns whether n more answers would be too many. Call with s->lock held. */
 bool serve_is_full(const struct server *s, int64_t n);
-/* Waits for a condition, at most ms milliseconds. Returns false on timeout. Within s->lock. */
+/* Waits for a condition for up to ms milliseconds. Returns false on timeout. Call with s->lock
+ * held. */
 bool serve_wait(struct server *s, pthread_cond_t *c, int64_t ms);
-/* Compiles the form of a task, on a thread that does nothing else, and gives it to the engine. The
- * task fails when that costs too much, the server is told to stop, or its client leaves. */
+/* Compiles the grammar of a task on a compiler thread and passes it to the engine. The task fails
+ * if that costs too much, the server stops, or the client leaves. */
 void prepare_form(struct task *t);
-/* Gives a task to a thread that does so. */
+/* Queues a task for the compiler threads. */
 void serve_compile(struct server *s, struct task *t);
-/* Gives a task to the engine; fails it when too many wait. */
+/* Queues a task for the engine; fails it if too many are waiting. */
 void serve_submit(struct server *s, struct task *t);
 
 void info_health(struct server *s, struct job *j);
@@ -168,7 +168,7 @@ void info_tags(struct server *s, struct job *j);
 void info_ps(struct server *s, struct job *j);
 void info_version(struct server *s, struct job *j);
 void info_root(struct server *s, struct job *j);
-/* Answers browsers with a page, and others as info_root does. */
+/* Answers browsers with the web page, and other clients as info_root() does. */
 void info_page(struct server *s, struct job *j);
 
 void later_generate(struct served *d, struct job *j, const struct json *body);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* serve/stream_parser.c - text to events (stream_parser.h).
+/* serve/stream_parser.c - incremental parser of an answer's text.
  *
- * Reasoning and content come from the parser of chat/toolfmt.h as far as they are certain; what is
- * shown of each is counted, so an event is what came on top. Stop texts are looked for in content
- * only: a user's stop text must not end the thinking or a call. */
+ * Reasoning and content come from the parser of chat/toolfmt.h as far as they are certain. The
+ * bytes already emitted are counted, so an event carries only new ones. Stop texts are searched for
+ * in content only: a user's stop text must not end the reasoning or a call. */
 #include "serve/stream_parser.h"
 
 #include <stdlib.h>
@@ -15,18 +15,18 @@
 
 struct parser {
     const struct ask *a;
-    struct toolparse *parse; /* NULL: all is content */
-    struct buf part;         /* the beginning of a character */
-    struct buf all;          /* the text without a parser */
+    struct toolparse *parse; /* NULL: everything is content */
+    struct buf part;         /* start of an incomplete character */
+    struct buf all;          /* whole text, if there is no parser */
     struct buf piece, tail;
-    const struct toolfmt *fmt; /* NULL: nobody thinks */
+    const struct toolfmt *fmt; /* NULL: no reasoning */
     bool thinks;
-    size_t n_reasoning, n_content; /* shown */
-    size_t n_looked;               /* of the content: no stop text begins before */
+    size_t n_reasoning, n_content; /* bytes emitted */
+    size_t n_looked;               /* content bytes before which no stop text begins */
     const char *stop;
-    int n_calls;           /* that were shown to their ends */
-    bool call_open;        /* the one behind them has begun */
-    struct buf sent, shut; /* of its arguments: what was shown, and what would end them there */
+    int n_calls;           /* calls emitted completely */
+    bool call_open;        /* the next call has begun */
+    struct buf sent, shut; /* its arguments: bytes emitted, and bytes that would complete them */
     int choice;
     parser_sink sink;
     void *ud;
@@ -38,7 +38,7 @@ int parser_new(struct parser **out, const struct ask *a, const struct toolfmt *f
     *s = (struct parser){.a = a, .choice = choice, .sink = sink, .ud = ud, .fmt = fmt};
     s->thinks = fmt && think == TOOL_THINK_OPEN;
     const char *tools = a->no_calls ? NULL : a->tools;
-    /* what is sent while it comes cannot wait for a closing tag that may never come */
+    /* A stream cannot wait for a closing tag that may never come. */
     if (think == TOOL_THINK_UNKNOWN) think = TOOL_THINK_NONE;
     if (fmt && !a->tags) {
         const int rc = toolparse_new(&s->parse, fmt, tools, tools ? strlen(tools) : 0, think, e);
@@ -71,7 +71,7 @@ void parser_opened(struct parser *s, const char *marker) {
     if (s->parse && marker) toolparse_opened(s->parse, marker);
 }
 
-static void tell(struct parser *s, enum event_kind kind, int call, const char *text, size_t n) {
+static void emit(struct parser *s, enum event_kind kind, int call, const char *text, size_t n) {
     const struct event ev = {kind, s->choice, call, text, n};
     s->sink(s->ud, &ev);
 }
@@ -84,7 +84,7 @@ static const char *stop_at(const struct ask *a, int i) {
     return i < a->n_stop ? a->stop[i] : a->end_text;
 }
 
-/* Shows content up to what may become a stop text; at one it ends, for good. */
+/* Emits content up to a possible stop text. A complete stop text ends the content for good. */
 static void show_content(struct parser *s, const char *text, size_t n, bool last) {
     size_t hit = n, hold = 0;
     if (s->stop) return;
@@ -99,7 +99,7 @@ static void show_content(struct parser *s, const char *text, size_t n, bool last
         for (size_t k = len - 1; k > hold; k--)
             if (k <= n && memcmp(text + n - k, stop, k) == 0) hold = k;
     }
-    /* of several stop texts the first in the text counts, whatever their order */
+    /* The stop text that begins first wins; at the same position, the first in the list. */
     for (int i = 0; i < n_stops(s->a) && hit < n; i++) {
         const char *stop = stop_at(s->a, i);
         if (n - hit < strlen(stop) || memcmp(text + hit, stop, strlen(stop)) != 0) continue;
@@ -109,7 +109,7 @@ static void show_content(struct parser *s, const char *text, size_t n, bool last
     s->n_looked = n;
     const size_t to = hit < n ? hit : last ? n : n - hold;
     if (to > s->n_content) {
-        tell(s, EV_CONTENT, 0, text + s->n_content, to - s->n_content);
+        emit(s, EV_CONTENT, 0, text + s->n_content, to - s->n_content);
         s->n_content = to;
     }
 }
@@ -118,28 +118,28 @@ static bool begins(const struct buf *text, const struct buf *with) {
     return text->len >= with->len && (!with->len || memcmp(text->data, with->data, with->len) == 0);
 }
 
-/* Shows more of a call; args is all of its arguments, of which n bytes are certain. */
+/* Emits more of a call. args: all of its arguments, of which n bytes are certain. */
 static void show_call(struct parser *s, const char *name, const struct buf *args, size_t n,
                       bool done) {
-    if (!s->call_open) tell(s, EV_CALL_BEGIN, s->n_calls, name, strlen(name));
+    if (!s->call_open) emit(s, EV_CALL_BEGIN, s->n_calls, name, strlen(name));
     s->call_open = true;
     const bool same = begins(args, &s->sent) && n >= s->sent.len;
     const char *more = same ? args->data + s->sent.len : s->shut.data;
     const size_t n_more = same ? n - s->sent.len : done ? s->shut.len : 0;
-    if (n_more) tell(s, EV_CALL_ARGS, s->n_calls, more, n_more);
+    if (n_more) emit(s, EV_CALL_ARGS, s->n_calls, more, n_more);
     if (same) {
         buf_add(&s->sent, more, n_more);
         buf_reset(&s->shut);
         buf_add(&s->shut, args->data + n, args->len - n);
     }
     if (!done) return;
-    tell(s, EV_CALL_END, s->n_calls++, "", 0);
+    emit(s, EV_CALL_END, s->n_calls++, "", 0);
     s->call_open = false;
     buf_reset(&s->sent);
     buf_reset(&s->shut);
 }
 
-/* Shows calls of a stream, as they are written. */
+/* Emits calls while they are written, in streams. */
 static void show_parts(struct parser *s) {
     struct buf name = {0}, args = {0};
     size_t n_sure;
@@ -160,7 +160,7 @@ static void show(struct parser *s) {
     }
     const char *r = toolparse_reasoning(s->parse, &n);
     if (n > s->n_reasoning) {
-        tell(s, EV_REASONING, 0, r + s->n_reasoning, n - s->n_reasoning);
+        emit(s, EV_REASONING, 0, r + s->n_reasoning, n - s->n_reasoning);
         s->n_reasoning = n;
     }
     const char *c = toolparse_content(s->parse, &n);
@@ -176,7 +176,7 @@ bool parser_half(const struct parser *s) {
     return s->part.len > 0;
 }
 
-/* Notes whether the text now ends in a tag that begins or ends the thinking. */
+/* Updates `thinks` if the text now ends with a tag that opens or closes reasoning. */
 static void watch_thinking(struct parser *s, const char *text, size_t n) {
     enum { TAIL = 48 };
     buf_add(&s->tail, text, n);
@@ -192,7 +192,7 @@ static void watch_thinking(struct parser *s, const char *text, size_t n) {
     buf_str(&s->tail, "");
 }
 
-static void take(struct parser *s, const char *text, size_t n) {
+static void feed_text(struct parser *s, const char *text, size_t n) {
     buf_reset(&s->piece);
     text_complete(&s->piece, &s->part, text, n);
     if (!s->piece.len) return;
@@ -205,16 +205,16 @@ static void take(struct parser *s, const char *text, size_t n) {
 bool parser_feed(struct parser *s, const char *text, size_t n, const char **stop) {
     if (!n || s->stop) return s->stop != NULL;
     if (s->fmt) watch_thinking(s, text, n);
-    take(s, text, n);
+    feed_text(s, text, n);
     if (s->piece.len) show(s);
     *stop = s->stop;
     return s->stop != NULL;
 }
 
-/* Shows what the whole reasoning holds beyond what was shown of it. */
+/* Emits the reasoning that has not been emitted yet. */
 static void show_thought(struct parser *s, const char *text) {
     const size_t n = strlen(text);
-    if (n > s->n_reasoning) tell(s, EV_REASONING, 0, text + s->n_reasoning, n - s->n_reasoning);
+    if (n > s->n_reasoning) emit(s, EV_REASONING, 0, text + s->n_reasoning, n - s->n_reasoning);
 }
 
 static int show_calls(struct parser *s, const struct json *calls) {
@@ -223,7 +223,7 @@ static int show_calls(struct parser *s, const struct json *calls) {
     for (const struct json *c = json_first(calls); c; c = json_next(c), n++) {
         const char *name = json_str(json_get(c, "name"));
         if (s->a->one_call && n) break;
-        if (n < s->n_calls) continue; /* shown */
+        if (n < s->n_calls) continue; /* already emitted */
         buf_reset(&args);
         json_write_spaced(&args, json_get(c, "arguments"));
         show_call(s, name, &args, args.len, true);
@@ -232,11 +232,11 @@ static int show_calls(struct parser *s, const struct json *calls) {
     return n;
 }
 
-/* Shows the rest of the text unparsed. */
+/* Emits the rest of the text unparsed. */
 static void show_as_text(struct parser *s) {
     size_t n, more;
     const char *text = toolparse_content(s->parse, &n);
-    const char *rest = toolparse_rest(s->parse, &more); /* behind it, in the same text */
+    const char *rest = toolparse_rest(s->parse, &more); /* follows in the same buffer */
     if (!n) {
         while (more && strchr(" \t\r\n", *rest)) rest++, more--;
         text = rest;
@@ -244,8 +244,8 @@ static void show_as_text(struct parser *s) {
     show_content(s, text, n + more, true);
 }
 
-/* Shows what the whole content holds beyond what was shown of it. Where it begins in another way,
- * because the end of the text told how to read it, the text goes on as it is written. */
+/* Emits the content that has not been emitted yet. If the final content begins differently, since
+ * the end of the text decided how to read it, emits the rest as written. */
 static void show_whole(struct parser *s, const char *text) {
     size_t n;
     const char *shown = toolparse_content(s->parse, &n);
@@ -267,10 +267,11 @@ static int end_parsed(struct parser *s, bool cut, struct buf *problems) {
         !toolparse_broken(s->parse))
         show_whole(s, json_str(json_get(j, "content")));
     if (!s->stop && wanted) n = show_calls(s, calls);
-    if (n < s->n_calls) n = s->n_calls; /* what was shown are calls, whatever followed */
-    if (s->call_open && !cut) { /* it ended in the middle: what was shown is a call all the same */
-        if (s->shut.len) tell(s, EV_CALL_ARGS, s->n_calls, s->shut.data, s->shut.len);
-        tell(s, EV_CALL_END, s->n_calls++, "", 0);
+    if (n < s->n_calls) n = s->n_calls; /* emitted calls count, whatever followed */
+    /* The text ended in the middle of a call; the emitted part still counts as a call. */
+    if (s->call_open && !cut) {
+        if (s->shut.len) emit(s, EV_CALL_ARGS, s->n_calls, s->shut.data, s->shut.len);
+        emit(s, EV_CALL_END, s->n_calls++, "", 0);
         n = s->n_calls;
     }
     for (const struct json *p = json_first(json_get(j, "problems")); p && wanted;
@@ -283,8 +284,8 @@ static int end_parsed(struct parser *s, bool cut, struct buf *problems) {
 
 int parser_end(struct parser *s, bool cut, struct buf *problems, const char **stop) {
     int n = 0;
-    take(s, NULL, 0);
-    if (!s->stop) { /* else content had begun, and what follows is not wanted */
+    feed_text(s, NULL, 0);
+    if (!s->stop) { /* else content ended at a stop text, and the rest is dropped */
         if (s->parse)
             n = end_parsed(s, cut, problems);
         else

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* serve/stream_parser.h - the text of an answer, as its tokens give it, to events: whole
- * characters, reasoning apart from content, calls, stop texts. Knows no model. */
+/* serve/stream_parser.h - incremental parser of an answer's text: emits events for reasoning,
+ * content and calls, splits only at whole characters, and finds stop texts. Independent of the
+ * model. */
 #ifndef HONE_SERVE_STREAM_PARSER_H
 #define HONE_SERVE_STREAM_PARSER_H
 
@@ -9,30 +10,28 @@
 
 struct parser;
 typedef void (*parser_sink)(void *ud, const struct event *ev);
-/* Makes what turns the text of answer number `choice` into events, which sink gets with ud;
- * parser_free frees it. a is borrowed, with its tools and stop texts. think is what the end of the
- * prompt says about reasoning. fmt says how reasoning and calls are written; NULL means that all is
- * content (text completions). */
+/* Creates the stream parser for one choice; free it with parser_free(). sink gets the events, with
+ * ud. a is borrowed, with its tools and stop texts. think: whether the prompt has opened reasoning.
+ * fmt: format of reasoning and calls; NULL: everything is content (text completions). */
 int parser_new(struct parser **out, const struct ask *a, const struct toolfmt *fmt,
                enum tool_think think, int choice, parser_sink sink, void *ud, struct err *e);
 void parser_free(struct parser *s);
-/* Says that the prompt ends with this marker of calls, before text is fed; NULL: with none. */
+/* Sets the call marker at the end of the prompt; NULL: none. Call before parser_feed(). */
 void parser_opened(struct parser *s, const char *marker);
-/* Takes bytes of any cut. Returns true when the answer ends here, at the stop text *stop. */
+/* Feeds bytes, split anywhere. Returns true if the answer ends here, at the stop text *stop. */
 bool parser_feed(struct parser *s, const char *text, size_t n, const char **stop);
-/* Tells whether what comes now is reasoning. */
+/* Returns whether the next text is reasoning. */
 bool parser_thinks(const struct parser *s);
-/* Tells whether a character has begun that is not complete. */
+/* Returns whether the text ends within a character. */
 bool parser_half(const struct parser *s);
-/* Ends the text: what was held back comes out, then calls that are complete. Appends what was wrong
- * to problems, as elements of a JSON list. cut tells that a limit ended it, so that what begins
- * like a call is one that is not complete, and is left out. Returns the number of calls. Sets *stop
- * to the stop text that what was held back had, or to NULL. */
+/* Ends the text: emits the text held back, then complete calls. Appends the problems found, as
+ * elements of a JSON list. cut: a limit ended the answer, so an incomplete call is dropped. Sets
+ * *stop to the stop text found in the text held back, or NULL. Returns the number of calls. */
 int parser_end(struct parser *s, bool cut, struct buf *problems, const char **stop);
-/* Returns how many of the calls were written as bare JSON, after parser_end. */
+/* Returns the number of calls written as bare JSON; call after parser_end(). */
 int parser_loose(const struct parser *s);
-/* Counts where in calls n bytes of the text are, after parser_end; of answers that may have none,
- * nothing. */
+/* Counts in *out where in the tool calls each of the n byte offsets at[] falls; call after
+ * parser_end(). Counts nothing if the answer may not have calls. */
 void parser_tally(const struct parser *s, const size_t *at, int64_t n, struct tool_tally *out);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* serve/task.c - requests on their way (task.h): events become the bytes of their API. */
+/* serve/task.c - tasks: turns the events of runs into the bytes of an API. */
 #include "serve/task.h"
 
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 #include "base/progress.h"
 
 enum { FULL = 1 << 20 };
-#define PROGRESS_S 0.5 /* between two reports */
+#define PROGRESS_S 0.5 /* between progress events */
 
 struct task *task_new(struct job *j, const struct api *api, struct ask *a, const struct ids *prompt,
                       int n_prompts) {
@@ -63,7 +63,7 @@ bool task_full(const struct task *t) {
     return t->job && atomic_load(&t->job->ahead) > FULL;
 }
 
-static void put(struct task *t, const struct buf *b) {
+static void write_out(struct task *t, const struct buf *b) {
     if (t->job)
         job_write(t->job, b->data ? b->data : "", b->len);
     else
@@ -73,7 +73,7 @@ static void put(struct task *t, const struct buf *b) {
 static void stream(struct task *t, const struct event *ev) {
     struct buf b = {0};
     t->api->event(&t->reply, ev, &b);
-    put(t, &b);
+    write_out(t, &b);
     buf_release(&b);
 }
 
@@ -97,7 +97,7 @@ void task_admit(struct task *t, int64_t n_cached) {
     stream(t, &(struct event){.kind = EV_ADMITTED});
 }
 
-/* Sets how long the prompt took, and the answer so far. */
+/* Updates the times of the prompt and of the answer so far. */
 static void set_times(struct task *t, const struct run *r) {
     const double now = progress_now_s();
     if (!t->admitted) return;
@@ -133,7 +133,7 @@ static void finish(struct task *t) {
         if (t->job)
             job_answer(t->job, 200, "application/json", b.data, b.len);
         else
-            put(t, &b);
+            write_out(t, &b);
         buf_release(&b);
     }
     if (t->done) t->done(t);
@@ -161,7 +161,7 @@ void task_fail(struct task *t, const struct fault *f) {
     const bool began = t->job ? job_began(t->job) : t->admitted && t->ask.stream;
     const int status = t->status = t->api->fail(f, t->job ? t->job->id : "", began, &b);
     if (!t->job) {
-        put(t, &b);
+        write_out(t, &b);
     } else if (began) {
         job_write(t->job, b.data, b.len);
         job_end(t->job, false);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* serve/texts.c - /tokenize, /detokenize, /tokenizer_info, /apply-template and token counts
- * (server.h). */
+/* serve/texts.c - handlers of /tokenize, /detokenize, /tokenizer_info, /apply-template and token
+ * counts. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,12 +27,12 @@ void texts_specials(const struct tok *t, struct jw *w) {
     }
 }
 
-static int64_t count(struct served *d, const struct job *j, const struct json *body,
-                     struct chat_prompt *p, struct fault *f) {
+static int64_t count_tokens(struct served *d, const struct job *j, const struct json *body,
+                            struct chat_prompt *p, struct fault *f) {
     const struct api *api = ((const struct route *)j->route)->api;
     struct ask a;
     int rc = prepare_read(d, j, api, body, &a, f);
-    if (!rc && !a.conv) rc = fault_set(f, 400, NULL, "messages", "messages are needed");
+    if (!rc && !a.conv) rc = fault_set(f, 400, NULL, "messages", "messages are required");
     if (!rc) rc = prepare_prompt(d, &a, p, f);
     ask_release(&a);
     return rc ? -1 : p->ids.n;
@@ -42,7 +42,7 @@ void later_count(struct served *d, struct job *j, const struct json *body) {
     struct chat_prompt p = {0};
     struct fault f = {0};
     struct buf b = {0};
-    const int64_t n = count(d, j, body, &p, &f);
+    const int64_t n = count_tokens(d, j, body, &p, &f);
     if (n < 0) {
         route_refuse(d->server, j, &f);
     } else {
@@ -85,7 +85,7 @@ static void put_span(struct jw *w, size_t start, size_t end, const char *origin)
     jw_end(w);
 }
 
-/* Adds the tokens of a prompt, the origin of its bytes, and texts that look like markers. */
+/* Writes a prompt's tokens, the origin of its bytes, and texts that look like control tokens. */
 static void put_origins(struct served *d, const struct chat_prompt *p, struct jw *w) {
     int n = 0;
     struct chat_forged *forged = chat_find_forged(&p->text, p->spans, &n);
@@ -110,7 +110,7 @@ void later_template(struct served *d, struct job *j, const struct json *body) {
     struct fault f = {0};
     struct buf b = {0};
     struct jw w;
-    const int64_t n = count(d, j, body, &p, &f);
+    const int64_t n = count_tokens(d, j, body, &p, &f);
     if (n < 0) {
         route_fail(j, &f);
         return;
@@ -147,12 +147,12 @@ void later_tokenize(struct served *d, struct job *j, const struct json *body) {
     struct ids ids = {0};
     struct buf b = {0};
     const char *said = json_str(json_get(body, "content"));
-    const bool other = !said && json_str(json_get(body, "prompt")); /* as others name it */
+    const bool other = !said && json_str(json_get(body, "prompt")); /* vLLM's name */
     const struct json *add = json_get(body, other ? "add_special_tokens" : "add_special");
     if (other) said = json_str(json_get(body, "prompt"));
     char *text = xstrdup(said ? said : "");
     const size_t n = json_unmend(text, strlen(text));
-    int rc = said ? 0 : fault_set(&f, 400, NULL, "content", "a text is needed");
+    int rc = said ? 0 : fault_set(&f, 400, NULL, "content", "must be a string");
     if (!rc && tok_encode(d->core.m->tok, text, n, json_bool(json_get(body, "parse_special"), true),
                           json_bool(add, other), &ids, &e))
         rc = fault_set(&f, 400, NULL, "content", "%s", e.msg);
@@ -174,11 +174,11 @@ void later_detokenize(struct served *d, struct job *j, const struct json *body) 
     const struct json *list = json_get(body, "tokens");
     int rc = json_type(list) == JSON_ARR
                  ? 0
-                 : fault_set(&f, 400, NULL, "tokens", "a list of ids is needed");
+                 : fault_set(&f, 400, NULL, "tokens", "must be a list of token ids");
     for (const struct json *t = json_first(list); t && !rc; t = json_next(t)) {
         int64_t id;
         if (!json_i64(t, &id) || id < 0 || id >= d->core.m->hp.d[HD_VOCAB])
-            rc = fault_set(&f, 400, NULL, "tokens", "ids from 0 to %" PRId64 " are needed",
+            rc = fault_set(&f, 400, NULL, "tokens", "ids must be from 0 to %" PRId64,
                            d->core.m->hp.d[HD_VOCAB] - 1);
         else
             tok_decode(d->core.m->tok, (int32_t)id, true, &text);
@@ -189,7 +189,7 @@ void later_detokenize(struct served *d, struct job *j, const struct json *body) 
         jw_init(&w, &b, false);
         jw_obj(&w, NULL);
         jw_strn(&w, "content", text.data ? text.data : "", text.len);
-        jw_strn(&w, "prompt", text.data ? text.data : "", text.len); /* as others name it */
+        jw_strn(&w, "prompt", text.data ? text.data : "", text.len); /* vLLM's name */
         jw_end(&w);
         buf_str(&b, "\n");
         answer_json(j, &b);

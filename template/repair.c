@@ -96,6 +96,7 @@ static bool may_use(const struct search *s, enum repair_piece k) {
     if (k == P_CALLS_TEXT && !(s->shows_tools && prelude_knows_calls(s->original))) return false;
     if (k == P_TOOLS_TEXT && !(s->has_calls && prelude_knows_tools(s->original))) return false;
     if (k == P_TOOLS_NAME && !s->has_calls) return false;
+    if (k == P_TEXT_PARTS && proof_shows_user(s->proof)) return false;
     if (k == P_REASON && !(s->thinks && (s->has_calls || prelude_knows_calls(s->original))))
         return false;
     return listed && !(k == P_DEVELOPER && s->has_developer);

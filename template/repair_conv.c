@@ -270,6 +270,7 @@ void repair_conv(struct buf *out, uint32_t seed, enum repair_form form, bool odd
     put(&m, "]");
     const bool some = calls || chance(&m, 25);
     tools(&m, some);
+    if (system) m.features |= 1u << FEATURE_SYSTEM;
     if (system && some) m.features |= 1u << FEATURE_SYSTEM_TOOLS;
     buf_fmt(out, ",\"add_generation_prompt\":%s", open && chance(&m, 85) ? "true" : "false");
     const uint32_t how = below(&m, 5);

@@ -100,6 +100,9 @@ static void values(struct finder *f, const struct jnode *n) {
     if (n->kind == JN_FILTER && (jv_is(n->val, "string") || jv_is(n->val, "tojson")) &&
         is_value(f, n->a))
         value_site(f, n->a, n);
+    for (const struct jnode *k = n->kind == JN_FILTER && jv_is(n->val, "format") ? n->list : NULL;
+         k; k = k->next)
+        printed(f, k);
     if (n->kind == JN_FILTER && jv_is(n->val, "tojson") && is_args(f, n->a)) {
         struct buf b = {0};
         int n_arg, n_all;

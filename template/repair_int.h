@@ -65,6 +65,8 @@ bool proof_judge(struct proof *p, const struct jinja *t, const char *first, bool
 bool proof_got_worse(const struct proof *p, int i);
 /* Returns the first check that fails for t and passes for the template accepted last; -1: none. */
 int proof_worse(const struct proof *p, const struct jinja *t);
+/* Tells whether the original renders the texts of users at all. */
+bool proof_shows_user(const struct proof *p);
 /* Tells whether a template shows the thinking of an open turn when thinking is switched on, or
  * closes the block of thinking of its own accord. */
 bool proof_thinks(const struct proof *p, const struct jinja *t);

@@ -602,6 +602,22 @@ static void emission(struct writer *w) {
                 w->has_calls ? "true if calls else false" : "false");
 }
 
+/* Makes a list of one part of each text, when everything else is done. */
+static void texts_as_parts(struct writer *w) {
+    put(w, "{%- set hone.f = [] %}\n"
+           "{%- for m in hone.m %}\n"
+           "{%- if m.content is string %}\n"
+           "{%- set role = m.role %}{%- set content = [{'type': 'text', 'text': m.content}] %}\n"
+           "{%- set hone.f = hone.f + [");
+    message(w, "content", w->has_calls ? "m.tool_calls" : NULL);
+    put(w, "] %}\n"
+           "{%- else %}\n"
+           "{%- set hone.f = hone.f + [m] %}\n"
+           "{%- endif %}\n"
+           "{%- endfor %}\n"
+           "{%- set hone.m = hone.f %}\n");
+}
+
 /* Writes the loop over the messages. */
 static void messages(struct writer *w) {
     put(w, "{%- set hone = namespace(m=[], c=[], f=[], k=[], v=[], n=none, x='', b=none, t='', "
@@ -651,6 +667,7 @@ static void messages(struct writer *w) {
                "{%- set hone.m = hone.m[:n] + [{'role': 'user', 'content': ''}] + hone.m[n:] %}\n"
                "{%- endif %}\n");
     if (want(w, P_TOOLS_TEXT)) tools_as_text(w);
+    if (want(w, P_TEXT_PARTS)) texts_as_parts(w);
     put(w, "{%- set messages = hone.m %}\n");
 }
 

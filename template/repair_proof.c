@@ -38,7 +38,9 @@ struct proof {
     struct jdoc defaults;
     struct check *check;
     int n_check, n_failed;
-    bool shows_results; /* the original renders results */
+    bool calls_right;  /* the original renders results, and arguments not as Python does */
+    bool shows_system; /* it renders system messages */
+    bool shows_user;   /* it renders the texts of users */
     struct kept *kept;
     int n_kept;
 };
@@ -148,21 +150,29 @@ static int keep(struct proof *p, const struct jinja *t, const struct buf *json, 
     return 0;
 }
 
-/* Tells whether a conversation with a call, thinking and a result is rendered with `what` in it. */
-static bool shows(const struct proof *p, const struct jinja *t, const char *what) {
-    static const char text[] =
-        "{\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"},{\"role\":\"assistant\",\"content\":"
-        "\"\","
-        "\"reasoning_content\":\"Zq7why\",\"tool_calls\":[{\"id\":\"call00001\",\"type\":"
-        "\"function\","
-        "\"function\":{\"name\":\"f\",\"arguments\":{\"a\":\"b\"}}}]},{\"role\":\"tool\","
-        "\"tool_call_id\":\"call00001\",\"content\":\"Zq7res\"}],\"add_generation_prompt\":true,"
-        "\"kwargs\":{\"enable_thinking\":true,\"thinking\":true}}";
+/* Conversations that show what a template renders at all. */
+static const char call_conv[] =
+    "{\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"},{\"role\":\"assistant\",\"content\":"
+    "\"\","
+    "\"reasoning_content\":\"Zq7why\",\"tool_calls\":[{\"id\":\"call00001\",\"type\":\"function\","
+    "\"function\":{\"name\":\"f\",\"arguments\":{\"a\":\"b\"}}}]},{\"role\":\"tool\","
+    "\"tool_call_id\":\"call00001\",\"content\":\"Zq7res\"}],\"add_generation_prompt\":true,"
+    "\"kwargs\":{\"enable_thinking\":true,\"thinking\":true}}";
+static const char system_conv[] =
+    "{\"messages\":[{\"role\":\"system\",\"content\":\"Zq7sys\"},{\"role\":\"user\",\"content\":"
+    "\"Hi\"}],\"add_generation_prompt\":true}";
+
+static const char user_conv[] = "{\"messages\":[{\"role\":\"user\",\"content\":\"Zq7usr\"}],"
+                                "\"add_generation_prompt\":true}";
+
+/* Tells whether the rendering of a conversation holds `what`. */
+static bool shows(const struct proof *p, const struct jinja *t, const char *conv,
+                  const char *what) {
     struct jdoc doc;
     struct buf out = {0};
     struct jinja_err je;
     struct err ignored;
-    if (jdoc_parse(&doc, text, sizeof text - 1, "conversation", &ignored)) return false;
+    if (jdoc_parse(&doc, conv, strlen(conv), "conversation", &ignored)) return false;
     const bool shown = render(p, t, doc.root, &out, &je) == 0 && out.len &&
                        memmem(out.data, out.len, what, strlen(what)) != NULL;
     buf_release(&out);
@@ -170,8 +180,12 @@ static bool shows(const struct proof *p, const struct jinja *t, const char *what
     return shown;
 }
 
+bool proof_shows_user(const struct proof *p) {
+    return p->shows_user;
+}
+
 bool proof_thinks(const struct proof *p, const struct jinja *t) {
-    return shows(p, t, "Zq7why") || shows(p, t, "</think>");
+    return shows(p, t, call_conv, "Zq7why") || shows(p, t, call_conv, "</think>");
 }
 
 static bool probe_failed(const struct proof *p, const char *id) {
@@ -182,7 +196,9 @@ static bool probe_failed(const struct proof *p, const char *id) {
 
 /* Tells whether the original renders conversations with these features rightly. */
 static bool is_right(const struct proof *p, unsigned features) {
-    if (!p->shows_results && (features >> FEATURE_CALLS & 1)) return false;
+    if (!p->shows_user) return false;
+    if (!p->calls_right && (features >> FEATURE_CALLS & 1)) return false;
+    if (!p->shows_system && (features >> FEATURE_SYSTEM & 1)) return false;
     for (int f = 0; f < FEATURE_COUNT; f++) {
         if (!(features >> f & 1)) continue;
         for (int i = 0; i < p->n_check; i++)
@@ -200,6 +216,7 @@ static const char odd_probes[] =
 /* Returns the features of a probe's conversation. */
 static unsigned features_of(const char *probe, const char *json) {
     unsigned f = 0;
+    if (strstr(json, "\"role\":\"system\"")) f |= 1u << FEATURE_SYSTEM;
     if (strstr(json, "\"tool_call_id\"")) f |= 1u << FEATURE_CALLS;
     if (strstr(json, "\"tools\"")) f |= 1u << FEATURE_TOOLS;
     if (strstr(json, "\"tool_calls\"") && strstr(json, "\"reasoning_content\""))
@@ -267,7 +284,10 @@ int proof_new(struct proof **out, const struct jinja *original, struct err *e) {
         c->failed = c->n_failed > 0;
         p->n_failed += c->failed;
     }
-    p->shows_results = shows(p, original, "Zq7res");
+    p->calls_right =
+        shows(p, original, call_conv, "Zq7res") && !shows(p, original, call_conv, "{'a': 'b'}");
+    p->shows_user = shows(p, original, user_conv, "Zq7usr");
+    p->shows_system = shows(p, original, system_conv, "Zq7sys");
     return keep_all(p, original, e);
 }
 

@@ -208,7 +208,7 @@ def use(b, faults):
     set_value(b, "pair-ask", "Say something.")
     b.js("sides[0].more.value = JSON.stringify({guided_choice: [%s]}); sides[1].more.value = JSON.stringify({guided_choice: ['<img src=y>']})" % json.dumps("<img src=x onerror=window.hacked=4>"))
     b.js("document.getElementById('pair-send').click()")
-    b.wait("/part at character/.test(document.getElementById('pair-state').textContent)")
+    b.wait("/differ from character/.test(document.getElementById('pair-state').textContent)")
     need("character 9" in b.js("document.getElementById('pair-state').textContent"), "side by side: " + b.js("document.getElementById('pair-state').textContent"))
     need(b.js("document.querySelectorAll('#pair img').length") == 0, "side by side: text became markup")
     # server

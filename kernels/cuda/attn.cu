@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT
-/* kernels/cuda/attn.cu - causal attention over the cache (kv.cu fills it): which kernel computes
- * it. attn.cuh lists the kernels.
+/* kernels/cuda/attn.cu - launchers of causal attention over the cache, which kv.cu fills: selection
+ * of a kernel (attn.cuh lists them).
  *
- * cu_attn_few: few tokens, keys in parts (split.cuh), on tensor cores (few.cuh) or, one token, in
- * f32 (cores.cuh). cu_attn_many: several tokens, on tensor cores (flash.cuh) or in f32. */
+ * cu_attn_few: few tokens, with the keys split into parts (split.cuh), on tensor cores (few.cuh)
+ * or, for one token, in f32 (cores.cuh). cu_attn_many: several tokens, on tensor cores
+ * (flash.cuh) or in f32. */
 #include "kernels/cuda/cores.cuh"
 #include "kernels/cuda/few.cuh"
 #include "kernels/cuda/flash.cuh"
 
-/* Launches the kernel of few.cuh for the size of the heads. */
+/* Launches the kernel of few.cuh for this head size. */
 template <int KF, int VF>
 static int launch_few_of(struct cu_stream *s, const struct attn_job *j, struct err *e) {
     switch (j->k.dim) {
@@ -22,7 +23,7 @@ static int launch_few_of(struct cu_stream *s, const struct attn_job *j, struct e
         return launch_few<KF, VF, 512>(s, j, e);
     }
 }
-/* The caches that have kernels of their own on tensor cores. */
+/* Caches with their own tensor-core kernels. */
 static const struct cache_form {
     enum qtype k, v;
     int (*few)(struct cu_stream *s, const struct attn_job *j, struct err *e);
@@ -36,7 +37,7 @@ static const struct cache_form {
     ROW(QT_Q8_0, QT_Q4_0, KV_Q8, KV_Q4),
 #undef ROW
 };
-/* Returns the cache's row where heads have 64, 128, 256 or 512 values, or NULL. */
+/* Returns the cache's row if heads have 64, 128, 256 or 512 values, else NULL. */
 static const struct cache_form *cache_form_of(const struct cu_attn *a) {
     if (a->head_dim != 64 && a->head_dim != 128 && a->head_dim != 256 && a->head_dim != 512)
         return NULL;
@@ -68,7 +69,7 @@ int cu_attn_many(struct cu_stream *s, const struct cu_attn *a, struct err *e) {
     struct attn_job j;
     TRY(attn_open(&j, a, e));
     const dim3 rows((unsigned)(a->rows.longest * j.group), (unsigned)a->n_kv_heads,
-                    (unsigned)a->rows.n_segs); /* blocks of a launch: x is to be divided */
+                    (unsigned)a->rows.n_segs); /* blocks of the launch, among which x is divided */
     if (a->rows.n_segs < 1) return 0;
     if (!a->fast || j.k.dim > 256 || j.k.dim % 16) return launch_tile(s, &j, rows, e);
     const struct cache_form *form = cache_form_of(a);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* kernels/cuda/attn.cuh - what the six attention kernels share: the job, which keys a row sees, the
- * running softmax, tiles of keys and values as floats, and the output with its gate.
+/* kernels/cuda/attn.cuh - shared parts of the six attention kernels: the job, the keys visible to a
+ * row, the running softmax, tiles of keys and values as floats, and the gated output.
  *
  *   kernel         file         rows of a block          keys
  *   attend_part    cores.cuh    a token, up to 8 heads   a part (split.cuh), CUDA cores
@@ -10,8 +10,8 @@
  *   attend_any     attn_any.cu  1                        chunks of all; soft cap, sinks, chunked
  *   attend_latent  latent.cu    a token, 8 heads         tiles of all; values are part of the keys
  *
- * A row is a (token, query head) pair. The products, and who of a block holds which score, are the
- * kernels' own: that is where their speed comes from. */
+ * A row is a (token, query head) pair. Each kernel has its own products and its own assignment
+ * of scores to threads, because its speed depends on them. */
 #ifndef HONE_KERNELS_CUDA_ATTN_CUH
 #define HONE_KERNELS_CUDA_ATTN_CUH
 
@@ -23,12 +23,13 @@ struct attn_job {
     const float *q, *gate, *sink; /* q, out: row t * n_heads + h for token t of the pass, head h */
     float *out;
     const struct cu_seg *seg, *all; /* segments of the launch; of the pass */
-    const int32_t *pos, *of;        /* of a token of the pass: its position, its segment in `all` */
+    /* Per token of the pass: position, index of its segment in `all`. */
+    const int32_t *pos, *of;
     int64_t window, gate_ld;
     float scale, softcap;
     bool chunked;
-    int n_segs, slot, n_slots, n_heads, n_kv, group; /* group: query heads of a kv head */
-    /* of kernels that cut keys into parts (split.cuh) */
+    int n_segs, slot, n_slots, n_heads, n_kv, group; /* group: query heads per kv head */
+    /* For kernels that split the keys into parts (split.cuh). */
     int longest, n_splits;
     float *part;
     uint8_t *out_q;
@@ -62,24 +63,24 @@ static int attn_open(struct attn_job *j, const struct cu_attn *a, struct err *e)
     return 0;
 }
 
-/* ---- rows and what they see ---- */
+/* ---- rows and the keys they see ---- */
 
-/* Returns the first key that a token sees which sees those before `end`. */
+/* Returns the first key visible to the token whose visible keys end at `end`. */
 CU_DEV int64_t attn_first(const struct attn_job &j, int64_t end) {
     return j.window > 0 && end > j.window ? end - j.window : 0;
 }
 
-/* The rows of a block of attend_tile and attend_flash: [r0, r0 + n) of a segment and kv head, where
- * row r is query head r % group of token r / group. They see keys of [begin, end), the first row
- * those before `seen`. */
+/* The rows of a block of attend_tile and attend_flash: [r0, r0 + n) of a segment and kv head,
+ * where row r is query head r % group of token r / group. They see keys in [begin, end); those
+ * of the first row end at `seen`. */
 struct attn_rows {
     struct cu_seg seg;
     struct kv_table table;
     int head, r0, n;
     int64_t seen, begin, end;
 };
-/* Returns them; n <= 0 where the segment has none for the block. Later rows see more keys, so they
- * start first. */
+/* Returns the block's rows; n <= 0: the segment has none for it. Later rows see more keys, so
+ * they start first. */
 CU_DEV struct attn_rows attn_rows_of(const struct attn_job &j, int most) {
     struct attn_rows r;
     r.seg = j.seg[blockIdx.z];
@@ -92,12 +93,13 @@ CU_DEV struct attn_rows attn_rows_of(const struct attn_job &j, int most) {
     r.begin = attn_first(j, r.seen);
     return r;
 }
-/* Returns the number of keys, from the sequence's start, before which row i of the block stops. */
+/* Returns the end of the keys that row i of the block sees, relative to the start of the
+ * sequence. */
 CU_DEV int64_t attn_seen(const struct attn_job &j, const struct attn_rows &r, int i) {
     return (int64_t)r.seg.pos + (r.r0 + i) / j.group + 1;
 }
-/* Returns which keys of a tile from k0 on a row sees that stops before `seen`: [from, to), counted
- * from k0. */
+/* Keys of the tile at k0 that are visible to a row whose keys end at `seen`: [from, to),
+ * relative to k0. */
 struct attn_span {
     int from, to;
 };
@@ -105,7 +107,7 @@ CU_DEV struct attn_span attn_span_of(const struct attn_job &j, int64_t seen, int
     const struct attn_span s = {(int)(attn_first(j, seen) - k0), (int)(seen - k0)};
     return s;
 }
-/* Returns which row of q and out row i of the block is. */
+/* Returns the row of q and out for row i of the block. */
 CU_DEV int64_t attn_row(const struct attn_job &j, const struct attn_rows &r, int i) {
     const int at = r.r0 + i;
     return ((int64_t)r.seg.row + at / j.group) * j.n_heads + r.head * j.group + at % j.group;
@@ -114,19 +116,19 @@ CU_DEV int64_t attn_row(const struct attn_job &j, const struct attn_rows &r, int
 /* ---- the running softmax ---- */
 
 struct softmax {
-    float top, sum; /* the largest score so far; the sum of exp(score - top) */
+    float top, sum; /* largest score so far; sum of exp(score - top) */
 };
 CU_DEV struct softmax softmax_empty(void) {
     const struct softmax s = {-INFINITY, 0.0f};
     return s;
 }
-/* Returns what is taken from scores: the maximum, or, where every key so far was masked, 0, so that
- * all terms are 0. */
+/* Returns the value to subtract from scores: the maximum, or 0 if all keys so far were masked,
+ * so that all terms are 0. */
 CU_DEV float softmax_base(float top) {
     return top == -INFINITY ? 0.0f : top;
 }
-/* Takes over the maximum of a row's next scores. Returns the factor for all that was summed with
- * the old maximum. */
+/* Raises the maximum to that of a row's next scores. Returns the factor for everything summed
+ * with the old maximum. */
 CU_DEV float softmax_raise(struct softmax *s, float most) {
     const float top = fmaxf(most, s->top), fix = expf(s->top - softmax_base(top));
     s->top = top;
@@ -136,8 +138,8 @@ CU_DEV float softmax_raise(struct softmax *s, float most) {
 
 /* ---- tiles as floats, the output ---- */
 
-/* Loads a tile of keys or values: value c of key k to to[k * ld + c]. Those of keys from n_keys to
- * KEYS are zeros. */
+/* Loads a tile of keys or values: value c of key k to to[k * ld + c]. Keys from n_keys to KEYS
+ * become zeros. */
 template <int KEYS, int BLOCK>
 CU_DEV void attn_load(const struct kv_plane &p, const struct kv_span &span, int head, int n_keys,
                       int ld, float *to) {
@@ -151,7 +153,7 @@ CU_DEV void attn_load(const struct kv_plane &p, const struct kv_span &span, int 
     }
 }
 
-/* Writes value i of a row of the output, times its gate. Returns what it wrote. */
+/* Writes value i of an output row, times its gate. Returns the value written. */
 CU_DEV float attn_store(const struct attn_job &j, int64_t row, int dim, int i, float v) {
     if (j.gate) v *= cu_sigmoid(j.gate[row * j.gate_ld + i]);
     return j.out[row * dim + i] = v;

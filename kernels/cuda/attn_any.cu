@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* kernels/cuda/attn_any.cu - causal attention with what the fast kernels (attn.cu) lack: a soft cap
- * of scores, and sinks. For a few models; plain and without tensor cores.
+/* kernels/cuda/attn_any.cu - causal attention with features that the fast kernels (attn.cu) lack: a
+ * soft cap of scores, and sinks. Plain code without tensor cores, for a few models.
  *
  * A block takes one query head of one token and walks the keys in chunks of BLOCK with a running
- * maximum and sum: a thread per key for scores, then a thread for 8 values of a slice of the keys,
- * and slices are added in order. Bytes: every key and value once for each query head. */
+ * maximum and sum: a thread per key for scores, then a thread per 8 values of a slice of the
+ * keys; slices are added in order. Reads every key and value once for each query head. */
 #include "kernels/cuda/attn.cuh"
 
 enum { BLOCK = 256 }; /* at most CU_PAGE */
@@ -40,7 +40,7 @@ CU_KERNEL __launch_bounds__(BLOCK) attend_any(struct attn_job j) {
         }
         const float fix = softmax_raise(&st, cu_block_max(x, red));
         p[tid] = tid < n ? expf(x - st.top) : 0.0f;
-        st.sum += cu_block_sum(p[tid], red); /* a barrier: p is there for all */
+        st.sum += cu_block_sum(p[tid], red); /* its barrier makes p visible to all */
         for (int i = 0; i < 8; i++) acc[i] *= fix;
         for (int k = slice; slice < slices && k < n; k += slices) {
             float v[8];

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT
 /* kernels/cuda/cores.cuh - attention on CUDA cores, in f32.
  *
- * attend_part: one token, keys in parts (split.cuh). A block takes a part of the keys of one kv
- * head for up to GC of its query heads, so that keys and values are read once for all of them: a
- * sub-warp per key and 8 values a lane for the scores, softmax of a chunk, then a sub-warp per
- * value row. Bytes: each key and value once, and head_dim + 2 floats per part and head.
+ * attend_part: one token, with the keys split into parts (split.cuh). A block takes a part of the
+ * keys of one kv head for up to GC of its query heads, so that keys and values are read once for
+ * all of them: scores use a sub-warp per key and 8 values per lane, then comes the softmax of a
+ * chunk, then a sub-warp per value row. Reads each key and value once, plus head_dim + 2 floats per
+ * part and head.
  *
- * attend_tile: several tokens. A block takes ROWS rows of one kv head and walks the keys in tiles
- * with a running softmax. */
+ * attend_tile: several tokens. A block takes ROWS rows of one kv head and walks the keys in
+ * tiles with a running softmax. */
 #ifndef HONE_KERNELS_CUDA_CORES_CUH
 #define HONE_KERNELS_CUDA_CORES_CUH
 
@@ -20,7 +21,8 @@ enum { CORES_BLOCK = 256, CORES_WARPS = CORES_BLOCK / 32 };
 enum { KEY_CHUNK = 128 };
 
 /* Sums r[0..GC) over sub-warps of `lanes` lanes (a power of two, at least 8). Afterwards lane l
- * of a sub-warp holds the sum of value head_of<GC>(l). Each step halves what a lane carries. */
+ * of a sub-warp holds the sum of value head_of<GC>(l). Each step halves the values that a lane
+ * carries. */
 template <int GC> CU_DEV float spread_sum(float r[GC], int lanes, int lane) {
     int m = 1;
     CU_UNROLL
@@ -43,8 +45,8 @@ template <int GC> CU_DEV int head_of(int lane) {
     return h;
 }
 
-/* How the block's threads share the keys of a chunk: sub-warp `sub` of `n_sub` in a warp, its lane
- * l of `lanes`, which has units l, l + lanes, ... of 8 values. */
+/* A thread's share of a chunk's keys: sub-warp `sub` of `n_sub` in a warp, lane l of its `lanes`
+ * lanes; the lane has units l, l + lanes, ... of 8 values. */
 struct part_thread {
     int warp, lane, lanes, sub, n_sub, l, units;
 };
@@ -61,7 +63,7 @@ template <int NU> CU_DEV struct part_thread part_thread_of(int dim) {
     return t;
 }
 
-/* Loads what the thread has of n_g query heads from row `row` on. */
+/* Loads the thread's values of n_g query heads from row `row` on. */
 template <int NU, int GC>
 CU_DEV void part_queries(const struct attn_job &j, const struct part_thread &t, int64_t row,
                          int n_g, float q[GC][NU][8]) {
@@ -75,7 +77,7 @@ CU_DEV void part_queries(const struct attn_job &j, const struct part_thread &t, 
     }
 }
 
-/* Computes the scores of a chunk, sc [key][head]. Whole warps go round together. */
+/* Computes the scores of a chunk, sc [key][head]. Whole warps iterate together. */
 template <int FORM, int NU, int GC>
 CU_DEV void part_scores(const struct kv_plane &k, const struct kv_span &span, int head, int n_keys,
                         const struct part_thread &t, const float q[GC][NU][8], float *sc) {
@@ -100,8 +102,8 @@ CU_DEV void part_scores(const struct kv_plane &k, const struct kv_span &span, in
     }
 }
 
-/* Replaces the scores of a chunk by probabilities, a warp per head. fix: factors of what was summed
- * before. */
+/* Replaces the scores of a chunk by probabilities, a warp per head. fix: factors of earlier
+ * sums. */
 template <int GC>
 CU_DEV void part_softmax(const struct part_thread &t, int n_keys, float *sc, struct softmax *st,
                          float *fix) {
@@ -116,7 +118,7 @@ CU_DEV void part_softmax(const struct part_thread &t, int n_keys, float *sc, str
             s += p;
         }
         mine.sum += cu_warp_sum(s);
-        cu_syncwarp(); /* every lane has read st[g] */
+        cu_syncwarp(); /* all lanes have read st[g] */
         if (t.lane == 0) {
             fix[g] = by;
             st[g] = mine;
@@ -145,7 +147,7 @@ CU_DEV void part_values(const struct kv_plane &vp, const struct kv_span &span, i
     }
 }
 
-/* Adds up the block's sums of n_g heads in shared memory, sub-warp after sub-warp. */
+/* Adds up the block's sums of n_g heads in shared memory, one sub-warp after the other. */
 template <int NU, int GC>
 CU_DEV void part_add_up(const struct part_thread &t, int dim, int n_g, const float acc[GC][NU][8],
                         float *sums) {
@@ -163,9 +165,9 @@ CU_DEV void part_add_up(const struct part_thread &t, int dim, int n_g, const flo
     }
 }
 
-/* Computes attention over one part of the keys. NU is the units of 8 values per lane, GC the
- * query heads of a block. A block is (part, kv head, chunk of heads of a segment); only the
- * segment's first row is looked at. Keys go through in chunks of KEY_CHUNK with a running
+/* Computes attention over one part of the keys. NU is the number of 8-value units per lane, GC
+ * the query heads per block. The grid is (parts, kv heads, chunks of heads of a segment); only
+ * the segment's first row is used. Keys are processed in chunks of KEY_CHUNK with a running
  * maximum. */
 template <int FORM, int NU, int GC>
 CU_KERNEL __launch_bounds__(CORES_BLOCK) attend_part(struct attn_job j) {
@@ -201,7 +203,7 @@ CU_KERNEL __launch_bounds__(CORES_BLOCK) attend_part(struct attn_job j) {
             for (int i = 0; i < 8; i++) acc[g][n][i] *= fix[g];
         }
         part_values<FORM, NU, GC>(j.v, span, head, n_keys, t, sc, acc);
-        __syncthreads(); /* sc is written again */
+        __syncthreads(); /* before sc is overwritten */
     }
     part_add_up<NU, GC>(t, dim, n_g, acc, sums);
     const int64_t mine = (int64_t)of_seg * j.longest * j.n_heads + h0;
@@ -223,7 +225,7 @@ static int launch_one(struct cu_stream *s, const struct attn_job *j, struct err 
         CU_LAUNCH_EARLY(e, (attend_part<FORM, 1, 8>), grid, CORES_BLOCK, smem, s, *j);
     return 0;
 }
-/* Launches the kernel for the types of the cache. */
+/* Launches the kernel for the cache's types. */
 static int launch_cores(struct cu_stream *s, const struct attn_job *j, struct err *e) {
     if (j->k.form != j->v.form) return launch_one<KV_ANY>(s, j, e);
     switch (j->k.form) {
@@ -272,8 +274,8 @@ CU_DEV void tile_scores(const struct tile_thread &t, int dim, const float *q, co
     }
 }
 
-/* Replaces the scores of a tile, p [ROWS][TILE + 1], by probabilities, a warp per row. fix: factors
- * of what was summed before. */
+/* Replaces the scores of a tile, p [ROWS][TILE + 1], by probabilities, a warp per row. fix:
+ * factors of earlier sums. */
 template <int ROWS, int TILE> CU_DEV void tile_softmax(float *p, struct softmax *st, float *fix) {
     const int lane = (int)threadIdx.x % 32;
     for (int row = (int)threadIdx.x / 32; row < ROWS; row += CORES_WARPS) {
@@ -283,7 +285,7 @@ template <int ROWS, int TILE> CU_DEV void tile_softmax(float *p, struct softmax 
         x = expf(x - softmax_base(mine.top));
         if (lane < TILE) p[row * (TILE + 1) + lane] = x;
         mine.sum += cu_warp_sum(x);
-        cu_syncwarp(); /* every lane has read st[row] */
+        cu_syncwarp(); /* all lanes have read st[row] */
         if (lane == 0) {
             fix[row] = by;
             st[row] = mine;
@@ -367,7 +369,7 @@ static int launch_tile_of(struct cu_stream *s, const struct attn_job *j, dim3 gr
     CU_LAUNCH(e, (attend_tile<ROWS, TILE, COLS>), grid, CORES_BLOCK, smem, s, *j);
     return 0;
 }
-/* Launches the kernel for the size of the heads. */
+/* Launches the kernel for this head size. */
 static int launch_tile(struct cu_stream *s, const struct attn_job *j, dim3 grid, struct err *e) {
     if (j->k.dim <= 64) return launch_tile_of<32, 32, 4>(s, j, grid, e);
     if (j->k.dim <= 128) return launch_tile_of<32, 32, 8>(s, j, grid, e);

@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: MIT
-/* kernels/cuda/few.cuh - attention of up to CU_FEW tokens on tensor cores: heads of 64, 128, 256 or
- * 512 values, caches of f16, q8_0 or q4_0.
+/* kernels/cuda/few.cuh - attention of up to CU_FEW tokens on tensor cores, for heads of 64, 128,
+ * 256 or 512 values and caches of f16, q8_0 or q4_0.
  *
- * A block takes a part of the keys of one kv head for 8 columns, (token, query head) pairs, and
- * reads keys and values once for all of them. A warp walks tiles of 16 keys of its own: no barrier
- * before its part is done, and the next tile is on its way (cp.async) while one is computed.
+ * A block takes a part of the keys of one kv head for 8 columns, which are (token, query head)
+ * pairs, and reads keys and values once for all of them. A warp walks its own tiles of 16 keys,
+ * without barriers until its part is done; the next tile is copied (cp.async) while one is
+ * computed.
  *
  *   scores [16 keys][8 columns] = keys (A operand) x queries (B operand)
  *   sums [dim][8 columns] += values transposed (A) x probabilities (B)
  *
- * Codes become f16 exactly: a byte or nibble behind the exponent of 1024 (byte permutation, or a
- * mask), less the bias. A block of 32 keys' codes is multiplied exactly and its f32 sum scaled, so
- * that of the scores only queries are rounded to f16; values are rounded once, as code * scale.
- * Probabilities are f16 too, with the largest so far at 2^15: those that f16 would lose are below
- * 2^-39 of it. Sums, softmax and outputs are f32.
+ * Codes are converted to f16 exactly: a byte or nibble is inserted as the mantissa of 1024 (byte
+ * permutation, or a mask), and the bias is subtracted. The codes of a block of 32 are multiplied
+ * exactly and their f32 sum is scaled, so of the scores' operands only queries are rounded to f16;
+ * values are rounded once, as code * scale. Probabilities are f16 too, with the largest so far at
+ * 2^15: those that f16 loses are below 2^-39 of it. Sums, softmax and outputs are f32.
  *
- * Which of 16 values is which column of A is free as long as B agrees, and so is which output value
- * is which row: few_dim and few_out say it. They are chosen so that a lane's codes arrive as whole
- * words and leave ldmatrix as they lie in the cache.
+ * The assignment of 16 values to columns of A is free as long as B agrees, and so is that of output
+ * values to rows: few_dim and few_out define it. It lets a lane's codes arrive as whole words, and
+ * leave ldmatrix in the order of the cache.
  *
- * Shared: queries [dim / 32][lane] 16 bytes; for each warp two slots for a tile of keys and of
- * values, codes [16][bytes of a row] with chunks of 16 bytes exchanged (few_at), then scales
- * [16][dim / 32]. At the end a warp's slots hold its sums.
- * */
+ * Shared memory: queries [dim / 32][lane] 16 bytes; for each warp two slots for a tile of keys
+ * and of values, each with codes [16][bytes of a row] whose 16-byte chunks are permuted
+ * (few_at), then scales [16][dim / 32]. At the end a warp's slots hold its sums. */
 #ifndef HONE_KERNELS_CUDA_FEW_CUH
 #define HONE_KERNELS_CUDA_FEW_CUH
 
@@ -30,7 +30,7 @@
 
 enum { FEW_KEYS = 16, FEW_COLS = 8, FEW_WARPS = 8 };
 
-/* Bytes of a row and of a tile. */
+/* Bytes per row and per tile. */
 template <int FORM, int DIM> struct few_rows {
     enum {
         CODES = FORM == KV_F16  ? 2 * DIM
@@ -41,37 +41,35 @@ template <int FORM, int DIM> struct few_rows {
     };
 };
 
-/* Returns where byte `at` of a key's codes lies in a tile. Chunks of the same number of 8 keys
- * are in different banks, and so are the chunks that 8 lanes read of the values of two or four
- * keys. */
+/* Returns the offset in a tile of byte `at` of a key's codes. Equal chunks of 8 keys are in
+ * different banks, and so are the chunks that 8 lanes read of the values of two or four keys. */
 template <int CODES> CU_DEV int few_at(int key, int at) {
     enum { PER = CODES >= 128 ? 1 : 128 / CODES, MASK = CODES >= 128 ? 7 : CODES / 16 - 1 };
     return key * CODES + (at ^ (key / PER & MASK) * 16);
 }
 
-/* Computes the addresses from which byte 32 n + at of a key's codes is read: from[n % 4] + n / 4
- * * 128. Written so, the compiler keeps four addresses; otherwise it keeps one for each n. */
+/* Computes the addresses of byte 32 n + at of a key's codes: from[n % 4] + n / 4 * 128. In this
+ * form the compiler keeps four addresses; otherwise it keeps one for each n. */
 template <int CODES>
 CU_DEV void few_loads(const uint8_t *tile, int key, int at, const uint8_t *from[4]) {
     CU_UNROLL
     for (int n = 0; n < 4 && 32 * n < CODES; n++) from[n] = tile + few_at<CODES>(key, 32 * n + at);
 }
 
-/* Starts the copy of a tile of 16 keys from position `pos` on, the first of them in `page`. Of
- * n_keys < 16 the last one's end stands for those that are missing, so that all bytes are finite
- * numbers. */
+/* Starts the copy of a tile of 16 keys from position `pos` on, the first of them in `page`. If
+ * n_keys < 16, repeats the end of the last key, so that all bytes are finite numbers. */
 template <int FORM, int DIM>
 CU_DEV void few_fetch(const struct kv_plane &p, const struct kv_table &table, const uint8_t *page,
                       int64_t pos, int head, int n_keys, uint8_t *tile) {
     typedef struct few_rows<FORM, DIM> R;
     enum { PIECE = R::SCALES < 16 ? R::SCALES : 16 };
-    enum { N = FEW_KEYS * R::CODES / 512, STEP = DIM > 256 ? 8 : N }; /* copies of a lane */
+    enum { N = FEW_KEYS * R::CODES / 512, STEP = DIM > 256 ? 8 : N }; /* copies per lane */
     const int lane = (int)threadIdx.x % 32, here = CU_PAGE - (int)(pos % CU_PAGE);
     const int row = head * CU_PAGE + CU_PAGE - here; /* `here` keys are in the page */
     const uint8_t *codes = page + p.codes + row * R::CODES;
     const uint8_t *scales = page + p.scales + row * R::SCALES;
     if (n_keys == FEW_KEYS && here >= FEW_KEYS) {
-        CU_ROLLED /* where registers are scarce; otherwise it goes round once */
+        CU_ROLLED /* registers are scarce; otherwise a single iteration */
             for (int i = 0; i < N; i += STEP) {
             CU_UNROLL
             for (int k = 0; k < STEP; k++) {
@@ -119,9 +117,9 @@ template <int N> CU_DEV void few_words(const void *p, uint32_t w[N]) {
 
 /* ---- codes as pairs of f16 ---- */
 
-/* Returns the exponent of 1024, and for bytes with it the change from signed to unsigned. It
- * comes by a shuffle, because otherwise the compiler makes the constant anew for each use, in
- * half again as many instructions. */
+/* Returns the exponent bits of 1024; for bytes, combined with the change from signed to
+ * unsigned. Uses a shuffle, because otherwise the compiler builds the constant for each use,
+ * with half again as many instructions. */
 template <int FORM> CU_DEV uint32_t few_magic(void) {
     return cu_shfl(FORM == KV_Q8 ? 0x64806480u : 0x64006400u, 0);
 }
@@ -129,7 +127,7 @@ template <int FORM> CU_DEV uint32_t few_magic(void) {
 CU_DEV uint32_t few_pair8(uint32_t w, int i, uint32_t magic) {
     return cu_add_f16x2(cu_and_xor(i ? w >> 8 : w, 0x00ff00ffu, magic), 0xe480e480u /* -1152 */);
 }
-/* Nibbles i and i + 4, less 8. */
+/* Returns nibbles i and i + 4, minus 8, as f16. */
 CU_DEV uint32_t few_pair4(uint32_t w, int i, uint32_t magic) {
     const uint32_t v = i / 2 ? w >> 8 : w;
     if (i % 2) /* 1024 + 16 n: / 16 - 72 */
@@ -142,8 +140,8 @@ template <int FORM> CU_DEV uint32_t few_pair(uint32_t w, int i, uint32_t magic) 
 
 /* ---- scores ---- */
 
-/* Returns which of a block of 32 values is value i of lane c: i < 4 in the first step of 16, b0
- * then b1. */
+/* Returns the position in a block of 32 values of value i of lane c: i < 4 in the first step of
+ * 16, b0 then b1. */
 template <int FORM> CU_DEV int few_dim(int c, int i) {
     if (FORM == KV_F16) return 16 * (i / 4) + 2 * c + i % 4 / 2 * 8 + i % 2;
     if (FORM == KV_Q8) return 16 * (i / 4) + 4 * c + i % 4 / 2 + i % 2 * 2;
@@ -162,7 +160,7 @@ CU_DEV void few_scaled(const float t[4], float d0, float d1, float s[4]) {
 template <int FORM, int DIM>
 CU_DEV void few_scores(const uint8_t *k, const uint4 *q, uint32_t magic, float s[4]) {
     typedef struct few_rows<FORM, DIM> R;
-    enum { NB = DIM / 32, ND = NB < 8 ? NB / 2 : 4 }; /* blocks; words of scales at a time */
+    enum { NB = DIM / 32, ND = NB < 8 ? NB / 2 : 4 }; /* blocks; words of scales loaded at a time */
     const int lane = (int)threadIdx.x % 32, r = lane / 4;
     CU_UNROLL
     for (int i = 0; i < 4; i++) s[i] = 0.0f;
@@ -179,7 +177,7 @@ CU_DEV void few_scores(const uint8_t *k, const uint4 *q, uint32_t magic, float s
         CU_UNROLL
         for (int step = 0; step < 2; step++) {
             uint32_t a[4];
-            /* A load of two chunks is a step of f16, a block of q8_0, or two blocks of q4_0. */
+            /* A load of two chunks is one step of f16, one block of q8_0, or two blocks of q4_0. */
             const int load = FORM == KV_F16 ? 2 * b + step : FORM == KV_Q8 ? b : b / 2;
             if (FORM == KV_F16 || (step == 0 && (FORM == KV_Q8 || b % 2 == 0)))
                 cu_ldmatrix4(from[load % 4] + load / 4 * 128, w);
@@ -199,8 +197,8 @@ CU_DEV void few_scores(const uint8_t *k, const uint4 *q, uint32_t magic, float s
 
 /* ---- sums ---- */
 
-/* Codes of a key are read by a lane in units of at most 16 bytes: unit u of lane r begins at byte
- * SIZE * r + 8 * SIZE * u and has DIMS values. */
+/* A lane reads a key's codes in units of at most 16 bytes: unit u of lane r begins at byte SIZE
+ * * r + 8 * SIZE * u and has DIMS values. */
 template <int FORM, int DIM> struct few_unit {
     enum {
         ROW = few_rows<FORM, DIM>::CODES,
@@ -209,15 +207,15 @@ template <int FORM, int DIM> struct few_unit {
         DIMS = FORM == KV_Q4 ? 2 * SIZE : SIZE
     };
 };
-/* Returns the value that row r (second 0) or r + 8 (1) of tile t of 16 holds. */
+/* Returns the output value in row r (second 0) or r + 8 (1) of tile t of 16. */
 template <int FORM, int DIM> CU_DEV int few_out(int t, int r, int second) {
     enum { D = FORM == KV_F16 ? 16 : few_unit<FORM, DIM>::DIMS };
     if (FORM == KV_F16) return 16 * t + r + 8 * second;
     return 2 * t / D * (8 * D) + D * r + 2 * t % D + second;
 }
 
-/* Adds weighed values to acc[tile], which is mma's d: values r and r + 8 of the tile, columns 2c
- * and 2c + 1. p has the probabilities of the tile's keys as the B operand. */
+/* Adds weighted values to acc[tile], in the layout of mma's d: values r and r + 8 of the tile,
+ * columns 2c and 2c + 1. p has the probabilities of the tile's keys as the B operand. */
 template <int FORM, int DIM>
 CU_DEV void few_values(const uint8_t *v, const uint32_t p[2], uint32_t magic,
                        float acc[DIM / 16][4]) {
@@ -234,7 +232,7 @@ CU_DEV void few_values(const uint8_t *v, const uint32_t p[2], uint32_t magic,
         }
     } else {
         typedef struct few_unit<FORM, DIM> U;
-        enum { W = U::SIZE / 4, PER = FORM == KV_Q8 ? 2 : 4 }; /* words; tiles of a word */
+        enum { W = U::SIZE / 4, PER = FORM == KV_Q8 ? 2 : 4 }; /* words; tiles per word */
         CU_UNROLL
         for (int u = 0; u < U::N; u++) {
             const int block = U::DIMS * (r + 8 * u) / 32;
@@ -249,7 +247,7 @@ CU_DEV void few_values(const uint8_t *v, const uint32_t p[2], uint32_t magic,
             const uint32_t d_lo = d[0] | d[1] << 16, d_hi = d[2] | d[3] << 16;
             CU_UNROLL
             for (int w = 0; w < W; w++) CU_UNROLL
-            for (int h = 0; h < 2; h++) { /* halves of the word, key beside key */
+            for (int h = 0; h < 2; h++) { /* halves of the word, keys interleaved */
                 const uint32_t sel = h ? 0x7632 : 0x5410;
                 const uint32_t lo = cu_perm(x[0][w], x[1][w], sel);
                 const uint32_t hi = cu_perm(x[2][w], x[3][w], sel);
@@ -268,8 +266,8 @@ CU_DEV void few_values(const uint8_t *v, const uint32_t p[2], uint32_t magic,
 
 /* ---- softmax ---- */
 
-/* Replaces scores by probabilities, times 2^15. What was summed before shrinks where the maximum
- * rises. st: of the lane's columns 2c and 2c + 1; the sums are those of its keys only. */
+/* Replaces scores by probabilities times 2^15. Scales down earlier sums when the maximum rises.
+ * st: for the lane's columns 2c and 2c + 1, with sums over its keys only. */
 template <int TILES>
 CU_DEV void few_softmax(float s[4], struct softmax st[2], float acc[TILES][4]) {
     const float lift = 10.39720771f; /* log 2^15 */
@@ -297,7 +295,7 @@ CU_DEV void few_softmax(float s[4], struct softmax st[2], float acc[TILES][4]) {
 
 /* ---- the kernel ---- */
 
-/* Loads the query heads of the block's columns as B operands. row0 is the segment's first. */
+/* Loads the query heads of the block's columns as B operands. row0 is the segment's first row. */
 template <int FORM, int DIM>
 CU_DEV void few_queries(const struct attn_job &j, int64_t row0, int head, int col0, int n_cols,
                         uint4 *q) {
@@ -316,8 +314,9 @@ CU_DEV void few_queries(const struct attn_job &j, int64_t row0, int head, int co
     }
 }
 
-/* Adds up the sums of the n_warps that had keys, in order, and writes them with their softmax to
- * the part. row_of: rows of j.part, of n_cols columns. slots: of the block, free again. */
+/* Adds the sums of the n_warps warps that had keys, in order, and writes them with their softmax
+ * to the part. row_of: rows of j.part, one per column (n_cols). slots: the block's, no longer in
+ * use. */
 template <int KF, int VF, int DIM>
 CU_DEV void few_store(const struct attn_job &j, int part, const int64_t *row_of, int n_cols,
                       struct softmax (*of_warp)[FEW_COLS], int n_warps, struct softmax st[2],
@@ -369,8 +368,8 @@ CU_DEV void few_store(const struct attn_job &j, int part, const int64_t *row_of,
     }
 }
 
-/* Computes attention over a part of the keys. A block is (columns, part, kv head of a segment);
- * those that read the same keys run side by side. */
+/* Computes attention over a part of the keys. The grid is (columns, parts, kv heads of a
+ * segment); blocks that read the same keys run concurrently. */
 template <int KF, int VF, int DIM>
 CU_KERNEL __launch_bounds__(32 * FEW_WARPS, 1) attend_few(struct attn_job j) {
     enum { K_TILE = few_rows<KF, DIM>::TILE, SLOT = K_TILE + few_rows<VF, DIM>::TILE };
@@ -394,7 +393,7 @@ CU_KERNEL __launch_bounds__(32 * FEW_WARPS, 1) attend_few(struct attn_job j) {
     const int n_keys = (int)cu_min(c.step, c.k0 + c.n_keys - first);
     const int n_tiles = (n_keys + FEW_KEYS - 1) / FEW_KEYS;
     const struct kv_table table = kv_table_of(seg, j.slot, j.n_slots);
-    /* What the columns see, counted from the part's first key: [from, to). */
+    /* Keys that the columns see, relative to the part's first key: [from, to). */
     const int64_t seen = (int64_t)seg.pos + 1 - first; /* by the first token */
     const int64_t window = j.window > 0 ? j.window : INT32_MAX;
     if (threadIdx.x < FEW_COLS) {
@@ -411,7 +410,7 @@ CU_KERNEL __launch_bounds__(32 * FEW_WARPS, 1) attend_few(struct attn_job j) {
     CU_UNROLL
     for (int t = 0; t < TILES; t++) CU_UNROLL
     for (int i = 0; i < 4; i++) acc[t][i] = 0.0f;
-    /* The page of the tile that is fetched next, which is asked for a turn before. */
+    /* Page of the next tile to fetch, looked up one iteration ahead. */
     const uint8_t *page = kv_page(table, first + cu_min(warp * FEW_KEYS, n_keys - 1));
     for (int t = warp - warps, turn = 1; t < n_tiles; t += warps, turn ^= 1) {
         const int next = t + warps, key0 = t * FEW_KEYS;
@@ -424,7 +423,7 @@ CU_KERNEL __launch_bounds__(32 * FEW_WARPS, 1) attend_few(struct attn_job j) {
             page = kv_page(table, cu_min(pos + warps * FEW_KEYS, first + n_keys - 1));
         }
         cu_copy_commit();
-        if (t < 0) { /* while the first tile is on its way */
+        if (t < 0) { /* while the first tile is being copied */
             few_queries<KF, DIM>(j, seg.row, head, col0, n_cols, q);
             __syncthreads();
             continue;
@@ -434,8 +433,8 @@ CU_KERNEL __launch_bounds__(32 * FEW_WARPS, 1) attend_few(struct attn_job j) {
         const uint8_t *slot = slots + turn * SLOT;
         float s[4];
         few_scores<KF, DIM>(slot, q, k_magic, s);
-        /* Between the last column's first key and the first column's last, all keys are seen by
-         * all. */
+        /* Between the last column's first key and the first column's last key, all columns see
+         * all keys. */
         if (key0 < sees[0][n_cols - 1] || key0 + FEW_KEYS > sees[1][0]) CU_UNROLL
         for (int i = 0; i < 4; i++) {
             const int key = key0 + lane / 4 + i / 2 * 8, col = 2 * (lane % 4) + i % 2;
@@ -445,7 +444,7 @@ CU_KERNEL __launch_bounds__(32 * FEW_WARPS, 1) attend_few(struct attn_job j) {
         const uint32_t p[2] = {cu_transpose8(cu_pack_f16(s[0], s[1])),
                                cu_transpose8(cu_pack_f16(s[2], s[3]))};
         few_values<VF, DIM>(slot + K_TILE, p, v_magic, acc);
-        cu_syncwarp(); /* the slot is filled again */
+        cu_syncwarp(); /* before the slot is refilled */
     }
     const int n_warps = n_tiles < warps ? n_tiles : warps;
     few_store<KF, VF, DIM>(j, part, row_of, n_cols, of_warp, n_warps, st, acc, mem + 16 * DIM);

@@ -126,8 +126,8 @@ template <int FORM, int DIM> CU_DEV void fl_convert(const uint8_t *raw, int n_ke
 
 /* ---- the phases of a tile ----
  *
- * With r = lane / 4 and c = lane % 4, a lane has rows r and r + 8 of its warp's 16 (b = 0, 1), of
- * each 8 keys or values those numbered 2c and 2c + 1: x[n][2 * b + e] is 8n + 2c + e. */
+ * With r = lane / 4 and c = lane % 4, a lane has rows r and r + 8 of its warp's 16 (b = 0, 1)
+ * and, of each 8 keys or values, numbers 2c and 2c + 1: x[n][2 * b + e] is 8n + 2c + e. */
 
 enum { FL_ST = FL_KEYS / 8 };
 
@@ -158,8 +158,8 @@ CU_DEV void fl_scores(const uint32_t *q, const uint32_t *k, int r0, int dim, int
     }
 }
 
-/* Masks the keys of the tile from k0 on that the lane's rows, which stop before seen[], do not see.
- */
+/* Masks the keys of the tile at k0 that the lane's rows do not see; seen[] are the ends of their
+ * visible keys. */
 CU_DEV void fl_mask(const struct attn_job &j, const int64_t seen[2], int64_t k0,
                     float s[FL_ST][4]) {
     CU_UNROLL
@@ -174,8 +174,8 @@ CU_DEV void fl_mask(const struct attn_job &j, const int64_t seen[2], int64_t k0,
     }
 }
 
-/* Replaces scores by probabilities. What was summed before shrinks where the maximum rises. st: of
- * the lane's two rows; the sums are those of its keys only. */
+/* Replaces scores by probabilities. Scales down earlier sums when the maximum rises. st: for the
+ * lane's two rows, with sums over its keys only. */
 template <int NT> CU_DEV void fl_softmax(float s[FL_ST][4], struct softmax st[2], float o[NT][4]) {
     float fix[2];
     CU_UNROLL
@@ -220,7 +220,7 @@ CU_DEV void fl_values(const float s[FL_ST][4], const uint32_t *v, int dim, int l
     }
 }
 
-/* Writes the warp's rows, from r0 on, of the output. */
+/* Writes the warp's rows of the output, from r0 on. */
 template <int NT>
 CU_DEV void fl_store(const struct attn_job &j, const struct attn_rows &rows, int r0, int dim,
                      const struct softmax st[2], const float o[NT][4]) {

@@ -30,8 +30,8 @@ CU_DEV struct cut cut_keys(const struct attn_job &j, const struct cu_seg &seg) {
     c.n = (int)((n + step - 1) / step);
     return c;
 }
-/* Returns the softmax of a part. j.part has [rows][n_splits][dim] sums, then the softmaxes; the
- * rows of segment z begin at z * longest * n_heads. */
+/* Returns the softmax of a part. j.part has [rows][n_splits][dim] sums, followed by the
+ * softmaxes; the rows of segment z begin at z * longest * n_heads. */
 CU_DEV struct softmax *part_stat(const struct attn_job &j, int64_t row, int part) {
     const int64_t rows = (int64_t)j.n_segs * j.longest * j.n_heads;
     return (struct softmax *)(void *)(j.part + rows * j.n_splits * j.k.dim) + row * j.n_splits +
@@ -72,7 +72,7 @@ CU_KERNEL __launch_bounds__(MERGE_BLOCK) merge_parts(struct attn_job j) {
     for (int w = 1; w < MERGE_WARPS; w++) v += of_warp[w][lane];
     v /= s;
     if (i < dim) v = attn_store(j, row, dim, i, v);
-    if (!j.out_q) return; /* the same for all lanes; then dim is a multiple of 32 */
+    if (!j.out_q) return; /* uniform; then dim is a multiple of 32 */
     const int64_t k = (int64_t)j.n_heads * dim, at = row % j.n_heads * dim + i;
     cu_act_store(j.out_q + row / j.n_heads * CU_ACT_BYTES(k), k, at / 32, v);
 }

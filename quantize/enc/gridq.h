@@ -21,7 +21,7 @@ struct grid_spec {
     enum qtype type;
     int sub;     /* weights per sub-scale: 16 or 32 */
     int per;     /* weights per grid entry: 4 or 8 */
-    int n;       /* grid entries; entry 0 is lowest everywhere; with shifts, 2 * n */
+    int n;       /* grid entries (2 * n with shifts); entry 0 has the lowest levels */
     int n_level; /* 3 or 8 */
     bool parity; /* each group of 8 has an even number of minus signs */
     enum grid_shift shift;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/cache.c - pages, and the sequences that hold them (cache.h).
+/* runtime/engine/cache.c - pools of pages, and the sequences that hold them (cache.h).
  *
- * Memory comes in extents of several pages, so that what one sequence reads lies together. An
- * extent goes back to the system when none of its pages is held and no reservation counts on it. */
+ * Memory is allocated in extents of several pages, so that a sequence reads mostly contiguous
+ * memory. An extent is freed when none of its pages is held and no reservation counts on it. */
 #include "runtime/engine/cache.h"
 
 #include <inttypes.h>
@@ -18,8 +18,7 @@ struct extent {
     void *own;
     struct page *page;
     int64_t n_pages, n_held;
-    /* The extent was made for a reservation. One that is made when a sequence grows without a
-     * reservation is not marked. */
+    /* The extent was allocated for a reservation, not for the unreserved growth of a sequence. */
     bool reserved;
 };
 
@@ -107,8 +106,8 @@ uint64_t cache_held_bytes(const struct cache *c, int place) {
     return n;
 }
 
-/* Returns the pages that the pool of a slot must have for n_reserved pages that are promised:
- * these, what one sequence more needs where a spare is kept, and those of the pass at work. */
+/* Returns the pages that a slot's pool must have for n_reserved promised pages: these, one more
+ * sequence's if a spare is kept, and those of the current pass. */
 static int64_t pages_wanted(const struct cache *c, int slot, int64_t n_reserved) {
     const struct kv_slot *s = &c->kv.slot[slot];
     if (!n_reserved) return 0;
@@ -148,7 +147,7 @@ uint64_t cache_seq_bytes(const struct cache *c, int place, int64_t n_tok) {
     return n;
 }
 
-/* Fails when n bytes more would exceed what the caller allows for this place. */
+/* Fails if n more bytes would exceed the limit of this place. */
 static int check_most(const struct cache *c, int place, uint64_t n, struct err *e) {
     const uint64_t all = c->n_bytes[place] + n, most = c->most[place];
     if (!most || all <= most) return 0;
@@ -167,7 +166,7 @@ static int pool_extend(struct cache *c, struct page_pool *p, int64_t n, bool res
     struct extent *x = xcalloc(1, sizeof *x);
     *x = (struct extent){p->extent, own, xcalloc((size_t)n, sizeof *x->page), n, 0, reserved};
     p->extent = x;
-    /* The list of free pages is in order of age, so that older pages are taken first. */
+    /* The free list is in order of age, so that older pages are taken first. */
     struct page **end = &p->free;
     while (*end) end = &(*end)->next;
     for (int64_t i = 0; i < n; i++, end = &(*end)->next) {
@@ -181,8 +180,8 @@ static int pool_extend(struct cache *c, struct page_pool *p, int64_t n, bool res
     return 0;
 }
 
-/* Gives back extents of which nobody holds a page, unless reservations count on them. The first
- * extent stays, since the session's own sequence lies in it. */
+/* Frees extents without held pages, unless reservations count on them. The first extent stays,
+ * since it holds the session's own sequence. */
 static void pool_shrink(struct cache *c, int slot) {
     struct page_pool *p = &c->pool[slot];
     const int64_t keep = pages_wanted(c, slot, p->n_reserved);
@@ -266,7 +265,8 @@ static void free_mem(struct cache *c, const struct seq_mem *m, int n_places) {
         c->mem.free(c->mem.of, m[i].own);
     }
 }
-/* Allocates the states and page tables of a sequence in every place; on failure none is left. */
+/* Allocates the states and page tables of a sequence in every place; on failure it frees them
+ * all. */
 static int alloc_mem(struct cache *c, struct seq_mem *m, struct err *e) {
     for (int i = 0; i < c->n_places; i++) {
         const uint64_t n = fixed_bytes(c, i);
@@ -288,8 +288,7 @@ static void zero_states(struct cache *c, const struct seq_mem *m) {
         if (m[i].state) c->mem.zero(c->mem.of, i, m[i].state, c->state_bytes[i]);
 }
 
-/* Makes a sequence without pages. With `zero` its states begin at 0; without, the caller writes
- * them next. */
+/* Creates a sequence without pages. zero: clears its states; otherwise the caller fills them in. */
 static int seq_alloc(struct seq **out, struct cache *c, bool zero, struct err *e) {
     struct seq_mem m[CACHE_PLACES] = {{0}};
     if (c->n_spare) {
@@ -385,12 +384,12 @@ static void push(struct seq_pages *p, struct page *page) {
     p->v[p->n++] = page;
 }
 
-/* Notes that the page table changed from page `from` on, so that a device uploads it anew. */
+/* Records a change of the page table from page `from` on, so that a device uploads it again. */
 static void table_changed(struct seq *q, int64_t from) {
     q->table_from = min_i64(q->table_from, from);
 }
 
-/* Lets q share the pages of the first `pos` tokens of `from`. */
+/* Makes q share the pages of the first `pos` tokens of `from`. */
 static void share_pages(struct seq *q, const struct seq *from, int64_t pos) {
     for (int i = 0; i < q->cache->kv.n_slots; i++) {
         const struct seq_pages *have = &from->slot[i];
@@ -431,7 +430,7 @@ void seq_take(struct seq *q, struct seq *from) {
         from->mem[i] = old;
     }
     q->pos = from->pos;
-    q->table_from = from->table_from; /* tables lie beside the states */
+    q->table_from = from->table_from; /* tables are in the memory of the states */
     seq_empty(from);
 }
 
@@ -455,7 +454,7 @@ int seq_fork(struct seq **out, const struct seq *from, struct err *e) {
     return 0;
 }
 
-/* Returns the first position whose key and value a query at `pos` sees. */
+/* Returns the first position visible to a query at `pos`. */
 static int64_t first_seen(const struct kv_slot *s, int64_t pos) {
     return s->window > 0 && pos >= s->window ? pos - s->window + 1 : 0;
 }
@@ -473,11 +472,11 @@ int seq_trim(struct seq *q, int64_t pos, struct err *e) {
     if (c->rec.n_bytes)
         return err_set(
             e, ERR_USAGE,
-            "recurrent layers cannot go back to position %" PRId64 ": begin from a snapshot", pos);
+            "recurrent layers cannot go back to position %" PRId64 ": start from a snapshot", pos);
     for (int i = 0; i < c->kv.n_slots; i++)
         if (q->slot[i].n && first_seen(&c->kv.slot[i], pos) < q->slot[i].first * c->page_tok)
             return err_set(e, ERR_USAGE,
-                           "the window has left position %" PRId64 " behind: begin from a snapshot",
+                           "the window has passed position %" PRId64 ": start from a snapshot",
                            pos);
     for (int i = 0; i < c->kv.n_slots; i++) {
         struct seq_pages *p = &q->slot[i];
@@ -489,21 +488,21 @@ int seq_trim(struct seq *q, int64_t pos, struct err *e) {
     return 0;
 }
 
-/* Tells whether q may write rows from its position on into a page without copying it first. */
+/* Returns whether q may write rows from its position on into a page without copying it first. */
 static bool writable(const struct seq *q, const struct page *page) {
     return page->refs == 1 || (page->writer == q->id && q->pos >= page->sealed);
 }
 
-/* Returns the page that has rows already and into which q's next row falls, or NULL when that row
- * begins a new page. */
+/* Returns the partly filled page that q's next row goes to, or NULL if that row starts a new
+ * page. */
 static struct page **partial(const struct seq *q, int slot) {
     const struct seq_pages *p = &q->slot[slot];
     return q->pos % q->cache->page_tok && p->n ? &p->v[q->pos / q->cache->page_tok - p->first]
                                                : NULL;
 }
 
-/* Returns how many pages seq_grow takes from a slot's pool for n rows more: new ones, and a copy of
- * the last one where others read it. */
+/* Returns how many pages seq_grow takes from a slot's pool for n more rows: new ones, and a copy of
+ * the last one if it is shared. */
 static int64_t pages_needed(const struct seq *q, int slot, int64_t n) {
     const struct cache *c = q->cache;
     const struct seq_pages *p = &q->slot[slot];

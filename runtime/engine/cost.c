@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/cost.c - bytes and FLOP of steps. Roles and states say what a node reads and
- * computes, so no operation is looked at by name. */
+/* runtime/engine/cost.c - bytes and FLOP of steps. Weight roles and kinds of state determine the
+ * cost of a node, so no operation is handled by name. */
 #include "runtime/engine/cost.h"
 
 #include "base/num.h"
@@ -13,7 +13,7 @@ static uint64_t reg_bytes(const struct cost_of *c, gr_reg r) {
 
 /* ---- weights ---- */
 
-/* Returns the largest share of a layer's experts (0 to 1) that n_rows rows can choose. */
+/* Returns the largest share of a layer's experts, 0 to 1, that n_rows rows can choose. */
 static double chosen(const struct cost_of *c, const struct gr_node *n) {
     const int64_t all = c->g->weight[n->moe.router].ne[1];
     return (double)min_i64(all, c->n_rows * n->moe.n_used) / (double)all;
@@ -34,7 +34,7 @@ static void add_weight(const struct cost_of *c, const struct gr_node *n, gr_w w,
     }
 }
 
-/* ---- what is kept ---- */
+/* ---- states ---- */
 
 static void add_state(const struct cost_of *c, const struct gr_node *n, struct cost *o) {
     const struct graph *g = c->g;
@@ -107,7 +107,7 @@ static struct cost cost_of_part(const struct cost_of *c, int first, int n_nodes,
     return o;
 }
 
-/* Returns the bytes of the weights that a node has in this role. */
+/* Returns the bytes of a node's weights of this role. */
 static uint64_t role_bytes(const struct cost_of *c, const struct gr_node *n, enum gr_role role) {
     const struct gr_op_weight *w = gr_ops[n->op].w;
     uint64_t bytes = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/device.c - the text of --device. */
+/* runtime/engine/device.c - parser of --device. */
 #include "runtime/engine/device.h"
 
 #include <stdlib.h>
@@ -15,8 +15,7 @@ uint64_t device_most(const struct device *d, int i) {
     return i && d->more_bytes[i - 1] ? d->more_bytes[i - 1] : d->max_bytes;
 }
 
-/* Reads device numbers such as "0" or "0,1,3", each of which may occur once; *at then points after
- * them. */
+/* Parses distinct device numbers such as "0" or "0,1,3" and advances *at past them. */
 static bool read_numbers(const char **at, struct device *d) {
     for (int n = 0; n < DEVICES; n++) {
         char *end = NULL;
@@ -63,12 +62,11 @@ int device_parse(const char *name, struct device *d, struct err *e) {
     d->kind = DEVICE_CUDA;
     if (!cu_built())
         return err_set(e, ERR_SYS,
-                       "--device: '%s' is not available: this build computes on the CPU only",
-                       name);
+                       "--device: '%s' is not available: this build supports the CPU only", name);
     if (cu_devices(&n_there, e)) return err_wrap(e, "--device: '%s' is not available", name);
     for (int i = 0; i <= d->n_more; i++)
         if (device_index(d, i) >= n_there)
-            return err_set(e, ERR_SYS, "--device: '%s' is not there: %d CUDA devices were found",
-                           name, n_there);
+            return err_set(e, ERR_SYS, "--device: '%s' does not exist: %d CUDA devices found", name,
+                           n_there);
     return 0;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/fault.c - see fault.h. It runs only after something went wrong, so it reads every
- * weight of the file, in the order of the file, on one thread. */
+/* runtime/engine/fault.c - search for values that are not finite, in weights and block outputs. It
+ * runs only after a failure, so it simply reads every weight in file order on one thread. */
 #include "runtime/engine/fault.h"
 
 #include <inttypes.h>
@@ -12,7 +12,7 @@
 #include "base/num.h"
 #include "runtime/engine/model.h"
 
-enum { CHUNK = 4096 }; /* a multiple of every block */
+enum { CHUNK = 4096 }; /* a multiple of every block size */
 
 bool fault_in_logits(const float *x, int64_t n) {
     for (int64_t i = 0; i < n; i++)
@@ -26,7 +26,7 @@ static int64_t not_finite(const float *x, int64_t n) {
     return -1;
 }
 
-/* Returns the number of the first value of a tensor that is not finite, -1 when all are. */
+/* Returns the index of the first value of a tensor that is not finite, or -1. */
 static int64_t bad_weight(const struct kern *k, const struct gguf_tensor *t) {
     const struct qtype_info *q = qtype_info((int64_t)t->type);
     if (!q || !kern_has(k, t->type)) return -1;
@@ -50,42 +50,42 @@ int fault_in_weights(const struct gguf *g, struct err *e) {
         if (at < 0) continue;
         return err_set(e, ERR_DATA,
                        "%s: tensor %s: row %" PRId64 ", column %" PRId64
-                       " is not a finite number, so nothing can be computed with this model: "
-                       "convert an intact folder again",
+                       " is not finite, so the model cannot be used: "
+                       "convert it again from an intact folder",
                        gguf_path(g), t->name, at / t->ne[0], at % t->ne[0]);
     }
     return 0;
 }
 
-struct first { /* the first output that is not finite */
+struct first { /* first output that is not finite */
     int64_t width;
     bool found;
     int block;   /* -1: the embeddings */
     int64_t pos; /* of the token */
 };
 
-static void see_block(void *ud, const struct session_shown *r) {
+static void check_block(void *ud, const struct session_shown *r) {
     struct first *f = ud;
     const int64_t at = f->found ? -1 : not_finite(r->x, r->n_rows * f->width);
     if (at < 0) return;
     *f = (struct first){f->width, true, r->block, r->pos + at / f->width};
 }
 
-/* Runs the tokens again and looks at the output of every block. */
+/* Runs the tokens again and checks the output of every block. */
 static int check_blocks(struct session *s, const int32_t *ids, int64_t n, struct err *e) {
     struct first f = {.width = session_model(s)->hp.d[HD_EMBD]};
     const char *path = gguf_path(session_model(s)->gguf);
     struct err unused;
     session_reset(s);
-    session_observe(s, &(struct session_probe){.ud = &f, .residual = see_block});
+    session_observe(s, &(struct session_probe){.ud = &f, .residual = check_block});
     const int rc = session_forward(s, ids, min_i64(n, session_get_opts(s)->n_ctx), NULL, &unused);
     session_observe(s, NULL);
     if (rc || !f.found) return 0;
     char where[32];
     snprintf(where, sizeof where, f.block < 0 ? "embeddings" : "output of block %d", f.block);
     return err_set(e, ERR_DATA,
-                   "%s: the weights are finite numbers, but the %s is not, from token %" PRId64
-                   " on: a value leaves the range of f32",
+                   "%s: all weights are finite, but the %s is not, from token %" PRId64
+                   " on: a value exceeds the range of f32",
                    path, where, f.pos);
 }
 
@@ -93,7 +93,7 @@ int fault_find(struct session *s, const int32_t *ids, int64_t n, struct err *e) 
     const struct gguf *g = session_model(s)->gguf;
     TRY(fault_in_weights(g, e));
     if (ids && n > 0) TRY(check_blocks(s, ids, n, e));
-    return err_set(e, ERR_DATA, "%s: logits are not finite numbers, though all weights%s are",
+    return err_set(e, ERR_DATA, "%s: logits are not finite, although all weights%s are",
                    gguf_path(g), ids && n > 0 ? " and the outputs of all blocks" : "");
 }
 

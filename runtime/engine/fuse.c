@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/fuse.c - matches the patterns of fusions.def. A pattern says which operations
- * follow one another; its rule here says which registers must be the same ones, and what the
- * executor must be able to do. Nothing here runs anything. */
+/* runtime/engine/fuse.c - matcher for the patterns of fusions.def. A pattern lists consecutive
+ * operations; its rule here checks their registers and the executor's abilities. Nothing is run
+ * here. */
 #include "runtime/engine/fuse.h"
 
 #include <string.h>
 
 struct rule_for {
     const struct graph *g;
-    const struct gr_node *end; /* The end of the nodes that may be matched. */
+    const struct gr_node *end; /* end of the nodes that may be matched */
     const struct target *t;
 };
-/* Returns how many nodes of m the fusion takes, and sets those parts of m to NULL that it does
- * without. 0: it cannot be done. */
+/* Returns how many nodes of m the fusion takes, setting omitted parts of m to NULL, or 0 if it does
+ * not apply. */
 typedef int (*rule_fn)(const struct rule_for *r, struct match *m);
 
 #define FUSION(id, name, what, classes, parts)                                                     \
@@ -46,8 +46,7 @@ const char *fuse_name(enum fusion f) {
     return f < 0 || f >= FUSE_COUNT ? "" : patterns[f].name;
 }
 
-/* Fills m's parts with the nodes from n on. Returns false when a part that the pattern needs is not
- * there. */
+/* Fills m's parts with the nodes from n on. Returns false if a required part is missing. */
 static bool find_parts(const struct pattern *p, const struct gr_node *n, const struct gr_node *end,
                        struct match *m) {
     const struct gr_node *at = n;
@@ -80,7 +79,7 @@ bool fuse_begins(enum gr_op op, const struct target *t) {
     for (int f = 0; f < FUSE_COUNT && !t->sees_all; f++) {
         const struct pattern *p = &patterns[f];
         if (!(t->fusions >> f & 1) || !(p->classes >> t->batch & 1)) continue;
-        /* Most products stand alone. Only those of few rows may begin a launch of several. */
+        /* Most products stay single: only those of few rows can start a launch of several. */
         if (op == OP_MATMUL && (f != FUSE_PRODUCTS || !t->few)) continue;
         int k = 0;
         while (p->part[k].how == MAY) k++;
@@ -89,17 +88,17 @@ bool fuse_begins(enum gr_op op, const struct target *t) {
     return false;
 }
 
-/* ---- what rules ask ---- */
+/* ---- predicates of the rules ---- */
 
 static unsigned way(const struct rule_for *r, const struct gr_node *product) {
     return r->t->way(r->t->ud, product->product.matrix);
 }
-/* Tells whether n is a product that the kernels for few rows can do. */
+/* Returns whether the kernels for few rows support product n. */
 static bool is_quick(const struct rule_for *r, const struct gr_node *n) {
     return n < r->end && n->op == OP_MATMUL && r->t->few && way(r, n) && n->dst != n->src[0];
 }
 
-/* Tells whether nodes n, n + 1 and n + 2 are gate, up and activation of one input. */
+/* Returns whether nodes n, n + 1 and n + 2 are gate, up and activation of one input. */
 static bool is_glu(const struct graph *g, const struct gr_node *n, const struct gr_node *end) {
     if (end - n < 3 || n[0].op != OP_MATMUL || n[1].op != OP_MATMUL) return false;
     if (n[2].op != OP_SWIGLU && (n[2].op != OP_GEGLU || n[2].pick.offset)) return false;
@@ -145,7 +144,7 @@ static int rule_glu(const struct rule_for *r, struct match *m) {
     return r->t->exact || r->t->joins(r->t->ud, gate->product.matrix, up->product.matrix) ? 3 : 0;
 }
 
-/* Tells whether both queries and keys have norms, in place and with the same epsilon, or neither
+/* Returns whether both queries and keys have norms, in place and with the same epsilon, or neither
  * has one. */
 static bool qkv_norms(const struct match *m) {
     const struct gr_node *q = m->qkv.q_norm, *k = m->qkv.k_norm;
@@ -153,13 +152,13 @@ static bool qkv_norms(const struct match *m) {
     return q && k && q->dst == q->src[0] && k->dst == k->src[0] && q->dst == m->qkv.q_rope->dst &&
            k->dst == m->qkv.k_rope->dst && same((double)q->norm.eps, (double)k->norm.eps);
 }
-/* Tells whether the products of queries, keys and values can be taken together. That is so where
- * queries and their gates come from one product, which is split. */
+/* Returns whether the fusion can include the products of queries, keys and values. That requires
+ * queries and their gates to come from one product, which is then split. */
 static bool qkv_products(const struct match *m) {
     const struct gr_node *q = m->qkv.q, *split = m->qkv.split, *k = m->qkv.k, *v = m->qkv.v;
     if (!split) return !q && !k && !v;
     if (!k || !v || (q && split->src[0] != q->dst)) return false;
-    /* The gates are read later, so these products may not overwrite them. */
+    /* The gates are read later, so these products must not overwrite them. */
     return k->dst != split->src[0] && v->dst != split->src[0] &&
            split->dst == m->qkv.attn->src[0] && m->qkv.gate;
 }
@@ -184,7 +183,7 @@ static int rule_attn_gate(const struct rule_for *r, struct match *m) {
     return m->attn_gate.gate->dst == attn->dst && !attn->attn.latent ? 2 : 0;
 }
 
-/* Tells whether a shared expert follows the routed ones and is added to them by its gate. */
+/* Returns whether a shared expert follows the routed ones and is added to them by its gate. */
 static bool has_shared(const struct rule_for *r, const struct match *m) {
     const struct gr_node *n = m->moe.moe, *down = m->moe.s_down, *gate = m->moe.gate;
     return r->t->many && m->moe.s_gate && down && gate && is_quick_glu(r, m->moe.s_gate) &&
@@ -203,12 +202,12 @@ static int rule_moe(const struct rule_for *r, struct match *m) {
     const struct gr_node *n = m->moe.moe;
     if (!r->t->few || r->t->sees_routes || !gr_moe_is_plain(&n->moe)) return 0;
     if (!quick_experts(r, n)) return 0;
-    if (has_shared(r, m)) return 5; /* its gate is taken with the residual */
+    if (has_shared(r, m)) return 5; /* the residual's fusion takes its gate */
     m->moe.s_gate = m->moe.s_up = m->moe.s_act = m->moe.s_down = NULL;
     return 1;
 }
 
-/* Tells whether n + k is another product of the same input, to be taken with the k products before
+/* Returns whether n + k is another product of the same input that can join the k products before
  * it. */
 static bool goes_along(const struct rule_for *r, const struct gr_node *n, int k) {
     return is_quick(r, n + k) && n[k].src[0] == n->src[0] && r->t->many &&
@@ -217,7 +216,7 @@ static bool goes_along(const struct rule_for *r, const struct gr_node *n, int k)
 }
 static int rule_products(const struct rule_for *r, struct match *m) {
     const struct gr_node *n = m->products.a;
-    /* A product with several rows of floats is done by a kernel of its own. */
+    /* A single product of several f32 rows has its own kernel. */
     bool any = r->t->batch == BATCH_ONE;
     if (!is_quick(r, n)) return 0;
     int k = 0;

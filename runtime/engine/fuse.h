@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/fuse.h - which operations of a graph an executor does together. The patterns are
- * the rows of fusions.def; they are matched when a program is compiled (program.h), for one class
- * of batch and one executor, and never while a pass runs. */
+/* runtime/engine/fuse.h - operator fusion: patterns of graph nodes that an executor runs together.
+ * The patterns are the rows of fusions.def. They are matched when a program is compiled (program.h)
+ * for one class of batch and one executor, never during a pass. */
 #ifndef HONE_RUNTIME_ENGINE_FUSE_H
 #define HONE_RUNTIME_ENGINE_FUSE_H
 
@@ -22,31 +22,31 @@ enum fusion {
 };
 #define FUSE_BIT(id) (UINT32_C(1) << FUSE_##id)
 
-/* What an executor can do with a weight when few rows meet it, as bits. */
+/* How an executor can multiply few rows with a weight, as bits. */
 enum { WAY_FLOATS = 1, WAY_BYTES = 2 }; /* in f32; with 8-bit activations */
 
-/* Where a node is computed, seen from an executor: by itself; by the CPU for it; by itself, with
- * experts that lie in main memory and are brought for the pass. */
+/* Where a node runs: on the executor; on the CPU for it; on the executor, with experts copied from
+ * main memory for the pass. */
 enum node_way { NODE_HERE, NODE_HOST, NODE_BROUGHT };
 
-/* What an executor is like, as far as its programs depend on it. */
+/* Properties of an executor that its programs depend on. */
 struct target {
-    uint32_t fusions; /* bits of enum fusion that it has */
+    uint32_t fusions; /* bits of enum fusion that are available */
     enum batch batch;
     bool exact;       /* f32 activations */
-    bool few;         /* has kernels for few rows of 8-bit activations, and the batch is one */
-    bool many;        /* they take several products at once */
-    bool brings;      /* the pass is long enough to bring experts from main memory */
-    bool sees_routes; /* somebody observes which experts are chosen: no FUSE_MOE */
-    bool sees_all;    /* ... or products and residuals: no fusion */
+    bool few;         /* batch of few rows, with kernels for 8-bit activations */
+    bool many;        /* these kernels take several products at once */
+    bool brings;      /* the pass is long enough to copy experts from main memory */
+    bool sees_routes; /* a probe observes routing: no FUSE_MOE */
+    bool sees_all;    /* a probe observes products or residuals: no fusion at all */
     unsigned (*way)(const void *ud, gr_w w);
     bool (*joins)(const void *ud, gr_w gate, gr_w up); /* gate and up can be one product */
     enum node_way (*where)(const void *ud, int node);  /* NULL: all NODE_HERE */
-    int (*device)(const void *ud, int node); /* which of several computes it; NULL: there is one */
+    int (*device)(const void *ud, int node);           /* which device runs it; NULL: only one */
     const void *ud;
 };
 
-/* Nodes that meet a pattern, by the names of its parts; NULL: that part is not there. */
+/* Nodes that match a pattern, by the names of its parts; NULL: the part is absent. */
 struct match {
     int n_nodes;
     union {
@@ -63,12 +63,12 @@ struct match {
 };
 
 const char *fuse_name(enum fusion f);
-/* Returns the fusion that begins at node `at` of the graph and takes none from `end` on, and its
- * nodes; FUSE_NONE: the node is on its own. */
+/* Returns the fusion that starts at node `at` and stays below `end`, with its nodes in m;
+ * FUSE_NONE: the node runs alone. */
 enum fusion fuse_at(const struct graph *g, int at, int end, const struct target *t,
                     struct match *m);
-/* Tells whether some pattern that the target has, for its class of batch, begins with this
- * operation. A node of it that stands alone might then be part of more. */
+/* Returns whether a pattern available for the target and its class of batch starts with this
+ * operation, so that a single node of it might be part of a larger fusion. */
 bool fuse_begins(enum gr_op op, const struct target *t);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/kv.c - shapes of the key and value slots, and access to their rows (kv.h). */
+/* runtime/engine/kv.c - shapes of key and value slots, and access to their rows (kv.h). */
 #include "runtime/engine/kv.h"
 
 #include <inttypes.h>
@@ -13,8 +13,8 @@ static int row_bytes(const struct kv_type *t, int64_t n, uint64_t *out, struct e
     *out = n % t->block == 0 ? t->row_bytes(t, n) : 0;
     if (*out) return 0;
     return err_set(e, ERR_USAGE,
-                   "a KV cache of type %s needs heads in multiples of %" PRId32
-                   " values, these have %" PRId64 ": use --kv-type f16 or f32",
+                   "KV cache type %s requires heads of a multiple of %" PRId32
+                   " values, but these have %" PRId64 ": use --kv-type f16 or f32",
                    t->name, t->block, n);
 }
 
@@ -56,7 +56,7 @@ void kv_release(struct kv *c) {
 void kv_put(const struct kern *k, const struct kv_type *t, const float *x, uint8_t *row, int64_t n,
             bool is_value) {
     float turned[KV_MAX_DIM];
-    if (t->rotated) { /* row_bytes refuses longer rows. */
+    if (t->rotated) { /* row_bytes rejects longer rows */
         memcpy(turned, x, (size_t)n * sizeof *x);
         kv_rotate(turned, n);
         x = turned;

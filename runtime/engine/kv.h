@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/kv.h - keys and values of the attention layers: how they are stored. A row is the
- * key or the value of one head at one position, stored as the slot's types say (kv_type.h). Memory
- * is the business of runtime/engine/cache.h, or of a device. Internal to runtime/. */
+/* runtime/engine/kv.h - shapes and row access of the KV cache. A row is the key or value of one
+ * head at one position, encoded by the slot's types (kv_type.h). runtime/engine/cache.h or a device
+ * owns the memory. Internal to runtime/. */
 #ifndef HONE_RUNTIME_ENGINE_KV_H
 #define HONE_RUNTIME_ENGINE_KV_H
 
@@ -9,32 +9,32 @@
 #include "models/graph.h"
 #include "runtime/engine/kv_type.h"
 
-struct kv_slot { /* n_heads 0: the slot's keys are kept by no layer */
+struct kv_slot { /* n_heads 0: no layer stores keys in this slot */
     const struct kv_type *kt, *vt;
     int64_t n_heads, k_dim, v_dim;
-    int64_t window;        /* positions that a query sees, its own counted; 0: all */
+    int64_t window;        /* visible positions including the query's own; 0: all */
     uint64_t k_row, v_row; /* bytes of a row */
 };
 struct kv {
     int64_t n_ctx; /* longest sequence */
     int n_slots;
     struct kv_slot *slot;
-    uint64_t n_bytes; /* of n_ctx rows in every slot */
+    uint64_t n_bytes; /* n_ctx rows in every slot */
 };
 struct kv_plan { /* types of keys and values; the first and last n_edge slots have their own */
     const struct kv_type *k, *v, *edge_k, *edge_v;
     int64_t n_edge;
 };
-/* Fills in the shapes and types of every slot. ERR_USAGE: a type does not fit the heads, or n_ctx
- * is too large. kv_release also after an error. */
+/* Initializes shapes and types of every slot. ERR_USAGE: a type does not fit the heads, or n_ctx is
+ * too large. Call kv_release even after an error. */
 int kv_init(struct kv *c, const struct graph *g, int64_t n_ctx, const struct kv_plan *plan,
             struct err *e);
 void kv_release(struct kv *c);
-/* Writes one f32 row into the cache, rotated if the type is. */
+/* Encodes one f32 row into the cache, rotating it if the type is rotated. */
 void kv_put(const struct kern *k, const struct kv_type *t, const float *x, uint8_t *row, int64_t n,
             bool is_value);
-/* Returns n rows at `rows` as f32 [n][dim], as they are stored: rotated if the type is. They are
- * decoded to scratch; where the cache is f32 it is a pointer into the cache. */
+/* Returns n rows at `rows` as f32 [n][dim], still rotated if the type is. They are decoded into
+ * scratch, or, for an f32 cache, returned in place. */
 const float *kv_rows(const struct kern *k, const struct kv_type *t, const uint8_t *rows,
                      uint64_t row_bytes, int64_t n, int64_t dim, bool is_value, float *scratch);
 

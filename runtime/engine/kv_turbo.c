@@ -2,17 +2,19 @@
 /* runtime/engine/kv_turbo.c - rotated Lloyd-Max codes for the KV cache.
  *
  * After a random rotation the coordinates of any vector are close to independent Gaussians, so one
- * fixed codebook serves them all without calibration. A row is cut into slices of d = 128 values
- * (64 or 32 when the head is not a multiple); a slice stores an f16 factor S and b-bit codes:
- * y'[i] = S c[i], c unit-variance centroids. With y the slice and g = |y| the factor is
+ * fixed codebook serves all vectors without calibration. A row is split into slices of d = 128
+ * values (64 or 32 if the head size is not a multiple); a slice stores an f16 factor S and b-bit
+ * codes: y'[i] = S c[i], where c are unit-variance centroids. With y the slice and g = |y| the
+ * factor is
  *     raw       g / sqrt(d)       shrinks inner products by the code's error
- *     norm      g / |c|           the length is right
+ *     norm      g / |c|           preserves the length
  *     unbiased  g^2 / (y . c)     <y', y> = <y, y>: no shrinkage along the key itself
  *     least     (y . c) / |c|^2   least squared error
- * QJL: b-1 bits so with the raw factor, then one sign per value of G r, r the residual and G
- * another orthonormal randomised Hadamard matrix, and |r| as f16: r' = sqrt(pi / (2 d)) |r| G^T
- * sign(G r), whose inner product with any q is unbiased over the choice of G. Zero slice: S = 0.
- * NaN and infinities give a defined row of no use. */
+ *
+ * QJL encodes with b - 1 bits and the raw factor, then stores one sign per value of G r, where r is
+ * the residual and G another orthonormal randomized Hadamard matrix, and |r| as f16: r' = sqrt(pi /
+ * (2 d)) |r| G^T sign(G r), whose inner product with any q is unbiased over the choice of G. A zero
+ * slice has S = 0. NaN and infinities give a row with defined but meaningless contents. */
 #include <math.h>
 #include <string.h>
 
@@ -23,8 +25,8 @@
 
 enum { MAX_SLICE = 128, MAX_CODES = 16 };
 
-/* The Lloyd-Max codebooks of N(0, 1) in ascending order, so that the top bit of a code is the sign
- * of its value. */
+/* Lloyd-Max codebooks of N(0, 1), ascending, so that the top bit of a code is the sign of its
+ * value. */
 static const float book1[2] = {-0.797885f, 0.797885f};
 static const float book2[4] = {-1.510418f, -0.452780f, 0.452780f, 1.510418f};
 static const float book3[8] = {-2.151946f, -1.343909f, -0.756005f, -0.245094f,
@@ -37,9 +39,9 @@ const float *kv_turbo_codebook(int bits) {
     return book[bits];
 }
 
-/* ---- rotation -------------------------------------------------------------------------------- */
+/* ---- rotation ---- */
 
-/* Returns 64 signs: splitmix64's finaliser of a counter. */
+/* Returns 64 sign bits: splitmix64's finalizer applied to a counter. */
 static uint64_t sign_word(uint64_t seed, int64_t i) {
     uint64_t z = seed + (uint64_t)(i / 64 + 1) * 0x9e3779b97f4a7c15u;
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -53,8 +55,8 @@ static void flip(float *x, int64_t n, uint64_t seed) {
         for (int64_t k = i; k < n && k < i + 64; k++, w >>= 1) x[k] = w & 1 ? -x[k] : x[k];
     }
 }
-/* Multiplies x by H / sqrt(d), where H is the Hadamard matrix in Sylvester's order. The product is
- * its own inverse. */
+/* Multiplies x by H / sqrt(d), where H is the Hadamard matrix in Sylvester's order. The transform
+ * is its own inverse. */
 static void hadamard(float *x, int64_t d) {
     for (int64_t h = 1; h < d; h *= 2)
         for (int64_t i = 0; i < d; i += 2 * h)
@@ -80,7 +82,7 @@ void kv_rotate_back(float *x, int64_t n) {
     flip(x, n, SEED_ROTATE);
 }
 
-/* ---- scales ---------------------------------------------------------------------------------- */
+/* ---- scales ---- */
 
 static float scale_raw(double yy, double yc, double cc, int64_t d) {
     (void)yc;
@@ -111,11 +113,10 @@ const struct tq_code tq_least[5] = CODES(scale_least);
 const struct tq_code tq_qjl[5] = {{0, NULL, false}, {0, NULL, false}, {1, scale_raw, true}, {2, scale_raw, true}, {3, scale_raw, true}};
 // clang-format on
 
-/* ---- codes in bytes: planes of 4 (4 bits), 2 + 1 (3 bits), 2 or 1 ---------------------------- */
+/* ---- codes in bytes: planes of 4 (4 bits), 2 + 1 (3 bits), 2 or 1 ---- */
 
 struct plane {
-    /* The bits of the code that this plane holds, `shift` to shift + bits - 1; a byte holds 8 /
-     * bits values. */
+    /* Code bits `shift` to shift + bits - 1; a byte holds 8 / bits values. */
     int bits, shift;
 };
 static const struct plane planes[5][2] = {
@@ -135,7 +136,7 @@ static uint8_t *pack(int bits, const uint8_t *code, int64_t d, uint8_t *to) {
     }
     return to;
 }
-/* ---- slices ---------------------------------------------------------------------------------- */
+/* ---- slices ---- */
 
 static int64_t slice_of(int64_t n) {
     return n % 128 == 0 ? 128 : n % 64 == 0 ? 64 : 32;
@@ -144,7 +145,7 @@ static uint64_t slice_bytes(const struct tq_code *c, int64_t d) {
     return 2 + (uint64_t)(d * c->bits / 8) + (c->qjl ? 2 + (uint64_t)d / 8 : 0);
 }
 
-/* Writes the codes of a slice, found with its raw scale, and returns the factor S. */
+/* Writes the codes of a slice, chosen with its raw scale, and returns the factor S. */
 static float encode(const struct tq_code *c, const float *y, int64_t d, uint8_t *code) {
     const float *b = book[c->bits];
     int n = 1 << c->bits;
@@ -203,7 +204,7 @@ void kv_turbo_put(const struct kv_type *t, const struct kern *k, const float *x,
     }
 }
 
-/* Decodes the codes of a slice by the table `level` and returns where the codes end. */
+/* Decodes the codes of a slice with the table `level` and returns the end of the codes. */
 static const uint8_t *read4(const uint8_t *from, const float *level, int64_t d, float *dst) {
     for (int64_t i = 0; i < d; i += 2, from++) {
         dst[i] = level[*from & 15];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/kv_type.c - the table of cache types, and the plain ones: floats, and blocks of 32
- * values in the layouts of tensor types (decoded by kernels/). A name ending in -rot rotates rows
- * first (kv_rotate), which spreads outliers over all values of a head. */
+/* runtime/engine/kv_type.c - table of cache types, and the codecs of plain ones: floats, and blocks
+ * of 32 values in the layouts of tensor types (decoded by kernels/). Types with the suffix -rot
+ * rotate rows first (kv_rotate), which spreads outliers over all values of a head. */
 #include "runtime/engine/kv_type.h"
 
 #include <math.h>
@@ -51,11 +51,11 @@ static void put_q8_0(const struct kv_type *t, const struct kern *k, const float 
     k->act_quant(t->type, x, row, n);
 }
 
-static unsigned level(float v, int top) { /* NaN becomes 0. */
+static unsigned level(float v, int top) { /* NaN becomes 0 */
     return v > 0 ? (unsigned)(v < (float)top ? v + 0.5f : (float)top) : 0;
 }
 
-/* Writes blocks of 32 as a minimum and 15 steps above it that span their range. */
+/* Encodes blocks of 32 as a minimum and 15 steps above it that span their range. */
 static void put_q4_1(const struct kv_type *t, const struct kern *k, const float *x, uint8_t *row,
                      int64_t n, bool is_value) {
     (void)t;
@@ -77,8 +77,7 @@ static void put_q4_1(const struct kv_type *t, const struct kern *k, const float 
         memcpy(row + b / 32 * (int64_t)sizeof q, &q, sizeof q);
     }
 }
-/* Writes blocks of 32 with the scale d by which the value of largest magnitude becomes exactly -16.
- */
+/* Encodes blocks of 32 with the scale d that maps the value of largest magnitude to exactly -16. */
 static void put_q5_0(const struct kv_type *t, const struct kern *k, const float *x, uint8_t *row,
                      int64_t n, bool is_value) {
     (void)t;
@@ -101,8 +100,7 @@ static void put_q5_0(const struct kv_type *t, const struct kern *k, const float 
         memcpy(row + b / 32 * (int64_t)sizeof q, &q, sizeof q);
     }
 }
-/* Writes blocks of 32 with the scale d by which the value of largest magnitude becomes exactly -8.
- */
+/* Encodes blocks of 32 with the scale d that maps the value of largest magnitude to exactly -8. */
 static void put_q4_0(const struct kv_type *t, const struct kern *k, const float *x, uint8_t *row,
                      int64_t n, bool is_value) {
     (void)t;
@@ -120,7 +118,7 @@ static void put_q4_0(const struct kv_type *t, const struct kern *k, const float 
         memcpy(row + b / 32 * (int64_t)sizeof q, &q, sizeof q);
     }
 }
-/* Writes blocks of 32 as a minimum and 31 steps above it that span their range. */
+/* Encodes blocks of 32 as a minimum and 31 steps above it that span their range. */
 static void put_q5_1(const struct kv_type *t, const struct kern *k, const float *x, uint8_t *row,
                      int64_t n, bool is_value) {
     (void)t;
@@ -150,9 +148,8 @@ static void put_q5_1(const struct kv_type *t, const struct kern *k, const float 
 // clang-format off
 #define BLOCK(name, type, rot, n, flags, put) {name, type, rot, n, flags, block_bytes, put, block_get, NULL, NULL}
 #define TURBO(name, key, value) {name, QT_COUNT, true, 32, 0, kv_turbo_bytes, kv_turbo_put, kv_turbo_get, key, value}
-/* The types of the cache. tqN has the unbiased factor; its other forms are there to be measured
- * against it. qjl is as published: keys carry the signs of the residual, values have the raw
- * factor. */
+/* Cache types. tqN uses the unbiased factor; its variants exist for comparison. qjl is as
+ * published: keys have residual signs, values the raw factor. */
 static const struct kv_type types[] = {
     BLOCK("f32", QT_F32, false, 1, KV_ON_CUDA, put_f32),
     BLOCK("f16", QT_F16, false, 1, KV_ON_CUDA | KV_SHOWN, put_f16),
@@ -209,10 +206,10 @@ int kv_type_parse(const char *text, const char *what, const struct kv_type **k,
     *v = slash ? kv_type_find(slash + 1) : *k;
     if (*k && *v) return 0;
     struct buf known = {0};
-    /* The variants of tq behind this row are not offered to users. */
+    /* The tq variants from this row on are not documented for users. */
     for (int i = 0; kv_type_at(i) && kv_type_at(i)->key != &tq_raw[4]; i++)
         buf_fmt(&known, "%s%s", i ? ", " : "", kv_type_at(i)->name);
-    err_set(e, ERR_USAGE, "%s: '%s' is not one of %s, nor two of them as K/V", what, text,
+    err_set(e, ERR_USAGE, "%s: '%s' must be one of %s, or two of them as K/V", what, text,
             known.data);
     buf_release(&known);
     return ERR_USAGE;

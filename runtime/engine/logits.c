@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/logits.c - the largest of a row of logits. */
+/* runtime/engine/logits.c - selection of the largest logits, with a heap for the first k. */
 #include "runtime/engine/logits.h"
 
 #include <math.h>
@@ -12,12 +12,12 @@ int logit_order(const void *a, const void *b) {
     if (x->logit < y->logit) return 1;
     return (x->id > y->id) - (x->id < y->id);
 }
-/* Returns true when a comes after b in the sorted order. */
+/* Returns whether a comes after b in sorted order. */
 static int worse(const struct logit *a, const struct logit *b) {
     return logit_order(a, b) > 0;
 }
 
-/* Moves candidate i down in a heap of n whose top is the worst. */
+/* Sifts candidate i down in a heap of n whose root is the worst. */
 static void sift(struct logit *h, int64_t n, int64_t i) {
     for (;;) {
         int64_t c = 2 * i + 1;
@@ -31,8 +31,8 @@ static void sift(struct logit *h, int64_t n, int64_t i) {
     }
 }
 
-/* Returns whether any of n logits is above t: without an early end, so that the compiler compares
- * several at once. */
+/* Returns whether any of n logits exceeds t. There is no early exit, so that the compiler can
+ * vectorize it. */
 static bool any_above(const float *logits, int64_t n, float t) {
     int any = 0;
     for (int64_t i = 0; i < n; i++) any |= logits[i] > t;
@@ -88,5 +88,5 @@ int64_t logits_argmax(const float *x, int64_t n) {
     float max = logits_max(x, n);
     for (int64_t i = 0; i < n; i++)
         if (x[i] == max) return i;
-    return 0; /* The first value is not a number. */
+    return 0; /* the first value is NaN */
 }

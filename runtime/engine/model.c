@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/model.c - binding a GGUF to its architecture's graph.
+/* runtime/engine/model.c - binding of a GGUF file to its architecture's graph.
  *
- * The file is opened and validated by containers/gguf.h, its numbers are read by the architecture's
- * rows, the graph is built, and every weight the graph names is looked up and its shape compared.
- * Then every tensor of the file must be one that the architecture has for this block: an unknown
- * tensor means that the file holds something we would silently not compute.
+ * containers/gguf.h opens and validates the file, the architecture's table reads its
+ * hyperparameters, the graph is built, and every weight in the graph is looked up and its shape
+ * checked. Conversely, every tensor in the file must belong to the architecture: an unknown tensor
+ * would mean that some computation is silently missing.
  *
- * Nothing is copied: weights are pointers into the map. */
+ * Nothing is copied: weights are pointers into the mapped file. */
 #include "runtime/engine/model.h"
 
 #include <inttypes.h>
@@ -41,18 +41,17 @@ static int check_shape(const struct gguf_tensor *t, const int64_t want[4], struc
     char have_text[96], want_text[96];
     shape_text(have_text, t->ne);
     shape_text(want_text, want);
-    return err_set(
-        e, ERR_DATA,
-        "tensor %s is %s but the model's numbers ask for %s: metadata and tensors do not "
-        "belong together",
-        t->name, have_text, want_text);
+    return err_set(e, ERR_DATA,
+                   "tensor %s has shape %s but the model requires %s: metadata and tensors do not "
+                   "match",
+                   t->name, have_text, want_text);
 }
 
-/* Returns the weight that a name stands for, and in *t its tensor, for messages and shapes. A model
- * that is made of another one (`trunk`) has that one's weight, which may have been replaced there;
- * otherwise it is the file's. Where there is no such tensor, *t is NULL. */
-static const struct weight *find(const struct model *m, const struct model *trunk, const char *name,
-                                 const struct gguf_tensor **t) {
+/* Returns the weight of this name and in *t its tensor, for messages and shapes, or NULL if it
+ * is missing. A model made from `trunk` has the trunk's weight, which may have been replaced;
+ * otherwise it is the file's. */
+static const struct weight *find_weight(const struct model *m, const struct model *trunk,
+                                        const char *name, const struct gguf_tensor **t) {
     const struct model *root = m->of ? m->of : m;
     const struct weight *w = trunk ? model_find_weight(trunk, name) : NULL;
     *t = gguf_find_tensor(m->gguf, name);
@@ -65,8 +64,8 @@ static const struct weight *find(const struct model *m, const struct model *trun
     return &root->tensor[*t - gguf_tensor_at(m->gguf, 0)];
 }
 
-/* Finds the weights that the graph names and checks their shapes. They are shared with `trunk`;
- * where that is NULL they are the file's. */
+/* Binds the graph's weights and checks their shapes. They are shared with `trunk`, or are the
+ * file's if it is NULL. */
 static int bind_weights(struct model *m, const struct model *trunk, const struct kern *k,
                         struct err *e) {
     const struct graph *g = &m->graph;
@@ -76,11 +75,11 @@ static int bind_weights(struct model *m, const struct model *trunk, const struct
     for (int i = 0; i < g->n_weights; i++) {
         const struct gr_weight *gw = &g->weight[i];
         const struct gguf_tensor *t;
-        const struct weight *w = find(m, trunk, gw->name, &t);
+        const struct weight *w = find_weight(m, trunk, gw->name, &t);
         m->source[i] = i;
         while (!t && g->weight[m->source[i]].optional_of >= 0) {
             m->source[i] = g->weight[m->source[i]].optional_of;
-            w = find(m, trunk, g->weight[m->source[i]].name, &t);
+            w = find_weight(m, trunk, g->weight[m->source[i]].name, &t);
         }
         int rc = 0;
         if (!t)
@@ -88,8 +87,8 @@ static int bind_weights(struct model *m, const struct model *trunk, const struct
                          "tensor %s is missing: the file is incomplete, convert the model again",
                          gw->name);
         else if (!(rc = check_shape(t, gw->ne, e)) && !kern_has(k, w->type))
-            rc = err_set(e, ERR_DATA, "tensor %s has type %s, which cannot be computed with",
-                         t->name, qtype_name(w->type));
+            rc = err_set(e, ERR_DATA, "tensor %s has type %s, which is not supported", t->name,
+                         qtype_name(w->type));
         if (rc) return err_about(e, NULL, gw->name);
         m->weight[i] = *w;
         m->weight[i].packed = NULL;
@@ -98,8 +97,7 @@ static int bind_weights(struct model *m, const struct model *trunk, const struct
     return 0;
 }
 
-/* Fails unless every tensor of the file is one that the architecture knows for its block, in the
- * right shape. */
+/* Fails unless the architecture has every tensor of the file, in the right shape. */
 static int check_extra(const struct model *m, struct err *e) {
     struct tensor_inst *inst = NULL;
     int64_t n_inst = 0, n_extra = 0;
@@ -123,7 +121,7 @@ static int check_extra(const struct model *m, struct err *e) {
         rc =
             err_set(e, ERR_DATA,
                     "%" PRId64 " tensors are not part of a %s model of this size: %s%s; they would "
-                    "be ignored, so the file is refused",
+                    "be ignored, so the file is rejected",
                     n_extra, m->arch->name, names, n_extra > 5 ? ", ..." : "");
     strmap_free(map);
     free(inst);
@@ -143,7 +141,7 @@ static int make_tok(struct model *m, const char *pre, struct err *e) {
 static int load_tok(struct model *m, struct err *e) {
     const char *kind = gguf_str_or(m->gguf, "tokenizer.ggml.model", "none");
     if (strcmp(kind, "none") == 0 || strcmp(kind, "no_vocab") == 0) return 0;
-    if (tok_gguf_known(m->gguf, &m->no_tok)) return 0; /* What needs no text still works. */
+    if (tok_gguf_known(m->gguf, &m->no_tok)) return 0; /* uses without text still work */
     return make_tok(m, NULL, e);
 }
 
@@ -175,7 +173,7 @@ int model_need_tok(const struct model *m, struct err *e) {
         *e = m->no_tok;
         return (int)e->code;
     }
-    return err_set(e, ERR_DATA, "%s has no tokenizer, so no text can be read for it",
+    return err_set(e, ERR_DATA, "%s has no tokenizer, so it cannot process text",
                    gguf_path(m->gguf));
 }
 
@@ -194,8 +192,8 @@ static void take_tensors(struct model *m) {
         weight_of_file(&m->tensor[i], m->gguf, gguf_tensor_at(m->gguf, i));
 }
 
-/* Reads numbers, builds the graph and binds its weights. Weights that older files lack are made of
- * others; with `data` their values too, otherwise only their shapes. */
+/* Reads hyperparameters, builds the graph and binds its weights. Weights that older files store
+ * differently are derived; without `data` only their shapes. */
 static int bind_known(struct model *m, bool data, struct err *e) {
     TRY(hparams_from_gguf(&m->hp, m->arch, m->gguf, e));
     m->hp.tied = !gguf_find_tensor(m->gguf, "output.weight");
@@ -220,7 +218,7 @@ static struct model *new_model(void) {
     return m;
 }
 
-/* Frees everything of a model but the file. */
+/* Frees the model without its file. */
 static void release(struct model *m) {
     for (int i = 0; i < m->graph.n_weights && m->weight; i++)
         if (m->weight[i].mem) weight_drop(&m->weight[i]);
@@ -263,15 +261,15 @@ static int open_bound(struct model *m, const char *path, struct err *e) {
 int model_no_imatrix(const struct gguf *g, struct err *e) {
     if (strcmp(gguf_str_or(g, "general.type", ""), "imatrix") != 0) return 0;
     return err_set(e, ERR_DATA,
-                   "%s is an importance matrix, not a model: give the GGUF of the model here, and "
-                   "this to hone quantize as --imatrix",
+                   "%s is an importance matrix, not a model: pass the model's GGUF here, and "
+                   "this file to hone quantize as --imatrix",
                    gguf_path(g));
 }
 
 int model_open(struct model **out, const char *path, struct err *e) {
     struct model *m = new_model();
     int rc = gguf_open(&m->gguf, path, 0, e);
-    if (rc) { /* gguf_open has named the file in its message already. */
+    if (rc) { /* gguf_open's message already names the file */
         model_close(m);
         return rc;
     }
@@ -287,9 +285,10 @@ int model_open(struct model **out, const char *path, struct err *e) {
     return 0;
 }
 
-/* ---- models made of a model ------------------------------------------------------------------ */
+/* ---- derived models ---- */
 
-/* Returns a model that shares everything with `of` but graph and weights, which it lacks. */
+/* Returns a model that shares everything with `of` except graph and weights, which are left
+ * empty. */
 static struct model *borrow(const struct model *of) {
     struct model *m = xcalloc(1, sizeof *m);
     m->of = of->of ? of->of : of;
@@ -344,15 +343,16 @@ static int change_weight(struct model *m, const struct model_change *c, struct e
         if (strcmp(g->weight[m->source[i]].name, c->name) != 0) continue;
         found = true;
         if (!shape_equal(m->weight[i].ne, c->to->ne))
-            return err_set(e, ERR_DATA, "tensor %s: its replacement has another shape", c->name);
+            return err_set(e, ERR_DATA, "tensor %s: its replacement has a different shape",
+                           c->name);
         weight_keep(c->to);
         weight_drop(&m->weight[i]);
         m->weight[i] = *c->to;
         m->weight[i].packed = NULL;
     }
     return found ? 0
-                 : err_set(e, ERR_DATA, "%s: no weight named %s is used by the model",
-                           gguf_path(m->gguf), c->name);
+                 : err_set(e, ERR_DATA, "%s: the model uses no weight named %s", gguf_path(m->gguf),
+                           c->name);
 }
 
 int model_with(struct model **out, const struct model *of, const struct model_change *change, int n,
@@ -374,7 +374,7 @@ void model_close(struct model *m) {
     gguf_close(g);
 }
 
-/* ---- questions ------------------------------------------------------------------------------- */
+/* ---- queries ---- */
 
 const struct weight *model_find_weight(const struct model *m, const char *name) {
     const struct graph *g = &m->graph;
@@ -383,8 +383,7 @@ const struct weight *model_find_weight(const struct model *m, const char *name) 
     return NULL;
 }
 
-/* Returns the block that a node belongs to; for nodes behind the last block, the number of layers.
- */
+/* Returns the block of a node, or the number of layers for nodes after the last block. */
 static int block_of(const struct model *m, int node) {
     const int n_layers = (int)m->hp.d[HD_LAYERS];
     int b = 0;

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/model.h - a GGUF bound to its architecture's graph: every weight found, shapes
- * checked, unexpected tensors named. Weights stay in the mapped file.
+/* runtime/engine/model.h - a GGUF file bound to its architecture's graph: finds every weight,
+ * checks shapes and reports unexpected tensors. Weights stay in the mapped file.
  *
- * A model never changes after it was made, so any number of sessions may use it at the same time,
- * from any threads. What differs in a few weights is another model (model_with), which shares all
- * other weights with the first one. */
+ * A model is immutable, so any number of sessions in any threads may share it. model_with returns a
+ * new model with a few replaced weights that shares the others. */
 #ifndef HONE_RUNTIME_ENGINE_MODEL_H
 #define HONE_RUNTIME_ENGINE_MODEL_H
 
@@ -17,101 +16,102 @@
 #include "runtime/engine/weight.h"
 #include "tok/tok.h"
 
-/* A weight that the file has in another form (model_old.c). */
+/* Weight derived from a different form in the file (model_old.c). */
 struct made_weight {
     char name[64];
-    struct gguf_tensor t; /* as if it were there */
+    struct gguf_tensor t; /* as if the file had it */
     struct weight w;
 };
 
 struct model {
-    const struct model *of; /* the model that opened the file; NULL: this one did */
+    const struct model *of; /* model that opened the file; NULL: this one */
     struct gguf *gguf;
     const struct arch *arch;
     struct hparams hp;
     struct graph graph;
-    bool has_graph;        /* graph and source are its own, not those of the model it was made of */
+    bool has_graph;        /* owns graph and source instead of sharing those of `of` */
     struct weight *weight; /* [graph.n_weights] */
-    struct weight *tensor; /* [tensors of the file], of the model that opened it; NULL in others */
-    struct made_weight *made; /* [n_made], of the model that opened the file */
+    struct weight *tensor; /* [tensors of the file], in the model that opened it; NULL in others */
+    struct made_weight *made; /* [n_made], in the model that opened the file */
     int n_made;
-    int *source; /* [graph.n_weights] the weight whose tensor is used (tied output: token_embd) */
-    struct tok *tok;   /* NULL when the file has no tokenizer, or one we do not know */
-    struct err no_tok; /* why; code 0: it has none */
+    int *source;       /* [graph.n_weights] weight whose tensor is used (tied output: token_embd) */
+    struct tok *tok;   /* NULL: the file has no tokenizer or an unsupported one */
+    struct err no_tok; /* why tok is NULL; code 0: the file has no tokenizer */
 };
 int model_open(struct model **out, const char *path, struct err *e);
-/* Returns 0 when hone can compute with this file: its architecture is known, and its numbers and
- * tensors are those of a graph. Otherwise ERR_DATA with the reason. It reads headers only and
- * says nothing of the tokenizer. */
+/* Returns 0 if hone supports inference with this file: a known architecture whose hyperparameters
+ * and tensors fit its graph. Otherwise ERR_DATA with the reason. Reads headers only and ignores the
+ * tokenizer. */
 int model_computes(struct gguf *g, struct err *e);
-/* Makes the weights that the file has in another form; without `data` only their shapes and types.
- * Of model.c, once tensors are there. */
+/* Derives the weights that the file stores in a different form; without `data` only their shapes
+ * and types. Called by model.c once tensors are bound. */
 int model_make_weights(struct model *m, bool data, struct err *e);
-/* Adds to such a reason what can be done with the file all the same; returns the code. */
+/* Appends to such a reason what the file can still be used for; returns the code. */
 int model_refuse(struct err *e);
-/* Fails when the file is an importance matrix, and says where to give it instead. */
+/* Fails if the file is an importance matrix and names the option that takes it. */
 int model_no_imatrix(const struct gguf *g, struct err *e);
-/* Models that were made of this one, and their sessions, must be closed before it. */
+/* Closes the model. Models made from it and their sessions must be closed first. */
 void model_close(struct model *m);
-/* Reads the tokenizer again with the pre-tokenizer of this name, whatever the file names; NULL:
- * nothing happens. Before anything uses m->tok. */
+/* Reloads the tokenizer with the pre-tokenizer of this name instead of the file's; NULL: no-op.
+ * Call before m->tok is used. */
 int model_use_pre(struct model *m, const char *pre, struct err *e);
-/* Writes 32 hex digits that stand for the model's numbers and weights: of names, shapes and types
- * of all weights, and of a sample of each one's data. */
+/* Writes 32 hex digits that identify the model: a hash of the names, shapes and types of all
+ * weights and of a sample of their data. */
 void model_id(const struct model *m, char out[33]);
-/* Fails for those who read or write text: ERR_DATA with the reason when m->tok is NULL. */
+/* Fails with ERR_DATA and the reason if m->tok is NULL. For callers that need text. */
 int model_need_tok(const struct model *m, struct err *e);
-/* Returns weight w of the graph. Everything outside model.c and pack.c reads weights by this. */
+/* Returns weight w of the graph. Outside model.c and pack.c, this is the only access to weights. */
 static inline const struct weight *model_weight(const struct model *m, gr_w w) {
     return &m->weight[w];
 }
-/* Returns the weight that a tensor of this name is, borrowed until close, or NULL when the graph
+/* Returns the weight bound to the tensor of this name, borrowed until close, or NULL if the graph
  * uses none. */
 const struct weight *model_find_weight(const struct model *m, const char *name);
 
-/* Returns the weight that the head multiplies hidden rows with, borrowed, under the name of its
- * tensor, which is that of the embeddings where these are tied. */
+/* Returns the head's matrix, borrowed, under its tensor's name, which is that of the embeddings if
+ * they are tied. */
 static inline const struct gr_weight *model_head(const struct model *m) {
     return &m->graph.weight[m->source[m->graph.output]];
 }
 
-/* Opens the MTP block of an open model as a model of its own, whose graph drafts one token
- * further (models/block_mtp.c). It shares the weights that both have. ERR_DATA when there is no
- * such block. */
+/* Opens the MTP block of an open model as a draft model, whose graph predicts one more token
+ * (models/block_mtp.c). Weights used by both are shared. ERR_DATA: no MTP block. */
 int model_open_draft(struct model **out, const struct model *of, struct err *e);
 
-/* The same model with other weights in a few places: same graph, same tokenizer. */
+/* Replacement of one weight in model_with. */
 struct model_change {
-    const char *name;        /* of the tensor that is replaced */
-    const struct weight *to; /* of the same shape; the new model holds it too */
+    const char *name;        /* of the replaced tensor */
+    const struct weight *to; /* of the same shape; the new model holds a reference */
 };
-/* Makes a model with the changes. ERR_DATA when a name is unknown or a shape is another. */
+/* Creates a model with the changes and the same graph and tokenizer. ERR_DATA: unknown name or
+ * different shape. */
 int model_with(struct model **out, const struct model *of, const struct model_change *change, int n,
                struct err *e);
-/* Returns the first block in which two models of one graph differ, or the number of layers when
- * they may differ only behind the last block. */
+/* Returns the first block in which two models of one graph differ, or the number of layers if only
+ * what follows the last block may differ. */
 int model_first_change(const struct model *a, const struct model *b);
 
-/* The same model with the weights of matrix products as the packed rows that `isa` computes with
- * (kernels/pack.h): for sessions with ACT_Q8. Rows are made once, belong to the weight, and serve
- * every later model that has it; the file's pages are given back, so memory stays as large as the
- * weights. When memory is short, a line is logged and the weights that have no rows yet stay as
- * they lie in the file, paged by the system. */
+/* Options of model_pack, which packs the weights of matrix products into the row groups that `isa`
+ * computes with (kernels/pack.h), for sessions with ACT_Q8. Rows are packed once, belong to the
+ * weight and serve every later model that shares it. The file's pages are released, so memory use
+ * stays near the size of the weights. If memory is short, the remaining weights stay unpacked in
+ * the mapped file and a line is logged. */
 struct pack_opts {
-    const bool *only; /* NULL, or one flag per weight of the graph */
+    const bool *only; /* one flag per weight of the graph; NULL: all */
     enum kern_isa isa;
     struct pool *pool;
-    uint64_t keep_free; /* bytes of memory that are wanted for other things */
-    const char *cache;  /* NULL, or the folder where packed rows are kept (pack_cache.h): all are
-                           put there, or with `only` those that are there are used */
+    uint64_t keep_free; /* bytes of memory to leave free */
+    /* Folder of packed rows (pack_cache.h) or NULL. All rows are stored there; with `only`,
+     * existing ones are used and none are stored. */
+    const char *cache;
 };
 int model_pack(struct model **out, const struct model *of, const struct pack_opts *o,
                struct err *e);
-/* Returns the bytes that packed rows of its weights take, in memory or in mapped files. */
+/* Returns the bytes of packed rows, in memory or in mapped files. */
 uint64_t model_packed_bytes(const struct model *m, bool mapped);
 
-/* Returns a model of the same graph with copies of all weights, for functions that then change
- * some; internal. */
+/* Returns a model of the same graph with references to all weights, for functions that then replace
+ * some. Internal. */
 struct model *model_copy(const struct model *of);
 
 #endif

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/model_old.c - tensors that older files have in another form. Conversions of
- * DeepSeek V2 and V3 of before 2025 hold kv_b_proj as it is published: for each head the rows of
- * its keys, then those of its values. Its two parts are made when the file is opened, with the same
- * numbers: keys transposed, as floats (as 16-bit ones where the file has those), values as the
- * file's blocks.
- */
+/* runtime/engine/model_old.c - derivation of weights that older files store in a different form.
+ * Conversions of DeepSeek V2 and V3 from before 2025 hold kv_b_proj as published: for each head the
+ * key rows, then the value rows. Its two parts are created on opening, with the same values: keys
+ * transposed, as floats (16-bit if the file has 16-bit ones), values as the file's blocks. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +15,7 @@
 
 struct split {
     const struct hparams *h;
-    const struct weight *all; /* The tensor that is split, [heads * (nope + value)][rank]. */
+    const struct weight *all; /* tensor to split, [heads * (nope + value)][rank] */
     int64_t heads, nope, value, rank;
     const struct kern *k;
 };
@@ -27,9 +25,9 @@ static const uint8_t *row_of(const struct split *s, int64_t head, int64_t row) {
     return (const uint8_t *)s->all->data + (uint64_t)at * s->all->row_bytes;
 }
 
-/* Writes the rows of keys transposed to `to`, as [heads][rank][nope] of `size` bytes each. The file
- * has them in values of that size. */
-static void turn(const struct split *s, uint8_t *to, size_t size) {
+/* Writes the transposed key rows to `to` as [heads][rank][nope], for a file with plain values of
+ * `size` bytes. */
+static void transpose(const struct split *s, uint8_t *to, size_t size) {
     for (int64_t h = 0; h < s->heads; h++)
         for (int64_t r = 0; r < s->nope; r++) {
             const uint8_t *row = row_of(s, h, r);
@@ -59,7 +57,7 @@ static void *keys(const struct split *s, enum qtype type, struct err *e) {
     void *v = try_calloc((size_t)(s->heads * s->rank * s->nope), size, "keys of MLA", e);
     if (!v) return NULL;
     if (type == s->all->type)
-        turn(s, v, size);
+        transpose(s, v, size);
     else
         decode_turned(s, v);
     return v;
@@ -92,8 +90,8 @@ static int split_block(struct model *m, int block, const struct weight *all, enu
     if (all->ne[0] != s.rank || all->ne[1] != d[HD_KV_B] || all->ne[2] != 1 ||
         !kern_has(k, all->type))
         return err_set(e, ERR_DATA,
-                       "tensor blk.%d.attn_kv_b.weight is not of %" PRId64 " rows of %" PRId64
-                       " values, or of a type that cannot be computed with",
+                       "tensor blk.%d.attn_kv_b.weight must have %" PRId64 " rows of %" PRId64
+                       " values and a supported type",
                        block, d[HD_KV_B], s.rank);
     void *k_b = data ? keys(&s, type, e) : NULL;
     if (data && !k_b) return ERR_SYS;
@@ -116,11 +114,11 @@ int model_make_weights(struct model *m, bool data, struct err *e) {
         const struct gguf_tensor *t = gguf_find_tensor(m->gguf, name);
         snprintf(name, sizeof name, "blk.%d.attn_kv_a_norm.weight", i);
         const struct gguf_tensor *norm = gguf_find_tensor(m->gguf, name);
-        /* They get the type that the file has norms in. */
+        /* Dequantized keys take the type of the file's norms. */
         const struct qtype_info *floats = norm ? qtype_info(norm->type) : NULL;
         if (!t || !floats || floats->block_elems != 1 || floats->block_bytes != sizeof(float))
             rc = err_set(e, ERR_DATA,
-                         "block %d lacks attn_kv_b, or the norm of floats before it: the file is "
+                         "block %d lacks attn_kv_b, or an f32 norm before it: the file is "
                          "incomplete",
                          i);
         else

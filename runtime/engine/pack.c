@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/pack.c - weights of matrix products moved into packed rows (kernels/pack.h).
+/* runtime/engine/pack.c - packing of the weights of matrix products (kernels/pack.h).
  *
- * Each tensor is copied to memory of its own (huge pages, from all memory nodes), rearranged, and
- * the file's pages are given back: resident memory stays what it was, one tensor more at a time.
- * The file's blocks remain reachable through the map, so f32 sessions, probes and embeddings read
- * them as before. The rows belong to the weight (weight.h): they are made once, under its lock, and
- * every session that packs has them in a model of its own, which nobody changes. */
+ * Each tensor is packed into memory of its own (huge pages, spread over all NUMA nodes), and its
+ * pages in the file mapping are released, so that resident memory grows by at most one tensor. The
+ * original blocks can still be read through the mapping by f32 sessions, probes and embeddings.
+ * Packed rows belong to the weight (weight.h): they are made once, under its lock. Each session
+ * that packs uses them through an immutable model of its own. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,24 +20,24 @@
 #include "runtime/engine/pack.h"
 #include "runtime/engine/pack_cache.h"
 
-/* Rows are packed in groups of 32. The gate and up halves of a tensor that holds both must be whole
- * groups, too. */
+/* Rows are packed in groups of up to 32. A tensor that joins gate and up must have whole groups in
+ * each half. */
 enum { ROW_MULTIPLE = 32, GROUPS_PER_TASK = 16 };
 
 static bool can_pack(const struct kern *k, const struct weight *w) {
     return k->op[w->type].gemm && kern_packs(w->type) && w->ne[1] % ROW_MULTIPLE == 0 && w->data;
 }
 
-/* Returns of each weight whether it enters matrix products; the caller frees the array. */
+/* Returns for each weight whether it enters matrix products; the caller frees the array. */
 static bool *in_products(const struct graph *g) {
     bool *wanted = xcalloc((size_t)g->n_weights, sizeof *wanted);
-    for (int i = 0; i < g->facts.n_uses; i++) /* A router stays exact, so it is none. */
+    for (int i = 0; i < g->facts.n_uses; i++) /* routers stay exact and are not counted */
         wanted[g->facts.use[i].w] |= gr_roles[g->facts.use[i].role].product;
     wanted[g->output] = true;
     return wanted;
 }
 
-/* ---- rows ------------------------------------------------------------------------------------ */
+/* ---- rows ---- */
 
 int64_t pack_groups(const struct pack_item *it) {
     return it->w->ne[1] * it->w->ne[2] * it->w->ne[3] / it->rows;
@@ -72,8 +72,8 @@ struct packer {
     struct pool *pool;
 };
 
-/* Sets *out to the packed rows of w, which are made now when nobody has made them before; a second
- * caller waits for the first. *out is NULL when there is no memory for them. */
+/* Sets *out to the packed rows of w, packing them if no one has yet; a concurrent caller waits.
+ * *out is NULL if memory is short. */
 static void pack_one(struct packer *p, const struct weight *w, const uint8_t **out) {
     struct weight_mem *mem = w->mem;
     struct job j = {.it = {.w = w, .rows = p->k.op[w->type].rows}};
@@ -95,8 +95,8 @@ static void pack_one(struct packer *p, const struct weight *w, const uint8_t **o
     pthread_mutex_unlock(&mem->lock);
 }
 
-/* Returns the bytes of memory that packing the wanted weights takes. Those that are packed already
- * take none. */
+/* Returns the bytes of memory that packing the wanted weights takes, without those already
+ * packed. */
 static uint64_t missing_bytes(const struct packer *p, const struct model *m, const bool *wanted) {
     uint64_t n = 0;
     for (int i = 0; i < m->graph.n_weights; i++) {
@@ -106,18 +106,17 @@ static uint64_t missing_bytes(const struct packer *p, const struct model *m, con
     return n;
 }
 
-/* Tells whether there is memory for n_bytes more, beside what is to be kept free; says so to the
- * user when there is not. */
+/* Returns whether n_bytes more fit in memory besides keep_free bytes; logs a message if not. */
 static bool has_room(uint64_t n_bytes, uint64_t keep_free) {
     const uint64_t avail = n_bytes ? buf_available() : 0;
     if (!avail || (keep_free < avail && n_bytes <= (avail - keep_free) / 16 * 15)) return true;
-    log_info("packing the weights needs %s of memory and %s are available: they are used as they "
-             "lie in the file, which is slower",
+    log_info("packing the weights needs %s of memory but only %s is available: they are used "
+             "unpacked, which is slower",
              show_bytes(n_bytes).s, show_bytes(avail > keep_free ? avail - keep_free : 0).s);
     return false;
 }
 
-/* Returns of each weight whether it is to be packed; the caller frees the array. */
+/* Returns for each weight whether to pack it; the caller frees the array. */
 static bool *choose(const struct model *m, const struct packer *p, const bool *only) {
     bool *wanted = in_products(&m->graph);
     for (int i = 0; i < m->graph.n_weights; i++)
@@ -154,8 +153,7 @@ int model_pack(struct model **out, const struct model *of, const struct pack_opt
         n_without += !w->packed;
     }
     if (room && n_without)
-        log_info("%d weights are used as they lie in the file, which is slower: memory is short",
-                 n_without);
+        log_info("%d weights are used unpacked, which is slower: memory is short", n_without);
     free(wanted);
     free(p);
     if (rc)
@@ -172,9 +170,10 @@ uint64_t model_packed_bytes(const struct model *m, bool mapped) {
     return sum;
 }
 
-/* ---- what a file of packed rows holds -------------------------------------------------------- */
+/* ---- contents of a file of packed rows ---- */
 
-static void mark(const struct model *m, const struct model *of, const struct kern *k, bool *want) {
+static void mark_products(const struct model *m, const struct model *of, const struct kern *k,
+                          bool *want) {
     bool *product = in_products(&m->graph);
     for (int i = 0; i < m->graph.n_weights; i++) {
         const struct weight *w = &m->weight[i];
@@ -190,9 +189,9 @@ int pack_list(struct pack_list *l, const struct model *of, const struct kern *k,
     struct model *draft = NULL;
     int rc = 0;
     *l = (struct pack_list){0};
-    mark(of, of, k, want);
+    mark_products(of, of, k, want);
     if (of->arch->drafts && of->hp.d[HD_MTP] > 0) rc = model_open_draft(&draft, of, e);
-    if (draft) mark(draft, of, k, want);
+    if (draft) mark_products(draft, of, k, want);
     model_close(draft);
     l->item = xcalloc((size_t)n + 1, sizeof *l->item);
     for (int64_t i = 0; i < n; i++) {

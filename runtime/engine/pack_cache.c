@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/pack_cache.c - see pack_cache.h.
+/* runtime/engine/pack_cache.c - on-disk cache of packed rows (pack_cache.h).
  *
- * Nothing is decided by one look: files are opened first, and what the file system says of the open
- * file counts. A file that somebody else could have written is not used, and a link is not followed
- * when one is made. */
+ * To avoid races, files are opened first and checked by the attributes of the open file. Files that
+ * another user could have written are not used, and symbolic links are not followed when files are
+ * created. */
 #include "runtime/engine/pack_cache.h"
 
 #include <errno.h>
@@ -28,8 +28,8 @@
 #include "runtime/engine/pack_file.h"
 
 enum {
-    MODELS = 8,        /* So many models of equal bytes are remembered by one seal. */
-    SEAL_BYTES = 4096, /* A seal is shorter than this. */
+    MODELS = 8,        /* most models of equal contents in a seal */
+    SEAL_BYTES = 4096, /* exclusive upper bound on the size of a seal */
 };
 static const int64_t second = 1000000000;
 
@@ -38,21 +38,23 @@ struct cache {
     const char *dir;
     struct pack_list list;
     struct pool *pool;
-    char *base; /* The name of the file of rows, without its folder. */
+    char *base; /* name of the file of rows, without its folder */
     char *rows, *seal, *lock;
 };
 
-/* ---- seals --------------------------------------------------------------------------------------
- * Text: a title, the file of rows, the models, and a hash of these lines. */
+/* ---- seals ----
+ *
+ * A seal is text: a title, the identity of the file of rows, the models, and a hash of these
+ * lines. */
 
 struct seal {
     struct file_id rows;
-    /* The models whose rows these are, by stamp; the one that was found last comes last. */
+    /* Stamps of models with these rows, most recently verified last. */
     char model[MODELS][33];
     int n;
 };
 
-/* Writes a stamp that stands for the model's files as they were when they were opened. */
+/* Writes a stamp that identifies the model's files as they were when opened. */
 static void model_stamp(const struct model *m, char out[33]) {
     struct buf b = {0};
     for (int i = 0; i < gguf_n_shards(m->gguf); i++) {
@@ -64,8 +66,8 @@ static void model_stamp(const struct model *m, char out[33]) {
     buf_release(&b);
 }
 
-/* Tells whether a file of the model is so young that it could be written once more without a change
- * of its times, which go in steps. */
+/* Returns whether a file of the model is so recent that another write might not change its
+ * timestamps, given their resolution. */
 static bool is_fresh(const struct model *m) {
     struct timespec t;
     if (clock_gettime(CLOCK_REALTIME, &t) != 0) return true;
@@ -88,12 +90,12 @@ static void seal_text(const struct seal *s, struct buf *out) {
     buf_fmt(out, "check %s\n", hex);
 }
 
-/* Tells whether nobody but this user and root could have written the file. */
+/* Returns whether only this user and root could have written the file. */
 static bool is_ours(const struct file_id *f) {
     return (f->owner == (unsigned)geteuid() || f->owner == 0) && !(f->mode & S_IWOTH);
 }
 
-/* Reads a seal into *s. Returns false, and an empty *s, when there is none or it is damaged. */
+/* Reads a seal into *s. Returns false and zeroes *s if it is missing or damaged. */
 static bool seal_read(const char *path, struct seal *s) {
     struct map m;
     struct err e;
@@ -116,7 +118,7 @@ static bool seal_read(const char *path, struct seal *s) {
         if (strlen(at) < 39) break;
         memcpy(s->model[s->n++], at + 6, 32);
     }
-    seal_text(s, &again); /* What was read must be the very bytes that would be written. */
+    seal_text(s, &again); /* the parsed seal must reproduce the file exactly */
     const bool right = again.len == n && memcmp(again.data, text, n) == 0;
     buf_release(&again);
     if (!right) memset(s, 0, sizeof *s);
@@ -143,8 +145,7 @@ static bool is_link(const char *path) {
     return lstat(path, &st) == 0 && S_ISLNK(st.st_mode);
 }
 
-/* Writes down that these rows are those of this model. When that fails, the next start compares
- * them again. */
+/* Records that these rows match this model. If that fails, the next start compares them again. */
 static void put_seal(const struct cache *c, const struct pack_file *f) {
     struct seal s;
     struct buf b = {0};
@@ -159,11 +160,11 @@ static void put_seal(const struct cache *c, const struct pack_file *f) {
     buf_release(&b);
 }
 
-/* ---- one file -------------------------------------------------------------------------------- */
+/* ---- one file ---- */
 
-/* Opens the file of rows as it is. *f is NULL when there is none that can be used; then e says why,
- * with code 0 when there is no file. *sealed tells that the rows need no comparison. */
-static void look(const struct cache *c, struct pack_file **f, bool *sealed, struct err *e) {
+/* Opens the file of rows. *f is NULL if it is missing, with e->code 0, or unusable, with the reason
+ * in e. *sealed: no comparison is needed. */
+static void open_rows(const struct cache *c, struct pack_file **f, bool *sealed, struct err *e) {
     *f = NULL;
     *sealed = false;
     e->code = ERR_OK;
@@ -174,20 +175,20 @@ static void look(const struct cache *c, struct pack_file **f, bool *sealed, stru
     }
     *sealed = is_ours(pack_file_id(*f)) && is_sealed(c, *f);
     if (is_ours(pack_file_id(*f))) return;
-    err_set(e, ERR_DATA, "%s can be written by others", c->rows);
+    err_set(e, ERR_DATA, "%s is writable by other users", c->rows);
     pack_file_drop(*f);
     *f = NULL;
 }
 
-/* Takes the lock of the folder, which close(*fd) gives back. *fd is -1 where this file system has
- * no locks or where we may not write. */
+/* Takes the lock of this model's files; close(*fd) releases it. *fd is -1 if the file system has no
+ * locks or is not writable. */
 static int take_lock(const struct cache *c, int *fd, struct err *e) {
     const struct timespec pause = {.tv_nsec = 20 * 1000 * 1000};
     *fd = open(c->lock, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
     for (int i = 0; *fd >= 0 && flock(*fd, LOCK_EX | LOCK_NB) != 0; i++) {
         if (errno == EINTR) continue;
         if (errno != EWOULDBLOCK) return 0;
-        if (!i) log_info("waiting for another hone that packs this model");
+        if (!i) log_info("waiting for another hone process that is packing this model");
         if (progress_interrupted()) {
             close(*fd);
             return err_set(e, ERR_INTR, "interrupted");
@@ -197,8 +198,7 @@ static int take_lock(const struct cache *c, int *fd, struct err *e) {
     return 0;
 }
 
-/* Removes what a process that was killed has left. The caller has the lock, so nobody writes now.
- */
+/* Removes leftovers of killed processes. The caller holds the lock, so no one is writing. */
 static void remove_rests(const struct cache *c) {
     struct io_names l = {0};
     struct err e;
@@ -214,8 +214,8 @@ static void remove_rests(const struct cache *c) {
     free(prefix);
 }
 
-/* Tells whether the file system keeps permissions. Some say of every file that all may write to it;
- * a file made there would be refused by the next start, and made again. fd is the open lock. */
+/* Returns whether the file system enforces permissions. Some report every file as writable by all;
+ * a file created there would be rejected and recreated at each start. fd is the open lock. */
 static bool protects(int fd) {
     struct stat st;
     if (fd < 0 || fstat(fd, &st) != 0) return true;
@@ -224,15 +224,15 @@ static bool protects(int fd) {
            is_ours(&(struct file_id){.owner = (unsigned)st.st_uid, .mode = (unsigned)st.st_mode});
 }
 
-/* Makes the file of rows and opens it. It is not made when less than an eighth of its size would
- * stay free on the disk. */
+/* Creates the file of rows and opens it, unless less than an eighth of its size would remain free
+ * on the disk. */
 static int make_file(const struct cache *c, int fd, struct pack_file **f, struct err *e) {
     const uint64_t n = pack_file_bytes(&c->list);
     struct stat st;
     remove_rests(c);
-    if (is_link(c->rows)) return err_set(e, ERR_USAGE, "%s is a link; remove it", c->rows);
+    if (is_link(c->rows)) return err_set(e, ERR_USAGE, "%s is a symbolic link; remove it", c->rows);
     if (!protects(fd))
-        return err_set(e, ERR_USAGE, "%s: files cannot be protected from other users there",
+        return err_set(e, ERR_USAGE, "%s: files there cannot be protected from other users",
                        c->dir);
     TRY(io_need_space(c->rows, n + n / 8, e));
     log_info("packing the weights into %s, once", c->rows);
@@ -243,13 +243,14 @@ static int make_file(const struct cache *c, int fd, struct pack_file **f, struct
     return 0;
 }
 
-/* Gives in *f the file of rows: as it is, compared with the model, or made anew where `make` allows
- * it. The caller holds the lock. *f is NULL when there is none. */
-static int settle(const struct cache *c, bool make, int fd, struct pack_file **f, struct err *e) {
+/* Sets *f to the file of rows: unchanged, compared with the model, or recreated if `make` is set.
+ * NULL: none. The caller holds the lock. */
+static int open_or_make(const struct cache *c, bool make, int fd, struct pack_file **f,
+                        struct err *e) {
     bool sealed;
-    look(c, f, &sealed, e);
+    open_rows(c, f, &sealed, e);
     if (*f && !sealed) {
-        log_info("comparing %s with the model: one of them is not the file that was compared last",
+        log_info("comparing %s with the model: one of them has changed since the last comparison",
                  c->rows);
         int rc = pack_file_check(*f, &c->list, c->pool, e);
         if (!rc) put_seal(c, *f);
@@ -260,20 +261,20 @@ static int settle(const struct cache *c, bool make, int fd, struct pack_file **f
         if (rc == ERR_INTR) return rc;
     }
     if (*f) return 0;
-    if (e->code) log_warn("%s: %s", e->msg, make ? "it is made again" : "it is not used");
+    if (e->code) log_warn("%s: %s", e->msg, make ? "creating it again" : "ignoring it");
     return make ? make_file(c, fd, f, e) : 0;
 }
 
-static int get(const struct cache *c, bool make, struct pack_file **f, struct err *e) {
+static int open_sealed(const struct cache *c, bool make, struct pack_file **f, struct err *e) {
     bool sealed;
     int fd = -1;
-    look(c, f, &sealed, e);
+    open_rows(c, f, &sealed, e);
     if (*f && sealed) return 0;
     pack_file_drop(*f);
     *f = NULL;
     if (!make && !e->code && !io_exists(c->rows)) return 0;
     TRY(take_lock(c, &fd, e));
-    const int rc = settle(c, make, fd, f, e);
+    const int rc = open_or_make(c, make, fd, f, e);
     if (fd >= 0) close(fd);
     return rc;
 }
@@ -282,7 +283,7 @@ static void release_file(void *f) {
     pack_file_drop(f);
 }
 
-/* Tells whether all rows of the list are in memory already. */
+/* Returns whether all rows of the list are in memory already. */
 static bool has_all(const struct pack_list *l) {
     for (int i = 0; i < l->n; i++)
         if (!weight_rows(l->item[i].w, l->item[i].rows)) return false;
@@ -297,7 +298,7 @@ static int attach(struct cache *c, bool make, struct err *e) {
     c->rows = io_join(c->dir, c->base);
     c->seal = xasprintf("%s.seal", c->rows);
     c->lock = xasprintf("%s.lock", c->rows);
-    int rc = get(c, make, &f, e);
+    int rc = open_sealed(c, make, &f, e);
     if (rc && rc != ERR_INTR) {
         log_warn("%s: the weights are packed in memory", e->msg);
         rc = 0;
@@ -311,7 +312,7 @@ static int attach(struct cache *c, bool make, struct err *e) {
         pack_file_keep(f);
         weight_add_rows(c->list.item[i].w, &r);
     }
-    if (f) log_debug("packed rows are those of %s", c->rows);
+    if (f) log_debug("using the packed rows of %s", c->rows);
     pack_file_drop(f);
     free(c->base);
     free(c->rows);
@@ -324,7 +325,8 @@ int pack_cache_attach(const struct model *of, const char *dir, const struct kern
                       struct pool *pool, bool make, struct err *e) {
     struct cache c = {.of = of, .dir = dir, .pool = pool};
     int rc = io_make_dir(dir, e);
-    if (rc) return err_set(e, ERR_USAGE, "--pack-cache: %s cannot be a folder", dir);
+    if (rc)
+        return err_set(e, ERR_USAGE, "--pack-cache: %s is not a folder and cannot be created", dir);
     rc = pack_list(&c.list, of, k, e);
     if (!rc && c.list.n && !has_all(&c.list)) rc = attach(&c, make, e);
     free(c.list.item);

@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/pack_cache.h - a folder where packed rows of models are kept, so that a later
- * start, or another process, maps them instead of packing again. For each model and form a file of
- * rows (pack_file.h), a seal that says when it was last found right, and a lock.
+/* runtime/engine/pack_cache.h - on-disk cache of packed rows, which later starts and other
+ * processes map instead of packing again. Each model and form has a file of rows (pack_file.h), a
+ * seal that records the last successful comparison, and a lock.
  *
- * A file is trusted as far as the model's own file is: it is read and compared with the model in
- * full when it was made and whenever the file system says that one of the two is not the one that
- * was compared (size, inode, times of content and of status, in the seal). In between only its
- * header is read, so opening takes no time that grows with the model. Removing the seal asks for a
- * comparison. docs/formats/pack-cache.md says it all. */
+ * A packed file is trusted as far as the model file: it is compared with the model in full when
+ * created and whenever the file system reports that one of the two has changed (size, inode,
+ * modification and change times, recorded in the seal). Otherwise only its header is read, so the
+ * time to open does not grow with the model. Removing the seal forces a comparison.
+ * docs/formats/pack-cache.md has the details. */
 #ifndef HONE_RUNTIME_ENGINE_PACK_CACHE_H
 #define HONE_RUNTIME_ENGINE_PACK_CACHE_H
 
 #include "runtime/engine/model.h"
 
-/* Gives the weights of a model's file the packed rows that the folder has. make: what is missing,
- * damaged or of another model is made; while another process does so, this one waits for it. of:
- * the model that opened the file.
+/* Attaches the folder's packed rows to the weights of a model's file. make: creates files that are
+ * missing, damaged or of another model, or waits for another process that is doing so. of: the
+ * model that opened the file.
  *
- * A cache that cannot be used or made (no room on the disk, no permission, a file that others may
- * write) is a warning, and the weights get no rows here. ERR_USAGE: `dir` is no folder and cannot
- * become one. ERR_INTR. */
+ * If a cache cannot be used or created (disk full, no permission, a file writable by others), a
+ * warning is logged and the weights stay unpacked. ERR_USAGE: `dir` is not a folder and cannot be
+ * created. ERR_INTR: interrupted. */
 int pack_cache_attach(const struct model *of, const char *dir, const struct kern *k,
                       struct pool *pool, bool make, struct err *e);
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/pack_file.c - see pack_file.h.
+/* runtime/engine/pack_file.c - file of packed rows (pack_file.h).
  *
- * Where each weight's rows lie follows from the list alone, so the file has no index: a header, and
- * at multiples of a page the rows. Work is split into leaves, runs of groups of about a mebibyte;
- * a leaf is packed, hashed and written by one thread. The hash of the rows, and that of the blocks
- * they were made of, are those of the leaves' hashes in order, so they do not depend on threads. */
+ * The list determines the offset of each weight's rows, so the file has no index: a header is
+ * followed by the rows, each weight's aligned to a page. Work is divided into leaves, runs of
+ * groups of about 1 MiB; one thread packs, hashes and writes a leaf. The hashes of the rows and of
+ * the blocks they were made from are computed over the leaves' hashes in order, so they do not
+ * depend on the number of threads. */
 #include "runtime/engine/pack_file.h"
 
 #include <inttypes.h>
@@ -24,24 +25,24 @@
 enum {
     VERSION = 1,
     HEAD = 256,
-    HASHED = 192,   /* The bytes of the header that stand before its hash. */
-    PAGE = 16384,   /* The largest page of the usual machines. */
-    LEAF = 1 << 20, /* A leaf has about so many bytes. */
-    ROUND = 256,    /* After so many leaves the clock and interruptions are looked at. */
-    SAMPLE = 4096,  /* So many bytes of each weight enter the key. */
+    HASHED = 192,   /* bytes of the header before its hash */
+    PAGE = 16384,   /* largest page size of common machines */
+    LEAF = 1 << 20, /* approximate bytes of a leaf */
+    ROUND = 256,    /* leaves between checks of progress and interruption */
+    SAMPLE = 4096,  /* bytes of each weight that enter the key */
     HEX = 32
 };
 static const char magic[8] = {'H', 'O', 'N', 'E', 'P', 'A', 'C', 'K'};
-/* Where the fields of the header begin, in bytes. */
+/* Offsets of header fields in bytes. */
 enum { AT_VERSION = 8, AT_COUNT = 12, AT_BYTES = 16, AT_KEY = 32, AT_SOURCE = 64, AT_ROWS = 96 };
 
 struct pack_file {
     atomic_int n_refs;
     struct map map;
-    uint64_t *off; /* Where each item's rows begin in the file, [items]. */
+    uint64_t *off; /* [items] offset of each item's rows in the file */
 };
 
-/* ---- layout ---------------------------------------------------------------------------------- */
+/* ---- layout ---- */
 
 static uint64_t layout(const struct pack_list *l, uint64_t *off) {
     uint64_t at = round_up(HEAD, PAGE);
@@ -71,27 +72,25 @@ void pack_file_key(const struct pack_list *l, char key[33]) {
     buf_release(&b);
 }
 
-/* ---- leaves ---------------------------------------------------------------------------------- */
+/* ---- leaves ---- */
 
 struct leaf {
     int item;
-    int64_t g0, g1; /* The groups of rows [g0, g1) of the item. */
+    int64_t g0, g1; /* groups of rows [g0, g1) of the item */
     char source[33], rows[33];
 };
 struct leaves {
     const struct pack_list *l;
     struct leaf *leaf;
-    /* The number of leaves, and the first one of the round that is being worked on. */
+    /* Number of leaves; first leaf of the current round. */
     int64_t n, first;
-    /* The offset of the rows in the file, and the bytes of the largest leaf. */
+    /* [items] offsets of the rows in the file; bytes of the largest leaf. */
     uint64_t *off, most;
-    /* The file that is written, into which leaves go through `work`. When a file is compared
-     * instead, this is NULL. */
+    /* File being written, from the buffers in `work`; NULL: compares `file` instead. */
     struct out *out;
-    uint8_t **work; /* A buffer for each thread. */
+    uint8_t **work; /* one buffer per thread */
     const struct pack_file *file;
-    /* 1 + the index of the first leaf that is known to have failed, 0 while none has; e has its
-     * error. */
+    /* 1 + index of the first leaf known to have failed, whose error is in e; 0: none. */
     atomic_int failed;
     struct err *e;
 };
@@ -142,7 +141,7 @@ static void leaf_task(void *ctx, int64_t begin, int64_t end, int worker) {
         one_leaf(v, &v->leaf[i], i, worker);
 }
 
-static int run(struct leaves *v, const char *what, struct pool *pool, struct err *e) {
+static int run_leaves(struct leaves *v, const char *what, struct pool *pool, struct err *e) {
     struct progress prog = {0};
     int rc = 0;
     v->e = e;
@@ -159,7 +158,7 @@ static int run(struct leaves *v, const char *what, struct pool *pool, struct err
     return rc;
 }
 
-/* Computes the hash of the blocks that rows were made of, and that of the rows. */
+/* Computes the hashes of the source blocks and of the rows. */
 static void sums(const struct leaves *v, char source[33], char rows[33]) {
     struct xxh128 *a = xxh128_new(), *b = xxh128_new();
     for (int64_t i = 0; i < v->n; i++) {
@@ -172,7 +171,7 @@ static void sums(const struct leaves *v, char source[33], char rows[33]) {
     xxh128_free(b);
 }
 
-/* ---- writing --------------------------------------------------------------------------------- */
+/* ---- writing ---- */
 
 static int write_head(struct out *o, const struct leaves *v, struct err *e) {
     uint8_t head[HEAD] = {0};
@@ -192,9 +191,9 @@ static int write_head(struct out *o, const struct leaves *v, struct err *e) {
 }
 
 static int write_all(struct leaves *v, struct pool *pool, struct err *e) {
-    /* A full disk shows here, before the work. */
+    /* Detects a full disk before the work starts. */
     TRY(out_resize(v->out, pack_file_bytes(v->l), e));
-    TRY(run(v, "packing", pool, e));
+    TRY(run_leaves(v, "packing", pool, e));
     TRY(write_head(v->out, v, e));
     return out_commit(v->out, e);
 }
@@ -218,7 +217,7 @@ int pack_file_write(const char *path, const struct pack_list *l, struct pool *po
     return rc;
 }
 
-/* ---- reading --------------------------------------------------------------------------------- */
+/* ---- reading ---- */
 
 static int check_head(const struct pack_file *f, const struct pack_list *l, struct err *e) {
     const uint8_t *head = f->map.data;
@@ -227,13 +226,13 @@ static int check_head(const struct pack_file *f, const struct pack_list *l, stru
         return err_set(e, ERR_DATA, "%s is not a file of packed rows", f->map.path);
     hash_xxh128_hex(hex, head, HASHED);
     if (memcmp(head + HASHED, hex, HEX) != 0)
-        return err_set(e, ERR_DATA, "%s: its header is damaged", f->map.path);
+        return err_set(e, ERR_DATA, "%s: the header is damaged", f->map.path);
     pack_file_key(l, hex);
     if (load_u32(head + AT_VERSION) != VERSION || load_u32(head + AT_COUNT) != (uint32_t)l->n ||
         memcmp(head + AT_KEY, hex, HEX) != 0)
         return err_set(e, ERR_DATA, "%s holds the rows of another model", f->map.path);
     if (f->map.size != pack_file_bytes(l) || load_u64(head + AT_BYTES) != f->map.size)
-        return err_set(e, ERR_DATA, "%s has %" PRIu64 " bytes and should have %" PRIu64,
+        return err_set(e, ERR_DATA, "%s has %" PRIu64 " bytes but should have %" PRIu64,
                        f->map.path, f->map.size, pack_file_bytes(l));
     return 0;
 }
@@ -272,13 +271,13 @@ int pack_file_check(const struct pack_file *f, const struct pack_list *l, struct
     char source[33], rows[33];
     leaves_init(&v, l);
     v.file = f;
-    int rc = run(&v, "checking packed rows", pool, e);
+    int rc = run_leaves(&v, "checking packed rows", pool, e);
     if (!rc) {
         sums(&v, source, rows);
         if (memcmp(f->map.data + AT_ROWS, rows, HEX) != 0)
             rc = err_set(e, ERR_DATA, "%s is damaged", f->map.path);
         else if (memcmp(f->map.data + AT_SOURCE, source, HEX) != 0)
-            rc = err_set(e, ERR_DATA, "%s was made of other weights", f->map.path);
+            rc = err_set(e, ERR_DATA, "%s was made from other weights", f->map.path);
     }
     leaves_release(&v);
     return rc;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/placement.c - reads maps of blocks to devices, and of experts to where they are
- * computed. */
+/* runtime/engine/placement.c - parser of --place files. */
 #include "runtime/engine/placement.h"
 
 #include <stdlib.h>
@@ -21,21 +20,20 @@ int placement_layer(const struct placement *p, int block) {
     return p && block >= 0 && block < PLACE_BLOCKS ? p->layer[block] : PLACE_ANY;
 }
 
-/* Cuts the next word out of a line and returns it; *at then points behind it. NULL when there is no
- * more. */
-static char *word(char **at) {
+/* Splits off the next word of a line and advances *at past it. NULL: end of line. */
+static char *next_word(char **at) {
     char *w = *at + strspn(*at, " \t\r");
     if (!*w || *w == '#') return NULL;
     *at = w + strcspn(w, " \t\r#");
     if (**at == '#')
-        **at = 0; /* The rest of the line is a comment. */
+        **at = 0; /* the rest of the line is a comment */
     else if (**at)
         *(*at)++ = 0;
     return w;
 }
 
-/* Reads "3" or "3-7". */
-static bool blocks(const char *text, int *first, int *last) {
+/* Parses "3" or "3-7". */
+static bool parse_blocks(const char *text, int *first, int *last) {
     char *end;
     const size_t n = strspn(text, "0123456789");
     if (n == 0 || n > 4) return false;
@@ -48,8 +46,8 @@ static bool blocks(const char *text, int *first, int *last) {
     return !*end && *first <= *last && *last < PLACE_BLOCKS;
 }
 
-/* Returns the number in "cuda:3", or PLACE_ANY for any other text. */
-static int16_t device(const char *text) {
+/* Returns N of "cuda:N", or PLACE_ANY for any other text. */
+static int16_t parse_device(const char *text) {
     static const char name[] = "cuda:";
     const size_t n = sizeof name - 1;
     if (strncmp(text, name, n) != 0 || strspn(text + n, "0123456789") != strlen(text + n) ||
@@ -59,13 +57,13 @@ static int16_t device(const char *text) {
 }
 
 static bool read_line(struct placement *p, char *line) {
-    char *at = line, *what = word(&at), *which = what ? word(&at) : NULL,
-         *where = which ? word(&at) : NULL;
+    char *at = line, *what = next_word(&at), *which = what ? next_word(&at) : NULL,
+         *where = which ? next_word(&at) : NULL;
     int first, last;
     if (!what) return true;
-    if (!where || word(&at) || !blocks(which, &first, &last)) return false;
+    if (!where || next_word(&at) || !parse_blocks(which, &first, &last)) return false;
     if (strcmp(what, "layers") == 0) {
-        const int16_t to = device(where);
+        const int16_t to = parse_device(where);
         for (int i = first; i <= last; i++) p->layer[i] = to;
         return to != PLACE_ANY;
     }
@@ -82,7 +80,7 @@ int placement_read(struct placement *p, const char *path, struct err *e) {
     memset(p, 0, sizeof *p);
     for (int i = 0; i < PLACE_BLOCKS; i++) p->layer[i] = PLACE_ANY;
     TRY(io_read_file(&text, &n, path, PLACE_BYTES, e));
-    if (memchr(text, 0, n)) rc = err_set(e, ERR_DATA, "%s: not a text", path);
+    if (memchr(text, 0, n)) rc = err_set(e, ERR_DATA, "%s: not a text file", path);
     for (char *line = text, *next; line && !rc; line = next) {
         next = strchr(line, '\n');
         if (next) *next++ = 0;

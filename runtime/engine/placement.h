@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/placement.h - on which device each block lies, and where its experts are computed,
- * when somebody says: --place FILE. */
+/* runtime/engine/placement.h - explicit placement of blocks and experts on devices (--place
+ * FILE). */
 #ifndef HONE_RUNTIME_ENGINE_PLACEMENT_H
 #define HONE_RUNTIME_ENGINE_PLACEMENT_H
 
@@ -13,20 +13,20 @@ enum placement_at {
     PLACE_FREE,
     PLACE_CPU,
     PLACE_DEVICE
-}; /* free: the session decides by what fits */
+}; /* free: the session decides by available memory */
 
 struct placement {
     uint8_t experts[PLACE_BLOCKS]; /* enum placement_at, by block */
-    int16_t layer[PLACE_BLOCKS];   /* CUDA device, by block; PLACE_ANY: nobody said */
+    int16_t layer[PLACE_BLOCKS];   /* CUDA device, by block; PLACE_ANY: not specified */
 };
 
-/* Reads a file of lines "experts FIRST[-LAST] cpu", "... device" and "layers FIRST[-LAST] cuda:N";
- * later lines win, "#" begins a comment. Blocks without a line are free. ERR_DATA with the line's
- * number for anything else. */
+/* Reads a file of lines "experts FIRST[-LAST] cpu", "... device" and "layers FIRST[-LAST] cuda:N".
+ * Later lines win; "#" starts a comment; blocks without a line are free. ERR_DATA with the line
+ * number on a syntax error. */
 int placement_read(struct placement *p, const char *path, struct err *e);
-/* Returns the CUDA device of a block, or PLACE_ANY where nobody named one or p is NULL. */
+/* Returns the CUDA device of a block; PLACE_ANY: not specified, or p is NULL. */
 int placement_layer(const struct placement *p, int block);
-/* Returns where the experts of a block go; anywhere when p is NULL. */
+/* Returns where the experts of a block go; PLACE_FREE if p is NULL. */
 enum placement_at placement_experts(const struct placement *p, int block);
 
 #endif

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/program.c - a graph to a list of steps, and which of them a session keeps. */
+/* runtime/engine/program.c - compiler from a graph to a list of steps, and a session's cache of
+ * programs. */
 #include "runtime/engine/program.h"
 
 #include <stdlib.h>
@@ -33,8 +34,7 @@ static void add(struct program *p, const struct step *step) {
     p->step[p->n_steps++] = *step;
 }
 
-/* Adds a step for each register that nodes from i on read, which moves it to the device of node i.
- */
+/* Appends a move to the device of node i for each register that is read from node i on. */
 static void add_moves(struct program *p, const struct graph *g, int i, int from, int to) {
     for (gr_reg r = 0; r < g->n_regs; r++)
         if (graph_live(g, i, r))
@@ -53,8 +53,8 @@ static bool has_role(const struct gr_node *n, enum gr_role role) {
     return false;
 }
 
-/* What is done in place of a node that is not NODE_HERE, in this order. A row about a weight that
- * the node lacks does nothing. */
+/* Steps that replace a node other than NODE_HERE, in order. Rows for a weight that the node lacks
+ * are skipped. */
 static const struct instead {
     enum node_way way;
     enum step_kind kind;

@@ -1,38 +1,39 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/program.h - what an executor does for a pass, step by step: compiled once for a
- * graph, an executor and a class of batch, and used until one of them changes. */
+/* runtime/engine/program.h - compiled execution plan of a pass: the steps for one graph, executor
+ * and class of batch, reused until one of them changes. */
 #ifndef HONE_RUNTIME_ENGINE_PROGRAM_H
 #define HONE_RUNTIME_ENGINE_PROGRAM_H
 
 #include "runtime/engine/fuse.h"
 
-/* Nodes are run by the executor itself; or the CPU does one for it: what the node reads is fetched,
- * the CPU runs it, what it wrote is sent back. Experts of a long pass may be brought instead:
- * matrix by matrix, and the node is run in parts, each as soon as what it reads is on its way.
- * Where layers are split over devices, registers that are read later move to the next device. */
+/* STEP_RUN runs nodes on the executor. A node that the CPU runs for a device takes three steps:
+ * fetch its inputs, run it on the host, send its outputs. STEP_BRING copies one matrix of a long
+ * pass's experts to the device; the node is then run in parts, each as soon as its matrix is on the
+ * way. STEP_MOVE moves a register that is read later to the next device, where layers are split
+ * over devices. */
 enum step_kind { STEP_RUN, STEP_FETCH, STEP_HOST, STEP_SEND, STEP_MOVE, STEP_BRING };
-/* Of a node with routed experts: all of it, or the router and its choice, the products with gate
- * and up, the product with down. */
+/* Parts of a node with routed experts: all of it; the router and its choice; the gate and up
+ * products; the down product. */
 enum step_part { PART_ALL, PART_CHOOSE, PART_EXPAND, PART_CONTRACT };
 struct step {
     enum step_kind kind;
     enum step_part part; /* of a STEP_RUN */
-    /* Of the graph: nodes [first, first + n_nodes); 0 of a copy, and of a part but the last: for
-     * first. */
+    /* Graph nodes [first, first + n_nodes). n_nodes is 0 for a copy for node `first` and for all
+     * parts of a node but the last. */
     int first, n_nodes;
-    enum fusion fusion; /* FUSE_NONE: one node, by the function of its operation */
-    struct match nodes; /* of the fusion */
-    int device, from;   /* where it runs, or a register moves to; where it moves from */
-    gr_reg reg;         /* that moves */
-    enum gr_role role;  /* of the weight that is brought */
+    enum fusion fusion; /* FUSE_NONE: a single node */
+    struct match nodes; /* nodes of the fusion */
+    int device, from;   /* device it runs on or a register moves to; device it moves from */
+    gr_reg reg;         /* register that moves */
+    enum gr_role role;  /* weight that is copied */
 };
 struct program {
-    struct step *step; /* owned; in the order in which they run */
+    struct step *step; /* owned; in execution order */
     int n_steps;
-    int first;            /* node it begins with */
-    struct target target; /* that it was compiled for */
+    int first;            /* node it starts with */
+    struct target target; /* compiled for this target */
 };
-/* A session's programs, one for each class of batch. All zero: none are there yet. */
+/* A session's programs, one per class of batch. Zero-initialized: none compiled. */
 struct programs {
     struct program of[BATCH_COUNT];
 };
@@ -40,15 +41,16 @@ struct programs {
 enum batch batch_of(int64_t n_rows);
 /* Returns the part of a node that reads its weight of this role. */
 enum step_part step_part_of(enum gr_role role);
-/* Compiles nodes [first, n_nodes) of g. p: all zero, or a program that is replaced. */
+/* Compiles nodes [first, n_nodes) of g. p: zero-initialized, or a program to replace. */
 void program_compile(struct program *p, const struct graph *g, int first, const struct target *t);
 void program_release(struct program *p);
 
-/* Returns the program for t from node `first` on, compiled now unless it is there. It is good until
+/* Returns the program for t that starts at node `first`, compiling it if needed. It is valid until
  * the next call. */
 const struct program *programs_get(struct programs *p, const struct graph *g, int first,
                                    const struct target *t);
-/* Forgets all of them: weights changed, so the executor may do otherwise with them. */
+/* Discards all programs after a change of weights, since the executor may then treat them
+ * differently. */
 void programs_forget(struct programs *p);
 
 #endif

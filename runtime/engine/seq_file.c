@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/seq_file.c - a sequence in a file.
+/* runtime/engine/seq_file.c - file format of a saved sequence.
  *
  *     char magic[8] "honeseq\n", u32 version 1, u32 slots, i64 tokens, u64 floats of states
- *     char model[32]: model_id of the model it belongs to
+ *     char model[32]: model_id of its model
  *     per slot: char key type[16], value type[16], i64 heads, key width, value width, first
- * position per slot and head: rows of keys, then of values, of the positions [first, tokens) the
- * states of recurrent layers u64 checksum: of all parts in order
+ *     per slot and head: rows of keys, then of values, of the positions [first, tokens)
+ *     states of recurrent layers
+ *     u64 checksum of all parts in order
  *
- * Numbers are little-endian. States and rows are as main memory has them: a device's are brought
- * into that form, so the file does not tell where it was written. A slot with a window has the
- * positions that its next query may see and those that share a page with them. How sequences are
- * cut into pages is nowhere in the file. */
+ * Numbers are little-endian. States and rows have the layout of main memory; those of a device are
+ * converted, so a file does not depend on where it was written. A slot with a window has the
+ * positions that its next query may see and those that share a page with them. The file does not
+ * record the division of sequences into pages. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,27 +27,26 @@
 enum { VERSION = 1, HEAD_BYTES = 64, SLOT_BYTES = 64, NAME_BYTES = 16 };
 static const char magic[8] = {'h', 'o', 'n', 'e', 's', 'e', 'q', '\n'};
 
-/* ---- one part after the other, to a file or from a map ---- */
+/* ---- sequential parts, to a file or from a map ---- */
 
 struct stream {
-    struct out *out;       /* The file while it is written. */
-    const struct map *map; /* The file while it is read. */
-    uint64_t at;           /* How far it has been read, in bytes. */
+    struct out *out;       /* file being written */
+    const struct map *map; /* file being read */
+    uint64_t at;           /* bytes read so far */
     uint64_t sum;
 };
 
-/* Returns the checksum `sum` continued by one more part. */
+/* Returns the checksum `sum` extended by one more part. */
 static uint64_t add_sum(uint64_t sum, const void *p, uint64_t n) {
     const uint64_t two[2] = {sum, hash_u64(p, (size_t)n)};
     return hash_u64(two, sizeof two);
 }
 
-static int part(struct stream *f, void *p, uint64_t n, struct err *e) {
+static int transfer(struct stream *f, void *p, uint64_t n, struct err *e) {
     if (f->out) {
         TRY(out_write(f->out, p, n, e));
     } else {
-        if (n > f->map->size - f->at)
-            return err_set(e, ERR_DATA, "%s ends too early: it was cut", f->map->path);
+        if (n > f->map->size - f->at) return err_set(e, ERR_DATA, "%s is truncated", f->map->path);
         memcpy(p, f->map->data + f->at, (size_t)n);
         f->at += n;
     }
@@ -61,7 +61,7 @@ static void put_name(uint8_t *to, const char *name) {
     memcpy(to, name, n < NAME_BYTES ? n : NAME_BYTES);
 }
 
-/* Returns how many floats the states take in main memory; a device has some more. */
+/* Returns the floats of the states in main memory; on a device there are a few more. */
 static int64_t n_states(const struct session *s) {
     int64_t n = 0;
     for (int i = 0; i < s->g->n_rec_slots; i++)
@@ -93,8 +93,8 @@ static void describe_slot(const struct seq *q, int i, uint8_t d[SLOT_BYTES]) {
     store_u64(d + 56, (uint64_t)(q->slot[i].first * q->cache->page_tok));
 }
 
-/* Reads or writes the rows of a slot, by head and then by page. They lie at `pages`, where one page
- * begins page_bytes behind the other, or, when that is NULL, where the sequence has them. */
+/* Reads or writes the rows of a slot, by head and then by page, at `pages`, page_bytes apart, or in
+ * the sequence itself if `pages` is NULL. */
 static int rows_of(struct stream *f, struct seq *q, int slot, int64_t first, uint8_t *pages,
                    struct err *e) {
     const struct cache *c = q->cache;
@@ -107,13 +107,13 @@ static int rows_of(struct stream *f, struct seq *q, int slot, int64_t first, uin
             uint8_t *key = seq_key(q, slot, h, p), *value = seq_value(q, slot, h, p);
             end = min_i64((p / c->page_tok + 1) * c->page_tok, q->pos);
             const uint64_t n = (uint64_t)(end - p);
-            TRY(part(f, at ? at + (key - own) : key, n * s->k_row, e));
-            TRY(part(f, at ? at + (value - own) : value, n * s->v_row, e));
+            TRY(transfer(f, at ? at + (key - own) : key, n * s->k_row, e));
+            TRY(transfer(f, at ? at + (value - own) : value, n * s->v_row, e));
         }
     return 0;
 }
 
-/* Does the same through a copy of a device's pages. */
+/* Reads or writes the rows of a slot through a copy of a device's pages. */
 static int rows_there(const struct session *s, struct stream *f, struct seq *q, int slot,
                       int64_t first, struct err *e) {
     const struct seq_pages *p = &q->slot[slot];
@@ -130,44 +130,45 @@ static int rows_there(const struct session *s, struct stream *f, struct seq *q, 
     return rc;
 }
 
-static int states(const struct session *s, struct stream *f, struct seq *q, struct err *e) {
+static int transfer_states(const struct session *s, struct stream *f, struct seq *q,
+                           struct err *e) {
     const uint64_t n = (uint64_t)n_states(s) * sizeof(float);
     void *x = NULL;
     if (!n) return 0;
-    if (!s->be->get_states) return part(f, q->mem[0].state, n, e);
+    if (!s->be->get_states) return transfer(f, q->mem[0].state, n, e);
     int rc = mem_alloc(&x, n, "recurrent state", e);
     if (!rc && f->out) rc = s->be->get_states(s, q, x, e);
-    if (!rc) rc = part(f, x, n, e);
+    if (!rc) rc = transfer(f, x, n, e);
     if (!rc && !f->out) rc = s->be->put_states(s, q, x, e);
     mem_free(x);
     return rc;
 }
 
 /* Reads or writes the rows of every slot, then the states. */
-static int contents(const struct session *s, struct stream *f, struct seq *q, const int64_t *first,
-                    struct err *e) {
+static int transfer_contents(const struct session *s, struct stream *f, struct seq *q,
+                             const int64_t *first, struct err *e) {
     for (int i = 0; i < q->cache->kv.n_slots; i++)
         TRY(s->be->get_page ? rows_there(s, f, q, i, first[i], e)
                             : rows_of(f, q, i, first[i], NULL, e));
-    return states(s, f, q, e);
+    return transfer_states(s, f, q, e);
 }
 
 int session_save_seq(const struct session *s, const struct seq *q, const char *path, bool overwrite,
                      struct err *e) {
-    /* contents only reads from it when it writes a file. */
+    /* transfer_contents() does not modify it when writing a file. */
     struct seq *from = q ? (struct seq *)(uintptr_t)q : s->own;
     struct stream f = {0};
     uint8_t head[HEAD_BYTES], d[SLOT_BYTES];
     TRY(out_open(&f.out, path, overwrite, e));
     int64_t *first = calloc((size_t)s->cache.kv.n_slots + 1, sizeof *first);
     describe(s, from, head);
-    int rc = first ? part(&f, head, sizeof head, e) : err_set(e, ERR_SYS, "out of memory");
+    int rc = first ? transfer(&f, head, sizeof head, e) : err_set(e, ERR_SYS, "out of memory");
     for (int i = 0; i < s->cache.kv.n_slots && !rc; i++) {
         describe_slot(from, i, d);
         first[i] = from->slot[i].first * s->cache.page_tok;
-        rc = part(&f, d, sizeof d, e);
+        rc = transfer(&f, d, sizeof d, e);
     }
-    if (!rc) rc = contents(s, &f, from, first, e);
+    if (!rc) rc = transfer_contents(s, &f, from, first, e);
     store_u64(d, f.sum);
     if (!rc) rc = out_write(f.out, d, 8, e);
     if (!rc) rc = out_commit(f.out, e);
@@ -178,7 +179,8 @@ int session_save_seq(const struct session *s, const struct seq *q, const char *p
 
 /* ---- reading ---- */
 
-/* Fails unless the header is the one that this session would write for as many tokens. */
+/* Fails unless the header is the one that this session would write for the same number of
+ * tokens. */
 static int check_head(const struct session *s, const uint8_t *have, int64_t *n_tok,
                       const char *path, struct err *e) {
     uint8_t want[HEAD_BYTES];
@@ -187,18 +189,18 @@ static int check_head(const struct session *s, const uint8_t *have, int64_t *n_t
         return err_set(e, ERR_DATA, "%s is not a saved sequence", path);
     if (load_u32(have + 8) != VERSION)
         return err_set(e, ERR_DATA,
-                       "%s has version %" PRIu32 ", this program reads %d: save it again", path,
+                       "%s has version %" PRIu32 ", but hone reads version %d: save it again", path,
                        load_u32(have + 8), VERSION);
     const uint64_t n = load_u64(have + 16);
     if (n > (uint64_t)s->o.n_ctx)
         return err_set(e, ERR_USAGE,
-                       "%s holds %" PRIu64 " tokens, the context only %" PRId64
+                       "%s has %" PRIu64 " tokens, but the context only %" PRId64
                        ": use a larger --ctx",
                        path, n, s->o.n_ctx);
     *n_tok = like.pos = (int64_t)n;
     describe(s, &like, want);
     if (memcmp(have, want, HEAD_BYTES) == 0) return 0;
-    return err_set(e, ERR_DATA, "%s was saved with another model than %s: save it again", path,
+    return err_set(e, ERR_DATA, "%s was saved with a different model than %s: save it again", path,
                    gguf_path(s->m->gguf));
 }
 
@@ -209,7 +211,7 @@ static int check_slot(const struct seq *q, int i, const uint8_t *have, int64_t n
     describe_slot(q, i, want);
     const uint64_t from = load_u64(have + 56);
     if (memcmp(have, want, 56) != 0)
-        return err_set(e, ERR_DATA, "%s was saved with a cache of another type: use its --kv-type",
+        return err_set(e, ERR_DATA, "%s was saved with a different cache type: use its --kv-type",
                        path);
     const int64_t needed = s->window > 0 ? max_i64(n_tok - s->window + 1, 0) : 0;
     if (from > (uint64_t)needed)
@@ -219,24 +221,24 @@ static int check_slot(const struct seq *q, int i, const uint8_t *have, int64_t n
     return 0;
 }
 
-/* Fails unless the file's last eight bytes are the checksum of what came before them. */
+/* Fails unless the file's last eight bytes are the checksum of everything before. */
 static int check_sum(const struct stream *f, struct err *e) {
     if (f->map->size - f->at == 8 && load_u64(f->map->data + f->at) == f->sum) return 0;
-    return err_set(e, ERR_DATA, "%s: the checksum does not fit: the file is damaged", f->map->path);
+    return err_set(e, ERR_DATA, "%s: checksum mismatch: the file is damaged", f->map->path);
 }
 
 static int load(const struct session *s, struct seq *q, struct stream *f, int64_t *first,
                 struct err *e) {
     uint8_t head[HEAD_BYTES], d[SLOT_BYTES];
     int64_t n_tok = 0;
-    TRY(part(f, head, sizeof head, e));
+    TRY(transfer(f, head, sizeof head, e));
     TRY(check_head(s, head, &n_tok, f->map->path, e));
     for (int i = 0; i < s->cache.kv.n_slots; i++) {
-        TRY(part(f, d, sizeof d, e));
+        TRY(transfer(f, d, sizeof d, e));
         TRY(check_slot(q, i, d, n_tok, &first[i], f->map->path, e));
     }
     TRY(seq_make_room(q, n_tok, first, e));
-    TRY(contents(s, f, q, first, e));
+    TRY(transfer_contents(s, f, q, first, e));
     return check_sum(f, e);
 }
 

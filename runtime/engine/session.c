@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/session.c - sequences through a model: rows gathered into passes of at most
- * n_ubatch, head, snapshots. What a device does is behind struct backend; here are the arguments,
- * and the order of rows: those of one sequence lie together in a pass, as a segment. */
+/* runtime/engine/session.c - sessions on any device: argument checks, gathering of rows into passes
+ * of at most n_ubatch, outputs and snapshots. struct backend does the work of a device. In a pass
+ * the rows of one sequence are contiguous and form a segment. */
 #include "runtime/engine/session.h"
 
 #include <inttypes.h>
@@ -24,23 +24,23 @@ static int defaults(struct session *s, const struct session_opts *o, struct err 
     s->o = *o;
     int64_t trained = s->m->hp.d[HD_CTX];
     if (s->o.n_ctx < 0 || s->o.n_ubatch < 0 || s->o.n_ctx > INT32_MAX)
-        return err_set(e, ERR_USAGE, "a context of %" PRId64 " tokens makes no sense", o->n_ctx);
+        return err_set(e, ERR_USAGE, "a context of %" PRId64 " tokens is not possible", o->n_ctx);
     if (!s->o.n_ctx) s->o.n_ctx = trained > 0 ? min_i64(trained, DEFAULT_CTX) : DEFAULT_CTX;
     s->any_ubatch = !s->o.n_ubatch;
     const int64_t most = s->m->hp.d[HD_MOST_CTX];
     if (most && !o->n_ctx) s->o.n_ctx = min_i64(s->o.n_ctx, most);
     if (most && s->o.n_ctx > most)
         return err_set(e, ERR_USAGE,
-                       "a context of %" PRId64 " tokens, but of this model %" PRId64
-                       " are computed at most: use --ctx %" PRId64 " or less",
+                       "a context of %" PRId64 " tokens exceeds the %" PRId64
+                       " that this model supports: use --ctx %" PRId64 " or less",
                        s->o.n_ctx, most, most);
     if (!s->o.n_ubatch) s->o.n_ubatch = min_i64(DEFAULT_UBATCH, s->o.n_ctx);
     s->wanted_ubatch = s->o.n_ubatch;
     return 0;
 }
 
-/* Chooses the types of the cache: those that are named in the options, otherwise the plain one of
- * kv_type; in the layers at both edges q8_0. */
+/* Chooses the cache types: those of the options, or else the plain type of kv_type; q8_0 in the
+ * layers at both edges. */
 static int kv_choose(const struct session_opts *o, struct kv_plan *p, struct err *e) {
     const struct kv_type *plain = kv_type_of(o->kv_type), *q8 = kv_type_find(KV_EDGE);
     if (!plain)
@@ -78,13 +78,13 @@ static int open_on(struct session *s, const struct backend *be, const struct kv_
     memset(s->place, 0, sizeof s->place);
     TRY(open_cache(s, plan, e));
     TRY(be->open(s, e));
-    s->cache.pass_tok = s->o.n_ubatch; /* The device may have chosen another length of passes. */
+    s->cache.pass_tok = s->o.n_ubatch; /* The device may have chosen another pass length. */
     TRY(seq_new(&s->own, &s->cache, s->o.guests ? 0 : s->o.n_ctx, e));
     return s->cache.keeps_spare ? cache_keep_spare(&s->cache, e) : 0;
 }
 
-/* Closes the backend, after all that sequences keep in its memory. */
-static void shut(struct session *s) {
+/* Closes the backend, after everything that sequences hold in its memory. */
+static void close_backend(struct session *s) {
     seq_free(s->mark);
     seq_free(s->own);
     s->mark = NULL;
@@ -93,8 +93,8 @@ static void shut(struct session *s) {
     s->be->close(s);
 }
 
-/* Logs once per context which device is used when --device was not given: a card, or the CPU
- * although the machine has a card. */
+/* Logs once per context which device is used by default: a GPU, or the CPU although there is a
+ * GPU. */
 static void say_default(const struct session *s, bool on_device) {
     struct cu_ctx *c = NULL;
     struct cu_info i;
@@ -103,8 +103,9 @@ static void say_default(const struct session *s, bool on_device) {
     if (!d->by_default || (!on_device && !d->unused_card)) return;
     if (atomic_exchange(&ctx_current()->told_device, true)) return;
     if (!on_device) {
-        log_info("an NVIDIA card is here, but this hone computes on the CPU: with CUDA 12 or newer "
-                 "installed, build it with `make HAVE_CUDA=1` (--device cpu: without this note)");
+        log_info("found an NVIDIA GPU, but this build of hone supports the CPU only: with CUDA 12 "
+                 "or newer "
+                 "installed, build it with `make HAVE_CUDA=1` (--device cpu silences this note)");
         return;
     }
     const bool named = cu_open(&c, d->index, &ignored) == 0 && cu_get_info(c, &i, &ignored) == 0;
@@ -113,18 +114,17 @@ static void say_default(const struct session *s, bool on_device) {
              named ? ", " : "", named ? i.name : "");
 }
 
-/* Opens the device that was asked for. With `auto`, a device that cannot be used makes it the CPU.
- */
+/* Opens the requested device. With `auto`, falls back to the CPU if the device cannot be used. */
 static int open_device(struct session *s, const struct kv_plan *plan, struct err *e) {
     if (s->o.device.kind == DEVICE_CPU) {
         say_default(s, false);
         return open_on(s, &backend_cpu, plan, e);
     }
     int rc = open_on(s, &backend_cuda, plan, e);
-    /* It was full because other processes took of it meanwhile. */
+    /* Other processes have taken memory since it was measured. */
     for (int i = 0; i < 3 && rc && s->be->was_full(s); i++) {
-        log_info("%s; trying with less", e->msg);
-        shut(s);
+        log_info("%s; retrying with less memory", e->msg);
+        close_backend(s);
         s->keep_free = (UINT64_C(256) << 20) << i;
         rc = open_on(s, &backend_cuda, plan, e);
     }
@@ -133,7 +133,7 @@ static int open_device(struct session *s, const struct kv_plan *plan, struct err
     int n_there = 0;
     struct err none;
     if (cu_devices(&n_there, &none) || n_there) log_warn("computing on the CPU: %s", e->msg);
-    shut(s);
+    close_backend(s);
     s->o.n_ubatch = s->wanted_ubatch;
     s->o.device.kind = DEVICE_CPU;
     TRY(exec_pack(s, NULL, e));
@@ -161,7 +161,7 @@ static void alloc_rows(struct session *s) {
     s->head_row = xcalloc(n, sizeof *s->head_row);
 }
 
-/* Lets the thread work for the session's context, and returns the one it worked for before. */
+/* Switches the thread to the session's context and returns the previous one. */
 static struct ctx *enter(const struct session *s) {
     return ctx_enter(s->o.ctx ? s->o.ctx : ctx_current());
 }
@@ -195,7 +195,7 @@ fail:
 
 void session_free(struct session *s) {
     if (!s) return;
-    shut(s);
+    close_backend(s);
     programs_forget(&s->programs);
     for (int i = 0; i < s->g->n_weights && s->vec; i++) free(s->vec[i].own);
     free(s->seg);
@@ -218,7 +218,7 @@ void session_reset(struct session *s) {
 int64_t session_pos(const struct session *s) {
     return s->own->pos;
 }
-/* Tells whether nothing of a sequence's past is lost: no recurrent states, no windows. */
+/* Returns whether sequences keep their whole past: no recurrent states, no windows. */
 static bool keeps_past(const struct session *s) {
     bool windows = false;
     for (int i = 0; i < s->cache.kv.n_slots; i++)
@@ -271,14 +271,14 @@ static int check_room(const struct session *s, const struct seq *q, int64_t n, s
 
 /* ---- passes ---- */
 
-/* Notes whether the outputs of row r are asked for; rows come in the order of the pass. */
+/* Records whether the outputs of row r are wanted. Call in row order. */
 static void keep_row(struct session *s, int64_t r, bool kept) {
     s->row_out[r] = (int32_t)r;
     if (kept) s->kept[s->n_kept++] = (int32_t)r;
 }
 
-/* Makes a pass of the next n rows of the session's own sequence. n_kept: the outputs of how many of
- * the last rows are asked for. */
+/* Makes a pass of the next n rows of the session's own sequence, with outputs of the last n_kept
+ * rows wanted. */
 static void gather_own(struct session *s, const int32_t *ids, int64_t n, int64_t n_kept) {
     s->ids = ids;
     s->n_tok = n;
@@ -293,8 +293,8 @@ static void gather_own(struct session *s, const int32_t *ids, int64_t n, int64_t
     }
 }
 
-/* Runs the pass that was put together before, and goes on to what enters the one behind it. */
-static int pass(struct session *s, float *hidden, float *logits, struct err *e) {
+/* Runs the gathered pass and advances residual and hidden_in to the input of the next one. */
+static int run_pass(struct session *s, float *hidden, float *logits, struct err *e) {
     if (!s->o.whole && progress_interrupted()) return err_set(e, ERR_INTR, "interrupted");
     TRY(s->be->pass(s, hidden, logits, e));
     for (int i = 0; i < s->n_segs; i++) {
@@ -311,7 +311,7 @@ static int pass(struct session *s, float *hidden, float *logits, struct err *e) 
     return 0;
 }
 
-/* Runs tokens of the session's own sequence, in as many passes as they need. */
+/* Runs tokens of the session's own sequence in as many passes as needed. */
 static int run_own(struct session *s, const struct session_pass *p, struct err *e) {
     TRY(check_room(s, s->own, p->n, e));
     for (int64_t i = 0; i < p->n; i++) TRY(check_id(s, p->ids[i], i, e));
@@ -320,7 +320,7 @@ static int run_own(struct session *s, const struct session_pass *p, struct err *
         k = min_i64(s->o.n_ubatch, p->n - i);
         float *last = i + k == p->n ? p->logits : NULL;
         gather_own(s, p->ids + i, k, p->hidden ? k : last != NULL);
-        TRY(pass(s, p->hidden ? p->hidden + i * d : NULL, last, e));
+        TRY(run_pass(s, p->hidden ? p->hidden + i * d : NULL, last, e));
     }
     return 0;
 }
@@ -347,8 +347,8 @@ uint64_t session_held_bytes(const struct session *s) {
     for (int i = 0; i < s->cache.n_places; i++) n += cache_held_bytes(&s->cache, i);
     return n;
 }
-/* Returns how many bytes of sequences fit. The share of a sequence that lies on one device depends
- * on its length, and is between that of a short and that of a long one; both are tried. */
+/* Returns the bytes of sequences that fit. A sequence's share on one device depends on its length
+ * and is between that of a short and of a long one, so both are tried. */
 uint64_t session_room(const struct session *s) {
     const int64_t n_tok[2] = {1, s->o.n_ctx};
     double least = (double)UINT64_MAX / 2;
@@ -383,8 +383,8 @@ static struct seq *seq_of(const struct session *s, const struct session_row *row
     return row->seq ? row->seq : s->own;
 }
 
-/* Checks the rows, whose numbers per sequence are counted in seq.mark, and that each fork is named
- * once and not fed. The marks are 0 again when it returns. */
+/* Checks the rows, counting those of each sequence in seq.mark, and that each fork is named once
+ * and not fed. Resets the marks. */
 static int check_rows(struct session *s, const struct session_row *row, struct seq *const *fork,
                       int64_t n, struct err *e) {
     int rc = 0;
@@ -392,16 +392,17 @@ static int check_rows(struct session *s, const struct session_row *row, struct s
         struct seq *q = seq_of(s, &row[i]);
         rc = check_id(s, row[i].id, i, e);
         if (!rc && (row[i].want & WANT_BEST) && !s->be->finds_best)
-            rc = err_set(e, ERR_USAGE, "the best logits are found on a device only");
+            rc = err_set(e, ERR_USAGE, "the best logits are available on a device only");
         if (rc) break;
         if (q->cache != &s->cache)
-            rc = err_set(e, ERR_USAGE, "row %" PRId64 ": the sequence is not of this session", i);
+            rc = err_set(e, ERR_USAGE, "row %" PRId64 ": the sequence belongs to another session",
+                         i);
         else
             rc = check_room(s, q, ++q->mark, e);
     }
     for (int64_t i = 0; i < n && fork && !rc; i++)
         if (fork[i] && (fork[i]->cache != &s->cache || fork[i]->mark++))
-            rc = err_set(e, ERR_USAGE, "row %" PRId64 ": it cannot be forked into that", i);
+            rc = err_set(e, ERR_USAGE, "row %" PRId64 ": not a valid fork", i);
     for (int64_t i = 0; i < n; i++) {
         struct seq *q = seq_of(s, &row[i]);
         if (q->cache == &s->cache) q->mark = 0;
@@ -410,8 +411,8 @@ static int check_rows(struct session *s, const struct session_row *row, struct s
     return rc;
 }
 
-/* Puts together a pass of n rows, sequences in the order of their first ones. row_from[i] is the
- * row of the pass that row[i] becomes. */
+/* Gathers a pass of n rows, with sequences in order of first appearance. row_from[i] is the pass
+ * row of row[i]. */
 static void gather(struct session *s, const struct session_row *row, struct seq *const *fork,
                    int64_t n) {
     s->n_segs = s->n_forks = 0;
@@ -427,7 +428,7 @@ static void gather(struct session *s, const struct session_row *row, struct seq 
     for (int k = 0; k < s->n_segs; k++) {
         s->seg[k].r0 = r0;
         r0 += s->seg[k].n;
-        s->seg[k].n = 0; /* It is counted again below. */
+        s->seg[k].n = 0; /* counted again below */
     }
     for (int64_t i = 0; i < n; i++) {
         struct seq *q = seq_of(s, &row[i]);
@@ -449,7 +450,7 @@ static void gather(struct session *s, const struct session_row *row, struct seq 
     for (int64_t r = 0; r < n; r++) keep_row(s, r, s->row_out[r]);
 }
 
-/* Where the outputs of the next row go that wants them. */
+/* Destinations of the next row that wants outputs. */
 struct outputs {
     float *hidden, *logits;
     struct session_best *best;
@@ -474,7 +475,7 @@ static int outputs_of_copies(struct session *s, int64_t n, struct err *e) {
     return rc;
 }
 
-/* Copies what the rows want, in their order, behind *out. */
+/* Delivers the outputs that the rows want, in order, and advances *out. */
 static int hand_out(struct session *s, const struct session_row *row, int64_t n,
                     struct outputs *out, struct err *e) {
     const int64_t d = s->g->reg_width[s->g->hidden_out], v = s->m->hp.d[HD_VOCAB];
@@ -499,8 +500,8 @@ static int hand_out(struct session *s, const struct session_row *row, int64_t n,
                           : outputs_of_copies(s, n_out, e);
 }
 
-/* Tells whether hand_out has something to do for n rows. */
-static bool asks(const struct session_row *row, int64_t n, const struct outputs *out) {
+/* Returns whether hand_out has outputs to deliver for n rows. */
+static bool wants_outputs(const struct session_row *row, int64_t n, const struct outputs *out) {
     const unsigned there = (out->hidden ? WANT_HIDDEN : 0U) | (out->logits ? WANT_LOGITS : 0U) |
                            (out->best ? WANT_BEST : 0U);
     for (int64_t i = 0; i < n; i++)
@@ -516,7 +517,7 @@ static int64_t pass_rows(const struct session *s, struct seq *const *fork, int64
     return n;
 }
 
-/* Runs rows of any sequences, in as many passes as they need. */
+/* Runs rows of any sequences in as many passes as needed. */
 static int run_rows(struct session *s, const struct session_pass *p, struct err *e) {
     struct outputs out = {p->hidden, p->logits, p->best};
     TRY(check_rows(s, p->row, p->fork, p->n, e));
@@ -527,12 +528,12 @@ static int run_rows(struct session *s, const struct session_pass *p, struct err 
         gather(s, row, fork, k);
         for (int64_t r = 0; r < k && (p->begin || p->hidden_in); r++)
             if (s->row_from[r] != r)
-                return err_set(e, ERR_USAGE, "rows of one sequence must follow one another here");
+                return err_set(e, ERR_USAGE, "rows of one sequence must be adjacent here");
         const bool one = k == 1 && out.logits && row->want == WANT_LOGITS,
                    best = k == 1 && out.best && row->want == WANT_BEST;
         s->now.best = best ? out.best++ : NULL;
-        s->goes_on = !one && !best && asks(row, k, &out);
-        TRY(pass(s, NULL, one ? out.logits : NULL, e));
+        s->goes_on = !one && !best && wants_outputs(row, k, &out);
+        TRY(run_pass(s, NULL, one ? out.logits : NULL, e));
         if (one) out.logits += s->m->hp.d[HD_VOCAB];
         if (!one && !best) TRY(hand_out(s, row, k, &out, e));
     }
@@ -541,9 +542,9 @@ static int run_rows(struct session *s, const struct session_pass *p, struct err 
 
 int session_pass(struct session *s, const struct session_pass *p, struct err *e) {
     if ((s->g->hidden_in == GR_NONE) != !p->hidden_in)
-        return err_set(e, ERR_USAGE, "hidden rows are given to draft models, and only to them");
+        return err_set(e, ERR_USAGE, "draft models, and only they, take hidden rows");
     if (p->begin && !p->residual && p->n > s->n_handed)
-        return err_set(e, ERR_USAGE, "a pass that begins with a block needs its residual rows");
+        return err_set(e, ERR_USAGE, "a pass that starts at a block needs its residual rows");
     struct ctx *callers = enter(s);
     s->n_handed = 0;
     s->now = *p;
@@ -562,7 +563,7 @@ int session_forward(struct session *s, const int32_t *ids, int64_t n, float *hid
 }
 
 int session_step(struct session *s, const int32_t *ids, int64_t n, float *logits, struct err *e) {
-    if (n < 1) return err_set(e, ERR_USAGE, "no tokens were given");
+    if (n < 1) return err_set(e, ERR_USAGE, "no tokens given");
     return session_pass(s, &(struct session_pass){.ids = ids, .n = n, .logits = logits}, e);
 }
 
@@ -579,7 +580,8 @@ bool session_can_hand(const struct session *from, const struct session *to) {
 int session_hand(struct session *from, const struct session_shown *r, struct session *to,
                  int64_t at, struct err *e) {
     if (at < 0 || r->n_rows > to->o.n_ubatch - at || !session_can_hand(from, to))
-        return err_set(e, ERR_USAGE, "residual rows are handed to a pass on the same device");
+        return err_set(e, ERR_USAGE,
+                       "residual rows can only be handed to a pass on the same device");
     TRY(from->be->hand(from, r->row, r->n_rows, to, at, e));
     to->n_handed = max_i64(to->n_handed, at + r->n_rows);
     return 0;
@@ -608,7 +610,7 @@ bool session_can_score(const struct session *s, const struct session *base) {
 int session_score(struct session *s, struct session *base, int64_t first, int64_t n,
                   const int32_t *target, struct session_score *out, struct err *e) {
     if (first < 0 || n < 1 || n > SESSION_SCORES || first > s->n_tok - n)
-        return err_set(e, ERR_USAGE, "rows that the last pass did not have cannot be scored");
+        return err_set(e, ERR_USAGE, "only rows of the last pass can be scored");
     struct ctx *callers = enter(s);
     int rc = s->be->score(s, base, first, n, target, out, e);
     ctx_enter(callers);
@@ -630,7 +632,7 @@ void session_host_free(struct session *s, struct session_host *h) {
     *h = (struct session_host){0};
 }
 
-/* ---- going back ---- */
+/* ---- marks ---- */
 
 int session_mark(struct session *s, struct err *e) {
     if (!s->mark) return seq_fork(&s->mark, s->own, e);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/session_model.c - which weights a session computes with: those of the model it was
- * given, the same as packed rows, or those of another model of the same graph. */
+/* runtime/engine/session_model.c - weights of a session: those of the given model, packed ones, or
+ * those of another model of the same graph. */
 #include "containers/gguf.h"
 #include "base/num.h"
 #include "runtime/engine/exec.h"
 
-/* Returns about how many bytes a session of the CPU will take beside the weights: cache, states and
+/* Returns roughly the bytes that a CPU session takes in addition to the weights: cache, states and
  * activations. */
 static uint64_t own_bytes(const struct session *s) {
     int64_t width = 0;
@@ -13,9 +13,9 @@ static uint64_t own_bytes(const struct session *s) {
     for (int i = 0; i < graph_count(s->g, OP_MOE); i++) {
         const struct gr_node *n = graph_nth(s->g, OP_MOE, i);
         const int64_t d = s->g->reg_width[n->dst];
-        width = max_i64(width, n->moe.n_used * 4 * d); /* The rows sorted by experts. */
+        width = max_i64(width, n->moe.n_used * 4 * d); /* rows sorted by expert */
     }
-    /* The panels and the sums of attention. */
+    /* Weight panels and attention sums. */
     const uint64_t work = (uint64_t)(s->n_workers + 2) << 20;
     return s->cache.kv.n_bytes + s->cache.rec.n_bytes + work +
            (uint64_t)(2 * width * s->o.n_ubatch) * sizeof(float);
@@ -69,10 +69,11 @@ struct rope_tab *exec_rope_tab(struct session *s, const struct gr_node *n, bool 
 
 int session_use(struct session *s, const struct model *m, struct err *e) {
     if (m->graph.node != s->g->node)
-        return err_set(e, ERR_USAGE, "%s: a session cannot go on with a model of another graph",
+        return err_set(e, ERR_USAGE,
+                       "%s: a session cannot switch to a model with a different graph",
                        gguf_path(m->gguf));
     if (s->o.pack)
-        return err_set(e, ERR_USAGE, "%s: a session with packed weights stays with its model",
+        return err_set(e, ERR_USAGE, "%s: a session with packed weights cannot switch models",
                        gguf_path(m->gguf));
     s->m = s->given = m;
     s->g = &m->graph;

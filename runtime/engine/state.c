@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/state.c - sizes of the recurrent layers' states (state.h). */
+/* runtime/engine/state.c - layout of recurrent states (state.h). */
 #include "runtime/engine/state.h"
 
 #include <stdlib.h>

@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/state.h - what recurrent layers remember of a sequence: the last width - 1 inputs
- * of the convolution and one matrix per value head. Its size does not depend on the number of
- * tokens. Only shapes are here; the memory is a sequence's (runtime/engine/cache.h), or a device's.
- * Internal to runtime/. */
+/* runtime/engine/state.h - shapes of recurrent states: the last width - 1 inputs of the convolution
+ * and one matrix per value head. Their size does not depend on the number of tokens. A sequence
+ * (runtime/engine/cache.h) or a device owns the memory. Internal to runtime/. */
 #ifndef HONE_RUNTIME_ENGINE_STATE_H
 #define HONE_RUNTIME_ENGINE_STATE_H
 
 #include "models/graph.h"
 
 struct rec_slot {
-    /* Floats of the convolution's tail: [width - 1][channels], oldest first. As a ring: [width]
-     * [channels], the input of position p in slot p % width, rounded up to a multiple of 4. */
+    /* Floats of the convolution's tail: [width - 1][channels], oldest first. As a ring:
+     * [width][channels] with the input of position p in slot p % width, rounded up to a multiple of
+     * 4. */
     int64_t n_conv;
     int64_t n_delta; /* floats of the scan's matrices: [value heads][v_dim][k_dim] */
-    int place;       /* where it lies (runtime/engine/cache.h) ... */
-    int64_t at;      /* ... and its first float in a sequence's states there */
+    int place;       /* place of the memory (runtime/engine/cache.h) ... */
+    int64_t at;      /* ... and offset in floats in a sequence's states there */
 };
 struct rec {
     int n_slots;
     struct rec_slot *slot;
-    uint64_t n_bytes; /* of one sequence's state */
+    uint64_t n_bytes; /* state of one sequence */
 };
-/* Reads the shapes off the graph. ring: tails are rings. */
+/* Derives the shapes from the graph. ring: tails are rings. */
 void rec_init(struct rec *r, const struct graph *g, bool ring);
 void rec_release(struct rec *r);
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/thread_tune.c - see thread_tune.h. The fastest of a few tokens counts, because
- * everything that disturbs only slows down; fewer threads must win by 3 %, so that noise alone does
- * not change the number.
- */
+/* runtime/engine/thread_tune.c - tuning of the number of threads (thread_tune.h). The fastest of a
+ * few tokens counts, because disturbances only slow things down. Fewer threads must win by 3 %, so
+ * that noise alone does not change the number. */
 #include "runtime/engine/thread_tune.h"
 
 static const double gain = 0.97;
@@ -34,7 +33,7 @@ void thread_tune_took(struct thread_tune *t, double seconds) {
         t->best = t->at;
         t->best_least = t->least;
     }
-    /* Fewer threads were no better, so the search is done. */
+    /* Fewer threads were no faster: done. */
     t->at = better ? t->at + 1 : t->n_cand;
     t->n_seen = 0;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/weight.c - see weight.h. */
+/* runtime/engine/weight.c - reference-counted weights (weight.h). */
 #include "runtime/engine/weight.h"
 
 #include <inttypes.h>
@@ -10,7 +10,7 @@
 static struct weight_mem *mem_new(void) {
     struct weight_mem *m = xcalloc(1, sizeof *m);
     atomic_init(&m->n_refs, 1);
-    (void)pthread_mutex_init(&m->lock, NULL); /* It cannot fail with default attributes. */
+    (void)pthread_mutex_init(&m->lock, NULL); /* cannot fail with default attributes */
     return m;
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* runtime/generate/constrain.c - a grammar and a sampler together (constrain.h). */
+/* runtime/generate/constrain.c - constrained decoding with a grammar and a sampler
+ * (constrain.h). */
 #include "runtime/generate/constrain.h"
 
 #include <inttypes.h>
@@ -13,29 +14,29 @@
 
 enum { SPACES_MAX = 2, FORCED_MAX = 512, TRIES = 16, MANY = 256 };
 
-/* Where an answer is. Its first token decides whether it reasons; then comes the reasoning, then
- * the text. */
+/* Phase of an answer. The first token decides whether it starts with reasoning; the text
+ * follows. */
 enum placement { AT_START, IN_REASONING, IN_TEXT };
 
 enum { LANGS = 2 };
-struct states { /* A state of each language that the text may still belong to. */
+struct states { /* one state per language that the text may still belong to */
     struct gram_state *v[LANGS];
     int n;
 };
 struct constrain {
     struct constrain_opts o;
     const struct tok *tok;
-    struct states state, before; /* The present states, and those before the last token. */
+    struct states state, before; /* current states, and those before the last token */
     enum placement at;
-    struct buf text;  /* All text that came. */
-    int spaces;       /* How many tokens of white space may still come before the text. */
-    int64_t left;     /* tokens that come at most, -1: any number */
-    bool ended;       /* the last token that came ended the answer */
-    bool late;        /* they cannot complete the text */
-    struct ids end;   /* some that do, from here on; empty: not looked for */
-    struct ids close; /* those of o.close */
+    struct buf text;  /* all text so far */
+    int spaces;       /* whitespace tokens still allowed before the text */
+    int64_t left;     /* most tokens to come; -1: unlimited */
+    bool ended;       /* the last token ended the answer */
+    bool late;        /* `left` tokens cannot complete the text */
+    struct ids end;   /* tokens that complete the text from here; empty: not searched for */
+    struct ids close; /* tokens of o.close */
     struct constrain_counts n;
-    size_t *over; /* [n.n_overruled] bytes of text */
+    size_t *over; /* [n.n_overruled] offsets in text */
     float *logits;
     uint32_t *bits, *more;
 };
@@ -60,7 +61,7 @@ struct constrain *constrain_new(const struct constrain_opts *o, const struct tok
     if (o->other) c->state.v[c->state.n++] = gram_begin(o->other);
     c->at = o->close && !o->open ? IN_REASONING : o->open ? AT_START : IN_TEXT;
     c->spaces = c->at == IN_TEXT ? o->spaces : 0;
-    struct err ignored; /* then reasoning is not closed in time */
+    struct err ignored; /* reasoning is then not closed in time */
     if (o->close) (void)tok_encode(t, o->close, strlen(o->close), true, false, &c->close, &ignored);
     buf_str(&c->text, "");
     return c;
@@ -95,7 +96,7 @@ bool constrain_done(const struct constrain *c) {
     return c->at == IN_TEXT;
 }
 
-/* ---- which tokens ---- */
+/* ---- allowed tokens ---- */
 
 static bool blank(const char *s, size_t n) {
     for (size_t i = 0; i < n; i++)
@@ -103,8 +104,8 @@ static bool blank(const char *s, size_t n) {
     return n > 0;
 }
 
-/* Tells whether a token is allowed although the grammar knows nothing of it: an opening tag, or
- * white space in front of the text. */
+/* Returns whether a token outside the grammar is allowed: the opening tag, or whitespace before the
+ * text. */
 static bool besides(const struct constrain *c, int32_t id) {
     if (c->at != AT_START && c->spaces == 0) return false;
     struct buf b = {0};
@@ -121,7 +122,7 @@ static bool in_text(const struct constrain *c, int32_t id) {
     return false;
 }
 
-/* Returns behind which byte of s the reasoning ends when s comes now, or -1 when it goes on. */
+/* Returns the end of the closing tag as an offset in s, if s comes next and completes it, or -1. */
 static int64_t closes(const struct constrain *c, const char *s, size_t n) {
     const size_t len = strlen(c->o.close);
     const size_t n_tail = c->text.len < len - 1 ? c->text.len : len - 1;
@@ -134,8 +135,8 @@ static int64_t closes(const struct constrain *c, const char *s, size_t n) {
     return at;
 }
 
-/* Goes on with text that need not end where a token does; languages that it does not belong to are
- * left. False: it belongs to none, and nothing has changed. */
+/* Advances the states by text that need not end at a token boundary and drops languages that do not
+ * match. Returns false, with nothing changed, if none matches. */
 static bool go_on(struct states *s, const char *text, size_t n) {
     struct states to = states_copy(s), kept = {.n = 0};
     struct err ignored;
@@ -151,8 +152,8 @@ static bool go_on(struct states *s, const char *text, size_t n) {
     return true;
 }
 
-/* Tells whether a token may come within reasoning: what it brings behind the end of the reasoning
- * must be able to begin the text. */
+/* Returns whether a token is allowed within reasoning: anything it adds after the closing tag must
+ * be able to start the text. */
 static bool may_close(const struct constrain *c, int32_t id) {
     struct buf b = {0};
     tok_decode(c->tok, id, true, &b);
@@ -173,10 +174,11 @@ static bool allowed(const struct constrain *c, int32_t id) {
 }
 
 static int no_token(struct err *e) {
-    return err_set(e, ERR_DATA, "no token of the vocabulary goes on with what the grammar allows");
+    return err_set(e, ERR_DATA,
+                   "no token of the vocabulary continues a text that the grammar allows");
 }
 
-/* Draws from all logits, after those of forbidden tokens were made impossible. */
+/* Draws from all logits after masking the forbidden tokens. */
 static int pick_masked(struct constrain *c, struct sampler *s, const float *logits, int64_t n,
                        const int32_t *last, int64_t n_last, int32_t *id, struct err *e) {
     bool any = false;
@@ -200,8 +202,7 @@ static int pick_masked(struct constrain *c, struct sampler *s, const float *logi
     return 0;
 }
 
-/* Keeps those of the n best logits that are allowed, at most `most`, in their order. Returns how
- * many there are. */
+/* Keeps, in order, the allowed ones of the n best logits, at most `most`. Returns their number. */
 static int64_t keep_allowed(const struct constrain *c, int32_t *id, float *logit, int64_t n,
                             int64_t most) {
     int64_t m = 0;
@@ -213,9 +214,9 @@ static int64_t keep_allowed(const struct constrain *c, int32_t *id, float *logit
     return m;
 }
 
-/* Draws among the tokens that are allowed. Looks first at as many candidates as the sampler alone
- * does: while the model says what is allowed, no others are looked for. *alone: what the sampler
- * alone would have drawn. */
+/* Draws among the allowed tokens. It first tests as many candidates as the sampler needs; more are
+ * looked at only if some of these are forbidden. *alone: the token that the sampler alone would
+ * have drawn. */
 static int pick(struct constrain *c, struct sampler *s, const float *logits, const int32_t *last,
                 int64_t n_last, int32_t *alone, int32_t *id, struct err *e) {
     static const int32_t ladder[] = {16, LOGITS_BEST};
@@ -231,12 +232,12 @@ static int pick(struct constrain *c, struct sampler *s, const float *logits, con
     const bool ok = allowed(c, *id);
     if (ok && (needs == 1 || c->at == IN_REASONING)) return 0;
     int64_t m = few ? keep_allowed(c, best, logit, n_best, needs) : 0;
-    if (few && ok && m == n_best) return 0; /* the same candidates: the same draw */
+    if (few && ok && m == n_best) return 0; /* same candidates, same draw */
     for (size_t i = 0; i < COUNT_OF(ladder) && few && m < needs && n_best >= needs; i++) {
         if (ladder[i] <= needs) continue;
         n_best = logits_best(logits, n, ladder[i], best, logit);
         m = keep_allowed(c, best, logit, n_best, needs);
-        if (n_best < ladder[i]) break; /* there are no others */
+        if (n_best < ladder[i]) break; /* there are no more */
     }
     sampler_set_rng(s, rng);
     if (!few || m == 0 || (m < needs && n_best >= LOGITS_BEST))
@@ -245,7 +246,7 @@ static int pick(struct constrain *c, struct sampler *s, const float *logits, con
     return 0;
 }
 
-/* Notes where the token that comes differs from the one that would have come. */
+/* Records the offset at which the token differs from the sampler's own choice. */
 static void note_overruled(struct constrain *c, int32_t alone, int32_t id) {
     struct buf a = {0}, b = {0};
     size_t same = 0;
@@ -260,13 +261,14 @@ static void note_overruled(struct constrain *c, int32_t alone, int32_t id) {
     buf_release(&b);
 }
 
-/* ---- the limit of tokens ---- */
+/* ---- token limit ---- */
 
 void constrain_limit(struct constrain *c, int64_t left) {
     c->left = left;
 }
 
-/* Tells whether that many tokens can complete the text, or no way is known and there are many. */
+/* Returns whether `most` tokens can complete the text. If no way is known, assumes so for MANY or
+ * more. */
 static bool text_ends(const struct states *s, int64_t most) {
     for (int i = 0; i < s->n; i++)
         if (gram_ends_within(s->v[i], most) || (most >= MANY && gram_least(s->v[i]) < 0))
@@ -274,7 +276,7 @@ static bool text_ends(const struct states *s, int64_t most) {
     return false;
 }
 
-/* Tells whether `most` tokens behind this one can complete the text. */
+/* Returns whether `most` more tokens can complete the text after token id. */
 static bool ends_behind(struct constrain *c, int32_t id, int64_t most) {
     if (c->at == IN_REASONING && tok_is_eog(c->tok, id)) return true;
     if (c->end.n && c->end.v[0] == id && c->end.n - 1 <= most) return true;
@@ -308,8 +310,8 @@ static bool ends_behind(struct constrain *c, int32_t id, int64_t most) {
     return ok;
 }
 
-/* Looks for tokens that complete the text, and puts them into c->end. Returns false when none are
- * known, or they are more than may come; that is so until the end then. */
+/* Searches for tokens that complete the text and stores them in c->end. Returns false if none are
+ * known or they exceed the limit, which then remains so. */
 static bool find_end(struct constrain *c) {
     struct ids best = {0};
     bool found = false;
@@ -333,8 +335,8 @@ static bool find_end(struct constrain *c) {
     return found && !c->late;
 }
 
-/* Replaces the token that was drawn when the rest could not complete the text behind it: by the
- * likeliest behind which it can, or by the next one of those that do. */
+/* Replaces the drawn token if the text could no longer be completed after it: by the most likely
+ * token that allows completion, or else by the next token of c->end. */
 static void end_in_time(struct constrain *c, const float *logits, int32_t *id) {
     const int64_t n = tok_n_vocab(c->tok), most = c->left - 1;
     int32_t best[TRIES];
@@ -347,7 +349,7 @@ static void end_in_time(struct constrain *c, const float *logits, int32_t *id) {
         *id = best[at];
     } else if (c->end.n) {
         *id = c->end.v[0];
-    } else { /* The text is complete. */
+    } else { /* the text is complete */
         int32_t end = -1;
         for (int32_t i = 0; i < n; i++)
             if (tok_is_eog(c->tok, i) && (end < 0 || logits[i] > logits[end])) end = i;
@@ -367,9 +369,9 @@ int constrain_pick(struct constrain *c, struct sampler *s, const float *logits, 
     return 0;
 }
 
-/* ---- what came ---- */
+/* ---- accepted tokens ---- */
 
-/* Goes on with the reasoning. When it ends inside s, the rest of s is text. */
+/* Advances within reasoning. If it ends inside s, the rest of s is text. */
 static int reason(struct constrain *c, const char *s, size_t n, struct err *e) {
     const int64_t at = closes(c, s, n);
     if (at < 0) return 0;
@@ -436,15 +438,15 @@ bool constrain_ended(const struct constrain *c) {
     return c->ended;
 }
 
-/* Returns how many of `ids` are certain to come, one after the other. The last one is left to the
- * model unless the text ends there. 0: the limit of tokens would be too near behind them. */
+/* Returns how many of `ids` are certain to follow in sequence. The last one is left to the model
+ * unless the text ends there. 0: completing the text after them would exceed the limit. */
 static int64_t certain(const struct constrain *c, const struct gram_state *from,
                        const struct ids *ids, int64_t most) {
     struct gram_state *s = gram_copy(from);
     struct err ignored;
     int64_t k = 0;
     while (k < ids->n && k < most && gram_accept(s, ids->v[k], &ignored) == 0) k++;
-    /* c->left was told before the token that these begin with */
+    /* c->left has already been decremented for the token that these replace. */
     const bool late = c->left >= 0 && !c->late && !gram_ends_within(s, c->left + 1 - k);
     if (k == ids->n && k > 0 && !gram_must_end(s)) k--;
     gram_end(s);
@@ -467,7 +469,7 @@ int constrain_forced(struct constrain *c, int32_t id, int64_t most, struct ids *
     const bool same = again.len == text.len && memcmp(again.data, text.data, text.len) == 0;
     out->n = same && !rc ? certain(c, c->before.v[0], out, most) : 0;
     if (out->n < 2) out->n = 0;
-    if (out->n) { /* The token is taken back, and those come in its place. */
+    if (out->n) { /* replace the token by the forced ones */
         states_end(&c->state);
         c->state = c->before;
         c->before.n = 0;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-/* runtime/generate/draft.c - drafting one token (draft.h).
+/* runtime/generate/draft.c - speculative decoding of one token with the MTP block (draft.h).
  *
- * The block reads pairs (hidden row of position t, token t + 1): `hidden` and `next` hold those it
- * has not seen. A pass of the trunk is [left over tokens,] the given token, the guess. When the
- * next token is the guess, its logits are there already. Otherwise the trunk goes back to the mark
- * before the pass, since recurrent states cannot forget a token, and what was right is fed again
- * together with the next token; after MAX_LEFT such tokens a pass without a guess ends the series.
- */
+ * The block reads pairs (hidden row of position t, token t + 1); `hidden` and `next` buffer those
+ * not yet fed. A pass of the trunk runs [pending tokens,] the given token and the draft token. If
+ * the next token equals the draft token, its logits are already available. Otherwise the trunk
+ * returns to the mark before the pass, since recurrent states cannot drop a token, and the accepted
+ * tokens stay pending until the next pass. After MAX_LEFT pending tokens a pass without a draft
+ * token ends the series. */
 #include "runtime/generate/draft.h"
 
 #include <stdlib.h>
@@ -22,16 +22,15 @@ struct draft {
     struct session *trunk, *s;
     struct model *m;
     int64_t d, n_vocab;
-    /* The rows [PIECE + 1][d] that the block has not seen; the last one has no token yet. */
+    /* Rows [PIECE + 1][d] not yet fed to the block; the last has no token yet. */
     float *hidden;
-    int32_t *next; /* The tokens behind these rows, [PIECE]. */
+    int32_t *next; /* tokens after these rows, [PIECE] */
     int64_t n_pairs;
-    bool begun; /* Tells that hidden[n_pairs] is there. */
-    /* Right tokens behind the mark, which the trunk has no longer seen after a rewind. */
+    bool begun; /* hidden[n_pairs] is valid */
+    /* Accepted tokens after the mark, which the trunk must see again after a rewind. */
     int32_t left[MAX_LEFT + 1];
     int n_left;
-    /* Tells that the trunk has seen `guess` too; ahead_hidden and ahead_logits are its row and
-     * logits. */
+    /* The trunk has also run `guess`; ahead_hidden and ahead_logits are its row and logits. */
     bool ahead;
     int32_t guess;
     float *ahead_hidden, *ahead_logits, *draft_logits;
@@ -51,7 +50,7 @@ int draft_session(struct session *trunk, struct model **m, struct session **s, s
     return rc;
 }
 
-static int rows(float **out, int64_t n, int64_t width, const char *what, struct err *e) {
+static int alloc_rows(float **out, int64_t n, int64_t width, const char *what, struct err *e) {
     void *p = NULL;
     TRY(mem_alloc(&p, (uint64_t)n * (uint64_t)width * sizeof **out, what, e));
     *out = p;
@@ -67,10 +66,10 @@ int draft_new(struct draft **out, struct session *trunk, struct err *e) {
     d->n_vocab = m->hp.d[HD_VOCAB];
     d->next = xcalloc(PIECE, sizeof *d->next);
     TRY_GOTO(fail, rc, draft_session(trunk, &d->m, &d->s, e));
-    TRY_GOTO(fail, rc, rows(&d->hidden, PIECE + 1, d->d, "hidden rows of the draft", e));
-    TRY_GOTO(fail, rc, rows(&d->ahead_hidden, 1, d->d, "hidden rows of the draft", e));
-    TRY_GOTO(fail, rc, rows(&d->ahead_logits, 2, d->n_vocab, "logits of the draft", e));
-    TRY_GOTO(fail, rc, rows(&d->draft_logits, 1, d->n_vocab, "logits of the draft", e));
+    TRY_GOTO(fail, rc, alloc_rows(&d->hidden, PIECE + 1, d->d, "hidden rows of the draft", e));
+    TRY_GOTO(fail, rc, alloc_rows(&d->ahead_hidden, 1, d->d, "hidden rows of the draft", e));
+    TRY_GOTO(fail, rc, alloc_rows(&d->ahead_logits, 2, d->n_vocab, "logits of the draft", e));
+    TRY_GOTO(fail, rc, alloc_rows(&d->draft_logits, 1, d->n_vocab, "logits of the draft", e));
     *out = d;
     return 0;
 fail:
@@ -101,8 +100,8 @@ struct draft_stats draft_get_stats(const struct draft *d) {
     return d->stats;
 }
 
-/* Feeds the block all pairs of a hidden row and a token that it has not seen. The logits of the
- * last one go to `logits`, unless that is NULL. */
+/* Feeds the block all buffered pairs of hidden row and token. `logits`, if not NULL, receives those
+ * of the last one. */
 static int catch_up(struct draft *d, float *logits, struct err *e) {
     if (!d->n_pairs) return 0;
     const struct session_pass p = {
@@ -113,21 +112,21 @@ static int catch_up(struct draft *d, float *logits, struct err *e) {
     return 0;
 }
 
-/* Makes a pair of the last hidden row and the token behind it. */
-static int pair(struct draft *d, int32_t id, struct err *e) {
-    if (!d->begun) return 0; /* The first token of all has no row before it. */
+/* Completes the last hidden row's pair with the token after it. */
+static int complete_pair(struct draft *d, int32_t id, struct err *e) {
+    if (!d->begun) return 0; /* the very first token has no row before it */
     if (d->n_pairs == PIECE) TRY(catch_up(d, NULL, e));
     d->next[d->n_pairs++] = id;
     return 0;
 }
-static void arrived(struct draft *d, const float *hidden) {
+static void add_hidden(struct draft *d, const float *hidden) {
     memcpy(d->hidden + d->n_pairs * d->d, hidden, (size_t)d->d * sizeof *hidden);
     d->begun = true;
 }
 
-/* Runs the trunk over the tokens that are left over, id, and the guess where there is one; `logits`
- * gets those of id. */
-static int pass(struct draft *d, int32_t id, bool guessing, float *logits, struct err *e) {
+/* Runs the trunk over the pending tokens, id, and the draft token if there is one; `logits`
+ * receives those of id. */
+static int run_trunk(struct draft *d, int32_t id, bool guessing, float *logits, struct err *e) {
     int32_t ids[MAX_LEFT + 2];
     int n = d->n_left;
     void *mem = NULL;
@@ -143,7 +142,7 @@ static int pass(struct draft *d, int32_t id, bool guessing, float *logits, struc
     if (!rc) rc = session_head(d->trunk, last, n_heads, d->ahead_logits, e);
     if (!rc) {
         memcpy(logits, d->ahead_logits, (size_t)d->n_vocab * sizeof *logits);
-        arrived(d, last);
+        add_hidden(d, last);
         if (guessing) memcpy(d->ahead_hidden, last + d->d, (size_t)d->d * sizeof *last);
         if (guessing)
             d->left[d->n_left++] = id;
@@ -155,9 +154,9 @@ static int pass(struct draft *d, int32_t id, bool guessing, float *logits, struc
     return rc;
 }
 
-/* Tells whether the guess was right, so that nothing is left to compute. Where it was wrong, the
- * trunk goes back to the mark. */
-static bool judge(struct draft *d, int32_t id, float *logits) {
+/* Returns whether the draft token was correct, so that nothing remains to be computed. Otherwise
+ * rewinds the trunk to the mark. */
+static bool check_draft(struct draft *d, int32_t id, float *logits) {
     if (!d->ahead) return false;
     d->ahead = false;
     d->stats.n_drafted++;
@@ -171,11 +170,11 @@ static bool judge(struct draft *d, int32_t id, float *logits) {
     return true;
 }
 
-static int one(struct draft *d, int32_t id, float *logits, struct err *e) {
-    bool right = judge(d, id, logits);
-    TRY(pair(d, id, e));
+static int feed_one(struct draft *d, int32_t id, float *logits, struct err *e) {
+    bool right = check_draft(d, id, logits);
+    TRY(complete_pair(d, id, e));
     if (right) {
-        arrived(d, d->ahead_hidden);
+        add_hidden(d, d->ahead_hidden);
         return 0;
     }
     int64_t room = session_get_opts(d->trunk)->n_ctx - session_pos(d->trunk) - d->n_left;
@@ -184,11 +183,11 @@ static int one(struct draft *d, int32_t id, float *logits, struct err *e) {
         TRY(catch_up(d, d->draft_logits, e));
         d->guess = (int32_t)logits_argmax(d->draft_logits, d->n_vocab);
     }
-    return pass(d, id, guessing, logits, e);
+    return run_trunk(d, id, guessing, logits, e);
 }
 
-/* Runs many tokens, without guessing any. */
-static int many(struct draft *d, const int32_t *ids, int64_t n, float *logits, struct err *e) {
+/* Runs many tokens without drafting. */
+static int feed_many(struct draft *d, const int32_t *ids, int64_t n, float *logits, struct err *e) {
     void *mem = NULL;
     TRY(mem_alloc(&mem, (uint64_t)(PIECE * d->d) * sizeof(float), "hidden rows of a prompt", e));
     float *h = mem;
@@ -197,8 +196,8 @@ static int many(struct draft *d, const int32_t *ids, int64_t n, float *logits, s
         k = min_i64(PIECE, n - i);
         rc = session_forward(d->trunk, ids + i, k, h, e);
         for (int64_t t = 0; t < k && !rc; t++) {
-            rc = pair(d, ids[i + t], e);
-            if (!rc) arrived(d, h + t * d->d);
+            rc = complete_pair(d, ids[i + t], e);
+            if (!rc) add_hidden(d, h + t * d->d);
         }
         if (!rc && i + k == n) rc = session_head(d->trunk, h + (k - 1) * d->d, 1, logits, e);
     }
@@ -208,15 +207,15 @@ static int many(struct draft *d, const int32_t *ids, int64_t n, float *logits, s
 
 int draft_feed(struct draft *d, const int32_t *ids, int64_t n, float *logits, struct err *e) {
     int64_t done = 0;
-    if (n < 1) return err_set(e, ERR_USAGE, "no tokens were given");
-    if (n == 1) return one(d, ids[0], logits, e);
-    bool right = judge(d, ids[0], logits);
-    if (right || d->n_left) { /* What is left over goes in first. */
-        TRY(pair(d, ids[done++], e));
+    if (n < 1) return err_set(e, ERR_USAGE, "no tokens given");
+    if (n == 1) return feed_one(d, ids[0], logits, e);
+    bool right = check_draft(d, ids[0], logits);
+    if (right || d->n_left) { /* pending tokens go first */
+        TRY(complete_pair(d, ids[done++], e));
         if (right)
-            arrived(d, d->ahead_hidden);
+            add_hidden(d, d->ahead_hidden);
         else
-            TRY(pass(d, ids[0], false, logits, e));
+            TRY(run_trunk(d, ids[0], false, logits, e));
     }
-    return many(d, ids + done, n - done, logits, e);
+    return feed_many(d, ids + done, n - done, logits, e);
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* runtime/generate/gen.c - prompt tokens to text (gen.h).
+/* runtime/generate/gen.c - generation from prompt tokens to text (gen.h).
  *
- * The token drawn last has not gone through the session yet: its logits are needed only when the
- * answer goes on. So gen_prompt with all tokens of an answer computes just that one. */
+ * The token drawn last has not been fed to the session, because its logits are needed only if the
+ * answer continues. So gen_prompt with all tokens of an answer computes just that one. */
 #include "runtime/generate/gen.h"
 
 #include <inttypes.h>
@@ -14,18 +14,18 @@
 #include "base/progress.h"
 #include "runtime/engine/fault.h"
 
-enum { SHOW_FROM = 1024 }; /* Prompts from this length on show their progress. */
+enum { SHOW_FROM = 1024 }; /* prompt tokens from which progress is shown */
 
 struct gen {
     struct session *s;
     struct draft *d;
     struct ids fed;
-    int64_t mark; /* How many tokens the session had seen at its mark; -1 without a mark. */
+    int64_t mark; /* tokens in the session at its mark; -1: no mark */
     float *logits;
-    /* The best logits, which take the place of all when have_best is set. */
+    /* Best logits, used instead of all with have_best. */
     struct session_best best;
-    /* have_best: `best` is filled instead of logits. ready: the one or the other belongs to the
-     * last token of `fed`. */
+    /* have_best: `best` is filled in instead of logits. ready: the one in use belongs to the last
+     * token of `fed`. */
     bool have_best, ready;
 };
 
@@ -66,8 +66,7 @@ static void forget(struct gen *g) {
     g->ready = false;
 }
 
-/* Takes the session back to a point where it has seen the first `same` tokens, or fewer, and
- * nothing else. */
+/* Takes the session back to its first `same` tokens or fewer. */
 static void go_back(struct gen *g, int64_t same) {
     if (g->mark < 0 || g->mark > same) {
         forget(g);
@@ -78,8 +77,7 @@ static void go_back(struct gen *g, int64_t same) {
     g->ready = false;
 }
 
-/* Feeds tokens [fed.n, to). Logits are only computed of the last one, and only when they are
- * wanted. */
+/* Feeds tokens [fed.n, to). Computes logits only of the last one, and only if wanted. */
 static int feed(struct gen *g, const int32_t *v, int64_t to, bool logits, struct progress *p,
                 struct err *e) {
     const int64_t piece = g->d ? INT64_MAX : session_get_opts(g->s)->n_ubatch;
@@ -98,7 +96,7 @@ static int feed(struct gen *g, const int32_t *v, int64_t to, bool logits, struct
         g->ready = last || g->d;
         if (p) progress_update(p, (uint64_t)g->fed.n);
     }
-    /* It is not known what a pass that failed has left behind. */
+    /* After a failed pass the state of the session is unknown. */
     if (rc && (g->d || session_pos(g->s) != g->fed.n)) forget(g);
     return rc;
 }
@@ -138,8 +136,8 @@ const char *gen_stop_name(enum gen_stop s) {
     return name[s];
 }
 
-/* Runs one token. Where the best logits decide, the device finds them itself; `all` says that they
- * do not. */
+/* Runs one token. If the best logits determine the choice, the device selects them, unless `all` is
+ * set. */
 static int step(struct gen *g, const struct sampler *sampler, bool all, int32_t id, struct err *e) {
     const int64_t needs = sampler_needs(sampler, g->fed.n + 1);
     int rc;
@@ -183,14 +181,14 @@ static void show(const struct gen_opts *o, struct gen_answer *a, size_t to) {
     a->n_shown = to;
 }
 
-/* Shows the text that cannot become a stop text. True: a stop text was found and cut off, and
- * a->stop is set. */
+/* Shows the text that cannot be part of a stop text. Returns true if a stop text was found and cut
+ * off, with a->stop set. */
 static bool stopped(const struct gen_opts *o, struct gen_answer *a, size_t before) {
     size_t first = a->text.len, hold = 0;
     for (int i = 0; i < o->n_stop + (o->end ? 1 : 0); i++) {
         const char *const stop = i < o->n_stop ? o->stop[i] : o->end;
         const size_t n = strlen(stop);
-        const size_t from = before > n ? before - n : 0; /* Older bytes have been looked at. */
+        const size_t from = before > n ? before - n : 0; /* older bytes have been searched */
         const char *hit = n && a->text.len >= from + n
                               ? memmem(a->text.data + from, a->text.len - from, stop, n)
                               : NULL;
@@ -198,7 +196,7 @@ static bool stopped(const struct gen_opts *o, struct gen_answer *a, size_t befor
             first = (size_t)(hit - a->text.data);
             a->stop = i < o->n_stop ? GEN_TEXT : GEN_END;
         }
-        /* The end of the text may become a stop text, so it is held back. */
+        /* Hold back a tail that may become a stop text. */
         for (size_t k = n ? n - 1 : 0; k > hold; k--)
             if (k <= a->text.len && memcmp(a->text.data + a->text.len - k, stop, k) == 0) hold = k;
     }
@@ -211,10 +209,10 @@ static bool stopped(const struct gen_opts *o, struct gen_answer *a, size_t befor
     return true;
 }
 
-/* Adds a token to the answer; `ended`: a grammar was told of it, and it ends the text. Returns true
- * when it is the last one. */
-static bool add(const struct gen *g, const struct gen_opts *o, struct gen_answer *a, int32_t id,
-                bool ended) {
+/* Appends a token to the answer. ended: the grammar has accepted it as the end of the text. Returns
+ * true if it is the last one. */
+static bool append_token(const struct gen *g, const struct gen_opts *o, struct gen_answer *a,
+                         int32_t id, bool ended) {
     const size_t before = a->text.len;
     a->n_drawn++;
     if (a->constrain ? ended : tok_is_eog(session_model(g->s)->tok, id)) {
@@ -227,7 +225,7 @@ static bool add(const struct gen *g, const struct gen_opts *o, struct gen_answer
     return a->text.len > before && stopped(o, a, before);
 }
 
-/* Computes tokens that are known to come in one pass, all but the last. */
+/* Feeds forced tokens in one pass, all but the last. */
 static int jump(struct gen *g, const struct ids *next, struct err *e) {
     struct ids all = {0};
     for (int64_t i = 0; i < g->fed.n; i++) ids_add(&all, g->fed.v[i]);
@@ -237,14 +235,14 @@ static int jump(struct gen *g, const struct ids *next, struct err *e) {
     return rc;
 }
 
-/* Says how many tokens may come yet, of which n_made of this run came. */
+/* Passes the number of tokens left to the constraint; n_made of this run have been drawn. */
 static void limit(const struct gen *g, const struct gen_opts *o, struct gen_answer *a,
                   int64_t n_made) {
-    const int64_t room = gen_n_ctx(g) - g->fed.n + 1; /* the last one is not fed */
+    const int64_t room = gen_n_ctx(g) - g->fed.n + 1; /* the last token is not fed */
     constrain_limit(a->constrain, o->n_max < 0 ? room : min_i64(room, o->n_max - n_made));
 }
 
-static int run(struct gen *g, const struct gen_opts *o, struct gen_answer *a, struct err *e) {
+static int generate(struct gen *g, const struct gen_opts *o, struct gen_answer *a, struct err *e) {
     const int64_t n_ctx = gen_n_ctx(g), n_before = a->n_drawn;
     struct ids next = {0};
     int rc = 0;
@@ -263,8 +261,8 @@ static int run(struct gen *g, const struct gen_opts *o, struct gen_answer *a, st
         if (!next.n) ids_add(&next, id);
         bool last = rc != 0;
         for (int64_t i = 0; i < next.n && !last; i++)
-            last = add(g, o, a, next.v[i],
-                       a->constrain && i + 1 == next.n && constrain_ended(a->constrain));
+            last = append_token(g, o, a, next.v[i],
+                                a->constrain && i + 1 == next.n && constrain_ended(a->constrain));
         if (!last && a->constrain && constrain_done(a->constrain)) {
             a->stop = GEN_END;
             last = true;
@@ -281,7 +279,7 @@ static int run(struct gen *g, const struct gen_opts *o, struct gen_answer *a, st
     return rc;
 }
 
-/* Adds the text that the decoder still holds back. */
+/* Appends the text that the detokenizer still holds back. */
 static void finish_text(const struct gen_opts *o, struct gen_answer *a) {
     const size_t before = a->text.len;
     tok_stream_put(a->stream, false, before, &a->text);
@@ -297,7 +295,7 @@ int gen_run(struct gen *g, const struct gen_opts *o, struct gen_answer *a, struc
     const double t = progress_now_s();
     if (!a->stream) a->stream = tok_stream_new(session_model(g->s)->tok);
     buf_str(&a->text, "");
-    int rc = run(g, o, a, e);
+    int rc = generate(g, o, a, e);
     if (rc) a->stop = GEN_INTERRUPTED;
     if (a->stop != GEN_TEXT) finish_text(o, a);
     show(o, a, a->text.len);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* runtime/generate/run_set.c - settings of an answer (run_set.h): a row per name. */
+/* runtime/generate/run_set.c - settings of an answer (run_set.h), one table row per name. */
 #include "runtime/generate/run_set.h"
 
 #include <errno.h>
@@ -20,26 +20,25 @@ struct row {
     enum kind kind;
     double least, most;
     size_t at;
-    const char *key; /* The key in the file, behind "general.sampling.". */
-    /* The value where the file lacks this key: when it has none of the keys, and when it has
-     * some of them. */
+    const char *key; /* key in the file after "general.sampling."; NULL: none */
+    /* Defaults for files without any of the keys, and for files with some but not this one. */
     double otherwise[2];
     const char *about;
 };
 #define SAMPLE(field) offsetof(struct run_set, sample.field)
 // clang-format off
 static const struct row rows[] = {
-    {"temp", REAL, 0, 100, SAMPLE(temp), "temp", {0.8, 1}, "temperature; 0: always the likeliest token"},
-    {"top-k", COUNT, 0, INT32_MAX, SAMPLE(top_k), "top_k", {40, 0}, "only the K likeliest; 0: all"},
-    {"top-p", REAL, 0, 1, SAMPLE(top_p), "top_p", {0.95, 1}, "only the likeliest with this probability in all; 1: all"},
-    {"min-p", REAL, 0, 1, SAMPLE(min_p), "min_p", {0.05, 0}, "none below this times the likeliest; 0: all"},
-    {"repeat-penalty", REAL, 0.01, 100, SAMPLE(repeat_penalty), "penalty_repeat", {1, 1}, "divides what was said; 1: off"},
-    {"repeat-last-n", COUNT, 0, INT32_MAX, SAMPLE(repeat_last_n), "penalty_last_n", {64, 64}, "how far back penalties look"},
-    {"presence-penalty", REAL, -2, 2, SAMPLE(presence_penalty), NULL, {0, 0}, "less for what was said; 0: off"},
-    {"frequency-penalty", REAL, -2, 2, SAMPLE(frequency_penalty), NULL, {0, 0}, "less for each time it was said; 0: off"},
-    {"seed", SEED, 0, 9007199254740992.0, offsetof(struct run_set, seed), NULL, {0, 0}, "of the next answer; -1: another one"},
-    {"n", WHOLE, 1, INT32_MAX, offsetof(struct run_set, n), NULL, {0, 0}, "tokens of an answer at most; -1: until the context is full"},
-    {"think", WORD, 0, 0, 0, NULL, {0, 0}, "on, off, auto: what the model does; show, fold, hide: what you see"},
+    {"temp", REAL, 0, 100, SAMPLE(temp), "temp", {0.8, 1}, "temperature; 0: always the most likely token"},
+    {"top-k", COUNT, 0, INT32_MAX, SAMPLE(top_k), "top_k", {40, 0}, "only the K most likely tokens; 0: all"},
+    {"top-p", REAL, 0, 1, SAMPLE(top_p), "top_p", {0.95, 1}, "only the most likely tokens of this total probability; 1: all"},
+    {"min-p", REAL, 0, 1, SAMPLE(min_p), "min_p", {0.05, 0}, "none below this share of the most likely token; 0: all"},
+    {"repeat-penalty", REAL, 0.01, 100, SAMPLE(repeat_penalty), "penalty_repeat", {1, 1}, "penalty for repeated tokens; 1: off"},
+    {"repeat-last-n", COUNT, 0, INT32_MAX, SAMPLE(repeat_last_n), "penalty_last_n", {64, 64}, "how many tokens back the penalties look"},
+    {"presence-penalty", REAL, -2, 2, SAMPLE(presence_penalty), NULL, {0, 0}, "penalty for tokens used before; 0: off"},
+    {"frequency-penalty", REAL, -2, 2, SAMPLE(frequency_penalty), NULL, {0, 0}, "penalty for each time a token was used; 0: off"},
+    {"seed", SEED, 0, 9007199254740992.0, offsetof(struct run_set, seed), NULL, {0, 0}, "seed of the next answer; -1: random"},
+    {"n", WHOLE, 1, INT32_MAX, offsetof(struct run_set, n), NULL, {0, 0}, "most tokens of an answer; -1: until the context is full"},
+    {"think", WORD, 0, 0, 0, NULL, {0, 0}, "on, off, auto: whether the model reasons; show, fold, hide: what you see of it"},
 };
 // clang-format on
 
@@ -47,20 +46,20 @@ static void *field(const struct row *r, struct run_set *s) {
     return (char *)s + r->at;
 }
 
-/* Names of settings in other programs, and ours. */
+/* Aliases from other programs, and our names. */
 static const char *const others[][2] = {{"temperature", "temp"},
                                         {"n-predict", "n"},
                                         {"num-predict", "n"},
                                         {"max-tokens", "n"},
                                         {"repetition-penalty", "repeat-penalty"}};
 
-/* Compares names; _ equals -. */
+/* Returns whether names are equal; '_' equals '-'. */
 static bool is_name(const char *ours, const char *typed) {
     while (*ours && (*ours == *typed || (*ours == '-' && *typed == '_'))) ours++, typed++;
     return !*ours && !*typed;
 }
 
-/* Finds a setting by its name or an alias; NULL: unknown. */
+/* Returns the setting of this name or alias; NULL: unknown. */
 static const struct row *find(const char *name) {
     for (size_t i = 0; i < COUNT_OF(others); i++)
         if (is_name(others[i][0], name)) name = others[i][1];
@@ -70,7 +69,7 @@ static const struct row *find(const char *name) {
 }
 
 static bool in_range(const struct row *r, double v) {
-    return v >= r->least && v <= r->most; /* It is false for NaN. */
+    return v >= r->least && v <= r->most; /* false for NaN */
 }
 
 static void store(const struct row *r, struct run_set *s, double v) {
@@ -85,8 +84,8 @@ static void store(const struct row *r, struct run_set *s, double v) {
 static int random_seed(struct run_set *s, struct err *e) {
     uint64_t v = 0;
     if (!os_random(&v, sizeof v))
-        return err_sys(e, "the system gives no random numbers; use --seed");
-    /* It is short enough to be typed, and exact in any JSON reader. */
+        return err_sys(e, "the system provides no random numbers; use --seed");
+    /* Short enough to type, and exact in any JSON reader. */
     s->seed = (int64_t)(v >> 16);
     s->seed_given = false;
     return 0;
@@ -111,7 +110,8 @@ int run_set_init(struct run_set *s, const struct gguf *g, struct err *e) {
             if (in_range(r, file))
                 v = file;
             else
-                log_debug("%s: %g is outside %g to %g and left out", key, file, r->least, r->most);
+                log_debug("%s: ignoring %g, which is outside %g to %g", key, file, r->least,
+                          r->most);
         }
         store(r, s, v);
     }
@@ -144,7 +144,7 @@ int run_set(struct run_set *s, const char *where, const char *name, const char *
         struct buf b = {0};
         for (size_t i = 0; i < COUNT_OF(rows); i++)
             buf_fmt(&b, "%s%s", i ? ", " : "", rows[i].name);
-        err_set(e, ERR_USAGE, "%s%s: there is no such setting; there are %s", where, name, b.data);
+        err_set(e, ERR_USAGE, "%s%s: unknown setting; known settings: %s", where, name, b.data);
         buf_release(&b);
         return ERR_USAGE;
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* runtime/generate/run_set.h - what steers an answer: given as options of `hone run`, changed by
- * /set in a conversation. One table holds names and ranges for both. */
+/* runtime/generate/run_set.h - settings of an answer: options of `hone run`, changed by /set in a
+ * conversation. One table holds names and ranges for both. */
 #ifndef HONE_GENERATE_RUN_SET_H
 #define HONE_GENERATE_RUN_SET_H
 
@@ -12,26 +12,26 @@
 #include "containers/gguf.h"
 #include "runtime/generate/sample.h"
 
-enum run_think { THINK_AUTO, THINK_ON, THINK_OFF };                /* what the template is told */
-enum run_thinking { THINKING_SHOW, THINKING_FOLD, THINKING_HIDE }; /* on a terminal */
+enum run_think { THINK_AUTO, THINK_ON, THINK_OFF }; /* value passed to the template */
+enum run_thinking { THINKING_SHOW, THINKING_FOLD, THINKING_HIDE }; /* display on a terminal */
 
 struct run_set {
     struct sample_opts sample;
-    int64_t n;    /* tokens of an answer; -1: until the context is full */
+    int64_t n;    /* most tokens per answer; -1: until the context is full */
     bool n_given; /* by the user */
     int64_t seed; /* of the next answer */
     bool seed_given;
     enum run_think think;
     enum run_thinking thinking;
 };
-/* Takes the file's sampling values (general.sampling.*), or moderate ones for files without any.
- * A value out of range is left out. The seed comes from the system's randomness. */
+/* Initializes the settings from the file's sampling values (general.sampling.*), or to moderate
+ * defaults. Values out of range are ignored. The seed is random. */
 int run_set_init(struct run_set *s, const struct gguf *g, struct err *e);
-/* Sets `name` ("top-p", "top_p") from text. where: "--" or "/set ", for messages. ERR_USAGE naming
- * the range. */
+/* Sets `name` ("top-p", "top_p") from text. where: "--" or "/set ", for messages. ERR_USAGE: out of
+ * range; the message names the range. */
 int run_set(struct run_set *s, const char *where, const char *name, const char *text,
             struct err *e);
-/* Settings that are options: of hone run, and most of them of hone serve. */
+/* Settings that are options of hone run; most are also options of hone serve. */
 enum run_set_id {
     SET_TEMP,
     SET_TOP_K,
@@ -45,10 +45,10 @@ enum run_set_id {
     SET_N_PREDICT,
     RUN_SETS
 };
-/* Sets what is given as text; NULL: not given. */
+/* Applies the settings given as text; NULL: not given. */
 int run_set_given(struct run_set *s, const char *const text[RUN_SETS], struct err *e);
-/* Adds "name value" lines of all settings, or of the one that is named. Returns false when there
- * is no such name. */
+/* Appends "name value" lines of all settings, or of the named one. Returns false if there is no
+ * such setting. */
 bool run_set_show(const struct run_set *s, const char *name, struct buf *out);
 
 #endif

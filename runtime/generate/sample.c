@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-/* runtime/generate/sample.c - the next token from logits.
+/* runtime/generate/sample.c - token sampling from logits.
  *
- * Steps, in this order: penalties for what was said before, on a copy of the logits; the top_k
- * largest are kept, sorted; temperature; softmax; top_p keeps the shortest prefix with that mass;
- * min_p drops what is below that share of the largest; one draw. Ties go to the lower id, so a seed
- * gives the same text everywhere the logits are the same. Non-finite logits count as impossible;
- * when none is possible, id 0. */
+ * Steps, in order: penalties for previous tokens, on a copy of the logits; selection of the top_k
+ * largest, sorted; temperature; softmax; top_p keeps the shortest prefix of that mass; min_p drops
+ * tokens below that share of the largest; one draw. Ties go to the lower id, so a seed gives the
+ * same text wherever the logits are equal. Logits that are not finite count as impossible; if all
+ * are, the result is id 0. */
 #include "runtime/generate/sample.h"
 
 #include <math.h>
@@ -22,7 +22,7 @@ struct sampler {
     struct rng rng;
     float *logits;
     struct logit *cand;
-    int32_t *seen; /* How often each token is among the last ones, [n_vocab]. */
+    int32_t *seen; /* [n_vocab] occurrences among the last tokens */
 };
 
 struct sampler *sampler_new(const struct sample_opts *o, int64_t n_vocab, uint64_t seed) {
@@ -51,9 +51,9 @@ static bool penalizes(const struct sample_opts *o) {
     return repeats_count(o) || fabsf(o->presence_penalty) > 0 || fabsf(o->frequency_penalty) > 0;
 }
 
-/* Lowers the logits of repeated tokens, of each once: positive logits are divided by the repeat
- * penalty and negative ones multiplied with it; then the presence penalty is taken off, and the
- * frequency penalty times the number of repetitions. */
+/* Penalizes repeated tokens, each once: positive logits are divided by the repeat penalty and
+ * negative ones multiplied by it; then the presence penalty is subtracted, and the frequency
+ * penalty times the number of occurrences. */
 static void penalize(struct sampler *s, const int32_t *last, int64_t n_last) {
     const struct sample_opts *o = &s->o;
     int64_t n = o->repeat_last_n < n_last ? o->repeat_last_n : n_last;
@@ -70,7 +70,7 @@ static void penalize(struct sampler *s, const int32_t *last, int64_t n_last) {
     }
 }
 
-/* Sets p of n candidates, the best first, to their probabilities at a temperature. */
+/* Sets p of n candidates, best first, to their probabilities at a temperature. */
 static void softmax(struct logit *c, int64_t n, double temp) {
     double sum = 0;
     for (int64_t i = 0; i < n; i++) {
@@ -80,7 +80,7 @@ static void softmax(struct logit *c, int64_t n, double temp) {
     for (int64_t i = 0; i < n; i++) c[i].p /= sum;
 }
 
-/* Draws one of the n candidates, which are sorted, the best first. */
+/* Draws one of the n candidates, sorted best first. */
 static int32_t draw(struct sampler *s, int64_t n) {
     if (n < 1) return 0;
     if (!(s->o.temp > 0) || n == 1) return s->cand[0].id;
@@ -102,7 +102,7 @@ static int32_t draw(struct sampler *s, int64_t n) {
     return s->cand[n - 1].id;
 }
 
-static int64_t kept(const struct sampler *s) {
+static int64_t n_candidates(const struct sampler *s) {
     if (!(s->o.temp > 0)) return 1;
     return s->o.top_k > 0 && s->o.top_k < s->n_vocab ? s->o.top_k : s->n_vocab;
 }
@@ -113,15 +113,15 @@ int32_t sampler_pick(struct sampler *s, const float *logits, const int32_t *last
         penalize(s, last, n_last);
         logits = s->logits;
     }
-    return draw(s, logits_keep(logits, s->n_vocab, s->cand, kept(s)));
+    return draw(s, logits_keep(logits, s->n_vocab, s->cand, n_candidates(s)));
 }
 
-/* Returns how many of the largest logits are enough to draw from, or -1 when all are needed. A
- * penalty that only lowers logits moves at most as many tokens down as it is laid on; behind them
- * the order stays. So the k best after the penalty are among the k + n best before it, for n
- * penalized tokens. */
+/* Returns how many of the largest logits suffice for the draw, or -1 for all. A penalty that only
+ * lowers logits moves no more tokens down than it applies to and keeps the order of the others. So
+ * the k best after penalizing n tokens are among the k + n best before. */
 int64_t sampler_needs(const struct sampler *s, int64_t n_last) {
-    const int64_t k = kept(s), n = s->o.repeat_last_n < n_last ? s->o.repeat_last_n : n_last;
+    const int64_t k = n_candidates(s),
+                  n = s->o.repeat_last_n < n_last ? s->o.repeat_last_n : n_last;
     const struct sample_opts *o = &s->o;
     if (!penalizes(o) || n <= 0) return k < s->n_vocab ? k : -1;
     const bool lower = (!repeats_count(o) || o->repeat_penalty > 1) && !(o->presence_penalty < 0) &&
@@ -135,7 +135,7 @@ int32_t sampler_pick_best(struct sampler *s, const int32_t *id, const float *log
     penalize(s, last, n_last);
     for (int64_t i = 0; i < n; i++) s->cand[i] = (struct logit){s->logits[id[i]], id[i], 0};
     qsort(s->cand, (size_t)n, sizeof *s->cand, logit_order);
-    const int64_t k = kept(s);
+    const int64_t k = n_candidates(s);
     return draw(s, n < k ? n : k);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* runtime/generate/sample.h - choosing the next token from logits. */
+/* runtime/generate/sample.h - token sampling from logits. */
 #ifndef HONE_RUNTIME_GENERATE_SAMPLE_H
 #define HONE_RUNTIME_GENERATE_SAMPLE_H
 
@@ -7,7 +7,7 @@
 
 #include "base/rng.h"
 
-struct sample_opts {      /* neutral values switch a step off */
+struct sample_opts {      /* neutral values disable a step */
     float temp;           /* <= 0: greedy */
     int32_t top_k;        /* <= 0: all */
     float top_p;          /* >= 1: off */
@@ -16,22 +16,21 @@ struct sample_opts {      /* neutral values switch a step off */
     int32_t repeat_last_n;
     float presence_penalty, frequency_penalty; /* 0: off; over the same tokens */
 };
-/* Order: penalty, top_k, temp applied last to the survivors of top_p and min_p computed on the
- * tempered distribution as the field does. `last`: previous tokens, newest last. scratch-free API:
- * allocates O(vocab) once per sampler. */
+/* Samples in this order: penalties, top_k, softmax with temp, then top_p and min_p on that
+ * distribution. `last`: previous tokens, newest last. A sampler allocates O(n_vocab) once. */
 struct sampler;
 struct sampler *sampler_new(const struct sample_opts *o, int64_t n_vocab, uint64_t seed);
 void sampler_free(struct sampler *s);
 int32_t sampler_pick(struct sampler *s, const float *logits, const int32_t *last, int64_t n_last);
-/* Returns how many of the largest logits decide, with n_last tokens before; -1: all. */
+/* Returns how many of the largest logits determine the choice after n_last tokens; -1: all. */
 int64_t sampler_needs(const struct sampler *s, int64_t n_last);
-/* Makes the same choice from the n largest finite logits, largest first, ties to the lower id.
- * They are at least sampler_needs(), or all there are. */
+/* Makes the same choice from the n largest finite logits in descending order, ties by ascending id;
+ * n is at least sampler_needs(), or all there are. */
 int32_t sampler_pick_best(struct sampler *s, const int32_t *id, const float *logit, int64_t n,
                           const int32_t *last, int64_t n_last);
 
-/* Returns the place in the sequence of random numbers. Put back by sampler_set_rng, the next
- * draw is the same again. */
+/* Returns the state of the random number generator. sampler_set_rng restores it, so that the next
+ * draw repeats. */
 uint64_t sampler_get_rng(const struct sampler *s);
 void sampler_set_rng(struct sampler *s, uint64_t place);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* runtime/generate/windows.c - windows of a text through a session, several to a pass: the weights
- * of a product are then read and decoded once for all of them. A window's numbers are the same bits
- * in any company, so how many go together is a matter of time and memory only. */
+/* runtime/generate/windows.c - batched evaluation of windows, several per pass, so that the weights
+ * of a product are read and decoded once for all of them. A window's results are bit-identical in
+ * any batch, so batching only affects time and memory. */
 #include "runtime/generate/windows.h"
 
 #include <limits.h>
@@ -13,7 +13,8 @@
 #include "base/progress.h"
 #include "base/ranks.h"
 
-/* The time that a pass may take. It cannot be interrupted, and progress is only shown after it. */
+/* Longest duration of a pass in seconds. A pass cannot be interrupted, and progress is shown only
+ * after it. */
 static const double PASS_S = 10;
 
 int64_t windows_rows(int64_t ctx) {
@@ -28,7 +29,7 @@ int windows_fit(const struct session *s, int64_t n_tok, int n_alike) {
     return fit < 1 ? 1 : fit < INT_MAX ? (int)fit : INT_MAX;
 }
 
-/* Opens as many sequences as there is memory for, at most w->most. */
+/* Opens as many sequences as fit in memory, at most w->most. */
 static int open_seqs(struct windows *w, struct err *e) {
     int n = 0, rc = 0;
     w->seq = xcalloc((size_t)w->most, sizeof(struct seq *));

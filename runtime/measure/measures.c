@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/hash.h"
-#include "base/json.h"
+#include "base/doc.h"
 #include "base/mem.h"
 #include "base/printable.h"
 #include "runtime/measure/internal.h"
@@ -42,52 +42,44 @@ void measure_mean(const struct measure *m, double *mean, double *stderr_out) {
     *stderr_out = m->n > 1 ? sqrt(s2 / (n * (n - 1))) : 0;
 }
 
-void measures_json(const struct measures *ms, struct buf *out) {
-    struct jw w;
-    jw_init(&w, out, true);
-    jw_obj(&w, NULL);
-    jw_i64(&w, "hone_eval_suite", FORMAT);
-    jw_str(&w, "hone_version", HONE_VERSION);
-    jw_str(&w, "model", ms->model);
-    jw_arr(&w, "measures");
+int measures_write(const struct measures *ms, const char *path, bool overwrite, struct err *e) {
+    cJSON *root = doc_new();
+    doc_put_i64(root, "hone_eval_suite", FORMAT);
+    doc_put_str(root, "hone_version", HONE_VERSION);
+    doc_put_str(root, "model", ms->model);
+    cJSON *rows = doc_arr(root, "measures");
     for (int i = 0; i < ms->n; i++) {
         const struct measure *m = &ms->m[i];
         double mean, u;
         measure_mean(m, &mean, &u);
-        jw_obj(&w, NULL);
-        jw_str(&w, "measure", m->name);
-        jw_str(&w, "group", m->group);
-        jw_str(&w, "input_xxh128", m->input);
-        jw_str(&w, "better", m->less_is_better ? "less" : "more");
-        jw_i64(&w, "n", m->n);
-        jw_num(&w, "value", mean);
-        jw_num(&w, "stderr", u);
-        struct buf list = {0}; /* They go on one line, since there are hundreds. */
-        buf_chr(&list, '[');
-        for (int64_t k = 0; k < m->n; k++) buf_fmt(&list, "%s%.9g", k ? "," : "", m->sample[k]);
-        buf_chr(&list, ']');
-        jw_raw(&w, "samples", list.data);
-        buf_release(&list);
-        jw_end(&w);
+        cJSON *row = doc_obj(rows, NULL);
+        doc_put_str(row, "measure", m->name);
+        doc_put_str(row, "group", m->group);
+        doc_put_str(row, "input_xxh128", m->input);
+        doc_put_str(row, "better", m->less_is_better ? "less" : "more");
+        doc_put_i64(row, "n", m->n);
+        doc_put_num(row, "value", mean);
+        doc_put_num(row, "stderr", u);
+        cJSON *samples = doc_arr(row, "samples");
+        for (int64_t k = 0; k < m->n; k++) doc_put_num(samples, NULL, m->sample[k]);
     }
-    jw_end(&w);
-    jw_end(&w);
-    buf_chr(out, '\n');
+    const int rc = doc_write(root, path, overwrite, e);
+    cJSON_Delete(root);
+    return rc;
 }
 
-static int read_one(struct measures *ms, const struct json *j, const char *path, struct err *e) {
-    const char *name = json_str(json_get(j, "measure")), *group = json_str(json_get(j, "group")),
-               *input = json_str(json_get(j, "input_xxh128")),
-               *better = json_str(json_get(j, "better"));
-    const struct json *list = json_get(j, "samples");
-    if (!name || !group || !input || strlen(input) != 32 || !better || json_type(list) != JSON_ARR)
+static int read_one(struct measures *ms, const cJSON *j, const char *path, struct err *e) {
+    const char *name = doc_str(j, "measure"), *group = doc_str(j, "group"),
+               *input = doc_str(j, "input_xxh128"), *better = doc_str(j, "better");
+    const cJSON *list = doc_get(j, "samples");
+    if (!name || !group || !input || strlen(input) != 32 || !better || !cJSON_IsArray(list))
         return err_set(e, ERR_DATA, "%s: measure %d is not whole", path, ms->n + 1);
     struct measure *m =
-        measures_add(ms, name, group, "", strcmp(better, "less") == 0, json_len(list));
+        measures_add(ms, name, group, "", strcmp(better, "less") == 0, cJSON_GetArraySize(list));
     memcpy(m->input, input, sizeof m->input);
     int64_t k = 0;
-    for (const struct json *x = json_first(list); x; x = json_next(x)) {
-        m->sample[k] = json_num(x, (double)NAN);
+    for (const cJSON *x = doc_first(list); x; x = x->next) {
+        m->sample[k] = cJSON_GetNumberValue(x);
         if (!isfinite(m->sample[k++]))
             return err_set(e, ERR_DATA, "%s: a sample of %s is no number", path, m->name);
     }
@@ -95,17 +87,17 @@ static int read_one(struct measures *ms, const struct json *j, const char *path,
 }
 
 int measures_read(struct measures *ms, const char *path, struct err *e) {
-    struct json *root;
+    cJSON *root;
     memset(ms, 0, sizeof *ms);
-    TRY(json_read(&root, path, MAX_FILE, e));
+    TRY(doc_read(&root, path, MAX_FILE, e));
     int rc = 0;
-    if (json_num(json_get(root, "hone_eval_suite"), 0) != FORMAT)
+    if (doc_num(root, "hone_eval_suite", 0) != FORMAT)
         rc = err_set(e, ERR_DATA, "%s: not a result of hone eval suite", path);
-    const char *model = json_str(json_get(root, "model"));
+    const char *model = doc_str(root, "model");
     ms->model = xstrdup(model ? model : "?");
-    for (const struct json *j = json_first(json_get(root, "measures")); j && !rc; j = json_next(j))
+    for (const cJSON *j = doc_first(doc_get(root, "measures")); j && !rc; j = j->next)
         rc = read_one(ms, j, path, e);
-    json_free(root);
+    cJSON_Delete(root);
     if (rc) measures_release(ms);
     return rc;
 }

@@ -30,7 +30,7 @@ struct measures {
 struct measure *measures_add(struct measures *ms, const char *name, const char *group,
                              const char *input, bool less_is_better, int64_t n);
 void measures_release(struct measures *ms);
-void measures_json(const struct measures *ms, struct buf *out);
+int measures_write(const struct measures *ms, const char *path, bool overwrite, struct err *e);
 int measures_read(struct measures *ms, const char *path, struct err *e);
 
 struct measure_pair {                   /* a minus b over the same samples */

@@ -241,19 +241,14 @@ int eval_set_run(struct work *w, struct eval_set_opts *a, struct emit *m, struct
     if (!a->text.n) work_list_add(w, &a->text, "builtin");
     if (!a->tools.n) work_list_add(w, &a->tools, "builtin");
     struct suite_job j = {.w = w, .a = a};
-    struct buf text = {0};
     j.ms.model = xstrdup(io_base(a->model));
     char *part = xasprintf("%s.part", a->eval.out);
     int rc = kept_open(&a->eval.kept, part, e);
     free(part);
     if (!rc) rc = run_all(&j, e);
-    if (!rc) {
-        measures_json(&j.ms, &text);
-        rc = out_write_file(a->eval.out, text.data, text.len, w->overwrite, e);
-    }
+    if (!rc) rc = measures_write(&j.ms, a->eval.out, w->overwrite, e);
     results_cache_close(a->eval.kept, !rc);
     if (!rc) show(&j, m);
-    buf_release(&text);
     measures_release(&j.ms);
     return rc;
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-// serve/page/base.js - what the views share: nodes of the page, requests, settings. Text of models and users enters the page
-// as text nodes only; nothing here ever parses HTML.
+// serve/page/base.js - helpers shared by the views: DOM nodes, requests, settings. Text of models and users enters the page
+// as text nodes only; HTML is never parsed.
 'use strict';
 const $ = id => document.getElementById(id);
 
-// Makes a node: props are set as attributes, but 'on...' as listeners and true as an empty one. Kids
-// are nodes or texts.
+// Creates a node. Props become attributes, 'on...' listeners, and true an empty attribute. Kids
+// are nodes or strings.
 function el(tag, props, ...kids) {
   const n = document.createElement(tag);
   for (const [k, v] of Object.entries(props || {})) {
@@ -16,18 +16,18 @@ function el(tag, props, ...kids) {
   for (const k of kids.flat()) if (k != null && k !== false) n.append(k);
   return n;
 }
-// Replaces all that is in a node.
+// Replaces the contents of a node.
 function fill(n, ...kids) {
   n.replaceChildren();
   for (const k of kids.flat()) if (k != null && k !== false) n.append(k);
   return n;
 }
 
-// Characters that cannot be seen, or that change the direction of what follows, as a name.
+// Replaces invisible characters, and those that change the text direction, by their code points.
 const visible = s => s.replace(/[\u0000-\u0008\u000b-\u001f\u007f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]/g,
   c => '⟨' + c.charCodeAt(0).toString(16).padStart(4, '0') + '⟩');
 
-// A button that copies the text of get(); null where the browser allows no copying (plain HTTP from elsewhere).
+// Creates a button that copies get(); null if the browser forbids copying (plain HTTP from another host).
 function copyButton(get) {
   if (!navigator.clipboard) return null;
   const b = el('button', {class: 'small', type: 'button', onclick: async () => {
@@ -52,7 +52,7 @@ function headers() {
   return h;
 }
 
-// The answer to a request; body undefined: GET. Fails with the server's own words.
+// Sends a request and returns the answer; body undefined: GET. Throws the server's error message.
 async function ask(path, body, signal) {
   const r = await fetch(path, {method: body === undefined ? 'GET' : 'POST', headers: headers(), signal,
     body: body === undefined ? undefined : JSON.stringify(body)});
@@ -62,12 +62,12 @@ async function ask(path, body, signal) {
   try {
     const j = await r.json();
     why = typeof j.error === 'string' ? j.error : j.error.message || why;
-  } catch { /* no JSON: the status says it */ }
+  } catch { /* not JSON: the status must do */ }
   throw new Error(why);
 }
 const getJson = async (path, body, signal) => (await ask(path, body, signal)).json();
 
-// Sends a request and hands every event of its stream to take(data, name, raw).
+// Sends a request and passes every event of its stream to take(data, name, raw).
 async function stream(path, body, signal, take) {
   const r = await ask(path, body, signal), reader = r.body.getReader(), text = new TextDecoder();
   let have = '';
@@ -94,7 +94,7 @@ async function stream(path, body, signal, take) {
   }
 }
 
-// Runs work(signal) with a stop button shown, and tells what went wrong.
+// Runs work(signal) while a stop button is shown; reports errors.
 async function busy(stop, go, state, work) {
   const c = new AbortController(), end = () => c.abort();
   stop.addEventListener('click', end);
@@ -136,7 +136,7 @@ function spent(usage, timings) {
     timings && timings.problems ? 'problems: ' + timings.problems.join(', ') : ''].filter(Boolean).join(' · ');
 }
 
-// Takes the parts of a chat stream together: {content, reasoning, calls, finish, usage, timings}.
+// Collects the parts of a chat stream: {content, reasoning, calls, finish, usage, timings}.
 function gather() {
   const a = {content: '', reasoning: '', calls: [], finish: null, usage: null, timings: null};
   a.take = j => {
@@ -159,7 +159,7 @@ function gather() {
 const chatBody = (messages, more) => ({...settings(), messages: withSystem(messages), stream: true,
   stream_options: {include_usage: true}, ...more});
 
-// Calls draw again while text streams in: seldom enough that long texts do not stall the page.
+// Calls draw repeatedly while text streams in, rarely enough that long texts do not stall the page.
 function slowly(draw) {
   let due = 0, waiting = false;
   return () => {

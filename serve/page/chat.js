@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// serve/page/chat.js - chat: a tree of messages, of which one path is shown. Editing and regenerating add a branch. The tree
-// is kept in the browser's storage, so that a reload loses nothing.
+// serve/page/chat.js - the chat view: a tree of messages, with one path shown. Editing and regenerating add a branch. The tree
+// is kept in the browser's storage and survives a reload.
 const chat = {root: {kids: [], at: 0}, id: 0, running: false};
 // The conversations of this browser, newest first: [{id, title, root}, ...]; storeMost: characters.
 const storeName = 'hone-chats', storeMost = 3 << 20;
@@ -23,7 +23,7 @@ function keepChat() {
     let text = JSON.stringify(past);
     for (let n = past.length - 1; text.length > storeMost && n >= 0; n--) text = JSON.stringify(past.slice(0, n));
     localStorage.setItem(storeName, text);
-  } catch { /* storage is full or forbidden: the chats last as long as the tab */ }
+  } catch { /* storage is full or forbidden: the chats are lost with the tab */ }
 }
 function openChat(c) {
   const grow = (n, parent) => {
@@ -44,7 +44,7 @@ function recallChat() {
   }
 }
 
-// The view follows the answer while its end is in sight, and stays where a reader scrolled to.
+// The view follows the answer while its end is visible, and stays put if the user scrolls up.
 const atEnd = () => innerHeight + scrollY >= document.documentElement.scrollHeight - 60;
 function followed(draw) {
   const end = atEnd() && !$('chat').hidden;
@@ -121,7 +121,7 @@ function drawHint() {
     $('chat-form').requestSubmit();
   };
   return el('div', {class: 'hint'}, el('h2', {}, 'Ask something'), el('div', {class: 'ideas'}, ideas.map(t => el('button', {type: 'button', onclick: () => go(t)}, t))),
-    el('p', {class: 'quiet'}, 'Settings has the system message and the temperature. Tools shows the calls a model makes, Tokens its alternatives, Side by side two files or settings. Chats stay in this browser.'));
+    el('p', {class: 'quiet'}, 'Set the system message and the temperature in Settings. Tools shows the calls a model makes, Tokens its alternatives; Side by side compares two files or settings. Chats stay in this browser.'));
 }
 function drawChat() {
   const path = chatPath();
@@ -160,7 +160,7 @@ async function answerChat(parent = lastNode()) {
   followed(drawChat);
 }
 
-// A line per conversation, as `hone imatrix` and `hone eval` read them.
+// One line per conversation, the format of `hone imatrix` and `hone eval`.
 function exportChat() {
   const line = JSON.stringify({messages: withSystem(chatPath().map(n => n.message))}) + '\n';
   const a = el('a', {href: URL.createObjectURL(new Blob([line], {type: 'application/jsonl'})), download: 'chat.jsonl'});
@@ -169,7 +169,7 @@ function exportChat() {
 }
 function importChat(text) {
   const j = JSON.parse(text.split('\n').find(l => l.trim()) || 'null'), list = Array.isArray(j) ? j : j && j.messages;
-  if (!Array.isArray(list)) throw new Error('no list of messages in the first line');
+  if (!Array.isArray(list)) throw new Error('the first line has no list of messages');
   openChat(null);
   let n = chat.root;
   for (const m of list) {
@@ -190,7 +190,7 @@ $('chat-form').addEventListener('submit', e => {
   fitSay();
   answerChat();
 });
-// The field grows with its text.
+// Grows the field with its text.
 function fitSay() {
   $('say').style.height = 'auto';
   $('say').style.height = Math.min($('say').scrollHeight + 2, innerHeight / 3) + 'px';

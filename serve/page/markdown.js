@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// serve/page/markdown.js - the little Markdown that models write, as nodes. Every pattern is bounded, so that a line of any
-// length costs time in proportion.
+// serve/page/markdown.js - renderer of the Markdown subset that models write. Every pattern is bounded, so that a line of any
+// length takes linear time.
 const inlinePattern = /`([^`\n]{1,2000})`|\*\*([^*\n]{1,2000})\*\*|\*([^*\s][^*\n]{0,2000})\*|\[([^\][\n]{1,300})\]\((https?:\/\/[^\s()]{1,500})\)/g;
 
 function inline(text) {

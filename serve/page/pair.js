@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// serve/page/pair.js - side by side: one request twice, by two models or with two settings; where the answers part.
+// serve/page/pair.js - the side-by-side view: one request sent to two models or with two settings, and where the answers diverge.
 const sides = ['Left', 'Right'].map(name => {
   const model = el('select', {}), more = el('textarea', {rows: 2, class: 'code', spellcheck: 'false', placeholder: '{}'}), out = el('div', {class: 'card text side', dir: 'auto'}), state = el('p', {class: 'quiet'});
   $('pair-cols').append(el('div', {}, el('label', {class: 'line'}, name, model), out, state,
-    el('details', {}, el('summary', {}, 'Settings of this side only'), el('label', {}, 'JSON, such as {"temperature": 0}', more))));
+    el('details', {}, el('summary', {}, 'Settings for this side only'), el('label', {}, 'JSON, such as {"temperature": 0}', more))));
   return {model, more, out, state};
 });
 
@@ -18,7 +18,7 @@ function drawSides(a) {
     a[i].calls.map(c => el('pre', {}, visible(c.function.name + ' ' + c.function.arguments)))));
   if (!a.every(x => x.finish)) return '';
   const calls = a.map(x => JSON.stringify(x.calls.map(c => [c.function.name, parsed(c.function.arguments) ?? c.function.arguments])));
-  return [differ ? `the texts part at character ${at}` : whole[0] ? 'the same text' : '', a.some(x => x.calls.length) ? calls[0] === calls[1] ? 'the same calls' : 'other calls' : ''].filter(Boolean).join(' · ');
+  return [differ ? `the texts differ from character ${at} on` : whole[0] ? 'same text' : '', a.some(x => x.calls.length) ? calls[0] === calls[1] ? 'same calls' : 'different calls' : ''].filter(Boolean).join(' · ');
 }
 
 async function sendPair() {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// serve/page/server.js - the server view: its numbers every two seconds while they are looked at; the tabs; the start.
+// serve/page/server.js - the server view, refreshed every two seconds while visible; the tabs; startup.
 const bytes = n => n >= 1 << 30 ? (n / (1 << 30)).toFixed(2) + ' GiB' : n >= 1 << 20 ? (n / (1 << 20)).toFixed(1) + ' MiB' : Math.round(n / 1024) + ' KiB';
 const whole = n => Number.isInteger(n) ? n.toLocaleString('en') : n.toPrecision(4);
 let before = null;
 
-// The numbers of /metrics by name, what each means, and of each histogram [bound, how many up to it], its sum and its count.
+// Parses /metrics: values by name, help texts, and for each histogram its [bound, cumulative count] pairs, sum and count.
 function readMetrics(text) {
   const m = {}, help = {}, spread = {};
   for (const l of text.split('\n')) {
@@ -21,7 +21,7 @@ function readMetrics(text) {
   return {m, help, spread};
 }
 const time = s => s < 1 ? Number((1000 * s).toPrecision(3)) + ' ms' : Number(s.toPrecision(3)) + ' s';
-// The bound that a share of what was measured stays within.
+// Returns the bound that a share of the samples stays within.
 function within(s, share) {
   const row = s.rows.find(([, n]) => n >= share * s.count);
   return !s.count || !row ? '–' : row[0] === Infinity ? '> ' + time(s.rows.at(-2)[0]) : '≤ ' + time(row[0]);
@@ -84,9 +84,9 @@ tabs.forEach((t, i) => {
   });
 });
 
-// ---- start ----
+// ---- startup ----
 
-// Shows the name and the default settings of the selected file.
+// Shows the name and default settings of the selected file.
 async function showModel() {
   const chosen = $('set-model'), several = chosen.options.length > 1;
   $('model-name').textContent = chosen.value;

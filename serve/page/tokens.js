@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// serve/page/tokens.js - tokens: the prompt as ids with the origin of its bytes, the answer coloured by probability.
+// serve/page/tokens.js - the tokens view: the prompt's token ids with the origin of their bytes, and the answer coloured by probability.
 const pieceBytes = p => Array.isArray(p) ? p.length : new TextEncoder().encode(p).length;
 const pieceText = p => visible(Array.isArray(p) ? p.map(b => '\\x' + b.toString(16).padStart(2, '0')).join('') : p).replace(/\n/g, '⏎');
 // Adds a line break after a token that ends a line; a button cannot contain it.
@@ -11,13 +11,13 @@ function drawPrompt(r) {
   const nodes = r.tokens_of.map(t => {
     const from = span(r.spans, at), forged = span(r.forged, at);
     const n = el('span', {class: 'tok ' + (from ? 'from' : 'mark') + (forged ? ' forged' : ''),
-      title: `id ${t.id} · byte ${at} · ${from ? from.origin : "the template's own"}${forged ? ' · reads like a marker, is plain text' : ''}`}, pieceText(t.piece));
+      title: `id ${t.id} · byte ${at} · ${from ? from.origin : 'the template'}${forged ? ' · looks like a control token, is plain text' : ''}`}, pieceText(t.piece));
     at += pieceBytes(t.piece);
     return broken(n, t.piece);
   });
   fill($('prompt-tokens'), nodes.flat());
-  $('token-legend').textContent = `${r.tokens} tokens. Bold: the template's own; shaded: from messages and tools. ` +
-    (r.forged_markers ? `${r.forged_markers === 1 ? '1 text reads like a marker and is' : r.forged_markers + ' texts read like markers and are'} plain text here (outlined).` : '');
+  $('token-legend').textContent = `${r.tokens} tokens. Bold: from the template; shaded: from messages and tools. ` +
+    (r.forged_markers ? `${r.forged_markers === 1 ? '1 text looks like a control token but is' : r.forged_markers + ' texts look like control tokens but are'} plain text (outlined).` : '');
 }
 
 function drawDetail(token, lp, top) {
@@ -55,7 +55,7 @@ async function sendTokens(generate) {
     const a = await getJson('/v1/completions', {model, temperature, top_p, top_k, min_p, seed, stop, max_tokens: s.max_tokens || 256,
       prompt: r.tokens_of.map(x => x.id), logprobs: 10}, signal);
     drawAnswer(a.choices[0]);
-    state.textContent = `${r.tokens} tokens of prompt, ${a.usage.completion_tokens} of answer in ${((performance.now() - t) / 1000).toFixed(1)} s. Point at a token for its alternatives.`;
+    state.textContent = `${r.tokens} prompt tokens, ${a.usage.completion_tokens} answer tokens in ${((performance.now() - t) / 1000).toFixed(1)} s. Point at a token for its alternatives.`;
   });
   if (state.textContent === 'reading the prompt') state.textContent = '';
 }

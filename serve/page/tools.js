@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// serve/page/tools.js - tools: a request with tools by one of three APIs; what the model wrote beside what it means.
+// serve/page/tools.js - the tools view: a request with tools through one of three APIs, with the model's text next to the parsed calls.
 const tool = (name, description, properties, required) => ({type: 'function', function: {name, description, parameters: {type: 'object', properties, required}}});
 const samples = {
   Weather: [[tool('get_weather', 'The weather of a city.', {city: {type: 'string'}, unit: {enum: ['celsius', 'fahrenheit']}}, ['city'])], 'What is the weather in Oslo?'],
@@ -13,7 +13,7 @@ const kindOf = v => v === null ? 'null' : Array.isArray(v) ? 'array' : typeof v;
 const isKind = (v, t) => t === 'integer' ? Number.isInteger(v) : kindOf(v) === t;
 const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);
 
-// What is wrong with a value under a schema, as ["$.path: why", ...]; the common keywords.
+// Checks a value against the common keywords of a schema; returns the faults as ["$.path: why", ...].
 function check(v, s, path = '$', root = s, depth = 0) {
   if (s === true || s == null || depth > 40) return [];
   if (s === false) return [path + ': nothing is allowed here'];
@@ -34,7 +34,7 @@ function check(v, s, path = '$', root = s, depth = 0) {
     if (n < s.minLength || n > s.maxLength) bad.push(`${path}: ${n} characters`);
     try {
       if (s.pattern && !new RegExp(s.pattern, 'u').test(v)) bad.push(`${path}: does not match ${s.pattern}`);
-    } catch { /* no pattern of JavaScript: not checked here */ }
+    } catch { /* not a JavaScript pattern: not checked */ }
   }
   if (Array.isArray(v)) {
     if (v.length < s.minItems || v.length > s.maxItems) bad.push(`${path}: ${v.length} items`);
@@ -114,17 +114,17 @@ const parsed = text => {
 
 function drawCall(c, tools, resume) {
   const t = tools.find(x => x.function.name === c.function.name), v = parsed(c.function.arguments);
-  const bad = !t ? ['no such tool was offered'] : v === undefined ? ['the arguments are no JSON'] : check(v, t.function.parameters ?? true);
-  const field = el('textarea', {rows: 2, 'aria-label': 'Result of ' + c.function.name, placeholder: 'Result of the tool, typed in by hand'});
+  const bad = !t ? ['the request has no such tool'] : v === undefined ? ['the arguments are not JSON'] : check(v, t.function.parameters ?? true);
+  const field = el('textarea', {rows: 2, 'aria-label': 'Result of ' + c.function.name, placeholder: 'Result of the tool, entered manually'});
   c.result = () => field.value;
   return el('div', {class: 'call'}, el('strong', {}, visible(c.function.name)),
-    bad.length ? el('ul', {class: 'bad'}, bad.map(b => el('li', {}, visible(b)))) : el('p', {class: 'good'}, 'follows its schema'),
+    bad.length ? el('ul', {class: 'bad'}, bad.map(b => el('li', {}, visible(b)))) : el('p', {class: 'good'}, 'matches its schema'),
     el('div', {class: 'quiet'}, 'raw'), el('pre', {tabindex: 0}, visible(c.function.arguments)),
     v === undefined ? null : [el('div', {class: 'quiet'}, 'parsed'), el('pre', {tabindex: 0}, visible(JSON.stringify(v, null, 2)))],
-    field, el('div', {class: 'row'}, el('button', {class: 'small', onclick: resume}, 'Go on with the results')));
+    field, el('div', {class: 'row'}, el('button', {class: 'small', onclick: resume}, 'Continue with the results')));
 }
 
-// What the model writes to the same prompt with nothing to keep it in bounds.
+// Sends the same prompt without any constraints.
 async function bareText(messages, tools, signal) {
   const {prompt} = await getJson('/apply-template', {...settings(), stop: undefined, messages: withSystem(messages), tools}, signal);
   const {model, temperature, top_p, top_k, min_p, max_tokens, seed} = settings();
@@ -136,7 +136,7 @@ async function sendTools(messages) {
   const state = $('tool-state');
   await busy($('tool-stop'), $('tool-send'), state, async signal => {
     const tools = JSON.parse($('tool-text').value), name = $('tool-api').value, api = apis[name];
-    if (!Array.isArray(tools) || !tools.every(t => t && t.function && typeof t.function.name === 'string')) throw new Error('a list of {"type": "function", "function": {"name", ...}} is needed');
+    if (!Array.isArray(tools) || !tools.every(t => t && t.function && typeof t.function.name === 'string')) throw new Error('must be a list of {"type": "function", "function": {"name", ...}}');
     const body = api.body(messages, tools, $('tool-choice').value), a = gather(), raw = [], calls = $('calls');
     $('tool-request').textContent = 'POST ' + api.path + '\n' + visible(JSON.stringify(body, null, 2));
     $('tool-events').textContent = '';
@@ -156,7 +156,7 @@ async function sendTools(messages) {
       a.calls.map(c => drawCall(c, tools, resume)));
     state.textContent = [a.calls.length + (a.calls.length === 1 ? ' call' : ' calls'), 'ended by ' + a.finish, spent(a.usage, a.timings)].filter(Boolean).join(' · ');
     if ($('tool-bare').checked)
-      calls.append(el('div', {class: 'call'}, el('strong', {}, 'Bare text'), el('p', {class: 'quiet'}, 'The same prompt and seed, with nothing parsed and nothing forbidden.'),
+      calls.append(el('div', {class: 'call'}, el('strong', {}, 'Bare text'), el('p', {class: 'quiet'}, 'The same prompt and seed, without parsing and constraints.'),
         el('pre', {tabindex: 0}, visible(await bareText(messages, tools, signal)))));
   });
   if (state.textContent === 'answering') state.textContent = '';

@@ -128,7 +128,7 @@ port=$(sed 's/.*127\.0\.0\.1:\([0-9]*\).*/\1/' "$t/ready")
 "$t/ask" "$port" -b '{"prompt": "The cat", "max_tokens": 55, "ignore_eos": true}' POST /v1/completions > "$t/o" || true
 rc=0
 wait $pid || rc=$?
-[ $rc = 4 ] && grep -q "503" "$t/o" && grep -q "the server ends: .*has lost the device" "$t/log" || { cat "$t/o" "$t/log"; exit 1; }
+[ $rc = 4 ] && grep -q "503" "$t/o" && grep -q "the server is shutting down: .*has lost the device" "$t/log" || { cat "$t/o" "$t/log"; exit 1; }
 
 # the whole job on a device, as on the CPU but for roundings; its matrix and quantization again on both: the same file
 job() { # program, folder, arguments...

@@ -29,6 +29,24 @@ for k in 63 64 128 256; do
     [ "$(grep -c "\"n_tokens\": $((k * chunks)),\|\"n_tokens\":$((k * chunks))," "$t/out/results.json")" = 2 ] || { echo "by depth: no $k tokens"; cat "$t/out/results.json"; exit 1; }
 done
 [ "$(grep -c '"depth": 16' "$t/out/results.json")" = 6 ] || { echo "speed rows"; exit 1; }
+# our documents as another reader takes them: no name twice, nothing but numbers as numbers; sizes and sums are those of the files
+if command -v python3 > /dev/null; then
+    python3 - "$t/out" "$t/out.work" <<'END'
+import hashlib, json, os, sys
+def once(pairs):
+    assert len(dict(pairs)) == len(pairs), pairs
+    return dict(pairs)
+def constant(word):
+    raise ValueError(word)
+for folder in sys.argv[1:]:
+    for name in os.listdir(folder):
+        if name.endswith(".json"):
+            json.load(open(os.path.join(folder, name), encoding="utf-8"), object_pairs_hook=once, parse_constant=constant)
+for f in json.load(open(os.path.join(sys.argv[1], "manifest.json")))["files"]:
+    data = open(os.path.join(sys.argv[1], f["file"]), "rb").read()
+    assert f["size_bytes"] == len(data) and f["sha256"] == hashlib.sha256(data).hexdigest(), f["file"]
+END
+fi
 for f in kld-depth.svg speed-depth.svg; do grep -q polyline "$t/out/$f" || { echo "no lines in $f"; exit 1; }; done
 grep -q '"tools_n": 2' "$t/out/results.json" && grep -q '<summary>Tool calls' "$t/out/README.md" && grep -q 'Tool calls' "$t/out/report.html"
 if grep -qE "src=|<script|<link|url\\(|href='?[^'.]" "$t/out/report.html"; then echo "report.html is not self-contained"; exit 1; fi

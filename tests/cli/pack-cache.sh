@@ -26,7 +26,7 @@ if grep -q 'pack' "$t/e"; then say "the second start says: $(cat "$t/e")"; fi
 run 0 eval speed "$t/m.gguf" --pp 1 --tg 1 --reps 1 --json -q --pack-cache "$t/c"
 packed=$(sed -n 's/.*"packed_bytes": \([0-9]*\).*/\1/p' "$t/o")
 grep -q "\"packed_mapped_bytes\": $packed," "$t/o" || say "not all of $packed bytes are mapped: $(grep packed "$t/o")"
-refused 2 "cannot be a folder" run "$t/m.gguf" -p x -n 1 -q --pack-cache "$t/m.gguf"
+refused 2 "is not a folder" run "$t/m.gguf" -p x -n 1 -q --pack-cache "$t/m.gguf"
 
 # every failing call of a first start, and of one that compares
 if [ -n "${HONE_FAULTY:-}" ]; then

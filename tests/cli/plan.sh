@@ -89,7 +89,7 @@ words=$(sed -n 's/^hone  *hone run \(.*\) --ctx.*/\1/p' "$t/o")
 # what is no model, and what is about one
 run 0 convert tests/golden/tiny-qwen35moe -o "$t/tiny.gguf"
 "$HONE" imatrix "$t/tiny.gguf" tests/golden/tiny-qwen35moe/self_calib.txt -o "$t/imatrix.gguf" --ctx 64 --chunks 2 -q > /dev/null
-for c in plan serve; do refused 3 'is an importance matrix, not a model: give the GGUF of the model' $c "$t/imatrix.gguf"; done
+for c in plan serve; do refused 3 'is an importance matrix, not a model: pass the model' $c "$t/imatrix.gguf"; done
 refused 2 'all-recipes takes a single file' plan "$t/m.gguf" "$t/Q8_0.gguf" --all-recipes
 
 # the plot: a line per cache type and one of the card, at the contexts of the table, in GiB of its column

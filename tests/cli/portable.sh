@@ -17,8 +17,8 @@ sources=$(ls base/*.c containers/*.c kernels/*.c models/*.c text/*.c tok/*.c tem
 gnu='memrchr|mempcpy|rawmemchr|strchrnul|strcasestr|strverscmp|qsort_r|asprintf|vasprintf|canonicalize_file_name|secure_getenv|get_current_dir_name'
 grep -nwE "($gnu) *\(" $sources > "$t/o" && say "GNU's alone: $(cat "$t/o")"
 # the headers of the libraries alone, without those of the C library beside them
-mkdir -p "$t/h/editline"
-for h in zlib.h zconf.h xxhash.h pcre2.h utf8proc.h yaml.h histedit.h editline/readline.h; do
+mkdir -p "$t/h/editline" "$t/h/cjson"
+for h in zlib.h zconf.h xxhash.h pcre2.h utf8proc.h yaml.h histedit.h editline/readline.h cjson/cJSON.h; do
     for d in /usr/include /usr/include/*-linux-gnu; do [ ! -e "$d/$h" ] || ln -sf "$d/$h" "$t/h/$h"; done
 done
 command -v musl-gcc > /dev/null && cc=musl-gcc || cc=gcc

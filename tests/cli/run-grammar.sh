@@ -56,10 +56,10 @@ grep -q 'the grammar overruled [0-9]* of [0-9]* tokens' "$t/e"
 grep -q '"overruled_tokens": 0' "$t/json"
 "$HONE" run "$t/m.gguf" -p 'The value of' --temp 0 -n 8 --regex '(.|\n)*' -q > "$t/got"
 cmp "$t/want" "$t/got"
-# a clause that cannot be expressed is said
+# unsupported clauses are reported
 echo '{"type": "string", "maxLength": 3, "if": {"minLength": 2}, "then": false}' > "$t/if.json"
 "$HONE" run "$t/m.gguf" -p x --schema "$t/if.json" -n 9 2> "$t/e" > /dev/null
-grep -q 'if: if, then and else are not expressed; answers may break it' "$t/e"
+grep -q 'if: if, then and else are not supported; answers may break it' "$t/e"
 
 refused 2 'cannot open none' run "$t/m.gguf" -p Pick --choices @none
 echo one > "$t/choices"
@@ -68,6 +68,6 @@ refused 2 'exclude each other' run "$t/m.gguf" -p x --regex a --choices b
 refused 2 'lookaround is not supported' run "$t/m.gguf" -p x --regex '(?=a)'
 refused 2 'no-such.json' run "$t/m.gguf" -p x --schema "$t/no-such.json"
 echo '{"$ref": "#/$defs/none"}' > "$t/ref.json"
-refused 3 'ref.json: $ref: there is nothing that this $ref names' run "$t/m.gguf" -p x --schema "$t/ref.json"
+refused 3 'ref.json: $ref: the target of this $ref does not exist' run "$t/m.gguf" -p x --schema "$t/ref.json"
 echo 'root ::= x' > "$t/bad.gbnf"
-refused 3 "there is no rule 'x'" run "$t/m.gguf" -p x --grammar "$t/bad.gbnf"
+refused 3 "undefined rule 'x'" run "$t/m.gguf" -p x --grammar "$t/bad.gbnf"

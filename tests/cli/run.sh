@@ -21,7 +21,7 @@ for n in 1 3; do "$HONE" run "$t/m.gguf" -p "The value of" -n 40 --seed 5 --temp
 cmp "$t/seed1" "$t/seed3"
 "$HONE" run "$t/m.gguf" -p "The value of" -n 40 --seed 6 --temp 1 > "$t/seed6"
 "$HONE" run "$t/m.gguf" -p "The value of" -n 1 --device cuda > "$t/none" 2> "$t/e" || true
-if grep -q 'this build computes on the CPU only' "$t/e"; then
+if grep -q 'this build supports the CPU only' "$t/e"; then
     "$HONE" run "$t/m.gguf" -p "The value of" -n 1 --max-vram 8GiB > "$t/none" 2> "$t/e"
     [ "$(grep -c 'warning: --max-vram has no effect' "$t/e")" = 1 ] || { cat "$t/e"; exit 1; }
 fi

@@ -25,7 +25,7 @@ i=0; while [ "$(metric hone_disk_cache_saved_total)" = 0 ] && [ $i -lt 100 ]; do
 first=$pid; pid=; "$HONE" serve "$t/m.gguf" --port 0 --cache-dir "$d" --ctx 4096 > "$t/ready2" 2> "$t/log2" & second=$!
 i=0; while [ ! -s "$t/ready2" ] && [ $i -lt 100 ]; do i=$((i + 1)); sleep 0.05; done
 grep -q 'hold what clients send' "$t/log2" && say "files hold what is not kept"
-grep -q 'another server uses' "$t/log2" || say "two servers share a folder: $(cat "$t/log2")"
+grep -q 'is in use by another server' "$t/log2" || say "two servers share a folder: $(cat "$t/log2")"
 kill -TERM $second; wait $second || true
 pid=$first; stop
 sub=$(echo "$d"/*)

@@ -19,7 +19,7 @@ grep -q '"completion_tokens":3,' "$t/o" || say "a preset of 3 tokens: $(tail -n 
 post $c "{\"model\": \"m@fixed\", \"messages\": [$hi], \"max_tokens\": 2}"
 grep -q '"completion_tokens":2,' "$t/o" || say "the request says 2 tokens: $(tail -n 1 "$t/o")"
 post $c "{\"messages\": [$hi], \"preset\": \"none\"}"
-grep -q "there is no preset 'none'" "$t/o" || say "an unknown preset: $(tail -n 1 "$t/o")"
+grep -q "no such preset: 'none'" "$t/o" || say "an unknown preset: $(tail -n 1 "$t/o")"
 post $c "{\"messages\": [$hi, {\"role\": \"assistant\", \"content\": $said}, $hi], \"preset\": \"fixed\"}"
 kill -TERM $pid; wait $pid || true; pid=
 [ "$(wc -l < "$t/last.jsonl")" = 2 ] || say "of three lines one continues another, but there are $(wc -l < "$t/last.jsonl")"

@@ -82,7 +82,7 @@ done
 [ "$(sed -n 's/^hone_token_interval_seconds_count //p' "$t/o")" -gt 100 ] || say "intervals: $(grep interval "$t/o")"
 post /v1/chat/completions '{"messages": [{"role": "user", "content": "Hi"}], "temperature": 1000}'; is 400 'too hot'
 grep -q '"status":400,.*"end":"refused","field":"temperature"' "$t/log" || say "no line of a refused request: $(tail -n 1 "$t/log")"
-post /v1/embeddings '{"input": "x"}'; is 501 embeddings; has 'makes no embeddings'
+post /v1/embeddings '{"input": "x"}'; is 501 embeddings; has 'embeddings are not supported'
 grep -q '^x-should-retry: false' "$t/raw" || say "libraries ask again for what is not there"
 get /v1/messages/batches/b1; is 501 'batches'; has '"type":"api_error"'
 get /v1/responses/resp_1; is 404 'an answer of before'; has 'not stored'
@@ -138,7 +138,7 @@ for seed in 1 2 3; do
     has '"name":"other"'
     ! grep -q '"name":"shout"' "$t/o" || say "a tool that was not allowed: $(cat "$t/o")"
 done
-refuses 400 'tool_choice: a tool is named' /v1/chat/completions "{\"messages\": [{\"role\": \"user\", \"content\": \"x\"}], $w, $(echo "$some" | sed 's/other/third/')}"
+refuses 400 'tool_choice: the request does not define' /v1/chat/completions "{\"messages\": [{\"role\": \"user\", \"content\": \"x\"}], $w, $(echo "$some" | sed 's/other/third/')}"
 refuses 400 'tool_choice' /v1/chat/completions "{\"messages\": [{\"role\": \"user\", \"content\": \"x\"}], $w, \"tool_choice\": {\"type\": \"function\", \"function\": {\"name\": \"none\"}}}"
 
 # ---- the same by Anthropic's API ----
@@ -178,20 +178,20 @@ done
 # ---- what is refused, and how ----
 p=/v1/chat/completions
 refuses 400 'the body' $p '{"messages": ['
-refuses 400 'messages: a list' $p '{}'
+refuses 400 'messages: must be a list' $p '{}'
 refuses 400 'messages[0].role' $p '{"messages": [{"role": "wizard", "content": "x"}]}'
 refuses 400 'messages[0].content[0]' $p '{"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "file:///etc/passwd"}}]}]}'
 refuses 400 'temperature: 101 is not between' $p '{"messages": [{"role": "user", "content": "x"}], "temperature": 101}'
 refuses 400 'occurs twice' $p "{$q, $q}"
 refuses 400 'max_tokens' $p '{"messages": [{"role": "user", "content": "x"}], "max_tokens": -2}'
 refuses 400 'max_tokens' $p '{"messages": [{"role": "user", "content": "x"}], "max_tokens": 1e300}'
-refuses 400 'tool_choice: there is no tool' $p '{"messages": [{"role": "user", "content": "x"}], "tool_choice": "required"}'
+refuses 400 'tool_choice: a call is required' $p '{"messages": [{"role": "user", "content": "x"}], "tool_choice": "required"}'
 refuses 400 'response_format: type' $p '{"messages": [{"role": "user", "content": "x"}], "response_format": {"type": "xml"}}'
-refuses 400 'names no JSON type' $p '{"messages": [{"role": "user", "content": "x"}], "response_format": {"type": "json_schema", "json_schema": {"strict": true, "schema": {"type": 7}}}}'
+refuses 400 'must be a JSON type' $p '{"messages": [{"role": "user", "content": "x"}], "response_format": {"type": "json_schema", "json_schema": {"strict": true, "schema": {"type": 7}}}}'
 refuses 400 'guided_regex' /v1/completions '{"prompt": "x", "guided_regex": "(?=a)"}'
 refuses 400 'chat_template' $p '{"messages": [{"role": "user", "content": "x"}], "chat_template": "{{ 1 }}"}'
 refuses 400 'suffix' /v1/completions '{"prompt": "x", "suffix": "y"}'
-refuses 400 'there is no token' /v1/completions '{"prompt": [99999999]}'
+refuses 400 'no such token' /v1/completions '{"prompt": [99999999]}'
 long=$(printf 'word %.0s' $(seq 3000))
 refuses 400 '"code":"context_length_exceeded"' $p "{\"messages\": [{\"role\": \"user\", \"content\": \"$long\"}]}"
 printf '{"messages": [{"role": "user", "content": "\377"}]}' > "$t/b"
@@ -300,7 +300,7 @@ reads 's1 u1 a1 u2' 'u:s1\n\nu1 a:a1 u:u2' '"silent": true'
 refuses 400 'This effort is not known' /v1/chat/completions '{"messages": [{"role": "user", "content": "x"}], "chat_template_kwargs": {"efforts": []}, "reasoning_effort": "high"}'
 post /v1/messages '{"max_tokens": 1, "messages": [{"role": "user", "content": "u"}, {"role": "assistant", "content": "a"}, {"role": "system", "content": "s"}, {"role": "user", "content": "v"}]}'; is 200 'a system message in the middle'
 post /v1/messages '{"max_tokens": 1, "system": "s", "chat_template_kwargs": {"silent": true}, "messages": [{"role": "user", "content": "u"}]}'; is 200 'a system message that the template leaves out'
-grep -q 'system messages behind the first' "$t/log" && grep -q 'a system message, moved into the first user turn' "$t/log" || say "the log does not say what was changed: $(tail -n 1 "$t/log")"
+grep -q 'system messages after the first' "$t/log" && grep -q 'a system message, moved into the first user turn' "$t/log" || say "the log does not say what was changed: $(tail -n 1 "$t/log")"
 stop
 
 # ---- a template that knows neither tools nor calls, and raises at the system's messages: calls are JSON as text ----
@@ -319,7 +319,7 @@ done
 post /v1/chat/completions "{$oslo, $offer, \"max_tokens\": 60, \"tool_choice\": \"required\"}"; is 200 'a generic call'
 grep -qF '"tool_calls":[{"id":"call_' "$t/o" && grep -qF '"name":"get_weather","arguments":"{\"city\":' "$t/o" && grep -qF '"content":null' "$t/o" || say "no call: $(cat "$t/o")"
 post /v1/chat/completions "{$oslo, $offer, \"max_tokens\": 60, \"tool_choice\": \"required\", \"stream\": true}"; grep -qF '"name":"get_weather"' "$t/o" || say "no call in the stream: $(cat "$t/o")"
-grep -q "tools, told in the system's message" "$t/log" || say "the log does not say that tools are text: $(tail -n 1 "$t/log")"
+grep -q "tools, described in the system message" "$t/log" || say "the log does not say that tools are text: $(tail -n 1 "$t/log")"
 stop
 
 # ---- NUL: kept in messages and prompts, refused in tools and schemas ----
@@ -332,7 +332,7 @@ for f in '"name": "f", "description": "a\u0000b"' '"name": "f", "parameters": {"
     refuses 400 'u0000' /v1/chat/completions "{\"messages\": [{\"role\": \"user\", \"content\": \"x\"}], \"max_tokens\": 1, \"tools\": [{\"type\": \"function\", \"function\": {$f}}]}"
     has '"param":"tools"'
 done
-refuses 400 'a name of 1' /v1/chat/completions '{"messages": [{"role": "user", "content": "x"}], "tools": [{"type": "function", "function": {"name": "a\u0000b"}}]}'
+refuses 400 'must have 1 to 128' /v1/chat/completions '{"messages": [{"role": "user", "content": "x"}], "tools": [{"type": "function", "function": {"name": "a\u0000b"}}]}'
 stop
 
 # ---- a prompt that ends with a call marker: the grammar starts after it ----
@@ -372,7 +372,7 @@ for x in '"content": null, |assistant\nnull<tool_call>' '|assistant\nnull<tool_c
 done
 post /v1/messages '{"max_tokens": 1, "messages": [{"role": "user", "content": "u"}]}'; is 200 'an answer by such a template'
 
-# ---- counts without /v1, and a body of thousands of fields that nobody knows: the log stays short ----
+# ---- counts without /v1, and a body of thousands of fields that are unknown: the log stays short ----
 for p in /chat/completions/input_tokens /v1/chat/completions/input_tokens; do
     post $p '{"messages": [{"role": "user", "content": "u"}]}'; is 200 "$p"; grep -q '"input_tokens": [1-9]' "$t/o" || say "$p: $(cat "$t/o")"
 done

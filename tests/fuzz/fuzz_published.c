@@ -17,7 +17,6 @@ static void read_facts(void) {
     int bad;
     struct err e;
     struct facts f;
-    struct json *root = NULL;
     facts_init(&f);
     snprintf(path, sizeof path, "%s/README.md", fuzz_dir);
     if (io_read_file(&text, &len, path, 1 << 20, &e) == 0) {
@@ -26,9 +25,9 @@ static void read_facts(void) {
         (void)facts_source_repo(&f, fuzz_dir, text, len);
         free(text);
     }
-    snprintf(path, sizeof path, "%s/manifest.json", fuzz_dir);
-    if (json_read(&root, path, 1 << 20, &e) == 0) facts_from_json(&f, json_get(root, "facts"));
-    json_free(root);
+    cJSON *root = doc_find(fuzz_dir, "manifest.json", 1 << 20);
+    facts_from_json(&f, doc_get(root, "facts"));
+    cJSON_Delete(root);
     facts_release(&f);
 }
 

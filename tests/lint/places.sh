@@ -14,6 +14,7 @@ pcre2.h     ^text/|^tok/|^tests/
 utf8proc.h  ^text/|^template/|^tests/
 dlfcn.h     ^kernels/blas\.c$|^tests/
 yaml.h      ^containers/card_yaml\.c$
+cjson/cJSON.h ^base/doc\.h$
 histedit.h  ^cli/line\.c$
 EOF
 

@@ -636,7 +636,8 @@ static void test_most_context(void) {
         struct session *s = NULL;
         struct err e = {0};
         struct session_opts o = {.n_ctx = c[i].most + 1};
-        if (m) CHECK_ERR(session_new(&s, m, &o, &e), ERR_USAGE, "are computed at most: use --ctx");
+        if (m)
+            CHECK_ERR(session_new(&s, m, &o, &e), ERR_USAGE, "that this model supports: use --ctx");
         o.n_ctx = 0;
         if (m) CHECK_OK(session_new(&s, m, &o, &e));
         session_free(s);

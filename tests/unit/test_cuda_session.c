@@ -774,7 +774,7 @@ static void test_refuses(void) {
     CHECK(d.kind == DEVICE_AUTO);
     CHECK_OK(device_parse(NULL, &d, &e));
     CHECK(d.kind == DEVICE_CPU);
-    CHECK_ERR(device_parse("cuda:200", &d, &e), ERR_SYS, "not there");
+    CHECK_ERR(device_parse("cuda:200", &d, &e), ERR_SYS, "does not exist");
     CHECK_ERR(device_parse("cuda:x", &d, &e), ERR_USAGE, "cuda:N");
     CHECK_ERR(device_parse("gpu", &d, &e), ERR_USAGE, "cuda:N");
     struct model *m = golden_open(MODELS "qwen3", tmp_path("m.gguf"));

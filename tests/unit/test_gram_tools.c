@@ -318,7 +318,7 @@ static void test_choices(void) {
     t.only = "gone";
     CHECK_ERR(grammar_of_tools(&g, bytes, f, &t, NULL, &e), ERR_USAGE, "named gone");
     t.only = NULL;
-    CHECK_ERR(grammar_of_tools(&g, bytes, toolfmt_plain(), &t, NULL, &e), ERR_USAGE, "not known");
+    CHECK_ERR(grammar_of_tools(&g, bytes, toolfmt_plain(), &t, NULL, &e), ERR_USAGE, "unknown");
     json_free(tools);
 }
 
@@ -378,7 +378,7 @@ static void test_broken(void) {
     const struct gram_tools t = {.tools = tools, .choice = GRAM_TOOLS_REQUIRED};
     const struct toolfmt *f = toolfmt_find("hermes-json");
     CHECK_OK(grammar_of_tools(&g, bytes, f, &t, &(struct gram_opts){.notes = &notes}, &e));
-    CHECK(notes.len && strstr(notes.data, "bad: properties.a.type: names no JSON type"));
+    CHECK(notes.len && strstr(notes.data, "bad: properties.a.type: must be a JSON type"));
     static const char *const turn[] = {
         "<tool_call>\n{\"name\": \"bad\", \"arguments\": {\"b\": [1]}}\n</tool_call>",
         "<tool_call>\n{\"name\": \"good\", \"arguments\": {\"a\": 1}}\n</tool_call>",

@@ -241,7 +241,7 @@ static void test_damaged(void) {
             break;
         }
         const struct logits l = start(model_path, dir);
-        if (!same(&want, &l) || l.mapped != want.mapped || !strstr(said, "made again"))
+        if (!same(&want, &l) || l.mapped != want.mapped || !strstr(said, "creating it again"))
             CHECK_FAIL("damage %d: %s", i, said);
         (void)start(model_path, dir);
         CHECK_EQ_STR(said, "");
@@ -268,7 +268,7 @@ static void test_changed_model(void) {
     CHECK(utimensat(AT_FDCWD, model_path, then, 0) == 0); /* as if nothing had been */
     rest();
     const struct logits want = start(model_path, NULL), l = start(model_path, dir);
-    CHECK(strstr(said, "other weights") && strstr(said, "made again"));
+    CHECK(strstr(said, "other weights") && strstr(said, "creating it again"));
     CHECK(same(&want, &l) && l.mapped > 0);
     CHECK_EQ_I64(count(".pack", NULL), 1);
 }
@@ -294,7 +294,7 @@ static void test_other_model(void) {
     CHECK_EQ_I64(find(".pack", first, second), 2);
     CHECK(rename(second, first) == 0);
     const struct logits l = start(model_path, dir);
-    CHECK(same(&want, &l) && strstr(said, "another model") && strstr(said, "made again"));
+    CHECK(same(&want, &l) && strstr(said, "another model") && strstr(said, "creating it again"));
 }
 
 /* What others can write is not trusted; a link is not written through. */
@@ -306,18 +306,18 @@ static void test_strangers(void) {
     CHECK(!(look(rows_path()).st_mode & S_IWOTH));
     CHECK(chmod(rows_path(), 0666) == 0);
     struct logits l = start(model_path, dir);
-    CHECK(same(&want, &l) && strstr(said, "written by others"));
+    CHECK(same(&want, &l) && strstr(said, "writable by other users"));
     if (geteuid() == 0) {
         CHECK(chmod(rows_path(), 0644) == 0 && chown(rows_path(), 12345, (gid_t)-1) == 0);
         l = start(model_path, dir);
-        CHECK(same(&want, &l) && strstr(said, "written by others"));
+        CHECK(same(&want, &l) && strstr(said, "writable by other users"));
     }
     char *rows = xstrdup(rows_path());
     unlink(rows);
     CHECK(symlink(tmp_path("precious"), rows) == 0);
     tmp_write("precious", "do not touch", 12);
     l = start(model_path, dir);
-    CHECK(same(&want, &l) && strstr(said, "is a link") && l.mapped == 0);
+    CHECK(same(&want, &l) && strstr(said, "is a symbolic link") && l.mapped == 0);
     char *text = NULL;
     size_t n = 0;
     struct err e = {0};
@@ -334,7 +334,7 @@ static void test_strangers(void) {
     struct session_opts o = {
         .n_ctx = 8, .isa = kern_isa_best(), .act = ACT_Q8, .pack = true, .pack_cache = model_path};
     CHECK_OK(model_open(&m, model_path, &e));
-    CHECK_ERR(session_new(&s, m, &o, &e), ERR_USAGE, "cannot be a folder");
+    CHECK_ERR(session_new(&s, m, &o, &e), ERR_USAGE, "is not a folder");
     model_close(m);
 }
 
@@ -414,7 +414,7 @@ static void test_little_memory(void) {
     mem_limit(want.session + (256 << 10)); /* less than the rows take */
     CHECK(want.memory > 1 << 20);
     const struct logits less = compute(m, NULL);
-    CHECK(less.memory == 0 && strstr(said, "used as they lie in the file"));
+    CHECK(less.memory == 0 && strstr(said, "used unpacked"));
     const struct logits mapped = compute(m, dir);
     CHECK(same(&want, &mapped) && mapped.memory == 0 && mapped.mapped == want.memory);
     mem_limit(0);

@@ -361,7 +361,7 @@ static void test_arguments(void) {
     CHECK_ERR(session_pass(s, &p, &e), ERR_USAGE, "context of 32");
     p.n = 3;
     row[2].seq = foreign;
-    CHECK_ERR(session_pass(s, &p, &e), ERR_USAGE, "not of this session");
+    CHECK_ERR(session_pass(s, &p, &e), ERR_USAGE, "belongs to another session");
     row[2].seq = q;
     row[2].id = (int32_t)m->hp.d[HD_VOCAB];
     CHECK_ERR(session_pass(s, &p, &e), ERR_USAGE, "vocabulary");
@@ -370,9 +370,9 @@ static void test_arguments(void) {
     struct seq *const itself[33] = {q}, *const strange[33] = {NULL, foreign};
     row[2].id = 1;
     p.fork = itself;
-    CHECK_ERR(session_pass(s, &p, &e), ERR_USAGE, "forked");
+    CHECK_ERR(session_pass(s, &p, &e), ERR_USAGE, "not a valid fork");
     p.fork = strange;
-    CHECK_ERR(session_pass(s, &p, &e), ERR_USAGE, "forked");
+    CHECK_ERR(session_pass(s, &p, &e), ERR_USAGE, "not a valid fork");
     CHECK_EQ_I64(seq_pos(q), 0);
     CHECK_ERR(session_new_seq(s, 33, &none, &e), ERR_USAGE, "does not fit");
     CHECK_ERR(seq_trim(q, 1, &e), ERR_USAGE, "cannot go back");
@@ -424,8 +424,8 @@ static void test_bad_files(void) {
     CHECK_OK(session_new(&s[0], other, &o, &e));
     CHECK_OK(session_new(&s[1], m, &q8, &e));
     CHECK_OK(session_new(&s[2], m, &small, &e));
-    CHECK_ERR(session_load_seq(s[0], NULL, path, &e), ERR_DATA, "another model");
-    CHECK_ERR(session_load_seq(s[1], NULL, path, &e), ERR_DATA, "another type");
+    CHECK_ERR(session_load_seq(s[0], NULL, path, &e), ERR_DATA, "a different model");
+    CHECK_ERR(session_load_seq(s[1], NULL, path, &e), ERR_DATA, "a different cache type");
     CHECK_ERR(session_load_seq(s[2], NULL, path, &e), ERR_USAGE, "larger --ctx");
     for (int i = 0; i < 3; i++) session_free(s[i]);
     free(data);

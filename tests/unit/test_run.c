@@ -38,7 +38,7 @@ static void test_settings(void) {
                                          {"think", "maybe", "one of on"},
                                          {"temp", "", "0 to 100"},
                                          {"temp", " 1", "0 to 100"},
-                                         {"nothing", "1", "there are temp, top-k"}};
+                                         {"nothing", "1", "known settings: temp, top-k"}};
     for (size_t i = 0; i < COUNT_OF(bad); i++)
         CHECK_ERR(run_set(&s, "--", bad[i][0], bad[i][1], &e), ERR_USAGE, bad[i][2]);
     CHECK_CLOSE(s.sample.temp, 1.5, 1e-6); /* what is refused changes nothing */

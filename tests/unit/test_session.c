@@ -340,7 +340,7 @@ static void replaced(const char *model, const char *name) {
     struct model_change wrong = {"blk.77.nothing", w};
     CHECK_ERR(model_with(&none, m, &wrong, 1, &e), ERR_DATA, "blk.77.nothing");
     wrong.name = "blk.0.ssm_conv1d.weight";
-    CHECK_ERR(model_with(&none, m, &wrong, 1, &e), ERR_DATA, "another shape");
+    CHECK_ERR(model_with(&none, m, &wrong, 1, &e), ERR_DATA, "a different shape");
     uint8_t *q = as_q8_0(w);
     int64_t n = w->ne[0] * w->ne[1] * w->ne[2];
     struct kern *k = xcalloc(1, sizeof *k);
@@ -448,7 +448,7 @@ static void test_snapshot_reset_and_limits(void) {
     session_free(s);
     s = NULL;
     o.n_ctx = -4;
-    CHECK_ERR(session_new(&s, m, &o, &e), ERR_USAGE, "makes no sense");
+    CHECK_ERR(session_new(&s, m, &o, &e), ERR_USAGE, "is not possible");
     o.n_ctx = 0; /* the model's own, 4096 */
     CHECK_OK(session_new(&s, m, &o, &e));
     CHECK_EQ_I64(session_get_opts(s)->n_ctx, 4096);
@@ -581,7 +581,7 @@ static void test_wrong_files(void) {
     copy_model(good, bad, "", "blk.9.attn_norm.weight", QT_F32, d);
     CHECK_ERR(model_open(&m, bad, &e), ERR_DATA, "blk.9.attn_norm.weight");
     copy_model(good, bad, "output_norm.weight", "output_norm.weight", QT_F32, d + 1);
-    CHECK_ERR(model_open(&m, bad, &e), ERR_DATA, "output_norm.weight is 129");
+    CHECK_ERR(model_open(&m, bad, &e), ERR_DATA, "output_norm.weight has shape 129");
     copy_model(good, bad, "output_norm.weight", "output_norm.weight", QT_I32, d);
     CHECK_ERR(model_open(&m, bad, &e), ERR_DATA, "type I32");
     CHECK_ERR(model_open(&m, "/nonexistent.gguf", &e), ERR_USAGE, "/nonexistent.gguf");

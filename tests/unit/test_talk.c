@@ -49,8 +49,8 @@ static void test_read_write(void) {
     talk_release(&again);
     talk_add(&t, "user", "kept", 4);
     CHECK_ERR(parse(&t, "{\"messages\": ["), ERR_DATA, "x.json"); /* and t is as it was */
-    CHECK_ERR(parse(&t, "{\"messages\": 3}"), ERR_DATA, "no conversation");
-    CHECK_ERR(parse(&t, "3"), ERR_DATA, "no conversation");
+    CHECK_ERR(parse(&t, "{\"messages\": 3}"), ERR_DATA, "not a conversation");
+    CHECK_ERR(parse(&t, "3"), ERR_DATA, "not a conversation");
     CHECK_ERR(parse(&t, "[{\"role\":\"user\"}, \"user\"]"), ERR_DATA, "message 2 is not an object");
     char *text = talk_content(&t, 0);
     CHECK_EQ_STR(text, "kept");

@@ -165,11 +165,11 @@ static void test_use(void) {
         CHECK(same(&l, i == 1 ? &other : &file));
     }
     CHECK(!same(&file, &other));
-    CHECK_ERR(session_use(s, n, &e), ERR_USAGE, "another graph");
+    CHECK_ERR(session_use(s, n, &e), ERR_USAGE, "a different graph");
     session_free(s);
     o = opts(ACT_Q8, true);
     CHECK_OK(session_new(&s, m, &o, &e));
-    CHECK_ERR(session_use(s, a, &e), ERR_USAGE, "stays with its model");
+    CHECK_ERR(session_use(s, a, &e), ERR_USAGE, "cannot switch models");
     session_free(s);
     model_close(n);
     model_close(a);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/cpu/act.c - activations of feed-forwards, except the two that have operations of
- * their own (SwiGLU, GEGLU), factors and clamps, and copies of columns and of heads. silu and gelu
- * run on the kernels' sigmoid. */
+/* runtime/engine/cpu/act.c - activation functions other than SwiGLU and GEGLU, factors, clamps, and
+ * copies of columns and heads. SiLU and GELU use the sigmoid kernel. */
 #include <math.h>
 #include <string.h>
 
@@ -14,7 +13,7 @@ enum { TOKEN_CHUNK = 16, PIECE = 256 };
 struct job {
     struct session *s;
     const struct gr_node *n;
-    int64_t width, ld[2]; /* Columns of a row of dst, and of a row of each source. */
+    int64_t width, ld[2]; /* columns of a row of dst, and of a row of each source */
 };
 
 static float xielu(const struct gr_xielu *a, float x) {
@@ -23,12 +22,12 @@ static float xielu(const struct gr_xielu *a, float x) {
     return (float)grow * a->n + a->b * x;
 }
 
-/* Computes dst = f(x) * by for at most PIECE values, where f is the activation that the node names.
- * dst may be x. Without a `by` (NULL) the factor is 1. */
-static void piece(const struct job *j, const float *x, const float *by, float *dst, int64_t n) {
+/* Computes dst = f(x) * by for at most PIECE values, where f is the node's activation. by NULL: 1.
+ * dst may alias x. */
+static void activate(const struct job *j, const float *x, const float *by, float *dst, int64_t n) {
     const float a = 1.59576912160573f /* 2 sqrt(2/pi) */, b = 0.044715f, half = 0.70710678118655f;
     const enum gr_act act = j->n->pick.f;
-    /* The values whose sigmoid is taken, or those that x or `by` is multiplied with. */
+    /* Arguments of the sigmoid, or factors of x and `by`. */
     float u[PIECE];
     for (int64_t i = 0; i < n; i++) {
         const float v = x[i];
@@ -53,7 +52,7 @@ static void piece(const struct job *j, const float *x, const float *by, float *d
             break;
         }
     }
-    /* For these activations f(x) is already in u, and x is no factor of it. */
+    /* For these activations u is already f(x), so x is not a factor. */
     const bool alone = act == GR_XIELU || act == GR_TANH;
     for (int64_t i = 0; i < n; i++) dst[i] = (alone ? 1 : x[i]) * (by ? by[i] : 1);
     if (act == GR_SILU || act == GR_GELU)
@@ -71,7 +70,7 @@ static void act_range(void *ctx, int64_t t0, int64_t t1, int worker) {
         float *dst = s->reg[j->n->dst] + t * j->width;
         if (j->n->src[1] != GR_NONE) by = s->reg[j->n->src[1]] + t * j->ld[1] + j->n->pick.offset;
         for (int64_t at = 0; at < j->width; at += PIECE)
-            piece(j, x + at, by ? by + at : NULL, dst + at, min_i64(PIECE, j->width - at));
+            activate(j, x + at, by ? by + at : NULL, dst + at, min_i64(PIECE, j->width - at));
     }
 }
 
@@ -126,24 +125,24 @@ static void fit_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     }
 }
 
-static void run(struct session *s, const struct gr_node *n, double per_value, pool_fn fn) {
+static void run_rows(struct session *s, const struct gr_node *n, double per_value, pool_fn fn) {
     struct job j = {.s = s, .n = n, .width = s->g->reg_width[n->dst]};
     for (int i = 0; i < 2; i++)
         if (n->src[i] != GR_NONE) j.ld[i] = s->g->reg_width[n->src[i]];
     exec_par(s, s->n_tok, TOKEN_CHUNK, per_value * (double)(s->n_tok * j.width), fn, &j);
 }
 void exec_act(struct session *s, const struct gr_node *n) {
-    run(s, n, 8, act_range);
+    run_rows(s, n, 8, act_range);
 }
 void exec_columns(struct session *s, const struct gr_node *n) {
-    run(s, n, 1, columns_range);
+    run_rows(s, n, 1, columns_range);
 }
 void exec_mul(struct session *s, const struct gr_node *n) {
-    run(s, n, 2, mul_range);
+    run_rows(s, n, 2, mul_range);
 }
 void exec_clamp(struct session *s, const struct gr_node *n) {
-    run(s, n, 1, clamp_range);
+    run_rows(s, n, 1, clamp_range);
 }
 void exec_fit_heads(struct session *s, const struct gr_node *n) {
-    run(s, n, 1, fit_range);
+    run_rows(s, n, 1, fit_range);
 }

@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/cpu/attn.c - causal attention over the pages of the cache, grouped query heads
- * together.
+/* runtime/engine/cpu/attn.c - causal attention over the pages of the cache, with grouped query
+ * heads computed together.
  *
- * A tile is a few consecutive tokens of one sequence. The query rows of a tile that belong to one
- * kv head form a matrix, which meets keys in blocks of KEY_BLOCK positions with a running softmax
- * (Milakov and Gimelshein 2018; Dao et al. 2022), so scratch does not grow with the context.
+ * A tile is a few consecutive tokens of one sequence. The query rows of a tile that share a KV head
+ * form a matrix, which is multiplied with keys in blocks of KEY_BLOCK positions under a running
+ * softmax (Milakov and Gimelshein 2018; Dao et al. 2022), so scratch does not grow with the
+ * context.
  *
- * A row's result must not depend on the rows beside it, nor on how a prompt was cut into passes. So
- * everything that orders a row's sums follows from the row's own position: blocks and spans begin
- * at multiples of their length, counted from the start of the sequence; the softmax runs over the
+ * A row's result must not depend on other rows or on the split of a prompt into passes. The order
+ * of a row's sums is therefore determined by its position alone: blocks and spans begin at
+ * multiples of their length, counted from the start of the sequence; the softmax runs over the
  * blocks of one span, and the sums of spans are merged in order. The length of a span grows with
- * the position, so that no row has more than SPANS of them. Whether the spans of a tile are made by
- * one task or by several changes nothing in the bits.
+ * the position, so that no row has more than SPANS of them. Results are bit-identical whether one
+ * task or several compute the spans of a tile.
  *
- * Keys and values of a rotated cache type (kv_type.h) stay rotated here: queries are rotated to
- * meet the keys, and sums of values are rotated back once per head and query.
+ * Keys and values of a rotated cache type (kv_type.h) stay rotated: queries are rotated like the
+ * keys, and sums of values are rotated back once per head and query.
  *
- * Latent attention has one row of keys for all heads, whose second part is the value: the parts are
- * stored, and rotated, apart, and decoded side by side, once for both. */
+ * Latent attention has one row of keys for all heads, whose second part is also the value. The two
+ * parts are stored and rotated separately, and decoded side by side once for both uses. */
 #include <math.h>
 #include <string.h>
 
@@ -29,12 +30,11 @@ struct job {
     struct session *s;
     const struct gr_node *n;
     const struct kv_slot *kv;
-    /* One value for each query head, which takes part in its softmax without a key; NULL where
-     * the model has none. */
+    /* One value per query head that joins its softmax without a key; NULL: none. */
     const float *sink;
-    int64_t group; /* How many query heads share one head of keys. */
+    int64_t group; /* query heads per KV head */
     int n_tiles;
-    bool split; /* True: a task is one span of a tile. False: a task does all spans of its tile. */
+    bool split; /* true: a task is one span of a tile; false: all spans of a tile */
     int64_t n_tasks;
 };
 
@@ -47,17 +47,17 @@ int64_t exec_attn_scratch(const struct gr_node *n) {
     return rows * (2 * n->attn.head_dim + KEY_BLOCK) + KEY_BLOCK * n->attn.head_dim;
 }
 
-/* Returns the first position whose key a query at `pos` sees. */
+/* Returns the first position visible to a query at `pos`. */
 static int64_t first_key(const struct gr_node *n, int64_t pos) {
     const int64_t w = n->attn.window;
     if (n->attn.chunked) return pos - pos % w;
     return w > 0 && pos >= w ? pos - w + 1 : 0;
 }
 
-/* ---- cutting the work ---- */
+/* ---- splitting the work ---- */
 
-/* Returns the length of a span, in keys, for a query at `pos`. Queries from position *until on may
- * have longer spans. */
+/* Returns the length of a span in keys for a query at `pos`. From position *until on it may be
+ * longer. */
 static int64_t span_keys(const struct gr_node *n, int64_t pos, int64_t *until) {
     int64_t blocks = pos / KEY_BLOCK + 1, per_span = 1;
     const int64_t most = n->attn.window > 0 ? n->attn.window / KEY_BLOCK + 2 : INT64_MAX;
@@ -83,8 +83,7 @@ static void add_tiles(struct job *j, const struct seg *g) {
     }
 }
 
-/* Numbers the tasks of all tiles, and the rows of partial sums where each span is a task of its
- * own. */
+/* Numbers the tasks of all tiles, and the rows of partial sums if each span is a task. */
 static void number_tasks(struct job *j, bool split) {
     int64_t task = 0, row = 0;
     for (int i = 0; i < j->n_tiles; i++) {
@@ -100,13 +99,13 @@ static void number_tasks(struct job *j, bool split) {
     if (split && !j->split) number_tasks(j, false);
 }
 
-static void cut(struct job *j) {
+static void split_work(struct job *j) {
     const struct session *s = j->s;
     for (int i = 0; i < s->n_segs; i++) add_tiles(j, &s->seg[i]);
     number_tasks(j, j->n_tiles * j->kv->n_heads < ATTN_TASKS);
 }
 
-/* Returns the tile of a task, which is the last one whose first task is not behind it. */
+/* Returns the tile of a task: the last whose first task is at or before it. */
 static const struct att_tile *tile_of(const struct job *j, int64_t task) {
     int lo = 0, hi = j->n_tiles;
     while (hi - lo > 1) {
@@ -119,18 +118,17 @@ static const struct att_tile *tile_of(const struct job *j, int64_t task) {
     return &j->s->att_tile[lo];
 }
 
-/* ---- one tile and one kv head ---- */
+/* ---- one tile and one KV head ---- */
 
 struct work {
     const struct att_tile *x;
-    /* The head of keys; rows of queries; values of a query, and of what a query becomes. */
+    /* KV head; query rows; width of a query; width of an output row. */
     int64_t head, rows, hd, vd;
-    /* The queries [rows][hd], their scores [rows][KEY_BLOCK], and decoded keys or values
-     * [KEY_BLOCK][hd]. */
+    /* Queries [rows][hd], scores [rows][KEY_BLOCK], and decoded keys or values [KEY_BLOCK][hd]. */
     float *q, *score, *block;
 };
-/* The running sums over some keys: of values weighed by exponentials, and what the softmax needs
- * of each row. */
+/* Running sums over a range of keys: values weighted by exponentials, and the softmax state of each
+ * row. */
 struct sums {
     float *out;          /* [rows][vd] */
     struct att_row *row; /* [rows] */
@@ -155,8 +153,7 @@ static struct work work_of(const struct job *j, const struct att_tile *x, int64_
     w.block = w.score + rows * KEY_BLOCK;
     return w;
 }
-/* Returns memory for sums that belongs to one worker alone. Each worker has two, told apart by
- * `which` (0 or 1). */
+/* Returns a worker's private memory for sums, `which` of two (0 or 1). */
 static struct sums own_sums(const struct job *j, const struct work *w, int worker, int which) {
     struct session *s = j->s;
     const int64_t rows = exec_attn_rows(j->n), at = ATTN_PARTS + (2 * worker + which) * rows;
@@ -164,7 +161,7 @@ static struct sums own_sums(const struct job *j, const struct work *w, int worke
                ? (struct sums){w->block + KEY_BLOCK * w->hd, s->att_row + at}
                : (struct sums){s->att_part + (ATTN_PARTS + worker * rows) * w->vd, s->att_row + at};
 }
-/* Returns the memory of the sums of span i of a tile, which the task that merges them reads too. */
+/* Returns the sums of span i of a tile, which the merging task reads too. */
 static struct sums span_sums(const struct job *j, const struct work *w, int64_t i) {
     const int64_t row = w->x->part0 + (w->head * w->x->n_spans + i) * w->rows;
     return (struct sums){j->s->att_part + row * w->vd, j->s->att_row + row};
@@ -181,7 +178,7 @@ static void load_queries(const struct job *j, const struct work *w) {
     }
 }
 
-/* Replaces scores by cap * tanh(scores / cap), where tanh(x) is computed as 2 sigmoid(2x) - 1. */
+/* Replaces scores by cap * tanh(scores / cap), with tanh(x) = 2 sigmoid(2x) - 1. */
 static void cap_scores(const struct job *j, const struct work *w, int64_t nk) {
     const float cap = j->n->attn.softcap;
     float twice[KEY_BLOCK];
@@ -196,8 +193,8 @@ static void cap_scores(const struct job *j, const struct work *w, int64_t nk) {
     }
 }
 
-/* Replaces scores of keys [k0, k0 + nk) by exponentials, which are 0 where a row does not see the
- * key, and scales what was summed before to the new maximum. */
+/* Replaces scores of keys [k0, k0 + nk) by exponentials, 0 for invisible keys, and rescales earlier
+ * sums to the new maximum. */
 static void soften(const struct job *j, const struct work *w, const struct sums *to, int64_t k0,
                    int64_t nk) {
     const struct session *s = j->s;
@@ -213,7 +210,7 @@ static void soften(const struct job *j, const struct work *w, const struct sums 
     }
 }
 
-/* Decodes the keys and latent rows of nk positions from k0 on into w->block, side by side. */
+/* Decodes the keys and latent rows of nk positions from k0 on side by side into w->block. */
 static void load_latent(const struct job *j, const struct work *w, int64_t k0, int64_t nk) {
     const struct kv_slot *kv = j->kv;
     const struct kern *kern = &j->s->kern;
@@ -225,7 +222,7 @@ static void load_latent(const struct job *j, const struct work *w, int64_t k0, i
         kv->vt->get(kv->vt, kern, v + (uint64_t)i * kv->v_row, to + kv->k_dim, kv->v_dim, true);
     }
 }
-/* Returns the keys of nk positions from k0 on as f32 rows, which lie hd values apart. */
+/* Returns the keys of nk positions from k0 on as f32 rows at stride hd. */
 static const float *load_keys(const struct job *j, const struct work *w, int64_t k0, int64_t nk) {
     const struct kv_slot *kv = j->kv;
     if (j->n->attn.latent) {
@@ -235,19 +232,18 @@ static const float *load_keys(const struct job *j, const struct work *w, int64_t
     return kv_rows(&j->s->kern, kv->kt, seq_key(w->x->seq, j->n->slot, w->head, k0), kv->k_row, nk,
                    kv->k_dim, false, w->block);
 }
-/* Returns the values of the positions that load_keys was called for, and in *ld how many floats one
- * row of them lies behind the one before. */
+/* Returns the values of the positions last passed to load_keys, and their stride in *ld. */
 static const float *load_values(const struct job *j, const struct work *w, int64_t k0, int64_t nk,
                                 int64_t *ld) {
     const struct kv_slot *kv = j->kv;
     *ld = w->hd;
-    /* They were loaded together with the keys. */
+    /* Loaded together with the keys. */
     if (j->n->attn.latent) return w->block + kv->k_dim;
     return kv_rows(&j->s->kern, kv->vt, seq_value(w->x->seq, j->n->slot, w->head, k0), kv->v_row,
                    nk, kv->v_dim, true, w->block);
 }
 
-/* Computes the sums over those keys of span i that the tile's rows see. */
+/* Computes the sums over the visible keys of span i. */
 static void run_span(const struct job *j, const struct work *w, int64_t i, const struct sums *to) {
     const struct session *s = j->s;
     const struct att_tile *x = w->x;
@@ -267,8 +263,8 @@ static void run_span(const struct job *j, const struct work *w, int64_t i, const
     }
 }
 
-/* Adds the sums of a later span to those of earlier ones. A row that sees nothing of the later span
- * keeps what it had. */
+/* Merges the sums of a later span into those of earlier ones. A row without visible keys in the
+ * later span is unchanged. */
 static void merge(const struct work *w, const struct sums *to, const struct sums *more) {
     for (int64_t r = 0; r < w->rows; r++) {
         struct att_row *a = &to->row[r];
@@ -307,7 +303,7 @@ static void write_rows(const struct job *j, const struct work *w, const struct s
 static void tile_range(void *ctx, int64_t i0, int64_t i1, int worker) {
     const struct job *j = ctx;
     for (int64_t i = i0; i < i1; i++) {
-        /* Later tokens see more keys, so their tasks are begun first. */
+        /* Later tokens see more keys, so their tasks start first. */
         const int64_t task = j->n_tasks - 1 - i;
         const struct att_tile *x = tile_of(j, task);
         const int64_t k = task - x->task0;
@@ -328,8 +324,7 @@ static void tile_range(void *ctx, int64_t i0, int64_t i1, int worker) {
     }
 }
 
-/* Merges the sums that tasks made of the spans of items [i0, i1). An item is a head of keys of a
- * tile. */
+/* Merges the span sums of items [i0, i1). An item is one KV head of a tile. */
 static void merge_range(void *ctx, int64_t i0, int64_t i1, int worker) {
     const struct job *j = ctx;
     for (int64_t i = i0; i < i1; i++) {
@@ -369,7 +364,7 @@ void exec_attn(struct session *s, const struct gr_node *n) {
                     .group = n->attn.n_heads / n->attn.n_kv_heads};
     double keys = 0;
     if (n->attn.sinks != GR_NONE) j.sink = exec_vec(s, n->attn.sinks);
-    cut(&j);
+    split_work(&j);
     for (int i = 0; i < s->n_segs; i++)
         keys += (double)s->seg[i].n * (double)(s->seg[i].seq->pos + s->seg[i].n);
     if (n->src[1] != GR_NONE)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/cpu/delta.c - the recurrent layer: short convolution and gated delta rule.
+/* runtime/engine/cpu/delta.c - recurrent layer: short convolution and gated delta rule.
  *
- * Rows of a head's state are independent given k, q, beta and decay, so a task owns a few rows of
- * one sequence's state and walks all its tokens of the pass with them: the state is read and
- * written once per pass, not per token. */
+ * Rows of a head's state are independent given k, q, beta and decay. A task owns a few rows of one
+ * sequence's state and processes all its tokens of the pass, so that the state is read and written
+ * once per pass rather than once per token. */
 #include <math.h>
 
 #include "base/num.h"
@@ -17,7 +17,7 @@ struct conv_job {
     const float *w, *bias;
     int64_t n_ch, k;
 };
-/* Convolves items [i0, i1). An item is a run of channels of one sequence. */
+/* Convolves items [i0, i1). An item is a range of channels of one sequence. */
 static void conv_range(void *ctx, int64_t i0, int64_t i1, int worker) {
     const struct conv_job *j = ctx;
     (void)worker;
@@ -48,8 +48,8 @@ void exec_conv_silu(struct session *s, const struct gr_node *n) {
 struct delta_job {
     struct session *s;
     const struct gr_node *n;
-    const float *a, *dt; /* One value for each v head: ssm_a, and the bias of dt. */
-    /* [n_tok][ld]: the heads of q, k and v side by side. q and k are normalised in place. */
+    const float *a, *dt; /* per v head: ssm_a, and the bias of dt */
+    /* [n_tok][ld] heads of q, k and v side by side; q and k are normalized in place. */
     float *qkv;
     int64_t ld, row_groups;
 };
@@ -79,8 +79,8 @@ static void prepare_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     }
 }
 
-/* Runs the delta rule for items [i0, i1). An item is a group of rows of the state of one v head of
- * one sequence. */
+/* Applies the delta rule to items [i0, i1). An item is a group of rows of the state of one v head
+ * of one sequence. */
 static void delta_range(void *ctx, int64_t i0, int64_t i1, int worker) {
     const struct delta_job *j = ctx;
     (void)worker;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/cpu/elem.c - operations that work token by token: embedding, norms, residuals and
- * gates. All are thin loops over kern entries, split by token. */
+/* runtime/engine/cpu/elem.c - token-wise operations: embedding, norms, residuals and gates. All are
+ * thin loops over kernels, split by token. */
 #include <math.h>
 #include <string.h>
 
@@ -11,8 +11,8 @@ enum { TOKEN_CHUNK = 16 };
 struct job {
     struct session *s;
     const struct gr_node *n;
-    const float *w; /* The weights of a vector as f32. */
-    int64_t width;  /* The columns of a row of dst. */
+    const float *w; /* weight vector as f32 */
+    int64_t width;  /* columns of a row of dst */
 };
 
 static void each_token(struct session *s, const struct gr_node *n, const float *w, int64_t width,
@@ -41,7 +41,7 @@ void exec_embed(struct session *s, const struct gr_node *n) {
     each_token(s, n, NULL, s->g->reg_width[n->dst], embed_range);
 }
 
-/* Returns the weights of a norm, or NULL where the model has none and 1 is meant. */
+/* Returns the weights of a norm; NULL: all 1. */
 static const float *norm_vec(struct session *s, const struct gr_node *n) {
     return n->norm.weight == GR_NONE ? NULL : exec_vec(s, n->norm.weight);
 }
@@ -62,7 +62,7 @@ static void rms_heads_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     const int64_t n = j->n->norm.head_dim;
     (void)worker;
     const int64_t *ne = j->w ? model_weight(j->s->m, j->n->norm.weight)->ne : NULL;
-    const bool own = ne && ne[0] * ne[1] > n; /* Tells that each head has weights of its own. */
+    const bool own = ne && ne[0] * ne[1] > n; /* each head has weights of its own */
     for (int64_t t = t0; t < t1; t++)
         for (int64_t at = 0; at < j->width; at += n)
             j->s->kern.rms_norm(row(j->s, j->n->src[0], t) + at, own ? j->w + at : j->w,
@@ -172,8 +172,8 @@ void exec_concat(struct session *s, const struct gr_node *n) {
     each_token(s, n, NULL, s->g->reg_width[n->dst], concat_range);
 }
 
-/* ---- several of these for one token after the other: what one makes is still in the cache when
- * the next reads it ---- */
+/* ---- several operations per token, so that results are still in the cache when the next one reads
+ * them ---- */
 
 struct in_turn {
     struct job job[3];

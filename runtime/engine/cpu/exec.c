@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/cpu/exec.c - runs the program of a pass: a function per operation (exec_*.c) and
- * per fusion. Knows no architecture and no tensor type. */
+/* runtime/engine/cpu/exec.c - interpreter of a pass's program, with one function per operation and
+ * per fusion. It knows no architecture and no tensor type. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,8 +33,7 @@ void exec_par(struct session *s, int64_t n_items, int64_t chunk, double work, po
     pool_for(s->o.pool, n_items, chunk, fn, ctx);
 }
 
-/* Returns a weight as f32 values. It is decoded when it is asked for first, and again when
- * session_use has put another one in its place. */
+/* Returns a weight as f32, decoded on first use and again after session_use replaces it. */
 const float *exec_vec(struct session *s, gr_w w) {
     const struct weight *g = model_weight(s->m, w);
     struct vec_cache *c = &s->vec[w];
@@ -127,7 +126,7 @@ static void written(struct session *s, const struct gr_node *n) {
     if (n->dst2 != GR_NONE) exec_acts_stale(s, s->reg[n->dst2]);
 }
 
-/* Makes the pass one of the rows that are kept, in the registers that nodes from `at` on read. */
+/* Reduces the pass to the kept rows in the registers that are read from node `at` on. */
 static void drop_rows(struct session *s, int at) {
     for (gr_reg r = 0; r < s->g->n_regs; r++) {
         const int64_t width = s->g->reg_width[r];
@@ -142,8 +141,8 @@ static void drop_rows(struct session *s, int at) {
     exec_acts_stale(s, NULL);
 }
 
-/* Runs the nodes of a pass in their order. The residual of a block is complete after its node
- * hidden_nodes[block], and is shown to the observer there. */
+/* Runs the steps of a pass in order. The residual of a block is complete after node
+ * hidden_nodes[block] and is shown to the probe there. */
 void exec_pass(struct session *s) {
     int block = s->now.begin, first = block ? s->g->hidden_nodes[block - 1] + 1 : 0;
     if (block)
@@ -172,8 +171,7 @@ void exec_pass(struct session *s) {
             exec_fused[step->fusion](s, &step->nodes);
         for (int i = 0; i < step->n_nodes; i++) written(s, n + i);
         if (s->probe.node) s->probe.node(s->probe.ud, s, n, true);
-        /* Without an observer of residuals a step may be several nodes; with one, each step is
-         * one node. */
+        /* With a probe of residuals nothing is fused, so each step is one node. */
         if (!s->probe.residual) continue;
         if (n->op == OP_EMBED && n->dst == s->g->residual)
             exec_show_hidden(s, -1, s->reg[s->g->residual]);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/cpu/gelu.c - feed-forwards gated by GELU (tanh form), scaling of a register, and
- * the soft cap of logits.
+/* runtime/engine/cpu/gelu.c - GELU gating (tanh form), scaling of a register, and soft capping of
+ * logits.
  *
- * 0.5 (1 + tanh(u)) is sigmoid(2u), so GELU runs on the kernels' sigmoid; no table, no half
+ * 0.5 (1 + tanh(u)) equals sigmoid(2u), so GELU uses the sigmoid kernel; no table, no half
  * precision. */
 #include <math.h>
 
@@ -30,7 +30,7 @@ struct job {
     struct session *s;
     const struct gr_node *n;
     float scale;
-    const float *by; /* One factor for each column; NULL: 1. */
+    const float *by; /* one factor per column; NULL: 1 */
 };
 
 static void geglu_range(void *ctx, int64_t t0, int64_t t1, int worker) {

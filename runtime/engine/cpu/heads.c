@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/cpu/heads.c - products of latent attention: every head has a matrix and an input
- * of its own. A task decodes a panel of one head's matrix to f32 and multiplies it with all rows.
- */
+/* runtime/engine/cpu/heads.c - products of latent attention, where every head has its own matrix
+ * and input. A task decodes a panel of one head's matrix to f32 and multiplies it with all rows. */
 #include <string.h>
 
 #include "base/num.h"
@@ -9,16 +8,15 @@
 
 struct job {
     const struct session *s;
-    const struct weight *w; /* The matrices: ne[0] columns, ne[1] rows, ne[2] heads. */
-    /* The inputs [n_tok][heads][in], of which the first ne[0] values of a head enter the
-     * product. */
+    const struct weight *w; /* ne[0] columns, ne[1] rows, ne[2] heads */
+    /* Inputs [n_tok][heads][in]; the first ne[0] values of a head enter the product. */
     const float *x;
-    float *out; /* The results [n_tok][heads][in - ne[0] + ne[1]]. */
+    float *out; /* results [n_tok][heads][in - ne[0] + ne[1]] */
     int64_t in, width, panel, n_panels;
 };
 
 /* Computes items [i0, i1). An item is a panel of rows of one head's matrix, multiplied with the
- * rows of all tokens; what of the input lies behind its product is copied along. */
+ * rows of all tokens. Input values after the first ne[0] are copied to the front of the output. */
 static void heads_range(void *ctx, int64_t i0, int64_t i1, int worker) {
     const struct job *j = ctx;
     const struct weight *w = j->w;

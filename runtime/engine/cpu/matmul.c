@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/cpu/matmul.c - dense products: rows of activations with a weight of any type.
+/* runtime/engine/cpu/matmul.c - dense products of activation rows with a weight of any type.
  *
- * How a weight meets its rows is decided by its type and the mode alone, so that a row's result is
- * the same in any company. With 8-bit activations it is by packed rows (packed.c), or by dot
- * products where a type has no packed form; otherwise a task decodes a panel of weight rows to f32
- * (f32 weights are used where they lie) and multiplies it with all rows. */
+ * The method depends only on the weight's type and the mode, so that a row's result does not depend
+ * on the batch. 8-bit activations use packed rows (packed.c), or dot products for types without a
+ * packed form. Otherwise a task decodes a panel of weight rows to f32 (f32 weights are used in
+ * place) and multiplies it with all rows. */
 #include <string.h>
 
 #include "base/num.h"
@@ -43,7 +43,7 @@ void exec_acts(struct session *s, struct acts *a, const struct weight *w, const 
     enum qtype partner = kern_dot_partner(w->type);
     if (exact || s->o.act != ACT_Q8 || partner == QT_F32 || !s->kern.op[w->type].dot) return;
     a->q_row = qtype_row_bytes(partner, w->ne[0]);
-    /* A type without such rows is computed exactly, which is always right. */
+    /* Without such rows, fall back to f32 activations, which are always correct. */
     if (!a->q_row || a->q_row > s->qbuf_row) {
         a->q_row = 0;
         return;
@@ -122,7 +122,7 @@ void exec_product(struct session *s, const struct weight *w, const float *x, int
     exec_acts(s, &j.a, w, x, ld, m, 0, exact);
     j.panel = exec_task_rows(s, w, w->row_bytes, w->ne[1], 1, m);
     j.n_panels = div_up(w->ne[1], j.panel);
-    /* Where panels are too few to occupy all threads, tokens are split too. */
+    /* With too few panels to occupy all threads, split tokens too. */
     if (j.a.p || j.a.q || j.n_panels < 8) j.t_block = 128;
     int64_t n_items = j.n_panels * div_up(m, j.t_block);
     exec_par(s, n_items, 1, (double)m * (double)w->ne[0] * (double)w->ne[1], product_range, &j);

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT
 /* runtime/engine/cpu/moe.c - routed experts.
  *
- * Router in f32, top n_used per token (ties: lower index), weights renormalised. (token, slot)
- * pairs are sorted by expert with a counting sort, so each expert's rows are one matrix. Phase 1, a
- * task per (expert, panel of rows): gate and up, then SwiGLU. Phase 2, a task per (expert, panel):
- * down. At the end each token adds its slots in slot order: the same bits for any number of
- * threads. */
+ * The router runs in f32 and picks the top n_used experts per token (ties: lower index), with
+ * renormalized weights. A counting sort orders (token, slot) pairs by expert, so that each expert's
+ * rows are one matrix. Phase 1, a task per (expert, panel of rows): gate and up, then SwiGLU. Phase
+ * 2, a task per (expert, panel): down. Finally each token adds its slots in slot order, so results
+ * are bit-identical for any number of threads. */
 #include <math.h>
 #include <string.h>
 
 #include "base/num.h"
 #include "runtime/engine/exec.h"
 
-/* The sum of the selected probabilities is taken as at least this before it divides: the smallest
- * normal number of f16, as llama.cpp has it. */
+/* Lower bound of the divisor that renormalizes expert weights: the smallest normal f16, as in
+ * llama.cpp. */
 static const float MIN_SUM = 6.1035e-5f;
 enum { ROUTER_MAX_GROUPS = 256 };
 
@@ -23,25 +23,24 @@ struct job {
     struct moe_bufs *b;
     const struct weight *gate, *up, *down;
     const float *x; /* [n_tok][d] */
-    /* Each of them may be NULL. */
+    /* Each may be NULL. */
     const float *factor, *prefer, *router_bias, *gate_bias, *up_bias, *down_bias;
     int64_t n_experts, d, f, n_used, n_active;
-    /* The row of `up` in its matrix where the up projection begins; it is the width f when gate
-     * and up are one tensor. */
+    /* First row of the up projection in `up`: the width f if gate and up are one tensor. */
     int64_t up_row;
-    /* The rows of a panel, and the number of panels, in the phase that runs. */
+    /* Rows per panel and number of panels in the current phase. */
     int64_t panel, n_panels;
-    /* All sorted rows as they enter gate and down, and as they enter up. */
+    /* Sorted rows as inputs of gate and down; of up. */
     struct acts a, a_up;
-    /* The rows of the n_tok tokens in 8 bits, which gather_rounded copies to `sorted`. */
+    /* Rows of the n_tok tokens in 8 bits, which gather_rounded copies to `sorted`. */
     const struct kern_act *rounded;
     struct kern_act *sorted;
     int64_t row_blocks;
 };
 
-/* Computes from the router's scores p of one token the probability of every expert (in place), and
- * in `by` the values by which experts are chosen. Formulas: OP_MOE in models/ops.def. */
-static void judge(const struct job *j, float *p, float *by) {
+/* Converts the router's scores p of one token to probabilities of the experts (in place), and
+ * writes the ranking values to `by`. Formulas: OP_MOE in models/ops.def. */
+static void score_experts(const struct job *j, float *p, float *by) {
     const enum gr_score score = j->n->moe.choice.score;
     const float *prefer = j->prefer, *bias = j->router_bias;
     for (int64_t e = 0; bias && e < j->n_experts; e++) p[e] += bias[e];
@@ -51,8 +50,8 @@ static void judge(const struct job *j, float *p, float *by) {
     for (int64_t e = 0; e < j->n_experts; e++) by[e] = prefer ? p[e] + prefer[e] : p[e];
 }
 
-/* Leaves only the experts of the best groups to be chosen. A group is as good as its two best
- * experts together, or, where probabilities come from a softmax, as its best one. */
+/* Excludes experts outside the best groups. A group ranks by the sum of its two best experts or,
+ * with a softmax, by its best one. */
 static void keep_groups(const struct job *j, float *by) {
     const int64_t n = j->n->moe.choice.groups, size = j->n_experts / n;
     const bool two = size > 1 && j->n->moe.choice.score != GR_SOFTMAX;
@@ -61,7 +60,7 @@ static void keep_groups(const struct job *j, float *by) {
         int64_t best = -1;
         double most = 0;
         for (int64_t g = 0; g < n; g++) {
-            float a = -INFINITY, b = -INFINITY; /* The two largest values of the group. */
+            float a = -INFINITY, b = -INFINITY; /* two largest values of the group */
             for (int64_t e = g * size; e < (g + 1) * size; e++) {
                 b = fmaxf(b, fminf(a, by[e]));
                 a = fmaxf(a, by[e]);
@@ -78,8 +77,8 @@ static void keep_groups(const struct job *j, float *by) {
         if (!kept[e / size]) by[e] = -INFINITY;
 }
 
-/* Returns the weight of the expert `best` in a softmax over those experts that were not taken
- * before it and are near enough to it (GR_MIXER). */
+/* Returns the weight of expert `best` in a softmax over the experts that are not yet taken and are
+ * within the margin of it (GR_MIXER). */
 static float mixed(const struct job *j, const float *x, const float *by, int64_t best) {
     const float margin = j->n->moe.choice.margin, top = x[best];
     double sum = 0;
@@ -94,7 +93,7 @@ static void choose(const struct job *j, int64_t t) {
     float *p = j->b->logits + t * 2 * j->n_experts, *by = p + j->n_experts;
     float *weight = j->b->weight + t * j->n_used, sum = 0;
     int32_t *expert = j->b->expert + t * j->n_used;
-    judge(j, p, by);
+    score_experts(j, p, by);
     if (r->groups > 0) keep_groups(j, by);
     for (int64_t u = 0; u < j->n_used; u++) {
         int64_t best = -1;
@@ -103,7 +102,7 @@ static void choose(const struct job *j, int64_t t) {
         if (best < 0) best = u;
         expert[u] = (int32_t)best;
         weight[u] = r->score == GR_MIXER ? mixed(j, p, by, best) : p[best];
-        by[best] = -INFINITY; /* This expert is taken. */
+        by[best] = -INFINITY; /* taken */
     }
     if (r->score == GR_LOGIT) j->s->kern.softmax(weight, j->n_used);
     for (int64_t u = 0; u < j->n_used; u++) sum += weight[u];
@@ -119,8 +118,8 @@ static void choose_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     for (int64_t t = t0; t < t1; t++) choose(ctx, t);
 }
 
-/* Sorts pairs (token, slot) by expert: fills first[], place[] and active[] from expert[]. Among the
- * pairs of one expert the order is that of tokens. */
+/* Sorts pairs (token, slot) by expert: fills first[], place[] and active[] from expert[]. Within an
+ * expert, pairs keep the order of tokens. */
 static void sort_pairs(struct job *j) {
     struct moe_bufs *b = j->b;
     int64_t pairs = j->s->n_tok * j->n_used;
@@ -153,8 +152,8 @@ static void gather_rounded(void *ctx, int64_t t0, int64_t t1, int worker) {
                (size_t)n * sizeof *j->sorted);
 }
 
-/* Prepares how sorted rows enter gate (`which` 0) or up (1). For packed weights each token is
- * rounded to 8 bits once, and then its copies are sorted. */
+/* Prepares the sorted rows as inputs of gate (`which` 0) or up (1). For packed weights each token
+ * is rounded to 8 bits once and then copied to its sorted places. */
 static void inputs(struct job *j, const struct weight *w, struct acts *a, int64_t pairs,
                    int which) {
     struct session *s = j->s;
@@ -171,7 +170,7 @@ static void inputs(struct job *j, const struct weight *w, struct acts *a, int64_
     *a =
         (struct acts){.x = j->b->x, .ld = j->d, .n_rows = pairs, .p = j->sorted, .p_ld = once.p_ld};
 }
-/* Prepares how the sorted rows h enter down. */
+/* Prepares the sorted rows h as inputs of down. */
 static void middle(struct job *j, int64_t pairs) {
     struct session *s = j->s;
     if (!exec_is_packed(s, j->down)) {
@@ -187,7 +186,7 @@ static void middle(struct job *j, int64_t pairs) {
                          .p_ld = kern_act_blocks(j->f)};
 }
 
-/* Returns those of the sorted rows that belong to expert e. */
+/* Returns the sorted rows of expert e. */
 static struct acts expert_acts(const struct job *j, const struct acts *all, int64_t e) {
     struct acts a = *all;
     int64_t first = j->b->first[e];
@@ -202,7 +201,7 @@ static const uint8_t *expert_data(const struct weight *w, int64_t e) {
 }
 
 /* Computes gate = g * sigmoid(alpha g) * (u + 1), where g and u are gate and up clamped to the
- * node's limit; or, where the clamp comes late, min(silu(g), limit) * u. */
+ * node's limit; or, with a late clamp, min(silu(g), limit) * u. */
 static void clamped(const struct job *j, float *gate, float *up, int64_t n) {
     const float limit = j->n->moe.limit, alpha = j->n->moe.alpha;
     if (j->n->moe.late) {
@@ -231,14 +230,13 @@ static void activate(const struct job *j, float *gate, float *up, int64_t n) {
         j->s->kern.swiglu(gate, up, gate, n);
 }
 
-/* Adds to x the values [r0, r0 + n) of expert e's bias, which is [experts][f]. Does nothing where
- * there is none (NULL). */
+/* Adds values [r0, r0 + n) of expert e's bias [experts][f] to x. bias NULL: none. */
 static void add_bias(const float *bias, int64_t e, int64_t f, int64_t r0, float *x, int64_t n) {
     for (int64_t i = 0; bias && i < n; i++) x[i] += bias[e * f + r0 + i];
 }
 
-/* Moves the weights of pairs to the sorted rows, into the memory of the router's scores, which are
- * no longer needed. From then on the weights of pairs are 1, so that they do not count twice. */
+/* Moves the weights of pairs to the sorted rows, reusing the memory of the router's scores, and
+ * resets them to 1 so that they are not applied twice. */
 static void weigh_inputs(struct job *j) {
     for (int64_t i = 0; i < j->s->n_tok * j->n_used; i++) {
         j->b->logits[j->b->place[i]] = j->b->weight[i];
@@ -301,8 +299,8 @@ static void combine_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     }
 }
 
-/* Notes of each sorted row which token it is of, and the weight of its pair, as weigh_inputs has
- * done where it was called. */
+/* Records the token of each sorted row and, unless weigh_inputs has done so, the weight of its
+ * pair. */
 static void name_rows(const struct job *j) {
     for (int64_t i = 0; i < j->s->n_tok * j->n_used; i++) {
         j->b->token[j->b->place[i]] = (int32_t)(i / j->n_used);
@@ -310,8 +308,8 @@ static void name_rows(const struct job *j) {
     }
 }
 
-/* Shows the sorted rows to the probe. gated: their products are multiplied by the weights of their
- * pairs later. */
+/* Shows the sorted rows to the probe. gated: their products are multiplied by the pairs' weights
+ * later. */
 static void show_rows(const struct job *j, gr_w w, const float *x, int64_t ld, bool gated) {
     for (int64_t i = 0; i < j->n_active; i++) {
         const int64_t e = j->b->active[i], r = j->b->first[e];
@@ -320,9 +318,9 @@ static void show_rows(const struct job *j, gr_w w, const float *x, int64_t ld, b
     }
 }
 
-/* Returns how many weight rows a task takes (exec_task_rows). What counts is how many rows an
- * expert meets: a hundred tokens are few when they are spread over 256 experts. What a task
- * computes must still fit its scratch. */
+/* Returns the weight rows per task (exec_task_rows). The number of rows per expert counts: a
+ * hundred tokens are few when spread over 256 experts. A task's results must also fit in its
+ * scratch. */
 static int64_t task_rows(const struct job *j, const struct weight *w, uint64_t row_bytes,
                          int64_t n_rows) {
     int64_t most = 1;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/cpu/norm.c - LayerNorm, of whole rows or of each head. Sums are double: the mean
- * may be far from the values' spread. */
+/* runtime/engine/cpu/norm.c - LayerNorm of whole rows or of each head. Sums are double because the
+ * mean may be large compared with the spread. */
 #include <math.h>
 
 #include "runtime/engine/exec.h"
@@ -10,8 +10,8 @@ enum { TOKEN_CHUNK = 16 };
 struct job {
     struct session *s;
     const struct gr_node *n;
-    const float *w, *b; /* Factors and summands of the values; NULL: 1 and 0. */
-    /* How many values are normalised together, and after how many w and b begin again. */
+    const float *w, *b; /* weights and biases; NULL: 1 and 0 */
+    /* Values normalized together; values after which w and b repeat. */
     int64_t group, w_group;
 };
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
 /* runtime/engine/cpu/packed.c - products of packed weights (model_pack) with 8-bit activations.
  *
- * Activations are rounded once for all products that read the same register: the executor tells
- * when a register was written (exec_acts_stale). */
+ * Activations are rounded once for all products that read the same register; the executor reports
+ * writes to a register (exec_acts_stale). */
 #include <string.h>
 
 #include "base/num.h"
 #include "runtime/engine/exec.h"
 
-/* The activations of so many tokens stay in the second cache while groups of weight rows pass. */
+/* Tokens whose activations stay in the L2 cache while groups of weight rows stream through. */
 enum { TOKEN_BLOCK = 128 };
 
 bool exec_is_packed(const struct session *s, const struct weight *w) {

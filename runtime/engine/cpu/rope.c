@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/cpu/rope.c - rotary positions, and queries that grow with them. Angles are
- * computed in double, once per pass for every kind of node (base, width, divisors), and shared by
- * all heads and layers. */
+/* runtime/engine/cpu/rope.c - rotary position embeddings, and scaling of queries by position.
+ * Angles are computed in double, once per pass for each kind of node (base, width, divisors), and
+ * shared by all heads and layers. */
 #include <math.h>
 
 #include "runtime/engine/exec.h"
@@ -15,8 +15,7 @@ struct job {
     int64_t width;
 };
 
-/* Returns the factor that stretches the angle of pair j, which is between 1 and 1 / factor (struct
- * gr_yarn). */
+/* Returns the YaRN factor of the angle of pair j, between 1 and 1 / factor (struct gr_yarn). */
 static double stretch(const struct gr_yarn *y, const struct rope_tab *tab, int64_t j) {
     if (!tab->yarn) return 1;
     double n = (double)tab->n_rot, per = 2 * log(tab->base), turn = 2 * 3.14159265358979323846;
@@ -78,7 +77,7 @@ static void rope_range(void *ctx, int64_t t0, int64_t t1, int worker) {
 }
 
 void exec_rope(struct session *s, const struct gr_node *n) {
-    /* session_new made a table for every node, so there is one. */
+    /* session_new has created a table for every node. */
     struct rope_tab *tab = exec_rope_tab(s, n, false);
     if (!tab->ready) fill(s, tab);
     struct job j = {s, n, tab->cs, s->g->reg_width[n->dst]};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/cpu/ssm.c - the short convolution, the scans of Mamba 1 and 2, Kimi delta
- * attention. As in delta.c, a task owns some channels or rows of one sequence's state and
- * walks all its tokens of the pass. */
+/* runtime/engine/cpu/ssm.c - short convolution, scans of Mamba 1 and 2, and Kimi delta attention.
+ * As in delta.c, a task owns some channels or rows of one sequence's state and processes all its
+ * tokens of the pass. */
 #include <math.h>
 
 #include "base/num.h"
@@ -12,7 +12,7 @@ enum { CHANNELS = 64, ROWS = 16 };
 struct job {
     struct session *s;
     const struct gr_node *n;
-    int64_t n_parts; /* The tasks of one sequence, or of one head. */
+    int64_t n_parts; /* tasks per sequence or per head */
     const float *w, *a, *dt, *skip;
 };
 
@@ -142,8 +142,7 @@ void exec_mamba1(struct session *s, const struct gr_node *n) {
 
 /* ---- Kimi delta attention ---- */
 
-/* Normalises queries and keys of tokens [t0, t1) and replaces what decays are computed from by the
- * decays. */
+/* Normalizes queries and keys of tokens [t0, t1) and computes the decays in place. */
 static void kda_ready_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     const struct job *j = ctx;
     const struct session *s = j->s;

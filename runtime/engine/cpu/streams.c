@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/cpu/streams.c - operations on several residual streams that lie side by side in a
- * row (Gemma 3n): mixing, adding to all, sizes; and the peaks of a row. Formulas: models/ops.def.
- * Sums are in double. */
+/* runtime/engine/cpu/streams.c - operations on several residual streams side by side in a row
+ * (Gemma 3n): mixing, adding to all, rescaling; and activation sparsity by a cutoff. Formulas:
+ * models/ops.def. Sums are double. */
 #include <math.h>
 #include <string.h>
 
@@ -13,16 +13,15 @@ enum { TOKEN_CHUNK = 16 };
 struct job {
     const struct session *s;
     const struct gr_node *n;
-    int64_t width, of[2]; /* The columns of a row of dst, and of a row of each source. */
+    int64_t width, of[2]; /* columns of a row of dst, and of a row of each source */
 };
 
-static void run(struct session *s, const struct gr_node *n, double per_value, pool_fn fn) {
+static void run_rows(struct session *s, const struct gr_node *n, double per_value, pool_fn fn) {
     struct job j = {.s = s, .n = n, .width = s->g->reg_width[n->dst]};
     for (int i = 0; i < 2; i++)
         if (n->src[i] != GR_NONE) j.of[i] = s->g->reg_width[n->src[i]];
     exec_par(s, s->n_tok, TOKEN_CHUNK, per_value * (double)(s->n_tok * j.width), fn, &j);
 }
-/* Returns row t of dst. */
 static float *dst(const struct job *j, int64_t t) {
     return j->s->reg[j->n->dst] + t * j->width;
 }
@@ -30,7 +29,6 @@ static const float *src(const struct job *j, int k, int64_t t) {
     return j->s->reg[j->n->src[k]] + t * j->of[k];
 }
 
-/* Adds by * x to y. */
 static void add(float *y, const float *x, float by, int64_t n) {
     for (int64_t i = 0; i < n; i++) y[i] += by * x[i];
 }
@@ -50,7 +48,7 @@ static void mix_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     }
 }
 void exec_mix(struct session *s, const struct gr_node *n) {
-    run(s, n, 8, mix_range);
+    run_rows(s, n, 8, mix_range);
 }
 
 static void spread_range(void *ctx, int64_t t0, int64_t t1, int worker) {
@@ -64,7 +62,7 @@ static void spread_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     }
 }
 void exec_spread(struct session *s, const struct gr_node *n) {
-    run(s, n, 2, spread_range);
+    run_rows(s, n, 2, spread_range);
 }
 
 static double mean_square(const float *x, int64_t n) {
@@ -85,7 +83,7 @@ static void level_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     }
 }
 void exec_level(struct session *s, const struct gr_node *n) {
-    run(s, n, 4, level_range);
+    run_rows(s, n, 4, level_range);
 }
 
 static void peaks_range(void *ctx, int64_t t0, int64_t t1, int worker) {
@@ -103,5 +101,5 @@ static void peaks_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     }
 }
 void exec_peaks(struct session *s, const struct gr_node *n) {
-    run(s, n, 4, peaks_range);
+    run_rows(s, n, 4, peaks_range);
 }
