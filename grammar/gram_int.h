@@ -97,8 +97,8 @@ struct gtail {
     gnode node;
     uint32_t parent, depth, chain;
     uint32_t item, n_item; /* items that begin here: range in g->item */
-    uint32_t
-        way; /* way that completes the stack, + 1; 0: not computed, GRAM_INF: none (shortest.c) */
+    /* Completion of the stack (shortest.c), + 1; 0: not computed, GRAM_INF: none. */
+    uint32_t way;
     uint8_t state; /* 0: not expanded, 1: in progress, 2: done */
     bool can_end;
 };
@@ -190,8 +190,8 @@ struct grammar {
     size_t leaf_bytes;
     uint64_t leaf_clock;
     struct gconf *scratch; /* [longest token + 2] */
-    struct sc_plain
-        *plain; /* values without conditions, shared by all schemas of the grammar (schema_int.h) */
+    /* Values without conditions, shared by all schemas of the grammar (schema_int.h). */
+    struct sc_plain *plain;
     uint32_t n_plain;
 };
 /* Returns p with room for element n of `size` bytes, and counts the memory in g->bytes; *cap:

@@ -53,8 +53,8 @@ struct sc {
     struct sc_id *id; /* schemas with an $id, schema_ref.c */
     uint32_t n_id, cap_id;
     bool ids_known;
-    gnode
-        free_value[SC_FREE_DEPTH + 1]; /* any value nested up to that many levels; 0: not created */
+    /* Any value nested up to that many levels; 0: not created. */
+    gnode free_value[SC_FREE_DEPTH + 1];
     const struct json *noted[SC_NOTES_MAX]; /* unsupported clauses already reported */
     uint32_t n_noted;
     uint64_t n_values; /* in the whole document; 0: not counted */
