@@ -69,6 +69,7 @@ awk '
         for (i = 2; i < k; i++) if (length(f[i]) > 122) print FILENAME ":" FNR ": a table cell of " length(f[i]) " characters"
         next
     }
-    /^[ \t]*$|^#|^ *<|^!\[|^ *([-*]|[0-9]+\.) / { flush() }
+    /^[ \t]*$/ { flush(); next }
+    /^#|^ *<|^!\[|^ *([-*]|[0-9]+\.) / { flush() }
     { add($0) }
 ' tests/words.txt "$@"
