@@ -10,6 +10,7 @@
 #include <unistd.h>
 #if defined(__linux__)
 #include <sched.h>
+#include <signal.h>
 #include <sys/vfs.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -41,6 +42,55 @@ bool os_is_local(int fd) {
     return false;
 #endif
 }
+
+#if defined(__linux__)
+int os_insert_range(int fd, uint64_t at, uint64_t n) {
+    return fallocate(fd, FALLOC_FL_INSERT_RANGE, (off_t)at, (off_t)n);
+}
+int os_remove_range(int fd, uint64_t at, uint64_t n) {
+    return fallocate(fd, FALLOC_FL_COLLAPSE_RANGE, (off_t)at, (off_t)n);
+}
+int64_t os_next_hole(int fd, uint64_t at) {
+    return lseek(fd, (off_t)at, SEEK_HOLE);
+}
+int64_t os_next_data(int fd, uint64_t at) {
+    return lseek(fd, (off_t)at, SEEK_DATA);
+}
+bool os_lease(int fd) { /* SIGURG, which is ignored by default, instead of SIGIO */
+    return fcntl(fd, F_SETSIG, SIGURG) == 0 && fcntl(fd, F_SETLEASE, F_WRLCK) == 0;
+}
+void os_end_lease(int fd) {
+    (void)fcntl(fd, F_SETLEASE, F_UNLCK);
+}
+#else
+static int unsupported(void) {
+    errno = ENOSYS;
+    return -1;
+}
+int os_insert_range(int fd, uint64_t at, uint64_t n) {
+    (void)fd, (void)at, (void)n;
+    return unsupported();
+}
+int os_remove_range(int fd, uint64_t at, uint64_t n) {
+    (void)fd, (void)at, (void)n;
+    return unsupported();
+}
+int64_t os_next_hole(int fd, uint64_t at) {
+    (void)fd, (void)at;
+    return unsupported();
+}
+int64_t os_next_data(int fd, uint64_t at) {
+    (void)fd, (void)at;
+    return unsupported();
+}
+bool os_lease(int fd) {
+    (void)fd;
+    return false;
+}
+void os_end_lease(int fd) {
+    (void)fd;
+}
+#endif
 
 /* ---- descriptors ---- */
 

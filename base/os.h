@@ -28,6 +28,19 @@ int os_rename_new(const char *from, const char *to);
 /* Extends a file and allocates its blocks. EOPNOTSUPP, ENOSYS: not supported by this file
  * system. */
 int os_reserve(int fd, uint64_t size);
+/* Insert n bytes of zeros at an offset, or remove n bytes there, without copying what follows. Both
+ * are multiples of the file system's block. Return as fallocate; ENOSYS, EOPNOTSUPP: not supported.
+ */
+int os_insert_range(int fd, uint64_t at, uint64_t n);
+int os_remove_range(int fd, uint64_t at, uint64_t n);
+/* Returns the offset of the first hole, or of the first data, at or after `at`; -1: none or
+ * unknown, see errno. The end of a file counts as a hole. */
+int64_t os_next_hole(int fd, uint64_t at);
+int64_t os_next_data(int fd, uint64_t at);
+/* Takes a lease on a file: false if another process has it open or the system has no leases. Until
+ * os_end_lease, processes that open the file wait. */
+bool os_lease(int fd);
+void os_end_lease(int fd);
 
 /* Returns whether the file is on a local disk, as far as the system knows; then no other machine
  * has it open, and locks on it are reliable. */

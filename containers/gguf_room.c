@@ -10,8 +10,6 @@
  *
  * Offsets change for every process that has the file open, so this is done only if no other has. */
 #include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -21,6 +19,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/num.h"
+#include "base/os.h"
 #include "base/out.h"
 #include "containers/gguf_edit.h"
 
@@ -45,13 +44,8 @@ bool gguf_room_plan(int fd, uint64_t data_off, uint64_t align, uint64_t need,
     room->n = round_up(need, unit);
     if (room->at == 0) return false; /* Until the header is written the magic must stay in front. */
     /* The file's own holes would hide one left by an interruption. */
-    off_t hole = lseek(fd, (off_t)room->at, SEEK_HOLE);
+    const int64_t hole = os_next_hole(fd, room->at);
     return hole >= 0 && (uint64_t)hole >= room->size;
-}
-
-/* Returns whether no other process has the file open; makes others that open it wait. */
-static bool alone(int fd) {
-    return fcntl(fd, F_SETSIG, SIGURG) == 0 && fcntl(fd, F_SETLEASE, F_WRLCK) == 0;
 }
 
 static int write_header(int fd, const char *path, const struct gguf_room *r, const char *header,
@@ -70,7 +64,7 @@ int gguf_room_make(int fd, const char *path, const char *journal, const struct g
     struct buf b = {0};
     uint8_t head[HEAD];
     *done = false;
-    if (!alone(fd)) return 0;
+    if (!os_lease(fd)) return 0;
     memcpy(head, magic, 8);
     store_u64(head + 8, r->size);
     store_u64(head + 16, r->at);
@@ -82,7 +76,7 @@ int gguf_room_make(int fd, const char *path, const char *journal, const struct g
     int rc = out_write_file(journal, b.data, b.len, false, e);
     buf_release(&b);
     gguf_edit_step(1);
-    if (!rc && fallocate(fd, FALLOC_FL_INSERT_RANGE, (off_t)r->at, (off_t)r->n) == 0) {
+    if (!rc && os_insert_range(fd, r->at, r->n) == 0) {
         *done = true;
         gguf_edit_step(7);
         if (fsync(fd) != 0) rc = err_sys(e, "cannot write %s", path);
@@ -90,7 +84,7 @@ int gguf_room_make(int fd, const char *path, const char *journal, const struct g
         gguf_edit_step(4);
     }
     if (!rc) rc = remove_journal(journal, e);
-    (void)fcntl(fd, F_SETLEASE, F_UNLCK);
+    os_end_lease(fd);
     return rc;
 }
 
@@ -109,10 +103,11 @@ int gguf_room_recover(int fd, const char *path, const char *name, const char *jo
                        "remove the journal if the file was replaced since then",
                        path, name);
     if (size == r.size) return remove_journal(name, e);
-    off_t hole = lseek(fd, (off_t)r.at, SEEK_HOLE);
-    off_t end = hole < 0 || (uint64_t)hole >= size ? hole : lseek(fd, hole, SEEK_DATA);
+    const int64_t hole = os_next_hole(fd, r.at);
+    const int64_t end =
+        hole < 0 || (uint64_t)hole >= size ? hole : os_next_data(fd, (uint64_t)hole);
     if (end > 0 && (uint64_t)hole < size && (uint64_t)end > r.at + r.n) {
-        if (fallocate(fd, FALLOC_FL_COLLAPSE_RANGE, end - (off_t)r.n, (off_t)r.n) != 0)
+        if (os_remove_range(fd, (uint64_t)end - r.n, r.n) != 0)
             return err_sys(e, "%s: an edit of its metadata was interrupted and cannot be undone",
                            path);
         log_warn("%s: undid an edit of its metadata that was interrupted", path);
