@@ -82,6 +82,9 @@ void prelude_write(struct buf *out, const struct jinja *t, const struct repair_p
 /* Tell whether the family of the template has rows for calls, or tools, as text. */
 bool prelude_knows_calls(const struct jinja *t);
 bool prelude_knows_tools(const struct jinja *t);
+/* Appends Jinja that makes an object of variable `a`, when it is the text of one, and sets o then
+ * (repair_reader.c). */
+void reader_write(struct buf *out);
 bool prelude_is_there(const char *src, size_t len);
 
 /* ---- repair_edit.c --------------------------------------------------------------------------- */

@@ -201,96 +201,6 @@ static void no_content(struct writer *w) {
                "{%- endif %}\n");
 }
 
-enum { MAX_ARGS = 12 };
-
-/* The text of the reader of JSON, cut where the literal of an object with MAX_ARGS keys goes. The
- * text is split at quotes: the pieces are, in turn, structure and strings. Two characters for
- * private use stand for escaped backslashes and quotes (@0, @1). hone.f holds the objects and lists
- * around, hone.k and hone.v keys and values of the innermost, hone.n the key that waits for its
- * value hone.b, of which hone.ok says whether it is there. */
-static const char reader[] =
-    "{%- if a is string and (a | trim).startswith('{') %}\n"
-    "{%- set hone.f = [] %}{%- set hone.k = [] %}{%- set hone.v = [] %}{%- set hone.n = none %}\n"
-    "{%- set hone.b = none %}{%- set hone.ok = false %}{%- set hone.t = '' %}{%- set hone.x = '' "
-    "%}\n"
-    "{%- for p in a.replace('\\\\\\\\', '@0').replace('\\\\\"', '@1').split('\"') %}\n"
-    "{%- if loop.index0 % 2 == 1 %}\n"
-    "{%- set q = p.replace('\\\\n', '\\n').replace('\\\\t', '\\t').replace('\\\\r', "
-    "'\\r').replace('\\\\/', "
-    "'/').replace('@1', '\"').replace('@0', '\\\\') %}\n"
-    "{%- if hone.t == '{' and hone.n is none %}{%- set hone.n = q %}\n"
-    "{%- else %}{%- set hone.b = q %}{%- set hone.ok = true %}{%- endif %}\n"
-    "{%- else %}\n"
-    "{%- for i in range(p | length) %}\n"
-    "{%- set c1 = p[i:i+1] %}\n"
-    "{%- if c1 == '{' or c1 == '[' %}\n"
-    "{%- set hone.f = hone.f + [{'t': hone.t, 'k': hone.k, 'v': hone.v, 'n': hone.n}] %}\n"
-    "{%- set hone.t = c1 %}{%- set hone.k = [] %}{%- set hone.v = [] %}{%- set hone.n = none %}\n"
-    "{%- set hone.ok = false %}{%- set hone.x = '' %}\n"
-    "{%- elif c1 == ',' or c1 == '}' or c1 == ']' %}\n"
-    "{%- set x = hone.x | trim %}\n"
-    "{%- set digits = x[1:] if x.startswith('-') else x %}\n"
-    "{%- if not hone.ok and x %}\n"
-    "{%- set hone.b = true if x == 'true' else false if x == 'false' else none if x == 'null' else "
-    "(x | int) if digits and not digits.replace('0', '').replace('1', '').replace('2', "
-    "'').replace('3', '').replace('4', '').replace('5', '').replace('6', '').replace('7', "
-    "'').replace('8', '').replace('9', '') else x %}\n"
-    "{%- endif %}\n"
-    "{%- if hone.ok or x %}\n"
-    "{%- set hone.k = hone.k + [hone.n] %}{%- set hone.v = hone.v + [hone.b] %}\n"
-    "{%- endif %}\n"
-    "{%- set hone.n = none %}{%- set hone.ok = false %}{%- set hone.x = '' %}\n"
-    "{%- if c1 != ',' %}\n"
-    "{%- set n = hone.k | length %}\n"
-    "{%- set b = hone.v %}\n"
-    "{%- if c1 == '}' and n == 0 %}{%- set b = {} %}{%- elif c1 == '}' %}\n"
-    "{%- set b = {hone.k[0]: hone.v[0]";
-static const char reader_end[] =
-    "} %}\n"
-    "{%- endif %}\n"
-    "{%- if n > @N and c1 == '}' %}{%- set hone.big = true %}{%- endif %}\n"
-    "{%- set hone.b = b %}{%- set hone.ok = true %}\n"
-    "{%- if hone.f %}\n"
-    "{%- set g = hone.f | last %}\n"
-    "{%- set hone.f = hone.f[:-1] %}\n"
-    "{%- set hone.t = g.t %}{%- set hone.k = g.k %}{%- set hone.v = g.v %}{%- set hone.n = g.n %}\n"
-    "{%- endif %}\n"
-    "{%- endif %}\n"
-    "{%- elif c1 != ':' %}\n"
-    "{%- set hone.x = hone.x + c1 %}\n"
-    "{%- endif %}\n"
-    "{%- endfor %}\n"
-    "{%- endif %}\n"
-    "{%- endfor %}\n"
-    "{%- if not hone.f and hone.t == '' and hone.ok and not hone.big and hone.b is mapping %}\n"
-    "{%- set a = hone.b %}{%- set o = true %}\n"
-    "{%- endif %}\n"
-    "{%- set hone.big = false %}\n"
-    "{%- endif %}\n";
-
-/* Appends a text of the reader with @0, @1 and @N filled in. */
-static void fill(struct writer *w, const char *s) {
-    for (; *s; s++) {
-        if (*s == '@' && s[1] == 'N')
-            buf_fmt(w->out, "%d", MAX_ARGS);
-        else if (*s == '@')
-            put(w, s[1] == '0' ? "\xee\x80\x80" : "\xee\x80\x81");
-        else
-            buf_chr(w->out, *s);
-        s += *s == '@';
-    }
-}
-
-static void parse(struct writer *w) {
-    fill(w, reader);
-    for (int i = 1; i < MAX_ARGS; i++)
-        buf_fmt(w->out,
-                ", (hone.k[%d] if n > %d else hone.k[0]): (hone.v[%d] if n > %d else "
-                "hone.v[0])",
-                i, i, i, i);
-    fill(w, reader_end);
-}
-
 /* Makes the id in a variable of nine characters: its last ones, or the number that is counted in a
  * member of the namespace. Sets o when it changed. */
 static void new_id(struct writer *w, const char *var, const char *count) {
@@ -332,7 +242,7 @@ static void calls(struct writer *w) {
         if (rows[i].text)
             put(w, rows[i].text);
         else
-            parse(w);
+            reader_write(w->out);
     }
     put(w, "{%- set cid = c.id %}\n");
     if (ids) new_id(w, "cid", "n_calls");
@@ -406,7 +316,7 @@ static void calls_as_text(struct writer *w) {
            "{%- for c in m.tool_calls %}\n"
            "{%- set f = c.function if c.function is defined else c %}\n"
            "{%- set a = f.arguments %}\n");
-    parse(w);
+    reader_write(w->out);
     if (f->style == PYTHON)
         put(w, "{%- set hone.x = '' %}\n"
                "{%- if a is mapping %}\n"
