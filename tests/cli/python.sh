@@ -70,6 +70,11 @@ for x in reading: x.join(60)
 assert not any(x.is_alive() for x in reading) and both.answer == whole and sorted(got) == sorted(model.generate("Once upon", max_tokens=12, stream=True))
 assert "hello" in model.template.render([{"role": "user", "content": "hello"}])
 assert plan(m)["total_bytes"] > 10**7
+from hone_gguf import template_fix
+fixed = template_fix("tests/golden/templates/repair/chatml.jinja")
+assert any(r["rule"] == "CONTENT-NULL" and r["after"] for r in fixed["repairs"]) and fixed["diff"].startswith("---")
+null = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": None}, {"role": "user", "content": "Ho"}]
+assert "None" not in Template(fixed["template"]).render(null) and "Ho" in Template(fixed["template"]).render(null)
 for bad, kind in ((lambda: GGUF("absent"), MissingFile), (lambda: GGUF(__file__), DataError),
                   (lambda: quantize(m, m + "2", "Q4_K_M", progress=lambda *a: 1), Cancelled),
                   (lambda: quantize(m, m + "2", "Q4_K_M", progress=lambda *a: 1 // 0), ZeroDivisionError)):
