@@ -42,7 +42,7 @@ bool gguf_room_plan(int fd, uint64_t data_off, uint64_t align, uint64_t need,
     room->size = (uint64_t)st.st_size;
     room->at = data_off - data_off % block;
     room->n = round_up(need, unit);
-    if (room->at == 0) return false; /* Until the header is written the magic must stay in front. */
+    if (room->at == 0) return false; /* the magic must stay first until the header is written */
     /* The file's own holes would hide one left by an interruption. */
     const int64_t hole = os_next_hole(fd, room->at);
     return hole >= 0 && (uint64_t)hole >= room->size;

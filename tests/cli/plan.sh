@@ -51,7 +51,7 @@ grep -q 'more than the 4096 it was trained for' "$t/o" || say "beyond training: 
 is max_ctx 4096 # what it was trained for
 # every cache that hone runs with is planned, and the other way round: one table
 "$HONE" eval kv --head-dims 32 --depths 16 --kv-type nope 2> "$t/e" && say "a cache type nope"
-for kv in $(sed 's/.*is not one of \(.*\), nor.*/\1/; s/,//g' "$t/e") q8_0/q4_0 Q5_0; do
+for kv in $(sed 's/.*must be one of \(.*\), or two.*/\1/; s/,//g' "$t/e") q8_0/q4_0 Q5_0; do
     run 0 plan "$t/m.gguf" --kv-type "$kv" --json
     num cmd_hone | grep -qi -- "--kv-type $kv" || say "--kv-type $kv: $(num cmd_hone)"
     run 0 eval kv --head-dims 32 --depths 16 --kv-type "$kv" --json
