@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* base/doc.c - see doc.h. */
+/* base/doc.c - hone's own JSON documents as cJSON trees. */
 #include "base/doc.h"
 
 #include <errno.h>
@@ -48,7 +48,7 @@ static bool is_utf8(const char *s) {
     return true;
 }
 
-/* Refuses what cJSON reads and hone does not. */
+/* Refuses values that cJSON accepts but hone does not. */
 static int check_value(const struct check *c, const cJSON *v, int depth) {
     if ((cJSON_IsArray(v) || cJSON_IsObject(v)) && depth >= c->max_depth)
         return err_set(c->e, ERR_DATA, "%s: nested deeper than %d levels", c->what, c->max_depth);
@@ -62,7 +62,7 @@ static int check_value(const struct check *c, const cJSON *v, int depth) {
     return 0;
 }
 
-/* Names the place in the text where reading ended. */
+/* Reports the line and column at which parsing stopped. */
 static int bad_at(const char *text, const char *end, const char *what, struct err *e) {
     unsigned long line = 1;
     const char *begin = text;
@@ -76,7 +76,7 @@ int doc_parse(cJSON **out, const char *text, size_t len, const char *what, struc
     const struct check c = {what, (int)limit_of(LIM_JSON_DEPTH), e};
     const char *end = text;
     *out = NULL;
-    /* cJSON reads up to a NUL, and a few versions look one byte beyond a length. */
+    /* cJSON reads up to a NUL, and a few versions read one byte past a given length. */
     char *copy = try_calloc(len + 1, 1, what, e);
     if (!copy) return ERR_SYS;
     memcpy(copy, text, len);
@@ -118,7 +118,7 @@ cJSON *doc_find(const char *dir, const char *name, uint64_t max_bytes) {
     return root;
 }
 
-/* ---- asking ---------------------------------------------------------------------------------- */
+/* ---- access ---------------------------------------------------------------------------------- */
 
 const cJSON *doc_get(const cJSON *obj, const char *name) {
     return cJSON_IsObject(obj) ? cJSON_GetObjectItemCaseSensitive(obj, name) : NULL;
@@ -155,10 +155,10 @@ bool doc_i64(const cJSON *obj, const char *name, int64_t *out) {
 
 /* ---- building -------------------------------------------------------------------------------- */
 
-/* The mark of an object or array that lost a value; cJSON does not use the field of these. */
+/* Mark of an object or array that lost a value, in a field that cJSON does not use for these. */
 enum { LOST_A_VALUE = 1 };
 
-/* Appends v and returns it; NULL: it is lost. */
+/* Appends v and returns it; NULL: v could not be appended. */
 static cJSON *append(cJSON *to, const char *name, cJSON *v) {
     if (v && (name ? cJSON_AddItemToObject(to, name, v) : cJSON_AddItemToArray(to, v))) return v;
     cJSON_Delete(v);
@@ -231,7 +231,7 @@ struct printer {
     struct err *e;
 };
 
-/* Finds the shortest form of at least nine digits that reads back the same. */
+/* Appends the shortest form of at least nine digits that reads back as the same number. */
 static void put_number(struct buf *out, double v) {
     static const int digits[] = {9, 15, 17};
     char text[32];
@@ -269,8 +269,7 @@ static int put_name(const struct printer *p, const cJSON *parent, const cJSON *m
     return 0;
 }
 
-/* Appends a value on one line, if it ends before byte `last` of the buffer; tells whether it did.
- */
+/* Appends a value on one line; *fits: it ends before byte `last` of the buffer. */
 static int put_line(const struct printer *p, const cJSON *v, size_t last, bool *fits) {
     const bool is_array = cJSON_IsArray(v);
     if (!is_array && !cJSON_IsObject(v)) {
@@ -290,7 +289,7 @@ static int put_line(const struct printer *p, const cJSON *v, size_t last, bool *
     return 0;
 }
 
-/* Tells whether v is a list of numbers, which stays on one line however long it is. */
+/* Returns whether v is a list of numbers, which stays on one line regardless of its length. */
 static bool is_series(const cJSON *v) {
     const cJSON *m;
     if (!cJSON_IsArray(v)) return false;

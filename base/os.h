@@ -28,9 +28,9 @@ int os_rename_new(const char *from, const char *to);
 /* Extends a file and allocates its blocks. EOPNOTSUPP, ENOSYS: not supported by this file
  * system. */
 int os_reserve(int fd, uint64_t size);
-/* Insert n bytes of zeros at an offset, or remove n bytes there, without copying what follows. Both
- * are multiples of the file system's block. Return as fallocate; ENOSYS, EOPNOTSUPP: not supported.
- */
+/* Add n bytes of zeros at an offset, or remove n bytes there, without copying the bytes after them.
+ * Both are multiples of the file system's block size. Return as fallocate does; ENOSYS, EOPNOTSUPP:
+ * not supported. */
 int os_insert_range(int fd, uint64_t at, uint64_t n);
 int os_remove_range(int fd, uint64_t at, uint64_t n);
 /* Returns the offset of the first hole, or of the first data, at or after `at`; -1: none or
