@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_os.c - what stands for Linux's own calls where they are missing: base/os.c and
- * serve/poller.c as other systems compile them, beside those of this one. */
+/* tests/unit/test_os.c - the replacements of Linux's own calls: base/os.c and serve/poller.c as
+ * other systems compile them, next to the versions of this one. */
 #include "base/os.h"
 
 #include <errno.h>
@@ -28,6 +28,12 @@
 #define os_interleave other_interleave
 #define os_give_up_rights other_give_up_rights
 #define os_is_local other_is_local
+#define os_insert_range other_insert_range
+#define os_remove_range other_remove_range
+#define os_next_hole other_next_hole
+#define os_next_data other_next_data
+#define os_lease other_lease
+#define os_end_lease other_end_lease
 #define poller_new other_waits_new
 #define poller_free other_waits_free
 #define poller_set other_waits_set
@@ -46,6 +52,12 @@ void os_stay(pthread_t thread, const uint64_t cpus[OS_CPUS / 64]);
 int os_interleave(void *p, uint64_t n_bytes, const unsigned long *mask, unsigned long n);
 void os_give_up_rights(bool hide);
 bool os_is_local(int fd);
+int os_insert_range(int fd, uint64_t at, uint64_t n);
+int os_remove_range(int fd, uint64_t at, uint64_t n);
+int64_t os_next_hole(int fd, uint64_t at);
+int64_t os_next_data(int fd, uint64_t at);
+bool os_lease(int fd);
+void os_end_lease(int fd);
 struct poller *poller_new(void);
 void poller_free(struct poller *w);
 int poller_set(struct poller *w, int fd, unsigned events, void *what);
@@ -98,6 +110,10 @@ static void test_renames(void) {
     test_rename(os_rename_new, true);
     test_rename(other_rename_new, false);
     CHECK(other_reserve(0, 1) == -1 && errno == ENOSYS); /* What base/out.c then does. */
+    CHECK(other_insert_range(0, 0, 4096) == -1 && errno == ENOSYS);
+    CHECK(other_remove_range(0, 0, 4096) == -1 && errno == ENOSYS);
+    CHECK(other_next_hole(0, 0) == -1 && other_next_data(0, 0) == -1 && !other_lease(0));
+    other_end_lease(0);
     uint64_t cpus[OS_CPUS / 64];
     CHECK(other_cpus(cpus) == 0 && os_cpus(cpus) > 0);
 }
