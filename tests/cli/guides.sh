@@ -30,7 +30,7 @@ grep -q '(docs/README.md)' README.md || say "README.md does not name docs/README
 bin=$t/bin
 mkdir "$bin"
 ${CC:-cc} -std=c11 -D_GNU_SOURCE -O1 tests/ask.c -o "$t/ask"
-for p in pip ollama python3; do printf '#!/bin/sh\nexit 0\n' > "$bin/$p"; done # the network, or a build
+for p in pip ollama python3 cc; do printf '#!/bin/sh\nexit 0\n' > "$bin/$p"; done # the network, or a build
 cat > "$bin/make" << 'END'
 #!/bin/sh
 [ "$1" != demo ] || exec hone make "$TINY" -o demo --recipe Q6_K,Q4_K_M,Q3_K_M
