@@ -244,7 +244,7 @@ static void test_imatrix(void) {
 }
 
 static const char hi[] = "{\"messages\": [{\"role\": \"user\", \"content\": \"Hi\"}]}";
-static const char bad[] = "{% for m in messages %}{{ m.content }}{% endfor %}";
+static const char bad[] = "{% for m in messages %}{{ m.role }}{% endfor %}";
 
 static void test_templates(void) {
     struct hone_error e;
