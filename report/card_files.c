@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* report/card_files.c - the files of README.md: a table that fits a phone, all numbers folded. */
+/* report/card_files.c - the files section of README.md: a table narrow enough for a phone, and all
+ * numbers folded. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +29,8 @@ static void text_cell(struct buf *out, struct buf *text) {
 
 static void loss_cell(const struct result *r, int i, struct buf *out) {
     const struct pick_grade g = pick_grade(r, i);
-    const double kld = fmax(r->file[i].mean_kld, 1e-9); /* two digits here, all in the fold */
+    const double kld =
+        fmax(r->file[i].mean_kld, 1e-9); /* two digits; full precision is in the folded table */
     buf_fmt(out, " %s", pick_word(g.band));
     if (g.band != PICK_UNKNOWN) {
         buf_fmt(out, ", %.*f", (int)fmin(fmax(1 - floor(log10(kld)), 2), 7), kld);
@@ -41,12 +43,12 @@ static void what_for(const struct result *r, int i, struct buf *out) {
     pick_role(r, i, &text);
     const double gain = pick_gain(r, i);
     if (gain >= 1.05) buf_fmt(&text, "; %.*fx closer", gain < 9.95 ? 1 : 0, gain);
-    if (gain < 1.05) buf_str(&text, "; as llama.cpp's");
+    if (gain < 1.05) buf_str(&text, "; same as llama.cpp's");
     text_cell(out, &text);
     buf_release(&text);
 }
 
-/* Writes a size with a no-break space before the unit. */
+/* Writes a size with a no-break space before its unit. */
 static void size_cell(int64_t n_bytes, struct buf *out) {
     char size[32];
     text_size(size, n_bytes);
@@ -54,7 +56,7 @@ static void size_cell(int64_t n_bytes, struct buf *out) {
     buf_fmt(out, " %.*s" NBSP "%s |", n, size, size + n + 1);
 }
 
-/* Writes a row. The mark of the recommended file is at its start, which a phone shows. */
+/* Writes a row. The recommended file's mark comes first, where a phone shows it. */
 static void file_row(const struct result *r, int i, const struct release *rel, struct buf *out) {
     const struct result_file *f = &r->file[i];
     buf_str(out, i == pick_file(r) ? "| " STAR NBSP "[**" : "| [");
@@ -78,7 +80,7 @@ static void file_row(const struct result *r, int i, const struct release *rel, s
     buf_chr(out, '\n');
 }
 
-/* Returns whether a file is listed: the base only if it is in the folder. */
+/* Returns whether a file is listed; the base only if the folder has it. */
 static bool listed(const struct result *r, int i, const struct release *rel) {
     return !r->file[i].is_base || (rel && release_has(rel, r->file[i].file));
 }
@@ -89,7 +91,7 @@ static bool any_gain(const struct result *r) {
     return false;
 }
 
-/* Returns whether no file is a mix, made for a size class or for a number of bytes. */
+/* Returns whether no file is a mix, neither for a size class nor for a byte budget. */
 static bool all_presets(const struct result *r) {
     bool mix = false;
     for (int i = 0; i < r->n_files; i++)
@@ -100,8 +102,8 @@ static bool all_presets(const struct result *r) {
 static void captions(const struct result *r, struct buf *out) {
     buf_fmt(out,
             "\n" STAR " recommended. Loss: mean KL divergence of the next-token distribution "
-            "from that of %s, in nats; 0 is identical. Same token: how often both find the same "
-            "token most likely.",
+            "from that of %s, in nats; 0 is identical. Same token: how often both rank the same "
+            "token first.",
             pick_base_word(r));
     if (any_gain(r))
         buf_fmt(out, " \"4x closer\": llama.cpp's preset of the same name and size has 4 times the "
@@ -113,7 +115,8 @@ static void captions(const struct result *r, struct buf *out) {
     buf_chr(out, '\n');
 }
 
-/* Writes the folded table of all numbers, with the types inside: some are slow on some backends. */
+/* Writes the folded table of all numbers and of tensor types, some of which are slow on some
+ * backends. */
 static void numbers(const struct result *r, const int *order, struct buf *out) {
     struct buf text = {0};
     card_fold("All numbers, and the types inside", out);

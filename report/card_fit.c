@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* report/card_fit.c - the section of README.md that says which file fits into which memory. */
+/* report/card_fit.c - the memory section of README.md: the file that fits each memory size. */
 #include <string.h>
 
 #include "report/card.h"
@@ -12,7 +12,7 @@ static const char *label_of(const struct result *r, const struct release *rel, i
     return *rel->file[file].encoding ? rel->file[file].encoding : rel->file[file].file;
 }
 
-/* Writes the row of one memory size: for each context, the file that fits. */
+/* Writes the row of one memory size: the file that fits, for each context length. */
 static void fit_row(const struct result *r, const struct release *rel, const struct release_fit *f,
                     struct buf *out) {
     buf_fmt(out, "| %d GiB%s |", f->gib, rel->enough_gib[f->kind] == f->gib ? " and more" : "");
@@ -52,8 +52,8 @@ static void fit_table(const struct result *r, const struct release *rel, int kin
     }
 }
 
-/* Names the memory that is enough for the best file, for kinds without a table. Returns false if
- * there are none. */
+/* For memory kinds without a table, writes the size that fits the best file. Returns false if there
+ * is no such kind. */
 static bool enough(const struct result *r, const struct release *rel, struct buf *out) {
     static const char *const name[RELEASE_MEMORIES] = {[RELEASE_GPU] = "on a GPU",
                                                        [RELEASE_UNIFIED] = "of unified memory",
@@ -83,11 +83,12 @@ void card_fit(const struct result *r, const struct release *rel, struct buf *out
     for (int i = 0; i < rel->n_fits; i++)
         for (int k = 0; k < RELEASE_CONTEXTS; k++) moe |= rel->fit[i].cpu_moe[k] > 0;
     if (rel->n_fits)
-        buf_str(out,
-                "\nEach cell is the recommended file if it fits, otherwise the closest to the "
-                "original that fits, for one conversation with keys and values "
-                "in f16. A GPU keeps 1 GiB free; of unified memory macOS lets the GPU have two "
-                "thirds (from 48 GiB three quarters); main memory leaves 3 GiB to the system.");
+        buf_str(
+            out,
+            "\nEach cell is the recommended file if it fits, otherwise the closest to the "
+            "original that fits, for one conversation with keys and values "
+            "in f16. On a GPU 1 GiB is kept free; macOS lets the GPU use two thirds of unified "
+            "memory (three quarters from 48 GiB); 3 GiB of main memory are left to the system.");
     if (moe)
         buf_str(out, " `--n-cpu-moe N` leaves the experts of the first N blocks in main memory: "
                      "slower, but it runs.");

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT
-/* report/card_use.c - the commands of README.md. Each names a file that the line before it fetched,
- * or that the folder holds; tests/cli/card.sh runs them. */
+/* report/card_use.c - the commands of README.md. Each names a file that the folder holds or that
+ * the previous line downloaded; tests/cli/card.sh runs them. */
 #include <string.h>
 
 #include "containers/gguf.h"
 #include "report/card.h"
 #include "report/report_text.h"
 
-/* Returns whether the model has a chat template; others continue a text. */
+/* Returns whether the model has a chat template; models without one continue text. */
 static bool chats(const struct release *rel) {
     return *rel->template != 0;
 }
 
-/* Returns the encoding of a file if it is unique in the repo, so that the Hub finds the file by it;
- * else NULL. */
+/* Returns the encoding of a file if it is unique in the repository, so that the Hub can find the
+ * file by it; otherwise NULL. */
 static const char *tag_of(const struct release *rel, const struct release_file *f) {
     for (int i = 0; i < rel->n_files; i++)
         if (&rel->file[i] != f && strcmp(rel->file[i].encoding, f->encoding) == 0) return NULL;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* report/facts.c - see facts.h. All sources are strangers': lengths and counts are bounded. */
+/* report/facts.c - facts about a release. All sources are untrusted: lengths and counts are
+ * bounded. */
 #include "report/facts.h"
 
 #include <stdlib.h>
@@ -10,7 +11,7 @@
 
 enum { MAX_FACT = 400 };
 
-/* JSON keys; in the front matter of a card, the keys it may have there. */
+/* JSON keys, and the matching front matter keys of a card. */
 static const struct {
     const char *json, *card[2];
 } keys[FACT_COUNT] = {
@@ -69,7 +70,7 @@ static void fill_list(struct facts *to, struct fact_list *l, const struct fact_l
 }
 
 void facts_fill(struct facts *to, const struct facts *from) {
-    /* name and link belong to the license they came with */
+    /* License name and link belong to the license they came with. */
     bool same =
         !to->text[FACT_LICENSE] ||
         (from->text[FACT_LICENSE] && strcmp(to->text[FACT_LICENSE], from->text[FACT_LICENSE]) == 0);
@@ -118,7 +119,7 @@ static void list_from_card(struct facts *f, struct fact_list *l, const struct ca
         if (!none(k->value[i])) facts_list_add(f, l, k->value[i], strlen(k->value[i]));
 }
 
-/* Returns ORG/NAME of "https://huggingface.co/ORG/NAME", which people write for it too. */
+/* Strips "https://huggingface.co/", which many cards write before ORG/NAME. */
 static const char *without_host(const char *s) {
     static const char host[] = "https://huggingface.co/";
     return strncmp(s, host, sizeof host - 1) == 0 ? s + sizeof host - 1 : s;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* report/folder_lint.c - the linter's frame: findings, the list of files, names and metadata of
- * models. Nothing found here stops the next check. */
+/* report/folder_lint.c - the linter's driver: findings, file list, names and metadata of models. A
+ * finding never stops later checks. */
 #include "report/folder_lint.h"
 
 #include <stdarg.h>
@@ -16,7 +16,8 @@
 #include "report/release.h"
 
 enum { MAX_TEXT = 64 << 20 };
-static const uint64_t hub_limit = UINT64_C(50000000000); /* bytes of one file, the Hub's advice */
+static const uint64_t hub_limit =
+    UINT64_C(50000000000); /* recommended maximum file size on the Hub, bytes */
 
 void lint_add(struct lint *l, bool error, const char *rule, const char *file, const char *fmt,
               ...) {
@@ -59,7 +60,7 @@ const char *lint_local_path(const char *s, size_t len) {
         "/home/",   "/root/", "/Users/", "/mnt/",  "/workspace/", "/tmp/",  "/content/",
         "/kaggle/", "/opt/",  "/media/", "/data/", "/var/",       "/work/", "/scratch/"};
     for (size_t i = 0; i < len; i++) {
-        /* "https://x/home/..." and "a/tmp/b" are no paths of a machine */
+        /* "https://x/home/..." and "a/tmp/b" are not local paths */
         bool starts = i == 0 || strchr(" \t\n\"'`(=:,[<>|", s[i - 1]) != NULL;
         for (size_t k = 0; starts && s[i] == '/' && k < sizeof roots / sizeof *roots; k++) {
             size_t n = strlen(roots[k]);
@@ -83,9 +84,8 @@ static void check_paths(struct lint *l, const struct gguf *g, const char *file) 
         if (kv->type != GV_STR || strncmp(kv->key, "tokenizer.", 10) == 0) continue;
         const char *s = lint_local_path((const char *)kv->data, (size_t)kv->count);
         if (s)
-            lint_add(l, true, "meta-local-path", file,
-                     "key %s holds a path of the machine it was made on: %.60s", kv->key,
-                     gguf_kv_text(g, kv) + (s - (const char *)kv->data));
+            lint_add(l, true, "meta-local-path", file, "key %s contains a local path: %.60s",
+                     kv->key, gguf_kv_text(g, kv) + (s - (const char *)kv->data));
     }
 }
 
@@ -118,12 +118,12 @@ static bool same_text(const struct gguf *g, const char *key, const char *with) {
     return strcmp(gguf_str_or(g, key, ""), with) == 0;
 }
 
-struct seen { /* what was found in the models so far */
+struct seen { /* findings across models */
     char (*encoding)[32];
     char *template, *arch;
     int n;
     bool q4km, quantized;
-    struct { /* models in which nothing is quantized */
+    struct { /* unquantized models */
         char *file;
         uint64_t n_bytes;
     } * plain;
@@ -137,22 +137,22 @@ static void check_encoding(struct lint *l, const struct gguf *g, const char *fil
     if (!release_encoding(file, enc)) {
         lint_add(
             l, false, "name-encoding", file,
-            "the name does not end in an encoding, so that the Hub shows none and -hf REPO:TAG "
-            "finds none: rename it to MODEL-%s.gguf",
+            "the name does not end in an encoding, so the Hub shows none and -hf REPO:TAG cannot "
+            "find the file: rename it to MODEL-%s.gguf",
             is ? is : "Q4_K_M");
         return;
     }
     char *stem = release_stem(file);
     if (strlen(stem) == strlen(enc))
         lint_add(l, false, "name-model", file,
-                 "the name is only an encoding, which says nothing among other downloads: rename "
+                 "the name is only an encoding, meaningless among other downloads: rename "
                  "it to MODEL-%s.gguf",
                  enc);
     free(stem);
     for (int i = 0; i < s->n; i++)
         if (strcmp(s->encoding[i], enc) == 0)
             lint_add(l, false, "name-twice", file,
-                     "a second file with the encoding %s: programs that are told only that take "
+                     "a second file with the encoding %s: programs given only the encoding load "
                      "either one",
                      enc);
     s->encoding = xreallocarray(s->encoding, (size_t)s->n + 1, sizeof *s->encoding);
@@ -175,14 +175,15 @@ static void note_plain(const struct gguf *g, const char *file, struct seen *s) {
     s->plain[s->n_plain++].n_bytes = gguf_file_bytes(g);
 }
 
-/* Complains about unquantized files beside quants: most often they are there by mistake, and
- * whoever pulls the repository pulls them. */
+/* Reports unquantized files next to quantized ones: they are usually there by mistake, and every
+ * clone of the repository downloads them. */
 static void check_plain(struct lint *l, struct seen *s) {
     for (int i = 0; i < s->n_plain; i++) {
         if (s->quantized)
             lint_add(l, false, "private-base", s->plain[i].file,
-                     "what the quants were made from (%.2f GiB) lies beside them: move it away "
-                     "unless it is to be published",
+                     "the unquantized model (%.2f GiB) is next to its quantized files: move it "
+                     "elsewhere "
+                     "unless you mean to publish it",
                      (double)s->plain[i].n_bytes / 0x1p30);
         free(s->plain[i].file);
     }
@@ -198,7 +199,7 @@ static void check_name(struct lint *l, const char *file) {
         }
 }
 
-/* Warns of what clients will meet in the chat template that all files share. */
+/* Reports defects of the chat template shared by all files. */
 static void check_template(struct lint *l, const char *file, const char *text) {
     struct buf first = {0};
     int n = l->judge && *text ? l->judge(text, &first) : 0;
@@ -233,10 +234,10 @@ static void check_model(struct lint *l, const char *file, struct seen *s) {
         } else {
             if (!same_text(g, "tokenizer.chat_template", s->template))
                 lint_add(l, true, "template-differs", file,
-                         "its chat template is not that of the other files");
+                         "its chat template differs from that of the other files");
             if (!same_text(g, "general.architecture", s->arch))
                 lint_add(l, true, "arch-differs", file,
-                         "its architecture is not that of the other files");
+                         "its architecture differs from that of the other files");
         }
         for (int i = 0; i < gguf_n_shards(g); i++)
             if (gguf_shard_bytes(g, i) > hub_limit)
@@ -245,14 +246,14 @@ static void check_model(struct lint *l, const char *file, struct seen *s) {
     } else {
         if (strcmp(type, "gram") == 0)
             lint_add(l, false, "private-moments", file,
-                     "second moments (%.2f GiB), which only making files needs: move it away",
+                     "second moments (%.2f GiB), needed only to make files: move it elsewhere",
                      (double)gguf_file_bytes(g) / 0x1p30);
         check_paths(l, g, file);
     }
     gguf_close(g);
 }
 
-/* Complains about a shard whose set has no first shard: no loader can open it. */
+/* Reports a shard without its set's first shard: no loader can open it. */
 static void check_orphan(struct lint *l, const char *file, int n) {
     char *first = gguf_split_name(file, 0, n), *path = io_join(l->dir, first);
     if (!io_exists(path))
@@ -303,7 +304,7 @@ int lint_folder(struct lint *l, struct err *e) {
     if (!n_gguf) lint_add(l, true, "no-model", NULL, "there is no GGUF file in the folder");
     if (s.quantized && !s.q4km)
         lint_add(l, false, "no-q4-k-m", NULL,
-                 "no Q4_K_M among the files: it is what programs take when none is named");
+                 "no Q4_K_M among the files: programs load it by default");
     check_plain(l, &s);
     free(s.encoding);
     free(s.template);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* report/folder_lint.h - what is wrong with a folder of GGUF files that is to be, or was,
- * published: anyone's, not only ours. Names, card, checksums, manifest, files for other programs,
- * metadata. */
+/* report/folder_lint.h - the linter for folders of GGUF files to publish.
+ *
+ * Checks names, card, checksums, manifest, files for other programs and metadata of any folder,
+ * whether hone made it or not. */
 #ifndef HONE_REPORT_FOLDER_LINT_H
 #define HONE_REPORT_FOLDER_LINT_H
 
@@ -13,36 +14,36 @@
 #include "containers/gguf.h"
 
 struct lint_finding {
-    bool error;       /* false: a warning; the folder works, but is harder to read or to find */
-    const char *rule; /* "card-license": stable, for scripts */
+    bool error;       /* false: a warning; the folder works but is harder to read or find */
+    const char *rule; /* stable name for scripts, "card-license" */
     char *file, *text;
 };
 struct lint {
     const char *dir;
-    bool quick; /* do not read tensor data: no checksums of large files */
-    /* Judges a chat template: returns the number of its defects, and appends the first in words.
-     * NULL: templates are not judged. */
+    bool quick; /* skip tensor data: no checksums of large files */
+    /* Checks a chat template: returns the number of its defects and describes the first in *first.
+     * NULL: templates are not checked. */
     int (*judge)(const char *text, struct buf *first);
     struct lint_finding *finding;
     int n, n_errors;
     int64_t n_files;
 };
-/* Checks the folder l->dir and adds what it finds to l. It fails only when the folder cannot be
- * read, or on interruption. */
+/* Checks the folder l->dir and records its findings in l. Fails only if the folder cannot be read
+ * or on interruption. */
 int lint_folder(struct lint *l, struct err *e);
 void lint_release(struct lint *l);
 
-/* Adds a finding; only the parts of the linter call it. file NULL: it is of the whole folder. */
+/* Adds a finding; for the linter's own files. file NULL: a finding about the whole folder. */
 void lint_add(struct lint *l, bool error, const char *rule, const char *file, const char *fmt, ...)
     PRINTF_LIKE(5, 6);
-/* Reads a text file of the folder, which the caller frees with free(). Returns NULL when it is not
- * there, or cannot be read, which is then a finding. */
+/* Reads a text file of the folder; the caller frees it with free(). Returns NULL if the file is
+ * missing, or if it cannot be read, which adds a finding. */
 char *lint_text(struct lint *l, const char *name, size_t *len);
-/* Returns the first absolute path of some machine ("/home/x", "C:\\Users") in the text s of len
- * bytes, as a pointer into it; NULL when it has none. */
+/* Returns a pointer to the first absolute local path ("/home/x", "C:\\Users") in the text s of len
+ * bytes; NULL: none. */
 const char *lint_local_path(const char *s, size_t len);
 
-/* Adds a finding when a file, by its name, is of the job that made the files and not for others
+/* Adds a finding if the file's name shows that it is private to the job that made the folder
  * (lint_private.c). */
 void lint_private(struct lint *l, const char *name);
 /* Checks README.md (lint_card.c). */
@@ -51,7 +52,7 @@ void lint_card(struct lint *l);
 void lint_ollama(struct lint *l);
 /* Checks SHA256SUMS and manifest.json (lint_sums.c). */
 int lint_sums(struct lint *l, struct err *e);
-/* Checks the keys of one model. */
+/* Checks the metadata of one model. */
 void lint_gguf(struct lint *l, const struct gguf *g);
 
 #endif

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* report/html.c - results.json -> report.html: one self-contained page, no scripts, no references.
- * It begins with what to take and why. Strangers' texts are escaped wherever they are printed. */
+/* report/html.c - report.html from results.json: one self-contained page without scripts or
+ * references.
+ *
+ * The recommendation and its reason come first. Untrusted text is escaped where it is printed. */
 #include "report/html.h"
 
 #include <math.h>
@@ -44,7 +46,7 @@ static void tile(const char *number, const char *unit, const char *about, struct
     buf_fmt(out, "<div><strong>%s%s</strong><span>%s</span></div>", number, unit, about);
 }
 
-/* Writes the numbers of the recommended file, starting with the gain if it was measured. */
+/* Writes the numbers of the recommended file, the gain first if it was measured. */
 static void tiles(const struct result *r, int i, struct buf *out) {
     const struct result_file *f = &r->file[i];
     const double gain = pick_gain(r, i);
@@ -85,11 +87,11 @@ static void take(const struct result *r, int i, const struct release *rel, struc
     buf_fmt(out, ", %s <span class='q q%d'>%s</span></h2>", size, 1 + (int)g.band,
             pick_bands[g.band].name);
     if (g.band > PICK_SLIGHT)
-        buf_fmt(out, "<p>It is the closest to %s of these files, but not close.</p>",
+        buf_fmt(out, "<p>Of these files it is the closest to %s, but not close.</p>",
                 pick_base_word(r));
 }
 
-/* Writes which file to take, which comes first of all. */
+/* Writes the recommendation, the first section of the page. */
 static void answer(const struct result *r, const struct release *rel, struct buf *out) {
     struct buf text = {0};
     int i = pick_file(r);
@@ -105,20 +107,20 @@ static void answer(const struct result *r, const struct release *rel, struct buf
         buf_str(out, "</p>");
     }
     if (r->base_is_quantized) {
-        buf_str(out, "<p>What these files were made from was quantized already");
+        buf_str(out, "<p>The base of these files was already quantized");
         if (*r->base_type) {
             buf_str(out, " (");
             html_text(out, r->base_type);
             buf_chr(out, ')');
         }
-        buf_str(out, ": their loss is counted from that file and comes on top of what it had lost."
+        buf_str(out, ": their loss is measured against it and adds to its own."
                      "</p>");
     }
     buf_str(out, "</section>\n");
     buf_release(&text);
 }
 
-/* Writes a plot in both widths; the style sheet shows the one that is legible. */
+/* Writes a plot in both widths; the style sheet shows the one that fits. */
 static void plot(const struct buf *wide, const struct buf *narrow, struct buf *out) {
     buf_fmt(out, "<div class=wide>%s</div><div class=narrow>%s</div>\n", wide->data, narrow->data);
 }
@@ -145,13 +147,13 @@ static void size_plot(const struct result *r, struct buf *out) {
         buf_str(out, "The dashed line joins the files that no other file beats in both size and "
                      "divergence. ");
     if (bars) buf_str(out, "Bars are 95 % intervals. ");
-    if (sizes) buf_str(out, "Dotted lines: sizes that were asked for. ");
+    if (sizes) buf_str(out, "Dotted lines: requested sizes. ");
     buf_str(out, "</p></section>\n");
     buf_release(&wide);
     buf_release(&narrow);
 }
 
-/* Writes the sections whose plot is there only when it was measured. */
+/* Writes the plots that not every result has. */
 static void more_plots(const struct result *r, struct buf *out) {
     static const struct {
         bool (*draw)(const struct result *r, bool narrow, struct buf *out);
@@ -190,8 +192,9 @@ static void words(const struct result *r, struct buf *out) {
         buf_fmt(out, "</dt><dd class=m>%s.</dd>", b->reason);
     }
     buf_fmt(out,
-            "</dl><p class=m>&quot;perhaps&quot;: the 95 %% interval crosses a limit. Recommended "
-            "is the smallest file that surely has no noticeable loss; where every file has a loss, "
+            "</dl><p class=m>&quot;perhaps&quot;: the 95 %% interval crosses a limit. The "
+            "recommended file is the smallest that surely has no noticeable loss; if every file "
+            "has one, "
             "%s (divergence up to %g, errors included).</p></details>\n",
             pick_take.reason, pick_take.max_kld);
 }
@@ -227,7 +230,7 @@ static void sentences(const cJSON *list, const char *title, struct buf *out) {
     buf_str(out, "</ul>");
 }
 
-/* Writes why each file holds what it holds. */
+/* Writes the reason for each file's choice of types. */
 static void whys(const struct result *r, struct buf *out) {
     bool any = false;
     for (int i = 0; i < r->n_files; i++) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* report/html_files.c - the tables of report.html: files, all numbers, what fits which memory.
- * Cells carry the name of their column for phones, where a row is a card. */
+/* report/html_files.c - the tables of report.html: files, all numbers, memory.
+ *
+ * On phones a row becomes a card, so each cell carries its column's name. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,11 +11,11 @@
 #include "report/pick.h"
 #include "report/report_text.h"
 
-enum { LONG_NAME = 44 }; /* characters that a line of the table holds at 768 px */
+enum { LONG_NAME = 44 }; /* characters per table line at 768 px */
 
 /* ---- pieces ---------------------------------------------------------------------------------- */
 
-/* Writes a relative address: everything but letters, digits and "._-" becomes %XX. */
+/* Writes a relative URL: everything except letters, digits and "._-" becomes %XX. */
 static void href(const char *s, struct buf *out) {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
     buf_str(out, "./");
@@ -51,7 +52,7 @@ static void html_grade(const struct result *r, int i, struct buf *out) {
                 pick_word(g.worst != g.band ? g.worst : g.best));
 }
 
-/* Begins a cell of a column. Phones show the column's name in it. */
+/* Opens a cell. Phones show the column's name in it. */
 static void cell(const char *column, struct buf *out) {
     buf_fmt(out, "<td class=n data-l='%s'><span class=v>", column);
 }
@@ -75,7 +76,7 @@ static void plain(struct buf *out, const struct buf *text) {
     html_text(out, text->data ? text->data : "");
 }
 
-/* Writes a divergence with its error below, which phones hide. */
+/* Writes a divergence with its error on a second line, which phones hide. */
 static void kld_cell(const struct result_file *f, struct buf *out) {
     struct buf text = {0};
     cell("divergence", out);
@@ -165,7 +166,7 @@ static void base_line(const struct result *r, int i, struct buf *out) {
     buf_str(out, "<p class=m>Compared with <code>");
     html_text(out, r->file[i].file);
     buf_fmt(out, "</code>, %s, %s; it is not in this folder.</p>", size,
-            r->base_is_quantized ? "what they were made from, quantized itself"
+            r->base_is_quantized ? "the base of these files, itself quantized"
                                  : "the unquantized conversion");
 }
 
@@ -236,7 +237,7 @@ static const struct {
 } memories[RELEASE_MEMORIES] = {
     [RELEASE_GPU] = {"A GPU", "a GPU of ", "", "of its own memory; 1 GiB is kept free"},
     [RELEASE_UNIFIED] = {"Unified memory (Apple silicon)", "", " of unified memory",
-                         "of which macOS lets the GPU have two thirds, from 48 GiB three quarters"},
+                         "of which macOS lets the GPU use two thirds (three quarters from 48 GiB)"},
     [RELEASE_RAM] = {"Main memory (no GPU)", "", " of main memory",
                      "of which 3 GiB are left to the system"}};
 
@@ -305,9 +306,9 @@ void html_fit(const struct result *r, const struct release *rel, struct buf *out
     if (any) buf_str(out, " with its whole context.</p>\n");
     for (int kind = 0; kind < RELEASE_MEMORIES; kind++) fit_table(r, rel, kind, out);
     if (rel->n_fits)
-        buf_str(out,
-                "<p class=m>Named is the recommended file where it fits, else the closest to the "
-                "original that does, for one conversation with keys and values in "
-                "f16. <code>hone plan FILE --vram SIZE</code> computes other cases.</p>");
+        buf_str(out, "<p class=m>Each cell names the recommended file if it fits, otherwise the "
+                     "closest to the "
+                     "original that fits, for one conversation with keys and values in "
+                     "f16. <code>hone plan FILE --vram SIZE</code> computes other cases.</p>");
     buf_str(out, "</section>\n");
 }

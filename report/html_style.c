@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* report/html_style.c - the style sheet of report.html. Colours of text have a contrast of at least
- * 4.5 to their ground, light and dark (tests/cli/report-html.sh measures it); no text is smaller
- * than 12 px. Below 700 px a row of the table of files is a block. */
+/* report/html_style.c - the style sheet of report.html.
+ *
+ * Text has a contrast of at least 4.5 to its background in light and dark (tests/cli/report-html.sh
+ * measures it) and is at least 12 px high. Below 700 px each row of the files table becomes a
+ * block. */
 #include "report/html.h"
 
 // clang-format off

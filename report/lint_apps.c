@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* report/lint_apps.c - files other programs read: Ollama's Modelfile and params, LM Studio's
- * model.yaml, JSON copies. What these programs would refuse is an error. */
+/* report/lint_apps.c - checks of files for other programs: Ollama's Modelfile and params, LM
+ * Studio's model.yaml, JSON copies. Anything these programs would reject is an error. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,7 +37,7 @@ static void fault(struct modelfile *m, const char *rule, const char *fmt, const 
     char text[300];
     snprintf(text, sizeof text, "line %d: ", m->line);
     size_t n = strlen(text);
-    /* fmt is one of ours, with one %s */
+    /* fmt is a literal with one %s */
     const char *at = strstr(fmt, "%s");
     snprintf(text + n, sizeof text - n, "%.*s%.80s%s", at ? (int)(at - fmt) : (int)strlen(fmt), fmt,
              at ? what : "", at ? at + 2 : "");
@@ -47,12 +47,12 @@ static void fault(struct modelfile *m, const char *rule, const char *fmt, const 
 static void check_from(struct modelfile *m, const char *arg) {
     size_t n = strlen(arg);
     m->has_from = true;
-    if (n < 6 || strcmp(arg + n - 5, ".gguf") != 0) return; /* the name of a model */
+    if (n < 6 || strcmp(arg + n - 5, ".gguf") != 0) return; /* a model name */
     int i, count;
     size_t len;
     const char *s = strncmp(arg, "./", 2) == 0 ? arg + 2 : arg;
     if (*s == '/' || *s == '~') {
-        fault(m, "modelfile-from", "FROM %s is a path of one machine; write ./NAME.gguf", arg);
+        fault(m, "modelfile-from", "FROM %s is a local path; write ./NAME.gguf", arg);
         return;
     }
     if (gguf_split_parse(s, &i, &count, &len)) {
@@ -61,7 +61,7 @@ static void check_from(struct modelfile *m, const char *arg) {
     }
     char *path = io_join(m->l->dir, s);
     bool there = io_exists(path);
-    for (int k = 1; !there && k < 100; k++) { /* what hone merge would write */
+    for (int k = 1; !there && k < 100; k++) { /* the name hone merge would write */
         char first[512];
         snprintf(first, sizeof first, "%.*s-00001-of-%05d.gguf", (int)(strlen(path) - 5), path, k);
         there = io_exists(first);
@@ -70,7 +70,7 @@ static void check_from(struct modelfile *m, const char *arg) {
     free(path);
 }
 
-/* Takes the quotes off a value; false when a quote stays open. */
+/* Removes the quotes around a value. Returns false if the quote is not closed. */
 static bool unquote(char *s) {
     size_t n = strlen(s);
     if (*s != '"') return true;
@@ -85,18 +85,18 @@ static void check_parameter(struct modelfile *m, char *arg) {
     char *value = arg + n + strspn(arg + n, " \t");
     arg[n] = 0;
     if (among(arg, ollama_deprecated)) {
-        fault(m, "modelfile-deprecated", "parameter %s is gone from Ollama", arg);
+        fault(m, "modelfile-deprecated", "parameter %s was removed from Ollama", arg);
         return;
     }
     if (!among(arg, ollama_params)) {
-        fault(m, "modelfile-parameter", "parameter %s is not known: ollama create fails", arg);
+        fault(m, "modelfile-parameter", "parameter %s is unknown: ollama create fails", arg);
         return;
     }
     if (!*value) {
         fault(m, "modelfile-value", "parameter %s has no value", arg);
         return;
     }
-    if (!unquote(value)) fault(m, "modelfile-quote", "a quote is not closed: %s", value);
+    if (!unquote(value)) fault(m, "modelfile-quote", "unclosed quote: %s", value);
     if (strcmp(arg, "stop") == 0) return;
     bool flag = strcmp(arg, "use_mmap") == 0;
     if (flag ? strcmp(value, "true") != 0 && strcmp(value, "false") != 0 : !is_number(value))
@@ -111,7 +111,7 @@ static void check_command(struct modelfile *m, char *line) {
         name[k] = (char)(line[k] >= 'a' && line[k] <= 'z' ? line[k] - 32 : line[k]);
     name[k] = 0;
     if (!among(name, ollama_commands)) {
-        fault(m, "modelfile-command", "%s is no command of a Modelfile", name);
+        fault(m, "modelfile-command", "%s is not a Modelfile command", name);
         return;
     }
     if (!*arg) fault(m, "modelfile-value", "%s has no value", name);
@@ -119,7 +119,7 @@ static void check_command(struct modelfile *m, char *line) {
     if (strcmp(name, "PARAMETER") == 0 && *arg) check_parameter(m, arg);
 }
 
-/* Passes over """ ... """, which counts as one line even when it has several. */
+/* Skips a """ ... """ block, which counts as one command even across several lines. */
 static char *skip_block(struct modelfile *m, char *line, char *next) {
     char *open = strstr(line, "\"\"\"");
     if (!open || strstr(open + 3, "\"\"\"")) return next;
@@ -167,8 +167,7 @@ static struct json *read_json(struct lint *l, const char *name) {
     }
     if (text) {
         const char *path = lint_local_path(text, len);
-        if (path)
-            lint_add(l, true, "json-local-path", name, "names a path of a machine: %.60s", path);
+        if (path) lint_add(l, true, "json-local-path", name, "contains a local path: %.60s", path);
     }
     free(text);
     return root;
@@ -184,7 +183,7 @@ static void check_params(struct lint *l) {
         bool stop = strcmp(name, "stop") == 0, flag = strcmp(name, "use_mmap") == 0;
         enum json_type want = stop ? JSON_ARR : flag ? JSON_BOOL : JSON_NUM;
         if (!among(name, ollama_params))
-            lint_add(l, true, "params-key", "params", "%.60s is no parameter of Ollama", name);
+            lint_add(l, true, "params-key", "params", "%.60s is not an Ollama parameter", name);
         else if (json_type(m) != want)
             lint_add(l, true, "params-value", "params", "the value of %s has the wrong type", name);
     }
@@ -208,11 +207,10 @@ static void check_yaml(struct lint *l) {
         lint_add(l, true, "model-yaml-tab", "model.yaml", "YAML does not allow tabs");
     if (strstr(text, "user: \"local\""))
         lint_add(l, false, "model-yaml-local", "model.yaml",
-                 "names no repository of the Hub: publish with --repo USER/NAME");
+                 "names no Hub repository: publish with --repo USER/NAME");
     const char *path = lint_local_path(text, len);
     if (path)
-        lint_add(l, true, "model-yaml-path", "model.yaml", "names a path of a machine: %.60s",
-                 path);
+        lint_add(l, true, "model-yaml-path", "model.yaml", "contains a local path: %.60s", path);
     free(text);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* report/lint_card.c - README.md: the front matter by the Hub's rules, links, sizes, local paths.
- */
+/* report/lint_card.c - checks of README.md: front matter by the Hub's rules, links, sizes, local
+ * paths. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -91,7 +91,7 @@ static void check_tags(struct lint *l, const struct card_yaml *f) {
     if (!*task)
         lint_add(l, false, "card-pipeline-tag", CARD, "no pipeline_tag, such as text-generation");
     else if (!among(task, tasks))
-        lint_add(l, true, "card-pipeline-tag", CARD, "pipeline_tag \"%.60s\" is no task of the Hub",
+        lint_add(l, true, "card-pipeline-tag", CARD, "pipeline_tag \"%.60s\" is not a Hub task",
                  task);
     for (int i = 0; tags && i < tags->n; i++) gguf |= strcmp(tags->value[i], "gguf") == 0;
     if (!gguf)
@@ -108,7 +108,7 @@ static void check_tags(struct lint *l, const struct card_yaml *f) {
     }
 }
 
-/* Returns the size of a file of the folder in bytes; -1: it is not there. */
+/* Returns the size in bytes of a file in the folder; -1: missing. */
 static int64_t size_of(const struct lint *l, const char *name) {
     struct stat st;
     char *path = io_join(l->dir, name);
@@ -117,7 +117,7 @@ static int64_t size_of(const struct lint *l, const char *name) {
     return n;
 }
 
-/* Returns the bytes of all files of a split set, given the name of the first. */
+/* Returns the total bytes of a split set, given its first file. */
 static int64_t total_size(const struct lint *l, const char *name) {
     int i, n;
     size_t len;
@@ -133,8 +133,8 @@ static int64_t total_size(const struct lint *l, const char *name) {
     return sum;
 }
 
-/* Checks the size in a cell of the card: in "| [a](a) | 12345 |" the number is bytes, in "| 0.0330
- * GiB" or "| 12.3 GB" words give the unit. */
+/* Checks a size in the card: "| [a](a) | 12345 |" is in bytes; "| 0.0330 GiB" and "| 12.3 GB" name
+ * their unit. */
 static void check_cell(struct lint *l, const char *name, const char *cell, int64_t size) {
     char *end;
     double v = strtod(cell, &end);
@@ -179,7 +179,7 @@ static void check_body(struct lint *l, const char *text) {
         size_t n = strcspn(p + 2, ")\n");
         if (p[2 + n] == ')') check_link(l, p + 2, n, p + 3 + n);
     }
-    /* every file of a command: -m NAME.gguf */
+    /* every file in a command: -m NAME.gguf */
     for (const char *p = strstr(text, ".gguf"); p; p = strstr(p + 5, ".gguf")) {
         const char *s = p;
         while (s > text && !strchr(" \t\n`|()[]\"'=<>", s[-1])) s--;
@@ -208,6 +208,6 @@ void lint_card(struct lint *l) {
     }
     check_body(l, text);
     const char *path = lint_local_path(text, len);
-    if (path) lint_add(l, true, "card-local-path", CARD, "names a path of a machine: %.60s", path);
+    if (path) lint_add(l, true, "card-local-path", CARD, "contains a local path: %.60s", path);
     free(text);
 }

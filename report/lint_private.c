@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* report/lint_private.c - what lies in a folder to publish and is of the job that made it: state,
- * texts that models were calibrated on (often a person's own), logs. Found by name. */
+/* report/lint_private.c - files in a folder to publish that are private to the job that made it:
+ * state, calibration texts (often personal), logs. Found by name. */
 #include <fnmatch.h>
 #include <stdlib.h>
 
@@ -14,27 +14,30 @@ struct pattern {
 };
 static const struct pattern patterns[] = {
     {".hone", "private-state",
-     "the state of hone make of an earlier version: the next hone make moves it to DIR.work, or "
-     "remove it",
+     "state of hone make, written by an earlier version: the next hone make moves it to DIR.work; "
+     "or remove it",
      true},
     {"*.hone-journal", "file-leftover", "left over from an interrupted job", true},
-    {"default-calib*", "private-text", "a calibration text: move it away", false},
-    {"default-eval*", "private-text", "an evaluation text: move it away", false},
-    {"*calib*.txt", "private-text", "a calibration text: move it away unless it is for all", false},
-    {"*calib*.jsonl", "private-text", "a calibration text: move it away unless it is for all",
+    {"default-calib*", "private-text", "a calibration text: move it elsewhere", false},
+    {"default-eval*", "private-text", "an evaluation text: move it elsewhere", false},
+    {"*calib*.txt", "private-text", "a calibration text: move it elsewhere unless it is public",
      false},
-    {"*calib*.gz", "private-text", "a calibration text: move it away unless it is for all", false},
-    {"*calib*.parquet", "private-text", "a calibration text: move it away unless it is for all",
+    {"*calib*.jsonl", "private-text", "a calibration text: move it elsewhere unless it is public",
      false},
-    {"*.log", "private-log", "a log: move it away", false},
-    {"nohup.out", "private-log", "a log: move it away", false},
+    {"*calib*.gz", "private-text", "a calibration text: move it elsewhere unless it is public",
+     false},
+    {"*calib*.parquet", "private-text", "a calibration text: move it elsewhere unless it is public",
+     false},
+    {"*.log", "private-log", "a log: move it elsewhere", false},
+    {"nohup.out", "private-log", "a log: move it elsewhere", false},
     {".hone-writing", "file-leftover", "left over from an interrupted job", true},
-    {"*.orig", "private-orig", "a file that hone made way for: move it away", false},
-    {".env*", "private-secret", "a file that usually holds passwords or tokens: move it away",
+    {"*.orig", "private-orig", "your own version of a file that hone wrote: move it elsewhere",
+     false},
+    {".env*", "private-secret", "a file that usually holds passwords or tokens: move it elsewhere",
      true},
 };
 
-/* Returns true for the state of a job, whose folder lies in this one. */
+/* Returns whether name is the state folder of a job. */
 static bool is_state(const struct lint *l, const char *name) {
     char *dir = io_join(l->dir, name), *lock = io_join(dir, "lock");
     bool yes = str_ends(name, ".work") && io_exists(lock);
@@ -45,8 +48,9 @@ static bool is_state(const struct lint *l, const char *name) {
 
 void lint_private(struct lint *l, const char *name) {
     if (is_state(l, name))
-        lint_add(l, true, "private-state", name, "the state of a job of hone make: move it away");
-    if (str_ends(name, ".part.log")) return; /* a leftover, said elsewhere */
+        lint_add(l, true, "private-state", name,
+                 "the state of a job of hone make: move it elsewhere");
+    if (str_ends(name, ".part.log")) return; /* a leftover, reported elsewhere */
     for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++) {
         const struct pattern *p = &patterns[i];
         if (fnmatch(p->glob, name, FNM_CASEFOLD) != 0) continue;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* report/lint_sums.c - SHA256SUMS and manifest.json against the files: everything listed is there
- * and has the bytes, every model is listed. Without `quick` every listed file is read once. */
+/* report/lint_sums.c - checks of SHA256SUMS and manifest.json: every listed file exists and
+ * matches, every model is listed. Reads every listed file once unless `quick` is set. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +21,7 @@ static bool safe_name(const char *s) {
     return *s && *s != '/' && *s != '\\' && !strstr(s, "..");
 }
 
-/* Splits a line into the sum and the name; false: it is no such line. */
+/* Splits a line into checksum and name. Returns false if it has another form. */
 static bool sum_line(char *line, const char **name) {
     if (strlen(line) < 67 || strspn(line, "0123456789abcdefABCDEF") != 64 || line[64] != ' ' ||
         (line[65] != ' ' && line[65] != '*'))
@@ -39,14 +39,14 @@ static int check_sum(struct lint *l, const char *hex, const char *name, struct e
     } else if (!l->quick) {
         rc = sha256_file(path, is, e);
         if (rc == 0 && strcasecmp(is, hex) != 0)
-            lint_add(l, true, "sums-wrong", name, "its SHA-256 is not the one in SHA256SUMS");
+            lint_add(l, true, "sums-wrong", name, "its SHA-256 differs from SHA256SUMS");
     }
     free(path);
     if (rc == 0 && progress_interrupted()) rc = err_set(e, ERR_INTR, "interrupted");
     return rc;
 }
 
-/* Complains about models that no line names. */
+/* Reports models missing from SHA256SUMS. */
 static int check_unlisted(struct lint *l, const struct strmap *listed, struct err *e) {
     struct io_names all;
     int rc = io_list(&all, l->dir, e);
@@ -95,13 +95,13 @@ static int check_hashes(struct lint *l, const char *name, const cJSON *f, struct
     char *path = io_join(l->dir, name), hex[33];
     int rc = gguf_open(&g, path, GGUF_ONE_FILE | GGUF_TOLERANT, &ignored);
     free(path);
-    if (rc) return 0; /* said before */
+    if (rc) return 0; /* already reported */
     uint64_t n;
     const uint8_t *header = gguf_shard_header(g, 0, &n);
     const char *claimed = doc_str(f, "header_xxh128");
     hash_xxh128_hex(hex, header, (size_t)n);
     if (!claimed || strcmp(hex, claimed) != 0)
-        lint_add(l, true, "manifest-header", name, "its header is not the one in " MANIFEST_NAME);
+        lint_add(l, true, "manifest-header", name, "its header differs from " MANIFEST_NAME);
     rc = 0;
     for (const cJSON *t = doc_first(doc_get(f, "tensors")); t && rc == 0 && !l->quick;
          t = t->next) {
@@ -110,9 +110,9 @@ static int check_hashes(struct lint *l, const char *name, const cJSON *f, struct
         claimed = doc_str(t, "xxh128");
         if (x) rc = manifest_hash(g, x, hex, NULL, e);
         if (rc == 0 && (!x || !claimed || strcmp(hex, claimed) != 0)) {
-            lint_add(l, true, "manifest-tensor", name, "tensor %.64s is not as in " MANIFEST_NAME,
+            lint_add(l, true, "manifest-tensor", name, "tensor %.64s differs from " MANIFEST_NAME,
                      tn ? tn : "?");
-            break; /* one is enough */
+            break; /* one finding per file is enough */
         }
     }
     gguf_close(g);
@@ -134,7 +134,7 @@ static int check_entry(struct lint *l, const cJSON *f, struct err *e) {
         lint_add(l, true, "manifest-missing", name,
                  "listed in " MANIFEST_NAME ", not in the folder");
     else if (st.st_size != size)
-        lint_add(l, true, "manifest-size", name, "has %lld bytes, %lld in " MANIFEST_NAME,
+        lint_add(l, true, "manifest-size", name, "has %lld bytes, not %lld as in " MANIFEST_NAME,
                  (long long)st.st_size, (long long)size);
     else if (doc_get(f, "tensors"))
         return check_hashes(l, name, f, e);
@@ -153,7 +153,7 @@ static int check_manifest(struct lint *l, struct err *e) {
     } else {
         const char *format = doc_str(root, "format");
         if (!format || strcmp(format, "hone-manifest") != 0)
-            lint_add(l, false, "manifest-form", MANIFEST_NAME, "not a manifest of hone");
+            lint_add(l, false, "manifest-form", MANIFEST_NAME, "not a hone manifest");
         else
             for (const cJSON *f = doc_first(doc_get(root, "files")); f && rc == 0; f = f->next)
                 rc = check_entry(l, f, e);

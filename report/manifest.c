@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* report/manifest.c - writing and finding hashes per tensor (manifest.h). Memory: one piece of data
- * and the manifest's text. */
+/* report/manifest.c - per-tensor hashes: computing, writing and finding them. Memory: one piece of
+ * tensor data and the manifest's text. */
 #include "report/manifest.h"
 
 #include <stdlib.h>
@@ -15,7 +15,7 @@ enum { MAX_MANIFEST = 256 << 20 };
 
 int manifest_walk(const struct gguf *g, const struct gguf_tensor *t, manifest_piece_fn fn, void *ud,
                   struct progress *p, struct err *e) {
-    struct gguf_tensor part = *t; /* gguf_drop looks at the place and the size only */
+    struct gguf_tensor part = *t; /* gguf_drop uses only offset and size */
     for (uint64_t at = 0; at < t->n_bytes; at += part.n_bytes) {
         uint64_t left = t->n_bytes - at;
         part.off = t->off + at;
@@ -74,7 +74,7 @@ static void add_tensor(cJSON *tensors, const struct gguf_tensor *t, const char *
     doc_put_str(o, "xxh128", hex);
 }
 
-/* Reads the file's bytes once and in order: header, then tensors and the gaps between them. */
+/* Reads the file once, in order: the header, then tensors and the gaps between them. */
 static int add_tensors(cJSON *to, const struct gguf *g, char sha256[65], struct progress *p,
                        struct err *e) {
     int64_t n = gguf_n_tensors(g);
@@ -164,7 +164,7 @@ static const cJSON *entry(const cJSON *files, const char *name) {
     return NULL;
 }
 
-/* Takes a shard from its entry; false when that is of another file. */
+/* Takes the hashes of a shard from its entry. Returns false if the entry describes another file. */
 static bool take_shard(struct manifest *m, const struct gguf *g, int shard) {
     const cJSON *f = entry(doc_get(m->root, "files"), io_base(gguf_shard_path(g, shard)));
     const char *claimed = doc_str(f, "header_xxh128");

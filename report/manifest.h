@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* report/manifest.h - manifest.json of a published folder: for every file size and SHA-256, for
- * GGUF files the XXH3-128 of the header and of each tensor. Format: docs/formats/manifest.md.
+/* report/manifest.h - manifest.json of a published folder.
  *
- * With it two files are compared without reading them, and a copy is checked while it is made. */
+ * It lists size and SHA-256 of every file and, for GGUF files, the XXH3-128 of the header and of
+ * each tensor. With it, files are compared without reading them and a copy is checked while it is
+ * made. Format: docs/formats/manifest.md. */
 #ifndef HONE_REPORT_MANIFEST_H
 #define HONE_REPORT_MANIFEST_H
 
@@ -13,37 +14,38 @@
 #define MANIFEST_NAME "manifest.json"
 enum { MANIFEST_PIECE = 8 << 20 }; /* bytes of tensor data resident at a time */
 
-/* Calls fn with a tensor's data in pieces, releasing each from memory after it. p may be NULL;
- * else its counter grows. ERR_INTR when interrupted. */
+/* Calls fn with a tensor's data in pieces and releases each from memory afterwards. Advances p
+ * unless NULL. ERR_INTR: interrupted. */
 typedef int (*manifest_piece_fn)(void *ud, const uint8_t *data, uint64_t n, struct err *e);
 int manifest_walk(const struct gguf *g, const struct gguf_tensor *t, manifest_piece_fn fn, void *ud,
                   struct progress *p, struct err *e);
 
-/* Computes the XXH3-128 of a tensor's data, as 32 hexadecimal digits. p is as in manifest_walk. */
+/* Computes the XXH3-128 of a tensor's data as 32 hexadecimal digits. p: see manifest_walk. */
 int manifest_hash(const struct gguf *g, const struct gguf_tensor *t, char hex[33],
                   struct progress *p, struct err *e);
 
-/* Adds the entry of a GGUF file (one shard) to the array `files`. It is read once, p counts. */
+/* Adds the entry of one GGUF file (one shard) to the array `files`. Reads the file once and
+ * advances p. */
 int manifest_add_gguf(cJSON *files, const char *path, char sha256[65], struct progress *p,
                       struct err *e);
-/* Adds the entry of any other file to the array `files`, and fills sha256. `written` is the
- * SHA-256 of what hone wrote there (make/file_guard.h); NULL: hone did not write it. */
+/* Adds the entry of any other file to the array `files` and fills sha256. `written`: SHA-256 of the
+ * version that hone wrote (make/file_guard.h); NULL: hone did not write the file. */
 int manifest_add_file(cJSON *files, const char *path, const char *written, char sha256[65],
                       struct err *e);
 
-/* Adds the member "supersedes": the models of the manifest `old`, and those it superseded, that are
- * not in `sums` (text of SHA256SUMS), each with the file that has its name now. */
+/* Adds the member "supersedes": the models in the manifest `old`, and those superseded by it, whose
+ * checksums are missing from `sums` (text of SHA256SUMS), each with the file that now has its name.
+ */
 int manifest_add_superseded(cJSON *to, const char *old, const char *sums, struct err *e);
 
-/* Hashes that the manifest beside an open file claims for it. */
+/* Per-tensor hashes from the manifest stored next to an open file. */
 struct manifest;
-/* Reads the manifest beside an open file. Sizes and headers of every shard must be as it says. *out
- * is NULL, without an error, when there is no manifest, it cannot be read, or it describes other
+/* Reads the manifest stored next to an open file and checks sizes and headers of all shards against
+ * it. *out is NULL, without an error, if the manifest is missing, unreadable, or describes other
  * files. */
 void manifest_of(struct manifest **out, const struct gguf *g);
 void manifest_free(struct manifest *m);
-/* Returns the hash that the manifest claims for a tensor, as hexadecimal digits that m owns; NULL
- * when it claims none. */
+/* Returns the manifest's hash of a tensor as hexadecimal digits owned by m; NULL: none. */
 const char *manifest_tensor(const struct manifest *m, const char *name);
 
 #endif

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-/* report/pick.c - see pick.h.
+/* report/pick.c - the verdict on a release: loss bands, recommendation, sentences.
  *
- * Where the thresholds come from. A mean divergence of K nats a token says how soon a reader who
- * knows both models could tell which of them wrote a text: each token adds K to the logarithm of
- * the odds, so odds of 20 to 1 (3 nats) take 3 / K tokens. A loss is not noticeable when that takes
- * a text longer than most answers (600 tokens), slight when a paragraph (100) is not enough, and
- * noticeable when a sentence (20) is not. The share of equal likeliest tokens is printed but not
- * graded: it follows the divergence, and two limits would contradict the bands of the plot. */
+ * Origin of the thresholds: with a mean divergence of K nats per token, a reader who knows both
+ * models gains K in log odds with each token, so odds of 20 to 1 (3 nats) take 3 / K tokens. A loss
+ * is not noticeable if that is longer than most answers (600 tokens), slight if longer than a
+ * paragraph (100), noticeable if longer than a sentence (20). The share of equal top tokens is
+ * printed but not graded: it follows the divergence, and a second limit would contradict the plot's
+ * bands. */
 #include "report/pick.h"
 
 #include <math.h>
@@ -29,8 +29,7 @@ const struct pick_row pick_bands[PICK_BANDS] = {
     {"heavy loss", "a sentence is enough to tell it from the original", (double)INFINITY},
 };
 
-/* What is recommended keeps a distance from noticeable loss: other texts than the measured ones may
- * lose more. */
+/* Keeps a margin from noticeable loss: texts other than the measured ones may lose more. */
 const struct pick_row pick_take = {
     "recommended", "the smallest file that 150 tokens of output cannot tell from the original",
     0.02};
@@ -41,7 +40,7 @@ static enum pick_band band_of(double kld) {
     return (enum pick_band)i;
 }
 
-/* Returns half the 95 % interval of a divergence. */
+/* Returns half the width of a divergence's 95 % interval. */
 static double half_width(double kld_stderr) {
     return kld_stderr > 0 && isfinite(kld_stderr) ? Z95 * kld_stderr : 0;
 }
@@ -84,8 +83,8 @@ static bool counts(const struct result_file *f) {
     return !f->is_base && isfinite(f->mean_kld) && f->size_bytes > 0;
 }
 
-/* Returns the smallest file of at most this band, by its worst band where it must be sure; -1:
- * there is none. */
+/* Returns the smallest file in this band or a better one, by its worst possible band if `sure`; -1:
+ * none. */
 static int smallest(const struct result *r, enum pick_band limit, bool sure) {
     int best = -1;
     for (int i = 0; i < r->n_files; i++) {
@@ -123,7 +122,7 @@ int pick_file(const struct result *r) {
     return i >= 0 ? i : closest(r);
 }
 
-/* Returns the closest of the files that are no larger than i and closer; -1: there is none. */
+/* Returns the closest file that is both closer and no larger than file i; -1: none. */
 static int better(const struct result *r, int i) {
     const struct result_file *f = &r->file[i];
     int best = -1;
@@ -179,7 +178,7 @@ const char *pick_label(const struct result *r, int i) {
     return s;
 }
 
-/* Returns why file i is recommended: the rule of pick_file that chose it. */
+/* Returns why file i is recommended: the rule of pick_file that applied. */
 static const char *why_recommended(const struct result *r, int i) {
     if (i == smallest(r, PICK_NONE, true)) return "the smallest without noticeable loss";
     if (i == smallest_to_take(r) || pick_grade(r, i).band <= PICK_SLIGHT)
@@ -191,7 +190,7 @@ void pick_role(const struct result *r, int i, struct buf *out) {
     const struct result_file *f = &r->file[i];
     int pick = pick_file(r), beaten = better(r, i);
     if (f->is_base) {
-        buf_str(out, r->base_is_quantized ? "what the others were made from, quantized itself"
+        buf_str(out, r->base_is_quantized ? "the base of the others, itself quantized"
                                           : "the unquantized conversion, for making other files");
     } else if (!counts(f)) {
         buf_str(out, "not measured");
@@ -252,7 +251,7 @@ void pick_head(const struct result *r, struct buf *out) {
     pick_grade_text(&g, out);
     buf_chr(out, '.');
     if (g.band > PICK_SLIGHT)
-        buf_fmt(out, " It is the closest to %s of these files, but not close.", pick_base_word(r));
+        buf_fmt(out, " Of these files it is the closest to %s, but not close.", pick_base_word(r));
 }
 
 void pick_numbers(const struct result *r, struct buf *out) {
@@ -271,7 +270,7 @@ void pick_numbers(const struct result *r, struct buf *out) {
 void pick_others(const struct result *r, struct buf *out) {
     int pick = pick_file(r), less = -1;
     int more = smallest(r, PICK_NONE, true);
-    for (int i = 0; i < r->n_files; i++) { /* the next smaller one that is worth its bytes */
+    for (int i = 0; i < r->n_files; i++) { /* the next smaller file worth recommending */
         if (!pick_on_front(r, i) || r->file[i].size_bytes >= r->file[pick].size_bytes) continue;
         if (less < 0 || r->file[i].size_bytes > r->file[less].size_bytes) less = i;
     }

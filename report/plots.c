@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* report/plots.c - the plots of a report: what is drawn; report/svg.c draws. */
+/* report/plots.c - the plots of a report: their points, labels and axes; svg.c draws them. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 
 static const double Z95 = 1.959964; /* two-sided 95 % of a normal distribution */
 
-/* Appends a note such as "BF16, 35.4 MB: 0 >": the base lies outside, to the right and below any
+/* Appends a note such as "BF16, 35.4 MB: 0 >": the base is off the plot, to the right and below any
  * logarithm. */
 static void base_note(const struct result *r, struct buf *out) {
     for (int i = 0; i < r->n_files; i++) {
@@ -57,7 +57,7 @@ void report_svg_kld(const struct result *r, bool narrow, struct buf *out) {
                                      .err = Z95 * f->mean_kld_stderr,
                                      .band = 1 + (int)pick_grade(r, i).band % PICK_BANDS,
                                      .front = pick_on_front(r, i)};
-        if (isfinite(pick_gain(r, i))) /* the preset of the same size, above */
+        if (isfinite(pick_gain(r, i))) /* llama.cpp's preset of the same size */
             p[n++] = (struct plot_point){
                 .x = (double)f->size_bytes, .y = f->preset_kld, .series = i, .ring = true};
     }
@@ -91,7 +91,7 @@ bool report_svg_speed(const struct result *r, bool narrow, struct buf *out) {
     return n > 1;
 }
 
-/* Draws one line per file over a measurement's rows, of which `x` and `y` are members. */
+/* Plots one line per file from a measurement's rows. */
 static void by_depth(const struct plot_axes *ax, const struct result *r, bool speed,
                      struct buf *out) {
     struct plot_point *p = NULL;
@@ -135,7 +135,7 @@ bool report_svg_kld_depth(const struct result *r, bool narrow, struct buf *out) 
 
 bool report_svg_speed_depth(const struct result *r, bool narrow, struct buf *out) {
     const struct plot_axes ax = {.title = "generation speed by context",
-                                 .x = "tokens of context before",
+                                 .x = "tokens of preceding context",
                                  .y = "generated tokens per second",
                                  .narrow = narrow};
     if (!any_rows(r, true)) return false;

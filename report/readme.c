@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* report/readme.c - results.json -> README.md of the output folder: front matter the Hub
- * understands, the answer, the files, their commands, how they were made. Text from the model's
- * metadata is escaped. */
+/* report/readme.c - README.md of the output folder from results.json: front matter for the Hub, the
+ * recommendation, files, commands, method. Text from the model's metadata is escaped. */
 #include <string.h>
 
 #include "base/json.h"
@@ -39,8 +38,7 @@ static const char *pipeline(const struct release *rel) {
     return "text-generation";
 }
 
-/* Writes keys and values that the Hub acts on. A base model that it could not link to is left out.
- */
+/* Writes the keys that the Hub evaluates. Leaves out a base model that it could not link to. */
 static void front_matter(const struct result *r, const struct release *rel, struct buf *out) {
     static const char *const tags[] = {"gguf", "hone", NULL};
     static const char *const more[] = {"gguf", "hone", "imatrix", NULL};
@@ -60,7 +58,7 @@ static void front_matter(const struct result *r, const struct release *rel, stru
     buf_str(out, "---\n\n" README_MARK "\n\n");
 }
 
-/* Writes which file to take, before everything else. */
+/* Writes the recommendation, the first section of the card. */
 static void answer(const struct result *r, struct buf *out) {
     struct buf text = {0};
     pick_head(r, &text);
@@ -76,19 +74,19 @@ static void answer(const struct result *r, struct buf *out) {
         buf_str(out, "\n\n");
     }
     if (r->base_is_quantized) {
-        buf_str(out, "What these files were made from was quantized already");
+        buf_str(out, "The base of these files was already quantized");
         if (*r->base_type) {
             buf_str(out, " (");
             md_text(out, r->base_type);
             buf_chr(out, ')');
         }
-        buf_str(out, ": the losses below are counted from that file and come on top of what it had "
-                     "lost.\n\n");
+        buf_str(out, ": the losses below are measured against it and add to its "
+                     "own.\n\n");
     }
     buf_release(&text);
 }
 
-/* Lists the calibration texts, with a description of built-in ones. */
+/* Lists the calibration texts and describes the built-in ones. */
 static void calibration(const struct result *r, struct buf *out) {
     bool any = false;
     for (const cJSON *t = doc_first(r->calib_texts); t; t = t->next) {
@@ -136,7 +134,7 @@ static void how(const struct result *r, struct buf *out) {
     }
 }
 
-/* Writes who did what, and under which terms. */
+/* Credits the model's and the files' authors and states the license. */
 static void credits(const struct result *r, const struct release *rel, struct buf *out) {
     const char *base = *rel->base_model ? rel->base_model : r ? r->base_name : "";
     buf_str(out, "\n## Credits\n\n- The model: ");
@@ -191,9 +189,8 @@ void report_readme(const struct result *r, const struct release *rel, struct buf
     if (rel && rel->unknown) {
         buf_str(out, "**Not evaluated**: hone does not know the architecture `");
         md_text(out, rel->arch);
-        buf_str(out,
-                "` in this form. Types were chosen by the names of tensors; how much each file "
-                "loses is not known.\n\n");
+        buf_str(out, "` in this form. Types were chosen by tensor names; the loss of each file is "
+                     "unknown.\n\n");
     }
     if (r)
         card_files(r, rel, out);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* report/release.c - see release.h. */
+/* report/release.c - reading a folder of GGUF files to publish. */
 #include "report/release.h"
 
 #include <math.h>
@@ -14,7 +14,7 @@
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-/* What the Hub's file list takes for an encoding, besides general.file_type's names: larger and
+/* Encodings in file names that the Hub recognises besides general.file_type's names: larger and
  * smaller variants end in _XL, _L, _M, _S, _XS, _XXS. */
 static const char *const stems[] = {"Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "Q8_K", "IQ1",
                                     "IQ2",  "IQ3",  "IQ4",  "TQ1",  "TQ2",  "Q4_0", "Q4_1",
@@ -67,7 +67,7 @@ static void add_stop(struct release *r, const char *s, size_t n) {
     r->stop[r->n_stops++] = arena_strndup(&r->arena, s, n);
 }
 
-/* Reads the texts of the tokens that end a turn. */
+/* Reads the texts of the end-of-turn tokens. */
 static void read_tokens(struct release *r, const struct gguf *g) {
     static const char *const ends[] = {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
                                        "tokenizer.ggml.eom_token_id"};
@@ -106,8 +106,7 @@ static int read_list(struct release *r, const struct gguf *g, const char *key, c
     return n;
 }
 
-/* Returns "org/name" from the keys of the source, else from those of what the source was made from.
- */
+/* Returns "org/name" of the source model from the metadata, else of its base model. */
 static const char *base_of(struct release *r, const struct gguf *g) {
     static const char hub[] = "https://huggingface.co/";
     const char *url = gguf_str_or(g, "general.source.repo_url", "");
@@ -155,7 +154,7 @@ static int by_size(const void *a, const void *b) {
     return strcmp(x->file, y->file);
 }
 
-/* Lists the plain files that are not hidden. */
+/* Lists the regular files, except hidden ones. */
 static int list_names(struct release *r, struct err *e) {
     struct io_names all;
     int rc = io_list(&all, r->dir, e);
@@ -210,7 +209,7 @@ static int read_model(struct release *r, const char *name, struct err *e) {
     return 0;
 }
 
-/* Names the release by the first file's name without its encoding; by the folder's, when a file is
+/* Names the release after the first file without its encoding, or after the folder if a file is
  * called "Q4_K_M.gguf". */
 static void name_by_file(struct release *r) {
     const struct release_file *f = &r->file[0];

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* report/release_text.c - the small files other programs read beside GGUF files: Ollama's
- * Modelfile, `params` for pulls from the Hub, LM Studio's model.yaml. Only commands and parameters
- * that these programs know; an unknown one makes `ollama create` fail. */
+/* report/release_text.c - small files published with GGUF files: Ollama's Modelfile, `params` for
+ * pulls from the Hub, LM Studio's model.yaml.
+ *
+ * They use only commands and parameters that these programs know; an unknown one makes `ollama
+ * create` fail. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,8 +43,8 @@ const char *const ollama_deprecated[] = {
     "penalize_newline", "low_vram", "f16_kv",       "logits_all",   "vocab_only",
     "use_mlock",        "mirostat", "mirostat_tau", "mirostat_eta", NULL};
 
-/* Architectures whose conversations Ollama writes and reads with code of its own: the template in
- * the file is not used then, and without these lines tool calls are lost. */
+/* Architectures with built-in prompt rendering and parsing in Ollama: it ignores the template in
+ * the file, and without these lines tool calls are lost. */
 static const struct native {
     const char *arch, *name, *since;
 } natives[] = {{"qwen35", "qwen3.5", "0.17.1"},
@@ -51,7 +53,7 @@ static const struct native {
 
 static void number(struct buf *out, double v) {
     char text[40];
-    for (int digits = 3; digits <= 9; digits++) { /* 0.7 as f32 must not print as 0.699999988 */
+    for (int digits = 3; digits <= 9; digits++) { /* print an f32 0.7 as 0.7, not 0.699999988 */
         snprintf(text, sizeof text, "%.*g", digits, v);
         if (strtof(text, NULL) == (float)v) break;
     }
@@ -65,8 +67,8 @@ static void parameter(struct buf *out, const char *name, double v) {
     buf_chr(out, '\n');
 }
 
-/* Returns true when a text can be said to Ollama, which strips quotes and knows no escapes: one
- * without a quote. */
+/* Returns whether a text has no quotes, so that a Modelfile can express it: Ollama strips quotes
+ * and has no escapes. */
 static bool quotable(const char *s) {
     for (const char *c = s; *c; c++)
         if (*c == '"' || (unsigned char)*c < 0x20) return false;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* report/report_text.c - see report_text.h. */
+/* report/report_text.c - escaping and number formatting for reports. */
 #include "report/report_text.h"
 
 #include <ctype.h>
@@ -10,7 +10,7 @@
 
 #include "base/json.h"
 
-/* Tells whether Markdown leaves a character alone: '_' inside a word, as in Q4_K_M. */
+/* Returns whether '_' at s is inside a word, as in Q4_K_M, where Markdown ignores it. */
 static bool in_word(const char *begin, const char *s) {
     return *s == '_' && s > begin && isalnum((unsigned char)s[-1]) && isalnum((unsigned char)s[1]);
 }
@@ -110,7 +110,7 @@ void text_kld(struct buf *out, double kld, double err) {
     if (kld < 0) kld = 0;
     bool known = isfinite(err) && err >= 5e-7;
     int prec = kld >= 1 ? 3 : kld >= 0.001 ? 4 : kld >= 0.0001 ? 5 : 6;
-    if (known) { /* one digit of the error */
+    if (known) { /* one significant digit of the error */
         prec = (int)ceil(-log10(err) - 1e-9);
         prec = prec < 2 ? 2 : prec > 6 ? 6 : prec;
     }

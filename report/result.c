@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* report/result.c - results.json -> structs. */
+/* report/result.c - reading results.json into structs. */
 #include "report/result.h"
 
 #include <math.h>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* report/svg.c - plots: points in series on linear or logarithmic axes, see svg.h. The picture is
- * made in three layers: what is behind (bands, grid, rules), points and lines, labels. */
+/* report/svg.c - plots: series of points on linear or logarithmic axes.
+ *
+ * Drawn in three layers: background (bands, grid, rules), then points and lines, then labels. */
 #include "report/svg.h"
 
 #include <math.h>
@@ -13,7 +14,7 @@
 
 enum { TOP = 14, BOTTOM = 50, COLORS = 8, GAP = 6 };
 
-/* Ranges of the axes; of a logarithmic one those of log2 x or log10 y. */
+/* Axis ranges; on logarithmic axes in log2 x or log10 y. */
 struct frame {
     const struct plot_axes *ax;
     int w, h, left, right;
@@ -29,8 +30,7 @@ static double scale_y(const struct frame *fr, double y) {
     return fr->ax->log_y ? log10(y) : y;
 }
 
-/* Tells whether a point is drawn: one that is not finite, or that a logarithm cannot show, is left
- * out. */
+/* Returns whether a point is drawn: it is finite and has a logarithm if the axis needs one. */
 static bool shown(const struct plot_axes *ax, const struct plot_point *p) {
     return isfinite(p->x) && isfinite(p->y) && (!ax->log_x || p->x > 0) && (!ax->log_y || p->y > 0);
 }
@@ -39,7 +39,7 @@ static bool has_err(const struct plot_point *p) {
     return isfinite(p->err) && p->err > 0;
 }
 
-/* Returns the place across of a scaled value, in units of the plot. */
+/* Returns the horizontal position of a scaled value, in plot units. */
 static double px(const struct frame *fr, double x) {
     return fr->left + (x - fr->x0) / (fr->x1 - fr->x0) * (fr->w - fr->left - fr->right);
 }
@@ -64,13 +64,13 @@ static void frame_add(struct frame *fr, double at_x, double at_y) {
     fr->any = true;
 }
 
-/* Returns the width of a step, so that 4 to 8 round steps cover the range. */
+/* Returns a round step that divides the range into 4 to 8 parts. */
 static double nice_step(double range) {
     double raw = range / 6, p = pow(10, floor(log10(raw))), m = raw / p;
     return p * (m < 1.5 ? 1 : m < 3.5 ? 2 : m < 7.5 ? 5 : 10);
 }
 
-/* Makes room around the points, so that none lies on an edge. */
+/* Pads the ranges so that no point is on an edge. */
 static void frame_pad(struct frame *fr) {
     double range = fr->x1 - fr->x0;
     if (!(range > 0)) range = fmax(fabs(fr->x1) * 0.4, 1e-9);
@@ -79,7 +79,7 @@ static void frame_pad(struct frame *fr) {
     if (fr->ax->log_y) {
         double pad = fmax((fr->y1 - fr->y0) * 0.06, 0.08);
         fr->y0 -= pad, fr->y1 += pad;
-        if (fr->ax->note) fr->y0 -= (fr->y1 - fr->y0) * 0.07; /* a line of text */
+        if (fr->ax->note) fr->y0 -= (fr->y1 - fr->y0) * 0.07; /* room for a line of text */
     } else {
         fr->y0 = 0, fr->y1 *= 1.08;
     }
@@ -119,7 +119,7 @@ static void grid_y(const struct frame *fr, double at, double value, struct buf *
             text);
 }
 
-/* Draws ticks at 1, 2, 5 of each decade, or fewer where they would be too close. */
+/* Draws ticks at 1, 2 and 5 of each decade, or fewer where they would be too close. */
 static void ticks_log_y(const struct frame *fr, struct buf *out) {
     static const int digits[3][4] = {{1, 2, 5, 0}, {1, 3, 0, 0}, {1, 0, 0, 0}};
     double decade = (fr->h - TOP - BOTTOM) / (fr->y1 - fr->y0);
@@ -190,8 +190,8 @@ static void svg_open(const struct frame *fr, struct buf *out) {
     buf_fmt(out, ".l{stroke:none}</style><rect class='p' width='%d' height='%d'/>", fr->w, fr->h);
 }
 
-/* Draws the bands of quality, behind the grid; or their names at the right edge, before it, and
- * takes their places. */
+/* Draws the quality bands under the grid, or, with `names`, their names at the right edge, whose
+ * boxes it reserves. */
 static void bands(struct frame *fr, bool names, struct buf *out) {
     const struct plot_axes *ax = fr->ax;
     double from = -(double)INFINITY;
@@ -260,7 +260,7 @@ static void point(struct frame *fr, const struct plot_point *p, struct buf *out)
     svg_take(&fr->place, (struct svg_box){x - 5, y - 5, x + 5, y + 5});
 }
 
-/* Draws the points [i, end) of one series, and a line where they are joined. */
+/* Draws the points [i, end) of one series and the line that joins them. */
 static void line(const struct frame *fr, const struct plot_point *p, int i, int end,
                  struct buf *out) {
     static const char *const dash[] = {"", "7 3", "2 3"};
@@ -278,7 +278,7 @@ static int by_x(const void *a, const void *b) {
     return x->x != y->x ? (x->x < y->x ? -1 : 1) : x < y ? -1 : x > y;
 }
 
-/* Draws the line through the points on the front, in the order of x. */
+/* Draws the line through the points on the front, ordered by x. */
 static void front(struct frame *fr, const struct plot_point *p, int n, struct buf *out) {
     const struct plot_point **on = xcalloc((size_t)n + 1, sizeof(const struct plot_point *));
     int k = 0;
@@ -305,7 +305,7 @@ static void text_at(double x, double y, const char *cls, const char *s, struct b
     buf_str(out, "</text>");
 }
 
-/* Draws a label beside each point, with a line to it where it stands far off. */
+/* Draws a label next to each point, with a leader line if it is far away. */
 static void point_labels(struct frame *fr, const struct plot_point *p, int n, struct buf *out) {
     int n_labels = 0;
     for (int i = 0; i < n; i++) {
@@ -334,8 +334,8 @@ static int by_y(const void *a, const void *b) {
     return x->y != y->y ? (x->y < y->y ? -1 : 1) : x->p < y->p ? -1 : x->p > y->p;
 }
 
-/* Draws the names of lines in the margin, each at the height of its line's end, pushed apart where
- * they are close. */
+/* Draws the names of lines in the right margin, each at the height of its line's end, pushed apart
+ * where they collide. */
 static void end_labels(const struct frame *fr, struct end *v, int n, struct buf *out) {
     enum { STEP = 15 };
     double bottom = fr->h - BOTTOM;
@@ -344,7 +344,7 @@ static void end_labels(const struct frame *fr, struct end *v, int n, struct buf 
         v[i].at = v[i].y;
         if (i && v[i].at < v[i - 1].at + STEP) v[i].at = v[i - 1].at + STEP;
     }
-    for (int i = n - 1; i >= 0; i--) { /* back up where the last ones left the picture */
+    for (int i = n - 1; i >= 0; i--) { /* move up again if the last ones left the plot */
         double limit = i + 1 < n ? v[i + 1].at - STEP : bottom;
         if (v[i].at > limit) v[i].at = limit;
     }
@@ -359,7 +359,7 @@ static void end_labels(const struct frame *fr, struct end *v, int n, struct buf 
     }
 }
 
-/* Returns the room at the right for the names of lines. */
+/* Returns the width of the right margin for the names of lines. */
 static int right_margin(const struct plot_axes *ax, const struct plot_point *p, int n) {
     double widest = 0;
     if (ax->label_points) return 10;

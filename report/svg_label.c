@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* report/svg_label.c - where the labels of points stand: of some positions around each point the
- * one that covers least of what is already there, the nearest of equal ones. Greedy, in the order
- * of calls; deterministic. */
+/* report/svg_label.c - placement of point labels.
+ *
+ * Of several positions around each point, picks the one that covers least of what is already
+ * placed, and the nearest of equals. Greedy, in call order; deterministic. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,8 +11,8 @@
 
 enum { ASCENT = 10, DESCENT = 3 };
 
-/* Returns the width of a letter in a common sans-serif face; letters that it does not know count as
- * wide. */
+/* Returns the width of a character in a common sans-serif face; unknown characters count as wide.
+ */
 static double char_width(unsigned char c) {
     if ((c & 0xc0) == 0x80) return 0;
     if (c >= 0x80) return 12;
@@ -64,7 +65,7 @@ void svg_take_line(struct svg_place *p, double x0, double y0, double x1, double 
     }
 }
 
-/* Returns the box of a text whose base line begins at x, y. */
+/* Returns the box of a text whose baseline starts at x, y. */
 static struct svg_box text_box(double x, double y, double width) {
     return (struct svg_box){x - 2, y - ASCENT - 1, x + width + 2, y + DESCENT + 1};
 }

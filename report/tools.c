@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* report/tools.c - the section on tool calls of README.md and report.html; nothing where none were
- * measured. The first table is short; what a grammar had to overrule is folded. */
+/* report/tools.c - the tool-call section of README.md and report.html, empty if tool calls were not
+ * measured. The first table is short; tokens overruled by a grammar are folded. */
 #include <math.h>
 
 #include "base/attr.h"
@@ -30,7 +30,7 @@ static const char held_title[] = "With a grammar, as in --constrained";
 
 static const char *const places[] = {"name", "key", "value", "structure", "text"};
 
-/* Returns how often a grammar overruled a file at a place of calls, over all tools; NaN: not
+/* Returns how often a grammar overruled a file at one place of a call, over all tools; NaN: not
  * counted. */
 static double overruled_at(const struct result_file *f, const char *place) {
     double sum = 0;
@@ -52,7 +52,7 @@ static const char *label(const struct result *r, int i) {
     return r->file[i].is_base ? "original" : pick_label(r, i);
 }
 
-/* The cells of a row: of the first table, and of the folded one. */
+/* Cells per row of the first and of the folded table. */
 enum { MAIN_CELLS = 3, HELD_CELLS = 2 + COUNT_OF(places) };
 static const char *const main_cell[MAIN_CELLS] = {"valid", "as expected", "same as original"};
 static const char *const held_cell[HELD_CELLS] = {"held",  "overruled", "name",     "key",
@@ -74,7 +74,7 @@ static double most_cases(const struct result *r) {
     return n;
 }
 
-struct writer { /* of a table's rows, in Markdown or HTML */
+struct writer { /* writes table rows as Markdown or HTML */
     void (*head)(const char *const *cell, int n, struct buf *out);
     void (*row)(const char *name, const double *v, int n, struct buf *out);
 };

@@ -51,7 +51,7 @@ grep -q -- --allow-requantize "$t/e" || say "make: $(cat "$t/e")"
 make 0 "$t/q4.gguf" "$t/a" --allow-requantize
 grep -q '"base_type": "Q4_K_M"' "$t/a/results.json" && grep -q '"base_is_quantized": true' "$t/a/results.json" || say "results.json: $(head -5 "$t/a/results.json")"
 grep -q 'unquantized' "$t/a/README.md" && say "the card calls a quant unquantized: $(grep unquantized "$t/a/README.md")"
-grep -q 'quantized already (Q4' "$t/a/README.md" || say "the card does not say what the base was"
+grep -q 'already quantized (Q4' "$t/a/README.md" || say "the card does not say what the base was"
 make 2 "$t/f16.gguf" "$t/c"
 make 0 "$t/q8.gguf" "$t/b"
 grep -q '"base_is_quantized": false' "$t/b/results.json" || say "results.json of a Q8_0 base"
