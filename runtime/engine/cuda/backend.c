@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/cuda/backend.c - a session on a GPU: its memory (plan.c says how much),
- * passes, head.
+/* runtime/engine/cuda/backend.c - a session on a GPU: its memory (sized by plan.c), passes, head.
  *
- * A single token without observers is captured once, together with its head, and replayed: token
- * id, position and sequence are read from device memory; the CPU's experts run between pieces of
- * it. Everything else queues its launches anew. */
+ * A single token without observers is captured once, together with its head, and then replayed:
+ * token id, position and sequence are read from device memory, and the CPU's experts run between
+ * the captured pieces. Other passes queue their launches each time. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,8 +33,7 @@ static int check_kv(const struct session *s, struct err *e) {
     return 0;
 }
 
-/* Allocates what the plan p says for part d: registers, scratch, room for streamed
- * experts. */
+/* Allocates part d by plan p: registers, scratch, room for streamed experts. */
 static int alloc_part(struct cuda *d, const struct cuda_plan *p, struct err *e) {
     struct session *s = d->s;
     TRY(cu_buf_new(&d->reg_buf, d->ctx, p->regs, "activations", e));
@@ -76,8 +74,8 @@ static int64_t choose_splits(const struct cuda *d) {
     return min_i64(most, div_up(s->o.n_ctx, MIN_KEYS_PER_PART));
 }
 
-/* Opens the i-th device that was asked for, as part i; its memory is allocated later. Until the
- * layers are spread, it counts as the part with the head. */
+/* Opens the i-th requested device as part i, without memory. Until the layers are spread, it counts
+ * as the part with the head. */
 static int open_part(struct session *s, struct cuda_set *all, int i, struct err *e) {
     struct cuda *d = xcalloc(1, sizeof *d);
     all->part[i] = d;
@@ -188,7 +186,7 @@ static int prepare(struct session *s, struct err *e) {
 
 /* ---- passes ---- */
 
-/* Queues what follows the product of the head: its biases and the soft cap. */
+/* Queues the steps after the head's product: biases and soft cap. */
 static int after_head(struct cuda *d, int64_t n, struct err *e) {
     struct session *s = d->s;
     const int64_t rows = d->w[s->g->output].w.rows;
@@ -244,7 +242,7 @@ static int record(struct session *s, struct err *e) {
     return exec_cuda_end_piece(d->all, e);
 }
 
-/* Runs a token that was captured: the pieces in their order, and the copies between them. */
+/* Runs a captured token: its pieces in order and the copies between them. */
 static int replay(struct session *s, struct err *e) {
     const struct cuda_set *all = s->dev;
     const struct program *p = exec_cuda_program(s, 0);
@@ -261,8 +259,8 @@ static int replay(struct session *s, struct err *e) {
     return 0;
 }
 
-/* Runs one token and its logits. The first token of a session runs as it is, the second is captured
- * while it runs, and all others replay what was captured. */
+/* Runs one token and its logits. A session's first token runs uncaptured, the second is captured
+ * while it runs, later ones are replays. */
 static int step(struct session *s, struct err *e) {
     struct cuda_set *all = s->dev;
     if (all->recorded) return replay(s, e);
@@ -310,7 +308,7 @@ static int cuda_pass(struct session *s, float *hidden, float *logits, struct err
     float *to = logits && cu_is_pinned(d->ctx, logits) ? logits : d->host_logits;
     if (logits) TRY(cu_download(d->q, to, d->logits, n_logits, e));
     if (s->now.best) TRY(exec_cuda_find_best(d, 0, 1, e));
-    /* From here on host_rows may be filled for the next pass. What follows waits for the part with
+    /* From here on host_rows may be filled for the next pass. Later steps wait for the part with
      * the head. */
     if (!s->goes_on || d->all->n > 1) TRY(sync_all(s, e));
     if (logits && to != logits) memcpy(logits, to, n_logits);
@@ -329,8 +327,8 @@ static bool cuda_can_hand(const struct session *s, const struct session *to) {
     const struct cuda *a = exec_cuda_head(s), *b = exec_cuda_head(to);
     return a->all->n == 1 && b->all->n == 1 && a->info.index == b->info.index;
 }
-/* Copies into the residual of `to`, which is free between its passes. The copy is queued in the
- * stream of the current pass, and the caller waits for that pass. */
+/* Copies rows into the residual of `to`, which is free between its passes. The copy is queued in
+ * the current pass's stream, and the caller waits for that pass. */
 static int cuda_hand(struct session *s, int64_t row, int64_t n, struct session *to, int64_t at,
                      struct err *e) {
     const struct cuda *d = exec_cuda_head(s), *other = exec_cuda_head(to);

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/cuda/copy.c - what of a weight lies on a device. A copy hangs on the weight
- * (weight.h) and is counted: sessions of all models that have the weight use the same one, and the
- * last of them frees it.
+/* runtime/engine/cuda/copy.c - device copies of weights, shared by sessions.
  *
- * A session uploads into a copy of its own, and lists it under the weight's lock when the device is
- * done with it (exec_cuda_refresh), so whoever finds a copy may read it on any stream. Two sessions
- * that are opened at the same time may both upload; then each keeps its own. */
+ * A copy is listed at its weight (weight.h) and reference-counted: sessions of all models with that
+ * weight share it, and the last one frees it. A session uploads into a copy of its own and lists
+ * it, under the weight's lock, once the device is done with it (exec_cuda_refresh), so a listed
+ * copy may be read on any stream. If two sessions opened at the same time both upload, each keeps
+ * its own. */
 #include <stdlib.h>
 
 #include "base/mem.h"
 #include "base/num.h"
 #include "runtime/engine/cuda/exec.h"
 
-/* Returns a listed copy of weight i that is on this session's device and in the forms that the
- * session wants. The caller holds the weight's lock. NULL when there is none. */
+/* Returns a listed copy of weight i on this session's device with the layouts it needs, or NULL.
+ * The caller holds the weight's lock. */
 static struct weight_copy *find(const struct cuda *d, int i) {
     const struct cuda_forms want = exec_cuda_forms(d, i);
     struct weight_copy *c = model_weight(d->s->m, i)->mem->copies;
@@ -83,7 +83,7 @@ static uint64_t encoded(const struct session *s, gr_w w) {
     if (w == GR_NONE) return 0;
     const struct weight *x = model_weight(s->m, w);
     const uint64_t n = (uint64_t)(x->ne[0] * x->ne[1] * x->ne[2] * x->ne[3]);
-    return n + n / 16 + 2 * (uint64_t)CUDA_ALIGN; /* A value takes 8.5 bits, as in Q8_0. */
+    return n + n / 16 + 2 * (uint64_t)CUDA_ALIGN; /* 8.5 bits per value, as in Q8_0 */
 }
 
 uint64_t exec_cuda_replaced_bytes(const struct session *s) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/cuda/dry_program.c - a model's graph and the types of its weights, and from these
- * what the executors would do with it. */
+/* runtime/engine/cuda/dry_program.c - a model's graph and weight types, and the programs that
+ * executors would run for it. */
 #include "runtime/engine/cuda/dry_program.h"
 
 #include <stdlib.h>
@@ -78,9 +78,9 @@ static bool joins(const void *ud, gr_w gate, gr_w up) {
     return up != GR_NONE ? o->type[gate] == o->type[up]
                          : s.rows / 2 % 16 == 0 || !cu_packed_bytes(&s);
 }
-/* Returns the forms in which a device would have weight w, as exec_cuda_find_uses decides: routers
- * lie in the file's order, products are packed where they can be, and lie in the file's order too
- * only where gate and up differ. */
+/* Returns the layouts of weight w on a device, by the rules of exec_cuda_find_uses: the file's
+ * layout for routers; packed for products where possible, plus the file's layout if gate and up
+ * differ. */
 static unsigned way(const void *ud, gr_w w) {
     const struct dry_program *o = ud;
     bool product = false, read = o->exact;
@@ -93,7 +93,7 @@ static unsigned way(const void *ud, gr_w w) {
         product |= r->product;
         read |= (r->matrix && !r->product) || (unit && !joins(o, m->gate, m->up));
     }
-    uint8_t there = 0; /* It is only asked whether this pointer is NULL. */
+    uint8_t there = 0; /* Only compared with NULL. */
     struct cu_weight s = shape(o, w);
     const bool packed = product && !o->exact && cu_packed_bytes(&s) > 0;
     s.packed = packed ? &there : NULL;
@@ -134,7 +134,7 @@ void dry_program_split(struct dry_program *o, const struct device *d) {
         for (int k = 0; k < n_devices; k++)
             if (device_index(d, k) == want) part[i] = k;
     }
-    /* A layer that reads another one's keys lies where that one does. */
+    /* A layer that reads another layer's keys is on the same device. */
     for (int i = 0; i < graph_count(&o->g, OP_ATTN); i++) {
         const struct gr_node *a = graph_nth(&o->g, OP_ATTN, i);
         part[a->layer - first] = part[o->g.facts.kv[a->slot].layer - first];
@@ -157,7 +157,7 @@ struct target dry_program_cuda(const struct dry_program *o, enum batch batch) {
 
 /* ---- what to say ---- */
 
-/* Returns the first weight of the step that enters a product, or GR_NONE when no weight does. */
+/* Returns the first weight of the step used in a product, or GR_NONE. */
 gr_w dry_program_product(const struct dry_program *o, const struct step *s) {
     for (int i = s->first; i < s->first + s->n_nodes; i++) {
         const struct gr_node *n = &o->g.node[i];
@@ -172,7 +172,7 @@ gr_w dry_program_product(const struct dry_program *o, const struct step *s) {
 static const char *alone(const struct dry_program *o, const struct step *s,
                          const struct target *t) {
     const bool might = s->fusion == FUSE_NONE && fuse_begins(o->g.node[s->first].op, t);
-    return might ? "on its own: no pattern of fusions meets" : NULL;
+    return might ? "not fused: no pattern matches" : NULL;
 }
 
 const char *dry_program_cpu_note(const struct dry_program *o, const struct step *s,
@@ -181,7 +181,8 @@ const char *dry_program_cpu_note(const struct dry_program *o, const struct step 
     const struct target t = dry_program_cpu(o, batch);
     if (w != GR_NONE && !o->exact) {
         const struct kern_ops *op = &k->op[o->type[w]];
-        if (!op->dot && !op->gemm) return "decoded to f32: no products with 8-bit activations";
+        if (!op->dot && !op->gemm)
+            return "decoded to f32: its type has no products with 8-bit activations";
         if (!op->gemm) return "row by row: its type has no packed rows";
     }
     return alone(o, s, &t);
@@ -190,17 +191,17 @@ const char *dry_program_cpu_note(const struct dry_program *o, const struct step 
 const char *dry_program_cuda_note(const struct dry_program *o, const struct step *s,
                                   enum batch batch) {
     const struct target t = dry_program_cuda(o, batch);
-    if (s->kind == STEP_HOST) return "by the CPU: copies there and back";
-    if (s->kind == STEP_BRING) return "from main memory, for every pass of many rows";
+    if (s->kind == STEP_HOST) return "on the CPU, with copies there and back";
+    if (s->kind == STEP_BRING) return "copied from main memory for every pass of many rows";
     if (s->kind != STEP_RUN) return NULL;
     for (int i = s->first; i < s->first + s->n_nodes; i++) {
         const struct gr_node *n = &o->g.node[i];
-        if (!exec_cuda_has(n)) return "not computed on a device yet";
+        if (!exec_cuda_has(n)) return "not supported on a device yet";
         if (gr_ops[n->op].state == STATE_KV &&
             (n->attn.softcap > 0 || n->attn.sinks != GR_NONE || n->attn.chunked))
-            return "soft cap, sinks or chunks: by the kernel for any attention";
+            return "soft cap, sinks or chunks: uses the general attention kernel";
     }
     const gr_w w = dry_program_product(o, s);
-    if (w != GR_NONE && t.few && !way(o, w)) return "no products of few rows with its type";
+    if (w != GR_NONE && t.few && !way(o, w)) return "its type has no product kernel for few rows";
     return alone(o, s, &t);
 }

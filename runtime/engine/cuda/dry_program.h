@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/cuda/dry_program.h - the programs of a model, from the headers of its file: what
- * hone plan and hone doctor print. Nothing is loaded and no device is opened. */
+/* runtime/engine/cuda/dry_program.h - the programs of a model, computed from its file's headers for
+ * hone plan and hone doctor. Loads no weights and opens no device. */
 #ifndef HONE_RUNTIME_ENGINE_CUDA_DRY_PROGRAM_H
 #define HONE_RUNTIME_ENGINE_CUDA_DRY_PROGRAM_H
 
@@ -9,37 +9,36 @@
 #include "runtime/engine/program.h"
 #include "runtime/engine/session.h"
 
-/* A model's graph and its weights as the file has them. */
+/* A model's graph and its weights as stored in the file. */
 struct dry_program {
     const struct arch *arch;
     struct graph g;
     enum qtype *type;  /* [n_weights] */
     uint64_t *n_bytes; /* [n_weights] */
     bool exact;        /* f32 activations */
-    unsigned mask;     /* of a device: what is fused (enum cuda_fuse) */
+    unsigned mask;     /* enabled fusions of a device (enum cuda_fuse) */
     const struct placement
-        *place;              /* borrowed, or NULL: all experts on the device that it computes */
-    bool brings;             /* passes of many rows bring experts that lie in main memory */
-    int *layer_of, *part_of; /* [nodes] layer, [layers] which of several devices
-                                (dry_program_split); NULL: there is one */
+        *place;  /* borrowed; NULL: the device computes all the experts it supports */
+    bool brings; /* passes of many rows copy experts from main memory */
+    int *layer_of,
+        *part_of; /* [nodes] layer, [layers] device (dry_program_split); NULL: a single device */
 };
-/* Reads the outline of f. ERR_DATA when the architecture is not known or the file lacks a tensor
- * of the graph. */
+/* Reads the outline of f. ERR_DATA: the architecture is unknown or the file lacks a tensor of the
+ * graph. */
 int dry_program_open(struct dry_program *o, const struct gguf *f, enum act_mode act, struct err *e);
 void dry_program_close(struct dry_program *o);
-/* Spreads the layers over the devices of d, as many to each, unless o->place says otherwise; the
- * devices are not asked for their memory. Does nothing where d has only one. */
+/* Spreads the layers evenly over the devices of d unless o->place assigns them; does not query
+ * device memory. Does nothing for a single device. */
 void dry_program_split(struct dry_program *o, const struct device *d);
 
-/* Return what the executors are like for such a model when all weights are on the device. They
- * borrow o. */
+/* Return the executors' properties for this model with all weights on the device. They borrow o. */
 struct target dry_program_cpu(const struct dry_program *o, enum batch batch);
 struct target dry_program_cuda(const struct dry_program *o, enum batch batch);
 
-/* Returns the first weight of a step that enters a matrix product, or GR_NONE when none does. */
+/* Returns the first weight of a step used in a matrix product, or GR_NONE. */
 gr_w dry_program_product(const struct dry_program *o, const struct step *s);
-/* Returns why a step of a program is slower than it could be, or NULL when there is nothing to
- * say. k are the kernels that the CPU would use. */
+/* Returns why a step of a program is slower than necessary, or NULL. k: the kernels that the CPU
+ * would use. */
 const char *dry_program_cpu_note(const struct dry_program *o, const struct step *s,
                                  enum batch batch, const struct kern *k);
 const char *dry_program_cuda_note(const struct dry_program *o, const struct step *s,

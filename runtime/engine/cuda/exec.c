@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/cuda/exec.c - queues the nodes of a graph on a device; one small function per
- * operation, and one per fusion. Knows no architecture and no tensor type. Nothing here waits for
- * the device except for an observer's rows. */
+/* runtime/engine/cuda/exec.c - queues the nodes of a graph on a device: one small function per
+ * operation and one per fusion. Knows no architecture and no tensor type. Waits for the device only
+ * to fetch an observer's rows. */
 #include "runtime/engine/cuda/exec.h"
 
 #include <math.h>
@@ -77,8 +77,8 @@ static int op_embed(struct cuda *d, const struct gr_node *n, struct err *e) {
                           width(d, n->dst), e);
 }
 
-/* Queues a norm by the kernel that can also add before it norms, so that the bits are the same
- * whether or not a sum is part of the step. */
+/* Queues a norm. The kernel can also add before it norms, so the bits are the same with and without
+ * a sum in the step. */
 static int op_rms(struct cuda *d, const struct gr_node *n, struct err *e) {
     const struct cu_norm o = {.a = d->reg[n->src[0]],
                               .w = vec(d, n->norm.weight),
@@ -242,7 +242,7 @@ static int op_gate_add(struct cuda *d, const struct gr_node *n, struct err *e) {
 
 static int op_rope(struct cuda *d, const struct gr_node *n, struct err *e) {
     struct session *s = d->s;
-    /* session_new made a table for every node, so there is one. */
+    /* session_new made a table for every node. */
     int64_t tab = exec_rope_tab(s, n, false) - s->rope;
     return cu_rope(d->q, d->reg[n->dst], d->rope[tab].cs, s->n_tok,
                    width(d, n->dst) / n->rope.head_dim, n->rope.head_dim, n->rope.n_rot,
@@ -287,8 +287,8 @@ static struct cu_attn attn_args(struct cuda *d, const struct gr_node *n) {
     }
     return a;
 }
-/* Queues attention: short segments first, as many in a launch as the partial sums have room for,
- * then long ones. */
+/* Queues attention: short segments first, as many per launch as fit into the partial sums, then
+ * long ones. */
 static int attend(struct cuda *d, struct cu_attn *a, struct err *e) {
     const int64_t few = cu_attn_few_rows(a);
     int at = 0;
@@ -378,7 +378,7 @@ static struct cu_scan scan_args(struct cuda *d, const struct gr_node *n) {
 static int op_mamba2(struct cuda *d, const struct gr_node *n, struct err *e) {
     struct cu_scan a = scan_args(d, n);
     a.n_groups = n->delta.n_k_heads;
-    a.b = a.x + a.n_heads * a.v_dim; /* It lies behind x, in the same rows. */
+    a.b = a.x + a.n_heads * a.v_dim; /* It follows x in the same rows. */
     a.bc_ld = a.x_ld;
     a.dt_bias = vec(d, n->delta.dt);
     return cu_scan_rows(d->q, &a, e);
@@ -461,7 +461,7 @@ int exec_cuda_fuse_gate_add_rms(struct cuda *d, const struct match *m, struct er
     return cu_norm_rows(d->q, &o, d->s->n_tok, e);
 }
 
-/* Queues the gate and up products of a dense feed-forward, with their activation. */
+/* Queues the gate and up products of a dense feed-forward and their activation. */
 int exec_cuda_fuse_glu(struct cuda *d, const struct match *m, struct err *e) {
     const struct gr_node *gate = m->glu.gate, *act = m->glu.act;
     if (exec_cuda_is_fast_glu(d, gate)) return exec_cuda_fast_glu(d, gate, e);
@@ -477,7 +477,7 @@ int exec_cuda_fuse_attn_gate(struct cuda *d, const struct match *m, struct err *
     return attend(d, &a, e);
 }
 
-/* Queues the products of a match of FUSE_QKV. A match without products has nothing to queue. */
+/* Queues the products of a FUSE_QKV match, if it has any. */
 static int qkv_products(struct cuda *d, const struct match *m, struct err *e) {
     const struct gr_node *mat[3];
     int n = 0;
@@ -509,8 +509,8 @@ int exec_cuda_fuse_qkv(struct cuda *d, const struct match *m, struct err *e) {
     a.cs = d->rope[tab - d->s->rope].cs;
     a.n_rot = tab->n_rot;
     a.adjacent = rope->rope.adjacent;
-    /* Where heads of queries are split from those of gates, the queries lie behind what they
-     * were split from. */
+    /* If query heads are split from gate heads, the queries follow the tensor they were split from.
+     */
     if (m->qkv.gate) {
         a.gate = split ? a.raw_q + attn->attn.head_dim : d->reg[m->qkv.gate->src[0]];
         a.gate_ld = a.raw_q_ld;
@@ -542,7 +542,7 @@ static const fuse_fn fused[FUSE_COUNT] = {
 
 /* ---- a pass ---- */
 
-/* Returns the part (device) that has the weight w. Where two parts have it, either will do. */
+/* Returns a part (device) that has the weight w. */
 static const struct cuda *part_with(const struct session *s, gr_w w) {
     const struct cuda_set *all = s->dev;
     int i = 0;
@@ -564,10 +564,11 @@ static enum node_way where(const void *ud, int node) {
 static int device_of(const void *ud, int node) {
     return exec_cuda_part_of(exec_cuda_all(ud), node);
 }
-_Static_assert((int)BATCH_FEW_ROWS == (int)CU_FEW, "a batch of few rows is what kernels call few");
+_Static_assert((int)BATCH_FEW_ROWS == (int)CU_FEW,
+               "a batch of few rows uses the kernels for few rows");
 
 static struct target target(const struct session *s) {
-    const struct cuda *d = exec_cuda_head(s); /* what is asked is the same of every part */
+    const struct cuda *d = exec_cuda_head(s); /* the answer is the same for every part */
     return (struct target){.fusions = FUSE_BIT(COUNT) - 1,
                            .batch = batch_of(s->n_tok),
                            .exact = d->exact,
@@ -605,7 +606,7 @@ const struct program *exec_cuda_program(struct session *s, int first) {
     return programs_get(&s->programs, s->g, first, &t);
 }
 
-/* Copies what enters a pass that does not begin with tokens to the device of its first node. */
+/* Copies the input of a pass that does not begin with tokens to the device of its first node. */
 static int give(struct cuda *d, gr_reg r, const float *x, struct err *e) {
     return x ? cu_upload(d->q, d->reg[r], x, (uint64_t)total(d, r) * sizeof *x, e) : 0;
 }
@@ -614,7 +615,7 @@ static int run_steps(struct session *s, const struct program *p, struct err *e) 
     int block = s->now.begin;
     for (int k = 0; k < p->n_steps; k++) {
         const struct step *step = &p->step[k];
-        const int i = step->first; /* Where somebody observes, a step is this one node. */
+        const int i = step->first; /* With an observer, a step is this one node. */
         const struct gr_node *n = &s->g->node[i];
         struct cuda *d = exec_cuda_all(s)->part[step->device];
         if (step->kind != STEP_RUN) TRY(exec_cuda_end_piece(d->all, e));
@@ -633,7 +634,7 @@ int exec_cuda_nodes(struct session *s, struct err *e) {
     const struct cuda_set *all = s->dev;
     for (int i = 0; i < all->n; i++) {
         struct cuda *d = all->part[i];
-        /* Copies in 8 bits of the registers of the pass before are no longer valid. */
+        /* The previous pass's 8-bit copies of registers are stale. */
         memset(d->q8_at, 0, (size_t)s->g->n_regs * sizeof *d->q8_at);
         d->begun = false;
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/cuda/fast.c - few tokens, 8-bit activations: one quantized copy of a register
- * for all products that read it, and several products in a launch. Every sum has the same bits
- * whatever is fused here (bits 1, 2 and 4 of the mask of --device). */
+/* runtime/engine/cuda/fast.c - passes of few tokens with 8-bit activations: one quantized copy of a
+ * register for all products that read it, and several products per launch. Every sum has the same
+ * bits with and without these fusions (bits 1, 2 and 4 of the mask of --device). */
 #include "base/mem.h"
 #include "base/num.h"
 #include "runtime/engine/cuda/exec.h"
@@ -46,22 +46,22 @@ void exec_cuda_written(struct cuda *d, const struct gr_node *n) {
 
 /* ---- products ---- */
 
-/* Tells whether products with w take 8-bit activations on the device; otherwise they are exact. */
+/* Returns whether products with w take 8-bit activations on the device; others are exact. */
 static bool fast(const struct cuda *d, gr_w w) {
     return cu_part_can(mat(d, w), false);
 }
 static bool can(const struct cuda *d, gr_w w) {
     return fast(d, w) || cu_part_can(mat(d, w), true);
 }
-/* Sets what enters a product of a launch: register r as it is where the product is exact, otherwise
- * its copy in 8 bits, which is made when there is none yet. */
+/* Sets the input of a launch's product: register r itself for an exact product, otherwise its 8-bit
+ * copy, created on demand. */
 static int input(struct cuda *d, struct cu_term *p, gr_reg r, struct err *e) {
     p->exact = !cu_part_can(p->w, false);
     p->x = d->reg[r];
     return p->exact ? 0 : exec_cuda_quantized(d, r, &p->x, e);
 }
 
-/* Fills p for a product with one matrix, in which each token has one input row. */
+/* Fills p for a product with one matrix and one input row per token. */
 static int plain_part(struct cuda *d, const struct gr_node *n, struct cu_term *p, struct err *e) {
     *p = (struct cu_term){.w = mat(d, n->product.matrix),
                           .n_in = d->s->n_tok,
@@ -72,8 +72,8 @@ static int plain_part(struct cuda *d, const struct gr_node *n, struct cu_term *p
     return input(d, p, n->src[0], e);
 }
 
-/* Fills p for the three nodes from n on: the gate and up products and their activation, SwiGLU or
- * GEGLU. */
+/* Fills p for the three nodes from n on: gate product, up product and activation, SwiGLU or GEGLU.
+ */
 static int glu_part(struct cuda *d, const struct gr_node *n, struct cu_term *p, struct err *e) {
     *p = (struct cu_term){.w = mat(d, n[0].product.matrix),
                           .up = mat(d, n[1].product.matrix),
@@ -126,10 +126,10 @@ int exec_cuda_fuse_products(struct cuda *d, const struct match *m, struct err *e
 
 /* ---- experts ---- */
 
-/* What the launches of a mixture of experts read and write. */
+/* Inputs and outputs of the launches for a mixture of experts. */
 struct experts {
     const struct cu_weight *router, *gate, *up, *down;
-    /* The first node of the shared expert, or NULL where the model has none. */
+    /* first node of the shared expert, or NULL */
     const struct gr_node *shared;
     const float *judged;
     struct cu_choice choice;
@@ -152,8 +152,8 @@ static int route(struct cuda *d, const struct experts *m, struct err *e) {
     return cu_route(d->q, &m->choice, d->s->n_tok, e);
 }
 
-/* Queues the gate and up products of the chosen experts. What they give is written in 8 bits where
- * the down projections take it so. */
+/* Queues the gate and up products of the chosen experts. Writes 8-bit results if the down
+ * projections take them. */
 static int expand(struct cuda *d, const struct gr_node *n, const struct experts *m, struct err *e) {
     const int64_t f = m->down->k;
     const bool wants = cu_part_can(m->down, false),

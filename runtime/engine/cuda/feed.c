@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/cuda/feed.c - bytes of a file on their way to a device. The driver copies
- * what is not pinned itself, by one thread through a small buffer of its own; here all threads of
- * the pool fill one of two pinned pieces while the device fetches the other. */
+/* runtime/engine/cuda/feed.c - uploads through pinned memory. The driver copies pageable memory
+ * with one thread through a small buffer; here all threads of the pool fill one of two pinned
+ * pieces while the device fetches the other. */
 #include "runtime/engine/cuda/feed.h"
 
 #include <string.h>
@@ -10,7 +10,7 @@
 
 void cuda_feed_close(struct cuda_feed *f) {
     for (int i = 0; i < 2; i++) {
-        /* What goes wrong on the device here is reported by the next call to it. */
+        /* The next call to the device reports errors that occur here. */
         struct err e = {0};
         /* The device may still be reading it. */
         if (f->pinned[i]) (void)cu_event_sync(f->copied[i], &e);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/cuda/fit.c - the order in which ways to run a model are tried. */
+/* runtime/engine/cuda/fit.c - the search for a placement: ways to run a model in order of
+ * preference. */
 #include "runtime/engine/cuda/fit.h"
 
 #include <stdlib.h>
@@ -16,7 +17,7 @@ static int split_of(const struct fit_ask *a, const struct fit_way *w, struct spl
                     uint8_t *card_of, struct err *e) {
     TRY(a->sizes.layers(a->sizes.ud, w, p, e));
     for (int i = 0; i < a->n_cards; i++) p->card[i].have = a->card[i].have;
-    /* The sums of split.h are approximate; whether it fits is decided by exact ones. */
+    /* split.h only estimates; the exact sums decide whether it fits. */
     split_layers(p, card_of);
     return 0;
 }
@@ -39,10 +40,10 @@ static int try_way(const struct fit_ask *a, struct fit_way w, struct fit *out, s
     return 0;
 }
 
-/* Leaves experts in main memory, those of the last block first, until the rest fits. Copying them
- * to the device for large passes needs a buffer there, which may push the experts of another block
- * or two out. Where the user did not ask for copies, the buffer is made only if that leaves out at
- * most half as many blocks more. */
+/* Leaves experts in main memory, from the last block on, until the rest fits. Copying them to the
+ * device for large passes needs a buffer there, which may displace the experts of another block or
+ * two. Unless the user requested copies, the buffer is allocated only if it leaves out at most half
+ * as many blocks more. */
 static int place(const struct fit_ask *a, int64_t n_ubatch, struct fit *out, struct err *e) {
     const int64_t asked = a->stream_from,
                   from = asked < 0 ? -1 : max_i64(asked ? asked : a->usual_from, a->least_from);
@@ -62,12 +63,12 @@ static int place(const struct fit_ask *a, int64_t n_ubatch, struct fit *out, str
     return try_way(a, w, out, e);
 }
 
-/* Chooses the length of a pass. Longer passes read weights less often, so where nobody asked for a
- * length it is the longest one for which no more experts are left out. One that is longer than a
- * context takes rows of several sequences, whole ones each. */
+/* Chooses the length of a pass. Longer passes read weights less often, so the default is the
+ * longest one that leaves out no more experts. A pass longer than a context takes rows of several
+ * whole sequences. */
 int fit_decide(const struct fit_ask *a, struct fit *out, struct err *e) {
     const int64_t usual = min_i64(a->wanted_ubatch, a->n_ctx);
-    /* The number of sequences of a pass that is longer than a context. */
+    /* sequences per pass if it is longer than a context */
     int64_t n_seqs = a->any_ubatch ? 0 : a->wanted_ubatch / a->n_ctx;
     int64_t longer = a->any_ubatch ? 2048 : n_seqs * a->n_ctx;
     out->cannot_copy = false;

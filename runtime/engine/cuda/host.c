@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/cuda/host.c - the steps of a program that no kernel does: what a node that
- * the CPU computes for a device reads is fetched, the node run with the CPU's operators, what it
- * wrote sent back; registers move from one device to the next; experts are brought. What is
- * captured of a token ends before them and goes on behind them. */
+/* runtime/engine/cuda/host.c - the program steps that run no kernel.
+ *
+ * For a node computed by the CPU: fetch its inputs, run the CPU operator, send its output back.
+ * Other steps move registers between devices and copy experts. Graph capture stops before such a
+ * step and resumes after it. */
 #include <stdlib.h>
 
 #include "base/mem.h"
 #include "runtime/engine/cuda/exec.h"
 
-/* Prepares the CPU to compute the experts that stay in main memory: packs their weights and
- * allocates what its operators need. Packed rows take as much memory as the experts, so this is
- * done by the first pass that computes experts here; a session whose passes copy all of them never
- * does it. */
+/* Prepares the CPU to compute the experts in main memory: packs their weights and allocates its
+ * operators' buffers. Packed rows take as much memory as the experts, so the first pass that
+ * computes experts here does this; a session whose passes copy all experts never does. */
 int exec_cuda_open_host(struct session *s, struct err *e) {
     struct cuda_set *all = s->dev;
     if (all->host_open) return 0;
     bool *here = xcalloc((size_t)s->g->n_weights, sizeof *here);
-    /* The flag is equal in every part, so any part will do. */
+    /* The flag is equal in all parts. */
     for (int i = 0; i < s->g->n_weights; i++) here[i] = all->part[0]->w[i].is_host;
     int rc = exec_pack(s, here, e);
     free(here);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/cuda/moe.c - routed experts on a device: router (always exact), choice, gate
- * and up of all chosen experts, down with the weighted sum. Ids never leave the device, except for
- * an observer, for whom rows are sorted by expert here, as the CPU shows them. */
+/* runtime/engine/cuda/moe.c - routed experts on a device: router (always exact), choice, gate and
+ * up of all chosen experts, down with the weighted sum. Ids stay on the device, except for an
+ * observer, who gets rows sorted by expert, in the CPU's order. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,11 +9,11 @@
 #include "base/num.h"
 #include "runtime/engine/cuda/exec.h"
 
-/* The choices of experts of a pass, for an observer. */
+/* The experts chosen in a pass, for an observer. */
 struct seen {
-    /* The chosen experts in main memory, owned; NULL until they have been fetched. */
+    /* chosen experts in main memory, owned; NULL: not fetched yet */
     int32_t *expert;
-    float *gate; /* the weights of the pairs, likewise */
+    float *gate; /* weights of the pairs, likewise */
     int64_t n_pairs, n_used, n_experts;
 };
 
@@ -35,7 +35,7 @@ static void seen_release(struct seen *v) {
 }
 
 /* Shows the rows of x to the observer, sorted by expert. Pair i of a token and an expert reads row
- * i / per_row. gated: the products of rows are multiplied by the weights of the pairs later. */
+ * i / per_row. gated: the products are multiplied by the pairs' weights later. */
 static int show_pairs(struct cuda *d, const struct seen *v, gr_w w, const float *src,
                       int64_t per_row, int64_t ld, bool gated, struct err *e) {
     float *x = NULL;
@@ -63,7 +63,7 @@ static int show_pairs(struct cuda *d, const struct seen *v, gr_w w, const float 
     return rc;
 }
 
-/* Shows to observers what enters the gate and up products, and which experts were chosen. */
+/* Shows observers the input of the gate and up products and the chosen experts. */
 static int observe_choice(struct cuda *d, const struct gr_node *n, struct err *e) {
     struct session *s = d->s;
     const int64_t ld = s->g->reg_width[n->src[0]];
@@ -74,14 +74,14 @@ static int observe_choice(struct cuda *d, const struct gr_node *n, struct err *e
     exec_show_route(s, n, v.expert);
     if (s->probe.product)
         rc = show_pairs(d, &v, n->moe.gate, d->reg[n->src[0]], n->moe.n_used, ld, true, e);
-    /* Sums of the rows that enter the gate serve for up as well. */
+    /* The sums of the gate's rows serve for up as well. */
     if (!rc && s->probe.product && n->moe.up != GR_NONE && !d->sums)
         rc = show_pairs(d, &v, n->moe.up, d->reg[n->src[0]], n->moe.n_used, ld, true, e);
     seen_release(&v);
     return rc;
 }
 
-/* Shows to the observer what enters the down product. */
+/* Shows the observer the input of the down product. */
 static int observe_hidden(struct cuda *d, const struct gr_node *n, struct err *e) {
     struct seen v = seen_of(d->s, n);
     if (!d->s->probe.product) return 0;
@@ -108,13 +108,13 @@ bool exec_cuda_glu_is_whole(const struct gr_moe *m) {
            m->up_bias == GR_NONE;
 }
 
-/* Tells whether the device can compute these experts. Gate and up in one tensor are only supported
- * for plain experts, since no model has both that and another form. */
+/* Returns whether the device supports these experts. Gate and up in one tensor are supported only
+ * for plain experts: no model combines that with another form. */
 bool exec_cuda_has_experts(const struct gr_moe *m) {
     return !m->joined || exec_cuda_glu_is_whole(m);
 }
 
-/* Queues gate and up as products of their own and then the activation, for experts with biases or a
+/* Queues gate and up as separate products, then the activation, for experts with biases or a
  * clamped activation. */
 static int expand_apart(struct cuda *d, const struct gr_node *n, const struct cu_weight *gate,
                         const struct cu_weight *up, struct err *e) {
@@ -139,7 +139,7 @@ static int expand_apart(struct cuda *d, const struct gr_node *n, const struct cu
     return cu_moe_act(d->q, &a, e);
 }
 
-/* Queues experts that have no gate: one product, then its activation. */
+/* Queues experts without a gate: one product, then its activation. */
 static int expand_ungated(struct cuda *d, const struct gr_node *n, const struct cu_weight *up,
                           struct err *e) {
     const struct cu_xielu none = {0};
@@ -160,7 +160,7 @@ static int expand(struct cuda *d, const struct gr_node *n, struct err *e) {
                   n->moe.gelu, d->hidden, d->exact, e);
 }
 
-/* Queues the down products of the chosen experts, whose results are weighed and added up. */
+/* Queues the down products of the chosen experts and their weighted sum. */
 static int contract(struct cuda *d, const struct gr_node *n, struct err *e) {
     struct session *s = d->s;
     const struct cu_weight *down = &d->w[n->moe.down].w;

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/cuda/plan.c - what a session takes of a device, before it takes it.
+/* runtime/engine/cuda/plan.c - the device memory of a session, computed before allocation.
  *
- * Device bytes: the model's tensors, as the file has them or (8-bit activations) packed, vectors as
- * f32, registers n_ubatch * (sum of widths) * 4, cache, states, HEAD_ROWS rows of logits, scratch
- * of products. All of it is summed up, in the pieces in which a device gives memory away, and
- * compared with what is free before anything is allocated: never more than that less CU_KEEP_FREE
- * (split.c). What does not fit: experts of the last blocks stay in main memory and are computed by
- * the CPU's operators, or for many tokens copied (stream.c). */
+ * Bytes: the model's tensors as stored in the file or packed (8-bit activations), vectors as f32,
+ * registers n_ubatch * (sum of widths) * 4, cache, states, HEAD_ROWS rows of logits, scratch of
+ * products. The sum, in the granularity of device allocations, is compared with the free memory
+ * less CU_KEEP_FREE (split.c) before anything is allocated. If it does not fit, experts of the last
+ * blocks stay in main memory; the CPU's operators compute them or, for many tokens, they are copied
+ * (stream.c). */
 #include <string.h>
 
 #include "base/num.h"
 #include "runtime/engine/cuda/exec.h"
 
-/* A buffer that is cut into pieces. Where p is NULL, the pieces are only counted. */
+/* A buffer being divided. p NULL: only count the bytes. */
 struct cut {
     uint8_t *p;
     uint64_t at;
@@ -80,7 +80,7 @@ void exec_cuda_lay_out(struct cuda *d, void *regs, void *work) {
     cut_work(d, &(struct cut){work, 0});
 }
 
-/* Returns the most scratch that products of weight w with many tokens take, in bytes. */
+/* Returns the largest scratch, in bytes, of products of weight w with many tokens. */
 static uint64_t scratch_of(const struct cuda *d, gr_w w, int64_t n_in, int64_t x_div,
                            int64_t n_sum) {
     if (w == GR_NONE) return 0;
@@ -103,7 +103,7 @@ static uint64_t scratch_bytes(const struct cuda *d) {
     return most;
 }
 
-/* Returns what the buffers of a plan take of a device beyond their bytes. */
+/* Returns the bytes that a plan's buffers take of a device beyond their size. */
 static uint64_t rounding(const struct cuda *d, const struct cuda_plan *p) {
     const struct session *s = d->s;
     const uint64_t n[] = {p->regs, p->work, p->stage, p->stream, p->scratch};
@@ -114,7 +114,7 @@ static uint64_t rounding(const struct cuda *d, const struct cuda_plan *p) {
         const uint64_t w = exec_cuda_upload_bytes(d, i);
         sum += w ? cu_alloc_bytes(w) - w : 0;
     }
-    /* The last allocation of the driver's for small buffers is not full. */
+    /* the driver's last allocation for small buffers is partly empty */
     return sum + cu_alloc_bytes(UINT64_C(2) << 20);
 }
 

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/cuda/rows.c - the rows of a pass as kernels see them, and where sequences
- * keep what they know: pages, states and page tables in device memory.
+/* runtime/engine/cuda/rows.c - the kernels' description of a pass, and the device memory of
+ * sequences: pages, states, page tables.
  *
- * What describes a pass is one upload: segments, then for each row position, segment and token id.
- * Short segments come first, so that those that one launch does lie together. For a single token
- * everything lies at the same place whichever sequence it is of: what was captured reads it there.
- */
+ * The description is one upload: segments, then position, segment and token id of each row. Short
+ * segments come first, so those of one launch are contiguous. A single token's data is at the same
+ * address for every sequence; captured pieces read it there. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,7 +16,7 @@ _Static_assert((int)CU_PAGE % (int)KEY_BLOCK == 0, "pages hold whole blocks of k
 
 /* ---- memory of sequences ---- */
 
-/* Keeps the error of a call that cannot report one. The next pass reports it. */
+/* Keeps the error of a call that cannot report one, for the next pass. */
 static void keep_error(struct cuda_set *all, int rc, const struct err *e) {
     if (rc && !all->lost.code) all->lost = *e;
 }
@@ -58,8 +57,8 @@ void exec_cuda_own_cache(struct session *s) {
     c->table_bytes = (uint64_t)(div_up(c->kv.n_ctx, c->page_tok) * c->kv.n_slots) * sizeof(void *);
 }
 
-/* Uploads the changed entries of a sequence's page table, up to the last page it holds; the pages
- * are those of part d. */
+/* Uploads the changed entries of a sequence's page table up to its last page; the pages are those
+ * of part d. */
 static int upload_table(struct cuda *d, const struct seq *q, struct err *e) {
     const int64_t n_slots = d->s->cache.kv.n_slots, from = q->table_from;
     void **table = q->mem[d->place].table;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/cuda/score.c - what the head says of rows of a pass, which lie on the device, and
- * what it is worth, found there: a few numbers per row come down in place of a vocabulary, or the
- * best logits alone. Logits stay where they are until the session's next head, so the sessions of
- * one device read each other's. */
+/* runtime/engine/cuda/score.c - logits and scores of a pass's rows, computed on the device: a few
+ * numbers per row are downloaded instead of a vocabulary, or only the best logits. Logits are kept
+ * until the session's next head, so sessions on one device can read each other's. */
 #include <string.h>
 
 #include "base/mem.h"
@@ -11,14 +10,14 @@
 #include "runtime/engine/logits.h"
 
 _Static_assert((int)SESSION_SCORES == (int)HEAD_ROWS, "a call is one head");
-_Static_assert((int)SESSION_BEST == (int)CU_BEST, "as many as a device finds");
-_Static_assert((int)SESSION_BEST <= (int)LOGITS_BEST, "as many as are found here");
+_Static_assert((int)SESSION_BEST == (int)CU_BEST, "the device's search finds all of them");
+_Static_assert((int)SESSION_BEST <= (int)LOGITS_BEST, "the CPU's search finds all of them");
 
 static int64_t n_vocab(const struct cuda *d) {
     return d->w[d->s->g->output].w.rows;
 }
 
-/* Queues the head for n rows at x, and shows them to a probe of products. */
+/* Queues the head for n rows at x and shows them to a probe of products. */
 static int head(struct cuda *d, const float *x, int64_t n, struct err *e) {
     struct session *s = d->s;
     const int64_t w = s->g->reg_width[s->g->hidden_out];
@@ -89,7 +88,7 @@ int exec_cuda_take_best(struct cuda *d, int64_t i, struct session_best *to, stru
     return 0;
 }
 
-/* Sets *x to n contiguous rows: where the pass left them, or copies. */
+/* Sets *x to n contiguous rows: in place, or copied. */
 static int together(struct cuda *d, const struct head_row *row, int64_t n, const float **x,
                     struct err *e) {
     const int64_t w = d->s->g->reg_width[d->s->g->hidden_out];
@@ -105,7 +104,7 @@ static int together(struct cuda *d, const struct head_row *row, int64_t n, const
     return 0;
 }
 
-/* Returns how many rows from the first on want the same output; their logits are contiguous. */
+/* Returns the number of leading rows with the same kind of output; their logits are contiguous. */
 static int64_t alike(const struct head_row *row, int64_t n, int64_t v) {
     int64_t k = 1;
     while (k < n && (row->logits ? row[k].logits == row->logits + k * v : row[k].logits == NULL))

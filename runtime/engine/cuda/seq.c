@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/cuda/seq.c - pages and states of a sequence between a device and main memory,
- * for files. The values are the same and nothing is rounded, but they lie otherwise: a device has
- * codes in planes and their scales behind them (kernels/cuda/args.h), main memory has blocks;
- * inputs of convolutions are a ring there, a tail here (runtime/engine/state.h). */
+/* runtime/engine/cuda/seq.c - conversion of a sequence's pages and states between a device and main
+ * memory, for saving.
+ *
+ * Values are equal, without rounding, but the layouts differ. A device has planes of codes,
+ * followed by their scales (kernels/cuda/args.h), and convolution inputs as a ring; main memory has
+ * blocks and a tail (runtime/engine/state.h). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,8 +20,8 @@ static struct cuda *part_of_slot(const struct session *s, int slot) {
 static void copy_codes(uint8_t *to, const uint8_t *from) {
     memcpy(to, from, 32);
 }
-/* Copies the codes of a block: on the device a byte holds two neighbours, in a block two values
- * that are 16 apart. */
+/* Copies the codes of a block: a byte on the device holds two neighbours, a byte of a block two
+ * values 16 apart. */
 static void q4_to_block(uint8_t *to, const uint8_t *from) {
     for (int i = 0; i < 16; i++) {
         const unsigned low = (unsigned)from[i / 2] >> (i % 2 * 4) & 15u;
@@ -33,9 +35,9 @@ static void q4_to_plane(uint8_t *to, const uint8_t *from) {
         to[8 + i] = (uint8_t)(from[2 * i] >> 4 | (from[2 * i + 1] & 0xf0u));
     }
 }
-/* The types of keys and values (KV_ON_CUDA) that a device keeps in planes. A block of 32 values is
- * an f16 scale with n_codes bytes behind it, a byte or half a byte a value. All other types are
- * plain numbers and lie alike in both places. */
+/* Types of keys and values (KV_ON_CUDA) that a device keeps in planes. A block of 32 values is an
+ * f16 scale followed by n_codes bytes, one byte or half a byte per value. Other types are plain
+ * numbers with the same layout on both sides. */
 static const struct planar {
     size_t n_codes;
     void (*to_block)(uint8_t *to, const uint8_t *from);
@@ -44,17 +46,17 @@ static const struct planar {
 
 enum { VALUES = 32, SCALE_BYTES = 2 };
 
-/* Converts n bytes of keys or values between the two orders; `to` and `from` must not overlap. */
+/* Converts n bytes of keys or values between the two layouts; `to` and `from` must not overlap. */
 static void convert(enum qtype type, uint8_t *to, const uint8_t *from, uint64_t n, bool to_plane) {
     const struct planar *p = NULL;
     for (size_t i = 0; i < COUNT_OF(planar); i++)
         if (qtype_row_bytes(type, VALUES) == SCALE_BYTES + planar[i].n_codes) p = &planar[i];
-    if (!p) { /* Plain numbers lie alike in both. */
+    if (!p) { /* Plain numbers have one layout. */
         memcpy(to, from, (size_t)n);
         return;
     }
     const size_t block = SCALE_BYTES + p->n_codes, n_blocks = (size_t)n / block;
-    /* This many bytes of codes lie before the scales of the plane. */
+    /* bytes of codes before the plane's scales */
     const size_t scales = n_blocks * p->n_codes;
     for (size_t b = 0; b < n_blocks; b++) {
         const size_t in_plane = b * p->n_codes, in_rows = b * block;
@@ -103,8 +105,8 @@ int exec_cuda_put_page(const struct session *s, int slot, const struct page *pag
 
 /* ---- states ---- */
 
-/* Converts q's states between the form of devices, one part behind the other in `there`, and that
- * of main memory in `here`. */
+/* Converts q's states between the devices' layout in `there`, the parts concatenated, and main
+ * memory's in `here`. */
 static void convert_states(const struct session *s, const struct seq *q, float *there, float *here,
                            bool to_device) {
     const struct rec *rec = &s->cache.rec;
@@ -120,11 +122,11 @@ static void convert_states(const struct session *s, const struct seq *q, float *
         float *ring = part[rec->slot[i].place] + rec->slot[i].at,
               *delta = ring + rec->slot[i].n_conv;
         for (int64_t k = 1; k < r->conv_width && r->n_conv; k++, here += r->n_channels) {
-            /* The position in the sequence of this input. */
+            /* position of this input in the sequence */
             const int64_t pos = q->pos - r->conv_width + k;
             float *in = ring + (pos < 0 ? 0 : pos % r->conv_width) * r->n_channels;
             if (pos < 0)
-                memset(here, 0, row); /* Before the beginning of the text inputs are 0. */
+                memset(here, 0, row); /* inputs before the start of the text are 0 */
             else
                 memcpy(to_device ? in : here, to_device ? here : in, row);
         }
@@ -133,8 +135,7 @@ static void convert_states(const struct session *s, const struct seq *q, float *
     }
 }
 
-/* Copies all states of q between the parts and `raw`, where those of one part lie behind those of
- * the part before. */
+/* Copies all states of q between the parts and `raw`, which concatenates the parts. */
 static int copy_states(const struct session *s, const struct seq *q, float *raw, bool to_device,
                        struct err *e) {
     for (int i = 0; i < s->cache.n_places; i++) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/cuda/split.c - puts a session's layers on its devices. What a layer takes follows
- * from its weights, its slots of keys and values and its states; fit.h decides where the layers
- * go. What comes before the first layer is with it, final norm and head with the last one.
+/* runtime/engine/cuda/split.c - assigns a session's layers to its devices.
  *
- * To measure a way, the session is laid out in that way: nothing is allocated yet. */
+ * A layer's memory follows from its weights, its slots of keys and values and its states; fit.h
+ * decides the placement. Nodes before the first layer go with it, final norm and head with the
+ * last. To measure a way, the session is laid out that way; nothing is allocated yet. */
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
@@ -17,13 +17,13 @@
 #include "runtime/engine/cuda/exec.h"
 #include "runtime/engine/cuda/fit.h"
 
-_Static_assert((int)SPLIT_CARDS == (int)CACHE_PLACES, "a card is a place of the cache");
-_Static_assert((int)DEVICES <= (int)CACHE_PLACES, "and so is a device");
+_Static_assert((int)SPLIT_CARDS == (int)CACHE_PLACES, "one cache place per card");
+_Static_assert((int)DEVICES <= (int)CACHE_PLACES, "one cache place per device");
 
 bool exec_cuda_here(const struct cuda *d, int node) {
     return exec_cuda_part_of(d->all, node) == d->place;
 }
-/* Tells whether part d has any layer. */
+/* Returns whether part d has any layer. */
 static bool is_busy(const struct cuda *d) {
     const struct cuda_set *all = d->all;
     for (int i = 0; i < all->n_layers; i++)
@@ -37,8 +37,8 @@ static bool is_busy(const struct cuda *d) {
 static int keeper(const struct session *s, int slot) {
     return exec_cuda_all(s)->layer_of[s->g->facts.kv[slot].node];
 }
-/* Finds the i-th node of attention: *at is the layer it is in, *kept the layer whose keys and
- * values it reads. */
+/* Finds the i-th attention node: *at is its layer, *kept the layer whose keys and values it reads.
+ */
 static void attends(const struct session *s, int i, int *at, int *kept) {
     const struct gr_node *n = graph_nth(s->g, OP_ATTN, i);
     *at = exec_cuda_all(s)->layer_of[n - s->g->node];
@@ -52,7 +52,7 @@ static void join_layers(const struct session *s, struct split *p) {
     }
 }
 
-/* Takes over where --place wants layers to lie. Fails when that names a device that is not used. */
+/* Applies the layer placement of --place. Fails if it names a device that is not used. */
 static int ask(const struct session *s, struct split *p, struct err *e) {
     const struct cuda_set *all = s->dev;
     for (int i = 0; i < all->n_layers; i++) {
@@ -63,7 +63,7 @@ static int ask(const struct session *s, struct split *p, struct err *e) {
         while (k < all->n && all->part[k]->info.index != want) k++;
         if (k == all->n)
             return err_set(e, ERR_USAGE,
-                           "--place: block %d shall lie on cuda:%d, which --device does not name",
+                           "--place: block %d is placed on cuda:%d, which --device does not name",
                            all->first_layer + i, want);
         p->layer[i].want = (uint8_t)k;
     }
@@ -72,8 +72,8 @@ static int ask(const struct session *s, struct split *p, struct err *e) {
 
 /* ---- bytes ---- */
 
-/* Puts each layer on the part that card_of names, or all on part `place` where it is NULL; the head
- * with the last one. */
+/* Puts each layer on the part given by card_of (NULL: all on part `place`) and the head with the
+ * last layer. */
 static void lay(struct session *s, const uint8_t *card_of, int place) {
     struct cuda_set *all = s->dev;
     for (int i = 0; i < all->n_layers; i++) all->part_of[i] = card_of ? card_of[i] : (uint8_t)place;
@@ -88,7 +88,7 @@ static void find_uses_anew(struct cuda *d) {
     exec_cuda_find_uses(d);
 }
 
-/* Computes what each layer takes of part d, as if all layers were there. */
+/* Computes each layer's memory on part d as if it had all layers. */
 static void weigh(struct cuda *d, struct split *p) {
     struct session *s = d->s;
     const struct cuda_set *set = d->all;
@@ -108,7 +108,7 @@ static void weigh(struct cuda *d, struct split *p) {
         seen[u->w] = true;
         p->layer[set->layer_of[u->node]].bytes[k] += exec_cuda_upload_bytes(d, u->w);
     }
-    /* The embedding counts once more where it is the matrix of the head, too. */
+    /* The embedding counts again if it is also the head's matrix. */
     if (!seen[s->g->output])
         card->last += s->m->source[s->g->output] != s->g->output
                           ? model_weight(s->m, s->g->output)->n_bytes
@@ -136,21 +136,21 @@ static void place_cache(struct session *s, const uint8_t *card_of) {
     free(rec);
 }
 
-/* Fails when layers that read the same keys and values were put on different parts. */
+/* Fails if layers that read the same keys and values are on different parts. */
 static int check_joined(const struct session *s, struct err *e) {
     const struct cuda_set *all = s->dev;
     for (int i = 0, at, kept; i < graph_count(s->g, OP_ATTN); i++) {
         attends(s, i, &at, &kept);
         if (all->part_of[at] != all->part_of[kept])
             return err_set(e, ERR_USAGE,
-                           "--place: blocks %d and %d read the same keys and values and must lie "
+                           "--place: blocks %d and %d read the same keys and values and must be "
                            "on one device",
                            all->first_layer + kept, all->first_layer + at);
     }
     return 0;
 }
 
-/* Leaves experts in main memory and sets the length of passes as a way says. */
+/* Applies the experts and the pass length of a way. */
 static void begin_way(struct session *s, const struct fit_way *w) {
     const struct cuda_set *all = s->dev;
     s->o.n_ubatch = w->n_ubatch;
@@ -168,7 +168,7 @@ static int layers(void *ud, const struct fit_way *w, struct split *to, struct er
     return 0;
 }
 
-/* Lays the session out. p: what each part then takes of its device. */
+/* Lays the session out. p: device memory of each part. */
 static int lay_out(struct session *s, const struct fit_way *w, const uint8_t *card_of,
                    struct cuda_plan *p, struct err *e) {
     const struct cuda_set *all = s->dev;
@@ -190,7 +190,7 @@ static int cards(void *ud, const struct fit_way *w, const uint8_t *card_of, stru
     return 0;
 }
 
-/* Returns the bytes of part d's device that may be used, and in *room those that it has. */
+/* Returns the usable bytes of part d's device and, in *room, its total. */
 static uint64_t may_use(const struct cuda *d, uint64_t *room) {
     const uint64_t keep = CU_KEEP_FREE + d->s->keep_free, is_free = d->info.mem_free;
     *room = is_free > keep ? is_free - keep : 0;
@@ -204,8 +204,8 @@ static struct fit_ask ask_of(struct session *s) {
                         .n_layers = all->n_layers,
                         .stream_from = s->o.device.stream_from,
                         .usual_from = CUDA_STREAM_FROM,
-                        /* A single token is captured, and few with 8-bit activations have kernels
-                         * of their own: these are for experts that are on the device. */
+                        /* Single tokens are captured and few tokens with 8-bit activations have
+                           special kernels; both need the experts on the device. */
                         .least_from = s->o.act == ACT_F32 ? 2 : CU_FEW + 1,
                         .n_ctx = s->o.n_ctx,
                         .wanted_ubatch = s->wanted_ubatch,
@@ -217,7 +217,7 @@ static struct fit_ask ask_of(struct session *s) {
     return a;
 }
 
-/* Sets the error that says what part d needs and what its device has. */
+/* Sets the error with part d's need and its device's memory. */
 static int too_large(const struct cuda *d, const struct cuda_plan *p, uint64_t have,
                      struct err *e) {
     const double mib = 1024.0 * 1024.0;
@@ -237,7 +237,7 @@ static int too_large(const struct cuda *d, const struct cuda_plan *p, uint64_t h
         others);
 }
 
-/* Notes which experts stay in main memory, and logs it. */
+/* Records and logs which experts stay in main memory. */
 static void tell(struct session *s, const struct fit_ask *a, const struct cuda_plan *p) {
     const struct cuda *d = exec_cuda_head(s);
     uint64_t have = 0, stream = 0;
@@ -263,13 +263,12 @@ static void tell(struct session *s, const struct fit_ask *a, const struct cuda_p
                  n, str_s(n), have >> 20, d->info.name, copies);
     if (d->all->n_placed)
         log_info(
-            "the experts of %d block%s stay in main memory, as --place says or because %s does "
-            "not compute them: the CPU does%s",
+            "the experts of %d block%s stay in main memory, because of --place or because %s does "
+            "not support them: the CPU computes them%s",
             d->all->n_placed, str_s(d->all->n_placed), d->info.name, copies);
 }
 
-/* Removes the parts that got no layer. The others move up, and so do the places of what sequences
- * keep. */
+/* Removes parts without layers. Later parts move up, and so do the places of their caches. */
 static void drop_idle(struct session *s) {
     struct cuda_set *all = s->dev;
     struct cuda *idle[CACHE_PLACES];
@@ -305,7 +304,7 @@ static int settle(struct session *s, struct fit *f, struct cuda_plan *p, struct 
     if (f->short_of >= 0)
         return too_large(all->part[f->short_of], &p[f->short_of], a.card[f->short_of].have, e);
     if (f->cannot_copy)
-        log_info("there is no room on %s to copy experts to", exec_cuda_head(s)->info.name);
+        log_info("%s has no room for copies of experts", exec_cuda_head(s)->info.name);
     if (all->n_on_host) tell(s, &a, p);
     return 0;
 }

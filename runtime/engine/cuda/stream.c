@@ -1,35 +1,34 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/cuda/stream.c - experts in main memory copied to the device for passes of
- * many tokens.
+/* runtime/engine/cuda/stream.c - experts in main memory, copied to the device for passes of many
+ * tokens.
  *
  * Each matrix is a step of the program (STEP_BRING), and so is each part of the node that computes
- * with it. A slot for each of gate, up and down holds one block's matrices in the orders in which
- * they would lie on the device for good, so the same kernels read the same bytes. They come from
- * the model's own data, that is the mapped file, in pieces of some rows: threads copy a piece to
- * pinned memory (a file that was cut faults there, in our own code), the device fetches it and
- * packs it. Pieces go to two lanes in turn, each a stream with its own pinned memory: while one is
- * packed or filled, the other's is on its way. A lane waits until the block before has used the
- * slot, the device's main stream until the slot is full; so copies overlap with all that is queued
- * between.
+ * with it. One slot each for gate, up and down holds a block's matrices in the layouts that
+ * resident weights have, so the same kernels read the same bytes. The source is the mapped model
+ * file. Threads copy pieces of some rows to pinned memory (a truncated file faults there, in our
+ * own code); the device fetches and packs them. Pieces alternate between two lanes, each a stream
+ * with its own pinned memory: while one is packed or filled, the other's is in transit. A lane
+ * waits until the previous block has used the slot, the device's main stream until the slot is
+ * full, so copies overlap with everything queued in between.
  *
- * Main memory: two pieces of at most PIECE bytes, pinned. */
+ * Main memory: two pinned pieces of at most PIECE bytes. */
 #include <string.h>
 
 #include "base/num.h"
 #include "runtime/engine/cuda/exec.h"
 
 static const uint64_t PIECE = UINT64_C(8) << 20;
-enum { PIECES = 4 }; /* A weight is cut into at least this many pieces. */
+enum { PIECES = 4 }; /* minimum pieces per weight */
 
-/* Returns how many rows of a weight must stay together when it is packed: 16, or all rows of a
- * matrix where 16 would reach into the next one. */
+/* Returns the number of rows of a weight that must stay together when packed: 16, or all rows of a
+ * matrix whose row count is not a multiple of 16. */
 static int64_t unit(const struct weight *w) {
     return w->ne[1] % 16 == 0 ? 16 : w->ne[1];
 }
 static int64_t n_rows(const struct weight *w) {
     return w->ne[1] * w->ne[2];
 }
-/* Returns the rows of a piece of a weight. */
+/* Returns the rows per piece of a weight. */
 static int64_t per_piece(const struct weight *w) {
     const int64_t u = unit(w), fit = (int64_t)(PIECE / w->row_bytes);
     return max_i64(1, min_i64(fit, n_rows(w) / PIECES) / u) * u;
@@ -93,8 +92,8 @@ void exec_cuda_stream_close(struct cuda *d) {
     cu_buf_free(d->in.buf);
 }
 
-/* Tells whether a weight can be copied into a slot. One that session_use put there may be too large
- * or of a type that only the CPU computes with. */
+/* Returns whether a weight fits into a slot. One set by session_use may be too large or of a type
+ * that only the CPU supports. */
 static bool has_room(const struct cuda *d, int slot, gr_w of) {
     const struct cuda_arrivals *in = &d->in;
     if (of == GR_NONE) return true;
@@ -112,8 +111,8 @@ bool exec_cuda_can_bring(const struct session *s, const struct gr_node *n) {
     return has_room(d, 0, n->moe.gate) && has_room(d, 1, n->moe.up) && has_room(d, 2, n->moe.down);
 }
 
-/* Queues the copy of rows [r, r + n) of all matrices of a weight to where w says that they shall
- * lie, and their packing. */
+/* Queues the copy and packing of rows [r, r + n) of all matrices of a weight, to the destination w.
+ */
 static int piece(struct cuda *d, const struct weight *src, const struct cu_weight *w, int64_t r,
                  int64_t n, struct err *e) {
     struct cuda_lane *l = &d->in.lane[d->in.turn++ & 1];
@@ -124,7 +123,7 @@ static int piece(struct cuda *d, const struct weight *src, const struct cu_weigh
     TRY(cu_upload(l->q, to, l->pinned, n_bytes, e));
     TRY(cu_event_record(l->copied, l->q, e));
     if (!w->packed) return 0;
-    /* Pieces are whole matrices where rows cannot be cut in groups of 16. */
+    /* Pieces are whole matrices if rows do not divide into groups of 16. */
     const bool whole = w->rows % 16 != 0;
     struct cu_weight part = *w;
     part.mats = whole ? n / w->rows : 1;
@@ -139,8 +138,7 @@ static enum gr_role role_of_slot(int slot) {
     return (enum gr_role)(USE_EXP_GATE + slot);
 }
 
-/* Returns the weight of a node that slot k (gate, up, down) is for, or GR_NONE where the node has
- * none. */
+/* Returns the weight of a node for slot k (gate, up, down), or GR_NONE. */
 static gr_w weight_of(const struct gr_node *n, int k) {
     const gr_w of[] = {n->moe.gate, n->moe.up, n->moe.down};
     return of[k];

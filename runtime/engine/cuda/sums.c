@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/cuda/sums.c - calibration on the device: sums of squares of what enters each
- * product stay there. Rows for an observer would be gigabytes per chunk, sorted by expert and
- * summed by one thread. Device memory: 16 bytes per column of each product and expert (gate and up
- * of experts share theirs), sums of the chunk and of all. Where layers are split, each part has the
- * sums of what its own nodes multiply; whoever fetches them gets all, in the order of a pass. */
+/* runtime/engine/cuda/sums.c - calibration on the device: sums of squares of each product's input,
+ * kept there.
+ *
+ * Rows for an observer would be gigabytes per chunk, sorted by expert and summed by one thread.
+ * Device memory: 16 bytes per column of each product and expert (gate and up of experts share
+ * theirs), for the sums of the chunk and of all. With split layers, each part sums the inputs of
+ * its own nodes; the caller who fetches them gets all, in the order of a pass. */
 #include <stdlib.h>
 
 #include "base/mem.h"
@@ -12,22 +14,22 @@
 
 struct sum {
     gr_w w;
-    int use; /* The first use of weight w, as an index into graph_facts.use. */
+    int use; /* first use of weight w, an index into graph_facts.use */
     int64_t n_mat, k;
-    /* Where its values begin among all, in doubles: n_mat * k sums, then n_mat numbers of rows. */
+    /* offset of its values in doubles: n_mat * k sums, then n_mat row counts */
     int64_t at;
 };
 struct cuda_sums {
-    struct sum *of; /* The sums of the weights, in the order in which a pass shows them. */
+    struct sum *of; /* sums of the weights, in the order of a pass */
     int n;
     int64_t n_doubles, n_pairs, n_experts;
     struct cu_buf *buf;
     double *part, *all;
-    int32_t *count, *first, *place, *order; /* The arrays that cu_sort_pairs fills. */
+    int32_t *count, *first, *place, *order; /* filled by cu_sort_pairs */
 };
 
-/* Adds the weight of a use, with n_mat matrices, to those that are summed. `like` is another weight
- * that the same rows enter and whose sums serve both, or GR_NONE. */
+/* Adds the weight of a use, with n_mat matrices, to those that are summed. `like`: another weight
+ * with the same input, which shares its sums, or GR_NONE. */
 static void add(struct cuda *d, int use, int64_t n_mat, gr_w like) {
     struct cuda_sums *m = d->sums;
     const gr_w w = d->s->g->facts.use[use].w;
@@ -40,7 +42,7 @@ static void add(struct cuda *d, int use, int64_t n_mat, gr_w like) {
     if (new.at == m->n_doubles) m->n_doubles += n_mat * (new.k + 1);
 }
 
-/* Finds the products of part d whose rows are summed. */
+/* Finds the products of part d whose inputs are summed. */
 static void find_products(struct cuda *d) {
     struct session *s = d->s;
     struct cuda_sums *m = d->sums;
@@ -56,12 +58,12 @@ static void find_products(struct cuda *d) {
     }
 }
 
-/* Tells whether nodes of two parts multiply with the same weight, so that its rows would be summed
- * in two places. */
+/* Returns whether nodes of two parts multiply with the same weight, which would sum its input in
+ * two places. */
 static bool is_shared(const struct session *s) {
     const struct graph_facts *f = &s->g->facts;
     bool shared = false;
-    /* For each weight 1 + the part that uses it; 0 until one is found. */
+    /* per weight 1 + the part that uses it; 0: none yet */
     int *part = xcalloc((size_t)s->g->n_weights + 1, sizeof *part);
     for (int i = 0; i < f->n_uses; i++) {
         if (!gr_roles[f->use[i].role].observed) continue;
@@ -73,8 +75,7 @@ static bool is_shared(const struct session *s) {
     return shared;
 }
 
-/* Counts n bytes more as taken by part d; of --max-vram, as much less is left to its
- * sequences. */
+/* Counts n more bytes for part d; under --max-vram its sequences have that much less. */
 static void count(struct cuda *d, int64_t n) {
     struct session *s = d->s;
     const int at = d->place;
@@ -131,8 +132,8 @@ static const struct sum *sum_of(const struct cuda *d, gr_w w) {
     return NULL;
 }
 
-/* Ends segment i of a pass: its chunk is complete and is added to the sums of all. The last segment
- * of a pass may go on in the next one and is ended elsewhere. */
+/* Ends segment i of a pass: adds its complete chunk to the total. A pass's last segment may
+ * continue in the next pass and is ended elsewhere. */
 static int end_segment(struct cuda *d, const struct sum *of, int i, struct err *e) {
     const struct cuda_sums *m = d->sums;
     if (i == d->s->n_segs - 1) return 0;
@@ -180,8 +181,8 @@ static int chunk(struct session *s, struct err *e) {
     return 0;
 }
 
-/* Returns the sums of use i where it is the first use of its weight, and in *part the part that has
- * them. NULL for other uses and for what is not summed. */
+/* Returns the sums of use i and, in *part, the part that has them. NULL unless i is the first use
+ * of a summed weight. */
 static const struct sum *first_of(const struct session *s, int i, const struct cuda **part) {
     const struct gr_use *u = &s->g->facts.use[i];
     const struct cuda_set *all = s->dev;
@@ -223,7 +224,7 @@ static int load_one(const struct session *s, const struct cuda *d, const struct 
     TRY(mem_alloc(&p, n * sizeof(double), "sums of importance", e));
     double *sum = p;
     if (!fn(ud, &s->g->weight[of->w], of->n_mat, sum, sum + of->n_mat * of->k))
-        rc = err_set(e, ERR_DATA, "%s: no sums to begin with", s->g->weight[of->w].name);
+        rc = err_set(e, ERR_DATA, "%s: no sums to start from", s->g->weight[of->w].name);
     if (!rc) rc = cu_upload(d->q, d->sums->all + of->at, p, n * sizeof(double), e);
     if (!rc) rc = cu_sync(d->q, e); /* The copy must be done before its source is freed. */
     mem_free(p);
@@ -239,7 +240,7 @@ static int load(struct session *s, session_sum_give fn, void *ud, struct err *e)
     return 0;
 }
 
-/* Does nothing. Where there is a probe, nodes are not fused past what it is shown. */
+/* No-op observer. Installing one disables fusion across the observed nodes. */
 static void see_nothing(void *ud, const struct session_shown *r) {
     (void)ud, (void)r;
 }
@@ -270,8 +271,8 @@ static int end(struct session *s, session_sum_fn fn, void *ud, struct err *e) {
 
 const struct session_sums *exec_cuda_sums(const struct session *s) {
     static const struct session_sums sums = {begin, load, chunk, save, end};
-    /* Where the CPU computes experts it would have to see their rows; heads may have inputs of
-     * their own. */
+    /* The CPU would have to see the rows of the experts it computes; heads may have inputs of their
+     * own. */
     const bool all = exec_cuda_all(s)->n_on_host == 0 && !is_shared(s) &&
                      graph_count(s->g, OP_MATMUL_HEADS) == 0;
     return all ? &sums : NULL;

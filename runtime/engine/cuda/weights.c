@@ -1,28 +1,26 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/cuda/weights.c - weights on a device: in which orders each is needed there,
- * uploads, packing, and what session_use replaced. */
+/* runtime/engine/cuda/weights.c - weights on a device: the layouts each one needs, uploads,
+ * packing, and replacement by session_use. */
 #include <stdlib.h>
 
 #include "base/mem.h"
 #include "base/num.h"
 #include "runtime/engine/cuda/exec.h"
 
-/* The bytes of a piece, and of a weight from which on it is sent in pieces. */
+/* bytes of a piece; smallest weight sent in pieces */
 enum { FEED_PIECE = 16 << 20, FEED_FROM = 1 << 20 };
 
-/* Tells whether weight w has data of its own. One that is tied to another is uploaded once, as
- * that other. */
+/* Returns whether weight w has data of its own. A tied weight is uploaded once, as its source. */
 static bool owns(const struct cuda *d, int w) {
     const int of = d->s->m->source[w];
     return of == w || !d->w[of].is_matrix;
 }
 
-/* Notes how a weight is used. `read`: somebody reads it in the file's order, an exact product or
- * the gather of the embedding. */
+/* Notes a use of a weight. `read`: an exact product or the embedding's gather reads the file's
+ * layout. */
 static void use(const struct cuda *d, gr_w w, bool matrix, bool product, bool read) {
     if (w == GR_NONE) return;
-    const int at =
-        owns(d, w) ? w : d->s->m->source[w]; /* A tied weight lies where its source does. */
+    const int at = owns(d, w) ? w : d->s->m->source[w]; /* a tied weight is its source's copy */
     d->w[w].is_matrix |= matrix;
     d->w[w].is_vec |= !matrix;
     d->w[at].is_product |= product;
@@ -41,8 +39,8 @@ struct cu_weight exec_cuda_shape(const struct weight *w) {
                               .mat_bytes = w->mat_bytes};
 }
 
-/* Finds out in which forms part d needs each weight. Which weights are matrices is found
- * first, because where a tied weight lies depends on it. */
+/* Determines the layouts of each weight that part d needs. Finds matrices first, since the location
+ * of a tied weight depends on that. */
 void exec_cuda_find_uses(struct cuda *d) {
     struct session *s = d->s;
     const bool exact = d->exact;
@@ -56,7 +54,7 @@ void exec_cuda_find_uses(struct cuda *d) {
         const struct gr_node *n = &s->g->node[u->node];
         const struct gr_role_info *r = &gr_roles[u->role];
         if (u->role == USE_DIVISORS || !exec_cuda_here(d, u->node))
-            continue; /* Divisors of angles enter a table that the CPU makes. */
+            continue; /* Angle divisors go into a table built by the CPU. */
         bool glu = u->role == USE_EXP_GATE || u->role == USE_EXP_UP;
         bool mixed = glu && !exec_cuda_glu_packs(s, n->moe.gate, n->moe.up);
         use(d, u->w, r->matrix, r->product, exact || (r->matrix && !r->product) || mixed);
@@ -101,7 +99,7 @@ struct cuda_forms exec_cuda_forms(const struct cuda *d, int i) {
     return f;
 }
 
-/* Returns the bytes of a weight's own copy on the device; 0 for one that stays in main memory. */
+/* Returns the bytes of a weight's own copy on the device; 0: it stays in main memory. */
 static uint64_t own_bytes(const struct cuda *d, int i) {
     const struct cuda_weight *c = &d->w[i];
     const struct cuda_forms f = exec_cuda_forms(d, i);
@@ -125,7 +123,7 @@ uint64_t exec_cuda_stage_bytes(const struct cuda *d) {
     return n;
 }
 
-/* Makes room for a weight of n bytes to lie while it is packed. */
+/* Allocates staging space for packing a weight of n bytes. */
 static int stage(struct cuda *d, uint64_t n, struct err *e) {
     if (d->stage && cu_buf_bytes(d->stage) >= n) return 0;
     cu_buf_free(d->stage);
@@ -141,7 +139,7 @@ static void forget(struct cuda *d, int i) {
     c->mem = NULL;
 }
 
-/* Copies a weight to the device, a large one through pinned memory where there is any. */
+/* Copies a weight to the device, large ones through pinned memory if available. */
 static int send(struct cuda *d, void *dst, const void *src, uint64_t n, struct err *e) {
     struct err refused = {0};
     if (n < FEED_FROM) return cu_upload(d->q, dst, src, n, e);
@@ -151,8 +149,7 @@ static int send(struct cuda *d, void *dst, const void *src, uint64_t n, struct e
     return cuda_feed_put(&d->feed, d->q, d->s->o.pool, dst, src, n, e);
 }
 
-/* Fills a new copy. Its forms are contiguous: in the file's order, packed, and as f32
- * values. */
+/* Fills a new copy. Its layouts are contiguous: the file's, packed, f32 values. */
 static int fill(struct cuda *d, int i, struct weight_copy *copy, struct err *e) {
     const struct cuda_weight *c = &d->w[i];
     const struct weight *w = model_weight(d->s->m, i);
@@ -177,7 +174,7 @@ static int fill(struct cuda *d, int i, struct weight_copy *copy, struct err *e) 
     return cu_upload(d->q, at, exec_vec(d->s, i), (uint64_t)n_values(w) * sizeof(float), e);
 }
 
-/* Gives the session a copy of weight i: one that is already on the device, or a new one. */
+/* Gives the session a copy of weight i: an existing one or a new one. */
 static int upload(struct cuda *d, int i, struct err *e) {
     struct session *s = d->s;
     struct cuda_weight *c = &d->w[i];
@@ -188,7 +185,7 @@ static int upload(struct cuda *d, int i, struct err *e) {
     weight_mem_keep(c->mem);
     if (c->is_host) return 0;
     if (c->is_matrix && !cu_has_type(w->type))
-        return err_set(e, ERR_USAGE, "tensor %s has type %s, which CUDA does not compute with",
+        return err_set(e, ERR_USAGE, "tensor %s has type %s, which CUDA does not support",
                        s->g->weight[i].name, qtype_name(w->type));
     if (n) c->copy = exec_cuda_copy_take(d, i);
     if (n && !c->copy) {
@@ -224,8 +221,8 @@ static int upload_ropes(struct cuda *d, struct err *e) {
 static bool is_stale(const struct cuda *d, int i) {
     return d->w[i].mem != model_weight(d->s->m, i)->mem;
 }
-/* Tells whether weight i must be uploaded again: it is wanted in an order that its copy lacks, or
- * it is tied to a weight whose copy has moved. */
+/* Returns whether weight i must be uploaded again: it needs a layout that its copy lacks, or it is
+ * tied to a weight whose copy moved. */
 static bool is_elsewhere(const struct cuda *d, int i) {
     const struct cuda_weight *c = &d->w[i], *tied = &d->w[d->s->m->source[i]];
     if (c->is_host || !c->is_matrix) return false;
@@ -235,7 +232,7 @@ static bool is_elsewhere(const struct cuda *d, int i) {
 
 /* Uploads the weights that part d lacks. */
 static int refresh(struct cuda *d, bool first, struct err *e) {
-    exec_cuda_find_uses(d); /* Weights of another type may be needed in the other order. */
+    exec_cuda_find_uses(d); /* Weights of another type may need the other layout. */
     for (int i = 0; i < d->s->g->n_weights; i++) {
         if (!first && !is_stale(d, i) && !is_elsewhere(d, i)) continue;
         const int rc = upload(d, i, e);
