@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Builds the wheel and the source package of hone-gguf (PEP 517), with the standard library alone.
+"""Builds the wheel and the source package of hone-gguf (PEP 517), using only the standard library.
 
-A wheel is the Python files, libhone.so and the program, which `make` builds, and its metadata. For
-every Python 3 and for the platform: nothing in it depends on the interpreter. The libraries that
-libhone.so needs are put inside by auditwheel, which `make wheel` calls.
+A wheel contains the Python files, libhone.so and the program, both built by `make`, and metadata. One wheel per platform serves
+every Python 3. `make wheel` calls auditwheel to add the libraries that libhone.so needs.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from typing import Any, Optional
 ROOT = Path(__file__).resolve().parent.parent
 VERSION = (ROOT / "VERSION").read_text().strip()
 NAME = "hone_gguf"
-EPOCH = (2020, 1, 1, 0, 0, 0)  # the same files, the same wheel
+EPOCH = (2020, 1, 1, 0, 0, 0)  # reproducible: the same files give the same wheel
 
 METADATA = f"""Metadata-Version: 2.1
 Name: hone-gguf
@@ -46,15 +45,15 @@ def metadata() -> str:
 
 
 def make(*goals: str) -> None:
-    """Runs make in the source. MAKEFLAGS and CC are those of the environment."""
+    """Runs make in the source tree with MAKEFLAGS and CC from the environment."""
     jobs = [] if "MAKEFLAGS" in os.environ else [f"-j{os.cpu_count() or 1}"]
     subprocess.run(["make", "-s", *jobs, *goals], cwd=ROOT, check=True)
 
 
 def native_files() -> dict[str, bytes]:
-    """The library and the program, as `make install` puts them, by their names in the package.
-    HONE_GLIBC228: those for older systems than this one, as wheels that are published have them.
-    BUILD is the Makefile's; _PYTHON_HOST_PLATFORM (sysconfig's) is for another processor's."""
+    """The library and the program as `make install` installs them, by their names in the package.
+    HONE_GLIBC228: the builds for older systems, as in published wheels. BUILD is the Makefile's variable; _PYTHON_HOST_PLATFORM
+    (sysconfig's) selects another processor."""
     if os.environ.get("HONE_GLIBC228"):
         make("glibc228", "HAVE_CUDA=0")
         old = ROOT / os.environ.get("BUILD", "build") / "glibc228"
@@ -93,13 +92,13 @@ def build_wheel(wheel_directory: str, config_settings: Optional[dict[str, Any]] 
         for path, data in files.items():
             entry = zipfile.ZipInfo(path, EPOCH)
             entry.compress_type = zipfile.ZIP_DEFLATED
-            entry.external_attr = (0o100755 if "/bin/" in path else 0o100644) << 16  # pip asks for the kind of file
+            entry.external_attr = (0o100755 if "/bin/" in path else 0o100644) << 16  # pip requires the file type
             z.writestr(entry, data)
     return name
 
 
 def build_sdist(sdist_directory: str, config_settings: Optional[dict[str, Any]] = None) -> str:
-    """The committed files but for tests and measurements, which are large, and PKG-INFO."""
+    """The committed files, except tests and measurements, which are large, plus PKG-INFO."""
     name = f"{NAME}-{VERSION}"
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True)
     paths = [p for p in listed.stdout.decode().split("\0") if p and not p.startswith(

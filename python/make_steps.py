@@ -1,29 +1,30 @@
 # SPDX-License-Identifier: MIT
-"""usage: make_steps.py hone.h FIELDS > steps.py : the calls of hone.h that give a JSON document, as typed functions with the
-header's words. `make python-steps` and the wheel's build run it. FIELDS: `gen fields`."""
+"""usage: make_steps.py hone.h FIELDS > steps.py
+Writes the functions of hone.h that return a JSON document as typed Python functions, documented by the header's comments. Run by
+`make python-steps` and the wheel's build. FIELDS: output of `gen fields`."""
 
 import re
 import sys
 
-NAMES = {"quantize": "quantize_files"}  # there is a quantize() for one file already
-OTHERS = {"diff", "serve"}  # written by hand, in jobs.py
+NAMES = {"quantize": "quantize_files"}  # quantize() is taken: it handles one file
+OTHERS = {"diff", "serve"}  # written manually in jobs.py
 OPTIONAL = {"manifest", "name", "mode", "types", "seconds", "list", "suite", ("recipes", "model"), ("doctor", "model"),
             ("merge", "path")}
-SIZES = {("plan", "vram"), ("make", "budget"), ("mix", "budget"), ("sensitivity", "budget")}  # texts that are sizes of memory
-RENAMED = {"plan": {"ctx": "n_ctx", "slots": "n_slots"},  # keywords of the first packages
+SIZES = {("plan", "vram"), ("make", "budget"), ("mix", "budget"), ("sensitivity", "budget")}  # texts that are memory sizes
+RENAMED = {"plan": {"ctx": "n_ctx", "slots": "n_slots"},  # keywords in the first releases
            "make": {"time": "seconds", "force": "overwrite", "ctx": "eval_ctx", "chunks": "eval_windows", "calib_chunks": "calib_windows"}}
 KEYWORDS = {"bytes": "n_bytes", "from": "matrices", "in": "source"}
 TYPES = {"const char *": ("Text", "C.c_char_p", "None"), "const char *const *": ("Texts", "C.POINTER(C.c_char_p)", "None"),
          "int": ("bool", "C.c_int", "False"), "int64_t": ("int", "C.c_int64", "0"), "uint64_t": ("Size", "C.c_uint64", "0"),
          "double": ("float", "C.c_double", "0.0"), "size_t": ("int", "C.c_size_t", "0")}
-VALUES = {"Text": "_lib.word({})", "Texts": "_lib.paths({})", "bool": "int({})", "Size": "_lib.n_bytes({})"}  # a keyword as a field
+VALUES = {"Text": "_lib.word({})", "Texts": "_lib.paths({})", "bool": "int({})", "Size": "_lib.n_bytes({})"}  # converts a keyword to a field
 COMMON = [("threads", "int", "0"), ("device", "Optional[str]", "None"), ("isa", "Optional[str]", "None"),
           ("pre", "Optional[str]", "None"), ("max_memory", "Size", "0"), ("progress", "Optional[_lib.Progress]", "None"),
           ("log", "Optional[_lib.Log]", "None"), ("cancel", "Optional[Cancel]", "None")]
 
 
 def words(comment: str) -> str:
-    """A comment as one line, in Python's names."""
+    """A comment as one line, with Python's names."""
     text = " ".join(re.sub(r"^\s*/?\*+/?|\*/\s*$", "", line).strip() for line in comment.splitlines()).strip()
     for a, b in (("NULL", "None"), ("HONE_VERDICT", "Verdict"), ("HONE_USAGE", "UsageError"), ("HONE_DATA", "DataError"),
                  ("non-zero", "True"), ("Non-zero", "True")):
@@ -32,7 +33,7 @@ def words(comment: str) -> str:
 
 
 def fields(body: str) -> list:
-    """(C type, name, comment) of a struct's fields."""
+    """(C type, name, comment) of each field of a struct."""
     found, above = [], ""
     for m in re.finditer(r"(/\*.*?\*/)|([^;{}/]+);[ \t]*(/\*.*?\*/)?", body, re.S):
         if m[1]:
@@ -49,7 +50,7 @@ def fields(body: str) -> list:
 
 
 def arguments(text: str) -> list:
-    """(C type, name) of a function's arguments."""
+    """(C type, name) of each argument of a function."""
     return [re.match(r"(.*?)(\w+)$", " ".join(a.split())).groups() for a in text.split(",")]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The program hone, which comes with the package."""
+"""Runs the hone program shipped in the package."""
 
 import os
 import sys
@@ -8,7 +8,7 @@ import sys
 def main() -> None:
     program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bin", "hone")
     if not os.path.exists(program):
-        sys.exit(f"hone: {program} is not there; install the package hone-gguf from its wheel")
+        sys.exit(f"hone: {program} is missing; install the package hone-gguf from its wheel")
     os.execv(program, ["hone", *sys.argv[1:]])
 
 

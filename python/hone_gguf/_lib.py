@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""libhone.so by ctypes: include/hone.h in Python's words. Nothing here is for users.
+"""ctypes bindings of libhone.so: include/hone.h in Python. Internal.
 
-ctypes and not a compiled module: one wheel serves every Python, nothing but the standard library is
-imported (16 ms), and what a call costs more than compiled code (a few microseconds) is nothing
-beside what the calls do. Calls leave the interpreter's lock while they run.
+ctypes instead of a compiled module: one wheel serves every Python, and the import takes 16 ms with
+the standard library alone. The extra microseconds per call are negligible next to the work. Calls
+release the interpreter lock.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from .errors import UsageError, Verdict, exception
 from .report import Report
 
 Path = Union[str, "os.PathLike[str]"]
-Text = Union[Path, Sequence[str], None]  # several: with commas between them
-Texts = Union[Path, Sequence[Path], None]  # one alone is a list of it
+Text = Union[Path, Sequence[str], None]  # several are joined with commas
+Texts = Union[Path, Sequence[Path], None]  # a single path is a list of one
 Size = Union[int, str]  # bytes, or "24GiB"
 Sizes = Union[Size, Sequence[Size], None]
 Progress = Callable[[str, int, int], Any]
@@ -43,12 +43,12 @@ class Error(C.Structure):
 
 
 class Sized(C.Structure):
-    """A struct that begins with its size."""
+    """A struct whose first field is its size."""
 
     def __init__(self, *args: Any, **kw: Any) -> None:
         super().__init__(*args, **kw)
         self.size = C.sizeof(self)
-        for name, value in kw.items():  # ctypes cuts what a field has no room for
+        for name, value in kw.items():  # ctypes silently truncates values that do not fit
             if isinstance(value, int) and getattr(self, name) != value:
                 raise UsageError(f"{name}={value} is too large, or negative where that makes no sense")
 
@@ -130,8 +130,8 @@ class QuantizeReportStruct(Sized):
 P, S, I32, I64, U64, F64 = C.c_void_p, C.c_char_p, C.c_int32, C.c_int64, C.c_uint64, C.c_double
 INT, SIZE, OUT = C.c_int, C.c_size_t, C.POINTER(C.c_void_p)
 IDS = C.POINTER(C.c_int32)
-# name: (result, arguments without the error at their end). A result None: a status, and there is an
-# error at the end; it becomes an exception.
+# name: (result, arguments without the trailing error). Result None: the function returns a status and takes an error as
+# its last argument; failures become exceptions.
 FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "gguf_open": (None, [OUT, S, C.POINTER(Opts)]),
     "gguf_n_keys": (I64, [P]), "gguf_n_tensors": (I64, [P]), "gguf_bytes": (U64, [P]),
@@ -209,7 +209,7 @@ def _status(name: str) -> Callable[..., None]:
 
 
 class _Functions:
-    """lib.gguf_open is hone_gguf_open; one that fails raises."""
+    """lib.gguf_open is hone_gguf_open; functions that fail raise."""
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         result, args = FUNCTIONS[name]
@@ -234,19 +234,19 @@ def path(p: Any) -> bytes:
 
 
 def whole(b: bytes) -> bytes:
-    """Bytes that C reads to their first NUL: there is none but at their end."""
+    """Bytes passed to C as a NUL-terminated string; UsageError if they contain a NUL."""
     if b"\0" in b:
-        raise UsageError(f"{text(b)!r} holds a NUL character")
+        raise UsageError(f"{text(b)!r} contains a NUL character")
     return b
 
 
-# a child that was forked has none of the threads of these: it can neither use nor close them
+# a forked child lacks the threads of these and can neither use nor close them
 THREADED = ("session", "quantizer")
 
 
 class Handle:
-    """An open handle of a kind: closed by `close`, or when nobody refers to it any more. `keep`:
-    what must outlive it."""
+    """An open handle, closed by `close` or with its last reference. `keep`: objects that must
+    outlive it."""
 
     _value: Any = None
 
@@ -258,7 +258,7 @@ class Handle:
 
     @property
     def forked(self) -> bool:
-        """Was it made by a process that forked this one, and cannot be used here?"""
+        """Was it created before this process was forked, so that it cannot be used here?"""
         return self._kind in THREADED and self._pid != os.getpid()
 
     @property
@@ -278,7 +278,7 @@ class Handle:
 
 
 def take_text(p: Any, n: int) -> str:
-    """A text that the library handed over."""
+    """Takes ownership of a text from the library."""
     try:
         return text(C.string_at(p.value, n))
     finally:
@@ -286,7 +286,7 @@ def take_text(p: Any, n: int) -> str:
 
 
 def take_ids(p: Any, n: int) -> list[int]:
-    """Ids that the library handed over."""
+    """Takes ownership of token ids from the library."""
     try:
         return list(p[:n])
     finally:
@@ -294,7 +294,7 @@ def take_ids(p: Any, n: int) -> list[int]:
 
 
 def ids(values: Sequence[int]) -> Any:
-    """Numbers as int32. OverflowError, TypeError: one is none."""
+    """Numbers as int32. OverflowError or TypeError if one does not fit."""
     if isinstance(values, int):
         raise TypeError("a list of tokens is needed, not one number")
     a = array.array("i", values)
@@ -302,7 +302,7 @@ def ids(values: Sequence[int]) -> Any:
 
 
 def texts(values: Optional[Sequence[str]]) -> Any:
-    """A list of texts with NULL at its end; None: none."""
+    """A NULL-terminated array of texts; None stays None."""
     if values is None:
         return None
     if isinstance(values, str):
@@ -311,7 +311,7 @@ def texts(values: Optional[Sequence[str]]) -> Any:
 
 
 def paths(values: Any) -> Any:
-    """The same of paths; one alone is a list of it."""
+    """The same for paths; a single path is a list of one."""
     if values is None:
         return None
     if isinstance(values, (str, bytes, int, os.PathLike)):
@@ -320,7 +320,7 @@ def paths(values: Any) -> Any:
 
 
 def word(value: Any) -> Optional[bytes]:
-    """A text, a path or a number, or several with commas between them; None: none."""
+    """A text, a path or a number, or several joined with commas; None stays None."""
     if isinstance(value, (list, tuple)):
         return b",".join(word(v) or b"" for v in value)
     if isinstance(value, int):
@@ -333,12 +333,12 @@ UNITS = {"": 1, "b": 1, "bytes": 1} | {u + b: n for i, x in enumerate("kmgt") fo
 
 
 def n_bytes(size: Size) -> int:
-    """A number of bytes, also as people write them: "24GiB", "700M", "15.9 GB"."""
+    """A number of bytes, or a text such as "24GiB", "700M", "15.9 GB"."""
     if not isinstance(size, str):
         return operator.index(size)
     m = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*([a-z]*)\s*", size.lower())
     if not m or m[2] not in UNITS:
-        raise UsageError(f"{size!r} is no size: a number and K M G T, powers of 1000, or KiB MiB GiB TiB, powers of 1024, such as 24GiB")
+        raise UsageError(f"{size!r} is not a size: write a number and K M G T, powers of 1000, or KiB MiB GiB TiB, powers of 1024, such as 24GiB")
     return int(float(m[1]) * UNITS[m[2]])
 
 
@@ -346,7 +346,8 @@ SPANS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
 
 
 def seconds(time: Union[float, str]) -> float:
-    """"90s", "12h", "1h30m", or a number of hours: in seconds. Zero becomes -1, since 0 means the library's default."""
+    """"90s", "12h", "1h30m", or a number of hours, in seconds. Zero becomes -1, since 0 means the
+    library's default."""
     text = re.sub(r"\s+", "", str(time).lower())
     if re.fullmatch(r"[0-9]*\.?[0-9]+", text):
         return float(text) * 3600 or -1
@@ -361,7 +362,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def renamed(**names: str) -> Callable[[F], F]:
-    """A function that still takes keywords by their names of old; its types have the new ones only."""
+    """Decorator: also accepts keywords by their old names; type hints show only the new ones."""
     def around(f: F) -> F:
         @functools.wraps(f)
         def call(*args: Any, **options: Any) -> Any:
@@ -375,7 +376,7 @@ def renamed(**names: str) -> Callable[[F], F]:
 
 
 class Cancel:
-    """A switch that stops every call it is given to. `now()` may come from any thread."""
+    """Cancels every call it is passed to. `now()` may be called from any thread."""
 
     def __init__(self) -> None:
         self._handle = Handle("cancel", lib.cancel_new())
@@ -386,15 +387,15 @@ class Cancel:
         lib.cancel_now(self._handle.value)
 
     def reset(self) -> None:
-        """Calls that come afterwards run again."""
+        """Lets later calls run again."""
         self.on = False
         lib.cancel_reset(self._handle.value)
 
 
 def patient(cancel: Cancel, call: Any, *args: Any) -> None:
-    """A long call. Signals come to the main thread, and are looked at when it runs Python: so there
-    another thread calls, and this one waits; Ctrl-C, or whatever a signal's handler raises, presses
-    `cancel` and comes out when the call has ended."""
+    """Runs a long call so that signals can interrupt it. Python handles signals in the main thread,
+    so another thread makes the call while this one waits. Ctrl-C, or an exception from a signal
+    handler, triggers `cancel` and is raised once the call has ended."""
     if threading.current_thread() is not threading.main_thread():
         call(*args)
         return
@@ -408,14 +409,14 @@ def patient(cancel: Cancel, call: Any, *args: Any) -> None:
         except BaseException as error:
             failed.append(error)
         finally:
-            call, args = None, ()  # what they refer to is the caller's alone again
+            call, args = None, ()  # drop the references, so that only the caller holds the objects
             done.set()
 
     stopped: Optional[BaseException] = None
     pressed = False
     try:
         _thread.start_new_thread(contextvars.copy_context().run, (work,))
-    except RuntimeError:  # an isolated sub-interpreter, which gets no signals, or no thread is to be had
+    except RuntimeError:  # an isolated sub-interpreter, which gets no signals, or no thread available
         call(*args)
         return
     while not done.is_set():
@@ -438,8 +439,8 @@ LEVELS = ("error", "warning", "info", "debug", "trace")
 
 
 class Options:
-    """hone_opts with Python's callbacks. What a callback raises, also Ctrl-C, cancels the call and
-    comes out of it: `with options: lib....`."""
+    """hone_opts with Python callbacks: `with options: lib....`. An exception in a callback,
+    including Ctrl-C, cancels the call and is raised from it."""
 
     def __init__(self, progress: Optional[Progress] = None, log: Optional[Log] = None,
                  cancel: Optional[Cancel] = None, threads: int = 0, device: Optional[str] = None,
@@ -447,7 +448,7 @@ class Options:
         self._raised: Optional[BaseException] = None
         self._lock = threading.Lock()
         self._progress, self._log, self._cancel = progress, log, cancel or Cancel()
-        me = weakref.ref(self)  # no circle: handles are closed when the last reference goes
+        me = weakref.ref(self)  # no reference cycle: handles close with the last reference
 
         def on_progress(user: Any, stage: bytes, done: int, total: int) -> int:
             o = me()
@@ -467,12 +468,12 @@ class Options:
         return C.byref(self.struct)
 
     def run(self, call: Callable[..., None], *args: Any) -> None:
-        """A long call with these options, which Ctrl-C stops."""
+        """Runs a long call with these options; Ctrl-C stops it."""
         with self:
             patient(self._cancel, call, *args)
 
     def stop(self) -> None:
-        """Cancels what runs with these options."""
+        """Cancels the calls running with these options."""
         self._cancel.now()
 
     def raised(self, error: BaseException) -> None:
@@ -509,7 +510,7 @@ class Options:
 
 
 def step(name: str, o: Options, *args: Any) -> Report:
-    """A step on files; what it found is the result, or that of the exception."""
+    """Runs a step on files and returns its report; on failure the exception carries it."""
     found = C.c_void_p()
 
     def report() -> Report:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What goes wrong, by kind. Each exception has a sentence, and the file and tensor it is about."""
+"""Exceptions, by kind of error. Each has a message and the file and tensor concerned."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 class HoneError(Exception):
-    """Anything that the library refuses. `file` and `tensor` are "" where there is none."""
+    """Base of all errors of the library. `file` and `tensor` are "" if not applicable."""
 
     def __init__(self, message: str, file: str = "", tensor: str = "") -> None:
         super().__init__(message)
@@ -25,7 +25,7 @@ class HoneError(Exception):
 
 
 class Verdict(HoneError):
-    """A check ran and the answer is "no"; `report` says what was found."""
+    """A check ran and the answer is "no"; `report` has the findings."""
 
     report: object = None
 
@@ -51,7 +51,7 @@ class MachineError(HoneError, OSError):
 
 
 class Cancelled(HoneError):
-    """By `Cancel.now()`, or by what a callback returned."""
+    """Cancelled by `Cancel.now()` or by a callback's return value."""
 
 
 KINDS: dict[int, type[HoneError]] = {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""GGUF files: metadata as Python values, tensors as numpy arrays that lie in the mapped file."""
+"""GGUF files: metadata as Python values, tensors as numpy arrays over the mapped file."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 
 Path = Union[str, "os.PathLike[str]"]
 TEXT, ARRAY, BOOL = 8, 9, 7
-# enum hone_value: numpy's name
+# enum hone_value -> numpy type name
 NUMBERS = {0: "u1", 1: "i1", 2: "u2", 3: "i2", 4: "u4", 5: "i4", 6: "f4", 7: "?", 10: "u8", 11: "i8",
            12: "f8"}
-# tensor types that numpy has
+# tensor types with a numpy equivalent
 PLAIN = {0: "f4", 1: "f2", 24: "i1", 25: "i2", 26: "i4", 27: "i8", 28: "f8"}
 LAZY_FROM = 65536
 MOST_TYPES = 256
-MEMORY = "(in memory)"  # in place of a path
+MEMORY = "(in memory)"  # path of an in-memory file
 
 
 class Type:
-    """A type of tensors: `Type("Q4_K")`, or by its number in GGUF files."""
+    """A tensor type: `Type("Q4_K")`, or by its number in GGUF files."""
 
     def __init__(self, name_or_id: Union[str, int]) -> None:
         t = _lib.Type()
@@ -48,7 +48,7 @@ class Type:
         return 8 * self.block_bytes / self.block_weights
 
     def row_bytes(self, n: int) -> int:
-        """Bytes of a row of n weights; 0: it is no whole number of blocks."""
+        """Bytes of a row of n weights; 0 if n is not a multiple of the block size."""
         return int(lib.type_row_bytes(self.id, n))
 
     def __repr__(self) -> str:
@@ -65,18 +65,18 @@ class Type:
 
 
 def types() -> list[Type]:
-    """Every type of tensors that there is."""
+    """All tensor types."""
     found = []
     for i in range(MOST_TYPES):
         try:
             found.append(Type(i))
-        except UsageError:  # a number that is not given, or no longer
+        except UsageError:  # an unassigned number
             pass
     return found
 
 
 class Tensor:
-    """A tensor of a file. `shape` is numpy's: the dimension that lies together comes last."""
+    """A tensor of a file. `shape` is in numpy order: the contiguous dimension comes last."""
 
     def __init__(self, handle: Handle, info: "_lib.TensorInfo") -> None:
         self._handle, self._info = handle, info
@@ -90,8 +90,8 @@ class Tensor:
 
     @property
     def data(self) -> "NDArray[Any]":
-        """What lies in the file, without a copy, read only: the values of plain types, else bytes
-        of blocks [..., bytes of a row]. The file stays mapped as long as the array is there."""
+        """The stored data as a read-only view: values of plain types, otherwise blocks as bytes
+        [..., bytes per row]. The file stays mapped as long as the array exists."""
         import numpy as np
 
         area = (C.c_ubyte * self.n_bytes).from_address(self._info.data or 0)
@@ -102,7 +102,8 @@ class Tensor:
         return raw.reshape(*self.shape[:-1], -1)
 
     def __array__(self, dtype: Any = None, copy: Optional[bool] = None) -> "NDArray[Any]":
-        """numpy.asarray(tensor): decoded. copy=False: as it lies in the file, where that is possible."""
+        """numpy.asarray(tensor): decoded. copy=False: a view of the file if possible, otherwise
+        ValueError."""
         if copy is False and (self.type.id not in PLAIN or dtype not in (None, self.data.dtype)):
             raise ValueError(f"tensor {self.name} cannot be given as this array without a copy")
         a: NDArray[Any] = self.data if copy is False else self.to_numpy()
@@ -116,7 +117,7 @@ class Tensor:
         rows = self._info.ne[1] * self._info.ne[2] * self._info.ne[3]
         part = (start, rows if stop is None else stop)
         if not 0 <= part[0] <= part[1] <= rows:
-            raise UsageError(f"tensor {self.name} has {rows} rows: there are no [{part[0]}, {part[1]})",
+            raise UsageError(f"tensor {self.name} has {rows} rows, not [{part[0]}, {part[1]})",
                              tensor=self.name)
         out = np.empty((part[1] - part[0], cols), np.float32)
         first = (self._info.data or 0) + part[0] * self.type.row_bytes(cols)
@@ -124,7 +125,7 @@ class Tensor:
         return out if (start, stop) != (0, None) else out.reshape(self.shape)
 
     def check(self) -> None:
-        """Raises DataError naming the place where a value or scale is NaN or infinite."""
+        """Raises DataError, with the position, if a value or scale is NaN or infinite."""
         lib.gguf_check(self._handle.value, C.byref(self._info))
 
 
@@ -158,7 +159,7 @@ class _Metadata(Mapping[str, Any]):
             f = lib.key_float if NUMBERS[k.elem][0] == "f" else lib.key_int
             return [self._value(k.elem, f(C.byref(k), i)) for i in range(k.count)]
         if k.elem == ARRAY:
-            raise UsageError(f"key {name} is an array of arrays, which is not read")
+            raise UsageError(f"key {name} is an array of arrays, which is not supported")
         import numpy as np
 
         raw = C.string_at(k.data, k.n_bytes)
@@ -173,7 +174,7 @@ class _Metadata(Mapping[str, Any]):
 
     @staticmethod
     def _value(kind: int, value: Any) -> Any:
-        """A number as its type means it: the library's calls give int64, also of a u64."""
+        """A number with its type's meaning: the library returns int64 even for a u64."""
         return bool(value) if kind == BOOL else value % 2**64 if NUMBERS[kind] == "u8" else value
 
     @staticmethod
@@ -236,8 +237,8 @@ class _Tensors(Mapping[str, Tensor]):
 class GGUF:
     """An open GGUF file, or a split set given its first file.
 
-    `metadata` maps keys to values, `tensors` names to tensors, in the order of the file. Tensors and
-    their arrays keep the file mapped by themselves, also behind `close` and a `with` block.
+    `metadata` maps keys to values, `tensors` names to tensors, in file order. Tensors and their
+    arrays keep the file mapped, even after `close` or a `with` block.
     """
 
     def __init__(self, path: Path, *, untrusted: bool = False) -> None:
@@ -251,7 +252,7 @@ class GGUF:
 
     @classmethod
     def from_bytes(cls, data: "Union[bytes, bytearray, memoryview]", *, untrusted: bool = False) -> "GGUF":
-        """A file that is in memory. It is copied once, and never written to a disk."""
+        """Opens a file that is in memory. The data is copied once and never written to disk."""
         fd = os.memfd_create("gguf")
         with open(fd, "wb") as f:
             f.write(data)
@@ -275,7 +276,7 @@ class GGUF:
         return _Tensors(self._handle)
 
     def close(self) -> None:
-        """Lets go of the file, which stays mapped as long as an array of it is there."""
+        """Closes the file, which stays mapped as long as arrays of it exist."""
         self._mapped = None
 
     def __enter__(self) -> "GGUF":
@@ -291,7 +292,7 @@ class GGUF:
 
     @property
     def n_bytes(self) -> int:
-        """Of all its files."""
+        """Total size of its files."""
         return int(lib.gguf_bytes(self._handle.value))
 
     def __repr__(self) -> str:
@@ -334,9 +335,9 @@ class Writer:
         self._data: list[Any] = []
 
     def metadata(self, values: Mapping[str, Any]) -> None:
-        """Texts, bool, int (u32, where too large u64, negative i32 or i64), float (f32), lists of
-        these (int: i32, where too large i64 or u64); numbers and arrays of numpy keep their type, but a
-        single float is always f32."""
+        """Sets keys. Texts, bool, int (u32, or u64 if too large; i32 or i64 if negative), float
+        (f32), and lists of these (int: i32, or i64 or u64 if too large). numpy numbers and
+        arrays keep their type, but a single float is always f32."""
         import numpy as np
 
         w = self._handle.value
@@ -346,7 +347,7 @@ class Writer:
                 lib.writer_int(w, k, BOOL, int(v))
             elif isinstance(v, int):
                 if not -2**63 <= v < 2**63:
-                    raise UsageError(f"key {key}: {v} is no number of 64 bits")
+                    raise UsageError(f"key {key}: {v} does not fit into 64 bits")
                 kind = (5 if v >= -2**31 else 11) if v < 0 else 4 if v < 2**32 else 10
                 lib.writer_int(w, k, kind, v)
             elif isinstance(v, np.integer):
@@ -369,7 +370,7 @@ class Writer:
                 if a.dtype == np.int64 and not isinstance(v, np.ndarray) and -2**31 <= a.min() and a.max() < 2**31:
                     a = a.astype(np.int32)
                 if isinstance(v, (list, tuple, range)) and a.dtype.kind == "f" and any(isinstance(x, int) and abs(x) > 2**24 for x in v):
-                    a = np.empty(0, object)  # whole numbers that a float would round
+                    a = np.empty(0, object)  # integers that a float would round
                 if a.dtype == np.float64 and not isinstance(v, np.ndarray):
                     a = a.astype(np.float32)
                 kinds = [n for n, name in NUMBERS.items() if np.dtype(name) == a.dtype]
@@ -378,32 +379,33 @@ class Writer:
                 lib.writer_array(w, k, kinds[0], a.ctypes.data, a.size)
 
     def copy_metadata(self, source: GGUF) -> None:
-        """All keys of another file. Those that are set afterwards take the place of these."""
+        """Copies all keys of another file. Keys set afterwards replace them."""
         lib.writer_copy_keys(self._handle.value, source._handle.value, None)
 
     def remove(self, key: str) -> None:
-        """Takes a key out again. UsageError: it was not set."""
+        """Removes a key. UsageError: it is not set."""
         lib.writer_remove(self._handle.value, key.encode())
 
     def copy_tensors(self, source: GGUF, names: Optional[Iterable[str]] = None) -> None:
-        """Tensors of another file as they are; names None: all."""
+        """Copies tensors of another file unchanged; names None: all."""
         for t in source.tensors.values() if names is None else [source.tensors[n] for n in names]:
             self.tensor(t.name, t.data, type=t.type, shape=t.shape)
 
     def tensor(self, name: str, data: "NDArray[Any]", *, type: Union[str, Type, None] = None,
                shape: Optional[tuple[int, ...]] = None) -> None:
-        """An array as it is, or with `type` and `shape` the bytes of blocks. Kept until the end."""
+        """Adds an array as is or, with `type` and `shape`, as the bytes of blocks. The array is
+        kept until the file is written."""
         import numpy as np
 
         a = np.ascontiguousarray(data)
         if type is None:
             ids = [i for i, kind in PLAIN.items() if np.dtype(kind) == a.dtype]
             if not ids:
-                raise UsageError(f"tensor {name}: arrays of {a.dtype} have no type of their own", tensor=name)
+                raise UsageError(f"tensor {name}: no tensor type for arrays of {a.dtype}", tensor=name)
             type_id, shape = ids[0], a.shape
         else:
             t = type if isinstance(type, Type) else Type(type)
-            if shape is None:  # rows of blocks, as `encode` makes them
+            if shape is None:  # rows of blocks, as from `encode`
                 last = a.nbytes // max(1, a.size // max(1, a.shape[-1])) if a.ndim else 0
                 shape = (*a.shape[:-1], last // t.block_bytes * t.block_weights)
             type_id = t.id

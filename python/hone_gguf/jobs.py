@@ -31,9 +31,9 @@ def quantize(path: Path, out: Path, recipe: str, *, imatrix: Optional[Path] = No
              tensors: Union[Mapping[str, str], Sequence[tuple[str, str]]] = (), pure: bool = False,
              requantize: bool = False, overwrite: bool = False, dry_run: bool = False, threads: int = 0, progress: Optional[_lib.Progress] = None,
              log: Optional[_lib.Log] = None, cancel: Optional[Cancel] = None) -> Report:
-    """A GGUF file to a smaller one. recipe: "Q4_K_M", a type's name, or the path of a plan. tensors:
-    {regular expression: type}, the first match wins. requantize: also a file that is quantized
-    already. dry_run: only what it would take."""
+    """Quantizes a GGUF file. recipe: "Q4_K_M", a type's name, or the path of a plan. tensors:
+    {regular expression: type}; the first match wins. requantize: accept a file that is already
+    quantized. dry_run: only report the resulting sizes."""
     o = Options(progress, log, cancel, threads)
     q, r = _quantizer(o), _lib.QuantizeReportStruct()
     pairs = tensors.items() if isinstance(tensors, Mapping) else tensors
@@ -46,14 +46,14 @@ def quantize(path: Path, out: Path, recipe: str, *, imatrix: Optional[Path] = No
 
 def encode(array: "NDArray[Any]", type: Union[str, Type], *,
            importance: "Optional[NDArray[Any]]" = None, threads: int = 0) -> "NDArray[np.uint8]":
-    """Rows [..., columns] of numbers to the blocks of a type, [..., bytes of a row]. importance: a
-    weight per column, the mean squared input. What `Tensor.data` of such a file would be."""
+    """Encodes rows [..., columns] as blocks of a type, [..., bytes per row], the format of
+    `Tensor.data`. importance: a weight per column, the mean squared input."""
     import numpy as np
 
     t, a = type if isinstance(type, Type) else Type(type), np.ascontiguousarray(array, np.float32)
     row = t.row_bytes(a.shape[-1]) if a.ndim else 0
     if not row:
-        raise UsageError(f"rows of {a.shape[-1] if a.ndim else 0} numbers are no whole blocks of {t.name}")
+        raise UsageError(f"rows of {a.shape[-1] if a.ndim else 0} numbers are not whole blocks of {t.name}")
     imp = None if importance is None else np.ascontiguousarray(importance, np.float32)
     if imp is not None and imp.shape != (a.shape[-1],):
         raise UsageError("importance has one number per column")
@@ -65,12 +65,12 @@ def encode(array: "NDArray[Any]", type: Union[str, Type], *,
 
 
 def decode(blocks: "NDArray[Any]", type: Union[str, Type]) -> "NDArray[np.float32]":
-    """The other way round: [..., bytes of a row] to [..., columns]."""
+    """The inverse of `encode`: [..., bytes per row] to [..., columns]."""
     import numpy as np
 
     t, b = type if isinstance(type, Type) else Type(type), np.ascontiguousarray(blocks, np.uint8)
     if b.ndim < 1 or not b.shape[-1] or b.shape[-1] % t.block_bytes:
-        raise UsageError(f"rows are no whole blocks of {t.name}, which have {t.block_bytes} bytes")
+        raise UsageError(f"rows are not whole blocks of {t.name}, which have {t.block_bytes} bytes")
     cols = b.shape[-1] // t.block_bytes * t.block_weights
     out = np.empty((*b.shape[:-1], cols), np.float32)
     lib.decode(t.id, b.ctypes.data, b.size // b.shape[-1], cols, out.ctypes.data)
@@ -79,8 +79,8 @@ def decode(blocks: "NDArray[Any]", type: Union[str, Type]) -> "NDArray[np.float3
 
 def diff(a: Path, b: Path, *, weights: bool = False, progress: Optional[_lib.Progress] = None,
          cancel: Optional[Cancel] = None) -> Report:
-    """What changed from one GGUF to another; `same` tells whether anything did. weights: also the
-    relative error of each tensor's weights."""
+    """Compares two GGUF files; `same` is False if anything differs. weights: also report each
+    tensor's relative weight error."""
     try:
         o = Options(progress, None, cancel)
         found = _lib.step("diff", o, _lib.path(a), _lib.path(b), int(weights), o.ref)
@@ -120,10 +120,12 @@ def serve(model: Union[Path, Sequence[Path]], *, ready: Optional[Callable[[dict[
           request: Optional[Callable[[dict[str, Any]], Any]] = None, threads: int = 0, device: Optional[str] = None,
           max_memory: _lib.Size = 0, log: Optional[_lib.Log] = None, cancel: Optional[Cancel] = None,
           **options: Any) -> None:
-    """Answers HTTP requests as OpenAI's clients make them, until `cancel.now()` or Ctrl-C. ready gets {"url": ...}
-    when requests can be answered, request a line of the log for each. model may be a folder of GGUF files, or a list of
-    files: each request's model selects one, and max_memory bounds the memory of the loaded files. options are the fields of
-    hone_serve_opts in hone.h (docs/reference.md): host="127.0.0.1", port=0 (any), parallel=4, n_ctx=8192, no_key=True, ..."""
+    """Serves an OpenAI-compatible API over HTTP until `cancel.now()` or Ctrl-C. ready is called
+    with {"url": ...} once the server accepts requests, request with one log record per request.
+    model may be a folder of GGUF files or a list of files: each request's model selects one, and
+    max_memory bounds the memory of the loaded files. options are the fields of hone_serve_opts
+    in hone.h (docs/reference.md): host="127.0.0.1", port=0 (any), parallel=4, n_ctx=8192,
+    no_key=True, ..."""
     o, values = Options(None, log, cancel, threads, device, max_memory=max_memory), {}
     models = [model] if isinstance(model, (str, bytes, os.PathLike)) else list(model)
     known = {n for n, *_ in ServeOpts._fields_} - {"size", "ready", "request", "user", "more"}

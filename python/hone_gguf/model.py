@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Models: generating, logits, perplexity, divergence."""
+"""Models: generation, logits, perplexity, divergence."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ Prompt = Union[str, Sequence[int], Messages]
 
 
 class Answer(str):
-    """The text of an answer, which knows how it came about."""
+    """The text of an answer, with its tokens, stop reason and timing."""
 
     tokens: list[int]
     stop: str  # "end", "length", "context", "stop", "callback"
-    n_prompt: int  # tokens of the prompt that had to be computed
+    n_prompt: int  # prompt tokens computed, without cached ones
     seconds: float
 
     @classmethod
@@ -48,10 +48,10 @@ class Answer(str):
 
 
 class Stream(Iterator[str], AsyncIterator[str]):
-    """An answer as it is written: an iterator over pieces of text, for `for` and `async for`.
+    """An answer being generated: iterate over pieces of text with `for` or `async for`.
 
-    Leaving it, `close` or the end of a `with` block ends the answer. Behind its end `answer` is the
-    whole of it. Several threads may read one: each piece goes to one of them, and all end with it.
+    Leaving a `with` block or calling `close` stops the answer. Afterwards `answer` has the whole of
+    it. If several threads iterate, each piece goes to one of them, and all of them stop at the end.
     """
 
     answer: Optional[Answer] = None
@@ -59,7 +59,7 @@ class Stream(Iterator[str], AsyncIterator[str]):
     def __init__(self, run: Callable[[Callable[[str], bool]], Answer]) -> None:
         self._pieces: "queue.Queue[Union[str, _Whole, BaseException, None]]" = queue.Queue()
         self._left = threading.Event()
-        pieces, left = self._pieces, self._left  # the thread does not keep the stream alive
+        pieces, left = self._pieces, self._left  # the thread must not keep the stream alive
 
         def told(piece: str) -> bool:
             pieces.put(piece)
@@ -83,7 +83,7 @@ class Stream(Iterator[str], AsyncIterator[str]):
             return piece
         if isinstance(piece, _Whole):
             self.answer = piece.answer
-        self._pieces.put(None)  # the end, for whoever waits or comes back
+        self._pieces.put(None)  # the end marker, for other and later readers
         if isinstance(piece, BaseException):
             raise piece
         raise StopIteration
@@ -104,7 +104,7 @@ class Stream(Iterator[str], AsyncIterator[str]):
         return piece
 
     def close(self) -> None:
-        """Ends the answer; returns when it has stopped."""
+        """Stops the answer and waits until it has stopped."""
         self._left.set()
         self._thread.join()
         for _ in self:
@@ -133,18 +133,18 @@ class _Whole:
         self.answer = answer
 
 
-# models that a function is called from, by their id
+# ids of the models that called the current function
 _calling: "contextvars.ContextVar[tuple[int, ...]]" = contextvars.ContextVar("calling", default=())
 
 
 class Model:
     """A GGUF model with a session: `Model("model.gguf")`.
 
-    n_ctx: tokens of a text at most (0: the model's, capped at 4096). exact: activations stay
-    float32, as for measuring; otherwise 8 bits, which is faster. device: "cpu", "cuda", "auto".
-    kv_type: type of the cache, "f16" if none. draft "mtp": the model's own block guesses a token
-    ahead; same text. Calls from several threads take turns. A process that was forked computes with
-    a session of its own. `close`, or a `with` block, gives memory back.
+    n_ctx: context length in tokens (0: the model's, capped at 4096). exact: float32 activations,
+    for measuring; the default, 8 bits, is faster. device: "cpu", "cuda", "auto". kv_type: cache
+    type, default "f16". draft "mtp": the model's own block predicts a token ahead; the text is the
+    same. Calls from several threads run one after another. A forked process uses a session of its
+    own. `close` or a `with` block frees the memory.
     """
 
     def __init__(self, path: Path, *, n_ctx: int = 0, exact: bool = False, device: str = "cpu",
@@ -181,7 +181,7 @@ class Model:
 
     def _compute(self, call: Callable[..., None], *args: Any,
                  progress: Optional[_lib.Progress] = None) -> None:
-        """A call on the session, which waits for its turn; Ctrl-C stops it."""
+        """Runs a call on the session when its turn comes; Ctrl-C stops it."""
         self._here()
 
         def work() -> None:
@@ -196,15 +196,16 @@ class Model:
                 self._progress = None
 
     def _here(self) -> None:
-        """Can it compute in this process, and in this thread?"""
-        if self._session.forked:  # nobody else is in this process yet
+        """Checks that this process and thread may use the session."""
+        if self._session.forked:  # a forked child has no other threads yet
             self._lock = threading.RLock()
             self._open_session()
         if id(self) in _calling.get():
             raise UsageError("a function that a model calls cannot compute with the same model")
 
     def close(self) -> None:
-        """Gives its memory back, behind calls of other threads. Its tokenizer and template stay."""
+        """Frees the model's memory once other threads' calls are done. Its tokenizer and template
+        remain usable."""
         with self._lock:
             self._session.close()
 
@@ -228,14 +229,14 @@ class Model:
 
     @property
     def tokenizer(self) -> Tokenizer:
-        """DataError: the file has none."""
+        """The model's tokenizer. DataError: the file has none."""
         p = C.c_void_p()
         lib.model_tokenizer(self._handle.value, C.byref(p))
         return Tokenizer._borrowed(p.value, self._handle, self.path)
 
     @property
     def template(self) -> Template:
-        """DataError: the file has none."""
+        """The model's chat template. DataError: the file has none."""
         p = C.c_void_p()
         lib.model_template(self._handle.value, C.byref(p))
         return Template._borrowed(p.value, self._handle, self.path)
@@ -267,13 +268,13 @@ class Model:
             stop = [stop]
         if max_tokens is not None and max_tokens < 1:
             raise UsageError("max_tokens is 1 or more; None: until the context is full")
-        if hasattr(schema, "model_json_schema"):  # a class of pydantic
+        if hasattr(schema, "model_json_schema"):  # a pydantic class
             schema = schema.model_json_schema()
         if isinstance(schema, str):
             try:
                 schema = json.loads(schema)
             except ValueError as error:
-                raise UsageError(f"schema is no JSON: {error}") from None
+                raise UsageError(f"schema is not JSON: {error}") from None
         if seed < 0 or seed >= 2**64:
             raise UsageError("seed is a number from 0 to 2**64 - 1")
         return _lib.GenerateOpts(
@@ -327,14 +328,13 @@ class Model:
                  frequency_penalty: float = 0.0, control: bool = False, open_objects: bool = False,
                  tools: Optional[Sequence[Any]] = None,
                  variables: Optional[dict[str, Any]] = None) -> Union[Answer, Stream]:
-        """Continues a prompt: a text, tokens, or messages [{"role": ..., "content": ...}], which go
-        through the model's template with `tools` and `variables` (such as enable_thinking).
-
-        stream: an iterator over pieces of text; leaving it ends the answer. max_tokens None: until
-        the context is full. temperature 0: always the likeliest token. schema: JSON Schema that the
-        answer follows, also a class of pydantic; open_objects: members that it does not name are
-        allowed; regex: a regular expression that it matches;
-        grammar: text of a grammar, GBNF or Lark; choices: texts of which it is one.
+        """Continues a prompt: a text, tokens, or messages [{"role": ..., "content": ...}] rendered
+        by the model's template with `tools` and `variables` (such as enable_thinking).
+        stream: return an iterator over pieces of text; leaving it stops the answer. max_tokens
+        None: until the context is full. temperature 0: greedy. schema: JSON Schema of the answer,
+        or a pydantic class; open_objects: allow members that it does not name; regex: regular
+        expression that the answer matches; grammar: GBNF or Lark text; choices: the answer is one
+        of these texts.
         """
         ids = self._ids(prompt, tools, variables)
         o = self._options(max_tokens, temperature, top_k, top_p, min_p, repeat_penalty, seed, stop, schema,
@@ -352,7 +352,7 @@ class Model:
                       stop: Optional[Sequence[str]] = None, control: bool = False,
                       tools: Optional[Sequence[Any]] = None, variables: Optional[dict[str, Any]] = None,
                       progress: Optional[_lib.Progress] = None) -> list[Answer]:
-        """Answers to many prompts, several at a time, which is faster than one after the other."""
+        """Answers many prompts, several at a time, which is faster than one by one."""
         if isinstance(prompts, str):
             raise TypeError("a list of prompts is needed, not one text")
         lists = [self._ids(p, tools, variables) for p in prompts]
@@ -368,7 +368,7 @@ class Model:
         return [Answer._of(a) for a in out]
 
     def logits(self, prompt: Prompt) -> "NDArray[np.float32]":
-        """The logits behind every token of a text: [tokens, n_vocab]."""
+        """The logits after every token of a text: [tokens, n_vocab]."""
         import numpy as np
 
         ids = self._ids(prompt)
@@ -382,21 +382,21 @@ class Model:
 
     def perplexity(self, text: Prompt, *, n_ctx: int = 512, max_windows: int = 0,
                    progress: Optional[_lib.Progress] = None) -> Report:
-        """Over windows of n_ctx tokens, the second half of each scored. Open the model exact for
-        numbers to publish."""
+        """Perplexity over windows of n_ctx tokens, scoring the second half of each. For numbers to
+        publish, open the model with exact=True."""
         ids, p = self._ids(text, control=True), _lib.PerplexityStruct()
         self._compute(lib.perplexity, _lib.ids(ids), len(ids), n_ctx, max_windows, C.byref(p), progress=progress)
         return _report("perplexity", p)
 
     def cancel(self) -> None:
-        """Stops what another thread is computing with this model: Cancelled is raised there."""
+        """Cancels a computation with this model in another thread, which raises Cancelled."""
         self._cancel.now()
         with self._lock:
             self._cancel.reset()
 
     @property
     def gguf(self) -> GGUF:
-        """The file, opened for reading metadata and tensors."""
+        """The model's file, for reading metadata and tensors."""
         return GGUF(self.path)
 
 
@@ -411,15 +411,15 @@ def _report(title: str, p: C.Structure) -> Report:
 
 def kld(base: Union[Path, Model], model: Union[Path, Model], text: str, *, n_ctx: int = 512,
         max_windows: int = 0, progress: Optional[_lib.Progress] = None) -> Report:
-    """How far a model is from another with the same vocabulary: Kullback-Leibler divergence of the
-    next token over a text, in nats. Paths are opened exact."""
+    """Kullback-Leibler divergence of the next token from a base model with the same vocabulary,
+    over a text, in nats. Paths are opened exact."""
     a = base if isinstance(base, Model) else Model(base, n_ctx=n_ctx, exact=True)
     b = model if isinstance(model, Model) else Model(model, n_ctx=n_ctx, exact=True)
     if a is b:
         raise UsageError("a model diverges from another one, not from itself: open it twice")
     ids, d = a._ids(text, control=True), _lib.DivergenceStruct()
     a._here()
-    first, second = sorted((a, b), key=id)  # two threads take them in the same order
+    first, second = sorted((a, b), key=id)  # two threads lock them in the same order
     with first._lock, second._lock:
         b._compute(lambda s: lib.divergence(a._session.value, s, _lib.ids(ids), len(ids), n_ctx, max_windows,
                                             C.byref(d)), progress=progress)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Results that show themselves as tables in notebooks."""
+"""Results that notebooks show as tables."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _cell(v: Any) -> str:
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """A list of rows as a table; of one row: its keys below one another."""
+    """A list of rows as a table; a single row becomes a table of its keys."""
     if not rows:
         return ""
     if len(rows) == 1:
@@ -34,7 +34,7 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 class Report(dict[str, Any]):
-    """What a command says, as a dict; in a notebook as tables."""
+    """A command's result as a dict; shown as tables in notebooks."""
 
     def __init__(self, values: Mapping[str, Any], title: str = "") -> None:
         super().__init__(values)

@@ -19,7 +19,7 @@ SPECIAL = ("bos", "eos", "eot", "unk", "sep", "pad", "mask", "eom")
 
 
 class Tokenizer:
-    """Text to tokens and back: of a GGUF, a path of one, or a folder with tokenizer files."""
+    """Text to tokens and back. Takes a GGUF, its path, or a folder with tokenizer files."""
 
     def __init__(self, source: Union[Path, GGUF]) -> None:
         h, o = C.c_void_p(), _lib.Options()
@@ -44,7 +44,7 @@ class Tokenizer:
 
     @classmethod
     def from_json(cls, tokenizer_json: Union[str, bytes], config_json: Union[str, bytes, None] = None) -> "Tokenizer":
-        """Of the text of tokenizer.json, and of tokenizer_config.json if there is one."""
+        """From the text of tokenizer.json and, optionally, of tokenizer_config.json."""
         h, o = C.c_void_p(), _lib.Options()
         a, b = (x.encode() if isinstance(x, str) else x for x in (tokenizer_json, config_json))
         with o:
@@ -55,16 +55,16 @@ class Tokenizer:
         return t
 
     def encode(self, text: str, *, bos: bool = False, control: bool = False) -> list[int]:
-        """bos: with the token that begins a text, where the vocabulary has one added. control:
-        texts of control tokens, such as <|im_end|>, become those."""
+        """Tokens of a text. bos: prepend the beginning-of-text token if the vocabulary adds one.
+        control: parse texts of control tokens, such as <|im_end|>, as those tokens."""
         if not isinstance(text, str):
-            raise TypeError(f"a text is needed, not {type(text).__name__}; of many: [encode(t) for t in ...]")
+            raise TypeError(f"a text is needed, not {type(text).__name__}; for several texts: [encode(t) for t in ...]")
         out, n, b = _lib.IDS(), C.c_int64(), text.encode("utf-8", "surrogateescape")
         lib.tokenize(self._p, b, len(b), BOS * bos + CONTROL * control, C.byref(out), C.byref(n))
         return _lib.take_ids(out, n.value)
 
     def decode(self, ids: Sequence[int], *, control: bool = False) -> str:
-        """control: control tokens are spelled out, else they give nothing."""
+        """Text of tokens. control: spell out control tokens; otherwise they are skipped."""
         p, n = C.c_void_p(), C.c_size_t()
         lib.detokenize(self._p, _lib.ids(ids), len(ids), CONTROL * control, C.byref(p), C.byref(n))
         return _lib.take_text(p, n.value)
@@ -73,7 +73,7 @@ class Tokenizer:
         return int(lib.n_vocab(self._p))
 
     def token(self, id: int) -> str:
-        """The text of a token as the vocabulary has it. IndexError: there is none."""
+        """A token's text as stored in the vocabulary. IndexError: no such token."""
         n = C.c_size_t()
         p = lib.token_text(self._p, id, C.byref(n))
         if p is None:
@@ -81,7 +81,7 @@ class Tokenizer:
         return _lib.text(C.string_at(p, n.value))
 
     def find(self, text: str) -> Optional[int]:
-        """The token with exactly this text in the vocabulary; None: there is none."""
+        """The token with exactly this text in the vocabulary, or None."""
         id = int(lib.token_find(self._p, text.encode()))
         return None if id < 0 else id
 
@@ -91,7 +91,8 @@ class Tokenizer:
 
     @property
     def special(self) -> dict[str, int]:
-        """Ids of "bos", "eos", "eot", "unk", "sep", "pad", "mask", "eom", of those that there are."""
+        """Ids of "bos", "eos", "eot", "unk", "sep", "pad", "mask", "eom"; missing ones are left
+        out."""
         found = {name: int(lib.token_special(self._p, i)) for i, name in enumerate(SPECIAL)}
         return {k: v for k, v in found.items() if v >= 0}
 
@@ -104,8 +105,8 @@ def _template(text: str, bos: str, eos: str) -> "Template":
 
 
 def _of_folder(path: str) -> "Template":
-    """A template as it lies in a folder: chat_template.jinja, else in tokenizer_config.json, which has the texts of
-    its tokens; or the one file."""
+    """The template of a folder: chat_template.jinja, else from tokenizer_config.json, which also
+    has the texts of its tokens; or a single template file."""
     folder = path if os.path.isdir(path) else os.path.dirname(path)
     config: dict[str, Any] = {}
     try:
@@ -123,8 +124,8 @@ def _of_folder(path: str) -> "Template":
             with open(name, encoding="utf-8") as f:
                 found = f.read()
         except FileNotFoundError:
-            raise MissingFile(f"{name} is not there", name) from None
-    if isinstance(found, list):  # several by name
+            raise MissingFile(f"{name} does not exist", name) from None
+    if isinstance(found, list):  # several named templates
         found = next((t["template"] for t in found if t.get("name") == "default"), None)
     if not isinstance(found, str):
         raise DataError(f"{path}: no chat template in it", path)
@@ -144,7 +145,7 @@ class Template:
 
     @classmethod
     def of(cls, file: Union[Path, GGUF]) -> "Template":
-        """The template of a GGUF file, of a Hugging Face folder, or the text of a .jinja file."""
+        """The template of a GGUF file, of a Hugging Face folder, or of a .jinja file."""
         if not isinstance(file, GGUF) and (os.path.isdir(file) or os.fsdecode(file).endswith(".jinja")):
             t = _of_folder(os.fsdecode(file))
             t._again = (Template.of, (os.path.abspath(file),))
@@ -182,7 +183,7 @@ class Template:
 
     def render(self, messages: Messages, *, tools: Optional[Sequence[Any]] = None,
                add_generation_prompt: bool = True, **variables: Any) -> str:
-        """The prompt as text. More keywords are variables of the template."""
+        """The prompt as text. Further keywords are template variables."""
         talk, more = self._conversation(messages, tools, variables)
         p, n = C.c_void_p(), C.c_size_t()
         lib.template_render(self._p, talk, more, int(add_generation_prompt), C.byref(p), C.byref(n))
@@ -191,8 +192,8 @@ class Template:
     def tokens(self, tokenizer: Tokenizer, messages: Messages, *,
                tools: Optional[Sequence[Any]] = None, add_generation_prompt: bool = True,
                **variables: Any) -> list[int]:
-        """The prompt as tokens. Texts of control tokens inside messages stay plain text, so that
-        nobody can speak as another role."""
+        """The prompt as tokens. Texts of control tokens inside messages stay plain text, so that a
+        message cannot impersonate another role."""
         talk, more = self._conversation(messages, tools, variables)
         out, n = _lib.IDS(), C.c_int64()
         lib.template_tokens(self._p, tokenizer._p, talk, more, int(add_generation_prompt),
@@ -200,8 +201,8 @@ class Template:
         return _lib.take_ids(out, n.value)
 
     def read_answer(self, answer: str, tools: Optional[Sequence[Any]] = None) -> dict[str, Any]:
-        """What a model wrote: {"content", "reasoning", "tool_calls": [{"name", "arguments"}],
-        "problems"}, by the syntax of calls that the template asks for."""
+        """Parses an answer: {"content", "reasoning", "tool_calls": [{"name", "arguments"}],
+        "problems"}, by the call syntax of the template."""
         p, b = C.c_void_p(), answer.encode()
         lib.template_read_answer(self._p, json.dumps(list(tools)).encode() if tools else None, b,
                                  len(b), C.byref(p))

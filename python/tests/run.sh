@@ -1,6 +1,7 @@
 #!/bin/sh
-# usage: run.sh FOLDER-WITH-THE-WHEEL RESULT.json PYTHON... Installs the wheel into a clean virtual environment of each Python and
-# runs what docs/python.md shows, the tests beside this file, the program, and mypy where pip can get it. What came out goes to RESULT.
+# usage: run.sh FOLDER-WITH-THE-WHEEL RESULT.json PYTHON... : installs the wheel into a clean virtual environment of
+# each Python and runs the examples of docs/python.md, the tests in this folder, the program, and mypy where pip can
+# install it. Writes the results to RESULT.
 set -eu
 wheels=$1
 result=$2
@@ -27,7 +28,7 @@ types='not checked: pip cannot get mypy'
 if "$t/v/bin/pip" -q install mypy 2> /dev/null; then
     cp -r "$root/python/hone_gguf" "$t/hone_gguf" && make -s -C "$root" python-steps && cp "$root/build/gen/steps.py" "$t/hone_gguf"
     "$t/v/bin/mypy" --strict "$t/hone_gguf"
-    "$t/v/bin/mypy" --strict "$root/python/tests/typed.py" # what users write: the examples' kinds of calls
+    "$t/v/bin/mypy" --strict "$root/python/tests/typed.py" # kinds of calls that users write
     types='mypy --strict: no error'
 fi
 "$t/v/bin/python" - "$wheels" "$t/lines" "$types" > "$t/result" << 'END'

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The examples of docs/python.md, in the current folder, and what they do not show: exceptions from
-callbacks, cancelling, lifetimes, other integer types. Run by run.sh."""
+"""Tests of hone_gguf: the examples of docs/python.md, in the current folder, and exceptions from callbacks, cancelling,
+lifetimes, other integer types. Run by run.sh."""
 
 import asyncio
 import doctest
@@ -25,7 +25,7 @@ RESULT = {"python": sys.version.split()[0], "numpy": np.__version__}
 
 
 def raises(kind, function, *args, **options):
-    """The exception of this kind that a call ends with."""
+    """The exception of this kind raised by a call."""
     try:
         function(*args, **options)
     except kind as error:
@@ -34,8 +34,8 @@ def raises(kind, function, *args, **options):
 
 
 def test_import_time() -> None:
-    """In a process of its own, the best of ten, in RESULT: on the clock, and what is judged, of the
-    processor, since others may be at work. numpy is not loaded."""
+    """Import in a process of its own, best of ten. Wall time goes to RESULT; the check uses processor time, since the machine may
+    be busy. numpy is not loaded."""
     code = ("import time; t, p = time.perf_counter(), time.process_time(); import hone_gguf; "
             "print(time.perf_counter() - t, time.process_time() - p)")
     runs = [subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
@@ -108,7 +108,7 @@ def test_stream_and_cancel() -> None:
     first = [next(pieces) for _ in range(3)]
     pieces.close()
     assert all(first)
-    shared = m.generate("Once", max_tokens=20, stream=True)  # by several threads: all end with it
+    shared = m.generate("Once", max_tokens=20, stream=True)  # read by several threads: all end with it
     readers = [threading.Thread(target=lambda: [None for _ in shared], daemon=True) for _ in range(3)]
     for reader in readers:
         reader.start()
@@ -129,7 +129,7 @@ def test_stream_and_cancel() -> None:
     time.sleep(0.05)
     m.cancel()
     thread.join()
-    assert len(found) <= 1  # none where the answer ended before
+    assert len(found) <= 1  # none if the answer had already ended
     assert m.generate("Once", max_tokens=4) == again
     schema = m.generate("x", schema={"type": "boolean"})
     assert schema in ("true", "false")
@@ -148,7 +148,7 @@ def test_two_models_in_two_threads() -> None:
 
 
 def test_ctrl_c() -> None:
-    """It stops what is being computed, whatever Python is called for meanwhile, and the model goes on."""
+    """Ctrl-C stops a computation, whatever Python code runs meanwhile, and the model stays usable."""
     m = Model("base.gguf", n_ctx=4096, threads=1)
     text = open("text.txt", encoding="utf-8").read()
     for work in (lambda: m.generate("Once", max_tokens=4000, temperature=1.0),
@@ -163,7 +163,7 @@ def test_ctrl_c() -> None:
 
 
 def test_nothing_is_left() -> None:
-    """A model that nobody refers to is closed at once: no garbage collector is needed."""
+    """A model without references is closed at once, without the garbage collector."""
     gc.collect()
     gc.disable()
     try:
@@ -171,7 +171,7 @@ def test_nothing_is_left() -> None:
             m = Model("model.gguf", n_ctx=64, threads=2)
             assert m.generate("a", max_tokens=1) and list(m.generate("a", max_tokens=2, stream=True))
             del m
-        for _ in range(50):  # threads that called take a moment to end
+        for _ in range(50):  # calling threads take a moment to end
             left = open("/proc/self/maps", encoding="utf-8").read().count("model.gguf")
             if not left:
                 break
@@ -200,7 +200,7 @@ def in_child(x: int) -> str:
 
 
 def test_processes() -> None:
-    """A model made before a fork computes in the child too; handles can be sent to others."""
+    """A model created before a fork computes in the child too; handles can be sent to other processes."""
     global M
     M = Model("model.gguf", n_ctx=64)
     want = M.generate("Once", max_tokens=5)
@@ -248,7 +248,7 @@ def test_what_is_refused() -> None:
 
 
 def test_changed_metadata() -> None:
-    """A file again with other keys: the types of numbers are those of numpy, or the usual ones."""
+    """A copy of a file with other keys: numbers have numpy's types or the defaults."""
     with GGUF("model.gguf") as g, Writer("changed.gguf", overwrite=True) as w:
         w.copy_metadata(g)
         w.metadata({"general.name": "Other", "x.i8": np.int8(-3), "x.u16": np.uint16(9), "x.big": -2**40, "x.f": np.float32(2)})
@@ -270,7 +270,7 @@ def test_changed_metadata() -> None:
 
 
 def test_what_strangers_met() -> None:
-    """Numbers that were cut to fit, texts cut at a NUL, arrays that could be made writable, options without effect."""
+    """Numbers truncated to fit, texts cut at a NUL, writable arrays, options without effect."""
     m, g = Model("model.gguf", n_ctx=64), GGUF("model.gguf")
     talk = [{"role": "user", "content": "x"}]
     for kind, words, f in (
@@ -322,7 +322,7 @@ def test_tables() -> None:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell lets what it starts with & ignore it
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts background jobs with SIGINT ignored
     for name, test in list(globals().items()):
         if name.startswith("test_"):
             test()

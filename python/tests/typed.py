@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Programs of users as a type checker sees them: run by run.sh under mypy --strict, not executed."""
+"""User programs for the type checker: run.sh checks them with mypy --strict and does not run them."""
 
 import asyncio
 from pathlib import Path
