@@ -1,4 +1,5 @@
 # Makefile - builds and tests hone. `make help` lists every target, with those of mk/*.mk.
+# Makefile - builds and tests hone. `make help` lists all targets, including those of mk/*.mk.
 # No configure step: pkg-config finds the libraries; V=1 shows the commands.
 
 BUILD   ?= build
@@ -19,7 +20,7 @@ LD      := $(CROSS)ld
 OBJCOPY := $(CROSS)objcopy
 TRIPLE  := $(shell $(CC) -dumpmachine 2>/dev/null)
 ARCH    := $(patsubst arm64,aarch64,$(firstword $(subst -, ,$(TRIPLE))))
-# not PKG_CONFIG, which Debian's tools set to a program for the other machine
+# not PKG_CONFIG: Debian's tools set it to a program for the target machine
 PC_DIRS := PKG_CONFIG_LIBDIR=$(SYSROOT)/usr/lib/$(TRIPLE)/pkgconfig PKG_CONFIG_SYSROOT_DIR=$(SYSROOT)
 PKGCONF := $(if $(SYSROOT),$(PC_DIRS) )pkg-config
 Q       := $(if $(filter 1,$(V)),,@)
@@ -35,14 +36,14 @@ $(error missing libraries: $(MISSING). Install them: `make deps`, or see docs/pl
 endif
 endif
 has = $(shell echo 'int main(void){return 0;}' | $(CC) -Werror $(1) -x c -o /dev/null - 2>/dev/null && echo $(1))
-# the headers are named <cjson/cJSON.h>, so its own folder is not needed
+# the headers are included as <cjson/cJSON.h>, so cJSON's own folder is not needed
 LIB_CFLAGS := $(filter-out %/cjson,$(shell $(PKGCONF) --cflags $(REQUIRED) 2>/dev/null))
 LIBS       := $(shell $(PKGCONF) --libs $(REQUIRED) 2>/dev/null) -lm -lpthread $(call has,-ldl)
 ifneq ($(SYSROOT),)
 LIB_CFLAGS += -isystem $(SYSROOT)/usr/include -isystem $(SYSROOT)/usr/include/$(TRIPLE)
 LIBS       := $(foreach d,$(SYSROOT)/usr/lib/$(TRIPLE) $(SYSROOT)/lib/$(TRIPLE),-L$d -Wl,-rpath-link,$d) $(LIBS)
 endif
-# MPI=1: several processes on one quantization (base/ranks.h; Debian: libopenmpi-dev)
+# MPI=1: several processes work on one quantization (base/ranks.h; Debian: libopenmpi-dev)
 ifeq ($(MPI),1)
 LIB_CFLAGS += -DHONE_MPI $(patsubst -I%,-isystem %,$(shell pkg-config --cflags ompi-c))
 LIBS       += $(shell pkg-config --libs ompi-c)
@@ -62,10 +63,10 @@ ALL_CFLAGS = -std=c11 -D_GNU_SOURCE -DHONE_VERSION='"$(VERSION)"' -I. $(LIB_CFLA
              -ffp-contract=off -fPIC -fvisibility=hidden $(if $(NATIVE),-march=native) $(CFLAGS)
 ALL_LDFLAGS = $(SANF) $(LDFLAGS)
 
-# other flags, another folder: no stale objects
+# other flags build in another folder: no stale objects
 OBJ := $(BUILD)/obj-$(shell echo '$(CC) $(ALL_CFLAGS)' | cksum | cut -d' ' -f1)
 
-# what is written from commands/*.def: the library's header and the manual pages, by a program for this machine
+# files generated from commands/*.def by a program for this machine: the library's header and the manual pages
 GEN    := $(BUILD)/gen
 HOSTCC ?= $(if $(CROSS),cc,$(CC))
 HONE_H := $(GEN)/include/hone.h
@@ -134,7 +135,7 @@ $(OBJ)/tests/%: $(OBJ)/tests/%.o $(LIB)
 $(OBJ)/tests/fuzz/fuzz_%: $(OBJ)/tests/fuzz/fuzz_%.o $(OBJ)/tests/fuzz/driver.o $(LIB)
 	@$(if $(filter 0,$(V)),echo "  link  $@")
 	$(Q)$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) $(LIB) $(LIBS)
-# the program with failing calls (tests/fault.c), for tests/faults.sh
+# the program with injected failures (tests/fault.c), for tests/faults.sh
 FAULT_WRAP := malloc calloc realloc posix_memalign open fopen opendir mkdir stat lstat fstat statvfs realpath read \
               pread readdir pwrite fallocate ftruncate fflush close fsync rename renameat2 unlink mmap pthread_create \
               main
@@ -147,11 +148,11 @@ $(FAULT): $(MAIN) $(OBJ)/tests/fault.o $(LIB)
 
 # ---- tests ----------------------------------------------------------------------------------
 unit: $(UNIT) ## build the unit tests
-# T=NAME: only the tests with NAME in their name. With SAN the emulated instruction sets are left out, since they take
+# T=NAME: only tests with NAME in their name. With SAN the emulated instruction sets are left out, since they take
 # minutes to compile (make check-isa)
 CHECKED := $(if $(SAN),$(filter-out $(ISA_UNIT),$(UNIT)),$(UNIT))
 SCRIPTS_OF := $(wildcard tests/cli/*.sh)
-# the longest under a sanitizer; other tests run the same code there
+# the slowest scripts under a sanitizer; other tests cover the same code there
 LONG_SCRIPTS := cuda determinism earlier feedback guides interrupt keep-imatrix killed make-folder make-left \
                 make-memory make-resume nothing-lost one-answer peer-baseline peers requantize words
 ifneq ($(SAN),)

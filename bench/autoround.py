@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""AutoRound's GGUF export of a small model, to be measured beside ours: bench/autoround.py FOLDER SCHEME OUT PRE TEXT...
-
-FOLDER: a checkpoint, for example bench/models/third.py's. SCHEME: gguf:q4_k_m. PRE: the pre-tokenizer's name as `hone inspect` shows it of
-our own conversion, because the export knows tokenizers by a hash. Needs auto-round, gguf, sentencepiece and torch (PyPI). ITERS: 0 (its
-advice for GGUF), 50 (its light recipe, the default here) or 200 (its default); SAMPLES: windows of 512 tokens, as many of each text (128 in
-all); THREADS: 1. The file is then in a folder below OUT: hone eval kld OUT/*/*.gguf OURS.gguf eval.txt --base base.gguf"""
+"""AutoRound's GGUF export of a small model, for comparison with ours: bench/autoround.py FOLDER SCHEME OUT PRE TEXT...
+FOLDER: a checkpoint, for example from bench/models/third.py. SCHEME: gguf:q4_k_m. PRE: the pre-tokenizer's name as `hone inspect`
+prints it for our own conversion; the export identifies tokenizers by a hash. Needs auto-round, gguf, sentencepiece and torch
+(PyPI). ITERS: 0 (its advice for GGUF), 50 (its light recipe, the default here) or 200 (its default). SAMPLES: windows of 512
+tokens, the same number from each text (128 in all). THREADS: 1. The result is in a folder below OUT: hone eval kld OUT/*/*.gguf
+OURS.gguf eval.txt --base base.gguf"""
 import os
 import sys
 
-sys.path.pop(0)  # This folder has modules of its own that torch's friends would find in place of theirs (kernels.py).
+sys.path.pop(0)  # torch's dependencies would import this folder's modules in place of theirs (kernels.py).
 
 import torch
 from auto_round import AutoRound
@@ -20,7 +20,7 @@ WINDOW = 512
 
 
 def name_pre_tokenizer(pre):
-    """Makes the export write `pre` where it would look for a hash."""
+    """Makes the export write `pre` instead of looking up a hash."""
     theirs = export.get_conversion
 
     def conversion(*args, **named):

@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""bench/blas.py PROGRAM [OUT.json] - our float products next to OpenBLAS's, one thread, GFLOP/s.
-
-PROGRAM is what `make bench-blas` builds; it times the libopenblas.so.0 that `hone doctor` tries, in the same way. numpy's wheels from PyPI
-bring another build, which is timed with the same sizes here: 2048 columns, second moments of 512 rows, and the factor of error feedback,
-which OpenBLAS never does for hone."""
+"""bench/blas.py PROGRAM [OUT.json] - our float products compared with OpenBLAS's, one thread, GFLOP/s.
+PROGRAM is built by `make bench-blas` and times the libopenblas.so.0 that `hone doctor` tries in the same way. numpy's wheels from
+PyPI have another build, timed here with the same sizes: 2048 columns, second moments of 512 rows, and the factor of error
+feedback, for which hone never uses OpenBLAS."""
 import json
 import os
 import subprocess
@@ -18,7 +17,7 @@ N, ROWS = 2048, 512
 
 
 def rate(flop, f, seconds=0.5):
-    """Runs f for some time and returns the best rate, in GFLOP/s."""
+    """Runs f for some time and returns its best rate in GFLOP/s."""
     f()
     best, end = 1e9, time.perf_counter() + seconds
     while time.perf_counter() < end:

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: MIT
-"""What a grammar does to the quants of the bundled model, and what it costs:
+"""Effect and cost of grammars on quantizations of the bundled model:
 python3 bench/constrained.py HONE OUT.json [--dir DIR] recipes [RECIPE...] | speed | model FILE
 
-recipes     every recipe answers the 200 cases of tests/golden/tiny-qwen35moe/tools.jsonl greedily, bare and with calls held to the
-            schemas of the tools: well-formed calls, and how many of 1000 tokens the grammar overruled. Each is written to OUT.json as
-            soon as it is known, and without names only those are measured that OUT.json lacks: it may be cut off and go on.
-speed       (a quiet machine, a minute) decoding with a schema of 30 fields beside decoding freely, and tool calls with and without
-            jump-forward, temperature 0, one thread, alternating
-model FILE  (a quiet machine, a minute) the first of these two for another file, with all threads: what it costs where a step takes as
-            long as it does in use
---dir DIR   keeps the model and its importance matrix there for the next part
+recipes: each recipe answers the 200 cases of tests/golden/tiny-qwen35moe/tools.jsonl greedily, free and with calls held to the
+tools' schemas. Reports well-formed calls and the tokens per 1000 that the grammar overruled. Results are written to OUT.json one
+by one; without names, only recipes missing from OUT.json are measured, so an interrupted run resumes.
+speed (a quiet machine, a minute): decoding with a schema of 30 fields compared with free decoding, and tool calls with and
+without jump-forward; temperature 0, one thread, alternating.
+model FILE (a quiet machine, a minute): the first of these two for another file with all threads, for the cost at realistic step
+times.
+--dir DIR: keeps the model and its importance matrix there for the next part
 """
 import argparse
 import json
@@ -31,7 +31,7 @@ def run(*args):
 def recipe(hone, d, name):
     path = f"{d}/{name}.gguf"
     try:
-        if name == "BF16":  # what the others are made from
+        if name == "BF16":  # the base of the others
             os.link(f"{d}/base.gguf", path)
         else:
             run(hone, "quantize", f"{d}/base.gguf", "-o", path, "--recipe", name, "--imatrix", f"{d}/i.gguf", "--threads", "1", "-q")
@@ -48,7 +48,7 @@ def recipe(hone, d, name):
 
 
 def save(out, **new):
-    """Puts parts into OUT.json; recipes are merged by name, in the order of the table."""
+    """Merges parts into OUT.json; recipes by name, in the order of the table."""
     r = json.load(open(out)) if os.path.exists(out) else {}
     recipes = {x["recipe"]: x for x in r.pop("recipes", []) + new.pop("recipes", [])}
     r = {"command": "python3 bench/constrained.py build/hone docs/results/constrained.json recipes, then speed", **r, **new}
@@ -81,7 +81,7 @@ def form(d):
 
 
 def pairs(hone, model, schema, n_tokens, n_pairs, *flags):
-    """Free and held answers, alternating."""
+    """Free and constrained answers, alternating."""
     common = ["-p", "Describe a car. ", "--temp", "0", "-n", str(n_tokens), "--json", *flags]
     free, held, a, b = [], [], {}, {}
     for _ in range(n_pairs):
@@ -102,7 +102,7 @@ def speed(hone, d):
 
 
 def jump(hone, d):
-    """Seconds behind the prompts of 20 answers with tool calls, every token drawn or not."""
+    """Seconds after the prompts of 20 answers with tool calls, with and without jump-forward."""
     model = f"{d}/speed.gguf"
     drawn, jumped, made, forced = [], [], 0, 0
     for _ in range(5):

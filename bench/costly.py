@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Time between the tokens of plain answers in `hone serve`, alone and next to clients that send costly grammars:
+"""Time between the tokens of plain answers in `hone serve`, alone and while clients send costly grammars:
 python3 bench/costly.py HONE MODEL.gguf [SECONDS] (standard library only). Prints JSON.
-
-A hostile client sends its next request as soon as it gets an answer or an error. Each grammar has a new text, so the
-server's cache of compiled grammars never helps. The first mask of each grammar is cheap, later ones are costly."""
+A hostile client sends its next request as soon as it gets an answer or an error. Each grammar has a new text, so the server's
+cache of compiled grammars never helps. The first mask of each grammar is cheap, later ones are costly.
+"""
 import http.client
 import json
 import re
@@ -26,7 +26,7 @@ def counted(n):  # nested counts
     return "root ::= [a-z] ([a-z]{1,%d} [0-9]{1,%d} ){1,%d}" % (n, n, n)
 
 
-def masks(n):  # many alternatives that differ late
+def masks(n):  # many alternatives that differ only at the end
     return "root ::= [a-z] (" + " | ".join('[a-z]{%d} "%d"' % (i, i) for i in range(1, n)) + ")"
 
 

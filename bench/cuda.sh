@@ -1,27 +1,34 @@
 #!/bin/sh
-# What a GPU should yield in TOTAL seconds (1200), building not counted: bench/cuda.sh [PART...]. Without arguments the parts first, check, launches, files,
-# decode, prompt, on one model. Each writes OUT/cuda-PART.json; a measurement that takes longer than LIMIT, or than what is left of TOTAL, is recorded as
-# failed (124), and what comes after TOTAL as skipped: it ends by itself. For all parts: TOTAL=36000 bench/cuda.sh first check kernels ... deep.
+# bench/cuda.sh [PART...] - all GPU measurements, within TOTAL seconds (1200) besides building. Default parts: first,
+# check, launches, files, decode, prompt, on one model. Each writes OUT/cuda-PART.json. A measurement that exceeds
+# LIMIT, or the rest of TOTAL, is recorded as failed (124); parts after TOTAL are recorded as skipped. All parts:
+# TOTAL=36000 bench/cuda.sh first check kernels ... deep.
 #
-#   first     times that decide whether the estimates of docs/notebook/cuda-counts.md hold (make bench-cuda-first): seconds
-#   check     the kernel tests on the device (make check-cuda)
-#   kernels   single kernels at full size, copy bandwidth, what an empty launch in a captured chain costs (make bench-cuda)
-#   launches  the overhead probe: as many layers and launches as Qwen3.5-35B-A3B, widths of the bundled tiny model, so that nothing else
-#             costs time; with each step of fusion switched off (--device cuda/MASK, docs/design/cuda.md)
-#   files     writes the synthetic files of the parts below (tens of GB)
-#   decode    generation at DEPTHS and cache types      prompt  prompts of 512 and 2048 tokens
-#   fusions   generation with each step of fusion, prompts with and without chunks, tensor cores and wgmma, on the first file
-#   offload   prompts of the first file in half as many bytes as it has: from which length copying its experts is faster than the CPU
-#   deep      generation and prompts at DEEP, one depth after the other; generation once more with attention on CUDA cores (DEEP_MASKS)
-#   quantize  searches on the CPU (all threads) and on the device, one full-width layer in BF16: seconds, and whether the bytes are the same
+#  first     times that decide whether the estimates of docs/notebook/cuda-counts.md hold (make bench-cuda-first):
+#            seconds
+#  check     the kernel tests on the device (make check-cuda)
+#  kernels   single kernels at full size, copy bandwidth, cost of an empty launch in a captured chain (make bench-cuda)
+#  launches  launch overhead: the layers and launches of Qwen3.5-35B-A3B with the widths of the bundled tiny model, so
+#            that nothing else costs time; with each fusion step switched off (--device cuda/MASK, docs/design/cuda.md)
+#  files     writes the synthetic files of the parts below (tens of GB)
+#  decode    generation at DEPTHS and cache types
+#  prompt    prompts of 512 and 2048 tokens
+#  fusions   generation with each fusion step, prompts with and without chunks, tensor cores and wgmma, on the first
+#            file
+#  offload   prompts of the first file in half its size: the length from which copying its experts beats the CPU
+#  deep      generation and prompts at DEEP, one depth after the other; generation again with attention on CUDA cores
+#            (DEEP_MASKS)
+#  quantize  searches on the CPU (all threads) and on the device, one full-width layer in BF16: seconds, and whether the
+#            bytes agree
+#  day       first measurements on a GPU lent for minutes: bench/cuda_day.py, TOTAL seconds (540)
 #
-#   day       what to measure first on a GPU lent for minutes: bench/cuda_day.py, TOTAL seconds (540)
-#   HONE     the binary (build/hone)          DIR      where synthetic files go and stay (a scratch folder)
-#   OUT      folder of results (docs/results) LIMIT    seconds of one measurement (240)
-#   SHAPES   "Qwen3.5-35B-A3B" (Qwen3.5-27B)    RECIPES  "Q4_K_M" (IQ2_XXS, Q2_K and BF16 take other kernels)     DEPTHS  0,4096,32768    DEEP  "65536 131072 262144"
-#   REPS     repetitions (5)   TG  tokens generated (128)   KV  "f16 q8_0"   DEVICE  cuda   MASKS  "0 1 3 7 519 647"
-#   DEEP_MASKS  "999 487"
-# The same files beside another engine: bench/peers.sh. Numbers of different machines are never compared.
+#  HONE     the binary (build/hone)          DIR      folder of the synthetic files (a scratch folder)
+#  OUT      folder of results (docs/results) LIMIT    seconds of one measurement (240)
+#  SHAPES   "Qwen3.5-35B-A3B" (Qwen3.5-27B)  RECIPES  "Q4_K_M" (IQ2_XXS, Q2_K and BF16 use other kernels)
+#  DEPTHS   0,4096,32768    DEEP  "65536 131072 262144"    DEEP_MASKS  "999 487"
+#  REPS     repetitions (5)    TG  tokens generated (128)    KV  "f16 q8_0"    DEVICE  cuda    MASKS  "0 1 3 7 519 647"
+#
+# The same files with another engine: bench/peers.sh. Numbers of different machines are never compared.
 set -eu
 if [ "${1-}" = day ]; then
     shift
@@ -37,7 +44,7 @@ mkdir -p "$dir" "$results"
 grep -q '"compute_capability"' "$t/doctor" || { echo "bench/cuda.sh: no CUDA device (hone doctor)"; exit 77; }
 
 end=$(($(date +%s) + ${TOTAL:-1200}))
-left() { # seconds that a measurement may take now; fails when there are none
+left() { # seconds left for a measurement; fails if there are none
     n=$((end - $(date +%s)))
     [ $n -gt 5 ] || return 1
     [ $n -lt "${LIMIT:-240}" ] || n=${LIMIT:-240}
@@ -136,7 +143,7 @@ part_quantize() {
         quantize_both_ways $recipe fast --recipe $recipe
         quantize_both_ways $recipe best --recipe $recipe
     done
-    for type in IQ3_S IQ2_XXS IQ2_XS IQ2_S IQ3_XXS IQ1_S IQ1_M; do # all but IQ3_S are refused without importance, save in these two
+    for type in IQ3_S IQ2_XXS IQ2_XS IQ2_S IQ3_XXS IQ1_S IQ1_M; do # all but IQ3_S need importance, except for these two
         quantize_both_ways $type fast --type Q8_0 --tensor '^(token_embd|output)[.]weight$='$type
     done
     quantize_both_ways IQ3_S best --type Q8_0 --tensor '^(token_embd|output)[.]weight$=IQ3_S'

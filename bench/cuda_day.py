@@ -1,15 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""What to measure first where a GPU is lent for minutes: each job of hone on the bundled model, then on four layers of Qwen3.5-35B-A3B.
-
-    bench/cuda_day.py [STEP...] [--total 540] [--out DIR]          (bench/cuda.sh day)
-
-A step that takes longer than its limit, or than what is left of --total, is ended and recorded. OUT/cuda-day.json is written anew after
-each step: command, seconds, exit status, processors kept busy, mean use of
-the GPU, most of its memory, and what it printed as JSON. OUT/cuda-day.log: the rest.
-Without arguments all steps run, in order. HONE: the program (build/hone). FIRST: the built bench/cuda_first. BLAS: bench/blas. DIR: where files of about
-20 GB go (/dev/shm if it is there). Where exact products do fewer than 1000 tokens/s, steps kld and probes are left out.
-Standard library only.
+"""First measurements on a GPU lent for minutes: each job of hone on the bundled model, then on four layers of Qwen3.5-35B-A3B.
+bench/cuda_day.py [STEP...] [--total 540] [--out DIR]          (bench/cuda.sh day)
+A step that exceeds its limit, or the rest of --total, is ended and recorded. OUT/cuda-day.json is rewritten after each step:
+command, seconds, exit status, busy processors, mean GPU use, peak GPU memory, and the JSON it printed. OUT/cuda-day.log: other
+output. Without arguments all steps run, in order. HONE: the program (build/hone). FIRST: the built bench/cuda_first. BLAS:
+bench/blas. DIR: scratch folder for about 20 GB (default /dev/shm if it exists). The steps kld and probes are left out if exact
+products are below 1000 tokens/s. Standard library only.
 """
 import argparse, json, os, re, shutil, subprocess, sys, tempfile, threading, time
 from http.client import HTTPConnection
@@ -21,7 +18,7 @@ CALIB = T + "/self_calib.txt"
 
 
 class Gpu(threading.Thread):
-    """Samples of use and memory, five a second."""
+    """Samples GPU use and memory five times a second."""
 
     def __init__(self, device):
         super().__init__(daemon=True)
@@ -66,7 +63,7 @@ class Day:
         return min(limit, self.end - time.time())
 
     def do(self, name, limit, command, short=None):
-        """Runs a command; its JSON, or None."""
+        """Runs a command and returns its JSON, or None."""
         n = self.left(limit)
         row = {"name": name, "command": " ".join(command)}
         if n < 3:
@@ -125,7 +122,7 @@ def plain(d, name, device, *more):
 
 
 def step_tiny(d):
-    """Does each job run on the device at all, and does it say what the CPU says?"""
+    """Checks that each job runs on the device and agrees with the CPU."""
     base = d.path("base.gguf")
     d.hone("convert", 20, "convert", T, "-o", base)
     for on, device in (("device", d.device), ("cpu", "cpu")):
@@ -225,7 +222,7 @@ def step_probes(d):
 
 
 def step_search(d):
-    """The gates of a block's experts (268 M weights) by each search, the rest in Q8_0; two of them also by all processors."""
+    """Each search on the gates of a block's experts (268 M weights), the rest in Q8_0; two of them also with all processors."""
     im = ("--imatrix", d.path("xim.gguf")) if os.path.exists(d.path("xim.gguf")) else ()
 
     def one(name, device, type, search):
@@ -241,7 +238,7 @@ def step_search(d):
 
 
 def step_blas(d):
-    """Products of floats beside numpy's BLAS, one thread each. BLAS: the built bench/blas."""
+    """Float products compared with numpy's BLAS, one thread each. BLAS: the built bench/blas."""
     if os.environ.get("BLAS"):
         d.do("blas", 30, [sys.executable, "bench/blas.py", os.environ["BLAS"]])
 

@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """`hone diff` of two revisions of a 20 GiB file by their manifests: python3 bench/diff.py build/hone SCRATCH OUT.json
-
-The files are sparse (two times 20 GiB of holes, a few blocks of data), of the tensors of Qwen3.5-35B-A3B with a vocabulary of
-248320 entries; the second differs in one byte of one tensor. The first's manifest is made by `hone publish --manifest-only`,
-which reads everything once; the second's is a copy with another hash for that tensor, to hash 20 GiB once only. The
-comparison reads headers and manifests. Time is the best of five."""
+Both files are sparse (20 GiB of holes, a few blocks of data) with the tensors of Qwen3.5-35B-A3B and a vocabulary of 248320
+entries. They differ in one byte of one tensor. `hone publish --manifest-only` makes the first manifest, which reads everything
+once; the second is a copy with another hash for that tensor, so 20 GiB are hashed only once. The comparison reads headers and
+manifests. Time is the best of five."""
 import json
 import os
 import shutil
@@ -34,7 +33,7 @@ def text(s):
 
 
 def write(path, name, touched):
-    """Header, holes, and one byte of the tensor `touched`."""
+    """Writes a header, holes, and one byte of the tensor `touched`."""
     infos, at, place, n = b"", 0, None, 0
     for tensor, dims, (kind, bytes_256) in tensors():
         size = bytes_256

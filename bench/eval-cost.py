@@ -1,15 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""What evaluation costs: peak memory with a vocabulary of 248,320 at contexts of 32,768 and 262,144, and the time of a
-streaming divergence run against a perplexity run. Needs numpy; run from the root after `make`:
-
-    python3 bench/eval-cost.py memory|time FILE.json [HONE]
-
-memory: the tiny model's first two layers (one of them full attention) with its embedding and head repeated to
-248,320 rows, as bf16. `above_weights` is peak RSS less the tensors' bytes of all models in the run: maps count as
-they are touched, and everything is touched. The run at 262,144 is stopped after two progress lines.
-time: tiny model; processor seconds per scored token of `eval kld` with 1 and 5 candidates over those of `eval ppl`, medians of
-5 interleaved rounds. All models are the same bf16 file, so that every forward costs the same."""
+"""Cost of evaluation: peak memory with a vocabulary of 248,320 at contexts of 32,768 and 262,144, and the time of a streaming
+divergence run compared with a perplexity run. Needs numpy; run from the root after `make`:
+python3 bench/eval-cost.py memory|time FILE.json [HONE]
+memory: the tiny model's first two layers (one with full attention), its embedding and head repeated to 248,320 rows, as bf16.
+`above_weights` is peak RSS less the tensor bytes of all models in the run: mapped pages count once touched, and all are touched.
+The run at 262,144 is stopped after two progress lines.
+time: tiny model; processor seconds per scored token of `eval kld` with 1 and 5 candidates over those of `eval ppl`, medians of 5
+interleaved rounds. All models are the same bf16 file, so every forward pass costs the same.
+"""
 import json
 import os
 import re
@@ -66,7 +65,7 @@ def big_vocabulary(folder):
 
 
 def peak(cmd):
-    """Runs it; peak RSS of this child alone, its output, seconds."""
+    """Runs a command: its peak RSS, output and seconds."""
     t = time.time()
     p = subprocess.Popen(cmd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     out = p.stdout.read()
@@ -104,7 +103,7 @@ def memory(hone, d):
 
 
 def seconds_per_token(hone, args):
-    """Processor seconds of the whole process, loading included: what others do on the machine disturbs it less than wall time."""
+    """Processor seconds of the whole process, including loading; other programs disturb these less than wall time."""
     p = subprocess.Popen([hone, "eval", *args, "--chunks", "12", "--json", "-q"], stdout=subprocess.PIPE, text=True)
     n = json.loads(p.stdout.read())["n_tokens"]
     _, status, use = os.wait4(p.pid, 0)

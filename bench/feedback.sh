@@ -1,8 +1,8 @@
 #!/bin/sh
-# What each step of the quantizer does to the divergence of the bundled trained model, against an independent engine's files of
-# the same recipe and size: bench/feedback.sh [OUT.json]. Needs ../shared/models/tiny-qwen35moe. TEXT=eval.txt, CHUNKS=0 (all):
-# the text judged on; choose on probe.txt, report on eval.txt. VARIANTS: "RECIPE:VARIANT ..." out of the names below.
-# IMAT, GRAM: files made before. Writes docs/results/feedback.json.
+# bench/feedback.sh [OUT.json] - effect of each step of the quantizer on the divergence of the bundled trained model,
+# compared with an independent engine's files of the same recipe and size. Needs ../shared/models/tiny-qwen35moe.
+# TEXT=eval.txt, CHUNKS=0 (all): the evaluation text; choose on probe.txt, report on eval.txt. VARIANTS: "RECIPE:VARIANT
+# ..." from the names below. IMAT, GRAM: existing files. Writes docs/results/feedback.json.
 set -eu
 HONE=${HONE:-build/hone}
 src=../shared/models/tiny-qwen35moe

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# bench/fix-in-place.sh [OUT.json] - `hone template fix --in-place` on a file of some 4 GiB: seconds when the text fits the room
-# in the header, the sum of all tensors before and after, and CUTS (60) runs killed at random moments, after each of which the
-# file must open and hold the old or the new template. Needs 9 GB of disk. LAYERS=1 for a quick look.
+# bench/fix-in-place.sh [OUT.json] - `hone template fix --in-place` on a file of about 4 GiB: seconds if the text fits
+# into the header's room, a checksum of all tensors before and after, and CUTS (60) runs killed at random moments, after
+# each of which the file must open with the old or the new template. Needs 9 GB of disk. LAYERS=1 for a quick look.
 set -eu
 hone=${HONE:-build/hone}
 out=${1:-docs/results/fix-in-place.json}
@@ -16,7 +16,7 @@ fix() { "$hone" template fix "$m" --replace "$1" --in-place > /dev/null 2> "$t/e
 "$hone" synth --layers "${LAYERS:-8}" --recipe Q4_K_M -o "$m" -q > /dev/null
 
 t0=$(us)
-fix qwen3 || fail "fix" # no template yet, and no room for one: room is made, or the file is written again
+fix qwen3 || fail "fix" # no template and no room for one: the fix makes room or rewrites the file
 rewrite=$(($(us) - t0)) how=rewrite_s
 if grep -q "room made" "$t/err"; then how=make_room_s; fi
 bytes=$(wc -c < "$m")

@@ -1,7 +1,7 @@
 #!/bin/sh
-# The numbers of the foundation in one JSON: conversions against the field's converter, logits against transformers,
-# tokenizers, perplexity and divergence against an independent engine's, and the demo's time.
-# bench/foundation.sh [OUT.json]; needs `make all unit`. The last part needs ../shared and is left out without it.
+# bench/foundation.sh [OUT.json] - the basic measurements in one JSON: conversions against the usual converter, logits
+# against transformers, tokenizers, perplexity and divergence against an independent engine, and the demo's time. Needs
+# `make all unit`. The last part needs ../shared and is skipped without it.
 set -eu
 out=${1:-docs/results/foundation.json}
 HONE=${HONE:-build/hone}

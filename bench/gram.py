@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""Constrained decoding beside other engines: time of a mask, of the first one, memory; schemas refused, texts rejected.
-
-    python bench/gram.py BENCH_PROGRAM OUT.json       (BENCH_PROGRAM: make prints it: `make bench-gram`)
-
-Needs PyPI's llguidance, xgrammar, numpy; a vocabulary of 228,712 tokens is the union of those that the packages
-dashscope (Qwen) and mistral-common (Tekken) carry. Each engine runs in a process of its own, one after the other, on
-the same token ids: JSON Schemas with valid texts of tests/golden/gram/texts.json and larger ones made here.
-Every engine runs three times, and the least time of a mask counts: others compute on the machine, too. Ours is timed in C, the others around the Python call, whose own cost (about 1 us) is theirs.
+"""Constrained decoding compared with other engines: time per mask and of the first one, memory, schemas refused, texts rejected.
+python bench/gram.py BENCH_PROGRAM OUT.json       (BENCH_PROGRAM: built by `make bench-gram`, which prints its path)
+Needs PyPI's llguidance, xgrammar, numpy; a vocabulary of 228,712 tokens is the union of those in the packages dashscope (Qwen)
+and mistral-common (Tekken). Each engine runs in a process of its own, one after the other, on the same token ids: JSON Schemas
+with valid texts from tests/golden/gram/texts.json and larger ones made here. Each engine runs three times and the fastest time of
+each mask counts, since the machine may be busy. Ours is timed in C, the others around the Python call, including its cost of
+about 1 us.
 """
 import base64
 import importlib.metadata
@@ -32,7 +31,7 @@ def vocabulary():
 
 
 def larger():
-    """Schemas of the size that tools have."""
+    """Schemas as large as tools have."""
     text = "Some longer text with UTF-8: été 日本語, and \"quotes\"."
     person = {"name": "Hello world, a test", "age": 42, "tags": ["alpha", "beta"], "nested": {"x": 1.5, "y": [True, False, None]}, "text": text}
     s = {"type": "object", "properties": {"name": {"type": "string"}, "age": {"type": "integer", "minimum": 0, "maximum": 150}, "tags": {"type": "array", "items": {"type": "string"}},
@@ -166,7 +165,7 @@ def ours(program, vocab, path):
 
 
 def least(runs):
-    """One run, of the least time of each mask."""
+    """One run with the fastest time of each mask."""
     out = runs[0]
     for r in runs[1:]:
         for a, b in zip(out["rows"], r["rows"]):

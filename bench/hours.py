@@ -1,17 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""What `hone make` takes at full size: its own forecast (--dry-run) for folders of the shapes of real models, made of sparse files.
-
-    python3 bench/hours.py build/hone SCRATCH docs/results/hours.json [SHAPE...]     (4B, 35B, 397B)
-
-Sizes, disk and memory follow from the shapes: --max-memory is more than any of them needs, so that the memory of this machine leaves
-nothing out. Hours are what the program forecasts from what it times on this machine in a few seconds; weights that are all zero may be
-searched faster or slower than real ones. Each shape is forecast for presets alone and for mixes at each effort (everything: normal).
-
-    python3 bench/hours.py --memory N build/hone SCRATCH docs/results/hours.json
-
-runs jobs instead, of N blocks of the 4B's shape, and adds to the file the forecast of memory next to what the process took at most
-(RssAnon, read every 20 ms: what is not a page of a mapped file)."""
+"""Forecasts of `hone make` (--dry-run) at full size, on folders with the shapes of real models, made of sparse files.
+python3 bench/hours.py build/hone SCRATCH docs/results/hours.json [SHAPE...]     (4B, 35B, 397B)
+Sizes, disk and memory follow from the shapes; --max-memory exceeds what any of them needs, so this machine's memory limits
+nothing. Hours are forecast from timings of a few seconds on this machine; all-zero weights may be searched faster or slower than
+real ones. Each shape is forecast for presets alone and for mixes at each effort (everything: normal).
+python3 bench/hours.py --memory N build/hone SCRATCH docs/results/hours.json
+runs jobs instead, on N blocks of the 4B shape, and adds the forecast memory and the process's peak to the file (RssAnon, read
+every 20 ms: without pages of mapped files)."""
 import json
 import os
 import shutil
@@ -30,7 +26,7 @@ KEPT = ["hours", "file_bytes", "work_bytes", "memory_bytes", "cached_bytes", "n_
 
 
 def dense_4b(path, layers=36):
-    """Qwen3-4B: one file, holes for data."""
+    """Qwen3-4B as one sparse file."""
     hidden, heads, kv, head, ff, vocab = 2560, 32, 8, 128, 9728, 151936
     golden = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../tests/golden/models/qwen3")
     shutil.rmtree(path, ignore_errors=True)
@@ -69,7 +65,7 @@ def forecast(hone, src, out, asked):
 
 
 def measured(hone, scratch, layers):
-    """Peak memory of two jobs, next to their forecasts."""
+    """Peak memory of two jobs and their forecasts."""
     src, out, rows = os.path.join(scratch, "4B"), os.path.join(scratch, "out"), {}
     text = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../tests/golden/tiny-qwen35moe/self_eval.txt")
     small = ["--recipe", "Q4_K_M", "--eval", text, "--calib", text, "--chunks", "1", "--calib-chunks", "1", "--pp", "8", "--tg", "2", "--reps", "1",

@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Are this machine's instruction sets in the right order? Kernels and whole models by each set, and by the other engine.
-
-    python3 bench/isa.py [--out docs/results/isa.json] [--kernels] [MODEL.gguf] [--threads 2] [--rounds 2]
-
+"""Order of this machine's instruction sets: kernels and whole models with each set, and with the other engine.
+python3 bench/isa.py [--out docs/results/isa.json] [--kernels] [MODEL.gguf] [--threads 2] [--rounds 2]
 Environment: HONE (build/hone); PEER, a Python with llama-cpp-python (bench/peer-venv.sh). --kernels: `hone bench-kernels`, each
-packed type by each set: GB/s with one and four tokens, 10^9 multiply-adds per second with 64; what MODEL gives: tokens per second of prompts of 512 and 64
-generated tokens, every set and the peer in turns, the best of the rounds. What OUT holds already and is not measured again stays."""
+packed type with each set: GB/s with one and four tokens, 10^9 multiply-adds per second with 64. MODEL: tokens per second of
+prompts of 512 and 64 generated tokens, every set and the peer in turns, best of the rounds. OUT keeps results that are not
+measured again."""
 import argparse
 import json
 import os

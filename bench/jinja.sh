@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Renderings a second of the Qwen3.5 template with tools and 20 turns, one core, beside Python's jinja2 in the same
-# run: bench/jinja.sh [OUT.json]. Needs python3 with jinja2 (PYTHON=...), the build folder (BUILD=build), and the official
-# template in ../shared; without it our own is measured. Writes docs/results/jinja.json. Twenty seconds.
+# bench/jinja.sh [OUT.json] - renderings per second of the Qwen3.5 template with tools and 20 turns, one core, compared
+# with Python's jinja2 in the same run. Needs python3 with jinja2 (PYTHON=...), the build folder (BUILD=build), and the
+# official template in ../shared; without it, measures our own. Writes docs/results/jinja.json. Twenty seconds.
 set -eu
 BUILD=${BUILD:-build}
 PYTHON=${PYTHON:-python3}
@@ -46,7 +46,7 @@ def python_rate(seconds):
         n += 20
     return n / (time.perf_counter() - start), text
 ours, theirs = [], []
-for _ in range(3):  # interleaved: both see the same machine
+for _ in range(3): # interleaved, so that both run under the same conditions
     r, want = python_rate(2)
     theirs.append(r)
     p = subprocess.run([t + "/jinja", src, t + "/case.json", "2"], capture_output=True, check=True)

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""bench/kernels.sh's program: rates of every kernel of two programs, in turns. kernels.py BEFORE AFTER OUT.json
-
-A rate is the best of the rounds. One token: what a product with one token reaches by the fastest way there is (dot products of
-blocks, or packed rows); 64 tokens: packed rows, or decoding and the f32 product. A ratio below 1 is a regression; but the earlier program's
-blocks lie where malloc puts them, and the dot products of F32 and F16 move by a third with that. The f32 product did not change: its ratio says
-how equal the conditions were."""
+"""kernels.py BEFORE AFTER OUT.json - rates of all kernels of two programs, measured in turns; run by bench/kernels.sh.
+A rate is the best of the rounds. One token: the fastest way to compute a product with one token (dot products of blocks, or
+packed rows); 64 tokens: packed rows, or decoding and the f32 product. A ratio below 1 is a regression, but the earlier program's
+blocks are wherever malloc puts them, which changes dot products of F32 and F16 by a third. The f32 product did not change: its
+ratio shows how equal the conditions were."""
 import argparse, json, os, shlex, subprocess
 
 
@@ -54,7 +53,7 @@ def main():
             table[name] = dict(after=new)
             continue
         old = ways(side["before"]["types"][name], side["before"]["gemm"])
-        both = [k for k in new if k in old]  # what the earlier program does not measure, or only one packs, has no ratio
+        both = [k for k in new if k in old]  # no ratio for measurements missing in the earlier program or for types that only one packs
         table[name] = dict(before=old, after=new, ratio={k: new[k] / old[k] for k in both})
         print(f"{name:8}", *(f"{k} {old[k]:.1f} {new[k]:.1f} {new[k] / old[k]:.2f}x " for k in both))
     doc = json.load(open(a.out)) if os.path.exists(a.out) else {}

@@ -1,14 +1,15 @@
 #!/bin/sh
-# KV cache types measured: bench/kv.sh [OUT.json]. Writes docs/results/kv-types.json and two plots beside it (-model.svg, -head256.svg): the bundled trained model (2
-# attention layers, head 256) by depth, and synthetic attention at heads of 64, 128 and 256.
-# The documents of `hone` are kept whole with their commands. Minutes on 2 cores. CHUNKS=N windows of 2048 (3), twice as many of 1024.
+# bench/kv.sh [OUT.json] - KV cache types: the bundled trained model (2 attention layers, head 256) by depth, and
+# synthetic attention with heads of 64, 128 and 256. Writes docs/results/kv-types.json and two plots next to it
+# (-model.svg, -head256.svg); the JSON of `hone` is kept whole, with its commands. Minutes on 2 cores. CHUNKS=N windows
+# of 2048 (3), twice that number of 1024.
 set -eu
 HONE=${HONE:-build/hone}
 tiny=tests/golden/tiny-qwen35moe
 out=${1:-docs/results/kv-types.json}
 chunks=${CHUNKS:-3}
 plain=f16,bf16,q8_0,q5_1,q4_0,q8_0-rot,q5_1-rot,q4_0-rot,tq4,tq3,tq2,q8_0/tq4,q8_0/tq3,tq4/tq3
-ways() { # bits: the code that ships first, then what it was measured against
+ways() { # bits: the code in use first, then the alternatives it was measured against
     echo tq$1,tq$1-raw,tq$1-norm,tq$1-least,tq$1/tq$1-least,tq$1-qjl,tq$1-qjl/tq$1
 }
 t=$(mktemp -d)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Numbers of bench/ladder.sh -> one JSON: ladder.py FOLDER PEER.json OUT.json"""
+"""Collects the numbers of bench/ladder.sh in one JSON: ladder.py FOLDER PEER.json OUT.json"""
 import json
 import os
 import sys
@@ -13,7 +13,7 @@ def load(name):
 
 
 def seconds(name):
-    """'real 12.3' lines of time -p, behind the program's own."""
+    """'real 12.3' lines of time -p, after the program's own output."""
     with open(os.path.join(folder, name)) as f:
         t = dict(line.split() for line in f if line.startswith(("real ", "user ", "sys ")))
     return float(t["real"]), float(t["user"]) + float(t["sys"])

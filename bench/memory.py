@@ -1,16 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Peak memory of hone on folders of full width, made of sparse files: shapes of real models, data all zero.
-
-    python3 bench/memory.py build/hone SCRATCH OUT.json [--layers N] [--shapes 35B,397B] [--type bf16] [--max-gib 40] [--all] [--add] [--check]
-
-For every shape: `convert --dry-run` over all layers (time, predicted bytes, peak), and over N layers a real convert, its
-size compared with the prediction; with --all then imatrix (one chunk), quantize to Q4_K_M, eval ppl and eval kld (two windows) on what
-was converted, beside what `hone plan` says of one pass: activations, keys and values, recurrent state. --add: rows of other runs stay
-in OUT.json. --check: exit 1 unless every peak of convert is below 512 MiB, every dry run takes less than
-2 processor seconds, and every prediction is the output's size. A step whose output would pass --max-gib is left out, and said so. Peak is
-ru_maxrss of the process: pages of mapped inputs that happen to be resident are in it. peak_anon_bytes is what is not such a
-page: RssAnon, read every 20 ms."""
+"""Peak memory of hone on full-width folders made of sparse files: shapes of real models, all data zero.
+python3 bench/memory.py build/hone SCRATCH OUT.json [--layers N] [--shapes 35B,397B] [--type bf16] [--max-gib 40] [--all] [--add]
+[--check]
+For every shape: `convert --dry-run` over all layers (time, predicted bytes, peak), and a real convert of N layers, its size
+compared with the prediction. With --all also imatrix (one chunk), quantize to Q4_K_M, eval ppl and eval kld (two windows) on the
+result, compared with the plan of one pass (`hone plan`): activations, keys and values, recurrent state. --add: keep rows of other
+runs in OUT.json. --check: exit 1 unless every peak of convert is below 512 MiB, every dry run takes less than 2 processor
+seconds, and every prediction equals the output's size. A step whose output would exceed --max-gib is skipped, with a note. Peak
+is ru_maxrss of the process, including resident pages of mapped inputs; peak_anon_bytes excludes these (RssAnon, read every 20
+ms)."""
 import argparse
 import json
 import os
@@ -54,7 +53,7 @@ def tensors(shape, n_layers):
 
 
 def folder(path, shape, n_layers):
-    """A shard per layer, the rest in one more; holes for data."""
+    """A sparse shard per layer and one for the rest."""
     h, _, heads, kv, vh, experts, used, ff = SHAPES[shape]
     shutil.rmtree(path, ignore_errors=True)
     os.makedirs(path)
@@ -118,15 +117,15 @@ def run(*cmd):
 
 
 def planned(hone, model):
-    """Anonymous memory of one window of 512 tokens, as `hone plan` predicts it from the header."""
+    """Anonymous memory of one window of 512 tokens, predicted by `hone plan` from the header."""
     j = json.loads(subprocess.check_output([hone, "plan", model, "--ctx", "512", "--kv-type", "f32", "--json", "-q"]))
     return {"planned_pass_bytes": j["activations_bytes"] + j["kv_bytes"] + j["state_bytes"], "planned_weights_bytes": j["weights_bytes"]}
 
 
 def use(hone, scratch, model, shape, n_layers):
-    """The steps behind convert: name, output bytes, what run() measured and what was to be expected."""
+    """The steps after convert: name, output bytes, results of run() and expected values."""
     h, _, _, _, _, experts, _, ff = SHAPES[shape]
-    # sums in double, once for the chunk and once in all (docs/design/scale.md)
+    # sums in double, one set for the chunk and one in all (docs/design/scale.md)
     sums = n_layers * experts * (2 * h + ff) * 8 * 2
     text = os.path.join(os.path.dirname(__file__), "../tests/golden/tiny-qwen35moe/self_eval.txt")
     im, q = os.path.join(scratch, "im.gguf"), os.path.join(scratch, "q.gguf")

@@ -1,4 +1,5 @@
-# The table and JSON of bench/mix.sh: python3 bench/mix.py FOLDER PEER.json OUT.json PROBING_SECONDS ENCODING_SECONDS MODEL OTHER
+# Table and JSON of bench/mix.sh: python3 bench/mix.py FOLDER PEER.json OUT.json PROBING_SECONDS ENCODING_SECONDS MODEL
+# OTHER
 import json, os, sys
 folder, peer, out, probing, encoding, model, other_name = sys.argv[1:]
 peer = json.load(open(peer))["results"] if os.path.exists(peer) else None

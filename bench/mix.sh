@@ -1,12 +1,12 @@
 #!/bin/sh
-# Mixes under a budget on a trained model: bench/mix.sh [OUT.json]. At the exact sizes of an independent engine's files
-# (peer-baseline.json): sensitivities on probe.txt, importance and second moments from calib.txt + calib_chat.txt, numbers on
-# eval.txt and, for a text nothing here was ever chosen on, on OTHER. Per size: our mix; the same plan with the conventional
-# search (what allocation alone gives) and with error feedback; the independent file's own numbers. STEPS=1 also measures
-# around the mixes. Needs ../shared/models/tiny-qwen35moe.
-# SRC=FOLDER (a checkpoint with calib.txt, probe.txt, eval.txt beside it) runs the same on another model, at the sizes of our
-# own files of the presets and always-active recipes, which are then what is compared with.
-# Writes docs/results/mix.json. Some ten minutes on 2 cores.
+# bench/mix.sh [OUT.json] - mixes under a budget on a trained model, at the exact sizes of an independent engine's files
+# (peer-baseline.json). Sensitivities from probe.txt, importance and second moments from calib.txt + calib_chat.txt,
+# numbers on eval.txt and on OTHER, a text that no choice here was ever based on. Per size: our mix; the same plan with
+# the conventional search (allocation alone) and with error feedback; the independent file's own numbers. STEPS=1 also
+# measures around the mixes. Needs ../shared/models/tiny-qwen35moe.
+# SRC=FOLDER (a checkpoint with calib.txt, probe.txt and eval.txt next to it) does the same for another model, compared
+# with our own files of the presets and always-active recipes at their sizes.
+# Writes docs/results/mix.json. About ten minutes on 2 cores.
 set -eu
 HONE=${HONE:-build/hone}
 src=${SRC:-../shared/models/tiny-qwen35moe}
@@ -25,7 +25,7 @@ calib=$texts/calib.txt
 "$HONE" imatrix "$t/base.gguf" $calib -o "$t/im.gguf" --gram "$t/gram.gguf" -q > /dev/null
 quantize() { "$HONE" quantize "$t/base.gguf" --imatrix "$t/im.gguf" -q "$@" > /dev/null; }
 
-# the sizes: of the independent files, else of our own with the conventional search
+# the sizes: of the independent files, otherwise of our own with the conventional search
 set --
 if [ -e "$src/peer-baseline.json" ]; then
     for n in $presets $always; do

@@ -1,14 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""How long a model takes to open: packed in memory, the first time with --pack-cache, and after that.
-
-    python3 bench/pack-cache.py build/hone SCRATCH OUT.json [--layers 4,16] [--reps 5] [--how made,mapped]
-
-For each number of layers `hone synth` makes a Qwen3.5-35B-A3B of random weights (0.55 GiB a layer), and the files are removed
-afterwards. Per size: seconds that `eval speed` says opening took and seconds of the whole process, which reads one token, for: memory (packed anew),
-made (the cache is written and synced), mapped (it is there), compared (its seal was removed), cold (the pages of the
-cache were given back to the disk first: the first token reads what it needs of them). Then speeds of prompts and tokens from memory and mapped, in turn.
-gib_per_s: bytes of packed rows by seconds to open. The load before each run is kept, since a busy machine makes all of this slower."""
+"""Time to open a model: packed in memory, the first time with --pack-cache, and afterwards.
+python3 bench/pack-cache.py build/hone SCRATCH OUT.json [--layers 4,16] [--reps 5] [--how made,mapped]
+For each number of layers `hone synth` makes a Qwen3.5-35B-A3B of random weights (0.55 GiB a layer); the files are removed
+afterwards. Per size: seconds to open reported by `eval speed`, and seconds of the whole process, which reads one token, for:
+memory (packed each time), made (the cache is written and synced), mapped (it exists), compared (its seal was removed), cold (the
+cache's pages were dropped first: the first token reads those it needs). Then speeds of prompts and tokens from memory and mapped,
+in turn. gib_per_s: bytes of packed rows per second of opening. The load before each run is recorded, since a busy machine slows
+everything down."""
 import argparse
 import glob
 import json

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The page cache of the system, for benchmarks that measure cold files."""
+"""Page cache control for benchmarks that measure cold files."""
 import os
 
 

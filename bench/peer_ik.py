@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""ik_llama.cpp, as PyPI's package ik-llama-cpp-python carries it, through its C interface: what bench/peers.py and tests/interop-ik.py need of an engine.
-
-Runs inside the venv that `bench/peer-venv.sh ik` prints. The published package is compiled for AVX2. Its best settings are used: weights
-repacked at load, flash attention, fused experts (its own default)."""
+"""ik_llama.cpp, from PyPI's package ik-llama-cpp-python, through its C interface, for bench/peers.py and tests/interop-ik.py.
+Runs in the venv printed by `bench/peer-venv.sh ik`. The published package is compiled for AVX2. Its best settings are used:
+weights repacked at load, flash attention, fused experts (its own default)."""
 import ctypes
 import os
 
@@ -11,7 +10,7 @@ import ik_llama_cpp._ctypes_api as lc
 
 
 def declared(name, args, result):
-    """A function of the library that the package does not declare itself."""
+    """A library function that the package does not declare."""
     f = getattr(lc._lib, name)
     f.argtypes, f.restype = args, result
     return f
@@ -56,7 +55,7 @@ class Model:
         self.n = 0
 
     def feed(self, ids):
-        """Appends ids to the sequence, logits of the last one only; waits for the result."""
+        """Appends ids to the sequence and waits for the logits of the last one."""
         a = (lc.llama_token * len(ids))(*[int(t) for t in ids])
         if lc.llama_decode(self.ctx, batch_of(a, len(ids), self.n, 0)):
             raise SystemExit("ik_llama.cpp: llama_decode failed")
@@ -73,13 +72,13 @@ class Model:
         return np.stack(out)
 
     def state(self):
-        """The caches and the number of tokens they hold, as restore() takes them."""
+        """The caches and their number of tokens, for restore()."""
         raw = (ctypes.c_uint8 * state_size(self.ctx))()
         state_get(self.ctx, raw, len(raw))
         return self.n.to_bytes(8, "little") + bytes(raw)
 
     def restore(self, state):
-        """True if the caches are those of state now."""
+        """Restores the caches from state; returns False on failure."""
         self.clear()
         self.n = int.from_bytes(state[:8], "little")
         raw = (ctypes.c_uint8 * (len(state) - 8)).from_buffer_copy(state, 8)

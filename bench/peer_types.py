@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""A file that another engine encodes with the types of a plan of ours, so that allocation and encoding are told apart.
-
-peer_types.py BASE.gguf PLAN.tsv IMATRIX.dat OUT.gguf, with the python of bench/peer-venv.sh. PLAN: what hone quantize --budget writes."""
+"""Encodes a file with another engine but the types of our plan, to separate allocation from encoding.
+peer_types.py BASE.gguf PLAN.tsv IMATRIX.dat OUT.gguf, with the Python of bench/peer-venv.sh. PLAN: written by hone quantize
+--budget."""
 import sys
 
 import peer

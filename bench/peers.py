@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: MIT
-"""bench/peers.sh's program: speed of hone and of other engines on the same files, alternating. peers.py HONE OUT.json ...
-
-A group is PP:TG:DEPTHS:PAIRS: a prompt of PP tokens and TG single tokens (0: none), each behind every number of tokens of DEPTHS, measured PAIRS
-times. A run is one process that loads the file, warms up and measures a group once; runs of PyPI's packages (llama-cpp-python; ik-llama-cpp-python
-with --ik) are this file with --child, those of a llama-bench that --bench names are a process per test. Runs take turns and ratios are of neighbours, so what disturbs the machine for
-longer than a run disturbs all. A group that OUT has is left out unless --again. ratio_at_full_bandwidth is what the ratio would be
-if hone read at the bandwidth that it measures, which is of plain loads and not the machine's last byte. With --states a package's caches behind a
-number of tokens are kept there and used for every file of the same shape: what they hold costs no time, filling them does."""
+"""Speed of hone and other engines on the same files, alternating; run by bench/peers.sh. peers.py HONE OUT.json ...
+A group is PP:TG:DEPTHS:PAIRS: a prompt of PP tokens and TG single tokens (0: none), each after every depth of DEPTHS tokens,
+measured PAIRS times. A run is one process that loads the file, warms up and measures a group once. For PyPI's packages
+(llama-cpp-python; ik-llama-cpp-python with --ik) it is this file with --child; for a llama-bench named by --bench, one process
+per test. Runs alternate and ratios are of neighbours, so a disturbance longer than a run affects both. Groups already in OUT are
+skipped unless --again. ratio_at_full_bandwidth: the ratio if hone read at the measured bandwidth, which is that of plain loads
+and not the machine's maximum. --states keeps a package's caches at each depth and reuses them for all files of the same shape:
+filling them takes long, their content costs no time."""
 import argparse, json, os, shlex, statistics, subprocess, sys, time
 
 
 def load(engine, path, n_ctx, threads):
-    """A model of an engine with its usual best: KV f16, flash attention, batch 2048, micro-batch 512."""
+    """A model in an engine with its usual best settings: KV f16, flash attention, batch 2048, micro-batch 512."""
     if engine == "ik":
         import peer_ik
         return peer_ik, peer_ik.Model(path, n_ctx, threads, min(2048, n_ctx))
@@ -31,7 +31,7 @@ def child(engine, path, pp, tg, depths, threads, states):
             m.feed(ids[i:min(i + 2048, b)])
 
     def filled(d):
-        """The caches behind d tokens, which are those of the context when this returns."""
+        """Leaves the context's caches with d tokens in them."""
         m.clear()
         kept = os.path.join(states, f"{engine}-{d}.state") if states and d else ""
         if kept and os.path.exists(kept):
@@ -58,7 +58,7 @@ def child(engine, path, pp, tg, depths, threads, states):
             timed("pp", pp, lambda: prompt(d, d + pp))
         m.restore(state)
         if tg:
-            m.feed(ids[d:d + 1])  # the first token finds caches of its own cold
+            m.feed(ids[d:d + 1])  # the first token finds its caches cold
             m.restore(state)
             timed("tg", tg, lambda: [m.feed(ids[d + i:d + i + 1]) for i in range(tg)])
     print(json.dumps(dict(tests=out, build=module.build())))
@@ -87,7 +87,7 @@ def by_hone(a, path, pp, tg, depths):
 
 
 def by_bench(a, path, pp, tg, depths):
-    """Any llama-bench: ik_llama.cpp's fills with -gp, llama.cpp's with -d; the settings that the help names are the best ones."""
+    """Any llama-bench: ik_llama.cpp's sets depth with -gp, llama.cpp's with -d; uses the best settings that its help lists."""
     text = subprocess.run([a.bench, "--help"], capture_output=True, text=True)
     text = text.stdout + text.stderr
     base = [a.bench, "-m", path, "-t", str(a.threads), "-r", "1", "-o", "json"]
@@ -105,7 +105,7 @@ def by_bench(a, path, pp, tg, depths):
             elif "-d," in text:
                 args = ["-p", n, "-n", "0", "-d", d] if test == "pp" else ["-p", "0", "-n", n, "-d", d]
             else:
-                continue  # it measures no prompts behind others
+                continue  # it cannot measure prompts at depth
             got = command(a, base + args)
             row = json.loads(got[got.index("["):])[-1]
             a.builds["bench"] = f"{row.get('build_commit')} ({row.get('build_number')}), {row.get('cpu_info')}"
@@ -121,7 +121,7 @@ def middle(x, digits=2):
 
 
 def row_of(test, depth, runs):
-    """What the runs say of a test; runs: {engine: [row of each pair]}."""
+    """A test's row from its runs; runs: {engine: [row of each pair]}."""
     of = {who: [t for r in rows for t in r if (t["test"], t["depth"]) == (test, depth)] for who, rows in runs.items()}
     mine = of.pop("hone")
     r = dict(test=test, depth=depth, pairs=len(mine), hone_tok_per_s=middle(x["tok_per_s"] for x in mine))

@@ -1,18 +1,17 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Speed beside other engines on the same files: a 4-layer Qwen3.5-35B-A3B of random weights per recipe, alternating runs, the median ratio
-# and its range -> docs/results/peers.json. Prompts of 32, 128, 512 and 2048 tokens, 64 generated tokens behind 0, 4096 and 16384. Beside
-# llama-cpp-python from PyPI, built by pip where it runs; with IK=1 beside ik-llama-cpp-python from PyPI too (ik_llama.cpp, compiled for AVX2: rows
-# repacked at load, flash attention, fused experts), and with LLAMA_BENCH beside that program (with the same where it has them).
+# bench/peers.sh [OUT.json] - speed compared with other engines on the same files: a 4-layer Qwen3.5-35B-A3B of random
+# weights per recipe, alternating runs, the median ratio and its range -> docs/results/peers.json. Prompts of 32, 128,
+# 512 and 2048 tokens, 64 generated tokens after 0, 4096 and 16384. Engines: llama-cpp-python from PyPI, built by pip on
+# this machine; with IK=1 also ik-llama-cpp-python from PyPI (ik_llama.cpp, compiled for AVX2: rows repacked at load,
+# flash attention, fused experts); with LLAMA_BENCH also that program (same settings where it has them).
 #
-#     bench/peers.sh [OUT.json]
-#
-# It goes on where it was stopped: what OUT has is not measured again (AGAIN=1: it is). With MINUTES nothing is begun after so many minutes, and
-# the exit status is 75 when something is left.
-# Environment: RECIPES, LAYERS (4), SHAPE, THREADS (2), SETS (prompt:generated:depths:pairs ...), SYNTH_DIR (keeps the models and caches; default: a
-# scratch folder), DROP=1 (each model goes when it was measured, the caches stay), PEER_VENV (none: without
-# llama-cpp-python), IK, IK_VENV, LLAMA_BENCH, RUN (a command that each measurement runs under, say `chrt -f 10`), FLAGS (of
-# hone eval speed: `--isa avx2`), PREPARE=1 (makes the models and nothing else).
+# An interrupted run resumes: groups already in OUT are not measured again (AGAIN=1: they are). With MINUTES, starts
+# nothing after that time and exits with status 75 if something is left.
+# Environment: RECIPES, LAYERS (4), SHAPE, THREADS (2), SETS (prompt:generated:depths:pairs ...), SYNTH_DIR (keeps the
+# models and caches; default: a scratch folder), DROP=1 (removes each model once measured; caches stay), PEER_VENV
+# (none: without llama-cpp-python), IK, IK_VENV, LLAMA_BENCH, RUN (a prefix for each measuring command, say `chrt -f
+# 10`), FLAGS (of hone eval speed: `--isa avx2`), PREPARE=1 (only makes the models).
 set -eu
 HONE=${HONE:-build/hone}
 out=${1:-docs/results/peers.json}

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What bench/quality.sh runs: quality.py HONE MODEL_FOLDER OUT.json"""
+"""The steps of bench/quality.sh: quality.py HONE MODEL_FOLDER OUT.json"""
 import json
 import os
 import subprocess
@@ -16,7 +16,7 @@ def env(name, usual):
 
 
 def run(*cmd):
-    """Runs a command and returns what it prints as JSON."""
+    """Runs a command and parses its output as JSON."""
     if time.time() - started > float(env("LIMIT", "480")):
         print("quality: the time of this part is over; the same command goes on", file=sys.stderr)
         sys.exit(AGAIN)
@@ -25,16 +25,16 @@ def run(*cmd):
 
 
 def make(path, *cmd):
-    """Runs a command that writes path, unless an earlier part has."""
+    """Runs a command that writes path, unless the file exists from an earlier part."""
     if not os.path.exists(path):
-        if os.path.exists(path + ".plan.tsv"):  # of a part that was cut
+        if os.path.exists(path + ".plan.tsv"):  # left by an interrupted part
             os.remove(path + ".plan.tsv")
         run(*cmd)
     return path
 
 
 def remember(path, *cmd):
-    """What a command prints, from the file of an earlier part if it is there."""
+    """A command's output, from an earlier part's file if there is one."""
     if not os.path.exists(path):
         res = run(*cmd)
         json.dump(res, open(path + ".part", "w"))
@@ -50,13 +50,13 @@ class Model:
         self.imatrix, self.gram = self.moments(hone, "")
 
     def moments(self, hone, name):
-        """Importance and second moments, as a build makes them."""
+        """Importance and second moments, as in `hone make`."""
         im, gram = f"{self.work}/{name}im.gguf", f"{self.work}/{name}gram.gguf"
         make(gram, hone, "imatrix", self.base, *self.calib, "-o", im, "--gram", gram, "-f")
         return im, gram
 
     def sizes(self, names):
-        """Bytes by preset, and what the independent engine measured of it."""
+        """Bytes by preset, and the independent engine's measurements."""
         path = self.folder + "/peer-baseline.json"
         peer = json.load(open(path))["results"] if os.path.exists(path) else {}
         out = {}
@@ -70,7 +70,7 @@ class Model:
         return out
 
     def mix(self, hone, step, preset, budget):
-        """The file of a step: mix, feedback, block (the types of feedback, made block by block), before (feedback by OLD)."""
+        """The file of a step: mix, feedback, block (the types of feedback, block by block), before (feedback by OLD)."""
         name = "before-" if step == "before" else ""
         imatrix, gram = self.moments(hone, name)
         file, sens = f"{self.work}/{step}-{preset}.gguf", f"{self.work}/{name}sens.json"

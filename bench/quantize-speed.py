@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""bench/quantize-speed.sh's program. Each run is a process of its own that reads in.gguf and writes one file: wall time and
-processor time of the quantizing call (of the whole process for hone's processor time). The ratio of processor times is what
-remains comparable when other programs run at the same time."""
+"""Times the quantizers for bench/quantize-speed.sh. Each run is a process of its own that reads in.gguf and writes one file: wall
+time and processor time of the quantizing call (hone: processor time of the whole process). The ratio of processor times
+remains comparable while other programs run."""
 import argparse, json, os, resource, shlex, statistics, subprocess, sys, time
 
 
@@ -14,7 +14,7 @@ def child(src, dst, ftype, threads):
 
 
 def run(a, args):
-    """What it printed, the processor time it took, the most memory it held."""
+    """Its output, processor time and peak memory."""
     p = subprocess.Popen(a.run + args, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     out = p.stdout.read()
     _, status, use = os.wait4(p.pid, 0)

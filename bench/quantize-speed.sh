@@ -1,9 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# How fast is hone quantize beside another engine's quantizer (llama-cpp-python from PyPI) on the same BF16 file of random weights,
-# one full-width layer of Qwen3-30B-A3B with embeddings (2.3 GiB), the same recipe, no importance, alternating:
-# docs/results/quantize-speed.json. bench/quantize-speed.sh [OUT.json]. Environment: RECIPES, PAIRS (3), THREADS (2), SEARCH ("fast best"),
-# SHAPE and LAYERS of hone synth, DIR (scratch folder: needs 6 GiB, best in memory), PEER_VENV, RUN (a command before each run).
+# bench/quantize-speed.sh [OUT.json] - speed of hone quantize compared with another engine's quantizer (llama-cpp-python
+# from PyPI): the same BF16 file of random weights, one full-width layer of Qwen3-30B-A3B with embeddings (2.3 GiB), the
+# same recipe, no importance, alternating -> docs/results/quantize-speed.json. Environment: RECIPES, PAIRS (3), THREADS
+# (2), SEARCH ("fast best"), SHAPE and LAYERS of hone synth, DIR (scratch folder: needs 6 GiB, best in memory),
+# PEER_VENV, RUN (a prefix for each run).
 set -eu
 HONE=${HONE:-build/hone}
 out=${1:-docs/results/quantize-speed.json}

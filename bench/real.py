@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Numbers of bench/real.sh -> one JSON: real.py HONE FOLDER OUT.json. Runs inside the venv of bench/peer-venv.sh."""
+"""Measures for bench/real.sh -> one JSON: real.py HONE FOLDER OUT.json. Runs inside the venv of bench/peer-venv.sh."""
 import ctypes
 import gzip
 import hashlib
@@ -42,7 +42,7 @@ def path(name, what=""):
 
 
 def strings():
-    """Of the hostile strings of the tokenizer tests those that are UTF-8, and the paragraphs of the text."""
+    """The hostile strings of the tokenizer tests that are UTF-8, and the paragraphs of the text."""
     raw = gzip.open("tests/golden/tok_families/strings.json.gz").read()
     found = json.loads(raw.decode("utf-8", "surrogateescape"))
     lists = found.values() if isinstance(found, dict) else [found]
@@ -69,7 +69,7 @@ def piece(m, token):
 
 
 def continued(m, prompt, n):
-    """n likeliest tokens behind a prompt, or fewer where a text ends, as text."""
+    """The text of n greedy tokens after a prompt, or fewer if the answer ends."""
     bos = [lc.llama_vocab_bos(m.vocab)] if lc.llama_vocab_get_add_bos(m.vocab) else []
     text = b""
     m.clear()
@@ -84,7 +84,7 @@ def continued(m, prompt, n):
 
 
 def greedy(name, m):
-    """Ours with f32 activations; theirs of the same file (activations rounded to 8 bits) and of its F16 spelling (to 16)."""
+    """Ours with f32 activations; theirs on the same file (activations rounded to 8 bits) and on its F16 version (to 16)."""
     plain = peer.Model(path(name, "-F16.gguf"), n_ctx=CTX, threads=threads)
     rows = []
     for p in PROMPTS:
@@ -98,8 +98,8 @@ def greedy(name, m):
 
 
 def perplexity(name, m):
-    """By the published procedure: windows of CTX tokens, BOS in place of the first where the vocabulary has texts begin with it, the
-    second half of each scored."""
+    """By the published procedure: windows of CTX tokens, BOS in place of the first if the vocabulary adds one, the second half of
+    each scored."""
     ours = run_json("eval", "ppl", path(name, ".gguf"), TEXT, "--ctx", CTX, "--chunks", chunks)
     bos = [lc.llama_vocab_bos(m.vocab)] if lc.llama_vocab_get_add_bos(m.vocab) else []
     ids = bos + m.tokenize(open(TEXT).read())

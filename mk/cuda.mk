@@ -1,6 +1,6 @@
-# mk/cuda.mk - CUDA: the kernels, their emulation on the CPU, and what runs on a GPU.
-# Compiled where there are a GPU and nvcc, or on request: `make HAVE_CUDA=1`, or CUDA_ARCHS=... Otherwise
-# kernels/cuda/none.c answers. Then the emulation of the same sources on the CPU, and what runs on a GPU.
+# mk/cuda.mk - CUDA: the kernels, their emulation on the CPU, and checks and benchmarks on a GPU.
+# The kernels are compiled if the machine has a GPU and nvcc, or on request: `make HAVE_CUDA=1`, or CUDA_ARCHS=...
+# Otherwise kernels/cuda/none.c reports that there is no CUDA.
 NVCC      ?= $(firstword $(shell command -v nvcc 2>/dev/null) $(wildcard /usr/local/cuda/bin/nvcc))
 GPU_HERE  := $(wildcard /dev/nvidia0 /dev/nvidiactl /proc/driver/nvidia/version /dev/dxg)# dxg: Windows' Linux
 CUDA_ASKED := $(filter-out undefined,$(firstword $(origin CUDA_ARCHS)))
@@ -18,8 +18,8 @@ HAVE_CUDA := 0
 endif
 endif
 ifeq ($(HAVE_CUDA),1)
-# CUDA_ARCHS: `all` that the toolkit knows of 80 86 89 90a 100 120 (for a release: minutes), compute capabilities
-# ("86 89"), or empty: PTX alone. By default the GPUs of this machine. PTX of 80 runs on everything newer.
+# CUDA_ARCHS: `all` (for a release: those of 80 86 89 90a 100 120 that the toolkit supports; takes minutes), compute
+# capabilities ("86 89"), or empty: PTX only. Default: the GPUs of this machine. PTX for 80 runs on anything newer.
 CUDA_ARCHS ?= here
 ifneq ($(strip $(CUDA_ARCHS)),)
 CUDA_GEN   := $(shell sh kernels/cuda/archs.sh '$(NVCC)' $(CUDA_ARCHS) || echo failed)
@@ -39,8 +39,8 @@ CUDA_LIB   := $(firstword $(wildcard $(addsuffix /libcudart_static.a,$(CUDA_DIRS
 LIBS       += $(CUDA_LIB) -ldl -lrt
 endif
 
-# programs that run kernels: in `make test` on the CPU emulation of the same .cu sources, in
-# `make check-cuda` on a device
+# programs that run kernels: on the CPU emulation of the same .cu sources in `make test`, on a device in `make
+# check-cuda`
 CUDA_UNIT := $(filter $(OBJ)/tests/kern/cuda_% $(OBJ)/tests/unit/test_cuda_%,$(UNIT))
 EMU_PLAY  := $(patsubst %,$(OBJ)/emu/tests/cuda-emu/%.o,emu devices runtime card late wgmma)
 EMU_OBJS  := $(CUDA_SRC:%.cu=$(OBJ)/emu/%.o) $(EMU_PLAY) $(OBJ)/emu/tests/cuda-emu/probe.o
@@ -52,7 +52,7 @@ $(CUOBJ)/%.o: %.cu
 	  echo "$<: nvcc failed. 'make HAVE_CUDA=0' builds for the CPU alone;" \
 	    "NVCCFLAGS='-ccbin g++-12' names another host compiler" >&2; exit 1; }
 
-# the emulation: the same sources as C++ for the CPU; linked as objects, so that they come before the library's
+# the emulation compiles the same sources as C++ for the CPU; linked as objects, so that they override the library's
 CXX_EMU   ?= $(if $(findstring ccache,$(CC)),ccache )$(if $(findstring clang,$(CC)),clang++,g++)
 EMU_FLAGS = -std=c++17 -D_GNU_SOURCE -I. -Wall -Wextra -Wpedantic -Wconversion -Wno-unused-function \
             -Wno-unknown-pragmas $(if $(filter true,$(CI)),-Werror) $(if $(SAN),-O1 -g,$(OPT)) $(SANF) \
@@ -62,7 +62,7 @@ $(OBJ)/emu/%.o: %.cu
 	@mkdir -p $(@D)
 	@$(if $(filter 0,$(V)),echo "  emu   $<")
 	$(Q)$(CXX_EMU) $(EMU_FLAGS) -MMD -MP -c $< -o $@
-# what plays the machine is not what is tested, and all time goes through it
+# the emulated machine is not under test, and all time is spent in it
 $(EMU_PLAY): SANF =
 $(OBJ)/emu/%.o: %.cpp
 	@mkdir -p $(@D)
@@ -80,7 +80,7 @@ check-cuda: all $(CUDA_UNIT:$(OBJ)/%=$(OBJ)/device/%) ## the kernel tests on thi
 	@rc=0; for t in $(filter-out check-cuda all,$^); do echo "== $$(basename $$t)"; \
 	  $(WRAP) $$t || { r=$$?; [ $$r = 77 ] || rc=1; }; done; exit $$rc
 
-# those with code of their own for these GPUs, or that need the most registers and shared memory
+# kernels with code for these GPUs, or with the highest register and shared memory use
 check-ptxas: ## assemble the heaviest kernels for 9.0a and 12.0 (minutes)
 	+@$(MAKE) --no-print-directory HAVE_CUDA=1 CI=true CUDA_ARCHS='90 120' ptxas-objects
 ptxas-objects: $(filter %/gemm_sm90.o %/agree.o %/gemv.o %/attn.o %/delta.o,$(CUDA_OBJS))

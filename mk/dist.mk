@@ -1,5 +1,5 @@
 # mk/dist.mk - the library for other programs, installation and packages.
-# what other programs link: only the names in include/hone.h. The archive is one object; all other names are local
+# The shared library exports only the names in include/hone.h. The archive is one object with all other names local.
 SO   := libhone.so.$(shell sed -n 's/^.define HONE_API_MAJOR //p' include/hone.h.in)
 $(OBJ)/embed.a: $(OBJS) $(CUDA_OBJS)
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
@@ -12,9 +12,9 @@ $(OBJ)/libhone.a: $(OBJ)/embed.a
 $(OBJ)/$(SO): $(OBJ)/embed.a packaging/libhone.map
 	@$(if $(filter 0,$(V)),echo "  link  $@")
 	$(Q)$(LINK_SO) $(EMBED_LIBS)
-# Library and program for glibc 2.28 and later: packaging/glibc228.c answers calls of newer symbols. Before 2.34 threads
-# and dlopen are in libraries of their own, which are named here; libedit and what it needs are newer, so they are
-# linked statically.
+# Library and program for glibc 2.28 and later: packaging/glibc228.c replaces calls of newer symbols. Before 2.34
+# threads and dlopen are in separate libraries, named here. libedit and its dependencies are newer and linked
+# statically.
 GLIBC_NEW := exp exp2 log log2 pow pthread_create pthread_join pthread_once pthread_mutex_trylock \
              pthread_setaffinity_np stat lstat fstat dlopen dlsym dlerror __libc_start_main
 GLIBC228  := $(foreach f,$(GLIBC_NEW),-Wl,--wrap=$f) $(OBJ)/packaging/glibc228.o \
@@ -26,7 +26,7 @@ $(OBJ)/glibc228/hone: $(MAIN) $(LIB) $(OBJ)/packaging/glibc228.o
 	  $(foreach l,edit tinfo bsd md,-l:lib$l.a)
 glibc228: $(OBJ)/glibc228/$(SO) $(OBJ)/glibc228/hone
 	$(Q)mkdir -p $(BUILD)/glibc228 && cp $^ $(BUILD)/glibc228 && $(STRIP) $(BUILD)/glibc228/*
-# outside /usr the loader does not look by itself
+# the loader does not search outside /usr by itself
 comma := ,
 $(OBJ)/hone.pc: RPATH = $(if $(filter /usr,$(PREFIX)),,-Wl$(comma)-rpath$(comma)$${libdir} )
 $(OBJ)/hone.pc: packaging/hone.pc.in VERSION FORCE
@@ -58,10 +58,10 @@ uninstall: ## remove what install put there
 TARBALL := $(BUILD)/hone-$(VERSION).tar.gz
 tarball: ## the committed files as build/hone-VERSION.tar.gz
 	$(Q)mkdir -p $(BUILD) && git archive --prefix=hone-$(VERSION)/ HEAD | gzip -9n > $(TARBALL) && echo $(TARBALL)
-# one file that needs nothing. With glibc: Debian has none of the libraries for musl
+# a single file without dependencies. Uses glibc: Debian has none of the libraries for musl
 STATIC_LIBS := $(filter -L%,$(LIBS)) -L$(OBJ)/cjson -ledit -ltinfo -lbsd -lmd -lz -lxxhash -lpcre2-8 -lutf8proc \
   -lyaml -lcjson -lm -lpthread
-# Debian's package of cJSON has no archive
+# Debian's cJSON package has no archive
 CJSON_A := $(if $(filter /%,$(shell $(CC) -print-file-name=libcjson.a)),,$(OBJ)/cjson/libcjson.a)
 $(OBJ)/cjson/libcjson.a: packaging/cjson-static.sh
 	$(Q)CC='$(CC)' AR='$(AR)' sh $< $(@D)
@@ -70,7 +70,7 @@ $(OBJ)/hone-static: $(MAIN) $(LIB) $(OBJ)/packaging/no_dlopen.o $(CJSON_A)
 	  -Wl,--wrap=dlopen,--wrap=dlerror $(LIB) $(STATIC_LIBS) && $(CROSS)strip $@
 static: $(OBJ)/hone-static ## the program as one file without any library: build/hone-static (HAVE_CUDA=0)
 	$(Q)cp $< $(BUILD)/hone-static && echo $(BUILD)/hone-static
-# for ARM64 too, where its compiler and QEMU are
+# also for ARM64 if its compiler and QEMU are installed
 ARM64_TOOLS = $(shell command -v aarch64-linux-gnu-gcc && command -v qemu-aarch64)
 ARM64_HERE := $(if $(filter x86_64,$(ARCH)),$(if $(ARM64_TOOLS),yes,no))
 ARM64_DIST := $(if $(filter yes,$(ARM64_HERE)),arm64-static arm64-deb arm64-wheel,$(if $(ARM64_HERE),arm64-none))

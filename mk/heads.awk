@@ -1,7 +1,7 @@
-# mk/heads.awk - reads the head of each file named on standard input: prints its path, the path it names, the sentence.
+# mk/heads.awk - reads the head of each file named on standard input and prints: path, path in the head, sentence.
 # SPDX-License-Identifier: MIT
-# A head is the first comment: "/* path - what it is. */", also after "#" or "//", and "\"\"\"What it is.\"\"\"" in
-# Python. Columns are separated by tabs; the second is empty where the comment names no path.
+# A head is the first comment: "/* path - sentence. */", also after "#" or "//", or a Python docstring.
+# Columns are separated by tabs; the second is empty if the comment names no path.
 function text_of(line) {
     sub(/^[ \t]*(\/\*+|\/\/|#+|\*|"""|<!--)?[ \t]*/, "", line)
     sub(/[ \t]*(\*\/|"""|-->)?[ \t]*$/, "", line)

@@ -1,4 +1,4 @@
-# mk/isa.mk - flags of single files: instruction sets, embedded files, sanitizers, packed rows, emulation.
+# mk/isa.mk - flags for single files: instruction sets, embedded files, sanitizers, packed rows, emulation.
 $(OBJ)/calib/defaults.o: $(wildcard calib/text/*)
 $(OBJ)/models/config.o: models/defaults.json
 $(OBJ)/template/own.o: $(wildcard template/own/*)
@@ -7,33 +7,33 @@ $(OBJ)/jobs/template_prove.o: template/prove.py
 $(OBJ)/serve/page.o: $(wildcard serve/page/*)
 $(addprefix $(OBJ)/,$(addsuffix /%.o,base containers text tok template chat grammar convert)): WARN += -Wsign-conversion
 $(OBJ)/kernels/avx2/%.o: ISA = -mavx2 -mfma -mf16c -ffp-contract=fast
-# no fused operations here: encoders write the same bytes with every instruction set
+# no fused operations: encoders write the same bytes with every instruction set
 $(OBJ)/quantize/enc/avx2/%.o: ISA = -mavx2 -Wno-psabi
-# vectors of 32 bytes never cross a function that is not inlined
+# 32-byte vectors are never passed to a function that is not inlined
 $(OBJ)/quantize/enc/lanes.o: ISA = -Wno-psabi
 $(OBJ)/kernels/avxvnni/%.o: ISA = -mavxvnni -mavx2 -mfma -mf16c -ffp-contract=fast
 $(OBJ)/kernels/avx512/%.o $(OBJ)/kernels/amx/%.o: \
   ISA = -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx2 -mfma -mf16c -ffp-contract=fast $(MORE)
 $(OBJ)/kernels/amx/%.o: MORE = -mamx-tile -mamx-int8
-# gcc's first scheduling makes more values live than there are registers: a tenth to a third more instructions
+# gcc's first scheduling pass keeps more values live than there are registers: 10 to 33 % more instructions
 ifeq ($(ARCH),aarch64)
 AS_WRITTEN := $(call has,-fno-schedule-insns)
 endif
 $(OBJ)/kernels/neon/%.o: ISA = $(AS_WRITTEN)
 $(OBJ)/kernels/dotprod/%.o: ISA = -march=armv8.2-a+dotprod $(AS_WRITTEN)
 $(OBJ)/kernels/i8mm/%.o: ISA = -march=armv8.2-a+dotprod+i8mm
-# the address sanitizer looks at the operands of a matrix product once (kernels/ops.h), not at each of its loads: those
-# were two thirds of the time of every test with a model. tests/kern/check puts pages that fault around them
+# with the address sanitizer, a matrix product checks its operands once (kernels/ops.h) instead of at every load, which
+# took two thirds of the time of every test with a model. tests/kern/check surrounds operands with guard pages
 $(OBJ)/kernels/avx2/gemm.o $(OBJ)/kernels/avx512/gemm.o: \
   SANF := $(if $(findstring address,$(SAN)),-DKERN_CHECK_ROWS,$(SANF))
-# nor is it told of kernels that this machine cannot run: they take minutes to compile with it
+# kernels that this machine cannot run are compiled without the sanitizer: it takes minutes
 CPU_FLAGS := $(if $(SAN),$(shell sed -n 's/^flags[^:]*://p' /proc/cpuinfo 2>/dev/null | head -1))
 ifneq ($(CPU_FLAGS),)
 $(if $(filter avx512f,$(CPU_FLAGS)),,$(eval $(OBJ)/kernels/avx512/%.o $(OBJ)/kernels/amx/%.o: SANF =))
 $(if $(filter avx_vnni,$(CPU_FLAGS)),,$(eval $(OBJ)/kernels/avxvnni/%.o: SANF =))
 endif
 
-# packed rows: kernels/packed.c once for each KERN_PACKED row of ops.def, as kernels/<isa>/packed_<type>.o
+# packed rows: kernels/packed.c is compiled once per KERN_PACKED row of ops.def, as kernels/<isa>/packed_<type>.o
 PACKED_ROWS := $(shell awk -F'[(), ]+' '$$1 == "KERN_PACKED" { print $$2 ":" $$3 ":" $$4 ":" $$5 ":" tolower($$3) }' \
   kernels/ops.def)
 col = $(word $(1),$(subst :, ,$(2)))
@@ -46,7 +46,7 @@ $(foreach r,$(PACKED_ROWS),$(if $(filter vbmi,$(call col,4,$r)),\
 packed_of = $(foreach r,$(filter $(addsuffix :%,$(1)),$(PACKED_ROWS)),\
   $(OBJ)/$(2)kernels/$(call col,1,$r)/packed_$(call col,5,$r).o)
 PACKED_OBJS := $(call packed_of,$(patsubst kernels/%,%,$(filter kernels/%,$(DIRS))))
-# intrinsics alone: with a sanitizer -O2 doubles the time of compiling them and gains nothing
+# these contain only intrinsics: with a sanitizer -O2 doubles their compile time and gains nothing
 ifneq ($(SAN),)
 $(PACKED_OBJS): OPT := -O1 -g1
 endif
@@ -55,7 +55,7 @@ $(PACKED_OBJS): $(OBJ)/%.o: kernels/packed.c
 	@$(if $(filter 0,$(V)),echo "  cc    $< ($*)")
 	$(Q)$(CC) $(ALL_CFLAGS) $(ISA) $(PACKED_$*) -MMD -MP -c $< -o $@
 
-# kernels of instruction sets that this machine need not have, from the same sources, emulated with AVX2
+# kernels for instruction sets that this machine may lack, from the same sources, emulated with AVX2
 ISA_UNIT := $(filter $(OBJ)/tests/kern/isa_%,$(UNIT))
 ifeq ($(ARCH),x86_64)
 ISA_SRC  := $(wildcard $(addsuffix /*.c,kernels/avxvnni kernels/avx512 kernels/amx tests/isa-emu))

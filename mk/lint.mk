@@ -17,13 +17,13 @@ reference: $(OBJ)/tests/unit/test_lib_forms ## docs/reference.md, from the table
 	$(Q)$< docs/reference.md
 format: ## clang-format every C file in place
 	clang-format -i $(sort $(C_FILES) $(CUDA_FILES))
-# what these three say, and what of it is turned off and why: docs/sanitizers.md
-# a file at a time: over several, clang-tidy 14 takes every va_list of the later ones for uninitialized
+# what these three check, and which warnings are off and why: docs/sanitizers.md
+# one file at a time: over several, clang-tidy 14 reports every va_list of the later ones as uninitialized
 tidy: $(HONE_H) ## clang-tidy (.clang-tidy) over everything but kernels
 	printf '%s\n' $(filter-out kernels/%,$(SRC)) $(CLI) | xargs -P 2 -n 1 sh -c 'clang-tidy --quiet \
 	  --warnings-as-errors="*" "$$@" -- -std=c11 -D_GNU_SOURCE -DHONE_ANALYZE -DHONE_VERSION=\"0\" \
 	  -I. -I$(GEN) $(LIB_CFLAGS) -Wno-unused-value' tidy
-# one configuration: without -D it takes every combination of __GNUC__, __clang__ and the like, an hour
+# one configuration: without -D it tries every combination of __GNUC__, __clang__ and the like, an hour
 cppcheck: $(HONE_H) ## cppcheck over the library
 	mkdir -p $(BUILD)/cppcheck && cppcheck -q -j 2 --std=c11 -D__GNUC__=12 -D__x86_64__ -D__BYTE_ORDER__=1234 \
 	  -D__ORDER_LITTLE_ENDIAN__=1234 -DHONE_MPI -DHONE_VERSION='"0"' --enable=warning,performance,portability \

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# mk/map.sh - prints what every file is, by folder, from the first comment of each (mk/heads.awk): `make map`.
+# mk/map.sh - prints every file's purpose, by folder, from its first comment (mk/heads.awk): `make map`.
 printf '# Map\n\nWritten by `make map` from the first comment of each file. How the folders depend on each other and how data\n'
 printf 'flows through them: docs/architecture.md.\n'
 git ls-files '*.c' '*.h' '*.cu' '*.cuh' '*.cpp' '*.hpp' '*.def' '*.js' '*.mk' '*.sh' '*.awk' '*.py' '*.md' Makefile .ci/run |

@@ -1,9 +1,11 @@
 #!/bin/sh
-# usage: arm64-root.sh FOLDER [PACKAGE...] : the libraries that hone is linked with, and their headers, for ARM64, unpacked from the
-# distribution's own packages into FOLDER, and each shared one once more under FOLDER/packages, with what packagers' tools want to
-# know; or these packages and all that they need, with a C library. Needs apt-get and its sources, not root; nothing of this
-# machine's packages changes. Without PACKAGE the C library is that of the cross compiler (gcc-aarch64-linux-gnu), and libc6 lies
-# under FOLDER/packages alone, because packagers' tools look for it. Does nothing where FOLDER is complete, by this script as it is.
+# usage: arm64-root.sh FOLDER [PACKAGE...] : unpacks ARM64 libraries from the distribution's packages into FOLDER.
+# Without PACKAGE: the libraries that hone links, with their headers. The C library is that of the cross compiler
+# (gcc-aarch64-linux-gnu). Each shared library is also unpacked under FOLDER/packages with the metadata that packaging
+# tools read; libc6 is there alone, since they look for it. With PACKAGE: these packages and all their dependencies,
+# with a C library.
+# Needs apt-get and its sources, not root; does not touch this machine's packages. Does nothing if this version of the
+# script has already completed FOLDER.
 set -eu
 packages="zlib1g-dev zlib1g libxxhash-dev libxxhash0 libpcre2-dev libpcre2-8-0 libutf8proc-dev libutf8proc2
   libyaml-dev libyaml-0-2 libcjson-dev libcjson1 libedit-dev libedit2 libbsd-dev libbsd0 libmd-dev libmd0 libncurses-dev libtinfo6"
@@ -16,7 +18,7 @@ rm -rf "$d/apt" "$d/packages" && mkdir -p "$d/apt/lists/partial" "$d/apt/cache/a
 apt="apt-get -qq -o APT::Architecture=arm64 -o APT::Architectures=arm64 -o Dir::State::lists=$d/apt/lists -o Dir::State::status=$d/apt/status
   -o Dir::Cache=$d/apt/cache -o APT::Sandbox::User=root -o Debug::NoLocking=1"
 cd "$d/apt"
-# sources that have nothing for this architecture are passed over
+# skip sources that have nothing for this architecture
 $apt update 2> update.log || { cat update.log >&2; exit 1; }
 if [ $# = 0 ]; then $apt download $packages libc6; else $apt install -y --download-only --no-install-recommends "$@" && mv cache/archives/*.deb .; fi
 for f in *.deb; do

@@ -1,7 +1,7 @@
 #!/bin/sh
-# usage: cjson-static.sh FOLDER : builds FOLDER/libcjson.a with CC and AR, for programs without shared libraries: Debian's package
-# holds no archive. The source is the distribution's, in the version of its sources. Needs apt-get and dpkg-source, not root; nothing
-# of this machine's packages changes.
+# usage: cjson-static.sh FOLDER : builds FOLDER/libcjson.a with CC and AR, for static programs: Debian's package has no
+# archive. The source is the distribution's, in the version of its source package. Needs apt-get and dpkg-source, not
+# root; does not touch this machine's packages.
 set -eu
 mkdir -p "$1"
 d=$(cd "$1" && pwd)
@@ -13,7 +13,7 @@ done
 apt="apt-get -qq -o Dir::Etc::sourcelist=/dev/null -o Dir::Etc::sourceparts=$d/apt/parts -o Dir::State::lists=$d/apt/lists
   -o Dir::State::status=$d/apt/status -o APT::Sandbox::User=root -o Debug::NoLocking=1"
 cd "$d/apt"
-# sources that publish no source packages are passed over
+# skip sources without source packages
 $apt update 2> update.log || true
 $apt source --download-only cjson || { cat update.log >&2; exit 1; }
 dpkg-source --no-check -x cjson_*.dsc src > /dev/null

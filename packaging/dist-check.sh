@@ -1,6 +1,7 @@
 #!/bin/sh
-# usage: dist-check.sh FOLDER [PYTHON] : installs each thing that `make dist` made in a clean folder and runs it once.
-set -eu # which looks at the last command of a list alone: so each has a line of its own
+# usage: dist-check.sh FOLDER [PYTHON] : installs each package that `make dist` built into a clean folder and runs it
+# once.
+set -eu # -e checks only the last command of an && list, so each command has its own line
 d=$(cd "$1" && pwd)
 python=${2:-python3}
 root=$(pwd)
@@ -13,7 +14,7 @@ sha256sum -c --quiet SHA256SUMS
 echo "sums: right"
 "$python" -c 'import json, sys; d = json.load(open(sys.argv[1])); print("SPDX:", len(d["packages"]), "packages,", len(d["files"]), "files")' "$d"/*.spdx.json
 
-once() { # name, program and its first arguments: a conversion and what it says of the result
+once() { # name, program and its first arguments: runs a conversion and checks its result
     name=$1
     shift
     rm -rf "$t/run"
@@ -27,7 +28,7 @@ arch=$(uname -m)
 mkdir "$t/static"
 cp "$d"/hone-*-"$arch"-linux-static "$t/static/hone"
 once "static program" "$t/static/hone"
-# alone in the world: no library, no other file
+# in a root without any library or other file
 if [ "$(id -u)" = 0 ]; then
     chroot "$t/static" /hone --version > /dev/null
     echo "static program: runs in an empty root"
@@ -60,7 +61,7 @@ tar -xzf "$d"/hone-[0-9]*.tar.gz -C "$t/src"
 [ -e "$t"/src/hone-*/Makefile ]
 echo "sources: unpacked"
 
-# ---- for ARM64, where it was made on another machine: by QEMU, with the libraries and a Python of the distribution
+# ---- ARM64 packages built on another machine: run under QEMU with the distribution's libraries and Python
 [ "$arch" != aarch64 ] && [ -e "$(ls "$d"/*_aarch64.whl 2> /dev/null)" ] || exit 0
 mkdir "$t/arm"
 cp "$d"/hone-*-aarch64-linux-static "$t/arm/hone"

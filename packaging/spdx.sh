@@ -1,11 +1,11 @@
 #!/bin/sh
-# usage: spdx.sh VERSION FILE... : bill of materials (SPDX 2.3, JSON) of what `make dist` made, on standard output: each file with its
-# SHA-256, and the SHA-1 that SPDX wants, and the libraries that wheels and static programs hold, in the versions of this machine, and,
-# where it is another one, of ARM64_ROOT (arm64-root.sh).
+# usage: spdx.sh VERSION FILE... : prints a bill of materials (SPDX 2.3, JSON) for the results of `make dist`: each file
+# with its SHA-256 and the SHA-1 that SPDX requires, and the libraries contained in wheels and static programs, in the
+# versions of this machine and, for another processor, of ARM64_ROOT (arm64-root.sh).
 set -eu
 version=$1; shift
 when=$(date -u -d "@${SOURCE_DATE_EPOCH:-$(date +%s)}" +%Y-%m-%dT%H:%M:%SZ)
-# package of the distribution, name, licence, where it is from
+# Debian package, name, license, origin
 libraries='zlib1g zlib Zlib https://zlib.net
 libxxhash0 xxHash BSD-2-Clause https://xxhash.com
 libpcre2-8-0 PCRE2 BSD-3-Clause https://www.pcre.org
@@ -29,7 +29,7 @@ cat << END
     {"SPDXID": "SPDXRef-hone", "name": "hone", "versionInfo": "$version", "downloadLocation": "NOASSERTION", "filesAnalyzed": false,
      "licenseConcluded": "MIT", "licenseDeclared": "MIT", "copyrightText": "NOASSERTION"}
 END
-# one line each: what is linked, for whom
+# one line per linked library and processor
 libraries=$(echo "$libraries" | while read -r deb name licence home; do
     v=$(dpkg-query -W -f '${Version}' "$deb" 2> /dev/null || echo NOASSERTION)
     echo "$name $name $v $licence $home"

@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""bench/http/trial.py PROGRAM PORT: what a library for HTTP does in the five points of the trial.
-
-The program answers /hello at once, /slow after 20 s, /flood without end, and prints `gone KIND TIME` when a
-client left. Prints one JSON object."""
+"""bench/http/trial.py PROGRAM PORT - an HTTP library's behaviour in the five points of the trial.
+The program answers /hello at once, /slow after 20 s, /flood without end, and prints `gone KIND TIME` when a client disconnects.
+Prints one JSON object."""
 import json, socket, statistics, subprocess, sys, threading, time
 
 program, port = sys.argv[1], int(sys.argv[2])

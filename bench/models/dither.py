@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Moves a published Q4_1 file's weights off their grid, so that no type knows it: uniform noise of half a step.
-
-    hone quantize PUBLISHED.gguf --type F16 --allow-requantize -o SPELLED.gguf
-    python3 bench/models/dither.py PUBLISHED.gguf SPELLED.gguf OUT.gguf
-
-OUT.gguf is a dense base with the activations of a model that others trained. Needs numpy and gguf (PyPI)."""
+"""Moves a published Q4_1 file's weights off their grid, so that no type reproduces them exactly: uniform noise of half a step.
+hone quantize PUBLISHED.gguf --type F16 --allow-requantize -o SPELLED.gguf
+python3 bench/models/dither.py PUBLISHED.gguf SPELLED.gguf OUT.gguf
+OUT.gguf is a dense base with the activations of a trained published model. Needs numpy and gguf (PyPI).
+"""
 import mmap
 import shutil
 import sys
@@ -24,7 +23,7 @@ for t in gguf.GGUFReader(published).tensors:
         x = np.array(data).astype(np.float32).reshape(-1, 32)
         x += rng.uniform(-0.5, 0.5, x.shape).astype(np.float32) * np.abs(step)
         data[...] = x.reshape(data.shape).astype(np.float16)
-with open(out, "r+b") as f, mmap.mmap(f.fileno(), 0) as m:  # it no longer is what these keys say
+with open(out, "r+b") as f, mmap.mmap(f.fileno(), 0) as m:  # these keys no longer describe the file
     for key in b"hone.base_type", b"hone.replay":
         at = m.find(key)
         m[at + len(key) - 1 : at + len(key)] = b"_"

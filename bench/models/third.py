@@ -1,12 +1,10 @@
 #!/usr/bin/env python3
 """Trains the third model of bench/quality.sh: a dense model of Llama's shape with 34 million weights.
-
-    python3 bench/models/third.py OUT_FOLDER [--minutes 78] [--threads 2]
-
-The texts are what every Debian machine with the venv of this script has: the sources of the Python package transformers
-and the manual pages. Documents are told apart by the hash of their path: 2 in 100 each become calib.txt, probe.txt and
-eval.txt (sources) and man_calib.txt and man_eval.txt (pages), the rest is learned. OUT_FOLDER holds a checkpoint as
-published ones are laid out, the five texts, and train.json with the loss by step. Needs torch, transformers, tokenizers.
+python3 bench/models/third.py OUT_FOLDER [--minutes 78] [--threads 2]
+The texts are on every Debian machine with this script's venv: the sources of the Python package transformers and the manual
+pages. A hash of each document's path assigns it: 2 in 100 each become calib.txt, probe.txt and eval.txt (sources) and
+man_calib.txt and man_eval.txt (pages); the rest is for training. OUT_FOLDER gets a checkpoint in the published layout, the five
+texts, and train.json with the loss by step. Needs torch, transformers, tokenizers.
 """
 import argparse
 import copy
@@ -26,11 +24,11 @@ from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, train
 from transformers import LlamaConfig, LlamaForCausalLM
 
 VOCAB, CTX = 8192, 512
-SRC_BYTES, MAN_BYTES = 24 << 20, 12 << 20  # as much as is read in the time
+SRC_BYTES, MAN_BYTES = 24 << 20, 12 << 20  # the amount that fits into the training time
 
 
 def bucket(path):
-    """Number 0 to 99 that depends on the name of the document alone."""
+    """A number from 0 to 99 that depends only on the document's name."""
     return int(hashlib.sha256(os.path.basename(path).encode()).hexdigest()[:8], 16) % 100
 
 
@@ -47,13 +45,13 @@ def pages():
         raw = gzip.open(path).read()
         if len(raw) < 2000 or len(raw) > 300000:
             continue
-        # The text of a page without requests of the typesetter, as a reader of its source sees it.
+        # The text of a man page without typesetting requests, as its source reads.
         lines = [ln for ln in raw.decode("utf-8", "replace").split("\n") if not ln.startswith((".\\\"", "'\\\""))]
         yield path, "\n".join(lines)
 
 
 def split(docs, names):
-    """The learned documents, and those of each name in names."""
+    """The training documents, and those of each name in names."""
     parts = {n: [] for n in names}
     learned, seen = [], set()
     for path, text in docs:
@@ -67,7 +65,7 @@ def split(docs, names):
 
 
 def evenly(docs, n_bytes):
-    """Documents of about n_bytes in all, evenly from the list."""
+    """Documents of about n_bytes in total, evenly spaced in the list."""
     step = max(1, sum(map(len, docs)) // n_bytes)
     return docs[::step]
 
@@ -119,15 +117,16 @@ def main():
                       tie_word_embeddings=False, bos_token_id=VOCAB - 2, eos_token_id=VOCAB - 1, rms_norm_eps=1e-5)
     model = LlamaForCausalLM(cfg)
     print(f"{sum(p.numel() for p in model.parameters()) / 1e6:.1f} M weights, {len(ids) / 1e6:.1f} M tokens", flush=True)
-    # Muon for the matrices inside the blocks, AdamW for the embeddings, the output and the norms: fewer tokens to the same loss.
+    # Muon for the matrices inside the blocks, AdamW for embeddings, output and norms: fewer tokens to the same loss.
     inner = [p for n, p in model.named_parameters() if p.dim() == 2 and ".layers." in n]
     outer = [p for n, p in model.named_parameters() if not (p.dim() == 2 and ".layers." in n)]
-    halves = re.search("avx512_bf16|amx_bf16", open("/proc/cpuinfo").read()) is not None  # elsewhere bf16, Muon's too, is emulated
-    batch = 8 if halves else 2  # windows of a step: fewer are seen in the time
+    halves = re.search("avx512_bf16|amx_bf16", open("/proc/cpuinfo").read()) is not None  # otherwise bf16 is emulated, in Muon too
+    batch = 8 if halves else 2  # windows per step: a slow machine sees fewer in the time
     opts = [(torch.optim.Muon(inner, lr=0.015, momentum=0.95, weight_decay=0.02, adjust_lr_fn="original"), 0.015) if halves
             else (torch.optim.AdamW(inner, lr=1.5e-3, betas=(0.9, 0.95), weight_decay=0.1, fused=True), 1.5e-3),
             (torch.optim.AdamW(outer, lr=2e-3, betas=(0.9, 0.95), weight_decay=0.0, fused=True), 2e-3)]
-    # The share of the wall time that has passed is the schedule: a busy machine sees fewer steps, and the end is never late.
+    # The schedule follows the share of wall time that has passed: a busy machine sees fewer steps and still ends on
+    # time.
     start, step, log, i, kept = time.time(), 0, [], 0, time.time()
     while time.time() - start < a.minutes * 60:
         share = (time.time() - start) / (a.minutes * 60)

@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""Twenty tasks with hone_gguf, gguf (gguf-py), llama-cpp-python and transformers: lines, seconds and
-peak memory, each task in a process of its own, importing included.
-
-    run.py FOLDER LIBRARY=PYTHON...     -> docs/results/python.json, the table of docs/python.md
-
-FOLDER has model.gguf, base.gguf, source and text.txt, as python/tests/run.sh makes them. PYTHON is
-one that has the library; the results of libraries that are not named stay. Best of RUNS runs (3).
-A task without a row has no way in that library."""
+"""Twenty tasks with hone_gguf, gguf (gguf-py), llama-cpp-python and transformers: lines, seconds and peak memory, each task in
+its own process, including imports.
+run.py FOLDER LIBRARY=PYTHON...     -> docs/results/python.json, the table of docs/python.md
+FOLDER has model.gguf, base.gguf, source and text.txt, as made by python/tests/run.sh. PYTHON has the library installed; results
+of unnamed libraries are kept. Best of RUNS runs (3). A task without a row has no solution in that library.
+"""
 import datetime
 import importlib
 import inspect
@@ -23,7 +21,7 @@ WHERE = os.environ.get("HONE_BENCH", ".")
 M, B, D, T = (os.path.join(WHERE, n) for n in ("model.gguf", "base.gguf", "source", "text.txt"))
 OUT = os.path.join(WHERE, "out.gguf")
 RESULTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../docs/results/python.json")
-# of each library: the package whose version is told
+# per library: the package whose version is recorded
 PACKAGES = {"hone": "hone-gguf", "gguf": "gguf", "llama_cpp": "llama-cpp-python", "transformers": "transformers"}
 TEXT = open(T, encoding="utf-8").read() if os.path.exists(T) else ""
 TALK = [{"role": "user", "content": "What is 2 + 2?"}]
@@ -49,7 +47,7 @@ def processor():
 
 
 def one(folder, python, library, task):
-    """Best seconds, and peak MiB, of a task in a process of its own; or why it failed."""
+    """Best seconds and peak MiB of a task in its own process, or why it failed."""
     best, out = None, os.path.join(folder, "out.gguf")
     for _ in range(RUNS):
         if os.path.exists(out):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The tasks that gguf (gguf-py) has something for."""
+"""The tasks that gguf (gguf-py) can do."""
 from run import M, OUT
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The twenty tasks with hone_gguf. M a quantized model, B its original, D its folder, T a text."""
+"""The twenty tasks with hone_gguf. M: a quantized model, B: its original, D: its folder, T: a text."""
 from run import B, M, OUT, TALK, TEXT, TOOLS, WROTE
 
 

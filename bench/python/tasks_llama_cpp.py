@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The tasks that llama-cpp-python has something for."""
+"""The tasks that llama-cpp-python can do."""
 from run import B, M, OUT, TALK, TEXT
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The tasks that transformers has something for, on the folder that the files were made of."""
+"""The tasks that transformers can do, on the folder the files were converted from."""
 from run import D, TALK, TEXT
 
 
