@@ -52,7 +52,7 @@ static void fit_table(const struct result *r, const struct release *rel, int kin
     }
 }
 
-/* For memory kinds without a table, writes the size that fits the best file. Returns false if there
+/* Writes the size that fits the best file, for memory kinds without a table. Returns false if there
  * is no such kind. */
 static bool enough(const struct result *r, const struct release *rel, struct buf *out) {
     static const char *const name[RELEASE_MEMORIES] = {[RELEASE_GPU] = "on a GPU",

@@ -138,7 +138,7 @@ static void test_bad_ladders(void) {
     r.n_files = 2; /* noticeable and heavy */
     CHECK_EQ_I64(pick_file(&r), 0);
     CHECK(strstr(text(&b, pick_head, &r),
-                 "noticeable loss. It is the closest to the original of these files, but not "
+                 "noticeable loss. Of these files it is the closest to the original, but not "
                  "close.") != NULL);
     r.file = ladder;
     r.n_files = 1; /* nothing but the base */

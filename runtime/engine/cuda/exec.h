@@ -233,7 +233,7 @@ uint64_t exec_cuda_stage_bytes(const struct cuda *d); /* used while weights are 
  * Drops captured steps, which point at the old ones. */
 int exec_cuda_refresh(struct session *s, bool first, struct err *e);
 
-/* Free device copies: of weights that s->m no longer has; of all weights. */
+/* Frees device copies of weights that s->m no longer has; exec_cuda_forget_all, of all weights. */
 void exec_cuda_forget(struct session *s);
 void exec_cuda_forget_all(struct cuda *d);
 
@@ -296,12 +296,12 @@ int exec_cuda_fast_glu(struct cuda *d, const struct gr_node *n, struct err *e);
     int exec_cuda_fuse_##name(struct cuda *d, const struct match *m, struct err *e);
 #include "runtime/engine/fusions.def"
 #undef FUSION
-/* If x is register r of a single token, queues its logits and sets *done. */
+/* Queues the logits of x and sets *done if x is register r of a single token. */
 int exec_cuda_fast_head(struct cuda *d, gr_reg r, const float *x, bool *done, struct err *e);
 
 /* Queues the logits of n <= HEAD_ROWS rows at x in device memory; they go to d->logits. */
 int exec_cuda_head_rows(struct cuda *d, const float *x, int64_t n, struct err *e);
-/* Implement `outputs` and `score` of struct backend (score.c). */
+/* Computes `outputs` and `score` of struct backend (score.c). */
 int exec_cuda_outputs(struct session *s, const struct head_row *row, int64_t n, struct err *e);
 int exec_cuda_score(struct session *s, struct session *base, int64_t first, int64_t n,
                     const int32_t *target, struct session_score *out, struct err *e);

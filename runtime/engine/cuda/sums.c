@@ -240,7 +240,7 @@ static int load(struct session *s, session_sum_give fn, void *ud, struct err *e)
     return 0;
 }
 
-/* No-op observer. Installing one disables fusion across the observed nodes. */
+/* Ignores the rows. Installing an observer disables fusion across the observed nodes. */
 static void see_nothing(void *ud, const struct session_shown *r) {
     (void)ud, (void)r;
 }

@@ -7,7 +7,7 @@
 #include "base/num.h"
 #include "runtime/engine/cuda/exec.h"
 
-/* bytes of a piece; smallest weight sent in pieces */
+/* Bytes of a piece; smallest weight sent in pieces. */
 enum { FEED_PIECE = 16 << 20, FEED_FROM = 1 << 20 };
 
 /* Returns whether weight w has data of its own. A tied weight is uploaded once, as its source. */
