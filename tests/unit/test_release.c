@@ -117,7 +117,7 @@ static void test_bad_front_matter(void) {
         {"---\na\n---\n", "key: value"},
         {"---\na: @b\n---\n",
          "line 2: while scanning for the next token, found character that cannot "
-         "start any token; a value that begins so must be in quotes"},
+         "start any token; such a value must be in quotes"},
         {"---\na: [b, c\n---\n", "']'"},
         {"---\nz: y\na: [b,\n c\n\n---\n", "line 3: while parsing a flow sequence"},
         {"---\na: [\n---\n", "flow node"},
