@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* mix/accept.c - see accept.h. A mix passes when its mean divergence is lower than that of the best
- * plain recipe that fits by more than three paired standard errors and its 99.9 % divergence is not
- * larger. */
+/* mix/accept.c - acceptance test of a mix. It passes if its mean divergence is below that of the
+ * best plain recipe that fits by more than three paired standard errors, and its 99.9 % divergence
+ * is not larger. */
 #include "mix/accept.h"
 
 #include <inttypes.h>
@@ -55,13 +55,13 @@ static int make_missing(struct gate *g, struct err *e) {
                                   .out = p->path,
                                   .recipe = p->name,
                                   .imatrix = g->imatrix,
-                                  .known_gaps = true, /* The mix has warned of them. */
+                                  .known_gaps = true, /* The mix has already warned. */
                                   .gram = g->gram,
                                   .overwrite = true,
                                   .search = g->search,
                                   .pool = g->w->pool};
         o.device = device_quantize(g->w);
-        log_info("quantizing %s, to compare the mix with", p->name);
+        log_info("quantizing %s, for comparison with the mix", p->name);
         TRY(quantize_run(&o, &r, e));
     }
     return 0;
@@ -80,14 +80,15 @@ static void judge(struct gate *g, const struct eval_kld_run *r) {
     eval_kld_pair(r, 0, g->best + 1, &d);
     bool better = d.diff < -3 * d.stderr_, tail = mix.kld_p999 <= b->kld_p999;
     g->passed = better && tail;
-    snprintf(g->why, sizeof g->why,
-             "mean KLD %.6f against %.6f of %s (paired difference %+.6f +- %.6f), 99.9 %% KLD %.5f "
-             "against %.5f%s",
-             mix.mean_kld, b->mean_kld, g->plain[g->best].name, d.diff, d.stderr_, mix.kld_p999,
-             b->kld_p999,
-             g->passed ? ""
-             : better  ? ": its 99.9 % KLD is larger"
-                       : ": not lower by more than three standard errors");
+    snprintf(
+        g->why, sizeof g->why,
+        "mean KLD %.6f against %.6f for %s (paired difference %+.6f +- %.6f), 99.9 %% KLD %.5f "
+        "against %.5f%s",
+        mix.mean_kld, b->mean_kld, g->plain[g->best].name, d.diff, d.stderr_, mix.kld_p999,
+        b->kld_p999,
+        g->passed ? ""
+        : better  ? ": its 99.9 % KLD is larger"
+                  : ": not lower by more than three standard errors");
 }
 
 static int compare(struct gate *g, const char *mix, struct err *e) {
@@ -100,7 +101,7 @@ static int compare(struct gate *g, const char *mix, struct err *e) {
     const char *path[GATE_PLAIN + 2] = {g->base, mix};
     for (int i = 0; i < g->n; i++) path[i + 2] = g->plain[i].path;
     struct session_opts o = {.n_ctx = g->ctx, .isa = g->w->isa, .act = ACT_F32, .pool = g->w->pool};
-    for (int i = n - 1; i >= 0 && !rc; i--) { /* The base, which is the largest, comes last. */
+    for (int i = n - 1; i >= 0 && !rc; i--) { /* the base is the largest and comes last */
         o.device = device_share(g->w, path, i + 1);
         rc = open_model(g->w, &m[i], path[i], e);
         if (!rc && !o.n_ubatch) o.n_ubatch = passes_rows(g->w, m[i], g->ctx, n);

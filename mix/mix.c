@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT
-/* mix/mix.c - multiple-choice knapsack, solved exactly.
+/* mix/mix.c - exact solver of the multiple-choice knapsack.
  *
- * 1. Lagrangian: for a price of a byte, each group takes argmin(loss + price * bytes). Bisection on
- *    the price gives the bound and, on its feasible side, a first solution.
- * 2. Exact: at the best price every option has a reduced cost >= 0, how much it loses against the
- *    bound. A solution better than bound + slack consists of options whose reduced costs sum to
- * less than slack, so groups are added one by one to a list of states (bytes, loss) sorted by
- * bytes; a state is dropped when another is no larger and no worse, or when its reduced costs reach
- * the slack. Slack starts small and grows until a solution lies within it: then it is the optimum.
+ * 1. Lagrangian: for a price per byte, each group takes argmin(loss + price * bytes). Bisection on
+ * the price gives the bound and, on its feasible side, a first solution. 2. Exact: at the best
+ * price, each option's reduced cost >= 0 is its loss above the bound. A solution better than bound
+ * + slack has options whose reduced costs sum to less than slack. Groups are added one by one to a
+ * list of states (bytes, loss) sorted by bytes; a state is dropped if another is no larger and no
+ * worse, or if its reduced costs reach the slack. Slack grows from a small value until a solution
+ * is within it; that solution is optimal.
  *
- * The lists stay short because the gap is tiny with many groups. When they do not, states are
- * thinned (the best one of each range of bytes stays) and the result says so. */
+ * The lists stay short because the gap is tiny with many groups. Otherwise states are thinned (the
+ * best of each byte range is kept), and the result is not marked exact. */
 #include "mix/mix.h"
 
 #include <inttypes.h>
@@ -22,11 +22,11 @@
 
 enum { MAX_LIST = 200000, MAX_NODES = 24000000 };
 
-struct state { /* A choice of options for the groups so far. */
+struct state { /* options chosen for the groups so far */
     uint64_t bytes;
     double loss;
     double reduced;
-    int32_t node; /* Index in the trail, -1: none. */
+    int32_t node; /* index into trail; -1: none */
 };
 struct node {
     int32_t parent;
@@ -37,9 +37,9 @@ struct solver {
     int n;
     uint64_t budget;
     double price, bound;
-    int *order;      /* The groups in the order in which they are decided, widest first. */
-    double *best;    /* For each group the least loss + price * bytes, [n]. */
-    uint64_t *least; /* The least bytes that groups order[i..] take together, [n + 1]. */
+    int *order;      /* groups in search order, widest first */
+    double *best;    /* [n] per group, the least loss + price * bytes */
+    uint64_t *least; /* [n + 1] least total bytes of groups order[i..] */
     struct state *cur, *next, *tmp;
     int64_t n_cur, n_next;
     struct node *trail;
@@ -51,8 +51,8 @@ static double priced(const struct mix_opt *o, double price) {
     return o->loss + price * (double)o->bytes;
 }
 
-/* Chooses for every group the option of least priced loss, of equal ones that with fewer bytes.
- * Returns the sum of priced losses. */
+/* Picks for every group the option with the least priced loss; ties go to fewer bytes. Returns the
+ * sum of priced losses. */
 static double choose_at(const struct solver *s, double price, int *pick, uint64_t *bytes) {
     double sum = 0;
     *bytes = 0;
@@ -70,8 +70,8 @@ static double choose_at(const struct solver *s, double price, int *pick, uint64_
     return sum;
 }
 
-/* Finds the best price, which is that of the highest bound; the bound is concave in it. `feasible`
- * gets a choice that fits. */
+/* Finds the price with the highest bound; the bound is concave in the price. `feasible` receives a
+ * choice that fits. */
 static void find_price(struct solver *s, int *pick, int *feasible) {
     uint64_t bytes;
     double lo = 0, hi = 1e-30, sum = choose_at(s, 0, pick, &bytes);
@@ -110,7 +110,8 @@ static double total(const struct solver *s, const int *pick, uint64_t *bytes) {
     return loss;
 }
 
-/* Spends what a feasible choice leaves over: the largest gain that fits, again and again. */
+/* Spends the bytes left over by a feasible choice: repeatedly applies the largest gain that fits.
+ */
 static void fill(const struct solver *s, int *pick) {
     for (int round = 0; round < 8 * s->n; round++) {
         uint64_t used;
@@ -145,7 +146,7 @@ static bool add_node(struct solver *s, int32_t parent, int opt, int32_t *out) {
     return true;
 }
 
-/* Keeps the least reduced cost of each of MAX_LIST / 2 equal ranges of bytes. */
+/* Keeps the state with the least reduced cost in each of MAX_LIST / 2 equal byte ranges. */
 static void thin(struct solver *s) {
     uint64_t first = s->next[0].bytes, last = s->next[s->n_next - 1].bytes;
     double per = (double)(last - first + 1) / (MAX_LIST / 2);
@@ -162,8 +163,7 @@ static void thin(struct solver *s) {
     s->thinned = true;
 }
 
-/* Merges `from` into `next`; both are sorted by bytes. States that another one beats in bytes and
- * loss are dropped. */
+/* Merges `from` into `next`, both sorted by bytes. Dominated states are dropped. */
 static void merge(struct solver *s, const struct state *from, int64_t n_from) {
     int64_t i = 0, j = 0, n = 0;
     double least = HUGE_VAL;
@@ -188,8 +188,8 @@ static void merge(struct solver *s, const struct state *from, int64_t n_from) {
     if (n > MAX_LIST) thin(s);
 }
 
-/* Extends all states by the options of one more group. The node of a new state is its parent's
- * until the list is final. */
+/* Extends all states by the options of one more group. Until the list is final, a new state's node
+ * is its parent's. */
 static bool extend(struct solver *s, int at, double slack, struct state *part) {
     const struct mix_group *gr = &s->group[s->order[at]];
     s->n_next = 0;
@@ -228,8 +228,8 @@ static bool extend(struct solver *s, int at, double slack, struct state *part) {
     return s->n_cur > 0;
 }
 
-/* Looks at all choices whose reduced costs are below slack. Returns true, and the choice in `pick`,
- * when one fits. */
+/* Searches all choices whose reduced costs sum to less than slack. Returns whether one fits, and
+ * the best of them in `pick`. */
 static bool search(struct solver *s, double slack, int *pick, struct state *part) {
     s->n_trail = 0;
     s->cur[0] = (struct state){.node = -1};
@@ -268,7 +268,7 @@ static void prepare(struct solver *s) {
     s->order = xcalloc((size_t)s->n + 1, sizeof *s->order);
     s->best = xcalloc((size_t)s->n + 1, sizeof *s->best);
     s->least = xcalloc((size_t)s->n + 2, sizeof *s->least);
-    /* Sorts a few hundred groups by falling width, by insertion. */
+    /* Insertion sort of a few hundred groups by decreasing width. */
     for (int g = 0; g < s->n; g++) {
         int at = g;
         while (at > 0 && width(&s->group[s->order[at - 1]]) < width(&s->group[g])) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* mix/mixer.c - from a budget to a plan: solve, write the plan, options for quantize_run. The room
- * for metadata is what a dry run says, so a file takes at most the budget to the byte; the room on
- * a card is what models/fit.c leaves beside keys and values, state and working memory. */
+/* mix/mixer.c - from a budget to a plan: solve, write the plan, set the options of quantize_run. A
+ * dry run gives the exact size of the metadata, so the file never exceeds its budget. On a card,
+ * models/fit.c computes the room left by keys and values, state and working memory. */
 #include "mix/mixer.h"
 
 #include <inttypes.h>
@@ -34,7 +34,7 @@ int mix_search(const char *name, enum search *out, struct err *e) {
 
 /* ---- the model and its losses ---------------------------------------------------------------- */
 
-/* Loads the errors, and the losses where there is a file of them. */
+/* Reads the losses from the sensitivity file, or measures the errors without one. */
 static int load(struct mixer *x, const struct quantize_opts *q, const char *sensitivity,
                 uint64_t least, struct err *e) {
     struct sens *s = &x->s;
@@ -66,7 +66,7 @@ static int load(struct mixer *x, const struct quantize_opts *q, const char *sens
     return rc;
 }
 
-/* Finds out from the moments, with --gram, what feedback will do to each type. */
+/* Computes, with --gram, the gain of error feedback for each type from the moments. */
 static int load_gains(struct mixer *x, const struct quantize_opts *q, struct err *e) {
     struct gram gram;
     struct imat imat;
@@ -138,7 +138,7 @@ void mixer_close(struct mixer *x) {
 
 /* ---- limits ---------------------------------------------------------------------------------- */
 
-/* Computes the bytes of a card that are not weights. */
+/* Computes the bytes on a card that are not weights. */
 static int beside_weights(const struct mixer *x, const struct mix_ask *ask, uint64_t *out,
                           struct err *e) {
     const char *name = gguf_str_or(x->g, "general.architecture", "");
@@ -222,8 +222,8 @@ static int write_plan(const struct mixer *x, const struct mix_ask *ask, const st
     return rc;
 }
 
-/* Makes the notes of the file that say why it has these types. Their length is fixed: they must not
- * change the size that they are computed from. */
+/* Sets the file's notes that document the choice of types. Their length is fixed, since the file
+ * size they are computed from must not change. */
 static void make_notes(const struct mixer *x, struct mix_job *j, const struct mix_ask *ask,
                        const struct sens_mix *mix) {
     static const char *const key[MIX_NOTES] = {
@@ -255,7 +255,7 @@ static char *plan_path(const char *tmp, const struct quantize_opts *q, bool *tem
     return path;
 }
 
-/* Makes one solution with `room` for metadata, and computes what its file would take. */
+/* Solves with `room` bytes for metadata, and computes the size of the resulting file. */
 static int attempt(struct mixer *x, const struct mix_ask *ask, uint64_t room, bool overwrite,
                    struct mix_job *j, struct err *e) {
     struct sens_ask sa;
@@ -301,7 +301,7 @@ int mix_solve_job(struct mixer *x, const struct quantize_opts *q, const struct m
     j->o.pool = x->w->pool;
     uint64_t room = 0;
     gguf_shard_header(x->g, 0, &room);
-    /* It is repeated until the room for metadata is right. */
+    /* Repeats until the room for metadata is right. */
     for (int round = 0; round < 8; round++) {
         TRY(attempt(x, ask, room, q->overwrite || j->temporary || round > 0, j, e));
         uint64_t real = j->m.file_bytes - j->m.tensor_bytes;
@@ -331,7 +331,7 @@ int mix_front(struct mixer *x, const struct mix_ask *ask, const struct mix_job *
     TRY(limits(x, ask, ask->budget ? j->m.file_bytes - j->m.tensor_bytes : 0, &sa, &beside, e));
     for (int i = 0; i < MIX_FRONT; i++) {
         struct sens_mix mix;
-        sa.speed = i ? pow(2, i - 8) : 0; /* The speeds are 0, 1/128 ... 128. */
+        sa.speed = i ? pow(2, i - 8) : 0; /* 0, 1/128 ... 128 */
         TRY(sens_solve(&x->s, &sa, &mix, e));
         struct mix_point p = {sa.speed, mix.loss, mix.decode_bytes};
         sens_mix_release(&mix);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-/* mix/probe.c - stages 2 and 3: what a change of one group does to the output.
+/* mix/probe.c - stages 2 and 3: the effect of one group's type on the output.
  *
- * A candidate is the base with some groups' tensors replaced by encoded ones; all other weights are
- * the base's own. A session for each slot stays over all batches and is given one candidate after
- * the other. All run over the same windows, so the base's pass is shared and differences are
- * paired. A pass begins at the block of the changed group, with the hidden states of the base (of
- * the mix, for steps around one). */
+ * A candidate is the base with some tensors replaced by encoded ones; all other weights are shared.
+ * Each slot has one session for all batches, which is given one candidate after another. All
+ * sessions use the same windows, so they share the base's pass and differences are paired. A pass
+ * begins at the block of the changed group, with the hidden states of the base (of the mix, for
+ * steps around one). */
 #include "mix/probe.h"
 
 #include <inttypes.h>
@@ -20,7 +20,7 @@
 #include "base/mem.h"
 #include "base/num.h"
 
-/* Keeps n windows of ctx tokens, evenly spaced; two at least, for a standard error. */
+/* Keeps n evenly spaced windows of ctx tokens, at least two, for a standard error. */
 static int thin_windows(struct probe *p, int64_t ctx, int64_t n, struct err *e) {
     int64_t have = p->ids.n / ctx;
     if (have < 2)
@@ -38,8 +38,8 @@ static int thin_windows(struct probe *p, int64_t ctx, int64_t n, struct err *e) 
     return 0;
 }
 
-/* Opens the base's session, which brings the weights to the device, and as many others as have
- * room there beside it: two at least. The CPU computes them all alike. */
+/* Opens the base's session, which uploads the weights, and as many candidates' sessions as fit on
+ * the device, at least two. Otherwise the CPU runs all of them. */
 static int open_sessions(struct probe *p, struct session_opts *o, struct err *e) {
     static const int slots[] = {PROBE_SLOTS, 3, 2};
     const enum device_kind asked = o->device.kind;
@@ -78,7 +78,7 @@ int probe_open(struct probe *p, struct work *w, const char *model, const struct 
     return rc;
 }
 
-/* Lets slot i compute with a candidate, which it takes over; NULL: with the base. */
+/* Switches slot i to a candidate and takes ownership of it; NULL: to the base. */
 static int use(struct probe *p, int i, struct model *cand, struct err *e) {
     int rc = session_use(p->session[i], cand ? cand : p->base, e);
     if (rc) {
@@ -90,12 +90,12 @@ static int use(struct probe *p, int i, struct model *cand, struct err *e) {
     return 0;
 }
 
-/* Takes the candidates away, and the encoded tensors that nobody else needs; those of the mix go
- * only with `all`. */
+/* Removes the candidates and the encoded tensors that are no longer used; tensors of the mix only
+ * with `all`. */
 static void drop(struct probe *p, bool all) {
     struct err unused;
     int n = 0;
-    for (int i = 0; i < PROBE_SLOTS; i++) /* It cannot fail, since the base has the same graph. */
+    for (int i = 0; i < PROBE_SLOTS; i++) /* cannot fail: the base has the same graph */
         if (p->cand[i]) (void)use(p, i, NULL, &unused);
     for (int i = 0; i < p->n_data; i++) {
         if (p->data[i].keep && !all)
@@ -130,7 +130,8 @@ bool probe_uses(const struct probe *p, const struct sens *s, int group) {
     return true;
 }
 
-/* Encodes a tensor to a type; the result stays where it is until the next call. */
+/* Returns a tensor encoded in a type, encoding it on first use. *out is valid until the next call.
+ */
 static int encoded(struct probe *p, const struct sens *s, int64_t index, enum qtype type, bool keep,
                    const struct weight **out, struct err *e) {
     const char *name = gguf_tensor_at(p->base->gguf, index)->name;
@@ -154,8 +155,7 @@ static int encoded(struct probe *p, const struct sens *s, int64_t index, enum qt
     return 0;
 }
 
-/* Puts the group's tensors of a candidate into a type. *cand is the candidate so far, which is
- * replaced. */
+/* Changes a candidate's tensors of a group to a type; replaces *cand. */
 static int change(struct probe *p, const struct sens *s, struct model **cand, int group,
                   enum qtype type, bool keep, struct err *e) {
     const struct sens_group *g = &s->group[group];
@@ -172,8 +172,8 @@ static int change(struct probe *p, const struct sens *s, struct model **cand, in
     return 0;
 }
 
-/* Adds everything to the key that decides the weights of a candidate: the type of one group, alone
- * or within a mix. */
+/* Adds the results-cache key of a candidate: everything that decides its weights. w is the change
+ * of one group, alone or within a mix. */
 static void add_kept(struct kept_of *x, const struct probe *p, const struct sens *s,
                      const struct sens_mix *mix, const struct probe_want *w) {
     struct kept_of base = {0};
@@ -229,7 +229,7 @@ int probe_alone(struct probe *p, const struct sens *s, const struct probe_want *
     return rc;
 }
 
-/* Makes the mix with one group in another type; w NULL: the mix itself. */
+/* Builds the mix with one group in another type; w NULL: the mix itself. */
 static int mixed(struct probe *p, const struct sens *s, const struct sens_mix *mix,
                  const struct probe_want *w, struct model **cand, struct err *e) {
     for (int g = 0; g < s->n_groups; g++) {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* mix/sens.c - groups of tensors that share a type, floors, predicted losses. Pure functions
- * of names, shapes and numbers: no data is read here.
+/* mix/sens.c - groups of tensors that share a type, floors, predicted losses. Pure functions of
+ * names, shapes and numbers; no tensor data is read.
  *
- * Loss of group g in type k: c = S(e) * e with e the encoder's relative error and S the measured
- * ratio of divergence to error, interpolated in log e between probes of the group, or between
- * probes of its role in other layers by depth. Without any probe S is a prior by role. */
+ * The loss of group g in type k is c = S(e) * e, with e the encoder's relative error and S the
+ * measured ratio of divergence to error. S is interpolated in log e between probes of the group, or
+ * by depth between probes of its role in other layers. Without probes, S is a prior by role. */
 #include "mix/sens.h"
 
 #include <math.h>
@@ -16,11 +16,11 @@
 #include "base/num.h"
 
 enum { PAD = 32 };
-static const double LOW_BITS = 2.6; /* In bits per weight (docs/design/mix.md, "Groups"). */
+static const double LOW_BITS = 2.6; /* bits per weight (docs/design/mix.md, "Groups") */
 
-/* The divergence when one role of one layer has a large error. The numbers are published ones for
- * single tensors of a hybrid mixture of experts with 40 layers, at about 1.75 bits (a relative
- * squared error near 0.16). */
+/* Divergence when one role of one layer has a large error. Published values for single tensors of a
+ * hybrid mixture of experts with 40 layers, at about 1.75 bits (a relative squared error near
+ * 0.16). */
 struct prior {
     enum role role;
     double kld;
@@ -39,7 +39,7 @@ static double prior_of(const struct sens *s, const struct sens_group *g) {
     double kld = .003, n = (double)max_i64(1, s->model.n_blocks - s->model.n_mtp), layer = 1;
     for (size_t i = 0; i < COUNT_OF(priors); i++)
         if (priors[i].role == g->role) kld = priors[i].kld;
-    /* Early layers matter about twice as much, the last one half as much again. */
+    /* Early layers matter about twice as much, the last one 1.5 times. */
     if (g->block >= 0) {
         /* The draft block counts like the last layer. */
         double at = n > 1 ? fmin(1, (double)g->block / (n - 1)) : 0;
@@ -52,7 +52,8 @@ static double prior_of(const struct sens *s, const struct sens_group *g) {
 
 /* ---- groups ---------------------------------------------------------------------------------- */
 
-/* Roles that share a type with another of the same layer: the one that names the group. */
+/* Returns the role that names the group; roles listed here share a type with another role of the
+ * same layer. */
 static enum role leader(enum role r) {
     static const struct {
         enum role role, leader;
@@ -66,10 +67,10 @@ static enum role leader(enum role r) {
     return r;
 }
 
-/* Returns the share of a tensor's bytes that one decoded token reads. */
+/* Returns the share of a tensor's bytes read per decoded token. */
 static double read_share(const struct recipe_model *m, const struct recipe_item *it) {
     bool lookup = it->role == ROLE_PLE_EMBD || (it->role == ROLE_TOKEN_EMBD && !m->tied);
-    /* A token reads one row. */
+    /* one row per token */
     if (lookup) return 0;
     /* The draft block is not counted. */
     if (it->block >= 0 && it->block >= m->n_blocks - m->n_mtp) return 0;
@@ -78,11 +79,11 @@ static double read_share(const struct recipe_model *m, const struct recipe_item 
     return 1;
 }
 
-/* Tells which types a mix may give a tensor. */
+/* Marks the types that a mix may give a tensor. */
 static void candidates(const struct recipe_item *it, bool can[QT_COUNT]) {
     const unsigned flag = it->ne[0] % QK == 0 ? QF_MIX : QF_MIX_NARROW;
     bool fits[QT_COUNT] = {false};
-    /* A type that the row length does not allow falls back to another one. */
+    /* Types that the row length rules out fall back to others. */
     for (int t = 0; t < QT_COUNT; t++)
         if (qtype_info(t) && (qtype_info(t)->flags & flag))
             fits[qtype_fit((enum qtype)t, it->ne[0])] = true;
@@ -165,8 +166,7 @@ int sens_init(struct sens *s, const struct gguf *g, struct err *e) {
         s->n_weights += s->group[i].n_weights;
         if (!any) {
             err_set(e, ERR_DATA,
-                    "%s: no type fits the tensors of the group of %s; give them types by hand in a "
-                    "plan",
+                    "%s: no type fits the tensors of the group of %s; set their types in a plan",
                     gguf_path(g), s->group[i].name);
             sens_release(s);
             return (int)e->code;
@@ -208,10 +208,10 @@ enum qtype sens_next(const struct sens *s, int group, enum qtype t, int dir) {
 
 /* ---- losses ---------------------------------------------------------------------------------- */
 
-/* Gives in *out the logarithm of divergence / error at an error, interpolated between the probes of
- * a group. Returns false when the group has no probes. */
+/* Sets *out to log(divergence / error) at an error, interpolated between the group's probes.
+ * Returns false if the group has no probes. */
 static bool ratio_at(const struct sens_group *g, double err, double *out) {
-    /* The probes with the nearest errors below and above. */
+    /* Probes with the nearest errors below and above. */
     const struct sens_probe *lo = NULL, *hi = NULL;
     for (int i = 0; i < g->n_probes; i++) {
         const struct sens_probe *p = &g->probe[i];
@@ -229,11 +229,11 @@ static bool ratio_at(const struct sens_group *g, double err, double *out) {
     return true;
 }
 
-/* A function of this kind gives in *out what a group says of the logarithm of divergence / error at
- * an error. It returns false when the group says nothing. */
+/* Estimator: sets *out to a group's log(divergence / error) at an error. Returns false if the group
+ * has no data for it. */
 typedef bool (*ratio_fn)(const struct sens *s, const struct sens_group *g, double err, double *out);
 
-/* Gives what the groups of the same role in other layers say, interpolated by depth. */
+/* Sets *out to the estimate from groups of the same role in other layers, interpolated by depth. */
 static bool between(const struct sens *s, const struct sens_group *g, double err, ratio_fn says,
                     double *out) {
     int below = -1, above = -1;
@@ -258,7 +258,7 @@ static bool between(const struct sens *s, const struct sens_group *g, double err
     return true;
 }
 
-/* Gives the mean of what all groups say; 0 when none says anything. */
+/* Returns the mean estimate over all groups; 0 if no group has one. */
 static double mean(const struct sens *s, double err, ratio_fn says) {
     double sum = 0, v;
     int n = 0;
@@ -274,7 +274,7 @@ static bool probed(const struct sens *s, const struct sens_group *g, double err,
     (void)s;
     return ratio_at(g, err, out);
 }
-/* Says by how much a group's probes differ from its gradients. */
+/* Sets *out to the log ratio of a group's probes to its gradients. */
 static bool beyond_slope(const struct sens *s, const struct sens_group *g, double err,
                          double *out) {
     (void)s;
@@ -288,7 +288,8 @@ static bool beyond_prior(const struct sens *s, const struct sens_group *g, doubl
     *out -= log(prior_of(s, g));
     return true;
 }
-/* Says what gradients say, moved by as much as probes of the same role, or of all, differ. */
+/* Estimates from gradients, corrected by how probes of the same role (else of all roles) differ
+ * from theirs. */
 static bool by_slope(const struct sens *s, const struct sens_group *g, double err, double *out) {
     if (!(g->slope > 0)) return false;
     if (!between(s, g, err, beyond_slope, out)) *out = mean(s, err, beyond_slope);
@@ -296,8 +297,8 @@ static bool by_slope(const struct sens *s, const struct sens_group *g, double er
     return true;
 }
 
-/* Gives the ratio of a group as if it had no probes of its own. Returns false when nothing of its
- * role was measured. */
+/* Estimates a group's ratio as if it had no probes. Returns false if nothing of its role was
+ * measured. */
 static bool ratio_without(const struct sens *s, const struct sens_group *g, double err,
                           double *out) {
     if (by_slope(s, g, err, out) || between(s, g, err, probed, out) ||
@@ -317,7 +318,7 @@ double sens_loss(const struct sens *s, int group, enum qtype type) {
 
 static bool steps_factor(const struct sens *s, int group, uint64_t budget, double *out) {
     const struct sens_group *g = &s->group[group];
-    double up = 1 / .09, down = 1 / .09; /* Before any step the factor is 1 +- .3. */
+    double up = 1 / .09, down = 1 / .09; /* prior before any step: 1 +- 0.3 */
     bool any = false;
     for (int i = 0; i < g->n_steps; i++) {
         const struct sens_step *t = &g->step[i];
@@ -352,7 +353,7 @@ double sens_factor(const struct sens *s, int group, uint64_t budget) {
 
 /* ---- accuracy -------------------------------------------------------------------------------- */
 
-/* Returns the type whose error is nearest to that of about 4.25 bits, or -1 when there is none. */
+/* Returns the type whose error is nearest to that of about 4.25 bits; -1: no candidate. */
 static int type_like_4_bits(const struct sens_group *g) {
     int best = -1;
     for (int t = 0; t < QT_COUNT; t++)
@@ -378,7 +379,7 @@ void sens_accuracy(const struct sens *s, struct sens_accuracy *a) {
         a->n_probed += g.n_probes > 0;
         if (t < 0 || !ratio_at(&g, g.err[t], &v)) continue;
         int n = s->group[i].n_probes;
-        s->group[i].n_probes = 0; /* Taken as if it had none; they are put back below. */
+        s->group[i].n_probes = 0; /* hide the group's own probes; restored below */
         if (ratio_without(s, &s->group[i], g.err[t], &near)) {
             apart += (v - near) * (v - near);
             n_apart++;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* mix/sens_err.c - stage 0: the error of the real encoders on sampled rows, and whole tensors
- * encoded in memory for probes. Every row has its own slot of the result, added in row order: the
- * numbers depend neither on the number of threads nor on who encodes. Memory: the rows of a sample
- * (2 % of a tensor) as in the file, and 4 million of its weights encoded. */
+/* mix/sens_err.c - stage 0: errors of the real encoders on sampled rows, and whole tensors encoded
+ * in memory for probes. Every row has its own slot in the result and rows are added in order, so
+ * results depend neither on the number of threads nor on the device that encodes. Memory: the
+ * sampled rows (2 % of a tensor) as in the file, and 4 million weights encoded. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -16,13 +16,13 @@
 #include "mix/sens.h"
 
 enum { MIN_ROWS = 64, MIN_ROWS_MAT = 8, PERCENT = 2, TAU = 256 };
-static const int64_t BATCH = 4 << 20; /* So many weights are encoded at a time. */
+static const int64_t BATCH = 4 << 20; /* weights encoded at a time */
 
 struct sampler {
-    /* The job that encodes the sampled rows, which lie side by side as a tensor of their own. */
+    /* Encodes the sampled rows, stored contiguously as a tensor of their own. */
     struct batch_job b;
     const struct kern *ref;
-    double *sum; /* The sum of each of its rows; below 0 where a row is not finite. */
+    double *sum; /* sum per row; < 0: the row is not finite */
 };
 
 static const float *imp_of(const struct batch_job *b, int64_t row) {
@@ -44,7 +44,7 @@ static void signals(void *ctx, int64_t begin, int64_t end, int worker) {
     }
 }
 
-/* Computes the errors of the rows that b.out holds. */
+/* Computes the errors of the rows in b.out. */
 static void errors(void *ctx, int64_t begin, int64_t end, int worker) {
     const struct sampler *s = ctx;
     const int64_t ne0 = s->b.t->ne[0];
@@ -85,8 +85,8 @@ int sens_importance(const struct imat *imat, const struct gguf_tensor *t, float 
     return importance(imat, t, out, &en, e);
 }
 
-/* Makes a tensor of the sampled rows of a tensor. Where *copy is not NULL it has the rows, and the
- * caller frees it by mem_free; otherwise they are the tensor's own. */
+/* Builds a tensor of a tensor's sampled rows. *copy holds the rows, freed with mem_free; NULL: all
+ * rows are sampled and the data is the tensor's own. */
 static int sample(const struct gguf_tensor *t, struct gguf_tensor *out, void **copy,
                   struct err *e) {
     const int64_t n_mat = t->ne[2] * t->ne[3];
@@ -108,8 +108,8 @@ static int sample(const struct gguf_tensor *t, struct gguf_tensor *out, void **c
     return 0;
 }
 
-/* Returns the sum over rows, each weighed by the tokens of its expert: importance is a mean of
- * squares per expert, but an expert's part of the output grows with its tokens. */
+/* Returns the sum over rows, weighted by the tokens of each expert: importance is a mean of squares
+ * per expert, but an expert's contribution to the output grows with its tokens. */
 static double total(const struct sampler *s, const struct imat_entry *en) {
     const int64_t n_mat = s->b.t->ne[2] * s->b.t->ne[3], rows = s->b.t->ne[1] * n_mat;
     double sum = 0;
@@ -118,7 +118,7 @@ static double total(const struct sampler *s, const struct imat_entry *en) {
     return sum;
 }
 
-/* Encodes the rows in a type and puts their errors into s->sum. */
+/* Encodes the rows in a type and stores their errors in s->sum. */
 static int errors_in(struct sampler *s, enum qtype to, const struct sens_source *from,
                      struct err *e) {
     struct batch_job *b = &s->b;
@@ -141,7 +141,7 @@ out:
     return rc;
 }
 
-/* Computes the sum of squares of a tensor's sampled rows. ERR_DATA when a weight is not finite. */
+/* Computes the sum of squares of the sampled rows. ERR_DATA if a weight is not finite. */
 static int total_signal(struct sampler *s, double *signal, const struct imat_entry *en,
                         const char *name, const char *path, struct err *e) {
     const int64_t rows = s->b.t->ne[1] * s->b.t->ne[2] * s->b.t->ne[3];
@@ -159,7 +159,7 @@ static int total_signal(struct sampler *s, double *signal, const struct imat_ent
     return rc;
 }
 
-/* Adds the tensor's relative errors, divided by the number of tensors of its group. */
+/* Adds a tensor's relative errors, divided by the number of tensors in its group. */
 static int tensor_errors(const struct sens_source *from, const struct kern *ref, enum search search,
                          struct sens_group *g, int64_t index, struct err *e) {
     const struct gguf_tensor *t = gguf_tensor_at(from->g, index);
@@ -192,7 +192,7 @@ static int tensor_errors(const struct sens_source *from, const struct kern *ref,
     return rc;
 }
 
-/* Sets the errors of one group, measured or taken over from an earlier run. */
+/* Sets the errors of one group, from the results cache if they are there. */
 static int group_errors(const struct sens *s, const struct sens_source *from,
                         const struct kern *ref, struct sens_group *gr, struct err *e) {
     struct {

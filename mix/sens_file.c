@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* mix/sens_file.c - sensitivity files, docs/formats/sensitivity.md. */
+/* mix/sens_file.c - reader and writer of sensitivity files, docs/formats/sensitivity.md. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -95,7 +95,7 @@ static int read_errors(struct sens_group *g, const cJSON *j, const char *path, s
     for (const cJSON *m = doc_first(errors); m; m = m->next) {
         enum qtype t;
         double v = cJSON_GetNumberValue(m);
-        /* The type is one of a later version. */
+        /* A type of a later version. */
         if (!qtype_parse(m->string, &t) || !g->can[t]) continue;
         if (!usable(v, 0))
             return err_set(e, ERR_DATA, "%s: group %s: the error of %s is not a number >= 0", path,
@@ -166,7 +166,7 @@ static int read_root(struct sens *s, const cJSON *root, const char *path, struct
             return err_set(e, ERR_DATA, "%s: the model has no group %s of %" PRId64 " weights",
                            path, name ? name : "?", w);
         if (g->n_probes || g->n_steps)
-            return err_set(e, ERR_DATA, "%s: group %s is there twice", path, name);
+            return err_set(e, ERR_DATA, "%s: group %s appears twice", path, name);
         TRY(read_errors(g, j, path, e));
         TRY(read_measured(g, j, path, e));
         n++;

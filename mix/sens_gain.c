@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* mix/sens_gain.c - what error feedback will take off each type's error: per tensor and type
- * the held-out error with feedback over the plain one, on the sampled rows that choose the
- * shrinkage (fb_tensor.c). Types without feedback keep 1, so a mix is chosen knowing which types
- * profit, and how much. */
+/* mix/sens_gain.c - gain of error feedback: per tensor and type, the held-out error with feedback
+ * over the plain error, on the sampled rows that choose the shrinkage (fb_tensor.c). Types without
+ * feedback keep 1, so the solver knows which types profit and by how much. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,8 +30,8 @@ static bool load_row(void *ctx, int64_t row, float *x) {
     return true;
 }
 
-/* Computes the gain of error feedback for one tensor in one type: the error with it over the error
- * without. It is 1 where there is no feedback. */
+/* Computes the gain of error feedback for one tensor in one type: error with feedback over error
+ * without. 1: no feedback. */
 static int tensor_gain(const struct rows *r, const struct gram_input *in, const float *imp,
                        enum qtype type, const struct sens_feedback *f, double *gain,
                        struct err *e) {
@@ -40,7 +39,7 @@ static int tensor_gain(const struct rows *r, const struct gram_input *in, const 
     struct rows rows = *r;
     struct fb_tensor *fb;
     *gain = 1;
-    /* Where moments have another shape, quantization will refuse them by name. */
+    /* Quantization will refuse moments of another shape, with the tensor's name. */
     if (!feedback_can(type) || !in || in->n != r->t->ne[0] ||
         (in->n_mat != 1 && in->n_mat != n_mat))
         return 0;
@@ -63,7 +62,7 @@ static int tensor_gain(const struct rows *r, const struct gram_input *in, const 
     return 0;
 }
 
-/* Gives the same, taken over from an earlier run where it is known. */
+/* Like tensor_gain, from the results cache if possible. */
 static int gain_or_kept(const struct rows *r, const struct gram_input *in, const float *imp,
                         enum qtype type, const struct sens_feedback *f, double *gain,
                         struct err *e) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* mix/sens_solve.c - from predicted losses to the best type per group: the solver's table, two
- * limits (file, GPU), and the weight of decode time. docs/design/mix.md "Solver", "Speed". */
+ * limits (file, GPU), and the weight of decode time. docs/design/mix.md, "Solver" and "Speed". */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,17 +9,17 @@
 #include "base/num.h"
 #include "mix/sens.h"
 
-enum { MAX_HOST = 2 }; /* So many groups in main memory have their choices tried one by one. */
+enum { MAX_HOST = 2 }; /* groups in main memory whose choices are enumerated */
 struct table {
     const struct sens *s;
     const struct sens_ask *ask;
-    struct mix_opt *opt;    /* The options of each group, [n_groups][QT_COUNT]. */
-    enum qtype *type;       /* The types of these options, in the same order. */
-    struct mix_group *all;  /* The groups with all their options, [n_groups]. */
-    struct mix_group *part; /* The groups that the solver is given, and in `which` their indices. */
+    struct mix_opt *opt;    /* [n_groups][QT_COUNT] options of each group */
+    enum qtype *type;       /* types of these options, in the same order */
+    struct mix_group *all;  /* [n_groups] groups with all their options */
+    struct mix_group *part; /* groups passed to the solver; `which`: their indices */
     int *which, n_part;
     int host[MAX_HOST], n_host;
-    int *pick; /* The best choice so far, [n_groups]. */
+    int *pick; /* [n_groups] best choice so far */
     double objective, bound;
     bool found, exact;
 };
@@ -31,8 +31,7 @@ static void fill_group(struct table *t, int i, double price) {
     struct mix_group *mg = &t->all[i];
     mg->opt = t->opt + i * QT_COUNT;
     mg->n_opts = 0;
-    /* Limits that leave a group no type are lifted: first the types to be avoided, then the floor.
-     */
+    /* Relax limits that leave a group without a type: first the types to avoid, then the floor. */
     for (int pass = 0; pass < 3 && !mg->n_opts; pass++)
         for (int k = 0; k < QT_COUNT; k++) {
             if (!g->can[k] || g->err[k] < 0) continue;
@@ -46,8 +45,8 @@ static void fill_group(struct table *t, int i, double price) {
         }
 }
 
-/* Solves for the groups outside main memory under what the choice `host` leaves of the limits.
- * Keeps the result when it is better than those before. */
+/* Solves for the other groups under the limits that remain after the choice `host` for groups in
+ * main memory. Keeps the result if it is the best so far. */
 static int try_host(struct table *t, const int *host, struct err *e) {
     const struct sens *s = t->s;
     struct mix_result r = {0};
@@ -94,13 +93,13 @@ static int solve_at(struct table *t, double price, struct sens_mix *m, struct er
             t->part[t->n_part++] = t->all[i];
         }
     }
-    for (;;) { /* Every combination is tried. */
+    for (;;) { /* all combinations */
         int h = 0;
         rc = try_host(t, host, e);
         while (h < t->n_host && ++host[h] == t->all[t->host[h]].n_opts) host[h++] = 0;
         if (h == t->n_host) break;
     }
-    if (!t->found) return rc; /* The error is that of the last one. */
+    if (!t->found) return rc; /* the last error */
     m->bytes = s->kept_bytes;
     m->device_bytes = s->kept_bytes;
     m->decode_bytes = s->kept_read;

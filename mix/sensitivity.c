@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* mix/sensitivity.c - hone sensitivity: errors of the encoders, then end-to-end probes in an
- * order that is useful when it is cut short, then steps around the mixes of given budgets. The file
- * is written after every batch; the same command goes on where it stopped. Several ranks share out
- * the groups of the encoders' errors, then batches of probes. */
+/* mix/sensitivity.c - hone sensitivity: errors of the encoders, then end-to-end probes, ordered to
+ * be useful even if cut short, then steps around the mixes of given budgets. The file is written
+ * after every batch, and the same command resumes from it. Ranks share out the groups of the
+ * encoders' errors, then batches of probes. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -25,7 +25,7 @@
 #include "quantize/record.h"
 #include "text/size.h"
 
-/* The errors near which probes are made, in this order: about those of Q3_K, Q5_K, IQ4_XS, Q2_K. */
+/* Errors to probe near, in this order: about those of Q3_K, Q5_K, IQ4_XS, Q2_K. */
 static const double targets[] = {.016, .001, .0046, .05};
 
 struct probing {
@@ -36,18 +36,18 @@ struct probing {
     double t0;
     struct mix_probe_report *r;
     int64_t n_all; /* probes of stage 2 */
-    /* The probes of one round, at most ranks_n() * PROBE_SLOTS. */
+    /* Probes of one round, at most ranks_n() * PROBE_SLOTS. */
     struct probe_want *want;
     struct probe_got *got;
     int n, batch;
-    /* The mix in which a group is probed; NULL: groups are probed alone. */
+    /* Mix in which groups are probed; NULL: alone. */
     const struct sens_mix *mix;
-    uint64_t budget; /* The budget of the mix. */
+    uint64_t budget; /* the mix's budget */
 };
 
 /* ---- what is probed, and when ---------------------------------------------------------------- */
 
-/* Finds the candidate whose error is nearest to a target, in proportion. */
+/* Finds the candidate type whose error is nearest to a target, as a ratio. */
 static bool type_near(const struct sens_group *g, double target, enum qtype *out) {
     double best = HUGE_VAL;
     for (int t = 0; t < QT_COUNT; t++) {
@@ -60,8 +60,8 @@ static bool type_near(const struct sens_group *g, double target, enum qtype *out
     return best < HUGE_VAL;
 }
 
-/* Returns where a layer comes among those of its role when these are halved again and again: first,
- * last, middle, quarters... */
+/* Returns a layer's rank within its role when the layers are halved repeatedly: first, last,
+ * middle, quarters... */
 static int halving_rank(int at, int n) {
     int rank = 0;
     if (at == 0) return 0;
@@ -72,8 +72,8 @@ static int halving_rank(int at, int n) {
     return 2 + rank;
 }
 
-/* Orders the layers of each role. rank[i] is the order of group i; band[i] is false for layers
- * beyond the number of layers per role. Returns the largest rank. */
+/* Ranks the layers of each role. rank[i] is the rank of group i; band[i] is whether it is among the
+ * first `bands` layers of its role. Returns the largest rank. */
 static int layer_order(const struct sens *s, int64_t bands, int *rank, bool *band) {
     int most = 0;
     for (int i = 0; i < s->n_groups; i++) {
@@ -87,7 +87,7 @@ static int layer_order(const struct sens *s, int64_t bands, int *rank, bool *ban
         if (rank[i] > most) most = rank[i];
     }
     for (int i = 0; i < s->n_groups; i++) {
-        /* The number of layers of the role that come before, by rank and then by depth. */
+        /* Layers of the role that come before, by rank and then by depth. */
         int64_t before = 0;
         for (int k = 0; k < s->n_groups; k++)
             before += s->group[k].role == s->group[i].role &&
@@ -98,8 +98,7 @@ static int layer_order(const struct sens *s, int64_t bands, int *rank, bool *ban
     return most;
 }
 
-/* ---- rounds -------------------------------------------------------------------------------------
- * A batch for every rank, so that the batches and their bytes are those of one process. */
+/* ---- rounds ---------------------------------------------------------------------------------- */
 
 static bool late(const struct probing *w) {
     bool yes = w->o->seconds > 0 && progress_now_s() - w->t0 >= w->o->seconds;
@@ -121,7 +120,7 @@ static void put(const struct probing *w, const struct probe_want *want,
                                                    got->kld, got->stderr_};
 }
 
-/* Measures what was asked for. */
+/* Measures the queued probes and saves the result. */
 static int end_round(struct probing *w, struct err *e) {
     double t0 = progress_now_s();
     int rc = 0, n = 0;
@@ -151,7 +150,7 @@ static int ask(struct probing *w, int group, enum qtype type, struct err *e) {
     return w->n < w->batch * ranks_n() ? 0 : end_round(w, e);
 }
 
-/* Begins rounds of probes, of groups alone or of groups in a mix whose budget is `budget`. */
+/* Starts rounds of probes, of groups alone or of groups within a mix of that budget. */
 static void begin_rounds(struct probing *w, const struct sens_mix *mix, uint64_t budget) {
     w->mix = mix;
     w->budget = budget;
@@ -255,7 +254,7 @@ static int around(struct probing *w, uint64_t budget, struct err *e) {
 
 /* ---- all stages ------------------------------------------------------------------------------ */
 
-/* Forgets what a file said. */
+/* Discards the probes, steps and slopes read from a file. */
 static void start_over(struct sens *s) {
     for (int i = 0; i < s->n_groups; i++) {
         s->group[i].n_probes = s->group[i].n_steps = 0;
@@ -283,14 +282,13 @@ static int resume(struct probing *w, const char *imatrix_hash, struct err *e) {
     return 0;
 }
 
-/* Tells whether any group's slope is known. */
 static bool sloped(const struct sens *s) {
     for (int i = 0; i < s->n_groups; i++)
         if (s->group[i].slope > 0) return true;
     return false;
 }
 
-/* Warns of texts that the importance matrix was collected on, because probes on them flatter types
+/* Warns of texts on which the importance matrix was collected: probes on them flatter the types
  * that it fits. */
 static void warn_same_text(const struct mix_probe_opts *o, const struct imat *imat) {
     for (int i = 0; imat && i < imat->n_datasets; i++)
@@ -332,15 +330,15 @@ static int run(struct probing *w, const struct sens_source *from, const char *ha
     return 0;
 }
 
-/* Opens the file beside the result that keeps what is measured meanwhile. */
+/* Opens the results cache next to the output, which keeps unfinished measurements. */
 static struct results_cache *open_own(const struct mix_probe_opts *o) {
     char *path = xasprintf("%s.part", o->out);
     struct results_cache *k = NULL;
     struct err e;
-    /* It is measured again. */
+    /* -f: start over */
     if (o->overwrite && results_cache_open(&k, path, &e) == 0) results_cache_close(k, true);
     if (results_cache_open(&k, path, &e) != 0)
-        log_warn("%s; an interruption will cost what is being measured", e.msg);
+        log_warn("%s; if interrupted, the current measurement is lost", e.msg);
     free(path);
     return k;
 }
@@ -383,7 +381,7 @@ int mix_measure(const struct mix_probe_opts *o, struct sens *s, struct mix_probe
 
 /* ---- the command ----------------------------------------------------------------------------- */
 
-/* Shows what the time has bought, and what more time would. */
+/* Adds the accuracy reached so far, and what more time would gain. */
 static void emit_accuracy(struct emit *m, const struct sens *s, const struct mix_probe_report *r) {
     struct sens_accuracy a;
     char text[160];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* mix/sensitivity.h - what each type costs each part of a model, measured. */
+/* mix/sensitivity.h - measurement of the cost of each type for each part of a model. */
 #ifndef HONE_MIX_SENSITIVITY_H
 #define HONE_MIX_SENSITIVITY_H
 
@@ -12,32 +12,32 @@ struct mix_probe_opts {
     const char *model, *imatrix, *out;
     struct str_list texts;
     int64_t ctx, n_chunks, n_types, rounds;
-    int64_t bands; /* layers that are probed per role, spread by depth; 0: all */
+    int64_t bands; /* layers probed per role, spread by depth; 0: all */
     uint64_t budget[MIX_MAX_BUDGETS];
     int n_budgets;
     double seconds; /* 0: no limit */
     enum search search;
     bool overwrite;
-    bool replace; /* where `out` was measured on other inputs: measure anew instead of refusing */
+    bool replace; /* measure again, instead of refusing, if `out` has other inputs */
 };
 struct mix_probe_report {
     int64_t n_probes, n_wanted, n_steps;
     bool cut_short, resumed;
-    double seconds; /* of the whole measurement, earlier runs included */
-    double probing; /* of the probes and steps of this run */
+    double seconds; /* whole measurement, earlier runs included */
+    double probing; /* probes and steps of this run */
     int64_t n_now;  /* probes and steps of this run */
 };
-/* Measures and writes o->out. The caller releases *s with sens_release, after an error too. */
+/* Measures and writes o->out. The caller releases *s with sens_release, even after an error. */
 int mix_measure(const struct mix_probe_opts *o, struct sens *s, struct mix_probe_report *r,
                 struct err *e);
-/* The same as it is asked for: with sizes and names as texts, which are checked. */
+/* Options of `hone sensitivity`: sizes and names as unchecked text. */
 #include "commands/members.h"
 struct sensitivity_ask {
     struct mix_probe_opts o;
 #include "commands/sensitivity.def"
 };
 extern const struct sensitivity_ask sensitivity_usual;
-/* Measures, and fills m with what came out. */
+/* Checks the options, measures, and fills m with the results. */
 int sensitivity_run(struct work *w, struct sensitivity_ask *a, struct emit *m, struct err *e);
 
 #endif

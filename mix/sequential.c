@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* mix/sequential.c - one block at a time: collect inputs after the finished blocks, encode,
- * continue. */
+/* mix/sequential.c - block-by-block quantization: collect the inputs after the finished blocks,
+ * encode, continue. */
 #include "mix/sequential.h"
 
 #include <stdlib.h>
@@ -16,37 +16,38 @@
 #include "base/progress.h"
 #include "quantize/qplan.h"
 
-struct side { /* The original, or the file so far. */
+struct side { /* the original, or the file so far */
     struct session *s;
-    float *residual; /* [n_chunks][ctx][n_embd] f32, what enters the present block. */
+    float *residual; /* [n_chunks][ctx][n_embd] input of the current block */
 };
 struct seq_job {
     struct work *w;
     const struct sequential_opts *o;
-    /* now is the base with the blocks quantized so far; NULL: there is none yet. */
+    /* now: the base with the blocks quantized so far; NULL: none yet. */
     struct model *base, *now;
-    struct side side[2]; /* One for each enum pair_side. */
+    struct side side[2]; /* indexed by enum pair_side */
     struct gram_col *col;
     struct pair *pair;
     struct qplan plan;
     struct imat imat;
     struct ids ids;
-    int64_t *end;        /* The end of each text, in chunks. */
-    struct weight *done; /* The encoded weights, which it holds. */
-    /* The same for the writer of the file, with names that are borrowed. */
+    int64_t *end;        /* end of each text, in chunks */
+    struct weight *done; /* [n_done] encoded weights, owned */
+    /* The same for the file's writer; names are borrowed. */
     struct quantize_given *given;
     int n_done;
-    int64_t ctx, n_chunks, width; /* width is that of the residual. */
-    float *hidden;                /* Room for the rows behind the last block. */
-    /* The block of the pass under way. */
+    int64_t ctx, n_chunks, width; /* width of the residual */
+    float *hidden;                /* room for the rows after the last block */
+    /* block of the current pass; the number of blocks: the head. */
     int block;
-    float *to;       /* Where the residual behind the block goes. */
-    bool collecting; /* Observers take part only when this is true. */
+    float *to;       /* destination of the residual after the block */
+    bool collecting; /* observers collect */
 };
 
-/* ---- what a pass shows ----------------------------------------------------------------------- */
+/* ---- observers
+ * -------------------------------------------------------------------------------------- */
 
-/* Tells whether the present block is what follows the last one, which counts as one more. */
+/* Returns whether the current pass is that of the head, after the last block. */
 static bool behind(const struct seq_job *j) {
     return j->block == j->base->hp.d[HD_LAYERS];
 }
@@ -62,7 +63,7 @@ static void see_base(void *ud, const struct session_shown *r) {
 }
 static void see_other(void *ud, const struct session_shown *r) {
     struct seq_job *j = ud;
-    const bool all = j->block < 0 && strncmp(r->w->name, "blk.", 4) == 0; /* This is the survey. */
+    const bool all = j->block < 0 && strncmp(r->w->name, "blk.", 4) == 0; /* survey */
     if (j->collecting && (all || in_block(j, r->w)))
         gram_col_see(j->col, r->w, r->expert, r->x, r->gate, r->n_rows, r->ld);
 }
@@ -81,8 +82,8 @@ static void keep_residual(void *ud, const struct session_shown *r) {
         memcpy(j->to + r->pos * j->width, r->x, (size_t)(r->n_rows * j->width) * sizeof *r->x);
 }
 
-/* Runs one side's pass of the present block over chunk i. With `next`, what leaves the block takes
- * the place of what entered it. */
+/* Runs one side's pass of the current block over chunk i. With `next`, the block's output replaces
+ * its input. */
 static int pass(struct seq_job *j, enum pair_side side, int64_t i, bool next, struct err *e) {
     struct side *d = &j->side[side];
     float *residual = d->residual + i * j->ctx * j->width;
@@ -96,7 +97,7 @@ static int pass(struct seq_job *j, enum pair_side side, int64_t i, bool next, st
     return pair_check(j->pair, e);
 }
 
-/* Computes the rows that the head would be given in a pass of what follows the last block. */
+/* Computes and collects the head's input rows, in a pass after the last block. */
 static int pass_head(struct seq_job *j, enum pair_side side, int64_t i, struct err *e) {
     const struct gr_weight *head = model_head(j->base);
     if (side == PAIR_BASE) {
@@ -126,13 +127,13 @@ static int collect_block(struct seq_job *j, struct progress *p, struct err *e) {
     return 0;
 }
 
-/* Tells whether a tensor is a head of its own; tied embeddings are needed earlier, for the first
- * block. */
+/* Returns whether a tensor is a separate output head. Tied embeddings are needed earlier, for the
+ * first block. */
 static bool is_head(const struct seq_job *j, const char *name) {
     return strcmp(name, model_head(j->base)->name) == 0 && strcmp(name, "token_embd.weight") != 0;
 }
 
-/* Encodes a tensor and holds it for the models to come. */
+/* Encodes a tensor and keeps it for the following models. */
 static int encode(struct seq_job *j, const struct gram *gram, int64_t index, struct err *e) {
     const struct gguf_tensor *t = gguf_tensor_at(j->base->gguf, index);
     const struct weight *like = model_find_weight(j->base, t->name);
@@ -152,7 +153,7 @@ static int encode(struct seq_job *j, const struct gram *gram, int64_t index, str
     return rc;
 }
 
-/* Makes the model that the file is so far: the base with all encoded weights. */
+/* Rebuilds the model of the file so far: the base with all encoded weights. */
 static int renew(struct seq_job *j, struct err *e) {
     struct model_change *change = xcalloc((size_t)j->n_done + 1, sizeof *change);
     struct model *m = NULL;
@@ -171,8 +172,8 @@ static int renew(struct seq_job *j, struct err *e) {
     return 0;
 }
 
-/* Encodes the tensors whose names begin with `head`, or, for NULL, those of no block but the
- * head's, which comes last. */
+/* Encodes the tensors whose names begin with `head`. NULL: the tensors outside blocks, except the
+ * head, which comes last. */
 static int encode_all(struct seq_job *j, const char *head, struct err *e) {
     struct gram gram;
     gram_init(&gram);
@@ -186,7 +187,7 @@ static int encode_all(struct seq_job *j, const char *head, struct err *e) {
     return rc ? rc : renew(j, e);
 }
 
-/* Collects what the head is given, and encodes it. */
+/* Collects the head's inputs and encodes the head. */
 static int head(struct seq_job *j, struct err *e) {
     for (int64_t i = 0; i < j->n_chunks; i++) {
         TRY(pass_head(j, PAIR_BASE, i, e));
@@ -262,7 +263,8 @@ static int start(struct seq_job *j, struct err *e) {
     return open_sides(j, e);
 }
 
-/* Shows the collector the whole model once, so that it knows which weights share an input. */
+/* Shows the collector one pass of the whole model, so that it knows which weights share an input.
+ */
 static int survey(struct seq_job *j, struct err *e) {
     j->block = -1;
     j->collecting = true;
@@ -286,7 +288,7 @@ static int write_moments(struct seq_job *j, const char *path, struct err *e) {
     return rc;
 }
 
-/* Releases what only passes need. */
+/* Releases everything that only passes need. */
 static void end_passes(struct seq_job *j) {
     for (int k = 0; k < 2; k++) {
         session_free(j->side[k].s);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
-/* mix/slopes.c - divergences that gradients predict.
+/* mix/slopes.c - divergences predicted by gradients.
  *
- * An error E of a matrix W changes the loss of a window whose answers are drawn from the model by
- * <D, E>, D being the gradient by W; to second order the divergence of the window is the mean of
- * <D, E>^2 / 2. Encoders' errors are as good as independent of each other, and of the same relative
- * size e in every row by the importance h of columns. Then the mean over errors is e sum_r v_r
- * |D_r|^2 / 2, with v_r = sum_c h_c W_rc^2 / sum_c h_c: no encoded weights are needed. D = sum_t
- * g_t x_t^T over the tokens of the window; in the head, where gradients of different tokens are
- * independent, |D_r|^2 is sum_t g_tr^2 |x_t|^2. Not seen: experts that change places
- * (docs/notebook/quality.md has slopes beside probes). */
+ * An error E of a matrix W changes the loss of a window, whose answers are drawn from the model, by
+ * <D, E>, with D the gradient by W. To second order the divergence of the window is the mean of <D,
+ * E>^2 / 2. Encoders' errors are nearly independent of each other and have the same relative size e
+ * in every row, by the importance h of columns. So the mean over errors is e sum_r v_r |D_r|^2 / 2,
+ * with v_r = sum_c h_c W_rc^2 / sum_c h_c: no encoded weights are needed. D = sum_t g_t x_t^T over
+ * the tokens of the window. In the head, gradients of different tokens are independent, and |D_r|^2
+ * is sum_t g_tr^2 |x_t|^2. Not captured: changes of the chosen experts (docs/notebook/quality.md
+ * compares slopes with probes). */
 #include "mix/slopes.h"
 
 #include <stdlib.h>
@@ -23,8 +23,8 @@
 
 enum { PANEL = 64 };
 struct sized { /* a weight of the graph */
-    int group; /* -1: it belongs to none */
-    float *v;  /* [matrices][rows] mean squares of rows by importance; NULL: not needed yet */
+    int group; /* -1: no group */
+    float *v;  /* [matrices][rows] mean squares of rows by importance; NULL: not computed yet */
 };
 struct slopes {
     const struct model *m;
@@ -33,7 +33,7 @@ struct slopes {
     struct kern kern;
     struct sized *weight; /* [n_weights] */
     double *sum;          /* [n_groups] */
-    struct err err;       /* the first error in an observer */
+    struct err err;       /* first error in an observer */
 };
 
 struct rows_job {
@@ -60,8 +60,8 @@ static void size_rows(void *ctx, int64_t i0, int64_t i1, int worker) {
     }
 }
 
-/* Returns what there is to know of a weight, with the sizes of its rows; NULL: it has no group, or
- * there is no memory. */
+/* Returns a weight's group and row sizes, computing them on first use. NULL: no group, or out of
+ * memory. */
 static const struct sized *sized(struct slopes *s, const struct gr_weight *gw) {
     const struct model *m = s->m;
     struct sized *z = &s->weight[gw - m->graph.weight];
@@ -86,11 +86,11 @@ static const struct sized *sized(struct slopes *s, const struct gr_weight *gw) {
 struct panel_job {
     const struct slopes *s;
     const struct gr_weight *w;
-    const float *v; /* [rows] the sizes of rows */
+    const float *v; /* [rows] sizes of the rows */
     const float *x, *dy;
     int64_t ld_x, ld_y, n_rows;
     float *scratch; /* [workers][PANEL][columns + n_rows] */
-    double *size;   /* [rows] |D_r|^2; of the head [n_rows] what a token adds */
+    double *size;   /* [rows] |D_r|^2; for the head [n_rows] contribution of each token */
 };
 static void panels(void *ctx, int64_t i0, int64_t i1, int worker) {
     const struct panel_job *j = ctx;
@@ -111,7 +111,7 @@ static void panels(void *ctx, int64_t i0, int64_t i1, int worker) {
     }
 }
 
-/* Adds a matrix's share to the sum of its group. The call has to show all tokens of the window,
+/* Adds a matrix's share to the sum of its group. The call must cover all tokens of the window,
  * because gradients of different tokens are added before they are squared. */
 static void see_matrix(struct slopes *s, const struct sized *z, const struct gr_weight *w,
                        int64_t expert, const float *x, int64_t ld_x, const float *dy, int64_t ld_y,
@@ -159,7 +159,7 @@ static void see(void *ud, const struct gr_weight *w, int64_t expert, const float
         see_matrix(s, z, w, expert, x, ld_x, dy, ld_y, n_rows);
 }
 
-/* Adds what rows that are looked up say: a row changes wherever its token stands, so gradients of
+/* Adds the share of an embedding table. A row changes wherever its token occurs, so gradients of
  * equal tokens are added first. */
 static void see_lookup(void *ud, const struct gr_weight *w, const int32_t *ids, float by,
                        const float *dy, int64_t n_rows) {
@@ -171,7 +171,7 @@ static void see_lookup(void *ud, const struct gr_weight *w, const int32_t *ids, 
         double size = 0;
         int64_t k = 0;
         while (k < t && ids[k] != ids[t]) k++;
-        if (k < t) continue; /* It was added where it is looked up first. */
+        if (k < t) continue; /* added at its first lookup */
         memset(d, 0, (size_t)n * sizeof *d);
         for (k = t; k < n_rows; k++)
             for (int64_t c = 0; c < n && ids[k] == ids[t]; c++) d[c] += (double)dy[k * n + c];
@@ -208,7 +208,7 @@ static int measure(struct sens *sens, struct slopes *s, const struct slope_text 
     const int n = s->m->graph.n_weights;
     struct grad *g = NULL;
     int rc = grad_new(&g, s->m, t->ctx, isa, s->pool, e);
-    if (rc == ERR_SYS) log_warn("%s: no gradients of the probe text", e->msg);
+    if (rc == ERR_SYS) log_warn("%s: continuing without gradients of the probe text", e->msg);
     if (rc) return rc == ERR_SYS ? 0 : rc;
     kern_init(&s->kern, isa);
     s->weight = xcalloc((size_t)n, sizeof *s->weight);

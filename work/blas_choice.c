@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* work/blas_choice.c - see blas_choice.h. */
+/* work/blas_choice.c - timing OpenBLAS against our kernels, and the file that records the result.
+ */
 #include "work/blas_choice.h"
 
 #include <stdio.h>
@@ -15,7 +16,7 @@
 
 static const char file[] = "blas";
 
-/* Reads a list of uses, "moments,back". Unknown names are ignored. */
+/* Parses a list of uses such as "moments,back". Unknown names are ignored. */
 static unsigned parse(const char *text) {
     unsigned uses = 0;
     while (*text) {
@@ -56,7 +57,7 @@ unsigned blas_choice(const struct work *w) {
 
 static int keep(const char *dir, unsigned uses, struct err *e) {
     struct buf b = {0};
-    if (!dir) return err_set(e, ERR_SYS, "the user has no folder");
+    if (!dir) return err_set(e, ERR_SYS, "there is no user folder");
     TRY(io_make_dir(dir, e));
     for (int u = 0; u < BLAS_USES; u++)
         if (uses >> u & 1) buf_fmt(&b, "%s%s", b.len ? "," : "", blas_uses[u].name);
@@ -78,5 +79,5 @@ void blas_choice_measure(const struct work *w, enum kern_isa isa, struct blas_tr
         out->uses = blas_faster(out->ours, out->theirs);
         free(k);
     }
-    if (keep(w->choices, out->uses, &e)) log_info("not kept: %s", e.msg);
+    if (keep(w->choices, out->uses, &e)) log_info("the choice was not saved: %s", e.msg);
 }

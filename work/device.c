@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* work/device.c - see device.h. */
+/* work/device.c - name, free memory and memory shares of the devices of --device. */
 #include "work/device.h"
 
 #include <string.h>
@@ -7,8 +7,8 @@
 #include "base/io.h"
 #include "kernels/cuda/cuda.h"
 
-/* Fills *i with the facts of the n-th device; false for the CPU, or for a device that does not
- * answer. */
+/* Fills *i with the properties of the n-th device. Returns false for the CPU, or if the device does
+ * not respond. */
 static bool ask(const struct work *w, int n, struct cu_info *i) {
     struct cu_ctx *ctx = NULL;
     struct err ignored;
@@ -25,7 +25,7 @@ void device_name(const struct work *w, char out[256]) {
     if (ask(w, 0, &i)) memcpy(out, i.name, sizeof i.name);
 }
 
-/* Returns the usable bytes of w's k-th device, whose facts are in i. */
+/* Returns the usable bytes of w's k-th device; i holds its properties. */
 static uint64_t usable(const struct work *w, int k, const struct cu_info *i) {
     const uint64_t most = device_most(&w->device, k);
     const uint64_t all = i->mem_free > CU_KEEP_FREE ? i->mem_free - CU_KEEP_FREE : 0;
@@ -41,14 +41,14 @@ uint64_t device_free(const struct work *w) {
     return sum;
 }
 
-/* Returns the part of a device that a session of path[n - 1] gets. */
+/* Returns the share of a device's memory for a session of path[n - 1]. */
 static double share(const char *const *path, int n) {
-    const double beside = 0x1p30; /* activations and caches, whose sizes are alike */
+    const double beside = 0x1p30; /* activations and caches, about the same size for all */
     double all = 0, mine = 0;
     for (int i = 0; i < n; i++) {
         uint64_t bytes = 0;
         struct err unused;
-        (void)io_file_size(path[i], &bytes, &unused); /* who opens the file says what is wrong */
+        (void)io_file_size(path[i], &bytes, &unused); /* opening the file reports errors */
         mine = (double)bytes + beside;
         all += mine;
     }
@@ -63,8 +63,7 @@ struct device device_share(const struct work *w, const char *const *path, int n)
         if (!ask(w, k, &i)) continue;
         d.kind = DEVICE_AUTO;
         *(k ? &d.more_bytes[k - 1] : &d.max_bytes) =
-            (uint64_t)((double)usable(w, k, &i) * part) +
-            1; /* It is at least 1, since 0 would mean all of it. */
+            (uint64_t)((double)usable(w, k, &i) * part) + 1; /* 0 would mean all of it */
     }
     return d;
 }

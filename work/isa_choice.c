@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* work/isa_choice.c - see isa_choice.h. */
+/* work/isa_choice.c - timing instruction sets, and the file that records the fastest. */
 #include "work/isa_choice.h"
 
 #include <math.h>
@@ -59,7 +59,7 @@ enum kern_isa choice_isa(const char *dir) {
 }
 
 int choice_keep(const char *dir, enum kern_isa isa, struct err *e) {
-    if (!dir) return err_set(e, ERR_SYS, "the user has no folder");
+    if (!dir) return err_set(e, ERR_SYS, "there is no user folder");
     TRY(io_make_dir(dir, e));
     char *path = choice_path(dir, "isa"), text[32];
     snprintf(text, sizeof text, "%s\n", kern_isa_name(isa));
@@ -77,7 +77,7 @@ enum kern_isa choice_of(const double speed[KERN_ISA_COUNT]) {
 }
 
 /* Returns the speed of packed products: the geometric mean over types of both kinds of codes, with
- * one, four and 64 tokens. */
+ * 1, 4 and 64 tokens. */
 static double speed_of(const struct kern *k) {
     static const enum qtype types[] = {QT_Q4_K, QT_IQ4_XS};
     double product = 1;

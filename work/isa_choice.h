@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* work/isa_choice.h - the instruction set of `--isa auto`. The flags of a processor say what it
- * has, not what is fast. So `hone doctor` times the packed products of every set and keeps the
- * fastest for this machine: a file of one word in a folder of the user, whose name is a hash of
- * processor, sets and version. Without one the last set that the machine has is used. Which set it
- * is changes speed; results differ by roundings of f32 at most. */
+/* work/isa_choice.h - the instruction set of `--isa auto`. A processor's flags list its instruction
+ * sets, not which one is fastest. `hone doctor` therefore times packed products in every set and
+ * records the fastest: a one-word file in a folder of the user, named by a hash of processor, sets
+ * and version. Without that file, the best set of the machine is used. The set changes speed;
+ * results differ at most by f32 rounding. */
 #ifndef HONE_WORK_ISA_CHOICE_H
 #define HONE_WORK_ISA_CHOICE_H
 
@@ -11,23 +11,24 @@
 #include "kernels/kern.h"
 
 struct choice {
-    enum kern_isa isa;            /* the fastest */
-    double speed[KERN_ISA_COUNT]; /* of packed products, 1 for isa; 0: the machine lacks the set */
+    enum kern_isa isa;            /* the fastest set */
+    double speed[KERN_ISA_COUNT]; /* packed products relative to isa (1); 0: the machine lacks the
+                                     set */
 };
-/* Returns what was kept in a folder for this machine, or kern_isa_best(). dir may be NULL: nothing
- * was kept. */
+/* Returns the set recorded in dir for this machine, else kern_isa_best(). dir may be NULL. */
 enum kern_isa choice_isa(const char *dir);
-/* Times the sets, in about half a second. A set must be 1.1 times as fast as those above it to be
- * chosen, so that noise does not. */
+/* Times the sets, in about half a second. To be chosen, a set must be 1.1x as fast as the wider
+ * ones, so that noise does not decide. */
 void choice_measure(struct choice *c);
-/* Returns the fastest of `speed`, by the same rule. */
+/* Returns the fastest set of `speed`, by the same rule. */
 enum kern_isa choice_of(const double speed[KERN_ISA_COUNT]);
-/* Keeps a choice in a folder, which is made where it is not there. ERR_SYS where that cannot be
- * done, also for NULL. */
+/* Records a choice in dir and creates the folder if needed. ERR_SYS if that fails, or if dir is
+ * NULL. */
 int choice_keep(const char *dir, enum kern_isa isa, struct err *e);
-/* Returns the path in a folder of the file that keeps a choice for this machine, to be freed. */
+/* Returns the path in dir of the file that records a choice for this machine; the caller frees it.
+ */
 char *choice_path(const char *dir, const char *what);
-/* Writes the name of the processor, "unknown" where the system does not tell it. */
+/* Writes the processor's name, or "unknown" if the system does not report it. */
 void choice_processor(char out[128]);
 
 #endif

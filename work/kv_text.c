@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* work/kv_text.c - see kv_text.h. */
+/* work/kv_text.c - formatting of GGUF metadata values. */
 #include "work/kv_text.h"
 
 #include <stdio.h>
@@ -9,8 +9,8 @@
 
 enum { SHORT_TEXT = 64, SHORT_ELEMS = 8 };
 
-/* Appends a text in JSON's quotes, which show where it ends and let no raw byte reach the
- * terminal. */
+/* Appends a text as a JSON string: the quotes show where it ends, the escapes keep raw bytes from
+ * the terminal. */
 static void add_text(struct buf *b, const char *s, uint64_t len, bool all) {
     size_t n = (size_t)len;
     if (!all && n > SHORT_TEXT) {
@@ -20,7 +20,7 @@ static void add_text(struct buf *b, const char *s, uint64_t len, bool all) {
     json_quote(b, s, n);
     if (n < len) buf_fmt(b, "... (%llu bytes)", (unsigned long long)len);
 }
-/* Appends a number in the fewest digits that read back as the same number. */
+/* Appends a number with the fewest digits that read back as the same value. */
 static void add_float(struct buf *b, double v, bool single) {
     char text[40];
     for (int digits = 6; digits <= 17; digits++) {
@@ -53,7 +53,7 @@ void kv_value(struct buf *b, const struct gguf_kv *kv, bool all) {
     uint64_t n = all || kv->count <= SHORT_ELEMS ? kv->count : SHORT_ELEMS;
     buf_chr(b, '[');
     for (uint64_t i = 0; i < n; i++) {
-        if (!all && b->len > SHORT_TEXT) n = i; /* The text so far is long enough. */
+        if (!all && b->len > SHORT_TEXT) n = i; /* The line is long enough. */
         if (i == n) break;
         if (i) buf_str(b, ", ");
         if (kv->elem == GV_STR) {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-/* work/kv_text.h - values of GGUF metadata for people: one line, no byte raw to the terminal. */
+/* work/kv_text.h - GGUF metadata values as one line of printable text. */
 #ifndef HONE_WORK_KV_TEXT_H
 #define HONE_WORK_KV_TEXT_H
 
 #include "base/buf.h"
 #include "containers/gguf.h"
 
-/* Replaces b's text with the value of a key of a GGUF file. Long texts and arrays are cut, unless
- * `all` is set. */
+/* Replaces b's text with the value of a GGUF key. Long texts and arrays are cut, unless `all` is
+ * set. */
 void kv_value(struct buf *b, const struct gguf_kv *kv, bool all);
 /* Writes the type of a value: "u32", or "arr str" for an array of strings. */
 void kv_type(char out[32], const struct gguf_kv *kv);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* work/open.c - see open.h. */
+/* work/open.c - opening models, and the checks that commands make on their sources. */
 #include "work/open.h"
 
 #include <inttypes.h>
@@ -14,7 +14,7 @@
 #include "quantize/quantize.h"
 #include "quantize/requant.h"
 
-/* Returns whether general.type, if present, says that the file is a model. */
+/* Returns whether general.type, if present, is "model". */
 static bool is_typed_model(const struct gguf *g) {
     return strcmp(gguf_str_or(g, "general.type", "model"), "model") == 0;
 }
@@ -42,7 +42,7 @@ void open_warn_context(struct work *w, const struct model *m, int64_t n_ctx) {
     const int64_t trained = m->hp.d[HD_CTX];
     if (w->warned_context || trained <= 0 || n_ctx <= trained) return;
     w->warned_context = true;
-    log_warn("%" PRId64 " tokens at a time, and the model was trained for %" PRId64
+    log_warn("%" PRId64 " tokens of context, but the model was trained for %" PRId64
              ": results beyond that are not representative",
              n_ctx, trained);
 }
@@ -101,12 +101,12 @@ int unknown_plan(const char *path, const struct err *why, uint64_t vram, uint64_
     emit_str(m, "kv_why", "  because", why->msg);
     if (vram)
         emit_str(m, "fits", "what fits",
-                 fits ? "the weights; keys and values and working memory come on top"
+                 fits ? "the weights, without keys and values and working memory"
                       : "not even the weights");
     int rc = recipes ? recipes_of(m, path, e) : 0;
     gguf_close(g);
     if (rc || !vram || fits) return rc;
-    return err_set(e, ERR_VERDICT, "%s: its weights do not fit %llu bytes, of which %llu stay free",
+    return err_set(e, ERR_VERDICT, "%s: its weights do not fit into %llu bytes with %llu kept free",
                    path, (unsigned long long)vram, (unsigned long long)reserve);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* work/passes.c - see passes.h. */
+/* work/passes.c - memory model of passes: rows per pass and sessions at a time. */
 #include "work/passes.h"
 
 #include <limits.h>
@@ -24,7 +24,7 @@ double passes_row_bytes(const struct graph *g) {
     return 4.0 * (double)(sum + moe);
 }
 
-/* Rows of the shortest pass; fixed cost of a session, as rows and as bytes. */
+/* Rows of the shortest pass; a session's fixed cost in rows and in bytes. */
 enum { LEAST = 64, FIXED_ROWS = 64, FIXED_BYTES = 4 << 20 };
 
 double passes_bytes(double row_bytes, int64_t rows, int n) {

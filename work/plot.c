@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* work/plot.c - plots that a command writes along with its tables. */
+/* work/plot.c - plots that commands write along with their tables. */
 #include "work/plot.h"
 
 #include "base/buf.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* work/shapes.c - see shapes.h. */
+/* work/shapes.c - tensor shapes from a GGUF, a folder or config.json, and the memory they imply. */
 #include "work/shapes.h"
 #include "work/passes.h"
 
@@ -41,7 +41,7 @@ static void planned(void *ud, const char *name, enum qtype type, int n_dims, con
 }
 
 /* Returns the floats per token in the buffers of a pass and of its gradients. Two sessions, the
- * gradients and a block's activations for the backward pass take at most 7 times the registers,
+ * gradients and a block's activations for the backward pass take at most 7 times the registers, as
  * measured on models of five architectures. */
 static int64_t pass_floats(const struct graph *g, const struct hparams *h) {
     int64_t sum = (3 * h->d[HD_LAYERS] + 2) * h->d[HD_EMBD], moe = 0;
@@ -54,7 +54,7 @@ static int64_t pass_floats(const struct graph *g, const struct hparams *h) {
     return sum + moe;
 }
 
-/* Builds the model's graph to find whether it has gradients and what a pass takes. */
+/* Builds the model's graph to learn whether it has gradients and how much memory a pass takes. */
 static void look_at_graph(struct shapes *s, const struct arch *a, const struct hparams *h) {
     struct graph g;
     struct err ignored;
@@ -68,7 +68,7 @@ static void look_at_graph(struct shapes *s, const struct arch *a, const struct h
     graph_release(&g);
 }
 
-/* Reads what recipes ask of a model, and whether there are gradients, from config.json. */
+/* Reads from config.json the fields that recipes need, and whether the model has gradients. */
 static int read_config(struct shapes *s, const char *src, struct err *e) {
     struct hfdir *dir;
     struct hparams h;
@@ -90,7 +90,7 @@ static int from_folder(struct shapes *s, const char *src, const char *type, stru
     struct convert_opts o = {
         .src = src, .type = type, .dry_run = true, .plan = planned, .plan_ud = s};
     enum log_level level = log_get_level();
-    log_set_level(LOG_ERROR); /* Its remarks come with the conversion. */
+    log_set_level(LOG_ERROR); /* The real conversion will repeat its messages. */
     int rc = convert_run(&o, &r, e);
     log_set_level(level);
     TRY(rc);
@@ -154,7 +154,7 @@ int shapes_open(struct shapes *s, const char *src, const char *type, struct err 
 
 /* ---- from config.json alone ------------------------------------------------------------------ */
 
-/* Returns the path of src's config.json; src is this file or its folder. The caller frees it. */
+/* Returns the path of config.json; src is this file or its folder. The caller frees it. */
 static char *config_path(const char *src) {
     return io_is_dir(src) ? io_join(src, "config.json") : xstrdup(src);
 }
@@ -179,11 +179,11 @@ static int read_numbers(struct hfdir *dir, const char *path, const struct arch *
     *a = cls ? arch_find_dir(cls, dir) : NULL;
     if (!*a) return arch_refuse_class(path, cls ? cls : "(none)", e);
     TRY(hparams_from_hf(h, *a, dir, e));
-    h->d[HD_MTP] = 0; /* a draft block is not counted */
+    h->d[HD_MTP] = 0; /* the draft block is not counted */
     return (*a)->derive(h, e);
 }
 
-/* Lists the tensors of a model with these hyperparameters. */
+/* Adds the tensors of a model with these hyperparameters. */
 static int list_tensors(struct shapes *s, const struct hparams *h, struct err *e) {
     struct tensor_inst *t;
     int64_t n;
@@ -231,7 +231,7 @@ void shapes_close(struct shapes *s) {
 
 uint64_t shapes_recipe(const struct shapes *s, const char *recipe,
                        void (*each)(void *ud, const char *name, uint64_t n_bytes), void *ud) {
-    uint64_t sum = s->head_bytes + 512; /* The sum also holds the keys that quantization adds. */
+    uint64_t sum = s->head_bytes + 512; /* plus the keys that quantization adds */
     struct recipe_item *it = xcalloc((size_t)s->n + 1, sizeof *it);
     memcpy(it, s->item, (size_t)s->n * sizeof *it);
     for (int64_t i = 0; i < s->n; i++) it[i].type = it[i].from;
@@ -250,10 +250,10 @@ uint64_t shapes_preset(const struct shapes *s, const char *recipe) {
     return shapes_recipe(s, recipe, NULL, NULL);
 }
 
-/* A gradient takes a pass forwards again and two products where that has one. */
+/* Cost of gradients in forward passes: the pass is repeated, with two products for each one. */
 enum { GRADIENT_PASSES = 3 };
-/* Tells whether second moments are counted for weights of this role; weights of other roles share
- * the input of one of these. */
+/* Returns whether second moments are counted for weights of this role. Other roles share the input
+ * of one of these. */
 static bool leads(enum role r) {
     return r == ROLE_ATTN_Q || r == ROLE_ATTN_QKV || r == ROLE_ATTN_OUTPUT || r == ROLE_SSM_OUT ||
            r == ROLE_SSM_IN || r == ROLE_FFN_GATE || r == ROLE_FFN_DOWN || r == ROLE_EXP_GATE ||
@@ -261,14 +261,14 @@ static bool leads(enum role r) {
            r == ROLE_SHEXP_DOWN;
 }
 
-/* Tells whether a weight's gradients have moments: the matrices that blocks multiply by. */
+/* Returns whether a weight's gradients have moments: the matrices that blocks multiply by. */
 static bool has_gradients(const struct recipe_item *it) {
     return it->quant && it->ne[1] > 1 && it->role != ROLE_TOKEN_EMBD && it->role != ROLE_OUTPUT &&
            it->role != ROLE_PLE_EMBD;
 }
 
-/* Adds moments of n columns, which `used` of n_mat matrices see at a token. Shapes are those that
- * calib/moments.c gives them. */
+/* Adds the moments of n columns, for n_mat matrices, `used` of them per token. The shapes are those
+ * of calib/moments.c. */
 static void add_moments(double n, double n_mat, double used, double full, double block,
                         double *bytes, double *flops) {
     const double width = n_mat > 1 ? fmin(n, 256) : n <= full ? n : block;
@@ -279,7 +279,7 @@ static void add_moments(double n, double n_mat, double used, double full, double
 void shapes_gram(const struct shapes *s, struct shapes_gram *out) {
     double out_flops = s->gradients ? GRADIENT_PASSES * 2 * s->active : 0;
     *out = (struct shapes_gram){0};
-    if (s->n_embd) /* what enters the head */
+    if (s->n_embd) /* input of the output head */
         add_moments((double)s->n_embd, 1, 1, 4096, 2048, &out->inputs, &out->flops);
     for (int64_t i = 0; i < s->n; i++) {
         const struct recipe_item *it = &s->item[i];
@@ -300,7 +300,7 @@ void shapes_gram(const struct shapes *s, struct shapes_gram *out) {
 }
 
 double shapes_passes(const struct shapes *s, int64_t ctx, int threads) {
-    /* fixed: panels, states and sums of importance; per thread: a panel of rows and of logits */
+    /* fixed: panels, states and importance sums; per thread: a panel of rows and of logits */
     const double fixed = 0x1p25, panel = 1024 * (double)s->widest,
                  logits = 160 * (double)s->n_vocab;
     return fixed + 4 * (double)ctx * (double)s->pass_floats + logits +

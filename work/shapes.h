@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* work/shapes.h - shapes and roles of a model's tensors for a forecast, from a GGUF, from the
- * headers of an unconverted Hugging Face folder, or from config.json alone. */
+/* work/shapes.h - tensor shapes and roles of a model, for forecasts. The source is a GGUF, the
+ * headers of an unconverted Hugging Face folder, or config.json alone. */
 #ifndef HONE_WORK_SHAPES_H
 #define HONE_WORK_SHAPES_H
 
@@ -13,33 +13,33 @@ struct shapes {
     struct recipe_model model;
     struct recipe_item *item; /* names live in mem */
     int64_t n, cap;
-    uint64_t base_bytes, head_bytes; /* of the converted file; of them not tensor data */
-    char type[16];                   /* of the conversion */
-    double weights, active;          /* quantizable; multiplied per token */
-    int64_t n_embd, widest;          /* columns: of token embeddings; the most of any matrix */
+    uint64_t base_bytes, head_bytes; /* of the converted file; the part that is not tensor data */
+    char type[16];                   /* type of the conversion */
+    double weights, active;          /* quantizable weights; weights multiplied per token */
+    int64_t n_embd, widest;          /* columns: of token embeddings; of the widest matrix */
     bool gradients;                  /* every operation has a derivative (grad/grad.h) */
-    int64_t pass_floats, n_vocab;    /* floats per token in buffers of collecting; logits */
-    double row_bytes;                /* passes_row_bytes of its graph */
+    int64_t pass_floats, n_vocab;    /* floats per token in collection buffers; logits */
+    double row_bytes;                /* passes_row_bytes of the graph */
 };
 int shapes_open(struct shapes *s, const char *src, const char *type, struct err *e);
-/* Returns whether src is a config.json, or a folder that has one and no weights. */
+/* Returns whether src is a config.json, or a folder with one and without weights. */
 bool shapes_is_config(const char *src);
-/* Does the same as shapes_open for such a source, with all matrices taken as BF16, and fills in the
+/* Like shapes_open for such a source, with all matrices taken as BF16. Also fills in the
  * hyperparameters. The vocabulary is not counted: head_bytes is 0. */
 int shapes_from_config(struct shapes *s, const char *src, struct hparams *h, struct err *e);
 void shapes_close(struct shapes *s);
-/* Returns the bytes of a file in a preset, exact but for some hundred bytes of metadata. */
+/* Returns the file size of a preset, exact except for a few hundred bytes of metadata. */
 uint64_t shapes_preset(const struct shapes *s, const char *recipe);
-/* Does the same, and calls `each`, unless it is NULL, with the bytes of every tensor. */
+/* Like shapes_preset, and calls `each` (may be NULL) with the bytes of every tensor. */
 uint64_t shapes_recipe(const struct shapes *s, const char *recipe,
                        void (*each)(void *ud, const char *name, uint64_t n_bytes), void *ud);
 struct shapes_gram {        /* cost of second moments */
-    double inputs, answers; /* bytes: of inputs; of gradients by outputs (0: none) */
-    double flops;           /* per token, of both */
+    double inputs, answers; /* bytes: of inputs; of output gradients (0: none) */
+    double flops;           /* per token, for both */
 };
 void shapes_gram(const struct shapes *s, struct shapes_gram *out);
-/* Returns the bytes of buffers, without the moments, for collecting from chunks of ctx tokens, with
- * gradients if the model has them. */
+/* Returns the bytes of buffers, excluding the moments, for collecting from chunks of ctx tokens,
+ * with gradients if the model has them. */
 double shapes_passes(const struct shapes *s, int64_t ctx, int threads);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* work/work.c - see work.h. */
+/* work/work.c - job settings, device selection and string lists. */
 #include "work/work.h"
 
 #include <string.h>
@@ -13,7 +13,7 @@
 #include "runtime/engine/placement.h"
 #include "text/size.h"
 
-/* Reads --max-vram: one size, "20GiB", or one for each device, "20GiB,10GiB". */
+/* Parses --max-vram: one size ("20GiB"), or one per device ("20GiB,10GiB"). */
 static int most_of(const char *text, struct device *d, struct err *e) {
     char one[32];
     for (int i = 0;; i++) {
@@ -85,8 +85,8 @@ int work_pool(struct work *w, struct err *e) {
 }
 
 void work_list_add(struct work *w, struct str_list *l, const char *value) {
-    /* The array is full at every power of two. The old one stays in the arena, so that it takes
-     * twice the size in all. */
+    /* The array is full at every power of two. Old arrays stay in the arena, so the list takes
+     * twice its size. */
     if ((l->n & (l->n - 1)) == 0) {
         const char **v = arena_array(&w->mem, l->n ? 2 * (size_t)l->n : 1, sizeof *v);
         if (l->n) memcpy(v, l->v, (size_t)l->n * sizeof *v);
