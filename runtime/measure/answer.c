@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* runtime/measure/answer.c - see answer.h. */
+/* runtime/measure/answer.c - result of a divergence measurement as a sentence. */
 #include "runtime/measure/answer.h"
 
 #include "report/pick.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* runtime/measure/break.c - breakdowns of a finished comparison: totals, groups of positions
- * (depth, domain), pairs of candidates, worst tokens. Errors are over windows, because positions of
- * one window depend on each other. Reads per-position values only; no model is needed. */
+ * (depth, domain), pairs of candidates, worst tokens. Standard errors are over windows, because
+ * positions within a window are dependent. Reads per-position values only; needs no model. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,9 +10,9 @@
 #include "base/num.h"
 #include "runtime/measure/internal.h"
 
-/* Copies what was found at rows [row0, row1) of all windows behind one another, to the place behind
- * the candidates, and returns that. With a `domain` other than -1 only windows of that domain are
- * taken. */
+/* Gathers the values of rows [row0, row1) of all windows (domain -1) or of one domain's windows
+ * into the scratch slot after the candidates, and returns that. count[c] is set to the rows of
+ * window c. */
 static struct kld_pos *pick(const struct eval_kld_run *r, int cand, int domain, int64_t row0,
                             int64_t row1, int64_t *count) {
     const struct kld_pos *p = &r->pos[cand];
@@ -120,7 +120,7 @@ int64_t eval_kld_worst(const struct eval_kld_run *r, int cand, int64_t n, struct
             have++;
         else
             k--;
-        /* Of equal ones the first comes first. */
+        /* Ties keep the first. */
         for (; k > 0 && p->kld[i] > out[k - 1].kld; k--) out[k] = out[k - 1];
         out[k] = (struct eval_token){.chunk = c,
                                      .row = row,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* runtime/measure/caches.c - KV cache types on synthetic attention. Computed in
+/* runtime/measure/caches.c - table and plot of KV cache types on synthetic attention, measured by
  * runtime/measure/kv.c. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,8 +30,8 @@ static int parse_types(struct work *w, const char *text, struct kv_types *t, str
     return 0;
 }
 
-/* Plots the relative error of the output over the keys in the cache, a line per head size and type;
- * the points are in that order. */
+/* Plots the output's relative error over the keys in the cache, one line per head size and type.
+ * The points are in that order. */
 static int plot_types(const struct work *w, const struct plot_point *p, int n, const char *path,
                       struct err *e) {
     static const struct plot_axes axes = {.title = "error of attention by cache type",
@@ -57,7 +57,7 @@ static void emit_types(struct emit *m, const struct kv_types *t, const struct ev
     }
 }
 
-/* What is measured, and its points for the plot: a series per head size and type. */
+/* Sizes and types to measure, and the points of the plot: one series per head size and type. */
 struct caches {
     int64_t dim[EVAL_MAX_LIST], depth[EVAL_MAX_LIST];
     int n_dims, n_depths;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* runtime/measure/caches.h - types of the cache of keys and values, on synthetic attention. */
+/* runtime/measure/caches.h - measurement of KV cache types on synthetic attention. */
 #ifndef HONE_RUNTIME_MEASURE_CACHES_H
 #define HONE_RUNTIME_MEASURE_CACHES_H
 

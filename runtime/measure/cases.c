@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* runtime/measure/cases.c - a model answers the cases of a suite, a base
- * model the same ones. Reading and judging is in runtime/measure/suite.h, answering in
- * runtime/measure/suite_run.c. Both models are never in memory together. */
+/* runtime/measure/cases.c - a model, and optionally its base, answers the cases of a suite.
+ * runtime/measure/suite.h reads and judges, runtime/measure/suite_run.c answers. The two models are
+ * never in memory together. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -17,13 +17,13 @@
 #include "base/printable.h"
 #include "runtime/measure/suite.h"
 
-enum { SHOWN = 10 }; /* The table for people shows at most so many failed cases. */
+enum { SHOWN = 10 }; /* failed cases in the table for people */
 
 /* ---- counts ---- */
 
 struct grade {
     const char *key, *title;
-    /* The counts are of the cases that expect calls, or of those that expect none. */
+    /* counts only cases that expect calls; else all cases */
     bool of_calls;
     bool (*holds)(const struct verdict *v);
 };
@@ -43,18 +43,18 @@ static bool v_pass(const struct verdict *v) {
     return v->pass;
 }
 static const struct grade grades[] = {
-    {"parsed", "a call can be read", true, v_parsed},
-    {"valid", "it satisfies the tool's schema", true, v_valid},
-    {"named", "it is of the tool expected", true, v_named},
-    {"equal", "with the arguments expected", true, v_equal},
+    {"parsed", "a call was made", true, v_parsed},
+    {"valid", "it is valid for the tool's schema", true, v_valid},
+    {"named", "it names the expected tool", true, v_named},
+    {"equal", "with the expected arguments", true, v_equal},
     {"passed", "passed", false, v_pass},
 };
 
 struct tools_run {
     const struct cases_opts *a;
     const struct suite *suite;
-    int n, *index; /* The cases that were run: their number and their places in the suite. */
-    /* The answers of the model, of its base, and of the model once more, constrained (con). */
+    int n, *index; /* cases that were run: number, and indices in the suite */
+    /* Answers of the model, of its base, and of the model with constrained calls. */
     struct suite_answers cand, base, con;
     bool has_base, has_con;
 };
@@ -115,8 +115,8 @@ static void emit_grades(struct emit *m, const struct tools_run *r) {
     }
 }
 
-/* Adds a table of how often the grammar overruled the model within calls, by tool and place in the
- * call, where it did at all. */
+/* Adds a table of how often the grammar overruled the model within calls, by tool and position in
+ * the call. No table if it never did. */
 static void emit_overruled(struct emit *m, const struct tools_run *r) {
     const struct tool_tally *t = &r->con.overruled;
     if (!t->n) return;
@@ -167,7 +167,7 @@ static void emit_cases(struct emit *m, const struct tools_run *r, bool people) {
     }
 }
 
-struct flips { /* The cases in which the model and its base differ. */
+struct flips { /* cases where the model and its base differ */
     int64_t same, lost, gained;
 };
 static struct flips find_flips(const struct tools_run *r) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* runtime/measure/cases.h - a model answers the cases of a suite, a base model the same ones. */
+/* runtime/measure/cases.h - `hone eval tools`: a model, and optionally its base, answers the cases
+ * of a suite. */
 #ifndef HONE_RUNTIME_MEASURE_CASES_H
 #define HONE_RUNTIME_MEASURE_CASES_H
 
@@ -13,11 +14,11 @@ struct cases_opts {
     struct eval_args eval;
     const char *model;
     const char *suite;             /* path, or "builtin" */
-    bool table;                    /* for people: few of the failed cases, long answers cut */
+    bool table;                    /* output for people: few failed cases, long answers cut */
 #include "commands/eval_cases.def" /* require: NaN: none */
 };
 extern const struct cases_opts eval_cases_usual;
-/* Fills m. Returns ERR_VERDICT when what was required does not hold; m is complete then. */
+/* Fills m. Returns ERR_VERDICT, with m complete, if a requirement is not met. */
 int eval_cases_run(struct work *w, struct cases_opts *o, struct emit *m, struct err *e);
 
 #endif

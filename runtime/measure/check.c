@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* runtime/measure/check.c - the checks of evaluation suites: a table with a row per kind, then tool
- * calls, which have several grades. A check never fails the program for what a model wrote; only a
+/* runtime/measure/check.c - checks of evaluation suites: a table with a row per kind, then tool
+ * calls, which have several grades. A model's text never makes a check fail with an error; only a
  * malformed check does. */
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 
 static const char blank[] = " \t\r\n";
 
-/* Returns the part of s without white space around it; *n is its length. */
+/* Returns s without surrounding whitespace; *n is its length. */
 static const char *trim(const char *s, size_t *n) {
     s += strspn(s, blank);
     *n = strlen(s);
@@ -24,15 +24,15 @@ static const char *trim(const char *s, size_t *n) {
 /* ---- on the content ---- */
 
 static const char *need_text(const struct json *v) {
-    return json_str(v) ? NULL : "must be a text";
+    return json_str(v) ? NULL : "must be a string";
 }
-/* Returns what is wrong with a text or a list of texts, or NULL when nothing is. No text may be
- * empty, since "" is found in everything. */
+/* Returns a clause that describes the error in a text or a list of texts; NULL: valid. Empty texts
+ * are invalid, since "" is found in everything. */
 static const char *need_texts(const struct json *v) {
     if (json_str(v)) return *json_str(v) ? NULL : "must not be empty";
-    if (json_type(v) != JSON_ARR || !json_first(v)) return "must be a text or a list of texts";
+    if (json_type(v) != JSON_ARR || !json_first(v)) return "must be a string or a list of strings";
     for (const struct json *x = json_first(v); x; x = json_next(x))
-        if (!json_str(x) || !*json_str(x)) return "must hold texts that are not empty";
+        if (!json_str(x) || !*json_str(x)) return "must contain only non-empty strings";
     return NULL;
 }
 static const char *need_schema(const struct json *v) {
@@ -82,8 +82,8 @@ static int run_regex(const struct json *v, const struct answer *a, bool *ok, str
     return 0;
 }
 
-/* Returns the inside of ```json ... ``` when the whole text is such a block, which models like to
- * put around what they are asked for; otherwise the text itself. */
+/* Returns the inside of ```json ... ``` if the whole text is such a block, which models like to
+ * add; otherwise the text itself. */
 static const char *unfence(const char *s, size_t *n) {
     s = trim(s, n);
     if (*n < 6 || strncmp(s, "```", 3) != 0 || strncmp(s + *n - 3, "```", 3) != 0) return s;
@@ -146,8 +146,8 @@ int call_valid(const struct json *c, const struct json *call, bool *ok, struct b
     return schema ? schema_check(schema, json_get(call, "arguments"), ok, why, e) : 0;
 }
 
-/* Compares the arguments of a call with those that are expected: they must equal "arguments", or be
- * allowed by "schema". */
+/* Compares a call's arguments with the expected ones: they must equal "arguments", or satisfy
+ * "schema". */
 static int call_equal(const struct json *want, const struct json *call, bool *ok, struct buf *why,
                       struct err *e) {
     const struct json *args = json_get(want, "arguments"), *have = json_get(call, "arguments");
@@ -162,7 +162,7 @@ static int call_equal(const struct json *want, const struct json *call, bool *ok
     }
     if (*ok && json_len(have) != json_len(args)) {
         *ok = false;
-        buf_str(why, "there are other arguments too");
+        buf_str(why, "unexpected arguments");
     }
     return 0;
 }
@@ -195,7 +195,7 @@ int calls_judge(const struct suite_case *c, const struct answer *a, struct verdi
     }
     buf_release(&why);
     if (!v->why.len && !v->parsed)
-        buf_str(&v->why, n_want ? "no call" : "a call, where none is due");
-    if (!v->why.len && !v->named) buf_str(&v->why, "not the tools expected");
+        buf_str(&v->why, n_want ? "no call" : "a call where none is expected");
+    if (!v->why.len && !v->named) buf_str(&v->why, "not the expected tools");
     return rc;
 }

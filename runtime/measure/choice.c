@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* runtime/measure/choice.c - scores of multiple-choice tasks. What the choices of a task share is
- * run once; KV cache and recurrent states are copied at the branch and put back for each choice.
- * Memory: that copy, hidden rows of one piece, a block of logits. */
+/* runtime/measure/choice.c - scores of multiple-choice tasks. The common prefix of a task runs
+ * once; KV cache and recurrent states are saved at the branch and restored for each choice. Memory:
+ * that copy, hidden rows of one piece, a block of logits. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -40,7 +40,7 @@ static int scorer_init(struct scorer *p, struct session *s, struct err *e) {
     return 0;
 }
 
-/* Adds log p of the tokens after rows [r0, r1); the rows fed last begin with row `at`. */
+/* Adds log p of the tokens after rows [r0, r1); the rows fed last start at row `at`. */
 static int score_rows(struct scorer *p, const int32_t *seq, int64_t at, int64_t r0, int64_t r1,
                       double *sum, bool *greedy, struct err *e) {
     struct session_score row[SESSION_SCORES];
@@ -60,11 +60,11 @@ static int score_rows(struct scorer *p, const int32_t *seq, int64_t at, int64_t 
     return 0;
 }
 
-/* Scores a choice from token `at` on, where the session stands. */
+/* Scores a choice from token `at` on, which is the session's position. */
 static int score_choice(struct scorer *p, const struct choice_task *t, int i, int64_t at,
                         double *score, bool *greedy, struct err *e) {
     const int32_t *seq = t->seq[i].v;
-    /* The rows that are scored; each predicts the token behind it. */
+    /* Scored rows; each predicts the next token. */
     int64_t first = t->first[i] - 1, last = t->end[i] - 1;
     double sum = 0;
     *greedy = true;
@@ -81,7 +81,7 @@ static int score_choice(struct scorer *p, const struct choice_task *t, int i, in
 static int score_task(struct scorer *p, const struct choice_task *t, double *score, int *pick,
                       bool *greedy, struct err *e) {
     struct seq *branch = NULL;
-    int64_t shared = t->common - 1; /* The last common token is run once for each choice. */
+    int64_t shared = t->common - 1; /* The last common token runs once per choice. */
     struct seq *own = session_own_seq(p->s);
     session_reset(p->s);
     int rc = shared ? session_forward(p->s, t->seq[0].v, shared, NULL, e) : 0;
@@ -99,8 +99,8 @@ static int score_task(struct scorer *p, const struct choice_task *t, double *sco
     return rc;
 }
 
-/* Returns the name of a task's record: a hash of all sequences and of where their scored tokens
- * are. The caller frees it. */
+/* Returns a task's cache key: a hash of all sequences and of their scored ranges. The caller frees
+ * it. */
 static char *which_task(const struct choice_task *t) {
     struct buf b = {0};
     char hex[33];
@@ -113,8 +113,8 @@ static char *which_task(const struct choice_task *t) {
     return xasprintf("choice %s %d %" PRId64, hex, t->right, (int64_t)t->common);
 }
 
-/* Takes a task's scores over from an earlier run, or runs it and keeps them. A record holds the
- * scores, then the pick and whether the right choice is the greedy one. */
+/* Scores a task, from the cache if possible. A record holds the scores, then the pick and whether
+ * the right choice is greedy. */
 static int task_or_kept(struct scorer *p, const struct choice_task *t,
                         const struct results_cache_of *keep, double *score, int *pick, bool *greedy,
                         struct err *e) {

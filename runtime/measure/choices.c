@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* runtime/measure/choices.c - readers of multiple-choice files, one per format, in a table. Files
- * are a stranger's: counts and lengths are checked before use. Memory: the file and 4 bytes a
- * token. */
+ * are untrusted: counts and lengths are checked before use. Memory: the file and 4 bytes per token.
+ */
 #include "runtime/measure/choices.h"
 
 #include <inttypes.h>
@@ -55,16 +55,14 @@ int choices_finish(struct choice_tasks *c, struct choice_task *t, const char *wh
         if (t->first[i] == 0) t->first[i] = t->common;
         if (t->end[i] == 0) t->end[i] = t->seq[i].n;
         if (t->first[i] < 1 || t->first[i] >= t->end[i])
-            return err_set(
-                e, ERR_DATA,
-                "%s: choice %d has no token of its own behind what it shares with the others", what,
-                i + 1);
+            return err_set(e, ERR_DATA,
+                           "%s: choice %d has no token of its own after the common beginning", what,
+                           i + 1);
     }
     return 0;
 }
 
-/* Adds a task whose texts are context + " " + choice. What the choices have in common is not
- * scored. */
+/* Adds a task with texts context + " " + choice. The common prefix is not scored. */
 static int add_context(struct choice_tasks *c, const struct tok *tok, const char *context,
                        const char *const *choice, int n, int right, const char *what,
                        struct err *e) {
@@ -76,7 +74,7 @@ static int add_context(struct choice_tasks *c, const struct tok *tok, const char
 /* ---- formats ---- */
 
 struct input {
-    char *text; /* The text ends with a NUL and is cut up by those who read it. */
+    char *text; /* NUL-terminated; the readers cut it up in place */
     size_t len;
     const char *path;
     const struct tok *tok;
@@ -88,7 +86,7 @@ static bool wanted(const struct input *in, int64_t i, int64_t n) {
     return i * in->n_max / n != (i + 1) * in->n_max / n;
 }
 
-/* Returns the next line without its end, which becomes a NUL, or NULL when none is left. */
+/* Returns the next line, cut at its end with a NUL; NULL at the end of the text. */
 static char *next_line(char **p) {
     char *line = *p;
     if (!line || !*line) return NULL;
@@ -114,7 +112,7 @@ static int read_hellaswag(const struct input *in, struct choice_tasks *c, struct
         snprintf(what, sizeof what, "%.200s: task %" PRId64 " (line %" PRId64 ")", in->path, i + 1,
                  6 * i + 1);
         for (int k = 0; k < 6; k++)
-            if (!(line[k] = next_line(&p))) return err_set(e, ERR_DATA, "%s: is cut", what);
+            if (!(line[k] = next_line(&p))) return err_set(e, ERR_DATA, "%s: is truncated", what);
         if (line[1][0] < '0' || line[1][0] > '3' || line[1][1])
             return err_set(e, ERR_DATA, "%s: the second line is not 0, 1, 2 or 3", what);
         if (!wanted(in, i, n)) continue;
@@ -124,8 +122,7 @@ static int read_hellaswag(const struct input *in, struct choice_tasks *c, struct
     return 0;
 }
 
-/* Cuts a line of CSV in place: fields may be quoted, "" stands for ". Returns how many there are.
- */
+/* Splits a CSV line in place; fields may be quoted, with "" for ". Returns the number of fields. */
 static int csv_fields(char *p, char *field[], int max) {
     for (int n = 0;;) {
         char *to = p;
@@ -159,14 +156,14 @@ static int winogrande_task(const struct input *in, struct choice_tasks *c, char 
     for (int i = 0; i < 2; i++)
         TRY(choices_encode(in->tok, f[1], f[2 + i], blank + 1, &t->seq[i], e));
     TRY(choices_finish(c, t, what, e));
-    bool skip = true; /* Where enough text follows, the choice itself is not scored. */
+    bool skip = true; /* If enough text follows, the choice itself is not scored. */
     for (int i = 0; i < 2; i++) skip = skip && t->seq[i].n - t->common > SKIP_CHOICE;
     for (int i = 0; i < 2; i++) {
         struct ids base = {0};
         TRY(choices_encode(in->tok, f[1], f[2 + i], "", &base, e));
         if (skip && base.n < t->seq[i].n) t->first[i] = base.n;
         ids_release(&base);
-        if (t->end[i] - t->first[i] > 1) t->end[i]--; /* The full stop is not scored. */
+        if (t->end[i] - t->first[i] > 1) t->end[i]--; /* the full stop is not scored */
     }
     return 0;
 }
@@ -208,9 +205,9 @@ static int read_mmlu(const struct input *in, struct choice_tasks *c, struct err 
     return read_csv(in, c, 6, mmlu_task, e);
 }
 
-/* Where a reader stands in a binary file of tasks. Such a file has a u32 count, as many u32 offsets
- * behind it, and per task a question, then twice (mc1, mc2) a u32 n, n texts and n int32 labels. A
- * text is a u32 length and its bytes. Only mc1 is used. */
+/* Read position in a binary task file. The file has a u32 count and that many u32 offsets; per task
+ * a question, then twice (mc1, mc2) a u32 n, n texts and n int32 labels. A text is a u32 length and
+ * its bytes. Only mc1 is used. */
 struct cursor {
     const char *p;
     size_t left;
@@ -222,7 +219,7 @@ static bool take_u32(struct cursor *c, uint32_t *v) {
     c->left -= 4;
     return true;
 }
-/* Returns a copy of the next text, or NULL when the file is cut inside it. */
+/* Returns a copy of the next text; NULL: truncated. */
 static char *take_text(struct cursor *c) {
     uint32_t n;
     if (!take_u32(c, &n) || n > c->left) return NULL;
@@ -244,7 +241,7 @@ static int binary_task(const struct input *in, struct cursor at, struct choice_t
         if (ok && label) right = (int)i;
     }
     if (!ok || right < 0)
-        rc = err_set(e, ERR_DATA, "%s: is not a question with choices of which one is right", what);
+        rc = err_set(e, ERR_DATA, "%s: is not a question with exactly one right choice", what);
     else
         rc = add_context(c, in->tok, question, (const char *const *)choice, (int)n, right, what, e);
     for (uint32_t i = 0; i < CHOICES_MAX; i++) free(choice[i]);
@@ -256,13 +253,14 @@ static int read_binary(const struct input *in, struct choice_tasks *c, struct er
     struct cursor head = {in->text, in->len};
     uint32_t n = 0, off = 0;
     if (!take_u32(&head, &n) || n > MAX_TASKS || head.left / 4 < n)
-        return err_set(e, ERR_DATA, "%s: is cut in its table of tasks", in->path);
+        return err_set(e, ERR_DATA, "%s: is truncated in its table of tasks", in->path);
     struct cursor body = {head.p + 4 * (size_t)n, head.left - 4 * (size_t)n};
     for (uint32_t i = 0; i < n; i++) {
         char what[300];
         snprintf(what, sizeof what, "%.200s: task %" PRIu32, in->path, i + 1);
-        (void)take_u32(&head, &off); /* It cannot fail, because the table has n offsets. */
-        if (off > body.left) return err_set(e, ERR_DATA, "%s: lies outside the file", what);
+        (void)take_u32(&head, &off); /* cannot fail: the table has n offsets */
+        if (off > body.left)
+            return err_set(e, ERR_DATA, "%s: its offset is outside the file", what);
         if (!wanted(in, i, n)) continue;
         TRY(binary_task(in, (struct cursor){body.p + off, body.left - off}, c, what, e));
     }
@@ -292,7 +290,7 @@ int choices_open(struct choice_tasks *out, const char *format, const char *path,
     TRY(gz_read_file(&in.text, &in.len, path, limit_of(LIM_TEXT), e));
     int rc = formats[k].read == read_binary ? 0 : text_check(in.text, in.len, path, e);
     if (!rc) rc = formats[k].read(&in, out, e);
-    if (!rc && !out->n) rc = err_set(e, ERR_DATA, "%s: holds no task", path);
+    if (!rc && !out->n) rc = err_set(e, ERR_DATA, "%s: contains no task", path);
     free(in.text);
     if (rc) choices_close(out);
     return rc;

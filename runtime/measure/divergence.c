@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* runtime/measure/divergence.c - which models with which caches against which base, and the
- * tables of the result. The procedures are in runtime/measure/; nothing is computed here. */
+/* runtime/measure/divergence.c - models and caches to compare with a base, and the tables of the
+ * result. The computations are in the other files of runtime/measure/. */
 #include <inttypes.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -22,26 +22,26 @@
 
 enum {
     MAX_CAND = 64,
-    /* Up to so many candidates are compared in all pairs, more of them each with the first. */
+    /* Up to this number, all pairs of candidates are compared; above it, each with the first. */
     MAX_PAIRED = 8,
     MAX_WORST = 1000,
-    CONTEXT = 24,      /* A worst token is shown behind so many tokens. */
-    CONTEXT_SHOWN = 6, /* Tables for people show so many of these. */
+    CONTEXT = 24,      /* tokens of context for a worst token */
+    CONTEXT_SHOWN = 6, /* of these, shown to people */
     DEPTH_BASE = 64,
-    MAX_DEPTHS = 64 /* An int64_t can be doubled less often than this. */
+    MAX_DEPTHS = 64 /* more than an int64_t can be doubled */
 };
 
 struct run {
     struct work *w;
     const struct divergence_opts *o;
-    const struct eval_args *a; /* It points into `o`. */
+    const struct eval_args *a; /* points into o */
     struct eval_loaded base;
     struct model *model[MAX_CAND];
     struct session *s[MAX_CAND];
-    char *label[MAX_CAND]; /* The names of the candidates. */
+    char *label[MAX_CAND]; /* owned */
     const char *path[MAX_CAND], *kv[MAX_CAND];
     int n_models, n;
-    const struct model *tok_of; /* Any of the models: they have one vocabulary. */
+    const struct model *tok_of; /* any of the models: they share a vocabulary */
     struct eval_texts texts;
     struct results_cache *keep;
     struct kept_of kept; /* [n] */
@@ -53,8 +53,8 @@ struct run {
 
 struct kld_key {
     const char *key;
-    const char *title; /* The title of a column; NULL: it is only in JSON and CSV. */
-    const char *label; /* The label when there is one model; NULL: the title, if there is one. */
+    const char *title; /* column title; NULL: only in JSON and CSV */
+    const char *label; /* label for a single model; NULL: the title, if any */
     size_t off;
     int prec;
 };
@@ -95,8 +95,8 @@ static bool for_people(const struct run *x) {
     return x->o->for_people;
 }
 
-/* Returns the number to show. A divergence cannot be negative, but rounding makes some a little
- * less than 0: people see 0, JSON and CSV have what was computed. */
+/* Returns the number to show. Rounding makes some divergences slightly negative: people see 0, JSON
+ * and CSV the computed value. */
 static double shown(const struct run *x, const char *key, double v) {
     return v < 0 && for_people(x) && strstr(key, "kld") ? 0 : v;
 }
@@ -185,9 +185,9 @@ static void group_cells(struct emit *m, const struct run *x, const struct eval_g
     emit_cell_num(m, g->ppl_base, 3);
 }
 
-/* Shows the divergence by depth, which is the number of tokens that a prediction is made from (row
- * + 1). The groups are 1..63, 64..127, then doubled. The groups are also points of a plot, at most
- * MAX_DEPTHS a candidate; returns how many there are. */
+/* Adds the table of divergence by depth, the number of tokens a prediction is made from (row + 1).
+ * Groups are 1..63, 64..127, then doubled. Each group is also a point in p, at most MAX_DEPTHS per
+ * candidate. Returns the number of points. */
 static int emit_by_depth(struct emit *m, const struct run *x, struct plot_point *p) {
     int n = 0;
     emit_table(m, "by_depth", "by depth (tokens of context)");
@@ -212,7 +212,7 @@ static int emit_by_depth(struct emit *m, const struct run *x, struct plot_point 
     return n;
 }
 
-/* Makes the table by depth, and with --plot its picture. */
+/* Adds the table by depth, and with --plot writes the plot. */
 static int by_depth(struct emit *m, const struct run *x, struct err *e) {
     static const struct plot_axes axes = {.title = "mean KL divergence by context",
                                           .x = "tokens of context",
@@ -238,7 +238,7 @@ static void emit_by_domain(struct emit *m, const struct run *x) {
             emit_row(m);
             emit_cell_str(m, x->label[j]);
             emit_cell_str(m, x->texts.domain[d].name);
-            /* A row without tokens is left short, so that the rest of it is null. */
+            /* A short row: its other cells are null. */
             if (g.n_tokens) group_cells(m, x, &g);
         }
 }
@@ -287,8 +287,8 @@ static void emit_routing(struct emit *m, const struct run *x) {
         }
 }
 
-/* Adds a cell with the text of n tokens. People get line ends spelled out; JSON has its own
- * escapes. */
+/* Adds a cell with the text of n tokens. For people, it is quoted with escapes; JSON has its own.
+ */
 static void text_cell(struct emit *m, const struct run *x, const int32_t *id, int64_t n) {
     struct buf raw = {0}, shown = {0};
     for (int64_t i = 0; i < n; i++) tok_decode(x->tok_of->tok, id[i], true, &raw);
@@ -456,7 +456,7 @@ static int file_ctx(const char *path, int64_t *ctx, struct err *e) {
 
 static int with_file(struct run *x, struct err *e) {
     if (x->o->n_texts)
-        log_warn("%s is not read: the tokens are those of %s", x->o->text[0], x->a->base_file);
+        log_warn("%s is ignored: the tokens are those of %s", x->o->text[0], x->a->base_file);
     if (x->a->routing)
         return err_set(e, ERR_USAGE,
                        "eval kld --routing needs --base: the file holds no expert choices");
@@ -483,7 +483,7 @@ static int kld_save(struct work *w, const struct divergence_opts *o, struct emit
     int rc = eval_texts_load(l.m, o->text, 1, &t, e);
     if (!rc && t.n > 1)
         rc = err_set(e, ERR_USAGE,
-                     "%s has %d domains, a base file holds one text: use --base instead",
+                     "%s has %d domains, but a base file holds one text: use --base instead",
                      o->text[0], t.n);
     if (!rc)
         rc = a->compact
@@ -509,13 +509,15 @@ static int check(const struct divergence_opts *o, struct err *e) {
     if (!!a->base + !!a->base_file + !!a->save_base != 1)
         return err_set(e, ERR_USAGE, "eval kld: give one of --base, --base-file and --save-base");
     if (a->plot && (!a->by_depth || a->save_base))
-        return err_set(e, ERR_USAGE, "eval kld: --plot shows --by-depth, give that too");
+        return err_set(e, ERR_USAGE,
+                       "eval kld: --plot draws the table of --by-depth: give that too");
     if (ranks_n() > 1 && (a->save_base || a->routing))
         return err_set(e, ERR_USAGE,
                        "eval kld: --save-base and --routing are done by one process: start without "
                        "mpirun");
     if (a->keep && (a->save_base || a->routing))
-        return err_set(e, ERR_USAGE, "eval kld: --keep does not go with --save-base and --routing");
+        return err_set(e, ERR_USAGE,
+                       "eval kld: --keep cannot be used with --save-base or --routing");
     if (a->worst > MAX_WORST)
         return err_set(e, ERR_USAGE, "--worst: at most %d tokens are listed", MAX_WORST);
     if (!a->base_file && !o->n_texts) return err_set(e, ERR_USAGE, "eval kld: the TEXT is missing");

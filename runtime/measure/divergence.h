@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* runtime/measure/divergence.h - how far the predictions of models are from a base model's, and the
- * tables that say it. */
+/* runtime/measure/divergence.h - `hone eval kld`: divergence of models from a base model, as
+ * tables. */
 #ifndef HONE_RUNTIME_MEASURE_DIVERGENCE_H
 #define HONE_RUNTIME_MEASURE_DIVERGENCE_H
 
@@ -10,10 +10,10 @@
 
 struct divergence_opts {
     struct eval_args eval;
-    const char *const *model; /* [n_models] paths of candidates; with eval.save_base the base */
+    const char *const *model; /* [n_models] candidates; with eval.save_base the base */
     const char *const *text;  /* [n_texts] */
     int n_models, n_texts;
-    bool for_people; /* numbers that rounding made negative are shown as 0, texts are quoted */
+    bool for_people; /* output for people: negative rounding errors shown as 0, texts quoted */
 };
 /* Compares the models with eval.base or eval.base_file, or writes eval.save_base. Fills m. */
 int divergence_run(struct work *w, const struct divergence_opts *o, struct emit *m, struct err *e);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* runtime/measure/job.c - see job.h. Models are opened one after the other: two are in memory
- * together only where they are compared token by token. */
+/* runtime/measure/job.c - opening models and reading inputs for a measurement. Models are opened
+ * one after the other; two are in memory together only for token-by-token comparison. */
 #include "runtime/measure/job.h"
 
 #include <stdlib.h>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* runtime/measure/keep_windows.c - what the numbers of an evaluation depend on, as text:
- * base/results_cache.h. */
+/* runtime/measure/keep_windows.c - cache keys of models and windows (base/results_cache.h). */
 #include <inttypes.h>
 
 #include "base/buf.h"

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* runtime/measure/kld.c - base and candidates over the same windows; per position the divergence
- * of the next-token distributions. Nothing of size tokens x vocabulary is kept: of at most
- * WINDOWS_PIECE tokens at a time there are the hidden rows of every model (kld_feed.c), and
- * one block of logits of the base and of one candidate. Base and candidates run with the same
- * kernels and batching. */
+/* runtime/measure/kld.c - comparison of base and candidates over the same windows: the divergence
+ * of the next-token distributions at each position. Nothing of size tokens x vocabulary is stored:
+ * memory holds the hidden rows of at most WINDOWS_PIECE tokens per model (kld_feed.c), and one
+ * block of logits of the base and of one candidate. Base and candidates run with the same kernels
+ * and batching. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -25,27 +25,26 @@ static const double PROBE_S = .2;
 struct work {
     const struct eval_kld_job *job;
     struct eval_kld_run *out;
-    /* One of these two files takes the place of a base session; both are NULL where there is
-     * one. */
+    /* One of these replaces a base session; both are NULL if there is one. */
     struct kld_r *file;
     struct kld_top_r *top;
     int64_t n_vocab, block;
     struct kld_feed feed;
-    /* The base's log-probabilities and a candidate's logits, [block][n_vocab]; NULL where no
-     * candidate needs them here. */
+    /* [block][n_vocab] base's log-probabilities and a candidate's logits; NULL: not needed on the
+     * host. */
     float *logp, *logit;
-    /* Whether a candidate is compared on the device that it shares with the base; the last one of
-     * [n_cand + 1], whether all are, so that the base's logits are not wanted elsewhere. */
+    /* [n_cand + 1] the candidate is compared on the device it shares with the base; last: all are,
+     * so the base's logits stay on the device. */
     bool *there;
     bool any_there;
     struct route_log route;
-    /* Whether a candidate's result for a window is known of an earlier run, [feed.most][n_cand]. */
+    /* [feed.most][n_cand] the candidate's result for a window is cached. */
     bool *kept;
-    int slot; /* The number of the window at work among those that were fed together. */
-    /* The tokens that the rows of the block at work should predict, one per row. */
+    int slot; /* index of the current window among those fed together */
+    /* Tokens predicted by the rows of the current block, one per row. */
     const int32_t *target;
     struct kld_pos *to;
-    /* The first index of the block in `to`, and its first row in the compact file. */
+    /* First index of the block in `to`, and its first row in the compact file. */
     int64_t at, row0;
 };
 
@@ -70,7 +69,7 @@ static int check_session(const struct session *s, int64_t n_vocab, int64_t ctx, 
     return 0;
 }
 
-/* Finds out which candidates are compared on the device that has their logits and the base's. */
+/* Finds the candidates whose logits are on the same device as the base's, to compare them there. */
 static void find_there(struct work *w) {
     const struct eval_kld_job *job = w->job;
     bool all = job->base != NULL;
@@ -87,7 +86,7 @@ static int work_init(struct work *w, struct err *e) {
     const struct eval_kld_job *job = w->job;
     struct eval_kld_run *o = w->out;
     const struct session *any = job->base ? job->base : job->cand[0];
-    /* open_file compares the file's size with this one. */
+    /* open_file checks the file against this. */
     w->n_vocab = session_model(any)->hp.d[HD_VOCAB];
     w->block = eval_head_rows(w->n_vocab);
     o->n_cand = job->n_cand;
@@ -129,8 +128,8 @@ static void work_release(struct work *w) {
     kld_top_r_close(w->top);
 }
 
-/* Returns where row `row` of the window at work is among those fed last, of candidate i or, for i =
- * n_cand, of the base. hidden_row returns its hidden state, where those do not stay. */
+/* Returns the index of the current window's row `row` among the rows fed last, for candidate i or
+ * the base (i = n_cand). hidden_row returns its hidden state, if that is on the host. */
 static int64_t place_of(const struct work *w, int i, int64_t row) {
     const struct kld_feed *f = &w->feed;
     return f->first[i * f->most + w->slot] + row;
@@ -168,15 +167,14 @@ static void top_range(void *ctx, int64_t r0, int64_t r1, int worker) {
     struct kld_top_row row;
     struct err e = {0};
     (void)worker;
-    for (int64_t i = r0; i < r1; i++)
-        /* It cannot fail, because base_rows has read this row before. */
+    for (int64_t i = r0; i < r1; i++) /* cannot fail: base_rows has read this row */
         if (kld_top_r_row(w->top, w->row0 + i, &row, &e) == 0)
             kld_pos_top(w->to, w->at + i, &row, sh->n_top, sh->n_tail, w->logit + i * w->n_vocab,
                         w->n_vocab, w->target[i]);
 }
 
-/* Computes the base's log-probabilities of rows [row, row + n) of a window into w->logp. Where the
- * base is a compact file, its rows are only checked. */
+/* Computes the base's log-probabilities of rows [row, row + n) of a window into w->logp. Rows of a
+ * compact file are only checked. */
 static int base_rows(struct work *w, int64_t i_chunk, int64_t row, int64_t n, struct err *e) {
     const struct eval_kld_job *job = w->job;
     int64_t first = i_chunk * w->out->per_chunk + row - w->out->from;
@@ -221,7 +219,7 @@ static int compare_rows(struct work *w, const int32_t *chunk, int64_t row, int64
     return 0;
 }
 
-/* Compares those of the rows [at, at + n) of window c that are scored. */
+/* Compares the scored rows among [at, at + n) of window c. */
 static int score_rows(struct work *w, int64_t c, int64_t at, int64_t n, struct err *e) {
     const struct eval_kld_run *o = w->out;
     const int32_t *chunk = o->tokens + c * o->ctx;
@@ -243,16 +241,15 @@ static void watch_route(void *ud, int i, int64_t at) {
 
 /* ---- windows of an earlier run --------------------------------------------------------------- */
 
-/* Calls DO for every array of positions. */
+/* Expands DO for every array of positions. */
 #define EACH_ARRAY(DO, p)                                                                          \
     DO(p, nll_q)                                                                                   \
     DO(p, nll_p)                                                                                   \
     DO(p, kld)                                                                                     \
     DO(p, dp) DO(p, same) DO(p, top_p) DO(p, top_q) DO(p, prob_p) DO(p, prob_q) DO(p, noise)
 
-/* Returns the name of a window's record; the caller frees it. Where the base is a file the name has
- * the window's number too, because the samples of a compact file belong to a row, not to its
- * tokens. */
+/* Returns a window's cache key; the caller frees it. If the base is a file, the key includes the
+ * window's number, because the samples of a compact file belong to a row, not to its tokens. */
 static char *which_window(const struct work *w, int64_t c) {
     const struct eval_kld_run *o = w->out;
     char *tokens =
@@ -263,7 +260,7 @@ static char *which_window(const struct work *w, int64_t c) {
     return which;
 }
 
-/* Adds the positions of window c of a candidate to `out`, as bytes. */
+/* Appends a candidate's positions of window c to `out` as bytes. */
 static void window_bytes(const struct kld_pos *p, int64_t c, int64_t n, struct buf *out) {
 #define PUT(q, field) buf_add(out, (q)->field + c * n, (size_t)n * sizeof *(q)->field);
     EACH_ARRAY(PUT, p)
@@ -281,7 +278,8 @@ static bool keeps(const struct work *w) {
     return w->job->keep && !w->out->n_routes && ranks_n() == 1;
 }
 
-/* Sets the slot of kept[] that window c will have; true when nothing of it is to be run. */
+/* Sets the slot of kept[] for window c from the cache. Returns true if nothing of the window needs
+ * to run. */
 static bool find_kept(struct work *w, int64_t c, int slot) {
     const struct eval_kld_run *o = w->out;
     bool all = keeps(w), *kept = w->kept + slot * o->n_cand;
@@ -291,12 +289,12 @@ static bool find_kept(struct work *w, int64_t c, int slot) {
     for (int i = 0; i < o->n_cand && which; i++) {
         buf_reset(&want);
         buf_reset(&got);
-        window_bytes(&o->pos[i], c, o->per_chunk, &want); /* Only its length is needed. */
+        window_bytes(&o->pos[i], c, o->per_chunk, &want); /* for its length */
         kept[i] = results_cache_get_buf(&w->job->keep[i], which, &got) && got.len == want.len;
         if (kept[i]) window_take(&o->pos[i], c, o->per_chunk, got.data);
         all = all && kept[i];
     }
-    /* A candidate whose hidden states another one needs is run with that one. */
+    /* A candidate whose hidden states another one needs must run with it. */
     for (int i = o->n_cand; i-- > 0;) {
         const int like = w->feed.late[i] ? w->feed.like[i] : -1;
         if (!kept[i] && like >= 0) kept[like] = false;
@@ -307,7 +305,7 @@ static bool find_kept(struct work *w, int64_t c, int slot) {
     return all;
 }
 
-/* Fails when a number of window c is none, and says where it comes from. */
+/* Returns an error that names the source if a value of window c is not finite. */
 static int check_window(const struct work *w, int64_t c, struct err *e) {
     const struct eval_kld_run *o = w->out;
     const int64_t at = c * o->per_chunk;
@@ -324,8 +322,8 @@ static int check_window(const struct work *w, int64_t c, struct err *e) {
     return 0;
 }
 
-/* Keeps what was found in window c, which took so many seconds. Probes are many and short, so their
- * windows are kept only when they took longer than PROBE_S. */
+/* Caches the results of window c, which took `seconds`. Probes are many and short, so their windows
+ * are stored only if they took longer than PROBE_S. */
 static void keep_window(struct work *w, int64_t c, double seconds) {
     struct eval_kld_run *o = w->out;
     const bool worth = keeps(w) && (!w->job->same_graph || seconds > PROBE_S);
@@ -345,7 +343,7 @@ static void keep_window(struct work *w, int64_t c, double seconds) {
     free(which);
 }
 
-/* Sends what was found in window c to rank 0. */
+/* Sends the results of window c to rank 0. */
 static void pass_window(struct work *w, int64_t c) {
     int64_t n = w->out->per_chunk, at = c * n;
     for (int i = 0; i < w->job->n_cand; i++) {
@@ -365,7 +363,7 @@ static void show_progress(const struct work *w, struct progress *prog, uint64_t 
     progress_update(prog, n_tokens);
 }
 
-/* Runs window c, in pieces, through the candidates whose results are not known. */
+/* Runs window c, in pieces, through the candidates without cached results. */
 static int run_window(struct work *w, int64_t c, struct progress *prog, struct err *e) {
     const struct eval_kld_run *o = w->out;
     const int64_t piece = w->feed.piece;
@@ -379,7 +377,7 @@ static int run_window(struct work *w, int64_t c, struct progress *prog, struct e
     return 0;
 }
 
-/* Runs the n windows from c on, which are fed together. */
+/* Runs n windows from c on, fed together. */
 static int run_windows(struct work *w, int64_t c, int n, struct progress *prog, struct err *e) {
     const struct eval_kld_run *o = w->out;
     const int32_t **window = xcalloc((size_t)n, sizeof *window);
@@ -399,7 +397,8 @@ static int run_windows(struct work *w, int64_t c, int n, struct progress *prog, 
     return rc;
 }
 
-/* Windows from c on that can go together; 0: nothing of window c is to be run. */
+/* Returns the number of windows from c on that can run together; 0: nothing of window c needs to
+ * run. */
 static int find_windows(struct work *w, int64_t c) {
     const struct eval_kld_run *o = w->out;
     const int now = kld_feed_now(&w->feed);
@@ -425,7 +424,7 @@ static int run_all(struct work *w, struct err *e) {
             continue;
         }
         if (!n_run && c)
-            log_info("%" PRId64 " of %" PRId64 " windows were measured before", c, o->n_chunks);
+            log_info("%" PRId64 " of %" PRId64 " windows are already measured", c, o->n_chunks);
         n_run += n;
         if (w->job->unshared || ranks_mine(c)) rc = run_windows(w, c, n, &prog, e);
         for (int i = 0; i < n && !rc && !w->job->unshared; i++) pass_window(w, c + i);
@@ -438,7 +437,8 @@ static int run_all(struct work *w, struct err *e) {
 
 /* ---- windows --------------------------------------------------------------------------------- */
 
-/* Windows of each domain: one after the other in turn until max_chunks or none is left. */
+/* Distributes windows over the domains, one at a time in turn, until max_chunks or all are taken.
+ */
 static int64_t share_chunks(const struct eval_kld_job *job, int64_t *n) {
     int64_t total = 0;
     for (bool more = true; more;) {

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* runtime/measure/kld_feed.c - the hidden rows of the base and of all candidates, for the windows
- * that are compared next: several windows to a pass, or a long one in pieces of WINDOWS_PIECE
- * tokens.
+/* runtime/measure/kld_feed.c - hidden rows of the base and of all candidates for the next windows:
+ * several windows per pass, or a long one in pieces of WINDOWS_PIECE tokens.
  *
- * A candidate whose first blocks have the weights of another model begins behind them with that
- * model's residual, which is shown as it passes (session_observe), or on one device handed over. */
+ * A candidate that shares its first blocks with another model starts after them from that model's
+ * residual, captured by an observer (session_observe) or passed on within a device. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,20 +11,20 @@
 #include "base/num.h"
 #include "runtime/measure/kld_int.h"
 
-/* The session whose residuals are shown to the candidates that begin with them. */
+/* Observer that captures a session's residuals for the candidates that start from them. */
 struct kld_tap {
     struct kld_feed *f;
-    int who;       /* The candidate's index, or -1 for the base. */
-    bool *blocks;  /* [layers + 1] those behind which somebody begins, from the embeddings on */
-    bool stays;    /* All of them are handed their rows on the device. */
-    struct err *e; /* of the pass under way */
+    int who;       /* candidate's index; -1: the base */
+    bool *blocks;  /* [layers + 1] a candidate starts after this block; 0: the embeddings */
+    bool stays;    /* all of them receive their rows on the device */
+    struct err *e; /* error of the current pass */
 };
 
 static struct session *session_of(const struct kld_feed *f, int i) {
     return i < f->job->n_cand ? f->job->cand[i] : f->job->base;
 }
 
-/* Keeps the residual behind a block for the candidates whose own blocks begin there. */
+/* Captures the residual after a block for the candidates that start there. */
 static void keep_below(void *ud, const struct session_shown *r) {
     const struct kld_tap *t = ud;
     struct kld_feed *f = t->f;
@@ -45,8 +44,8 @@ static void keep_below(void *ud, const struct session_shown *r) {
     }
 }
 
-/* Finds for each candidate whose hidden states it can begin with; of several models it takes the
- * one after which the fewest blocks are left. */
+/* Finds for each candidate the model it can start from: the one that leaves the fewest blocks to
+ * run. */
 static void find_like(struct kld_feed *f) {
     const struct eval_kld_job *job = f->job;
     f->begin = xcalloc((size_t)job->n_cand + 1, sizeof *f->begin);
@@ -71,8 +70,8 @@ static float *hidden_of(const struct kld_feed *f, int i) {
     return f->hidden[i].p;
 }
 
-/* Sets up what session `at` shows to candidates that begin later. Where one of them is elsewhere,
- * all get the rows in main memory. */
+/* Sets up the observer of session `at`. If any candidate is elsewhere, all receive the rows in main
+ * memory. */
 static int tap_init(struct kld_feed *f, int at, struct err *e) {
     const struct eval_kld_job *job = f->job;
     struct session *s = session_of(f, at);
@@ -110,8 +109,8 @@ static int below_init(struct kld_feed *f, struct err *e) {
     return 0;
 }
 
-/* Finds how many windows all sessions have room for. Sessions on one device share its memory, and
- * how much there is is known only when the weights that were replaced are there. */
+/* Finds how many windows fit into all sessions. Sessions on one device share its memory, and the
+ * free amount is known only after the replaced weights are uploaded. */
 static int find_most(struct kld_feed *f, struct err *e) {
     int n_alike = 0;
     for (int i = 0; i <= f->job->n_cand; i++) {
@@ -185,7 +184,7 @@ int kld_feed_now(const struct kld_feed *f) {
     return now;
 }
 
-/* Notes where errors of handing rows over go, in the pass of session i that follows. */
+/* Sets where errors of handing rows over go during session i's next pass. */
 static void hands(struct kld_feed *f, int i, struct err *e) {
     *e = (struct err){0};
     f->tap[i].e = e;
@@ -222,8 +221,7 @@ int kld_feed_piece(struct kld_feed *f, const int32_t *window, int64_t at, int64_
     return 0;
 }
 
-/* Chooses which windows are fed to session i, and where their rows will be. Returns how many they
- * are. */
+/* Chooses the windows to feed to session i and the places of their rows. Returns their number. */
 static int choose(struct kld_feed *f, int i, int n, const bool *skip) {
     int n_fed = 0;
     for (int w = 0; w < n; w++) {

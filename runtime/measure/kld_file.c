@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 /* runtime/measure/kld_file.c - base-logits files: tokens, then one row of 16-bit log-probability
- * codes per scored position. docs/formats/kld.md has the layout.
+ * codes per scored position (docs/formats/kld.md).
  *
- * A row covers the 16 nats below its maximum in 65535 steps; what lies below is code 0. The bytes
- * are computed in double with fp_exp, so they are the same on every machine. A row is 2 * n_vocab +
- * 8 bytes (half a MiB for a vocabulary of 248k): both directions hold one row at a time, the reader
+ * A row covers the 16 nats below its maximum in 65535 steps; anything lower is code 0. Bytes are
+ * computed in double with fp_exp, so they are the same on every machine. A row has 2 * n_vocab + 8
+ * bytes (0.5 MiB for a vocabulary of 248k). Reader and writer hold one row at a time; the reader
  * maps the file. */
 #include "runtime/measure/kld_file.h"
 
@@ -43,7 +43,7 @@ struct kld_r {
 
 static int fill_shape(struct shape *s, struct err *e) {
     if (s->n_ctx < 4 || s->n_vocab < 1 || s->n_chunk < 1)
-        return err_set(e, ERR_DATA, "%d chunks of %d tokens over a vocabulary of %d make no sense",
+        return err_set(e, ERR_DATA, "%d chunks of %d tokens over a vocabulary of %d are not valid",
                        s->n_chunk, s->n_ctx, s->n_vocab);
     uint64_t n_rows_chunk = (uint64_t)(s->n_ctx - 1 - s->n_ctx / 2), bytes;
     s->row_bytes = ROW_HEAD + 4 * (((uint64_t)s->n_vocab + 1) / 2);
@@ -95,8 +95,8 @@ int kld_w_open(struct kld_w **out, const char *path, bool overwrite, int32_t n_c
     return rc;
 }
 
-/* Returns the natural logarithm of x. The start is within 0.06 of it, and each step of Halley's
- * iteration cubes the error, so three steps reach double precision. */
+/* Starts within 0.06 of the result; each step of Halley's iteration cubes the error, so three steps
+ * give double precision. */
 double kld_log(double x) {
     const double ln2 = 0.693147180559945309417;
     int e = 0;
@@ -173,7 +173,7 @@ static int read_header(struct kld_r *r, struct err *e) {
         return err_set(e, ERR_DATA, "%llu bytes, its header describes %llu: %s",
                        (unsigned long long)r->map.size, (unsigned long long)r->sh.file_bytes,
                        r->map.size < r->sh.file_bytes ? "it is truncated, write it again"
-                                                      : "there is more than that");
+                                                      : "it has trailing data");
     r->rows_off = HEADER + 4 * r->sh.n_tokens;
     r->tokens = try_calloc(r->sh.n_tokens, 4, "the tokens of base logits", e);
     if (!r->tokens) return ERR_SYS;

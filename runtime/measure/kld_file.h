@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* runtime/measure/kld_file.h - the field's base-logits file ("_logits_"), written and read row by
- * row. Layout: docs/formats/kld.md. Rows are 16-bit codes of log-probabilities over a 16 nat range.
- */
+/* runtime/measure/kld_file.h - llama.cpp's base-logits file ("_logits_"), written and read row by
+ * row. Rows are 16-bit codes of log-probabilities over a range of 16 nats. Layout:
+ * docs/formats/kld.md. */
 #ifndef HONE_EVAL_KLD_FILE_H
 #define HONE_EVAL_KLD_FILE_H
 
@@ -15,7 +15,7 @@
 double kld_log(double x);
 
 struct kld_w;
-/* Creates a file with tokens[n_chunk * n_ctx], which n_chunk * (n_ctx - 1 - n_ctx/2) rows must
+/* Creates a file with tokens[n_chunk * n_ctx]. Exactly n_chunk * (n_ctx - 1 - n_ctx/2) rows must
  * follow, in order. */
 int kld_w_open(struct kld_w **out, const char *path, bool overwrite, int32_t n_ctx, int32_t n_vocab,
                int32_t n_chunk, const int32_t *tokens, struct err *e);
@@ -31,8 +31,8 @@ int32_t kld_r_chunks(const struct kld_r *r);
 const int32_t *kld_r_tokens(const struct kld_r *r); /* [n_chunk][n_ctx], owned by r */
 /* Decodes row i (0 .. n_chunk * rows per chunk - 1) to log-probabilities. */
 void kld_r_row(const struct kld_r *r, int64_t i, float *logp);
-/* Fails with ERR_DATA when there is no such row, or its scale or minimum cannot be (NaN,
- * infinite, positive). */
+/* Returns ERR_DATA if row i does not exist, or its scale or minimum is invalid (NaN, infinite,
+ * positive). */
 int kld_r_check_row(const struct kld_r *r, int64_t i, struct err *e);
 void kld_r_close(struct kld_r *r);
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
-/* runtime/measure/kld_file_top.c - the compact base file (kld_file_top.h, docs/formats/kld.md).
+/* runtime/measure/kld_file_top.c - reader and writer of the compact base file
+ * (docs/formats/kld.md).
  *
- * Of a row the n_top largest logits are kept by a heap of (value, lower index first). The others
- * are sampled in proportion to their probability by n_tail equally spaced marks with one random
- * offset over their cumulated mass, in order of index. All in double with fp_exp: the same bytes on
- * every machine. Memory: one row; the reader maps the file. */
+ * A heap selects the n_top largest logits of a row, by value, then by lower index. The others are
+ * sampled in proportion to their probability: n_tail equally spaced marks with one random offset
+ * over their cumulative mass, in order of index. Computed in double with fp_exp, so bytes are the
+ * same on every machine. Memory: one row; the reader maps the file. */
 #include "runtime/measure/kld_file_top.h"
 
 #include <inttypes.h>
@@ -35,7 +36,7 @@ struct kld_top_w {
     struct sizes z;
     uint64_t i_row;
     uint8_t *row;
-    int32_t *heap; /* A heap of [n_top] ids with the least likely one first. */
+    int32_t *heap; /* [n_top] ids, least likely first */
     char *path;
 };
 struct kld_top_r {
@@ -49,8 +50,8 @@ static int measure(const struct kld_top_shape *s, struct sizes *z, struct err *e
     if (s->n_ctx < 4 || s->n_vocab < 1 || s->n_chunk < 1 || s->from < 0 || s->from > s->n_ctx - 2 ||
         s->n_top < 1 || s->n_top > s->n_vocab || s->n_tail < 0 || s->n_tail > 1 << 20)
         return err_set(e, ERR_DATA,
-                       "%d chunks of %d tokens scored from %d, %d of %d tokens and %d samples make "
-                       "no sense",
+                       "%d chunks of %d tokens scored from %d, %d of %d tokens and %d samples are "
+                       "not valid",
                        s->n_chunk, s->n_ctx, s->from, s->n_top, s->n_vocab, s->n_tail);
     uint64_t bytes;
     z->n_tokens = (uint64_t)s->n_chunk * (uint64_t)s->n_ctx;
@@ -105,7 +106,7 @@ int kld_top_w_open(struct kld_top_w **out, const char *path, bool overwrite,
     return rc;
 }
 
-/* Tells whether a ranks before b: it is likelier, or as likely and its id is smaller. */
+/* Returns whether a ranks before b: larger logit, or equal logit and smaller id. */
 static bool before(const float *x, int32_t a, int32_t b) {
     return x[a] > x[b] || (x[a] == x[b] && a < b);
 }
@@ -113,7 +114,7 @@ static void sift(const float *x, int32_t *h, int64_t n, int64_t i) {
     for (;;) {
         int64_t c = 2 * i + 1;
         if (c >= n) return;
-        if (c + 1 < n && before(x, h[c], h[c + 1])) c++; /* The worse of the two children. */
+        if (c + 1 < n && before(x, h[c], h[c + 1])) c++; /* the worse child */
         if (!before(x, h[i], h[c])) return;
         int32_t t = h[i];
         h[i] = h[c];
@@ -121,8 +122,8 @@ static void sift(const float *x, int32_t *h, int64_t n, int64_t i) {
         i = c;
     }
 }
-/* Writes the n best ids to h, best first. While it looks, h is a heap whose root is the worst of
- * them. */
+/* Writes the n best ids to h, best first. During the search, h is a heap with the worst of them at
+ * the root. */
 static void best(const float *x, int32_t n_vocab, int32_t *h, int64_t n) {
     for (int64_t i = 0; i < n; i++) h[i] = (int32_t)i;
     for (int64_t i = n / 2 - 1; i >= 0; i--) sift(x, h, n, i);
@@ -187,7 +188,7 @@ int kld_top_w_row(struct kld_top_w *w, const float *x, int32_t next, struct err 
     int64_t j = 0;
     int32_t last = -1;
     for (int32_t v = 0; v <= w->sh.n_vocab && rest > 0; v++) {
-        bool end = v == w->sh.n_vocab; /* The last id gets the marks that rounding lost. */
+        bool end = v == w->sh.n_vocab; /* The last id gets the marks lost to rounding. */
         if (!end && (!before(x, edge, v) || x[v] == -INFINITY)) continue;
         if (!end) {
             at += weight(x[v], max);
@@ -248,7 +249,7 @@ static int read_header(struct kld_top_r *r, struct err *e) {
         return err_set(e, ERR_DATA, "%" PRIu64 " bytes, its header describes %" PRIu64 ": %s",
                        r->map.size, r->z.file_bytes,
                        r->map.size < r->z.file_bytes ? "it is truncated, write it again"
-                                                     : "there is more than that");
+                                                     : "it has trailing data");
     r->tokens = try_calloc(r->z.n_tokens, 4, "the tokens of base logits", e);
     if (!r->tokens) return ERR_SYS;
     memcpy(r->tokens, p + HEADER, 4 * r->z.n_tokens);
@@ -296,7 +297,8 @@ int kld_top_r_row(const struct kld_top_r *r, int64_t i, struct kld_top_row *out,
         !(load_f32(out->top_logp) > -1e6f) ||
         !entries_ok(out->top_id, out->top_logp, k, r->sh.n_vocab) ||
         !entries_ok(out->tail_id, out->tail_logp, m, r->sh.n_vocab))
-        return err_set(e, ERR_DATA, "%s: row %" PRId64 " is no distribution; the file is damaged",
+        return err_set(e, ERR_DATA,
+                       "%s: row %" PRId64 " is not a distribution; the file is damaged",
                        r->map.path, i);
     return 0;
 }

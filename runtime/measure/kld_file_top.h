@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* runtime/measure/kld_file_top.h - the compact base file: of every scored position the most likely
+/* runtime/measure/kld_file_top.h - compact base file: for every scored position the most likely
  * tokens, the mass of the rest and a sample of it. Layout and estimator: docs/formats/kld.md. */
 #ifndef HONE_EVAL_KLD_FILE_TOP_H
 #define HONE_EVAL_KLD_FILE_TOP_H
@@ -12,14 +12,14 @@
 struct kld_top_shape {
     int32_t n_ctx, n_vocab, n_chunk;
     int32_t from;   /* first scored row of a chunk; the last is n_ctx - 2 */
-    int32_t n_top;  /* tokens kept, most likely first; at most n_vocab */
-    int32_t n_tail; /* samples of the others */
+    int32_t n_top;  /* tokens stored, most likely first; at most n_vocab */
+    int32_t n_tail; /* samples of the other tokens */
 };
 struct kld_top_row { /* borrowed until close, unaligned: load through base/bytes.h */
     float logp_true; /* of the token that follows */
-    float log_rest;  /* mass outside the kept tokens; -INFINITY: none */
+    float log_rest;  /* mass outside the stored tokens; -INFINITY: none */
     const uint8_t *top_id, *top_logp;   /* u32, f32 [n_top] */
-    const uint8_t *tail_id, *tail_logp; /* [n_tail]; meaningless when there is no rest */
+    const uint8_t *tail_id, *tail_logp; /* [n_tail]; meaningless if there is no rest */
 };
 
 struct kld_top_w;
@@ -31,11 +31,11 @@ int kld_top_w_commit(struct kld_top_w *w, struct err *e);
 void kld_top_w_close(struct kld_top_w *w);
 
 struct kld_top_r;
-bool kld_top_is(const char *path); /* by the first bytes; false also when it cannot be read */
+bool kld_top_is(const char *path); /* by the first bytes; also false if the file cannot be read */
 int kld_top_r_open(struct kld_top_r **out, const char *path, struct err *e);
 const struct kld_top_shape *kld_top_r_shape(const struct kld_top_r *r);
 const int32_t *kld_top_r_tokens(const struct kld_top_r *r);
-/* Reads row i of all; every id and value is checked. */
+/* Reads row i of the file and checks every id and value. */
 int kld_top_r_row(const struct kld_top_r *r, int64_t i, struct kld_top_row *out, struct err *e);
 void kld_top_r_close(struct kld_top_r *r);
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-/* runtime/measure/kv.c - error and speed of KV cache types on synthetic attention: no model, any
- * head size and depth. Only what the cache does is seen, not how a model lives with it.
+/* runtime/measure/kv.c - error and speed of KV cache types on synthetic attention, without a model,
+ * at any head size and depth. It measures the cache alone, not its effect on a model.
  *
- * Keys are Gaussian around a mean that all share (half the length of a key), with four channels
- * four times as large: what trained keys look like after rope. Every query is `cosine` along one
- * earlier key's own part and else random, scaled as a trained head's (score deviation 1 against
- * random keys); values are Gaussian around a mean of the same length. Per query: divergence of
- * attention weights with the cached keys from those with the true ones, and the output's error with
- * cached keys and values. Memory: 8 * depth * head_dim bytes twice. */
+ * Keys are Gaussian around a common mean (half the length of a key), with four channels four times
+ * as large, like trained keys after rope. Every query has the given `cosine` to the individual part
+ * of one earlier key and is random otherwise, scaled like a trained head's (score deviation 1
+ * against random keys). Values are Gaussian around a mean of the same length. Per query: the
+ * divergence of attention weights with cached keys from those with exact ones, and the output's
+ * error with cached keys and values. Memory: 8 * depth * head_dim bytes twice. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -23,11 +23,11 @@ enum { N_QUERIES = 64, N_LOUD = 4 };
 struct scene {
     struct kern kern;
     int64_t dim, n;
-    float *k, *v;   /* The true keys and values, [n][dim]. */
-    float *k2, *v2; /* The same, as they come out of the cache. */
-    float *q;       /* The queries [N_QUERIES][dim], already scaled. */
-    float *p, *p2;  /* The attention weights of a query with true keys and with cached ones, [n]. */
-    float *out;     /* The true outputs, [N_QUERIES][dim]. */
+    float *k, *v;   /* [n][dim] exact */
+    float *k2, *v2; /* [n][dim] read back from the cache */
+    float *q;       /* [N_QUERIES][dim] queries, already scaled */
+    float *p, *p2;  /* [n] attention weights of a query: exact, cached keys */
+    float *out;     /* [N_QUERIES][dim] exact outputs */
     uint8_t *rows;
 };
 
@@ -93,7 +93,7 @@ static void attend(const struct scene *s, const float *q, const float *k, const 
     for (int64_t j = 0; j < s->n; j++) s->kern.axpy(out, v + j * s->dim, p[j], s->dim);
 }
 
-/* Writes x to a cache of type t and reads it back into y; tells how many seconds each took. */
+/* Writes x to a cache of type t and reads it back into y; returns the seconds of each. */
 static void once(const struct scene *s, const struct kv_type *t, const float *x, float *y,
                  bool is_value, double *put_s, double *get_s) {
     uint64_t row = t->row_bytes(t, s->dim);
@@ -110,8 +110,7 @@ static void once(const struct scene *s, const struct kv_type *t, const float *x,
     *put_s = t1 - t0;
     *get_s = progress_now_s() - t1;
 }
-/* Does the same three times and tells the shortest times, because the machine may have other work.
- */
+/* Runs once() three times and adds the shortest times, since the machine may be busy. */
 static void through(const struct scene *s, const struct kv_type *t, const float *x, float *y,
                     bool is_value, double *put_s, double *get_s) {
     double best_put = 1e30, best_get = 1e30;

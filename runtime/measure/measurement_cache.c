@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* runtime/measure/measurement_cache.c - see measurement_cache.h. */
+/* runtime/measure/measurement_cache.c - opening results caches, and the keys of measurements. */
 #include "runtime/measure/measurement_cache.h"
 
 #include <stdlib.h>
@@ -27,7 +27,7 @@ struct results_cache *kept_open_own(const char *path) {
     log_warn("%s: starting afresh", e.msg);
     (void)unlink(path);
     if (results_cache_open(&k, path, &e) == 0) return k;
-    log_warn("%s; an interruption will cost what is being measured", e.msg);
+    log_warn("%s; if interrupted, the current measurement is lost", e.msg);
     return NULL;
 }
 
@@ -53,7 +53,7 @@ void kept_pair(struct kept_of *x, struct results_cache *k, const struct session 
     if (base) {
         from = eval_keep_model(base, base_hash);
     } else {
-        /* Zeros stand for a file that cannot be asked; opening it will say why. */
+        /* Zeros if stat fails; opening the file will report why. */
         (void)stat(base_file, &st);
         from = xasprintf("%s;%lld;%lld.%09ld;", io_base(base_file), (long long)st.st_size,
                          (long long)st.st_mtim.tv_sec, (long)st.st_mtim.tv_nsec);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* runtime/measure/measures.c - samples to JSON and back, and paired comparison. */
+/* runtime/measure/measures.c - samples in JSON, and paired comparison. */
 #include "runtime/measure/measures.h"
 
 #include <math.h>
@@ -73,7 +73,7 @@ static int read_one(struct measures *ms, const cJSON *j, const char *path, struc
                *input = doc_str(j, "input_xxh128"), *better = doc_str(j, "better");
     const cJSON *list = doc_get(j, "samples");
     if (!name || !group || !input || strlen(input) != 32 || !better || !cJSON_IsArray(list))
-        return err_set(e, ERR_DATA, "%s: measure %d is not whole", path, ms->n + 1);
+        return err_set(e, ERR_DATA, "%s: measure %d is incomplete", path, ms->n + 1);
     struct measure *m =
         measures_add(ms, name, group, "", strcmp(better, "less") == 0, cJSON_GetArraySize(list));
     memcpy(m->input, input, sizeof m->input);
@@ -81,7 +81,7 @@ static int read_one(struct measures *ms, const cJSON *j, const char *path, struc
     for (const cJSON *x = doc_first(list); x; x = x->next) {
         m->sample[k] = cJSON_GetNumberValue(x);
         if (!isfinite(m->sample[k++]))
-            return err_set(e, ERR_DATA, "%s: a sample of %s is no number", path, m->name);
+            return err_set(e, ERR_DATA, "%s: a sample of %s is not a number", path, m->name);
     }
     return 0;
 }
@@ -124,7 +124,7 @@ void measure_compare(const struct measure *a, const struct measure *b, struct me
     *out = (struct measure_pair){.diff = c.mean, .stderr_ = c.stderr_, .lo = c.lo, .hi = c.hi};
     measure_mean(a, &out->a, &ignored);
     measure_mean(b, &out->b, &ignored);
-    /* All of a few samples can lie on one side by chance. */
+    /* With few samples, all can fall on one side by chance. */
     bool clear = a->n >= MEASURE_MIN && (c.lo > 0 || c.hi < 0);
     out->verdict = !clear ? 0 : (c.mean < 0) == a->less_is_better ? -1 : 1;
     free(d);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* runtime/measure/mtp.c - how often the guess of the MTP block is what the trunk would say.
+/* runtime/measure/mtp.c - how often the MTP block guesses the trunk's token.
  *
- * Along a text, not along generated tokens: row t of the block has read the trunk's hidden row t
- * and token t + 1; its favourite is compared with the trunk's at row t + 1. Both predict token t
+ * Follows a given text, not generated tokens. Row t of the block has read the trunk's hidden row t
+ * and token t + 1; its top token is compared with the trunk's at row t + 1. Both predict token t
  * + 2. */
 #include <math.h>
 #include <stdlib.h>
@@ -15,15 +15,15 @@
 
 struct run {
     struct session *trunk, *draft;
-    int64_t ctx, d, n_vocab, n_rows; /* The number of rows whose logits are computed at a time. */
-    float *y, *h;                    /* The hidden rows of the trunk and of the block, [ctx][d]. */
-    /* The logits of the trunk and of the block, [n_rows][n_vocab]. */
+    int64_t ctx, d, n_vocab, n_rows; /* n_rows: rows of logits at a time */
+    float *y, *h;                    /* [ctx][d] hidden rows of trunk and block */
+    /* [n_rows][n_vocab] logits of trunk and block */
     float *lt, *ld;
-    const int32_t *target; /* The text's tokens behind these rows. */
-    double *hit, *overlap; /* What was found at every scored position. */
-    /* Whether the text's token was the favourite of the trunk, of the block. */
+    const int32_t *target; /* the text's tokens for these rows */
+    double *hit, *overlap; /* per scored position */
+    /* The text's token is the top token of the trunk, of the block. */
     uint8_t *trunk_hit, *draft_hit;
-    int64_t n; /* The number of positions done. */
+    int64_t n; /* positions done */
 };
 
 static double overlap_of(const float *a, const float *b, int64_t n) {
@@ -67,7 +67,7 @@ static int window(struct run *r, const int32_t *ids, struct err *e) {
     return 0;
 }
 
-/* Allocates n rows of `width` floats; `what` names them when there is no memory. */
+/* Allocates n rows of `width` floats; `what` names them in the error. */
 static int floats(float **out, int64_t n, int64_t width, const char *what, struct err *e) {
     void *p = NULL;
     TRY(mem_alloc(&p, (uint64_t)n * (uint64_t)width * sizeof **out, what, e));

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* runtime/measure/needle.c - needles: a sentence with a number hidden in a window of text, and the
- * question for it at the window's end. Works on tokens: hay is cut where the text's tokens are, so
- * a window is exactly as long as asked for. Scored like any choice: the number against three others
- * that stand nowhere in the window, in mean log p; so 25 % is chance and no model need follow
- * instructions. */
+/* runtime/measure/needle.c - needles: a sentence with a number hidden in a window of text, and a
+ * question for it at the end. The text is cut at token borders, so a window has exactly the
+ * requested length. Scored like any choice: the number against three others that are not in the
+ * window, by mean log p. Chance is 25 %, and the model need not follow instructions. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +19,7 @@ enum { N_CHOICES = 4, DIGITS = 5 };
 static const char *const names[] = {"Paris", "London", "Tokyo", "Lima",  "Oslo",   "Cairo",
                                     "Delhi", "Rome",   "Quito", "Seoul", "Berlin", "Dublin"};
 
-struct needle { /* The texts of one task. */
+struct needle { /* texts of one task */
     char said[80], asked[80], number[N_CHOICES][DIGITS + 1];
 };
 
@@ -43,8 +42,8 @@ static void append(struct ids *to, const int32_t *v, int64_t n) {
     for (int64_t i = 0; i < n; i++) ids_add(to, v[i]);
 }
 
-/* Builds a task: hay with the needle in it at `depth` (0 to 1), then the question, and a sequence
- * for each number. As much hay is taken as makes the longest sequence ctx tokens long. */
+/* Builds a task: hay with the needle at `depth` (0 to 1), then the question, and one sequence per
+ * number. The hay fills the longest sequence up to ctx tokens. */
 static int build(struct choice_tasks *c, const struct tok *tok, const struct needle *n,
                  const int32_t *hay, int64_t ctx, double depth, struct err *e) {
     struct ids said = {0}, tail[N_CHOICES] = {{0}};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* runtime/measure/numbers.c - one model in, numbers out. The procedures are in runtime/measure/;
- * nothing is computed here. */
+/* runtime/measure/numbers.c - commands that measure one model: perplexity, speed, logits, drafts.
+ * The computations are in the other files of runtime/measure/. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,12 +74,12 @@ static void emit_speed(struct emit *m, const struct work *w, const char *model,
              at.stream_from);
     emit_str(m, "isa", "instruction set", kern_isa_name(w->isa));
     emit_i64(m, "n_threads", "threads", pool_size(w->pool));
-    emit_i64(m, "n_threads_tg", "threads of a token", at.n_threads);
+    emit_i64(m, "n_threads_tg", "threads when generating", at.n_threads);
     const uint64_t packed = model_packed_bytes(l->m, false),
                    mapped = model_packed_bytes(l->m, true);
     emit_fmt_bytes(size, packed + mapped);
     emit_i64(m, "packed_bytes", NULL, (int64_t)(packed + mapped));
-    emit_i64(m, "packed_mapped_bytes", NULL, (int64_t)mapped); /* These belong to a --pack-cache. */
+    emit_i64(m, "packed_mapped_bytes", NULL, (int64_t)mapped); /* from --pack-cache */
     emit_str(m, "packed", "weights in packed rows", size);
     emit_num(m, "open_seconds", "seconds to open", l->seconds, 3);
     emit_num(m, "bandwidth_gb_per_s", at.bandwidth ? "device memory GB/s" : "memory read GB/s",
@@ -154,7 +154,7 @@ int eval_logits_run(struct work *w, const struct eval_args *a, const char *model
     struct out *o = NULL;
     int32_t *ids = NULL;
     if (!a->ids || !a->out)
-        return err_set(e, ERR_USAGE, "eval logits: --ids FILE and -o FILE are needed");
+        return err_set(e, ERR_USAGE, "eval logits: --ids FILE and -o FILE are required");
     TRY(map_open(&map, a->ids, e));
     int64_t n = (int64_t)(map.size / 4);
     int rc = 0;

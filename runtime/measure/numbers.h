@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* runtime/measure/numbers.h - perplexity, speed, logits and acceptance of drafts of one model. */
+/* runtime/measure/numbers.h - perplexity, speed, logits and draft acceptance of one model. */
 #ifndef HONE_RUNTIME_MEASURE_NUMBERS_H
 #define HONE_RUNTIME_MEASURE_NUMBERS_H
 
@@ -8,16 +8,15 @@
 /* Measures the perplexity of a model on a text file, in windows of a->ctx tokens, and fills m. */
 int eval_ppl_run(struct work *w, const struct eval_args *a, const char *model, const char *text,
                  struct emit *m, struct err *e);
-/* Measures how many tokens per second a model reads of prompts and generates, at each depth of
- * a->depths, and fills m. */
+/* Measures prompt and generation speed in tokens per second at each depth of a->depths, and fills
+ * m. */
 int eval_speed_run(struct work *w, const struct eval_args *a, const char *model, struct emit *m,
                    struct err *e);
-/* Writes logits of the tokens in a->ids, f32 [n][n_vocab], to a->out. */
+/* Writes the logits of the tokens in a->ids, f32 [n][n_vocab], to a->out. */
 int eval_logits_run(struct work *w, const struct eval_args *a, const char *model, struct emit *m,
                     struct err *e);
-/* Measures on a text file how often the token that the MTP block (multi-token prediction) guesses
- * for the place after the next one is the one that the rest of the model chooses there, and fills
- * m. */
+/* Measures on a text file how often the MTP block (multi-token prediction) guesses the token that
+ * the trunk then chooses, and fills m. */
 int eval_mtp_run(struct work *w, const struct eval_args *a, const char *model, const char *text,
                  struct emit *m, struct err *e);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* runtime/measure/ppl.c - perplexity as published by the field (docs/design/evaluation.md section
- * 1), and the pieces other evaluators use: chunks, log-sum-exp, means. Memory: one chunk's hidden
- * rows and a block of logits. */
+/* runtime/measure/ppl.c - perplexity as usually published (docs/design/evaluation.md, section 1),
+ * and helpers for other evaluators: chunks, log-sum-exp, means. Memory: one chunk's hidden rows and
+ * a block of logits. */
 #include <inttypes.h>
 #include <limits.h>
 #include <math.h>
@@ -87,8 +87,8 @@ struct ppl_run {
     int64_t d, n_vocab, block;
     int64_t piece;          /* tokens of a long window at a time */
     float *hidden, *logits; /* rows of one piece; NULL: they stay on the device */
-    const int32_t *target;  /* The tokens that the rows of the block should predict. */
-    /* The negative log-likelihoods of the block's rows, and of all rows so far. */
+    const int32_t *target;  /* tokens predicted by the block's rows */
+    /* Negative log-likelihoods of all rows; n_done are complete. */
     double *nll;
     int64_t n_done;
     struct windows windows;
@@ -103,8 +103,8 @@ static void nll_range(void *ctx, int64_t r0, int64_t r1, int worker) {
     }
 }
 
-/* Scores rows [first, last) of the chunk, each by the token behind it. Row r of the chunk is row
- * r - at of those fed last. */
+/* Scores rows [first, last) of the chunk, each by the next token. Row r of the chunk is row r - at
+ * of those fed last. */
 static int score(struct ppl_run *p, const int32_t *chunk, int64_t at, int64_t first, int64_t last,
                  struct err *e) {
     struct session_score row[SESSION_SCORES];
@@ -183,7 +183,7 @@ static void show_progress(const struct ppl_run *p, struct progress *prog, uint64
     progress_update(prog, n_tokens);
 }
 
-/* Scores window c. Progress is shown after each piece, since a long window takes minutes. */
+/* Scores window c. Updates the progress after each piece, since a long window takes minutes. */
 static int window(struct ppl_run *p, const struct ppl_plan *w, int64_t c, const int32_t *chunk,
                   struct progress *prog, struct err *e) {
     for (int64_t at = 0; at < w->window; at += p->piece) {
@@ -210,8 +210,8 @@ static double *window_means(const struct ppl_run *p, int64_t n_chunks) {
     return mean;
 }
 
-/* Windows from c on that go together, none of them known of an earlier run; 0: c is known, and its
- * numbers are there now. chunk[i] is where window c + i begins. */
+/* Returns the number of windows from c on that can run together; chunk[i] is set to the start of
+ * window c + i. 0: window c is cached, and its numbers are now in p->nll. */
 static int find_windows(struct ppl_run *p, const struct ppl_plan *w, const struct ids *ids,
                         const struct results_cache_of *keep, int64_t c, const int32_t **chunk) {
     const int64_t n = w->last - w->first;
@@ -228,7 +228,7 @@ static int find_windows(struct ppl_run *p, const struct ppl_plan *w, const struc
     return count;
 }
 
-/* Runs `count` windows from c on, and keeps their numbers. */
+/* Runs `count` windows from c on and caches their numbers. */
 static int run_windows(struct ppl_run *p, const struct ppl_plan *w, int64_t c, int count,
                        const int32_t **chunk, const struct results_cache_of *keep,
                        struct progress *prog, struct err *e) {
@@ -249,8 +249,8 @@ static int run_windows(struct ppl_run *p, const struct ppl_plan *w, int64_t c, i
     return 0;
 }
 
-/* Scores all windows. Where `means` is not NULL, it gets the mean of each window, in an array that
- * the caller frees. */
+/* Scores all windows. *means, if means is not NULL, receives the mean of each window; the caller
+ * frees it. */
 static int ppl_run(struct session *s, const struct ids *ids, int64_t ctx, int64_t stride,
                    int64_t max_chunks, const struct results_cache_of *keep, struct eval_ppl *out,
                    double **means, struct err *e) {

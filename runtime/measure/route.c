@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* runtime/measure/route.c - do base and candidate choose the same experts? The base's choices of
- * one piece of a window are kept (layers * piece * experts used, 4 bytes each), a candidate's are
- * compared as they are made. Sets are compared: order and weights do not matter. */
+/* runtime/measure/route.c - comparison of the experts chosen by base and candidate. The base's
+ * choices for one piece of a window are stored (layers * piece * experts used, 4 bytes each); a
+ * candidate's are compared as they are made. Only sets are compared, not order or weights. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +18,7 @@ static void sort_set(int32_t *x, int64_t n) {
         }
 }
 
-/* Members of the sorted set a that are in b (any order). */
+/* Counts the members of the sorted set a that are in b (any order). */
 static int64_t common(const int32_t *a, const int32_t *b, int64_t n) {
     int64_t hit = 0;
     for (int64_t i = 0; i < n; i++)

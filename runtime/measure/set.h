@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* runtime/measure/set.h - the standard set on one model: a number per window and case, in one file.
- */
+/* runtime/measure/set.h - `hone eval suite`: the standard set on one model, with one number per
+ * window and case in one file. */
 #ifndef HONE_RUNTIME_MEASURE_SET_H
 #define HONE_RUNTIME_MEASURE_SET_H
 
@@ -10,7 +10,7 @@
 
 #include "commands/members.h"
 struct eval_set_opts {
-    struct eval_args eval; /* out: the file; base: also divergence from this model */
+    struct eval_args eval; /* out: result file; base: also measure divergence from it */
     const char *model;
 #include "commands/eval_suite.def"
 };

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* runtime/measure/speed.c - prompt and generation speed by the field's protocol
- * (docs/design/evaluation.md section 4), and the machine's read bandwidth, against which generation
- * is judged: each generated token must read every active weight once.
+/* runtime/measure/speed.c - prompt and generation speed by the usual protocol
+ * (docs/design/evaluation.md, section 4), and the machine's read bandwidth as a reference: each
+ * generated token must read every active weight once.
  *
- * Bytes of a token: dense weights in full, experts by the share that is used, one row of the
- * embedding, the cached keys and values, recurrent states read and written. */
+ * Bytes per token: dense weights in full, experts by the share used, one embedding row, the cached
+ * keys and values, recurrent states read and written. */
 #include <inttypes.h>
 #include <math.h>
 #include <pthread.h>
@@ -23,8 +23,8 @@ enum { BW_BYTES = 256 << 20, BW_CHUNK = 1 << 20, BW_PASSES = 4, BW_FORMS = 3, MA
 
 struct bw_job {
     const uint64_t *data;
-    uint64_t *sum; /* A sum per chunk, which keeps the compiler from dropping the loads. */
-    /* How many places are read side by side; more of them keep more loads under way. */
+    uint64_t *sum; /* one per chunk, so that the compiler keeps the loads */
+    /* Concurrent read streams; more of them keep more loads in flight. */
     int n_streams;
 };
 static void bw_range(void *ctx, int64_t i0, int64_t i1, int worker) {
@@ -51,7 +51,7 @@ static double measure_bandwidth(struct pool *p) {
     struct err e = {0};
     void *data = NULL;
     if (mem_alloc(&data, (uint64_t)n_chunks * BW_CHUNK, "bandwidth test", &e)) return 0;
-    /* Writing makes real pages of the shared zero page. */
+    /* Writing allocates real pages instead of the shared zero page. */
     memset(data, 1, (size_t)n_chunks * BW_CHUNK);
     struct bw_job j = {data, xcalloc((size_t)n_chunks, sizeof(uint64_t)), 1};
     double best = 0;
@@ -68,11 +68,11 @@ static double measure_bandwidth(struct pool *p) {
     return best;
 }
 
-/* Returns the read bandwidth in GB/s. It is the machine's, so all jobs of the process use what the
- * first of them measured. */
+/* Returns the read bandwidth in GB/s. It is a property of the machine, so all jobs of the process
+ * share the first measurement. */
 double eval_bandwidth(struct pool *p) {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    static double known; /* In GB/s; 0 until it has been measured. */
+    static double known; /* GB/s; 0 until measured */
     pthread_mutex_lock(&lock);
     if (!(known > 0)) known = measure_bandwidth(p);
     const double gb = known;
@@ -85,7 +85,7 @@ double eval_session_bandwidth(const struct session *s, struct pool *p) {
     return device ? (double)device * 1e-9 : eval_bandwidth(p);
 }
 
-/* Returns how many bytes of a weight one token reads. */
+/* Returns the bytes of a weight read per token. */
 static double weight_bytes(const struct session *s, const struct gr_use *u) {
     const struct weight *w = model_weight(s->m, u->w);
     if (u->role == USE_ROWS) return (double)w->row_bytes;
@@ -105,14 +105,14 @@ static double token_bytes(const struct session *s, double depth) {
 
 struct speed_run {
     struct session *s;
-    int32_t *ids; /* n_ids of them */
+    int32_t *ids; /* [n_ids] */
     int64_t n_ids;
     float *logits;
     int64_t pp, tg;
-    const struct results_cache_of *keep; /* Repetitions of an earlier run are taken from here. */
+    const struct results_cache_of *keep; /* repetitions of an earlier run */
 };
 
-/* Seconds of one repetition. */
+/* Sets *sec to the seconds of one repetition. */
 static int rep_pp(const struct speed_run *r, double *sec, struct err *e) {
     double t = progress_now_s();
     TRY(session_step(r->s, r->ids, r->pp, r->logits, e));
@@ -121,7 +121,7 @@ static int rep_pp(const struct speed_run *r, double *sec, struct err *e) {
 }
 static int rep_tg(const struct speed_run *r, double *sec, struct err *e) {
     double t = progress_now_s();
-    struct session_best best; /* What `hone run` fetches from a device for a token. */
+    struct session_best best; /* what `hone run` fetches per token */
     for (int64_t i = 0; i < r->tg; i++)
         if (session_info(r->s).can_best)
             TRY(session_pass(r->s, &(struct session_pass){.ids = &r->ids[i], .n = 1, .best = &best},
@@ -133,7 +133,7 @@ static int rep_tg(const struct speed_run *r, double *sec, struct err *e) {
 }
 
 typedef int (*rep_fn)(const struct speed_run *r, double *sec, struct err *e);
-/* Returns the name of the record of repetition i of a test; the caller frees it. */
+/* Returns the cache key of repetition i of a test; the caller frees it. */
 static char *which_rep(const char *test, int64_t depth, int i) {
     return xasprintf("seconds %s %" PRId64 " %d", test, depth, i);
 }
@@ -200,7 +200,7 @@ static int at_depth(const struct speed_run *r, int64_t depth, int reps, double b
 static int check(const struct session *s, int64_t pp, int64_t tg, const int64_t *depths,
                  int n_depths, int reps, struct err *e) {
     if (pp < 0 || tg < 0 || pp + tg == 0 || reps < 1 || reps > MAX_REPS || n_depths < 1)
-        return err_set(e, ERR_USAGE, "nothing to measure: --pp, --tg and --reps (1 to %d) say what",
+        return err_set(e, ERR_USAGE, "nothing to measure: set --pp or --tg, and --reps (1 to %d)",
                        MAX_REPS);
     for (int i = 0; i < n_depths; i++)
         if (depths[i] < 0 || depths[i] > s->o.n_ctx - max_i64(pp, tg))
@@ -217,7 +217,7 @@ int eval_speed(struct session *s, int64_t pp, int64_t tg, const int64_t *depths,
     TRY(check(s, pp, tg, depths, n_depths, reps, e));
     struct speed_run r = {.s = s, .pp = pp, .tg = tg, .keep = keep};
     int64_t n_vocab = s->m->hp.d[HD_VOCAB];
-    /* A context is filled in passes of so many tokens at least. */
+    /* A context is filled in passes of at least n_ubatch tokens. */
     r.n_ids = max_i64(max_i64(pp, tg), s->o.n_ubatch);
     r.ids = xcalloc((size_t)r.n_ids, sizeof *r.ids);
     r.logits = xcalloc((size_t)n_vocab, sizeof *r.logits);
@@ -227,7 +227,7 @@ int eval_speed(struct session *s, int64_t pp, int64_t tg, const int64_t *depths,
     *n_out = 0;
     double sec;
     int rc = 0;
-    /* The warm-up brings in the pages of the weights, starts the threads and raises the clocks. */
+    /* Warm-up: loads the pages of the weights, starts the threads and raises the clocks. */
     session_reset(s);
     if (pp > 0) rc = rep_pp(&r, &sec, e);
     /* Until the number of threads has been chosen. */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* runtime/measure/stat.c - statistics of a comparison, from per-position values
- * (docs/design/evaluation.md section 2). The standard errors of kld_stats assume independent
- * positions, as the field's do, and are too small for text; eval_cluster takes whole windows. */
+/* runtime/measure/stat.c - statistics of a comparison from per-position values
+ * (docs/design/evaluation.md, section 2). The standard errors of kld_stats assume independent
+ * positions, as is customary, and are too small for text; eval_cluster uses whole windows. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "base/rng.h"
 #include "runtime/measure/internal.h"
 
-/* Terms below exp(-16) are left out, as in the usual files of logits, whose rows end there. */
+/* Terms below exp(-16) are dropped, as in llama.cpp's logits files, whose rows end there. */
 static const float MIN_LOGP = -16.0f;
 
 int kld_pos_init(struct kld_pos *p, int64_t cap, struct err *e) {
@@ -75,10 +75,10 @@ void kld_pos_set(struct kld_pos *p, int64_t i, const struct session_score *row) 
     p->prob_q[i] = row->prob_q;
 }
 
-/* Estimates the divergence over the tokens that are not among the top ones, from a sample of them.
- * With P and Q the masses that base and candidate give to all of them, p and q those of one token,
- * and r = (q/Q) / (p/P), it is P log(P/Q) + P mean(r - 1 - log r). The sample is drawn from p/P, so
- * the mean is unbiased; it is never negative, and small where the two shapes agree. */
+/* Estimates the divergence over the tokens outside the top ones, from a sample of them. With P and
+ * Q the masses that base and candidate give to all of these tokens, p and q those of one, and r =
+ * (q/Q) / (p/P), it is P log(P/Q) + P mean(r - 1 - log r). The sample is drawn from p/P, so the
+ * mean is unbiased; it is never negative, and small if the two shapes agree. */
 static double rest_kld(const struct kld_top_row *row, int64_t n_tail, const float *logits_q,
                        double lse, double lse_rest, float *noise) {
     double log_p = (double)row->log_rest, log_q = lse_rest - lse, sum = 0, sq = 0, p = exp(log_p);
@@ -91,8 +91,8 @@ static double rest_kld(const struct kld_top_row *row, int64_t n_tail, const floa
         sum += term;
         sq += term * term;
     }
-    /* The variance as if the samples were independent. They are evenly spaced, which in all runs so
-     * far made it smaller. */
+    /* The variance assumes independent samples. They are evenly spaced, which made it smaller in
+     * all runs so far. */
     if (n_tail > 1) *noise = (float)(p * p * fmax(sq / n - sum / n * (sum / n), 0) / (n - 1));
     return p * (log_p - log_q + sum / n);
 }
@@ -202,7 +202,7 @@ void kld_stats(struct kld_pos *p, struct eval_kld *o) {
 }
 
 /* Computes the weighted mean of windows and its standard error, from sum w^2 (m - mean)^2 scaled by
- * C/(C-1). For C equal windows that is the sample variance of their means over C. */
+ * C/(C-1). For C equal windows this is the sample variance of their means over C. */
 void eval_cluster(const double *sum, const int64_t *count, int64_t n_windows, struct cluster *out) {
     double total = 0, n = 0, var = 0, means[BOOT_SAMPLES];
     int64_t used = 0, *pick = xmalloc(((size_t)n_windows + 1) * sizeof *pick);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* runtime/measure/suite.c - suites read and checked as a whole, answers taken apart, verdicts.
- * Memory: the file and its JSON. */
+/* runtime/measure/suite.c - reading and checking of suites, parsing of answers, verdicts. Memory:
+ * the file and its JSON. */
 #include "runtime/measure/suite.h"
 
 #include <stdio.h>
@@ -63,7 +63,7 @@ static const struct check *find_check(const char *name) {
     return NULL;
 }
 
-/* Tries each check on an answer, so that a bad pattern is known before hours of work. */
+/* Runs each check on an empty answer, so that a bad pattern fails before hours of work. */
 static int check_checks(const struct suite_case *c, const char *what, struct err *e) {
     const struct json *checks = json_get(c->json, "checks");
     const struct answer none = {.content = "null"};
@@ -88,7 +88,7 @@ static int check_checks(const struct suite_case *c, const char *what, struct err
     if (!rc && !c->expect && !json_first(checks))
         rc = err_set(e, ERR_DATA, "%s: neither \"checks\" nor \"expect\"%s", what,
                      json_get(c->json, "hone")
-                         ? "; this is a record of hone serve, which --from-answers reads"
+                         ? "; this is a record of hone serve: use --from-answers"
                          : "");
     return rc;
 }
@@ -137,7 +137,7 @@ int suite_parse(struct suite *s, const char *text, size_t len, const char *path,
         }
         p += n + (nl != NULL);
     }
-    if (!rc && !s->n) rc = err_set(e, ERR_DATA, "%s: holds no case", path);
+    if (!rc && !s->n) rc = err_set(e, ERR_DATA, "%s: contains no case", path);
     if (rc) suite_close(s);
     return rc;
 }
@@ -217,7 +217,7 @@ int answer_read(struct answer *a, const struct toolfmt *f, const struct suite_ca
     struct buf tools = {0}, in = {0};
     const struct json *t = json_get(c->json, "tools");
     memset(a, 0, sizeof *a);
-    /* Only the form of its reasoning is needed here, since no calls are expected. */
+    /* No calls are expected, so only its form of reasoning matters. */
     if (!f) f = toolfmt_find("hermes-json");
     if (t) json_write(&tools, t);
     clean(&in, text, len);

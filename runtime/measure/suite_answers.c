@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* runtime/measure/suite_answers.c - conversations that end in an answer, as cases: what was called
- * is what is expected (suite.h). */
+/* runtime/measure/suite_answers.c - conversations that end in an answer, as cases that expect the
+ * same calls (suite.h). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@
 #include "runtime/measure/suite.h"
 #include "text/textfile.h"
 
-/* Appends the calls of a message as a list of {"name", "arguments"}; null when it has none. */
+/* Appends a message's calls as a list of {"name", "arguments"}, or null if it has none. */
 static void put_expect(struct buf *out, const char *message) {
     struct json *j = NULL;
     struct err ignored;
@@ -24,7 +24,7 @@ static void put_expect(struct buf *out, const char *message) {
         const struct json *fn = json_get(c, "function"), *args = json_get(fn ? fn : c, "arguments");
         jw_obj(&w, NULL);
         jw_copy(&w, "name", json_get(fn ? fn : c, "name"));
-        if (json_str(args)) /* Arguments are JSON as text; what is not JSON is refused. */
+        if (json_str(args)) /* JSON as text; parsing refuses anything else */
             jw_raw(&w, "arguments", json_str(args));
         else
             jw_copy(&w, "arguments", args);
@@ -34,7 +34,7 @@ static void put_expect(struct buf *out, const char *message) {
     json_free(j);
 }
 
-/* Appends the case that a line makes. False: it makes none. */
+/* Appends a line's case. Returns false if the line is not usable as one. */
 static bool add_case(struct buf *out, const char *line, size_t n, const char *what) {
     struct talk t = {0};
     struct err ignored;
@@ -47,7 +47,7 @@ static bool add_case(struct buf *out, const char *line, size_t n, const char *wh
         talk_drop_last(&t);
         talk_write(&t, 0, &b);
         while (b.len && b.data[b.len - 1] != '}') b.len--;
-        /* A case takes one line, and texts in JSON have no newline. */
+        /* A case takes one line; JSON strings contain no newline. */
         for (size_t i = 0; i < b.len; i++)
             if (b.data[i] == '\n') b.data[i] = ' ';
         ok = expect.len && b.len > 1;
@@ -87,11 +87,11 @@ int suite_open_answers(struct suite *s, const char *path, struct err *e) {
     }
     free(data);
     if (n_refused)
-        log_warn("%s: %d of %d lines are left out: no conversation with an answer, or calls that "
-                 "their tools do not allow",
+        log_warn("%s: %d of %d lines are skipped: not a conversation with an answer, or calls that "
+                 "its tools do not allow",
                  path, n_refused, n + n_refused);
     const int rc = n ? suite_parse(s, all.data, all.len, path, e)
-                     : err_set(e, ERR_DATA, "%s: no line makes a case", path);
+                     : err_set(e, ERR_DATA, "%s: no line is usable as a case", path);
     buf_release(&all);
     return rc;
 }

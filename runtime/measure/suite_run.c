@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* runtime/measure/suite_run.c - a model answers a suite: prompts made with its own template, greedy
- * answers, verdicts. Memory: the prompts and answers; a session's as always. */
+/* runtime/measure/suite_run.c - answering a suite: prompts with the model's own template, greedy
+ * answers, verdicts. Memory: the session, the prompts and the answers. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,8 +14,7 @@
 #include "template/chat_ends.h"
 #include "runtime/measure/suite.h"
 
-/* Finds the syntax of calls: the one that `name` names, or the one of the model's template when it
- * is NULL. */
+/* Finds the syntax of calls by name; name NULL: from the model's template. */
 static int find_format(const struct suite *suite, const struct model *m, const char *name,
                        const struct toolfmt **out, struct err *e) {
     const char *tmpl;
@@ -28,7 +27,7 @@ static int find_format(const struct suite *suite, const struct model *m, const c
                        name);
     if (!*out && suite_calls(suite))
         return err_set(e, ERR_DATA,
-                       "%s: its template asks for no known syntax of tool calls: name one with "
+                       "%s: its template has no known syntax of tool calls: name one with "
                        "--format",
                        gguf_path(m->gguf));
     return 0;
@@ -85,8 +84,8 @@ void suite_plan_close(struct suite_plan *p) {
     memset(p, 0, sizeof *p);
 }
 
-/* Reads an answer from its record: three numbers, then the text. Returns false when there is none.
- */
+/* Reads an answer from its cache record: three numbers, then the text. Returns false if there is no
+ * record. */
 static bool kept_gen(const struct results_cache_of *keep, const char *which, struct eval_gen *g) {
     int64_t head[3];
     struct buf b = {0};
@@ -110,8 +109,7 @@ static void keep_gen(const struct results_cache_of *keep, const char *which,
     buf_release(&b);
 }
 
-/* Generates an answer, or takes it over from an earlier run. *seconds is the time it took, 0 for an
- * answer of an earlier run. */
+/* Generates an answer, or takes it from the cache. *seconds is the time it took, 0 if cached. */
 static int generate(struct session *s, const struct ids *prompt, int64_t max_tokens,
                     const struct results_cache_of *keep, struct eval_gen *g, double *seconds,
                     struct err *e) {
@@ -129,9 +127,9 @@ static int generate(struct session *s, const struct ids *prompt, int64_t max_tok
     return rc;
 }
 
-/* Generates an answer whose calls are only of tools that are offered, with arguments that their
- * schemas allow. Where the case expects a call there is one, as if its client had asked for it:
- * so an answer without any counts as overruled, too. */
+/* Generates an answer constrained to calls of offered tools with arguments valid for their schemas.
+ * If the case expects a call, one is required, as if its client had requested it; so an answer
+ * without calls counts as overruled, too. */
 static int generate_calls(struct session *s, const struct suite_plan *p, int i, int64_t max_tokens,
                           struct eval_gen *g, double *seconds, struct err *e) {
     const struct suite_case *c = &p->suite->c[p->index[i]];

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* runtime/measure/tasks.c - multiple-choice files, and numbers hidden in a
- * long text; a base model beside, one after the other. Reading is in runtime/measure/choices.h,
- * scoring in runtime/measure/choice.c. */
+/* runtime/measure/tasks.c - multiple-choice files and needles in a long text, with an optional base
+ * model run afterwards. runtime/measure/choices.h reads, runtime/measure/choice.c scores. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -19,7 +18,7 @@
 
 struct accuracy {
     int64_t n, right, greedy;
-    double rate, stderr_, lo, hi, chance; /* lo and hi are Wilson's interval of 95 %. */
+    double rate, stderr_, lo, hi, chance; /* lo, hi: Wilson's 95 % interval */
 };
 /* Counts the right answers of a group of tasks; NULL: of all tasks. */
 static struct accuracy accuracy_of(const struct choice_tasks *t, const struct choice_answers *a,
@@ -65,7 +64,7 @@ static void emit_groups(struct emit *m, const struct choice_tasks *t,
     emit_col(m, "recalled", "recalled");
     for (int i = 0; i < a->n; i++) {
         if (last && strcmp(last, t->t[i].group) == 0)
-            continue; /* Tasks of one depth are neighbours. */
+            continue; /* tasks of one depth are adjacent */
         last = t->t[i].group;
         struct accuracy r = accuracy_of(t, a, last);
         emit_row(m);
@@ -143,7 +142,7 @@ int eval_tasks_run(struct work *w, const struct eval_args *a, const char *model,
 int eval_choice_run(struct work *w, const struct eval_args *a, const char *model,
                     const struct choice_job *j, struct emit *m, struct err *e) {
     if (!j->format)
-        return err_set(e, ERR_USAGE, "eval choice: say what the file is: --format %s",
+        return err_set(e, ERR_USAGE, "eval choice: --format is missing: one of %s",
                        choices_formats());
     return eval_tasks_run(w, a, model, j, m, e);
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* runtime/measure/texts.c - the texts of an evaluation as domains, each a token list of its own:
- * windows do not cross from one to another. Plain text: one domain per file. A .jsonl file holds a
- * conversation {"messages": ...} or a text {"text": ...} per line; "domain": "..." files the line
- * under that name, wherever it stands. Memory: the texts plus 4 bytes a token. */
+/* runtime/measure/texts.c - texts of an evaluation as domains, each with its own token list:
+ * windows do not cross domains. A plain text file is one domain. A .jsonl file has a conversation
+ * {"messages": ...} or a text {"text": ...} per line; "domain": "..." assigns the line to that
+ * domain. Memory: the texts plus 4 bytes per token. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,8 +18,7 @@
 
 enum { MAX_DOMAINS = 256 };
 
-/* Returns the list of the domain of that name, which it makes when it is new; NULL when there are
- * too many domains. */
+/* Returns the token list of a domain, created on first use; NULL: too many domains. */
 static struct ids *ids_of(struct eval_texts *t, const char *name) {
     for (int i = 0; i < t->n; i++)
         if (strcmp(t->domain[i].name, name) == 0) return &t->ids[i];
@@ -33,7 +32,7 @@ static struct ids *ids_of(struct eval_texts *t, const char *name) {
 
 struct lines {
     const struct model *m;
-    struct chat *chat; /* It is made at the first conversation. */
+    struct chat *chat; /* created at the first conversation */
     const char *path;
     struct eval_texts *to;
     struct buf text;
@@ -98,7 +97,7 @@ int eval_texts_load(const struct model *m, const char *const *path, int n_paths,
         chat_free(l.chat);
         buf_release(&l.text);
     }
-    if (!rc && !out->n) rc = err_set(e, ERR_DATA, "%s: holds no text", path[0]);
+    if (!rc && !out->n) rc = err_set(e, ERR_DATA, "%s: contains no text", path[0]);
     for (int i = 0; i < out->n; i++) {
         out->domain[i].ids = out->ids[i].v;
         out->domain[i].n_ids = out->ids[i].n;
@@ -112,7 +111,7 @@ void eval_texts_release(struct eval_texts *t) {
         union {
             const char *c;
             char *p;
-        } name = {.c = t->domain[i].name}; /* It was made by ids_of and is ours. */
+        } name = {.c = t->domain[i].name}; /* allocated by ids_of */
         free(name.p);
         ids_release(&t->ids[i]);
     }
@@ -123,7 +122,7 @@ void eval_texts_release(struct eval_texts *t) {
 
 void eval_spread_chunks(struct ids *ids, int64_t ctx, int64_t max_chunks) {
     int64_t n = ids->n / ctx;
-    /* This is the least that eval_plan wants of a text; it runs one of them. */
+    /* The minimum for eval_plan, which then runs one of them. */
     if (max_chunks == 1) max_chunks = 2;
     if (!max_chunks || n <= max_chunks) return;
     for (int64_t i = 0; i < max_chunks; i++)

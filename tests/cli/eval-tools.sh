@@ -16,7 +16,7 @@ for k in n_cases n_parsed n_valid n_named n_equal n_passed n_same_as_base; do is
 is "$t/tools" n_lost 0
 grep -q 'search_docs{' "$t/tools"
 "$HONE" eval tools "$t/m.gguf" "$t/one.jsonl" --all -q > "$t/table"
-grep -q 'with the arguments expected  *1 *1 ' "$t/table" || { cat "$t/table"; exit 1; }
+grep -q 'with the expected arguments  *1 *1 ' "$t/table" || { cat "$t/table"; exit 1; }
 grep -q '^call-000 ' "$t/table"
 
 # checks; continued texts of a few tokens; a case that fails

@@ -9,7 +9,7 @@ words=tests/golden/tiny-qwen35moe/self_eval.txt
 "$HONE" convert tests/golden/models/qwen35moe -o "$t/in.gguf" -q > /dev/null
 for r in Q8_0 Q4_0; do "$HONE" quantize "$t/in.gguf" -o "$t/$r.gguf" --recipe $r -q > /dev/null; done
 numbers() { grep -vE 'tok_per_s|command_line|"seconds"' "$1" | sed 's/ --keep [^ "]*//'; }
-n_before() { sed -n 's/.* \([0-9]*\) of [0-9]* windows were measured before/\1/p' "$t/e"; }
+n_before() { sed -n 's/.* \([0-9]*\) of [0-9]* windows are already measured/\1/p' "$t/e"; }
 try() { # signal, seconds, arguments: some of it
     sig=$1 at=$2
     shift 2
@@ -51,7 +51,7 @@ run 0 $kld --chunks 60 --keep "$t/k"
 [ -z "$(n_before)" ] || say "windows of another file were taken"
 refused 2 'holds something else' $kld --keep "$t/x"
 cmp "$t/x" "$t/Q4_0.gguf" || say "a file of somebody else was changed"
-refused 2 'does not go with' $kld --routing --keep "$t/k"
+refused 2 'cannot be used with' $kld --routing --keep "$t/k"
 flock "$t/k" "$HONE" $kld --chunks 2 --keep "$t/k" > "$t/o" 2> "$t/e" && say "two at a time" || grep -q 'another hone' "$t/e"
 
 # perplexity, published and strided

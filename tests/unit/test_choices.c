@@ -142,8 +142,8 @@ static void test_bad_files(void) {
         const char *format, *text, *message;
         size_t len;
     } bad[] = {
-        {"hellaswag", "", "holds no task", 0},
-        {"hellaswag", "a\nb\nc\nd\ne\n", "holds no task", 10},
+        {"hellaswag", "", "contains no task", 0},
+        {"hellaswag", "a\nb\nc\nd\ne\n", "contains no task", 10},
         {"hellaswag", "a\n4\nc\nd\ne\nf\n", "not 0, 1, 2 or 3", 12},
         {"hellaswag", "a\n1\nc\nc\nc\nc\n", "no token of its own", 12},
         {"winogrande", "1,2,3\n", "has 3 fields", 6},
@@ -151,8 +151,8 @@ static void test_bad_files(void) {
         {"winogrande", "0,a _ b,a,b,3\n", "answer 1 or 2", 14},
         {"mmlu", "q,a,b,c,d,E\n", "not A, B, C or D", 12},
         {"mmlu", "q,a,b,c,d,A,x\n", "has 7 fields", 14},
-        {"choice", "\1\0", "is cut", 2},
-        {"choice", "\xff\xff\xff\xff", "is cut", 4},
+        {"choice", "\1\0", "is truncated", 2},
+        {"choice", "\xff\xff\xff\xff", "is truncated", 4},
         {"choice", "\1\0\0\0\x63\0\0\0", "outside the file", 8},
         {"choice", "\1\0\0\0\0\0\0\0\xff\xff\xff\xff", "is not a question", 12},
         {"choice", "\1\0\0\0\0\0\0\0\1\0\0\0q\xff\xff\xff\xff", "is not a question", 17},

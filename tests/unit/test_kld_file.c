@@ -90,7 +90,7 @@ static void test_odd_logits(void) {
     kld_r_close(r);
     tok[3] = 3;
     CHECK_ERR(kld_w_open(&w, tmp_path("t.kld"), true, 4, 3, 1, tok, &e), ERR_DATA, "id 3");
-    CHECK_ERR(kld_w_open(&w, tmp_path("t.kld"), true, 0, 3, 1, tok, &e), ERR_DATA, "make no sense");
+    CHECK_ERR(kld_w_open(&w, tmp_path("t.kld"), true, 0, 3, 1, tok, &e), ERR_DATA, "are not valid");
     CHECK(w == NULL && !io_exists(tmp_path("t.kld")));
 }
 
@@ -108,7 +108,7 @@ static void test_damaged(void) {
     CHECK_ERR(try_bytes(p, n - 1), ERR_DATA, "x.kld: 203 bytes, its header describes 204");
     char *longer = calloc(1, n + 2);
     memcpy(longer, p, n);
-    CHECK_ERR(try_bytes(longer, n + 2), ERR_DATA, "more than that");
+    CHECK_ERR(try_bytes(longer, n + 2), ERR_DATA, "trailing data");
     free(longer);
     static const int32_t bad[] = {0, -1, 1, INT32_MAX, INT32_MIN};
     for (size_t f = 8; f < 20; f += 4) {

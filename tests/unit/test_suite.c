@@ -133,18 +133,18 @@ static void test_reasoning(void) {
 
 static void test_bad_suites(void) {
     static const char *const bad[][2] = {
-        {"", "holds no case"},
-        {"\n \n", "holds no case"},
+        {"", "contains no case"},
+        {"\n \n", "contains no case"},
         {"[]", "\"prompt\""},
         {"{\"prompt\": \"x\"", "line 1"},
         {"{\"prompt\": \"x\"}", "neither \"checks\" nor"},
-        {"{\"prompt\": \"x\", \"hone\": {}}", "which --from-answers reads"},
+        {"{\"prompt\": \"x\", \"hone\": {}}", "use --from-answers"},
         {"{\"prompt\": \"x\", \"checks\": {}}", "neither \"checks\" nor"},
         {"{\"prompt\": \"x\", \"text\": \"x\", \"checks\": {\"exact\": \"\"}}", "\"prompt\""},
         {"{\"checks\": {\"exact\": \"\"}}", "\"prompt\""},
         {"{\"prompt\": \"x\", \"checks\": {\"exacts\": \"a\"}}", "exact, contains, excludes"},
-        {"{\"prompt\": \"x\", \"checks\": {\"exact\": 1}}", "must be a text"},
-        {"{\"prompt\": \"x\", \"checks\": {\"contains\": []}}", "a list of texts"},
+        {"{\"prompt\": \"x\", \"checks\": {\"exact\": 1}}", "must be a string"},
+        {"{\"prompt\": \"x\", \"checks\": {\"contains\": []}}", "a list of strings"},
         {"{\"prompt\": \"x\", \"checks\": {\"contains\": \"\"}}", "must not be empty"},
         {"{\"prompt\": \"x\", \"checks\": {\"regex\": \"(\"}}", "line 1: the regular expression"},
         {"{\"prompt\": \"x\", \"checks\": {\"json_schema\": 3}}", "must be a schema"},
