@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* make/ask.c - what was asked of `hone make`: everything that can be known to be wrong before
- * hours of work, and which of the names are size classes. */
+/* make/ask.c - checks of the options of `hone make` before hours of work, and the split of recipe
+ * names into size classes and presets. */
 #include <string.h>
 
 #include "runtime/measure/job.h"
@@ -12,7 +12,7 @@
 #include "quantize/quantize.h"
 #include "runtime/measure/suite.h"
 
-/* Sorts the names of recipes: size classes go to the ladder, others are made as they are. */
+/* Sorts the recipe names: size classes go to the ladder, others are made as named. */
 static int check_recipes(struct make *mk, const char *names, struct err *e) {
     struct str_list all = {0};
     if (names)
@@ -38,7 +38,7 @@ static int check_depths(const struct make *mk, struct err *e) {
     TRY(eval_parse_list(mk->depths, "--depths", depth, &n_depths, e));
     for (int i = 0; i < n_depths; i++)
         if (depth[i] > INT32_MAX)
-            return err_set(e, ERR_USAGE, "--depths: %s is too far", mk->depths);
+            return err_set(e, ERR_USAGE, "--depths: %s is too large", mk->depths);
     return 0;
 }
 
@@ -47,7 +47,7 @@ static int check_budgets(const struct make *mk, struct err *e) {
     if (mk->budget.n >= MIX_MAX_BUDGETS)
         return err_set(e, ERR_USAGE, "--budget: at most %d", MIX_MAX_BUDGETS - 1);
     if (mk->plain && mk->budget.n)
-        return err_set(e, ERR_USAGE, "--plain makes presets only, --budget asks for a mix");
+        return err_set(e, ERR_USAGE, "--plain makes presets only, but --budget needs a mix");
     for (int i = 0; i < mk->budget.n; i++) {
         uint64_t size;
         TRY(size_parse(mk->budget.v[i], "--budget", &size, e));
@@ -84,7 +84,7 @@ int make_ask(struct make *mk, const char *recipes, struct err *e) {
     TRY(check_depths(mk, e));
     TRY(check_effort(mk, e));
     TRY(check_budgets(mk, e));
-    /* Its faults are reported before hours of work. */
+    /* A bad suite must fail before hours of work. */
     if (mk->tools && strcmp(mk->tools, "none") != 0) {
         struct suite suite;
         TRY(eval_suite_read(&suite, mk->tools, e));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* make/check.c - what of a job's inputs can be known to be wrong before hours of work: texts
- * that are none, models that cannot be converted or run, tokenizers that are not known. Steps find
- * the rest when they open what they need. */
+/* make/check.c - early checks of a job's inputs, before hours of work: files that are not texts,
+ * models that cannot be converted or run, unknown tokenizers. Steps report the rest when they open
+ * their inputs. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,9 +32,9 @@ static int check_gguf(const char *path, const char *pre, struct err *e) {
     if (rc) {
         const struct err why = *e;
         err_set(e, ERR_DATA,
-                "%.500s; make measures what it makes, so it cannot start; without measurements "
+                "%.500s; hone make cannot start, since it measures its files; without measurements "
                 "`hone quantize %.160s -o DIR --recipe Q8_0,Q6_K,Q5_K_M,Q4_K_M` and `hone publish "
-                "DIR` give a folder",
+                "DIR` make a folder",
                 why.msg, path);
     }
     if (!rc) rc = tok_gguf_known_as(g, pre, e);
@@ -59,7 +59,7 @@ int make_pre_recall(struct make *mk, const char *out, struct err *e) {
     if (path && !mk->w->pre && io_exists(path)) {
         rc = io_read_file(&text, &len, path, MAX_PRE, e);
         if (!rc) mk->w->pre = arena_strdup(&mk->w->mem, text);
-        if (!rc) log_info("text is split as --pre %s says, as before", mk->w->pre);
+        if (!rc) log_info("using --pre %s, as before", mk->w->pre);
     }
     if (!rc && mk->w->pre && !pretok_by_name(mk->w->pre)) rc = pretok_unknown(mk->w->pre, e);
     free(text);

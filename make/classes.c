@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-/* make/classes.c - the files of the size classes: the best mix with error feedback of at most
- * the bytes of the preset of that name, where it is measured to be better than that preset, else
- * the preset with error feedback where that is, else the preset.
+/* make/classes.c - the files of the size classes, each no larger than the preset of its name: the
+ * best mix with error feedback if it measures better than the preset, else the preset with error
+ * feedback if that does, else the plain preset.
  *
- * Candidates are made in the work folder: all mixes from one reading of the base, then the presets,
- * then as many are compared in one pass over the evaluation text as memory holds. Every file has
- * its record, so an interrupted job makes only what is missing. */
+ * Candidates are made in the work folder: all mixes in one pass over the base, then the presets.
+ * They are compared in passes over the evaluation text, with all the files that memory holds. Every
+ * file has its record, so an interrupted job makes only what is missing. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,13 +27,13 @@
 
 struct ladder {
     struct make *mk;
-    struct rung *rung; /* [n] rungs that are not done yet. */
+    struct rung *rung; /* [n] rungs still to do */
     int n;
-    char *gram;         /* The file of second moments; NULL: there is none. */
-    char gram_hash[33]; /* It is "" without moments. */
+    char *gram;         /* file of second moments; NULL: none */
+    char gram_hash[33]; /* "" without moments */
     char *sens, sens_hash[33];
-    enum search search;       /* The search for mixes and for presets with feedback. */
-    enum search plain_search; /* The search for presets. */
+    enum search search;       /* for mixes and for presets with feedback */
+    enum search plain_search; /* for presets */
 };
 
 /* ---- keys ------------------------------------------------------------------------------------ */
@@ -41,7 +41,7 @@ struct ladder {
 static void key_inputs(const struct ladder *l, struct step *s) {
     step_key(s, "base", "%s", l->mk->file[0].hash);
     step_key(s, "imatrix", "%s", l->mk->imatrix_hash);
-    step_key(s, "encoder", "3"); /* This is the number that files.c has. */
+    step_key(s, "encoder", "3"); /* the number in files.c */
     make_key_template(l->mk, s);
 }
 
@@ -53,7 +53,7 @@ static void key_cand(const struct ladder *l, const struct rung *r, struct step *
     step_key(s, "budget", "%" PRIu64, r->budget);
 }
 
-/* Adds everything to the key that decides which file a class gets. */
+/* Adds everything that decides the file of a class to the key. */
 static int key_rung(const struct ladder *l, const struct rung *r, struct step *s, struct err *e) {
     struct make *mk = l->mk;
     key_cand(l, r, s);
@@ -90,7 +90,7 @@ static void cand_name(const struct make *mk, struct cand *c, const char *kind,
     snprintf(c->made.recipe, sizeof c->made.recipe, "%s-%s", kind, r->name);
 }
 
-/* Returns success when the candidate is whole and its record tells of the same inputs. */
+/* Marks the candidate as present and computes its hash. */
 static int cand_made(const struct ladder *l, struct cand *c, struct err *e) {
     c->there = true;
     return job_file_hash(&l->mk->job, c->path, c->made.hash, e);
@@ -113,7 +113,7 @@ static struct quantize_opts options(const struct ladder *l, const char *recipe, 
                                   .device = device_quantize(mk->w)};
 }
 
-/* Makes a candidate that is a preset, in the type's own search or with feedback. */
+/* Prepares a preset candidate, plain or with feedback, and looks up its record. */
 static int preset_cand(const struct ladder *l, struct rung *r, struct cand *c, bool feedback,
                        struct quantize_opts *o, struct err *e) {
     struct step s;
@@ -145,9 +145,8 @@ static int save_preset(const struct ladder *l, struct rung *r, struct cand *c,
     return rc ? rc : cand_made(l, c, e);
 }
 
-/* Makes, from one reading of the base, the presets of the rungs [from, to) that are missing. With
- * `feedback` it makes them with error feedback, as candidates of the rungs whose mix did not
- * pass. */
+/* Makes the missing presets of the rungs [from, to) in one pass over the base. With `feedback`,
+ * makes presets with error feedback as candidates for the rungs whose mix did not pass. */
 static int make_presets(const struct ladder *l, int from, int to, bool feedback, struct err *e) {
     struct quantize_opts *o = xcalloc((size_t)(to - from), sizeof *o), one;
     struct quantize_report *r = xcalloc((size_t)(to - from), sizeof *r);
@@ -162,7 +161,7 @@ static int make_presets(const struct ladder *l, int from, int to, bool feedback,
         o[n++] = one;
     }
     if (!rc && n) {
-        log_info("encoding %d preset%s to compare with%s", n, n > 1 ? "s" : "",
+        log_info("encoding %d preset%s for comparison%s", n, n > 1 ? "s" : "",
                  feedback ? ", with error feedback" : "");
         rc = quantize_run_many(o, n, r, e);
     }
@@ -199,7 +198,7 @@ static int mix_step(const struct ladder *l, struct rung *r, bool *known, struct 
     return rc;
 }
 
-/* Saves a mix. job is NULL when there is no mix of this size, for the reason in r->why. */
+/* Records a mix; job NULL: there is no mix of this size, for the reason in r->why. */
 static int save_mix(const struct ladder *l, struct rung *r, const struct mix_job *job,
                     struct err *e) {
     struct step s;
@@ -218,8 +217,8 @@ static int save_mix(const struct ladder *l, struct rung *r, const struct mix_job
     return rc || !job ? rc : cand_made(l, &r->cand, e);
 }
 
-/* Finds the best types for the rung's bytes. Where the floors leave no choice it does without them,
- * since the comparison decides anyway. *found is false when nothing is as small. */
+/* Finds the best types for the rung's size. If the floors leave no choice, they are lifted, since
+ * the comparison decides anyway. *found is false if even the smallest mix is larger. */
 static int solve(const struct ladder *l, struct mixer *x, struct rung *r, struct mix_job *job,
                  bool *found, struct err *e) {
     struct mix_ask ask = {.budget = r->budget, .floors = true};
@@ -255,8 +254,8 @@ static int solve_all(const struct ladder *l, struct mixer *x, struct mix_job *jo
     return 0;
 }
 
-/* Opens the mixer. What feedback will do to each type takes long to find out, so it is kept in the
- * work folder. */
+/* Opens the mixer. Gains of feedback take long to compute, so they are stored in the work folder.
+ */
 static int open_mixer(const struct ladder *l, struct mixer *x, struct err *e) {
     static const char file[] = JOB_WORK "gains.tsv";
     const char *files[] = {file};
@@ -317,7 +316,7 @@ static int make_mixes(const struct ladder *l, struct err *e) {
 
 /* ---- comparing ------------------------------------------------------------------------------- */
 
-/* The candidates of one pass: rung of[k] has candidate 2k, and its preset is 2k + 1. */
+/* Candidates of one pass: rung of[k] has candidate 2k and preset 2k + 1. */
 struct seen {
     const struct ladder *l;
     const int *of;
@@ -334,7 +333,7 @@ static void judge(void *ctx, const struct eval_kld_run *run) {
                      : r->mix ? xasprintf("the mix")
                               : xasprintf("%s with error feedback", r->name);
         char *than =
-            r->block ? xasprintf("the one from one reading") : xasprintf("the plain %s", r->name);
+            r->block ? xasprintf("the one made in one pass") : xasprintf("the plain %s", r->name);
         const size_t had = r->block ? strlen(r->why) : 0;
         eval_kld_total(run, 2 * k, &a);
         eval_kld_total(run, 2 * k + 1, &b);
@@ -358,8 +357,8 @@ static void judge(void *ctx, const struct eval_kld_run *run) {
     }
 }
 
-/* Compares, in one pass, the candidates of the rungs [from, to) that have not passed with the
- * presets of their bytes. */
+/* Compares the candidates of the rungs [from, to) that have not passed with the presets of their
+ * size, in one pass. */
 static int compare(const struct ladder *l, int from, int to, struct err *e) {
     struct made **f = xcalloc((size_t)(2 * (to - from)) + 1, sizeof *f);
     int *of = xcalloc((size_t)(to - from), sizeof *of), n = 0, rc = 0;
@@ -373,7 +372,7 @@ static int compare(const struct ladder *l, int from, int to, struct err *e) {
     }
     struct seen s = {l, of, n};
     if (n) {
-        log_info("comparing %d files with the presets of their bytes", n);
+        log_info("comparing %d files with the presets of their size", n);
         rc = make_measure(l->mk, f, 2 * n + 1, judge, &s, e);
     }
     free(f);
@@ -383,13 +382,13 @@ static int compare(const struct ladder *l, int from, int to, struct err *e) {
 
 /* ---- the file of a class --------------------------------------------------------------------- */
 
-/* Gives a candidate its name in the folder. It gets a second name first, so that a job that is
- * killed here finds the candidate of its record. */
+/* Moves a candidate to its name in the folder. It is linked first, so that a job killed here still
+ * finds the candidate of its record. */
 static int give_name(const struct make *mk, const struct cand *c, const char *file, struct err *e) {
     char *to = job_path(&mk->job, file), *tmp = xasprintf("%s.tmp-%ld-0", to, (long)getpid());
     int rc = 0;
     unlink(tmp);
-    if (link(c->path, tmp) != 0) { /* This file system has no links. */
+    if (link(c->path, tmp) != 0) { /* no links on this file system */
         if (rename(c->path, to) != 0) rc = err_sys(e, "%s: cannot rename to %s", c->path, to);
     } else if (rename(tmp, to) != 0) {
         rc = err_sys(e, "%s: cannot rename to %s", tmp, to);
@@ -400,8 +399,7 @@ static int give_name(const struct make *mk, const struct cand *c, const char *fi
     return rc;
 }
 
-/* Removes a candidate. The plan of a mix stays in the work folder, for those who want to read
- * it. */
+/* Removes a candidate. A mix's plan stays in the work folder for reference. */
 static void forget(const struct cand *c) {
     if (c->path) remove(c->path);
 }
@@ -427,7 +425,7 @@ static int settle(const struct ladder *l, struct rung *r, struct err *e) {
     if (!rc) rc = key_rung(l, r, &s, e);
     if (!rc) rc = step_save(&s, files, 1, found, e);
     step_release(&s);
-    if (!rc && c->made.eval) { /* It was measured already, under the name that it has now. */
+    if (!rc && c->made.eval) { /* already measured, under its old name */
         struct made m = c->made;
         snprintf(m.recipe, sizeof m.recipe, "%s", r->name);
         rc = make_keep_eval(mk, &m, e);
@@ -441,8 +439,8 @@ static int settle(const struct ladder *l, struct rung *r, struct err *e) {
     return rc;
 }
 
-/* Adds the file that a class's record names; false in *known: there is no such record. made: by
- * this run, whatever -f says. */
+/* Adds the file named by a class's record; *known is false if there is no such record. made_now:
+ * made by this run, so -f does not apply. */
 static int take(const struct ladder *l, const struct rung *r, bool made_now, bool *known,
                 struct err *e) {
     struct make *mk = l->mk;
@@ -471,7 +469,7 @@ static int take(const struct ladder *l, const struct rung *r, bool made_now, boo
 
 /* ---- block by block -------------------------------------------------------------------------- */
 
-/* Notes what the rungs say of the file that has won, from here on. */
+/* Saves the properties of the best file so far, before the rung's candidates change. */
 static void best_so_far(const struct ladder *l, struct rung *r) {
     r->fed = r->passed && l->gram;
     r->mix = r->passed && r->mix;
@@ -486,9 +484,8 @@ static int make_block(const struct ladder *l, struct rung *r, const char *types,
     return sequential_quantize(l->mk->w, &so, &report, e);
 }
 
-/* Makes the candidate that has the types of the best file so far but is made block by block; it is
- * compared with that file. Where the architecture cannot be run block by block, there is no such
- * candidate. */
+/* Makes a candidate with the types of the best file so far, but block by block, to be compared with
+ * that file. Architectures that cannot run block by block get no such candidate. */
 static int block_cand(const struct ladder *l, struct rung *r, struct err *e) {
     struct step s;
     cJSON *result = NULL;
@@ -523,8 +520,8 @@ static int block_cand(const struct ladder *l, struct rung *r, struct err *e) {
 
 /* ---- groups of rungs ------------------------------------------------------------------------- */
 
-/* Returns the end of the rungs, from `from` on, that can be compared in one pass: the base,
- * candidates and presets are read at every window, so they should stay in memory. */
+/* Returns the end of the rungs, from `from` on, that can be compared in one pass: base, candidates
+ * and presets are read at every window, so they should fit into memory. */
 static int group_end(const struct ladder *l, int from) {
     uint64_t room = mem_available() / 2, base = 0, sum;
     struct err ignored;
@@ -574,7 +571,7 @@ static void ladder_release(struct ladder *l) {
     free(l->sens);
 }
 
-/* Fills all[*n_all] with the rungs of all classes, and l->rung with those that have no file yet. */
+/* Fills all[*n_all] with the rungs of all classes, and l->rung with those without a file. */
 static int find_rungs(struct ladder *l, struct rung *all, int *n_all, struct err *e) {
     struct make *mk = l->mk;
     *n_all = 0;
@@ -589,15 +586,15 @@ static int find_rungs(struct ladder *l, struct rung *all, int *n_all, struct err
         int before = mk->n_files;
         TRY(take(l, &all[i], false, &known, e));
         if (!known) l->rung[l->n++] = all[i];
-        while (mk->n_files > before) made_drop(mk); /* They are added in order at the end. */
+        while (mk->n_files > before) made_drop(mk); /* added in order at the end */
     }
     return 0;
 }
 
-/* Notes the share of finished files and of encoded mixes. */
+/* Counts the finished files and the encoded mixes. */
 static int count(const struct ladder *l, const struct rung *all, int n_all, struct err *e) {
     struct make *mk = l->mk;
-    const double files = mk->plan.sequential ? 4 : 2; /* of a class are measured (plan.c) */
+    const double files = mk->plan.sequential ? 4 : 2; /* measured per class (plan.c) */
     double measured = 0;
     int encoded = 0;
     for (int i = 0; i < l->n; i++) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* make/dry.c - hone make --dry-run: steps, sizes, disk, memory and time of a job, from a short
- * measurement. A small folder is converted into a temporary one for it, which is removed; of a
- * large one the products of its shapes are timed instead. */
+/* make/dry.c - hone make --dry-run: steps, sizes, disk, memory and time of a job, forecast from a
+ * short measurement. A small model is converted into a temporary folder for it; for a large one,
+ * products of its shapes are timed instead. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@
 #include "base/io.h"
 #include "base/mem.h"
 
-/* A model of this size is converted in some seconds. */
+/* A model up to this size is converted in seconds. */
 static const uint64_t small_enough = (uint64_t)1 << 30;
 
 struct dry {
@@ -24,7 +24,7 @@ struct dry {
     const char *out;
     struct shapes s;
     uint64_t file_bytes, work_bytes, memory;
-    struct job begun; /* an earlier job in the folder, read only; state NULL: none */
+    struct job begun; /* earlier job in the folder, read-only; state NULL: none */
 };
 
 static void remove_folder(const char *dir) {
@@ -48,11 +48,11 @@ static char *temporary(const char *dir, struct err *e) {
     return NULL;
 }
 
-/* Provides mk->file[0] when there is a model that can be run. */
+/* Adds mk->file[0] if there is a model that can be run. */
 static int provide_base(struct dry *d, struct err *e) {
     struct make *mk = d->mk;
     struct convert_report r;
-    if (mk->n_files) return 0; /* It is converted already. */
+    if (mk->n_files) return 0; /* already converted */
     if (!io_is_dir(mk->src)) {
         make_add_file(mk, "base", xstrdup(mk->src), true)->is_base = true;
         return 0;
@@ -83,7 +83,7 @@ static void emit_files(struct dry *d, struct emit *m) {
     const struct str_list *lists[] = {&mk->classes, &mk->recipes};
     struct shapes_gram gram;
     shapes_gram(&d->s, &gram);
-    emit_table(m, "files", "files, at most");
+    emit_table(m, "files", "files, maximum size");
     emit_col(m, "file", "file");
     emit_col(m, "size_bytes", "bytes");
     emit_col(m, "kind", "kind");
@@ -96,7 +96,7 @@ static void emit_files(struct dry *d, struct emit *m) {
             emit_cell_i64(m, (int64_t)size);
             emit_cell_str(m, !k && mk->plan.mixes ? "best of mix and preset" : "preset");
             d->file_bytes += size;
-            /* This is the file that a mix is compared with. */
+            /* the preset that a mix is compared with */
             if (!k && mk->plan.mixes) d->work_bytes += size;
             free(name);
         }
@@ -156,14 +156,14 @@ static void emit_left_out(const struct dry *d, struct emit *m) {
     }
 }
 
-/* Swaps the temporary job and the one in the folder, to look at the records of the latter. */
+/* Swaps the temporary job with the one in the folder, to read the latter's records. */
 static void swap_jobs(struct dry *d) {
     const struct job j = d->mk->job;
     d->mk->job = d->begun;
     d->begun = j;
 }
 
-/* Finds an earlier job in the folder: its base, its plan and what is left of it. */
+/* Finds an earlier job in the folder: its base, its plan and the remaining work. */
 static void look_at_begun(struct dry *d) {
     char *state = job_work(d->out), *lock = state ? io_join(state, "lock") : NULL;
     if (!state || d->mk->redo || !io_exists(lock)) {
@@ -180,7 +180,7 @@ static void look_at_begun(struct dry *d) {
     swap_jobs(d);
 }
 
-/* Measures this machine, makes the plan unless the job has one, and counts what is done of it. */
+/* Measures this machine, makes the plan unless the job has one, and counts the finished work. */
 static int make_plan(struct dry *d, struct err *e) {
     struct make *mk = d->mk;
     const bool known = mk->plan.made;
@@ -201,7 +201,7 @@ static int make_plan(struct dry *d, struct err *e) {
     return 0;
 }
 
-/* Returns the time of all parts, including those that are done. */
+/* Returns the time of all parts, including finished ones. */
 static double whole_time(const struct make *mk) {
     struct plan_in in = mk->in;
     memset(in.done, 0, sizeof in.done);
@@ -241,15 +241,15 @@ static void show(struct dry *d, struct emit *m) {
     struct emit *files = emit_new();
     const bool nothing_left = d->begun.state && make_nothing_left(mk);
     struct dry sums = *d;
-    emit_files(&sums, files); /* This is done for the sums alone. */
+    emit_files(&sums, files); /* only for the sums */
     emit_free(files);
     say_answer(d, &sums, nothing_left, m);
     emit_i64(m, "file_bytes", "files, bytes", (int64_t)sums.file_bytes);
-    emit_i64(m, "work_bytes", "next to them while it works, bytes", (int64_t)sums.work_bytes);
+    emit_i64(m, "work_bytes", "next to them while working, bytes", (int64_t)sums.work_bytes);
     emit_i64(m, "memory_bytes", "memory, bytes", (int64_t)sums.memory);
-    emit_i64(m, "buffer_bytes", "of them large buffers, bytes",
+    emit_i64(m, "buffer_bytes", "large buffers among it, bytes",
              (int64_t)plan_bytes(&mk->in, &mk->plan));
-    emit_i64(m, "cached_bytes", "and for speed as file cache, bytes", (int64_t)d->s.base_bytes);
+    emit_i64(m, "cached_bytes", "plus file cache for full speed, bytes", (int64_t)d->s.base_bytes);
     emit_i64(m, "n_probes", "sensitivity probes",
              mk->plan.mixes ? plan_probes(&mk->in, &mk->plan) : 0);
     emit_bool(m, "feedback", "error feedback", mk->plan.feedback);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* make/earlier.c - files of an earlier run of the same job that this run was not asked for: they
- * stay in the folder, and on the card where their numbers can be compared with the new ones. */
+/* make/earlier.c - files of earlier runs of the same job that were not requested now: they stay in
+ * the folder, and on the card if their results are comparable with the new ones. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,19 +13,19 @@
 #include "base/str.h"
 
 struct earlier {
-    const cJSON *old, *now;      /* results.json as it is, and as it will be without these files */
+    const cJSON *old, *now;      /* the existing results.json; the new one, without these files */
     double ppl, n_tools;         /* of the base */
-    bool measured, speed, tools; /* what was measured the same way */
+    bool measured, speed, tools; /* measured the same way */
 };
 
-/* Tells whether a member of an object is the same in both, or missing in both. */
+/* Returns whether a member is equal in both objects, or missing in both. */
 static bool same(const cJSON *a, const cJSON *b, const char *name) {
     a = doc_get(a, name);
     b = doc_get(b, name);
     return a && b ? cJSON_Compare(a, b, true) : !a && !b;
 }
 
-/* Fills in what of the earlier run can be compared with this one. */
+/* Determines which measurements of the earlier run are comparable with this one's. */
 static void compare(struct earlier *x) {
     const cJSON *a = doc_get(x->old, "eval"), *b = doc_get(x->now, "eval");
     x->measured = same(x->old, x->now, "imatrix") && same(a, b, "ctx") && same(a, b, "texts") &&
@@ -45,7 +45,7 @@ static bool made_now(const struct make *mk, const char *name) {
     return false;
 }
 
-/* Tells whether a file of the folder is as the job made it. */
+/* Returns whether a file of the folder is still as the job made it. */
 static bool unchanged(const struct make *mk, const char *name, const char *path, const cJSON *row) {
     struct err ignored;
     uint64_t size;
@@ -65,7 +65,7 @@ static void put_row(const struct earlier *x, const cJSON *row, cJSON *files) {
     }
 }
 
-/* Keeps the row of one file, or tells why it is not kept. */
+/* Keeps one file's row, or logs why it is dropped. */
 static void one_file(const struct make *mk, const struct earlier *x, const cJSON *row,
                      cJSON *files) {
     const char *name = doc_str(row, "file");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* make/facts.c - what `hone make` must not lose or get wrong: other people's files in its
- * folder, the facts of the card, and whether SRC was quantized already. */
+/* make/facts.c - checks that protect users: files in the folder that are not the job's, the facts
+ * of the card, and a SRC that was already quantized. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,7 +22,7 @@ static int check_output(struct make *mk, const char *what, struct err *e) {
     return rc;
 }
 
-/* Tells whether the job makes a file of this name. */
+/* Returns whether the job makes a file of this name. */
 static bool is_output(const struct make *mk, const char *name) {
     const struct str_list *lists[] = {&mk->recipes, &mk->classes};
     bool is = strcmp(name, "imatrix.gguf") == 0;
@@ -37,8 +37,8 @@ static bool is_output(const struct make *mk, const char *name) {
     return is;
 }
 
-/* Tells whether a file is a model that this job did not make and would publish, or no GGUF that can
- * be read; *why then has a text in the second case. */
+/* Returns whether a file would be published although this job did not make it: a model, or an
+ * unreadable GGUF (then *why has the reason). */
 static bool is_stranger(const struct make *mk, const char *name, struct err *why) {
     struct gguf *g;
     why->msg[0] = 0;
@@ -55,8 +55,8 @@ static bool is_stranger(const struct make *mk, const char *name, struct err *why
     return why->msg[0] || (model && claim_is_foreign(&mk->job, name));
 }
 
-/* Refuses models of others in the folder, which would be published with the results; with `aside`
- * they are renamed instead. */
+/* Refuses models in the folder that are not the job's, since they would be published with the
+ * results; with `aside` they are renamed instead. */
 static int check_strangers(const struct make *mk, bool aside, struct err *e) {
     struct io_names all = {0};
     struct err why;
@@ -100,7 +100,7 @@ int make_check_base(struct make *mk, struct err *e) {
 }
 
 int make_check_folder(struct make *mk, struct err *e) {
-    if (mk->redo) return 0; /* With -f, what is in the way is kept under another name. */
+    if (mk->redo) return 0; /* -f renames what is in the way. */
     TRY(publish_check_folder(mk->job.dir, io_is_dir(mk->src) ? mk->src : NULL, e));
     for (int i = 0; i < mk->recipes.n; i++) TRY(check_output(mk, mk->recipes.v[i], e));
     for (int i = 0; i < mk->classes.n; i++) TRY(check_output(mk, mk->classes.v[i], e));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* make/file_guard.c - see file_guard.h. Folders of earlier versions have no "written_sha256": there
- * a text is ours when SHA256SUMS lists it as it is, README.md only with our mark in it. */
+/* make/file_guard.c - hashes of the texts that hone wrote, and writing that respects edits. Folders
+ * of earlier versions have no "written_sha256": there a text is ours if SHA256SUMS lists its
+ * current hash, and README.md only if it also has our mark. */
 #include "make/file_guard.h"
 
 #include <stdio.h>
@@ -25,12 +26,12 @@ enum { MAX_TEXT = 256 << 20, MAX_KNOWN = 256 };
 struct known {
     char *name;
     char hex[65];
-    bool announced; /* The file is announced but not in the manifest yet. */
+    bool announced; /* announced, but not in the manifest yet */
 };
 struct constraint {
-    char *dir, *sums; /* sums is the text of SHA256SUMS, or NULL. */
-    bool manifest;    /* A manifest of ours is in the folder. */
-    bool old;         /* It was written by a version that kept no hashes of texts. */
+    char *dir, *sums; /* sums: text of SHA256SUMS, or NULL */
+    bool manifest;    /* the folder has a manifest of ours */
+    bool old;         /* the manifest's version kept no hashes of texts */
     struct known *known;
     int n;
 };
@@ -54,7 +55,7 @@ bool guard_notes(const char *card, size_t len, const char **notes, size_t *n) {
     return true;
 }
 
-/* Makes the hash of a text: of a card without its notes, of anything else as it is. */
+/* Hashes a text; a card is hashed without its notes. */
 static void text_hash(const char *name, const char *text, size_t len, char hex[65]) {
     struct sha256 s;
     const char *notes = text + len;
@@ -101,7 +102,7 @@ static int read_text(const char *dir, const char *name, char **text, size_t *len
     return rc;
 }
 
-/* Reads the lines "SHA-256 NAME" of a job that was killed while it wrote. */
+/* Reads the lines "SHA-256 NAME" left by a job that was killed while writing. */
 static int read_writing(struct constraint *g, struct err *e) {
     char *text;
     size_t len;
@@ -149,8 +150,8 @@ const char *guard_hash_of(const struct constraint *g, const char *name) {
     if (!lookup(g, name) || read_text(g->dir, name, &text, &len, &ignored)) return NULL;
     text_hash(name, text ? text : "", len, hex);
     free(text);
-    /* The entry of the file as it is comes first, else any of that name, which shows that it was
-     * edited. */
+    /* The entry that matches the file comes first, else any entry of that name, which shows that
+     * the file was edited. */
     for (int i = 0; i < g->n; i++)
         if (strcmp(g->known[i].name, name) == 0 && (!last || strcmp(g->known[i].hex, hex) == 0))
             last = g->known[i].hex;
@@ -159,8 +160,8 @@ const char *guard_hash_of(const struct constraint *g, const char *name) {
 
 /* ---- whose is it? ---------------------------------------------------------------------------- */
 
-/* Tells whether a text has nothing but lines of checksums as hone writes them, so that no words of
- * a person can be lost. */
+/* Returns whether a text consists only of checksum lines as hone writes them, so that replacing it
+ * loses nothing of the user's. */
 static bool is_our_sums(const struct constraint *g, const char *s) {
     if (!strstr(s, "  " MANIFEST_NAME "\n") && !strstr(s, "  results.json\n")) return false;
     for (const char *nl; *s; s = nl + 1) {
@@ -230,7 +231,7 @@ int guard_check(const struct constraint *g, const char *name, const char *text, 
 void guard_announce(struct constraint *g, const char *name, const char *text, size_t len) {
     char hex[65];
     text_hash(name, text, len, hex);
-    for (int i = 0; i < g->n; i++) /* A job that was killed left it, or it was announced twice. */
+    for (int i = 0; i < g->n; i++) /* left by a killed job, or announced twice */
         if (g->known[i].announced && strcmp(g->known[i].name, name) == 0 &&
             strcmp(g->known[i].hex, hex) == 0)
             return;
@@ -274,14 +275,13 @@ int guard_keep(const char *dir, const char *name, struct err *e) {
     }
     int rc = rename(path, to) == 0 ? 0 : err_sys(e, "%s: cannot be renamed", path);
     if (rc == 0)
-        log_warn("%s was not written by hone or was edited: it is %s now", path, io_base(to));
+        log_warn("%s was not written by hone or was edited: renamed to %s", path, io_base(to));
     free(to);
     free(path);
     return rc;
 }
 
-/* Makes the name under which a file of ours goes beside somebody's: "README.md" ->
- * "README.new.md". */
+/* Returns the name for our file when the user's stays: "README.md" -> "README.new.md". */
 static char *aside_name(const char *name) {
     const char *dot = strrchr(name, '.');
     size_t n = dot && dot != name ? (size_t)(dot - name) : strlen(name);

@@ -27,7 +27,7 @@
 #include "base/str.h"
 #include "quantize/quantize.h"
 
-/* Hashes the names and contents of every plain file of the folder, in the order of names. */
+/* Hashes the names and contents of all plain files of the folder, sorted by name. */
 static int hash_folder(struct make *mk, struct err *e) {
     struct io_names all;
     struct buf key = {0}, weights = {0};
@@ -53,7 +53,7 @@ static int hash_folder(struct make *mk, struct err *e) {
     return rc;
 }
 
-/* Hashes a GGUF file, and its tensors alone, which stay when a key is edited. */
+/* Hashes a GGUF file, and separately its tensors, which stay the same when metadata is edited. */
 static int hash_gguf(struct make *mk, struct err *e) {
     struct gguf *g;
     TRY(job_file_hash(&mk->job, mk->src, mk->src_hash, e));
@@ -72,8 +72,8 @@ static int hash_gguf(struct make *mk, struct err *e) {
     return 0;
 }
 
-/* Makes the name of a model: what was given, or the last component of the source without ".gguf"
- * and its type, in characters that are safe in names of files. */
+/* Returns a model's name: the given one, or the last component of the source without ".gguf" and
+ * type, reduced to characters that are safe in file names. */
 static char *model_name(const char *src, const char *given, struct err *e) {
     char *real = given ? xasprintf("/%s", given) : io_real(src);
     if (!real) {
@@ -145,7 +145,7 @@ static int convert_folder(struct make *mk, struct err *e) {
     cJSON *found = NULL;
     struct step s;
     enum log_level level = log_get_level();
-    log_set_level(LOG_ERROR); /* The remarks of the dry run would come again with the real one. */
+    log_set_level(LOG_ERROR); /* the real run repeats the messages */
     int rc = convert_run(&o, &r, e);
     log_set_level(level);
     if (rc) return rc;
@@ -166,7 +166,7 @@ static int convert_folder(struct make *mk, struct err *e) {
         log_info("converting to %s (%.2f GiB)", path, (double)r.size_bytes / 0x1p30);
         o.dry_run = false;
         o.out = path;
-        o.overwrite = true; /* The file is of an older source, or its record was lost. */
+        o.overwrite = true; /* an older source, or a lost record */
         rc = convert_run(&o, &r, e);
         const char *files[] = {file};
         found = doc_new();
@@ -192,7 +192,7 @@ int make_convert(struct make *mk, struct err *e) {
         make_add_file(mk, "base", xstrdup(mk->src), true)->is_base = true;
     char *hash = mk->file[0].hash;
     TRY(job_file_hash(&mk->job, mk->file[0].path, hash, e));
-    /* The same weights are given other token ids, so that what is measured is different. */
+    /* --pre changes the token ids of the same weights, and so the results. */
     if (mk->w->pre) {
         char *both = xasprintf("%s pre %s", hash, mk->w->pre);
         hash_xxh128_hex(hash, both, strlen(both));
@@ -201,7 +201,7 @@ int make_convert(struct make *mk, struct err *e) {
     return 0;
 }
 
-/* Writes "texts", with name, size and hash of each text that went into the job. */
+/* Appends "texts" with name, size and hash of each input text. */
 static void put_texts(struct make *mk, cJSON *to, const struct str_list *texts) {
     cJSON *list = doc_arr(to, "texts");
     for (int i = 0; i < texts->n; i++) {
@@ -222,8 +222,7 @@ static void put_texts(struct make *mk, cJSON *to, const struct str_list *texts) 
     }
 }
 
-/* The file of second moments, for error feedback: of the files of the ladder, and of all with
- * --search best. */
+/* Second moments for error feedback: for the ladder, and with --search best for all files. */
 static const char gram_file[] = JOB_WORK "gram.gguf";
 static bool wants_gram(const struct make *mk) {
     const bool best = mk->search && strcmp(mk->search, "best") == 0;
@@ -241,7 +240,7 @@ char *make_gram(const struct make *mk) {
     return NULL;
 }
 
-/* Collects importance, and second moments into the file `gram`, where that is not NULL. */
+/* Collects importance and, unless `gram` is NULL, second moments into that file. */
 static int collect(struct make *mk, const char *path, const char *gram, struct err *e) {
     struct imat m;
     struct gram g;
@@ -324,7 +323,7 @@ int make_imatrix(struct make *mk, struct err *e) {
         /* Memory may have run out; the matrix alone needs little. With --max-memory, free memory
          * must not change the result, so the job fails. */
         if (rc == ERR_SYS && gram && !memory_given()) {
-            log_warn("%s; going on without error feedback", e->msg);
+            log_warn("%s; continuing without error feedback", e->msg);
             make_left_out(mk, "error feedback: %s", e->msg);
             remove(gram);
             rc = collect(mk, mk->imatrix, NULL, e);
@@ -381,7 +380,7 @@ int make_preset(struct make *mk, const char *recipe, struct err *e) {
     step_key(&s, "base", "%s", mk->file[0].hash);
     step_key(&s, "imatrix", "%s", mk->imatrix_hash);
     step_key(&s, "search", "%s", search_name(search));
-    /* The version of what the encoders do: raised whenever the same input gives other bytes. */
+    /* Version of the encoders' output: raised whenever the same input gives other bytes. */
     step_key(&s, "encoder", "4");
     char *gram = search == SEARCH_BEST ? make_gram(mk) : NULL, gram_hash[33];
     if (rc == 0 && gram) rc = job_file_hash(&mk->job, gram, gram_hash, e);

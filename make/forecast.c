@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* make/forecast.c - from rates of this machine and shapes of the model to the numbers that the
- * plan is made of (make/plan.h); the plan's record; what is said of it. The plan is recorded
- * once: --time is the one option by which the machine decides bytes, so a job that goes on keeps
- * the plan that it began with. */
+/* make/forecast.c - forecast of a job: from the machine's rates and the model's shapes to the
+ * inputs of the plan (make/plan.h); the plan's record and its messages. The plan is recorded once:
+ * --time is the only option that lets the machine decide bytes, so a resumed job keeps its plan. */
 #include <inttypes.h>
 #include <math.h>
 #include <stddef.h>
@@ -25,17 +24,16 @@
 /* ---- numbers --------------------------------------------------------------------------------- */
 
 static const enum qtype probed[] = {QT_Q3_K, QT_Q5_K, QT_IQ4_XS};
-enum { FED_TYPES = 7 }; /* So many types are candidates with error feedback. */
-/* The share of the tensors of several mixes that have the same type in another mix, and are encoded
- * once. */
+enum { FED_TYPES = 7 }; /* candidate types with error feedback */
+/* Share of the tensors of several mixes left to encode; tensors with the same type in another mix
+ * are encoded once. */
 static const double share = .45;
-/* The cost of a probe in passes: it begins at its group's block and shares the base's pass with
- * others. */
+/* Cost of a probe in passes: it begins at its group's block and shares the base's pass. */
 static const double probe_pass = .85;
-/* The cost of the gradients of a window in passes: forwards twice, back, the gradients by the
- * weights, and one for attention and norms. */
+/* Cost of a window's gradients in passes: two forward passes, one backward, the weight gradients,
+ * and one for attention and norms. */
 static const double slope_passes = 5;
-/* The time of a file in a pass of many, of that in a pass of two. */
+/* Time per file in a pass of many files, relative to a pass of two. */
 static const double many_files = .8;
 
 static double mean_rate(const double rate[QT_COUNT], const enum qtype *t, size_t n) {
@@ -44,7 +42,7 @@ static double mean_rate(const double rate[QT_COUNT], const enum qtype *t, size_t
     return sum;
 }
 
-/* Returns the mean rate of the types that the presets of the size classes are mostly made of. */
+/* Returns the mean rate of the main types of the size classes' presets. */
 static double preset_rate(const double rate[QT_COUNT]) {
     double sum = 0;
     int n = 0;
@@ -60,8 +58,7 @@ static double sum_rate(const double rate[QT_COUNT]) {
     return sum;
 }
 
-/* Tells whether a role's type follows another's: some types are chosen together
- * (mix/sens.c). */
+/* Returns whether a role takes another role's type: some types are chosen together (mix/sens.c). */
 static bool follows(enum role r) {
     return r == ROLE_EXP_UP || r == ROLE_FFN_UP || r == ROLE_SHEXP_UP || r == ROLE_SHEXP_DOWN ||
            r == ROLE_SSM_BETA;
@@ -74,8 +71,8 @@ static void count_groups(const struct shapes *s, struct plan_in *in) {
         if (s->item[i].quant && !follows(s->item[i].role)) in->layers[s->item[i].role]++;
 }
 
-/* Returns the number of weights that errors are measured on: 2 % of the rows, but at least 8 of
- * every expert and 64 of a dense matrix. */
+/* Returns the number of weights that errors are measured on: 2 % of the rows, at least 8 per expert
+ * and 64 per dense matrix. */
 static double sampled(const struct shapes *s) {
     double sum = 0;
     for (int64_t i = 0; i < s->n; i++) {
@@ -87,8 +84,8 @@ static double sampled(const struct shapes *s) {
     return sum;
 }
 
-/* Returns the time of choosing the shrinkage of every tensor that has moments; the factor of a
- * matrix takes the cube of its columns, the rest their square. */
+/* Returns the time of choosing the shrinkage of every tensor with moments. Factoring a matrix is
+ * cubic in its columns, the rest quadratic. */
 static double shrinkages(const struct shapes *s, const struct rates *r) {
     double sum = 0, n0 = (double)rates_columns(s);
     for (int64_t i = 0; i < s->n; i++) {
@@ -100,23 +97,23 @@ static double shrinkages(const struct shapes *s, const struct rates *r) {
     return sum;
 }
 
-/* Forecasts the time of encoding. `tokens` are those of the calibration, which every file is shown
- * three times when it is made block by block: in the base's pass and in two of its own. Moments of
- * differences are twice as many products. */
+/* Forecasts the time of encoding. `tokens` is the size of the calibration, which block by block
+ * runs three times per file: once in the base's pass and twice in the file's. Moments of
+ * differences need twice as many products. */
 static void encoding(struct plan_in *in, const struct shapes *s, const struct rates *r, int n_files,
                      double tokens) {
     const double w = s->weights, alone = n_files > 2 ? share : 1;
-    /* Block by block there are no gradients, which are most of what moments cost. */
+    /* Block by block has no gradients, which are most of the cost of moments. */
     const double moments = fmin(r->gram_token, r->calib_token);
     double n_groups = 0;
     for (int i = 0; i < in->n_roles; i++) n_groups += (double)in->layers[i];
     in->preset = w * preset_rate(r->encode) * (n_files > 2 ? .8 : 1);
-    in->encode = in->preset; /* Without feedback the search is as fast. */
+    in->encode = in->preset; /* without feedback the search is as fast */
     in->encode_feedback = (w * r->feedback_weight + shrinkages(s, r)) * alone;
     in->encode_sequential =
         w * r->feedback_weight + 2 * shrinkages(s, r) + tokens * 3 * (r->calib_token + moments);
     in->gains = FED_TYPES * shrinkages(s, r);
-    /* The factor stands for decoding and comparing. */
+    /* The factor covers decoding and comparing. */
     in->errors = sampled(s) * sum_rate(r->encode) * 1.3;
     in->probe_encode = w / fmax(1, n_groups) * mean_rate(r->encode, probed, COUNT_OF(probed));
 }
@@ -126,14 +123,12 @@ static int64_t windows(int64_t tokens, int64_t ctx, int64_t most) {
     return most ? min_i64(most, n) : n;
 }
 
-/* The tokens of the prompt and of the answer of a case of tool calls, and how often each case is
- * run. */
-/* The runs are one bare and one constrained. */
+/* Tokens of a tool-call case's prompt and answer, and runs per case: one bare, one constrained. */
 enum { TOOL_PROMPT = 700, TOOL_ANSWER = 60, TOOL_RUNS = 2 };
 static void measuring(struct plan_in *in, const struct make *mk, const struct shapes *s,
                       const struct rates *r) {
     const double token = r->window / (double)mk->eval_ctx, prompt = token * .6;
-    /* It is that of a file of 5 bits per weight; queues and threads cost a token some time, too. */
+    /* For a file of 5 bits per weight, with a fixed overhead per token for queues and threads. */
     const double step = fmax(s->active * .7 / fmax(1e8, r->bandwidth) + 3e-4, token / 4);
     char *suite = mk->tools ? NULL : io_join(mk->src, "tools.jsonl");
     const bool tools = mk->tools ? strcmp(mk->tools, "none") != 0 : io_exists(suite);
@@ -141,7 +136,7 @@ static void measuring(struct plan_in *in, const struct make *mk, const struct sh
     in->tools = tools ? (double)TOOL_RUNS * (double)mk->tools_cases *
                             (TOOL_PROMPT * prompt + TOOL_ANSWER * step)
                       : 0;
-    /* The rate is that of SHA-256 and XXH3 of a file. */
+    /* The rate of SHA-256 and XXH3 over a file. */
     in->report = (double)s->base_bytes / 3 / 3e8;
     in->convert = io_is_dir(mk->src) ? (double)s->base_bytes / 2e8 : 0;
     in->hash = (double)s->base_bytes / 1e9;
@@ -167,7 +162,7 @@ double make_other_memory(void) {
     return small_buffers;
 }
 
-/* Fills in the options, the memory they need, and which of them memory allows. */
+/* Fills in the options, their memory needs, and which of them memory allows. */
 static void memory(struct plan_in *in, const struct make *mk, const struct shapes *s) {
     struct shapes_gram g;
     uint64_t limit;
@@ -181,22 +176,22 @@ static void memory(struct plan_in *in, const struct make *mk, const struct shape
     in->answers = in->feedback && g.answers > 0;
     in->sequential = mk->effort == EFFORT_HIGH && in->feedback && !mk->plain;
     const double passes = shapes_passes(s, mk->calib_ctx, pool_size(mk->w->pool));
-    /* Most sessions open at once: files compared, with their presets and the base, or probes. */
+    /* Maximum of open sessions: compared files with their presets and the base, or probes. */
     const int files = in->mixes ? max_int(2 * in->n_classes, in->n_presets) : in->n_presets;
     int n = max_int(1 + PROBE_SLOTS, 1 + files);
     if (n > passes_together(s->row_bytes, in->memory))
         n = passes_together(s->row_bytes, in->memory);
     in->need[NEED_PASSES] =
         passes_bytes(s->row_bytes, passes_fit(s->row_bytes, mk->eval_ctx, n, in->memory), n);
-    /* The base's and a candidate's logits in a comparison. */
+    /* Logits of the base and of a candidate in a comparison. */
     in->need[NEED_PASSES] += 8.0 * (double)eval_head_rows(s->n_vocab) * (double)s->n_vocab;
     if (in->feedback) in->need[NEED_FEEDBACK] = passes + g.inputs;
     if (in->answers) in->need[NEED_ANSWERS] = passes + g.inputs + g.answers;
     plan_memory(in);
 }
 
-/* Adds the memory of making files block by block: moments of differences, and each token's output
- * of a block, of the base and of the file. */
+/* Adds the memory of block-by-block quantization: moments of differences, and each token's block
+ * output for the base and the file. */
 static void memory_of_blocks(struct plan_in *in, const struct make *mk, const struct shapes *s,
                              double tokens) {
     struct shapes_gram g;
@@ -299,8 +294,8 @@ static void put_forecast(struct make *mk, cJSON *to) {
     for (int i = 0; i < in->n_roles; i++) doc_put_i64(layers, NULL, in->layers[i]);
 }
 
-/* Reads the forecast of an earlier run, from which a resumed job knows the time left. Without a
- * record the forecast stays empty. */
+/* Reads the forecast of an earlier run, which gives a resumed job its time left. Without a record,
+ * the forecast stays empty. */
 static void read_forecast(struct make *mk, const cJSON *o) {
     struct plan_in in = {.limit = mk->seconds,
                          .mixes = mk->plan.mixes,
@@ -392,7 +387,7 @@ static void note_left_out(struct make *mk) {
         work_list_add(mk->w, &mk->left_out, arena_strdup(&mk->w->mem, text));
 }
 
-/* Puts the plan into effect. */
+/* Applies the plan: windows, log lines, record. */
 static int follow(struct make *mk, struct err *e) {
     const bool fewer = mk->plan.eval_windows < mk->in.eval_windows;
     mk->eval_chunks = fewer ? mk->plan.eval_windows : mk->asked_chunks;
@@ -403,7 +398,7 @@ static int follow(struct make *mk, struct err *e) {
         if (i < mk->n_no_memory)
             log_info("left out: %s", mk->left_out.v[i]);
         else
-            log_info("left out to keep to --time (%s): %s", limit, mk->left_out.v[i]);
+            log_info("left out to meet --time (%s): %s", limit, mk->left_out.v[i]);
     return save_plan(mk, e);
 }
 
@@ -413,15 +408,14 @@ bool make_too_long(const struct make *mk, char out[512]) {
     plan_time_text(mk->in.limit, limit);
     plan_time_text(plan_total(&mk->in, &mk->plan), all);
     plan_time_text(plan_total(&mk->in, &mk->plan) - mk->in.limit, more);
-    snprintf(
-        out, 512,
-        "--time (%s) cannot be kept: even presets and the shortest measurements take about %s, "
-        "%s more; use fewer sizes (--recipe), a longer --time or --time 0",
-        limit, all, more);
+    snprintf(out, 512,
+             "--time (%s) cannot be met: even presets and the shortest measurements take about %s, "
+             "%s more; use fewer sizes (--recipe), a longer --time or --time 0",
+             limit, all, more);
     return true;
 }
 
-/* Logs the plan as sentences before work begins: how long it takes, and what --time leaves out. */
+/* Logs the plan before work begins: its duration, and a warning if it exceeds --time. */
 static void make_say_plan(struct make *mk) {
     struct buf b = {0};
     char text[512];
@@ -440,8 +434,8 @@ static void make_say_plan(struct make *mk) {
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
-/* Finds out whether mixes can be judged, which takes an evaluation text that nothing was chosen on;
- * without such a text presets are made, or --budget is refused. */
+/* Checks that mixes can be judged, which takes an evaluation text that was used for no choice.
+ * Otherwise presets are made, or --budget is refused. */
 static int check_judge(struct make *mk, struct err *e) {
     const char *same;
     if (!mk->classes.n && !mk->budget.n) return 0;
@@ -450,12 +444,12 @@ static int check_judge(struct make *mk, struct err *e) {
     if (mk->budget.n)
         return err_set(e, ERR_USAGE,
                        "--eval %s was used for importance or probes too: a mix must be judged on "
-                       "text that took part in neither importance nor probes",
+                       "text used for neither importance nor probes",
                        same);
     log_warn("the files are presets: --eval %s was used for importance or probes too, and a mix "
-             "must be judged on text that nothing was chosen on",
+             "must be judged on text that no choice was based on",
              same);
-    make_note(mk, "no mixes were made: the evaluation text took part in importance or probes");
+    make_note(mk, "no mixes were made: the evaluation text was also used for importance or probes");
     mk->plain = true;
     return 0;
 }
@@ -488,20 +482,20 @@ int make_replan(struct make *mk, enum plan_part done, struct err *e) {
     struct plan_in in;
     struct make_plan p;
     if (mk->in.eval_window <= 0)
-        return mk->cut_short.n ? save_plan(mk, e) : 0; /* A record of an earlier version. */
+        return mk->cut_short.n ? save_plan(mk, e) : 0; /* record of an earlier version */
     const double spent = progress_now_s() - mk->t0;
     double said = 0;
     for (int i = 0; i <= (int)done; i++) {
         if (i > PART_CONVERT) said += plan_seconds(&mk->in, &mk->plan, (enum plan_part)i);
         mk->in.done[i] = 1;
     }
-    /* Probes may use all the time that is left to them, which says nothing of the rest. */
+    /* Probes may use all of their time, so their duration does not calibrate the rest. */
     if (said > 5 && done != PART_PROBES)
         scale(&mk->in, fmin(4, fmax(.5, (spent - mk->in.spent) / said)));
     mk->in.spent = spent;
     if (mk->kept_plan) return mk->cut_short.n ? save_plan(mk, e) : 0;
     in = mk->in;
-    /* The moments were collected by now, or were not. */
+    /* The moments are either collected by now or never. */
     if (done >= PART_IMATRIX) {
         in.feedback = mk->plan.feedback;
         in.answers = mk->plan.answers;
@@ -514,10 +508,10 @@ int make_replan(struct make *mk, enum plan_part done, struct err *e) {
         char limit[32];
         plan_time_text(in.limit, limit);
         plan_time_text(plan_total(&in, &p) - in.limit, text);
-        log_warn("--time (%s) cannot be kept: the job will take about %s more", limit, text);
+        log_warn("--time (%s) cannot be met: the job will take about %s more", limit, text);
         mk->said_late = true;
     }
-    if (done >= PART_PROBES) { /* These are counted as they were made. */
+    if (done >= PART_PROBES) { /* as they were made */
         p.types = mk->plan.types;
         p.bands = mk->plan.bands;
         p.probe_windows = mk->plan.probe_windows;

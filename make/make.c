@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* make/make.c - the main job. Orders the steps; each is skipped when its record says
- * that it was done with the same inputs (make/step.h), so an interrupted or extended job goes on
- * where it stopped. */
+/* make/make.c - main function of `hone make` and the order of its steps. A step is skipped if its
+ * record has the same inputs (make/step.h), so an interrupted or extended job resumes where it
+ * stopped. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -84,8 +84,8 @@ static int remove_parts(struct make *mk, struct err *e) {
     return job_remove_parts(&mk->job, e);
 }
 
-/* Opens the file that keeps what the steps measure, window by window, until they have records of
- * their own. */
+/* Opens the results cache of the steps, which keeps finished windows until the steps have records.
+ */
 static void open_kept(struct make *mk) {
     char *path = io_join(mk->job.state, "measured");
     if (mk->redo) (void)unlink(path);
@@ -93,14 +93,14 @@ static void open_kept(struct make *mk) {
     free(path);
 }
 
-/* Opens that file of an earlier run to read it. */
+/* Opens the results cache of an earlier run for reading. */
 static void look_at_kept(struct make *mk) {
     char *path = io_join(mk->job.state, "measured");
     mk->w->kept = mk->redo ? NULL : results_cache_look(path);
     free(path);
 }
 
-/* Begins to write, once the folder is known to be this model's. */
+/* Starts writing, after the folder is known to be this model's. */
 static int begin(struct make *mk, struct err *e) {
     if (make_counts(mk)) return 0;
     TRY(make_pre_keep(mk, e));
@@ -127,10 +127,10 @@ static bool wants_probes(const struct make *mk) {
 }
 
 static const struct make_step {
-    const char *what; /* What is announced when the step begins; NULL: nothing is. */
+    const char *what; /* logged when the step begins; NULL: nothing */
     int (*run)(struct make *mk, struct err *e);
     bool (*asked)(const struct make *mk);
-    /* The part of the forecast that is done with this step; PART_COUNT: none. */
+    /* Part of the forecast completed by this step; PART_COUNT: none. */
     enum plan_part part;
 } steps[] = {
     {NULL, make_source, always, PART_COUNT},
@@ -141,7 +141,7 @@ static const struct make_step {
     {NULL, make_forecast, always, PART_COUNT},
     {"importance matrix", make_imatrix, always, PART_IMATRIX},
     {"presets", make_quantize, wants_presets, PART_PRESETS},
-    {"what each type costs each part of the model", make_sensitivity, wants_probes, PART_PROBES},
+    {"cost of each type for each part of the model", make_sensitivity, wants_probes, PART_PROBES},
     {"the best file of each size class", make_ladder, wants_classes, PART_COUNT},
     {"mixes of other sizes", make_mix, wants_budgets, PART_JUDGE},
     {NULL, remove_parts, always, PART_COUNT},
@@ -150,7 +150,7 @@ static const struct make_step {
     {"tool calls", make_tools, always, PART_TOOLS},
     {"checksums and report", make_report, always, PART_REPORT},
 };
-enum { FORECAST = 5 }; /* place of make_forecast */
+enum { FORECAST = 5 }; /* index of make_forecast */
 
 /* ---- what is left ---------------------------------------------------------------------------- */
 
@@ -158,7 +158,7 @@ bool make_counts(const struct make *mk) {
     return mk->counting;
 }
 
-/* Returns how many files the job makes, the base included. */
+/* Returns the number of files that the job makes, including the base. */
 static int n_files(const struct make *mk) {
     return 1 + mk->classes.n + mk->recipes.n + mk->budget.n;
 }
@@ -181,7 +181,7 @@ void make_share(struct make *mk, enum plan_part part, double found, int of, int 
     if (of + before) mk->in.done[part] = (mk->in.done[part] * before + found) / (of + before);
 }
 
-/* Notes the share of its part that the step s found while counting. */
+/* Stores the share of its part that step s found while counting. */
 static void note_share(struct make *mk, const struct make_step *s) {
     int of = mk->n_found + mk->n_missing;
     if (s->part >= PART_EVAL && of < n_files(mk)) of = n_files(mk);
@@ -208,7 +208,7 @@ static void count_steps(struct make *mk, bool whole) {
         if (!s->asked(mk) || s->run == remove_parts || (!planned && i > FORECAST)) continue;
         if (!whole && i <= FORECAST) continue;
         mk->n_found = mk->n_missing = 0;
-        if (s->run(mk, &ignored)) return; /* It needs what is not there yet. */
+        if (s->run(mk, &ignored)) return; /* needs something not made yet */
         if (i == FORECAST) planned = mk->plan.made;
         if (s->part < PART_COUNT) note_share(mk, s);
     }
@@ -245,7 +245,7 @@ void make_count(struct make *mk, bool whole) {
     make_keep(&mk->about_eval, NULL);
 }
 
-/* Passes the time of this step and of those after it to the progress line. */
+/* Passes the time of this step and of the following ones to the progress line. */
 static void tell_progress(const struct make *mk, const struct make_step *s) {
     double step = 0, rest = 0;
     if (mk->in.eval_window <= 0) return;
@@ -298,7 +298,7 @@ static int run(struct make *mk, const char *recipes, const char *out, struct emi
     struct work *w = mk->w;
     TRY(make_pre_recall(mk, out, e));
     TRY(make_ask(mk, recipes, e));
-    /* A step may be too large for the device, and then uses the CPU. */
+    /* A step too large for the device must fall back to the CPU. */
     if (w->device.kind == DEVICE_CUDA) w->device.kind = DEVICE_AUTO;
     TRY(work_pool(w, e));
     TRY(make_check_base(mk, e));
@@ -309,7 +309,7 @@ static int run(struct make *mk, const char *recipes, const char *out, struct emi
     if (mk->dry_run) return make_dry_run(mk, out, m, e);
     TRY(open_job(mk, out, e));
     TRY(all_steps(mk, e));
-    close_kept(mk, true); /* From here on every number is in a record. */
+    close_kept(mk, true); /* every result now has a record */
     return make_show(mk, progress_now_s() - mk->t0, m, after, e);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* make/measure.c - the measuring steps of `hone make`: perplexity and divergence of every file
- * in one pass over the text (base and candidates run together), then speed. */
+/* make/measure.c - the measuring steps of `hone make`: perplexity and divergence of every file in
+ * one pass over the text (base and candidates run together), then speed. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -40,8 +40,8 @@ static int eval_step(struct make *mk, const struct made *f, struct step *s, stru
     return 0;
 }
 
-/* Writes the groups of rows that `hone eval kld --by-depth` has: 1..63 tokens of context, 64..127,
- * ... */
+/* Appends the groups of rows of `hone eval kld --by-depth`: 1..63 tokens of context, 64..127, ...
+ */
 static void put_depths(cJSON *to, const struct eval_kld_run *r, int cand) {
     cJSON *rows = doc_arr(to, "by_depth");
     for (int64_t lo = 1, hi = 64; lo < r->ctx; lo = hi, hi *= 2) {
@@ -57,8 +57,7 @@ static void put_depths(cJSON *to, const struct eval_kld_run *r, int cand) {
     }
 }
 
-/* Returns the numbers of a candidate, or of the base, which are the same in every candidate's
- * result. */
+/* Returns a candidate's results, or the base's, which are the same in every candidate's run. */
 static cJSON *kld_result(const struct eval_kld_run *r, int cand, bool base) {
     struct eval_kld total, *k = &total;
     eval_kld_total(r, cand, k);
@@ -85,7 +84,7 @@ static cJSON *kld_result(const struct eval_kld_run *r, int cand, bool base) {
     return o;
 }
 
-struct bench { /* The base comes first, then the candidates. */
+struct bench { /* the base, then the candidates */
     struct model **model;
     struct session **session;
     const char **path;
@@ -101,7 +100,7 @@ static int bench_open(struct make *mk, struct bench *b, struct made *const *f, i
     struct session_opts o = {
         .n_ctx = mk->eval_ctx, .isa = mk->w->isa, .act = ACT_F32, .pool = mk->w->pool};
     for (int i = 0; i < n; i++) b->path[i] = f[i]->path;
-    for (int i = n - 1; i >= 0; i--) { /* The base, which is the largest, comes last. */
+    for (int i = n - 1; i >= 0; i--) { /* the base is the largest and comes last */
         o.device = device_share(mk->w, b->path, i + 1);
         TRY(open_model(mk->w, &b->model[i], f[i]->path, e));
         open_warn_context(mk->w, b->model[i], mk->eval_ctx);
@@ -135,7 +134,7 @@ static int record(struct make *mk, struct made *f, const struct eval_kld_run *r,
     return make_keep_eval(mk, f, e);
 }
 
-/* Sets *out to a text that says what f's numbers depend on; free() frees it. */
+/* Sets *out to a text that identifies everything f's results depend on; the caller frees it. */
 static int eval_name(struct make *mk, const struct made *f, char **out, struct err *e) {
     struct step s;
     int rc = eval_step(mk, f, &s, e);
@@ -240,7 +239,7 @@ int make_eval(struct make *mk, struct err *e) {
     for (int i = 0; i < mk->eval.n; i++) doc_put_str(texts, NULL, io_base(mk->eval.v[i]));
     doc_put_i64(about, "pp", mk->pp);
     doc_put_i64(about, "tg", mk->tg);
-    make_keep(&mk->about_eval, about); /* make_report adds n_tokens and n_chunks of the base. */
+    make_keep(&mk->about_eval, about); /* make_report adds n_tokens and n_chunks */
     return 0;
 }
 
@@ -257,7 +256,7 @@ static void put_speeds(cJSON *to, const struct eval_speed *row, int n) {
     }
 }
 
-/* Times a file; `what` names all that the numbers depend on. */
+/* Times a file; `what` is the key of its cached repetitions. */
 static int time_file(struct make *mk, const struct made *f, const char *what, cJSON **out,
                      struct err *e) {
     const struct results_cache_of keep = {mk->w->kept, what};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* make/mix.c - the --budget step of `hone make`: the best mix of each size, and the gate
- * (mix/accept.h). A mix becomes a file of the folder only when it passes; otherwise the best plain
- * recipe that fits is there instead, and a note of the report says why. */
+ * (mix/accept.h). A mix becomes a file of the folder only if it passes; otherwise the best plain
+ * recipe that fits takes its place, and a note of the report gives the reason. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -19,19 +19,19 @@
 #include "base/mem.h"
 #include "base/num.h"
 
-struct candidate { /* A mix and what it is compared with. */
+struct candidate { /* a mix and its comparison */
     struct make *mk;
     struct gate gate;
-    char *mix;    /* The mix is in the state folder. */
-    char *gram;   /* The file of second moments; NULL: there is none. */
-    char *prefix; /* The beginning of the names of the recipes' files. */
+    char *mix;    /* path in the state folder */
+    char *gram;   /* file of second moments; NULL: none */
+    char *prefix; /* path prefix of the recipes' files */
 };
 
 static int move(const char *from, const char *to, struct err *e) {
     return rename(from, to) == 0 ? 0 : err_sys(e, "%s: cannot rename to %s", from, to);
 }
 
-/* Finds the name of general.file_type; programs that load files by name look for it at the end of
+/* Finds the name of general.file_type, which programs that load files by name expect at the end of
  * the name. */
 static int encoding_of(const char *path, char out[32], struct err *e) {
     struct gguf *g;
@@ -43,7 +43,8 @@ static int encoding_of(const char *path, char out[32], struct err *e) {
     return 0;
 }
 
-/* Makes the names of the step's files by the verdict: the mix and its plan, or the plain recipe. */
+/* Moves the step's files to their names by the verdict: the mix and its plan, or the plain recipe.
+ */
 static int settle(const struct candidate *k, const char *label, char **file, char **plan,
                   struct err *e) {
     char type[32];
@@ -76,7 +77,7 @@ static int settle(const struct candidate *k, const char *label, char **file, cha
     return rc;
 }
 
-/* Makes the mix in the state folder, and the verdict on it. */
+/* Makes the mix in the state folder and judges it. */
 static int try_mix(struct candidate *k, uint64_t budget, const char *sens, struct mix_job *job,
                    struct err *e) {
     struct make *mk = k->mk;
@@ -95,13 +96,13 @@ static int try_mix(struct candidate *k, uint64_t budget, const char *sens, struc
                               .resume = make_resume(mk),
                               .pool = mk->w->pool};
     o.device = device_quantize(mk->w);
-    log_info("the best mix of %" PRIu64 " bytes", budget);
+    log_info("making the best mix of %" PRIu64 " bytes", budget);
     int rc = mixer_open(&x, mk->w, &o, sens, budget, e);
     if (!rc) rc = mix_solve_job(&x, &o, &ask, job, e);
     if (!rc) rc = quantize_run(&job->o, &r, e);
     mixer_close(&x);
     if (!rc) rc = gate_find(g, budget, e);
-    for (int i = 0; i < g->n; i++) /* These recipes are in the folder already. */
+    for (int i = 0; i < g->n; i++) /* reuse recipes already in the folder */
         for (int f = 0; f < mk->n_files && !g->plain[i].path; f++)
             if (strcmp(mk->file[f].recipe, g->plain[i].name) == 0)
                 g->plain[i].path = xstrdup(mk->file[f].path);
@@ -154,7 +155,7 @@ static void candidate_release(struct candidate *k) {
     free(k->prefix);
 }
 
-/* Adds what the step's record names. */
+/* Adds the file named by the step's record. */
 static int take(struct make *mk, const cJSON *result, const char *text, struct err *e) {
     const char *file = doc_str(result, "file");
     const char *recipe = doc_str(result, "recipe");
@@ -183,7 +184,7 @@ static int one_budget(struct make *mk, const char *text, uint64_t budget, const 
     step_key(&s, "imatrix", "%s", mk->imatrix_hash);
     step_key(&s, "sensitivity", "%s", sens_hash);
     step_key(&s, "search", "%s%s", make_mix_search(mk), mk->plan.feedback ? " feedback" : "");
-    step_key(&s, "encoder", "3"); /* This is the number that files.c has. */
+    step_key(&s, "encoder", "3"); /* the number in files.c */
     make_key_template(mk, &s);
     step_key(&s, "budget", "%" PRIu64, budget);
     step_key(&s, "ctx", "%" PRId64 " %" PRId64, mk->eval_ctx, mk->eval_chunks);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* make/ownership.c - see ownership.h. */
+/* make/ownership.c - records of the files that a job owns in its results folder. */
 #include "make/ownership.h"
 
 #include <stdlib.h>
@@ -21,7 +21,7 @@ static char *own_path(const struct job *j, const char *name) {
     return path;
 }
 
-/* Makes the hash of a GGUF file's header; false when this is no GGUF file that can be read. */
+/* Hashes a GGUF file's header; false: not a readable GGUF file. */
 static bool header_hash(const char *path, char hex[33]) {
     struct gguf *g;
     struct err ignored;
@@ -33,8 +33,7 @@ static bool header_hash(const char *path, char hex[33]) {
     return true;
 }
 
-/* Tells whether a file is the one that an entry of a list describes, or was that one before its
- * data were damaged. */
+/* Returns whether a file is the one described by an entry of a list, possibly with damaged data. */
 static bool is_that(const char *path, const cJSON *entry) {
     char hex[33];
     int64_t want;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* make/place.c - the output folder of `hone make` belongs to one model. The job records its
- * source in DIR.work/source.json; a later job with another source is refused, so that the card,
- * report and checksums of the first one stay. Without that record, results.json or manifest.json
- * tells. */
+/* make/place.c - the rule that an output folder of `hone make` belongs to one model. The job
+ * records its source in DIR.work/source.json; a later job with another source is refused, so that
+ * the first one's card, report and checksums stay. Without that record, results.json or
+ * manifest.json is used. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +15,7 @@
 static const char source_file[] = "source.json";
 enum { MAX_RESULTS = 256 << 20 };
 
-/* Returns a path as io_real does, though its last components may not exist yet. */
+/* Like io_real, but the last components need not exist. */
 static char *real_or_new(const char *path) {
     char *real = io_real(path);
     if (real) return real;
@@ -35,8 +35,8 @@ static char *real_or_new(const char *path) {
     return real;
 }
 
-/* Returns the name of a file of original weights in the folder `dir`, which the caller frees; NULL
- * when there is none. */
+/* Returns the name of a file of original weights in the folder `dir`, freed by the caller; NULL:
+ * none. */
 static char *original_weights(const char *dir) {
     struct io_names all = {0};
     struct err ignored;
@@ -49,13 +49,12 @@ static char *original_weights(const char *dir) {
     return found;
 }
 
-struct source { /* the model whose job a folder holds; texts are borrowed from root */
+struct source { /* model of the job in a folder; strings borrowed from root */
     cJSON *root;
-    const char *name, *path, *hash, *weights; /* NULL: not known */
+    const char *name, *path, *hash, *weights; /* NULL: unknown */
 };
 
-/* Reads the source from a file of the folder `dir`. Returns false when the file does not name one.
- */
+/* Reads the source from a file of the folder `dir`. Returns false if the file does not name one. */
 static bool source_read(struct source *s, const char *dir, const char *file, const char *member) {
     *s = (struct source){.root = doc_find(dir, file, MAX_RESULTS)};
     if (!s->root) return false;
@@ -69,7 +68,7 @@ static bool source_read(struct source *s, const char *dir, const char *file, con
     return s->name != NULL;
 }
 
-/* Finds the source of the job in the folder `out`: in its state, else in what was published. */
+/* Finds the source of the job in the folder `out`: in its state, else in the published files. */
 static bool source_find(struct source *s, const char *state, const char *out) {
     const struct {
         const char *dir, *file, *member;
@@ -84,14 +83,14 @@ static bool source_find(struct source *s, const char *state, const char *out) {
     return false;
 }
 
-/* Tells whether the path `p` is the folder `dir` or inside it. */
+/* Returns whether the path `p` is the folder `dir` or inside it. */
 static bool within(const char *p, const char *dir) {
     const size_t n = strlen(dir);
     return strncmp(p, dir, n) == 0 && (!p[n] || p[n] == '/' || (n && dir[n - 1] == '/'));
 }
 
-/* Refuses the place `to` (resolved) inside the results or the state of an earlier job: both would
- * be published, or deleted, together. */
+/* Refuses the resolved path `to` if it is inside the results or the state of an earlier job: both
+ * would be published, or deleted, together. */
 static int check_outer(const char *to, const char *out, struct err *e) {
     int rc = 0;
     char *dir = xstrdup(to);
@@ -145,16 +144,16 @@ int make_check_place(const char *src, const char *out, struct err *e) {
     return rc;
 }
 
-/* Tells whether the job in a folder is of this model: the same name and the same weights. A text of
- * the source, such as its card or template, may differ. A source without hashes yet (mk->weights
- * "") is judged by its name alone. */
+/* Returns whether the job in a folder is of this model: same name and same weights. Texts of the
+ * source, such as its card or template, may differ. A source without hashes (mk->weights "") is
+ * compared by name alone. */
 static bool same_model(const struct make *mk, const struct source *s) {
     if (strcmp(s->name, mk->name) != 0) return false;
     if (!mk->weights[0] || !s->hash || strcmp(s->hash, mk->src_hash) == 0) return true;
     return s->weights && strcmp(s->weights, mk->weights) == 0;
 }
 
-/* Sets the message about the job `s` of another model in the folder `out`. */
+/* Sets the error about another model's job `s` in the folder `out`. */
 static int another_model(const struct make *mk, const struct source *s, const char *out,
                          struct err *e) {
     char *here = io_real(mk->src);
@@ -172,8 +171,8 @@ static int another_model(const struct make *mk, const struct source *s, const ch
                    out, s->name, s->path ? ", from " : "", s->path ? s->path : "");
 }
 
-/* Returns a model that manifest.json lists in the folder `out`, when none of its models is named
- * after this one; NULL otherwise. It is borrowed from *root, which the caller frees. */
+/* Returns a model listed by manifest.json in the folder `out` if none of its models has this one's
+ * name; else NULL. Borrowed from *root, which the caller frees. */
 static const char *listed_model(const struct make *mk, const char *out, cJSON **root) {
     const char *other = NULL;
     const size_t n = strlen(mk->name);
@@ -212,7 +211,7 @@ bool make_known_weights(struct make *mk) {
 }
 
 int make_check_before(struct make *mk, const char *out, struct err *e) {
-    char *old = io_join(out, ".hone"); /* State of an earlier version, which job_open moves. */
+    char *old = io_join(out, ".hone"); /* state of an earlier version, which job_open moves */
     const bool taken = io_exists(old);
     free(old);
     int rc = job_look(&mk->job, out, e);

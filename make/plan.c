@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* make/plan.c - see plan.h. docs/design/make.md has the order in which things are left
- * out, and why. */
+/* make/plan.c - fitting the plan into time and memory, and its sentences. docs/design/make.md has
+ * the order in which things are left out, and why. */
 #include "make/plan.h"
 
 #include <inttypes.h>
@@ -22,9 +22,10 @@ const char *const plan_part_name[PART_COUNT] = {"conversion",
                                                 "tool calls",
                                                 "checksums and report"};
 
-/* These are the probes from many to few. One type of each group gives the mixes of two, so types go
- * first. Between probed layers gradients say what the others cost; where there are none these are
- * interpolated, which costs more than fewer windows (docs/notebook/mixes.md). */
+/* Levels of probing, from many to few. With one type per group, mixes equal those of two, so types
+ * are reduced first. Between probed layers, gradients give the costs of the others. Without
+ * gradients these are interpolated, which costs more than fewer windows do
+ * (docs/notebook/mixes.md). */
 static const struct level {
     int types, bands, windows;
 } sloped[] = {{3, 0, 16}, {2, 0, 16}, {1, 0, 16}, {1, 8, 16},
@@ -35,7 +36,7 @@ static const struct level *level_at(const struct plan_in *in, size_t i) {
     const size_t n = in->gradients ? COUNT_OF(sloped) : COUNT_OF(bare);
     return i >= n ? NULL : in->gradients ? &sloped[i] : &bare[i];
 }
-enum { LEAST_WINDOWS = 8 }; /* of an evaluation: fewer say nothing */
+enum { LEAST_WINDOWS = 8 }; /* fewer evaluation windows are meaningless */
 
 static void set_level(const struct plan_in *in, const struct level *l, struct make_plan *p) {
     p->types = l->types;
@@ -62,7 +63,7 @@ static double encoding(const struct plan_in *in, const struct make_plan *p) {
     return once + (p->sequential ? in->encode_sequential : 0);
 }
 
-/* Returns the time of a whole part, including what is done. */
+/* Returns the time of a whole part, including finished work. */
 static double whole_part(const struct plan_in *in, const struct make_plan *p, enum plan_part part) {
     const double classes = in->n_classes, window = (double)p->eval_windows * in->eval_window;
     const double files = classes + in->n_presets, mixes = p->mixes ? classes : 0;
@@ -128,8 +129,8 @@ bool plan_too_long(const struct plan_in *in, const struct make_plan *p) {
     return !fits(in, p);
 }
 
-/* Chooses the first level of probes that fits; false when none does. Once probes are made they are
- * not made again. */
+/* Chooses the first level of probes that fits; false: none does. Finished probes are not repeated.
+ */
 static bool fit_probes(const struct plan_in *in, struct make_plan *p) {
     const struct level *l;
     for (size_t i = 0; (l = level_at(in, i)); i++) {
@@ -175,7 +176,7 @@ double plan_bytes(const struct plan_in *in, const struct make_plan *p) {
     return p->sequential ? fmax(most, in->need[NEED_BLOCKS]) : most;
 }
 
-/* Returns the numbers with unlimited memory. */
+/* Returns the inputs with unlimited memory. */
 static struct plan_in unlimited(const struct plan_in *in) {
     struct plan_in out = *in;
     out.feedback |= in->need[NEED_FEEDBACK] > 0;
@@ -185,8 +186,8 @@ static struct plan_in unlimited(const struct plan_in *in) {
     return out;
 }
 
-/* Returns the numbers with options restored that memory excludes but time would exclude as well, so
- * that time is given as the reason. */
+/* Returns the inputs with those options restored that memory excludes but time would exclude as
+ * well, so that time is given as the reason. */
 static struct plan_in by_time(const struct plan_in *in) {
     struct plan_in out = *in, all = unlimited(in);
     struct make_plan p;
@@ -250,7 +251,7 @@ void plan_time_text(double s, char out[32]) {
         snprintf(out, 32, "%.0f seconds", s);
 }
 
-/* Writes how much longer the whole job takes with one thing put back. */
+/* Writes how much longer the whole job takes under the plan `with`. */
 static void cost(const struct plan_in *in, const struct make_plan *p, const struct make_plan *with,
                  char out[32]) {
     plan_time_text(plan_total(in, with) - plan_total(in, p), out);
@@ -305,7 +306,7 @@ bool plan_left_out(const struct plan_in *from, const struct make_plan *p, int i,
         cost(in, p, &with, more);
         if (full.sequential && p->feedback && !p->sequential && n++ == i)
             return snprintf(out, cap,
-                            "making files block by block behind the quantized blocks: it would "
+                            "making files block by block after the quantized blocks: it would "
                             "take %s more",
                             more),
                    true;
@@ -320,7 +321,7 @@ bool plan_left_out(const struct plan_in *from, const struct make_plan *p, int i,
     cost(in, p, &with, more);
     if (p->eval_windows < full.eval_windows && n++ == i)
         return snprintf(out, cap,
-                        "%" PRId64 " of %" PRId64 " windows of the evaluation: all of them would "
+                        "%" PRId64 " of %" PRId64 " evaluation windows: all of them would "
                         "take %s more",
                         full.eval_windows - p->eval_windows, full.eval_windows, more),
                true;

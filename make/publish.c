@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* make/publish.c - see publish.h.
+/* make/publish.c - writing the texts, manifest and checksums of a release.
  *
- * All texts are made first, then every conflict is looked for (make/file_guard.h), then files are
- * written, each whole or not at all; manifest.json and SHA256SUMS come last. Tensor data are read
- * once. Nothing is deleted. */
+ * All texts are built first, then conflicts are checked (make/file_guard.h), then files are
+ * written, each completely or not at all; manifest.json and SHA256SUMS come last. Tensor data is
+ * read once. Nothing is deleted. */
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -28,7 +28,7 @@ enum { MAX_TEXT = 64 << 20, MAX_TEXTS = 24 };
 struct text_file {
     const char *name;
     struct buf text;
-    bool aside; /* The name belongs to somebody's own file. */
+    bool aside; /* the user has a file of this name */
 };
 struct publish {
     const struct publish_opts *o;
@@ -38,14 +38,15 @@ struct publish {
     bool have_result;
     struct text_file file[MAX_TEXTS];
     int n_files;
-    struct buf results; /* The text of results.json as it is to be. */
+    struct buf results; /* new text of results.json */
     char *prompt, *notes;
     struct constraint *guard;
     struct facts facts;
-    cJSON *old; /* The manifest that is there already; NULL: there is none. */
+    cJSON *old; /* existing manifest; NULL: none */
 };
 
-/* ---- what the model's numbers say ------------------------------------------------------------ */
+/* ---- from the model
+ * ------------------------------------------------------------------------------- */
 
 /* Renders a conversation of one turn as the model sees it. */
 static void render_prompt(struct publish *p) {
@@ -74,8 +75,7 @@ static struct buf *add_text(struct publish *p, const char *name) {
     return &p->file[p->n_files++].text;
 }
 
-/* The files that are copied, and their names where these differ: pulls from the Hub take a file
- * named system. */
+/* Files to copy, and their new names if different: pulls from the Hub use a file named system. */
 static const char *const copied[][2] = {{"LICENSE", NULL},
                                         {"LICENSE.txt", NULL},
                                         {"LICENSE.md", NULL},
@@ -98,7 +98,7 @@ static int copy_source(struct publish *p, struct err *e) {
             rc = io_read_file(&text, &len, path, MAX_TEXT, e);
             if (rc == 0) {
                 const char *name = copied[i][1] ? copied[i][1] : copied[i][0];
-                /* A text with blanks to fill in is no license text. */
+                /* A text with blanks to fill in is not a license text. */
                 bool whole = !copied[i][1] || !memchr(text, '{', len);
                 bool ours = p->o->tmpl && strcmp(name, "chat_template.jinja") == 0;
                 if (ours)
@@ -114,7 +114,7 @@ static int copy_source(struct publish *p, struct err *e) {
     return 0;
 }
 
-/* Sets the facts in results.json to what they are now. */
+/* Replaces the facts in results.json. */
 static void set_facts(const struct publish *p, cJSON *root) {
     cJSON *facts = doc_new();
     facts_put(&p->facts, facts);
@@ -124,7 +124,7 @@ static void set_facts(const struct publish *p, cJSON *root) {
         cJSON_ReplaceItemInObjectCaseSensitive(root, "facts", facts);
 }
 
-/* Opens the measurements, when there are any, and the facts, which may be among them. */
+/* Reads the measurements, if any, and the facts, which may be among them. */
 static int open_results(struct publish *p, struct err *e) {
     char *path = io_join(p->o->dir, "results.json");
     const cJSON *given = p->o->results;
@@ -147,8 +147,8 @@ static int open_results(struct publish *p, struct err *e) {
     return rc;
 }
 
-/* Adds results.json. One that somebody else made or edited is read but left as it is, since the
- * facts are in the manifest, too. */
+/* Adds results.json. The user's own or edited file is read but not replaced; the facts are in the
+ * manifest, too. */
 static int add_results(struct publish *p, struct err *e) {
     enum guard_state state = GUARD_FREE;
     if (!p->o->results)
@@ -157,7 +157,7 @@ static int add_results(struct publish *p, struct err *e) {
     return 0;
 }
 
-/* Reads the publisher's words: those of --notes, else those of the card that is there. */
+/* Reads the publisher's notes: from --notes, else from the existing card. */
 static int read_notes(struct publish *p, struct err *e) {
     char *path = io_join(p->o->dir, "README.md"), *text = NULL;
     const char *notes;
@@ -167,7 +167,7 @@ static int read_notes(struct publish *p, struct err *e) {
         rc = io_read_file(&text, &len, p->o->notes, MAX_TEXT, e);
         if (rc == 0 &&
             (strlen(text) != len || strstr(text, NOTES_BEGIN) || strstr(text, NOTES_END)))
-            rc = err_set(e, ERR_DATA, "--notes %s: not a text, or with the marks of notes in it",
+            rc = err_set(e, ERR_DATA, "--notes %s: not a text, or it contains the marks of notes",
                          p->o->notes);
         if (rc == 0) p->notes = xasprintf("\n%s%s", text, len && text[len - 1] == '\n' ? "" : "\n");
     } else if (io_exists(path)) {
@@ -179,7 +179,7 @@ static int read_notes(struct publish *p, struct err *e) {
     return rc;
 }
 
-/* Puts the notes in front of the first section. */
+/* Inserts the notes before the first section. */
 static void add_notes(const struct publish *p, struct buf *card) {
     const char *at = card->len ? strstr(card->data, "\n## ") : NULL;
     size_t n = at ? (size_t)(at + 1 - card->data) : card->len;
@@ -225,7 +225,7 @@ static int make_texts(struct publish *p, struct err *e) {
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-/* Makes sure that all files may be written, before any is. */
+/* Checks all files before any is written. */
 static int may_write(struct publish *p, struct err *e) {
     static const char *const lists[] = {MANIFEST_NAME, "SHA256SUMS"};
     for (int i = 0; i < p->n_files; i++) {
@@ -273,7 +273,7 @@ static int list_file(struct publish *p, cJSON *files, struct buf *sums, const ch
     return rc;
 }
 
-/* Adds what --supersedes names; else a list that is there stays. */
+/* Adds the releases named by --supersedes; without it, an existing list is kept. */
 static int add_superseded(struct publish *p, cJSON *root, const char *sums, struct err *e) {
     if (p->o->supersedes) return manifest_add_superseded(root, p->o->supersedes, sums, e);
     const cJSON *list = doc_get(p->old, "supersedes");
@@ -281,8 +281,8 @@ static int add_superseded(struct publish *p, cJSON *root, const char *sums, stru
     return 0;
 }
 
-/* Adds the source of the job that made the files: as the measurements have it, else as the manifest
- * that is there. */
+/* Adds the source of the job that made the files, from the measurements, else from the existing
+ * manifest. */
 static void add_source(const struct publish *p, cJSON *root) {
     static const char *const member[][2] = {{"name", "source"},
                                             {"xxh128", "source_xxh128"},
@@ -309,7 +309,7 @@ static int write_list(struct publish *p, const char *name, const struct buf *tex
 }
 
 static int write_lists(struct publish *p, struct err *e) {
-    struct release now; /* with the files that were just written */
+    struct release now; /* with the files just written */
     struct buf json = {0}, sums = {0};
     struct progress prog;
     uint64_t total = 0;

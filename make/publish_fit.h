@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
-/* make/publish_fit.h - which file of a release fits which memory. */
+/* make/publish_fit.h - table of which file of a release fits which memory. */
 #ifndef HONE_MAKE_PUBLISH_FIT_H
 #define HONE_MAKE_PUBLISH_FIT_H
 
 #include "report/release.h"
 #include "report/result.h"
 
-/* Fills r->fit_ctx, r->fit and r->enough_gib from the headers of the files; res may be NULL. Rows
- * that say no more than their neighbours are left out: those where nothing fits but the last such,
- * and those behind the first where the best file fits with every context. */
+/* Fills r->fit_ctx, r->fit and r->enough_gib from the headers of the files; res may be NULL.
+ * Redundant rows are left out: of rows where nothing fits only the last is kept, and rows end at
+ * the first memory where the best file fits with every context. */
 void publish_fit(struct release *r, const struct result *res);
 
 #endif

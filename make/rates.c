@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* make/rates.c - see rates.h. Nothing here decides bytes: times only. */
+/* make/rates.c - timing of encoders, error feedback and passes. Affects forecasts only, never
+ * bytes. */
 #include "make/rates.h"
 #include "work/blas_choice.h"
 #include "work/open.h"
@@ -40,14 +41,14 @@ static void encode_rows(void *ctx, int64_t begin, int64_t end, int worker) {
         r->enc->row(r->x + i * r->n, r->imp, r->n, r->out + (uint64_t)i * r->bytes, r->search);
 }
 
-/* Measures the seconds that encoding takes per weight; n_rows rows are shared out among the
- * threads. Returns 0 for a type that has no encoder. */
+/* Returns the seconds per weight of encoding n_rows rows shared by the threads; 0: the type has no
+ * encoder. */
 static double time_type(struct rows *r, enum qtype t, int64_t n_rows, struct pool *pool) {
     r->enc = enc_find(t);
     r->bytes = qtype_row_bytes(t, r->n);
     if (!r->enc || !r->bytes) return 0;
     double best = HUGE_VAL;
-    /* The first run makes tables, and others may have the processor. */
+    /* The first run builds tables, and the machine may be busy. */
     for (int k = 0; k < 3; k++) {
         double t0 = progress_now_s();
         pool_for(pool, n_rows, 1, encode_rows, r);
@@ -56,8 +57,7 @@ static double time_type(struct rows *r, enum qtype t, int64_t n_rows, struct poo
     return best / (double)(n_rows * r->n);
 }
 
-/* Tells whether a type is a candidate of mixes; those that only low budgets look at do not
- * count. */
+/* Returns whether a type is a candidate of mixes, apart from those for low budgets only. */
 static bool is_timed(const struct qtype_info *q) {
     return q && (q->flags & (QF_MIX | QF_MIX_NARROW)) && !(q->flags & QF_LAST_RESORT);
 }
@@ -99,8 +99,8 @@ static void feed_rows(void *ctx, int64_t begin, int64_t end, int worker) {
                        f->out + (uint64_t)(i * FEEDBACK_ROWS) * f->bytes, f->bytes);
 }
 
-/* Makes second moments [n][n] of neighbours that are alike, which the caller frees: what a factor
- * is made of does not change its time. */
+/* Returns second moments [n][n] of similar neighbors, freed by the caller. The content does not
+ * change the time of factoring. */
 static float *fake_moments(int64_t n, struct err *e) {
     float *m = try_calloc((size_t)(n * n), sizeof *m, "second moments", e);
     for (int64_t i = 0; m && i < n; i++)
@@ -148,8 +148,8 @@ static int time_feedback(struct rates *r, const float *x, const float *imp, int6
     return rc;
 }
 
-/* Returns the columns of the rows that are timed, at most 2048. The time of a weight hardly depends
- * on them; the caller scales that of a factor. */
+/* Returns the columns of the timed rows, at most 2048. The time per weight hardly depends on them;
+ * the caller scales that of factoring. */
 int64_t rates_columns(const struct shapes *s) {
     return s->widest >= 2048 ? 2048 : max_i64(256, s->widest / 256 * 256);
 }
@@ -166,7 +166,7 @@ static int time_rows(struct rates *r, struct make *mk, const struct shapes *s, s
     enum log_level level = log_get_level();
     if (level > LOG_INFO) log_set_level(LOG_INFO);
     int rc = time_feedback(r, x, imp, n, n_rows, n % 256 ? QT_Q5_0 : QT_Q4_K, pool, e);
-    if (!rc && n % 256 == 0) { /* A grid takes several times as long, and mixes have both. */
+    if (!rc && n % 256 == 0) { /* grids take several times as long, and mixes have both */
         struct rates grid;
         rc = time_feedback(&grid, x, imp, n, n_rows, QT_IQ3_S, pool, e);
         if (!rc) {
@@ -218,7 +218,7 @@ out:
     return rc;
 }
 
-/* Times two chunks, without or with second moments. */
+/* Times two chunks, with or without second moments. */
 static int time_imatrix(struct rates *r, struct make *mk, struct model *m, bool gram,
                         struct err *e) {
     struct imat im;
@@ -239,14 +239,14 @@ static int time_imatrix(struct rates *r, struct make *mk, struct model *m, bool 
     o.gram = col;
     double t0 = progress_now_s();
     enum log_level level = log_get_level();
-    log_set_level(LOG_ERROR); /* It would say that two chunks miss most experts. */
+    log_set_level(LOG_ERROR); /* it would warn that two chunks miss most experts */
     if (!rc) rc = imatrix_collect(m, &o, &im, e);
     double t = progress_now_s() - t0, tokens = (double)mk->calib_ctx;
     if (gram) /* The survey takes one more chunk. */
         r->gram_token = fmax(0, (t / tokens - r->calib_token) / 2 - r->calib_token);
     else
         r->calib_token = t / tokens / 2;
-    if (!rc && mk->dry_run && !mk->imatrix) { /* Its keys count for the sizes of files. */
+    if (!rc && mk->dry_run && !mk->imatrix) { /* its metadata counts in file sizes */
         mk->imatrix = io_join(mk->job.state, "imatrix.gguf");
         rc = imat_write(&im, mk->imatrix, IMAT_GGUF, true, e);
     }
@@ -290,12 +290,12 @@ static int text_tokens(const struct str_list *texts, int64_t *n, struct err *e) 
     for (int i = 0; i < texts->n; i++) {
         uint64_t size;
         TRY(io_file_size(texts->v[i], &size, e));
-        *n += (int64_t)(size / 4); /* It is the number of bytes of a token. */
+        *n += (int64_t)(size / 4); /* bytes per token */
     }
     return 0;
 }
 
-static const double disk_rate = 1e9; /* The bytes per second of a good disk. */
+static const double disk_rate = 1e9; /* bytes per second of a good disk */
 
 /* A product of the size that passes consist of, on every thread at once. */
 struct gemm {
@@ -318,12 +318,12 @@ static int guess_model(struct rates *r, struct make *mk, const struct shapes *s,
     pool_for(mk->w->pool, n, 1, gemm_rate, &g);
     for (int i = 0; i < n; i++) rate += g.flops[i];
     shapes_gram(s, &gram);
-    /* The factor stands for what is done beside products: attention, norms, decoding. */
+    /* The factor covers attention, norms and decoding. */
     r->calib_token = 1.3 * 2 * s->active / rate;
     r->gram_token = 1.3 * gram.flops / rate;
     r->window = r->calib_token * (double)mk->eval_ctx;
     const double have = (double)mem_available(), all = (double)s->base_bytes;
-    if (have > 0 && all > have) { /* What does not fit is read again at every window. */
+    if (have > 0 && all > have) { /* the rest is read again at every window */
         r->window += (all - have) / disk_rate;
         r->calib_token += (all - have) / disk_rate / (double)mk->calib_ctx;
     }
@@ -332,8 +332,8 @@ static int guess_model(struct rates *r, struct make *mk, const struct shapes *s,
     return text_tokens(&mk->eval, &r->eval_tokens, e);
 }
 
-/* Tells whether to time passes of the model. A few windows take seconds when it is in memory; else
- * it would be read whole for each. A forecast alone should not read much either. */
+/* Returns whether to time passes of the model. If it fits into memory, a few windows take seconds;
+ * otherwise each would read it completely. A forecast alone should not read much either. */
 static bool worth_running(const struct make *mk, const struct shapes *s) {
     const uint64_t most = mk->dry_run ? (uint64_t)8 << 30 : UINT64_MAX, have = mem_available();
     return s->base_bytes <= most && (!have || s->base_bytes <= have / 5 * 4);
@@ -345,7 +345,7 @@ int rates_measure(struct rates *r, struct make *mk, const struct shapes *s, cons
     TRY(time_rows(r, mk, s, e));
     if (!worth_running(mk, s)) base = NULL;
     TRY(base ? time_model(r, mk, base, e) : guess_model(r, mk, s, e));
-    if (base && !mk->in.feedback && s->active > 0) { /* There is no memory to measure it. */
+    if (base && !mk->in.feedback && s->active > 0) { /* no memory to measure it */
         struct shapes_gram gram;
         shapes_gram(s, &gram);
         r->gram_token = r->calib_token * gram.flops / (2 * s->active);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* make/report.c - the last step of `hone make`: results.json, report.html, and what `hone
- * publish` writes: README.md, Modelfile, manifest.json, SHA256SUMS and so on. */
+/* make/report.c - the last step of `hone make`: results.json, report.html, and the files of `hone
+ * publish`: README.md, Modelfile, manifest.json, SHA256SUMS and so on. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,7 +35,7 @@ static void machine(const struct make *mk, char out[512]) {
              kern_isa_name(mk->w->isa), device[0] ? ", " : "", device);
 }
 
-/* Finds the SHA-256 of an output, which is remembered by the hash of its content. */
+/* Computes the SHA-256 of an output, cached by the hash of its content. */
 static int checksum(struct make *mk, const char *path, const char *hash, char hex[65],
                     struct err *e) {
     char name[96];
@@ -58,7 +58,7 @@ static int checksum(struct make *mk, const char *path, const char *hash, char he
     return rc;
 }
 
-/* Opens a finished file as a reader would; size and bits per weight from what is really there. */
+/* Opens a finished file as a reader would, to get its actual size and bits per weight. */
 static int describe_file(struct made *f, int64_t *n_params, struct requant *base, struct err *e) {
     struct gguf *g = NULL;
     TRY(gguf_open(&g, f->path, 0, e));
@@ -98,7 +98,7 @@ static int put_model(const struct make *mk, cJSON *to, int64_t n_params, struct 
     return 0;
 }
 
-/* Appends the types inside with their shares of the tensors' bytes, the largest first. */
+/* Appends the types with their shares of the tensor bytes, largest first. */
 static void put_types(cJSON *to, const struct made *f) {
     uint64_t left[QT_COUNT], sum = 0;
     memcpy(left, f->type_bytes, sizeof left);
@@ -139,7 +139,7 @@ static void put_file(cJSON *files, const struct made *f) {
             if (cJSON_IsNumber(m) || cJSON_IsArray(m)) doc_put_copy(o, m->string, m);
 }
 
-/* Appends what was measured on, with the counts of tokens and chunks of the base's record. */
+/* Appends the evaluation's settings, with token and chunk counts from the base's record. */
 static void put_eval(const struct make *mk, cJSON *to) {
     static const char *const count[] = {"n_tokens", "n_chunks"};
     doc_put_copy(to, "eval", mk->about_eval);
@@ -151,7 +151,7 @@ static void put_eval(const struct make *mk, cJSON *to) {
     }
 }
 
-/* Makes results.json of this run's files. */
+/* Builds results.json for this run's files. */
 static int results_of(struct make *mk, int64_t n_params, cJSON *root, struct err *e) {
     char text[512];
     doc_put_str(root, "hone_version", HONE_VERSION);
@@ -228,7 +228,7 @@ static int write_sums(struct make *mk, struct err *e) {
     return rc;
 }
 
-/* Writes what there is where no model is published: the numbers and the reports. */
+/* Writes numbers and reports if no model is published. */
 static int write_alone(struct make *mk, const cJSON *results, struct err *e) {
     char *path = job_path(&mk->job, "results.json");
     int rc = doc_write(results, path, true, e);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* make/sens.c - the step of `hone make` that measures what each type costs each part of the
- * model, once for the files of all sizes, on text that is not the evaluation's. */
+/* make/sens.c - the step of `hone make` that measures the cost of each type for each part of the
+ * model, once for all sizes, on texts other than the evaluation's. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -50,13 +50,12 @@ static int measure(const struct mix_probe_opts *o, struct step *s, struct make *
     struct sens sens;
     struct mix_probe_report r;
     const char *files[] = {MAKE_SENSITIVITY};
-    log_info("measuring what each type costs each part of the model");
+    log_info("measuring the cost of each type for each part of the model");
     int rc = mix_measure(o, &sens, &r, e);
     sens_release(&sens);
     if (rc) return rc;
     if (r.cut_short && o->seconds > 0)
-        make_left_out(mk,
-                      "%" PRId64 " of %" PRId64 " sensitivity probes: the time for them was over",
+        make_left_out(mk, "%" PRId64 " of %" PRId64 " sensitivity probes: their time ran out",
                       r.n_wanted - r.n_probes, r.n_wanted);
     cJSON *found = doc_new();
     doc_put_num(found, "seconds", r.seconds);
@@ -67,7 +66,7 @@ static int measure(const struct mix_probe_opts *o, struct step *s, struct make *
     return rc;
 }
 
-/* Fills in the sizes that will be asked for: IQ1 is a candidate where one of them is small. */
+/* Fills in the requested sizes: small ones make IQ1 a candidate. */
 static int budgets(struct make *mk, struct mix_probe_opts *o, struct err *e) {
     for (int i = 0; i < mk->budget.n; i++)
         TRY(size_parse(mk->budget.v[i], "--budget", &o->budget[o->n_budgets++], e));
@@ -82,12 +81,12 @@ static double share_of_probes(const struct make *mk, const char *path) {
     const int64_t all = plan_probes(&mk->in, &mk->plan);
     double n = 0;
     char *record = io_join(mk->job.state, "sensitivity.json");
-    const bool other = io_exists(record); /* The file is complete but has other options. */
+    const bool other = io_exists(record); /* complete, but with other options */
     free(record);
     if (other || mk->redo || !io_exists(path) || sens_read(&s, path, &ignored)) return 0;
     for (int i = 0; i < s.n_groups; i++) n += s.group[i].n_probes;
     sens_release(&s);
-    return all > 0 && n < (double)all ? n / (double)all : .99; /* The record is not written. */
+    return all > 0 && n < (double)all ? n / (double)all : .99; /* the record is missing */
 }
 
 int make_sensitivity(struct make *mk, struct err *e) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* make/show.c - what `hone make` prints at its end: a table of the files, and the answer. */
+/* make/show.c - final output of `hone make`: a table of the files, and the answer. */
 #include <math.h>
 #include <stdlib.h>
 

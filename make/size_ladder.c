@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* make/size_ladder.c - see size_ladder.h: the list of classes, and the verdict on one candidate. */
+/* make/size_ladder.c - the list of size classes, and the verdict on one candidate. */
 #include "make/size_ladder.h"
 
 #include <math.h>
@@ -15,13 +15,13 @@ const char *ladder_find(const char *name) {
 }
 
 bool ladder_verdict(const struct verdict_in *v, char *why, size_t cap) {
-    /* The 99.9 % value of n positions is decided by n / 1000 of them; of divergences, whose tails
-     * fall off about with the square, its relative standard error is 1 / (2 sqrt(n / 1000)), and
-     * sqrt(2) of that for the difference of two files. */
+    /* The 99.9 % value of n positions depends on n / 1000 of them. Tails of divergences fall off
+     * about with the square, so its relative standard error is 1 / (2 sqrt(n / 1000)), and sqrt(2)
+     * of that for the difference of two files. */
     const double n = fmax(1, (double)v->n_tokens / 1000), slack = 2 * sqrt(2) / (2 * sqrt(n));
     bool sure = v->diff < -3 * v->diff_stderr, tail = v->p999 <= v->p999_plain * (1 + slack);
     snprintf(why, cap,
-             "%s has mean KLD %.6f, %s of these bytes %.6f (paired difference %+.6f +- "
+             "%s has mean KLD %.6f, %s of this size %.6f (paired difference %+.6f +- "
              "%.6f), 99.9 %% KLD %.5f against %.5f%s",
              v->what, v->kld, v->than, v->kld_plain, v->diff, v->diff_stderr, v->p999,
              v->p999_plain,

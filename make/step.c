@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* make/step.c - see step.h. Records are small JSON files, written whole or not at all. */
+/* make/step.c - job folders and step records. Records are small JSON files, written completely or
+ * not at all. */
 #include "make/step.h"
 
 #include <errno.h>
@@ -23,10 +24,10 @@
 #include "base/str.h"
 
 enum { MAX_RECORD = 64 << 20 };
-static const int64_t soon_hashed = (int64_t)64 << 20; /* bytes */
+static const int64_t soon_hashed = (int64_t)64 << 20; /* bytes hashed quickly enough */
 
-/* Tells whether the i-th name is that of a temporary file, TARGET.tmp-PID-N (base/out.c). We hold
- * the lock, so whoever made it is gone. Other names with ".tmp-" are a person's. */
+/* Returns whether the i-th name is that of a temporary file, TARGET.tmp-PID-N (base/out.c). The
+ * lock is held, so its writer is gone. Other names with ".tmp-" are the user's. */
 static bool is_temporary(const struct io_names *all, int i) {
     const char *p = strstr(all->v[i], ".tmp-"), *digits = "0123456789";
     if (!p) return false;
@@ -34,8 +35,8 @@ static bool is_temporary(const struct io_names *all, int i) {
     return n && !p[pid + 1 + n];
 }
 
-/* Tells whether name i is an interrupted model: TARGET.part with a TARGET.part.log. A part without
- * a log may be somebody's download. */
+/* Returns whether name i is an interrupted model: TARGET.part with a TARGET.part.log. A part
+ * without a log may be a user's download. */
 static bool is_part(const struct io_names *all, int i) {
     const char *s = all->v[i];
     if (str_ends(s, ".gguf.part.log")) return true;
@@ -74,7 +75,7 @@ char *job_work(const char *dir) {
     return work;
 }
 
-/* Refuses a folder of somebody's that happens to have the name: it is not written to. */
+/* Refuses a folder of that name that is not a job's. */
 static int check_work(const struct job *j, struct err *e) {
     struct io_names all;
     char *lock = io_join(j->state, "lock");
@@ -84,14 +85,14 @@ static int check_work(const struct job *j, struct err *e) {
     int rc = io_list(&all, j->state, e);
     if (rc == 0 && all.n)
         rc = err_set(e, ERR_USAGE,
-                     "%s is needed for the state of the job and holds other files: move it, or "
+                     "%s is needed for the state of the job but holds other files: move it, or "
                      "choose another folder with -o",
                      j->state);
     io_names_release(&all);
     return rc;
 }
 
-/* Makes the folders. Files are made in DIR.work and then get their names in DIR, so both are on one
+/* Creates the folders. Files are made in DIR.work and then renamed into DIR, so both must be on one
  * file system. */
 static int make_folders(struct job *j, struct err *e) {
     struct stat a, b;
@@ -102,18 +103,18 @@ static int make_folders(struct job *j, struct err *e) {
         rc = err_sys(e, "%s: cannot examine", j->dir);
     if (rc == 0 && a.st_dev != b.st_dev)
         rc = err_set(e, ERR_USAGE,
-                     "%s is a file system of its own, with no room beside it for the state of the "
-                     "job: name a folder in it with -o",
+                     "%s is a separate file system, so the state of the job cannot be next to it: "
+                     "name a folder in it with -o",
                      j->dir);
     if (rc && !was) rmdir(j->state);
     return rc;
 }
 
-/* Fails as job_open would where the folder of `path` is not there yet and cannot be made. */
+/* Fails like job_open if the parent folder of `path` does not exist and cannot be created. */
 static int can_make(const char *path, struct err *e) {
     char *dir = xstrdup(path), *probe;
     size_t n = strlen(dir);
-    while (n && !io_exists(dir)) { /* up to the folder that is there */
+    while (n && !io_exists(dir)) { /* up to an existing folder */
         while (n && dir[n - 1] == '/') dir[--n] = 0;
         while (n && dir[n - 1] != '/') dir[--n] = 0;
         while (n > 1 && dir[n - 1] == '/') dir[--n] = 0;
@@ -154,7 +155,7 @@ int job_open(struct job *j, const char *dir, struct err *e) {
     if (j->lock_fd < 0) return err_sys(e, "%s: cannot write into this folder", j->state);
     if (flock(j->lock_fd, LOCK_EX | LOCK_NB) != 0) {
         close(j->lock_fd);
-        j->lock_fd = -1; /* Nothing here is ours. */
+        j->lock_fd = -1; /* nothing to release */
         return err_set(e, ERR_SYS,
                        "%s: another hone job is writing here; wait for it, or choose "
                        "another folder with -o",
@@ -170,7 +171,7 @@ int job_remove_parts(const struct job *j, struct err *e) {
     return remove_leftovers(j->state, is_part, e);
 }
 
-/* Removes what a job that was refused leaves: nothing but the lock and empty folders. */
+/* Removes the leftovers of a refused job, if they are only the lock and empty folders. */
 static void remove_empty(const struct job *j) {
     struct io_names all;
     struct err ignored;
@@ -237,8 +238,8 @@ static char *record_path(const struct job *j, const char *name) {
     return path;
 }
 
-/* Fills in the size of a file in bytes, and the time of its last change as text: seconds since the
- * epoch, with nanoseconds. Returns false when the file is not there. */
+/* Sets the size of a file in bytes and the time of its last change as text: seconds since the
+ * epoch, with nanoseconds. Returns false if it is not a file. */
 static bool file_stamp(const char *path, int64_t *size, char stamp[40]) {
     struct stat st;
     if (stat(path, &st) != 0 || !S_ISREG(st.st_mode)) return false;
@@ -264,7 +265,7 @@ int job_file_hash(const struct job *j, const char *path, char hex[33], struct er
         free(real);
         return err_sys(e, "%s: cannot read", path);
     }
-    /* It is remembered in hash-<hash of path, size, stamp>.json. */
+    /* Cached in hash-<hash of path, size, stamp>.json. */
     struct buf key = {0};
     buf_fmt(&key, "%s;%" PRId64 ";%s", real, size, stamp);
     hash_xxh128_hex(id, key.data, key.len);
@@ -293,8 +294,6 @@ int job_file_hash(const struct job *j, const char *path, char hex[33], struct er
     return rc;
 }
 
-/* Tells whether an output is intact: its size and time stamp are as recorded, or its content hashes
- * the same. */
 bool step_intact(const char *path, const cJSON *file) {
     const char *stamp = doc_str(file, "mtime"), *hash = doc_str(file, "xxh128");
     int64_t want, size;
@@ -330,7 +329,7 @@ bool step_done(struct step *s, cJSON **result) {
     return *result != NULL;
 }
 
-/* Appends the entry of a file to the list, and claims the file. */
+/* Appends a file's entry to the list, and claims the file. */
 static int add_entry(const struct step *s, cJSON *list, const char *file, struct err *e) {
     char hex[33], stamp[40], *path = job_path(s->job, file);
     int64_t size = 0;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* make/step_old.c - folders of versions that kept the state of a job inside the folder of its
- * results (step.h): DIR/.hone moves to DIR.work, file by file, and files that are not published
- * follow when a record says that they are still what a job made. Interrupted at any point it goes
- * on the next time. Nothing is removed but the old lock. */
+/* make/step_old.c - migration of folders in which earlier versions kept a job's state (step.h):
+ * DIR/.hone moves to DIR.work, file by file, then unpublished files that still match their records
+ * follow. An interrupted migration resumes the next time. Only the old lock is removed. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +23,7 @@ static int move(const char *from, const char *to, struct err *e) {
     return rename(from, to) == 0 ? 0 : err_sys(e, "%s: cannot be moved to %s", from, to);
 }
 
-/* Moves what lies in DIR/.hone and is not in DIR.work. */
+/* Moves everything in DIR/.hone that is not in DIR.work. */
 static int move_entries(const struct job *j, const char *old, struct err *e) {
     struct io_names all;
     int rc = io_list(&all, old, e);
@@ -39,12 +38,11 @@ static int move_entries(const struct job *j, const char *old, struct err *e) {
     }
     io_names_release(&all);
     if (rc == 0 && rmdir(old) != 0)
-        log_warn("%s: the state of jobs is in %s now; remove the old one", old, j->state);
+        log_warn("%s: the state of the job is now in %s; remove the old folder", old, j->state);
     return rc;
 }
 
-/* Claims the outputs of earlier versions, which said only in the records of steps what they had
- * made. */
+/* Claims the outputs of earlier versions, which recorded them only in their steps. */
 static int claim_outputs(const struct job *j, struct err *e) {
     struct io_names all;
     struct err ignored;
@@ -78,20 +76,20 @@ static int move_folder(const struct job *j, const char *old, struct err *e) {
     return rc;
 }
 
-struct old { /* A record of which all or some outputs are not for others. */
+struct old { /* a record with unpublished outputs */
     const char *file;
-    bool plain;     /* Outputs directly in DIR count too, not only those in DIR/.hone. */
-    const char *as; /* The name in DIR.work; NULL: the same. */
+    bool plain;     /* outputs directly in DIR too, not only in DIR/.hone */
+    const char *as; /* name in DIR.work; NULL: the same */
 };
 
-/* Moves one file of an old record when it is as recorded. *work is its name in DIR.work, owned;
- * NULL when it stays. */
+/* Moves one file of an old record if it matches the record. *work is its name in DIR.work, owned;
+ * NULL: not moved. */
 static int move_output(const struct job *j, const cJSON *f, const struct old *o, char **work,
                        struct err *e) {
     const char *name = doc_str(f, "file");
     *work = NULL;
     if (!name || job_name(name) != name) return 0;
-    bool hidden = strncmp(name, ".hone/", 6) == 0; /* It was moved with the folder. */
+    bool hidden = strncmp(name, ".hone/", 6) == 0; /* moved with the folder */
     if (!hidden && (!o->plain || strchr(name, '/'))) return 0;
     const char *base = o->as ? o->as : io_base(name);
     char *to = io_join(j->state, base), *from = io_join(j->dir, name);
@@ -100,7 +98,7 @@ static int move_output(const struct job *j, const cJSON *f, const struct old *o,
     if (!there && !io_exists(to) && step_intact(from, f)) {
         rc = move(from, to, e);
         there = rc == 0;
-        if (there) log_info("%s is in %s now", name, j->state);
+        if (there) log_info("%s is now in %s", name, j->state);
     }
     if (there) *work = xasprintf(JOB_WORK "%s", base);
     free(from);
@@ -108,7 +106,7 @@ static int move_output(const struct job *j, const cJSON *f, const struct old *o,
     return rc;
 }
 
-/* Writes the record again, with its files where they are now. */
+/* Rewrites the record with the new places of its files. */
 static int move_outputs(const struct job *j, const char *path, const struct old *o, cJSON *root,
                         struct err *e) {
     bool changed = false;

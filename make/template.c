@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* make/template.c - the chat template of the files: repaired where it has defects, unless
- * --template keep was given. The base keeps its own; right renderings are equal in both. */
+/* make/template.c - the chat template of the files: repaired if it has defects, unless --template
+ * keep was given. The base keeps its own; correct renderings are the same in both. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,7 +19,7 @@ static int count_errors(const char *text, size_t len, const char *name, int *n, 
     return 0;
 }
 
-/* Notes for the card and the report what was repaired, by rule. */
+/* Adds a note on the repairs, by rule, for the card and the report. */
 static void note_repairs(struct make *mk, const struct repair *r, int before, int after) {
     struct buf rules = {0};
     for (int i = 0; i < r->n; i++) {
@@ -30,7 +30,7 @@ static void note_repairs(struct make *mk, const struct repair *r, int before, in
     if (after)
         buf_fmt(&rules, "; %d are left, see hone template lint", after);
     else
-        buf_str(&rules, "; hone template lint --explain RULE says what each means");
+        buf_str(&rules, "; hone template lint --explain RULE explains each");
     make_note(mk, "the chat template was repaired, %d defect%s (%s); --template keep leaves it",
               before - after, str_s(before - after), rules.data);
     log_info("%s", mk->notes.v[mk->notes.n - 1]);
@@ -63,7 +63,8 @@ int make_template(struct make *mk, struct err *e) {
     const char *text = gguf_str_or(g, "tokenizer.chat_template", "");
     struct err why;
     int rc = 0;
-    /* What cannot be judged, as a template that needs too many steps, stays as it is. */
+    /* A template that cannot be judged, for example because it needs too many steps, stays
+     * unchanged. */
     if (*text && count_errors(text, strlen(text), "the chat template", &n, &why) == 0 && n)
         rc = repair(mk, text, n, e);
     else if (progress_interrupted())

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* make/texts.c - the built-in texts where `hone make` was given none, written next to the step
- * records, so that they are files like any other. Of the calibration texts a part is held out for
- * the probes: a choice of types should not be judged on what the importance was made from. */
+/* make/texts.c - the built-in texts for `hone make` without texts, written next to the step records
+ * as ordinary files. A part of the calibration texts is held out for the probes: types should not
+ * be judged on the text that importance was measured on. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,10 +12,10 @@
 #include "base/out.h"
 #include "base/mem.h"
 
-enum { HELD_OUT = 5 }; /* Every fifth document is for the probes. */
+enum { HELD_OUT = 5 }; /* every fifth document is for the probes */
 
-/* Returns where a document ends: with its line in a .jsonl, in prose with a blank line after at
- * least 1 KiB. */
+/* Returns the end of a document: its line in a .jsonl; in prose, a blank line after at least 1 KiB.
+ */
 static size_t document(const struct default_text *t, size_t at) {
     const size_t len = default_text_len(t);
     if (t->is_chat) {
@@ -46,7 +46,7 @@ static int write_text(struct make *mk, const char *name, const char *data, size_
     return rc;
 }
 
-/* Divides a text in two and writes the parts: "default-calib.txt" and "default-probe.txt". */
+/* Splits a text and writes the parts: "default-calib.txt" and "default-probe.txt". */
 static int write_divided(struct make *mk, const struct default_text *t, struct err *e) {
     struct buf calib = {0}, probe = {0};
     const char *dot = strrchr(t->name, '.');
@@ -62,7 +62,7 @@ static int write_divided(struct make *mk, const struct default_text *t, struct e
 
 int make_texts(struct make *mk, struct err *e) {
     struct gguf *g = NULL;
-    /* A folder that is not converted is taken to have one; its forecast may be mistaken. */
+    /* An unconverted folder is assumed to have one; its forecast may be wrong. */
     bool has_template = true;
     if (mk->n_files) {
         TRY(gguf_open(&g, mk->file[0].path, GGUF_ONE_FILE, e));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* make/tools.c - a step of `hone make`: every file answers some cases of a suite of tool
- * calls, as in use (8-bit activations, f16 cache), and once more with calls held to the schemas of
- * the tools: how often a grammar has to overrule a file says how much it props it up. Records keep
- * the answers, so that a file made later is compared with the base's of before. */
+/* make/tools.c - the tool-call step of `hone make`: every file answers some cases of a suite of
+ * tool calls, as in use (8-bit activations, f16 cache), and again with calls constrained to the
+ * tools' schemas. The number of tokens that the grammar overrules shows how much a file depends on
+ * it. Records keep the answers, so a file made later is compared with the base's earlier ones. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,8 +18,8 @@
 
 enum { MAX_TOKENS = 256 };
 
-/* Opens the suite of --tools, or tools.jsonl of the source folder when that is one; *found is false
- * when there is neither. */
+/* Opens the suite of --tools, or tools.jsonl of the source folder if it is one. *found is false if
+ * there is neither. */
 static int open_suite(struct make *mk, struct suite *s, bool *found, struct err *e) {
     *found = false;
     if (mk->tools && strcmp(mk->tools, "none") == 0) return 0;
@@ -50,7 +50,7 @@ static void step_of(struct make *mk, const struct made *f, const struct suite *s
     step_key(s, "file", "%s", f->hash);
 }
 
-/* Counts which places of a call the grammar overruled. */
+/* Appends the counts of overruled tokens by tool and position in the call. */
 static void put_tally(cJSON *to, const struct tool_tally *t) {
     cJSON *rows = doc_arr(to, "tools_overruled");
     for (int i = 0; i < t->n; i++) {
@@ -61,8 +61,8 @@ static void put_tally(cJSON *to, const struct tool_tally *t) {
     }
 }
 
-/* Returns the result of the step: counts, and the answers as text. con has the same cases,
- * constrained; base are those of the base's record, or NULL. */
+/* Returns the step's result: counts, and the answers as text. con: the same cases, constrained.
+ * base: the answers in the base's record, or NULL. */
 static cJSON *tools_result(const struct suite_answers *a, const struct suite_answers *con,
                            const cJSON *base) {
     int64_t valid = 0, passed = 0, same = 0, held = 0;
@@ -91,7 +91,7 @@ static cJSON *tools_result(const struct suite_answers *a, const struct suite_ans
     return o;
 }
 
-/* Asks the cases of one file. base: the answers of the base, or NULL. */
+/* Runs the cases for one file. base: answers of the base, or NULL. */
 static int one_file(struct make *mk, struct made *f, const struct suite *suite, const cJSON *base,
                     struct err *e) {
     struct eval_args how = {
@@ -139,7 +139,7 @@ int make_tools(struct make *mk, struct err *e) {
         suite_close(&suite);
         return 0;
     }
-    log_info("asking for %" PRId64 " tool calls of %s", mk->tools_cases, io_base(mk->tools));
+    log_info("running %" PRId64 " tool-call cases of %s", mk->tools_cases, io_base(mk->tools));
     doc_put_str(mk->about_eval, "tools", io_base(mk->tools));
     int rc = 0;
     for (int i = 0; i < mk->n_files && rc == 0; i++) {

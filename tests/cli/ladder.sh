@@ -96,7 +96,7 @@ cmp "$t/whole/qwen3moe-Q5_K_M.gguf" "$t/cut/qwen3moe-Q5_K_M.gguf"
 # a time that is too short: presets, and it is said; recorded, so that it stays so
 job short --recipes Q2_K --time 0.036s
 ! grep -q hone.mix "$t/short/qwen3moe-Q2_K.gguf" || fail "--time 0.036s made a mix"
-grep -q '"mixes of types chosen by probes' "$t/short/results.json" && grep -q 'left out to keep to --time' "$t/short.err" || fail "--time: what was left out is not said"
+grep -q '"mixes of types chosen by probes' "$t/short/results.json" && grep -q 'left out to meet --time' "$t/short.err" || fail "--time: what was left out is not said"
 cmp "$t/short/qwen3moe-Q2_K.gguf" "$t/plain/qwen3moe-Q2_K.gguf" || fail "--time: not the preset"
 refused 2 "presets only" make $src -o "$t/x" --plain --budget 1M
 refused 2 "1h30m" make $src -o "$t/x" --time -1
