@@ -97,7 +97,7 @@ int eval_texts_load(const struct model *m, const char *const *path, int n_paths,
         chat_free(l.chat);
         buf_release(&l.text);
     }
-    if (!rc && !out->n) rc = err_set(e, ERR_DATA, "%s: contains no text", path[0]);
+    if (!rc && !out->n) rc = err_set(e, ERR_DATA, "%s: holds no text", path[0]);
     for (int i = 0; i < out->n; i++) {
         out->domain[i].ids = out->ids[i].v;
         out->domain[i].n_ids = out->ids[i].n;

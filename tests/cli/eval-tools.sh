@@ -50,7 +50,7 @@ refused 2 "--no-loss needs a --base" eval checks "$t/m.gguf" "$t/mine.jsonl" --n
 refused 2 "--max-tokens" eval tools "$t/m.gguf" "$t/one.jsonl" --max-tokens 0
 refused 2 "not a known syntax" eval tools "$t/m.gguf" "$t/one.jsonl" --format xml
 refused 2 "use a larger --ctx" eval tools "$t/m.gguf" "$t/one.jsonl" --ctx 64
-refused 2 "--format hellaswag" eval choice "$t/m.gguf" tests/golden/suites/mmlu.csv
+refused 2 "--format is missing: one of hellaswag" eval choice "$t/m.gguf" tests/golden/suites/mmlu.csv
 refused 2 "not one of hellaswag" eval choice "$t/m.gguf" tests/golden/suites/mmlu.csv --format csv
 refused 3 "has 6 fields, not 5" eval choice "$t/m.gguf" tests/golden/suites/mmlu.csv --format winogrande
 refused 3 "a window of needles needs 4096" eval needle "$t/m.gguf" "$t/mine.jsonl"
