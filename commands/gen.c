@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* commands/gen.c - a program of the build that writes what C does not read of commands/NAME.def.
+/* commands/gen.c - build tool that generates hone.h and manual pages from commands/NAME.def.
  *
- * `gen expand < hone.h.in > hone.h`: a line @hone_recipes_opts@ becomes the struct; in a manual
- * page a line @recipes@ becomes the options of the command. `gen fields`: "recipes: recipe plan_out
- * ...", the fields of every call. */
+ * `gen expand < hone.h.in > hone.h` replaces a line @hone_recipes_opts@ by the struct and, in a
+ * manual page, a line @recipes@ by the options of the command. `gen fields` prints the fields of
+ * every call: "recipes: recipe plan_out ...". */
 #include <ctype.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -12,21 +12,21 @@
 
 #include "commands/option.h"
 
-struct field { /* of a struct in hone.h */
+struct field { /* a member of a struct in hone.h */
     enum place_how how;
-    const char *call, *owner; /* the function without hone_, and the one whose struct it is in */
-    int n; /* its place in the struct, from 1: never changed, never used again; 0: another call's */
+    const char *call, *owner; /* function, without hone_, and the one that owns the struct */
+    int n; /* position in the struct, from 1; fixed by the ABI. 0: declared by another row */
     const char *name, *doc;
 };
 struct row {
-    const char *command; /* which the rows after this one are of; else NULL */
+    const char *command; /* in a row that only begins a command: its name */
     const char *name;
     char letter;
     enum option_kind kind;
     const char *arg, *help, *values, *only_cli, *excludes, *goes_with, *of;
-    bool is_wide;    /* a flag as int64_t */
-    bool is_raw;     /* a field with its declaration as name */
-    const char *man; /* in place of help in the manual page of the option before */
+    bool is_wide;    /* flag of type int64_t */
+    bool is_raw;     /* the name is a whole declaration */
+    const char *man; /* manual page text that replaces the help of the row before */
     struct field in[MOST_CALLS];
 };
 #define OPTION(member, kind_, name_, ...) {.name = name_, .kind = OPT_##kind_, __VA_ARGS__},
@@ -50,7 +50,7 @@ struct row {
 #define ARG(call, name) FIELD(PLACE_ARGUMENT, call, call, 0, name, NULL)
 #define COMMAND(name) {.command = name},
 
-#define KERN_ISA_NAMES NULL /* of --help alone: the manual page has its own words */
+#define KERN_ISA_NAMES NULL /* used by --help only: the manual page has its own text */
 static const struct row rows[] = {
 #include "commands/all.def"
 };
@@ -71,7 +71,7 @@ static int by_place(const void *a, const void *b) {
     return ((const struct member *)a)->f.n - ((const struct member *)b)->f.n;
 }
 
-/* Returns the type of a field as C writes it before the name. */
+/* Returns the C type of a field, ready to prepend to its name. */
 static const char *type_of(const struct row *r, const struct field *f) {
     static const char *const type[] = {
         [OPT_FLAG] = "int ",        [OPT_TEXT] = "const char *",
@@ -83,14 +83,14 @@ static const char *type_of(const struct row *r, const struct field *f) {
     return r->is_raw ? "" : f->how == PLACE_SAID ? "double " : type[r->kind];
 }
 
-/* Collects the fields of a call in their order. */
+/* Collects the fields of a call's struct, sorted by position. Returns their number. */
 static int fields_of(const char *call, struct member *out) {
     int n = 0;
     for (int i = 0; i < N_ROWS; i++)
         for (int k = 0; k < MOST_CALLS; k++) {
             const struct field *f = &rows[i].in[k];
             if (!f->call || strcmp(f->owner, call) != 0 || f->how == PLACE_ARGUMENT) continue;
-            for (int j = 0; f && j < n; j++) /* rows that several commands have */
+            for (int j = 0; f && j < n; j++) /* a row that several commands include */
                 if (out[j].f.n == f->n && strcmp(out[j].f.name, f->name) == 0) f = NULL;
             if (!f || !f->n) continue;
             if (n == MOST_FIELDS) stop("too many fields", call);
@@ -99,11 +99,12 @@ static int fields_of(const char *call, struct member *out) {
     qsort(out, (size_t)n, sizeof *out, by_place);
     for (int i = 0; i < n; i++)
         if (out[i].f.n != i + 1)
-            stop("its place is taken, or the one before is not", out[i].f.name);
+            stop("its position is used twice, or one before it is missing", out[i].f.name);
     return n;
 }
 
-/* Prints words from column `at`, and `prefix` where a new line begins. */
+/* Prints text wrapped at WIDTH, starting in column `at`. Each new line begins with `indent` spaces
+ * and `prefix`. */
 static void wrap(const char *text, int at, int indent, const char *prefix) {
     for (bool first = true; *(text += strspn(text, " ")); first = false) {
         const int n = (int)strcspn(text, " ");
@@ -120,7 +121,8 @@ static void wrap(const char *text, int at, int indent, const char *prefix) {
     }
 }
 
-/* Returns the one call that has a field of a struct of several; "": it has several. */
+/* Returns the only call that uses a field of a struct shared by several calls, or "" if the
+ * struct's own call or more than one uses it. */
 static const char *only_call(const struct field *field) {
     const char *call = NULL;
     for (int i = 0; i < N_ROWS; i++)
@@ -140,7 +142,7 @@ static void print_struct(const char *call) {
     char line[MOST_FIELDS][80];
     const int n = fields_of(call, m);
     int column = 0;
-    if (!n) stop("no row has a field of this call", call);
+    if (!n) stop("no row declares a field of this call", call);
     for (int i = 0; i < n; i++) {
         const int len = snprintf(line[i], sizeof line[i], "    %s%s;", m[i].type, m[i].f.name);
         if (m[i].f.doc && len + 1 > column && len < MOST_COLUMN) column = len + 1;
@@ -183,7 +185,7 @@ static void print_fields(void) {
 
 /* ---- manual pages ---- */
 
-/* Prints a text for troff, a line per sentence; what stands between backquotes is bold. */
+/* Prints text as troff source, one sentence per line; `backquotes` become bold. */
 static void print_troff(const char *text, bool capital) {
     bool bold = false, begin = true;
     for (const char *p = text; *p; p++) {
@@ -201,9 +203,8 @@ static void print_troff(const char *text, bool capital) {
     }
 }
 
-/* Prints a sentence that begins with `words` and ends with the options of a list, which are names
- * separated by blanks. Stops where one of them is not an option of the command whose rows start at
- * `first`. */
+/* Prints `words`, followed by the options of a list (names separated by spaces) and a full stop.
+ * Stops if one is not an option of the command whose rows start at `first`. */
 static void print_names(int first, const char *words, const char *names) {
     for (size_t n; names && *names; names += n + (names[n] == ' ')) {
         int i = first;
@@ -211,7 +212,8 @@ static void print_names(int first, const char *words, const char *names) {
         while (i < N_ROWS && !rows[i].command &&
                !(rows[i].name && strlen(rows[i].name) == n && memcmp(rows[i].name, names, n) == 0))
             i++;
-        if (i == N_ROWS || rows[i].command) stop("a row names an option that there is not", names);
+        if (i == N_ROWS || rows[i].command)
+            stop("a row names an option that does not exist", names);
         char text[80];
         snprintf(text, sizeof text, "%s `--%.*s`%s", words, (int)n, names, names[n] ? "" : ".");
         print_troff(text, false);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* commands/members.h - makes the rows of commands/NAME.def members of a struct. Without a guard:
- * each struct that is made so includes it anew.
+/* commands/members.h - macros that expand the rows of commands/NAME.def to members of the job's
+ * struct. Has no include guard: every such struct includes it again.
  *
  *     #include "commands/members.h"
  *     struct recipes_opts {

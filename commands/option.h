@@ -2,8 +2,8 @@
 /* commands/option.h - a command's option, declared once as a row of commands/NAME.def: name, type,
  * help, and its field in the library's calls. The row generates the member of the job's struct
  * (members.h), the table for the command line and the library (rows.h), and the struct in hone.h
- * and the manual page (gen.c). A table ends with {0}. Important rows come first: --help prints only
- * as many as fit on a screen. */
+ * and the manual page (gen.c). A table ends with {0}. Important rows come first, because --help
+ * prints only those that fit on a screen. */
 #ifndef HONE_COMMANDS_OPTION_H
 #define HONE_COMMANDS_OPTION_H
 
