@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* cli/chat_cmd.c - the commands of a conversation: a row per name (chat_line.h). */
+/* cli/chat_cmd.c - slash commands of a conversation, in a table (chat_line.h). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,9 +38,7 @@ static void do_system(struct chatting *u, const char *rest) {
     struct buf b = {0};
     if (text) text_visible(&b, text, strlen(text));
     screen_note(u->screen, "%s",
-                text
-                    ? b.data ? b.data : ""
-                    : "there is no system message: /system TEXT sets one, /system \"\" removes it");
+                text ? b.data ? b.data : "" : "there is no system message: /system TEXT sets one");
     buf_release(&b);
     free(text);
 }
@@ -54,7 +52,7 @@ static void do_reset(struct chatting *u, const char *rest) {
                 u->r->talk.n ? "; the system message stays" : "");
 }
 
-/* Returns "~/x" as a shell would read it, to be freed. */
+/* Expands "~/x" as a shell would. The caller frees the result. */
 static char *path_of(const char *text) {
     const char *home = getenv("HOME");
     return home && strncmp(text, "~/", 2) == 0 ? io_join(home, text + 2) : xstrdup(text);
@@ -81,7 +79,7 @@ static void do_save(struct chatting *u, const char *rest) {
     if (!*rest) {
         screen_note(
             u->screen,
-            "/save FILE writes the conversation, /save -f FILE also over a file that is there");
+            "/save FILE writes the conversation, /save -f FILE overwrites an existing file");
         return;
     }
     char *path = path_of(rest);
@@ -97,7 +95,7 @@ static void do_load(struct chatting *u, const char *rest) {
     char *text = NULL;
     size_t len = 0;
     if (!*rest) {
-        screen_note(u->screen, "/load FILE goes on with a conversation that /save wrote");
+        screen_note(u->screen, "/load FILE continues a conversation that /save wrote");
         return;
     }
     char *path = path_of(rest);
@@ -113,7 +111,7 @@ static void do_load(struct chatting *u, const char *rest) {
     free(path);
 }
 
-/* Says where /set think changes nothing. */
+/* Prints a note if the template has no switch for thinking. */
 static void note_thinking(struct chatting *u) {
     char *kwargs = NULL;
     struct err ignored;
@@ -186,16 +184,16 @@ static const struct {
     const char *name, *args, *about;
     void (*run)(struct chatting *u, const char *rest);
 } commands[] = {
-    {"help", "", "this list", do_help},
-    {"system", "TEXT", "what the model is told first; \"\" removes it", do_system},
-    {"reset", "", "a new conversation, with the same system message", do_reset},
+    {"help", "", "shows this list", do_help},
+    {"system", "TEXT", "sets the system message; \"\" removes it", do_system},
+    {"reset", "", "starts a new conversation with the same system message", do_reset},
     {"save", "[-f] FILE", "writes the conversation as JSON", do_save},
-    {"load", "FILE", "goes on with such a file", do_load},
+    {"load", "FILE", "continues the conversation in such a file", do_load},
     {"set", "[NAME [VALUE]]", "shows or changes settings: temp, top-k, seed, n, think, stop, ...",
      do_set},
-    {"tool", "RESULT", "the result of a call that the model made", do_tool},
-    {"continue", "", "goes on with an answer that was cut or stopped", do_continue},
-    {"retry", "", "another answer in place of the last", do_retry},
+    {"tool", "RESULT", "gives the result of a tool call", do_tool},
+    {"continue", "", "continues an answer that was cut or stopped", do_continue},
+    {"retry", "", "replaces the last answer with another one", do_retry},
     {"bye", "", "leaves, as Ctrl-D does", do_bye},
     {"exit", "", NULL, do_bye}, /* from here: names of other programs */
     {"clear", "", NULL, do_reset},
@@ -216,11 +214,10 @@ static void do_help(struct chatting *u, const char *rest) {
             snprintf(left, sizeof left, "/%s %s", commands[i].name, commands[i].args);
             buf_fmt(&b, "  %-22s %s\n", left, commands[i].about);
         }
-    buf_str(
-        &b,
-        "Several lines: paste them, end a line with \\, type Alt-Enter, or \"\"\" before and "
-        "after.\n"
-        "A line that begins with // is sent with one /. Up and down bring back what was typed.");
+    buf_str(&b, "For several lines: paste them, end a line with \\, type Alt-Enter, or put \"\"\" "
+                "before and "
+                "after.\n"
+                "A line that begins with // is sent with one /. Up and down recall earlier lines.");
     screen_note(u->screen, "%s", b.data);
     buf_release(&b);
 }

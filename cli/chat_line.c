@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* cli/chat_line.c - a conversation on a terminal: lines in, answers out (chat_line.h).
+/* cli/chat_line.c - loop of a conversation on a terminal (chat_line.h).
  *
- * Nothing that fails ends it: a turn that cannot be answered is taken back and said so. Ctrl-C
- * stops an answer, which stays as far as it came. When the conversation outgrows the context its
- * oldest whole turns are no longer shown to the model; they stay in what /save writes. */
+ * No error ends the conversation: a turn that cannot be answered is removed, with a message.
+ * Ctrl-C stops an answer; the part written so far is kept. When the conversation outgrows the
+ * context, its oldest whole turns are no longer sent to the model; /save still writes them. */
 #include "cli/chat_line.h"
 
 #include <inttypes.h>
@@ -25,14 +25,13 @@ enum { DEFAULT_CTX = 8192, WARN_PERCENT = 80, GIVE_UP = 3 };
 
 /* ---- signals ---- */
 
-/* How often Ctrl-C was typed since somebody looked, and whether a signal asked for the end. A
- * terminal has one conversation, that of the program, so its signals belong to the context of the
- * process. */
+/* Signals since the last heard(), and whether one of them asks for the end. The process has one
+ * conversation on its terminal, so signals go to the context of the process. */
 static volatile sig_atomic_t asked, ended;
 
 static void on_signal(int sig) {
     if (sig != SIGINT) ended = 1;
-    if (++asked > GIVE_UP) { /* Nobody looks at it. */
+    if (++asked > GIVE_UP) { /* The loop does not react. */
         out_abort_all();
         line_restore();
         _exit(ERR_INTR);
@@ -61,7 +60,7 @@ static void give_signals_back(const struct signals *old) {
     sigaction(SIGTERM, &old->of_term, NULL);
 }
 
-/* ---- what fits ---- */
+/* ---- room in the context ---- */
 
 static int count_tokens(void *ud, int skip, int64_t *n, struct err *e) {
     struct run *r = ud;
@@ -74,13 +73,14 @@ static int count_tokens(void *ud, int skip, int64_t *n, struct err *e) {
 
 static void say_left_out(struct chatting *u, int before) {
     screen_note(u->screen,
-                "the context of %" PRId64 " tokens is full: %d older messages are left out of what "
-                "the model sees from here on (/save keeps all; --ctx makes it larger)",
+                "the context of %" PRId64
+                " tokens is full: from here on the model does not see the %d "
+                "oldest messages (/save keeps all; --ctx makes it larger)",
                 gen_n_ctx(u->r->gen), u->r->skip - before);
     u->warned = false;
 }
 
-/* Makes room for the prompt and an answer of some length. */
+/* Leaves out the oldest turns until the prompt and an answer of n_ctx / 8 tokens fit. */
 static int fit(struct chatting *u, struct err *e) {
     struct run *r = u->r;
     const int64_t n_ctx = gen_n_ctx(r->gen), some = max_i64(n_ctx / 8, 1);
@@ -102,8 +102,8 @@ static int fit(struct chatting *u, struct err *e) {
     return 0;
 }
 
-/* Makes room when the context fills up in the middle of an answer: leaves out the oldest turns and
- * keeps what was answered so far. Returns false when there is no turn left to leave out. */
+/* Makes room when the context fills up in the middle of an answer: leaves out the oldest turn and
+ * keeps the answer so far. Returns false if no turn is left to leave out. */
 static bool shift(struct chatting *u, struct ids *prompt) {
     struct run *r = u->r;
     struct err ignored;
@@ -146,12 +146,13 @@ static void say_about(struct chatting *u) {
         u->warned = true;
         screen_note(u->screen,
                     "%" PRId64 " %% of the context of %" PRId64 " tokens is used: when it is full "
-                    "the oldest turns are left out (/reset starts anew, --ctx makes it larger)",
+                    "the oldest turns are left out (/reset starts over, --ctx makes it larger)",
                     n * 100 / n_ctx, n_ctx);
     }
 }
 
-/* Keeps what was answered; rc as of the answer. False: nothing was. */
+/* Adds the answer to the conversation; rc is the status of computing it. Returns false if there is
+ * no answer. */
 static bool keep(struct chatting *u, int rc) {
     struct run_answer *a = &u->a;
     if (rc == ERR_INTR) heard();
@@ -178,13 +179,13 @@ void chat_answer(struct chatting *u, bool mine) {
     int rc = fit(u, &e);
     if (!rc) rc = full(u, run_answer_make(r, &u->a, &e), &e);
     if (keep(u, rc)) {
-        r->set.seed++; /* The next answer has other draws, which its own seed gives again. */
+        r->set.seed++; /* The next answer draws other tokens, reproducible by its own seed. */
         return;
     }
     if (mine) talk_drop_last(&r->talk);
     if (rc == ERR_INTR)
         screen_note(u->screen, "stopped before the answer began%s",
-                    mine ? "; your message was taken back, the up key brings it again" : "");
+                    mine ? "; your message was removed, the up key recalls it" : "");
     else
         complain(&e);
 }
@@ -197,7 +198,7 @@ void chat_more(struct chatting *u) {
     }
     talk_drop_last(&u->r->talk);
     int rc = run_answer_more(u->r, &u->a, NULL, &e);
-    /* Nothing fits behind it, which is as if the context had become full just now. */
+    /* No token fits after it: treat this as a context that has just become full. */
     if (rc == ERR_USAGE) {
         u->a.gen.stop = GEN_CONTEXT;
         rc = 0;
@@ -216,8 +217,7 @@ static bool ends_with(const struct buf *b, const char *tail, size_t from) {
     return b->len >= from + n && memcmp(b->data + b->len - n, tail, n) == 0;
 }
 
-/* Reads one turn: a line, lines between """ and """, or lines that end with a backslash and the one
- * behind them. */
+/* Reads one turn: a line, lines between """ and """, or lines joined by trailing backslashes. */
 static enum line_end read_turn(struct chatting *u, struct buf *text) {
     static const char quotes[] = "\"\"\"";
     struct buf more = {0};
@@ -245,8 +245,7 @@ static bool blank(const char *s) {
     return !s[strspn(s, " \t\r\n")];
 }
 
-/* Tells whether a text was typed while the model waits for results of its calls, so that it is
- * one. */
+/* Returns whether a text is the result of a call: JSON while the model waits for results. */
 static bool is_result(const struct chatting *u, const char *text) {
     const char *s = text + strspn(text, " \t\r\n");
     return (*s == '{' || *s == '[') && talk_open_calls(&u->r->talk) > 0;
@@ -255,7 +254,7 @@ static bool is_result(const struct chatting *u, const char *text) {
 static void unknown(struct chatting *u, const char *text) {
     const char *near = chat_near(text);
     screen_note(u->screen,
-                "there is no command like this%s%s%s: /help lists them; // at the start sends the "
+                "there is no such command%s%s%s: /help lists them; // at the start sends the "
                 "line with one /",
                 near ? " (did you mean /" : "", near ? near : "", near ? "?)" : "");
 }
@@ -298,7 +297,7 @@ static void banner(const struct chatting *u) {
 
 static void loop(struct chatting *u) {
     struct buf text = {0};
-    int n_intr = 0; /* The number of interruptions in a row. */
+    int n_intr = 0; /* interruptions in a row */
     const char *last = talk_last_role(&u->r->talk);
     if (u->r->talk.n) screen_note(u->screen, "%d messages were read", u->r->talk.n);
     if (strcmp(last, "user") == 0 || strcmp(last, "tool") == 0) chat_answer(u, false);
@@ -316,8 +315,7 @@ static void loop(struct chatting *u) {
     buf_release(&text);
 }
 
-/* Refuses a system message or conversation that leaves no room for a turn: every answer would
- * fail. */
+/* Refuses a system message or conversation that fills the context: every answer would fail. */
 static int check_beginning(struct run *r, struct err *e) {
     const int64_t trained = r->m->hp.d[HD_CTX], holds = gen_n_ctx(r->gen);
     struct ids p = {0};
@@ -331,7 +329,7 @@ static int check_beginning(struct run *r, struct err *e) {
                  (long long)r->a.ctx, (long long)trained);
     if (!has || n < holds) return 0;
     return err_set(e, ERR_USAGE,
-                   "the conversation begins with %lld tokens (its system message among them), and "
+                   "the conversation begins with %lld tokens (including the system message), and "
                    "the context holds %lld%s: shorten it%s",
                    (long long)n, (long long)holds,
                    trained > 0 && n > trained ? ", more than the model was trained for" : "",

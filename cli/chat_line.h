@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* cli/chat_line.h - a conversation on a terminal: what its loop (chat_line.c) and its commands
- * (chat_cmd.c) share. */
+/* cli/chat_line.h - state of a conversation on a terminal, shared by its loop (chat_line.c) and its
+ * commands (chat_cmd.c). */
 #ifndef HONE_CLI_CHAT_LINE_H
 #define HONE_CLI_CHAT_LINE_H
 
@@ -12,23 +12,23 @@ struct chatting {
     struct run *r; /* of x */
     struct screen *screen;
     struct line *line;
-    struct run_answer a; /* the last message of the conversation, when has_answer */
+    struct run_answer a; /* last message of the conversation, if has_answer */
     bool has_answer;
-    bool warned; /* that the context is nearly full */
+    bool warned; /* of a nearly full context */
     bool done;
 };
-/* Answers the conversation as it is, shows what is to be said about the answer, and keeps it.
- * mine: the last message is new; it is taken back when nothing comes of it. */
+/* Answers the conversation, adds the answer to it, and prints notes and speed. mine: the last
+ * message is new; it is removed if there is no answer. */
 void chat_answer(struct chatting *u, bool mine);
-/* Goes on with the last answer. */
+/* Continues the last answer. */
 void chat_more(struct chatting *u);
 
 /* ---- commands ---- */
 enum chat_kind { CHAT_TEXT, CHAT_COMMAND, CHAT_UNKNOWN };
-/* Tells what a line is. With CHAT_TEXT *rest is what to send ("//x" sends "/x"); with CHAT_COMMAND
- * *command is its number for chat_do(), and *rest is what follows its name. */
+/* Classifies a line. CHAT_TEXT: *rest is the text to send ("//x" sends "/x"). CHAT_COMMAND:
+ * *command is the number for chat_do() and *rest its arguments. */
 enum chat_kind chat_parse(const char *text, int *command, const char **rest);
-/* Returns the command closest to an unknown one, without its slash; NULL: none is close. */
+/* Returns the command closest to an unknown one, without its slash, or NULL. */
 const char *chat_near(const char *text);
 void chat_do(struct chatting *u, int command, const char *rest);
 extern const char *const chat_words[]; /* "/help", ...; NULL at the end */

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* cli/cmd.h - the commands: one function each, listed in commands.def. argv[0] is the command's
- * name. */
+/* cli/cmd.h - entry points of the commands in commands.def; argv[0] is the command's name. */
 #ifndef HONE_CLI_CMD_H
 #define HONE_CLI_CMD_H
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* cli/cmd_completion.c - hone completion: what a shell offers at TAB. The scripts for bash, zsh and
- * fish only ask `hone completion words -- WORD...`, which answers from the tables of commands and
- * options the program itself runs on. Where it answers nothing the shells complete file names. */
+/* cli/cmd_completion.c - hone completion: scripts for bash, zsh and fish, and the words they offer.
+ *
+ * The scripts call `hone completion words -- WORD...`, which reads the program's own tables of
+ * commands and options. If it prints nothing, the shell completes file names. */
 #include <stdio.h>
 #include <string.h>
 
@@ -37,10 +38,8 @@ static const struct {
 
 struct asked {
     FILE *f;
-    /* The first two words; the second is NULL while it is being typed. */
-    const char *command, *second;
-    const char *before,
-        *last; /* The word that is being completed, perhaps "", and its neighbour. */
+    const char *command, *second; /* first two words; second: NULL while it is being typed */
+    const char *before, *last; /* last: the word to complete, or ""; before: the word before it */
 };
 
 static void offer(const struct asked *a, const char *dashes, const char *name, const char *help) {
@@ -54,7 +53,7 @@ static void offer_options(const struct asked *a, const struct option *o) {
     for (; o && o->name; o++) offer(a, "--", o->name, o->help);
 }
 
-/* Adds the values of the option that stands before the word. */
+/* Offers the values of the option before the word. */
 static void offer_values(const struct asked *a, const struct option *o) {
     for (; o && o->name; o++) {
         if (strncmp(a->before, "--", 2) != 0 || strcmp(a->before + 2, o->name) != 0) continue;
@@ -73,7 +72,7 @@ static void offer_recipes(const struct asked *a) {
     for (int i = 0; recipe_named(i); i++) offer(a, "", recipe_named(i), NULL);
 }
 
-/* Adds a command, or one of the commands of a command ("eval ppl"). */
+/* Offers a subcommand ("eval ppl"), or the options and values of the command. */
 static void visit(void *ctx, const struct cmd_spec *spec, const struct option *common) {
     const struct asked *a = ctx;
     const char *sub = strchr(spec->name, ' ');
@@ -116,8 +115,8 @@ static int words(struct cli *c, const char **word, int n, struct err *e) {
 static const struct cmd_spec completion_spec = {
     .name = "completion",
     .synopsis = "bash|zsh|fish | words -- WORD...",
-    .about = "Prints the completion script of a shell, or the words that may stand where the "
-             "last WORD is begun.",
+    .about = "Prints the completion script of a shell, or the words that can complete the last "
+             "WORD.",
     .min_args = 1,
     .max_args = -1,
 };
@@ -131,5 +130,5 @@ int cmd_completion(struct cli *c, int argc, char **argv, struct err *e) {
             fputs(scripts[i].script, c->out);
             return 0;
         }
-    return err_set(e, ERR_USAGE, "completion: say which shell: bash, zsh or fish");
+    return err_set(e, ERR_USAGE, "completion: name a shell: bash, zsh or fish");
 }

@@ -11,8 +11,8 @@ static const struct cmd_spec convert_spec = {
     .synopsis = "HF_DIR -o OUT.gguf [--type TYPE] [--mmproj FILE] [--lora DIR] [--pad] [--no-mtp] "
                 "[--keep-mxfp4] "
                 "[--split-max SIZE] [--dry-run] [--name NAME] [--pre NAME]",
-    .about = "Converts a Hugging Face folder to GGUF. Every structural error shows before any\n"
-             "weight is read. The output is the language model; vision towers have a file of "
+    .about = "Converts a Hugging Face folder to GGUF. Structural errors are reported before any\n"
+             "weight is read. The output is the language model; vision towers go to a file of "
              "their own.",
     .opts = convert_options,
     .min_args = 1,
@@ -24,8 +24,7 @@ int cmd_convert(struct cli *c, int argc, char **argv, struct err *e) {
     TRY(cli_parse(c, &convert_spec, &x, argc, argv, e));
     if (c->done) return 0;
     if (!x.o.out && !x.mmproj)
-        return err_set(e, ERR_USAGE,
-                       "convert: say where the result goes with -o OUT.gguf (or --mmproj FILE)");
+        return err_set(e, ERR_USAGE, "convert: name an output with -o OUT.gguf (or --mmproj FILE)");
     if (x.o.out && x.mmproj && strcmp(x.o.out, x.mmproj) == 0)
         return err_set(e, ERR_USAGE, "convert: -o and --mmproj name the same file");
     x.o.src = c->arg[0];

@@ -7,8 +7,8 @@
 static const struct cmd_spec diff_spec = {
     .name = "diff",
     .synopsis = "A.gguf B.gguf [--tensors] [--error] [--no-manifest]",
-    .about = "What changed from A to B: metadata keys, texts line by line, tensors by name, "
-             "shape, type\nand data. Exit status 1 when something differs.",
+    .about = "Lists the differences from A to B: metadata keys, texts line by line, tensors by "
+             "name, shape, type\nand data. Exit status 1 if anything differs.",
     .opts = diff_options,
     .min_args = 2,
     .max_args = 2,

@@ -8,9 +8,10 @@
 static const struct cmd_spec doctor_spec = {
     .name = "doctor",
     .synopsis = "[MODEL.gguf] [--threads N] [--isa NAME] [--limits] [--models]",
-    .about = "What this build uses on this machine: instruction sets, threads, memory, "
-             "libraries.\nWith a "
-             "model: lists operations that are not fused or fall back to a slower path.",
+    .about =
+        "Reports the instruction sets, threads, memory and libraries that this build uses "
+        "here.\nWith a model: also lists operations that are not fused or fall back to a slower "
+        "path.",
     .opts = doctor_options,
     .max_args = 1,
 };

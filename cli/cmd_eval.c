@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* cli/cmd_eval.c - hone eval and its subcommands: jobs of runtime/measure/ and jobs/eval_replay.c.
- */
+/* cli/cmd_eval.c - hone eval and its subcommands (runtime/measure/, jobs/eval_replay.c). */
 #include "base/str.h"
 #include "cli/cmd.h"
 #include "jobs/eval_replay.h"
@@ -15,8 +14,8 @@
 static const struct cmd_spec ppl_spec = {
     .name = "eval ppl",
     .synopsis = "MODEL.gguf TEXT [--ctx 512] [--chunks N] [--stride N] [--kv-type T]",
-    .about = "Perplexity of a text: windows of ctx tokens, second half scored, as published "
-             "numbers are made. TEXT is plain text, .gz, or .jsonl of conversations rendered with "
+    .about = "Perplexity of a text over windows of ctx tokens, second halves scored, as in "
+             "published numbers. TEXT is plain text, .gz, or .jsonl of conversations rendered with "
              "the model's template.",
     .opts = eval_ppl_options,
     .min_args = 2,
@@ -66,8 +65,7 @@ static int eval_cmd_logits(struct cli *c, int argc, char **argv, struct err *e) 
     return cli_result(c, m, eval_logits_run(&c->work, &x.eval, c->arg[0], m, e));
 }
 
-/* Counts the models, which come first and end in .gguf; what follows is text. The first one is a
- * model whatever its name. */
+/* Counts the models: the first argument, and those after it that end in .gguf. Texts follow. */
 static int count_models(const struct cli *c) {
     int n = 1;
     for (; n < c->n_args; n++) {
@@ -105,8 +103,9 @@ static int eval_cmd_kld(struct cli *c, int argc, char **argv, struct err *e) {
 static const struct cmd_spec mtp_spec = {
     .name = "eval mtp",
     .synopsis = "MODEL.gguf TEXT [--ctx 512] [--chunks N] [--kv-type T]",
-    .about = "Acceptance of the token that the MTP block drafts: how often its favourite is the "
-             "trunk's, along the second halves of the windows of a text.",
+    .about =
+        "Acceptance rate of the token that the MTP block drafts: how often its likeliest token "
+        "is the trunk's, over the second halves of the windows of a text.",
     .opts = eval_mtp_options,
     .min_args = 2,
     .max_args = 2,
@@ -142,10 +141,10 @@ static int eval_cmd_tools(struct cli *c, int argc, char **argv, struct err *e) {
     return eval_cmd_cases(
         c, argc, argv, "eval tools",
         "MODEL.gguf [SUITE.jsonl] [--base BASE.gguf] [--cases N] [--require PERCENT]",
-        "Tool calls: renders each case with the model's template, answers greedily, "
-        "reads the calls, checks\n"
-        "them against the tool's JSON schema and the call expected. Without a suite "
-        "the built-in one of 60.",
+        "Tool calls: renders each case with the model's template, decodes greedily, parses "
+        "the calls, and checks\n"
+        "them against the tool's JSON schema and the expected call. Default suite: the "
+        "built-in one of 60 cases.",
         1, e);
 }
 
@@ -153,17 +152,17 @@ static int eval_cmd_checks(struct cli *c, int argc, char **argv, struct err *e) 
     return eval_cmd_cases(
         c, argc, argv, "eval checks",
         "MODEL.gguf SUITE.jsonl [--base BASE.gguf] [--no-loss] [--require PERCENT]",
-        "Prompts of yours, each with checks of the answer: exact, contains, excludes, "
+        "Your own prompts, each with checks of the answer: exact, contains, excludes, "
         "regex, json_schema,\n"
-        "tool_call. One case a line of the suite; docs/formats/suite.md.",
+        "tool_call. One case per line of the suite; see docs/formats/suite.md.",
         2, e);
 }
 
 static const struct cmd_spec choice_spec = {
     .name = "eval choice",
     .synopsis = "MODEL.gguf FILE --format NAME [--base BASE.gguf] [--cases N]",
-    .about = "Multiple choice from a local file: the choice of largest mean log-probability per "
-             "token. Formats as the field has them; docs/formats/choices.md.",
+    .about = "Multiple choice from a local file: picks the choice with the largest mean "
+             "log-probability per token. Formats: docs/formats/choices.md.",
     .opts = eval_choice_options,
     .min_args = 2,
     .max_args = 2,
@@ -181,8 +180,8 @@ static int eval_cmd_choice(struct cli *c, int argc, char **argv, struct err *e) 
 static const struct cmd_spec needle_spec = {
     .name = "eval needle",
     .synopsis = "MODEL.gguf TEXT [--ctx 4096] [--depths 5] [--per-depth 4] [--base BASE.gguf]",
-    .about = "A number hidden at a depth of a window of the text, asked for at its end: told from "
-             "three others, and written without choices.",
+    .about = "Hides a number at a depth of a window of the text and asks for it at the end: as a "
+             "choice among four, and as free text.",
     .opts = eval_needle_options,
     .min_args = 2,
     .max_args = 2,
@@ -200,9 +199,10 @@ static int eval_cmd_needle(struct cli *c, int argc, char **argv, struct err *e) 
 static const struct cmd_spec replay_spec = {
     .name = "eval traffic",
     .synopsis = "MODEL.gguf RECORD.jsonl [--base BASE.gguf] [--sampled] [--require PERCENT]",
-    .about = "Sends the requests that hone serve --record wrote to another file: are your own "
-             "calls and answers kept, and where do they differ? Each turn has the recorded history "
-             "before it. See docs/formats/record.md.",
+    .about =
+        "Repeats the requests that hone serve --record wrote with another model, and reports "
+        "which calls and answers change and where. Each turn follows the recorded history. See "
+        "docs/formats/record.md.",
     .opts = eval_replay_options,
     .min_args = 2,
     .max_args = 2,
@@ -222,9 +222,9 @@ static const struct cmd_spec suite_spec = {
     .name = "eval suite",
     .synopsis = "MODEL.gguf -o OUT.json [--base BASE.gguf] [--text FILE]... [--tools SUITE]... "
                 "[--choice FORMAT:FILE]... [--needle TEXT]...",
-    .about = "The standard set on one model: perplexity, divergence from a base, tool calls, and "
-             "the tasks named; one file with a number per window and case. hone eval compare sets "
-             "two against each other.",
+    .about = "Runs the standard set on one model: perplexity, divergence from a base, tool calls, "
+             "and the given tasks. Writes one file with a number per window and case; hone eval "
+             "compare compares two of them.",
     .opts = eval_suite_options,
     .min_args = 1,
     .max_args = 1,
@@ -242,9 +242,10 @@ static int eval_cmd_suite(struct cli *c, int argc, char **argv, struct err *e) {
 static const struct cmd_spec compare_spec = {
     .name = "eval compare",
     .synopsis = "A.json B.json",
-    .about = "Two results of 'hone eval suite': which is better, where, and is the difference "
-             "larger than its error? Window by window and case by case on the same inputs; 95 % by "
-             "resampling.",
+    .about =
+        "Compares two results of 'hone eval suite': which is better, where, and whether the "
+        "difference is larger than its error. Pairs windows and cases of the same inputs; 95 % "
+        "intervals by resampling.",
     .min_args = 2,
     .max_args = 2,
 };
@@ -260,7 +261,7 @@ static const struct cmd_spec kv_spec = {
     .name = "eval kv",
     .synopsis = "[--head-dims 64,128,256] [--depths 512,4096] [--kv-type T,T] [--cosine 0.5] "
                 "[--plot FILE]",
-    .about = "Error and speed of KV cache types on synthetic attention: no model is needed.",
+    .about = "Measures error and speed of KV cache types on synthetic attention. Needs no model.",
     .opts = eval_kv_options,
     .min_args = 0,
     .max_args = 0,
@@ -279,14 +280,14 @@ int cmd_eval(struct cli *c, int argc, char **argv, struct err *e) {
         {"ppl", eval_cmd_ppl, "perplexity of a text"},
         {"kld", eval_cmd_kld, "divergence from a base model"},
         {"mtp", eval_cmd_mtp, "acceptance of drafted tokens"},
-        {"tools", eval_cmd_tools, "tool calls: valid, as expected"},
+        {"tools", eval_cmd_tools, "valid and expected tool calls"},
         {"checks", eval_cmd_checks, "checks of answers"},
         {"choice", eval_cmd_choice, "multiple choice"},
-        {"needle", eval_cmd_needle, "numbers in a long text"},
+        {"needle", eval_cmd_needle, "retrieval of numbers from a long text"},
         {"traffic", eval_cmd_replay, "recorded requests, sent again"},
         {"replay", eval_cmd_replay, "the same as traffic"},
-        {"suite", eval_cmd_suite, "the standard set, as one file"},
-        {"compare", eval_cmd_compare, "two such files"},
+        {"suite", eval_cmd_suite, "the standard set of measurements, in one file"},
+        {"compare", eval_cmd_compare, "compare two such files"},
         {"speed", eval_cmd_speed, "tokens per second"},
         {"kv", eval_cmd_kv, "KV cache types without a model"},
         {"logits", eval_cmd_logits, "raw logits of a sequence"}};

@@ -5,7 +5,7 @@
 #include "jobs/imatrix_job.h"
 #include "lib/options.h"
 
-/* Runs the forms of the command that have a model and texts. */
+/* Runs the command with a model and texts: collects a matrix, or selects documents. */
 static int from_texts(struct cli *c, struct imatrix_job_opts *a, struct select_args *s,
                       struct emit *m, struct err *e) {
     if (c->n_args < 2)
@@ -18,7 +18,7 @@ static int from_texts(struct cli *c, struct imatrix_job_opts *a, struct select_a
     s->ctx = a->ctx;
     s->parse_special = !a->no_special;
     if (a->chunks || a->format)
-        return err_set(e, ERR_USAGE, "--%s does not go with --select",
+        return err_set(e, ERR_USAGE, "--%s cannot be used with --select",
                        a->chunks ? "chunks" : "format");
     c->work.pre = a->pre;
     return imatrix_select(&c->work, s, m, e);
@@ -29,19 +29,19 @@ static const struct cmd_spec imatrix_spec = {
     "MODEL.gguf TEXT... -o FILE | --merge A B... -o FILE | --stats FILE | --select N "
     "MODEL.gguf "
     "TEXT... -o FILE",
-    "Collects the mean squared input of every weight column while texts run through the "
-    "model.\n"
+    "Runs texts through the model and collects the mean squared input of every weight "
+    "column.\n"
     "TEXT is plain text, .gz, or .jsonl: conversations rendered with the model's template, or "
     "{\"text\": ...}.",
     imatrix_options,
     1,
     -1};
 
-/* Refuses what does not go together. */
+/* Refuses options that several processes cannot share. */
 static int check(const struct imatrix_ask *x, struct err *e) {
     if (ranks_n() > 1 && (x->merge || x->stats || x->select.budget || x->a.gram || x->a.moments))
         return err_set(e, ERR_USAGE,
-                       "--merge, --stats, --select, --gram and --moments are done by one process: "
+                       "--merge, --stats, --select, --gram and --moments need a single process: "
                        "start without mpirun");
     return 0;
 }
@@ -58,7 +58,7 @@ int cmd_imatrix(struct cli *c, int argc, char **argv, struct err *e) {
     else if (x.stats)
         rc = imatrix_job_stats(c->arg[0], m, e);
     else if (!x.a.out)
-        rc = err_set(e, ERR_USAGE, "imatrix: say where the result goes with -o FILE");
+        rc = err_set(e, ERR_USAGE, "imatrix: name an output with -o FILE");
     else if (x.merge)
         rc = imatrix_job_merge(&c->work, c->arg, c->n_args, &x.a, m, e);
     else

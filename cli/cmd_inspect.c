@@ -7,7 +7,7 @@
 static const struct cmd_spec inspect_spec = {
     .name = "inspect",
     .synopsis = "FILE [--keys WHICH] [--tensors]",
-    .about = "Says what a file is, from its headers: a GGUF file or the first file of a split set, "
+    .about = "Describes a file from its headers: a GGUF file or the first file of a split set, "
              "a folder of GGUF files, a Hugging Face folder, a safetensors file, an importance "
              "matrix, a base-logits file.",
     .opts = inspect_options,

@@ -8,12 +8,12 @@ static const struct cmd_spec make_spec = {
     "make",
     "SRC -o DIR [--recipe A,B,..] [--plain] [--time TIME] [--dry-run] [--budget SIZE]... "
     "[--calib FILE]... [--eval FILE]... [--resume]",
-    "Hugging Face folder (or GGUF) in; measured GGUFs with a report out. For each common size it "
-    "keeps the\nbest file it found: types chosen by measurement, error feedback, and only if it "
-    "measures better than the\npreset of the same size. Then perplexity and divergence of each "
-    "from the base, speed, tool calls, README.md,\n"
-    "report.html, results.json, SHA256SUMS. Steps already done with the same inputs are "
-    "reused; -f redoes all.",
+    "Makes measured GGUFs and a report from a Hugging Face folder or a GGUF. For each common size "
+    "it "
+    "chooses\ntypes by measurement and uses error feedback, and keeps the file only if it measures "
+    "better than the\npreset of the same size. Then it measures perplexity, divergence from the "
+    "base, speed and tool calls, and\nwrites README.md, report.html, results.json and SHA256SUMS. "
+    "Completed steps with the same inputs are\nreused; -f repeats them all.",
     make_options,
     1,
     1};
@@ -24,7 +24,7 @@ int cmd_make(struct cli *c, int argc, char **argv, struct err *e) {
     TRY(cli_parse(c, &make_spec, &x, argc, argv, e));
     if (c->done) return 0;
     c->work.pre = x.pre;
-    if (!x.out) return err_set(e, ERR_USAGE, "make: say where the results go with -o DIR");
+    if (!x.out) return err_set(e, ERR_USAGE, "make: name the output folder with -o DIR");
     x.mk.src = c->arg[0];
     x.mk.redo = c->work.overwrite;
     x.mk.asked_chunks = x.mk.eval_chunks;

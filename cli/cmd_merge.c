@@ -7,9 +7,8 @@
 static const struct cmd_spec merge_spec = {
     .name = "merge",
     .synopsis = "SHARD.gguf [-o OUT.gguf]",
-    .about = "Joins the files of a split set, named by any of them, into one GGUF. Every "
-             "tensor is read\nback and compared, and checked with manifest.json when there is "
-             "one beside the shards.",
+    .about = "Joins the files of a split set, given any of them, into one GGUF. Every tensor is "
+             "read\nback and compared, also with manifest.json if there is one next to the shards.",
     .opts = merge_options,
     .min_args = 1,
     .max_args = 1,

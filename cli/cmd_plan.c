@@ -10,10 +10,11 @@ static const struct cmd_spec plan_spec = {
                 "N] [--kv-type "
                 "T] [--all-recipes] "
                 "[--plot FILE] | --launches [--act MODE]",
-    .about =
-        "Will it fit? Exact bytes of weights, keys and values and recurrent state from the "
-        "headers,\nwhat fits a card, and the command lines for it. Several files, a folder or the "
-        "config.json of a model: which\none to take.",
+    .about = "Will it fit? Computes the exact bytes of weights, keys and values and recurrent "
+             "state from "
+             "the headers,\nand prints what fits a card and the command lines for it. With several "
+             "files, "
+             "a folder or a config.json:\nrecommends one file.",
     .opts = plan_options,
     .min_args = 1,
     .max_args = -1,

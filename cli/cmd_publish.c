@@ -8,9 +8,9 @@
 static const struct cmd_spec publish_spec = {
     .name = "publish",
     .synopsis = "DIR [--check] [--repo USER/NAME] [--base-model ORG/NAME] [--source HF_DIR]",
-    .about = "Makes a folder of GGUF files ready for the Hub: README.md, Modelfile, params, "
-             "model.yaml,\nmanifest.json with a hash per tensor, SHA256SUMS. With --check it "
-             "looks for faults instead,\nin anyone's folder.",
+    .about = "Prepares a folder of GGUF files for the Hub: writes README.md, Modelfile, params, "
+             "model.yaml,\nmanifest.json with a hash per tensor, and SHA256SUMS. With --check it "
+             "only looks for errors,\nin any folder of GGUF files.",
     .opts = publish_options,
     .min_args = 1,
     .max_args = 1,

@@ -5,7 +5,7 @@
 #include "jobs/quantize_job.h"
 #include "quantize/recipe.h"
 
-/* Refuses `in out TYPE`, which is llama.cpp's order, and names ours. */
+/* Refuses `IN OUT TYPE`, the order of llama.cpp's arguments, and prints the command for hone. */
 static int check_order(const struct cli *c, const struct quantize_job_opts *a, struct err *e) {
     const char *in = c->arg[0], *out = a->out ? a->out : "OUT.gguf", *recipe = a->recipe;
     if (c->n_args < 2) return 0;
@@ -15,10 +15,11 @@ static int check_order(const struct cli *c, const struct quantize_job_opts *a, s
         else if (!a->out && i == 1)
             out = c->arg[i];
     }
-    return err_set(e, ERR_USAGE,
-                   "quantize: one argument, the input, and options for the rest: hone quantize %s "
-                   "-o %s --recipe %s",
-                   in, out, recipe ? recipe : "Q4_K_M");
+    return err_set(
+        e, ERR_USAGE,
+        "quantize: takes one argument, the input, and options for the rest: hone quantize %s "
+        "-o %s --recipe %s",
+        in, out, recipe ? recipe : "Q4_K_M");
 }
 
 static const struct cmd_spec quantize_spec = {
@@ -27,7 +28,7 @@ static const struct cmd_spec quantize_spec = {
                 "[--imatrix FILE]",
     .about = "Quantizes a GGUF, tensor by tensor. Norms, routers and convolutions keep their "
              "type. With an "
-             "importance\nmatrix the error of columns that see large inputs counts for more.",
+             "importance\nmatrix, errors in columns with large inputs are weighted more.",
     .opts = quantize_options,
     .min_args = 1,
     .max_args = -1,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* cli/cmd_recipes.c - hone recipes. */
+/* cli/cmd_recipes.c - hone recipes: options of jobs/recipes_job.c. */
 #include "cli/cmd.h"
 #include "jobs/recipes_job.h"
 #include "lib/options.h"
@@ -7,8 +7,8 @@
 static const struct cmd_spec recipes_spec = {
     .name = "recipes",
     .synopsis = "[MODEL.gguf [--recipe NAME -o PLAN.tsv]]",
-    .about = "Lists every recipe; with a model also the exact size of the file each makes of "
-             "it. Writes one as a plan to edit.",
+    .about = "Lists every recipe, with a model also the exact size of the file it produces. Can "
+             "write a recipe as a plan to edit.",
     .opts = recipes_options,
     .min_args = 0,
     .max_args = 1,

@@ -7,8 +7,8 @@
 static const struct cmd_spec replay_spec = {
     .name = "replay",
     .synopsis = "FILE.gguf [--source BASE.gguf] [--imatrix FILE] [--gram FILE] [-o COPY.gguf]",
-    .about = "Makes a quantized file again from what is recorded in it and compares both to "
-             "the byte. Exit status 1 when\nthey differ.",
+    .about = "Makes a quantized file again from the record in it and compares both byte by byte. "
+             "Exit status 1 if\nthey differ.",
     .opts = replay_options,
     .min_args = 1,
     .max_args = 1,

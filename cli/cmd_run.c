@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* cli/cmd_run.c - hone run: options of an answer or a conversation. What happens then is in
- * run_once.c and chat_line.c.
+/* cli/cmd_run.c - hone run: options and prompt of an answer (run_once.c) or a conversation
+ * (chat_line.c).
  *
  * A prompt given as an argument, by --file or on standard input is a turn of a conversation, with
- * the model's own template; -p continues a text as it is. Nothing is read from standard input
- * unless there is no other prompt or "-" asks for it: a loop of a shell keeps its input. */
+ * the model's own template; -p continues a text as it is. Standard input is read only if
+ * there is no other prompt or "-" names it, so that a shell loop around hone keeps its input. */
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +19,7 @@
 #include "base/mem.h"
 #include "text/textfile.h"
 
-/* ---- what was given ---- */
+/* ---- options ---- */
 
 static int check_kwargs(const char *kwargs, struct err *e) {
     struct json *j = NULL;
@@ -33,7 +33,7 @@ static int check_kwargs(const char *kwargs, struct err *e) {
     return is_object ? 0 : err_set(e, ERR_USAGE, "--kwargs: a JSON object is needed");
 }
 
-/* Adds the lines of a file that are not empty. */
+/* Adds the non-empty lines of a file to the choices. */
 static int choices_of_file(struct run_cli *x, const char *path, struct err *e) {
     char *text = NULL;
     size_t len = 0;
@@ -48,8 +48,8 @@ static int choices_of_file(struct run_cli *x, const char *path, struct err *e) {
     return 0;
 }
 
-/* Splits a single --choices at its commas, as every list, or reads @FILE. Several are one text
- * each, for texts that contain commas. */
+/* Splits a single --choices at its commas, or reads @FILE. Several --choices give one text each, so
+ * that texts can contain commas. */
 static int take_choices(struct run_cli *x, struct err *e) {
     struct str_list *l = &x->r.a.choices;
     if (l->n != 1) return 0;
@@ -60,9 +60,10 @@ static int take_choices(struct run_cli *x, struct err *e) {
     else
         work_split(&x->c->work, text, l);
     if (l->n > 1) return 0;
-    return err_set(e, ERR_USAGE,
-                   "--choices: one text is no choice; write --choices yes,no, --choices @FILE with "
-                   "one a line, or --choices TEXT several times for texts with commas");
+    return err_set(
+        e, ERR_USAGE,
+        "--choices: needs at least two texts; write --choices yes,no, --choices @FILE with "
+        "one per line, or --choices TEXT several times for texts with commas");
 }
 
 /* Refuses options that exclude each other, and unknown names. */
@@ -70,11 +71,11 @@ static int check_names(const struct run_cli *x, struct err *e) {
     const struct run_args *a = &x->r.a;
     if (a->prompt && x->c->n_args > 1)
         return err_set(e, ERR_USAGE,
-                       "run: -p continues a text, a prompt as an argument is a turn of a "
+                       "run: -p continues a text, and a prompt as an argument is a turn of a "
                        "conversation: give one of them");
     if (a->prompt && (a->system || a->think || a->no_think))
         return err_set(e, ERR_USAGE,
-                       "run: -p continues a text without the template, so %s means nothing to it; "
+                       "run: -p continues a text without the template, so %s has no effect; "
                        "give the prompt as an argument",
                        a->system ? "--system" : "--think");
     if (a->special_name && strcmp(a->special_name, "plain") != 0 &&
@@ -115,8 +116,8 @@ static int add_file(struct buf *out, const char *path, struct err *e) {
     return 0;
 }
 
-/* Gathers the prompt: files first, then the words. An empty line stands between a file and what
- * follows it. */
+/* Joins the prompt from files, then words. An empty line separates a file from the text after it.
+ */
 static int gather(const struct run_cli *x, struct buf *out, bool *any, struct err *e) {
     const bool raw = x->r.a.prompt != NULL;
     for (int i = 0; i < x->r.a.file.n; i++) {
@@ -154,7 +155,7 @@ static bool blank(const struct buf *b) {
     return true;
 }
 
-/* ---- who sees the answer ---- */
+/* ---- display of the answer ---- */
 
 static void view_begin(void *ud) {
     screen_begin(ud);
@@ -202,7 +203,7 @@ static bool reads_stdin(const struct run_cli *x) {
     return yes;
 }
 
-/* Says that a pipe or file at standard input is not read, when there is text in it. */
+/* Prints a note if standard input is a pipe or file with text that will not be read. */
 static void say_unread(const struct run_cli *x) {
     struct pollfd p = {.fd = STDIN_FILENO, .events = POLLIN};
     struct stat st;
@@ -210,8 +211,7 @@ static void say_unread(const struct run_cli *x) {
     const bool text = S_ISFIFO(st.st_mode)
                           ? poll(&p, 1, 0) > 0 && (p.revents & POLLIN)
                           : S_ISREG(st.st_mode) && lseek(STDIN_FILENO, 0, SEEK_CUR) < st.st_size;
-    if (text)
-        log_info("standard input is not read, as there is a prompt: --file - puts it in front");
+    if (text) log_info("standard input is not read, as there is a prompt: --file - prepends it");
 }
 
 static int go(struct run_cli *x, struct err *e) {
@@ -246,7 +246,7 @@ static int go(struct run_cli *x, struct err *e) {
 }
 
 static int run_model(struct run_cli *x, struct err *e) {
-    /* The file comes first: other complaints mean nothing about one that is not there. */
+    /* Opens the file first: if it is missing, other errors do not matter. */
     int rc = run_open(&x->r, x->c->arg[0], e);
     if (!rc) rc = check_args(x, e);
     if (!rc) rc = go(x, e);
@@ -260,7 +260,7 @@ static const struct cmd_spec run_spec = {
                 "[--temp T] [--seed N]",
     .about = "Answers PROMPT, or standard input, with the model's own chat template; -p "
              "continues a text as\n"
-             "it is. On a terminal without any of them it holds a conversation; /help there "
+             "it is. On a terminal and without a prompt it starts a conversation; /help "
              "lists its commands.",
     .opts = run_options,
     .min_args = 1,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* cli/cmd_run.h - what the files of `hone run` share: a job (jobs/run.h) and who sees it. cmd_run.c
- * reads options, run_once.c runs one answer, chat_line.c holds a conversation. */
+/* cli/cmd_run.h - state that the files of hone run share: the job (jobs/run.h) and its display.
+ * cmd_run.c reads options, run_once.c runs one answer, chat_line.c holds a conversation. */
 #ifndef HONE_CLI_CMD_RUN_H
 #define HONE_CLI_CMD_RUN_H
 
@@ -14,8 +14,8 @@ struct run_cli {
     struct screen screen;
 };
 
-/* Shows one answer as it is made, or one JSON document at the end. text: the prompt, of -p (raw) or
- * as a message; NULL: --chat alone. */
+/* Streams one answer to the screen, or prints one JSON document at the end. text: the prompt, raw
+ * with -p, otherwise a message; NULL: --chat alone. */
 int run_one(struct run_cli *x, const char *text, size_t len, struct err *e);
 /* Holds a conversation on the terminal. */
 int run_chat(struct run_cli *x, struct err *e);

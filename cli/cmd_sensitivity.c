@@ -9,7 +9,7 @@
 static const struct cmd_spec sensitivity_spec = {
     "sensitivity",
     "MODEL.gguf --imatrix FILE --probe TEXT -o FILE.json [--budget SIZE]...",
-    "Measures what each type costs each part of a model: the error of the encoders on sampled "
+    "Measures the cost of each type in each part of a model: the encoders' errors on sampled "
     "rows, then the\ndivergence of the output with one group of tensors replaced. Without "
     "--probe only the errors.",
     sensitivity_options,

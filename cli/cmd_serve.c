@@ -14,11 +14,12 @@ static const struct cmd_spec serve_spec = {
     .name = "serve",
     .synopsis = "MODEL.gguf... | FOLDER [--host ADDR] [--port N] [--ctx N] [--parallel N] "
                 "[--context-memory SIZE]",
-    .about = "An HTTP server with OpenAI's, Anthropic's and Ollama's APIs, with the model's own "
-             "template.\nMany requests at once; each gets the answer that it would get alone. "
-             "Ctrl-C lets running\nanswers finish. With several files, or a folder that hone make "
-             "wrote, the request's model\nchooses one: it is loaded at its first use and kept "
-             "while --max-memory allows.",
+    .about =
+        "Runs an HTTP server with the APIs of OpenAI, Anthropic and Ollama and the model's own "
+        "template.\nMany requests run at once; each gets the answer that it would get alone. "
+        "Ctrl-C lets running\nanswers finish. With several files, or a folder that hone make "
+        "wrote, the request's model\nselects the file: it is loaded at its first use and kept "
+        "while --max-memory allows.",
     .opts = serve_options,
     .min_args = 1,
     .max_args = -1,

@@ -7,7 +7,7 @@
 static const struct cmd_spec split_spec = {
     .name = "split",
     .synopsis = "IN.gguf [-o OUT.gguf] [--max-size SIZE] [--no-metadata-first] [--dry-run]",
-    .about = "Splits a GGUF into shards OUT-00001-of-0000N.gguf; loaders are given the first.\n"
+    .about = "Splits a GGUF into shards OUT-00001-of-0000N.gguf; loaders take the first.\n"
              "Every tensor is read back and compared; 'hone merge' restores the same bytes.",
     .opts = split_options,
     .min_args = 1,

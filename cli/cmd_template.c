@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* cli/cmd_template.c - hone template show | render | eval | diff | parse: options of
- * jobs/template_text.c. */
+/* cli/cmd_template.c - hone template and its subcommands: options of jobs/template_text.c and
+ * jobs/template_defects.c. */
 #include "cli/cmd.h"
 #include "jobs/template_defects.h"
 #include "jobs/template_text.h"
@@ -8,7 +8,7 @@
 
 #include <stdio.h>
 
-/* Prints and frees a text, which is whole where rc is 0 or a verdict. Returns rc. */
+/* Prints a text if rc is 0 or a verdict, then frees it. Returns rc. */
 static int print_text(struct cli *c, struct buf *text, int rc) {
     if (!rc || rc == ERR_VERDICT) fwrite(text->data ? text->data : "", 1, text->len, c->out);
     buf_release(text);
@@ -86,7 +86,7 @@ static int cmd_eval_units(struct cli *c, int argc, char **argv, struct err *e) {
 static const struct cmd_spec text_diff_spec = {
     .name = "template diff",
     .synopsis = "SRC1 SRC2",
-    .about = "Unified difference of two chat templates; exit 1 when they differ.",
+    .about = "Prints the unified diff of two chat templates; exit status 1 if they differ.",
     .min_args = 2,
     .max_args = 2,
 };
@@ -102,7 +102,7 @@ static int cmd_text_diff(struct cli *c, int argc, char **argv, struct err *e) {
 static const struct cmd_spec parse_spec = {
     .name = "template parse",
     .synopsis = "SRC [--format NAME] [--tools FILE] [--think HOW]",
-    .about = "Reads an assistant's text on standard input; prints content, reasoning, tool "
+    .about = "Parses an assistant's text on standard input; prints content, reasoning, tool "
              "calls and\n"
              "problems as JSON. A short prompt is rendered with SRC's template: if it ends with a "
              "marker\n"
@@ -125,10 +125,9 @@ static int cmd_parse(struct cli *c, int argc, char **argv, struct err *e) {
 static const struct cmd_spec lint_spec = {
     .name = "template lint",
     .synopsis = "SRC [--strict] | --explain RULE",
-    .about = "Renders small conversations with the template and says whether tool calls work with "
-             "it,\n"
-             "and what is lost, crashes, or breaks the prompt prefix. Exit status 1 when there is "
-             "an error.",
+    .about = "Renders small conversations with the template and reports whether tool calls work,\n"
+             "and which inputs are lost, crash, or break the prompt prefix. Exit status 1 if there "
+             "is an error.",
     .opts = template_lint_options,
     .min_args = 0,
     .max_args = 1,
@@ -143,7 +142,7 @@ static int cmd_lint(struct cli *c, int argc, char **argv, struct err *e) {
     if (!c->n_args) {
         emit_free(m);
         return err_set(e, ERR_USAGE,
-                       "template lint: say which template: a GGUF file, a folder or a .jinja file");
+                       "template lint: name a template: a GGUF file, a folder or a .jinja file");
     }
     return cli_verdict(c, m, template_lint(c->arg[0], x.name, x.strict, m, e));
 }

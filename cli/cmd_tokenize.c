@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* cli/cmd_tokenize.c - hone tokenize: options of jobs/tokenize.c. The result is the bare JSON list,
- * or text, that scripts expect. */
+/* cli/cmd_tokenize.c - hone tokenize: options of jobs/tokenize.c. Prints a bare JSON list or text,
+ * for scripts. */
 #include "cli/cmd.h"
 #include "jobs/tokenize.h"
 #include "lib/options.h"

@@ -7,11 +7,10 @@
 static const struct cmd_spec verify_spec = {
     .name = "verify",
     .synopsis = "FILE|DIR [--deep] [--manifest FILE]",
-    .about =
-        "Checks that files are whole and what they claim: GGUF (and split sets), Hugging Face\n"
-        "folders, safetensors, importance matrices, base logits, folders of these with "
-        "SHA256SUMS.\n"
-        "Exit status 1 when something is wrong.",
+    .about = "Checks that files are complete and consistent: GGUF (and split sets), Hugging Face\n"
+             "folders, safetensors, importance matrices, base logits, folders of these with "
+             "SHA256SUMS.\n"
+             "Exit status 1 if anything is wrong.",
     .opts = verify_options,
     .min_args = 1,
     .max_args = 1,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* cli/command.c - the commands of commands.def by name: finding and running one. */
+/* cli/command.c - finds and runs a command of commands.def. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,9 +25,8 @@ const struct subcommand *command_table(int *n) {
     return commands;
 }
 
-/* Writes what is left in the stream. A signal that a handler took is no error: what is not written
- * yet stays in the stream. A write that failed earlier has left its mark on the stream and nothing
- * else. */
+/* Flushes the stream, again after each interrupted write. An earlier failed write shows only in
+ * ferror(). */
 static int flush_result(FILE *f, struct err *e) {
     while (fflush(f) != 0) {
         if (errno != EINTR) return err_sys(e, "cannot write the result to standard output");
@@ -64,7 +63,7 @@ static int unknown_command(const char *name, struct err *e) {
         return err_set(e, ERR_USAGE, "no command '%.80s'; did you mean 'hone %s'?", name, best);
     if (name[0] == '-')
         return err_set(e, ERR_USAGE,
-                       "'%.80s' stands in the place of a command: hone COMMAND [options], such as "
+                       "'%.80s' is in the place of a command: hone COMMAND [options], such as "
                        "'hone run MODEL.gguf'; 'hone --help' lists the commands",
                        name);
     if (str_ends(name, ".gguf"))
@@ -82,8 +81,8 @@ static void overview(struct cli *c) {
     buf_release(&b);
 }
 
-/* Tells whether the i-th argument is a file. That of `completion` is none, nor is a text to
- * tokenize or a prompt. */
+/* Returns whether the i-th argument is a path, unlike a shell's name, a text to tokenize or a
+ * prompt. */
 static bool takes_path(const struct subcommand *s, int i) {
     bool words = strcmp(s->name, "tokenize") == 0 || strcmp(s->name, "run") == 0;
     return strcmp(s->name, "completion") != 0 && (i == 0 || !words);
@@ -94,7 +93,7 @@ static int run_words(struct cli *c, int argc, char **argv, struct err *e) {
     char say[600];
     if (!s) return unknown_command(argv[1], e);
     int rc = s->run(c, argc - 1, argv + 1, e);
-    /* The first name that is no file's is what is wrong, whatever was found first. */
+    /* A missing file is the likelier cause, whatever error came first. */
     for (int i = 0; (rc == ERR_USAGE || rc == ERR_DATA) && i < c->n_args; i++)
         if (takes_path(s, i) && hub_name(c->arg[i], i == 0, s->name, say, sizeof say))
             return err_set(e, ERR_USAGE, "there is no file or folder '%.200s', and %s", c->arg[i],
@@ -104,7 +103,7 @@ static int run_words(struct cli *c, int argc, char **argv, struct err *e) {
     return rc;
 }
 
-/* Runs help [COMMAND [SUBCOMMAND]] [-v], which is COMMAND [SUBCOMMAND] --help. */
+/* Runs help [COMMAND [SUBCOMMAND]] [-v] as COMMAND [SUBCOMMAND] --help. */
 static int help(struct cli *c, int argc, char **argv, struct err *e) {
     if (argc < 3) {
         overview(c);
@@ -122,7 +121,7 @@ static int help(struct cli *c, int argc, char **argv, struct err *e) {
     return run_words(c, argc, words, e);
 }
 
-/* Runs what stands where a command is expected. */
+/* Runs argv[1]: a command, help or --version. */
 static int run_first(struct cli *c, int argc, char **argv, struct err *e) {
     static const char *const helps[] = {"help", "--help", "-h", "-?"};
     static const char *const versions[] = {"version", "--version", "-V"};

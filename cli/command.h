@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: MIT
-/* cli/command.h - the table of commands, and running one. */
+/* cli/command.h - the table of commands and its interpreter. */
 #ifndef HONE_CLI_COMMAND_H
 #define HONE_CLI_COMMAND_H
 
 #include "cli/opt.h"
 
 const struct subcommand *command_table(int *n);
-/* Puts the command first where common options stand before it. */
+/* Moves the command before common options that precede it. */
 void command_to_front(int argc, char **argv);
-/* Runs the command that argv[1] names (also help and --version; none at all prints the overview to
- * stderr, ERR_USAGE without a message), then flushes c->out: a result that could not be written is
- * ERR_SYS. The caller set c->ctx, which it also releases, c->out and c->form; what the command made
- * in c->mem is released. */
+/* Runs the command argv[1] (also help and --version), then flushes c->out; ERR_SYS if that fails.
+ * Without argv[1] prints the overview to stderr and returns ERR_USAGE without a message. The caller
+ * sets c->work.ctx, which it also releases, c->out and c->form. Releases c->work.mem. */
 int command_run(struct cli *c, int argc, char **argv, struct err *e);
 
 #endif

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* cli/guess.c - the nearest name, and the names that other programs have. Lookups in tables only;
- * what is done with the answer is opt.c's and lib.c's. */
+/* cli/guess.c - lookup of the nearest name, and of the names that other programs use. */
 #include "cli/guess.h"
 
 #include <ctype.h>
@@ -8,8 +7,8 @@
 
 #include "base/attr.h"
 
-/* Returns the edit distance, in which two neighbours that changed places count once; strings longer
- * than 31 bytes are not compared. */
+/* Returns the edit distance of two strings of up to 31 bytes; a swap of neighbours counts once.
+ * Longer strings: 99. */
 static int distance(const char *a, const char *b) {
     size_t la = strlen(a), lb = strlen(b);
     int row[3][33] = {{0}};
@@ -34,7 +33,7 @@ static int distance(const char *a, const char *b) {
 const char *guess_name(const char *typed, const char *(*next)(void *ctx, int i), void *ctx) {
     const char *best = NULL, *begun = NULL;
     size_t len = strlen(typed);
-    /* A guess must have fewer edits than this. */
+    /* least: exclusive limit on the edits of a guess */
     int n_begun = 0, least = len <= 4 ? 2 : len <= 7 ? 3 : 4;
     if (len <= 2) return NULL;
     for (int i = 0; next(ctx, i); i++) {
@@ -54,7 +53,7 @@ static const struct peer_option options[] = {
 #undef PEER_OPTION
 #undef PEER_COMMAND
 
-/* Tells whether `word` is in a list separated by commas. */
+/* Returns whether `word` is in a comma-separated list. */
 static bool in_list(const char *list, const char *word) {
     size_t n = strlen(word);
     for (const char *p = list; p; p = strchr(p, ',') ? strchr(p, ',') + 1 : NULL)

@@ -48,7 +48,7 @@ static size_t word_length(const char *p) {
 }
 
 void help_wrap(struct buf *b, const char *text, int at, int indent, int width) {
-    bool first = true; /* It is the first word of its line. */
+    bool first = true; /* at the first word of a line */
     for (const char *p = text; *(p += strspn(p, " \n"));) {
         size_t n = word_length(p);
         if (!first && at + 1 + (int)n > width) {
@@ -65,7 +65,7 @@ void help_wrap(struct buf *b, const char *text, int at, int indent, int width) {
     }
 }
 
-/* Appends "head text", with the following lines of the text under its first word. */
+/* Appends "head text"; further lines of the text are indented to its first word. */
 static void paragraph(struct buf *b, const char *head, const char *text, int width) {
     int at = (int)strlen(head);
     buf_str(b, head);
@@ -81,7 +81,7 @@ static int count_lines(const struct buf *b) {
 
 /* ---- options --------------------------------------------------------------------------------- */
 
-/* The column of texts is at most this; a longer name has its text on the next line. */
+/* Maximum width of the column of names; a longer name has its text on the next line. */
 enum { LEFT_MOST = 26 };
 
 static int left_text(char out[96], const struct option *o) {
@@ -91,7 +91,7 @@ static int left_text(char out[96], const struct option *o) {
                     o->arg ? o->arg : "");
 }
 
-/* Returns the column in which the texts of these options begin. */
+/* Returns the column where the texts of these options begin. */
 static int text_column(const struct option *o, int width) {
     int most = 0, cap = width / 3 < LEFT_MOST ? width / 3 : LEFT_MOST;
     char left[96];
@@ -139,7 +139,7 @@ static void common_text(struct buf *b, const struct cmd_spec *spec, const struct
         if (common->letter) buf_fmt(&names, "-%c/", common->letter);
         buf_fmt(&names, "--%s ", common->name);
     }
-    buf_fmt(&names, " (all of them in words: hone %s --help -v, or man hone)", spec->name);
+    buf_fmt(&names, " (described by: hone %s --help -v, or man hone)", spec->name);
     buf_chr(b, '\n');
     paragraph(b, "common: ", names.data, width);
     buf_release(&names);
@@ -179,7 +179,7 @@ void help_command(struct buf *b, const struct cmd_spec *spec, const struct optio
     const int room = HELP_LINES - count_lines(&head) - count_lines(&tail);
     struct buf opts = {0};
     for (int shown = opt_count(spec->opts); spec->opts;
-         shown--) { /* It shows as many as the screen has lines for. */
+         shown--) { /* until they fit on the screen */
         buf_reset(&opts);
         options_text(&opts, spec, shown, width);
         if (all || shown == 0 || count_lines(&opts) <= room) break;
@@ -214,7 +214,7 @@ void help_overview(struct buf *b, const struct subcommand *s, int n, int width) 
     buf_str(b, "usage: hone COMMAND [options]\n\n");
     help_wrap(b,
               "Turns language-model checkpoints into quantized GGUF files that can be trusted, "
-              "and runs and serves them. Nothing is downloaded.",
+              "and runs and serves them. Never downloads anything.",
               0, 0, width);
     buf_str(b, "\n\n");
     for (int i = 0; i < n; i++) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* cli/hub.c - see hub.h. Only looks at the name and whether such a file exists. */
+/* cli/hub.c - recognizes names of models on a hub by their form; never uses the network. */
 #include "cli/hub.h"
 
 #include <ctype.h>
@@ -10,8 +10,8 @@
 #include "base/io.h"
 #include "base/str.h"
 
-/* Tells whether s ends as names of files do: "data/wiki.txt" is a path that is not there,
- * "Qwen/Qwen3-0.6B" a name. */
+/* Returns whether s has the suffix of a file: "data/wiki.txt" is a missing path, "Qwen/Qwen3-0.6B"
+ * a model. */
 static bool is_file_name(const char *s) {
     static const char *const ends[] = {
         ".gguf", ".txt", ".json",        ".jsonl",   ".gz",    ".raw", ".csv", ".tsv", ".md",
@@ -21,12 +21,12 @@ static bool is_file_name(const char *s) {
     return false;
 }
 
-/* Returns the length of a word of letters, digits, '.', '_' and '-' at s. */
+/* Returns the length of the word of letters, digits, '.', '_' and '-' at s. */
 static size_t word(const char *s) {
     return strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-");
 }
 
-/* Returns what follows the host of an address of the hub, else s itself. */
+/* Returns s past the host of a hub's address, and sets *hub if there is one. */
 static const char *behind_host(const char *s, bool *hub) {
     static const char *const hosts[] = {"https://huggingface.co/",
                                         "http://huggingface.co/",
@@ -55,7 +55,7 @@ static bool wants_model(const char *command) {
     return false;
 }
 
-/* Returns whether a word looks like a model's name (Qwen3-4B, phi-4): a letter and a digit. */
+/* Returns whether a word has a letter and a digit, like model names (Qwen3-4B, phi-4). */
 static bool is_model_name(const char *s) {
     bool letter = false, digit = false;
     for (; *s; s++) {
@@ -109,7 +109,7 @@ bool hub_name(const char *given, bool first, const char *command, char *say, siz
         say_download(repo, (int)n_org, (int)(n_org + 1 + n_name), tag, command, say, cap);
         return true;
     }
-    /* This is a name such as qwen3:4b. */
+    /* a name such as qwen3:4b */
     if (!hub && n_org && tag && *tag && word(tag) == strlen(tag)) {
         snprintf(say, cap,
                  "hone reads files and folders, not the store of another program; 'hf download "

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* cli/hub.h - an argument that is the name of a model on a hub, or an address: hone reads files
- * only, and says how to get them. */
+/* cli/hub.h - advice for arguments that name a model on a hub or an address: hone reads only files,
+ * and prints how to download them. */
 #ifndef HONE_CLI_HUB_H
 #define HONE_CLI_HUB_H
 
@@ -11,8 +11,8 @@
 
 /* Returns whether `given` is not an existing path but looks like ORG/NAME, ORG/NAME:QUANT,
  * NAME:TAG, a URL or the address of a hub, or, as the first argument, like the name of a model:
- * Qwen3-4B. `say` then gets a sentence with what to do. `command`, the word after hone, decides
- * between a whole folder and GGUF files. */
+ * Qwen3-4B. If so, writes advice to `say` [cap]. `command`, the word after hone, decides between a
+ * whole folder and GGUF files. */
 bool hub_name(const char *given, bool first, const char *command, char *say, size_t cap);
 
 #endif

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* cli/line.c - lines from a terminal, by libedit (line.h).
+/* cli/line.c - line editor on top of libedit (line.h).
  *
- * Bytes are read here and given to libedit as characters, so that a signal, a window that changes
- * its size and bytes that are no UTF-8 have one meaning each. Pasted text arrives between two
- * escape sequences (bracketed paste) and is inserted as it is, newlines included; control
- * characters in it are dropped. The line is drawn on stderr: stdout carries answers only.
+ * This file reads bytes and passes characters to libedit, which gives it control over signals,
+ * window size changes and invalid UTF-8. Pasted text arrives between two escape sequences
+ * (bracketed paste) and is inserted unchanged, newlines included, except that control characters
+ * are dropped. The line is drawn on stderr: stdout carries answers only.
  *
  * Signal handlers wake the reader through a pipe, since any thread may run them. */
 #include "cli/line.h"
@@ -31,26 +31,26 @@
 #include "base/progress.h"
 
 enum {
-    HISTORY_BYTES = 1 << 20, /* A larger file is cut to its newest entries. */
-    ENTRY_BYTES = 64 << 10,  /* Longer texts are not remembered. */
+    HISTORY_BYTES = 1 << 20, /* limit of the history file; a larger one keeps its newest entries */
+    ENTRY_BYTES = 64 << 10,  /* limit of an entry; longer texts are not saved */
     REPLACEMENT = 0xfffd
 };
 
 struct line {
-    EditLine *el; /* NULL: the terminal cannot edit lines. */
+    EditLine *el; /* NULL: the terminal cannot edit lines */
     History *hist;
-    FILE *screen; /* The line is drawn there. */
-    char *path;   /* The file of the history; NULL: there is none. */
+    FILE *screen; /* stream on which the line is drawn */
+    char *path;   /* history file, or NULL */
     const char *const *words;
     const char *prompt;
-    unsigned char in[4096]; /* Bytes that were read ahead. */
+    unsigned char in[4096]; /* bytes read ahead */
     size_t at, n;
-    enum line_end why; /* Why reading a character failed. */
-    bool waiting;      /* The terminal was told to mark pastes, which it does once it is raw. */
+    enum line_end why; /* reason why reading a character failed */
+    bool waiting;      /* bracketed paste is on */
 };
 
 static int wake_fd[2] = {-1, -1};
-static struct termios tty; /* The terminal's state as we found it. */
+static struct termios tty; /* the terminal's original state */
 static volatile sig_atomic_t have_tty;
 static volatile sig_atomic_t resized, continued;
 
@@ -72,8 +72,8 @@ static bool open_pipe(void) {
     return os_pipe(wake_fd) == 0;
 }
 
-/* Turns the echo of keys on or off. Between lines they are not echoed into what the program writes;
- * they come with the next line. */
+/* Turns the echo of keys on or off. It is off between lines, so that keys typed while an answer is
+ * written appear only in the next line. */
 static void echo(bool on) {
     struct termios t;
     if (!have_tty || tcgetattr(STDIN_FILENO, &t) != 0) return;
@@ -95,7 +95,7 @@ static void redraw(struct line *l) {
     el_set(l->el, EL_REFRESH);
 }
 
-/* Waits for input; false: interrupted, or there will be none. */
+/* Waits for input. Returns false on an interruption or the end of the input. */
 static bool fill(struct line *l) {
     for (;;) {
         char drain[16];
@@ -125,7 +125,7 @@ static int next_byte(struct line *l) {
     return l->in[l->at++];
 }
 
-/* Reads one code point; what is no UTF-8 becomes U+FFFD. -1 when there are no more. */
+/* Reads one code point; invalid UTF-8 becomes U+FFFD. Returns -1 at the end. */
 static int next_char(struct line *l) {
     static const struct {
         int mask, lead, least;
@@ -139,7 +139,7 @@ static int next_char(struct line *l) {
             int c = next_byte(l);
             if (c < 0) return -1;
             if ((c & 0xc0) != 0x80) {
-                l->at--; /* The byte belongs to what follows. */
+                l->at--; /* The byte starts the next character. */
                 return REPLACEMENT;
             }
             cp = cp << 6 | (c & 0x3f);
@@ -177,7 +177,7 @@ static unsigned char key_newline(EditLine *el, int ch) {
     return el_winsertstr(el, L"\n") < 0 ? CC_ERROR : CC_REFRESH;
 }
 
-/* Takes what a paste brings, up to the sequence that ends it. */
+/* Inserts pasted text up to the sequence that ends it. */
 static unsigned char key_paste(EditLine *el, int ch) {
     static const char end[] = "\033[201~";
     struct line *l = line_of(el);
@@ -185,7 +185,7 @@ static unsigned char key_paste(EditLine *el, int ch) {
         wchar_t *v;
         size_t n, cap;
     } text = {0};
-    size_t seen = 0; /* So many bytes of `end` were seen. */
+    size_t seen = 0; /* matched bytes of `end` */
     unsigned char rc = CC_REFRESH;
     bool cr = false;
     (void)ch;
@@ -253,7 +253,7 @@ char *line_history_path(void) {
     return b.len ? buf_take(&b) : NULL;
 }
 
-/* Opens a file that only its owner may read, since it holds what was asked. */
+/* Opens the history file, readable only by its owner because it contains prompts. */
 static int open_history(const char *path, int flags) {
     struct stat st;
     int fd = open(path, flags | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0600);
@@ -271,14 +271,13 @@ static void add_entry(struct line *l, const char *text) {
     if (l->hist) history(l->hist, &ev, H_ENTER, text);
 }
 
-/* Adds the entries of a text from number `from` on, counted from 0, to those that l can recall, or,
- * with `keep`, appends their lines to that instead. Returns how many entries there are; with l and
- * keep NULL it only counts. */
+/* Adds the entries of a text, from entry `from` on, to the history of l, or appends their lines to
+ * `keep` instead. Returns the number of entries; with l and keep NULL it only counts. */
 static int64_t read_entries(struct line *l, char *text, int64_t from, struct buf *keep) {
     int64_t n = 0;
     for (char *s = text, *nl; *s; s = nl + 1) {
         nl = strchr(s, '\n');
-        if (!nl) break; /* It is half a line, since a writer was killed. */
+        if (!nl) break; /* an incomplete line, left by a killed writer */
         *nl = 0;
         struct json *j = NULL;
         struct err e;
@@ -304,7 +303,7 @@ static void load_history(struct line *l) {
     if (io_read_file(&text, &len, l->path, 64 << 20, &e) != 0) return;
     int64_t n = read_entries(NULL, text, INT64_MAX, NULL), from = n - LINE_HISTORY;
     read_entries(l, text, from > 0 ? from : 0, NULL);
-    /* The newest half of what is allowed stays. */
+    /* Keep the newest entries, up to half of the limits. */
     if (len > HISTORY_BYTES || n > 2 * LINE_HISTORY) {
         struct buf keep = {0};
         read_entries(NULL, text, from > 0 ? from : 0, &keep);
@@ -312,7 +311,7 @@ static void load_history(struct line *l) {
         size_t skip = keep.len > HISTORY_BYTES / 2 ? keep.len - HISTORY_BYTES / 2 : 0;
         if (skip) skip += strcspn(s + skip, "\n") + 1;
         if (skip <= keep.len) out_write_file(l->path, s + skip, keep.len - skip, true, &e);
-        fd = open_history(l->path, O_RDONLY); /* The file's mode was set already. */
+        fd = open_history(l->path, O_RDONLY); /* sets the file's mode */
         if (fd >= 0) close(fd);
         buf_release(&keep);
     }
@@ -326,7 +325,7 @@ void line_remember(struct line *l, const char *text) {
     add_entry(l, text);
     if (!l->path) return;
     int fd = open_history(l->path, O_WRONLY | O_CREAT | O_APPEND);
-    if (fd < 0 && errno == ENOENT) { /* Its folder is made at the first word ever. */
+    if (fd < 0 && errno == ENOENT) { /* The first entry ever creates the folder. */
         struct err e;
         char *dir = xstrdup(l->path);
         *strrchr(dir, '/') = 0;
@@ -337,7 +336,7 @@ void line_remember(struct line *l, const char *text) {
     if (fd < 0) return;
     json_quote(&b, text, n);
     buf_chr(&b, '\n');
-    /* It is written in one piece, since other chats append too. */
+    /* A single write, since other chats append to the file too. */
     ssize_t ignored = write(fd, b.data, b.len);
     (void)ignored;
     close(fd);
@@ -346,7 +345,7 @@ void line_remember(struct line *l, const char *text) {
 
 /* ---- the line ---- */
 
-/* Lets libedit draw UTF-8 where the locale has none but ASCII characters. */
+/* Selects a UTF-8 locale for libedit if the user's locale is not one. */
 static void use_utf8(void) {
     setlocale(LC_CTYPE, "");
     if (strcmp(nl_langinfo(CODESET), "UTF-8") == 0) return;
@@ -370,7 +369,7 @@ static void start_editing(struct line *l) {
     el_set(l->el, EL_EDITOR, "emacs");
     el_set(l->el, EL_PROMPT, get_prompt);
     el_set(l->el, EL_GETCFN, get_char);
-    el_source(l->el, NULL); /* It reads ~/.editrc. */
+    el_source(l->el, NULL); /* ~/.editrc */
     el_set(l->el, EL_ADDFN, "hone-newline", "a line break that does not send", key_newline);
     el_set(l->el, EL_ADDFN, "hone-paste", "pasted text", key_paste);
     el_set(l->el, EL_ADDFN, "hone-complete", "the rest of a command", key_complete);
@@ -416,7 +415,7 @@ static enum line_end read_plain(struct line *l, struct buf *out) {
     fputs(l->prompt, f);
     fflush(f);
     for (int c; (c = next_byte(l)) != '\n';) {
-        if (c < 0 && l->why == LINE_EOF && out->len) break; /* The last line had no end. */
+        if (c < 0 && l->why == LINE_EOF && out->len) break; /* last line without a newline */
         if (c < 0) return l->why;
         if (c) buf_chr(out, (char)c);
     }

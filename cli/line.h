@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* cli/line.h - a line from a person at a terminal: editing and history (libedit, which only line.c
- * includes), several lines in one by paste or Alt-Enter. On a terminal that cannot move its cursor
- * lines are read as they are. Text is UTF-8 whatever the locale is. */
+/* cli/line.h - line editor with history (libedit, included only by line.c). Pasting and Alt-Enter
+ * put several lines into one entry. A terminal that cannot move its cursor gets plain line input.
+ * Text is UTF-8 in any locale. */
 #ifndef HONE_CLI_LINE_H
 #define HONE_CLI_LINE_H
 
@@ -12,29 +12,28 @@
 
 struct line;
 enum line_end {
-    LINE_TEXT, /* a line, without its end; what was pasted may hold newlines */
+    LINE_TEXT, /* a line without its end; pasted text may contain newlines */
     LINE_INTR, /* interrupted: progress_interrupted() is true */
     LINE_EOF   /* the end of the input, or Ctrl-D in an empty line */
 };
-/* Makes a reader of lines, to be freed with line_free. `words` are what Tab completes at the start
- * of a line, NULL behind the last, borrowed. `history` is the path of the file of earlier lines;
- * NULL: there is none. */
+/* Creates a line reader; free it with line_free. `words`: Tab completions at the start of a line,
+ * NULL-terminated, borrowed. `history`: path of the history file, or NULL. */
 struct line *line_new(const char *history, const char *const *words);
-/* Frees the reader and leaves the terminal as it was found. l may be NULL. */
+/* Frees the reader and restores the terminal. l may be NULL. */
 void line_free(struct line *l);
 enum line_end line_read(struct line *l, const char *prompt, struct buf *out);
-/* Adds a text to the history, of this run and of later ones: a file of mode 0600 with a JSON string
- * per line, at most LINE_HISTORY of the newest. What cannot be stored is not: no error. */
+/* Adds a text to the history of this and later runs: a file of mode 0600 with a JSON string per
+ * line, which keeps the newest LINE_HISTORY. Failures to save it are ignored. */
 enum { LINE_HISTORY = 1000 };
 void line_remember(struct line *l, const char *text);
-/* Makes a line_read() that waits look at progress_interrupted(). Signal handlers may call it. */
+/* Makes a waiting line_read() check progress_interrupted(). Async-signal-safe. */
 void line_wake(void);
-/* Sets the terminal as it was found, for signal handlers that end the program. */
+/* Restores the terminal, for signal handlers that end the program. */
 void line_restore(void);
 /* Returns the path of the history, $XDG_STATE_HOME/hone/history or ~/.local/state/hone/history,
- * which the caller frees with free(); NULL when neither is known. */
+ * which the caller frees; NULL if neither is known. */
 char *line_history_path(void);
-/* Returns the version of the library that edits lines, for hone doctor. */
+/* Returns the version of libedit, for hone doctor. */
 const char *line_library(void);
 
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* cli/main.c - runs the command, prints its error, and turns it into the exit status. The only file
- * that installs signal handlers: the first SIGINT or SIGTERM tells the context of the process
- * (base/ctx.h) to stop, a second one removes temporary outputs and leaves at once. */
+/* cli/main.c - entry point: runs the command, prints its error and returns the exit status.
+ * Installs signal handlers: the first SIGINT or SIGTERM interrupts the context of the process
+ * (base/ctx.h), a second one removes temporary outputs and exits at once. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -22,7 +22,7 @@
 
 static void on_signal(int sig) {
     struct ctx *program = ctx_process();
-    /* Each of several ranks may be waiting for one that is gone. */
+    /* With several ranks, this one may be waiting for one that has exited. */
     if (atomic_load(&program->interrupted) || program->ranks.n > 1) {
         out_abort_all();
         _exit(ERR_INTR);
@@ -31,16 +31,15 @@ static void on_signal(int sig) {
     ctx_interrupt(program);
 }
 
-/* Ends the program when an input was cut, or its disk failed, under a map. The thread cannot go on;
- * the first one to come here speaks for all. */
+/* Ends the program with an error if a mapped input was truncated or its disk failed. The thread
+ * cannot continue; only the first one to arrive prints the message. */
 static void on_bus(int sig, siginfo_t *si, void *ctx) {
     static atomic_flag busy = ATOMIC_FLAG_INIT;
     static const char head[] = "hone: error: ";
     char msg[PATH_MAX + 200];
     int rc = map_fault(si->si_addr, msg, sizeof msg - 1);
     (void)ctx;
-    /* This is a fault of ours: the same instruction runs again and ends the program in the usual
-     * way. */
+    /* Not a mapped input, so a bug: the same instruction faults again with the default action. */
     if (!rc) {
         signal(sig, SIG_DFL);
         return;
@@ -55,7 +54,7 @@ static void on_bus(int sig, siginfo_t *si, void *ctx) {
     _exit(rc);
 }
 
-/* Tells whether several ranks can work on this command. */
+/* Returns whether several ranks can share this command. */
 static bool shared_out(int argc, char **argv) {
     static const char *const list[][2] = {{"quantize", NULL},
                                           {"imatrix", NULL},
@@ -69,29 +68,27 @@ static bool shared_out(int argc, char **argv) {
     return false;
 }
 
-/* Opens the standard streams that are closed. The number of such a stream would be that of the next
- * file opened, and the result would go into a model. /dev/null is opened the wrong way round, so
- * that it refuses. */
+/* Opens closed standard streams on /dev/null, so that no file takes their number and receives the
+ * output. It is opened in the wrong direction, so that reads and writes fail. */
 static void need_streams(void) {
     for (int fd = 0; fd <= 2; fd++)
         if (fcntl(fd, F_GETFD) < 0 && errno == EBADF)
             (void)!open("/dev/null", fd == STDOUT_FILENO ? O_RDONLY : O_WRONLY);
 }
 
-/* Tells whether the reader of our standard output has gone, as in `hone recipes | head -1`. */
+/* Returns whether the reader of standard output has exited, as in `hone recipes | head -1`. */
 static bool reader_gone(void) {
     struct pollfd p = {.fd = STDOUT_FILENO, .events = POLLOUT};
     return ferror(stdout) && poll(&p, 1, 0) == 1 && (p.revents & POLLERR);
 }
 
-/* Ends as programs do that do not look after SIGPIPE. Outputs have their names or are removed by
- * now. */
+/* Ends by the default action of SIGPIPE. Outputs are complete or removed by now. */
 static void end_by_sigpipe(void) {
     signal(SIGPIPE, SIG_DFL);
     raise(SIGPIPE);
 }
 
-/* Lets signals of the user, of maps that were cut, and of readers that went away reach us. */
+/* Installs handlers for interruptions and faults of maps; ignores SIGPIPE and SIGXFSZ. */
 static void take_signals(void) {
     struct sigaction sa = {0};
     sa.sa_handler = on_signal;
@@ -103,18 +100,18 @@ static void take_signals(void) {
     sigemptyset(&bus.sa_mask);
     sigaction(SIGBUS, &bus, NULL);
     signal(SIGPIPE, SIG_IGN);
-    signal(SIGXFSZ, SIG_IGN); /* A size limit is an error of the write, with our message. */
+    signal(SIGXFSZ, SIG_IGN); /* A size limit then fails the write, with our message. */
 }
 
-/* Runs the command in one of perhaps several processes, of which rank 0 alone speaks. `speak`: what
- * the others have in place of standard error. */
+/* Runs the command in one process or one of several ranks, of which only rank 0 prints. *speak: the
+ * standard error of the other ranks, or NULL. */
 static int run_rank(int argc, char **argv, FILE **speak, struct err *e) {
     struct cli c = {.work.ctx = ctx_process(), .out = stdout};
     int rc = 0;
     if (ranks_n() > 1 && !shared_out(argc, argv))
         rc = err_set(e, ERR_USAGE,
-                     "%s: several ranks share out quantize, imatrix, sensitivity, eval ppl and "
-                     "eval kld only; start this without mpirun",
+                     "%s: only quantize, imatrix, sensitivity, eval ppl and eval kld can run on "
+                     "several ranks; start this without mpirun",
                      argc > 1 ? argv[1] : "no command");
     *speak = ranks_me() == 0 ? NULL : fdopen(dup(STDERR_FILENO), "w");
     if (ranks_me() != 0 &&
@@ -135,8 +132,8 @@ int main(int argc, char **argv) {
     int rc = run_rank(argc, argv, &speak, &e);
     if (rc != 0 && ranks_n() == 1 && reader_gone()) end_by_sigpipe();
     if (rc != 0 && e.msg[0] && !speak) log_error("%s", e.msg);
-    /* Rank 0 says what every rank finds wrong; what is wrong with its own share is known to the
-     * rank alone. */
+    /* Rank 0 reports the errors that all ranks see. Errors in a rank's own share are known only to
+     * that rank. */
     if (rc == ERR_DATA && speak) fprintf(speak, "hone: error: rank %d: %s\n", ranks_me(), e.msg);
     if (speak) fclose(speak);
     ranks_end(rc);

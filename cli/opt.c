@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* cli/opt.c - option parsing from tables, and printing of results. --help is help.c's, guesses and
- * the names that other programs have are guess.c's.
+/* cli/opt.c - option parser driven by tables, and printing of results.
  *
- * Every command gets the common options (--json, --threads, -f ...) beside its own table. Values
- * are borrowed from argv, so nothing here is freed before the process ends. */
+ * Every command has the common options (--json, --threads, -f ...) in addition to its own table.
+ * Values are borrowed from argv. */
 #include "cli/opt.h"
 
 #include <errno.h>
@@ -31,8 +30,8 @@ int opt_count(const struct option *o) {
 /* ---- finding an option ----------------------------------------------------------------------- */
 
 struct tables {
-    const struct option *t[2]; /* The options of the command, and those that all commands have. */
-    void *args[2];             /* The structs that their offsets are in. */
+    const struct option *t[2]; /* the command's options, and the common ones */
+    void *args[2];             /* the structs for their values */
 };
 
 static const struct option *find_option(const struct tables *ts, const char *name, size_t len,
@@ -45,11 +44,11 @@ static const struct option *find_option(const struct tables *ts, const char *nam
     return NULL;
 }
 
-struct parse { /* One command line. */
+struct parse { /* a command line */
     struct cli *c;
     const struct cmd_spec *spec;
     struct tables ts;
-    int argc, i; /* The length of argv, and the index of the argument at hand. */
+    int argc, i; /* length of argv, and index of the current argument */
     char **argv;
     const struct option **given; /* [n_given] */
     int n_given;
@@ -78,15 +77,14 @@ static bool takes_model_first(const struct parse *p) {
     return strncmp(p->spec->synopsis, "MODEL", 5) == 0;
 }
 
-/* Tells whether this row can be used here. One that only has an answer always can. */
+/* Returns whether the command has the row's option. Rows with advice only always fit. */
 static bool row_fits(void *ctx, const struct peer_option *row) {
     const struct parse *p = ctx;
     if (!row->ours || !row->ours[0]) return true;
     return find_option(&p->ts, row->ours, strlen(row->ours), 0) != NULL;
 }
 
-/* Returns the option of ours with these n characters as its name, in which '_' is as good as
- * '-'. */
+/* Returns the option with this name [n], in which '_' may replace '-'. */
 static const struct option *find_long(const struct tables *ts, const char *name, size_t n) {
     char plain[48];
     if (n >= sizeof plain) return NULL;
@@ -95,9 +93,9 @@ static const struct option *find_long(const struct tables *ts, const char *name,
 }
 
 struct found {
-    const struct option *o;         /* Our option, or NULL. */
-    const struct peer_option *peer; /* Otherwise the row of another program's name, or NULL. */
-    const char *value;              /* The value written in the same word, or NULL. */
+    const struct option *o;         /* option, or NULL */
+    const struct peer_option *peer; /* otherwise the row of another program's option, or NULL */
+    const char *value;              /* value in the same word, or NULL */
 };
 
 static void find(struct parse *p, const char *arg, struct found *f) {
@@ -107,12 +105,12 @@ static void find(struct parse *p, const char *arg, struct found *f) {
     if (arg[1] == '-') {
         f->o = find_long(&p->ts, name, n);
     } else if (n > 1) {
-        /* "-temp" is --temp, "-ngl" is a name of llama.cpp's, and "-n5" is -n with its value. */
+        /* "-temp" means --temp, "-ngl" is an option of llama.cpp, and "-n5" is -n with a value. */
         f->o = find_long(&p->ts, name, n);
         if (!f->o) f->peer = peer_option(name, n, p->spec->name, row_fits, p);
     }
     if (f->o || f->peer) return;
-    if (arg[1] != '-') { /* This is a letter, perhaps with its value behind it. */
+    if (arg[1] != '-') { /* a letter, perhaps followed by its value */
         f->o = find_option(&p->ts, NULL, 0, arg[1]);
         if (arg[2]) f->value = arg + 2;
         n = 1;
@@ -122,15 +120,15 @@ static void find(struct parse *p, const char *arg, struct found *f) {
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-/* Refuses an output that is a stream: outputs appear whole or not at all, under their names. */
+/* Refuses "-" as an output: outputs are complete files or do not appear. */
 static int no_stream(const struct option *o, struct err *e) {
     return err_set(e, ERR_USAGE,
-                   "--%s -: hone writes this to a file, whole or not at all, and not to standard "
-                   "output; give it a name (./- for a file called '-')",
+                   "--%s -: hone writes this to a file, not to standard output, so that it is "
+                   "complete or absent; give it a name (./- for a file called '-')",
                    o->name);
 }
 
-/* Returns the struct that a row of one of the tables is about. */
+/* Returns the struct that holds the value of an option. */
 static void *args_of(const struct tables *ts, const struct option *o) {
     return ts->args[o >= ts->t[1] && o < ts->t[1] + opt_count(ts->t[1])];
 }
@@ -145,7 +143,7 @@ static int store_value(struct parse *p, const struct option *o, const char *v, s
     case OPT_FLAG:
         *(bool *)dst = true;
         return 0;
-    case OPT_TEXT: /* a file or folder to read, as --lora, would be dropped unsaid */
+    case OPT_TEXT: /* Do not drop a file or folder, as of --lora, silently. */
         if (o->arg && (strcmp(o->arg, "DIR") == 0 || strcmp(o->arg, "FILE") == 0) &&
             *(const char **)dst)
             return err_set(e, ERR_USAGE, "%s is given twice, and only one can be used", what);
@@ -186,15 +184,15 @@ static int store_value(struct parse *p, const struct option *o, const char *v, s
     return 0;
 }
 
-/* Puts a value of another program's -m in front of the positional arguments. */
+/* Inserts the value of another program's -m before the positional arguments. */
 static void put_first(struct cli *c, const char *value) {
     memmove(c->arg + 1, c->arg, (size_t)c->n_args * sizeof *c->arg);
     c->arg[0] = value;
     c->n_args++;
 }
 
-/* Sets the option that the argument at hand, which begins with '-', names; takes the next argument
- * too when the option has a value. */
+/* Sets the option that the current argument names, and consumes the next argument if it is the
+ * value. */
 static int take_option(struct parse *p, struct err *e) {
     const char *arg = p->argv[p->i];
     struct found f;
@@ -226,7 +224,7 @@ static int take_option(struct parse *p, struct err *e) {
 
 /* ---- options together ------------------------------------------------------------------------ */
 
-/* Returns the first of the options in a list of names that is given, or NULL. */
+/* Returns the first option of a list of names that was given, or NULL. */
 static const struct option *given_of(const struct parse *p, const char *names) {
     for (size_t n; names && *names; names += n + (names[n] == ' ')) {
         n = strcspn(names, " ");
@@ -237,7 +235,7 @@ static const struct option *given_of(const struct parse *p, const char *names) {
     return NULL;
 }
 
-/* Refuses options that exclude each other, and those that lack what they go with. */
+/* Refuses options that exclude each other, and those that require another one. */
 static int check_given(const struct parse *p, struct err *e) {
     for (int i = 0; i < p->n_given; i++) {
         const struct option *o = p->given[i], *other = given_of(p, o->excludes);
@@ -245,7 +243,7 @@ static int check_given(const struct parse *p, struct err *e) {
             return err_set(e, ERR_USAGE, "%s: --%s and --%s exclude each other", p->spec->name,
                            other->name, o->name);
         if (o->goes_with && !given_of(p, o->goes_with))
-            return err_set(e, ERR_USAGE, "%s: --%s goes with --%.*s", p->spec->name, o->name,
+            return err_set(e, ERR_USAGE, "%s: --%s requires --%.*s", p->spec->name, o->name,
                            (int)strcspn(o->goes_with, " "), o->goes_with);
     }
     return 0;
@@ -265,7 +263,7 @@ static int choice(const char *text, const char *what, const char *const *names, 
     return err_set(e, ERR_USAGE, "%s: '%s' is not one of auto, always, never", what, text);
 }
 
-/* Applies the options on the form of the result, and on how much is said beside it. */
+/* Applies the options on output format, messages, progress and colour. */
 static int apply_talk(struct cli *c, const struct common_opts *k, struct err *e) {
     static const char *const when[] = {"auto", "always", "never"};
     int mode = 0, color = 0;
@@ -281,7 +279,7 @@ static int apply_talk(struct cli *c, const struct common_opts *k, struct err *e)
     return 0;
 }
 
-/* Returns the folder of what `hone doctor` keeps, or NULL where the user has none. */
+/* Returns the folder for the measurements of hone doctor, or NULL if the user has none. */
 static const char *choices_dir(struct arena *mem) {
     const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
     struct buf b = {0};
@@ -314,7 +312,7 @@ static int apply_common(struct cli *c, const struct common_opts *k, struct err *
 
 /* ---- a command line -------------------------------------------------------------------------- */
 
-/* Prints what --help or --version asks for; nothing else is done then. */
+/* Prints the text of --help or --version; the command then does nothing else. */
 static void describe(struct parse *p, const struct option *common, const struct common_opts *k) {
     struct cli *c = p->c;
     struct buf b = {0};
@@ -327,7 +325,7 @@ static void describe(struct parse *p, const struct option *common, const struct 
     buf_release(&b);
 }
 
-/* Reports which argument is missing, or that there is one too many. */
+/* Refuses missing and surplus arguments. */
 static int count_args(const struct parse *p, struct err *e) {
     const struct cmd_spec *s = p->spec;
     int n = 0;
@@ -388,7 +386,7 @@ void cli_to_front(int argc, char **argv, bool (*is_name)(void *ctx, const char *
     }
 }
 
-/* ---- commands of a command ------------------------------------------------------------------- */
+/* ---- subcommands ----------------------------------------------------------------------------- */
 
 struct subs {
     const struct subcommand *v;
@@ -405,7 +403,7 @@ static const char *next_sub(void *ctx, int i) {
     return i < s->n ? s->v[i].name : NULL;
 }
 
-struct capture { /* What a subcommand needs, copied from its synopsis. */
+struct capture { /* a subcommand's required arguments, from its synopsis */
     char text[160];
 };
 static void capture_needs(void *ctx, const struct cmd_spec *spec, const struct option *common) {
@@ -442,7 +440,7 @@ int cli_sub(struct cli *c, const struct subcommand *sub, int n, const char *oper
     struct subs s = {sub, n};
     int rc = 0;
     if (c->visit) {
-        for (int i = 0; i < n && !rc; i++) /* A second name of the one before is not visited. */
+        for (int i = 0; i < n && !rc; i++) /* Skip an alias of the one before. */
             if (i == 0 || sub[i].run != sub[i - 1].run) rc = sub[i].run(c, argc, argv, e);
         return rc;
     }
@@ -456,7 +454,7 @@ int cli_sub(struct cli *c, const struct subcommand *sub, int n, const char *oper
     for (int i = 0; i < n; i++) buf_fmt(&names, "%s%s", i ? "|" : "", sub[i].name);
     const char *best = argc > 1 ? guess_name(argv[1], next_sub, &s) : NULL;
     if (argc < 2)
-        rc = err_set(e, ERR_USAGE, "%s: say what: %s", argv[0], names.data);
+        rc = err_set(e, ERR_USAGE, "%s: name a subcommand: %s", argv[0], names.data);
     else if (best)
         rc = err_set(e, ERR_USAGE, "%s: unknown subcommand '%.80s'; did you mean 'hone %s %s'?",
                      argv[0], argv[1], argv[0], best);

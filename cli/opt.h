@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* cli/opt.h - option tables. Each command owns one, the important rows first, since --help shows as
- * many as a screen has lines for; the options every command has are added by the parser. Long
- * options only, except -h -V -v -q -o -f -j. "--opt=X" and "--opt X"; "--" ends options. What other
- * programs call an option is taken or answered by cli/peers.def. */
+/* cli/opt.h - command-line parser: specs of commands, options and results.
+ *
+ * Each command has a table of options, important ones first because --help shows only those that
+ * fit on a screen; the parser adds the common options. "--opt=X" and "--opt X" are equivalent; "--"
+ * ends options. Options of other programs are translated or answered by cli/peers.def. */
 #ifndef HONE_CLI_OPT_H
 #define HONE_CLI_OPT_H
 
@@ -17,29 +18,28 @@
 #include "work/work.h"
 
 struct cmd_spec {
-    const char *name;     /* "quantize", "eval ppl" */
-    const char *synopsis; /* "IN.gguf -o OUT.gguf --recipe NAME": equals the man page's SYNOPSIS */
-    const char *about;    /* a few sentences for --help, which wraps them */
-    const struct option *opts; /* NULL: it has none of its own */
-    int min_args, max_args;    /* positional; max -1: any */
+    const char *name;          /* "quantize", "eval ppl" */
+    const char *synopsis;      /* "IN.gguf -o OUT.gguf --recipe NAME", as in the man page */
+    const char *about;         /* a few sentences for --help, which wraps them */
+    const struct option *opts; /* NULL: only the common ones */
+    int min_args, max_args;    /* positional; max -1: unlimited */
 };
-/* What a command or subcommand has, for those who list them: cli_parse calls it instead of parsing
- * when struct cli asks for it. */
+/* Called by cli_parse instead of parsing if struct cli has one, to list commands and options. */
 typedef void (*opt_visitor)(void *ctx, const struct cmd_spec *spec, const struct option *common);
 /* Returns the number of options in a table, which may be NULL. */
 int opt_count(const struct option *o);
-struct cli {          /* what every command gets */
-    struct work work; /* what its job gets */
+struct cli {          /* state of one command line */
+    struct work work; /* context of the job */
     const char **arg; /* positional arguments */
     int n_args;
-    const struct cmd_spec *spec; /* the command; NULL until its words are parsed */
+    const struct cmd_spec *spec; /* the command; NULL until its options are parsed */
     bool done;                   /* --help was printed: return 0 at once */
-    FILE *out; /* the result goes here: stdout, or the text a call of the library returns */
-    enum emit_form form; /* as set by the caller, unless an option says otherwise */
-    bool color;          /* stdout may carry ANSI colours */
+    FILE *out;                   /* stream for the result */
+    enum emit_form form;         /* set by the caller; options override it */
+    bool color;                  /* stdout may carry ANSI colours */
     int full_argc;
     char **full_argv;
-    opt_visitor visit; /* NULL: run */
+    opt_visitor visit; /* NULL: run the command */
     void *visit_ctx;
 };
 struct subcommand {
@@ -47,22 +47,22 @@ struct subcommand {
     int (*run)(struct cli *c, int argc, char **argv, struct err *e);
     const char *summary;
 };
-/* Runs the one of `sub` that argv[1] names; argv[0] is the command they belong to, `operands` what
- * they take in general. */
+/* Runs the subcommand argv[1] of the command argv[0]. `operands`: arguments that all of them share.
+ */
 int cli_sub(struct cli *c, const struct subcommand *sub, int n, const char *operands, int argc,
             char **argv, struct err *e);
-/* Parses argv[1..] by spec plus the common options; values go to the struct `args` that the table
- * of spec has offsets of. They are borrowed from argv. */
+/* Parses argv[1..] by spec and the common options. Stores values, borrowed from argv, in the struct
+ * `args` at the offsets in spec's table. */
 int cli_parse(struct cli *c, const struct cmd_spec *spec, void *args, int argc, char **argv,
               struct err *e);
-/* Moves options that stand before the name of a command (`hone -q recipes`) behind it. `is_name`
- * tells whether a word is such a name; `ctx` is passed to it. */
+/* Moves options before the name of a command (`hone -q recipes`) after it. `is_name` returns
+ * whether a word is such a name; `ctx` is passed to it. */
 void cli_to_front(int argc, char **argv, bool (*is_name)(void *ctx, const char *word), void *ctx);
-/* Adds tool version, command line and machine to a result, then prints it in the chosen form. */
+/* Adds version, command line and machine to a result and prints it in the chosen format. */
 void cli_emit(struct cli *c, struct emit *m);
-/* Prints and frees the result of a job that returned rc, where it succeeded. Returns rc. */
+/* Prints the result if rc is 0, then frees it. Returns rc. */
 int cli_result(struct cli *c, struct emit *m, int rc);
-/* Does what cli_result does, for jobs that have a result with ERR_VERDICT too. */
+/* Like cli_result, but prints the result for ERR_VERDICT too. */
 int cli_verdict(struct cli *c, struct emit *m, int rc);
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* cli/remedy.c - see remedy.h. Messages that name a command ("hone convert --type bf16 ...") stay
- * unchanged. */
+/* cli/remedy.c - completion of error messages that name foreign options. Messages that name a
+ * command themselves ("hone convert --type bf16 ...") stay unchanged. */
 #include "cli/remedy.h"
 
 #include <ctype.h>
@@ -13,9 +13,9 @@
 struct wanted { /* an option in a message */
     const char *name;
     size_t len;
-    const struct cmd_spec *spec; /* of the command that failed */
-    struct buf owners;           /* "hone convert, hone make" */
-    bool common;                 /* every command has it */
+    const struct cmd_spec *spec; /* the command that failed */
+    struct buf owners;           /* its commands: "hone convert, hone make" */
+    bool common;                 /* a common option */
 };
 
 static bool has(const struct option *o, const char *name, size_t len) {
@@ -36,7 +36,7 @@ static bool fits(void *ctx, const struct peer_option *row) {
     return row->ours && row->ours[0] && has(w->spec->opts, row->ours, strlen(row->ours));
 }
 
-/* Finds the next "--name" at the beginning of a word, at or after s. */
+/* Returns the name in the next "--name" that begins a word at or after s, or NULL. */
 static const char *next_option(const char *s, size_t *len) {
     for (const char *begin = s; (s = strstr(s, "--")); s += 2) {
         if (s > begin && !strchr(" '(`", s[-1])) continue;

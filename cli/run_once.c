@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* cli/run_once.c - one answer: shown as it is made, or one JSON document at the end. */
+/* cli/run_once.c - hone run with one answer: streamed to the screen, or as one JSON document. */
 #include "cli/cmd_run.h"
 
 static void report(struct run_cli *x, const struct run_answer *a, bool turn) {

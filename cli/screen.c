@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* cli/screen.c - answers on a terminal or in a file (screen.h). */
+/* cli/screen.c - display of answers on a terminal or in a file (screen.h). */
 #include "cli/screen.h"
 
 #include <inttypes.h>
@@ -104,7 +104,7 @@ static void content(struct screen *s, const char *text, size_t n) {
 void screen_update(struct screen *s, struct toolparse *p, int64_t n_drawn) {
     size_t n;
     const char *text = toolparse_content(p, &n);
-    if (!n) { /* Content ends the reasoning for good. */
+    if (!n) { /* Content ends the reasoning. */
         size_t n_r;
         const char *r = toolparse_reasoning(p, &n_r);
         if (n_r) s->n_thought = n_drawn;
@@ -115,7 +115,7 @@ void screen_update(struct screen *s, struct toolparse *p, int64_t n_drawn) {
 
 /* ---- the end ---- */
 
-/* Shows the name of a call, then its arguments, one a line. */
+/* Prints the name of a call, then its arguments, one per line. */
 static void show_call(struct screen *s, const struct json *call) {
     struct buf b = {0};
     const char *name = json_str(json_get(call, "name"));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* cli/screen.h - an answer as a person sees it while it is written: reasoning dimmed, folded or
- * hidden, tool calls readable, what could command the terminal made visible. Where stdout is no
- * terminal it gets the answer without reasoning, bytes as they are, calls as they were written. */
+/* cli/screen.h - display of an answer while it is generated: reasoning dimmed, folded or hidden,
+ * tool calls readable, control characters visible. If stdout is not a terminal it receives the
+ * answer without reasoning, with bytes and calls unchanged. */
 #ifndef HONE_CLI_SCREEN_H
 #define HONE_CLI_SCREEN_H
 
@@ -15,32 +15,32 @@
 #include "chat/toolfmt.h"
 
 struct screen {
-    FILE *out;     /* NULL: nothing is shown */
-    bool tty;      /* a terminal: controls are made visible */
-    bool color;    /* it may be told colours */
-    bool note_tty; /* stderr is a terminal that may be told colours */
+    FILE *out;     /* NULL: show nothing */
+    bool tty;      /* out is a terminal: make control characters visible */
+    bool color;    /* out accepts colours */
+    bool note_tty; /* stderr is a terminal that accepts colours */
     enum run_thinking thinking;
-    /* of the answer under way */
+    /* of the current answer: */
     size_t n_reasoning, n_content; /* bytes shown */
-    int64_t n_thought;             /* tokens so far that are reasoning */
-    bool open;                     /* reasoning is on the screen, its end not yet */
-    bool at_start;                 /* nothing is in this line */
+    int64_t n_thought;             /* reasoning tokens so far */
+    bool open;                     /* reasoning has begun on the screen and not ended */
+    bool at_start;                 /* the line is empty */
     double t_drawn;
 };
 void screen_init(struct screen *s, FILE *out, bool color);
-/* Begins to show an answer. It is not called for one that goes on. */
+/* Starts an answer; not called when one continues. */
 void screen_begin(struct screen *s);
-/* Shows what of the answer has become certain since the last call. n_drawn counts its tokens so
- * far. */
+/* Shows the part of the answer that became final since the last call. n_drawn: its tokens so far.
+ */
 void screen_update(struct screen *s, struct toolparse *p, int64_t n_drawn);
-/* Shows what of the whole answer, now that it is read, was not shown yet. */
+/* Shows the rest of the complete answer. */
 void screen_end(struct screen *s, const char *reasoning, const char *content,
                 const struct json *calls, struct toolparse *p);
-/* Shows n bytes of text as it is: raw output, or the continuation of a text. */
+/* Shows n bytes of raw text: output of --raw, or the continuation of a text. */
 void screen_text(struct screen *s, const char *text, size_t n);
 /* Ends the line on the screen, unless it is empty. */
 void screen_newline(struct screen *s);
-/* Prints a sentence beside the answer, on stderr and dimmed. With -q it prints nothing. */
+/* Prints a note about the answer, dimmed, on stderr; nothing with -q. */
 void screen_note(const struct screen *s, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
 #endif

@@ -90,7 +90,7 @@ head -c 1000000 "$t/f32.gguf" > "$t/cut.gguf"
 printf '\1\0\0\0\2' > "$t/odd"
 printf '\1\0\0\0\377\377\377\377' > "$t/negative"
 refused 2 "unknown subcommand 'tols'" eval tols "$t/f32.gguf"
-refused 2 "say what" eval
+refused 2 "name a subcommand" eval
 refused 2 "--by-depth" eval kld "$t/q4.gguf" "$t/text" --base "$t/f32.gguf" --plot "$t/x"
 refused 3 "holds no text" eval ppl "$t/f32.gguf" "$t/empty"
 refused 3 "needs at least 1024" eval ppl "$t/f32.gguf" "$t/short"

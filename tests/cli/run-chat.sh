@@ -56,7 +56,7 @@ talk edit "$t/m.gguf" --temp 0 -n 1 << 'X'
 < ; seed
 < 2004h
 > /frobnicate\n
-< there is no command like this
+< there is no such command
 < 2004h
 > /help\n
 < /continue
@@ -229,7 +229,7 @@ talk full "$t/m.gguf" --ctx 160 --temp 0 -n 20 --system 'Be brief.' --no-history
 > \x04
 \$ 0
 X
-grep -q 'older messages are left out' "$t/full" && grep -q '% of the context of 160 tokens is used' "$t/full" || { cat "$t/full"; exit 1; }
+grep -q 'from here on the model does not see the [0-9]* oldest messages' "$t/full" && grep -q '% of the context of 160 tokens is used' "$t/full" || { cat "$t/full"; exit 1; }
 saved "$t/full.json" 'Be brief.'
 saved "$t/full.json" 'the first of all questions is about the valve manual and the bolts'
 saved "$t/full.json" 'still there?'
