@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* lib/call.c - see call.h. */
+/* lib/call.c - owners of handles, contexts of calls, errors (call.h). */
 #include "lib/call.h"
 
 #include <stdarg.h>
@@ -24,7 +24,7 @@ int lib_error(struct hone_error *e, int status, const char *fmt, ...) {
     return status;
 }
 
-/* Fills *e with an error of the core in the words of f; where that names no file, it is about the
+/* Fills *e with an error of the core, with options named as in f. An error without a file gets the
  * handle's. */
 static int show(struct hone_error *e, int status, const struct form *f, const struct err *err,
                 const char *file) {
@@ -38,11 +38,11 @@ static int show(struct hone_error *e, int status, const struct form *f, const st
 
 void *lib_new(size_t n, struct hone_error *e) {
     void *p = calloc(1, n);
-    if (!p) lib_error(e, HONE_SYSTEM, "out of memory (%zu bytes asked for)", n);
+    if (!p) lib_error(e, HONE_SYSTEM, "out of memory (%zu bytes requested)", n);
     return p;
 }
 
-/* ---- structs that may be those of another version ---- */
+/* ---- structs of other versions ---- */
 
 static size_t size_of(const void *p) {
     size_t n;
@@ -147,7 +147,7 @@ int call_begin(struct call *c, struct owner *w, struct hone_error *e) {
     return HONE_OK;
 }
 
-/* Fills *e with what stopped a call that was told to stop: its caller, or memory that ran out. */
+/* Fills *e with the reason why a call was stopped: cancellation, or out of memory. */
 static int stopped(struct call *c, struct hone_error *e) {
     if (atomic_load(&c->owner->fund.spent) && !(c->ctx.stop && atomic_load(c->ctx.stop))) {
         err_set(&c->err, ERR_SYS, "out of memory; close other programs or choose a smaller job");
@@ -165,12 +165,12 @@ int call_end(struct call *c, int rc, struct hone_error *e) {
         lib_error(e, HONE_OK, "%s", "");
         return HONE_OK;
     }
-    /* What failed for want of memory may have been told as a fault of what was read. */
+    /* A failed allocation may have been reported as an error in the input. */
     const bool lacked = rc != ERR_SYS && atomic_load(&c->owner->fund.spent);
     return rc == ERR_INTR || lacked ? stopped(c, e) : show(e, rc, c->form, &c->err, c->owner->file);
 }
 
-/* ---- what needs no handle ---- */
+/* ---- calls without a handle ---- */
 
 const char *hone_version(void) {
     return HONE_VERSION;

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* lib/call.h - what every handle of include/hone.h and every call on it have in common: whom
- * messages and progress go to, what cancels, the memory that is set aside, and errors in the form
- * that programs see.
+/* lib/call.h - context of the library's handles and calls: messages, progress, cancellation, memory
+ * limits and errors.
  *
- * A handle has an owner; a call on it runs in a context of its own (base/ctx.h), so that calls on
- * one handle from several threads do not meet either. So a function of the library is
+ * A handle has an owner. A call on it runs in its own context (base/ctx.h), so that calls on one
+ * handle from several threads stay separate. A function of the library has this form:
  *
  *     struct call c;
  *     int rc = call_begin(&c, h->owner, e);
@@ -25,50 +24,52 @@ struct hone_cancel {
 };
 
 struct owner {
-    atomic_int n_refs; /* a model's tokenizer, template and GGUF share one */
+    atomic_int n_refs; /* handles; a model shares its owner with its tokenizer, template and GGUF */
     struct hone_opts o;
-    struct work_how how; /* what of o is about computing */
+    struct work_how how; /* the options of o about computation */
     struct mem_fund fund;
-    char *file; /* what the handle was opened from; NULL: nothing */
+    char *file; /* path the handle was opened from, or NULL */
 };
-/* Makes the owner of what a handle of `file` needs, with one holder. HONE_SYSTEM when there is
- * no memory, HONE_USAGE when o->size is not set. */
+/* Creates an owner for a handle of `file` (or NULL), with one reference. HONE_SYSTEM: out of
+ * memory. HONE_USAGE: o->size is not set. */
 int owner_new(struct owner **out, const struct hone_opts *o, const char *file,
               struct hone_error *e);
-/* Counts one holder more and returns w. */
+/* Adds a reference and returns w. */
 struct owner *owner_share(struct owner *w);
-/* Counts one holder less, and frees the owner when it was the last. w NULL: nothing happens. */
+/* Drops a reference, and frees the owner with the last one. w may be NULL. */
 void owner_drop(struct owner *w);
 
 struct form;
 struct call {
     struct owner *owner;
-    const struct form *form; /* whose words errors and messages have; NULL: those of handles */
+    const struct form *form; /* names of options in messages; NULL: those of handles */
     struct ctx ctx;
     struct ctx *callers;
     locale_t plain, locale;
-    struct err err; /* what the call fills */
+    struct err err; /* error of the call's work */
 };
-/* Enters the call's context; the decimal point is a point until call_end. When it returns anything
- * but HONE_OK, the context was not entered, and *e is filled. */
+/* Enters the call's context, with the C locale's decimal point until call_end. On failure fills *e
+ * and does not enter the context. */
 int call_begin(struct call *c, struct owner *w, struct hone_error *e);
-/* Leaves it and says how it ended, rc being what the core said: the enum hone_status to return. */
+/* Leaves the context, fills *e from c->err, and returns the enum hone_status for rc, the status of
+ * the work. */
 int call_end(struct call *c, int rc, struct hone_error *e);
 
-/* Fills e with an error that arose outside of any call, and returns its status. e may be NULL. */
+/* Fills e, which may be NULL, with an error from outside a call. Returns status. */
 int lib_error(struct hone_error *e, int status, const char *fmt, ...) PRINTF_LIKE(3, 4);
-/* Returns HONE_USAGE from a function of the library that was given no `x`, which must be there. */
+/* Returns HONE_USAGE from the calling function if the required argument x is NULL. */
 #define NEED(x, e)                                                                                 \
     do {                                                                                           \
         if (!(x)) return lib_error(e, HONE_USAGE, "%s: " #x " is NULL", __func__);                 \
     } while (0)
-/* Returns a handle of n zeroed bytes, which free() frees. Returns NULL, with *e filled, when there
- * is no memory. */
+/* Allocates n zeroed bytes for a handle; free() frees them. Out of memory: fills *e, returns NULL.
+ */
 void *lib_new(size_t n, struct hone_error *e);
 
-/* Copies what of a struct the caller's version of it has, behind its size. HONE_USAGE: no size. */
+/* Copies a result struct [n] to the caller's version of it, up to its size field. HONE_USAGE if
+ * that is not set. */
 int lib_give(void *to, const void *from, size_t n, const char *what, struct hone_error *e);
-/* Copies the caller's options (NULL: zeros) over a zeroed struct of n bytes. */
+/* Copies the caller's options, which may be NULL, to a zeroed struct of n bytes. */
 int lib_take(void *to, const void *from, size_t n, const char *what, struct hone_error *e);
 
 #endif

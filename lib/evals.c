@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* lib/evals.c - hone eval: measuring files. One struct of options for all, of which each call has
- * the rows that mean something to it. */
+/* lib/evals.c - calls of hone eval, which measure files. They share one options struct; each call
+ * accepts the fields in its rows. */
 #include "runtime/measure/caches.h"
 #include "runtime/measure/cases.h"
 #include "runtime/measure/divergence.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* lib/files.c - steps on files that are there: plan, inspect, verify, diff, replay, recipes,
- * publish, split, merge, synth; and questions about this machine. */
+/* lib/files.c - calls on existing files (plan, inspect, verify, diff, replay, recipes, publish,
+ * split, merge), synth, doctor and bench-kernels. */
 #include <string.h>
 
 #include "jobs/bench_job.h"
@@ -236,7 +236,7 @@ int hone_doctor(const char *model, const char *list, const struct hone_opts *o, 
     int rc = task_begin(&t, o, json, e);
     if (rc) return rc;
     if (list && !j.limits && !j.models)
-        rc = err_set(&t.c.err, ERR_USAGE, "list: '%.80s' is not limits or models", list);
+        rc = err_set(&t.c.err, ERR_USAGE, "list: '%.80s' is neither limits nor models", list);
     else
         rc = doctor_run(&t.w, &j, t.m, &t.c.err);
     return task_end(&t, rc, json, e);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* lib/form.c - see form.h. */
+/* lib/form.c - tasks, and copying of options by their rows (form.h). */
 #include "lib/form.h"
 
 #include <stdio.h>
@@ -21,7 +21,7 @@ static double number_at(const void *p) {
     return v;
 }
 
-/* Stores v in the double at `to`: below 0 stores 0, and 0 keeps the default. */
+/* Stores v in the double at `to`; a negative v stores 0, and 0 keeps the default. */
 static void put_number(void *to, double v) {
     const double x = v < 0 ? 0 : v;
     if (v > 0 || v < 0) memcpy(to, &x, sizeof x);
@@ -51,7 +51,8 @@ static const char *text_at(const void *p) {
     return v;
 }
 
-/* Reads an int, or an int64_t where an int would have lain in the padding of an older struct. */
+/* Reads a flag: an int, or an int64_t if an int would have been in the padding of an older struct.
+ */
 static bool flag_at(const void *p, size_t n_bytes) {
     int64_t wide;
     int v;
@@ -76,7 +77,7 @@ static void put_list(struct task *t, void *to, const void *from) {
     if (l.n) memcpy(to, &l, sizeof l);
 }
 
-/* Copies what the caller set for option o to the job's member. */
+/* Copies the caller's value of option o to the job's member. */
 static void put(struct task *t, const struct option *o, const struct placement *p, const char *own,
                 char *job) {
     const void *from = own + p->from;
@@ -113,14 +114,14 @@ static void put(struct task *t, const struct option *o, const struct placement *
     }
 }
 
-/* Returns where the call of a form has row i; NULL: it has no field for it. */
+/* Returns the place of row i in the options struct of a form, or NULL. */
 static const struct placement *field_of(const struct form *f, int i) {
     const struct placement *p = &f->row[i].in[f->which];
     return p->how == PLACE_NONE || p->how == PLACE_ARGUMENT ? NULL : p;
 }
 
-/* Returns the name of a field that is set and that only other forms with the same struct have, or
- * NULL when there is none. */
+/* Returns the name of a field that is set but belongs only to other forms with this struct, or
+ * NULL. */
 static const char *foreign(const struct form *f, const char *own) {
     static const char zero[sizeof(uint64_t)];
     for (int k = 0; form_list(k); k++)
@@ -139,8 +140,8 @@ static const char *foreign(const struct form *f, const char *own) {
 
 /* ---- calls ---- */
 
-/* Begins a call: makes its owner and enters its context. `device` is what the call's own options
- * say and goes before that of o; NULL: they say nothing. */
+/* Begins a call: creates its owner and enters its context. `device`: that of the call's own
+ * options, which overrides o's; or NULL. */
 static int begin(struct task *t, const struct hone_opts *o, const char *device, char **json,
                  struct hone_error *e) {
     memset(t, 0, sizeof *t);
@@ -173,7 +174,7 @@ int task_begin_form(struct task *t, const struct form *f, const void *given, voi
     int rc = lib_take(own, given, f->size, f->opts, e);
     if (rc) return rc;
     const char *other = foreign(f, own);
-    if (other) return lib_error(e, HONE_USAGE, "%s has no use for %s.%s", f->call, f->opts, other);
+    if (other) return lib_error(e, HONE_USAGE, "%s does not take %s.%s", f->call, f->opts, other);
     for (int i = 0; i < f->n; i++) {
         const struct placement *p = &f->row[i].in[f->which];
         if (p->how == PLACE_DEVICE) device = text_at((const char *)own + p->from);
@@ -207,7 +208,7 @@ int task_end(struct task *t, int rc, char **json, struct hone_error *e) {
 }
 
 int task_need(const char *path, bool is_needed, struct err *e) {
-    return path || !is_needed ? 0 : err_set(e, ERR_USAGE, "a path of the output is missing");
+    return path || !is_needed ? 0 : err_set(e, ERR_USAGE, "the output path is missing");
 }
 
 void task_text(struct task *t, const char *name, const struct buf *text) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* lib/generate.c - one answer on the session's own sequence. */
+/* lib/generate.c - generation of one answer on the session's own sequence. */
 #include "lib/generate.h"
 
 #include <math.h>
@@ -17,9 +17,9 @@ int generate_sample(const struct hone_generate_opts *o, struct sample_opts *out,
     if (!(o->temperature >= 0) || o->top_k < 0 || !(o->top_p >= 0) || !(o->min_p >= 0) ||
         !(o->repeat_penalty >= 0) || isnan(o->presence_penalty) || isnan(o->frequency_penalty) ||
         o->max_tokens < 0 || o->repeat_last_n < 0)
-        return err_set(e, ERR_USAGE, "options of generating are numbers that are not negative");
+        return err_set(e, ERR_USAGE, "hone_generate_opts: numbers cannot be negative");
     if (o->top_p > 1 || o->min_p > 1)
-        return err_set(e, ERR_USAGE, "top_p and min_p are probabilities: 1 at most");
+        return err_set(e, ERR_USAGE, "top_p and min_p are probabilities: at most 1");
     *out = (struct sample_opts){
         .temp = (float)o->temperature,
         .top_k = o->top_k,
@@ -66,14 +66,13 @@ static void sink(void *ud, const char *s, size_t n) {
     if (!teller_tell(ud, s, n)) progress_interrupt();
 }
 
-/* Makes the grammar that the options ask for; *g is NULL when they ask for none. */
+/* Compiles the grammar, schema, regex or choices of the options; without any of them *g is NULL. */
 static int language(const struct hone_generate_opts *o, const struct tok *t, struct gram_vocab **v,
                     struct grammar **g, struct err *e) {
     struct json *schema = NULL;
     if (!generate_n_forms(o)) return 0;
     if (generate_n_forms(o) > 1)
-        return err_set(e, ERR_USAGE,
-                       "an answer follows one of schema, regex, grammar and choices, not several");
+        return err_set(e, ERR_USAGE, "give only one of schema, regex, grammar and choices");
     TRY(gram_vocab_new(v, t, e));
     if (o->regex) return grammar_of_regex(g, *v, o->regex, strlen(o->regex), e);
     if (o->grammar) return grammar_of_text(g, *v, o->grammar, strlen(o->grammar), e);
@@ -96,10 +95,10 @@ static int run(struct hone_session *s, const int32_t *prompt, int64_t n,
                           .ud = t};
     struct gram_vocab *vocab = NULL;
     struct ids ids = {0};
-    if (n < 1) return err_set(e, ERR_USAGE, "a prompt has at least one token");
+    if (n < 1) return err_set(e, ERR_USAGE, "the prompt has no tokens");
     TRY(model_need_tok(s->model->m, e));
     TRY(generate_sample(o, &go.sample, e));
-    if (!s->gen) session_reset(s->s); /* A new gen does not know what the session has seen. */
+    if (!s->gen) session_reset(s->s); /* A new gen starts from an empty sequence. */
     if (!s->gen && s->draft) draft_reset(s->draft);
     int rc = s->gen ? 0 : gen_new(&s->gen, s->s, s->draft, e);
     if (!rc) rc = language(o, s->model->m->tok, &vocab, &go.constrain.g, e);
@@ -110,7 +109,7 @@ static int run(struct hone_session *s, const int32_t *prompt, int64_t n,
     if (!rc) rc = gen_run(s->gen, &go, a, e);
     if (rc == ERR_INTR && t->ended) rc = 0;
     (void)teller_tell(t, NULL, 0);
-    if (a->constrain) { /* It refers to the grammar. */
+    if (a->constrain) { /* before the grammar it refers to */
         constrain_free(a->constrain);
         a->constrain = NULL;
     }

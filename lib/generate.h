@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* lib/generate.h - what one answer and many have in common: options, and text that goes to the
- * caller in whole characters. */
+/* lib/generate.h - options and text output that single and batched generation share. */
 #ifndef HONE_LIB_GENERATE_H
 #define HONE_LIB_GENERATE_H
 
@@ -8,21 +7,22 @@
 #include "lib/handles.h"
 #include "runtime/generate/gen.h"
 
-/* Fills *out with the sampler's options of hone_generate_opts. Returns ERR_USAGE when a number is
- * out of its range. */
+/* Fills *out with the sampler's options of hone_generate_opts. Returns ERR_USAGE for a number out
+ * of range. */
 int generate_sample(const struct hone_generate_opts *o, struct sample_opts *out, struct err *e);
 int generate_n_stop(const struct hone_generate_opts *o);
-/* Returns how many of schema, regex, grammar and choices are given. */
+/* Returns the number of schema, regex, grammar and choices that are set. */
 int generate_n_forms(const struct hone_generate_opts *o);
 
-/* Whither the text of an answer goes. */
+/* Sink for the text of an answer: passes it to the caller in whole UTF-8 characters. */
 struct teller {
     const struct hone_generate_opts *o;
     int64_t which;
-    struct buf part, whole; /* the beginning of a character; what is complete */
-    bool ended;             /* the caller wants no more */
+    struct buf part, whole; /* incomplete character; complete text */
+    bool ended;             /* the caller's function has stopped the answer */
 };
-/* Tells the caller of n more bytes; s NULL: of the rest. Returns false when it wants no more. */
+/* Passes n more bytes to the caller; s NULL: flushes the rest. Returns false if the caller stops
+ * the answer. */
 bool teller_tell(struct teller *t, const char *s, size_t n);
 void teller_release(struct teller *t);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* lib/gguf.c - reading GGUF files. */
+/* lib/gguf.c - reader of GGUF files: keys and tensors. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,7 +63,7 @@ static int give_key(const struct gguf_kv *kv, struct hone_key *out, struct hone_
 int hone_gguf_key(const struct hone_gguf *g, int64_t i, struct hone_key *out,
                   struct hone_error *e) {
     if (i < 0 || i >= gguf_n_kv(g->g))
-        return lib_error(e, HONE_USAGE, "the file has %lld keys, there is none with number %lld",
+        return lib_error(e, HONE_USAGE, "the file has %lld keys, but no key number %lld",
                          (long long)gguf_n_kv(g->g), (long long)i);
     return give_key(gguf_kv_at(g->g, i), out, e);
 }
@@ -76,7 +76,7 @@ int hone_gguf_find_key(const struct hone_gguf *g, const char *name, struct hone_
               : lib_error(e, HONE_USAGE, "the file has no key '%.200s'", name);
 }
 
-/* Makes the core's view of a key; false when it is no number with such an index. */
+/* Fills kv for number i of a key. Returns false if the key has no such number. */
 static bool number_of(const struct hone_key *k, uint64_t i, struct gguf_kv *kv) {
     *kv = (struct gguf_kv){.key = k->name,
                            .type = (enum gguf_vtype)k->type,
@@ -109,7 +109,7 @@ int hone_key_next_text(const struct hone_key *k, uint64_t *at, const char **text
     (void)number_of(k, 0, &kv);
     if (k->elem != HONE_TEXT) return 0;
     if (*at >= k->n_bytes) return 0;
-    if (k->type == HONE_TEXT) { /* This is the text itself, without a length. */
+    if (k->type == HONE_TEXT) { /* a single text, without a length prefix */
         *text = k->data;
         *len = (size_t)k->count;
         *at = k->n_bytes;
@@ -155,12 +155,12 @@ static int give_tensor(const struct gguf_tensor *t, struct hone_tensor *out, str
 int hone_gguf_tensor(const struct hone_gguf *g, int64_t i, struct hone_tensor *out,
                      struct hone_error *e) {
     if (i < 0 || i >= gguf_n_tensors(g->g))
-        return lib_error(e, HONE_USAGE, "the file has %lld tensors, there is none with number %lld",
+        return lib_error(e, HONE_USAGE, "the file has %lld tensors, but no tensor number %lld",
                          (long long)gguf_n_tensors(g->g), (long long)i);
     return give_tensor(gguf_tensor_at(g->g, i), out, e);
 }
 
-/* Reports an error about a tensor of a file. */
+/* Adds file and tensor to an error. Returns status. */
 static int about(struct hone_error *e, const struct hone_gguf *g, const char *tensor, int status) {
     if (e && g) snprintf(e->file, sizeof e->file, "%s", gguf_path(g->g));
     if (e) snprintf(e->tensor, sizeof e->tensor, "%s", tensor);
@@ -178,10 +178,10 @@ int hone_gguf_find_tensor(const struct hone_gguf *g, const char *name, struct ho
 
 int hone_tensor_read(const struct hone_tensor *t, int64_t row, int64_t n_rows, float *out,
                      struct hone_error *e) {
-    /* It was checked when the file was opened. */
+    /* The product was checked when the file was opened. */
     const int64_t have = t->ne[1] * t->ne[2] * t->ne[3];
     if (row < 0 || n_rows < 0 || row > have || n_rows > have - row) {
-        lib_error(e, HONE_USAGE, "tensor %s has %lld rows: there are no %lld from %lld on", t->name,
+        lib_error(e, HONE_USAGE, "tensor %s has %lld rows, but not %lld from row %lld", t->name,
                   (long long)have, (long long)n_rows, (long long)row);
         return about(e, NULL, t->name, HONE_USAGE);
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* lib/handle_forms.c - options of commands whose work is done by calls on handles: which field is
- * which option. Nothing is copied by these rows; they are for docs/reference.md. */
+/* lib/handle_forms.c - forms of calls on handles: which field is which option. Only
+ * docs/reference.md uses them; no option is copied by these rows. */
 #include "jobs/run.h"
 #include "jobs/template_text.h"
 #include "jobs/tokenize.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* lib/handles.h - the handles of include/hone.h that others are made of. */
+/* lib/handles.h - handles of include/hone.h that other handles contain. */
 #ifndef HONE_LIB_HANDLES_H
 #define HONE_LIB_HANDLES_H
 
@@ -10,16 +10,15 @@
 #include "template/chat.h"
 #include "tok/tok.h"
 
-/* `owned`: what it wraps is freed with it; else it is another handle's. */
 struct hone_gguf {
     struct owner *owner;
     struct gguf *g;
-    bool owned;
+    bool owned; /* g is freed with the handle; otherwise another handle owns it */
 };
 struct hone_tokenizer {
     struct owner *owner;
     struct tok *t;
-    bool owned;
+    bool owned; /* t is freed with the handle; otherwise another handle owns it */
 };
 struct hone_template {
     struct owner *owner;
@@ -31,8 +30,8 @@ struct hone_model {
     struct owner *owner;
     struct model *m;
     struct hone_gguf gguf;
-    struct hone_tokenizer tok;  /* of it, t NULL: none, the reason is in m->no_tok */
-    struct hone_template *tmpl; /* NULL: none, the reason is in no_tmpl */
+    struct hone_tokenizer tok;  /* its tokenizer; t NULL: none, reason in m->no_tok */
+    struct hone_template *tmpl; /* NULL: none, reason in no_tmpl */
     struct err no_tmpl;
 };
 struct hone_session {
@@ -40,8 +39,9 @@ struct hone_session {
     const struct hone_model *model;
     struct pool *pool;
     struct session *s;
-    struct draft *draft; /* over s, which is then used through it; NULL: none */
-    struct gen *gen;     /* over its own sequence; NULL before the first hone_generate */
+    struct draft
+        *draft;      /* speculative decoding on s, which is then used only through it; or NULL */
+    struct gen *gen; /* on the session's own sequence; NULL before the first hone_generate */
 };
 struct hone_seq {
     struct hone_session *s;
@@ -52,10 +52,10 @@ struct hone_quantizer {
     struct pool *pool;
 };
 
-/* Makes a handle of the template of a GGUF file, in the context that the caller has entered. */
+/* Creates a handle of a GGUF file's template. Needs an entered context. */
 int template_of(struct hone_template **out, struct owner *owner, const struct gguf *g,
                 const struct tok *t, struct err *e);
-/* Frees the session's generator, when what it remembers of its own sequence is true no longer. */
+/* Frees the session's generator after a change of its sequence by another call. */
 void session_forget(struct hone_session *s);
 
 #endif

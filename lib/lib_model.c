@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* lib/lib_model.c - a model with what its file holds: tokenizer, template, metadata. */
+/* lib/lib_model.c - model handles, with their tokenizer, template and metadata. */
 #include <stdlib.h>
 #include <string.h>
 

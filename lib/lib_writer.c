@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* lib/lib_writer.c - writing GGUF files. */
+/* lib/lib_writer.c - writer of GGUF files. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,7 +54,7 @@ int hone_writer_int(struct hone_writer *w, const char *key, enum hone_value type
     size_t i = 0;
     while (i < COUNT_OF(integers) && integers[i].type != type) i++;
     if (i == COUNT_OF(integers))
-        return lib_error(e, HONE_USAGE, "key %.200s: integers of type %s are not written", key,
+        return lib_error(e, HONE_USAGE, "key %.200s: %s is not a type of integers", key,
                          type <= HONE_F64 ? gguf_vtype_name((enum gguf_vtype)type) : "?");
     if (v < integers[i].lo || v > integers[i].hi)
         return lib_error(e, HONE_USAGE, "key %.200s: %lld does not fit %s", key, (long long)v,
@@ -91,7 +91,7 @@ int hone_writer_array(struct hone_writer *w, const char *key, enum hone_value el
     if (elem > HONE_F64 || gguf_vtype_bytes((enum gguf_vtype)elem) == 0)
         return lib_error(e, HONE_USAGE, "key %.200s: not a list of numbers", key);
     if (n > (uint64_t)INT64_MAX / sizeof(uint64_t) || (n && !v))
-        return lib_error(e, HONE_USAGE, "key %.200s: no list of %llu numbers", key,
+        return lib_error(e, HONE_USAGE, "key %.200s: cannot write a list of %llu numbers", key,
                          (unsigned long long)n);
     int rc = call_begin(&c, w->owner, e);
     if (rc) return rc;

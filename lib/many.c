@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* lib/many.c - answers to many prompts, several at a time: each is a sequence with a sampler of its
- * own, and every pass holds the next token of all of them, or what is left of a new one's prompt.
- */
+/* lib/many.c - batched generation of answers to many prompts. Each answer has its own sequence and
+ * sampler; every pass computes the next token of each, or the next piece of a new prompt. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,13 +8,13 @@
 #include "base/progress.h"
 #include "lib/generate.h"
 
-enum { AT_ONCE = 8, PIECE = 256 /* PIECE is how many tokens of a prompt go into one pass. */ };
+enum { AT_ONCE = 8, PIECE = 256 /* prompt tokens per pass */ };
 
 struct slot {
-    struct seq *q; /* The sequence; NULL: nothing runs here. */
-    int64_t i;     /* The place in the prompt. */
+    struct seq *q; /* NULL: the slot is free */
+    int64_t i;     /* index of the prompt */
     int64_t n_fed;
-    struct ids seen; /* The tokens of the prompt and of the answer. */
+    struct ids seen; /* tokens of prompt and answer */
     struct gen_answer a;
     struct teller t;
 };
@@ -30,7 +29,7 @@ struct many {
     struct sample_opts sample;
     int n_slots, n_stop;
     struct slot *slot;
-    struct hone_answer *out; /* [n] answers of this version's struct. */
+    struct hone_answer *out; /* [n] answers */
     struct session_row *row;
     float *logits; /* [n_slots][n_vocab] */
 };
@@ -63,7 +62,7 @@ static void clear(struct slot *b) {
     memset(b, 0, sizeof *b);
 }
 
-/* Hands the answer to the caller, as far as it goes. */
+/* Passes the rest of the answer to the caller and fills its struct hone_answer. */
 static void finish(struct many *m, struct slot *b) {
     struct hone_answer *o = &m->out[b->i];
     if (b->a.stop != GEN_TEXT) tok_stream_put(b->a.stream, false, b->a.text.len, &b->a.text);
@@ -80,8 +79,8 @@ static void finish(struct many *m, struct slot *b) {
     clear(b);
 }
 
-/* Returns the number of bytes at the end of the text that may become a stop text; *cut is where one
- * begins, or the length of the text. */
+/* Returns the number of bytes at the end of the text that may begin a stop text. *cut: the start of
+ * a complete stop text, or the length of the text. */
 static size_t pending(const struct many *m, const struct buf *text, size_t *cut) {
     size_t hold = 0;
     *cut = text->len;
@@ -95,7 +94,7 @@ static size_t pending(const struct many *m, const struct buf *text, size_t *cut)
     return hold;
 }
 
-/* Draws the next token from logits; true when the answer is complete. */
+/* Samples the next token from logits. Returns whether the answer is complete. */
 static bool draw(struct many *m, struct slot *b, const float *logits) {
     const int32_t id = sampler_pick(b->a.sampler, logits, b->seen.v, b->seen.n);
     size_t cut;
@@ -125,9 +124,9 @@ static bool draw(struct many *m, struct slot *b, const float *logits) {
     return b->seen.n > m->n_ctx || (m->o->max_tokens && b->a.n_drawn >= m->o->max_tokens);
 }
 
-/* ---- all ---- */
+/* ---- all answers ---- */
 
-/* Runs one pass with a piece of each slot. */
+/* Runs one pass with the next tokens of every slot. */
 static int pass(struct many *m, struct err *e) {
     int64_t n = 0, n_logits = 0;
     for (int k = 0; k < m->n_slots; k++) {
@@ -158,10 +157,10 @@ static int run(struct many *m, struct err *e) {
     TRY(generate_sample(m->o, &m->sample, e));
     if (generate_n_forms(m->o))
         return err_set(e, ERR_USAGE,
-                       "many answers at once follow no schema, regex, grammar or choices");
+                       "hone_generate_many supports no schema, regex, grammar or choices");
     if (m->s->draft)
         return err_set(e, ERR_USAGE,
-                       "many answers at once are not drafted: open a session without");
+                       "hone_generate_many supports no drafts: open a session without draft");
     m->slot = xcalloc((size_t)m->n_slots, sizeof *m->slot);
     m->row = xcalloc((size_t)m->n_slots * PIECE, sizeof *m->row);
     TRY(mem_alloc(&mem, (uint64_t)m->n_slots * (uint64_t)m->n_vocab * sizeof(float), "logits", e));
@@ -206,7 +205,7 @@ int hone_generate_many(struct hone_session *s, const int32_t *const *prompt, con
     mem_free(m.logits);
     const double seconds = progress_now_s() - from;
     rc = call_end(&c, rc, e);
-    const size_t step = out->size; /* The caller's struct may be that of another version. */
+    const size_t step = out->size; /* The caller's struct may have another version's size. */
     for (int64_t i = 0; i < n; i++) {
         struct hone_answer *to = (struct hone_answer *)(void *)((char *)out + (size_t)i * step);
         m.out[i].seconds = seconds;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-/* lib/measure.c - perplexity and divergence of sessions over tokens. */
+/* lib/measure.c - perplexity and divergence of sessions on given tokens. */
 #include "lib/handles.h"
 #include "runtime/measure/eval.h"
 
 enum { WINDOW = 512 };
 
-/* Checks the caller's tokens and the window, and puts the tokens into the core's form. */
+/* Checks the caller's tokens and window length, and copies the tokens to *out. */
 static int text_of(const struct hone_session *s, const int32_t *ids, int64_t n, int64_t *n_ctx,
                    struct ids *out, struct err *e) {
     if (*n_ctx == 0) *n_ctx = WINDOW;

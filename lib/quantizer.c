@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* lib/quantizer.c - f32 rows to blocks, and files to smaller files. */
+/* lib/quantizer.c - quantizer handles: encode f32 rows, quantize files. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,9 +37,9 @@ void hone_quantizer_free(struct hone_quantizer *q) {
     free(q);
 }
 
-enum { STEP_WEIGHTS = 1 << 20 }; /* of rows between two looks at who cancels */
+enum { STEP_WEIGHTS = 1 << 20 }; /* weights encoded between two checks for cancellation */
 
-/* Encodes rows as a tensor of their own, as the quantizer of files would. */
+/* Encodes rows as a whole tensor, with the result that quantizing a file would give. */
 static int encode(struct hone_quantizer *q, int type, const struct gguf_tensor *t,
                   const float *importance, void *out, struct err *e) {
     struct kern ref;
@@ -82,7 +82,7 @@ int hone_quantizer_rows(struct hone_quantizer *q, int type, const float *rows, i
 
 /* ---- files ---- */
 
-/* Reads texts such as "REGEX=TYPE"; the pattern may hold '=' itself, the type cannot. */
+/* Parses texts "REGEX=TYPE", split at the last '='. */
 static int read_overrides(const char *const *text, struct quant_override **out, int *n,
                           struct err *e) {
     *n = 0;
@@ -101,7 +101,7 @@ static int read_overrides(const char *const *text, struct quant_override **out, 
 static void free_overrides(struct quant_override *ov, int n) {
     for (int i = 0; i < n; i++) {
         char *s;
-        memcpy(&s, &ov[i].regex, sizeof s); /* It was made by read_overrides and is ours. */
+        memcpy(&s, &ov[i].regex, sizeof s); /* allocated by read_overrides */
         free(s);
     }
     free(ov);
@@ -113,7 +113,7 @@ static int file(const struct hone_quantizer *q, const char *in, const char *path
     struct requant base = {0};
     int n = 0;
     enum search search;
-    if (!o->recipe) return err_set(e, ERR_USAGE, "hone_quantize_opts.recipe says what to make");
+    if (!o->recipe) return err_set(e, ERR_USAGE, "hone_quantize_opts.recipe is missing");
     if (o->type || o->sequential || o->without)
         return err_set(e, ERR_USAGE, "hone_quantize_opts.%s is an option of hone_quantize",
                        o->type         ? "type"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* lib/spell.c - see spell.h. */
+/* lib/spell.c - translation of options in messages to fields of calls (spell.h). */
 #include "lib/spell.h"
 
 #include <ctype.h>
@@ -9,8 +9,8 @@
 
 #include "lib/form.h"
 
-/* Returns what the call of f names the option of n characters, or of a letter (n 1); NULL: it has
- * none. */
+/* Returns the field or argument of f's call for an option name [n], or a letter (n 1); NULL: none.
+ */
 static const char *word_of(const struct form *f, const char *name, size_t n) {
     for (int i = 0; i < f->n; i++) {
         const struct option *o = &f->row[i];
@@ -28,14 +28,14 @@ static const char *find_word(const struct form *f, const char *name, size_t n) {
     return word;
 }
 
-/* Returns the length of a command line in quotes at s, quotes included; 0: there is none. */
+/* Returns the length of a quoted command line at s, quotes included, or 0. */
 static size_t quoted(const char *s) {
     if (*s != '`' && strncmp(s, "'hone ", 6) != 0) return 0;
     const char *end = strchr(s + 1, *s);
     return end ? (size_t)(end - s) + 1 : 0;
 }
 
-/* Returns the length of the option that begins at s, dashes included; 0: there is none. */
+/* Returns the length of the option at s, dashes included, or 0. */
 static size_t option_at(const char *text, const char *s) {
     if (s > text && (isalnum((unsigned char)s[-1]) || strchr("-_/.", s[-1]))) return 0;
     if (s[0] != '-') return 0;

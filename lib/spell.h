@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
-/* lib/spell.h - sentences of jobs in a program's words: what they call --max-memory or -o is a
- * field or an argument there. */
+/* lib/spell.h - translation of jobs' messages for the library: --max-memory or -o become fields or
+ * arguments. */
 #ifndef HONE_LIB_SPELL_H
 #define HONE_LIB_SPELL_H
 
 #include <stddef.h>
 
 struct form;
-/* Copies a sentence to out[n] with the options in it as the call of f has them, or, f being NULL,
- * as the handles have them. What stands in quotes as a command line to type stays as it is. */
+/* Copies a message to out[n], with its options replaced by the fields and arguments of f's call, or
+ * of the handles (f NULL). Quoted command lines stay unchanged. */
 void spell(const struct form *f, const char *text, char *out, size_t n);
 
 #endif

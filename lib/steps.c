@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* lib/steps.c - the steps from a checkpoint to quantized files: convert, imatrix, sensitivity,
- * quantize, mix, make. Typed options in, a job of jobs/ below them, its result as JSON. The
- * commands of the same names are options of the same jobs. */
+/* lib/steps.c - calls from a checkpoint to quantized files: convert, imatrix, sensitivity,
+ * quantize, mix, make. Each runs the job of the command of its name and returns the result as JSON.
+ */
 #include <stdio.h>
 #include <string.h>
 
@@ -140,7 +140,7 @@ int hone_imatrix_select(const char *model, const char *const *texts, int64_t n_t
     j.select.parse_special = !j.a.no_special;
     rc = task_need(path, true, &t.c.err);
     if (!rc && (!l.n || n_tokens < 1))
-        rc = err_set(&t.c.err, ERR_USAGE, "a choice needs texts and a number of tokens");
+        rc = err_set(&t.c.err, ERR_USAGE, "imatrix: selecting needs texts and a number of tokens");
     if (!rc) rc = imatrix_select(&t.w, &j.select, t.m, &t.c.err);
     return task_end(&t, rc, json, e);
 }
@@ -168,12 +168,12 @@ int hone_quantize(const char *in, const char *path, const struct hone_quantize_o
     if (rc) return rc;
     rc = task_need(path, !qo.dry_run, &t.c.err);
     if (!rc && !qo.recipe && !qo.type)
-        rc = err_set(&t.c.err, ERR_USAGE, "hone_quantize_opts.recipe or type says what to make");
+        rc = err_set(&t.c.err, ERR_USAGE, "hone_quantize_opts.recipe or type is needed");
     if (!rc) rc = quantize_job_run(&t.w, &j, t.m, &t.c.err);
     return task_end(&t, rc, json, e);
 }
 
-/* Returns a number of bytes as --budget would have it, "15938355200"; w's memory holds it. */
+/* Formats a number of bytes for --budget, "15938355200". The text is in w's memory. */
 static const char *bytes_text(struct work *w, uint64_t n) {
     char text[24];
     snprintf(text, sizeof text, "%llu", (unsigned long long)n);

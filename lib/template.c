@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* lib/template.c - chat templates and the syntax of answers. */
+/* lib/template.c - template handles: rendering, and parsing of answers. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,8 +31,7 @@ int hone_template_new(struct hone_template **out, const char *text, size_t len, 
     struct call c;
     struct chat *chat = NULL;
     *out = NULL;
-    if (memchr(text, 0, len))
-        return lib_error(e, HONE_USAGE, "the text of the template holds a zero byte");
+    if (memchr(text, 0, len)) return lib_error(e, HONE_USAGE, "the template contains a zero byte");
     struct owner *owner;
     int rc = owner_new(&owner, o, NULL, e);
     if (!rc) rc = call_begin(&c, owner, e);
@@ -58,7 +57,7 @@ int hone_template_from_gguf(struct hone_template **out, const struct hone_gguf *
     *out = NULL;
     int rc = call_begin(&c, g->owner, e);
     if (rc) return rc;
-    (void)tok_from_gguf(&t, g->g, &ignored); /* Without a tokenizer bos and eos are "". */
+    (void)tok_from_gguf(&t, g->g, &ignored); /* without a tokenizer, bos and eos are "" */
     rc = template_of(out, g->owner, g->g, t, &c.err);
     if (t) tok_free(t);
     return call_end(&c, rc, e);

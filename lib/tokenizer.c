@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* lib/tokenizer.c - text to tokens and back. */
+/* lib/tokenizer.c - tokenizer handles: text to tokens and back. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 #include "lib/handles.h"
 #include "template/chat_ends.h"
 
-/* Makes a handle whose tokenizer the caller fills in. */
+/* Creates a handle without a tokenizer, which the caller fills in, and begins its call. */
 static int new_handle(struct hone_tokenizer **out, const struct hone_opts *o, const char *file,
                       struct call *c, struct hone_error *e) {
     *out = NULL;

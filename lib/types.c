@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* lib/types.c - tensor types and decoding. */
+/* lib/types.c - tensor types: names, sizes, decoding of rows. */
 #include <string.h>
 
 #include "base/num.h"

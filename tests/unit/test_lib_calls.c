@@ -89,7 +89,7 @@ static void test_quantize(void) {
          "output=Q6_K", "--search", "best");
     same_files(small, other);
     NOT(hone_quantize(model, small, &o, NULL, NULL, &e), HONE_USAGE, "exists already");
-    NOT(hone_quantize(model, "x", NULL, NULL, NULL, &e), HONE_USAGE, "says what to make");
+    NOT(hone_quantize(model, "x", NULL, NULL, NULL, &e), HONE_USAGE, "recipe or type is needed");
 }
 
 static void test_numbers(void) {
@@ -170,7 +170,7 @@ static void test_tasks(void) {
     SAME(json, HONE_OK, "eval", "compare", a, b);
     const struct hone_eval_opts foreign = {.size = sizeof foreign, .n_prompt = 5};
     NOT(hone_eval_ppl(small, text, &foreign, NULL, NULL, &e), HONE_USAGE,
-        "hone_eval_ppl has no use for hone_eval_opts.n_prompt");
+        "hone_eval_ppl does not take hone_eval_opts.n_prompt");
 }
 
 static void test_files(void) {
@@ -240,7 +240,7 @@ static void test_imatrix(void) {
     SAME(json, HONE_OK, "imatrix", model, pool, "--select", "4000", "--have", im, "--ctx", "64",
          "-o", b);
     same_files(a, b);
-    NOT(hone_imatrix_select(model, pools, 200, a, &io, NULL, NULL, &e), HONE_USAGE, "no use for");
+    NOT(hone_imatrix_select(model, pools, 200, a, &io, NULL, NULL, &e), HONE_USAGE, "does not take");
 }
 
 static const char hi[] = "{\"messages\": [{\"role\": \"user\", \"content\": \"Hi\"}]}";
