@@ -72,7 +72,7 @@ static int language(const struct hone_generate_opts *o, const struct tok *t, str
     struct json *schema = NULL;
     if (!generate_n_forms(o)) return 0;
     if (generate_n_forms(o) > 1)
-        return err_set(e, ERR_USAGE, "give only one of schema, regex, grammar and choices");
+        return err_set(e, ERR_USAGE, "give one of schema, regex, grammar and choices, not several");
     TRY(gram_vocab_new(v, t, e));
     if (o->regex) return grammar_of_regex(g, *v, o->regex, strlen(o->regex), e);
     if (o->grammar) return grammar_of_text(g, *v, o->grammar, strlen(o->grammar), e);

@@ -277,7 +277,7 @@ def test_what_strangers_met() -> None:
             (UsageError, "max_tokens", lambda: m.generate("a", max_tokens=2**64)), (UsageError, "reserve", lambda: plan("model.gguf", reserve=-1)),
             (UsageError, "NUL", lambda: m.generate("a", stop=["x\0y"])), (UsageError, "NUL", lambda: GGUF("model.gguf\0x")),
             (UsageError, "one text or more", lambda: m.generate("a", choices=[])), (TypeError, "list", lambda: m.generate("a", choices="left")),
-            (UsageError, "no JSON", lambda: m.generate("a", schema="{")), (UsageError, "1 at most", lambda: m.generate("a", top_p=2)),
+            (UsageError, "no JSON", lambda: m.generate("a", schema="{")), (UsageError, "at most 1", lambda: m.generate("a", top_p=2)),
             (TypeError, "dicts", lambda: m.generate(talk, tools=["x"])), (TypeError, "dict", lambda: m.generate(talk, variables=["x"])),
             (UsageError, "messages", lambda: m.generate("a", tools=[{"type": "function"}])), (KeyError, "5", lambda: g.metadata[5]),
             (ValueError, "copy", lambda: g.tensors["token_embd.weight"].__array__(copy=False)),
