@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* jobs/bench_job.c - speed of single kernels on one thread of this
- * machine, per tensor type and instruction set, with `ref` as the measure. Data lies in cache: the
- * numbers are what a core computes, not what memory delivers. */
+/* jobs/bench_job.c - speed of single kernels on one thread, per tensor type and instruction set,
+ * with the ratio to `ref`. Data stays in cache: the numbers show compute speed, not memory
+ * bandwidth. */
 #include "jobs/bench_job.h"
 #include "base/attr.h"
 #include "base/progress.h"
@@ -54,7 +54,7 @@ static void type_row(struct emit *m, enum qtype t, enum kern_isa isa, const stru
     emit_cell_num(m, r->decode_gbs, 2);
     emit_cell_num(m, r->decode_gws, 2);
     emit_cell_num(m, r->decode_gbs / ref->decode_gbs, 1);
-    rate_cell(m, r->dot_gbs, 2); /* The rate is 0 when there is no dot product for this type. */
+    rate_cell(m, r->dot_gbs, 2); /* 0: no dot product for this type */
     rate_cell(m, ref->dot_gbs > 0 ? r->dot_gbs / ref->dot_gbs : 0, 1);
     rate_cell(m, r->packed_gbs, 2);
     rate_cell(m, r->packed4_gbs, 2);
@@ -72,7 +72,7 @@ static int bench_types(struct emit *m, const struct kern *k, int n_isa, const bo
             const struct kern_ops *op = &k[isa].op[t], *below = &k[isa ? isa - 1 : 0].op[t];
             if (isa && op->decode == below->decode && op->dot == below->dot &&
                 op->gemm == below->gemm)
-                continue; /* The type has no kernel of its own. */
+                continue; /* no kernel for this type */
             struct kern_rate r;
             kern_bench_type(&k[isa], (enum qtype)t, seconds, &r);
             if (isa == 0) ref = r;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* jobs/bench_job.h - speed of single kernels on one thread of this machine. */
+/* jobs/bench_job.h - hone bench-kernels: speed of single kernels on one thread. */
 #ifndef HONE_JOBS_BENCH_JOB_H
 #define HONE_JOBS_BENCH_JOB_H
 
@@ -10,7 +10,7 @@ struct bench_kernels_opts {
 #include "commands/bench_kernels.def"
 };
 extern const struct bench_kernels_opts bench_kernels_usual;
-/* Fills m with rates by tensor type and instruction set up to w->isa. */
+/* Fills m with rates by tensor type, for every instruction set up to w->isa. */
 int bench_job_run(struct work *w, const struct bench_kernels_opts *o, struct emit *m,
                   struct err *e);
 

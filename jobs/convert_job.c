@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* jobs/convert_job.c - Hugging Face folder to GGUF. */
+/* jobs/convert_job.c - hone convert: conversion of a Hugging Face folder to GGUF. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "base/mem.h"
 #include "containers/qtype.h"
 
-/* The rows of --dry-run, which are known before the numbers that head the document. */
+/* Rows of --dry-run, collected because the numbers before them in the document come later. */
 struct plan_list {
     struct row {
         char name[64], shape[96];
@@ -97,7 +97,7 @@ int convert_job_run(struct work *w, struct convert_job_opts *x, struct emit *m, 
         o->plan = plan_row;
         o->plan_ud = &plan;
     }
-    int rc = mmproj ? mmproj_run(o, mmproj, &mr, e) : 0; /* The shorter step comes first. */
+    int rc = mmproj ? mmproj_run(o, mmproj, &mr, e) : 0; /* the shorter step first */
     if (!rc && o->out) rc = convert_run(o, &r, e);
     if (!rc) {
         emit_bool(m, "dry_run", o->dry_run ? "dry run" : NULL, o->dry_run);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* jobs/convert_job.h - a Hugging Face folder to GGUF, and its vision tower to a projector file. */
+/* jobs/convert_job.h - hone convert: a Hugging Face folder to GGUF and a projector file. */
 #ifndef HONE_JOBS_CONVERT_JOB_H
 #define HONE_JOBS_CONVERT_JOB_H
 
@@ -11,8 +11,8 @@ struct convert_job_opts {
     struct convert_opts o;
 #include "commands/convert.def"
 };
-/* Converts x->o.src to x->o.out, where that is not NULL, and its vision tower to x->mmproj, where
- * that is not NULL. Fills m; with x->o.dry_run nothing is written, and m has the plan. */
+/* Converts x->o.src to x->o.out and its vision tower to x->mmproj; either may be NULL. Fills m.
+ * With x->o.dry_run writes nothing and adds the plan to m. */
 int convert_job_run(struct work *w, struct convert_job_opts *x, struct emit *m, struct err *e);
 
 #endif

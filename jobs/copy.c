@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* jobs/copy.c - see copy.h. Memory: keys, 33 bytes per tensor, one piece of data. */
+/* jobs/copy.c - verified copy of a GGUF (copy.h). Memory: keys, 33 bytes per tensor, one piece of
+ * data. */
 #include "jobs/copy.h"
 
 #include <stdlib.h>
@@ -51,7 +52,7 @@ static int put_tensors(const struct gguf *g, struct gguf_w *w, char (*hex)[33],
         const char *want = manifest_tensor(known, t->name);
         if (rc == 0 && want && strcmp(want, hex[i]) != 0)
             rc = err_set(e, ERR_DATA,
-                         "%s: the data of tensor \"%s\" are not what manifest.json says; download "
+                         "%s: the data of tensor \"%s\" do not match manifest.json; download "
                          "the file again",
                          gguf_shard_path(g, t->shard), t->name);
         r->n_known += want != NULL;
@@ -68,7 +69,7 @@ static int put_tensors(const struct gguf *g, struct gguf_w *w, char (*hex)[33],
 
 static int differs(const char *path, const char *what, const char *name, struct err *e) {
     return err_set(e, ERR_SYS,
-                   "%s: %s \"%s\" reads back differently from what was written; the disk or the "
+                   "%s: %s \"%s\" reads back different from the data written; the disk or the "
                    "memory is faulty, do not use the file",
                    path, what, name);
 }

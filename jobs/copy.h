@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: MIT
-/* jobs/copy.h - a GGUF rewritten with the same keys and tensors (hone split, hone merge): streamed,
- * hashed on the way, read back and compared. */
+/* jobs/copy.h - verified copy of a GGUF with the same keys and tensors (hone split, hone merge):
+ * streamed, hashed, read back and compared. */
 #ifndef HONE_JOBS_COPY_H
 #define HONE_JOBS_COPY_H
 
 #include "containers/gguf.h"
 
 struct copy_report {
-    uint64_t n_bytes; /* of tensor data */
+    uint64_t n_bytes; /* tensor data */
     int64_t n_tensors;
-    int64_t n_known; /* tensors whose hash the manifest beside the input confirmed */
+    int64_t n_known; /* tensors with a hash in the input's manifest */
     double seconds;
 };
-/* Declares g's keys (without split.*) and tensors. */
+/* Declares g's keys (except split.*) and tensors in w. */
 int copy_declare(const struct gguf *g, struct gguf_w *w, struct err *e);
-/* Writes `path` from g: header, data, commit; then opens what was written (as `first`) and compares
- * every key, tensor and hash. When a manifest beside g's file knows it, data that differ from it
- * are ERR_DATA before anything appears. */
+/* Writes `path` from g: header, data, commit. Then opens the output (as `first`) and compares every
+ * key, tensor and hash. ERR_DATA, before any output appears, if data differ from the manifest.json
+ * next to g's file. */
 int copy_write(const struct gguf *g, struct gguf_w *w, const char *path, const char *first,
                bool overwrite, struct copy_report *r, struct err *e);
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* jobs/doctor.c - what this build can use on this machine. The only job whose work is to look at
- * the machine, so it may include third-party headers for their version numbers.
- */
+/* jobs/doctor.c - hone doctor: report on this machine and build. Includes third-party headers, for
+ * their version numbers. */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <cjson/cJSON.h>
 #include <pcre2.h>
@@ -62,7 +61,7 @@ static void emit_libs(struct emit *m, const char *line_editor) {
     }
 }
 
-/* Writes what OpenBLAS gains. */
+/* Emits the speed of OpenBLAS and of hone's kernels, by use and size. */
 static void emit_blas(struct emit *m, const struct blas_tried *b) {
     emit_table(m, "openblas_trial", "float products, GFLOP/s of one thread");
     const char *const col[] = {"use", "rows", "columns", "sum", "hone", "openblas", "used"};
@@ -79,14 +78,14 @@ static void emit_blas(struct emit *m, const struct blas_tried *b) {
     }
 }
 
-/* Tells how fast the sets are beside the fastest, which is kept for `--isa auto`, and what OpenBLAS
- * gains over that one. */
+/* Measures the instruction sets, saves the fastest for `--isa auto`, and compares OpenBLAS with it.
+ */
 static void emit_isas(struct emit *m, const struct work *w) {
     struct choice c;
     struct blas_tried b;
     struct err e;
     choice_measure(&c);
-    if (choice_keep(w->choices, c.isa, &e)) log_info("not kept: %s", e.msg);
+    if (choice_keep(w->choices, c.isa, &e)) log_info("not saved: %s", e.msg);
     emit_str(m, "fastest_isa", "fastest instruction set", kern_isa_name(c.isa));
     blas_choice_measure(w, c.isa, &b);
     emit_str(m, "openblas", "OpenBLAS", *blas_config() ? blas_config() : "not found");
@@ -136,7 +135,7 @@ static void emit_devices(struct emit *m) {
     }
 }
 
-/* Tells with what the products of each type are computed when activations have 8 bits. */
+/* Emits how products of each type with 8-bit activations are computed. */
 static void emit_products(struct emit *m, const struct work *w) {
     struct kern *k = xcalloc(1, sizeof *k);
     kern_init(k, w->isa);
@@ -261,10 +260,9 @@ static int doctor_model(struct work *w, const char *path, struct emit *m, struct
 }
 
 int doctor_run(struct work *w, const struct doctor_opts *o, struct emit *m, struct err *e) {
-    if (o->limits && o->models)
-        return err_set(e, ERR_USAGE, "--limits and --models are two lists; ask for one");
+    if (o->limits && o->models) return err_set(e, ERR_USAGE, "give --limits or --models, not both");
     if (o->model && (o->limits || o->models))
-        return err_set(e, ERR_USAGE, "a MODEL, --limits and --models are different questions");
+        return err_set(e, ERR_USAGE, "give only one of MODEL, --limits and --models");
     if (o->model) return doctor_model(w, o->model, m, e);
     if (o->limits)
         doctor_limits(m);

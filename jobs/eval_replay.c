@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* jobs/eval_replay.c - recorded answers beside those that a model gives now (eval_replay.h). Each
- * turn is asked with the recorded history in front of it, so one difference does not make the
- * next. Both models are never in memory together. */
+/* jobs/eval_replay.c - hone eval traffic: compares recorded answers with a model's (eval_replay.h).
+ * Each turn follows the recorded history, so one difference does not cause the next. Model and base
+ * are never in memory together. */
 #include "jobs/eval_replay.h"
 
 #include <inttypes.h>
@@ -30,16 +30,16 @@ struct line {
     const char *s;
     size_t n;
     struct json *json;
-    const struct json *answer; /* The last message; NULL: a text was continued. */
-    struct json *calls;        /* What the answer called, as a list of {"name", "arguments"}. */
-    int step;                  /* The number of results of tools before it. */
+    const struct json *answer; /* last message; NULL: a text completion */
+    struct json *calls;        /* the answer's calls, a list of {"name", "arguments"} */
+    int step;                  /* number of tool results before it */
 };
 struct lines {
     char *text;
     struct line *v;
-    int n, n_open;             /* n_open answers were left out because they were not complete. */
-    long long n_torn, torn_at; /* lines that are no JSON, and the number of the first */
-    struct err torn;           /* what is wrong with that one */
+    int n, n_open;             /* lines; incomplete answers that were left out */
+    long long n_torn, torn_at; /* lines that are not JSON, and the number of the first */
+    struct err torn;           /* error of that line */
 };
 
 static void lines_close(struct lines *l) {
@@ -51,8 +51,8 @@ static void lines_close(struct lines *l) {
     free(l->text);
 }
 
-/* Reads the calls of a message into the form that the parser of tool calls gives; arguments may be
- * JSON text. */
+/* Converts the calls of a message to the form of the tool-call parser; arguments may be JSON text.
+ */
 static int read_calls(struct line *l, const char *what, struct err *e) {
     struct buf b = {0};
     struct jw w;
@@ -78,7 +78,7 @@ static int read_calls(struct line *l, const char *what, struct err *e) {
     return rc;
 }
 
-/* Tells whether an answer failed or nobody waited for it; it then says nothing about a model. */
+/* Returns whether an answer failed or its client left: it is not comparable. */
 static bool is_open(const struct json *j) {
     const char *end = json_str(json_get(json_get(j, "hone"), "end"));
     return end && (strcmp(end, "failed") == 0 || strcmp(end, "left") == 0);
@@ -88,7 +88,7 @@ static int add_line(struct lines *l, const char *s, size_t n, long long no, cons
                     struct err *e) {
     struct line x = {.s = s, .n = n};
     struct err torn;
-    if (json_parse(&x.json, s, n, what, &torn)) { /* A server was killed while it wrote this. */
+    if (json_parse(&x.json, s, n, what, &torn)) { /* a line cut off when the server was killed */
         if (!l->n_torn++) l->torn = torn, l->torn_at = no;
         return 0;
     }
@@ -128,32 +128,32 @@ static int lines_open(struct lines *l, const char *path, struct err *e) {
         log_warn("%s: %lld line%s torn and skipped, the first is line %lld", path, l->n_torn,
                  l->n_torn == 1 ? " is" : "s are", l->torn_at);
     if (!l->n && l->n_torn) return err_set(e, ERR_DATA, "%s", l->torn.msg);
-    return l->n ? 0 : err_set(e, ERR_DATA, "%s: there is no complete answer in this record", path);
+    return l->n ? 0 : err_set(e, ERR_DATA, "%s: this record has no complete answer", path);
 }
 
-/* ---- what has become of an answer ---- */
+/* ---- differences between answers ---- */
 
 enum kind { SAME, WORDING, ARGUMENTS, TOOL, MISSING, EXTRA, INVALID, THINKING, FAILED, KINDS };
 static const struct {
     const char *key, *title;
 } kinds[KINDS] = {{"same", "the same"},
-                  {"wording", "in other words"},
+                  {"wording", "other wording"},
                   {"arguments", "other arguments"},
                   {"tool", "another tool"},
                   {"missing", "a call is missing"},
-                  {"extra", "a call too many"},
-                  {"invalid", "a call that its schema does not allow"},
-                  {"thinking", "thought, and said nothing"},
+                  {"extra", "an extra call"},
+                  {"invalid", "a call that violates its schema"},
+                  {"thinking", "reasoning without an answer"},
                   {"failed", "was not answered"}};
 static bool is_kept(enum kind k) {
     return k == SAME || k == WORDING;
 }
 
-struct seen { /* An answer as it is now. */
+struct seen { /* a new answer */
     struct replay a;
     enum kind kind;
-    struct buf detail;       /* What is different, in words. */
-    char own[100], was[100]; /* The texts of the first tokens that differ. */
+    struct buf detail;       /* description of the difference */
+    char own[100], was[100]; /* first different token: new, recorded */
 };
 
 static void put_value(struct buf *out, const struct json *v) {
@@ -167,7 +167,7 @@ static void put_value(struct buf *out, const struct json *v) {
     buf_release(&b);
 }
 
-/* Appends where two values differ, as "PATH: this -> that", for at most MOST_DIFFS places. */
+/* Appends up to MOST_DIFFS differences of two values, as "PATH: old -> new". */
 static void put_diff(struct buf *out, int *n, const char *path, const struct json *was,
                      const struct json *now) {
     char at[160];
@@ -198,8 +198,7 @@ static const struct json *schema_of(const struct json *j, const char *name) {
     return NULL;
 }
 
-/* Tells whether a call is one that the schema of its tool does not allow, though that schema can be
- * read. */
+/* Returns whether a call violates its tool's schema. Unreadable schemas allow every call. */
 static bool is_invalid(const struct json *j, const struct json *calls, struct buf *why) {
     for (const struct json *c = json_first(calls); c; c = json_next(c)) {
         const char *name = json_str(json_get(c, "name"));
@@ -288,8 +287,7 @@ static void side_release(struct side *s) {
     free(s->v);
 }
 
-/* Returns the number of tokens that the longest conversation takes, with room for another
- * vocabulary. */
+/* Returns the tokens of the longest conversation, with a margin for another vocabulary. */
 static int64_t longest(const struct lines *l, const int *index, int n, int64_t trained) {
     int64_t most = 0;
     for (int i = 0; i < n; i++) {
@@ -414,8 +412,7 @@ static int64_t n_kept(const struct side *s) {
     return n;
 }
 
-/* Returns the two-sided probability that chance splits n differences as unequally as this
- * (McNemar's exact test). */
+/* Returns the two-sided p-value of McNemar's exact test for a and b discordant pairs. */
 static double by_chance(int64_t a, int64_t b) {
     const int64_t n = a + b, least = min_i64(a, b);
     double p = 0;
@@ -454,7 +451,7 @@ static const char *tool_of(const struct line *l) {
     return name ? name : "";
 }
 
-/* Shows how many answers were kept, by the tool that was called. */
+/* Emits the number of kept answers by called tool. */
 static void emit_tools(struct emit *m, const struct result *r) {
     emit_table(m, "tools", "by the tool that was called");
     emit_col(m, "tool", "tool");
@@ -478,13 +475,13 @@ static void emit_tools(struct emit *m, const struct result *r) {
     }
 }
 
-/* Shows the same by the number of results of tools that were there already. */
+/* Emits the number of kept answers by the number of tool results before them. */
 static void emit_steps(struct emit *m, const struct result *r) {
     emit_table(m, "steps", "by results of tools before it");
     emit_col(m, "step", "results");
     emit_col(m, "n", "answers");
     emit_col(m, "kept", "kept");
-    for (int step = 0; step <= STEPS; step++) { /* The last row is for so many results and more. */
+    for (int step = 0; step <= STEPS; step++) { /* last row: STEPS or more */
         int64_t n = 0, kept = 0;
         for (int i = 0; i < r->model.n; i++) {
             const int at = r->l->v[r->index[i]].step;

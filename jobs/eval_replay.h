@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* jobs/eval_replay.h - what a server recorded, asked again of a model, and of a base. */
+/* jobs/eval_replay.h - hone eval traffic: repeats a server's recorded requests with a model. */
 #ifndef HONE_JOBS_EVAL_REPLAY_H
 #define HONE_JOBS_EVAL_REPLAY_H
 
@@ -7,12 +7,12 @@
 
 #include "commands/members.h"
 struct replay_opts {
-    struct eval_args eval; /* of these: base, ctx, kv_type, act, pre */
+    struct eval_args eval; /* used: base, ctx, kv_type, act, pre */
     const char *model, *record;
 #include "commands/eval_replay.def" /* require: NaN: none */
 };
 extern const struct replay_opts eval_replay_usual;
-/* Fills m. Returns ERR_VERDICT when too few answers are kept; m is complete then. */
+/* Fills m. Returns ERR_VERDICT, with a complete m, if too few answers are kept. */
 int eval_replay_run(struct work *w, const struct replay_opts *o, struct emit *m, struct err *e);
 
 #endif

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* jobs/gguf_diff.c - hone diff: what changed between two GGUF files or split sets.
+/* jobs/gguf_diff.c - hone diff: comparison of two GGUF files or split sets.
  *
- * Keys by value, tensors by name, shape, type and data. Data of equal type are compared by the
- * hashes of manifest.json beside both files when these know them (nothing is read then), else byte
- * by byte in pieces of 8 MiB. Order of keys and tensors, padding and the number of shards do not
- * count. The exit status is 1 when something differs. */
+ * Compares keys by value, and tensors by name, shape, type and data. Data of equal type are
+ * compared by the hashes in both files' manifest.json, without reading them, otherwise byte by byte
+ * in pieces of 8 MiB. Order of keys and tensors, padding and number of shards do not matter. Exit
+ * status 1 if anything differs. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,10 +23,9 @@ static const char *const change_name[CHANGE_COUNT] = {"same",  "removed", "added
                                                       "shape", "type",    "data"};
 
 struct row {
-    const struct gguf_tensor *a, *b; /* NULL: that file does not have it. */
+    const struct gguf_tensor *a, *b; /* NULL: missing in that file */
     enum change change;
-    /* The relative RMS of b against a; NaN: it was not asked for, or they cannot be compared. */
-    double error;
+    double error; /* relative RMS error of b against a; NaN: not computed */
 };
 struct diff {
     const struct gguf *a, *b;
@@ -35,7 +34,7 @@ struct diff {
     struct kern kern;
     struct row *row;
     int64_t n_rows, n_keys, count[CHANGE_COUNT];
-    uint64_t n_read; /* So many bytes were compared by reading them. */
+    uint64_t n_read; /* bytes compared by reading */
 };
 
 /* ---- tensors --------------------------------------------------------------------------------- */
@@ -46,7 +45,7 @@ static bool same_shape(const struct gguf_tensor *a, const struct gguf_tensor *b)
 
 struct against {
     const struct gguf *b;
-    struct gguf_tensor part; /* The part of b that comes next. */
+    struct gguf_tensor part; /* next part of b */
     bool equal;
 };
 static int compare_piece(void *ud, const uint8_t *data, uint64_t n, struct err *e) {
@@ -153,8 +152,8 @@ static bool same_value(const struct gguf_kv *a, const struct gguf_kv *b) {
            a->count == b->count && memcmp(a->data, b->data, (size_t)a->n_bytes) == 0;
 }
 
-/* Counts the elements that differ of two arrays of one type and length; *first gets the index of
- * the first of them. */
+/* Counts the elements that differ in two arrays of equal type and length. *first: index of the
+ * first one. */
 static uint64_t count_different(const struct gguf_kv *a, const struct gguf_kv *b, uint64_t *first) {
     const uint8_t *pa = a->data, *pb = b->data;
     uint64_t n = 0, la, lb, size = (uint64_t)gguf_vtype_bytes(a->elem);
@@ -224,7 +223,7 @@ static void compare_keys(struct diff *d, struct emit *m, bool show) {
     }
 }
 
-/* Shows line by line where long texts differ (chat templates). */
+/* Emits unified diffs of long texts, such as chat templates. */
 static void emit_texts(const struct diff *d, struct emit *m) {
     struct buf out = {0};
     for (int64_t i = 0; i < gguf_n_kv(d->a); i++) {
@@ -298,8 +297,7 @@ static void emit_tensors(const struct diff *d, struct emit *m) {
     }
 }
 
-/* Adds a table of the tensors that differ, by change and types: a page instead of seven hundred
- * rows. */
+/* Emits the tensors that differ, grouped by change and types. */
 static void emit_groups(const struct diff *d, struct emit *m) {
     bool *done = xcalloc((size_t)d->n_rows + 1, sizeof *done);
     emit_table(m, "groups", d->count[SAME] < d->n_rows ? "tensors by change" : NULL);
@@ -337,7 +335,7 @@ static void emit_groups(const struct diff *d, struct emit *m) {
 
 static int report(struct diff *d, struct emit *m, struct err *e) {
     struct emit *keys = emit_new();
-    compare_keys(d, keys, false); /* This pass counts. */
+    compare_keys(d, keys, false); /* only counts */
     emit_free(keys);
     int64_t n_keys = d->n_keys, n_tensors = d->n_rows - d->count[SAME];
     bool same = n_keys == 0 && n_tensors == 0;

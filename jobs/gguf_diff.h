@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* jobs/gguf_diff.h - what changed between two GGUF files or split sets. */
+/* jobs/gguf_diff.h - hone diff: comparison of two GGUF files or split sets. */
 #ifndef HONE_JOBS_GGUF_DIFF_H
 #define HONE_JOBS_GGUF_DIFF_H
 
@@ -12,7 +12,7 @@ struct diff_opts {
     const char *a, *b;
 #include "commands/diff.def"
 };
-/* Fills m with what differs. Returns ERR_VERDICT when something does; m is complete then too. */
+/* Fills m with the differences. Returns ERR_VERDICT, with a complete m, if there are any. */
 int diff_run(const struct work *w, const struct diff_opts *o, struct emit *m, struct err *e);
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* jobs/imatrix_job.c - collect from texts, merge files, show statistics, convert
- * forms. */
+/* jobs/imatrix_job.c - hone imatrix: collects, merges, converts and describes importance matrices.
+ */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +30,7 @@ static int pick_form(const struct imatrix_job_opts *a, enum imat_form *form, str
     return 0;
 }
 
-/* Writes the experts of a layer with the fewest tokens, as "id:tokens id:tokens ...". */
+/* Formats the experts of a layer with the fewest tokens as "id:tokens id:tokens ...". */
 static void worst_experts(const struct cover_layer *l, char *out, size_t size) {
     size_t n = 0;
     for (int i = 0; i < 4 && i < l->n && n < size; i++)
@@ -38,8 +38,8 @@ static void worst_experts(const struct cover_layer *l, char *out, size_t size) {
                               (long long)l->expert[i].id, l->expert[i].tokens);
 }
 
-/* Shows the tokens per expert, a row per layer, and every expert in JSON and CSV. It shows nothing
- * for dense models. */
+/* Emits the tokens per expert, a row per layer, and every expert in JSON and CSV. Nothing for dense
+ * models. */
 static void emit_coverage(struct emit *r, const struct imat *m) {
     static const char *const col[][2] = {
         {"layer", "layer"},     {"n_experts", "experts"},
@@ -85,8 +85,7 @@ static void emit_coverage(struct emit *r, const struct imat *m) {
     coverage_release(&cov);
 }
 
-/* Reports on a matrix. seconds is 0 when nothing was collected; n_before is the number of chunks
- * that an earlier run did. */
+/* Reports on a matrix. seconds: time to collect it, or 0. n_before: chunks of an earlier run. */
 static void report(struct emit *r, const struct imat *m, const char *path, double seconds,
                    int64_t n_before) {
     uint64_t size = 0;
@@ -161,7 +160,7 @@ out:
     return rc;
 }
 
-/* Merges matrices; with one input and another form, it converts. */
+/* Merges matrices; with one input, converts it to another format. */
 int imatrix_job_merge(const struct work *w, const char *const *path, int n,
                       const struct imatrix_job_opts *a, struct emit *m, struct err *e) {
     struct imat sum;

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* jobs/imatrix_select.c - hone imatrix --select: routes a pool of documents, takes those that add
- * most to the coverage of rare experts per token, writes them, and says what the coverage was, is
- * now and would be with documents drawn at random. */
+/* jobs/imatrix_select.c - hone imatrix --select: selection of calibration documents for rare
+ * experts.
+ *
+ * Routes a pool of documents, selects those that add most coverage of rare experts per token,
+ * writes them, and reports the coverage before, after, and with documents drawn at random. */
 #include "jobs/imatrix_select.h"
 #include "work/open.h"
 
@@ -14,9 +16,9 @@
 #include "base/mem.h"
 #include "base/str.h"
 
-enum { DRAWS = 10 }; /* So many random choices are averaged. */
+enum { DRAWS = 10 }; /* random selections to average */
 
-/* The counts of all experts of all layers together. */
+/* statistics over the experts of all layers */
 struct sums {
     double unseen, rare, few, share, least, median;
 };

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* jobs/inspect.c - hone inspect: what a file or folder is, from its headers alone.
+/* jobs/inspect.c - hone inspect: description of a file or folder from its headers.
  *
- * GGUF files and split sets, Hugging Face folders, single safetensors files, importance matrices
- * and base-logits files are told apart by content, not by name. Tensor data are never read. */
+ * Recognizes GGUF files and split sets, Hugging Face folders, single safetensors files, importance
+ * matrices and base-logits files by content, not by name. Never reads tensor data. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,7 +24,7 @@
 /* ---- counting by type ------------------------------------------------------------------------ */
 
 struct per_type {
-    const char *name; /* The name of the tensor type; NULL: the row is not used. */
+    const char *name; /* tensor type; NULL: unused row */
     int64_t n, n_elems;
     uint64_t n_bytes;
 };
@@ -127,7 +127,7 @@ static void emit_keys(struct emit *m, const struct gguf *g, const struct inspect
 
 /* ---- one function per kind of file ----------------------------------------------------------- */
 
-/* Tells whether hone can compute with a model, and if not, why. */
+/* Emits whether hone can run the model, and if not, the reason. */
 static void emit_computes(struct emit *m, struct gguf *g) {
     const size_t n = strlen(gguf_path(g));
     struct err why;
@@ -140,8 +140,8 @@ static void emit_computes(struct emit *m, struct gguf *g) {
     emit_str(m, "computes_not", "not run or measured", text);
 }
 
-/* Finds the tokens that end an answer: by keys, by common texts, and, if the tokenizer can be
- * loaded, by rendering the template. */
+/* Finds the tokens that end an answer: by keys, by common texts and, if the tokenizer loads, by
+ * rendering the template. */
 static int find_ends(const struct gguf *g, struct ids *out) {
     struct tok *t;
     struct err ignored;
@@ -153,7 +153,7 @@ static int find_ends(const struct gguf *g, struct ids *out) {
     return 0;
 }
 
-/* Shows the tokens that end an answer. */
+/* Emits the tokens that end an answer. */
 static void emit_ends(struct emit *m, const struct gguf *g) {
     const struct gguf_kv *kv = gguf_find(g, "tokenizer.ggml.tokens");
     struct ids ends = {0};
@@ -207,7 +207,7 @@ static void inspect_gguf(struct emit *m, struct gguf *g, const struct inspect_op
     }
 }
 
-/* Reads the number of layers from config.json; 0: it has none. */
+/* Reads the number of layers from config.json; 0 if it is missing. */
 static int count_layers(struct hfdir *h, int64_t *n, struct err *e) {
     config_complete(h);
     const struct json *j = hfdir_hparam(h, "num_hidden_layers|n_layers|n_layer|num_layers");
@@ -242,7 +242,7 @@ static int inspect_dir(struct emit *m, const char *path, const struct inspect_op
     emit_bool(m, "computes", NULL, arch_find_hf(arch) != NULL);
     if (!arch_find_hf(arch))
         emit_str(m, "computes_not", "not converted",
-                 "its class is not known (`hone doctor --models` lists those that are)");
+                 "unknown class (`hone doctor --models` lists the known ones)");
     emit_totals(m, &t, size);
     emit_i64(m, "n_files", "files", hfdir_n_files(h));
     emit_i64(m, "n_layers", "layers", layers);
@@ -259,7 +259,7 @@ static int inspect_dir(struct emit *m, const char *path, const struct inspect_op
     return 0;
 }
 
-/* Tells whether a file is one of a set ("x-00002-of-00003.gguf") for which the first speaks. */
+/* Returns whether a file is a later shard of a set: "x-00002-of-00003.gguf". */
 static bool is_later_shard(const char *name) {
     int i, n;
     size_t len;
@@ -291,8 +291,7 @@ static int emit_gguf_row(struct emit *m, const char *dir, const char *name, stru
     return 0;
 }
 
-/* Shows a folder of GGUF files, each in a row. *found says that there are some, and no
- * safetensors. */
+/* Emits a row per GGUF file of a folder. *found: there are some, and no safetensors files. */
 static int inspect_ggufs(struct emit *m, const char *path, bool *found, struct err *e) {
     struct io_names all;
     int rc = io_list(&all, path, e), n = 0;
@@ -436,9 +435,10 @@ int inspect_run(const struct inspect_opts *a, struct emit *m, struct err *e) {
     if (head[8] == '{' || strstr(io_base(path), ".safetensors"))
         return inspect_safetensors(m, path, a, e);
     if (inspect_imat(m, path, "dat", e))
-        return err_set(e, ERR_DATA,
-                       "%s is none of GGUF, safetensors, importance matrix, base logits or a model "
-                       "folder, or its beginning is damaged",
-                       path);
+        return err_set(
+            e, ERR_DATA,
+            "%s is not a GGUF or safetensors file, importance matrix, base-logits file or "
+            "model folder, or its beginning is damaged",
+            path);
     return 0;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* jobs/inspect.h - what a file or folder is, from its headers alone. */
+/* jobs/inspect.h - hone inspect: description of a file or folder from its headers. */
 #ifndef HONE_JOBS_INSPECT_H
 #define HONE_JOBS_INSPECT_H
 
@@ -12,7 +12,7 @@ struct inspect_opts {
     const char *path;
 #include "commands/inspect.def"
 };
-/* Fills m with what the file is. Returns ERR_DATA when it is nothing that is known. */
+/* Fills m with the description. Returns ERR_DATA for an unknown format. */
 int inspect_run(const struct inspect_opts *o, struct emit *m, struct err *e);
 
 #endif

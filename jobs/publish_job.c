@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* jobs/publish_job.c - see publish_job.h. */
+/* jobs/publish_job.c - hone publish: prepares or checks a folder (publish_job.h). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,7 +28,7 @@ static void emit_findings(struct emit *m, const struct lint *l) {
     }
 }
 
-/* Says whether the folder can be published, and if not, why: the first error, in full. */
+/* Emits whether the folder can be published, with the first finding in full. */
 static void emit_verdict(struct emit *m, const struct lint *l) {
     struct buf b = {0};
     int n_warnings = l->n - l->n_errors, first = 0;

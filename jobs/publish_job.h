@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* jobs/publish_job.h - a folder made ready for others, or looked at for faults; and what came of
- * it. */
+/* jobs/publish_job.h - hone publish: prepares a folder for the Hub, or checks one. */
 #ifndef HONE_JOBS_PUBLISH_JOB_H
 #define HONE_JOBS_PUBLISH_JOB_H
 
@@ -11,13 +10,13 @@
 
 #include "commands/members.h"
 struct publish_job_opts {
-    struct publish_opts o; /* o.facts is not looked at */
+    struct publish_opts o; /* o.facts is ignored */
     struct publish_facts given;
 #include "commands/publish.def"
 };
-/* Looks for faults. Returns ERR_VERDICT when there is an error; m is complete then too. */
+/* Checks a folder. Returns ERR_VERDICT, with a complete m, if there are errors. */
 int publish_job_check(const char *dir, bool quick, struct emit *m, struct err *e);
-/* Makes it ready. */
+/* Writes card, checksums and manifest. */
 int publish_job_run(const struct publish_job_opts *x, struct emit *m, struct err *e);
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* jobs/quantize_budget.c - hone quantize --budget, --bpw, --vram: a mix per limit, all made from
- * one reading of the model, their table, and the front between quality and speed. */
+/* jobs/quantize_budget.c - hone quantize --budget, --bpw and --vram: one mix per limit, all made in
+ * one pass over the model, their table, and the front between quality and speed. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@
 #include "runtime/engine/kv_type.h"
 #include "text/textfile.h"
 
-/* Counts the weights of all tensors of a file, for bits per weight. */
+/* Counts all weights of a file, for bits per weight. */
 static int count_weights(const char *path, double *n, struct err *e) {
     struct gguf *g;
     TRY(gguf_open(&g, path, 0, e));
@@ -35,8 +35,8 @@ static int count_weights(const char *path, double *n, struct err *e) {
     return 0;
 }
 
-/* Makes the name of an output, with the budget's text in the place of "{}"; with one budget it may
- * be left out. */
+/* Returns the name of an output, with "{}" replaced by the budget's text. A single budget needs no
+ * "{}". */
 static char *output(const char *out, const char *budget) {
     const char *hole = out ? strstr(out, "{}") : NULL;
     if (!out) return NULL;
@@ -53,7 +53,7 @@ bool budget_detail(const struct budget_args *b) {
            b->ctx || b->kv_type || b->reserve || b->slots || b->gate.n;
 }
 
-/* ---- what was asked -------------------------------------------------------------------------- */
+/* ---- limits ---------------------------------------------------------------------------------- */
 
 static int parse_speed(const char *text, double *out, struct err *e) {
     char *end;
@@ -78,7 +78,7 @@ static int parse_ask(struct work *w, const struct budget_args *b, struct mix_ask
                           .floors = !b->no_floors};
     TRY(parse_speed(b->prefer, &a->speed, e));
     if (!b->vram && (b->ctx || b->slots || b->kv_type || b->reserve))
-        return err_set(e, ERR_USAGE, "--ctx, --slots, --kv-type and --reserve go with --vram");
+        return err_set(e, ERR_USAGE, "--ctx, --slots, --kv-type and --reserve require --vram");
     const struct kv_type *keys, *values;
     TRY(kv_type_parse(a->kv_type, "--kv-type", &keys, &values, e));
     a->kv = kv_type_rows(keys, values);
@@ -93,36 +93,34 @@ static int parse_ask(struct work *w, const struct budget_args *b, struct mix_ask
     return 0;
 }
 
-struct set { /* One mix per limit. */
+struct set { /* one mix per limit */
     struct work *w;
     const struct budget_args *b;
     const struct quantize_opts *q;
-    /* The texts of --sequential; none: all files are made in one reading. */
-    const struct str_list *sequential;
+    const struct str_list *sequential; /* texts of --sequential; empty: all files in one pass */
     struct mixer x;
     int n;
     struct mix_ask *ask;
     struct mix_job *job;
-    struct quantize_opts *opts; /* The options of the run that makes all files. */
+    struct quantize_opts *opts; /* [n] options of the outputs */
     struct quantize_report *r;
     char **out;
-    char **why;           /* The reason of the gate's verdict; NULL: it was not asked. */
-    const char **shipped; /* The recipe that took the mix's place; NULL: the mix stays. */
+    char **why;           /* reason of the gate's verdict; NULL: no gate */
+    const char **shipped; /* recipe that replaced the mix; NULL: the mix is kept */
 };
 
-/* Fills in the limits, as bytes and as the text that replaces {}. */
+/* Sets the limits, in bytes and as the texts that replace {}. */
 static int set_asks(struct set *s, struct err *e) {
     const struct budget_args *b = s->b;
     struct mix_ask base;
     TRY(parse_ask(s->w, b, &base, e));
     s->n = b->budget.n + (b->bpw > 0);
-    if (!s->n) s->n = 1; /* Only --vram was given. */
+    if (!s->n) s->n = 1; /* only --vram */
     if (s->n > 1 && s->q->out && !strstr(s->q->out, "{}") && !s->q->dry_run)
         return err_set(e, ERR_USAGE, "several budgets need {} in -o: it becomes the budget");
     if (s->n > 1 && s->q->plan_out)
-        return err_set(
-            e, ERR_USAGE,
-            "--plan-out goes with one budget; plans are written beside the files anyway");
+        return err_set(e, ERR_USAGE,
+                       "--plan-out takes one budget; plans are written next to the files anyway");
     s->ask = xcalloc((size_t)s->n, sizeof *s->ask);
     s->job = xcalloc((size_t)s->n, sizeof *s->job);
     s->opts = xcalloc((size_t)s->n, sizeof *s->opts);
@@ -236,7 +234,7 @@ static int judge(struct set *s, int i, struct err *e) {
             rc = err_sys(e, "%s: cannot rename to %s", g.plain[g.best].path, s->out[i]);
         if (!rc) remove(m->plan);
     } else if (rc) {
-        remove(s->out[i]); /* What was not judged is not shipped. */
+        remove(s->out[i]); /* Do not keep an unjudged mix. */
         remove(m->plan);
     }
     gate_release(&g);
@@ -295,8 +293,8 @@ static void emit_mixes(const struct set *s, struct emit *m) {
     }
 }
 
-/* Returns the bytes of the smallest file asked for; a card holds no larger one, except for the
- * embeddings. */
+/* Returns the bytes of the smallest requested file; for --vram the card's size, which a file
+ * exceeds at most by its embeddings. */
 static uint64_t least_ask(const struct set *s) {
     uint64_t least = UINT64_MAX;
     for (int i = 0; i < s->n; i++) {
@@ -317,7 +315,7 @@ static int make_files(struct set *s, struct err *e) {
 
 static int run(struct set *s, struct emit *m, struct err *e) {
     if (s->b->gate.n && (s->q->dry_run || s->q->split_max))
-        return err_set(e, ERR_USAGE, "--gate goes without --dry-run and --split-max");
+        return err_set(e, ERR_USAGE, "--gate cannot be used with --dry-run or --split-max");
     for (int i = 0; i < s->b->gate.n; i++) TRY(text_check_file(s->b->gate.v[i], e));
     if (s->b->gate.n) TRY(unknown_refuse(s->q->in, "--gate", e));
     TRY(set_asks(s, e));
@@ -336,10 +334,10 @@ static int run(struct set *s, struct emit *m, struct err *e) {
     if (s->b->gate.n) TRY(judge_all(s, m, e));
     struct err why;
     if (!s->x.probed && unknown_model(s->q->in, &why))
-        log_warn("the mix weighs the encoders' errors by the roles that names of tensors say; the "
+        log_warn("the mix weights the encoders' errors by roles guessed from tensor names; the "
                  "divergence is predicted from other models");
     else if (!s->x.probed)
-        log_warn("no probes: the mix weighs the encoders' errors by role; hone sensitivity "
+        log_warn("no probes: the mix weights the encoders' errors by role; hone sensitivity "
                  "measures them");
     return 0;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* jobs/quantize_job.c - options in, one quantized GGUF and a summary (or, with
- * --dry-run, the plan) out. */
+/* jobs/quantize_job.c - hone quantize: checks options, runs the quantizer, reports the result or,
+ * with --dry-run, the plan. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,7 +41,7 @@ static int parse_search(const char *name, enum search *out, struct err *e) {
     return err_set(e, ERR_USAGE, "--search: '%s' is not fast, best or conventional", name);
 }
 
-/* Reads a list of any of "balance,codes,scales,ints". */
+/* Parses a list of any of "balance,codes,scales,ints". */
 static int parse_without(const char *list, unsigned *out, struct err *e) {
     static const struct {
         const char *name;
@@ -64,7 +64,7 @@ static int parse_without(const char *list, unsigned *out, struct err *e) {
     return 0;
 }
 
-/* Reads "REGEX=TYPE"; the pattern may hold '=' itself, the type cannot. */
+/* Parses "REGEX=TYPE", split at the last '='. */
 static int parse_override(const char *text, struct quant_override *ov, struct err *e) {
     const char *eq = strrchr(text, '=');
     if (!eq || eq == text || !eq[1])
@@ -78,7 +78,7 @@ static int parse_override(const char *text, struct quant_override *ov, struct er
 static void free_overrides(struct quant_override *ov, int n) {
     for (int i = 0; i < n; i++) {
         char *s;
-        memcpy(&s, &ov[i].regex, sizeof s); /* It was made by parse_override and is ours. */
+        memcpy(&s, &ov[i].regex, sizeof s); /* allocated by parse_override */
         free(s);
     }
     free(ov);
@@ -98,7 +98,7 @@ static int check(const struct quantize_job_opts *a, struct err *e) {
     if (!mix && budget_detail(&a->mix))
         return err_set(e, ERR_USAGE,
                        "--sensitivity, --prefer, --avoid, --front, --no-floors and the options of "
-                       "a card go with --budget, --bpw or --vram");
+                       "a card require --budget, --bpw or --vram");
     if (!a->out && !a->dry_run) return err_set(e, ERR_USAGE, "-o OUT.gguf is missing");
     if (a->type && !qtype_parse(a->type, &t))
         return err_set(e, ERR_USAGE, "--type: '%s' is not a tensor type", a->type);
@@ -194,12 +194,13 @@ static void emit_many(struct emit *m, const struct quantize_opts *o,
     }
 }
 
-/* Leaves out the output alone: a matrix seldom has it, and its types in recipes do without. */
+/* Does not warn of a missing entry for the output: matrices seldom have one, and its usual types
+ * need none. */
 void quantize_warn(const char *imatrix, const struct quantize_report *r) {
     const char *first = NULL;
     int64_t n = 0;
     if (r->n_fallbacks)
-        log_warn("%lld tensor%s with rows that do not fit the wanted type: a larger one is taken",
+        log_warn("%lld tensor%s with rows that do not fit the wanted type: using a larger one",
                  (long long)r->n_fallbacks, str_s(r->n_fallbacks));
     for (int64_t i = 0; r->rows && i < r->n_tensors; i++)
         if (r->rows[i].no_imatrix && strcmp(r->rows[i].role, role_name(ROLE_OUTPUT)) != 0) {
@@ -207,14 +208,14 @@ void quantize_warn(const char *imatrix, const struct quantize_report *r) {
             n++;
         }
     if (n)
-        log_warn("%s says nothing of %lld tensor%s (%s%s), quantized without importance: is it "
+        log_warn("%s has no entry for %lld tensor%s (%s%s), quantized without importance: is it "
                  "of this model, and was its text long enough?",
                  imatrix, (long long)n, str_s(n), first, n > 1 ? ", ..." : "");
 }
 
 /* ---- several recipes ------------------------------------------------------------------------- */
 
-/* Cuts "A,B,C" at commas, unless it is the path of one file. */
+/* Splits "A,B,C" at commas, unless it is the path of a file. */
 static int split_recipes(char **part, const char *text, struct err *e) {
     int n = 0;
     bool whole = io_exists(text);
@@ -239,8 +240,8 @@ static int split_recipes(char **part, const char *text, struct err *e) {
     return 0;
 }
 
-/* Makes the name of the output of one of several recipes: "{}" of -o is replaced by the recipe's
- * name; else -o is a folder, and the input's name, less its type, is put before it. */
+/* Returns the path of one recipe's output: -o with "{}" replaced by the recipe's name, or, if -o is
+ * a folder, a file in it named after the input, without its type, and the recipe. */
 static char *output_path(const char *out, const char *in, const char *recipe) {
     static const char *const types[] = {"-F32", "-F16", "-BF16"};
     char name[RECIPE_FILE];
@@ -268,7 +269,7 @@ static char *output_path(const char *out, const char *in, const char *recipe) {
     return path;
 }
 
-/* Refuses an input that was quantized before, and outputs that would be copies of it. */
+/* Refuses quantized inputs, and outputs that would be copies of the input. */
 static int check_input(const struct quantize_job_opts *a, const struct quantize_opts *o,
                        char **recipe, struct err *e) {
     struct requant base = {0};
@@ -277,7 +278,7 @@ static int check_input(const struct quantize_job_opts *a, const struct quantize_
     if (rc && !base.quantized) return rc;
     if (rc && !a->requantize && !(named && !o->n_over)) return rc;
     if (base.quantized && a->requantize)
-        log_warn("%s is %s: the result has its errors too", o->in, base.type);
+        log_warn("%s is %s: its errors add to those of the result", o->in, base.type);
     if (!recipe[0] || recipe[1] || (!named && !base.quantized)) {
         if (base.q8)
             log_info("%s is Q8_0: its small errors (about 0.1 %% of a weight) go into the result",
@@ -296,15 +297,14 @@ static int check_input(const struct quantize_job_opts *a, const struct quantize_
     return base.quantized && !a->requantize ? requant_check(o->in, &base, e) : 0;
 }
 
-/* Makes the one output block by block. Its moments stay in the file of --gram, which replays need.
- */
+/* Makes the single output block by block. Replays need its moments, in the file of --gram. */
 static int sequential(struct work *w, const struct quantize_job_opts *a,
                       const struct quantize_opts *o, int n, struct quantize_report *r,
                       struct err *e) {
     if (n > 1 || a->dry_run || !o->out)
         return err_set(e, ERR_USAGE,
-                       "--sequential goes with one recipe and -o, and without --dry-run: its "
-                       "moments are those of one file's inputs");
+                       "--sequential needs one recipe and -o, and no --dry-run: its moments are "
+                       "those of one file's inputs");
     if (a->gram) TRY(out_check(a->gram, w->overwrite, e));
     const struct sequential_opts so = {.q = o, .texts = a->sequential, .keep = a->gram};
     return sequential_quantize(w, &so, r, e);
@@ -356,7 +356,7 @@ static int run(struct work *w, const struct quantize_job_opts *a, char **recipe,
                        "several recipes make several files: -o names a folder, or a file with {} "
                        "for the recipe, such as -o 'x-{}.gguf'");
     if (n > 1 && a->plan_out)
-        return err_set(e, ERR_USAGE, "--plan-out goes with one recipe, not with %d", n);
+        return err_set(e, ERR_USAGE, "--plan-out takes one recipe, not %d", n);
     char *path[MAX_RECIPES] = {0};
     for (int k = 0; k < n && n > 1 && a->out; k++)
         o[k].out = path[k] = output_path(a->out, one.in, recipe[k]);

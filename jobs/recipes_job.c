@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* jobs/recipes_job.c - every recipe there is, what it would make of a model to the
- * byte, and any of them as a plan to edit. */
+/* jobs/recipes_job.c - hone recipes: lists recipes with the exact size of their files, or writes
+ * one as a plan to edit. */
 #include "jobs/recipes_job.h"
 #include "base/num.h"
 #include "quantize/quantize.h"

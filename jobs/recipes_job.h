@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* jobs/recipes_job.h - every recipe there is, what it would make of a model, and any of them as a
- * plan. */
+/* jobs/recipes_job.h - hone recipes: lists recipes, or writes one as a plan. */
 #ifndef HONE_JOBS_RECIPES_JOB_H
 #define HONE_JOBS_RECIPES_JOB_H
 
@@ -11,8 +10,8 @@ struct recipes_opts {
     const char *model; /* or NULL */
 #include "commands/recipes.def"
 };
-/* Lists every recipe, with a model also the exact size of the file each makes of it; or writes the
- * plan that one makes for the model. */
+/* Lists every recipe, with a model also the exact size of its file in each; or writes one recipe's
+ * plan for the model. */
 int recipes_run(const struct work *w, const struct recipes_opts *o, struct emit *m, struct err *e);
 
 #endif

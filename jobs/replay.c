@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* jobs/replay.c - a file made again from its own record (search, options), its
- * tensors' types, and the inputs the record names by hash; then both are compared to the byte.
+/* jobs/replay.c - hone replay: reproduces a quantized file and compares both byte by byte.
  *
- * What is taken from the file: the record, the types, the keys hone.mix.* (why these types).
- * Everything else must come out by itself: all other metadata, and every byte of data. */
+ * Takes from the file its record (search, options, inputs by hash), the types of its tensors, and
+ * the keys hone.mix.*, which explain the types. All other metadata and every byte of data must come
+ * out the same. */
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,12 +24,12 @@
 enum { MAX_NOTES = 32 };
 struct replay {
     struct work *w;
-    /* The file, and its copy; NULL: the copy is removed after the comparison. */
+    /* the file; path to keep the copy, or NULL: it is removed */
     const char *path, *out;
     struct gguf *g, *source;
     struct record rec;
-    char *source_path, *imatrix, *gram; /* What was found, owned. */
-    char *dir, *link[2];                /* Links to inputs that lie under another name. */
+    char *source_path, *imatrix, *gram; /* paths of the inputs, owned */
+    char *dir, *link[2];                /* links to inputs with another name than recorded */
     char *copy;
     struct quant_note note[MAX_NOTES];
     char *note_text[MAX_NOTES];
@@ -40,7 +40,7 @@ struct replay {
 
 /* ---- inputs ---------------------------------------------------------------------------------- */
 
-/* Returns the path of an input: `given`, or the recorded name beside the file. */
+/* Returns the path of an input: `given`, or the recorded name next to the file. */
 static char *beside(const struct replay *r, const char *given, const char *name) {
     if (given) return xstrdup(given);
     if (!*name || strchr(name, '/')) return NULL;
@@ -52,14 +52,14 @@ static int find_source(struct replay *r, const char *given, struct err *e) {
     char hash[33];
     r->source_path = beside(r, given, r->rec.source);
     if (!r->source_path || !io_exists(r->source_path))
-        return err_set(e, ERR_USAGE, "the source %s is not beside the file; name it with --source",
+        return err_set(e, ERR_USAGE, "the source %s is not next to the file; name it with --source",
                        r->rec.source);
     TRY(gguf_open(&r->source, r->source_path, 0, e));
     record_source_hash(r->source, hash);
     if (strcmp(hash, r->rec.source_hash) == 0 && gguf_file_bytes(r->source) == r->rec.source_bytes)
         return 0;
     return err_set(e, ERR_DATA,
-                   "%s is not what %s was made from (its headers differ); name that with --source",
+                   "%s is not the source of %s (its headers differ); name the source with --source",
                    r->source_path, r->path);
 }
 
@@ -76,12 +76,11 @@ static int find_input(struct replay *r, const char *what, const char *given, con
                    *out, hash, want);
 }
 
-/* Makes a link of the recorded name to an input that lies under another one, since the names of
- * inputs become metadata. */
+/* Links an input under its recorded name, since the names of inputs become metadata. */
 static int link_input(struct replay *r, char **path, const char *name, char **link, struct err *e) {
     char real[PATH_MAX];
     if (!*path || strcmp(io_base(*path), name) == 0) return 0;
-    /* In that case the keys differ, and that is reported. */
+    /* The keys will then differ, which is reported. */
     if (!*name || strchr(name, '/')) return 0;
     if (!r->dir) {
         r->dir = xasprintf("%s/hone-replay-XXXXXX", r->w->tmp);
@@ -111,7 +110,7 @@ static void copy_notes(struct replay *r) {
     }
 }
 
-/* Makes "^name$" with everything that a regular expression could read otherwise in brackets. */
+/* Returns the regular expression "^name$", with special characters in brackets. */
 static char *exactly(const char *name) {
     struct buf b = {0};
     buf_chr(&b, '^');
@@ -127,8 +126,7 @@ static char *exactly(const char *name) {
     return out;
 }
 
-/* Returns the preset of the file's general.file_type; NULL when there is none, since that number is
- * then what a plan gives. */
+/* Returns the preset of the file's general.file_type, or NULL: the file was made from a plan. */
 static const char *preset_of(const struct replay *r) {
     const struct gguf_kv *kv = gguf_find(r->g, "general.file_type");
     for (int i = 0; kv && kv->type == GV_U32 && recipe_name(i); i++)
@@ -154,7 +152,7 @@ static int set_types(struct replay *r, struct quantize_opts *o, struct err *e) {
     return 0;
 }
 
-/* Writes a plan of the file's own types. */
+/* Writes the file's types as a plan. */
 static int write_types(const struct replay *r, const char *path, struct err *e) {
     struct buf b = {0};
     for (int64_t i = 0; i < gguf_n_tensors(r->g); i++) {
@@ -204,7 +202,7 @@ static int make_again(struct replay *r, struct err *e) {
 struct verdict {
     bool equal;
     int64_t n_tensors, n_same, first_byte;
-    char first[80]; /* The tensor that is the first to differ. */
+    char first[80]; /* first tensor that differs */
 };
 
 static int same_file(const char *a, const char *b, bool *same, int64_t *at, struct err *e) {
@@ -214,7 +212,7 @@ static int same_file(const char *a, const char *b, bool *same, int64_t *at, stru
     if (!rc) {
         const uint8_t *p = x.data, *q = y.data;
         uint64_t n = x.size < y.size ? x.size : y.size, i = 0;
-        for (uint64_t k; i < n; i += k) { /* A difference inside a piece is rare. */
+        for (uint64_t k; i < n; i += k) { /* differences are rare: compare pieces first */
             k = n - i < 1 << 20 ? n - i : 1 << 20;
             if (memcmp(p + i, q + i, k) == 0) continue;
             while (p[i] == q[i]) i++;
@@ -267,8 +265,7 @@ static void emit_verdict(const struct replay *r, const struct verdict *v, struct
 
 /* ---- the command ----------------------------------------------------------------------------- */
 
-/* Removes the copy: every shard of a split set. It has as many as the file, or nothing could be
- * compared. */
+/* Removes the copy, with the same number of shards as the file. */
 static void remove_copy(const struct replay *r) {
     if (!r->copy || r->out) return;
     int n = r->rec.split_max ? gguf_n_shards(r->g) : 0;
@@ -288,7 +285,7 @@ static void release(struct replay *r) {
     for (int i = 0; i < r->n_notes; i++) free(r->note_text[i]);
     for (int i = 0; i < r->n_over; i++) {
         char *s;
-        memcpy(&s, &r->over[i].regex, sizeof s); /* It was made by exactly() and is ours. */
+        memcpy(&s, &r->over[i].regex, sizeof s); /* allocated by exactly() */
         free(s);
     }
     free(r->over);

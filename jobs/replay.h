@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* jobs/replay.h - a file made again from its own record, and both compared to the byte. */
+/* jobs/replay.h - hone replay: reproduces a quantized file from its record and compares both. */
 #ifndef HONE_JOBS_REPLAY_H
 #define HONE_JOBS_REPLAY_H
 
@@ -10,7 +10,7 @@ struct replay_opts {
     const char *path;
 #include "commands/replay.def"
 };
-/* Fills m with the comparison. Returns ERR_VERDICT when the bytes differ; m is complete then. */
+/* Fills m with the comparison. Returns ERR_VERDICT, with a complete m, if bytes differ. */
 int replay_run(struct work *w, const struct replay_opts *o, struct emit *m, struct err *e);
 
 #endif

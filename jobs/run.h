@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* jobs/run.h - answers to prompts and conversations with one model: options in, text out as it is
- * made. Who shows it gives a struct run_view. run_answer.c makes an answer to the conversation so
- * far, run_gram.c what answers must be. */
+/* jobs/run.h - hone run: streamed answers of one model to prompts and conversations.
+ *
+ * The caller displays them through a struct run_view. run_answer.c generates answers, run_gram.c
+ * compiles their constraints. */
 #ifndef HONE_JOBS_RUN_H
 #define HONE_JOBS_RUN_H
 
@@ -15,24 +16,25 @@
 
 struct json;
 
-/* Who looks on while an answer is made; every function is called with `ud`. */
+/* Callbacks that display an answer while it is generated; `ud` is passed to each. */
 struct run_view {
     void *ud;
-    /* An answer begins; not one that goes on. */
+    /* An answer begins; not called when one continues. */
     void (*begin)(void *ud);
-    /* More of it can be told apart into reasoning, content and calls. n_drawn: tokens so far. */
+    /* More of the answer has been parsed into reasoning, content and calls. n_drawn: tokens so far.
+     */
     void (*update)(void *ud, struct toolparse *p, int64_t n_drawn);
-    /* More of a text that is shown as it is. */
+    /* More raw text. */
     void (*text)(void *ud, const char *s, size_t n);
-    /* The whole answer is read. */
+    /* The answer is complete. */
     void (*end)(void *ud, const char *reasoning, const char *content, const struct json *calls,
                 struct toolparse *p);
-    /* A text that was shown as it is has ended. */
+    /* The raw text has ended. */
     void (*newline)(void *ud);
 };
 
 #include "commands/members.h"
-struct run_args { /* as given */
+struct run_args { /* options of the command line */
     const char *set[RUN_SETS];
     enum chat_special special;
 #include "commands/run.def"
@@ -45,78 +47,74 @@ struct run {
     struct session *s;
     struct draft *draft; /* --draft, or NULL */
     struct gen *gen;
-    struct gram_vocab *vocab; /* with --schema, --grammar, --regex, --choices; else NULL */
+    struct gram_vocab *vocab; /* with --schema, --grammar, --regex, --choices; or NULL */
     struct grammar *grammar;
-    struct chat *chat; /* the model's template; NULL: it has none */
+    struct chat *chat; /* the model's template, or NULL */
     const char *tmpl;
     const struct toolfmt *fmt;
     struct talk talk;
     int skip;     /* messages that no longer fit (talk_skip) */
-    bool lasting; /* more turns may follow: worth a mark */
+    bool lasting; /* more turns may follow: keep a checkpoint */
     struct run_view view;
-    bool shown; /* somebody looks on: nothing may wait for what may never come */
+    bool shown; /* output is streamed: never hold text back waiting for more */
 };
 
-/* What a model answered, and how. */
+/* An answer, with its tokens and timing. */
 struct run_answer {
     struct ids prompt;
     struct buf prompt_end; /* the prompt's text */
     struct gen_answer gen;
-    struct buf part, text; /* bytes of half a character; all others */
+    struct buf part, text; /* incomplete character; complete text */
     struct toolparse *parse;
     struct run *r;
     const char *content, *reasoning; /* in parse, never NULL */
-    const struct json *calls;        /* the same; NULL: none were looked for */
+    const struct json *calls;        /* likewise; NULL: calls were not parsed */
     int64_t n_prompt;                /* tokens computed for the prompt */
     double prompt_s;
 };
 void run_answer_release(struct run_answer *a);
 
-/* Makes the session and the generator, with room for n_ctx tokens, and the grammar and the draft
- * that were asked for. */
+/* Creates the session and the generator for n_ctx tokens, and the grammar and drafting of the
+ * options. */
 int run_start(struct run *r, int64_t n_ctx, struct err *e);
-/* Makes the grammar that was asked for, if any: its files are read and the vocabulary is
- * indexed. */
+/* Compiles the options' grammar, if any: reads its files and indexes the vocabulary. */
 int run_grammar(struct run *r, struct err *e);
 void run_grammar_free(struct run *r);
-/* Returns the grammar and the marks between which an answer to `prompt` is free of it, which are
- * those of reasoning; prompt NULL: a text without a template, which has none. */
+/* Returns the grammar and the markers of reasoning, within which an answer to `prompt` is free of
+ * it; prompt NULL: text without a template and without markers. */
 struct constrain_opts run_constrain(const struct run *r, const char *prompt);
-/* Appends how often the grammar overruled the model: "; the grammar overruled 3 of 40 tokens and
- * forced 12". Without a grammar it appends nothing. */
+/* Appends "; the grammar overruled 3 of 40 tokens and forced 12"; nothing without a grammar. */
 void run_overruled(const struct run_answer *a, struct buf *out);
-/* Renders the conversation from message `skip` on with the template, and fills `out` with the
- * tokens of the prompt; `gen` asks for the beginning of an answer at its end. `text` gets what the
- * template wrote; NULL: nobody asks. */
+/* Renders the conversation from message `skip` on, and fills `out` with the prompt's tokens. gen:
+ * with the generation prompt. text: receives the rendered text, or NULL. */
 int run_render(struct run *r, int skip, bool gen, struct ids *out, struct buf *text, struct err *e);
-/* Answers r->talk, shown as it is made; nothing is added to r->talk. After ERR_INTR a holds what
- * there is. */
+/* Generates and streams an answer to r->talk, without adding it there. After ERR_INTR, a holds the
+ * answer so far. */
 int run_answer_make(struct run *r, struct run_answer *a, struct err *e);
-/* Goes on with an answer that was cut; prompt: NULL, or a shorter one in place of a's. */
+/* Continues an answer that was cut; prompt: NULL, or a shorter one that replaces a's. */
 int run_answer_more(struct run *r, struct run_answer *a, const struct ids *prompt, struct err *e);
 /* Continues the plain text of a->prompt. */
 int run_answer_text(struct run *r, struct run_answer *a, struct err *e);
-/* Appends how fast an answer was made: "312 tokens, 41.3/s; prompt 1204 tokens, 310/s; seed 7". */
+/* Appends the speed of an answer: "312 tokens, 41.3/s; prompt 1204 tokens, 310/s; seed 7". */
 void run_speed(const struct run_answer *a, struct buf *out);
-/* Appends why an answer was cut and what lets it go on; nothing when it was not. */
+/* Appends the reason why an answer was cut and how to continue it; nothing if it was not. */
 void run_cut(const struct run *r, const struct run_answer *a, bool in_chat, struct buf *out);
-/* Makes the JSON text of the template's variables: --kwargs, and the switch of thinking. The caller
- * frees *out with free(); it is NULL when there are none. *none tells that thinking is to be
- * switched and the template cannot. */
+/* Builds the JSON text of the template's variables: --kwargs and the switch for thinking. *out is
+ * freed by the caller; NULL: no variables. *none: thinking is to be switched, but the template has
+ * no switch. */
 int run_kwargs(const struct run *r, char **out, bool *none, struct err *e);
 
-/* Reads the model's template, and adds to r->talk what is said before the first turn: the
- * conversation of r->a.chat and the system message r->a.system. */
+/* Reads the model's template, and adds the conversation of r->a.chat and the system message
+ * r->a.system to r->talk. */
 int run_prepare_turns(struct run *r, struct err *e);
-/* Opens the model of a path, with its sampling values in r->set. run_close also after an error. */
+/* Opens a model, with its sampling defaults in r->set. Call run_close even after an error. */
 int run_open(struct run *r, const char *path, struct err *e);
 void run_close(struct run *r);
 
-/* Makes one answer to r->talk and a turn of the user's, text[len], or, for a model without a
- * template, continues that text. It makes the session with room for both. text NULL: r->talk
- * alone. */
+/* Adds the user's turn, text [len], to r->talk and answers it; text NULL: answers r->talk. With -p,
+ * or without a template, continues the text. Creates the session. */
 int run_once(struct run *r, const char *text, size_t len, struct run_answer *a, struct err *e);
-/* Fills m with an answer and how it was made. turn: it was one of a conversation. */
+/* Fills m with an answer, its settings and timing. turn: it answers a conversation. */
 void run_describe(const struct run *r, const struct run_answer *a, bool turn, struct emit *m);
 
 #endif

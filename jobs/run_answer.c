@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* jobs/run_answer.c - a turn: conversation -> the template's text -> tokens -> text -> reasoning,
- * content and tool calls (run.h). */
+/* jobs/run_answer.c - generation of an answer: renders and tokenizes the conversation, generates,
+ * and parses reasoning, content and tool calls (run.h). */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -85,8 +85,8 @@ int run_render(struct run *r, int skip, bool gen, struct ids *out, struct buf *t
     return rc;
 }
 
-/* Returns up to where the prompt of the next turn will be the same: before the template's
- * invitation to answer, behind which reasoning may be dropped later. -1: nowhere. */
+/* Returns the length of the prefix that the next turn's prompt will share: up to the generation
+ * prompt, after which reasoning may be dropped later. -1: none. */
 static int64_t mark_of(struct run *r, const struct ids *prompt) {
     struct ids closed = {0};
     struct err ignored;
@@ -119,7 +119,7 @@ static int new_parse(struct run *r, struct run_answer *a, struct err *e) {
     const char *tools = r->talk.tools;
     toolparse_free(a->parse);
     a->parse = NULL;
-    /* What is shown while it comes cannot wait for a closing tag that may never come. */
+    /* Streamed text cannot wait for a closing tag that may never come. */
     if (think == TOOL_THINK_UNKNOWN && r->shown && !r->a.raw) think = TOOL_THINK_NONE;
     TRY(toolparse_new(&a->parse, r->fmt, tools, tools ? strlen(tools) : 0, think, e));
     if (!tools) toolparse_no_calls(a->parse);
@@ -130,12 +130,12 @@ static int new_parse(struct run *r, struct run_answer *a, struct err *e) {
     return 0;
 }
 
-/* Reads what was written. */
+/* Parses the generated text. */
 static int read_answer(struct run *r, struct run_answer *a, struct err *e) {
     size_t shown;
     text_complete(&a->text, &a->part, NULL, 0);
     TRY(new_parse(r, a, e));
-    (void)toolparse_content(a->parse, &shown); /* The rest begins behind it then. */
+    (void)toolparse_content(a->parse, &shown); /* so that toolparse_rest() starts after it */
     const struct json *doc = toolparse_finish(a->parse);
     a->content = json_str(json_get(doc, "content"));
     a->reasoning = json_str(json_get(doc, "reasoning"));
@@ -157,7 +157,7 @@ static void options(struct run *r, struct run_answer *a, bool special, struct ge
     if (!a->gen.sampler) a->gen.seed = (uint64_t)r->set.seed;
 }
 
-/* Generates tokens and turns them into text, behind the prompt and what `a` holds already. */
+/* Generates tokens and text after the prompt and the answer so far. */
 static int generate(struct run *r, struct run_answer *a, bool special, int64_t mark,
                     struct err *e) {
     struct ids all = {0};
@@ -215,7 +215,7 @@ int run_answer_text(struct run *r, struct run_answer *a, struct err *e) {
     return rc;
 }
 
-/* ---- what is said about it ---- */
+/* ---- reports ---- */
 
 static double per_second(int64_t n, double s) {
     return s > 0 ? (double)n / s : 0;
@@ -239,18 +239,18 @@ void run_cut(const struct run *r, const struct run_answer *a, bool in_chat, stru
     if (a->gen.stop == GEN_LENGTH && in_chat)
         buf_fmt(out,
                 "%s at %" PRId64
-                " tokens: /continue goes on, /set n -1 lets answers end by themselves",
+                " tokens: /continue resumes it, /set n -1 lets answers end by themselves",
                 what, n);
     else if (a->gen.stop == GEN_LENGTH)
         buf_fmt(out,
                 "%s at %" PRId64 " token%s: -n %" PRId64
-                " lets it go on, -n -1 until the context is full",
+                " lets it continue, -n -1 until the context is full",
                 what, n, str_s(n), 4 * max_i64(n, 1));
     else if (a->gen.stop == GEN_CONTEXT)
         buf_fmt(out, "%s: the context of %" PRId64 " tokens is full; --ctx %" PRId64 " holds more",
                 what, n_ctx, 2 * n_ctx);
     else if (a->gen.stop == GEN_INTERRUPTED && in_chat)
-        buf_fmt(out, "stopped: /continue goes on");
+        buf_fmt(out, "stopped: /continue resumes it");
 }
 
 /* ---- one answer ---- */
@@ -329,8 +329,8 @@ void run_describe(const struct run *r, const struct run_answer *a, bool turn, st
     emit_counts(r, a, m);
 }
 
-/* Returns the room for an answer of n tokens. For one of any length it is what models of today
- * think at most, as far as this one was trained. */
+/* Returns the context length for a prompt and its answer. Without -n: 8192 tokens or twice the
+ * prompt, up to the length that the model was trained with. */
 static int64_t room_for(const struct run *r, int64_t n_prompt) {
     if (r->a.ctx > 0) return r->a.ctx;
     if (r->set.n > 0) return max_i64(n_prompt + r->set.n, 1);
@@ -338,8 +338,8 @@ static int64_t room_for(const struct run *r, int64_t n_prompt) {
     return trained > n_prompt ? min_i64(want, trained) : want;
 }
 
-/* Refuses a prompt that is longer than what the model was trained for, before it is computed. Who
- * names --ctx gets it, with a warning. */
+/* Refuses a prompt longer than the context that the model was trained with; with --ctx, only warns.
+ */
 static int check_trained(const struct run *r, int64_t n_prompt, struct err *e) {
     const int64_t trained = r->m->hp.d[HD_CTX];
     if (trained <= 0 || n_prompt <= trained) return 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* jobs/run_gram.c - what answers must be: a schema, a grammar, a pattern or a list (run.h). */
+/* jobs/run_gram.c - constraints on answers: schema, grammar, regular expression or list (run.h). */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,5 +72,5 @@ void run_overruled(const struct run_answer *a, struct buf *out) {
     buf_fmt(out, "; the grammar overruled %" PRId64 " of %" PRId64 " token%s", n.n_overruled,
             n.n_drawn, str_s(n.n_drawn));
     if (n.n_forced) buf_fmt(out, " and forced %" PRId64, n.n_forced);
-    if (n.n_ended) buf_fmt(out, "; %" PRId64 " were taken to end in time", n.n_ended);
+    if (n.n_ended) buf_fmt(out, "; %" PRId64 " were chosen to finish in time", n.n_ended);
 }

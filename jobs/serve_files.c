@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* jobs/serve_files.c - which files a server has (serve_files.h). */
+/* jobs/serve_files.c - files of a server: headers, memory, names (serve_files.h). */
 #include "jobs/serve_files.h"
 #include "template/repair.h"
 
@@ -31,9 +31,9 @@ enum {
     ROWS = 40         /* rows of logits in addition to --parallel */
 };
 
-/* ---- which files ---- */
+/* ---- selection of files ---- */
 
-/* Tells whether a name contains a word with no letter before or after it. */
+/* Returns whether a name contains a word with no letter before or after it. */
 static bool has_word(const char *name, const char *word) {
     const size_t n = strlen(word);
     for (const char *p = name; (p = strcasestr(p, word)); p++)
@@ -42,7 +42,7 @@ static bool has_word(const char *name, const char *word) {
     return false;
 }
 
-/* Tells whether a file in a folder may be a model to serve, by its name. Projectors, importance
+/* Returns whether a file in a folder may be a model to serve, by its name. Projectors, importance
  * matrices, adapters, drafts and all shards but the first are not. */
 static bool may_serve(const char *name) {
     static const char *const others[] = {"mmproj",  "imatrix", "draft",

@@ -14,12 +14,12 @@ struct serve_files {
     struct serve_file *v;
     int n, cap;
     int first;              /* the file for requests without a model */
-    uint64_t max_bytes;     /* of all loaded files; 0: no bound */
+    uint64_t max_bytes;     /* limit for all loaded files; 0: none */
     uint64_t context_bytes; /* per file */
     const struct kv_type *kv_k, *kv_v;
     const char *tmpl; /* template of --template; NULL: each file's own */
 };
-/* Tells whether each file's own template is to be repaired (--template fix). */
+/* Returns whether each file's own template is to be repaired (--template fix). */
 bool serve_repairs(const struct serve_job_opts *a);
 /* Fills f with the files and folders of a. A damaged file in a folder gets `wrong`; one that is
  * named itself, next to others, is an error. */
@@ -29,7 +29,7 @@ int serve_files_read(struct serve_files *f, struct work *w, const struct serve_j
  */
 int serve_files_no_context(const struct serve_files *f, int64_t n_ctx, uint64_t one, uint64_t room,
                            struct err *e);
-/* Returns how much context memory a file gets in main memory at most, when nobody says. */
+/* Returns the default limit of a file's context memory in main memory. */
 uint64_t serve_files_main(void);
 void serve_files_release(struct serve_files *f);
 /* Implements serve_opts.load and .unload; ud is the struct serve_files. */

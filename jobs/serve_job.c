@@ -24,7 +24,7 @@
 #include "serve/preset.h"
 #include "serve/serve.h"
 
-#define CONTINUED_S 600 /* a conversation goes on within it, or has ended */
+#define CONTINUED_S 600 /* a conversation without requests for this time has ended */
 enum { MAX_KEYS_FILE = 1 << 20, MAX_TEMPLATE = 4 << 20, LEAST_KEY = 16, LEAST_BODY = 1024 };
 
 /* ---- keys ---- */
@@ -42,7 +42,7 @@ static int add_key(struct work *w, struct str_list *keys, const char *key, const
     return 0;
 }
 
-/* Reads keys, one a line; lines that begin with '#' are for people. */
+/* Reads keys, one per line; '#' begins a comment. */
 static int read_keys(struct work *w, const struct serve_job_opts *a, struct str_list *keys,
                      struct err *e) {
     char *text = NULL;
@@ -88,7 +88,7 @@ static int check_access(const struct serve_job_opts *a, const struct str_list *k
         if (!is_loopback(a->host.v[i]) && !keys->n && !a->no_key)
             return err_set(e, ERR_USAGE,
                            "--host %s can be reached by others, so a key is needed: "
-                           "--api-key-file FILE, HONE_API_KEY, or --no-key if everybody may ask",
+                           "--api-key-file FILE, HONE_API_KEY, or --no-key to serve without one",
                            a->host.v[i]);
     return 0;
 }
@@ -163,7 +163,7 @@ static int serve(const struct serve_job_opts *a, const struct serve_files *f, st
 
 static int check_args(const struct serve_job_opts *a, struct serve_opts *o, struct err *e) {
     static const char *const think[] = {"auto", "on", "off"};
-    /* The names stand in the order of enum guards_mode. */
+    /* in the order of enum guards_mode */
     static const char *const constrain[] = {"auto", "strict", "off"};
     if (a->port > 65535) return err_set(e, ERR_USAGE, "--port: 0 to 65535");
     if (a->parallel < 1 || a->parallel > 256)
@@ -198,7 +198,7 @@ static int check_args(const struct serve_job_opts *a, struct serve_opts *o, stru
     return 0;
 }
 
-/* Appends the members of the object that --kwargs is. */
+/* Appends the members of the JSON object in --kwargs. */
 static int kwargs_members(const char *kwargs, struct buf *out, struct err *e) {
     struct json *j = NULL;
     if (!kwargs) return 0;
@@ -218,7 +218,7 @@ static int kwargs_members(const char *kwargs, struct buf *out, struct err *e) {
     return rc;
 }
 
-/* Fills in how requests are answered, as far as that needs no model. */
+/* Sets the options of requests that need no model. */
 static int plain_options(struct work *w, const struct serve_job_opts *a, struct str_list *keys,
                          struct buf *kwargs, struct serve_opts *o, struct err *e) {
     *o = (struct serve_opts){.strict = a->strict,
@@ -268,15 +268,14 @@ static void record_latest(void *ud, const char *line) {
     record_dedup_add(ud, line, progress_now_s());
 }
 
-/* Opens the record for its owner alone, since it holds everything that clients sent, and every
- * answer. */
+/* Opens the record, readable only by its owner because it contains all requests and answers. */
 static int open_record(const struct serve_job_opts *a, struct lines **l, struct serve_opts *o,
                        struct err *e) {
     if (!a->record) return 0;
     TRY(lines_open(l, a->record, "--record", true, e));
     o->record = put_record;
     o->record_ud = *l;
-    log_info("--record: %s gets all that clients send, and every answer", a->record);
+    log_info("--record: %s receives everything that clients send, and every answer", a->record);
     return 0;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* jobs/serve_job.h - a server of one model, from its options to its end. */
+/* jobs/serve_job.h - hone serve: a server of one or several models. */
 #ifndef HONE_JOBS_SERVE_JOB_H
 #define HONE_JOBS_SERVE_JOB_H
 
@@ -12,18 +12,18 @@
 #include "commands/members.h"
 struct serve_job_opts {
     const char *path;          /* a GGUF file, or a folder of them */
-    const char *key_from;      /* where `key` came from, for messages */
+    const char *key_from;      /* source of `key`, for messages */
     const char *set[RUN_SETS]; /* NULL: the file's own value */
-    /* Told a line per request, where `log` names no file; NULL: nobody. */
+    /* called with a line per request if `log` names no file; or NULL */
     void (*log_line)(void *ud, const char *line);
     void *log_ud;
-    /* Told once, with a line of JSON, when requests can be answered; NULL: nobody. */
+    /* called once requests can be answered, with a line of JSON; or NULL */
     void (*ready)(void *ud, const char *line);
     void *ready_ud;
 #include "commands/serve.def" /* n_think: -1: no limit */
 };
 extern const struct serve_job_opts serve_job_usual;
-/* Answers until it is told to stop. */
+/* Serves requests until it is interrupted. */
 int serve_job_run(struct work *w, const struct serve_job_opts *a, struct err *e);
 
 #endif

@@ -14,8 +14,8 @@
 #include "runtime/generate/draft.h"
 #include "serve/sched.h"
 
-/* Limits *bytes to the free memory of the device that was opened, or of main memory where none was
- * after all, and checks that one context fits. */
+/* Limits *bytes to the free memory of the opened device, or of main memory, and checks that one
+ * context fits. */
 static int check_room(const struct serve_files *f, const struct session *s, int64_t n_ctx,
                       uint64_t *bytes, struct err *e) {
     const uint64_t one = session_seq_bytes(s, n_ctx) + session_seq_bytes(s, 1);

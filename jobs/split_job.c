@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* jobs/split_job.c - one GGUF (or a set) into shards that any loader opens by the first.
+/* jobs/split_job.c - hone split and hone merge: a GGUF to shards and back.
  *
- * The first shard holds the keys alone unless --no-metadata-first: a new chat template then costs
- * an upload of megabytes. `hone merge` gives the file back, byte for byte. */
+ * Unless --no-metadata-first is given, the first shard holds only the keys, so that a new chat
+ * template needs only a small upload. `hone merge` restores the file byte for byte. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,11 +12,12 @@
 #include "base/num.h"
 #include "base/mem.h"
 
-/* The usual limit of a shard. The Hub's advice is at most 50 GB a file; the header comes on top of
- * what is counted. */
+/* Default limit of tensor bytes per shard: the Hub recommends files of at most 50 GB, and the
+ * header does not count here. */
 static const uint64_t default_max = UINT64_C(49000000000);
 
-/* Counts the shards as the writer deals tensors out: by padded bytes, without cutting a tensor. */
+/* Counts the shards as the writer distributes tensors: by padded bytes, without splitting a tensor.
+ */
 static int count_shards(const struct gguf *g, uint64_t max, bool data_first, uint64_t *largest) {
     int n = data_first ? 0 : 1;
     uint64_t sum = 0, align = gguf_alignment(g);
@@ -86,7 +87,7 @@ int split_run(const struct work *w, const struct split_opts *o, struct emit *m, 
     return rc;
 }
 
-/* ---- and back -------------------------------------------------------------------------------- */
+/* ---- merge ----------------------------------------------------------------------------------- */
 
 static int merge(const struct work *w, const struct gguf *g, const char *out, struct emit *m,
                  struct err *e) {
@@ -115,14 +116,13 @@ int merge_run(const struct work *w, const struct merge_opts *o, struct emit *m, 
     int i, n;
     size_t len;
     if (!gguf_split_parse(shard, &i, &n, &len))
-        return err_set(e, ERR_USAGE,
-                       "%s: not the name of a shard, which ends in -00001-of-00003.gguf", shard);
+        return err_set(e, ERR_USAGE, "%s: names of shards end in -00001-of-00003.gguf", shard);
     char *first = gguf_split_name(shard, 0, n);
     char *whole = xasprintf("%.*s.gguf", (int)len, shard);
     int rc = gguf_open(&g, first, GGUF_TOLERANT, e);
     if (rc == 0 && gguf_n_shards(g) < n)
         rc = err_set(e, ERR_DATA,
-                     "%s: named as a shard, but key \"split.count\" does not say so; rename the "
+                     "%s: named like a shard, but key \"split.count\" does not match; rename the "
                      "file",
                      first);
     else if (rc)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* jobs/split_job.h - one GGUF into shards, and shards into one GGUF. */
+/* jobs/split_job.h - hone split and hone merge: a GGUF to shards and back. */
 #ifndef HONE_JOBS_SPLIT_JOB_H
 #define HONE_JOBS_SPLIT_JOB_H
 
@@ -15,9 +15,9 @@ struct merge_opts {
     const char *shard;
 #include "commands/merge.def"
 };
-/* Splits; every tensor is read back and compared. Fills m. */
+/* Splits a GGUF; reads back and compares every tensor. Fills m. */
 int split_run(const struct work *w, const struct split_opts *o, struct emit *m, struct err *e);
-/* Joins the set that a shard belongs to. */
+/* Joins the split set of a shard. Fills m. */
 int merge_run(const struct work *w, const struct merge_opts *o, struct emit *m, struct err *e);
 
 #endif

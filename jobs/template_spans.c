@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* jobs/template_spans.c - the prompt with the origin of every byte
- * that came from the conversation, for programs (--json) and for people: a colour per kind on a
- * terminal, «kind:text» elsewhere. Markers of the template inside inputs are pointed out. */
+/* jobs/template_spans.c - hone template render --spans: the prompt with the origin of every byte of
+ * the conversation, as JSON or as marked text: a colour per kind on a terminal, «kind:text»
+ * elsewhere. Highlights template markers inside inputs. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,8 +24,8 @@ static const char *color_of(const char *kind) {
     return "\033[37m";
 }
 
-/* Shows the bytes [from, to) of an input, with forged markers standing out; *k is the first marker
- * that ends behind from. */
+/* Appends bytes [from, to) of an input, with forged markers highlighted. *k: the first marker that
+ * ends after from. */
 static void show_input(struct buf *shown, const struct buf *out, size_t from, size_t to,
                        const char *color, const struct chat_forged *f, int n, int *k) {
     while (from < to) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* jobs/template_text.c - a chat template and what it makes of a conversation. Texts and batch
- * results are texts as they are; only descriptions are results of base/emit.h. */
+/* jobs/template_text.c - hone template show, render, eval, diff and parse. Texts and batch results
+ * are printed raw; only descriptions use base/emit.h. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,7 +43,7 @@ static const char *needs(const struct chat_src *s, struct jinja_err *je) {
 }
 
 /* ---- render ---------------------------------------------------------------------------------- */
-/* Ends a text with the end of a line. */
+/* Appends a newline if the text does not end with one. */
 static void end_line(struct buf *b) {
     if (!b->len || b->data[b->len - 1] != '\n') buf_chr(b, '\n');
 }
@@ -240,8 +240,7 @@ static const struct toolfmt *choose_format(const char *name, const char *src, st
     chat_src_close(&s);
     if (!f)
         err_set(e, ERR_DATA,
-                "%s: the template asks for no known syntax of tool calls; name one with --format",
-                src);
+                "%s: the template uses no known syntax of tool calls; name one with --format", src);
     return f;
 }
 
@@ -262,7 +261,8 @@ static const char *opened_by(const struct toolfmt *f, const char *path) {
     struct chat *c;
     struct err ignored;
     if (chat_src_open(&s, path, NULL, &ignored)) return NULL;
-    const char *bos = s.special[0] ? s.special[0] : "<s>"; /* any will do: the end is looked at */
+    const char *bos =
+        s.special[0] ? s.special[0] : "<s>"; /* any text: only the prompt's end matters */
     const char *eos = s.special[1] ? s.special[1] : "</s>";
     if (!chat_new(&c, s.text, s.label, bos, eos, &ignored)) {
         struct buf prompt = {0};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* jobs/tokenize.c - see tokenize.h. */
+/* jobs/tokenize.c - hone tokenize: text to token ids and back (tokenize.h). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 
 #define MAX_INPUT ((uint64_t)1 << 31)
 
-/* Tells whether a folder has GGUF files, and no tokenizer next to them. */
+/* Returns whether a folder has GGUF files but no tokenizer. */
 static bool only_gguf(const char *dir) {
     static const char *const files[] = {"tokenizer.json", "tokenizer.model", "tekken.json",
                                         "vocab.json"};
@@ -66,9 +66,9 @@ static int decode(const struct job *o, const struct json *list, struct buf *out,
     for (const struct json *c = json_first(list); c && !rc; c = json_next(c), i++) {
         int64_t id;
         if (!json_i64(c, &id) || id < 0 || id >= tok_n_vocab(o->t))
-            rc =
-                err_set(e, ERR_DATA, "entry %lld of the list is no token id: ids go from 0 to %lld",
-                        (long long)i, (long long)tok_n_vocab(o->t) - 1);
+            rc = err_set(e, ERR_DATA,
+                         "entry %lld of the list is not a token id: ids go from 0 to %lld",
+                         (long long)i, (long long)tok_n_vocab(o->t) - 1);
         ids_add(&ids, (int32_t)id);
     }
     if (!rc) tok_decode_text(o->t, ids.v, ids.n, o->special, out);
@@ -76,8 +76,7 @@ static int decode(const struct job *o, const struct json *list, struct buf *out,
     return rc;
 }
 
-/* Reads the words with a space between two, as a shell's echo has them; with none, or "-",
- * standard input. */
+/* Joins the words with spaces, like echo; without words, or for "-", reads standard input. */
 static int read_text(const struct tokenize_opts *o, char **text, size_t *len, struct err *e) {
     struct buf b = {0};
     if (!o->n_words || (o->n_words == 1 && strcmp(o->word[0], "-") == 0))
@@ -135,7 +134,7 @@ static int batch_encode(const struct job *o, const char *text, size_t len, const
     TRY(strs_parse(&a, text, len, &used, path, e));
     int rc = 0;
     if (used + strspn(text + used, " \t\r\n") < len)
-        rc = err_set(e, ERR_DATA, "%s: something follows the list of texts", path);
+        rc = err_set(e, ERR_DATA, "%s: unexpected text after the list", path);
     buf_chr(out, '[');
     for (size_t i = 0; i < a.n && rc == 0; i++) {
         if (i) buf_str(out, ",\n ");

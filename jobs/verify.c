@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* jobs/verify.c - hone verify: is it whole, and is it what it claims?
+/* jobs/verify.c - hone verify: checks that files are complete and valid.
  *
- * Files are opened with every rule of their format; --deep reads the tensor data too. A folder is a
- * Hugging Face model (it has config.json and no GGUF) or a set of published files: every GGUF,
- * safetensors and imatrix file in it is checked, and its SHA256SUMS, or the one named by
- * --manifest. Each finding is one row; the exit status is 1 when there is one, so that 3 stays
- * "could not be checked". */
+ * Opens files with every rule of their format; --deep reads the tensor data too. A folder is either
+ * a Hugging Face model (config.json and no GGUF) or a set of published files, of which every GGUF,
+ * safetensors and imatrix file is checked, and SHA256SUMS or the file of --manifest. Each finding
+ * is a row. Exit status 1 if there are findings; 3 means that the check itself failed. */
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -30,11 +29,11 @@ struct verify {
     struct finding *finding;
     bool deep;
     int64_t n_files, n_tensors, n_findings;
-    uint64_t n_bytes; /* So many bytes of data were read. */
-    char first[256];  /* The first finding, for the message. */
+    uint64_t n_bytes; /* bytes of data read */
+    char first[256];  /* first finding, for the message */
 };
 
-/* Adds bad data as a finding; any other error stops the check. */
+/* Records ERR_DATA as a finding; returns any other error. */
 static int finding(struct verify *v, const char *path, int rc, const struct err *e) {
     if (rc != ERR_DATA) return rc;
     const char *text = e->msg;
@@ -210,8 +209,7 @@ static int verify_file(struct verify *v, const char *path, struct err *e) {
 
 /* ---- folders --------------------------------------------------------------------------------- */
 
-/* Tells whether a file is to be checked by its name. Shards after the first are not: they are
- * opened with their set. */
+/* Returns whether to check a file, by its name. Later shards are opened with their set. */
 static bool is_ours(const char *name) {
     int i = 0, n = 0;
     size_t len;
@@ -233,7 +231,7 @@ static int verify_files(struct verify *v, const char *dir, const struct io_names
 
 /* ---- checksums ------------------------------------------------------------------------------- */
 
-/* Checks one line of SHA256SUMS: 64 hex digits, a blank, a blank or '*', a name. */
+/* Checks one line of SHA256SUMS: 64 hex digits, a space, a space or '*', a name. */
 static int check_line(struct verify *v, const char *dir, const char *line, struct err *e) {
     char hex[65];
     const char *name = line + 66;
@@ -290,7 +288,7 @@ static int verify_path(struct verify *v, const char *path, const char *manifest,
     }
     char *own = io_join(path, "SHA256SUMS");
     if (!manifest && sums) manifest = own;
-    /* A published folder may hold a copy of the original's config.json. */
+    /* A published folder may contain a copy of the original's config.json. */
     if (!rc) rc = hf && !gguf ? verify_hf(v, path, e) : verify_files(v, path, &all, e);
     if (!rc && manifest) rc = verify_manifest(v, path, manifest, e);
     if (!rc && !v->n_files && !v->n_findings)

@@ -154,12 +154,12 @@ talk stop "$t/m.gguf" --temp 60 --top-k 0 --top-p 1 --seed 11 --act f32 --no-his
 > go on and on\n
 < $esc[2m
 > \x03
-< stopped: /continue goes on
+< stopped: /continue resumes it
 < 2004h
 > /continue\n
 < $esc[2m
 > \x03
-< stopped: /continue goes on
+< stopped: /continue resumes it
 < 2004h
 > /save $t/stop.json\n
 < 2 messages

@@ -36,7 +36,7 @@ for i in 1 2 3; do "$HONE" run "$t/m.gguf" -p Once -n 12 --temp 3 > "$t/s$i" 2> 
 if cmp -s "$t/s1" "$t/s2" && cmp -s "$t/s2" "$t/s3"; then echo "three runs, one text"; exit 1; fi
 seed=$(sed -n 's/.*; seed \([0-9]*\)$/\1/p' "$t/s1.err")
 grep -q '^[0-9]* tokens, [0-9.]*/s; prompt [0-9]* tokens, [0-9.]*/s; seed [0-9]*$' "$t/s1.err" || { cat "$t/s1.err"; exit 1; }
-"$HONE" run "$t/m.gguf" -p 'The value of' -n 12 --temp 0 2>&1 > "$t/o" | grep -q 'cut at 12 tokens: -n 48 lets it go on'
+"$HONE" run "$t/m.gguf" -p 'The value of' -n 12 --temp 0 2>&1 > "$t/o" | grep -q 'cut at 12 tokens: -n 48 lets it continue'
 "$HONE" run "$t/m.gguf" -p Once -n 12 --temp 3 --seed "$seed" > "$t/s4" 2> /dev/null
 cmp "$t/s1" "$t/s4"
 "$HONE" run "$t/m.gguf" -p Once -n 12 -q > "$t/o" 2> "$t/e"

@@ -79,7 +79,7 @@ if "$HONE" publish --help > /dev/null 2>&1; then
     grep -q '"n_manifest": 96' "$t/o" || say "manifest not used: $(cat "$t/o")"
     printf 'x' | dd of="$t/p/$(basename "$second")" bs=1 seek=100000 conv=notrunc 2> "$t/e"
     run 3 merge "$t/p/$(basename "$first")" -o "$t/z.gguf"
-    grep -q 'not what manifest.json says' "$t/e" || say "altered data: $(cat "$t/e")"
+    grep -q 'do not match manifest.json' "$t/e" || say "altered data: $(cat "$t/e")"
     [ ! -e "$t/z.gguf" ] || say "altered data gave a file"
 fi
 exit $fail

@@ -68,7 +68,7 @@ done
 for f in "$t"/all-IQ2_XXS.gguf "$t"/all-Q4_K_M.gguf "$t"/all-MXFP4_MOE.gguf; do run 0 verify "$f" --deep; done
 n=$("$HONE" quantize "$t/zebra.gguf" --recipe Q4_K_M --imatrix "$t/zebra-im.gguf" --dry-run --json -q | grep -c '"n_no_imatrix": *[0-9]')
 [ "$n" = 1 ] || say "no count of tensors without importance"
-says 0 "roles that names of tensors say" quantize "$t/zebra.gguf" -o "$t/mix.gguf" --budget 1500000 --imatrix "$t/zebra-im.gguf"
+says 0 "by roles guessed from tensor names" quantize "$t/zebra.gguf" -o "$t/mix.gguf" --budget 1500000 --imatrix "$t/zebra-im.gguf"
 [ "$(wc -c < "$t/mix.gguf")" -le 1500000 ] || say "a mix above its budget"
 run 0 quantize "$t/zebra.gguf" -o "$t/mix2.gguf" --bpw 6
 says 3 "use --budget" quantize "$t/zebra.gguf" -o "$t/v.gguf" --vram 2MiB
