@@ -108,7 +108,7 @@ static void report(struct emit *r, const struct imat *m, const char *path, doubl
     emit_i64(r, "size_bytes", "bytes", (int64_t)size);
     if (seconds > 0) {
         emit_num(r, "seconds", "seconds", seconds, 1);
-        if (n_before) emit_i64(r, "n_chunks_before", "of them before an interruption", n_before);
+        if (n_before) emit_i64(r, "n_chunks_before", "from an earlier run", n_before);
         emit_num(r, "tok_per_s", "tokens/s",
                  (double)(m->n_chunks - n_before) * (double)m->chunk_size / seconds, 0);
     }

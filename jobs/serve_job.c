@@ -145,8 +145,8 @@ static void say_ready(const struct serve_job_opts *a, const struct serve_opts *o
                  url.data);
     }
     if (serve_has_shelf(s))
-        log_info("--cache-dir: files in %s hold what clients send", a->cache_dir);
-    if (a->record) log_info("--record: %s holds what clients send, and the answers", a->record);
+        log_info("--cache-dir: files in %s contain the texts that clients send", a->cache_dir);
+    if (a->record) log_info("--record: %s contains all requests and answers", a->record);
     buf_release(&b);
     buf_release(&url);
 }

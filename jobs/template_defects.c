@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* jobs/template_defects.c - defects of a chat template, and their repair.
- */
+/* jobs/template_defects.c - hone template lint and fix: defects of a chat template and repairs. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +37,7 @@ static void cell_text(struct emit *m, const char *s) {
         emit_cell_none(m);
 }
 
-/* Emits every finding with all that is known of it; for people only where `all` is asked for. */
+/* Emits every finding in full; in tables for people only with `all`. */
 static void emit_findings(struct emit *m, const struct lint_report *r, bool all) {
     emit_table(m, "findings", all ? "findings" : NULL);
     emit_col(m, "severity", "severity");
@@ -88,7 +87,8 @@ static void emit_findings(struct emit *m, const struct lint_report *r, bool all)
         }
 }
 
-/* Emits the findings of one severity by rule: how often, and for errors where, and who meets it. */
+/* Emits the findings of one severity by rule: their number and, for errors, the place and the
+ * affected use. */
 static void emit_by_rule(struct emit *m, const struct lint_report *r, enum lint_severity s,
                          const char *key) {
     bool error = s == LINT_ERROR;
@@ -122,7 +122,7 @@ static void emit_by_rule(struct emit *m, const struct lint_report *r, enum lint_
     }
 }
 
-/* Explains each rule that was found broken, in words. */
+/* Emits an explanation of each broken rule. */
 static void emit_meanings(struct emit *m, const struct lint_report *r, bool all) {
     if (!r->n) return;
     emit_table(m, "rules", all ? "what they mean" : NULL);
@@ -141,7 +141,7 @@ static void emit_meanings(struct emit *m, const struct lint_report *r, bool all)
     }
 }
 
-/* Emits what the template can do, in words: "tools, calls, thinking". */
+/* Emits the template's capabilities: "tools, calls, thinking". */
 static void emit_caps(struct emit *m, const struct lint_caps *c) {
     struct buf can = {0};
     const struct {
@@ -158,7 +158,7 @@ static void emit_caps(struct emit *m, const struct lint_caps *c) {
     buf_release(&can);
 }
 
-/* Says what repairs the template: edits, our own template, or nothing of ours. */
+/* Appends advice on how to repair the template: by edits, by our own template, or not by hone. */
 static void what_to_do(struct buf *out, const struct chat_src *s, const char *arg) {
     const struct own_template *own = own_for(s->text, s->len);
     struct repair r;
@@ -299,19 +299,19 @@ static int store(const struct work *w, const struct fix_opts *o, const struct ch
         struct gguf_edit how;
         TRY(fix_gguf(o->src, fixed->data, fixed->len, &how, e));
         if (how.n_room)
-            log_info("%s: %llu bytes of room made in front of the tensors, whose bytes stay as "
-                     "they are",
+            log_info("%s: inserted %llu bytes of room before the tensors, whose bytes stay "
+                     "unchanged",
                      o->src, (unsigned long long)how.n_room);
         else if (how.in_place)
             log_info("%s: %llu bytes of metadata written in place, no tensor touched", o->src,
                      (unsigned long long)how.n_bytes);
         else
-            log_info("%s: the text did not fit in front of the tensors, so the whole file was "
+            log_info("%s: the text did not fit before the tensors, so the whole file was "
                      "written again, with room for later edits",
                      o->src);
         return 0;
     }
-    if (io_is_dir(o->src)) { /* That file goes before the key of tokenizer_config.json. */
+    if (io_is_dir(o->src)) { /* This file overrides the key in tokenizer_config.json. */
         char *path = io_join(o->src, "chat_template.jinja");
         int rc = out_write_file(path, fixed->data, fixed->len, true, e);
         free(path);
@@ -320,7 +320,7 @@ static int store(const struct work *w, const struct fix_opts *o, const struct ch
     return out_write_file(o->src, fixed->data, fixed->len, true, e);
 }
 
-/* Puts our own template into the place of the given one. */
+/* Replaces the template by one of our own. */
 static int replace(const struct chat_src *s, const char *name, struct buf *fixed, int *done,
                    struct err *e) {
     bool any = strcmp(name, "auto") == 0;
@@ -343,7 +343,7 @@ static int replace(const struct chat_src *s, const char *name, struct buf *fixed
     return 0;
 }
 
-/* Lists the rules that are still broken, each once: "PREFIX, THINK-EMPTY". */
+/* Appends the rules that are still broken, each once: "PREFIX, THINK-EMPTY". */
 static void left_over(const struct lint_report *r, enum lint_severity from, struct buf *out) {
     for (int i = 0; i < r->n; i++) {
         bool seen = r->v[i].severity < from;
@@ -353,7 +353,7 @@ static void left_over(const struct lint_report *r, enum lint_severity from, stru
     }
 }
 
-/* Says what to try where edits leave errors, and for which findings there is no edit. */
+/* Logs advice if edits leave errors, and the remaining findings. */
 static void hint(const struct chat_src *s, const char *text, size_t len, bool done) {
     struct lint_report r;
     struct err why;
@@ -366,7 +366,7 @@ static void hint(const struct chat_src *s, const char *text, size_t len, bool do
         left_over(&r, n_errors ? LINT_ERROR : LINT_WARN, &rest);
         lint_report_free(&r);
     } else {
-        if (why.code != ERR_INTR) log_warn("not judged: %s", why.msg);
+        if (why.code != ERR_INTR) log_warn("not checked: %s", why.msg);
         return;
     }
     if (n_errors && own && (own_len(own) != len || memcmp(own->text, text, len) != 0))
@@ -381,12 +381,11 @@ static void hint(const struct chat_src *s, const char *text, size_t len, bool do
     else if (!done)
         log_info("nothing to repair: template lint finds no error in %s", s->label);
     if (rest.len)
-        log_info("what is left: %s (hone template lint --explain RULE says what each means)",
-                 rest.data);
+        log_info("what is left: %s (hone template lint --explain RULE explains each)", rest.data);
     buf_release(&rest);
 }
 
-/* Opens the source; --replace NAME also gives a template to a file that has none. */
+/* Opens the source; with --replace NAME it may lack a template. */
 static int open_source(const struct fix_opts *o, struct chat_src *s, struct err *e) {
     const bool may_lack = o->replace && strcmp(o->replace, "auto") != 0;
     return may_lack ? chat_src_open_or_empty(s, o->src, e) : chat_src_open(s, o->src, NULL, e);
@@ -400,7 +399,7 @@ int template_edits(const struct fix_opts *o, struct emit *m, struct err *e) {
     return rc;
 }
 
-/* Logs a part of a rendering on one line. */
+/* Logs a part of a rendering in one line. */
 static void log_part(const char *probe, const char *how, const char *text, size_t from) {
     enum { MOST = 90 };
     struct buf b = {0};
@@ -428,7 +427,7 @@ static void log_step(const struct repair_step *s) {
     log_part(s->probe, "with it", s->after, from);
 }
 
-/* Emits the repairs, each with the conversation that shows it. */
+/* Emits the repairs, each with a conversation that shows its effect. */
 static void emit_repairs(struct emit *m, const struct repair *r) {
     emit_i64(m, "n_checks", "checks", r->n_checks);
     emit_i64(m, "n_failed_before", "failed before", r->n_failed_before);
@@ -446,7 +445,7 @@ static void emit_repairs(struct emit *m, const struct repair *r) {
     }
 }
 
-/* Repairs the template and says which repairs were made. */
+/* Repairs the template and logs the repairs. */
 static int mend(const struct chat_src *s, const char *const *only, int n_only, struct emit *m,
                 struct buf *fixed, int *done, struct err *e) {
     struct repair r;
@@ -463,7 +462,7 @@ static int mend(const struct chat_src *s, const char *const *only, int n_only, s
     return 0;
 }
 
-/* Gives a template without tools a convention for them. */
+/* Adds a convention for tools to a template without one. */
 static int add_tools(const struct chat_src *s, struct buf *fixed, int *done, struct err *e) {
     struct buf with = {0};
     int rc = template_add_tools(fixed->data ? fixed->data : "", fixed->len, s->label, &with, e);
@@ -479,7 +478,7 @@ static int add_tools(const struct chat_src *s, struct buf *fixed, int *done, str
     return rc;
 }
 
-/* Lists what some engine lacks, and asks the engines that are installed. */
+/* Logs features that some engine lacks, and renders with the installed engines. */
 static int prove(const struct work *w, const struct chat_src *s, const struct buf *fixed,
                  struct emit *m, struct err *e) {
     struct lint_report r;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* jobs/template_defects.h - defects of a chat template, and their repair. */
+/* jobs/template_defects.h - hone template lint and fix: defects of a chat template and repairs. */
 #ifndef HONE_JOBS_TEMPLATE_DEFECTS_H
 #define HONE_JOBS_TEMPLATE_DEFECTS_H
 
@@ -8,14 +8,13 @@
 #include "base/buf.h"
 #include "work/work.h"
 
-/* Fills m with the meaning of a rule of the linter and its remedy; rule "all": of each. */
+/* Fills m with the explanation and remedy of a linter rule; rule "all": of every rule. */
 int template_explain(const char *rule, struct emit *m, struct err *e);
-/* Fills m with the defects of the template of a source. name: which template, when there are
- * several; NULL: the usual one. Returns ERR_VERDICT when there is an error, with `strict` a warning
- * too; m is complete then. */
+/* Fills m with the defects of a source's template. name: the template to use; NULL: the default.
+ * Returns ERR_VERDICT, with a complete m, if there are errors, or with `strict` warnings. */
 int template_lint(const char *src, const char *name, bool strict, struct emit *m, struct err *e);
 
-/* Returns the number of errors that a template has, and appends what the first of them means. */
+/* Returns the number of errors in a template, and appends the explanation of the first. */
 int template_judge(const char *text, struct buf *first);
 
 #include "commands/members.h"
@@ -27,10 +26,10 @@ struct fix_opts {
 struct template_lint_opts {
 #include "commands/template_lint.def"
 };
-/* Fills m with the edits that are known for a source, and whether they apply. */
+/* Fills m with the known repairs and whether the source needs them. */
 int template_edits(const struct fix_opts *o, struct emit *m, struct err *e);
-/* Repairs, and stores what was asked for. The difference goes to `diff`; m gets it too, the whole
- * new template, and each repair with the conversation that shows it. */
+/* Repairs a template and stores it as the options say. Appends the diff to `diff`; fills m with the
+ * diff, the whole new template, and each repair with a conversation that shows its effect. */
 int template_fix(struct work *w, const struct fix_opts *o, struct emit *m, struct buf *diff,
                  struct err *e);
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* jobs/template_prove.c - do other engines render a template as hone does? (template fix --prove)
+/* jobs/template_prove.c - hone template fix --prove: compares hone's renderings with other
+ * engines'.
  *
- * hone renders the conversations of the linter's probes; python3, if it is installed, renders them
- * again with what it has: transformers, jinja2, minijinja (template/prove.py). */
+ * hone renders the conversations of the linter's probes; python3, if installed, renders them again
+ * with those of transformers, jinja2 and minijinja that it has (template/prove.py). */
 #include <errno.h>
 #include <spawn.h>
 #include <stdlib.h>

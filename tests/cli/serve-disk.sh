@@ -17,14 +17,14 @@ start --ctx 4096
 ask "What is a table?"; plain=$said
 stop
 start --ctx 4096 --cache-dir "$d"
-grep -q 'cache-dir: files in .* hold what clients send' "$t/log" || say "it does not say what files hold"
+grep -q 'cache-dir: files in .* contain the texts that clients send' "$t/log" || say "it does not say what files hold"
 ask "Who are you?"
 [ "$known" = 0 ] || say "an empty folder knew $known tokens"
 i=0; while [ "$(metric hone_disk_cache_saved_total)" = 0 ] && [ $i -lt 100 ]; do i=$((i + 1)); sleep 0.05; done
 [ "$(metric hone_disk_cache_saved_total)" -ge 1 ] || say "nothing is written while there is nothing to do"
 first=$pid; pid=; "$HONE" serve "$t/m.gguf" --port 0 --cache-dir "$d" --ctx 4096 > "$t/ready2" 2> "$t/log2" & second=$!
 i=0; while [ ! -s "$t/ready2" ] && [ $i -lt 100 ]; do i=$((i + 1)); sleep 0.05; done
-grep -q 'hold what clients send' "$t/log2" && say "files hold what is not kept"
+grep -q 'contain the texts that clients send' "$t/log2" && say "files hold what is not kept"
 grep -q 'is in use by another server' "$t/log2" || say "two servers share a folder: $(cat "$t/log2")"
 kill -TERM $second; wait $second || true
 pid=$first; stop
