@@ -6,8 +6,8 @@
 
 #include "cli/opt.h"
 
-/* If e's message names an option that spec's command lacks, appends the command's own name for it,
- * or the commands that have it. `table`: the program's n commands. */
+/* Appends advice to e's message if it names an option that spec's command lacks: the command's own
+ * name for it, or the commands that have it. `table`: the program's n commands. */
 void remedy_complete(const struct cmd_spec *spec, const struct subcommand *table, int n,
                      struct err *e);
 

@@ -18,7 +18,7 @@
 
 enum { DRAWS = 10 }; /* random selections to average */
 
-/* statistics over the experts of all layers */
+/* Statistics over the experts of all layers. */
 struct sums {
     double unseen, rare, few, share, least, median;
 };

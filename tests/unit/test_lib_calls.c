@@ -240,7 +240,8 @@ static void test_imatrix(void) {
     SAME(json, HONE_OK, "imatrix", model, pool, "--select", "4000", "--have", im, "--ctx", "64",
          "-o", b);
     same_files(a, b);
-    NOT(hone_imatrix_select(model, pools, 200, a, &io, NULL, NULL, &e), HONE_USAGE, "does not take");
+    NOT(hone_imatrix_select(model, pools, 200, a, &io, NULL, NULL, &e), HONE_USAGE,
+        "does not take");
 }
 
 static const char hi[] = "{\"messages\": [{\"role\": \"user\", \"content\": \"Hi\"}]}";

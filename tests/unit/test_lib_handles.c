@@ -403,7 +403,8 @@ static void test_generate(void) {
     CHECK(a.len == 4 && strspn(a.text, "ab") == 3 && a.text[3] == '!');
     hone_answer_free(&a);
     struct hone_answer one = {.size = sizeof one};
-    NOT(hone_generate_many(x.s, list, n, 1, 0, &o, &one, &e), HONE_USAGE, "hone_generate_many supports");
+    NOT(hone_generate_many(x.s, list, n, 1, 0, &o, &one, &e), HONE_USAGE,
+        "hone_generate_many supports");
     /* a penalty that forbids what occurred: no token comes twice */
     o = (struct hone_generate_opts){
         .size = sizeof o, .max_tokens = 30, .presence_penalty = 1e6, .repeat_last_n = 1000};
