@@ -162,7 +162,7 @@ refused() { # exit code, text, arguments...
     "$@" > "$t/log" 2>&1 || rc=$?
     [ $rc = "$want" ] && grep -q -- "$text" "$t/log" || { echo "exit $rc: $*"; cat "$t/log"; exit 1; }
 }
-refused 4 "not there" "$HONE_EMU" eval ppl "$t/m.gguf" "$t/text" --device cuda:7
+refused 4 "does not exist" "$HONE_EMU" eval ppl "$t/m.gguf" "$t/text" --device cuda:7
 refused 4 "without the experts" "$HONE_EMU" eval ppl "$t/m.gguf" "$t/text" --device cuda --max-vram 1M
 refused 2 "is not cpu, cuda" "$HONE_EMU" eval ppl "$t/m.gguf" "$t/text" --device tpu
 refused 2 "does not exist on CUDA" "$HONE_EMU" eval ppl "$t/m.gguf" "$t/text" --ctx 16 --chunks 1 --kv-type tq4 --device cuda
