@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* bench/blas.c - float products on one thread: those of f32 matrices, second moments of a dense
- * input, the factor of error feedback, and the trial of OpenBLAS that `hone doctor` makes. Prints
- * JSON; bench/blas.py runs it, and the same sizes in numpy. */
+/* bench/blas.c - float products on one thread: f32 matrices, second moments of a dense input, the
+ * factor of error feedback, and the OpenBLAS trial of `hone doctor`. Prints JSON; bench/blas.py
+ * runs it, and the same sizes in numpy. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -22,8 +22,8 @@ static void stop(const struct err *e) {
     exit(1);
 }
 
-/* Returns the shortest time, in seconds, of adding ROWS rows to the moments of N columns. The
- * moments that were collected are in *out. */
+/* Returns the shortest time, in seconds, of adding ROWS rows to the moments of N columns; *out gets
+ * the collected moments. */
 static double moments(struct pool *pool, const float *x, struct gram *out) {
     struct gr_weight w = {.name = "blk.0.attn_q.weight", .ne = {N, N, 1, 1}};
     struct gram_col *c = NULL;
@@ -43,7 +43,7 @@ static double moments(struct pool *pool, const float *x, struct gram *out) {
     return best;
 }
 
-/* Returns the shortest time, in seconds, of making the factor of moments of N columns. */
+/* Returns the shortest time, in seconds, of computing the factor of moments of N columns. */
 static double factor(struct pool *pool, const struct gram_input *in) {
     const struct factor_opts plain = {.halves = 3, .lambda = 0.01, .alpha = 0};
     const struct factor_opts full = {.halves = 3, .lambda = 0.01, .alpha = 0.1};
@@ -51,7 +51,7 @@ static double factor(struct pool *pool, const struct gram_input *in) {
     struct err e;
     double best = 1e9;
     if (factor_init(&f, in->n, in->block, &e)) stop(&e);
-    for (int i = 0; i < REPS; i++) { /* With alpha 0 all is done but the factor. */
+    for (int i = 0; i < REPS; i++) { /* with alpha 0 everything is done except the factor */
         double t0 = progress_now_s();
         if (factor_make(&f, in, 0, &plain, NULL, 0, pool, &e)) stop(&e);
         const double rest = progress_now_s() - t0;
@@ -64,7 +64,7 @@ static double factor(struct pool *pool, const struct gram_input *in) {
     return best;
 }
 
-/* Prints the trial of OpenBLAS, as members of an object. */
+/* Prints the OpenBLAS trial as members of an object. */
 static void trial(const struct kern *k) {
     double ours[BLAS_USES], theirs[BLAS_USES];
     const char *why = blas_open();

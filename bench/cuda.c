@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT
-/* bench/cuda.c - single CUDA kernels on weights, as one JSON document: time, bytes of weights per
- * second beside the copy bandwidth of the same run, products per second, and what a launch of a
- * captured graph costs when the kernel does nothing; many tokens by mma and, where the device has
- * it, by wgmma; attention of few tokens at depth, on tensor cores and otherwise. `make bench-cuda`
- * on a machine with a GPU.
+/* bench/cuda.c - single CUDA kernels on weights, timed.
+ *
+ * One JSON document: time, bytes of weights per second next to the copy bandwidth of the same run,
+ * products per second, and the cost of an empty kernel's launch in a captured graph; many tokens by
+ * mma and, where the device has it, by wgmma; attention of few tokens at depth, with and without
+ * tensor cores. `make bench-cuda` on a machine with a GPU.
  *
  * Shapes are those of Qwen3.5-35B-A3B. A figure is the median of REPS replays of a graph of CALLS
- * calls, each on another copy of the weights, so that no cache holds them. Without a device: exit
- * 77. With an argument `small`, one row group of everything, to try the program itself (the
- * emulation of the tests): those are no figures. */
+ * calls, each on another copy of the weights, so that no cache holds them. Without a device:
+ * exit 77. With the argument `small`, one row group of everything, to try the program itself (under
+ * the tests' emulation); those figures mean nothing. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,12 +36,12 @@ static void must(int rc) {
 }
 
 static void *device(uint64_t n) {
-    struct cu_buf *b; /* until the end of the program */
+    struct cu_buf *b; /* kept until the end of the program */
     must(cu_buf_new(&b, ctx, n, "benchmark", &e));
     return cu_buf_ptr(b);
 }
 
-/* A stack of random matrices, packed; the same blocks in each. */
+/* A stack of random packed matrices with the same blocks. */
 static struct cu_weight weight(enum qtype t, int64_t k, int64_t rows, int64_t mats) {
     struct cu_weight w = {.type = t, .k = k, .rows = rows, .mats = 1};
     struct rng r;
@@ -93,10 +94,10 @@ static int by_value(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Median microseconds of a call; call(ctx, i) for i < n. */
+/* Returns the median microseconds of a call; call(ctx, i) for i < n. */
 static double time_us(void (*call)(const void *, int), const void *arg, int n) {
     struct cu_graph *g;
-    call(arg, 0); /* scratch grows outside of the capture */
+    call(arg, 0); /* grow scratch outside the capture */
     must(cu_sync(st, &e));
     must(cu_graph_begin(st, &e));
     for (int i = 0; i < n; i++) call(arg, i);
@@ -156,7 +157,7 @@ static void call_down(const void *arg, int i) {
                      j->y, j->w.rows, false, &e));
 }
 
-/* One line: bytes are those of the weights that a call must read, products its multiply-adds. */
+/* Prints a line. bytes: weights that a call must read; products: its multiply-adds. */
 static void line(const char *what, const struct job *j, double us, double bytes, double products) {
     const char *by = j->n_tok <= CU_FEW ? "dp4a" : cu_uses_wgmma(st) ? "wgmma" : "mma";
     printf("%s\n  {\"kernel\": \"%s\", \"by\": \"%s\", \"type\": \"%s\", \"k\": %" PRId64
@@ -167,10 +168,11 @@ static void line(const char *what, const struct job *j, double us, double bytes,
     comma = ",";
 }
 
-/* The three products, with as many tokens as their jobs say. */
+/* Times the three products with their jobs' numbers of tokens. */
 static void bench_products(const struct job *dense, const struct job *glu, const struct job *down) {
     const int64_t n = dense->n_tok, f = down->w.k, d = dense->w.k;
-    const int64_t used = n * USED < n_experts ? n * USED : n_experts; /* matrices read, at most */
+    const int64_t used =
+        n * USED < n_experts ? n * USED : n_experts; /* largest number of matrices read */
     const struct cu_weight one = copy_of(&dense->w, 0);
     const double expert = (double)cu_packed_bytes(&glu->w) / n_experts;
     line("dense", dense, time_us(call_dense, dense, CALLS), (double)cu_packed_bytes(&one),
@@ -197,7 +199,7 @@ static void bench_type(enum qtype t) {
         dense.n_tok = glu.n_tok = down.n_tok = tokens[i];
         must(cu_use_wgmma(st, false, &e));
         bench_products(&dense, &glu, &down);
-        if (tokens[i] > CU_FEW) must(cu_use_wgmma(st, true, &e)); /* the same once more */
+        if (tokens[i] > CU_FEW) must(cu_use_wgmma(st, true, &e)); /* again with wgmma */
         if (cu_uses_wgmma(st)) bench_products(&dense, &glu, &down);
     }
 }
@@ -209,7 +211,7 @@ static void call_attn(const void *arg, int i) {
     a.slot = i % CALLS;
     must((a.rows.longest <= cu_attn_few_rows(&a) ? cu_attn_few : cu_attn_many)(st, &a, &e));
 }
-/* The table of one sequence of n tokens in CALLS layers, whose pages are contiguous. */
+/* Writes the page table of one sequence of n tokens in CALLS layers with contiguous pages. */
 static void put_pages(void **table, uint8_t *cache, int64_t n, uint64_t page_bytes) {
     const int64_t n_pages = div_up(n, CU_PAGE);
     void **host = xcalloc((size_t)(n_pages * CALLS), sizeof *host);
@@ -219,7 +221,7 @@ static void put_pages(void **table, uint8_t *cache, int64_t n, uint64_t page_byt
     must(cu_sync(st, &e));
     free(host);
 }
-/* Eight layers' caches, and as many parts as a session takes. */
+/* Times attention with the caches of eight layers and a session's number of parts. */
 static void bench_attn(int n_sm) {
     const int64_t deep[] = {4096, 32768, 131072, 262144}, heads = 16, kv_heads = 2, dim = 256;
     static const enum qtype types[] = {QT_F16, QT_Q8_0, QT_Q4_0};

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
-/* bench/cuda_first.c - times that decide whether the estimates of
- * docs/notebook/cuda-counts.md hold, in a few seconds on a GPU: of a token a projection, the norm
- * behind it, the delta rule, the choice of experts and the best tokens; of a prompt the
- * convolution, the router and the delta rule. Then exact products (f32 activations), which
- * evaluations consist of. One JSON document; shapes of Qwen3.5-35B-A3B. `tmacs`: 10^12
- * multiply-adds per second.
- * `estimate_us`: what bench/sass_latency.py says of an H200, where it does. Without a device: exit
- * 77; with the argument `small` a try of the program itself. */
+/* bench/cuda_first.c - times that decide, within seconds on a GPU, whether the estimates of
+ * docs/notebook/cuda-counts.md hold.
+ *
+ * For a token: a projection, the norm after it, the delta rule, the choice of experts and the best
+ * tokens; for a prompt: the convolution, the router and the delta rule. Then exact products (f32
+ * activations), the main work of evaluations. One JSON document; shapes of Qwen3.5-35B-A3B.
+ * `tmacs`: 10^12 multiply-adds per second. `estimate_us`: the estimate of bench/sass_latency.py for
+ * an H200, if it has one. Without a device: exit 77. The argument `small` tries the program itself.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +17,16 @@
 #include "kernels/bench.h"
 #include "kernels/cuda/cuda.h"
 
-enum { CALLS = 20, REPS = 11, EXACT_REPS = 3, EMBD = 2048, HEADS = 32, KEY_HEADS = 16, DIM = 128, EXPERTS = 256 };
+enum {
+    CALLS = 20,
+    REPS = 11,
+    EXACT_REPS = 3,
+    EMBD = 2048,
+    HEADS = 32,
+    KEY_HEADS = 16,
+    DIM = 128,
+    EXPERTS = 256
+};
 static struct cu_ctx *ctx;
 static struct cu_stream *st;
 static struct err e;
@@ -30,7 +40,7 @@ static void must(int rc) {
     exit(1);
 }
 static void *device(uint64_t n, int byte) {
-    struct cu_buf *b; /* until the end of the program */
+    struct cu_buf *b; /* kept until the end of the program */
     must(cu_buf_new(&b, ctx, n, "benchmark", &e));
     must(cu_fill(st, cu_buf_ptr(b), byte, n, &e));
     return cu_buf_ptr(b);
@@ -49,13 +59,13 @@ static int by_value(const void *a, const void *b) {
     const double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
 }
-/* Returns the median microseconds of a call: `reps` times of n calls in a row, captured. */
+/* Returns the median microseconds of a call: `reps` captured runs of n calls in a row. */
 static double time_us(void (*call)(void *), void *arg, int n, int reps) {
     struct cu_graph *g;
     double t[REPS];
     reps = small ? 1 : reps;
     n = small ? 1 : n;
-    call(arg); /* scratch grows outside of the capture */
+    call(arg); /* grow scratch outside the capture */
     must(cu_sync(st, &e));
     must(cu_graph_begin(st, &e));
     for (int i = 0; i < n; i++) call(arg);
@@ -158,7 +168,7 @@ static void of_a_token(void) {
     report("best tokens", 0, call_best, &b, CALLS);
 }
 
-/* The recurrent layer: one token, then a pass. */
+/* Times the recurrent layer: one token, then a pass. */
 static void of_a_delta_net(void) {
     const int64_t ch = 2 * KEY_HEADS * DIM + HEADS * DIM, no = HEADS * DIM;
     const int64_t state = HEADS * DIM * DIM;
@@ -196,7 +206,7 @@ static void of_a_delta_net(void) {
     report("delta rule of a pass", 7.2 * (double)n_tok / CU_CHUNK, call_chunks, &a, 2);
 }
 
-/* Exact products with one matrix, or with 8 of `mats` for each token. */
+/* Exact products with one matrix, or with 8 of `mats` per token. */
 struct exact {
     struct cu_weight w;
     const int32_t *ids;
@@ -228,7 +238,7 @@ static void report_exact(const char *what, struct exact *x, void (*call)(void *)
            1e-6 * (double)x->w.k * (double)x->w.rows * (double)(tokens * used) / us);
     comma = ",";
 }
-/* Fills `data` with a matrix of which a few rows are random and the others repeat them. */
+/* Fills `data` with a matrix of a few random rows that repeat. */
 static struct cu_weight shape(enum qtype t, int64_t k, int64_t rows, int64_t mats, uint8_t *data) {
     enum { SOME = 64 };
     struct cu_weight w = {.type = t, .k = k, .rows = rows, .mats = mats, .data = data};

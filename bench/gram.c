@@ -3,8 +3,8 @@
  *
  * VOCAB: per token 4 bytes of length, little-endian, then the bytes; the last token is empty and
  * ends a text. CASES: lines {"schema": ..., "ids": [...]}. Prints a line per case: microseconds to
- * compile, to make the first mask, and for the mask in front of each token and the end; how many
- * tokens were accepted, whether the text may end; bytes of the grammar. */
+ * compile, for the first mask, and for the mask before each token and at the end; the number of
+ * accepted tokens, whether the text may end; bytes of the grammar. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

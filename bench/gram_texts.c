@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-/* bench/gram_texts.c - what constrained decoding lets through and what it writes: gram_texts <
- * CASES, run by tests/gram/judge.py.
+/* bench/gram_texts.c - texts that constrained decoding accepts and generates: gram_texts < CASES,
+ * run by tests/gram/judge.py.
  *
  * CASES: lines {"schema": ... | "gbnf": ... | "lark": ... | "regex": ..., "texts": ["..."],
- * "walks": 20, "steps": ["..."], "tokens": ["hex"]}. A line of tokens is the vocabulary from there
- * on; bytes until then. Prints a line per case: {"error"} or {"notes", "takes": [bool], "made":
- * [text], "masks":
- * [[hex per prefix that ends at a byte of the text, until one is refused]]}. */
+ * "walks": 20, "steps": ["..."], "tokens": ["hex"]}. A line with tokens sets the vocabulary from
+ * there on; until then tokens are bytes. Prints a line per case: {"error"} or {"notes", "takes":
+ * [bool], "made": [text], "masks": [[hex per prefix that ends at a byte of the text, until one is
+ * refused]]}. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +22,7 @@ enum { LONG = 60, TOO_LONG = 3000, TOKENS_MAX = 1 << 16 };
 struct vocab {
     char *text[TOKENS_MAX];
     size_t len[TOKENS_MAX];
-    int n; /* and the end behind them */
+    int n; /* followed by the end token */
     struct gram_vocab *v;
 };
 
@@ -88,7 +88,7 @@ static bool has(const uint32_t *bits, int i) {
     return bits[i / 32] >> i % 32 & 1;
 }
 
-/* Any allowed token; in long texts one that closes, or the first of those. */
+/* Chooses an allowed token; in long texts a closing one, or the first of those. */
 static int choose(const struct vocab *v, const uint32_t *bits, struct rng *r, size_t len) {
     const int from = (int)(rng_u64(r) % (uint64_t)v->n);
     if (len > LONG)
@@ -99,7 +99,7 @@ static int choose(const struct vocab *v, const uint32_t *bits, struct rng *r, si
     return -1;
 }
 
-/* Ends a text in the shortest way. Returns false when none is known. */
+/* Ends a text in the shortest way. Returns false if none is known. */
 static bool end(struct gram_state *s, const struct vocab *v, struct buf *out) {
     struct ids way = {0};
     struct err e;
@@ -112,7 +112,7 @@ static bool end(struct gram_state *s, const struct vocab *v, struct buf *out) {
     return ok && gram_may_end(s);
 }
 
-/* A text by chance; false: it did not end, and out says how it begins. */
+/* Writes a random text. Returns false if it did not end; out then has its beginning. */
 static bool walk(struct grammar *g, const struct vocab *v, uint32_t *bits, struct rng *r,
                  struct buf *out) {
     struct err e;
@@ -135,7 +135,7 @@ static bool walk(struct grammar *g, const struct vocab *v, uint32_t *bits, struc
     return done;
 }
 
-/* The mask in front of each byte and at the end, until the text is refused. */
+/* Writes the mask before each byte and at the end, until the text is refused. */
 static void masks(struct grammar *g, const struct vocab *v, uint32_t *bits, const char *text,
                   struct jw *w) {
     struct gram_state *s = gram_begin(g);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* bench/insns.c - a plugin of QEMU that says how many instructions a program executed, for
- * bench/arm64.py. The declarations are those of QEMU's plugin interface, version 1 (its header is
- * not part of Debian's packages). Compiled for this machine: cc -shared -fPIC. */
+/* bench/insns.c - a QEMU plugin that counts executed instructions, for bench/arm64.py. The
+ * declarations are QEMU's plugin interface, version 1 (its header is not in Debian's packages).
+ * Compiled for this machine: cc -shared -fPIC. */
 #include <inttypes.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -24,7 +24,7 @@ EXPORT int qemu_plugin_install(plugin_id id, const void *info, int argc, char **
 int qemu_plugin_version = 1;
 static uint64_t count;
 
-/* A block of instructions adds their number each time it is executed. */
+/* Makes a block of instructions add their number each time it is executed. */
 static void translated(plugin_id id, struct qemu_plugin_tb *tb) {
     (void)id;
     qemu_plugin_register_vcpu_tb_exec_inline(tb, QEMU_PLUGIN_INLINE_ADD_U64, &count,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* bench/jinja.c - how often a second a template compiled once renders a conversation: from parsed
- * values, and from JSON text. Built and run by bench/jinja.sh: jinja TEMPLATE CASE.json SECONDS. */
+/* bench/jinja.c - renderings per second of a conversation by a compiled template, from parsed
+ * values and from JSON text. Built and run by bench/jinja.sh: jinja TEMPLATE CASE.json SECONDS. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* bench/product.c - one kind of product, so many times, for programs that count what is executed.
+/* bench/product.c - one kind of product, repeated, for programs that count instructions.
  *
- * product ISA TYPE TOKENS TIMES: 16 rows of 2048 weights with TOKENS activation rows: packed rows
- * where the type has them in this instruction set, else row by row; TYPE decode:NAME decodes. */
+ * product ISA TYPE TOKENS TIMES: 16 rows of 2048 weights with TOKENS activation rows, by packed
+ * rows if the type has them in this instruction set, otherwise row by row; TYPE decode:NAME
+ * decodes. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

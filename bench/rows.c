@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-/* bench/rows.c - what rows of several sequences in one pass are worth on the CPU.
+/* bench/rows.c - gain of computing rows of several sequences in one pass on the CPU.
  *
  * rows MODEL.gguf THREADS REPS decode|windows SECONDS: prints JSON. Tokens per second of 1, 4 and
- * 16 sequences that are decoded together (8-bit activations), all N of them counted; or of
- * perplexity and divergence at ctx 512 with windows one by one in passes of 512 rows, as before,
- * and together (f32 activations). What is compared takes turns; the figures are the medians over
- * REPS rounds, or as many as there is time for. */
+ * 16 sequences decoded together (8-bit activations), counting all sequences; or of perplexity and
+ * divergence at ctx 512, with windows one by one in passes of 512 rows and with windows together
+ * (f32 activations). The variants take turns; figures are medians over REPS rounds, or fewer if
+ * time runs out. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,7 +44,7 @@ static int32_t draw(struct rng *r, const struct model *m) {
     return (int32_t)(rng_u64(r) % (uint64_t)m->hp.d[HD_VOCAB]);
 }
 
-/* Tokens per second of all n sequences. */
+/* Returns tokens per second over all n sequences. */
 static double decode(struct session *s, int n, struct rng *r, float *logits) {
     const struct model *m = session_model(s);
     struct seq *q[16];
@@ -79,7 +79,7 @@ static struct session *open_session(const struct model *m, struct pool *p, enum 
     return s;
 }
 
-/* The next round would end before the time is over; the first always does. */
+/* Returns whether the next round would end in time; the first one always runs. */
 static bool in_time(int done, double t0, double limit_s) {
     const double spent = progress_now_s() - t0;
     return !done || spent + spent / done < limit_s;

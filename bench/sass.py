@@ -1,17 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""What nvcc made of kernels/cuda/gemm_sm90.cu, without a GPU: instructions between products of each width, and whether any register
-of a product under way is written before the wait that covers it (exit 1). In straight order of the code; loops go back to code that looks the same.
-
-    nvcc -std=c++17 -O3 -I. -fmad=false -arch=sm_90a -Xptxas -v -cubin -o x.cubin kernels/cuda/gemm_sm90.cu
-    nvdisasm -c x.cubin | python3 bench/sass.py
-
-ptxas must not say "serialized"; its -v has registers and spills."""
+"""Checks nvcc's code for kernels/cuda/gemm_sm90.cu without a GPU: instructions between products of each width, and whether a
+register of a running product is written before the wait that covers it (exit 1). The code is read in straight order; loops go
+back to code that looks the same.
+nvcc -std=c++17 -O3 -I. -fmad=false -arch=sm_90a -Xptxas -v -cubin -o x.cubin kernels/cuda/gemm_sm90.cu
+nvdisasm -c x.cubin | python3 bench/sass.py
+ptxas must not print "serialized"; its -v prints registers and spills."""
 import collections
 import re
 import sys
 
-# first operand is no register that they write
+# opcodes whose first operand is not a register they write
 NO_RESULT = {"BAR", "BRA", "BREAK", "BSSY", "BSYNC", "DEPBAR", "EXIT", "FENCE", "HGMMA", "LDGDEPBAR", "LDGSTS", "MEMBAR", "NOP", "RED", "ST",
              "STG", "STS", "WARPGROUP", "WARPSYNC"}
 
@@ -40,7 +39,8 @@ def written(op):
 
 
 def early(code, i, width, sums, operand):
-    """Instructions that write to the operand or the sums of product i before the second wait behind it (at most one is left running)."""
+    """Instructions that write to the operand or the sums of product i before the second wait after it (at most one product is
+    left running)."""
     busy = set(range(operand, operand + 4)) | set(range(sums, sums + width // 2))
     bad, waits = [], 0
     for op in code[i + 1:]:

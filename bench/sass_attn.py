@@ -1,19 +1,18 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Warp instructions per key of attention of few tokens, counted in what nvcc made of kernels/cuda/attn.cu, without a GPU.
-
-    nvcc -std=c++17 -O3 -I. -fmad=false -arch=sm_90a -cubin -o x.cubin kernels/cuda/attn.cu
-    cuobjdump -sass x.cubin | python3 bench/sass_attn.py
-
-Tensor cores (attend_few, bytes of keys and values as in the template's name): the shortest way around the loop over tiles of 16 keys that
-copies a whole tile and passes all products; beside it the same with a new maximum in every tile (the longest way behind the first tile that
-has whole tiles). CUDA cores (attend_part, heads of 256 values): the loops of scores and of values, a key each, and the softmax's, 32 keys of a
-head each, for 8 heads. Budget: an H200 at 4.3 TB/s, 132 multiprocessors, 1.755 GHz, four instructions issued per clock."""
+"""Warp instructions per key in attention of few tokens, counted in nvcc's code for kernels/cuda/attn.cu, without a GPU.
+nvcc -std=c++17 -O3 -I. -fmad=false -arch=sm_90a -cubin -o x.cubin kernels/cuda/attn.cu
+cuobjdump -sass x.cubin | python3 bench/sass_attn.py
+Tensor cores (attend_few, bytes of keys and values as in the template's name): the shortest path through the loop over tiles of 16
+keys that copies a whole tile and passes all products, and the same with a new maximum in every tile (the longest path after the
+first whole tile). CUDA cores (attend_part, heads of 256 values): the loops of scores and of values, one key each, and the
+softmax's, 32 keys of a head each, for 8 heads. Budget: an H200 at 4.3 TB/s, 132 multiprocessors, 1.755 GHz, four instructions
+issued per clock."""
 import re
 import sys
 
 FORMS = ["f32", "f16", "q8_0", "q4_0", "any"]
-PER_BYTE = 4 / (4.3e12 / 132 / 1.755e9)  # warp instructions that can be issued per byte
+PER_BYTE = 4 / (4.3e12 / 132 / 1.755e9)  # warp instructions issued per byte read
 
 
 def functions(lines):
@@ -30,7 +29,7 @@ def functions(lines):
 
 
 def edges(code):
-    """Indices of the instructions that may follow each, BRA only: calls and exits are none of ours."""
+    """Successors of each instruction, by BRA only: calls and exits leave the kernel's code."""
     at = {a: i for i, (a, _) in enumerate(code)}
     out = []
     for i, (_, op) in enumerate(code):
@@ -43,19 +42,20 @@ def edges(code):
 
 
 def loops(code):
-    """(first, last) of every backward jump, but the trap at the end."""
+    """(first, last) of every backward jump, except the trap at the end."""
     return [(t, i) for i, to in enumerate(edges(code)) for t in to if t < i]
 
 
 def way(code, first, last, worst, turns):
-    """Instructions from first to last without going back, over all that must be passed; the shortest or the longest such way.
-    Copies of wide heads are loops that go round several times."""
+    """Instructions on the shortest or longest path from first to last without going back, through everything that must be passed.
+    Copies of wide heads are loops that run several times."""
     next_of = edges(code)
     inner = [(a, b) for a, b in loops(code) if first <= a and b < last]
     copies = [x for x in inner if sum("LDGSTS" in op for _, op in code[x[0]:x[1]]) >= 8]
     inner = [x for x in inner if x not in copies]
     must = [i for i in range(first, last + 1) if re.search("HMMA|LDGSTS", code[i][1]) and not any(a <= i <= b for a, b in inner)]
-    # what the first tile alone has (queries from global memory, a barrier of the block) and ragged ones (rolled copies) is not on the way
+    # the path excludes code for the first tile only (queries from global memory, a block barrier) and for ragged tiles
+    # (rolled copies)
     never = {i for i in range(first, last + 1) if re.search(r"BAR\.SYNC|LDG\.", code[i][1])} | {i for a, b in inner for i in range(a, b + 1)}
     best = {first: 1}
     for i in range(first, last + 1):

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""How long a warp waits for itself: the dependent chains of kernels in what nvcc made of them, without a GPU. Counting instructions (bench/sass.py)
-does not show eight loads that wait for one another; this does.
-
-    nvcc -std=c++17 -O3 -I. -fmad=false -arch=sm_90a -cubin -o DIR/elem.90a.cubin kernels/cuda/elem.cu     (likewise route, delta, best, gemm, matmul)
-    NVDISASM=nvdisasm python3 bench/sass_latency.py 90a DIR/before DIR/after
-
-A warp issues in the order of the code, an instruction when its registers and predicates are there, at most one per clock; nothing else is on the
-multiprocessor. Code is walked once from the first instruction to the last exit, past branches; a loop costs its body's steady state times the turns
-of the table below. Latencies in clocks are stated here and assumed, not measured: the numbers say which chain is long and what a change of the
-code did to it, in the units of the assumption."""
+"""Time that a warp waits for itself: the dependency chains of kernels in nvcc's code, without a GPU. Unlike instruction counts
+(bench/sass.py), it shows eight loads that wait for one another.
+nvcc -std=c++17 -O3 -I. -fmad=false -arch=sm_90a -cubin -o DIR/elem.90a.cubin kernels/cuda/elem.cu     (likewise route, delta,
+best, gemm, matmul)
+NVDISASM=nvdisasm python3 bench/sass_latency.py 90a DIR/before DIR/after
+The model: a warp issues in program order, each instruction once its registers and predicates are ready, at most one per clock; it
+has the multiprocessor to itself. Code is walked once from the first instruction to the last exit, past branches; a loop costs its
+body's steady state times the number of turns in the table below. Latencies in clocks are assumptions, not measurements: the
+numbers show which chain is long and how a code change affects it, in units of the assumption.
+"""
 import os
 import re
 import subprocess
@@ -17,13 +17,13 @@ import sys
 
 CLOCK = {"90a": 1.755e9, "89": 2.5e9}  # H200, RTX 4090
 NAME = {"90a": "H200", "89": "RTX 4090"}
-# the first that matches the opcode; clocks until the result can be used
+# first matching opcode; clocks until its result can be used
 LATENCY = [
     (r"LDG|LD\.|LD$", 300), (r"ATOM|RED", 350), (r"MEMBAR\.SC", 500), (r"MEMBAR", 350), (r"CCTL", 50), (r"LDGDEPBAR|DEPBAR", 1), (r"LDGSTS", 1),
     (r"LDS|LDSM", 30), (r"LDC|ULDC|LDL", 35), (r"SHFL|REDUX|CREDUX|VOTE|MOVM", 25), (r"MUFU", 25), (r"BAR|WARPSYNC|BSYNC|BSSY", 20), (r"HMMA", 33),
     (r"I2F|F2I|F2F|FRND|POPC|FLO|BREV", 15), (r"DADD|DMUL|DFMA|DSETP", 16), (r"CALL", 40), (r"IMAD|IDP", 5), (r"ST|STG|STS|STL", 1), (r"", 4)]
-# kernel, file, pattern of its name, turns of its innermost loops (with "outer", of one that has another in it): what the loop's text must match,
-# the instruction that is counted, how many of it in all
+# kernel, file, pattern of its name, turns of its innermost loops (with "outer": of one that contains another): a
+# pattern of the loop's text, the instruction that is counted, and its total number
 KERNELS = [
     ("a super of Q4_K by the GEMV, one turn", "gemv", r"gemv_kernelI8blk_Q4_K(Li1)?E", "turn"),
     ("a super of Q6_K", "gemv", r"gemv_kernelI8blk_Q6_K(Li1)?E", "turn"),
@@ -66,7 +66,7 @@ def registers(text):
 
 
 def split(op):
-    """Opcode, what it writes, what it reads."""
+    """Opcode, registers written, registers read."""
     guard = re.match(r"@!?(U?P\w+) +", op)
     rest = op[guard.end():] if guard else op
     word, _, args = rest.partition(" ")
@@ -90,16 +90,16 @@ def split(op):
 
 
 class Warp:
-    """Clock, and when each register is there."""
+    """The clock, and when each register is ready."""
 
     def __init__(self):
         self.now, self.ready = 0, {}
-        self.stored, self.groups = 0, []  # copies to shared memory: when the latest is there, and when each closed group of them is
+        self.stored, self.groups = 0, []  # copies to shared memory: when the latest and each closed group complete
 
     def issue(self, op):
         word, writes, reads = split(op)
         at = max([self.now + 1] + [self.ready.get(r, 0) for r in reads])
-        if re.match(r"BAR|MEMBAR|EXIT", word):  # all that is under way ends first
+        if re.match(r"BAR|MEMBAR|EXIT", word):  # waits for everything in flight
             at = max([at] + list(self.ready.values()))
         left = re.match(r"DEPBAR\.LE SB\d, 0x(\w+)", op)
         if left and self.groups:
@@ -123,11 +123,12 @@ def loops(code):
         jump = re.search(r"\bBRA\S* .*?(\.L_x_\d+)", op) if kind == "op" else None
         if jump and at.get(jump.group(1), i) < i:
             found.append((at[jump.group(1)], i))
-    return [x for x in found if x[1] - x[0] > 4]  # not the trap at the end
+    return [x for x in found if x[1] - x[0] > 4]  # without the trap at the end
 
 
 def main_path(code):
-    """Without what lies behind the last exit (subroutines) and without what calls them: square roots and divisions of numbers at the rim."""
+    """The code without subroutines after the last exit and without calls to them: square roots and divisions of edge-case
+    numbers."""
     last = max(i for i, (kind, op) in enumerate(code) if kind == "op" and "EXIT" in op)
     out, block = [], []
     for i, (kind, op) in enumerate(code[:last + 1]):
@@ -171,7 +172,7 @@ def clocks(code, turns, when):
 
 
 def of_turn(code):
-    """One more turn of the loop that copies and multiplies; None where its jumps are not understood."""
+    """Clocks of one more turn of the loop that copies and multiplies; None if its jumps are not understood."""
     loop = (r"^(?=.*IDP)(?=.*LDGSTS)", r"LDGDEPBAR")
     return clocks(code, [(*loop, 3)], "") - clocks(code, [(*loop, 2)], "") or None
 

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
-/* bench/search.c - weighted error of the searches fast and best against conventional, per type.
+/* bench/search.c - weighted error of the fast and best searches compared with conventional, per
+ * type.
  *
  * search [MODEL.gguf IMATRIX.gguf]: prints JSON. Rows: Gaussian, Student t (5), log-normal mixture
- * (importance log-normal, 0.3 % of columns x50), and, of a model, one row in 24 of every tensor
- * that has importance. The error is sum w*(x - x^)^2 with w = importance; "worse" counts blocks
- * whose error under the search's own weights is above the conventional one's. Times are of one
- * thread, the fastest row. */
+ * (importance log-normal, 0.3 % of columns x50), and one row in 24 of every model tensor with
+ * importance. The error is sum w*(x - x^)^2 with w = importance; "worse" counts blocks whose error
+ * under the search's own weights is above the conventional one's. Times are for one thread, the
+ * fastest row. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +25,7 @@
 enum { SYNTH_N = 2048, SYNTH_ROWS = 32, EVERY = 24 };
 static const struct {
     enum qtype type;
-    double target; /* of best, 0: none set */
+    double target; /* for best; 0: no target */
 } rows[] = {
     {QT_Q2_K, 0.88},   {QT_Q3_K, 0.95},  {QT_Q4_K, 0.92},   {QT_Q5_K, 0.84},  {QT_Q6_K, 0.82},
     {QT_IQ4_XS, 0.90}, {QT_IQ4_NL, 0.9}, {QT_IQ3_XXS, .86}, {QT_IQ3_S, 0.82}, {QT_IQ2_XXS, 0},
@@ -41,7 +42,7 @@ struct tally {
 
 static struct kern ref;
 
-/* Run of "rms + |x|" does not matter here: there is always importance. */
+/* Measures one type. Weights without importance ("rms + |x|") do not occur here. */
 static void measure(enum qtype t, const float *x, const float *imp, int64_t n, struct tally *s) {
     const int block = qtype_info(t)->block_elems;
     const struct wrule rule = enc_wrule(t, SEARCH_FAST);

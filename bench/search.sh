@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Weighted error of the quantizer's searches, per type: bench/search.sh [OUT.json].
-# Synthetic rows, and the trained tiny model with its importance matrix where ../shared has it.
-# Prints a table, writes docs/results/search.json. Minutes on one core. BUILD: the build folder.
+# bench/search.sh [OUT.json] - weighted error of the quantizer's searches, per type, on synthetic rows and, if ../shared
+# has it, on the trained tiny model with its importance matrix. Prints a table, writes docs/results/search.json. Minutes
+# on one core. BUILD: the build folder.
 set -eu
 BUILD=${BUILD:-build}
 HONE=${HONE:-$BUILD/hone}

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# What `imatrix --select` is worth on the bundled trained model: a short calibration text, more text out of a pool chosen for
-# rare experts, at random, or as it comes: coverage, and divergence of low-bit recipes. bench/select.sh [OUT.json].
-# Needs ../shared/models/tiny-qwen35moe. Minutes on 2 cores. WINDOWS of the evaluation text, TOKENS to add.
+# bench/select.sh [OUT.json] - gain of `imatrix --select` on the bundled trained model: a short calibration text plus
+# more text from a pool, chosen for rare experts, at random, or in order. Reports coverage, and divergence of low-bit
+# recipes. Needs ../shared/models/tiny-qwen35moe. Minutes on 2 cores. WINDOWS of the evaluation text, TOKENS to add.
 set -eu
 HONE=${HONE:-build/hone}
 src=../shared/models/tiny-qwen35moe
@@ -19,7 +19,7 @@ head -c 100000 $src/eval.txt > "$t/eval.txt"
 head -c 100000 $src/eval_chat.txt > "$t/eval_chat.txt"
 imatrix() { "$HONE" imatrix "$t/base.gguf" "$@" -q --json; }
 imatrix "$t/calib.txt" -o "$t/short.gguf" > /dev/null
-# all of the pool in the order of the choice: what fits into TOKENS of it is the selection
+# the whole pool in the order of the choice: the selection is the part that fits into TOKENS
 imatrix "$t/pool.txt" "$t/pool.jsonl" --have "$t/short.gguf" --select 1000000000 -o "$t/all.jsonl" > "$t/all.json"
 python3 - "$t" "$tokens" <<'PY'
 import json, random, sys

@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""`hone serve` beside other servers: same file, same machine, same requests, one server at a time.
-
-    bench/serve.py MODEL.gguf [--peer PYTHON] [--llama-server PATH] [--name NAME] [--rows decode,ttft,...] [--runs 5] [--minutes M] [--out FILE.json]
-
---peer: a Python that has llama-cpp-python[server]. --llama-server: the program. Without them their columns are missing. Results are
-added to FILE under NAME after each unit (a row of a server, once): median, least and most of the runs. What FILE has is not measured
-again; a row that did not end within --limit seconds, or failed, is there with the reason, and tried again with --again. --minutes: stops with status 75 when more is to be measured than fits, so `while bench/serve.py ...; [ $? -eq 75 ]; do :; done` goes on in parts.
-Standard library only.
+"""`hone serve` compared with other servers: same file, machine and requests, one server at a time.
+bench/serve.py MODEL.gguf [--peer PYTHON] [--llama-server PATH] [--name NAME] [--rows decode,ttft,...] [--runs 5] [--minutes M]
+[--out FILE.json]
+--peer: a Python with llama-cpp-python[server]. --llama-server: the program. Without them their columns are missing. Results are
+added to FILE under NAME after each unit (one row of one server): median, minimum and maximum of the runs. Units already in FILE
+are skipped; a row that failed or exceeded --limit seconds is recorded with the reason, and retried with --again. --minutes: stops
+with status 75 if more is left than fits, so `while bench/serve.py ...; [ $? -eq 75 ]; do :; done` runs it in parts. Standard
+library only.
 """
 import argparse, http.client, json, os, random, signal, socket, statistics, subprocess, sys, tempfile, threading, time
 
-MORE = 75  # status: there was no time for all
+MORE = 75  # exit status: not enough time for all units
 
 WORDS = "time year people way day man thing woman life child world school state family student group country problem hand part place case week company system".split()
 
@@ -29,7 +29,7 @@ class Answer:
 
 
 class Limit:
-    """When the row under way must have ended."""
+    """The deadline of the current row."""
 
     at = float("inf")
 
@@ -134,7 +134,7 @@ def parallel(fns):
     return out
 
 
-# ---- rows: each gives {name: number}, seconds or tokens a second ----
+# ---- rows: each returns {name: number}, seconds or tokens per second ----
 
 
 def row_decode(s, a, rng):
@@ -156,7 +156,7 @@ def metric(s, name):
 
 
 def row_repeat(s, a, rng):
-    """A text that was there already is said again, as in code that is edited: hone guesses tokens from what followed before."""
+    """A text repeats earlier text, as in edited code: hone drafts tokens from what followed before."""
     said = text(rng, 40)
     before = [metric(s, f"hone_draft_{x}_total") for x in ("tokens", "right")] if s.kind == "hone" else []
     begin = time.monotonic()
@@ -169,7 +169,7 @@ def row_repeat(s, a, rng):
 
 
 def row_draft(s, a, rng):
-    """Guesses on and off: two servers at once, asked in turn, each text twelve times; one that repeats itself, and one by chance."""
+    """Drafts on and off: two servers at once, asked in turn, each text twelve times; one repetitive text and one random."""
     if s.kind != "hone":
         return {}
     said, both = text(rng, 40), {}
@@ -186,7 +186,7 @@ def row_draft(s, a, rng):
                 for how in rng.sample(list(both), 2):
                     body = {"prompt": prompt, "max_tokens": 64, "temperature": 0 if what == "repeat" else 1, "seed": turn, "stream": True, "ignore_eos": True}
                     r = ask(both[how].port, "/v1/completions", body)
-                    if turn > 1:  # before that nothing is known of what passes take
+                    if turn > 1:  # before that the cost of passes is not known
                         took[how, what].append((r.total - r.first) / 63)
     finally:
         for x in both.values():
@@ -207,14 +207,14 @@ def row_ttft(s, a, rng):
     cold = chat(s, talk, 8)
     talk += [{"role": "assistant", "content": cold.text or "Yes."}] + say()
     same = chat(s, talk, 8)
-    chat(s, say(), 8)  # somebody else, in between
+    chat(s, say(), 8)  # another client in between
     other = chat(s, head + say(), 8)
     step = chat(s, say(), 16)
     return {"cold_2k_s": cold.first, "same_conversation_s": same.first, "other_conversation_s": other.first, "one_step_s": (step.total - step.first) / max(1, step.n_out - 1) if step.first else None}
 
 
 def row_restart(s, a, rng):
-    """The first token behind a beginning of 2000 words that the server knew before it started again."""
+    """The first token after a 2000-word prefix that the server knew before it restarted."""
     head = [{"role": "system", "content": text(rng, 2000)}]
     chat(s, head + [{"role": "user", "content": text(rng, 12)}], 2)
     s.stop()
@@ -234,7 +234,7 @@ def row_loop(s, a, rng):
 
 
 def row_beside(s, a, rng):
-    """A long prompt arrives beside four streams: the longest pause of theirs, and how long it takes itself."""
+    """A long prompt arrives during four streams: their longest pause, and its own time."""
     came, go = [0], threading.Event()
 
     def first():
@@ -264,7 +264,7 @@ def row_rss(s, a, rng):
     for _ in range(100):
         ask(s.port, "/v1/chat/completions", {"messages": [{"role": "user", "content": text(rng, 60)}], "max_tokens": 8, "temperature": 0})
     out = {"rss_mib": s.rss() / 2**20, "rss_growth_100_conversations_mib": (s.rss() - before) / 2**20}
-    if s.kind == "hone":  # what is kept of them is within --context-memory
+    if s.kind == "hone":  # its cached share is limited by --context-memory
         out["rss_growth_beyond_context_memory_mib"] = out["rss_growth_100_conversations_mib"] - (held() - held_before)
     return out
 
@@ -280,7 +280,7 @@ def row_form(s, a, rng):
     for name, more in (("free", {}), ("form", {"response_format": form})):
         body = {"messages": talk, "max_tokens": a.n_out, "temperature": 0, **more}
         if s.kind == "hone":
-            body["reasoning_budget_tokens"] = 0  # the others have no thinking under a form
+            body["reasoning_budget_tokens"] = 0  # the other servers do not reason under a schema
         begin = time.monotonic()
         r = ask(s.port, "/v1/chat/completions", body)
         out[f"{name}_tokens_per_s"] = r.n_out / (time.monotonic() - begin)
@@ -308,7 +308,7 @@ def commands(a, kept):
 
 
 class Units:
-    """What was measured, a unit at a time: a row of a server, once. Kept in the file after each, so that a later call goes on."""
+    """Results, one unit (one row of one server) at a time, saved after each, so that a later call resumes."""
 
     def __init__(self, a):
         self.a, self.all, self.begin = a, {}, time.monotonic()
@@ -326,7 +326,7 @@ class Units:
                     yield row, run
 
     def fits(self, kind, row):
-        """Will it end in the time that is left? The first one is always tried."""
+        """Returns whether the unit will end in the time left. The first one is always tried."""
         took = [v["took_s"] for k, v in self.raw.items() if k.startswith(f"{kind} {row} ")]
         return not self.a.minutes or time.monotonic() - self.begin + max(took, default=0) < 60 * self.a.minutes
 
@@ -354,7 +354,7 @@ class Units:
 
 
 def measure(u, kind, cmd, port):
-    """Runs what is missing. False: there was no time for all."""
+    """Runs the missing units. Returns False if time ran out."""
     todo = list(u.missing(kind))
     if not todo:
         return True
@@ -373,7 +373,7 @@ def measure(u, kind, cmd, port):
                 got = {"failed": f"{type(e).__name__}: {e}"[:300]}
             Limit.at = float("inf")
             u.add(kind, row, run, got, time.monotonic() - begin)
-            if "failed" in got:  # it may still compute
+            if "failed" in got:  # it may still be computing
                 s.stop()
                 s.start()
     finally:
@@ -405,7 +405,7 @@ def main():
     p.add_argument("--beside-out", type=int, default=256)
     p.add_argument("--out")
     a = p.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that no server is left
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that no server is left running
     u = Units(a)
     with tempfile.TemporaryDirectory() as kept:
         for kind, cmd, port in commands(a, kept):

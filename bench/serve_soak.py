@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Mixed traffic against `hone serve` for hours: every API, streams, forms, calls, wrong requests, clients that leave at random.
-Fails unless memory is flat after the warm-up (a fifth of the time), descriptors are, and nothing is left running or waiting.
-
-    bench/serve_soak.py MODEL.gguf [--seconds 7200] [--clients 12] [--pause 0] [--cache-disk MIB] [--out docs/results/serve-soak.json]
-
---cache-disk: with a folder of so many MiB that is new. Prompts begin alike at greater length then, and everybody rests for three
-seconds of each minute, in which the server writes.
+"""Hours of mixed traffic against `hone serve`: every API, streams, schemas, calls, invalid requests, clients that disconnect at
+random.
+Fails unless memory is flat after the warm-up (a fifth of the time), descriptors are too, and nothing is left running or waiting.
+bench/serve_soak.py MODEL.gguf [--seconds 7200] [--clients 12] [--pause 0] [--cache-disk MIB] [--out docs/results/serve-soak.json]
+--cache-disk: uses a new cache folder of that many MiB. Prompts then share longer prefixes, and all clients rest for three seconds
+of each minute, in which the server writes.
 """
 import argparse, http.client, json, os, random, subprocess, sys, tempfile, threading, time
 
@@ -17,7 +16,7 @@ REST_S = 3  # of each minute
 
 
 def request(rng, long):
-    """A path and a body; most are good. long: half of the prompts begin with one of sixty long heads."""
+    """A path and a body; most are valid. long: half of the prompts start with one of sixty long prefixes."""
     words = rng.randrange(200, 260, 4) if long and rng.random() < 0.5 else rng.randrange(60)
     head = f"You are number {rng.randrange(4)}. " + "Be brief. " * words
     say = rng.choice(["What is the weather in Oslo?", "Tell me about tables.", "Add two and two. " * rng.randrange(1, 40)])
@@ -109,7 +108,7 @@ class Soak:
             for name in names:
                 try:
                     n += os.path.getsize(os.path.join(at, name))
-                except FileNotFoundError:  # it made room meanwhile
+                except FileNotFoundError:  # the server evicted it meanwhile
                     pass
         return n
 
@@ -130,7 +129,7 @@ class Soak:
             s = self.state()
             samples.append({"s": round(time.monotonic() - begin), **s})
             gap = samples[-1]["s"] - samples[-2]["s"] if len(samples) > 1 else 0
-            stopped += gap if gap > 30 else 0  # somebody stopped this program and the server for a while
+            stopped += gap if gap > 30 else 0  # this program and the server were suspended for a while
             if warm is None and time.monotonic() - begin > self.a.seconds / 5:
                 warm = len(samples)
         for c in clients:

@@ -1,13 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""What gradients are worth where few layers are probed.
-
-    python3 bench/slopes.py build/hone BASE.gguf IMATRIX PROBE.txt EVAL.txt WORK OUT.json SIZE...
-
-Measures all probes of one type per group. From that one file probes, slopes or both are taken
-away as `--bands` does (all: nothing is; 4, 2, 1: layers of each role; 0: none; "bare": without slopes), and the mixes that are then
-chosen at the sizes (bytes) are made (search fast) and compared with the base on EVAL: divergences over that of "all". WORK keeps
-what was made: the same command goes on. CHUNKS: windows of EVAL (16), PROBES: windows of PROBE (16)."""
+"""Gain of gradients if few layers are probed.
+python3 bench/slopes.py build/hone BASE.gguf IMATRIX PROBE.txt EVAL.txt WORK OUT.json SIZE...
+Measures all probes of one type per group. From that file, probes, slopes or both are removed as with `--bands` (all: nothing; 4,
+2, 1: layers per role; 0: none; "bare": without slopes). The mixes then chosen at the sizes (bytes) are made (search fast) and
+compared with the base on EVAL: divergences relative to "all". WORK keeps the files, so the same command resumes. CHUNKS: windows
+of EVAL (16), PROBES: windows of PROBE (16)."""
 import json
 import math
 import os
@@ -23,7 +21,7 @@ def run(*cmd):
 
 
 def rank(at, n):
-    """Where a layer comes: first, last, middle, quarters..., as in mix/sensitivity.c."""
+    """The rank of a layer: first, last, middle, quarters..., as in mix/sensitivity.c."""
     if at in (0, n - 1):
         return min(at, 1)
     step, r = 2, 2
@@ -33,7 +31,7 @@ def rank(at, n):
 
 
 def first(groups, bands):
-    """The names of the groups whose probes stay."""
+    """The names of the groups whose probes are kept."""
     by_role = {}
     for g in groups:
         by_role.setdefault(g["role"], []).append(g)

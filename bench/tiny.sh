@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# The bundled trained model, our quants against an independent engine's at the same recipe and imatrix text:
-# bench/tiny.sh [OUT.json]. Needs ../shared/models/tiny-qwen35moe (its texts and peer-baseline.json).
+# bench/tiny.sh [OUT.json] - quality of our files of the bundled trained model compared with an independent engine's,
+# with the same recipe and imatrix text. Needs ../shared/models/tiny-qwen35moe (its texts and peer-baseline.json).
 # Prints a table, writes docs/results/tiny.json. Minutes on 2 cores. SEARCH=fast|best|conventional.
 set -eu
 HONE=${HONE:-build/hone}

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: MIT
-/* packaging/glibc228.c - what the wheel calls in place of the newest symbols of glibc, so that it
- * loads with glibc 2.28 (RHEL 8) and later though it is linked with Debian 12's 2.36. The linker
- * sends every call of these names here (--wrap, in the Makefile); here the symbols of old are asked
- * for by version. They are the same code: pow and its like got new versions in 2.29 because they no
- * longer call matherr, threads and dlopen because they moved into libc in 2.34, and stat was a
- * function of the header before 2.33. Versions begin with 2.2.5 on x86-64, and with 2.17 on ARM64.
- */
+/* packaging/glibc228.c - replacements for glibc's newest symbols, so that the wheel loads with
+ * glibc 2.28 (RHEL 8) and later although it is linked with Debian 12's 2.36.
+ *
+ * The linker sends every call of these names here (--wrap, in the Makefile), and this file requests
+ * the old symbols by version. They run the same code: pow and the like got new versions
+ * in 2.29 because they no longer call matherr, threads and dlopen because they moved into libc
+ * in 2.34; before 2.33 stat was a function of the header. Versions start at 2.2.5 on x86-64
+ * and 2.17 on ARM64. */
 #include <pthread.h>
 #include <sys/stat.h>
 
 #if defined(__aarch64__)
 #define FIRST "2.17"
 #define AFFINITY FIRST
-enum { STAT_VERSION = 0 }; /* Of struct stat, as the C library numbers it. */
+enum { STAT_VERSION = 0 }; /* version number of struct stat in the C library */
 #else
 #define FIRST "2.2.5"
 #define AFFINITY "2.3.4"
@@ -107,8 +108,8 @@ int __wrap_fstat(int fd, struct stat *s) {
     return old___fxstat(STAT_VERSION, fd, s);
 }
 
-/* Begins the program: what starts it gave the functions that run before main to __libc_start_main
- * until 2.33, and since then leaves them to it. In the library nobody asks for this one. */
+/* Starts the program. Until 2.33 the startup code passed the initialization functions to
+ * __libc_start_main, which runs them itself since then. The library does not use this. */
 OLD(__libc_start_main, FIRST);
 typedef int start_main(int, char **, char **);
 int old___libc_start_main(start_main *, int, char **, void (*)(int, char **, char **),

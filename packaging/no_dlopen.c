@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* packaging/no_dlopen.c - what the static program calls in place of dlopen: it loads no OpenBLAS,
- * which would bring a second C library. (The linker sends every call here by --wrap.) */
+/* packaging/no_dlopen.c - the static program's dlopen, which always fails: OpenBLAS would bring a
+ * second C library. (The linker sends every call here by --wrap.) */
 #include <stddef.h>
 
 void *__wrap_dlopen(const char *, int);

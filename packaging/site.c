@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
-/* packaging/site.c - docs/ and the man pages as a folder of pages that opens from disk (make site).
+/* packaging/site.c - converts docs/ and the man pages to HTML pages that open from disk (make
+ * site).
  *
- *     site OUT FILE...      FILE: *.md, *.1 (man), *.h (as it is), paths from the root
+ *     site OUT FILE...      FILE: *.md, *.1 (man), *.h (verbatim), paths from the root
  *
- * Each FILE becomes OUT/FILE.html (of .md: without .md), with a list of all in front. Understands
- * the Markdown and the man macros that this repository uses. A link to a Markdown file that is not
- * among FILEs is an error. A build tool: it is no part of hone. */
+ * Each FILE becomes OUT/FILE.html (*.md: without .md), with an index of all pages at the top.
+ * Supports the Markdown and man macros used in this repository. A link to a Markdown file that is
+ * not among the FILEs is an error. A build tool, not part of hone. */
 #include <ctype.h>
 #include <errno.h>
 #include <stdbool.h>
@@ -29,7 +30,7 @@ static bool ends(const char *s, const char *end) {
     return n >= k && strcmp(s + n - k, end) == 0;
 }
 
-static int target_len(const char *path) { /* of a path without .md */
+static int target_len(const char *path) { /* without .md */
     return (int)(strlen(path) - (ends(path, ".md") ? 3 : 0));
 }
 
@@ -166,7 +167,7 @@ static void to_block(const struct page *g, enum block *now, enum block next) {
     *now = next;
 }
 
-/* Is this the beginning of a list's item? Sets where its text begins. */
+/* Returns the kind of list item that starts here, if any, and sets *text to its text. */
 static enum block item_of(const char *s, const char **text) {
     const char *p = s + strspn(s, " ");
     size_t d = strspn(p, "0123456789");
@@ -267,7 +268,7 @@ static void put_roff(FILE *o, const char *s) {
     }
 }
 
-/* The words of a macro, by turns in its fonts: .BR bold, roman, ... */
+/* Writes the words of a macro, alternating between its fonts: .BR bold, roman, ... */
 static void put_words(FILE *o, char *s, const char *fonts) {
     for (int i = 0; *s;) {
         while (*s == ' ') s++;
@@ -371,7 +372,7 @@ static bool make_dirs(char *path) {
     return true;
 }
 
-/* Opens a page's source: what the build made of it in the folder `made`, else the file itself. */
+/* Opens a page's source: the generated one in the folder `made`, otherwise the file itself. */
 static FILE *open_source(const char *made, const char *path) {
     char name[LINE];
     const char *tail = strncmp(path, "docs/", 5) ? path : path + 5;

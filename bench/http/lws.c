@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* bench/http/lws.c - the smallest server over libwebsockets that the trial of bench/http/trial.py
- * can ask: /hello answers at once, /slow says nothing for 20 s, /flood sends as fast as it is read.
- */
+/* bench/http/lws.c - the smallest libwebsockets server for bench/http/trial.py: /hello answers at
+ * once, /slow after 20 s, /flood sends as fast as the client reads. */
 #include <libwebsockets.h>
 #include <stdio.h>
 #include <stdlib.h>

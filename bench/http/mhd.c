@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* bench/http/mhd.c - the server of bench/http/lws.c over libmicrohttpd. The library does not see
- * that a client of a suspended connection hangs up, so a thread of ours watches the descriptors. */
+/* bench/http/mhd.c - the server of bench/http/lws.c with libmicrohttpd. The library does not notice
+ * a client that disconnects while its connection is suspended, so a thread of ours watches the
+ * descriptors. */
 #include <microhttpd.h>
 #include <pthread.h>
 #include <stdio.h>
