@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
-/* tests/ask.c - a client for tests/cli/serve.sh: ask PORT [-l BYTES | -d MS | -t MS] [-b BODY]
- * METHOD PATH [HEADER...], or ask PORT -r FILE for bytes that are no request. Prints what comes
- * until the server closes; says so and fails when nothing came for two minutes, since a busy
- * machine under a sanitizer may take one over a request. -l: leaves once so many bytes came. -t:
- * leaves after so many milliseconds without any. -d: sends a byte each MS milliseconds. */
+/* tests/ask.c - an HTTP client for tests/cli/serve.sh: ask PORT [-l BYTES | -d MS | -t MS] [-b
+ * BODY] METHOD PATH [HEADER...], or ask PORT -r FILE to send arbitrary bytes.
+ *
+ * Prints the response until the server closes. Fails with a message after two minutes without data,
+ * since a busy machine under a sanitizer may take more than one for a request. -l: disconnects
+ * after BYTES bytes. -t: disconnects after MS milliseconds without data. -d: sends one byte each MS
+ * milliseconds. */
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <poll.h>

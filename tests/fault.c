@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
-/* tests/fault.c - makes the n-th call of a kind fail, for tests/faults.sh.
+/* tests/fault.c - failing system and library calls, for tests/faults.sh.
  *
- * Linked to the program by the linker's --wrap (FAULT_WRAP in the Makefile): every call of our code
- * to one of the functions below comes here first; the program's sources know nothing of it. The
- * environment says what to do:
+ * The linker's --wrap (FAULT_WRAP in the Makefile) sends every call of our code to one of the
+ * functions below here first; the program's sources are unchanged. The environment controls it:
  *
  *   HONE_FAULT="KIND N EFFECT"   N counts calls of the kind from 1. EFFECT: an errno name (that
  * call fails), the name and '+' (that call and all later ones fail, as on a full disk), "short"
- * (half of what was asked is read or written), "int", "term", "kill" (the signal arrives before the
+ * (half of the request is read or written), "int", "term", "kill" (the signal arrives before the
  * call); "cut", "touch" (HONE_FAULT_FILE loses its second half, or gets a new time).
- *   HONE_FAULT_LOG=FILE          appended at exit: how many calls of each kind there were. */
+ *
+ *   HONE_FAULT_LOG=FILE          appended at exit: the number of calls of each kind. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: MIT
-/* tests/oom.c - memory that runs out, for tests/cli/library-memory.sh: loaded before a program with
- * LD_PRELOAD, it lets one request for memory fail.
+/* tests/oom.c - failing memory requests, for tests/cli/library-memory.sh: loaded before a program
+ * with LD_PRELOAD.
  *
- *   OOM_AT=N     the N-th request fails, counted from 1 behind the start of main; 0: none
+ *   OOM_AT=N     the N-th request fails, counted from 1 after the start of main; 0: none
+ *
  *   OOM_ALL=1    and all later ones of more than 256 KiB, as with little address space
- *   OOM_OVER=N   requests of more than N bytes fail, whatever their number
- *   OOM_LOG=FILE is written at the end: how many requests there were
  *
- * Linked with tests/cancelled.c nothing fails, and the N-th request cancels what the program does.
- */
+ *   OOM_OVER=N   requests of more than N bytes fail, whatever their number
+ *
+ *   OOM_LOG=FILE written at the end: the number of requests
+ *
+ * Linked with tests/cancelled.c nothing fails, and the N-th request cancels the program's work. */
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -16,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* glibc's own, behind the names that are taken here */
+/* glibc's own functions, whose names are overridden here */
 extern void *__libc_malloc(size_t n);
 extern void *__libc_calloc(size_t n, size_t size);
 extern void *__libc_realloc(void *p, size_t n);

@@ -47,7 +47,7 @@ static long now_ms(void) {
     return t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-/* Takes what comes within so many milliseconds. */
+/* Reads output for this many milliseconds. */
 static void take(int ms) {
     struct pollfd p = {fd, POLLIN, 0};
     if (closed || poll(&p, 1, ms) <= 0) return;

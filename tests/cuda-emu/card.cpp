@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* tests/cuda-emu/card.cpp - what the emulated runtime says of itself: the last error, which it
- * keeps until it is asked for as the real one does, versions of the driver, attributes of kernels.
- */
+/* tests/cuda-emu/card.cpp - the emulated runtime's queries: the last error, kept until queried as
+ * in the real runtime, driver versions, kernel attributes. */
 #include <stdio.h>
 
 #include "tests/cuda-emu/block.hpp"

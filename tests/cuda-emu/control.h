@@ -22,7 +22,7 @@ enum probe_mistake {
     PROBE_FENCE_ASYNC, /* nor handed to the asynchronous proxy */
     PROBE_ORDER,       /* registers of A exchanged */
     PROBE_FENCE,       /* no fence before a product */
-    PROBE_LATE,        /* an operand written behind the fence */
+    PROBE_LATE,        /* an operand written after the fence */
     PROBE_OPERAND,     /* or while its product is under way */
     PROBE_TILE,        /* the tile overwritten */
     PROBE_SUMS,        /* the sums */
@@ -30,8 +30,8 @@ enum probe_mistake {
     PROBE_N
 };
 
-/* What was asked of the devices so far: copies from and to main memory, downloads to memory that is
- * not pinned among them, waits of the caller, launches, whole graphs. */
+/* Counts of operations on the devices so far: copies from and to main memory, downloads to unpinned
+ * memory among them, waits of the caller, launches, whole graphs. */
 struct emu_counts {
     int64_t up, down, pageable, waits, launches, graphs;
     int64_t up_bytes, down_bytes;
@@ -45,9 +45,9 @@ struct emu_device {
 #ifdef __cplusplus
 extern "C" {
 #endif
-/* So many devices from here on, each with memory of its own, which no other can touch; NULL: of 16
- * GiB each. No device memory may be there. The environment variable CUDA_EMU_DEVICES says the same
- * of a whole program: MiB of each, separated by commas, "8192/256,4096". */
+/* Sets the number of devices, each with separate memory; NULL: 16 GiB each. Call it before any
+ * device memory is allocated. The environment variable CUDA_EMU_DEVICES does the same for a whole
+ * program: MiB of each, separated by commas, "8192/256,4096". */
 __attribute__((weak)) void emu_devices(int n, const struct emu_device *d);
 /* Stores are visible to other blocks of a launch when they are fenced, and launches that may do so
  * begin while the one before ends (late.cpp); at first all is seen at once. Of one device; no
@@ -56,18 +56,18 @@ __attribute__((weak)) void emu_late(int yes);
 /* Devices give memory away in blocks of 2 MiB, which what is at most 1 MiB shares, as real ones do;
  * at first to the byte, which tests count. No device memory may be there. */
 __attribute__((weak)) void emu_blocks(int yes);
-/* Another program takes so many bytes of the current device: now, or (after > 0) just before the
- * after-th allocation from here on. emu_devices takes them back. */
+/* Simulates another program that takes n bytes of the current device: now, or (after > 0) just
+ * before the after-th allocation from now on. emu_devices returns them. */
 __attribute__((weak)) void emu_other(int after, size_t n_bytes);
-/* The order of threads between barriers, and of blocks: 0 ascending, 1 descending, else a
- * permutation drawn anew at every round from this seed. Asynchronous copies happen at the wait for
- * them, in 1 at once; products of warpgroups too, in 0 at once. */
+/* Sets the order of threads between barriers, and of blocks: 0 ascending, 1 descending, otherwise a
+ * permutation from this seed, a new one each round. Asynchronous copies happen at the wait for
+ * them, in order 1 at once; so do warpgroup products, in order 0 at once. */
 __attribute__((weak)) void emu_shuffle(uint64_t order);
 /* Contexts opened from here on are of this compute capability: 90 (at first), or another, whose
  * blocks have less shared memory: 163 KiB (80) or 99 KiB. */
 __attribute__((weak)) void emu_card(int capability);
-/* The driver of the machine is for this version of CUDA, 12080 for 12.8; 0: there is none. The
- * environment variable CUDA_EMU_DRIVER says the same of a whole program. */
+/* Sets the CUDA version that the driver supports, 12080 for 12.8; 0: no driver. The environment
+ * variable CUDA_EMU_DRIVER does the same for a whole program. */
 __attribute__((weak)) void emu_driver(int version);
 /* Contexts opened from here on run code that was compiled for this compute capability, such as PTX
  * of 80 on a card of 90; 0: for that of the card. */
@@ -85,14 +85,14 @@ __attribute__((weak)) void emu_wgmma_wrong(int yes);
  * 64, 96 or 128. Device pointers. */
 __attribute__((weak)) int emu_probe(struct cu_stream *s, int n, int mistake, const void *a,
                                     const void *b, float *d, struct err *e);
-/* Sets *out to what was asked of all devices since the program began. */
+/* Sets *out to the operations on all devices since the start of the program. */
 __attribute__((weak)) void emu_count(struct emu_counts *out);
-/* The devices fail for good: at the after-th wait for a stream from here on, and then in every call
- * that allocates, copies, launches or waits; 0: no more. CUDA_EMU_LOST says so of a whole program.
- */
+/* Makes the devices fail permanently: at the after-th wait for a stream from now on, and then in
+ * every call that allocates, copies, launches or waits; 0: never. The environment variable
+ * CUDA_EMU_LOST does the same for a whole program. */
 __attribute__((weak)) void emu_lose(int after);
-/* A device that computes wrong: a bit of the first byte of every download of so many bytes or more
- * is flipped; 0: of none. */
+/* Makes a device compute wrong results: flips a bit of the first byte of every download of at least
+ * this many bytes; 0: none. */
 __attribute__((weak)) void emu_flip(size_t at_least);
 #ifdef __cplusplus
 }

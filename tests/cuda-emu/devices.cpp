@@ -112,7 +112,7 @@ extern "C" void emu_devices(int n, const emu_device *d) {
     if (n > 1) watch_faults();
 }
 
-/* CUDA_EMU_DEVICES: MiB of each, and behind a slash the width of its memory in bits. */
+/* CUDA_EMU_DEVICES: MiB of each device and, after a slash, the width of its memory in bits. */
 static void read_environment(void) {
     static bool done;
     const char *at = done ? nullptr : getenv("CUDA_EMU_DEVICES");
@@ -183,7 +183,7 @@ cudaError_t cudaMemGetInfo(size_t *mem_free, size_t *total) {
     *mem_free = *total - used[current];
     return cudaSuccess;
 }
-/* The memory of this device for n bytes; false: there is not so much. */
+/* Takes n bytes of this device's memory. Returns false if it has less. */
 static bool take(int device, size_t n, int *block) {
     const size_t left = card[device].n_bytes - used[device];
     const size_t grains = (n + grain - 1) / grain * grain,

@@ -64,7 +64,7 @@ void emu_die(const char *what) {
 static void fiber_main(void);
 
 #if defined(__x86_64__) && !defined(EMU_UCONTEXT)
-typedef void *context; /* a stack pointer; six registers and the return address lie on the stack */
+typedef void *context; /* a stack pointer, to six saved registers and the return address */
 extern "C" void emu_switch(context *save, context to);
 __asm__(".text\n.globl emu_switch\n.type emu_switch,@function\nemu_switch:\n"
         "  pushq %rbp\n  pushq %rbx\n  pushq %r12\n  pushq %r13\n  pushq %r14\n  pushq %r15\n"
@@ -138,8 +138,8 @@ static void make_current(int i) {
     if (!stacks[i]) new_stack(i);
 }
 
-/* The running fiber stops here until it is resumed: the next lane of its warp that can go on does,
- * or the scheduler. */
+/* Suspends the running fiber: continues with the next runnable lane of its warp, else with the
+ * scheduler. */
 static void pause_fiber(void) {
     emu_late_pause();
     const int i = (int)(cur - threads), next = next_lane();
@@ -294,8 +294,8 @@ void emu_copy_wait(unsigned n) {
     n_copies[i] = kept;
 }
 
-/* An object lies at an address that is a multiple of what its type asks for and not of twice that:
- * a compiler may lay objects out in any order. */
+/* Objects are aligned to their type's alignment and no more: a compiler may order them in any way.
+ */
 void *emu_shared(const void *key, size_t n_bytes, size_t align) {
     for (int i = 0; i < n_shared; i++)
         if (shared[i].key == key) return shared[i].p;
@@ -311,7 +311,7 @@ void *emu_shared(const void *key, size_t n_bytes, size_t align) {
     shared[n_shared].p = p;
     return shared[n_shared++].p;
 }
-/* What the block had of shared memory beside what it asked for. */
+/* Shared memory of the block besides its dynamic part. */
 static void check_shared(void) {
     size_t n = 0;
     for (int i = 0; i < n_shared; i++) n += (shared[i].n_bytes + 15) / 16 * 16;
@@ -321,7 +321,7 @@ static void check_shared(void) {
 }
 
 void *emu_dyn_shared(void) {
-    if (!dyn_shared) die("no dynamic shared memory was asked for");
+    if (!dyn_shared) die("no dynamic shared memory was requested");
     return dyn_shared;
 }
 unsigned char *emu_dyn_range(size_t *n_bytes) {
@@ -353,7 +353,7 @@ static struct { /* the warp whose lanes run */
     uint64_t *s;
 } turn;
 
-/* One that can go on, in the order of this round, then of the next; -1: none. */
+/* Returns the next runnable one in the order of this round, then of the next; -1: none. */
 static int next_lane(void) {
     const int n = warps[turn.warp].n_lanes;
     for (int round = 0; round < 2; round++) {
@@ -367,7 +367,7 @@ static int next_lane(void) {
     return -1;
 }
 
-/* Lanes of warp w until none can go on. */
+/* Runs the lanes of warp w until none is runnable. */
 static void run_warp(int w, uint64_t *s) {
     turn.warp = w;
     turn.at = 0;
@@ -405,7 +405,7 @@ static void run_block(uint64_t *s) {
         if (count(ST_WARP)) die("lanes wait in a warp operation for lanes that do not come");
         if (count(ST_BEFORE)) {
             if (count(ST_BEFORE) + n_done < n_threads)
-                die("threads at a barrier that others meet behind cu_wait_before");
+                die("threads at a barrier that others reach after cu_wait_before");
             emu_late_waited();
             for (int i = 0; i < n_threads; i++)
                 if (threads[i].st == ST_BEFORE) threads[i].st = ST_RUN;

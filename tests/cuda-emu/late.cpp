@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT
-/* tests/cuda-emu/late.cpp - memory as blocks and launches of a device see it, where the emulation
- * at first shows every store at once and runs one launch after the other (emu_late).
+/* tests/cuda-emu/late.cpp - delayed visibility of memory between blocks and launches of a device;
+ * by default the emulation shows every store at once and runs launches one by one (emu_late).
  *
- * A block sees device memory as it was before its launch, and its own stores. A thread's fence
- * makes visible to others what the thread has stored, and what its block had stored before the last
- * barrier; it also shows the block what others have made so. Atomic operations are seen at once.
- * What nobody fenced is seen when the launch has ended.
+ * A block sees device memory as it was before its launch, plus its own stores. A thread's fence
+ * publishes the thread's stores and those of its block before the last barrier; it also shows the
+ * block what others have published. Atomic operations are visible at once. Unfenced stores become
+ * visible when the launch has ended.
  *
- * A launch that may begin early runs each block's first part, up to cu_wait_before, while memory
- * holds any mixture of what was there before and after the launch before it; nothing may be stored
- * there, and each thread must come to the wait.
+ * A launch that may start early runs each block's first part, up to cu_wait_before, while memory
+ * holds any mixture of the states before and after the previous launch; nothing may be stored
+ * there, and each thread must reach the wait.
  *
- * Pages that a launch stores to are found by taking away the right to. */
+ * Pages that a launch stores to are found by removing write permission. */
 #include <stdio.h>
 #include <sys/mman.h>
 
@@ -31,7 +31,7 @@ enum {
 
 struct page {
     unsigned char base[PAGE];  /* before the launch, and atomic operations */
-    unsigned char shown[PAGE]; /* with what was fenced */
+    unsigned char shown[PAGE]; /* including fenced stores */
     unsigned char last[PAGE];  /* with all stores of the blocks that ended */
     unsigned char seen[PAGE];  /* memory when it was last looked at */
     uint16_t by[PAGE];         /* who stored in this block */
@@ -191,8 +191,8 @@ void emu_late_block_end(void) {
     }
 }
 
-/* True when the launch can begin while the one before it ends: it says so, and that was a launch of
- * the same stream. */
+/* Returns whether the launch may start while the previous one ends: it is marked so, and the
+ * previous launch is on the same stream. */
 bool emu_late_launch(const void *stream, bool says_early) {
     if (!on) return false;
     drop(&now);
@@ -211,7 +211,7 @@ void emu_late_launch_end(void) {
     drop(&before);
     before.swap(now);
 }
-/* Work of another kind: what comes next begins behind it. */
+/* Other work: later work starts after it. */
 void emu_late_other(void) {
     drop(&before);
 }

@@ -47,7 +47,7 @@ struct emu_stream {
 struct emu_event {
     double ms;
     int device;
-    uint64_t stream, n; /* so many of its operations; stream 0: never recorded */
+    uint64_t stream, n; /* number of its operations; stream 0: never recorded */
 };
 struct pinned {
     char *p;
@@ -436,7 +436,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t ev) {
     catch_up(ev->stream, ev->n);
     return cudaSuccess;
 }
-/* What is queued on s from now on runs after what was queued before the event was recorded. */
+/* Makes later work on s wait for the work queued before the event was recorded. */
 cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t ev, unsigned) {
     if (s->capture) return emu_error(cudaErrorInvalidValue); /* hone captures single streams */
     if (!ev->stream) return cudaSuccess;

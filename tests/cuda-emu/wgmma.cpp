@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: MIT
-/* tests/cuda-emu/wgmma.cpp - products of warpgroups (kernels/cuda/gpu_sm90.cuh) as the PTX ISA
+/* tests/cuda-emu/wgmma.cpp - warpgroup products (kernels/cuda/gpu_sm90.cuh) as the PTX ISA
  * documents them: fragments of m64nNk16, matrix descriptors, the asynchronous proxy.
  *
- * A product is computed as late as it may be, when a wait covers it: from the registers of A, which
- * are read then, and from what shared memory holds then, so that whoever touched either too early
- * spoils the result. Its sums are NaN until then. In the first order of threads it is computed
- * when it is issued, before copies that are still under way. The four warps do not wait for each
- * other, but must have called the same operations with the same descriptors. Reading 16 bytes that
- * an asynchronous copy wrote and whose thread has not called cu_fence_async since aborts; ordinary
- * stores are not seen. */
+ * A product is computed as late as possible, when a wait covers it, from A's registers and from
+ * shared memory at that time, so touching either too early spoils the result. Its sums are NaN
+ * until then. In the first order of threads it is computed when issued, before pending copies. The
+ * four warps do not wait for each other, but must call the same operations with the same
+ * descriptors. Reading 16 bytes that an asynchronous copy wrote, and whose thread has not called
+ * cu_fence_async since, aborts; ordinary stores are not tracked. */
 #include "tests/cuda-emu/block.hpp"
 #include "tests/cuda-emu/control.h"
 
@@ -52,7 +51,7 @@ static unsigned n_calls[32 * MAX_WARPS], n_fences[32 * MAX_WARPS];
 static struct {
     int thread; /* + 1 */
     unsigned fences;
-} * wrote; /* for each 16 bytes of shared memory: by whom, after how many fences of his */
+} * wrote; /* per 16 bytes of shared memory: the writer and its number of fences */
 static size_t n_wrote;
 
 void emu_wgmma_begin(int n_threads) {
@@ -107,7 +106,7 @@ static const unsigned char *chunk(uint32_t at) {
         emu_die("a product reads outside dynamic shared memory");
     const uint32_t i = (at - EMU_SHARED_AT) / 16;
     if (i < n_wrote && wrote[i].thread && wrote[i].fences == n_fences[wrote[i].thread - 1])
-        emu_die("a product reads what was copied without cu_fence_async behind it");
+        emu_die("a product reads a copy that no cu_fence_async follows");
     return base + (at - EMU_SHARED_AT);
 }
 

@@ -51,7 +51,8 @@ static void one(const char *path) {
         n_bad++;
         return;
     }
-    uint8_t *exact = malloc(len ? len : 1); /* no NUL behind it: sanitizers see one byte too far */
+    uint8_t *exact =
+        malloc(len ? len : 1); /* not followed by a NUL: sanitizers catch reads past the end */
     if (!exact) exit(1);
     memcpy(exact, text, len);
     LLVMFuzzerTestOneInput(exact, len);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* tests/fuzz/folder.h - targets that need files under real names: one folder per process, gone at
- * its end, and inputs that hold several files behind each other with a zero byte between. */
+/* tests/fuzz/folder.h - files for targets that need real names: one folder per process, removed at
+ * its end, and inputs that concatenate several files, separated by a zero byte. */
 #ifndef HONE_TESTS_FUZZ_FOLDER_H
 #define HONE_TESTS_FUZZ_FOLDER_H
 
@@ -15,7 +15,7 @@
 #include "tests/fuzz/fuzz.h"
 
 static char fuzz_dir[64];
-static const char *const *fuzz_names; /* files to remove at the end, NULL behind the last */
+static const char *const *fuzz_names; /* files to remove at the end, terminated by NULL */
 
 static inline void fuzz_dir_end(void) {
     char path[200];

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: MIT
-/* tests/fuzz/fuzz_grammar.c - languages of strangers for constrained decoding. The first byte says
- * what the others are:
+/* tests/fuzz/fuzz_grammar.c - untrusted grammars for constrained decoding. The first byte selects
+ * the kind:
  *
- * r  a regular expression and, behind a newline, a text: where both take the expression, it and
- *    PCRE2 agree on whether the text matches as a whole
- * s  a JSON Schema: texts that a random walk writes are JSON, and satisfy it by our validator where
- *    nothing was left out
- * g  GBNF, l  Lark: a walk goes on to an end, and each token that the mask allows is accepted
+ * r  a regular expression, a newline and a text: if both engines accept the expression, it and
+ * PCRE2 agree on whether the whole text matches
  *
- * Anything else is all of them in turn. With FUZZ_KIND in the environment, one of these letters,
- * every input is of that kind whatever its first byte says: so each reader gets its own time. */
+ * s  a JSON Schema: texts of a random walk are JSON and, if nothing was left out, valid by our
+ * validator
+ *
+ * g  GBNF, l  Lark: a walk reaches an end, and each token that the mask allows is accepted
+ *
+ * Anything else is all of them in turn. FUZZ_KIND in the environment, one of these letters, forces
+ * one kind for all inputs, so that each reader gets its own time. */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 #include <stdio.h>
@@ -53,8 +55,8 @@ static int choose(const uint32_t *bits, size_t len) {
     return -1;
 }
 
-/* Fails when the way out of a state is not accepted, does not end, or is not as short as was
- * said: a token is a byte here. */
+/* Fails if the shortest way out of a state is not accepted, does not end, or has another length
+ * than predicted. Tokens are bytes here. */
 static void way_out(const struct gram_state *s, const struct buf *text) {
     struct ids way = {0};
     struct err e;
@@ -86,7 +88,7 @@ static bool walk(struct grammar *g, struct buf *out) {
         if (has(bits, 256) != gram_may_end(s)) found("the end, and the mask", out->data, out->len);
         done = has(bits, 256) && (id < 0 || out->len > LONG || rng_u64(&rng) % 4 == 0);
         if (done) break;
-        if (id < 0) found("nothing goes on behind", out->data, out->len);
+        if (id < 0) found("nothing may follow", out->data, out->len);
         if (gram_accept(s, id, &e)) {
             if (e.code != ERR_DATA)
                 found("the mask allows what is not accepted", out->data, out->len);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* tests/fuzz/fuzz_jinja.c - a template, and behind a NUL its variables as JSON: compiled in both
- * modes, rendered with small limits; following origins must not change a rendering, and its spans
- * are in order. */
+/* tests/fuzz/fuzz_jinja.c - a template, a NUL, and its variables as JSON: compiled in both modes
+ * and rendered with small limits. Tracking origins must not change a rendering, and spans are in
+ * order. */
 #include <stdlib.h>
 #include <string.h>
 

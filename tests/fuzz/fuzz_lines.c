@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* tests/fuzz/fuzz_lines.c - a record as a killed server left it: a line that is added stands alone,
- * and what was there stays as it was, but for the end of its last line. */
+/* tests/fuzz/fuzz_lines.c - a record file as a killed server left it: an appended line is separate,
+ * and earlier contents are unchanged except for the end of the last line. */
 #define FUZZ_FILE
 #include <stdlib.h>
 #include <string.h>

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-/* tests/fuzz/fuzz_prefix.c - the tree of what is kept (serve/prefix_cache.c) compared with a list
- * of it: what is kept, looked up and dropped in any order, the tree finds what a search through the
- * list finds.
+/* tests/fuzz/fuzz_prefix.c - the tree of cached prefixes (serve/prefix_cache.c) compared with a
+ * list: after any sequence of inserts, lookups and evictions, the tree finds the same entries as a
+ * search of the list.
  *
- * An input is steps: a byte says what is done (its lowest bits), with which key and for which use,
- * and how many tokens follow, of two kinds, a bit each; the first byte of all says whether
- * sequences can go back. Sequences are empty: nothing is computed. */
+ * An input is steps: a byte selects the operation (its lowest bits), key and use, and the number of
+ * tokens that follow, of two kinds, a bit each. The first byte selects whether sequences can be
+ * rewound. Sequences are empty: nothing is computed. */
 #include <string.h>
 
 #include "base/num.h"
@@ -73,7 +73,7 @@ static void keep(struct prefix_cache *p, struct session *s, struct list *l, cons
 /* What can be resumed no more was dropped: one of them where sequences cannot go back. */
 static void drop(struct prefix_cache *p, struct list *l, bool trim) {
     int left = 0;
-    if (prefix_cache_drop(p) != (l->n > 0)) fail("nothing was dropped of what is kept");
+    if (prefix_cache_drop(p) != (l->n > 0)) fail("no cached entry was evicted");
     for (int k = 0; k < l->n; k++) {
         struct listed longer = l->v[k];
         longer.ids[longer.n++] = 7; /* nobody's */
@@ -93,7 +93,7 @@ static bool count(void *ud, const struct prefix_cache_kept *k) {
     memcpy(x.ids, k->ids, (size_t)k->n * sizeof *k->ids);
     for (int i = 0; i < l->n && !found; i++)
         if (l->v[i].n == x.n && same(&l->v[i], &x) == x.n) found = &l->v[i];
-    if (!found) fail("it shows what was not kept");
+    if (!found) fail("it has an entry that was not cached");
     return true;
 }
 

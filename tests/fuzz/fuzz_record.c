@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* tests/fuzz/fuzz_record.c - lines of --record, as `hone eval traffic` reads them, and the two
- * stores that read conversations on their way: what is asked again is a request that a client could
- * have made; of lines that continue each other the last is handed on (serve/record_dedup.c), each
- * once and in order; and what a conversation gets back (serve/history.c) is its messages with
- * nothing missing.
- */
+/* tests/fuzz/fuzz_record.c - lines of --record as read by `hone eval traffic`, and the two stores
+ * that process conversations. A replayed request is one that a client could have made; of lines
+ * that continue each other only the last is passed on (serve/record_dedup.c), once and in order; a
+ * conversation restored from history (serve/history.c) has all of its messages. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* tests/fuzz/fuzz_serve.c - a whole server, its threads, a model and a folder of kept files, that
- * gets an input's bytes over a socket, in pieces: a byte says how long a piece is; 0: the client
- * leaves in the middle, without waiting for its answer. Whole requests are waited for: one behind
- * them ends the connection. Behind anything else the client closes its side, so that nobody waits
- * for the rest. Whatever comes, an answer is HTTP or the connection just ends, and afterwards the
- * server is there, with nothing running and nothing waiting. */
+/* tests/fuzz/fuzz_serve.c - a whole server with its threads, a model and a cache folder, fed with
+ * the input's bytes over a socket in pieces: a byte gives the length of a piece; 0: the client
+ * disconnects without waiting for its answer. Whole requests are waited for, and a last request
+ * closes the connection. After anything else the client closes its side, so that the server does
+ * not wait for more. An answer is HTTP or the connection ends, and afterwards the server still
+ * runs, with nothing running and nothing queued. */
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
@@ -132,8 +132,7 @@ static void check_idle(void) {
     fail("something still runs or waits");
 }
 
-/* Tells whether the bytes are whole requests and nothing else, each of which leaves the connection
- * open. */
+/* Returns whether the bytes are only whole requests that leave the connection open. */
 static bool are_whole(const struct buf *b) {
     for (size_t at = 0; at < b->len;) {
         struct http_req r = {0};
@@ -177,7 +176,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         if (!whole || send(fd, last, sizeof last - 1, MSG_NOSIGNAL) < 0) shutdown(fd, SHUT_WR);
         const size_t n = drain(fd, WAIT_MS, head, sizeof head);
         if ((n || whole) && (n < 9 || memcmp(head, "HTTP/1.", 7) != 0))
-            fail("an answer that is none");
+            fail("an answer that is not HTTP");
     }
     close(fd);
     buf_release(&all);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
-/* tests/fuzz/fuzz_shelf.c - files of --cache-dir (serve/prefix_disk.c, runtime/engine/seq_file.c)
- * that somebody changed: a server starts whatever they hold, and each is taken as it is or removed.
+/* tests/fuzz/fuzz_shelf.c - corrupted files of --cache-dir (serve/prefix_disk.c,
+ * runtime/engine/seq_file.c): a server starts whatever they hold, and accepts or removes each file.
  *
- * The input changes two files that a server wrote. Its first byte: 1: of a model with windows, not
- * of one with recurrent states; 2: the list of tokens gets the checksum and the name that fit what
- * it says, and 4: the checksum of the sequence's file, so that what is behind these checks is
- * reached. Then changes: a byte (1: of the sequence's file; 2: places count from the end; its upper
- * bits: what is done), a place of two bytes, and what that needs.
+ * The input changes two files that a server wrote. First byte: 1: of a model with windows,
+ * otherwise with recurrent states; 2: the list of tokens gets a matching checksum and name, 4: the
+ * sequence's file a matching checksum, to reach the code after these checks. Then changes: a byte
+ * (1: the sequence's file; 2: offsets count from the end; upper bits: the operation), an offset of
+ * two bytes, and operands.
  *
- * What was taken must be written again as the same bytes. */
+ * An accepted file must be written again with the same bytes. */
 #include <string.h>
 
 #include "base/bytes.h"
@@ -24,7 +24,7 @@ enum { OP_BYTE, OP_U64, OP_CUT, OP_ZERO, OP_REPEAT, OP_SMALL, OPS };
 
 struct kept { /* what a server wrote, and where */
     struct session *s;
-    char *base, *dir, *other; /* --cache-dir, the model's folder in it, one for what is compared */
+    char *base, *dir, *other; /* --cache-dir, the model's folder in it, a folder for comparison */
     char *ids, *seq;
     size_t n_ids, n_seq;
     int32_t tok[N_TOK];
@@ -35,7 +35,7 @@ static void fail(const char *why) {
     abort();
 }
 
-/* Returns the path of the first entry of dir that has this ending, NULL when there is none. */
+/* Returns the path of the first entry of dir with this extension; NULL: none. */
 static char *entry(const char *dir, const char *ending) {
     struct io_names l = {0};
     struct err e;
@@ -162,7 +162,7 @@ static void use(const struct kept *k, const struct work file[2], const char *nam
     const struct prefix_disk_counts was = prefix_disk_counts(f);
     char *path = xasprintf("%s/%s.seq", k->dir, name);
     if (was.n + was.n_refused < 1) fail("the entry is neither there nor refused");
-    if (was.n_refused && access(path, F_OK) == 0) fail("what was refused is still there");
+    if (was.n_refused && access(path, F_OK) == 0) fail("a refused file was not removed");
     const uint64_t n = file[0].n >= HEAD + 8 ? (file[0].n - HEAD - 8) / 4 : 0;
     const uint64_t key = file[0].n >= 16 ? load_u64(file[0].v + 8) : 0;
     for (uint64_t i = 0; i < n && i < CTX; i++)
@@ -198,7 +198,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct work file[2] = {{room[0], k->n_ids}, {room[1], k->n_seq}};
     memcpy(room[0], k->ids, k->n_ids);
     memcpy(room[1], k->seq, k->n_seq);
-    mend(&file[0], name); /* the name of what was not changed */
+    mend(&file[0], name); /* name of the unchanged file */
     for (size_t at = 1; at + 3 <= size;) at += change(file, data + at, size - at);
     if (data[0] & 4 && file[0].n >= HEAD && file[1].n >= 8)
         memcpy(file[0].v + 24, file[1].v + file[1].n - 8, 8);

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* tests/fuzz/fuzz_speak.c - what a model's tokens spell, on its way to a client
- * (serve/stream_parser.c): any bytes in any pieces. Texts of events are whole characters, what they
- * add up to does not depend on the pieces, no stop text is in the content, and calls begin, go on
- * and end in order.
+/* tests/fuzz/fuzz_speak.c - the stream parser (serve/stream_parser.c) on any bytes in any pieces.
+ * Texts of events are whole characters, their concatenation does not depend on the pieces, no stop
+ * text is in the content, and calls start, continue and end in order.
  *
- * The first three bytes choose the syntax of calls; whether the text begins inside a thinking,
- * whether it is a stream, has tools, or is cut by a limit; and how long the stop text is that
- * follows. */
+ * The first three bytes select the call syntax; whether the text starts inside reasoning, is
+ * streamed, has tools, or is cut by a limit; and the length of the stop text that follows. */
 #include <stdlib.h>
 #include <string.h>
 

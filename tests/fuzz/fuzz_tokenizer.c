@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* tests/fuzz/fuzz_tokenizer.c - a tokenizer.json, and behind a NUL a text: built, encoded, decoded.
- */
+/* tests/fuzz/fuzz_tokenizer.c - a tokenizer.json, a NUL, and a text: the tokenizer is built, the
+ * text encoded and decoded. */
 #include <string.h>
 
 #include "base/json.h"

@@ -45,7 +45,7 @@ static void check_given(const struct json *result, const struct buf *given) {
     buf_release(&all);
 }
 
-/* What was shown while text came must begin the content in the end. */
+/* Text shown while streaming must be a prefix of the final content. */
 static void check_shown(const struct json *result, const struct buf *shown) {
     size_t n;
     const char *c = json_strn(json_get(result, "content"), &n);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-/* tests/fuzz/mutate.h - changes to containers that keep most of their structure, so that the fuzzer
- * spends its time behind the first checks.
+/* tests/fuzz/mutate.h - mutations of containers that keep most of their structure, so that the
+ * fuzzer gets past the first checks.
  *
- * A GGUF or safetensors file is walked as far as it makes sense; then one field (a count, length,
- * type, dimension or offset) gets a value that is likely to hurt, a whole record is repeated,
- * removed or exchanged, or a text is changed and its length with it. Every fourth change is one of
- * any bytes. Included by the targets that use it; the plain driver calls the same functions. */
+ * A GGUF or safetensors file is walked as far as possible; then one field (a count, length, type,
+ * dimension or offset) gets a dangerous value, a whole record is repeated, removed or exchanged, or
+ * a text is changed along with its length. Every fourth mutation changes arbitrary bytes. Included
+ * by the targets that use it; the plain driver calls the same functions. */
 #ifndef HONE_TESTS_FUZZ_MUTATE_H
 #define HONE_TESTS_FUZZ_MUTATE_H
 
@@ -122,7 +122,7 @@ static inline size_t mut_gguf(uint8_t *data, size_t size, size_t max, unsigned s
     int r = (int)(rng_u64(&rng) % (uint64_t)w.n_records);
     size_t at = w.record[r], n = w.record[r + 1] - at;
     uint8_t copy[4096];
-    if (op == 2 && n <= sizeof copy) { /* once more, or gone; the count says so, mostly */
+    if (op == 2 && n <= sizeof copy) { /* repeated or removed, usually with the count adjusted */
         bool more = rng_u64(&rng) % 2;
         size_t count_at = r < w.n_kv ? 16 : 8, was = size;
         memcpy(copy, data + at, n);

@@ -46,8 +46,7 @@ static void fill_act(const struct kern *ref, enum qtype t, struct rng *r, uint8_
     free(x);
 }
 
-/* Bytes of the codes that carry an offset or sit beside a minimum: zeroing them leaves that term
- * alone. */
+/* Bytes of the codes that have an offset or a minimum: zeroing them leaves only that term. */
 static const struct {
     enum qtype t;
     int from, to;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* tests/kern/check_ops.h - the operators of every ISA (ref too) against their definitions in
- * double. Bounds count roundings of 2^-24; outputs start as NaN, and what lies beyond them must
- * stay as it was. */
+/* tests/kern/check_ops.h - the operators of every ISA (including ref) against their definitions in
+ * double. Bounds count roundings of 2^-24; outputs start as NaN, and memory past them must not
+ * change. */
 #ifndef HONE_TESTS_KERN_CHECK_OPS_H
 #define HONE_TESTS_KERN_CHECK_OPS_H
 
@@ -31,7 +31,7 @@ static void near_(const char *what, const struct kern *k, int64_t n, int64_t i, 
 static void normals(struct rng *r, float *x, int64_t n, float scale) {
     for (int64_t i = 0; i < n; i++) x[i] = scale * rng_normal(r);
 }
-static int intact(const float *y, int64_t n) { /* PAD values of 77 behind y[n] */
+static int intact(const float *y, int64_t n) { /* PAD values of 77 after y[n] */
     for (int64_t i = n; i < n + PAD; i++)
         if (y[i] != 77.0f) return 0;
     return 1;

@@ -169,7 +169,7 @@ static void check_packed_extremes(const struct kern *k, enum qtype t, struct rng
     }
 }
 
-/* Several groups at once are the groups one by one, bit for bit; nothing is written beside them. */
+/* Several groups at once equal single groups, bit for bit; nothing is written next to them. */
 static void check_packed_groups(const struct kern *k, enum qtype t, struct rng *r) {
     enum { K = 512, GROUPS = 5, TOKENS = 270 };
     static const int tokens[] = {1, 2, 3, 4, 5, 16, 21, 33, TOKENS};

@@ -29,7 +29,8 @@ static inline bool dev_open(struct dev *d) {
     if (cu_get_info(d->c, &i, &e) == 0) printf("on %s\n", i.name);
     return true;
 }
-/* Device memory of n bytes, all 0xff (NaN), with guard bytes behind that dev_end checks. */
+/* Allocates n bytes of device memory, all 0xff (NaN), followed by guard bytes that dev_end checks.
+ */
 static inline void *dev_new(struct dev *d, size_t n) {
     struct err e;
     if (d->n_bufs == DEV_BUFS || cu_buf_new(&d->buf[d->n_bufs], d->c, n + DEV_GUARD, "test", &e) ||
@@ -50,7 +51,7 @@ static inline void dev_get(struct dev *d, void *host, const void *p, size_t n) {
     CHECK_OK(cu_download(d->s, host, p, n, &e));
     CHECK_OK(cu_sync(d->s, &e));
 }
-/* Ends a test: everything ran, nothing wrote behind its buffer. */
+/* Ends a test: checks that everything ran and nothing wrote past its buffer. */
 static inline void dev_end(struct dev *d) {
     unsigned char guard[DEV_GUARD];
     struct err e;
@@ -60,7 +61,7 @@ static inline void dev_end(struct dev *d) {
         dev_get(d, guard, (const char *)cu_buf_ptr(d->buf[i]) + n, DEV_GUARD);
         for (int b = 0; b < DEV_GUARD; b++)
             if (guard[b] != 0xff) {
-                CHECK_FAIL("buffer %d of %zu bytes: written behind its end", i, n);
+                CHECK_FAIL("buffer %d of %zu bytes: written past its end", i, n);
                 break;
             }
         cu_buf_free(d->buf[i]);

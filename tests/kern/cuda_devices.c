@@ -64,8 +64,8 @@ static void test_memory(void) {
     close_all(d);
 }
 
-/* Numbers go round: each device doubles what the one before gave it. Whichever stream lags, a copy
- * brings what was made before it. */
+/* Numbers go around: each device doubles those of the previous one. Whichever stream lags, a copy
+ * gets the finished values. */
 static void test_round(void) {
     float x[WORDS], y[WORDS];
     struct card d[N];
@@ -92,7 +92,7 @@ static void test_round(void) {
 
 enum mistake { RIGHT, KERNEL, TABLE, COPY, FILL, UPLOAD, DOWNLOAD, MISTAKES };
 
-/* A gather whose output, and one whose index, lies on the wrong device; then copies. */
+/* A gather with its output, and one with its index, on the wrong device; then copies. */
 static int make(struct card *d, enum mistake m) {
     struct card *far = &d[1], *at = &d[0];
     float host[4] = {0};

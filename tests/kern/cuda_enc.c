@@ -169,8 +169,8 @@ static void test_grids(struct dev *d) {
     }
 }
 
-/* Columns without importance: hundreds of entries lie above the polyline, more than a device lists.
- * And a row that is as good as zeros, where the one before it left its chains. */
+/* Columns without importance: hundreds of entries above the polyline, more than a device lists. And
+ * an almost zero row after one that left its chains. */
 static void test_long_lists(struct dev *d) {
     static const enum qtype some[] = {QT_IQ3_S, QT_IQ2_S, QT_IQ1_M};
     static float x[ROWS * 256], imp[ROWS * 256];

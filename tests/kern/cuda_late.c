@@ -10,7 +10,7 @@
 #include "tests/unit/micro.h"
 
 enum { N = 4 };
-/* Logits of a prompt of 3 and of tokens behind it: as they are, recorded, replayed. */
+/* Logits of a prompt of 3 tokens and of later tokens: plain, recorded, replayed. */
 static float *logits(struct model *m, unsigned mask, struct session_best *best) {
     static const int32_t ids[N + 2] = {3, 5, 3, 9, 4, 7};
     const int64_t v = m->hp.d[HD_VOCAB];

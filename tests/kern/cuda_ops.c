@@ -543,7 +543,7 @@ static void test_attention_refuses(struct dev *d) {
 struct delta_case {
     int64_t hv, hk, dk, dv, taps;
     int64_t piece[4]; /* tokens of the passes, 0: no more */
-    bool grouped;     /* value heads lie by their key head, beta and alpha in one row; biases */
+    bool grouped;     /* value heads next to their key head, beta and alpha in one row; biases */
 };
 
 static void ref_delta(const struct delta_case *c, const struct cu_delta *a, float *u, float *conv,

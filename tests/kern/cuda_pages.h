@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* tests/kern/cuda_pages.h - sequences of tests on a device: pages that lie in no order and apart,
- * tables with more layers than the one that is looked at, whose entries point nowhere. */
+/* tests/kern/cuda_pages.h - sequences for tests on a device: scattered pages in no order, tables
+ * with more layers than the one under test, whose entries are invalid. */
 #ifndef HONE_TESTS_KERN_CUDA_PAGES_H
 #define HONE_TESTS_KERN_CUDA_PAGES_H
 

@@ -12,7 +12,7 @@ static void one_launch(struct dev *d, float *x) {
     CHECK_OK(cu_decode_rows(d->s, QT_F32, x, 32, NULL, 1, 1, x, 32, &e));
 }
 
-/* A caller that does without what was refused must not meet the refusal at its next launch. */
+/* A caller that does without a refused allocation must not get the error at its next launch. */
 static void test_last_error(struct dev *d) {
     struct err e;
     void *p = NULL;

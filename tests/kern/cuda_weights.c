@@ -2,10 +2,10 @@
 /* tests/kern/cuda_weights.c - the CUDA kernels on weights against kernels/ref: in `make test` under
  * the CPU emulation, in several orders of threads; in `make check-cuda` on the device.
  *
- * Decoded rows must be ref's bits. A product is compared with a sum in double over ref's weights;
- * its error is that of an f32 sum of n terms whose order we do not know: n + 8 roundings of 2^-24
- * of the sum of magnitudes bound any order. (A gated unit and a weighted sum have bounds of their
- * own, below.) Outputs start as NaN and have guards behind them. */
+ * Decoded rows must have ref's bits. A product is compared with a sum in double over ref's weights;
+ * its error is that of an f32 sum of n terms in unknown order: n + 8 roundings of 2^-24 of the sum
+ * of magnitudes bound any order. (A gated unit and a weighted sum have bounds of their own, below.)
+ * Outputs start as NaN and are followed by guards. */
 #include "base/mem.h"
 #include "base/fp.h"
 #include "base/rng.h"
@@ -39,7 +39,7 @@ static struct mat mat_new(struct dev *d, enum qtype t, int64_t k, int64_t rows, 
                          : t == QT_Q5_1 ? offsetof(struct blk_Q5_1, qh)
                          : t == QT_Q2_K || t == QT_Q4_K || t == QT_Q5_K ? 16
                                                                         : 0;
-    if (codes) { /* lie from there on */
+    if (codes) { /* from there on */
         uint8_t *z = malloc(n);
         memcpy(z, m.host, n);
         const size_t size = (size_t)qtype_info(t)->block_bytes;
@@ -284,8 +284,8 @@ static void test_gemv_plain(struct dev *d) {
     check_matmul(d, QT_IQ3_S, 8448, 3, 1, path_plain(BITS8, QT_IQ3_S, 8448)); /* around the ring */
 }
 
-/* Each token has a single 1: products are the weights themselves, which must be ref's, rounded to
- * bf16, to the bit (but for the sign of 0). */
+/* Each token has a single 1: products are the weights themselves, which must equal ref's, rounded
+ * to bf16, bit for bit (except for the sign of 0). */
 static void check_operand(struct dev *d, enum qtype t, int k, struct path p_) {
     enum { MAX = 256, ROWS = 18 };
     struct mat m = mat_new(d, t, k, ROWS, 1);
@@ -334,7 +334,7 @@ static void test_gemm(struct dev *d) {
     }
 }
 
-/* A multiple of 32 that is none of 64, where blocks allow it. */
+/* A multiple of 32 that is not one of 64, if the block size allows it. */
 static int64_t odd_row(enum qtype t) {
     return qtype_info(t)->block_elems <= 32 ? 96 : qtype_info(t)->block_elems;
 }

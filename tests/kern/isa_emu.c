@@ -20,7 +20,7 @@ static void test_emulation(void) {
     CHECK_EQ_I64(emu_wrong(), 0);
 }
 
-/* What a check must have played; the counts begin anew. */
+/* instructions that a check must have emulated; resets the counts */
 static void played(const char *what, uint64_t count) {
     if (!count) CHECK_FAIL("no %s was emulated: something else was tested", what);
     emu_count = (struct emu_count){0};
