@@ -1,6 +1,6 @@
 #!/bin/sh
-# usage: abi-added.sh OLD.abi NEW.so : exit 1 unless NEW has all that OLD has, as it was, and more behind it. A field that lies inside
-# the size that a struct had, which is where the compiler padded it, is no addition: programs of before set no value there.
+# usage: abi-added.sh OLD.abi NEW.so : exit 1 unless NEW has everything in OLD, unchanged, and additions come after it.
+# A field inside a struct's old size, in the compiler's padding, is not an addition: older programs set no value there.
 set -eu
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT

@@ -14,7 +14,7 @@ git ls-files -- Makefile mk VERSION base containers kernels models text tok temp
     grep -v '\.cu$' | xargs cp --parents -t "$t/tree"
 cd "$t/tree"
 
-# what a row of the table names in backticks, with FOO for foo and * for what may be any
+# the names in backticks of a table's row, with FOO for foo and * for any
 files_of() { # first cell of the row; its second one names the files
     grep "^| $1 |" "$root/CONTRIBUTING.md" | cut -d '|' -f 3 | grep -oE '`[a-z_]+/[^`]*`' | tr -d '`' | sed "s/foo/$2/" | sort
 }

@@ -3,12 +3,12 @@
 # tests/faults.sh [N [RESULT.json]] - N injected faults (tests/fault.c) over `hone make` on a small model, each in a
 # fresh folder, spread over every kind of call and, within a kind, over all its calls.
 #
-# After each: exit 0 with the files of an undisturbed run, or exactly one error line that says what the machine
-# said and exit 4 (130 after SIGINT and SIGTERM); no report of a sanitizer, a leak included; no temporary left but
-# by SIGKILL; whatever stands under a final name is whole. The same command without the fault then ends the job
-# with the same bytes. HONE is the program, HONE_FAULTY the one with faults; SEED repeats a run. FIRST and LAST: only these of
-# the N, so that several processes share them out (fsync is most of the time on a disk: TMPDIR=/dev/shm).
-# EVERY="stat EIO": instead of the N, every call of that kind.
+# After each: exit 0 with the files of an undisturbed run, or exactly one error line with the system's message and exit
+# 4 (130 after SIGINT and SIGTERM); no sanitizer report, leaks included; no temporary file except after SIGKILL; files
+# under final names are whole. The same command without the fault then finishes the job with the same bytes.
+# HONE is the program, HONE_FAULTY the one with faults; SEED repeats a run. FIRST and LAST: only these of the N, to
+# share them among processes (fsync is most of the time on a disk: TMPDIR=/dev/shm). EVERY="stat EIO": instead of the N,
+# every call of that kind.
 set -u
 n_faults=${1:-500}
 result=${2:-}

@@ -1,14 +1,15 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# tests/interrupt.sh N [SRC [arguments of hone make]] - interrupts `hone make` at N random moments by INT, TERM and KILL in turn, each time in a
-# fresh folder, and runs the same command again to its end: the GGUFs, the importance matrix, the second moments, the sensitivities and
-# results.json (apart from timings) have the bytes of an undisturbed run, and little work was done twice.
+# tests/interrupt.sh N [SRC [arguments of hone make]] - interrupts `hone make` at N random moments by INT, TERM and KILL
+# in turn, each time in a fresh folder, and runs the same command again to its end: the GGUFs, the importance matrix,
+# the second moments, the sensitivities and results.json (apart from timings) have the bytes of an undisturbed run, and
+# little work was repeated.
 #
-# What was done twice: processor seconds of both runs together, less those of the undisturbed run, over the number of threads; starting the
-# program and looking at its files is part of it. Processor time, so that it can be measured on a machine that does other work too. It may
-# be at most MAX seconds (60). HONE is the binary, SEED the seed, RESULT a JSON file that is written, WORK a folder that is kept (default: a
-# temporary one). Without SRC a model of random weights and small texts: every kind of step, or with
-# N up to 5 (make test) the cheap ones; KINDS names others.
+# Repeated work: processor seconds of both runs together, less those of the undisturbed run, over the number of threads,
+# including startup and reading the files. Processor time works on a busy machine too. The limit is MAX seconds (60).
+# HONE is the binary, SEED the seed, RESULT a JSON file to write, WORK a folder to keep (default: a temporary one).
+# Without SRC: a model of random weights and small texts, with every kind of step, or with N up to 5 (make test) the
+# cheap ones; KINDS selects others.
 set -eu
 n=${1:-3}
 src=${2:-tests/golden/models/qwen35moe}

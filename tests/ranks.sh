@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# tests/ranks.sh - hone under mpirun: one, two and three ranks write the same bytes. quantize with and without error feedback,
-# also several recipes at once; imatrix; sensitivity, from the start and going on; eval ppl and kld, whose numbers are those of one
-# process. A NaN that another rank meets, and a rank that is killed, end the job without a file; what is not shared out is refused. HONE is a build with
-# MPI=1 (make check-mpi).
+# tests/ranks.sh - hone under mpirun: one, two and three ranks write the same bytes: quantize with and without error
+# feedback, also several recipes at once; imatrix; sensitivity, from the start and resumed; eval ppl and kld, whose
+# numbers equal those of one process. A NaN on another rank, and a killed rank, end the job without a file; commands
+# that cannot be distributed are refused. HONE is a build with MPI=1 (make check-mpi).
 set -eu
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT
@@ -56,7 +56,7 @@ done
 ranks 2 $sens --types 2 --budget 9M -o "$t/s-half.json" > /dev/null || fail "sensitivity that goes on"
 cmp "$t/s-one.json" "$t/s-half.json" || fail "sensitivity: going on writes other bytes"
 
-# a NaN in a matrix: whoever meets it says so, nobody leaves a file
+# a NaN in a matrix: the rank that meets it reports it, and no rank leaves a file
 cp "$t/in.gguf" "$t/nan.gguf"
 printf '\377\177' | dd of="$t/nan.gguf" bs=1 seek=$(($(wc -c < "$t/in.gguf") / 2 / 32 * 32)) conv=notrunc 2> /dev/null
 rc=0

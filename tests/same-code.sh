@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# tests/same-code.sh OLD [NEW] - names the C files whose code differs between two revisions (NEW: the working tree), comments,
-# the text of strings and white space aside. Files that exist on one side only are named too. Succeeds if there are none.
+# tests/same-code.sh OLD [NEW] - lists the C files whose code differs between two revisions (NEW: the working tree),
+# ignoring comments, the text of strings and white space. Files on one side only are listed too. Succeeds if the list is
+# empty.
 set -u
 code() { # the code on standard input, without what may differ
     cc -fpreprocessed -dD -E -P -x c - 2>/dev/null | sed -E 's/"([^"\\]|\\.)*"/""/g' | tr -d ' \t\n\\' | sed -E 's/(""(PRI[a-zA-Z0-9]+)?)+/""/g'

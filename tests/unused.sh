@@ -1,6 +1,7 @@
 #!/bin/sh
-# Functions that no code of the product uses: none of its objects refers to them, and their names stand in its sources only where they
-# are declared and defined. Those that tests ask are in the list below. Exits 1 when there is another. Run by `make lint` after a build.
+# Functions without a caller in the product: none of its objects refers to them, and its sources name them only where
+# they are declared and defined. Functions used by tests are in the list below. Exits 1 if there is another. Run by
+# `make lint` after a build.
 set -eu
 all=$(dirname "$HONE")/all.a
 [ -e "$all" ] || { echo "unused: no $all"; exit 0; }

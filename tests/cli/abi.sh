@@ -1,6 +1,6 @@
 #!/bin/sh
-# The interface of include/hone.h is that of packaging/hone.abi, the dump of the last release: programs that were compiled then go on
-# working. A name or a field that was added: `make abi` writes the dump again. One that went away or changed: HONE_API_MAJOR.
+# include/hone.h has the interface of packaging/hone.abi, the dump of the last release, so programs compiled then keep
+# working. After adding a name or a field, `make abi` rewrites the dump. Removals and changes need a new HONE_API_MAJOR.
 set -eu
 command -v abidiff > /dev/null && command -v abidw > /dev/null || { echo "SKIP: no abidiff (abigail-tools)"; exit 77; }
 t=$(mktemp -d)

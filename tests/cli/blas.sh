@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# OpenBLAS (kernels/blas.h) by builds made for this test: one that is wrong, one that is slow, others that cannot be used or that the
-# process had loaded before are refused with the reason; what doctor kept is obeyed by imatrix, --isa is stronger, and the moments are
-# those of our kernels but for roundings and the same with any number of threads.
+# OpenBLAS (kernels/blas.h), with libraries built for this test. One with wrong results, a slow one, unusable ones and
+# one already loaded by the process are refused with the reason. imatrix obeys doctor's stored choice, --isa overrides
+# it, and the moments equal our kernel's up to rounding and are the same for any number of threads.
 set -eu
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT
@@ -96,7 +96,7 @@ grep -q openblas_not_used "$t/o" && say "a right one is refused: $(cat "$t/o")"
 read -r calls threads < "$t/log"
 [ "$calls" -gt 5 ] && [ "$threads" = 1 ] || say "tried by $calls calls with $threads threads"
 
-# imatrix obeys what was kept
+# imatrix obeys the stored choice
 m=$t/m.gguf
 "$HONE" convert tests/golden/tiny-qwen35moe -o "$m" -q > /dev/null
 moments() { # folder, output, more options; leaves the calls in $calls

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# `--isa auto` takes what `hone doctor` measured and kept for this machine; a name that is none, or of a set that the machine lacks, counts
-# for nothing, and --isa decides over all.
+# `--isa auto` uses the choice that `hone doctor` measured and stored for this machine; an unknown name, or a set that
+# the machine lacks, is ignored, and an explicit --isa overrides it.
 set -eu
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT
@@ -30,7 +30,7 @@ for text in auto nonsense '' "$other" 'ref and more'; do
     printf '%s\n' "$text" > "$kept"
     [ "$(isa)" = "$best" ] || say "'$text' was kept, and $(isa) is used"
 done
-# no folder: by what the machine has, and doctor works
+# no cache folder: chosen by the machine's features, and doctor works
 rm -r "$t/cache"
 : > "$t/cache"
 run 0 doctor --json

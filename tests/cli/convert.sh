@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# hone convert: result on stdout, exit codes, nothing left behind after errors.
+# hone convert: result on stdout, exit codes, no files left after errors.
 set -eu
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT
@@ -20,7 +20,7 @@ rc=0; "$HONE" convert $m/qwen35moe -o "$t/a.gguf" --type bf16 > "$t/o" 2> "$t/e"
 "$HONE" convert $m/qwen35moe -o "$t/a.gguf" --type bf16 -f --threads 3 > /dev/null 2>&1 || say "-f failed"
 cmp -s "$t/a.gguf" "$t/b.gguf" || say "thread count changes the bytes"
 
-# the vision tower beside the model, or alone
+# the vision tower along with the model, or alone
 "$HONE" convert $m/qwen35 -o "$t/v.gguf" --mmproj "$t/mm.gguf" --type f16 --json > "$t/o" 2> /dev/null || say "--mmproj failed"
 grep -q '"mmproj_n_tensors": *34' "$t/o" && grep -q '"mmproj_projector": *"qwen3vl_merger"' "$t/o" || say "--mmproj: $(cat "$t/o")"
 [ "$(wc -c < "$t/mm.gguf")" = "$(sed -n 's/.*"mmproj_size_bytes": *\([0-9]*\).*/\1/p' "$t/o")" ] || say "mmproj_size_bytes is not the file's size"
@@ -115,7 +115,7 @@ key general.dataset.0.name 'OpenHermes 2.5'
 "$HONE" convert "$src" -o "$t/k.gguf" -f --name "Mine" > /dev/null 2>&1 || say "--name: failed"
 "$HONE" inspect "$t/k.gguf" --keys all --json > "$t/o"
 key general.name Mine
-# a card that nobody can read costs its facts, not the conversion
+# an unreadable card costs its facts, not the conversion
 { echo ---; head -c 4000 /dev/urandom; printf '\n---\n'; } > "$src/README.md"
 "$HONE" convert "$src" -o "$t/k.gguf" -f > /dev/null 2>&1 || say "a broken card: failed"
 # special tokens that special_tokens_map.json alone names, as AutoTokenizer of transformers 5.24 reads this folder: <|im_start|> as padding, 1011

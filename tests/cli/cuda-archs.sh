@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# For which GPUs a build makes code (kernels/cuda/archs.sh), with programs in place of nvidia-smi and nvcc that answer as real ones do on machines
-# that are not in order: a driver that does not answer, old cards beside new ones, a toolkit older than the card, none, one that is too old.
+# The GPUs that a build generates code for (kernels/cuda/archs.sh), with stubs of nvidia-smi and nvcc that answer like
+# real ones on misconfigured machines: a driver that does not answer, old and new cards together, a toolkit older than
+# the card, no toolkit, one that is too old.
 set -eu
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT
@@ -49,7 +50,7 @@ smi 0 "[N/A]"
 want 80 'no GPU answers'
 rm "$t/nvidia-smi"
 PATH=/usr/bin:/bin command -v nvidia-smi > /dev/null || want 80 'no GPU answers'
-# an old card beside a new one, and alone
+# an old card along with a new one, and alone
 smi 0 "8.6
 7.5"
 want 86 '7.5 is left out'

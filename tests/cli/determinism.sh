@@ -72,7 +72,8 @@ same recipe quantize "$t/convert-moe" -o OUT --recipe Q4_K_M
 few='exps|^output.weight|^blk' # without most: matrices of one block
 head -c 13000 "$t/b.txt" > "$t/short.txt"
 "$HONE" quantize "$t/convert-moe" -o "$t/none" --recipe Q4_0 --tensor "$few.0=BF16" --sequential "$t/short.txt" --gram "$t/own.gguf" -q > /dev/null
-# scalar codes with embeddings, grids, bytes for scales; own: what make --effort high keeps, behind the blocks before
+# scalar codes with embeddings, grids, byte scales; own: the moments that make --effort high collects after earlier
+# blocks
 for made in 'Q4_0 g .[1-9]' 'IQ3_S g .[1-9]|^token_embd' 'MXFP4 g .[1-9]|^token_embd' 'Q4_0 own .0|^token_embd'; do
     read -r recipe gram rest << END
 $made

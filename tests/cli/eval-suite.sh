@@ -1,6 +1,6 @@
 #!/bin/sh
-# hone eval suite and compare: a model against itself differs in nothing, a spoiled one is worse where it should be, results of
-# other inputs are not compared. The numbers of a hand-made pair of results are worked out by hand.
+# hone eval suite and compare: a model does not differ from itself, a damaged one is worse where it should be, results
+# of other inputs are not compared. The numbers of a hand-written pair of results were worked out manually.
 set -eu
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT
@@ -27,7 +27,7 @@ is "$t/ab" n_b_better 0
 grep -A9 '"measure": "kld"' "$t/ab" | grep -q '"better": "A"' || { cat "$t/ab"; exit 1; }
 grep -A9 '"measure": "kld"' "$t/ba" | grep -q '"better": "B"' || { cat "$t/ba"; exit 1; }
 
-# by hand: differences 1 1 1 1 2 2 2 2 have mean 1.5, sample deviation sqrt(2 / 7), standard error 0.188982237
+# expected: differences 1 1 1 1 2 2 2 2 have mean 1.5, sample deviation sqrt(2 / 7), standard error 0.188982237
 h=00000000000000000000000000000000
 made() { printf '{"hone_eval_suite": 1, "model": "%s", "measures": [{"measure": "x", "group": "g", "input_xxh128": "%s", "better": "%s", "samples": [%s]}]}' "$2" $h "$3" "$4" > "$1"; }
 made "$t/h1" one more 1,2,3,4,6,7,8,9

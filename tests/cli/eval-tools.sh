@@ -56,7 +56,7 @@ refused 3 "has 6 fields, not 5" eval choice "$t/m.gguf" tests/golden/suites/mmlu
 refused 3 "a window of needles needs 4096" eval needle "$t/m.gguf" "$t/mine.jsonl"
 refused 2 "--depths" eval needle "$t/m.gguf" "$t/mine.jsonl" --depths 0
 
-# once more with calls held to the tools' schemas: what was right stays so, and a model that calls what is not offered is
+# again with calls constrained to the tools' schemas: correct calls stay correct, a model that calls a missing tool is
 # overruled; counts of both
 "$HONE" eval tools "$t/m.gguf" "$t/one.jsonl" --constrained --json -q > "$t/tools"
 for k in n_valid n_passed n_passed_constrained; do is "$t/tools" $k 1; done

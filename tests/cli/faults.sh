@@ -19,7 +19,7 @@ for command in "verify" "publish --check"; do
         for n in $(seq "$calls"); do
             rc=0
             HONE_FAULT="$kind $n EIO" "$HONE_FAULTY" $command "$t/dir" >"$t/out" 2>"$t/err" || rc=$?
-            # the same findings, or an error, or a finding that says what could not be read
+            # the same findings, an error, or a finding that names the unreadable file
             if [ $rc = $want ] && cmp -s "$t/out" "$t/want"; then continue; fi
             # (one that the undisturbed run does not have)
             [ $rc != 0 ] && cat "$t/out" "$t/err" | grep -vxFf "$t/want" |

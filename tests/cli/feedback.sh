@@ -76,8 +76,8 @@ expect 3 'another model' "$HONE" quantize "$dir/other.gguf" -o "$dir/x.gguf" --r
 expect 2 'balance, codes' $q -o "$dir/x.gguf" --without everything
 [ -e "$dir/x.gguf" ] && fail "a refused run left a file"
 
-# moments of the file's own inputs, block by block: the tensors that a mix's plan gives so, not those that it gives without. The same bytes
-# for any thread count and again with the moments that were kept; nothing is left beside the output
+# moments of the file's own inputs, block by block: for the tensors that a mix's plan marks for feedback only. The same
+# bytes for any thread count and with the cached moments; no other files are left next to the output
 head -c 4500 "$src/self_calib.txt" > "$dir/text"
 s="$HONE quantize $dir/other.gguf -q"
 $s --bpw 5.6 -o "$dir/s1.gguf" --sequential "$dir/text" -j 1 >/dev/null || fail "--bpw --sequential"

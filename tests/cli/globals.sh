@@ -43,7 +43,7 @@ while read -r v; do
     allowed "$v" || say "${v%%:*} has a variable '${v#*:}' that belongs to the process; put it into struct ctx (base/ctx.h) or into what its caller holds"
 done < "$t/all"
 
-# the search finds what it is for, however it is written
+# the search finds its patterns in all spellings
 printf '%s\n' 'static int plain;' 'int shared = 1; static char *name = "x";' '_Thread_local int mine;' \
     'int *f(void) { static int inner; plain++; name++; return &inner + shared + plain + mine; }' \
     'static const int fixed = 3; const int *g(void) { return &fixed; } extern char **n; char **n = &name;' > "$t/x.c"

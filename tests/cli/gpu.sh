@@ -1,6 +1,7 @@
 #!/bin/sh
-# A build without CUDA notes once, with the first model that it computes, that the machine has a card; never without a card, with --device cpu,
-# or in commands that do not compute. A build with CUDA ($HONE_EMU) uses the card by default and says so in one line.
+# A build without CUDA logs once, with the first model that it computes, that the machine has a card; never without a
+# card, with --device cpu, or in commands that do not compute. A build with CUDA ($HONE_EMU) uses the card by default
+# and logs that in one line.
 set -eu
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT

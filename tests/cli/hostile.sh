@@ -1,7 +1,7 @@
 #!/bin/sh
 # Every malformed input of tests/hostile/ (written by tests/oracle/hostile.py): the expected exit status, exactly one
-# error line that names the input and says what is wrong, no output, nothing from a sanitizer. tests/hostile/CASES has a
-# line per input: name, how it is used, exit status, words of the message (a pattern of grep -E).
+# error line that names the input and the problem, no output, no sanitizer report. tests/hostile/CASES has a line per
+# input: name, how it is used, exit status, words of the message (a pattern of grep -E).
 set -eu
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT

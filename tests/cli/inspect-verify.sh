@@ -56,7 +56,7 @@ for f in py.gguf py-imatrix.gguf py.dat py.kld py.safetensors; do
 done
 "$HONE" verify --deep tests/golden/models/qwen35moe > "$t/o" 2> "$t/e" || say "verify qwen35moe: $(cat "$t/e")"
 
-# an infinite f16 in norm.weight, which lies 32 + 128 bytes before the end: only --deep sees it
+# an infinite f16 in norm.weight, 32 + 128 bytes before the end: only --deep finds it
 mkdir "$t/d"
 cp $g/py.gguf "$t/d/bad.gguf"
 n=$(wc -c < "$t/d/bad.gguf")

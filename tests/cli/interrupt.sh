@@ -1,3 +1,3 @@
 #!/bin/sh
-# hone make, interrupted a few times (by hand: tests/interrupt.sh 40): tests/interrupt.sh says what must hold.
+# hone make, interrupted a few times (more: tests/interrupt.sh 40); tests/interrupt.sh checks the results.
 exec sh tests/interrupt.sh "${N:-3}"

@@ -1,6 +1,7 @@
 #!/bin/sh
-# hone imatrix, interrupted and killed, alone and inside hone make: the same command goes on after the chunks that were done and ends with
-# the bytes of an undisturbed run; a snapshot that is damaged, of another text or not ours is said and not believed.
+# hone imatrix, interrupted and killed, alone and inside hone make: the same command resumes after the finished chunks
+# and ends with the bytes of an undisturbed run. A snapshot that is damaged, of another text or foreign is reported and
+# ignored.
 set -eu
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT
@@ -26,7 +27,7 @@ cut() { # signal, share of the run's time in percent, options...
     timeout -s "$s" "$at" "$HONE" imatrix "$t/in.gguf" "$t/text" --ctx 64 -o "$t/$o.gguf" --gram "$t/$o.gram" --moments "$t/$o.mom" "$@" \
         > "$t/o" 2> "$t/e" || rc=$?
     case $rc in 0 | 124 | 137) ;; *) say "SIG$s: exit $rc: $(cat "$t/e")" ;; esac
-    # The signal may come between the last rename and the end: what stands under the final name is whole then.
+    # The signal may come between the last rename and the end: a file under the final name is whole then.
     [ $rc = 0 ] || [ ! -e "$t/cut.gguf" ] || { rc=0; cmp "$t/whole.gguf" "$t/cut.gguf" || say "SIG$s: something unfinished stands under the final name"; }
     ! grep -q 'resuming after' "$t/e" || went_on=$((went_on + 1))
     [ $rc != 0 ] || rm -f "$t/cut.gguf" "$t/cut.gram" "$t/cut.mom" # the machine was faster than before: it ended
@@ -67,7 +68,7 @@ odd true 'starting afresh' --ctx 96
 odd 'touch -d 2001-01-01 "$t/in.gguf"; rm "$t"/cut.g?*f "$t"/cut.gram "$t"/cut.mom' 'starting afresh'
 same "another model"
 
-# inside make: what was collected is not collected again
+# inside make: finished chunks are not collected again
 mk="--plain --recipes Q8_0 --calib $t/text --calib-ctx 64 --ctx 64 --chunks 2 --pp 4 --tg 2 --reps 1 --tools none --eval tests/golden/tiny-qwen35moe/self_eval.txt"
 "$HONE" make $src -o "$t/one" $mk > "$t/o" 2> "$t/e" || { cat "$t/e"; exit 1; }
 : > "$t/e"

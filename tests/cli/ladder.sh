@@ -1,6 +1,6 @@
 #!/bin/sh
-# hone make by itself: a file of at most the preset's bytes per size class, judged; --plain, --time and --dry-run; interrupted it goes on to
-# the same bytes; what was chosen stands in the file, so that it can be replayed.
+# hone make with defaults: per size class a file of at most the preset's bytes, graded; --plain, --time and --dry-run.
+# An interrupted job resumes to the same bytes. Files record the chosen options, so that they can be reproduced.
 set -eu
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT
@@ -16,7 +16,7 @@ job() { out=$1; shift; "$HONE" make $src -o "$t/$out" $how "$@" > "$t/$out.out" 
 size() { wc -c < "$1"; }
 field() { grep -o "\"$1\": [0-9.e+-]*" "$2" | head -1 | cut -d' ' -f2; }
 
-# nothing but the source and a folder is needed; what it takes is said, and nothing is written
+# only the source and a folder are needed; the dry run prints the cost and writes nothing
 mkdir "$t/tmp"
 TMPDIR=$t/tmp "$HONE" make $src -o "$t/dry" --dry-run --json > "$t/dry.json" 2> "$t/dry.err" || fail "$(cat "$t/dry.err")"
 [ ! -e "$t/dry" ] && [ ! -e "$t/dry.work" ] && [ -z "$(ls "$t/tmp")" ] || fail "--dry-run wrote something"
@@ -56,7 +56,8 @@ kld() { sed -n "/\"file\": \"qwen3moe-$2.gguf\"/,/\"file\": \"q/p" "$t/$1/result
 for c in Q5_K_M; do
     awk -v a="$(kld whole $c)" -v b="$(kld plain $c)" 'BEGIN {exit !(a > 0 && a < b)}' || fail "$c: KLD $(kld whole $c), the preset's $(kld plain $c)"
 done
-# card, report and table say what was gained over the preset, which the job with --plain measured on the same texts, and what is inside
+# card, report and table show the gain over the preset, which the job with --plain measured on the same texts, and the
+# types inside
 gain=$(awk -v a="$(kld whole Q5_K_M)" -v b="$(kld plain Q5_K_M)" 'BEGIN {printf "%.1f", b / a}')
 grep -q "^| .*(qwen3moe-Q5_K_M.gguf) |.*${gain}x closer" "$t/whole/README.md" || fail "README.md: no gain of $gain: $(grep Q5_K_M "$t/whole/README.md")"
 grep -q "${gain}x closer to the original than llama.cpp.*s Q5_K_M of the same size" "$t/whole/report.html" || fail "report.html: no sentence about the gain"
@@ -93,7 +94,7 @@ for f in "$t/whole"/*.gguf; do cmp "$f" "$t/cut/${f##*/}"; done
 job cut --recipes q5_k_m -f
 cmp "$t/whole/qwen3moe-Q5_K_M.gguf" "$t/cut/qwen3moe-Q5_K_M.gguf"
 
-# a time that is too short: presets, and it is said; recorded, so that it stays so
+# not enough time: presets, with a message; the choice is recorded and kept
 job short --recipes Q2_K --time 0.036s
 ! grep -q hone.mix "$t/short/qwen3moe-Q2_K.gguf" || fail "--time 0.036s made a mix"
 grep -q '"mixes of types chosen by probes' "$t/short/results.json" && grep -q 'left out to meet --time' "$t/short.err" || fail "--time: what was left out is not said"

@@ -1,8 +1,9 @@
 #!/bin/sh
-# Memory that runs out, and cancelling, under programs of docs/examples: whichever request for memory fails, a program ends with its
-# result or with the library's sentence that memory is out; it never crashes, and the library never ends it. Cancelled at whichever
-# request, it ends with its result, or says that it was cancelled, and no half of an output is there. A sample of the requests of three programs;
-# with EVERY=1 (make check-examples-memory) every request of every program. Then address space that is too little, by ulimit.
+# Out of memory, and cancelling, in programs of docs/examples: whichever memory request fails, a program ends with its
+# result or with the library's out-of-memory error; it never crashes, and the library never ends it. Cancelled at any
+# request, it ends with its result or reports the cancellation, and leaves no partial output. A sample of the requests
+# of three programs; with EVERY=1 (make check-examples-memory) every request of every program. Then too little address
+# space, by ulimit.
 set -eu
 p=$(dirname "$HONE")/stage/opt/hone
 [ -e "$p/lib/libhone.so" ] || { echo "SKIP: no $p (make test installs there)"; exit 77; }
@@ -21,7 +22,7 @@ done
 "$HONE" convert tests/golden/tiny-qwen35moe -o "$t/b.gguf" -q > /dev/null
 printf 'Yes.<tool_call>\n<function=add>\n<parameter=a>\n1\n</parameter>\n</function>\n</tool_call>' > "$t/in"
 
-# an output is not there, or it is whole: what ended early may come behind it
+# an output is missing or whole; a message about the early end may follow it
 whole() { [ ! -e "$t/out.gguf" ] || "$HONE" verify "$t/out.gguf" -q > /dev/null 2>&1 || say "$x, $1: half an output is there"; }
 # one failing request: N, program and arguments; standard input is the answer of a model
 fails() {
@@ -53,7 +54,7 @@ cancels() {
 # what a program says but times, rates and how many threads there was memory for
 words() { sed 's/[0-9.]* seconds*//; s/[0-9.]*\/s//; s/in [0-9.]* s//' "$1" | grep -v 'second\|threads' || true; }
 same() { words "$t/o" | cmp -s - "$t/want"; }
-# program, at most so many points, exit status, arguments
+# program, maximum number of points, exit status, arguments
 sweep() {
     x=$1; most=$2; want=$3; shift 3
     rc=0
@@ -121,7 +122,7 @@ refuses "many words"
 awk 'BEGIN { for (i = 0; i < 1000000; i++) printf "oneword" }' > "$t/long"
 refuses "one word"
 
-# too little address space, whatever is asked for: an error, or the result
+# too little address space at any limit: an error, or the result
 for mib in 60 110; do
     rc=0
     (ulimit -v $((mib * 1024)) && "$t/quantizer" "$t/b.gguf" "$t/q.gguf") > "$t/o" 2> "$t/e" || rc=$?

@@ -23,7 +23,7 @@ others=$(nm -D --defined-only "$p/lib/libhone.so" | grep -vE '@@HONE_2$' | grep 
 nm -g --defined-only "$p/lib/libhone.a" | sed -n 's/.* T //p' | grep -vE '^__?(asan|ubsan|odr_asan)' | sort > "$t/a"
 cmp -s "$t/want" "$t/a" || say "libhone.a exports: $(diff "$t/want" "$t/a")"
 readelf -d "$p/lib/libhone.so" | grep -q 'SONAME.*\[libhone.so.2\]' || say "soname: $(readelf -d "$p/lib/libhone.so")"
-# debugging is for the folder it was built in: what is installed is stripped, but the names of the static library
+# debug information stays in the build folder: installed files are stripped, except for the static library's names
 [ -n "${SANF:-}" ] || for f in "$p/bin/hone" "$p/lib/libhone.so" "$p/lib/libhone.a"; do
     readelf -S "$f" 2> /dev/null | grep -q '\.debug_info' && say "$f is not stripped"
 done

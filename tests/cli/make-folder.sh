@@ -52,7 +52,7 @@ grep -q '"tools_n": 2' "$t/out/results.json" && grep -q '<summary>Tool calls' "$
 if grep -qE "src=|<script|<link|url\\(|href='?[^'.]" "$t/out/report.html"; then echo "report.html is not self-contained"; exit 1; fi
 if grep -rqF "$t" "$t/out/README.md" "$t/out/report.html" "$t/out/results.json"; then echo "a local path leaked"; exit 1; fi
 
-# again: nothing is made anew
+# again: nothing is rebuilt
 before=$(stat -c '%n %Y %i' "$t/out"/*.gguf)
 job > /dev/null
 [ "$before" = "$(stat -c '%n %Y %i' "$t/out"/*.gguf)" ] || { echo "a second run wrote files again"; exit 1; }

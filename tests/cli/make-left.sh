@@ -1,6 +1,6 @@
 #!/bin/sh
-# hone make says what is left: --dry-run counts what records hold, a finished folder has nothing left to do, the progress line shows the whole
-# job; experts without tokens are one warning, from the real matrix.
+# hone make reports the remaining work: --dry-run subtracts recorded work, a finished folder has none left, the progress
+# line covers the whole job; experts without tokens give one warning, from the real matrix.
 set -eu
 . tests/making.sh
 cp -r tests/golden/models/qwen3moe "$t/Tiny"

@@ -1,7 +1,7 @@
 #!/bin/sh
-# hone make, interrupted CUTS times (9; CUTS=20 for the long run) at random points by SIGINT, SIGTERM and SIGKILL in turn, then run to its end:
-# every GGUF and the imatrix have the bytes of an uninterrupted run, and whatever stood under a final name
-# at any time was whole.
+# hone make, interrupted CUTS times (9; CUTS=20 for the long run) at random points by SIGINT, SIGTERM and SIGKILL in
+# turn, then run to its end: every GGUF and the imatrix have the bytes of an uninterrupted run, and a file under a final
+# name was whole at any time.
 set -eu
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT

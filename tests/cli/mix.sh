@@ -1,6 +1,6 @@
 #!/bin/sh
-# hone sensitivity, quantize --budget and make --budget: sizes hold to the byte, plans give the same file again,
-# a job that was cut short goes on, and the gate keeps a plain recipe when a mix is not better.
+# hone sensitivity, quantize --budget and make --budget: sizes are exact to the byte, a plan reproduces its file, an
+# interrupted job resumes, and the gate keeps a plain recipe if a mix is not better.
 set -eu
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT

@@ -46,7 +46,7 @@ echo | "$HONE" eval ppl "$b" "$b" > /dev/null 2>&1 && say "a model is a text"
 [ "$("$HONE" tokenize "$b" two words)" = "$(printf 'two words' | "$HONE" tokenize "$b")" ] || say "tokenize TEXT TEXT"
 [ "$(printf 'two words' | "$HONE" tokenize "$b" -)" = "$(printf 'two words' | "$HONE" tokenize "$b")" ] || say "tokenize -"
 
-# ---- what is not there: exit 2, whoever looks ----
+# ---- missing files: exit 2 in every command ----
 none=$t/none
 for c in "quantize $none -o $t/q --recipe Q8_0" "quantize $b -o $t/q --recipe Q4_K_M --imatrix $none" "convert $none -o $t/q" "imatrix $none $t/text -o $t/q" "imatrix $b $none -o $t/q" \
     "imatrix --stats $none" "imatrix --merge $none $none -o $t/q" "eval ppl $none $t/text" "eval ppl $b $none" "eval kld $b $none --base $b" "eval kld $b $t/text --base $none" \

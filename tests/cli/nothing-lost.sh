@@ -1,6 +1,6 @@
 #!/bin/sh
-# hone make and hone publish lose nothing of a person's: the folder of the results holds only what is published, job
-# state lies beside it.
+# hone make and hone publish never lose a user's files: the folder of results holds only published files, job state is
+# next to it.
 set -eu
 . tests/making.sh
 cp -r tests/golden/models/qwen3 "$t/Tiny"
@@ -15,7 +15,7 @@ private() { # folder: nothing of the job is in it, and all of it beside it
     [ -e "$1.work/convert.json" ] && [ -e "$1.work/Tiny-BF16.gguf" ] || say "no records or base in $1.work: $(ls "$1.work")"
 }
 
-# ---- where things lie ----
+# ---- locations ----
 make 0 "$t/out//"
 private "$t/out"
 base=$(stat -c '%i %Y' "$t/out.work/Tiny-BF16.gguf") file=$(stat -c '%i %Y' "$t/out/Tiny-Q8_0.gguf")
@@ -34,7 +34,7 @@ echo "mine" > "$t/old/Tiny-BF16.gguf" && mv "$t/old/.hone/Tiny-BF16.gguf" "$t/ba
 make 2 "$t/old"
 [ "$(cat "$t/old/Tiny-BF16.gguf")" = mine ] || say "a file of another was moved"
 rm -r "$t/old" "$t/old.work"
-# names that a person may use stay; the current folder has its state beside it too
+# names that users may choose are untouched; the current folder has its state next to it too
 mkdir -p "$t/here/x" "$t/foreign.work"
 echo 1 > "$t/here/x/my.tmp-notes" && echo 1 > "$t/here/x/llama.gguf.part" && echo 1 > "$t/foreign.work/mine"
 # shellcheck disable=SC2030,SC2031
@@ -76,7 +76,7 @@ run 0 publish "$d" --repo me/other # what it must know is in the manifest too
 [ "$(head -c 2 "$d/results.json")" = "{ " ] || say "edited results.json was replaced"
 cp "$t/was" "$d/results.json"
 run 0 publish "$d" --repo ''
-# edited, and the checksums made anew: still not ours
+# edited, with new checksums: still not ours
 echo "my words" >> "$d/README.md"
 run 0 publish "$d" --manifest-only
 run 2 publish "$d"
@@ -95,7 +95,7 @@ cmp -s "$d/Tiny-Q8_0.gguf" "$t/good" || say "a damaged model was not made again"
 # without its state the folder is still known to be of hone
 rm -r "$d.work"
 make 0 "$d"
-# an edit while a job runs: the card stays, the new one lies beside it
+# an edit while a job runs: the card stays, the new one is written next to it
 echo "in the night" >> "$d/README.md"
 cp "$d/README.md" "$t/edited"
 (make 0 "$d" -f --recipes Q8_0; exit $fail) || fail=1
@@ -130,7 +130,7 @@ mv "$t/state" "$d.work"
 cp -r "$t/Tiny" "$t/moved" && mkdir "$t/place" && mv "$t/moved" "$t/place/Tiny"
 run 0 make "$t/place/Tiny" -o "$d" --plain --recipes Q8_0 --ctx 64 --chunks 2 --calib-ctx 64 --pp 4 --tg 2 --reps 1 --tools none \
     --eval "$t/eval.txt" --calib "$t/calib.txt" # the same model in another place goes on
-# other weights under the same path, in a folder and in a file; another card of the same weights goes on
+# other weights under the same path, in a folder and in a file; another card of the same weights resumes
 cp -r "$t/Tiny" "$t/keep"
 "$HONE" convert "$t/Tiny" -o "$t/file.gguf" -q > "$t/o"
 small() { run "$1" make "$2" -o "$3" --plain --recipes Q8_0 --eval "$t/eval.txt" --calib "$t/calib.txt" --tools none --ctx 64 --chunks 2 --calib-ctx 64 --pp 4 --tg 2 --reps 1; }
@@ -141,7 +141,7 @@ another "other weights at the same path" "$t/Tiny" -o "$d"
 grep -q "before its weights changed" "$t/e" || say "other weights: $(cat "$t/e")"
 "$HONE" convert "$t/Tiny" -o "$t/file.gguf" -f -q > "$t/o"
 small 2 "$t/file.gguf" "$t/of-file"
-# the manifest alone tells too: by what it says of the source, and by the names of the files
+# the manifest alone suffices: by its entry for the source, and by the names of the files
 mv "$d.work" "$t/state" && mv "$d/results.json" "$t/results"
 for how in source names; do
     cp "$d/manifest.json" "$t/manifest"
@@ -153,7 +153,7 @@ for how in source names; do
 done
 mv "$t/state" "$d.work" && mv "$t/results" "$d/results.json"
 rm -r "$t/Tiny" && mv "$t/keep" "$t/Tiny" && make 0 "$d"
-# another model's source folder, and a place that cannot be written to: the dry run says what the run says
+# another model's source folder, and an unwritable place: the dry run reports what the run would
 echo 1 > "$t/plain"
 for o in "$t/Other" "$t/plain/out" "$t/plain" /proc/out; do
     for f in "" -f; do
@@ -171,7 +171,7 @@ for o in "$t/Tiny" "$t/Tiny/" "$t/Tiny/quants" "$t/link/a/b" "$t/place/../Tiny";
     [ -z "$(find "$t/Tiny" "$t" -maxdepth 1 -name 'quants*' -o -maxdepth 1 -name 'Tiny.work')" ] || say "-o $o was made"
 done
 make 0 "$t/Tiny-quants" # beside it
-# a model of somebody else in the folder, one that cannot be read, and a source inside it; a projector may be there
+# a foreign model in the folder, an unreadable one, and a source inside it; a projector is allowed
 (cd "$t" && mkdir theirs && cp file.gguf theirs/mine.gguf && mkdir broken && head -c 5000 file.gguf > broken/cut.gguf)
 for f in theirs/mine broken/cut; do
     sum=$(cksum < "$t/$f.gguf")

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# --pack-cache: the same text with it and without, made once, shared by two programs at a time; whatever call fails, the
-# text is right or the exit status says that there is none.
+# --pack-cache: the same text with and without it, created once, shared by two programs at a time; whatever call fails,
+# the text is right or the exit status reports an error.
 set -eu
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# bench/peers.sh beside a llama-bench: which options it gets, where its numbers go; what OUT has is not measured again; what there was no time
-# for is left for the next call. Beside ik_llama.cpp's package: its Python is asked for the same groups.
+# bench/peers.sh with a llama-bench: its options, the place of its numbers; results in OUT are not measured again, and
+# unfinished ones are left for the next call. With ik_llama.cpp's package: its Python measures the same groups.
 set -eu
 command -v python3 > /dev/null || { echo "SKIP: no python3"; exit 77; }
 t=$(mktemp -d)

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# plan --launches, doctor MODEL: bytes and FLOP of steps by hand from config.json, sums that add up, each block once; what is fused on
-# an emulated device, and what both say of types and operations that they have no fast way for.
+# plan --launches, doctor MODEL: bytes and FLOP of steps derived from config.json, sums that add up, each block once;
+# fusions on an emulated device, and the notes of both commands on types and operations without a fast kernel.
 set -eu
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT

@@ -1,5 +1,6 @@
 #!/bin/sh
-# plan: sizes of recipes to the byte, memory by hand computation, what fits, commands that a shell reads back.
+# plan: sizes of recipes to the byte, memory against independent sums, the file that fits, commands that a shell can
+# read back.
 set -eu
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT
@@ -57,7 +58,7 @@ for kv in $(sed 's/.*must be one of \(.*\), or two.*/\1/; s/,//g' "$t/e") q8_0/q
     run 0 eval kv --head-dims 32 --depths 16 --kv-type "$kv" --json
 done
 run 2 plan "$t/m.gguf" --kv-type iq4_nl
-# bytes of a cache by hand: 2 heads of 64, keys and values; a block of 32 takes 22 B (q5_0), 34 B (q8_0), 18 B (q4_0)
+# expected bytes of a cache: 2 heads of 64, keys and values; a block of 32 takes 22 B (q5_0), 34 B (q8_0), 18 B (q4_0)
 run 0 plan "$t/m.gguf" --ctx 1000 --kv-type q5_0 --json
 is kv_bytes $((22 * 2 * 2 * 2 * 1000))
 run 0 plan "$t/m.gguf" --ctx 1000 --kv-type q8_0/q4_0 --json
@@ -107,8 +108,8 @@ run 2 plan "$t/m.gguf" --ctx 99999999999
 run 2 plan "$t/m.gguf" --vram much
 run 2 plan "$t/m.gguf" --vram 1GiB,much
 run 2 plan "$t/m.gguf" --vram 1G,1G,1G,1G,1G,1G,1G,1G,1G
-# several cards: all blocks, each on one of them; what is used adds up to weights, the embeddings twice as the head lies on another card,
-# cache, states and a card's activations each
+# several cards: all blocks, each on one of them; the total is weights, the embeddings twice (the head is on another
+# card), cache, states and each card's activations
 run 0 plan "$t/d.gguf" --vram 6GiB,3GiB,6GiB --reserve 0 --ctx 1024 --json
 tr -d '\n' < "$t/o" | sed 's/.*"cards": \[//; s/\].*//' | tr '}' '\n' > "$t/rows"
 [ "$(grep -c '"card"' "$t/rows")" = 3 ] || say "cards: $(cat "$t/rows")"

@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# What hone asks of a C library and a processor. Outside base/os.c and serve/poller.c, which say what stands for Linux's own calls
-# elsewhere, that is POSIX.1-2008 and the names below, which glibc, musl, macOS and the BSDs share (most are in POSIX.1-2024).
-# Checked by compiling as another system would, against musl's headers where musl-gcc is; clang compiles what is special to macOS.
-# Not for a big-endian machine, with a sentence that says so.
+# Requirements on the C library and the processor. Outside base/os.c and serve/poller.c, which replace Linux's own calls
+# elsewhere, these are POSIX.1-2008 and the names below, shared by glibc, musl, macOS and the BSDs (most are in
+# POSIX.1-2024). Checked by compiling as another system would, against musl's headers if musl-gcc is installed; clang
+# compiles the parts special to macOS. Big-endian machines are refused with a message.
 set -eu
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT
@@ -16,7 +16,7 @@ sources=$(ls base/*.c containers/*.c kernels/*.c models/*.c text/*.c tok/*.c tem
     report/*.c serve/*.c work/*.c plan/*.c mix/*.c make/*.c jobs/*.c lib/*.c cli/*.c)
 gnu='memrchr|mempcpy|rawmemchr|strchrnul|strcasestr|strverscmp|qsort_r|asprintf|vasprintf|canonicalize_file_name|secure_getenv|get_current_dir_name'
 grep -nwE "($gnu) *\(" $sources > "$t/o" && say "GNU's alone: $(cat "$t/o")"
-# the headers of the libraries alone, without those of the C library beside them
+# the headers of the libraries alone, without those of the C library in the same folder
 mkdir -p "$t/h/editline" "$t/h/cjson"
 for h in zlib.h zconf.h xxhash.h pcre2.h utf8proc.h yaml.h histedit.h editline/readline.h cjson/cJSON.h; do
     for d in /usr/include /usr/include/*-linux-gnu; do [ ! -e "$d/$h" ] || ln -sf "$d/$h" "$t/h/$h"; done

@@ -1,7 +1,7 @@
 #!/bin/sh
-# hone quantize --resume: killed, interrupted and out of space at random calls (SEED), with the journal or the part damaged, with other
-# options or another input; in the end always the bytes of an undisturbed run, and never anything under the final name before.
-# hone make --resume goes on inside a file too.
+# hone quantize --resume: killed, interrupted and out of space at random calls (SEED), with the journal or the partial
+# file damaged, with other options or another input. In the end there are always the bytes of an undisturbed run, and
+# never a file under the final name before. hone make --resume also resumes inside a file.
 set -eu
 [ -n "${HONE_FAULTY:-}" ] || { echo "SKIP: HONE_FAULTY is not set (make check sets it)"; exit 77; }
 t=$(mktemp -d)
@@ -102,7 +102,7 @@ rmdir "$part"
 [ $rc = 4 ] || fail "a folder in the way: exit $rc"
 again 'touch -d 2001-01-01 "$t/in.gguf"' 0 'starting afresh'
 
-# several outputs: both go on, or the one that is still asked for; a split one
+# several outputs: both resume, or the one that is still requested; a split one
 rc=0
 HONE_FAULT="write $n_write kill" q "$HONE_FAULTY" "$t/y-{}.gguf" --recipe Q4_K_M,Q8_0 || rc=$?
 [ $rc = 137 ] && [ "$(lines "$t/y-Q8_0.gguf.part.log")" -gt 40 ] || fail "two recipes: exit $rc"
@@ -128,7 +128,7 @@ rc=0
 HONE_FAULT="any 2000 int" "$HONE_FAULTY" quantize "$t/in.gguf" -o "$t/x.gguf" --recipe Q4_K_M >"$t/json" 2>"$t/err" || rc=$?
 ! ls "$t"/x.gguf.part* >"$t/ls" 2>&1 || fail "small output: a part is left"
 
-# hone make goes on inside the file that was being written
+# hone make resumes inside the file that was being written
 make() { # program, recipes
     "$1" make tests/golden/models/qwen35moe -o "$t/made" --resume --threads 2 --plain --recipes "$2" --ctx 64 --chunks 1 --calib-ctx 64 \
         --calib-chunks 1 --pp 4 --tg 2 --reps 1 --tools none --calib "$t/text" --eval "$t/text" >"$t/out" 2>"$t/err"

@@ -56,7 +56,7 @@ while IFS='|' read -r f call; do
         grep -qxF -e "$o" "$t/has/$cmd" "$t/old" || say "$f hone $cmd has no $o: $call"
     done
 done < "$t/calls"
-# commands in quotes are commands, but for those of the example in docs/walk.md
+# commands in quotes are valid, except for those of the example in docs/walk.md
 for c in $(grep -ohE "['\`]hone [a-z][a-z-]*" "$t/texts" | sed 's/.hone //' | sort -u | grep -vxE 'my|walk'); do
     [ -e "$t/has/$c" ] || ls "$t/has" | grep -q "^$c-" || [ "$c" = help ] || say "there is no 'hone $c': $(grep -m1 -E "['\`]hone $c\b" "$t/texts" | cut -c1-200)"
 done

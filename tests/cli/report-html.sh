@@ -1,6 +1,7 @@
 #!/bin/sh
-# report.html in a real browser at 390, 768 and 1280 pixels, light and dark: what to take comes first, nothing is off the page, no text is
-# smaller than 12 px or has less than 4.5 of contrast, every file of the folder is linked, all text of strangers is text.
+# report.html in a real browser at 390, 768 and 1280 pixels, light and dark: the recommendation comes first, nothing is
+# off the page, no text is smaller than 12 px or has a contrast below 4.5, every file of the folder is linked, untrusted
+# text stays text.
 set -eu
 browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome || true)
 t=$(mktemp -d)

@@ -1,5 +1,5 @@
 #!/bin/sh
-# A model that is quantized already is not quantized again unless that is asked for, and what comes of it says so.
+# An already quantized model is quantized again only on request, and the results say that it was.
 set -eu
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT

@@ -12,7 +12,7 @@ tiny=tests/golden/tiny-qwen35moe
 "$HONE" convert $tiny -o "$t/m.gguf" --type q8_0 -q > /dev/null
 export TERM=xterm-256color XDG_STATE_HOME="$t/state"
 unset NO_COLOR
-# libedit keeps the names of added functions for ever (its source says so): six small strings
+# libedit never frees the names of added functions (documented in its source): six small strings
 echo 'leak:wcsdup' > "$t/lsan"
 export LSAN_OPTIONS="suppressions=$t/lsan:print_suppressions=0"
 esc=$(printf '\033')
@@ -85,7 +85,7 @@ saved "$t/edit.json" '/slash'
 if grep -q 'frobnicate\|dropped' "$t/edit.json"; then echo "a command, or a line given up, was sent"; exit 1; fi
 [ "$(stat -c %a "$history")" = 600 ] && grep -qF '"one\ntwo\nthree"' "$history" || { ls -l "$history"; cat "$history"; exit 1; }
 
-# ---- the next session has the history; /load goes on; the saved file is what --chat takes ----
+# ---- the next session has the history; /load continues a conversation; --chat accepts the saved file ----
 talk history "$t/m.gguf" --temp 0 -n 1 << X
 < 2004h
 > \e[A\e[A\e[A\e[A\e[A\n
@@ -148,7 +148,7 @@ X
 grep -qF '{"role": "user", "content": "x", "n": 1.0}' "$t/hand2.json" && saved "$t/hand2.json" 'by hand'
 if grep -q 'by hand' "$history"; then echo "--no-history was not obeyed"; exit 1; fi
 
-# ---- Ctrl-C stops the answer only; /continue goes on; what was written stays ----
+# ---- Ctrl-C stops only the answer; /continue resumes it; its text stays ----
 talk stop "$t/m.gguf" --temp 60 --top-k 0 --top-p 1 --seed 11 --act f32 --no-history << X
 < 2004h
 > go on and on\n
@@ -199,7 +199,8 @@ X
 grep -qF '{"role": "tool", "content": "{\"page\": 7}", "name": "search_docs", "tool_call_id": "call00001"}' "$t/tools.json"
 if grep -q '<function=' "$t/tools"; then echo "a call was shown raw"; exit 1; fi
 
-# ---- the context is full: oldest turns are left out and said so; too long a turn is refused, and nothing is lost ----
+# ---- the context is full: the oldest turns are left out, with a message; too long a turn is refused, and nothing is
+# lost ----
 long=$(i=0; while [ $i -lt 60 ]; do printf 'word%d ' $i; i=$((i + 1)); done)
 talk full "$t/m.gguf" --ctx 160 --temp 0 -n 20 --system 'Be brief.' --no-history << X
 < context 160 of

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# hone run --schema, --grammar, --regex, --choices: answers are what was asked for, whatever the model wants; how often
-# it was overruled; reasoning stays free; refusals.
+# hone run --schema, --grammar, --regex, --choices: answers have the requested form, whatever the model prefers; the
+# number of overruled tokens; free reasoning; refusals.
 set -eu
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT
@@ -26,7 +26,7 @@ for n in 30 31 33 40; do
     "$HONE" run "$t/m.gguf" -p 'Describe a car. ' --schema "$t/l.json" --temp 1 --seed $n -n $n --json > "$t/json"
     grep -q '"stop": "end"' "$t/json" && grep -q '"ended_tokens": [1-9]\|"generated_tokens": 3' "$t/json" || { cat "$t/json"; exit 1; }
 done
-# reasoning comes first and is free; the answer behind it is the object, the same text for a seed
+# reasoning comes first and is free; the answer after it is the object, the same text for a seed
 "$HONE" run "$t/m.gguf" 'Find 12 pages on the valve manual.' --schema "$t/s.json" --temp 0 -n 200 --json > "$t/json"
 grep -q '"reasoning": "[^"]' "$t/json" && grep -q '"content": " *{[ \\n]*\\"unit\\"' "$t/json" && grep -q '"stop": "end"' "$t/json" || { cat "$t/json"; exit 1; }
 grep -q '"overruled_tokens": [1-9]' "$t/json" && grep -q '"constrained_tokens": [1-9]' "$t/json"
@@ -50,7 +50,7 @@ printf '%s\n' 'start: NAME "(" NUMBER ")"' 'NAME: /[a-z]{1,4}/' 'NUMBER: /[0-9]{
 "$HONE" run "$t/m.gguf" -p 'Call' --grammar "$t/g.lark" --temp 1 -n 40 2> "$t/e" > "$t/o"
 grep -Eqx '[a-z]{1,4}\([0-9]{1,3}\)' "$t/o"
 grep -q 'the grammar overruled [0-9]* of [0-9]* tokens' "$t/e"
-# what the model would have said anyway is said, and nothing is overruled
+# an answer that the model would give anyway is unchanged, and nothing is overruled
 "$HONE" run "$t/m.gguf" -p 'The value of' --temp 0 -n 8 -q > "$t/want"
 "$HONE" run "$t/m.gguf" -p 'The value of' --temp 0 -n 8 --regex '(.|\n)*' --json > "$t/json"
 grep -q '"overruled_tokens": 0' "$t/json"

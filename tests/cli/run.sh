@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# hone run without a terminal: answers, seeds, where prompts come from, what is reasoning and what is a call, Ctrl-C,
-# and refusals. With a terminal: run-chat.sh.
+# hone run without a terminal: answers, seeds, sources of prompts, reasoning and calls, Ctrl-C, and refusals. With a
+# terminal: run-chat.sh.
 set -eu
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT
@@ -57,7 +57,7 @@ echo "$ask" > "$t/ask.txt"
 printf 'The value of' | "$HONE" run "$t/m.gguf" -p - --temp 0 -n 8 -q > "$t/got" && cmp "$t/want" "$t/got"
 printf 'The value' > "$t/head.txt"
 "$HONE" run "$t/m.gguf" --file "$t/head.txt" -p ' of' --temp 0 -n 8 -q > "$t/got" && cmp "$t/want" "$t/got"
-# a pipe that is not read is said, for every kind of prompt; an empty one is not
+# an unread pipe is reported, for every kind of prompt; an empty one is not
 for p in "-p Once" "Once" "--chat $t/one.json"; do
     # shellcheck disable=SC2086
     "$HONE" run "$t/m.gguf" $p -n 1 < "$t/ask.txt" > "$t/o" 2> "$t/e" && grep -q 'standard input is not read.*--file -' "$t/e" || { echo "run $p < file: $(cat "$t/e")"; exit 1; }
@@ -69,7 +69,7 @@ for p in "-p Once" "Once" "--chat $t/one.json"; do
 done
 echo "$ask" | "$HONE" run "$t/m.gguf" --file - Why -n 1 > "$t/o" 2> "$t/e"
 if grep -q 'is not read' "$t/e"; then cat "$t/e"; exit 1; fi
-# files in front of the prompt, in order, an empty line between; the system text first: as if written by hand
+# files before the prompt, in order, with an empty line between; the system text first: as if typed
 printf '%s' '[{"role": "system", "content": "Be brief."}, {"role": "user", "content": "The value\n\nfirst\n\nWhy?"}]' > "$t/hand.json"
 printf 'first\n\n' > "$t/b.txt"
 "$HONE" run "$t/m.gguf" --chat "$t/hand.json" --temp 0 -n 5 --json > "$t/want"
@@ -79,7 +79,7 @@ for key in prompt_tokens text; do [ "$(grep "\"$key\"" "$t/want")" = "$(grep "\"
 printf 'one\ntwo\n' | while read -r x; do "$HONE" run "$t/m.gguf" "$x" -n 1 -q; echo "$x"; done > "$t/o"
 grep -q '^two$' "$t/o"
 
-# ---- reasoning, content and calls apart; numbers of calls stay what they are; --raw; --stop; thinking ----
+# ---- reasoning, content and calls are separate; numbers of calls are unchanged; --raw; --stop; reasoning ----
 "$HONE" run "$t/m.gguf" --chat "$t/case.json" --temp 0 --json > "$t/json"
 tr -d ' \n' < "$t/json" | grep -q '"tool_calls":\[{"name":"search_docs","arguments":{"query":"valvemanual","limit":12}}\]' || { cat "$t/json"; exit 1; }
 grep -q '"reasoning": "I should call search_docs."' "$t/json" && grep -q '"content": ""' "$t/json"
@@ -97,7 +97,7 @@ for key in prompt_tokens text; do [ "$(grep "\"$key\"" "$t/json")" = "$(grep "\"
 "$HONE" run "$t/m.gguf" -p "The value of" -n 30 --temp 0 -q > "$t/o2"
 if cmp -s "$t/o" "$t/o2"; then echo "penalties change nothing"; exit 1; fi
 
-# ---- Ctrl-C: what was written so far, exit 130 ----
+# ---- Ctrl-C: the text so far, exit 130 ----
 "$HONE" run "$t/m.gguf" -p x -n -1 --ctx 1000000 --temp 60 --top-k 0 --top-p 1 --act f32 --seed 1 > "$t/long" 2> "$t/long.err" &
 pid=$!
 i=0

@@ -53,7 +53,7 @@ start --ctx 4096 --cache-dir "$d"; ask "What is a table?"
 [ "$said" = "$plain" ] || say "a flipped bit changes the answer"
 [ "$(metric hone_disk_cache_refused_total)" -ge 1 ] || say "a flipped bit is not seen"
 stop
-# another model's files lie in another folder; put into this one, they are refused
+# another model's files are in another folder; copied into this one, they are refused
 "$HONE" quantize "$t/base.gguf" -o "$t/m.gguf" --recipe Q4_0 -f -q > /dev/null
 rm -rf "$d"; cp -r "$t/good" "$d"
 start --ctx 4096 --cache-dir "$d"; ask "What is a table?"

@@ -1,6 +1,7 @@
 #!/bin/sh
-# hone serve --record and what reads it: the same file answers what was recorded with the same tokens, greedily and with the recorded
-# seeds; what another file would do otherwise is told by kind and place; calibration and suites take the lines; keys are not in it.
+# hone serve --record and its readers: the same file answers recorded requests with the same tokens, greedily and with
+# the recorded seeds; differences of another file are reported by kind and place; calibration and suites accept the
+# lines; they contain no keys.
 set -eu
 . tests/serving.sh
 post() { "$t/ask" "$port" -b "$2" POST "$1" 'Authorization: Bearer secret-of-sixteen' > "$t/o" || say "POST $1 fails"; }
@@ -74,7 +75,7 @@ is n_answers 5 'the same file'; is n_same_tokens 5 'the same file'; is n_kept 5 
 "$HONE" eval traffic "$t/m.gguf" "$t/rec.jsonl" --sampled --require 100 --json > "$t/o"
 is n_same_tokens 8 'with the recorded seeds'; is n_kept 8 'with the recorded seeds'
 
-# what is another answer, by hand: other arguments, another tool, a call missing, a call too many
+# a different answer, constructed: other arguments, another tool, a missing call, an extra call
 ask='"messages": [{"role": "user", "content": "What is the weather in Oslo?"}, {"role": "assistant", "content": "", "tool_calls": [{"type": "function", "function": {"name": "get_weather", "arguments": {"city": '
 grep -o '"tool_calls":\[{"name":"get_weather","arguments":{[^}]*}}\]' "$t/rec.jsonl" | head -1 | sed 's/.*"arguments"://; s/}]$//' > "$t/args"
 unit=$(sed 's/.*"city": "Oslo"//' "$t/args")

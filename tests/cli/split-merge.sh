@@ -1,6 +1,6 @@
 #!/bin/sh
-# split and merge: the same bytes come back, whatever the shard size; every file is within the limit; nothing is left
-# behind or overwritten when something goes wrong; damaged and incomplete sets are refused.
+# split and merge: the same bytes come back, whatever the shard size; every file is within the limit; nothing is left or
+# overwritten when something goes wrong; damaged and incomplete sets are refused.
 set -eu
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT
@@ -23,7 +23,7 @@ for size in 300K 1M 100K; do
     done
 done
 
-# the limit holds, but for single tensors that are larger (token_embd and output: 262144 bytes)
+# the limit holds, except for single tensors that are larger (token_embd and output: 262144 bytes)
 run 0 split "$t/m.gguf" --max-size 300K
 for f in "$t"/m-0*-of-*.gguf; do
     [ "$(wc -c < "$f")" -lt 330000 ] || say "$f is too large"

@@ -137,7 +137,7 @@ done
 unit="30 has no unit; write 30s, 30m or 30h"
 for o in --drain --max-step; do says 2 "$o: $unit" serve "$t/m.gguf" $o 30; done
 run 0 make "$t/m.gguf" -o "$t/timed" --dry-run --plain --recipe Q8_0 --ctx 64 --calib-ctx 64 --calib "$prose" --eval "$prose" --probe-time 30m
-# every option that takes a time says so with the same word, here and in the manual pages
+# every option that takes a time uses the same word, here and in the manual pages
 grep -nE '(^OPTION|ROW).*[ _](TIME|HOURS), ' cli/cmd_*.c commands/*.def | grep -v '"TIME"' && say "an option that takes a time without the word TIME"
 grep -nE '"(TIME|HOURS|MINUTES|SECONDS)"' cli/cmd_*.c commands/*.def | grep -vE '[ _](TIME|HOURS), |"now"' && say "an option that takes a time without the word TIME"
 
@@ -164,7 +164,7 @@ done
 for sub in traffic replay; do says 2 "cannot open $t/none" eval $sub "$t/m.gguf" "$t/none"; done
 "$HONE" eval --help | grep -q '^  traffic ' || say "eval --help does not list traffic"
 
-# ---- outputs: '-' is no file; a full or closed standard output is an error; a reader that went away is none ----
+# ---- outputs: '-' is not a file; a full or closed standard output is an error; a reader that exits is not ----
 root=$PWD
 cd "$t"
 for c in "quantize m.gguf --recipe Q8_0" "convert $root/tests/golden/models/qwen3" "merge m.gguf" "imatrix m.gguf x" "make $root/tests/golden/models/qwen3"; do

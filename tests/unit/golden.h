@@ -31,9 +31,9 @@ static inline struct model *golden_open(const char *folder, const char *out) {
     return m;
 }
 
-/* The folder with config.json changed: from/to pairs, NULL-terminated; each must occur. Other files
- * are links, those of the tokenizer to folder `tok`. Lies in the scratch folder under "hf", which
- * the next call replaces. */
+/* Copies a folder with config.json changed: from/to pairs, NULL-terminated; each must occur. Other
+ * files are links, the tokenizer's to folder `tok`. The copy is "hf" in the scratch folder; the
+ * next call replaces it. */
 static inline const char *golden_edited(const char *folder, const char *tok,
                                         const char *const *edit) {
     static const char *const linked[] = {"model.safetensors", "tokenizer.json",

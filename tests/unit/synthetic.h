@@ -9,8 +9,8 @@
 #include "tests/cuda-emu/control.h"
 #include "tests/unit/golden.h"
 
-/* Tells whether the device's free memory is what this program left of it, to the byte, as it is of
- * an emulated one. A driver gives memory away in pieces of 2 MiB and takes some for code. */
+/* Returns whether the device's free memory depends only on this program, to the byte, as on an
+ * emulated device. A driver hands out memory in pieces of 2 MiB and takes some for code. */
 static inline bool counts_bytes(void) {
     return emu_shuffle != NULL;
 }

@@ -18,7 +18,7 @@ struct edit {
 };
 struct arch_case {
     const char *name, *arch;
-    const char *keys;     /* behind "<arch>.", separated by blanks: beside those of every decoder */
+    const char *keys;     /* after "<arch>.", separated by blanks: besides those of every decoder */
     struct edit edit[10]; /* changes of config.json that must change logits */
 };
 
@@ -620,8 +620,8 @@ static void test_released(void) {
     model_close(m);
 }
 
-/* Contexts that are longer than what is computed are refused: than the choice of keys, and than a
- * table of positions. Without a word on it, as long as they may be. */
+/* Contexts longer than the graph supports are refused: by the choice of keys, and by a table of
+ * positions. Without an explicit limit, the maximum is used. */
 static void test_most_context(void) {
     static const struct {
         const char *name;

@@ -86,7 +86,6 @@ static void test_forged(void) {
     }
 }
 
-/* The tokens in front of the first message are the same whatever that says. */
 /* A template that adds arguments to a text gets text, whatever shape they came in; of one that
  * fails either way the first error is told. */
 static void test_text_arguments(void) {
@@ -117,6 +116,7 @@ static void test_text_arguments(void) {
     buf_release(&text);
 }
 
+/* The tokens before the first message do not depend on its text. */
 static void test_head(void) {
     static const char *const convs[] = {
         "[{\"role\": \"system\", \"content\": \"Be brief, and be kind.\"}, {\"role\": \"user\", "

@@ -100,7 +100,7 @@ static void test_greedy_answers(void) {
     suite_close(&s);
 }
 
-/* The window is as long as asked for, the number stands where it should, the rest is the text. */
+/* The window has the requested length, the number is in the right place, the rest is the text. */
 static void test_needles(void) {
     enum { CTX = 256, DEPTHS = 3, PER = 2 };
     char *text = NULL;

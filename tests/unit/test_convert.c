@@ -405,7 +405,7 @@ static void test_refuses_damaged_folders(void) {
     refused("tokenizer.json", "\\\\s+(", "(\\\\s+(", "--pre");
 }
 
-/* Raw Qwen3.5 norms lie around 0. With 1 added before, the folder is an export of something else.
+/* Raw Qwen3.5 norms are around 0. If 1 was already added, the folder is an export of another kind.
  */
 static void test_refuses_shifted_norms(void) {
     struct err e;

@@ -380,6 +380,6 @@ int main(void) {
                                        "tokenizer_config.json", "generation_config.json",
                                        "model.safetensors",     "out.gguf"};
     for (size_t i = 0; i < COUNT_OF(made); i++) unlink(in_dir(made[i]));
-    if (rmdir(dir)) return 1; /* something was left behind */
+    if (rmdir(dir)) return 1; /* files remain after the failure */
     return check_done();
 }

@@ -96,8 +96,8 @@ static void test_windows(void) {
     CHECK(memcmp(&k[0].max_kld, &k[1].max_kld, sizeof(double)) == 0);
 }
 
-/* Rows are scored where they lie: of a run of four windows nothing comes down but what was found of
- * the rows, a wait for each block of them. */
+/* Rows are scored in place: for a run of four windows only the results per row are downloaded, with
+ * one wait per block of rows. */
 static void test_rows_stay(void) {
     struct err e;
     struct eval_ppl p;
@@ -123,9 +123,9 @@ static void test_rows_stay(void) {
     session_free(c);
 }
 
-/* Candidates that begin behind blocks of others: their residuals are handed over on the device, and
- * nothing more comes down than without; with one on the CPU only the blocks that somebody begins
- * behind do. The numbers are those of computing all. */
+/* Candidates that start after blocks of others get their residuals on the device, and no more is
+ * downloaded; with one candidate on the CPU, only the blocks that another one starts after are. The
+ * numbers equal those of full passes. */
 static void test_begin_late(void) {
     enum { ALL, HANDED, LONG, ELSEWHERE, WAYS };
     static const char *const changed[] = {"blk.1.ffn_down_exps.weight", "blk.2.attn_q.weight",
@@ -198,9 +198,9 @@ static uint64_t n_free(void) {
     return i.mem_free;
 }
 
-/* Two candidates, one of them with a replaced matrix, beside the base whose weights they share, as
- * probes have them: together as many windows as --max-vram leaves room for. most: 0, or that; *took
- * what the device gave. Returns whether several windows went together. */
+/* Two candidates, one with a replaced matrix, next to the base whose weights they share, as in
+ * probes: as many windows at once as --max-vram allows. most: the limit or 0; *took gets the device
+ * memory used. Returns whether several windows ran together. */
 static bool sharing(uint64_t most, uint64_t *took, struct eval_kld k[2]) {
     struct err e = {0};
     const struct ids ids = {.v = golden.ids, .n = golden.n_ids};
@@ -296,7 +296,7 @@ static void release(struct sums *t) {
     t->n = 0;
 }
 
-/* What the device sums is, to the bit, the sum of what it shows to an observer. */
+/* The device's sums equal, to the bit, the sums of the rows shown to an observer. */
 static void test_sums(void) {
     static const int64_t pass[3] = {6, 3, 5}; /* the last two are one chunk */
     struct err e;
@@ -327,7 +327,7 @@ static void test_sums(void) {
             same = same && seen.count[at][k] + part.count[p][k] == made.count[i][k];
         if (!same) CHECK_FAIL("%s: other sums", made.name[i]);
     }
-    CHECK_OK(session_forward(b, golden.ids, 2, NULL, &e)); /* and it goes on without */
+    CHECK_OK(session_forward(b, golden.ids, 2, NULL, &e)); /* and it continues without */
     struct sums *all[] = {&seen, &part, &made};
     for (int t = 0; t < 3; t++) release(all[t]);
     session_free(a);
@@ -335,7 +335,7 @@ static void test_sums(void) {
     a = open_on(m, DEVICE_CPU);
     CHECK(!session_sums(a));
     session_free(a);
-    /* room for the session, none for sums or sequences: the session goes on without */
+    /* room for the session, none for sums or sequences: the session continues without them */
     a = open_on(m, DEVICE_CUDA);
     const uint64_t most = session_bytes(a) + (32 << 10);
     session_free(a);

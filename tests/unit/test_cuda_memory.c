@@ -22,7 +22,7 @@ static void memory_of(uint64_t n_bytes) {
     emu_devices(1, &one);
 }
 
-/* What is free beside the session's own. */
+/* Free memory besides the session's own. */
 static uint64_t left(void) {
     struct cu_ctx *c = NULL;
     struct cu_info i = {0};
@@ -69,8 +69,8 @@ static void test_sizes(void) {
     emu_devices(1, NULL);
 }
 
-/* Another program takes memory after the plan: down to what is always left free a session bears it;
- * then it plans again, here to say that there is too little. */
+/* Another program takes memory after the plan: a session tolerates that down to the reserve that is
+ * always kept free; then it plans again and reports too little memory. */
 static void test_others(void) {
     struct model *m = golden_open("tests/golden/models/qwen35moe", tmp_path("m.gguf"));
     const struct session_opts o = {.n_ctx = 256,
@@ -124,7 +124,7 @@ static void test_forks(void) {
     CHECK(n >= 1 && n < MANY);
     CHECK_EQ_I64(rc, ERR_SYS);
     CHECK(strstr(e.msg, "--max-vram"));
-    CHECK_OK(session_step(s, ids, 1, NULL, &e)); /* it goes on */
+    CHECK_OK(session_step(s, ids, 1, NULL, &e)); /* it continues */
     while (n > 0) seq_free(q[--n]);
     CHECK_OK(session_mark(s, &e)); /* has its room at all times */
     session_free(s);
@@ -164,7 +164,7 @@ static void test_probe_slots(void) {
     emu_devices(1, NULL);
 }
 
-/* Files that are open together share a device by their sizes, with 1 GiB for what is beside. */
+/* Files open together share a device by their sizes, with 1 GiB for other uses. */
 static void test_share(void) {
     char name[2][4096];
     const char *path[] = {name[0], name[1]};

@@ -186,7 +186,7 @@ static void errors_both_ways(unsigned flip) {
         CHECK_OK(sens_errors(&s[k], &from, &e));
         CHECK_OK(sens_encode(&from, experts, QT_Q4_K, SEARCH_FAST, &data[k], &e));
         if (flip) emu_flip(0);
-        bool takes; /* not any more once it was seen to compute otherwise, so it was asked */
+        bool takes; /* no longer once wrong results were detected, so it was tested */
         const struct qdev_tensor small = {
             .from = QT_F32, .to = QT_Q4_0, .k = 32, .rows = 1, .n_mat = 1};
         CHECK_OK(qdev_tensor(from.dev, &small, &takes, &e));

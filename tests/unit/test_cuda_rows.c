@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: MIT
 /* tests/unit/test_cuda_rows.c - several sequences through one session of a device: random schedules
- * of mixed batches, forks, trims, snapshots and new sequences. Two things must hold of every row
- * that was fed.
+ * of mixed batches, forks, trims, snapshots and new sequences. Two properties must hold for every
+ * row.
  *
- * It is what the CPU computes for the tokens of its sequence in one go, up to the order of sums
- * (weights and activations in f32; that the CPU is right, test_session shows by independent
- * numbers).
+ * It equals the CPU's result for its sequence computed in one go, up to the order of sums (weights
+ * and activations in f32; test_session checks the CPU against independent numbers).
  *
- * It has, bit for bit, what the sequence gets in other company when its own pieces are the same and
- * the passes stay in their class: a sequence is fed again, alone but for rows of another one that
+ * It is, bit for bit, independent of the other sequences if its own pieces are the same and the
+ * passes stay in their class: a sequence is fed again, alone except for rows of another one that
  * keep the number of rows in its class (docs/design/cuda.md). HONE_LONG=1: longer schedules of more
  * models, and every sequence again. */
 #include <dirent.h>
@@ -202,7 +201,7 @@ static int n_moved(enum act_mode act, const struct sim *x) {
     return n;
 }
 
-/* The same pieces again beside rows of `other` only. */
+/* Feeds the same pieces again, next to rows of `other` only. */
 static void same_again(struct world *w, const struct session_opts *o, const struct sim *x,
                        const char *name) {
     struct session *s = NULL;
@@ -301,8 +300,8 @@ static void test_f32(void) {
     schedule(MODELS "qwen35moe", ACT_F32, QT_Q8_0, 8, 3);
     schedule(MODELS "qwen3moe", ACT_F32, QT_F32, 8, 4);
     schedule(MODELS "mistral", ACT_F32, QT_F32, 8, 5);
-    /* An f32 cache, since with f16 one text is 1.2e-3 from the CPU: a key that lies midway between
-     * two values of f16 may round to the other one there. */
+    /* An f32 cache: with f16 one text differs by 1.2e-3 from the CPU, since a key midway between
+     * two f16 values may round to the other one. */
     schedule(MODELS "qwen2", ACT_F32, QT_F32, 8, 6);
 }
 static void test_q8(void) {
@@ -315,8 +314,8 @@ static void test_q8(void) {
 
 /* ---- every architecture ---- */
 
-/* What architectures differ in, as numbers below 256: marks those of a graph, and tells whether one
- * is new. */
+/* Numbers architectures' variants below 256: marks those of a graph, and returns whether one is
+ * new. */
 static bool is_new(const struct graph *g, bool seen[256]) {
     bool now[256] = {false}, news = false;
     for (int op = 0; op < OP_COUNT; op++) now[op] = graph_count(g, (enum gr_op)op) > 0;
@@ -358,7 +357,7 @@ static struct model *open_micro(const char *name) {
     return m;
 }
 
-/* The device computes a token of m, or says that it does not. */
+/* Returns whether the device computes a token of m. Any failure but a refusal fails the test. */
 static bool computes(const struct model *m) {
     const struct session_opts o = {.n_ctx = CTX, .device = cuda};
     const int32_t id = 1;
@@ -448,7 +447,7 @@ static void test_captured(void) {
     model_close(m);
 }
 
-/* A mark, and going on behind it, take no memory on top of what was planned: there may be none. */
+/* A mark and continuing after it take no memory beyond the plan: there may be none. */
 static void test_mark(void) {
     static const char *const name[] = {MODELS "qwen35", MODELS "gemma4moe"};
     for (int i = 0; i < 2; i++) {
@@ -491,8 +490,8 @@ static bool same_files(const char *a, const char *b) {
 }
 
 /* From the CPU to a device and back: the file stays the same, byte for byte, so every code, scale
- * and state is where it belongs; both go on alike, and a second session of the device has the bits
- * of the first. n tokens. */
+ * and state is in its place. Both continue with the same results, and a second session of the
+ * device has the bits of the first. n tokens. */
 static void files(const struct model *m, const char *name, enum qtype kv, int64_t n) {
     const struct session_opts cpu = {.n_ctx = CTX, .isa = kern_isa_best(), .kv_type = kv},
                               there = {.n_ctx = CTX, .kv_type = kv, .device = cuda};
@@ -551,9 +550,9 @@ static struct emu_counts counted(void) {
     return n;
 }
 
-/* Rows of a pass, some of which want logits, the best of them, or their hidden row. Logits are, bit
- * for bit, what session_head makes of the hidden rows; the best are the best of those. Hidden rows
- * that lie together are one copy, and so are logits; the head is computed once. */
+/* Rows of a pass, some of which request logits, the best of them, or their hidden row. Logits
+ * equal, bit for bit, session_head of the hidden rows; the best are the best of those. Contiguous
+ * hidden rows are one copy, and so are logits; the head is computed once. */
 enum { WANTS = 11 };
 static void want_outputs(struct session *s, const unsigned *want, bool pinned) {
     const int64_t d = session_model(s)->hp.d[HD_EMBD], v = session_model(s)->hp.d[HD_VOCAB];

@@ -16,9 +16,9 @@
 static const double tol = 5e-4;
 static const struct device cuda = {.kind = DEVICE_CUDA};
 
-/* Emulated, a token of these models takes a tenth of a second and more, so `make test` looks at the
- * first few; HONE_LONG=1 at all of them and every batching. Windows of 8 keys are passed by then.
- * A sanitizer makes that four times as slow and looks for other things: half as many there. */
+/* Emulated, a token of these models takes at least 0.1 s, so `make test` checks only the first few;
+ * HONE_LONG=1 all of them and every batching. Windows of 8 keys are exceeded by then. A sanitizer
+ * is four times slower and finds other errors: half as many tokens there. */
 enum { SLOWER = CHECK_SANITIZED ? 2 : 1 };
 static bool thorough(void) {
     return !emu_shuffle || getenv("HONE_LONG");
@@ -113,8 +113,8 @@ static void test_gemma4(void) {
     logits(golden_edited(d, moe, NULL), d, "gemma4dense");
 }
 
-/* Operations of architectures beside those: LayerNorms, also of each head; activations without a
- * gate and of one fused matrix; columns; rope of parts; both halves of a block side by side. */
+/* Operations of further architectures: LayerNorms, also of each head; activations without a gate
+ * and of one fused matrix; columns; partial rope; both halves of a block in parallel. */
 static void micro(const char *name) {
     static const int pieces[] = {5, 1, 6, 0};
     char *dir = xasprintf("tests/golden/archs/%s", name);
@@ -147,11 +147,11 @@ static void test_micro(void) {
     micro("mistral4");           /* ... queries that grow, a softmax router */
     micro("glm4moe"); /* sigmoids, a bias of the choice, groups, shared experts, dense layers */
     micro("afmoe");   /* a gate of its own on attention, norms everywhere */
-    micro("hunyuan"); /* norms of queries and keys behind rope */
+    micro("hunyuan"); /* norms of queries and keys after rope */
     micro("ernie45moe");
     micro("lfm2");           /* short convolutions */
     micro("granitehybrid");  /* Mamba 2, norms of groups */
-    micro("falcon-h1");      /* ... beside attention in one layer */
+    micro("falcon-h1");      /* ... and attention in one layer */
     micro("jamba");          /* Mamba 1 */
     micro("nemotron_h_moe"); /* experts without a gate */
     micro("falcon-mamba");   /* ... alone */
@@ -163,7 +163,7 @@ static void test_micro(void) {
     micro("llama4");       /* chunks, experts whose input is scaled */
     micro("gptoss_mxfp4"); /* sinks, experts with biases and a clamped activation */
     micro("gptoss");
-    micro("step35"); /* a gate for each head, limits behind silu, heads by layer */
+    micro("step35"); /* a gate for each head, limits after silu, heads by layer */
     micro("mimo2");  /* values narrower than keys */
     micro("laguna"); /* gates by softplus */
 }
@@ -240,7 +240,7 @@ static void test_orders(void) {
     }
 }
 
-/* A pass that begins at a block, with what a whole pass has there. */
+/* A pass that starts at a block, with the residual of a whole pass there. */
 struct kept {
     float *x;
     int64_t d;
@@ -278,9 +278,9 @@ static void test_begin(void) {
     model_close(m);
 }
 
-/* The same codes in the cache as on the CPU, unless a value's last bit moved it over the border of
- * two codes: then one value of a row is off by one step. Limits: a fifth of what the type itself
- * may change (test_session). */
+/* The cache has the CPU's codes unless the last bit of a value moved it across the border of two
+ * codes: then one value of a row is off by one step. Limits: a fifth of the type's own error
+ * (test_session). */
 static void test_kv_types(void) {
     static const enum qtype kv[] = {QT_F16, QT_Q8_0, QT_Q4_0};
     static const double limit[] = {2e-3, 2e-2, 0.2};
@@ -427,8 +427,8 @@ static void test_draft(void) {
     model_close(m);
 }
 
-/* Rewinding and starting again give the same bits, also for what was captured before; a replaced
- * weight is seen by a captured step, and its restoration too. */
+/* Rewinding and restarting give the same bits, also for captured steps; a captured step sees a
+ * replaced weight and its restoration. */
 static void test_state(void) {
     struct err e = {0};
     int32_t ids[12];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_cuda_share.c - sessions of one file on one device: what is the same lies there
- * once, what is replaced is each session's own, and everyone computes what a session that shares
- * with nobody does. `make test`: the emulated device; `make check-cuda`: the real one. */
+/* tests/unit/test_cuda_share.c - sessions of one file on one device: equal weights are stored once,
+ * replaced ones belong to each session, and each session gets the results of an unshared one. `make
+ * test`: the emulated device; `make check-cuda`: the real one. */
 #include "tests/cuda-emu/control.h"
 #include "tests/unit/synthetic.h"
 #include "tests/unit/with.h"
@@ -52,8 +52,8 @@ static float *other_up(int turn) {
 static struct model *with_up(const struct model *m, float *x) {
     return with_weight(m, up_name, x, QT_F32, NULL);
 }
-/* What a session computes that shares with nobody: its model is opened anew. up: NULL, or what is
- * replaced. */
+/* Computes the result of an unshared session, with its model opened again. up: NULL, or the
+ * replaced weight. */
 static struct rows alone(const struct model *of, enum act_mode act, float *up) {
     struct err e = {0};
     struct model *m = NULL, *cand = NULL;
@@ -128,7 +128,7 @@ static void test_shared(void) {
 
 /* Replaced in one, in two by the same object, restored in one, by other data. */
 static void test_replaced(void) {
-    static const unsigned late[] = {0, 1, 6}; /* whichever stream lags behind */
+    static const unsigned late[] = {0, 1, 6}; /* whichever stream lags */
     for (int k = 0; k < (emu_defer ? 3 : 1); k++) {
         lag(late[k]);
         struct trio t = open_trio("Q8_0", D, ACT_F32, 0);
@@ -153,7 +153,7 @@ static void test_replaced(void) {
         r = rows_with(t.s[1], t.m);
         CHECK(same(&r, &file));
         CHECK(!counts_bytes() || n0 - n_free() < UP_BYTES + 4096);
-        r = rows_with(t.s[2], b); /* the first candidate is used by nobody now */
+        r = rows_with(t.s[2], b); /* the first candidate has no users now */
         CHECK(same(&r, &second));
         CHECK(!counts_bytes() || n0 - n_free() < UP_BYTES + 4096);
         model_close(a);
@@ -162,7 +162,7 @@ static void test_replaced(void) {
         if (counts_bytes()) CHECK_EQ_I64(n_free(), n0);
         r = rows_of(t.s[2]);
         CHECK(same(&r, &file));
-        /* who brought the weights has others now, then it ends: the rest go on */
+        /* the session that uploaded the weights gets others, then it ends: the rest continue */
         r = rows_with(t.s[0], b);
         CHECK(same(&r, &second));
         session_free(t.s[0]);

@@ -79,7 +79,7 @@ static void test_bounds(void) {
     p.card[1].fixed = 1 << 17;
     CHECK(split_layers(&p, of)); /* 3 + 2 = 5 of 8 on the first, 5 + 1 = 6 on the second */
     CHECK_EQ_I64(count(of, 8, 0), 3 + (count(of, 8, 0) == 4));
-    for (int i = 3; i < 8; i++) p.layer[i].joined = true; /* 2 to 7 lie together: 6 + 1 */
+    for (int i = 3; i < 8; i++) p.layer[i].joined = true; /* 2 to 7 are together: 6 + 1 */
     CHECK(split_layers(&p, of));
     CHECK_EQ_I64(count(of, 8, 0), 2);
     p.layer[0].want = 1; /* nothing before it can be on the first card */
@@ -87,7 +87,7 @@ static void test_bounds(void) {
     CHECK_EQ_I64(count(of, 8, 1), 8);
     p.layer[1].joined = p.layer[2].joined = false;
     for (int i = 0; i < 8; i++) p.layer[i].joined = false;
-    p.layer[4].want = 0; /* another order than that of the cards: each as it was asked for */
+    p.layer[4].want = 0; /* another order than that of the cards: each as requested */
     CHECK(split_layers(&p, of));
     for (int i = 0; i < 8; i++) CHECK_EQ_I64(of[i], i < 4);
     CHECK_EQ_I64(split_bytes(&p, of, 0), 4 << 17);
@@ -241,8 +241,8 @@ static uint64_t weights_of(const struct session *s) {
     return n;
 }
 
-/* Sessions with one device and with n: placed by p, or else with so little memory on each that
- * layers lie on all of them. */
+/* Sessions on one device and on n: placed by p, or with so little memory on each that layers are on
+ * all of them. */
 static void open_both(struct pair *w, struct session_opts o, int n, const struct placement *p) {
     struct err e = {0};
     const struct device one = devices(1, NULL);
@@ -289,7 +289,7 @@ static void pair_of(const struct model *m, const char *name, struct session_opts
     }
 }
 
-/* A map that goes to and fro, but for blocks that read keys of earlier ones: these follow them. */
+/* A map that alternates, except for blocks that read keys of earlier ones: these follow them. */
 static void to_and_fro(struct placement *p, const struct graph *g, int n) {
     memset(p, 0, sizeof *p);
     for (int i = 0; i < PLACE_BLOCKS; i++) p->layer[i] = (int16_t)((i * 3 + 1) % n);
@@ -374,8 +374,8 @@ static void test_kinds(void) {
     }
 }
 
-/* Sequences of any length, and their forks, fit what is said to be room for them; where a device
- * has little, that is what counts. */
+/* Sequences of any length, and their forks, fit the reported room; the device with the least memory
+ * limits it. */
 static void test_room(void) {
     struct model *m = open_folder(MODELS "qwen35moe", "f32");
     struct session_opts o = {.n_ctx = CTX, .n_ubatch = UBATCH, .guests = true};

@@ -16,8 +16,7 @@ static void lag(unsigned streams) {
     if (emu_defer) emu_defer(streams);
 }
 
-/* Bytes that go through two small pinned pieces, whatever lags behind and however the source is
- * used again. */
+/* Bytes through two small pinned pieces, whichever stream lags and however the source is reused. */
 static void test_feed(void) {
     enum { MOST = 1000 };
     struct err e = {0};
@@ -51,7 +50,7 @@ static void test_feed(void) {
     cu_close(c);
 }
 
-/* A copy on one stream of what the other makes, whichever of them lags behind. */
+/* A copy on one stream of the other stream's output, whichever of them lags. */
 static void test_events(void) {
     enum { N = 4096 };
     struct err e = {0};
@@ -126,7 +125,7 @@ static void test_missing_wait(void) {
 
 /* ---- experts ---- */
 
-/* Emulated, a token of the recorded models takes a tenth of a second, and four under a sanitizer:
+/* Emulated, a token of the recorded models takes 0.1 s, and four times that under a sanitizer:
  * those models are for HONE_LONG=1 and devices, `make test` has a smaller one. */
 static bool thorough(void) {
     return !emu_shuffle || getenv("HONE_LONG");
@@ -144,7 +143,7 @@ static struct session_opts opts(enum act_mode act, int64_t from) {
                                  .pack = true,
                                  .device = {.kind = DEVICE_CUDA, .stream_from = from}};
 }
-/* Hidden rows of passes of so many tokens, from the start. */
+/* Computes hidden rows in passes of n tokens, from the start. */
 static float *rows(struct session *s, const int *passes) {
     struct err e = {0};
     const int64_t d = s->m->hp.d[HD_EMBD];
@@ -158,8 +157,8 @@ static float *rows(struct session *s, const int *passes) {
     return h;
 }
 
-/* A session with the experts of n blocks in main memory: the limit is lowered until so many have
- * left. NULL: no limit makes it n. */
+/* Opens a session with the experts of n blocks in main memory: lowers the limit until that number
+ * is left out. NULL: no limit gives n. */
 static struct session *with_host(struct model *m, struct session_opts o, int n, uint64_t *limit) {
     struct err e = {0};
     for (bool more = true; more; *limit -= *limit / 50) {
@@ -175,8 +174,8 @@ static struct session *with_host(struct model *m, struct session_opts o, int n, 
     return NULL;
 }
 
-/* Passes that are copied for, whichever stream lags behind, and one that the CPU computes, whose
- * rows differ by rounding. Both begin with the same pass. */
+/* Passes with copied experts, whichever stream lags, and one computed by the CPU, whose rows differ
+ * by rounding. Both begin with the same pass. */
 static void check_rows(struct session *s, const int *many, const float *want, const int *mixed,
                        const float *want_mixed, bool lags) {
     static const unsigned late[] = {0, 1, 6};
@@ -215,7 +214,7 @@ static void same(struct model *m, enum act_mode act, const char *name) {
     CHECK_OK(session_new(&s, m, &o, &e));
     if (!s) return;
     float *want[2] = {rows(s, passes[0]), act == ACT_F32 ? rows(s, passes[1]) : NULL};
-    uint64_t limit = session_bytes(s); /* scratch may lie where the trial of wgmma had its own */
+    uint64_t limit = session_bytes(s); /* scratch may be where the trial of wgmma had its own */
     session_free(s);
     for (int n = 2; n <= n_moe(m); n++) {
         if (!thorough() && n < n_moe(m)) continue;
@@ -415,8 +414,8 @@ static struct chosen chosen(const struct model *m, uint64_t limit, int64_t from,
     return c;
 }
 
-/* Room to copy is set aside where it pushes out few more blocks, or was asked for; what a session
- * takes is never more than the limit. */
+/* Room for copies is reserved if that displaces few more blocks, or on request; a session never
+ * exceeds the limit. */
 static void test_choice(void) {
     enum { LAYERS = 8 };
     struct err e = {0};
@@ -532,7 +531,7 @@ static void test_pieces(void) {
     pieces(ACT_Q8, 256, 1, 1);
 }
 
-/* The file is cut behind a session that copies from it: the fault lies in the file's map. */
+/* The file is cut while a session copies from it: the fault is in the file's map. */
 static void on_bus(int sig, siginfo_t *si, void *ctx) {
     char msg[512];
     (void)sig;

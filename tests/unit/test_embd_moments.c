@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* Moments of embeddings: the quadratic form against what it stands for, matrix by matrix; matrices
- * that read something else or are no numbers are left out; the same sums for any number of threads.
- */
+/* Moments of embeddings: the quadratic form against its definition, matrix by matrix; matrices that
+ * read another input or contain NaN are left out; the same sums for any number of threads. */
 #include "tests/check.h"
 
 #include <math.h>
@@ -48,14 +47,14 @@ static struct gguf *make(const char *file, int from, int n_norms) {
     return g;
 }
 
-/* Returns the weight of column i in the norm before matrix k: the second norm falls back to the
- * first, and without the first there is none. */
+/* Returns the weight of column i in the norm before matrix k: a missing second norm is replaced by
+ * the first; 1 without norms. */
 static double norm_of(int k, int i, int n_norms) {
     return n_norms ? (double)norm[n_norms == 2 ? matrix[k].norm : 0][i] : 1;
 }
 
-/* Returns what the products make of an error: the sum over matrices of its relative square, and a
- * tenth of what they make of an average one of its size. */
+/* Returns the products' error: the sum over matrices of its relative square, plus 10 % of the mean
+ * square of err for each. */
 static double products(const float *err, int n_norms) {
     double sum = 0, size = 0;
     for (int i = 0; i < N; i++) size += (double)err[i] * (double)err[i];
@@ -107,7 +106,8 @@ static void test_form(void) {
     pool_free(pool);
 }
 
-/* A file's own moments come first; other tensors have none; without a matrix there are none. */
+/* A file's own moments come first; other tensors have none, and neither has a model without
+ * matrices. */
 static void test_find(void) {
     struct err e;
     struct gram gram;

@@ -13,7 +13,7 @@ enum { FIRST = 256 }; /* id of the first added token; before it, the bytes */
 static struct err e;
 
 /* Makes a tokenizer of bytes and added tokens, texts separated by spaces; those in "plain" are
- * ordinary tokens of the vocabulary. Files are JSON texts; NULL: there is none. */
+ * ordinary tokens of the vocabulary. Files are JSON texts; NULL: missing. */
 static struct tok *make(const char *added, const char *plain, const char *config, const char *model,
                         const char *generation) {
     struct buf b = {0};
@@ -72,7 +72,7 @@ static void test_lists(void) {
         /* eos_token, as text and as an object */
         {"{\"eos_token\":\"<a>\"}", NULL, NULL, "<a>"},
         {"{\"eos_token\":{\"content\":\"<b>\",\"special\":true}}", NULL, NULL, "<b>"},
-        /* lists, with what is twice, null, past the vocabulary and negative */
+        /* lists with duplicates, null, ids past the vocabulary and negative ones */
         {NULL, "{\"eos_token_id\":[257,256,257]}", NULL, "<a> <b>"},
         {NULL, NULL, "{\"eos_token_id\":[258,99999,null,-1,256]}", "<a> <c>"},
         {NULL, "{\"eos_token_id\":null}", "{\"eos_token_id\":257}", "<b>"},
@@ -108,7 +108,7 @@ static void test_lists(void) {
     }
 }
 
-/* Texts that end answers without a file that says so, and where they do not. */
+/* Texts that end answers without an explicit list, and places where they do not. */
 static void test_usual(void) {
     static const struct {
         const char *added, *plain, *want;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* Error feedback from row to row: the loss tr(G E H E^T) of made-up gradients and inputs by plain
- * loops, with and without it; what must not change (gradients without correlation, the number of
- * threads); moments that are none. */
+/* Error feedback from row to row: the loss tr(G E H E^T) of synthetic gradients and inputs by plain
+ * loops, with and without it; invariants (gradients without correlation, the number of threads);
+ * invalid moments. */
 #include "tests/check.h"
 
 #include "base/rng.h"
@@ -98,7 +98,7 @@ static int encode(enum qtype type, const struct gram_input *grad, int threads, f
     return rc;
 }
 
-/* Returns tr(G E H E^T) of what was encoded to `to`, over both matrices. */
+/* Returns tr(G E H E^T) of the encoded rows in `to`, over both matrices. */
 static double loss(const float *to) {
     double *eh = calloc(ROWS * N, sizeof *eh), all = 0;
     for (int m = 0; m < MATS; m++) {
@@ -132,7 +132,7 @@ static void test_less_loss(void) {
     }
 }
 
-/* Moments in blocks: rows take back the errors of those of their own block. */
+/* Moments in blocks: rows compensate the errors of rows in their own block. */
 static void test_blocks(void) {
     enum { BLOCK = 32 };
     float *part = calloc(MATS * ROWS * BLOCK, sizeof *part);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_fit.c - where a model's layers and experts go, from sizes alone: several cards,
- * unequal memory, files larger than memory. No device is asked. The sizes are those of a made-up
- * model, so each expected number is a sum that can be checked by eye. */
+/* tests/unit/test_fit.c - placement of a model's layers and experts, from sizes alone: several
+ * cards, unequal memory, files larger than memory. No device is queried. The sizes are those of a
+ * made-up model, so each expected number is a sum that can be checked by eye. */
 #include <string.h>
 
 #include "runtime/engine/cuda/fit.h"
@@ -145,8 +145,8 @@ static void test_larger_than_memory(void) {
     CHECK_EQ_I64(f.way.n_left, LAYERS);
 }
 
-/* Copies of experts need a buffer, for which at most half as many blocks more are left out, or as
- * many as it takes where they were asked for. */
+/* Copies of experts need a buffer, which may displace at most half as many blocks more, or any
+ * number if copies were requested. */
 static void test_copies(void) {
     struct model m = plain(1);
     m.copy = 100;
@@ -195,7 +195,7 @@ static void test_length_of_passes(void) {
     CHECK_EQ_I64(decide(&a).way.n_ubatch, 2048);
     a.n_ctx = 700; /* no longer than a context */
     CHECK_EQ_I64(decide(&a).way.n_ubatch, 700);
-    /* 2048 tokens of contexts of 256 were asked for: whole contexts, as many as fit. */
+    /* 2048 tokens of contexts of 256 requested: the largest number of whole contexts that fits. */
     a = ask(&m, (const uint64_t[]){1120});
     a.n_ctx = 256;
     a.wanted_ubatch = 2048;

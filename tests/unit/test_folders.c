@@ -81,7 +81,7 @@ static void check_same(const char *arch, const char *const *edit, edit_fn fn, co
 
 /* ---- prefixes ---- */
 
-static const char *cut, *put; /* The beginning of names, and what stands in its place. */
+static const char *cut, *put; /* Prefixes of names and their replacements. */
 static void exchange(struct st_build *b, const struct st_tensor *t) {
     const size_t n = strlen(cut);
     const bool has = strncmp(t->name, cut, n) == 0;
@@ -152,8 +152,7 @@ static void head_inside(struct st_build *b, const struct st_tensor *t) {
     st_copy(b, is ? "model.language_model.lm_head.weight" : t->name, t);
 }
 
-/* What tools and older classes leave with the weights: tables that are computed anew, biases of
- * zeros. */
+/* Leftovers of tools and older classes next to the weights: recomputed tables, zero biases. */
 static void with_buffers(struct st_build *b, const struct st_tensor *t) {
     static const float zero[64];
     static const int64_t one[] = {16}, mask[] = {1, 1, 4, 4};
@@ -280,7 +279,7 @@ static void test_classes(void) {
         {"gpt2", "GPT2LMHeadModel", "GPT2Model"},
         {"gemma3", "Gemma3ForCausalLM", "Gemma3TextModel"},
         {"qwen3vl", "Qwen3VLForConditionalGeneration", "Qwen3VLModel"},
-        /* By model_type, as transformers reads what it has no code for. */
+        /* By model_type, as transformers reads models without code of their own. */
         {"llamabias", "LlamaForCausalLM", "NobodyKnowsForCausalLM"},
         {"ernie45moe", "Ernie4_5_MoeForCausalLM", "NobodyKnowsForCausalLM"},
         {"gemma3", "Gemma3ForCausalLM", "NobodyKnowsForCausalLM"},
@@ -448,7 +447,7 @@ static void test_experts(void) {
 
 /* ---- tying ---- */
 
-/* A head beside tied embeddings: their copy is left out, another one is written. */
+/* A head next to tied embeddings: a copy of them is left out, another one is written. */
 static void copied_head(struct st_build *b, const struct st_tensor *t) {
     st_copy(b, t->name, t);
     if (strcmp(t->name, "model.embed_tokens.weight") == 0) st_copy(b, "lm_head.weight", t);

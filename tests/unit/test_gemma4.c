@@ -34,7 +34,7 @@ static void test_logits(void) {
 static void test_e_form(void) {
     static const char src[] = "tests/golden/models/gemma4e";
     logits(golden_edited(src, folder, NULL), src, "gemma4e");
-    /* a block reads the tokens' per-layer embeddings beside the residual: no pass begins there */
+    /* a block reads the tokens' per-layer embeddings besides the residual: no pass begins there */
     struct err e = {0};
     struct session *s = NULL;
     struct model *m = golden_open(golden_edited(src, folder, NULL), tmp_path("m.gguf"));

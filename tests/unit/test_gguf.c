@@ -595,7 +595,7 @@ static void test_write(void) {
     CHECK_EQ_STR(gguf_kv_at(g, 0)->key, "general.architecture");
     gguf_close(g);
 
-    w = gguf_w_new(); /* refuses to overwrite; leaves nothing behind */
+    w = gguf_w_new(); /* refuses to overwrite; leaves no files */
     CHECK_ERR(gguf_w_begin(w, path, false, &e), ERR_USAGE, "w.gguf");
     gguf_w_free(w);
     w = sample_writer();
@@ -643,7 +643,7 @@ static void test_old_temporaries(void) {
     }
 }
 
-/* The exact bytes of a small file, composed by hand. */
+/* The exact bytes of a small file, composed manually. */
 static void test_written_bytes(void) {
     struct gguf_w *w = gguf_w_new();
     float v[8] = {1, 2, 3, 4, 5, 6, 7, 8};

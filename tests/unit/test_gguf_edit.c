@@ -140,7 +140,7 @@ static void test_absent(void) {
     CHECK_ERR(gguf_edit_str("/nowhere/m.gguf", key, "x", 1, &how, &e), ERR_SYS, "nowhere");
 }
 
-/* Whoever has the file open keeps the bytes where they were: the file is written again. */
+/* Processes that have the file open keep their bytes in place: the file is rewritten. */
 static void test_open_elsewhere(void) {
     struct gguf_edit how;
     struct gguf *g;
@@ -220,8 +220,8 @@ static void test_killed(void) {
     killed(9000, 0, 40000, false); /* room is made where the file system can */
 }
 
-/* A machine that stops while the file system moves extents leaves the hole further back: the tensor
- * is moved only behind it. Recovery takes the hole out again. */
+/* A crash while the file system moves extents leaves the hole further back: the tensor is moved
+ * only afterwards. Recovery removes the hole. */
 static void test_half_moved(void) {
     struct gguf_edit how;
     struct stat st;
@@ -261,7 +261,7 @@ static void test_half_moved(void) {
     free(t);
 }
 
-/* A journal that is not of this file is not followed, and says so. */
+/* A journal of another file is not replayed, and that is reported. */
 static void test_foreign(void) {
     struct gguf *g;
     make(6000, 20000, 0);

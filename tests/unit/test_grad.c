@@ -179,8 +179,8 @@ static double check_blocks(struct world *w) {
     return worst;
 }
 
-/* Runs a text that belongs to `seed`. Returns whether all derivatives are right; `last` says so in
- * any case. A text may lie where the smallest step meets other experts, so a few are tried. */
+/* Runs a text that belongs to `seed`. Returns whether all derivatives are right; `last` reports in
+ * any case. The smallest step of a text may switch experts, so a few are tried. */
 static bool run(struct world *w, const char *name, uint64_t seed, bool last) {
     struct err e;
     struct grad *g;
@@ -312,7 +312,7 @@ static void same_sums(const struct gram *g, const char *name, const double *want
     if (!(top > 0 && off < 1e-4 * top)) CHECK_FAIL("%s: off by %g of %g", name, off, top);
 }
 
-/* What imatrix_collect writes, beside sums of the same gradients. */
+/* imatrix_collect's output compared with sums of the same gradients. */
 static void test_moments(void) {
     struct err e;
     struct model *m = open_model("qwen35moe", false);

@@ -260,7 +260,7 @@ static bool has_bit(const struct walk *w, int i) {
     return w->bits[i / 32] >> i % 32 & 1;
 }
 
-/* One of the allowed tokens; behind 30, one that closes when there is such. -1: none. */
+/* Chooses an allowed token; after 30, a closing one if there is any. -1: none. */
 static int choose(struct walk *w) {
     const int n = w->v->n - 1, from = (int)(rng_u64(&w->rng) % (uint64_t)n);
     if (w->n_tokens > 30)
@@ -538,8 +538,8 @@ static void test_harm(void) {
     grammar_free(g);
 }
 
-/* What a reader takes for the bound itself is not behind it; references that the place does not
- * change are references. */
+/* Text that a reader might take for the bound itself follows it; references unaffected by the place
+ * are references. */
 static void test_bounds_and_references(void) {
     static const char open[] = "{\"type\": \"number\", \"exclusiveMinimum\": 0.05, "
                                "\"exclusiveMaximum\": 1}";
@@ -560,8 +560,8 @@ static void test_bounds_and_references(void) {
     grammar_free(g);
 }
 
-/* Schemas with an $id, as a library for TypeScript writes what is recursive; beside which names are
- * read is in the core specification, 8.2.1. And types in capitals. */
+/* Schemas with an $id, as a TypeScript library writes recursive ones; the core
+ * specification, 8.2.1, says which names are read next to it. And types in capitals. */
 static void test_names(void) {
     static const struct {
         const char *schema, *yes, *no;
@@ -602,7 +602,7 @@ static void test_closed(void) {
     static const struct gram_opts closed = {.strict = false}, strict = {.complete = true},
                                   loose = {.complete = true, .any_order = true};
     static const struct {
-        const char *rest; /* behind ab, or a schema of its own */
+        const char *rest; /* after ab, or a schema of its own */
         const struct gram_opts *o;
         const char *takes, *refuses;
     } rows[] = {

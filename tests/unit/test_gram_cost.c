@@ -198,7 +198,7 @@ static void test_search_shares(void) {
     CHECK(search(all / 2) < 3 * all / 4);
 }
 
-/* A place where a text goes on in too many ways is an error of the call, not a stall. */
+/* A text with too many possible continuations is an error of the call, not a stall. */
 static void test_calls(void) {
     struct grammar *g;
     struct buf b = {0};

@@ -27,7 +27,7 @@ static void check(struct grammar *g, const char *text, bool want) {
     gram_end(s);
 }
 
-/* A task is one of 200, and each of them has a branch that says what else it has: 40,000 pairs. */
+/* A task is one of 200, and each of them has a branch for its other members: 40,000 pairs. */
 static void test_tasks(void) {
     enum { TASKS = 200 };
     struct buf b = {0};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_gram_least.c - how few bytes complete a text, beside a search of all texts; and
- * walks that any limit of tokens leaves complete, where it leaves room for the shortest text. */
+/* tests/unit/test_gram_least.c - the fewest bytes that complete a text, compared with a search of
+ * all texts; and walks that any limit of tokens leaves complete, if it leaves room for the shortest
+ * text. */
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/rng.h"
@@ -32,8 +33,8 @@ static struct grammar *of_schema(const struct gram_vocab *v, const char *text, b
 
 /* ---- beside all texts ---- */
 
-/* Returns the length of the shortest text behind s by looking at all texts of some bytes, the
- * shorter ones first; or, when it has more than `len` bytes, which is at most `most`, -1 - len. */
+/* Returns the length of the shortest continuation of s by trying all texts of up to `len` bytes, at
+ * most `most`, shorter ones first; if it is longer, -1 - len. */
 static int64_t shortest(const struct gram_state *s, int64_t most) {
     struct gram_state *at[MANY], *next[MANY];
     int64_t len = 0;
@@ -61,7 +62,7 @@ static int64_t shortest(const struct gram_state *s, int64_t most) {
 static void test_shortest(void) {
     static const struct {
         const char *regex;
-        int64_t len; /* counted by hand */
+        int64_t len; /* counted manually */
     } c[] = {{"abc", 3},           {"a*", 0},
              {"(abc|de|fghi)", 2}, {"[ab]{3,9}c", 4},
              {"(a|b{2}){2}x?", 2}, {"\\d+\\.\\d{2}", 4},
@@ -107,7 +108,7 @@ static void test_beside_search(void) {
 
 /* ---- every limit ---- */
 
-/* Returns a token by chance behind which `left` tokens can complete the text, or -1. */
+/* Returns a random token after which `left` tokens can complete the text, or -1. */
 static int32_t choose(const struct gram_state *s, int64_t left) {
     const int32_t n = (int32_t)gram_vocab_size(words),
                   from = (int32_t)(rng_u64(&rng) % (uint64_t)n);

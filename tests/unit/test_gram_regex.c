@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_gram_regex.c - regular expressions of grammar/: anchors in any place beside
- * PCRE2, on all short texts; patterns that have more states than can be kept. */
+/* tests/unit/test_gram_regex.c - regular expressions of grammar/: anchors in any place compared
+ * with PCRE2, on all short texts; patterns with too many states to store. */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 #include <stdio.h>
@@ -83,9 +83,9 @@ static void test_chance(void) {
     }
 }
 
-/* A deterministic automaton that knows where each '@' was has 2^43 states. Only those are made that
- * a text comes to: walks stay small, and a pattern that no text satisfies is refused at once, where
- * a search through its states went on for minutes. */
+/* A deterministic automaton that knows where each '@' was has 2^43 states. Only the states that a
+ * text reaches are built: walks stay small, and a pattern that no text satisfies is refused at
+ * once, where a search through its states took minutes. */
 static void test_wide(void) {
     static const char *const wide[] = {
         ".*@.{43}s", "....+............................................@....................s",

@@ -116,9 +116,9 @@ static void test_lark(void) {
                                       "f({})", "f(3)", NULL});
 }
 
-/* As published grammars are written: priorities, names for what is imported, remarks with '#'. */
-/* Counts with blanks in them, and Lark that stands indented, as in a text of a program: taken by
- * llama.cpp and PyPI's lark. */
+/* As published grammars are written: priorities, aliases of imports, comments with '#'. */
+/* Counts with blanks in them, and indented Lark, as in a program's source: accepted by llama.cpp
+ * and PyPI's lark. */
 static void test_blanks(void) {
     static const char *const counts[] = {
         "root ::= [a] { 2, 5 }", "root ::= [a]{2 ,5}", "root ::= [a]\t{\n2\n, 5 }",

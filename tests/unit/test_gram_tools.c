@@ -73,7 +73,7 @@ static const char judged_text[] =
     "[" TOOL("order", ORDER(MAYBE(COUNT), MAYBE(NOTE), COLOR, SIZE, PIN)) ", " //
     TOOL("again", ORDER(COUNT, NOTE, COLOR, MAYBE(SIZE), MAYBE(PIN))) "]";
 
-/* A random text of the language; ends where it may, behind 20 bytes one time in four. */
+/* Writes a random text of the language; after 20 bytes it ends at one in four possible ends. */
 static bool walk(struct grammar *g, struct rng *rng, struct buf *out) {
     struct gram_state *s = gram_begin(g);
     uint32_t bits[BYTE_WORDS];
@@ -487,8 +487,8 @@ static void test_rendered(void) {
     json_free(root);
 }
 
-/* What `doctor --models` says of a family is a row of the table, and is said of the families whose
- * templates (tests/golden/templates, docs of their publishers) ask for one. */
+/* The families in `doctor --models` are rows of the table, for families whose templates
+ * (tests/golden/templates, their publishers' docs) need one. */
 static void test_families(void) {
     static const char *const said[][2] = {
         {"glm4moe", "glm-argkv"},       {"glm-dsa", "glm-argkv"}, {"deepseek2", "deepseek-v31"},

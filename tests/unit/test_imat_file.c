@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* tests/unit/test_imat_file.c - quantize/imat_file.c: files written by Python in both forms, round
- * trips, merging, column weights, damaged files. Expected numbers are computed by hand from
+ * trips, merging, column weights, damaged files. Expected numbers are computed manually from
  * tests/oracle/containers.py: attn_q saw 1024 tokens (sums 512 1024 256 0), the experts 10 and 100
  * (sums 10 20, 300 500). */
 #include "base/buf.h"
@@ -255,7 +255,7 @@ static void test_bad_dat(void) {
     }
     struct buf b = {0};
     i32(&b, 2);
-    dat_entry(&b, 1, "a", 0, 4); /* ncall 0: the values stand as they are */
+    dat_entry(&b, 1, "a", 0, 4); /* ncall 0: the values are used unchanged */
     dat_entry(&b, 1, "b", 1, 4);
     CHECK_OK(try_bytes(b.data, b.len)); /* no trailer: accepted */
     b.data[4 + 4 + 1 + 8 + 16 + 4] = 'a';

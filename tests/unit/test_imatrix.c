@@ -102,7 +102,7 @@ static void test_first_block_equals_direct_sums(void) {
     imat_release(&m);
 }
 
-/* The file of moments holds what was summed, and the standard file does not know of it. */
+/* The moments file holds the collected sums; the standard file has none of them. */
 static void test_file_of_moments(void) {
     struct err e;
     struct imat m, plain;
@@ -177,7 +177,7 @@ static void test_threads_do_not_matter(void) {
     imat_release(&b);
 }
 
-/* Interrupted when so many tokens are done; at the chunk's end, or inside it. */
+/* Interrupted when n tokens are done; at the chunk's end, or inside it. */
 static int stop_at(void *ud, const char *stage, uint64_t done, uint64_t total) {
     (void)stage, (void)total;
     return done >= *(const uint64_t *)ud;
@@ -245,8 +245,8 @@ static void same_grams(void) {
     free(db);
 }
 
-/* However it is interrupted, and with whatever threads it goes on: the bits of an undisturbed run.
- */
+/* However it is interrupted, and with any number of threads, it resumes to the bits of an
+ * undisturbed run. */
 static void test_goes_on(void) {
     struct err e;
     struct imat whole, m;
@@ -331,7 +331,8 @@ static void test_statistics_by_hand(void) {
     imat_release(&m);
 }
 
-/* Counts by hand: 5 experts, one matrix saw fewer tokens of expert 3, blocks 2 and 10 in order. */
+/* Counts computed manually: 5 experts, one matrix saw fewer tokens of expert 3, blocks 2 and 10 in
+ * order. */
 static void test_coverage_by_hand(void) {
     static const double up[] = {300, 0, 2000, 90, 1023}, down[] = {300, 0, 2000, 80, 1023};
     struct imat m;
@@ -466,8 +467,8 @@ static int see_piece(void *ud, const struct corpus_doc *d, struct err *e) {
     return 0;
 }
 
-/* Pieces of a plain text end at blank lines, at newlines where there are none, inside a line where
- * there are none of those, never inside a character; together they are the text. */
+/* Pieces of a plain text end at blank lines, or else at newlines, or else inside a line, but never
+ * inside a character; together they are the text. */
 static void test_plain_text_is_cut(void) {
     struct err e;
     struct buf b = {0};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_io.c - maps, reads, output files: what can go wrong with a disk and what must not
- * be left behind. A full disk is a 1 MiB tmpfs in a mount namespace of our own where allowed (else
- * skipped); the file size limit stands in for it everywhere. */
+/* tests/unit/test_io.c - maps, reads, output files: disk failures, and files that must not remain
+ * after them. A full disk is a 1 MiB tmpfs in a mount namespace of our own where allowed (else
+ * skipped); the file size limit simulates it everywhere. */
 #include <sched.h>
 #include <signal.h>
 #include <sys/mount.h>
@@ -151,7 +151,7 @@ static void test_refused_targets(void) {
     CHECK_OK(out_write_file(file, "old", 3, false, &e));
     CHECK(symlink(file, link) == 0);
     CHECK_ERR(out_open(&o, link, false, &e), ERR_USAGE, "use -f");
-    CHECK_OK(out_write_file(link, "new", 3, true, &e)); /* the file behind it is replaced */
+    CHECK_OK(out_write_file(link, "new", 3, true, &e)); /* the file under it is replaced */
     check_content(file, "new");
     struct stat st;
     CHECK(lstat(link, &st) == 0 && S_ISLNK(st.st_mode));
@@ -199,7 +199,7 @@ static void test_abort_all(void) {
     CHECK_EQ_I64(n_entries(dir), 0);
 }
 
-/* In a child, for limits cannot be taken back. */
+/* In a child process, since limits cannot be raised again. */
 static void test_file_size_limit(void) {
     pid_t pid = fork();
     if (pid == 0) {

@@ -189,8 +189,8 @@ static void test_big_object_is_linear(void) {
     buf_release(&b);
 }
 
-/* Numbers are written as they came; the last of two members of one name wins where that is asked
- * for, at the place of the first, as in Python; half surrogate pairs are three bytes. */
+/* Numbers are written as they came; with duplicate names the last value wins on request, at the
+ * place of the first, as in Python; unpaired surrogates are three bytes. */
 static void test_values(void) {
     static const char text[] = "{\"a\": 1.0, \"b\": 12345678901234567890123, \"a\": [-1e-07], "
                                "\"s\": \"\\ud800\\u0000\"} x";

@@ -61,7 +61,7 @@ static void test_rows(void) {
     CHECK_CLOSE((double)row.logp_true, log(prob[101 % N_VOCAB]), 1e-6);
     bool taken[N_VOCAB] = {false};
     double rest = 1;
-    for (int k = 0; k < TOP; k++) { /* the largest of what is left, ties to the lower index */
+    for (int k = 0; k < TOP; k++) { /* the largest of the rest, ties to the lower index */
         int best = -1;
         for (int v = 0; v < N_VOCAB; v++)
             if (!taken[v] && (best < 0 || logits[v] > logits[best])) best = v;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_lib.c - include/hone.h: results and errors, messages, cancelling, that a call
- * leaves nothing of its options behind for the next, and that calls at the same time do not meet.
- */
+/* tests/unit/test_lib.c - include/hone.h: results and errors, messages, cancelling; options do not
+ * outlast their call, and simultaneous calls are independent. */
 #include <locale.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -34,8 +33,7 @@ static void test_results(void) {
     CHECK_EQ_I64(CALL("convert", NULL, &r, model, "-o", base), HONE_OK);
     CHECK(r.text && r.text[0] == '{' && r.len == strlen(r.text));
     CHECK_EQ_STR(r.message, "");
-    /* a name that is taken, an option that is not there, a file that is none: status, message, text
-     */
+    /* a taken name, a missing option, an invalid file: status, message, text */
     CHECK_EQ_I64(CALL("convert", NULL, &r, model, "-o", base), HONE_USAGE);
     CHECK(strstr(r.message, "base.gguf") != NULL && r.text && r.len == 0);
     CHECK_EQ_I64(CALL("convert", NULL, &r, model, "--outptu", base), HONE_USAGE);
@@ -90,7 +88,7 @@ static void test_callbacks(void) {
     CHECK_EQ_I64(s.inner, HONE_OK);
     CHECK(!exists(out));
     CHECK(r.message[0]);
-    /* the cancellation is over with the call; messages are ours at the level that was asked for */
+    /* the cancellation ends with the call; messages arrive at the requested level */
     s = (struct seen){0};
     CHECK_EQ_I64(CALL("quantize", &o, &r, base, "-o", out, "--type", "Q4_K", "--trace"), HONE_OK);
     CHECK(s.n_log > 0 && s.n_progress > 2);

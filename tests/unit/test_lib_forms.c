@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* tests/unit/test_lib_forms.c - every option of every command is a field of include/hone.h or an
- * argument of a function there, or its row says why it is not; and docs/reference.md says so. `make
+ * argument of a function there, or its row gives the reason; docs/reference.md documents it. `make
  * reference` writes that file: the program's argument is its path. */
 #include "cli/command.h"
 #include "base/buf.h"

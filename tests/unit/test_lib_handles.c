@@ -608,8 +608,8 @@ static void test_cancel(void) {
     hone_cancel_free(s.c);
 }
 
-/* Cancelled by the n-th call of the progress function, for growing n: each time it ends there, says
- * so, and leaves nothing; the handle can be used on. */
+/* Cancelled by the n-th call of the progress function, for growing n: each time it ends there,
+ * reports it, and leaves no files; the handle stays usable. */
 struct at {
     int n, end;
 };
@@ -640,7 +640,7 @@ static void test_cancel_everywhere(void) {
     hone_quantizer_free(q);
 }
 
-/* Drafted tokens change nothing of the text, and a model without the block says so. */
+/* Drafted tokens do not change the text, and a model without the block is refused. */
 /* What programs give by mistake: texts that are NULL, numbers without sense, calls out of order. */
 static void test_mistakes(void) {
     struct hone_error e;

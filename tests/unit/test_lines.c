@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Files that get lines: what is another program's stays as it was, pipes hold nobody up. */
+/* Appended lines: another program's contents stay unchanged, and pipes never block. */
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>

@@ -173,7 +173,7 @@ static void test_places(void) {
          "{{ c.function.name }}{%- if c.function.arguments is mapping %}{{ c.function.arguments | "
          "tojson }}{% endif %}{% endfor %}{% endfor %}",
          "TOOL-ARGS-DROPPED", NULL, "arguments is mapping"},
-        /* a role nobody handles: the last test it went through */
+        /* an unhandled role: the last test it went through */
         {"{%- for m in messages %}\n{%- if m.role == 'user' %}{{ m.content }}\n{%- elif m['role'] "
          "== "
          "'system' %}{{ m.content }}{% endif %}{% endfor %}",
@@ -226,7 +226,7 @@ static void test_places(void) {
     "{% if add_generation_prompt %}<assistant>{% endif %}"
 static void test_severity(void) {
     static const struct {
-        const char *text, *probe; /* of which the finding is asked */
+        const char *text, *probe; /* its finding is checked */
         int severity;             /* -1: there must be none */
         const char *cause;
     } rows[] = {
@@ -248,7 +248,7 @@ static void test_severity(void) {
          LINT_INFO, "TOOL-CALLS-DROPPED"},
         {TOOLS "{%- for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}", "content_null",
          LINT_ERROR, NULL},
-        /* tools crash: that counts, not the calls beside them */
+        /* tools crash: that counts, not the calls next to them */
         {"{{ tools | map(attribute='x') | tojson if tools }}{%- for m in messages %}{{ m.content }}"
          "{% endfor %}",
          "tools_declared", LINT_ERROR, NULL},
@@ -297,7 +297,7 @@ static void test_severity(void) {
     }
 }
 
-/* Each construct alone is reported where it stands, and its harmless neighbour is not. */
+/* Each construct alone is reported at its place, and its harmless neighbour is not. */
 static void test_portability(void) {
     static const struct {
         const char *text, *outcome; /* outcome NULL: nothing is reported */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_lint_fix.c - the templates of template/own/, which stand in for official ones:
+/* tests/unit/test_lint_fix.c - the templates of template/own/, written in place of official ones:
  * every scenario as a repaired official template renders it under transformers. The official ones
  * are not in this repository: skipped when ../shared/golden/templates is absent. */
 #include "base/io.h"

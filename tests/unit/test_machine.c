@@ -103,7 +103,7 @@ static void test_cores(void) {
 static void test_big_cores(void) {
     char name[80];
     const struct machine all = look();
-    CHECK_EQ_I64(all.n_big, all.n_cores); /* nothing is said: all are alike */
+    CHECK_EQ_I64(all.n_big, all.n_cores); /* nothing is reported: all are alike */
     for (int by_clock = 1; by_clock >= 0; by_clock--) {
         for (int i = 0; i < OS_CPUS; i++) { /* cores 0 and 2 are fast, by test_cores */
             snprintf(name, sizeof name, "sys/devices/system/cpu/cpu%d/%s", i,

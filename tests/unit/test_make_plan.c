@@ -6,9 +6,9 @@
 #include "quantize/quantize.h"
 #include "tests/check.h"
 
-/* Two roles of 40 layers and one global group; round numbers, so that sums can be made by hand:
- * full = 100 (importance) + 60 (moments) + 81 * 3 * (1 + 16 * .5) + 13 (errors) = 2200
- *      + 8 * (5 + 50) + 60 (gains) + (16 + 1) * 100 * .5 = 1350, speed 9, report 9. */
+/* Two roles of 40 layers and one global group; round numbers, so that sums can be checked: full =
+ * 100 (importance) + 60 (moments) + 81 * 3 * (1 + 16 * .5) + 13 (errors) = 2200 + 8 * (5 + 50) + 60
+ * (gains) + (16 + 1) * 100 * .5 = 1350, speed 9, report 9. */
 static struct plan_in numbers(void) {
     return (struct plan_in){.mixes = true,
                             .feedback = true,
@@ -105,7 +105,7 @@ static void test_gradients(void) {
     CHECK(p.types == 1 && p.bands == 2 && p.probe_windows == 4 && p.feedback);
 }
 
-/* Making files block by block is what goes first, and it is said. */
+/* Making files block by block is dropped first, and that is reported. */
 static void test_sequential(void) {
     struct plan_in in = numbers();
     struct make_plan p;

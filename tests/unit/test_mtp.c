@@ -107,8 +107,8 @@ static void test_logits(void) {
     }
 }
 
-/* Plain sessions beside the draft: every token's logits are those of the trunk alone, whether the
- * guess was right, wrong, or wrong many times in a row, and right guesses are counted. */
+/* Drafting compared with plain sessions: every token's logits are those of the trunk alone, whether
+ * the guess was right, wrong, or wrong many times in a row, and right guesses are counted. */
 static void test_generation(void) {
     enum { N = 60 };
     for (int k = 0; k < 2; k++) {
@@ -154,10 +154,10 @@ static void test_generation(void) {
         printf("%s: %lld of %lld drafted tokens accepted, max |logit difference| %.3g\n", name[k],
                (long long)st.n_accepted, (long long)st.n_drafted, diff);
         CHECK(diff <= 1e-4);
-        /* guesses are not made right behind a right one, nor after two wrong ones in a row */
+        /* no guess right after a right one, nor after two wrong ones in a row */
         CHECK(st.n_accepted >= N / 7 && st.n_accepted <= right);
         CHECK(st.n_drafted > st.n_accepted && st.n_drafted < N);
-        /* another prompt behind a guess, and from the start again */
+        /* another prompt after a guess, and from the start again */
         CHECK_OK(draft_feed(d, &id, 1, l, &e));
         CHECK_OK(session_step(plain, &id, 1, l + v, &e));
         CHECK(golden_diff(l, l + v, v) <= 1e-4);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_os.c - the replacements of Linux's own calls: base/os.c and serve/poller.c as
- * other systems compile them, next to the versions of this one. */
+/* tests/unit/test_os.c - portable replacements of Linux-specific calls: base/os.c and
+ * serve/poller.c as other systems compile them, along with the Linux versions. */
 #include "base/os.h"
 
 #include <errno.h>

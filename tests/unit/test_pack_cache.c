@@ -158,7 +158,7 @@ static void test_made_once(void) {
     CHECK(same_file(&made, &now));
 }
 
-/* The model under another name and time is compared once, and remembered beside the first. */
+/* The model under another name and time is compared once, and recorded along with the first. */
 static void test_copies(void) {
     begin();
     char copy[NAME], cmd[3 * NAME];
@@ -175,7 +175,7 @@ static void test_copies(void) {
     unlink(copy);
 }
 
-/* A seal that nobody wrote so: the rows are compared, and found right. */
+/* A seal with other contents: the rows are compared, and found right. */
 static void test_seals(void) {
     static const char *const text[] = {"", "hone pack seal 1\n", "hone pack seal 1\nrows 1 2 3 4\n",
                                        "hone pack seal 1\nrows 1 2 3 4\nmodel x\ncheck y\n"};
@@ -371,7 +371,7 @@ static void test_processes(void) {
 }
 
 static int begin_small(const struct logits *want) {
-    const struct rlimit r = {1 << 20, 1 << 20}; /* as a disk with so much room */
+    const struct rlimit r = {1 << 20, 1 << 20}; /* as a disk with that much room */
     signal(SIGXFSZ, SIG_IGN);
     if (setrlimit(RLIMIT_FSIZE, &r) != 0) return 2;
     const struct logits l = start(model_path, dir);
@@ -380,8 +380,8 @@ static int begin_small(const struct logits *want) {
                ? 0
                : 1;
 }
-/* No room for the file: the work goes on in memory, nothing half is left. What a killed process
- * left goes with the next try. */
+/* No room for the file: work continues in memory and no partial file is left. The next try removes
+ * a killed process's leftovers. */
 static void test_no_room(void) {
     begin();
     const struct logits want = start(model_path, NULL);

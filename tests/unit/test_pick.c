@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_pick.c - which file is recommended and in which words; numbers by hand. */
+/* tests/unit/test_pick.c - the recommended file and its description; the numbers are made up. */
 #include "report/pick.h"
 
 #include <math.h>
@@ -82,7 +82,7 @@ static void test_recommends(void) {
                  "original 98.0 % of the time, mean divergence 0.00200 ± 0.00002.");
     CHECK_EQ_STR(text(&b, pick_others, &r), "Where that does not fit: Q4_K_M, 19.8 GB (slight "
                                             "loss).");
-    ladder[3].preset_kld = 0.0103 * 3.2; /* what was gained is said of the file, with its preset */
+    ladder[3].preset_kld = 0.0103 * 3.2; /* the gain is reported for the file, with its preset */
     ladder[3].size_class = "Q4_K_M";
     buf_reset(&b);
     CHECK(pick_gain_text(&r, 3, &b) && !pick_gain_text(&r, 2, &b));

@@ -121,8 +121,8 @@ static bool same_row(const struct pretok_row *a, const struct pretok_row *b) {
     return true;
 }
 
-/* The probe text tells every two rows with other regexes apart, but for bailingmoe's, which always
- * cut as stablelm2's. */
+/* The probe text distinguishes every two rows with different regexes, except for bailingmoe's,
+ * which always splits like stablelm2's. */
 static void test_behaviour(void) {
     const struct pretok_row *row;
     for (size_t i = 0; (row = pretok_at(i)) != NULL; i++) {

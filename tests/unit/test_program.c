@@ -380,7 +380,7 @@ static void test_parts(void) {
     no_joins = false;
     graph_release(&n.g);
 
-    start(&n, &cases[3]); /* heads alone, behind their products; queries without gates */
+    start(&n, &cases[3]); /* heads alone, after their products; queries without gates */
     t = all_of(BATCH_ONE);
     struct match m;
     n.g.node[9].dst = n.r[9];
@@ -427,7 +427,8 @@ static void program_text(const struct program *p, const struct graph *g, char *o
     CHECK_EQ_I64(next, g->n_nodes);
 }
 
-/* By hand from what a layer computes. Nothing follows the last norm, so both layers end alike. */
+/* Derived manually from the operations of a layer. Nothing follows the last norm, so both layers
+ * end alike. */
 static const struct {
     const char *arch;
     bool moe;

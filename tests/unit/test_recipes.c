@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* Presets against published sizes: the tensor list of Qwen3.5-35B-A3B is made from the
- * architecture's table, and each recipe's tensor bytes must come to the sizes listed for it (GB,
- * three or four digits, from a model of the field's tool that was checked against a published
- * file). Also single rules, against the preset table by hand. */
+ * architecture's table, and each recipe's tensor bytes must match the sizes listed for it (GB,
+ * three or four digits, from a model of the usual tool that was checked against a published file).
+ * Also single rules against the preset table. */
 #include "tests/check.h"
 
 #include "quantize/quantize.h"
@@ -142,8 +142,8 @@ static void test_rules_of_35b(void) {
     drop_35b();
 }
 
-/* Bytes from the shapes of quantizable tensors by hand, block sizes and the rules as described: a
- * calculation of its own, in GB. Ours take no more than the preset they stand for. */
+/* Bytes computed independently, in GB, from the shapes of quantizable tensors, block sizes and the
+ * documented rules. Ours take no more than the preset of their name. */
 static void test_named_recipes_of_35b(void) {
     static const struct {
         const char *recipe;
@@ -201,7 +201,7 @@ static void test_dense_layers_are_counted(void) {
         CHECK_EQ_I64(it[i].type, i / 2 >= 1 && i / 2 < 7 ? QT_IQ3_XXS : QT_IQ3_S);
 }
 
-/* By hand from the preset table: 16 / 2 heads >= 4, 256 experts. */
+/* From the preset table: 16 / 2 heads >= 4, 256 experts. */
 static void test_low_bit_rules_of_35b(void) {
     static const struct {
         const char *recipe, *tensor;
@@ -425,9 +425,9 @@ static void test_eight_experts(void) {
     CHECK_EQ_I64(it[0].type, QT_Q4_K);
 }
 
-/* Names of architectures without a table: the field's presets know a few parts of them only and
- * give the rest their default type; named recipes and floors go by what a tensor is. Types by hand
- * from the preset table. */
+/* Names of architectures without a table: the usual presets know only a few of their tensors and
+ * give the rest their default type; named recipes and floors go by a tensor's role. Types from the
+ * preset table. */
 static void test_names_without_a_table(void) {
     static const struct {
         const char *name;

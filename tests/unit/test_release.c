@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_release.c - names, front matter and local paths of published folders: by hand. */
+/* tests/unit/test_release.c - names, front matter and local paths of published folders. Expected
+ * values are written manually. */
 #include "containers/card_yaml.h"
 #include "report/folder_lint.h"
 #include "report/release.h"
@@ -135,7 +136,7 @@ static void test_bad_front_matter(void) {
     struct err e = {0};
     for (size_t i = 0; i < COUNT_OF(t); i++) {
         struct card_yaml f;
-        char *copy = malloc(strlen(t[i][0]) + 1); /* exactly: ASan sees reads behind the end */
+        char *copy = malloc(strlen(t[i][0]) + 1); /* exact size: ASan catches reads past the end */
         memcpy(copy, t[i][0], strlen(t[i][0]));
         CHECK_ERR(card_yaml_parse(&f, copy, strlen(t[i][0]), &e), ERR_DATA, t[i][1]);
         free(copy);

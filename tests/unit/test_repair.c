@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_repair.c - the repair of templates that are written here in published idioms: odd
- * conversations must be rendered as jinja2 renders their normal form with the template as it was
- * (tests/oracle/repair.py), and what was right must not change. */
+/* tests/unit/test_repair.c - repair of templates written here in published idioms: unusual
+ * conversations must be rendered as jinja2 renders their normal form with the original template
+ * (tests/oracle/repair.py), and correct renderings must not change. */
 #include "base/io.h"
 #include "tests/check.h"
 #include "template/chat_vars.h"

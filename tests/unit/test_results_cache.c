@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* tests/unit/test_results_cache.c - base/results_cache and base/checkpoint: whatever happens to
- * their files, what is read is what was written, or nothing; files of others stay as they are. */
+ * their files, reading gives the written data or nothing; other programs' files are not touched. */
 #include "base/results_cache.h"
 
 #include <stdio.h>

@@ -29,7 +29,7 @@ static void prompt(const struct chat *c, const char *decl, const char *call, str
     buf_release(&conv);
 }
 
-/* want: what the first rendering must be behind the user's text, when it is a string. */
+/* want: expected text after the user's text in the first rendering, if a string. */
 static void one(const struct chat *c, const char *tmpl, const char *format, const char *type,
                 const char *value, struct jval want) {
     struct toolparse *p;

@@ -89,9 +89,9 @@ static void end_fork(struct world *w, const struct forked *f) {
     seq_free(f->q);
 }
 
-/* Rows of some sequences, in any order between them, now and then a long piece; the last few
- * sequences may get the past of others on the way. In every other batch the outputs of only some
- * rows are asked for: of the others (all bits set) nothing is known but what they keep. */
+/* Rows of some sequences, in random order, now and then a long piece; the last few sequences may be
+ * forked from others on the way. In every other batch only some rows' outputs are requested: the
+ * others (all bits set) are checked only by their effect on the cache. */
 static void step_batch(struct world *w) {
     struct session_row row[CTX];
     struct seq *fork[CTX] = {0};

@@ -145,7 +145,7 @@ static void test_pieces(void) {
     session_free(s);
 }
 
-/* Another end of the prompt costs what is behind the mark, and gives what a fresh start gives. */
+/* Another end of the prompt costs only the tokens after the mark, and equals a fresh start. */
 static void test_mark(void) {
     struct session *s = session(200);
     struct gen *g = NULL;

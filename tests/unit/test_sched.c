@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_sched.c - the scheduler of the server without its sockets. Answers to random
- * conversations, several at once, with what is kept of earlier requests and with memory that does
- * not suffice, must have the tokens and, bit for bit, the logits that each request gets alone from
- * an empty cache: for every architecture with a checkpoint to test with. What leaves gives all
- * back, and a loop of tool calls computes its new tokens only. Guesses of next tokens and a folder
- * of kept sequences must change nothing either. */
+/* tests/unit/test_sched.c - the server's scheduler without sockets. Answers to random
+ * conversations, several at once, with cached prefixes and too little memory, must have the tokens
+ * and, bit for bit, the logits that each request gets alone from an empty cache: for every
+ * architecture with a test checkpoint. Requests that end return all their memory, and a loop of
+ * tool calls computes only its new tokens. Drafts and a folder of saved sequences must not change
+ * results either. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <unistd.h>
@@ -104,7 +104,7 @@ static void next_turn(struct request *r, struct rng *rng, int64_t n_vocab) {
     r->seed = rng_u64(rng) >> 11;
 }
 
-/* ---- with what is kept as without ---- */
+/* ---- with cached prefixes as without ---- */
 
 static int64_t n_cached_all, n_dropped_all;
 
@@ -181,7 +181,7 @@ static void same_as_cold(const struct model *m, const struct session_opts *so, c
 
 /* ---- with guesses as without ---- */
 
-struct oracle { /* knows what requests are answered, and lies now and then */
+struct oracle { /* a draft that knows the answers, and gives wrong ones now and then */
     struct rng rng;
     const struct request *known;
     int n;
@@ -203,8 +203,8 @@ static int foretell(void *ud, const struct run *r, int32_t *out, int most) {
 
 static int64_t n_guessed_all, n_right_all, n_by_mtp;
 
-/* Two answers at once, as alone without guesses; then what is kept of them goes on. by_mtp: the
- * model's block guesses, where it has one. */
+/* Two answers at once, equal to those alone without drafts; then their cached prefixes are
+ * continued. by_mtp: drafts by the model's block, if it has one. */
 static void same_as_unguessed(const struct model *m, const struct session_opts *so,
                               const char *name, uint64_t seed, bool by_mtp) {
     enum { N = 4, LONG = 16 };
@@ -280,8 +280,8 @@ static void same_as_unguessed(const struct model *m, const struct session_opts *
 
 static int64_t n_loaded_all;
 
-/* A server that starts again goes on with what one before it kept: the answer is that of the first
- * one, from its memory, which is that without anything kept (same_as_cold). */
+/* A restarted server continues with its predecessor's saved prefixes: the answer is that of the
+ * first server, from its memory, which equals that without a cache (same_as_cold). */
 static void same_from_disk(const struct model *m, const struct session_opts *so, const char *name,
                            uint64_t seed) {
     enum { LONG = 515, MORE = 12 };
@@ -341,7 +341,8 @@ static void test_every_architecture(void) {
         if (access(file, R_OK) == 0) {
             struct model *m = open_model(micro_folder(src, NULL), "f32");
             n++;
-            /* Prefixes are kept in the same way behind the keys that a model computes at most. */
+            /* Prefixes are cached in the same way past the number of keys that a model computes at
+             * most. */
             if (m) m->hp.d[HD_MOST_CTX] = 0;
             if (m) same_as_cold(m, &f32, f->d_name, (uint64_t)n, n % 3 == 0, 2);
             if (m) same_as_unguessed(m, &f32, f->d_name, (uint64_t)n, false);
@@ -516,8 +517,8 @@ static void test_tree(void) {
     tree_like_list("tests/golden/models/qwen3", true);
 }
 
-/* An answer that comes back as text has other tokens than those that were drawn: its bytes find
- * what was computed, and the new answer is that of the drawn tokens with what is new behind. */
+/* An answer that comes back as text is tokenized differently from the drawn tokens: its bytes find
+ * the cached prefix, and the new answer is that of the drawn tokens followed by the new ones. */
 static void test_bytes(void) {
     struct model *m = open_model("tests/golden/tiny-qwen35moe", "q8_0");
     const struct session_opts so = {
@@ -614,8 +615,8 @@ static void test_loop(void) {
 
 /* ---- who leaves ---- */
 
-/* At any pass: in the queue, in the prompt, in the answer. All is given back but what is kept for
- * others, and the neighbour's answer is what it is alone. */
+/* Cancelled at any pass: in the queue, in the prompt, in the answer. All memory is returned except
+ * cached prefixes, and the other request's answer equals that alone. */
 static void test_leaving(void) {
     struct model *m = open_model("tests/golden/models/qwen35moe", "q8_0");
     const struct session_opts so = {.isa = kern_isa_best(),

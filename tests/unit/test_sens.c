@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* tests/unit/test_sens.c - groups, errors, floors, losses and sensitivity files, on a small file of
- * known shapes. Expected bytes are computed by hand from the block sizes. */
+ * known shapes. Expected bytes are computed manually from the block sizes. */
 #include "base/io.h"
 #include "base/out.h"
 #include "base/mem.h"
@@ -137,7 +137,7 @@ static void test_errors(void) {
     CHECK(q->err[QT_Q6_K] > 1e-4 && q->err[QT_Q6_K] < 3e-4);
     CHECK_EQ_I64(sens_next(&s, find(&s, "output.weight"), QT_Q4_K, 1), QT_Q5_K);
     CHECK_EQ_I64(sens_next(&s, find(&s, "output.weight"), QT_Q8_0, 1), QT_Q8_0);
-    /* quantization refuses these without importance, but for embedding and output */
+    /* quantization refuses these without importance, except for embedding and output */
     CHECK(!q->can[QT_IQ2_XXS] && !q->can[QT_IQ3_XXS] && q->can[QT_Q2_K]);
     CHECK(s.group[find(&s, "output.weight")].can[QT_IQ2_XXS]);
     /* one row of a tensor encoded whole: its error is in the same range */
@@ -209,7 +209,7 @@ static void test_solve(void) {
     sens_mix_release(&b);
     CHECK_ERR(solve(&s, s.kept_bytes + 10, budget, true, &b, &e), ERR_USAGE, "budget");
 
-    /* a step that costs twice what was predicted moves the factor from 1 towards 2 */
+    /* a step that costs twice its prediction moves the factor from 1 towards 2 */
     double d = sens_loss(&s, q1, QT_Q3_K) - sens_loss(&s, q1, QT_Q4_K);
     CHECK_CLOSE(sens_factor(&s, q1, budget), 1, 1e-12);
     s.group[q1].step[s.group[q1].n_steps++] =
@@ -292,7 +292,7 @@ static void test_solve_against_all(void) {
     gguf_close(g);
 }
 
-/* Two layers of a role, each predicted from the other: by hand. */
+/* Two layers of a role, each predicted from the other: computed manually. */
 static void test_accuracy(void) {
     struct gguf *g;
     struct sens s;
@@ -324,7 +324,7 @@ static void test_accuracy(void) {
     gguf_close(g);
 }
 
-/* Slopes, and what probes of other layers do to them: by hand. */
+/* Slopes, and the effect of other layers' probes on them: computed manually. */
 static void test_slopes(void) {
     struct gguf *g;
     struct sens s;
@@ -335,7 +335,7 @@ static void test_slopes(void) {
     s.group[q[0]].slope = .5;
     s.group[head].slope = 4;
     CHECK_CLOSE(sens_loss(&s, q[0], QT_Q4_K), .5 * err[0], 1e-12);
-    CHECK_CLOSE(sens_loss(&s, q[1], QT_Q4_K), .5 * err[1], 1e-12); /* the layer beside it */
+    CHECK_CLOSE(sens_loss(&s, q[1], QT_Q4_K), .5 * err[1], 1e-12); /* the neighbouring layer */
     s.group[q[1]].slope = .2;
     CHECK_CLOSE(sens_loss(&s, q[1], QT_Q4_K), .2 * err[1], 1e-12);
     /* one probe says four times as much as gradients: all that have no better are moved */
@@ -343,7 +343,7 @@ static void test_slopes(void) {
     CHECK_CLOSE(sens_loss(&s, q[0], QT_Q4_K), 2 * err[0], 1e-12);
     CHECK_CLOSE(sens_loss(&s, q[1], QT_Q4_K), .8 * err[1], 1e-12);
     CHECK_CLOSE(sens_loss(&s, head, QT_Q6_K), 16 * s.group[head].err[QT_Q6_K], 1e-12);
-    /* a group without slope follows what was measured, too */
+    /* a group without slope follows the measurements, too */
     const double before = sens_loss(&s, embd, QT_Q4_K);
     s.group[q[0]].probe[0].kld *= 3;
     CHECK_CLOSE(sens_loss(&s, embd, QT_Q4_K), 3 * before, 1e-9 * before);

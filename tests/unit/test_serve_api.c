@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* What APIs read and write, without a model and without sockets: requests to the conversation that
- * a template sees, events to the bytes of a stream. What is expected was written by hand after the
- * public descriptions of the APIs. */
+/* API formats without a model and without sockets: requests to the conversation that a template
+ * sees, events to the bytes of a stream. Expected values were written manually from the public
+ * descriptions of the APIs. */
 #include <math.h>
 
 #include "base/attr.h"
@@ -229,7 +229,7 @@ static void test_refused(void) {
     }
 }
 
-/* Marks for caches: which messages of the conversation they stand at. */
+/* Cache marks: the messages of the conversation that have them. */
 static void test_marks(void) {
     static const char mark
         [] = "\"cache_control\": {\"type\": \"ephemeral\"",
@@ -430,7 +430,7 @@ static void test_streams(void) {
                     "\"total_tokens\":12,\"prompt_tokens_details\":{\"cached_tokens\":1}") != NULL);
     CHECK(strlen(s) > 14 && strcmp(s + strlen(s) - 14, "data: [DONE]\n\n") == 0);
     CHECK(!strstr(s, "prompt_progress"));
-    order_is(s, "\"timings\":{\"", "cache_n cache_n"); /* of the choice, and beside the usage */
+    order_is(s, "\"timings\":{\"", "cache_n cache_n"); /* of the choice, and next to the usage */
     CHECK(strstr(strstr(s, "\"choices\":[],\"usage\""), "\"timings\":{\"cache_n\"") != NULL);
     free(s);
     s = stream_of(&api_chat,
@@ -525,8 +525,8 @@ static void speak_calls(const char *format, const char *text, size_t n, size_t s
     ask_release(&a);
 }
 
-/* However a text is cut, a stream gives the calls that the whole gives, in pieces; where a limit
- * ends it, what was given is the beginning of them. */
+/* However a text is cut, a stream gives the calls of the whole text, in pieces; if a limit ends it,
+ * the streamed part is a prefix of them. */
 static void test_parts(void) {
     static const struct {
         const char *format, *text;
@@ -624,7 +624,7 @@ static void test_parts(void) {
         struct spoken whole = {.n_open = 0};
         speak_calls(rows[i].format, rows[i].text, n, n, false, &whole);
         CHECK(whole.calls.len > 0);
-        if (strstr(rows[i].text, "end of it")) /* it stands behind members that came twice */
+        if (strstr(rows[i].text, "end of it")) /* it follows duplicate members */
             CHECK(strstr(whole.calls.data, "\"text\": \"end of it\"}"));
         for (size_t step = 1; step < 24; step++) {
             struct spoken h = {.n_open = 0};

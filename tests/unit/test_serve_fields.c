@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_serve_fields.c - every field that clients of each API send: it changes what is
- * asked for, or is accepted and changes nothing, or is refused by its name. The names are those of
- * the public descriptions of the APIs and of the programs that speak them; the tables of serve/ are
- * not looked at. */
+/* tests/unit/test_serve_fields.c - every field that clients of each API send: it changes the
+ * request, or is accepted without effect, or is refused by name. The names come from the public
+ * descriptions of the APIs and from their clients, not from the tables of serve/. */
 #include <math.h>
 
 #include "base/mem.h"
@@ -43,7 +42,7 @@ static void put_ask(const struct ask *a, struct buf *out) {
             text_of(a->repeat.data), a->api_flags, a->nothing);
 }
 
-/* The status, and what is asked for or why not. */
+/* The status, and the request or the error. */
 static int ask_text(const struct api *api, const char *base, const char *more, struct buf *out,
                     struct fault *f, bool *ignored) {
     struct json *j = NULL;

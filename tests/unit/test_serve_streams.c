@@ -22,8 +22,8 @@ static const struct sample_opts usual = {.temp = 1, .top_p = 1, .repeat_penalty 
     "\"string\"}, \"yy\": {\"type\": \"integer\"}}}, \"nn\": {\"type\": \"integer\"}, \"cc\": "    \
     "{\"type\": \"string\"}}, \"required\": [\"aa\", \"cc\"]}"
 
-/* Arguments with a member, and without; `from` is what the member has, `to` what it has when it
- * comes again. */
+/* Arguments with and without a member; `from` is the member's value, `to` its value when it comes
+ * again. */
 static const struct {
     const char *with, *without, *from, *to;
 } repeats[] = {

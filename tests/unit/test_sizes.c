@@ -66,7 +66,7 @@ static void test_kv_35b(void) {
     }
     CHECK(sizes_kv(&moe, 0, 1, QT_F16, true, &n) && n == 20480);
     CHECK(sizes_kv(&moe, 0, 1, QT_Q4_0, true, &n) && n == 5760);
-    CHECK(!sizes_kv(&moe, 0, INT64_MAX, QT_F16, false, &n)); /* overflow is said, not wrapped */
+    CHECK(!sizes_kv(&moe, 0, INT64_MAX, QT_F16, false, &n)); /* overflow is reported, not wrapped */
     CHECK(!sizes_kv(&moe, 0, INT64_MAX / 30000, QT_F32, false, &n));
     CHECK_EQ_I64(sizes_n_kv(&moe), 10);
     CHECK_EQ_I64(moe.n_blocks + 1, 41); /* "offloaded 41/41 layers" */
@@ -108,7 +108,7 @@ static void test_fit(void) {
     CHECK_EQ_I64(f.max_ctx, 32768 - 256);
     CHECK_EQ_I64(f.use.weights, sizes_device(&moe) - moe.block[0].experts);
     a.memory = need + 10000 * MiB;
-    CHECK(fit_find(&moe, &a, &f) && f.max_ctx == 262144); /* never beyond what was trained */
+    CHECK(fit_find(&moe, &a, &f) && f.max_ctx == 262144); /* never beyond the trained length */
     a.memory = 24 * 1024 * MiB; /* BF16 on a 24 GiB card: most experts outside */
     CHECK(fit_find(&moe, &a, &f) && f.way == FIT_EXPERTS && f.max_ctx == 0);
     CHECK(f.use.total + a.reserve <= a.memory);
@@ -117,7 +117,7 @@ static void test_fit(void) {
     CHECK(fit_find(&dense, &a, &f) && f.way == FIT_BLOCKS && f.n > 20 && f.n < 40);
     a.memory = 1024 * MiB;
     CHECK(fit_find(&dense, &a, &f) && f.way == FIT_NONE);
-    a.memory = 3500 * MiB; /* too small for what is left of 35B-A3B without experts */
+    a.memory = 3500 * MiB; /* too small for 35B-A3B without experts */
     CHECK(fit_find(&moe, &a, &f) && f.way == FIT_BLOCKS && f.n > 0 && f.n < 40);
     CHECK(f.use.weights < UINT64_C(3000) * MiB && f.use.total + a.reserve <= a.memory);
     a.n_slots = INT64_MAX / 4;

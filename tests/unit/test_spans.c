@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 /* tests/unit/test_spans.c - the origin of rendered bytes.
  *
- * Small templates with the marking written by hand, and conversations in which every text of the
- * input ends with a private-use character of its own: wherever that character comes out, it must
- * lie in a span whose source is that text. The templates are those in template/own/ and, where
- * they are present, all of ../shared/golden/templates. */
+ * Small templates with the expected marking, and conversations in which every input text ends with
+ * its own private-use character: wherever that character comes out, it must be in a span whose
+ * source is that text. The templates are those in template/own/ and, if present, all of
+ * ../shared/golden/templates. */
 #include <dirent.h>
 
 #include "base/io.h"
@@ -166,7 +166,7 @@ static struct jval at_path(struct jval v, const char *p) {
     return v;
 }
 
-/* Every tag in the output lies in a span whose source ends with it. */
+/* Every tag in the output is in a span whose source ends with it. */
 static int check_tags(const char *name, struct jval scenario, const struct buf *out,
                       const struct jinja_spans *s) {
     int n = 0, span = 0;

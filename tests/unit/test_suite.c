@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_suite.c - suites of cases, and verdicts on answers. The answers are written by
- * hand after the rules in docs/formats/suite.md; no model runs here. */
+/* tests/unit/test_suite.c - suites of cases, and verdicts on answers. The answers were written
+ * manually by the rules in docs/formats/suite.md; no model runs here. */
 #include "calib/defaults.h"
 #include "tests/check.h"
 #include "runtime/measure/suite.h"

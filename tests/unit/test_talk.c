@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_talk.c - conversations that grow (chat/talk.h), what of them fits, switches of
- * thinking, strangers' text for terminals, reasoning as it streams. Expected texts are written by
- * hand. */
+/* tests/unit/test_talk.c - growing conversations (chat/talk.h), the part that fits the context,
+ * reasoning switches, untrusted text on terminals, streamed reasoning. Expected texts are written
+ * manually. */
 #include "chat/talk.h"
 
 #include "tests/check.h"
@@ -40,7 +40,7 @@ static void test_read_write(void) {
     CHECK_EQ_STR(t.tools, "[{\"a\": 1.0}]");
     expect(&t, 0,
            "{\"messages\": [],\n \"id\": \"c\\\\\", \"tools\": [{\"a\": 1.0}], \"k\": -1e5}\n");
-    struct talk again = {0}; /* what was written can be read */
+    struct talk again = {0}; /* written files can be read */
     struct buf b = {0};
     talk_write(&t, 0, &b);
     CHECK_OK(talk_parse(&again, b.data, b.len, "again", &e));

@@ -61,8 +61,8 @@ static void test_files(void) {
     family_close(&other);
 }
 
-/* "legacy": false has the space in front of the whole text only, as Metaspace "first" has it (which
- * adds none where a space is). The pieces of the two families are the same. */
+/* "legacy": false puts the space only before the whole text, as Metaspace "first" does (which adds
+ * none before a space). The pieces of the two families are the same. */
 static void test_legacy(void) {
     struct err e = {0};
     struct family sp, first;
@@ -133,7 +133,7 @@ static void test_added(void) {
     family_close(&f);
 }
 
-/* A bos_token that is empty means that there is none. */
+/* An empty bos_token means that there is no BOS token. */
 static void test_no_bos(void) {
     struct err e = {0};
     struct family f;

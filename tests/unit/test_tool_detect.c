@@ -78,7 +78,7 @@ static const char *const own[][2] = {
     {"harmony", USERS CALLS "{{- '<|channel|>comm' ~ 'entary to=func' ~ 'tions.' ~ f.name ~ ' "
                             "<|constrain|>json<|message|>' "
                             "~ (f.arguments | tojson) ~ '<|call|>' -}}" NEXT END},
-    /* what is said of tools, since no calls are rendered */
+    /* the text about tools, since no calls are rendered */
     {"python-list",
      "{%- if tools -%}{{- 'List of ' ~ 'tools: <|tool_list_start|>[' -}}{%- for t in "
      "tools -%}{{- t | tojson -}}{%- endfor -%}{{- ']<|tool_list_end|>' -}}{%- endif "

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_tool_place.c - where in a call a byte is. For a syntax of each family texts
- * themselves say which places are which, by marks that are taken out; for every syntax the shortest
- * call that its grammar knows has words that stand in one kind of place only. */
+/* tests/unit/test_tool_place.c - the place of a byte in a call. For one syntax of each family,
+ * marks in the texts, removed before parsing, say which places are which; for every syntax the
+ * shortest call of its grammar has words that occur in one kind of place only. */
 #include "chat/tool_place.h"
 
 #include <string.h>
@@ -13,7 +13,7 @@
 #include "tok/tok.h"
 
 /* Marks: \1 begins a name, \2 a key, \3 a value, \4 ends each of them; the rest of a call is
- * structure, what is in front of \5 and behind \6 text. */
+ * structure; before \5 and after \6 is text. */
 static const struct {
     const char *format, *text;
 } row[] = {

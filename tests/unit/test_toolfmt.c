@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_toolfmt.c - reading tool calls back.
- * tests/golden/templates/toolcall_roundtrip.json holds 780 assistant turns rendered by transformers
- * from 20 templates, with the value that was in the call; the other texts are written by hand after
- * each format's description. */
+/* tests/unit/test_toolfmt.c - parsing tool calls. tests/golden/templates/toolcall_roundtrip.json
+ * holds 780 assistant turns rendered by transformers from 20 templates, with the value in the call;
+ * the other texts were written manually from each format's description. */
 #include "base/io.h"
 #include "base/mem.h"
 #include "models/arch.h"
@@ -71,7 +70,7 @@ static void take_parts(const char *format, struct toolparse *p, struct parts *c)
     buf_release(&args);
 }
 
-/* The calls of the end begin with what was certain of them. */
+/* The final calls begin with the calls that were certain while streaming. */
 static void check_parts(const char *format, const struct json *calls, struct parts *c) {
     struct buf text = {0};
     int i = 0;

@@ -147,7 +147,7 @@ static void test_candidate_is_the_file(void) {
     model_close(m);
 }
 
-/* A session goes on with another model, as one that began with it. */
+/* A session continues with another model, like one that began with it. */
 static void test_use(void) {
     struct err e = {0};
     struct model *m = synthetic("Q4_K_M", D, D, LAYERS), *n = NULL;
@@ -178,8 +178,8 @@ static void test_use(void) {
 
 /* ---- packed rows ----------------------------------------------------------------------------- */
 
-/* A card that is not there, or cannot do what is asked (a rotated cache), leaves the session as
- * fast as one that was made for the CPU. */
+/* A missing card, or one that lacks a feature (a rotated cache), leaves the session as fast as one
+ * made for the CPU. */
 static void test_fallback(void) {
     struct err e;
     struct model *m = synthetic("Q4_K_M", D, D, LAYERS);
@@ -350,7 +350,7 @@ static void test_draft_shares(void) {
     CHECK_OK(model_open_draft(&d, cand, &e));
     CHECK(weight_same(model_find_weight(d, "output.weight"),
                       model_find_weight(cand, "output.weight")));
-    model_close(cand); /* the draft holds what it has of it */
+    model_close(cand); /* the draft keeps its part of it */
     CHECK(((const float *)model_find_weight(d, "output.weight")->data)[7] == 0.0f);
     model_close(d);
     model_close(m);

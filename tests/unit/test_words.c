@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_words.c - what people type: sizes, misspelt names, names of other programs; and
- * how help is laid out. Expected values are written by hand. */
+/* tests/unit/test_words.c - user input: sizes, misspelt names, names of other programs; and the
+ * layout of help. Expected values are written manually. */
 #include <math.h>
 
 #include "cli/guess.h"
