@@ -415,7 +415,7 @@ static void log_part(const char *probe, const char *how, const char *text, size_
     buf_release(&b);
 }
 
-/* Logs a repair, and where the renderings of its conversation begin to differ. */
+/* Logs a repair and the point where the renderings of its conversation diverge. */
 static void log_step(const struct repair_step *s) {
     size_t n = 0;
     log_info("%s (%s): %s", s->id, s->rule, s->why);

@@ -23,7 +23,7 @@
 
 INCBIN(hone_prove_py, "template/prove.py")
 
-/* Writes the template and each conversation with hone's rendering of it. */
+/* Writes the template, and each conversation with hone's rendering of it. */
 static int write_cases(const char *path, const struct buf *text, struct err *e) {
     struct jinja *t;
     struct jinja_err je;

@@ -253,7 +253,7 @@ static int think_of(const char *name, enum tool_think *out, struct err *e) {
     return 0;
 }
 
-/* Returns the marker that the source's prompts end with, or NULL. */
+/* Returns the call marker at the end of the source's prompts; NULL: none. */
 static const char *opened_by(const struct toolfmt *f, const char *path) {
     static const char talk[] = "[{\"role\": \"user\", \"content\": \"a\"}]";
     const char *opened = NULL;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* template/add_tools.c - tools for a template that renders none (add_tools.h). The text is
- * template/add_tools.jinja, Jinja that all engines share. */
+/* template/add_tools.c - tool support for templates that render no tools. The added text is
+ * template/add_tools.jinja, which uses only constructs that all engines have. */
 #include "template/add_tools.h"
 
 #include "base/incbin.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* template/chat.c - conversations -> prompt text with a model's own template.
+/* template/chat.c - prompts: conversations rendered with the model's chat template.
  *
- * Arguments of tool calls that come as JSON text (the wire form) are parsed before rendering, as
- * most templates need: what the model then sees is the same for both forms. */
+ * Tool call arguments that come as JSON text (as on the wire) are parsed before rendering, since
+ * most templates need objects. Both forms therefore give the same prompt. */
 #include "template/chat.h"
 
 #include <stdlib.h>
@@ -18,9 +18,8 @@ static const char *const special_names[N_SPECIAL] = {"bos_token", "eos_token", "
 
 struct chat {
     struct jinja *t;
-    struct jinja *lenient; /* the same as other engines have it: list.append and pop; NULL: t is so
-                              already, for it has what transformers knows at all */
-    /* The texts of special tokens, owned; NULL where the tokenizer has none. */
+    struct jinja *lenient; /* t in lenient mode (list.append, pop); NULL: t itself is lenient */
+    /* Texts of special tokens, owned; NULL: the tokenizer has no such token. */
     char *special[N_SPECIAL];
 };
 
@@ -89,7 +88,7 @@ struct job {
     bool gen, text_args;
 };
 
-/* Tells whether a key of a conversation is no variable of the same name. */
+/* Returns whether a key of a conversation is handled separately instead of becoming a variable. */
 static bool reserved(struct jval name) {
     static const char *const names[] = {"messages", "tools", "documents", "add_generation_prompt"};
     for (size_t i = 0; i < COUNT_OF(names); i++)
@@ -127,9 +126,9 @@ static struct jval job_vars(struct jctx *c, void *ctx) {
     return chat_case_vars(c, &k);
 }
 
-/* Tells whether a template that failed may take the same in another way, and prepares for that: as
- * other engines run templates, where it changes lists; or with the arguments of calls as text, as
- * those of DeepSeek V3 and R1 do, which add them to texts. */
+/* Returns whether a failed rendering is worth another attempt, and prepares it: in lenient mode if
+ * the template modifies lists, otherwise with call arguments as text, which DeepSeek V3 and R1
+ * concatenate with strings. */
 static bool try_again(struct job *j, const struct jinja **t, const struct jinja_err *je) {
     if (je->kind != JF_RUNTIME) return false;
     if (strcmp(je->type, "security") == 0 && *t == j->chat->t && j->chat->lenient) {
@@ -144,8 +143,8 @@ static struct jval named_vars(struct jctx *c, void *ctx) {
     return chat_name_vars(c, job_vars(c, ctx));
 }
 
-/* Renders a conversation in the first way that its template takes. spans NULL: they are not wanted.
- * *e and *je are those of the first way, where none is taken. */
+/* Renders a conversation in the first way that succeeds; spans may be NULL. If none does, *e and
+ * *je report the failure of the first way, or of the first in lenient mode if that was tried. */
 static int render(struct job *j, struct buf *out, struct jinja_spans *spans, struct jinja_err *je,
                   struct err *e) {
     const struct jinja *t = j->chat->t;
@@ -158,7 +157,7 @@ static int render(struct job *j, struct buf *out, struct jinja_spans *spans, str
         const int rc = spans ? jinja_render_spans(t, named_vars, j, -1, NULL, out, spans, why, say)
                              : jinja_render_fn(t, job_vars, j, -1, NULL, out, why, say);
         if (rc && try_again(j, &t, why)) {
-            if (first && t != j->chat->t) i = -1; /* of what it says then */
+            if (first && t != j->chat->t) i = -1; /* report the failure in lenient mode */
             continue;
         }
         if (rc) return (int)e->code;
@@ -188,8 +187,8 @@ void chat_prompt_release(struct chat_prompt *p) {
     memset(p, 0, sizeof *p);
 }
 
-/* Fills `out` with the ranges of bytes that come from inputs; origins that follow one another
- * without a gap make one range. A role is part of the marker around it: <|user|>. */
+/* Fills `out` with the byte ranges that come from inputs; adjacent spans are merged. Roles are
+ * excluded, being part of the marker around them: <|user|>. */
 static int ranges_of(const struct jinja_spans *s, struct tok_range *out) {
     int n = 0;
     for (int i = 0; i < s->n; i++) {
@@ -202,7 +201,7 @@ static int ranges_of(const struct jinja_spans *s, struct tok_range *out) {
     return n;
 }
 
-/* Returns where the first byte begins that came from a message other than the system's. */
+/* Returns the offset of the first byte that came from a message other than a system message. */
 static size_t head_end(const struct jinja_spans *s) {
     for (int i = 0; i < s->n; i++) {
         const struct jinja_origin *o = &s->origin[s->v[i].origin];
@@ -213,8 +212,8 @@ static size_t head_end(const struct jinja_spans *s) {
     return 0;
 }
 
-/* Returns the number of tokens of the text before `at` that no text behind it can change: they end
- * with the last control token. */
+/* Returns the number of tokens before byte `at` that no later text can change: those up to and
+ * including the last control token. */
 static int64_t tokens_before(const struct tok *t, const struct chat_prompt *p,
                              const struct tok_range *plain, int n_plain, size_t at) {
     struct ids ids = {0};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* template/chat_batch.c - many renderings in one go: a template over scenarios, or small templates
+/* template/chat_batch.c - batches of renderings: one template over scenarios, or small templates,
  * each with its own variables. Failures of a template are results here, not errors. */
 #include "template/chat_batch.h"
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-/* template/chat_ends.c - which tokens end an answer, found by rendering.
+/* template/chat_ends.c - detection of the tokens that end an answer.
  *
- * After the text of an assistant's message, a template writes what the model was trained to write
- * there: a token that ends the turn. Templates that write none (GLM) leave it to the token that
- * begins the next turn, which the model writes instead. Calls of tools may end with another token
- * than texts. A token between the reasoning and the content of one message does not end it, however
- * much it looks like an end: <|end|> of gpt-oss. */
+ * After an assistant's text, a template writes the token that the model was trained to emit there
+ * to end its turn. Templates without such a token (GLM) rely on the token that begins the next
+ * turn, which the model emits instead. Tool calls may end with a different token than texts do. A
+ * token between the reasoning and the content of one message does not end it, even if it looks like
+ * an end token: <|end|> of gpt-oss. */
 #include "template/chat_ends.h"
 
 #include <stdlib.h>
@@ -16,7 +16,7 @@
 
 /* ---- probes ---------------------------------------------------------------------------------- */
 
-/* Words that no template writes itself. */
+/* Words that no template contains. */
 #define ASKED "Qaskel"
 #define THOUGHT "Thonqua"
 #define SAID "Anvorn"
@@ -60,7 +60,7 @@ static void put_messages(const char *messages, bool parts, struct buf *out) {
     const char *s = messages;
     for (const char *at; parts && (at = strstr(s, key)) != NULL;) {
         const char *text = at + sizeof key - 1, *end = strchr(text, '"');
-        const bool empty = end == text; /* message with a call: an empty list */
+        const bool empty = end == text; /* message with a call: no parts */
         buf_add(out, s, (size_t)(at - s));
         buf_fmt(out, "%s%.*s%s", empty ? "\"content\":[" : part, (int)(end - text), text,
                 empty ? "]" : "\"}]");
@@ -69,8 +69,8 @@ static void put_messages(const char *messages, bool parts, struct buf *out) {
     buf_str(out, s);
 }
 
-/* Renders messages with contents in one shape, after a system message if the template requires
- * one. */
+/* Renders messages with contents in one shape, after a system message if the template requires one.
+ */
 static bool render_shape(const struct chat *c, const char *messages, bool tools, bool invite,
                          bool parts, struct buf *out) {
     static const char *const first[] = {"", "{\"role\":\"system\",\"content\":\"Be brief.\"},"};
@@ -106,7 +106,7 @@ static bool render(const struct chat *c, const char *messages, struct buf *out) 
            render_as(c, messages, true, false, out);
 }
 
-/* Tells whether the template invites an answer whatever add_generation_prompt is. */
+/* Returns whether the template invites an answer even without add_generation_prompt. */
 static bool always_invites(const struct chat *c) {
     struct buf a = {0}, b = {0};
     const bool same =
@@ -118,7 +118,7 @@ static bool always_invites(const struct chat *c) {
     return same;
 }
 
-/* Returns the place after the last occurrence of a word, or -1. */
+/* Returns the offset just after the last occurrence of a word; -1: none. */
 static int64_t after_last(const struct buf *b, const char *word) {
     int64_t at = -1;
     for (const char *s = b->data; (s = strstr(s, word)) != NULL; s += strlen(word))
@@ -126,13 +126,13 @@ static int64_t after_last(const struct buf *b, const char *word) {
     return at;
 }
 
-/* ---- tokens of what the template writes ------------------------------------------------------ */
+/* ---- tokens of renderings -------------------------------------------------------------------- */
 
 struct marks {
     const struct chat *chat;
     struct tok *t;
     struct ids inside; /* special tokens between the reasoning and the content of an answer */
-    struct ids before; /* those between its reasoning and its calls */
+    struct ids before; /* special tokens between its reasoning and its calls */
     bool invites;      /* the template invites an answer after every conversation */
 };
 
@@ -151,8 +151,8 @@ static bool blank(const struct tok *t, int32_t id) {
     return is;
 }
 
-/* Tells whether a token can only come from the template: a special one or one that was added, not
- * one that merges make. */
+/* Returns whether a token can only come from the template: a special or an added token, not one
+ * that merges produce. */
 static bool special(const struct tok *t, int32_t id) {
     return tok_role(t, id) == TT_CONTROL || (tok_role(t, id) == TT_USER && !blank(t, id));
 }
@@ -163,8 +163,8 @@ static void tokens(const struct tok *t, const char *s, size_t n, struct ids *out
     (void)tok_encode(t, s, n, true, false, out, &ignored);
 }
 
-/* Returns the end among the special tokens that s begins with: one that is known, else the last of
- * them when nothing follows (all: may be so), and the first before text. -1: there is none. */
+/* Returns the end token among the special tokens that s begins with: the first one known to end
+ * answers; otherwise the last one with `all` if no text follows, else the first one. -1: none. */
 static int64_t end_of(const struct marks *m, const char *s, size_t n, bool all) {
     struct ids ids = {0};
     int64_t first = -1, last = -1, known = -1, i = 0;
@@ -204,7 +204,7 @@ static void note_inside(const struct marks *m, const char *probe, const char *fr
 
 /* ---- ends of texts and calls ----------------------------------------------------------------- */
 
-/* Returns the first line of the n bytes s that is not blank, trimmed; *len 0: none. */
+/* Returns the first non-blank line of s (n bytes), trimmed; *len 0: none. */
 static const char *first_line(const char *s, size_t n, size_t *len) {
     const char *const end = s + n, *line;
     while (s < end && strchr(" \t\r\n", *s)) s++;
@@ -214,9 +214,9 @@ static const char *first_line(const char *s, size_t n, size_t *len) {
     return line;
 }
 
-/* Makes the text after an answer a stop text, for templates that end turns with ordinary tokens:
- * the text that closes the answer, or else the beginning of the next turn. A plain word is not
- * used, since answers may contain it. */
+/* Registers the text after an answer as a stop text, for templates that end turns with ordinary
+ * tokens: the text that closes the answer, or else the beginning of the next turn. Plain words are
+ * not used, since answers may contain them. */
 static void find_end_text(struct marks *m) {
     enum { LEAST = 3, MOST = 64 };
     struct buf b = {0};
@@ -240,7 +240,7 @@ static void find_turn_end(struct marks *m) {
     struct buf b = {0};
     int64_t end = -1, at = render(m->chat, answered, &b) ? after_last(&b, SAID) : -1;
     if (at >= 0) end = end_of(m, b.data + at, b.len - (size_t)at, !m->invites);
-    const bool invitation = m->invites && !tok_is_eog(m->t, end); /* it may be one */
+    const bool invitation = m->invites && !tok_is_eog(m->t, end); /* may be an invitation */
     if ((end < 0 || invitation) && render(m->chat, answered_on, &b) &&
         (at = after_last(&b, SAID)) >= 0) {
         const char *next = strstr(b.data + at, LATER);
@@ -255,7 +255,7 @@ static void find_turn_end(struct marks *m) {
     buf_release(&b);
 }
 
-/* Returns the first known end in s, or -1. */
+/* Returns the first known end token in s; -1: none. */
 static int64_t known_end(const struct marks *m, const char *s, size_t n) {
     struct ids ids = {0};
     int64_t end = -1;
@@ -266,8 +266,9 @@ static int64_t known_end(const struct marks *m, const char *s, size_t n) {
     return end;
 }
 
-/* Returns how far one, a conversation that ends with a call, is the beginning of both, in which the
- * tool answers: up to the white space or the invitation at its end. */
+/* Returns the length of the common prefix of `one`, a conversation that ends with a call, and
+ * `both`, the same with the tool's answer. The white space or invitation at the end of `one` is
+ * ignored. */
 static size_t common(const struct marks *m, const struct buf *one, const struct buf *both) {
     size_t n = one->len, same = 0;
     while (n > 0 && strchr(" \t\r\n", one->data[n - 1])) n--;
@@ -278,7 +279,7 @@ static size_t common(const struct marks *m, const struct buf *one, const struct 
     return same;
 }
 
-/* Returns the control token that begins the turn of the tool, unless it begins an answer, too. */
+/* Returns the control token that begins the tool's turn, unless it begins answers as well. */
 static int64_t begins_result(const struct marks *m, const struct buf *one, const struct buf *both) {
     struct ids ids = {0}, head = {0};
     const size_t n = common(m, one, both);
@@ -299,7 +300,7 @@ static int64_t begins_result(const struct marks *m, const struct buf *one, const
     return end;
 }
 
-/* Returns the control token that a rendered call ends with, unless it follows each of two calls. */
+/* Returns the control token at the end of a rendered call, unless each of two calls has one. */
 static int64_t closes_calls(const struct marks *m, const struct buf *one) {
     struct ids ids = {0};
     struct buf two = {0};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* template/chat_span.c - names the inputs of a conversation for jinja_span.c, and looks for markers
- * among their bytes. */
+/* template/chat_span.c - origins for the inputs of a conversation (tracked by jinja_span.c), and
+ * detection of forged markers in them. */
 #include "template/chat_span.h"
 
 #include <stdio.h>
@@ -19,7 +19,7 @@ static const char *kind_of_content(struct jval message) {
     return "message";
 }
 
-/* Returns what kind of text the member `key` of a value of kind `kind` is. */
+/* Returns the kind of member `key` in a value of kind `kind`. */
 static const char *kind_below(const char *kind, struct jval message, struct jval key) {
     static const struct {
         const char *above, *key, *kind;
@@ -56,7 +56,7 @@ static struct jval named_dict(struct jctx *c, struct jval v, struct jval path, c
     uint16_t names = 0;
     for (uint32_t i = 0; i < v.u.dict->n; i++) {
         struct jval key = v.u.dict->e[i].k, x = v.u.dict->e[i].v;
-        if (path.len && key.tag == JT_STR) { /* The names of variables are the program's own. */
+        if (path.len && key.tag == JT_STR) { /* The program chose the names of variables. */
             if (!names) names = jspan_origin(c, path_text(c, path, ".", jv_str("*"), ""), kind);
             key = jspan_mark(c, key, names);
         }
@@ -107,7 +107,7 @@ int chat_case_spans(const struct jinja *t, const struct chat_case *k, struct buf
 }
 
 /* ---- markers --------------------------------------------------------------------------------- */
-/* Returns where the marker that begins at i ends, or 0 when none begins there. */
+/* Returns the end of the marker that begins at i; 0: no marker begins there. */
 static size_t marker_end(const char *s, size_t n, size_t i) {
     enum { MAX_MARKER = 48 };
     char close = s[i] == '<' ? '>' : s[i] == '[' ? ']' : 0;
@@ -129,7 +129,7 @@ static int by_text(const void *a, const void *b) {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Adds the markers of out[from, to). */
+/* Appends the markers in out[from, to). */
 static char **marks_in(const struct buf *out, size_t from, size_t to, char **v, int *n) {
     for (size_t k = from; k < to; k++) {
         size_t end = marker_end(out->data, to, k);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* template/chat_src.c - finding a chat template and the special tokens that belong to it.
+/* template/chat_src.c - lookup of a chat template and its special tokens.
  *
  * GGUF: tokenizer.chat_template and tokenizer.chat_template.<name>. Folder: chat_template.jinja and
- * additional_chat_templates, else tokenizer_config.json's chat_template (text, or a list of {name,
- * template}). The bytes are never changed. */
+ * additional_chat_templates, else chat_template in tokenizer_config.json (text, or a list of {name,
+ * template}). Templates are kept byte for byte. */
 #include "template/chat_src.h"
 
 #include <stdio.h>
@@ -25,7 +25,7 @@ static void add_name(struct chat_src *s, const char *name) {
     if (s->n_names < CHAT_SRC_MAX) s->names[s->n_names++] = xstrdup(name);
 }
 
-/* Notes a template; takes it when it is the wanted one, which must be text. path is its file. */
+/* Records the name of a template and, if it is the wanted one, takes its text. path is its file. */
 static int offer(struct chat_src *s, const char *want, const char *name, const char *text,
                  size_t len, const char *path, struct err *e) {
     add_name(s, name);
@@ -192,7 +192,8 @@ static int open_src(struct chat_src *s, const char *path, const char *name, stru
     return rc;
 }
 
-/* Returns the template that replaces a missing default: tool_use, else the first by name. */
+/* Returns the name of the template used if there is no default: tool_use, else the first by name.
+ */
 static const char *stand_in(const struct chat_src *s) {
     const char *best = NULL;
     for (int i = 0; i < s->n_names; i++) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* template/chat_src.h - where a chat template comes from: a GGUF file, a Hugging Face folder, a
- * .jinja file. */
+/* template/chat_src.h - sources of chat templates: GGUF files, Hugging Face folders, .jinja files.
+ */
 #ifndef HONE_TEMPLATE_CHAT_SRC_H
 #define HONE_TEMPLATE_CHAT_SRC_H
 
@@ -15,18 +15,18 @@ struct chat_src {
     size_t len;
     char *label; /* for messages: "model.gguf: tokenizer.chat_template" */
     bool is_gguf;
-    char *names[CHAT_SRC_MAX]; /* all templates of the source, "default" first when there is one */
+    char *names[CHAT_SRC_MAX]; /* all templates of the source, "default" first if present */
     int n_names;
-    const char *instead; /* which of names was taken because none is "default"; NULL: none */
+    const char *instead; /* member of names used because there is no "default"; NULL: none */
     char *special[CHAT_SRC_SPECIALS]; /* texts of bos, eos, unk, pad; NULL: none */
 };
 extern const char *const chat_src_special_names[CHAT_SRC_SPECIALS]; /* "bos_token", ... */
 
-/* Opens the template `name` of a source. Folders need no weights. name NULL: the default template;
- * where none is called so, "tool_use", else the first by name. */
+/* Opens the template `name` of a source; a folder need not contain weights. name NULL: "default",
+ * or if there is no such template, "tool_use", or else the first by name. */
 int chat_src_open(struct chat_src *s, const char *path, const char *name, struct err *e);
-/* Opens as chat_src_open does, with the default name; a GGUF without any template gives an empty
- * text. */
+/* Opens the default template as chat_src_open does; the text is empty for a GGUF without templates.
+ */
 int chat_src_open_or_empty(struct chat_src *s, const char *path, struct err *e);
 void chat_src_close(struct chat_src *s);
 

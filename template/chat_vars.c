@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* template/chat_vars.c - the renderer's contract: which variables a template gets, as transformers
- * passes them.
+/* template/chat_vars.c - the variables passed to a template, as transformers does.
  *
- * messages, tools, documents and add_generation_prompt are always defined (tools is none without
- * tools); special tokens and extra variables follow. The reasoning of a message is offered under
- * both names. */
+ * messages, tools, documents and add_generation_prompt are always defined (tools may be `none`),
+ * followed by special tokens and extra variables. A message's reasoning is available under all
+ * names in use. */
 #include "template/chat_vars.h"
 
 #include <string.h>
@@ -38,8 +37,7 @@ static void merge(struct jctx *c, struct jval d, struct jval from) {
         jdict_set(c, d.u.dict, from.u.dict->e[i].k, from.u.dict->e[i].v);
 }
 
-/* Returns message m with the first of its reasonings that is not null under all the names in
- * use. */
+/* Returns message m with its first non-null reasoning under all names in use. */
 static struct jval reasoning(struct jctx *c, struct jval m) {
     static const char *const names[] = {"reasoning_content", "thinking", "reasoning"};
     for (size_t i = 0; i < COUNT_OF(names); i++) {
@@ -54,15 +52,15 @@ static struct jval reasoning(struct jctx *c, struct jval m) {
     return m;
 }
 
-/* Returns JSON text, spelled as tojson of chat templates does. */
+/* Returns v as JSON text in the style of the tojson filter. */
 static struct jval text_of(struct jctx *c, struct jval v) {
     const size_t m = jx_mark(c);
     jfmt_json(c, v, false, jv_none(), jv_none(), false);
     return jx_take(c, m);
 }
 
-/* Returns a copy of a call in which arguments that were JSON text of an object are that object, or
- * with `as_text` those that were an object its JSON text. */
+/* Returns a copy of a call whose arguments, if they are the JSON text of an object, are parsed;
+ * with `as_text`, object arguments become JSON text instead. */
 static struct jval call_with_args(struct jctx *c, struct jval call, bool as_text) {
     struct jval fn = chat_member(call, "function"), args = chat_member(fn, "arguments"), doc;
     if (as_text ? args.tag != JT_DICT : args.tag != JT_STR || !jjson_object(c, args, &doc))

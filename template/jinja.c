@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* template/jinja.c - the entries of the template engine: compile, render, and how failures get out.
- */
+/* template/jinja.c - public functions of the template engine: compilation, rendering, failures. */
 #include "template/jinja_int.h"
 #include "template/jinja_trace.h"
 
@@ -130,7 +129,7 @@ void jx_str_copy(struct jctx *c, char *to, const char *s, size_t n) {
     }
 }
 
-/* Returns the source with \n for all line ends and without one trailing newline. */
+/* Returns the source with all line ends as \n and one trailing newline removed. */
 static char *normalise(struct arena *a, const char *src, size_t *len) {
     char *t = arena_alloc(a, *len + 1);
     size_t n = 0;
@@ -153,8 +152,8 @@ static void finish_error(const struct jinja *t, const struct jctx *c, struct jin
         err_set(e, ERR_DATA, "%s:%d:%d: %s", t->name, je->line, je->col, je->msg);
 }
 
-/* Runs body; this is the one place that jx_fail jumps to. Nothing here changes between setjmp and a
- * failure, so no variable loses its value. */
+/* Runs body; the only place with a setjmp. No local variable changes between setjmp and a failure,
+ * so none is indeterminate afterwards. */
 int jx_guard(struct jctx *c, void (*body)(struct jctx *c, void *arg), void *arg) {
     if (setjmp(c->fail)) return ERR_DATA;
     body(c, arg);
@@ -223,7 +222,7 @@ void jinja_free(struct jinja *t) {
     free(t);
 }
 
-struct source { /* The variables come from a text or from a function. */
+struct source { /* variables as text or from a function */
     const char *text;
     size_t len;
     jinja_vars_fn fn;
@@ -252,7 +251,7 @@ static void render_body(struct jctx *c, void *arg) {
     jeval_root(c);
 }
 
-/* Returns how many of `most` steps a rendering may take. */
+/* Returns the number of steps that a rendering may take, at most `most`. */
 static uint64_t steps_left(uint64_t most) {
     const struct ctx_cost *c = ctx_cost();
     const uint64_t left = !c || !c->most ? most : c->spent < c->most ? c->most - c->spent : 0;

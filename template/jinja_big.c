@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* template/jinja_big.c - integers beyond 64 bits: base 10^9 digits, little-endian, schoolbook. They
- * occur when JSON holds one (it must print unchanged) or arithmetic overflows. Results that fit
+/* template/jinja_big.c - integers beyond 64 bits: little-endian base-10^9 digits, schoolbook
+ * arithmetic. They arise from JSON (and must print unchanged) or from overflow. Results that fit
  * become plain ints. */
 #include "template/jinja_int.h"
 
@@ -73,7 +73,7 @@ static struct jbig *add_mag(struct jctx *c, const struct jbig *a, const struct j
     return r;
 }
 
-/* Subtracts magnitudes, where |a| >= |b|. */
+/* Subtracts magnitudes; |a| >= |b|. */
 static struct jbig *sub_mag(struct jctx *c, const struct jbig *a, const struct jbig *b) {
     struct jbig *r = make(c, a->n);
     int64_t borrow = 0;
@@ -116,7 +116,7 @@ static struct jbig *mul(struct jctx *c, const struct jbig *a, const struct jbig 
     return r;
 }
 
-/* Divides magnitudes: returns a / b and sets *rem to a % b, one digit at a time by bisection. */
+/* Divides magnitudes: returns a / b and sets *rem to a % b. Each digit is found by bisection. */
 static struct jbig *div_mag(struct jctx *c, const struct jbig *a, const struct jbig *b,
                             struct jbig **rem) {
     struct jbig *q = make(c, a->n), *r = make(c, b->n + 1), *t = make(c, b->n + 1);
@@ -128,7 +128,7 @@ static struct jbig *div_mag(struct jctx *c, const struct jbig *a, const struct j
         while (r->n && !r->d[r->n - 1]) r->n--;
         uint32_t lo = 0, hi = BASE - 1;
         jx_loop(c, 32 * ((size_t)b->n + 1));
-        while (lo < hi) { /* It finds the largest x with b * x <= r. */
+        while (lo < hi) { /* Find the largest x with b * x <= r. */
             uint32_t mid = lo + (hi - lo + 1) / 2;
             uint64_t carry = 0;
             t->n = b->n + 1;
@@ -165,7 +165,7 @@ static struct jval floor_div(struct jctx *c, const struct jbig *a, const struct 
     while (q->n && !q->d[q->n - 1]) q->n--;
     q->neg = a->neg != b->neg;
     r->neg = a->neg;
-    if (r->n && a->neg != b->neg) { /* The remainder takes the sign of the divisor, as in Python. */
+    if (r->n && a->neg != b->neg) { /* The remainder takes the divisor's sign, as in Python. */
         const struct jbig *one = as_big(c, jv_int(1));
         q = add_signed(c, q, one, true);
         r = add_signed(c, r, b, b->neg);
@@ -203,7 +203,7 @@ struct jval jbig_parse(struct jctx *c, const char *s, size_t n, int base, bool n
 void jbig_print(struct jctx *c, struct jval v) {
     const struct jbig *b = v.u.big;
     char text[16];
-    if (b->n > 478) /* This is Python's limit of 4300 digits. */
+    if (b->n > 478) /* Python's limit of 4300 digits */
         jx_fail(c, "ValueError", "Exceeds the limit (4300 digits) for integer string conversion");
     if (b->neg) jx_add(c, "-", 1);
     for (uint32_t i = b->n; i-- > 0;) {
@@ -215,8 +215,7 @@ void jbig_print(struct jctx *c, struct jval v) {
 double jbig_double(struct jval v) {
     if (v.tag != JT_BIG) return (double)v.u.i;
     const struct jbig *b = v.u.big;
-    /* It holds 45 digits and an exponent, which is rounded correctly but for ties, which are
-     * decided further down. */
+    /* 45 digits and an exponent; correctly rounded except for ties, which are resolved below. */
     char text[64];
     size_t n = 0;
     uint32_t used = 0;
@@ -234,7 +233,7 @@ struct jval jbig_from_double(struct jctx *c, double d) {
     return jbig_parse(c, text, (size_t)n, 10, d < 0);
 }
 
-/* Returns the digits of |v| in a base, the most significant first. */
+/* Returns the digits of |v| in the given base, most significant first. */
 struct jval jbig_radix(struct jctx *c, struct jval v, int base, bool upper) {
     const char *digits = upper ? "0123456789ABCDEF" : "0123456789abcdef";
     size_t cap = (size_t)v.u.big->n * 30 + 2, n = cap;
@@ -248,8 +247,8 @@ struct jval jbig_radix(struct jctx *c, struct jval v, int base, bool upper) {
     return jv_strn(text + n, cap - n);
 }
 
-/* Returns a / b correctly rounded: strtod reads 40 digits of the quotient and one that says whether
- * more follow. */
+/* Returns a / b, correctly rounded: strtod gets 40 digits of the quotient and one more that is
+ * nonzero if there is a remainder. */
 double jbig_divide(struct jctx *c, struct jval x, struct jval y) {
     const struct jbig *a = as_big(c, x), *b = as_big(c, y);
     int64_t e = 45 - ((int64_t)a->n - (int64_t)b->n) * 9;

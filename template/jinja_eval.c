@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* template/jinja_eval.c - evaluates expressions: names, calls, filters, tests. Statements:
- * jinja_exec.c. */
+/* template/jinja_eval.c - evaluation of expressions: names, calls, filters, tests. */
 #include "template/jinja_exec.h"
 #include "template/jinja_lib.h"
 
@@ -22,7 +21,7 @@ static struct jval eval_name(struct jctx *c, const struct jnode *n) {
 }
 
 /* ---- calls ----------------------------------------------------------------------------------- */
-/* Calls with up to so many arguments need no memory but the caller's arrays. */
+/* Calls with up to this many arguments use the caller's arrays instead of the arena. */
 enum { SMALL = 8 };
 struct arg_space {
     struct jval v[SMALL];
@@ -83,11 +82,11 @@ NORETURN static void bad_args(struct jctx *c, const char *what, const struct jro
     jx_fail(c, "TypeError", "%s '%s' %s", what, row->name, why);
 }
 
-/* Puts arguments into place by the row's signature and calls its function. a->v[0] is the subject
- * of filters, tests and methods; for global functions it is JT_MISSING. */
+/* Binds arguments by the row's signature and calls its function. a->v[0] is the subject of filters,
+ * tests and methods, JT_MISSING for global functions. */
 struct jval jeval_row(struct jctx *c, const struct jrow *row, const char *what, struct jargs *a) {
     jx_step(c);
-    if (a->v[0].tag == JT_STR) jx_bytes(c, a->v[0].len); /* Most rows walk their string once. */
+    if (a->v[0].tag == JT_STR) jx_bytes(c, a->v[0].len); /* most rows scan the string once */
     if (row->any) return row->any(c, a);
     struct jval v[JMAX_PARAMS];
     int n = 1;
@@ -109,7 +108,7 @@ struct jval jeval_row(struct jctx *c, const struct jrow *row, const char *what, 
         while (*p == ' ') p++;
     }
     if (a->n > n) bad_args(c, what, row, "got too many arguments");
-    for (int i = 0; i < a->n_kw; i++) { /* Every keyword must be a parameter. */
+    for (int i = 0; i < a->n_kw; i++) { /* Every keyword must name a parameter. */
         bool known = false;
         for (const char *p = sig; *p && !known;) {
             size_t len = strcspn(p, " ?");
@@ -187,7 +186,7 @@ static struct jval call_macro(struct jctx *c, const struct jmacro *m, struct jar
     jx_enter(c, s);
     int i = 0;
     for (const struct jnode *k = m->node->list; k;
-         k = k->next, i++) { /* Defaults see earlier arguments. */
+         k = k->next, i++) { /* Defaults can refer to earlier arguments. */
         struct jval *slot = &act->slot[s->arg_slot[i]];
         if (slot->tag != JT_MISSING) continue;
         *slot =
@@ -228,8 +227,8 @@ struct jval jeval_call(struct jctx *c, struct jval f, struct jargs *a) {
     return jeval_row(c, f.u.func->row, "function", &full);
 }
 
-/* Evaluates f(...). The method of a string, dict or list is called without making a bound method
- * first. */
+/* Evaluates f(...). Methods of strings, dicts and lists are called without creating a bound method.
+ */
 struct jval jeval_call_node(struct jctx *c, const struct jnode *n, const struct jkw *extra) {
     struct arg_space sp;
     struct jargs a;

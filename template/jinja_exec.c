@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* template/jinja_exec.c - executes statements: output, if, for, set, macro, call and the other
- * blocks.
- */
+/* template/jinja_exec.c - execution of statements: output, if, for, set, macro, call and other
+ * blocks. */
 #include "template/jinja_exec.h"
 
 #include <string.h>
@@ -11,7 +10,7 @@ enum { BRK_BREAK = 1, BRK_CONTINUE = 2 };
 struct jact *jx_act(struct jctx *c, struct jact *outer, int n_slots) {
     struct jact *a = jx_alloc(c, 1, sizeof *a);
     a->outer = outer;
-    /* Memory of zeros means JT_MISSING. */
+    /* zeroed memory: JT_MISSING */
     a->slot = jx_alloc(c, (size_t)n_slots + 1, sizeof *a->slot);
     return a;
 }
@@ -49,7 +48,7 @@ static void assign(struct jctx *c, const struct jnode *to, struct jval v) {
         *jx_slot(c, to->hops, to->slot) = v;
     } else if (to->kind == JN_TUPLE) {
         unpack(c, to, v);
-    } else { /* It is ns.attr, which was seen to be a namespace before the value was computed. */
+    } else { /* ns.attr; ns was checked to be a namespace before the value was computed. */
         struct jval ns = to->hops < 0 ? c->globals[to->slot] : *jx_slot(c, to->hops, to->slot);
         if (ns.tag == JT_NS) jdict_set(c, &ns.u.ns->d, to->a->val, v);
         if (ns.tag == JT_DICT) jdict_set(c, ns.u.dict, to->a->val, v);
@@ -114,7 +113,7 @@ static int64_t loop_length(struct jctx *c, struct jloop *l) {
     c->act = l->act;
     while (!l->at_end && source_next(c, l, &v)) jlist_add(c, &rest, v);
     c->act = act;
-    /* What is left has passed the filter, so the loop goes on over this list without filtering. */
+    /* The rest is already filtered; the loop continues over this list without a filter. */
     l->length = l->index0 + 1 + rest.n;
     struct jnode *plain = jx_alloc(c, 1, sizeof *plain);
     *plain = *l->node;
@@ -203,7 +202,7 @@ static void run_loop(struct jctx *c, const struct jnode *n, struct jval over, in
     }
 }
 
-/* Runs a recursive loop, whose body is a function of its own. */
+/* Runs a recursive loop; its body is a function of its own. */
 static void run_recursive(struct jctx *c, const struct jnode *n, struct jact *outer,
                           struct jval over, int depth0) {
     struct jact *act = c->act;
@@ -242,7 +241,7 @@ static void exec_set_block(struct jctx *c, const struct jnode *n) {
     size_t m = jx_mark(c);
     jx_enter(c, n->scope);
     jexec(c, n->list);
-    if (c->brk) return; /* A break leaves the block before the assignment. */
+    if (c->brk) return; /* A break skips the assignment. */
     struct jval v = jx_take(c, m);
     if (c->autoescape) v.flag = JF_MARKUP;
     if (n->b) v = jeval_filter_chain(c, n->b, n->c, v);
@@ -309,7 +308,7 @@ static void exec_if(struct jctx *c, const struct jnode *n) {
             jexec(c, rest);
             return;
         }
-        n = rest; /* The rest is an elif. */
+        n = rest; /* rest is an elif */
     }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* template/jinja_exec.h - what the evaluator's two files share (expressions, statements). */
+/* template/jinja_exec.h - the evaluator's interface between expressions and statements. */
 #ifndef HONE_TEMPLATE_JINJA_EXEC_H
 #define HONE_TEMPLATE_JINJA_EXEC_H
 
@@ -7,7 +7,8 @@
 #include "template/jinja_trace.h"
 
 struct jval jeval(struct jctx *c, const struct jnode *n);
-/* Evaluates a call. extra is one more keyword argument (the caller of a call block); NULL: none. */
+/* Evaluates a call. extra is an additional keyword argument (the caller of a call block); NULL:
+ * none. */
 struct jval jeval_call_node(struct jctx *c, const struct jnode *n, const struct jkw *extra);
 struct jval jeval_filter_chain(struct jctx *c, const struct jnode *n, const struct jnode *input,
                                struct jval text);

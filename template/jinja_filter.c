@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* template/jinja_filter.c - filters that make text or numbers. v[0] is the filtered value. Filters
- * over sequences are in jinja_seq.c. */
+/* template/jinja_filter.c - filters that return text or numbers. v[0] is the filtered value.
+ * Filters on sequences are in jinja_seq.c. */
 #include "template/jinja_lib.h"
 
 #include <errno.h>
@@ -26,8 +26,8 @@ static struct jval f_capitalize(struct jctx *c, struct jval *v) {
     return ju_case(c, jv_soft_str(c, v[0]), JU_CAPITAL);
 }
 
-/* Capitalizes words. They begin after white space and - ( { [ <; unlike in str.title, an apostrophe
- * begins none. */
+/* Capitalizes words. They begin after white space and - ( { [ <, but unlike in str.title, not after
+ * an apostrophe. */
 static struct jval f_title(struct jctx *c, struct jval *v) {
     struct jval s = jv_soft_str(c, v[0]);
     size_t m = jx_mark(c);
@@ -95,7 +95,7 @@ static struct jval f_format(struct jctx *c, struct jargs *a) {
 }
 
 /* ---- numbers --------------------------------------------------------------------------------- */
-/* Reads a number as Python's int(text, base) does; false when it is none. */
+/* Parses a number as Python's int(text, base) does; false: not a number. */
 static bool parse_int(struct jctx *c, struct jval s, int base, struct jval *out) {
     char t[4400];
     size_t n = 0, i = 0;
@@ -124,7 +124,7 @@ static bool parse_int(struct jctx *c, struct jval s, int base, struct jval *out)
         digit = true;
         t[n++] = ch;
     }
-    if (base > 16) { /* Digits beyond f are read by hand. */
+    if (base > 16) { /* bases with digits beyond f */
         int64_t x = 0;
         for (size_t k = 0; k < n; k++) {
             int d = t[k] <= '9' ? t[k] - '0' : (t[k] | 32) - 'a' + 10;
@@ -138,7 +138,7 @@ static bool parse_int(struct jctx *c, struct jval s, int base, struct jval *out)
     return true;
 }
 
-/* Reads a number as Python's float(text) does; false when it is none. */
+/* Parses a number as Python's float(text) does; false: not a number. */
 static bool parse_float(struct jctx *c, struct jval s, double *out) {
     char t[512];
     size_t n = 0;
@@ -190,7 +190,7 @@ static struct jval f_abs(struct jctx *c, struct jval *v) {
     return jop_neg(c, v[0], v[0].tag != JT_UNDEF && neg);
 }
 
-/* Rounds at a decimal place as Python does: half to even, on the exact binary value. */
+/* Rounds to a decimal place as Python does: half to even, on the exact binary value. */
 static struct jval round_float(struct jctx *c, double f, int64_t places) {
     char text[700];
     if (isnan(f) || isinf(f)) return jv_float(f);
@@ -299,7 +299,7 @@ static struct jval f_truncate(struct jctx *c, struct jval *v) {
     struct jval r = s;
     r.len = (uint32_t)ju_offset(s, (size_t)(length - n_end));
     if (!flag(c, v[2], false)) {
-        uint32_t sp = r.len; /* memrchr is not everywhere. */
+        uint32_t sp = r.len; /* memrchr is not portable. */
         while (sp > 0 && r.u.s[sp - 1] != ' ') sp--;
         if (sp > 0) r.len = sp - 1;
     }
@@ -322,10 +322,10 @@ static struct jval f_wordcount(struct jctx *c, struct jval *v) {
     return jv_int(n);
 }
 
-/* Breaks one line to a width; words keep the spaces between them, except around a break. */
+/* Wraps one line to a width; spaces between words are kept, except around a break. */
 static void wrap_line(struct jctx *c, struct jval s, int64_t width, bool long_words, bool hyphens,
                       struct jlist *out) {
-    size_t i = 0, line = 0, end = 0; /* The line in hand is s[line, end). */
+    size_t i = 0, line = 0, end = 0; /* current line: s[line, end) */
     int64_t n = 0;
     while (i < s.len) {
         size_t from = i;
@@ -337,19 +337,19 @@ static void wrap_line(struct jctx *c, struct jval s, int64_t width, bool long_wo
                 break;
         }
         int64_t k = (int64_t)ju_count(jv_strn(s.u.s + from, i - from));
-        if (space && end == line && out->n) { /* This is the start of a line behind the first. */
+        if (space && end == line && out->n) { /* start of a line other than the first */
             line = end = i;
             continue;
         }
         while (n + k > width && (end > line || (k > width && long_words))) {
             if (k > width && long_words && n < width &&
-                !space) { /* The line is filled up with a part of the word. */
+                !space) { /* Fill up the line with part of the word. */
                 size_t cut = from + ju_offset(jv_strn(s.u.s + from, i - from), (size_t)(width - n));
                 jlist_add(c, out, jv_strn(s.u.s + line, cut - line));
                 k -= width - n;
                 from = cut;
             } else {
-                /* Its space stays in this case. */
+                /* The space before it is kept in this case. */
                 bool full = k > width && long_words && n == width;
                 struct jval t = jv_strn(s.u.s + line, end - line);
                 if (!full) t = ju_strip(c, t, jv_missing(), 2);
@@ -431,7 +431,7 @@ static void unescape_into(struct jctx *c, struct jval s) {
 static struct jval f_striptags(struct jctx *c, struct jval *v) {
     struct jval s = jv_to_str(c, v[0]);
     size_t m = jx_mark(c);
-    bool none[2] = {false}; /* no further end of a tag, of a comment */
+    bool none[2] = {false}; /* no further end of: a tag, a comment */
     for (size_t i = 0; i < s.len; i++) {
         if (s.u.s[i] == '<') {
             bool comment = s.len - i >= 4 && memcmp(s.u.s + i, "<!--", 4) == 0;
@@ -511,7 +511,7 @@ static struct jval f_xmlattr(struct jctx *c, struct jval *v) {
     }
     return jx_take(c, m);
 }
-/* Returns the repr with the keys of dicts sorted; it is not broken into lines. */
+/* Returns the repr with dict keys sorted, not broken into lines. */
 static struct jval sorted_keys(struct jctx *c, struct jval v) {
     struct jval r = v;
     jx_deeper(c);

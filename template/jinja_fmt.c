@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* template/jinja_fmt.c - text from values by a format: '%' on strings, str.format, and JSON
- * (tojson).
- */
+/* template/jinja_fmt.c - formatting of values: '%' on strings, and str.format. */
 #include "template/jinja_int.h"
 
 #include <math.h>
@@ -9,14 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One conversion of a format string, in either of Python's two languages of formats. */
+/* One conversion in either of Python's format languages. */
 struct spec {
-    struct jval fill; /* One code point, or JT_MISSING. */
-    char align;       /* One of < > ^ =, or 0. */
-    char sign;        /* One of + and space, or 0. */
+    struct jval fill; /* one code point, or JT_MISSING */
+    char align;       /* one of < > ^ =, or 0 */
+    char sign;        /* + or space, or 0 */
     bool alt, zero;
-    char group;      /* One of , and _, or 0. */
-    int width, prec; /* Both are -1 when they are not given. */
+    char group;      /* , or _, or 0 */
+    int width, prec; /* -1: not given */
     char type;
 };
 
@@ -27,8 +25,7 @@ static void spaces(struct jctx *c, struct jval fill, int64_t n) {
         jx_add(c, fill.tag == JT_STR ? fill.u.s : " ", fill.tag == JT_STR ? fill.len : 1);
 }
 
-/* Appends the body with its sign, padded to the width; `otherwise` is the alignment when none is
- * given. */
+/* Appends the body with its sign, padded to the width; `otherwise` is the default alignment. */
 static void pad(struct jctx *c, const struct spec *s, const char *sign, struct jval body,
                 char otherwise) {
     int64_t n = s->width - (int64_t)ju_count(body) - (int64_t)strlen(sign);
@@ -97,7 +94,7 @@ static void put_int(struct jctx *c, const struct spec *s, struct jval v) {
         }
         body = grouped(c, body, s->group, 3);
     }
-    /* A precision, as in %.5d, is the least number of digits. */
+    /* For integers the precision, as in %.5d, is the minimum number of digits. */
     if (s->prec > (int)body.len && s->prec < 500) {
         size_t m = jx_mark(c);
         spaces(c, jv_str("0"), s->prec - (int)body.len);
@@ -147,7 +144,7 @@ static void put_str(struct jctx *c, const struct spec *s, struct jval v, char al
     pad(c, &t, "", v, align);
 }
 
-/* Returns what Python's ascii() does: the repr with everything beyond ASCII escaped. */
+/* Returns Python's ascii(v): the repr with everything beyond ASCII escaped. */
 static struct jval ascii_of(struct jctx *c, struct jval v) {
     size_t m = jx_mark(c);
     jv_repr(c, v);
@@ -374,8 +371,8 @@ static void put_format(struct jctx *c, struct jval v, struct jval spec) {
 
 struct fmt {
     struct jctx *c;
-    struct jargs *a; /* Element v[0] is the format itself. */
-    int next;        /* The next number of automatic numbering; -1: the format numbers by hand. */
+    struct jargs *a; /* v[0] is the format itself */
+    int next;        /* next automatic field number; -1: the format numbers its fields */
     int depth;
 };
 

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
-/* template/jinja_int.h - what the files of the template engine share; nobody else includes it.
+/* template/jinja_int.h - internals shared by the files of the template engine.
  *
- * One render owns one arena: values, frames and temporary strings live there and go at once. A
- * failure inside a render or a compilation (about 200 places of expressions, nested as deep as the
- * template) unwinds with longjmp from jx_fail to jx_guard, both in jinja.c and nowhere else, so no
- * function between may own malloc'ed memory; the output buffer belongs to the context. No other
- * room sees it: what this one offers returns int and fills struct err. Scratch text is written
- * behind the output so far and taken off again (jx_mark / jx_take).
+ * Each rendering owns an arena for its values, frames and temporary strings, freed as a whole. A
+ * failure during a rendering or a compilation (raised in about 200 places, nested as deep as the
+ * template) unwinds with longjmp from jx_fail to jx_guard, both in jinja.c. Functions in between
+ * must therefore not own malloc'ed memory; the output buffer belongs to the context. Callers of the
+ * engine never see a longjmp: public functions return int and fill struct err. Scratch text is
+ * appended to the output and then removed (jx_mark / jx_take).
  *
  * Names are resolved at compile time (jinja_scope.c) to a slot of an activation record (root, macro
- * or call-block body), found by walking `hops` outer records. */
+ * or call-block body), which is `hops` records further out. */
 #ifndef HONE_TEMPLATE_JINJA_INT_H
 #define HONE_TEMPLATE_JINJA_INT_H
 
@@ -25,12 +25,12 @@
 
 /* ---- values ---------------------------------------------------------------------------------- */
 enum jtag {
-    JT_MISSING, /* no argument, or a name without value; never seen by templates */
+    JT_MISSING, /* absent argument, or a name without value; never visible to templates */
     JT_UNDEF,
     JT_NONE,
     JT_BOOL,
     JT_INT,
-    JT_BIG, /* an integer beyond 64 bits */
+    JT_BIG, /* integer beyond 64 bits */
     JT_FLOAT,
     JT_STR,
     JT_BYTES,
@@ -55,7 +55,7 @@ struct jlist;
 struct jdict;
 struct jval {
     uint8_t tag, flag;
-    uint16_t aux; /* numbers and none: origin (jinja_span.c); a tuple of groupby: 1 */
+    uint16_t aux; /* numbers and none: origin (jinja_span.c); tuple of groupby: 1 */
     uint32_t len; /* JT_STR, JT_BYTES: bytes */
     union {
         int64_t i; /* JT_BOOL, JT_INT */
@@ -84,16 +84,16 @@ struct jent {
     struct jval k, v;
     uint64_t hash;
 };
-struct jdict { /* insertion order; `index` once it is large */
+struct jdict { /* insertion order; has an `index` once it is large */
     struct jent *e;
     uint32_t n, cap;
     uint32_t *index;
     uint32_t index_size;
 };
 struct jundef {
-    const char *hint;      /* whole message, or NULL */
-    struct jval obj, name; /* obj JT_MISSING: a plain name */
-    bool security;         /* using it is a SecurityError */
+    const char *hint;      /* the whole message, or NULL */
+    struct jval obj, name; /* obj JT_MISSING: plain name */
+    bool security;         /* use raises a SecurityError */
 };
 enum jview_kind { JVIEW_ITEMS, JVIEW_KEYS, JVIEW_VALUES };
 struct jview {
@@ -128,21 +128,21 @@ struct jargs {
 };
 struct jctx;
 enum { JMAX_PARAMS = 10 };
-/* Bound call: v[0] is the filtered value or self, then the parameters of `sig`, absent ones
- * JT_MISSING. */
+/* Function with bound arguments: v[0] is the filtered value or self, followed by the parameters of
+ * `sig`; absent ones are JT_MISSING. */
 typedef struct jval (*jfn)(struct jctx *c, struct jval *v);
-/* Free-form call: all arguments as given; v[0] of args is the subject. */
+/* Function with free-form arguments, passed as given; v[0] of args is the subject. */
 typedef struct jval (*jfn_any)(struct jctx *c, struct jargs *a);
 struct jrow {
     const char *name;
-    const char *sig; /* "chars? count?", parameters after the subject; "*": free-form */
+    const char *sig; /* "chars? count?": parameters after the subject; "*": free-form */
     jfn fn;
     jfn_any any;
 };
-struct jfunc { /* a global function or a bound method */
+struct jfunc { /* global function or bound method */
     const struct jrow *row;
     struct jval self; /* JT_MISSING for globals */
-    bool fake;        /* method that only refuses */
+    bool fake;        /* method whose call is always refused */
 };
 
 /* ---- the tree -------------------------------------------------------------------------------- */
@@ -213,47 +213,48 @@ struct jnode {
     enum jkind kind;
     enum jop op;         /* JN_BIN; operands of JN_COMPARE */
     uint32_t pos;        /* byte offset in the normalised source */
-    uint32_t start, end; /* of expressions: their text in it, without parentheses around */
-    struct jnode *next;  /* in the list it belongs to */
+    uint32_t start, end; /* expressions: their range of the source, without outer parentheses */
+    struct jnode *next;  /* in its list */
     struct jnode *a, *b, *c;
     struct jnode *list;  /* items, arguments, body */
     struct jnode *list2; /* keyword arguments, else body, defaults */
     struct jval val;     /* constant; name as JT_STR */
     int hops, slot;      /* JN_NAME, JN_NSREF, names of JN_MACRO */
     int n;               /* length of list */
-    bool flag; /* JN_FOR recursive; JN_CALL, JN_FILTER, JN_TEST: has * or keyword args; JN_TUPLE of
-                  targets */
-    const struct jrow *row;                     /* JN_FILTER, JN_TEST: NULL when unknown and lazy */
-    const struct jrow *m_str, *m_dict, *m_list; /* JN_ATTR: methods of that name */
-    struct jscope *scope;                       /* statements that open one */
-    struct jscope *scope2;                      /* JN_FOR: scope of else */
-    struct jscope *scope3;                      /* JN_FOR: scope of the filter */
+    /* JN_FOR: recursive; JN_CALL, JN_FILTER, JN_TEST: has * or keyword arguments; JN_TUPLE: of
+     * targets. */
+    bool flag;
+    const struct jrow *row; /* JN_FILTER, JN_TEST: NULL if unknown, an error once reached */
+    const struct jrow *m_str, *m_dict, *m_list; /* JN_ATTR: methods with that name */
+    struct jscope *scope;                       /* statements that open a scope */
+    struct jscope *scope2;                      /* JN_FOR: scope of its else */
+    struct jscope *scope3;                      /* JN_FOR: scope of its filter */
 };
 
-/* How the slots of a scope are filled on entry. */
+/* Initial value of a slot on entry to a scope. */
 enum jload_kind { JL_PARAM, JL_RESOLVE, JL_ALIAS, JL_UNDEF };
 struct jload {
     enum jload_kind kind;
     int slot;
-    int hops, src; /* JL_ALIAS: slot of an outer scope; JL_RESOLVE: index of the global in src */
+    int hops, src; /* JL_ALIAS: slot of an outer scope; JL_RESOLVE: index of a global */
 };
 struct jscope {
     struct jload *load;
     int n_load;
-    int loop_slot; /* loop bodies; -1 */
+    int loop_slot; /* loop bodies; -1: none */
     int n_slots;   /* function bodies: slots of the activation record */
-    int caller_slot, kwargs_slot, varargs_slot; /* macro bodies; -1 */
+    int caller_slot, kwargs_slot, varargs_slot; /* macro bodies; -1: none */
     int n_args;
     int *arg_slot; /* macro bodies */
 };
-struct jact { /* activation record */
+struct jact { /* activation record (frame) */
     struct jact *outer;
     struct jval *slot;
 };
 struct jmacro {
     const struct jnode *node;
     struct jact *outer;
-    struct jval name; /* JT_NONE: caller */
+    struct jval name; /* JT_NONE: call block */
 };
 struct jinja {
     struct arena arena;
@@ -262,7 +263,7 @@ struct jinja {
     size_t src_len;
     struct jnode *body;
     struct jscope *root;
-    struct jval *global_name; /* names taken from the variables at the start of a render */
+    struct jval *global_name; /* globals read from the variables at the start of a rendering */
     int n_globals;
     bool lenient;
 };
@@ -273,7 +274,7 @@ struct jiter {
     uint32_t i;
 };
 typedef struct jval (*jgen_fill)(struct jctx *c, struct jargs *a);
-struct jgen { /* filled on first use, then consumed from pos */
+struct jgen { /* filled on first use, then consumed from pos on */
     jgen_fill fill;
     struct jargs args;
     struct jlist *items;
@@ -288,27 +289,27 @@ struct jloop {
     bool has_next; /* `next` holds a peeked item */
     bool at_end;   /* the source is exhausted */
     int64_t index0;
-    int64_t length; /* -1 unknown */
+    int64_t length; /* -1: unknown */
     int depth0;
-    struct jval last_changed; /* JT_MISSING at first */
+    struct jval last_changed; /* JT_MISSING before the first call */
 };
 
 /* ---- one compilation or render --------------------------------------------------------------- */
-struct jspan_chunk { /* memory of strings; origin[i] belongs to base[i], 0: the template */
+struct jspan_chunk { /* string memory; origin[i] belongs to base[i], 0: the template */
     char *base;
     uint16_t *origin;
     size_t size, used;
 };
 struct jtrace;
-struct jspan {                 /* what following origins needs (jinja_span.c) */
-    struct jspan_chunk *chunk; /* by address */
+struct jspan {                 /* state of origin tracking (jinja_span.c) */
+    struct jspan_chunk *chunk; /* sorted by address */
     int n_chunk, cap_chunk, current;
-    uint16_t *out; /* of the output so far */
+    uint16_t *out; /* origins of the output so far */
     size_t cap_out;
-    uint16_t as;          /* of bytes that lie in no chunk */
-    bool force;           /* and of all others */
-    uint16_t node;        /* of bytes that have no origin otherwise: the statement that runs */
-    struct jtrace *trace; /* NULL: statements are not followed (jinja_trace.h) */
+    uint16_t as;          /* origin of bytes outside all chunks */
+    bool force;           /* applies `as` to all bytes */
+    uint16_t node;        /* running statement: origin of bytes that have no other */
+    struct jtrace *trace; /* NULL: statements are not traced (jinja_trace.h) */
     struct jinja_origin *origin;
     int n_origin, cap_origin;
 };
@@ -318,80 +319,81 @@ struct jctx {
     jmp_buf fail;
     struct jinja_err *err;
     const struct jinja *t;
-    uint32_t pos; /* where we are, for messages */
+    uint32_t pos; /* current position, for messages */
     uint64_t steps, max_steps, max_out;
-    uint64_t look_at; /* steps at which jx_look is called again */
-    uint32_t odd;     /* bytes counted since the last whole step */
+    uint64_t look_at; /* steps at which jx_look is due */
+    uint32_t odd;     /* bytes counted towards the next step */
     int depth, max_depth, nest;
     int64_t max_range, now;
     struct jval *globals;
     struct jact *act;
     bool autoescape;
-    int brk;            /* 1 break, 2 continue is under way */
-    struct jspan *span; /* NULL: origins are not followed */
+    int brk;            /* pending: 1 break, 2 continue */
+    struct jspan *span; /* NULL: origins are not tracked */
 };
 
-/* Calls body; ERR_DATA and c->err set when jx_fail was called below it. */
+/* Calls body. Returns ERR_DATA, with c->err set, if jx_fail was called within it. */
 int jx_guard(struct jctx *c, void (*body)(struct jctx *c, void *arg), void *arg);
 /* Fails the compilation or render; kind is "syntax", "undefined", "TypeError", ... */
 NORETURN void jx_fail(struct jctx *c, const char *kind, const char *fmt, ...) PRINTF_LIKE(3, 4);
 NORETURN void jx_undef_fail(struct jctx *c, struct jval undef);
-/* Enters a level of nested values; the caller leaves it with c->nest--. */
+/* Enters one more level of nested values; leave it with c->nest--. */
 static inline void jx_deeper(struct jctx *c) {
     if (++c->nest > 2000) jx_fail(c, "RecursionError", "maximum recursion depth exceeded");
 }
-/* Fails when the steps are used up or the client left; else sets the next look. */
+/* Fails if the steps are used up or the client has disconnected; otherwise schedules the next
+ * check. */
 void jx_look(struct jctx *c);
 static inline void jx_step(struct jctx *c) {
     if (++c->steps > c->look_at) jx_look(c);
 }
-/* Counts n bytes that are read or written: 64 are a step. */
+/* Charges n bytes read or written; 64 bytes cost one step. */
 static inline void jx_bytes(struct jctx *c, size_t n) {
     n += c->odd;
     c->odd = n % 64;
     c->steps += n / 64;
     if (c->steps > c->look_at) jx_look(c);
 }
-/* Counts a loop over n small items (names, digits, entries) that makes no steps of its own. */
+/* Charges a loop over n small items (names, digits, entries) that costs no steps of its own. */
 static inline void jx_loop(struct jctx *c, size_t n) {
     jx_bytes(c, 8 * n);
 }
 static inline size_t jx_mark(const struct jctx *c) {
     return c->out.len;
 }
-struct jval jx_take(struct jctx *c, size_t mark); /* what was written since, as a string */
+struct jval jx_take(struct jctx *c, size_t mark); /* text written since the mark, as a string */
 void jx_add(struct jctx *c, const char *s, size_t n);
 void *jx_alloc(struct jctx *c, size_t n, size_t size);
-char *jx_str_alloc(struct jctx *c, size_t n); /* for the bytes of a string */
+char *jx_str_alloc(struct jctx *c, size_t n); /* memory for a string */
 void jx_str_copy(struct jctx *c, char *to, const char *s, size_t n);
 
 /* ---- jinja_span.c: only with c->span --------------------------------------------------------- */
 char *jspan_alloc(struct jctx *c, size_t n);
 void jspan_copy(struct jctx *c, char *to, const char *src, size_t n);
-void jspan_write(struct jctx *c, const char *src, size_t n); /* before the output grows */
+void jspan_write(struct jctx *c, const char *src, size_t n); /* call before the output grows */
 void jspan_take(struct jctx *c, char *to, size_t mark, size_t n);
 void jspan_as(struct jctx *c, const char *src);
-/* Makes a new origin for the input at `path` and returns its number; kind is borrowed. */
+/* Creates an origin for the input at `path` and returns its number; kind is borrowed. */
 uint16_t jspan_origin(struct jctx *c, struct jval path, const char *kind);
 struct jval jspan_mark(struct jctx *c, struct jval v, uint16_t origin);
 void jspan_result(struct jspan *s, size_t n, struct jinja_spans *out);
 void jspan_release(struct jspan *s);
-/* Makes what is written from here on stand for the character at src; NULL: for none. */
+/* Attributes the following output to the origin of the character at src; NULL: no longer. */
 static inline void jx_as(struct jctx *c, const char *src) {
     if (c->span) jspan_as(c, src);
 }
-/* Makes what is written from here on stand for the value v, which is a number or none. */
+/* Attributes the following output to the origin of v, a number or none. */
 static inline void jx_as_value(struct jctx *c, struct jval v) {
     if (c->span) c->span->as = v.aux;
 }
 
-/* A render whose variables are made in its own arena (chat.c adds to a parsed conversation). */
+/* Builds the variables of a rendering in its arena (chat.c adds to a parsed conversation). */
 typedef struct jval (*jinja_vars_fn)(struct jctx *c, void *ctx);
 int jinja_render_fn(const struct jinja *t, jinja_vars_fn fn, void *ctx, int64_t now_unix,
                     const struct jinja_limits *lim, struct buf *out, struct jinja_err *je,
                     struct err *e);
-/* Renders as jinja_render_fn does, and says where the bytes of the output come from: fn marks its
- * values (jspan_mark). *spans is set on success; release it with jinja_spans_free. */
+/* Renders as jinja_render_fn does and records the origins of the output's bytes: fn marks its
+ * values with jspan_mark. *spans is set on success; release it with jinja_spans_free. */
 int jinja_render_spans(const struct jinja *t, jinja_vars_fn fn, void *ctx, int64_t now_unix,
                        const struct jinja_limits *lim, struct buf *out, struct jinja_spans *spans,
                        struct jinja_err *je, struct err *e);
@@ -435,7 +437,8 @@ void jlist_add(struct jctx *c, struct jlist *l, struct jval v);
 void jdict_set(struct jctx *c, struct jdict *d, struct jval k, struct jval v);
 struct jval *jdict_get(struct jctx *c, const struct jdict *d, struct jval k); /* NULL: absent */
 struct jval *jdict_find(const struct jdict *d, const char *k, size_t n);
-/* Tells whether v is a string equal to s. It is inline so that the length of a literal is known. */
+/* Returns whether v is a string equal to s. Inline, so that the length of a literal is a constant.
+ */
 static inline bool jv_is(struct jval v, const char *s) {
     size_t n = __builtin_strlen(s);
     return v.tag == JT_STR && v.len == n && __builtin_memcmp(v.u.s, s, n) == 0;
@@ -445,20 +448,20 @@ static inline bool jv_eqs(struct jval a, struct jval b) {
 }
 bool jv_truth(struct jctx *c, struct jval v);
 bool jv_equal(struct jctx *c, struct jval a, struct jval b);
-/* Compares a and b: -1, 0 or 1, or 2 when they are unordered (NaN). Fails for types without order;
- * op is named in the message. */
+/* Compares a and b: -1, 0 or 1; 2 if unordered (NaN). Fails for types without order; op is named in
+ * the message. */
 int jv_order(struct jctx *c, struct jval a, struct jval b, const char *op);
 const char *jv_type(struct jval v);           /* Python's type name */
-void jv_print(struct jctx *c, struct jval v); /* str() appended to the output */
+void jv_print(struct jctx *c, struct jval v); /* appends str(v) to the output */
 void jv_repr(struct jctx *c, struct jval v);
-struct jval jv_to_str(struct jctx *c, struct jval v);   /* str(), a plain string */
-struct jval jv_soft_str(struct jctx *c, struct jval v); /* strings (Markup too) as they are */
+struct jval jv_to_str(struct jctx *c, struct jval v);   /* str(v), a plain string */
+struct jval jv_soft_str(struct jctx *c, struct jval v); /* keeps strings (Markup too) as they are */
 const char *jv_cstr(struct jctx *c, struct jval v);
 void jv_float_text(double f, char out[64]); /* repr */
 bool jv_is_num(struct jval v);              /* bool, int, big, float */
 double jv_num(struct jctx *c, struct jval v);
 int64_t jv_index(struct jctx *c, struct jval v, const char *what); /* integer argument */
-int64_t jv_length(struct jctx *c, struct jval v);                  /* -1: no len() */
+int64_t jv_length(struct jctx *c, struct jval v);                  /* -1: has no len() */
 void jiter_init(struct jctx *c, struct jiter *it, struct jval v);
 bool jiter_next(struct jctx *c, struct jiter *it, struct jval *out);
 struct jlist *jv_to_list(struct jctx *c, struct jval v);
@@ -466,7 +469,7 @@ struct jval jv_list_val(struct jlist *l);
 
 /* ---- text helpers (jinja_text.c) ------------------------------------------------------------- */
 bool ju_is_space(uint32_t cp);
-uint32_t ju_next(const char *s, size_t n, size_t *i); /* code point at *i, advances */
+uint32_t ju_next(const char *s, size_t n, size_t *i); /* code point at *i; advances *i */
 void ju_put(struct jctx *c, uint32_t cp);
 size_t ju_count(struct jval s);               /* code points */
 size_t ju_offset(struct jval s, size_t i_cp); /* byte offset of a code point; s.len past the end */
@@ -516,23 +519,22 @@ struct jval jfmt_percent(struct jctx *c, struct jval fmt, struct jval args);
 struct jval jfmt_format(struct jctx *c, struct jval fmt, struct jargs *a);
 void jfmt_json(struct jctx *c, struct jval v, bool ascii, struct jval indent, struct jval seps,
                bool sort);
-struct jval jlib_path(struct jctx *c, struct jval obj,
-                      struct jval path); /* "a.b.0" attribute getter */
+struct jval jlib_path(struct jctx *c, struct jval obj, struct jval path); /* getter for "a.b.0" */
 
 /* ---- jinja_json.c ---------------------------------------------------------------------------- */
-/* Makes values of JSON text; `what` names it in messages. Fails when it is not JSON. */
+/* Parses JSON text into values; `what` names it in messages. Fails on invalid JSON. */
 struct jval jjson_parse(struct jctx *c, const char *s, size_t n, const char *what);
-/* Tells whether text is a JSON object, and sets *out to its value if it is. */
+/* Returns whether text is a JSON object; *out gets its value. */
 bool jjson_object(struct jctx *c, struct jval text, struct jval *out);
 
-/* A JSON document read with this reader, outside of any render. */
+/* JSON document parsed outside of any rendering. */
 struct jdoc {
     struct arena arena;
     struct jval root;
 };
 int jdoc_parse(struct jdoc *d, const char *s, size_t n, const char *what, struct err *e);
 void jdoc_release(struct jdoc *d);
-/* Returns a deep copy in the context's arena, for renders that may change values. */
+/* Returns a deep copy in the context's arena, for renderings that may modify their variables. */
 struct jval jv_clone(struct jctx *c, struct jval v);
 
 /* ---- jinja_lex.c, jinja_parse.c, jinja_scope.c ----------------------------------------------- */
@@ -577,14 +579,14 @@ enum jtok_kind {
 };
 struct jtok {
     enum jtok_kind kind;
-    uint32_t pos, end; /* its bytes; end is set within tags only */
+    uint32_t pos, end; /* range in bytes; end is set only within tags */
     struct jval val;   /* text, name, or number */
 };
 const char *jtok_name(enum jtok_kind k);
 struct jtok *jlex(struct jctx *c, const char *src, size_t len, size_t *n_out);
 struct jnode *jparse(struct jctx *c, struct jtok *tok, size_t n_tok);
 void jscope_resolve(struct jctx *c, struct jinja *t);
-/* Finds the line and column, both from 1, of the byte at `pos` of src. */
+/* Converts byte offset `pos` of src to line and column, both 1-based. */
 void jx_where(const char *src, size_t len, uint32_t pos, int *line, int *col);
 
 #endif

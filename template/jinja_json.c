@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* template/jinja_json.c - JSON values (base/json.h) as template values. Text is read as Python
- * reads it: integers of any size, strings with NUL and half surrogate pairs, the last of two
- * members of one name. */
+/* template/jinja_json.c - conversion of JSON values (base/json.h) to template values. Text is read
+ * as Python reads it: integers of any size, strings with NUL and lone surrogates, the last of
+ * several members of the same name. */
 #include "template/jinja_int.h"
 
 #include <stdlib.h>
@@ -11,10 +11,10 @@
 
 static const struct json_opts as_python = {.any_text = true, .last_wins = true, .max_depth = 500};
 
-/* Makes a string of the n bytes that were decoded to s. Where origins are followed, they are taken
- * from the source once more, so that they keep them (jinja_span.c). */
+/* Creates a string from the n decoded bytes s. If origins are tracked, decodes the source again, so
+ * that each byte keeps its origin (jinja_span.c). */
 static struct jval text_of(struct jctx *c, const char *s, size_t n, const char *raw, size_t n_raw) {
-    if (!c->span) return jv_strn(s, n); /* It is in the arena already. */
+    if (!c->span) return jv_strn(s, n); /* already in the arena */
     const size_t m = jx_mark(c);
     for (const char *p = raw, *end = raw + n_raw; p < end;) {
         const char *esc = memchr(p, '\\', (size_t)(end - p));

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* template/jinja_lex.c - template source -> tokens.
+/* template/jinja_lex.c - the lexer: template source to tokens.
  *
- * The input is already newline-normalised. Two modes: text up to the next opening delimiter, and
- * inside a tag. White space control is settled here: trim_blocks and lstrip_blocks are always on,
- * "-" and "+" at delimiters override them. Inside brackets a closing delimiter is not looked for,
- * so {{ {'a': {}} }} works; a string literal may contain any delimiter. */
+ * The input has normalised newlines. There are two modes: text up to the next opening delimiter,
+ * and the inside of a tag. White space control is applied here: trim_blocks and lstrip_blocks are
+ * always on, and "-" and "+" at delimiters override them. Closing delimiters are not recognised
+ * inside brackets, so {{ {'a': {}} }} works; a string literal may contain any delimiter. */
 #include "template/jinja_int.h"
 
 #include <stdio.h>
@@ -18,8 +18,8 @@ struct lexer {
     size_t n, i;
     struct jtok *tok;
     size_t n_tok, cap;
-    bool line_starting; /* The last tag swallowed a newline, or this is the start of the text. */
-    char stack[256];    /* The brackets that are open. */
+    bool line_starting; /* the last tag swallowed a newline, or at the start of the text */
+    char stack[256];    /* open brackets */
     int depth;
 };
 
@@ -82,7 +82,7 @@ static bool at(const struct lexer *x, size_t i, const char *lit) {
     return i + k <= x->n && memcmp(x->s + i, lit, k) == 0;
 }
 
-/* Emits text [from, to), which stands before a tag with this sign ('-', '+' or 0). */
+/* Emits text [from, to), which precedes a tag with this sign ('-', '+' or 0). */
 static void add_text(struct lexer *x, size_t from, size_t to, char sign, bool is_var) {
     struct jval v = jv_strn(x->s + from, to - from);
     if (sign == '-') {
@@ -98,8 +98,8 @@ static void add_text(struct lexer *x, size_t from, size_t to, char sign, bool is
     if (v.len) add(x, TK_DATA, from)->val = v;
 }
 
-/* Returns the offset behind the end of a statement or comment at i ("-%}", "+%}", "%}"), white
- * space included; 0 when it does not end there. */
+/* Returns the offset after the end of a statement or comment at i ("-%}", "+%}", "%}"), including
+ * white space; 0: it does not end there. */
 static size_t block_end(struct lexer *x, size_t i, const char *close) {
     size_t e;
     if (i < x->n && x->s[i] == '-' && at(x, i + 1, close)) {
@@ -116,8 +116,8 @@ static size_t block_end(struct lexer *x, size_t i, const char *close) {
     return e;
 }
 
-/* Returns the offset of the raw text when a {% raw %} stands here, 0 when none does. Its "{%" was
- * read already, and its sign was passed over: j is behind them. */
+/* Returns the offset of the raw text after a {% raw %}; 0: not a raw tag. j is the offset after
+ * "{%" and its sign. */
 static size_t raw_begin(struct lexer *x, size_t j) {
     j = skip_space(x, j);
     if (!at(x, j, "raw")) return 0;
@@ -170,7 +170,7 @@ static int hex_value(char ch) {
     return -1;
 }
 
-/* The names that \N{...} knows; a template that needs another one can write \u. */
+/* Names known to \N{...}; templates can write \u for others. */
 static const struct {
     const char *name;
     uint32_t cp;
@@ -207,7 +207,7 @@ static const struct {
     {"NULL", 0},
 };
 
-/* Reads one escape, where i is behind the backslash; returns the offset behind it. */
+/* Reads one escape; i is after the backslash. Returns the offset after the escape. */
 static size_t lex_escape(struct lexer *x, size_t i, size_t end) {
     static const char simple[] = "n\nt\tr\ra\ab\bf\fv\v\\\\''\"\"";
     struct jctx *c = x->c;
@@ -258,7 +258,7 @@ static size_t lex_escape(struct lexer *x, size_t i, size_t end) {
         jx_add(c, &ch, 1);
         return i + 1;
     }
-    /* Python spells the character out before it reads escapes. */
+    /* Python replaces the character by its escape before it reads escapes. */
     uint32_t cp = ju_next(x->s, end, &i);
     char text[16];
     int n = snprintf(text, sizeof text,
@@ -304,8 +304,7 @@ static void lex_string(struct lexer *x) {
     x->i = i + 1;
 }
 
-/* Digits of a base with single underscores between; returns the end, equal to i when there is none.
- */
+/* Scans digits of a base with single underscores between them; returns their end; i: no digits. */
 static size_t digits(const struct lexer *x, size_t i, int base, bool lead_underscore) {
     size_t e = i, k = i;
     while (k < x->n) {
@@ -340,7 +339,7 @@ static void lex_number(struct lexer *x) {
     e = digits(x, i, 10, false);
     size_t f = e;
     bool is_float = false;
-    if (i == 0 || x->s[i - 1] != '.') { /* The text l.0.1 is two subscripts, not a number. */
+    if (i == 0 || x->s[i - 1] != '.') { /* l.0.1 is two subscripts, not a number */
         if (f + 1 < x->n && x->s[f] == '.' && digits(x, f + 1, 10, false) > f + 1) {
             f = digits(x, f + 1, 10, false);
             is_float = true;
@@ -360,7 +359,7 @@ static void lex_number(struct lexer *x) {
         x->i = f;
         return;
     }
-    /* A number that begins with 0 has zeros only: the 7 of 007 is another token, and an error. */
+    /* A number that begins with 0 consists of zeros: the 7 of 007 is another token and an error. */
     if (x->s[i] == '0') {
         e = i + 1;
         while (e < x->n &&
@@ -388,7 +387,7 @@ static void bracket(struct lexer *x, char ch) {
     }
 }
 
-/* Makes the tokens up to the closing delimiter, and of that too. */
+/* Emits the tokens of a tag, up to and including the closing delimiter. */
 static void lex_tag(struct lexer *x, bool is_var) {
     const char *close = is_var ? "}}" : "%}";
     x->depth = 0;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* template/jinja_lib.c - finding library rows by name; tests; global functions; methods of dicts
+/* template/jinja_lib.c - lookup of library rows by name; tests, global functions, methods of dicts
  * and lists.
  *
- * A signature that begins with '!' is for the lenient mode only; without it using the row is a
- * security error (methods that change a value) or the name is unknown (filters). */
+ * A signature that begins with '!' is available in lenient mode only. In other modes, methods that
+ * modify a value raise a security error, and filters are unknown. */
 #include "template/jinja_lib.h"
 
 #include <string.h>
@@ -65,7 +65,7 @@ TEST(t_odd, jv_equal(c, jop_bin(c, JO_MOD, v[0], jv_int(2)), jv_int(1)))
 TEST(t_divisibleby, jv_equal(c, jop_bin(c, JO_MOD, v[0], v[1]), jv_int(0)))
 static bool hashable(struct jctx *c, struct jval v) {
     struct jval d = jv_dict(c, 1);
-    jdict_set(c, d.u.dict, v, v); /* This fails for lists and dicts, as in Python. */
+    jdict_set(c, d.u.dict, v, v); /* fails for lists and dicts, as in Python */
     return true;
 }
 TEST(t_filter,
@@ -211,7 +211,7 @@ static struct jval g_raise(struct jctx *c, struct jval *v) {
     jx_fail(c, "raise", "%s", jv_cstr(c, jv_to_str(c, v[1])));
 }
 
-/* Formats the time of the render, which is read once; a fixed one counts as local time. */
+/* Formats the time of the rendering, which is read once; a fixed time counts as local time. */
 static struct jval g_strftime(struct jctx *c, struct jval *v) {
     time_t t = c->now >= 0 ? (time_t)c->now : time(NULL);
     struct tm tm;
@@ -226,7 +226,8 @@ static struct jval g_strftime(struct jctx *c, struct jval *v) {
     }
     size_t m = jx_mark(c);
     for (size_t i = 0; i < v[1].len;
-         /* Directives are handed over one at a time, since %f, %z and %Z are Python's own. */
+         /* Directives are passed to strftime one at a time, since %f, %z and %Z are Python's own.
+          */
          i++) {
         char ch = v[1].u.s[i], fmt[8] = "%";
         if (ch != '%' || i + 1 >= v[1].len) {

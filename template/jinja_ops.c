@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* template/jinja_ops.c - operators, attributes, items and slices, with Python's rules and refusals.
+/* template/jinja_ops.c - operators, attributes, items and slices, with Python's rules and errors.
  *
- * `a.b` takes a method first, then an item; `a['b']` the reverse. What is missing becomes
- * Undefined; what would change a value is refused as soon as it is used (the sandbox). */
+ * `a.b` looks for a method first, then for an item; `a['b']` in reverse order. Missing ones become
+ * Undefined; methods that would modify a value are refused on use (sandbox). */
 #include "template/jinja_lib.h"
 
 #include <math.h>
@@ -144,7 +144,7 @@ static struct jval repeat(struct jctx *c, struct jval v, struct jval times) {
 
 static struct jval add_strings(struct jctx *c, struct jval a, struct jval b) {
     bool markup = (a.flag | b.flag) & JF_MARKUP;
-    if (markup) { /* A Markup escapes what it is joined to. */
+    if (markup) { /* Markup escapes the other operand. */
         a = ju_escape(c, a);
         b = ju_escape(c, b);
     }
@@ -252,8 +252,7 @@ static struct jval bound(struct jctx *c, struct jval self, const struct jrow *ro
     return v;
 }
 
-/* Finds an attribute that is not a method of a string, dict or list; returns false when there is
- * none. */
+/* Finds an attribute that is not a method of a string, dict or list; false: not found. */
 static bool object_attr(struct jctx *c, struct jval obj, struct jval name, struct jval *out) {
     switch ((int)obj.tag) {
     case JT_NS: {
@@ -316,7 +315,7 @@ static bool object_attr(struct jctx *c, struct jval obj, struct jval name, struc
             return true;
         }
         break;
-    case JT_TUPLE: /* This is an item of groupby. */
+    case JT_TUPLE: /* item of groupby */
         if (obj.aux && (jv_is(name, "grouper") || jv_is(name, "list"))) {
             *out = obj.u.list->v[jv_is(name, "list")];
             return true;
@@ -330,8 +329,8 @@ static bool object_attr(struct jctx *c, struct jval obj, struct jval name, struc
     return row != NULL;
 }
 
-/* Tells whether a name is one that Python gives every object (__class__); the sandbox hides
- * them. */
+/* Returns whether a name is an attribute of every Python object (__class__); the sandbox hides
+ * those. */
 static bool is_dunder(struct jval name) {
     static const char *const names[] = {"__class__",
                                         "__doc__",
@@ -387,8 +386,8 @@ static bool get_attr(struct jctx *c, struct jval obj, struct jval name, const st
     return true;
 }
 
-/* Finds what Python's obj[key] is; false for a TypeError or LookupError, which Jinja turns into
- * Undefined. */
+/* Evaluates Python's obj[key]; false: TypeError or LookupError, which Jinja turns into Undefined.
+ */
 static bool get_item(struct jctx *c, struct jval obj, struct jval key, struct jval *out) {
     if (obj.tag == JT_DICT) {
         if (key.tag == JT_LIST || key.tag == JT_DICT) return false;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* template/jinja_parse.c - tokens -> tree: expressions; statements are in jinja_stmt.c.
+/* template/jinja_parse.c - the parser for expressions; statements are in jinja_stmt.c.
  *
  * Precedence, loosest first: inline if, or, and, not, comparison, + -, ~, * / // %, **, unary,
- * postfix, filters and tests. It differs from Python's: ~ binds tighter than +, ** associates to
+ * postfix, filters and tests. This differs from Python: ~ binds tighter than +, ** associates to
  * the left and binds looser than unary minus. Nesting is limited so that neither this recursion nor
  * the evaluator's can exhaust the stack. */
 #include "template/jinja_parse.h"
@@ -157,7 +157,7 @@ struct jnode *jp_primary(struct jparser *p, bool with_ns) {
     case TK_STR:
         n = konst(p, p->tok->val);
         jp_next(p);
-        while (jp_is(p, TK_STR)) { /* Adjacent literals are one string. */
+        while (jp_is(p, TK_STR)) { /* adjacent literals form one string */
             size_t m = jx_mark(p->c);
             jx_add(p->c, n->val.u.s, n->val.len);
             jx_add(p->c, p->tok->val.u.s, p->tok->val.len);
@@ -273,7 +273,7 @@ static void check_keyword(struct jparser *p, const struct jnode *call, struct jv
         if (k->kind == JN_KW && jv_eqs(k->val, name)) jp_fail(p, "keyword argument repeated");
 }
 
-/* Reads "(a, b, k=v, *l, **d)" into list and list2 of n. */
+/* Parses "(a, b, k=v, *l, **d)" into list and list2 of n. */
 void jp_args(struct jparser *p, struct jnode *n) {
     struct jnode **tail = &n->list, **tail2 = &n->list2;
     bool star = false, star2 = false;
@@ -353,8 +353,8 @@ static struct jval dotted_name(struct jparser *p) {
     return name;
 }
 
-/* Reads "| name(args) | ..."; with `inline_start` the first "|" is not there, as in filter
- * blocks. */
+/* Parses "| name(args) | ..."; with `inline_start` the first "|" is omitted, as in filter blocks.
+ */
 struct jnode *jp_filters(struct jparser *p, struct jnode *n, uint32_t start, bool inline_start) {
     for (int count = 0; inline_start || jp_is(p, TK_PIPE);) {
         chain(p, &count);
@@ -444,8 +444,8 @@ static enum jop binary_op(enum jtok_kind k, int level) {
 
 static struct jnode *parse_concat(struct jparser *p);
 
-/* Parses operators of level 1 (+ -), 2 (* / // %) or 3 (**), all left-associative; ~ stands between
- * 1 and 2. */
+/* Parses operators of level 1 (+ -), 2 (* / // %) or 3 (**), all left-associative; ~ binds between
+ * levels 1 and 2. */
 static struct jnode *parse_binary(struct jparser *p, int level) {
     const uint32_t start = p->tok->pos;
     struct jnode *l = level == 1   ? parse_concat(p)
@@ -495,8 +495,8 @@ static struct jnode *parse_compare(struct jparser *p) {
             return n ? jp_text(p, n, start) : first;
         }
         if (!n) {
-            /* A chain of comparisons has its first operand in a and the others in list, each with
-             * its op, and its value in a. */
+            /* A chain of comparisons keeps its first operand in a and the others in list; each of
+             * those has its op, and its value in a. */
             n = operand;
             n->a = first;
             tail = &n->list;

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* template/jinja_parse.h - the parser's state and what its two files share (expressions,
- * statements).
- */
+/* template/jinja_parse.h - parser state, and functions shared by expressions and statements. */
 #ifndef HONE_TEMPLATE_JINJA_PARSE_H
 #define HONE_TEMPLATE_JINJA_PARSE_H
 
@@ -10,31 +8,31 @@
 struct jparser {
     struct jctx *c;
     struct jtok *tok; /* current; the last one is TK_EOF */
-    uint32_t end;     /* of the token before it */
-    int nest;         /* expressions and statements under way */
-    int loops;        /* loops around, within this function body */
+    uint32_t end;     /* end of the previous token */
+    int nest;         /* depth of expressions and statements */
+    int loops;        /* enclosing loops within this function body */
     bool in_block;
 };
 
 struct jtuple_opts {
     bool cond;    /* elements may be inline ifs */
-    bool parens;  /* we are within parentheses: () is fine */
+    bool parens;  /* inside parentheses, where () is valid */
     bool simple;  /* elements are primaries (assignment targets) */
-    bool with_ns; /* ns.attr is a target */
+    bool with_ns; /* accepts ns.attr as a target */
     const char *end_name;
 };
 
 NORETURN void jp_fail(struct jparser *p, const char *text);
 struct jnode *jp_node(struct jparser *p, enum jkind kind);
 void jp_next(struct jparser *p);
-/* Sets the text of an expression: from `start` to the end of the last token. Returns n. */
+/* Sets the source range of expression n: from `start` to the end of the last token. Returns n. */
 struct jnode *jp_text(struct jparser *p, struct jnode *n, uint32_t start);
 struct jtok *jp_expect(struct jparser *p, enum jtok_kind kind);
 bool jp_is(const struct jparser *p, enum jtok_kind kind);
 bool jp_is_name(const struct jparser *p, const char *name);
 bool jp_skip(struct jparser *p, enum jtok_kind kind);
 bool jp_skip_name(struct jparser *p, const char *name);
-/* Appends n to the list whose end is *tail; counts in parent->n. */
+/* Appends n to the list that ends at *tail and increments parent->n. */
 void jp_append(struct jnode *parent, struct jnode ***tail, struct jnode *n);
 struct jnode *jp_name(struct jparser *p, struct jval name);
 struct jnode *jp_expr(struct jparser *p);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* template/jinja_print.c - str() and repr() of values, as Python spells them, written to the
- * output. */
+/* template/jinja_print.c - str() and repr() of values in Python's style, appended to the output. */
 #include "template/jinja_int.h"
 
 #include <math.h>
@@ -12,15 +11,15 @@ static void add(struct jctx *c, const char *s) {
     jx_add(c, s, strlen(s));
 }
 
-/* Writes the shortest decimal that reads back as f, in exponent form when the exponent is below -4
- * or at least 16. */
+/* Writes the shortest decimal that reads back as f, in exponent form for exponents below -4 or from
+ * 16 on. */
 void jv_float_text(double f, char out[64]) {
     if (isnan(f) || isinf(f)) {
         snprintf(out, 64, "%s", isnan(f) ? "nan" : f < 0 ? "-inf" : "inf");
         return;
     }
     char text[40];
-    for (int prec = 14; prec <= 16; prec++) { /* It counts the digits behind the first one. */
+    for (int prec = 14; prec <= 16; prec++) { /* digits after the first one */
         snprintf(text, sizeof text, "%.*e", prec, f);
         if (strtod(text, NULL) == f) break;
     }

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT
-/* template/jinja_scope.c - which variable a name means.
+/* template/jinja_scope.c - name resolution.
  *
- * Scopes are lexical and settled before the first render: a scope first collects the names that its
- * own statements load and store, in source order; inner scopes (loop bodies, macros, blocks of set,
- * filter, call, with) do so later and see all of the outer one's names. A name that is stored gets
- * a slot in the scope that stores it, filled on entry from the outer variable, from the caller's
- * variables, or with nothing. Branches of an if belong to the scope around it; a name stored in
- * some branch only falls back to what it meant outside. Unknown filters and tests are refused here
- * unless an if could skip them. */
+ * Scopes are lexical and resolved before the first rendering. A scope first collects the names that
+ * its own statements load and store, in source order. Inner scopes (loop bodies, macros, blocks of
+ * set, filter, call, with) are resolved afterwards and see all names of the outer scope. A stored
+ * name gets a slot in the scope that stores it; on entry, the slot is filled from the outer
+ * variable, from the caller's variables, or left empty. Branches of an if belong to the enclosing
+ * scope; a name stored in only some branches falls back to its outer meaning. Unknown filters and
+ * tests are rejected here unless an if could skip them. */
 #include "template/jinja_int.h"
 
 #include <string.h>
 
-struct func { /* One activation record. */
+struct func { /* one activation record */
     struct func *outer;
     int n_slots;
 };
@@ -27,7 +27,7 @@ struct slot_name {
     struct jval name;
     int slot;
 };
-struct slots { /* The counters that a scope shares with the copies made for its branches. */
+struct slots { /* counters shared by a scope and the copies made for its branches */
     struct slot_name *v;
     int n, cap;
 };
@@ -74,8 +74,8 @@ static struct sym *own(struct resolver *r, const struct symtab *st, struct jval 
     return NULL;
 }
 
-/* Returns the variable that a name means in st; *hops says how many records further out it
- * lives. */
+/* Returns the variable that a name refers to in st; *hops is the number of records to walk
+ * outwards. */
 static const struct sym *find(struct resolver *r, const struct symtab *st, struct jval name,
                               int *hops) {
     const struct func *f = st->fn;
@@ -127,8 +127,8 @@ static struct sym *define(struct resolver *r, struct symtab *st, struct jval nam
     return s;
 }
 
-/* Declares a name that is stored here. On entry it gets the value of the variable of that name
- * outside, where there is one. */
+/* Declares a name that is stored here. On entry it gets the value of the outer variable with that
+ * name, if there is one. */
 static void define_outer(struct resolver *r, struct symtab *st, struct jval name,
                          enum jload_kind otherwise) {
     int hops = 0;
@@ -169,7 +169,7 @@ static struct symtab *symtab_copy(struct resolver *r, const struct symtab *st) {
     return k;
 }
 
-/* Takes over what the branches of an if found. */
+/* Merges the names found by the branches of an if into st. */
 static void merge_branches(struct resolver *r, struct symtab *st, struct symtab *const branch[2]) {
     int before = st->n;
     bool *was_stored = jx_alloc(r->c, (size_t)before + 1, 1);
@@ -191,8 +191,8 @@ static void merge_branches(struct resolver *r, struct symtab *st, struct symtab 
 
 static void collect_list(struct resolver *r, struct symtab *st, const struct jnode *n, bool params);
 
-/* Collects the names that a node uses in the scope it stands in. With `params`, stored names are
- * parameters. */
+/* Collects the names that a node uses in its own scope. With `params`, stored names are parameters.
+ */
 static void collect(struct resolver *r, struct symtab *st, const struct jnode *n, bool params) {
     if (!n) return;
     switch ((int)n->kind) {
@@ -271,8 +271,8 @@ static struct jscope *scope_of(struct resolver *r, const struct symtab *st) {
     return s;
 }
 
-/* Tells whether a subtree loads `name` before storing it: 1 it does, -1 it stores first, 0 neither.
- */
+/* Returns 1 if a subtree loads `name` before it stores it, -1 if it stores it first, 0 if it does
+ * neither. */
 static int uses(const struct jnode *n, struct jval name) {
     for (; n; n = n->next) {
         if (n->kind == JN_BLOCK) continue;
@@ -282,7 +282,7 @@ static int uses(const struct jnode *n, struct jval name) {
         for (size_t i = 0; i < COUNT_OF(kids); i++) {
             if (!kids[i]) continue;
             int u;
-            /* It is a single node, so its `next` is not followed. */
+            /* A single node: its `next` is not followed. */
             if (i == 0 || i == 2 || i == 3) {
                 struct jnode one = *kids[i];
                 one.next = NULL;
@@ -303,7 +303,7 @@ static void bind(struct resolver *r, const struct symtab *st, struct jnode *n) {
     const struct sym *s = find(r, st, n->val, &n->hops);
     if (s) {
         n->slot = s->slot;
-    } else { /* Arguments of a set block's filter are outside: the scope does not know them. */
+    } else { /* Arguments of a set block's filter belong to the outer scope. */
         n->hops = -1;
         n->slot = global_of(r, n->val);
     }
@@ -388,7 +388,7 @@ static int special(struct resolver *r, struct symtab *st, struct jnode *n, const
     return own(r, st, v)->slot;
 }
 
-/* Resolves a macro, call block or generation block, which is a function with its own record. */
+/* Resolves a macro, call block or generation block, each a function with its own record. */
 static void walk_function(struct resolver *r, struct symtab *st, struct jnode *n) {
     struct func *fn = func_new(r, st->fn);
     struct symtab *in = symtab_new(r, st, fn);

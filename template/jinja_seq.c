@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* template/jinja_seq.c - filters over sequences and mappings. The filters map, select,
- * reject, selectattr and rejectattr are lazy: they compute an item, and report its error, only when
- * that item is taken. */
+/* template/jinja_seq.c - filters on sequences and mappings. map, select, reject, selectattr and
+ * rejectattr are lazy: an item is computed, and its error raised, only when it is consumed. */
 #include "template/jinja_lib.h"
 
 #include <string.h>
@@ -13,7 +12,7 @@ static bool set(struct jval v) {
     return v.tag != JT_MISSING && v.tag != JT_NONE;
 }
 
-/* Returns what lies at the end of a path such as "a.b.0"; a number is an index. */
+/* Returns the value at a path such as "a.b.0"; a number is an index. */
 struct jval jlib_path(struct jctx *c, struct jval obj, struct jval path) {
     if (path.tag != JT_STR) return jop_item(c, obj, path);
     for (size_t i = 0;;) {
@@ -40,7 +39,7 @@ struct keyed {
     struct jval key, v;
 };
 
-/* Sorts by merging, stably; qsort would not do, since a failing comparison leaves by longjmp. */
+/* Sorts stably by merging. qsort is unsuitable, as a failing comparison leaves by longjmp. */
 static void merge_sort(struct jctx *c, struct keyed *a, struct keyed *tmp, uint32_t n,
                        bool reverse) {
     if (n < 2) return;
@@ -64,8 +63,8 @@ static struct keyed *sort_items(struct jctx *c, struct keyed *a, uint32_t n, boo
     return a;
 }
 
-/* Returns what a value is sorted by: for "a,b" the list of what those paths give, without an
- * attribute the value itself. */
+/* Returns the sort key of a value: the value itself, or for "a,b" the list of the values at those
+ * paths. */
 static struct jval sort_key(struct jctx *c, struct jval v, struct jval attr, bool cs) {
     if (!set(attr)) return cs ? v : fold(c, v);
     struct jval l = jv_list(c, 0);
@@ -131,7 +130,7 @@ static struct jval f_groupby(struct jctx *c, struct jval *v) {
         if (first.tag == JT_UNDEF && set(v[2])) first = v[2];
         for (; i < l->n && jv_equal(c, a[i].key, key); i++) jlist_add(c, group.u.list, a[i].v);
         struct jval pair[2] = {cs ? key : first, group}, t = jv_tuple(c, pair, 2);
-        t.aux = 1; /* This marks it as a pair with .grouper and .list. */
+        t.aux = 1; /* pair with .grouper and .list */
         jlist_add(c, out.u.list, t);
     }
     return out;
@@ -178,8 +177,8 @@ static struct jval f_max(struct jctx *c, struct jval *v) {
 }
 
 /* ---- map, select ----------------------------------------------------------------------------- */
-/* Applies a filter or test to an item, which becomes a->v[0]; its name and its further arguments
- * follow from `at` on. */
+/* Applies a filter or test to an item, which becomes a->v[0]. Argument `at` is its name; its own
+ * arguments follow. */
 static struct jval apply(struct jctx *c, struct jargs *a, int at, struct jval item, bool is_test) {
     const char *what = is_test ? "test" : "filter";
     struct jval name = a->v[at];
@@ -310,7 +309,7 @@ static struct jval f_last(struct jctx *c, struct jval *v) {
                 : jv_undef_hint(c, "No last item, sequence was empty.", jv_none(), false);
 }
 static struct jval f_random(struct jctx *c, struct jval *v) {
-    return f_first(c, v); /* It is not random, so that the same input gives the same output. */
+    return f_first(c, v); /* Not random: the same input must give the same output. */
 }
 static struct jval fill_reverse(struct jctx *c, struct jargs *a) {
     struct jlist *l = jv_to_list(c, a->v[0]);

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT
-/* template/jinja_span.c - which input each byte of a rendering comes from.
+/* template/jinja_span.c - origin tracking: the input that each byte of a rendering comes from.
  *
- * While a render follows origins, every string it makes lies in chunks of its own, with the origin
- * of each byte in an array beside them; a part of a string is a view into it and needs no
- * bookkeeping. Output remembers byte by byte where its source lay, so an origin survives whatever
- * copies bytes: printing, concatenation, join, replace, slices, strip, split, formats, macros,
- * tojson. Where other bytes are written for a character (an escape, another case), the writer names
- * the character they stand for with jx_as. Numbers, booleans and none carry the origin of the input
- * value they are (jval.aux) until something is computed from them: sums, int(), round and formats
- * of floats give values without origin. What the engine adds (quotes, commas, padding) has none.
+ * With tracking on, every string of a rendering is allocated in chunks, with the origin of each
+ * byte in a parallel array. A substring is a view into a chunk and needs no bookkeeping. The output
+ * records the origin of each byte it copies, so origins survive everything that copies bytes:
+ * printing, concatenation, join, replace, slices, strip, split, formats, macros, tojson. Where
+ * other bytes replace a character (an escape, another case), the writer names the original with
+ * jx_as. Numbers, booleans and none carry the origin of their input value (jval.aux) until
+ * something is computed from them: sums, int(), round and float formats give values without origin.
+ * Characters that the engine adds (quotes, commas, padding) have no origin.
  *
- * Memory: 3 bytes per byte of string, 2 per byte of output, within the limits of the render. A
- * render that follows nothing pays one test per string written. */
+ * Memory: 3 bytes per string byte and 2 per output byte, within the rendering's limits. Without
+ * tracking, the cost is one test per string written. */
 #include "template/jinja_int.h"
 
 #include <stdlib.h>
@@ -21,7 +21,7 @@
 
 enum { CHUNK = 64 << 10, MAX_ORIGINS = 65535 };
 
-/* Returns the first chunk that ends behind p: p is inside it or inside none. */
+/* Returns the first chunk that ends after p; it contains p, or no chunk does. */
 static int chunk_at(const struct jspan *s, const char *p) {
     uintptr_t at = (uintptr_t)p;
     int lo = 0, hi = s->n_chunk;
@@ -35,7 +35,7 @@ static int chunk_at(const struct jspan *s, const char *p) {
     return lo;
 }
 
-/* Returns the origins of the string at p; NULL when the string is none of ours. */
+/* Returns the origins of the string at p; NULL: p is outside all chunks. */
 static const uint16_t *origins_at(const struct jspan *s, const char *p) {
     int i = chunk_at(s, p);
     if (i == s->n_chunk || (uintptr_t)p < (uintptr_t)s->chunk[i].base) return NULL;
@@ -68,8 +68,8 @@ char *jspan_alloc(struct jctx *c, size_t n) {
     return p;
 }
 
-/* Writes the origins of the n bytes at src to `to`; bytes from nowhere known have the origin named
- * by jx_as. */
+/* Writes the origins of the n bytes at src to `to`. Bytes outside all chunks get the origin set by
+ * jx_as. */
 static void note(const struct jspan *s, uint16_t *to, const char *src, size_t n) {
     const uint16_t *from = origins_at(s, src);
     if (from && !s->force) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* template/jinja_stmt.c - tokens -> tree: text, output and statements. Expressions: jinja_parse.c.
- */
+/* template/jinja_stmt.c - the parser for text, output and statements; expressions are in
+ * jinja_parse.c. */
 #include "template/jinja_parse.h"
 
 #include <string.h>
@@ -9,8 +9,8 @@ enum { MAX_BLOCKS = 100 };
 
 static struct jnode *parse_body(struct jparser *p, const char *const *ends);
 
-/* Parses statements up to one of the NULL-terminated end tags, whose name is left as the current
- * token. */
+/* Parses statements up to one of the end tags (NULL-terminated list); the tag's name remains the
+ * current token. */
 static struct jnode *statements(struct jparser *p, const char *const *ends) {
     jp_skip(p, TK_COLON);
     jp_expect(p, TK_BLOCK_END);
@@ -33,7 +33,7 @@ static struct jnode *statements_to(struct jparser *p, const char *end) {
     return body;
 }
 
-/* Marks names as stored to. */
+/* Marks the names of a target as stored. */
 static void check_target(struct jparser *p, struct jnode *n) {
     const char *what = "expression";
     switch ((int)n->kind) {
@@ -139,7 +139,7 @@ static struct jnode *parse_set(struct jparser *p) {
     return n;
 }
 
-/* Reads "(a, b=expr)": the names go into list, a default becomes `a` of its name. */
+/* Parses "(a, b=expr)": names go into list, and a default becomes `a` of its name. */
 static void signature(struct jparser *p, struct jnode *n) {
     struct jnode **tail = &n->list;
     bool seen_default = false;
@@ -230,8 +230,8 @@ static struct jnode *parse_block(struct jparser *p) {
     return n;
 }
 
-/* Reads include, import, from and extends loosely. There is no loader, so reaching one of them is
- * an error. */
+/* Skips include, import, from and extends leniently. There is no loader, so executing one is an
+ * error. */
 static struct jnode *parse_noloader(struct jparser *p) {
     struct jnode *n = jp_node(p, JN_NOLOADER);
     n->a = jp_expr(p);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* template/jinja_str.c - the methods of strings, with Python's argument rules. v[0] is the string.
- */
+/* template/jinja_str.c - methods of strings, with Python's argument rules. v[0] is the string. */
 #include "template/jinja_lib.h"
 
 #include <string.h>
@@ -23,7 +22,7 @@ static struct jval sub(struct jval s, size_t from, size_t to) {
     return r;
 }
 
-/* Returns the position of the last x in the first `end` bytes of s, or -1. */
+/* Returns the position of the last x in the first `end` bytes of s; -1: none. */
 static int64_t find_last(struct jctx *c, struct jval s, struct jval x, size_t end) {
     if (x.len > end) return -1;
     for (size_t i = end - x.len + 1; i-- > 0;) {
@@ -39,7 +38,7 @@ static struct jval split_space(struct jctx *c, struct jval s, int64_t max) {
     struct jval l = jv_list(c, 0);
     size_t i = 0;
     for (;;) {
-        while (i < s.len) { /* This passes over white space in front of a word. */
+        while (i < s.len) { /* Skip white space before a word. */
             size_t k = i;
             if (!ju_is_space(ju_next(s.u.s, s.len, &k))) break;
             i = k;
@@ -197,7 +196,7 @@ static struct jval m_rstrip(struct jctx *c, struct jval *v) {
 }
 
 /* Finds the part of s between the optional code point bounds v[2] and v[3]; *from is its byte
- * offset. False when it is empty because its start lies behind the end. */
+ * offset. Returns false if its start is past the end. */
 static bool window(struct jctx *c, struct jval *v, struct jval *out, size_t *from) {
     struct jval s = v[0];
     *from = 0;
@@ -278,7 +277,7 @@ static struct jval m_count(struct jctx *c, struct jval *v) {
     return jv_int(n);
 }
 
-/* Replaces occurrences of `old` by `new`, at most max of them (-1: all). */
+/* Replaces up to max occurrences of `old` by `new` (-1: all). */
 static struct jval replace(struct jctx *c, struct jval s, struct jval old, struct jval new,
                            int64_t max) {
     size_t m = jx_mark(c), i = 0;
@@ -289,7 +288,7 @@ static struct jval replace(struct jctx *c, struct jval s, struct jval old, struc
         jx_add(c, s.u.s + i, (size_t)at - i);
         jx_add(c, new.u.s, new.len);
         i = (size_t)at + old.len;
-        if (!old.len) { /* The text goes between all characters. */
+        if (!old.len) { /* inserted between all characters */
             size_t e = i;
             if (i >= s.len) break;
             ju_next(s.u.s, s.len, &e);
@@ -308,7 +307,7 @@ static struct jval m_replace(struct jctx *c, struct jval *v) {
                    max_split(c, v[3]));
 }
 
-/* Replaces texts as the filter does: everything is turned into a string first. */
+/* Implements replace as a filter: all operands are converted to strings first. */
 struct jval jstr_replace(struct jctx *c, struct jval *v) {
     int64_t max = v[3].tag == JT_NONE ? -1 : max_split(c, v[3]);
     return replace(c, jv_to_str(c, v[0]), jv_to_str(c, v[1]), jv_to_str(c, v[2]), max);
@@ -511,7 +510,7 @@ IS_METHOD(m_isprintable, IS_PRINTABLE)
 IS_METHOD(m_isascii, IS_ASCII)
 IS_METHOD(m_isidentifier, IS_IDENT)
 
-/* Tells whether s has cased characters and all of them are of this case. */
+/* Returns whether s has cased characters and all of them are of this case. */
 bool jstr_is_case(struct jval s, bool upper) {
     bool any = false;
     for (size_t i = 0; i < s.len;) {

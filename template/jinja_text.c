@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* template/jinja_text.c - strings as sequences of code points: counting, stripping, case,
- * categories. Case mappings of one character to several come from jinja_case.def (Unicode
- * SpecialCasing); the rest from utf8proc. */
+ * categories. Case mappings from one character to several come from jinja_case.def (Unicode
+ * SpecialCasing), all others from utf8proc. */
 #include "template/jinja_int.h"
 
 #include <string.h>
@@ -128,7 +128,7 @@ static utf8proc_category_t category(uint32_t cp) {
     return utf8proc_category((int32_t)cp);
 }
 
-/* The characters of upper and lower case outside the categories of letters (Other_Uppercase,
+/* Upper- and lower-case characters outside the letter categories (Other_Uppercase,
  * Other_Lowercase). */
 static const struct {
     uint32_t from, to;
@@ -168,8 +168,7 @@ static bool case_ignorable(uint32_t cp) {
            cp == ':' || cp == 0xb7 || cp == 0x2019;
 }
 
-/* Returns the character that ends at byte `end` of s, which is not 0, and sets *from to its
- * start. */
+/* Returns the character that ends at byte `end` (> 0) of s, and sets *from to its start. */
 static uint32_t previous(struct jval s, size_t end, size_t *from) {
     size_t i = end - 1, e;
     while (i > 0 && end - i < 4 && ((unsigned char)s.u.s[i] & 0xc0) == 0x80) i--;
@@ -179,8 +178,8 @@ static uint32_t previous(struct jval s, size_t end, size_t *from) {
     return e == end ? cp : 0xfffd;
 }
 
-/* Tells whether a sigma is at the end of a word: of the nearest characters that are not
- * case-ignorable, the one before it is cased and the one after it is not. */
+/* Returns whether a sigma ends a word: of the nearest characters that are not case-ignorable, the
+ * one before it is cased and the one after it is not. */
 static bool final_sigma(struct jval s, size_t from, size_t to) {
     uint32_t cp = '.';
     while (from > 0 && case_ignorable(cp)) cp = previous(s, from, &from);

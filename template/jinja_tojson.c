@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* template/jinja_tojson.c - the tojson filter: json.dumps as transformers calls it (no HTML
- * escaping, UTF-8 as it is, insertion order). */
+ * escaping, no ASCII escapes, insertion order). */
 #include "template/jinja_int.h"
 
 #include <math.h>
@@ -120,8 +120,8 @@ static int by_key(struct jctx *c, const struct jent *a, const struct jent *b) {
     return jv_order(c, a->k, b->k, "<");
 }
 
-/* Sorts the members by insertion: keys are few, and a comparison may fail, which must not happen
- * inside of qsort (it ends in a longjmp). */
+/* Sorts the members by insertion. There are few keys, and a comparison may fail with a longjmp,
+ * which must not cross qsort. */
 static struct jent *sorted(struct jctx *c, const struct jdict *m) {
     struct jent *e = jx_alloc(c, (size_t)m->n + 1, sizeof *e);
     for (uint32_t i = 0; i < m->n; i++) {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* template/jinja_trace.c - which statement of the template wrote each byte of a rendering, and
- * which expression last held a text.
+/* template/jinja_trace.c - traces of renderings: the statement that wrote each byte, and the
+ * expression that last held a text.
  *
- * The bookkeeping is that of jinja_span.c with statements for inputs: a byte belongs to the
- * statement that first made it (a copy of an input: to the first that copied it), wherever macros,
- * set blocks and filters carry it afterwards. */
+ * The bookkeeping is that of jinja_span.c with statements instead of inputs. A byte belongs to the
+ * statement that first wrote it, or for a copy of an input, first copied it, no matter where
+ * macros, set blocks and filters carry it afterwards. */
 #include "template/jinja_trace.h"
 
 #include <stdlib.h>
@@ -14,8 +14,8 @@
 
 enum { MAX_STATEMENTS = 65535 };
 
-/* Notes that a statement runs. Only the first 65535 that do are told apart; the others are all
- * called 0. */
+/* Records that a statement runs. Only the first 65535 statements are distinguished; later ones
+ * count as 0. */
 void jtrace_at(struct jctx *c, const struct jnode *n) {
     struct jtrace *t = c->span->trace;
     bool text = n->kind == JN_TEXT;
@@ -34,7 +34,8 @@ void jtrace_at(struct jctx *c, const struct jnode *n) {
     c->span->node = t->id[pos];
 }
 
-/* Returns the number of values around the wanted text in v; 0 when it is not there. */
+/* Returns 1 if v is a string that contains the wanted text, more the larger the lists and objects
+ * around that string; 0: not found. */
 static unsigned holds(struct jval v, struct jval want, int depth) {
     unsigned n = 0, found = 0;
     if (v.tag == JT_STR) return v.len >= want.len && memmem(v.u.s, v.len, want.u.s, want.len);
@@ -75,7 +76,7 @@ bool jtrace_byte(const struct jtrace *t, const struct jinja *tmpl, const struct 
     size_t from = at;
     while (from > 0 && t->out[from - 1] == t->out[at]) from--;
     uint32_t exact = s->pos + (uint32_t)((at - from) % s->len); /* A loop repeats its text. */
-    /* Where this is not so, only a part of it is left. */
+    /* Otherwise only part of the text is left. */
     if (tmpl->src[exact] == out->data[at]) *pos = exact;
     return true;
 }

@@ -1,37 +1,38 @@
 // SPDX-License-Identifier: MIT
-/* template/jinja_trace.h - which statement of the template wrote each byte of a rendering, and
- * which expression last held a text. */
+/* template/jinja_trace.h - traces of renderings: the statement that wrote each byte, and the
+ * expression that last held a text. */
 #ifndef HONE_TEMPLATE_JINJA_TRACE_H
 #define HONE_TEMPLATE_JINJA_TRACE_H
 
 #include "template/jinja_int.h"
 
 struct jtrace_stmt {
-    uint32_t pos, len; /* in the template's text; len 0: not a text */
+    uint32_t pos, len; /* in the template's source; len 0: not plain text */
 };
 struct jtrace {
-    struct jval want;      /* given: a text to look for; length 0: none */
-    unsigned around;       /* 0: no value held it; 1: a string did; more: a list or object did */
-    uint32_t held;         /* position of the expression that last gave the smallest such value */
-    uint16_t *id;          /* number of the statement at a position of the text */
-    uint16_t *out;         /* ... of the statement that made a byte of the output; 0 unknown */
-    struct jtrace_stmt *v; /* statement number i + 1 */
+    struct jval want; /* input: text to look for; length 0: none */
+    /* Size of the smallest value that held it: 1 for a string, more for containers; 0: none. */
+    unsigned around;
+    uint32_t held;         /* position of the last expression with the smallest such value */
+    uint16_t *id;          /* statement number by source position */
+    uint16_t *out;         /* statement number by output byte; 0: unknown */
+    struct jtrace_stmt *v; /* v[i]: statement i + 1 */
     int n, cap;
     size_t n_out;
 };
-/* Renders as jinja_render_fn does, and fills *trace, which is zero but for `want`; the caller calls
+/* Renders as jinja_render_fn does and fills *trace, which must be zero except for `want`. Call
  * jtrace_release in any case. */
 int jinja_render_trace(const struct jinja *t, jinja_vars_fn fn, void *ctx, int64_t now_unix,
                        struct buf *out, struct jtrace *trace, struct jinja_err *je, struct err *e);
-/* Finds the place in the template's text that made byte `at` of the output: exact for plain text,
- * else the statement (of {{ }}: its expression). Returns false when it is not known. */
+/* Finds the source position that produced byte `at` of the output: exact for plain text, otherwise
+ * the statement (for {{ }}: its expression). Returns false if unknown. */
 bool jtrace_byte(const struct jtrace *t, const struct jinja *tmpl, const struct buf *out, size_t at,
                  uint32_t *pos);
 void jtrace_release(struct jtrace *t);
 
-/* For the evaluator, only with c->span->trace. */
-void jtrace_at(struct jctx *c, const struct jnode *n);                 /* n runs from here on */
-void jtrace_saw(struct jctx *c, const struct jnode *n, struct jval v); /* n gave v */
+/* Hooks for the evaluator, called only if c->span->trace is set. */
+void jtrace_at(struct jctx *c, const struct jnode *n);                 /* n starts to run */
+void jtrace_saw(struct jctx *c, const struct jnode *n, struct jval v); /* n evaluated to v */
 void jtrace_result(struct jtrace *t, const struct jspan *s, size_t n);
 
 #endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* template/jinja_value.c - values: making them, dictionaries, truth, equality, order, iteration.
- * Printing is in jinja_print.c. Semantics are Python's; nothing here knows the template language.
- */
+/* template/jinja_value.c - values: construction, dictionaries, truth, equality, order, iteration.
+ * Semantics are Python's, independent of the template language. Printing is in jinja_print.c. */
 #include "template/jinja_int.h"
 
 #include <math.h>
@@ -111,7 +110,7 @@ static uint64_t hash_bytes(const char *s, size_t n) {
 
 static uint64_t hash_int(int64_t i) {
     const uint64_t h = (uint64_t)i * 0x9e3779b97f4a7c15u;
-    return h ^ h >> 32; /* spread multiples of powers of two */
+    return h ^ h >> 32; /* spreads multiples of powers of two */
 }
 
 static uint64_t hash_of(struct jctx *c, struct jval k) {
@@ -174,7 +173,7 @@ static void index_put(struct jdict *d, uint32_t i) {
     d->index[at] = i + 1;
 }
 
-/* A dict gets an index from so many entries on; below that, scanning them is faster. */
+/* Number of entries from which a dict has an index; scanning is faster below. */
 enum { INDEX_FROM = 9 };
 
 static void reindex(struct jctx *c, struct jdict *d) {
@@ -194,14 +193,14 @@ static struct jent *lookup(struct jctx *c, const struct jdict *d, struct jval k,
     for (uint32_t at = (uint32_t)hash & (d->index_size - 1); d->index[at];
          at = (at + 1) & (d->index_size - 1)) {
         struct jent *e = &d->e[d->index[at] - 1];
-        if (c) jx_loop(c, 1); /* untrusted input can make many keys collide */
+        if (c) jx_loop(c, 1); /* untrusted input can force collisions */
         if (same_key(c, e, k, hash)) return e;
     }
     return NULL;
 }
 
-/* Looks a string up in a dict that is too small for an index; comparing lengths first is cheaper
- * than hashing. */
+/* Looks up a string in a dict too small for an index; comparing lengths first is cheaper than
+ * hashing. */
 static struct jval *small_get(const struct jdict *d, const char *k, size_t n) {
     for (uint32_t i = 0; i < d->n; i++)
         if (d->e[i].k.len == n && d->e[i].k.tag == JT_STR &&
@@ -342,7 +341,7 @@ static int num_order(struct jctx *c, struct jval a, struct jval b) {
         double x = a.tag == JT_BIG ? jbig_double(a) : jv_num(c, a),
                y = b.tag == JT_BIG ? jbig_double(b) : jv_num(c, b);
         if (isnan(x) || isnan(y)) return 2;
-        /* Beyond 2^53 the comparison has to be exact. */
+        /* Beyond 2^53 the comparison must be exact. */
         if (x == y && fabs(x) >= 0x1p53 && a.tag != b.tag && !isinf(x))
             return jbig_cmp(c, a.tag == JT_FLOAT ? jbig_from_double(c, x) : a,
                             b.tag == JT_FLOAT ? jbig_from_double(c, y) : b);
@@ -419,7 +418,7 @@ bool jv_equal(struct jctx *c, struct jval a, struct jval b) {
     case JT_COUNT:
         break;
     }
-    return a.u.s == b.u.s; /* They are equal when they are the same object. */
+    return a.u.s == b.u.s; /* equal only if identical */
 }
 
 int jv_order(struct jctx *c, struct jval a, struct jval b, const char *op) {
@@ -427,7 +426,7 @@ int jv_order(struct jctx *c, struct jval a, struct jval b, const char *op) {
     if (b.tag == JT_UNDEF) jx_undef_fail(c, b);
     if (jv_is_num(a) && jv_is_num(b)) return num_order(c, a, b);
     if (a.tag == b.tag && (a.tag == JT_STR || a.tag == JT_BYTES)) {
-        /* The order of bytes in UTF-8 is the order of code points. */
+        /* Byte order in UTF-8 is code point order. */
         jx_bytes(c, a.len < b.len ? a.len : b.len);
         int d = memcmp(a.u.s, b.u.s, a.len < b.len ? a.len : b.len);
         return d ? (d < 0 ? -1 : 1) : a.len < b.len ? -1 : a.len > b.len;
@@ -494,7 +493,7 @@ static struct jval view_item(struct jctx *c, const struct jview *w, uint32_t i) 
 
 static bool gen_next(struct jctx *c, struct jgen *g, struct jval *out) {
     if (!g->items) {
-        g->items = jv_list(c, 0).u.list; /* A generator that uses itself sees nothing. */
+        g->items = jv_list(c, 0).u.list; /* A generator that consumes itself sees no items. */
         g->items = g->fill(c, &g->args).u.list;
     }
     if (g->pos >= g->items->n) return false;
@@ -514,7 +513,7 @@ bool jiter_next(struct jctx *c, struct jiter *it, struct jval *out) {
         if (it->i >= v.len) return false;
         size_t e = it->i;
         ju_next(v.u.s, v.len, &e);
-        /* The characters of a Markup are plain strings, too. */
+        /* Characters of a Markup are plain strings as well. */
         *out = jv_strn(v.u.s + it->i, e - it->i);
         it->i = (uint32_t)e;
     } else if (v.tag == JT_GEN) {
@@ -529,7 +528,7 @@ bool jiter_next(struct jctx *c, struct jiter *it, struct jval *out) {
         if (it->i >= v.len) return false;
         *out = jv_int((unsigned char)v.u.s[it->i++]);
     } else {
-        return false; /* The value is Undefined. */
+        return false; /* Undefined */
     }
     return true;
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* template/lint.c - runs the probes of lint_probes.def on a template, and a few rules on its text.
+/* template/lint.c - the linter's probes (lint_probes.def) and rules on the template's text.
  *
- * A probe renders one conversation and demands that texts are there, absent, in order, or balanced,
- * or that a second rendering continues or equals the first. All of them are deterministic. */
+ * A probe renders one conversation and requires texts to be present, absent, in order, or balanced,
+ * or a second rendering to continue or equal the first. Probes are deterministic. */
 #include "template/lint.h"
 
 #include <stdio.h>
@@ -78,8 +78,8 @@ static void say(char outcome[160], const char *what, struct jval s) {
     snprintf(outcome, 160, "%s%.*s", what, (int)(s.len > 140 ? 140 : s.len), s.u.s);
 }
 
-/* Returns the place of the marker of the first turn that is closed twice, or not closed; the end
- * when the last turn is at fault. */
+/* Returns the offset of the first turn marker that is closed twice or never; for the last turn, the
+ * end. */
 static size_t unbalanced_at(const struct buf *a, struct jval opens, struct jval closes, bool rest) {
     int64_t unclosed = -1;
     for (size_t at = 0;;) {
@@ -93,7 +93,8 @@ static size_t unbalanced_at(const struct buf *a, struct jval opens, struct jval 
     }
 }
 
-/* Checks the texts that must be there, absent, in order, balanced. True when all is well. */
+/* Returns whether the required texts are present, absent, in order and balanced; fills outcome and
+ * finding otherwise. */
 static bool check_texts(const struct jinja *t, const struct chat_case *k, struct jval p,
                         const struct buf *a, char outcome[160], struct lint_finding *f) {
     struct jval l = chat_member(p, "contains");
@@ -155,7 +156,7 @@ static size_t points(const struct buf *b, size_t n) {
     return ju_count(jv_strn(b->data ? b->data : "", n));
 }
 
-/* Returns the number of bytes with which both begin. */
+/* Returns the length of the common prefix. */
 static size_t same(const struct buf *a, const struct buf *b) {
     size_t n = 0;
     while (n < a->len && n < b->len && a->data[n] == b->data[n]) n++;
@@ -283,7 +284,7 @@ static bool render_json(const struct jinja *t, const struct buf *json, struct bu
     return lint_render(t, json->data, false, out, spans, &je);
 }
 
-/* Finds the place in the template that wrote byte `at` of a rendering. */
+/* Locates the template code that wrote byte `at` of a rendering. */
 static void where_json(const struct jinja *t, const char *json, size_t at, struct lint_finding *f) {
     struct jdoc p, defaults;
     struct err ignored;
@@ -298,7 +299,7 @@ static void where_json(const struct jinja *t, const char *json, size_t at, struc
 }
 
 /* ---- markers in texts of others -------------------------------------------------------------- */
-/* A conversation in which MARKS stands where texts of others go. */
+/* Conversation with MARKS in place of untrusted text. */
 static const char whole_conv[] =
     "{\"messages\":[{\"role\":\"user\",\"content\":\"MARKS\"},{\"role\":\"assistant\",\"content\":"
     "\"\",\"tool_calls\":[{\"id\":\"call00001\",\"type\":\"function\",\"function\":{\"name\":\"f\","
@@ -319,7 +320,7 @@ static const char tools_conv[] =
     "\"function\":{\"name\":\"f\",\"description\":\"MARKS\",\"parameters\":{\"type\":\"object\","
     "\"properties\":{}}}}],\"add_generation_prompt\":true}";
 
-/* Appends conv with `marks` in the place of MARKS. */
+/* Appends conv with MARKS replaced by `marks`. */
 static void put_marks(struct buf *json, const char *conv, const char *marks) {
     for (const char *at; (at = strstr(conv, "MARKS")) != NULL; conv = at + 5) {
         buf_add(json, conv, (size_t)(at - conv));
@@ -331,7 +332,7 @@ static void put_marks(struct buf *json, const char *conv, const char *marks) {
     buf_str(json, conv);
 }
 
-/* Tells whether a marker looks like a single token of a vocabulary. */
+/* Returns whether a marker looks like a single token of a vocabulary. */
 static bool special(const char *mark) {
     return mark[0] == '[' || strchr(mark, '|') || strstr(mark, "\xef\xbd\x9c");
 }
@@ -380,8 +381,8 @@ static void report_forged(struct lint_report *r, const struct jinja *t, const st
     free(v);
 }
 
-/* Puts every marker that the template writes into the texts of others and reports those that come
- * out whole. */
+/* Inserts every marker that the template writes into untrusted texts, and reports those that reach
+ * the prompt intact. */
 static void injections(struct lint_report *r, const struct jinja *t) {
     static const char *const convs[] = {whole_conv, user_conv};
     struct buf out = {0}, json = {0}, marks = {0};
@@ -394,7 +395,7 @@ static void injections(struct lint_report *r, const struct jinja *t) {
     }
     int n = 0;
     char **v = conv ? chat_own_marks(&out, &spans, &n) : NULL;
-    for (int pass = 0; pass < 2; pass++) /* The worst findings come first. */
+    for (int pass = 0; pass < 2; pass++) /* worst findings first */
         for (int i = 0; i < n; i++)
             if (special(v[i]) == !pass && !strstr(special_tokens, v[i])) {
                 buf_str(&marks, "Zq7");
@@ -415,9 +416,8 @@ static void injections(struct lint_report *r, const struct jinja *t) {
     buf_release(&marks);
 }
 
-/* Reports a template in which add_generation_prompt changes nothing, because the opening of an
- * answer is missing or is always there. It is neither when the answer follows the user's turn
- * directly (Mistral). */
+/* Reports a template that ignores add_generation_prompt because it never, or always, opens the
+ * answer. Templates whose answer directly follows the user's turn (Mistral) are fine. */
 static void generation_prompt(struct lint_report *r, const struct jinja *t) {
 #define HI "{\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}"
     static const char *const convs[] = {
@@ -449,7 +449,7 @@ static void generation_prompt(struct lint_report *r, const struct jinja *t) {
                      opened ? "add_generation_prompt does not open the answer"
                             : "the answer is opened even without add_generation_prompt");
             f.conv = xstrdup(convs[opened ? 1 : 2]);
-            /* This is what opens the answer in the history, or the opening that is one too many. */
+            /* Locate what opens the answer in the history, or the superfluous opening. */
             where_json(t, convs[opened ? 2 : 0], opened ? n : n - 1, &f);
             lint_found(r, &f);
         }
@@ -457,7 +457,7 @@ static void generation_prompt(struct lint_report *r, const struct jinja *t) {
     for (int i = 0; i < 3; i++) buf_release(&out[i]);
 }
 
-/* Reports whether the model thinks when nobody says so. */
+/* Reports whether the model thinks by default. */
 static void polarity(struct lint_report *r, const struct jinja *t) {
     static const char *const kwargs[] = {"", "\"enable_thinking\":true",
                                          "\"enable_thinking\":false"};
@@ -555,7 +555,7 @@ static int run(struct lint_report *r, const char *src, size_t len, const char *n
             r->needs_lenient = !is_error(instead);
         }
         if (strcmp(o[i].f.probe, "args_string") == 0 && strncmp(outcome, "fail:", 5) == 0)
-            o[i].f.rule = "TOOL-ARGS-DROPPED"; /* This is no crash but a silent loss. */
+            o[i].f.rule = "TOOL-ARGS-DROPPED"; /* a silent loss, not a crash */
     }
     if (!rc && steps_left()) generation_prompt(r, t);
     if (!rc && steps_left()) rc = lint_judge(r, t, o, e);

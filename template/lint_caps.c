@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* template/lint_caps.c - what a template can do, read from what it renders: tools, calls, a system
- * message, thinking. */
+/* template/lint_caps.c - capabilities of a template, determined by rendering: tools, calls, system
+ * messages, thinking. */
 #include <string.h>
 
 #include "template/lint_int.h"
@@ -16,8 +16,9 @@ static bool has(const struct buf *b, const char *s) {
     return b->len && memmem(b->data, b->len, s, strlen(s));
 }
 
-/* Tells whether `want` is in the rendering of a conversation, before `until` where that is there
- * (NULL: anywhere). *tries, where given, becomes true when it crashes, not refused on purpose. */
+/* Returns whether `want` is in the rendering of a conversation, before `until` if that is present
+ * (NULL: anywhere). *tries, if not NULL, becomes true on a crash that is not a deliberate refusal.
+ */
 static bool shows(const struct jinja *t, const char *json, bool text_args, const char *want,
                   const char *until, bool *tries) {
     struct buf out = {0};
@@ -65,7 +66,7 @@ bool lint_thinking_on(const struct jinja *t, bool effort, struct buf *out) {
     return some;
 }
 
-/* Tells whether the reasoning of an earlier answer reaches the prompt in some conversation. */
+/* Returns whether the reasoning of an earlier answer reaches the prompt in some conversation. */
 static bool reads_reasoning(const struct jinja *t, const char *kwargs) {
 #define ANSWER "{\"role\":\"assistant\",\"content\":\"a\",\"reasoning_content\":\"Zq7why\"}"
     static const char *const convs[] = {
@@ -85,8 +86,8 @@ static bool reads_reasoning(const struct jinja *t, const char *kwargs) {
 #undef ANSWER
 }
 
-/* Tells whether the template opens an answer with thinking, takes thinking out of earlier answers,
- * or writes another prompt when it is switched on than when it is off. */
+/* Returns whether the template opens answers with thinking, removes thinking from earlier answers,
+ * or renders a different prompt with thinking on than off. */
 static bool handles_thinking(const struct jinja *t, const char *on) {
     static const char answered[] =
         "{\"messages\":[" USER ",{\"role\":\"assistant\",\"content\":\"<think>\\nZq7s\\n</think>"

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /* template/lint_judge.c - the severity of each failed probe, by the rows of lint_judge.def.
  *
- * A failure that is gone once another is avoided (objects as arguments written as text, say) is a
- * consequence of that other one: it becomes a note that names its cause. What the template cannot
- * do at all it cannot fail at. */
+ * A failure that disappears once another one is avoided (say, by writing object arguments as text)
+ * is a consequence of that one: it becomes a note that names its cause. Probes of missing
+ * capabilities do not count as failures. */
 #include <stdio.h>
 #include <string.h>
 
@@ -29,7 +29,7 @@ static bool failed(const struct judge *j, const char *id) {
 static bool is_probe(int i, const char *id) {
     return strcmp(lint_probe_id(i), id) == 0;
 }
-/* Tells whether two probes failed in the same way at the same place. */
+/* Returns whether two probes failed in the same way at the same place. */
 static bool same_failure(const struct judge *j, int i, const char *id) {
     const struct lint_finding *a = &j->o[i].f, *b = &j->o[probe_at(id)].f;
     return failed(j, id) && !is_probe(i, id) && strcmp(a->outcome, b->outcome) == 0 &&
@@ -69,18 +69,18 @@ static bool no_calls(const struct judge *j, int i) {
     UNUSED(i);
     return !j->r->caps.calls;
 }
-/* Tells whether calls reach the prompt, so that what is lost is beside them. */
+/* Returns whether calls reach the prompt, so that the loss is elsewhere. */
 static bool calls_are_there(const struct judge *j, int i) {
     return !no_calls(j, i) && !crash(j, i);
 }
 static bool tools_crash(const struct judge *j, int i) {
     return same_failure(j, i, "tools_declared") && crash(j, i);
 }
-/* Tells whether a conversation without tools crashes as this one does. */
+/* Returns whether a conversation without tools crashes in the same way. */
 static bool always_crashes(const struct judge *j, int i) {
     return same_failure(j, i, "tools_none");
 }
-/* Tells whether the failure is that of any call. */
+/* Returns whether any call fails in this way. */
 static bool calls_crash(const struct judge *j, int i) {
     return no_calls(j, i) && same_failure(j, i, "calls_rendered") && crash(j, i);
 }
@@ -88,7 +88,7 @@ static bool no_tools_shown(const struct judge *j, int i) {
     UNUSED(i);
     return failed(j, "tools_declared");
 }
-/* Tells whether the failure is that of objects as arguments: it is gone when they are text. */
+/* Returns whether object arguments are the cause: the probe passes with arguments as text. */
 static bool objects_fail(const struct judge *j, int i) {
     if (!failed(j, "args_mapping") || is_probe(i, "args_mapping")) return false;
     return same_failure(j, i, "args_mapping") || passes(j, i, &(struct lint_twist){.text_args = 1});
@@ -119,7 +119,7 @@ static bool passes_thinking(const struct judge *j, int i) {
     }
     return fine;
 }
-/* Tells whether the answer is not opened, which the marks then lack. */
+/* Returns whether the template never opens answers, which leaves the markers unbalanced. */
 static bool never_opens(const struct judge *j, int i) {
     UNUSED(i);
     for (int k = 0; k < j->r->n; k++)
@@ -135,7 +135,7 @@ static bool same_without_marks(const struct judge *j, int i) {
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 static const struct row {
-    const char *probe; /* "*tools": each whose conversation has tools or calls; "*": each */
+    const char *probe; /* "*tools": all with tools or calls; "*": all */
     condition *when;
     enum verdict verdict;
     const char *cause, *client, *consequence;
@@ -162,7 +162,7 @@ static const struct row *row_for(const struct judge *j, int i) {
     return NULL;
 }
 
-/* Adds the one line that stands for all that a template without tools cannot do. */
+/* Adds the single finding that sums up missing tool support. */
 static void without_tools(struct lint_report *r) {
     struct lint_finding f = {.rule = "TOOLS-UNSUPPORTED", .severity = LINT_WARN};
     f.client = "any program that gives the model tools";

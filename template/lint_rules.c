@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* template/lint_rules.c - see lint_rules.h. */
+/* template/lint_rules.c - the linter's rules in words, and the verdict on a template. */
 #include "template/lint_rules.h"
 
 #include <string.h>
@@ -39,8 +39,8 @@ static const struct lint_finding *found(const struct lint_report *r, const char 
     return NULL;
 }
 
-/* Returns the first finding of a severity, either of the rules about calls or of all the others; *n
- * is the number of rules that were broken. */
+/* Returns the first broken rule of a severity, either on calls or on anything else; *n is the
+ * number of such rules. */
 static const struct lint_rule *first(const struct lint_report *r, enum lint_severity s, bool calls,
                                      int *n) {
     const struct lint_rule *one = NULL;
@@ -49,8 +49,7 @@ static const struct lint_rule *first(const struct lint_report *r, enum lint_seve
         const struct lint_rule *rule = lint_rule_find(r->v[i].rule);
         bool seen = false;
         if (!rule || r->v[i].severity != s || (rule->area == LINT_AREA_CALLS) != calls) continue;
-        if (strcmp(rule->name, "TOOLS-UNSUPPORTED") == 0)
-            continue; /* The verdict begins with it. */
+        if (strcmp(rule->name, "TOOLS-UNSUPPORTED") == 0) continue; /* the verdict begins with it */
         for (int k = 0; k < i; k++)
             seen |= r->v[k].severity == s && strcmp(r->v[k].rule, r->v[i].rule) == 0;
         if (seen) continue;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* template/lint_rules.h - the rules of the template linter in words, and the verdict on a template.
- */
+/* template/lint_rules.h - the linter's rules in words, and the verdict on a template. */
 #ifndef HONE_TEMPLATE_LINT_RULES_H
 #define HONE_TEMPLATE_LINT_RULES_H
 
@@ -23,12 +22,12 @@ struct lint_rule {
 };
 int lint_rule_count(void);
 const struct lint_rule *lint_rule_at(int i);
-const struct lint_rule *lint_rule_find(const char *name); /* in any case of letters; NULL: none */
+const struct lint_rule *lint_rule_find(const char *name); /* case-insensitive; NULL: none */
 
-/* Says in a sentence or two whether tool calls will work with this template, and what else is
- * wrong. tool_format is the syntax of calls that it asks for, NULL when none is known. */
+/* Appends a sentence or two on whether tool calls will work with this template and what else is
+ * wrong. tool_format is the template's call syntax; NULL: unknown. */
 void lint_verdict(const struct lint_report *r, const char *tool_format, struct buf *out);
-/* Appends s with a capital letter in front and a full stop behind. */
+/* Appends s as a sentence: capitalised, with a full stop. */
 void lint_sentence(struct buf *out, const char *s);
 
 #endif

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: MIT
-/* template/lint_tree.c - rules that read the template's syntax tree: variables, clock, portability.
- */
+/* template/lint_tree.c - rules on the template's syntax tree: variables, clock, portability. */
 #include <stdio.h>
 #include <string.h>
 
 #include "template/lint_int.h"
 
-/* Returns the position of the first node that fits, or -1. Lists are walked where they belong, so
- * none is walked twice. */
+/* Returns the position of the first matching node; -1: none. Lists are walked from their owners, so
+ * each is walked once. */
 static int64_t find_node(const struct jnode *n, struct jval name,
                          bool (*fits)(const struct jnode *n, struct jval name)) {
     for (; n; n = n->next) {
@@ -30,7 +29,7 @@ static int64_t find_node(const struct jnode *n, struct jval name,
 static bool is_name(const struct jnode *n, struct jval name) {
     return n->kind == JN_NAME && n->val.tag == JT_STR && jv_eqs(n->val, name);
 }
-/* Tells whether a node is a `set` of the name from something else than itself. */
+/* Returns whether a node is a `set` of the name from anything but itself. */
 static bool sets(const struct jnode *n, struct jval name) {
     if ((n->kind != JN_SET && n->kind != JN_SETBLOCK) || !n->a || !is_name(n->a, name))
         return false;
@@ -39,13 +38,12 @@ static bool sets(const struct jnode *n, struct jval name) {
     return find_node(&value, name, is_name) < 0;
 }
 
-/* Finds where the template first reads a variable. */
 void lint_where_name(struct lint_finding *f, const struct jinja *t, struct jval name) {
     int64_t pos = find_node(t->body, name, is_name);
     if (pos >= 0) jx_where(t->src, t->src_len, (uint32_t)pos, &f->line, &f->col);
 }
 
-/* Reports the names that the template reads and the renderer does not give it. */
+/* Reports the names that the template reads but the renderer does not define. */
 static void free_names(struct lint_report *r, const struct jinja *t) {
     static const char *const known[] = {
         "messages",  "tools",     "documents", "add_generation_prompt", "bos_token", "eos_token",
@@ -75,7 +73,7 @@ static void free_names(struct lint_report *r, const struct jinja *t) {
 static bool calls_name(const struct jnode *n, struct jval name) {
     return n->kind == JN_CALL && n->a && is_name(n->a, name);
 }
-/* Tells whether a node is s[::-1]. */
+/* Returns whether a node is s[::-1]. */
 static bool reversed(const struct jnode *n, const struct jinja *t) {
     UNUSED(t);
     const struct jnode *step = n->b && n->b->kind == JN_SLICE ? n->b->c : NULL;
@@ -86,7 +84,7 @@ static bool calls(const struct jnode *n, const char *method) {
     return n->a && n->a->kind == JN_ATTR && jv_is(n->a->val, method);
 }
 static bool index_call(const struct jnode *n, const struct jinja *t) {
-    UNUSED(t); /* The condition loop.index is no call. */
+    UNUSED(t); /* `if loop.index` is not a call */
     return calls(n, "index");
 }
 static bool replace_count(const struct jnode *n, const struct jinja *t) {
@@ -101,14 +99,14 @@ static bool filter_count(const struct jnode *n, const struct jinja *t) {
     UNUSED(t);
     return n->n > 2;
 }
-/* Tells whether a node is a value, not the target of a set or for. */
+/* Returns whether a node is a value rather than the target of a set or for. */
 static bool is_value(const struct jnode *n, const struct jinja *t) {
     const struct jnode *first = n->list;
     while (first && first->kind == JN_TUPLE) first = first->list;
     UNUSED(t);
     return !first || (first->kind != JN_NSREF && !(first->kind == JN_NAME && first->flag));
 }
-/* Tells whether a node is `set d.x` where d is no namespace. */
+/* Returns whether a node is `set d.x` with a d that is not a namespace. */
 static bool makes_namespace(const struct jnode *n, struct jval name) {
     return n->kind == JN_SET && n->a && is_name(n->a, name) && n->b &&
            calls_name(n->b, jv_str("namespace"));
@@ -116,7 +114,7 @@ static bool makes_namespace(const struct jnode *n, struct jval name) {
 static bool sets_key(const struct jnode *n, const struct jinja *t) {
     return find_node(t->body, n->val, makes_namespace) < 0;
 }
-/* Tells whether a node is a macro whose body calls it. */
+/* Returns whether a node is a macro that calls itself. */
 static bool recursive_macro(const struct jnode *n, const struct jinja *t) {
     UNUSED(t);
     return find_node(n->b, n->val, calls_name) >= 0;
@@ -132,10 +130,10 @@ static bool floor_division(const struct jnode *n, const struct jinja *t) {
 
 static const struct {
     enum jkind kind;
-    const char *name; /* The name of the filter, test or attribute; NULL: any. */
-    /* Asks whether the node is at fault; NULL: it always is. */
+    const char *name; /* name of the filter, test or attribute; NULL: any */
+    /* Returns whether the node is at fault; NULL: always. */
     bool (*fits)(const struct jnode *n, const struct jinja *t);
-    /* The thing at fault, where NULL means the name, and a note about it. */
+    /* Construct at fault (NULL: the name), and a note about it. */
     const char *what, *note;
 } portability[] = {
     {JN_FILTER, "items", NULL, NULL, "older minja: Unknown filter items"},

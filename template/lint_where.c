@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* template/lint_where.c - the place in the template behind a finding. */
+/* template/lint_where.c - source locations of findings. */
 #include "template/lint_int.h"
 
 #include "template/jinja_trace.h"

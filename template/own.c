@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* template/own.c - template/own/ inside the binary, by the assembler's .incbin (paths from the root
- * of the source tree, where make runs), and which of them may stand in for a given template.
+/* template/own.c - the built-in chat templates, embedded with the assembler's .incbin (paths
+ * relative to the root of the source tree, where make runs), and their match with a given template.
  *
- * A family is recognised by texts that only its templates hold: the markers of the model, not the
+ * A family is recognised by texts that only its templates contain: the model's markers, not the
  * code around them. */
 #include "template/own.h"
 
