@@ -97,8 +97,8 @@ static void emit_by_rule(struct emit *m, const struct lint_report *r, enum lint_
     emit_col(m, "rule", "rule");
     emit_col(m, "times", "times");
     if (error) emit_col(m, "line", "line");
-    emit_col(m, "meaning", "what it means");
-    if (error) emit_col(m, "client", "who meets it");
+    emit_col(m, "meaning", "meaning");
+    if (error) emit_col(m, "client", "affected clients");
     if (error) emit_col(m, "consequence", "what happens");
     for (int i = 0; i < r->n; i++) {
         const struct lint_finding *f = &r->v[i];
@@ -125,7 +125,7 @@ static void emit_by_rule(struct emit *m, const struct lint_report *r, enum lint_
 /* Emits an explanation of each broken rule. */
 static void emit_meanings(struct emit *m, const struct lint_report *r, bool all) {
     if (!r->n) return;
-    emit_table(m, "rules", all ? "what they mean" : NULL);
+    emit_table(m, "rules", all ? "meanings" : NULL);
     emit_col(m, "rule", "rule");
     emit_col(m, "meaning", "meaning");
     emit_col(m, "remedy", NULL);
@@ -169,18 +169,17 @@ static void what_to_do(struct buf *out, const struct chat_src *s, const char *ar
         buf_fmt(out, " Repair: hone template fix %s (%d repair%s).", arg, n, str_s(n));
     else if (own && (own_len(own) != s->len || memcmp(own->text, s->text, s->len) != 0))
         buf_fmt(out,
-                " Repair: hone template fix %s --replace %s puts hone's own template in its "
-                "place.",
+                " Repair: hone template fix %s --replace %s replaces it with hone's own template.",
                 arg, own->name);
     else
-        buf_str(out, " No repair is known here: take the newest template of the original model, or "
-                     "follow the advice of --explain RULE.");
+        buf_str(out, " hone has no repair for this: use the newest template of the original model, "
+                     "or follow the advice of --explain RULE.");
 }
 
 int template_explain(const char *name, struct emit *m, struct err *e) {
     bool all = strcasecmp(name, "all") == 0;
     if (!all && !lint_rule_find(name))
-        return err_set(e, ERR_USAGE, "--explain: there is no rule '%s'; --explain all lists them",
+        return err_set(e, ERR_USAGE, "--explain: unknown rule '%s'; --explain all lists the rules",
                        name);
     struct buf text = {0};
     if (all) {
@@ -228,7 +227,7 @@ static void emit_lint(struct emit *m, const char *src, const struct chat_src *s,
     emit_caps(m, &r->caps);
     emit_i64(m, "n_probes", "probes", r->n_probes);
     emit_i64(m, "n_passed", "passed", r->n_passed);
-    emit_i64(m, "n_moot", "not of its kind", r->n_moot);
+    emit_i64(m, "n_moot", "not applicable", r->n_moot);
     emit_i64(m, "n_errors", "errors", r->n_by[LINT_ERROR]);
     emit_i64(m, "n_warnings", "warnings", r->n_by[LINT_WARN]);
     const bool all = log_get_level() >= LOG_DEBUG;
@@ -303,7 +302,7 @@ static int store(const struct work *w, const struct fix_opts *o, const struct ch
                      "unchanged",
                      o->src, (unsigned long long)how.n_room);
         else if (how.in_place)
-            log_info("%s: %llu bytes of metadata written in place, no tensor touched", o->src,
+            log_info("%s: wrote %llu bytes of metadata in place; tensors are unchanged", o->src,
                      (unsigned long long)how.n_bytes);
         else
             log_info("%s: the text did not fit before the tensors, so the whole file was "
@@ -333,10 +332,11 @@ static int replace(const struct chat_src *s, const char *name, struct buf *fixed
         }
         if (!any)
             return err_set(e, ERR_USAGE, "--replace: '%s' is not one of auto, %s", name, known);
-        return err_set(e, ERR_DATA,
-                       "%s: hone has no template that renders what this one is meant to render; if "
-                       "one of another family fits, name it: --replace %s",
-                       s->label, known);
+        return err_set(
+            e, ERR_DATA,
+            "%s: hone has no template of its own for this model family; if one of another "
+            "family fits, name it: --replace %s",
+            s->label, known);
     }
     buf_add(fixed, own->text, own_len(own));
     *done = own_len(own) != s->len || memcmp(own->text, s->text, s->len) != 0;
@@ -371,13 +371,12 @@ static void hint(const struct chat_src *s, const char *text, size_t len, bool do
     }
     if (n_errors && own && (own_len(own) != len || memcmp(own->text, text, len) != 0))
         log_info(
-            "no repair is known for %d defect%s of %s; --replace %s puts our own template in its "
-            "place",
+            "no repair is known for %d defect%s of %s; --replace %s replaces it with hone's own "
+            "template",
             n_errors, str_s(n_errors), s->label, own->name);
     else if (n_errors && !done)
-        log_info("nothing repaired: no repair is known for the %d error%s that template lint finds "
-                 "in %s",
-                 n_errors, n_errors == 1 ? "" : "s", s->label);
+        log_info("no repair is known for the %d error%s that template lint finds in %s", n_errors,
+                 n_errors == 1 ? "" : "s", s->label);
     else if (!done)
         log_info("nothing to repair: template lint finds no error in %s", s->label);
     if (rest.len)
@@ -450,7 +449,7 @@ static int mend(const struct chat_src *s, const char *const *only, int n_only, s
                 struct buf *fixed, int *done, struct err *e) {
     struct repair r;
     TRY(repair_run(&r, s->text, s->len, s->label, only, n_only, e));
-    if (r.ours) log_info("%s: repaired before; left as it is", s->label);
+    if (r.ours) log_info("%s: already repaired; left unchanged", s->label);
     for (int i = 0; i < r.n; i++) log_step(&r.v[i]);
     if (r.n)
         log_info("%d of %d checks failed before the repair, %d after", r.n_failed_before,
@@ -470,8 +469,9 @@ static int add_tools(const struct chat_src *s, struct buf *fixed, int *done, str
         buf_release(fixed);
         *fixed = with;
         ++*done;
-        log_warn("%s: tools are written as JSON in tags, which the model was not trained for",
-                 s->label);
+        log_warn(
+            "%s: tool calls are written as JSON in tags, a format the model was not trained for",
+            s->label);
     } else {
         buf_release(&with);
     }

@@ -66,7 +66,7 @@ static int run_python(const char *script, const char *cases, const char *found, 
     pid_t pid;
     int status = 0;
     if (posix_spawnp(&pid, "python3", NULL, NULL, argv, environ) != 0)
-        return err_set(e, ERR_SYS, "--prove: python3 cannot be started");
+        return err_set(e, ERR_SYS, "--prove: cannot start python3");
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR) continue;
     return WIFEXITED(status) && WEXITSTATUS(status) == 0
                ? 0
@@ -110,7 +110,7 @@ int template_prove(const struct work *w, const struct buf *text, struct emit *m,
     char *dir = xasprintf("%s/hone-prove-XXXXXX", w->tmp);
     if (!mkdtemp(dir)) {
         free(dir);
-        return err_sys(e, "cannot make a temporary folder");
+        return err_sys(e, "cannot create a temporary folder");
     }
     char *file[3];
     static const char *const names[] = {"prove.py", "cases.json", "found.json"};

@@ -88,7 +88,7 @@ int template_spans(const struct jinja *t, const struct chat_case *k, bool table,
     int n = 0;
     int rc = chat_case_spans(t, k, &out, &s, NULL, e);
     if (!rc && !table && out.len && memchr(out.data, 0, out.len))
-        rc = err_set(e, ERR_DATA, "the prompt holds a NUL byte: render it without --json");
+        rc = err_set(e, ERR_DATA, "the prompt contains a NUL byte: render it without --json");
     if (!rc) {
         struct chat_forged *f = chat_find_forged(&out, &s, &n);
         if (table)
@@ -96,10 +96,9 @@ int template_spans(const struct jinja *t, const struct chat_case *k, bool table,
         else
             describe(m, &out, &s, f, n);
         for (int i = 0; i < n && i < MAX_WARNINGS; i++)
-            log_warn("%s holds %.*s, which the template writes as a marker: tokenize it as plain "
-                     "text",
-                     s.origin[f[i].origin].path, (int)(f[i].end - f[i].start),
-                     out.data + f[i].start);
+            log_warn(
+                "%s contains %.*s, one of the template's own markers: tokenize it as plain text",
+                s.origin[f[i].origin].path, (int)(f[i].end - f[i].start), out.data + f[i].start);
         if (n > MAX_WARNINGS) log_warn("%d more such markers", n - MAX_WARNINGS);
         free(f);
     }

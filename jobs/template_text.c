@@ -150,11 +150,12 @@ static int make_case(const struct render_opts *a, const struct chat_src *s, stru
         TRY(jdoc_parse(&d->kwargs, a->kwargs, strlen(a->kwargs), "--kwargs", e));
         d->has_kwargs = true;
         if (d->kwargs.root.tag != JT_DICT)
-            return err_set(e, ERR_USAGE, "--kwargs: a JSON object is expected");
+            return err_set(e, ERR_USAGE, "--kwargs: expected a JSON object");
         k->kwargs = d->kwargs.root;
     }
     if (a->now && !chat_clock(a->now, &k->now))
-        return err_set(e, ERR_USAGE, "--now: '%s' does not look like 2026-03-05T14:30:00", a->now);
+        return err_set(e, ERR_USAGE, "--now: '%s' is not a time such as 2026-03-05T14:30:00",
+                       a->now);
     if (a->context && strcmp(a->context, "llamacpp") == 0) {
         k->llamacpp = true;
     } else if (a->context && strcmp(a->context, "hf") != 0) {

@@ -24,16 +24,15 @@ int template_add_tools(const char *src, size_t len, const char *name, struct buf
     TRY(caps_of(&caps, src, len, name, e));
     if (caps.tools || caps.calls || caps.tries)
         return err_set(e, ERR_DATA,
-                       "%s: the template knows tools already; --add-tools is for those "
-                       "that render neither tools nor calls",
+                       "%s: the template already supports tools; --add-tools is for templates that "
+                       "render neither tools nor calls",
                        name);
     buf_fmt(out, "{%%- set hone_takes_system = %s -%%}\n", caps.system ? "true" : "false");
     buf_add(out, hone_tmpl_add_tools, (size_t)(hone_tmpl_add_tools_end - hone_tmpl_add_tools));
     buf_add(out, src, len);
     TRY(caps_of(&caps, out->data, out->len, name, e));
     if (caps.tools && caps.calls) return 0;
-    return err_set(e, ERR_DATA,
-                   "%s: tools cannot be added: the template refuses the turns that they "
-                   "are written as",
-                   name);
+    return err_set(
+        e, ERR_DATA,
+        "%s: cannot add tools: the template rejects the turns that carry calls and results", name);
 }

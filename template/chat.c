@@ -66,10 +66,11 @@ int chat_from_gguf(struct chat **out, const struct gguf *g, const struct tok *t,
     *out = NULL;
     TRY(gguf_chat_template(g, &tmpl, e));
     if (!tmpl)
-        return err_set(e, ERR_DATA,
-                       "%s: there is no chat template (key tokenizer.chat_template); it is a base "
-                       "model, or the template got lost in conversion",
-                       gguf_path(g));
+        return err_set(
+            e, ERR_DATA,
+            "%s: no chat template (key tokenizer.chat_template); this is a base model, or "
+            "the template was lost in conversion",
+            gguf_path(g));
     return chat_with(out, tmpl, "tokenizer.chat_template", t, e);
 }
 
@@ -106,7 +107,7 @@ static struct jval job_vars(struct jctx *c, void *ctx) {
         conv = d;
     }
     if (chat_member(conv, "messages").tag != JT_LIST)
-        jx_fail(c, "TypeError", "the conversation has no list \"messages\"");
+        jx_fail(c, "TypeError", "the conversation has no \"messages\" list");
     for (uint32_t i = 0; i < conv.u.dict->n; i++)
         if (!reserved(conv.u.dict->e[i].k))
             jdict_set(c, extra.u.dict, conv.u.dict->e[i].k, conv.u.dict->e[i].v);

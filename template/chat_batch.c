@@ -60,7 +60,7 @@ int chat_batch_render(const char *tmpl, size_t tmpl_len, const char *name, enum 
     TRY(jdoc_parse(&doc, scenarios, len, what, e));
     struct jval list = chat_member(doc.root, "scenarios");
     int rc = 0;
-    if (list.tag != JT_LIST) rc = err_set(e, ERR_DATA, "%s: there is no list \"scenarios\"", what);
+    if (list.tag != JT_LIST) rc = err_set(e, ERR_DATA, "%s: no \"scenarios\" list", what);
     int crc = rc ? rc : jinja_compile_mode(&t, tmpl, tmpl_len, name, mode, &compile_err, e);
     struct jw w;
     jw_init(&w, out, false);
@@ -95,7 +95,7 @@ int chat_batch_eval(const char *units, size_t len, const char *what, enum jinja_
     struct jval list = chat_member(doc.root, "units");
     int64_t now = clock_of(chat_member(doc.root, "engine"));
     int rc = 0;
-    if (list.tag != JT_LIST) rc = err_set(e, ERR_DATA, "%s: there is no list \"units\"", what);
+    if (list.tag != JT_LIST) rc = err_set(e, ERR_DATA, "%s: no \"units\" list", what);
     struct jw w;
     jw_init(&w, out, false);
     if (!rc) jw_obj(&w, NULL);

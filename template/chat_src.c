@@ -42,13 +42,13 @@ static int missing(struct chat_src *s, const char *path, const char *want, struc
         return 0;
     }
     if (!s->n_names && gguf_in_folder(path)) return gguf_no_folder(path, e);
-    if (!s->n_names) return err_set(e, ERR_DATA, "%s: there is no chat template in it", path);
+    if (!s->n_names) return err_set(e, ERR_DATA, "%s: no chat template found", path);
     char list[256] = "";
     for (int i = 0; i < s->n_names; i++) {
         size_t n = strlen(list);
         snprintf(list + n, sizeof list - n, "%s%s", i ? ", " : "", s->names[i]);
     }
-    return err_set(e, ERR_DATA, "%s: there is no chat template '%s'; it has: %s", path,
+    return err_set(e, ERR_DATA, "%s: no chat template '%s'; available: %s", path,
                    want ? want : "default", list);
 }
 
@@ -181,7 +181,8 @@ static int open_src(struct chat_src *s, const char *path, const char *name, stru
         if (gguf) {
             rc = from_gguf(s, path, name, e);
         } else if (str_ends(path, ".safetensors")) {
-            rc = err_set(e, ERR_DATA, "%s: weights have no chat template: name their folder", path);
+            rc = err_set(e, ERR_DATA,
+                         "%s: weight files have no chat template; name their folder instead", path);
         } else if (str_ends(path, ".json")) {
             rc = from_config(s, path, name, e);
         } else {

@@ -369,10 +369,9 @@ static void report_forged(struct lint_report *r, const struct jinja *t, const st
         struct buf json = {0};
         size_t at = strlen(f.detail);
         snprintf(f.detail + at, sizeof f.detail - at,
-                 tools
-                     ? ": a tool's description that holds these ends the block of tools, or a turn"
-                     : ": becomes control tokens, unless the program that tokenizes keeps input "
-                       "apart (template render --spans)");
+                 tools ? ": in a tool description, these end the block of tools, or a turn"
+                       : ": become control tokens unless the tokenizing program treats input as "
+                         "plain text (template render --spans)");
         put_marks(&json, tools ? tools_conv : user_conv, first);
         f.conv = buf_take(&json);
         lint_found(r, &f);
@@ -515,10 +514,11 @@ int lint_run(struct lint_report *r, const char *src, size_t len, const char *nam
     }
     if (!rc && all.spent >= all.most) {
         lint_report_free(r);
-        rc = err_set(e, ERR_DATA,
-                     "%s: the template takes more than %llu steps for the probes together (limit "
-                     "template_steps): a loop in it does not end, or nearly",
-                     name, (unsigned long long)limit_of(LIM_TEMPLATE_STEPS));
+        rc =
+            err_set(e, ERR_DATA,
+                    "%s: the probes take more than %llu steps in total (limit template_steps): the "
+                    "template probably contains an endless loop",
+                    name, (unsigned long long)limit_of(LIM_TEMPLATE_STEPS));
     }
     return rc;
 }

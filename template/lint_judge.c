@@ -166,7 +166,7 @@ static const struct row *row_for(const struct judge *j, int i) {
 static void without_tools(struct lint_report *r) {
     struct lint_finding f = {.rule = "TOOLS-UNSUPPORTED", .severity = LINT_WARN};
     f.client = "any program that gives the model tools";
-    f.consequence = "the model never hears of them";
+    f.consequence = "the model never sees them";
     snprintf(f.outcome, sizeof f.outcome, "no tool calling");
     snprintf(f.detail, sizeof f.detail, "neither tools nor calls reach the prompt");
     lint_found(r, &f);

@@ -69,16 +69,18 @@ static void tool_calls(const struct lint_report *r, const char *tool_format, str
     if (found(r, "TOOLS-UNSUPPORTED")) {
         buf_str(out, "No tool calling: the template renders neither tools nor calls.");
     } else if (bad) {
-        buf_fmt(out, "Tool calls: damaged by this template: %s", bad->meaning);
+        buf_fmt(out, "Tool calls: broken by this template: %s", bad->meaning);
         and_more(out, n, "fault");
         buf_chr(out, '.');
     } else if (found(r, "TOOLS-DROPPED")) {
-        buf_str(out, "Tool calls: rendered, but the tools that are given are not: describe them "
-                     "in the system message.");
-    } else if (!tool_format) {
         buf_str(out,
-                "Tool calls: rendered, but in a syntax that is not known here, so calls of the "
-                "model cannot be read from its text.");
+                "Tool calls: rendered, but tool definitions are not: describe the tools in the "
+                "system message.");
+    } else if (!tool_format) {
+        buf_str(
+            out,
+            "Tool calls: rendered, but in a syntax unknown to hone, so calls cannot be parsed from "
+            "the model's text.");
     } else {
         buf_str(out, "Tool calls: work with this template.");
     }
@@ -87,8 +89,8 @@ static void tool_calls(const struct lint_report *r, const char *tool_format, str
 void lint_verdict(const struct lint_report *r, const char *tool_format, struct buf *out) {
     int n, n_warn, n_calls;
     if (found(r, "SYNTAX")) {
-        buf_fmt(out, "The template does not compile%s: nothing works with it.",
-                r->needs_lenient ? " as transformers would (other engines may take it)" : "");
+        buf_fmt(out, "The template does not compile%s and cannot be used.",
+                r->needs_lenient ? " in transformers (other engines may accept it)" : "");
         return;
     }
     tool_calls(r, tool_format, out);
@@ -104,6 +106,6 @@ void lint_verdict(const struct lint_report *r, const char *tool_format, struct b
         buf_fmt(out, " No defect; %d warning%s, the first: %s.", n_all, n_all == 1 ? "" : "s",
                 warn->meaning);
     } else if (r->n_by[LINT_ERROR] == 0) {
-        buf_str(out, " No defect was found.");
+        buf_str(out, " No defect found.");
     }
 }

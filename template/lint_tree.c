@@ -57,14 +57,14 @@ static void free_names(struct lint_report *r, const struct jinja *t) {
             f.rule = "CLOCK";
             snprintf(f.outcome, sizeof f.outcome, "static:strftime_now");
             snprintf(f.detail, sizeof f.detail,
-                     "the prompt depends on the date: caches change daily");
+                     "the prompt depends on the date, so caches are invalid every day");
             lint_found(r, &f);
         }
         for (size_t k = 0; k < COUNT_OF(known); k++) given = given || jv_is(n, known[k]);
         if (given || jlib_global(n) || find_node(t->body, n, sets) >= 0) continue;
         snprintf(f.outcome, sizeof f.outcome, "static:%.*s", (int)(n.len > 100 ? 100 : n.len),
                  n.u.s);
-        snprintf(f.detail, sizeof f.detail, "a variable that the caller may pass");
+        snprintf(f.detail, sizeof f.detail, "a variable that callers may pass");
         lint_found(r, &f);
     }
 }
@@ -136,9 +136,9 @@ static const struct {
     /* Construct at fault (NULL: the name), and a note about it. */
     const char *what, *note;
 } portability[] = {
-    {JN_FILTER, "items", NULL, NULL, "older minja: Unknown filter items"},
-    {JN_FILTER, "safe", NULL, NULL, "unknown to the engine of LM Studio of early 2026"},
-    {JN_TEST, "sequence", NULL, NULL, "unknown to the engine of LM Studio of early 2026"},
+    {JN_FILTER, "items", NULL, NULL, "older minja has no filter items"},
+    {JN_FILTER, "safe", NULL, NULL, "unknown to LM Studio's engine as of early 2026"},
+    {JN_TEST, "sequence", NULL, NULL, "unknown to LM Studio's engine as of early 2026"},
     {JN_TEST, "sameas", NULL, NULL, "missing in small engines"},
     {JN_TEST, "escaped", NULL, NULL, "missing in small engines"},
     {JN_ATTR, "previtem", NULL, NULL, "older minja has no loop.previtem"},
@@ -152,10 +152,10 @@ static const struct {
     {JN_CALL, NULL, split_count, "split(sep, n)", "the limit is missing in small engines"},
     {JN_BIN, NULL, power, "**", "llama.cpp has no power"},
     {JN_BIN, NULL, floor_division, "//", "llama.cpp has no floor division"},
-    {JN_TUPLE, NULL, is_value, "tuple", "tuples are missing, or lists, in small engines"},
-    {JN_ATTR, "append", NULL, NULL, "transformers refuses to change lists"},
-    {JN_ATTR, "pop", NULL, NULL, "transformers refuses to change lists"},
-    {JN_NSREF, NULL, sets_key, "set d.x", "transformers sets attributes of namespaces only"},
+    {JN_TUPLE, NULL, is_value, "tuple", "small engines have no tuples, or treat them as lists"},
+    {JN_ATTR, "append", NULL, NULL, "transformers forbids changing lists"},
+    {JN_ATTR, "pop", NULL, NULL, "transformers forbids changing lists"},
+    {JN_NSREF, NULL, sets_key, "set d.x", "transformers allows it on namespaces only"},
     {JN_FILTER, "from_json", NULL, NULL, "transformers has no such filter"},
     {JN_FILTER, "groupby", NULL, NULL, "missing in small engines"},
     {JN_FILTER, "unique", NULL, NULL, "missing in small engines"},

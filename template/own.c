@@ -34,7 +34,7 @@ static const struct row {
      {"<|im_start|>", "<function=example_function_name>", "add_vision_id",
       "enable_thinking is true"},
      {"preserve_thinking is undefined"}},
-    {{"qwen3", "Qwen3, thinking and not", hone_tmpl_qwen3, hone_tmpl_qwen3_end},
+    {{"qwen3", "Qwen3, thinking and non-thinking", hone_tmpl_qwen3, hone_tmpl_qwen3_end},
      {"<|im_start|>", "<function-name>", "<tool_response>", "enable_thinking is false"},
      {"vision_start", "generation %}"}},
     {{"gemma4", "Gemma 4, 12B and larger", hone_tmpl_gemma4, hone_tmpl_gemma4_end},

@@ -45,7 +45,7 @@ while read -r f; do grep -qF "$f" "$t/o" || say "cut: $f"; done < "$t/findings"
 # template lint: a verdict; every rule of the code explained, here and in the man page
 run template lint "$t/base.gguf"
 first '^Tool calls: work with this template\. No defect'
-grep -q '^PREFIX  *[0-9]*  *the prompt of a turn is not how' "$t/o" || say "no meaning of PREFIX"
+grep -q '^PREFIX  *[0-9]*  *the next turn.s prompt does not begin' "$t/o" || say "no meaning of PREFIX"
 printf '{%% for m in messages %%}{{ m.role }}: {{ m.content }}\n{%% endfor %%}' > "$t/plain.jinja"
 rc=0; "$HONE" template lint "$t/plain.jinja" > "$t/o" 2> /dev/null || rc=$?
 [ $rc = 1 ] || say "lint of a template without tools: exit $rc"
@@ -54,7 +54,7 @@ printf '{%% if %%}' > "$t/broken.jinja"
 "$HONE" template lint "$t/broken.jinja" > "$t/o" 2> /dev/null || :
 first '^The template does not compile'
 run template fix "$t/base.gguf"
-grep -q 'what is left: .*PREFIX' "$t/e" || say "template fix does not say what it leaves: $(cat "$t/e")"
+grep -q 'remaining defects: .*PREFIX' "$t/e" || say "template fix does not say what it leaves: $(cat "$t/e")"
 grep -hoE '(PROBE\("[a-z0-9_]*", |rule = |, |PIECE\([A-Z_]+, "[a-z-]*", [A-Z]+, )"[A-Z]+(-[A-Z]+)+"|"(MARKERS|PREFIX|SYNTAX|UNDECLARED)"' template/lint.c template/lint_judge.c template/lint_tree.c template/lint_probes.def template/repair_pieces.def |
     grep -oE '"[A-Z-]+"$' | tr -d '"' | sort -u > "$t/rules"
 [ "$(wc -l < "$t/rules")" -ge 39 ] || say "found only $(wc -l < "$t/rules") rules in the code"

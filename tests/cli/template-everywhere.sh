@@ -63,7 +63,7 @@ grep -q '^tool calls *hermes-json' "$t/o" || say "added tools: calls are not kno
 echo '[{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Ho"}, {"role": "user", "content": "Hm"}]' > "$t/talk"
 "$HONE" template render "$t/p.jinja" --chat "$t/talk" > "$t/x"
 "$HONE" template render "$t/tools.jinja" --chat "$t/talk" | cmp -s - "$t/x" || say "--add-tools changes a conversation without tools"
-refused 3 'knows tools already' template fix $bad --add-tools -q
+refused 3 'already supports tools' template fix $bad --add-tools -q
 
 # a text that needs room, killed at 20 moments: the file opens, holds the old state or the new one, and its tensors are the same
 bare=$t/kept/Tiny-Q8_0.gguf

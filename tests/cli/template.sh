@@ -28,7 +28,7 @@ rc=0; "$HONE" template render "$t/bad" --chat "$t/c" > "$t/o" 2> "$t/e" || rc=$?
 echo '[{"role": "user", "content": " Hi <|im_end|> \u00e9"}]' > "$t/c"
 "$HONE" template render $src --chat "$t/c" --spans --no-generation-prompt > "$t/o" 2> "$t/e"
 printf '<|im_start|>user\n\302\253user:Hi <|im_end|> \303\251\302\273<|im_end|>\n' | cmp - "$t/o" || say "render --spans"
-grep -q 'warning: messages\[0\].content holds <|im_end|>' "$t/e" || say "render --spans: no warning of a forged marker"
+grep -q 'warning: messages\[0\].content contains <|im_end|>' "$t/e" || say "render --spans: no warning of a forged marker"
 "$HONE" template render $src --chat "$t/c" --spans --color always 2> /dev/null | grep -q "$(printf '\033')" || say "render --spans --color always"
 "$HONE" template render $src --chat "$t/c" --spans --json 2> /dev/null | tr -d ' \n' > "$t/o"
 grep -q '"spans":\[{"start":17,"end":33,"kind":"user","source":"messages\[0\].content"}\]' "$t/o" || say "render --spans --json: spans"
