@@ -380,7 +380,8 @@ static void hint(const struct chat_src *s, const char *text, size_t len, bool do
     else if (!done)
         log_info("nothing to repair: template lint finds no error in %s", s->label);
     if (rest.len)
-        log_info("what is left: %s (hone template lint --explain RULE explains each)", rest.data);
+        log_info("remaining defects: %s (hone template lint --explain RULE explains each)",
+                 rest.data);
     buf_release(&rest);
 }
 
