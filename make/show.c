@@ -67,7 +67,7 @@ int make_show(struct make *mk, double seconds, struct emit *m, struct buf *after
     if (answer.len) buf_fmt(after, "\n%s\n", answer.data);
     buf_fmt(after, "The report is %s/report.html, the folder to publish %s.\n", mk->job.dir,
             mk->job.dir);
-    if (take) buf_fmt(after, "For programs: hone serve %s/%s\n", mk->job.dir, take);
+    if (take) buf_fmt(after, "To serve it: hone serve %s/%s\n", mk->job.dir, take);
     free(take);
     buf_release(&answer);
     return 0;

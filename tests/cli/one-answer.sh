@@ -14,7 +14,7 @@ job() { # folder, recipes
 answers() {
     d=$t/$1
     echo "terminal $(sed -n 's/^Take \([A-Z0-9_]*\),.*/\1/p' "$t/$1.out")"
-    echo "server $(sed -n 's/^For programs: hone serve .*-\([A-Z0-9_]*\)\.gguf$/\1/p' "$t/$1.out")"
+    echo "server $(sed -n 's/^To serve it: hone serve .*-\([A-Z0-9_]*\)\.gguf$/\1/p' "$t/$1.out")"
     echo "card $(sed -n 's/^\*\*Take \([A-Z0-9_]*\),.*/\1/p' "$d/README.md")"
     echo "table $(sed -n 's/^| .*\[\*\*\([A-Z0-9_]*\)\*\*\](.*/\1/p' "$d/README.md")"
     echo "report $(grep -oE '[A-Z0-9_]*\.gguf</a></code><span class=star>' "$d/report.html" | head -1 | sed 's/\.gguf.*//')"

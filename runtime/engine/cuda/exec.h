@@ -349,7 +349,7 @@ int exec_cuda_end_piece(struct cuda_set *all, struct err *e);
 void exec_cuda_drop_step(struct cuda_set *all);
 /* Allocates the CPU's buffers for computing experts. Passes that need them call this themselves. */
 int exec_cuda_open_host(struct session *s, struct err *e);
-/* Copies n floats of device memory to *out for an observer, who frees them with free(). */
+/* Copies n floats of device memory to *out for an observer, who frees them with mem_free. */
 int exec_cuda_fetch(struct cuda *d, const float *src, int64_t n, float **out, struct err *e);
 /* Passes the rows of a register to session->see, if set. */
 int exec_cuda_show(struct cuda *d, gr_w w, const float *src, int64_t n_rows, int64_t ld,
