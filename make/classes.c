@@ -400,7 +400,7 @@ static int give_name(const struct make *mk, const struct cand *c, const char *fi
 }
 
 /* Removes a candidate. A mix's plan stays in the work folder for reference. */
-static void forget(const struct cand *c) {
+static void remove_candidate(const struct cand *c) {
     if (c->path) remove(c->path);
 }
 
@@ -431,8 +431,8 @@ static int settle(const struct ladder *l, struct rung *r, struct err *e) {
         rc = make_keep_eval(mk, &m, e);
     }
     if (!rc) {
-        forget(&r->cand);
-        forget(&r->plain);
+        remove_candidate(&r->cand);
+        remove_candidate(&r->plain);
     }
     cJSON_Delete(found);
     free(file);
@@ -441,8 +441,8 @@ static int settle(const struct ladder *l, struct rung *r, struct err *e) {
 
 /* Adds the file named by a class's record; *known is false if there is no such record. made_now:
  * made by this run, so -f does not apply. */
-static int take(const struct ladder *l, const struct rung *r, bool made_now, bool *known,
-                struct err *e) {
+static int add_recorded(const struct ladder *l, const struct rung *r, bool made_now, bool *known,
+                        struct err *e) {
     struct make *mk = l->mk;
     struct step s;
     cJSON *result = NULL;
@@ -491,7 +491,7 @@ static int block_cand(const struct ladder *l, struct rung *r, struct err *e) {
     cJSON *result = NULL;
     if (r->passed) {
         const struct cand old = r->plain;
-        forget(&old);
+        remove_candidate(&old);
         r->plain = r->cand;
         r->cand = old;
     }
@@ -542,7 +542,7 @@ static int one_group(const struct ladder *l, int from, int to, struct err *e) {
     if (again && l->gram) {
         for (int i = from; i < to; i++) {
             if (l->rung[i].passed) continue;
-            forget(&l->rung[i].cand);
+            remove_candidate(&l->rung[i].cand);
             l->rung[i].mix = false;
         }
         TRY(make_presets(l, from, to, true, e));
@@ -584,7 +584,7 @@ static int find_rungs(struct ladder *l, struct rung *all, int *n_all, struct err
     for (int i = 0; i < *n_all; i++) {
         bool known;
         int before = mk->n_files;
-        TRY(take(l, &all[i], false, &known, e));
+        TRY(add_recorded(l, &all[i], false, &known, e));
         if (!known) l->rung[l->n++] = all[i];
         while (mk->n_files > before) made_drop(mk); /* added in order at the end */
     }
@@ -609,7 +609,7 @@ static int count(const struct ladder *l, const struct rung *all, int n_all, stru
     }
     for (int i = 0; i < n_all; i++) {
         bool known;
-        TRY(take(l, &all[i], false, &known, e));
+        TRY(add_recorded(l, &all[i], false, &known, e));
     }
     make_share(mk, PART_LADDER, n_all - l->n + encoded, n_all, 0);
     make_share(mk, PART_JUDGE, n_all - l->n + measured, n_all, 0);
@@ -631,7 +631,7 @@ static int run(struct ladder *l, struct rung *all, struct err *e) {
         TRY(one_group(l, i, end, e));
     }
     for (int i = 0; i < n_all; i++) {
-        TRY(take(l, &all[i], true, &known, e));
+        TRY(add_recorded(l, &all[i], true, &known, e));
         if (!known)
             return err_set(e, ERR_SYS, "%s: the record of %s cannot be read", mk->job.state,
                            all[i].name);

@@ -349,7 +349,7 @@ static int save_plan(struct make *mk, struct err *e) {
     return rc;
 }
 
-static bool whole(const cJSON *o, const char *name, int64_t *out) {
+static bool read_count(const cJSON *o, const char *name, int64_t *out) {
     return doc_i64(o, name, out) && *out >= 0;
 }
 
@@ -360,9 +360,10 @@ static bool read_plan(struct make *mk, const cJSON *o) {
                           .sequential = doc_bool(o, "sequential", false)};
     /* Absent in records of earlier versions, where the collector decided. */
     p.answers = p.feedback && doc_bool(o, "answers", true);
-    if (!whole(o, "types", &p.types) || !whole(o, "bands", &p.bands) ||
-        !whole(o, "probe_windows", &p.probe_windows) ||
-        !whole(o, "eval_windows", &p.eval_windows) || !whole(o, "chunks", &mk->eval_chunks))
+    if (!read_count(o, "types", &p.types) || !read_count(o, "bands", &p.bands) ||
+        !read_count(o, "probe_windows", &p.probe_windows) ||
+        !read_count(o, "eval_windows", &p.eval_windows) ||
+        !read_count(o, "chunks", &mk->eval_chunks))
         return false;
     for (const cJSON *m = doc_first(doc_get(o, "left_out")); m; m = m->next)
         if (cJSON_GetStringValue(m))
@@ -388,7 +389,7 @@ static void note_left_out(struct make *mk) {
 }
 
 /* Applies the plan: windows, log lines, record. */
-static int follow(struct make *mk, struct err *e) {
+static int apply_plan(struct make *mk, struct err *e) {
     const bool fewer = mk->plan.eval_windows < mk->in.eval_windows;
     mk->eval_chunks = fewer ? mk->plan.eval_windows : mk->asked_chunks;
     char limit[32];
@@ -416,7 +417,7 @@ bool make_too_long(const struct make *mk, char out[512]) {
 }
 
 /* Logs the plan before work begins: its duration, and a warning if it exceeds --time. */
-static void make_say_plan(struct make *mk) {
+static void log_plan(struct make *mk) {
     struct buf b = {0};
     char text[512];
     for (int i = 0; i < PART_COUNT; i++) {
@@ -469,8 +470,8 @@ int make_forecast(struct make *mk, struct err *e) {
     shapes_close(&sh);
     if (rc) return rc;
     plan_fit(&mk->in, &mk->plan);
-    make_say_plan(mk);
-    return follow(mk, e);
+    log_plan(mk);
+    return apply_plan(mk, e);
 }
 
 /* Scales the times of the forecast. */
@@ -519,7 +520,7 @@ int make_replan(struct make *mk, enum plan_part done, struct err *e) {
     if (done >= PART_JUDGE) p = mk->plan;
     if (plan_same(&p, &mk->plan)) return mk->cut_short.n ? save_plan(mk, e) : 0;
     mk->plan = p;
-    return follow(mk, e);
+    return apply_plan(mk, e);
 }
 
 double make_time_for_probes(const struct make *mk) {

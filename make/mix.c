@@ -156,7 +156,7 @@ static void candidate_release(struct candidate *k) {
 }
 
 /* Adds the file named by the step's record. */
-static int take(struct make *mk, const cJSON *result, const char *text, struct err *e) {
+static int add_recorded(struct make *mk, const cJSON *result, const char *text, struct err *e) {
     const char *file = doc_str(result, "file");
     const char *recipe = doc_str(result, "recipe");
     const char *why = doc_str(result, "why");
@@ -199,7 +199,7 @@ static int one_budget(struct make *mk, const char *text, uint64_t budget, const 
         if (rc == 0 && !step_done(&s, &result))
             rc = err_set(e, ERR_SYS, "%s: the record of the mix cannot be read", mk->job.dir);
     }
-    if (rc == 0 && (reuse || !make_counts(mk))) rc = take(mk, result, text, e);
+    if (rc == 0 && (reuse || !make_counts(mk))) rc = add_recorded(mk, result, text, e);
     cJSON_Delete(result);
     candidate_release(&k);
     step_release(&s);

@@ -110,8 +110,8 @@ static int save(const struct probing *w, struct err *e) {
     return ranks_me() == 0 ? sens_write(w->s, w->g, w->o->out, true, e) : 0;
 }
 
-static void put(const struct probing *w, const struct probe_want *want,
-                const struct probe_got *got) {
+static void store_probe(const struct probing *w, const struct probe_want *want,
+                        const struct probe_got *got) {
     struct sens_group *g = &w->s->group[want->group];
     if (!w->mix && g->n_probes < SENS_MAX_PROBES)
         g->probe[g->n_probes++] = (struct sens_probe){want->type, got->kld, got->stderr_};
@@ -136,7 +136,7 @@ static int end_round(struct probing *w, struct err *e) {
     }
     if (rc || !w->n) return rc;
     ranks_bcast(w->got, w->n * (int)sizeof *w->got);
-    for (int i = 0; i < w->n; i++) put(w, &w->want[i], &w->got[i]);
+    for (int i = 0; i < w->n; i++) store_probe(w, &w->want[i], &w->got[i]);
     if (!w->mix) {
         w->r->probing += progress_now_s() - t0;
         w->r->n_now += w->n;
@@ -145,7 +145,7 @@ static int end_round(struct probing *w, struct err *e) {
     return save(w, e);
 }
 
-static int ask(struct probing *w, int group, enum qtype type, struct err *e) {
+static int queue_probe(struct probing *w, int group, enum qtype type, struct err *e) {
     w->want[w->n++] = (struct probe_want){group, type};
     return w->n < w->batch * ranks_n() ? 0 : end_round(w, e);
 }
@@ -199,7 +199,7 @@ static int stage2(struct probing *w, struct err *e) {
                     continue;
                 }
                 w->r->n_probes++;
-                if (!known) rc = ask(w, i, type, e);
+                if (!known) rc = queue_probe(w, i, type, e);
             }
     if (!rc) rc = end_round(w, e);
     progress_set_item(NULL, 0, 0);
@@ -242,7 +242,7 @@ static int around(struct probing *w, uint64_t budget, struct err *e) {
                 continue;
             }
             w->r->n_steps++;
-            rc = ask(w, i, to, e);
+            rc = queue_probe(w, i, to, e);
         }
     if (!rc) rc = end_round(w, e);
     probe_forget(&w->p);

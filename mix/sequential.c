@@ -48,7 +48,7 @@ struct seq_job {
  * -------------------------------------------------------------------------------------- */
 
 /* Returns whether the current pass is that of the head, after the last block. */
-static bool behind(const struct seq_job *j) {
+static bool is_head_pass(const struct seq_job *j) {
     return j->block == j->base->hp.d[HD_LAYERS];
 }
 static bool in_block(const struct seq_job *j, const struct gr_weight *w) {
@@ -90,7 +90,7 @@ static int pass(struct seq_job *j, enum pair_side side, int64_t i, bool next, st
     struct session_pass p = {.ids = j->ids.v + i * j->ctx, .n = j->ctx, .hidden = j->hidden};
     p.begin = j->block;
     p.residual = residual;
-    if (!behind(j)) p.end = j->block + 1;
+    if (!is_head_pass(j)) p.end = j->block + 1;
     j->to = next ? residual : NULL;
     session_reset(d->s);
     TRY(session_pass(d->s, &p, e));

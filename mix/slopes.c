@@ -149,8 +149,8 @@ static void see_head(struct slopes *s, const struct sized *z, const struct gr_we
     free(j.size);
 }
 
-static void see(void *ud, const struct gr_weight *w, int64_t expert, const float *x, int64_t ld_x,
-                const float *dy, int64_t ld_y, int64_t n_rows) {
+static void see_product(void *ud, const struct gr_weight *w, int64_t expert, const float *x,
+                        int64_t ld_x, const float *dy, int64_t ld_y, int64_t n_rows) {
     struct slopes *s = ud;
     const struct sized *z = sized(s, w);
     if (z && w == model_head(s->m))
@@ -214,7 +214,7 @@ static int measure(struct sens *sens, struct slopes *s, const struct slope_text 
     s->weight = xcalloc((size_t)n, sizeof *s->weight);
     s->sum = xcalloc((size_t)sens->n_groups, sizeof *s->sum);
     for (int i = 0; i < n; i++) s->weight[i].group = group_of(s, sens, s->m->graph.weight[i].name);
-    grad_observe(g, see, s);
+    grad_observe(g, see_product, s);
     grad_observe_lookups(g, see_lookup, s);
     rc = windows(s, g, t, e);
     for (int i = 0; i < sens->n_groups && !rc; i++)

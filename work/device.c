@@ -9,7 +9,7 @@
 
 /* Fills *i with the properties of the n-th device. Returns false for the CPU, or if the device does
  * not respond. */
-static bool ask(const struct work *w, int n, struct cu_info *i) {
+static bool get_info(const struct work *w, int n, struct cu_info *i) {
     struct cu_ctx *ctx = NULL;
     struct err ignored;
     if (w->device.kind == DEVICE_CPU) return false;
@@ -22,7 +22,7 @@ static bool ask(const struct work *w, int n, struct cu_info *i) {
 void device_name(const struct work *w, char out[256]) {
     struct cu_info i;
     out[0] = 0;
-    if (ask(w, 0, &i)) memcpy(out, i.name, sizeof i.name);
+    if (get_info(w, 0, &i)) memcpy(out, i.name, sizeof i.name);
 }
 
 /* Returns the usable bytes of w's k-th device; i holds its properties. */
@@ -36,7 +36,7 @@ uint64_t device_free(const struct work *w) {
     uint64_t sum = 0;
     for (int k = 0; k <= w->device.n_more; k++) {
         struct cu_info i;
-        if (ask(w, k, &i)) sum += usable(w, k, &i);
+        if (get_info(w, k, &i)) sum += usable(w, k, &i);
     }
     return sum;
 }
@@ -60,7 +60,7 @@ struct device device_share(const struct work *w, const char *const *path, int n)
     struct device d = w->device;
     for (int k = 0; k <= d.n_more; k++) {
         struct cu_info i;
-        if (!ask(w, k, &i)) continue;
+        if (!get_info(w, k, &i)) continue;
         d.kind = DEVICE_AUTO;
         *(k ? &d.more_bytes[k - 1] : &d.max_bytes) =
             (uint64_t)((double)usable(w, k, &i) * part) + 1; /* 0 would mean all of it */

@@ -27,7 +27,8 @@ static void numbers(const struct eval_kld *k, struct buf *out) {
             k->same_top1 * 100);
 }
 
-static void one(const struct eval_kld *k, const char *label, const char *base, struct buf *out) {
+static void one_model(const struct eval_kld *k, const char *label, const char *base,
+                      struct buf *out) {
     struct pick_grade g = grade(k);
     if (!(k->max_kld > 0) && k->same_top1 >= 1) {
         buf_fmt(out, "%s is the same as %s: no divergence on %lld tokens.", label, base,
@@ -53,7 +54,7 @@ void eval_answer(const struct eval_kld *k, char *const *label, int n, const char
                  struct buf *out) {
     int near = 0, far = 0;
     if (n == 1) {
-        one(k, label[0], base, out);
+        one_model(k, label[0], base, out);
         return;
     }
     for (int i = 1; i < n; i++) {

@@ -107,7 +107,7 @@ static double kld_value(const struct run *x, int j, size_t i) {
     return shown(x, kld_keys[i].key, v);
 }
 
-static struct eval_group whole(const struct run *x, int i) {
+static struct eval_group whole_group(const struct run *x, int i) {
     struct eval_group g;
     eval_kld_group(&x->r, i, -1, x->r.ctx / 2, x->r.ctx, &g);
     return g;
@@ -117,7 +117,7 @@ static bool sampled(const struct run *x) {
     return x->a->base_file && kld_top_is(x->a->base_file);
 }
 static void emit_one(struct emit *m, const struct run *x) {
-    struct eval_group g = whole(x, 0);
+    struct eval_group g = whole_group(x, 0);
     for (size_t i = 0; i < COUNT_OF(kld_keys); i++)
         emit_num(m, kld_keys[i].key, kld_keys[i].label ? kld_keys[i].label : kld_keys[i].title,
                  kld_value(x, 0, i), kld_keys[i].prec);
@@ -139,7 +139,7 @@ static void emit_many(struct emit *m, const struct run *x) {
     emit_col(m, "mean_kld_ci95_high", NULL);
     if (sampled(x)) emit_col(m, "mean_kld_sampling_stderr", NULL);
     for (int j = 0; j < x->n; j++) {
-        struct eval_group g = whole(x, j);
+        struct eval_group g = whole_group(x, j);
         emit_row(m);
         emit_cell_str(m, x->label[j]);
         emit_cell_str(m, io_base(x->path[j]));

@@ -94,8 +94,8 @@ static void attend(const struct scene *s, const float *q, const float *k, const 
 }
 
 /* Writes x to a cache of type t and reads it back into y; returns the seconds of each. */
-static void once(const struct scene *s, const struct kv_type *t, const float *x, float *y,
-                 bool is_value, double *put_s, double *get_s) {
+static void time_once(const struct scene *s, const struct kv_type *t, const float *x, float *y,
+                      bool is_value, double *put_s, double *get_s) {
     uint64_t row = t->row_bytes(t, s->dim);
     float turned[KV_MAX_DIM];
     double t0 = progress_now_s();
@@ -110,13 +110,13 @@ static void once(const struct scene *s, const struct kv_type *t, const float *x,
     *put_s = t1 - t0;
     *get_s = progress_now_s() - t1;
 }
-/* Runs once() three times and adds the shortest times, since the machine may be busy. */
-static void through(const struct scene *s, const struct kv_type *t, const float *x, float *y,
-                    bool is_value, double *put_s, double *get_s) {
+/* Runs time_once() three times and adds the shortest times, since the machine may be busy. */
+static void add_best_time(const struct scene *s, const struct kv_type *t, const float *x, float *y,
+                          bool is_value, double *put_s, double *get_s) {
     double best_put = 1e30, best_get = 1e30;
     for (int i = 0; i < 3; i++) {
         double put, get;
-        once(s, t, x, y, is_value, &put, &get);
+        time_once(s, t, x, y, is_value, &put, &get);
         best_put = fmin(best_put, put);
         best_get = fmin(best_get, get);
     }
@@ -138,8 +138,8 @@ static void measure(struct scene *s, const struct kv_type *kt, const struct kv_t
                     struct eval_kv *out) {
     double put = 0, get = 0, err = 0, all = 0;
     float q[KV_MAX_DIM], o[KV_MAX_DIM];
-    through(s, kt, s->k, s->k2, false, &put, &get);
-    through(s, vt, s->v, s->v2, true, &put, &get);
+    add_best_time(s, kt, s->k, s->k2, false, &put, &get);
+    add_best_time(s, vt, s->v, s->v2, true, &put, &get);
     out->kld = 0;
     for (int64_t t = 0; t < N_QUERIES; t++) {
         memcpy(q, s->q + t * s->dim, (size_t)s->dim * sizeof *q);

@@ -32,7 +32,7 @@ static int layer_at(const struct route_log *l, int block) {
     return -1;
 }
 
-static void see(void *ud, const struct session_shown *r) {
+static void see_choices(void *ud, const struct session_shown *r) {
     struct route_log *l = ud;
     const int i = layer_at(l, r->block);
     const int64_t n = r->n_used, at = r->pos - l->at;
@@ -102,5 +102,5 @@ int route_check(const struct route_log *l, const struct session *s, struct err *
 void route_watch(struct route_log *l, struct session *s, int64_t at, struct eval_route *to) {
     l->at = at;
     l->to = to;
-    session_observe(s, &(struct session_probe){.ud = l, .route = see});
+    session_observe(s, &(struct session_probe){.ud = l, .route = see_choices});
 }
