@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Effect and cost of grammars on quantizations of the bundled model:
-python3 bench/constrained.py HONE OUT.json [--dir DIR] recipes [RECIPE...] | speed | model FILE
+
+    python3 bench/constrained.py HONE OUT.json [--dir DIR] recipes [RECIPE...] | speed | model FILE
 
 recipes: each recipe answers the 200 cases of tests/golden/tiny-qwen35moe/tools.jsonl greedily, free and with calls held to the
 tools' schemas. Reports well-formed calls and the tokens per 1000 that the grammar overruled. Results are written to OUT.json one

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """Time between the tokens of plain answers in `hone serve`, alone and while clients send costly grammars:
-python3 bench/costly.py HONE MODEL.gguf [SECONDS] (standard library only). Prints JSON.
+
+    python3 bench/costly.py HONE MODEL.gguf [SECONDS] (standard library only). Prints JSON.
+
 A hostile client sends its next request as soon as it gets an answer or an error. Each grammar has a new text, so the server's
 cache of compiled grammars never helps. The first mask of each grammar is cheap, later ones are costly.
 """

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """First measurements on a GPU lent for minutes: each job of hone on the bundled model, then on four layers of Qwen3.5-35B-A3B.
-bench/cuda_day.py [STEP...] [--total 540] [--out DIR]          (bench/cuda.sh day)
+
+    bench/cuda_day.py [STEP...] [--total 540] [--out DIR]          (bench/cuda.sh day)
+
 A step that exceeds its limit, or the rest of --total, is ended and recorded. OUT/cuda-day.json is rewritten after each step:
 command, seconds, exit status, busy processors, mean GPU use, peak GPU memory, and the JSON it printed. OUT/cuda-day.log: other
 output. Without arguments all steps run, in order. HONE: the program (build/hone). FIRST: the built bench/cuda_first. BLAS:

@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: MIT
 """Cost of evaluation: peak memory with a vocabulary of 248,320 at contexts of 32,768 and 262,144, and the time of a streaming
 divergence run compared with a perplexity run. Needs numpy; run from the root after `make`:
-python3 bench/eval-cost.py memory|time FILE.json [HONE]
+
+    python3 bench/eval-cost.py memory|time FILE.json [HONE]
+
 memory: the tiny model's first two layers (one with full attention), its embedding and head repeated to 248,320 rows, as bf16.
 `above_weights` is peak RSS less the tensor bytes of all models in the run: mapped pages count once touched, and all are touched.
 The run at 262,144 is stopped after two progress lines.

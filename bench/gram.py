@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Constrained decoding compared with other engines: time per mask and of the first one, memory, schemas refused, texts rejected.
-python bench/gram.py BENCH_PROGRAM OUT.json       (BENCH_PROGRAM: built by `make bench-gram`, which prints its path)
+
+    python bench/gram.py BENCH_PROGRAM OUT.json       (BENCH_PROGRAM: built by `make bench-gram`, which prints its path)
+
 Needs PyPI's llguidance, xgrammar, numpy; a vocabulary of 228,712 tokens is the union of those in the packages dashscope (Qwen)
 and mistral-common (Tekken). Each engine runs in a process of its own, one after the other, on the same token ids: JSON Schemas
 with valid texts from tests/golden/gram/texts.json and larger ones made here. Each engine runs three times and the fastest time of

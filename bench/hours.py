@@ -1,11 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """Forecasts of `hone make` (--dry-run) at full size, on folders with the shapes of real models, made of sparse files.
-python3 bench/hours.py build/hone SCRATCH docs/results/hours.json [SHAPE...]     (4B, 35B, 397B)
+
+    python3 bench/hours.py build/hone SCRATCH docs/results/hours.json [SHAPE...]     (4B, 35B, 397B)
+
 Sizes, disk and memory follow from the shapes; --max-memory exceeds what any of them needs, so this machine's memory limits
 nothing. Hours are forecast from timings of a few seconds on this machine; all-zero weights may be searched faster or slower than
 real ones. Each shape is forecast for presets alone and for mixes at each effort (everything: normal).
-python3 bench/hours.py --memory N build/hone SCRATCH docs/results/hours.json
+
+    python3 bench/hours.py --memory N build/hone SCRATCH docs/results/hours.json
+
 runs jobs instead, on N blocks of the 4B shape, and adds the forecast memory and the process's peak to the file (RssAnon, read
 every 20 ms: without pages of mapped files)."""
 import json

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """Order of this machine's instruction sets: kernels and whole models with each set, and with the other engine.
-python3 bench/isa.py [--out docs/results/isa.json] [--kernels] [MODEL.gguf] [--threads 2] [--rounds 2]
+
+    python3 bench/isa.py [--out docs/results/isa.json] [--kernels] [MODEL.gguf] [--threads 2] [--rounds 2]
+
 Environment: HONE (build/hone); PEER, a Python with llama-cpp-python (bench/peer-venv.sh). --kernels: `hone bench-kernels`, each
 packed type with each set: GB/s with one and four tokens, 10^9 multiply-adds per second with 64. MODEL: tokens per second of
 prompts of 512 and 64 generated tokens, every set and the peer in turns, best of the rounds. OUT keeps results that are not

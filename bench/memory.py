@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """Peak memory of hone on full-width folders made of sparse files: shapes of real models, all data zero.
-python3 bench/memory.py build/hone SCRATCH OUT.json [--layers N] [--shapes 35B,397B] [--type bf16] [--max-gib 40] [--all] [--add]
-[--check]
+
+    python3 bench/memory.py build/hone SCRATCH OUT.json [--layers N] [--shapes 35B,397B] [--type bf16] [--max-gib 40] [--all]
+    [--add] [--check]
+
 For every shape: `convert --dry-run` over all layers (time, predicted bytes, peak), and a real convert of N layers, its size
 compared with the prediction. With --all also imatrix (one chunk), quantize to Q4_K_M, eval ppl and eval kld (two windows) on the
 result, compared with the plan of one pass (`hone plan`): activations, keys and values, recurrent state. --add: keep rows of other

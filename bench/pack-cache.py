@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """Time to open a model: packed in memory, the first time with --pack-cache, and afterwards.
-python3 bench/pack-cache.py build/hone SCRATCH OUT.json [--layers 4,16] [--reps 5] [--how made,mapped]
+
+    python3 bench/pack-cache.py build/hone SCRATCH OUT.json [--layers 4,16] [--reps 5] [--how made,mapped]
+
 For each number of layers `hone synth` makes a Qwen3.5-35B-A3B of random weights (0.55 GiB a layer); the files are removed
 afterwards. Per size: seconds to open reported by `eval speed`, and seconds of the whole process, which reads one token, for:
 memory (packed each time), made (the cache is written and synced), mapped (it exists), compared (its seal was removed), cold (the

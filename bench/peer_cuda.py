@@ -1,17 +1,20 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """Speed of llama.cpp's CUDA backend on one GGUF file, measured like llama-bench: peer_cuda.py --libs FOLDER MODEL.gguf [options]
+
 FOLDER: libllama, libggml, libggml-base, libggml-cpu and libggml-cuda from PyPI's package cyllama-cuda12 0.7.0, and the libraries
 that libggml-cuda needs besides the driver: libcudart.so.12, libcublas.so.12, libcublasLt.so.12. Standard library only. All layers
 are on the first GPU with flash attention. Prints one JSON document on standard output, progress on standard error. With --out the
 document is also written to a file after every measurement, so an interrupted run keeps its results. Rates are in tokens per
 second.
-pp        prompts of each length of --pp with each micro-batch of --ubatch; "pp": the best median per length, "pp_runs": all of
-them
-tg        --n single tokens after each depth of --depths; "tg" reads the logits of every token (llama_get_logits_ith, as a sampler
-does), "tg_wait" only waits for every token, as llama-bench does
---kv      type of the caches, f16 or q8_0        --reps  repetitions of each measurement (5); the median is reported
---cpu     run on the CPU, to try the program without a GPU. --vocab: number of token ids, for files without a vocabulary.
+
+  pp      prompts of each length of --pp with each micro-batch of --ubatch; "pp": the best median per length, "pp_runs": all of
+          them
+  tg      --n single tokens after each depth of --depths; "tg" reads the logits of every token (llama_get_logits_ith, as a sampler
+          does), "tg_wait" only waits for every token, as llama-bench does
+  --kv    type of the caches, f16 or q8_0        --reps  repetitions of each measurement (5); the median is reported
+  --cpu   run on the CPU, to try the program without a GPU. --vocab: number of token ids, for files without a vocabulary.
+
 Tokens are random ids, so files without a vocabulary (hone synth) will do. An uncounted warm-up precedes each measurement; in it
 the driver compiles kernels that the library has only as PTX. That takes long the first time; CUDA_CACHE_PATH and
 CUDA_CACHE_MAXSIZE keep the result. The depth is filled once; its state is kept in memory and restored before every repetition.

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """ik_llama.cpp, from PyPI's package ik-llama-cpp-python, through its C interface, for bench/peers.py and tests/interop-ik.py.
+
 Runs in the venv printed by `bench/peer-venv.sh ik`. The published package is compiled for AVX2. Its best settings are used:
 weights repacked at load, flash attention, fused experts (its own default)."""
 import ctypes

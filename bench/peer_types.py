@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Encodes a file with another engine but the types of our plan, to separate allocation from encoding.
-peer_types.py BASE.gguf PLAN.tsv IMATRIX.dat OUT.gguf, with the Python of bench/peer-venv.sh. PLAN: written by hone quantize
---budget."""
+
+    peer_types.py BASE.gguf PLAN.tsv IMATRIX.dat OUT.gguf, with the Python of bench/peer-venv.sh. PLAN: written by hone quantize
+    --budget."""
 import sys
 
 import peer

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Speed of hone and other engines on the same files, alternating; run by bench/peers.sh. peers.py HONE OUT.json ...
+
 A group is PP:TG:DEPTHS:PAIRS: a prompt of PP tokens and TG single tokens (0: none), each after every depth of DEPTHS tokens,
 measured PAIRS times. A run is one process that loads the file, warms up and measures a group once. For PyPI's packages
 (llama-cpp-python; ik-llama-cpp-python with --ik) it is this file with --child; for a llama-bench named by --bench, one process

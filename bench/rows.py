@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """Gain of computing several sequences in one pass on the CPU, and its cost for a single sequence.
-python3 bench/rows.py MODEL.gguf TEXT [OUT.json] [--base OLDHONE] [--threads 2] [--pairs 7] [--minutes 6] [--part NAME]...
-[--again]
+
+    python3 bench/rows.py MODEL.gguf TEXT [OUT.json] [--base OLDHONE] [--threads 2] [--pairs 7] [--minutes 6] [--part NAME]...
+    [--again]
+
 MODEL: for instance the output of `hone synth --layers 8 --recipe Q4_K_M --tokenizer tests/golden/tiny-qwen35moe`; TEXT: any plain
 text of at least 2048 tokens. Environment: HONE (build/hone), ROWS (built by `make bench-rows`). Parts:
 tokens, depth: prompts of 512 tokens and 64 generated ones, at depth 0 and after 4096 tokens

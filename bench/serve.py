@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """`hone serve` compared with other servers: same file, machine and requests, one server at a time.
-bench/serve.py MODEL.gguf [--peer PYTHON] [--llama-server PATH] [--name NAME] [--rows decode,ttft,...] [--runs 5] [--minutes M]
-[--out FILE.json]
+
+    bench/serve.py MODEL.gguf [--peer PYTHON] [--llama-server PATH] [--name NAME] [--rows decode,ttft,...] [--runs 5] [--minutes
+    M] [--out FILE.json]
+
 --peer: a Python with llama-cpp-python[server]. --llama-server: the program. Without them their columns are missing. Results are
 added to FILE under NAME after each unit (one row of one server): median, minimum and maximum of the runs. Units already in FILE
 are skipped; a row that failed or exceeded --limit seconds is recorded with the reason, and retried with --again. --minutes: stops

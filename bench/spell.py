@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """Copies a GGUF file and turns its unused tokens (type 5: no text in answers) into normal ones, spelled by their names.
+
 A model of random weights with a small vocabulary (hone synth --tokenizer) draws little else, and a stream of it shows nothing.
-bench/spell.py IN.gguf OUT.gguf
+
+    bench/spell.py IN.gguf OUT.gguf
 """
 import shutil, struct, sys
 

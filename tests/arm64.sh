@@ -1,11 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# tests/arm64.sh - the ARM64 build under QEMU beside the build of this machine; `make check-arm64` runs it (4 minutes of one
-# core). Every encoder writes the same bytes, files opened with f32 activations give the same logits (below), packed products are
-# those of their definition to the bit, on processors with and without the instructions that kernels choose by.
+# tests/arm64.sh - the ARM64 build under QEMU compared with this machine's build; run by `make check-arm64` (4 minutes
+# of one core). Every encoder writes the same bytes, files opened with f32 activations give the same logits (below),
+# packed products equal their definition to the bit, on processors with and without the instructions that kernels are
+# chosen by.
 #
-#   HONE   the program of this machine     ARM_HONE  that of ARM64, beside which lie tests/kern/check and tests/unit/
-#   RUN    what runs it; $RUN CPU PROGRAM ARGUMENTS     QUICK=1  kernels alone, of one processor
+#  HONE   the program of this machine     ARM_HONE  that of ARM64, with tests/kern/check and tests/unit/ in its folder
+#  RUN    the emulator: $RUN CPU PROGRAM ARGUMENTS     QUICK=1  only kernels, on one processor
 set -eu
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT

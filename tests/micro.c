@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* tests/micro.c - writes the folder of a micro checkpoint and prints its path: `micro
- * tests/golden/archs/gemma3`. Whoever calls it removes the folder that it lies in. */
+ * tests/golden/archs/gemma3`. The caller removes its parent folder. */
 #include "tests/unit/micro.h"
 
 int main(int argc, char **argv) {

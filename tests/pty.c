@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: MIT
-/* tests/pty.c - a person at a terminal, for scripts of tests/cli:
+/* tests/pty.c - a simulated user at a terminal, for scripts of tests/cli:
  *
  *     pty SCRIPT PROGRAM [ARGUMENT...] > TRANSCRIPT
  *
- * PROGRAM runs on a new terminal of 24 x 80 with TERM as the caller has it. Lines of SCRIPT:
+ * PROGRAM runs on a new terminal of 24 x 80 with the caller's TERM. Lines of SCRIPT:
  *
  *     > TEXT    types TEXT: \n enter, \e escape, \t, \\, \xHH a byte
- *     < TEXT    waits until the program has written TEXT, after the text that the last such line
- *               found; exits with 1 when it does not come
- *     . MS      waits so many milliseconds
+ *
+ *     < TEXT    waits until the program has written TEXT, after the previous match; exits
+ *               with 1 if it never comes
+ *
+ *     . MS      waits MS milliseconds
+ *
  *     $ N       the program must end by itself with exit status N
  *
- * What the program writes goes to stdout as it is. */
+ * The program's output goes to stdout unchanged. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>

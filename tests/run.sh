@@ -2,14 +2,15 @@
 # SPDX-License-Identifier: MIT
 # tests/run.sh - runs every unit program and every tests/cli script from the repository root.
 #
-#   UNITS  unit programs, separated by spaces     HONE  the binary that tests/cli/*.sh run
-#   SCRIPTS  other scripts than tests/cli/*.sh; empty: none
-#   SLOWEST  how many of the slowest to list, with their processor seconds
-#   WRAP   put in front of unit programs, e.g. 'valgrind -q --error-exitcode=9'      JOBS  default: one per processor, 8 at most
+#  UNITS    unit programs, separated by spaces     HONE  the binary that tests/cli/*.sh run
+#  SCRIPTS  other scripts than tests/cli/*.sh; empty: none
+#  SLOWEST  number of the slowest items to list, with their processor seconds
+#  WRAP     prefix of unit programs, e.g. 'valgrind -q --error-exitcode=9'
+#  JOBS     default: one per processor, at most 8
 #
-# A unit program's last line is "N passed, N failed"; one that crashes counts as one failure, a script as one test. Exit 77 is
-# "skipped". Prints a line for each finished item, then the output of those that failed or were skipped, and ends with exactly
-# one line "N passed, N failed, N skipped"; exit 1 if any failed. Each item writes its own result file.
+# A unit program's last line is "N passed, N failed"; one that crashes counts as one failure, a script as one test. Exit
+# 77 is "skipped". Prints a line for each finished item, then the output of those that failed or were skipped, and ends
+# with exactly one line "N passed, N failed, N skipped"; exit 1 if any failed. Each item writes its own result file.
 
 root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd) || exit 2
 cd "$root" || exit 2

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """bench/http/trial.py PROGRAM PORT - an HTTP library's behaviour in the five points of the trial.
+
 The program answers /hello at once, /slow after 20 s, /flood without end, and prints `gone KIND TIME` when a client disconnects.
 Prints one JSON object."""
 import json, socket, statistics, subprocess, sys, threading, time

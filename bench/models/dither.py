@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """Moves a published Q4_1 file's weights off their grid, so that no type reproduces them exactly: uniform noise of half a step.
-hone quantize PUBLISHED.gguf --type F16 --allow-requantize -o SPELLED.gguf
-python3 bench/models/dither.py PUBLISHED.gguf SPELLED.gguf OUT.gguf
+
+    hone quantize PUBLISHED.gguf --type F16 --allow-requantize -o SPELLED.gguf
+    python3 bench/models/dither.py PUBLISHED.gguf SPELLED.gguf OUT.gguf
+
 OUT.gguf is a dense base with the activations of a trained published model. Needs numpy and gguf (PyPI).
 """
 import mmap

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """Trains the third model of bench/quality.sh: a dense model of Llama's shape with 34 million weights.
-python3 bench/models/third.py OUT_FOLDER [--minutes 78] [--threads 2]
+
+    python3 bench/models/third.py OUT_FOLDER [--minutes 78] [--threads 2]
+
 The texts are on every Debian machine with this script's venv: the sources of the Python package transformers and the manual
 pages. A hash of each document's path assigns it: 2 in 100 each become calib.txt, probe.txt and eval.txt (sources) and
 man_calib.txt and man_eval.txt (pages); the rest is for training. OUT_FOLDER gets a checkpoint in the published layout, the five

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Twenty tasks with hone_gguf, gguf (gguf-py), llama-cpp-python and transformers: lines, seconds and peak memory, each task in
 its own process, including imports.
-run.py FOLDER LIBRARY=PYTHON...     -> docs/results/python.json, the table of docs/python.md
+
+    run.py FOLDER LIBRARY=PYTHON...     -> docs/results/python.json, the table of docs/python.md
+
 FOLDER has model.gguf, base.gguf, source and text.txt, as made by python/tests/run.sh. PYTHON has the library installed; results
 of unnamed libraries are kept. Best of RUNS runs (3). A task without a row has no solution in that library.
 """

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# tests/clients/run.sh HONE CHECKPOINT DIR [SET...]: asks hone serve with client libraries from PyPI, which are installed
-# into DIR/SET when their versions change. What cannot be installed is said and left out.
+# tests/clients/run.sh HONE CHECKPOINT DIR [SET...]: tests hone serve with client libraries from PyPI, installed into
+# DIR/SET when their versions change. Sets that cannot be installed are reported and skipped.
 set -eu
 hone=$1 checkpoint=$2 dir=$3
 shift 3

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: MIT
-/* tests/cuda-emu/block.hpp - between emu.cpp, which runs a block, and wgmma.cpp, which plays the
- * tensor cores that read its shared memory. */
+/* tests/cuda-emu/block.hpp - the interface between emu.cpp, which runs a block, and wgmma.cpp,
+ * which emulates the tensor cores that read its shared memory. */
 #ifndef HONE_TESTS_CUDA_EMU_BLOCK_H
 #define HONE_TESTS_CUDA_EMU_BLOCK_H
 
 #include "tests/cuda-emu/emu.hpp"
 
-/* The block's dynamic shared memory begins at this shared address: a multiple of 16, as promised,
- * and of nothing more. */
+/* The shared address of the block's dynamic shared memory: a multiple of 16, as promised, and of no
+ * larger power of two. */
 enum { EMU_SHARED_AT = 1040 };
 
 /* of emu.cpp */
 [[noreturn]] void emu_die(const char *what);
 int emu_thread_index(void); /* of the running fiber in its block */
-/* Products happen when they are issued. The orders differ in what is late, as late as it may be:
- * copies (0), products (1), both; so each overtakes the other in one of them. */
+/* Returns whether products happen when issued. Each order of threads delays other operations as
+ * long as possible: copies (0), products (1), both; so each overtakes the other in one of them. */
 bool emu_products_at_once(void);
 unsigned char *emu_dyn_range(size_t *n_bytes);
 
@@ -22,7 +22,8 @@ unsigned char *emu_dyn_range(size_t *n_bytes);
 enum { EMU_SMEM_DEFAULT = 48 << 10 };  /* of a block, static and dynamic, without asking */
 cudaError_t emu_error(cudaError_t rc); /* remembers it for cudaGetLastError; returns it */
 cudaError_t emu_driver_fits(void);
-void emu_smem_was(const void *kernel, size_t n_static); /* a block of it had so much */
+void emu_smem_was(const void *kernel,
+                  size_t n_static); /* the largest static size of a block so far */
 bool emu_pageable_is_read(void);
 int emu_code_runs(void); /* 90: the compute capability that the code was compiled for */
 

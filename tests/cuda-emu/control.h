@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* tests/cuda-emu/control.h - what a test asks of the emulation beyond cuda.h. The symbols are weak:
- * the same test linked with the real library finds them missing and skips what needs them. */
+/* tests/cuda-emu/control.h - control of the emulation by tests, beyond cuda.h. The symbols are
+ * weak: the same test linked with the real library finds them missing and skips the parts that need
+ * them. */
 #ifndef HONE_TESTS_CUDA_EMU_CONTROL_H
 #define HONE_TESTS_CUDA_EMU_CONTROL_H
 

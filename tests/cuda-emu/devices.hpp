@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* tests/cuda-emu/devices.hpp - between devices.cpp, which plays devices and their memory, and
- * runtime.cpp, which runs work on them. */
+/* tests/cuda-emu/devices.hpp - the interface between devices.cpp, which emulates devices and their
+ * memory, and runtime.cpp, which runs work on them. */
 #ifndef HONE_TESTS_CUDA_EMU_DEVICES_H
 #define HONE_TESTS_CUDA_EMU_DEVICES_H
 
@@ -8,8 +8,8 @@
 
 enum { EMU_EVERY = -1 };
 int emu_current(void); /* the device that the thread has set */
-/* From here on only the memory of this device can be touched (EMU_EVERY: of all). What touches
- * another's ends the program and says so. Nothing is done where there is one device. */
+/* Makes only this device's memory accessible (EMU_EVERY: all memory). An access to another's ends
+ * the program with a message. Does nothing with a single device. */
 void emu_enter(int device);
 bool emu_lies_on(const void *p, size_t n, int device);
 void emu_pages_only(bool yes); /* allocations are whole pages from here on */

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
-/* tests/cuda-emu/emu.hpp - included before a .cu file, makes it C++ for the CPU: the CUDA words,
- * the part of the runtime that kernels/cuda/ctx.cu calls, and the warp and block operations that
- * kernels/cuda/gpu.cuh wraps.
+/* tests/cuda-emu/emu.hpp - CUDA as C++ for the CPU, included before a .cu file: the CUDA keywords,
+ * the runtime functions called by kernels/cuda/ctx.cu, and the warp and block operations wrapped by
+ * kernels/cuda/gpu.cuh.
  *
  * Every thread of a block is a fiber (emu.cpp); blocks run one after the other. Device memory is
- * host memory. What real hardware leaves undefined is made visible: device and shared memory start
+ * host memory. Undefined behaviour of real hardware is made visible: device and shared memory start
  * as 0xff (NaN), shared objects are separate allocations of exactly their size (the address
- * sanitizer sees what lies outside), warp operations check that all 32 lanes call the same one,
- * asynchronous copies and products of warpgroups happen at the wait and no earlier, a barrier that
- * cannot be reached aborts with the place. emu_shuffle() changes the order in which threads run
- * between barriers, and lets copies or products happen at once. */
+ * sanitizer catches accesses outside), warp operations check that all 32 lanes call the same one,
+ * asynchronous copies and warpgroup products happen at the wait and no earlier, an unreachable
+ * barrier aborts with its place. emu_shuffle() changes the order in which threads run between
+ * barriers, and lets copies or products happen at once. */
 #ifndef HONE_TESTS_CUDA_EMU_H
 #define HONE_TESTS_CUDA_EMU_H
 
@@ -502,7 +502,8 @@ static cudaError_t emu_launch_args(const char *name, void (*kernel)(P...), dim3 
         emu_launch_args(#kernel, kernel, grid, block, smem, (s)->q, __VA_ARGS__);                  \
         CU_TRY(e, cudaGetLastError());                                                             \
     } while (0)
-/* Begins while the launch before ends where s->early says so and emu_late is on (late.cpp). */
+/* Marks the next launch to start while the previous one ends, if s->early is set and emu_late is on
+ * (late.cpp). */
 void emu_next_is_early(bool yes);
 #define CU_LAUNCH_EARLY(e, kernel, grid, block, smem, s, ...)                                      \
     do {                                                                                           \

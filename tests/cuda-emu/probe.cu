@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* tests/cuda-emu/probe.cu - one product of warpgroups, plainly written, and the same with one
- * mistake each: tests/kern/cuda_wgmma.c shows that the emulation computes the first as documented
- * and that no mistake goes unnoticed. */
+/* tests/cuda-emu/probe.cu - one plain warpgroup product, and variants with one mistake each:
+ * tests/kern/cuda_wgmma.c checks that the emulation computes the first as documented and catches
+ * every mistake. */
 #include "kernels/cuda/gpu_sm90.cuh"
 #include "tests/cuda-emu/control.h"
 

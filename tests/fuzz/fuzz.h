@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* tests/fuzz/fuzz.h - what every fuzz target exports, and inputs as files. A target does everything
- * a stranger's bytes can reach and returns; failing politely is fine, anything a sanitizer or a
- * limit notices is a finding. */
+/* tests/fuzz/fuzz.h - the interface of a fuzz target, and inputs as files. A target does everything
+ * that untrusted bytes can reach and returns; a clean error is fine, anything a sanitizer or a
+ * limit catches is a finding. */
 #ifndef HONE_TESTS_FUZZ_H
 #define HONE_TESTS_FUZZ_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* tests/fuzz/fuzz_kld.c - a base-logits file, the field's or the compact form: opened, every row
+/* tests/fuzz/fuzz_kld.c - a base-logits file, in llama.cpp's or the compact form: opened, every row
  * read. */
 #define FUZZ_FILE
 #include <stdlib.h>

@@ -1,11 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# tests/fuzz/soak.sh BIN_DIR OUT_DIR CPU_SECONDS TARGET... - runs each libFuzzer target of `make fuzz` until it has
-# used that much processor time, and writes OUT_DIR/TARGET.json: executions, coverage, findings. What the fuzzer
-# found interesting stays in OUT_DIR/corpus/TARGET, inputs that fail in OUT_DIR/TARGET-crash-*. Seconds and executions
-# of earlier runs count: a run that was stopped is completed by the next one. Remove OUT_DIR/*.json to begin again.
-# TARGET:KIND is a part of a target that knows parts (fuzz_grammar.c), with the corpus of the whole.
-# An input may take 120 s, or FUZZ_TIMEOUT: libFuzzer counts wall time, and on a busy machine a process can stand still for long.
+# tests/fuzz/soak.sh BIN_DIR OUT_DIR CPU_SECONDS TARGET... - runs each libFuzzer target of `make fuzz` until it has used
+# that much processor time, and writes OUT_DIR/TARGET.json: executions, coverage, findings. The corpus is kept in
+# OUT_DIR/corpus/TARGET, failing inputs in OUT_DIR/TARGET-crash-*. Seconds and executions of earlier runs count: the
+# next run completes an interrupted one. Remove OUT_DIR/*.json to start over.
+# TARGET:KIND is one kind of a target that has several (fuzz_grammar.c), with the corpus of the whole.
+# An input may take 120 s, or FUZZ_TIMEOUT: libFuzzer counts wall time, and a process may be suspended for long on a
+# busy machine.
 set -eu
 [ $# -ge 4 ] || { sed -n '3,6p' "$0"; exit 2; }
 bin=$1 out=$2 limit=$3

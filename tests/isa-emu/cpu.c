@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* tests/isa-emu/cpu.c - the processor that the emulation plays: this one, if it has AVX2, and every
- * instruction set that emu.h knows. Linked in place of kernels/cpu.c. */
+/* tests/isa-emu/cpu.c - the emulated processor: this one, if it has AVX2, plus every instruction
+ * set in emu.h. Linked in place of kernels/cpu.c. */
 #include "kernels/ops.h"
 #include "tests/isa-emu/emu.h"
 

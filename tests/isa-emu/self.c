@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* tests/isa-emu/self.c - the emulation against plain C, on bytes of all values and on those that
- * saturate where they should not. */
+/* tests/isa-emu/self.c - tests of the emulation against plain C, on bytes of all values and on
+ * values that could wrongly saturate. */
 #include "base/rng.h"
 #include "tests/isa-emu/emu.h"
 

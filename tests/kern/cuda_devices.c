@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* tests/kern/cuda_devices.c - several devices: each has memory of its own, one thread uses them in
- * turn, copies between them wait for what makes their bytes. And what the emulation is for: a
- * kernel or a copy that touches another device's memory is found, by whatever way it got there. */
+/* tests/kern/cuda_devices.c - several devices: each has separate memory, one thread uses them in
+ * turn, copies between them wait for the producer of their bytes. Also checks that the emulation
+ * catches every access to another device's memory by a kernel or a copy. */
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/wait.h>

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* tests/kern/cuda_late.c - the kernels of a token on a device that shows stores of a block to
- * others when they are fenced and no earlier, and begins launches while the one before ends: the
- * logits of small models are those of a device that does neither, to the bit. Emulated devices
- * only. */
+/* tests/kern/cuda_late.c - the kernels of a token on a device that shows a block's stores to others
+ * only once they are fenced, and starts launches while the previous one ends: the logits of small
+ * models equal those without either, to the bit. Emulated devices only. */
 #include "base/rng.h"
 #include "kernels/cuda/cuda.h"
 #include "runtime/engine/cuda/exec.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* tests/kern/cuda_runtime.c - what is around the kernels: errors that must not be found later,
- * drivers that are too old, shared memory, launches that begin early. Most of it needs the
- * emulation, which can be told to refuse. */
+/* tests/kern/cuda_runtime.c - the code around the kernels: errors that must not surface later,
+ * drivers that are too old, shared memory, early launches. Most of it needs the emulation, which
+ * can inject failures. */
 #include "tests/kern/cuda_dev.h"
 
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# tests/lint/comments.sh - comments above declarations begin with a capital or a name and end with a full stop (but for
-# examples and formulas), those of functions begin with a verb, no line has over 100 columns, and a comment after code
-# fits its line.
+# tests/lint/comments.sh - comments above declarations begin with a capital or a name and end with a full stop (except
+# for examples and formulas), those of functions begin with a verb, no line has over 100 columns, and a comment after
+# code fits its line.
 sentences() {
 awk '
     function check(c, line,    t, w, words) {

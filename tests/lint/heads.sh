@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# tests/lint/heads.sh - every file of the product begins with "path - what it is", and the path is its own.
+# tests/lint/heads.sh - every file of the product begins with a head, "path - noun phrase", with its own path.
 git ls-files '*.c' '*.h' '*.cu' '*.cuh' '*.def' '*.js' '*.mk' '*.sh' '*.awk' Makefile |
     grep -vE '^(tests|bench|docs|packaging|python)/' | awk -f mk/heads.awk | awk -F '\t' '
         $2 == "" { print $1 ": its first comment is not \"" $1 " - what it is.\""; next }

@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# tests/lint/layers.sh - who may include whom (CONTRIBUTING.md), file sizes, calls with one place. Arguments: C files.
+# tests/lint/layers.sh - permitted includes between folders (CONTRIBUTING.md), file sizes, calls allowed in one place
+# only. Arguments: C files.
 awk '
     BEGIN {
         # a room and those it may include; a room of runtime/ is named by its folder

@@ -24,7 +24,8 @@ OUT = "tests/golden/configs/resaved.json"
 # Ids of tokens are the tokenizer's business: conversion takes them from its files first.
 NOT_READ = ("transformers_version", "vision_config", "audio_config", "dtype", "torch_dtype")
 
-# What hone reads and transformers does not: a list of layers by its older name, and a context beside the rope parameters.
+# Settings that hone reads and transformers does not: a list of layers by its older name, and a context next to the rope
+# parameters.
 OTHER = {"archs/mimo2": [("absent", "num_hidden_layers")], "archs/phimoe": [("absent5", "original_max_position_embeddings")]}
 
 

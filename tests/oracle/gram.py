@@ -168,7 +168,7 @@ def masks():
         for p in prefixes:
             out.append({"regex": pattern, "prefix": p, "mask": mask_of(tok, LLMatcher.grammar_from_regex(pattern), p)})
     for schema, prefixes in JSONS:
-        # no_forcing: else only the first token of what is forced is allowed, where several cuts are right
+        # no_forcing: otherwise only the first token of forced text is allowed where several tokenizations are right
         form = {"whitespace_flexible": False, "item_separator": ",", "key_separator": ":"}
         g = LLMatcher.grammar_from_lark("%llguidance {\"no_forcing\": true}\nstart: %json " + json.dumps({**schema, "x-guidance": form}))
         for p in prefixes:

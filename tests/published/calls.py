@@ -255,7 +255,7 @@ answer("JSON list", "python-list", P(f"[{A}]"), [bash("a")])
 answer("no arguments", "python-list", P("[now()]"), [("now", {})])
 answer("triple quotes", "python-list", P('[bash(command="""a\n"b"\n""")]'), [bash('a\n"b"\n')])
 
-# ---- the syntax, found by what the template does; a call rendered by jinja2 is read back ----
+# ---- the syntax, detected by rendering the template; a call rendered by jinja2 is read back ----
 HEAD = "{%- if tools %}[TOOLS]{% for t in tools %}{{ t | tojson }}{% endfor %}[/TOOLS]{% endif %}{% for m in messages %}{%- if m.role == 'assistant' %}"
 TAIL = "{%- else %}<|{{ m.role }}|>\n{{ m.content }}<|end|>\n{% endif %}{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"
 EACH = "{{ m.content or '' }}{% for c in m.tool_calls or [] %}{% set f = c.function %}%s{% endfor %}"

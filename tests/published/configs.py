@@ -10,7 +10,7 @@ from published import checkpoint, convert, edit, same_logits, trial
 
 MOE = dict(moe_intermediate_size=32, num_experts_per_tok=2)
 HYBRID = dict(num_hidden_layers=4, layer_types=["sliding_attention", "sliding_attention", "sliding_attention", "full_attention"], sliding_window=8)
-# model type -> what the small checkpoint needs beside published.SMALL
+# model type -> settings of the small checkpoint besides published.SMALL
 ARCHES = {
     "llama": {},
     "qwen2": {},

@@ -135,7 +135,7 @@ struct work {
     struct pool *pool;
     struct ctx *ctx;
     int64_t sum[N_ITEMS];
-    atomic_int n_lost; /* chunks that ran for somebody else */
+    atomic_int n_lost; /* chunks that ran for another caller */
     atomic_int busy[8];
 };
 static void add(void *ud, int64_t begin, int64_t end, int worker) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_lib_calls.c - the calls of include/hone.h that do what a command does: each
- * gives the document that the command gives with the same options, and writes the same bytes. What
- * the commands say is shown by the tests of their own. */
+/* tests/unit/test_lib_calls.c - the calls of include/hone.h that correspond to commands: each
+ * returns the command's document for the same options and writes the same bytes. The commands'
+ * results have tests of their own. */
 #include <unistd.h>
 
 #include "base/io.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_lib_handles.c - the handles of include/hone.h: what each gives is what the core
- * below it, or a command of the program, says of the same file; errors name file and tensor; two
- * models in two threads; cancelling from another thread. */
+/* tests/unit/test_lib_handles.c - the handles of include/hone.h: their results equal the core's, or
+ * a command's, for the same file; errors name file and tensor; two models in two threads;
+ * cancelling from another thread. */
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* tests/unit/test_lib_steps.c - the steps on files of include/hone.h: each writes the bytes, or
- * says the numbers, of the command of its name with the same options; what is refused leaves
- * nothing; a progress callback cancels. */
+ * returns the numbers, of the command of its name with the same options; failures leave no files; a
+ * progress callback cancels. */
 #include <unistd.h>
 
 #include "base/io.h"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_lint.c - the linter: on templates written here, and, where
- * ../shared/golden/templates is present, every probe on every template against the outcome that
- * transformers gave. */
+/* tests/unit/test_lint.c - the linter: on templates written here and, if ../shared/golden/templates
+ * is present, every probe on every template against the recorded outcome under transformers. */
 #include "base/io.h"
 #include "tests/check.h"
 #include "template/chat_vars.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_make_plan.c - what hone make leaves out to keep to its time, in which order, and
- * the verdict on a candidate of a size class. */
+/* tests/unit/test_make_plan.c - the steps that hone make drops to meet its time limit, and their
+ * order; the verdict on a candidate of a size class. */
 #include "make/size_ladder.h"
 #include "make/plan.h"
 #include "quantize/quantize.h"

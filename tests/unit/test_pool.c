@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_pool.c - every item once, fixed chunks, any team size, jobs in quick succession
- * and after a pause (sleeping workers), private worker numbers. */
+/* tests/unit/test_pool.c - the thread pool: every item once, fixed chunks, any team size, jobs in
+ * quick succession and after a pause (sleeping workers), private worker numbers. */
 #include <stdatomic.h>
 #include <time.h>
 

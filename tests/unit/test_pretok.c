@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* Pre-tokens of every rule of pretok.def against those of the tokenizers library, names and
- * aliases, and which rule a folder's regexes get. */
+ * aliases, and the rule chosen for a folder's regexes. */
 #include <string.h>
 
 #include "base/json.h"

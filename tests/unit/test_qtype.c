@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_qtype.c - bits per weight and names after the published format tables, refused
- * ids, row sizes, file types. */
+/* tests/unit/test_qtype.c - bits per weight and names according to the published format tables,
+ * refused ids, row sizes, file types. */
 #include "base/attr.h"
 #include "containers/qtype.h"
 #include "tests/check.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_run.c - what `hone run` is made of: settings and their ranges, commands of a
- * conversation, and the loop that makes text (runtime/generate/gen.h): an answer in pieces is the
- * answer in one, with or without going back to a mark. */
+/* tests/unit/test_run.c - parts of `hone run`: settings and their ranges, commands of a
+ * conversation, and the generation loop (runtime/generate/gen.h): an answer in pieces equals the
+ * answer in one, with or without rewinding to a mark. */
 #include "cli/chat_line.h"
 #include "runtime/generate/run_set.h"
 #include "convert/convert.h"

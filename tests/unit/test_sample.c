@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_sample.c - runtime/generate/sample.c: what each step leaves, and that draws have
- * the distribution they should (chi-square with a fixed seed). */
+/* tests/unit/test_sample.c - runtime/generate/sample.c: the candidates that each step leaves, and
+ * the distribution of draws (chi-square with a fixed seed). */
 #include "runtime/generate/sample.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_serve_shapes.c - requests as programs send them, from serve_shapes.txt: what the
- * template is given, or why they are refused. */
+/* tests/unit/test_serve_shapes.c - requests as programs send them, from serve_shapes.txt: the
+ * template's input, or the reason for a refusal. */
 #include <stdlib.h>
 #include <string.h>
 

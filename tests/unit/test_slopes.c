@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_slopes.c - slopes that gradients predict against divergences that sessions
- * measure when a group's weights get random errors of a known relative size; groups that do not
- * run; threads. */
+/* tests/unit/test_slopes.c - slopes predicted from gradients against divergences measured with
+ * random errors of a known relative size in a group's weights; groups that do not run; threads. */
 #include "mix/slopes.h"
 #include "convert/convert.h"
 #include "base/mem.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_tok_families.c - tokenizers in the shape of published families against what
- * `sentencepiece` and `tokenizers` make of hostile strings (tests/golden/tok_families, see how.md):
- * from the folder's files and from the GGUF keys written of them. */
+/* tests/unit/test_tok_families.c - tokenizers in the shape of published families against the
+ * results of `sentencepiece` and `tokenizers` on hostile strings (tests/golden/tok_families, see
+ * how.md): from the folder's files and from the GGUF keys written for them. */
 #include "tests/unit/test_tok_families.h"
 
 #include <dirent.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_tok_sp.c - SentencePiece's tokenizers: which file of a folder speaks, the keys
- * that are written, files that are wrong, and long runs. Ids: test_tok_families.c. */
+/* tests/unit/test_tok_sp.c - SentencePiece tokenizers: which file of a folder takes precedence, the
+ * keys that are written, invalid files, and long runs. Ids: test_tok_families.c. */
 #include "tests/unit/test_tok_families.h"
 
 #include "base/hash.h"

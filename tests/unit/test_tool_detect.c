@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_tool_detect.c - which syntax of calls a template asks for. The templates here are
+/* tests/unit/test_tool_detect.c - detection of a template's call syntax. The templates here are
  * ours, in the shapes of published ones: names of tokens in variables, markers put together,
  * templates that render no calls. Where ../shared/golden/templates is present, the vendors' own are
  * tried, too; what they ask for is in section 5 of its description. */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_writer.c - the writing thread: order, bounded buffers, errors that come late. */
+/* tests/unit/test_writer.c - the writer thread: order, bounded buffers, errors that arrive late. */
 #include <stdatomic.h>
 #include <string.h>
 
