@@ -149,8 +149,7 @@ static int read_root(struct sens *s, const cJSON *root, const char *path, struct
         return err_set(e, ERR_DATA, "%s: not a sensitivity file of version %d", path, VERSION);
     if (!hash || strcmp(hash, s->header_hash) != 0)
         return err_set(e, ERR_DATA,
-                       "%s: measured on another model; run hone sensitivity on this one",
-                       path);
+                       "%s: measured on another model; run hone sensitivity on this one", path);
     take_hash(s->imatrix_hash, root, "imatrix_xxh128");
     take_hash(s->probe_hash, root, "probe_xxh128");
     const char *search = doc_str(root, "search");
