@@ -21,7 +21,7 @@ void oom_reached(void) {
     if (cancel) hone_cancel_now(cancel);
 }
 
-/* The program's options with the switch in them. */
+/* The program's options with the cancel switch added. */
 static struct hone_opts with(const struct hone_opts *o) {
     struct hone_opts own = {.size = sizeof own};
     if (o) memcpy(&own, o, o->size < sizeof own ? o->size : sizeof own);
@@ -29,7 +29,8 @@ static struct hone_opts with(const struct hone_opts *o) {
     return own;
 }
 
-/* The library's function of a name; pointers to functions and to objects are of one size here. */
+/* Returns the library's function of a name; function and object pointers have the same size here.
+ */
 static void next(void *f, const char *name) {
     void *p = dlsym(RTLD_NEXT, name);
     memcpy(f, &p, sizeof p);

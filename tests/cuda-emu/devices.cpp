@@ -17,8 +17,8 @@
 
 enum { MAX_DEVICES = 8, ALIGN = 256, PAGE = 4096 };
 
-/* A device gives memory away in whole blocks; what is at most half of one shares blocks with others
- * of its kind, in multiples of 512 bytes. */
+/* A device allocates in whole blocks; requests of at most half a block share blocks with others of
+ * their kind, in multiples of 512 bytes. */
 static const size_t LARGE = 2 << 20;
 static size_t block_size = 1, grain = 1; /* to the byte, unless emu_blocks says otherwise */
 enum { MAX_SHARED_BLOCKS = 4096 };

@@ -85,7 +85,7 @@ const unsigned char *emu_meet(const char *kind, const void *mine, size_t n, emu_
 /* The same for eight consecutive threads. */
 const unsigned char *emu_meet8(const char *kind, const void *mine, size_t n, emu_site at);
 int emu_lane(void);
-/* The block's object of this key, at a multiple of `align` and of nothing more. */
+/* Returns the block's object of this key, aligned to `align` and no more. */
 void *emu_shared(const void *key, size_t n_bytes, size_t align);
 void *emu_dyn_shared(void);
 

@@ -61,7 +61,7 @@ static unsigned char *memory(uintptr_t at) {
     return (unsigned char *)at;
 }
 
-/* A store to memory that is protected. */
+/* Handles a store to protected memory. */
 bool emu_late_fault(void *at) {
     if (!running) return false;
     const uintptr_t a = (uintptr_t)at / PAGE * PAGE;
@@ -78,7 +78,7 @@ bool emu_late_fault(void *at) {
     return true;
 }
 
-/* What changed since the last look was stored by the thread that ran. */
+/* Attributes changes since the last check to the running thread. */
 static void look(void) {
     const uint16_t who = (uint16_t)(emu_thread_index() + 1);
     for (auto &it : now) {
@@ -153,7 +153,7 @@ static void put(uintptr_t at, const unsigned char *bytes) {
     else
         memcpy(it->second->seen, bytes, PAGE);
 }
-/* What the launch before stored is there, or not, page by page. */
+/* Shows or hides the previous launch's stores, page by page. */
 static void mix(void) {
     const uint64_t kind = draw() % 4; /* nothing of it, all of it, or a part */
     for (auto &it : before) {

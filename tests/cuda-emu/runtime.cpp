@@ -112,7 +112,7 @@ static void drop_op(emu_op *op) {
     free(op->own);
     delete op;
 }
-/* The stream's first n operations are done. */
+/* Returns whether the stream's first n operations are done. */
 static void catch_up(emu_stream *s, uint64_t n) {
     while (s->n_run < n) {
         emu_op *op = s->ops.first;
@@ -182,7 +182,7 @@ size_t emu_smem_of(const void *kernel) {
     return 0;
 }
 
-/* What the hardware would refuse. */
+/* Checks the limits of the hardware. */
 static bool can_launch(const emu_launch &l) {
     const size_t asked = emu_smem_of(l.kernel), limit = asked ? asked : (size_t)EMU_SMEM_DEFAULT;
     const uint64_t n = (uint64_t)l.block.x * l.block.y * l.block.z;

@@ -52,7 +52,7 @@ static inline void fuzz_dir_fill(const uint8_t *data, size_t size) {
     }
 }
 
-/* A small model of one block that plans and sensitivities are read for; its path. */
+/* Returns the path of a small model of one block, for plans and sensitivities. */
 static inline const char *fuzz_model(char path[200]) {
     static const struct {
         const char *name;

@@ -19,7 +19,7 @@ size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max);
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* The bytes as a file that exists only in memory; its descriptor, -1: none. */
+/* Writes the bytes to a file in memory. Returns its descriptor, or -1. */
 static int fuzz_file(const uint8_t *data, size_t size, char path[64]) {
     int fd = memfd_create("fuzz", MFD_CLOEXEC);
     if (fd >= 0 && write(fd, data, size) != (ssize_t)size) {

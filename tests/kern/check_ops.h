@@ -13,7 +13,7 @@
 #include "tests/check.h"
 
 #define EPS 0x1p-24
-/* The first that is looked at; isa_emu.c leaves out what a machine has anyway. */
+/* The first ISA to check; isa_emu.c skips those that every machine has. */
 static enum kern_isa isa_first = KERN_REF;
 #define EACH_ISA(k)                                                                                \
     for (int isa_ = (int)isa_first;                                                                \

@@ -315,7 +315,7 @@ static void test_packed(void) {
     CHECK(n_packed > 0 || kern_isa_best() == KERN_REF);
 }
 
-/* What is timed are products of the size that models have, not of scales made of codes. */
+/* Times products with the sizes of models' matrices, without scales made of codes. */
 static inline void test_packed_timed(void) {
     struct kern k;
     struct kern_rate rate;

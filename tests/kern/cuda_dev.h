@@ -73,7 +73,8 @@ static inline void dev_close(struct dev *d) {
     cu_close(d->c);
 }
 
-/* What runs on all cards must do with the shared memory of small ones. Devices stay as they are. */
+/* Emulates a card with little shared memory, which every kernel for all cards must fit. Real
+ * devices are unchanged. */
 static inline void dev_small(struct dev *d, bool yes) {
     if (!emu_card) return;
     dev_close(d);

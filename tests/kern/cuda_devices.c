@@ -40,7 +40,7 @@ static void close_all(struct card *d) {
     }
 }
 
-/* What is taken of one is not missing on another. */
+/* Memory taken on one device does not reduce another's. */
 static void test_memory(void) {
     struct card d[N];
     struct cu_info before[N], after;

@@ -62,7 +62,7 @@ static float *normals(int64_t n) {
     for (int64_t i = 0; i < n; i++) x[i] = rng_normal(&rng);
     return x;
 }
-/* What the fast path makes of activations: 8 bits per 32, nearest, ties to even. */
+/* Quantizes activations as the fast path does: 8 bits per 32, nearest, ties to even. */
 static void round8(float *x, int64_t n) {
     for (int64_t i = 0; i < n; i += 32) {
         float top = 0;

@@ -11,7 +11,7 @@
 #include "tests/unit/golden.h"
 #include "tests/unit/st_build.h"
 
-/* The weights of tensors.txt as archs.py makes them. */
+/* Makes the weights of tensors.txt as archs.py does. */
 static inline void micro_weights(const char *dir, const char *path) {
     char *file = xasprintf("%s/tensors.txt", dir), *text = NULL, *line, *next;
     size_t n = 0;
@@ -24,7 +24,7 @@ static inline void micro_weights(const char *dir, const char *path) {
         next = strchr(line, '\n');
         next = next ? next + 1 : line + strlen(line);
         if (sscanf(line, "%127s %7s %63s %lf %lf", name, dtype, dims, &mean, &spread) != 5) {
-            CHECK_FAIL("%s: a line that is none", file);
+            CHECK_FAIL("%s: not a valid line", file);
             break;
         }
         int64_t shape[4], total = 1;
@@ -54,7 +54,7 @@ static inline void micro_weights(const char *dir, const char *path) {
     free(file);
 }
 
-/* The folder of a micro checkpoint, its config.json edited. */
+/* Makes the folder of a micro checkpoint with its config.json edited. */
 static inline const char *micro_folder(const char *dir, const char *const *edit) {
     const char *folder = golden_edited(dir, "tests/golden/models/qwen3", edit);
     char *path = xasprintf("%s/model.safetensors", folder);

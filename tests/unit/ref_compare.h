@@ -133,7 +133,7 @@ static void check_tensor(const struct gguf *g, const struct json *want) {
     if (strcmp(hex, json_str(json_get(want, "sha256"))) != 0) CHECK_FAIL("%s: other bytes", name);
 }
 
-/* The folder tests/golden/models/<model>; the output is removed again. */
+/* Converts the folder tests/golden/models/<model>; removes the output again. */
 static inline void ref_compare(const char *model, const char *arch, const char *out) {
     struct err e;
     char src[256], ref_path[512];
@@ -156,7 +156,7 @@ static inline void ref_compare(const char *model, const char *arch, const char *
         check_tensor(g, t);
     const struct json *meta = json_get(ref, "metadata");
     for (const struct json *k = json_first(meta); k; k = json_next(k)) check_key(g, k);
-    /* what is guessed from the name of a folder is not recorded there (test_names.c) */
+    /* guesses from the folder's name are not recorded there (test_names.c) */
     static const char *const guessed[] = {"general.name", "general.size_label"};
     for (int64_t i = 0; i < gguf_n_kv(g); i++)
         if (!json_get(meta, gguf_kv_at(g, i)->key) &&

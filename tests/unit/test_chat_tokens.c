@@ -86,8 +86,8 @@ static void test_forged(void) {
     }
 }
 
-/* A template that adds arguments to a text gets text, whatever shape they came in; of one that
- * fails either way the first error is told. */
+/* A template that appends arguments to a text gets text, whatever shape they came in; if both forms
+ * fail, the first error is reported. */
 static void test_text_arguments(void) {
     static const char adds[] =
         "{% for m in messages %}{% for c in m.tool_calls %}{{ c.function.name + "

@@ -24,7 +24,7 @@ static void test_fastest(void) {
             CHECK_FAIL("row %zu: %s", i, kern_isa_name(choice_of(row[i].speed)));
 }
 
-/* What is measured is a set that this machine has, with speeds of all those and of no others. */
+/* The measured set is one that this machine has, with speeds of exactly those sets. */
 static void test_measured(void) {
     struct choice c;
     choice_measure(&c);

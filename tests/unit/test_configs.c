@@ -92,7 +92,7 @@ static bool same_numbers(const struct hparams *a, const struct hparams *b) {
 }
 
 static int n_read, n_refused;
-/* Compares what is read of two configs. Those that are refused may be so for different reasons. */
+/* Compares the settings read from two configs. Refusals may have different reasons. */
 static void same(const struct json *one, const struct json *other, const char *what,
                  const char *key) {
     static struct reading a, b;
@@ -253,7 +253,7 @@ static void same_files(const char *one, const char *other, const char *what) {
     free(b);
 }
 
-/* The tensors tell whether there is an MTP block, whatever config.json says of it. */
+/* The tensors decide whether there is an MTP block, whatever config.json says. */
 static void test_mtp(void) {
     static const char *const checkpoint[] = {"archs/deepseek-v3", "archs/glm4moe",
                                              "archs/glm4moe-lite"};

@@ -337,7 +337,7 @@ static int edit(const char *file, const char *from, const char *to) {
     return n_edits;
 }
 
-/* The folder must be refused with this text, leaving nothing. */
+/* Checks that the folder is refused with this text and leaves no files. */
 static void expect(enum err_code code, const char *text) {
     struct err e;
     struct convert_report r;

@@ -67,7 +67,7 @@ static void test_merging_equals_peft(void) {
     json_free(all);
 }
 
-/* The Mistral adapter with one text of its configuration replaced, on a base. */
+/* Makes the Mistral adapter with one text of its configuration replaced, on a base. */
 static void refused(const char *base, const char *from, const char *to, const char *message) {
     struct err e = {0};
     char *p = NULL, *cwd = getcwd(NULL, 0), target[512];
@@ -128,7 +128,7 @@ static void test_refusals(void) {
 
 enum { VOCAB = 1024, WIDTH = 128 };
 
-/* Returns made-up rows, of which the first are the same for any number. */
+/* Returns made-up rows; the first ones do not depend on the number. */
 static float *rows_of(int n, int seed) {
     float *x = xcalloc((size_t)(n * WIDTH), sizeof *x);
     for (int i = 0; i < n * WIDTH; i++) x[i] = (float)((i * 7 + seed) % 101 - 50) / 64;
@@ -165,7 +165,7 @@ static struct gguf *merged(const char *base, struct err *e) {
 static void holds(const struct gguf *g, const char *name, const float *v, int64_t n) {
     const struct gguf_tensor *t = g ? gguf_find_tensor(g, name) : NULL;
     if (!t || t->n_bytes != (uint64_t)n * 4 || memcmp(t->data, v, (size_t)n * 4) != 0)
-        CHECK_FAIL("%s is not what was trained", name);
+        CHECK_FAIL("%s differs from the trained one", name);
 }
 
 #define CONFIG(x) "{\"peft_type\": \"LORA\", \"r\": 4, \"lora_alpha\": 8, \"bias\": \"none\"" x "}"

@@ -30,7 +30,7 @@ static bool removed(const struct json *list, const char *name) {
 /* Changes one stored tensor; NULL data in *t: it is left out. */
 typedef void (*damage_fn)(struct st_tensor *t);
 
-/* The base folder with the modules of a form in place of its own, in <scratch>/hf. */
+/* Makes the base folder with the modules of one form in place of its own, in <scratch>/hf. */
 static void build(const struct json *form, damage_fn damage) {
     static const char *const copied[] = {"tokenizer.json", "tokenizer_config.json"};
     struct err e;
@@ -239,7 +239,7 @@ static void test_group_indices_are_checked(void) {
     refused("gptq4-act", wild_group, "g_idx of model.layers.1.mlp.down_proj");
 }
 
-/* The tensor as f32 by the reference decoders; its type is compared. */
+/* Decodes the tensor to f32 with the reference decoders and checks its type. */
 static float *decoded(const struct gguf *g, const char *name, const char *type, int64_t *n) {
     const struct gguf_tensor *t = gguf_find_tensor(g, name);
     struct kern *k = xcalloc(1, sizeof *k);

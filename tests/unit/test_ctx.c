@@ -202,7 +202,7 @@ static void outer(void *ud, int64_t begin, int64_t end, int worker) {
     }
 }
 
-/* A job within a job runs in the worker that asks for it, and does not wait for itself. */
+/* A nested job runs in the worker that starts it, and does not wait for itself. */
 static void test_job_in_a_job(void) {
     struct err e = {0};
     static struct nest n;
@@ -384,7 +384,7 @@ static void test_one_is_interrupted(void) {
     }
 }
 
-/* A session works for its context, whichever thread feeds it. */
+/* A session belongs to its context, whichever thread feeds it. */
 static void test_session_keeps_its_context(void) {
     struct err e = {0};
     struct model *m;

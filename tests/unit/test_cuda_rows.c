@@ -187,7 +187,7 @@ static void near_cpu(struct world *w, const struct session_opts *o, const struct
     session_free(s);
 }
 
-/* The fewest rows of a pass in which sums have the same order as in one of n. */
+/* Returns the smallest number of rows in a pass with the same order of sums as one of n rows. */
 static int64_t least_of_class(enum act_mode act, int64_t n) {
     const int64_t many = act == ACT_Q8 ? CU_FEW + 1 : 4;
     return n >= many ? many : 1;
@@ -339,7 +339,7 @@ static bool is_new(const struct graph *g, bool seen[256]) {
     return news;
 }
 
-/* The folder's model; NULL: hone does not know its class. */
+/* Opens the folder's model; NULL: hone does not know its class. */
 static struct model *open_micro(const char *name) {
     char *folder = xasprintf("tests/golden/archs/%s", name);
     struct convert_opts o = {.src = micro_folder(folder, NULL),
@@ -372,8 +372,8 @@ static bool computes(const struct model *m) {
     return yes;
 }
 
-/* A short schedule for each small model that has something which those before it lack; for all
- * with HONE_LONG=1. Every architecture of the registry is among them. */
+/* Runs a short schedule for each small model with a feature that earlier ones lack; for all with
+ * HONE_LONG=1. Every architecture of the registry is included. */
 static void test_archs(void) {
     static const char *const stored[] = {"qwen2",  "qwen3",     "qwen3moe", "mistral",
                                          "qwen35", "qwen35moe", "gemma4moe"};
@@ -409,7 +409,7 @@ static void test_archs(void) {
     CHECK(n_run >= min_i64(most, 9) && (CHECK_SANITIZED || n_moved_all > 0));
 }
 
-/* A captured token serves every sequence, also one whose pages are others by now. */
+/* A captured token serves every sequence, even one whose pages have changed. */
 static void test_captured(void) {
     struct model *m = open_model(MODELS "qwen35", "f32");
     struct session_opts o = {.n_ctx = CTX, .kv_type = QT_F16, .device = cuda};

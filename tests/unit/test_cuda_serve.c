@@ -164,8 +164,8 @@ static struct emu_counts counted(struct sched *c, int n_steps) {
                                .down_bytes = b.down_bytes - a.down_bytes};
 }
 
-/* Of each of these steps n answers get a token, n_all of them from all logits: what is copied, and
- * how often the engine waits. */
+/* n answers get a token in each of these steps, n_all of them from all logits: counts copies and
+ * the engine's waits. */
 static void count_steps(struct sched *c, int n, int n_all, int64_t n_vocab) {
     enum { STEPS = 4 };
     struct request r[MOST] = {0};
@@ -277,8 +277,8 @@ static void test_broken_weights(void) {
 
 /* ---- a device that fails for good ---- */
 
-/* The request under way fails, and all others: nothing is tried again. The last test: it holds for
- * the process. */
+/* The current request fails, and all later ones: nothing is retried. Runs last, since it affects
+ * the whole process. */
 static void test_lost(void) {
     struct model *m = open_model("tests/golden/models/qwen3moe", "q8_0");
     struct session *s = open_session(m);

@@ -100,7 +100,7 @@ static void test_events(void) {
     cu_close(c);
 }
 
-/* What is held back has not happened: the emulation would show a missing wait. */
+/* Delayed operations have not happened: the emulation shows missing waits. */
 static void test_missing_wait(void) {
     struct err e = {0};
     struct cu_ctx *c = NULL;
@@ -340,7 +340,7 @@ static void see_route(void *ud, const struct session_shown *s) {
 }
 static const char up_name[] = "blk.2.ffn_up_exps.weight";
 
-/* The same is seen; weights that were replaced are copied too, and larger ones are the CPU's. */
+/* The observer sees the same; replaced weights are copied too, and larger ones go to the CPU. */
 static void test_observed_and_replaced(void) {
     static const int passes[] = {2, 0};
     struct err e = {0};
@@ -503,7 +503,7 @@ static float *stepped(struct session *s, bool observed, int n) {
     return l;
 }
 
-/* What the CPU does in the middle of a step comes between captured pieces. */
+/* The CPU's work in the middle of a step runs between captured pieces. */
 static void pieces(enum act_mode act, int d, int layers, int n) {
     enum { STEPS = 3 };
     struct err e = {0};

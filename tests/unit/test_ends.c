@@ -129,7 +129,7 @@ static void test_usual(void) {
     }
 }
 
-/* Keys as gguf-py's SpecialVocab and the field's converter write them for these families. */
+/* Keys as gguf-py's SpecialVocab and llama.cpp's converter write them for these families. */
 static void test_families(void) {
     static const char glm[] =
         "<|endoftext|> [gMASK] <sop> <|system|> <|user|> <|assistant|> <|observation|>";
@@ -195,7 +195,7 @@ static void test_keys(void) {
     }
 }
 
-/* A list by another program, of either name and either type. */
+/* A list written by another program, with either name and either type. */
 static void test_foreign(void) {
     static const struct {
         const char *key;

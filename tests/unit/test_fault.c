@@ -90,7 +90,7 @@ static void test_faults(void) {
           "the output of block 1 is not, from token 0");
 }
 
-/* A weight that only the tokens of the answer use. */
+/* A weight used only by the tokens of the answer. */
 static void test_later(void) {
     struct model *m = NULL;
     struct session *s = NULL;

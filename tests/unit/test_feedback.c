@@ -62,7 +62,7 @@ static void moments(struct gram_input *in, float *sum, float *count, int64_t blo
     }
 }
 
-/* The inner product whose order the factor has: eight sums side by side. */
+/* An inner product in the factor's order of sums: eight partial sums. */
 static double plain_dot(const double *a, const double *b, int64_t n) {
     double acc[8] = {0}, s = 0;
     int64_t k = 0;

@@ -311,7 +311,7 @@ static void test_refuses_bad_configs(void) {
     refused_of(d, "\"head_dim\": 32", "\"head_dim\": 16", "same number in all layers");
 }
 
-/* The converted file with one key replaced. */
+/* Makes the converted file with one key replaced. */
 static void file_refused(const char *key, const void *v, uint64_t n, const char *text) {
     struct err e = {0};
     struct gguf *g = NULL;

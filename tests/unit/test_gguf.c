@@ -13,7 +13,7 @@
 #include "tests/check.h"
 #include "tests/unit/tmpdir.h"
 
-/* ---- building files by hand ------------------------------------------------------------------ */
+/* ---- building files ------------------------------------------------------------------ */
 
 static void u32(struct buf *b, uint32_t v) {
     buf_add(b, &v, 4);
@@ -609,9 +609,9 @@ static void test_write(void) {
     CHECK(system(cmd) != 0); /* no temporary file is left */
 }
 
-/* What a killed process left goes when the same output is written again, and what it left of
- * another model; what is being written, is of a process that lives, or is a person's, stays. No
- * process has the number 4199999, which is above the largest one of Linux. */
+/* A killed process's leftovers, of another model too, are removed when the same output is written
+ * again; files that are being written, belong to a running process, or to a user, stay. No process
+ * has the number 4199999, which is above the largest one of Linux. */
 static void test_old_temporaries(void) {
     char own[64];
     snprintf(own, sizeof own, "p.gguf.tmp-%ld-0", (long)getpid());

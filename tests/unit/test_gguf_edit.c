@@ -47,8 +47,8 @@ static void make(size_t n_text, size_t slack, uint32_t align) {
     free(pad);
 }
 
-/* The file opens strictly, everything but the key is as made; returns the key's first character,
- * its length in *n. */
+/* Checks that the file opens strictly and that everything except the key is unchanged. Returns the
+ * key's first character, its length in *n. */
 static char look(size_t *n) {
     struct gguf *g;
     const char *s;

@@ -90,7 +90,7 @@ static double loss_of(struct world *w, struct session *s, const float *hidden) {
     return sum;
 }
 
-/* The loss when the residual that enters a block is moved by eps times v. */
+/* Returns the loss when the residual entering a block is moved by eps times v. */
 static double moved(struct world *w, int block, const float *v, float eps) {
     struct err e;
     for (int64_t i = 0; i < N * w->d; i++) w->x[i] = w->residual[block][i] + eps * v[i];
@@ -123,7 +123,7 @@ static double along(struct world *w, int block, struct rng *r) {
     return best;
 }
 
-/* The loss of a model in which a weight is larger by the factor 1 + eps. */
+/* Returns the loss of a model in which a weight is larger by the factor 1 + eps. */
 static double larger(struct world *w, const char *name, float eps) {
     struct err e;
     const struct weight *like = model_find_weight(w->m, name);

@@ -91,8 +91,8 @@ static void test_texts(void) {
     json_free(root);
 }
 
-/* What the official suite of JSON Schema and schemas of tools have shown to be easy to get wrong:
- * the values are the standard's. `make check-gram` asks the whole suite. */
+/* Cases that the official JSON Schema suite and tools' schemas have shown to be error-prone; the
+ * expected values are the standard's. `make check-gram` runs the whole suite. */
 static void test_rules(void) {
     static const struct {
         const char *schema, *takes, *refuses;
@@ -232,7 +232,7 @@ static void test_masks(void) {
         for (int i = 0; i < v.n; i++) {
             const bool ours = bits[i / 32] >> i % 32 & 1, theirs = want[i / 32] >> i % 32 & 1;
             if (ours != theirs)
-                CHECK_FAIL("case %d (%s) behind '%s', token %d '%s': %d", n, re ? re : "schema", p,
+                CHECK_FAIL("case %d (%s) after '%s', token %d '%s': %d", n, re ? re : "schema", p,
                            i, v.text[i], ours);
             if (ours != gram_allows(s, i)) CHECK_FAIL("case %d: token %d tested alone", n, i);
         }
@@ -284,13 +284,13 @@ static bool walk(struct walk *w, struct grammar *g) {
         CHECK_OK(gram_mask(s, w->bits, &e));
         const int probe = (int)(rng_u64(&w->rng) % (uint64_t)w->v->n), id = choose(w);
         if (has_bit(w, probe) != gram_allows(s, (int32_t)probe))
-            CHECK_FAIL("behind '%s' token %d", w->text.data, probe);
+            CHECK_FAIL("after '%s' token %d", w->text.data, probe);
         const bool may_end = has_bit(w, end);
         CHECK(may_end == gram_may_end(s));
         done = may_end && (id < 0 || rng_u64(&w->rng) % 4 == 0 || w->n_tokens > 30);
         if (done) break;
         if (id < 0) {
-            CHECK_FAIL("no token is allowed behind '%s'", w->text.data);
+            CHECK_FAIL("no token is allowed after '%s'", w->text.data);
             break;
         }
         CHECK_OK(gram_accept(s, id, &e));

@@ -88,8 +88,8 @@ static size_t lines(const struct buf *b) {
     return n;
 }
 
-/* A clause that is left out is noted once, with its path, from however many places it is referred
- * to. At most 200 such clauses are listed. */
+/* An omitted clause is noted once, with its path, however many places refer to it. At most 200 such
+ * clauses are listed. */
 static void test_notes(void) {
     static const char once[] =
         "{\"$defs\": {\"s\": {\"type\": \"array\", \"uniqueItems\": true, \"items\": {}}}, "

@@ -31,7 +31,7 @@ static struct grammar *of_schema(const struct gram_vocab *v, const char *text, b
     return g;
 }
 
-/* ---- beside all texts ---- */
+/* ---- compared with all texts ---- */
 
 /* Returns the length of the shortest continuation of s by trying all texts of up to `len` bytes, at
  * most `most`, shorter ones first; if it is longer, -1 - len. */

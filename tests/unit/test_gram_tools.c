@@ -92,7 +92,7 @@ static bool walk(struct grammar *g, struct rng *rng, struct buf *out) {
             if (bits[k / 32] >> k % 32 & 1) id = k;
         }
         if (id < 0) {
-            if (!gram_may_end(s)) CHECK_FAIL("no byte is allowed behind '%s'", out->data);
+            if (!gram_may_end(s)) CHECK_FAIL("no byte is allowed after '%s'", out->data);
             done = gram_may_end(s);
             break;
         }
@@ -403,7 +403,7 @@ static void test_broken(void) {
     json_free(tools);
 }
 
-/* What a model writes of a rendered turn: from the first marker on, without what ends the turn. */
+/* Returns the model's part of a rendered turn: from the first marker on, without the turn's end. */
 static void cut(char *turn) {
     static const char *const begin[] = {"<tool_call>",
                                         "<seed:tool_call>",

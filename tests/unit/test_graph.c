@@ -62,7 +62,7 @@ static void check_weights(const char *name, const struct hparams *h, const struc
     free(t);
 }
 
-/* What must have written each source, by operation; -1: anything. */
+/* The expected producer of each source, by operation; -1: any. */
 static void check_flow(const struct graph *g) {
     int writer[64];
     CHECK(g->n_regs <= 64);
@@ -224,7 +224,7 @@ static void test_draft(void) {
     CHECK(!arch_find("qwen3")->drafts);
 }
 
-/* What a weight's name says about its role, against models/ops.def. */
+/* The role given by a weight's name, compared with models/ops.def. */
 static enum gr_role role_by_name(const char *name) {
     static const struct {
         const char *part;

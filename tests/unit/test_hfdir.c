@@ -201,7 +201,8 @@ static void test_index(void) {
     CHECK_ERR(try_open(), ERR_DATA, "index.json");
 }
 
-/* The first byte of a tensor in the folder; -1 without. The bytes of shard() are 1, 2. */
+/* Returns the first byte of a tensor in the folder, or -1 if it is missing. The bytes of shard()
+ * are 1, 2. */
 static int byte_of(const char *name) {
     struct hfdir *h;
     CHECK_OK(hfdir_open(&h, dir, &e));
@@ -211,7 +212,7 @@ static int byte_of(const char *name) {
     return v;
 }
 
-/* Of two copies of a tensor the one counts that the index names, whichever file comes first. */
+/* Of two copies of a tensor, the one named by the index is used, whichever file comes first. */
 static void test_copies(void) {
     fresh();
     put("config.json", "{}");

@@ -59,7 +59,7 @@ static char *slurp(const char *path, size_t *n) {
     return p;
 }
 
-/* What we write is what Python wrote, byte for byte (.dat), and reads back equal (GGUF). */
+/* Written files equal Python's, byte for byte (.dat), and read back equal (GGUF). */
 static void test_write(void) {
     struct imat m, r;
     size_t n = 0, n2 = 0;

@@ -379,7 +379,7 @@ static void test_coverage_of_a_model(void) {
     imat_release(&m);
 }
 
-/* What --select sees of a document is what collecting it would count, read and routed by other code
+/* --select counts the same tokens per expert as collecting a document does, by independent code
  * (the inputs of the products, not the router's choices); pieces of a text make up the whole. */
 static void test_documents_are_counted_as_collected(void) {
     struct err e;

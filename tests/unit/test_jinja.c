@@ -56,7 +56,7 @@ static void test_units(void) {
     free(text);
 }
 
-/* The result, or "kind: message"; static storage. */
+/* Returns the result, or "kind: message", in static storage. */
 static const char *run(const char *src, const char *vars, const struct jinja_limits *lim) {
     static char result[4096];
     struct jinja *t;

@@ -39,7 +39,7 @@ static void write_all(void) {
     journal_close(&j, false);
 }
 
-/* The number of tensors read, all as they were written; -1: the journal is of another run. */
+/* Returns the number of tensors read, all as written; -1: the journal is of another run. */
 static int64_t read_all(void) {
     struct journal j;
     struct err e;

@@ -125,7 +125,7 @@ static void test_refuses(void) {
     CHECK_ERR(json_read(&j, "no/such.json", 100, &e), ERR_USAGE, "no/such.json");
 }
 
-/* What json.loads of Python takes, and what it does not. */
+/* Numbers and texts that Python's json.loads accepts, and those it refuses. */
 static void test_python(void) {
     static const char text[] = "{\"a\":[NaN,Infinity,-Infinity,-1],\"b\":1,\"c\":2,\"b\":3}";
     static const char *const no[] = {"nan",     "inf",        "+Infinity", "-NaN",

@@ -133,7 +133,7 @@ static void test_errors(void) {
     }
 }
 
-/* What each factor promises, for every head size; f16 rounding of the factor is 2^-11. */
+/* The property of each factor, for every head size; f16 rounding of the factor is 2^-11. */
 static void test_factors(void) {
     static const int64_t dims[] = {32, 64, 96, 128, 192, 256};
     struct rng r;

@@ -159,7 +159,7 @@ static void *in_thread(void *arg) {
     return NULL;
 }
 
-/* A copy of the result without what differs from run to run: lines of time, speed and memory. */
+/* Copies the result without lines that vary between runs: times, speed and memory. */
 static char *without_times(const char *text) {
     static const char *const keys[] = {"seconds", "tok_per_s", "peak", "command_line", "output"};
     char *copy = calloc(strlen(text) + 1, 1), *at = copy;
@@ -177,7 +177,7 @@ static char *without_times(const char *text) {
     return copy;
 }
 
-/* The calls of a round, which write files of their own. round: "alone", "both" or "cancel". */
+/* Runs the calls of a round, which write files of their own. round: "alone", "both" or "cancel". */
 static void fill_calls(struct one_call c[N_CALLS], const char *round) {
     static char path[3][2][256], base[256], q[256];
     const int k = round[0] - 'a';

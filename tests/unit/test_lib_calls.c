@@ -286,7 +286,7 @@ static void test_templates(void) {
     hone_free(json);
 }
 
-/* What calls have in common: the options of all of them. */
+/* The options common to all calls. */
 static void test_common(void) {
     struct hone_error e;
     struct hone_opts o = {.size = sizeof o, .isa = "sse9"};

@@ -46,7 +46,7 @@ static void collect(void) {
     CHECK(n_known > 300 && n_known < MOST);
 }
 
-/* Is the name one of those with '|' between them? */
+/* Returns whether the name is one of those separated by '|'. */
 static bool one_of(const char *list, const char *name) {
     const size_t n = strlen(name);
     for (const char *p = list;; p++) {
@@ -80,7 +80,7 @@ static void test_options(void) {
             CHECK_FAIL("hone %s --%s is nowhere in hone.h, and its row does not say why",
                        known[i].command, known[i].name);
         if (n && known[i].only_cli)
-            CHECK_FAIL("hone %s --%s is said to be only of the program: %s", known[i].command,
+            CHECK_FAIL("hone %s --%s is documented as program only: %s", known[i].command,
                        known[i].name, b.data);
         buf_release(&b);
     }

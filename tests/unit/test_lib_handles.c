@@ -94,7 +94,7 @@ static void test_gguf(void) {
     CHECK_EQ_STR(hone_status_name(e.status), "data");
 }
 
-/* ---- writing, and reading what was written ---- */
+/* ---- writing and reading back ---- */
 
 static void test_writer(void) {
     struct hone_error e;
@@ -641,7 +641,7 @@ static void test_cancel_everywhere(void) {
 }
 
 /* Drafted tokens do not change the text, and a model without the block is refused. */
-/* What programs give by mistake: texts that are NULL, numbers without sense, calls out of order. */
+/* Mistakes of callers: NULL texts, senseless numbers, calls out of order. */
 static void test_mistakes(void) {
     struct hone_error e;
     struct hone_gguf *g;

@@ -32,7 +32,7 @@ static void run(struct result *r, const char *name, const char *const *args) {
     if (rc != HONE_OK && rc != HONE_VERDICT) CHECK_FAIL("%s: %s", name, r->message);
 }
 
-/* A number of two JSON documents is the same, and is there. */
+/* Checks that a number exists in both JSON documents and is equal. */
 static void same_number(const char *a, const char *b, const char *key) {
     struct json *x = NULL, *y = NULL;
     struct err e;

@@ -337,7 +337,7 @@ static void test_portability(void) {
     }
 }
 
-/* The mode a template needs, and what a broken prefix costs. */
+/* The mode a template needs, and the cost of a broken prefix. */
 static void test_mode(void) {
     static const char *const rows[][2] = {
         {"{% for m in messages %}{{ m.content }}{% endfor %}", "hf"},

@@ -52,7 +52,7 @@ static void test_sums(void) {
     CHECK_CLOSE(plan_total(&in, &p), 1000 + 160 + 10 + 500 + 850 + 150 + 11 + 11, 1e-9);
 }
 
-/* The plan of a limit, and that it keeps to it where `held`. */
+/* Makes the plan for a time limit, and checks that it stays within it if `held`. */
 static struct make_plan at(double limit, bool held) {
     struct plan_in in = numbers();
     struct make_plan p;
@@ -129,7 +129,7 @@ static void test_sequential(void) {
     CHECK(!p.sequential);
 }
 
-/* A longer time never leaves more out. */
+/* More time never leaves more out. */
 static void test_monotone(void) {
     struct make_plan a = at(1, false);
     for (double limit = 10; limit < 5000; limit *= 1.02) {
@@ -213,7 +213,7 @@ static void test_memory(void) {
     CHECK(plan_left_out(&in, &p, 0, s, sizeof s) && strstr(s, "they would take"));
 }
 
-/* A time that even presets exceed is noticed. */
+/* A time that even presets exceed is reported. */
 static void test_too_long(void) {
     struct plan_in in = numbers();
     struct make_plan p;

@@ -232,8 +232,8 @@ static void test_refusals(void) {
     model_close(m);
 }
 
-/* What enters eh_proj is (embedding | hidden row), normalised: its first half needs no forward
- * pass. Every matrix of the block is seen, one row less per chunk than the trunk's. */
+/* The input of eh_proj is (embedding | hidden row), normalised: its first half needs no forward
+ * pass. Every matrix of the block is summed, with one row less per chunk than the trunk's. */
 static void test_calibration(void) {
     enum { CTX = 64, CHUNKS = 2 };
     static const char *const matrix[] = {"nextn.eh_proj", "attn_q",        "attn_output",

@@ -62,7 +62,7 @@ static struct logits compute(const struct model *m, const char *cache) {
     l.mapped = model_packed_bytes(m, true);
     return l;
 }
-/* A new start. */
+/* Simulates a restart. */
 static struct logits start(const char *path, const char *cache) {
     struct err e = {0};
     struct model *m = NULL;
@@ -121,7 +121,7 @@ static void poke(const char *path, int64_t at, const void *p, size_t n) {
     CHECK(fd >= 0 && pwrite(fd, p, n, (off_t)at) == (ssize_t)n);
     close(fd);
 }
-/* Times go in steps: what is compared right after it was written gets no seal. */
+/* Waits, since file times are coarse: a file compared right after it was written gets no seal. */
 static void rest(void) {
     const struct timespec t = {.tv_nsec = 120 * 1000 * 1000};
     nanosleep(&t, NULL);
@@ -297,7 +297,7 @@ static void test_other_model(void) {
     CHECK(same(&want, &l) && strstr(said, "another model") && strstr(said, "creating it again"));
 }
 
-/* What others can write is not trusted; a link is not written through. */
+/* A folder that others can write is not trusted; links are not followed for writing. */
 static void test_strangers(void) {
     begin();
     const mode_t mask = umask(0); /* a file that all could write is made so that they cannot */

@@ -322,7 +322,7 @@ static void same_from_disk(const struct model *m, const struct session_opts *so,
     if (next[1].failed || next[1].logits != next[0].logits ||
         next[1].answer.n != next[0].answer.n ||
         memcmp(next[1].answer.v, next[0].answer.v, (size_t)next[0].answer.n * sizeof(int32_t)) != 0)
-        CHECK_FAIL("%s: another answer behind what was read from the folder", name);
+        CHECK_FAIL("%s: another answer after prefixes from the folder", name);
     struct ids *const v[] = {&first.prompt,   &first.answer,   &next[0].prompt,
                              &next[0].answer, &next[1].prompt, &next[1].answer};
     for (int k = 0; k < 6; k++) ids_release(v[k]);

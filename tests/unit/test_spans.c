@@ -116,7 +116,7 @@ static void test_operations(void) {
     buf_release(&out);
 }
 
-/* ---- conversations with a private-use character behind every text ---------------------------- */
+/* ---- conversations with a private-use character after every text ---------------------------- */
 enum { FIRST = 0xe000, LAST = 0xf8ff };
 struct tagging {
     struct jctx c;
@@ -189,7 +189,7 @@ static int check_tags(const char *name, struct jval scenario, const struct buf *
             v = at_path(scenario, alias);
         }
         if (v.tag != JT_STR || v.len < 3 || memcmp(v.u.s + v.len - 3, out->data + from, 3) != 0)
-            CHECK_FAIL("%s: U+%04X is said to come from %s", name, (unsigned)cp, path);
+            CHECK_FAIL("%s: U+%04X is attributed to %s", name, (unsigned)cp, path);
     }
     return n;
 }
