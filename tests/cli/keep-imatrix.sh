@@ -45,7 +45,7 @@ cp "$t/snapshot" "$t/cut.gguf.part"
 im cut --threads 2 --json || { cat "$t/e"; exit 1; }
 grep -q 'resuming after [1-9]' "$t/e" && grep -q '"n_chunks_before": [1-9]' "$t/o" || say "the last run began again: $(cat "$t/e" "$t/o")"
 [ ! -e "$t/cut.gguf.part" ] || say "the snapshot is left behind"
-same "going on"
+same "resuming"
 
 odd() { # what is done to the snapshot, words, options
     cp "$t/snapshot" "$t/cut.gguf.part"

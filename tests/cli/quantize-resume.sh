@@ -76,17 +76,17 @@ again() { # what happens to it, tensors that are taken over (a pattern), words o
 }
 log="$t/x.gguf.part.log" part="$t/x.gguf.part"
 all=$((n_lines - 1))
-again true $all 'going on'
-again 'printf 9 >>"$log"' $all 'going on'                # a torn line
-again 'sed -i "10s/^8 ./8 _/" "$log"' 8 'going on'       # a damaged one
-again 'sed -i 10d "$log"' 8 'going on'                   # one missing
+again true $all 'resuming'
+again 'printf 9 >>"$log"' $all 'resuming'                # a torn line
+again 'sed -i "10s/^8 ./8 _/" "$log"' 8 'resuming'       # a damaged one
+again 'sed -i 10d "$log"' 8 'resuming'                   # one missing
 again 'sed -i "1s/1/2/" "$log"' 0 'starting afresh'      # the first
 again 'rm "$log"' 0 ''                                   # nobody knows what the part is
 again 'head -c 3000 /dev/zero >"$log"' 0 'starting afresh'
 again 'rm "$part"' 0 'only 0 of'
 again 'truncate -s -3000 "$part"' '[1-9]*' 'are as recorded'
 again 'printf x | dd of="$part" bs=1 seek=40000 conv=notrunc 2>"$t/dd"' '[0-9]*' 'are as recorded'
-again 'printf "a tail" >>"$part"' $all 'going on'
+again 'printf "a tail" >>"$part"' $all 'resuming'
 again true 0 'starting afresh' --search best             # other options
 again true 0 'starting afresh' --tensor token_embd=Q8_0
 again true 0 'starting afresh' --split-max 1M            # whose files have other names
@@ -139,7 +139,7 @@ rc=0
 HONE_FAULT="write 90 kill" make "$HONE_FAULTY" Q8_0,Q4_K_M || rc=$?
 [ $rc = 137 ] && [ "$(lines "$t/made"/*Q4_K_M.gguf.part.log)" -gt 20 ] || fail "make: exit $rc: $(ls "$t/made")"
 make "$HONE" Q8_0,Q4_K_M || fail "make, again"
-grep -q 'Q4_K_M.gguf.part: going on' "$t/err" || fail "make began the file again"
+grep -q 'Q4_K_M.gguf.part: resuming' "$t/err" || fail "make began the file again"
 "$HONE" quantize "$t/made.work"/*BF16.gguf -o "$t/want.gguf" --imatrix "$t/made/imatrix.gguf" --recipe Q4_K_M -q >"$t/json"
 cmp "$t/want.gguf" "$t/made"/*Q4_K_M.gguf || fail "make: other bytes"
 [ -z "$(find "$t/made" "$t/made.work" -name '*.part*')" ] || fail "make: a part is left"
