@@ -175,7 +175,7 @@ TEST_NEEDS := $(HONE_H) $(MAN) $(foreach u,$(USED),$(or $($u_IS),$(filter all,$u
 test: $(CHECKED) $(TEST_NEEDS) ## every test that needs no network, Python or GPU; T=gguf: those with gguf in the name
 	$(Q)$(TEST_ENV) T='$(T)' UNITS='$(abspath $(CHECKED))' SCRIPTS='$(SCRIPTS_OF)' sh tests/run.sh
 check: test ## the same
-test-long: ## with SAN: also the scripts that are left out there (LONG_SCRIPTS)
+test-long: ## with SAN: also the scripts that `make test` leaves out there (LONG_SCRIPTS)
 	+@$(MAKE) --no-print-directory LONG=1 test
 # an installation for tests/cli/library.sh, which builds programs against it
 $(OBJ)/stage.stamp: $(BIN) $(HONE_H) packaging/hone.pc.in Makefile mk/dist.mk
@@ -191,7 +191,7 @@ DNF_PKGS := gcc make pkgconf zlib-devel xxhash-devel pcre2-devel utf8proc-devel 
   cjson-devel openblas-threads
 BREW_PKGS := pkg-config zlib xxhash pcre2 utf8proc libedit libyaml cjson
 DEMO ?= $(BUILD)/demo
-deps: ## install the libraries (apt, as root or by sudo), or say how
+deps: ## install the libraries (apt, as root or with sudo), or print how
 	@if pkg-config --exists $(REQUIRED) 2>/dev/null && command -v $(CC) >/dev/null; then :; \
 	elif command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then \
 	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $(APT_PKGS); \

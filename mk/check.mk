@@ -38,15 +38,15 @@ faults: ## 500 injected faults over `make`, under ASan+UBSan -> docs/results/fau
 faults-run: all $(FAULT)
 	HONE=$(abspath $(BIN)) HONE_FAULTY=$(abspath $(FAULT)) sh tests/faults.sh $(FAULTS) docs/results/faults.json
 
-bench-gram: $(OBJ)/bench/gram ## the program that bench/gram.py runs; prints where it is
+bench-gram: $(OBJ)/bench/gram ## the program that bench/gram.py runs; prints its path
 	@echo $<
-check-published: all ## what people publish and send, judged by other libraries (Python) -> docs/results/published.json
+check-published: all ## folders and requests as found in the wild, checked with other libraries (Python) -> docs/results/published.json
 	$(Q)HONE=$(abspath $(BIN)) $(PYTHON) tests/published/run.py --json docs/results/published.json
-check-gram: $(OBJ)/bench/gram_texts ## constrained decoding judged by others (Python) -> docs/results/gram-judge.json
+check-gram: $(OBJ)/bench/gram_texts ## constrained decoding checked with other libraries (Python) -> docs/results/gram-judge.json
 	$(Q)sh tests/gram/run.sh $(abspath $<) $(abspath $(BUILD))/gram-judge docs/results/gram-judge.json
-bench-blas: $(OBJ)/bench/blas ## the program that bench/blas.py runs; prints where it is
+bench-blas: $(OBJ)/bench/blas ## the program that bench/blas.py runs; prints its path
 	@echo $<
-bench-rows: $(OBJ)/bench/rows ## the program that bench/rows.py runs; prints where it is
+bench-rows: $(OBJ)/bench/rows ## the program that bench/rows.py runs; prints its path
 	@echo $<
 
 # ---- fuzzing: `make fuzz` builds build/fuzz/fuzz_*; FUZZ_S=600 also runs each for 600 s ----------------------------

@@ -87,7 +87,7 @@ ptxas-objects: $(filter %/gemm_sm90.o %/agree.o %/gemv.o %/attn.o %/delta.o,$(CU
 
 check-cuda12: ## the CUDA sources by the compiler and headers of CUDA 12.4, which PyPI has (minutes)
 	python3 tests/cuda12.py $(BUILD)/cuda12
-seeded: ## mistakes put back into the CUDA code, one at a time: the emulation finds each (minutes)
+seeded: ## known mistakes in the CUDA code, one at a time: the emulation must find each (minutes)
 	$(Q)CC='$(CC)' sh tests/seeded.sh
 bench-cuda: $(OBJ)/device/bench/cuda ## single kernels on the GPU of this machine, as JSON
 	@$<

@@ -52,7 +52,7 @@ install: $(foreach i,$(INSTALLED),$(lastword $(subst =, ,$i))) ## install under 
 	  install -D -m $$m $${i#*=} "$$to"; \
 	  case $$i in bin/*|*.so.*) $(STRIP) "$$to" ;; *.a=*) $(STRIP) -g "$$to" ;; esac; done
 	$(Q)ln -sf $(SO) "$(DESTDIR)$(PREFIX)/$(LIBDIR)/libhone.so"
-uninstall: ## remove what install put there
+uninstall: ## remove the installed files
 	$(Q)for i in $(INSTALLED) $(LIBDIR)/libhone.so; do rm -f "$(DESTDIR)$(PREFIX)/$${i%%=*}"; done
 	-$(Q)rmdir "$(DESTDIR)$(PREFIX)/$(DOC)" 2> /dev/null
 TARBALL := $(BUILD)/hone-$(VERSION).tar.gz
@@ -76,7 +76,7 @@ ARM64_HERE := $(if $(filter x86_64,$(ARCH)),$(if $(ARM64_TOOLS),yes,no))
 ARM64_DIST := $(if $(filter yes,$(ARM64_HERE)),arm64-static arm64-deb arm64-wheel,$(if $(ARM64_HERE),arm64-none))
 arm64-none:
 	@echo 'dist: not for ARM64: no aarch64-linux-gnu-gcc or qemu-aarch64 (Debian: gcc-aarch64-linux-gnu, qemu-user)'
-dist: tarball wheel static deb $(ARM64_DIST) ## all that is published, with sums and a bill of materials, in build/dist
+dist: tarball wheel static deb $(ARM64_DIST) ## all release files, with checksums and a bill of materials, in build/dist
 	$(Q)rm -rf $(BUILD)/dist && mkdir -p $(BUILD)/dist && cp $(TARBALL) $(BUILD)/wheel/* $(BUILD)/deb/*.deb $(BUILD)/dist
 	$(Q)cp $(BUILD)/hone-static $(BUILD)/dist/hone-$(VERSION)-$(ARCH)-linux-static
 	$(Q)$(if $(filter yes,$(ARM64_HERE)),cp $(BUILD)/hone-$(VERSION)-aarch64-linux-static $(BUILD)/arm64/deb/*.deb \
@@ -85,7 +85,7 @@ dist: tarball wheel static deb $(ARM64_DIST) ## all that is published, with sums
 	$(Q)ARM64_ROOT=$(ARM64_ROOT) sh packaging/spdx.sh $(VERSION) $(BUILD)/dist/* > $(BUILD)/hone.spdx.json && \
 	  mv $(BUILD)/hone.spdx.json $(BUILD)/dist/hone-$(VERSION).spdx.json
 	$(Q)cd $(BUILD)/dist && sha256sum * > ../SHA256SUMS && mv ../SHA256SUMS . && ls -l
-dist-check: $(filter dist,$(MAKECMDGOALS)) ## installs each of them in a clean folder and runs it once
+dist-check: $(filter dist,$(MAKECMDGOALS)) ## install each release file in a clean folder and run it once
 	$(Q)sh packaging/dist-check.sh $(BUILD)/dist $(PYTHON)
 SITE_FILES := README.md CHANGELOG.md CONTRIBUTING.md include/hone.h.in \
               $(sort $(wildcard docs/*.md docs/*/*.md docs/man/*.1 docs/examples/*.c))
@@ -95,7 +95,7 @@ site: $(HONE_H) $(MAN) ## docs and man pages as pages that open from disk: build
 	$(Q)$(BUILD)/site-tool $(BUILD)/site $(GEN) $(SITE_FILES)
 	$(Q)cp docs/*.png $(BUILD)/site/docs && cp $(BUILD)/site/README.html $(BUILD)/site/index.html
 	@echo $(BUILD)/site/index.html
-abi: $(HONE_H) ## write packaging/hone.abi again: at a release, or when something was added to include/hone.h
+abi: $(HONE_H) ## rewrite packaging/hone.abi: at a release, or after additions to include/hone.h
 	$(Q)mkdir -p $(BUILD) && CC='$(CC)' sh tests/abi.sh $(HONE_H) $(BUILD)/abi.so
 	$(Q)sh tests/abi-added.sh packaging/hone.abi $(BUILD)/abi.so
 	$(Q)abidw --no-corpus-path --no-comp-dir-path --no-show-locs --type-id-style hash $(BUILD)/abi.so | \

@@ -6,7 +6,7 @@ C_FILES := $(patsubst tests/./%,tests/%,$(wildcard $(addsuffix /*.[ch],$(C_DIRS)
 lint: $(HONE_H) $(MAN) ## what a compiler does not check: tests/lint/*.sh; L=comments: one of them
 	$(Q)CC='$(CC)' HONE='$(abspath $(BIN))' HONE_GEN='$(abspath $(GEN))' \
 	   SANF='$(SANF)' L='$(L)' sh tests/lint.sh $(sort $(C_FILES) $(CUDA_FILES))
-map: ## what every file is, by folder, from its first comment: build/MAP.md
+map: ## the purpose of every file, by folder, from its first comment: build/MAP.md
 	$(Q)mkdir -p $(BUILD) && sh mk/map.sh > $(BUILD)/MAP.md && echo $(BUILD)/MAP.md
 models-table: all ## the table in docs/models.md, from the registry and the tests
 	$(Q)HONE='$(abspath $(BIN))' sh tests/models.sh --write
@@ -19,7 +19,7 @@ format: ## clang-format every C file in place
 	clang-format -i $(sort $(C_FILES) $(CUDA_FILES))
 # what these three check, and which warnings are off and why: docs/sanitizers.md
 # one file at a time: over several, clang-tidy 14 reports every va_list of the later ones as uninitialized
-tidy: $(HONE_H) ## clang-tidy (.clang-tidy) over everything but kernels
+tidy: $(HONE_H) ## clang-tidy (.clang-tidy) over everything except kernels
 	printf '%s\n' $(filter-out kernels/%,$(SRC)) $(CLI) | xargs -P 2 -n 1 sh -c 'clang-tidy --quiet \
 	  --warnings-as-errors="*" "$$@" -- -std=c11 -D_GNU_SOURCE -DHONE_ANALYZE -DHONE_VERSION=\"0\" \
 	  -I. -I$(GEN) $(LIB_CFLAGS) -Wno-unused-value' tidy
@@ -29,7 +29,7 @@ cppcheck: $(HONE_H) ## cppcheck over the library
 	  -D__ORDER_LITTLE_ENDIAN__=1234 -DHONE_MPI -DHONE_VERSION='"0"' --enable=warning,performance,portability \
 	  --suppressions-list=tests/cppcheck.supp \
 	  --error-exitcode=1 --cppcheck-build-dir=$(BUILD)/cppcheck -I. -I$(GEN) $(DIRS) cli
-analyze: ## gcc -fanalyzer over the library and the program; what it says wrongly is in tests/analyze.supp
+analyze: ## gcc -fanalyzer over the library and the program; false positives are in tests/analyze.supp
 	@rm -rf $(BUILD)/analyze && mkdir -p $(BUILD)/analyze
 	+@$(MAKE) --no-print-directory BUILD=$(BUILD)/analyze HAVE_CUDA=0 \
 	  CFLAGS='-fanalyzer -DHONE_ANALYZE -Wno-unused-value' all \

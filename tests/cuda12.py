@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Compiles the CUDA sources with the compiler of CUDA 12.4, of which no nvcc can be had from PyPI.
+"""Compiles the CUDA sources with the compiler of CUDA 12.4, for which PyPI has no nvcc.
 
     python3 tests/cuda12.py BUILD_FOLDER [SOURCE...]        (make check-cuda12; about four minutes)
 

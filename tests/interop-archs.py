@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""tests/interop.sh's second program: the micro checkpoints of tests/golden/archs in another engine.
+"""The micro checkpoints of tests/golden/archs in another engine; run by tests/interop.sh.
 interop-archs.py HONE MICRO SCRATCH OUT.json [NAME...]
 
 Each is converted to F32, loaded there, and its logits for 40 tokens are compared with ours; then the same with a Q8_0 file that the engine

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""tests/interop.sh's program: hone's files in another engine. interop.py HONE SCRATCH OUT.json
+"""hone's files in another engine; run by tests/interop.sh. interop.py HONE SCRATCH OUT.json
 
 Four comparisons per quantized file F, on 16 random tokens and on 64:
   exact   the engine on F's weights spelled out as F32 (hone quantize --type F32) against ours on F, both with f32

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Kits of agents, each with a loop of its own: it asks, runs the tool, gives back the result and asks again; then a form, where
+"""Agent frameworks, each with its own loop: request, tool call, result, next request; then structured output, where
 the kit has one."""
 import asyncio
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Writes tests/golden/blocks/<TYPE>.bin: random valid blocks and what the PyPI package `gguf` decodes
+"""Writes tests/golden/blocks/<TYPE>.bin: random valid blocks and the values that the PyPI package `gguf` decodes
 them to. Usage: blocks.py OUTDIR [N_BLOCKS]   (needs gguf and numpy; see tests/golden/blocks/how.md)
 
 File: u32 number of blocks, u32 bytes per block, u32 weights per block, blocks, f32 weights.

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""What a YAML parser says of front matters: python3 tests/oracle/card_yaml.py > tests/golden/card_yaml/cases.json
+"""A YAML parser's results for front matters: python3 tests/oracle/card_yaml.py > tests/golden/card_yaml/cases.json
 
 PyYAML 6. Scalars are kept as text (BaseLoader); duplicate keys are refused, as the Hub's parser refuses them and PyYAML
 does not; tabs between words are left out here, as PyYAML alone refuses them. `read` is null where a value is neither a scalar nor a list of scalars: containers/card_yaml.c leaves those unread. STRICT cases

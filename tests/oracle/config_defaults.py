@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Makes models/defaults.json: what the configuration classes of transformers take for keys that a config.json leaves out.
+"""Makes models/defaults.json: the defaults of transformers' configuration classes for keys missing in config.json.
 
 An entry per model type of a text model: the class's name, other names of keys ("also", attribute_map), what its rope parameters
 have when a file leaves it out ("fill") and those of a file without any ("rope"), and the value of each key that has one. Types of

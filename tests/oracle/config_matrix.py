@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Makes tests/golden/configs/resaved.json: what transformers makes of the config.json of every micro checkpoint in tests/golden.
+"""Makes tests/golden/configs/resaved.json: config.json of every micro checkpoint in tests/golden as transformers saves it again.
 
 A line per checkpoint. "v5" and "v4" turn its config.json into the one that transformers 5 and 4 save again. "absent" has, for each
 key that transformers can do without, what turns "v5" into what is saved when config.json leaves the key out; "null" the same where

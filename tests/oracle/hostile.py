@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Writes the malformed inputs of tests/hostile/ byte by byte, with nothing but the standard library.
+"""Writes the malformed inputs of tests/hostile/ byte by byte, with only the standard library.
 
     python3 tests/oracle/hostile.py tests/hostile
 

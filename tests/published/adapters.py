@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Adapters: what peft, Unsloth, axolotl, TRL, MLX and others save beside a base, merged by `hone convert --lora`."""
+"""Adapters: as peft, Unsloth, axolotl, TRL, MLX and others save them for a base, merged by `hone convert --lora`."""
 import json
 import pathlib
 import shutil

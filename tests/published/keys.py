@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Keys of the tokenizer beside those that the gguf package derives for the same folder: ids, flags, types and scores."""
+"""Tokenizer keys compared with those that the gguf package derives for the same folder: ids, flags, types and scores."""
 import json
 
 from configs import ARCHES

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What arrives in the morning: folders as tools other than transformers leave them, and odd combinations of what the other files try one by one.
+"""Folders as tools other than transformers write them, and unusual combinations of the cases in the other files.
 
 Right is what transformers, peft, tokenizers, tiktoken or Python's own reader make of the same files. A folder that these can use and hone
 refuses counts as refused here; run.py lists it.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Trials of hone on folders, texts and requests as people publish and send them: what the files in this folder share.
+"""Trials of hone on folders, texts and requests as people publish and send them: the shared part of this folder.
 
 A trial is a function with @trial(KIND): it changes a checkpoint or asks a server, and returns a verdict.
   right            the output equals that of an independent library
