@@ -40,9 +40,9 @@ faults-run: all $(FAULT)
 
 bench-gram: $(OBJ)/bench/gram ## the program that bench/gram.py runs; prints its path
 	@echo $<
-check-published: all ## folders and requests as found in the wild, checked with other libraries (Python) -> docs/results/published.json
+check-published: all ## published folders and requests against other libraries (Python) -> docs/results/published.json
 	$(Q)HONE=$(abspath $(BIN)) $(PYTHON) tests/published/run.py --json docs/results/published.json
-check-gram: $(OBJ)/bench/gram_texts ## constrained decoding checked with other libraries (Python) -> docs/results/gram-judge.json
+check-gram: $(OBJ)/bench/gram_texts ## constrained decoding against other libraries (Python) -> docs/results/gram-judge.json
 	$(Q)sh tests/gram/run.sh $(abspath $<) $(abspath $(BUILD))/gram-judge docs/results/gram-judge.json
 bench-blas: $(OBJ)/bench/blas ## the program that bench/blas.py runs; prints its path
 	@echo $<
