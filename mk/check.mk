@@ -42,7 +42,7 @@ bench-gram: $(OBJ)/bench/gram ## the program that bench/gram.py runs; prints its
 	@echo $<
 check-published: all ## published folders and requests against other libraries (Python) -> docs/results/published.json
 	$(Q)HONE=$(abspath $(BIN)) $(PYTHON) tests/published/run.py --json docs/results/published.json
-check-gram: $(OBJ)/bench/gram_texts ## constrained decoding against other libraries (Python) -> docs/results/gram-judge.json
+check-gram: $(OBJ)/bench/gram_texts ## masks against other libraries (Python) -> docs/results/gram-judge.json
 	$(Q)sh tests/gram/run.sh $(abspath $<) $(abspath $(BUILD))/gram-judge docs/results/gram-judge.json
 bench-blas: $(OBJ)/bench/blas ## the program that bench/blas.py runs; prints its path
 	@echo $<

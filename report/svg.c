@@ -161,7 +161,7 @@ static void axis_x(const struct frame *fr, struct buf *out) {
             (fr->left + fr->w - fr->right) / 2, fr->h - 10, fr->ax->x);
 }
 
-/* ---- what is behind -------------------------------------------------------------------------- */
+/* ---- background ------------------------------------------------------------------------------ */
 
 static void svg_open(const struct frame *fr, struct buf *out) {
     buf_fmt(out,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* report/svg_label.c - placement of point labels.
  *
- * Of several positions around each point, picks the one that covers least of what is already
- * placed, and the nearest of equals. Greedy, in call order; deterministic. */
+ * Tries several positions around each point and takes the one that covers the fewest earlier boxes,
+ * the nearest one among equals. Greedy, in call order; deterministic. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
