@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* template/fix.h - storing a template in a GGUF file. */
+/* template/fix.h - storage of a template in a GGUF file. */
 #ifndef HONE_TEMPLATE_FIX_H
 #define HONE_TEMPLATE_FIX_H
 
@@ -8,7 +8,7 @@
 #include "base/err.h"
 #include "containers/gguf.h"
 
-/* Replaces tokenizer.chat_template of a GGUF file, see gguf_edit_str. */
+/* Replaces tokenizer.chat_template of a GGUF file with gguf_edit_str. */
 int fix_gguf(const char *path, const char *text, size_t len, struct gguf_edit *how, struct err *e);
 
 #endif

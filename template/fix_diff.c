@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* template/fix_diff.c - unified differences: longest common subsequence of lines by dynamic
- * programming, after the common head and tail are set aside. Texts too long for the table are shown
- * as replaced as a whole. */
+/* template/fix_diff.c - unified diffs: longest common subsequence of lines by dynamic programming,
+ * without the common head and tail. Texts too long for the table are shown as replaced as a whole.
+ */
 #include "template/fix_diff.h"
 
 #include <stdint.h>
@@ -12,7 +12,7 @@
 
 struct line {
     const char *s;
-    size_t n; /* The length includes the newline. */
+    size_t n; /* includes the newline */
 };
 struct lines {
     struct line *v;
@@ -40,7 +40,7 @@ static bool same(struct line a, struct line b) {
     return a.n == b.n && memcmp(a.s, b.s, a.n) == 0;
 }
 
-/* Makes the edit script, a letter per line: ' ' in both, '-' only in a, '+' only in b. */
+/* Returns the edit script, one letter per line: ' ' in both, '-' only in a, '+' only in b. */
 static char *script(const struct lines *a, const struct lines *b, size_t *n_out) {
     size_t head = 0, tail = 0, n = 0;
     while (head < a->n && head < b->n && same(a->v[head], b->v[head])) head++;
@@ -117,7 +117,7 @@ bool text_diff(const char *a, size_t na, const char *name_a, const char *b, size
             continue;
         }
         size_t back = k < CONTEXT ? k : CONTEXT, end = k,
-               quiet = 0; /* So many lines in front of k have been equal since the last hunk. */
+               quiet = 0; /* equal lines before k since the last hunk */
         while (end < n && quiet <= 2 * CONTEXT) {
             quiet = s[end] == ' ' ? quiet + 1 : 0;
             end++;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* template/fix_diff.h - unified differences of two texts, three lines of context. */
+/* template/fix_diff.h - unified diffs of two texts, with three lines of context. */
 #ifndef HONE_TEMPLATE_FIX_DIFF_H
 #define HONE_TEMPLATE_FIX_DIFF_H
 
@@ -8,7 +8,7 @@
 
 #include "base/buf.h"
 
-/* Tells whether two texts differ, a of na bytes and b of nb; out gets the diff. */
+/* Returns whether two texts differ (a: na bytes, b: nb bytes), and appends the diff to out. */
 bool text_diff(const char *a, size_t na, const char *name_a, const char *b, size_t nb,
                const char *name_b, struct buf *out);
 

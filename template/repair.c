@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* template/repair.c - searches for the smallest set of repairs that a template needs.
+/* template/repair.c - search for the smallest set of repairs that a template needs.
  *
- * Greedy: a repair is accepted when it mends a check and nothing gets worse (repair_proof.c); at
- * the end each that is not needed any more is dropped. */
+ * Greedy: a repair is accepted if it fixes a check and makes no other worse (repair_proof.c). At
+ * the end, repairs that are no longer needed are dropped. */
 #include "template/repair_int.h"
 
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 #include "base/limits.h"
 #include "base/mem.h"
 
-enum { SHARE = 8 }; /* of the steps that one rendering may take, for all of the search */
+enum { SHARE = 8 }; /* the search may use this multiple of one rendering's step limit */
 enum piece_kind { PRELUDE, EDIT };
 static const struct piece {
     const char *id;
@@ -31,10 +31,10 @@ struct search {
     struct repair_site site[REPAIR_SITES];
     int n_site;
     struct repair_plan plan; /* accepted so far */
-    struct jinja *now;       /* the template that it gives */
+    struct jinja *now;       /* template built from plan */
     const char *const *only;
     int n_only;
-    bool has_calls, has_developer, thinks, shows_tools; /* the original */
+    bool has_calls, has_developer, thinks, shows_tools; /* properties of the original */
 };
 
 int repair_known(int i, const char **id, const char **rule, const char **why) {
@@ -55,7 +55,7 @@ static void write_plan(struct buf *out, const struct search *s, const struct rep
     edit_apply(out, s->original, s->site, s->n_site, p);
 }
 
-/* Compiles what a plan gives; NULL when it does not compile. */
+/* Compiles the template built from a plan; NULL: does not compile. */
 static struct jinja *try_plan(const struct search *s, const struct repair_plan *p) {
     struct buf text = {0};
     struct jinja *t;
@@ -70,8 +70,8 @@ static bool steps_left(void) {
     return ctx_cost()->spent < ctx_cost()->most && !progress_interrupted();
 }
 
-/* Accepts a plan if it mends one of the checks and nothing gets worse. mends NULL: it need not
- * mend anything. */
+/* Accepts a plan if it fixes one of the checks `mends` and makes none worse. mends NULL: no fix
+ * required. */
 static bool accept(struct search *s, const struct repair_plan *p, const char *mends) {
     struct jinja *t = steps_left() ? try_plan(s, p) : NULL;
     if (!t) return false;
@@ -102,7 +102,7 @@ static bool may_use(const struct search *s, enum repair_piece k) {
     return listed && !(k == P_DEVELOPER && s->has_developer);
 }
 
-/* Tells whether a piece may mend one of the checks that the question is true of. */
+/* Returns whether a piece may fix one of the checks for which the question is true. */
 static bool mends_one(const struct search *s, enum repair_piece k,
                       bool (*question)(const struct proof *p, int i)) {
     for (int i = 0; i < proof_count(s->proof); i++) {
@@ -115,14 +115,13 @@ static bool mends_one(const struct search *s, enum repair_piece k,
     return false;
 }
 
-/* Tells whether one of the checks that a piece may mend fails. */
+/* Returns whether one of the checks that a piece may fix fails. */
 static bool called_for(const struct search *s, enum repair_piece k) {
     return mends_one(s, k, proof_failed);
 }
 
-/* Accepts a plan as accept() does, and where it makes other checks worse, with the pieces of the
- * prelude that may mend these: what was dropped without a word before may crash once it is shown.
- */
+/* Accepts a plan as accept() does. If it makes other checks worse, adds the pieces of the prelude
+ * that may fix those: content that was silently dropped before may crash once it is rendered. */
 static bool accept_with_others(struct search *s, struct repair_plan p, const char *mends) {
     for (int round = 0; round < 3; round++) {
         if (accept(s, &p, mends)) return true;
@@ -142,7 +141,7 @@ static bool failed(const struct search *s, const char *id) {
     return false;
 }
 
-/* Tries the places of an edit: all at once, else one by one. */
+/* Tries all sites of an edit at once, and otherwise one by one. */
 static bool try_edit(struct search *s, enum repair_piece k) {
     struct repair_plan p = s->plan;
     int n = 0;
@@ -171,7 +170,7 @@ static bool try_piece(struct search *s, enum repair_piece k) {
     struct repair_plan p = s->plan;
     p.pieces |= (uint64_t)1 << k;
     if (accept_with_others(s, p, pieces[k].mends)) return true;
-    if (k == P_REASON) { /* what is put in must not be cut out again */
+    if (k == P_REASON) { /* text added by this piece must not be removed again */
         p.pieces |= (uint64_t)1 << P_E_KEEP;
         for (int i = 0; i < s->n_site; i++) p.site[i] |= s->site[i].piece == P_E_KEEP;
         return accept(s, &p, pieces[k].mends);
@@ -179,7 +178,7 @@ static bool try_piece(struct search *s, enum repair_piece k) {
     return false;
 }
 
-/* Tries a piece of the prelude with each other one that is called for. */
+/* Tries a piece of the prelude together with each other candidate. */
 static bool try_two(struct search *s, enum repair_piece k) {
     if (!may_use(s, k) || !called_for(s, k) || pieces[k].kind == EDIT || plan_has(&s->plan, k))
         return false;
@@ -196,7 +195,7 @@ static bool try_two(struct search *s, enum repair_piece k) {
     return false;
 }
 
-/* Tries the pieces one by one until none is accepted any more, then two together. */
+/* Tries the pieces one by one until no more are accepted, then in pairs. */
 static void search(struct search *s) {
     for (bool more = true; more && steps_left();) {
         more = false;
@@ -205,7 +204,7 @@ static void search(struct search *s) {
     }
 }
 
-/* Returns the plan without a piece. Thinking that is put into the content and its protection go
+/* Returns the plan without a piece. Thinking moved into the content and its protection are removed
  * together. */
 static struct repair_plan without(const struct search *s, enum repair_piece k) {
     struct repair_plan p = s->plan;
@@ -217,7 +216,7 @@ static struct repair_plan without(const struct search *s, enum repair_piece k) {
     return p;
 }
 
-/* Drops what is not needed: repairs, then single places of edits. */
+/* Drops unnecessary repairs, then unnecessary sites of edits. */
 static void drop(struct search *s) {
     for (int k = P_COUNT - 1; k >= 0; k--) {
         if (!plan_has(&s->plan, (enum repair_piece)k)) continue;
@@ -232,7 +231,7 @@ static void drop(struct search *s) {
     }
 }
 
-/* Lists the repairs that were made, each with a check that fails without it. */
+/* Lists the repairs made, each with a check that fails without it. */
 static void report(struct search *s, struct repair *r) {
     for (int k = 0; k < P_COUNT && r->n < REPAIR_MAX; k++) {
         if (!plan_has(&s->plan, (enum repair_piece)k)) continue;

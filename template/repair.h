@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* template/repair.h - the repair of any chat template: a search over small repairs, each proved. */
+/* template/repair.h - repair of any chat template: a search over small repairs, each verified. */
 #ifndef HONE_TEMPLATE_REPAIR_H
 #define HONE_TEMPLATE_REPAIR_H
 
@@ -10,23 +10,23 @@
 #include "base/err.h"
 
 enum { REPAIR_MAX = 64 };
-struct repair_step { /* one repair that was made */
+struct repair_step { /* one repair made */
     const char *id, *rule, *why;
-    char *probe;          /* a check that failed before and passes now: "args_null", "=args-text" */
-    char *conv;           /* its conversation as JSON */
+    char *probe;          /* check that failed before and passes now: "args_null", "=args-text" */
+    char *conv;           /* conversation of the check, as JSON */
     char *before, *after; /* its renderings, or the errors */
 };
 struct repair {
-    struct buf text; /* the whole repaired template; the given one where nothing was repaired */
+    struct buf text; /* whole repaired template; the original if nothing was repaired */
     struct repair_step v[REPAIR_MAX];
     int n;
     int n_checks, n_failed_before, n_failed_after;
-    bool ours; /* the template carries the mark of an earlier repair and is left as it is */
+    bool ours; /* the template carries the mark of an earlier repair and is unchanged */
 };
-/* Returns the number of repairs that are known; *id and *why describe repair i. */
+/* Returns the number of known repairs; *id, *rule and *why describe repair i. */
 int repair_known(int i, const char **id, const char **rule, const char **why);
-/* Repairs a template of `len` bytes. only: ids of the repairs that may be used (n_only of them;
- * NULL: all). A template that does not compile stays as it is. */
+/* Repairs a template of `len` bytes. only: ids of the repairs to consider (n_only of them; NULL:
+ * all). A template that does not compile stays unchanged. */
 int repair_run(struct repair *r, const char *src, size_t len, const char *name,
                const char *const *only, int n_only, struct err *e);
 void repair_free(struct repair *r);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* template/repair_conv.c - conversations to prove a repair with: made from a seed, and each in the
- * normal form or in one of the odd forms that clients send.
+/* template/repair_conv.c - test conversations for repairs, generated from a seed in normal form or
+ * in one of the odd forms that clients send.
  *
- * The same seed gives the same conversation on every machine. */
+ * A seed gives the same conversation on every machine. */
 #include "template/repair_int.h"
 
 #include <string.h>
@@ -43,7 +43,7 @@ static bool chance(struct maker *m, uint32_t percent) {
 
 #define PICK(m, table) (table)[below(m, COUNT_OF(table))]
 
-/* Texts are written as they are between the quotes of JSON. */
+/* Texts are inserted between JSON quotes unescaped. */
 static const char *const questions[] = {"Hello, who are you?",
                                         "Weather in Paris?",
                                         "  padded question  ",
@@ -91,13 +91,13 @@ static bool odd_as(const struct maker *m, enum repair_form form) {
     return m->odd && m->form == form;
 }
 
-/* Begins a message; its members follow, each with a comma before it. */
+/* Begins a message; its members follow, each preceded by a comma. */
 static void begin(struct maker *m, const char *role) {
     put(m, m->n_messages++ ? ",{" : "{");
     buf_fmt(m->out, "\"role\":\"%s\"", role);
 }
 
-/* Writes a text as content, as one part of text where the odd form wants it. */
+/* Writes a text as content; if `parts` is the odd form, as a list of one part. */
 static void content(struct maker *m, const char *text, enum repair_form parts) {
     if (odd_as(m, parts))
         buf_fmt(m->out, ",\"content\":[{\"type\":\"text\",\"text\":\"%s\"}]", text);
@@ -105,7 +105,7 @@ static void content(struct maker *m, const char *text, enum repair_form parts) {
         buf_fmt(m->out, ",\"content\":\"%s\"", text);
 }
 
-/* Writes the id of call number n as a member with a comma after it. */
+/* Writes the id of call n as a member followed by a comma. */
 static void id(struct maker *m, const char *key, int n) {
     if (odd_as(m, FORM_IDS_LONG))
         buf_fmt(m->out, "\"%s\":\"call_Zf3kQ9vLm2xT7bNc%05d\",", key, n);
@@ -225,7 +225,6 @@ static bool needs_answer(enum repair_form f) {
     return f == FORM_ANSWER_PARTS || f == FORM_CALLS_NULL || f == FORM_CALLS_NONE;
 }
 
-/* Writes the tools, or none. */
 static void tools(struct maker *m, bool some) {
     static const char text[] =
         ",\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"get_weather\","

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* template/repair_edit.c - edits of expressions in a template's body, found in its syntax tree.
  *
- * A site is an expression and the text to put in its place. What a site does to the renderings is
- * not judged here: repair_proof.c does. */
+ * A site is an expression and its replacement. Effects on renderings are judged in repair_proof.c.
+ */
 #include "template/repair_int.h"
 
 #include <stdlib.h>
@@ -56,7 +56,7 @@ static bool calls_method(const struct jnode *n, const char *method) {
 }
 
 /* ---- names ----------------------------------------------------------------------------------- */
-/* Notes which variables hold values or arguments. */
+/* Records the variables that hold values or arguments. */
 static void note(struct finder *f, const struct jnode *n) {
     if (n->kind == JN_FOR && n->a && n->a->kind == JN_TUPLE && n->a->n == 2)
         add_name(f->value, &f->n_value, n->a->list->next);
@@ -71,7 +71,7 @@ static void note(struct finder *f, const struct jnode *n) {
 }
 
 /* ---- values ---------------------------------------------------------------------------------- */
-/* Makes a value's expression print JSON unless it is text. */
+/* Adds a site that prints a value as JSON unless it is text. */
 static void value_site(struct finder *f, const struct jnode *value, const struct jnode *whole) {
     struct buf b = {0};
     int n;
@@ -80,7 +80,7 @@ static void value_site(struct finder *f, const struct jnode *value, const struct
     site(f, P_E_VALUE, whole, &b);
 }
 
-/* Looks for a value in the operands of what is printed. */
+/* Looks for values among the operands of an output. */
 static void printed(struct finder *f, const struct jnode *n) {
     if (is_value(f, n)) {
         value_site(f, n, n);
@@ -120,22 +120,23 @@ static void values(struct finder *f, const struct jnode *n) {
 }
 
 /* ---- thinking -------------------------------------------------------------------------------- */
-/* Tells whether a constant is the closing mark of a block: "</think>". */
+/* Returns whether a constant is the closing marker of a block: "</think>". */
 static bool closing(const struct jnode *n) {
     return n && n->kind == JN_CONST && n->val.tag == JT_STR && n->val.len > 3 && n->val.len < 40 &&
            n->val.u.s[0] == '<' && n->val.u.s[1] == '/' && n->val.u.s[n->val.len - 1] == '>' &&
            !memchr(n->val.u.s, '\'', n->val.len);
 }
 
-/* Writes the condition under which text c holds a real block that the mark closes. */
+/* Writes the condition that text c contains a real block closed by the marker. */
 static void real_block(struct buf *b, const char *c, int n, struct jval mark) {
     const int k = (int)mark.len - 2;
     buf_fmt(b, "('</%.*s' in %.*s and ((%.*s | trim).startswith('<%.*s') or '\\n</%.*s' in %.*s))",
             k, mark.u.s + 2, n, c, n, c, k, mark.u.s + 2, k, mark.u.s + 2, n, c);
 }
 
-/* Makes the site that leaves thinking which the prelude put in: c is the text, k its length, real
- * the condition of real_block. The test n itself is `test`; NULL: n is the split `all`. */
+/* Adds a site that keeps thinking inserted by the prelude: c is the text, k the length of that
+ * thinking, real the condition of real_block. `test` is the test n itself; NULL: n is the split
+ * `all`. */
 static void keep_site(struct finder *f, const struct jnode *n, const struct jnode *test,
                       const char *c, int k, const struct buf *real, const char *all) {
     struct buf a = {0}, b = {0};
@@ -174,7 +175,7 @@ static void thinking(struct finder *f, const struct jnode *n) {
     }
 }
 
-/* Finds `loop.index0 > x` in a condition: thinking of this turn only. */
+/* Finds `loop.index0 > x` in a condition, which limits thinking to the current turn. */
 static void preserve(struct finder *f, const struct jnode *n) {
     struct buf b = {0};
     int k;
@@ -196,7 +197,7 @@ static void raises(struct finder *f, const struct jnode *n) {
 }
 
 /* ---- text next to calls ---------------------------------------------------------------------- */
-/* Returns the message of which an expression reads tool_calls; NULL: it does not. */
+/* Returns the message whose tool_calls an expression reads; NULL: none. */
 static const struct jnode *caller(const struct jnode *n) {
     for (; n; n = n->next) {
         const bool attr = n->kind == JN_ATTR && jv_is(n->val, "tool_calls"),
@@ -215,7 +216,7 @@ static const struct jnode *caller(const struct jnode *n) {
     return NULL;
 }
 
-/* Finds the first output of a loop over calls, and of what is before it in its branch. */
+/* Finds the first output of a loop over calls, and the output before it in its branch. */
 static void first_print(struct finder *f, const struct jnode *n, const struct jnode *m,
                         bool in_loop) {
     struct buf b = {0};
@@ -262,7 +263,7 @@ static void escapes(struct finder *f, const struct jnode *n) {
 }
 
 /* ---- lists ----------------------------------------------------------------------------------- */
-/* Finds `set _ = x.append(v)` and `set y = x.pop(0)`, which a sandbox refuses. */
+/* Finds `set _ = x.append(v)` and `set y = x.pop(0)`, which the sandbox refuses. */
 static void mutations(struct finder *f, const struct jnode *n) {
     struct buf b = {0};
     int k, m, j;
@@ -284,7 +285,7 @@ static void mutations(struct finder *f, const struct jnode *n) {
     site(f, P_E_MUTATE, &whole, &b);
 }
 
-/* Finds JSON of what a lazy filter gives. */
+/* Finds tojson applied to the result of a lazy filter. */
 static void lazy(struct finder *f, const struct jnode *n) {
     static const char *const names[] = {"map",        "select",     "reject",
                                         "selectattr", "rejectattr", "unique"};
@@ -299,7 +300,7 @@ static void lazy(struct finder *f, const struct jnode *n) {
     site(f, P_E_LIST, n->a, &b);
 }
 
-/* Tells whether an expression holds loop.index0. */
+/* Returns whether an expression contains loop.index0. */
 static bool holds_index(const struct jnode *n) {
     if (!n) return false;
     if (n->kind == JN_ATTR && jv_is(n->val, "index0")) return true;
@@ -310,7 +311,7 @@ static bool is_messages(const struct jnode *n) {
     return n && n->kind == JN_NAME && jv_is(n->val, "messages");
 }
 
-/* Finds messages[loop.index0 - 1] below n, in a loop over `over`, which is another list. */
+/* Finds messages[loop.index0 - 1] below n, in a loop over `over`, a different list. */
 static void neighbours_below(struct finder *f, const struct jnode *n, const struct jnode *over) {
     struct buf b = {0};
     int k;
@@ -361,7 +362,7 @@ static int by_start(const void *a, const void *b) {
 int edit_sites(const struct jinja *t, struct repair_site out[REPAIR_SITES]) {
     struct finder f = {.t = t, .out = out};
     walk(&f, t->body, note);
-    walk(&f, t->body, note); /* Names that are set from names. */
+    walk(&f, t->body, note); /* names set from other names */
     walk(&f, t->body, values);
     walk(&f, t->body, thinking);
     walk(&f, t->body, raises);
@@ -373,7 +374,7 @@ int edit_sites(const struct jinja *t, struct repair_site out[REPAIR_SITES]) {
     walk(&f, t->body, neighbours);
     walk(&f, t->body, text_first);
     qsort(out, (size_t)f.n, sizeof *out, by_start);
-    int n = 0; /* an expression may be reached twice */
+    int n = 0; /* An expression may be reached twice. */
     for (int i = 0; i < f.n; i++) {
         const bool again = n && out[i].start == out[n - 1].start && out[i].end == out[n - 1].end &&
                            out[i].piece == out[n - 1].piece;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-/* template/repair_prelude.c - the prelude: Jinja before the template that brings messages and tools
- * into the normal form.
+/* template/repair_prelude.c - the prelude: Jinja code before the template that normalizes messages
+ * and tools.
  *
- * It uses only what jinja2, minijinja, llama.cpp and Hugging Face's JavaScript engine have in
- * common. A message that is normal already passes through as the same object. A new one is a
- * literal with the keys that the body reads; a key that the old one lacks collapses onto "role", so
- * that it is absent from the new one too. */
+ * It uses only the common subset of jinja2, minijinja, llama.cpp and Hugging Face's JavaScript
+ * engine. A message already in normal form is passed through as the same object. A new message is a
+ * literal with the keys that the body reads; a key missing from the old message collapses onto
+ * "role", so that it is missing from the new one as well. */
 #include "template/repair_int.h"
 
 #include <string.h>
@@ -41,7 +41,7 @@ static void note(struct names *k, struct jval v) {
     if (k->n < MAX_KEYS) k->v[k->n++] = v;
 }
 
-/* Notes the names of attributes and keys below n: x.name, x['name'], 'name' in x, x.get('name'). */
+/* Records the attribute and key names below n: x.name, x['name'], 'name' in x, x.get('name'). */
 static void note_node(struct names *k, const struct jnode *n) {
     if (n->kind == JN_ATTR) note(k, n->val);
     if (n->kind == JN_ITEM && n->b && n->b->kind == JN_CONST) note(k, n->b->val);
@@ -78,7 +78,7 @@ bool body_reads(const struct jinja *t, const char *name) {
     return has(&k, name);
 }
 
-/* Names that are no keys of messages: of loops, strings, calls and schemas. */
+/* Returns whether a name belongs to loops, strings, calls or schemas instead of messages. */
 static bool of_others(struct jval v) {
     static const char *const names[] = {
         "role",     "content",    "tool_calls", "function",    "arguments", "type",
@@ -103,7 +103,7 @@ struct writer {
     const struct jinja *t;
     const struct repair_plan *plan;
     struct names keys;
-    bool has_calls; /* the body knows calls */
+    bool has_calls; /* the body reads tool_calls */
 };
 
 static void put(struct writer *w, const char *s) {
@@ -113,8 +113,7 @@ static bool want(const struct writer *w, enum repair_piece k) {
     return plan_has(w->plan, k);
 }
 
-/* Writes the literal of a new message. content and calls are expressions; calls NULL: it has
- * none. */
+/* Writes the literal of a new message. content and calls are expressions; calls NULL: none. */
 static void message(struct writer *w, const char *content, const char *calls) {
     buf_fmt(w->out,
             "{'role': role, ('content' if %s is defined else 'role'): (%s if %s is defined "
@@ -201,8 +200,8 @@ static void no_content(struct writer *w) {
                "{%- endif %}\n");
 }
 
-/* Makes the id in a variable of nine characters: its last ones, or the number that is counted in a
- * member of the namespace. Sets o when it changed. */
+/* Shortens the id in a variable to nine characters: its last nine, or a number counted in a member
+ * of the namespace. Sets o if it changed. */
 static void new_id(struct writer *w, const char *var, const char *count) {
     buf_fmt(w->out,
             "{%%- set hone.%s = hone.%s + 1 %%}\n"
@@ -339,12 +338,12 @@ static void calls_as_text(struct writer *w) {
         f->open, f->close);
 }
 
-/* Roles that templates have for results, where they do not know "tool". */
+/* Roles used for results by templates without a "tool" role. */
 static const char *const result_roles[] = {"tool_response", "ipython",     "observation",
                                            "function",      "tool_result", "tool_results",
                                            "tool_output"};
 
-/* Returns the role that the template compares with; NULL: none. */
+/* Returns the result role that the template compares with; NULL: none. */
 static const char *result_role(const struct jinja *t) {
     for (size_t i = 0; i < COUNT_OF(result_roles); i++) {
         struct buf quoted = {0};
@@ -362,7 +361,7 @@ static const char *result_role(const struct jinja *t) {
 static const char *const tool_names[] = {"xml_tools",    "functions", "available_tools",
                                          "custom_tools", "tool_list", "json_tools"};
 
-/* Gives the tools, as JSON texts, under the names that the template reads. */
+/* Defines the tools, as JSON texts, under the names that the template reads. */
 static void tools_by_name(struct writer *w) {
     for (size_t i = 0; i < COUNT_OF(tool_names); i++) {
         const char *s = tool_names[i];
@@ -406,8 +405,8 @@ static void tools_as_text(struct writer *w) {
         f->before, f->after);
 }
 
-/* Puts the thinking of an answer with calls into its content while its turn is open, unless
- * thinking is switched off. */
+/* Moves the thinking of an answer with calls into its content while its turn is open, unless
+ * thinking is off. */
 static void reasoning(struct writer *w) {
     if (!want(w, P_REASON)) return;
     buf_fmt(w->out, "{%%- set round = %s %%}\n", w->has_calls ? "calls" : "m.tool_calls");
@@ -512,7 +511,7 @@ static void emission(struct writer *w) {
                 w->has_calls ? "true if calls else false" : "false");
 }
 
-/* Makes a list of one part of each text, when everything else is done. */
+/* Turns each text into a list of one part, after all other changes. */
 static void texts_as_parts(struct writer *w) {
     put(w, "{%- set hone.f = [] %}\n"
            "{%- for m in hone.m %}\n"
@@ -581,8 +580,7 @@ static void messages(struct writer *w) {
     put(w, "{%- set messages = hone.m %}\n");
 }
 
-/* Tells whether the plan needs the loop over the messages, as all of the prelude does but two
- * pieces on tools. */
+/* Returns whether the plan needs the loop over the messages; only two pieces on tools do not. */
 static bool needs_loop(const struct repair_plan *p) {
     for (int k = 0; k < P_E_MUTATE; k++)
         if (k != P_TOOLS_NONE && k != P_TOOLS_EMPTY && k != P_TOOLS_NAME && k != P_E_DUMP &&

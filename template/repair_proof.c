@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* template/repair_proof.c - what a repaired template has to show, and to keep.
+/* template/repair_proof.c - checks that a repaired template must pass, and renderings it must keep.
  *
- * Checks are the probes of the linter (without those of the prompt cache) and pairs: an odd
- * conversation has to be rendered as its normal form is. Kept renderings are those that the
- * original template rendered rightly, of probes and of ordinary conversations made from seeds: they
- * must stay equal to the byte; where the original was wrong, an error must not take the place of a
- * text. */
+ * Checks are the linter's probes (except those of the prompt cache) and pairs: an odd conversation
+ * must render like its normal form. Kept renderings are those that the original template got right,
+ * of probes and of ordinary conversations generated from seeds; they must stay identical to the
+ * byte. Where the original was wrong, an error must not replace a text. */
 #include "template/repair_int.h"
 
 #include <stdlib.h>
@@ -17,19 +16,19 @@
 enum { PAIR = -1 };
 enum { N_ORDINARY = 60, N_PAIRS = 4, NOW = 1772721000, MAX_STEPS = 2 << 20 };
 
-struct conv { /* a conversation, parsed */
+struct conv { /* parsed conversation */
     struct jdoc doc;
 };
 struct kept {
     struct conv conv;
-    struct buf text; /* of the original */
-    bool exact;      /* else it must only be rendered */
+    struct buf text; /* rendering by the original */
+    bool exact;      /* false: need only render without error */
 };
 struct check {
     const char *id;
-    int probe; /* or PAIR */
+    int probe; /* index, or PAIR */
     bool failed, soft, worse;
-    int n_failed; /* pairs: of n, so that half a repair counts */
+    int n_failed; /* pairs: failures out of n, so that partial repairs count */
     enum repair_form form;
     uint32_t seed[N_PAIRS];
     struct conv odd[N_PAIRS], normal[N_PAIRS];
@@ -38,9 +37,9 @@ struct proof {
     struct jdoc defaults;
     struct check *check;
     int n_check, n_failed;
-    bool calls_right;  /* the original renders results, and arguments not as Python does */
-    bool shows_system; /* it renders system messages */
-    bool shows_user;   /* it renders the texts of users */
+    bool calls_right;  /* the original renders results, and arguments not in Python's style */
+    bool shows_system; /* the original renders system messages */
+    bool shows_user;   /* the original renders user texts */
     struct kept *kept;
     int n_kept;
 };
@@ -71,8 +70,8 @@ static bool probe_fails(const struct jinja *t, int probe) {
     return lint_probe(t, probe, outcome, &f, &ignored) == 0 && strcmp(outcome, "pass") != 0;
 }
 
-/* Counts the pairs whose odd form is not rendered as the normal form is, or whose normal form is
- * not rendered. */
+/* Counts the pairs whose odd form renders differently from the normal form, or whose normal form
+ * does not render. */
 static int pairs_fail(const struct proof *p, const struct check *c, const struct jinja *t) {
     struct buf a = {0}, b = {0};
     struct jinja_err je;
@@ -125,7 +124,7 @@ static bool listed(const char *list, const char *id) {
     return false;
 }
 
-/* Tells whether a probe is one of the checks: rules on the cache and mere habits are not. */
+/* Returns whether a probe is a check; rules on the cache and on mere habits are not. */
 static bool is_check(int probe, const char *rule) {
     static const char skip[] = "PREFIX THINK-HISTORY THINK-EMPTY CONTENT-TRIM "
                                "TOOLS-SCHEMA";
@@ -134,7 +133,7 @@ static bool is_check(int probe, const char *rule) {
 }
 
 /* ---- kept renderings ------------------------------------------------------------------------- */
-/* Keeps the rendering of a conversation with the original, if there is one. */
+/* Records the original's rendering of a conversation, if there is one. */
 static int keep(struct proof *p, const struct jinja *t, const struct buf *json, bool exact,
                 struct err *e) {
     struct kept *k = &p->kept[p->n_kept];
@@ -150,7 +149,7 @@ static int keep(struct proof *p, const struct jinja *t, const struct buf *json, 
     return 0;
 }
 
-/* Conversations that show what a template renders at all. */
+/* Conversations that show what kinds of messages a template renders. */
 static const char call_conv[] =
     "{\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"},{\"role\":\"assistant\",\"content\":"
     "\"\","
@@ -165,7 +164,7 @@ static const char system_conv[] =
 static const char user_conv[] = "{\"messages\":[{\"role\":\"user\",\"content\":\"Zq7usr\"}],"
                                 "\"add_generation_prompt\":true}";
 
-/* Tells whether the rendering of a conversation holds `what`. */
+/* Returns whether the rendering of a conversation contains `what`. */
 static bool shows(const struct proof *p, const struct jinja *t, const char *conv,
                   const char *what) {
     struct jdoc doc;
@@ -194,7 +193,7 @@ static bool probe_failed(const struct proof *p, const char *id) {
     return false;
 }
 
-/* Tells whether the original renders conversations with these features rightly. */
+/* Returns whether the original correctly renders conversations with these features. */
 static bool is_right(const struct proof *p, unsigned features) {
     if (!p->shows_user) return false;
     if (!p->calls_right && (features >> FEATURE_CALLS & 1)) return false;
@@ -208,7 +207,7 @@ static bool is_right(const struct proof *p, unsigned features) {
     return true;
 }
 
-/* Probes with a conversation in an odd form: the pair says whether its rendering is right. */
+/* Probes with a conversation in an odd form, whose correct rendering is defined by the pair. */
 static const char odd_probes[] =
     "args_string args_string_same args_missing args_null args_empty_string content_null "
     "content_missing result_null result_parts user_parts developer";
@@ -327,7 +326,7 @@ int proof_n_failed(const struct proof *p) {
 bool proof_judge(struct proof *p, const struct jinja *t, const char *first, bool accept) {
     int *now = xcalloc((size_t)p->n_check, sizeof *now);
     bool better = first == NULL, fine = true;
-    for (int i = 0; i < p->n_check; i++) { /* the cheap question first */
+    for (int i = 0; i < p->n_check; i++) { /* cheap test first */
         now[i] = -1;
         if (!first || !p->check[i].failed || !listed(first, p->check[i].id)) continue;
         now[i] = fails(p, &p->check[i], t);

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: MIT
-/* template/repair_reader.c - a reader of JSON in Jinja: arguments in text become an object.
+/* template/repair_reader.c - a JSON parser in Jinja, which converts arguments given as text into an
+ * object.
  *
- * It uses what all engines of chat templates have. Escapes with \u and fractions stay text. */
+ * It uses only what all chat template engines have. Strings with \u escapes and fractions stay
+ * text. */
 #include "template/repair_int.h"
 
 enum { MAX_ARGS = 12 };
 
-/* The text of the reader of JSON, cut where the literal of an object with MAX_ARGS keys goes. The
- * text is split at quotes: the pieces are, in turn, structure and strings. Two characters for
- * private use stand for escaped backslashes and quotes (@0, @1). hone.f holds the objects and lists
- * around, hone.k and hone.v keys and values of the innermost, hone.n the key that waits for its
- * value hone.b, of which hone.ok says whether it is there. */
+/* Source of the parser, split where the literal of an object with MAX_ARGS keys goes. It splits the
+ * text at quotes; the pieces are alternately structure and strings. Two private-use characters
+ * replace escaped backslashes and quotes (@0, @1). hone.f is the stack of open objects and lists;
+ * hone.k and hone.v are the keys and values of the innermost one. hone.n is the key that waits for
+ * its value hone.b, and hone.ok is whether that value is present. */
 static const char reader[] =
     "{%- if a is string and (a | trim).startswith('{') %}\n"
     "{%- set hone.f = [] %}{%- set hone.k = [] %}{%- set hone.v = [] %}{%- set hone.n = none %}\n"
@@ -71,7 +73,7 @@ static const char reader_end[] =
     "{%- set hone.big = false %}\n"
     "{%- endif %}\n";
 
-/* Appends a text of the reader with @0, @1 and @N filled in. */
+/* Appends a text of the parser with @0, @1 and @N filled in. */
 static void fill(struct buf *out, const char *s) {
     for (; *s; s++) {
         if (*s == '@' && s[1] == 'N')
