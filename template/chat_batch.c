@@ -31,8 +31,8 @@ static int64_t clock_of(struct jval doc) {
     return now;
 }
 
-static void put(struct jw *w, const char *id, int rc, const struct buf *text,
-                const struct jinja_err *je) {
+static void put_result(struct jw *w, const char *id, int rc, const struct buf *text,
+                       const struct jinja_err *je) {
     if (!rc) {
         jw_strn(w, id, text->data ? text->data : "", text->len);
         return;
@@ -74,7 +74,7 @@ int chat_batch_render(const char *tmpl, size_t tmpl_len, const char *name, enum 
         k.now = clock_of(doc.root);
         id_text(sc, id);
         int frc = crc ? crc : chat_case_render(t, &k, &text, &je, &ignored);
-        put(&w, id, frc, &text, crc ? &compile_err : &je);
+        put_result(&w, id, frc, &text, crc ? &compile_err : &je);
         buf_release(&text);
     }
     if (!rc) jw_end(&w);
@@ -110,7 +110,7 @@ int chat_batch_eval(const char *units, size_t len, const char *what, enum jinja_
         if (src.tag != JT_STR) src = jv_str("");
         int frc = jinja_compile_mode(&t, src.u.s, src.len, id, mode, &je, &ignored);
         if (!frc) frc = jinja_render_fn(t, unit_vars, &u, now, NULL, &text, &je, &ignored);
-        put(&w, id, frc, &text, &je);
+        put_result(&w, id, frc, &text, &je);
         buf_release(&text);
         jinja_free(t);
     }

@@ -36,16 +36,16 @@ static struct lines split(const char *s, size_t n) {
     return l;
 }
 
-static bool same(struct line a, struct line b) {
+static bool same_line(struct line a, struct line b) {
     return a.n == b.n && memcmp(a.s, b.s, a.n) == 0;
 }
 
 /* Returns the edit script, one letter per line: ' ' in both, '-' only in a, '+' only in b. */
-static char *script(const struct lines *a, const struct lines *b, size_t *n_out) {
+static char *edit_script(const struct lines *a, const struct lines *b, size_t *n_out) {
     size_t head = 0, tail = 0, n = 0;
-    while (head < a->n && head < b->n && same(a->v[head], b->v[head])) head++;
+    while (head < a->n && head < b->n && same_line(a->v[head], b->v[head])) head++;
     while (tail < a->n - head && tail < b->n - head &&
-           same(a->v[a->n - 1 - tail], b->v[b->n - 1 - tail]))
+           same_line(a->v[a->n - 1 - tail], b->v[b->n - 1 - tail]))
         tail++;
     size_t x = a->n - head - tail, y = b->n - head - tail, i = 0, j = 0;
     char *s = xmalloc(a->n + b->n + 1);
@@ -54,14 +54,14 @@ static char *script(const struct lines *a, const struct lines *b, size_t *n_out)
     for (size_t p = x; t && p-- > 0;)
         for (size_t q = y; q-- > 0;) {
             uint32_t down = t[(p + 1) * (y + 1) + q], right = t[p * (y + 1) + q + 1];
-            t[p * (y + 1) + q] = same(a->v[head + p], b->v[head + q])
+            t[p * (y + 1) + q] = same_line(a->v[head + p], b->v[head + q])
                                      ? t[(p + 1) * (y + 1) + q + 1] + 1
                                  : down > right ? down
                                                 : right;
         }
     for (; n < head;) s[n++] = ' ';
     while (i < x || j < y) {
-        if (t && i < x && j < y && same(a->v[head + i], b->v[head + j])) {
+        if (t && i < x && j < y && same_line(a->v[head + i], b->v[head + j])) {
             s[n++] = ' ';
             i++;
             j++;
@@ -79,7 +79,7 @@ static char *script(const struct lines *a, const struct lines *b, size_t *n_out)
     return s;
 }
 
-static void put(struct buf *out, char sign, struct line l) {
+static void put_line(struct buf *out, char sign, struct line l) {
     buf_chr(out, sign);
     buf_add(out, l.s, l.n);
     if (l.s[l.n - 1] != '\n') buf_str(out, "\n\\ No newline at end of file\n");
@@ -96,7 +96,7 @@ static void hunk(struct buf *out, const struct lines *a, const struct lines *b, 
     }
     buf_fmt(out, "@@ -%zu,%zu +%zu,%zu @@\n", na ? ia + 1 : ia, na, nb ? ib + 1 : ib, nb);
     for (size_t k = from; k < to; k++) {
-        put(out, s[k], s[k] == '+' ? b->v[ib] : a->v[ia]);
+        put_line(out, s[k], s[k] == '+' ? b->v[ib] : a->v[ia]);
         ia += s[k] != '+';
         ib += s[k] != '-';
     }
@@ -107,7 +107,7 @@ bool text_diff(const char *a, size_t na, const char *name_a, const char *b, size
     if (na == nb && memcmp(a, b, na) == 0) return false;
     struct lines x = split(a, na), y = split(b, nb);
     size_t n, ia = 0, ib = 0;
-    char *s = script(&x, &y, &n);
+    char *s = edit_script(&x, &y, &n);
     buf_fmt(out, "--- %s\n+++ %s\n", name_a, name_b);
     for (size_t k = 0; k < n;) {
         if (s[k] == ' ') {

@@ -54,7 +54,7 @@ const char *jtok_name(enum jtok_kind k) {
     return "?";
 }
 
-static struct jtok *add(struct lexer *x, enum jtok_kind kind, size_t pos) {
+static struct jtok *add_token(struct lexer *x, enum jtok_kind kind, size_t pos) {
     if (x->n_tok == x->cap) {
         size_t cap = x->cap ? x->cap * 2 : 256;
         struct jtok *t = jx_alloc(x->c, cap, sizeof *t);
@@ -95,7 +95,7 @@ static void add_text(struct lexer *x, size_t from, size_t to, char sign, bool is
             if (rest.len && ju_strip(x->c, rest, jv_missing(), 1).len == 0) v.len = (uint32_t)line;
         }
     }
-    if (v.len) add(x, TK_DATA, from)->val = v;
+    if (v.len) add_token(x, TK_DATA, from)->val = v;
 }
 
 /* Returns the offset after the end of a statement or comment at i ("-%}", "+%}", "%}"), including
@@ -300,7 +300,7 @@ static void lex_string(struct lexer *x) {
         }
         v = jx_take(x->c, m);
     }
-    add(x, TK_STR, start)->val = v;
+    add_token(x, TK_STR, start)->val = v;
     x->i = i + 1;
 }
 
@@ -316,7 +316,7 @@ static size_t digits(const struct lexer *x, size_t i, int base, bool lead_unders
     return e;
 }
 
-static struct jval number(struct lexer *x, size_t from, size_t to, int base, bool is_float) {
+static struct jval number_value(struct lexer *x, size_t from, size_t to, int base, bool is_float) {
     char *t = arena_alloc(x->c->a, to - from + 1);
     size_t n = 0;
     for (size_t k = from; k < to; k++)
@@ -331,7 +331,7 @@ static void lex_number(struct lexer *x) {
         char b = (char)(x->s[i + 1] | 32);
         int base = b == 'x' ? 16 : b == 'o' ? 8 : b == 'b' ? 2 : 0;
         if (base && (e = digits(x, i + 2, base, true)) > i + 2) {
-            add(x, TK_INT, i)->val = number(x, i + 2, e, base, false);
+            add_token(x, TK_INT, i)->val = number_value(x, i + 2, e, base, false);
             x->i = e;
             return;
         }
@@ -355,7 +355,7 @@ static void lex_number(struct lexer *x) {
         }
     }
     if (is_float) {
-        add(x, TK_FLOAT, i)->val = number(x, i, f, 10, true);
+        add_token(x, TK_FLOAT, i)->val = number_value(x, i, f, 10, true);
         x->i = f;
         return;
     }
@@ -366,7 +366,7 @@ static void lex_number(struct lexer *x) {
                (x->s[e] == '0' || (x->s[e] == '_' && e + 1 < x->n && x->s[e + 1] == '0')))
             e++;
     }
-    add(x, TK_INT, i)->val = number(x, i, e, 10, false);
+    add_token(x, TK_INT, i)->val = number_value(x, i, e, 10, false);
     x->i = e;
 }
 
@@ -406,7 +406,7 @@ static void lex_tag(struct lexer *x, bool is_var) {
                 e = x->i + 2;
             }
             if (e) {
-                add(x, is_var ? TK_VAR_END : TK_BLOCK_END, x->i);
+                add_token(x, is_var ? TK_VAR_END : TK_BLOCK_END, x->i);
                 if (is_var) x->line_starting = x->s[e - 1] == '\n';
                 x->i = e;
                 return;
@@ -424,7 +424,7 @@ static void lex_tag(struct lexer *x, bool is_var) {
             e = k;
         }
         if (e > x->i) {
-            add(x, TK_NAME, x->i)->val = jv_strn(x->s + x->i, e - x->i);
+            add_token(x, TK_NAME, x->i)->val = jv_strn(x->s + x->i, e - x->i);
             x->i = e;
             continue;
         }
@@ -436,7 +436,7 @@ static void lex_tag(struct lexer *x, bool is_var) {
         while (k < COUNT_OF(operators) && !at(x, x->i, operators[k].text)) k++;
         if (k < COUNT_OF(operators)) {
             bracket(x, ch);
-            add(x, operators[k].kind, x->i);
+            add_token(x, operators[k].kind, x->i);
             x->i += strlen(operators[k].text);
         } else {
             jx_fail(x->c, "syntax", "unexpected char '%c' at %zu", ch, x->i);
@@ -468,13 +468,13 @@ struct jtok *jlex(struct jctx *c, const char *src, size_t len, size_t *n_out) {
         } else if (kind == '#') {
             lex_comment(&x, j);
         } else {
-            add(&x, kind == '{' ? TK_VAR_BEGIN : TK_BLOCK_BEGIN, tag);
+            add_token(&x, kind == '{' ? TK_VAR_BEGIN : TK_BLOCK_BEGIN, tag);
             lex_tag(&x, kind == '{');
         }
         start = x.i;
     }
-    if (start < len) add(&x, TK_DATA, start)->val = jv_strn(src + start, len - start);
-    add(&x, TK_EOF, len);
+    if (start < len) add_token(&x, TK_DATA, start)->val = jv_strn(src + start, len - start);
+    add_token(&x, TK_EOF, len);
     *n_out = x.n_tok;
     return x.tok;
 }

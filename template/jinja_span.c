@@ -70,7 +70,7 @@ char *jspan_alloc(struct jctx *c, size_t n) {
 
 /* Writes the origins of the n bytes at src to `to`. Bytes outside all chunks get the origin set by
  * jx_as. */
-static void note(const struct jspan *s, uint16_t *to, const char *src, size_t n) {
+static void write_origins(const struct jspan *s, uint16_t *to, const char *src, size_t n) {
     const uint16_t *from = origins_at(s, src);
     if (from && !s->force) {
         memcpy(to, from, n * sizeof *to);
@@ -89,7 +89,7 @@ static uint16_t *origins_of(struct jspan *s, const char *p) {
 void jspan_copy(struct jctx *c, char *to, const char *src, size_t n) {
     if (!n) return;
     memcpy(to, src, n);
-    note(c->span, origins_of(c->span, to), src, n);
+    write_origins(c->span, origins_of(c->span, to), src, n);
 }
 
 void jspan_write(struct jctx *c, const char *src, size_t n) {
@@ -99,7 +99,7 @@ void jspan_write(struct jctx *c, const char *src, size_t n) {
         s->cap_out = need < 4096 ? 8192 : need * 2;
         s->out = xreallocarray(s->out, s->cap_out, sizeof *s->out);
     }
-    if (n) note(s, s->out + c->out.len, src, n);
+    if (n) write_origins(s, s->out + c->out.len, src, n);
 }
 
 void jspan_take(struct jctx *c, char *to, size_t mark, size_t n) {

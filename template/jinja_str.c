@@ -152,7 +152,8 @@ static struct jval m_splitlines(struct jctx *c, struct jval *v) {
     return l;
 }
 
-static struct jval part(struct jctx *c, struct jval s, struct jval sep, int64_t at, bool right) {
+static struct jval partition(struct jctx *c, struct jval s, struct jval sep, int64_t at,
+                             bool right) {
     struct jval empty = sub(s, 0, 0), t[3] = {s, empty, empty};
     sep.flag = s.flag;
     if (at >= 0) {
@@ -169,13 +170,13 @@ static struct jval part(struct jctx *c, struct jval s, struct jval sep, int64_t 
 static struct jval m_partition(struct jctx *c, struct jval *v) {
     struct jval sep = want_str(c, v[1], "partition");
     if (!sep.len) jx_fail(c, "ValueError", "empty separator");
-    return part(c, v[0], sep, ju_find(v[0], sep, 0), false);
+    return partition(c, v[0], sep, ju_find(v[0], sep, 0), false);
 }
 
 static struct jval m_rpartition(struct jctx *c, struct jval *v) {
     struct jval sep = want_str(c, v[1], "rpartition");
     if (!sep.len) jx_fail(c, "ValueError", "empty separator");
-    return part(c, v[0], sep, find_last(c, v[0], sep, v[0].len), true);
+    return partition(c, v[0], sep, find_last(c, v[0], sep, v[0].len), true);
 }
 
 /* ---- stripping, searching -------------------------------------------------------------------- */
@@ -257,15 +258,15 @@ static struct jval m_find(struct jctx *c, struct jval *v) {
 static struct jval m_rfind(struct jctx *c, struct jval *v) {
     return jv_int(search(c, v, true));
 }
-static struct jval found(struct jctx *c, int64_t at) {
+static struct jval must_find(struct jctx *c, int64_t at) {
     if (at < 0) jx_fail(c, "ValueError", "substring not found");
     return jv_int(at);
 }
 static struct jval m_index(struct jctx *c, struct jval *v) {
-    return found(c, search(c, v, false));
+    return must_find(c, search(c, v, false));
 }
 static struct jval m_rindex(struct jctx *c, struct jval *v) {
-    return found(c, search(c, v, true));
+    return must_find(c, search(c, v, true));
 }
 static struct jval m_count(struct jctx *c, struct jval *v) {
     struct jval s, x = want_str(c, v[1], "count");

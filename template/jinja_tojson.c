@@ -62,7 +62,7 @@ static void newline(struct dump *d) {
     for (int i = 0; i < d->depth; i++) jx_add(d->c, d->indent.u.s, d->indent.len);
 }
 
-static void number(struct dump *d, struct jval v) {
+static void dump_number(struct dump *d, struct jval v) {
     jx_as_value(d->c, v);
     if (v.tag == JT_FLOAT && (isnan(v.u.f) || isinf(v.u.f))) {
         add(d, isnan(v.u.f) ? "NaN" : v.u.f < 0 ? "-Infinity" : "Infinity");
@@ -89,7 +89,7 @@ static void key(struct dump *d, struct jval k) {
     } else if (k.tag == JT_BOOL) {
         add(d, k.u.i ? "true" : "false");
     } else if (jv_is_num(k)) {
-        number(d, k);
+        dump_number(d, k);
     } else {
         jx_fail(d->c, "TypeError", "keys must be str, int, float, bool or None, not %s",
                 jv_type(k));
@@ -164,7 +164,7 @@ static void dump(struct dump *d, struct jval v) {
     } else if (v.tag == JT_BOOL) {
         word(d, v, v.u.i ? "true" : "false");
     } else if (jv_is_num(v)) {
-        number(d, v);
+        dump_number(d, v);
     } else if (v.tag == JT_STR) {
         quote(d, v);
     } else if (v.tag == JT_LIST || v.tag == JT_TUPLE) {

@@ -36,26 +36,27 @@ void jtrace_at(struct jctx *c, const struct jnode *n) {
 
 /* Returns 1 if v is a string that contains the wanted text, more the larger the lists and objects
  * around that string; 0: not found. */
-static unsigned holds(struct jval v, struct jval want, int depth) {
+static unsigned size_around(struct jval v, struct jval want, int depth) {
     unsigned n = 0, found = 0;
     if (v.tag == JT_STR) return v.len >= want.len && memmem(v.u.s, v.len, want.u.s, want.len);
     if (depth > 50) return 0;
     if (v.tag == JT_DICT) {
         n = v.u.dict->n;
         for (uint32_t i = 0; i < n && !found; i++) {
-            found = holds(v.u.dict->e[i].v, want, depth + 1);
-            if (!found) found = holds(v.u.dict->e[i].k, want, depth + 1);
+            found = size_around(v.u.dict->e[i].v, want, depth + 1);
+            if (!found) found = size_around(v.u.dict->e[i].k, want, depth + 1);
         }
     } else if (v.tag == JT_LIST || v.tag == JT_TUPLE) {
         n = v.u.list->n;
-        for (uint32_t i = 0; i < n && !found; i++) found = holds(v.u.list->v[i], want, depth + 1);
+        for (uint32_t i = 0; i < n && !found; i++)
+            found = size_around(v.u.list->v[i], want, depth + 1);
     }
     return found ? found + n + 1 : 0;
 }
 
 void jtrace_saw(struct jctx *c, const struct jnode *n, struct jval v) {
     struct jtrace *t = c->span->trace;
-    unsigned around = t->want.len ? holds(v, t->want, 0) : 0;
+    unsigned around = t->want.len ? size_around(v, t->want, 0) : 0;
     if (!around || (t->around && around > t->around)) return;
     t->around = around;
     t->held = n->pos;

@@ -152,12 +152,11 @@ static int render(const struct jinja *t, struct jval scenario, struct jval defau
     return chat_case_render(t, &k, out, je, &ignored);
 }
 
-static size_t points(const struct buf *b, size_t n) {
+static size_t count_points(const struct buf *b, size_t n) {
     return ju_count(jv_strn(b->data ? b->data : "", n));
 }
 
-/* Returns the length of the common prefix. */
-static size_t same(const struct buf *a, const struct buf *b) {
+static size_t common_prefix(const struct buf *a, const struct buf *b) {
     size_t n = 0;
     while (n < a->len && n < b->len && a->data[n] == b->data[n]) n++;
     return n;
@@ -182,14 +181,14 @@ static bool check_pair(const struct jinja *t, struct jval p, struct jval default
             struct chat_case k = case_of(p, defaults);
             snprintf(outcome, 160, "fail:differs");
             excerpt(f, &b, b.len);
-            lint_where_byte(t, &k, same(a, &b), f);
+            lint_where_byte(t, &k, common_prefix(a, &b), f);
             fine = false;
         } else if (i == 0) {
-            size_t n = same(a, &b);
+            size_t n = common_prefix(a, &b);
             while (n > 0 && n < a->len && ((unsigned char)a->data[n] & 0xc0) == 0x80) n--;
             if (n < a->len) {
-                snprintf(outcome, 160, "fail:diverges at %zu of %zu", points(a, n),
-                         points(a, a->len));
+                snprintf(outcome, 160, "fail:diverges at %zu of %zu", count_points(a, n),
+                         count_points(a, a->len));
                 struct chat_case k = case_of(other, defaults);
                 excerpt(f, &b, n);
                 f->at = (int64_t)n;

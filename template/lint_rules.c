@@ -33,7 +33,7 @@ void lint_sentence(struct buf *out, const char *s) {
     buf_chr(out, '.');
 }
 
-static const struct lint_finding *found(const struct lint_report *r, const char *rule) {
+static const struct lint_finding *find_rule(const struct lint_report *r, const char *rule) {
     for (int i = 0; i < r->n; i++)
         if (strcmp(r->v[i].rule, rule) == 0) return &r->v[i];
     return NULL;
@@ -41,8 +41,8 @@ static const struct lint_finding *found(const struct lint_report *r, const char 
 
 /* Returns the first broken rule of a severity, either on calls or on anything else; *n is the
  * number of such rules. */
-static const struct lint_rule *first(const struct lint_report *r, enum lint_severity s, bool calls,
-                                     int *n) {
+static const struct lint_rule *first_broken(const struct lint_report *r, enum lint_severity s,
+                                            bool calls, int *n) {
     const struct lint_rule *one = NULL;
     *n = 0;
     for (int i = 0; i < r->n; i++) {
@@ -65,14 +65,14 @@ static void and_more(struct buf *out, int n, const char *what) {
 
 static void tool_calls(const struct lint_report *r, const char *tool_format, struct buf *out) {
     int n;
-    const struct lint_rule *bad = first(r, LINT_ERROR, true, &n);
-    if (found(r, "TOOLS-UNSUPPORTED")) {
+    const struct lint_rule *bad = first_broken(r, LINT_ERROR, true, &n);
+    if (find_rule(r, "TOOLS-UNSUPPORTED")) {
         buf_str(out, "No tool calling: the template renders neither tools nor calls.");
     } else if (bad) {
         buf_fmt(out, "Tool calls: broken by this template: %s", bad->meaning);
         and_more(out, n, "fault");
         buf_chr(out, '.');
-    } else if (found(r, "TOOLS-DROPPED")) {
+    } else if (find_rule(r, "TOOLS-DROPPED")) {
         buf_str(out,
                 "Tool calls: rendered, but tool definitions are not: describe the tools in the "
                 "system message.");
@@ -88,21 +88,21 @@ static void tool_calls(const struct lint_report *r, const char *tool_format, str
 
 void lint_verdict(const struct lint_report *r, const char *tool_format, struct buf *out) {
     int n, n_warn, n_calls;
-    if (found(r, "SYNTAX")) {
+    if (find_rule(r, "SYNTAX")) {
         buf_fmt(out, "The template does not compile%s and cannot be used.",
                 r->needs_lenient ? " in transformers (other engines may accept it)" : "");
         return;
     }
     tool_calls(r, tool_format, out);
-    const struct lint_rule *bad = first(r, LINT_ERROR, false, &n);
-    const struct lint_rule *warn = first(r, LINT_WARN, false, &n_warn);
-    if (!warn) warn = first(r, LINT_WARN, true, &n_calls);
+    const struct lint_rule *bad = first_broken(r, LINT_ERROR, false, &n);
+    const struct lint_rule *warn = first_broken(r, LINT_WARN, false, &n_warn);
+    if (!warn) warn = first_broken(r, LINT_WARN, true, &n_calls);
     if (bad) {
         buf_fmt(out, " Also: %s", bad->meaning);
         and_more(out, n, "defect");
         buf_chr(out, '.');
     } else if (r->n_by[LINT_ERROR] == 0 && warn) {
-        int n_all = r->n_by[LINT_WARN] - (found(r, "TOOLS-UNSUPPORTED") != NULL);
+        int n_all = r->n_by[LINT_WARN] - (find_rule(r, "TOOLS-UNSUPPORTED") != NULL);
         buf_fmt(out, " No defect; %d warning%s, the first: %s.", n_all, n_all == 1 ? "" : "s",
                 warn->meaning);
     } else if (r->n_by[LINT_ERROR] == 0) {

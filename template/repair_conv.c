@@ -92,7 +92,7 @@ static bool odd_as(const struct maker *m, enum repair_form form) {
 }
 
 /* Begins a message; its members follow, each preceded by a comma. */
-static void begin(struct maker *m, const char *role) {
+static void begin_message(struct maker *m, const char *role) {
     put(m, m->n_messages++ ? ",{" : "{");
     buf_fmt(m->out, "\"role\":\"%s\"", role);
 }
@@ -106,7 +106,7 @@ static void content(struct maker *m, const char *text, enum repair_form parts) {
 }
 
 /* Writes the id of call n as a member followed by a comma. */
-static void id(struct maker *m, const char *key, int n) {
+static void put_id(struct maker *m, const char *key, int n) {
     if (odd_as(m, FORM_IDS_LONG))
         buf_fmt(m->out, "\"%s\":\"call_Zf3kQ9vLm2xT7bNc%05d\",", key, n);
     else if (!odd_as(m, FORM_IDS_ABSENT))
@@ -120,7 +120,7 @@ static void call(struct maker *m) {
     const char *object = empty ? "{}" : arguments[k].object;
     m->features |= empty ? 1u << FEATURE_NO_ARGS : arguments[k].features;
     put(m, "{");
-    id(m, "id", ++m->n_calls);
+    put_id(m, "id", ++m->n_calls);
     buf_fmt(m->out, "\"type\":\"function\",\"function\":{\"name\":\"%s\"", PICK(m, names));
     if (odd_as(m, FORM_ARGS_NULL)) {
         put(m, ",\"arguments\":null");
@@ -148,7 +148,7 @@ static void tool_round(struct maker *m, bool last) {
     m->features |= 1u << FEATURE_CALLS;
     if (*text) m->features |= 1u << FEATURE_TEXT;
     if (n > 1) m->features |= 1u << FEATURE_PARALLEL;
-    begin(m, "assistant");
+    begin_message(m, "assistant");
     if (odd_as(m, FORM_CONTENT_NULL))
         put(m, ",\"content\":null");
     else if (!odd_as(m, FORM_CONTENT_ABSENT))
@@ -165,9 +165,9 @@ static void tool_round(struct maker *m, bool last) {
     put(m, "]}");
     for (int i = 0; i < n && !(last && chance(m, 10)); i++) {
         const bool null = m->form == FORM_RESULT_NULL;
-        begin(m, "tool");
+        begin_message(m, "tool");
         put(m, ",");
-        id(m, "tool_call_id", first + i + 1);
+        put_id(m, "tool_call_id", first + i + 1);
         buf_fmt(m->out, "\"name\":\"%s\"", PICK(m, names));
         if (null && m->odd)
             put(m, ",\"content\":null");
@@ -178,7 +178,7 @@ static void tool_round(struct maker *m, bool last) {
 }
 
 static void answer(struct maker *m) {
-    begin(m, "assistant");
+    begin_message(m, "assistant");
     content(m, PICK(m, answers), FORM_ANSWER_PARTS);
     if (chance(m, 20)) buf_fmt(m->out, ",\"reasoning_content\":\"%s\"", PICK(m, thoughts));
     if (odd_as(m, FORM_CALLS_NULL)) put(m, ",\"tool_calls\":null");
@@ -189,7 +189,7 @@ static void answer(struct maker *m) {
 static void user(struct maker *m) {
     const char *text = PICK(m, questions);
     const bool twice = m->form == FORM_USER_TWICE;
-    begin(m, "user");
+    begin_message(m, "user");
     if (twice && m->odd) {
         buf_fmt(m->out, ",\"content\":\"%s\"},{\"role\":\"user\",\"content\":\"And?\"}", text);
         return;
@@ -202,7 +202,7 @@ static void user(struct maker *m) {
 
 static void system_message(struct maker *m) {
     const char *text = PICK(m, systems);
-    begin(m, odd_as(m, FORM_DEVELOPER) ? "developer" : "system");
+    begin_message(m, odd_as(m, FORM_DEVELOPER) ? "developer" : "system");
     if (m->form != FORM_SYSTEM_TWICE) {
         content(m, text, FORM_SYSTEM_PARTS);
     } else if (m->odd) {

@@ -34,7 +34,7 @@ static bool name_like(struct jval v) {
     return true;
 }
 
-static void note(struct names *k, struct jval v) {
+static void add_name(struct names *k, struct jval v) {
     if (!name_like(v)) return;
     for (int i = 0; i < k->n; i++)
         if (jv_eqs(k->v[i], v)) return;
@@ -43,14 +43,14 @@ static void note(struct names *k, struct jval v) {
 
 /* Records the attribute and key names below n: x.name, x['name'], 'name' in x, x.get('name'). */
 static void note_node(struct names *k, const struct jnode *n) {
-    if (n->kind == JN_ATTR) note(k, n->val);
-    if (n->kind == JN_ITEM && n->b && n->b->kind == JN_CONST) note(k, n->b->val);
+    if (n->kind == JN_ATTR) add_name(k, n->val);
+    if (n->kind == JN_ITEM && n->b && n->b->kind == JN_CONST) add_name(k, n->b->val);
     if (n->kind == JN_COMPARE && n->list && (n->list->op == JO_IN || n->list->op == JO_NOTIN) &&
         n->a->kind == JN_CONST)
-        note(k, n->a->val);
+        add_name(k, n->a->val);
     if (n->kind == JN_CALL && n->a && n->a->kind == JN_ATTR && jv_is(n->a->val, "get") && n->list &&
         n->list->kind == JN_CONST)
-        note(k, n->list->val);
+        add_name(k, n->list->val);
 }
 
 static void walk(struct names *k, const struct jnode *n) {
@@ -109,7 +109,7 @@ struct writer {
 static void put(struct writer *w, const char *s) {
     buf_str(w->out, s);
 }
-static bool want(const struct writer *w, enum repair_piece k) {
+static bool plan_wants(const struct writer *w, enum repair_piece k) {
     return plan_has(w->plan, k);
 }
 
@@ -122,8 +122,8 @@ static void message(struct writer *w, const char *content, const char *calls) {
     if (calls)
         buf_fmt(w->out, ", ('tool_calls' if %s else 'role'): (%s if %s else role)", calls, calls,
                 calls);
-    const char *same = want(w, P_ORPHAN) ? " and role == m.role" : "";
-    const bool ids = want(w, P_IDS_LONG) || want(w, P_IDS_ABSENT);
+    const char *same = plan_wants(w, P_ORPHAN) ? " and role == m.role" : "";
+    const bool ids = plan_wants(w, P_IDS_LONG) || plan_wants(w, P_IDS_ABSENT);
     for (int i = 0; i < w->keys.n; i++) {
         if (ids && jv_is(w->keys.v[i], "tool_call_id")) {
             put(w, ", ('tool_call_id' if tid is defined else 'role'): (tid if tid is defined else "
@@ -142,8 +142,8 @@ static void message(struct writer *w, const char *content, const char *calls) {
 }
 
 static void parts(struct writer *w) {
-    const bool user = want(w, P_PARTS_USER), result = want(w, P_PARTS_RESULT),
-               answer = want(w, P_PARTS_ANSWER);
+    const bool user = plan_wants(w, P_PARTS_USER), result = plan_wants(w, P_PARTS_RESULT),
+               answer = plan_wants(w, P_PARTS_ANSWER);
     if (!user && !result && !answer) return;
     put(w, "{%- if content and content is iterable and content is not string and content is not "
            "mapping");
@@ -189,7 +189,7 @@ static void no_content(struct writer *w) {
                 {P_NULL_RESULT, "role == 'tool' and content is none"}};
     const char *glue = "{%- if ";
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
-        if (!want(w, rows[i].piece)) continue;
+        if (!plan_wants(w, rows[i].piece)) continue;
         buf_fmt(w->out, "%s(%s)", glue, rows[i].when);
         glue = " or ";
     }
@@ -211,7 +211,8 @@ static void new_id(struct writer *w, const char *var, const char *count) {
             "{%%- if all | length < 9 %%}{%%- set all = '00000000' ~ hone.%s %%}{%%- endif %%}\n"
             "{%%- set %s = all[all | length - 9:] %%}\n"
             "{%%- endif %%}\n",
-            count, count, var, want(w, P_IDS_LONG) ? "true" : "false", var, var, var, count, var);
+            count, count, var, plan_wants(w, P_IDS_LONG) ? "true" : "false", var, var, var, count,
+            var);
 }
 
 static void calls(struct writer *w) {
@@ -227,9 +228,9 @@ static void calls(struct writer *w) {
         {P_ARGS_PARSE, NULL},
         {P_ARGS_DUMP,
          "{%- if a is mapping %}{%- set a = a | tojson %}{%- set o = true %}{%- endif %}\n"}};
-    const bool ids = want(w, P_IDS_LONG) || want(w, P_IDS_ABSENT);
+    const bool ids = plan_wants(w, P_IDS_LONG) || plan_wants(w, P_IDS_ABSENT);
     bool any = ids;
-    for (size_t i = 0; i < COUNT_OF(rows); i++) any |= want(w, rows[i].piece);
+    for (size_t i = 0; i < COUNT_OF(rows); i++) any |= plan_wants(w, rows[i].piece);
     if (!any) return;
     put(w, "{%- if calls %}\n"
            "{%- set hone.c = [] %}{%- set hone.odd = false %}\n"
@@ -237,7 +238,7 @@ static void calls(struct writer *w) {
            "{%- set f = c.function if c.function is defined else c %}\n"
            "{%- set a = f.arguments %}{%- set o = false %}\n");
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
-        if (!want(w, rows[i].piece)) continue;
+        if (!plan_wants(w, rows[i].piece)) continue;
         if (rows[i].text)
             put(w, rows[i].text);
         else
@@ -309,7 +310,7 @@ bool prelude_knows_tools(const struct jinja *t) {
 /* Writes the calls of a message as text into its content. */
 static void calls_as_text(struct writer *w) {
     const struct call_text *f = call_text(w->t);
-    if (!want(w, P_CALLS_TEXT) || !f) return;
+    if (!plan_wants(w, P_CALLS_TEXT) || !f) return;
     put(w, "{%- if m.tool_calls %}\n"
            "{%- set hone.all = '' %}\n"
            "{%- for c in m.tool_calls %}\n"
@@ -408,7 +409,7 @@ static void tools_as_text(struct writer *w) {
 /* Moves the thinking of an answer with calls into its content while its turn is open, unless
  * thinking is off. */
 static void reasoning(struct writer *w) {
-    if (!want(w, P_REASON)) return;
+    if (!plan_wants(w, P_REASON)) return;
     buf_fmt(w->out, "{%%- set round = %s %%}\n", w->has_calls ? "calls" : "m.tool_calls");
     put(w,
         "{%- set r = m.reasoning_content if m.reasoning_content is string else m.reasoning if "
@@ -425,8 +426,8 @@ static void reasoning(struct writer *w) {
 }
 
 static void systems(struct writer *w) {
-    const bool lead = want(w, P_SYS_LEAD), late = want(w, P_SYS_LATE);
-    if (want(w, P_SYS_USER)) {
+    const bool lead = plan_wants(w, P_SYS_LEAD), late = plan_wants(w, P_SYS_LATE);
+    if (plan_wants(w, P_SYS_USER)) {
         put(w, "{%- if role == 'system' and content is string %}\n"
                "{%- set hone.pre = hone.pre + content + '\\n\\n' %}\n"
                "{%- set skip = true %}\n"
@@ -455,7 +456,7 @@ static void systems(struct writer *w) {
 }
 
 static void merges(struct writer *w) {
-    const bool users = want(w, P_MERGE_USERS), answers = want(w, P_MERGE_ANSWERS);
+    const bool users = plan_wants(w, P_MERGE_USERS), answers = plan_wants(w, P_MERGE_ANSWERS);
     if (!users && !answers) return;
     buf_fmt(w->out,
             "{%%- if role == hone.role and (role == '%s'%s) and not hone.had and content is string "
@@ -475,16 +476,16 @@ static void append(struct writer *w, const char *content, const char *list) {
 }
 
 static void emission(struct writer *w) {
-    if (want(w, P_SPLIT_TEXT)) {
+    if (plan_wants(w, P_SPLIT_TEXT)) {
         put(w, "{%- if role == 'assistant' and calls and content is string and content | trim %}\n"
                "{%- set hone.m = hone.m + [{'role': role, 'content': content}] %}\n"
                "{%- set content = '' %}{%- set odd = true %}\n"
                "{%- endif %}\n");
     }
-    if (want(w, P_CALLS_BARE))
+    if (plan_wants(w, P_CALLS_BARE))
         put(w, "{%- if role == 'assistant' and calls and not skip and content is string and not "
                "(content | trim) %}{%- set content = none %}{%- set odd = true %}{%- endif %}\n");
-    if (want(w, P_RESULT_ROLE) && result_role(w->t))
+    if (plan_wants(w, P_RESULT_ROLE) && result_role(w->t))
         buf_fmt(
             w->out,
             "{%%- if role == 'tool' %%}{%%- set role = '%s' %%}{%%- set odd = true %%}\n"
@@ -492,7 +493,7 @@ static void emission(struct writer *w) {
             "{%%- endif %%}\n",
             result_role(w->t));
     put(w, "{%- if skip %}\n");
-    if (want(w, P_SPLIT_CALLS)) {
+    if (plan_wants(w, P_SPLIT_CALLS)) {
         put(w, "{%- elif calls and calls | length > 1 %}\n"
                "{%- for one in calls %}\n"
                "{%- set part = content if loop.first else '' %}\n");
@@ -504,7 +505,7 @@ static void emission(struct writer *w) {
     put(w, "{%- else %}\n"
            "{%- set hone.m = hone.m + [m] %}\n"
            "{%- endif %}\n");
-    if (want(w, P_MERGE_USERS) || want(w, P_MERGE_ANSWERS))
+    if (plan_wants(w, P_MERGE_USERS) || plan_wants(w, P_MERGE_ANSWERS))
         buf_fmt(w->out,
                 "{%%- if not skip %%}{%%- set hone.role = role %%}{%%- set hone.text = content "
                 "%%}{%%- set hone.had = %s %%}{%%- endif %%}\n",
@@ -534,7 +535,7 @@ static void messages(struct writer *w) {
            "ok=true, odd=false, open=false, sys=none, lead=true, pre='', role='', text=none, "
            "had=false, user=false, all='', keep=[], last=0, n_calls=0, "
            "n_results=0) %}\n");
-    if (want(w, P_REASON))
+    if (plan_wants(w, P_REASON))
         put(w, "{%- set hone.keep = [] %}{%- set hone.last = -1 %}\n"
                "{%- for m in messages %}{%- if m.role == 'user' %}{%- set hone.last = loop.index0 "
                "%}{%- endif %}{%- endfor %}\n");
@@ -543,9 +544,9 @@ static void messages(struct writer *w) {
         "{%- set role = m.role %}{%- set content = m.content %}{%- set odd = false %}{%- set skip "
         "= false %}\n");
     if (w->has_calls) put(w, "{%- set calls = m.tool_calls %}\n");
-    if (want(w, P_CALLS_NULL))
+    if (plan_wants(w, P_CALLS_NULL))
         put(w, "{%- if calls is defined and not calls %}{%- set odd = true %}{%- endif %}\n");
-    if (want(w, P_DEVELOPER))
+    if (plan_wants(w, P_DEVELOPER))
         put(w, "{%- if role == 'developer' %}{%- set role = 'system' %}{%- set odd = true %}{%- "
                "endif %}\n");
     parts(w);
@@ -553,7 +554,7 @@ static void messages(struct writer *w) {
     if (w->has_calls) calls(w);
     calls_as_text(w);
     reasoning(w);
-    if (want(w, P_ORPHAN)) {
+    if (plan_wants(w, P_ORPHAN)) {
         put(w,
             "{%- if role == 'tool' and not hone.open %}{%- set role = 'user' %}{%- set odd = true "
             "%}{%- endif %}\n");
@@ -562,21 +563,21 @@ static void messages(struct writer *w) {
     }
     systems(w);
     merges(w);
-    if (want(w, P_NO_USER))
+    if (plan_wants(w, P_NO_USER))
         put(w, "{%- if role == 'user' %}{%- set hone.user = true %}{%- endif %}\n");
     emission(w);
     put(w, "{%- endfor %}\n");
-    if (want(w, P_SYS_USER))
+    if (plan_wants(w, P_SYS_USER))
         put(w,
             "{%- if hone.pre %}{%- set hone.m = hone.m + [{'role': 'user', 'content': hone.pre | "
             "trim}] %}{%- endif %}\n");
-    if (want(w, P_NO_USER))
+    if (plan_wants(w, P_NO_USER))
         put(w, "{%- if not hone.user and hone.m %}\n"
                "{%- set n = 1 if hone.m[0].role == 'system' else 0 %}\n"
                "{%- set hone.m = hone.m[:n] + [{'role': 'user', 'content': ''}] + hone.m[n:] %}\n"
                "{%- endif %}\n");
-    if (want(w, P_TOOLS_TEXT)) tools_as_text(w);
-    if (want(w, P_TEXT_PARTS)) texts_as_parts(w);
+    if (plan_wants(w, P_TOOLS_TEXT)) tools_as_text(w);
+    if (plan_wants(w, P_TEXT_PARTS)) texts_as_parts(w);
     put(w, "{%- set messages = hone.m %}\n");
 }
 
@@ -607,8 +608,8 @@ void prelude_write(struct buf *out, const struct jinja *t, const struct repair_p
     }
     put(&w, "' %}\n");
     if (needs_loop(p)) messages(&w);
-    if (want(&w, P_TOOLS_NAME)) tools_by_name(&w);
-    if (want(&w, P_TOOLS_NONE)) put(&w, "{%- set tools = tools or [] %}\n");
-    if (want(&w, P_TOOLS_EMPTY))
+    if (plan_wants(&w, P_TOOLS_NAME)) tools_by_name(&w);
+    if (plan_wants(&w, P_TOOLS_NONE)) put(&w, "{%- set tools = tools or [] %}\n");
+    if (plan_wants(&w, P_TOOLS_EMPTY))
         put(&w, "{%- if tools is defined and not tools %}{%- set tools = none %}{%- endif %}\n");
 }

@@ -363,8 +363,8 @@ static char *shown(const struct proof *p, const struct jinja *t, struct jval sce
 }
 
 /* Sets the members of a step that show a conversation. Returns whether the renderings differ. */
-static bool show(const struct proof *p, struct buf *json, const struct jinja *before,
-                 const struct jinja *after, struct repair_step *s) {
+static bool show_conversation(const struct proof *p, struct buf *json, const struct jinja *before,
+                              const struct jinja *after, struct repair_step *s) {
     struct jdoc doc;
     struct err ignored;
     free(s->conv);
@@ -387,12 +387,12 @@ void proof_show(const struct proof *p, int i, const struct jinja *before, const 
     if (c->probe >= 0) {
         const struct lint_finding f = {.probe = c->id};
         lint_conversation(&f, &json);
-        show(p, &json, before, after, s);
+        show_conversation(p, &json, before, after, s);
         return;
     }
     for (int k = 0; k < N_PAIRS; k++) {
         unsigned ignored;
         repair_conv(&json, c->seed[k], c->form, true, &ignored);
-        if (show(p, &json, before, after, s)) return;
+        if (show_conversation(p, &json, before, after, s)) return;
     }
 }
