@@ -153,7 +153,7 @@ static void finish_error(const struct jinja *t, const struct jctx *c, struct jin
 }
 
 /* Runs body; the only place with a setjmp. No local variable changes between setjmp and a failure,
- * so none is indeterminate afterwards. */
+ * so all keep their values. */
 int jx_guard(struct jctx *c, void (*body)(struct jctx *c, void *arg), void *arg) {
     if (setjmp(c->fail)) return ERR_DATA;
     body(c, arg);

@@ -46,7 +46,7 @@ for f in zebra other variant; do
         # shellcheck disable=SC2086
         says 3 "$still" $c
     done
-    says 3 'hone publish DIR` give a folder' make "$g" -o "$t/d"
+    says 3 'hone publish DIR` make a folder' make "$g" -o "$t/d"
     [ ! -e "$t/d" ] || say "make left a folder"
     rm -f "$t/q.gguf"
     says 3 "needs a pass through the model" sensitivity "$g" -o "$t/s.json" --probe "$t/text"
