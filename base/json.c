@@ -133,7 +133,7 @@ static size_t put_utf8(uint32_t cp, char *to) {
     return n;
 }
 
-/* Checks the string behind the quote at r->s and finds its end; counts its escapes. */
+/* Checks the string after the quote at r->s, finds its end, and notes whether it has escapes. */
 static bool string_end(struct reader *r, const char **end, bool *escaped) {
     *escaped = false;
     for (const char *p = r->s + 1; p < r->end;) {
@@ -257,7 +257,7 @@ static bool same_name(const struct json *a, const struct json *b) {
     return a->n_name == b->n_name && memcmp(a->name, b->name, a->n_name) == 0;
 }
 
-/* Returns the member of obj in front of m that has its name. */
+/* Returns an earlier member of obj with the name of m. */
 static struct json *earlier(struct json *obj, const struct json *m, struct strmap *seen) {
     if (seen) {
         if (strmap_add(seen, m->name, m->n_name, (int64_t)(intptr_t)m)) return NULL;
@@ -352,7 +352,7 @@ static bool value(struct reader *r, struct json *v) {
     const char ch = peek(r);
     if ((r->rc = mem_check(r->e))) return false;
     if (ch == '{' || ch == '[') {
-        if (++r->depth > r->max_depth) return false; /* bad() says so. */
+        if (++r->depth > r->max_depth) return false; /* bad() sets the error. */
         if (!items(r, v, ch == '{' ? '}' : ']')) return false;
         r->depth--;
         return true;

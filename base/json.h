@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
-/* base/json.h - JSON that others write or read and that must keep its spelling: templates, requests
- * and answers of serve, Hugging Face files. Hone's own documents are trees of cJSON (base/doc.h).
+/* base/json.h - a JSON parser and writer that keep the spelling of values, for foreign text:
+ * templates, requests and answers of serve, Hugging Face files. Hone's own documents are trees of
+ * cJSON (base/doc.h).
  *
- * A number keeps how it was written, so that integers of any size and 1.0 stay what they are; it is
- * read as a double. Members keep their order. Nodes are borrowed until json_free, or until their
- * arena goes. Every question accepts NULL, which stands for a missing node. */
+ * A number keeps its text, so that 1.0 and integers of any size survive; its value is a double.
+ * Members keep their order. Nodes are valid until json_free or until their arena is freed. All
+ * queries accept NULL, which means a missing node. */
 #ifndef HONE_BASE_JSON_H
 #define HONE_BASE_JSON_H
 
@@ -20,51 +21,50 @@ struct json; /* one value */
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* Returns, in the text of valid JSON, the first character from s on that is no white space;
- * json_skip_value returns what follows the value at s. The text ends at `end`, or at its NUL
- * where that is NULL. */
+/* Skip white space, or a value: return the first non-space character at or after s, or the end of
+ * the value at s. The text is valid JSON that ends at `end` or, if that is NULL, at its NUL. */
 const char *json_skip_ws(const char *s, const char *end);
 const char *json_skip_value(const char *s, const char *end);
 
-/* Reads text, which need not end with a NUL; white space may follow the value, nothing else.
- * Strings are valid UTF-8 without NUL, names of an object differ, nesting stays within the limit
- * json_depth. `what` names the source in messages ("dir/config.json"). ERR_DATA says what is wrong
- * at which line and column. */
+/* Parses one value; only white space may follow it. The text need not be NUL-terminated. Strings
+ * must be valid UTF-8 without NUL, the names in an object distinct, and the nesting within the
+ * limit json_depth. `what` names the source in messages ("dir/config.json"). ERR_DATA gives line
+ * and column. */
 int json_parse(struct json **out, const char *text, size_t len, const char *what, struct err *e);
-/* Does the same with json_opts.mend. json_unmend replaces C0 80 by NUL in the n bytes s and returns
+/* Parses with json_opts.mend. json_unmend replaces C0 80 with NUL in the n bytes at s and returns
  * the new length. */
 int json_parse_mend(struct json **out, const char *text, size_t len, const char *what,
                     struct err *e);
 size_t json_unmend(char *s, size_t n);
 /* Reads a file of at most max_bytes, which may begin with a byte order mark. */
 int json_read(struct json **out, const char *path, uint64_t max_bytes, struct err *e);
-/* Does the same as Python reads JSON: NaN, Infinity and -Infinity are numbers, and of two members
- * of one name the later value counts. For the configuration files of model folders. */
+/* Parse as Python does, for the configuration files of model folders: NaN, Infinity and -Infinity
+ * are numbers, and the last of several members with the same name wins. */
 int json_parse_py(struct json **out, const char *text, size_t len, const char *what, struct err *e);
 int json_read_py(struct json **out, const char *path, uint64_t max_bytes, struct err *e);
 void json_free(struct json *root);
 
-/* What else json_parse_in takes; all zero is as strict as json_parse. */
+/* Relaxations for json_parse_in; all zero is as strict as json_parse. */
 struct json_opts {
-    bool any_text;   /* strings with NUL, half surrogate pairs (as three bytes), invalid UTF-8 */
-    bool mend;       /* escapes of half surrogate pairs become U+FFFD, those of NUL the bytes C0 80,
-                        which are not UTF-8: json_quote turns them back into the escape */
-    bool python;     /* the words NaN, Infinity and -Infinity are numbers */
-    bool last_wins;  /* of two members of one name, the later value at the earlier place */
-    bool first_wins; /* of two members of one name, the earlier one */
-    bool *twice;     /* NULL, or set when a name came twice and one of the two won */
+    bool any_text;  /* allow NUL, unpaired surrogates (as three bytes) and invalid UTF-8 */
+    bool mend;      /* unpaired surrogates become U+FFFD; escaped NUL becomes the bytes C0 80, which
+                       are not UTF-8 and which json_quote writes as the escape again */
+    bool python;    /* NaN, Infinity and -Infinity are numbers */
+    bool last_wins; /* repeated names: keep the last value, at the place of the first */
+    bool first_wins; /* repeated names: keep the first value */
+    bool *twice;     /* set if a name was repeated and one value won; may be NULL */
     int max_depth;   /* levels of nesting; 0: the limit json_depth */
 };
-/* Reads a value into the arena a, which owns it. With `used`, anything may follow the value, and
+/* Parses a value into the arena a, which owns it. With `used`, any text may follow the value, and
  * *used is the number of bytes up to its end. */
 int json_parse_in(const struct json **out, struct arena *a, const char *text, size_t len,
                   const struct json_opts *o, const char *what, size_t *used, struct err *e);
 
-/* ---- asking ---------------------------------------------------------------------------------- */
+/* ---- queries --------------------------------------------------------------------------------- */
 enum json_type { JSON_NULL, JSON_BOOL, JSON_NUM, JSON_STR, JSON_ARR, JSON_OBJ };
 enum json_type json_type(const struct json *j); /* JSON_NULL for NULL */
-/* Returns the member of that name, by a linear search: walk over big objects instead. NULL when
- * obj has none, or is no object. */
+/* Returns the member with this name, or NULL. The search is linear: iterate over large objects
+ * instead. */
 const struct json *json_get(const struct json *obj, const char *name);
 const struct json *json_getn(const struct json *obj, const char *name, size_t n);
 const struct json *json_first(const struct json *j); /* first child of array or object */
@@ -73,52 +73,52 @@ const struct json *json_next(const struct json *child);
 const char *json_name(const struct json *child);
 const char *json_namen(const struct json *child, size_t *n);
 int64_t json_len(const struct json *j);     /* children */
-const char *json_str(const struct json *j); /* ends with a NUL; NULL when j is no string */
+const char *json_str(const struct json *j); /* NUL-terminated; NULL: not a string */
 const char *json_strn(const struct json *j, size_t *n);
-double json_num(const struct json *j, double otherwise); /* `otherwise` for NaN, too */
-const char *json_num_text(const struct json *j); /* as it was written; NULL when j is no number */
-bool json_is_int(const struct json *j);          /* a number written without point and exponent */
+double json_num(const struct json *j, double otherwise); /* `otherwise` also for NaN */
+const char *json_num_text(const struct json *j);         /* as written; NULL: not a number */
+bool json_is_int(const struct json *j);                  /* a number without point and exponent */
 bool json_bool(const struct json *j, bool otherwise);
-/* Tells whether j is a number that is an exact integer within +-2^53, and sets *out. */
+/* Returns whether j is an integer within +-2^53, and stores it in *out. */
 bool json_i64(const struct json *j, int64_t *out);
-/* Compares values deeply: 1 equals 1.0, the order of members is free. */
+/* Compares values recursively: 1 equals 1.0, and the order of members is ignored. */
 bool json_equal(const struct json *a, const struct json *b);
-/* Returns a string, or a member's name, as it stands between its quotes in the text that
- * json_parse_in was given, which must still be there; json_escape reads its escapes. */
+/* Return a string, or a member's name, as written between its quotes in the text given to
+ * json_parse_in, which must still exist; json_escape decodes its escapes. */
 const char *json_raw(const struct json *j, size_t *n);
 const char *json_raw_name(const struct json *child, size_t *n);
-/* Decodes the escape whose backslash is at s and returns its bytes; half a surrogate pair is
- * decoded as it is. 0: this is no escape. */
+/* Decodes the escape whose backslash is at s and returns its length in bytes, or 0 if it is
+ * invalid. An unpaired surrogate is decoded as it is. */
 size_t json_escape(const char *s, const char *end, uint32_t *cp);
 
-/* ---- putting together, in an arena ----------------------------------------------------------- */
+/* ---- construction, in an arena -------------------------------------------------------------- */
 struct json *json_new(struct arena *a, enum json_type t); /* null, [] or {} */
 struct json *json_new_bool(struct arena *a, bool truth);
 struct json *json_new_str(struct arena *a, const char *s, size_t n);
-/* Appends a copy of v (NULL: null), whose children are shared, to an array. */
+/* Appends a shallow copy of v (NULL: null) to an array; its children are shared. */
 void json_push(struct arena *a, struct json *arr, const struct json *v);
-/* Sets a member to a copy of v, whose children are shared; a member of that name keeps its place.
- */
+/* Sets a member to a shallow copy of v; an existing member keeps its place. */
 void json_put(struct arena *a, struct json *obj, const char *name, size_t n, const struct json *v);
 
 /* ---- writing --------------------------------------------------------------------------------- */
-/* Appends the value as JSON text in one line; numbers as they were written. */
+/* Appends the value as JSON on one line; numbers keep their text. */
 void json_write(struct buf *out, const struct json *j);
-/* Does the same with a space behind every comma and colon. */
+/* Appends the value with a space after every comma and colon. */
 void json_write_spaced(struct buf *out, const struct json *j);
-/* Appends s to b as a JSON string with quotes. Invalid UTF-8 becomes U+FFFD, but C0 80 the escape
- * of NUL. */
+/* Appends s to b as a quoted JSON string. Invalid UTF-8 becomes U+FFFD, except C0 80, which becomes
+ * an escaped NUL. */
 void json_quote(struct buf *b, const char *s, size_t len);
-/* Returns the length of the valid UTF-8 sequence at p, of n bytes; minus the bytes of its broken
- * prefix, at least one, when it is not valid. */
+/* Returns the length of the UTF-8 sequence at p, of n bytes. If it is invalid, returns minus the
+ * length of the broken prefix, at least 1. */
 int json_utf8(const unsigned char *p, size_t n);
 
-/* Writer: valid JSON into a buffer, commas and indentation handled. Floats with %.9g (finite only;
- * others become null). Calls nest: jw_obj(w, name) ... jw_end(w). name is NULL inside arrays. */
+/* Writer that appends valid JSON to a buffer and handles commas and indentation. Floats use %.9g;
+ * non-finite ones become null. Calls nest: jw_obj(w, name) ... jw_end(w). name is NULL in arrays.
+ */
 struct jw {
     struct buf *b;
     int depth;
-    int n_deeper; /* levels begun beyond the last */
+    int n_deeper; /* open levels beyond the arrays below */
     bool pretty;
     bool need_comma[64];
     bool is_arr[64];
@@ -134,9 +134,9 @@ void jw_u64(struct jw *w, const char *name, uint64_t value);
 void jw_num(struct jw *w, const char *name, double value);
 void jw_bool(struct jw *w, const char *name, bool value);
 void jw_null(struct jw *w, const char *name);
-/* Writes a parsed value again. NULL is null. */
+/* Writes a parsed value; NULL becomes null. */
 void jw_copy(struct jw *w, const char *name, const struct json *v);
-/* Writes a value that is already JSON text (written by us); it is trusted as it is. */
+/* Writes JSON text unchecked; it must come from hone itself. */
 void jw_raw(struct jw *w, const char *name, const char *json_text);
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* cancel.c - a long job with its progress, cancelled by another thread after a time: no output is
- * left behind.
+/* cancel.c - a long job with progress, cancelled by another thread after some time: no output
+ * remains.
  *
  *     cc cancel.c $(pkg-config --cflags --libs hone) -lpthread -o cancel
  *     ./cancel IN.gguf OUT.gguf RECIPE MILLISECONDS */

@@ -20,7 +20,7 @@ int main(int argc, char **argv) {
     if (!in || !out) return perror("corpus"), 4;
     int rc = hone_tokenizer_open(&tok, argv[1], NULL, &e);
     while (!rc && (got = fread(text + have, 1, sizeof text - have, in)) + have > 0) {
-        /* pieces end behind a line, so that no word is cut in two */
+        /* pieces end after a line, so that no word is cut in two */
         size_t end = have += got;
         while (end && text[end - 1] != '\n') end--;
         if (!got || !end) end = have;

@@ -29,7 +29,7 @@ cp -r "$t/hf" "$t/folder"
 run template fix "$t/folder" --in-place
 cmp -s "$t/folder/chat_template.jinja" "$t/good.jinja" || say "fix --in-place of a folder"
 
-# make repairs, says so in the card, and --template keep does not
+# make repairs and records it in the card; --template keep does neither
 head -c 12500 $tiny/self_calib.txt > "$t/calib.txt"
 head -c 12000 $tiny/self_eval.txt > "$t/eval.txt"
 job() { run make "$t/hf" --name Tiny -q --plain --recipes Q8_0 --calib "$t/calib.txt" --eval "$t/eval.txt" --chunks 1 --pp 8 --tg 2 --reps 1 --tools none "$@"; }

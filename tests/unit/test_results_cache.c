@@ -144,7 +144,7 @@ static void test_damage(void) {
 }
 
 static void test_foreign(void) {
-    static const char theirs[] = "a file that somebody wrote, longer than a header";
+    static const char theirs[] = "a file of another program, longer than a header";
     struct results_cache *k = NULL;
     struct checkpoint_r r;
     struct err e;

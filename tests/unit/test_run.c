@@ -189,7 +189,7 @@ static void test_stop(void) {
         struct gen_answer a = {0};
         struct buf shown = {0};
         snprintf(text, sizeof text, "%.9s", whole.text.data + at);
-        const char *const stop[] = {"never said by anybody", text};
+        const char *const stop[] = {"text of no answer", text};
         struct gen_opts o = greedy;
         o.stop = stop;
         o.n_stop = 2;

@@ -366,7 +366,7 @@ static void not_told(struct task *t, const struct reply_choice *c) {
                                        "response.completed"};
     CHECK(c->end == END_CALLS && c->n_calls == 1 && c->call[0].done);
     for (size_t i = 0; i < COUNT_OF(ends) && t->out.data; i++)
-        if (strstr(t->out.data, ends[i])) CHECK_FAIL("%s was said: %s", ends[i], t->out.data);
+        if (strstr(t->out.data, ends[i])) CHECK_FAIL("%s was sent: %s", ends[i], t->out.data);
 }
 
 /* Runs an answer through an API: reasoning, content, a call. */

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# tests/words.sh - comments, strings, documents and man pages use the words of the field (tests/words.txt); a
+# tests/lint/words.sh - comments, strings, documents and man pages use the words of the field (tests/lint/words.txt); a
 # sentence of a document has at most 40 words, a table cell 120 characters (code not counted). Arguments: files, else all tracked ones.
 # shellcheck disable=SC2046
 [ $# = 0 ] && set -- $(git ls-files '*.c' '*.h' '*.in' '*.cu' '*.cuh' '*.def' '*.md' '*.1' '*.sh' '*.mk' '*.py' Makefile |
@@ -72,4 +72,4 @@ awk '
     /^[ \t]*$/ { flush(); next }
     /^#|^ *<|^!\[|^ *([-*]|[0-9]+\.) / { flush() }
     { add($0) }
-' tests/words.txt "$@"
+' tests/lint/words.txt "$@"
