@@ -128,7 +128,7 @@ def _of_folder(path: str) -> "Template":
     if isinstance(found, list):  # several named templates
         found = next((t["template"] for t in found if t.get("name") == "default"), None)
     if not isinstance(found, str):
-        raise DataError(f"{path}: no chat template in it", path)
+        raise DataError(f"{path}: no chat template found", path)
     return _template(found, *words)
 
 

@@ -222,7 +222,7 @@ static void issue(int w, const unsigned char *all) {
     if (!chained) hide(p->to);
 }
 
-// ---- operations: all lanes of a warp meet, the first to go on acts for all --------------------
+// ---- operations: all lanes of a warp meet, the first to continue acts for all ------------------
 static void operation(const char *kind, const deposit &mine) {
     const int thread = emu_thread_index(), w = thread / 32, g = w / 4;
     const unsigned char *all = emu_meet(kind, &mine, sizeof mine, {"wgmma", 0});

@@ -1,14 +1,18 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # tests/lint/words.sh - comments, strings, documents and man pages use the words of the field (tests/lint/words.txt); a
-# sentence of a document has at most 40 words, a table cell 120 characters (code not counted). Arguments: files, else all tracked ones.
-# shellcheck disable=SC2046
-[ $# = 0 ] && set -- $(git ls-files '*.c' '*.h' '*.in' '*.cu' '*.cuh' '*.def' '*.md' '*.1' '*.sh' '*.mk' '*.py' Makefile |
-    grep -vE '^(docs/notebook|tests/golden|tests/data|tests/published)/|^CHANGELOG|jinja_case')
+# sentence of a document has at most 40 words, a table cell 120 characters (code not counted).
+# WORDS_OF: files to read; default: all tracked ones.
+# shellcheck disable=SC2046,SC2086
+set -- ${WORDS_OF:-$(git ls-files '*.c' '*.h' '*.in' '*.cu' '*.cuh' '*.def' '*.md' '*.1' '*.sh' '*.mk' '*.py' Makefile |
+    grep -vE '^(docs/notebook|tests/golden|tests/data|tests/published)/|^CHANGELOG|jinja_case')}
 awk '
     function plain(s) {
         s = tolower(s)
-        gsub(/`[^`]*`/, " ", s); gsub(/[.,;:!?]([^a-z0-9]|$)/, " ", s); gsub(/[^a-z0-9.%\047-]+/, " ", s); gsub(/ +/, " ", s)
+        gsub(/`[^`]*`/, " ", s)
+        gsub(/[.,;:!?]([^a-z0-9]|$)/, " ", s)
+        gsub(/[^a-z0-9.%\047-]+/, " ", s)
+        gsub(/ +/, " ", s)
         return " " s " "
     }
     function judge(s, line,    t, i, hit) {
@@ -21,11 +25,13 @@ awk '
             print FILENAME ":" line ": \"" hit "\": " use[i]
         }
     }
-    function sentences(s, line,    part, k, w, m) { # of a paragraph
+    function sentences(s, line,    part, k, w, m, i) { # of a paragraph
         judge(s, line)
         if (kind != "md") return
         k = split(s, part, /[.!?:;)]+ +|\. /)
-        for (m = 1; m <= k; m++) if (split(part[m], w, / +/) > 40) print FILENAME ":" line ": a sentence of " split(part[m], w, / +/) " words: " substr(part[m], 1, 40)
+        for (m = 1; m <= k; m++)
+            if ((i = split(part[m], w, / +/)) > 40)
+                print FILENAME ":" line ": a sentence of " i " words: " substr(part[m], 1, 40)
     }
     function flush() { if (para != "") sentences(para, at); para = "" }
     function add(s) { if (para == "") at = FNR; para = para " " s }
@@ -36,8 +42,16 @@ awk '
         pat[++n] = f[1]; use[n] = f[2]; all = all (n > 1 ? "|" : "") " " f[1] " "
         next
     }
-    FNR == 1 { fence = comment = 0; para = ""; kind = FILENAME ~ /\.md$/ ? "md" : FILENAME ~ /\.1$/ ? "man" : FILENAME ~ /\.(sh|mk|py)$|Makefile$/ ? "hash" : "c" }
-    kind == "hash" { if ($0 ~ /^[ \t]*#/) add(substr($0, index($0, "#") + 1)); else { if (para != "") judge(para, at); para = "" } next }
+    FNR == 1 {
+        fence = comment = 0; para = ""
+        kind = FILENAME ~ /\.md$/ ? "md" : FILENAME ~ /\.1$/ ? "man" : "c"
+        if (FILENAME ~ /\.(sh|mk|py)$|Makefile$/) kind = "hash"
+    }
+    kind == "hash" {
+        if ($0 ~ /^[ \t]*#/) add(substr($0, index($0, "#") + 1))
+        else { if (para != "") judge(para, at); para = "" }
+        next
+    }
     kind == "c" {
         s = $0
         for (;;) {
@@ -57,8 +71,8 @@ awk '
     kind == "man" {
         if ($0 ~ /^\.(nf|EX)/) { flush(); fence = 1 } else if ($0 ~ /^\.(fi|EE)/) fence = 0
         else if (fence || $0 ~ /^\.\\"/) next
-        else if ($0 ~ /^\.(SH|SS|TP|P|PP|IP|LP|RS|RE|TH)/) { flush(); if ($0 ~ /^\.TP/) tag = 2 }
-        else { s = $0; gsub(/\\f[BIRP]/, "", s); gsub(/\\-/, "-", s); sub(/^\.[A-Z]+ /, "", s); if (tag) tag = 0; add(s) }
+        else if ($0 ~ /^\.(SH|SS|TP|P|PP|IP|LP|RS|RE|TH)/) flush()
+        else { s = $0; gsub(/\\f[BIRP]/, "", s); gsub(/\\-/, "-", s); sub(/^\.[A-Z]+ /, "", s); add(s) }
         next
     }
     /^ *```/ { flush(); fence = !fence; next }
@@ -66,7 +80,8 @@ awk '
     /^[ \t]*\|/ {
         flush(); judge($0, FNR)
         s = $0; gsub(/`[^`]*`/, "``", s); k = split(s, f, "|")
-        for (i = 2; i < k; i++) if (length(f[i]) > 122) print FILENAME ":" FNR ": a table cell of " length(f[i]) " characters"
+        for (i = 2; i < k; i++)
+            if (length(f[i]) > 122) print FILENAME ":" FNR ": a table cell of " length(f[i]) " characters"
         next
     }
     /^[ \t]*$/ { flush(); next }
