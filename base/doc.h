@@ -38,8 +38,8 @@ bool doc_i64(const cJSON *obj, const char *name, int64_t *out);
 bool doc_is_i64(const cJSON *value, int64_t *out); /* the same for a value */
 
 /* ---- building -------------------------------------------------------------------------------- */
-/* Append to the object or array `to`; name is NULL in an array. Texts and names are copied. */
-cJSON *doc_new(void);                                         /* an empty object */
+cJSON *doc_new(void); /* an empty object */
+/* The rest appends to the object or array `to`; name is NULL in an array. Strings are copied. */
 cJSON *doc_obj(cJSON *to, const char *name);                  /* appends an object and returns it */
 cJSON *doc_arr(cJSON *to, const char *name);                  /* appends an array and returns it */
 void doc_put_str(cJSON *to, const char *name, const char *s); /* NULL: null */

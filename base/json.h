@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* base/json.h - a JSON parser and writer that keep the spelling of values, for foreign text:
- * templates, requests and answers of serve, Hugging Face files. Hone's own documents are trees of
- * cJSON (base/doc.h).
+/* base/json.h - a JSON parser and writer that keep the spelling of values, for external data:
+ * templates, requests and answers of serve, Hugging Face files. hone's own documents use cJSON
+ * trees (base/doc.h).
  *
  * A number keeps its text, so that 1.0 and integers of any size survive; its value is a double.
  * Members keep their order. Nodes are valid until json_free or until their arena is freed. All
@@ -21,8 +21,8 @@ struct json; /* one value */
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* Skip white space, or a value: return the first non-space character at or after s, or the end of
- * the value at s. The text is valid JSON that ends at `end` or, if that is NULL, at its NUL. */
+/* Skips white space: returns the first other character at or after s. json_skip_value returns the
+ * end of the value at s. The text is valid JSON that ends at `end` or, if that is NULL, at NUL. */
 const char *json_skip_ws(const char *s, const char *end);
 const char *json_skip_value(const char *s, const char *end);
 

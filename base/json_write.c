@@ -92,7 +92,7 @@ static void new_line(struct jw *w) {
     for (int i = 0; i < w->depth; i++) buf_str(w->b, "  ");
 }
 
-/* Writes what comes before a value: comma, new line, name. */
+/* Writes the comma, line break and name before a value. */
 static void lead(struct jw *w, const char *name) {
     if (w->depth > 0) {
         int d = w->depth - 1;

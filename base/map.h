@@ -21,7 +21,7 @@ struct map {
     const uint8_t *data;
     uint64_t size;
     char *path;        /* owned */
-    struct file_id id; /* of the mapped file, even if its name now belongs to another */
+    struct file_id id; /* the mapped file, even if its name now belongs to another */
 };
 int map_open(struct map *m, const char *path, struct err *e);
 void map_close(struct map *m); /* safe on a zeroed struct */

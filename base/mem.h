@@ -45,7 +45,7 @@ struct mem_fund {
 int mem_check(struct err *e);
 /* Fills the fund: 17 MiB of address space in total, untouched. ERR_SYS: out of memory. */
 int mem_fund_fill(struct mem_fund *f, struct err *e);
-/* Frees what is left of the fund. */
+/* Frees the rest of the fund. */
 void mem_fund_release(struct mem_fund *f);
 
 /* Allocates tensor- and model-sized memory, zeroed and 64-byte aligned, with huge pages requested

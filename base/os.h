@@ -53,7 +53,7 @@ int os_cpus(uint64_t cpus[OS_CPUS / 64]);
 /* Returns the number of cores of the fastest kind where the system reports only that (macOS); 0:
  * unknown. */
 int os_big_cores(void);
-/* Pins a thread to these processors; if refused, the thread keeps running anywhere. */
+/* Pins a thread to these processors. If the system refuses, the thread stays unpinned. */
 void os_stay(pthread_t thread, const uint64_t cpus[OS_CPUS / 64]);
 /* Requests pages interleaved over the memory nodes of the mask (n bits). Returns 0 or an errno. */
 int os_interleave(void *p, uint64_t n_bytes, const unsigned long *mask, unsigned long n);

@@ -196,7 +196,7 @@ void progress_begin(struct progress *p, const char *stage, enum progress_unit un
                     uint64_t total) {
     double now = progress_now_s();
     *p = (struct progress){.stage = stage, .unit = unit, .total = total, .t_start_s = now};
-    /* Not reset with each stage: with many short stages a line must appear now and then, too. */
+    /* Not reset with each stage: with many short stages a line must also appear now and then. */
     if (ctx_current()->prog.drawn_s <= 0) ctx_current()->prog.drawn_s = now;
 }
 

@@ -168,7 +168,7 @@ static void line(const char *what, const struct job *j, double us, double bytes,
     comma = ",";
 }
 
-/* Times the three products with their jobs' numbers of tokens. */
+/* Times the three products, each with its job's number of tokens. */
 static void bench_products(const struct job *dense, const struct job *glu, const struct job *down) {
     const int64_t n = dense->n_tok, f = down->w.k, d = dense->w.k;
     const int64_t used =

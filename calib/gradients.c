@@ -46,7 +46,7 @@ static void see_outputs(struct gradients *g, const struct gr_weight *w, int64_t 
     gram_col_see(g->col, &out, expert, dy, NULL, n_rows, ld);
 }
 
-struct sizes { /* of the gradients dy [rows][ld], n per row */
+struct sizes { /* shape of the gradients dy [rows][ld], n per row */
     const float *dy;
     int64_t ld, n;
     float *gate;

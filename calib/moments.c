@@ -23,8 +23,8 @@
 #include "kernels/blas.h"
 
 enum { RUN = 8, STRIP = 32, EXPERT_BLOCK = 256 };
-/* An input of up to FULL columns has one block, a wider one blocks of BLOCK. Gradients use half
- * of these, because each weight has its own. */
+/* An input with up to FULL columns has one block; a wider one has blocks of BLOCK. Gradients use
+ * half these sizes, because they are stored per weight. */
 enum { FULL = 4096, BLOCK = 2048, OUT_FULL = 2048, OUT_BLOCK = 1024 };
 static const uint64_t own_bytes = (uint64_t)64 << 20;
 

@@ -44,7 +44,7 @@ static gnode schema_value(struct gcalls *c, const struct gcall *t, const struct 
     o.complete = o.complete && t->strict;
     o.any_order = o.any_order && !o.complete;
     if (form && form->bare_names) o.space = GRAM_SPACE_NONE;
-    if (o.spot) *o.spot->path = 0; /* of an earlier schema that was accepted */
+    if (o.spot) *o.spot->path = 0; /* may be set by an earlier schema, which was accepted */
     if (gn_schema(c->g, t->schema, at, &o, form, &out, &e) == 0) return out;
     if (o.strict || c->g->full) {
         fail(c, t, &e);

@@ -18,7 +18,7 @@ struct gcalls {
 };
 struct gcall { /* a tool that may be called */
     const char *name;
-    const struct json *schema; /* of its arguments */
+    const struct json *schema; /* schema of the arguments */
     bool strict;               /* `strict: true`: reject unsupported clauses */
 };
 /* Returns the language of one marker, the text s; names of control tokens match those tokens. s

@@ -102,7 +102,7 @@ struct toolparse {
     size_t mark_at[TOOL_MARKERS],
         mark_from[TOOL_MARKERS];     /* marker k: next one at or after mark_from */
     size_t close_from;               /* streaming: no closing reasoning tag before it */
-    size_t scanned, n_content;       /* streaming: end of the certain content */
+    size_t scanned, n_content;       /* streaming: bytes scanned; bytes known to be content */
     bool closed;                     /* streaming: content has ended, or what follows is unclear */
     size_t content_from, content_at; /* content_at: the same, known at the end */
     size_t n_reasoning;              /* streaming: certain bytes of reasoning */
@@ -234,7 +234,7 @@ size_t tool_think_end(const struct toolparse *p, size_t i, size_t *after);
  * Returns true once it is known: then `in` has the marker if it does, and all of `first` is fed
  * next. */
 bool tool_opened_feed(struct toolparse *p, const char *s, size_t n, bool last);
-/* Decides at the end of the text. */
+/* Decides at the end of the text what is still open, and feeds the text held back until then. */
 void tool_opened_end(struct toolparse *p);
 /* Skips whitespace and frames before an answer; returns the next position. */
 size_t tool_begin(const struct toolparse *p);

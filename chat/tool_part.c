@@ -16,7 +16,7 @@ enum { GROWTH = 32, TRIES = 256 };
 /* How each call syntax is parsed in parts: where its JSON begins, or where a call can be cut. `one`
  * parses an element if calls may be in a list. */
 static const struct way {
-    bool (*parse)(struct toolparse *p, size_t *i); /* identifies the format's row */
+    bool (*parse)(struct toolparse *p, size_t *i); /* the format's parser, the key of this table */
     tool_head *head;
     tool_cut *cut;
     tool_one *one;
@@ -58,7 +58,7 @@ static size_t value_cut(const struct toolparse *p, size_t start) {
     return cut > start && p->in.data[cut - 1] == '\n' ? cut - 1 : cut;
 }
 
-/* Returns whether a parameter is text, whatever follows; name: the contents of its opening tag. */
+/* Returns whether a parameter is text regardless of its value; name: the contents of its tag. */
 static bool is_text(struct toolparse *p, struct text fn, struct text name) {
     static const char flag[] = "\" string=\"";
     if (memmem(name.s, name.n, flag, sizeof flag - 1)) return false;

@@ -10,7 +10,7 @@
 #include "base/json.h"
 
 enum tool_place {
-    TOOL_PLACE_NAME,      /* of the tool */
+    TOOL_PLACE_NAME,      /* name of the tool */
     TOOL_PLACE_KEY,       /* name of an argument, or of a member within JSON arguments */
     TOOL_PLACE_VALUE,     /* its value, without quotes; everything between an argument's tags */
     TOOL_PLACE_STRUCTURE, /* the rest of a call: tags, quotes, brackets, whitespace */

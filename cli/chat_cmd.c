@@ -154,7 +154,7 @@ static void do_set(struct chatting *u, const char *rest) {
 
 static void do_tool(struct chatting *u, const char *rest) {
     if (!talk_open_calls(&u->r->talk)) {
-        screen_note(u->screen, "no call waits for a result");
+        screen_note(u->screen, "no tool call is waiting for a result");
         return;
     }
     talk_add_result(&u->r->talk, rest, strlen(rest));

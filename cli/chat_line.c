@@ -254,8 +254,8 @@ static bool is_result(const struct chatting *u, const char *text) {
 static void unknown(struct chatting *u, const char *text) {
     const char *near = chat_near(text);
     screen_note(u->screen,
-                "there is no such command%s%s%s: /help lists them; // at the start sends the "
-                "line with one /",
+                "there is no such command%s%s%s: /help lists them; to send a line that starts "
+                "with /, type //",
                 near ? " (did you mean /" : "", near ? near : "", near ? "?)" : "");
 }
 

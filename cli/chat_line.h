@@ -14,7 +14,7 @@ struct chatting {
     struct line *line;
     struct run_answer a; /* last message of the conversation, if has_answer */
     bool has_answer;
-    bool warned; /* of a nearly full context */
+    bool warned; /* already warned of a nearly full context */
     bool done;
 };
 /* Answers the conversation, adds the answer to it, and prints notes and speed. mine: the last

@@ -19,7 +19,7 @@ struct field { /* a member of a struct in hone.h */
     const char *name, *doc;
 };
 struct row {
-    const char *command; /* in a row that only begins a command: its name */
+    const char *command; /* set only in the row that begins a command: its name */
     const char *name;
     char letter;
     enum option_kind kind;

@@ -171,7 +171,7 @@ static void each_key(struct card_yaml *c, const char *s, size_t len, int line) {
     }
 }
 
-/* Finds the text between the first line and the next line "---"; the first must be "---", too. */
+/* Finds the text between the first line and the next line "---"; the first must also be "---". */
 static bool find_matter(const char *text, size_t len, size_t *from, size_t *to) {
     size_t at = 0, end;
     for (*from = 0; at < len; at = end) {

@@ -94,7 +94,7 @@ enum qtype qtype_fit(enum qtype t, int64_t ne0) {
     return t;
 }
 
-/* Returns whether general.file_type has a number named after the type; that of plain f32 is 0. */
+/* Returns whether general.file_type has a number for files of this type. The number of f32 is 0. */
 static bool has_ftype(const struct qtype_info *q) {
     return q->name && (q->ftype || q->scale.kind == QS_F32);
 }

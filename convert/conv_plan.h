@@ -22,7 +22,7 @@ struct item { /* an output tensor */
 struct conv_plan {
     struct hfdir *dir;
     const struct arch *arch;
-    struct hparams hp, hp_src; /* of the output and of the folder; they differ by padding */
+    struct hparams hp, hp_src; /* output and folder, which differ by padding */
     enum qtype type;           /* for matrices */
     struct hf_names names;     /* tensor names of the folder, spelled as in the tables */
     struct item *item;

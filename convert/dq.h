@@ -39,7 +39,7 @@ struct dq {
     bool dense, zero_dense;   /* values straddle words */
     int64_t group;            /* bitsandbytes: elements per absmax */
     int64_t nested;           /* absmax entries per nested absmax; 0: absmax is f32 */
-    float offset;             /* of the nested absmax */
+    float offset;             /* added to the nested absmax */
     bool zero_plus1;          /* GPTQ: stored zero points are too small by 1 */
     struct lora_delta *delta; /* added to rows by the caller (lora.h); NULL: none */
     bool foreign;             /* part[0] comes from an adapter, not from the folder */

@@ -150,8 +150,8 @@ struct fused {
     size_t stem; /* length of the module's name */
     char param[32];
     int64_t n_experts, expert; /* expert -1: the source has all */
-    int64_t rows, cols, row0;  /* of the parameter, as in the model; offset of the source in it */
-    int64_t twin_rows, twin_cols; /* of the module's other parameter */
+    int64_t rows, cols, row0;  /* the parameter's shape in the model; offset of the source in it */
+    int64_t twin_rows, twin_cols; /* shape of the module's other parameter */
     bool turned;                  /* stored as [cols][rows] */
 };
 

@@ -61,7 +61,7 @@ struct vision_kind {
     const char *const *archs; /* names of struct arch, NULL-terminated */
     const char *projector, *projector_key;
     const struct vision_row *rows; /* ends with hf NULL */
-    float mean[3], std[3];         /* of the published preprocessor */
+    float mean[3], std[3];         /* from the published preprocessor */
     int (*read)(struct vision *v, const struct hfdir *dir, const struct json *cfg, struct err *e);
     void (*keys)(const struct vision *v, struct gguf_w *w); /* additional keys; NULL: none */
 };

@@ -2,7 +2,7 @@
 /* convert/xform.c - transforms: one output tensor, in slabs of rows.
  *
  * Every transform renumbers rows (of one matrix of one source) or column groups and applies at most
- * one function per element. Each output row thus depends on a single source row (or, transposed, a
+ * one function per element. So each output row depends on a single source row (or, transposed, a
  * column), so the output is independent of slab size and thread count. Rows that already have the
  * output's dtype and need no arithmetic are copied bit for bit.
  *
@@ -37,7 +37,7 @@ struct job {
     const struct item *it;
     const struct kind *k; /* functions and flags of it->xf */
     struct xform_buf *b;
-    int64_t cols, rows;     /* of one output matrix */
+    int64_t cols, rows;     /* shape of one output matrix */
     int64_t total;          /* rows of all matrices */
     int64_t src_cols;       /* source columns (fewer than cols when padded) */
     int64_t part, src_part; /* rows padded together: a matrix, or half of a fused one */

@@ -10,7 +10,7 @@ struct job {
     const struct gr_node *n;
     const struct kept *k;
     const float *dy, *w;           /* gradients of dst; factors, NULL: 1 */
-    int64_t width, group, w_group; /* of a row; of a norm; period of w */
+    int64_t width, group, w_group; /* row length; values per norm; period of w */
     float *dx, *dz;                /* dz: gradient of the gate */
     bool centered;                 /* the mean is subtracted */
 };

@@ -20,7 +20,7 @@ enum { /* data of a node kept in the forward pass */
        KEEP_DST = 8,    /* value before the node ran */
        KEEP_CHOICE = 16 /* experts, their weights and the router's scores */
 };
-struct kept { /* of one node; each [n][width] or NULL */
+struct kept { /* values kept for one node; each [n][width] or NULL */
     const float *src[GR_SOURCES], *dst;
     const int32_t *expert; /* [n][n_used] */
     const float *weight;   /* [n][n_used] */

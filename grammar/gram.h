@@ -30,7 +30,7 @@ struct gram_state;
  * 30 bytes per token, and 0.2 s for 250,000 tokens. */
 int gram_vocab_new(struct gram_vocab **out, const struct tok *t, struct err *e);
 /* Builds a vocabulary of n byte strings: token i is text[i], of len[i] bytes. A token of length 0
- * is never allowed, except `end`, which ends a generation whatever its bytes. */
+ * is never allowed, except `end`, which ends a generation regardless of its bytes. */
 int gram_vocab_of(struct gram_vocab **out, const char *const *text, const size_t *len, int64_t n,
                   int32_t end, struct err *e);
 void gram_vocab_free(struct gram_vocab *v);

@@ -88,7 +88,7 @@ struct grule {
     const char *name; /* in the grammar's text, borrowed until sealed; NULL: none */
     size_t name_len;
     bool null, live;
-    uint8_t mark;   /* of a search */
+    uint8_t mark;   /* set during a search */
     uint32_t least; /* length of its shortest text in bytes, min_len.c */
 };
 
@@ -364,7 +364,7 @@ struct gslice {
 };
 struct gram_vocab {
     int64_t n;
-    size_t n_words; /* of a mask */
+    size_t n_words; /* words per mask */
     char *bytes;
     uint32_t *at; /* [n + 1] token i begins at byte at[i]; special tokens: trie edges */
     uint8_t *is_end;
@@ -391,7 +391,7 @@ int gram_kind_of(uint32_t cp);
 /* Returns the kinds of slice k, as bits. */
 unsigned gram_slice_kinds(int k);
 
-/* token_class.c: texts that a state allows whatever their characters. */
+/* token_class.c: texts that a state allows regardless of their characters. */
 
 /* Computes the byte classes of the kinds; the classes must be known. */
 void gram_fit_classes(struct grammar *g);
@@ -447,7 +447,7 @@ int gn_regex(struct grammar *g, const char *s, size_t n, const struct gregex *o,
 gnode gn_marker(struct grammar *g, const char *s, size_t n);
 /* Notation of values other than JSON. */
 struct gform {
-    bool object;              /* the value must be an object, whatever the schema says */
+    bool object;              /* the value must be an object, even if the schema allows others */
     bool no_text;             /* the value is not a string */
     const char *open, *close; /* around strings, which are not escaped; NULL: JSON's */
     bool bare_names;          /* member names are unquoted identifiers */

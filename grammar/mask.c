@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* grammar/mask.c - token masks. A token that stays within the regular part of an item is allowed
- * whatever the stack holds. These tokens are found by one walk of the vocabulary per state and
+ * regardless of the stack. These tokens are found by one walk of the vocabulary per state and
  * cached as a "leaf". Where the part may end within a token, the walk records the trie node, and
  * only the tokens below it are walked with the real stack. */
 #include <inttypes.h>

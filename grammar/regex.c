@@ -431,7 +431,8 @@ static void place_rests(struct places *p, gnode x, unsigned at) {
     free(v);
 }
 
-/* Returns the texts of x at the position `at`, where anchors match the empty text or nothing. */
+/* Returns x without anchors, for a part that touches the ends in `at`: an anchor at its end of the
+ * string becomes the empty text; elsewhere it matches nothing. */
 static gnode placed(struct places *p, gnode x, unsigned at) {
     struct grammar *g = p->g;
     const struct gnode_data d = *gn(g, x);

@@ -97,8 +97,8 @@ static gnode whole_side(struct grammar *g, const struct decimal *d, enum side si
     return gn_alt(g, same, gn_cat(g, gn_alt(g, strict, other), rest));
 }
 
-/* Returns what may follow d's integer part: ".ddd" on the side of d's fraction; or_equal: also the
- * fraction itself. */
+/* Returns the texts that may follow d's integer part: ".ddd" on the side of d's fraction; or_equal:
+ * also the fraction itself. */
 static gnode frac_side(struct grammar *g, const struct decimal *d, enum side side, bool or_equal) {
     const gnode some = any_digits(g, 0, FRAC_DIGITS),
                 zeros = gn_rep(g, digits(g, 0, 0), 0, FRAC_DIGITS);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* grammar/token_class.c - texts that a state allows whatever their characters, such as "any
+/* grammar/token_class.c - texts that a state allows regardless of their characters, such as "any
  * letters" or "up to 20 characters". Tokens and trie subtrees of such texts need not be walked
  * (mask.c). Characters are grouped by kind (gram_kind_of); a state is stepped by every byte class
  * of a kind's UTF-8. */

@@ -18,7 +18,7 @@ struct form {
     const char *call;         /* "hone_eval_ppl" */
     const char *command;      /* "eval ppl"; several: "eval tools|eval checks" */
     const char *opts;         /* "hone_eval_opts"; "": the function has only arguments */
-    size_t size;              /* of the struct */
+    size_t size;              /* bytes of the struct */
     const struct option *row; /* [n] rows of the command (commands/NAME.def) */
     int n, which;             /* number of rows; index of the call in their `in` */
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* lib/templates.c - calls on templates of files: describe, lint, fix, diff, render. */
+/* lib/templates.c - library calls for chat templates: describe, lint, fix, diff, render. */
 #include "jobs/template_defects.h"
 #include "jobs/template_text.h"
 #include "lib/form.h"

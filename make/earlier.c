@@ -14,7 +14,7 @@
 
 struct earlier {
     const cJSON *old, *now;      /* the existing results.json; the new one, without these files */
-    double ppl, n_tools;         /* of the base */
+    double ppl, n_tools;         /* the base's perplexity and number of tool tasks */
     bool measured, speed, tools; /* measured the same way */
 };
 
@@ -81,7 +81,7 @@ static void one_file(const struct make *mk, const struct earlier *x, const cJSON
     } else if (io_exists(path)) {
         log_warn(
             "%s of an earlier run stays in the folder but is no longer on the card: it was %s; "
-            "name its recipe too, or move it away",
+            "add its recipe to the command, or move the file away",
             name, ours ? "made or measured with other texts" : "changed since");
     }
     free(path);

@@ -59,8 +59,8 @@ int guard_keep(const char *dir, const char *name, struct err *e);
 /* Returns whether a name is NAME.orig or NAME.new.EXT: such files are not published. */
 bool guard_is_aside(const char *name);
 
-/* Finds the notes in a card of len bytes: the *n bytes, possibly 0, between its marks. Returns
- * false if there are no marks or several. */
+/* Finds the user's notes in a card of len bytes: the *n bytes between its marks, possibly none.
+ * Returns false unless the card has exactly one pair of marks. */
 bool guard_notes(const char *card, size_t len, const char **notes, size_t *n);
 
 #endif

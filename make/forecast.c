@@ -143,7 +143,8 @@ static void measuring(struct plan_in *in, const struct make *mk, const struct sh
     free(suite);
 }
 
-/* Returns how often the base is read again because not all files fit into memory together. */
+/* Returns the number of times the base is read again because not all files fit into memory
+ * together. */
 static int judge_passes(const struct make *mk, const struct shapes *s) {
     double sum = 0, room = (double)mem_available() / 2 - (double)s->base_bytes;
     for (int i = 0; i < mk->classes.n; i++) sum += 2 * (double)shapes_preset(s, mk->classes.v[i]);
@@ -294,8 +295,8 @@ static void put_forecast(struct make *mk, cJSON *to) {
     for (int i = 0; i < in->n_roles; i++) doc_put_i64(layers, NULL, in->layers[i]);
 }
 
-/* Reads the forecast of an earlier run, which gives a resumed job its time left. Without a record,
- * the forecast stays empty. */
+/* Reads the forecast of an earlier run, so that a resumed job can show its remaining time. Without
+ * a record, the forecast stays empty. */
 static void read_forecast(struct make *mk, const cJSON *o) {
     struct plan_in in = {.limit = mk->seconds,
                          .mixes = mk->plan.mixes,

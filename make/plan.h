@@ -72,7 +72,7 @@ struct plan_in {  /* times in seconds on this machine */
 struct make_plan {
     bool made;
     bool mixes, feedback, sequential, answers;
-    int64_t types, bands; /* of the probes: types per group, layers per role (0: all) */
+    int64_t types, bands; /* probes: types per group, layers per role (0: all) */
     int64_t probe_windows, eval_windows;
 };
 /* Clears feedback, answers and sequential if their buffers do not fit into memory. */

@@ -332,8 +332,8 @@ static int guess_model(struct rates *r, struct make *mk, const struct shapes *s,
     return text_tokens(&mk->eval, &r->eval_tokens, e);
 }
 
-/* Returns whether to time passes of the model. If it fits into memory, a few windows take seconds;
- * otherwise each would read it completely. A forecast alone should not read much either. */
+/* Returns whether timing real passes is cheap. A model that fits into memory takes seconds; a
+ * larger one would be read from disk for every pass. A dry run times only models up to 8 GiB. */
 static bool worth_running(const struct make *mk, const struct shapes *s) {
     const uint64_t most = mk->dry_run ? (uint64_t)8 << 30 : UINT64_MAX, have = mem_available();
     return s->base_bytes <= most && (!have || s->base_bytes <= have / 5 * 4);

@@ -24,7 +24,7 @@ struct probe {
     int n_slots; /* candidates at a time; fewer on a device with little memory */
     struct ids ids;
     int64_t ctx, n_chunks;
-    char hash[33]; /* of the tokens */
+    char hash[33]; /* hash of the tokens */
     struct probe_data *data;
     int n_data;
 };

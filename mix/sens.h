@@ -57,8 +57,8 @@ struct sens {
     double kept_read;     /* bytes of them read per decoded token */
     char header_hash[33]; /* XXH3-128 of the file up to its tensor data */
     uint64_t model_bytes;
-    char imatrix_hash[33]; /* of the file's content; "": none */
-    char probe_hash[33];   /* of the probe tokens; "": none */
+    char imatrix_hash[33]; /* hash of the file's content; "": none */
+    char probe_hash[33];   /* hash of the probe tokens; "": none */
     int64_t ctx, n_chunks;
     enum search search;
     bool low; /* IQ1_S and IQ1_M are candidates */
@@ -115,7 +115,7 @@ double sens_loss(const struct sens *s, int group, enum qtype type);
 struct sens_accuracy {
     int n_probed;    /* groups with probes of their own */
     double probed;   /* sampling error of a probe */
-    double between;  /* of a group without probes; 1 until a role has two probed layers */
+    double between;  /* error for a group without probes; 1 until a role has two probed layers */
     double mix;      /* predicted divergence of the whole model at about 4.25 bits */
     double complete; /* the same if every group were probed */
 };
@@ -146,7 +146,7 @@ struct sens_mix {
     bool exact;
 };
 /* Minimizes loss + price * decode_bytes, with price = speed * (loss / decode_bytes of the best mix
- * at price 0): at speed 1, 1 % of the time is worth 1 % of the divergence, whatever the bandwidth.
+ * at price 0): at speed 1, 1 % of the time is worth 1 % of the divergence, at any bandwidth.
  * Exact with both limits: choices for the few groups in main memory are enumerated, which leaves
  * one limit. */
 int sens_solve(const struct sens *s, const struct sens_ask *ask, struct sens_mix *m, struct err *e);

@@ -370,8 +370,8 @@ int64_t hp_dim(const struct hparams *h, int block, int slot);
 
 /* Per-layer hyperparameters (layers.c). derive() of an architecture calls layers_fill once all of
  * d[] and f[] is known; afterwards it may change layer[]. */
-/* Returns a pointer to layer i's value of a slot marked "layer". The caller sets it for every trunk
- * layer; layers_fill then leaves it unchanged. */
+/* Returns a pointer to layer i's value of a slot marked "layer". A caller that sets one trunk layer
+ * must set all; layers_fill then does not overwrite them. */
 int64_t *layers_own(struct hparams *h, int slot, int64_t i);
 int layers_fill(struct hparams *h, struct err *e);
 /* Like layers_fill, with `other` as the mixer of layers that have 0 key/value heads. */

@@ -163,7 +163,7 @@ static gr_reg convolved(struct build *b, const char *proj, const char *conv, gr_
     conv_silu(b, r, conv, slot);
     return r;
 }
-/* Concatenates x and y and gives both back. */
+/* Concatenates x and y, and releases both registers. */
 static gr_reg joined(struct build *b, gr_reg x, gr_reg y) {
     gr_reg r = block_take(b, b->g->reg_width[x] + b->g->reg_width[y]);
     struct gr_node *n = graph_node(b->g, OP_CONCAT, b->layer);

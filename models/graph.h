@@ -150,7 +150,7 @@ struct gr_moe {
     bool gelu;
     bool scales_input;  /* the weight of the single expert scales its input, not its output */
     bool late;          /* clamp after silu: min(silu(g), limit) * u, without alpha */
-    float alpha, limit; /* of the clamped activation; limit 0: no clamp */
+    float alpha, limit; /* for the clamped activation; limit 0: no clamp */
     int64_t n_used;
     struct gr_choice choice;
 };
@@ -216,7 +216,7 @@ struct gr_kv {
 };
 struct gr_rec { /* state of one recurrent layer */
     int layer;
-    int64_t conv_width, n_channels; /* of the convolution, whose tail is (width - 1) * channels */
+    int64_t conv_width, n_channels; /* convolution; its tail is (width - 1) * channels */
     int64_t n_conv, n_scan;         /* floats in the tail and in the matrices of the scan */
 };
 struct graph_facts {

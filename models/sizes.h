@@ -50,11 +50,11 @@ bool sizes_kv_rows(const struct sizes *z, int first, int64_t n_ctx, const struct
 /* hone's layout: pages of KV_PAGE positions. A block with a window keeps the pages that the window
  * touches, plus those that the window can move past during a pass. */
 enum { KV_PAGE = 256 };
-/* Returns the pages that a block with that window (0: none) needs between passes for n_tok tokens
- * of a sequence, at page_tok positions per page. */
+/* Returns the pages that a sequence of n_tok tokens needs between passes in a block with this
+ * window (0: none), at page_tok positions per page. */
 int64_t sizes_pages(int64_t window, int64_t n_tok, int64_t page_tok);
-/* Returns the additional pages, needed once, for passes of n_rows tokens with sequences of at most
- * n_ctx tokens; 0 without a window. */
+/* Returns the pages that a pass of n_rows tokens needs in addition, once for all sequences of at
+ * most n_ctx tokens; 0 without a window. */
 int64_t sizes_pass_pages(int64_t window, int64_t n_ctx, int64_t n_rows, int64_t page_tok);
 /* Computes the bytes of keys and values of n_seqs sequences with n_ctx tokens reserved for each,
  * and passes of n_rows tokens. Returns false as sizes_kv does. */

@@ -126,7 +126,7 @@ int yarn_from_gguf(struct hparams *h, const struct arch *a, const struct gguf *g
     return check(h, key_of(key, arch, "type"), e);
 }
 
-/* Writes the usual values, too, if config.json has them, as llama.cpp's converter does. */
+/* Writes even the usual values if config.json has them, as llama.cpp's converter does. */
 void yarn_write(const struct hparams *h, const struct arch *a, struct gguf_w *w) {
     const char *arch = a->name;
     char key[KEY_CAP];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* plan/plan_files.c - the best of several files for a card. */
+/* plan/plan_files.c - choice of the best file for a card. */
 #include "plan/plan_files.h"
 
 #include <math.h>

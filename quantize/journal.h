@@ -21,7 +21,7 @@ struct journal_line {
 struct journal {
     char *path;
     int fd;
-    int n_files; /* files of the output with the previous key; 0: no such output */
+    int n_files; /* number of output files under the previous key; 0: none */
     int64_t n, cap;
     struct journal_line *line; /* [n] */
     uint64_t *end;             /* [n] offset of the end of each line */

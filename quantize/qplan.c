@@ -192,7 +192,7 @@ static void fill_items(struct qplan *p, const struct gguf *g) {
 }
 
 /* Keeps tensors in the blocks that a checkpoint was released in (gpt-oss) unless the chosen type
- * is smaller; a larger type would only add error. Returns how many tensors it kept. */
+ * is smaller; a larger type would only add error. Returns the number of tensors kept. */
 static int64_t keep_released(struct qplan *p) {
     int64_t n = 0;
     for (int64_t i = 0; i < p->n; i++) {

@@ -358,8 +358,8 @@ static int check_gram(const struct target *q, const struct gguf_tensor *t, struc
         (long long)t->ne[0], (long long)n_mat);
 }
 
-/* Checks, before any byte is written, that every source type is decodable, every target type
- * writable and importance of the right size. Fills the report. */
+/* Checks, before any byte is written, that every source type can be decoded, every target type can
+ * be written, and every importance entry has the right size. Fills the report. */
 static int survey(struct target *q, struct err *e) {
     struct quantize_report *r = q->r;
     double weights = 0;

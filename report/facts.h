@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* report/facts.h - what a card states without measuring: repository, license, base model, author,
- * languages, tags.
+/* report/facts.h - the facts of a model card that need no measurement: repository, license, base
+ * model, author, languages, tags.
  *
  * Facts come from options or from the source's card. They are stored as the object "facts" in
  * manifest.json and results.json and are read back from there. */

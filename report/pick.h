@@ -52,7 +52,7 @@ void pick_role(const struct result *r, int i, struct buf *out);
 /* Returns the indices of the n_files files from largest to smallest, the base last. The caller
  * frees them with free(). */
 int *pick_order(const struct result *r);
-/* Returns how many times closer to the original file i is than llama.cpp's preset of the same size;
+/* Returns by what factor file i is closer to the original than llama.cpp's preset of its size;
  * NaN if that preset was not measured. */
 double pick_gain(const struct result *r, int i);
 /* Appends the gain in words, "8.7x closer to the original than llama.cpp's Q4_K_M of the same

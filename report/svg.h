@@ -18,7 +18,7 @@ struct plot_point {
     const char *label; /* borrowed; NULL: none */
     double err;        /* half the length of the error bar; 0 or NaN: none */
     int band;          /* 1..4: coloured by quality, best first; 0: by series */
-    bool front;        /* with label_points: on the line through the best points */
+    bool front;        /* on the line of best points, drawn with label_points */
     bool ring;         /* an open grey circle, for a reference */
 };
 struct plot_band { /* a horizontal band from the previous one's end up to `to` */

@@ -92,7 +92,7 @@ struct talk_in {
     struct ask *a;
     struct jw *w;
     struct fault *f;
-    struct buf content, thought, calls; /* of the current turn */
+    struct buf content, thought, calls; /* the current turn */
     bool open;
     struct call_in {
         const char *id;

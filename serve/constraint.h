@@ -14,7 +14,7 @@ enum { GUARDS_LATER = -1 };
 struct guards; /* a server's vocabulary and compiled grammars */
 enum guards_mode {
     GUARDS_AUTO,
-    GUARDS_STRICT, /* always reject what a grammar cannot express, whatever the request says */
+    GUARDS_STRICT, /* always reject what a grammar cannot express, even if not strict */
     GUARDS_OFF     /* constrain nothing: the bare model */
 };
 /* Creates the guards of a server. t and f (how calls are written) are borrowed. open: objects may

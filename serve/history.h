@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* serve/history.h - what clients lose of an answer when they send it back: the reasoning before
- * calls, and the exact spelling of arguments. Restoring it gives the tokens that were computed, so
- * their prefix is reused and the model sees its own output. */
+/* serve/history.h - parts of answers that clients do not send back: the reasoning before calls, and
+ * the exact spelling of arguments. With them restored, the prompt has the tokens that were
+ * computed, so the prefix is reused and the model sees its own output. */
 #ifndef HONE_SERVE_HISTORY_H
 #define HONE_SERVE_HISTORY_H
 

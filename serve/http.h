@@ -26,8 +26,8 @@ struct http_req {
     int n_fields;
     struct http_text host, authority; /* authority: from an absolute target; must match Host */
     bool keep_alive, expect, chunked;
-    int64_t length;  /* of the body; 0: no body, -1: chunked */
-    int status;      /* of a rejected head: 400, 431, 501 or 505; then close */
+    int64_t length;  /* bytes of the body; 0: no body, -1: chunked */
+    int status;      /* rejected head: 400, 431, 501 or 505; then close */
     const char *why; /* static */
 };
 /* Parses a head at s, skipping empty lines before it. Returns the bytes consumed, 0 if more input
@@ -47,7 +47,7 @@ void http_unescape(struct http_text t, struct buf *out);
 struct http_body {
     int64_t left; /* bytes left of the body or the chunk */
     bool chunked;
-    int state;      /* of the chunked parser; internal */
+    int state;      /* chunked parser; internal */
     int line;       /* bytes of the current line */
     size_t n_taken; /* body bytes so far */
 };

@@ -157,7 +157,7 @@ static void put_settings(const struct server *s, const struct serve_file *f, str
     jw_end(w);
 }
 
-/* Writes what is only known of a loaded file. */
+/* Writes the facts that are known only once a file is loaded. */
 static void put_loaded(struct server *s, struct served *d, struct jw *w) {
     pthread_mutex_lock(&s->lock);
     const uint64_t budget = d->counts.budget_bytes, held = d->counts.held_bytes;

@@ -25,7 +25,7 @@ struct node {
     int32_t *ids;                       /* [n] */
     int64_t n, end;                     /* end: tokens from the root to its last one */
     struct node *parent, *child, *next; /* next: sibling */
-    uint64_t key;                       /* of a root, which has no tokens */
+    uint64_t key;                       /* key of a root, which has no tokens */
     struct seq *q;                      /* NULL: no sequence stored */
     enum prefix_cache_use use;
     double last_s;

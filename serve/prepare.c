@@ -63,7 +63,7 @@ int prepare_read(struct served *d, const struct job *j, const struct api *api,
     a->stream = api->streams;
     if (d->server->o.kwargs) buf_str(&a->kwargs, d->server->o.kwargs);
     int rc = preset_apply(a, d->server->o.presets, body, f);
-    const int n_stop = a->n_stop; /* of the preset */
+    const int n_stop = a->n_stop; /* stop texts of the preset */
     if (!rc) rc = api->read(a, body, f);
     if (!rc && a->n_stop > n_stop) ask_drop_stops(a, n_stop);
     const struct json *said =

@@ -43,7 +43,7 @@ struct asked { /* an answer in progress */
     const struct run *run;
     struct ids then; /* recorded tokens */
     int64_t n_same;  /* leading tokens equal to the recorded ones */
-    float *logits;   /* of the token after them, if it was drawn; NULL: none yet */
+    float *logits;   /* for the token after them, if it was drawn; NULL: none yet */
     int64_t n_vocab, at;
 };
 

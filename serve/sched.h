@@ -25,7 +25,7 @@ struct sched_opts {
     /* Session of the model's MTP block, with the same context and session_opts.guests; borrowed.
      * NULL: no MTP drafts. */
     struct session *mtp;
-    bool always; /* for tests: draft whatever it costs */
+    bool always; /* for tests: draft at any cost */
     /* Writes up to `most` draft tokens for r and returns their number. NULL: n-gram drafts
      * (ngram_draft.h), then the MTP block's. Drafts never change the answer. */
     int (*guess)(void *ud, const struct run *r, int32_t *out, int most);
@@ -61,8 +61,8 @@ struct sched_counts {
     int64_t n_guessed, n_right;          /* drafted tokens; drafted tokens accepted */
     uint64_t held_bytes, budget_bytes;
     double busy_s;
-    struct histogram interval, step; /* between tokens of an answer; per pass */
-    struct histogram mask;           /* choosing a constrained token */
+    struct histogram interval, step; /* time between tokens of an answer; time per pass */
+    struct histogram mask;           /* time to choose a constrained token */
     struct prefix_cache_counts prefix;
     struct prefix_disk_counts shelf;
 };

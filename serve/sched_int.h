@@ -19,7 +19,7 @@ struct mtp_pass {            /* input pairs for the MTP block, from the answers 
     int64_t n;
     struct run *run[DRAFT_RUNS];
     int n_runs;
-    double each_s; /* of a pass, running mean; 0: not known */
+    double each_s; /* running mean of the seconds per pass; 0: unknown */
 };
 /* Result of a row, in the form that was requested: all logits, or the best ones. */
 struct row_out {

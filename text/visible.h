@@ -12,7 +12,7 @@
  * bidirectional overrides as <U+009B>, and invalid UTF-8 as U+FFFD. */
 void text_visible(struct buf *out, const char *s, size_t n);
 /* Appends the complete UTF-8 of `part` plus s, with U+FFFD for invalid bytes, and keeps an
- * incomplete final character in `part`. s NULL: the end; `part` is flushed, too. */
+ * incomplete final character in `part`. s NULL: the end; `part` is also flushed. */
 void text_complete(struct buf *out, struct buf *part, const char *s, size_t n);
 
 #endif

@@ -4,8 +4,8 @@
  * There are two kinds. Listed ends are named by the files: eos_token, all ids of the eos_token_id
  * lists, the keys of a GGUF, and the marks that the chat template writes after an answer
  * (template/chat_ends.c). Usual ends are known by their text: files of other programs name one end
- * and rely on readers to know the rest. A listed end counts whatever its text; a usual one only if
- * nothing contradicts it. */
+ * and rely on readers to know the rest. A listed end counts regardless of its text; a usual one
+ * only if nothing contradicts it. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -126,8 +126,8 @@ static inline bool tok_spaces_late(const struct tok *t) {
 void tok_leave_alone(struct tok *t, int64_t id);
 /* Sets a FOUND_ flag of a token. */
 void tok_found(struct tok *t, int64_t id, uint8_t flag);
-/* Adds a text to match; texts matched in normalized text are normalized first. Returns the
- * entry. */
+/* Adds a string to match and returns its entry. If it is matched in normalized text, it is
+ * normalized first. */
 struct spot *tok_want(struct tok *t, int64_t id, const char *text, size_t len, bool normalized,
                       bool control);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* corpus.c - a text file as tokens, 32 bits each, and how well it is compressed.
+/* corpus.c - writes a text file as 32-bit tokens, and prints both sizes.
  *
  *     cc corpus.c $(pkg-config --cflags --libs hone) -o corpus
  *     ./corpus MODEL.gguf TEXT.txt OUT.i32        (MODEL may be a Hugging Face folder) */

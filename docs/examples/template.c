@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* template.c - a conversation, a JSON file, as the prompt that a model's template makes of it.
+/* template.c - a JSON conversation, rendered with a model's chat template.
  *
  *     cc template.c $(pkg-config --cflags --libs hone) -o template
  *     ./template MODEL.gguf CONVERSATION.json */

@@ -13,8 +13,8 @@ enum {
     SHORT_SUMS = 1  /* products of bytes are summed in 16 bits */
 };
 
-/* Returns how many vectors of products fit into sums of 16 bits, for unsigned codes of `bits`
- * bits, signed bytes, and two sums per lane: n * 2 * 127 * (2^bits - 1) <= 32767. */
+/* Returns the number of vectors of products that fit into sums of 16 bits, for unsigned codes of
+ * `bits` bits, signed bytes, and two sums per lane: n * 2 * 127 * (2^bits - 1) <= 32767. */
 INLINE int u_depth(int bits) {
     return bits <= 4 ? 8 : bits == 5 ? 4 : bits == 6 ? 2 : 1;
 }

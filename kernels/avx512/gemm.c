@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* kernels/avx512/gemm.c - f32 matrix products, as kernels/f32/gemm.h with 16 lanes: a tile of 4
- * tokens x 6 weight rows keeps 24 accumulators, and 10 loads feed 24 FMAs. An element of C is
- * summed the same way in every tile: 16 lanes over k, then fold and hsum, then over steps of KB.
- * One core of a Zen 5 EPYC, November 2026: 160-185 GFLOP/s from 8 tokens on. */
+/* kernels/avx512/gemm.c - f32 matrix products: kernels/f32/gemm.h with 16 lanes. A tile of 4
+ * tokens x 6 weight rows keeps 24 accumulators, and 10 loads feed 24 FMAs. Every tile sums an
+ * element of C in the same order: 16 lanes over k, then fold and hsum, then the steps of KB. One
+ * core of a Zen 5 EPYC, November 2026: 160-185 GFLOP/s from 8 tokens on. */
 #include "kernels/avx512/avx512.h"
 #include "kernels/ops.h"
 

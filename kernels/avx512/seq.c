@@ -15,7 +15,7 @@ INLINE float dot(const float *a, const float *b, int64_t n) {
     return hsum512(s);
 }
 
-/* Runs one token on `rows` rows of the state. dk is a multiple of 16. */
+/* Applies one token to `rows` rows of the state. dk is a multiple of 16. */
 INLINE void step(int rows, float *s, const float *q, const float *k, const float *v, float *o,
                  float a, float beta, float kq, int64_t dk) {
     __m512 p[ROWS], r[ROWS], d[ROWS];

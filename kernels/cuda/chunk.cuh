@@ -20,8 +20,8 @@
 
 enum {
     CHUNK = CU_CHUNK,
-    CH_DIM = 128, /* of keys */
-    CH_ROWS = 32, /* of the state, per block */
+    CH_DIM = 128, /* values per key */
+    CH_ROWS = 32, /* state rows per block */
     CH_BLOCK = 256,
     CH_LDK = CH_DIM / 2 + 4, /* in pairs; rows 16 bytes apart modulo 128: no bank conflicts */
     CH_LDA = CHUNK / 2 + 4

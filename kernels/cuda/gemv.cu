@@ -6,7 +6,7 @@
  * supers (pieces of 16 rows x 256 columns) of all matrices that add up to the output: the columns
  * of one matrix, or of the down projections of all selected experts. Each warp copies its next
  * STAGES supers and the matching activations to shared memory in the background, so warps * STAGES
- * * 2.6 KiB (Q4_K) per block are in flight whatever the compiler does with loads; it moved plain
+ * * 2.6 KiB (Q4_K) per block are in flight however the compiler orders loads; it moved plain
  * loads, which were tried first, down to their uses, leaving one in flight. A lane keeps sums of 2
  * rows, and 4 lanes are added at the end; warps are added in order through shared memory, so
  * results do not depend on timing. A gated unit has both its matrices in the same block, 32 outputs

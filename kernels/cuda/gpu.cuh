@@ -132,7 +132,7 @@ CU_DEV void cu_syncwarp(void) {
     __syncwarp();
 }
 /* Returns the mask of this thread's group of eight consecutive threads. The following exchanges
- * are within that group, whatever the rest of the warp does; k is 0..7. */
+ * are within that group, independent of the rest of the warp; k is 0..7. */
 CU_DEV unsigned cu_mask8(void) {
     return 0xffu << (threadIdx.x & 24);
 }

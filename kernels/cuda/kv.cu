@@ -5,7 +5,7 @@
 
 enum { BLOCK = 128, WARPS = BLOCK / 32, MAX_DIM = 512 };
 
-struct rows_at { /* of a pass */
+struct rows_at { /* the rows of a pass */
     const struct cu_seg *seg;
     const int32_t *pos, *seg_of;
     int64_t n_tok;

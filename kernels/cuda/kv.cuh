@@ -73,7 +73,7 @@ CU_DEV uint8_t *kv_page(const struct kv_table &t, int64_t pos) {
 /* Location of n <= CU_PAGE consecutive keys: in one page, or in two adjacent ones. */
 struct kv_span {
     const uint8_t *page, *next;
-    int at; /* of the first key in its page */
+    int at; /* index of the first key in its page */
 };
 CU_DEV struct kv_span kv_span_of(const struct kv_table &t, int64_t first, int n) {
     struct kv_span s;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* kernels/neon/act.c - quantization of activations with NEON, byte for byte as in
- * kernels/ref/act.c: only single multiplications are rounded, conversions round to nearest even,
- * and sums are integers. */
+/* kernels/neon/act.c - quantization of activations with NEON, with the same bytes as
+ * kernels/ref/act.c: floats are only multiplied and converted (to nearest, ties to even), and sums
+ * are integers. */
 #include <math.h>
 #include <string.h>
 

@@ -16,7 +16,7 @@ struct conv_sub { /* one sub-block */
     const struct grid_spec *s;
     const struct near_table *t;
     const float *w;
-    float root[32]; /* of the weights */
+    float root[32]; /* square roots of the weights */
     float a[32];    /* magnitudes; flipped ones are negative */
 };
 struct conv_trial {

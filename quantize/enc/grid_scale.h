@@ -158,7 +158,7 @@ LANE_FN void search_more(const struct grid_spec *s, struct grid_job *j, float ot
 
 /* ---- the block ------------------------------------------------------------------------------- */
 
-/* Flips the sign in entry e that matters least at its levels. */
+/* Flips the sign in entry e that costs least at its levels. */
 INLINE void flip_least(const struct grid_how *h, const struct grid_data *d, int e,
                        struct grid_block *b) {
     const struct grid_spec *s = h->s;

@@ -501,8 +501,8 @@ static struct page **partial(const struct seq *q, int slot) {
                                                : NULL;
 }
 
-/* Returns how many pages seq_grow takes from a slot's pool for n more rows: new ones, and a copy of
- * the last one if it is shared. */
+/* Returns the number of pages that seq_grow takes from a slot's pool for n more rows: new ones, and
+ * a copy of the last one if it is shared. */
 static int64_t pages_needed(const struct seq *q, int slot, int64_t n) {
     const struct cache *c = q->cache;
     const struct seq_pages *p = &q->slot[slot];

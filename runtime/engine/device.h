@@ -15,7 +15,7 @@ struct placement; /* runtime/engine/placement.h */
 enum { DEVICES = 8 };
 struct device {
     enum device_kind kind;
-    int index;                        /* of the first device */
+    int index;                        /* number of the first device */
     int n_more;                       /* further devices; layers are split over all of them ... */
     int more[DEVICES - 1];            /* ... in this order, unless `place` says otherwise */
     uint64_t more_bytes[DEVICES - 1]; /* like max_bytes; 0: max_bytes */

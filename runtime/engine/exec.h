@@ -228,7 +228,7 @@ void exec_product(struct session *s, const struct weight *w, const float *x, int
 
 /* Returns whether w enters products as packed rows (runtime/engine/cpu/packed.c). */
 bool exec_is_packed(const struct session *s, const struct weight *w);
-/* Rounds rows x [m][ld] for w into b, unless b already holds them, and returns the result. */
+/* Rounds the rows x [m][ld] to the activation type of w. The result is cached in b. */
 const struct kern_act *exec_round(struct session *s, struct act_buf *b, const struct weight *w,
                                   const float *x, int64_t ld, int64_t m);
 /* Invalidates rounded copies of x, or all of them if x is NULL. */

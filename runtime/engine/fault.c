@@ -61,7 +61,7 @@ struct first { /* first output that is not finite */
     int64_t width;
     bool found;
     int block;   /* -1: the embeddings */
-    int64_t pos; /* of the token */
+    int64_t pos; /* position of the token */
 };
 
 static void check_block(void *ud, const struct session_shown *r) {

@@ -11,8 +11,8 @@ struct rule_for {
     const struct gr_node *end; /* end of the nodes that may be matched */
     const struct target *t;
 };
-/* Returns how many nodes of m the fusion takes, setting omitted parts of m to NULL, or 0 if it does
- * not apply. */
+/* Returns the number of nodes of m that the fusion takes, setting omitted parts of m to NULL, or 0
+ * if it does not apply. */
 typedef int (*rule_fn)(const struct rule_for *r, struct match *m);
 
 #define FUSION(id, name, what, classes, parts)                                                     \

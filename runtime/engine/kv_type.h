@@ -11,7 +11,7 @@
 #include "base/err.h"
 #include "kernels/kern.h"
 
-enum { KV_MAX_DIM = 1024 }; /* of a rotated row */
+enum { KV_MAX_DIM = 1024 }; /* longest rotated row */
 
 struct tq_code {                                                /* rotated code (kv_turbo.c) */
     int bits;                                                   /* per value in its codebook */
@@ -29,7 +29,7 @@ enum kv_flag {
 };
 struct kv_type {
     const char *name;
-    enum qtype type; /* of its blocks; QT_COUNT: only a cache layout */
+    enum qtype type; /* block type; QT_COUNT: only a cache layout */
     bool rotated;    /* rows are stored as kv_rotate(row): queries are rotated too, outputs back */
     int32_t block;   /* row lengths are multiples of this */
     unsigned flags;  /* bits of enum kv_flag */

@@ -80,8 +80,8 @@ int model_open_draft(struct model **out, const struct model *of, struct err *e);
 
 /* Replacement of one weight in model_with. */
 struct model_change {
-    const char *name;        /* of the replaced tensor */
-    const struct weight *to; /* of the same shape; the new model holds a reference */
+    const char *name;        /* the replaced tensor */
+    const struct weight *to; /* same shape; the new model holds a reference */
 };
 /* Creates a model with the changes and the same graph and tokenizer. ERR_DATA: unknown name or
  * different shape. */

@@ -17,7 +17,7 @@ enum step_kind { STEP_RUN, STEP_FETCH, STEP_HOST, STEP_SEND, STEP_MOVE, STEP_BRI
 enum step_part { PART_ALL, PART_CHOOSE, PART_EXPAND, PART_CONTRACT };
 struct step {
     enum step_kind kind;
-    enum step_part part; /* of a STEP_RUN */
+    enum step_part part; /* for STEP_RUN */
     /* Graph nodes [first, first + n_nodes). n_nodes is 0 for a copy for node `first` and for all
      * parts of a node but the last. */
     int first, n_nodes;

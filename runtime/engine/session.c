@@ -456,7 +456,7 @@ struct outputs {
     struct session_best *best;
 };
 
-/* Returns how many consecutive rows from i on want their hidden row. */
+/* Returns the number of consecutive rows from i on that need their hidden row. */
 static int64_t hidden_run(const struct session *s, const struct session_row *row, int64_t i,
                           int64_t n) {
     int64_t k = i;
@@ -509,7 +509,7 @@ static bool wants_outputs(const struct session_row *row, int64_t n, const struct
     return false;
 }
 
-/* Returns how many of n rows the next pass takes. */
+/* Returns the number of rows, of n, in the next pass. */
 static int64_t pass_rows(const struct session *s, struct seq *const *fork, int64_t n) {
     n = min_i64(s->o.n_ubatch, n);
     for (int64_t i = 0; i < n && fork && s->be->on_device; i++)

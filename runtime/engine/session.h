@@ -126,7 +126,7 @@ struct session_pass {
     /* Results, each NULL if unwanted: head inputs [n][n_embd], and logits [n_vocab] of the last of
      * `ids`. With `row`: of the rows that want them, in row order. */
     float *hidden, *logits;
-    struct session_best *best; /* of a single token in `ids`; with `row`, like logits */
+    struct session_best *best; /* for a single token in `ids`; with `row`, like logits */
 };
 /* Feeds tokens. With `begin` or `hidden_in`, rows of one sequence must be adjacent. ERR_USAGE: the
  * context is full, an id is out of range, or a draft model lacks hidden rows. Argument errors
@@ -151,7 +151,7 @@ int session_new_seq(struct session *s, int64_t n_reserve, struct seq **out, stru
 uint64_t session_seq_bytes(const struct session *s, int64_t n_tok);
 uint64_t session_held_bytes(const struct session *s);
 /* Returns the bytes that all sequences, forks and snapshots may take before a device is full,
- * whatever their lengths: each device has room for its share. UINT64_MAX: they are in main
+ * of any length: each device has room for its share. UINT64_MAX: they are in main
  * memory. */
 uint64_t session_room(const struct session *s);
 /* Keeps the states of n more sequences allocated (cache_keep_spares), so that a fork costs only a

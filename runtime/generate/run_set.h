@@ -19,7 +19,7 @@ struct run_set {
     struct sample_opts sample;
     int64_t n;    /* most tokens per answer; -1: until the context is full */
     bool n_given; /* by the user */
-    int64_t seed; /* of the next answer */
+    int64_t seed; /* for the next answer */
     bool seed_given;
     enum run_think think;
     enum run_thinking thinking;

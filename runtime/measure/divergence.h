@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* runtime/measure/divergence.h - `hone eval kld`: divergence of models from a base model, as
- * tables. */
+/* runtime/measure/divergence.h - tables for `hone eval kld`: how far models diverge from a base
+ * model. */
 #ifndef HONE_RUNTIME_MEASURE_DIVERGENCE_H
 #define HONE_RUNTIME_MEASURE_DIVERGENCE_H
 

@@ -101,7 +101,7 @@ struct eval_kld_run {
     struct kld_pos
         *pos; /* [n_cand + 1] n_chunks * per_chunk positions (internal.h); the last is scratch */
     struct eval_route *route; /* [n_cand][n_routes] */
-    double tok_per_s;         /* of the windows run now; 0: none were run */
+    double tok_per_s;         /* speed of the windows run now; 0: none */
 };
 int eval_kld_open(const struct eval_kld_job *job, struct eval_kld_run *out, struct err *e);
 void eval_kld_close(struct eval_kld_run *r);

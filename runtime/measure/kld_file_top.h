@@ -16,7 +16,7 @@ struct kld_top_shape {
     int32_t n_tail; /* samples of the other tokens */
 };
 struct kld_top_row { /* borrowed until close, unaligned: load through base/bytes.h */
-    float logp_true; /* of the token that follows */
+    float logp_true; /* log probability of the next token */
     float log_rest;  /* mass outside the stored tokens; -INFINITY: none */
     const uint8_t *top_id, *top_logp;   /* u32, f32 [n_top] */
     const uint8_t *tail_id, *tail_logp; /* [n_tail]; meaningless if there is no rest */

@@ -20,13 +20,12 @@ struct kept_of {
     struct results_cache_of *of; /* [n] */
     int n;
 };
-/* Adds the key of measurements of one model. `hash` is that of the file's content; NULL: its name,
- * size and time stamp are used. */
+/* Adds the key of measurements of one model. `hash`: of the file's content; NULL: use its name,
+ * size and time stamp. */
 void kept_model(struct kept_of *x, struct results_cache *k, const struct session *s,
                 const char *hash);
-/* Adds the key of a comparison of a candidate's session with a base: a session or, if base is NULL,
- * the file of logits base_file, identified by name, size and time stamp. Hashes as in kept_model.
- */
+/* Adds the key of a comparison of the candidate s with a base. The base is a session or, if NULL,
+ * the logits file base_file, identified by name, size and time stamp. Hashes: see kept_model. */
 void kept_pair(struct kept_of *x, struct results_cache *k, const struct session *base,
                const char *base_hash, const char *base_file, const struct session *s,
                const char *hash);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* runtime/measure/mtp.c - how often the MTP block guesses the trunk's token.
+/* runtime/measure/mtp.c - acceptance rate of the MTP block's drafts.
  *
  * Follows a given text, not generated tokens. Row t of the block has read the trunk's hidden row t
  * and token t + 1; its top token is compared with the trunk's at row t + 1. Both predict token t

@@ -2,13 +2,16 @@
 /* quantize/enc/cuda/grid.cu - device launches of the IQ1, IQ2 and IQ3 searches (../grid_*.h). Not
  * run on a GPU yet.
  *
- * A wave has at most 2048 super-blocks. Eight threads load and weigh a super-block; eight threads
- * compute the chains of each of its 32 octets (per shift, if a sub-block shares one); a warp merges
- * them and searches scales, its threads dividing sub-blocks and starts; one thread packs. The
- * conventional search uses a thread per sub-block. Then rows are decoded, and a warp balances each.
+ * A wave has at most 2048 super-blocks. For each super-block:
+ *  - eight threads load and weigh it;
+ *  - eight threads per octet (32 octets) compute the chains, per shift if a sub-block shares one;
+ *  - a warp merges the chains and searches scales; its threads split the sub-blocks and starts;
+ *  - one thread packs the result.
+ * The conventional search uses a thread per sub-block. Then rows are decoded, and a warp balances
+ * each row.
  *
- * Work memory: a wave's super-blocks (4 KiB each); except in the conventional search, their
- * chains (72 KiB each); and f32 values of all rows. */
+ * Work memory: 4 KiB per super-block of a wave, 72 KiB more for its chains (not in the conventional
+ * search), and the f32 values of all rows. */
 #include "quantize/enc/cuda/lanes.cuh"
 
 #include "quantize/enc/grid_block.h"

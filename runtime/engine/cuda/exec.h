@@ -116,7 +116,7 @@ struct cuda { /* one part of a session */
     int64_t *q8_at, turn;
     unsigned fuse; /* enabled fusions, enum cuda_fuse */
     /* Stored in `work`: */
-    uint8_t *rows;      /* of the pass: holds the next four, contiguous */
+    uint8_t *rows;      /* row data of the pass: the next four, contiguous */
     struct cu_seg *seg; /* [n_segs], short ones first */
     int32_t *pos, *of;  /* [n_tok] position, segment */
     int32_t *ids;       /* [n_tok] */
