@@ -94,8 +94,8 @@ int serve_files_no_context(const struct serve_files *f, int64_t n_ctx, uint64_t 
                            struct err *e) {
     const bool gib = one >> 34;
     return err_set(e, f->n > 1 ? ERR_USAGE : ERR_SYS,
-                   "a context of %lld tokens needs %s, but only %s is available: "
-                   "raise --context-memory to %llu%s, or use a smaller --ctx",
+                   "a context of %lld tokens takes %s, but only %s is available "
+                   "(--context-memory): set it to %llu%s, or use a smaller --ctx",
                    (long long)n_ctx, show_bytes(one).s, show_bytes(room).s,
                    (unsigned long long)(one >> (gib ? 30 : 20)) + 1, gib ? "GiB" : "MiB");
 }
