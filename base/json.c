@@ -642,35 +642,7 @@ void json_put(struct arena *a, struct json *obj, const char *name, size_t n, con
 
 /* ---- text of values -------------------------------------------------------------------------- */
 
-static bool more(const char *s, const char *end) {
-    return end ? s < end : *s != 0;
-}
-
 const char *json_skip_ws(const char *s, const char *end) {
-    while (more(s, end) && strchr(" \t\r\n", *s)) s++;
-    return s;
-}
-
-const char *json_skip_value(const char *s, const char *end) {
-    int depth = 0;
-    do {
-        s = json_skip_ws(s, end);
-        if (!more(s, end)) break;
-        if (*s == '"') {
-            for (s++; more(s, end) && *s != '"'; s++)
-                if (*s == '\\' && more(s + 1, end)) s++;
-            if (more(s, end)) s++;
-        } else if (*s == '[' || *s == '{') {
-            depth++;
-            s++;
-        } else if (*s == ']' || *s == '}') {
-            depth--;
-            s++;
-        } else if (*s == ',' || *s == ':') {
-            s++;
-        } else {
-            while (more(s, end) && !strchr(" \t\r\n,:]}[{\"", *s)) s++;
-        }
-    } while (depth > 0);
+    while (s < end && strchr(" \t\r\n", *s)) s++;
     return s;
 }

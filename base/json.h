@@ -21,10 +21,8 @@ struct json; /* one value */
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* Skips white space: returns the first other character at or after s. json_skip_value returns the
- * end of the value at s. The text is valid JSON that ends at `end` or, if that is NULL, at NUL. */
+/* Skips white space: returns the first other character at or after s, or end. */
 const char *json_skip_ws(const char *s, const char *end);
-const char *json_skip_value(const char *s, const char *end);
 
 /* Parses one value; only white space may follow it. The text need not be NUL-terminated. Strings
  * must be valid UTF-8 without NUL, the names in an object distinct, and the nesting within the
