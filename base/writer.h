@@ -18,7 +18,7 @@ int writer_new(struct writer **out, struct err *e);
 /* Returns a buffer of n bytes, the same one until it is queued. Reports the error of an earlier
  * failed write, as writer_flush does; nothing more is written after that. */
 int writer_buffer(struct writer *w, uint64_t n, uint8_t **p, struct err *e);
-/* Writes the first n bytes of a buffer, on the writer thread; ctx and tag are those of
+/* Writes the first n bytes of a buffer, on the writer thread; ctx and tag as for
  * writer_put. */
 typedef int (*writer_fn)(void *ctx, int64_t tag, const uint8_t *p, uint64_t n, struct err *e);
 void writer_put(struct writer *w, uint64_t n, writer_fn fn, void *ctx, int64_t tag);

@@ -6,7 +6,7 @@
  * mma and, where the device has it, by wgmma; attention of few tokens at depth, with and without
  * tensor cores. `make bench-cuda` on a machine with a GPU.
  *
- * Shapes are those of Qwen3.5-35B-A3B. A figure is the median of REPS replays of a graph of CALLS
+ * Shapes are taken from Qwen3.5-35B-A3B. A figure is the median of REPS replays of a graph of CALLS
  * calls, each on another copy of the weights, so that no cache holds them. Without a device:
  * exit 77. With the argument `small`, one row group of everything, to try the program itself (under
  * the tests' emulation); those figures mean nothing. */

@@ -149,7 +149,7 @@ bool gram_col_apart(int64_t n, int64_t n_experts) {
     return gram_input_bytes(n, min_i64(EXPERT_BLOCK, n), n_experts, &own) && own <= own_bytes;
 }
 
-/* Returns whether the name is that of a weight's gradients. */
+/* Returns whether the name belongs to a weight's gradients. */
 static bool of_gradients(const char *name) {
     return strncmp(name, GRAM_OUT, strlen(GRAM_OUT)) == 0;
 }

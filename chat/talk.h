@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* chat/talk.h - a growing conversation. Messages are kept as JSON text, so that numbers reach the
- * template as they were written: 1.0, and integers of any size. The format is that of `hone run
- * --chat`. */
+ * template as they were written: 1.0, and integers of any size. The format is the one that
+ * `hone run --chat` reads. */
 #ifndef HONE_CHAT_TALK_H
 #define HONE_CHAT_TALK_H
 

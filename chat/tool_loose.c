@@ -57,7 +57,7 @@ static bool is_valid(struct toolparse *p, const struct json *obj) {
 }
 
 /* Returns whether the bracket at i may begin such an object: its first member has one of the names,
- * and a name is that of a tool. */
+ * and its value is a tool's name. */
 static bool may_begin(struct toolparse *p, size_t i) {
     while (i < p->in.len && (p->in.data[i] == '[' || tool_is_ws(p->in.data[i]))) i++;
     if (i >= p->in.len) return true;

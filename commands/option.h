@@ -111,7 +111,7 @@ struct option {
     const char *only_cli; /* why no call takes it, or NULL */
     /* Names of options, separated by spaces; NULL: none. cli/opt.c checks both. */
     const char *excludes;  /* options that must not be given with it */
-    const char *goes_with; /* options of which one must be given too */
+    const char *goes_with; /* options of which one must also be given */
     const char *of;        /* in a row without a name: the option that this field also sets */
     struct placement in[MOST_CALLS];
 };

@@ -36,7 +36,7 @@ static size_t org_before(const char *text, const char *p) {
     return hub ? n : 0;
 }
 
-/* Returns the repository in a card whose name is that of the folder; NULL: none, or more than
+/* Returns the repository in a card that has the folder's name; NULL: none, or more than
  * one. */
 static char *repo_of_card(const char *name, const char *card, size_t len) {
     size_t n = strlen(name), n_org = 0;

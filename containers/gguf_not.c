@@ -15,7 +15,7 @@
 
 enum { MAX_NAMES = 4 };
 
-/* Returns whether a name is that of a model's GGUF file or first shard. */
+/* Returns whether this is the name of a model's GGUF file or first shard. */
 static bool is_model(const char *s) {
     int i = 0, n = 0;
     size_t prefix = 0;

@@ -272,7 +272,7 @@ int lora_bind(struct lora *l, const char *name, int64_t n_experts, bool turned, 
 
 /* ---- embeddings and head ---- */
 
-/* The adapter's tensors for one of them. */
+/* The adapter's tensors for the embeddings or the head. */
 struct end {
     const struct st_tensor *whole;
     bool delta;
@@ -331,7 +331,7 @@ int lora_head(struct lora *l, const char *embd_names, const char *head_names,
     if (!tied || (!in.whole && !in.delta && !out.whole && !out.delta)) return 0;
     if (!out.whole && !out.delta && *vocab != before) {
         log_warn(
-            "the adapter has rows for new tokens only in the embeddings: the head uses them, too");
+            "the adapter has rows for new tokens only in the embeddings: the head also uses them");
         return 0;
     }
     const bool alike = !in.delta && !out.delta &&

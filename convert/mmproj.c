@@ -150,7 +150,7 @@ static enum qtype type_of(const struct run *r, const struct part *p) {
     return qtype_fit(t, p->ne[0]);
 }
 
-/* Determines the types; `auto` is that of the largest tensor. */
+/* Determines the types; `auto` is the type of the largest tensor. */
 static void settle_types(struct run *r, const char *asked) {
     const struct st_tensor *big = r->part[0].src;
     enum qtype t;

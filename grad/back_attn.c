@@ -3,7 +3,7 @@
  *
  * With p the softmax of a query's scores, dp_j = dy . v_j and ds_j = p_j (dp_j - sum p dp),
  * times the slope of the soft cap: dq = scale sum ds_j k_j, dk_j = scale sum ds_j q, dv_j = sum
- * p_j dy. A text starts with an empty cache, so keys and values are those of its own tokens. The
+ * p_j dy. A text starts with an empty cache, so keys and values come from its own tokens only. The
  * query heads of a key head are processed one after the other, GRAD_QUERIES queries at a time:
  * first one task per query, then one task per range of keys, which sums over the queries in
  * order. */

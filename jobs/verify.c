@@ -209,7 +209,8 @@ static int verify_file(struct verify *v, const char *path, struct err *e) {
 
 /* ---- folders --------------------------------------------------------------------------------- */
 
-/* Returns whether to check a file, by its name. Later shards are opened with their set. */
+/* Returns whether a file should be checked, judging by its name. Later shards are opened with their
+ * set. */
 static bool is_ours(const char *name) {
     int i = 0, n = 0;
     size_t len;

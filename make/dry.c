@@ -156,7 +156,7 @@ static void emit_left_out(const struct dry *d, struct emit *m) {
     }
 }
 
-/* Swaps the temporary job with the one in the folder, to read the latter's records. */
+/* Swaps the temporary job and the folder's job, to read the folder's records. */
 static void swap_jobs(struct dry *d) {
     const struct job j = d->mk->job;
     d->mk->job = d->begun;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* make/publish_fit.h - table of which file of a release fits which memory. */
+/* make/publish_fit.h - table of the release's best file for each memory size. */
 #ifndef HONE_MAKE_PUBLISH_FIT_H
 #define HONE_MAKE_PUBLISH_FIT_H
 

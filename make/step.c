@@ -26,7 +26,7 @@
 enum { MAX_RECORD = 64 << 20 };
 static const int64_t soon_hashed = (int64_t)64 << 20; /* bytes hashed quickly enough */
 
-/* Returns whether the i-th name is that of a temporary file, TARGET.tmp-PID-N (base/out.c). The
+/* Returns whether the i-th name is a temporary file's, TARGET.tmp-PID-N (base/out.c). The
  * lock is held, so its writer is gone. Other names with ".tmp-" are the user's. */
 static bool is_temporary(const struct io_names *all, int i) {
     const char *p = strstr(all->v[i], ".tmp-"), *digits = "0123456789";

@@ -11,7 +11,7 @@
 
 struct mix_ask {
     uint64_t budget;        /* bytes of the file; 0: no limit */
-    uint64_t vram, reserve; /* bytes of the card, and of them to keep free; vram 0: no limit */
+    uint64_t vram, reserve; /* bytes of the card; bytes to keep free; vram 0: no limit */
     int64_t ctx, slots;     /* context and slots held on the card with the weights */
     struct kv_rows kv;      /* rows of keys and values */
     const char *kv_type;    /* --kv-type, for messages */

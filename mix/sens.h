@@ -52,9 +52,9 @@ struct sens {
     struct sens_group *group;
     int n_groups;
     struct recipe_model model;
-    int64_t n_weights;    /* of all groups */
-    uint64_t kept_bytes;  /* of tensors in no group, padded */
-    double kept_read;     /* bytes of them read per decoded token */
+    int64_t n_weights;    /* weights of all groups */
+    uint64_t kept_bytes;  /* padded size of the tensors in no group */
+    double kept_read;     /* bytes of these read per decoded token */
     char header_hash[33]; /* XXH3-128 of the file up to its tensor data */
     uint64_t model_bytes;
     char imatrix_hash[33]; /* hash of the file's content; "": none */

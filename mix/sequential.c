@@ -47,7 +47,7 @@ struct seq_job {
 /* ---- observers
  * -------------------------------------------------------------------------------------- */
 
-/* Returns whether the current pass is that of the head, after the last block. */
+/* Returns whether the current pass is the head's, after the last block. */
 static bool is_head_pass(const struct seq_job *j) {
     return j->block == j->base->hp.d[HD_LAYERS];
 }

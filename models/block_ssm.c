@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* models/block_ssm.c - mixers with a state of fixed size: short convolution, Mamba 1 and 2, Kimi
- * delta attention. Their formulas are those of OP_SHORT_CONV, OP_MAMBA1, OP_MAMBA2 and OP_KDA
+ * delta attention. The formulas are under OP_SHORT_CONV, OP_MAMBA1, OP_MAMBA2 and OP_KDA
  * (models/ops.def). */
 #include <math.h>
 #include <stdio.h>

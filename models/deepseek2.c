@@ -5,7 +5,7 @@
  * ranked by their best expert; V3 selects by sigmoid scores with a bias, in groups. A GGUF stores
  * kv_b_proj as two tensors per head, keys (transposed) and values.
  *
- * head_dim here is that of a query as applied to the cache: the latent row plus the rotated
+ * head_dim here is the length of a query as applied to the cache: the latent row plus the rotated
  * part. */
 #include <math.h>
 #include <string.h>

@@ -362,10 +362,9 @@ static int from_hf(struct hparams *h, const struct arch *a, const struct hfdir *
     h->tied = json_bool(hfdir_hparam(dir, "tie_word_embeddings"), false);
     TRY(check_bases(h, a, dir, e));
     if (!a->layer_sizes && json_len(hfdir_hparam(dir, "per_layer_config")) > 0)
-        return err_set(
-            e, ERR_DATA,
-            "per_layer_config gives layers sizes of their own, which %s files cannot hold",
-            a->name);
+        return err_set(e, ERR_DATA,
+                       "per_layer_config sets sizes per layer, which %s files cannot store",
+                       a->name);
     TRY(yarn_from_hf(h, a, dir, e));
     if (a->window_period && h->d[HD_WINDOW]) TRY(windows_from_hf(h, a, dir, e));
     if (a->from_hf) TRY(a->from_hf(h, dir, e));

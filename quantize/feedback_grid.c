@@ -78,7 +78,7 @@ static void form_of_pass(const struct feedback *fb, const struct fb_row *r, int6
     }
 }
 
-/* Computes the cost of descent for the same entry; u and g are those of its n columns. */
+/* Computes the cost of descent for the same entry; u and g belong to its n columns. */
 static void form_of_descent(const struct feedback *fb, const struct fb_row *r, const float *u,
                             const float *g, int64_t c, int n, const float *b, struct form *o) {
     for (int i = 0; i < n; i++) {

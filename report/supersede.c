@@ -35,7 +35,7 @@ int manifest_add_superseded(cJSON *to, const char *old, const char *sums, struct
     const char *format = doc_str(root, "format");
     if (!format || strcmp(format, "hone-manifest") != 0) {
         cJSON_Delete(root);
-        return err_set(e, ERR_DATA, "%s: not a manifest of hone", old);
+        return err_set(e, ERR_DATA, "%s: not a hone manifest", old);
     }
     const cJSON *lists[] = {doc_get(root, "files"), doc_get(root, "supersedes")};
     cJSON *rows = doc_arr(to, "supersedes");

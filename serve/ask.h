@@ -46,7 +46,7 @@ struct ask {
     char *model;    /* as in the request; "": not given */
     char *conv;     /* {"messages": [...], "tools": [...]?} for the template; NULL: plain prompts */
     char *tools;    /* JSON text of a list in OpenAI's shape; NULL: none */
-    bool no_calls;  /* text that looks like a call stays text */
+    bool no_calls;  /* text that looks like a call is not parsed as one */
     bool must_call; /* the answer must be a call */
     char *only_tool;    /* name of the only tool allowed; NULL: any */
     char *allowed;      /* JSON text: names of the tools allowed; NULL: all */
@@ -84,7 +84,7 @@ struct ask {
     bool nothing;           /* generate nothing: the request only loads the model */
     bool unload;            /* unload the model after this answer */
     bool no_cache;          /* neither read nor fill the prefix cache */
-    bool exact;             /* reuse a prefix only if its tokens are those of the text */
+    bool exact;             /* reuse a prefix only if the text has exactly its tokens */
     struct {                /* cache_control marks: prefixes the client will send again */
         int message; /* last message of the prefix, in conv; -1: tools and system messages only */
         bool hour;   /* keep for an hour instead of minutes */

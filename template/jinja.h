@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* template/jinja.h - the Jinja engine for chat templates: compile once, render many times.
  *
- * Semantics are those of jinja2 as transformers configures it (docs/design/jinja.md). Sandboxed: no
+ * Follows jinja2 as transformers configures it (docs/design/jinja.md). Sandboxed: no
  * files, no network; steps, output, recursion and range() are limited. Variables come in as JSON.
  */
 #ifndef HONE_TEMPLATE_JINJA_H

@@ -2,8 +2,8 @@
 /* template/jinja_trace.c - traces of renderings: the statement that wrote each byte, and the
  * expression that last held a text.
  *
- * The bookkeeping is that of jinja_span.c with statements instead of inputs. A byte belongs to the
- * statement that first wrote it, or for a copy of an input, first copied it, no matter where
+ * The bookkeeping works as in jinja_span.c, with statements instead of inputs. A byte belongs to
+ * the statement that first wrote it, or for a copy of an input, first copied it, no matter where
  * macros, set blocks and filters carry it afterwards. */
 #include "template/jinja_trace.h"
 

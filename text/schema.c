@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* text/schema.c - JSON Schema validator: a table with one function per keyword. A value is valid if
- * all keywords of the schema accept it. The message is that of the outermost keyword that decided:
+ * all keywords of the schema accept it. The message comes from the outermost keyword that decided:
  * "matches none of anyOf" rather than each reason. Recursion and work are limited, since a schema
  * may refer to itself. */
 #include "text/schema.h"
@@ -380,7 +380,7 @@ static bool kw_one(struct sc *c, const struct json *kw, const struct json *in,
 static bool kw_all(struct sc *c, const struct json *kw, const struct json *in,
                    const struct json *v) {
     (void)in;
-    return n_valid(c, kw, v) == json_len(kw); /* the message is that of the failed schema */
+    return n_valid(c, kw, v) == json_len(kw); /* the failed schema sets the message */
 }
 static bool kw_not(struct sc *c, const struct json *kw, const struct json *in,
                    const struct json *v) {

@@ -92,7 +92,7 @@ static size_t put_member(struct spell *w, const char *re) {
     return n;
 }
 
-/* Translates n bytes of a class. */
+/* Translates the n bytes of a character class. */
 static void put_members(struct spell *w, const char *re, size_t n) {
     w->in_class = true;
     for (const char *end = re + n; re < end && w->in_class;)

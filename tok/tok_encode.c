@@ -2,7 +2,7 @@
 /* tok/tok_encode.c - text to ids: special token texts, the text between them, and the two kinds of
  * BPE with merges (SentencePiece's algorithms: tok_spm.c, tok_unigram.c).
  *
- * The order is that of the Hugging Face library: match token texts in raw text, normalize the text
+ * The order follows the Hugging Face library: match token texts in raw text, normalize the text
  * between them (tok_prep.c), match token texts in normalized text, split into pre-tokens, apply
  * BPE. Invalid UTF-8 splits the text and is encoded as byte tokens (in SentencePiece's algorithms
  * it becomes U+FFFD).

@@ -49,7 +49,7 @@ int tok_json_of_vocab(struct json **out, const struct tok_files *f, const struct
 /* Creates a tokenizer from a tiktoken file (tok_tiktoken.c). */
 int tok_from_tiktoken(struct tok **out, const struct tok_files *f, int64_t n_vocab, const char *pre,
                       struct err *e);
-/* Returns whether the first line is that of a tiktoken file. */
+/* Returns whether the first line belongs to a tiktoken file. */
 bool tiktoken_like(const char *text, size_t len);
 
 /* Creates a tokenizer from SentencePiece's file (tok_sp.c). */

@@ -228,9 +228,9 @@ static int read_oldest(struct tok *t, const struct tok_files *f, bool *declared,
     return 0;
 }
 
-/* Declares a special token of tokenizer_config.json as a control token. Its row is that of the
- * piece with this text, otherwise the one after the last row in use. A piece that looks like
- * ordinary text stays text; otherwise answers would lose it. */
+/* Declares a special token of tokenizer_config.json as a control token. Its row is the
+ * row of the piece with this text, or else the one after the last row in use. A piece that looks
+ * like ordinary text stays text; otherwise answers would lose it. */
 static int add_named(struct tok *t, const char *text, const struct json *config, bool *declared,
                      struct err *e) {
     int64_t id = text && *text ? hf_find_text(t, text) : t->v.n;

@@ -7,8 +7,8 @@
  * AVX-512 kernel for few tokens, and DEPTH, the codes of a row per product (64 or 32); and then
  * includes fold.h or plain.h, which include this file, and gemm.h, which has the loops.
  *
- * Sums are exact integers and the float steps are those of kernels/rows/, so a token's result has
- * the same bits as with AVX-512, for any number of tokens.
+ * Sums are exact integers and the float steps are the same as in kernels/rows/, so a token's result
+ * has the same bits as with AVX-512, for any number of tokens.
  *
  * Tokens are processed in groups of sixteen. If their number is not a multiple, the last sixteen
  * start earlier: tokens that were summed before are multiplied again, but not added. So no tile has

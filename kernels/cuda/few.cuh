@@ -16,9 +16,9 @@
  * values are rounded once, as code * scale. Probabilities are f16 too, with the largest so far at
  * 2^15: those that f16 loses are below 2^-39 of it. Sums, softmax and outputs are f32.
  *
- * The assignment of 16 values to columns of A is free as long as B agrees, and so is that of output
- * values to rows: few_dim and few_out define it. It lets a lane's codes arrive as whole words, and
- * leave ldmatrix in the order of the cache.
+ * The 16 values can be assigned to columns of A in any order, as long as B agrees, and output
+ * values to rows in any order: few_dim and few_out define both. It lets a lane's codes arrive as
+ * whole words, and leave ldmatrix in the order of the cache.
  *
  * Shared memory: queries [dim / 32][lane] 16 bytes; for each warp two slots for a tile of keys
  * and of values, each with codes [16][bytes of a row] whose 16-byte chunks are permuted

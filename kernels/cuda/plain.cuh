@@ -98,7 +98,7 @@ CU_DEV float plain_dot(const B *b, int j, const uint8_t *x, int k, int g,
     return *((const float *)(const void *)(x + k) + 2 * g) * v;
 }
 
-/* Computes sums[mat][row]. The slots are those of this warp. */
+/* Computes sums[mat][row]. The slots belong to this warp. */
 template <class B>
 CU_DEV void plain_sums(const struct part &p, const struct plain_task &t, uint8_t *slots,
                        float *const sums[2]) {

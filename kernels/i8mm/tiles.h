@@ -11,7 +11,7 @@
  *   PER_SCALE                       weights per integer scale; SIZE: no integer scales
  *   finish_block(p, s, a, i, acc)   acc + the block, s: its sums with activations 32i ..
  *
- * Sums are exact integers and the float steps are those of kernels/rows/, so a token's result
+ * Sums are exact integers and the float steps are the same as in kernels/rows/, so a token's result
  * has the same bits as with the other kernels, for any number of tokens. */
 #ifndef HONE_KERNELS_I8MM_TILES_H
 #define HONE_KERNELS_I8MM_TILES_H

@@ -154,7 +154,7 @@ INLINE fv float_steps(bool exact, fv d, fv dmin, iv sum, iv m, const struct kern
     return acc;
 }
 
-/* Adds a block, whose products are in `sum`, to each acc[t]: first the minima, then in floats. */
+/* Adds a block to each acc[t]. `sum` has its products; the minima are computed first. */
 INLINE void finish(int n, bool panel, const struct rows_head *h, const struct panel *p,
                    const struct kern_act *a, int64_t lda, iv *sum, fv *acc) {
     const bool exact = EXACT || (FLIPS && n == 1 && !panel);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* kernels/rows/tq1_0.h - packed rows of TQ1_0. Digits are codes plus one, which a minimum of 1
- * times the same d corrects. A byte is a fraction of 256 with five base-3 digits: digit n is the
+/* kernels/rows/tq1_0.h - packed rows of TQ1_0. A digit is a code plus 1; a minimum of 1 * d
+ * compensates. A byte is a fraction of 256 with five base-3 digits: digit n is the
  * carry when the remainder, byte * 3^n modulo 256, is multiplied by 3. */
 #include "kernels/rows/rows.h"
 

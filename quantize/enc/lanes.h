@@ -5,7 +5,7 @@
  *
  * A tile holds element i of eight runs (sub-blocks of a super-block, or blocks of 32) in eight
  * lanes. Each lane adds its own elements in index order; lanes are independent except where noted,
- * and nothing is fused. So the result is that of the plain scalar loop on every target.
+ * and nothing is fused. So every target gives the result of the plain scalar loop.
  *
  * vf, vi, vd: a float, an int (a mask, for comparisons) and a double per lane. A plain float has
  * the same value in all lanes, and all lanes take the same branches. Functions are LANE_FN or

@@ -68,8 +68,8 @@ static inline const struct weight *model_weight(const struct model *m, gr_w w) {
  * uses none. */
 const struct weight *model_find_weight(const struct model *m, const char *name);
 
-/* Returns the head's matrix, borrowed, under its tensor's name, which is that of the embeddings if
- * they are tied. */
+/* Returns the head's matrix, borrowed, under its tensor's name (the embeddings', if they are
+ * tied). */
 static inline const struct gr_weight *model_head(const struct model *m) {
     return &m->graph.weight[m->source[m->graph.output]];
 }

@@ -6,7 +6,7 @@
 
 #include "runtime/engine/model.h"
 
-/* A weight to be packed in groups of `rows`. The name is that of the tensor in its file. */
+/* A weight to be packed in groups of `rows`. The name is the tensor's name in its file. */
 struct pack_item {
     const char *name;
     const struct weight *w;

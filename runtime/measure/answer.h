@@ -7,7 +7,7 @@
 #include "runtime/measure/eval.h"
 
 /* Appends a sentence that compares n models with `base`: how much one model loses, or which of
- * several is closest and which is farthest. The labels are those of the tables, the words those of
+ * several is closest and which is farthest. Labels are taken from the tables, the wording from
  * report/pick.h. */
 void eval_answer(const struct eval_kld *k, char *const *label, int n, const char *base,
                  struct buf *out);

@@ -12,8 +12,8 @@
  * case, and reuse earlier ones: apart from speeds, the result has the same bits. `keep->what` names
  * everything that the numbers depend on besides the tokens and the arguments here: the models and
  * how their sessions compute. keep NULL: no cache. */
-/* Returns a text that identifies a model and how its session computes; the caller frees it. `hash`
- * is that of the file's content; NULL: names, sizes and time stamps of the files are used. */
+/* Returns a text that identifies a model and how its session computes; the caller frees it. `hash`:
+ * of the file's content; NULL: names, sizes and time stamps of the files are used. */
 char *eval_keep_model(const struct session *s, const char *hash);
 
 struct eval_ppl {

@@ -252,7 +252,7 @@ int eval_set_run(struct work *w, struct eval_set_opts *a, struct emit *m, struct
     return rc;
 }
 
-/* ---- two of them ---- */
+/* ---- comparison of two sets ---- */
 
 static void emit_pairs(struct emit *m, const struct measures *a, const struct measures *b,
                        int n_matched) {

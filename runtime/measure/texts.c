@@ -122,7 +122,7 @@ void eval_texts_release(struct eval_texts *t) {
 
 void eval_spread_chunks(struct ids *ids, int64_t ctx, int64_t max_chunks) {
     int64_t n = ids->n / ctx;
-    /* The minimum for eval_plan, which then runs one of them. */
+    /* eval_plan needs two chunks, and then runs one. */
     if (max_chunks == 1) max_chunks = 2;
     if (!max_chunks || n <= max_chunks) return;
     for (int64_t i = 0; i < max_chunks; i++)

@@ -62,7 +62,7 @@ int exec_cuda_score(struct session *s, struct session *base, int64_t first, int6
     return 0;
 }
 
-/* ---- logits of rows, the best of them ---- */
+/* ---- logits of rows, best candidates ---- */
 
 int exec_cuda_find_best(struct cuda *d, int64_t i, int64_t n, struct err *e) {
     const int64_t v = n_vocab(d);
