@@ -40,7 +40,7 @@ grep -Eqx 'red, or so|dark, green' "$t/o"
 printf 'red, or so\r\n\ndark, green\n' > "$t/choices"
 "$HONE" run "$t/m.gguf" -p 'Pick' --choices "@$t/choices" --temp 1 -n 20 -q > "$t/o"
 grep -Eqx 'red, or so|dark, green' "$t/o"
-refused 2 'one text is no choice' run "$t/m.gguf" -p Pick --choices red
+refused 2 'needs at least two texts' run "$t/m.gguf" -p Pick --choices red
 "$HONE" run "$t/m.gguf" -p 'The date is' --regex '[0-9]{4}-(0[1-9]|1[0-2])' --temp 1 -n 20 -q > "$t/o"
 grep -Eqx '[0-9]{4}-(0[1-9]|1[0-2])' "$t/o"
 printf '%s\n' 'root ::= line{2}' 'line ::= "- " [a-z]{1,9} "\n"' > "$t/g.gbnf"
@@ -63,7 +63,7 @@ grep -q 'if: if, then and else are not supported; answers may break it' "$t/e"
 
 refused 2 'cannot open none' run "$t/m.gguf" -p Pick --choices @none
 echo one > "$t/choices"
-refused 2 'one text is no choice' run "$t/m.gguf" -p Pick --choices "@$t/choices"
+refused 2 'needs at least two texts' run "$t/m.gguf" -p Pick --choices "@$t/choices"
 refused 2 'exclude each other' run "$t/m.gguf" -p x --regex a --choices b
 refused 2 'lookaround is not supported' run "$t/m.gguf" -p x --regex '(?=a)'
 refused 2 'no-such.json' run "$t/m.gguf" -p x --schema "$t/no-such.json"
