@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
-/* base/json.c - JSON in: text to values, questions about values, and values put together.
+/* base/json.c - JSON parser, queries on values, and construction of values.
  *
  * One pass over the text by recursive descent makes nodes in an arena: siblings are a list, strings
- * are decoded and end with a NUL, numbers keep how they were written. That the member names of an
- * object differ is checked when it closes; a hash table keeps this linear, since tokenizer.json has
- * objects of 250 000 members. json_get walks over the list: iterate over big objects instead. */
+ * are decoded and end with a NUL, numbers keep their spelling. At the end of an
+ * object its member names are checked for duplicates; a hash table keeps this linear, since
+ * tokenizer.json has objects of 250 000 members. json_get walks over the list: iterate over big
+ * objects instead. */
 #include "base/json.h"
 
 #include <math.h>

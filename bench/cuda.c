@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* bench/cuda.c - single CUDA kernels on weights, timed.
+/* bench/cuda.c - times single CUDA kernels on weights.
  *
  * One JSON document: time, bytes of weights per second next to the copy bandwidth of the same run,
  * products per second, and the cost of an empty kernel's launch in a captured graph; many tokens by

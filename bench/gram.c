@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* bench/gram.c - masks of constrained decoding, timed: gram VOCAB CASES, run by bench/gram.py.
+/* bench/gram.c - times the masks of constrained decoding: gram VOCAB CASES, run by bench/gram.py.
  *
  * VOCAB: per token 4 bytes of length, little-endian, then the bytes; the last token is empty and
  * ends a text. CASES: lines {"schema": ..., "ids": [...]}. Prints a line per case: microseconds to

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* bench/product.c - one kind of product, repeated, for programs that count instructions.
+/* bench/product.c - repeats one kind of product, for programs that count instructions.
  *
  * product ISA TYPE TOKENS TIMES: 16 rows of 2048 weights with TOKENS activation rows, by packed
  * rows if the type has them in this instruction set, otherwise row by row; TYPE decode:NAME

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* calib/gradients.h - second moments weighted by gradients: which inputs matter for the model's
- * answers, and which errors of different outputs add up. */
+/* calib/gradients.h - second moments weighted by gradients: the inputs that matter for the
+ * model's answers, and the outputs whose errors add up. */
 #ifndef HONE_CALIB_GRADIENTS_H
 #define HONE_CALIB_GRADIENTS_H
 

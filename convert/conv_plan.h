@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* convert/conv_plan.h - conversion plan, the first pass: which source tensors and which transform
- * give each output tensor, determined from headers alone. Internal to convert/. */
+/* convert/conv_plan.h - conversion plan, the first pass: the source tensors and the transform of
+ * each output tensor, determined from headers alone. Internal to convert/. */
 #ifndef HONE_CONVERT_PLAN_H
 #define HONE_CONVERT_PLAN_H
 

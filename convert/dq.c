@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* convert/dq.c - storage forms of quantized checkpoints: the table, and how a form is recognised:
+/* convert/dq.c - storage forms of quantized checkpoints: the table, and the recognition of a form:
  * by the main tensor's name and dtype, the required parts and, if two forms share names, the
  * quant_method. Otherwise config.json is consulted only for facts that shapes do not show. */
 #include "convert/dq.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* convert/vision.h - tables of vision towers: which tensor of the folder becomes which tensor of
- * the projector file, with its dimensions. convert/mmproj.c reads the rows, one per tensor.
+/* convert/vision.h - tables of vision towers: the folder's tensor for each tensor of the
+ * projector file, with its dimensions. convert/mmproj.c reads the rows, one per tensor.
  * Internal to convert/. */
 #ifndef HONE_CONVERT_VISION_H
 #define HONE_CONVERT_VISION_H

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* lib/handle_forms.c - forms of calls on handles: which field is which option. Only
+/* lib/handle_forms.c - forms of calls on handles: the option that each field sets. Only
  * docs/reference.md uses them; no option is copied by these rows. */
 #include "jobs/run.h"
 #include "jobs/template_text.h"

@@ -220,8 +220,8 @@ int guard_check(const struct constraint *g, const char *name, const char *text, 
     bool edited = state == GUARD_EDITED, card = strcmp(name, "README.md") == 0;
     return err_set(e, ERR_USAGE, "%s/%s %s: %s, or use -f, which keeps it as %s.orig", g->dir, name,
                    edited ? "was edited since hone wrote it" : "was not written by hone",
-                   edited && card ? "move your words between its notes marks or into a file for "
-                                    "--notes, and remove it"
+                   edited && card ? "move your text between its notes marks or into a file for "
+                                    "--notes, and delete it"
                                   : "move it away",
                    name);
 }

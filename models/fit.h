@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* models/fit.h - device memory fit: how much context, which blocks and which experts fit. Pure
+/* models/fit.h - device memory fit: the context, blocks and experts that fit. Pure
  * arithmetic. */
 #ifndef HONE_MODELS_FIT_H
 #define HONE_MODELS_FIT_H

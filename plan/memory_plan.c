@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* plan/memory_plan.c - hone plan: memory needs of a model, computed from headers alone: weights,
- * keys and values, recurrent state, working memory; what fits a card, at which context, and what
- * stays in main memory; and the command lines for it. Bytes are exact except for `compute`, which
- * is marked as an estimate for other engines' GPU backends. */
+ * keys and values, recurrent state, working memory. Also the parts that fit a card, the context,
+ * the parts that stay in main memory, and the command lines. Bytes are exact except for `compute`,
+ * which is marked as an estimate for other engines' GPU backends. */
 #include <stdlib.h>
 #include <string.h>
 

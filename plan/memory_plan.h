@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* plan/memory_plan.h - memory plan of one model: whether it fits a card, at which context, and what
- * must stay in main memory. */
+/* plan/memory_plan.h - memory plan of one model: fit on a card, context, and the parts that must
+ * stay in main memory. */
 #ifndef HONE_PLAN_MEMORY_PLAN_H
 #define HONE_PLAN_MEMORY_PLAN_H
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* quantize/fb_tensor.h - error feedback for one tensor: the factor of each matrix, and how far
- * to trust the measured correlation. */
+/* quantize/fb_tensor.h - error feedback for one tensor: the factor of each matrix, and the
+ * shrinkage of the measured correlation. */
 #ifndef HONE_QUANTIZE_FB_TENSOR_H
 #define HONE_QUANTIZE_FB_TENSOR_H
 

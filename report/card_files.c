@@ -110,8 +110,8 @@ static void captions(const struct result *r, struct buf *out) {
                      "divergence on the same text; hone made that file too, with the preset's "
                      "types and the same importance matrix.");
     else if (all_presets(r))
-        buf_str(out, " The files are presets: the types are those that llama.cpp gives files of "
-                     "these names.");
+        buf_str(out, " The files are presets: llama.cpp uses the same types under these "
+                     "names.");
     buf_chr(out, '\n');
 }
 

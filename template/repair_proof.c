@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* template/repair_proof.c - checks that a repaired template must pass, and renderings it must keep.
+/* template/repair_proof.c - checks that a repaired template must pass, and renderings that must not
+ * change.
  *
  * Checks are the linter's probes (except those of the prompt cache) and pairs: an odd conversation
- * must render like its normal form. Kept renderings are those that the original template got right,
+ * must render like its normal form. Kept are the renderings that the original template got right,
  * of probes and of ordinary conversations generated from seeds; they must stay identical to the
  * byte. Where the original was wrong, an error must not replace a text. */
 #include "template/repair_int.h"

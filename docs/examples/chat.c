@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* chat.c - one question to a chat model, the answer as it comes.
+/* chat.c - asks a chat model one question and streams the answer.
  *
  *     cc chat.c $(pkg-config --cflags --libs hone) -o chat
  *     ./chat MODEL.gguf "Why is the sky blue?" [TOKENS] */

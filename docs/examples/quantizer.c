@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* quantizer.c - a quantizer of one's own: matrices become the type that a rule says.
+/* quantizer.c - a custom quantizer: a rule chooses the type of each matrix.
  *
  *     cc quantizer.c $(pkg-config --cflags --libs hone) -o quantizer
  *     ./quantizer IN.gguf OUT.gguf */

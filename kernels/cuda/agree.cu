@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* kernels/cuda/agree.cu - test of wgmma before its first use: does this build have code for it, and
- * are its results right on this device? The counterpart of kernels/agree.c for AMX, because
- * hardware paths that never ran here are not trusted.
+/* kernels/cuda/agree.cu - test of wgmma before its first use: whether the build has code for it,
+ * and whether its results are right on this device. kernels/agree.c does the same for AMX: a
+ * hardware path is trusted only after a test.
  *
  * Compares with sums in double on the host: rows of each type that fill one warpgroup and part
  * of a second, columns that use each slot of the ring twice, tokens for every width of the

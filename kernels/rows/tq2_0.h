@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* kernels/rows/tq2_0.h - packed rows of TQ2_0. Stored codes are biased by one, which a minimum of 1
- * times the same d corrects. */
+/* kernels/rows/tq2_0.h - packed rows of TQ2_0. Stored codes are biased by 1; a minimum of 1 * d
+ * compensates. */
 #include "kernels/rows/rows.h"
 
 enum { BLOCK = 66, BITS = 2, SUB = 32, SIGNED = 0, OFFSET = 0 };

@@ -65,7 +65,7 @@ void weight_keep(const struct weight *w);
 void weight_drop(struct weight *w);
 void weight_mem_keep(struct weight_mem *m);
 void weight_mem_drop(struct weight_mem *m); /* accepts NULL */
-/* Returns whether both are the same object, so that forms derived from one serve the other. */
+/* Returns whether both are the same object, so that data derived from one is valid for both. */
 static inline bool weight_same(const struct weight *a, const struct weight *b) {
     return a->mem == b->mem;
 }
