@@ -238,7 +238,7 @@ static bool word(struct reader *r, const char *w, struct json *v, enum json_type
     return true;
 }
 
-/* Reads NaN, Infinity or -Infinity, as Python writes what is not finite. */
+/* Reads NaN, Infinity or -Infinity, as Python writes non-finite numbers. */
 static bool not_finite(struct reader *r, struct json *v) {
     static const char *const words[] = {"NaN", "Infinity", "-Infinity"};
     for (size_t i = 0; i < COUNT_OF(words); i++) {

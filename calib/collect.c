@@ -141,8 +141,8 @@ static void sum_there(struct collector *c) {
         log_info("summing importance on the CPU: %s", why.msg);
 }
 
-/* Checks that all sums are finite and every tensor of model g was reached. Logs how many experts
- * never were. */
+/* Checks that all sums are finite and every tensor of model g was reached. Logs the number of
+ * experts that never were. */
 static int check_sums(const struct imat *m, const struct gguf *g, struct err *e) {
     int64_t holes = 0, rare = 0, n_mat = 0;
     for (int64_t i = 0; i < m->n_entries; i++) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* calib/coverage.h - expert coverage: how many tokens reached each expert, layer by layer. */
+/* calib/coverage.h - expert coverage: the number of tokens that reached each expert, layer by
+ * layer. */
 #ifndef HONE_CALIB_COVERAGE_H
 #define HONE_CALIB_COVERAGE_H
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* calib/pair.h - pairing of product inputs between two models on the same tokens: how far
- * quantization has shifted the inputs so far.
+/* calib/pair.h - pairing of product inputs between two models on the same tokens: the
+ * shift of the inputs by quantization so far.
  *
  * Call order for a chunk: begin; a pass of the base, whose observers call pair_route and
  * pair_keep; a pass of the other model, whose observers call pair_route and pair_differences.

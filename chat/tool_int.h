@@ -103,7 +103,7 @@ struct toolparse {
         mark_from[TOOL_MARKERS];     /* marker k: next one at or after mark_from */
     size_t close_from;               /* streaming: no closing reasoning tag before it */
     size_t scanned, n_content;       /* streaming: bytes scanned; bytes known to be content */
-    bool closed;                     /* streaming: content has ended, or what follows is unclear */
+    bool closed;                     /* streaming: content has ended, or may have */
     size_t content_from, content_at; /* content_at: the same, known at the end */
     size_t n_reasoning;              /* streaming: certain bytes of reasoning */
     size_t part_at, part_len;        /* parts: after the last call; length for the next attempt */

@@ -38,7 +38,7 @@ int lora_bind(struct lora *l, const char *name, int64_t n_experts, bool turned, 
 /* Returns the fully trained tensor that replaces `name` (modules_to_save, biases, resized
  * embeddings) and marks it as used; NULL: none. */
 const struct st_tensor *lora_whole(struct lora *l, const char *name);
-/* Determines what the adapter changes in embeddings and head, given as spellings "a|b" of the
+/* Determines the adapter's changes to embeddings and head, given as spellings "a|b" of the
  * table; embd is the base's tensor or NULL. Updates *vocab if the adapter has a different number of
  * rows. Sets *untie if a head tied to the embeddings no longer is. */
 int lora_head(struct lora *l, const char *embd_names, const char *head_names,

@@ -2,7 +2,7 @@
 /* grad/grad.c - gradients of a text: one forward pass, then the blocks in reverse.
  *
  * The first pass keeps the input of each block. Then the blocks are run again, last first, in
- * pieces: each with a watcher that keeps what its nodes read (the tape), followed by the
+ * pieces: each with a watcher that keeps the inputs of its nodes (the tape), followed by the
  * backward pass over its nodes. So memory holds the tape of one piece only. A block that reads
  * more than the residual belongs to the same piece as the block before it. No sum depends on the
  * number of threads. */
@@ -23,7 +23,7 @@ enum { BACK_PANEL = 512, BACK_LEAST = 128 };
 /* The head's rows are reported SEEN_ROWS at a time; the bits of moments depend on that number. */
 enum { TOKEN_CHUNK = 16, HEAD_ROWS = 128, SEEN_ROWS = 32 };
 
-/* ---- what the derivatives use ---------------------------------------------------------------- */
+/* ---- inputs of the derivatives --------------------------------------------------------------- */
 
 const float *grad_take(struct grad *g, gr_reg r, int which) {
     const size_t bytes = (size_t)(g->n * grad_width(g, r)) * sizeof(float);

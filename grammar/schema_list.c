@@ -98,7 +98,7 @@ gnode sc_array(struct sc *c, const struct sc_set *set) {
     const uint32_t p = (uint32_t)listed;
     if (rest == G_NONE && hi > p) hi = p;
     if (lo > hi) return G_NONE;
-    /* From the last listed item to the first; `out` is what follows i items. */
+    /* From the last listed item to the first; `out` matches the rest after i items. */
     out =
         hi > p ? gn_rep(g, more, lo > p ? lo - p : 0, hi == GRAM_INF ? hi : hi - p) : (gnode)G_EPS;
     for (uint32_t i = p; i-- > 1;) {

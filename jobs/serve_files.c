@@ -296,9 +296,9 @@ static void divide(struct serve_files *f, const struct sizes *z) {
     free(own);
 }
 
-/* Refuses a server none of whose files can be loaded: with a context that fits, and in memory. A
- * file whose context does not fit is marked. The default file is one that can be loaded: where
- * nothing decided it, the largest, which `hone plan` would take. */
+/* Refuses a server if none of its files can be loaded, in memory and with a context that fits. A
+ * file whose context does not fit is marked. The default file is one that can be loaded. If
+ * the user named none, it is the largest, which `hone plan` would take. */
 static int check_memory(struct serve_files *f, const struct sizes *z, struct err *e) {
     const struct serve_file *least = NULL;
     struct err why = {0};

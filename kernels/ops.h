@@ -11,7 +11,7 @@
 #include "kernels/ops.def"
 #undef KERN_OPS
 
-bool kern_cpu_has(enum kern_isa isa); /* whether the CPU has what it adds to those it contains */
+bool kern_cpu_has(enum kern_isa isa); /* checks only the features that isa adds to its base */
 bool kern_cpu_has_vbmi(
     /* Returns whether AVX-512's byte permutations (VBMI) are available; not all processors with
      * VNNI have them. */

@@ -5,7 +5,7 @@
  *
  * Candidates are made in the work folder: all mixes in one pass over the base, then the presets.
  * They are compared in passes over the evaluation text, with all the files that memory holds. Every
- * file has its record, so an interrupted job makes only what is missing. */
+ * file has its record, so an interrupted job makes only the missing files. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -100,7 +100,7 @@ int make_check_base(struct make *mk, struct err *e) {
 }
 
 int make_check_folder(struct make *mk, struct err *e) {
-    if (mk->redo) return 0; /* -f renames what is in the way. */
+    if (mk->redo) return 0; /* -f renames files in the way. */
     TRY(publish_check_folder(mk->job.dir, io_is_dir(mk->src) ? mk->src : NULL, e));
     for (int i = 0; i < mk->recipes.n; i++) TRY(check_output(mk, mk->recipes.v[i], e));
     for (int i = 0; i < mk->classes.n; i++) TRY(check_output(mk, mk->classes.v[i], e));

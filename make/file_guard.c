@@ -67,7 +67,8 @@ static void text_hash(const char *name, const char *text, size_t len, char hex[6
     sha256_hex(&s, hex);
 }
 
-/* ---- what is known --------------------------------------------------------------------------- */
+/* ---- state of a file --------------------------------------------------------------------------
+ */
 
 static struct known *lookup(const struct constraint *g, const char *name) {
     for (int i = 0; i < g->n; i++)

@@ -2,7 +2,7 @@
 /* make/file_guard.h - protection of the text files in a results folder: hone replaces only files
  * that it wrote and that were not edited since.
  *
- * For each text, manifest.json stores the SHA-256 of what hone wrote ("written_sha256"; for
+ * For each text, manifest.json stores the SHA-256 of hone's version ("written_sha256"; for
  * README.md without the part between its notes marks, which belongs to the publisher and is kept).
  * While texts are being written, DIR/.hone-writing has the same hashes, so that a killed job
  * recognizes its own files. */

@@ -152,7 +152,8 @@ static const struct make_step {
 };
 enum { FORECAST = 5 }; /* index of make_forecast */
 
-/* ---- what is left ---------------------------------------------------------------------------- */
+/* ---- remaining work ---------------------------------------------------------------------------
+ */
 
 bool make_counts(const struct make *mk) {
     return mk->counting;

@@ -45,7 +45,7 @@ struct probing {
     uint64_t budget; /* the mix's budget */
 };
 
-/* ---- what is probed, and when ---------------------------------------------------------------- */
+/* ---- choice of probes ------------------------------------------------------------------------ */
 
 /* Finds the candidate type whose error is nearest to a target, as a ratio. */
 static bool type_near(const struct sens_group *g, double target, enum qtype *out) {

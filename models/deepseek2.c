@@ -110,7 +110,8 @@ static int check(const int64_t *d, struct err *e) {
                        (long long)d[HD_KV_RANK], (long long)d[HD_ROT], (long long)d[HD_HEAD_DIM],
                        (long long)d[HD_KEY_MLA], (long long)d[HD_VALUE_MLA]);
     if (d[HD_EXPERTS] && (d[HD_EXPERTS_USED] < 1 || d[HD_FF_EXP] < 1))
-        return err_set(e, ERR_DATA, "%lld experts, but not how wide and how many are used",
+        return err_set(e, ERR_DATA,
+                       "%lld experts, but their width or the number used per token is missing",
                        (long long)d[HD_EXPERTS]);
     return 0;
 }

@@ -262,8 +262,7 @@ static void fit_text(const struct plan *p, struct buf *b) {
     if (beyond) buf_fmt(b, ", more than the %lld it was trained for", (long long)p->z.n_ctx_train);
 }
 
-/* Emits the answer: whether it fits, how much memory it takes, and what a smaller cache would
- * save. */
+/* Emits the answer: whether it fits, the memory it takes, and the savings from a smaller cache. */
 static void fit_answer(struct emit *m, const struct plan *p, const char *what) {
     const struct kv_type *small = kv_type_find(KV_SMALL);
     struct fit_ask less = p->ask;

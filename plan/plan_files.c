@@ -369,7 +369,7 @@ static int fits_shorter(const struct choice *x, bool *small_cache, int64_t *ctx)
     return best;
 }
 
-/* Writes the answer if no file fits: what the smallest takes, and which context would fit. */
+/* Writes the answer if no file fits: the size of the smallest, and the context that would fit. */
 static void answer_none(const struct choice *x, struct buf *b) {
     const struct candidate *c = x->c[x->n - 1];
     bool small_cache = false;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* quantize/resume.h - resumable outputs (journal.h records what is complete).
+/* quantize/resume.h - resumable outputs (journal.h records the complete tensors).
  *
  * A run's key hashes all headers it would write, and the name, size and modification time of
  * each file it reads. The headers hold every tensor's type and, in hone.replay, the program's

@@ -12,7 +12,7 @@ struct history *history_new(void);
 void history_free(struct history *r);
 /* Remembers the calls of an answer sent to the client `key`, and forgets the oldest ones. */
 void history_note(struct history *r, uint64_t key, const struct reply_choice *c);
-/* Restores in a conversation (ask.conv) what is remembered of its calls: the reasoning if the
+/* Restores the remembered parts of calls in a conversation (ask.conv): the reasoning if the
  * message has none, and the spelling of arguments with equal values. Returns the new text, which
  * the caller frees, or NULL if nothing changes. */
 char *history_fill(struct history *r, uint64_t key, const char *conv);

@@ -9,7 +9,7 @@
  *   M = e^g[63] M + (e^(g[63] - g) D)^T K
  *
  * A block owns SLICE rows of a value head's state, kept in f32 accumulators of its mma tiles
- * over all chunks; it recomputes what the blocks of a head have in common (K K^T, Q K^T, norms).
+ * over all chunks; it recomputes the values common to a head's blocks (K K^T, Q K^T, norms).
  * Operands of mma are bf16. L, its system and all decays are f32: the diagonal 16 x 16 blocks
  * are inverted, followed by four steps of forward substitution. Tokens beyond the last have beta
  * 0 and no decay. */

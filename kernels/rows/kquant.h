@@ -11,8 +11,8 @@
  *
  * IQ1 to IQ3 (CHUNKED) have no code(). With MIXED (rows/looks.h), codes32(w, k, x, g, q) returns
  * all eight vectors of codes 32k.., in an order of its own; g is the grid. Otherwise
- * (rows/loads.h), shared_bits(w, k) returns what the codes 32k.. share, and codes8(w, k, j, s, x,
- * g, q) returns two vectors of codes 32k + 8j..; s comes from shared_bits(), and x are N_INDICES
+ * (rows/loads.h), shared_bits(w, k) returns the part common to codes 32k.., and codes8(w, k, j, s,
+ * x, g, q) returns two vectors of codes 32k + 8j..; s comes from shared_bits(), and x are N_INDICES
  * indices stored by put_block(w, x). A type of signed levels of LEVEL_BITS has levels8(w, k, j, x,
  * g, q) instead of codes8, and the four bytes of s are its signs: with one token, the activations
  * take the signs, which saves the offset.

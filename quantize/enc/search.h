@@ -46,7 +46,7 @@ void enc_weights(float *w, const float *x, const float *imp, int n, const struct
 /* Returns the mean of x^2, computed in double, at most 1e30; n is a multiple of 8. */
 float enc_mean2(const float *x, int64_t n);
 
-/* Copies n weights clamped to +-limit (what the format can hold at d = 65504). Returns false if
+/* Copies n weights clamped to +-limit (the format's largest value at d = 65504). Returns false if
  * all are at most 2^-25, so that the best f16-scaled block is all zeros. */
 bool enc_load(float *dst, const float *x, int n, float limit);
 

@@ -115,17 +115,17 @@ struct session {
     struct seq **row_seq;
     /* Of session_pass.row: ids in segment order; pass row of each given row. */
     int32_t *row_id, *row_from;
-    struct seq **row_fork; /* fork that receives the state after a row, or NULL */
-    int n_forks;           /* 0: row_fork is unused */
-    int32_t *kept;         /* rows whose outputs are wanted, ascending */
-    int64_t n_kept;        /* equal to n_tok: all rows */
-    int64_t n_handed;      /* residual rows handed over for the next pass */
-    bool goes_on;          /* more calls on this pass follow; they synchronize with the device */
+    struct seq **row_fork;     /* fork that receives the state after a row, or NULL */
+    int n_forks;               /* 0: row_fork is unused */
+    int32_t *kept;             /* rows whose outputs are wanted, ascending */
+    int64_t n_kept;            /* equal to n_tok: all rows */
+    int64_t n_handed;          /* residual rows handed over for the next pass */
+    bool goes_on;              /* later calls of this pass synchronize with the device */
     struct head_row *head_row; /* [n_ubatch], while outputs are delivered */
     /* Index of a row's outputs: its row number, or the number of kept rows before it if the others
      * were skipped. */
     int32_t *row_out;
-    struct session_pass now; /* what is wanted; residual and hidden_in from this pass on */
+    struct session_pass now; /* the requested results; residual and hidden_in from this pass on */
     struct seq *mark;        /* target of session_rewind, or NULL */
     /* Shared by all backends: small weights as f32, and kinds of rope. */
     struct vec_cache *vec; /* [n_weights] */

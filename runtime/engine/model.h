@@ -46,7 +46,7 @@ int model_computes(struct gguf *g, struct err *e);
 /* Derives the weights that the file stores in a different form; without `data` only their shapes
  * and types. Called by model.c once tensors are bound. */
 int model_make_weights(struct model *m, bool data, struct err *e);
-/* Appends to such a reason what the file can still be used for; returns the code. */
+/* Appends the remaining uses of the file to such a reason; returns the code. */
 int model_refuse(struct err *e);
 /* Fails if the file is an importance matrix and names the option that takes it. */
 int model_no_imatrix(const struct gguf *g, struct err *e);
@@ -87,8 +87,8 @@ struct model_change {
  * different shape. */
 int model_with(struct model **out, const struct model *of, const struct model_change *change, int n,
                struct err *e);
-/* Returns the first block in which two models of one graph differ, or the number of layers if only
- * what follows the last block may differ. */
+/* Returns the first block in which two models of one graph differ, or the number of layers if they
+ * can differ only after the last block. */
 int model_first_change(const struct model *a, const struct model *b);
 
 /* Options of model_pack, which packs the weights of matrix products into the row groups that `isa`

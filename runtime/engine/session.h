@@ -112,7 +112,7 @@ struct session_pass {
     int64_t n;
     /* First block to compute (session_can_begin); 0: start with the embeddings. Blocks below it
      * keep no state, so every call on such a session starts there. The number of layers: compute
-     * only what follows the last block. */
+     * only the part after the last block. */
     int begin;
     /* With `begin`: [n][n_embd], as shown to a probe for block begin - 1 by a session whose weights
      * are equal up to there. NULL: the rows come from session_hand. */
@@ -276,8 +276,8 @@ session_get_opts(const struct session *s); /* zeros replaced by defaults */
 
 /* Marks the current position of the session's own sequence; session_rewind returns to it after a
  * few tokens. Recurrent states are copied, the cache is not. A mark holds until the next mark or
- * reset. It takes the memory of the states once and, for layers with a window, what the window has
- * passed since. */
+ * reset. It takes the memory of the states once and, for layers with a window, the positions that
+ * the window has passed since. */
 int session_mark(struct session *s, struct err *e);
 void session_rewind(struct session *s);
 

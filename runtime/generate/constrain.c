@@ -438,8 +438,8 @@ bool constrain_ended(const struct constrain *c) {
     return c->ended;
 }
 
-/* Returns how many of `ids` are certain to follow in sequence. The last one is left to the model
- * unless the text ends there. 0: completing the text after them would exceed the limit. */
+/* Returns the number of `ids` that are certain to follow. The last one is left to the model unless
+ * the text ends there. 0: completing the text after them would exceed the limit. */
 static int64_t certain(const struct constrain *c, const struct gram_state *from,
                        const struct ids *ids, int64_t most) {
     struct gram_state *s = gram_copy(from);

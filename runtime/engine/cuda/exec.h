@@ -6,9 +6,9 @@
  * description of the pass's rows. Kernels read positions, page tables and state locations from
  * device memory, so a captured step serves every sequence at every position.
  *
- * Layers may be split over several devices. A session has a part (struct cuda) for each, with what
- * its layers need. Functions that work on one device take its part; functions that take the session
- * work on all parts. */
+ * Layers may be split over several devices. A session has a part (struct cuda) for each, with the
+ * data of its layers. Functions that work on one device take its part; functions that take the
+ * session work on all parts. */
 #ifndef HONE_RUNTIME_ENGINE_CUDA_EXEC_H
 #define HONE_RUNTIME_ENGINE_CUDA_EXEC_H
 
