@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* base/arena.c - arena allocator: a list of chunks, newest first. Chunk sizes grow from 64 KiB to 4
- * MiB; larger requests get a chunk of their own. A reset keeps the chunks and clears memory when it
+ * MiB; larger requests get their own chunk. A reset keeps the chunks and clears memory when it
  * is handed out again. Under AddressSanitizer unused memory is poisoned. */
 #include "base/arena.h"
 

@@ -35,7 +35,7 @@ static bool is_down(const struct model *m, const struct gr_weight *w) {
     return false;
 }
 
-/* Adds the gradients of w's outputs to moments of their own. */
+/* Adds the gradients of w's outputs to separate moments. */
 static void see_outputs(struct gradients *g, const struct gr_weight *w, int64_t expert,
                         const float *dy, int64_t ld, int64_t n_rows) {
     struct gr_weight out = {.ne = {w->ne[1], 1, w->ne[2], 1}};

@@ -36,7 +36,7 @@ void gram_col_see_each(struct gram_col *c, const struct gr_weight *w, int64_t ex
 void gram_col_leave_out_gradients(struct gram_col *c);
 /* Returns whether gradients were left out, by that call or for lack of memory. */
 bool gram_col_without_gradients(const struct gram_col *c);
-/* Returns whether the experts of a weight of n columns have moments of their own; otherwise they
+/* Returns whether each expert of a weight of n columns has its own moments; otherwise they
  * share one sum. */
 bool gram_col_apart(int64_t n, int64_t n_experts);
 /* Ends the survey: chooses the inputs and allocates their sums. If memory is short, leaves out

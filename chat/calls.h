@@ -12,7 +12,7 @@ struct gcalls {
     const struct toolfmt *f;
     struct gram_opts o;
     const struct json *any_object; /* a schema */
-    bool lines;                    /* tags are on lines of their own */
+    bool lines;                    /* each tag is on its own line */
     int rc;
     struct err *e;
 };

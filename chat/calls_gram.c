@@ -106,7 +106,7 @@ static gnode answer_text(struct gcalls *c, const struct gram_tools *t) {
     } else if (!c->rc && start.len) {
         out = gn_alt(g, free_text(c, NULL), gn_cat(g, free_text(c, start.data), out));
     } else if (!c->rc) {
-        /* Llama's calls have no marker of their own: the whole answer is a call, or none of it
+        /* Llama's calls have no marker: the whole answer is a call, or none of it
          * is. */
         out = gn_alt(g, free_text(c, NULL), out);
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* convert/lora_bind.c - LoRA deltas: finds the adapter's tensors for a weight and adds them.
  *
- * Fused experts (peft's target_parameters) have no names of their own: they are wrappers
+ * Fused experts (peft's target_parameters) have no names: they are wrappers
  * "...experts" and "...experts.base_layer" around one module, distinguished by their shapes. The
  * side that A spans depends on the version of peft; shapes show it too, except for square
  * matrices. */

@@ -254,7 +254,7 @@ bool gn_live(struct grammar *g, gnode n) {
 static void make_classes(struct grammar *g) {
     uint8_t cls[256] = {0};
     int n = 1;
-    /* Bytes with classes of their own: digits for G_MOD, ASCII for unique names. */
+    /* Bytes that need their own class: digits for G_MOD, ASCII for unique names. */
     const uint32_t from = g->has_other ? ' ' : '0', extra = g->has_other ? 0x7f - ' '
                                                             : g->has_mod ? 10
                                                                          : 0;

@@ -113,7 +113,7 @@ double sens_loss(const struct sens *s, int group, enum qtype type);
 /* Reliability of predictions, as relative standard errors. `between`: every probed group is
  * predicted from the others of its role, as if it had no probe, and compared. */
 struct sens_accuracy {
-    int n_probed;    /* groups with probes of their own */
+    int n_probed;    /* groups that have probes */
     double probed;   /* sampling error of a probe */
     double between;  /* error for a group without probes; 1 until a role has two probed layers */
     double mix;      /* predicted divergence of the whole model at about 4.25 bits */

@@ -19,7 +19,7 @@ enum { MIN_ROWS = 64, MIN_ROWS_MAT = 8, PERCENT = 2, TAU = 256 };
 static const int64_t BATCH = 4 << 20; /* weights encoded at a time */
 
 struct sampler {
-    /* Encodes the sampled rows, stored contiguously as a tensor of their own. */
+    /* Encodes the sampled rows, stored contiguously as a separate tensor. */
     struct batch_job b;
     const struct kern *ref;
     double *sum; /* sum per row; < 0: the row is not finite */
@@ -85,7 +85,7 @@ int sens_importance(const struct imat *imat, const struct gguf_tensor *t, float 
     return importance(imat, t, out, &en, e);
 }
 
-/* Builds a tensor of a tensor's sampled rows. *copy holds the rows, freed with mem_free; NULL: all
+/* Builds a tensor from the sampled rows of t. *copy holds the rows, freed with mem_free; NULL: all
  * rows are sampled and the data is the tensor's own. */
 static int sample(const struct gguf_tensor *t, struct gguf_tensor *out, void **copy,
                   struct err *e) {

@@ -11,10 +11,10 @@
 
 struct block_size {
     uint64_t dense, experts; /* bytes of weights; experts: routed experts */
-    int64_t kv_heads;        /* rows of keys, and of values, per token; 0: none of its own */
-    int64_t k_dim, v_dim;    /* values per row of keys and of values */
-    int64_t window;          /* 0: no window */
-    int64_t state;           /* f32 values of recurrent state per sequence */
+    int64_t kv_heads;     /* rows of keys, and of values, per token; 0: none, or another layer's */
+    int64_t k_dim, v_dim; /* values per row of keys and of values */
+    int64_t window;       /* 0: no window */
+    int64_t state;        /* f32 values of recurrent state per sequence */
 };
 struct sizes {
     int n_blocks; /* blocks of the trunk */

@@ -50,7 +50,7 @@ int imat_read(struct imat *m, const char *path, struct err *e); /* detects the f
 enum imat_form { IMAT_GGUF, IMAT_DAT };
 int imat_write(const struct imat *m, const char *path, enum imat_form form, bool overwrite,
                struct err *e);
-/* Writes sum1 and sum4, which every entry must have, to a GGUF file of their own
+/* Writes sum1 and sum4, which every entry must have, to a separate GGUF file
  * (docs/formats/imatrix.md). */
 int imat_write_moments(const struct imat *m, const char *path, bool overwrite, struct err *e);
 /* Adds src to dst, entry by entry; a single count applies to all matrices. Returns ERR_DATA if

@@ -135,7 +135,7 @@ static double tau_of(const struct quantize_opts *o) {
 }
 
 /* Sets *out to a tensor's importance as floats, NULL if it has none, and *blind to the number of
- * its matrices without importance of their own. */
+ * its matrices without their own importance. */
 static int load_importance(const struct source *s, const struct quantize_opts *o,
                            const struct gguf_tensor *t, enum role role, float **out, int64_t *blind,
                            struct err *e) {

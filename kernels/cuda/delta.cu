@@ -8,7 +8,7 @@
  *
  * The convolution's past inputs are in a ring with as many slots as taps, so the current token's
  * slot is never one that a token still reads. This lets cu_delta_token convolve in whatever
- * block needs a channel, without a launch of its own. */
+ * block needs a channel, without a separate launch. */
 #include "kernels/cuda/chunk.cuh"
 
 enum { BLOCK = 256, WARPS = BLOCK / 32, LANES = 8, SLICE = BLOCK / LANES, T = 8, MAX_DIM = 256 };

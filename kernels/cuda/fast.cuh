@@ -31,7 +31,7 @@ struct cu_product {
 static inline bool cu_same_rows(const struct cu_product *p) {
     return p->up.w && p->up.type == p->w.type && p->up.packed == p->w.packed;
 }
-/* Sets the weights of a product (matmul.cu): the packed ones if they exist and it is not exact.
+/* Sets the weights of a product (matmul.cu): packed if possible, unless it is exact.
  * `up` is the second matrix of a gated unit; NULL with `gated`: the second half of w's rows. */
 void cu_fast_of(struct cu_product *p, const struct cu_weight *w, const struct cu_weight *up,
                 bool gated, bool exact);

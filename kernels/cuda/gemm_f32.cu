@@ -8,7 +8,7 @@
  * rows and 8 tokens of a column with four 16-byte loads for 64 multiply-adds. While the warps
  * multiply 32 columns, the next 32 of the tokens are loaded into registers. Weights arrive by
  * asynchronous copies of aligned 16-byte pieces, 256 columns of each row (float types: 32); a
- * thread decodes 32 weights of its own row, each weight once per 64 tokens.
+ * thread decodes 32 weights of one row, each weight once per 64 tokens.
  *
  * Four adjacent rows or tokens form a unit; column c has unit u at u ^ c / 4 % 8. So the stores of
  * threads with 4 columns each reach all 32 banks. Of a warp's lane number, bits 1 to 3 choose rows

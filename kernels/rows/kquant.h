@@ -10,7 +10,7 @@
  *   code(w, k, j)  codes 32k + 4j .. 4j + 3 of every row
  *
  * IQ1 to IQ3 (CHUNKED) have no code(). With MIXED (rows/looks.h), codes32(w, k, x, g, q) returns
- * all eight vectors of codes 32k.., in an order of its own; g is the grid. Otherwise
+ * all eight vectors of codes 32k.., in its own order; g is the grid. Otherwise
  * (rows/loads.h), shared_bits(w, k) returns the part common to codes 32k.., and codes8(w, k, j, s,
  * x, g, q) returns two vectors of codes 32k + 8j..; s comes from shared_bits(), and x are N_INDICES
  * indices stored by put_block(w, x). A type of signed levels of LEVEL_BITS has levels8(w, k, j, x,

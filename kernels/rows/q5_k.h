@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* kernels/rows/q5_k.h - packed rows of Q5_K. Of eight words of codes, five have bytes of their own;
+/* kernels/rows/q5_k.h - packed rows of Q5_K. Of eight words of codes, five have their own bytes;
  * the 15 bits of the other three are stored above them. */
 #include "kernels/rows/rows.h"
 

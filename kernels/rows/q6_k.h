@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* kernels/rows/q6_k.h - packed rows of Q6_K. Codes are biased by 32. Of four words of codes, three
- * have bytes of their own; the fourth is stored two bits at a time above them. */
+ * have their own bytes; the fourth is stored two bits at a time above them. */
 #include "kernels/rows/rows.h"
 
 enum { BLOCK = 210, BITS = 6, SUB = 16, SIGNED = 1, OFFSET = 5 };

@@ -265,7 +265,7 @@ LANE_FN void sym_write(const struct sym_job *j, const struct sym_state *b, struc
     }
 }
 
-/* Quantizes the 16 scales of Q3_K like a block of their own; lanes run the 19 trials. */
+/* Quantizes the 16 scales of Q3_K like a separate block; lanes run the 19 trials. */
 LANE_FN float sym_of_scales(const struct sym_job *j, const vf *scale) {
     const struct levels lv = {j->s->sc_lo, j->s->sc_hi, NULL};
     LOCAL_TILE(t);

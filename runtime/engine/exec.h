@@ -31,7 +31,7 @@ enum {
     RUNS_PER_WORKER = 4,
     KEY_BLOCK = 256,   /* keys decoded at a time; cache pages hold a multiple of it */
     ATTN_ROWS = 128,   /* query rows of an attention task, or one token's heads */
-    ATTN_TASKS = 64,   /* with fewer tiles, each span of a tile is a task of its own ... */
+    ATTN_TASKS = 64,   /* with fewer tiles, each span of a tile is a separate task ... */
     ATTN_PARTS = 8192, /* ... if their partial sums take at most this many rows */
     SPANS = 32,        /* most spans of a row's keys */
     ROPE_TABS = 4
@@ -254,7 +254,7 @@ void exec_show_head(const struct session *s, const float *hidden, int64_t n);
 void exec_show(const struct session *s, gr_w w, const float *x, int64_t ld);
 void exec_show_expert(const struct session *s, gr_w w, int64_t expert, const float *x, int64_t n,
                       int64_t ld, const int32_t *token, const float *gate);
-/* Shows x [n_tok][heads][in] where each head has a matrix of its own. */
+/* Shows x [n_tok][heads][in] where each head has its own matrix. */
 void exec_show_heads(const struct session *s, gr_w w, const float *x, int64_t in);
 /* Show the probe the residual x [n_tok][width], or a node's experts [n_tok][n_used], with one call
  * per sequence of the pass. */

@@ -211,7 +211,7 @@ static int rule_moe(const struct rule_for *r, struct match *m) {
  * it. */
 static bool goes_along(const struct rule_for *r, const struct gr_node *n, int k) {
     return is_quick(r, n + k) && n[k].src[0] == n->src[0] && r->t->many &&
-           /* Gate and up of a feed-forward are a launch of their own. */
+           /* Gate and up of a feed-forward are a separate launch. */
            !is_glu(r->g, n + k, r->end);
 }
 static int rule_products(const struct rule_for *r, struct match *m) {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 /* runtime/engine/pack.c - packing of the weights of matrix products (kernels/pack.h).
  *
- * Each tensor is packed into memory of its own (huge pages, spread over all NUMA nodes), and its
+ * Each tensor is packed into separate memory (huge pages, spread over all NUMA nodes), and its
  * pages in the file mapping are released, so that resident memory grows by at most one tensor. The
  * original blocks can still be read through the mapping by f32 sessions, probes and embeddings.
  * Packed rows belong to the weight (weight.h): they are made once, under its lock. Each session
- * that packs uses them through an immutable model of its own. */
+ * that packs uses them through its own immutable model. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

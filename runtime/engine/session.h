@@ -4,7 +4,7 @@
  * token by token, and whichever sequences are fed along with it; on a device they are equal up to
  * rounding.
  *
- * A session has a sequence of its own, which is the default; session_pass feeds any number of
+ * A session has its own sequence, which is the default; session_pass feeds any number of
  * sequences together. */
 #ifndef HONE_RUNTIME_ENGINE_SESSION_H
 #define HONE_RUNTIME_ENGINE_SESSION_H

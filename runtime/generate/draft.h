@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* runtime/generate/draft.h - speculative decoding with the model's MTP block: each pass of the
  * trunk computes the chosen token and the block's draft of the next one, so that a correct draft
- * costs no pass of its own. Logits are the trunk's for exactly the given tokens, up to the rounding
+ * costs no extra pass. Logits are the trunk's for exactly the given tokens, up to the rounding
  * of batched passes: the text equals that of plain generation.
  *
  * Memory in addition to the trunk's session: that of the block (one layer's cache, scratch, and on

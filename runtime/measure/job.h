@@ -55,7 +55,7 @@ struct choice_job {
     int64_t n_cases, ctx, n_depths, per_depth;
 };
 extern const struct choice_job eval_needle_usual;
-struct eval_job { /* for commands without a struct of their own */
+struct eval_job { /* for commands without their own struct */
     struct eval_args eval;
     struct choice_job tasks;
 };

@@ -72,7 +72,7 @@ struct verdict {
     bool pass; /* all checks passed */
     /* Tool calls; false if none is expected but one was made: */
     bool parsed;    /* a call was made */
-    bool valid;     /* each is of an offered tool, with arguments valid for its schema */
+    bool valid;     /* every call names an offered tool and satisfies its schema */
     bool named;     /* expected names, in order */
     bool equal;     /* expected names and arguments */
     struct buf why; /* first failed check and the reason; empty if passed */

@@ -62,7 +62,7 @@ static void rms_heads_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     const int64_t n = j->n->norm.head_dim;
     (void)worker;
     const int64_t *ne = j->w ? model_weight(j->s->m, j->n->norm.weight)->ne : NULL;
-    const bool own = ne && ne[0] * ne[1] > n; /* each head has weights of its own */
+    const bool own = ne && ne[0] * ne[1] > n; /* weights differ by head */
     for (int64_t t = t0; t < t1; t++)
         for (int64_t at = 0; at < j->width; at += n)
             j->s->kern.rms_norm(row(j->s, j->n->src[0], t) + at, own ? j->w + at : j->w,

@@ -3,7 +3,7 @@
  *
  * A layer's memory follows from its weights, its slots of keys and values and its states; fit.h
  * decides the placement. Nodes before the first layer go with it, final norm and head with the
- * last. To measure a way, the session is laid out that way; nothing is allocated yet. */
+ * last. To measure a placement, the session is laid out accordingly; nothing is allocated yet. */
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>

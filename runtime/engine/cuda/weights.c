@@ -10,7 +10,7 @@
 /* Bytes of a piece; smallest weight sent in pieces. */
 enum { FEED_PIECE = 16 << 20, FEED_FROM = 1 << 20 };
 
-/* Returns whether weight w has data of its own. A tied weight is uploaded once, as its source. */
+/* Returns whether weight w has its own data. A tied weight is uploaded once, as its source. */
 static bool owns(const struct cuda *d, int w) {
     const int of = d->s->m->source[w];
     return of == w || !d->w[of].is_matrix;
