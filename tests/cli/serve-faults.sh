@@ -103,7 +103,7 @@ raw 200 'a slash and a query behind the path' 'GET /v1/models/?api-version=1 HTT
 raw 200 'one model, its name in bytes' 'GET /models/%%6d HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n'
 raw 404 'another model' 'GET /v1/models/n HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n'
 raw 404 'a base URL with a /v1 too many' 'GET /v1/v1/models HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n'
-grep -q 'but /v1/models: is the base URL right' "$t/raw" || say "a wrong base URL is not said to be one"
+grep -q 'but there is /v1/models: is the base URL right' "$t/raw" || say "a wrong base URL is not said to be one"
 printf '\357\273\277%s' "$x" > "$t/b"; body 200 'a mark of its byte order in front' /v1/completions "$t/b"
 
 # ---- bodies ----
