@@ -22,9 +22,9 @@ enum { FEW_MEMBERS = 8 };
 
 struct json {
     struct json *next, *child, *last;
-    /* The name decoded, and as it is in the source; both NULL in arrays. */
+    /* The name, decoded and as spelled in the source; both NULL in arrays. */
     const char *name, *raw_name;
-    /* The value decoded, and as it is in the source; of strings and numbers. */
+    /* The value of a string or number, decoded and as spelled in the source. */
     const char *text, *raw;
     double num;
     uint32_t n_name, n_raw_name, n_text, n_raw, n_child;

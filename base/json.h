@@ -86,7 +86,7 @@ bool json_equal(const struct json *a, const struct json *b);
 const char *json_raw(const struct json *j, size_t *n);
 const char *json_raw_name(const struct json *child, size_t *n);
 /* Decodes the escape whose backslash is at s and returns its length in bytes, or 0 if it is
- * invalid. An unpaired surrogate is decoded as it is. */
+ * invalid. An unpaired surrogate is decoded unchanged. */
 size_t json_escape(const char *s, const char *end, uint32_t *cp);
 
 /* ---- construction, in an arena -------------------------------------------------------------- */

@@ -16,7 +16,7 @@ void json_quote(struct buf *b, const char *s, size_t len) {
     buf_reserve(b, len + 2);
     buf_chr(b, '"');
     for (size_t i = 0; i < len;) {
-        size_t k = i; /* characters that stay as they are are added at once */
+        size_t k = i; /* characters that need no escape are added together */
         while (k < len && p[k] >= 32 && p[k] < 0x80 && p[k] != '"' && p[k] != '\\') k++;
         buf_add(b, s + i, k - i);
         if ((i = k) == len) break;

@@ -3,7 +3,7 @@
  * (chat_line.c).
  *
  * A prompt given as an argument, by --file or on standard input is a turn of a conversation, with
- * the model's own template; -p continues a text as it is. Standard input is read only if
+ * the model's own template; -p continues a text without a template. Standard input is read only if
  * there is no other prompt or "-" names it, so that a shell loop around hone keeps its input. */
 #include <poll.h>
 #include <stdlib.h>
@@ -231,7 +231,7 @@ static int go(struct run_cli *x, struct err *e) {
     if (!rc && any && !x->r.a.prompt && blank(&text))
         rc = err_set(e, ERR_USAGE, "the prompt is empty");
     if (!rc && raw && !x->r.a.prompt)
-        log_info("this model has no chat template: the text is continued as it is");
+        log_info("this model has no chat template: the text is continued without one");
     if (!rc && !raw) rc = run_prepare_turns(r, e);
     while (!rc && !raw && text.len && strchr("\r\n", text.data[text.len - 1]))
         text.data[--text.len] = 0;

@@ -63,7 +63,7 @@ int gn_lark(struct grammar *g, const char *text, size_t len, bool escaped, gnode
 /* Parses all rules and returns the node of the rule `root`, preceded by the ignored text. Does not
  * seal the grammar. Frees the list of rules. The result is in b->rc. */
 gnode bnf_root(struct bnf *b, const char *root);
-/* Does the same as bnf_root(), then seals the grammar and returns it in *out; the caller frees it.
+/* Calls bnf_root(), then seals the grammar and returns it in *out; the caller frees it.
  * On error the grammar is freed and *out is unchanged. */
 int bnf_finish(struct bnf *b, const char *root, struct grammar **out);
 

@@ -108,7 +108,7 @@ static int by_size(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Does the same for an object with many rows, `from` of them passed. */
+/* Works like fill() for an object with many rows, `from` of them passed. */
 static void fill_many(struct grammar *g, const struct gpick *p, uint32_t from, struct count *c,
                       bool search) {
     const uint32_t sep = measure(g, p->sep, search);

@@ -389,7 +389,7 @@ static int add_path(struct serve_files *f, struct sizes **z, const char *path, s
         const bool of_several = folder || f->a->more.n;
         const bool other = read_file(f, x, &(*z)[f->n - 1], of_several, &why);
         if (other) f->n--;
-        if (other && !folder) log_info("%s: left out, as it is not a model", path);
+        if (other && !folder) log_info("%s: left out: not a model", path);
         if (!other && x->wrong && !folder && of_several) {
             *e = why;
             rc = (int)why.code;

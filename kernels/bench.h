@@ -22,7 +22,7 @@ struct kern_rate {
     double decode_gws; /* 10^9 weights decoded per second */
     /* 10^9 bytes of weight blocks per second, with activations in the cache. */
     double dot_gbs;
-    /* The same for packed rows and one token; 0: no packed form. */
+    /* GB/s for packed rows and one token; 0: no packed form. */
     double packed_gbs;
     double packed4_gbs;  /* same for packed rows and four tokens */
     double packed_gmacs; /* 10^9 multiply-adds per second, packed rows and 64 tokens */

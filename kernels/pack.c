@@ -48,7 +48,7 @@ bool kern_packs(enum qtype t) {
 /* Spread codes. The file stores the low and high bits of a code separately, but a kernel should
  * read every byte once and in order. So a block is rewritten first: scale fields, then the
  * codes, of which `n_codes` words (four codes each, one per byte) become `n_bytes` words. Most
- * words take codes as they are, and the bits of the remaining codes go above those. The rewrite
+ * words take codes unchanged, and the bits of the remaining codes go above those. The rewrite
  * consists of shifts and masks of whole words. */
 /* A step: moves the bits `mask` of word `code` to word `byte`, shifted left by `left`. */
 struct move {

@@ -33,7 +33,7 @@ struct seq_job {
     struct ids ids;
     int64_t *end;        /* end of each text, in chunks */
     struct weight *done; /* [n_done] encoded weights, owned */
-    /* The same for the file's writer; names are borrowed. */
+    /* The `done` weights for the file's writer; names are borrowed. */
     struct quantize_given *given;
     int n_done;
     int64_t ctx, n_chunks, width; /* width of the residual */

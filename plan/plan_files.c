@@ -206,7 +206,7 @@ static int add_argument(struct choice *x, const char *path, struct err *e) {
     if (str_ends(path, ".json")) return add_recipes(x, path, e);
     if (!io_is_dir(path)) {
         if (x->o->n_paths > 1 && comes_with_model(path)) {
-            log_info("%s: left out, as it is not a model", path);
+            log_info("%s: left out: not a model", path);
             return 0;
         }
         TRY(add_file(x, path, e));

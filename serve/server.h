@@ -111,7 +111,7 @@ void route_error(void *ud, int status, const char *why, struct buf *out);
 struct http_text route_query(const struct job *j, const char *name);
 /* Answers with an error in the form of the route's API. */
 void route_fail(struct job *j, const struct fault *f);
-/* Does the same and counts the request (ledger_refused). Call without s->lock. */
+/* Answers like route_fail and counts the request (ledger_refused). Call without s->lock. */
 void route_refuse(struct server *s, struct job *j, const struct fault *f);
 void answer_json(struct job *j, const struct buf *b);
 /* Answers with b and a line feed, and frees b. */

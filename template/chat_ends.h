@@ -9,7 +9,7 @@
  * calls (tok_set_turn_end). Usual end tokens that it writes inside answers are unregistered
  * (tok_not_end). No effect if the template refuses the probes. Call before threads share t. */
 void chat_find_ends(const struct chat *c, struct tok *t);
-/* Does the same for the template of a GGUF file, if it has one that compiles. */
+/* Calls chat_find_ends for the template of a GGUF file, if it has one that compiles. */
 void chat_find_ends_gguf(const struct gguf *g, struct tok *t);
 
 #endif

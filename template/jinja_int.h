@@ -455,7 +455,7 @@ const char *jv_type(struct jval v);           /* Python's type name */
 void jv_print(struct jctx *c, struct jval v); /* appends str(v) to the output */
 void jv_repr(struct jctx *c, struct jval v);
 struct jval jv_to_str(struct jctx *c, struct jval v);   /* str(v), a plain string */
-struct jval jv_soft_str(struct jctx *c, struct jval v); /* keeps strings (Markup too) as they are */
+struct jval jv_soft_str(struct jctx *c, struct jval v); /* keeps strings, also Markup, unchanged */
 const char *jv_cstr(struct jctx *c, struct jval v);
 void jv_float_text(double f, char out[64]); /* repr */
 bool jv_is_num(struct jval v);              /* bool, int, big, float */

@@ -4,7 +4,7 @@
  *
  * Any two that spell a piece may join: there is no list of merges. A heap holds the candidate
  * positions; entries whose symbols have changed are recognised by their length. An "unused" piece
- * may form on the way and is split again at the end, as it was joined. */
+ * may form on the way and is split again at the end, where it was joined. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

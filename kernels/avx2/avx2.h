@@ -62,7 +62,7 @@ INLINE float hsum4(__m128 v) {
 INLINE __m256i mul_u8(__m256i u, __m256i y) {
     return _mm256_maddubs_epi16(u, y);
 }
-/* Computes the same for signed x. y is never -128, because activations are within +-127. */
+/* Multiplies like mul_u8, for signed x. y is never -128, because activations are within +-127. */
 INLINE __m256i mul_s8(__m256i x, __m256i y) {
     return _mm256_maddubs_epi16(_mm256_sign_epi8(x, x), _mm256_sign_epi8(y, x));
 }

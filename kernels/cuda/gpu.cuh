@@ -266,7 +266,7 @@ CU_DEV void cu_mma_bf16(float d[4], const uint32_t a[4], uint32_t b0, uint32_t b
                  : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
-/* Computes the same with f16 operands. */
+/* Like the bf16 product above, with f16 operands. */
 CU_DEV void cu_mma_f16(float d[4], const uint32_t a[4], uint32_t b0, uint32_t b1) {
     asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, "
                  "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
@@ -372,8 +372,8 @@ CU_DEV const uint32_t *cu_tile(const uint32_t *m, int ld, int r, int c) {
     const int lane = (int)threadIdx.x % 32;
     return m + (r + lane / 8 % 2 * 8 + lane % 8) * ld + c / 2 + lane / 16 * 4;
 }
-/* Returns the same for the B operand of rows n .. n + 15 of a matrix whose rows are columns of
- * B. */
+/* Returns the address of a lane's row for ldmatrix of the B operand: rows n .. n + 15 of a matrix
+ * whose rows are columns of B. */
 CU_DEV const uint32_t *cu_tile_b(const uint32_t *m, int ld, int n, int k) {
     const int lane = (int)threadIdx.x % 32;
     return m + (n + lane / 16 * 8 + lane % 8) * ld + k / 2 + lane / 8 % 2 * 4;

@@ -157,7 +157,7 @@ CU_DEV void plain_sums(const struct part &p, const struct plain_task &t, uint8_t
     }
 }
 
-/* Computes the same for float weights and f32 activations, exactly, one row at a time. */
+/* Computes sums for float weights and f32 activations, exactly, one row at a time. */
 template <class B>
 CU_DEV void plain_floats(const struct part &p, const struct plain_task &t, float *const sums[2]) {
     for (int i = 0; i < t.n << p.gated; i++) {

@@ -18,7 +18,7 @@ INLINE iv even_signs(iv v) {
                                    -128, 0,    0,    -128, 0,    -128, -128, 0};
     return l_or(v, l_table(odd, l_and(l_xor(v, l_shr(v, 4)), l_i8(15))));
 }
-/* Computes the same for a 28-bit word of four 7-bit fields. */
+/* Adds the eighth bits to a 28-bit word of four 7-bit sign fields. */
 INLINE iv packed_signs(iv v) {
     const iv a = l_or(l_and(v, l_i32(0x7f)), l_and(l_shl(v, 1), l_i32(0x7f00)));
     const iv b = l_or(l_and(l_shl(v, 2), l_i32(0x7f0000)), l_and(l_shl(v, 3), l_i32(0x7f000000)));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* kernels/rows/q8_0.h - packed rows of Q8_0. Codes are stored as they are. */
+/* kernels/rows/q8_0.h - packed rows of Q8_0. Codes are stored unchanged. */
 #include "kernels/rows/rows.h"
 
 enum { BLOCK = 34, SIZE = 32, BITS = 8, BIAS = 128, WHOLE = 1 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* quantize/enc/lanes.c - the block searches for one instruction set: compiled as it is for the
+/* quantize/enc/lanes.c - the block searches for one instruction set: compiled unchanged for the
  * baseline, and again through avx2/lanes.c. */
 #include "quantize/enc/grid_block.h"
 #include "quantize/enc/grid_conv.h"

@@ -93,7 +93,7 @@ LANE_FN void weights(float *w, const float *x, const float *imp, int n, const st
     lanes_sync();
 }
 
-/* Computes the same with the mean that the rule asks for: the block's or its row's. */
+/* Computes weights() with the mean that the rule requests: the block's or its row's. */
 LANE_FN void block_weights(float *w, const float *x, const float *imp, int n, const struct wrule *r,
                            float row_mean2, int sub) {
     float mean = 0;
