@@ -477,7 +477,7 @@ static void emit_tools(struct emit *m, const struct result *r) {
 
 /* Emits the number of kept answers by the number of tool results before them. */
 static void emit_steps(struct emit *m, const struct result *r) {
-    emit_table(m, "steps", "by results of tools before it");
+    emit_table(m, "steps", "by number of tool results before the answer");
     emit_col(m, "step", "results");
     emit_col(m, "n", "answers");
     emit_col(m, "kept", "kept");

@@ -72,7 +72,7 @@ static int find_input(struct replay *r, const char *what, const char *given, con
         return err_set(e, ERR_USAGE, "the file was made with %s: name it with %s", what, what);
     TRY(record_file_hash(*out, hash, e));
     if (strcmp(hash, want) == 0) return 0;
-    return err_set(e, ERR_DATA, "%s: %s is another file than was used (XXH3 %s, recorded %s)", what,
+    return err_set(e, ERR_DATA, "%s: %s is not the file that was used (XXH3 %s, recorded %s)", what,
                    *out, hash, want);
 }
 

@@ -247,7 +247,7 @@ static void show(struct dry *d, struct emit *m) {
     emit_i64(m, "file_bytes", "files, bytes", (int64_t)sums.file_bytes);
     emit_i64(m, "work_bytes", "next to them while working, bytes", (int64_t)sums.work_bytes);
     emit_i64(m, "memory_bytes", "memory, bytes", (int64_t)sums.memory);
-    emit_i64(m, "buffer_bytes", "large buffers among it, bytes",
+    emit_i64(m, "buffer_bytes", "of which large buffers, bytes",
              (int64_t)plan_bytes(&mk->in, &mk->plan));
     emit_i64(m, "cached_bytes", "plus file cache for full speed, bytes", (int64_t)d->s.base_bytes);
     emit_i64(m, "n_probes", "sensitivity probes",

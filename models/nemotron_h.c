@@ -127,7 +127,7 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     return 0;
 }
 
-/* Writes a key that is never read, since no layer has RoPE, as llama.cpp's converter does. */
+/* Writes RoPE's dimension count, which no layer uses, because llama.cpp's converter does. */
 static void write_keys(const struct hparams *h, struct gguf_w *w) {
     const int64_t rot = h->d[HD_EMBD] / h->d[HD_HEADS];
     gguf_w_u32(w,
