@@ -93,6 +93,13 @@ void lint_verdict(const struct lint_report *r, const char *tool_format, struct b
                 r->needs_lenient ? " in transformers (other engines may accept it)" : "");
         return;
     }
+    const struct lint_finding *any = find_rule(r, "TOOLS-NONE");
+    if (r->n_passed == 0 && any && strncmp(any->outcome, "error:", 6) == 0) {
+        int k = (int)strlen(any->detail);
+        while (k && any->detail[k - 1] == '.') k--;
+        buf_fmt(out, "The template fails with every conversation: %.*s.", k, any->detail);
+        return;
+    }
     tool_calls(r, tool_format, out);
     const struct lint_rule *bad = first_broken(r, LINT_ERROR, false, &n);
     const struct lint_rule *warn = first_broken(r, LINT_WARN, false, &n_warn);

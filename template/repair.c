@@ -291,10 +291,13 @@ int repair_run(struct repair *r, const char *src, size_t len, const char *name,
     if (before) before->spent += all.spent;
     ctx_cost_enter(before);
     if (progress_interrupted()) rc = err_set(e, ERR_INTR, "interrupted");
-    if (empty(&s.plan))
+    if (empty(&s.plan)) {
         buf_add(&r->text, src, len);
-    else
+    } else {
         write_plan(&r->text, &s, &s.plan);
+        /* The parser drops the last line's end, as Jinja does. */
+        if (len && src[len - 1] == '\n' && s.original->src_len < len) buf_chr(&r->text, '\n');
+    }
     for (int i = 0; i < s.n_site; i++) {
         free(s.site[i].text);
         free(s.site[i].other);

@@ -76,13 +76,25 @@ static void value_site(struct finder *f, const struct jnode *value, const struct
     struct buf b = {0};
     int n;
     const char *s = text_of(f, value, &n);
-    buf_fmt(&b, "(%.*s if %.*s is string else %.*s | tojson)", n, s, n, s, n, s);
+    if (value->kind == JN_DICT)
+        buf_fmt(&b, "(%.*s | tojson)", n, s);
+    else
+        buf_fmt(&b, "(%.*s if %.*s is string else %.*s | tojson)", n, s, n, s, n, s);
     site(f, P_E_VALUE, whole, &b);
+}
+
+/* Returns whether an expression is a whole object: a literal, x.function or x.tool_calls. */
+static bool is_object(const struct jnode *n) {
+    if (n->kind == JN_DICT) return true;
+    const bool item = n->kind == JN_ITEM && n->b && n->b->kind == JN_CONST;
+    if (!item && n->kind != JN_ATTR) return false;
+    const struct jval name = item ? n->b->val : n->val;
+    return jv_is(name, "function") || jv_is(name, "tool_calls");
 }
 
 /* Looks for values among the operands of an output. */
 static void printed(struct finder *f, const struct jnode *n) {
-    if (is_value(f, n)) {
+    if (is_value(f, n) || is_object(n)) {
         value_site(f, n, n);
     } else if (n->kind == JN_CONCAT) {
         for (const struct jnode *k = n->list; k; k = k->next) printed(f, k);

@@ -145,8 +145,9 @@ static void parts(struct writer *w) {
     const bool user = plan_wants(w, P_PARTS_USER), result = plan_wants(w, P_PARTS_RESULT),
                answer = plan_wants(w, P_PARTS_ANSWER);
     if (!user && !result && !answer) return;
-    put(w, "{%- if content and content is iterable and content is not string and content is not "
-           "mapping");
+    put(w,
+        "{%- if content is defined and content is not none and content is iterable and content is "
+        "not string and content is not mapping");
     if (!(user && result && answer)) {
         put(w, " and (");
         const char *glue = "";

@@ -143,7 +143,7 @@ def normal(sc):
         if m.get("role") == "developer":
             m["role"] = "system"
         c = m.get("content")
-        if isinstance(c, list) and c and all(isinstance(p, dict) and p.get("type") == "text" for p in c):
+        if isinstance(c, list) and all(isinstance(p, dict) and p.get("type") == "text" for p in c):
             m["content"] = "".join(p["text"] for p in c)
         if c is None and m.get("role") in ("assistant", "tool"):
             m["content"] = ""
@@ -249,6 +249,12 @@ def odd_parts(role):
     return change
 
 
+def odd_no_parts(sc):
+    for m in sc["messages"]:
+        if m.get("tool_calls"):
+            m["content"] = []
+
+
 def odd_result(sc):
     for m in sc["messages"]:
         if m["role"] == "tool":
@@ -268,6 +274,7 @@ FORMS = {
     "arguments null": (odd_args("null"), {"calls": True, "empty": True}),
     "arguments empty text": (odd_args("blank"), {"calls": True, "empty": True}),
     "arguments text": (odd_args("text"), {"calls": True}),
+    "content without parts": (odd_no_parts, {"calls": True}),
     "result null": (odd_result, {"calls": True}),
     "result parts": (odd_parts("tool"), {"calls": True}),
     "user parts": (odd_parts("user"), {}),

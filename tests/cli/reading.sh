@@ -53,6 +53,9 @@ first '^No tool calling'
 printf '{%% if %%}' > "$t/broken.jinja"
 "$HONE" template lint "$t/broken.jinja" > "$t/o" 2> /dev/null || :
 first '^The template does not compile'
+printf '{{ raise_exception("no talk") }}' > "$t/never.jinja"
+"$HONE" template lint "$t/never.jinja" > "$t/o" 2> /dev/null || :
+first '^The template fails with every conversation: no talk'
 run template fix "$t/base.gguf"
 grep -q 'remaining defects: .*PREFIX' "$t/e" || say "template fix does not say what it leaves: $(cat "$t/e")"
 grep -hoE '(PROBE\("[a-z0-9_]*", |rule = |, |PIECE\([A-Z_]+, "[a-z-]*", [A-Z]+, )"[A-Z]+(-[A-Z]+)+"|"(MARKERS|PREFIX|SYNTAX|UNDECLARED)"' template/lint.c template/lint_judge.c template/lint_tree.c template/lint_probes.def template/repair_pieces.def |

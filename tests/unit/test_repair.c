@@ -168,7 +168,35 @@ static void test_choices(void) {
     free(src);
 }
 
+/* Objects that a template prints as a whole are JSON, and the end of the file stays as it was. */
+static void test_objects(void) {
+    static const struct {
+        const char *call, *want;
+    } rows[] = {{"{{ '<call>' ~ {'name': c.function.name, 'arguments': c.function.arguments} ~ "
+                 "'</call>' }}",
+                 "({'name': c.function.name, 'arguments': c.function.arguments} | tojson)"},
+                {"<call>{{ c.function }}</call>",
+                 "{{ (c.function if c.function is string else c.function | tojson) }}"},
+                {"<call>{{ c['function'] }}</call>", "c['function'] | tojson)"}};
+    for (size_t i = 0; i < COUNT_OF(rows); i++)
+        for (int newline = 0; newline < 2; newline++) {
+            struct repair r;
+            char src[600];
+            snprintf(src, sizeof src,
+                     "{%% if tools %%}<tools>{{ tools | tojson }}</tools>{%% endif %%}"
+                     "{%% for m in messages %%}<{{ m.role }}>{{ m.content or '' }}"
+                     "{%% for c in m.tool_calls or [] %%}%s{%% endfor %%}</{{ m.role }}>"
+                     "{%% endfor %%}{%% if add_generation_prompt %%}<assistant>{%% endif %%}%s",
+                     rows[i].call, newline ? "\n" : "");
+            CHECK_OK(repair_run(&r, src, strlen(src), "objects", NULL, 0, &e));
+            CHECK(has(&r, "values") && strstr(r.text.data, rows[i].want));
+            CHECK((r.text.data[r.text.len - 1] == '\n') == newline);
+            repair_free(&r);
+        }
+}
+
 int main(void) {
+    RUN(test_objects);
     RUN(test_probes);
     RUN(test_pairs);
     RUN(test_choices);
