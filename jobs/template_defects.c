@@ -290,6 +290,31 @@ static int list_edits(struct emit *m, const struct chat_src *s, struct err *e) {
     return 0;
 }
 
+/* Writes the other templates of a list in tokenizer_config.json as files, since chat_template.jinja
+ * hides the whole list. */
+static int keep_others(const struct chat_src *s, const char *dir, const char *file, struct err *e) {
+    bool there;
+    int rc = io_there(&there, file, e);
+    if (rc || there || s->n_names < 2) return rc;
+    char *sub = io_join(dir, "additional_chat_templates");
+    rc = io_make_dir(sub, e);
+    for (int i = 0; !rc && i < s->n_names; i++) {
+        struct chat_src other;
+        char name[200];
+        if (strcmp(s->names[i], s->instead ? s->instead : "default") == 0) continue;
+        snprintf(name, sizeof name, "%s.jinja", s->names[i]);
+        if (strchr(name, '/')) continue;
+        rc = chat_src_open(&other, dir, s->names[i], e);
+        if (rc) break;
+        char *path = io_join(sub, name);
+        rc = out_write_file(path, other.text, other.len, true, e);
+        free(path);
+        chat_src_close(&other);
+    }
+    free(sub);
+    return rc;
+}
+
 static int store(const struct work *w, const struct fix_opts *o, const struct chat_src *s,
                  const struct buf *fixed, struct err *e) {
     if (o->out) return out_write_file(o->out, fixed->data, fixed->len, w->overwrite, e);
@@ -312,7 +337,8 @@ static int store(const struct work *w, const struct fix_opts *o, const struct ch
     }
     if (io_is_dir(o->src)) { /* This file overrides the key in tokenizer_config.json. */
         char *path = io_join(o->src, "chat_template.jinja");
-        int rc = out_write_file(path, fixed->data, fixed->len, true, e);
+        int rc = keep_others(s, o->src, path, e);
+        if (!rc) rc = out_write_file(path, fixed->data, fixed->len, true, e);
         free(path);
         return rc;
     }

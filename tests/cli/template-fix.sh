@@ -25,6 +25,12 @@ for name in qwen3 qwen3.5; do
     "$HONE" template show "$t/bare.gguf" | cmp - template/own/$name.jinja || say "--replace $name stored another text"
 done
 grep -q 'in place' "$t/e" || say "the second text was not written in place: $(cat "$t/e")"
+# a folder with a list of templates: the new chat_template.jinja hides the list, so the others become files
+mkdir "$t/list"
+echo '{"chat_template": [{"name": "default", "template": "{% for m in messages %}<{{ m.role }}>{{ m.content + m.role }}{% endfor %}"}, {"name": "rag", "template": "{{ documents }}"}]}' > "$t/list/tokenizer_config.json"
+"$HONE" template fix "$t/list" --in-place > /dev/null 2> "$t/e" || say "fix of a list of templates: $(cat "$t/e")"
+grep -q hone_repair "$t/list/chat_template.jinja" || say "the list's default is not repaired"
+[ "$("$HONE" template show "$t/list" --name rag)" = '{{ documents }}' ] || say "fix lost a template of the list"
 src=../shared/golden/templates/jinja/Qwen3.5-4B.jinja
 if [ -e $src ]; then
     rc=0; "$HONE" template lint $src > "$t/o" 2> "$t/e" || rc=$?
