@@ -76,7 +76,7 @@ same "parts of the node" "$(rows program_many | grep -E '^(choose|expand|contrac
 run 0 plan "$t/q.gguf" --launches --device cuda --place "$t/map" --stream-from 600 --json
 same "passes that are too short" "$(rows program_many | grep -c '^bring' || true) $(row program_many fetch | cut -d' ' -f1)" "0 fetch"
 run 0 doctor "$t/q.gguf" --device cuda --place "$t/map" --json
-grep -q 'by the CPU' "$t/o" || say "doctor says nothing of the placed block"
+grep -q 'on the CPU' "$t/o" || say "doctor says nothing of the placed block"
 # two devices: half of the blocks each, the residual moves once, 128 values; a map sends it to and fro
 export CUDA_EMU_DEVICES=2048,1024
 run 0 plan "$t/q.gguf" --launches --device cuda:0,1 --json
