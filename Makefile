@@ -152,9 +152,10 @@ unit: $(UNIT) ## build the unit tests
 # minutes to compile (make check-isa)
 CHECKED := $(if $(SAN),$(filter-out $(ISA_UNIT),$(UNIT)),$(UNIT))
 SCRIPTS_OF := $(wildcard tests/cli/*.sh)
-# the slowest scripts under a sanitizer; other tests cover the same code there
-LONG_SCRIPTS := cuda determinism earlier feedback guides interrupt keep-imatrix killed make-folder make-left \
-                make-memory make-resume nothing-lost one-answer peer-baseline peers requantize words
+# the slowest scripts under a sanitizer, and those that test what is not C; other tests cover the same code there
+LONG_SCRIPTS := abi arm64 blas cuda cuda-archs determinism earlier eval-act feedback globals guides interrupt keep-eval \
+                keep-imatrix killed ladder make-folder make-left make-memory make-resume mix nothing-lost one-answer \
+                peer-baseline peers pipe portable remedies replay requantize template-everywhere trained unknown words
 ifneq ($(SAN),)
 SCRIPTS_OF := $(if $(LONG),$(SCRIPTS_OF),$(filter-out $(LONG_SCRIPTS:%=tests/cli/%.sh),$(SCRIPTS_OF)))
 endif
