@@ -1,4 +1,3 @@
-# Makefile - builds and tests hone. `make help` lists every target, with those of mk/*.mk.
 # Makefile - builds and tests hone. `make help` lists all targets, including those of mk/*.mk.
 # No configure step: pkg-config finds the libraries; V=1 shows the commands.
 
@@ -153,9 +152,10 @@ unit: $(UNIT) ## build the unit tests
 CHECKED := $(if $(SAN),$(filter-out $(ISA_UNIT),$(UNIT)),$(UNIT))
 SCRIPTS_OF := $(wildcard tests/cli/*.sh)
 # the slowest scripts under a sanitizer, and those that test what is not C; other tests cover the same code there
-LONG_SCRIPTS := abi arm64 blas cuda cuda-archs determinism earlier eval-act feedback globals guides interrupt keep-eval \
-                keep-imatrix killed ladder make-folder make-left make-memory make-resume mix nothing-lost one-answer \
-                peer-baseline peers pipe portable remedies replay requantize template-everywhere trained unknown words
+LONG_SCRIPTS := abi arm64 blas cuda cuda-archs determinism earlier eval-act feedback globals guides interrupt \
+                keep-eval keep-imatrix killed ladder make-folder make-left make-memory make-resume mix nothing-lost \
+                one-answer peer-baseline peers pipe portable remedies replay requantize template-everywhere trained \
+                unknown words
 ifneq ($(SAN),)
 SCRIPTS_OF := $(if $(LONG),$(SCRIPTS_OF),$(filter-out $(LONG_SCRIPTS:%=tests/cli/%.sh),$(SCRIPTS_OF)))
 endif

@@ -7,7 +7,7 @@ CUDA_ASKED := $(filter-out undefined,$(firstword $(origin CUDA_ARCHS)))
 CUDA_SRC  := $(wildcard kernels/cuda/*.cu quantize/enc/cuda/*.cu)
 ifndef HAVE_CUDA
 HAVE_CUDA := $(if $(and $(NVCC),$(GPU_HERE)$(CUDA_ASKED)),1,0)
-CUDA_FOUND := $(HAVE_CUDA)# nobody asked: a toolkit that is too old must not end a build for the CPU
+CUDA_FOUND := $(HAVE_CUDA)# found, not requested: a toolkit that is too old must not end a build
 endif
 ifeq ($(HAVE_CUDA),1)
 NVCC_MAJOR := $(shell $(NVCC) --version 2>/dev/null | sed -n 's/.*release \([0-9]*\)\..*/\1/p')
