@@ -2,8 +2,8 @@
 # The table of models in docs/models.md, from the registry (hone doctor --models) and the tests. Run from the root with $HONE:
 #   tests/models.sh            prints it         tests/models.sh --check   is docs/models.md's the same?
 #   tests/models.sh --write    puts it there
-# A model is "run, measured" when a test compares logits of its class with an independent implementation: a folder of
-# tests/golden, or an edited one, names the class. "CUDA" is "whole" when test_cuda_session runs such a folder on the emulated
+# A model is "run, measured" when a test compares its logits with an independent implementation: a folder of tests/golden, or an
+# edited one, names its class, or a row of test_archs its architecture. "CUDA" is "whole" when test_cuda_session runs such a folder on the emulated
 # device, and "by operation" otherwise: its operations are tested there one by one (cuda_ops, cuda_more).
 set -eu
 t=$(mktemp -d)
@@ -16,6 +16,11 @@ for c in tests/golden/models/*/config.json tests/golden/archs/*/config.json; do
     grep -oE '"[A-Za-z0-9_]+For(CausalLM|ConditionalGeneration)"' "$c" | sort -u | sed "s/^/$on /"
 done > "$t/seen"
 grep -ohE '\\"[A-Za-z0-9_]+For(CausalLM|ConditionalGeneration)\\"' tests/unit/test_*.c | tr -d '\\' | sort -u | sed 's/^/parts /' >> "$t/seen"
+sed -n 's/^ *{"\([^"]*\)", "\([^"]*\)",.*/\1 \2/p' tests/unit/test_archs.c | while read -r d arch; do
+    on=parts
+    grep -q "\"$d\"" tests/unit/test_cuda_session.c && on=whole
+    echo "$on $arch"
+done >> "$t/seen"
 {
     echo '| models | in GGUF | convert, quantize | run, measure | CUDA, emulated | tool calls | also |'
     echo '|---|---|---|---|---|---|---|'
@@ -32,7 +37,7 @@ grep -ohE '\\"[A-Za-z0-9_]+For(CausalLM|ConditionalGeneration)\\"' tests/unit/te
         BEGIN { while ((getline line < seen) > 0) { split(line, w, " "); gsub(/"/, "", w[2]); if (on[w[2]] != "whole") on[w[2]] = w[1] } }
         NR == 1 { cut($0); for (i in f) at[f[i]] = i; next }
         {
-            cut($0); best = ""
+            cut($0); best = on[f[at["arch"]]]
             n = split(f[at["classes"]], class, " ")
             for (i = 1; i <= n; i++) if (best != "whole" && on[class[i]] != "") best = on[class[i]]
             tools = f[at["tools"]]; gsub(/ /, ", ", tools)
