@@ -39,7 +39,7 @@ int err_set(struct err *e, enum err_code code, const char *fmt, ...) PRINTF_LIKE
 /* Like err_set with ERR_SYS; appends ": " and the text of errno, which is read on entry. */
 int err_sys(struct err *e, const char *fmt, ...) PRINTF_LIKE(2, 3);
 /* Like err_sys, for a path named by the user (the first argument after the format). Returns
- * ERR_USAGE if nothing exists there (ENOENT, ENOTDIR), since that is no fault of the machine. */
+ * ERR_USAGE if nothing exists there (ENOENT, ENOTDIR): the user's mistake, not the machine's. */
 int err_path(struct err *e, const char *fmt, ...) PRINTF_LIKE(2, 3);
 /* Prefixes the message with "prefix: " ("model.gguf: tensor 7: old message"), unless it already
  * begins with it; returns e->code. */

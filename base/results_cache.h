@@ -30,10 +30,10 @@ struct results_cache_of {
     struct results_cache *k;
     const char *what; /* everything the values depend on, except `which` below; borrowed */
 };
-/* Copies the stored n bytes to p. Returns false if there is no record of this length. w may be
- * NULL. */
+/* Copies a stored record of n bytes to p. Returns false if none is stored or its length differs. w
+ * may be NULL. */
 bool results_cache_get(const struct results_cache_of *w, const char *which, void *p, size_t n);
-/* Like results_cache_get for a record of any length, which is appended to *out. */
+/* Appends a stored record of any length to *out. Returns false if none is stored. */
 bool results_cache_get_buf(const struct results_cache_of *w, const char *which, struct buf *out);
 void results_cache_put(const struct results_cache_of *w, const char *which, const void *p,
                        size_t n);

@@ -28,10 +28,10 @@ struct screen {
     double t_drawn;
 };
 void screen_init(struct screen *s, FILE *out, bool color);
-/* Starts an answer; not called when one continues. */
+/* Starts an answer; not for the continuation of one. */
 void screen_begin(struct screen *s);
-/* Shows the part of the answer that became final since the last call. n_drawn: its tokens so far.
- */
+/* Shows the part of the answer that became final since the last call. n_drawn: tokens drawn so
+ * far. */
 void screen_update(struct screen *s, struct toolparse *p, int64_t n_drawn);
 /* Shows the rest of the complete answer. */
 void screen_end(struct screen *s, const char *reasoning, const char *content,

@@ -23,7 +23,7 @@ hfdir_base(const struct hfdir *h); /* last component of the real path: the model
 
 const struct json *hfdir_config(const struct hfdir *h); /* root of config.json, never NULL */
 /* Returns the part of config.json that describes the language model: "text_config", also inside
- * "thinker_config", or other names for it. NULL: there is no separate part. */
+ * "thinker_config", or other names for it. NULL: no such part. */
 const struct json *hfdir_text_config(const struct hfdir *h);
 /* Returns a hyperparameter; text_config overrides the root (see also hfdir_complete). `names` is
  * "a|b|c"; the first spelling found counts. NULL: absent. */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* grammar/gram_schema.c - JSON Schema compiler: sets of schemas that hold at once, with one rule
- * per set, so that recursion becomes a recursive rule. Alternatives (anyOf, oneOf, types) are
- * multiplied out; schemas that hold at once are merged keyword by keyword. */
+/* grammar/gram_schema.c - JSON Schema compiler: sets of schemas that apply together, with one
+ * rule per set, so that recursion becomes a recursive rule. Alternatives (anyOf, oneOf, types) are
+ * multiplied out; schemas of a set are merged keyword by keyword. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>

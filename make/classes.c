@@ -198,7 +198,7 @@ static int mix_step(const struct ladder *l, struct rung *r, bool *known, struct 
     return rc;
 }
 
-/* Records a mix; job NULL: there is no mix of this size, for the reason in r->why. */
+/* Records a mix or, if job is NULL, the reason for its absence (r->why). */
 static int save_mix(const struct ladder *l, struct rung *r, const struct mix_job *job,
                     struct err *e) {
     struct step s;

@@ -28,8 +28,8 @@ enum conv_repair_step { /* in the order they are tried */
  * frees, or NULL if there is nothing to change. Sets *what to a description of the change. */
 char *conv_repair_conv(const char *conv, enum conv_repair_step step, const char **what);
 /* Returns the conversation with each system text replaced by a marker word that no template
- * contains, and lists those words in `words`, one per line. NULL: there is no system text. The
- * caller frees both. */
+ * contains, and lists those words in `words`, one per line. Returns NULL without system
+ * texts. The caller frees both. */
 char *conv_repair_probe(const char *conv, struct buf *words);
 /* Returns whether the prompt contains at least some bytes of every system text. */
 struct jinja_spans;

@@ -120,7 +120,7 @@ void answer_line(struct job *j, struct buf *b);
 void put_sample(const struct sample_opts *o, struct jw *w);
 
 /* Creates a task, ready for the engine, from a parsed request and takes ownership of a. Returns 0,
- * or the status of an error with *f filled in. j NULL: there is no client. */
+ * or the status of an error with *f filled in. j is NULL if no client waits. */
 int prepare_task(struct served *d, struct job *j, const struct api *api, struct ask *a,
                  struct task **out, struct fault *f);
 /* Reads the body of a request; prepare_prompt() renders its conversation. Both return 0, or the

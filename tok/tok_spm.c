@@ -2,9 +2,9 @@
 /* tok/tok_spm.c - SentencePiece's BPE: joins the two neighbours whose union is the piece of highest
  * score, the leftmost on ties, until no two neighbours form a piece.
  *
- * Any two that spell a piece may join: there is no list of merges. A heap holds the candidate
- * positions; entries whose symbols have changed are recognised by their length. An "unused" piece
- * may form on the way and is split again at the end, where it was joined. */
+ * There is no list of merges: neighbours join whenever their text is a piece. A heap holds the
+ * candidate positions; entries whose symbols have changed are recognised by their length. An
+ * "unused" piece may form on the way and is split again at the end, where it was joined. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

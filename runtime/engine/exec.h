@@ -246,9 +246,9 @@ int64_t exec_task_floats(int64_t n_ubatch);
 void exec_rows_packed(const struct session *s, const struct weight *w, uint64_t mat_off, int64_t r0,
                       int64_t r1, const struct acts *a, float *out, int64_t ldo, float *scratch);
 
-/* Show the probe the rows that enter products: rows of one sequence; n rows given to the head; the
- * rows x [n_tok][ld] of a dense product; n sorted rows of an expert, row r being token[r] of the
- * pass. gate: [n] or NULL. */
+/* Pass the input rows of products to the session's probe: rows of one sequence, n rows of the
+ * head, the rows x [n_tok][ld] of a dense product, and n sorted rows of an expert, where row r is
+ * token[r] of the pass and gate is [n] or NULL. */
 void exec_show_rows(const struct session *s, const struct session_shown *r);
 void exec_show_head(const struct session *s, const float *hidden, int64_t n);
 void exec_show(const struct session *s, gr_w w, const float *x, int64_t ld);
@@ -256,13 +256,13 @@ void exec_show_expert(const struct session *s, gr_w w, int64_t expert, const flo
                       int64_t ld, const int32_t *token, const float *gate);
 /* Shows x [n_tok][heads][in] where each head has its own matrix. */
 void exec_show_heads(const struct session *s, gr_w w, const float *x, int64_t in);
-/* Show the probe the residual x [n_tok][width], or a node's experts [n_tok][n_used], with one call
- * per sequence of the pass. */
+/* Pass the residual x [n_tok][width], or a node's chosen experts [n_tok][n_used], to the
+ * probe, with one call per sequence of the pass. */
 bool exec_wants_hidden(const struct session *s, int block);
 void exec_show_hidden(const struct session *s, int block, const float *x);
 void exec_show_route(const struct session *s, const struct gr_node *n, const int32_t *expert);
 
-/* Runs one operation as specified in models/ops.def; there is an exec_<name> for each. */
+/* Runs one operation as specified in models/ops.def; each has an exec_<name>. */
 #define OP(id, name, flags, state, ...)                                                            \
     void exec_##name(struct session *s, const struct gr_node *n);
 #include "models/ops.def"
