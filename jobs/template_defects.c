@@ -14,13 +14,13 @@
 #include "base/str.h"
 #include "template/add_tools.h"
 #include "template/chat_src.h"
-#include "template/fix.h"
 #include "template/fix_diff.h"
 #include "template/lint.h"
 #include "template/lint_rules.h"
 #include "template/own.h"
 #include "template/repair.h"
 #include "chat/toolfmt.h"
+#include "containers/gguf.h"
 
 static void sha_of(const char *s, size_t n, char hex[65]) {
     struct sha256 h;
@@ -158,6 +158,10 @@ static void emit_caps(struct emit *m, const struct lint_caps *c) {
     buf_release(&can);
 }
 
+static bool is_own(const struct own_template *own, const char *text, size_t len) {
+    return own_len(own) == len && memcmp(own->text, text, len) == 0;
+}
+
 /* Appends advice on how to repair the template: by edits, by our own template, or not by hone. */
 static void what_to_do(struct buf *out, const struct chat_src *s, const char *arg) {
     const struct own_template *own = own_for(s->text, s->len);
@@ -167,7 +171,7 @@ static void what_to_do(struct buf *out, const struct chat_src *s, const char *ar
     repair_free(&r);
     if (n)
         buf_fmt(out, " Repair: hone template fix %s (%d repair%s).", arg, n, str_s(n));
-    else if (own && (own_len(own) != s->len || memcmp(own->text, s->text, s->len) != 0))
+    else if (own && !is_own(own, s->text, s->len))
         buf_fmt(out,
                 " Repair: hone template fix %s --replace %s replaces it with hone's own template.",
                 arg, own->name);
@@ -247,7 +251,7 @@ int template_lint(const char *src, const char *name, bool strict, struct emit *m
         int n = r.n_by[LINT_ERROR] + (strict ? r.n_by[LINT_WARN] : 0);
         if (n)
             rc = err_set(e, ERR_VERDICT, "%s: the chat template has %d defect%s", s.label, n,
-                         n == 1 ? "" : "s");
+                         str_s(n));
         lint_report_free(&r);
     }
     chat_src_close(&s);
@@ -321,7 +325,7 @@ static int store(const struct work *w, const struct fix_opts *o, const struct ch
     if (!o->in_place) return 0;
     if (s->is_gguf) {
         struct gguf_edit how;
-        TRY(fix_gguf(o->src, fixed->data, fixed->len, &how, e));
+        TRY(gguf_edit_str(o->src, "tokenizer.chat_template", fixed->data, fixed->len, &how, e));
         if (how.n_room)
             log_info("%s: inserted %llu bytes of room before the tensors, whose bytes stay "
                      "unchanged",
@@ -365,7 +369,7 @@ static int replace(const struct chat_src *s, const char *name, struct buf *fixed
             s->label, known);
     }
     buf_add(fixed, own->text, own_len(own));
-    *done = own_len(own) != s->len || memcmp(own->text, s->text, s->len) != 0;
+    *done = !is_own(own, s->text, s->len);
     return 0;
 }
 
@@ -395,14 +399,14 @@ static void hint(const struct chat_src *s, const char *text, size_t len, bool do
         if (why.code != ERR_INTR) log_warn("not checked: %s", why.msg);
         return;
     }
-    if (n_errors && own && (own_len(own) != len || memcmp(own->text, text, len) != 0))
+    if (n_errors && own && !is_own(own, text, len))
         log_info(
             "no repair is known for %d defect%s of %s; --replace %s replaces it with hone's own "
             "template",
             n_errors, str_s(n_errors), s->label, own->name);
     else if (n_errors && !done)
         log_info("no repair is known for the %d error%s that template lint finds in %s", n_errors,
-                 n_errors == 1 ? "" : "s", s->label);
+                 str_s(n_errors), s->label);
     else if (!done)
         log_info("nothing to repair: template lint finds no error in %s", s->label);
     if (rest.len)

@@ -105,13 +105,9 @@ static bool may_use(const struct search *s, enum repair_piece k) {
 /* Returns whether a piece may fix one of the checks for which the question is true. */
 static bool mends_one(const struct search *s, enum repair_piece k,
                       bool (*question)(const struct proof *p, int i)) {
-    for (int i = 0; i < proof_count(s->proof); i++) {
-        const char *id = proof_id(s->proof, i), *at = pieces[k].mends;
-        const size_t n = strlen(id);
-        if (!question(s->proof, i)) continue;
-        for (; (at = strstr(at, id)) != NULL; at += n)
-            if ((at == pieces[k].mends || at[-1] == ' ') && (at[n] == ' ' || !at[n])) return true;
-    }
+    for (int i = 0; i < proof_count(s->proof); i++)
+        if (question(s->proof, i) && proof_listed(pieces[k].mends, proof_id(s->proof, i)))
+            return true;
     return false;
 }
 
@@ -132,12 +128,6 @@ static bool accept_with_others(struct search *s, struct repair_plan p, const cha
                 p.pieces |= (uint64_t)1 << k;
         if (p.pieces == before) return false;
     }
-    return false;
-}
-
-static bool failed(const struct search *s, const char *id) {
-    for (int i = 0; i < proof_count(s->proof); i++)
-        if (strcmp(proof_id(s->proof, i), id) == 0) return proof_failed(s->proof, i);
     return false;
 }
 
@@ -253,11 +243,11 @@ static int repair(struct search *s, struct repair *r, struct err *e) {
     s->now = s->original;
     s->n_site = edit_sites(s->original, s->site);
     s->has_calls = body_reads(s->original, "tool_calls");
-    s->shows_tools = !failed(s, "tools_declared");
+    s->shows_tools = !proof_failed_id(s->proof, "tools_declared");
     s->thinks = memmem(s->original->src, s->original->src_len, "</think>", 8) != NULL &&
                 !proof_thinks(s->proof, s->original);
     const bool names_it = memmem(s->original->src, s->original->src_len, "developer", 9) != NULL;
-    s->has_developer = names_it && !failed(s, "developer");
+    s->has_developer = names_it && !proof_failed_id(s->proof, "developer");
     search(s);
     drop(s);
     r->n_failed_after = proof_n_failed(s->proof);

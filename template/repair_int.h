@@ -56,6 +56,9 @@ int proof_count(const struct proof *p);
 const char *proof_id(const struct proof *p, int i);
 /* Returns whether check i failed for the last accepted template (at first: the original). */
 bool proof_failed(const struct proof *p, int i);
+bool proof_failed_id(const struct proof *p, const char *id); /* false for unknown ids */
+/* Returns whether a list of ids separated by spaces contains id. */
+bool proof_listed(const char *list, const char *id);
 int proof_n_failed(const struct proof *p);
 /* Compares a template with the last accepted one. Returns whether no check got worse and, unless
  * `first` is NULL, one of its checks (ids separated by spaces) improved. accept: a passing template

@@ -12,16 +12,13 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "template/lint.h"
+#include "template/lint_int.h"
 
 enum { PAIR = -1 };
-enum { N_ORDINARY = 60, N_PAIRS = 4, NOW = 1772721000, MAX_STEPS = 2 << 20 };
+enum { N_ORDINARY = 60, N_PAIRS = 4, MAX_STEPS = 2 << 20 };
 
-struct conv { /* parsed conversation */
-    struct jdoc doc;
-};
 struct kept {
-    struct conv conv;
+    struct jdoc conv;
     struct buf text; /* rendering by the original */
     bool exact;      /* false: need only render without error */
 };
@@ -29,10 +26,10 @@ struct check {
     const char *id;
     int probe; /* index, or PAIR */
     bool failed, soft, worse;
-    int n_failed; /* pairs: failures out of n, so that partial repairs count */
+    int n_failed; /* pairs: failures out of N_PAIRS, so that partial repairs count */
     enum repair_form form;
     uint32_t seed[N_PAIRS];
-    struct conv odd[N_PAIRS], normal[N_PAIRS];
+    struct jdoc odd[N_PAIRS], normal[N_PAIRS]; /* conversations */
 };
 struct proof {
     struct jdoc defaults;
@@ -45,16 +42,13 @@ struct proof {
     int n_kept;
 };
 
-static const char special_tokens[] = "{\"bos_token\": \"<BOS>\", \"eos_token\": \"<EOS>\", "
-                                     "\"unk_token\": \"<UNK>\", \"pad_token\": \"<PAD>\"}";
-
 /* Renders a scenario; returns its text or an error in *je. */
 static int render(const struct proof *p, const struct jinja *t, struct jval scenario,
                   struct buf *out, struct jinja_err *je) {
     const struct jinja_limits lim = {.max_steps = MAX_STEPS};
     struct chat_case k = chat_case_of(scenario, p->defaults.root);
     struct err ignored;
-    k.now = NOW;
+    k.now = LINT_NOW;
     out->len = 0;
     return jinja_render_fn(t, chat_case_vars, &k, k.now, &lim, out, je, &ignored);
 }
@@ -78,8 +72,8 @@ static int pairs_fail(const struct proof *p, const struct check *c, const struct
     struct jinja_err je;
     int n = 0;
     for (int i = 0; i < N_PAIRS; i++) {
-        const bool error = render(p, t, c->normal[i].doc.root, &a, &je) != 0 ||
-                           render(p, t, c->odd[i].doc.root, &b, &je) != 0;
+        const bool error = render(p, t, c->normal[i].root, &a, &je) != 0 ||
+                           render(p, t, c->odd[i].root, &b, &je) != 0;
         n += error || (!c->soft && !equal(&a, &b));
     }
     buf_release(&a);
@@ -91,8 +85,8 @@ static int fails(const struct proof *p, const struct check *c, const struct jinj
     return c->probe >= 0 ? probe_fails(t, c->probe) : pairs_fail(p, c, t);
 }
 
-static int conv_new(struct conv *c, const struct buf *json, struct err *e) {
-    return jdoc_parse(&c->doc, json->data, json->len, "conversation", e);
+static int conv_new(struct jdoc *conv, const struct buf *json, struct err *e) {
+    return jdoc_parse(conv, json->data, json->len, "conversation", e);
 }
 
 static int pair_new(struct proof *p, enum repair_form form, struct err *e) {
@@ -118,7 +112,7 @@ static int pair_new(struct proof *p, enum repair_form form, struct err *e) {
     return rc;
 }
 
-static bool listed(const char *list, const char *id) {
+bool proof_listed(const char *list, const char *id) {
     const size_t n = strlen(id);
     for (const char *s = list; s && (s = strstr(s, id)) != NULL; s += n)
         if ((s == list || s[-1] == ' ') && (s[n] == ' ' || !s[n])) return true;
@@ -126,11 +120,10 @@ static bool listed(const char *list, const char *id) {
 }
 
 /* Returns whether a probe is a check; rules on the cache and on mere habits are not. */
-static bool is_check(int probe, const char *rule) {
+static bool is_check(const char *rule) {
     static const char skip[] = "PREFIX THINK-HISTORY THINK-EMPTY CONTENT-TRIM "
                                "TOOLS-SCHEMA";
-    UNUSED(probe);
-    return !listed(skip, rule);
+    return !proof_listed(skip, rule);
 }
 
 /* ---- kept renderings ------------------------------------------------------------------------- */
@@ -141,8 +134,8 @@ static int keep(struct proof *p, const struct jinja *t, const struct buf *json, 
     struct jinja_err je;
     *k = (struct kept){.exact = exact};
     TRY(conv_new(&k->conv, json, e));
-    if (render(p, t, k->conv.doc.root, &k->text, &je)) {
-        jdoc_release(&k->conv.doc);
+    if (render(p, t, k->conv.root, &k->text, &je)) {
+        jdoc_release(&k->conv);
         buf_release(&k->text);
         return 0;
     }
@@ -188,7 +181,7 @@ bool proof_thinks(const struct proof *p, const struct jinja *t) {
     return shows(p, t, call_conv, "Zq7why") || shows(p, t, call_conv, "</think>");
 }
 
-static bool probe_failed(const struct proof *p, const char *id) {
+bool proof_failed_id(const struct proof *p, const char *id) {
     for (int i = 0; i < p->n_check; i++)
         if (strcmp(p->check[i].id, id) == 0) return p->check[i].failed;
     return false;
@@ -202,7 +195,7 @@ static bool is_right(const struct proof *p, unsigned features) {
     for (int f = 0; f < FEATURE_COUNT; f++) {
         if (!(features >> f & 1)) continue;
         for (int i = 0; i < p->n_check; i++)
-            if (p->check[i].failed && listed(repair_feature_probes[f], p->check[i].id))
+            if (p->check[i].failed && proof_listed(repair_feature_probes[f], p->check[i].id))
                 return false;
     }
     return true;
@@ -221,7 +214,7 @@ static unsigned features_of(const char *probe, const char *json) {
     if (strstr(json, "\"tools\"")) f |= 1u << FEATURE_TOOLS;
     if (strstr(json, "\"tool_calls\"") && strstr(json, "\"reasoning_content\""))
         f |= 1u << FEATURE_REASONING;
-    if (listed("args_unicode args_html", probe)) f |= 1u << FEATURE_NESTED;
+    if (proof_listed("args_unicode args_html", probe)) f |= 1u << FEATURE_NESTED;
     return f;
 }
 
@@ -233,11 +226,11 @@ static int keep_all(struct proof *p, const struct jinja *t, struct err *e) {
         json.len = 0;
         lint_conversation(&f, &json);
         const bool failed =
-            probe_failed(p, f.probe) || probe_fails(t, i) ||
+            proof_failed_id(p, f.probe) || probe_fails(t, i) ||
             !is_right(p, features_of(f.probe, json.data)) ||
-            (listed("gemma4_balanced assistants_glued", f.probe) &&
-             (probe_failed(p, "gemma4_balanced") || probe_failed(p, "assistants_glued")));
-        rc = keep(p, t, &json, !failed && !listed(odd_probes, f.probe), e);
+            (proof_listed("gemma4_balanced assistants_glued", f.probe) &&
+             (proof_failed_id(p, "gemma4_balanced") || proof_failed_id(p, "assistants_glued")));
+        rc = keep(p, t, &json, !failed && !proof_listed(odd_probes, f.probe), e);
     }
     for (uint32_t seed = 1000; seed < 1000 + N_ORDINARY && !rc; seed++) {
         unsigned features;
@@ -254,7 +247,7 @@ static bool keeps(const struct proof *p, const struct jinja *t) {
     struct jinja_err je;
     bool fine = true;
     for (int i = 0; i < p->n_kept && fine; i++) {
-        const int rc = render(p, t, p->kept[i].conv.doc.root, &now, &je);
+        const int rc = render(p, t, p->kept[i].conv.root, &now, &je);
         fine = rc == 0 && (!p->kept[i].exact || equal(&now, &p->kept[i].text));
     }
     buf_release(&now);
@@ -268,12 +261,12 @@ int proof_new(struct proof **out, const struct jinja *original, struct err *e) {
     *out = p;
     p->check = xcalloc((size_t)(n + FORM_COUNT), sizeof *p->check);
     p->kept = xcalloc((size_t)(n + N_ORDINARY), sizeof *p->kept);
-    TRY(jdoc_parse(&p->defaults, special_tokens, sizeof special_tokens - 1, "special tokens", e));
+    TRY(jdoc_parse(&p->defaults, lint_tokens(), strlen(lint_tokens()), "special tokens", e));
     for (int i = 0; i < n; i++) {
         struct lint_finding f;
         char outcome[160];
         TRY(lint_probe(original, i, outcome, &f, e));
-        if (is_check(i, f.rule))
+        if (is_check(f.rule))
             p->check[p->n_check++] = (struct check){.id = lint_probe_id(i), .probe = i};
     }
     for (int form = FORM_NONE + 1; form < FORM_COUNT; form++)
@@ -295,11 +288,11 @@ void proof_free(struct proof *p) {
     if (!p) return;
     for (int i = 0; i < p->n_check; i++)
         for (int k = 0; k < N_PAIRS && p->check[i].probe == PAIR; k++) {
-            jdoc_release(&p->check[i].odd[k].doc);
-            jdoc_release(&p->check[i].normal[k].doc);
+            jdoc_release(&p->check[i].odd[k]);
+            jdoc_release(&p->check[i].normal[k]);
         }
     for (int i = 0; i < p->n_kept; i++) {
-        jdoc_release(&p->kept[i].conv.doc);
+        jdoc_release(&p->kept[i].conv);
         buf_release(&p->kept[i].text);
     }
     jdoc_release(&p->defaults);
@@ -329,7 +322,7 @@ bool proof_judge(struct proof *p, const struct jinja *t, const char *first, bool
     bool better = first == NULL, fine = true;
     for (int i = 0; i < p->n_check; i++) { /* cheap test first */
         now[i] = -1;
-        if (!first || !p->check[i].failed || !listed(first, p->check[i].id)) continue;
+        if (!first || !p->check[i].failed || !proof_listed(first, p->check[i].id)) continue;
         now[i] = fails(p, &p->check[i], t);
         better |= now[i] < p->check[i].n_failed;
     }
