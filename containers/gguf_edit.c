@@ -138,9 +138,13 @@ static void assemble(struct edit *d, uint64_t n_pad, uint64_t off, struct buf *o
     }
 }
 
+static uint64_t bytes_with_pad(const struct edit *d) {
+    return d->head.len + d->tail.len + 8 + strlen(pad_key) + 4 + 8;
+}
+
 /* Assembles the header if it fits before the data; returns whether it does. */
 static bool try_in_place(struct edit *d, struct buf *out) {
-    uint64_t bare = d->head.len + d->tail.len, with_pad = bare + 8 + strlen(pad_key) + 4 + 8;
+    uint64_t bare = d->head.len + d->tail.len, with_pad = bytes_with_pad(d);
     if (d->old_off > d->size || d->old_off % d->align) return false;
     if (round_up(bare, d->align) == d->old_off)
         assemble(d, UINT64_MAX, d->old_off, out);
@@ -175,6 +179,18 @@ int gguf_write_range(int fd, const char *path, const char *p, uint64_t n, uint64
     }
     gguf_edit_step(3);
     return fsync(fd) == 0 || errno == EINVAL ? 0 : err_sys(e, "cannot write %s", path);
+}
+
+int gguf_journal_remove(const char *name, struct err *e) {
+    return unlink(name) == 0 || errno == ENOENT ? 0
+                                                : err_sys(e, "cannot remove the journal %s", name);
+}
+
+int gguf_journal_foreign(const char *path, const char *name, struct err *e) {
+    return err_set(e, ERR_DATA,
+                   "%s: the journal %s of an interrupted edit does not belong to this file; "
+                   "remove the journal if the file was replaced since then",
+                   path, name);
 }
 
 static int write_journal(const char *name, const struct edit *d, const char *old, const char *new,
@@ -232,10 +248,6 @@ static int write_in_place(const char *path, int fd, const struct edit *d, const 
 }
 
 /* ---- making room ----------------------------------------------------------------------------- */
-
-static uint64_t bytes_with_pad(const struct edit *d) {
-    return d->head.len + d->tail.len + 8 + strlen(pad_key) + 4 + 8;
-}
 
 /* Lets the file system insert blocks before the data; sets how->in_place if it did. */
 static int make_room(const char *path, int fd, struct edit *d, struct gguf_edit *how,
@@ -378,14 +390,9 @@ static int undo(int fd, const char *path, const char *name, const char *text, si
     bool ok = journal_read(&j, text, len, m.size);
     int state = ok ? compare_bytes(&j, (const char *)m.data + j.off) : 0, rc = 0;
     map_close(&m);
-    if (!state)
-        return err_set(e, ERR_DATA,
-                       "%s: the journal %s of an interrupted edit does not belong to this file; "
-                       "remove the journal if the file was replaced since then",
-                       path, name);
+    if (!state) return gguf_journal_foreign(path, name, e);
     if (state == 1) rc = gguf_write_range(fd, path, j.old, j.n, j.off, e);
-    if (!rc && unlink(name) != 0 && errno != ENOENT)
-        rc = err_sys(e, "cannot remove the journal %s", name);
+    if (!rc) rc = gguf_journal_remove(name, e);
     if (!rc && state == 1) log_warn("%s: undid an edit of its metadata that was interrupted", path);
     return rc;
 }

@@ -15,6 +15,10 @@ void gguf_edit_step(int i);
 /* Writes n bytes at `off`, page by page, and syncs the file. */
 int gguf_write_range(int fd, const char *path, const char *p, uint64_t n, uint64_t off,
                      struct err *e);
+/* Removes a journal; one that is gone is no error. */
+int gguf_journal_remove(const char *name, struct err *e);
+/* Returns ERR_DATA: the journal does not belong to the file. */
+int gguf_journal_foreign(const char *path, const char *name, struct err *e);
 
 /* Space before the data: n bytes inserted at `at` into a file of `size` bytes. */
 struct gguf_room {

@@ -9,7 +9,6 @@
  * removes it there.
  *
  * Offsets change for every process that has the file open, so this is done only if no other has. */
-#include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -54,11 +53,6 @@ static int write_header(int fd, const char *path, const struct gguf_room *r, con
     return r->at ? gguf_write_range(fd, path, header, r->at, 0, e) : 0;
 }
 
-static int remove_journal(const char *name, struct err *e) {
-    return unlink(name) == 0 || errno == ENOENT ? 0
-                                                : err_sys(e, "cannot remove the journal %s", name);
-}
-
 int gguf_room_make(int fd, const char *path, const char *journal, const struct gguf_room *r,
                    const struct buf *header, bool *done, struct err *e) {
     struct buf b = {0};
@@ -83,7 +77,7 @@ int gguf_room_make(int fd, const char *path, const char *journal, const struct g
         if (!rc) rc = write_header(fd, path, r, header->data, header->len, e);
         gguf_edit_step(4);
     }
-    if (!rc) rc = remove_journal(journal, e);
+    if (!rc) rc = gguf_journal_remove(journal, e);
     os_end_lease(fd);
     return rc;
 }
@@ -98,11 +92,8 @@ int gguf_room_recover(int fd, const char *path, const char *name, const char *jo
     bool whole = load_u64(raw + 32) == hash_u64(journal + HEAD, n) && r.at < r.size &&
                  r.n < UINT64_MAX - r.size && n >= r.at + r.n && n <= r.size + r.n;
     if (!whole || (size != r.size && size != r.size + r.n))
-        return err_set(e, ERR_DATA,
-                       "%s: the journal %s of an interrupted edit does not belong to this file; "
-                       "remove the journal if the file was replaced since then",
-                       path, name);
-    if (size == r.size) return remove_journal(name, e);
+        return gguf_journal_foreign(path, name, e);
+    if (size == r.size) return gguf_journal_remove(name, e);
     const int64_t hole = os_next_hole(fd, r.at);
     const int64_t end =
         hole < 0 || (uint64_t)hole >= size ? hole : os_next_data(fd, (uint64_t)hole);
@@ -115,5 +106,5 @@ int gguf_room_recover(int fd, const char *path, const char *name, const char *jo
         TRY(write_header(fd, path, &r, journal + HEAD, n, e));
         log_warn("%s: finished an edit of its metadata that was interrupted", path);
     }
-    return remove_journal(name, e);
+    return gguf_journal_remove(name, e);
 }
