@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_lint_fix.c - the templates of template/own/, written in place of official ones:
- * every scenario as a repaired official template renders it under transformers. The official ones
- * are not in this repository: skipped when ../shared/golden/templates is absent. */
+/* tests/unit/test_lint_fix.c - the built-in templates (template/own/), and repairs of official
+ * ones: every scenario must render as a manually repaired official template does in transformers.
+ * The official ones are not in this repository: skipped if ../shared/golden/templates is absent. */
 #include "base/io.h"
 #include "tests/check.h"
 #include "template/chat_batch.h"
@@ -26,7 +26,7 @@ static bool same(struct jval want, struct jval got) {
                                   jv_eqs(chat_member(want, "error"), chat_member(got, "error")));
 }
 
-/* Our own templates, written from scratch, render the same as the repaired official ones. */
+/* Built-in templates, written from scratch, render as the manually repaired official ones. */
 static void own(const char *path, const char *like) {
     size_t n_src, n_sc, n_want;
     char *src = NULL, *sc = read_text(".", "scenarios", ".json", &n_sc);
@@ -59,9 +59,9 @@ static void own(const char *path, const char *like) {
     free(want_text);
 }
 
-/* Our templates for families whose official ones are not edited: equal to the official rendering
- * except in the scenarios named, where that one loses or garbles something; never an error where
- * that one renders. */
+/* Built-in templates of families whose official ones were never repaired manually: equal to the
+ * official rendering except in the scenarios listed, where the official one loses or garbles text.
+ * No error where the official one renders. */
 static void other(const char *name, const char *like, int n_pass, int n_errors,
                   const char *differs) {
     size_t n_src, n_sc, n_want;
@@ -119,9 +119,9 @@ static void test_own_templates(void) {
     own("template/own/qwen3.5-small.jinja", "Qwen3.5-2B");
 }
 
-/* The repair of an official template agrees with one made by people, which transformers rendered,
- * except that text arguments are parsed, a late system message is joined into the first one, and a
- * history without a user gets no empty thinking. */
+/* The repair of an official template renders as the manual repair does in transformers, except that
+ * text arguments are parsed, a late system message is merged into the first one, and a history
+ * without a user message gets no empty thinking block. */
 static void official(const char *name, const char *like) {
     size_t n_src, n_sc, n_want;
     char *src = read_text("jinja", name, ".jinja", &n_src),

@@ -150,7 +150,7 @@ static void test_places(void) {
     }
 }
 
-/* What needs no repair, cannot be compiled, or is limited to some repairs. */
+/* Templates that do not compile, unknown ids, and a repair limited to one id. */
 static void test_choices(void) {
     static const char broken[] = "{% if %}";
     static const char *const bad[] = {"nope"}, *const one[] = {"developer"};
@@ -168,7 +168,7 @@ static void test_choices(void) {
     free(src);
 }
 
-/* Objects that a template prints as a whole are JSON, and the end of the file stays as it was. */
+/* Objects printed whole become JSON, and the last newline is kept. */
 static void test_objects(void) {
     static const struct {
         const char *call, *want;
