@@ -55,10 +55,14 @@ def way(code, first, last, worst, turns):
     inner = [(a, b) for a, b in loops(code) if first <= a and b < last]
     copies = [x for x in inner if sum("LDGSTS" in op for _, op in code[x[0]:x[1]]) >= 8]
     inner = [x for x in inner if x not in copies]
-    must = [i for i in range(first, last + 1) if re.search("HMMA|LDGSTS", code[i][1]) and not any(a <= i <= b for a, b in inner)]
     # the path excludes code for the first tile only (queries from global memory, a block barrier) and for ragged tiles
-    # (rolled copies)
+    # (rolled copies, and what follows them alone)
     never = {i for i in range(first, last + 1) if re.search(r"BAR\.SYNC|LDG\.", code[i][1])} | {i for a, b in inner for i in range(a, b + 1)}
+    reached = {first}
+    for i in range(first, last + 1):
+        if i in reached and i not in never:
+            reached.update(t for t in next_of[i] if t > i)
+    must = [i for i in sorted(reached - never) if i <= last and re.search("HMMA|LDGSTS", code[i][1])]
     best = {first: 1}
     for i in range(first, last + 1):
         if i not in best or i in never:
