@@ -17,20 +17,15 @@ static int from_texts(struct cli *c, struct imatrix_job_opts *a, struct select_a
     s->out = a->out;
     s->ctx = a->ctx;
     s->parse_special = !a->no_special;
-    if (a->chunks || a->format)
-        return err_set(e, ERR_USAGE, "--%s cannot be used with --select",
-                       a->chunks ? "chunks" : "format");
     c->work.pre = a->pre;
     return imatrix_select(&c->work, s, m, e);
 }
 
 static const struct cmd_spec imatrix_spec = {
     "imatrix",
-    "MODEL.gguf TEXT... -o FILE | --merge A B... -o FILE | --stats FILE | --select N "
-    "MODEL.gguf "
+    "MODEL.gguf TEXT... -o FILE | --merge A B... -o FILE | --stats FILE | --select N MODEL.gguf "
     "TEXT... -o FILE",
-    "Runs texts through the model and collects the mean squared input of every weight "
-    "column.\n"
+    "Runs texts through the model and collects the mean squared input of every weight column.\n"
     "TEXT is plain text, .gz, or .jsonl: conversations rendered with the model's template, or "
     "{\"text\": ...}.",
     imatrix_options,
