@@ -29,8 +29,7 @@ static int take_rights(const struct lines *l, int fd, const struct stat *st, str
     if (st->st_uid != geteuid() || fchmod(fd, st->st_mode & 0700) != 0)
         return err_set(e, ERR_SYS,
                        "%s %s: others can read or write this file, and its permissions cannot be "
-                       "changed; name "
-                       "another, since it will hold what clients send",
+                       "changed; name another, since it will hold what clients send",
                        l->what, l->path);
     log_warn("%s %s: others could read or write this file (mode %03o); now only its owner can",
              l->what, l->path, (unsigned)(st->st_mode & 0777));

@@ -215,8 +215,7 @@ static void do_help(struct chatting *u, const char *rest) {
             buf_fmt(&b, "  %-22s %s\n", left, commands[i].about);
         }
     buf_str(&b, "For several lines: paste them, end a line with \\, type Alt-Enter, or put \"\"\" "
-                "before and "
-                "after.\n"
+                "before and after.\n"
                 "A line that begins with // is sent with one /. Up and down recall earlier lines.");
     screen_note(u->screen, "%s", b.data);
     buf_release(&b);

@@ -7,14 +7,10 @@
 static const struct cmd_spec plan_spec = {
     .name = "plan",
     .synopsis = "MODEL.gguf... | FOLDER | config.json [--vram SIZE[,SIZE...]] [--ctx N] [--slots "
-                "N] [--kv-type "
-                "T] [--all-recipes] "
-                "[--plot FILE] | --launches [--act MODE]",
+                "N] [--kv-type T] [--all-recipes] [--plot FILE] | --launches [--act MODE]",
     .about = "Will it fit? Computes the exact bytes of weights, keys and values and recurrent "
-             "state from "
-             "the headers,\nand prints what fits a card and the command lines for it. With several "
-             "files, "
-             "a folder or a config.json:\nrecommends one file.",
+             "state from the headers,\nand prints what fits a card and the command lines for it. "
+             "With several files, a folder or a config.json:\nrecommends one file.",
     .opts = plan_options,
     .min_args = 1,
     .max_args = -1,

@@ -26,9 +26,8 @@ static const struct cmd_spec quantize_spec = {
     .name = "quantize",
     .synopsis = "IN.gguf -o OUT.gguf (--recipe NAME|PLAN.tsv | --budget SIZE | --type TYPE) "
                 "[--imatrix FILE]",
-    .about = "Quantizes a GGUF, tensor by tensor. Norms, routers and convolutions keep their "
-             "type. With an "
-             "importance\nmatrix, errors in columns with large inputs are weighted more.",
+    .about = "Quantizes a GGUF, tensor by tensor. Norms, routers and convolutions keep their type. "
+             "With an importance\nmatrix, errors in columns with large inputs are weighted more.",
     .opts = quantize_options,
     .min_args = 1,
     .max_args = -1,

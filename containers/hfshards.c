@@ -80,8 +80,7 @@ static int mistral_layout(const char *dir, struct err *e) {
         e, ERR_DATA,
         "%s has only Mistral's own layout (params.json, consolidated*.safetensors), which "
         "is not supported: download config.json and model*.safetensors of the same repository, or "
-        "make "
-        "them with transformers' convert_mistral_weights_to_hf.py",
+        "make them with transformers' convert_mistral_weights_to_hf.py",
         dir);
 }
 
