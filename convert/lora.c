@@ -26,8 +26,8 @@
 static const char *const not_weights[] = {"PROMPT_TUNING", "MULTITASK_PROMPT_TUNING",
                                           "P_TUNING",      "PREFIX_TUNING",
                                           "CPT",           "ADAPTION_PROMPT"};
-/* Settings that change the merged weights and are not implemented. */
-static const char *const not_computed[] = {
+/* Settings that change the merged weights in ways that hone does not support. */
+static const char *const unsupported[] = {
     "use_dora",    "lora_bias",         "use_qalora",        "use_bdlora",
     "kasa_config", "monteclora_config", "layer_replication", "trainable_token_indices",
     "arrow_config"};
@@ -89,11 +89,11 @@ static int check_alphas(struct lora *l, struct err *e) {
 
 static int check_config(struct lora *l, struct err *e) {
     TRY(check_type(l, e));
-    for (size_t i = 0; i < COUNT_OF(not_computed); i++) {
-        const struct json *j = json_get(l->cfg, not_computed[i]);
+    for (size_t i = 0; i < COUNT_OF(unsupported); i++) {
+        const struct json *j = json_get(l->cfg, unsupported[i]);
         if (json_bool(j, false) || json_len(j) > 0)
             return err_set(e, ERR_DATA, "%s: %s is not supported: " LORA_MERGE, l->path,
-                           not_computed[i]);
+                           unsupported[i]);
     }
     const struct json *tokens = json_get(l->cfg, "alora_invocation_tokens");
     if (json_type(tokens) == JSON_ARR)

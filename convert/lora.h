@@ -10,8 +10,8 @@
 #include "models/arch.h"
 
 struct lora;
-/* Opens the adapter. Kinds of adapters and settings that are not implemented are refused by
- * name. */
+/* Opens the adapter. Refuses kinds of adapters and settings that hone does not support; the error
+ * names them. */
 int lora_open(struct lora **out, const char *dir, struct err *e);
 void lora_close(struct lora *l); /* NULL is fine */
 /* Returns the folder; has_tokenizer: it contains tokenizer files. */

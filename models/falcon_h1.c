@@ -85,7 +85,7 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
         return err_set(e, ERR_DATA, "attn_layer_indices is set, which the format cannot hold");
     if (json_bool(hfdir_hparam(dir, "mamba_rms_norm"), false) &&
         json_bool(hfdir_hparam(dir, "mamba_norm_before_gate"), true))
-        return err_set(e, ERR_DATA, "mamba_norm_before_gate is true, which is not supported yet");
+        return err_set(e, ERR_DATA, "mamba_norm_before_gate is true, which is not supported");
     TRY(factors(h, dir, e));
     if (h->tied && h->mul[MUL_HEAD] != h->mul[MUL_EMBD])
         return err_set(e, ERR_DATA,

@@ -167,7 +167,7 @@ void hparams_found(struct hparams *h, const struct arch *a,
         bool there = false;
         if (!(r->flags & TR_FOUND)) continue;
         for (int64_t i = 0; i < h->d[HD_LAYERS] && !there; i++) there = has(ud, r, i);
-        if (!there && !r->hf) continue; /* produced by conversion, or not */
+        if (!there && !r->hf) continue; /* made by conversion, so its absence says nothing */
         h->d[r->flags >> TR_IF_SHIFT] = there;
     }
 }

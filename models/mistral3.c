@@ -134,9 +134,9 @@ static const struct arch *which(const struct hfdir *dir) {
     return type && strcmp(type, "mistral4") == 0 ? &arch_mistral4 : &arch_mistral3;
 }
 
-/* Refuses files with unsupported features. `llama` is the name of many models, so keys that change
- * the computation and are not implemented are refused. Unknown tensors (biases) are refused when
- * weights are bound. */
+/* Refuses files with unsupported features. Many models are named `llama`, so a key of a feature
+ * that the supported ones lack is an error. Unknown tensors (biases) are refused when weights are
+ * bound. */
 static int read_keys(struct hparams *h, const struct gguf *g, struct err *e) {
     UNUSED(h);
     const char *name = gguf_str_or(g, "general.architecture", "");

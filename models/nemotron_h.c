@@ -116,7 +116,7 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     if (json_type(hfdir_hparam(dir, "moe_latent_size")) == JSON_NUM)
         return err_set(e, ERR_DATA,
                        "moe_latent_size is set: experts in a latent space are not "
-                       "supported yet");
+                       "supported");
     if (!h->d[HD_KV_HEADS]) h->d[HD_KV_HEADS] = h->d[HD_HEADS];
     h->d[HD_CTX] = 1 << 20; /* no position encoding, hence no limit */
     const int64_t ff = h->d[h->d[HD_EXPERTS] ? HD_FF_EXP : HD_FF];

@@ -77,7 +77,7 @@ int hf_check_rope(const struct hfdir *dir, struct err *e) {
     for (size_t i = 0; i < COUNT_OF(known); i++)
         if (!type || strcmp(type, known[i]) == 0) return 0;
     return err_set(e, ERR_DATA,
-                   "config.json asks for rope_type \"%.40s\", which is not supported yet, so this "
+                   "config.json asks for rope_type \"%.40s\", which is not supported, so this "
                    "model cannot be converted%s",
                    type, without_rope(type));
 }

@@ -18,7 +18,7 @@ int spec_check(const struct arch *a, const struct hparams *h, int layer, const s
     const struct {
         bool asked;
         const char *what;
-    } not_yet[] = {
+    } unsupported[] = {
         {s->parallel && s->own_ffn, "a feed-forward of its own side by side with attention"},
         {limit_is_low(l->limit) || limit_is_low(l->limit_exp),
          "a limit of SwiGLU below silu's smallest value"},
@@ -33,9 +33,9 @@ int spec_check(const struct arch *a, const struct hparams *h, int layer, const s
         {r->input_scaled && h->d[HD_EXPERTS_USED] > 1,
          "a router that scales the input of several experts"},
     };
-    for (size_t i = 0; i < COUNT_OF(not_yet); i++)
-        if (not_yet[i].asked)
-            return err_set(e, ERR_DATA, "%s: layer %d has %s, which is not supported yet", a->name,
-                           layer, not_yet[i].what);
+    for (size_t i = 0; i < COUNT_OF(unsupported); i++)
+        if (unsupported[i].asked)
+            return err_set(e, ERR_DATA, "%s: layer %d has %s, which is not supported", a->name,
+                           layer, unsupported[i].what);
     return 0;
 }

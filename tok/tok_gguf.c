@@ -67,11 +67,11 @@ static int known(const struct gguf *g, const char *model, const char *pre, struc
         if (find_model(model)->kind != TOK_BYTES || pretok_by_name(pre ? pre : NO_PRE)) return 0;
         (void)pretok_unknown(pre, e);
         e->code = ERR_DATA;
-        return err_wrap(e, "%s: hone cannot tokenize text for this model yet", gguf_path(g));
+        return err_wrap(e, "%s: hone cannot tokenize text for this model", gguf_path(g));
     }
     return err_set(
         e, ERR_DATA,
-        "%s: hone cannot tokenize text for this model yet: it supports the tokenizers \"gpt2\" "
+        "%s: hone cannot tokenize text for this model: it supports the tokenizers \"gpt2\" "
         "(byte-level BPE), \"llama\" and \"t5\" (SentencePiece) and \"gemma4\", not "
         "\"%.64s\"" STILL,
         gguf_path(g), model);

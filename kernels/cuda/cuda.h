@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* kernels/cuda/cuda.h - C interface to the GPU: devices, memory, streams, captured graphs, and one
- * launcher per kernel (launch.def). Without nvcc, none.c answers every call with "not built"; the
- * tests link the same .cu sources compiled for the CPU (tests/cuda-emu).
+ * launcher per kernel (launch.def). Builds without nvcc have none.c instead; the tests link the
+ * same .cu sources compiled for the CPU (tests/cuda-emu).
  *
  * A `device pointer` comes from cu_buf_ptr and may be offset but not dereferenced. Work on a
  * stream runs in order; launchers return once the work is queued, and report only errors of the

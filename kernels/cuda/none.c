@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* kernels/cuda/none.c - stubs of cuda.h for builds without CUDA. No device can be opened, so
- * only the queries are ever called. */
+/* kernels/cuda/none.c - the functions of cuda.h in builds without CUDA. cu_devices and cu_open fail
+ * with an error that says how to build with CUDA, so no device is ever opened. */
 #include "kernels/cuda/cuda.h"
 
 #pragma GCC diagnostic ignored "-Wunused-parameter"
@@ -76,7 +76,7 @@ int64_t cu_launches(const struct cu_stream *s) {
     return 0;
 }
 
-/* Defines a stub that fails. */
+/* Defines a function that fails with the error of none(). */
 #define NONE(name, ...)                                                                            \
     int name(__VA_ARGS__, struct err *e) {                                                         \
         return none(e);                                                                            \

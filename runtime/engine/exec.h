@@ -268,7 +268,7 @@ void exec_show_route(const struct session *s, const struct gr_node *n, const int
 #include "models/ops.def"
 #undef OP
 
-/* Runs a fusion on the CPU. NULL in the table: not implemented there. */
+/* Runs a fusion on the CPU. NULL in the table: the CPU runs its nodes one by one. */
 typedef void (*exec_fused_fn)(struct session *s, const struct match *m);
 extern const exec_fused_fn exec_fused[FUSE_COUNT];
 void exec_fused_add_rms(struct session *s, const struct match *m);

@@ -103,9 +103,10 @@ static void say_default(const struct session *s, bool on_device) {
     if (!d->by_default || (!on_device && !d->unused_card)) return;
     if (atomic_exchange(&ctx_current()->told_device, true)) return;
     if (!on_device) {
-        log_info("found an NVIDIA GPU, but this build of hone supports the CPU only: with CUDA 12 "
-                 "or newer "
-                 "installed, build it with `make HAVE_CUDA=1` (--device cpu silences this note)");
+        log_info(
+            "found an NVIDIA GPU, but this build of hone supports the CPU only: with CUDA 12 or "
+            "newer installed, build it with `make HAVE_CUDA=1` (--device cpu silences this "
+            "note)");
         return;
     }
     const bool named = cu_open(&c, d->index, &ignored) == 0 && cu_get_info(c, &i, &ignored) == 0;
@@ -542,7 +543,7 @@ static int run_rows(struct session *s, const struct session_pass *p, struct err 
 
 int session_pass(struct session *s, const struct session_pass *p, struct err *e) {
     if ((s->g->hidden_in == GR_NONE) != !p->hidden_in)
-        return err_set(e, ERR_USAGE, "draft models, and only they, take hidden rows");
+        return err_set(e, ERR_USAGE, "draft models need hidden rows, and other models take none");
     if (p->begin && !p->residual && p->n > s->n_handed)
         return err_set(e, ERR_USAGE, "a pass that starts at a block needs its residual rows");
     struct ctx *callers = enter(s);

@@ -74,7 +74,7 @@ LC_ALL=C sed 's/gpt2/spmx/' "$b" > "$t/spm.gguf"
 for f in pre spm; do
     for c in "run $t/$f.gguf -p Hi" "eval ppl $t/$f.gguf $t/text" "eval tools $t/$f.gguf" "imatrix $t/$f.gguf $t/text -o $t/z.gguf" "tokenize $t/$f.gguf x" "make $t/$f.gguf -o $t/d --recipes Q8_0"; do
         # shellcheck disable=SC2086
-        says 3 "hone cannot tokenize text for this model yet" $c
+        says 3 "hone cannot tokenize text for this model" $c
         [ "$(grep -o "$f.gguf" "$t/e" | wc -l)" = 1 ] || say "the path stands there twice: $(cat "$t/e")"
         case $f in
         pre) grep -q 'nearest: smollm; .*--pre NAME' "$t/e" || say "no nearest rules, no option: $(cat "$t/e")" ;;

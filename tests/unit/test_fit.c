@@ -123,7 +123,7 @@ static void test_unequal_cards(void) {
     CHECK_EQ_I64(count(2), 4);
 }
 
-/* 1000 MiB of layers on 600: experts of the last blocks leave, as few as will do. */
+/* 1000 MiB of layers on 600: experts of the last blocks leave, as few as possible. */
 static void test_larger_than_memory(void) {
     struct model m = plain(2);
     struct fit_ask a = ask(&m, (const uint64_t[]){300, 300});

@@ -196,7 +196,7 @@ const char *dry_program_cuda_note(const struct dry_program *o, const struct step
     if (s->kind != STEP_RUN) return NULL;
     for (int i = s->first; i < s->first + s->n_nodes; i++) {
         const struct gr_node *n = &o->g.node[i];
-        if (!exec_cuda_has(n)) return "not supported on a device yet";
+        if (!exec_cuda_has(n)) return "not supported by CUDA";
         if (gr_ops[n->op].state == STATE_KV &&
             (n->attn.softcap > 0 || n->attn.sinks != GR_NONE || n->attn.chunked))
             return "soft cap, sinks or chunks: uses the general attention kernel";

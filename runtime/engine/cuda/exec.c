@@ -66,8 +66,7 @@ static int show_hidden(struct cuda *d, int block, struct err *e) {
 
 int exec_cuda_refuse(struct cuda *d, const struct gr_node *n, struct err *e) {
     (void)d;
-    return err_set(e, ERR_USAGE,
-                   "CUDA: %s of block %d is not computed on a device yet: use --device cpu",
+    return err_set(e, ERR_USAGE, "CUDA: %s of block %d is not supported: use --device cpu",
                    gr_op_name(n->op), n->layer);
 }
 static int op_embed(struct cuda *d, const struct gr_node *n, struct err *e) {

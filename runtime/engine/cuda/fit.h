@@ -38,8 +38,8 @@ struct fit_ask {
     struct fit_limit card[SPLIT_CARDS];
     int n_placed;  /* blocks whose experts must stay in main memory */
     int n_movable; /* blocks whose experts may be left there */
-    /* --stream-from: tokens; 0: `usual_from` where the room for it leaves out few blocks more;
-     * < 0: never copy. least_from: shorter passes cannot copy. */
+    /* --stream-from: tokens; 0: `usual_from`, unless the buffer displaces too many blocks; < 0:
+     * never copy. least_from: shorter passes cannot copy. */
     int64_t stream_from, usual_from, least_from;
     int64_t n_ctx, wanted_ubatch; /* tokens */
     bool any_ubatch;              /* wanted_ubatch is a default and may be exceeded */
@@ -49,11 +49,11 @@ struct fit {
     uint8_t *card_of; /* [n_layers], owned by the caller */
     struct fit_need need[SPLIT_CARDS];
     int short_of;     /* a card that is too small; -1: everything fits */
-    bool cannot_copy; /* --stream-from asked for copies that there is no room for */
+    bool cannot_copy; /* no room for the copies that --stream-from requests */
 };
 
-/* Decides the placement. If none fits, out->short_of is a card that is too small and the rest is
- * the way that needs least of it. Errors come from the size functions. */
+/* Decides the placement. If nothing fits, out->short_of is a card that is too small even for the
+ * smallest way, which the rest of *out describes. Errors come from the size functions. */
 int fit_decide(const struct fit_ask *a, struct fit *out, struct err *e);
 
 #endif

@@ -61,7 +61,7 @@ uint64_t exec_cuda_stream_plan(struct cuda *d) {
 int exec_cuda_stream_open(struct cuda *d, struct err *e) {
     struct cuda_arrivals *in = &d->in;
     if (!in->from) return 0;
-    TRY(cu_buf_new(&in->buf, d->ctx, exec_cuda_stream_plan(d), "experts on their way", e));
+    TRY(cu_buf_new(&in->buf, d->ctx, exec_cuda_stream_plan(d), "copies of experts", e));
     uint8_t *at = cu_buf_ptr(in->buf);
     for (int k = 0; k < 3; k++) {
         TRY(cu_event_new(&in->slot[k].read, d->ctx, e));
@@ -73,7 +73,7 @@ int exec_cuda_stream_open(struct cuda *d, struct err *e) {
         TRY(cu_stream_new(&l->q, d->ctx, e));
         TRY(cu_event_new(&l->copied, d->ctx, e));
         TRY(cu_event_new(&l->done, d->ctx, e));
-        TRY(cu_host_new(&l->pinned, d->ctx, in->piece, "experts on their way", e));
+        TRY(cu_host_new(&l->pinned, d->ctx, in->piece, "copies of experts", e));
         l->raw = at;
         at += in->raw;
     }
