@@ -4,7 +4,7 @@
 Renders with jinja2 as transformers configures it and, where it is installed, with minijinja; nothing here
 asks hone what is right. For each template it prints: errors and warnings before and after, failed renderings
 of the scenarios, right renderings that changed, pairs of the equivalence oracle, differences between engines,
-and whether a second repair changes anything.
+milliseconds that the repair adds to 200 messages, and whether a second repair changes anything.
 
     tests/template-repair.py FOLDER [--hone build/hone] [--scenarios FILE] [--json] [-v]
 
@@ -19,6 +19,7 @@ import random
 import subprocess
 import sys
 import tempfile
+import time
 
 import jinja2
 import jinja2.ext
@@ -364,8 +365,37 @@ def hone_batch(hone, path, scenarios):
     return json.loads(r.stdout)
 
 
+def long_conversation(text_args):
+    """200 messages, with arguments as objects or as JSON text."""
+    rng, messages = random.Random(3), []
+    while len(messages) < 200:
+        messages += ordinary(rng, system=False, calls=True)["messages"]
+    sc = {"messages": messages[:200], "tools": TOOLS, "add_generation_prompt": True}
+    if text_args:
+        odd_args("text")(sc)
+    return sc
+
+
+def milliseconds(template, sc):
+    """The fastest of three renderings; None if they fail."""
+    best = None
+    for _ in range(3):
+        start = time.perf_counter()
+        if isinstance(template.render(sc), Failure):
+            return None
+        took = 1000 * (time.perf_counter() - start)
+        best = took if best is None else min(best, took)
+    return best
+
+
+def costs(old, new):
+    """Milliseconds that the repair adds to 200 messages, and those that arguments as text add to that."""
+    a, b = milliseconds(old, long_conversation(False)), milliseconds(new, long_conversation(False))
+    c = milliseconds(new, long_conversation(True))
+    return [None if x is None or y is None else round(y - x, 2) for x, y in ((a, b), (b, c))]
+
+
 def measure(hone, path, scenarios, verbose):
-    import time
     name = os.path.basename(path)
     with open(path, encoding="utf-8", newline="") as f:
         before_text = f.read()
@@ -399,6 +429,7 @@ def measure(hone, path, scenarios, verbose):
     other = [(engine(Minijinja, before_text), engine(Minijinja, after_text))] if minijinja else []
     rng = random.Random(7)
     everything = [(sc["id"], sc) for sc in scenarios] + [(f"ordinary {i}", ordinary(rng)) for i in range(60)]
+    row["cost"] = {a.name: costs(a, b) for a, b in [(old, new)] + other}
     row.update(right=0, changed=[], crashes=[0, 0], new_errors=[], engines=[], hone=[])
     for ident, sc in everything:
         a, b = old.render(sc), new.render(sc)
@@ -456,6 +487,11 @@ def total(rows):
     out["hone_differences"] = sum(len(r["hone"]) for r in rows)
     out["not_stable"] = sum(not r["stable"] for r in rows)
     out["slowest"] = max(r["seconds"] for r in rows)
+    out["milliseconds"] = {}  # engine: median and longest, for plain messages and for arguments as text
+    for name in sorted({e for r in rows for e in r["cost"]}):
+        for i, what in enumerate(("messages", "text arguments")):
+            ms = sorted(r["cost"][name][i] for r in rows if r["cost"].get(name, [None] * 2)[i] is not None)
+            out["milliseconds"][f"{name}, {what}"] = [ms[len(ms) // 2], ms[-1]] if ms else None
     out["pairs"] = {f: [sum(r["pairs"][f][i] for r in rows) for i in (0, 1)] for f in FORMS}
     good, n = (sum(p[i] for p in out["pairs"].values()) for i in (0, 1))
     out["pairs_equal"] = f"{good} of {n} ({100 * good / max(n, 1):.1f} %)"
