@@ -16,7 +16,6 @@ extern const struct arch arch_gemma, arch_gemma2, arch_gemma3, arch_granite, arc
     arch_smollm3, arch_starcoder2, arch_stablelm, arch_phi3, arch_phimoe, arch_glm4, arch_exaone4,
     arch_seed_oss, arch_cohere2, arch_qwen2moe, arch_olmoe;
 extern const struct arch arch_glm4moe, arch_dots1, arch_minimax_m2, arch_afmoe, arch_bailingmoe2;
-extern const struct arch arch_lfm2, arch_lfm2moe; /* with mixers other than attention */
 extern const struct arch arch_internlm2, arch_gpt_oss, arch_granitemoe, arch_arcee, arch_command_r,
     arch_hunyuan, arch_hunyuan_moe, arch_ernie45, arch_ernie45_moe;
 extern const struct arch arch_lfm2, arch_lfm2moe, arch_granitehybrid, arch_nemotron_h,
