@@ -200,6 +200,15 @@ static void test_length_of_passes(void) {
     a.n_ctx = 256;
     a.wanted_ubatch = 2048;
     CHECK_EQ_I64(decide(&a).way.n_ubatch, 1024);
+    /* Copies fit next to passes of 1024 tokens but not of 2048: they are made. */
+    m.copy = 500;
+    a = ask(&m, (const uint64_t[]){700});
+    a.any_ubatch = true;
+    a.stream_from = 64;
+    const struct fit f = decide(&a);
+    CHECK_EQ_I64(f.way.n_ubatch, 1024);
+    CHECK_EQ_I64(f.way.from, 64);
+    CHECK(!f.cannot_copy);
 }
 
 static void test_wishes(void) {

@@ -48,6 +48,7 @@ static int place(const struct fit_ask *a, int64_t n_ubatch, struct fit *out, str
     const int64_t asked = a->stream_from,
                   from = asked < 0 ? -1 : max_i64(asked ? asked : a->usual_from, a->least_from);
     struct fit_way w = {.n_ubatch = n_ubatch};
+    out->cannot_copy = false;
     TRY(try_way(a, w, out, e));
     while (out->short_of >= 0 && w.n_left < a->n_movable) {
         w.n_left++;
@@ -71,7 +72,6 @@ int fit_decide(const struct fit_ask *a, struct fit *out, struct err *e) {
     /* sequences per pass if it is longer than a context */
     int64_t n_seqs = a->any_ubatch ? 0 : a->wanted_ubatch / a->n_ctx;
     int64_t longer = a->any_ubatch ? 2048 : n_seqs * a->n_ctx;
-    out->cannot_copy = false;
     TRY(place(a, usual, out, e));
     if (out->short_of >= 0) return 0;
     const struct fit_way base = out->way;
