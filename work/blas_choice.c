@@ -3,15 +3,12 @@
  */
 #include "work/blas_choice.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/buf.h"
-#include "base/io.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/out.h"
 #include "work/isa_choice.h"
 
 static const char file[] = "blas";
@@ -30,12 +27,9 @@ static unsigned parse(const char *text) {
 }
 
 unsigned blas_choice(const struct work *w) {
-    struct err ignored;
-    size_t n;
-    if (!w->choices || w->isa_given) return 0;
-    char *path = choice_path(w->choices, file), *text = NULL;
+    char *text = w->isa_given ? NULL : choice_read(w->choices, file);
     unsigned uses = 0;
-    if (io_exists(path) && io_read_file(&text, &n, path, 1024, &ignored) == 0) {
+    if (text) {
         char *build = text + strcspn(text, "\n");
         if (*build) *build++ = 0;
         build[strcspn(build, "\n")] = 0;
@@ -51,20 +45,15 @@ unsigned blas_choice(const struct work *w) {
         }
     }
     free(text);
-    free(path);
     return uses;
 }
 
 static int keep(const char *dir, unsigned uses, struct err *e) {
     struct buf b = {0};
-    if (!dir) return err_set(e, ERR_SYS, "there is no user folder");
-    TRY(io_make_dir(dir, e));
     for (int u = 0; u < BLAS_USES; u++)
         if (uses >> u & 1) buf_fmt(&b, "%s%s", b.len ? "," : "", blas_uses[u].name);
     buf_fmt(&b, "\n%s\n", blas_config());
-    char *path = choice_path(dir, file);
-    const int rc = out_write_file(path, b.data, b.len, true, e);
-    free(path);
+    const int rc = choice_write(dir, file, b.data, e);
     buf_release(&b);
     return rc;
 }

@@ -32,7 +32,9 @@ void choice_processor(char out[128]) {
     if (f) fclose(f);
 }
 
-char *choice_path(const char *dir, const char *what) {
+/* Returns the path of the file of a choice; the caller frees it. Its name has a hash of version,
+ * processor and instruction sets. */
+static char *path_of(const char *dir, const char *what) {
     char cpu[128], key[33];
     struct buf b = {0};
     choice_processor(cpu);
@@ -43,29 +45,40 @@ char *choice_path(const char *dir, const char *what) {
     return xasprintf("%s/%s-%s", dir, what, key);
 }
 
-enum kern_isa choice_isa(const char *dir) {
-    enum kern_isa isa = kern_isa_best(), read;
-    char *path = dir ? choice_path(dir, "isa") : NULL, *text = NULL;
+char *choice_read(const char *dir, const char *what) {
+    char *path = dir ? path_of(dir, what) : NULL, *text = NULL;
     size_t n;
     struct err ignored;
-    if (path && io_exists(path) && io_read_file(&text, &n, path, 64, &ignored) == 0) {
+    if (path && io_exists(path)) (void)io_read_file(&text, &n, path, 1024, &ignored);
+    free(path);
+    return text;
+}
+
+int choice_write(const char *dir, const char *what, const char *text, struct err *e) {
+    if (!dir) return err_set(e, ERR_SYS, "there is no user folder");
+    TRY(io_make_dir(dir, e));
+    char *path = path_of(dir, what);
+    const int rc = out_write_file(path, text, strlen(text), true, e);
+    free(path);
+    return rc;
+}
+
+enum kern_isa choice_isa(const char *dir) {
+    enum kern_isa isa = kern_isa_best(), read;
+    char *text = choice_read(dir, "isa");
+    if (text) {
         text[strcspn(text, "\n")] = 0;
         const bool named = kern_isa_parse(text, &read) && strcmp(text, "auto") != 0;
         if (named && kern_isa_has(read)) isa = read;
     }
     free(text);
-    free(path);
     return isa;
 }
 
 int choice_keep(const char *dir, enum kern_isa isa, struct err *e) {
-    if (!dir) return err_set(e, ERR_SYS, "there is no user folder");
-    TRY(io_make_dir(dir, e));
-    char *path = choice_path(dir, "isa"), text[32];
+    char text[32];
     snprintf(text, sizeof text, "%s\n", kern_isa_name(isa));
-    const int rc = out_write_file(path, text, strlen(text), true, e);
-    free(path);
-    return rc;
+    return choice_write(dir, "isa", text, e);
 }
 
 enum kern_isa choice_of(const double speed[KERN_ISA_COUNT]) {

@@ -22,12 +22,13 @@ enum kern_isa choice_isa(const char *dir);
 void choice_measure(struct choice *c);
 /* Returns the fastest set of `speed`, by the same rule. */
 enum kern_isa choice_of(const double speed[KERN_ISA_COUNT]);
-/* Records a choice in dir and creates the folder if needed. ERR_SYS if that fails, or if dir is
- * NULL. */
+/* Records the fastest set; see choice_write. */
 int choice_keep(const char *dir, enum kern_isa isa, struct err *e);
-/* Returns the path in dir of the file that records a choice for this machine; the caller frees it.
- */
-char *choice_path(const char *dir, const char *what);
+/* Read and write the file of a choice for this machine, "isa" or "blas". choice_read returns its
+ * text, which the caller frees; NULL: none is recorded. choice_write creates the folder if needed.
+ * ERR_SYS if that fails, or if dir is NULL. */
+char *choice_read(const char *dir, const char *what);
+int choice_write(const char *dir, const char *what, const char *text, struct err *e);
 /* Writes the processor's name, or "unknown" if the system does not report it. */
 void choice_processor(char out[128]);
 
