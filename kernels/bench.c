@@ -5,11 +5,11 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "base/bytes.h"
 #include "base/fp.h"
 #include "base/mem.h"
+#include "base/progress.h"
 #include "kernels/codebook.h"
 #include "kernels/pack.h"
 
@@ -63,22 +63,16 @@ void kern_random_blocks(enum qtype t, struct rng *r, void *dst, int64_t n_blocks
     }
 }
 
-static double now_s(void) {
-    struct timespec ts;
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (double)ts.tv_sec + 1e-9 * (double)ts.tv_nsec;
-}
-
 enum { ROW = 2048, ROWS = 64, TOKENS = 64 };
 
 /* Calls run(ctx) for `seconds`, at least twice. Returns the shortest time of a call. */
 static double shortest(void (*run)(void *), void *ctx, double seconds) {
     double best = 1e30;
-    const double end = now_s() + seconds;
-    for (int i = 0; i < 2 || now_s() < end; i++) {
-        const double t0 = now_s();
+    const double end = progress_now_s() + seconds;
+    for (int i = 0; i < 2 || progress_now_s() < end; i++) {
+        const double t0 = progress_now_s();
         run(ctx);
-        const double t = now_s() - t0;
+        const double t = progress_now_s() - t0;
         if (t < best) best = t;
     }
     return best > 1e-9 ? best : 1e-9;

@@ -11,11 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <time.h>
 
 #include "base/attr.h"
 #include "base/mem.h"
 #include "base/num.h"
+#include "base/progress.h"
 #include "base/rng.h"
 
 static const double gain = 1.1, TRIAL_S = 0.05; /* TRIAL_S: per use */
@@ -197,12 +197,6 @@ int blas_most_threads(void) {
 
 /* ---- a trial --------------------------------------------------------------------------------- */
 
-static double now_s(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 void blas_trial(const struct kern *k, double rate_ours[BLAS_USES], double rate_theirs[BLAS_USES]) {
     for (int i = 0; i < BLAS_USES; i++) {
         const struct blas_use_info *u = &blas_uses[i];
@@ -212,12 +206,12 @@ void blas_trial(const struct kern *k, double rate_ours[BLAS_USES], double rate_t
         rate_ours[i] = rate_theirs[i] = 0;
         if (trial_new(&t, u, &e)) continue;
         /* Alternate, so that both see the same disturbances. */
-        for (const double end = now_s() + TRIAL_S; now_s() < end;) {
-            const double t0 = now_s();
+        for (const double end = progress_now_s() + TRIAL_S; progress_now_s() < end;) {
+            const double t0 = progress_now_s();
             ours(k, u, &t, t.c);
-            const double t1 = now_s();
+            const double t1 = progress_now_s();
             theirs(u, &t);
-            const double t2 = now_s();
+            const double t2 = progress_now_s();
             rate_ours[i] = fmax(rate_ours[i], gflop / fmax(t1 - t0, 1e-9));
             rate_theirs[i] = fmax(rate_theirs[i], gflop / fmax(t2 - t1, 1e-9));
         }
