@@ -31,7 +31,7 @@ struct json {
     enum json_type type;
     bool truth;
 };
-struct doc { /* A document, which is what json_free is given. */
+struct doc { /* what json_free frees */
     struct json root;
     struct arena arena;
 };
@@ -55,13 +55,13 @@ int json_utf8(const unsigned char *p, size_t n) {
 
 struct reader {
     struct arena *a;
-    const char *text, *s, *end; /* s is the next byte. */
+    const char *text, *s, *end; /* s: the next byte */
     struct json_opts o;
     int depth, max_depth;
-    const char *why;   /* What is wrong; the first failure sets it. */
-    const char *twice; /* A name that occurs twice. */
+    const char *why;   /* reason of the failure */
+    const char *twice; /* name that occurs twice */
     struct err *e;
-    int rc; /* What has been said in *e: memory is out. */
+    int rc; /* ERR_SYS: *e is set, memory ran out */
 };
 
 static bool fail(struct reader *r, const char *why) {
@@ -75,7 +75,7 @@ static bool unexpected(struct reader *r) {
                                   : "not valid JSON");
 }
 
-/* Makes room in the arena for a text of n bytes. */
+/* Reserves space in the arena for a text of n bytes. */
 static bool room(struct reader *r, size_t n) {
     r->rc = arena_reserve(r->a, n + 1, "a text in JSON", r->e);
     return !r->rc;
@@ -96,7 +96,7 @@ static int hex_digit(char ch) {
     return ch >= 'a' && ch <= 'f' ? ch - 'a' + 10 : -1;
 }
 
-/* Reads the four digits of \uXXXX at s; -1 when they are not. */
+/* Returns the value of \uXXXX at s, or -1 if it is invalid. */
 static int32_t hex4(const char *s, const char *end) {
     int32_t v = 0;
     if (end - s < 6 || s[0] != '\\' || s[1] != 'u') return -1;
@@ -125,7 +125,7 @@ size_t json_escape(const char *s, const char *end, uint32_t *cp) {
     return 12;
 }
 
-/* Writes a code point, surrogates as three bytes too; returns the bytes. */
+/* Writes a code point as UTF-8, a surrogate as three bytes; returns the length. */
 static size_t put_utf8(uint32_t cp, char *to) {
     const unsigned lead[] = {0, 0, 0xc0, 0xe0, 0xf0};
     const size_t n = cp < 0x80 ? 1 : cp < 0x800 ? 2 : cp < 0x10000 ? 3 : 4;
@@ -206,7 +206,7 @@ static const char *digits(const char *s, const char *end) {
     return s;
 }
 
-/* Reads as much as makes a number: "1.x" is 1. */
+/* Reads the longest number at r->s: "1.x" is 1. */
 static bool number(struct reader *r, struct json *v) {
     const char *p = r->s + (*r->s == '-'), *from = p;
     p = digits(from, r->end);
@@ -279,8 +279,8 @@ static void take_value(struct json *to, const struct json *from) {
     to->n_raw_name = old.n_raw_name;
 }
 
-/* Looks for names that occur twice. They are an error, or one of the values counts, at the earlier
- * place. */
+/* Handles names that occur twice: an error, unless last_wins or first_wins is set. Then the chosen
+ * value takes the place of the first. */
 static bool check_names(struct reader *r, struct json *obj) {
     struct strmap *seen = NULL;
     struct json *before = NULL;
@@ -385,7 +385,7 @@ static int bad(const struct reader *r, const char *what, struct err *e) {
     return err_set(e, ERR_DATA, "%s: line %llu, column %llu: %s", what, line, col, r->why);
 }
 
-/* Reads into *v, which is zero. */
+/* Parses into *v, which must be zeroed. */
 static int parse(struct json *v, struct arena *a, const char *text, size_t len,
                  const struct json_opts *o, const char *what, size_t *used, struct err *e) {
     struct reader r = {.a = a, .text = text, .s = text, .end = text + len, .o = *o, .e = e};
@@ -484,7 +484,7 @@ void json_free(struct json *root) {
     free(d);
 }
 
-/* ---- questions ------------------------------------------------------------------------------- */
+/* ---- queries --------------------------------------------------------------------------------- */
 
 enum json_type json_type(const struct json *j) {
     return j ? j->type : JSON_NULL;
@@ -579,7 +579,7 @@ bool json_equal(const struct json *a, const struct json *b) {
     if (a->n_child != b->n_child) return false;
     const struct json *y = b->child;
     bool same = true;
-    struct strmap *at = NULL; /* of members in another order: which of `list` it is */
+    struct strmap *at = NULL; /* index in `list` by name, if the order differs */
     const struct json **list = NULL;
     for (const struct json *x = a->child; x && same; x = x->next, y = y->next) {
         const struct json *other = y;
@@ -602,7 +602,7 @@ bool json_i64(const struct json *j, int64_t *out) {
     return true;
 }
 
-/* ---- putting together ------------------------------------------------------------------------ */
+/* ---- construction ---------------------------------------------------------------------------- */
 
 struct json *json_new(struct arena *a, enum json_type t) {
     struct json *j = arena_alloc(a, sizeof *j);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* base/json_write.c - JSON out: strings in quotes, values written again, and the streaming writer.
- */
+/* base/json_write.c - writing JSON: quoted strings, parsed values, and the streaming writer. */
 #include <math.h>
 #include <string.h>
 
@@ -16,7 +15,7 @@ void json_quote(struct buf *b, const char *s, size_t len) {
     buf_reserve(b, len + 2);
     buf_chr(b, '"');
     for (size_t i = 0; i < len;) {
-        size_t k = i; /* characters that need no escape are added together */
+        size_t k = i; /* end of a run without escapes */
         while (k < len && p[k] >= 32 && p[k] < 0x80 && p[k] != '"' && p[k] != '\\') k++;
         buf_add(b, s + i, k - i);
         if ((i = k) == len) break;

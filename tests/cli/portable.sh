@@ -15,7 +15,7 @@ grep -q 'hone runs on little-endian machines only' "$t/e" || say "big-endian: $(
 sources=$(ls base/*.c containers/*.c kernels/*.c models/*.c text/*.c tok/*.c template/*.c grammar/*.c chat/*.c convert/*.c calib/*.c quantize/*.c runtime/*/*.c runtime/*/*/*.c \
     report/*.c serve/*.c work/*.c plan/*.c mix/*.c make/*.c jobs/*.c lib/*.c cli/*.c)
 gnu='memrchr|mempcpy|rawmemchr|strchrnul|strcasestr|strverscmp|qsort_r|asprintf|vasprintf|canonicalize_file_name|secure_getenv|get_current_dir_name'
-grep -nwE "($gnu) *\(" $sources > "$t/o" && say "GNU's alone: $(cat "$t/o")"
+grep -nwE "($gnu) *\(" $sources > "$t/o" && say "GNU only: $(cat "$t/o")"
 # the headers of the libraries alone, without those of the C library in the same folder
 mkdir -p "$t/h/editline" "$t/h/cjson"
 for h in zlib.h zconf.h xxhash.h pcre2.h utf8proc.h yaml.h histedit.h editline/readline.h cjson/cJSON.h; do
@@ -23,7 +23,7 @@ for h in zlib.h zconf.h xxhash.h pcre2.h utf8proc.h yaml.h histedit.h editline/r
 done
 command -v musl-gcc > /dev/null && cc=musl-gcc || cc=gcc
 command -v "$cc" > /dev/null || { echo 'neither musl-gcc nor gcc is here'; [ $fail = 0 ] && exit 77; exit 1; }
-# those that ask the system for anything
+# sources that call the system
 grep -lE '#include <(sys/|net|arpa/|unistd|fcntl|pthread|poll|dirent|time|fnmatch|signal|termios|dlfcn|glob|sched|locale)' $sources |
     LC_ALL=C xargs -P 2 -n 20 "$cc" $flags -D_POSIX_C_SOURCE=200809L -U__linux__ -isystem "$t/h" > "$t/o" 2>&1 || true
 sed -n "s/.*implicit declaration of function '\([a-zA-Z_0-9]*\)'.*/\1/p; s/.*error: '\([A-Za-z_0-9]*\)' undeclared.*/\1/p

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_blas.c - products by the machine's OpenBLAS, if it has one, next to sums in
- * double, and which products it is given. tests/cli/blas.sh has builds that are wrong or slow. */
+/* tests/unit/test_blas.c - products by the installed OpenBLAS, if any, compared with sums in
+ * double, and the products that use it. tests/cli/blas.sh has builds that are wrong or slow. */
 #include "kernels/blas.h"
 
 #include "base/mem.h"

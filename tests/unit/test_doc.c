@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_doc.c - documents as trees of cJSON: what is refused, exact integers, the layout
- * of texts, and memory that runs out at any allocation. */
+/* tests/unit/test_doc.c - documents as cJSON trees: invalid input, exact integers, the layout of
+ * texts, and memory that runs out at any allocation. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -146,7 +146,7 @@ static void *refusing(size_t n) {
     return NULL;
 }
 
-/* At whichever allocation memory runs out, reading, building and printing say so. */
+/* Parsing, building and printing report memory that runs out at any allocation. */
 static void test_memory_refused(void) {
     cJSON_Hooks hooks = {refusing, free};
     struct err e = {0};

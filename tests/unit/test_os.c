@@ -109,7 +109,7 @@ static void test_rename(int (*rename_new)(const char *, const char *), bool may_
 static void test_renames(void) {
     test_rename(os_rename_new, true);
     test_rename(other_rename_new, false);
-    CHECK(other_reserve(0, 1) == -1 && errno == ENOSYS); /* What base/out.c then does. */
+    CHECK(other_reserve(0, 1) == -1 && errno == ENOSYS); /* base/out.c then writes without */
     CHECK(other_insert_range(0, 0, 4096) == -1 && errno == ENOSYS);
     CHECK(other_remove_range(0, 0, 4096) == -1 && errno == ENOSYS);
     CHECK(other_next_hole(0, 0) == -1 && other_next_data(0, 0) == -1 && !other_lease(0));
@@ -142,7 +142,7 @@ static void test_way(const struct way *y) {
     CHECK((ev[0].what == fd[3] && ev[1].what == fd[17]) ||
           (ev[1].what == fd[3] && ev[0].what == fd[17]));
     CHECK(ev[0].is == WAIT_IN && ev[1].is == WAIT_IN);
-    void *first = NULL; /* With room for one, both get their turn. */
+    void *first = NULL; /* room for one event: both take turns */
     for (int i = 0; i < 2; i++) {
         CHECK_EQ_I64(y->get(w, ev, 1, 0), 1);
         CHECK(i == 0 || ev[0].what != first);
@@ -150,11 +150,11 @@ static void test_way(const struct way *y) {
     }
     y->leave(w, fd[3][0]);
     CHECK(y->get(w, ev, 2 * PAIRS, 0) == 1 && ev[0].what == fd[17]);
-    CHECK_EQ_I64(y->set(w, fd[17][0], WAIT_OUT, fd[17]), 0); /* and no longer for what to read */
+    CHECK_EQ_I64(y->set(w, fd[17][0], WAIT_OUT, fd[17]), 0); /* replaces WAIT_IN */
     CHECK(y->get(w, ev, 2 * PAIRS, 0) == 1 && ev[0].is == WAIT_OUT);
     CHECK_EQ_I64(y->set(w, fd[17][0], 0, fd[17]), 0);
     CHECK_EQ_I64(y->get(w, ev, 2 * PAIRS, 0), 0);
-    CHECK_EQ_I64(shutdown(fd[5][1], SHUT_WR), 0); /* A client that closes its side. */
+    CHECK_EQ_I64(shutdown(fd[5][1], SHUT_WR), 0); /* a client closes its side */
     CHECK(y->get(w, ev, 2 * PAIRS, 0) == 1 && ev[0].what == fd[5] && (ev[0].is & WAIT_LEFT));
     CHECK(read(fd[5][0], &c, 1) == 0);
     close(fd[5][1]);
