@@ -132,6 +132,11 @@ const char *doc_str(const cJSON *obj, const char *name) {
     return cJSON_GetStringValue(doc_get(obj, name));
 }
 
+bool doc_is(const cJSON *obj, const char *name, const char *text) {
+    const char *s = doc_str(obj, name);
+    return s && strcmp(s, text) == 0;
+}
+
 double doc_num(const cJSON *obj, const char *name, double otherwise) {
     const cJSON *v = doc_get(obj, name);
     return cJSON_IsNumber(v) ? v->valuedouble : otherwise;

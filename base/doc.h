@@ -30,7 +30,8 @@ cJSON *doc_find(const char *dir, const char *name, uint64_t max_bytes);
 /* ---- access (an object, or NULL) ------------------------------------------------------------- */
 const cJSON *doc_get(const cJSON *obj, const char *name);
 const cJSON *doc_first(const cJSON *v); /* first child of an object or array; follow ->next */
-const char *doc_str(const cJSON *obj, const char *name); /* NULL: not a string */
+const char *doc_str(const cJSON *obj, const char *name);           /* NULL: not a string */
+bool doc_is(const cJSON *obj, const char *name, const char *text); /* the member is this string */
 double doc_num(const cJSON *obj, const char *name, double otherwise);
 bool doc_bool(const cJSON *obj, const char *name, bool otherwise);
 /* Returns whether the member is an exact integer within +-2^53, and sets *out. */

@@ -452,10 +452,9 @@ static int add_recorded(const struct ladder *l, const struct rung *r, bool made_
     if (*known) {
         char *file = xasprintf("%s-%s.gguf", mk->name, r->name), *path = job_path(&mk->job, file);
         struct made *f = make_add_file(mk, r->name, path, false);
-        const char *made = doc_str(result, "made");
         const char *why = doc_str(result, "why");
         snprintf(f->size_class, sizeof f->size_class, "%s", r->name);
-        f->is_mix = made && strcmp(made, "mix") == 0;
+        f->is_mix = doc_is(result, "made", "mix");
         f->feedback = doc_bool(result, "feedback", false);
         f->preset_kld = doc_num(result, "preset_kld", 0);
         f->why = xstrdup(why ? why : "");

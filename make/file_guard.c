@@ -86,8 +86,7 @@ static void learn(struct constraint *g, const char *name, const char *hex, bool 
 
 static void read_manifest(struct constraint *g) {
     cJSON *root = doc_find(g->dir, MANIFEST_NAME, MAX_TEXT);
-    const char *format = doc_str(root, "format");
-    g->manifest = format && strcmp(format, "hone-manifest") == 0;
+    g->manifest = doc_is(root, "format", "hone-manifest");
     for (const cJSON *f = doc_first(doc_get(root, "files")); f && g->manifest; f = f->next)
         learn(g, doc_str(f, "file"), doc_str(f, "written_sha256"), false);
     cJSON_Delete(root);

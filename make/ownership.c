@@ -49,10 +49,8 @@ static bool is_that(const char *path, const cJSON *entry) {
 static bool in_manifest(const struct job *j, const char *name, const char *path) {
     cJSON *root = doc_find(j->dir, MANIFEST_NAME, MAX_MANIFEST);
     bool found = false;
-    for (const cJSON *f = doc_first(doc_get(root, "files")); f && !found; f = f->next) {
-        const char *s = doc_str(f, "file");
-        if (s && strcmp(s, name) == 0) found = doc_get(f, "header_xxh128") && is_that(path, f);
-    }
+    for (const cJSON *f = doc_first(doc_get(root, "files")); f && !found; f = f->next)
+        found = doc_is(f, "file", name) && doc_get(f, "header_xxh128") && is_that(path, f);
     cJSON_Delete(root);
     return found;
 }

@@ -320,8 +320,7 @@ bool step_done(struct step *s, cJSON **result) {
     *result = NULL;
     if (!root) return false;
     key_hex(s, hex);
-    const char *key = doc_str(root, "key");
-    bool ok = key && strcmp(key, hex) == 0;
+    bool ok = doc_is(root, "key", hex);
     for (const cJSON *f = doc_first(doc_get(root, "files")); ok && f; f = f->next)
         ok = intact(s->job, f);
     if (ok) *result = cJSON_DetachItemFromObjectCaseSensitive(root, "result");

@@ -142,12 +142,10 @@ static struct sens_group *find(struct sens *s, const char *name, int64_t n_weigh
 }
 
 static int read_root(struct sens *s, const cJSON *root, const char *path, struct err *e) {
-    const char *f = doc_str(root, "format");
-    const char *hash = doc_str(doc_get(root, "model"), "header_xxh128");
     int n = 0;
-    if (!f || strcmp(f, format) != 0 || doc_num(root, "version", 0) != VERSION)
+    if (!doc_is(root, "format", format) || doc_num(root, "version", 0) != VERSION)
         return err_set(e, ERR_DATA, "%s: not a sensitivity file of version %d", path, VERSION);
-    if (!hash || strcmp(hash, s->header_hash) != 0)
+    if (!doc_is(doc_get(root, "model"), "header_xxh128", s->header_hash))
         return err_set(e, ERR_DATA,
                        "%s: measured on another model; run hone sensitivity on this one", path);
     take_hash(s->imatrix_hash, root, "imatrix_xxh128");

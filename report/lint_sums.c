@@ -151,8 +151,7 @@ static int check_manifest(struct lint *l, struct err *e) {
     if (doc_parse(&root, text, len, MANIFEST_NAME, &bad)) {
         lint_add(l, true, "manifest-form", MANIFEST_NAME, "%s", bad.msg);
     } else {
-        const char *format = doc_str(root, "format");
-        if (!format || strcmp(format, "hone-manifest") != 0)
+        if (!doc_is(root, "format", "hone-manifest"))
             lint_add(l, false, "manifest-form", MANIFEST_NAME, "not a hone manifest");
         else
             for (const cJSON *f = doc_first(doc_get(root, "files")); f && rc == 0; f = f->next)

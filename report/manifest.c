@@ -157,10 +157,8 @@ void manifest_free(struct manifest *m) {
 }
 
 static const cJSON *entry(const cJSON *files, const char *name) {
-    for (const cJSON *f = doc_first(files); f; f = f->next) {
-        const char *s = doc_str(f, "file");
-        if (s && strcmp(s, name) == 0) return f;
-    }
+    for (const cJSON *f = doc_first(files); f; f = f->next)
+        if (doc_is(f, "file", name)) return f;
     return NULL;
 }
 
@@ -198,8 +196,7 @@ void manifest_of(struct manifest **out, const struct gguf *g) {
     m->hash = strmap_new((size_t)gguf_n_tensors(g));
     bool ok = io_exists(name) && doc_read(&m->root, name, MAX_MANIFEST, &e) == 0;
     if (e.msg[0]) log_debug("%s: not used: %s", name, e.msg);
-    const char *format = ok ? doc_str(m->root, "format") : NULL;
-    ok = format && strcmp(format, "hone-manifest") == 0;
+    ok = ok && doc_is(m->root, "format", "hone-manifest");
     for (int i = 0; ok && i < gguf_n_shards(g); i++) ok = take_shard(m, g, i);
     if (ok && gguf_n_tensors(g) == m->n)
         *out = m;

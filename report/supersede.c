@@ -32,8 +32,7 @@ static void add_row(cJSON *rows, const cJSON *old, const char *sums) {
 int manifest_add_superseded(cJSON *to, const char *old, const char *sums, struct err *e) {
     cJSON *root;
     TRY(doc_read(&root, old, MAX_MANIFEST, e));
-    const char *format = doc_str(root, "format");
-    if (!format || strcmp(format, "hone-manifest") != 0) {
+    if (!doc_is(root, "format", "hone-manifest")) {
         cJSON_Delete(root);
         return err_set(e, ERR_DATA, "%s: not a hone manifest", old);
     }

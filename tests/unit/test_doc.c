@@ -29,6 +29,7 @@ static void test_asking(void) {
     CHECK(!doc_i64(j, "big", &v) && !doc_i64(j, "f", &v) && !doc_i64(j, "s", &v) && v == 1);
     CHECK(doc_num(j, "f", 0) == 2.5 && doc_num(j, "s", 4) == 4 && doc_num(NULL, "f", 4) == 4);
     CHECK(doc_bool(j, "t", false) && !doc_bool(j, "none", false) && doc_bool(j, "n", true));
+    CHECK(doc_is(j, "S", "other") && !doc_is(j, "S", "othe") && !doc_is(j, "i", "other"));
     CHECK(!doc_get(doc_get(j, "s"), "x"));
     cJSON_Delete(j);
 }
