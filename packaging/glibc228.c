@@ -2,7 +2,7 @@
 /* packaging/glibc228.c - replacements for glibc's newest symbols, so that the wheel loads with
  * glibc 2.28 (RHEL 8) and later although it is linked with Debian 12's 2.36.
  *
- * The linker sends every call of these names here (--wrap, in the Makefile), and this file requests
+ * The linker sends every call of these names here (--wrap, in mk/dist.mk), and this file requests
  * the old symbols by version. They run the same code: pow and the like got new versions
  * in 2.29 because they no longer call matherr, threads and dlopen because they moved into libc
  * in 2.34; before 2.33 stat was a function of the header. Versions start at 2.2.5 on x86-64
