@@ -183,7 +183,7 @@ static int doctor_machine(struct work *w, const char *line_editor, struct emit *
     emit_str(m, "memory_available", "memory available", memory);
     emit_num(m, "bandwidth_gb_per_s", "memory read GB/s", eval_bandwidth(w->pool), 1);
     const char *without = w->device.unused_card
-                              ? "not built, though an NVIDIA card is here: make HAVE_CUDA=1"
+                              ? "not built, though there is an NVIDIA GPU: make HAVE_CUDA=1"
                               : "not built (make HAVE_CUDA=1)";
     emit_str(m, "cuda", "CUDA", cu_built() ? cu_built() : without);
     emit_isas(m, w);

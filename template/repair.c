@@ -295,6 +295,7 @@ int repair_run(struct repair *r, const char *src, size_t len, const char *name,
     if (s.now != s.original) jinja_free(s.now);
     jinja_free(s.original);
     proof_free(s.proof);
+    if (rc) repair_free(r);
     return rc;
 }
 

@@ -25,9 +25,9 @@ compile() { # file, object, more options
 }
 march=-march=armv8.2-a
 {
-    for f in buf ctx err fp io limits log machine map mem numa os out pool; do compile base/$f.c base_$f $march; done
+    for f in buf ctx err fp io limits log machine map mem numa os out pool progress; do compile base/$f.c base_$f $march; done
     compile containers/qtype.c containers_qtype $march
-    for f in $(ls kernels/*.c kernels/ref/*.c tests/kern/check.c | grep -v '^kernels/packed'); do
+    for f in $(ls kernels/*.c kernels/ref/*.c tests/kern/check.c | grep -v '^kernels/\(packed\|blas\)'); do
         compile $f "$(echo $f | tr / _)" $march
     done
     for f in act f32_weights gemm seq $(lower $plain); do compile kernels/neon/$f.c neon_$f $march; done

@@ -15,7 +15,7 @@ notes() { # expected number of lines about a card, command
     n=$1
     shift
     "$HONE" "$@" > "$t/o" 2> "$t/e" < /dev/null || say "hone $*: exit $?: $(cat "$t/e")"
-    [ "$(grep -c 'NVIDIA card is here' "$t/e")" = "$n" ] || say "hone $*: not $n notes: $(cat "$t/e")"
+    [ "$(grep -c 'found an NVIDIA GPU' "$t/e")" = "$n" ] || say "hone $*: not $n notes: $(cat "$t/e")"
 }
 if "$HONE" doctor --json 2> /dev/null | grep -q '"cuda": "not built'; then
     export HONE_ROOT="$t/card"
@@ -30,7 +30,7 @@ if "$HONE" doctor --json 2> /dev/null | grep -q '"cuda": "not built'; then
     notes 0 inspect "$t/q.gguf"
     notes 0 convert tests/golden/models/qwen3 -o "$t/again.gguf"
     "$HONE" doctor > "$t/o" 2>&1
-    grep -q "an NVIDIA card is here" "$t/o" || say "doctor does not see the card: $(cat "$t/o")"
+    grep -q "there is an NVIDIA GPU" "$t/o" || say "doctor does not see the card: $(cat "$t/o")"
     HONE_ROOT="$t/none" notes 0 run "$t/q.gguf" -p "The value" -n 1
     HONE_ROOT="$t/none" notes 0 run "$t/q.gguf" -p "The value" -n 1 --device auto
     unset HONE_ROOT

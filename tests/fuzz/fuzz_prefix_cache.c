@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* tests/fuzz/fuzz_prefix.c - the tree of cached prefixes (serve/prefix_cache.c) compared with a
+/* tests/fuzz/fuzz_prefix_cache.c - the tree of cached prefixes (serve/prefix_cache.c) compared with a
  * list: after any sequence of inserts, lookups and evictions, the tree finds the same entries as a
  * search of the list.
  *

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* tests/fuzz/fuzz_shelf.c - corrupted files of --cache-dir (serve/prefix_disk.c,
+/* tests/fuzz/fuzz_prefix_disk.c - corrupted files of --cache-dir (serve/prefix_disk.c,
  * runtime/engine/seq_file.c): a server starts whatever they hold, and accepts or removes each file.
  *
  * The input changes two files that a server wrote. First byte: 1: of a model with windows,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* tests/fuzz/fuzz_speak.c - the stream parser (serve/stream_parser.c) on any bytes in any pieces.
+/* tests/fuzz/fuzz_stream_parser.c - the stream parser (serve/stream_parser.c) on any bytes in any pieces.
  * Texts of events are whole characters, their concatenation does not depend on the pieces, no stop
  * text is in the content, and calls start, continue and end in order.
  *
