@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* tests/fuzz/fuzz_hessian_file.c - a file of second moments: opened, searched by weight, every sum read. */
+/* tests/fuzz/fuzz_hessian_file.c - a file of second moments: opened, searched by weight, every sum
+ * read. */
 #define FUZZ_FILE
 #include "quantize/hessian_file.h"
 #include "tests/fuzz/fuzz.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* tests/fuzz/fuzz_prefix_cache.c - the tree of cached prefixes (serve/prefix_cache.c) compared with a
- * list: after any sequence of inserts, lookups and evictions, the tree finds the same entries as a
- * search of the list.
+/* tests/fuzz/fuzz_prefix_cache.c - the tree of cached prefixes (serve/prefix_cache.c) compared with
+ * a list: after any sequence of inserts, lookups and evictions, the tree finds the same entries as
+ * a search of the list.
  *
  * An input is steps: a byte selects the operation (its lowest bits), key and use, and the number of
  * tokens that follow, of two kinds, a bit each. The first byte selects whether sequences can be
