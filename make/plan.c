@@ -9,6 +9,7 @@
 
 #include "base/attr.h"
 #include "base/num.h"
+#include "mix/joint.h"
 
 const char *const effort_name[EFFORT_COUNT] = {"fast", "normal", "high"};
 const char *const plan_part_name[PART_COUNT] = {"conversion",
@@ -45,10 +46,9 @@ static void set_level(const struct plan_in *in, const struct level *l, struct ma
 }
 
 int64_t plan_probes(const struct plan_in *in, const struct make_plan *p) {
-    int64_t n = 0;
-    for (int i = 0; i < in->n_roles; i++)
-        n += p->bands ? min_i64(p->bands, in->layers[i]) : in->layers[i];
-    return n * p->types;
+    struct probe_cost c;
+    probe_cost(PROBES_ALL, in->layers, in->n_roles, p->types, p->bands, &c);
+    return c.n_probes;
 }
 
 static double probing(const struct plan_in *in, const struct make_plan *p) {
