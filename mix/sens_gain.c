@@ -18,6 +18,7 @@
 struct rows {
     const struct gguf_tensor *t;
     const struct kern *ref;
+    struct factors *factors; /* shared by all tensors and types */
 };
 
 static bool load_row(void *ctx, int64_t row, float *x) {
@@ -55,7 +56,8 @@ static int tensor_gain(const struct rows *r, const struct gram_input *in, const 
                                   .ctx = &rows,
                                   .tau = IMAT_TAU,
                                   .steps = FEEDBACK_ALL & ~f->without,
-                                  .pool = f->pool};
+                                  .pool = f->pool,
+                                  .factors = r->factors};
     TRY(fb_tensor_new(&fb, &src, e));
     *gain = fmin(1, fmax(.05, fb_tensor_gain(fb)));
     fb_tensor_free(fb);
@@ -80,13 +82,14 @@ static int gain_or_kept(const struct rows *r, const struct gram_input *in, const
 
 static int group_gains(struct sens_group *g, const struct gguf *gf, const struct kern *ref,
                        const struct sens_feedback *f, const struct embd_moments *embd,
-                       struct err *e) {
+                       struct factors *factors, struct err *e) {
     double sum[QT_COUNT] = {0};
     for (int i = 0; i < g->n_items; i++) {
-        const struct rows r = {gguf_tensor_at(gf, g->item[i]), ref};
+        const struct rows r = {gguf_tensor_at(gf, g->item[i]), ref, factors};
         const struct gram_input *in = embd_moments_find(embd, f->gram, r.t->name);
         float *imp = NULL;
         int rc = sens_importance(f->imat, r.t, &imp, e);
+        factors_next(factors);
         for (int t = 0; t < QT_COUNT && !rc; t++) {
             double gain = 1;
             if (!g->can[t] || g->err[t] < 0) continue;
@@ -106,14 +109,16 @@ int sens_gains(struct sens *s, const struct gguf *g, const struct sens_feedback 
     struct progress prog = {0};
     struct embd_moments embd;
     TRY(embd_moments_make(&embd, g, f->pool, e));
+    struct factors *factors = factors_new();
     int rc = 0;
     kern_init(&ref, KERN_REF);
     progress_begin(&prog, "gain of error feedback", PROG_ITEMS, (uint64_t)s->n_groups);
     for (int i = 0; i < s->n_groups && !rc; i++) {
-        rc = group_gains(&s->group[i], g, &ref, f, &embd, e);
+        rc = group_gains(&s->group[i], g, &ref, f, &embd, factors, e);
         progress_update(&prog, (uint64_t)i + 1);
     }
     progress_end(&prog);
+    factors_free(factors);
     embd_moments_release(&embd);
     return rc;
 }

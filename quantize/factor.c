@@ -48,6 +48,14 @@ void factor_release(struct factor *f) {
     mem_free(f->tri);
     memset(f, 0, sizeof *f);
 }
+void factor_trim(struct factor *f, bool keep_m) {
+    mem_free(f->panel);
+    mem_free(f->tri);
+    f->panel = f->tri = NULL;
+    if (keep_m) return;
+    mem_free(f->m);
+    f->m = NULL;
+}
 
 int factor_pool(const struct gram_input *in, unsigned halves, float **out, double *n_tokens,
                 struct err *e) {

@@ -28,6 +28,8 @@ struct factor_opts {
 };
 int factor_init(struct factor *f, int64_t n, int64_t block, struct err *e);
 void factor_release(struct factor *f);
+/* Frees the scratch of a finished factor, and m if it was not computed. */
+void factor_trim(struct factor *f, bool keep_m);
 /* Sums the moments of an input's matrices, and their tokens, into one [n][block] matrix: the
  * prior that tau weights. */
 int factor_pool(const struct gram_input *in, unsigned halves, float **out, double *n_tokens,

@@ -22,21 +22,21 @@ enum { STAGES = 16, STAGES_OF_MANY = 8 };
 
 struct fb_rows {
     const struct gram_input *in;
-    int64_t mat; /* matrix whose factor is f; -1: none yet */
-    struct factor f;
-    int64_t n, stage; /* columns of a matrix; first row of the current stage */
-    float *w, *s;     /* damped moments of the rows, and their roots */
-    float *u;         /* [block][n] s_j e_j of the rows encoded in the current block */
+    struct factors *factors;
+    const struct factor *f; /* of the current matrix */
+    int64_t n, stage;       /* columns of a matrix; first row of the current stage */
+    float *w, *s;           /* damped moments of the rows, and their roots */
+    float *u;               /* [block][n] s_j e_j of the rows encoded in the current block */
 };
 
-int fb_rows_new(struct fb_rows **out, const struct gram_input *in, int64_t n, struct err *e) {
+int fb_rows_new(struct fb_rows **out, const struct gram_input *in, int64_t n,
+                struct factors *factors, struct err *e) {
     struct fb_rows *r = xcalloc(1, sizeof *r);
     void *p = NULL;
     int rc;
     r->in = in;
+    r->factors = factors;
     r->n = n;
-    r->mat = -1;
-    TRY_GOTO(fail, rc, factor_init(&r->f, in->n, in->block, e));
     TRY_GOTO(fail, rc,
              mem_alloc(&p, (uint64_t)in->block * (uint64_t)n * sizeof(float), "errors of rows", e));
     r->u = p;
@@ -52,19 +52,17 @@ fail:
 int fb_rows_matrix(struct fb_rows *r, int64_t mat, struct pool *pool, struct err *e) {
     struct factor_opts o = {.halves = 3, .lambda = LAMBDA};
     if (r->in->n_mat == 1) mat = 0;
-    if (mat == r->mat) return 0;
     const double m = (double)r->in->n,
                  n = (double)r->in->count[0][mat] + (double)r->in->count[1][mat];
     o.alpha = ALPHA + (1 - ALPHA) * m / (m + n);
-    TRY(factor_make(&r->f, r->in, mat, &o, NULL, 0, pool, e));
-    feedback_weights(r->w, r->s, r->f.h, r->in->n, LAMBDA);
-    r->mat = mat;
+    TRY(factors_get(r->factors, r->in, mat, &o, NULL, pool, &r->f, e));
+    feedback_weights(r->w, r->s, r->f->h, r->in->n, LAMBDA);
     return 0;
 }
 
 void fb_rows_free(struct fb_rows *r) {
     if (!r) return;
-    factor_release(&r->f);
+    factors_put(r->factors, &r->f);
     free(r->w);
     free(r->s);
     mem_free(r->u);
@@ -73,16 +71,16 @@ void fb_rows_free(struct fb_rows *r) {
 
 double fb_rows_share(const struct fb_rows *r) {
     double with = 0, without = 0;
-    for (int64_t i = 0; i < r->f.n; i++) {
-        with += (double)r->f.diag[i] * (double)r->w[i];
+    for (int64_t i = 0; i < r->in->n; i++) {
+        with += (double)r->f->diag[i] * (double)r->w[i];
         without += (double)r->w[i];
     }
     return without > 0 ? with / without : 1;
 }
 
 int64_t fb_rows_stage(const struct fb_rows *r) {
-    const int64_t stages = r->f.n > r->f.block ? STAGES_OF_MANY : STAGES;
-    return div_up(r->f.block, stages * FEEDBACK_ROWS) * FEEDBACK_ROWS;
+    const int64_t stages = r->in->n > r->in->block ? STAGES_OF_MANY : STAGES;
+    return div_up(r->in->block, stages * FEEDBACK_ROWS) * FEEDBACK_ROWS;
 }
 
 void fb_rows_begin(struct fb_rows *r, int64_t row) {
@@ -90,12 +88,12 @@ void fb_rows_begin(struct fb_rows *r, int64_t row) {
 }
 
 void fb_rows_aim(const struct fb_rows *r, int64_t row, float *x) {
-    const int64_t b0 = row / r->f.block * r->f.block;
+    const int64_t b0 = row / r->in->block * r->in->block;
     for (int64_t k = b0; k < min_i64(r->stage, row); k++)
-        axpy(x, r->u + (k - b0) * r->n, r->f.m[k * r->f.block + row - b0] / r->s[row], r->n);
+        axpy(x, r->u + (k - b0) * r->n, r->f->m[k * r->in->block + row - b0] / r->s[row], r->n);
 }
 
 void fb_rows_keep(struct fb_rows *r, int64_t row, const float *x, const float *y) {
-    float *u = r->u + row % r->f.block * r->n;
+    float *u = r->u + row % r->in->block * r->n;
     for (int64_t i = 0; i < r->n; i++) u[i] = r->s[row] * (x[i] - y[i]);
 }

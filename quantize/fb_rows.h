@@ -9,12 +9,13 @@
 #ifndef HONE_QUANTIZE_FB_ROWS_H
 #define HONE_QUANTIZE_FB_ROWS_H
 
-#include "quantize/factor.h"
+#include "quantize/factors.h"
 
 struct fb_rows;
 /* Creates the feedback for matrices of n columns. A row of a matrix is a column of `out`
- * (borrowed), which has gradients per matrix or one set for all. */
-int fb_rows_new(struct fb_rows **r, const struct gram_input *out, int64_t n, struct err *e);
+ * (borrowed), which has gradients per matrix or one set for all. `factors` is borrowed too. */
+int fb_rows_new(struct fb_rows **r, const struct gram_input *out, int64_t n,
+                struct factors *factors, struct err *e);
 void fb_rows_free(struct fb_rows *r);
 /* Returns the number of rows in a stage, a multiple of FEEDBACK_ROWS. No stage crosses the end
  * of a block of moments. */

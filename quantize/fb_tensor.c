@@ -5,7 +5,7 @@
  * of the first half of the text and scored with those of the second half. The lowest error wins;
  * alpha 1 (the diagonal alone) means the plain encoder. The tensor itself is encoded with both
  * halves. Importance comes from the importance matrix if there is one, correlations always from
- * the moments. Memory: three matrices of the input's size, and a group of rows per thread. */
+ * the moments. Memory: the factors of factors.h, and a group of rows per thread. */
 #include "quantize/fb_tensor.h"
 
 #include <math.h>
@@ -33,9 +33,9 @@ static const double betas[] = {0, 0.25, 0.5, 0.75, 1};
 
 struct fb_tensor {
     struct fb_source src;
-    struct factor f;
-    float *pooled;
-    double pooled_tokens, alpha, beta, gain;
+    struct factors *own;             /* src.factors unless the caller shares one */
+    const struct factor *f, *pooled; /* of the current matrix; sums of all, NULL: not used */
+    double alpha, beta, gain;
     double share; /* loss fraction that row feedback can leave; 1: no row feedback */
     /* Fraction of the current matrix's drift to correct, 0 to 1. */
     double take;
@@ -65,16 +65,15 @@ static double drift_weight(const struct gram_input *in, int64_t mat, unsigned ha
     return n / (n + DRIFT_PRIOR * (double)in->block);
 }
 
-static int prepare(struct fb_tensor *t, int64_t mat, unsigned halves, double alpha,
-                   const float *pooled, struct err *e) {
+static int prepare(struct fb_tensor *t, int64_t mat, unsigned halves, double alpha, struct err *e) {
     const struct gram_input *in = t->src.in;
     struct factor_opts o = {
         .halves = halves, .lambda = LAMBDA, .alpha = alpha, .tau = in->n_mat > 1 ? t->src.tau : 0};
-    TRY(factor_make(&t->f, in, in->n_mat > 1 ? mat : 0, &o, pooled, t->pooled_tokens, t->src.pool,
-                    e));
+    TRY(factors_get(t->src.factors, in, mat, &o, t->pooled, t->src.pool, &t->f, e));
+    t->fb.f = t->f;
     /* An expert's own moments weight tokens by its gates; the importance matrix does not. */
     const bool own = in->n_mat > 1 || !t->src.imp;
-    const float *imp = own ? t->f.h : t->src.imp + mat * t->src.n;
+    const float *imp = own ? t->f->h : t->src.imp + mat * t->src.n;
     feedback_weights(t->imp, t->s, imp, t->src.n, LAMBDA);
     cross_of(in, in->n_mat > 1 ? mat : 0, halves, t->cross);
     t->take = t->beta * drift_weight(in, in->n_mat > 1 ? mat : 0, halves);
@@ -92,7 +91,7 @@ static void encode_rows(struct fb_tensor *t, int worker, int64_t first, const fl
         at = aim;
     }
     if (aim && t->take > 0)
-        factor_aim(&t->f, t->s, t->cross, t->take, aim, rows, aim + FEEDBACK_ROWS * n);
+        factor_aim(t->f, t->s, t->cross, t->take, aim, rows, aim + FEEDBACK_ROWS * n);
     for (int r = 0; r < rows && first >= 0; r++) fb_rows_aim(t->from_rows, first + r, aim + r * n);
     feedback_rows(&t->fb, t->work[worker], at, rows, dst, dst_row);
     for (int r = 0; r < rows && first >= 0; r++) {
@@ -148,13 +147,12 @@ static int try_matrix(struct fb_tensor *t, int64_t mat, struct trial *j, float *
                       const struct way *way, int n_ways, double *err, struct err *e) {
     const struct fb_source *s = &t->src;
     const float *cross[GRAM_HALVES];
-    struct factor held = {0};
+    const struct factor *held = NULL;
     float *sh = xcalloc((size_t)s->n, sizeof *sh);
     int rc;
-    TRY_GOTO(out, rc, factor_init(&held, s->n, s->in->block, e));
-    struct factor_opts o = {.halves = 2};
-    TRY_GOTO(out, rc, factor_make(&held, s->in, s->in->n_mat > 1 ? mat : 0, &o, NULL, 0, NULL, e));
-    for (int64_t i = 0; i < s->n; i++) sh[i] = sqrtf(held.h[i]);
+    const struct factor_opts o = {.halves = 2};
+    TRY_GOTO(out, rc, factors_get(s->factors, s->in, mat, &o, NULL, NULL, &held, e));
+    for (int64_t i = 0; i < s->n; i++) sh[i] = sqrtf(held->h[i]);
     j->rows = 0;
     for (int64_t k = 0, step = max_i64(1, s->rows / TRY_ROWS); k < s->rows && j->rows < TRY_ROWS;
          k += step)
@@ -163,13 +161,13 @@ static int try_matrix(struct fb_tensor *t, int64_t mat, struct trial *j, float *
     for (int i = 0; i < n_ways; i++) {
         TRY_GOTO(out, rc, progress_interrupted() ? err_set(e, ERR_INTR, "interrupted") : 0);
         t->beta = way[i].beta;
-        TRY_GOTO(out, rc, prepare(t, mat, 1, way[i].alpha, t->pooled, e));
+        TRY_GOTO(out, rc, prepare(t, mat, 1, way[i].alpha, e));
         pool_for(s->pool, div_up(j->rows, FEEDBACK_ROWS), 1, trial_rows, j);
-        err[i] += feedback_error(&held, sh, x, j->y, j->rows);
-        if (cross[0] || cross[1]) err[i] += drift_error(&held, cross, x, j->y, j->rows);
+        err[i] += feedback_error(held, sh, x, j->y, j->rows);
+        if (cross[0] || cross[1]) err[i] += drift_error(held, cross, x, j->y, j->rows);
     }
 out:
-    factor_release(&held);
+    factors_put(s->factors, &held);
     free(sh);
     return rc;
 }
@@ -230,11 +228,10 @@ int fb_tensor_new(struct fb_tensor **out, const struct fb_source *src, struct er
     const struct gram_input *in = src->in;
     int rc;
     t->src = *src;
-    TRY_GOTO(fail, rc, factor_init(&t->f, in->n, in->block, e));
+    if (!src->factors) t->own = t->src.factors = factors_new();
     t->imp = xcalloc((size_t)in->n, sizeof *t->imp);
     t->s = xcalloc((size_t)in->n, sizeof *t->s);
     feedback_init(&t->fb, src->type, src->search);
-    t->fb.f = &t->f;
     t->fb.imp = t->imp;
     t->fb.s = t->s;
     t->fb.steps = src->steps;
@@ -244,24 +241,21 @@ int fb_tensor_new(struct fb_tensor **out, const struct fb_source *src, struct er
     struct kern ref;
     kern_init(&ref, KERN_REF);
     t->decode = ref.op[src->type].decode;
-    if (src->out) TRY_GOTO(fail, rc, fb_rows_new(&t->from_rows, src->out, in->n, e));
+    if (src->out)
+        TRY_GOTO(fail, rc, fb_rows_new(&t->from_rows, src->out, in->n, t->src.factors, e));
     for (int k = 0; k < pool_size(src->pool) && (in->cross[0] || src->out); k++)
         t->aim[k] = xcalloc((size_t)((FEEDBACK_ROWS + 1) * in->n), sizeof **t->aim);
     for (int k = 0; k < pool_size(src->pool); k++)
         TRY_GOTO(fail, rc, feedback_work_new(&t->work[k], src->type, in->n, e));
     if (in->n_mat > 1 && src->tau > 0)
-        TRY_GOTO(fail, rc, factor_pool(in, 1, &t->pooled, &t->pooled_tokens, e));
+        TRY_GOTO(fail, rc, factors_pool(t->src.factors, in, 1, &t->pooled, e));
     TRY_GOTO(fail, rc, choose(t, e));
     t->share = 1;
     if (t->from_rows) {
         TRY_GOTO(fail, rc, fb_rows_matrix(t->from_rows, 0, src->pool, e));
         t->share = fb_rows_share(t->from_rows);
     }
-    if (t->pooled) {
-        mem_free(t->pooled);
-        t->pooled = NULL;
-        TRY_GOTO(fail, rc, factor_pool(in, 3, &t->pooled, &t->pooled_tokens, e));
-    }
+    if (t->pooled) TRY_GOTO(fail, rc, factors_pool(t->src.factors, in, 3, &t->pooled, e));
     *out = t;
     return 0;
 fail:
@@ -277,9 +271,10 @@ void fb_tensor_free(struct fb_tensor *t) {
     free(t->work);
     free(t->imp);
     free(t->s);
-    mem_free(t->pooled);
-    factor_release(&t->f);
+    factors_put(t->src.factors, &t->pooled);
+    factors_put(t->src.factors, &t->f);
     fb_rows_free(t->from_rows);
+    factors_free(t->own);
     free(t);
 }
 
@@ -293,7 +288,7 @@ double fb_tensor_gain(const struct fb_tensor *t) {
 
 int fb_tensor_matrix(struct fb_tensor *t, int64_t mat, struct err *e) {
     if (t->from_rows) TRY(fb_rows_matrix(t->from_rows, mat, t->src.pool, e));
-    return prepare(t, mat, 3, t->alpha, t->pooled, e);
+    return prepare(t, mat, 3, t->alpha, e);
 }
 
 int64_t fb_tensor_stage_rows(const struct fb_tensor *t) {

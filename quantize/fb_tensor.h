@@ -4,7 +4,7 @@
 #ifndef HONE_QUANTIZE_FB_TENSOR_H
 #define HONE_QUANTIZE_FB_TENSOR_H
 
-#include "quantize/hessian_file.h"
+#include "quantize/factors.h"
 #include "base/pool.h"
 #include "quantize/enc/raw.h"
 
@@ -21,6 +21,7 @@ struct fb_source { /* the tensor to encode */
     double tau;
     unsigned steps; /* FEEDBACK_... flags */
     struct pool *pool;
+    struct factors *factors; /* shared with other tensors and types; NULL: the tensor's own */
 };
 struct fb_tensor;
 /* Creates the feedback of a tensor and chooses its shrinkage on held-out tokens. */

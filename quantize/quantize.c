@@ -6,9 +6,10 @@
  * each row of a batch independently; a separate thread (base/writer.h) writes finished batches
  * in order while the next are encoded. So the bytes do not depend on the number of threads. The
  * scalar kernels decode source rows to the same values on every machine. Peak memory: three
- * output batches, the source pages of one batch, a row of f32 per thread, and the importance of
- * one tensor. Ranks (base/ranks.h) share the work. NaN and infinities are refused by name; a
- * tensor that keeps its type is checked too, then copied byte for byte. */
+ * output batches, the source pages of one batch, a row of f32 per thread (with error feedback a
+ * group of rows, and the factors of factors.h), and the importance of one tensor. Ranks
+ * (base/ranks.h) share the work. NaN and infinities are refused by name; a tensor that keeps its
+ * type is checked too, then copied byte for byte. */
 #include "quantize/quantize.h"
 
 #include <stdlib.h>
@@ -44,6 +45,7 @@ struct source {
     const struct imat *imat;  /* NULL: none */
     const struct gram *gram;  /* NULL: none */
     struct embd_moments embd; /* computed on first use */
+    struct factors *factors;  /* of the moments, for all tensors and targets; NULL: no moments */
     struct kern ref;
     struct progress prog;
     /* Number of batches and of matrices with error feedback so far; ranks share the work by it. */
@@ -199,7 +201,8 @@ static int open_feedback(struct source *s, const struct quantize_opts *o, enum r
                             .ctx = j,
                             .tau = tau_of(o),
                             .steps = FEEDBACK_ALL & ~o->without,
-                            .pool = o->pool};
+                            .pool = o->pool,
+                            .factors = s->factors};
     if (fb_tensor_new(&j->fb, &src, e)) return err_wrap(e, "%s", o->gram);
     if (fb_tensor_alpha(j->fb) < 1) {
         *alpha = fb_tensor_alpha(j->fb);
@@ -470,6 +473,7 @@ static int begin_output(struct target *q, struct err *e) {
  * encodes it; other targets of that type reuse the bytes. */
 static int all_tensors(struct source *s, struct err *e) {
     for (int64_t i = 0; i < s->target->plan.n; i++) {
+        if (s->factors) factors_next(s->factors);
         for (int k = 0, first; k < s->n; k++) {
             for (first = 0; !wants_bytes(&s->target[first], &s->target[k], i) && first < k;)
                 first++;
@@ -493,6 +497,7 @@ static int read_inputs(struct source *s, struct imat *imat, struct gram *gram,
     if (o->gram) {
         TRY(gram_read(gram, o->gram, e));
         s->gram = gram;
+        s->factors = factors_new();
     }
     return 0;
 }
@@ -548,6 +553,9 @@ int quantize_run_many(const struct quantize_opts *o, int n, struct quantize_repo
     }
     imat_release(&imat);
     gram_release(&gram);
+    if (s.factors)
+        log_debug("%lld factors of moments computed", (long long)factors_made(s.factors));
+    factors_free(s.factors);
     embd_moments_release(&s.embd);
     gguf_close(s.g);
     free(s.target);

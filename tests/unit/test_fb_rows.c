@@ -4,6 +4,8 @@
  * invalid moments. */
 #include "tests/check.h"
 
+#include "base/ctx.h"
+#include "base/limits.h"
 #include "base/rng.h"
 #include "kernels/kern.h"
 #include "quantize/fb_tensor.h"
@@ -57,6 +59,8 @@ static bool load(void *ctx, int64_t row, float *to) {
     return true;
 }
 
+static struct factors *shared; /* for encode; NULL: each tensor has its own */
+
 /* Encodes both matrices and decodes them to `to`. Returns what fb_tensor_matrix returned last. */
 static int encode(enum qtype type, const struct gram_input *grad, int threads, float *to) {
     struct err e;
@@ -77,7 +81,8 @@ static int encode(enum qtype type, const struct gram_input *grad, int threads, f
                                   .n_mat = MATS,
                                   .load = load,
                                   .steps = FEEDBACK_ALL,
-                                  .pool = pool};
+                                  .pool = pool,
+                                  .factors = shared};
     CHECK_OK(fb_tensor_new(&t, &src, &e));
     for (int m = 0; m < MATS && !rc; m++) {
         rc = fb_tensor_matrix(t, m, &e);
@@ -165,6 +170,35 @@ static void test_same(void) {
     free(one);
 }
 
+/* Types that share factors get the bytes of types that do not, and the factors are made once: four
+ * shrinkages and the held-out half, both halves at the shrinkages chosen, and two of gradients. */
+static void test_shared(void) {
+    static const enum qtype types[] = {QT_Q4_0, QT_Q3_K, QT_IQ2_XS, QT_Q3_K};
+    for (int little = 0; little < 2; little++) {
+        struct ctx own;
+        ctx_init(&own);
+        struct ctx *mine = ctx_enter(&own);
+        if (little) mem_limit(8 << 20); /* an eighth is less than a pair of factors */
+        struct factors *all = factors_new();
+        for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+            CHECK_EQ_I64(encode(types[i], &out, 1, y[0]), 0);
+            factors_next(all);
+            shared = all;
+            const int64_t before = factors_made(all);
+            CHECK_EQ_I64(encode(types[i], &out, 1, y[1]), 0);
+            shared = NULL;
+            CHECK(memcmp(y[0], y[1], MATS * ROWS * N * sizeof *x) == 0);
+            if (i == 0 && !little) CHECK_EQ_I64(factors_made(all), 5 + 1 + MATS);
+            if (i == 1 && !little) CHECK(factors_made(all) <= before + 1);
+            if (i == 3 && !little) CHECK_EQ_I64(factors_made(all), before);
+        }
+        if (little) CHECK(factors_made(all) > 20);
+        factors_free(all);
+        ctx_release(&own);
+        ctx_enter(mine);
+    }
+}
+
 static void test_broken(void) {
     const float was = sum_out[ROWS * ROWS + 1];
     sum_out[ROWS * ROWS + 1] = NAN;
@@ -177,6 +211,7 @@ int main(void) {
     RUN(test_less_loss);
     RUN(test_blocks);
     RUN(test_same);
+    RUN(test_shared);
     RUN(test_broken);
     free(x);
     free(sum_in);
