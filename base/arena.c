@@ -56,7 +56,7 @@ void arena_reset(struct arena *a) {
     a->total_bytes = 0;
 }
 
-static struct arena_chunk *put_first(struct arena *a, struct arena_chunk *c, size_t cap) {
+static struct arena_chunk *prepend_chunk(struct arena *a, struct arena_chunk *c, size_t cap) {
     *c = (struct arena_chunk){.next = a->head, .cap = cap};
     a->head = c;
     POISON(c->data, c->cap);
@@ -67,14 +67,14 @@ static struct arena_chunk *add_chunk(struct arena *a, size_t need) {
     size_t cap = a->head ? a->head->cap : CHUNK_MIN / 2;
     cap = cap >= CHUNK_MAX / 2 ? CHUNK_MAX : cap * 2;
     if (cap < need) cap = need;
-    return put_first(a, xmalloc(sizeof(struct arena_chunk) + cap), cap);
+    return prepend_chunk(a, xmalloc(sizeof(struct arena_chunk) + cap), cap);
 }
 
 int arena_reserve(struct arena *a, size_t n, const char *what, struct err *e) {
     if (n < CHUNK_MAX || (a->head && a->head->cap - a->head->used >= n + ALIGN)) return 0;
     struct arena_chunk *c = try_realloc(NULL, 1, sizeof *c + n + ALIGN, what, e);
     if (!c) return ERR_SYS;
-    put_first(a, c, n + ALIGN);
+    prepend_chunk(a, c, n + ALIGN);
     return 0;
 }
 

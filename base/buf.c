@@ -33,7 +33,7 @@ static size_t grown_cap(const struct buf *b, size_t extra) {
     return cap < need ? need : cap;
 }
 
-static void put_in(struct buf *b, char *data, size_t cap) {
+static void set_storage(struct buf *b, char *data, size_t cap) {
     b->data = data;
     b->cap = cap;
     b->data[b->len] = 0;
@@ -41,14 +41,14 @@ static void put_in(struct buf *b, char *data, size_t cap) {
 
 void buf_reserve(struct buf *b, size_t extra) {
     const size_t cap = grown_cap(b, extra);
-    if (cap) put_in(b, xreallocarray(b->data, cap, 1), cap);
+    if (cap) set_storage(b, xreallocarray(b->data, cap, 1), cap);
 }
 
 int buf_try_reserve(struct buf *b, size_t extra, const char *what, struct err *e) {
     const size_t cap = grown_cap(b, extra);
     char *data = cap ? try_realloc(b->data, cap, 1, what, e) : NULL;
     if (cap && !data) return ERR_SYS;
-    if (cap) put_in(b, data, cap);
+    if (cap) set_storage(b, data, cap);
     return 0;
 }
 

@@ -26,7 +26,7 @@ static int by_name(const void *a, const void *b) {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-static int names_differ(const struct check *c, const cJSON *obj) {
+static int check_names_differ(const struct check *c, const cJSON *obj) {
     const size_t n = (size_t)cJSON_GetArraySize(obj);
     const char **name = try_calloc(n + 1, sizeof *name, c->what, c->e), *twice = NULL;
     const cJSON *m;
@@ -56,7 +56,7 @@ static int check_value(const struct check *c, const cJSON *v, int depth) {
         return err_set(c->e, ERR_DATA, "%s: a string is not UTF-8", c->what);
     if (cJSON_IsNumber(v) && !isfinite(v->valuedouble))
         return err_set(c->e, ERR_DATA, "%s: a number is too large", c->what);
-    if (cJSON_IsObject(v)) TRY(names_differ(c, v));
+    if (cJSON_IsObject(v)) TRY(check_names_differ(c, v));
     const cJSON *m;
     cJSON_ArrayForEach(m, v) TRY(check_value(c, m, depth + 1));
     return 0;

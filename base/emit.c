@@ -195,7 +195,7 @@ static bool is_amount(const char *key) {
     return strncmp(key, "n_", 2) == 0 || (n >= 5 && strcmp(key + n - 5, "bytes") == 0);
 }
 
-static void grouped(struct buf *b, int64_t v) {
+static void put_grouped_digits(struct buf *b, int64_t v) {
     char digits[24];
     int n = snprintf(digits, sizeof digits, "%lld", (long long)v);
     for (int i = 0; i < n; i++) {
@@ -214,7 +214,7 @@ static void cell_text(struct buf *b, const struct cell *c, const char *key) {
         break;
     case CELL_I64:
         if (is_amount(key))
-            grouped(b, c->i);
+            put_grouped_digits(b, c->i);
         else
             buf_fmt(b, "%lld", (long long)c->i);
         break;
@@ -238,21 +238,21 @@ static void cell_text(struct buf *b, const struct cell *c, const char *key) {
     buf_reserve(b, 0);
 }
 
-static int width(const char *s) {
+static int text_width(const char *s) {
     int n = 0;
     for (; *s; s++) n += ((unsigned char)*s & 0xc0) != 0x80;
     return n;
 }
 
-static void blanks(struct buf *b, int n) {
+static void put_blanks(struct buf *b, int n) {
     for (; n > 0; n--) buf_chr(b, ' ');
 }
 
 static void put_aligned(struct buf *out, const char *s, int w, bool right) {
-    int have = width(s);
-    if (right) blanks(out, w - have);
+    int have = text_width(s);
+    if (right) put_blanks(out, w - have);
     buf_str(out, s);
-    if (!right) blanks(out, w - have);
+    if (!right) put_blanks(out, w - have);
 }
 
 /* ---- table ----------------------------------------------------------------------------------- */
@@ -281,13 +281,13 @@ static struct layout lay_out(const struct table *t, bool fold) {
     for (int i = 0; i < t->n_cols; i++) {
         if (!t->col[i].title) continue;
         bool any_num = false, any_str = false;
-        int w = width(t->col[i].title);
+        int w = text_width(t->col[i].title);
         for (size_t r = 0; r < n_rows(t); r++) {
             const struct cell *c = cell_at(t, r, i);
             cell_text(&b, c, t->col[i].key);
             any_num |= c->kind == CELL_NUM || c->kind == CELL_I64;
             any_str |= c->kind == CELL_STR;
-            if (width(b.data) > w) w = width(b.data);
+            if (text_width(b.data) > w) w = text_width(b.data);
         }
         l.width[i] = w > 0 ? w : 1;
         l.right[i] = any_num && !any_str;
@@ -308,10 +308,10 @@ static void put_line(const struct table *t, const struct layout *l, size_t r, bo
                      bool numbers, struct buf *out) {
     struct buf b = {0};
     bool first = true;
-    if (!texts) blanks(out, INDENT);
+    if (!texts) put_blanks(out, INDENT);
     for (int i = 0; i < t->n_cols; i++) {
         if (!l->width[i] || !(l->right[i] ? numbers : texts)) continue;
-        if (!first) blanks(out, GAP);
+        if (!first) put_blanks(out, GAP);
         first = false;
         if (r > 0) cell_text(&b, cell_at(t, r - 1, i), t->col[i].key);
         put_aligned(out, r ? b.data : t->col[i].title, l->width[i], l->right[i]);
@@ -352,7 +352,7 @@ static void render_table_form(const struct emit *m, struct buf *out) {
     put_answer(m, out);
     for (int i = 0; i < m->n_fields; i++) {
         const char *title = m->field[i].name.title;
-        if (title && width(title) > w) w = width(title);
+        if (title && text_width(title) > w) w = text_width(title);
     }
     for (int i = 0; i < m->n_fields; i++) {
         const struct field *f = &m->field[i];

@@ -22,7 +22,7 @@ const struct err_status *err_status(int i) {
     return i >= 0 && (size_t)i < COUNT_OF(rows) ? &rows[i] : NULL;
 }
 
-static void about_nothing(struct err *e) {
+static void clear_subject(struct err *e) {
     e->file[0] = e->tensor[0] = 0;
 }
 
@@ -31,7 +31,7 @@ int(err_set)(struct err *e, enum err_code code, const char *fmt, ...) {
     va_start(ap, fmt);
     vsnprintf(e->msg, sizeof e->msg, fmt, ap);
     va_end(ap);
-    about_nothing(e);
+    clear_subject(e);
     e->code = code;
     return (int)code;
 }
@@ -40,7 +40,7 @@ __attribute__((format(printf, 3, 0))) static void add_errno(struct err *e, int s
                                                             const char *fmt, va_list ap) {
     int n = vsnprintf(e->msg, sizeof e->msg, fmt, ap);
     size_t used = n < 0 ? 0 : (size_t)n;
-    about_nothing(e);
+    clear_subject(e);
     if (used < sizeof e->msg)
         snprintf(e->msg + used, sizeof e->msg - used, ": %s", strerror(saved));
 }

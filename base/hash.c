@@ -64,7 +64,7 @@ static const uint32_t sha_k[64] = {
     0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2};
 // clang-format on
 
-static inline uint32_t ror(uint32_t x, int n) {
+static inline uint32_t rotate_right(uint32_t x, int n) {
     return x >> n | x << (32 - n);
 }
 
@@ -75,10 +75,11 @@ static uint32_t load_be32(const uint8_t *p) {
 /* One round of SHA-256. The caller rotates the names instead of moving eight values. */
 #define SHA_ROUND(a, b, c, d, e, f, g, h, i)                                                       \
     do {                                                                                           \
-        uint32_t t =                                                                               \
-            h + (ror(e, 6) ^ ror(e, 11) ^ ror(e, 25)) + (g ^ (e & (f ^ g))) + sha_k[i] + w[i];     \
+        uint32_t t = h + (rotate_right(e, 6) ^ rotate_right(e, 11) ^ rotate_right(e, 25)) +        \
+                     (g ^ (e & (f ^ g))) + sha_k[i] + w[i];                                        \
         d += t;                                                                                    \
-        h = t + (ror(a, 2) ^ ror(a, 13) ^ ror(a, 22)) + ((a & b) | (c & (a | b)));                 \
+        h = t + (rotate_right(a, 2) ^ rotate_right(a, 13) ^ rotate_right(a, 22)) +                 \
+            ((a & b) | (c & (a | b)));                                                             \
     } while (0)
 
 static void sha_blocks(uint32_t state[8], const uint8_t *p, size_t n_blocks) {
@@ -87,8 +88,8 @@ static void sha_blocks(uint32_t state[8], const uint8_t *p, size_t n_blocks) {
         for (int i = 0; i < 16; i++) w[i] = load_be32(p + 4 * i);
         for (int i = 16; i < 64; i++) {
             uint32_t x = w[i - 15], y = w[i - 2];
-            w[i] = w[i - 16] + (ror(x, 7) ^ ror(x, 18) ^ x >> 3) + w[i - 7] +
-                   (ror(y, 17) ^ ror(y, 19) ^ y >> 10);
+            w[i] = w[i - 16] + (rotate_right(x, 7) ^ rotate_right(x, 18) ^ x >> 3) + w[i - 7] +
+                   (rotate_right(y, 17) ^ rotate_right(y, 19) ^ y >> 10);
         }
         uint32_t a = state[0], b = state[1], c = state[2], d = state[3];
         uint32_t e = state[4], f = state[5], g = state[6], h = state[7];
@@ -213,7 +214,7 @@ static struct slot *find_slot(const struct strmap *m, const char *key, size_t le
     }
 }
 
-static void grow(struct strmap *m) {
+static void grow_map(struct strmap *m) {
     struct strmap bigger = *m;
     bigger.cap *= 2;
     bigger.slot = xcalloc(bigger.cap, sizeof *bigger.slot);
@@ -231,7 +232,7 @@ int strmap_add(struct strmap *m, const char *key, size_t len, int64_t value) {
     struct slot *s = find_slot(m, key, len, hash);
     if (s->key) return false;
     *s = (struct slot){key, len, hash, value};
-    if (++m->n > m->cap / 2) grow(m);
+    if (++m->n > m->cap / 2) grow_map(m);
     return true;
 }
 

@@ -85,7 +85,7 @@ static char peek(const struct reader *r) {
     return r->s < r->end ? *r->s : 0;
 }
 
-static void blanks(struct reader *r) {
+static void skip_blanks(struct reader *r) {
     while (r->s < r->end && (*r->s == ' ' || *r->s == '\t' || *r->s == '\r' || *r->s == '\n'))
         r->s++;
 }
@@ -169,8 +169,8 @@ static bool string_end(struct reader *r, const char **end, bool *escaped) {
     return fail(r, "the text ends inside a string");
 }
 
-static bool string(struct reader *r, const char **text, uint32_t *n_text, const char **raw,
-                   uint32_t *n_raw) {
+static bool read_string(struct reader *r, const char **text, uint32_t *n_text, const char **raw,
+                        uint32_t *n_raw) {
     const char *end, *from = r->s + 1;
     bool escaped;
     if (!string_end(r, &end, &escaped)) return false;
@@ -201,7 +201,7 @@ static bool string(struct reader *r, const char **text, uint32_t *n_text, const 
     return true;
 }
 
-static const char *digits(const char *s, const char *end) {
+static const char *skip_digits(const char *s, const char *end) {
     while (s < end && *s >= '0' && *s <= '9') s++;
     return s;
 }
@@ -209,16 +209,17 @@ static const char *digits(const char *s, const char *end) {
 /* Reads the longest number at r->s: "1.x" is 1. */
 static bool number(struct reader *r, struct json *v) {
     const char *p = r->s + (*r->s == '-'), *from = p;
-    p = digits(from, r->end);
+    p = skip_digits(from, r->end);
     if (p == from || (*from == '0' && p > from + 1)) {
         r->s = p > from ? from + 1 : from;
         return unexpected(r);
     }
-    if (p < r->end && *p == '.' && digits(p + 1, r->end) > p + 1) p = digits(p + 1, r->end);
+    if (p < r->end && *p == '.' && skip_digits(p + 1, r->end) > p + 1)
+        p = skip_digits(p + 1, r->end);
     if (p < r->end && (*p | 32) == 'e') {
         const char *k = p + 1;
         if (k < r->end && (*k == '+' || *k == '-')) k++;
-        if (digits(k, r->end) > k) p = digits(k, r->end);
+        if (skip_digits(k, r->end) > k) p = skip_digits(k, r->end);
     }
     if (!room(r, (size_t)(p - r->s))) return false;
     v->type = JSON_NUM;
@@ -229,7 +230,8 @@ static bool number(struct reader *r, struct json *v) {
     return true;
 }
 
-static bool word(struct reader *r, const char *w, struct json *v, enum json_type t, bool truth) {
+static bool read_word(struct reader *r, const char *w, struct json *v, enum json_type t,
+                      bool truth) {
     const size_t n = strlen(w);
     for (size_t i = 0; i < n; i++, r->s++)
         if (peek(r) != w[i]) return fail(r, "not valid JSON");
@@ -269,6 +271,7 @@ static struct json *earlier(struct json *obj, const struct json *m, struct strma
     return k == m ? NULL : k;
 }
 
+/* Moves from's value to `to`, which keeps its own name and place in its list. */
 static void take_value(struct json *to, const struct json *from) {
     struct json old = *to;
     *to = *from;
@@ -307,9 +310,9 @@ static bool check_names(struct reader *r, struct json *obj) {
     return r->o.last_wins || r->o.first_wins || !r->twice || fail(r, "a name occurs twice");
 }
 
-static bool value(struct reader *r, struct json *v);
+static bool read_value(struct reader *r, struct json *v);
 
-static void link_to(struct json *parent, struct json *v) {
+static void append_child(struct json *parent, struct json *v) {
     if (parent->last)
         parent->last->next = v;
     else
@@ -320,25 +323,25 @@ static void link_to(struct json *parent, struct json *v) {
 
 static bool member_name(struct reader *r, struct json *m) {
     if (peek(r) != '"') return unexpected(r);
-    if (!string(r, &m->name, &m->n_name, &m->raw_name, &m->n_raw_name)) return false;
-    blanks(r);
+    if (!read_string(r, &m->name, &m->n_name, &m->raw_name, &m->n_raw_name)) return false;
+    skip_blanks(r);
     if (peek(r) != ':') return unexpected(r);
     r->s++;
     return true;
 }
 
-static bool items(struct reader *r, struct json *v, char close) {
+static bool read_items(struct reader *r, struct json *v, char close) {
     v->type = close == ']' ? JSON_ARR : JSON_OBJ;
     r->s++;
-    blanks(r);
+    skip_blanks(r);
     if (peek(r) != close) {
         for (;;) {
             struct json *m = arena_alloc(r->a, sizeof *m);
-            blanks(r);
+            skip_blanks(r);
             if (close == '}' && !member_name(r, m)) return false;
-            if (!value(r, m)) return false;
-            link_to(v, m);
-            blanks(r);
+            if (!read_value(r, m)) return false;
+            append_child(v, m);
+            skip_blanks(r);
             if (peek(r) != ',') break;
             r->s++;
         }
@@ -348,29 +351,29 @@ static bool items(struct reader *r, struct json *v, char close) {
     return v->type == JSON_ARR || check_names(r, v);
 }
 
-static bool value(struct reader *r, struct json *v) {
-    blanks(r);
+static bool read_value(struct reader *r, struct json *v) {
+    skip_blanks(r);
     const char ch = peek(r);
     if ((r->rc = mem_check(r->e))) return false;
     if (ch == '{' || ch == '[') {
-        if (++r->depth > r->max_depth) return false; /* bad() sets the error. */
-        if (!items(r, v, ch == '{' ? '}' : ']')) return false;
+        if (++r->depth > r->max_depth) return false; /* set_parse_error() sets the error. */
+        if (!read_items(r, v, ch == '{' ? '}' : ']')) return false;
         r->depth--;
         return true;
     }
     if (ch == '"') {
         v->type = JSON_STR;
-        return string(r, &v->text, &v->n_text, &v->raw, &v->n_raw);
+        return read_string(r, &v->text, &v->n_text, &v->raw, &v->n_raw);
     }
     if (r->o.python && not_finite(r, v)) return true;
     if (ch == '-' || (ch >= '0' && ch <= '9')) return number(r, v);
-    if (ch == 't') return word(r, "true", v, JSON_BOOL, true);
-    if (ch == 'f') return word(r, "false", v, JSON_BOOL, false);
-    if (ch == 'n') return word(r, "null", v, JSON_NULL, false);
+    if (ch == 't') return read_word(r, "true", v, JSON_BOOL, true);
+    if (ch == 'f') return read_word(r, "false", v, JSON_BOOL, false);
+    if (ch == 'n') return read_word(r, "null", v, JSON_NULL, false);
     return unexpected(r);
 }
 
-static int bad(const struct reader *r, const char *what, struct err *e) {
+static int set_parse_error(const struct reader *r, const char *what, struct err *e) {
     unsigned long long line = 1, col = 1;
     if (r->twice && !r->o.last_wins && !r->o.first_wins)
         return err_set(e, ERR_DATA, "%s: the name \"%.200s\" occurs twice in one object", what,
@@ -392,15 +395,15 @@ static int parse(struct json *v, struct arena *a, const char *text, size_t len,
     r.max_depth = o->max_depth ? o->max_depth : (int)limit_of(LIM_JSON_DEPTH);
     if (len > UINT32_MAX)
         return err_set(e, ERR_DATA, "%s: %zu bytes of JSON are too many", what, len);
-    if (!value(&r, v)) return r.rc ? r.rc : bad(&r, what, e);
+    if (!read_value(&r, v)) return r.rc ? r.rc : set_parse_error(&r, what, e);
     if (used) {
         *used = (size_t)(r.s - text);
         return 0;
     }
-    blanks(&r);
+    skip_blanks(&r);
     if (r.s == r.end) return 0;
     r.why = *r.s ? "something follows the JSON value" : "NUL byte in JSON";
-    return bad(&r, what, e);
+    return set_parse_error(&r, what, e);
 }
 
 int json_parse_in(const struct json **out, struct arena *a, const char *text, size_t len,
@@ -627,7 +630,7 @@ void json_push(struct arena *a, struct json *arr, const struct json *v) {
     static const struct json none;
     struct json *m = arena_alloc(a, sizeof *m);
     take_value(m, v ? v : &none);
-    link_to(arr, m);
+    append_child(arr, m);
 }
 
 void json_put(struct arena *a, struct json *obj, const char *name, size_t n, const struct json *v) {

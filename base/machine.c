@@ -39,7 +39,7 @@ static bool read_number(const char *dir, const char *file, int64_t *out) {
     return end != text;
 }
 
-static void quota(struct machine *m, int64_t time, int64_t period) {
+static void lower_quota(struct machine *m, int64_t time, int64_t period) {
     if (time <= 0 || period <= 0) return;
     const int64_t n = min_i64(div_up(time, period), INT_MAX);
     if (!m->n_quota || n < m->n_quota) m->n_quota = (int)n;
@@ -60,8 +60,8 @@ static int64_t file_pages(const char *dir, const char *prefix) {
     }
     return sum;
 }
-static void memory(struct machine *m, const char *dir, const char *limit, const char *used,
-                   const char *prefix) {
+static void lower_memory_left(struct machine *m, const char *dir, const char *limit,
+                              const char *used, const char *prefix) {
     int64_t most, now = 0;
     if (!read_number(dir, limit, &most) || most < 0 || most >= INT64_MAX / 2) return;
     (void)read_number(dir, used, &now);
@@ -69,21 +69,21 @@ static void memory(struct machine *m, const char *dir, const char *limit, const 
     if ((uint64_t)left < m->mem_left) m->mem_left = (uint64_t)left;
 }
 
-static void group_v2(struct machine *m, const char *dir) {
+static void read_group_v2(struct machine *m, const char *dir) {
     char text[64];
     long long time, period;
     if (slurp(dir, "cpu.max", text, sizeof text) && sscanf(text, "%lld %lld", &time, &period) == 2)
-        quota(m, time, period);
-    memory(m, dir, "memory.max", "memory.current", "");
+        lower_quota(m, time, period);
+    lower_memory_left(m, dir, "memory.max", "memory.current", "");
 }
-static void group_v1_cpu(struct machine *m, const char *dir) {
+static void read_group_v1_cpu(struct machine *m, const char *dir) {
     int64_t time, period;
     if (read_number(dir, "cpu.cfs_quota_us", &time) &&
         read_number(dir, "cpu.cfs_period_us", &period))
-        quota(m, time, period);
+        lower_quota(m, time, period);
 }
-static void group_v1_memory(struct machine *m, const char *dir) {
-    memory(m, dir, "memory.limit_in_bytes", "memory.usage_in_bytes", "total_");
+static void read_group_v1_memory(struct machine *m, const char *dir) {
+    lower_memory_left(m, dir, "memory.limit_in_bytes", "memory.usage_in_bytes", "total_");
 }
 
 /* Visits `top`/path and each parent folder up to `top`. */
@@ -115,15 +115,15 @@ static void group_line(struct machine *m, const char *root, char *line) {
     list++;
     if (*list == 0) {
         snprintf(top, sizeof top, "%s/sys/fs/cgroup", root);
-        upwards(m, top, path, group_v2);
+        upwards(m, top, path, read_group_v2);
     }
     if (listed(list, "cpu")) {
         snprintf(top, sizeof top, "%s/sys/fs/cgroup/cpu", root);
-        upwards(m, top, path, group_v1_cpu);
+        upwards(m, top, path, read_group_v1_cpu);
     }
     if (listed(list, "memory")) {
         snprintf(top, sizeof top, "%s/sys/fs/cgroup/memory", root);
-        upwards(m, top, path, group_v1_memory);
+        upwards(m, top, path, read_group_v1_memory);
     }
 }
 

@@ -40,7 +40,7 @@ static struct live {
 static int n_live; /* entries used so far */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-static void watch(const struct map *m, const struct stat *st) {
+static void watch_map(const struct map *m, const struct stat *st) {
     int i = 0;
     pthread_mutex_lock(&lock);
     while (i < n_live && live[i].begin) i++;
@@ -52,7 +52,7 @@ static void watch(const struct map *m, const struct stat *st) {
     pthread_mutex_unlock(&lock);
 }
 
-static void unwatch(const struct map *m) {
+static void unwatch_map(const struct map *m) {
     pthread_mutex_lock(&lock);
     for (int i = 0; i < n_live; i++)
         if (live[i].begin == m->data) live[i].begin = NULL;
@@ -88,7 +88,7 @@ int map_open(struct map *m, const char *path, struct err *e) {
         .owner = (unsigned)st.st_uid,
         .mode = (unsigned)st.st_mode,
     };
-    if (m->data) watch(m, &st);
+    if (m->data) watch_map(m, &st);
     return 0;
 }
 
@@ -100,7 +100,7 @@ static void *writable(const void *p) { /* casts const away for munmap and madvis
 
 void map_close(struct map *m) {
     if (m->data) {
-        unwatch(m);
+        unwatch_map(m);
         munmap(writable(m->data), (size_t)m->size);
     }
     free(m->path);

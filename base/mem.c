@@ -219,7 +219,7 @@ static bool take_budget(struct buf_budget *b, uint64_t n_bytes, uint64_t *left) 
     return true;
 }
 
-static void put_back(struct buf_budget *b, uint64_t n_bytes) {
+static void return_to_budget(struct buf_budget *b, uint64_t n_bytes) {
     if (b) atomic_fetch_sub(&b->live, n_bytes);
     buf_budget_drop(b);
 }
@@ -286,7 +286,7 @@ int mem_alloc(void **out, uint64_t n_bytes, const char *what, struct err *e) {
         memcpy((uint8_t *)*out - HEAD_BYTES, &h, sizeof h);
         return 0;
     }
-    put_back(budget, n_bytes);
+    return_to_budget(budget, n_bytes);
     if (!have) have = mem_available();
     return err_set(e, ERR_SYS,
                    "not enough memory for %s: %s needed, %s available; close other programs or "
@@ -298,7 +298,7 @@ void mem_free(void *p) {
     if (!p) return;
     struct buf_head h;
     memcpy(&h, (uint8_t *)p - HEAD_BYTES, sizeof h);
-    put_back(h.budget, h.n_bytes);
+    return_to_budget(h.budget, h.n_bytes);
     if (h.map_bytes)
         munmap(h.base, (size_t)h.map_bytes);
     else

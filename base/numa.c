@@ -27,7 +27,7 @@ static void parse_list(const char *text, int n, uint64_t *bits) {
     }
 }
 
-static bool read_list(const char *root, const char *name, int n, uint64_t *bits) {
+static bool read_bit_list(const char *root, const char *name, int n, uint64_t *bits) {
     char path[2048], text[8192];
     if ((size_t)snprintf(path, sizeof path, "%s/sys/devices/system/node/%s", root, name) >=
         sizeof path)
@@ -40,7 +40,7 @@ static bool read_list(const char *root, const char *name, int n, uint64_t *bits)
     return true;
 }
 
-static bool has(const uint64_t *bits, int i) {
+static bool has_bit(const uint64_t *bits, int i) {
     return bits[i / 64] >> i % 64 & 1;
 }
 
@@ -49,15 +49,15 @@ void numa_read(const char *root, struct numa *out) {
     uint64_t allowed[OS_CPUS / 64];
     *out = (struct numa){.n = 0};
     if (!os_cpus(allowed)) return;
-    if (!read_list(root, "online", NUMA_MAX, online)) return;
+    if (!read_bit_list(root, "online", NUMA_MAX, online)) return;
     for (int id = 0; id < NUMA_MAX; id++) {
         uint64_t cpus[NUMA_CPUS / 64] = {0};
         char name[32];
         int n_cpus = 0;
         snprintf(name, sizeof name, "node%d/cpulist", id);
-        if (!has(online, id) || !read_list(root, name, NUMA_CPUS, cpus)) continue;
+        if (!has_bit(online, id) || !read_bit_list(root, name, NUMA_CPUS, cpus)) continue;
         for (int i = 0; i < NUMA_CPUS; i++) {
-            const bool ours = has(cpus, i) && has(allowed, i);
+            const bool ours = has_bit(cpus, i) && has_bit(allowed, i);
             if (!ours) cpus[i / 64] &= ~(UINT64_C(1) << i % 64);
             n_cpus += ours;
         }

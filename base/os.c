@@ -63,25 +63,25 @@ void os_end_lease(int fd) {
     (void)fcntl(fd, F_SETLEASE, F_UNLCK);
 }
 #else
-static int unsupported(void) {
+static int fail_unsupported(void) {
     errno = ENOSYS;
     return -1;
 }
 int os_insert_range(int fd, uint64_t at, uint64_t n) {
     (void)fd, (void)at, (void)n;
-    return unsupported();
+    return fail_unsupported();
 }
 int os_remove_range(int fd, uint64_t at, uint64_t n) {
     (void)fd, (void)at, (void)n;
-    return unsupported();
+    return fail_unsupported();
 }
 int64_t os_next_hole(int fd, uint64_t at) {
     (void)fd, (void)at;
-    return unsupported();
+    return fail_unsupported();
 }
 int64_t os_next_data(int fd, uint64_t at) {
     (void)fd, (void)at;
-    return unsupported();
+    return fail_unsupported();
 }
 bool os_lease(int fd) {
     (void)fd;

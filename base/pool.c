@@ -74,7 +74,7 @@ static _Thread_local struct inside {
     int worker;
 } inside;
 
-static inline void relax(void) {
+static inline void cpu_relax(void) {
 #if defined(__x86_64__) || defined(__i386__)
     __builtin_ia32_pause();
 #elif defined(__aarch64__)
@@ -88,7 +88,7 @@ static int64_t now_ns(void) {
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-static uint32_t to_hand_out(uint64_t ticket) {
+static uint32_t items_to_hand_out(uint64_t ticket) {
     return (uint32_t)ticket;
 }
 
@@ -98,7 +98,7 @@ static void run_chunks(struct pool *p, int worker) {
     const struct inside outer = inside;
     struct ctx *mine = NULL; /* the context entered before the first chunk */
     for (uint64_t t = atomic_load(&p->ticket);
-         to_hand_out(t) && worker < atomic_load(&p->n_used);) {
+         items_to_hand_out(t) && worker < atomic_load(&p->n_used);) {
         pool_fn fn = atomic_load_explicit(&p->fn, memory_order_relaxed);
         void *ctx = atomic_load_explicit(&p->ctx, memory_order_relaxed);
         int64_t n_items = atomic_load_explicit(&p->n_items, memory_order_relaxed);
@@ -107,7 +107,7 @@ static void run_chunks(struct pool *p, int worker) {
         int64_t first = atomic_load_explicit(&p->first, memory_order_relaxed);
         struct ctx *job_of = atomic_load_explicit(&p->job_of, memory_order_relaxed);
         if (!atomic_compare_exchange_weak(&p->ticket, &t, t - 1)) continue;
-        int64_t begin = first + (n_chunks - (int64_t)to_hand_out(t)) * chunk;
+        int64_t begin = first + (n_chunks - (int64_t)items_to_hand_out(t)) * chunk;
         struct ctx *was = ctx_enter(job_of);
         if (!n_done) mine = was;
         inside = (struct inside){p, worker};
@@ -126,11 +126,11 @@ static void run_chunks(struct pool *p, int worker) {
     }
 }
 
-static bool idle(struct pool *p) {
-    return !to_hand_out(atomic_load(&p->ticket)) && !atomic_load(&p->stop);
+static bool is_idle(struct pool *p) {
+    return !items_to_hand_out(atomic_load(&p->ticket)) && !atomic_load(&p->stop);
 }
 
-static bool unfinished(struct pool *p) {
+static bool is_unfinished(struct pool *p) {
     return atomic_load(&p->left) != 0;
 }
 
@@ -138,11 +138,11 @@ static void spin_while(struct pool *p, bool (*cond)(struct pool *)) {
     if (!p->spins) return;
     int64_t until = now_ns() + SPIN_NS;
     do
-        for (int i = 0; i < 32 && cond(p); i++) relax();
+        for (int i = 0; i < 32 && cond(p); i++) cpu_relax();
     while (cond(p) && now_ns() < until);
 }
 
-static bool left_out(const struct worker *w) {
+static bool is_left_out(const struct worker *w) {
     return w->index >= atomic_load(&w->pool->n_used);
 }
 
@@ -150,18 +150,19 @@ static void *worker_main(void *arg) {
     struct worker *w = arg;
     struct pool *p = w->pool;
     while (!atomic_load(&p->stop)) {
-        if (left_out(w)) {
+        if (is_left_out(w)) {
             pthread_mutex_lock(&p->lock);
-            while (left_out(w) && !atomic_load(&p->stop)) pthread_cond_wait(&p->parked, &p->lock);
+            while (is_left_out(w) && !atomic_load(&p->stop))
+                pthread_cond_wait(&p->parked, &p->lock);
             pthread_mutex_unlock(&p->lock);
             continue;
         }
         run_chunks(p, w->index);
-        spin_while(p, idle);
-        if (!idle(p)) continue;
+        spin_while(p, is_idle);
+        if (!is_idle(p)) continue;
         pthread_mutex_lock(&p->lock);
         atomic_fetch_add(&p->n_asleep, 1);
-        while (idle(p)) pthread_cond_wait(&p->wake, &p->lock);
+        while (is_idle(p)) pthread_cond_wait(&p->wake, &p->lock);
         atomic_fetch_sub(&p->n_asleep, 1);
         pthread_mutex_unlock(&p->lock);
     }
@@ -276,11 +277,11 @@ static void run_job(struct pool *p, int64_t first, int64_t n_items, int64_t chun
         pthread_mutex_unlock(&p->lock);
     }
     run_chunks(p, 0);
-    spin_while(p, unfinished);
-    if (!unfinished(p)) return;
+    spin_while(p, is_unfinished);
+    if (!is_unfinished(p)) return;
     pthread_mutex_lock(&p->lock);
     (void)atomic_exchange(&p->caller_asleep, true);
-    while (unfinished(p)) pthread_cond_wait(&p->done, &p->lock);
+    while (is_unfinished(p)) pthread_cond_wait(&p->done, &p->lock);
     atomic_store(&p->caller_asleep, false);
     pthread_mutex_unlock(&p->lock);
 }

@@ -175,7 +175,7 @@ static void fmt_line(char *line, const struct ctx *c, const struct progress *p, 
              p->note[0] ? "  " : "", p->note);
 }
 
-static void draw(struct ctx *c, struct progress *p, double now) {
+static void draw_line(struct ctx *c, struct progress *p, double now) {
     char line[LINE_MAX_BYTES];
     c->prog.drawn_s = now;
     if (log_get_level() < LOG_INFO) return; /* -q: silence */
@@ -215,7 +215,7 @@ void progress_update(struct progress *p, uint64_t done) {
     }
     if (atomic_load(&c->prog.mode) == PROG_NEVER) return;
     double now = progress_now_s();
-    if (now - c->prog.drawn_s >= (on_terminal(c) ? redraw_s : plain_s)) draw(c, p, now);
+    if (now - c->prog.drawn_s >= (on_terminal(c) ? redraw_s : plain_s)) draw_line(c, p, now);
 }
 
 void progress_end(struct progress *p) {

@@ -58,7 +58,7 @@ static size_t slot_of(const struct results_cache *k, const uint8_t id[ID]) {
     return i;
 }
 
-static void grow(struct results_cache *k) {
+static void grow_records(struct results_cache *k) {
     k->cap = k->cap ? 2 * k->cap : 256;
     k->rec = xreallocarray(k->rec, k->cap, sizeof *k->rec);
     free(k->slot);
@@ -68,8 +68,9 @@ static void grow(struct results_cache *k) {
     for (size_t i = 0; i < k->n; i++) k->slot[slot_of(k, k->rec[i].id)] = (int32_t)i;
 }
 
-static void remember(struct results_cache *k, const uint8_t id[ID], uint64_t at, uint64_t n) {
-    if (k->n == k->cap) grow(k);
+static void remember_record(struct results_cache *k, const uint8_t id[ID], uint64_t at,
+                            uint64_t n) {
+    if (k->n == k->cap) grow_records(k);
     const size_t s = slot_of(k, id);
     if (k->slot[s] < 0) k->slot[s] = (int32_t)k->n++;
     struct rec *r = &k->rec[k->slot[s]];
@@ -115,7 +116,7 @@ static bool write_at(const struct results_cache *k, const void *p, uint64_t n, u
     return true;
 }
 
-static uint64_t check_of(const uint8_t head[HEAD], const void *value, uint64_t n) {
+static uint64_t checksum_of(const uint8_t head[HEAD], const void *value, uint64_t n) {
     uint8_t all[ID + 16];
     memcpy(all, head, ID + 8);
     store_u64(all + ID + 8, hash_u64(value, (size_t)n));
@@ -133,8 +134,8 @@ static void load(struct results_cache *k, uint64_t size) {
         buf_reset(&value);
         buf_reserve(&value, (size_t)n);
         if (!read_at(k, value.data, n, at)) break;
-        if (check_of(head, value.data, n) != load_u64(head + ID + 8)) break;
-        remember(k, head, at, n);
+        if (checksum_of(head, value.data, n) != load_u64(head + ID + 8)) break;
+        remember_record(k, head, at, n);
         k->end = at + n;
     }
     buf_release(&value);
@@ -189,7 +190,7 @@ int results_cache_open(struct results_cache **out, const char *path, struct err 
     k->synced = progress_now_s();
     k->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666);
     int rc = k->fd < 0 ? err_sys(e, "cannot create %s", path) : examine(k, e);
-    if (!rc && !k->cap) grow(k);
+    if (!rc && !k->cap) grow_records(k);
     if (rc)
         results_cache_close(k, false);
     else
@@ -209,7 +210,7 @@ struct results_cache *results_cache_look(const char *path) {
                       memcmp(found, magic, MAGIC_BYTES) == 0;
     if (ours) {
         load(k, (uint64_t)st.st_size);
-        if (!k->cap) grow(k);
+        if (!k->cap) grow_records(k);
         return k;
     }
     results_cache_close(k, false);
@@ -261,11 +262,11 @@ void results_cache_put(const struct results_cache_of *w, const char *which, cons
     struct results_cache *k = w->k;
     make_id(w, which, head);
     store_u64(head + ID, n);
-    store_u64(head + ID + 8, check_of(head, p, n));
+    store_u64(head + ID + 8, checksum_of(head, p, n));
     buf_add(&b, head, HEAD);
     buf_add(&b, p, n);
     if (write_at(k, b.data, b.len, k->end)) {
-        remember(k, head, k->end + HEAD, n);
+        remember_record(k, head, k->end + HEAD, n);
         k->end += b.len;
     } else {
         log_warn("%s: %s; later measurements will be repeated if this is interrupted", k->path,

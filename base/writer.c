@@ -30,7 +30,7 @@ struct writer {
     struct err bad; /* first failure; code 0: none */
 };
 
-static void *run(void *arg) {
+static void *writer_main(void *arg) {
     struct writer *w = arg;
     ctx_enter(w->ctx);
     pthread_mutex_lock(&w->lock);
@@ -56,7 +56,7 @@ int writer_new(struct writer **out, struct err *e) {
     w->ctx = ctx_current();
     pthread_mutex_init(&w->lock, NULL);
     pthread_cond_init(&w->changed, NULL);
-    int rc = pthread_create(&w->thread, NULL, run, w);
+    int rc = pthread_create(&w->thread, NULL, writer_main, w);
     w->started = rc == 0;
     *out = w;
     if (w->started) return 0;

@@ -51,7 +51,7 @@ int candidates_init(struct candidates *c, const struct model *m, struct err *e) 
     return 0;
 }
 
-static void see_route(void *ud, const struct session_shown *s) {
+static void count_routes(void *ud, const struct session_shown *s) {
     struct router *r = ud;
     for (int l = 0; l < r->c->n_layers; l++)
         for (int64_t i = 0; r->c->block[l] == s->block && i < s->n_rows * s->n_used; i++)
@@ -82,7 +82,7 @@ static uint64_t hash_of(const struct corpus_doc *d) {
     return hash_u64(d->ids, (size_t)d->n_ids * sizeof *d->ids);
 }
 
-static int route(void *ud, const struct corpus_doc *d, struct err *e) {
+static int route_doc(void *ud, const struct corpus_doc *d, struct err *e) {
     struct router *r = ud;
     struct candidates *c = r->c;
     uint64_t *key = arena_alloc(&r->mem, 2 * sizeof *key);
@@ -121,10 +121,10 @@ int candidates_route(struct candidates *c, const struct model *m, const struct i
              mem_alloc(&count, (uint64_t)c->sel.n_cells * sizeof *r.count, "expert counts", e));
     r.count = count;
     TRY_GOTO(out, rc, session_new(&r.s, m, &so, e));
-    session_observe(r.s, &(struct session_probe){.ud = &r, .route = see_route});
+    session_observe(r.s, &(struct session_probe){.ud = &r, .route = count_routes});
     progress_begin(&r.prog, "select", PROG_TOKENS, 0);
     for (r.text = 0; r.text < o->n_texts && rc == 0; r.text++)
-        rc = corpus_each(m, o->texts[r.text], o->parse_special, route, &r, e);
+        rc = corpus_each(m, o->texts[r.text], o->parse_special, route_doc, &r, e);
     progress_end(&r.prog);
     if (rc == 0 && !c->sel.n_docs) rc = err_set(e, ERR_DATA, "%s: holds no text", o->texts[0]);
 out:
@@ -185,16 +185,16 @@ struct replay {
     struct buf *line; /* lines of the picked documents, [n_picks] */
 };
 
-static int changed(const struct replay *a, struct err *e) {
+static int fail_changed(const struct replay *a, struct err *e) {
     return err_set(e, ERR_DATA, "%s was changed while it was read; start again", a->path);
 }
 
-static int keep(void *ud, const struct corpus_doc *d, struct err *e) {
+static int keep_line(void *ud, const struct corpus_doc *d, struct err *e) {
     struct replay *a = ud;
     const struct candidate *want = &a->c->of[a->next];
     if (a->next == a->c->sel.n_docs || want->text != a->text || want->number != d->number)
         return 0; /* duplicate */
-    if (want->hash != hash_of(d)) return changed(a, e);
+    if (want->hash != hash_of(d)) return fail_changed(a, e);
     const int64_t slot = a->slot[a->next++];
     if (slot < 0) return 0;
     buf_add(&a->line[slot], d->line, d->len);
@@ -213,8 +213,9 @@ int candidates_lines(const struct candidates *c, const struct model *m,
     for (int64_t i = 0; i < n_picks; i++) slot[pick[i].doc] = i;
     for (a.text = 0; a.text < o->n_texts && rc == 0; a.text++) {
         a.path = o->texts[a.text];
-        rc = corpus_each(m, a.path, o->parse_special, keep, &a, e);
-        if (rc == 0 && a.next < c->sel.n_docs && c->of[a.next].text == a.text) rc = changed(&a, e);
+        rc = corpus_each(m, a.path, o->parse_special, keep_line, &a, e);
+        if (rc == 0 && a.next < c->sel.n_docs && c->of[a.next].text == a.text)
+            rc = fail_changed(&a, e);
     }
     for (int64_t i = 0; i < n_picks; i++) {
         if (rc == 0) buf_add(out, a.line[i].data, a.line[i].len);

@@ -109,11 +109,11 @@ static void add_rows(struct collector *c, struct imat *m, struct gram_col *gram,
         pool_for(c->pool, n_parts, 1, add_columns, &a);
     en->count[mat] += (double)r->n_rows;
 }
-static void see_trunk(void *ud, const struct session_shown *r) {
+static void add_trunk_rows(void *ud, const struct session_shown *r) {
     struct collector *c = ud;
     add_rows(c, &c->m[windows_which(&c->windows, r->seq)], c->gradients ? NULL : c->gram, r);
 }
-static void see_draft(void *ud, const struct session_shown *r) {
+static void add_draft_rows(void *ud, const struct session_shown *r) {
     struct collector *c = ud;
     add_rows(c, &c->m[c->at], c->gram, r);
 }
@@ -176,9 +176,9 @@ static int sessions(struct collector *c, const struct model *m, const struct ses
     TRY(session_new(&c->trunk, m, so, e));
     if (m->hp.d[HD_MTP] && m->arch->drafts) {
         TRY(draft_session(c->trunk, &c->draft_model, &c->draft, e));
-        session_observe(c->draft, &(struct session_probe){.ud = c, .product = see_draft});
+        session_observe(c->draft, &(struct session_probe){.ud = c, .product = add_draft_rows});
     }
-    session_observe(c->trunk, &(struct session_probe){.ud = c, .product = see_trunk});
+    session_observe(c->trunk, &(struct session_probe){.ud = c, .product = add_trunk_rows});
     sum_there(c); /* sequences use the memory that the sums leave */
     TRY(windows_open(&c->windows, c->trunk, so->n_ctx, INT_MAX, false, e));
     c->m = xcalloc((size_t)c->windows.most, sizeof *c->m);
@@ -334,7 +334,7 @@ static int load_there(struct collector *c, struct imat *found, struct err *e) {
     return 0;
 }
 
-static void take_over(struct imat *to, struct imat *from) {
+static void move_entries(struct imat *to, struct imat *from) {
     to->entry = from->entry;
     to->n_entries = from->n_entries;
     to->cap = from->cap;
@@ -358,7 +358,7 @@ static int load_snapshot(struct collector *c, int64_t n_chunks, struct err *e) {
         if (c->there)
             rc = load_there(c, &found, e);
         else
-            take_over(c->out, &found);
+            move_entries(c->out, &found);
     }
     if (is == SNAP_FOREIGN) c->keep = NULL;
     imat_release(&found);
@@ -383,7 +383,7 @@ static int resume_run(struct collector *c, const struct model *m, const struct i
     return rc;
 }
 
-static void release(struct collector *c) {
+static void release_collector(struct collector *c) {
     free(c->what);
     for (int i = 0; i < c->windows.most && c->m; i++) imat_release(&c->m[i]);
     free(c->m);
@@ -507,7 +507,7 @@ int imatrix_collect(const struct model *m, const struct imatrix_opts *o, struct 
     if (!rc) rc = resume_run(&c, m, o, &ids, n_chunks, &from, e);
     if (!rc) rc = run_chunks(&c, m, ids.v, from, n_chunks, e);
     if (!rc) rc = finish(&c, m, e);
-    release(&c);
+    release_collector(&c);
     ids_release(&ids);
     return rc;
 }

@@ -40,7 +40,7 @@ bool corpus_is_lines(const char *path) {
     return str_ends(path, ".jsonl") || str_ends(path, ".jsonl.gz");
 }
 
-static int hand_over(struct reader *r, const char *line, size_t len, struct err *e) {
+static int hand_over_doc(struct reader *r, const char *line, size_t len, struct err *e) {
     const struct corpus_doc d = {r->number, line, len, r->ids.v, r->ids.n};
     return r->ids.n ? r->fn(r->ud, &d, e) : 0;
 }
@@ -60,7 +60,7 @@ static int add_conversation(struct reader *r, const char *line, size_t len, cons
     }
     const char *text = r->text.data ? r->text.data : "";
     TRY(tok_encode(r->m->tok, text, r->text.len, true, false, &r->ids, e));
-    return hand_over(r, line, len, e);
+    return hand_over_doc(r, line, len, e);
 }
 
 /* Adds the document in a line. A line that is not JSON is an error. */
@@ -74,7 +74,7 @@ static int add_line(struct reader *r, const char *line, size_t len, struct err *
     r->ids.n = 0;
     if (text) {
         rc = tok_encode(r->m->tok, text, strlen(text), r->parse_special, false, &r->ids, e);
-        if (rc == 0) rc = hand_over(r, line, len, e);
+        if (rc == 0) rc = hand_over_doc(r, line, len, e);
     } else {
         rc = add_conversation(r, line, len, what, e);
     }

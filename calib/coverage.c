@@ -41,7 +41,7 @@ static int by_block(const void *a, const void *b) {
     return x->block < y->block ? -1 : x->block > y->block;
 }
 
-static void summarize(struct cover_layer *l) {
+static void summarize_layer(struct cover_layer *l) {
     const struct cover_expert *x = l->expert;
     qsort(l->expert, (size_t)l->n, sizeof *l->expert, by_tokens);
     for (int64_t i = 0; i < l->n; i++) {
@@ -68,13 +68,13 @@ void coverage_make(const struct imat *m, struct coverage *out) {
         }
     }
     if (out->n_layers) qsort(out->layer, (size_t)out->n_layers, sizeof *out->layer, by_block);
-    for (int64_t i = 0; i < out->n_layers; i++) summarize(&out->layer[i]);
+    for (int64_t i = 0; i < out->n_layers; i++) summarize_layer(&out->layer[i]);
 }
 
 void coverage_add(struct coverage *c, int64_t block, const double *tokens, int64_t n_experts) {
     struct cover_layer *l = layer_of(c, block, n_experts);
     for (int64_t k = 0; l && k < n_experts; k++) l->expert[k].tokens = tokens[k];
-    if (l) summarize(l);
+    if (l) summarize_layer(l);
 }
 
 void coverage_release(struct coverage *c) {

@@ -51,7 +51,7 @@ struct sizes { /* shape of the gradients dy [rows][ld], n per row */
     int64_t ld, n;
     float *gate;
 };
-static void sizes_range(void *ctx, int64_t t0, int64_t t1, int worker) {
+static void weigh_rows(void *ctx, int64_t t0, int64_t t1, int worker) {
     const struct sizes *j = ctx;
     (void)worker;
     for (int64_t t = t0; t < t1; t++) {
@@ -70,7 +70,7 @@ static void see_product(void *ud, const struct gr_weight *w, int64_t expert, con
         g->gate = xreallocarray(g->gate, (size_t)n_rows, sizeof *g->gate);
     }
     struct sizes j = {dy, ld_y, w->ne[1], g->gate};
-    pool_for(g->pool, n_rows, 4, sizes_range, &j);
+    pool_for(g->pool, n_rows, 4, weigh_rows, &j);
     gram_col_see_each(g->col, w, expert, x, g->gate, n_rows, ld_x);
     if (w != model_head(g->m)) see_outputs(g, w, expert, dy, ld_y, n_rows);
 }

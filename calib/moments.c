@@ -154,7 +154,7 @@ static bool of_gradients(const char *name) {
     return strncmp(name, GRAM_OUT, strlen(GRAM_OUT)) == 0;
 }
 
-static void shape(const struct gram_col *c, const struct seen *s, struct moment *m) {
+static void set_shape(const struct gram_col *c, const struct seen *s, struct moment *m) {
     m->n = s->n;
     m->n_mat = 1;
     const bool out = of_gradients(s->name);
@@ -181,7 +181,7 @@ static int count_bytes(const struct gram_col *c, uint64_t *total, struct err *e)
     return 0;
 }
 
-static int allocate(struct gram_col *c, struct err *e) {
+static int alloc_sums(struct gram_col *c, struct err *e) {
     for (int64_t i = 0; i < c->n_in; i++) {
         struct moment *m = &c->in[i];
         for (int h = 0; h < GRAM_HALVES; h++) {
@@ -215,7 +215,7 @@ static void find_inputs(struct gram_col *c) {
         s->leads = s->input < 0;
         if (!s->leads) continue;
         s->input = c->n_in++;
-        shape(c, s, &c->in[s->input]);
+        set_shape(c, s, &c->in[s->input]);
     }
 }
 
@@ -266,7 +266,7 @@ static int choose_inputs(struct gram_col *c, struct err *e) {
             "second moments need %.1f GiB, which --max-memory allows, but only %.1f GiB are "
             "free: close other programs, or lower --max-memory",
             (double)total / 0x1p30, (double)there / 0x1p30);
-    return allocate(c, e);
+    return alloc_sums(c, e);
 }
 
 int gram_col_settle(struct gram_col *c, int64_t max_rows, struct err *e) {
@@ -484,7 +484,7 @@ int gram_col_save(const struct gram_col *c, struct checkpoint_w *w, struct err *
 
 bool gram_col_load(struct gram_col *c, struct checkpoint_r *r) {
     uint64_t is, need = sizeof c->n_missed + (uint64_t)c->n_w * sizeof c->w->hash;
-    for (int64_t i = 0; i < c->n_in; i++) { /* allocate() has checked that these sizes fit */
+    for (int64_t i = 0; i < c->n_in; i++) { /* alloc_sums() has checked that these sizes fit */
         uint64_t b = 0;
         gram_input_bytes(c->in[i].n, c->in[i].block, c->in[i].n_mat, &b);
         need += GRAM_HALVES * (b + (uint64_t)c->in[i].n_mat * sizeof(float));

@@ -53,7 +53,7 @@ static int reserve(struct sel *s, uint64_t n, struct err *e) {
     return 0;
 }
 
-static uint64_t n_bytes(uint64_t v) {
+static uint64_t varint_bytes(uint64_t v) {
     uint64_t n = 1;
     for (; v >= 128; v >>= 7) n++;
     return n;
@@ -64,7 +64,7 @@ int sel_add(struct sel *s, int64_t n_tokens, const uint32_t *count, struct err *
     uint64_t size = 0;
     for (int64_t i = 0; i < s->n_cells; i++) {
         if (!count[i]) continue;
-        size += n_bytes((uint64_t)(i - next)) + n_bytes(count[i]);
+        size += varint_bytes((uint64_t)(i - next)) + varint_bytes(count[i]);
         next = i + 1;
         n_hit++;
     }
@@ -84,6 +84,7 @@ int sel_add(struct sel *s, int64_t n_tokens, const uint32_t *count, struct err *
     return 0;
 }
 
+/* Returns how far n tokens suffice, 0 to 1: n / (n + IMAT_TAU). */
 static double share(double n) {
     return n / (n + IMAT_TAU);
 }
@@ -125,7 +126,7 @@ struct bound {
     int64_t doc;
 };
 
-static bool before(const struct bound *a, const struct bound *b) {
+static bool is_before(const struct bound *a, const struct bound *b) {
     return a->per_token != b->per_token ? a->per_token > b->per_token : a->doc < b->doc;
 }
 
@@ -133,7 +134,7 @@ static bool before(const struct bound *a, const struct bound *b) {
 static void sift(struct bound *h, int64_t n, int64_t i) {
     for (int64_t best = i;; i = best) {
         for (int64_t k = 2 * i + 1; k <= 2 * i + 2 && k < n; k++)
-            if (before(&h[k], &h[best])) best = k;
+            if (is_before(&h[k], &h[best])) best = k;
         if (best == i) return;
         const struct bound t = h[i];
         h[i] = h[best];

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static double column(const struct imat_entry *en, int64_t m, int64_t i) {
+static double mean_square(const struct imat_entry *en, int64_t m, int64_t i) {
     return en->sum2[m * en->ne0 + i] / en->count[m];
 }
 
@@ -21,13 +21,13 @@ static const struct imat_entry *previous(const struct imat *m, const struct imat
     return imat_find(m, name);
 }
 
-static double cosine(const struct imat_entry *a, const struct imat_entry *b) {
+static double cosine_of(const struct imat_entry *a, const struct imat_entry *b) {
     double ab = 0, aa = 0, bb = 0;
     if (!b || b->ne0 != a->ne0 || b->n_mat != a->n_mat) return (double)NAN;
     for (int64_t m = 0; m < a->n_mat; m++) {
         if (a->count[m] <= 0 || b->count[m] <= 0) continue;
         for (int64_t i = 0; i < a->ne0; i++) {
-            double x = column(a, m, i), y = column(b, m, i);
+            double x = mean_square(a, m, i), y = mean_square(b, m, i);
             ab += x * y, aa += x * x, bb += y * y;
         }
     }
@@ -44,13 +44,13 @@ void imat_describe(const struct imat *m, int64_t idx, struct imat_stats *s) {
         s->n_unseen += en->count[k] <= 0;
         s->n_rare += en->count[k] > 0 && en->count[k] < 256 && imat_is_experts(en);
         for (int64_t i = 0; en->count[k] > 0 && i < en->ne0; i++) {
-            double v = column(en, k, i);
+            double v = mean_square(en, k, i);
             n++, s->sum += v, sum2 += v * v, s->active += v > 1e-5;
             if (v < s->min) s->min = v;
             if (v > s->max) s->max = v;
         }
     }
-    s->cosine = cosine(en, previous(m, en));
+    s->cosine = cosine_of(en, previous(m, en));
     if (n == 0) {
         s->min = 0;
         return;
@@ -62,7 +62,7 @@ void imat_describe(const struct imat *m, int64_t idx, struct imat_stats *s) {
     double entropy = 0;
     for (int64_t k = 0; k < en->n_mat; k++)
         for (int64_t i = 0; en->count[k] > 0 && i < en->ne0; i++) {
-            double v = column(en, k, i), p = s->sum > 0 ? v / s->sum : 0;
+            double v = mean_square(en, k, i), p = s->sum > 0 ? v / s->sum : 0;
             if (p > 0) entropy -= p * log2(p);
             s->zd += s->stddev > 0 && v - s->mean > s->stddev;
         }

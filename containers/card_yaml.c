@@ -64,6 +64,7 @@ static int add_value(struct card_yaml *c, const char *value, int line, struct er
     return 0;
 }
 
+/* Adds the key or value of one YAML event to the card. Fails for what a card may not contain. */
 static int take_event(struct walk *w, const yaml_event_t *ev, struct err *e) {
     struct card_yaml *c = w->c;
     int line = w->line + (int)ev->start_mark.line;
@@ -187,7 +188,8 @@ static bool find_matter(const char *text, size_t len, size_t *from, size_t *to) 
     return false;
 }
 
-static int parse(struct card_yaml *c, const char *text, size_t len, bool lenient, struct err *e) {
+static int parse_matter(struct card_yaml *c, const char *text, size_t len, bool lenient,
+                        struct err *e) {
     size_t from, to;
     memset(c, 0, sizeof *c);
     if (!find_matter(text, len, &from, &to))
@@ -205,7 +207,7 @@ static int parse(struct card_yaml *c, const char *text, size_t len, bool lenient
 }
 
 int card_yaml_parse(struct card_yaml *c, const char *text, size_t len, struct err *e) {
-    return parse(c, text, len, false, e);
+    return parse_matter(c, text, len, false, e);
 }
 
 bool card_yaml_read(struct card_yaml *c, const char *text, size_t len) {
@@ -214,7 +216,7 @@ bool card_yaml_read(struct card_yaml *c, const char *text, size_t len) {
     size_t from = len >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
     for (size_t i = from; i < len; i++)
         buf_add(&plain, text[i] == '\t' ? "  " : text + i, text[i] == '\t' ? 2 : 1);
-    bool ok = parse(c, plain.data ? plain.data : "", plain.len, true, &ignored) == 0;
+    bool ok = parse_matter(c, plain.data ? plain.data : "", plain.len, true, &ignored) == 0;
     buf_release(&plain);
     return ok;
 }

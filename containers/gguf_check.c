@@ -16,7 +16,7 @@
 
 /* ---- tokenizer ------------------------------------------------------------------------------- */
 
-static int check_texts(const struct gguf_kv *tokens, struct err *e) {
+static int check_token_texts(const struct gguf_kv *tokens, struct err *e) {
     struct strmap *seen = strmap_try_new((size_t)tokens->count, "the texts of tokens", e);
     if (!seen) return ERR_SYS;
     const uint8_t *pos = tokens->data;
@@ -68,7 +68,7 @@ static int check_merges(const struct gguf *g, bool required, struct err *e) {
     return 0;
 }
 
-static int check_ids(const struct gguf *g, uint64_t n, struct err *e) {
+static int check_token_ids(const struct gguf *g, uint64_t n, struct err *e) {
     static const char pre[] = "tokenizer.ggml.", post[] = "_token_id";
     for (int64_t i = 0; i < gguf_n_kv(g); i++) {
         const struct gguf_kv *kv = gguf_kv_at(g, i);
@@ -113,11 +113,11 @@ static int check_tokenizer(const struct gguf *g, struct err *e) {
     if (!tokens) return err_set(e, ERR_DATA, "key \"tokenizer.ggml.tokens\" is missing");
     if (tokens->type != GV_ARR || tokens->elem != GV_STR || tokens->count == 0)
         return err_set(e, ERR_DATA, "key \"tokenizer.ggml.tokens\" is not an array of strings");
-    TRY(check_texts(tokens, e));
+    TRY(check_token_texts(tokens, e));
     TRY(check_parallel(g, "tokenizer.ggml.token_type", GV_I32, tokens->count, e));
     TRY(check_parallel(g, "tokenizer.ggml.scores", GV_F32, tokens->count, e));
     TRY(check_merges(g, strcmp(model, "gpt2") == 0 || strcmp(model, "gemma4") == 0, e));
-    return check_ids(g, tokens->count, e);
+    return check_token_ids(g, tokens->count, e);
 }
 
 int gguf_check_tokenizer(const struct gguf *g, struct err *e) {

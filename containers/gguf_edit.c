@@ -138,6 +138,7 @@ static void assemble(struct edit *d, uint64_t n_pad, uint64_t off, struct buf *o
     }
 }
 
+/* Returns the bytes of the metadata before the value of the padding key. */
 static uint64_t bytes_with_pad(const struct edit *d) {
     return d->head.len + d->tail.len + 8 + strlen(pad_key) + 4 + 8;
 }
@@ -281,7 +282,7 @@ static int copy_data(struct out *o, struct map *m, uint64_t from, struct err *e)
     return 0;
 }
 
-static int write_again(const char *path, struct edit *d, struct err *e) {
+static int rewrite_file(const char *path, struct edit *d, struct err *e) {
     uint64_t with_pad = bytes_with_pad(d);
     uint64_t off = round_up(with_pad + RESERVE, d->align);
     struct buf header = {0};
@@ -344,7 +345,7 @@ int gguf_edit_str(const char *path, const char *key, const char *text, uint64_t 
     }
     gguf_close(g); /* making room requires that no one has the file open, including us */
     if (!rc && !how->in_place) rc = make_room(real, fd, &d, how, e);
-    if (!rc && !how->in_place) rc = write_again(real, &d, e);
+    if (!rc && !how->in_place) rc = rewrite_file(real, &d, e);
     buf_release(&d.head);
     buf_release(&d.tail);
     buf_release(&header);
@@ -382,8 +383,8 @@ static int compare_bytes(const struct journal *j, const char *now) {
     return 1;
 }
 
-static int undo(int fd, const char *path, const char *name, const char *text, size_t len,
-                struct err *e) {
+static int undo_edit(int fd, const char *path, const char *name, const char *text, size_t len,
+                     struct err *e) {
     struct journal j;
     struct map m;
     TRY(map_open(&m, path, e));
@@ -412,7 +413,7 @@ int gguf_recover(const char *path, struct err *e) {
             if (!rc && text && gguf_room_is(text, len))
                 rc = gguf_room_recover(fd, real, name, text, len, e);
             else if (!rc && text)
-                rc = undo(fd, real, name, text, len, e);
+                rc = undo_edit(fd, real, name, text, len, e);
             close(fd);
         }
     }

@@ -78,11 +78,11 @@ struct cur {
     const uint8_t *data;
     uint64_t size, off;
 };
-static uint64_t left(const struct cur *c) {
+static uint64_t bytes_left(const struct cur *c) {
     return c->size - c->off;
 }
 static int need_bytes(const struct cur *c, uint64_t n, const char *what, struct err *e) {
-    if (n <= left(c)) return 0;
+    if (n <= bytes_left(c)) return 0;
     return err_set(
         e, ERR_DATA,
         "the file ends at byte %llu inside %s, which needs %llu bytes from byte %llu on; it "
@@ -354,6 +354,7 @@ static int check_place(const struct shard *s, const struct gguf_tensor *t, struc
     return 0;
 }
 
+/* Checks where the shard's tensors are stored, each right after the previous one. */
 static int place_data(struct gguf *g, struct shard *s, unsigned flags, struct err *e) {
     uint64_t sum = 0; /* expected offset of the next tensor */
     for (int64_t i = 0; i < s->n_tensors; i++) {
@@ -381,8 +382,8 @@ static const struct gguf_kv *shard_find(const struct shard *s, const char *key) 
     return i < 0 ? NULL : &s->kv[i];
 }
 
-static int read_fixed(struct cur *c, struct shard *s, uint64_t *n_tensors, uint64_t *n_kv,
-                      struct err *e) {
+static int read_fixed_header(struct cur *c, struct shard *s, uint64_t *n_tensors, uint64_t *n_kv,
+                             struct err *e) {
     TRY(need_bytes(c, 24, "the header", e));
     s->version = load_u32(c->data + 4);
     if ((s->version & 0xffffu) == 0 && s->version)
@@ -392,11 +393,11 @@ static int read_fixed(struct cur *c, struct shard *s, uint64_t *n_tensors, uint6
     *n_tensors = load_u64(c->data + 8);
     *n_kv = load_u64(c->data + 16);
     c->off = 24;
-    if (*n_tensors > limit_of(LIM_GGUF_RECORDS) || *n_tensors * MIN_TENSOR_BYTES > left(c))
+    if (*n_tensors > limit_of(LIM_GGUF_RECORDS) || *n_tensors * MIN_TENSOR_BYTES > bytes_left(c))
         return err_set(e, ERR_DATA,
                        "the header (byte 8) claims %llu tensors, too many for this file",
                        (unsigned long long)*n_tensors);
-    if (*n_kv > limit_of(LIM_GGUF_RECORDS) || *n_kv * MIN_KV_BYTES > left(c))
+    if (*n_kv > limit_of(LIM_GGUF_RECORDS) || *n_kv * MIN_KV_BYTES > bytes_left(c))
         return err_set(e, ERR_DATA, "the header (byte 16) claims %llu keys, too many for this file",
                        (unsigned long long)*n_kv);
     return 0;
@@ -425,7 +426,7 @@ static int read_shard(struct gguf *g, int i, const char *path, unsigned flags, s
     struct cur c = {s->map.data, s->map.size, 0};
     int rc;
     TRY_GOTO(fail, rc, gguf_no_file(path, c.data, c.size, e));
-    TRY_GOTO(fail, rc, read_fixed(&c, s, &n_tensors, &n_kv, e));
+    TRY_GOTO(fail, rc, read_fixed_header(&c, s, &n_tensors, &n_kv, e));
     TRY_GOTO(fail, rc, read_kvs(&c, g, s, n_kv, e));
     TRY_GOTO(fail, rc, read_align(s, e));
     TRY_GOTO(fail, rc, read_tensors(&c, g, i, n_tensors, e));

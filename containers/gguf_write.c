@@ -371,7 +371,7 @@ static void add_kv(struct buf *b, const struct wkv *kv) {
     if (kv->type == GV_ARR || kv->type == GV_STR) add_u64(b, kv->count);
     buf_add(b, kv->data, kv->n_bytes);
 }
-static void add_small(struct buf *b, const char *key, enum gguf_vtype type, const void *v) {
+static void add_scalar_kv(struct buf *b, const char *key, enum gguf_vtype type, const void *v) {
     add_str(b, key);
     add_u32(b, (uint32_t)type);
     buf_add(b, v, (size_t)gguf_vtype_bytes(type));
@@ -390,9 +390,9 @@ static void build_header(const struct gguf_w *w, int i, struct buf *b) {
     if (w->n_shards > 1) {
         uint16_t no = (uint16_t)i, count = (uint16_t)w->n_shards;
         int32_t total = (int32_t)w->n_tensors;
-        add_small(b, "split.no", GV_U16, &no);
-        add_small(b, "split.count", GV_U16, &count);
-        add_small(b, "split.tensors.count", GV_I32, &total);
+        add_scalar_kv(b, "split.no", GV_U16, &no);
+        add_scalar_kv(b, "split.count", GV_U16, &count);
+        add_scalar_kv(b, "split.tensors.count", GV_I32, &total);
     }
     for (int64_t t = s->first; t < s->first + s->n; t++) {
         const struct wtensor *wt = &w->tensor[t];
@@ -442,8 +442,8 @@ static void plan_once(struct gguf_w *w) {
     if (!w->shard) w->n_shards = plan(w, &w->shard);
 }
 
-static int begin(struct gguf_w *w, const char *path, bool overwrite, enum begin how,
-                 struct err *e) {
+static int begin_file(struct gguf_w *w, const char *path, bool overwrite, enum begin how,
+                      struct err *e) {
     if (w->bad.code) return err_set(e, w->bad.code, "%s", w->bad.msg);
     if (w->out) return err_set(e, ERR_USAGE, "%s: begun twice", path);
     TRY(check_keys(w, e));
@@ -465,14 +465,14 @@ static int begin(struct gguf_w *w, const char *path, bool overwrite, enum begin 
 }
 
 int gguf_w_begin(struct gguf_w *w, const char *path, bool overwrite, struct err *e) {
-    return begin(w, path, overwrite, BEGIN_TEMPORARY, e);
+    return begin_file(w, path, overwrite, BEGIN_TEMPORARY, e);
 }
 
 /* ---- resuming a part ------------------------------------------------------------------------- */
 
 int gguf_w_begin_part(struct gguf_w *w, const char *path, bool overwrite, bool fresh,
                       struct err *e) {
-    return begin(w, path, overwrite, fresh ? BEGIN_FRESH_PART : BEGIN_PART, e);
+    return begin_file(w, path, overwrite, fresh ? BEGIN_FRESH_PART : BEGIN_PART, e);
 }
 
 int gguf_w_header_hash(struct gguf_w *w, char hex[33]) {

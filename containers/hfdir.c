@@ -82,7 +82,7 @@ static int choose_copy(struct hfdir *h, int64_t at, const struct st_tensor *t, s
     return 0;
 }
 
-static int collect(struct hfdir *h, struct err *e) {
+static int collect_tensors(struct hfdir *h, struct err *e) {
     int64_t n = 0, n_copies = 0;
     for (int f = 0; f < h->n_files; f++) n += st_n_tensors(h->file[f]);
     if (!(h->store = try_calloc((size_t)n + 1, sizeof *h->store, "the list of tensors", e)) ||
@@ -114,7 +114,7 @@ struct offenders {
     int64_t n;
     struct buf names;
 };
-static void offend(struct offenders *o, const char *name) {
+static void add_offender(struct offenders *o, const char *name) {
     if (o->n++ < SHOWN)
         buf_fmt(&o->names, "%s\"%s\"", o->n > 1 ? ", " : "", show_n(name, strlen(name)).s);
 }
@@ -133,11 +133,11 @@ static int check_index(struct hfdir *h, struct err *e) {
     for (const struct json *c = json_first(json_get(h->index, "weight_map")); c; c = json_next(c)) {
         const char *name = json_name(c);
         const struct st_tensor *t = hfdir_find(h, name);
-        if (!t && !is_empty_somewhere(h, name)) offend(&lost, name);
-        if (t && t->file != file_in_index(h, name)) offend(&moved, name);
+        if (!t && !is_empty_somewhere(h, name)) add_offender(&lost, name);
+        if (t && t->file != file_in_index(h, name)) add_offender(&moved, name);
     }
     for (int64_t t = 0; h->store && t < h->n_tensors; t++)
-        if (hfdir_unlisted(h, t)) offend(&extra, h->store[t].name);
+        if (hfdir_unlisted(h, t)) add_offender(&extra, h->store[t].name);
     if (lost.n)
         rc = err_set(e, ERR_DATA,
                      "%s: the index names tensors that no shard has (%lld: %s%s); download the "
@@ -212,7 +212,7 @@ static int open_weights(struct hfdir *h, struct err *e) {
         if (rc) goto done;
         h->n_files++;
     }
-    TRY_GOTO(done, rc, collect(h, e));
+    TRY_GOTO(done, rc, collect_tensors(h, e));
     if (h->index) rc = check_index(h, e);
     if (h->index && !rc) rc = check_whole(h, e);
 done:
@@ -376,12 +376,12 @@ static const struct json *find_spelling(const struct json *obj, const struct jso
     return NULL;
 }
 
-static const struct json *text_of(const struct hfdir *h) {
+static const struct json *text_config_of(const struct hfdir *h) {
     return json_type(h->text_config) == JSON_OBJ ? h->text_config : NULL;
 }
 
 const struct json *hfdir_said(const struct hfdir *h, const char *names) {
-    const struct json *text = text_of(h), *thinker = json_get(h->config, "thinker_config");
+    const struct json *text = text_config_of(h), *thinker = json_get(h->config, "thinker_config");
     const struct json *j = find_spelling(h->over, NULL, names);
     if (!j) j = find_spelling(text, NULL, names);
     if (!j) j = find_spelling(thinker, text, names);
@@ -389,7 +389,7 @@ const struct json *hfdir_said(const struct hfdir *h, const char *names) {
 }
 
 const struct json *hfdir_hparam(const struct hfdir *h, const char *names) {
-    const struct json *text = text_of(h), *j = hfdir_said(h, names);
+    const struct json *text = text_config_of(h), *j = hfdir_said(h, names);
     if (j || !h->under) return j;
     j = find_spelling(h->under, text ? text : h->config, names);
     int64_t i = 0;

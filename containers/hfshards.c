@@ -16,14 +16,14 @@
 #include "containers/gguf.h"
 #include "base/mem.h"
 
-static bool begins(const char *s, const char *with) {
+static bool begins_with(const char *s, const char *with) {
     return strncmp(s, with, strlen(with)) == 0;
 }
 static bool is_weights(const char *s) {
-    return begins(s, "model") && str_ends(s, ".safetensors");
+    return begins_with(s, "model") && str_ends(s, ".safetensors");
 }
 
-static bool there(const char *dir, const char *name) {
+static bool file_exists(const char *dir, const char *name) {
     char *p = io_join(dir, name);
     const bool is = io_exists(p);
     free(p);
@@ -35,7 +35,7 @@ struct others {
     bool pickles, consolidated, params, ggufs;
 };
 static void note_other(struct others *o, const char *s) {
-    if (begins(s, "consolidated") && str_ends(s, ".safetensors")) o->consolidated = true;
+    if (begins_with(s, "consolidated") && str_ends(s, ".safetensors")) o->consolidated = true;
     if (str_ends(s, ".bin") || str_ends(s, ".pt") || str_ends(s, ".pth")) o->pickles = true;
     if (strcmp(s, "params.json") == 0) o->params = true;
     if (str_ends(s, ".gguf")) o->ggufs = true;
@@ -105,7 +105,7 @@ static char *folder_below(const char *dir, bool snapshots) {
     if (io_list(&all, dir, &ignored)) all.n = 0;
     for (int i = 0; i < all.n && !found; i++) {
         char *sub = io_join(dir, all.v[i]);
-        if (there(sub, "config.json"))
+        if (file_exists(sub, "config.json"))
             found = xstrdup(sub);
         else if (snapshots && strcmp(all.v[i], "snapshots") == 0)
             found = folder_below(sub, false);
@@ -193,7 +193,7 @@ static int note_strays(const char *dir, const struct strmap *named, struct err *
     return 0;
 }
 
-static int by_index(const char *dir, struct io_names *l, struct json **index, struct err *e) {
+static int list_by_index(const char *dir, struct io_names *l, struct json **index, struct err *e) {
     char *path = io_join(dir, HF_INDEX);
     int rc = json_read_py(index, path, limit_of(LIM_HF_JSON), e);
     free(path);
@@ -206,10 +206,10 @@ static int by_index(const char *dir, struct io_names *l, struct json **index, st
     if (rc) rc = err_wrap(e, "%s", dir);
     io_names_sort(l);
     for (int i = 0; i < l->n && !rc; i++)
-        if (!there(dir, l->v[i]))
+        if (!file_exists(dir, l->v[i]))
             rc = err_set(e, ERR_DATA, "%s: shard %s, named by %s, is missing; download it again%s",
                          dir, l->v[i], HF_INDEX,
-                         there(dir, "model.safetensors")
+                         file_exists(dir, "model.safetensors")
                              ? ", or remove the index if model.safetensors is the whole model"
                              : "");
     if (!rc) rc = note_strays(dir, seen, e);
@@ -274,7 +274,7 @@ static int check_set(const char *dir, const struct io_names *l, struct err *e) {
     return 0;
 }
 
-static int by_names(const char *dir, struct io_names *l, struct err *e) {
+static int list_by_names(const char *dir, struct io_names *l, struct err *e) {
     struct io_names all;
     struct others o = {0};
     TRY(io_list(&all, dir, e));
@@ -297,5 +297,5 @@ int hfshards_list(const char *dir, struct io_names *l, struct json **index, stru
     int rc = io_there(&has, path, e);
     free(path);
     TRY(rc);
-    return has ? by_index(dir, l, index, e) : by_names(dir, l, e);
+    return has ? list_by_index(dir, l, index, e) : list_by_names(dir, l, e);
 }

@@ -25,7 +25,7 @@ struct card {
     struct names names;
 };
 
-static bool none(const char *s) {
+static bool is_none(const char *s) {
     return !*s || strcmp(s, "null") == 0 || strcmp(s, "~") == 0 || strlen(s) > MAX_VALUE;
 }
 
@@ -36,7 +36,7 @@ static const char *first_value(const struct card *c, const char *keys) {
         size_t n = strcspn(s, "|");
         snprintf(key, sizeof key, "%.*s", (int)n, s);
         const char *v = card_yaml_value(&c->yaml, key);
-        if (!none(v)) return v;
+        if (!is_none(v)) return v;
         s += n + (s[n] == '|');
     }
     return "";
@@ -99,7 +99,7 @@ static int collect_values(const struct card *c, const char *const *keys, const c
     for (; c->have && *keys; keys++) {
         const struct card_yaml_key *k = card_yaml_find(&c->yaml, *keys);
         for (int i = 0; k && i < k->n && n < MAX_LIST; i++)
-            if (!none(k->value[i])) out[n++] = k->value[i];
+            if (!is_none(k->value[i])) out[n++] = k->value[i];
     }
     return n;
 }

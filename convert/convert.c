@@ -20,7 +20,7 @@ struct run {
     uint64_t done;
 };
 
-static int step(void *ud, uint64_t n_bytes, struct err *e) {
+static int add_progress(void *ud, uint64_t n_bytes, struct err *e) {
     struct run *r = ud;
     r->done += n_bytes;
     progress_update(&r->prog, r->done);
@@ -33,7 +33,7 @@ static int check_opts(const struct convert_opts *o, struct err *e) {
     return o->dry_run ? 0 : out_check(o->out, o->overwrite, e);
 }
 
-static int declare(struct run *r, const struct convert_opts *o, struct err *e) {
+static int declare_output(struct run *r, const struct convert_opts *o, struct err *e) {
     r->w = gguf_w_new();
     TRY(meta_write(&r->plan, o, r->w, e));
     for (int64_t i = 0; i < r->plan.n_items; i++) {
@@ -46,7 +46,7 @@ static int declare(struct run *r, const struct convert_opts *o, struct err *e) {
     return 0;
 }
 
-static void warn(const struct item *it, const struct tally *t) {
+static void warn_values(const struct item *it, const struct tally *t) {
     if (t->n_nan)
         log_warn("%s: %lld values are not numbers (NaN); they are in the output too", it->inst.name,
                  (long long)t->n_nan);
@@ -69,8 +69,8 @@ static int write_all(struct run *r, const struct convert_opts *o, struct convert
     int rc = 0;
     for (int64_t i = 0; i < p->n_items && !rc; i++) {
         struct tally t = {0};
-        rc = xform_item(p, &p->item[i], o->pool, r->buf, r->w, &t, step, r, e);
-        if (!rc) warn(&p->item[i], &t);
+        rc = xform_item(p, &p->item[i], o->pool, r->buf, r->w, &t, add_progress, r, e);
+        if (!rc) warn_values(&p->item[i], &t);
         rep->n_nan += t.n_nan;
         rep->n_inf += t.n_inf;
         rep->n_overflow += t.n_overflow;
@@ -91,14 +91,14 @@ static void fill_report(struct convert_report *rep, const struct run *r) {
     rep->size_bytes = gguf_w_total_bytes(r->w);
 }
 
-static int run(struct run *r, const struct convert_opts *o, struct convert_report *rep,
-               struct err *e) {
+static int run_steps(struct run *r, const struct convert_opts *o, struct convert_report *rep,
+                     struct err *e) {
     TRY(check_opts(o, e));
     TRY(plan_make(&r->plan, o, e));
     if (r->plan.n_vision)
         log_info("%lld vision tensors are left out: the output is the language model",
                  (long long)r->plan.n_vision);
-    TRY(declare(r, o, e));
+    TRY(declare_output(r, o, e));
     fill_report(rep, r);
     return o->dry_run ? 0 : write_all(r, o, rep, e);
 }
@@ -108,7 +108,7 @@ int convert_run(const struct convert_opts *o, struct convert_report *rep, struct
     struct run r;
     memset(&r, 0, sizeof r);
     memset(rep, 0, sizeof *rep);
-    int rc = run(&r, o, rep, e);
+    int rc = run_steps(&r, o, rep, e);
     xform_buf_free(r.buf);
     if (r.w) gguf_w_free(r.w);
     plan_release(&r.plan);

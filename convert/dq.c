@@ -161,7 +161,7 @@ static const struct st_tensor *find_part(const struct finder *f, const char *spe
     }
 }
 
-static bool allows(const struct dq_part *p, const struct st_tensor *t) {
+static bool allows_dtype(const struct dq_part *p, const struct st_tensor *t) {
     return (p->dtypes >> t->dtype & 1) != 0;
 }
 
@@ -170,14 +170,14 @@ static bool allows(const struct dq_part *p, const struct st_tensor *t) {
 static int try_form(struct dq *q, const struct dq_form *form, const struct dq_config *c,
                     const struct finder *f, const char **lacks) {
     const struct st_tensor *t = find_part(f, form->part[0].name);
-    if (!t || !allows(&form->part[0], t)) return 0;
+    if (!t || !allows_dtype(&form->part[0], t)) return 0;
     if (form->method && c->method[0] && strcmp(form->method, c->method) != 0) return 0;
     memset(q->part, 0, sizeof q->part);
     q->part[0] = t;
     for (int i = 1; i < DQ_PARTS && form->part[i].name; i++) {
         const struct dq_part *p = &form->part[i];
         const struct st_tensor *part = find_part(f, p->name);
-        if (part && allows(p, part))
+        if (part && allows_dtype(p, part))
             q->part[i] = part;
         else if (!(p->dtypes & DQ_OPTIONAL)) {
             *lacks = p->name;

@@ -8,7 +8,7 @@
 #include "base/log.h"
 #include "base/printable.h"
 
-static bool begins(const char *s, const char *with) {
+static bool begins_with(const char *s, const char *with) {
     return strncmp(s, with, strlen(with)) == 0;
 }
 
@@ -115,11 +115,12 @@ static bool spelled_below(const struct arch *a, const char *prefix, const char *
     const size_t n = strcspn(rest, "."), p = strlen(prefix);
     for (const struct tensor_row *r = a->tensors; r->gguf; r++)
         for (const char *s = r->hf; s && *s; s += strcspn(s, "|"), s += *s == '|')
-            if (begins(s, prefix) && strncmp(s + p, rest, n) == 0 && s[p + n] == '.') return true;
+            if (begins_with(s, prefix) && strncmp(s + p, rest, n) == 0 && s[p + n] == '.')
+                return true;
     return false;
 }
 
-static const char *join(struct arena *mem, const char *a, const char *b) {
+static const char *join_text(struct arena *mem, const char *a, const char *b) {
     const size_t n = strlen(a), m = strlen(b);
     char *out = arena_alloc(mem, n + m + 1);
     memcpy(out, a, n);
@@ -136,13 +137,13 @@ static void exchange(struct hf_names *h, int64_t n, const struct arch *a, const 
     const char *outer = longer ? arena_strndup(mem, wrong, w - r) : "";
     for (int64_t i = 0; i < n; i++) {
         const char *s = h->name[i];
-        if (w && begins(s, wrong))
-            h->name[i] = join(mem, right, s + w);
-        else if (*outer && begins(s, outer) &&
-                 !(begins(s, right) && spelled_below(a, right, s + r))) /* already right */
+        if (w && begins_with(s, wrong))
+            h->name[i] = join_text(mem, right, s + w);
+        else if (*outer && begins_with(s, outer) &&
+                 !(begins_with(s, right) && spelled_below(a, right, s + r))) /* already right */
             h->name[i] = s + strlen(outer);
-        else if (!w && !begins(s, right) && spelled_below(a, right, s))
-            h->name[i] = join(mem, right, s);
+        else if (!w && !begins_with(s, right) && spelled_below(a, right, s))
+            h->name[i] = join_text(mem, right, s);
     }
     h->cut = longer ? outer : wrong;
     h->put = longer ? "" : right;

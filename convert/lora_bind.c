@@ -66,6 +66,7 @@ static size_t stem_of(const char *name) {
     return str_ends(name, ".weight") ? len - 7 : str_ends(name, ".bias") ? len - 5 : len;
 }
 
+/* Returns the adapter's tensor that replaces the named one as a whole, or -1. */
 static int64_t find_whole(const struct lora *l, const char *name) {
     const size_t len = strlen(name), stem = stem_of(name);
     int64_t i = find_tensor(l, name, len, "");
@@ -278,6 +279,7 @@ struct end {
     bool delta;
 };
 
+/* Returns what the adapter has for the embedding or the head: a whole tensor, or a delta. */
 static struct end end_of(struct lora *l, const char *names) {
     struct end x = {NULL, false};
     for (const char *s = names; s && *s; s += strcspn(s, "|"), s += *s == '|') {
@@ -344,7 +346,7 @@ int lora_head(struct lora *l, const char *embd_names, const char *head_names,
 
 /* ---- adding ---- */
 
-static float at(const struct st_tensor *t, int64_t i) {
+static float value_at(const struct st_tensor *t, int64_t i) {
     float v = 0;
     struct err ignored; /* the shapes were checked on binding */
     return st_to_f32(t, i, 1, &v, &ignored) ? 0 : v;
@@ -362,7 +364,7 @@ int lora_begin(struct lora_delta *d, struct err *e) {
     for (int64_t c = 0; c < cols; c++)
         for (int64_t k = 0; k < r; k++)
             for (int64_t x = x0; x < x1; x++)
-                d->turned[((x - x0) * r + k) * cols + c] = at(d->b, (c * r + k) * n + x);
+                d->turned[((x - x0) * r + k) * cols + c] = value_at(d->b, (c * r + k) * n + x);
     return 0;
 }
 
@@ -379,8 +381,8 @@ void lora_add(const struct lora_delta *d, int64_t mat, int64_t row, int64_t cols
     memset(sum, 0, (size_t)cols * sizeof *sum);
     row += d->row0;
     for (int64_t k = 0; k < r; k++) {
-        const float by = d->crossed ? at(d->a, (x * r + k) * d->a->shape[1] + row)
-                                    : at(d->b, (row * r + k) * d->n_experts + x);
+        const float by = d->crossed ? value_at(d->a, (x * r + k) * d->a->shape[1] + row)
+                                    : value_at(d->b, (row * r + k) * d->n_experts + x);
         const float *v = tmp;
         if (d->crossed)
             v = d->turned + ((d->expert < 0 ? x : 0) * r + k) * cols;

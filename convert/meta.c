@@ -87,7 +87,7 @@ static void warn_ends(const struct tok *t) {
     buf_release(&b);
 }
 
-static int tokenizer(struct conv_plan *p, const char *pre, struct gguf_w *w, struct err *e) {
+static int write_tokenizer(struct conv_plan *p, const char *pre, struct gguf_w *w, struct err *e) {
     struct tok *t;
     bool own = false;
     const char *adapter = p->lora ? lora_dir(p->lora, &own) : NULL;
@@ -169,7 +169,7 @@ int meta_write(struct conv_plan *p, const struct convert_opts *o, struct gguf_w 
     gguf_w_u32(w, "general.file_type",
                p->n_kept ? 38 : (uint32_t)qtype_ftype_id(qtype_name(p->type)));
     gguf_w_u32(w, "general.quantization_version", 2);
-    TRY(tokenizer(p, o->pre, w, e));
+    TRY(write_tokenizer(p, o->pre, w, e));
     bool has;
     TRY(default_template(p, w, &has, e));
     return named_templates(p, has, w, e);

@@ -225,7 +225,7 @@ static int write_part(struct run *r, const struct part *p, struct err *e) {
     return rc;
 }
 
-static int declare(struct run *r, const struct convert_opts *o, struct err *e) {
+static int declare_output(struct run *r, const struct convert_opts *o, struct err *e) {
     struct gguf_w *w = r->w = gguf_w_new();
     gguf_w_str(w, "general.architecture", "clip");
     gguf_w_str(w, "general.type", "mmproj");
@@ -243,11 +243,11 @@ static int declare(struct run *r, const struct convert_opts *o, struct err *e) {
     return 0;
 }
 
-static int run(struct run *r, const struct convert_opts *o, const char *out,
-               struct mmproj_report *rep, struct err *e) {
+static int run_steps(struct run *r, const struct convert_opts *o, const char *out,
+                     struct mmproj_report *rep, struct err *e) {
     if (!o->dry_run) TRY(out_check(out, o->overwrite, e));
     TRY(make_plan(r, o, e));
-    TRY(declare(r, o, e));
+    TRY(declare_output(r, o, e));
     snprintf(rep->projector, sizeof rep->projector, "%s", r->v.kind->projector);
     snprintf(rep->type, sizeof rep->type, "%s", qtype_name(r->plan.type));
     rep->n_tensors = r->n_parts;
@@ -263,7 +263,7 @@ int mmproj_run(const struct convert_opts *o, const char *out, struct mmproj_repo
                struct err *e) {
     struct run *r = xcalloc(1, sizeof *r);
     memset(rep, 0, sizeof *rep);
-    int rc = run(r, o, out, rep, e);
+    int rc = run_steps(r, o, out, rep, e);
     if (r->w) gguf_w_free(r->w);
     free(r->part);
     free(r->claimed);

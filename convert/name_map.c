@@ -150,8 +150,8 @@ static bool is_spelled(const char *spellings, const char *name) {
     return false;
 }
 
-static int claim(struct mapping *m, const char *name, const int64_t *want, int n, bool turned,
-                 bool *found, struct err *e) {
+static int claim_tensor(struct mapping *m, const char *name, const int64_t *want, int n,
+                        bool turned, bool *found, struct err *e) {
     const bool own = m->untied && lora_touches(m->p->lora, name) && is_spelled(m->head, name);
     return claim_from(m, name, own ? m->untied : name, want, n, turned, found, e);
 }
@@ -167,8 +167,8 @@ static const char *similar_name(const struct mapping *m, const char *name) {
     return NULL;
 }
 
-static int missing(const struct mapping *m, const struct item *it, const char *name,
-                   struct err *e) {
+static int fail_missing(const struct mapping *m, const struct item *it, const char *name,
+                        struct err *e) {
     const char *has = similar_name(m, name), *dir = hfdir_path(m->p->dir);
     if (has)
         return err_set(e, ERR_DATA,
@@ -202,8 +202,8 @@ static int bind_stacked(struct mapping *m, struct item *it, const char *pat, siz
         const size_t n_tail = (size_t)((second && x % n == 0 ? second : pat + len) - tail);
         snprintf(joined, sizeof joined, "%.*s%.*s", (int)(stem - pat), pat, (int)n_tail, tail);
         if (arch_name(name, sizeof name, joined, strlen(joined), layer, x / n))
-            TRY(claim(m, name, shape, it->inst.n_dims - 1, false, &is, e));
-        if (!is && x) return missing(m, it, name, e);
+            TRY(claim_tensor(m, name, shape, it->inst.n_dims - 1, false, &is, e));
+        if (!is && x) return fail_missing(m, it, name, e);
         if (!is) return 0;
     }
     if (!both && (it->xf == XF_SPLIT_FIRST || it->xf == XF_SPLIT_SECOND || xform_turns(it->xf)))
@@ -261,7 +261,7 @@ static int bind_spelling(struct mapping *m, struct item *it, const char *pat, si
     xform_want(&m->p->hp_src, it, want);
     choose_orientation(m, it, name, want);
     if (it->xf == XF_LATENT_K || it->xf == XF_LATENT_V) n = xform_latent_source(h, want);
-    TRY(claim(m, name, want, n, xform_turns(it->xf), found, e));
+    TRY(claim_tensor(m, name, want, n, xform_turns(it->xf), found, e));
     if (*found && it->xf == XF_TURN && n == 2 && !dq_is_plain(&m->p->src[m->p->n_src - 1]))
         return err_set(e, ERR_DATA, "%s is stored transposed and quantized, which is not supported",
                        name);
@@ -299,7 +299,7 @@ static int bind_tensor(struct mapping *m, struct item *it, struct err *e) {
     }
     if (!found && m->untied && (row->flags & TR_TIED)) TRY(bind_untied(m, it, first, &found, e));
     if (found || it->inst.optional) return 0;
-    return missing(m, it, first, e);
+    return fail_missing(m, it, first, e);
 }
 
 static bool has_part(const char *name, const char *part) {

@@ -18,10 +18,10 @@ struct part {
     unsigned is;
 };
 
-static bool digit(char c) {
+static bool is_digit(char c) {
     return c >= '0' && c <= '9';
 }
-static size_t digits(const char *s) {
+static size_t count_digits(const char *s) {
     return strspn(s, "0123456789");
 }
 
@@ -32,7 +32,7 @@ static bool is_version(const char *s) {
     else if (*s == 'v' || *s == 'V')
         s++;
     for (;;) {
-        size_t n = digits(s);
+        size_t n = count_digits(s);
         if (!n) return false;
         s += n;
         if (!*s) return true;
@@ -43,7 +43,7 @@ static bool is_version(const char *s) {
 /* Returns whether s is a tensor type, as in names of weight files: Q4_K_M, IQ2_XXS, BF16, FP32. */
 static bool is_type(const char *s) {
     const char *q = *s == 'i' || *s == 'I' ? s + 1 : s;
-    if ((*q == 'q' || *q == 'Q') && digit(q[1])) {
+    if ((*q == 'q' || *q == 'Q') && is_digit(q[1])) {
         for (q += 2; q[0] == '_' && (isalnum((unsigned char)q[1]) || q[1] == '_'); q += 2) continue;
         return !*q;
     }
@@ -64,17 +64,17 @@ static bool is_among(const char *s, const char *const *v) {
 static bool is_size(const char *s) {
     static const char *const words[] = {"small", "mini", "medium", "large", "xl", "xxl", NULL};
     if (is_among(s, words)) return true;
-    size_t n = digits(s);
+    size_t n = count_digits(s);
     if (*s == 'A' || *s == 'a')
         s++;
     else if (n && (s[n] == 'x' || s[n] == 'X'))
         s += n + 1;
-    n = digits(s);
+    n = count_digits(s);
     if (!n) return false;
     s += n;
-    if ((*s == '.' || *s == '_') && digit(s[1])) s += 1 + digits(s + 1);
+    if ((*s == '.' || *s == '_') && is_digit(s[1])) s += 1 + count_digits(s + 1);
     if (!*s || !strchr("KMBTkmbt", *s)) return false;
-    return !s[1] || (digit(s[1]) && !s[2]);
+    return !s[1] || (is_digit(s[1]) && !s[2]);
 }
 
 /* Normalises a size: 1_6B becomes 1.6B, 7b1 becomes 7.1b, 7b becomes 7B. */
@@ -82,19 +82,19 @@ static void normalize_size(char *s) {
     size_t n = strlen(s);
     for (char *c = s; *c; c++)
         if (*c == '_') *c = '.';
-    if (n > 2 && digit(s[n - 1]) && n + 2 < sizeof((struct part *)0)->s) {
+    if (n > 2 && is_digit(s[n - 1]) && n + 2 < sizeof((struct part *)0)->s) {
         char unit = s[n - 2], last = s[n - 1];
         s[n - 2] = '.', s[n - 1] = last, s[n] = unit, s[n + 1] = 0;
         n++;
     }
-    if (n > 1 && digit(s[n - 2]) && strchr("kmbt", s[n - 1]))
+    if (n > 1 && is_digit(s[n - 2]) && strchr("kmbt", s[n - 1]))
         s[n - 1] = (char)toupper((unsigned char)s[n - 1]);
 }
 
 /* Returns the value of a size such as "7B"; NaN for words, 8x7B and A3B. */
 static double size_of(const char *s) {
     char *end;
-    double v = digit(*s) ? strtod(s, &end) : (double)NAN;
+    double v = is_digit(*s) ? strtod(s, &end) : (double)NAN;
     if (isnan(v) || !*end || end[1]) return (double)NAN;
     const char *unit = strchr(" KMBT", *end);
     return unit ? v * pow(1000, (double)(unit - " KMBT")) : (double)NAN;
@@ -115,7 +115,7 @@ static bool is_other_number(const struct part *p, const struct part *next, int64
     return fabs(label - n) > floor(7 * n / 8);
 }
 
-static void classify(struct part *p, const struct part *next, bool first, int64_t n_params) {
+static void classify_part(struct part *p, const struct part *next, bool first, int64_t n_params) {
     static const char *const tunes[] = {"chat", "instruct", "vision", "lora", NULL};
     if (is_version(p->s)) {
         p->is = VERSION;
@@ -155,7 +155,8 @@ static void find_base(struct part *p, int n) {
     for (int i = n - 1; i >= 0 && (p[i].is & BASE) && p[i].is != BASE; i--) p[i].is ^= BASE;
 }
 
-static void join(char out[NAMES_MAX], const struct part *p, int n, unsigned is, unsigned not_) {
+static void join_parts(char out[NAMES_MAX], const struct part *p, int n, unsigned is,
+                       unsigned not_) {
     size_t k = 0;
     out[0] = 0;
     for (int i = 0; i < n; i++) {
@@ -191,24 +192,25 @@ void names_parse(struct names *r, const char *id, int64_t n_params) {
         }
         s += len + (s[len] == '-');
     }
-    for (int i = 0; i < n; i++) classify(&p[i], i + 1 < n ? &p[i + 1] : NULL, i == 0, n_params);
+    for (int i = 0; i < n; i++)
+        classify_part(&p[i], i + 1 < n ? &p[i + 1] : NULL, i == 0, n_params);
     drop_words(p, n);
     find_base(p, n);
-    join(r->basename, p, n, BASE, 0);
-    join(r->size_label, p, n, SIZE, 0);
-    join(r->finetune, p, n, FINETUNE, 0);
-    join(r->version, p, n, VERSION, BASE);
+    join_parts(r->basename, p, n, BASE, 0);
+    join_parts(r->size_label, p, n, SIZE, 0);
+    join_parts(r->finetune, p, n, FINETUNE, 0);
+    join_parts(r->version, p, n, VERSION, BASE);
     /* A base name alone says too little. */
     if (!*r->size_label && !*r->finetune && !*r->version) *r->basename = 0;
 }
 
 /* Returns whether s is like "v0.1" or "7b", which are kept unchanged. */
 static bool is_number(const char *s, size_t n) {
-    if (digit(*s)) return true;
+    if (is_digit(*s)) return true;
     if (*s != 'v' || n < 2) return false;
     bool dot = true;
     for (size_t i = 1; i < n; i++) {
-        if (digit(s[i]))
+        if (is_digit(s[i]))
             dot = false;
         else if (s[i] == '.' && !dot)
             dot = true;

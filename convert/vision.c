@@ -181,7 +181,7 @@ void vision_list(struct buf *out) {
         }
 }
 
-static bool three(const struct json *list, float out[3]) {
+static bool read_three(const struct json *list, float out[3]) {
     int n = 0;
     for (const struct json *j = json_first(list); j && n < 4; j = json_next(j), n++) {
         if (n == 3 || json_type(j) != JSON_NUM) return false;
@@ -200,7 +200,7 @@ static int preprocessor(struct vision *v, struct hfdir *dir, struct err *e) {
         if (json_get(j, "image_processor")) j = json_get(j, "image_processor");
         const struct json *mean = json_get(j, "image_mean"), *std = json_get(j, "image_std");
         if (!mean && !std) continue;
-        if (three(mean, v->mean) && three(std, v->std)) return 0;
+        if (read_three(mean, v->mean) && read_three(std, v->std)) return 0;
         return err_set(e, ERR_DATA, "%s/%s: image_mean and image_std are not three numbers each",
                        hfdir_path(dir), name[i]);
     }

@@ -65,13 +65,13 @@ static int64_t v_old(const struct hparams *h, int64_t g, int64_t i) {
     int64_t head = i / g;
     return ((head % hk) * per + head / hk) * g + i % g;
 }
-static int64_t v_rows(const struct job *j, int64_t r) {
+static int64_t src_row_v(const struct job *j, int64_t r) {
     const int64_t g = v_group(j);
     return g ? v_old(&j->p->hp, g, r) : r;
 }
-static int64_t v_rows_tail(const struct job *j, int64_t r) {
+static int64_t src_row_v_tail(const struct job *j, int64_t r) {
     const int64_t fixed = 2 * j->p->hp.d[HD_LIN_K_HEADS] * j->p->hp.d[HD_LIN_K_DIM];
-    return r < fixed ? r : fixed + v_rows(j, r - fixed);
+    return r < fixed ? r : fixed + src_row_v(j, r - fixed);
 }
 
 /* Returns the source row for heads of `head` rows, of which the first `rot` are interleaved in
@@ -88,10 +88,10 @@ static int64_t rope_old(const struct job *j, bool apart, int64_t r) {
                   rot = hp_dim(&j->p->hp, block, HD_ROT);
     return pair_old(head, rot < 2 || rot > head ? head : rot, apart, r);
 }
-static int64_t rope_pairs(const struct job *j, int64_t r) {
+static int64_t src_row_rope_pairs(const struct job *j, int64_t r) {
     return rope_old(j, false, r);
 }
-static int64_t rope_halves(const struct job *j, int64_t r) {
+static int64_t src_row_rope_halves(const struct job *j, int64_t r) {
     return j->p->hp.d[HD_ROPE_SEC0] ? rope_old(j, true, r) : r;
 }
 
@@ -104,18 +104,18 @@ static int64_t qkv_old(const struct layer_hp *l, int of, int64_t r) {
 static const struct layer_hp *layer_of(const struct job *j) {
     return &j->p->hp.layer[j->it->inst.block];
 }
-static int64_t qkv_q(const struct job *j, int64_t r) {
+static int64_t src_row_qkv_q(const struct job *j, int64_t r) {
     const int64_t head = layer_of(j)->head_dim;
     return qkv_old(layer_of(j), 0, pair_old(head, head, false, r));
 }
-static int64_t qkv_k(const struct job *j, int64_t r) {
+static int64_t src_row_qkv_k(const struct job *j, int64_t r) {
     const int64_t head = layer_of(j)->head_dim;
     return qkv_old(layer_of(j), 1, pair_old(head, head, false, r));
 }
-static int64_t qkv_v(const struct job *j, int64_t r) {
+static int64_t src_row_qkv_v(const struct job *j, int64_t r) {
     return qkv_old(layer_of(j), 2, r);
 }
-static int64_t qkv_all(const struct job *j, int64_t r) {
+static int64_t src_row_qkv_all(const struct job *j, int64_t r) {
     const struct layer_hp *l = layer_of(j);
     const int64_t n_q = l->heads * l->head_dim, n_k = l->kv_heads * l->head_dim;
     return r < n_q ? qkv_old(l, 0, r) : qkv_old(l, r < n_q + n_k ? 1 : 2, (r - n_q) % n_k);
@@ -133,7 +133,7 @@ static int64_t qkvz_qkv(const struct job *j, int64_t r) {
     r -= hk * dk;
     return r / v * all + 2 * dk + r % v;
 }
-static int64_t qkvz_z(const struct job *j, int64_t r) {
+static int64_t src_row_qkvz_z(const struct job *j, int64_t r) {
     const struct hparams *h = &j->p->hp;
     const int64_t dk = h->d[HD_LIN_K_DIM], v = h->d[HD_LIN_INNER] / h->d[HD_LIN_K_HEADS];
     return r / v * (2 * dk + 2 * v) + 2 * dk + v + r % v;
@@ -144,12 +144,12 @@ static int64_t latent_head(const struct hparams *h) {
     return h->d[HD_NOPE] + h->d[HD_VALUE_MLA];
 }
 
-static void multiply(float *x, int64_t n, float by) {
+static void scale_values(float *x, int64_t n, float by) {
     for (int64_t i = 0; i < n; i++) x[i] *= by;
 }
-static void by_factor(const struct job *j, int64_t r, float *x, int64_t n) {
+static void times_factor(const struct job *j, int64_t r, float *x, int64_t n) {
     (void)r;
-    multiply(x, n, j->p->hp.mul[j->it->inst.row->group]);
+    scale_values(x, n, j->p->hp.mul[j->it->inst.row->group]);
 }
 /* Multiplies a row of Mamba's ssm_in by the factor of its part. */
 static void by_part(const struct job *j, int64_t r, float *x, int64_t n) {
@@ -158,11 +158,11 @@ static void by_part(const struct job *j, int64_t r, float *x, int64_t n) {
     const int64_t rows[] = {h->d[HD_LIN_INNER], h->d[HD_LIN_INNER], bc, bc};
     int k = 0;
     for (; k < 4 && r >= rows[k]; k++) r -= rows[k];
-    multiply(x, n, h->mul[MUL_Z + k]);
+    scale_values(x, n, h->mul[MUL_Z + k]);
 }
 static void add_one(const struct job *j, int64_t r, float *x, int64_t n) {
     for (int64_t i = 0; i < n; i++) x[i] += 1.0f;
-    if (j->it->inst.row->group) by_factor(j, r, x, n);
+    if (j->it->inst.row->group) times_factor(j, r, x, n);
 }
 static void neg_exp(const struct job *j, int64_t r, float *x, int64_t n) {
     (void)j;
@@ -200,26 +200,26 @@ static const struct kind {
 } kinds[XF_COUNT] = {
     [XF_ADD1] = {.value = add_one},
     [XF_NEG_EXP] = {.value = neg_exp},
-    [XF_V_ROWS] = {.row = v_rows, .elements = true},
-    [XF_V_ROWS_TAIL] = {.row = v_rows_tail, .elements = true},
+    [XF_V_ROWS] = {.row = src_row_v, .elements = true},
+    [XF_V_ROWS_TAIL] = {.row = src_row_v_tail, .elements = true},
     [XF_V_COLS] = {.columns = true, .elements = true},
-    [XF_NEG_EXP_V] = {.row = v_rows, .value = neg_exp, .elements = true},
+    [XF_NEG_EXP_V] = {.row = src_row_v, .value = neg_exp, .elements = true},
     [XF_SPLIT_FIRST] = {.half = 1},
     [XF_SPLIT_SECOND] = {.half = 2},
-    [XF_ROPE_PAIRS] = {.row = rope_pairs, .elements = true},
-    [XF_ROPE_HALVES] = {.row = rope_halves, .elements = true},
-    [XF_QKV_Q] = {.row = qkv_q, .is_qkv = true},
-    [XF_QKV_K] = {.row = qkv_k, .is_qkv = true},
-    [XF_QKV_V] = {.row = qkv_v, .is_qkv = true},
-    [XF_QKV_ALL] = {.row = qkv_all, .is_qkv = true, .elements = true},
+    [XF_ROPE_PAIRS] = {.row = src_row_rope_pairs, .elements = true},
+    [XF_ROPE_HALVES] = {.row = src_row_rope_halves, .elements = true},
+    [XF_QKV_Q] = {.row = src_row_qkv_q, .is_qkv = true},
+    [XF_QKV_K] = {.row = src_row_qkv_k, .is_qkv = true},
+    [XF_QKV_V] = {.row = src_row_qkv_v, .is_qkv = true},
+    [XF_QKV_ALL] = {.row = src_row_qkv_all, .is_qkv = true, .elements = true},
     [XF_EVEN] = {.every = 1, .turns = true},
     [XF_ODD] = {.every = 2, .turns = true},
     [XF_TURN] = {.turns = true},
     [XF_TURN_FIRST] = {.half = 1, .turns = true},
     [XF_TURN_SECOND] = {.half = 2, .turns = true},
     [XF_QKVZ_QKV] = {.row = qkvz_qkv, .is_qkvz = true},
-    [XF_QKVZ_Z] = {.row = qkvz_z, .is_qkvz = true},
-    [XF_MULTIPLY] = {.value = by_factor},
+    [XF_QKVZ_Z] = {.row = src_row_qkvz_z, .is_qkvz = true},
+    [XF_MULTIPLY] = {.value = times_factor},
     [XF_MULTIPLY_IN] = {.value = by_part},
     [XF_ROPE_FREQS] = {.made = rope_freq},
     [XF_ROPE_LLAMA3] = {.made = rope_llama3},
@@ -261,7 +261,7 @@ struct placement {
     int64_t mat, row;   /* position in the source */
 };
 
-static struct placement locate(const struct job *j, int64_t out_row) {
+static struct placement locate_row(const struct job *j, int64_t out_row) {
     int64_t mat = out_row / j->rows, r = out_row % j->rows;
     const struct dq *s = &j->p->src[j->it->src];
     if (j->k->row) {
@@ -400,7 +400,7 @@ static void latent_rows(struct job *j, int64_t begin, int64_t end, int worker) {
     }
 }
 
-static void rows_fn(void *ctx, int64_t begin, int64_t end, int worker) {
+static void convert_rows(void *ctx, int64_t begin, int64_t end, int worker) {
     struct job *j = ctx;
     struct tally *t = &j->b->tally[worker];
     float *x = j->b->rows + 3 * worker * j->b->row_cap, *y = x + j->b->row_cap;
@@ -415,7 +415,7 @@ static void rows_fn(void *ctx, int64_t begin, int64_t end, int worker) {
             xform_encode(j->it->type, x, dst, j->cols, t);
             continue;
         }
-        struct placement at = locate(j, j->first + i);
+        struct placement at = locate_row(j, j->first + i);
         if (!at.s) {
             memset(x, 0, (size_t)j->cols * sizeof *x);
             xform_encode(j->it->type, x, dst, j->cols, t);
@@ -455,7 +455,8 @@ void xform_buf_free(struct xform_buf *b) {
     free(b);
 }
 
-static int reserve(struct xform_buf *b, const struct job *j, struct pool *pool, struct err *e) {
+static int reserve_buffers(struct xform_buf *b, const struct job *j, struct pool *pool,
+                           struct err *e) {
     int n = pool_size(pool);
     uint64_t slab = j->row_bytes > SLAB_BYTES ? j->row_bytes : SLAB_BYTES, bytes;
     void *v;
@@ -486,7 +487,7 @@ static int reserve(struct xform_buf *b, const struct job *j, struct pool *pool, 
     return 0;
 }
 
-static void setup(struct job *j) {
+static void set_up_job(struct job *j) {
     const struct item *it = j->it;
     const struct kind *k = j->k = &kinds[it->xf];
     const struct hparams *h = &j->p->hp;
@@ -555,7 +556,7 @@ static int run_slabs(struct job *j, struct pool *pool, struct gguf_w *w, xform_s
     uint64_t since_drop = 0;
     for (j->first = 0; j->first < total; j->first += per_slab) {
         int64_t n = min_i64(per_slab, total - j->first);
-        pool_for(pool, n, chunk, rows_fn, j);
+        pool_for(pool, n, chunk, convert_rows, j);
         uint64_t bytes = (uint64_t)n * j->row_bytes;
         TRY(check_bad(j, e));
         TRY(gguf_w_data(w, j->b->slab, bytes, e));
@@ -574,8 +575,8 @@ int xform_item(const struct conv_plan *p, const struct item *it, struct pool *po
                struct xform_buf *b, struct gguf_w *w, struct tally *tally, xform_step step,
                void *ud, struct err *e) {
     struct job j = {.p = p, .it = it, .b = b};
-    setup(&j);
-    TRY(reserve(b, &j, pool, e));
+    set_up_job(&j);
+    TRY(reserve_buffers(b, &j, pool, e));
     int rc = 0;
     for (int64_t i = 0; i < it->n_src && !rc; i++) rc = lora_begin(p->src[it->src + i].delta, e);
     if (!rc) rc = run_slabs(&j, pool, w, step, ud, e);

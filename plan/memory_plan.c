@@ -86,7 +86,7 @@ int memory_plan_check(const struct memory_plan_opts *o, struct err *e) {
     return 0;
 }
 
-static int settle(struct plan *p, const struct memory_plan_opts *a, struct err *e) {
+static int settle_options(struct plan *p, const struct memory_plan_opts *a, struct err *e) {
     struct fit_use u;
     struct plan_split *s = &p->split;
     TRY(memory_plan_check(a, e));
@@ -129,7 +129,7 @@ static void emit_sizes(struct emit *m, const struct plan *p) {
     struct fit_use u;
     uint64_t experts = 0, kv;
     char kv_name[40];
-    (void)fit_use(z, &p->ask, 0, 0, &u); /* cannot fail: settle() checked it */
+    (void)fit_use(z, &p->ask, 0, 0, &u); /* cannot fail: settle_options() checked it */
     for (int i = 0; i < z->n_blocks; i++) experts += z->block[i].experts;
     kv_type_text(kv_name, p->k, p->v);
     emit_str(m, "file", "file", io_base(p->path));
@@ -290,7 +290,7 @@ static void fit_answer(struct emit *m, const struct plan *p, const char *what) {
 static void size_answer(struct emit *m, const struct plan *p) {
     struct buf b = {0};
     struct fit_use u;
-    (void)fit_use(&p->z, &p->ask, 0, 0, &u); /* cannot fail: settle() checked it */
+    (void)fit_use(&p->z, &p->ask, 0, 0, &u); /* cannot fail: settle_options() checked it */
     buf_str(&b, "Takes ");
     buf_str(&b, show_bytes(u.total).s);
     buf_fmt(&b, " on a card with %lld tokens of context; add --vram SIZE to see whether it fits.",
@@ -341,7 +341,7 @@ static void shell_word(struct buf *b, const char *s) {
     buf_chr(b, '\'');
 }
 
-static void command(struct emit *m, const char *key, const char *title, struct buf *b) {
+static void emit_command(struct emit *m, const char *key, const char *title, struct buf *b) {
     emit_str(m, key, title, b->data);
     buf_reset(b);
 }
@@ -356,7 +356,7 @@ static void hone_command(struct emit *m, const struct plan *p, const char *kv, s
         buf_str(b, p->split.n_cards > 1 ? " --device cuda:0" : " --device auto");
         for (int i = 1; i < p->split.n_cards; i++) buf_fmt(b, ",%d", i);
     }
-    command(m, "cmd_hone", "hone", b);
+    emit_command(m, "cmd_hone", "hone", b);
 }
 
 static void llama_command(struct emit *m, const struct plan *p, struct buf *b) {
@@ -373,7 +373,7 @@ static void llama_command(struct emit *m, const struct plan *p, struct buf *b) {
     const struct kv_type *usual = kv_type_find(KV_USUAL);
     if (p->k != usual || p->v != usual) buf_fmt(b, " -ctk %s -ctv %s", p->k->name, p->v->name);
     buf_str(b, " --jinja");
-    command(m, "cmd_llama_server", "llama-server", b);
+    emit_command(m, "cmd_llama_server", "llama-server", b);
 }
 
 /* Writes commands for Ollama, which has three cache types and places blocks by itself. */
@@ -383,11 +383,11 @@ static void ollama_commands(struct emit *m, const struct plan *p, struct buf *b)
             "OLLAMA_FLASH_ATTENTION=1 OLLAMA_KV_CACHE_TYPE=%s OLLAMA_NUM_PARALLEL=%lld "
             "OLLAMA_CONTEXT_LENGTH=%lld ollama serve",
             p->k->name, (long long)p->ask.n_slots, (long long)p->ask.n_ctx);
-    command(m, "cmd_ollama_serve", "Ollama, server", b);
+    emit_command(m, "cmd_ollama_serve", "Ollama, server", b);
     buf_str(b, "echo FROM ");
     shell_word(b, p->path);
     buf_str(b, " > Modelfile; ollama create my-model -f Modelfile; ollama run my-model");
-    command(m, "cmd_ollama_create", "Ollama, model", b);
+    emit_command(m, "cmd_ollama_create", "Ollama, model", b);
 }
 
 /* Emits command lines, unless the model does not fit. */
@@ -471,7 +471,7 @@ int memory_plan_run(struct work *w, const struct memory_plan_opts *o, struct emi
     int rc = plan_read_sizes(p->path, &p->z, &p->arch, &p->file_bytes, e);
     if (rc == ERR_DATA && unknown_model(p->path, &why)) return plan_unknown(o, &why, m, e);
     if (rc) return rc;
-    TRY(settle(p, o, e));
+    TRY(settle_options(p, o, e));
     if (o->launches) return show_programs(w, p, o, m, e);
     if (o->act) return err_set(e, ERR_USAGE, "--act is for --launches");
     emit_sizes(m, p);

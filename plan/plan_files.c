@@ -246,7 +246,7 @@ static void name_candidates(struct choice *x) {
 
 /* ---- fit ------------------------------------------------------------------------------- */
 
-static int settle(struct choice *x, struct err *e) {
+static int settle_options(struct choice *x, struct err *e) {
     const struct memory_plan_opts *o = x->o;
     const struct kv_type *small = kv_type_find(KV_SMALL);
     struct plan_split *s = &x->split;
@@ -350,7 +350,7 @@ static void with_small_cache(const struct choice *x, int best, struct buf *b) {
 static uint64_t whole_bytes(const struct choice *x, const struct candidate *c) {
     struct fit_use u;
     const struct fit_ask ask = ask_of(x, c);
-    (void)fit_use(&c->z, &ask, 0, 0, &u); /* cannot fail: settle() checked it */
+    (void)fit_use(&c->z, &ask, 0, 0, &u); /* cannot fail: settle_options() checked it */
     return x->split.n_cards > 1 ? c->fit.use.total : u.total;
 }
 
@@ -430,7 +430,7 @@ static void put_answer(const struct choice *x, const struct take *t, struct emit
     buf_release(&b);
 }
 
-static void table(const struct choice *x, int take, struct emit *m) {
+static void emit_files(const struct choice *x, int take, struct emit *m) {
     const bool card = x->ask.memory > 0;
     const int digits = x->c[0]->bytes >> 30 ? 2 : 4; /* of GiB */
     emit_table(m, "files", "");
@@ -472,7 +472,7 @@ static void table(const struct choice *x, int take, struct emit *m) {
     }
 }
 
-static int show(const struct choice *x, struct emit *m, struct err *e) {
+static int emit_choice(const struct choice *x, struct emit *m, struct err *e) {
     const struct take t = find_take(x);
     char kv[40];
     kv_type_text(kv, x->k, x->v);
@@ -496,7 +496,7 @@ static int show(const struct choice *x, struct emit *m, struct err *e) {
              x->n_ctx_train);
     emit_i64(m, "slots", "slots", x->ask.n_slots);
     emit_str(m, "kv_type", "type of keys and values", kv);
-    table(x, t.i, m);
+    emit_files(x, t.i, m);
     const int rc = none.len ? err_set(e, ERR_VERDICT, "%s", none.data) : 0;
     buf_release(&none);
     return rc;
@@ -514,8 +514,8 @@ int plan_files_run(struct work *w, const struct memory_plan_opts *o, struct emit
     if (!rc && !x.n) rc = err_set(e, ERR_USAGE, "%s: not a model", o->path[0]);
     if (!rc) qsort(x.c, (size_t)x.n, sizeof(struct candidate *), larger_first);
     name_candidates(&x);
-    if (!rc) rc = settle(&x, e);
-    if (!rc) rc = show(&x, m, e);
+    if (!rc) rc = settle_options(&x, e);
+    if (!rc) rc = emit_choice(&x, m, e);
     while (x.n) drop_last(&x);
     free(x.c);
     io_names_release(&x.seen);

@@ -48,7 +48,7 @@ unsigned blas_choice(const struct work *w) {
     return uses;
 }
 
-static int keep(const char *dir, unsigned uses, struct err *e) {
+static int keep_uses(const char *dir, unsigned uses, struct err *e) {
     struct buf b = {0};
     for (int u = 0; u < BLAS_USES; u++)
         if (uses >> u & 1) buf_fmt(&b, "%s%s", b.len ? "," : "", blas_uses[u].name);
@@ -68,5 +68,5 @@ void blas_choice_measure(const struct work *w, enum kern_isa isa, struct blas_tr
         out->uses = blas_faster(out->ours, out->theirs);
         free(k);
     }
-    if (keep(w->choices, out->uses, &e)) log_info("the choice was not saved: %s", e.msg);
+    if (keep_uses(w->choices, out->uses, &e)) log_info("the choice was not saved: %s", e.msg);
 }

@@ -62,7 +62,7 @@ int unknown_refuse(const char *path, const char *option, struct err *e) {
                    why.msg, option);
 }
 
-static int recipes_of(struct emit *m, const char *path, struct err *e) {
+static int emit_recipes(struct emit *m, const char *path, struct err *e) {
     emit_table(m, "recipes", "this model by recipe");
     emit_col(m, "recipe", "recipe");
     emit_col(m, "size_bytes", "file bytes");
@@ -103,7 +103,7 @@ int unknown_plan(const char *path, const struct err *why, uint64_t vram, uint64_
         emit_str(m, "fits", "what fits",
                  fits ? "the weights, without keys and values and working memory"
                       : "not even the weights");
-    int rc = recipes ? recipes_of(m, path, e) : 0;
+    int rc = recipes ? emit_recipes(m, path, e) : 0;
     gguf_close(g);
     if (rc || !vram || fits) return rc;
     return err_set(e, ERR_VERDICT, "%s: its weights do not fit into %llu bytes with %llu kept free",

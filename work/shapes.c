@@ -22,7 +22,7 @@
 
 enum { PAD = 32 };
 
-static void add(struct shapes *s, const char *name, enum qtype type, const int64_t ne[4]) {
+static void add_item(struct shapes *s, const char *name, enum qtype type, const int64_t ne[4]) {
     if (s->n == s->cap) {
         s->cap = s->cap ? 2 * s->cap : 256;
         s->item = xreallocarray(s->item, (size_t)s->cap, sizeof *s->item);
@@ -31,12 +31,12 @@ static void add(struct shapes *s, const char *name, enum qtype type, const int64
     memcpy(s->item[s->n++].ne, ne, sizeof s->item->ne);
 }
 
-static void planned(void *ud, const char *name, enum qtype type, int n_dims, const int64_t ne[4],
-                    uint64_t n_bytes) {
+static void add_planned(void *ud, const char *name, enum qtype type, int n_dims,
+                        const int64_t ne[4], uint64_t n_bytes) {
     struct shapes *s = ud;
     int64_t full[4] = {1, 1, 1, 1};
     for (int i = 0; i < n_dims && i < 4; i++) full[i] = ne[i];
-    add(s, name, type, full);
+    add_item(s, name, type, full);
     s->head_bytes -= (n_bytes + PAD - 1) / PAD * PAD;
 }
 
@@ -88,7 +88,7 @@ static int read_config(struct shapes *s, const char *src, struct err *e) {
 static int from_folder(struct shapes *s, const char *src, const char *type, struct err *e) {
     struct convert_report r;
     struct convert_opts o = {
-        .src = src, .type = type, .dry_run = true, .plan = planned, .plan_ud = s};
+        .src = src, .type = type, .dry_run = true, .plan = add_planned, .plan_ud = s};
     enum log_level level = log_get_level();
     log_set_level(LOG_ERROR); /* The real conversion will repeat its messages. */
     int rc = convert_run(&o, &r, e);
@@ -107,7 +107,7 @@ static int from_gguf(struct shapes *s, const char *src, struct err *e) {
     recipe_model_from(&s->model, g);
     for (int64_t i = 0; i < gguf_n_tensors(g); i++) {
         const struct gguf_tensor *t = gguf_tensor_at(g, i);
-        add(s, t->name, t->type, t->ne);
+        add_item(s, t->name, t->type, t->ne);
     }
     struct hparams h;
     struct err ignored;
@@ -119,11 +119,11 @@ static int from_gguf(struct shapes *s, const char *src, struct err *e) {
     return 0;
 }
 
-static double count(const struct recipe_item *it) {
+static double count_weights(const struct recipe_item *it) {
     return (double)it->ne[0] * (double)it->ne[1] * (double)it->ne[2] * (double)it->ne[3];
 }
 
-static void summarize(struct shapes *s) {
+static void summarize_items(struct shapes *s) {
     bool head = false;
     for (int64_t i = 0; i < s->n; i++) head |= s->item[i].role == ROLE_OUTPUT;
     s->model.tied = !head;
@@ -133,11 +133,12 @@ static void summarize(struct shapes *s) {
             role_is_routed(it->role) && s->model.experts > 1 && s->model.experts_used > 0;
         const bool table = (it->role == ROLE_TOKEN_EMBD && head) || it->role == ROLE_PLE_EMBD;
         if (it->role == ROLE_TOKEN_EMBD) s->n_embd = it->ne[0];
-        if (it->quant) s->weights += count(it);
+        if (it->quant) s->weights += count_weights(it);
         if (it->quant) s->widest = max_i64(s->widest, it->ne[0]);
         if (!table && it->ne[1] > 1)
-            s->active +=
-                routed ? count(it) * (double)s->model.experts_used / (double)it->ne[2] : count(it);
+            s->active += routed
+                             ? count_weights(it) * (double)s->model.experts_used / (double)it->ne[2]
+                             : count_weights(it);
     }
 }
 
@@ -148,7 +149,7 @@ int shapes_open(struct shapes *s, const char *src, const char *type, struct err 
     TRY(io_is_dir(src) ? from_folder(s, src, type, e) : from_gguf(s, src, e));
     s->model.imatrix = true;
     recipe_roles(&s->model, s->item, s->n);
-    summarize(s);
+    summarize_items(s);
     return 0;
 }
 
@@ -191,7 +192,7 @@ static int list_tensors(struct shapes *s, const struct hparams *h, struct err *e
     for (int64_t i = 0; i < n; i++) {
         if (t[i].optional) continue;
         const enum qtype type = synth_stored(&t[i]);
-        add(s, t[i].name, type, t[i].ne);
+        add_item(s, t[i].name, type, t[i].ne);
         s->base_bytes +=
             qtype_row_bytes(type, t[i].ne[0]) * (uint64_t)(t[i].ne[1] * t[i].ne[2] * t[i].ne[3]);
     }
@@ -215,7 +216,7 @@ int shapes_from_config(struct shapes *s, const char *src, struct hparams *h, str
         s->model.experts_used = h->d[HD_EXPERTS_USED];
         s->model.n_blocks = h->d[HD_LAYERS];
         recipe_roles(&s->model, s->item, s->n);
-        summarize(s);
+        summarize_items(s);
     }
     hfdir_close(dir);
     free(text);
