@@ -90,7 +90,7 @@ static int read_verbosity(struct ask *a, const struct json *v, const char *path,
 static const struct field fields[] = {
     {"messages", FIELD_LEFT},
     {"model", FIELD_BY(ask_read_model)},
-    {"max_completion_tokens", FIELD_LEFT}, /* max_completion_tokens wins: read_max() */
+    {"max_completion_tokens", FIELD_LEFT}, /* max_completion_tokens wins: read_max_tokens() */
     {"max_tokens", FIELD_LEFT},
     {"stop", FIELD_BY(ask_read_stop)},
     {"n", FIELD_BY(ask_read_n)},
@@ -133,7 +133,7 @@ static const struct field fields[] = {
     {"chat_template", FIELD_REFUSED("chat templates in requests are not supported")},
 };
 
-static int read_max(struct ask *a, const struct json *j, struct fault *f) {
+static int read_max_tokens(struct ask *a, const struct json *j, struct fault *f) {
     static const char *const names[] = {"max_completion_tokens", "max_tokens"};
     for (size_t i = 0; i < COUNT_OF(names); i++) {
         const struct json *v = json_get(j, names[i]);
@@ -243,7 +243,7 @@ static int chat_read(struct ask *a, const struct json *j, struct fault *f) {
     const int sizes[] = {(int)COUNT_OF(fields), ask_n_sampling};
     a->complete = true;
     TRY(fields_read(a, j, "", tables, sizes, 2, f));
-    TRY(read_max(a, j, f));
+    TRY(read_max_tokens(a, j, f));
     const struct json *gen = json_get(j, "add_generation_prompt");
     if (json_type(gen) == JSON_BOOL && !json_bool(gen, true)) a->go_on = true;
     TRY(chat_tools(a, j, f));

@@ -17,7 +17,7 @@ static bool is_billing(const char *s) {
     return strncmp(s, head, sizeof head - 1) == 0;
 }
 
-static void warn(struct ask *a, const char *what) {
+static void add_warning(struct ask *a, const char *what) {
     if (a->warned.data && strstr(a->warned.data, what)) return;
     buf_fmt(&a->warned, "%s%s", a->warned.len ? ", " : "", what);
 }
@@ -73,7 +73,7 @@ static int texts(struct ask *a, const struct json *v, const char *path, const ch
         if (type && strcmp(type, "text") != 0 && in_result) {
             if (out->len) buf_str(out, sep);
             buf_fmt(out, "[%.40s omitted]", type);
-            warn(a, "non-text blocks in tool results");
+            add_warning(a, "non-text blocks in tool results");
             continue;
         }
         if (!type || strcmp(type, "text") != 0) {
@@ -135,7 +135,7 @@ static const struct json *call_of(const struct turn *t, const char *id) {
     return b;
 }
 
-static int put_result(struct turn *t, const struct json *b, int k) {
+static int put_tool_result(struct turn *t, const struct json *b, int k) {
     char path[100];
     struct buf text = {0};
     const char *id = json_str(json_get(b, "tool_use_id"));
@@ -168,7 +168,7 @@ static int put_results(struct turn *t, const struct json *content, int *n) {
         for (const struct json *c = json_first(json_get(m, "content")); c; c = json_next(c)) {
             const char *id = json_str(json_get(c, "id"));
             const struct json *b = id ? block_of(content, "tool_result", "tool_use_id", id) : NULL;
-            if (b) TRY(put_result(t, b, 0));
+            if (b) TRY(put_tool_result(t, b, 0));
             *n += b != NULL;
         }
     return 0;
@@ -188,7 +188,7 @@ static int user_message(struct turn *t, const struct json *m) {
         snprintf(path, sizeof path, "messages[%d].content[%d]", t->i, k);
         if (type && strcmp(type, "tool_result") == 0) {
             const char *id = json_str(json_get(b, "tool_use_id"));
-            if (!id || !call_of(t, id)) rc = put_result(t, b, k);
+            if (!id || !call_of(t, id)) rc = put_tool_result(t, b, k);
             continue;
         }
         struct buf document = {0};
@@ -254,7 +254,7 @@ static int assistant_message(struct turn *t, const struct json *m) {
             rc = fault_set(t->f, 400, NULL, path, "this block of type '%.40s' is incomplete",
                            type ? type : "");
         } else if (strcmp(type, "redacted_thinking") != 0) {
-            warn(t->a, type);
+            add_warning(t->a, type);
         }
     }
     jw_end(&w);
@@ -276,7 +276,7 @@ static int assistant_message(struct turn *t, const struct json *m) {
     return rc;
 }
 
-static int one_message(struct turn *t, const struct json *m) {
+static int write_message(struct turn *t, const struct json *m) {
     const char *role = json_str(json_get(m, "role"));
     const struct json *content = json_get(m, "content");
     char path[64];
@@ -334,7 +334,7 @@ static int put_tools(struct ask *a, const struct json *j, struct fault *f) {
         const char *type = json_str(json_get(t, "type")), *name = json_str(json_get(t, "name"));
         char path[64];
         if (type && strcmp(type, "custom") != 0) {
-            warn(a, type);
+            add_warning(a, type);
             continue;
         }
         snprintf(path, sizeof path, "tools[%d]", i);
@@ -361,7 +361,8 @@ static int put_tools(struct ask *a, const struct json *j, struct fault *f) {
 
 /* ---- fields ---- */
 
-static int read_choice(struct ask *a, const struct json *v, const char *path, struct fault *f) {
+static int read_tool_choice(struct ask *a, const struct json *v, const char *path,
+                            struct fault *f) {
     const char *type = json_str(json_get(v, "type"));
     if (!type) return fault_set(f, 400, NULL, path, "must be an object with a type");
     a->one_call = json_bool(json_get(v, "disable_parallel_tool_use"), false);
@@ -378,7 +379,8 @@ static int read_form(struct ask *a, const struct json *v, const char *path, stru
     a->form_strict = true;
     return 0;
 }
-static int read_output(struct ask *a, const struct json *v, const char *path, struct fault *f) {
+static int read_output_config(struct ask *a, const struct json *v, const char *path,
+                              struct fault *f) {
     const struct json *effort = json_get(v, "effort"), *format = json_get(v, "format");
     if (json_type(v) != JSON_OBJ) return fault_set(f, 400, NULL, path, "must be an object");
     if (json_type(format) != JSON_NULL) TRY(read_form(a, format, "output_config.format", f));
@@ -399,8 +401,8 @@ static const struct field fields[] = {
     {"seed", FIELD_BY(ask_read_seed)},
     {"stop_sequences", FIELD_BY(ask_read_stop)},
     {"thinking", FIELD_BY(ask_read_thinking)},
-    {"tool_choice", FIELD_BY(read_choice)},
-    {"output_config", FIELD_BY(read_output)},
+    {"tool_choice", FIELD_BY(read_tool_choice)},
+    {"output_config", FIELD_BY(read_output_config)},
     {"output_format", FIELD_BY(read_form)},
     {"chat_template_kwargs", FIELD_BY(ask_read_kwargs)},
     {"metadata", FIELD_LEFT},
@@ -436,7 +438,7 @@ static int write_conv(struct ask *a, const struct json *j, struct buf *out, stru
     mark_blocks(&t, json_get(j, "tools"), -1);
     mark_blocks(&t, json_get(j, "system"), -1);
     for (const struct json *m = json_first(list); m && !rc; m = json_next(m), t.i++) {
-        rc = one_message(&t, m);
+        rc = write_message(&t, m);
         mark_blocks(&t, json_get(m, "content"), t.n_put - 1);
         last = m;
     }

@@ -48,12 +48,12 @@ static void open_message(struct reply *r, struct jw *w, const char *name) {
 
 /* ---- a stream ---- */
 
-static void begin(struct jw *w, struct buf *b, const char *type) {
+static void begin_event(struct jw *w, struct buf *b, const char *type) {
     jw_init(w, b, false);
     jw_obj(w, NULL);
     jw_str(w, "type", type);
 }
-static void send(struct jw *w, struct buf *b, const char *type, struct buf *out) {
+static void send_event(struct jw *w, struct buf *b, const char *type, struct buf *out) {
     jw_end(w);
     reply_sse(out, type, b);
     buf_release(b);
@@ -63,13 +63,13 @@ static void put_delta(struct reply *r, const char *kind, const char *member, con
                       size_t n, struct buf *out) {
     struct buf b = {0};
     struct jw w;
-    begin(&w, &b, "content_block_delta");
+    begin_event(&w, &b, "content_block_delta");
     jw_i64(&w, "index", r->block);
     jw_obj(&w, "delta");
     jw_str(&w, "type", kind);
     jw_strn(&w, member, s, n);
     jw_end(&w);
-    send(&w, &b, "content_block_delta", out);
+    send_event(&w, &b, "content_block_delta", out);
 }
 
 static void close_block(struct reply *r, struct buf *out) {
@@ -82,9 +82,9 @@ static void close_block(struct reply *r, struct buf *out) {
         put_delta(r, "signature_delta", "signature", sign.data, sign.len, out);
         buf_release(&sign);
     }
-    begin(&w, &b, "content_block_stop");
+    begin_event(&w, &b, "content_block_stop");
     jw_i64(&w, "index", r->block++);
-    send(&w, &b, "content_block_stop", out);
+    send_event(&w, &b, "content_block_stop", out);
     r->block_kind = NO_BLOCK;
 }
 
@@ -94,7 +94,7 @@ static void open_block(struct reply *r, int kind, const struct reply_call *call,
     if (r->block_kind == kind && kind != CALL) return;
     close_block(r, out);
     r->block_kind = kind;
-    begin(&w, &b, "content_block_start");
+    begin_event(&w, &b, "content_block_start");
     jw_i64(&w, "index", r->block);
     jw_obj(&w, "content_block");
     jw_str(&w, "type", kind == THINKING ? "thinking" : kind == TEXT ? "text" : "tool_use");
@@ -110,20 +110,20 @@ static void open_block(struct reply *r, int kind, const struct reply_call *call,
         jw_end(&w);
     }
     jw_end(&w);
-    send(&w, &b, "content_block_start", out);
+    send_event(&w, &b, "content_block_start", out);
 }
 
 static void start_message(struct reply *r, struct buf *out) {
     struct buf b = {0};
     struct jw w;
-    begin(&w, &b, "message_start");
+    begin_event(&w, &b, "message_start");
     open_message(r, &w, "message");
     jw_end(&w);
     jw_null(&w, "stop_reason");
     jw_null(&w, "stop_sequence");
     put_usage(r, &w);
     jw_end(&w);
-    send(&w, &b, "message_start", out);
+    send_event(&w, &b, "message_start", out);
     buf_str(out, "event: ping\ndata: {\"type\":\"ping\"}\n\n");
 }
 
@@ -132,15 +132,15 @@ static void end_message(struct reply *r, struct buf *out) {
     struct buf b = {0};
     struct jw w;
     close_block(r, out);
-    begin(&w, &b, "message_delta");
+    begin_event(&w, &b, "message_delta");
     jw_obj(&w, "delta");
     jw_str(&w, "stop_reason", stop_reason(c));
     jw_str(&w, "stop_sequence", c->end == END_STOP ? c->stop : NULL);
     jw_end(&w);
     put_usage(r, &w);
-    send(&w, &b, "message_delta", out);
-    begin(&w, &b, "message_stop");
-    send(&w, &b, "message_stop", out);
+    send_event(&w, &b, "message_delta", out);
+    begin_event(&w, &b, "message_stop");
+    send_event(&w, &b, "message_stop", out);
 }
 
 void messages_event(struct reply *r, const struct event *ev, struct buf *out) {

@@ -240,7 +240,7 @@ struct said {
     size_t n_content, n_thinking;
     int call_from, call_to;
 };
-static void put_said(struct jw *w, const struct reply *r, bool chat, const struct said *s) {
+static void put_new_text(struct jw *w, const struct reply *r, bool chat, const struct said *s) {
     const struct reply_choice *c = &r->choice[0];
     if (chat) {
         jw_obj(w, "message");
@@ -262,7 +262,7 @@ static void put_said(struct jw *w, const struct reply *r, bool chat, const struc
     }
 }
 
-static int64_t ns(double s) {
+static int64_t to_ns(double s) {
     return (int64_t)(s * 1e9);
 }
 
@@ -278,19 +278,19 @@ static void put_end(struct jw *w, const struct reply *r) {
         jw_end(w);
         return;
     }
-    jw_i64(w, "total_duration", ns(r->total_s));
+    jw_i64(w, "total_duration", to_ns(r->total_s));
     jw_i64(w, "load_duration", 0);
     jw_i64(w, "prompt_eval_count", r->n_prompt);
-    jw_i64(w, "prompt_eval_duration", ns(r->prompt_s));
+    jw_i64(w, "prompt_eval_duration", to_ns(r->prompt_s));
     jw_i64(w, "eval_count", c->n_out);
-    jw_i64(w, "eval_duration", ns(r->generate_s));
+    jw_i64(w, "eval_duration", to_ns(r->generate_s));
     jw_end(w);
 }
 
-static void line(struct reply *r, bool chat, const struct said *s, bool end, struct buf *out) {
+static void put_line(struct reply *r, bool chat, const struct said *s, bool end, struct buf *out) {
     struct jw w;
     open_line(&w, out, r);
-    put_said(&w, r, chat, s);
+    put_new_text(&w, r, chat, s);
     if (end) {
         put_end(&w, r);
     } else {
@@ -301,17 +301,17 @@ static void line(struct reply *r, bool chat, const struct said *s, bool end, str
     buf_str(out, "\n");
 }
 
-static void event(struct reply *r, const struct event *ev, bool chat, struct buf *out) {
+static void put_event(struct reply *r, const struct event *ev, bool chat, struct buf *out) {
     struct said s = {"", "", 0, 0, 0, 0};
     if (ev->kind == EV_CONTENT) s.content = ev->s, s.n_content = ev->n;
     if (ev->kind == EV_REASONING) s.thinking = ev->s, s.n_thinking = ev->n;
     if (ev->kind == EV_CALL_END) s.call_from = ev->call, s.call_to = ev->call + 1;
     if (ev->kind == EV_CONTENT || ev->kind == EV_REASONING || ev->kind == EV_CALL_END ||
         ev->kind == EV_DONE)
-        line(r, chat, &s, ev->kind == EV_DONE, out);
+        put_line(r, chat, &s, ev->kind == EV_DONE, out);
 }
 
-static void whole(struct reply *r, bool chat, struct buf *out) {
+static void put_whole(struct reply *r, bool chat, struct buf *out) {
     const struct reply_choice *c = &r->choice[0];
     const struct said s = {c->content.data ? c->content.data : "",
                            c->reasoning.data ? c->reasoning.data : "",
@@ -319,20 +319,20 @@ static void whole(struct reply *r, bool chat, struct buf *out) {
                            c->reasoning.len,
                            0,
                            c->n_calls};
-    line(r, chat, &s, true, out);
+    put_line(r, chat, &s, true, out);
 }
 
 static void chat_event(struct reply *r, const struct event *ev, struct buf *out) {
-    event(r, ev, true, out);
+    put_event(r, ev, true, out);
 }
 static void text_event(struct reply *r, const struct event *ev, struct buf *out) {
-    event(r, ev, false, out);
+    put_event(r, ev, false, out);
 }
 static void chat_whole(struct reply *r, struct buf *out) {
-    whole(r, true, out);
+    put_whole(r, true, out);
 }
 static void text_whole(struct reply *r, struct buf *out) {
-    whole(r, false, out);
+    put_whole(r, false, out);
 }
 
 static int ollama_fail(const struct fault *f, const char *request_id, bool in_stream,

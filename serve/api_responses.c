@@ -13,7 +13,7 @@
 #include "text/base64.h"
 #include "text/utf8.h"
 
-static void warn(struct ask *a, const char *what) {
+static void add_warning(struct ask *a, const char *what) {
     if (a->warned.data && strstr(a->warned.data, what)) return;
     buf_fmt(&a->warned, "%s%s", a->warned.len ? ", " : "", what);
 }
@@ -34,7 +34,7 @@ static int texts(const struct json *v, const char *path, struct ask *result, str
         if (!s) s = json_str(json_get(p, "refusal"));
         if (!s && result && type) {
             buf_fmt(out, "%s[%.40s omitted]", out->len ? "\n" : "", type);
-            warn(result, type);
+            add_warning(result, type);
             continue;
         }
         if (!s)
@@ -158,7 +158,7 @@ static int end_turn(struct talk_in *t) {
     return put_results(t);
 }
 
-static int item_message(struct talk_in *t, const struct json *m, int at, const char *path) {
+static int write_message_item(struct talk_in *t, const struct json *m, int at, const char *path) {
     const char *role = json_str(json_get(m, "role"));
     (void)at;
     if (!role) return fault_set(t->f, 400, NULL, path, "a role is required");
@@ -179,7 +179,7 @@ static int item_message(struct talk_in *t, const struct json *m, int at, const c
     return rc;
 }
 
-static int item_call(struct talk_in *t, const struct json *m, int at, const char *path) {
+static int write_call_item(struct talk_in *t, const struct json *m, int at, const char *path) {
     const char *id = json_str(json_get(m, "call_id")), *name = json_str(json_get(m, "name")),
                *args = json_str(json_get(m, "arguments")), *input = json_str(json_get(m, "input")),
                *space = json_str(json_get(m, "namespace"));
@@ -249,12 +249,9 @@ static int item_reasoning(struct talk_in *t, const struct json *m, int at, const
 static const struct item_kind {
     const char *type;
     int (*read)(struct talk_in *t, const struct json *m, int at, const char *path);
-} item_kinds[] = {{"message", item_message},
-                  {"function_call", item_call},
-                  {"custom_tool_call", item_call},
-                  {"function_call_output", item_output},
-                  {"custom_tool_call_output", item_output},
-                  {"reasoning", item_reasoning}};
+} item_kinds[] = {{"message", write_message_item},          {"function_call", write_call_item},
+                  {"custom_tool_call", write_call_item},    {"function_call_output", item_output},
+                  {"custom_tool_call_output", item_output}, {"reasoning", item_reasoning}};
 
 static const struct item_kind *kind_of(const struct json *m) {
     const char *type = json_str(json_get(m, "type"));
@@ -263,7 +260,7 @@ static const struct item_kind *kind_of(const struct json *m) {
     return NULL;
 }
 
-static int one_item(struct talk_in *t, const struct json *m, int i) {
+static int write_item(struct talk_in *t, const struct json *m, int i) {
     const struct item_kind *k = kind_of(m);
     char path[64];
     snprintf(path, sizeof path, "input[%d]", i);
@@ -272,7 +269,7 @@ static int one_item(struct talk_in *t, const struct json *m, int i) {
     const char *type = json_str(json_get(m, "type"));
     if (strcmp(type, "item_reference") == 0)
         return fault_set(t->f, 400, NULL, path, "items are not stored; send the item itself");
-    warn(t->a, type);
+    add_warning(t->a, type);
     return 0;
 }
 
@@ -281,7 +278,7 @@ static void find_places(struct talk_in *t, const struct json *items) {
     int at = 0;
     for (const struct json *m = json_first(items); m; m = json_next(m), at++) {
         const struct item_kind *k = kind_of(m);
-        if (k && k->read == item_call) add_place(&t->calls_at, m, at);
+        if (k && k->read == write_call_item) add_place(&t->calls_at, m, at);
         if (k && k->read == item_output) add_place(&t->results_at, m, at);
     }
     if (t->calls_at.n) qsort(t->calls_at.v, t->calls_at.n, sizeof *t->calls_at.v, by_id);
@@ -310,7 +307,7 @@ static int write_conv(struct ask *a, const struct json *j, struct buf *out, stru
     find_places(&t, input);
     for (const struct json *m = json_type(input) == JSON_ARR ? json_first(input) : NULL; m && !rc;
          m = json_next(m), i++)
-        rc = one_item(&t, m, i);
+        rc = write_item(&t, m, i);
     if (!rc) rc = end_turn(&t);
     jw_end(&w);
     if (a->tools) jw_raw(&w, "tools", a->tools);
@@ -365,7 +362,7 @@ static int put_list(struct ask *a, struct jw *w, const struct json *tools, const
             rc = put_list(a, w, json_get(t, "tools"), name, n, f);
             continue;
         } else {
-            warn(a, type ? type : path);
+            add_warning(a, type ? type : path);
             continue;
         }
         ++*n;
@@ -409,7 +406,8 @@ static int read_text(struct ask *a, const struct json *v, const char *path, stru
     }
     return json_type(format) == JSON_NULL ? 0 : ask_read_format(a, format, "text.format", f);
 }
-static int read_choice(struct ask *a, const struct json *v, const char *path, struct fault *f) {
+static int read_tool_choice(struct ask *a, const struct json *v, const char *path,
+                            struct fault *f) {
     const char *s = json_str(v);
     if (s && strcmp(s, "none") == 0) a->no_calls = true;
     if (s && (strcmp(s, "none") == 0 || strcmp(s, "auto") == 0)) return 0;
@@ -438,7 +436,7 @@ static int read_background(struct ask *a, const struct json *v, const char *path
                ? fault_set(f, 400, NULL, path, "background responses are not supported")
                : 0;
 }
-static int read_previous(struct ask *a, const struct json *v, const char *path, struct fault *f) {
+static int refuse_previous(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     (void)a;
     if (ask_is_empty(v)) return 0;
     return fault_set(f, 400, "previous_response_not_found", path,
@@ -458,7 +456,7 @@ static const struct field fields[] = {
     {"input", FIELD_LEFT},
     {"instructions", FIELD_LEFT},
     {"tools", FIELD_LEFT},
-    {"tool_choice", FIELD_BY(read_choice)},
+    {"tool_choice", FIELD_BY(read_tool_choice)},
     {"parallel_tool_calls", FIELD_BY(read_parallel)},
     {"reasoning", FIELD_BY(read_reasoning)},
     {"text", FIELD_BY(read_text)},
@@ -476,7 +474,7 @@ static const struct field fields[] = {
     {"background", FIELD_BY(read_background)},
     {"chat_template_kwargs", FIELD_BY(ask_read_kwargs)},
     {"top_logprobs", FIELD_BY(ask_read_top)},
-    {"previous_response_id", FIELD_BY(read_previous)},
+    {"previous_response_id", FIELD_BY(refuse_previous)},
     {"conversation", FIELD_REFUSED("conversations are not stored; send the items")},
     {"prompt", FIELD_REFUSED("stored prompts are not supported")},
     {"store", FIELD_LEFT},

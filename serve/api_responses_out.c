@@ -190,13 +190,13 @@ static void keep_item(struct reply *r, enum item kind, const struct reply_call *
 
 /* ---- events ---- */
 
-static void begin(struct reply *r, struct jw *w, struct buf *b, const char *type) {
+static void begin_event(struct reply *r, struct jw *w, struct buf *b, const char *type) {
     jw_init(w, b, false);
     jw_obj(w, NULL);
     jw_str(w, "type", type);
     jw_i64(w, "sequence_number", r->seq++);
 }
-static void send(struct jw *w, struct buf *b, const char *type, struct buf *out) {
+static void send_event(struct jw *w, struct buf *b, const char *type, struct buf *out) {
     jw_end(w);
     reply_sse(out, type, b);
     buf_release(b);
@@ -208,21 +208,21 @@ static void whole_event(struct reply *r, const char *type, const char *status,
                         const struct event *ev, struct buf *out) {
     struct buf b = {0};
     struct jw w;
-    begin(r, &w, &b, type);
+    begin_event(r, &w, &b, type);
     put_response(r, &w, "response", status);
     if (ev && ev->kind == EV_PROGRESS) reply_progress(r, &w, (int64_t)ev->n);
     if (ev && ev->kind == EV_DONE) reply_timings(r, &r->choice[0], &w);
-    send(&w, &b, type, out);
+    send_event(&w, &b, type, out);
 }
 
 static void item_event(struct reply *r, const char *type, enum item kind,
                        const struct reply_call *call, bool done, struct buf *out) {
     struct buf b = {0};
     struct jw w;
-    begin(r, &w, &b, type);
+    begin_event(r, &w, &b, type);
     jw_i64(&w, "output_index", r->block);
     put_item(r, &w, "item", kind, call, done);
-    send(&w, &b, type, out);
+    send_event(&w, &b, type, out);
 }
 
 /* Appends an event for a content part. s is written as the member `member`, or as a part if that is
@@ -233,7 +233,7 @@ static void part_event(struct reply *r, const char *type, const char *index, con
     struct jw w;
     const bool piece = member && strcmp(member, "delta") == 0;
     const size_t fresh = kind == MESSAGE && n ? take_probs(r) : 0, from = piece ? fresh : 0;
-    begin(r, &w, &b, type);
+    begin_event(r, &w, &b, type);
     jw_str(&w, "item_id", r->item);
     jw_i64(&w, "output_index", r->block);
     if (index) jw_i64(&w, index, 0);
@@ -243,7 +243,7 @@ static void part_event(struct reply *r, const char *type, const char *index, con
         put_part(r, &w, "part", kind, s, n);
     if (member && kind == MESSAGE) put_probs(r, &w, from);
     if (piece && r->ask->timings) reply_timings(r, &r->choice[0], &w);
-    send(&w, &b, type, out);
+    send_event(&w, &b, type, out);
 }
 
 static void summary_event(struct reply *r, const char *type, const char *member, const char *s,
@@ -251,7 +251,7 @@ static void summary_event(struct reply *r, const char *type, const char *member,
     struct buf b = {0};
     struct jw w;
     if (!(r->ask->api_flags & RESPONSES_SUMMARY)) return;
-    begin(r, &w, &b, type);
+    begin_event(r, &w, &b, type);
     jw_str(&w, "item_id", r->item);
     jw_i64(&w, "output_index", r->block);
     jw_i64(&w, "summary_index", 0);
@@ -263,7 +263,7 @@ static void summary_event(struct reply *r, const char *type, const char *member,
         jw_strn(&w, "text", s, n);
         jw_end(&w);
     }
-    send(&w, &b, type, out);
+    send_event(&w, &b, type, out);
 }
 
 static void close_item(struct reply *r, struct buf *out) {
@@ -323,7 +323,7 @@ static void call_event(struct reply *r, const struct event *ev, struct buf *out)
         else if (input.len)
             part_event(r, deltas[1], NULL, "delta", CUSTOM, input.data, input.len, out);
     } else {
-        begin(r, &w, &b, done);
+        begin_event(r, &w, &b, done);
         jw_str(&w, "item_id", r->item);
         jw_i64(&w, "output_index", r->block);
         if (custom) {
@@ -333,7 +333,7 @@ static void call_event(struct reply *r, const struct event *ev, struct buf *out)
             jw_str(&w, "name", call->name);
             jw_str(&w, "arguments", call->args.len ? call->args.data : "");
         }
-        send(&w, &b, done, out);
+        send_event(&w, &b, done, out);
         item_event(r, "response.output_item.done", kind, call, true, out);
         keep_item(r, kind, call);
         r->block++;

@@ -45,7 +45,7 @@ struct guards *guards_new(const struct tok *t, const struct toolfmt *f, enum gua
     return g;
 }
 
-static void drop(struct lang *l) {
+static void drop_lang(struct lang *l) {
     if (atomic_fetch_sub(&l->refs, 1) != 1) return;
     grammar_free(l->g);
     free(l->key);
@@ -54,7 +54,7 @@ static void drop(struct lang *l) {
 
 void guards_free(struct guards *g) {
     if (!g) return;
-    for (int i = 0; i < g->n; i++) drop(g->kept[i]);
+    for (int i = 0; i < g->n; i++) drop_lang(g->kept[i]);
     gram_vocab_free(g->vocab);
     pthread_mutex_destroy(&g->making);
     pthread_mutex_destroy(&g->lock);
@@ -64,7 +64,7 @@ void guards_free(struct guards *g) {
 void guard_release(struct constraint *g) {
     constrain_free(g->c);
     for (int i = 0; i < (int)COUNT_OF(g->lang); i++)
-        if (g->lang[i]) drop(g->lang[i]);
+        if (g->lang[i]) drop_lang(g->lang[i]);
     *g = (struct constraint){0};
 }
 
@@ -141,8 +141,8 @@ static int need_vocab(struct guards *g, struct err *e) {
     return rc;
 }
 
-static int compile(struct guards *g, struct ask *a, enum ask_form form, const char *opened,
-                   struct grammar **out, struct gram_spot *spot, struct err *e) {
+static int compile_form(struct guards *g, struct ask *a, enum ask_form form, const char *opened,
+                        struct grammar **out, struct gram_spot *spot, struct err *e) {
     const struct gram_opts any = {.strict = false};
     const char *text = form == FORM_TOOLS ? a->tools : a->form_text;
     struct buf some = {0};
@@ -161,8 +161,8 @@ static int compile(struct guards *g, struct ask *a, enum ask_form form, const ch
     return rc;
 }
 
-static void drop_at(struct guards *g, int i) {
-    drop(g->kept[i]);
+static void drop_kept(struct guards *g, int i) {
+    drop_lang(g->kept[i]);
     memmove(g->kept + i, g->kept + i + 1, (size_t)(--g->n - i) * sizeof(void *));
 }
 
@@ -172,7 +172,7 @@ static void trim(struct guards *g) {
     for (int i = 0; i < g->n;) {
         const size_t n = grammar_bytes(g->kept[i]->g);
         if (n > LANG_BYTES || all + n > KEPT_BYTES || grammar_is_full(g->kept[i]->g)) {
-            drop_at(g, i);
+            drop_kept(g, i);
         } else {
             all += n;
             i++;
@@ -203,7 +203,7 @@ static struct lang *cache_grammar(struct guards *g, char *key, struct grammar *m
         l->g = made;
         l->key = key;
         atomic_init(&l->refs, 1);
-        if (g->n == KEPT) drop(g->kept[--g->n]);
+        if (g->n == KEPT) drop_lang(g->kept[--g->n]);
         i = g->n++;
         made = NULL, key = NULL;
     }
@@ -233,7 +233,7 @@ static int find_grammar(struct guards *g, struct ask *a, enum ask_form form, con
     trim(g);
     *out = cache_grammar(g, key.data, NULL);
     pthread_mutex_unlock(&g->lock);
-    int rc = *out ? 0 : now ? compile(g, a, form, opened, &made, spot, e) : GUARDS_LATER;
+    int rc = *out ? 0 : now ? compile_form(g, a, form, opened, &made, spot, e) : GUARDS_LATER;
     if (!rc && made) rc = warm(g->vocab, made, e);
     if (!rc && made) {
         pthread_mutex_lock(&g->lock);
@@ -256,7 +256,7 @@ static struct constraint make_constraint(const struct guards *g, const struct co
     return guard;
 }
 
-static const char *field_of(const struct ask *a, enum ask_form form) {
+static const char *field_name_of(const struct ask *a, enum ask_form form) {
     if (form != FORM_TOOLS) return a->form_path;
     return a->must_call || a->allowed ? "tool_choice"
            : a->one_call              ? "parallel_tool_calls"
@@ -276,7 +276,7 @@ static int refuse(const struct ask *a, enum ask_form form, const struct gram_spo
     }
     if (!line) {
         const bool list = strncmp(e->msg, "tools: ", 7) == 0;
-        const char *const field = list ? "tools" : field_of(a, form);
+        const char *const field = list ? "tools" : field_name_of(a, form);
         const size_t n_field = strlen(field); /* avoids repeating it in the message */
         const bool twice = strncmp(e->msg, field, n_field) == 0 && e->msg[n_field] == ':';
         return fault_set(f, 400, NULL, field, "%s", e->msg + (twice ? n_field + 2 : 0));
@@ -337,6 +337,6 @@ int guards_make(struct guards *g, struct ask *a, const struct toolfmt *fmt, enum
                     a->warned.len ? ", " : "", e.msg);
     }
     if (!rc && m) hold_all(a, fmt, think, opened, g, l, m, guard, n);
-    while (m-- > 0) drop(l[m]);
+    while (m-- > 0) drop_lang(l[m]);
     return rc;
 }

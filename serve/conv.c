@@ -15,17 +15,17 @@ struct said {
     struct buf text, thought;
 };
 
-static void say_line(struct buf *out, const char *s) {
+static void add_line(struct buf *out, const char *s) {
     buf_fmt(out, "%s%s", out->len ? "\n" : "", s);
 }
 
 /* Appends the reasoning of a content part: a string or a list of parts. */
 static void say_thought(const struct json *p, struct buf *out) {
     const struct json *v = json_get(p, "thinking") ? json_get(p, "thinking") : json_get(p, "text");
-    if (json_str(v)) say_line(out, json_str(v));
+    if (json_str(v)) add_line(out, json_str(v));
     for (const struct json *x = json_type(v) == JSON_ARR ? json_first(v) : NULL; x;
          x = json_next(x))
-        if (json_str(json_get(x, "text"))) say_line(out, json_str(json_get(x, "text")));
+        if (json_str(json_get(x, "text"))) add_line(out, json_str(json_get(x, "text")));
 }
 
 static bool is_one_of(const char *s, const char *const *list) {
@@ -56,7 +56,7 @@ static int content_part(struct ask *a, const struct json *p, const char *role, c
         return 0;
     }
     if (!text) return fault_set(f, 400, NULL, path, "a part with text is required");
-    say_line(&out->text, text);
+    add_line(&out->text, text);
     return 0;
 }
 
@@ -172,7 +172,8 @@ static void put_message(struct jw *w, const struct json *m, const char *role,
     jw_end(w);
 }
 
-static int one_message(struct ask *a, struct jw *w, const struct json *m, int i, struct fault *f) {
+static int write_message(struct ask *a, struct jw *w, const struct json *m, int i,
+                         struct fault *f) {
     struct said said = {{0}, {0}};
     char path[64];
     snprintf(path, sizeof path, "messages[%d]", i);
@@ -250,7 +251,7 @@ int chat_conv(struct ask *a, const struct json *messages, struct fault *f) {
     for (const struct json *m = json_first(messages); m && !rc;) {
         struct result r[MOST_RESULTS];
         const int n = in_order(calls, m, i, r);
-        for (int k = 0; k < n && !rc; k++) rc = one_message(a, &w, r[k].m, r[k].i, f);
+        for (int k = 0; k < n && !rc; k++) rc = write_message(a, &w, r[k].m, r[k].i, f);
         for (int k = 1; k < n; k++) m = json_next(m);
         if (!json_next(m) && is_begun(m)) a->go_on = true;
         if (!is_result(m)) calls = json_get(m, "tool_calls");

@@ -28,7 +28,7 @@ static void put_text(struct arena *a, struct json *obj, const char *name, const 
     json_put(a, obj, name, strlen(name), json_new_str(a, s, strlen(s)));
 }
 
-static struct json *message(struct arena *a, const char *role, const char *text) {
+static struct json *new_message(struct arena *a, const char *role, const char *text) {
     struct json *m = json_new(a, JSON_OBJ);
     put_text(a, m, "role", role);
     put_text(a, m, "content", text);
@@ -145,13 +145,13 @@ static bool step_system(struct arena *a, const struct json *in, struct json *out
     for (const struct json *m = json_first(in); m && !msg_is(m, "assistant"); m = json_next(m))
         if (msg_is(m, "system") && *msg_text(m))
             buf_fmt(&text, "%s%s", n++ ? "\n\n" : "", msg_text(m));
-    if (text.len) json_push(a, out, message(a, "system", text.data));
+    if (text.len) json_push(a, out, new_message(a, "system", text.data));
     for (const struct json *m = json_first(in); m; m = json_next(m), i++) {
         answered |= msg_is(m, "assistant");
         if (!msg_is(m, "system"))
             json_push(a, out, m);
         else if (answered)
-            json_push(a, out, message(a, "user", msg_text(m)));
+            json_push(a, out, new_message(a, "user", msg_text(m)));
         changed |= msg_is(m, "system") && i > 0;
     }
     buf_release(&text);
@@ -188,7 +188,7 @@ static bool step_results(struct arena *a, const struct json *in, struct json *ou
         json_push(a, out, m);
         if (!msg_is(m, "tool") && !has_calls(m)) continue;
         if (!msg_is(json_next(m), "user")) continue;
-        json_push(a, out, message(a, "assistant", "..."));
+        json_push(a, out, new_message(a, "assistant", "..."));
         changed = true;
     }
     return changed;
@@ -200,7 +200,7 @@ static bool step_first(struct arena *a, const struct json *in, struct json *out)
     const struct json *m = json_first(in);
     for (; m && msg_is(m, "system"); m = json_next(m)) json_push(a, out, m);
     const bool changed = !m || !msg_is(m, "user");
-    if (changed) json_push(a, out, message(a, "user", ""));
+    if (changed) json_push(a, out, new_message(a, "user", ""));
     for (; m; m = json_next(m)) json_push(a, out, m);
     return changed;
 }
@@ -216,7 +216,7 @@ static bool step_no_system(struct arena *a, const struct json *in, struct json *
         json_push(a, out, here ? with_content(a, m, text, msg_text(m)) : m);
         put |= here;
     }
-    if (!put) json_push(a, out, message(a, "user", text));
+    if (!put) json_push(a, out, new_message(a, "user", text));
     return text != NULL;
 }
 

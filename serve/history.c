@@ -31,7 +31,7 @@ struct history *history_new(void) {
     return r;
 }
 
-static void forget(struct history *r, struct call *c) {
+static void forget_call(struct history *r, struct call *c) {
     r->n_bytes -= c->n_bytes;
     free(c->reasoning);
     free(c->args);
@@ -40,7 +40,7 @@ static void forget(struct history *r, struct call *c) {
 
 void history_free(struct history *r) {
     if (!r) return;
-    for (int i = 0; i < CALLS; i++) forget(r, &r->call[i]);
+    for (int i = 0; i < CALLS; i++) forget_call(r, &r->call[i]);
     pthread_mutex_destroy(&r->lock);
     free(r);
 }
@@ -59,12 +59,12 @@ void history_note(struct history *r, uint64_t key, const struct reply_choice *c)
         struct call k = {.id = hash_id(key, c->call[i].id), .n_bytes = n_think + args->len};
         k.reasoning = n_think ? xstrndup(c->reasoning.data, n_think) : NULL;
         k.args = xstrndup(args->len ? args->data : "{}", args->len ? args->len : 2);
-        forget(r, &r->call[r->next]);
+        forget_call(r, &r->call[r->next]);
         r->call[r->next] = k;
         r->n_bytes += k.n_bytes;
         r->next = (r->next + 1) % CALLS;
         for (int old = r->next; r->n_bytes > MOST_BYTES; old = (old + 1) % CALLS)
-            forget(r, &r->call[old]);
+            forget_call(r, &r->call[old]);
     }
     pthread_mutex_unlock(&r->lock);
 }

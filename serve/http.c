@@ -114,7 +114,7 @@ const struct http_text *http_find(const struct http_req *r, const char *name) {
     return NULL;
 }
 
-static int count(const struct http_req *r, const char *name) {
+static int count_fields(const struct http_req *r, const char *name) {
     int n = 0;
     for (int i = 0; i < r->n_fields; i++) n += http_is_word(r->field[i].name, name);
     return n;
@@ -138,8 +138,9 @@ static int read_length(struct http_req *r) {
     const struct http_text *len = http_find(r, "content-length"),
                            *te = http_find(r, "transfer-encoding");
     if (te && len) return refuse(r, 400, "both Content-Length and Transfer-Encoding");
-    if (count(r, "content-length") > 1) return refuse(r, 400, "more than one Content-Length");
-    if (te && (count(r, "transfer-encoding") > 1 || !http_is_word(*te, "chunked")))
+    if (count_fields(r, "content-length") > 1)
+        return refuse(r, 400, "more than one Content-Length");
+    if (te && (count_fields(r, "transfer-encoding") > 1 || !http_is_word(*te, "chunked")))
         return refuse(r, 501, "the transfer coding is not chunked");
     r->chunked = te != NULL;
     r->length = te ? -1 : 0;
@@ -165,14 +166,14 @@ static int read_once(struct http_req *r) {
                 ONCE("content-encoding"), ONCE("access-control-request-headers")};
 #undef ONCE
     for (size_t i = 0; i < COUNT_OF(once); i++)
-        if (count(r, once[i].name) > 1) return refuse(r, 400, once[i].why);
+        if (count_fields(r, once[i].name) > 1) return refuse(r, 400, once[i].why);
     return 0;
 }
 
-static int read_meaning(struct http_req *r) {
+static int read_known_fields(struct http_req *r) {
     const struct http_text *host = http_find(r, "host"), *conn = http_find(r, "connection"),
                            *expect = http_find(r, "expect");
-    if (!host || count(r, "host") > 1 || !host->n)
+    if (!host || count_fields(r, "host") > 1 || !host->n)
         return refuse(r, 400, "exactly one Host header is required");
     r->host = *host;
     if (r->authority.n &&
@@ -210,7 +211,7 @@ int http_head(const char *s, size_t n, struct http_req *r) {
         if (!first && !l.n) break;
         if (first ? read_request_line(r, l) : read_field(r, l)) return -1;
     }
-    return read_meaning(r) ? -1 : (int)at;
+    return read_known_fields(r) ? -1 : (int)at;
 }
 
 /* ---- bodies ---- */
@@ -234,7 +235,7 @@ void http_body_begin(struct http_body *b, const struct http_req *r) {
     *b = (struct http_body){.left = r->length > 0 ? r->length : 0, .chunked = r->chunked};
 }
 
-static int hex(char c) {
+static int hex_digit(char c) {
     return c >= '0' && c <= '9'   ? c - '0'
            : c >= 'a' && c <= 'f' ? c - 'a' + 10
            : c >= 'A' && c <= 'F' ? c - 'A' + 10
@@ -244,7 +245,7 @@ static int hex(char c) {
 /* Parses one byte of the framing around chunks. Returns false if it is not allowed there. */
 static bool chunk_byte(struct http_body *b, char c) {
     enum { LONGEST = 256 }; /* per size line, and for all trailers */
-    const int digit = hex(c);
+    const int digit = hex_digit(c);
     if (b->state != DATA && ++b->line > LONGEST) return false;
     switch (b->state) {
     case SIZE_FIRST:
@@ -317,7 +318,7 @@ static bool is_address(struct http_text h) {
     int dots = 0, digits = 0;
     if (h.n > 2 && h.s[0] == '[' && h.s[h.n - 1] == ']') {
         for (size_t i = 1; i + 1 < h.n; i++)
-            if (hex(h.s[i]) < 0 && h.s[i] != ':' && h.s[i] != '.') return false;
+            if (hex_digit(h.s[i]) < 0 && h.s[i] != ':' && h.s[i] != '.') return false;
         return true;
     }
     for (size_t i = 0; i < h.n; i++) {

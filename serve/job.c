@@ -44,7 +44,7 @@ void job_drop(struct job *j) {
     free(j);
 }
 
-static void wake(const struct job *j) {
+static void wake_network(const struct job *j) {
     (void)!write(j->wake, "", 1); /* a full pipe wakes it as well */
 }
 
@@ -63,7 +63,7 @@ void job_stream(struct job *j, const char *type, const char *ping) {
     j->ping = ping;
     j->stream = true;
     pthread_mutex_unlock(&j->lock);
-    wake(j);
+    wake_network(j);
 }
 
 void job_write(struct job *j, const char *s, size_t n) {
@@ -72,7 +72,7 @@ void job_write(struct job *j, const char *s, size_t n) {
     buf_add(&j->out, s, n);
     atomic_fetch_add(&j->ahead, n);
     pthread_mutex_unlock(&j->lock);
-    wake(j);
+    wake_network(j);
 }
 
 void job_answer(struct job *j, int status, const char *type, const char *s, size_t n) {
@@ -83,7 +83,7 @@ void job_answer(struct job *j, int status, const char *type, const char *s, size
     buf_add(&j->out, s, n);
     j->ended = true;
     pthread_mutex_unlock(&j->lock);
-    wake(j);
+    wake_network(j);
 }
 
 void job_field(struct job *j, const char *name, const char *value) {
@@ -97,7 +97,7 @@ void job_end(struct job *j, bool cut) {
     j->ended = true;
     j->cut = cut;
     pthread_mutex_unlock(&j->lock);
-    wake(j);
+    wake_network(j);
 }
 
 void job_begin(struct job *j) {

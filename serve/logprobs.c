@@ -8,7 +8,7 @@
 #include "runtime/generate/sample.h"
 #include "runtime/engine/logits.h"
 
-static double log_sum(const float *x, int64_t n) {
+static double log_sum_exp(const float *x, int64_t n) {
     double most = -HUGE_VAL, sum = 0;
     for (int64_t i = 0; i < n; i++) most = fmax(most, (double)x[i]);
     for (int64_t i = 0; i < n; i++) sum += exp((double)x[i] - most);
@@ -31,7 +31,7 @@ void logprobs_add(struct buf *out, const struct tok *t, const float *logits, int
     int32_t best[LOGITS_BEST];
     float best_logit[LOGITS_BEST];
     struct jw w;
-    const double all = logits ? log_sum(logits, n) : (double)NAN;
+    const double all = logits ? log_sum_exp(logits, n) : (double)NAN;
     if (out->len) buf_str(out, ", ");
     jw_init(&w, out, false);
     jw_obj(&w, NULL);

@@ -111,7 +111,7 @@ static void put_asked(struct jw *w, const struct ask *a) {
     jw_i64(w, "n_tools", a->n_tools);
 }
 
-static int64_t n_think(const struct reply *r) {
+static int64_t count_thinking(const struct reply *r) {
     int64_t n = 0;
     for (int i = 0; i < r->n_choices; i++) n += r->choice[i].n_think;
     return n;
@@ -157,7 +157,7 @@ void ledger_task(struct server *s, const struct task *t, int status) {
         jw_str(&w, "cache_miss", miss_names[miss]);
     }
     jw_i64(&w, "output_tokens", reply_n_out(r));
-    jw_i64(&w, "reasoning_tokens", n_think(r));
+    jw_i64(&w, "reasoning_tokens", count_thinking(r));
     jw_num(&w, "queue_s", r->queue_s);
     jw_num(&w, "prompt_s", r->prompt_s);
     jw_num(&w, "first_token_s", r->first_s);

@@ -76,14 +76,14 @@ static void hand_over(struct server *s, struct listed *l) {
 
 /* ---- memory ---- */
 
-static bool is_in(const struct listed *l) {
+static bool is_in_memory(const struct listed *l) {
     return l->state == MODEL_LOADED || l->state == MODEL_CLOSING;
 }
 
 static uint64_t used_bytes(const struct server *s) {
     uint64_t n = 0;
     for (int i = 0; i < s->o.n_files; i++)
-        if (is_in(&s->models.v[i])) n += s->models.v[i].file->need;
+        if (is_in_memory(&s->models.v[i])) n += s->models.v[i].file->need;
     return n;
 }
 

@@ -13,24 +13,24 @@ struct span { /* part of a name */
     size_t n;
 };
 
-static bool same(struct span a, struct span b) {
+static bool same_text(struct span a, struct span b) {
     return a.n == b.n && strncasecmp(a.s, b.s, a.n) == 0;
 }
-static bool begins(struct span id, struct span with) {
+static bool begins_with(struct span id, struct span with) {
     return id.n >= with.n && strncasecmp(id.s, with.s, with.n) == 0;
 }
-static bool ends(struct span id, struct span with) {
+static bool ends_with(struct span id, struct span with) {
     return id.n >= with.n && strncasecmp(id.s + id.n - with.n, with.s, with.n) == 0;
 }
-static bool separates(char c) {
+static bool is_separator(char c) {
     return c == '-' || c == '.' || c == '/';
 }
-static struct span without(struct span x, const char *end) {
+static struct span without_ending(struct span x, const char *end) {
     const struct span e = {end, strlen(end)};
-    if (x.n > e.n && ends(x, e)) x.n -= e.n;
+    if (x.n > e.n && ends_with(x, e)) x.n -= e.n;
     return x;
 }
-static struct span base(struct span x) {
+static struct span base_name(struct span x) {
     for (size_t i = x.n; i > 0; i--)
         if (x.s[i - 1] == '/') return (struct span){x.s + i, x.n - i};
     return x;
@@ -42,30 +42,36 @@ struct asked {
 };
 typedef bool (*rule)(struct span id, const struct asked *a);
 
+/* Returns whether a request without a tag asks for exactly this id. */
 static bool is_id(struct span id, const struct asked *a) {
-    return !a->tag.n && same(id, a->name);
+    return !a->tag.n && same_text(id, a->name);
 }
+/* Returns whether the id is the requested name, a separator and the requested tag. */
 static bool is_tagged(struct span id, const struct asked *a) {
-    return a->tag.n && id.n == a->name.n + 1 + a->tag.n && separates(id.s[a->name.n]) &&
-           begins(id, a->name) && ends(id, a->tag);
+    return a->tag.n && id.n == a->name.n + 1 + a->tag.n && is_separator(id.s[a->name.n]) &&
+           begins_with(id, a->name) && ends_with(id, a->tag);
 }
 /* Returns whether an id is NAME-UD-TAG for NAME:TAG. */
 static bool is_around(struct span id, const struct asked *a) {
-    return a->tag.n && id.n > a->name.n + 1 + a->tag.n && separates(id.s[a->name.n]) &&
-           separates(id.s[id.n - a->tag.n - 1]) && begins(id, a->name) && ends(id, a->tag);
+    return a->tag.n && id.n > a->name.n + 1 + a->tag.n && is_separator(id.s[a->name.n]) &&
+           is_separator(id.s[id.n - a->tag.n - 1]) && begins_with(id, a->name) &&
+           ends_with(id, a->tag);
 }
+/* Returns whether the id ends, after a separator, with the requested name. */
 static bool is_end(struct span id, const struct asked *a) {
-    return !a->tag.n && id.n > a->name.n && separates(id.s[id.n - a->name.n - 1]) &&
-           ends(id, a->name);
+    return !a->tag.n && id.n > a->name.n && is_separator(id.s[id.n - a->name.n - 1]) &&
+           ends_with(id, a->name);
 }
+/* Returns whether the id begins with the requested name and a separator. */
 static bool is_beginning(struct span id, const struct asked *a) {
-    return !a->tag.n && id.n > a->name.n && separates(id.s[a->name.n]) && begins(id, a->name);
+    return !a->tag.n && id.n > a->name.n && is_separator(id.s[a->name.n]) &&
+           begins_with(id, a->name);
 }
 
 /* Returns whether an id is NAME-TAG-... for NAME:TAG. */
 static bool is_below(struct span id, const struct asked *a) {
     const size_t n = a->name.n + 1 + a->tag.n;
-    return a->tag.n && id.n > n && separates(id.s[n]) && is_tagged((struct span){id.s, n}, a);
+    return a->tag.n && id.n > n && is_separator(id.s[n]) && is_tagged((struct span){id.s, n}, a);
 }
 
 /* Splits a requested name at its last colon. repository: also removes the owner and -GGUF. */
@@ -78,10 +84,10 @@ static struct asked split(struct span x, bool repository) {
         a.tag = (struct span){x.s + i, x.n - i};
         break;
     }
-    if (same(a.tag, (struct span){"latest", 6})) a.tag.n = 0;
-    a.tag = without(a.tag, ".gguf");
-    if (repository) a.name = without(base(a.name), "-GGUF");
-    a.name = without(a.name, ".gguf");
+    if (same_text(a.tag, (struct span){"latest", 6})) a.tag.n = 0;
+    a.tag = without_ending(a.tag, ".gguf");
+    if (repository) a.name = without_ending(base_name(a.name), "-GGUF");
+    a.name = without_ending(a.name, ".gguf");
     return a;
 }
 

@@ -71,7 +71,7 @@ struct net_counts net_counts(const struct net *n) {
 
 /* ---- listening ---- */
 
-static int watch(struct net *n, int fd, unsigned events, void *ptr, struct err *e) {
+static int watch_fd(struct net *n, int fd, unsigned events, void *ptr, struct err *e) {
     return poller_set(n->waits, fd, events, ptr) ? err_sys(e, "cannot wait for connections") : 0;
 }
 
@@ -137,12 +137,12 @@ int net_new(struct net **out, const struct net_opts *o, struct err *e) {
              : o->n_hosts > MAX_HOSTS
                  ? err_set(e, ERR_USAGE, "--host: at most %d addresses", MAX_HOSTS)
                  : 0;
-    if (!rc) rc = watch(n, n->wake[0], WAIT_IN, n->wake, e);
+    if (!rc) rc = watch_fd(n, n->wake[0], WAIT_IN, n->wake, e);
     for (int i = 0; i < o->n_hosts && !rc; i++)
         rc = strncmp(o->host[i], "unix:", 5) == 0 ? listen_unix(n, o->host[i] + 5, e)
                                                   : listen_ip(n, o->host[i], e);
     for (int i = 0; i < n->n_listeners && !rc; i++)
-        rc = watch(n, n->listener[i], WAIT_IN, &n->listener[i], e);
+        rc = watch_fd(n, n->listener[i], WAIT_IN, &n->listener[i], e);
     if (rc) {
         net_free(n);
         return rc;
@@ -153,7 +153,7 @@ int net_new(struct net **out, const struct net_opts *o, struct err *e) {
 
 /* ---- connections ---- */
 
-static void let_go(struct conn *c, bool gone) {
+static void drop_conn_job(struct conn *c, bool gone) {
     if (!c->job) return;
     if (gone) atomic_store(&c->job->gone, true);
     job_drop(c->job);
@@ -162,7 +162,7 @@ static void let_go(struct conn *c, bool gone) {
 }
 
 static void conn_close(struct conn *c) {
-    let_go(c, true);
+    drop_conn_job(c, true);
     if (c->prev)
         c->prev->next = c->next;
     else
@@ -177,12 +177,12 @@ static void conn_close(struct conn *c) {
     free(c);
 }
 
-static bool interest(struct conn *c, bool in, bool out) {
+static bool set_interest(struct conn *c, bool in, bool out) {
     struct err ignored;
     if (c->in_off == !in && c->out_on == out) return true;
     c->in_off = !in;
     c->out_on = out;
-    return watch(c->net, c->fd, (in ? WAIT_IN : 0u) | (out ? WAIT_OUT : 0u), c, &ignored) == 0;
+    return watch_fd(c->net, c->fd, (in ? WAIT_IN : 0u) | (out ? WAIT_OUT : 0u), c, &ignored) == 0;
 }
 
 /* Writes as much as possible. Returns false if the connection is dead. */
@@ -200,7 +200,7 @@ static bool flush(struct conn *c) {
         buf_release(&c->out);
         c->out_at = 0;
     }
-    return interest(c, !c->in_off, c->out.len > 0);
+    return set_interest(c, !c->in_off, c->out.len > 0);
 }
 
 static void put_head(struct conn *c, int status, const char *type, const struct buf *fields,
@@ -229,7 +229,7 @@ static bool refuse(struct conn *c, int status, const char *why) {
     put_head(c, status, "application/json", NULL, (int64_t)body.len);
     buf_add(&c->out, body.data, body.len);
     buf_release(&body);
-    let_go(c, true);
+    drop_conn_job(c, true);
     c->state = CLOSING;
     c->since = progress_now_s();
     return flush(c);
@@ -247,7 +247,7 @@ static bool next_request(struct conn *c);
 /* Ends a request whose answer is sent, then continues or closes the connection. Returns false if it
  * is dead. */
 static bool finished(struct conn *c) {
-    let_go(c, false);
+    drop_conn_job(c, false);
     c->state = c->keep ? HEAD : CLOSING;
     c->since = progress_now_s();
     if (!flush(c)) return false;
@@ -346,14 +346,14 @@ static bool next_request(struct conn *c) {
         if (c->state != HEAD && c->state != BODY) break;
     }
     if (!c->in.len) buf_release(&c->in);
-    if (c->state == HEAD && c->in_off) return interest(c, true, c->out_on);
+    if (c->state == HEAD && c->in_off) return set_interest(c, true, c->out_on);
     return true;
 }
 
-static bool readable(struct conn *c) {
+static bool on_readable(struct conn *c) {
     char tmp[READ];
     for (;;) {
-        if (c->state == WAIT && c->in.len > AHEAD) return interest(c, false, c->out_on);
+        if (c->state == WAIT && c->in.len > AHEAD) return set_interest(c, false, c->out_on);
         const ssize_t k = recv(c->fd, tmp, sizeof tmp, 0);
         if (k < 0 && errno == EINTR) continue;
         if (k < 0 && errno == EAGAIN) return true;
@@ -374,7 +374,7 @@ static bool shut_sending(struct conn *c) {
 static void on_conn(struct conn *c, unsigned events) {
     bool ok = !(events & WAIT_DEAD);
     if (ok && (events & WAIT_OUT)) ok = flush(c) && (c->out.len || send_response(c));
-    if (ok && (events & WAIT_IN)) ok = readable(c);
+    if (ok && (events & WAIT_IN)) ok = on_readable(c);
     if (ok && (events & WAIT_LEFT)) ok = false;
     if (ok && c->state == CLOSING) ok = shut_sending(c);
     if (!ok) conn_close(c);
@@ -393,7 +393,7 @@ static void accept_later(struct net *n, bool later) {
     struct err ignored;
     n->accept_again = later ? progress_now_s() + 0.1 : 0;
     for (int i = 0; i < n->n_listeners; i++)
-        (void)watch(n, n->listener[i], later ? 0 : WAIT_IN, &n->listener[i], &ignored);
+        (void)watch_fd(n, n->listener[i], later ? 0 : WAIT_IN, &n->listener[i], &ignored);
 }
 
 static void accept_all(struct net *n, int listener) {
@@ -417,7 +417,7 @@ static void accept_all(struct net *n, int listener) {
         if (n->conns) n->conns->prev = c;
         n->conns = c;
         atomic_fetch_add(&n->n_open, 1);
-        if (watch(n, fd, WAIT_IN, c, &ignored)) conn_close(c);
+        if (watch_fd(n, fd, WAIT_IN, c, &ignored)) conn_close(c);
     }
     accept_later(n, true);
 }
@@ -456,7 +456,7 @@ static bool keep_alive(struct conn *c, double now) {
     return flush(c);
 }
 
-static void tick(struct net *n, double now) {
+static void check_conns(struct net *n, double now) {
     for (struct conn *c = n->conns, *next; c; c = next) {
         next = c->next;
         if (!in_time(c, now) || !keep_alive(c, now)) conn_close(c);
@@ -497,7 +497,7 @@ int net_run(struct net *n, const atomic_bool *stop, struct err *e) {
         const double now = progress_now_s();
         if (now - last < 0.2) continue;
         last = now;
-        tick(n, now);
+        check_conns(n, now);
         if (!n->o.ops.tick(n->o.ops.ud) && !atomic_load(&n->n_busy)) break;
     }
     return 0;

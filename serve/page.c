@@ -30,7 +30,7 @@ static const struct part {
     {hone_page_server, hone_page_server_end},
 };
 
-static int digit(char c) {
+static int hex_digit(char c) {
     return c <= '9' ? c - '0' : c - 'a' + 10;
 }
 
@@ -45,7 +45,7 @@ static void put_hash(struct buf *out, const char *s, size_t n) {
     sha256_add(&h, s, n);
     sha256_hex(&h, hex);
     for (int i = 0; i < BYTES; i++)
-        b[i] = (unsigned char)(digit(hex[2 * i]) << 4 | digit(hex[2 * i + 1]));
+        b[i] = (unsigned char)(hex_digit(hex[2 * i]) << 4 | hex_digit(hex[2 * i + 1]));
     buf_str(out, "'sha256-");
     for (int i = 0; i < BYTES; i += 3) {
         const unsigned v = (unsigned)b[i] << 16 | (unsigned)b[i + 1] << 8 |
@@ -56,7 +56,7 @@ static void put_hash(struct buf *out, const char *s, size_t n) {
     buf_str(out, "='");
 }
 
-static void page(struct buf *out, struct buf *policy) {
+static void write_page(struct buf *out, struct buf *policy) {
     struct buf script = {0};
     for (size_t i = 0; i < COUNT_OF(scripts); i++)
         buf_add(&script, scripts[i].at, (size_t)(scripts[i].end - scripts[i].at));
@@ -86,7 +86,7 @@ void info_page(struct server *s, struct job *j) {
         info_root(s, j);
         return;
     }
-    page(&b, &policy);
+    write_page(&b, &policy);
     job_field(j, "content-security-policy", policy.data);
     job_field(j, "x-content-type-options", "nosniff");
     job_field(j, "referrer-policy", "no-referrer");

@@ -73,13 +73,13 @@ void poller_free(struct poller *w) {
     free(w->what);
     free(w);
 }
-static size_t place(const struct poller *w, int fd) {
+static size_t place_of(const struct poller *w, int fd) {
     size_t i = 0;
     while (i < w->n && w->fd[i].fd != fd) i++;
     return i;
 }
 int poller_set(struct poller *w, int fd, unsigned events, void *what) {
-    const size_t i = place(w, fd);
+    const size_t i = place_of(w, fd);
     if (i == w->room) {
         w->room = w->room ? 2 * w->room : 16;
         w->fd = xreallocarray(w->fd, w->room, sizeof *w->fd);
@@ -93,7 +93,7 @@ int poller_set(struct poller *w, int fd, unsigned events, void *what) {
     return 0;
 }
 void poller_end(struct poller *w, int fd) {
-    const size_t i = place(w, fd);
+    const size_t i = place_of(w, fd);
     if (i == w->n) return;
     w->fd[i] = w->fd[--w->n];
     w->what[i] = w->what[w->n];

@@ -47,7 +47,7 @@ struct prefix_cache *prefix_cache_new(struct session *s, const struct tok *t) {
     return p;
 }
 
-static void forget(struct prefix_cache *p, struct node *x) {
+static void forget_state(struct prefix_cache *p, struct node *x) {
     if (!x->q) return;
     seq_free(x->q);
     x->q = NULL;
@@ -64,7 +64,7 @@ static void free_nodes(struct prefix_cache *p, struct node *x) {
             last->next = next;
             next = x->child;
         }
-        forget(p, x);
+        forget_state(p, x);
         free(x->ids);
         free(x);
         x = next;
@@ -134,7 +134,7 @@ static bool same_bytes(const struct walk *w, struct cursor *c, int32_t id) {
     return same;
 }
 
-static bool step(const struct walk *w, struct cursor *c, int32_t id) {
+static bool step_cursor(const struct walk *w, struct cursor *c, int32_t id) {
     if (!c->n_over && c->at < w->n && w->ids[c->at] == id) {
         c->at++;
         return true;
@@ -153,7 +153,7 @@ static void note_candidate(struct walk *w, const struct node *x, int64_t end, in
 /* Matches a node's run, then its children. */
 static void descend(struct walk *w, const struct node *x, struct cursor c) {
     for (int64_t i = 0; i < x->n; i++) {
-        if (!step(w, &c, x->ids[i])) return;
+        if (!step_cursor(w, &c, x->ids[i])) return;
         if (!c.n_over) note_candidate(w, x, x->end - x->n + i + 1, c.at);
     }
     for (const struct node *k = x->child; k; k = k->next) descend(w, k, c);
@@ -303,7 +303,7 @@ static void drop_covered(struct prefix_cache *p, struct node *x) {
         if (up->q) {
             if (up->use == PREFIX_HEAD) x->use = PREFIX_HEAD;
             x->n_hits += up->n_hits;
-            forget(p, up);
+            forget_state(p, up);
             tidy(up);
             return; /* sequences further up were dropped earlier */
         }
@@ -334,7 +334,7 @@ void prefix_cache_keep(struct prefix_cache *p, const int32_t *ids, int64_t n, ui
         tidy(x);
         return;
     }
-    forget(p, x);
+    forget_state(p, x);
     x->q = q;
     x->use = had && was == PREFIX_HEAD ? was : use;
     p->n.n_kept++;
@@ -342,7 +342,7 @@ void prefix_cache_keep(struct prefix_cache *p, const int32_t *ids, int64_t n, ui
     if (p->can_trim) drop_covered(p, x);
 }
 
-static double worth(const struct prefix_cache *p, const struct node *x, double now) {
+static double worth_of(const struct prefix_cache *p, const struct node *x, double now) {
     static const double by_use[] = {1, 1.5, 4, 1, 0.25};
     const struct node *up = x->parent;
     while (up && !up->q) up = up->parent;
@@ -376,13 +376,13 @@ bool prefix_cache_drop(struct prefix_cache *p) {
     struct node *least = NULL;
     double least_worth = 0;
     for (struct node *x = p->roots; x; x = after(x)) {
-        const double v = x->q ? worth(p, x, now) : 0;
+        const double v = x->q ? worth_of(p, x, now) : 0;
         if (!x->q || (least && v >= least_worth)) continue;
         least = x;
         least_worth = v;
     }
     if (!least) return false;
-    forget(p, least);
+    forget_state(p, least);
     tidy(least);
     p->n.n_dropped++;
     return true;

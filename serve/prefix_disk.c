@@ -58,7 +58,7 @@ static char *path_of(const struct prefix_disk *f, const char *name, const char *
     return buf_take(&b);
 }
 
-static void name_of(const int32_t *ids, int64_t n, uint64_t key, char name[NAME]) {
+static void hash_name(const int32_t *ids, int64_t n, uint64_t key, char name[NAME]) {
     struct xxh128 *x = xxh128_new();
     xxh128_add(x, &key, sizeof key);
     xxh128_add(x, ids, (size_t)n * sizeof *ids);
@@ -93,7 +93,7 @@ static void add_entry(struct prefix_disk *f, const struct entry *x) {
     f->count.n_bytes += x->n_bytes;
 }
 
-static int find(const struct prefix_disk *f, const int32_t *ids, int64_t n, uint64_t key) {
+static int find_entry(const struct prefix_disk *f, const int32_t *ids, int64_t n, uint64_t key) {
     for (int i = 0; i < f->n; i++)
         if (f->entry[i].n == n && f->entry[i].key == key &&
             memcmp(f->entry[i].ids, ids, (size_t)n * sizeof *ids) == 0)
@@ -161,7 +161,7 @@ static int read_entry(const struct prefix_disk *f, const char *name, struct entr
     int rc = io_read_file(&text, &len, ids, HEAD + 4 * (uint64_t)f->n_ctx + 8, e);
     if (!rc) rc = parse(f, (const uint8_t *)text, len, x, ids, e);
     if (!rc) {
-        name_of(x->ids, x->n, x->key, is);
+        hash_name(x->ids, x->n, x->key, is);
         rc = tail(seq, &sum, &size, e);
         if (!rc && (strcmp(is, name) != 0 || sum != x->sum))
             rc = err_set(e, ERR_DATA, "%s: name or checksum does not match", ids);
@@ -293,7 +293,7 @@ struct prefix_disk_found prefix_disk_match(const struct prefix_disk *f, const in
 
 int prefix_disk_load(struct prefix_disk *f, const struct prefix_disk_found *found, uint64_t key,
                      struct seq **out, struct err *e) {
-    const int at = find(f, found->ids, found->n, key);
+    const int at = find_entry(f, found->ids, found->n, key);
     struct entry *x = at < 0 ? NULL : &f->entry[at];
     uint64_t sum = 0, size = 0;
     *out = NULL;
@@ -324,7 +324,8 @@ int prefix_disk_load(struct prefix_disk *f, const struct prefix_disk_found *foun
 }
 
 bool prefix_disk_wants(const struct prefix_disk *f, const int32_t *ids, int64_t n, uint64_t key) {
-    return n >= LEAST && session_seq_bytes(f->s, n) <= f->max_bytes && find(f, ids, n, key) < 0;
+    return n >= LEAST && session_seq_bytes(f->s, n) <= f->max_bytes &&
+           find_entry(f, ids, n, key) < 0;
 }
 
 static int write_ids(const struct entry *x, const char *path, struct err *e) {
@@ -346,7 +347,7 @@ int prefix_disk_save(struct prefix_disk *f, const int32_t *ids, int64_t n, uint6
     struct entry x = {.n = n, .key = key, .used_s = (int64_t)time(NULL)};
     if (!make_room(f, session_seq_bytes(f->s, n) + HEAD + 4 * (uint64_t)n + 8))
         return err_set(e, ERR_SYS, "--cache-disk is too small for %" PRId64 " tokens", n);
-    name_of(ids, n, key, x.name);
+    hash_name(ids, n, key, x.name);
     x.ids = xcalloc((size_t)n, sizeof *ids);
     memcpy(x.ids, ids, (size_t)n * sizeof *ids);
     char *seq = path_of(f, x.name, ".seq"), *list = path_of(f, x.name, ".ids");

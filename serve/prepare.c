@@ -100,7 +100,7 @@ static int too_long(const struct served *d, int64_t n, struct fault *f) {
     return f->status;
 }
 
-static char *variables(const struct served *d, const struct ask *a) {
+static char *template_kwargs(const struct served *d, const struct ask *a) {
     struct buf b = {0}, all = {0};
     struct err ignored;
     const char *member = a->think == ASK_THINK_AUTO
@@ -209,7 +209,7 @@ static int render_effort(struct served *d, struct ask *a, bool gen, struct chat_
         const int i = k % 2 ? at - k / 2 : at + k / 2; /* above, below, two above ... */
         if (i < 0 || i >= n) continue;
         ask_kwarg(a, "reasoning_effort", words[i]);
-        char *kwargs = variables(d, a);
+        char *kwargs = template_kwargs(d, a);
         rc = tokens_of(d, a->conv, kwargs, gen, p, &ignored);
         free(kwargs);
         if (rc) a->kwargs.data[a->kwargs.len = before] = 0;
@@ -218,8 +218,8 @@ static int render_effort(struct served *d, struct ask *a, bool gen, struct chat_
     return rc;
 }
 
-static int render(struct served *d, struct ask *a, bool gen, struct chat_prompt *p,
-                  struct fault *f) {
+static int render_prompt(struct served *d, struct ask *a, bool gen, struct chat_prompt *p,
+                         struct fault *f) {
     struct err e;
     if (!d->chat)
         return fault_set(f, 400, NULL, "messages",
@@ -230,7 +230,7 @@ static int render(struct served *d, struct ask *a, bool gen, struct chat_prompt 
                                        system[] = {MEND_SYSTEM, MEND_NO_SYSTEM, MEND_NEIGHBOURS};
     a->end_text = a->ignore_eos ? NULL : tok_end_text(d->core.m->tok);
     adapt_conv(d, a);
-    char *kwargs = variables(d, a);
+    char *kwargs = template_kwargs(d, a);
     int rc = tokens_of(d, a->conv, kwargs, gen, p, &e);
     if (rc && p->refused) rc = render_effort(d, a, gen, p);
     if (rc && p->refused) rc = render_mended(d, a, kwargs, gen, all, (int)COUNT_OF(all), p);
@@ -254,7 +254,7 @@ static int render_open(struct served *d, struct ask *a, struct chat_prompt *p, s
     struct err e;
     struct json *j = NULL;
     const struct json *last = NULL;
-    TRY(render(d, a, false, p, f));
+    TRY(render_prompt(d, a, false, p, f));
     if (json_parse_mend(&j, a->conv, strlen(a->conv), "messages", &e)) return 0;
     for (const struct json *m = json_first(json_get(j, "messages")); m; m = json_next(m)) last = m;
     const char *content = json_str(json_get(last, "content"));
@@ -284,7 +284,7 @@ static int render_open(struct served *d, struct ask *a, struct chat_prompt *p, s
 }
 
 int prepare_prompt(struct served *d, struct ask *a, struct chat_prompt *p, struct fault *f) {
-    return a->go_on ? render_open(d, a, p, f) : render(d, a, true, p, f);
+    return a->go_on ? render_open(d, a, p, f) : render_prompt(d, a, true, p, f);
 }
 
 /* Returns the length of the prefix that p shares with another prompt; 0: all of p. */
@@ -299,7 +299,7 @@ static int64_t same_tokens(const struct chat_prompt *other, const struct chat_pr
 static int64_t turn_end(struct served *d, struct ask *a, const struct chat_prompt *p) {
     struct chat_prompt closed = {0};
     struct fault ignored;
-    const int64_t n = render(d, a, false, &closed, &ignored) ? 0 : same_tokens(&closed, p);
+    const int64_t n = render_prompt(d, a, false, &closed, &ignored) ? 0 : same_tokens(&closed, p);
     chat_prompt_release(&closed);
     return n;
 }
@@ -324,7 +324,7 @@ static int64_t mark_end(struct served *d, const struct ask *a, int message,
     jw_end(&w);
     ask_copy(&w, "tools", j, "tools");
     jw_end(&w);
-    char *kwargs = variables(d, a);
+    char *kwargs = template_kwargs(d, a);
     const int rc = tokens_of(d, conv.data, kwargs, false, &part, &ignored);
     const int64_t n = rc ? 0 : same_tokens(&part, p);
     chat_prompt_release(&part);
@@ -384,7 +384,7 @@ static void init_reply(struct served *d, struct task *t) {
     t->reply.seed = seed;
 }
 
-static void cut(struct run *r, int64_t at, enum prefix_cache_use use) {
+static void add_cut(struct run *r, int64_t at, enum prefix_cache_use use) {
     enum { WORTH = 16 }; /* tokens; computing fewer is cheaper than copying a state */
     if (at < WORTH || at >= r->n_prompt || r->n_cuts == RUN_CUTS) return;
     for (int i = 0; i < r->n_cuts; i++)
@@ -406,9 +406,9 @@ static int chat_task(struct served *d, struct job *j, const struct api *api, str
             mark[i] = a->mark[i].message < 0 ? p.n_head : mark_end(d, a, a->mark[i].message, &p);
         struct task *t = *out = task_new(j, api, a, &p.ids, 1);
         for (int i = 0; i < t->reply.n_choices; i++) {
-            for (int k = 0; k < n_marks; k++) cut(&t->run[i], mark[k], PREFIX_HEAD);
-            cut(&t->run[i], p.n_head, PREFIX_HEAD);
-            cut(&t->run[i], turn, PREFIX_TURN);
+            for (int k = 0; k < n_marks; k++) add_cut(&t->run[i], mark[k], PREFIX_HEAD);
+            add_cut(&t->run[i], p.n_head, PREFIX_HEAD);
+            add_cut(&t->run[i], turn, PREFIX_TURN);
         }
         t->fmt = d->fmt;
         t->think = toolfmt_think_of(d->fmt, p.text.data);

@@ -12,7 +12,7 @@ static const struct field own[] = {
     {"reasoning_budget_tokens", FIELD(F_INT, n_think, -1, INT32_MAX)},
 };
 
-static int apply(struct ask *a, const struct json *preset, struct fault *f) {
+static int apply_preset(struct ask *a, const struct json *preset, struct fault *f) {
     static const struct field *const tables[] = {own, ask_sampling};
     const int sizes[] = {(int)COUNT_OF(own), ask_n_sampling};
     return fields_read(a, preset, "", tables, sizes, 2, f);
@@ -28,7 +28,7 @@ int presets_check(const struct json *presets, const char *file, struct err *e) {
         if (json_type(p) != JSON_OBJ)
             return err_set(e, ERR_USAGE, "%s: '%s' is not an object", file, json_name(p));
         ask_init(&a, &any, -1, -1);
-        int rc = apply(&a, p, &f);
+        int rc = apply_preset(&a, p, &f);
         if (rc) rc = err_set(e, ERR_USAGE, "%s: '%s': %s", file, json_name(p), f.msg);
         if (!rc && a.ignored.len)
             rc = err_set(e, ERR_USAGE, "%s: '%s': unknown setting %s", file, json_name(p),
@@ -55,5 +55,5 @@ int preset_apply(struct ask *a, const struct json *presets, const struct json *b
     if (!name) return 0;
     const struct json *p = json_get(presets, name);
     if (!p) return fault_set(f, 400, NULL, "preset", "no such preset: '%.80s'", name);
-    return apply(a, p, f);
+    return apply_preset(a, p, f);
 }

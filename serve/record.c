@@ -173,8 +173,8 @@ static void put_outcome(struct jw *w, const struct task *t, const struct reply_c
     }
 }
 
-static void put_own(struct served *d, struct jw *w, const struct task *t, int i,
-                    const char *begun) {
+static void put_hone(struct served *d, struct jw *w, const struct task *t, int i,
+                     const char *begun) {
     char when[40], id[33];
     struct tm tm;
     const time_t now = time(NULL);
@@ -223,7 +223,7 @@ void record_task(struct served *d, const struct task *t) {
         } else {
             put_document(d, &w, &t->run[i]);
         }
-        put_own(d, &w, t, i, begun);
+        put_hone(d, &w, t, i, begun);
         jw_end(&w);
         d->server->o.record(d->server->o.record_ud, b.data);
         buf_release(&b);
@@ -256,7 +256,7 @@ static char *text_of(const struct json *v) {
     return json_str(v) ? xstrdup(json_str(v)) : NULL;
 }
 
-static void read_wishes(struct ask *a, const struct json *v) {
+static void read_limits(struct ask *a, const struct json *v) {
     const char *form = json_str(json_get(v, "form"));
     struct buf names = {0};
     (void)json_i64(json_get(v, "max_tokens"), &a->n_max);
@@ -329,7 +329,7 @@ int record_ask(struct ask *a, const struct json *j, bool greedy, struct err *e) 
     const struct json *own = json_get(j, "hone"), *list = json_get(j, "messages"), *last = NULL;
     const struct json *ids = json_get(j, "prompt_ids");
     read_sampling(a, json_get(own, "sampling"), greedy);
-    read_wishes(a, json_get(own, "ask"));
+    read_limits(a, json_get(own, "ask"));
     if (json_type(list) != JSON_ARR) {
         struct ask_prompt *p = &a->prompt[0];
         for (const struct json *v = json_first(ids); v; v = json_next(v)) {

@@ -117,7 +117,7 @@ static void read_then(struct asked *q, const struct json *own, int64_t n_vocab) 
 
 /* ---- answers ---- */
 
-static void append(struct buf *to, const struct buf *from) {
+static void append_text(struct buf *to, const struct buf *from) {
     buf_add(to, from->data ? from->data : "", from->len);
 }
 
@@ -127,8 +127,8 @@ static void replay_done(struct task *t) {
     const struct reply_choice *c = &t->reply.choice[0];
     const struct run *r = &t->run[0];
     struct jw w;
-    append(&a->reasoning, &c->reasoning);
-    append(&a->content, &c->content);
+    append_text(&a->reasoning, &c->reasoning);
+    append_text(&a->content, &c->content);
     jw_init(&w, &a->calls, false);
     jw_arr(&w, NULL);
     for (int i = 0; i < c->n_calls; i++) {

@@ -101,7 +101,7 @@ void reply_usage(const struct reply *r, struct jw *w, const char *name) {
     jw_end(w);
 }
 
-static double rate(double n, double s) {
+static double per_second(double n, double s) {
     return s > 0 ? n / s : 0;
 }
 
@@ -111,12 +111,12 @@ void reply_timings(const struct reply *r, const struct reply_choice *c, struct j
     jw_i64(w, "cache_n", r->n_cached);
     jw_i64(w, "prompt_n", prompt);
     jw_num(w, "prompt_ms", 1e3 * r->prompt_s);
-    jw_num(w, "prompt_per_token_ms", rate(1e3 * r->prompt_s, (double)prompt));
-    jw_num(w, "prompt_per_second", rate((double)prompt, r->prompt_s));
+    jw_num(w, "prompt_per_token_ms", per_second(1e3 * r->prompt_s, (double)prompt));
+    jw_num(w, "prompt_per_second", per_second((double)prompt, r->prompt_s));
     jw_i64(w, "predicted_n", c->n_out);
     jw_num(w, "predicted_ms", 1e3 * r->generate_s);
-    jw_num(w, "predicted_per_token_ms", rate(1e3 * r->generate_s, (double)c->n_out));
-    jw_num(w, "predicted_per_second", rate((double)c->n_out, r->generate_s));
+    jw_num(w, "predicted_per_token_ms", per_second(1e3 * r->generate_s, (double)c->n_out));
+    jw_num(w, "predicted_per_second", per_second((double)c->n_out, r->generate_s));
     jw_num(w, "queue_ms", 1e3 * r->queue_s);
     jw_num(w, "first_token_ms", 1e3 * r->first_s);
     jw_u64(w, "seed", r->seed);

@@ -335,7 +335,7 @@ static bool is_stored(struct http_text path) {
     return false;
 }
 
-static int takes(const struct server *s, struct job *j, struct fault *f) {
+static int check_request(const struct server *s, struct job *j, struct fault *f) {
     bool known;
     const struct route *r = find(&j->req, &known);
     const struct http_text *coding = http_find(&j->req, "content-encoding");
@@ -389,7 +389,7 @@ bool route_head(void *ud, struct job *j) {
         job_answer(j, 204, "text/plain", "", 0);
         return false;
     }
-    if (!takes(s, j, &f)) return true;
+    if (!check_request(s, j, &f)) return true;
     ledger_refused(s, j, &f);
     route_fail(j, &f);
     return false;

@@ -232,16 +232,16 @@ static void drop_gone(struct sched *s) {
 
 /* ---- rows ---- */
 
-static int64_t missing(const struct run *r) {
+static int64_t missing_rows(const struct run *r) {
     return r->all.n - seq_pos(r->seq);
 }
-static bool decodes(const struct run *r) {
-    return r->all.n > r->n_prompt && missing(r) <= JUMP_ROWS;
+static bool is_decoding(const struct run *r) {
+    return r->all.n > r->n_prompt && missing_rows(r) <= JUMP_ROWS;
 }
 /* Returns whether r rests in this pass: its grammar is costly, or not yet trusted while others
  * rest. */
 static bool rests(const struct sched *s, const struct run *r, double now) {
-    if (!r->guard.c || !decodes(r)) return false;
+    if (!r->guard.c || !is_decoding(r)) return false;
     if (r->trust < 0) return now < s->t_costly || r != s->costly;
     return r->trust < PROVEN && now < s->t_costly;
 }
@@ -253,7 +253,7 @@ static void choose_costly(struct sched *s) {
     s->costly = NULL;
     for (int i = 0; i < s->n_runs; i++) {
         struct run *r = s->run[i];
-        if (!r->seq || r->trust >= 0 || !decodes(r) || task_full(r->task)) continue;
+        if (!r->seq || r->trust >= 0 || !is_decoding(r) || task_full(r->task)) continue;
         if (!s->costly || r->t_last < s->costly->t_last) s->costly = r;
     }
     for (int i = 0; i < s->n_runs; i++) {
@@ -265,9 +265,9 @@ static void choose_costly(struct sched *s) {
     for (int i = 0; i < s->n_runs && !others; i++) s->run[i]->rests = false;
 }
 static bool may_decode(const struct run *r) {
-    return r->seq && decodes(r) && !task_full(r->task) && !r->rests;
+    return r->seq && is_decoding(r) && !task_full(r->task) && !r->rests;
 }
-static bool echoes(const struct run *r) {
+static bool is_echoing(const struct run *r) {
     return r->task->ask.echo && r->task->ask.top >= 0 && r->n_echoed < r->n_prompt;
 }
 
@@ -325,7 +325,7 @@ static unsigned want_of(const struct sched *s, const struct run *r, int64_t n_to
 static void add_rows(struct sched *s, struct pass *p, struct run *r, int64_t n) {
     const int64_t pos = seq_pos(r->seq);
     for (int64_t i = 0; i < n; i++) {
-        const bool want = pos + i + 1 == r->all.n || echoes(r);
+        const bool want = pos + i + 1 == r->all.n || is_echoing(r);
         s->row[p->n] = (struct session_row){r->all.v[pos + i], r->seq, 0};
         if (want) s->row[p->n].want = want_of(s, r, pos + i + 1);
         if (sched_wants_hidden(s, r, pos + i)) s->row[p->n].want |= WANT_HIDDEN;
@@ -342,15 +342,15 @@ static void add_answers(struct sched *s, struct pass *p) {
     for (int i = 0; i < s->n_runs; i++) {
         struct run *r = s->run[i];
         if (!may_decode(r)) continue;
-        n_rows += missing(r);
+        n_rows += missing_rows(r);
         n_runs++;
     }
     for (int i = 0; i < s->n_runs; i++) {
         struct run *r = s->run[i];
         if (!may_decode(r)) continue;
-        const int64_t n = min_i64(missing(r), max_i64(s->n_ubatch - p->n, 1));
+        const int64_t n = min_i64(missing_rows(r), max_i64(s->n_ubatch - p->n, 1));
         if (seq_pos(r->seq) + n > r->n_promised) continue; /* no memory for it */
-        const bool all = n == missing(r), few = n_runs <= DRAFT_RUNS;
+        const bool all = n == missing_rows(r), few = n_runs <= DRAFT_RUNS;
         const int64_t free = s->n_ubatch - p->n - n_rows;
         add_rows(s, p, r, n);
         if (!all || !few || !sched_guess(s, r, n_rows, n_runs - 1, free)) continue;
@@ -384,11 +384,11 @@ static struct run *next_prompt(const struct sched *s, const struct pass *p) {
     const double now = progress_now_s();
     for (int i = 0; i < s->n_runs; i++) {
         struct run *r = s->run[i];
-        bool in = !r->seq || decodes(r) || task_full(r->task);
+        bool in = !r->seq || is_decoding(r) || task_full(r->task);
         for (int64_t k = 0; k < p->n && !in; k++) in = s->row_run[k] == r;
         if (in) continue;
         const double rate = s->row_s > 0 ? 1 / s->row_s : 0;
-        const double score = (double)missing(r) - (now - r->task->t_arrive) * rate / 4;
+        const double score = (double)missing_rows(r) - (now - r->task->t_arrive) * rate / 4;
         if (!best || score < best_score) {
             best = r;
             best_score = score;
@@ -397,19 +397,19 @@ static struct run *next_prompt(const struct sched *s, const struct pass *p) {
     return best;
 }
 
-static void gather(struct sched *s, struct pass *p) {
+static void gather_rows(struct sched *s, struct pass *p) {
     choose_costly(s);
     for (int i = 0; i < s->n_runs; i++) {
         struct run *r = s->run[i];
-        if (may_decode(r)) (void)sched_may_grow(s, r, missing(r));
+        if (may_decode(r)) (void)sched_may_grow(s, r, missing_rows(r));
     }
     add_answers(s, p);
     p->n_decode = p->n;
     for (int64_t left = prompt_rows(s, p); left > 0;) {
         struct run *r = next_prompt(s, p);
         if (!r) break;
-        int64_t n = min_i64(missing(r), left);
-        if (echoes(r)) n = min_i64(n, min_i64(ECHO_ROWS, s->cap_out - p->n_out - s->o.n_live));
+        int64_t n = min_i64(missing_rows(r), left);
+        if (is_echoing(r)) n = min_i64(n, min_i64(ECHO_ROWS, s->cap_out - p->n_out - s->o.n_live));
         if (n < 1 || !sched_may_grow(s, r, n)) break;
         add_rows(s, p, r, n);
         left -= n;
@@ -450,8 +450,8 @@ static int32_t draw_best(struct sched *s, struct run *r, const struct session_be
     return sampler_pick_best(r->sampler, b->id, b->logit, b->n, r->all.v, r->all.n);
 }
 
-static int draw(struct sched *s, struct run *r, const struct row_out *out, int32_t *id,
-                struct err *e) {
+static int draw_token(struct sched *s, struct run *r, const struct row_out *out, int32_t *id,
+                      struct err *e) {
     const struct ask *a = &r->task->ask;
     const struct tok *tok = session_model(s->s)->tok;
     const float *logits = out->logits;
@@ -510,7 +510,7 @@ static int draw_tokens(struct sched *s, struct run *r, const struct row_out *out
     if (r->n_forced < r->force.n)
         id = r->force.v[r->n_forced++];
     else
-        TRY(draw(s, r, out, &id, e));
+        TRY(draw_token(s, r, out, &id, e));
     if (c) TRY(constrain_accept(c, id, e));
     if (n_max > 0) most = min_i64(most, n_max - n_out);
     if (c && !constrain_ended(c)) TRY(constrain_forced(c, id, most, next, e));
@@ -694,7 +694,7 @@ static void hand_out(struct sched *s, int64_t n) {
             const bool all = (s->row[to].want & WANT_LOGITS) != 0;
             *out = all ? (struct row_out){.logits = logits} : (struct row_out){.best = best++};
             if (all) logits += s->n_vocab;
-            if (echoes(r)) echo_token(s, r, out->logits);
+            if (is_echoing(r)) echo_token(s, r, out->logits);
             out++;
         }
         const float *own = hidden;
@@ -724,7 +724,7 @@ bool sched_step(struct sched *s) {
     }
     drop_gone(s);
     sched_admit(s);
-    gather(s, &p);
+    gather_rows(s, &p);
     drop_lost(s, &p);
     if (!p.n) {
         if (!s->n_live) (void)sched_drop_taps(s);
@@ -786,7 +786,7 @@ void sched_slots(const struct sched *s, const char *model, struct jw *w) {
         jw_i64(w, "n_cached", r->n_cached);
         jw_str(w, "state",
                task_full(r->task) || r->rests ? "paused"
-               : decodes(r)                   ? "decode"
+               : is_decoding(r)               ? "decode"
                                               : "prefill");
         if (r->task->job) jw_str(w, "request_id", r->task->job->id);
         jw_bool(w, "speculative", r->draft.n_tried > 0);

@@ -60,13 +60,14 @@ bool sched_may_grow(struct sched *s, struct run *r, int64_t n) {
 
 /* ---- admission ---- */
 
+/* Returns when, as a count of admissions, the user of this key was last served; 0: never. */
 static uint64_t last_turn(const struct sched *s, uint64_t key) {
     for (int i = 0; i < s->n_served; i++)
         if (s->served[i].key == key) return s->served[i].at;
     return 0;
 }
 
-static void had_turn(struct sched *s, uint64_t key) {
+static void note_turn(struct sched *s, uint64_t key) {
     int at = 0;
     for (int i = 0; i < s->n_served; i++) {
         if (s->served[i].key == key) {
@@ -80,7 +81,7 @@ static void had_turn(struct sched *s, uint64_t key) {
     s->served[at].at = ++s->served_at;
 }
 
-static int64_t common(const struct run *a, const struct run *b) {
+static int64_t common_tokens(const struct run *a, const struct run *b) {
     const int64_t n = min_i64(a->all.n, b->all.n);
     int64_t i = 0;
     while (i < n && a->all.v[i] == b->all.v[i]) i++;
@@ -109,7 +110,7 @@ static bool better_wait(struct sched *s, struct run *r) {
         struct run *o = s->run[i];
         if (!o->seq || o == r || o->task->key != r->task->key || !sched_keeps(o)) continue;
         if (seq_pos(o->seq) >= o->n_prompt) continue;
-        const int64_t same = min_i64(common(o, r), min_i64(r->all.n - 1, o->n_prompt - 1));
+        const int64_t same = min_i64(common_tokens(o, r), min_i64(r->all.n - 1, o->n_prompt - 1));
         const int64_t least = o->task == r->task ? 1 : SHARED;
         if (same - have < least || same <= seq_pos(o->seq)) continue;
         add_cut(o, same, PREFIX_SPLIT);
@@ -211,7 +212,7 @@ void sched_admit(struct sched *s) {
         struct run *r = next_waiting(s);
         if (!r) return;
         if (!start_text(r, session_model(s->s), &e) && begin_run(s, r, &e)) {
-            had_turn(s, r->task->key);
+            note_turn(s, r->task->key);
             continue;
         }
         if (!e.code) return; /* no room yet */

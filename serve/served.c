@@ -12,7 +12,7 @@
 #include "serve/server.h"
 #include "template/chat_ends.h"
 
-static void fingerprint(struct served *d) {
+static void set_fingerprint(struct served *d) {
     struct buf b = {0};
     char id[33];
     const struct session_opts *o = session_get_opts(d->core.s);
@@ -57,7 +57,7 @@ int served_new(struct served **out, struct server *s, int i, const struct serve_
     d->file = &o->file[i];
     d->core = *c;
     int rc = open_template(d, e);
-    fingerprint(d);
+    set_fingerprint(d);
     d->guards = guards_new(c->m->tok, d->fmt, (enum guards_mode)o->constrain, o->open_objects);
     if (o->cache_dir && prefix_disk_open(&d->shelf, c->s, o->cache_dir, o->cache_bytes, &why))
         log_warn("--cache-dir: %s; the on-disk cache is off", why.msg);

@@ -71,7 +71,8 @@ void parser_opened(struct parser *s, const char *marker) {
     if (s->parse && marker) toolparse_opened(s->parse, marker);
 }
 
-static void emit(struct parser *s, enum event_kind kind, int call, const char *text, size_t n) {
+static void emit_event(struct parser *s, enum event_kind kind, int call, const char *text,
+                       size_t n) {
     const struct event ev = {kind, s->choice, call, text, n};
     s->sink(s->ud, &ev);
 }
@@ -109,31 +110,31 @@ static void show_content(struct parser *s, const char *text, size_t n, bool last
     s->n_looked = n;
     const size_t to = hit < n ? hit : last ? n : n - hold;
     if (to > s->n_content) {
-        emit(s, EV_CONTENT, 0, text + s->n_content, to - s->n_content);
+        emit_event(s, EV_CONTENT, 0, text + s->n_content, to - s->n_content);
         s->n_content = to;
     }
 }
 
-static bool begins(const struct buf *text, const struct buf *with) {
+static bool begins_with(const struct buf *text, const struct buf *with) {
     return text->len >= with->len && (!with->len || memcmp(text->data, with->data, with->len) == 0);
 }
 
 /* Emits more of a call. args: all of its arguments, of which n bytes are certain. */
 static void show_call(struct parser *s, const char *name, const struct buf *args, size_t n,
                       bool done) {
-    if (!s->call_open) emit(s, EV_CALL_BEGIN, s->n_calls, name, strlen(name));
+    if (!s->call_open) emit_event(s, EV_CALL_BEGIN, s->n_calls, name, strlen(name));
     s->call_open = true;
-    const bool same = begins(args, &s->sent) && n >= s->sent.len;
+    const bool same = begins_with(args, &s->sent) && n >= s->sent.len;
     const char *more = same ? args->data + s->sent.len : s->shut.data;
     const size_t n_more = same ? n - s->sent.len : done ? s->shut.len : 0;
-    if (n_more) emit(s, EV_CALL_ARGS, s->n_calls, more, n_more);
+    if (n_more) emit_event(s, EV_CALL_ARGS, s->n_calls, more, n_more);
     if (same) {
         buf_add(&s->sent, more, n_more);
         buf_reset(&s->shut);
         buf_add(&s->shut, args->data + n, args->len - n);
     }
     if (!done) return;
-    emit(s, EV_CALL_END, s->n_calls++, "", 0);
+    emit_event(s, EV_CALL_END, s->n_calls++, "", 0);
     s->call_open = false;
     buf_reset(&s->sent);
     buf_reset(&s->shut);
@@ -152,7 +153,7 @@ static void show_parts(struct parser *s) {
     buf_release(&args);
 }
 
-static void show(struct parser *s) {
+static void show_new(struct parser *s) {
     size_t n;
     if (!s->parse) {
         show_content(s, s->all.data, s->all.len, false);
@@ -160,7 +161,7 @@ static void show(struct parser *s) {
     }
     const char *r = toolparse_reasoning(s->parse, &n);
     if (n > s->n_reasoning) {
-        emit(s, EV_REASONING, 0, r + s->n_reasoning, n - s->n_reasoning);
+        emit_event(s, EV_REASONING, 0, r + s->n_reasoning, n - s->n_reasoning);
         s->n_reasoning = n;
     }
     const char *c = toolparse_content(s->parse, &n);
@@ -206,7 +207,7 @@ bool parser_feed(struct parser *s, const char *text, size_t n, const char **stop
     if (!n || s->stop) return s->stop != NULL;
     if (s->fmt) watch_thinking(s, text, n);
     feed_text(s, text, n);
-    if (s->piece.len) show(s);
+    if (s->piece.len) show_new(s);
     *stop = s->stop;
     return s->stop != NULL;
 }
@@ -214,7 +215,8 @@ bool parser_feed(struct parser *s, const char *text, size_t n, const char **stop
 /* Emits the reasoning that has not been emitted yet. */
 static void show_thought(struct parser *s, const char *text) {
     const size_t n = strlen(text);
-    if (n > s->n_reasoning) emit(s, EV_REASONING, 0, text + s->n_reasoning, n - s->n_reasoning);
+    if (n > s->n_reasoning)
+        emit_event(s, EV_REASONING, 0, text + s->n_reasoning, n - s->n_reasoning);
 }
 
 static int show_calls(struct parser *s, const struct json *calls) {
@@ -260,7 +262,7 @@ static int end_parsed(struct parser *s, bool cut, struct buf *problems) {
     const bool wanted = s->a->tools && !s->a->no_calls;
     int n = 0;
     toolparse_no_more(s->parse);
-    show(s);
+    show_new(s);
     const struct json *j = toolparse_finish(s->parse), *calls = json_get(j, "tool_calls");
     show_thought(s, json_str(json_get(j, "reasoning")));
     if (!(cut || s->call_open || s->n_calls > json_len(calls)) || !wanted ||
@@ -270,8 +272,8 @@ static int end_parsed(struct parser *s, bool cut, struct buf *problems) {
     if (n < s->n_calls) n = s->n_calls; /* emitted calls count, whatever followed */
     /* The text ended in the middle of a call; the emitted part still counts as a call. */
     if (s->call_open && !cut) {
-        if (s->shut.len) emit(s, EV_CALL_ARGS, s->n_calls, s->shut.data, s->shut.len);
-        emit(s, EV_CALL_END, s->n_calls++, "", 0);
+        if (s->shut.len) emit_event(s, EV_CALL_ARGS, s->n_calls, s->shut.data, s->shut.len);
+        emit_event(s, EV_CALL_END, s->n_calls++, "", 0);
         n = s->n_calls;
     }
     for (const struct json *p = json_first(json_get(j, "problems")); p && wanted;

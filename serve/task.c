@@ -70,7 +70,7 @@ static void write_out(struct task *t, const struct buf *b) {
         buf_add(&t->out, b->data ? b->data : "", b->len);
 }
 
-static void stream(struct task *t, const struct event *ev) {
+static void stream_event(struct task *t, const struct event *ev) {
     struct buf b = {0};
     t->api->event(&t->reply, ev, &b);
     write_out(t, &b);
@@ -94,7 +94,7 @@ void task_admit(struct task *t, int64_t n_cached) {
     t->reply.n_cached = n_cached;
     if (!t->ask.stream) return;
     if (t->job) job_stream(t->job, t->api->stream_type, t->api->ping);
-    stream(t, &(struct event){.kind = EV_ADMITTED});
+    stream_event(t, &(struct event){.kind = EV_ADMITTED});
 }
 
 /* Updates the times of the prompt and of the answer so far. */
@@ -112,20 +112,20 @@ void task_progress(struct run *r, int64_t done) {
     if (done < r->n_prompt && now - t->t_progress < PROGRESS_S) return;
     t->t_progress = now;
     set_times(t, r);
-    stream(t, &(struct event){.kind = EV_PROGRESS, .choice = r->choice, .n = (size_t)done});
+    stream_event(t, &(struct event){.kind = EV_PROGRESS, .choice = r->choice, .n = (size_t)done});
 }
 
 void task_event(void *ud, const struct event *ev) {
     struct task *t = ud;
     set_times(t, &t->run[ev->choice]);
     reply_add(&t->reply, ev, t->api->call_id);
-    if (t->ask.stream) stream(t, ev);
+    if (t->ask.stream) stream_event(t, ev);
 }
 
-static void finish(struct task *t) {
+static void finish_task(struct task *t) {
     t->reply.total_s = progress_now_s() - t->t_arrive;
     if (t->ask.stream) {
-        stream(t, &(struct event){.kind = EV_DONE});
+        stream_event(t, &(struct event){.kind = EV_DONE});
         if (t->job) job_end(t->job, false);
     } else {
         struct buf b = {0};
@@ -150,8 +150,8 @@ void task_end_run(struct run *r, enum reply_end end, const char *stop) {
     if (t->failed) return;
     if (t->ends) t->ends(t, c);
     const struct event ev = {.kind = EV_ENDED, .choice = r->choice};
-    if (t->ask.stream) stream(t, &ev);
-    if (t->n_ended == t->reply.n_choices) finish(t);
+    if (t->ask.stream) stream_event(t, &ev);
+    if (t->n_ended == t->reply.n_choices) finish_task(t);
 }
 
 void task_fail(struct task *t, const struct fault *f) {
