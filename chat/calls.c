@@ -14,15 +14,15 @@ gnode call_text(struct gcalls *c, const char *s) {
     return s ? gn_marker(c->g, s, strlen(s)) : (gnode)G_EPS;
 }
 
-static gnode cat(struct gcalls *c, const gnode *v, size_t n) {
+static gnode cat_all(struct gcalls *c, const gnode *v, size_t n) {
     gnode out = G_EPS;
     while (n-- > 0) out = gn_cat(c->g, v[n], out);
     return out;
 }
 #define CAT(c, ...)                                                                                \
-    cat((c), (const gnode[]){__VA_ARGS__}, sizeof((const gnode[]){__VA_ARGS__}) / sizeof(gnode))
+    cat_all((c), (const gnode[]){__VA_ARGS__}, sizeof((const gnode[]){__VA_ARGS__}) / sizeof(gnode))
 
-static void fail(struct gcalls *c, const struct gcall *t, struct err *e) {
+static void set_tool_error(struct gcalls *c, const struct gcall *t, struct err *e) {
     if (c->rc) return;
     c->rc = err_set(c->e, e->code, "tool '%s': %s", t->name, e->msg);
     if (c->o.spot) snprintf(c->o.spot->tool, sizeof c->o.spot->tool, "%s", t->name);
@@ -47,15 +47,15 @@ static gnode schema_value(struct gcalls *c, const struct gcall *t, const struct 
     if (o.spot) *o.spot->path = 0; /* may be set by an earlier schema, which was accepted */
     if (gn_schema(c->g, t->schema, at, &o, form, &out, &e) == 0) return out;
     if (o.strict || c->g->full) {
-        fail(c, t, &e);
+        set_tool_error(c, t, &e);
         return G_NONE;
     }
     if (c->o.notes) buf_fmt(c->o.notes, "%s: %s\n", t->name, e.msg);
-    if (gn_schema(c->g, c->any_object, c->any_object, &o, form, &out, &e)) fail(c, t, &e);
+    if (gn_schema(c->g, c->any_object, c->any_object, &o, form, &out, &e)) set_tool_error(c, t, &e);
     return out;
 }
 
-static gnode arguments(struct gcalls *c, const struct gcall *t) {
+static gnode arguments_node(struct gcalls *c, const struct gcall *t) {
     const struct gform form = {.object = true};
     return gn_as_rule(c->g, schema_value(c, t, t->schema, &form));
 }
@@ -78,22 +78,23 @@ gnode call_named(struct gcalls *c, const struct gcall *t) {
         before =
             gn_cat(c->g, gn_rep(c->g, gn_bytes(c->g, 'a', 'z'), 1, 16), call_text(c, n->behind_id));
     }
-    return CAT(c, before, call_text(c, t->name), behind, call_text(c, n->sep), arguments(c, t));
+    return CAT(c, before, call_text(c, t->name), behind, call_text(c, n->sep),
+               arguments_node(c, t));
 }
 
 gnode call_deepseek(struct gcalls *c, const struct gcall *t) {
-    return CAT(c, call_text(c, t->name), call_text(c, DS_SEP), arguments(c, t));
+    return CAT(c, call_text(c, t->name), call_text(c, DS_SEP), arguments_node(c, t));
 }
 
 gnode call_deepseek_v3(struct gcalls *c, const struct gcall *t) {
-    return CAT(c, call_text(c, t->name), gn_str(c->g, "\n```json\n"), arguments(c, t));
+    return CAT(c, call_text(c, t->name), gn_str(c->g, "\n```json\n"), arguments_node(c, t));
 }
 
 gnode call_harmony(struct gcalls *c, const struct gcall *t) {
     const gnode channel = gn_opt(c->g, call_text(c, "<|channel|>commentary"));
     const gnode form = gn_alt(c->g, gn_str(c->g, " json"), call_text(c, " <|constrain|>json"));
     return CAT(c, call_text(c, t->name), channel, gn_opt(c->g, form), call_text(c, "<|message|>"),
-               arguments(c, t));
+               arguments_node(c, t));
 }
 
 /* Returns the language of a call id in Mistral's form: nine letters and digits. */
@@ -105,7 +106,7 @@ static gnode call_id(struct gcalls *c) {
 
 gnode call_args(struct gcalls *c, const struct gcall *t) {
     const gnode id = gn_opt(c->g, gn_cat(c->g, call_text(c, "[CALL_ID]"), call_id(c)));
-    return CAT(c, call_text(c, t->name), id, call_text(c, "[ARGS]"), arguments(c, t));
+    return CAT(c, call_text(c, t->name), id, call_text(c, "[ARGS]"), arguments_node(c, t));
 }
 
 /* ---- objects with the name inside ---- */
@@ -118,7 +119,7 @@ static gnode object(struct gcalls *c, const struct gcall *t, const char *name, c
     const char *const colon = c->o.space == GRAM_SPACE_NONE ? ":" : ": ";
     const char *const comma = c->o.space == GRAM_SPACE_NONE ? "," : ", ";
     return CAT(c, gn_str(g, "{"), json_string(c, name), gn_str(g, colon), json_string(c, t->name),
-               gn_str(g, comma), json_string(c, args), gn_str(g, colon), arguments(c, t), last,
+               gn_str(g, comma), json_string(c, args), gn_str(g, colon), arguments_node(c, t), last,
                gn_str(g, "}"));
 }
 
@@ -132,6 +133,7 @@ gnode call_item_id(struct gcalls *c, const struct gcall *t) {
 gnode call_item_llama(struct gcalls *c, const struct gcall *t) {
     return object(c, t, "name", "parameters", G_EPS);
 }
+/* Builds one call as Command R writes it: tool_name and parameters. */
 gnode call_item_action(struct gcalls *c, const struct gcall *t) {
     return object(c, t, "tool_name", "parameters", G_EPS);
 }
@@ -139,12 +141,12 @@ gnode call_item_command(struct gcalls *c, const struct gcall *t) {
     const gnode id = gn_cat(c->g, gn_str(c->g, "{\"tool_call_id\": \""),
                             gn_rep(c->g, gn_bytes(c->g, '0', '9'), 1, 3));
     return CAT(c, id, gn_str(c->g, "\", \"tool_name\": "), json_string(c, t->name),
-               gn_str(c->g, ", \"parameters\": "), arguments(c, t), gn_str(c->g, "}"));
+               gn_str(c->g, ", \"parameters\": "), arguments_node(c, t), gn_str(c->g, "}"));
 }
 /* Returns the language of an object whose only member is named after the tool: {"f": {...}}. */
 gnode call_item_key(struct gcalls *c, const struct gcall *t) {
-    return CAT(c, gn_str(c->g, "{"), json_string(c, t->name), gn_str(c->g, ": "), arguments(c, t),
-               gn_str(c->g, "}"));
+    return CAT(c, gn_str(c->g, "{"), json_string(c, t->name), gn_str(c->g, ": "),
+               arguments_node(c, t), gn_str(c->g, "}"));
 }
 
 /* ---- raw text between tags ---- */
@@ -165,14 +167,14 @@ static struct raw raw_parts(struct gcalls *c, const struct gcall *t, const struc
     /* Input of a custom tool. */
     const char *lark = json_str(json_get(schema, "x-lark"));
     if (lark) {
-        if (gn_lark(g, lark, strlen(lark), false, &out.text, &e)) fail(c, t, &e);
+        if (gn_lark(g, lark, strlen(lark), false, &out.text, &e)) set_tool_error(c, t, &e);
         return out;
     }
     struct gram_opts o = c->o;
     o.strict |= t->strict;
     o.complete = o.complete && t->strict;
     if (gn_schema_text(g, t->schema, schema, &o, &out.text, &out.others, &e)) {
-        if (o.strict || g->full) fail(c, t, &e);
+        if (o.strict || g->full) set_tool_error(c, t, &e);
         if (o.notes) buf_fmt(o.notes, "%s: %s\n", t->name, e.msg);
         out.text = gn_rep(g, gn_char_any(g, false), 0, GRAM_INF);
         out.others = (struct gothers){0};
@@ -277,23 +279,23 @@ static gnode each_form(struct gcalls *c, const struct gcall *t, const struct lis
     return out;
 }
 
-static gnode parameters(struct gcalls *c, const struct gcall *t, gnode sep, gnode close,
-                        gnode (*one)(struct gcalls *c, const struct gcall *t,
-                                     const struct json *p)) {
+static gnode parameters_node(struct gcalls *c, const struct gcall *t, gnode sep, gnode close,
+                             gnode (*one)(struct gcalls *c, const struct gcall *t,
+                                          const struct json *p)) {
     const struct listed l = {sep, close, one};
     if (t->strict || c->o.strict)
-        arguments(c, t); /* reports everything that is wrong with the schema */
+        arguments_node(c, t); /* reports everything that is wrong with the schema */
     return each_form(c, t, &l, list_of);
 }
 
-static bool quoted(const char *open) {
+static bool is_quoted(const char *open) {
     const size_t n = strlen(open);
     return n >= 5 && strcmp(open + n - 5, "name=") == 0;
 }
 
 static gnode tag_parameter(struct gcalls *c, const struct gcall *t, const struct json *p) {
     const struct tool_tags *f = &c->f->tags;
-    const gnode q = gn_str(c->g, quoted(f->par_open) ? "\"" : ""),
+    const gnode q = gn_str(c->g, is_quoted(f->par_open) ? "\"" : ""),
                 nl = gn_str(c->g, f->newline ? "\n" : ""), lf = gn_str(c->g, c->lines ? "\n" : "");
     const gnode value = strstr(f->par_open, DSML) ? flagged_value(c, t, p)
                                                   : CAT(c, call_text(c, f->par_name_end), nl,
@@ -304,10 +306,10 @@ static gnode tag_parameter(struct gcalls *c, const struct gcall *t, const struct
 
 gnode call_tags(struct gcalls *c, const struct gcall *t) {
     const struct tool_tags *f = &c->f->tags;
-    const gnode q = gn_str(c->g, quoted(f->fn_open) ? "\"" : "");
+    const gnode q = gn_str(c->g, is_quoted(f->fn_open) ? "\"" : "");
     return CAT(c, q, call_text(c, t->name), q, call_text(c, f->fn_name_end),
                gn_str(c->g, c->lines ? "\n" : ""),
-               parameters(c, t, G_EPS, call_text(c, f->fn_close), tag_parameter));
+               parameters_node(c, t, G_EPS, call_text(c, f->fn_close), tag_parameter));
 }
 
 static gnode key_parameter(struct gcalls *c, const struct gcall *t, const struct json *p) {
@@ -321,9 +323,9 @@ static gnode key_parameter(struct gcalls *c, const struct gcall *t, const struct
 gnode call_keys(struct gcalls *c, const struct gcall *t) {
     const struct tool_tags *f = &c->f->tags;
     return CAT(c, call_text(c, t->name), call_text(c, f->fn_name_end),
-               parameters(c, t, G_EPS,
-                          CAT(c, gn_opt(c->g, gn_str(c->g, "\n")), call_text(c, f->fn_close)),
-                          key_parameter));
+               parameters_node(c, t, G_EPS,
+                               CAT(c, gn_opt(c->g, gn_str(c->g, "\n")), call_text(c, f->fn_close)),
+                               key_parameter));
 }
 
 /* ---- elements ---- */
@@ -334,8 +336,8 @@ enum { ELEMENT_DEPTH = 8 };
 static gnode element_value(struct gcalls *c, const struct gcall *t, const struct json *schema,
                            int depth);
 
-static gnode element(struct gcalls *c, const struct gcall *t, const char *name,
-                     const struct json *schema, int depth) {
+static gnode element_node(struct gcalls *c, const struct gcall *t, const char *name,
+                          const struct json *schema, int depth) {
     const gnode tag = call_text(c, name);
     return CAT(c, call_text(c, M3_GUARD "<"), tag, gn_str(c->g, ">"),
                element_value(c, t, schema, depth), call_text(c, M3_GUARD "</"), tag,
@@ -352,7 +354,7 @@ static gnode element_members(struct gcalls *c, const struct gcall *t, const stru
                       .first = G_EPS,
                       .sep = G_EPS};
     for (const struct json *x = json_first(props); x && !c->rc; x = json_next(x)) {
-        p.row[p.n].body = element(c, t, json_name(x), x, depth + 1);
+        p.row[p.n].body = element_node(c, t, json_name(x), x, depth + 1);
         p.row[p.n++].required = is_complete(c, t) || is_required(schema, json_name(x));
     }
     return gn_pick(c->g, grammar_pick(c->g, &p), 0, 0);
@@ -374,7 +376,7 @@ static gnode element_value(struct gcalls *c, const struct gcall *t, const struct
     if (type && strcmp(type, "array") == 0 && deep && json_get(schema, "items")) {
         const uint32_t lo = count_limit(schema, "minItems", 0),
                        hi = count_limit(schema, "maxItems", GRAM_INF);
-        const gnode item = element(c, t, "item", json_get(schema, "items"), depth + 1);
+        const gnode item = element_node(c, t, "item", json_get(schema, "items"), depth + 1);
         return lo <= hi ? gn_rep(c->g, item, lo, hi) : (gnode)G_NONE;
     }
     return raw_value(c, t, schema, M3_GUARD);
@@ -398,7 +400,7 @@ gnode call_gemma(struct gcalls *c, const struct gcall *t) {
     return CAT(c, call_text(c, t->name), gn_as_rule(c->g, schema_value(c, t, t->schema, &form)));
 }
 
-static gnode keyword(struct gcalls *c, const struct gcall *t, const struct json *p) {
+static gnode keyword_node(struct gcalls *c, const struct gcall *t, const struct json *p) {
     const struct gform form = {.python = true};
     return CAT(c, call_text(c, json_name(p)), gn_str(c->g, "="),
                gn_as_rule(c->g, schema_value(c, t, p, &form)));
@@ -406,5 +408,5 @@ static gnode keyword(struct gcalls *c, const struct gcall *t, const struct json 
 
 gnode call_python(struct gcalls *c, const struct gcall *t) {
     return CAT(c, call_text(c, t->name), gn_str(c->g, "("),
-               parameters(c, t, gn_str(c->g, ", "), gn_str(c->g, ")"), keyword));
+               parameters_node(c, t, gn_str(c->g, ", "), gn_str(c->g, ")"), keyword_node));
 }

@@ -137,7 +137,8 @@ static void put_text(struct arena *a, struct json *obj, const char *name, const 
     add_member(a, obj, name, json_new_str(a, s, n));
 }
 
-static struct json *message(struct arena *a, const char *role, const char *content, size_t len) {
+static struct json *new_message(struct arena *a, const char *role, const char *content,
+                                size_t len) {
     struct json *m = json_new(a, JSON_OBJ);
     put_text(a, m, "role", role, strlen(role));
     put_text(a, m, "content", content, len);
@@ -155,7 +156,7 @@ static void add_made(struct talk *t, struct arena *a, const struct json *m, cons
 void talk_add(struct talk *t, const char *role, const char *content, size_t len) {
     struct arena a;
     arena_init(&a);
-    add_made(t, &a, message(&a, role, content, len), role);
+    add_made(t, &a, new_message(&a, role, content, len), role);
 }
 
 /* Creates a call with an id of nine letters and digits, as the strictest templates require. */
@@ -175,7 +176,7 @@ void talk_add_answer(struct talk *t, const char *content, const char *reasoning,
                      const struct json *calls) {
     struct arena a;
     arena_init(&a);
-    struct json *m = message(&a, "assistant", content, strlen(content));
+    struct json *m = new_message(&a, "assistant", content, strlen(content));
     if (reasoning && *reasoning) put_text(&a, m, "reasoning_content", reasoning, strlen(reasoning));
     if (json_first(calls)) {
         struct json *list = json_new(&a, JSON_ARR);
@@ -221,7 +222,7 @@ bool talk_add_result(struct talk *t, const char *text, size_t len) {
         const char *id = json_str(json_get(c, "id")), *name = json_str(json_get(f ? f : c, "name"));
         struct arena a;
         arena_init(&a);
-        struct json *m = message(&a, "tool", text, len);
+        struct json *m = new_message(&a, "tool", text, len);
         if (name) put_text(&a, m, "name", name, strlen(name));
         if (id) put_text(&a, m, "tool_call_id", id, strlen(id));
         add_made(t, &a, m, "tool");

@@ -15,7 +15,7 @@ static const struct {
 #undef THINK_SWITCH
 };
 
-static bool render(const struct chat *c, const char *member, struct buf *out) {
+static bool render_with(const struct chat *c, const char *member, struct buf *out) {
     static const char talk[] = "[{\"role\": \"user\", \"content\": \"a\"}]";
     struct buf kwargs = {0};
     struct err e;
@@ -31,7 +31,7 @@ const char *think_member(const struct chat *c, const char *tmpl, bool on) {
     for (size_t i = 0; i < COUNT_OF(switches) && !found; i++) {
         struct buf a = {0}, b = {0};
         if (!strstr(tmpl, switches[i].name)) continue;
-        bool differs = render(c, switches[i].on, &a) && render(c, switches[i].off, &b) &&
+        bool differs = render_with(c, switches[i].on, &a) && render_with(c, switches[i].off, &b) &&
                        (a.len != b.len || (a.len && memcmp(a.data, b.data, a.len) != 0));
         buf_release(&a);
         buf_release(&b);

@@ -106,7 +106,7 @@ static bool fits(const struct toolfmt *f, const char *text, struct fit *out) {
     return ok;
 }
 
-static const struct toolfmt *by_call(struct trial *r) {
+static const struct toolfmt *format_by_call(struct trial *r) {
     const struct toolfmt *best = NULL;
     for (size_t k = 0; k < COUNT_OF(probes) && !best; k++) {
         struct buf messages = {0};
@@ -153,7 +153,7 @@ const struct toolfmt *toolfmt_detect(const char *tmpl, size_t len) {
     struct err ignored;
     const struct toolfmt *f = NULL;
     if (jinja_compile_mode(&r.t, tmpl, len, "template", JINJA_LENIENT, NULL, &ignored) == 0) {
-        f = by_call(&r);
+        f = format_by_call(&r);
         if (!f && render(&r, "[{\"role\": \"user\", \"content\": \"" USER "\"}]", true))
             f = by_text(r.out.data, r.out.len, true);
         jinja_free(r.t);

@@ -31,7 +31,8 @@ static void add_property(struct flat *f, const struct json *m, const char *how) 
     json_put(f->a, f->props, name, n, m);
 }
 
-static void add(struct flat *f, const struct json *s, bool required, const char *how, int depth);
+static void add_schema(struct flat *f, const struct json *s, bool required, const char *how,
+                       int depth);
 
 /* Adds the branches of a list; of the top schema, only the selected one. */
 static void add_branches(struct flat *f, const struct json *s, const char *list, bool required,
@@ -39,11 +40,13 @@ static void add_branches(struct flat *f, const struct json *s, const char *list,
     int k = 0;
     for (const struct json *x = json_first(json_get(s, list)); x; x = json_next(x), k++) {
         const bool one = f->branch >= 0 && s == f->top;
-        if (!one || k == f->branch) add(f, x, one && required, one ? "allOf" : "anyOf", depth + 1);
+        if (!one || k == f->branch)
+            add_schema(f, x, one && required, one ? "allOf" : "anyOf", depth + 1);
     }
 }
 
-static void add(struct flat *f, const struct json *s, bool required, const char *how, int depth) {
+static void add_schema(struct flat *f, const struct json *s, bool required, const char *how,
+                       int depth) {
     const struct json *to = tool_target(f->root, s);
     if (json_type(s) != JSON_OBJ || depth > FLAT_DEPTH || ++f->n_seen > FLAT_MOST) return;
     for (const struct json *m = json_first(json_get(s, "properties")); m; m = json_next(m))
@@ -51,9 +54,9 @@ static void add(struct flat *f, const struct json *s, bool required, const char 
     for (const struct json *r = json_first(json_get(s, "required")); r && required;
          r = json_next(r))
         json_push(f->a, f->required, r);
-    if (to != s) add(f, to, required, how, depth + 1);
+    if (to != s) add_schema(f, to, required, how, depth + 1);
     for (const struct json *x = json_first(json_get(s, "allOf")); x; x = json_next(x))
-        add(f, x, required, how, depth + 1);
+        add_schema(f, x, required, how, depth + 1);
     add_branches(f, s, "anyOf", required, depth);
     if (!json_get(s, "anyOf")) add_branches(f, s, "oneOf", required, depth);
 }
@@ -78,7 +81,7 @@ const struct json *tool_flat(struct arena *a, const struct json *root, int branc
                      .required = json_new(a, JSON_ARR),
                      .branch = branch};
     struct json *out = json_new(a, JSON_OBJ);
-    add(&f, root, true, "allOf", 0);
+    add_schema(&f, root, true, "allOf", 0);
     json_put(a, out, "properties", strlen("properties"), f.props);
     json_put(a, out, "required", strlen("required"), f.required);
     return out;

@@ -10,7 +10,7 @@ static bool in_name(char c) {
     return c == '_' || (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z');
 }
 
-static size_t identifier(const struct toolparse *p, size_t i, const char *also) {
+static size_t identifier_end(const struct toolparse *p, size_t i, const char *also) {
     while (i < p->in.len &&
            (in_name(p->in.data[i]) || (p->in.data[i] && strchr(also, p->in.data[i]))))
         i++;
@@ -24,7 +24,7 @@ static const struct json *parse_word(struct toolparse *p, size_t *i) {
     } words[] = {{"None", 0}, {"null", 0}, {"True", 1}, {"true", 1}, {"False", 2}, {"false", 2}};
     for (size_t k = 0; k < COUNT_OF(words); k++) {
         if (!tool_at(p, *i, words[k].text)) continue;
-        if (identifier(p, *i, "") > *i + strlen(words[k].text)) continue;
+        if (identifier_end(p, *i, "") > *i + strlen(words[k].text)) continue;
         *i += strlen(words[k].text);
         return words[k].what == 0 ? json_new(&p->arena, JSON_NULL)
                                   : json_new_bool(&p->arena, words[k].what == 1);
@@ -187,7 +187,7 @@ static bool as_name(const struct json *v, struct text *name) {
     return t != JSON_ARR && t != JSON_OBJ;
 }
 
-static const struct json *literal(struct toolparse *p, size_t *i, int depth);
+static const struct json *parse_literal(struct toolparse *p, size_t *i, int depth);
 
 static bool next_is(const struct toolparse *p, size_t k, char ch) {
     return k < p->in.len && p->in.data[k] == ch;
@@ -197,13 +197,13 @@ static bool next_is(const struct toolparse *p, size_t k, char ch) {
  * dictionary entry; *name is its key, and its value is returned. */
 static const struct json *parse_item(struct toolparse *p, size_t *k, bool braces, bool *key,
                                      struct text *name, int depth) {
-    const struct json *v = literal(p, k, depth + 1);
+    const struct json *v = parse_literal(p, k, depth + 1);
     const size_t colon = tool_ws(p, *k);
     *key = v && braces && next_is(p, colon, ':');
     if (!*key) return v;
     if (!as_name(v, name)) return NULL;
     *k = colon + 1;
-    return literal(p, k, depth + 1);
+    return parse_literal(p, k, depth + 1);
 }
 
 static const struct json *parse_items(struct toolparse *p, size_t *i, char close, int depth) {
@@ -237,7 +237,7 @@ static const struct json *parse_items(struct toolparse *p, size_t *i, char close
     return json_new(&p->arena, braces ? JSON_OBJ : JSON_ARR);
 }
 
-static const struct json *literal(struct toolparse *p, size_t *i, int depth) {
+static const struct json *parse_literal(struct toolparse *p, size_t *i, int depth) {
     bool raw;
     *i = tool_ws(p, *i);
     if (*i >= p->in.len || depth > TOOL_DEPTH) return NULL;
@@ -251,7 +251,7 @@ static const struct json *literal(struct toolparse *p, size_t *i, int depth) {
 }
 
 const struct json *tool_literal(struct toolparse *p, size_t *i) {
-    return literal(p, i, 0);
+    return parse_literal(p, i, 0);
 }
 
 /* Sets *name to the name of the tool's parameter number `at`. False: no such parameter. */
@@ -294,17 +294,17 @@ static bool put_unnamed(struct toolparse *p, struct text fn, struct json **args,
 }
 
 static bool py_call(struct toolparse *p, size_t *i) {
-    size_t from = tool_ws(p, *i), k = identifier(p, from, ".-"), to = k;
+    size_t from = tool_ws(p, *i), k = identifier_end(p, from, ".-"), to = k;
     struct json *args = json_new(&p->arena, JSON_OBJ);
     const struct json *v;
     if (k == from || !next_is(p, k, '(')) return false;
     if (to - from > 5 && memcmp(p->in.data + to - 5, ".call", 5) == 0) to -= 5;
     const struct text name = tool_text(p, from, to);
     for (k = tool_ws(p, k + 1); k < p->in.len && p->in.data[k] != ')'; k = tool_ws(p, k)) {
-        const size_t key = k, key_end = identifier(p, k, ""), eq = tool_ws(p, key_end);
+        const size_t key = k, key_end = identifier_end(p, k, ""), eq = tool_ws(p, key_end);
         const bool named = key_end > key && next_is(p, eq, '=');
         if (named) k = eq + 1;
-        if (!(v = literal(p, &k, 0))) return false;
+        if (!(v = parse_literal(p, &k, 0))) return false;
         if (named)
             tool_put(p, args, tool_text(p, key, key_end), v);
         else if (!put_unnamed(p, name, &args, v))
@@ -331,16 +331,16 @@ bool tool_cut_python(struct toolparse *p, size_t at, size_t *cut, struct buf *en
     size_t k = at;
     for (size_t m = 0; m < COUNT_OF(opens); m++)
         if (tool_at(p, at, opens[m])) k += strlen(opens[m]);
-    k = identifier(p, tool_ws(p, k), ".-");
+    k = identifier_end(p, tool_ws(p, k), ".-");
     if (!tool_at(p, k, "(")) return false;
     *cut = k = tool_ws(p, k + 1);
     *n_close = 1;
     buf_chr(end, ')');
     for (;;) {
-        k = tool_ws(p, identifier(p, k, ""));
+        k = tool_ws(p, identifier_end(p, k, ""));
         if (!tool_at(p, k, "=")) return true;
         k++;
-        if (!literal(p, &k, 0)) return true;
+        if (!parse_literal(p, &k, 0)) return true;
         const size_t after = tool_ws(p, k); /* an adjacent string would be joined */
         if (!next_is(p, after, ',') && !next_is(p, after, ')')) return true;
         *cut = k;

@@ -653,7 +653,7 @@ void toolparse_free(struct toolparse *p) {
     free(p);
 }
 
-static void feed(struct toolparse *p, const char *s, size_t n) {
+static void add_input(struct toolparse *p, const char *s, size_t n) {
     while (n) { /* NUL becomes U+FFFD, since strings in conversations cannot contain it */
         const size_t k = strnlen(s, n);
         buf_add(&p->in, s, k);
@@ -667,13 +667,13 @@ static void feed(struct toolparse *p, const char *s, size_t n) {
 
 void toolparse_feed(struct toolparse *p, const char *s, size_t n) {
     if (!p->opened)
-        feed(p, s, n);
+        add_input(p, s, n);
     else if (tool_opened_feed(p, s, n, false))
-        feed(p, p->first.data, p->first.len);
+        add_input(p, p->first.data, p->first.len);
 }
 
 void tool_opened_end(struct toolparse *p) {
-    if (p->opened && tool_opened_feed(p, "", 0, true)) feed(p, p->first.data, p->first.len);
+    if (p->opened && tool_opened_feed(p, "", 0, true)) add_input(p, p->first.data, p->first.len);
 }
 
 bool toolparse_broken(const struct toolparse *p) {

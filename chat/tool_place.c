@@ -23,11 +23,11 @@ struct walk {
     enum tool_place place;
 };
 
-static void span(struct walk *w, size_t from, size_t to, enum tool_place place) {
+static void note_place(struct walk *w, size_t from, size_t to, enum tool_place place) {
     if (w->at >= from && w->at < to) w->place = place;
 }
 
-static bool of_word(char c) {
+static bool is_word_char(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
            c == '-' || c == '.' || c == '+' || (unsigned char)c >= 0x80;
 }
@@ -40,8 +40,9 @@ static size_t find_word(const struct walk *w, size_t i, struct text t) {
         if (!hit) break;
         i = (size_t)(hit - s);
         const size_t end = i + t.n;
-        const bool before = i > 0 && of_word(s[i - 1]) && s[i - 1] != '.' && of_word(t.s[0]);
-        if (!before && !(end < w->to && of_word(s[end]) && of_word(s[end - 1]))) return i;
+        const bool before =
+            i > 0 && is_word_char(s[i - 1]) && s[i - 1] != '.' && is_word_char(t.s[0]);
+        if (!before && !(end < w->to && is_word_char(s[end]) && is_word_char(s[end - 1]))) return i;
     }
     return SIZE_MAX;
 }
@@ -69,13 +70,13 @@ static void walk_tags(struct walk *w, const struct tags *t, const struct json *a
         if (i == SIZE_MAX) return;
         i = find_word(w, i + strlen(t->open), name_of(m));
         if (i == SIZE_MAX) return;
-        span(w, i, i + name_of(m).n, TOOL_PLACE_KEY);
+        note_place(w, i, i + name_of(m).n, TOOL_PLACE_KEY);
         i = find_text(w, i + name_of(m).n, t->val_open ? t->val_open : t->name_end);
         if (i == SIZE_MAX) return;
         i += strlen(t->val_open ? t->val_open : t->name_end);
         size_t end = find_text(w, i, t->close);
         if (end == SIZE_MAX) end = w->to;
-        span(w, i, end, TOOL_PLACE_VALUE);
+        note_place(w, i, end, TOOL_PLACE_VALUE);
         w->i = end;
     }
 }
@@ -98,7 +99,7 @@ static bool token(const struct walk *w, size_t *i, struct text *t) {
         *i = end + n < w->to ? end + n : w->to;
         return true;
     }
-    for (end = from; end < w->to && of_word(s[end]);) end++;
+    for (end = from; end < w->to && is_word_char(s[end]);) end++;
     *t = tool_text(w->p, from, end);
     *i = end;
     return end > from;
@@ -125,7 +126,7 @@ static void walk_brackets(struct walk *w, const struct json *args) {
         const size_t next = tool_ws(w->p, i), from = (size_t)(t.s - s);
         const bool key = next < w->to && (s[next] == ':' || s[next] == '=');
         if (key && of_args < 0 && tool_same(t, name_of(json_first(args)))) of_args = depth;
-        if (of_args >= 0) span(w, from, from + t.n, key ? TOOL_PLACE_KEY : TOOL_PLACE_VALUE);
+        if (of_args >= 0) note_place(w, from, from + t.n, key ? TOOL_PLACE_KEY : TOOL_PLACE_VALUE);
     }
 }
 
@@ -137,7 +138,7 @@ static void walk_call(struct walk *w, const struct tool_call *c) {
     const struct tags tags = {t->par_open, t->par_name_end, t->val_open, t->par_close};
     const size_t name = find_word(w, w->i, c->name);
     if (name != SIZE_MAX) {
-        span(w, name, name + c->name.n, TOOL_PLACE_NAME);
+        note_place(w, name, name + c->name.n, TOOL_PLACE_NAME);
         w->i = name + c->name.n;
         if (w->i < w->to && w->p->in.data[w->i] == '"') w->i++; /* not the start of a string */
     }

@@ -163,7 +163,7 @@ size_t tool_value_end(struct toolparse *p, size_t i, struct text fn, size_t *nex
     return line && at > i && p->in.data[at - 1] == '\n' ? at - 1 : at;
 }
 
-static struct text unquoted(struct text t) {
+static struct text strip_quotes(struct text t) {
     t = tool_strip(t);
     if (t.n >= 2 && (t.s[0] == '"' || t.s[0] == '\'') && t.s[t.n - 1] == t.s[0]) {
         t.s++;
@@ -178,10 +178,10 @@ static struct text attr_name(struct text t, int *raw) {
     static const char flag[] = "\" string=\"";
     const char *at = memmem(t.s, t.n, flag, sizeof flag - 1);
     *raw = -1;
-    if (!at) return unquoted(t);
+    if (!at) return strip_quotes(t);
     *raw = memmem(at, t.n - (size_t)(at - t.s), "true", 4) != NULL;
     t.n = (size_t)(at - t.s) + 1;
-    return unquoted(t);
+    return strip_quotes(t);
 }
 
 static struct text without_cdata(struct text t) {
@@ -215,13 +215,13 @@ static void check_value(struct toolparse *p, struct text fn, struct text key, st
     const size_t from = (size_t)(at - p->in.data) + strlen(t->par_open);
     const size_t end = tool_find(p, from, t->par_name_end);
     if (end == SIZE_MAX || end - from > NAME_MAX_LEN) return;
-    const struct text name = unquoted(tool_text(p, from, end));
+    const struct text name = strip_quotes(tool_text(p, from, end));
     if (tool_schema(p, fn, name) && !json_getn(args, name.s, name.n))
         tool_problem(p, "the value of '%.*s' holds the tag of '%.*s': it may not be closed",
                      tool_len(key), key.s, tool_len(name), name.s);
 }
 
-static bool parameter(struct toolparse *p, size_t *i, struct text fn, struct json *args) {
+static bool parse_parameter(struct toolparse *p, size_t *i, struct text fn, struct json *args) {
     const struct tool_tags *t = &p->f->tags;
     size_t from = *i + strlen(t->par_open), name_end = tool_find(p, from, t->par_name_end), next,
            used;
@@ -286,11 +286,11 @@ bool tool_parse_tags(struct toolparse *p, size_t *i) {
     if (!tool_at(p, k, t->fn_open)) return json_in_wrapper(p, i, k);
     size_t from = k + strlen(t->fn_open), end = tool_find(p, from, t->fn_name_end);
     if (end == SIZE_MAX || end == from || end - from > 500) return false;
-    const struct text name = unquoted(tool_text(p, from, end));
+    const struct text name = strip_quotes(tool_text(p, from, end));
     struct json *args = json_new(&p->arena, JSON_OBJ);
     k = tool_ws(p, end + strlen(t->fn_name_end));
     while (tool_at(p, k, t->par_open)) {
-        if (!parameter(p, &k, name, args)) return false;
+        if (!parse_parameter(p, &k, name, args)) return false;
         k = tool_ws(p, k);
     }
     if (!end_call(p, &k, name)) return false;

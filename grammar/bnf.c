@@ -253,7 +253,7 @@ uint32_t bnf_number(struct bnf *b) {
 
 /* ---- GBNF ---- */
 
-static void space(struct bnf *b) {
+static void skip_space(struct bnf *b) {
     while (b->i < b->end) {
         if (b->s[b->i] == '#')
             while (b->i < b->end && b->s[b->i] != '\n') b->i++;
@@ -264,7 +264,7 @@ static void space(struct bnf *b) {
     }
 }
 
-static gnode class(struct bnf *b) {
+static gnode parse_class(struct bnf *b) {
     const struct gregex o = {.dot_all = true};
     const size_t from = b->i;
     gnode out = G_NONE;
@@ -276,7 +276,7 @@ static gnode class(struct bnf *b) {
     return out;
 }
 
-static gnode item(struct bnf *b) {
+static gnode parse_item(struct bnf *b) {
     struct buf t = {0};
     gnode out;
     if (bnf_take(b, "\"")) {
@@ -285,7 +285,7 @@ static gnode item(struct bnf *b) {
         buf_release(&t);
         return out;
     }
-    if (bnf_peek(b, 0) == '[') return class(b);
+    if (bnf_peek(b, 0) == '[') return parse_class(b);
     if (bnf_take(b, ".")) return gn_char_any(b->g, false);
     if (bnf_take(b, "<")) return bnf_token(b);
     if (bnf_take(b, "(")) {
@@ -301,22 +301,22 @@ static gnode item(struct bnf *b) {
     return bnf_ref(b, b->s + from, b->i - from);
 }
 
-static gnode times(struct bnf *b, gnode x) {
+static gnode parse_times(struct bnf *b, gnode x) {
     for (int n = 0; n < 8 && bnf_more(b); n++) {
         uint32_t lo = 0, hi = GRAM_INF;
-        space(b);
+        skip_space(b);
         if (bnf_take(b, "+")) {
             lo = 1;
         } else if (bnf_take(b, "?")) {
             hi = 1;
         } else if (bnf_take(b, "{")) {
-            space(b);
+            skip_space(b);
             lo = hi = bnf_number(b);
-            space(b);
+            skip_space(b);
             if (bnf_take(b, ",")) {
-                space(b);
+                skip_space(b);
                 hi = bnf_peek(b, 0) == '}' ? GRAM_INF : bnf_number(b);
-                space(b);
+                skip_space(b);
             }
             if (!bnf_take(b, "}") || hi < lo || lo > COUNT_MAX)
                 return bnf_fail(b, "a count must be {m}, {m,} or {m,n}, up to 100000");
@@ -332,10 +332,10 @@ static gnode gbnf_body(struct bnf *b) {
     gnode *v = NULL, *part = NULL;
     size_t n = 0, n_part = 0;
     for (;;) {
-        space(b);
+        skip_space(b);
         const char c = bnf_peek(b, 0);
         if (bnf_more(b) && c != '|' && c != ')') {
-            bnf_then(&part, &n_part, times(b, item(b)));
+            bnf_then(&part, &n_part, parse_times(b, parse_item(b)));
             continue;
         }
         bnf_then(&v, &n, gn_cats(b->g, part, n_part));

@@ -63,7 +63,7 @@ struct alts {
     gnode *v;
     size_t n, cap;
 };
-static void add(struct alts *s, gnode n) {
+static void add_alt(struct alts *s, gnode n) {
     if (s->n == s->cap) {
         s->cap = s->cap ? s->cap * 2 : 16;
         s->v = xreallocarray(s->v, s->cap, sizeof *s->v);
@@ -98,7 +98,7 @@ static void add_range(struct grammar *g, uint32_t lo, uint32_t hi, int n, struct
     (void)utf8_encode(lo, a);
     (void)utf8_encode(hi, b);
     for (int i = n; i-- > 0;) x = gn_cat(g, gn_bytes(g, (uint8_t)a[i], (uint8_t)b[i]), x);
-    add(out, x);
+    add_alt(out, x);
 }
 
 static void add_utf8(struct grammar *g, uint32_t lo, uint32_t hi, struct alts *out) {
@@ -129,7 +129,7 @@ static const char *short_escape(uint32_t cp) {
     return NULL;
 }
 
-static bool raw(uint32_t cp) {
+static bool is_raw(uint32_t cp) {
     return cp >= 0x20 && cp != '"' && cp != '\\';
 }
 
@@ -144,11 +144,11 @@ gnode gn_chars(struct grammar *g, const struct gchars *c, bool escaped) {
         for (; lo <= hi && lo < 0x60; lo++) {
             const char *s = short_escape(lo);
             char u[8];
-            if (raw(lo)) add(&out, gn_bytes(g, (int)lo, (int)lo));
-            if (s) add(&out, gn_str(g, s));
-            if (raw(lo) || s) continue;
+            if (is_raw(lo)) add_alt(&out, gn_bytes(g, (int)lo, (int)lo));
+            if (s) add_alt(&out, gn_str(g, s));
+            if (is_raw(lo) || s) continue;
             snprintf(u, sizeof u, "\\u00%02x", (unsigned)lo);
-            add(&out, gn_str(g, u));
+            add_alt(&out, gn_str(g, u));
         }
         if (lo <= hi) add_utf8(g, lo, hi, &out);
     }
@@ -184,14 +184,14 @@ gnode gn_char_json(struct grammar *g) {
     gchars_add(&c, 0x23, 0x5b);
     gchars_add(&c, 0x5d, HIGH_FROM - 1);
     gchars_add(&c, LOW_TO + 1, CHAR_MAX_);
-    add(&out, gn_chars(g, &c, false));
-    add(&out, gn_cat(g, gn_str(g, "\\"), gn_set(g, &s)));
+    add_alt(&out, gn_chars(g, &c, false));
+    add_alt(&out, gn_cat(g, gn_str(g, "\\"), gn_set(g, &s)));
     /* \u: not a surrogate, or a surrogate pair. */
     const gnode three = gn_rep(g, any, 3, 3), two = gn_rep(g, any, 2, 2);
-    add(&out, gn_cat3(g, u, gn_alt(g, hex(g, 0, 12), hex(g, 14, 15)), three));
-    add(&out, gn_cat(g, u, gn_cat3(g, d, hex(g, 0, 7), two)));
-    add(&out, gn_cat(g, gn_cat3(g, u, d, gn_cat(g, hex(g, 8, 11), two)),
-                     gn_cat3(g, u, d, gn_cat(g, hex(g, 12, 15), two))));
+    add_alt(&out, gn_cat3(g, u, gn_alt(g, hex(g, 0, 12), hex(g, 14, 15)), three));
+    add_alt(&out, gn_cat(g, u, gn_cat3(g, d, hex(g, 0, 7), two)));
+    add_alt(&out, gn_cat(g, gn_cat3(g, u, d, gn_cat(g, hex(g, 8, 11), two)),
+                         gn_cat3(g, u, d, gn_cat(g, hex(g, 12, 15), two))));
     gchars_release(&c);
     g->json_char = alts_take(g, &out);
     return g->json_char;

@@ -19,7 +19,7 @@ struct alts {
     gnode *v, own[32];
     uint32_t n, cap;
 };
-static void add(struct alts *s, gnode n) {
+static void add_alt(struct alts *s, gnode n) {
     if (n == G_NONE) return;
     if (s->n == s->cap) {
         s->cap *= 2;
@@ -38,7 +38,7 @@ static gnode deriv_list(struct grammar *g, gnode n, uint8_t byte) {
     for (uint32_t i = 0; i < d.b && !dead; i++) {
         const gnode x = gn_deriv(g, g->list[d.a + i], byte);
         dead = d.kind == G_AND && x == G_NONE;
-        add(&s, x);
+        add_alt(&s, x);
     }
     const gnode out = dead              ? (gnode)G_NONE
                       : d.kind == G_AND ? gn_ands(g, s.v, s.n)
@@ -52,10 +52,10 @@ static gnode deriv_cat(struct grammar *g, gnode n, uint8_t byte) {
     for (;;) {
         const struct gnode_data d = *gn(g, n);
         if (d.kind != G_CAT) {
-            add(&s, gn_deriv(g, n, byte));
+            add_alt(&s, gn_deriv(g, n, byte));
             break;
         }
-        add(&s, gn_cat(g, gn_deriv(g, d.a, byte), d.b));
+        add_alt(&s, gn_cat(g, gn_deriv(g, d.a, byte), d.b));
         if (!gn_null(g, d.a)) break;
         n = d.b;
     }
@@ -102,7 +102,7 @@ static void too_deep(struct grammar *g) {
     if (!g->full) g->full = "parts nested more than 2000 deep";
 }
 
-static gnode derive(struct grammar *g, gnode n, uint8_t byte) {
+static gnode derive_node(struct grammar *g, gnode n, uint8_t byte) {
     if (g->depth >= DEPTH_MAX) too_deep(g);
     if (g->full) return G_NONE;
     if (!gram_spend(g, 1)) return G_NONE;
@@ -115,7 +115,7 @@ static gnode derive(struct grammar *g, gnode n, uint8_t byte) {
 gnode gn_deriv(struct grammar *g, gnode n, uint8_t byte) {
     const struct gnode_data *d = gn(g, n);
     if (g->sealed && d->kind == G_ALT && d->flags & GF_PLAIN) return gn_step(g, n, g->cls[byte]);
-    return derive(g, n, byte);
+    return derive_node(g, n, byte);
 }
 
 /* ---- cached derivatives ---- */
@@ -138,7 +138,7 @@ static uint32_t *row_of(struct grammar *g, gnode n) {
 
 gnode gn_step(struct grammar *g, gnode n, int cls) {
     if (n < g->cap_row && g->row[n] && g->row[n][cls]) return g->row[n][cls] - 1;
-    gnode to = derive(g, n, g->rep[cls]);
+    gnode to = derive_node(g, n, g->rep[cls]);
     if (to && !gn_live(g, to)) to = G_NONE;
     if (g->full) return G_NONE;
     row_of(g, n)[cls] = to + 1;
@@ -374,7 +374,7 @@ static bool live_of(struct grammar *g, gnode n) {
     return false;
 }
 
-static bool null_again(const struct grammar *g, gnode n) {
+static bool is_null_now(const struct grammar *g, gnode n) {
     const struct gnode_data *d = gn(g, n);
     if (d->kind == G_CAT) return gn_null(g, d->a) && gn_null(g, d->b);
     if (d->kind == G_REP) return d->lo == 0 || gn_null(g, d->a);
@@ -398,7 +398,7 @@ static int find_facts(struct grammar *g, struct err *e) {
             const uint8_t f = g->node[i].flags;
             uint8_t to = f;
             if (!(f & GF_LIVE) && live_of(g, i)) to |= GF_LIVE;
-            if (!(f & GF_NULL) && null_again(g, i)) to |= GF_NULL;
+            if (!(f & GF_NULL) && is_null_now(g, i)) to |= GF_NULL;
             changed |= to != f;
             g->node[i].flags = to;
         }

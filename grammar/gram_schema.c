@@ -76,7 +76,7 @@ void sc_relax(struct sc *c, const struct json *at, const char *what) {
 
 /* ---- sets ---- */
 
-static bool has(const struct sc_set *set, const struct json *s) {
+static bool has_schema(const struct sc_set *set, const struct json *s) {
     for (uint32_t i = 0; i < set->n; i++)
         if (set->v[i].s == s) return true;
     return false;
@@ -98,7 +98,7 @@ void sc_add(struct sc *c, struct sc_set *set, const struct json *schema) {
         sc_fail(c, schema, "a schema must be an object, true or false");
         return;
     }
-    if (has(set, schema)) return;
+    if (has_schema(set, schema)) return;
     if (set->n == SET_MAX) {
         sc_fail(c, schema, "more than 256 schemas apply at once");
         return;
@@ -383,7 +383,7 @@ bool sc_values(struct sc *c, const struct sc_set *set, const struct json ***v, s
     return true;
 }
 
-static gnode values(struct sc *c, const struct json **v, size_t n) {
+static gnode values_node(struct sc *c, const struct json **v, size_t n) {
     gnode *all = xcalloc(n + 1, sizeof *all);
     for (size_t i = 0; i < n; i++) all[i] = sc_literal(c, v[i]);
     const gnode out = gn_alts(c->g, all, n);
@@ -491,15 +491,15 @@ static uint64_t due_cost(const struct json *branch) {
                       json_len(json_get(branch, "required")));
 }
 
-static const struct json *target(struct sc *c, const struct json *s) {
+static const struct json *follow_ref(struct sc *c, const struct json *s) {
     const char *ref = json_str(json_get(s, "$ref"));
     const struct json *to = ref ? sc_resolve(c, s, ref) : NULL;
     return to ? to : s;
 }
 
-static bool disjoint(struct sc *c, const struct json *a, const struct json *b) {
-    a = target(c, a);
-    b = target(c, b);
+static bool are_disjoint(struct sc *c, const struct json *a, const struct json *b) {
+    a = follow_ref(c, a);
+    b = follow_ref(c, b);
     if (json_type(a) == JSON_BOOL || json_type(b) == JSON_BOOL)
         return !json_bool(a, true) || !json_bool(b, true);
     if (!(types_of(c, a) & types_of(c, b))) return true;
@@ -526,7 +526,7 @@ static bool all_disjoint(struct sc *c, const struct json *list) {
     int64_t n = 0;
     for (const struct json *a = json_first(list); a; a = json_next(a))
         for (const struct json *b = json_next(a); b; b = json_next(b))
-            if (++n > 100000 || !gram_spend(c->g, 8) || !disjoint(c, a, b)) return false;
+            if (++n > 100000 || !gram_spend(c->g, 8) || !are_disjoint(c, a, b)) return false;
     return true;
 }
 
@@ -592,7 +592,7 @@ static gnode set_body(struct sc *c, const struct sc_set *set) {
     if (branches(c, set, sc_node, &v[0])) return v[0];
     for (uint32_t i = 0; i < set->n; i++) note_relaxed(c, set->v[i].s);
     if (sc_values(c, set, &value, &n_value)) {
-        v[0] = values(c, value, n_value);
+        v[0] = values_node(c, value, n_value);
         free(value);
         return v[0];
     }
@@ -641,7 +641,7 @@ static void plain_values(struct sc *c) {
     g->plain[g->n_plain++] = p;
 }
 
-static void start(struct sc *c) {
+static void start_schema(struct sc *c) {
     struct grammar *g = c->g;
     static const char *const colon[] = {":", ": ", ":"}, *const comma[] = {",", ", ", ","};
     const struct gform *f = &c->form;
@@ -658,7 +658,7 @@ static void start(struct sc *c) {
     plain_values(c);
 }
 
-static void finish(struct sc *c) {
+static void finish_schema(struct sc *c) {
     for (uint32_t i = 0; i < c->n_rule; i++) sc_release(&c->rule[i].set);
     free(c->rule);
     free(c->bucket);
@@ -674,7 +674,7 @@ int gn_schema(struct grammar *g, const struct json *root, const struct json *at,
     struct json *more = NULL;
     if (o) c.o = *o;
     if (form) c.form = *form;
-    start(&c);
+    start_schema(&c);
     sc_add(&c, &set, at);
     if ((c.form.object || c.form.no_text) && !c.rc) {
         const char *text = c.form.object ? object : no_text;
@@ -687,7 +687,7 @@ int gn_schema(struct grammar *g, const struct json *root, const struct json *at,
         const gnode body = set_body(&c, &copy);
         g->rule[c.rule[i].rule].body = body;
     }
-    finish(&c);
+    finish_schema(&c);
     json_free(more);
     return c.rc ? c.rc : grammar_full(g, e);
 }
@@ -734,18 +734,18 @@ int gn_schema_text(struct grammar *g, const struct json *root, const struct json
     struct sc c = {.g = g, .root = root, .e = e, .form = {.open = "", .close = ""}};
     struct sc_set set = {0};
     if (o) c.o = *o;
-    start(&c);
+    start_schema(&c);
     sc_add(&c, &set, at);
     drop_empty(&set);
     const bool anything = set.n == 0 && !set.never;
     *out = set_text(&c, &set);
     *others = anything ? (struct gothers){0} : c.others;
-    finish(&c);
+    finish_schema(&c);
     return c.rc ? c.rc : grammar_full(g, e);
 }
 
-static int compile(struct grammar **out, const struct gram_vocab *v, const struct json *root,
-                   const struct json *at, const struct gram_opts *o, struct err *e) {
+static int compile_schema(struct grammar **out, const struct gram_vocab *v, const struct json *root,
+                          const struct json *at, const struct gram_opts *o, struct err *e) {
     struct grammar *g = grammar_new(v);
     gnode n = G_NONE;
     const int rc = gn_schema(g, root, at, o, NULL, &n, e);
@@ -761,7 +761,7 @@ static bool impossible(const struct gram_vocab *v, const struct json *root, cons
                                     .space = GRAM_SPACE_NONE};
     struct grammar *g = NULL;
     struct err why;
-    if (!at || compile(&g, v, root, at, &quiet, &why) == 0) {
+    if (!at || compile_schema(&g, v, root, at, &quiet, &why) == 0) {
         grammar_free(g);
         return false;
     }
@@ -804,7 +804,7 @@ int grammar_of_schema(struct grammar **out, const struct gram_vocab *v, const st
                      "them next to it, or leave it out, as objects that list properties are closed";
     struct ctx_cost all = {0}, *before = ctx_cost(); /* shared by everything compiled here */
     if (!before) ctx_cost_enter(&all);
-    const int rc = compile(out, v, schema, schema, o, e);
+    const int rc = compile_schema(out, v, schema, schema, o, e);
     if (rc == ERR_DATA && strcmp(e->msg, GRAM_NO_TEXT) == 0) {
         struct sc c = {.root = schema, .e = e};
         const struct json *at = culprit(v, schema, schema, o, DEEP);

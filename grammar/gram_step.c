@@ -18,7 +18,7 @@ static uint32_t hash_tail(gnode node, uint32_t parent) {
     return (uint32_t)(h >> 32);
 }
 
-static void rehash(struct grammar *g) {
+static void grow_tails(struct grammar *g) {
     const uint32_t n = g->n_tail_bucket ? g->n_tail_bucket * 2 : 256;
     g->bytes += (size_t)(n - g->n_tail_bucket) * sizeof *g->tail_bucket;
     free(g->tail_bucket);
@@ -36,7 +36,7 @@ static void rehash(struct grammar *g) {
 static uint32_t push(struct grammar *g, gnode node, uint32_t parent) {
     if (node == G_EPS) return parent;
     if (g->n_tail == 0) g->n_tail = 1;
-    if (g->n_tail >= g->n_tail_bucket) rehash(g);
+    if (g->n_tail >= g->n_tail_bucket) grow_tails(g);
     const uint32_t h = hash_tail(node, parent) & (g->n_tail_bucket - 1);
     for (uint32_t i = g->tail_bucket[h]; i; i = g->tail[i].chain)
         if (g->tail[i].node == node && g->tail[i].parent == parent) return i;
@@ -77,7 +77,7 @@ static void add(struct grammar *g, struct gconf *c, gnode head, uint32_t tail) {
     add_item(g, c, head, tail);
 }
 
-static void expand(struct grammar *g, gnode n, uint32_t tail, struct gconf *out);
+static void expand_node(struct grammar *g, gnode n, uint32_t tail, struct gconf *out);
 
 static int n_bits(uint64_t x) {
     return __builtin_popcountll(x);
@@ -147,7 +147,7 @@ static void expand_pick(struct grammar *g, const struct gnode_data *d, uint32_t 
         uint64_t to = 0;
         if (!may_take(g, &p, (int)i, d, &to)) continue;
         const uint32_t t = push(g, after_member(g, d, G_PICK, to, 0), tail);
-        if (t != GRAM_INF) expand(g, gn_cat(g, before, p.row[i].body), t, out);
+        if (t != GRAM_INF) expand_node(g, gn_cat(g, before, p.row[i].body), t, out);
     }
     const bool done = nothing_due(&p, d), room = p.hi == GRAM_INF || d->lo < p.hi;
     const int64_t due = p.n <= GRAM_PICK_BITS ? n_bits(missing(&p, d->bits)) : 0;
@@ -161,21 +161,21 @@ static void expand_pick(struct grammar *g, const struct gnode_data *d, uint32_t 
             if (!gn_live(g, key)) continue;
             const uint32_t t = push(g, after_member(g, d, G_NAMED, bits, (uint32_t)k), tail);
             if (t != GRAM_INF)
-                expand(g, gn_cat(g, before, gn_cat3(g, p.open, key, p.shut)), t, out);
+                expand_node(g, gn_cat(g, before, gn_cat3(g, p.open, key, p.shut)), t, out);
         }
         const uint32_t t =
             p.n_other ? GRAM_INF : push(g, after_member(g, d, G_PICK, bits, 0), tail);
-        if (t != GRAM_INF) expand(g, gn_cat(g, before, p.extra), t, out);
+        if (t != GRAM_INF) expand_node(g, gn_cat(g, before, p.extra), t, out);
     }
-    if (done && d->lo >= p.lo) expand(g, p.close, tail, out);
+    if (done && d->lo >= p.lo) expand_node(g, p.close, tail, out);
 }
 
-static void pop(struct grammar *g, uint32_t tail, struct gconf *out);
+static void pop_tail(struct grammar *g, uint32_t tail, struct gconf *out);
 
 static void expand_regular(struct grammar *g, gnode n, uint32_t tail, struct gconf *out) {
     if (!gn_live(g, n)) return;
     if (n != G_EPS) add(g, out, n, tail);
-    if (gn_null(g, n)) pop(g, tail, out);
+    if (gn_null(g, n)) pop_tail(g, tail, out);
 }
 
 /* Returns whether n has any text. It is known for all nodes that existed when the grammar was
@@ -198,22 +198,22 @@ static void expand_other(struct grammar *g, gnode n, uint32_t tail, struct gconf
     if (!has_text(g, n)) return;
     if (d.kind == G_CAT) {
         t = push(g, d.b, tail);
-        if (t != GRAM_INF) expand(g, d.a, t, out);
+        if (t != GRAM_INF) expand_node(g, d.a, t, out);
     } else if (d.kind == G_ALT) {
-        for (uint32_t i = 0; i < d.b; i++) expand(g, g->list[d.a + i], tail, out);
+        for (uint32_t i = 0; i < d.b; i++) expand_node(g, g->list[d.a + i], tail, out);
     } else if (d.kind == G_RULE) {
-        expand(g, g->rule[d.a].body, tail, out);
+        expand_node(g, g->rule[d.a].body, tail, out);
     } else if (d.kind == G_PICK) {
         expand_pick(g, &d, tail, out);
     } else if (d.kind == G_REP) {
         const uint32_t hi = d.hi == GRAM_INF ? GRAM_INF : d.hi - 1;
         t = push(g, gn_rep(g, d.a, d.lo ? d.lo - 1 : 0, hi), tail);
-        if (t != GRAM_INF && live_body(g, d.a)) expand(g, d.a, t, out);
-        if (d.lo == 0) pop(g, tail, out);
+        if (t != GRAM_INF && live_body(g, d.a)) expand_node(g, d.a, t, out);
+        if (d.lo == 0) pop_tail(g, tail, out);
     }
 }
 
-static void expand(struct grammar *g, gnode n, uint32_t tail, struct gconf *out) {
+static void expand_node(struct grammar *g, gnode n, uint32_t tail, struct gconf *out) {
     if (g->full) return;
     if (g->depth >= EXPAND_MAX) {
         g->full = "rules nested more than 2000 deep";
@@ -235,7 +235,7 @@ static void expand_tail(struct grammar *g, uint32_t tail) {
     c->name.n =
         GRAM_NAME_LOST; /* no name ends here: names include their quotes, so they are not empty */
     g->tail[tail].state = 1;
-    expand(g, g->tail[tail].node, g->tail[tail].parent, c);
+    expand_node(g, g->tail[tail].node, g->tail[tail].parent, c);
     while (g->n_item + (uint32_t)c->n > g->cap_item) {
         const uint32_t to = g->cap_item ? g->cap_item * 2 : 1024;
         g->item = xreallocarray(g->item, to, sizeof *g->item);
@@ -259,7 +259,7 @@ uint32_t gconf_named(struct grammar *g, uint32_t tail, const struct gname *name)
     return after == GRAM_INF ? GRAM_INF : push(g, g->pick[d.a].other[d.hi].rest, after);
 }
 
-static void pop(struct grammar *g, uint32_t tail, struct gconf *out) {
+static void pop_tail(struct grammar *g, uint32_t tail, struct gconf *out) {
     if (gtail_named(g, tail)) tail = gconf_named(g, tail, &out->name);
     if (tail == GRAM_INF) return;
     if (tail == 0) {
@@ -280,7 +280,7 @@ static void pop(struct grammar *g, uint32_t tail, struct gconf *out) {
 
 /* ---- positions ---- */
 
-static void clear(struct gconf *c) {
+static void clear_conf(struct gconf *c) {
     c->n = 0;
     c->can_end = c->fresh = c->named = false;
     c->name.n = 0;
@@ -293,16 +293,16 @@ static void finish(struct gconf *c, bool in_name) {
 }
 
 void gconf_pop(struct grammar *g, uint32_t tail, const struct gname *name, struct gconf *out) {
-    clear(out);
+    clear_conf(out);
     out->name.n = GRAM_NAME_UNKNOWN;
     if (name) gname_copy(&out->name, name);
-    pop(g, tail, out);
+    pop_tail(g, tail, out);
     finish(out, false);
 }
 
 void gconf_start(struct grammar *g, struct gconf *c) {
-    clear(c);
-    expand(g, g->root, 0, c);
+    clear_conf(c);
+    expand_node(g, g->root, 0, c);
     finish(c, false);
 }
 
@@ -318,7 +318,7 @@ void gconf_copy(struct gconf *to, const struct gconf *from) {
 void gconf_step(struct grammar *g, const struct gconf *in, uint8_t byte, struct gconf *out) {
     const int cls = g->cls[byte];
     bool in_name = false;
-    clear(out);
+    clear_conf(out);
     if (in->named) {
         gname_copy(&out->name, &in->name);
         gname_add(&out->name, byte);
@@ -329,7 +329,7 @@ void gconf_step(struct grammar *g, const struct gconf *in, uint8_t byte, struct 
         if (h == G_NONE) continue;
         if (h != G_EPS) add_item(g, out, h, in->it[i].tail);
         in_name = in_name || (h != G_EPS && in->named && gtail_named(g, in->it[i].tail));
-        if (gn_null(g, h)) pop(g, in->it[i].tail, out);
+        if (gn_null(g, h)) pop_tail(g, in->it[i].tail, out);
     }
     finish(out, in_name);
 }

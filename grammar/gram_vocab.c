@@ -173,7 +173,7 @@ static bool has_bytes(const struct gram_vocab *v) {
     return has['\n'] && has['\t'];
 }
 
-static void finish(struct gram_vocab *v) {
+static void finish_vocab(struct gram_vocab *v) {
     int32_t *id = xcalloc((size_t)v->n + 1, sizeof *id);
     struct sorted *order = xcalloc((size_t)v->n + 1, sizeof *order);
     int64_t n_id = 0;
@@ -199,7 +199,7 @@ static void finish(struct gram_vocab *v) {
 
 /* ---- sources ---- */
 
-static int start(struct gram_vocab **out, int64_t n, struct err *e) {
+static int start_vocab(struct gram_vocab **out, int64_t n, struct err *e) {
     if (n < 1 || n >= 1 << 24)
         return err_set(e, ERR_DATA,
                        "a vocabulary of %" PRId64 " tokens is not supported (1 to 16777215)", n);
@@ -237,7 +237,7 @@ static void add_special(struct gram_vocab *v, const char *s, size_t n, int32_t i
 int gram_vocab_new(struct gram_vocab **out, const struct tok *t, struct err *e) {
     struct gram_vocab *v;
     struct buf all = {0};
-    TRY(start(&v, tok_n_vocab(t), e));
+    TRY(start_vocab(&v, tok_n_vocab(t), e));
     for (int32_t i = 0; i < v->n; i++) {
         const size_t from = all.len;
         tok_decode(t, i, false, &all);
@@ -253,7 +253,7 @@ int gram_vocab_new(struct gram_vocab **out, const struct tok *t, struct err *e) 
     }
     if (v->n_special) qsort(v->special, (size_t)v->n_special, sizeof *v->special, by_length);
     v->bytes = buf_take(&all);
-    finish(v);
+    finish_vocab(v);
     *out = v;
     return 0;
 }
@@ -262,7 +262,7 @@ int gram_vocab_of(struct gram_vocab **out, const char *const *text, const size_t
                   int32_t end, struct err *e) {
     struct gram_vocab *v;
     struct buf all = {0};
-    TRY(start(&v, n, e));
+    TRY(start_vocab(&v, n, e));
     for (int64_t i = 0; i < n; i++) {
         if (i == end)
             v->is_end[i] = 1;
@@ -271,7 +271,7 @@ int gram_vocab_of(struct gram_vocab **out, const char *const *text, const size_t
         v->at[i + 1] = (uint32_t)all.len;
     }
     v->bytes = buf_take(&all);
-    finish(v);
+    finish_vocab(v);
     *out = v;
     return 0;
 }

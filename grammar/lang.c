@@ -66,7 +66,7 @@ bool gram_spend_more(struct grammar *g) {
 
 /* ---- hash table ---- */
 
-static uint32_t mix(uint64_t h, uint64_t x) {
+static uint32_t mix_hash(uint64_t h, uint64_t x) {
     h = (h ^ x) * 0x9e3779b97f4a7c15u;
     return (uint32_t)(h ^ h >> 32);
 }
@@ -76,14 +76,14 @@ static bool is_list(uint8_t kind) {
 }
 
 static uint32_t hash_of(const struct gnode_data *d, const gnode *list) {
-    uint32_t h = mix(d->kind, d->b);
+    uint32_t h = mix_hash(d->kind, d->b);
     if (is_list(d->kind)) {
-        for (uint32_t i = 0; i < d->b; i++) h = mix(h, list[i]);
+        for (uint32_t i = 0; i < d->b; i++) h = mix_hash(h, list[i]);
         return h;
     }
-    h = mix(h, d->a);
-    h = mix(h, (uint64_t)d->lo << 32 | d->hi);
-    return mix(h, d->bits);
+    h = mix_hash(h, d->a);
+    h = mix_hash(h, (uint64_t)d->lo << 32 | d->hi);
+    return mix_hash(h, d->bits);
 }
 
 static bool same_node(const struct grammar *g, const struct gnode_data *x,
@@ -93,7 +93,7 @@ static bool same_node(const struct grammar *g, const struct gnode_data *x,
     return x->a == d->a && x->lo == d->lo && x->hi == d->hi && x->bits == d->bits;
 }
 
-static void rehash(struct grammar *g) {
+static void grow_buckets(struct grammar *g) {
     const uint32_t n = g->n_bucket ? g->n_bucket * 2 : 1024;
     g->bytes += (size_t)(n - g->n_bucket) * sizeof *g->bucket;
     free(g->bucket);
@@ -166,9 +166,9 @@ static uint8_t kept_flags(const struct grammar *g, const struct gnode_data *d) {
     return f;
 }
 
-static gnode intern(struct grammar *g, struct gnode_data d, const gnode *list) {
+static gnode intern_node(struct grammar *g, struct gnode_data d, const gnode *list) {
     if (!gram_spend(g, 1 + (is_list(d.kind) ? d.b : 0)) && g->n_node > G_EPS) return G_NONE;
-    if (g->n_node >= g->n_bucket) rehash(g);
+    if (g->n_node >= g->n_bucket) grow_buckets(g);
     const uint32_t h = hash_of(&d, list) & (g->n_bucket - 1);
     for (uint32_t i = g->bucket[h]; i; i = g->node[i - 1].chain)
         if (same_node(g, &g->node[i - 1], &d, list)) return i - 1;
@@ -194,8 +194,8 @@ struct grammar *grammar_new(const struct gram_vocab *v) {
     pthread_mutex_init(&g->lock, NULL);
     g->v = v;
     g->cost = ctx_cost() ? ctx_cost() : &g->own;
-    (void)intern(g, (struct gnode_data){.kind = G_NONE}, NULL);
-    (void)intern(g, (struct gnode_data){.kind = G_EPS}, NULL);
+    (void)intern_node(g, (struct gnode_data){.kind = G_NONE}, NULL);
+    (void)intern_node(g, (struct gnode_data){.kind = G_EPS}, NULL);
     g->any = gn_rep(g, gn_bytes(g, 0, 255), 0, GRAM_INF);
     return g;
 }
@@ -238,7 +238,7 @@ gnode gn_set(struct grammar *g, const struct gset *s) {
     if (memcmp(s, &none, sizeof none) == 0) return G_NONE;
     if (!g->set_slot) g->set_slot = xcalloc(SET_SLOTS, sizeof *g->set_slot);
     uint32_t h = 0;
-    for (int w = 0; w < 4; w++) h = mix(h, s->w[w]);
+    for (int w = 0; w < 4; w++) h = mix_hash(h, s->w[w]);
     uint16_t *slot = &g->set_slot[h %= SET_SLOTS];
     while (*slot && memcmp(&g->set[*slot - 1], s, sizeof *s) != 0)
         slot = &g->set_slot[h = (h + 1) % SET_SLOTS];
@@ -249,7 +249,7 @@ gnode gn_set(struct grammar *g, const struct gset *s) {
         *slot = (uint16_t)g->n_set;
     }
     const uint32_t i = *slot - 1u;
-    return intern(g, (struct gnode_data){.kind = G_SET, .a = i}, NULL);
+    return intern_node(g, (struct gnode_data){.kind = G_SET, .a = i}, NULL);
 }
 
 gnode gn_bytes(struct grammar *g, int from, int to) {
@@ -285,8 +285,9 @@ gnode gn_cat(struct grammar *g, gnode a, gnode b) {
         }
         head[n++] = gn(g, a)->a;
     }
-    b = intern(g, (struct gnode_data){.kind = G_CAT, .a = a, .b = b}, NULL);
-    while (n-- > 0) b = intern(g, (struct gnode_data){.kind = G_CAT, .a = head[n], .b = b}, NULL);
+    b = intern_node(g, (struct gnode_data){.kind = G_CAT, .a = a, .b = b}, NULL);
+    while (n-- > 0)
+        b = intern_node(g, (struct gnode_data){.kind = G_CAT, .a = head[n], .b = b}, NULL);
     if (head != own) free(head);
     return b;
 }
@@ -461,7 +462,7 @@ gnode gn_alts(struct grammar *g, const gnode *v, size_t n) {
     else if (s.n == 1)
         out = s.v[0];
     else
-        out = intern(g, (struct gnode_data){.kind = G_ALT, .b = s.n}, s.v);
+        out = intern_node(g, (struct gnode_data){.kind = G_ALT, .b = s.n}, s.v);
     free(s.v);
     return out;
 }
@@ -487,7 +488,7 @@ gnode gn_ands(struct grammar *g, const gnode *v, size_t n) {
         for (uint32_t i = 0; i < s.n; i++)
             if (!gn_null(g, s.v[i])) out = G_NONE;
     } else
-        out = intern(g, (struct gnode_data){.kind = G_AND, .b = s.n}, s.v);
+        out = intern_node(g, (struct gnode_data){.kind = G_AND, .b = s.n}, s.v);
     free(s.v);
     return out;
 }
@@ -500,7 +501,7 @@ gnode gn_not(struct grammar *g, gnode a) {
     if (a == G_NONE) return g->any;
     if (a == g->any) return G_NONE;
     if (gn(g, a)->kind == G_NOT) return gn(g, a)->a;
-    return intern(g, (struct gnode_data){.kind = G_NOT, .a = a}, NULL);
+    return intern_node(g, (struct gnode_data){.kind = G_NOT, .a = a}, NULL);
 }
 
 /* ---- repetition ---- */
@@ -513,7 +514,7 @@ gnode gn_rep(struct grammar *g, gnode a, uint32_t lo, uint32_t hi) {
         lo = 0; /* missing repetitions can match the empty text */
     const struct gnode_data *d = gn(g, a);
     if (d->kind == G_REP && d->lo == 0 && d->hi == GRAM_INF && lo <= 1) return a;
-    return intern(g, (struct gnode_data){.kind = G_REP, .a = a, .lo = lo, .hi = hi}, NULL);
+    return intern_node(g, (struct gnode_data){.kind = G_REP, .a = a, .lo = lo, .hi = hi}, NULL);
 }
 
 gnode gn_opt(struct grammar *g, gnode a) {
@@ -522,7 +523,7 @@ gnode gn_opt(struct grammar *g, gnode a) {
 
 gnode gn_mod(struct grammar *g, uint32_t by, uint32_t rest) {
     g->has_mod = true;
-    return intern(g, (struct gnode_data){.kind = G_MOD, .a = by, .b = rest}, NULL);
+    return intern_node(g, (struct gnode_data){.kind = G_MOD, .a = by, .b = rest}, NULL);
 }
 
 /* ---- irregular nodes ---- */
@@ -534,7 +535,7 @@ uint32_t grammar_rule(struct grammar *g) {
 }
 
 gnode gn_rule(struct grammar *g, uint32_t rule) {
-    return intern(g, (struct gnode_data){.kind = G_RULE, .a = rule}, NULL);
+    return intern_node(g, (struct gnode_data){.kind = G_RULE, .a = rule}, NULL);
 }
 
 gnode gn_as_rule(struct grammar *g, gnode body) {
@@ -563,7 +564,7 @@ gnode gn_members(struct grammar *g, struct gnode_data d) {
     const struct gpick *p = &g->pick[d.a];
     const uint32_t most = p->hi == GRAM_INF ? (p->lo ? p->lo : 1) : p->hi;
     if (d.lo > most) d.lo = most;
-    return intern(g, d, NULL);
+    return intern_node(g, d, NULL);
 }
 
 gnode gn_pick(struct grammar *g, uint32_t pick, uint32_t count, uint64_t bits) {

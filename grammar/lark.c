@@ -35,7 +35,7 @@ static const struct {
     {"CR", "\\r"},
 };
 
-static gnode regex(struct bnf *b, const char *s, size_t n, const struct gregex *how) {
+static gnode regex_node(struct bnf *b, const char *s, size_t n, const struct gregex *how) {
     gnode out = G_NONE;
     struct gregex o = *how;
     struct err e;
@@ -103,7 +103,7 @@ static gnode quoted(struct bnf *b) {
         buf_fmt(&re, "[\\u{%x}-\\u{%x}]", (unsigned)(uint8_t)t.data[0],
                 u.len ? (unsigned)(uint8_t)u.data[0] : 0);
         const bool one = t.len == 1 && u.len == 1;
-        out = one ? regex(b, re.data, re.len, &(struct gregex){0})
+        out = one ? regex_node(b, re.data, re.len, &(struct gregex){0})
                   : bnf_fail(b, "a range needs two single characters");
         buf_release(&re);
         buf_release(&u);
@@ -147,10 +147,10 @@ static gnode slashed(struct bnf *b) {
             return bnf_fail(b, "the flag '%c' is not supported", c);
         b->i++;
     }
-    return regex(b, b->s + from, to - from, &o);
+    return regex_node(b, b->s + from, to - from, &o);
 }
 
-static gnode group(struct bnf *b, const char *close) {
+static gnode parse_group(struct bnf *b, const char *close) {
     if (b->nest >= NEST_MAX) return bnf_fail(b, "nested more than 200 deep");
     b->nest++;
     const gnode out = b->body(b);
@@ -170,7 +170,7 @@ static gnode item(struct bnf *b, bool *lexeme) {
     if (bnf_take(b, "(") || bnf_take(b, "[")) {
         const bool optional = b->s[b->i - 1] == '[';
         *lexeme = false;
-        const gnode in = group(b, optional ? "]" : ")");
+        const gnode in = parse_group(b, optional ? "]" : ")");
         return optional ? gn_opt(b->g, in) : in;
     }
     const size_t from = b->i;
@@ -182,7 +182,7 @@ static gnode item(struct bnf *b, bool *lexeme) {
     return bnf_ref(b, b->s + from, b->i - from);
 }
 
-static gnode times(struct bnf *b, gnode x) {
+static gnode parse_times(struct bnf *b, gnode x) {
     uint32_t lo = 0, hi = GRAM_INF;
     const size_t from = b->i;
     space(b, false);
@@ -225,7 +225,7 @@ static gnode lark_body(struct bnf *b) {
             bool lexeme = false;
             gnode x = item(b, &lexeme);
             if (lexeme && b->ignore) x = gn_cat(b->g, x, b->ignore);
-            bnf_then(&part, &n_part, times(b, x));
+            bnf_then(&part, &n_part, parse_times(b, x));
             continue;
         }
         space(b, true); /* the rule may continue on the next line */
@@ -254,7 +254,7 @@ static size_t import_name(struct bnf *b, size_t end) {
     return b->i - from;
 }
 
-static void import(struct bnf *b) {
+static void parse_import(struct bnf *b) {
     space(b, false);
     if (!bnf_take(b, "common")) {
         bnf_fail(b, "only names of `common` can be imported");
@@ -284,7 +284,7 @@ static void import(struct bnf *b) {
         bnf_add(b, b->s + from, n, from, true);
         if (b->rc) return;
         struct bnf_rule *r = &b->rule[b->n_rule - 1];
-        r->node = regex(b, common[k].regex, strlen(common[k].regex), &(struct gregex){0});
+        r->node = regex_node(b, common[k].regex, strlen(common[k].regex), &(struct gregex){0});
         r->state = 2;
         r->to = r->from;
     }
@@ -322,7 +322,7 @@ static bool goes_on(const struct bnf *b, size_t k) {
 /* Parses a statement at the start of a line. Bodies of %ignore are added to ig and parsed later. */
 static void statement(struct bnf *b, struct ignored *ig) {
     if (bnf_take(b, "%import")) {
-        import(b);
+        parse_import(b);
     } else if (bnf_take(b, "%ignore")) {
         if (ig->n == 16) {
             bnf_fail(b, "more than 16 %%ignore statements");

@@ -13,7 +13,7 @@
 
 enum { DEPTH_MAX = 1000, STATES_MAX = 2000, SLOTS = 1 << 12 };
 
-static uint32_t times(uint32_t n, uint32_t a) {
+static uint32_t mul_len(uint32_t n, uint32_t a) {
     if (n == 0 || a == 0) return 0;
     return a == GRAM_INF || (uint64_t)n * a >= GRAM_INF ? GRAM_INF : n * a;
 }
@@ -38,7 +38,7 @@ static uint32_t cache_len(struct grammar *g, gnode n, uint32_t len) {
 
 /* ---- nodes ---- */
 
-static uint32_t measure(struct grammar *g, gnode n, bool search);
+static uint32_t measure_node(struct grammar *g, gnode n, bool search);
 
 /* Remaining members of an object and their bytes. */
 struct count {
@@ -54,10 +54,10 @@ static uint32_t row_needs(struct grammar *g, const struct gpick *p, int i, const
     for (uint64_t x = *rows; x; x &= x - 1) {
         const int k = __builtin_ctzll(x);
         const bool passed = p->ordered && c->came >> k > 1;
-        len = gn_sum(len,
-                     passed || !(p->usable >> k & 1)
-                         ? GRAM_INF
-                         : gn_sum(measure(g, p->row[k].body, search), measure(g, p->sep, search)));
+        len = gn_sum(len, passed || !(p->usable >> k & 1)
+                              ? GRAM_INF
+                              : gn_sum(measure_node(g, p->row[k].body, search),
+                                       measure_node(g, p->sep, search)));
     }
     return len;
 }
@@ -75,7 +75,8 @@ static void take_row(struct grammar *g, const struct gpick *p, int i, struct cou
  * are assumed to be at most two bytes longer. */
 static uint32_t extra_bytes(struct grammar *g, const struct gpick *p, bool search) {
     if (!p->extra) return GRAM_INF;
-    const uint32_t bytes = gn_sum(measure(g, p->extra, search), measure(g, p->sep, search));
+    const uint32_t bytes =
+        gn_sum(measure_node(g, p->extra, search), measure_node(g, p->sep, search));
     return p->n_other && p->lo > 1 ? gn_sum(bytes, 2) : bytes;
 }
 
@@ -95,7 +96,7 @@ static void fill(struct grammar *g, const struct gpick *p, struct count *c, bool
             }
         }
         if (at < 0) {
-            c->bytes = gn_sum(c->bytes, times(p->lo - c->n, extra));
+            c->bytes = gn_sum(c->bytes, mul_len(p->lo - c->n, extra));
             c->n = p->lo;
             return;
         }
@@ -111,11 +112,11 @@ static int by_size(const void *a, const void *b) {
 /* Works like fill() for an object with many rows, `from` of them passed. */
 static void fill_many(struct grammar *g, const struct gpick *p, uint32_t from, struct count *c,
                       bool search) {
-    const uint32_t sep = measure(g, p->sep, search);
+    const uint32_t sep = measure_node(g, p->sep, search);
     uint32_t optional = 0, taken = 0, extra = GRAM_INF,
              *len = xcalloc((size_t)p->n + 1, sizeof *len);
     for (int i = (int)from; i < p->n; i++) {
-        const uint32_t x = gn_sum(measure(g, p->row[i].body, search), sep);
+        const uint32_t x = gn_sum(measure_node(g, p->row[i].body, search), sep);
         if (!p->row[i].required) {
             len[optional++] = x;
             continue;
@@ -128,7 +129,7 @@ static void fill_many(struct grammar *g, const struct gpick *p, uint32_t from, s
     while (c->n < p->lo && c->bytes != GRAM_INF) {
         const bool own = taken < optional && len[taken] <= extra;
         const uint32_t n = own ? 1 : p->lo - c->n;
-        c->bytes = gn_sum(c->bytes, times(n, own ? len[taken++] : extra));
+        c->bytes = gn_sum(c->bytes, mul_len(n, own ? len[taken++] : extra));
         c->n += n;
     }
     free(len);
@@ -151,8 +152,9 @@ static uint32_t measure_pick(struct grammar *g, const struct gnode_data *d, bool
     }
     const bool any = d->lo || d->bits;
     if (!any && c.n && c.bytes != GRAM_INF) /* the first member has no separator before it */
-        c.bytes = gn_sum(c.bytes - measure(g, p.sep, search), measure(g, p.first, search));
-    return gn_sum(c.bytes, measure(g, p.close, search));
+        c.bytes =
+            gn_sum(c.bytes - measure_node(g, p.sep, search), measure_node(g, p.first, search));
+    return gn_sum(c.bytes, measure_node(g, p.close, search));
 }
 
 static uint32_t find_shortest(struct grammar *g, gnode n);
@@ -160,7 +162,7 @@ static uint32_t find_shortest(struct grammar *g, gnode n);
 static uint32_t measure_list(struct grammar *g, const struct gnode_data *d, bool search) {
     uint32_t len = d->kind == G_AND ? 0 : GRAM_INF;
     for (uint32_t i = 0; i < d->b; i++) {
-        const uint32_t x = measure(g, g->list[d->a + i], search);
+        const uint32_t x = measure_node(g, g->list[d->a + i], search);
         len = d->kind == G_AND ? (x > len ? x : len) : least2(len, x);
     }
     return len;
@@ -181,9 +183,9 @@ static uint32_t measure_cat(struct grammar *g, gnode n, bool search) {
         v[m++] = n;
         if (!gram_spend(g, 1)) break;
     }
-    len = measure(g, n, search);
+    len = measure_node(g, n, search);
     while (m-- > 0) {
-        len = gn_sum(measure(g, gn(g, v[m])->a, search), len);
+        len = gn_sum(measure_node(g, gn(g, v[m])->a, search), len);
         if (is_final(g, v[m], search)) cache_len(g, v[m], len);
     }
     free(v);
@@ -210,19 +212,19 @@ static uint32_t measure_new(struct grammar *g, gnode n, bool search) {
     case G_MOD:
         return gn_null(g, n) ? 0 : search ? find_shortest(g, n) : 1;
     case G_REP:
-        return d.lo ? times(d.lo, measure(g, d.a, search)) : 0;
+        return d.lo ? mul_len(d.lo, measure_node(g, d.a, search)) : 0;
     case G_RULE:
         return g->rule[d.a].least;
     case G_PICK:
         return measure_pick(g, &d, search);
     case G_NAMED:
-        return gn_sum(measure(g, g->pick[d.a].other[d.hi].rest, search),
+        return gn_sum(measure_node(g, g->pick[d.a].other[d.hi].rest, search),
                       measure_pick(g, &d, search));
     }
     return GRAM_INF;
 }
 
-static uint32_t measure(struct grammar *g, gnode n, bool search) {
+static uint32_t measure_node(struct grammar *g, gnode n, bool search) {
     const uint32_t known = n < g->cap_least ? g->least[n].bytes : 0;
     if (known) return known == GRAM_INF ? GRAM_INF : known - 1;
     if (g->depth >= DEPTH_MAX || !gram_spend(g, 1)) return search ? GRAM_INF : 0;
@@ -244,7 +246,7 @@ struct hunt {
     uint32_t n, cap, n_heap, slot[SLOTS]; /* hash table by node: index in v + 1 */
 };
 
-static bool sooner(const struct hunt *h, uint32_t a, uint32_t b) {
+static bool is_sooner(const struct hunt *h, uint32_t a, uint32_t b) {
     const struct seen *x = &h->v[a], *y = &h->v[b];
     return x->all != y->all ? x->all < y->all : x->so_far > y->so_far;
 }
@@ -266,7 +268,7 @@ static void hunt_put(struct hunt *h, struct seen s) {
     }
     h->v[h->n] = s;
     uint32_t i = h->n_heap++;
-    for (; i && sooner(h, h->n, h->heap[(i - 1) / 2]); i = (i - 1) / 2)
+    for (; i && is_sooner(h, h->n, h->heap[(i - 1) / 2]); i = (i - 1) / 2)
         h->heap[i] = h->heap[(i - 1) / 2];
     h->heap[i] = h->n++;
 }
@@ -275,8 +277,8 @@ static uint32_t hunt_take(struct hunt *h) {
     const uint32_t top = h->heap[0], last = h->heap[--h->n_heap];
     uint32_t i = 0;
     for (uint32_t k; (k = 2 * i + 1) < h->n_heap; i = k) {
-        if (k + 1 < h->n_heap && sooner(h, h->heap[k + 1], h->heap[k])) k++;
-        if (!sooner(h, h->heap[k], last)) break;
+        if (k + 1 < h->n_heap && is_sooner(h, h->heap[k + 1], h->heap[k])) k++;
+        if (!is_sooner(h, h->heap[k], last)) break;
         h->heap[i] = h->heap[k];
     }
     if (h->n_heap) h->heap[i] = last;
@@ -287,7 +289,7 @@ static uint32_t hunt_take(struct hunt *h) {
 static uint32_t find_shortest(struct grammar *g, gnode n) {
     struct hunt h = {0};
     uint32_t found = GRAM_INF, at = 0;
-    hunt_put(&h, (struct seen){.node = n, .all = measure(g, n, false)});
+    hunt_put(&h, (struct seen){.node = n, .all = measure_node(g, n, false)});
     while (h.n_heap && h.n < STATES_MAX && !g->full) {
         at = hunt_take(&h);
         const struct seen s = h.v[at];
@@ -300,7 +302,7 @@ static uint32_t find_shortest(struct grammar *g, gnode n) {
         for (int c = 0; c < g->n_cls && gram_spend(g, 1); c++) {
             const gnode to = gn_step(g, s.node, c);
             if (to == G_NONE) continue;
-            const uint32_t rest = measure(g, to, false);
+            const uint32_t rest = measure_node(g, to, false);
             hunt_put(&h, (struct seen){to, at, s.so_far + 1, gn_sum(s.so_far + 1, rest)});
         }
     }
@@ -326,10 +328,10 @@ void gram_know_rules(struct grammar *g) {
         for (gnode i = 0; i < n_node && gram_spend(g, 1); i++) {
             if (gn_regular(g, i)) continue;
             gn_kept(g, i)->bytes = 0;
-            cache_len(g, i, measure(g, i, true));
+            cache_len(g, i, measure_node(g, i, true));
         }
         for (uint32_t r = g->n_rule; r-- > 0;) {
-            const uint32_t len = measure(g, g->rule[r].body, true);
+            const uint32_t len = measure_node(g, g->rule[r].body, true);
             changed |= len < g->rule[r].least;
             g->rule[r].least = least2(len, g->rule[r].least);
         }
@@ -342,7 +344,7 @@ void gram_know_rules(struct grammar *g) {
 static uint32_t tail_needs(struct grammar *g, uint32_t tail) {
     uint32_t len = 0;
     for (; tail && len != GRAM_INF; tail = g->tail[tail].parent)
-        len = gn_sum(len, measure(g, g->tail[tail].node, true));
+        len = gn_sum(len, measure_node(g, g->tail[tail].node, true));
     return len;
 }
 
@@ -350,7 +352,7 @@ uint32_t gconf_least(struct grammar *g, const struct gconf *c, int *best) {
     uint32_t len = c->can_end ? 0 : GRAM_INF;
     bool goes_on = false;
     for (int i = 0; i < c->n && len; i++) {
-        const uint32_t head = measure(g, c->it[i].head, true);
+        const uint32_t head = measure_node(g, c->it[i].head, true);
         const uint32_t x = gn_sum(head, tail_needs(g, c->it[i].tail));
         if (x < len || (x == len && x != GRAM_INF && head && !goes_on)) {
             len = x;
@@ -362,5 +364,5 @@ uint32_t gconf_least(struct grammar *g, const struct gconf *c, int *best) {
 }
 
 uint32_t gn_least(struct grammar *g, gnode n) {
-    return measure(g, n, true);
+    return measure_node(g, n, true);
 }

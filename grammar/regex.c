@@ -23,20 +23,20 @@ struct re {
     struct err *e;
 };
 
-static gnode fail(struct re *r, const char *what) {
+static gnode set_error(struct re *r, const char *what) {
     if (!r->rc)
         r->rc = err_set(r->e, ERR_DATA, "%s%s%s at byte %zu of '%s'", r->o.what ? r->o.what : "",
                         r->o.what ? ": " : "", what, r->i, show_n(r->s, r->n).s);
     return G_NONE;
 }
 
-static bool more(const struct re *r) {
+static bool has_more(const struct re *r) {
     return !r->rc && r->i < r->n;
 }
-static char peek(const struct re *r, size_t k) {
+static char peek_char(const struct re *r, size_t k) {
     return r->i + k < r->n ? r->s[r->i + k] : 0;
 }
-static bool take(struct re *r, const char *lit) {
+static bool take_text(struct re *r, const char *lit) {
     const size_t n = strlen(lit);
     if (r->rc || r->i > r->n || r->n - r->i < n || memcmp(r->s + r->i, lit, n) != 0) return false;
     r->i += n;
@@ -48,16 +48,16 @@ static bool take(struct re *r, const char *lit) {
 static uint32_t next_char(struct re *r) {
     uint32_t cp = 0;
     const size_t n = utf8_decode(r->s + r->i, r->n - r->i, &cp);
-    if (!n) fail(r, "invalid UTF-8");
+    if (!n) set_error(r, "invalid UTF-8");
     r->i += n ? n : 1;
     return cp;
 }
 
-static uint32_t hex(struct re *r, int least, int most) {
+static uint32_t parse_hex(struct re *r, int least, int most) {
     uint32_t x = 0;
     int k = 0;
-    for (; k < most && more(r); k++, r->i++) {
-        const char c = peek(r, 0), low = (char)(c | 0x20);
+    for (; k < most && has_more(r); k++, r->i++) {
+        const char c = peek_char(r, 0), low = (char)(c | 0x20);
         if (c >= '0' && c <= '9')
             x = x * 16 + (uint32_t)(c - '0');
         else if (low >= 'a' && low <= 'f')
@@ -65,18 +65,18 @@ static uint32_t hex(struct re *r, int least, int most) {
         else
             break;
     }
-    if (k < least) fail(r, "expected a hexadecimal number");
+    if (k < least) set_error(r, "expected a hexadecimal number");
     return x;
 }
 
 static uint32_t hex_escape(struct re *r, int digits) {
-    if (!take(r, "{")) {
-        const uint32_t hi = hex(r, digits, digits);
-        if (hi < 0xd800 || hi > 0xdbff || !take(r, "\\u")) return hi;
-        return 0x10000 + ((hi - 0xd800) << 10) + ((hex(r, 4, 4) - 0xdc00) & 0x3ff);
+    if (!take_text(r, "{")) {
+        const uint32_t hi = parse_hex(r, digits, digits);
+        if (hi < 0xd800 || hi > 0xdbff || !take_text(r, "\\u")) return hi;
+        return 0x10000 + ((hi - 0xd800) << 10) + ((parse_hex(r, 4, 4) - 0xdc00) & 0x3ff);
     }
-    const uint32_t x = hex(r, 1, 6);
-    if (!take(r, "}")) fail(r, "'}' is missing");
+    const uint32_t x = parse_hex(r, 1, 6);
+    if (!take_text(r, "}")) set_error(r, "'}' is missing");
     return x;
 }
 
@@ -137,60 +137,61 @@ static bool add_class(struct gchars *out, char letter) {
 /* Parses an escaped character after its backslash and returns its code point. */
 static uint32_t escape(struct re *r) {
     static const char from[] = "ntrfv0ae", to[] = "\n\t\r\f\v\0\a\033";
-    const char c = peek(r, 0);
+    const char c = peek_char(r, 0);
     const char *at = c ? strchr(from, c) : NULL;
-    if (!more(r)) return fail(r, "trailing backslash");
-    if (c == '0' && peek(r, 1) >= '0' && peek(r, 1) <= '9')
-        return fail(r, "octal escapes are not supported");
+    if (!has_more(r)) return set_error(r, "trailing backslash");
+    if (c == '0' && peek_char(r, 1) >= '0' && peek_char(r, 1) <= '9')
+        return set_error(r, "octal escapes are not supported");
     if (at) {
         r->i++;
         return (uint8_t)to[at - from];
     }
-    if (take(r, "x")) return hex_escape(r, 2);
-    if (take(r, "u")) return hex_escape(r, 4);
-    if (c == 'c' && ((peek(r, 1) | 0x20) >= 'a' && (peek(r, 1) | 0x20) <= 'z')) {
+    if (take_text(r, "x")) return hex_escape(r, 2);
+    if (take_text(r, "u")) return hex_escape(r, 4);
+    if (c == 'c' && ((peek_char(r, 1) | 0x20) >= 'a' && (peek_char(r, 1) | 0x20) <= 'z')) {
         r->i += 2;
         return (uint32_t)(r->s[r->i - 1] & 0x1f);
     }
-    if (c == 'b' || c == 'B') return fail(r, "word boundaries (\\b) are not supported");
-    if (c >= '1' && c <= '9') return fail(r, "back references are not supported");
-    if (c == 'p' || c == 'P') return fail(r, "Unicode properties (\\p) are not supported");
-    if ((c | 0x20) >= 'a' && (c | 0x20) <= 'z') return fail(r, "unknown escape");
+    if (c == 'b' || c == 'B') return set_error(r, "word boundaries (\\b) are not supported");
+    if (c >= '1' && c <= '9') return set_error(r, "back references are not supported");
+    if (c == 'p' || c == 'P') return set_error(r, "Unicode properties (\\p) are not supported");
+    if ((c | 0x20) >= 'a' && (c | 0x20) <= 'z') return set_error(r, "unknown escape");
     return next_char(r);
 }
 
 /* Parses a character class after its '[' and returns its language. */
 static gnode bracket(struct re *r) {
     struct gchars c = {0};
-    const bool not = take(r, "^");
-    for (bool first = true; more(r) && (peek(r, 0) != ']' || first); first = false) {
-        if (first && peek(r, 0) == ']' && r->o.ecma) break; /* ECMAScript's empty set */
-        if (peek(r, 0) == '[' && (peek(r, 1) == ':' || peek(r, 1) == '.')) {
-            fail(r, "named classes ([:alpha:]) are not supported");
+    const bool not = take_text(r, "^");
+    for (bool first = true; has_more(r) && (peek_char(r, 0) != ']' || first); first = false) {
+        if (first && peek_char(r, 0) == ']' && r->o.ecma) break; /* ECMAScript's empty set */
+        if (peek_char(r, 0) == '[' && (peek_char(r, 1) == ':' || peek_char(r, 1) == '.')) {
+            set_error(r, "named classes ([:alpha:]) are not supported");
             break;
         }
         uint32_t lo;
-        if (take(r, "\\")) {
-            if (add_class(&c, peek(r, 0))) {
+        if (take_text(r, "\\")) {
+            if (add_class(&c, peek_char(r, 0))) {
                 r->i++;
                 continue;
             }
-            lo = peek(r, 0) == 'b' ? (r->i++, 8u) : escape(r);
+            lo = peek_char(r, 0) == 'b' ? (r->i++, 8u) : escape(r);
         } else {
             lo = next_char(r);
         }
         uint32_t hi = lo;
-        const bool range = peek(r, 0) == '-' && r->i + 1 < r->n && peek(r, 1) != ']';
-        const bool named = peek(r, 1) == '\\' && strchr("dwsDWS", peek(r, 2)) && peek(r, 2);
+        const bool range = peek_char(r, 0) == '-' && r->i + 1 < r->n && peek_char(r, 1) != ']';
+        const bool named =
+            peek_char(r, 1) == '\\' && strchr("dwsDWS", peek_char(r, 2)) && peek_char(r, 2);
         if (range && !named) {
             r->i++;
-            hi = take(r, "\\") ? escape(r) : next_char(r);
-            if (hi < lo) fail(r, "range out of order");
+            hi = take_text(r, "\\") ? escape(r) : next_char(r);
+            if (hi < lo) set_error(r, "range out of order");
         }
-        if (hi > 0x10ffff) fail(r, "no character");
+        if (hi > 0x10ffff) set_error(r, "no character");
         if (!r->rc) gchars_add(&c, lo, hi);
     }
-    if (!take(r, "]")) fail(r, "']' is missing");
+    if (!take_text(r, "]")) set_error(r, "']' is missing");
     if (r->o.any_case) add_case(&c);
     gchars_sort(&c);
     if (not ) gchars_invert(&c);
@@ -200,7 +201,7 @@ static gnode bracket(struct re *r) {
     return out;
 }
 
-static gnode dot(struct re *r) {
+static gnode dot_node(struct re *r) {
     struct gchars c = {0};
     if (!r->o.dot_all) gchars_add(&c, '\n', '\n');
     if (!r->o.dot_all && r->o.ecma) {
@@ -215,13 +216,13 @@ static gnode dot(struct re *r) {
 
 /* ---- structure ---- */
 
-static gnode alternatives(struct re *r);
+static gnode parse_alternatives(struct re *r);
 
 /* Parses and sets the flags after "(?". Returns true if they apply to the rest of the enclosing
  * group. */
 static bool flags(struct re *r) {
-    for (bool on = true; more(r); r->i++) {
-        const char c = peek(r, 0);
+    for (bool on = true; has_more(r); r->i++) {
+        const char c = peek_char(r, 0);
         if (c == ')' || c == ':') return r->s[r->i++] == ')';
         if (c == '-')
             on = false;
@@ -232,7 +233,7 @@ static bool flags(struct re *r) {
         else if (c != 'u')
             break;
     }
-    fail(r, "this flag or kind of group is not supported");
+    set_error(r, "this flag or kind of group is not supported");
     return false;
 }
 
@@ -241,23 +242,23 @@ static bool flags(struct re *r) {
 static gnode group(struct re *r, bool *only_flags) {
     const struct gregex before = r->o;
     *only_flags = false;
-    if (r->nest >= NEST_MAX) return fail(r, "groups nested more than 200 deep");
-    if (take(r, "?")) {
-        if (take(r, "=") || take(r, "!") || take(r, "<=") || take(r, "<!"))
-            return fail(r, "lookaround is not supported");
-        if (take(r, ">")) return fail(r, "atomic groups are not supported");
-        if (take(r, "P<") || take(r, "<") || take(r, "'")) {
-            while (more(r) && peek(r, 0) != '>' && peek(r, 0) != '\'') r->i++;
+    if (r->nest >= NEST_MAX) return set_error(r, "groups nested more than 200 deep");
+    if (take_text(r, "?")) {
+        if (take_text(r, "=") || take_text(r, "!") || take_text(r, "<=") || take_text(r, "<!"))
+            return set_error(r, "lookaround is not supported");
+        if (take_text(r, ">")) return set_error(r, "atomic groups are not supported");
+        if (take_text(r, "P<") || take_text(r, "<") || take_text(r, "'")) {
+            while (has_more(r) && peek_char(r, 0) != '>' && peek_char(r, 0) != '\'') r->i++;
             r->i++;
-        } else if (!take(r, ":")) {
+        } else if (!take_text(r, ":")) {
             *only_flags = flags(r);
             if (*only_flags) return G_EPS;
         }
     }
     r->nest++;
-    const gnode out = alternatives(r);
+    const gnode out = parse_alternatives(r);
     r->nest--;
-    if (!take(r, ")")) return fail(r, "')' is missing");
+    if (!take_text(r, ")")) return set_error(r, "')' is missing");
     r->o.any_case = before.any_case;
     r->o.dot_all = before.dot_all;
     return out;
@@ -265,10 +266,10 @@ static gnode group(struct re *r, bool *only_flags) {
 
 static uint32_t parse_number(struct re *r) {
     uint32_t x = 0;
-    if (peek(r, 0) < '0' || peek(r, 0) > '9') fail(r, "expected a number");
-    for (; more(r) && peek(r, 0) >= '0' && peek(r, 0) <= '9'; r->i++) {
-        x = x * 10 + (uint32_t)(peek(r, 0) - '0');
-        if (x > COUNT_MAX) fail(r, "the count exceeds 1000000");
+    if (peek_char(r, 0) < '0' || peek_char(r, 0) > '9') set_error(r, "expected a number");
+    for (; has_more(r) && peek_char(r, 0) >= '0' && peek_char(r, 0) <= '9'; r->i++) {
+        x = x * 10 + (uint32_t)(peek_char(r, 0) - '0');
+        if (x > COUNT_MAX) set_error(r, "the count exceeds 1000000");
     }
     return x;
 }
@@ -279,81 +280,83 @@ static bool is_count(const struct re *r) {
     return k < r->n && r->s[k] == '}' && k > r->i + 1 && r->s[r->i + 1] != ',';
 }
 
-static gnode repeated(struct re *r, gnode x) {
-    for (int n = 0; more(r); n++) {
+static gnode parse_repeats(struct re *r, gnode x) {
+    for (int n = 0; has_more(r); n++) {
         uint32_t lo = 0, hi = GRAM_INF;
-        if (peek(r, 0) == '{' && is_count(r)) {
+        if (peek_char(r, 0) == '{' && is_count(r)) {
             r->i++;
             lo = hi = parse_number(r);
-            if (take(r, ",")) hi = peek(r, 0) == '}' ? GRAM_INF : parse_number(r);
-            take(r, "}");
-            if (hi < lo) return fail(r, "count range out of order");
-        } else if (take(r, "+")) {
+            if (take_text(r, ",")) hi = peek_char(r, 0) == '}' ? GRAM_INF : parse_number(r);
+            take_text(r, "}");
+            if (hi < lo) return set_error(r, "count range out of order");
+        } else if (take_text(r, "+")) {
             lo = 1;
-        } else if (take(r, "?")) {
+        } else if (take_text(r, "?")) {
             hi = 1;
-        } else if (!take(r, "*")) {
+        } else if (!take_text(r, "*")) {
             break;
         }
-        if (n > 8) return fail(r, "too many repetition operators in a row");
-        if (peek(r, 0) == '+') return fail(r, "possessive repetition is not supported");
-        take(r, "?"); /* lazy or greedy does not matter */
+        if (n > 8) return set_error(r, "too many repetition operators in a row");
+        if (peek_char(r, 0) == '+') return set_error(r, "possessive repetition is not supported");
+        take_text(r, "?"); /* lazy or greedy does not matter */
         x = gn_rep(r->g, x, lo, hi);
     }
     return x;
 }
 
-static gnode anchor(struct re *r, int byte) {
+static gnode anchor_node(struct re *r, int byte) {
     r->anchors = true;
-    if (more(r) && strchr("*+?", peek(r, 0))) return fail(r, "anchors cannot be repeated");
+    if (has_more(r) && strchr("*+?", peek_char(r, 0)))
+        return set_error(r, "anchors cannot be repeated");
     return gn_bytes(r->g, byte, byte);
 }
 
-static gnode atom(struct re *r, bool *skip) {
+static gnode parse_atom(struct re *r, bool *skip) {
     *skip = false;
-    if (take(r, "(")) return group(r, skip);
-    if (take(r, "[")) return bracket(r);
-    if (take(r, ".")) return dot(r);
-    if (take(r, "^") || take(r, "\\A")) return anchor(r, GRAM_AT_START);
-    if (take(r, "$") || take(r, "\\z") || take(r, "\\Z")) return anchor(r, GRAM_AT_END);
-    if (strchr("*+?", peek(r, 0)) && peek(r, 0)) return fail(r, "nothing to repeat");
-    if (take(r, "\\")) {
+    if (take_text(r, "(")) return group(r, skip);
+    if (take_text(r, "[")) return bracket(r);
+    if (take_text(r, ".")) return dot_node(r);
+    if (take_text(r, "^") || take_text(r, "\\A")) return anchor_node(r, GRAM_AT_START);
+    if (take_text(r, "$") || take_text(r, "\\z") || take_text(r, "\\Z"))
+        return anchor_node(r, GRAM_AT_END);
+    if (strchr("*+?", peek_char(r, 0)) && peek_char(r, 0)) return set_error(r, "nothing to repeat");
+    if (take_text(r, "\\")) {
         struct gchars c = {0};
-        if (add_class(&c, peek(r, 0))) {
+        if (add_class(&c, peek_char(r, 0))) {
             r->i++;
             return chars_node(r, &c);
         }
         const uint32_t cp = escape(r);
-        if (cp > 0x10ffff) return fail(r, "no character");
+        if (cp > 0x10ffff) return set_error(r, "no character");
         return r->rc ? G_NONE : one_char(r, cp);
     }
     const uint32_t cp = next_char(r);
     return r->rc ? G_NONE : one_char(r, cp);
 }
 
-static gnode sequence(struct re *r) {
+static gnode parse_sequence(struct re *r) {
     gnode *v = NULL;
     size_t n = 0, cap = 0;
-    while (more(r) && peek(r, 0) != '|' && peek(r, 0) != ')') {
+    while (has_more(r) && peek_char(r, 0) != '|' && peek_char(r, 0) != ')') {
         bool skip;
-        const gnode x = atom(r, &skip);
+        const gnode x = parse_atom(r, &skip);
         if (skip || r->rc) continue;
         if (n == cap) v = xreallocarray(v, cap = cap ? 2 * cap : 16, sizeof *v);
-        v[n++] = repeated(r, x);
+        v[n++] = parse_repeats(r, x);
     }
     const gnode out = gn_cats(r->g, v, n);
     free(v);
     return out;
 }
 
-static gnode alternatives(struct re *r) {
+static gnode parse_alternatives(struct re *r) {
     gnode *v = NULL;
     size_t n = 0, cap = 0;
     do {
-        const gnode x = sequence(r);
+        const gnode x = parse_sequence(r);
         if (n == cap) v = xreallocarray(v, cap = cap ? 2 * cap : 8, sizeof *v);
         v[n++] = x;
-    } while (take(r, "|"));
+    } while (take_text(r, "|"));
     const gnode out = r->rc ? G_NONE : gn_alts(r->g, v, n);
     free(v);
     return out;
@@ -468,13 +471,13 @@ static gnode resolve(struct grammar *g, gnode x) {
 
 /* ---- entry points ---- */
 
-static int parse(struct re *r, const char *s, size_t n, gnode *out) {
+static int parse_regex(struct re *r, const char *s, size_t n, gnode *out) {
     r->s = s;
     r->n = n;
     r->i = 0;
     r->anchors = false;
-    *out = alternatives(r);
-    if (!r->rc && r->i < r->n) fail(r, "')' without '('");
+    *out = parse_alternatives(r);
+    if (!r->rc && r->i < r->n) set_error(r, "')' without '('");
     return r->rc;
 }
 
@@ -509,7 +512,7 @@ int gn_regex(struct grammar *g, const char *s, size_t n, const struct gregex *o,
     bool start = false, end = false;
     gnode x;
     if (plain_ends(s, n, &start, &end)) {
-        TRY(parse(&r, s + start, n - start - end, &x));
+        TRY(parse_regex(&r, s + start, n - start - end, &x));
         if (!r.anchors) {
             if (o->search && !start) x = gn_cat(g, any, x);
             if (o->search && !end) x = gn_cat(g, x, any);
@@ -518,7 +521,7 @@ int gn_regex(struct grammar *g, const char *s, size_t n, const struct gregex *o,
         }
     }
     r.o = *o;
-    TRY(parse(&r, s, n, &x));
+    TRY(parse_regex(&r, s, n, &x));
     if (o->search) x = gn_cat3(g, any, x, any);
     if (r.anchors) x = resolve(g, x);
     *out = x;

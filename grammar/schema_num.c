@@ -12,18 +12,18 @@
 
 enum { INT_DIGITS = 18, FRAC_DIGITS = 20, FREE_DIGITS = 30, MULTIPLE_MAX = 1000 };
 
-static gnode digits(struct grammar *g, int from, int to) {
+static gnode digit_range(struct grammar *g, int from, int to) {
     return from > to ? (gnode)G_NONE : gn_bytes(g, '0' + from, '0' + to);
 }
 static gnode any_digits(struct grammar *g, uint32_t lo, uint32_t hi) {
-    return gn_rep(g, digits(g, 0, 9), lo, hi);
+    return gn_rep(g, digit_range(g, 0, 9), lo, hi);
 }
 
 void sc_plain_numbers(struct sc *c) {
     struct grammar *g = c->g;
     const gnode minus = gn_opt(g, gn_str(g, "-"));
-    const gnode whole =
-        gn_alt(g, gn_str(g, "0"), gn_cat(g, digits(g, 1, 9), any_digits(g, 0, FREE_DIGITS - 1)));
+    const gnode whole = gn_alt(g, gn_str(g, "0"),
+                               gn_cat(g, digit_range(g, 1, 9), any_digits(g, 0, FREE_DIGITS - 1)));
     const gnode frac = gn_opt(g, gn_cat(g, gn_str(g, "."), any_digits(g, 1, FREE_DIGITS)));
     struct gset e = {{0}}, sign = {{0}};
     e.w['e' / 64] |= (uint64_t)1 << 'e' % 64;
@@ -70,9 +70,10 @@ static gnode compare(struct grammar *g, const char *s, size_t n, enum side side,
     gnode out = equal;
     for (size_t i = n; i-- > 0;) {
         const int d = s[i] - '0';
-        const gnode off = side == MORE ? digits(g, d + 1, 9) : digits(g, 0, d - 1);
+        const gnode off = side == MORE ? digit_range(g, d + 1, 9) : digit_range(g, 0, d - 1);
         const uint32_t rest = (uint32_t)(n - 1 - i);
-        out = gn_alt(g, gn_cat(g, off, any_digits(g, rest, rest)), gn_cat(g, digits(g, d, d), out));
+        out = gn_alt(g, gn_cat(g, off, any_digits(g, rest, rest)),
+                     gn_cat(g, digit_range(g, d, d), out));
     }
     return out;
 }
@@ -85,13 +86,14 @@ static gnode whole_side(struct grammar *g, const struct decimal *d, enum side si
     gnode same = G_NONE, other;
     /* Strictly on that side, with as many digits. */
     gnode strict = compare(g, d->whole, n, side, G_NONE);
-    if (n > 1) strict = gn_and(g, strict, gn_cat(g, digits(g, 1, 9), any_digits(g, 0, GRAM_INF)));
+    if (n > 1)
+        strict = gn_and(g, strict, gn_cat(g, digit_range(g, 1, 9), any_digits(g, 0, GRAM_INF)));
     if (side == MORE)
-        other = gn_cat(g, digits(g, 1, 9), any_digits(g, (uint32_t)n, INT_DIGITS - 1));
+        other = gn_cat(g, digit_range(g, 1, 9), any_digits(g, (uint32_t)n, INT_DIGITS - 1));
     else
         other = n == 1 ? (gnode)G_NONE
                        : gn_alt(g, gn_str(g, "0"),
-                                gn_cat(g, digits(g, 1, 9), any_digits(g, 0, (uint32_t)n - 2)));
+                                gn_cat(g, digit_range(g, 1, 9), any_digits(g, 0, (uint32_t)n - 2)));
     if (side == MORE && n >= INT_DIGITS) other = G_NONE;
     same = gn_cat(g, gn_text(g, d->whole, n), equal);
     return gn_alt(g, same, gn_cat(g, gn_alt(g, strict, other), rest));
@@ -101,8 +103,8 @@ static gnode whole_side(struct grammar *g, const struct decimal *d, enum side si
  * also the fraction itself. */
 static gnode frac_side(struct grammar *g, const struct decimal *d, enum side side, bool or_equal) {
     const gnode some = any_digits(g, 0, FRAC_DIGITS),
-                zeros = gn_rep(g, digits(g, 0, 0), 0, FRAC_DIGITS);
-    const gnode not_zero = gn_cat3(g, zeros, digits(g, 1, 9), some);
+                zeros = gn_rep(g, digit_range(g, 0, 0), 0, FRAC_DIGITS);
+    const gnode not_zero = gn_cat3(g, zeros, digit_range(g, 1, 9), some);
     gnode out;
     if (side == MORE)
         out = or_equal ? some : not_zero;
@@ -110,8 +112,8 @@ static gnode frac_side(struct grammar *g, const struct decimal *d, enum side sid
         out = or_equal ? zeros : G_NONE;
     for (size_t i = d->n_frac; i-- > 0;) {
         const int x = d->frac[i] - '0';
-        const gnode off = side == MORE ? digits(g, x + 1, 9) : digits(g, 0, x - 1);
-        out = gn_alt(g, gn_cat(g, off, some), gn_cat(g, digits(g, x, x), out));
+        const gnode off = side == MORE ? digit_range(g, x + 1, 9) : digit_range(g, 0, x - 1);
+        out = gn_alt(g, gn_cat(g, off, some), gn_cat(g, digit_range(g, x, x), out));
         if (side == LESS) out = gn_alt(g, G_EPS, out); /* ends early: less */
     }
     const bool whole = side == MORE ? d->n_frac == 0 && or_equal : d->n_frac > 0 || or_equal;
@@ -164,7 +166,7 @@ static gnode bound(struct sc *c, const struct json *at, double x, enum side side
 
 /* ---- multiples ---- */
 
-static gnode multiple(struct sc *c, const struct json *at, bool *integer) {
+static gnode multiple_node(struct sc *c, const struct json *at, bool *integer) {
     struct grammar *g = c->g;
     const double x = json_num(at, 0);
     int64_t n;
@@ -194,7 +196,7 @@ struct conds {
     gnode v[CONDS_MAX];
     size_t n;
 };
-static void add(struct sc *c, struct conds *s, const struct json *at, gnode n) {
+static void add_condition(struct sc *c, struct conds *s, const struct json *at, gnode n) {
     if (s->n == CONDS_MAX)
         sc_fail(c, at, "more than 64 conditions on one number");
     else
@@ -219,7 +221,8 @@ static void add_bounds(struct sc *c, struct conds *s, const struct json *schema,
         const struct json *v = json_get(schema, all[i].key);
         if (!v || (!all[i].old && json_type(v) == JSON_BOOL)) continue;
         const bool strict = all[i].old && json_bool(json_get(schema, all[i].old), false);
-        add(c, s, v,
+        add_condition(
+            c, s, v,
             bound(c, v, number_at(c, v), all[i].side, all[i].or_equal && !strict, integer));
     }
 }
@@ -228,8 +231,9 @@ static void add_bounds(struct sc *c, struct conds *s, const struct json *schema,
 static gnode broken(struct grammar *g) {
     const gnode any = gn_rep(g, gn_bytes(g, 0, 0xff), 0, GRAM_INF);
     const gnode few = gn_rep(g, gn_bytes(g, 0, 0xff), 0, 16);
-    return gn_and(g, few,
-                  gn_cat(g, any, gn_cat3(g, gn_str(g, "."), any, gn_cat(g, digits(g, 1, 9), any))));
+    return gn_and(
+        g, few,
+        gn_cat(g, any, gn_cat3(g, gn_str(g, "."), any, gn_cat(g, digit_range(g, 1, 9), any))));
 }
 
 /* Adds the condition that an integer differs from this value, in any spelling. */
@@ -244,17 +248,17 @@ static void exclude(struct sc *c, struct conds *s, const struct json *value) {
     }
     snprintf(text, sizeof text, "%" PRId64, n);
     const gnode as = gn_str(c->g, text), minus = n ? G_NONE : gn_str(c->g, "-0");
-    add(c, s, value, gn_not(c->g, gn_alt(c->g, as, minus)));
+    add_condition(c, s, value, gn_not(c->g, gn_alt(c->g, as, minus)));
 }
 
 gnode sc_number(struct sc *c, const struct sc_set *set, uint32_t types) {
     struct grammar *g = c->g;
     struct conds s = {.n = 0};
     bool integer = !(types & SC_NUM);
-    if (!(types & SC_INT)) add(c, &s, set->n ? set->v[0].s : c->root, broken(g));
+    if (!(types & SC_INT)) add_condition(c, &s, set->n ? set->v[0].s : c->root, broken(g));
     for (uint32_t i = 0; i < set->n && !c->rc; i++) {
         const struct json *m = json_get(set->v[i].s, "multipleOf");
-        if (m) add(c, &s, m, multiple(c, m, &integer));
+        if (m) add_condition(c, &s, m, multiple_node(c, m, &integer));
     }
     for (uint32_t i = 0; i < set->n && !c->rc; i++) add_bounds(c, &s, set->v[i].s, integer);
     for (uint32_t i = 0; i < set->n; i++) {
@@ -270,11 +274,11 @@ gnode sc_number(struct sc *c, const struct sc_set *set, uint32_t types) {
     }
     if (s.n == 0) return integer ? c->integer : c->number;
     /* Common form: no exponent, so that the digits determine the value. */
-    const gnode whole =
-        gn_alt(g, gn_str(g, "0"), gn_cat(g, digits(g, 1, 9), any_digits(g, 0, INT_DIGITS - 1)));
+    const gnode whole = gn_alt(g, gn_str(g, "0"),
+                               gn_cat(g, digit_range(g, 1, 9), any_digits(g, 0, INT_DIGITS - 1)));
     const gnode frac = gn_cat(g, gn_str(g, "."), any_digits(g, 1, FRAC_DIGITS));
     const gnode form =
         gn_cat3(g, gn_opt(g, gn_str(g, "-")), whole, integer ? G_EPS : gn_opt(g, frac));
-    add(c, &s, set->v[0].s, form);
+    add_condition(c, &s, set->v[0].s, form);
     return c->rc ? (gnode)G_NONE : gn_as_rule(g, gn_ands(g, s.v, s.n));
 }

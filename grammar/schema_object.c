@@ -21,14 +21,15 @@ struct members {
     bool lost;   /* a pattern was dropped: any name may match it */
 };
 
-static uint32_t find(const struct members *m, const char *name) {
+static uint32_t find_member(const struct members *m, const char *name) {
     uint32_t i = 0;
     while (i < m->n && strcmp(m->name[i], name) != 0) i++;
     return i;
 }
 
-static uint32_t add_name(struct sc *c, struct members *m, const char *name, const struct json *at) {
-    const uint32_t i = find(m, name);
+static uint32_t add_member_name(struct sc *c, struct members *m, const char *name,
+                                const struct json *at) {
+    const uint32_t i = find_member(m, name);
     if (!gram_spend(c->g, m->n)) return 0;
     if (i < m->n) return i;
     if (m->n == NAMES_MAX) {
@@ -79,7 +80,7 @@ static void add_property_names(struct sc *c, struct members *m, const struct jso
             if (!json_str(v[i])) continue;
             all[n_all++] = sc_text(c, json_str(v[i]));
             if (n <= GRAM_PICK_BITS / 2) /* as a named member, each occurs once */
-                m->listed = add_name(c, m, json_str(v[i]), p) < m->n;
+                m->listed = add_member_name(c, m, json_str(v[i]), p) < m->n;
         }
         m->names = gn_and(c->g, m->names, gn_alts(c->g, all, n_all));
         free(all);
@@ -101,14 +102,14 @@ static void add_property_names(struct sc *c, struct members *m, const struct jso
     sc_release(&set);
 }
 
-static void gather(struct sc *c, const struct sc_set *set, struct members *m) {
+static void gather_members(struct sc *c, const struct sc_set *set, struct members *m) {
     for (uint32_t i = 0; i < set->n && !c->rc; i++) {
         const struct json *s = set->v[i].s, *p = json_get(s, "properties"),
                           *q = json_get(s, "patternProperties"), *names;
         if (p && json_type(p) != JSON_OBJ) sc_fail(c, p, "is not an object");
         if (q && json_type(q) != JSON_OBJ) sc_fail(c, q, "is not an object");
         for (const struct json *x = json_first(p); x; x = json_next(x))
-            add_name(c, m, json_name(x), x);
+            add_member_name(c, m, json_name(x), x);
         for (const struct json *x = json_first(q); x; x = json_next(x)) add_pattern(c, m, x);
         names = json_get(s, "propertyNames");
         if (names) add_property_names(c, m, names);
@@ -122,7 +123,7 @@ static void gather(struct sc *c, const struct sc_set *set, struct members *m) {
                 sc_fail(c, x, "is not a name");
                 return;
             }
-            const uint32_t k = add_name(c, m, json_str(x), x);
+            const uint32_t k = add_member_name(c, m, json_str(x), x);
             if (!c->rc) m->required[k] = true;
         }
     }
@@ -207,17 +208,17 @@ static bool holds(struct grammar *g, gnode at, gnode text) {
     return at && gn_null(g, at);
 }
 
-static uint32_t matching(struct grammar *g, const struct members *m, gnode name) {
+static uint32_t matching_patterns(struct grammar *g, const struct members *m, gnode name) {
     uint32_t match = 0;
     for (uint32_t k = 0; k < m->n_pattern; k++)
         if (holds(g, m->key[k], name)) match |= 1u << k;
     return match;
 }
 
-static void need(struct sc *c, const struct json *d, const struct members *m, struct gpick *p,
-                 const uint32_t *row) {
+static void add_needed(struct sc *c, const struct json *d, const struct members *m, struct gpick *p,
+                       const uint32_t *row) {
     for (const struct json *x = json_first(d); x; x = json_next(x)) {
-        const uint32_t from = find(m, json_name(x));
+        const uint32_t from = find_member(m, json_name(x));
         if (!gram_spend(c->g, (uint64_t)m->n * (uint64_t)(1 + json_len(x)))) return;
         if (json_type(x) != JSON_ARR || !json_first(x)) continue;
         if (p->n > GRAM_PICK_BITS || from >= m->n || row[from] == GRAM_INF) {
@@ -228,7 +229,7 @@ static void need(struct sc *c, const struct json *d, const struct members *m, st
             continue;
         }
         for (const struct json *y = json_first(x); y; y = json_next(y)) {
-            const uint32_t to = json_str(y) ? find(m, json_str(y)) : m->n;
+            const uint32_t to = json_str(y) ? find_member(m, json_str(y)) : m->n;
             if (to >= m->n || row[to] == GRAM_INF)
                 sc_relax(c, y, "dependentRequired lists a name that is not a property");
             else
@@ -242,8 +243,8 @@ static void need(struct sc *c, const struct json *d, const struct members *m, st
 static void add_needs(struct sc *c, const struct sc_set *set, const struct members *m,
                       struct gpick *p, const uint32_t *row) {
     for (uint32_t i = 0; i < set->n; i++) {
-        need(c, json_get(set->v[i].s, "dependentRequired"), m, p, row);
-        need(c, json_get(set->v[i].s, "dependencies"), m, p, row); /* draft 7 */
+        add_needed(c, json_get(set->v[i].s, "dependentRequired"), m, p, row);
+        add_needed(c, json_get(set->v[i].s, "dependencies"), m, p, row); /* draft 7 */
     }
     for (int round = 0; round < p->n && p->n <= GRAM_PICK_BITS; round++)
         for (int i = 0; i < p->n; i++)
@@ -291,8 +292,8 @@ static void complete(struct sc *c, const struct sc_set *set, struct members *m) 
     for (uint32_t i = 0; i < m->n; i++) m->required[i] = true;
 }
 
-static gnode build(struct sc *c, const struct sc_set *set, const struct members *m, uint32_t lo,
-                   uint32_t hi) {
+static gnode build_object(struct sc *c, const struct sc_set *set, const struct members *m,
+                          uint32_t lo, uint32_t hi) {
     struct grammar *g = c->g;
     struct gpick p = {.row = xcalloc(m->n + 1, sizeof *p.row),
                       .lo = lo,
@@ -305,7 +306,7 @@ static gnode build(struct sc *c, const struct sc_set *set, const struct members 
     bool possible = true;
     for (uint32_t i = 0; i < m->n && !c->rc; i++) {
         const gnode name = sc_text(c, m->name[i]);
-        gnode v = value(c, set, m, m->name[i], matching(g, m, name));
+        gnode v = value(c, set, m, m->name[i], matching_patterns(g, m, name));
         if (!holds(g, m->names, name)) v = G_NONE;
         row[i] = v == G_NONE ? GRAM_INF : (uint32_t)p.n;
         if (v == G_NONE && m->required[i]) possible = false;
@@ -334,9 +335,9 @@ gnode sc_object(struct sc *c, const struct sc_set *set) {
         if (l > lo) lo = l;
         if (h < hi) hi = h;
     }
-    gather(c, set, &m);
+    gather_members(c, set, &m);
     if (c->o.complete && !c->rc) complete(c, set, &m);
-    const gnode out = c->rc || lo > hi ? (gnode)G_NONE : build(c, set, &m, lo, hi);
+    const gnode out = c->rc || lo > hi ? (gnode)G_NONE : build_object(c, set, &m, lo, hi);
     free(m.name);
     free(m.required);
     return out;

@@ -123,7 +123,7 @@ static const struct json *anchor(const struct json *at, const char *name, bool t
     return found;
 }
 
-static const struct json *member(struct sc *c, const struct json *at, const char *name) {
+static const struct json *member_of(struct sc *c, const struct json *at, const char *name) {
     char *end;
     if (!gram_spend(c->g, (uint64_t)json_len(at))) return NULL;
     if (json_type(at) != JSON_ARR) return json_get(at, name);
@@ -150,7 +150,7 @@ static const struct json *place(struct sc *c, const struct json *at, const char 
                 buf_chr(&name, *p);
             }
         }
-        at = member(c, at, name.data);
+        at = member_of(c, at, name.data);
         buf_release(&name);
     }
     return at;

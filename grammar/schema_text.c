@@ -50,7 +50,7 @@ static const struct {
             "+(/" URI_CHAR "*)*)(\\?(" URI_CHAR "|[/?])*)?(#(" URI_CHAR "|[/?])*)?"},
 };
 
-static gnode format(struct sc *c, const struct json *f) {
+static gnode format_node(struct sc *c, const struct json *f) {
     const struct gregex o = {.escaped = !c->form.open, .ecma = true, .what = "format"};
     gnode out = G_NONE;
     for (size_t i = 0; json_str(f) && i < COUNT_OF(formats); i++) {
@@ -85,7 +85,7 @@ struct conds {
     uint32_t lo, hi;
 };
 
-static void add(struct sc *c, struct conds *s, const struct json *at, gnode n) {
+static void add_condition(struct sc *c, struct conds *s, const struct json *at, gnode n) {
     if (n == c->g->any) return;
     if (s->n == CONDS_MAX) {
         sc_fail(c, at, "more than 64 conditions on one string");
@@ -98,18 +98,18 @@ static void add_not(struct sc *c, struct conds *s, const struct json *no) {
     const struct json *k = json_get(no, "const");
     for (const struct json *x = k ? k : json_first(json_get(no, "enum")); x;
          x = k ? NULL : json_next(x))
-        if (json_str(x)) add(c, s, x, gn_not(c->g, sc_text(c, json_str(x))));
+        if (json_str(x)) add_condition(c, s, x, gn_not(c->g, sc_text(c, json_str(x))));
 }
 
-static void gather(struct sc *c, struct conds *s, const struct sc_set *set) {
+static void gather_conditions(struct sc *c, struct conds *s, const struct sc_set *set) {
     for (uint32_t i = 0; i < set->n; i++) {
         const struct json *j = set->v[i].s, *p = json_get(j, "pattern"), *f = json_get(j, "format");
         const uint32_t lo = sc_count(c, j, "minLength", 0),
                        hi = sc_count(c, j, "maxLength", GRAM_INF);
         if (lo > s->lo) s->lo = lo;
         if (hi < s->hi) s->hi = hi;
-        if (p) add(c, s, p, pattern(c, p));
-        if (f) add(c, s, f, format(c, f));
+        if (p) add_condition(c, s, p, pattern(c, p));
+        if (f) add_condition(c, s, f, format_node(c, f));
         add_not(c, s, json_get(j, "not"));
     }
 }
@@ -126,16 +126,18 @@ gnode sc_content(struct sc *c, const struct sc_set *set) {
     struct conds s = {.hi = GRAM_INF};
     const char *own = set->n == 1 ? json_str(json_get(set->v[0].s, "x-lark")) : NULL;
     if (own) return lark(c, own);
-    gather(c, &s, set);
+    gather_conditions(c, &s, set);
     if (s.lo > s.hi) return G_NONE;
     if (c->form.open && *c->form.open) /* strings must not contain the closing mark */
-        add(c, &s, c->root, gn_not(g, gn_cat3(g, g->any, gn_str(g, c->form.close), g->any)));
+        add_condition(c, &s, c->root,
+                      gn_not(g, gn_cat3(g, g->any, gn_str(g, c->form.close), g->any)));
     if (s.n == 0 && !c->form.python && !c->form.open) return gn_rep(g, gn_char_json(g), s.lo, s.hi);
     if (s.n == 0) return gn_rep(g, sc_char(c), s.lo, s.hi);
-    if (s.lo > 0 || s.hi < GRAM_INF) add(c, &s, c->root, gn_rep(g, sc_char(c), s.lo, s.hi));
+    if (s.lo > 0 || s.hi < GRAM_INF)
+        add_condition(c, &s, c->root, gn_rep(g, sc_char(c), s.lo, s.hi));
     bool plain = false; /* `not` alone applies to the usual spelling */
     for (size_t i = 0; i < s.n; i++) plain = plain || gn(g, s.v[i])->kind != G_NOT;
-    if (!plain || c->form.python) add(c, &s, c->root, gn_rep(g, sc_char(c), 0, GRAM_INF));
+    if (!plain || c->form.python) add_condition(c, &s, c->root, gn_rep(g, sc_char(c), 0, GRAM_INF));
     return gn_ands(g, s.v, s.n);
 }
 

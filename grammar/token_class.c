@@ -158,16 +158,16 @@ static int slice_fit(struct grammar *g, gnode head, int k, bool *forever) {
     return GRAM_SLICE_CHARS;
 }
 
-static bool finite(const struct grammar *g, gnode n, int depth) {
+static bool is_finite(const struct grammar *g, gnode n, int depth) {
     const struct gnode_data *d = gn(g, n);
     if (depth > 100) return false;
     if (d->kind == G_NONE || d->kind == G_EPS || d->kind == G_SET) return true;
     for (; d->kind == G_CAT; d = gn(g, d->b))
-        if (!finite(g, d->a, depth + 1)) return false;
-    if (d->kind == G_REP) return d->hi < GRAM_INF && finite(g, d->a, depth + 1);
+        if (!is_finite(g, d->a, depth + 1)) return false;
+    if (d->kind == G_REP) return d->hi < GRAM_INF && is_finite(g, d->a, depth + 1);
     bool all = d->kind == G_ALT || d->kind == G_SET;
     for (uint32_t i = 0; d->kind == G_ALT && i < d->b && all; i++)
-        all = finite(g, g->list[d->a + i], depth + 1);
+        all = is_finite(g, g->list[d->a + i], depth + 1);
     return all;
 }
 
@@ -184,7 +184,7 @@ static gnode without_few(struct grammar *g, gnode n) {
     if (d.kind != G_AND || d.b > COUNT_OF(v)) return n;
     for (uint32_t i = 0; i < d.b; i++) {
         const gnode x = g->list[d.a + i];
-        if (gn(g, x)->kind != G_NOT || !finite(g, gn(g, x)->a, 0)) v[m++] = x;
+        if (gn(g, x)->kind != G_NOT || !is_finite(g, gn(g, x)->a, 0)) v[m++] = x;
     }
     return m < d.b ? gn_ands(g, v, m) : n;
 }

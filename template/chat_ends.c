@@ -136,13 +136,13 @@ struct marks {
     bool invites;      /* the template invites an answer after every conversation */
 };
 
-static bool has(const struct ids *a, int32_t id) {
+static bool has_id(const struct ids *a, int32_t id) {
     for (int64_t i = 0; i < a->n; i++)
         if (a->v[i] == id) return true;
     return false;
 }
 
-static bool blank(const struct tok *t, int32_t id) {
+static bool is_blank_token(const struct tok *t, int32_t id) {
     struct buf b = {0};
     bool is = true;
     tok_decode(t, id, true, &b);
@@ -154,10 +154,10 @@ static bool blank(const struct tok *t, int32_t id) {
 /* Returns whether a token can only come from the template: a special or an added token, not one
  * that merges produce. */
 static bool special(const struct tok *t, int32_t id) {
-    return tok_role(t, id) == TT_CONTROL || (tok_role(t, id) == TT_USER && !blank(t, id));
+    return tok_role(t, id) == TT_CONTROL || (tok_role(t, id) == TT_USER && !is_blank_token(t, id));
 }
 
-static void tokens(const struct tok *t, const char *s, size_t n, struct ids *out) {
+static void encode_text(const struct tok *t, const char *s, size_t n, struct ids *out) {
     struct err ignored;
     out->n = 0;
     (void)tok_encode(t, s, n, true, false, out, &ignored);
@@ -168,10 +168,10 @@ static void tokens(const struct tok *t, const char *s, size_t n, struct ids *out
 static int64_t end_of(const struct marks *m, const char *s, size_t n, bool all) {
     struct ids ids = {0};
     int64_t first = -1, last = -1, known = -1, i = 0;
-    tokens(m->t, s, n, &ids);
-    for (; i < ids.n && (special(m->t, ids.v[i]) || blank(m->t, ids.v[i])); i++) {
+    encode_text(m->t, s, n, &ids);
+    for (; i < ids.n && (special(m->t, ids.v[i]) || is_blank_token(m->t, ids.v[i])); i++) {
         const int32_t id = ids.v[i];
-        if (!special(m->t, id) || id == tok_special(m->t, TS_BOS) || has(&m->inside, id)) {
+        if (!special(m->t, id) || id == tok_special(m->t, TS_BOS) || has_id(&m->inside, id)) {
             if (tok_is_eog(m->t, id) && known < 0) known = id;
             continue;
         }
@@ -193,11 +193,11 @@ static void note_inside(const struct marks *m, const char *probe, const char *fr
         const char *begin = strstr(b.data, from), *end = begin ? strstr(begin, to) : NULL;
         if (end) {
             begin += strlen(from);
-            tokens(m->t, begin, (size_t)(end - begin), &ids);
+            encode_text(m->t, begin, (size_t)(end - begin), &ids);
         }
     }
     for (int64_t i = 0; i < ids.n; i++)
-        if (special(m->t, ids.v[i]) && !has(out, ids.v[i])) ids_add(out, ids.v[i]);
+        if (special(m->t, ids.v[i]) && !has_id(out, ids.v[i])) ids_add(out, ids.v[i]);
     ids_release(&ids);
     buf_release(&b);
 }
@@ -259,7 +259,7 @@ static void find_turn_end(struct marks *m) {
 static int64_t known_end(const struct marks *m, const char *s, size_t n) {
     struct ids ids = {0};
     int64_t end = -1;
-    tokens(m->t, s, n, &ids);
+    encode_text(m->t, s, n, &ids);
     for (int64_t i = 0; i < ids.n && end < 0; i++)
         if (tok_is_eog(m->t, ids.v[i])) end = ids.v[i];
     ids_release(&ids);
@@ -287,12 +287,13 @@ static int64_t begins_result(const struct marks *m, const struct buf *one, const
     if (n != SIZE_MAX && both->len > n) {
         const char *user = strstr(one->data, ASKED), *value = user ? strstr(user, VALUE) : NULL;
         const char *result = strstr(both->data + n, LATER);
-        if (value) tokens(m->t, user, (size_t)(value - user), &head);
-        if (value && result) tokens(m->t, both->data + n, (size_t)(result - both->data) - n, &ids);
+        if (value) encode_text(m->t, user, (size_t)(value - user), &head);
+        if (value && result)
+            encode_text(m->t, both->data + n, (size_t)(result - both->data) - n, &ids);
     }
     for (int64_t i = 0; i < ids.n && end < 0; i++)
-        if (tok_role(m->t, ids.v[i]) == TT_CONTROL && !has(&head, ids.v[i]) &&
-            !has(&m->inside, ids.v[i]) && !has(&m->before, ids.v[i]) &&
+        if (tok_role(m->t, ids.v[i]) == TT_CONTROL && !has_id(&head, ids.v[i]) &&
+            !has_id(&m->inside, ids.v[i]) && !has_id(&m->before, ids.v[i]) &&
             ids.v[i] != tok_special(m->t, TS_BOS))
             end = ids.v[i];
     ids_release(&ids);
@@ -305,15 +306,16 @@ static int64_t closes_calls(const struct marks *m, const struct buf *one) {
     struct ids ids = {0};
     struct buf two = {0};
     int64_t end = -1, from = after_last(one, VALUE);
-    tokens(m->t, one->data + from, one->len - (size_t)from, &ids);
-    while (ids.n > 0 && blank(m->t, ids.v[ids.n - 1])) ids.n--;
+    encode_text(m->t, one->data + from, one->len - (size_t)from, &ids);
+    while (ids.n > 0 && is_blank_token(m->t, ids.v[ids.n - 1])) ids.n--;
     if (ids.n > 0 && tok_role(m->t, ids.v[ids.n - 1]) == TT_CONTROL) end = ids.v[ids.n - 1];
-    if (has(&m->inside, (int32_t)end) || has(&m->before, (int32_t)end)) end = -1;
+    if (has_id(&m->inside, (int32_t)end) || has_id(&m->before, (int32_t)end)) end = -1;
     if (end >= 0 && render(m->chat, called_twice, &two)) {
         const char *first = strstr(two.data, VALUE);
         ids.n = 0;
-        if (first) tokens(m->t, first, (size_t)(two.data + after_last(&two, VALUE) - first), &ids);
-        if (has(&ids, (int32_t)end)) end = -1;
+        if (first)
+            encode_text(m->t, first, (size_t)(two.data + after_last(&two, VALUE) - first), &ids);
+        if (has_id(&ids, (int32_t)end)) end = -1;
     }
     ids_release(&ids);
     buf_release(&two);

@@ -36,7 +36,7 @@ static int offer(struct chat_src *s, const char *want, const char *name, const c
     return 0;
 }
 
-static int missing(struct chat_src *s, const char *path, const char *want, struct err *e) {
+static int fail_no_template(struct chat_src *s, const char *path, const char *want, struct err *e) {
     if (s->text) {
         s->label = xasprintf("%s", path);
         return 0;
@@ -83,7 +83,7 @@ static int from_gguf(struct chat_src *s, const char *path, const char *want, str
     }
     for (int i = 0; i < CHAT_SRC_SPECIALS; i++) s->special[i] = gguf_token(g, ids[i]);
     gguf_close(g);
-    return rc ? rc : missing(s, path, want, e);
+    return rc ? rc : fail_no_template(s, path, want, e);
 }
 
 /* ---- Hugging Face folder --------------------------------------------------------------------- */
@@ -121,7 +121,7 @@ static int offer_file(struct chat_src *s, const char *want, const char *name, co
     return rc;
 }
 
-static int additional(struct chat_src *s, const char *dir, const char *want, struct err *e) {
+static int offer_additional(struct chat_src *s, const char *dir, const char *want, struct err *e) {
     char *sub = io_join(dir, "additional_chat_templates");
     struct io_names all = {0};
     int rc = io_exists(sub) ? io_list(&all, sub, e) : 0;
@@ -146,7 +146,7 @@ static int from_folder(struct chat_src *s, const char *dir, const char *want, st
     int rc = io_there(&has_file, file, e);
     if (!rc) rc = io_there(&has_config, config_path, e);
     if (!rc && has_file) rc = offer_file(s, want, "default", file, e);
-    if (!rc && has_file) rc = additional(s, dir, want, e);
+    if (!rc && has_file) rc = offer_additional(s, dir, want, e);
     if (!rc && has_config) rc = json_read_py(&config, config_path, limit_of(LIM_HF_JSON), e);
     if (config) {
         config_specials(s, config);
@@ -155,7 +155,7 @@ static int from_folder(struct chat_src *s, const char *dir, const char *want, st
     json_free(config);
     free(file);
     free(config_path);
-    return rc ? rc : missing(s, dir, want, e);
+    return rc ? rc : fail_no_template(s, dir, want, e);
 }
 
 /* Takes the templates of a tokenizer_config.json. */
@@ -165,7 +165,7 @@ static int from_config(struct chat_src *s, const char *path, const char *want, s
     config_specials(s, config);
     int rc = config_templates(s, want, config, path, e);
     json_free(config);
-    return rc ? rc : missing(s, path, want, e);
+    return rc ? rc : fail_no_template(s, path, want, e);
 }
 
 static int open_src(struct chat_src *s, const char *path, const char *name, struct err *e) {
@@ -187,7 +187,7 @@ static int open_src(struct chat_src *s, const char *path, const char *name, stru
             rc = from_config(s, path, name, e);
         } else {
             rc = offer_file(s, name ? name : "default", name ? name : "default", path, e);
-            if (!rc) rc = missing(s, path, name, e);
+            if (!rc) rc = fail_no_template(s, path, name, e);
         }
     }
     return rc;

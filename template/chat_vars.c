@@ -27,11 +27,11 @@ struct chat_case chat_case_of(struct jval sc, struct jval defaults) {
     };
 }
 
-static void set(struct jctx *c, struct jval d, const char *name, struct jval v) {
+static void set_member(struct jctx *c, struct jval d, const char *name, struct jval v) {
     jdict_set(c, d.u.dict, jv_str(name), v);
 }
 
-static void merge(struct jctx *c, struct jval d, struct jval from) {
+static void merge_dict(struct jctx *c, struct jval d, struct jval from) {
     if (from.tag != JT_DICT) return;
     for (uint32_t i = 0; i < from.u.dict->n; i++)
         jdict_set(c, d.u.dict, from.u.dict->e[i].k, from.u.dict->e[i].v);
@@ -44,9 +44,9 @@ static struct jval reasoning(struct jctx *c, struct jval m) {
         struct jval r = chat_member(m, names[i]);
         if (r.tag == JT_MISSING || r.tag == JT_NONE) continue;
         struct jval d = jv_dict(c, m.u.dict->n + 2);
-        set(c, d, "thinking", r);
-        merge(c, d, m);
-        set(c, d, "reasoning_content", r);
+        set_member(c, d, "thinking", r);
+        merge_dict(c, d, m);
+        set_member(c, d, "reasoning_content", r);
         return d;
     }
     return m;
@@ -67,10 +67,10 @@ static struct jval call_with_args(struct jctx *c, struct jval call, bool as_text
         return call;
     if (as_text) doc = text_of(c, args);
     struct jval f = jv_dict(c, fn.u.dict->n), k = jv_dict(c, call.u.dict->n);
-    merge(c, f, fn);
-    set(c, f, "arguments", doc);
-    merge(c, k, call);
-    set(c, k, "function", f);
+    merge_dict(c, f, fn);
+    set_member(c, f, "arguments", doc);
+    merge_dict(c, k, call);
+    set_member(c, k, "function", f);
     return k;
 }
 
@@ -80,8 +80,8 @@ static struct jval with_args(struct jctx *c, struct jval m, bool as_text) {
     struct jval l = jv_list(c, calls.u.list->n), d = jv_dict(c, m.u.dict->n);
     for (uint32_t i = 0; i < calls.u.list->n; i++)
         jlist_add(c, l.u.list, call_with_args(c, calls.u.list->v[i], as_text));
-    merge(c, d, m);
-    set(c, d, "tool_calls", l);
+    merge_dict(c, d, m);
+    set_member(c, d, "tool_calls", l);
     return d;
 }
 
@@ -89,9 +89,9 @@ struct jval chat_case_vars(struct jctx *c, void *ctx) {
     const struct chat_case *k = ctx;
     struct jval d = jv_dict(c, 16), messages = k->messages;
     bool clone = c->t->lenient;
-    merge(c, d, k->defaults);
-    if (k->llamacpp) set(c, d, "enable_thinking", jv_bool(true));
-    merge(c, d, k->kwargs);
+    merge_dict(c, d, k->defaults);
+    if (k->llamacpp) set_member(c, d, "enable_thinking", jv_bool(true));
+    merge_dict(c, d, k->kwargs);
     if (k->drop.tag == JT_LIST) {
         struct jval kept = jv_dict(c, 16);
         for (uint32_t i = 0; i < d.u.dict->n; i++)
@@ -109,15 +109,15 @@ struct jval chat_case_vars(struct jctx *c, void *ctx) {
         }
         messages = l;
     }
-    set(c, d, "messages", messages.tag == JT_MISSING ? jv_none() : messages);
+    set_member(c, d, "messages", messages.tag == JT_MISSING ? jv_none() : messages);
     bool no_tools = k->tools.tag == JT_MISSING || k->tools.tag == JT_NONE;
     if (!no_tools) {
-        set(c, d, "tools", clone ? jv_clone(c, k->tools) : k->tools);
+        set_member(c, d, "tools", clone ? jv_clone(c, k->tools) : k->tools);
     } else if (!k->llamacpp) {
-        set(c, d, "tools", jv_none());
+        set_member(c, d, "tools", jv_none());
     }
-    set(c, d, "documents", k->documents.tag == JT_MISSING ? jv_none() : k->documents);
-    set(c, d, "add_generation_prompt", jv_bool(k->gen));
+    set_member(c, d, "documents", k->documents.tag == JT_MISSING ? jv_none() : k->documents);
+    set_member(c, d, "add_generation_prompt", jv_bool(k->gen));
     return d;
 }
 

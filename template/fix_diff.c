@@ -20,7 +20,7 @@ struct lines {
 };
 enum { CONTEXT = 3, MAX_CELLS = 1 << 24 };
 
-static struct lines split(const char *s, size_t n) {
+static struct lines split_lines(const char *s, size_t n) {
     struct lines l = {0};
     size_t cap = 0;
     for (size_t i = 0; i < n;) {
@@ -105,7 +105,7 @@ static void hunk(struct buf *out, const struct lines *a, const struct lines *b, 
 bool text_diff(const char *a, size_t na, const char *name_a, const char *b, size_t nb,
                const char *name_b, struct buf *out) {
     if (na == nb && memcmp(a, b, na) == 0) return false;
-    struct lines x = split(a, na), y = split(b, nb);
+    struct lines x = split_lines(a, na), y = split_lines(b, nb);
     size_t n, ia = 0, ib = 0;
     char *s = edit_script(&x, &y, &n);
     buf_fmt(out, "--- %s\n+++ %s\n", name_a, name_b);

@@ -160,7 +160,7 @@ int jx_guard(struct jctx *c, void (*body)(struct jctx *c, void *arg), void *arg)
     return 0;
 }
 
-static void compile(struct jctx *c, void *arg) {
+static void compile_source(struct jctx *c, void *arg) {
     struct jinja *t = arg;
     size_t n_tok;
     struct jtok *tok = jlex(c, t->src, t->src_len, &n_tok);
@@ -199,7 +199,7 @@ int jinja_compile_mode(struct jinja **out, const char *src, size_t len, const ch
     t->src = normalise(&t->arena, src, &t->src_len);
     struct jctx c = {.a = &t->arena, .err = je, .t = t, .max_out = MAX_SOURCE};
     c.max_steps = limit_of(LIM_TEMPLATE_STEPS);
-    int rc = jx_guard(&c, compile, t);
+    int rc = jx_guard(&c, compile_source, t);
     buf_release(&c.out);
     if (rc) {
         finish_error(t, &c, je, e);
@@ -258,9 +258,9 @@ static uint64_t steps_left(uint64_t most) {
     return left < most ? left : most;
 }
 
-static int render(const struct jinja *t, struct source *s, int64_t now_unix,
-                  const struct jinja_limits *lim, struct buf *out, struct jinja_spans *spans,
-                  struct jtrace *trace, struct jinja_err *je, struct err *e) {
+static int render_source(const struct jinja *t, struct source *s, int64_t now_unix,
+                         const struct jinja_limits *lim, struct buf *out, struct jinja_spans *spans,
+                         struct jtrace *trace, struct jinja_err *je, struct err *e) {
     struct jinja_err own;
     struct jinja_limits zero = {0};
     struct arena arena;
@@ -296,14 +296,14 @@ int jinja_render_text(const struct jinja *t, const char *vars, size_t len, int64
                       const struct jinja_limits *lim, struct buf *out, struct jinja_err *je,
                       struct err *e) {
     struct source s = {.text = vars, .len = len};
-    return render(t, &s, now_unix, lim, out, NULL, NULL, je, e);
+    return render_source(t, &s, now_unix, lim, out, NULL, NULL, je, e);
 }
 
 int jinja_render_fn(const struct jinja *t, jinja_vars_fn fn, void *ctx, int64_t now_unix,
                     const struct jinja_limits *lim, struct buf *out, struct jinja_err *je,
                     struct err *e) {
     struct source s = {.fn = fn, .ctx = ctx};
-    return render(t, &s, now_unix, lim, out, NULL, NULL, je, e);
+    return render_source(t, &s, now_unix, lim, out, NULL, NULL, je, e);
 }
 
 int jinja_render_spans(const struct jinja *t, jinja_vars_fn fn, void *ctx, int64_t now_unix,
@@ -311,11 +311,11 @@ int jinja_render_spans(const struct jinja *t, jinja_vars_fn fn, void *ctx, int64
                        struct jinja_err *je, struct err *e) {
     struct source s = {.fn = fn, .ctx = ctx};
     memset(spans, 0, sizeof *spans);
-    return render(t, &s, now_unix, lim, out, spans, NULL, je, e);
+    return render_source(t, &s, now_unix, lim, out, spans, NULL, je, e);
 }
 
 int jinja_render_trace(const struct jinja *t, jinja_vars_fn fn, void *ctx, int64_t now_unix,
                        struct buf *out, struct jtrace *trace, struct jinja_err *je, struct err *e) {
     struct source s = {.fn = fn, .ctx = ctx};
-    return render(t, &s, now_unix, NULL, out, NULL, trace, je, e);
+    return render_source(t, &s, now_unix, NULL, out, NULL, trace, je, e);
 }

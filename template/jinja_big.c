@@ -17,7 +17,7 @@ struct jbig {
     uint32_t d[];
 };
 
-static struct jbig *make(struct jctx *c, uint32_t n) {
+static struct jbig *new_big(struct jctx *c, uint32_t n) {
     if (n > MAX_LIMBS) jx_fail(c, "limit", "an integer has too many digits");
     struct jbig *b = jx_alloc(c, 1, sizeof *b + ((size_t)n + 1) * sizeof b->d[0]);
     b->n = n;
@@ -26,7 +26,7 @@ static struct jbig *make(struct jctx *c, uint32_t n) {
 
 static const struct jbig *as_big(struct jctx *c, struct jval v) {
     if (v.tag == JT_BIG) return v.u.big;
-    struct jbig *b = make(c, 3);
+    struct jbig *b = new_big(c, 3);
     uint64_t u = v.u.i < 0 ? 0 - (uint64_t)v.u.i : (uint64_t)v.u.i;
     b->neg = v.u.i < 0;
     for (uint32_t i = 0; i < 3; i++, u /= BASE) b->d[i] = (uint32_t)(u % BASE);
@@ -34,7 +34,7 @@ static const struct jbig *as_big(struct jctx *c, struct jval v) {
     return b;
 }
 
-static struct jval norm(struct jbig *b) {
+static struct jval to_jval(struct jbig *b) {
     while (b->n && !b->d[b->n - 1]) b->n--;
     if (b->n < 3 || (b->n == 3 && b->d[2] <= 9)) {
         uint64_t u = 0;
@@ -63,7 +63,7 @@ int jbig_cmp(struct jctx *c, struct jval x, struct jval y) {
 
 static struct jbig *add_mag(struct jctx *c, const struct jbig *a, const struct jbig *b) {
     uint32_t n = a->n > b->n ? a->n : b->n;
-    struct jbig *r = make(c, n + 1);
+    struct jbig *r = new_big(c, n + 1);
     uint64_t carry = 0;
     for (uint32_t i = 0; i <= n; i++) {
         uint64_t s = carry + (i < a->n ? a->d[i] : 0) + (i < b->n ? b->d[i] : 0);
@@ -75,7 +75,7 @@ static struct jbig *add_mag(struct jctx *c, const struct jbig *a, const struct j
 
 /* Subtracts magnitudes; |a| >= |b|. */
 static struct jbig *sub_mag(struct jctx *c, const struct jbig *a, const struct jbig *b) {
-    struct jbig *r = make(c, a->n);
+    struct jbig *r = new_big(c, a->n);
     int64_t borrow = 0;
     for (uint32_t i = 0; i < a->n; i++) {
         int64_t s = (int64_t)a->d[i] - borrow - (i < b->n ? b->d[i] : 0);
@@ -101,8 +101,8 @@ static struct jbig *add_signed(struct jctx *c, const struct jbig *a, const struc
     return r;
 }
 
-static struct jbig *mul(struct jctx *c, const struct jbig *a, const struct jbig *b) {
-    struct jbig *r = make(c, a->n + b->n);
+static struct jbig *mul_big(struct jctx *c, const struct jbig *a, const struct jbig *b) {
+    struct jbig *r = new_big(c, a->n + b->n);
     r->neg = a->neg != b->neg;
     for (uint32_t i = 0; i < a->n; i++) {
         jx_loop(c, b->n);
@@ -119,7 +119,7 @@ static struct jbig *mul(struct jctx *c, const struct jbig *a, const struct jbig 
 /* Divides magnitudes: returns a / b and sets *rem to a % b. Each digit is found by bisection. */
 static struct jbig *div_mag(struct jctx *c, const struct jbig *a, const struct jbig *b,
                             struct jbig **rem) {
-    struct jbig *q = make(c, a->n), *r = make(c, b->n + 1), *t = make(c, b->n + 1);
+    struct jbig *q = new_big(c, a->n), *r = new_big(c, b->n + 1), *t = new_big(c, b->n + 1);
     r->n = 0;
     for (uint32_t i = a->n; i-- > 0;) {
         memmove(r->d + 1, r->d, r->n * sizeof r->d[0]);
@@ -170,14 +170,14 @@ static struct jval floor_div(struct jctx *c, const struct jbig *a, const struct 
         q = add_signed(c, q, one, true);
         r = add_signed(c, r, b, b->neg);
     }
-    return norm(want_mod ? r : q);
+    return to_jval(want_mod ? r : q);
 }
 
 struct jval jbig_bin(struct jctx *c, enum jop op, struct jval x, struct jval y) {
     const struct jbig *a = as_big(c, x), *b = as_big(c, y);
-    if (op == JO_ADD) return norm(add_signed(c, a, b, b->neg));
-    if (op == JO_SUB) return norm(add_signed(c, a, b, !b->neg));
-    if (op == JO_MUL) return norm(mul(c, a, b));
+    if (op == JO_ADD) return to_jval(add_signed(c, a, b, b->neg));
+    if (op == JO_SUB) return to_jval(add_signed(c, a, b, !b->neg));
+    if (op == JO_MUL) return to_jval(mul_big(c, a, b));
     return floor_div(c, a, b, op == JO_MOD);
 }
 

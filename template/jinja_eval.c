@@ -28,7 +28,7 @@ struct arg_space {
     struct jkw kw[SMALL];
 };
 
-static void spread(struct jctx *c, const struct jnode *n, struct jargs *a) {
+static void spread_args(struct jctx *c, const struct jnode *n, struct jargs *a) {
     struct jlist pos = {0};
     int n_kw = 0, cap_kw = SMALL;
     for (int i = 0; i < a->n; i++) jlist_add(c, &pos, a->v[i]);
@@ -74,7 +74,7 @@ static void eval_args(struct jctx *c, const struct jnode *n, bool subject, struc
     if (count > SMALL) a->v = jx_alloc(c, (size_t)count, sizeof *a->v);
     if (subject) a->v[a->n++] = first;
     for (const struct jnode *k = n->list; k; k = k->next) a->v[a->n++] = jeval(c, k);
-    if (n->flag) spread(c, n, a);
+    if (n->flag) spread_args(c, n, a);
 }
 
 NORETURN static void bad_args(struct jctx *c, const char *what, const struct jrow *row,

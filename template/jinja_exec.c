@@ -15,6 +15,7 @@ struct jact *jx_act(struct jctx *c, struct jact *outer, int n_slots) {
     return a;
 }
 
+/* Loads the variables of scope s into the current activation, as the scope's rows say. */
 void jx_enter(struct jctx *c, const struct jscope *s) {
     jx_loop(c, (size_t)s->n_load);
     for (int i = 0; i < s->n_load; i++) {
@@ -26,9 +27,9 @@ void jx_enter(struct jctx *c, const struct jscope *s) {
     }
 }
 
-static void assign(struct jctx *c, const struct jnode *to, struct jval v);
+static void assign_target(struct jctx *c, const struct jnode *to, struct jval v);
 
-static void unpack(struct jctx *c, const struct jnode *to, struct jval v) {
+static void unpack_tuple(struct jctx *c, const struct jnode *to, struct jval v) {
     struct jiter it;
     if (jv_length(c, v) < 0 && v.tag != JT_GEN)
         jx_fail(c, "TypeError", "cannot unpack non-iterable %s object", jv_type(v));
@@ -40,14 +41,14 @@ static void unpack(struct jctx *c, const struct jnode *to, struct jval v) {
     if (l->n > (uint32_t)to->n)
         jx_fail(c, "ValueError", "too many values to unpack (expected %d)", to->n);
     uint32_t i = 0;
-    for (const struct jnode *k = to->list; k; k = k->next) assign(c, k, l->v[i++]);
+    for (const struct jnode *k = to->list; k; k = k->next) assign_target(c, k, l->v[i++]);
 }
 
-static void assign(struct jctx *c, const struct jnode *to, struct jval v) {
+static void assign_target(struct jctx *c, const struct jnode *to, struct jval v) {
     if (to->kind == JN_NAME) {
         *jx_slot(c, to->hops, to->slot) = v;
     } else if (to->kind == JN_TUPLE) {
-        unpack(c, to, v);
+        unpack_tuple(c, to, v);
     } else { /* ns.attr; ns was checked to be a namespace before the value was computed. */
         struct jval ns = to->hops < 0 ? c->globals[to->slot] : *jx_slot(c, to->hops, to->slot);
         if (ns.tag == JT_NS) jdict_set(c, &ns.u.ns->d, to->a->val, v);
@@ -73,7 +74,7 @@ static bool source_next(struct jctx *c, struct jloop *l, struct jval *out) {
         jx_step(c);
         if (!n->c) return true;
         jx_enter(c, n->scope3);
-        assign(c, n->c->a, *out);
+        assign_target(c, n->c->a, *out);
         if (jv_truth(c, jeval(c, n->c->b))) return true;
     }
     return false;
@@ -187,7 +188,7 @@ static void run_loop(struct jctx *c, const struct jnode *n, struct jval over, in
         any = true;
         c->act->slot[n->scope->loop_slot] = self;
         c->pos = n->pos;
-        assign(c, n->a, l->cur);
+        assign_target(c, n->a, l->cur);
         jx_enter(c, n->scope);
         jexec(c, n->list);
         if (c->brk == BRK_BREAK) {
@@ -246,7 +247,7 @@ static void exec_set_block(struct jctx *c, const struct jnode *n) {
     if (c->autoescape) v.flag = JF_MARKUP;
     if (n->b) v = jeval_filter_chain(c, n->b, n->c, v);
     check_namespaces(c, n->a);
-    assign(c, n->a, v);
+    assign_target(c, n->a, v);
 }
 
 static void exec_filter_block(struct jctx *c, const struct jnode *n) {
@@ -259,7 +260,7 @@ static void exec_filter_block(struct jctx *c, const struct jnode *n) {
 
 static void exec_with(struct jctx *c, const struct jnode *n) {
     jx_enter(c, n->scope);
-    for (const struct jnode *k = n->list; k; k = k->next) assign(c, k->a, jeval(c, k->b));
+    for (const struct jnode *k = n->list; k; k = k->next) assign_target(c, k->a, jeval(c, k->b));
     jexec(c, n->list2);
 }
 
@@ -293,7 +294,7 @@ static void exec_set(struct jctx *c, const struct jnode *n) {
     check_namespaces(c, n->a);
     struct jval v = jeval(c, n->b);
     c->pos = n->pos;
-    assign(c, n->a, v);
+    assign_target(c, n->a, v);
 }
 
 static void exec_if(struct jctx *c, const struct jnode *n) {

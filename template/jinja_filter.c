@@ -9,11 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool given(struct jval v) {
+static bool is_given(struct jval v) {
     return v.tag != JT_MISSING;
 }
-static bool flag(struct jctx *c, struct jval v, bool otherwise) {
-    return given(v) ? jv_truth(c, v) : otherwise;
+static bool flag_or(struct jctx *c, struct jval v, bool otherwise) {
+    return is_given(v) ? jv_truth(c, v) : otherwise;
 }
 
 static struct jval f_upper(struct jctx *c, struct jval *v) {
@@ -47,7 +47,7 @@ static struct jval f_title(struct jctx *c, struct jval *v) {
 
 static struct jval f_trim(struct jctx *c, struct jval *v) {
     struct jval chars = v[1].tag == JT_NONE ? jv_missing() : v[1];
-    if (given(chars) && chars.tag != JT_STR)
+    if (is_given(chars) && chars.tag != JT_STR)
         jx_fail(c, "TypeError", "strip arg must be None or str");
     return ju_strip(c, jv_soft_str(c, v[0]), chars, 3);
 }
@@ -66,17 +66,17 @@ static struct jval f_forceescape(struct jctx *c, struct jval *v) {
     return ju_escape(c, jv_to_str(c, v[0]));
 }
 static struct jval f_center(struct jctx *c, struct jval *v) {
-    struct jval w[3] = {jv_soft_str(c, v[0]), given(v[1]) ? v[1] : jv_int(80), jv_missing()};
+    struct jval w[3] = {jv_soft_str(c, v[0]), is_given(v[1]) ? v[1] : jv_int(80), jv_missing()};
     return jstr_center(c, w);
 }
 static struct jval f_default(struct jctx *c, struct jval *v) {
-    if (v[0].tag == JT_UNDEF || (flag(c, v[2], false) && !jv_truth(c, v[0])))
-        return given(v[1]) ? v[1] : jv_str("");
+    if (v[0].tag == JT_UNDEF || (flag_or(c, v[2], false) && !jv_truth(c, v[0])))
+        return is_given(v[1]) ? v[1] : jv_str("");
     return v[0];
 }
 static struct jval f_tojson(struct jctx *c, struct jval *v) {
     size_t m = jx_mark(c);
-    jfmt_json(c, v[0], flag(c, v[1], false), v[2], v[3], flag(c, v[4], false));
+    jfmt_json(c, v[0], flag_or(c, v[1], false), v[2], v[3], flag_or(c, v[4], false));
     return jx_take(c, m);
 }
 static struct jval f_from_json(struct jctx *c, struct jval *v) {
@@ -159,7 +159,7 @@ static bool parse_float(struct jctx *c, struct jval s, double *out) {
 }
 
 static struct jval f_int(struct jctx *c, struct jval *v) {
-    struct jval r, otherwise = given(v[1]) ? v[1] : jv_int(0);
+    struct jval r, otherwise = is_given(v[1]) ? v[1] : jv_int(0);
     double f;
     if (v[0].tag == JT_UNDEF) jx_undef_fail(c, v[0]);
     if (v[0].tag == JT_FLOAT) {
@@ -170,7 +170,7 @@ static struct jval f_int(struct jctx *c, struct jval *v) {
     if (v[0].tag == JT_BOOL) return jv_int(v[0].u.i);
     if (v[0].tag == JT_INT || v[0].tag == JT_BIG) return v[0];
     if (v[0].tag != JT_STR) return otherwise;
-    int64_t base = given(v[2]) ? jv_index(c, v[2], "base") : 10;
+    int64_t base = is_given(v[2]) ? jv_index(c, v[2], "base") : 10;
     if (base >= 0 && base <= 36 && base != 1 && parse_int(c, v[0], (int)base, &r)) return r;
     if (!parse_float(c, v[0], &f) || isinf(f) || isnan(f)) return otherwise;
     return jbig_from_double(c, trunc(f));
@@ -180,7 +180,7 @@ static struct jval f_float(struct jctx *c, struct jval *v) {
     if (v[0].tag == JT_UNDEF) jx_undef_fail(c, v[0]);
     if (jv_is_num(v[0])) return jv_float(jv_num(c, v[0]));
     if (v[0].tag == JT_STR && parse_float(c, v[0], &f)) return jv_float(f);
-    return given(v[1]) ? v[1] : jv_float(0);
+    return is_given(v[1]) ? v[1] : jv_float(0);
 }
 static struct jval f_abs(struct jctx *c, struct jval *v) {
     if (v[0].tag == JT_FLOAT) return jv_float(fabs(v[0].u.f));
@@ -216,8 +216,8 @@ static struct jval round_int(struct jctx *c, struct jval v, int64_t places) {
     return jop_bin(c, JO_MUL, q, p);
 }
 static struct jval f_round(struct jctx *c, struct jval *v) {
-    int64_t places = given(v[1]) ? jv_index(c, v[1], "precision") : 0;
-    struct jval method = given(v[2]) ? v[2] : jv_str("common");
+    int64_t places = is_given(v[1]) ? jv_index(c, v[1], "precision") : 0;
+    struct jval method = is_given(v[2]) ? v[2] : jv_str("common");
     bool ceil_it = jv_is(method, "ceil"), floor_it = jv_is(method, "floor");
     if (!ceil_it && !floor_it && !jv_is(method, "common"))
         jx_fail(c, "runtime", "method must be common, ceil or floor");
@@ -237,7 +237,7 @@ static struct jval f_round(struct jctx *c, struct jval *v) {
 static struct jval f_filesizeformat(struct jctx *c, struct jval *v) {
     static const char *const dec[] = {"kB", "MB", "GB", "TB", "PB", "EB", "ZB", "YB"};
     static const char *const bin[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB", "ZiB", "YiB"};
-    bool binary = flag(c, v[1], false);
+    bool binary = flag_or(c, v[1], false);
     struct jval w[2] = {v[0], jv_missing()};
     double base = binary ? 1024 : 1000, bytes = 0;
     char text[400];
@@ -269,10 +269,10 @@ static struct jlist *lines_of(struct jctx *c, struct jval s) {
 
 static struct jval f_indent(struct jctx *c, struct jval *v) {
     struct jval s = v[0], pad = v[1];
-    bool first = flag(c, v[2], false), blank = flag(c, v[3], false);
+    bool first = flag_or(c, v[2], false), blank = flag_or(c, v[3], false);
     if (s.tag != JT_STR)
         jx_fail(c, "TypeError", "unsupported operand type(s) for +=: '%s' and 'str'", jv_type(s));
-    if (pad.tag != JT_STR) pad = jop_bin(c, JO_MUL, jv_str(" "), given(pad) ? pad : jv_int(4));
+    if (pad.tag != JT_STR) pad = jop_bin(c, JO_MUL, jv_str(" "), is_given(pad) ? pad : jv_int(4));
     struct jlist *l = lines_of(c, jop_bin(c, JO_ADD, s, jv_str("\n")));
     size_t m = jx_mark(c);
     for (uint32_t i = 0; i < l->n; i++) {
@@ -286,9 +286,9 @@ static struct jval f_indent(struct jctx *c, struct jval *v) {
 }
 
 static struct jval f_truncate(struct jctx *c, struct jval *v) {
-    struct jval s = v[0], end = given(v[3]) ? jv_soft_str(c, v[3]) : jv_str("...");
-    int64_t length = given(v[1]) ? jv_index(c, v[1], "length") : 255;
-    int64_t leeway = given(v[4]) && v[4].tag != JT_NONE ? jv_index(c, v[4], "leeway") : 5,
+    struct jval s = v[0], end = is_given(v[3]) ? jv_soft_str(c, v[3]) : jv_str("...");
+    int64_t length = is_given(v[1]) ? jv_index(c, v[1], "length") : 255;
+    int64_t leeway = is_given(v[4]) && v[4].tag != JT_NONE ? jv_index(c, v[4], "leeway") : 5,
             n_end = (int64_t)ju_count(end);
     if (length < n_end || leeway < 0)
         jx_fail(c, "AssertionError", "expected length >= %lld", (long long)n_end);
@@ -298,7 +298,7 @@ static struct jval f_truncate(struct jctx *c, struct jval *v) {
     if (s.tag != JT_STR) jx_fail(c, "TypeError", "only texts can be truncated, not %s", jv_type(s));
     struct jval r = s;
     r.len = (uint32_t)ju_offset(s, (size_t)(length - n_end));
-    if (!flag(c, v[2], false)) {
+    if (!flag_or(c, v[2], false)) {
         uint32_t sp = r.len; /* memrchr is not portable. */
         while (sp > 0 && r.u.s[sp - 1] != ' ') sp--;
         if (sp > 0) r.len = sp - 1;
@@ -371,15 +371,15 @@ static void wrap_line(struct jctx *c, struct jval s, int64_t width, bool long_wo
 }
 
 static struct jval f_wordwrap(struct jctx *c, struct jval *v) {
-    struct jval sep = given(v[3]) && v[3].tag == JT_STR ? v[3] : jv_str("\n");
-    int64_t width = given(v[1]) ? jv_index(c, v[1], "width") : 79;
+    struct jval sep = is_given(v[3]) && v[3].tag == JT_STR ? v[3] : jv_str("\n");
+    int64_t width = is_given(v[1]) ? jv_index(c, v[1], "width") : 79;
     if (v[0].tag != JT_STR)
         jx_fail(c, "AttributeError", "'%s' object has no attribute 'splitlines'", jv_type(v[0]));
     if (width <= 0) jx_fail(c, "ValueError", "invalid width %lld (must be > 0)", (long long)width);
     struct jlist *l = lines_of(c, v[0]), all = {0};
     for (uint32_t i = 0; i < l->n; i++) {
         struct jlist one = {0};
-        wrap_line(c, l->v[i], width, flag(c, v[2], true), flag(c, v[4], true), &one);
+        wrap_line(c, l->v[i], width, flag_or(c, v[2], true), flag_or(c, v[4], true), &one);
         for (uint32_t k = 0; k < one.n; k++) jlist_add(c, &all, one.v[k]);
         if (!one.n) jlist_add(c, &all, jv_str(""));
     }
@@ -503,7 +503,7 @@ static struct jval f_xmlattr(struct jctx *c, struct jval *v) {
                 jx_fail(c, "ValueError", "Invalid character in attribute name");
         k = ju_escape(c, k);
         struct jval x = ju_escape(c, d->e[i].v);
-        if (c->out.len > m || flag(c, v[1], true)) jx_add(c, " ", 1);
+        if (c->out.len > m || flag_or(c, v[1], true)) jx_add(c, " ", 1);
         jx_add(c, k.u.s, k.len);
         jx_add(c, "=\"", 2);
         jx_add(c, x.u.s, x.len);

@@ -20,7 +20,7 @@ struct spec {
 
 enum { MAX_WIDTH = 1000000 };
 
-static void spaces(struct jctx *c, struct jval fill, int64_t n) {
+static void put_fill(struct jctx *c, struct jval fill, int64_t n) {
     for (int64_t i = 0; i < n; i++)
         jx_add(c, fill.tag == JT_STR ? fill.u.s : " ", fill.tag == JT_STR ? fill.len : 1);
 }
@@ -37,14 +37,14 @@ static void pad(struct jctx *c, const struct spec *s, const char *sign, struct j
     }
     if (n < 0) n = 0;
     int64_t left = align == '>' ? n : align == '^' ? n / 2 : 0;
-    spaces(c, fill, left);
+    put_fill(c, fill, left);
     jx_add(c, sign, strlen(sign));
-    if (align == '=') spaces(c, fill, n);
+    if (align == '=') put_fill(c, fill, n);
     jx_add(c, body.u.s, body.len);
-    if (align != '=') spaces(c, fill, n - left);
+    if (align != '=') put_fill(c, fill, n - left);
 }
 
-static struct jval grouped(struct jctx *c, struct jval digits, char sep, int every) {
+static struct jval group_digits(struct jctx *c, struct jval digits, char sep, int every) {
     size_t m = jx_mark(c), whole = 0;
     if (!sep) return digits;
     while (whole < digits.len && digits.u.s[whole] != '.' && digits.u.s[whole] != 'e') whole++;
@@ -56,7 +56,7 @@ static struct jval grouped(struct jctx *c, struct jval digits, char sep, int eve
     return jx_take(c, m);
 }
 
-static struct jval radix(struct jctx *c, struct jval v, int base, bool upper) {
+static struct jval int_in_base(struct jctx *c, struct jval v, int base, bool upper) {
     char text[80];
     size_t n = sizeof text;
     if (v.tag == JT_BIG) return jbig_radix(c, v, base, upper);
@@ -78,26 +78,26 @@ static void put_int(struct jctx *c, const struct spec *s, struct jval v) {
         sign[0] = s->sign;
     }
     if (type == 'x' || type == 'X' || type == 'o' || type == 'b') {
-        body = radix(c, v, type == 'o' ? 8 : type == 'b' ? 2 : 16, type == 'X');
+        body = int_in_base(c, v, type == 'o' ? 8 : type == 'b' ? 2 : 16, type == 'X');
         if (s->alt) {
             size_t k = strlen(sign);
             sign[k++] = '0';
             sign[k++] = type;
             sign[k] = 0;
         }
-        body = grouped(c, body, s->group, 4);
+        body = group_digits(c, body, s->group, 4);
     } else {
         body = jv_to_str(c, v.tag == JT_BOOL ? jv_int(v.u.i) : v);
         if (neg) {
             body.u.s++;
             body.len--;
         }
-        body = grouped(c, body, s->group, 3);
+        body = group_digits(c, body, s->group, 3);
     }
     /* For integers the precision, as in %.5d, is the minimum number of digits. */
     if (s->prec > (int)body.len && s->prec < 500) {
         size_t m = jx_mark(c);
-        spaces(c, jv_str("0"), s->prec - (int)body.len);
+        put_fill(c, jv_str("0"), s->prec - (int)body.len);
         jx_add(c, body.u.s, body.len);
         body = jx_take(c, m);
     }
@@ -134,7 +134,7 @@ static void put_float(struct jctx *c, const struct spec *s, double f, bool perce
         size_t n = strlen(text);
         if (!type && !strpbrk(text, ".e") && n + 3 <= sizeof text) memcpy(text + n, ".0", 3);
     }
-    pad(c, s, sign, grouped(c, jv_copy(c, text, strlen(text)), s->group, 3), '>');
+    pad(c, s, sign, group_digits(c, jv_copy(c, text, strlen(text)), s->group, 3), '>');
 }
 
 static void put_str(struct jctx *c, const struct spec *s, struct jval v, char align) {
@@ -376,7 +376,7 @@ struct fmt {
     int depth;
 };
 
-static struct jval field(struct fmt *f, struct jval name) {
+static struct jval field_value(struct fmt *f, struct jval name) {
     struct jctx *c = f->c;
     size_t e = 0;
     struct jval v = jv_missing();
@@ -447,7 +447,7 @@ static void format_field(struct fmt *f, struct jval t) {
             while (e < t.len && t.u.s[e] != ']') e++;
         if (e < t.len) e++;
     }
-    struct jval v = field(f, jv_strn(t.u.s, e)), spec = jv_str("");
+    struct jval v = field_value(f, jv_strn(t.u.s, e)), spec = jv_str("");
     if (e + 1 < t.len && t.u.s[e] == '!') {
         char conv = t.u.s[e + 1];
         if (!strchr("rsa", conv)) jx_fail(c, "ValueError", "Unknown conversion specifier");

@@ -77,7 +77,7 @@ static size_t skip_space(const struct lexer *x, size_t i) {
     return i;
 }
 
-static bool at(const struct lexer *x, size_t i, const char *lit) {
+static bool text_at(const struct lexer *x, size_t i, const char *lit) {
     size_t k = strlen(lit);
     return i + k <= x->n && memcmp(x->s + i, lit, k) == 0;
 }
@@ -102,11 +102,11 @@ static void add_text(struct lexer *x, size_t from, size_t to, char sign, bool is
  * white space; 0: it does not end there. */
 static size_t block_end(struct lexer *x, size_t i, const char *close) {
     size_t e;
-    if (i < x->n && x->s[i] == '-' && at(x, i + 1, close)) {
+    if (i < x->n && x->s[i] == '-' && text_at(x, i + 1, close)) {
         e = skip_space(x, i + 1 + strlen(close));
-    } else if (i < x->n && x->s[i] == '+' && at(x, i + 1, close)) {
+    } else if (i < x->n && x->s[i] == '+' && text_at(x, i + 1, close)) {
         e = i + 1 + strlen(close);
-    } else if (at(x, i, close)) {
+    } else if (text_at(x, i, close)) {
         e = i + strlen(close);
         if (e < x->n && x->s[e] == '\n') e++;
     } else {
@@ -120,22 +120,22 @@ static size_t block_end(struct lexer *x, size_t i, const char *close) {
  * "{%" and its sign. */
 static size_t raw_begin(struct lexer *x, size_t j) {
     j = skip_space(x, j);
-    if (!at(x, j, "raw")) return 0;
+    if (!text_at(x, j, "raw")) return 0;
     j = skip_space(x, j + 3);
-    if (at(x, j, "-%}")) return skip_space(x, j + 3);
-    if (at(x, j, "%}")) return j + 2;
+    if (text_at(x, j, "-%}")) return skip_space(x, j + 3);
+    if (text_at(x, j, "%}")) return j + 2;
     return 0;
 }
 
 static void lex_raw(struct lexer *x, size_t start) {
     x->line_starting = x->s[start - 1] == '\n';
     for (size_t i = start; i + 1 < x->n; i++) {
-        if (!at(x, i, "{%")) continue;
+        if (!text_at(x, i, "{%")) continue;
         size_t j = i + 2;
         char sign = 0;
         if (j < x->n && (x->s[j] == '-' || x->s[j] == '+')) sign = x->s[j++];
         j = skip_space(x, j);
-        if (!at(x, j, "endraw")) continue;
+        if (!text_at(x, j, "endraw")) continue;
         j = skip_space(x, j + 6);
         bool starting = x->line_starting;
         size_t e = block_end(x, j, "%}");
@@ -375,7 +375,7 @@ static bool is_word(uint32_t cp) {
            (cp >= 'A' && cp <= 'Z') || (cp >= 0x80 && ju_printable(cp) && !ju_is_space(cp));
 }
 
-static void bracket(struct lexer *x, char ch) {
+static void match_bracket(struct lexer *x, char ch) {
     if (ch == '(' || ch == '[' || ch == '{') {
         if (x->depth == (int)sizeof x->stack)
             jx_fail(x->c, "syntax", "brackets are nested too deeply");
@@ -400,9 +400,9 @@ static void lex_tag(struct lexer *x, bool is_var) {
             size_t e = 0;
             if (!is_var) {
                 e = block_end(x, x->i, close);
-            } else if (at(x, x->i, "-}}")) {
+            } else if (text_at(x, x->i, "-}}")) {
                 e = skip_space(x, x->i + 3);
-            } else if (at(x, x->i, close)) {
+            } else if (text_at(x, x->i, close)) {
                 e = x->i + 2;
             }
             if (e) {
@@ -433,9 +433,9 @@ static void lex_tag(struct lexer *x, bool is_var) {
             continue;
         }
         size_t k = 0;
-        while (k < COUNT_OF(operators) && !at(x, x->i, operators[k].text)) k++;
+        while (k < COUNT_OF(operators) && !text_at(x, x->i, operators[k].text)) k++;
         if (k < COUNT_OF(operators)) {
-            bracket(x, ch);
+            match_bracket(x, ch);
             add_token(x, operators[k].kind, x->i);
             x->i += strlen(operators[k].text);
         } else {

@@ -63,14 +63,14 @@ TEST(t_ge, jop_compare(c, JO_GE, v[0], v[1]))
 TEST(t_even, jv_equal(c, jop_bin(c, JO_MOD, v[0], jv_int(2)), jv_int(0)))
 TEST(t_odd, jv_equal(c, jop_bin(c, JO_MOD, v[0], jv_int(2)), jv_int(1)))
 TEST(t_divisibleby, jv_equal(c, jop_bin(c, JO_MOD, v[0], v[1]), jv_int(0)))
-static bool hashable(struct jctx *c, struct jval v) {
+static bool check_hashable(struct jctx *c, struct jval v) {
     struct jval d = jv_dict(c, 1);
     jdict_set(c, d.u.dict, v, v); /* fails for lists and dicts, as in Python */
     return true;
 }
-TEST(t_filter,
-     hashable(c, v[0]) && is_string(v[0]) && jlib_filter(v[0]) && jlib_filter(v[0])->sig[0] != '!')
-TEST(t_test, hashable(c, v[0]) && is_string(v[0]) && jlib_test(v[0]))
+TEST(t_filter, check_hashable(c, v[0]) && is_string(v[0]) && jlib_filter(v[0]) &&
+                   jlib_filter(v[0])->sig[0] != '!')
+TEST(t_test, check_hashable(c, v[0]) && is_string(v[0]) && jlib_test(v[0]))
 
 static struct jval t_sameas(struct jctx *c, struct jval *v) {
     struct jval a = v[0], b = v[1];
@@ -268,20 +268,20 @@ static struct jval d_get(struct jctx *c, struct jval *v) {
     struct jval *x = jdict_get(c, v[0].u.dict, v[1]);
     return x ? *x : v[2].tag == JT_MISSING ? jv_none() : v[2];
 }
-static struct jval view(struct jctx *c, struct jval d, enum jview_kind kind) {
+static struct jval dict_view(struct jctx *c, struct jval d, enum jview_kind kind) {
     struct jval v = jv_tag(JT_VIEW);
     v.u.view = jx_alloc(c, 1, sizeof *v.u.view);
     *v.u.view = (struct jview){kind, d.u.dict};
     return v;
 }
 static struct jval d_items(struct jctx *c, struct jval *v) {
-    return view(c, v[0], JVIEW_ITEMS);
+    return dict_view(c, v[0], JVIEW_ITEMS);
 }
 static struct jval d_keys(struct jctx *c, struct jval *v) {
-    return view(c, v[0], JVIEW_KEYS);
+    return dict_view(c, v[0], JVIEW_KEYS);
 }
 static struct jval d_values(struct jctx *c, struct jval *v) {
-    return view(c, v[0], JVIEW_VALUES);
+    return dict_view(c, v[0], JVIEW_VALUES);
 }
 static struct jval d_copy(struct jctx *c, struct jval *v) {
     struct jval d = jv_dict(c, v[0].u.dict->n);

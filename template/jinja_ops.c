@@ -119,7 +119,7 @@ static struct jval int_bin(struct jctx *c, enum jop op, struct jval a, struct jv
     return jbig_bin(c, op, a, b);
 }
 
-static struct jval repeat(struct jctx *c, struct jval v, struct jval times) {
+static struct jval repeat_value(struct jctx *c, struct jval v, struct jval times) {
     if (times.tag == JT_BIG)
         jx_fail(c, "OverflowError", "cannot fit 'int' into an index-sized integer");
     int64_t n = jv_index(c, times, "repeat count");
@@ -182,8 +182,8 @@ struct jval jop_bin(struct jctx *c, enum jop op, struct jval a, struct jval b) {
     if (b.tag == JT_UNDEF) jx_undef_fail(c, b);
     if (op == JO_ADD && a.tag == b.tag && (a.tag == JT_LIST || a.tag == JT_TUPLE))
         return add_lists(c, a, b);
-    if (op == JO_MUL && is_seq(a) && is_int(b)) return repeat(c, a, b);
-    if (op == JO_MUL && is_seq(b) && is_int(a)) return repeat(c, b, a);
+    if (op == JO_MUL && is_seq(a) && is_int(b)) return repeat_value(c, a, b);
+    if (op == JO_MUL && is_seq(b) && is_int(a)) return repeat_value(c, b, a);
     if (is_int(a) && is_int(b)) return int_bin(c, op, a, b);
     if (jv_is_num(a) && jv_is_num(b)) return float_bin(c, op, jv_num(c, a), jv_num(c, b));
     bad_operands(c, op, a, b);
@@ -244,7 +244,7 @@ static struct jval unsafe(struct jctx *c, struct jval obj, struct jval name) {
     return jv_undef_hint(c, jv_cstr(c, hint), name, true);
 }
 
-static struct jval bound(struct jctx *c, struct jval self, const struct jrow *row) {
+static struct jval bind_method(struct jctx *c, struct jval self, const struct jrow *row) {
     struct jval v = jv_tag(JT_FUNC);
     v.u.func = jx_alloc(c, 1, sizeof *v.u.func);
     v.u.func->row = row;
@@ -325,7 +325,7 @@ static bool object_attr(struct jctx *c, struct jval obj, struct jval name, struc
         break;
     }
     const struct jrow *row = jlib_method((enum jtag)obj.tag, name);
-    if (row) *out = bound(c, obj, row);
+    if (row) *out = bind_method(c, obj, row);
     return row != NULL;
 }
 
@@ -382,7 +382,7 @@ static bool get_attr(struct jctx *c, struct jval obj, struct jval name, const st
         return true;
     }
     if (!row) return false;
-    *out = jrow_ok(c, row) ? bound(c, obj, row) : unsafe(c, obj, name);
+    *out = jrow_ok(c, row) ? bind_method(c, obj, row) : unsafe(c, obj, name);
     return true;
 }
 

@@ -30,7 +30,7 @@ void jp_fail(struct jparser *p, const char *text) {
     jx_fail(p->c, "syntax", "%s", text);
 }
 
-static const char *describe(struct jparser *p) {
+static const char *describe_token(struct jparser *p) {
     if (p->tok->kind == TK_NAME) return jv_cstr(p->c, p->tok->val);
     return jtok_name(p->tok->kind);
 }
@@ -46,7 +46,8 @@ struct jtok *jp_expect(struct jparser *p, enum jtok_kind kind) {
         p->c->pos = p->tok->pos;
         if (p->tok->kind == TK_EOF)
             jx_fail(p->c, "syntax", "unexpected end of template, expected '%s'.", jtok_name(kind));
-        jx_fail(p->c, "syntax", "expected token '%s', got '%s'", jtok_name(kind), describe(p));
+        jx_fail(p->c, "syntax", "expected token '%s', got '%s'", jtok_name(kind),
+                describe_token(p));
     }
     struct jtok *t = p->tok;
     jp_next(p);
@@ -79,11 +80,11 @@ void jp_append(struct jnode *parent, struct jnode ***tail, struct jnode *n) {
     parent->n++;
 }
 
-static void enter(struct jparser *p) {
+static void enter_nested(struct jparser *p) {
     if (++p->nest > MAX_NEST) jp_fail(p, "expressions are nested too deeply");
 }
 
-static void chain(struct jparser *p, int *n) {
+static void count_operator(struct jparser *p, int *n) {
     if (++*n > MAX_CHAIN) jp_fail(p, "too many operators in one expression");
 }
 
@@ -93,7 +94,7 @@ struct jnode *jp_name(struct jparser *p, struct jval name) {
     return n;
 }
 
-static struct jnode *konst(struct jparser *p, struct jval v) {
+static struct jnode *const_node(struct jparser *p, struct jval v) {
     struct jnode *n = jp_node(p, JN_CONST);
     n->val = v;
     return n;
@@ -131,17 +132,17 @@ static struct jnode *parse_name(struct jparser *p, bool with_ns) {
     struct jval name = p->tok->val;
     struct jnode *n;
     if (jv_is(name, "true") || jv_is(name, "True")) {
-        n = konst(p, jv_bool(true));
+        n = const_node(p, jv_bool(true));
     } else if (jv_is(name, "false") || jv_is(name, "False")) {
-        n = konst(p, jv_bool(false));
+        n = const_node(p, jv_bool(false));
     } else if (jv_is(name, "none") || jv_is(name, "None")) {
-        n = konst(p, jv_none());
+        n = const_node(p, jv_none());
     } else {
         n = jp_name(p, name);
         jp_next(p);
         if (with_ns && jp_skip(p, TK_DOT)) {
             n->kind = JN_NSREF;
-            n->a = konst(p, jp_expect(p, TK_NAME)->val);
+            n->a = const_node(p, jp_expect(p, TK_NAME)->val);
         }
         return jp_text(p, n, n->start);
     }
@@ -155,7 +156,7 @@ struct jnode *jp_primary(struct jparser *p, bool with_ns) {
     case TK_NAME:
         return parse_name(p, with_ns);
     case TK_STR:
-        n = konst(p, p->tok->val);
+        n = const_node(p, p->tok->val);
         jp_next(p);
         while (jp_is(p, TK_STR)) { /* adjacent literals form one string */
             size_t m = jx_mark(p->c);
@@ -167,29 +168,29 @@ struct jnode *jp_primary(struct jparser *p, bool with_ns) {
         return jp_text(p, n, n->start);
     case TK_INT:
     case TK_FLOAT:
-        n = konst(p, p->tok->val);
+        n = const_node(p, p->tok->val);
         jp_next(p);
         return n;
     case TK_LPAREN:
-        enter(p);
+        enter_nested(p);
         jp_next(p);
         n = jp_tuple(p, (struct jtuple_opts){.cond = true, .parens = true});
         jp_expect(p, TK_RPAREN);
         p->nest--;
         return n;
     case TK_LBRACKET:
-        enter(p);
+        enter_nested(p);
         n = parse_list(p);
         p->nest--;
         return n;
     case TK_LBRACE:
-        enter(p);
+        enter_nested(p);
         n = parse_dict(p);
         p->nest--;
         return n;
     default:
         p->c->pos = p->tok->pos;
-        jx_fail(p->c, "syntax", "unexpected '%s'", describe(p));
+        jx_fail(p->c, "syntax", "unexpected '%s'", describe_token(p));
     }
 }
 
@@ -217,7 +218,7 @@ struct jnode *jp_tuple(struct jparser *p, struct jtuple_opts o) {
     if (n->list) return n->list;
     if (!o.parens) {
         p->c->pos = p->tok->pos;
-        jx_fail(p->c, "syntax", "Expected an expression, got '%s'", describe(p));
+        jx_fail(p->c, "syntax", "Expected an expression, got '%s'", describe_token(p));
     }
     return n;
 }
@@ -248,7 +249,7 @@ static struct jnode *parse_subscript(struct jparser *p, struct jnode *of) {
             n->m_dict = jlib_method(JT_DICT, n->val);
             n->m_list = jlib_method(JT_LIST, n->val);
         } else if (jp_is(p, TK_INT)) {
-            n->b = konst(p, p->tok->val);
+            n->b = const_node(p, p->tok->val);
         } else {
             jp_fail(p, "expected name or number");
         }
@@ -256,7 +257,7 @@ static struct jnode *parse_subscript(struct jparser *p, struct jnode *of) {
         return n;
     }
     jp_expect(p, TK_LBRACKET);
-    enter(p);
+    enter_nested(p);
     struct jnode *t = jp_node(p, JN_TUPLE), **tail = &t->list;
     while (!jp_is(p, TK_RBRACKET)) {
         if (t->n) jp_expect(p, TK_COMMA);
@@ -278,7 +279,7 @@ void jp_args(struct jparser *p, struct jnode *n) {
     struct jnode **tail = &n->list, **tail2 = &n->list2;
     bool star = false, star2 = false;
     jp_expect(p, TK_LPAREN);
-    enter(p);
+    enter_nested(p);
     for (int count = 0; !jp_is(p, TK_RPAREN); count++) {
         if (count) {
             jp_expect(p, TK_COMMA);
@@ -328,7 +329,7 @@ static struct jnode *parse_call(struct jparser *p, struct jnode *of) {
 
 static struct jnode *parse_postfix(struct jparser *p, struct jnode *n, uint32_t start) {
     for (int count = 0;;) {
-        chain(p, &count);
+        count_operator(p, &count);
         if (jp_is(p, TK_DOT) || jp_is(p, TK_LBRACKET)) {
             n = parse_subscript(p, n);
         } else if (jp_is(p, TK_LPAREN)) {
@@ -357,7 +358,7 @@ static struct jval dotted_name(struct jparser *p) {
  */
 struct jnode *jp_filters(struct jparser *p, struct jnode *n, uint32_t start, bool inline_start) {
     for (int count = 0; inline_start || jp_is(p, TK_PIPE);) {
-        chain(p, &count);
+        count_operator(p, &count);
         if (!inline_start) jp_next(p);
         inline_start = false;
         struct jnode *f = jp_node(p, JN_FILTER);
@@ -400,7 +401,7 @@ static struct jnode *parse_unary(struct jparser *p, bool with_filter) {
     struct jnode *n;
     if (jp_is(p, TK_SUB) || jp_is(p, TK_ADD)) {
         n = jp_node(p, jp_is(p, TK_SUB) ? JN_NEG : JN_POS);
-        enter(p);
+        enter_nested(p);
         jp_next(p);
         n->a = parse_unary(p, false);
         jp_text(p, n, start);
@@ -410,7 +411,7 @@ static struct jnode *parse_unary(struct jparser *p, bool with_filter) {
     }
     n = parse_postfix(p, n, start);
     for (int count = 0; with_filter;) {
-        chain(p, &count);
+        count_operator(p, &count);
         if (jp_is(p, TK_PIPE)) {
             n = jp_filters(p, n, start, false);
         } else if (jp_is_name(p, "is")) {
@@ -453,7 +454,7 @@ static struct jnode *parse_binary(struct jparser *p, int level) {
                                    : parse_unary(p, true);
     enum jop op = binary_op(p->tok->kind, level);
     for (int count = 0; op != JO_NONE; op = binary_op(p->tok->kind, level)) {
-        chain(p, &count);
+        count_operator(p, &count);
         struct jnode *n = jp_node(p, JN_BIN);
         jp_next(p);
         n->op = op;
@@ -511,7 +512,7 @@ static struct jnode *parse_compare(struct jparser *p) {
 static struct jnode *parse_not(struct jparser *p) {
     if (!jp_is_name(p, "not")) return parse_compare(p);
     struct jnode *n = jp_node(p, JN_NOT);
-    enter(p);
+    enter_nested(p);
     jp_next(p);
     n->a = parse_not(p);
     p->nest--;
@@ -522,7 +523,7 @@ static struct jnode *parse_and(struct jparser *p) {
     const uint32_t start = p->tok->pos;
     struct jnode *l = parse_not(p);
     for (int count = 0; jp_is_name(p, "and");) {
-        chain(p, &count);
+        count_operator(p, &count);
         struct jnode *n = jp_node(p, JN_AND);
         jp_next(p);
         n->a = l;
@@ -536,7 +537,7 @@ static struct jnode *parse_or(struct jparser *p) {
     const uint32_t start = p->tok->pos;
     struct jnode *l = parse_and(p);
     for (int count = 0; jp_is_name(p, "or");) {
-        chain(p, &count);
+        count_operator(p, &count);
         struct jnode *n = jp_node(p, JN_OR);
         jp_next(p);
         n->a = l;
@@ -547,11 +548,11 @@ static struct jnode *parse_or(struct jparser *p) {
 }
 
 struct jnode *jp_expr(struct jparser *p) {
-    enter(p);
+    enter_nested(p);
     const uint32_t start = p->tok->pos;
     struct jnode *l = parse_or(p);
     for (int count = 0; jp_is_name(p, "if");) {
-        chain(p, &count);
+        count_operator(p, &count);
         struct jnode *n = jp_node(p, JN_COND);
         jp_next(p);
         n->a = parse_or(p);

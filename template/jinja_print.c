@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void add(struct jctx *c, const char *s) {
+static void put_text(struct jctx *c, const char *s) {
     jx_add(c, s, strlen(s));
 }
 
@@ -68,7 +68,7 @@ static void repr_str(struct jctx *c, struct jval v) {
                                     : "\\U%08x",
                      (unsigned)cp);
         }
-        add(c, text);
+        put_text(c, text);
     }
     jx_as(c, NULL);
     jx_add(c, &q, 1);
@@ -89,7 +89,7 @@ static void repr_bytes(struct jctx *c, struct jval v) {
         } else {
             snprintf(text, sizeof text, ch < 32 || ch > 126 ? "\\x%02x" : "%c", ch);
         }
-        add(c, text);
+        put_text(c, text);
     }
     jx_as(c, NULL);
     jx_add(c, &q, 1);
@@ -97,27 +97,27 @@ static void repr_bytes(struct jctx *c, struct jval v) {
 
 static void repr_items(struct jctx *c, const struct jlist *l) {
     for (uint32_t i = 0; i < l->n; i++) {
-        if (i) add(c, ", ");
+        if (i) put_text(c, ", ");
         jv_repr(c, l->v[i]);
     }
 }
 
 static void repr_dict(struct jctx *c, const struct jdict *d) {
-    add(c, "{");
+    put_text(c, "{");
     for (uint32_t i = 0; i < d->n; i++) {
-        if (i) add(c, ", ");
+        if (i) put_text(c, ", ");
         jv_repr(c, d->e[i].k);
-        add(c, ": ");
+        put_text(c, ": ");
         jv_repr(c, d->e[i].v);
     }
-    add(c, "}");
+    put_text(c, "}");
 }
 
 static void repr_view(struct jctx *c, struct jval v) {
-    add(c, jv_type(v));
-    add(c, "(");
+    put_text(c, jv_type(v));
+    put_text(c, "(");
     jv_repr(c, jv_list_val(jv_to_list(c, v)));
-    add(c, ")");
+    put_text(c, ")");
 }
 
 static void repr_range(struct jctx *c, const struct jrange *r) {
@@ -128,7 +128,7 @@ static void repr_range(struct jctx *c, const struct jrange *r) {
         snprintf(text, sizeof text, "range(%lld, %lld, %lld)", (long long)r->start,
                  (long long)r->stop, (long long)r->step);
     }
-    add(c, text);
+    put_text(c, text);
 }
 
 static void repr_loop(struct jctx *c, struct jloop *l) {
@@ -136,31 +136,31 @@ static void repr_loop(struct jctx *c, struct jloop *l) {
     struct jval n = jeval_loop_attr(c, l, jv_str("length"));
     snprintf(text, sizeof text, "<LoopContext %lld/%lld>", (long long)l->index0 + 1,
              (long long)n.u.i);
-    add(c, text);
+    put_text(c, text);
 }
 
 static void repr_object(struct jctx *c, struct jval v) {
     if (v.tag == JT_MACRO) {
         if (v.u.macro->name.tag == JT_STR) {
-            add(c, "<Macro ");
+            put_text(c, "<Macro ");
             jv_repr(c, v.u.macro->name);
-            add(c, ">");
+            put_text(c, ">");
         } else {
-            add(c, "<Macro anonymous>");
+            put_text(c, "<Macro anonymous>");
         }
     } else if (v.tag == JT_FUNC) {
         /* Python prints an address here, which would differ from run to run. */
-        add(c, v.u.func->self.tag == JT_MISSING ? "<function " : "<built-in method ");
-        add(c, v.u.func->row->name);
-        add(c, ">");
+        put_text(c, v.u.func->self.tag == JT_MISSING ? "<function " : "<built-in method ");
+        put_text(c, v.u.func->row->name);
+        put_text(c, ">");
     } else if (v.tag == JT_GEN) {
-        add(c, "<generator object ");
-        add(c, v.u.gen->name);
-        add(c, ">");
+        put_text(c, "<generator object ");
+        put_text(c, v.u.gen->name);
+        put_text(c, ">");
     } else {
-        add(c, "<");
-        add(c, jv_type(v));
-        add(c, " object>");
+        put_text(c, "<");
+        put_text(c, jv_type(v));
+        put_text(c, " object>");
     }
 }
 
@@ -170,42 +170,42 @@ void jv_repr(struct jctx *c, struct jval v) {
     if (v.tag == JT_NONE || jv_is_num(v)) jx_as_value(c, v);
     switch ((enum jtag)v.tag) {
     case JT_UNDEF:
-        add(c, "Undefined");
+        put_text(c, "Undefined");
         break;
     case JT_NONE:
-        add(c, "None");
+        put_text(c, "None");
         break;
     case JT_BOOL:
-        add(c, v.u.i ? "True" : "False");
+        put_text(c, v.u.i ? "True" : "False");
         break;
     case JT_INT:
         snprintf(text, sizeof text, "%lld", (long long)v.u.i);
-        add(c, text);
+        put_text(c, text);
         break;
     case JT_BIG:
         jbig_print(c, v);
         break;
     case JT_FLOAT:
         jv_float_text(v.u.f, text);
-        add(c, text);
+        put_text(c, text);
         break;
     case JT_STR:
-        if (v.flag & JF_MARKUP) add(c, "Markup(");
+        if (v.flag & JF_MARKUP) put_text(c, "Markup(");
         repr_str(c, v);
-        if (v.flag & JF_MARKUP) add(c, ")");
+        if (v.flag & JF_MARKUP) put_text(c, ")");
         break;
     case JT_BYTES:
         repr_bytes(c, v);
         break;
     case JT_LIST:
-        add(c, "[");
+        put_text(c, "[");
         repr_items(c, v.u.list);
-        add(c, "]");
+        put_text(c, "]");
         break;
     case JT_TUPLE:
-        add(c, "(");
+        put_text(c, "(");
         repr_items(c, v.u.list);
-        add(c, v.u.list->n == 1 ? ",)" : ")");
+        put_text(c, v.u.list->n == 1 ? ",)" : ")");
         break;
     case JT_DICT:
         repr_dict(c, v.u.dict);
@@ -217,9 +217,9 @@ void jv_repr(struct jctx *c, struct jval v) {
         repr_range(c, v.u.range);
         break;
     case JT_NS:
-        add(c, "<Namespace ");
+        put_text(c, "<Namespace ");
         repr_dict(c, &v.u.ns->d);
-        add(c, ">");
+        put_text(c, ">");
         break;
     case JT_LOOP:
         repr_loop(c, v.u.loop);

@@ -46,7 +46,7 @@ struct resolver {
     int depth;
 };
 
-static void *grow(struct jctx *c, const void *old, int n, int *cap, size_t size) {
+static void *grow_array(struct jctx *c, const void *old, int n, int *cap, size_t size) {
     *cap = *cap ? *cap * 2 : 8;
     void *p = jx_alloc(c, (size_t)*cap, size);
     if (n) memcpy(p, old, (size_t)n * size);
@@ -67,7 +67,7 @@ static struct func *func_new(struct resolver *r, struct func *outer) {
     return f;
 }
 
-static struct sym *own(struct resolver *r, const struct symtab *st, struct jval name) {
+static struct sym *own_symbol(struct resolver *r, const struct symtab *st, struct jval name) {
     jx_loop(r->c, (size_t)st->n);
     for (int i = 0; i < st->n; i++)
         if (jv_eqs(st->v[i].name, name)) return &st->v[i];
@@ -85,7 +85,7 @@ static const struct sym *find(struct resolver *r, const struct symtab *st, struc
             f = f->outer;
             ++*hops;
         }
-        const struct sym *s = own(r, st, name);
+        const struct sym *s = own_symbol(r, st, name);
         if (s) return s;
     }
     return NULL;
@@ -96,7 +96,7 @@ static int slot_of(struct resolver *r, struct symtab *st, struct jval name) {
     jx_loop(r->c, (size_t)s->n);
     for (int i = 0; i < s->n; i++)
         if (jv_eqs(s->v[i].name, name)) return s->v[i].slot;
-    if (s->n == s->cap) s->v = grow(r->c, s->v, s->n, &s->cap, sizeof *s->v);
+    if (s->n == s->cap) s->v = grow_array(r->c, s->v, s->n, &s->cap, sizeof *s->v);
     s->v[s->n] = (struct slot_name){name, st->fn->n_slots};
     s->n++;
     return st->fn->n_slots++;
@@ -109,16 +109,16 @@ static int global_of(struct resolver *r, struct jval name) {
         if (jv_eqs(t->global_name[i], name)) return i;
     if (t->n_globals == r->cap_globals)
         t->global_name =
-            grow(r->c, t->global_name, t->n_globals, &r->cap_globals, sizeof *t->global_name);
+            grow_array(r->c, t->global_name, t->n_globals, &r->cap_globals, sizeof *t->global_name);
     t->global_name[t->n_globals] = name;
     return t->n_globals++;
 }
 
-static struct sym *define(struct resolver *r, struct symtab *st, struct jval name,
-                          enum jload_kind kind) {
-    struct sym *s = own(r, st, name);
+static struct sym *define_symbol(struct resolver *r, struct symtab *st, struct jval name,
+                                 enum jload_kind kind) {
+    struct sym *s = own_symbol(r, st, name);
     if (!s) {
-        if (st->n == st->cap) st->v = grow(r->c, st->v, st->n, &st->cap, sizeof *st->v);
+        if (st->n == st->cap) st->v = grow_array(r->c, st->v, st->n, &st->cap, sizeof *st->v);
         s = &st->v[st->n++];
         *s = (struct sym){.name = name, .slot = slot_of(r, st, name)};
     }
@@ -139,7 +139,7 @@ static void define_outer(struct resolver *r, struct symtab *st, struct jval name
     }
     struct jval n = name;
     int src = outer ? outer->slot : 0;
-    struct sym *s = define(r, st, n, outer ? JL_ALIAS : otherwise);
+    struct sym *s = define_symbol(r, st, n, outer ? JL_ALIAS : otherwise);
     if (outer) {
         s->hops = hops;
         s->src = src;
@@ -148,16 +148,16 @@ static void define_outer(struct resolver *r, struct symtab *st, struct jval name
 
 static void add_load(struct resolver *r, struct symtab *st, struct jval name) {
     int hops;
-    if (!find(r, st, name, &hops)) define(r, st, name, JL_RESOLVE);
+    if (!find(r, st, name, &hops)) define_symbol(r, st, name, JL_RESOLVE);
 }
 
 static void add_store(struct resolver *r, struct symtab *st, struct jval name) {
-    if (!own(r, st, name)) define_outer(r, st, name, JL_UNDEF);
-    own(r, st, name)->stored = true;
+    if (!own_symbol(r, st, name)) define_outer(r, st, name, JL_UNDEF);
+    own_symbol(r, st, name)->stored = true;
 }
 
 static void add_param(struct resolver *r, struct symtab *st, struct jval name) {
-    define(r, st, name, JL_PARAM)->stored = true;
+    define_symbol(r, st, name, JL_PARAM)->stored = true;
 }
 
 static struct symtab *symtab_copy(struct resolver *r, const struct symtab *st) {
@@ -177,8 +177,8 @@ static void merge_branches(struct resolver *r, struct symtab *st, struct symtab 
     for (int b = 0; b < 2; b++) {
         for (int i = 0; i < branch[b]->n; i++) {
             const struct sym *s = &branch[b]->v[i];
-            struct sym *mine = own(r, st, s->name);
-            if (!mine) mine = define(r, st, s->name, JL_UNDEF);
+            struct sym *mine = own_symbol(r, st, s->name);
+            if (!mine) mine = define_symbol(r, st, s->name, JL_UNDEF);
             bool stored = mine->stored || s->stored;
             *mine = *s;
             mine->stored = stored;
@@ -297,9 +297,9 @@ static int uses(const struct jnode *n, struct jval name) {
 }
 
 static void walk_list(struct resolver *r, struct symtab *st, struct jnode *n, bool soft);
-static void walk(struct resolver *r, struct symtab *st, struct jnode *n, bool soft);
+static void walk_node(struct resolver *r, struct symtab *st, struct jnode *n, bool soft);
 
-static void bind(struct resolver *r, const struct symtab *st, struct jnode *n) {
+static void bind_name(struct resolver *r, const struct symtab *st, struct jnode *n) {
     const struct sym *s = find(r, st, n->val, &n->hops);
     if (s) {
         n->slot = s->slot;
@@ -337,7 +337,7 @@ static void refuse_loop_store(struct resolver *r, const struct jnode *n) {
 }
 
 static void walk_for(struct resolver *r, struct symtab *st, struct jnode *n, bool soft) {
-    walk(r, st, n->b, soft);
+    walk_node(r, st, n->b, soft);
     struct func *fn = n->flag ? func_new(r, st->fn) : st->fn;
     struct symtab *body = symtab_new(r, st, fn), *rest = symtab_new(r, st, fn),
                   *test = symtab_new(r, st, fn);
@@ -347,7 +347,7 @@ static void walk_for(struct resolver *r, struct symtab *st, struct jnode *n, boo
     collect(r, body, n->a, true);
     collect_list(r, body, n->list, false);
     n->scope = scope_of(r, body);
-    n->scope->loop_slot = own(r, body, loop)->slot;
+    n->scope->loop_slot = own_symbol(r, body, loop)->slot;
     if (n->list2) {
         collect_list(r, rest, n->list2, false);
         n->scope2 = scope_of(r, rest);
@@ -362,15 +362,15 @@ static void walk_for(struct resolver *r, struct symtab *st, struct jnode *n, boo
         collect(r, test, pair->a, true);
         collect(r, test, pair->b, false);
         n->scope3 = scope_of(r, test);
-        walk(r, test, pair->a, false);
-        walk(r, test, pair->b, false);
+        walk_node(r, test, pair->a, false);
+        walk_node(r, test, pair->b, false);
     }
-    walk(r, body, n->a, false);
+    walk_node(r, body, n->a, false);
     walk_list(r, body, n->list, false);
     if (n->flag) n->scope->n_slots = fn->n_slots;
 }
 
-static int special(struct resolver *r, struct symtab *st, struct jnode *n, const char *name) {
+static int special_arg(struct resolver *r, struct symtab *st, struct jnode *n, const char *name) {
     struct jval v = jv_str(name);
     if (uses(n->b, v) != 1) return -1;
     for (const struct jnode *k = n->list; k; k = k->next) {
@@ -385,7 +385,7 @@ static int special(struct resolver *r, struct symtab *st, struct jnode *n, const
         return -1;
     }
     add_param(r, st, v);
-    return own(r, st, v)->slot;
+    return own_symbol(r, st, v)->slot;
 }
 
 /* Resolves a macro, call block or generation block, each a function with its own record. */
@@ -393,9 +393,9 @@ static void walk_function(struct resolver *r, struct symtab *st, struct jnode *n
     struct func *fn = func_new(r, st->fn);
     struct symtab *in = symtab_new(r, st, fn);
     for (struct jnode *k = n->list; k; k = k->next) add_param(r, in, k->val);
-    int caller = special(r, in, n, "caller");
-    int kwargs = special(r, in, n, "kwargs");
-    int varargs = special(r, in, n, "varargs");
+    int caller = special_arg(r, in, n, "caller");
+    int kwargs = special_arg(r, in, n, "kwargs");
+    int varargs = special_arg(r, in, n, "varargs");
     for (struct jnode *k = n->list; k; k = k->next) collect(r, in, k->a, false);
     collect_list(r, in, n->b, false);
     n->scope = scope_of(r, in);
@@ -406,8 +406,8 @@ static void walk_function(struct resolver *r, struct symtab *st, struct jnode *n
     n->scope->arg_slot = jx_alloc(r->c, (size_t)n->n + 1, sizeof(int));
     int i = 0;
     for (struct jnode *k = n->list; k; k = k->next) {
-        n->scope->arg_slot[i++] = own(r, in, k->val)->slot;
-        walk(r, in, k->a, false);
+        n->scope->arg_slot[i++] = own_symbol(r, in, k->val)->slot;
+        walk_node(r, in, k->a, false);
     }
     walk_list(r, in, n->b, false);
     n->scope->n_slots = fn->n_slots;
@@ -446,20 +446,20 @@ static void walk_inner(struct resolver *r, struct symtab *st, struct jnode *n, b
     switch ((int)n->kind) {
     case JN_SETBLOCK:
         in = inner(r, st, n, n->list);
-        walk(r, st, n->a, soft);
-        walk(r, in, n->b, false);
+        walk_node(r, st, n->a, soft);
+        walk_node(r, in, n->b, false);
         walk_list(r, in, n->list, false);
         return;
     case JN_FILTERBLOCK:
         in = inner(r, st, n, n->list);
-        walk(r, in, n->b, false);
+        walk_node(r, in, n->b, false);
         walk_list(r, in, n->list, false);
         return;
     case JN_WITH:
         in = inner(r, st, n, n->list2);
         for (struct jnode *k = n->list; k; k = k->next) {
-            walk(r, in, k->a, false);
-            walk(r, st, k->b, soft);
+            walk_node(r, in, k->a, false);
+            walk_node(r, st, k->b, soft);
         }
         walk_list(r, in, n->list2, false);
         return;
@@ -469,22 +469,22 @@ static void walk_inner(struct resolver *r, struct symtab *st, struct jnode *n, b
     }
 }
 
-static void walk(struct resolver *r, struct symtab *st, struct jnode *n, bool soft) {
+static void walk_node(struct resolver *r, struct symtab *st, struct jnode *n, bool soft) {
     if (!n) return;
     switch ((int)n->kind) {
     case JN_NAME:
     case JN_NSREF:
-        bind(r, st, n);
+        bind_name(r, st, n);
         return;
     case JN_FOR:
         walk_for(r, st, n, soft);
         return;
     case JN_MACRO:
-        bind(r, st, n);
+        bind_name(r, st, n);
         walk_function(r, st, n);
         return;
     case JN_CALLBLOCK:
-        walk(r, st, n->a, soft);
+        walk_node(r, st, n->a, soft);
         walk_function(r, st, n);
         return;
     case JN_GENERATION:
@@ -507,15 +507,15 @@ static void walk(struct resolver *r, struct symtab *st, struct jnode *n, bool so
     default:
         break;
     }
-    walk(r, st, n->a, soft);
-    walk(r, st, n->b, soft);
-    walk(r, st, n->c, soft);
+    walk_node(r, st, n->a, soft);
+    walk_node(r, st, n->b, soft);
+    walk_node(r, st, n->c, soft);
     walk_list(r, st, n->list, soft);
     walk_list(r, st, n->list2, soft);
 }
 
 static void walk_list(struct resolver *r, struct symtab *st, struct jnode *n, bool soft) {
-    for (; n; n = n->next) walk(r, st, n, soft);
+    for (; n; n = n->next) walk_node(r, st, n, soft);
 }
 
 void jscope_resolve(struct jctx *c, struct jinja *t) {

@@ -5,10 +5,10 @@
 
 #include <string.h>
 
-static bool given(struct jval v) {
+static bool is_given(struct jval v) {
     return v.tag != JT_MISSING;
 }
-static bool set(struct jval v) {
+static bool is_set(struct jval v) {
     return v.tag != JT_MISSING && v.tag != JT_NONE;
 }
 
@@ -30,7 +30,7 @@ struct jval jlib_path(struct jctx *c, struct jval obj, struct jval path) {
     }
 }
 
-static struct jval fold(struct jctx *c, struct jval v) {
+static struct jval fold_case(struct jctx *c, struct jval v) {
     return v.tag == JT_STR ? ju_case(c, v, JU_LOWER) : v;
 }
 
@@ -66,25 +66,25 @@ static struct keyed *sort_items(struct jctx *c, struct keyed *a, uint32_t n, boo
 /* Returns the sort key of a value: the value itself, or for "a,b" the list of the values at those
  * paths. */
 static struct jval sort_key(struct jctx *c, struct jval v, struct jval attr, bool cs) {
-    if (!set(attr)) return cs ? v : fold(c, v);
+    if (!is_set(attr)) return cs ? v : fold_case(c, v);
     struct jval l = jv_list(c, 0);
     if (attr.tag != JT_STR) {
         struct jval x = jlib_path(c, v, attr);
-        jlist_add(c, l.u.list, cs ? x : fold(c, x));
+        jlist_add(c, l.u.list, cs ? x : fold_case(c, x));
         return l;
     }
     for (size_t i = 0; i <= attr.len;) {
         size_t e = i;
         while (e < attr.len && attr.u.s[e] != ',') e++;
         struct jval x = jlib_path(c, v, jv_strn(attr.u.s + i, e - i));
-        jlist_add(c, l.u.list, cs ? x : fold(c, x));
+        jlist_add(c, l.u.list, cs ? x : fold_case(c, x));
         i = e + 1;
     }
     return l;
 }
 
 static struct jval f_sort(struct jctx *c, struct jval *v) {
-    bool reverse = given(v[1]) && jv_truth(c, v[1]), cs = given(v[2]) && jv_truth(c, v[2]);
+    bool reverse = is_given(v[1]) && jv_truth(c, v[1]), cs = is_given(v[2]) && jv_truth(c, v[2]);
     struct jlist *l = jv_to_list(c, v[0]);
     struct keyed *a = jx_alloc(c, (size_t)l->n + 1, sizeof *a);
     for (uint32_t i = 0; i < l->n; i++)
@@ -95,9 +95,9 @@ static struct jval f_sort(struct jctx *c, struct jval *v) {
 }
 
 static struct jval f_dictsort(struct jctx *c, struct jval *v) {
-    bool cs = given(v[1]) && jv_truth(c, v[1]), reverse = given(v[3]) && jv_truth(c, v[3]);
-    bool by_value = given(v[2]) && jv_is(v[2], "value");
-    if (given(v[2]) && !by_value && !jv_is(v[2], "key"))
+    bool cs = is_given(v[1]) && jv_truth(c, v[1]), reverse = is_given(v[3]) && jv_truth(c, v[3]);
+    bool by_value = is_given(v[2]) && jv_is(v[2], "value");
+    if (is_given(v[2]) && !by_value && !jv_is(v[2], "key"))
         jx_fail(c, "runtime", "You can only sort by either \"key\" or \"value\"");
     if (v[0].tag == JT_UNDEF) jx_undef_fail(c, v[0]);
     if (v[0].tag != JT_DICT)
@@ -106,7 +106,7 @@ static struct jval f_dictsort(struct jctx *c, struct jval *v) {
     struct keyed *a = jx_alloc(c, (size_t)d->n + 1, sizeof *a);
     for (uint32_t i = 0; i < d->n; i++) {
         struct jval pair[2] = {d->e[i].k, d->e[i].v}, key = by_value ? pair[1] : pair[0];
-        a[i] = (struct keyed){cs ? key : fold(c, key), jv_tuple(c, pair, 2)};
+        a[i] = (struct keyed){cs ? key : fold_case(c, key), jv_tuple(c, pair, 2)};
     }
     sort_items(c, a, d->n, reverse);
     struct jval l = jv_list(c, d->n);
@@ -115,19 +115,19 @@ static struct jval f_dictsort(struct jctx *c, struct jval *v) {
 }
 
 static struct jval f_groupby(struct jctx *c, struct jval *v) {
-    bool cs = given(v[3]) && jv_truth(c, v[3]);
+    bool cs = is_given(v[3]) && jv_truth(c, v[3]);
     struct jlist *l = jv_to_list(c, v[0]);
     struct keyed *a = jx_alloc(c, (size_t)l->n + 1, sizeof *a);
     for (uint32_t i = 0; i < l->n; i++) {
         struct jval k = jlib_path(c, l->v[i], v[1]);
-        if (k.tag == JT_UNDEF && set(v[2])) k = v[2];
-        a[i] = (struct keyed){cs ? k : fold(c, k), l->v[i]};
+        if (k.tag == JT_UNDEF && is_set(v[2])) k = v[2];
+        a[i] = (struct keyed){cs ? k : fold_case(c, k), l->v[i]};
     }
     sort_items(c, a, l->n, false);
     struct jval out = jv_list(c, 0);
     for (uint32_t i = 0; i < l->n;) {
         struct jval first = jlib_path(c, a[i].v, v[1]), group = jv_list(c, 0), key = a[i].key;
-        if (first.tag == JT_UNDEF && set(v[2])) first = v[2];
+        if (first.tag == JT_UNDEF && is_set(v[2])) first = v[2];
         for (; i < l->n && jv_equal(c, a[i].key, key); i++) jlist_add(c, group.u.list, a[i].v);
         struct jval pair[2] = {cs ? key : first, group}, t = jv_tuple(c, pair, 2);
         t.aux = 1; /* pair with .grouper and .list */
@@ -137,12 +137,12 @@ static struct jval f_groupby(struct jctx *c, struct jval *v) {
 }
 
 static struct jval fill_unique(struct jctx *c, struct jargs *a) {
-    bool cs = given(a->v[1]) && jv_truth(c, a->v[1]);
+    bool cs = is_given(a->v[1]) && jv_truth(c, a->v[1]);
     struct jval seen = jv_dict(c, 0), out = jv_list(c, 0);
     struct jlist *l = jv_to_list(c, a->v[0]);
     for (uint32_t i = 0; i < l->n; i++) {
-        struct jval k = set(a->v[2]) ? jlib_path(c, l->v[i], a->v[2]) : l->v[i];
-        if (!cs) k = fold(c, k);
+        struct jval k = is_set(a->v[2]) ? jlib_path(c, l->v[i], a->v[2]) : l->v[i];
+        if (!cs) k = fold_case(c, k);
         if (jdict_get(c, seen.u.dict, k)) continue;
         jdict_set(c, seen.u.dict, k, jv_none());
         jlist_add(c, out.u.list, l->v[i]);
@@ -154,14 +154,14 @@ static struct jval f_unique(struct jctx *c, struct jval *v) {
     return jv_gen(c, "do_unique", fill_unique, &a);
 }
 
-static struct jval extreme(struct jctx *c, struct jval *v, int want) {
-    bool cs = given(v[1]) && jv_truth(c, v[1]);
+static struct jval min_or_max(struct jctx *c, struct jval *v, int want) {
+    bool cs = is_given(v[1]) && jv_truth(c, v[1]);
     struct jlist *l = jv_to_list(c, v[0]);
     if (!l->n) return jv_undef_hint(c, "No aggregated item, sequence was empty.", jv_none(), false);
     struct jval best = l->v[0], best_key = jv_missing();
     for (uint32_t i = 0; i < l->n; i++) {
-        struct jval k = set(v[2]) ? jlib_path(c, l->v[i], v[2]) : l->v[i];
-        if (!cs) k = fold(c, k);
+        struct jval k = is_set(v[2]) ? jlib_path(c, l->v[i], v[2]) : l->v[i];
+        if (!cs) k = fold_case(c, k);
         if (best_key.tag != JT_MISSING && jv_order(c, k, best_key, want < 0 ? "<" : ">") != want)
             continue;
         best = l->v[i];
@@ -170,10 +170,10 @@ static struct jval extreme(struct jctx *c, struct jval *v, int want) {
     return best;
 }
 static struct jval f_min(struct jctx *c, struct jval *v) {
-    return extreme(c, v, -1);
+    return min_or_max(c, v, -1);
 }
 static struct jval f_max(struct jctx *c, struct jval *v) {
-    return extreme(c, v, 1);
+    return min_or_max(c, v, 1);
 }
 
 /* ---- map, select ----------------------------------------------------------------------------- */
@@ -211,13 +211,13 @@ static struct jval fill_map(struct jctx *c, struct jargs *a) {
     for (uint32_t i = 0; i < l->n; i++) {
         struct jval v =
             attr.tag == JT_MISSING ? apply(c, a, 1, l->v[i], false) : jlib_path(c, l->v[i], attr);
-        if (attr.tag != JT_MISSING && v.tag == JT_UNDEF && set(otherwise)) v = otherwise;
+        if (attr.tag != JT_MISSING && v.tag == JT_UNDEF && is_set(otherwise)) v = otherwise;
         jlist_add(c, out.u.list, v);
     }
     return out;
 }
 
-static struct jval choose(struct jctx *c, struct jargs *a, bool want, bool by_attr) {
+static struct jval filter_items(struct jctx *c, struct jargs *a, bool want, bool by_attr) {
     struct jval out = jv_list(c, 0);
     int at = 1 + by_attr;
     if (!jv_truth(c, a->v[0])) return out;
@@ -231,16 +231,16 @@ static struct jval choose(struct jctx *c, struct jargs *a, bool want, bool by_at
     return out;
 }
 static struct jval fill_select(struct jctx *c, struct jargs *a) {
-    return choose(c, a, true, false);
+    return filter_items(c, a, true, false);
 }
 static struct jval fill_reject(struct jctx *c, struct jargs *a) {
-    return choose(c, a, false, false);
+    return filter_items(c, a, false, false);
 }
 static struct jval fill_selectattr(struct jctx *c, struct jargs *a) {
-    return choose(c, a, true, true);
+    return filter_items(c, a, true, true);
 }
 static struct jval fill_rejectattr(struct jctx *c, struct jargs *a) {
-    return choose(c, a, false, true);
+    return filter_items(c, a, false, true);
 }
 static struct jval f_map(struct jctx *c, struct jargs *a) {
     return jv_gen(c, "sync_do_map", fill_map, a);
@@ -283,9 +283,9 @@ static struct jval f_list(struct jctx *c, struct jval *v) {
     return jv_list_val(jv_to_list(c, v[0]));
 }
 static struct jval f_join(struct jctx *c, struct jval *v) {
-    struct jval sep = given(v[1]) ? jv_to_str(c, v[1]) : jv_str("");
+    struct jval sep = is_given(v[1]) ? jv_to_str(c, v[1]) : jv_str("");
     struct jlist *l = jv_to_list(c, v[0]);
-    if (set(v[2]))
+    if (is_set(v[2]))
         for (uint32_t i = 0; i < l->n; i++) l->v[i] = jlib_path(c, l->v[i], v[2]);
     size_t m = jx_mark(c);
     for (uint32_t i = 0; i < l->n; i++) {
@@ -331,12 +331,12 @@ static struct jval f_reverse(struct jctx *c, struct jval *v) {
     return v[0].tag == JT_GEN ? fill_reverse(c, &a) : jv_gen(c, "reversed", fill_reverse, &a);
 }
 static struct jval f_sum(struct jctx *c, struct jval *v) {
-    struct jval r = given(v[2]) ? v[2] : jv_int(0);
+    struct jval r = is_given(v[2]) ? v[2] : jv_int(0);
     struct jlist *l = jv_to_list(c, v[0]);
     if (r.tag == JT_STR)
         jx_fail(c, "TypeError", "sum() can't sum strings [use ''.join(seq) instead]");
     for (uint32_t i = 0; i < l->n; i++)
-        r = jop_bin(c, JO_ADD, r, set(v[1]) ? jlib_path(c, l->v[i], v[1]) : l->v[i]);
+        r = jop_bin(c, JO_ADD, r, is_set(v[1]) ? jlib_path(c, l->v[i], v[1]) : l->v[i]);
     return r;
 }
 static struct jval fill_batch(struct jctx *c, struct jargs *a) {
@@ -351,7 +351,7 @@ static struct jval fill_batch(struct jctx *c, struct jargs *a) {
         jlist_add(c, row.u.list, l->v[i]);
     }
     if (n > 1000000) n = 0;
-    if (row.tag == JT_LIST && set(a->v[2]))
+    if (row.tag == JT_LIST && is_set(a->v[2]))
         while ((int64_t)row.u.list->n < n) jlist_add(c, row.u.list, a->v[2]);
     return out;
 }
@@ -369,7 +369,7 @@ static struct jval fill_slice(struct jctx *c, struct jargs *a) {
     for (int64_t i = 0; i < n; i++) {
         struct jval row = jv_list(c, 0);
         for (int64_t k = 0; k < per + (i < extra); k++) jlist_add(c, row.u.list, l->v[at++]);
-        if (set(a->v[2]) && i >= extra) jlist_add(c, row.u.list, a->v[2]);
+        if (is_set(a->v[2]) && i >= extra) jlist_add(c, row.u.list, a->v[2]);
         jlist_add(c, out.u.list, row);
     }
     return out;

@@ -61,7 +61,7 @@ static void check_target(struct jparser *p, struct jnode *n) {
     jx_fail(p->c, "syntax", "can't assign to '%s'", what);
 }
 
-static struct jnode *target(struct jparser *p, const char *end_name, bool with_ns) {
+static struct jnode *parse_target(struct jparser *p, const char *end_name, bool with_ns) {
     struct jnode *n =
         jp_tuple(p, (struct jtuple_opts){.simple = true, .with_ns = with_ns, .end_name = end_name});
     check_target(p, n);
@@ -81,7 +81,7 @@ static struct jnode *name_target(struct jparser *p) {
 static struct jnode *parse_for(struct jparser *p) {
     static const char *const ends[] = {"endfor", "else", NULL};
     struct jnode *n = jp_node(p, JN_FOR);
-    n->a = target(p, "in", false);
+    n->a = parse_target(p, "in", false);
     if (!jp_skip_name(p, "in")) {
         p->c->pos = p->tok->pos;
         jx_fail(p->c, "syntax", "expected token 'in', got '%s'", jtok_name(p->tok->kind));
@@ -121,7 +121,7 @@ static struct jnode *parse_if(struct jparser *p) {
 
 static struct jnode *parse_set(struct jparser *p) {
     struct jnode *n = jp_node(p, JN_SET);
-    n->a = target(p, NULL, true);
+    n->a = parse_target(p, NULL, true);
     if (jp_skip(p, TK_ASSIGN)) {
         n->b = jp_tuple(p, (struct jtuple_opts){.cond = true});
         return n;
@@ -208,7 +208,7 @@ static struct jnode *parse_with(struct jparser *p) {
     while (!jp_is(p, TK_BLOCK_END)) {
         if (n->n) jp_expect(p, TK_COMMA);
         struct jnode *k = jp_node(p, JN_KW);
-        k->a = target(p, NULL, false);
+        k->a = parse_target(p, NULL, false);
         jp_expect(p, TK_ASSIGN);
         k->b = jp_expr(p);
         jp_append(n, &tail, k);

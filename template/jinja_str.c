@@ -6,7 +6,7 @@
 
 #include <utf8proc.h>
 
-static bool given(struct jval v) {
+static bool is_given(struct jval v) {
     return v.tag != JT_MISSING;
 }
 
@@ -16,7 +16,7 @@ static struct jval want_str(struct jctx *c, struct jval v, const char *what) {
     return v;
 }
 
-static struct jval sub(struct jval s, size_t from, size_t to) {
+static struct jval sub_string(struct jval s, size_t from, size_t to) {
     struct jval r = jv_strn(s.u.s + from, to - from);
     r.flag = s.flag;
     return r;
@@ -45,7 +45,7 @@ static struct jval split_space(struct jctx *c, struct jval s, int64_t max) {
         }
         if (i >= s.len) return l;
         if (max >= 0 && (int64_t)l.u.list->n == max) {
-            jlist_add(c, l.u.list, ju_strip(c, sub(s, i, s.len), jv_missing(), 2));
+            jlist_add(c, l.u.list, ju_strip(c, sub_string(s, i, s.len), jv_missing(), 2));
             return l;
         }
         size_t start = i;
@@ -54,31 +54,31 @@ static struct jval split_space(struct jctx *c, struct jval s, int64_t max) {
             if (ju_is_space(ju_next(s.u.s, s.len, &k))) break;
             i = k;
         }
-        jlist_add(c, l.u.list, sub(s, start, i));
+        jlist_add(c, l.u.list, sub_string(s, start, i));
     }
 }
 
 static int64_t max_split(struct jctx *c, struct jval v) {
-    return given(v) ? jv_index(c, v, "maxsplit") : -1;
+    return is_given(v) ? jv_index(c, v, "maxsplit") : -1;
 }
 
 static struct jval m_split(struct jctx *c, struct jval *v) {
     int64_t max = max_split(c, v[2]);
-    if (!given(v[1]) || v[1].tag == JT_NONE) return split_space(c, v[0], max);
+    if (!is_given(v[1]) || v[1].tag == JT_NONE) return split_space(c, v[0], max);
     struct jval sep = want_str(c, v[1], "split"), l = jv_list(c, 0);
     if (!sep.len) jx_fail(c, "ValueError", "empty separator");
     size_t i = 0;
     while (max < 0 || (int64_t)l.u.list->n < max) {
         int64_t at = ju_find(v[0], sep, i);
         if (at < 0) break;
-        jlist_add(c, l.u.list, sub(v[0], i, (size_t)at));
+        jlist_add(c, l.u.list, sub_string(v[0], i, (size_t)at));
         i = (size_t)at + sep.len;
     }
-    jlist_add(c, l.u.list, sub(v[0], i, v[0].len));
+    jlist_add(c, l.u.list, sub_string(v[0], i, v[0].len));
     return l;
 }
 
-static struct jval reversed(struct jctx *c, struct jval l) {
+static struct jval reverse_list(struct jctx *c, struct jval l) {
     UNUSED(c);
     struct jlist *k = l.u.list;
     for (uint32_t i = 0; i < k->n / 2; i++) {
@@ -93,7 +93,7 @@ static struct jval rsplit_space(struct jctx *c, struct jval s, int64_t max) {
     struct jval l = jv_list(c, 0);
     size_t end = s.len;
     for (;;) {
-        struct jval rest = ju_strip(c, sub(s, 0, end), jv_missing(), 2);
+        struct jval rest = ju_strip(c, sub_string(s, 0, end), jv_missing(), 2);
         end = rest.len;
         if (!end) break;
         if (max >= 0 && (int64_t)l.u.list->n == max) {
@@ -108,26 +108,26 @@ static struct jval rsplit_space(struct jctx *c, struct jval s, int64_t max) {
             if (ju_is_space(ju_next(s.u.s, end, &e))) break;
             i = k;
         }
-        jlist_add(c, l.u.list, sub(s, i, end));
+        jlist_add(c, l.u.list, sub_string(s, i, end));
         end = i;
     }
-    return reversed(c, l);
+    return reverse_list(c, l);
 }
 
 static struct jval m_rsplit(struct jctx *c, struct jval *v) {
     int64_t max = max_split(c, v[2]);
-    if (!given(v[1]) || v[1].tag == JT_NONE) return rsplit_space(c, v[0], max);
+    if (!is_given(v[1]) || v[1].tag == JT_NONE) return rsplit_space(c, v[0], max);
     struct jval sep = want_str(c, v[1], "rsplit"), l = jv_list(c, 0);
     if (!sep.len) jx_fail(c, "ValueError", "empty separator");
     size_t end = v[0].len;
     while (max < 0 || (int64_t)l.u.list->n < max) {
         int64_t at = find_last(c, v[0], sep, end);
         if (at < 0) break;
-        jlist_add(c, l.u.list, sub(v[0], (size_t)at + sep.len, end));
+        jlist_add(c, l.u.list, sub_string(v[0], (size_t)at + sep.len, end));
         end = (size_t)at;
     }
-    jlist_add(c, l.u.list, sub(v[0], 0, end));
-    return reversed(c, l);
+    jlist_add(c, l.u.list, sub_string(v[0], 0, end));
+    return reverse_list(c, l);
 }
 
 static bool line_end(uint32_t cp) {
@@ -137,29 +137,29 @@ static bool line_end(uint32_t cp) {
 
 static struct jval m_splitlines(struct jctx *c, struct jval *v) {
     struct jval s = v[0], l = jv_list(c, 0);
-    bool keep = given(v[1]) && jv_truth(c, v[1]);
+    bool keep = is_given(v[1]) && jv_truth(c, v[1]);
     for (size_t start = 0, i = 0; i < s.len;) {
         size_t from = i;
         uint32_t cp = ju_next(s.u.s, s.len, &i);
         if (!line_end(cp)) {
-            if (i >= s.len) jlist_add(c, l.u.list, sub(s, start, s.len));
+            if (i >= s.len) jlist_add(c, l.u.list, sub_string(s, start, s.len));
             continue;
         }
         if (cp == '\r' && i < s.len && s.u.s[i] == '\n') i++;
-        jlist_add(c, l.u.list, sub(s, start, keep ? i : from));
+        jlist_add(c, l.u.list, sub_string(s, start, keep ? i : from));
         start = i;
     }
     return l;
 }
 
-static struct jval partition(struct jctx *c, struct jval s, struct jval sep, int64_t at,
-                             bool right) {
-    struct jval empty = sub(s, 0, 0), t[3] = {s, empty, empty};
+static struct jval split_at(struct jctx *c, struct jval s, struct jval sep, int64_t at,
+                            bool right) {
+    struct jval empty = sub_string(s, 0, 0), t[3] = {s, empty, empty};
     sep.flag = s.flag;
     if (at >= 0) {
-        t[0] = sub(s, 0, (size_t)at);
+        t[0] = sub_string(s, 0, (size_t)at);
         t[1] = sep;
-        t[2] = sub(s, (size_t)at + sep.len, s.len);
+        t[2] = sub_string(s, (size_t)at + sep.len, s.len);
     } else if (right) {
         t[0] = empty;
         t[2] = s;
@@ -170,20 +170,20 @@ static struct jval partition(struct jctx *c, struct jval s, struct jval sep, int
 static struct jval m_partition(struct jctx *c, struct jval *v) {
     struct jval sep = want_str(c, v[1], "partition");
     if (!sep.len) jx_fail(c, "ValueError", "empty separator");
-    return partition(c, v[0], sep, ju_find(v[0], sep, 0), false);
+    return split_at(c, v[0], sep, ju_find(v[0], sep, 0), false);
 }
 
 static struct jval m_rpartition(struct jctx *c, struct jval *v) {
     struct jval sep = want_str(c, v[1], "rpartition");
     if (!sep.len) jx_fail(c, "ValueError", "empty separator");
-    return partition(c, v[0], sep, find_last(c, v[0], sep, v[0].len), true);
+    return split_at(c, v[0], sep, find_last(c, v[0], sep, v[0].len), true);
 }
 
 /* ---- stripping, searching -------------------------------------------------------------------- */
 static struct jval strip(struct jctx *c, struct jval *v, int sides) {
     struct jval chars = v[1];
     if (chars.tag == JT_NONE) chars = jv_missing();
-    if (given(chars)) want_str(c, chars, "strip arg");
+    if (is_given(chars)) want_str(c, chars, "strip arg");
     return ju_strip(c, v[0], chars, sides);
 }
 static struct jval m_strip(struct jctx *c, struct jval *v) {
@@ -202,16 +202,16 @@ static bool window(struct jctx *c, struct jval *v, struct jval *out, size_t *fro
     struct jval s = v[0];
     *from = 0;
     *out = s;
-    if (!given(v[2]) && !given(v[3])) return true;
+    if (!is_given(v[2]) && !is_given(v[3])) return true;
     int64_t n = (int64_t)ju_count(s), a = 0, b = n;
-    if (given(v[2]) && v[2].tag != JT_NONE) a = jv_index(c, v[2], "start");
-    if (given(v[3]) && v[3].tag != JT_NONE) b = jv_index(c, v[3], "end");
+    if (is_given(v[2]) && v[2].tag != JT_NONE) a = jv_index(c, v[2], "start");
+    if (is_given(v[3]) && v[3].tag != JT_NONE) b = jv_index(c, v[3], "end");
     if (a < 0) a = a + n < 0 ? 0 : a + n;
     if (b < 0) b = b + n < 0 ? 0 : b + n;
     if (b > n) b = n;
     if (a > b) return false;
     *from = ju_offset(s, (size_t)a);
-    *out = sub(s, *from, ju_offset(s, (size_t)b));
+    *out = sub_string(s, *from, ju_offset(s, (size_t)b));
     return true;
 }
 
@@ -224,7 +224,7 @@ static bool affix_one(struct jctx *c, struct jval s, struct jval x, bool end, co
     return x.len <= s.len && memcmp(end ? s.u.s + s.len - x.len : s.u.s, x.u.s, x.len) == 0;
 }
 
-static struct jval affix(struct jctx *c, struct jval *v, bool end, const char *what) {
+static struct jval test_affix(struct jctx *c, struct jval *v, bool end, const char *what) {
     struct jval s;
     size_t from;
     bool ok = window(c, v, &s, &from), hit = false;
@@ -239,34 +239,34 @@ static struct jval affix(struct jctx *c, struct jval *v, bool end, const char *w
     return jv_bool(ok && hit);
 }
 static struct jval m_startswith(struct jctx *c, struct jval *v) {
-    return affix(c, v, false, "startswith");
+    return test_affix(c, v, false, "startswith");
 }
 static struct jval m_endswith(struct jctx *c, struct jval *v) {
-    return affix(c, v, true, "endswith");
+    return test_affix(c, v, true, "endswith");
 }
 
-static int64_t search(struct jctx *c, struct jval *v, bool last) {
+static int64_t find_text(struct jctx *c, struct jval *v, bool last) {
     struct jval s, x = want_str(c, v[1], "find");
     size_t from;
     if (!window(c, v, &s, &from)) return -1;
     int64_t at = last ? find_last(c, s, x, s.len) : ju_find(s, x, 0);
-    return at < 0 ? -1 : (int64_t)ju_count(sub(v[0], 0, from + (size_t)at));
+    return at < 0 ? -1 : (int64_t)ju_count(sub_string(v[0], 0, from + (size_t)at));
 }
 static struct jval m_find(struct jctx *c, struct jval *v) {
-    return jv_int(search(c, v, false));
+    return jv_int(find_text(c, v, false));
 }
 static struct jval m_rfind(struct jctx *c, struct jval *v) {
-    return jv_int(search(c, v, true));
+    return jv_int(find_text(c, v, true));
 }
 static struct jval must_find(struct jctx *c, int64_t at) {
     if (at < 0) jx_fail(c, "ValueError", "substring not found");
     return jv_int(at);
 }
 static struct jval m_index(struct jctx *c, struct jval *v) {
-    return must_find(c, search(c, v, false));
+    return must_find(c, find_text(c, v, false));
 }
 static struct jval m_rindex(struct jctx *c, struct jval *v) {
-    return must_find(c, search(c, v, true));
+    return must_find(c, find_text(c, v, true));
 }
 static struct jval m_count(struct jctx *c, struct jval *v) {
     struct jval s, x = want_str(c, v[1], "count");
@@ -316,11 +316,11 @@ struct jval jstr_replace(struct jctx *c, struct jval *v) {
 
 static struct jval m_removeprefix(struct jctx *c, struct jval *v) {
     struct jval x = want_str(c, v[1], "removeprefix");
-    return affix_one(c, v[0], x, false, "") ? sub(v[0], x.len, v[0].len) : v[0];
+    return affix_one(c, v[0], x, false, "") ? sub_string(v[0], x.len, v[0].len) : v[0];
 }
 static struct jval m_removesuffix(struct jctx *c, struct jval *v) {
     struct jval x = want_str(c, v[1], "removesuffix");
-    return x.len && affix_one(c, v[0], x, true, "") ? sub(v[0], 0, v[0].len - x.len) : v[0];
+    return x.len && affix_one(c, v[0], x, true, "") ? sub_string(v[0], 0, v[0].len - x.len) : v[0];
 }
 
 /* ---- joining, padding ------------------------------------------------------------------------ */
@@ -347,8 +347,8 @@ static struct jval m_join(struct jctx *c, struct jval *v) {
     return r;
 }
 
-static struct jval padded(struct jctx *c, struct jval s, int64_t left, int64_t right,
-                          struct jval fill) {
+static struct jval pad_both(struct jctx *c, struct jval s, int64_t left, int64_t right,
+                            struct jval fill) {
     size_t m = jx_mark(c);
     for (int64_t i = 0; i < left; i++) jx_add(c, fill.u.s, fill.len);
     jx_add(c, s.u.s, s.len);
@@ -359,7 +359,7 @@ static struct jval padded(struct jctx *c, struct jval s, int64_t left, int64_t r
 }
 
 static int64_t missing_width(struct jctx *c, struct jval *v, struct jval *fill) {
-    *fill = given(v[2]) ? want_str(c, v[2], "fill character") : jv_str(" ");
+    *fill = is_given(v[2]) ? want_str(c, v[2], "fill character") : jv_str(" ");
     if (ju_count(*fill) != 1)
         jx_fail(c, "TypeError", "The fill character must be exactly one character long");
     int64_t width = jv_index(c, v[1], "width"), n = (int64_t)ju_count(v[0]);
@@ -369,27 +369,27 @@ static int64_t missing_width(struct jctx *c, struct jval *v, struct jval *fill) 
 static struct jval m_ljust(struct jctx *c, struct jval *v) {
     struct jval fill;
     int64_t n = missing_width(c, v, &fill);
-    return padded(c, v[0], 0, n, fill);
+    return pad_both(c, v[0], 0, n, fill);
 }
 static struct jval m_rjust(struct jctx *c, struct jval *v) {
     struct jval fill;
     int64_t n = missing_width(c, v, &fill);
-    return padded(c, v[0], n, 0, fill);
+    return pad_both(c, v[0], n, 0, fill);
 }
 struct jval jstr_center(struct jctx *c, struct jval *v) {
     struct jval fill;
     int64_t n = missing_width(c, v, &fill), left = n / 2 + (n & jv_index(c, v[1], "width") & 1);
-    return padded(c, v[0], left, n - left, fill);
+    return pad_both(c, v[0], left, n - left, fill);
 }
 static struct jval m_zfill(struct jctx *c, struct jval *v) {
     struct jval fill = jv_missing(), w[3] = {v[0], v[1], jv_missing()}, s = v[0];
     int64_t n = missing_width(c, w, &fill);
     size_t sign = s.len && (s.u.s[0] == '-' || s.u.s[0] == '+');
-    struct jval body = padded(c, sub(s, sign, s.len), n, 0, jv_str("0"));
-    return sign ? jop_bin(c, JO_ADD, sub(s, 0, 1), body) : body;
+    struct jval body = pad_both(c, sub_string(s, sign, s.len), n, 0, jv_str("0"));
+    return sign ? jop_bin(c, JO_ADD, sub_string(s, 0, 1), body) : body;
 }
 static struct jval m_expandtabs(struct jctx *c, struct jval *v) {
-    int64_t tab = given(v[1]) ? jv_index(c, v[1], "tabsize") : 8, col = 0;
+    int64_t tab = is_given(v[1]) ? jv_index(c, v[1], "tabsize") : 8, col = 0;
     size_t m = jx_mark(c);
     if (tab > 10000) jx_fail(c, "limit", "a tab size is too large");
     for (size_t i = 0; i < v[0].len;) {

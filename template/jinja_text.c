@@ -76,7 +76,7 @@ bool ju_is_space(uint32_t cp) {
            cp == 0x2028 || cp == 0x2029 || cp == 0x202f || cp == 0x205f || cp == 0x3000;
 }
 
-static bool strips(struct jctx *c, struct jval chars, uint32_t cp) {
+static bool is_stripped(struct jctx *c, struct jval chars, uint32_t cp) {
     if (chars.tag == JT_MISSING) return ju_is_space(cp);
     if (c) jx_bytes(c, 4 * (size_t)chars.len);
     for (size_t i = 0; i < chars.len;)
@@ -88,14 +88,14 @@ struct jval ju_strip(struct jctx *c, struct jval s, struct jval chars, int sides
     size_t a = 0, b = s.len;
     while ((sides & 1) && a < b) {
         size_t i = a;
-        if (!strips(c, chars, ju_next(s.u.s, s.len, &i))) break;
+        if (!is_stripped(c, chars, ju_next(s.u.s, s.len, &i))) break;
         a = i;
     }
     while ((sides & 2) && a < b) {
         size_t i = b - 1;
         while (i > a && ((unsigned char)s.u.s[i] & 0xc0) == 0x80) i--;
         size_t k = i;
-        if (!strips(c, chars, ju_next(s.u.s, s.len, &k))) break;
+        if (!is_stripped(c, chars, ju_next(s.u.s, s.len, &k))) break;
         b = k > b ? b : i;
     }
     s.u.s += a;
@@ -124,7 +124,7 @@ static void put_upper(struct jctx *c, uint32_t cp, bool title) {
     ju_put(c, (uint32_t)(title ? utf8proc_totitle((int32_t)cp) : utf8proc_toupper((int32_t)cp)));
 }
 
-static utf8proc_category_t category(uint32_t cp) {
+static utf8proc_category_t category_of(uint32_t cp) {
     return utf8proc_category((int32_t)cp);
 }
 
@@ -146,7 +146,7 @@ static const struct {
 };
 
 bool ju_is_case(uint32_t cp, bool upper) {
-    utf8proc_category_t k = category(cp);
+    utf8proc_category_t k = category_of(cp);
     if (k == (upper ? UTF8PROC_CATEGORY_LU : UTF8PROC_CATEGORY_LL)) return true;
     for (size_t i = 0; cp >= 0xaa && i < COUNT_OF(other_case); i++)
         if (cp >= other_case[i].from && cp <= other_case[i].to) return other_case[i].upper == upper;
@@ -154,15 +154,15 @@ bool ju_is_case(uint32_t cp, bool upper) {
 }
 
 bool ju_is_title(uint32_t cp) {
-    return category(cp) == UTF8PROC_CATEGORY_LT;
+    return category_of(cp) == UTF8PROC_CATEGORY_LT;
 }
 
-static bool cased(uint32_t cp) {
+static bool is_cased(uint32_t cp) {
     return ju_is_case(cp, true) || ju_is_case(cp, false) || ju_is_title(cp);
 }
 
 static bool case_ignorable(uint32_t cp) {
-    utf8proc_category_t k = category(cp);
+    utf8proc_category_t k = category_of(cp);
     return k == UTF8PROC_CATEGORY_MN || k == UTF8PROC_CATEGORY_ME || k == UTF8PROC_CATEGORY_CF ||
            k == UTF8PROC_CATEGORY_LM || k == UTF8PROC_CATEGORY_SK || cp == '\'' || cp == '.' ||
            cp == ':' || cp == 0xb7 || cp == 0x2019;
@@ -183,10 +183,10 @@ static uint32_t previous(struct jval s, size_t end, size_t *from) {
 static bool final_sigma(struct jval s, size_t from, size_t to) {
     uint32_t cp = '.';
     while (from > 0 && case_ignorable(cp)) cp = previous(s, from, &from);
-    if (case_ignorable(cp) || !cased(cp)) return false;
+    if (case_ignorable(cp) || !is_cased(cp)) return false;
     cp = '.';
     while (to < s.len && case_ignorable(cp)) cp = ju_next(s.u.s, s.len, &to);
-    return case_ignorable(cp) || !cased(cp);
+    return case_ignorable(cp) || !is_cased(cp);
 }
 
 static void put_lower(struct jctx *c, struct jval s, size_t from, size_t to, uint32_t cp) {
@@ -226,7 +226,7 @@ struct jval ju_case(struct jctx *c, struct jval s, enum ju_case how) {
             } else {
                 put_lower(c, s, from, i, cp);
             }
-            in_word = cased(cp);
+            in_word = is_cased(cp);
         }
     }
     jx_as(c, NULL);
@@ -237,7 +237,7 @@ struct jval ju_case(struct jctx *c, struct jval s, enum ju_case how) {
 
 bool ju_printable(uint32_t cp) {
     if (cp < 0x7f) return cp >= 0x20;
-    switch ((int)category(cp)) {
+    switch ((int)category_of(cp)) {
     case UTF8PROC_CATEGORY_CN:
     case UTF8PROC_CATEGORY_ZS:
     case UTF8PROC_CATEGORY_ZL:

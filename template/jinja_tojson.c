@@ -15,20 +15,20 @@ struct dump {
     int depth;
 };
 
-static void add(struct dump *d, const char *s) {
+static void put_text(struct dump *d, const char *s) {
     jx_add(d->c, s, strlen(s));
 }
 
-static void unit(struct dump *d, uint32_t u) {
+static void put_utf16_unit(struct dump *d, uint32_t u) {
     char text[16];
     snprintf(text, sizeof text, "\\u%04x", (unsigned)u);
-    add(d, text);
+    put_text(d, text);
 }
 
-static void quote(struct dump *d, struct jval v) {
+static void put_quoted(struct dump *d, struct jval v) {
     static const char short_names[] = "\"\"\\\\\nn\rr\tt\bb\ff";
     size_t run = 0;
-    add(d, "\"");
+    put_text(d, "\"");
     for (size_t i = 0; i < v.len;) {
         unsigned char ch = (unsigned char)v.u.s[i];
         if (ch >= 0x20 && ch != '"' && ch != '\\' && (ch < 0x7f || !d->ascii)) {
@@ -45,75 +45,75 @@ static void quote(struct dump *d, struct jval v) {
             char esc[2] = {'\\', p[1]};
             jx_add(d->c, esc, 2);
         } else if (cp >= 0x10000) {
-            unit(d, 0xd800 + ((cp - 0x10000) >> 10));
-            unit(d, 0xdc00 + ((cp - 0x10000) & 0x3ff));
+            put_utf16_unit(d, 0xd800 + ((cp - 0x10000) >> 10));
+            put_utf16_unit(d, 0xdc00 + ((cp - 0x10000) & 0x3ff));
         } else {
-            unit(d, cp);
+            put_utf16_unit(d, cp);
         }
         jx_as(d->c, NULL);
     }
     jx_add(d->c, v.u.s + run, v.len - run);
-    add(d, "\"");
+    put_text(d, "\"");
 }
 
-static void newline(struct dump *d) {
+static void new_line(struct dump *d) {
     if (!d->pretty) return;
-    add(d, "\n");
+    put_text(d, "\n");
     for (int i = 0; i < d->depth; i++) jx_add(d->c, d->indent.u.s, d->indent.len);
 }
 
 static void dump_number(struct dump *d, struct jval v) {
     jx_as_value(d->c, v);
     if (v.tag == JT_FLOAT && (isnan(v.u.f) || isinf(v.u.f))) {
-        add(d, isnan(v.u.f) ? "NaN" : v.u.f < 0 ? "-Infinity" : "Infinity");
+        put_text(d, isnan(v.u.f) ? "NaN" : v.u.f < 0 ? "-Infinity" : "Infinity");
     } else {
         jv_repr(d->c, v);
     }
     jx_as(d->c, NULL);
 }
 
-static void word(struct dump *d, struct jval v, const char *text) {
+static void put_word(struct dump *d, struct jval v, const char *text) {
     jx_as_value(d->c, v);
-    add(d, text);
+    put_text(d, text);
     jx_as(d->c, NULL);
 }
 
-static void key(struct dump *d, struct jval k) {
+static void put_key(struct dump *d, struct jval k) {
     if (k.tag == JT_STR) {
-        quote(d, k);
+        put_quoted(d, k);
         return;
     }
-    add(d, "\"");
+    put_text(d, "\"");
     if (k.tag == JT_NONE) {
-        add(d, "null");
+        put_text(d, "null");
     } else if (k.tag == JT_BOOL) {
-        add(d, k.u.i ? "true" : "false");
+        put_text(d, k.u.i ? "true" : "false");
     } else if (jv_is_num(k)) {
         dump_number(d, k);
     } else {
         jx_fail(d->c, "TypeError", "keys must be str, int, float, bool or None, not %s",
                 jv_type(k));
     }
-    add(d, "\"");
+    put_text(d, "\"");
 }
 
-static void dump(struct dump *d, struct jval v);
+static void put_value(struct dump *d, struct jval v);
 
 static void dump_list(struct dump *d, const struct jlist *l) {
     if (!l->n) {
-        add(d, "[]");
+        put_text(d, "[]");
         return;
     }
-    add(d, "[");
+    put_text(d, "[");
     d->depth++;
     for (uint32_t i = 0; i < l->n; i++) {
         if (i) jx_add(d->c, d->item_sep.u.s, d->item_sep.len);
-        newline(d);
-        dump(d, l->v[i]);
+        new_line(d);
+        put_value(d, l->v[i]);
     }
     d->depth--;
-    newline(d);
-    add(d, "]");
+    new_line(d);
+    put_text(d, "]");
 }
 
 static int by_key(struct jctx *c, const struct jent *a, const struct jent *b) {
@@ -138,35 +138,35 @@ static struct jent *sorted(struct jctx *c, const struct jdict *m) {
 
 static void dump_dict(struct dump *d, const struct jdict *m) {
     if (!m->n) {
-        add(d, "{}");
+        put_text(d, "{}");
         return;
     }
     const struct jent *e = d->sort ? sorted(d->c, m) : m->e;
-    add(d, "{");
+    put_text(d, "{");
     d->depth++;
     for (uint32_t i = 0; i < m->n; i++) {
         if (i) jx_add(d->c, d->item_sep.u.s, d->item_sep.len);
-        newline(d);
-        key(d, e[i].k);
+        new_line(d);
+        put_key(d, e[i].k);
         jx_add(d->c, d->key_sep.u.s, d->key_sep.len);
-        dump(d, e[i].v);
+        put_value(d, e[i].v);
     }
     d->depth--;
-    newline(d);
-    add(d, "}");
+    new_line(d);
+    put_text(d, "}");
 }
 
-static void dump(struct dump *d, struct jval v) {
+static void put_value(struct dump *d, struct jval v) {
     jx_step(d->c);
     jx_deeper(d->c);
     if (v.tag == JT_NONE) {
-        word(d, v, "null");
+        put_word(d, v, "null");
     } else if (v.tag == JT_BOOL) {
-        word(d, v, v.u.i ? "true" : "false");
+        put_word(d, v, v.u.i ? "true" : "false");
     } else if (jv_is_num(v)) {
         dump_number(d, v);
     } else if (v.tag == JT_STR) {
-        quote(d, v);
+        put_quoted(d, v);
     } else if (v.tag == JT_LIST || v.tag == JT_TUPLE) {
         dump_list(d, v.u.list);
     } else if (v.tag == JT_DICT) {
@@ -202,5 +202,5 @@ void jfmt_json(struct jctx *c, struct jval v, bool ascii, struct jval indent, st
     } else if (seps.tag != JT_NONE && seps.tag != JT_MISSING) {
         jx_fail(c, "TypeError", "separators must be two strings");
     }
-    dump(&d, v);
+    put_value(&d, v);
 }

@@ -184,7 +184,8 @@ static void reindex(struct jctx *c, struct jdict *d) {
     for (uint32_t i = 0; i < d->n; i++) index_put(d, i);
 }
 
-static struct jent *lookup(struct jctx *c, const struct jdict *d, struct jval k, uint64_t hash) {
+static struct jent *find_entry(struct jctx *c, const struct jdict *d, struct jval k,
+                               uint64_t hash) {
     if (!d->index) {
         for (uint32_t i = 0; i < d->n; i++)
             if (same_key(c, &d->e[i], k, hash)) return &d->e[i];
@@ -214,19 +215,19 @@ struct jval *jdict_get(struct jctx *c, const struct jdict *d, struct jval k) {
         jx_bytes(c, k.len);
         return small_get(d, k.u.s, k.len);
     }
-    struct jent *e = lookup(c, d, k, hash_of(c, k));
+    struct jent *e = find_entry(c, d, k, hash_of(c, k));
     return e ? &e->v : NULL;
 }
 
 struct jval *jdict_find(const struct jdict *d, const char *k, size_t n) {
     if (!d->index) return small_get(d, k, n);
-    struct jent *e = lookup(NULL, d, jv_strn(k, n), hash_bytes(k, n));
+    struct jent *e = find_entry(NULL, d, jv_strn(k, n), hash_bytes(k, n));
     return e ? &e->v : NULL;
 }
 
 void jdict_set(struct jctx *c, struct jdict *d, struct jval k, struct jval v) {
     uint64_t hash = hash_of(c, k);
-    struct jent *e = lookup(c, d, k, hash);
+    struct jent *e = find_entry(c, d, k, hash);
     if (e) {
         e->v = v;
         return;
@@ -355,7 +356,7 @@ static bool dict_equal(struct jctx *c, const struct jdict *a, const struct jdict
     if (a->n != b->n) return false;
     for (uint32_t i = 0; i < a->n; i++) {
         jx_step(c);
-        const struct jent *e = lookup(c, b, a->e[i].k, a->e[i].hash);
+        const struct jent *e = find_entry(c, b, a->e[i].k, a->e[i].hash);
         if (!e || !jv_equal(c, a->e[i].v, e->v)) return false;
     }
     return true;

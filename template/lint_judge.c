@@ -126,6 +126,7 @@ static bool never_opens(const struct judge *j, int i) {
         if (strcmp(j->r->v[k].rule, "GEN-PROMPT") == 0) return true;
     return false;
 }
+/* Returns whether the template also fails in the same way on two system messages in a row. */
 static bool twice_fails_too(const struct judge *j, int i) {
     return same_failure(j, i, "system_twice");
 }

@@ -11,7 +11,7 @@
 /* Backtracking steps and heap (KiB): at most some tens of milliseconds. */
 enum { MATCH_LIMIT = 1000000, HEAP_LIMIT_KIB = 64 << 10 };
 
-static int explain(struct err *e, const char *pattern, int code) {
+static int set_re_error(struct err *e, const char *pattern, int code) {
     PCRE2_UCHAR why[128] = "";
     pcre2_get_error_message(code, why, sizeof why);
     return err_set(e, ERR_DATA, "the regular expression '%s': %s",
@@ -24,7 +24,7 @@ int re_search(const char *pattern, const char *s, size_t n, enum re_answer *out,
     pcre2_code *c = pcre2_compile(
         (PCRE2_SPTR)pattern, strlen(pattern),
         PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C | PCRE2_DOLLAR_ENDONLY, &code, &off, NULL);
-    if (!c) return explain(e, pattern, code);
+    if (!c) return set_re_error(e, pattern, code);
     pcre2_general_context *memory = pcre_memory();
     pcre2_match_data *md = pcre2_match_data_create_from_pattern(c, memory);
     pcre2_match_context *mc = pcre2_match_context_create(memory);
@@ -39,5 +39,5 @@ int re_search(const char *pattern, const char *s, size_t n, enum re_answer *out,
     if (rc >= 0 || rc == PCRE2_ERROR_NOMATCH || rc == PCRE2_ERROR_MATCHLIMIT ||
         rc == PCRE2_ERROR_HEAPLIMIT || rc == PCRE2_ERROR_DEPTHLIMIT)
         return 0;
-    return explain(e, pattern, rc);
+    return set_re_error(e, pattern, rc);
 }

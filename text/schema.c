@@ -33,8 +33,8 @@ typedef bool (*keyword_fn)(struct sc *c, const struct json *kw, const struct jso
 
 static bool is_valid(struct sc *c, const struct json *schema, const struct json *v);
 
-static bool fails(struct sc *c, const char *fmt, ...) PRINTF_LIKE(2, 3);
-static bool fails(struct sc *c, const char *fmt, ...) {
+static bool not_valid(struct sc *c, const char *fmt, ...) PRINTF_LIKE(2, 3);
+static bool not_valid(struct sc *c, const char *fmt, ...) {
     char text[300];
     va_list ap;
     va_start(ap, fmt);
@@ -45,7 +45,7 @@ static bool fails(struct sc *c, const char *fmt, ...) {
     return false;
 }
 
-static bool malformed(struct sc *c, const char *keyword, const char *must) {
+static bool bad_schema(struct sc *c, const char *keyword, const char *must) {
     if (!c->rc)
         c->rc = err_set(c->e, ERR_DATA, "the schema's \"%s\" %s",
                         show_n(keyword, strlen(keyword)).s, must);
@@ -68,7 +68,7 @@ static bool valid_item(struct sc *c, const struct json *schema, const struct jso
     return valid_at(c, schema, v, name);
 }
 
-static bool matches(struct sc *c, const char *pattern, const char *s) {
+static bool matches_regex(struct sc *c, const char *pattern, const char *s) {
     enum re_answer a = RE_NO;
     if (!c->rc) c->rc = re_search(pattern, s, strlen(s), &a, c->e);
     return !c->rc && a == RE_YES;
@@ -79,8 +79,8 @@ static bool matches(struct sc *c, const char *pattern, const char *s) {
 static bool count_step(struct sc *c) {
     return ++c->steps <= MAX_STEPS;
 }
-static bool endless(struct sc *c) {
-    return malformed(c, "$ref", "refers to itself without end, or the schema is too large");
+static bool bad_endless(struct sc *c) {
+    return bad_schema(c, "$ref", "refers to itself without end, or the schema is too large");
 }
 
 /* ---- any type ---- */
@@ -108,33 +108,34 @@ static bool kw_type(struct sc *c, const struct json *kw, const struct json *in,
     const struct json *one = json_type(kw) == JSON_ARR ? json_first(kw) : kw;
     bool any = false;
     for (; one; one = json_type(kw) == JSON_ARR ? json_next(one) : NULL) {
-        if (!known_type(json_str(one))) return malformed(c, "type", "names no JSON type");
+        if (!known_type(json_str(one))) return bad_schema(c, "type", "names no JSON type");
         any = any || is_type(v, json_str(one));
     }
-    return any || fails(c, "is not of type %s", json_str(kw) ? json_str(kw) : "any of those named");
+    return any ||
+           not_valid(c, "is not of type %s", json_str(kw) ? json_str(kw) : "any of those named");
 }
 
 static bool kw_enum(struct sc *c, const struct json *kw, const struct json *in,
                     const struct json *v) {
     (void)in;
-    if (json_type(kw) != JSON_ARR) return malformed(c, "enum", "is not a list");
+    if (json_type(kw) != JSON_ARR) return bad_schema(c, "enum", "is not a list");
     for (const struct json *x = json_first(kw); x; x = json_next(x)) {
-        if (!count_step(c)) return endless(c);
+        if (!count_step(c)) return bad_endless(c);
         if (json_equal(x, v)) return true;
     }
-    return fails(c, "is not one of the listed values");
+    return not_valid(c, "is not one of the listed values");
 }
 
 static bool kw_const(struct sc *c, const struct json *kw, const struct json *in,
                      const struct json *v) {
     (void)in;
-    return json_equal(kw, v) || fails(c, "is not the one value allowed");
+    return json_equal(kw, v) || not_valid(c, "is not the one value allowed");
 }
 
 /* ---- numbers: one function with a table of comparisons ---- */
 
 enum limit_kind { AT_LEAST, AT_MOST, ABOVE, BELOW };
-static bool within(double x, double limit, enum limit_kind k) {
+static bool is_within(double x, double limit, enum limit_kind k) {
     return k == AT_LEAST  ? x >= limit
            : k == AT_MOST ? x <= limit
            : k == ABOVE   ? x > limit
@@ -144,17 +145,17 @@ static const char *const limit_text[] = {"at least", "at most", "more than", "le
 
 static bool number_limit(struct sc *c, const struct json *kw, const struct json *v,
                          enum limit_kind k, const char *name) {
-    if (json_type(kw) != JSON_NUM) return malformed(c, name, "is not a number");
+    if (json_type(kw) != JSON_NUM) return bad_schema(c, name, "is not a number");
     if (json_type(v) != JSON_NUM) return true;
-    return within(json_num(v, 0), json_num(kw, 0), k) ||
-           fails(c, "is not %s %.9g", limit_text[k], json_num(kw, 0));
+    return is_within(json_num(v, 0), json_num(kw, 0), k) ||
+           not_valid(c, "is not %s %.9g", limit_text[k], json_num(kw, 0));
 }
 
 static bool count_limit(struct sc *c, const struct json *kw, int64_t n, enum limit_kind k,
                         const char *name, const char *of) {
-    if (json_type(kw) != JSON_NUM) return malformed(c, name, "is not a number");
-    return within((double)n, json_num(kw, 0), k) ||
-           fails(c, "has %" PRId64 " %s, not %s %.9g", n, of, limit_text[k], json_num(kw, 0));
+    if (json_type(kw) != JSON_NUM) return bad_schema(c, name, "is not a number");
+    return is_within((double)n, json_num(kw, 0), k) ||
+           not_valid(c, "has %" PRId64 " %s, not %s %.9g", n, of, limit_text[k], json_num(kw, 0));
 }
 
 static int64_t n_chars(const char *s) {
@@ -190,10 +191,10 @@ static bool kw_multiple(struct sc *c, const struct json *kw, const struct json *
                         const struct json *v) {
     (void)in;
     double by = json_num(kw, 0), x = json_num(v, 0);
-    if (!(by > 0)) return malformed(c, "multipleOf", "is not a positive number");
+    if (!(by > 0)) return bad_schema(c, "multipleOf", "is not a positive number");
     double q = x / by;
     return json_type(v) != JSON_NUM || (floor(q) == q && isfinite(q)) ||
-           fails(c, "is not a multiple of %.9g", by);
+           not_valid(c, "is not a multiple of %.9g", by);
 }
 
 /* ---- strings ---- */
@@ -201,9 +202,9 @@ static bool kw_multiple(struct sc *c, const struct json *kw, const struct json *
 static bool kw_pattern(struct sc *c, const struct json *kw, const struct json *in,
                        const struct json *v) {
     (void)in;
-    if (!json_str(kw)) return malformed(c, "pattern", "is not a string");
-    return !json_str(v) || matches(c, json_str(kw), json_str(v)) ||
-           fails(c, "does not match '%s'", show_n(json_str(kw), strlen(json_str(kw))).s);
+    if (!json_str(kw)) return bad_schema(c, "pattern", "is not a string");
+    return !json_str(v) || matches_regex(c, json_str(kw), json_str(v)) ||
+           not_valid(c, "does not match '%s'", show_n(json_str(kw), strlen(json_str(kw))).s);
 }
 
 /* ---- arrays ---- */
@@ -227,7 +228,7 @@ static bool items_listed(struct sc *c, const struct json *list, const struct jso
 static bool kw_prefix_items(struct sc *c, const struct json *kw, const struct json *in,
                             const struct json *v) {
     (void)in;
-    if (json_type(kw) != JSON_ARR) return malformed(c, "prefixItems", "is not a list");
+    if (json_type(kw) != JSON_ARR) return bad_schema(c, "prefixItems", "is not a list");
     return json_type(v) != JSON_ARR || items_listed(c, kw, v);
 }
 static bool kw_items(struct sc *c, const struct json *kw, const struct json *in,
@@ -246,12 +247,12 @@ static bool kw_additional_items(struct sc *c, const struct json *kw, const struc
 static bool kw_unique(struct sc *c, const struct json *kw, const struct json *in,
                       const struct json *v) {
     (void)in;
-    if (json_type(kw) != JSON_BOOL) return malformed(c, "uniqueItems", "is not true or false");
+    if (json_type(kw) != JSON_BOOL) return bad_schema(c, "uniqueItems", "is not true or false");
     if (!json_bool(kw, false) || json_type(v) != JSON_ARR) return true;
     for (const struct json *a = json_first(v); a; a = json_next(a))
         for (const struct json *b = json_next(a); b; b = json_next(b)) {
-            if (!count_step(c)) return endless(c);
-            if (json_equal(a, b)) return fails(c, "holds an item twice");
+            if (!count_step(c)) return bad_endless(c);
+            if (json_equal(a, b)) return not_valid(c, "holds an item twice");
         }
     return true;
 }
@@ -265,7 +266,7 @@ static bool kw_contains(struct sc *c, const struct json *kw, const struct json *
     for (const struct json *x = json_first(v); x; x = json_next(x)) n += valid_item(c, kw, x, i++);
     if (c->rc) return false;
     return ((double)n >= least && (double)n <= most) ||
-           fails(c, "has %" PRId64 " items of the kind it must contain", n);
+           not_valid(c, "has %" PRId64 " items of the kind it must contain", n);
 }
 
 /* ---- objects ---- */
@@ -273,14 +274,14 @@ static bool kw_contains(struct sc *c, const struct json *kw, const struct json *
 static bool kw_required(struct sc *c, const struct json *kw, const struct json *in,
                         const struct json *v) {
     (void)in;
-    if (json_type(kw) != JSON_ARR) return malformed(c, "required", "is not a list");
+    if (json_type(kw) != JSON_ARR) return bad_schema(c, "required", "is not a list");
     if (json_type(v) != JSON_OBJ) return true;
     for (const struct json *n = json_first(kw); n; n = json_next(n)) {
-        if (!json_str(n)) return malformed(c, "required", "contains something other than a name");
+        if (!json_str(n)) return bad_schema(c, "required", "contains something other than a name");
         c->steps += (int)(json_len(v) / 16);
-        if (!count_step(c)) return endless(c);
+        if (!count_step(c)) return bad_endless(c);
         if (!json_get(v, json_str(n)))
-            return fails(c, "'%s' is missing", show_n(json_str(n), strlen(json_str(n))).s);
+            return not_valid(c, "'%s' is missing", show_n(json_str(n), strlen(json_str(n))).s);
     }
     return true;
 }
@@ -288,7 +289,7 @@ static bool kw_required(struct sc *c, const struct json *kw, const struct json *
 static bool kw_properties(struct sc *c, const struct json *kw, const struct json *in,
                           const struct json *v) {
     (void)in;
-    if (json_type(kw) != JSON_OBJ) return malformed(c, "properties", "is not an object");
+    if (json_type(kw) != JSON_OBJ) return bad_schema(c, "properties", "is not an object");
     if (json_type(v) != JSON_OBJ) return true;
     for (const struct json *s = json_first(kw); s; s = json_next(s)) {
         const struct json *m = json_get(v, json_name(s));
@@ -300,11 +301,11 @@ static bool kw_properties(struct sc *c, const struct json *kw, const struct json
 static bool kw_pattern_props(struct sc *c, const struct json *kw, const struct json *in,
                              const struct json *v) {
     (void)in;
-    if (json_type(kw) != JSON_OBJ) return malformed(c, "patternProperties", "is not an object");
+    if (json_type(kw) != JSON_OBJ) return bad_schema(c, "patternProperties", "is not an object");
     if (json_type(v) != JSON_OBJ) return true;
     for (const struct json *s = json_first(kw); s; s = json_next(s))
         for (const struct json *m = json_first(v); m; m = json_next(m))
-            if (matches(c, json_name(s), json_name(m)) && !valid_at(c, s, m, json_name(m)))
+            if (matches_regex(c, json_name(s), json_name(m)) && !valid_at(c, s, m, json_name(m)))
                 return false;
     return !c->rc;
 }
@@ -317,7 +318,7 @@ static bool kw_additional(struct sc *c, const struct json *kw, const struct json
     for (const struct json *m = json_first(v); m; m = json_next(m)) {
         bool named = json_get(props, json_name(m)) != NULL;
         for (const struct json *p = json_first(patterns); p && !named; p = json_next(p))
-            named = matches(c, json_name(p), json_name(m));
+            named = matches_regex(c, json_name(p), json_name(m));
         if (!named && !valid_at(c, kw, m, json_name(m))) return false;
     }
     return !c->rc;
@@ -359,7 +360,7 @@ static bool kw_dep_schemas(struct sc *c, const struct json *kw, const struct jso
 static int64_t n_valid(struct sc *c, const struct json *list, const struct json *v) {
     int64_t n = 0;
     if (json_type(list) != JSON_ARR || !json_first(list))
-        malformed(c, "anyOf, oneOf or allOf", "is not a list of schemas");
+        bad_schema(c, "anyOf, oneOf or allOf", "is not a list of schemas");
     for (const struct json *s = json_first(list); s && !c->rc; s = json_next(s))
         n += is_valid(c, s, v);
     return c->rc ? -1 : n;
@@ -369,13 +370,13 @@ static bool kw_any(struct sc *c, const struct json *kw, const struct json *in,
                    const struct json *v) {
     (void)in;
     int64_t n = n_valid(c, kw, v);
-    return n > 0 || (n == 0 && fails(c, "matches none of anyOf"));
+    return n > 0 || (n == 0 && not_valid(c, "matches none of anyOf"));
 }
 static bool kw_one(struct sc *c, const struct json *kw, const struct json *in,
                    const struct json *v) {
     (void)in;
     int64_t n = n_valid(c, kw, v);
-    return n == 1 || (n >= 0 && fails(c, "matches %" PRId64 " of oneOf", n));
+    return n == 1 || (n >= 0 && not_valid(c, "matches %" PRId64 " of oneOf", n));
 }
 static bool kw_all(struct sc *c, const struct json *kw, const struct json *in,
                    const struct json *v) {
@@ -385,7 +386,7 @@ static bool kw_all(struct sc *c, const struct json *kw, const struct json *in,
 static bool kw_not(struct sc *c, const struct json *kw, const struct json *in,
                    const struct json *v) {
     (void)in;
-    return (!is_valid(c, kw, v) && !c->rc) || (!c->rc && fails(c, "matches what it must not"));
+    return (!is_valid(c, kw, v) && !c->rc) || (!c->rc && not_valid(c, "matches what it must not"));
 }
 static bool kw_if(struct sc *c, const struct json *kw, const struct json *in,
                   const struct json *v) {
@@ -419,7 +420,7 @@ static bool kw_ref(struct sc *c, const struct json *kw, const struct json *in,
     const struct json *s = c->root;
     struct buf name = {0};
     if (!p || p[0] != '#' || (p[1] && p[1] != '/'))
-        return malformed(c, "$ref", "is not a pointer within this schema (#/...)");
+        return bad_schema(c, "$ref", "is not a pointer within this schema (#/...)");
     for (p++; *p == '/' && s;) {
         p = pointer_name(p + 1, &name);
         if (json_type(s) == JSON_ARR) {
@@ -432,13 +433,13 @@ static bool kw_ref(struct sc *c, const struct json *kw, const struct json *in,
         }
     }
     buf_release(&name);
-    return s ? is_valid(c, s, v) : malformed(c, "$ref", "points at nothing");
+    return s ? is_valid(c, s, v) : bad_schema(c, "$ref", "points at nothing");
 }
 
 static bool kw_unsupported(struct sc *c, const struct json *kw, const struct json *in,
                            const struct json *v) {
     (void)in, (void)v;
-    return malformed(c, json_name(kw), "is a keyword that is not supported");
+    return bad_schema(c, json_name(kw), "is a keyword that is not supported");
 }
 
 static const struct {
@@ -496,9 +497,9 @@ static bool all_keywords(struct sc *c, const struct json *schema, const struct j
 static bool is_valid(struct sc *c, const struct json *schema, const struct json *v) {
     if (c->rc) return false;
     if (json_type(schema) == JSON_BOOL)
-        return json_bool(schema, true) || fails(c, "is not allowed");
-    if (json_type(schema) != JSON_OBJ) return malformed(c, "schema", "is neither object nor bool");
-    if (++c->depth > MAX_DEPTH || !count_step(c)) return endless(c);
+        return json_bool(schema, true) || not_valid(c, "is not allowed");
+    if (json_type(schema) != JSON_OBJ) return bad_schema(c, "schema", "is neither object nor bool");
+    if (++c->depth > MAX_DEPTH || !count_step(c)) return bad_endless(c);
     bool ok = all_keywords(c, schema, v) && !c->rc;
     c->depth--;
     return ok;

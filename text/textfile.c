@@ -49,7 +49,7 @@ static const struct {
 };
 // clang-format on
 
-static int refuse(const char *path, const char *what, const char *remedy, struct err *e) {
+static int refuse_file(const char *path, const char *what, const char *remedy, struct err *e) {
     return err_set(e, ERR_DATA, "%s is %s, not a text: %s", path, what, remedy);
 }
 
@@ -86,8 +86,8 @@ int text_check(const char *data, size_t len, const char *path, struct err *e) {
     const char *nul = len ? memchr(data, 0, len) : NULL;
     for (size_t i = 0; i < COUNT_OF(formats); i++)
         if (is_format(i, data, len, nul != NULL))
-            return refuse(path, formats[i].what, formats[i].remedy, e);
-    if (is_safetensors(data, len)) return refuse(path, "a safetensors file", "name a text", e);
+            return refuse_file(path, formats[i].what, formats[i].remedy, e);
+    if (is_safetensors(data, len)) return refuse_file(path, "a safetensors file", "name a text", e);
     if (nul)
         return err_set(e, ERR_DATA,
                        "%s is binary, not text: byte %zu is NUL; name a text in UTF-8 (or "

@@ -63,21 +63,21 @@ size_t utf8_valid_prefix(const char *s, size_t n) {
     return i;
 }
 
-static utf8proc_category_t category(uint32_t cp) {
+static utf8proc_category_t category_of(uint32_t cp) {
     return utf8proc_category((utf8proc_int32_t)cp);
 }
 
 bool utf8_is_digit(uint32_t cp) {
-    return cp < 0x80 ? cp >= '0' && cp <= '9' : category(cp) == UTF8PROC_CATEGORY_ND;
+    return cp < 0x80 ? cp >= '0' && cp <= '9' : category_of(cp) == UTF8PROC_CATEGORY_ND;
 }
 
 bool utf8_is_number(uint32_t cp) {
-    utf8proc_category_t c = category(cp);
+    utf8proc_category_t c = category_of(cp);
     return c == UTF8PROC_CATEGORY_ND || c == UTF8PROC_CATEGORY_NL || c == UTF8PROC_CATEGORY_NO;
 }
 
 bool utf8_is_word(uint32_t cp) {
-    utf8proc_category_t c = category(cp);
+    utf8proc_category_t c = category_of(cp);
     return (c >= UTF8PROC_CATEGORY_LU && c <= UTF8PROC_CATEGORY_NL) || c == UTF8PROC_CATEGORY_PC;
 }
 

@@ -10,7 +10,7 @@
 
 static const char replacement[] = "\xef\xbf\xbd";
 
-static bool overrides(uint32_t cp) {
+static bool is_override(uint32_t cp) {
     return (cp >= 0x80 && cp < 0xa0) || cp == 0x2028 || cp == 0x2029 ||
            (cp >= 0x202a && cp <= 0x202e) || (cp >= 0x2066 && cp <= 0x2069) ||
            (cp >= 0xe0000 && cp <= 0xe007f);
@@ -27,7 +27,7 @@ void text_visible(struct buf *out, const char *s, size_t n) {
             continue; /* a line end in CRLF */
         } else if ((cp < 32 && cp != '\n' && cp != '\t') || cp == 127) {
             buf_fmt(out, "^%c", (char)(cp ^ 64));
-        } else if (overrides(cp)) {
+        } else if (is_override(cp)) {
             buf_fmt(out, "<U+%04X>", (unsigned)cp);
         } else {
             buf_add(out, s + i, k);

@@ -29,13 +29,13 @@ void bpe_release(struct bpe *b) {
     memset(b, 0, sizeof *b);
 }
 
-static size_t start_of(const struct bpe *b, uint32_t left, uint32_t right) {
+static size_t first_slot(const struct bpe *b, uint32_t left, uint32_t right) {
     uint64_t h = ((uint64_t)left << 32 | right) * 0x9e3779b97f4a7c15u;
     return (size_t)(h ^ h >> 29) & b->mask;
 }
 
 void bpe_put(struct bpe *b, int32_t left, int32_t right, uint32_t rank, int32_t id) {
-    size_t i = start_of(b, (uint32_t)left, (uint32_t)right);
+    size_t i = first_slot(b, (uint32_t)left, (uint32_t)right);
     struct bpe_slot *s = &b->slot[i];
     while (s->left != UINT32_MAX && (s->left != (uint32_t)left || s->right != (uint32_t)right))
         s = &b->slot[i = (i + 1) & b->mask];
@@ -44,7 +44,7 @@ void bpe_put(struct bpe *b, int32_t left, int32_t right, uint32_t rank, int32_t 
 
 /* Returns rank << 32 | merged id, or NO_MERGE if the two do not merge. */
 static uint64_t look_up(const struct bpe *b, int32_t left, int32_t right) {
-    size_t i = start_of(b, (uint32_t)left, (uint32_t)right);
+    size_t i = first_slot(b, (uint32_t)left, (uint32_t)right);
     for (;; i = (i + 1) & b->mask) {
         const struct bpe_slot *s = &b->slot[i];
         if (s->left == (uint32_t)left && s->right == (uint32_t)right)

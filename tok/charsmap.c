@@ -58,19 +58,19 @@ void charsmap_free(struct charsmap *m) {
     free(m);
 }
 
-static size_t distance(uint32_t unit) {
+static size_t offset_of(uint32_t unit) {
     return (size_t)(unit >> 10) << ((unit >> 9 & 1) * 8);
 }
 
 size_t charsmap_find(const struct charsmap *m, const char *s, size_t n, const char **to) {
-    size_t best = 0, at = distance(m->unit[0]);
+    size_t best = 0, at = offset_of(m->unit[0]);
     for (size_t i = 0; i < n; i++) {
         unsigned char byte = (unsigned char)s[i];
         at ^= byte;
         if (at >= m->n_units) break;
         uint32_t unit = m->unit[at];
         if ((unit & 0x800000ffu) != byte) break;
-        at ^= distance(unit);
+        at ^= offset_of(unit);
         if (!(unit >> 8 & 1)) continue;
         if (at >= m->n_units) break;
         size_t place = m->unit[at] & 0x7fffffffu;

@@ -112,9 +112,9 @@ void pretok_names(struct buf *out) {
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-/* Number of leading bytes that distance() compares. */
+/* Number of leading bytes that edit_distance() compares. */
 enum { MAX_LIKE = 400 };
-static int distance(const char *a, size_t na, const char *b, size_t nb) {
+static int edit_distance(const char *a, size_t na, const char *b, size_t nb) {
     int row[MAX_LIKE + 1];
     if (na > MAX_LIKE) na = MAX_LIKE;
     if (nb > MAX_LIKE) nb = MAX_LIKE;
@@ -141,7 +141,7 @@ struct best { /* names of least distance, best first */
     int n;
 };
 
-static void offer(struct best *b, const char *name, size_t len, int d) {
+static void offer_name(struct best *b, const char *name, size_t len, int d) {
     int at = b->n < N_BEST ? b->n++ : N_BEST - 1;
     if (b->n == N_BEST && at == N_BEST - 1 && b->name[at] && b->d[at] <= d) return;
     for (; at > 0 && b->d[at - 1] > d; at--) {
@@ -165,9 +165,9 @@ void pretok_nearest(const char *const *regex, int n, struct buf *out) {
         int d = 0;
         for (int k = 0; k < PRETOK_LEVELS; k++) {
             const char *a = k < n ? regex[k] : "", *b = rows[i].regex[k] ? rows[i].regex[k] : "";
-            d += distance(a, strlen(a), b, strlen(b));
+            d += edit_distance(a, strlen(a), b, strlen(b));
         }
-        offer(&best, rows[i].name, strlen(rows[i].name), d);
+        offer_name(&best, rows[i].name, strlen(rows[i].name), d);
     }
     list_best(&best, out);
 }
@@ -182,8 +182,8 @@ static const char *name_at(const char *s, size_t *len) {
 static void offer_names(struct best *best, const char *names, const char *wanted) {
     size_t n = strlen(wanted), len;
     for (const char *s = name_at(names, &len); s; s = name_at(s + len, &len)) {
-        int d = distance(wanted, n, s, len);
-        if (2 * (size_t)d <= n) offer(best, s, len, d); /* at least half of it is equal */
+        int d = edit_distance(wanted, n, s, len);
+        if (2 * (size_t)d <= n) offer_name(best, s, len, d); /* at least half of it is equal */
     }
 }
 

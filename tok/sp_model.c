@@ -26,7 +26,7 @@ struct field {
     struct in body; /* WIRE_BYTES */
 };
 
-static bool varint(struct in *in, uint64_t *v) {
+static bool read_varint(struct in *in, uint64_t *v) {
     *v = 0;
     for (unsigned shift = 0; shift < 64 && in->p < in->end; shift += 7) {
         unsigned char c = *in->p++;
@@ -42,16 +42,16 @@ static bool next_field(struct in *in, struct field *f, bool *broken) {
     uint64_t tag, n;
     if (in->p == in->end) return false;
     *broken = true;
-    if (!varint(in, &tag) || tag >> 3 == 0) return false;
+    if (!read_varint(in, &tag) || tag >> 3 == 0) return false;
     f->number = tag >> 3;
     f->wire = (enum wire)(tag & 7);
     f->v = 0;
     switch (tag & 7) {
     case WIRE_VARINT:
-        if (!varint(in, &f->v)) return false;
+        if (!read_varint(in, &f->v)) return false;
         break;
     case WIRE_BYTES:
-        if (!varint(in, &n) || n > (uint64_t)(in->end - in->p)) return false;
+        if (!read_varint(in, &n) || n > (uint64_t)(in->end - in->p)) return false;
         f->body = (struct in){in->p, in->p + n};
         in->p += n;
         break;

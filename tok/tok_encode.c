@@ -81,7 +81,7 @@ static void merge_out(struct enc *c, size_t n) {
 
 /* ---- one piece ------------------------------------------------------------------------------- */
 
-static void piece_bytes(struct enc *c, const char *s, size_t n) {
+static void encode_piece_bytes(struct enc *c, const char *s, size_t n) {
     const struct tok *t = c->t;
     if (t->ignore_merges) {
         buf_reset(&c->spell);
@@ -107,7 +107,7 @@ static void piece_bytes(struct enc *c, const char *s, size_t n) {
     merge_out(c, k);
 }
 
-static void piece_meta(struct enc *c, const char *s, size_t n) {
+static void encode_piece_meta(struct enc *c, const char *s, size_t n) {
     const struct tok *t = c->t;
     size_t k = 0;
     if (!sym_reserve(c, n)) return;
@@ -185,7 +185,7 @@ static void pieces_words(struct enc *c, const char *s, size_t n) {
     }
 }
 
-static void pieces_meta(struct enc *c, const char *s, size_t n) {
+static void cut_text_meta(struct enc *c, const char *s, size_t n) {
     int64_t whole = c->t->ignore_merges ? vocab_find(&c->t->v, s, n) : -1;
     if (c->t->prep.as_is)
         pieces_words(c, s, n);
@@ -195,7 +195,7 @@ static void pieces_meta(struct enc *c, const char *s, size_t n) {
         enc_cut_text(c, s, n);
 }
 
-static void pieces_bytes(struct enc *c, const char *s, size_t n) {
+static void cut_text_bytes(struct enc *c, const char *s, size_t n) {
     if (!c->run) c->run = pretok_run_new(c->t->split);
     for (size_t at = 0; at < n;) {
         size_t end = pretok_next(c->run, s, n, at);
@@ -206,8 +206,8 @@ static void pieces_bytes(struct enc *c, const char *s, size_t n) {
 }
 
 static const struct tok_algo algos[] = {
-    [TOK_BYTES] = {pieces_bytes, piece_bytes},
-    [TOK_META] = {pieces_meta, piece_meta},
+    [TOK_BYTES] = {cut_text_bytes, encode_piece_bytes},
+    [TOK_META] = {cut_text_meta, encode_piece_meta},
     [TOK_SPM] = {enc_cut_text, spm_piece},
     [TOK_UNIGRAM] = {unigram_text, NULL},
 };
@@ -260,7 +260,7 @@ static size_t take_white(const struct spot *hit, const char *s, size_t n, size_t
     return end;
 }
 
-static void valid_text(struct enc *c, const char *s, size_t n, bool first) {
+static void encode_valid(struct enc *c, const char *s, size_t n, bool first) {
     const bool late = tok_spaces_late(c->t);
     if (n == 0) return;
     normalize(c, &s, &n, late, first);
@@ -279,12 +279,12 @@ static void valid_text(struct enc *c, const char *s, size_t n, bool first) {
 /* Encodes a text in stretches of valid UTF-8, and the invalid bytes between them. */
 static void any_text(struct enc *c, const char *s, size_t n, bool first) {
     if (c->t->kind == TOK_SPM || c->t->kind == TOK_UNIGRAM) {
-        valid_text(c, s, n, first);
+        encode_valid(c, s, n, first);
         return;
     }
     while (n > 0) {
         size_t good = utf8_valid_prefix(s, n);
-        valid_text(c, s, good, first);
+        encode_valid(c, s, good, first);
         if (good < n) add_byte(c, (unsigned char)s[good]);
         size_t used = good < n ? good + 1 : good;
         s += used;
@@ -337,9 +337,9 @@ static const struct spot *next_spot(const struct enc *c, const char *text, size_
     }
 }
 
-static int encode(const struct tok *t, const char *text, size_t len, bool parse_special,
-                  const struct tok_range *plain, int n_plain, bool add_bos, struct ids *out,
-                  struct err *e) {
+static int encode_into(const struct tok *t, const char *text, size_t len, bool parse_special,
+                       const struct tok_range *plain, int n_plain, bool add_bos, struct ids *out,
+                       struct err *e) {
     /* Every byte can become a token; counts must stay below 2^31. */
     const int grows = (int)growth(t);
     if (len > (size_t)(INT32_MAX / grows) || out->n > INT32_MAX - (int64_t)len * grows - 1)
@@ -374,11 +374,11 @@ static int encode(const struct tok *t, const char *text, size_t len, bool parse_
 
 int tok_encode(const struct tok *t, const char *text, size_t len, bool parse_special, bool add_bos,
                struct ids *out, struct err *e) {
-    return encode(t, text, len, parse_special, NULL, 0, add_bos, out, e);
+    return encode_into(t, text, len, parse_special, NULL, 0, add_bos, out, e);
 }
 
 int tok_encode_around(const struct tok *t, const char *text, size_t len,
                       const struct tok_range *plain, int n_plain, bool add_bos, struct ids *out,
                       struct err *e) {
-    return encode(t, text, len, true, plain, n_plain, add_bos, out, e);
+    return encode_into(t, text, len, true, plain, n_plain, add_bos, out, e);
 }

@@ -62,7 +62,7 @@ static const struct model *find_model(const char *name) {
     return NULL;
 }
 
-static int known(const struct gguf *g, const char *model, const char *pre, struct err *e) {
+static int check_known(const struct gguf *g, const char *model, const char *pre, struct err *e) {
     if (find_model(model)) {
         if (find_model(model)->kind != TOK_BYTES || pretok_by_name(pre ? pre : NO_PRE)) return 0;
         (void)pretok_unknown(pre, e);
@@ -89,7 +89,7 @@ int tok_gguf_known_as(const struct gguf *g, const char *pre, struct err *e) {
                            gguf_path(g), model);
     } else if (gguf_find(g, KEY("pre")))
         TRY(gguf_get_str(g, KEY("pre"), &pre, e));
-    return known(g, model, pre, e);
+    return check_known(g, model, pre, e);
 }
 
 int tok_gguf_known(const struct gguf *g, struct err *e) {
@@ -381,7 +381,7 @@ static int read_decoder(struct tok *t, const struct gguf *g, struct err *e) {
     return read_replaces(t, g, IN_WHOLE, e);
 }
 
-static int build(struct tok *t, const struct gguf *g, const char *pre, struct err *e) {
+static int build_tok(struct tok *t, const struct gguf *g, const char *pre, struct err *e) {
     const struct gguf_kv *list;
     TRY(string_list(g, KEY("tokens"), &list, e));
     if (list->count > INT32_MAX)
@@ -404,7 +404,7 @@ static int build(struct tok *t, const struct gguf *g, const char *pre, struct er
 
 int tok_from_gguf_as(struct tok **out, const struct gguf *g, const char *pre, struct err *e) {
     struct tok *t = tok_new();
-    return tok_built(out, t, build(t, g, pre, e));
+    return tok_built(out, t, build_tok(t, g, pre, e));
 }
 
 int tok_from_gguf(struct tok **out, const struct gguf *g, struct err *e) {

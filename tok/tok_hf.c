@@ -105,7 +105,7 @@ static int read_piece(struct tok *t, int64_t id, const struct json *c, struct er
     return 0;
 }
 
-static int read_pieces(struct tok *t, const struct json *model, struct err *e) {
+static int read_scored_vocab(struct tok *t, const struct json *model, struct err *e) {
     int64_t id = 0, unk = -1;
     t->score = try_calloc((size_t)t->v.n, sizeof *t->score, "the scores of a vocabulary", e);
     if (!t->score) return ERR_SYS;
@@ -171,7 +171,7 @@ static int read_merges(struct tok *t, const struct json *merges, struct err *e) 
 /* ---- tokenizer ------------------------------------------------------------------------------- */
 
 static int read_model(struct tok *t, const struct json *model, struct err *e) {
-    if (t->kind == TOK_UNIGRAM) return read_pieces(t, model, e);
+    if (t->kind == TOK_UNIGRAM) return read_scored_vocab(t, model, e);
     const char *unk = json_str(json_get(model, "unk_token"));
     TRY(read_vocab(t, json_get(model, "vocab"), e));
     for (int64_t id = 0; t->model && strcmp(t->model, "llama") == 0 && unk && id < t->v.n; id++)
@@ -182,8 +182,8 @@ static int read_model(struct tok *t, const struct json *model, struct err *e) {
     return read_merges(t, json_get(model, "merges"), e);
 }
 
-static int build(struct tok *t, const struct tok_files *f, int64_t n_vocab, const char *pre,
-                 struct err *e) {
+static int build_tok(struct tok *t, const struct tok_files *f, int64_t n_vocab, const char *pre,
+                     struct err *e) {
     const struct json *model = json_get(f->tokenizer, "model");
     TRY(check_model(t, model, e));
     TRY(hf_recognise(t, f, pre, e));
@@ -202,7 +202,7 @@ static int build(struct tok *t, const struct tok_files *f, int64_t n_vocab, cons
 static int from_tokenizer_json(struct tok **out, const struct tok_files *f, int64_t n_vocab,
                                const char *pre, struct err *e) {
     struct tok *t = tok_new();
-    return tok_built(out, t, build(t, f, n_vocab, pre, e));
+    return tok_built(out, t, build_tok(t, f, n_vocab, pre, e));
 }
 
 int tok_from_hf(struct tok **out, const struct json *tokenizer_json, const struct json *config,

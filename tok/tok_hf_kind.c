@@ -19,7 +19,8 @@ struct norm {
     const char *unknown;  /* name of the first unknown step */
 };
 
-static bool replaces(const struct json *j, const char *kind, const char *from, const char *to) {
+static bool is_replace_rule(const struct json *j, const char *kind, const char *from,
+                            const char *to) {
     return hf_is(json_get(json_get(j, "pattern"), kind), from) && hf_is(json_get(j, "content"), to);
 }
 
@@ -31,10 +32,10 @@ static void look_at_norm(const struct json *j, int depth, struct norm *n) {
             look_at_norm(c, depth + 1, n);
     } else if (utf8_form_of(json_str(type)) && !n->form)
         n->form = utf8_form_of(json_str(type));
-    else if (hf_is(type, "Replace") && replaces(j, "String", " ", META))
+    else if (hf_is(type, "Replace") && is_replace_rule(j, "String", " ", META))
         n->meta = true;
-    else if (hf_is(type, "Replace") &&
-             (replaces(j, "Regex", " {2,}", " ") || replaces(j, "Regex", " {2,}", META)))
+    else if (hf_is(type, "Replace") && (is_replace_rule(j, "Regex", " {2,}", " ") ||
+                                        is_replace_rule(j, "Regex", " {2,}", META)))
         n->squeeze = true;
     else if (hf_is(type, "Prepend") && hf_is(json_get(j, "prepend"), META))
         n->prepend = true;
@@ -316,8 +317,8 @@ static int unknown_norm(const char *what, struct err *e) {
                    what);
 }
 
-static int decide(struct tok *t, const struct norm *n, const struct found *f,
-                  const struct json *model_config, const char *pre, struct err *e) {
+static int decide_kind(struct tok *t, const struct norm *n, const struct found *f,
+                       const struct json *model_config, const char *pre, struct err *e) {
     bool meta = n->meta || f->metaspace;
     if (n->unknown) return unknown_norm(n->unknown, e);
     t->prep.form = n->form;
@@ -355,7 +356,7 @@ int hf_recognise(struct tok *t, const struct tok_files *files, const char *pre, 
     struct found f = {0};
     look_at_norm(json_get(files->tokenizer, "normalizer"), 0, &n);
     look_at_pre(json_get(files->tokenizer, "pre_tokenizer"), 0, &f);
-    int rc = decide(t, &n, &f, files->model, pre, e);
+    int rc = decide_kind(t, &n, &f, files->model, pre, e);
     if (!rc && t->kind == TOK_BYTES && class_adds_space(files->config))
         t->prep.prefix = json_bool(json_get(files->config, "add_prefix_space"), false)
                              ? PREFIX_EACH

@@ -62,6 +62,8 @@ static void trim(struct buf *out, size_t start) {
     if (out->data) out->data[out->len] = 0;
 }
 
+/* Normalizes s as SentencePiece does and appends it to out. steps: PREP_ bits; squeeze joins
+ * spaces. */
 static void sp_units(const struct tok *t, const char *s, size_t n, bool squeeze, int steps,
                      struct buf *out) {
     bool after_space = squeeze && !t->prep.runs_only;

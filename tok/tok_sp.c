@@ -72,8 +72,8 @@ static void want_pieces(struct tok *t, const struct sp_model *m, bool listed) {
     }
 }
 
-static int build(struct tok *t, const struct sp_model *m, const struct tok_files *f,
-                 int64_t n_vocab, struct err *e) {
+static int build_tok(struct tok *t, const struct sp_model *m, const struct tok_files *f,
+                     int64_t n_vocab, struct err *e) {
     TRY(vocab_init(&t->v, n_vocab > 0 ? n_vocab : hf_last_id(f, m->n - 1) + 1, e));
     read_rules(t, m, f);
     TRY(read_pieces(t, m, e));
@@ -92,7 +92,7 @@ int tok_from_sp(struct tok **out, const struct tok_files *f, int64_t n_vocab, st
     struct sp_model m;
     TRY(sp_model_read(&m, f->sp, f->sp_len, e));
     struct tok *t = tok_new();
-    int rc = build(t, &m, f, n_vocab, e);
+    int rc = build_tok(t, &m, f, n_vocab, e);
     sp_model_release(&m);
     return tok_built(out, t, rc);
 }

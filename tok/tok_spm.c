@@ -96,7 +96,7 @@ static bool heap_room(struct enc *c) {
     return true;
 }
 
-static void push(struct enc *c, struct spm_pair x) {
+static void push_pair(struct enc *c, struct spm_pair x) {
     struct spm_work *w = &c->spm;
     if (!heap_room(c)) return;
     size_t i = w->n_heap++;
@@ -105,7 +105,7 @@ static void push(struct enc *c, struct spm_pair x) {
     w->heap[i] = x;
 }
 
-static struct spm_pair pop(struct spm_work *w) {
+static struct spm_pair pop_pair(struct spm_work *w) {
     struct spm_pair *h = w->heap, top = h[0], x = h[--w->n_heap];
     size_t i = 0, n = w->n_heap;
     for (size_t c = 1; c < n; c = 2 * i + 1) {
@@ -127,8 +127,8 @@ static void push_pair_at(struct enc *c, const char *s, int32_t left, int32_t rig
     uint32_t len = a->len + w->sym[right].len;
     int64_t id = find_piece(c->t, s + a->at, len);
     if (id < 0) return;
-    push(c,
-         (struct spm_pair){(uint64_t)sort_key(c->t->score[id]) << 32 | (uint32_t)left, len, right});
+    push_pair(c, (struct spm_pair){(uint64_t)sort_key(c->t->score[id]) << 32 | (uint32_t)left, len,
+                                   right});
     if (c->t->v.type[id] != TT_UNUSED) return;
     if (!w->left_part) w->left_part = xcalloc((size_t)c->t->v.n, sizeof *w->left_part);
     w->left_part[id] = a->len;
@@ -160,7 +160,7 @@ static void join_all(struct enc *c, const char *s, size_t n_sym) {
     w->n_heap = 0;
     for (size_t i = 1; i < n_sym; i++) push_pair_at(c, s, (int32_t)i - 1, (int32_t)i);
     while (w->n_heap) {
-        struct spm_pair p = pop(w);
+        struct spm_pair p = pop_pair(w);
         int32_t left = (int32_t)(uint32_t)p.key;
         struct spm_sym *a = &w->sym[left], *b = &w->sym[p.right];
         if (!a->len || !b->len || a->len + b->len != p.len) continue;

@@ -16,7 +16,7 @@ struct in {
     size_t n, at;
 };
 
-static int peek(const struct in *p) {
+static int peek_byte(const struct in *p) {
     return p->at < p->n ? (unsigned char)p->s[p->at] : -1;
 }
 
@@ -26,7 +26,7 @@ static void skip_blank(struct in *p) {
 
 static bool skip_char(struct in *p, char c) {
     skip_blank(p);
-    if (peek(p) != c) return false;
+    if (peek_byte(p) != c) return false;
     p->at++;
     return true;
 }
@@ -35,7 +35,7 @@ static bool skip_char(struct in *p, char c) {
 static int32_t hex4(struct in *p) {
     int32_t v = 0;
     for (int i = 0; i < 4; i++) {
-        int c = peek(p);
+        int c = peek_byte(p);
         int d = c >= '0' && c <= '9'   ? c - '0'
                 : c >= 'a' && c <= 'f' ? c - 'a' + 10
                 : c >= 'A' && c <= 'F' ? c - 'A' + 10
@@ -70,7 +70,7 @@ static bool code_point(struct in *p, struct buf *b) {
 static bool parse_string(struct in *p, struct buf *b) {
     static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
     for (;;) {
-        int c = peek(p);
+        int c = peek_byte(p);
         if (c < 0x20) return false; /* end of the text, or a control character */
         p->at++;
         if (c == '"') return true;
@@ -78,7 +78,7 @@ static bool parse_string(struct in *p, struct buf *b) {
             buf_chr(b, (char)c);
             continue;
         }
-        c = peek(p);
+        c = peek_byte(p);
         p->at++;
         const char *k = c > 0 ? strchr(from, c) : NULL;
         if (c == 'u') {

@@ -233,8 +233,8 @@ static int read_all(struct tok *t, const struct tok_files *f, const struct famil
     return tok_finish(t, false, e) ? err_wrap(e, "%s", f->tiktoken_name) : 0;
 }
 
-static int build(struct tok *t, const struct tok_files *f, int64_t n_vocab, const char *pre,
-                 struct err *e) {
+static int build_tok(struct tok *t, const struct tok_files *f, int64_t n_vocab, const char *pre,
+                     struct err *e) {
     static const struct family unknown = {.bos = -1, .eos = -1, .pad = -1};
     const struct family *m = find_family(f);
     const char *class = json_str(json_get(f->config, "tokenizer_class"));
@@ -261,5 +261,5 @@ static int build(struct tok *t, const struct tok_files *f, int64_t n_vocab, cons
 int tok_from_tiktoken(struct tok **out, const struct tok_files *f, int64_t n_vocab, const char *pre,
                       struct err *e) {
     struct tok *t = tok_new();
-    return tok_built(out, t, build(t, f, n_vocab, pre, e));
+    return tok_built(out, t, build_tok(t, f, n_vocab, pre, e));
 }

@@ -53,7 +53,7 @@ struct span {
     size_t base, reach; /* range of positions with nodes */
 };
 
-static struct unigram_node *node(struct span *p, size_t at) {
+static struct unigram_node *node_at(struct span *p, size_t at) {
     return &p->c->unigram.node[at - p->base];
 }
 
@@ -67,15 +67,15 @@ static bool reach_to(struct span *p, size_t end) {
         w->node = v;
         w->cap = cap;
     }
-    while (p->reach < end) node(p, ++p->reach)->from = -1;
+    while (p->reach < end) node_at(p, ++p->reach)->from = -1;
     return true;
 }
 
-static void offer(struct span *p, size_t from, size_t to, double score, int32_t id) {
+static void offer_piece(struct span *p, size_t from, size_t to, double score, int32_t id) {
     const struct tok *t = p->c->t;
     if (to > p->reach && !reach_to(p, to)) return;
-    struct unigram_node *n = node(p, to);
-    double sum = score + node(p, from)->sum;
+    struct unigram_node *n = node_at(p, to);
+    double sum = score + node_at(p, from)->sum;
     if (t->float_sums) sum = (double)(float)sum;
     if (n->from >= 0 && sum <= n->sum) return;
     n->sum = sum;
@@ -99,10 +99,10 @@ static void offer_from(struct span *p, size_t at, size_t n) {
         if (!at_node) break;
         int32_t id = t->trie.id[at_node];
         if (id < 0) continue;
-        offer(p, at, i + 1, score_of(t, id, i + 1 - at), id);
+        offer_piece(p, at, i + 1, score_of(t, id, i + 1 - at), id);
         single = single || i + 1 - at == len;
     }
-    if (!single) offer(p, at, at + len, (double)(t->least - UNKNOWN_COSTS), -1);
+    if (!single) offer_piece(p, at, at + len, (double)(t->least - UNKNOWN_COSTS), -1);
 }
 
 static void put_piece(struct enc *c, const char *s, size_t n, int32_t id) {
@@ -115,7 +115,7 @@ static void put_piece(struct enc *c, const char *s, size_t n, int32_t id) {
 /* Emits the best path from base to `end`, which becomes the new base. */
 static void settle(struct span *p, size_t end) {
     struct unigram_work *w = &p->c->unigram;
-    struct unigram_node last = *node(p, end);
+    struct unigram_node last = *node_at(p, end);
     size_t n = 0, at = end;
     while (at > p->base) { /* backwards, to find the end of each piece */
         if (n == w->cap_end) {
@@ -125,15 +125,15 @@ static void settle(struct span *p, size_t end) {
             w->cap_end = n ? 2 * n : 256;
         }
         w->end[n++] = at;
-        at = (size_t)node(p, at)->from;
+        at = (size_t)node_at(p, at)->from;
     }
     while (n > 0) {
         size_t to = w->end[--n];
-        put_piece(p->c, p->s + at, to - at, node(p, to)->id);
+        put_piece(p->c, p->s + at, to - at, node_at(p, to)->id);
         at = to;
     }
     p->base = p->reach = end;
-    *node(p, end) = last;
+    *node_at(p, end) = last;
 }
 
 /* Returns the end of the word at `at`: the next U+2581 if words are split, otherwise the end of the
@@ -147,7 +147,7 @@ void unigram_text(struct enc *c, const char *s, size_t n) {
     struct span p = {c, s, 0, 0};
     c->last_unk = -1;
     if (!reach_to(&p, 0)) return;
-    *node(&p, 0) = (struct unigram_node){0.0, 0, -1};
+    *node_at(&p, 0) = (struct unigram_node){0.0, 0, -1};
     size_t word_end = 0;
     for (size_t at = 0; at < n;) {
         uint32_t cp;
