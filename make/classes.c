@@ -38,15 +38,15 @@ struct ladder {
 
 /* ---- keys ------------------------------------------------------------------------------------ */
 
-static void key_inputs(const struct ladder *l, struct step *s) {
+static void add_input_keys(const struct ladder *l, struct step *s) {
     step_key(s, "base", "%s", l->mk->file[0].hash);
     step_key(s, "imatrix", "%s", l->mk->imatrix_hash);
     step_key(s, "encoder", "3"); /* the number in files.c */
     make_key_template(l->mk, s);
 }
 
-static void key_cand(const struct ladder *l, const struct rung *r, struct step *s) {
-    key_inputs(l, s);
+static void add_cand_keys(const struct ladder *l, const struct rung *r, struct step *s) {
+    add_input_keys(l, s);
     step_key(s, "gram", "%s", l->gram_hash);
     step_key(s, "sensitivity", "%s", l->sens_hash);
     step_key(s, "search", "%s", search_name(l->search));
@@ -56,7 +56,7 @@ static void key_cand(const struct ladder *l, const struct rung *r, struct step *
 /* Adds everything that decides the file of a class to the key. */
 static int key_rung(const struct ladder *l, const struct rung *r, struct step *s, struct err *e) {
     struct make *mk = l->mk;
-    key_cand(l, r, s);
+    add_cand_keys(l, r, s);
     if (mk->plan.sequential) step_key(s, "block by block", "1");
     step_key(s, "plain", "%s", search_name(l->plain_search));
     step_key(s, "file", "%s-%s.gguf", mk->name, r->name);
@@ -69,8 +69,8 @@ static int key_rung(const struct ladder *l, const struct rung *r, struct step *s
     return 0;
 }
 
-static void step_of(const struct ladder *l, const char *kind, const struct rung *r,
-                    struct step *s) {
+static void init_rung_step(const struct ladder *l, const char *kind, const struct rung *r,
+                           struct step *s) {
     char *name = xasprintf("%s-%s", kind, r->name);
     step_init(s, &l->mk->job, name);
     free(name);
@@ -78,7 +78,7 @@ static void step_of(const struct ladder *l, const char *kind, const struct rung 
 
 /* ---- candidates ------------------------------------------------------------------------------ */
 
-static void cand_name(const struct make *mk, struct cand *c, const char *kind,
+static void name_cand(const struct make *mk, struct cand *c, const char *kind,
                       const struct rung *r) {
     free(c->file);
     free(c->path);
@@ -96,8 +96,8 @@ static int cand_made(const struct ladder *l, struct cand *c, struct err *e) {
     return job_file_hash(&l->mk->job, c->path, c->made.hash, e);
 }
 
-static struct quantize_opts options(const struct ladder *l, const char *recipe, const char *out,
-                                    bool feedback, enum search search) {
+static struct quantize_opts encode_options(const struct ladder *l, const char *recipe,
+                                           const char *out, bool feedback, enum search search) {
     struct make *mk = l->mk;
     return (struct quantize_opts){.in = mk->file[0].path,
                                   .tmpl = mk->tmpl,
@@ -120,10 +120,10 @@ static int preset_cand(const struct ladder *l, struct rung *r, struct cand *c, b
     cJSON *result = NULL;
     const char *kind = feedback ? "feedback" : "plain";
     int rc = 0;
-    cand_name(l->mk, c, kind, r);
-    *o = options(l, r->name, c->path, feedback, feedback ? l->search : l->plain_search);
-    step_of(l, kind, r, &s);
-    key_inputs(l, &s);
+    name_cand(l->mk, c, kind, r);
+    *o = encode_options(l, r->name, c->path, feedback, feedback ? l->search : l->plain_search);
+    init_rung_step(l, kind, r, &s);
+    add_input_keys(l, &s);
     step_key(&s, "gram", "%s", feedback ? l->gram_hash : "");
     step_key(&s, "search", "%s", search_name(o->search));
     if (make_reuse(l->mk, &s, &result)) rc = cand_made(l, c, e);
@@ -136,8 +136,8 @@ static int save_preset(const struct ladder *l, struct rung *r, struct cand *c,
                        const struct quantize_opts *o, struct err *e) {
     struct step s;
     const char *files[] = {c->file};
-    step_of(l, o->gram ? "feedback" : "plain", r, &s);
-    key_inputs(l, &s);
+    init_rung_step(l, o->gram ? "feedback" : "plain", r, &s);
+    add_input_keys(l, &s);
     step_key(&s, "gram", "%s", o->gram ? l->gram_hash : "");
     step_key(&s, "search", "%s", search_name(o->search));
     int rc = step_save_files(&s, files, 1, e);
@@ -177,14 +177,15 @@ static int make_presets(const struct ladder *l, int from, int to, bool feedback,
 
 /* ---- mixes ----------------------------------------------------------------------------------- */
 
+/* Names the rung's mix; *known: it is kept from an earlier run. */
 static int mix_step(const struct ladder *l, struct rung *r, bool *known, struct err *e) {
     struct step s;
     cJSON *result = NULL;
     int rc = 0;
-    cand_name(l->mk, &r->cand, "mix", r);
+    name_cand(l->mk, &r->cand, "mix", r);
     r->mix = true;
-    step_of(l, "mix", r, &s);
-    key_cand(l, r, &s);
+    init_rung_step(l, "mix", r, &s);
+    add_cand_keys(l, r, &s);
     *known = make_reuse(l->mk, &s, &result);
     if (*known) {
         r->predicted = doc_num(result, "predicted_kld", 0);
@@ -208,8 +209,8 @@ static int save_mix(const struct ladder *l, struct rung *r, const struct mix_job
     doc_put_bool(found, "made", job != NULL);
     if (!job) doc_put_str(found, "why", r->why);
     doc_put_num(found, "predicted_kld", job ? job->m.loss : 0);
-    step_of(l, "mix", r, &s);
-    key_cand(l, r, &s);
+    init_rung_step(l, "mix", r, &s);
+    add_cand_keys(l, r, &s);
     int rc = step_save(&s, files, job ? 2 : 0, found, e);
     step_release(&s);
     cJSON_Delete(found);
@@ -222,7 +223,7 @@ static int save_mix(const struct ladder *l, struct rung *r, const struct mix_job
 static int solve(const struct ladder *l, struct mixer *x, struct rung *r, struct mix_job *job,
                  bool *found, struct err *e) {
     struct mix_ask ask = {.budget = r->budget, .floors = true};
-    struct quantize_opts o = options(l, NULL, r->cand.path, true, l->search);
+    struct quantize_opts o = encode_options(l, NULL, r->cand.path, true, l->search);
     o.file_type = r->name;
     int rc = mix_solve_job(x, &o, &ask, job, e);
     if (rc == ERR_USAGE || rc == ERR_DATA) {
@@ -259,12 +260,12 @@ static int solve_all(const struct ladder *l, struct mixer *x, struct mix_job *jo
 static int open_mixer(const struct ladder *l, struct mixer *x, struct err *e) {
     static const char file[] = JOB_WORK "gains.tsv";
     const char *files[] = {file};
-    struct quantize_opts o = options(l, NULL, NULL, true, l->search);
+    struct quantize_opts o = encode_options(l, NULL, NULL, true, l->search);
     struct step s;
     cJSON *result = NULL;
     char *path = job_path(&l->mk->job, file);
     step_init(&s, &l->mk->job, "gains");
-    key_inputs(l, &s);
+    add_input_keys(l, &s);
     step_key(&s, "gram", "%s", l->gram_hash);
     step_key(&s, "sensitivity", "%s", l->sens_hash);
     step_key(&s, "search", "%s", search_name(l->search));
@@ -323,7 +324,7 @@ struct seen {
     int n;
 };
 
-static void judge(void *ctx, const struct eval_kld_run *run) {
+static void judge_rungs(void *ctx, const struct eval_kld_run *run) {
     const struct seen *s = ctx;
     for (int k = 0; k < s->n; k++) {
         struct rung *r = &s->l->rung[s->of[k]];
@@ -373,7 +374,7 @@ static int compare(const struct ladder *l, int from, int to, struct err *e) {
     struct seen s = {l, of, n};
     if (n) {
         log_info("comparing %d files with the presets of their size", n);
-        rc = make_measure(l->mk, f, 2 * n + 1, judge, &s, e);
+        rc = make_measure(l->mk, f, 2 * n + 1, judge_rungs, &s, e);
     }
     free(f);
     free(of);
@@ -404,7 +405,7 @@ static void remove_candidate(const struct cand *c) {
     if (c->path) remove(c->path);
 }
 
-static int settle(const struct ladder *l, struct rung *r, struct err *e) {
+static int settle_rung(const struct ladder *l, struct rung *r, struct err *e) {
     struct make *mk = l->mk;
     const struct cand *c = r->passed ? &r->cand : &r->plain;
     const bool mix = r->mix;
@@ -421,7 +422,7 @@ static int settle(const struct ladder *l, struct rung *r, struct err *e) {
     if (r->preset_kld > 0) doc_put_num(found, "preset_kld", r->preset_kld);
     int rc = claim_take(&mk->job, file, e);
     if (!rc) rc = give_name(mk, c, file, e);
-    step_of(l, "class", r, &s);
+    init_rung_step(l, "class", r, &s);
     if (!rc) rc = key_rung(l, r, &s, e);
     if (!rc) rc = step_save(&s, files, 1, found, e);
     step_release(&s);
@@ -446,7 +447,7 @@ static int add_recorded(const struct ladder *l, const struct rung *r, bool made_
     struct make *mk = l->mk;
     struct step s;
     cJSON *result = NULL;
-    step_of(l, "class", r, &s);
+    init_rung_step(l, "class", r, &s);
     int rc = key_rung(l, r, &s, e);
     *known = !rc && (made_now ? step_done(&s, &result) : make_reuse(mk, &s, &result));
     if (*known) {
@@ -475,7 +476,7 @@ static void best_so_far(const struct ladder *l, struct rung *r) {
 }
 
 static int make_block(const struct ladder *l, struct rung *r, const char *types, struct err *e) {
-    struct quantize_opts o = options(l, types, r->cand.path, true, l->search);
+    struct quantize_opts o = encode_options(l, types, r->cand.path, true, l->search);
     struct quantize_report report;
     o.file_type = r->name;
     const struct sequential_opts so = {
@@ -495,11 +496,11 @@ static int block_cand(const struct ladder *l, struct rung *r, struct err *e) {
         r->cand = old;
     }
     char *types = r->mix ? xasprintf("%s.plan.tsv", r->plain.path) : xstrdup(r->name);
-    cand_name(l->mk, &r->cand, "block", r);
+    name_cand(l->mk, &r->cand, "block", r);
     r->block = true;
     r->passed = false;
-    step_of(l, "block", r, &s);
-    key_cand(l, r, &s);
+    init_rung_step(l, "block", r, &s);
+    add_cand_keys(l, r, &s);
     step_key(&s, "types", "%s", r->mix ? "mix" : "preset");
     const bool known = make_reuse(l->mk, &s, &result);
     const char *files[] = {r->cand.file};
@@ -533,7 +534,7 @@ static int group_end(const struct ladder *l, int from) {
     return i;
 }
 
-static int one_group(const struct ladder *l, int from, int to, struct err *e) {
+static int make_group(const struct ladder *l, int from, int to, struct err *e) {
     bool again = false;
     TRY(make_presets(l, from, to, false, e));
     TRY(compare(l, from, to, e));
@@ -552,7 +553,7 @@ static int one_group(const struct ladder *l, int from, int to, struct err *e) {
         for (int i = from; i < to; i++) TRY(block_cand(l, &l->rung[i], e));
         TRY(compare(l, from, to, e));
     }
-    for (int i = from; i < to; i++) TRY(settle(l, &l->rung[i], e));
+    for (int i = from; i < to; i++) TRY(settle_rung(l, &l->rung[i], e));
     return 0;
 }
 
@@ -615,7 +616,7 @@ static int count(const struct ladder *l, const struct rung *all, int n_all, stru
     return 0;
 }
 
-static int run(struct ladder *l, struct rung *all, struct err *e) {
+static int run_ladder(struct ladder *l, struct rung *all, struct err *e) {
     struct make *mk = l->mk;
     int n_all;
     bool known;
@@ -627,7 +628,7 @@ static int run(struct ladder *l, struct rung *all, struct err *e) {
     if (l->n) TRY(make_mixes(l, e));
     for (int i = 0, end; i < l->n; i = end) {
         end = group_end(l, i);
-        TRY(one_group(l, i, end, e));
+        TRY(make_group(l, i, end, e));
     }
     for (int i = 0; i < n_all; i++) {
         TRY(add_recorded(l, &all[i], true, &known, e));
@@ -655,7 +656,7 @@ int make_ladder(struct make *mk, struct err *e) {
     struct rung *all = xcalloc((size_t)mk->classes.n, sizeof *all);
     int rc = mix_search(make_mix_search(mk), &l.search, e);
     if (!rc) rc = mix_search(mk->search, &l.plain_search, e);
-    if (!rc) rc = run(&l, all, e);
+    if (!rc) rc = run_ladder(&l, all, e);
     ladder_release(&l);
     free(all);
     return rc;

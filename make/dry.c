@@ -40,7 +40,7 @@ static void remove_folder(const char *dir) {
     rmdir(dir);
 }
 
-static char *temporary(const char *dir, struct err *e) {
+static char *make_temp_folder(const char *dir, struct err *e) {
     char *path = xasprintf("%s/hone-forecast-XXXXXX", dir);
     if (mkdtemp(path)) return path;
     err_sys(e, "%s: cannot make a temporary folder", path);
@@ -236,7 +236,7 @@ static void say_answer(const struct dry *d, const struct dry *sums, bool nothing
     emit_bool(m, "over_time_limit", NULL, too_long);
 }
 
-static void show(struct dry *d, struct emit *m) {
+static void emit_forecast(struct dry *d, struct emit *m) {
     struct make *mk = d->mk;
     struct emit *files = emit_new();
     const bool nothing_left = d->begun.state && make_nothing_left(mk);
@@ -259,7 +259,7 @@ static void show(struct dry *d, struct emit *m) {
     emit_left_out(d, m);
 }
 
-static int run(struct dry *d, struct emit *m, struct err *e) {
+static int run_forecast(struct dry *d, struct emit *m, struct err *e) {
     struct make *mk = d->mk;
     TRY(shapes_open(&d->s, mk->src, mk->type, e));
     look_at_begun(d);
@@ -268,16 +268,16 @@ static int run(struct dry *d, struct emit *m, struct err *e) {
         if (!mk->calib.n || !mk->eval.n) TRY(make_texts(mk, e));
         TRY(make_plan(d, e));
     }
-    show(d, m);
+    emit_forecast(d, m);
     return 0;
 }
 
 int make_dry_run(struct make *mk, const char *out, struct emit *m, struct err *e) {
     struct dry d = {.mk = mk, .out = out};
-    mk->job.state = temporary(mk->w->tmp, e);
+    mk->job.state = make_temp_folder(mk->w->tmp, e);
     if (!mk->job.state) return (int)e->code;
     mk->job.dir = xstrdup(out);
-    int rc = run(&d, m, e);
+    int rc = run_forecast(&d, m, e);
     shapes_close(&d.s);
     remove_folder(mk->job.state);
     job_close(&d.begun);

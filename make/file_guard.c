@@ -38,17 +38,17 @@ struct constraint {
 
 /* ---- notes ----------------------------------------------------------------------------------- */
 
-static const char *find(const char *s, size_t n, const char *what) {
+static const char *find_text(const char *s, size_t n, const char *what) {
     return memmem(s, n, what, strlen(what));
 }
 
 bool guard_notes(const char *card, size_t len, const char **notes, size_t *n) {
-    const char *end = card + len, *a = find(card, len, NOTES_BEGIN);
+    const char *end = card + len, *a = find_text(card, len, NOTES_BEGIN);
     if (!a) return false;
     a += sizeof NOTES_BEGIN - 1;
-    const char *b = find(a, (size_t)(end - a), NOTES_END);
-    if (!b || find(b + 1, (size_t)(end - b - 1), NOTES_END) ||
-        find(a, (size_t)(end - a), NOTES_BEGIN))
+    const char *b = find_text(a, (size_t)(end - a), NOTES_END);
+    if (!b || find_text(b + 1, (size_t)(end - b - 1), NOTES_END) ||
+        find_text(a, (size_t)(end - a), NOTES_BEGIN))
         return false;
     *notes = a;
     *n = (size_t)(b - a);
@@ -70,13 +70,13 @@ static void text_hash(const char *name, const char *text, size_t len, char hex[6
 /* ---- state of a file --------------------------------------------------------------------------
  */
 
-static struct known *lookup(const struct constraint *g, const char *name) {
+static struct known *find_known(const struct constraint *g, const char *name) {
     for (int i = 0; i < g->n; i++)
         if (strcmp(g->known[i].name, name) == 0) return &g->known[i];
     return NULL;
 }
 
-static void learn(struct constraint *g, const char *name, const char *hex, bool announced) {
+static void add_known(struct constraint *g, const char *name, const char *hex, bool announced) {
     if (!name || !hex || strlen(hex) != 64 || g->n == MAX_KNOWN) return;
     g->known = xreallocarray(g->known, (size_t)g->n + 1, sizeof *g->known);
     struct known *k = &g->known[g->n++];
@@ -88,7 +88,7 @@ static void read_manifest(struct constraint *g) {
     cJSON *root = doc_find(g->dir, MANIFEST_NAME, MAX_TEXT);
     g->manifest = doc_is(root, "format", "hone-manifest");
     for (const cJSON *f = doc_first(doc_get(root, "files")); f && g->manifest; f = f->next)
-        learn(g, doc_str(f, "file"), doc_str(f, "written_sha256"), false);
+        add_known(g, doc_str(f, "file"), doc_str(f, "written_sha256"), false);
     cJSON_Delete(root);
     g->old = g->n == 0;
 }
@@ -112,7 +112,7 @@ static int read_writing(struct constraint *g, struct err *e) {
         if (next) *next++ = 0;
         if (strlen(s) > 66 && memcmp(s + 64, "  ", 2) == 0) {
             s[64] = 0;
-            learn(g, s + 66, s, true);
+            add_known(g, s + 66, s, true);
         }
     }
     free(text);
@@ -147,7 +147,7 @@ const char *guard_hash_of(const struct constraint *g, const char *name) {
     char *text, hex[65];
     size_t len;
     struct err ignored;
-    if (!lookup(g, name) || read_text(g->dir, name, &text, &len, &ignored)) return NULL;
+    if (!find_known(g, name) || read_text(g->dir, name, &text, &len, &ignored)) return NULL;
     text_hash(name, text ? text : "", len, hex);
     free(text);
     /* The entry that matches the file comes first, else any entry of that name, which shows that
@@ -169,10 +169,10 @@ static bool is_our_sums(const struct constraint *g, const char *s) {
         if (!nl || nl - s < 67 || strspn(s, "0123456789abcdef") != 64) return false;
         if (memcmp(s + 64, "  ", 2) != 0) return false;
     }
-    return g->manifest || lookup(g, SUMS) || g->old;
+    return g->manifest || find_known(g, SUMS) || g->old;
 }
 
-static bool listed(const struct constraint *g, const char *name, const char *text, size_t len) {
+static bool is_in_sums(const struct constraint *g, const char *name, const char *text, size_t len) {
     char hex[65];
     struct sha256 s;
     sha256_init(&s);
@@ -191,7 +191,7 @@ static bool is_ours(const struct constraint *g, const char *name, const char *te
     text_hash(name, text, len, hex);
     for (int i = 0; i < g->n; i++)
         if (strcmp(g->known[i].name, name) == 0 && strcmp(g->known[i].hex, hex) == 0) return true;
-    if (!g->old || !listed(g, name, text, len)) return false;
+    if (!g->old || !is_in_sums(g, name, text, len)) return false;
     return strcmp(name, "README.md") != 0 || strstr(text, README_MARK_START);
 }
 
@@ -207,7 +207,8 @@ int guard_ask(const struct constraint *g, const char *name, const char *text, si
     if (rc || !there) return rc;
     bool same = text && n == len && memcmp(old, text, len) == 0;
     if (!same && !is_ours(g, name, old, n))
-        *state = lookup(g, name) || strstr(old, README_MARK_START) ? GUARD_EDITED : GUARD_FOREIGN;
+        *state =
+            find_known(g, name) || strstr(old, README_MARK_START) ? GUARD_EDITED : GUARD_FOREIGN;
     free(old);
     return 0;
 }
@@ -235,7 +236,7 @@ void guard_announce(struct constraint *g, const char *name, const char *text, si
         if (g->known[i].announced && strcmp(g->known[i].name, name) == 0 &&
             strcmp(g->known[i].hex, hex) == 0)
             return;
-    learn(g, name, hex, true);
+    add_known(g, name, hex, true);
 }
 
 int guard_begin(struct constraint *g, struct err *e) {

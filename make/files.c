@@ -121,7 +121,7 @@ struct made *make_add_file(struct make *mk, const char *recipe, char *path, bool
     return f;
 }
 
-static char *upper(const char *s) {
+static char *upper_case(const char *s) {
     char *u = xstrdup(s);
     for (char *p = u; *p; p++)
         if (*p >= 'a' && *p <= 'z') *p = (char)(*p - 'a' + 'A');
@@ -129,7 +129,7 @@ static char *upper(const char *s) {
 }
 
 char *make_base_file(const struct make *mk, const char *type) {
-    char *up = upper(type), *file = xasprintf("%s-%s.gguf", mk->name, up);
+    char *up = upper_case(type), *file = xasprintf("%s-%s.gguf", mk->name, up);
     free(up);
     return file;
 }
@@ -149,7 +149,7 @@ static int convert_folder(struct make *mk, struct err *e) {
     int rc = convert_run(&o, &r, e);
     log_set_level(level);
     if (rc) return rc;
-    char *type = upper(r.type), *file = xasprintf(JOB_WORK "%s-%s.gguf", mk->name, type);
+    char *type = upper_case(r.type), *file = xasprintf(JOB_WORK "%s-%s.gguf", mk->name, type);
     char *path = job_path(&mk->job, file);
     step_init(&s, &mk->job, "convert");
     step_key(&s, "source", "%s", mk->src_hash);

@@ -69,7 +69,7 @@ static void close_kept(struct make *mk, bool remove) {
     mk->w->kept = NULL;
 }
 
-static void release(struct make *mk) {
+static void release_make(struct make *mk) {
     while (mk->n_files) made_drop(mk);
     free(mk->file);
     free(mk->name);
@@ -110,7 +110,7 @@ static int begin(struct make *mk, struct err *e) {
     return 0;
 }
 
-static bool always(const struct make *mk) {
+static bool has_output(const struct make *mk) {
     return mk->job.dir != NULL;
 }
 static bool wants_presets(const struct make *mk) {
@@ -133,22 +133,22 @@ static const struct make_step {
     /* Part of the forecast completed by this step; PART_COUNT: none. */
     enum plan_part part;
 } steps[] = {
-    {NULL, make_source, always, PART_COUNT},
-    {NULL, begin, always, PART_COUNT},
-    {"conversion", make_convert, always, PART_COUNT},
-    {NULL, make_template, always, PART_COUNT},
-    {NULL, make_texts, always, PART_COUNT},
-    {NULL, make_forecast, always, PART_COUNT},
-    {"importance matrix", make_imatrix, always, PART_IMATRIX},
+    {NULL, make_source, has_output, PART_COUNT},
+    {NULL, begin, has_output, PART_COUNT},
+    {"conversion", make_convert, has_output, PART_COUNT},
+    {NULL, make_template, has_output, PART_COUNT},
+    {NULL, make_texts, has_output, PART_COUNT},
+    {NULL, make_forecast, has_output, PART_COUNT},
+    {"importance matrix", make_imatrix, has_output, PART_IMATRIX},
     {"presets", make_quantize, wants_presets, PART_PRESETS},
     {"cost of each type for each part of the model", make_sensitivity, wants_probes, PART_PROBES},
     {"the best file of each size class", make_ladder, wants_classes, PART_COUNT},
     {"mixes of other sizes", make_mix, wants_budgets, PART_JUDGE},
-    {NULL, remove_parts, always, PART_COUNT},
-    {"perplexity and divergence", make_eval, always, PART_EVAL},
-    {"speed", make_speed, always, PART_SPEED},
-    {"tool calls", make_tools, always, PART_TOOLS},
-    {"checksums and report", make_report, always, PART_REPORT},
+    {NULL, remove_parts, has_output, PART_COUNT},
+    {"perplexity and divergence", make_eval, has_output, PART_EVAL},
+    {"speed", make_speed, has_output, PART_SPEED},
+    {"tool calls", make_tools, has_output, PART_TOOLS},
+    {"checksums and report", make_report, has_output, PART_REPORT},
 };
 enum { FORECAST = 5 }; /* index of make_forecast */
 
@@ -164,6 +164,7 @@ static int n_files(const struct make *mk) {
     return 1 + mk->classes.n + mk->recipes.n + mk->budget.n;
 }
 
+/* Returns whether nothing is left to do in the parts before `end`. */
 static bool all_done(const struct make *mk, enum plan_part end) {
     struct plan_in whole = mk->in;
     for (int i = 0; i < (int)end; i++) {
@@ -294,8 +295,8 @@ static int open_job(struct make *mk, const char *out, struct err *e) {
     return 0;
 }
 
-static int run(struct make *mk, const char *recipes, const char *out, struct emit *m,
-               struct buf *after, struct err *e) {
+static int run_make(struct make *mk, const char *recipes, const char *out, struct emit *m,
+                    struct buf *after, struct err *e) {
     struct work *w = mk->w;
     TRY(make_pre_recall(mk, out, e));
     TRY(make_ask(mk, recipes, e));
@@ -329,7 +330,7 @@ const struct make make_usual = {.calib_ctx = 512,
 int make_run(struct make *mk, const char *recipes, const char *out, struct emit *m,
              struct buf *after, struct err *e) {
     mk->t0 = progress_now_s();
-    int rc = run(mk, recipes, out, m, after, e);
-    release(mk);
+    int rc = run_make(mk, recipes, out, m, after, e);
+    release_make(mk);
     return rc;
 }

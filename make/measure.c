@@ -128,8 +128,8 @@ int make_keep_eval(struct make *mk, const struct made *f, struct err *e) {
     return rc;
 }
 
-static int record(struct make *mk, struct made *f, const struct eval_kld_run *r, int cand,
-                  struct err *e) {
+static int record_eval(struct make *mk, struct made *f, const struct eval_kld_run *r, int cand,
+                       struct err *e) {
     make_keep(&f->eval, kld_result(r, cand, f->is_base));
     return make_keep_eval(mk, f, e);
 }
@@ -181,8 +181,8 @@ int make_measure(struct make *mk, struct made *const *f, int n, make_see see, vo
     if (rc == 0) rc = eval_kld_open(&job, &r, e);
     if (rc == 0) {
         if (see) see(ctx, &r);
-        if (!f[0]->eval) rc = record(mk, f[0], &r, 0, e);
-        for (int i = 1; i < n && rc == 0; i++) rc = record(mk, f[i], &r, i - 1, e);
+        if (!f[0]->eval) rc = record_eval(mk, f[0], &r, 0, e);
+        for (int i = 1; i < n && rc == 0; i++) rc = record_eval(mk, f[i], &r, i - 1, e);
         eval_kld_close(&r);
     }
     for (int i = 0; i < n; i++) free(name[i]);

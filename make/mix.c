@@ -27,7 +27,7 @@ struct candidate { /* a mix and its comparison */
     char *prefix; /* path prefix of the recipes' files */
 };
 
-static int move(const char *from, const char *to, struct err *e) {
+static int rename_file(const char *from, const char *to, struct err *e) {
     return rename(from, to) == 0 ? 0 : err_sys(e, "%s: cannot rename to %s", from, to);
 }
 
@@ -59,8 +59,8 @@ static int settle(const struct candidate *k, const char *label, char **file, cha
         char *a = job_path(&mk->job, *file), *b = job_path(&mk->job, *plan);
         rc = claim_take(&mk->job, *file, e);
         if (!rc) rc = claim_take(&mk->job, *plan, e);
-        if (!rc) rc = move(from, b, e);
-        if (!rc) rc = move(k->mix, a, e);
+        if (!rc) rc = rename_file(from, b, e);
+        if (!rc) rc = rename_file(k->mix, a, e);
         free(a);
         free(b);
     } else {
@@ -68,7 +68,7 @@ static int settle(const struct candidate *k, const char *label, char **file, cha
         *file = xasprintf("%s-%s.gguf", mk->name, p->name);
         char *to = job_path(&mk->job, *file);
         if (p->ours) rc = claim_take(&mk->job, *file, e);
-        if (p->ours && !rc) rc = move(p->path, to, e);
+        if (p->ours && !rc) rc = rename_file(p->path, to, e);
         free(to);
         remove(k->mix);
         remove(from);
@@ -172,8 +172,8 @@ static int add_recorded(struct make *mk, const cJSON *result, const char *text, 
     return job_file_hash(&mk->job, path, f->hash, e);
 }
 
-static int one_budget(struct make *mk, const char *text, uint64_t budget, const char *sens,
-                      const char *sens_hash, struct err *e) {
+static int make_budget(struct make *mk, const char *text, uint64_t budget, const char *sens,
+                       const char *sens_hash, struct err *e) {
     struct step s;
     struct candidate k = {.mk = mk};
     cJSON *result = NULL;
@@ -220,7 +220,7 @@ int make_mix(struct make *mk, struct err *e) {
     for (int i = 0; i < mk->budget.n && rc == 0; i++) {
         uint64_t budget;
         rc = size_parse(mk->budget.v[i], "--budget", &budget, e);
-        if (rc == 0) rc = one_budget(mk, mk->budget.v[i], budget, path, hash, e);
+        if (rc == 0) rc = make_budget(mk, mk->budget.v[i], budget, path, hash, e);
     }
     free(path);
     return rc;

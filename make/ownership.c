@@ -55,7 +55,7 @@ static bool in_manifest(const struct job *j, const char *name, const char *path)
     return found;
 }
 
-static enum guard_state whose(const struct job *j, const char *name) {
+static enum guard_state owner_state(const struct job *j, const char *name) {
     char *path = job_path(j, name), *own = own_path(j, name);
     cJSON *root = NULL;
     struct err ignored;
@@ -74,11 +74,11 @@ static enum guard_state whose(const struct job *j, const char *name) {
 }
 
 bool claim_is_foreign(const struct job *j, const char *name) {
-    return whose(j, name) == GUARD_FOREIGN;
+    return owner_state(j, name) == GUARD_FOREIGN;
 }
 
 int claim_check(const struct job *j, const char *name, struct err *e) {
-    enum guard_state state = whose(j, name);
+    enum guard_state state = owner_state(j, name);
     if (state == GUARD_FREE) return 0;
     return err_set(e, ERR_USAGE,
                    "%s/%s is in the way and %s: move it, choose another folder with -o, or use -f, "
@@ -97,7 +97,7 @@ static int write_own(const struct job *j, const char *name, const cJSON *about, 
 }
 
 int claim_take(const struct job *j, const char *name, struct err *e) {
-    if (whose(j, name) != GUARD_FREE) TRY(guard_keep(j->dir, name, e));
+    if (owner_state(j, name) != GUARD_FREE) TRY(guard_keep(j->dir, name, e));
     cJSON *about = doc_new();
     doc_put_str(about, "file", name);
     const int rc = write_own(j, name, about, e);

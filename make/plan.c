@@ -51,7 +51,7 @@ int64_t plan_probes(const struct plan_in *in, const struct make_plan *p) {
     return c.n_probes;
 }
 
-static double probing(const struct plan_in *in, const struct make_plan *p) {
+static double probing_seconds(const struct plan_in *in, const struct make_plan *p) {
     const double windows = (double)p->probe_windows;
     return in->errors + (in->gradients ? windows * in->slope_window : 0) +
            (double)plan_probes(in, p) * (in->probe_encode + windows * in->probe_window);
@@ -75,7 +75,7 @@ static double whole_part(const struct plan_in *in, const struct make_plan *p, en
     case PART_PRESETS:
         return in->preset * (files - mixes);
     case PART_PROBES:
-        return p->mixes ? probing(in, p) : 0;
+        return p->mixes ? probing_seconds(in, p) : 0;
     case PART_LADDER:
         return mixes * (in->preset + encoding(in, p)) + (p->mixes && p->feedback ? in->gains : 0);
     case PART_JUDGE:
@@ -121,12 +121,12 @@ bool plan_same(const struct make_plan *a, const struct make_plan *b) {
            a->probe_windows == b->probe_windows && a->eval_windows == b->eval_windows;
 }
 
-static bool fits(const struct plan_in *in, const struct make_plan *p) {
+static bool fits_limit(const struct plan_in *in, const struct make_plan *p) {
     return in->limit <= 0 || plan_total(in, p) <= in->limit;
 }
 
 bool plan_too_long(const struct plan_in *in, const struct make_plan *p) {
-    return !fits(in, p);
+    return !fits_limit(in, p);
 }
 
 /* Chooses the first level of probes that fits; false: none does. Finished probes are not repeated.
@@ -135,7 +135,7 @@ static bool fit_probes(const struct plan_in *in, struct make_plan *p) {
     const struct level *l;
     for (size_t i = 0; (l = level_at(in, i)); i++) {
         set_level(in, l, p);
-        if (fits(in, p)) return true;
+        if (fits_limit(in, p)) return true;
         if (in->done[PART_PROBES] >= 1) break;
     }
     return false;
@@ -143,7 +143,7 @@ static bool fit_probes(const struct plan_in *in, struct make_plan *p) {
 
 void plan_fit(const struct plan_in *in, struct make_plan *p) {
     plan_full(in, p);
-    if (fits(in, p)) return;
+    if (fits_limit(in, p)) return;
     p->sequential = false;
     if (p->mixes) {
         if (fit_probes(in, p)) return;
@@ -154,7 +154,7 @@ void plan_fit(const struct plan_in *in, struct make_plan *p) {
     }
     p->mixes = p->feedback = p->answers = false;
     set_level(in, level_at(in, 0), p);
-    while (!fits(in, p) && p->eval_windows > LEAST_WINDOWS)
+    while (!fits_limit(in, p) && p->eval_windows > LEAST_WINDOWS)
         p->eval_windows = max_i64(LEAST_WINDOWS, p->eval_windows / 2);
 }
 

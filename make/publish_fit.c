@@ -91,7 +91,7 @@ static void cell(const struct judge *j, struct release_fit *row, int k) {
         }
 }
 
-static void rows(struct judge *j, enum release_memory kind, const int *gib, size_t n) {
+static void add_fit_rows(struct judge *j, enum release_memory kind, const int *gib, size_t n) {
     struct release *r = j->r;
     int top = r->fit_best, first = r->n_fits;
     for (size_t i = 0; i < n && gib[i] && r->n_fits < RELEASE_MAX_FITS; i++) {
@@ -144,7 +144,7 @@ void publish_fit(struct release *r, const struct result *res) {
     r->fit_best = best_file(&j);
     r->recommended = recommended(&j);
     for (int kind = 0; kind < RELEASE_MEMORIES && any; kind++)
-        rows(&j, (enum release_memory)kind, gib[kind], COUNT_OF(gib[kind]));
+        add_fit_rows(&j, (enum release_memory)kind, gib[kind], COUNT_OF(gib[kind]));
     free(j.ok);
     free(j.z);
 }

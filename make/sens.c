@@ -31,7 +31,8 @@ int make_texts_apart(struct make *mk, const char **same, struct err *e) {
     return 0;
 }
 
-static int key(struct make *mk, const struct mix_probe_opts *o, struct step *s, struct err *e) {
+static int add_step_keys(struct make *mk, const struct mix_probe_opts *o, struct step *s,
+                         struct err *e) {
     step_key(s, "base", "%s", mk->file[0].hash);
     step_key(s, "imatrix", "%s", mk->imatrix_hash);
     step_key(s, "search", "%s", search_name(o->search));
@@ -46,7 +47,8 @@ static int key(struct make *mk, const struct mix_probe_opts *o, struct step *s, 
     return 0;
 }
 
-static int measure(const struct mix_probe_opts *o, struct step *s, struct make *mk, struct err *e) {
+static int measure_sens(const struct mix_probe_opts *o, struct step *s, struct make *mk,
+                        struct err *e) {
     struct sens sens;
     struct mix_probe_report r;
     const char *files[] = {MAKE_SENSITIVITY};
@@ -115,12 +117,12 @@ int make_sensitivity(struct make *mk, struct err *e) {
     char *path = job_path(&mk->job, MAKE_SENSITIVITY);
     o.out = path;
     step_init(&s, &mk->job, "sensitivity");
-    int rc = key(mk, &o, &s, e);
+    int rc = add_step_keys(mk, &o, &s, e);
     const bool known = !rc && make_reuse(mk, &s, &found);
     if (make_counts(mk))
         mk->in.done[PART_PROBES] = known ? 1 : share_of_probes(mk, path);
     else if (!rc && !known)
-        rc = measure(&o, &s, mk, e);
+        rc = measure_sens(&o, &s, mk, e);
     cJSON_Delete(found);
     step_release(&s);
     free(path);

@@ -305,7 +305,7 @@ bool step_intact(const char *path, const cJSON *file) {
             (hash_content(path, hex, &ignored) == 0 && strcmp(hex, hash) == 0));
 }
 
-static bool intact(const struct job *j, const cJSON *f) {
+static bool is_intact(const struct job *j, const cJSON *f) {
     const char *name = doc_str(f, "file");
     char *path = name ? job_path(j, name) : NULL;
     bool ok = path && step_intact(path, f);
@@ -322,7 +322,7 @@ bool step_done(struct step *s, cJSON **result) {
     key_hex(s, hex);
     bool ok = doc_is(root, "key", hex);
     for (const cJSON *f = doc_first(doc_get(root, "files")); ok && f; f = f->next)
-        ok = intact(s->job, f);
+        ok = is_intact(s->job, f);
     if (ok) *result = cJSON_DetachItemFromObjectCaseSensitive(root, "result");
     cJSON_Delete(root);
     return *result != NULL;

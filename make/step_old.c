@@ -19,7 +19,7 @@
 
 enum { MAX_RECORD = 64 << 20 };
 
-static int move(const char *from, const char *to, struct err *e) {
+static int rename_file(const char *from, const char *to, struct err *e) {
     return rename(from, to) == 0 ? 0 : err_sys(e, "%s: cannot be moved to %s", from, to);
 }
 
@@ -32,7 +32,7 @@ static int move_entries(const struct job *j, const char *old, struct err *e) {
         if (strcmp(all.v[i], "lock") == 0)
             unlink(from);
         else if (!io_exists(to))
-            rc = move(from, to, e);
+            rc = rename_file(from, to, e);
         free(from);
         free(to);
     }
@@ -96,7 +96,7 @@ static int move_output(const struct job *j, const cJSON *f, const struct old *o,
     int rc = 0;
     bool there = hidden || step_intact(to, f);
     if (!there && !io_exists(to) && step_intact(from, f)) {
-        rc = move(from, to, e);
+        rc = rename_file(from, to, e);
         there = rc == 0;
         if (there) log_info("%s is now in %s", name, j->state);
     }

@@ -37,7 +37,7 @@ static void note_repairs(struct make *mk, const struct repair *r, int before, in
     buf_release(&rules);
 }
 
-static int repair(struct make *mk, const char *text, int before, struct err *e) {
+static int repair_template(struct make *mk, const char *text, int before, struct err *e) {
     struct repair r;
     int after = before, rc;
     TRY(repair_run(&r, text, strlen(text), "the chat template", NULL, 0, e));
@@ -66,7 +66,7 @@ int make_template(struct make *mk, struct err *e) {
     /* A template that cannot be judged, for example because it needs too many steps, stays
      * unchanged. */
     if (*text && count_errors(text, strlen(text), "the chat template", &n, &why) == 0 && n)
-        rc = repair(mk, text, n, e);
+        rc = repair_template(mk, text, n, e);
     else if (progress_interrupted())
         rc = err_set(e, ERR_INTR, "interrupted");
     gguf_close(g);

@@ -27,7 +27,7 @@ static size_t document(const struct default_text *t, size_t at) {
     return len;
 }
 
-static void divide(const struct default_text *t, struct buf *calib, struct buf *probe) {
+static void divide_docs(const struct default_text *t, struct buf *calib, struct buf *probe) {
     const size_t len = default_text_len(t);
     size_t n = 0;
     for (size_t at = 0, end; at < len; at = end) {
@@ -51,7 +51,7 @@ static int write_divided(struct make *mk, const struct default_text *t, struct e
     struct buf calib = {0}, probe = {0};
     const char *dot = strrchr(t->name, '.');
     char *name = xasprintf("default-probe%s", dot ? dot : "");
-    divide(t, &calib, &probe);
+    divide_docs(t, &calib, &probe);
     int rc = write_text(mk, t->name, calib.data, calib.len, &mk->calib, e);
     if (rc == 0) rc = write_text(mk, name, probe.data, probe.len, &mk->probe, e);
     free(name);

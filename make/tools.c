@@ -38,8 +38,8 @@ static int open_suite(struct make *mk, struct suite *s, bool *found, struct err 
     return 0;
 }
 
-static void step_of(struct make *mk, const struct made *f, const struct suite *suite,
-                    struct step *s) {
+static void init_step(struct make *mk, const struct made *f, const struct suite *suite,
+                      struct step *s) {
     char *name = xasprintf("tools-%s", f->is_base ? "base" : f->recipe), hex[33];
     hash_xxh128_hex(hex, suite->text, suite->len);
     step_init(s, &mk->job, name);
@@ -100,7 +100,7 @@ static int one_file(struct make *mk, struct made *f, const struct suite *suite, 
     struct step s;
     cJSON *found;
     int rc = 0;
-    step_of(mk, f, suite, &s);
+    init_step(mk, f, suite, &s);
     if (!make_reuse(mk, &s, &found) && !make_counts(mk)) {
         rc = eval_suite_of(mk->w, &how, f->path, suite, mk->tools_cases, MAX_TOKENS, NULL, &a, e);
         how.constrained = true;

@@ -47,6 +47,7 @@ struct solver {
     bool thinned;
 };
 
+/* Returns the option's loss plus the price of its bytes. */
 static double priced(const struct mix_opt *o, double price) {
     return o->loss + price * (double)o->bytes;
 }
@@ -248,6 +249,7 @@ static bool search(struct solver *s, double slack, int *pick, struct state *part
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
+/* Returns the bytes between the smallest and the largest option of the group. */
 static uint64_t width(const struct mix_group *g) {
     uint64_t lo = UINT64_MAX, hi = 0;
     for (int i = 0; i < g->n_opts; i++) {
@@ -314,6 +316,7 @@ static void exact(struct solver *s, struct mix_result *r) {
     free(pick);
 }
 
+/* Fails if an option is unusable or the smallest options together exceed the budget. */
 static int check(const struct mix_group *group, int n, uint64_t budget, struct err *e) {
     uint64_t least = 0;
     for (int g = 0; g < n; g++) {

@@ -119,6 +119,7 @@ void probe_close(struct probe *p) {
     memset(p, 0, sizeof *p);
 }
 
+/* Returns the i-th tensor of the group. */
 static const struct gguf_tensor *item(const struct probe *p, const struct sens_group *g, int i) {
     return gguf_tensor_at(p->base->gguf, g->item[i]);
 }

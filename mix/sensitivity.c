@@ -100,12 +100,14 @@ static int layer_order(const struct sens *s, int64_t bands, int *rank, bool *ban
 
 /* ---- rounds ---------------------------------------------------------------------------------- */
 
+/* Returns whether the time for probes is used up, the same on all ranks. */
 static bool late(const struct probing *w) {
     bool yes = w->o->seconds > 0 && progress_now_s() - w->t0 >= w->o->seconds;
     ranks_bcast(&yes, sizeof yes);
     return yes;
 }
 
+/* Writes the sensitivities; only the first rank does. */
 static int save(const struct probing *w, struct err *e) {
     return ranks_me() == 0 ? sens_write(w->s, w->g, w->o->out, true, e) : 0;
 }
@@ -282,6 +284,7 @@ static int resume(struct probing *w, const char *imatrix_hash, struct err *e) {
     return 0;
 }
 
+/* Returns whether any group has a slope. */
 static bool sloped(const struct sens *s) {
     for (int i = 0; i < s->n_groups; i++)
         if (s->group[i].slope > 0) return true;

@@ -196,6 +196,7 @@ static int head(struct seq_job *j, struct err *e) {
     return encode_all(j, model_head(j->base)->name, e);
 }
 
+/* Collects the moments of one block, encodes it and runs it again as encoded. */
 static int block(struct seq_job *j, struct progress *p, struct err *e) {
     char head[32];
     snprintf(head, sizeof head, "blk.%d.", j->block);

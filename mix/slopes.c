@@ -189,6 +189,7 @@ static int group_of(const struct slopes *s, const struct sens *sens, const char 
     return -1;
 }
 
+/* Adds the gradients of every window of the probe text. */
 static int windows(struct slopes *s, struct grad *g, const struct slope_text *t, struct err *e) {
     struct progress prog;
     int rc = 0;
@@ -203,6 +204,7 @@ static int windows(struct slopes *s, struct grad *g, const struct slope_text *t,
     return rc;
 }
 
+/* Measures the slopes. Without memory for gradients it warns and succeeds without them. */
 static int measure(struct sens *sens, struct slopes *s, const struct slope_text *t,
                    enum kern_isa isa, struct err *e) {
     const int n = s->m->graph.n_weights;

@@ -56,7 +56,7 @@ static void note_fault(struct batch_fault *f, int64_t row, int64_t col, bool fin
     if (f->row < 0 || row < f->row) *f = (struct batch_fault){row, col, finite};
 }
 
-static void do_rows(void *ctx, int64_t begin, int64_t end, int worker) {
+static void requant_rows(void *ctx, int64_t begin, int64_t end, int worker) {
     const struct batch_job *j = ctx;
     float *x = j->scratch[worker];
     struct batch_fault *f = &j->fault[worker];
@@ -145,7 +145,7 @@ static int check_faults(const struct batch_job *j, int n_workers, const char *pa
 /* Encodes a row that the device left to the CPU. */
 static void do_row(void *ctx, int64_t row) {
     const struct batch_job *j = ctx;
-    do_rows(ctx, row - j->first, row - j->first + 1, 0);
+    requant_rows(ctx, row - j->first, row - j->first + 1, 0);
 }
 
 /* Encodes the batch on the device. Encodes the tensor's first row on the CPU too, and stops
@@ -160,7 +160,7 @@ static int by_device(struct batch_job *j, struct err *e) {
     if (j->fault[0].row >= 0) return 0;
     TRY(mem_alloc(&p, j->dst_row, "a row of blocks", e));
     one.out = p;
-    do_rows(&one, 0, 1, 0);
+    requant_rows(&one, 0, 1, 0);
     if (memcmp(p, j->out, j->dst_row) != 0) {
         log_warn(
             "tensor %s, row %lld: the device wrote other bytes than the CPU; continuing on the CPU "
@@ -241,7 +241,7 @@ int batch_encode(struct batch_job *j, int64_t first, int64_t n, const char *path
     if (j->fb)
         do_stages(j);
     else if (!j->dev)
-        pool_for(j->pool, n, max_i64(1, 8192 / j->t->ne[0]), do_rows, j);
+        pool_for(j->pool, n, max_i64(1, 8192 / j->t->ne[0]), requant_rows, j);
     if (j->fb && progress_interrupted()) return err_set(e, ERR_INTR, "interrupted");
     return check_faults(j, pool_size(j->pool), path, e);
 }

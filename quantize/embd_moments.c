@@ -88,7 +88,7 @@ static void add_matrix(struct embd_moments *m, const struct source *s, float *ro
     m->count += 1;
 }
 
-static const struct gguf_tensor *of_block(const struct gguf *g, const char *name) {
+static const struct gguf_tensor *block_tensor(const struct gguf *g, const char *name) {
     char full[64];
     snprintf(full, sizeof full, "blk.0.%s.weight", name);
     return gguf_find_tensor(g, full);
@@ -97,7 +97,7 @@ static const struct gguf_tensor *of_block(const struct gguf *g, const char *name
 /* Fills out with the weights of a norm, or ones. Returns whether the norm exists. */
 static bool norm_weights(const struct gguf *g, const struct kern *ref, const char *name, float *out,
                          int64_t n) {
-    const struct gguf_tensor *t = of_block(g, name);
+    const struct gguf_tensor *t = block_tensor(g, name);
     for (int64_t i = 0; i < n; i++) out[i] = 1;
     if (!t || qtype_info(t->type)->block_elems != 1 || !ref->op[t->type].decode || t->ne[0] != n)
         return false;
@@ -109,7 +109,7 @@ static void add_named(struct embd_moments *m, const struct gguf *g, const struct
                       const char *const *names, size_t n_names, const float *norm, float *room,
                       struct pool *pool) {
     for (size_t i = 0; i < n_names; i++) {
-        const struct gguf_tensor *t = of_block(g, names[i]);
+        const struct gguf_tensor *t = block_tensor(g, names[i]);
         if (!t || t->ne[0] != m->in.n || t->ne[3] != 1 || !ref->op[t->type].decode) continue;
         const struct source s = {t, ref, norm, min_i64(t->ne[2], EXPERTS)};
         add_matrix(m, &s, room, pool);

@@ -65,7 +65,7 @@ const struct gram_input *gram_find_out(const struct gram *m, const char *weight,
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-static const struct gguf_kv *strings(const struct gguf *g, const char *key) {
+static const struct gguf_kv *string_array(const struct gguf *g, const char *key) {
     const struct gguf_kv *kv = gguf_find(g, key);
     return kv && kv->type == GV_ARR && kv->elem == GV_STR ? kv : NULL;
 }
@@ -143,8 +143,8 @@ static int64_t input_named(const struct gram *m, const char *name) {
 }
 
 static int read_weights(struct gram *m, struct err *e) {
-    const struct gguf_kv *w = strings(m->file, "gram.weights"),
-                         *in = strings(m->file, "gram.inputs");
+    const struct gguf_kv *w = string_array(m->file, "gram.weights"),
+                         *in = string_array(m->file, "gram.inputs");
     if (!w || !in)
         return err_set(e, ERR_DATA, "key \"%s\" is not an array of strings",
                        !w ? "gram.weights" : "gram.inputs");
@@ -211,7 +211,7 @@ int gram_read(struct gram *m, const char *path, struct err *e) {
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-static int declare(struct gguf_w *w, const struct gram_input *in, struct err *e) {
+static int declare_input(struct gguf_w *w, const struct gram_input *in, struct err *e) {
     static const char *const suffix[] = {".sum.0", ".sum.1", ".counts", ".cross.0", ".cross.1"};
     const int64_t ne_sum[3] = {in->block, in->n, in->n_mat}, ne_count[2] = {in->n_mat, GRAM_HALVES};
     for (int k = 0; k < (in->cross[0] ? 5 : 3); k++) {
@@ -235,7 +235,7 @@ static int write_data(struct gguf_w *w, const struct gram_input *in, struct err 
     return 0;
 }
 
-static void keys(struct gguf_w *w, const struct gram *m) {
+static void write_keys(struct gguf_w *w, const struct gram *m) {
     const char **a = xcalloc((size_t)m->n_weights + 1, sizeof *a);
     gguf_w_str(w, "general.type", "gram");
     gguf_w_u32(w, "gram.version", m->crossed ? VERSION_CROSS : VERSION);
@@ -252,8 +252,8 @@ static void keys(struct gguf_w *w, const struct gram *m) {
 int gram_write(const struct gram *m, const char *path, bool overwrite, struct err *e) {
     struct gguf_w *w = gguf_w_new();
     int rc = 0;
-    keys(w, m);
-    for (int64_t i = 0; i < m->n_inputs && !rc; i++) rc = declare(w, &m->input[i], e);
+    write_keys(w, m);
+    for (int64_t i = 0; i < m->n_inputs && !rc; i++) rc = declare_input(w, &m->input[i], e);
     if (!rc) rc = gguf_w_begin(w, path, overwrite, e);
     for (int64_t i = 0; i < m->n_inputs && !rc; i++) rc = write_data(w, &m->input[i], e);
     if (!rc) rc = gguf_w_commit(w, e);

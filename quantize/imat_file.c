@@ -370,7 +370,8 @@ static int parts_of(const struct imat_entry *en, bool moments, struct part p[MAX
     return n;
 }
 
-static int declare(struct gguf_w *w, const struct imat_entry *en, bool moments, struct err *e) {
+static int declare_entry(struct gguf_w *w, const struct imat_entry *en, bool moments,
+                         struct err *e) {
     struct part p[MAX_PARTS];
     const int n = parts_of(en, moments, p);
     for (int i = 0; i < n; i++) {
@@ -406,7 +407,7 @@ static int write_gguf(const struct imat *m, const char *path, bool moments, bool
     gguf_w_u32(w, "imatrix.chunk_count", m->n_chunks);
     gguf_w_u32(w, "imatrix.chunk_size", m->chunk_size ? m->chunk_size : DEFAULT_CHUNK);
     for (int64_t i = 0; i < m->n_entries && !rc; i++)
-        if (max_count(&m->entry[i]) > 0) rc = declare(w, &m->entry[i], moments, e);
+        if (max_count(&m->entry[i]) > 0) rc = declare_entry(w, &m->entry[i], moments, e);
     if (!rc) rc = gguf_w_begin(w, path, overwrite, e);
     if (!rc) rc = write_gguf_data(m, moments, w, e);
     if (!rc) rc = gguf_w_commit(w, e);

@@ -48,7 +48,8 @@ static uint64_t end_of(const struct journal *j, int64_t n) {
     return n ? j->end[n - 1] : j->head;
 }
 
-static void remember(struct journal *j, const char hash[33], double alpha, uint64_t n_bytes) {
+static void remember_tensor(struct journal *j, const char hash[33], double alpha,
+                            uint64_t n_bytes) {
     if (j->n == j->cap) {
         j->cap = j->cap ? 2 * j->cap : 64;
         j->line = xreallocarray(j->line, (size_t)j->cap, sizeof *j->line);
@@ -60,8 +61,8 @@ static void remember(struct journal *j, const char hash[33], double alpha, uint6
     j->n++;
 }
 
-static enum journal_found parse(struct journal *j, const char *text, size_t len,
-                                const char key[33]) {
+static enum journal_found parse_journal(struct journal *j, const char *text, size_t len,
+                                        const char key[33]) {
     char line[LINE], word[34];
     size_t n;
     int format, n_files;
@@ -81,7 +82,7 @@ static enum journal_found parse(struct journal *j, const char *text, size_t len,
             !is_hash(word))
             break;
         memcpy(&alpha, &bits, sizeof alpha);
-        remember(j, word, alpha, n);
+        remember_tensor(j, word, alpha, n);
     }
     return JOURNAL_SAME;
 }
@@ -128,7 +129,7 @@ static int open_locked(struct journal *j, const char *out, struct err *e) {
     }
 }
 
-static int start(struct journal *j, const char key[33], int n_files, struct err *e) {
+static int start_file(struct journal *j, const char key[33], int n_files, struct err *e) {
     char line[LINE];
     int k = snprintf(line, LINE, "hone-part %d %s %d", FORMAT, key, n_files);
     size_t n = seal(line, (size_t)k);
@@ -145,9 +146,9 @@ int journal_open(struct journal *j, const char *out, const char key[33], int n_f
     *j = (struct journal){.path = xasprintf("%s.part.log", out), .fd = -1};
     TRY(open_locked(j, out, e));
     TRY(io_read_file(&text, &len, j->path, MAX_JOURNAL, e));
-    *found = parse(j, text, len, key);
+    *found = parse_journal(j, text, len, key);
     free(text);
-    if (*found != JOURNAL_SAME) return start(j, key, n_files, e);
+    if (*found != JOURNAL_SAME) return start_file(j, key, n_files, e);
     return journal_cut(j, j->n, e);
 }
 
@@ -164,7 +165,7 @@ int journal_add(struct journal *j, const char hash[33], double alpha, struct err
     int k = snprintf(line, LINE, "%" PRId64 " %s %016" PRIx64, j->n, hash, bits);
     size_t n = seal(line, (size_t)k);
     TRY(write_at(j, end_of(j, j->n), line, n, e));
-    remember(j, hash, alpha, n);
+    remember_tensor(j, hash, alpha, n);
     return 0;
 }
 

@@ -146,7 +146,7 @@ int qplan_write(const struct qplan *p, const char *path, bool overwrite, struct 
 
 /* ---- patterns -------------------------------------------------------------------------------- */
 
-static int compile(regex_t *re, const char *pattern, struct err *e) {
+static int compile_regex(regex_t *re, const char *pattern, struct err *e) {
     int rc = regcomp(re, pattern, REG_EXTENDED | REG_ICASE | REG_NOSUB);
     if (rc == 0) return 0;
     char why[128];
@@ -161,7 +161,7 @@ static int apply_override(struct qplan *p, const struct quant_override *ov, bool
     if (!enc_find(ov->type))
         return err_set(e, ERR_USAGE, "--tensor %s=%s: this type cannot be written", ov->regex,
                        qtype_name(ov->type));
-    TRY(compile(&re, ov->regex, e));
+    TRY(compile_regex(&re, ov->regex, e));
     for (int64_t i = 0; i < p->n; i++) {
         struct recipe_item *it = &p->item[i];
         if (!it->quant || regexec(&re, it->name, 0, NULL, 0) != 0) continue;

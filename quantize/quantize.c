@@ -337,7 +337,7 @@ static int write_keys(struct target *q, struct err *e) {
     return 0;
 }
 
-static int declare(struct target *q, struct err *e) {
+static int declare_target(struct target *q, struct err *e) {
     TRY(write_keys(q, e));
     for (int64_t i = 0; i < q->plan.n; i++) {
         const struct gguf_tensor *t = gguf_tensor_at(q->s->g, i);
@@ -447,7 +447,7 @@ static int prepare(struct target *q, struct err *e) {
     TRY(survey(q, e));
     if (o->plan_out && ranks_me() == 0) TRY(qplan_write(&q->plan, o->plan_out, o->overwrite, e));
     q->w = gguf_w_new();
-    TRY(declare(q, e));
+    TRY(declare_target(q, e));
     q->r->file_bytes = gguf_w_total_bytes(q->w);
     return 0;
 }

@@ -213,7 +213,7 @@ static void role_by_name(struct recipe_item *it) {
         }
 }
 
-static bool quantizable(const struct recipe_item *it, const struct tensor_row *row) {
+static bool is_quantizable(const struct recipe_item *it, const struct tensor_row *row) {
     const struct qtype_info *qi = qtype_info(it->from);
     if (!qi || !(qi->flags & (QF_FLOAT | QF_QUANT))) return false;
     if (it->ne[1] * it->ne[2] * it->ne[3] <= 1 || !str_ends(it->name, "weight")) return false;
@@ -233,7 +233,7 @@ void recipe_roles(const struct recipe_model *m, struct recipe_item *it, int64_t 
         else
             role_by_name(&it[i]);
         it[i].block = row ? block : block_of(it[i].name);
-        it[i].quant = quantizable(&it[i], row);
+        it[i].quant = is_quantizable(&it[i], row);
     }
 }
 
@@ -276,11 +276,11 @@ void recipe_model_from(struct recipe_model *m, const struct gguf *g) {
 
 /* ---- types ----------------------------------------------------------------------------------- */
 
-static bool in_more(int64_t i, int64_t n) {
+static bool is_more_bits(int64_t i, int64_t n) {
     return i < n / 8 || i >= 7 * n / 8 || (i - n / 8) % 3 == 2;
 }
 
-static bool holds(const struct rule *r, const struct recipe_model *m, int64_t i) {
+static bool rule_holds(const struct rule *r, const struct recipe_model *m, int64_t i) {
     int64_t n = m->n_blocks;
     switch (r->cond) {
     case COND_ALWAYS:
@@ -290,7 +290,7 @@ static bool holds(const struct rule *r, const struct recipe_model *m, int64_t i)
     case COND_PART:
         return i < n / r->arg;
     case COND_MORE:
-        return in_more(i, n);
+        return is_more_bits(i, n);
     case COND_GQA:
         return m->kv_heads > 0 && m->heads / m->kv_heads >= r->arg;
     case COND_EXPERTS:
@@ -304,7 +304,7 @@ static bool holds(const struct rule *r, const struct recipe_model *m, int64_t i)
     case COND_MIDDLE:
         return i >= n / r->arg && i < (r->arg - 1) * n / r->arg;
     case COND_MORE_EXPERTS:
-        return m->experts == r->arg && in_more(i, n);
+        return m->experts == r->arg && is_more_bits(i, n);
     case COND_EDGE:
         return i < div_up(n, r->arg) || i >= n - div_up(n, r->arg);
     case COND_GQA_OR_EXPERTS:
@@ -366,7 +366,7 @@ static enum qtype by_rules(const char *recipe, enum role role, bool several,
     const struct recipe *self = lookup(recipe);
     for (size_t k = 0; k < COUNT_OF(rules); k++) {
         const struct rule *r = &rules[k];
-        if (in_class(r->cls, role, several) && rule_is_of(r, recipe) && holds(r, m, i))
+        if (in_class(r->cls, role, several) && rule_is_of(r, recipe) && rule_holds(r, m, i))
             return lift(self, role, m, r->type);
     }
     return self && self->base ? by_rules(self->base, role, several, m, i, other)

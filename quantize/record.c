@@ -55,24 +55,24 @@ int record_text(struct buf *out, const struct quantize_opts *o, const struct ggu
     return rc;
 }
 
-static bool take(char *out, size_t cap, const cJSON *root, const char *name) {
+static bool take_text(char *out, size_t cap, const cJSON *root, const char *name) {
     const char *s = doc_str(root, name);
     if (!s || strlen(s) >= cap) return false;
     memcpy(out, s, strlen(s) + 1);
     return true;
 }
 
-static bool parse(struct record *r, const cJSON *root) {
+static bool parse_record(struct record *r, const cJSON *root) {
     char search[16];
     int64_t n, without, split;
-    bool ok = take(r->version, sizeof r->version, root, "version") &&
-              take(r->source, sizeof r->source, root, "source") &&
-              take(r->source_hash, sizeof r->source_hash, root, "source_headers_xxh128") &&
-              take(r->imatrix, sizeof r->imatrix, root, "imatrix_xxh128") &&
-              take(r->gram, sizeof r->gram, root, "gram_xxh128") &&
-              take(search, sizeof search, root, "search") && doc_i64(root, "source_bytes", &n) &&
-              n >= 0 && doc_i64(root, "without", &without) && without >= 0 && without < 256 &&
-              doc_i64(root, "split_max", &split) && split >= 0;
+    bool ok = take_text(r->version, sizeof r->version, root, "version") &&
+              take_text(r->source, sizeof r->source, root, "source") &&
+              take_text(r->source_hash, sizeof r->source_hash, root, "source_headers_xxh128") &&
+              take_text(r->imatrix, sizeof r->imatrix, root, "imatrix_xxh128") &&
+              take_text(r->gram, sizeof r->gram, root, "gram_xxh128") &&
+              take_text(search, sizeof search, root, "search") &&
+              doc_i64(root, "source_bytes", &n) && n >= 0 && doc_i64(root, "without", &without) &&
+              without >= 0 && without < 256 && doc_i64(root, "split_max", &split) && split >= 0;
     if (!ok) return false;
     r->source_bytes = (uint64_t)n;
     r->without = (unsigned)without;
@@ -97,7 +97,7 @@ int record_read(struct record *r, const struct gguf *g, struct err *e) {
             "by an older version",
             gguf_path(g), RECORD_KEY);
     TRY(doc_parse(&root, text, strlen(text), RECORD_KEY, e));
-    bool ok = parse(r, root);
+    bool ok = parse_record(r, root);
     cJSON_Delete(root);
     return ok ? 0 : err_set(e, ERR_DATA, "%s: the key %s is damaged", gguf_path(g), RECORD_KEY);
 }

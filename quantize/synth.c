@@ -116,7 +116,7 @@ static int choose_types(struct synth *s, struct err *e) {
     return qplan_choose(p, &m, &q, e);
 }
 
-static int declare(struct synth *s, struct synth_report *r, struct err *e) {
+static int declare_output(struct synth *s, struct synth_report *r, struct err *e) {
     char key[64];
     s->w = gguf_w_new();
     gguf_w_str(s->w, "general.architecture", s->arch->name);
@@ -192,7 +192,7 @@ struct job {
     uint8_t *out;
 };
 
-static uint64_t mix(uint64_t a, uint64_t b) {
+static uint64_t mix_seeds(uint64_t a, uint64_t b) {
     struct rng r = {a ^ (b + 1) * 0x9e3779b97f4a7c15u};
     return rng_u64(&r) ^ a;
 }
@@ -224,7 +224,7 @@ static void fill_chunks(void *ctx, int64_t begin, int64_t end, int worker) {
     for (int64_t c = begin; c < end; c++) {
         struct rng r;
         int64_t at = c * CHUNK_BLOCKS, n = min_i64(CHUNK_BLOCKS, j->n_blocks - at);
-        rng_seed(&r, mix(j->seed, (uint64_t)(j->first + c)));
+        rng_seed(&r, mix_seeds(j->seed, (uint64_t)(j->first + c)));
         if (j->sp)
             fill_floats(j, &r, j->first * CHUNK_BLOCKS + at, n, j->out + at * size);
         else
@@ -237,7 +237,7 @@ static int write_tensor(struct synth *s, int64_t i, struct err *e) {
     struct job j = {.t = t, .type = s->plan.item[i].type, .skew = s->o->skew, .out = s->batch};
     const struct qtype_info *info = qtype_info(j.type);
     j.sp = special_of(t);
-    j.seed = mix(s->o->seed, hash_u64(t->name, strlen(t->name)));
+    j.seed = mix_seeds(s->o->seed, hash_u64(t->name, strlen(t->name)));
     int64_t left = t->ne[0] / info->block_elems * t->ne[1] * t->ne[2] * t->ne[3];
     int64_t chunks = BATCH_BYTES / info->block_bytes / CHUNK_BLOCKS;
     for (; left > 0; left -= j.n_blocks, j.first += chunks) {
@@ -270,7 +270,7 @@ int synth_run(const struct synth_opts *o, struct synth_report *r, struct err *e)
     memset(r, 0, sizeof *r);
     TRY_GOTO(out, rc, read_model(&s, e));
     TRY_GOTO(out, rc, choose_types(&s, e));
-    TRY_GOTO(out, rc, declare(&s, r, e));
+    TRY_GOTO(out, rc, declare_output(&s, r, e));
     if (!o->dry_run) rc = write_all(&s, r->tensor_bytes, e);
 out:
     gguf_w_free(s.w);

@@ -94,22 +94,22 @@ static void build_table(enum qtype type, int slot) {
     free(d);
     t->t = (struct near_table){t->start, t->list, t->code, n_codes, (int32_t)n, s->n};
 }
-static void fill0(void) {
+static void build_iq2_xxs(void) {
     build_table(QT_IQ2_XXS, 0);
 }
-static void fill1(void) {
+static void build_iq2_xs(void) {
     build_table(QT_IQ2_XS, 1);
 }
-static void fill2(void) {
+static void build_iq2_s(void) {
     build_table(QT_IQ2_S, 2);
 }
-static void fill3(void) {
+static void build_iq3_xxs(void) {
     build_table(QT_IQ3_XXS, 3);
 }
-static void fill4(void) {
+static void build_iq3_s(void) {
     build_table(QT_IQ3_S, 4);
 }
-static void fill5(void) {
+static void build_iq1_s(void) {
     build_table(QT_IQ1_S, 5);
 }
 
@@ -117,8 +117,9 @@ const struct near_table *enc_grid_near(enum qtype t) {
     static const struct {
         enum qtype type;
         void (*fill)(void);
-    } row[N_TYPES] = {{QT_IQ2_XXS, fill0}, {QT_IQ2_XS, fill1}, {QT_IQ2_S, fill2},
-                      {QT_IQ3_XXS, fill3}, {QT_IQ3_S, fill4},  {QT_IQ1_S, fill5}};
+    } row[N_TYPES] = {{QT_IQ2_XXS, build_iq2_xxs}, {QT_IQ2_XS, build_iq2_xs},
+                      {QT_IQ2_S, build_iq2_s},     {QT_IQ3_XXS, build_iq3_xxs},
+                      {QT_IQ3_S, build_iq3_s},     {QT_IQ1_S, build_iq1_s}};
     int i = 0;
     while (row[i].type != (t == QT_IQ1_M ? QT_IQ1_S : t)) i++;
     pthread_once(&once[i], row[i].fill);

@@ -21,8 +21,8 @@ static void round_codes(const struct low_spec *s, const float *x, float d, int8_
     }
 }
 
-static double error(const struct low_spec *s, const float *x, const float *w, float d,
-                    const int8_t *l) {
+static double code_error(const struct low_spec *s, const float *x, const float *w, float d,
+                         const int8_t *l) {
     double e = 0;
     for (int i = 0; i < s->n; i++) {
         double diff = (double)(d * (float)l[i]) - (double)x[i];
@@ -41,25 +41,25 @@ static float least_squares(const struct low_spec *s, const float *x, const float
     return b > 0 ? enc_f16((float)(a / b)) : 0;
 }
 
-static float conventional(const struct low_spec *s, const float *x) {
+static float conventional_scale(const struct low_spec *s, const float *x) {
     if (!s->binary) return enc_f16(fabsf(enc_absmax(x, s->n)));
     double sum = 0;
     for (int i = 0; i < s->n; i++) sum += (double)fabsf(x[i]);
     return enc_f16((float)(sum / s->n));
 }
 
-static void improve(const struct low_spec *s, const float *x, const float *w, enum search search,
-                    struct low_block *best) {
+static void improve_block(const struct low_spec *s, const float *x, const float *w,
+                          enum search search, struct low_block *best) {
     const float top = enc_absmax(x, s->n);
     const int n = s->binary ? 1 : search == SEARCH_BEST ? 41 : 11, ends = s->hi == -s->lo ? 1 : 2;
-    double least = error(s, x, w, best->d, best->l);
+    double least = code_error(s, x, w, best->d, best->l);
     for (int t = 0; t < n * ends; t++) {
         struct low_block b;
         float reach = n == 1 ? 1 : 0.3f + (float)(t % n) / (float)(n - 1);
         b.d = enc_f16(top / (float)(t < n ? s->hi : s->lo) / reach);
         for (int r = 0; r < 8 && b.d != 0; r++) {
             round_codes(s, x, b.d, b.l);
-            double e = error(s, x, w, b.d, b.l);
+            double e = code_error(s, x, w, b.d, b.l);
             if (e < least) {
                 least = e;
                 *best = b;
@@ -81,9 +81,9 @@ void enc_low_row(const struct low_spec *s, const float *x, const float *imp, int
         memset(&out, 0, sizeof out);
         if (enc_load(b, x + i * s->n, s->n, 65504.0f)) {
             enc_weights(w, b, imp ? imp + i * s->n : NULL, s->n, &rule, enc_mean2(b, s->n), s->n);
-            out.d = conventional(s, b);
+            out.d = conventional_scale(s, b);
             round_codes(s, b, out.d, out.l);
-            if (search != SEARCH_CONVENTIONAL) improve(s, b, w, search, &out);
+            if (search != SEARCH_CONVENTIONAL) improve_block(s, b, w, search, &out);
         }
         pack((uint8_t *)dst + i * bytes, &out);
     }

@@ -15,7 +15,7 @@
 
 enum { N = 32, E_MAX = 251 };
 
-static int conventional(const float *x) {
+static int conventional_scale(const float *x) {
     const float top = fabsf(enc_absmax(x, N));
     const int e =
         /* floor(log2 top) - 2 + 127; negative for subnormals. */
@@ -24,7 +24,7 @@ static int conventional(const float *x) {
 }
 
 static void encode_block(const float *x, const float *w, struct blk_MXFP4 *o, enum search search) {
-    int e = conventional(x), from = e - 2, to = e + 1;
+    int e = conventional_scale(x), from = e - 2, to = e + 1;
     if (search != SEARCH_CONVENTIONAL) {
         double best = fp4_error(x, w, N, kern_e8m0_half((uint8_t)e));
         for (int t = from < 0 ? 0 : from; t <= to && t <= E_MAX; t++) {

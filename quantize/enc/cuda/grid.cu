@@ -176,6 +176,7 @@ static const struct packer {
 #undef ROW
 };
 
+/* Returns the packer of a grid type, or NULL. */
 static const struct packer *packer_of(enum qtype t) {
     for (size_t i = 0; i < sizeof packers / sizeof packers[0]; i++)
         if (packers[i].type == t) return &packers[i];
