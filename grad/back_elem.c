@@ -21,7 +21,7 @@ static float *dsrc(const struct job *j, int i, int64_t t) {
     const gr_reg r = j->n->src[i];
     return j->g->reg[r] + t * grad_width(j->g, r);
 }
-static const float *src(const struct job *j, int i, int64_t t) {
+static const float *src_row(const struct job *j, int i, int64_t t) {
     return j->k->src[i] + t * grad_width(j->g, j->n->src[i]);
 }
 
@@ -126,7 +126,7 @@ static void mul_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     for (int64_t t = t0; t < t1; t++)
         for (int64_t c = 0; c < from; c++) {
             float slope;
-            const float by = factor(j->n->mul.f, src(j, 0, t)[c], &slope);
+            const float by = factor(j->n->mul.f, src_row(j, 0, t)[c], &slope);
             double sum = 0;
             for (int64_t i = c * times; i < (c + 1) * times; i++) {
                 const int64_t at = t * j->width + i;
@@ -201,8 +201,8 @@ static void act_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     const bool two = j->n->src[1] != GR_NONE;
     (void)worker;
     for (int64_t t = t0; t < t1; t++) {
-        const float *x = src(j, 0, t), *dy = j->dy + t * j->width;
-        const float *by = two ? src(j, 1, t) + j->n->pick.offset : NULL;
+        const float *x = src_row(j, 0, t), *dy = j->dy + t * j->width;
+        const float *by = two ? src_row(j, 1, t) + j->n->pick.offset : NULL;
         float *dx = dsrc(j, 0, t), *dby = two ? dsrc(j, 1, t) + j->n->pick.offset : NULL;
         for (int64_t i = 0; i < j->width; i++) {
             float slope;
@@ -230,8 +230,8 @@ static void gate_add_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     (void)worker;
     for (int64_t t = t0; t < t1; t++) {
         const float *dy = j->dy + t * j->width;
-        const float s = grad_sigmoid(kern->dot_f32(j->w, src(j, 1, t), d));
-        const float by = kern->dot_f32(dy, src(j, 0, t), j->width) * s * (1 - s);
+        const float s = grad_sigmoid(kern->dot_f32(j->w, src_row(j, 1, t), d));
+        const float by = kern->dot_f32(dy, src_row(j, 0, t), j->width) * s * (1 - s);
         kern->axpy(dsrc(j, 0, t), dy, s, j->width);
         kern->axpy(dsrc(j, 1, t), j->w, by, d);
     }

@@ -93,7 +93,7 @@ static void add_bias(const float *bias, int64_t e, int64_t width, float *x, int6
     for (int64_t r = 0; bias && r < rows; r++)
         for (int64_t i = 0; i < width; i++) x[r * width + i] += bias[e * width + i];
 }
-static const uint8_t *matrix(const struct weight *w, int64_t e) {
+static const uint8_t *matrix_of(const struct weight *w, int64_t e) {
     return (const uint8_t *)w->data + (uint64_t)e * w->mat_bytes;
 }
 
@@ -102,17 +102,17 @@ static void expert_forward(const struct job *j, int64_t e, int64_t r0, int64_t m
     float *gate = b->gate + r0 * j->f, *up = b->up + r0 * j->f;
     for (int64_t r = r0; r < r0 + m; r++)
         memcpy(b->x + r * j->d, j->k->src[0] + b->token[r] * j->d, (size_t)j->d * sizeof(float));
-    grad_rows(j->g, j->gate, matrix(j->gate, e), 0, j->f, b->x + r0 * j->d, j->d, gate, j->f, m,
+    grad_rows(j->g, j->gate, matrix_of(j->gate, e), 0, j->f, b->x + r0 * j->d, j->d, gate, j->f, m,
               scratch);
     if (!j->n->moe.relu2)
-        grad_rows(j->g, j->up, matrix(j->up, e), j->up_row, j->up_row + j->f, b->x + r0 * j->d,
+        grad_rows(j->g, j->up, matrix_of(j->up, e), j->up_row, j->up_row + j->f, b->x + r0 * j->d,
                   j->d, up, j->f, m, scratch);
     add_bias(j->gate_bias, e, j->f, gate, m);
     add_bias(j->up_bias, e, j->f, up, m);
     for (int64_t r = 0; r < m; r++)
         activate(&j->n->moe, gate + r * j->f, up + r * j->f, b->h + (r0 + r) * j->f, j->f);
-    grad_rows(j->g, j->down, matrix(j->down, e), 0, j->d, b->h + r0 * j->f, j->f, b->y + r0 * j->d,
-              j->d, m, scratch);
+    grad_rows(j->g, j->down, matrix_of(j->down, e), 0, j->d, b->h + r0 * j->f, j->f,
+              b->y + r0 * j->d, j->d, m, scratch);
     add_bias(j->down_bias, e, j->d, b->y + r0 * j->d, m);
 }
 
@@ -128,16 +128,16 @@ static void expert_back(const struct job *j, int64_t e, int64_t r0, int64_t m, f
     if (j->f > j->d) dh = b->dup;
     const int64_t ld = j->f > j->d ? j->f : j->d;
     for (int64_t r = r0; r < r0 + m; r++) memset(dh + r * ld, 0, (size_t)j->f * sizeof *dh);
-    grad_rows_back(j->g, j->down, matrix(j->down, e), 0, j->d, b->dy + r0 * j->d, j->d,
+    grad_rows_back(j->g, j->down, matrix_of(j->down, e), 0, j->d, b->dy + r0 * j->d, j->d,
                    dh + r0 * ld, ld, m, scratch);
     for (int64_t r = r0; r < r0 + m; r++)
         activate_back(&j->n->moe, b->gate + r * j->f, b->up + r * j->f, dh + r * ld,
                       b->dgate + r * j->f, b->dup + r * j->f, j->f);
     memset(b->dx + r0 * j->d, 0, (size_t)(m * j->d) * sizeof *b->dx);
-    grad_rows_back(j->g, j->gate, matrix(j->gate, e), 0, j->f, b->dgate + r0 * j->f, j->f,
+    grad_rows_back(j->g, j->gate, matrix_of(j->gate, e), 0, j->f, b->dgate + r0 * j->f, j->f,
                    b->dx + r0 * j->d, j->d, m, scratch);
     if (!j->n->moe.relu2)
-        grad_rows_back(j->g, j->up, matrix(j->up, e), j->up_row, j->up_row + j->f,
+        grad_rows_back(j->g, j->up, matrix_of(j->up, e), j->up_row, j->up_row + j->f,
                        b->dup + r0 * j->f, j->f, b->dx + r0 * j->d, j->d, m, scratch);
 }
 
@@ -211,7 +211,7 @@ static void interleave(const struct job *j) {
     }
 }
 
-static void show(const struct job *j) {
+static void show_products(const struct job *j) {
     struct grad *g = j->g;
     const struct gr_moe *m = &j->n->moe;
     const int64_t ld = m->joined ? 2 * j->f : j->f;
@@ -255,7 +255,7 @@ void back_moe(struct grad *g, const struct gr_node *n, const struct kept *k) {
     sort_pairs(&j);
     grad_take(g, n->dst, 0);
     pool_for(g->pool, j.n_experts, 1, experts_range, &j);
-    show(&j);
+    show_products(&j);
     grad_tokens(g, tokens_range, &j);
     const gr_reg judged = n->src[1] == GR_NONE ? n->src[0] : n->src[1];
     grad_product(g, router, j.b->score, g->reg[judged], g->n);

@@ -135,7 +135,7 @@ static const float *keep_scores(struct grad *g, const struct session *s, int64_t
     return to;
 }
 
-static void watch(void *ud, struct session *s, const struct gr_node *n, bool after) {
+static void keep_for_back(void *ud, struct session *s, const struct gr_node *n, bool after) {
     struct grad *g = ud;
     struct kept *k = &g->kept[n - g->g->node];
     const unsigned keep = back_table[n->op].keep;
@@ -202,8 +202,8 @@ static int run_piece(struct grad *g, const int32_t *ids, int b, int end, struct 
     const int last = end_node(g, end);
     g->tape_used = 0;
     session_reset(g->s);
-    session_observe(g->s,
-                    &(struct session_probe){.ud = g, .residual = see_no_residual, .node = watch});
+    session_observe(
+        g->s, &(struct session_probe){.ud = g, .residual = see_no_residual, .node = keep_for_back});
     struct session_pass p = {.ids = ids, .n = g->n, .begin = b, .hidden = g->hidden};
     p.residual = residual_of(g, b);
     if (end <= n_blocks(g)) p.end = end;
@@ -223,7 +223,7 @@ static int run_piece(struct grad *g, const int32_t *ids, int b, int end, struct 
 
 /* ---- the head -------------------------------------------------------------------------------- */
 
-static int32_t draw(const double *p, int64_t n, uint64_t seed, int64_t t) {
+static int32_t draw_target(const double *p, int64_t n, uint64_t seed, int64_t t) {
     struct rng r;
     rng_seed(&r, seed + (uint64_t)t * 0x9e3779b97f4a7c15u);
     double u = rng_unit(&r);
@@ -241,7 +241,7 @@ static double row_loss(const struct grad *g, float *l, double *p, const int32_t 
     for (int64_t i = 0; i < n; i++) top = fmax(top, (double)l[i]);
     for (int64_t i = 0; i < n; i++) sum += p[i] = exp((double)l[i] - top);
     for (int64_t i = 0; i < n; i++) p[i] /= sum;
-    const int32_t a = answer ? answer[t] : draw(p, n, seed, t);
+    const int32_t a = answer ? answer[t] : draw_target(p, n, seed, t);
     const double loss = top + log(sum) - (double)l[a];
     for (int64_t i = 0; i < n; i++) {
         const double d = p[i] - (i == a), of = cap > 0 ? (double)l[i] / cap : 0;
@@ -339,7 +339,7 @@ bool grad_can_graph(const struct graph *g, const char **missing) {
     return g->hidden_in == GR_NONE;
 }
 
-static int floats(float **out, int64_t n, struct err *e) {
+static int alloc_floats(float **out, int64_t n, struct err *e) {
     void *p = NULL;
     TRY(mem_alloc(&p, (uint64_t)max_i64(n, 1) * sizeof(float), "gradients", e));
     *out = p;
@@ -362,10 +362,10 @@ static int alloc_moe(struct grad *g, struct err *e) {
     float **wide[] = {&b->x, &b->dx, &b->y, &b->dy},
           **narrow[] = {&b->gate, &b->up, &b->h, &b->dgate, &b->dup};
     if (!pairs) return 0;
-    for (size_t i = 0; i < COUNT_OF(wide); i++) TRY(floats(wide[i], pairs * d, e));
-    for (size_t i = 0; i < COUNT_OF(narrow); i++) TRY(floats(narrow[i], pairs * f, e));
-    if (joined) TRY(floats(&b->both, pairs * 2 * f, e));
-    TRY(floats(&b->score, g->n_ctx * experts, e));
+    for (size_t i = 0; i < COUNT_OF(wide); i++) TRY(alloc_floats(wide[i], pairs * d, e));
+    for (size_t i = 0; i < COUNT_OF(narrow); i++) TRY(alloc_floats(narrow[i], pairs * f, e));
+    if (joined) TRY(alloc_floats(&b->both, pairs * 2 * f, e));
+    TRY(alloc_floats(&b->score, g->n_ctx * experts, e));
     b->weight = xcalloc((size_t)pairs, sizeof *b->weight);
     b->dweight = xcalloc((size_t)pairs, sizeof *b->dweight);
     b->place = xcalloc((size_t)pairs, sizeof *b->place);
@@ -385,13 +385,14 @@ static int64_t scratch_floats(const struct grad *g) {
     return most;
 }
 
-static int alloc(struct grad *g, struct err *e) {
+static int alloc_grad(struct grad *g, struct err *e) {
     const struct graph *gr = g->g;
     int64_t widest = 0, tape = 0;
     for (int r = 0; r < gr->n_regs; r++) widest = max_i64(widest, gr->reg_width[r]);
     g->reg = xcalloc((size_t)gr->n_regs, sizeof *g->reg);
-    for (int r = 0; r < gr->n_regs; r++) TRY(floats(&g->reg[r], g->n_ctx * gr->reg_width[r], e));
-    for (int k = 0; k < 2; k++) TRY(floats(&g->taken[k], g->n_ctx * widest, e));
+    for (int r = 0; r < gr->n_regs; r++)
+        TRY(alloc_floats(&g->reg[r], g->n_ctx * gr->reg_width[r], e));
+    for (int k = 0; k < 2; k++) TRY(alloc_floats(&g->taken[k], g->n_ctx * widest, e));
     for (int end = (int)n_blocks(g) + 1, b; end > 0; end = b) {
         int64_t width = 0;
         b = piece_begin(g, end);
@@ -399,18 +400,19 @@ static int alloc(struct grad *g, struct err *e) {
         for (int i = first_node(g, b); i < last; i++) width += tape_width(gr, &gr->node[i]);
         tape = max_i64(tape, width);
     }
-    TRY(floats(&g->tape, g->n_ctx * tape, e));
+    TRY(alloc_floats(&g->tape, g->n_ctx * tape, e));
     const int64_t d = grad_width(g, gr->residual);
-    TRY(floats(&g->residual, (n_blocks(g) + 1) * g->n_ctx * d, e));
-    TRY(floats(&g->hidden, g->n_ctx * grad_width(g, gr->hidden_out), e));
+    TRY(alloc_floats(&g->residual, (n_blocks(g) + 1) * g->n_ctx * d, e));
+    TRY(alloc_floats(&g->hidden, g->n_ctx * grad_width(g, gr->hidden_out), e));
     g->kept = xcalloc((size_t)gr->n_nodes, sizeof *g->kept);
     g->scratch_floats = scratch_floats(g);
     g->scratch = xcalloc((size_t)pool_size(g->pool), sizeof *g->scratch);
-    for (int k = 0; k < pool_size(g->pool); k++) TRY(floats(&g->scratch[k], g->scratch_floats, e));
+    for (int k = 0; k < pool_size(g->pool); k++)
+        TRY(alloc_floats(&g->scratch[k], g->scratch_floats, e));
     int64_t n_kv = 0;
     for (int i = 0; i < graph_count(gr, OP_ATTN); i++)
         n_kv = max_i64(n_kv, graph_nth(gr, OP_ATTN, i)->attn.n_kv_heads);
-    TRY(floats(&g->attn, n_kv * GRAD_QUERIES * 2 * g->n_ctx, e));
+    TRY(alloc_floats(&g->attn, n_kv * GRAD_QUERIES * 2 * g->n_ctx, e));
     return alloc_moe(g, e);
 }
 
@@ -432,7 +434,7 @@ int grad_new(struct grad **out, const struct model *m, int64_t n_ctx, enum kern_
     g->pool = pool;
     g->n_ctx = n_ctx;
     TRY_GOTO(fail, rc, session_new(&g->s, m, &so, e));
-    TRY_GOTO(fail, rc, alloc(g, e));
+    TRY_GOTO(fail, rc, alloc_grad(g, e));
     *out = g;
     return 0;
 fail:

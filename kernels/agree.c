@@ -23,8 +23,8 @@ struct trial {
     _Alignas(64) uint8_t scratch[K / QK * ROWS_PANEL * ROWS];
 };
 
-static bool same(struct trial *x, enum qtype t, const struct kern *a, const struct kern *b,
-                 struct rng *r) {
+static bool same_result(struct trial *x, enum qtype t, const struct kern *a, const struct kern *b,
+                        struct rng *r) {
     const int64_t n_blocks = K / qtype_info(t)->block_elems;
     float v[K];
     kern_random_blocks(t, r, x->w, ROWS * n_blocks);
@@ -46,7 +46,7 @@ int kern_agree(const struct kern *a, const struct kern *b, bool *agree, struct e
     *agree = true;
     for (int t = 0; t < QT_COUNT && *agree; t++)
         if (a->op[t].rows == ROWS && b->op[t].rows == ROWS)
-            *agree = same(mem, (enum qtype)t, a, b, &r);
+            *agree = same_result(mem, (enum qtype)t, a, b, &r);
     mem_free(mem);
     return 0;
 }

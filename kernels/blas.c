@@ -74,11 +74,11 @@ static int trial_new(struct trial *t, const struct blas_use_info *u, struct err 
     for (int64_t i = 0; i < n_c; i++) t->c[i] = t->d[i] = u->adds ? (float)(i % 7) : NAN;
     return 0;
 }
-static void ours(const struct kern *k, const struct blas_use_info *u, const struct trial *t,
-                 float *c) {
+static void run_ours(const struct kern *k, const struct blas_use_info *u, const struct trial *t,
+                     float *c) {
     (u->back ? k->gemm_nn : k->gemm_f32)(t->a, u->k, t->b, t->ldb, c, u->n + PAD, u->m, u->n, u->k);
 }
-static void theirs(const struct blas_use_info *u, const struct trial *t) {
+static void run_theirs(const struct blas_use_info *u, const struct trial *t) {
     product(u, t->a, u->k, t->b, t->ldb, t->d, u->n + PAD, u->m, u->n, u->k);
 }
 
@@ -87,8 +87,8 @@ static bool agrees(const struct kern *k, const struct blas_use_info *u, struct e
     struct trial t;
     bool same = true;
     if (trial_new(&t, u, e)) return false;
-    theirs(u, &t);
-    ours(k, u, &t, t.c);
+    run_theirs(u, &t);
+    run_ours(k, u, &t, t.c);
     for (int64_t i = 0; i < u->m && same; i++)
         for (int64_t j = 0; j < u->n + PAD && same; j++) {
             const int64_t at = i * (u->n + PAD) + j;
@@ -155,7 +155,7 @@ static bool memory_is_limited(void) {
            getrlimit(RLIMIT_DATA, &data) || data.rlim_cur != RLIM_INFINITY;
 }
 
-static void load(void) {
+static void load_library(void) {
     static const char *const names[] = {"libopenblas.so.0", "libopenblasp.so.0"};
     void *lib = NULL;
     if (memory_is_limited()) {
@@ -185,7 +185,7 @@ static void load(void) {
 }
 
 const char *blas_open(void) {
-    pthread_once(&blas_once, load);
+    pthread_once(&blas_once, load_library);
     return blas_lib.why[0] ? blas_lib.why : NULL;
 }
 const char *blas_config(void) {
@@ -208,9 +208,9 @@ void blas_trial(const struct kern *k, double rate_ours[BLAS_USES], double rate_t
         /* Alternate, so that both see the same disturbances. */
         for (const double end = progress_now_s() + TRIAL_S; progress_now_s() < end;) {
             const double t0 = progress_now_s();
-            ours(k, u, &t, t.c);
+            run_ours(k, u, &t, t.c);
             const double t1 = progress_now_s();
-            theirs(u, &t);
+            run_theirs(u, &t);
             const double t2 = progress_now_s();
             rate_ours[i] = fmax(rate_ours[i], gflop / fmax(t1 - t0, 1e-9));
             rate_theirs[i] = fmax(rate_theirs[i], gflop / fmax(t2 - t1, 1e-9));

@@ -60,7 +60,7 @@ bool kern_isa_parse(const char *name, enum kern_isa *out) {
     return false;
 }
 
-static enum kern_isa below(enum kern_isa isa) {
+static enum kern_isa next_lower(enum kern_isa isa) {
     return (unsigned)isa < KERN_ISA_COUNT ? isas[isa].below : KERN_REF;
 }
 
@@ -80,7 +80,7 @@ static void try_amx(void) {
 
 bool kern_isa_has(enum kern_isa isa) {
     if (isa == KERN_REF) return true;
-    if (!kern_cpu_has(isa) || !kern_isa_has(below(isa))) return false;
+    if (!kern_cpu_has(isa) || !kern_isa_has(next_lower(isa))) return false;
     if (isa == KERN_AMX) pthread_once(&amx_once, try_amx);
     return isa != KERN_AMX || amx_agrees;
 }
@@ -91,13 +91,13 @@ enum kern_isa kern_isa_best(void) {
     return (enum kern_isa)i;
 }
 
-static bool contains(enum kern_isa isa, enum kern_isa part) {
-    while (isa > part) isa = below(isa);
+static bool isa_contains(enum kern_isa isa, enum kern_isa part) {
+    while (isa > part) isa = next_lower(isa);
     return isa == part;
 }
 
 void kern_init(struct kern *k, enum kern_isa isa) {
-    while (!kern_isa_has(isa)) isa = below(isa);
+    while (!kern_isa_has(isa)) isa = next_lower(isa);
     fill_table(k, isa);
 }
 
@@ -105,7 +105,7 @@ static void fill_table(struct kern *k, enum kern_isa isa) {
     memset(k, 0, sizeof *k);
     k->isa = isa;
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
-        if (!contains(isa, table[i].isa) || (table[i].ops->needs_vbmi && !kern_cpu_has_vbmi()))
+        if (!isa_contains(isa, table[i].isa) || (table[i].ops->needs_vbmi && !kern_cpu_has_vbmi()))
             continue;
         struct kern_ops *op = &k->op[table[i].type];
         if (table[i].ops->decode) op->decode = table[i].ops->decode;
@@ -121,18 +121,18 @@ static void fill_table(struct kern *k, enum kern_isa isa) {
     kern_ref_act(k);
     kern_ref_f32(k);
 #if defined(__x86_64__)
-    if (contains(isa, KERN_AVX2)) {
+    if (isa_contains(isa, KERN_AVX2)) {
         kern_avx2_act(k);
         kern_avx2_f32(k);
         kern_avx2_gemm(k);
         kern_avx2_seq(k);
     }
-    if (contains(isa, KERN_AVX512)) {
+    if (isa_contains(isa, KERN_AVX512)) {
         kern_avx512_gemm(k);
         kern_avx512_seq(k);
     }
 #elif defined(__aarch64__)
-    if (contains(isa, KERN_NEON)) {
+    if (isa_contains(isa, KERN_NEON)) {
         kern_neon_act(k);
         kern_neon_f32(k);
         kern_neon_gemm(k);

@@ -104,7 +104,7 @@ static void move(int size, int n, int rows, const uint8_t *src, uint64_t src_row
 
 static const uint32_t every_byte = 0x01010101;
 
-static uint64_t move_head(const struct spread *s, const uint8_t *src, uint8_t *dst, bool back) {
+static uint64_t copy_head(const struct spread *s, const uint8_t *src, uint8_t *dst, bool back) {
     uint64_t at = 0;
     for (int i = 0; i < 2; i++) {
         const uint8_t off = s->head[i][0], n = s->head[i][1];
@@ -135,7 +135,7 @@ static void part_pairs(enum qtype t, const uint8_t *src, uint8_t *dst, size_t si
 
 /* Rewrites one block of 256 weights in the same size. */
 static void spread_block(const struct spread *s, const uint8_t *src, uint8_t *dst) {
-    dst += move_head(s, src, dst, false);
+    dst += copy_head(s, src, dst, false);
     for (int i = 0; i < 64; i += s->n_codes, dst += 4 * s->n_bytes) {
         uint32_t c[8], b[8] = {0};
         for (int u = 0; u < s->n_codes; u++) {
@@ -153,7 +153,7 @@ static void spread_block(const struct spread *s, const uint8_t *src, uint8_t *ds
 
 static void unspread_block(const struct spread *s, const uint8_t *src, uint8_t *dst, size_t size) {
     memset(dst, 0, size);
-    src += move_head(s, src, dst, true);
+    src += copy_head(s, src, dst, true);
     for (int i = 0; i < 64; i += s->n_codes, src += 4 * s->n_bytes) {
         uint32_t c[8] = {0};
         for (const struct move *m = s->move; m->mask; m++)
@@ -172,7 +172,7 @@ static void unspread_block(const struct spread *s, const uint8_t *src, uint8_t *
 static bool is_rewritten(enum qtype t) {
     return spread_of[t] || pairs_of[t].n;
 }
-static void rewrite(enum qtype t, const uint8_t *src, uint8_t *dst, size_t size, bool back) {
+static void rewrite_block(enum qtype t, const uint8_t *src, uint8_t *dst, size_t size, bool back) {
     if (pairs_of[t].n)
         part_pairs(t, src, dst, size, back);
     else if (back)
@@ -190,8 +190,8 @@ void kern_pack(enum qtype t, int rows, const uint8_t *src, uint64_t row_bytes, i
         uint64_t at = 0, stride = row_bytes;
         if (is_rewritten(t)) {
             for (int r = 0; r < rows; r++)
-                rewrite(t, src + (uint64_t)r * row_bytes, spread + (uint64_t)r * block,
-                        (size_t)block, false);
+                rewrite_block(t, src + (uint64_t)r * row_bytes, spread + (uint64_t)r * block,
+                              (size_t)block, false);
             from = spread;
             stride = block;
         }
@@ -219,8 +219,8 @@ void kern_unpack(enum qtype t, int rows, const uint8_t *src, int64_t n_blocks, u
             at += (uint64_t)size * field[t][f].n;
         }
         for (int r = 0; is_rewritten(t) && r < rows; r++)
-            rewrite(t, spread + (uint64_t)r * block, dst + (uint64_t)r * row_bytes, (size_t)block,
-                    true);
+            rewrite_block(t, spread + (uint64_t)r * block, dst + (uint64_t)r * row_bytes,
+                          (size_t)block, true);
     }
 }
 
@@ -228,7 +228,7 @@ int64_t kern_act_blocks(int64_t n) {
     return (n + QK - 1) / QK;
 }
 
-static void sums(struct kern_act *a) {
+static void fill_sums(struct kern_act *a) {
     for (int i = 0; i < 16; i++) {
         int s = 0;
         for (int j = 0; j < 16; j++) s += a->qs[16 * i + j];
@@ -257,7 +257,7 @@ static void from_q8_0(const struct kern *k, const float *x, int64_t n, struct ke
         a->d[i] = fp_f16_to_f32(q[i].d);
         memcpy(a->qs + 32 * i, q[i].qs, 32);
     }
-    sums(a);
+    fill_sums(a);
 }
 
 void kern_act(const struct kern *k, enum qtype t, const float *x, int64_t n, struct kern_act *dst) {

@@ -149,7 +149,7 @@ gr_w block_embed(struct build *b, gr_w w, gr_reg dst, double by) {
 
 /* ---- a block ---- */
 
-static gr_reg mixer(struct build *b, const struct block_spec *s, gr_reg in) {
+static gr_reg add_mixer(struct build *b, const struct block_spec *s, gr_reg in) {
     switch (b->h->layer[b->layer].mixer) {
     case MIX_DELTA:
         return block_delta(b, in);
@@ -174,7 +174,7 @@ static gr_reg mixer(struct build *b, const struct block_spec *s, gr_reg in) {
     return s->attn.latent ? block_latent(b, &s->attn, in) : block_attn(b, &s->attn, in);
 }
 
-static gr_reg feed_forward(struct build *b, const struct block_spec *s, gr_reg in) {
+static gr_reg add_feed_forward(struct build *b, const struct block_spec *s, gr_reg in) {
     return b->h->layer[b->layer].ffn == FFN_MOE ? block_moe(b, &s->ffn, in)
                                                 : block_ffn(b, &s->ffn, in);
 }
@@ -190,7 +190,7 @@ static void give_unless_residual(struct build *b, gr_reg r) {
 /* Returns the contribution of a half to the residual, before its norm and scale. Gives `in`
  * back. */
 static gr_reg build_half(struct build *b, const struct block_spec *s, gr_reg in, bool mix) {
-    gr_reg out = mix ? mixer(b, s, in) : feed_forward(b, s, in);
+    gr_reg out = mix ? add_mixer(b, s, in) : add_feed_forward(b, s, in);
     give_unless_residual(b, in);
     return out;
 }
@@ -214,11 +214,11 @@ static void in_turn(struct build *b, const struct block_spec *s) {
 
 /* Builds mixer and feed-forward in parallel: both read the block's input. */
 static void side_by_side(struct build *b, const struct block_spec *s) {
-    gr_reg h = half_input(b, &s->before_mix), mixed = mixer(b, s, h), f;
+    gr_reg h = half_input(b, &s->before_mix), mixed = add_mixer(b, s, h), f;
     if (s->before_ffn.kind)
         f = build_half(b, s, half_input(b, &s->before_ffn), false);
     else
-        f = feed_forward(b, s, h);
+        f = add_feed_forward(b, s, h);
     give_unless_residual(b, h);
     add_to_residual(b, &s->after_mix, mixed);
     add_to_residual(b, &s->after_ffn, f);

@@ -35,8 +35,8 @@ static struct heads project_fused(struct build *b, const struct layer_hp *l, gr_
     return r;
 }
 
-static struct heads project(struct build *b, const struct attn_spec *s, const struct layer_hp *l,
-                            gr_reg in) {
+static struct heads project_heads(struct build *b, const struct attn_spec *s,
+                                  const struct layer_hp *l, gr_reg in) {
     if (block_has(b, "attn_qkv.weight")) return project_fused(b, l, in);
     struct heads r = {block_matmul(b, "attn_q", in), GR_NONE, GR_NONE, GR_NONE};
     if (s->gate == GATE_IN_Q) split_gate(b, l, &r);
@@ -127,7 +127,7 @@ gr_reg block_attn(struct build *b, const struct attn_spec *s, gr_reg in) {
     const struct layer_hp *l = &b->h->layer[b->layer];
     const bool own = l->kv_of == b->layer;
     const int64_t v_dim = b->h->d[HD_V_DIM] ? b->h->d[HD_V_DIM] : l->head_dim;
-    struct heads r = project(b, s, l, in);
+    struct heads r = project_heads(b, s, l, in);
     tamed(b, &r);
     r.v = fit_heads(b, r.v, v_dim, l->head_dim);
     norm_rope(b, s, &s->q_norm, l, r.q);

@@ -38,7 +38,7 @@ static gr_reg low_norm(struct build *b, const struct norm_spec *s, gr_reg in) {
     return out;
 }
 
-static gr_reg queries(struct build *b, gr_reg in) {
+static gr_reg latent_queries(struct build *b, gr_reg in) {
     static const struct norm_spec norm = {NORM_RMS, "attn_q_a_norm"};
     if (!b->h->d[HD_Q_RANK]) return block_matmul(b, "attn_q", in);
     const gr_reg low = low_norm(b, &norm, block_matmul(b, "attn_q_a", in));
@@ -51,7 +51,7 @@ gr_reg block_latent(struct build *b, const struct attn_spec *s, gr_reg in) {
     static const struct norm_spec norm = {NORM_RMS, "attn_kv_a_norm"};
     const struct layer_hp *l = &b->h->layer[b->layer];
     const int64_t rank = b->h->d[HD_KV_RANK], turned = l->n_rot, key = b->h->d[HD_KEY_MLA];
-    const gr_reg q = per_head(b, "attn_k_b.weight", queries(b, in), key);
+    const gr_reg q = per_head(b, "attn_k_b.weight", latent_queries(b, in), key);
     const gr_reg both = block_matmul(b, "attn_kv_a_mqa", in);
     const gr_reg k = block_columns(b, both, rank, turned);
     const gr_reg c = low_norm(b, &norm, block_columns(b, both, 0, rank));

@@ -46,7 +46,7 @@ static int derive(struct hparams *h, struct err *e) {
     return 0;
 }
 
-static int r_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
+static int command_r_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     static const char *const no[] = {"attention_bias", NULL};
     h->tied = json_bool(hfdir_hparam(dir, "tie_word_embeddings"), true);
     TRY(hf_check_off(dir, no, e));
@@ -58,19 +58,19 @@ static int r_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) 
 static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     static const char *const no[] = {"use_qk_norm", NULL};
     TRY(hf_check_off(dir, no, e));
-    return r_from_hf(h, dir, e);
+    return command_r_from_hf(h, dir, e);
 }
 
 static void write_keys(const struct hparams *h, struct gguf_w *w) {
     (void)h;
     gguf_w_str(w, "cohere2.rope.scaling.type", "none");
 }
-static void r_write_keys(const struct hparams *h, struct gguf_w *w) {
+static void command_r_write_keys(const struct hparams *h, struct gguf_w *w) {
     (void)h;
     gguf_w_str(w, "command-r.rope.scaling.type", "none");
 }
 
-static void r_layer(const struct hparams *h, int i, struct block_spec *s) {
+static void command_r_layer(const struct hparams *h, int i, struct block_spec *s) {
     (void)i;
     if (!h->d[HD_QK_NORM]) return;
     s->attn.q_norm = (struct norm_spec){NORM_LAYER, "attn_q_norm"};
@@ -83,7 +83,7 @@ static void r_layer(const struct hparams *h, int i, struct block_spec *s) {
               .parallel = true},                                                                   \
     .norm = {NORM_LAYER, "output_norm"}
 static const struct decoder_spec decoder = {BLOCK};
-static const struct decoder_spec r_decoder = {BLOCK, .layer = r_layer};
+static const struct decoder_spec r_decoder = {BLOCK, .layer = command_r_layer};
 
 extern const struct arch arch_cohere2, arch_command_r;
 const struct arch arch_cohere2 = {
@@ -110,8 +110,8 @@ const struct arch arch_command_r = {
     .tensors = r_tensors,
     .skip = skip,
     .derive = layers_fill,
-    .from_hf = r_from_hf,
-    .write_keys = r_write_keys,
+    .from_hf = command_r_from_hf,
+    .write_keys = command_r_write_keys,
     .decoder = &r_decoder,
     .tools = "command-r-action",
 };

@@ -96,7 +96,7 @@ static struct json *complete_rope(struct hfdir *dir, const struct json *from, co
     return r;
 }
 
-static bool nested(const struct json *rope) {
+static bool is_nested(const struct json *rope) {
     for (const struct json *m = json_first(rope); m; m = json_next(m))
         if (json_type(m) == JSON_OBJ) return true;
     return false;
@@ -105,11 +105,11 @@ static bool nested(const struct json *rope) {
 static void add_kind(struct hfdir *dir, struct json *to, const char *kind, const struct json *from,
                      const struct json *entry) {
     const struct json *fill = json_get(entry, "fill"), *keys = json_get(entry, "keys");
-    const struct json *mine = nested(fill) ? json_get(fill, kind) : fill;
+    const struct json *mine = is_nested(fill) ? json_get(fill, kind) : fill;
     const struct json *theta = json_get(mine, "rope_theta"),
                       *main = json_get(json_get(fill, ROPE_FULL), "rope_theta");
     /* Sliding-window layers have their own base if the class gives them one. */
-    const bool own = strcmp(kind, ROPE_FULL) != 0 && nested(fill) && !json_equal(theta, main);
+    const bool own = strcmp(kind, ROPE_FULL) != 0 && is_nested(fill) && !json_equal(theta, main);
     put_if_set(hfdir_arena(dir), to, kind,
                complete_rope(dir, from, own ? "rope_local_base_freq|swa_rope_theta" : "rope_theta",
                              mine, keys));
@@ -120,10 +120,10 @@ static const struct json *rope_of(struct hfdir *dir, const struct json *entry) {
     const struct json *from = hfdir_said(dir, "rope_scaling|rope_parameters");
     const struct json *fill = json_get(entry, "fill");
     if (json_type(from) != JSON_OBJ || !json_len(from)) from = json_get(entry, "rope");
-    if (!nested(from) && !nested(fill))
+    if (!is_nested(from) && !is_nested(fill))
         return complete_rope(dir, from, "rope_theta", fill, json_get(entry, "keys"));
     struct json *r = json_new(hfdir_arena(dir), JSON_OBJ);
-    if (!nested(from)) {
+    if (!is_nested(from)) {
         add_kind(dir, r, ROPE_FULL, from, entry);
         from = NULL;
     }
@@ -138,7 +138,7 @@ static const struct json *rope_of(struct hfdir *dir, const struct json *entry) {
 const struct json *hf_rope(const struct hfdir *dir, const char *kind) {
     const struct json *r = hfdir_hparam(dir, "rope_parameters"), *of = json_get(r, kind);
     if (json_type(of) == JSON_OBJ) return of;
-    return !nested(r) ? r : strcmp(kind, ROPE_FULL) != 0 ? NULL : json_first(r);
+    return !is_nested(r) ? r : strcmp(kind, ROPE_FULL) != 0 ? NULL : json_first(r);
 }
 
 /* ---- the whole config ---- */

@@ -95,7 +95,7 @@ static const struct tensor_row dsa_tensors[] = {
 };
 // clang-format on
 
-static int check(const int64_t *d, struct err *e) {
+static int check_dims(const int64_t *d, struct err *e) {
     if (d[HD_KV_HEADS] != 1)
         return err_set(
             e, ERR_DATA,
@@ -128,7 +128,7 @@ static int derive(struct hparams *h, struct err *e) {
     if (!d[HD_NOPE]) d[HD_NOPE] = d[HD_KEY_MLA] - d[HD_ROT];
     if (!d[HD_HEAD_DIM]) d[HD_HEAD_DIM] = d[HD_KV_RANK] + d[HD_ROT];
     if (!d[HD_LATENT]) d[HD_LATENT] = d[HD_KV_RANK];
-    TRY(check(d, e));
+    TRY(check_dims(d, e));
     d[HD_Q_DIRECT] = d[HD_Q_RANK] == 0;
     const double more = yarn_growth(h, h->f[HF_YARN_LOG]);
     h->f[HF_ATTN_SCALE] = more * more / sqrt((double)d[HD_KEY_MLA]);

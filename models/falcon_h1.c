@@ -37,7 +37,7 @@ static int derive(struct hparams *h, struct err *e) {
     return 0;
 }
 
-static double multiplier(const struct hfdir *dir, const char *name) {
+static double multiplier_of(const struct hfdir *dir, const char *name) {
     return json_num(hfdir_hparam(dir, name), 1);
 }
 static double multiplier_at(const struct hfdir *dir, const char *name, int i) {
@@ -46,19 +46,19 @@ static double multiplier_at(const struct hfdir *dir, const char *name, int i) {
     return json_num(j, 1);
 }
 
-static int factors(struct hparams *h, const struct hfdir *dir, struct err *e) {
-    const double in = multiplier(dir, "attention_in_multiplier"),
-                 ssm = multiplier(dir, "ssm_in_multiplier");
+static int set_factors(struct hparams *h, const struct hfdir *dir, struct err *e) {
+    const double in = multiplier_of(dir, "attention_in_multiplier"),
+                 ssm = multiplier_of(dir, "ssm_in_multiplier");
     const double mul[MUL_COUNT] = {
         [MUL_NONE] = 1,
-        [MUL_EMBD] = multiplier(dir, "embedding_multiplier"),
-        [MUL_HEAD] = multiplier(dir, "lm_head_multiplier"),
+        [MUL_EMBD] = multiplier_of(dir, "embedding_multiplier"),
+        [MUL_HEAD] = multiplier_of(dir, "lm_head_multiplier"),
         [MUL_QV] = in,
-        [MUL_K] = in * multiplier(dir, "key_multiplier"),
-        [MUL_ATTN_OUT] = multiplier(dir, "attention_out_multiplier"),
+        [MUL_K] = in * multiplier_of(dir, "key_multiplier"),
+        [MUL_ATTN_OUT] = multiplier_of(dir, "attention_out_multiplier"),
         [MUL_GATE] = multiplier_at(dir, "mlp_multipliers", 0),
         [MUL_DOWN] = multiplier_at(dir, "mlp_multipliers", 1),
-        [MUL_SSM_OUT] = multiplier(dir, "ssm_out_multiplier"),
+        [MUL_SSM_OUT] = multiplier_of(dir, "ssm_out_multiplier"),
         [MUL_Z] = ssm * multiplier_at(dir, "ssm_multipliers", 0),
         [MUL_X] = ssm * multiplier_at(dir, "ssm_multipliers", 1),
         [MUL_B] = ssm * multiplier_at(dir, "ssm_multipliers", 2),
@@ -86,7 +86,7 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     if (json_bool(hfdir_hparam(dir, "mamba_rms_norm"), false) &&
         json_bool(hfdir_hparam(dir, "mamba_norm_before_gate"), true))
         return err_set(e, ERR_DATA, "mamba_norm_before_gate is true, which is not supported");
-    TRY(factors(h, dir, e));
+    TRY(set_factors(h, dir, e));
     if (h->tied && h->mul[MUL_HEAD] != h->mul[MUL_EMBD])
         return err_set(e, ERR_DATA,
                        "tied embeddings with two multipliers, which the format cannot hold");

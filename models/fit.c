@@ -34,7 +34,7 @@ bool fit_use(const struct sizes *z, const struct fit_ask *a, int first, int n_cp
            add_ok(u->total, u->compute, &u->total);
 }
 
-static bool fits(const struct fit_ask *a, const struct fit_use *u) {
+static bool fits_memory(const struct fit_ask *a, const struct fit_use *u) {
     return a->memory >= a->reserve && u->total <= a->memory - a->reserve;
 }
 
@@ -46,7 +46,7 @@ static int64_t max_ctx(const struct sizes *z, const struct fit_ask *a) {
     while (lo < hi) {
         int64_t mid = lo + (hi - lo + 1) / 2;
         t.n_ctx = min_i64(mid * CTX_STEP, most);
-        if (fit_use(z, &t, 0, 0, &u) && fits(a, &u))
+        if (fit_use(z, &t, 0, 0, &u) && fits_memory(a, &u))
             lo = mid;
         else
             hi = mid - 1;
@@ -59,18 +59,18 @@ bool fit_find(const struct sizes *z, const struct fit_ask *a, struct fit *f) {
     if (!fit_use(z, a, 0, 0, &f->use)) return false;
     f->max_ctx = max_ctx(z, a);
     f->way = FIT_ALL;
-    if (fits(a, &f->use)) return true;
+    if (fits_memory(a, &f->use)) return true;
     f->way = FIT_EXPERTS;
     for (f->n = 1; sizes_has_experts(z) && f->n <= z->n_blocks; f->n++) {
         if (!fit_use(z, a, 0, f->n, &f->use)) return false;
-        if (fits(a, &f->use)) return true;
+        if (fits_memory(a, &f->use)) return true;
     }
     /* n = blocks + 1 is everything including the head; n blocks leave the head outside. */
     f->way = FIT_BLOCKS;
     int outside = sizes_has_experts(z) ? z->n_blocks : 0;
     for (f->n = z->n_blocks - 1; f->n > 0; f->n--) {
         if (!fit_use(z, a, z->n_blocks - f->n, outside, &f->use)) return false;
-        if (fits(a, &f->use)) return true;
+        if (fits_memory(a, &f->use)) return true;
     }
     f->way = FIT_NONE;
     return true;

@@ -61,7 +61,7 @@ static double divisor(const struct hparams *h, int64_t large) {
                                     : (double)h->d[HD_HEAD_DIM];
 }
 
-static int check(struct hparams *h, const struct hfdir *dir, struct err *e) {
+static int check_config(struct hparams *h, const struct hfdir *dir, struct err *e) {
     static const char *const no[] = {"attention_bias", NULL};
     h->tied = json_bool(hfdir_hparam(dir, "tie_word_embeddings"), true);
     TRY(hf_check_off(dir, no, e));
@@ -79,7 +79,7 @@ static int read_scale(const struct hparams *h, const struct hfdir *dir, int64_t 
 }
 static int check_base(struct hparams *h, const struct hfdir *dir, struct err *e) {
     TRY(hf_check_rope(dir, e));
-    return check(h, dir, e);
+    return check_config(h, dir, e);
 }
 static int from_hf1(struct hparams *h, const struct hfdir *dir, struct err *e) {
     return check_base(h, dir, e);
@@ -96,7 +96,7 @@ static int from_hf2(struct hparams *h, const struct hfdir *dir, struct err *e) {
 static int from_hf3(struct hparams *h, const struct hfdir *dir, struct err *e) {
     double want, is;
     TRY(hf_check_rope(dir, e));
-    TRY(check(h, dir, e));
+    TRY(check_config(h, dir, e));
     TRY(read_scale(h, dir, 62, &want, &is, e));
     h->mul[MUL_Q] = (float)sqrt(want / is);
     return 0;

@@ -168,7 +168,7 @@ static struct gr_node *append_node(struct build *b, enum gr_op op, gr_reg dst, g
     n->src[1] = y;
     return n;
 }
-static gr_reg stream(struct build *b, gr_reg streams, int64_t i) {
+static gr_reg stream_at(struct build *b, gr_reg streams, int64_t i) {
     return block_columns(b, streams, i * b->h->d[HD_EMBD], b->h->d[HD_EMBD]);
 }
 /* Returns the coefficients <name> . tanh(router . rms(x) / d). */
@@ -211,13 +211,13 @@ static void build_streams(struct build *b) {
     block_give(b, rest);
 }
 
-static gr_reg laurel(struct build *b, gr_reg h) {
+static gr_reg add_laurel(struct build *b, gr_reg h) {
     gr_reg low = block_matmul(b, "laurel_l", h), r = block_matmul(b, "laurel_r", low);
     block_give(b, low);
     return block_norm_after(b, &laurel_norm, r);
 }
 
-static gr_reg feed_forward(struct build *b, gr_reg in) {
+static gr_reg add_feed_forward(struct build *b, gr_reg in) {
     const float peaks = b->h->layer[b->layer].peaks;
     gr_reg gate = block_matmul(b, "ffn_gate", in), up = block_matmul(b, "ffn_up", in);
     if (peaks > -INFINITY) append_node(b, OP_PEAKS, gate, gate, GR_NONE)->scale.by = peaks;
@@ -233,11 +233,11 @@ static gr_reg activated(struct build *b, const struct block_spec *s, gr_reg a) {
     gr_reg h = block_norm(b, &s->before_mix, a);
     gr_reg x = block_norm_after(b, &s->after_mix, block_attn(b, &s->attn, h));
     block_add(b, x, a);
-    block_add(b, x, laurel(b, h));
+    block_add(b, x, add_laurel(b, h));
     block_add(b, x, h);
     block_scale(b, x, sqrt(0.5));
     gr_reg f = block_norm(b, &s->before_ffn, x);
-    gr_reg out = block_norm_after(b, &s->after_ffn, feed_forward(b, f));
+    gr_reg out = block_norm_after(b, &s->after_ffn, add_feed_forward(b, f));
     block_give(b, f);
     block_add(b, out, x);
     return out;
@@ -256,24 +256,24 @@ static gr_reg of_token(struct build *b, gr_reg a) {
     return block_norm_after(b, &ple_after, out);
 }
 
-static void whole(struct build *b, const struct block_spec *s) {
+static void add_layer(struct build *b, const struct block_spec *s) {
     const int64_t *d = b->h->d, at = d[HD_ALTUP_AT];
-    gr_reg a = stream(b, b->streams, at), c = coefs(b, "altup_predict_coef", a);
+    gr_reg a = stream_at(b, b->streams, at), c = coefs(b, "altup_predict_coef", a);
     gr_reg p = block_take(b, d[HD_ALTUP] * d[HD_EMBD]);
     block_give(b, a);
     append_node(b, OP_MIX, p, b->streams, c);
     block_give(b, b->streams);
     block_give(b, c);
     b->streams = p;
-    gr_reg x = activated(b, s, stream(b, p, at));
+    gr_reg x = activated(b, s, stream_at(b, p, at));
     c = coefs(b, "altup_correct_coef", x);
-    a = stream(b, p, at);
+    a = stream_at(b, p, at);
     block_scale(b, a, -1);
     block_add(b, x, a); /* the change */
     append_node(b, OP_SPREAD, p, x, c);
     block_give(b, x);
     block_give(b, c);
-    x = of_token(b, stream(b, p, at));
+    x = of_token(b, stream_at(b, p, at));
     append_node(b, OP_SPREAD, p, x, GR_NONE)->pick.offset = 1;
     block_give(b, x);
     append_node(b, OP_COLUMNS, b->g->residual, p, GR_NONE)->pick.offset = at * d[HD_EMBD];
@@ -286,7 +286,7 @@ static void mean_of_streams(struct build *b) {
     append_node(b, OP_COLUMNS, out, b->streams, GR_NONE);
     const gr_reg rest = project_streams(b, "altup_unembd_proj.weight",
                                         block_columns(b, b->streams, d, (n - 1) * d), out);
-    for (int64_t i = 0; i < n - 1; i++) block_add(b, out, stream(b, rest, i));
+    for (int64_t i = 0; i < n - 1; i++) block_add(b, out, stream_at(b, rest, i));
     block_give(b, rest);
     block_scale(b, out, 1 / (double)n);
 }
@@ -298,7 +298,7 @@ static const struct decoder_spec decoder = {
                        .value_norm = true,
                        QK_NORMS},
               .ffn = {.act = ACT_GEGLU}},
-    .whole = whole,
+    .whole = add_layer,
     .embd_sqrt = true,
     .start = build_streams,
     .end = mean_of_streams,

@@ -79,14 +79,14 @@ static int store_list(struct hparams *h, const struct hp_row *r, const char *nam
     return store_int(h, r, name, most, seen, e);
 }
 
-static double *real(struct hparams *h, const struct hp_row *r) {
+static double *real_slot(struct hparams *h, const struct hp_row *r) {
     return r->flags & HPF_WINDOWED ? &h->f_windowed[r->slot] : &h->f[r->slot];
 }
 static int store_real(struct hparams *h, const struct hp_row *r, const char *name, double v,
                       struct err *e) {
     if (!isfinite(v) || !(r->flags & HPF_ZERO_OK ? v >= 0 : v > 0))
         return err_set(e, ERR_DATA, "%s is %g, which is out of range", name, v);
-    *real(h, r) = v;
+    *real_slot(h, r) = v;
     return 0;
 }
 
@@ -94,7 +94,7 @@ static void store_default(struct hparams *h, const struct hp_row *r, const struc
     const bool w = (r->flags & HPF_WINDOWED) != 0;
     int64_t *to = w ? &h->d_windowed[r->slot] : &h->d[r->slot];
     if (r->flags & HPF_REAL) {
-        if (*real(h, r) == 0) *real(h, r) = r->otherwise;
+        if (*real_slot(h, r) == 0) *real_slot(h, r) = r->otherwise;
     } else if (!(w ? seen->windowed : seen->plain)[r->slot] && *to == 0)
         *to = (int64_t)r->otherwise;
 }
@@ -248,7 +248,7 @@ void hparams_write(const struct hparams *h, const struct arch *a, struct gguf_w 
  * rope_parameters differ between kinds of layers, those of layers without a window. The name is
  * changed and restored. */
 typedef const struct json *find_fn(const struct hfdir *dir, const char *names);
-static const struct json *descend(find_fn *find, const struct hfdir *dir, char *name) {
+static const struct json *find_dotted(find_fn *find, const struct hfdir *dir, char *name) {
     const struct json *j = NULL;
     for (char *part = name, *dot; part; part = dot ? dot + 1 : NULL) {
         dot = strchr(part, '.');
@@ -271,7 +271,7 @@ static const struct json *find_hf(const struct hfdir *dir, const char *spellings
             if (len < 128) {
                 memcpy(name, s, len);
                 name[len] = 0;
-                const struct json *j = descend(find[i], dir, name);
+                const struct json *j = find_dotted(find[i], dir, name);
                 if (json_type(j) != JSON_NULL) return j;
             }
             s = end ? end + 1 : NULL;

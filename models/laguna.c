@@ -59,7 +59,7 @@ static int read_rotated(const struct hparams *h, const struct hfdir *dir, const 
                               kind);
 }
 
-static int heads(struct hparams *h, const struct hfdir *dir, struct err *e) {
+static int read_heads(struct hparams *h, const struct hfdir *dir, struct err *e) {
     const struct json *t = json_first(hfdir_hparam(dir, "num_attention_heads_per_layer"));
     int64_t most = 0;
     for (int64_t i = 0; t && i < h->d[HD_LAYERS]; t = json_next(t), i++) {
@@ -89,7 +89,7 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     TRY(read_rotated(h, dir, "full_attention", 1, &h->d[HD_ROT], e));
     if (h->d[HD_WINDOW])
         TRY(read_rotated(h, dir, "sliding_attention", 1, &h->d_windowed[HD_ROT], e));
-    TRY(heads(h, dir, e));
+    TRY(read_heads(h, dir, e));
     if (!hfdir_hparam(dir, "mlp_layer_types")) h->d[HD_LEAD_DENSE] = 1;
     TRY(hf_lead_dense(h, dir, e));
     return hf_check_rope(dir, e);

@@ -67,7 +67,7 @@ bool layers_differ(const struct hparams *h, int slot) {
     return false;
 }
 
-static void fill_one(struct hparams *h, enum mix_kind other, int64_t i) {
+static void fill_layer(struct hparams *h, enum mix_kind other, int64_t i) {
     const bool mtp = i >= h->d[HD_LAYERS];
     struct layer_hp *l = &h->layer[i];
     for (size_t k = 0; k < COUNT_OF(fields); k++) { /* the window comes first */
@@ -87,7 +87,7 @@ static void fill_one(struct hparams *h, enum mix_kind other, int64_t i) {
     l->kv_of = (int)i;
 }
 
-static int check_one(const struct layer_hp *l, struct err *e) {
+static int check_layer(const struct layer_hp *l, struct err *e) {
     if (l->mixer != MIX_ATTN) return 0;
     if (l->kv_heads < 1 || l->heads % l->kv_heads)
         return err_set(e, ERR_DATA, "%lld attention heads cannot share %lld key/value heads",
@@ -122,8 +122,8 @@ int layers_fill_hybrid(struct hparams *h, enum mix_kind other, struct err *e) {
     if (d[HD_FREQS]) d[HD_FREQS] = d[HD_HEAD_DIM] / 2;
     d[HD_HALF_ROT] = d[HD_ROT] / 2;
     for (int64_t i = 0; i < d[HD_LAYERS] + d[HD_MTP]; i++) {
-        fill_one(h, other, i);
-        TRY(check_one(&h->layer[i], e));
+        fill_layer(h, other, i);
+        TRY(check_layer(&h->layer[i], e));
     }
     return 0;
 }
@@ -181,7 +181,7 @@ int layers_interval_hf(struct hparams *h, const struct json *types, struct err *
 
 /* ---- windows ---- */
 
-static void by_period(struct hparams *h, int64_t period) {
+static void windows_by_period(struct hparams *h, int64_t period) {
     for (int64_t i = 0; i < h->d[HD_LAYERS]; i++)
         *layers_own(h, HD_WINDOW, i) = period > 0 && i % period < period - 1 ? h->d[HD_WINDOW] : 0;
 }
@@ -189,7 +189,7 @@ static void by_period(struct hparams *h, int64_t period) {
 int layers_windows_hf(struct hparams *h, const struct json *types, int64_t period, struct err *e) {
     const int64_t n = h->d[HD_LAYERS];
     int64_t i = 0;
-    by_period(h, period);
+    windows_by_period(h, period);
     if (json_type(types) != JSON_ARR) return 0;
     for (const struct json *t = json_first(types); t && i < n; t = json_next(t), i++) {
         const char *s = json_str(t);
@@ -252,7 +252,7 @@ int layers_windows_gguf(struct hparams *h, const char *arch, const struct gguf *
         if (v > HP_MAX_LAYERS) return err_set(e, ERR_DATA, "%s is too large", key);
         period = (int64_t)v;
     }
-    by_period(h, period);
+    windows_by_period(h, period);
     if (!kv || kv->type != GV_ARR) return 0;
     if ((kv->elem != GV_BOOL && kv->elem != GV_I32 && kv->elem != GV_U32) ||
         (kv->count != (uint64_t)n && kv->count != (uint64_t)(n + h->d[HD_MTP])))

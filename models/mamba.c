@@ -68,7 +68,7 @@ static int fill_mixers(struct hparams *h, enum mix_kind kind, struct err *e) {
     for (int64_t i = 0; i < h->d[HD_LAYERS]; i++) h->layer[i].ffn = FFN_NONE;
     return 0;
 }
-static int one_derive(struct hparams *h, struct err *e) {
+static int mamba1_derive(struct hparams *h, struct err *e) {
     int64_t *d = h->d;
     if (d[HD_LIN_INNER] < 1 || d[HD_LIN_V_HEADS] < 1)
         return err_set(e, ERR_DATA, "ssm.inner_size or ssm.time_step_rank is missing");
@@ -77,7 +77,7 @@ static int one_derive(struct hparams *h, struct err *e) {
     d[HD_LIN_X] = d[HD_LIN_V_HEADS] + 2 * d[HD_LIN_K_DIM];
     return fill_mixers(h, MIX_MAMBA1, e);
 }
-static int two_derive(struct hparams *h, struct err *e) {
+static int mamba2_derive(struct hparams *h, struct err *e) {
     if (h->d[HD_LIN_V_HEADS] < 1) return err_set(e, ERR_DATA, "ssm.time_step_rank is missing");
     TRY(derive_mamba2(h, e));
     return fill_mixers(h, MIX_MAMBA2, e);
@@ -96,7 +96,7 @@ static int read_inner(struct hparams *h, const struct hfdir *dir, struct err *e)
 
 /* The eps of Falcon Mamba's inner norms, for which there is no key. */
 static const double inner_eps = 1e-6;
-static int one_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
+static int mamba1_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     const char *type = json_str(hfdir_hparam(dir, "model_type"));
     const double eps = json_num(hfdir_hparam(dir, "mixer_rms_eps"), inner_eps);
     TRY(read_inner(h, dir, e));
@@ -108,7 +108,7 @@ static int one_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e
         h->d[HD_LIN_V_HEADS] = (h->d[HD_EMBD] + 15) / 16;
     return 0;
 }
-static int two_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
+static int mamba2_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     const int64_t *d = h->d;
     TRY(read_inner(h, dir, e));
     if (d[HD_LIN_V_DIM] && !d[HD_LIN_V_HEADS])
@@ -126,8 +126,8 @@ const struct arch arch_mamba = {
     .size_note = "Mamba 1",
     .hp = one_hp,
     .tensors = one_tensors,
-    .derive = one_derive,
-    .from_hf = one_from_hf,
+    .derive = mamba1_derive,
+    .from_hf = mamba1_from_hf,
     .decoder = &decoder,
 };
 const struct arch arch_mamba2 = {
@@ -137,7 +137,7 @@ const struct arch arch_mamba2 = {
     .size_note = "Mamba 2",
     .hp = two_hp,
     .tensors = two_tensors,
-    .derive = two_derive,
-    .from_hf = two_from_hf,
+    .derive = mamba2_derive,
+    .from_hf = mamba2_from_hf,
     .decoder = &decoder,
 };

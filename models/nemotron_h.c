@@ -149,7 +149,7 @@ static const struct decoder_spec moe_decoder = {
 };
 
 extern const struct arch arch_nemotron_h, arch_nemotron_h_moe;
-static const struct arch *which(const struct hfdir *dir) {
+static const struct arch *arch_of_pattern(const struct hfdir *dir) {
     char pattern[HP_MAX_LAYERS + 1];
     read_pattern(dir, pattern);
     return strchr(pattern, 'E') ? &arch_nemotron_h_moe : &arch_nemotron_h;
@@ -159,7 +159,7 @@ static const char *const skip[] = {"mtp.", NULL};
 const struct arch arch_nemotron_h = {
     .name = "nemotron_h",
     .hf_classes = hf_classes,
-    .which = which,
+    .which = arch_of_pattern,
     .family = "Nemotron-H, Nemotron Nano 2",
     .size_note = "hybrid Mamba 2, dense",
     .hp = dense_hp,
@@ -173,7 +173,7 @@ const struct arch arch_nemotron_h = {
 };
 const struct arch arch_nemotron_h_moe = {
     .name = "nemotron_h_moe",
-    .hf_classes = hf_classes, /* distinguished by which() */
+    .hf_classes = hf_classes, /* distinguished by arch_of_pattern() */
     .family = "Nemotron Nano 3",
     .size_note = "hybrid Mamba 2, mixture of experts",
     .hp = moe_hp,

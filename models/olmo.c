@@ -54,7 +54,7 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
 }
 
 #define CLAMP "olmo.attention.clamp_kqv"
-static int old_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
+static int olmo1_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     static const char *const no[] = {"attention_bias", NULL};
     TRY(hf_check_off(dir, no, e));
     h->f[HF_CLAMP_QKV] = json_num(hfdir_hparam(dir, "clip_qkv"), 0);
@@ -62,13 +62,13 @@ static int old_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e
         return err_set(e, ERR_DATA, "clip_qkv is %g", h->f[HF_CLAMP_QKV]);
     return hf_check_rope(dir, e);
 }
-static int old_read_keys(struct hparams *h, const struct gguf *g, struct err *e) {
+static int olmo1_read_keys(struct hparams *h, const struct gguf *g, struct err *e) {
     if (gguf_find(g, CLAMP)) TRY(gguf_get_f64(g, CLAMP, &h->f[HF_CLAMP_QKV], e));
     return h->f[HF_CLAMP_QKV] >= 0 && h->f[HF_CLAMP_QKV] < 1e6
                ? 0
                : err_set(e, ERR_DATA, CLAMP " is %g", h->f[HF_CLAMP_QKV]);
 }
-static void old_write_keys(const struct hparams *h, struct gguf_w *w) {
+static void olmo1_write_keys(const struct hparams *h, struct gguf_w *w) {
     if (h->f[HF_CLAMP_QKV] > 0) gguf_w_f32(w, CLAMP, (float)h->f[HF_CLAMP_QKV]);
 }
 
@@ -98,9 +98,9 @@ const struct arch arch_olmo = {
     .hp = old_hp,
     .tensors = old_tensors,
     .derive = layers_fill,
-    .from_hf = old_from_hf,
-    .read_keys = old_read_keys,
-    .write_keys = old_write_keys,
+    .from_hf = olmo1_from_hf,
+    .read_keys = olmo1_read_keys,
+    .write_keys = olmo1_write_keys,
     .decoder = &old_decoder,
 };
 const struct arch arch_olmo2 = {

@@ -65,14 +65,14 @@ void sizes_add(struct sizes *z, const struct arch *a, const char *name, uint64_t
     }
 }
 
-static uint64_t blocks(const struct sizes *z) {
+static uint64_t blocks_bytes(const struct sizes *z) {
     uint64_t sum = 0;
     for (int i = 0; i < z->n_blocks; i++) sum += z->block[i].dense + z->block[i].experts;
     return sum;
 }
 
 uint64_t sizes_device(const struct sizes *z) {
-    return blocks(z) + z->output + z->tied_head + z->mtp;
+    return blocks_bytes(z) + z->output + z->tied_head + z->mtp;
 }
 
 static uint64_t block_rows(const void *type, int64_t n) {
@@ -145,7 +145,7 @@ uint64_t sizes_state(const struct sizes *z, int first) {
 }
 
 uint64_t sizes_weights(const struct sizes *z) {
-    return blocks(z) + z->output + z->mtp + z->embd;
+    return blocks_bytes(z) + z->output + z->mtp + z->embd;
 }
 
 int sizes_n_kv(const struct sizes *z) {

@@ -22,13 +22,13 @@ struct state {
 };
 enum { UNITS = 4 }; /* bandwidths are compared in quarters */
 
-static uint64_t fastest(const struct split *s) {
+static uint64_t max_bandwidth(const struct split *s) {
     uint64_t most = 0;
     for (int i = 0; i < s->n_cards; i++) most = max_u64(most, s->card[i].bandwidth);
     return most;
 }
 static uint64_t slowness(const struct split *s, int card) {
-    const uint64_t most = fastest(s), b = s->card[card].bandwidth;
+    const uint64_t most = max_bandwidth(s), b = s->card[card].bandwidth;
     return b ? (uint64_t)((double)most / (double)b * UNITS) : UNITS;
 }
 
@@ -40,10 +40,10 @@ static struct price price_of(const struct split *s, int card, uint64_t bytes) {
                           .time = (bytes >> 10) * slowness(s, card),
                           .share = c->have ? (uint64_t)((double)all / (double)c->have * 1e12) : 0};
 }
-static struct price both(const struct price *a, const struct price *b) {
+static struct price add_prices(const struct price *a, const struct price *b) {
     return (struct price){a->over + b->over, a->time + b->time, max_u64(a->share, b->share)};
 }
-static bool better(const struct price *a, const struct price *b) {
+static bool is_better(const struct price *a, const struct price *b) {
     if (a->over != b->over) return a->over < b->over;
     if (a->time != b->time) return a->time < b->time;
     return a->share < b->share;
@@ -59,9 +59,9 @@ static void try_runs(const struct split *s, int c, int from, struct state *at) {
         if (l && to == from + 1 && l->joined && from > 0) return;
         if (l) sum += l->bytes[c];
         const uint64_t bytes = !l ? 0 : to == n ? sum + s->card[c].last : sum;
-        const struct price run = price_of(s, c, bytes), all = both(&at[from].p, &run);
+        const struct price run = price_of(s, c, bytes), all = add_prices(&at[from].p, &run);
         struct state *o = &at[w + to];
-        if (!o->ok || better(&all, &o->p)) *o = (struct state){all, from, true};
+        if (!o->ok || is_better(&all, &o->p)) *o = (struct state){all, from, true};
     }
 }
 

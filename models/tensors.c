@@ -104,7 +104,7 @@ static int add_globals(struct list *l, const struct tensor_row *from, const stru
     return 0;
 }
 
-static int fill(struct list *l, const struct arch *a, const struct hparams *h, struct err *e) {
+static int fill_list(struct list *l, const struct arch *a, const struct hparams *h, struct err *e) {
     const struct tensor_row *first = a->tensors; /* globals before it come first, the others last */
     while (first->gguf && first->where == W_GLOBAL) first++;
     TRY(add_globals(l, a->tensors, first, h, e));
@@ -118,7 +118,7 @@ static int fill(struct list *l, const struct arch *a, const struct hparams *h, s
 int arch_tensors(const struct arch *a, const struct hparams *h, struct tensor_inst **out,
                  int64_t *n, struct err *e) {
     struct list l = {0};
-    int rc = fill(&l, a, h, e);
+    int rc = fill_list(&l, a, h, e);
     if (rc) {
         free(l.v);
         return err_wrap(e, "%s", a->name);

@@ -29,7 +29,7 @@ static double yarn_growth(double factor, double weight) {
     return 0.1 * weight * log(factor) + 1;
 }
 
-static int check(struct hparams *h, const char *where, struct err *e) {
+static int check_yarn(struct hparams *h, const char *where, struct err *e) {
     const double *f = h->f;
     if (!(f[HF_YARN_FACTOR] >= 1 && f[HF_YARN_FACTOR] <= 1e6))
         return err_set(e, ERR_DATA, "%s asks for rope_type \"yarn\" with factor %g, not 1 or more",
@@ -84,7 +84,7 @@ int yarn_from_hf(struct hparams *h, const struct arch *a, const struct hfdir *di
     h->d[HD_YARN_CTX] = h->d[HD_CTX];
     const struct json *ctx = json_get(r, "original_max_position_embeddings");
     if (ctx && !json_i64(ctx, &h->d[HD_YARN_CTX])) h->d[HD_YARN_CTX] = 0;
-    return check(h, where, e);
+    return check_yarn(h, where, e);
 }
 
 #define LOG_KEY "yarn_log_multiplier"
@@ -123,7 +123,7 @@ int yarn_from_gguf(struct hparams *h, const struct arch *a, const struct gguf *g
         return err_set(e, ERR_DATA, "%s is %g, which is not supported", key, ext);
     uint64_t ctx = gguf_u64_or(g, key_of(key, arch, "original_context_length"), 0);
     h->d[HD_YARN_CTX] = ctx ? (ctx <= INT32_MAX ? (int64_t)ctx : 0) : h->d[HD_CTX];
-    return check(h, key_of(key, arch, "type"), e);
+    return check_yarn(h, key_of(key, arch, "type"), e);
 }
 
 /* Writes even the usual values if config.json has them, as llama.cpp's converter does. */

@@ -75,8 +75,8 @@ PANEL(6)
 PANEL(4)
 PANEL(1)
 
-static void block(const float *a, int64_t lda, const float *b, int64_t ldb, float *c, int64_t ldc,
-                  int64_t m, int64_t n, int64_t k, int add) {
+static void gemm_block(const float *a, int64_t lda, const float *b, int64_t ldb, float *c,
+                       int64_t ldc, int64_t m, int64_t n, int64_t k, int add) {
     static void (*const strip[4])(const float *, int64_t, const float *, int64_t, float *, int64_t,
                                   int64_t, int64_t, int) = {NULL, strip_1, strip_2, strip_3};
     if (m < 4) {
@@ -101,8 +101,8 @@ static void gemm_f32(const float *restrict a, int64_t lda, const float *restrict
     do { /* runs once even if k = 0, to set C to 0 */
         const int64_t kb = k - p < KB ? k - p : KB;
         for (int64_t i = 0; i < m; i += MB)
-            block(a + i * lda + p, lda, b + p, ldb, c + i * ldc, ldc, m - i < MB ? m - i : MB, n,
-                  kb, p > 0);
+            gemm_block(a + i * lda + p, lda, b + p, ldb, c + i * ldc, ldc, m - i < MB ? m - i : MB,
+                       n, kb, p > 0);
         p += KB;
     } while (p < k);
 }

@@ -120,7 +120,7 @@ static int compare_all(struct cu_stream *s, struct trial *x, bool *ok, struct er
     return 0;
 }
 
-static int ask(struct cu_stream *s, struct trial *x, bool *ok, struct err *e) {
+static int try_wgmma(struct cu_stream *s, struct trial *x, bool *ok, struct err *e) {
     int32_t yes = 0;
     *ok = false;
     CU_LAUNCH(e, has_wgmma, 1, 1, 0, s, (int32_t *)(void *)x->d_y);
@@ -140,7 +140,7 @@ static int ask(struct cu_stream *s, struct trial *x, bool *ok, struct err *e) {
     return 0;
 }
 
-static int ask_with_memory(struct cu_stream *s, bool *ok, struct err *e) {
+static int try_with_memory(struct cu_stream *s, bool *ok, struct err *e) {
     const uint64_t n_w = 2 * ROWS * K, n_dec = 4 * ROWS * K, n_x = 4 * TOKENS * K,
                    n_y = 4 * TOKENS * ROWS;
     struct cu_buf *b;
@@ -154,7 +154,7 @@ static int ask_with_memory(struct cu_stream *s, bool *ok, struct err *e) {
     x->d_x = (float *)(void *)(p + 2 * n_w + n_dec);
     x->d_y = (float *)(void *)(p + 2 * n_w + n_dec + n_x);
     struct err why;
-    int rc = ask(s, x, ok, &why);
+    int rc = try_wgmma(s, x, ok, &why);
     if (rc) rc = err_set(e, ERR_SYS, "testing wgmma: %s; --device cuda/743 avoids it", why.msg);
     free(x);
     cu_buf_free(b);
@@ -169,7 +169,7 @@ int cu_use_wgmma(struct cu_stream *s, bool yes, struct err *e) {
     if (!yes || s->c->info.cc != 90 || i >= (int)(sizeof known / sizeof known[0])) return 0;
     int rc = 0;
     pthread_mutex_lock(&lock);
-    if (!known[i].asked) rc = ask_with_memory(s, &known[i].ok, e);
+    if (!known[i].asked) rc = try_with_memory(s, &known[i].ok, e);
     known[i].asked = rc == 0;
     s->wgmma = known[i].asked && known[i].ok;
     pthread_mutex_unlock(&lock);

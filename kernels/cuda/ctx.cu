@@ -207,7 +207,7 @@ void cu_close(struct cu_ctx *c) {
     free(c);
 }
 
-static void reach(const struct cu_ctx *from, const struct cu_ctx *to) {
+static void enable_peer(const struct cu_ctx *from, const struct cu_ctx *to) {
     int yes = 0;
     if (cu_on(from) != cudaSuccess ||
         cudaDeviceCanAccessPeer(&yes, from->info.index, to->info.index) != cudaSuccess || !yes ||
@@ -216,8 +216,8 @@ static void reach(const struct cu_ctx *from, const struct cu_ctx *to) {
 }
 
 void cu_pair(struct cu_ctx *a, struct cu_ctx *b) {
-    reach(a, b);
-    reach(b, a);
+    enable_peer(a, b);
+    enable_peer(b, a);
 }
 
 int cu_buf_new(struct cu_buf **out, struct cu_ctx *c, uint64_t n_bytes, const char *what,

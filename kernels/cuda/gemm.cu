@@ -242,8 +242,8 @@ uint64_t cu_gemm_scratch(const struct cu_product *p) {
 static bool is_wide(const struct cu_stream *s, const struct cu_product *p) {
     return s->wgmma && p->w.packed && (!p->up.w || cu_same_rows(p));
 }
-static int find(const struct cu_stream *s, const struct cu_product *p, const struct cu_rows *w,
-                struct cu_gemm_kernel *k, struct err *e) {
+static int find_kernel(const struct cu_stream *s, const struct cu_product *p,
+                       const struct cu_rows *w, struct cu_gemm_kernel *k, struct err *e) {
     *k = p->exact        ? cu_gemm_f32(s, p, w->type)
          : is_wide(s, p) ? cu_gemm_sm90(s, p)
                          : cu_gemm_any(s, p, w->type);
@@ -254,8 +254,8 @@ static int find(const struct cu_stream *s, const struct cu_product *p, const str
                    qtype_name(w->type), (long long)p->n_in, (long long)p->n_mats);
 }
 
-static int launch(struct cu_stream *s, const struct cu_product *p, const struct cu_rows *w,
-                  const struct cu_gemm_kernel *k, struct cu_gemm_job *j, struct err *e) {
+static int launch_kernel(struct cu_stream *s, const struct cu_product *p, const struct cu_rows *w,
+                         const struct cu_gemm_kernel *k, struct cu_gemm_job *j, struct err *e) {
     const dim3 grid((unsigned)cu_gemm_tasks(p, j->tokens), (unsigned)div_up(p->rows, k->rows));
     void (*const fn)(struct cu_gemm_job) = k->fn;
     j->w = w->w;
@@ -268,8 +268,8 @@ static int launch(struct cu_stream *s, const struct cu_product *p, const struct 
 
 int cu_gemm(struct cu_stream *s, const struct cu_product *p, struct err *e) {
     struct cu_gemm_kernel k, up = {};
-    TRY(find(s, p, &p->w, &k, e));
-    if (p->up.w) TRY(find(s, p, &p->up, &up, e));
+    TRY(find_kernel(s, p, &p->w, &k, e));
+    if (p->up.w) TRY(find_kernel(s, p, &p->up, &up, e));
     const int tokens = up.fn && up.tokens < k.tokens ? up.tokens : k.tokens;
     const struct parts at = parts_of(p, tokens);
     const int64_t n_x = p->n_in / p->x_div;
@@ -307,10 +307,10 @@ int cu_gemm(struct cu_stream *s, const struct cu_product *p, struct err *e) {
         j.w_up = p->up.w;
         j.mat_bytes_up = p->up.mat_bytes;
     } else if (p->up.w) { /* up first; gate then multiplies it */
-        TRY(launch(s, p, &p->up, &up, &j, e));
+        TRY(launch_kernel(s, p, &p->up, &up, &j, e));
         j.mul = p->y;
     }
-    TRY(launch(s, p, &p->w, &k, &j, e));
+    TRY(launch_kernel(s, p, &p->w, &k, &j, e));
     if (p->n_sum > 1)
         CU_LAUNCH(e, add_parts,
                   dim3((unsigned)div_up(p->rows, 256), (unsigned)(p->n_in / p->n_sum)), 256, 0, s,

@@ -406,7 +406,7 @@ static const struct gemv {
 #undef ROW
 };
 enum { N_TABLE = sizeof table / sizeof table[0] };
-static const struct gemv *find(enum qtype t, bool packed) {
+static const struct gemv *find_kernel(enum qtype t, bool packed) {
     for (int i = 0; i < N_TABLE; i++)
         if (table[i].type == t && table[i].packed == packed) return &table[i];
     return NULL;
@@ -446,7 +446,7 @@ static void divide(struct part *p, int n_tok, unsigned *n_blocks) {
     *n_blocks += p->per_out * (unsigned)div_up(p->n_out, p->per_pass);
 }
 
-static int launch(struct cu_stream *s, struct job *j, struct err *e) {
+static int launch_job(struct cu_stream *s, struct job *j, struct err *e) {
     unsigned n_blocks = 0;
     const struct gemv *all = NULL; /* the parts' common kernel, or the one for all types */
     int n_tok = 1, plain_bytes = 0;
@@ -459,7 +459,7 @@ static int launch(struct cu_stream *s, struct job *j, struct err *e) {
         divide(p, n_tok, &n_blocks);
         if (!p->w.packed) plain_bytes = PLAIN_BYTES;
         if (p->exact) continue;
-        const struct gemv *k = find(p->w.type, p->w.packed);
+        const struct gemv *k = find_kernel(p->w.type, p->w.packed);
         if (!k || (p->n_sum > 1 && p->x_div > 1))
             return err_set(e, ERR_USAGE, "CUDA: no GEMV for %s", qtype_name(p->w.type));
         const int bytes = k->stages * (k->slot_bytes + (k->packed ? n_tok * X_BYTES : 0));
@@ -503,7 +503,7 @@ int cu_gemv(struct cu_stream *s, const struct cu_product *p, struct err *e) {
     j.part[0] = part_of(p);
     j.part[0].x = (const uint8_t *)x;
     j.n = 1;
-    return launch(s, &j, e);
+    return launch_job(s, &j, e);
 }
 
 bool cu_part_can(const struct cu_weight *w, bool exact) {
@@ -537,5 +537,5 @@ static int take_part(struct part *o, const struct cu_term *a, struct err *e) {
 int cu_products(struct cu_stream *s, const struct cu_products *a, struct err *e) {
     struct job j = {};
     for (; j.n < a->n; j.n++) TRY(take_part(&j.part[j.n], &a->part[j.n], e));
-    return launch(s, &j, e);
+    return launch_job(s, &j, e);
 }

@@ -140,19 +140,19 @@ static const struct product_kernel {
 #undef ROW
 };
 
-static const struct product_kernel *find(enum qtype t) {
+static const struct product_kernel *find_kernel(enum qtype t) {
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
         if (table[i].type == t) return &table[i];
     return NULL;
 }
 
 bool cu_has_type(enum qtype t) {
-    return find(t) != NULL;
+    return find_kernel(t) != NULL;
 }
 
 /* Launches product_rows, or product_side. */
 static int launch(struct cu_stream *s, enum qtype t, struct product *j, bool side, struct err *e) {
-    const struct product_kernel *k = find(t);
+    const struct product_kernel *k = find_kernel(t);
     if (!k) return err_set(e, ERR_USAGE, "CUDA: no product with weights of type %s", qtype_name(t));
     j->grid = s->c->grid;
     const int64_t n = side ? div_up(j->n_in, SIDE_TOK) : j->n_in / j->n_sum;
@@ -247,7 +247,7 @@ static bool is_fast(const struct cu_product *p, int64_t n_tok) {
 static int product(struct cu_stream *s, const struct cu_weight *w, const struct cu_weight *up,
                    bool gated, struct product *j, int64_t n_tok, bool exact, bool *left,
                    struct err *e) {
-    const struct product_kernel *k = find(w->type);
+    const struct product_kernel *k = find_kernel(w->type);
     const bool many = n_tok >= EXACT_MANY;
     const bool side = many && k && k->side && !gated && !j->ids && j->rows <= SIDE_MOST;
     struct cu_product p = fast_of(w, up, gated, false, j);

@@ -5,7 +5,7 @@
 
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 
-static int none(struct err *e) {
+static int fail_not_built(struct err *e) {
     return err_set(
         e, ERR_SYS,
         "this hone was built without CUDA: build it again with 'make HAVE_CUDA=1' (needs "
@@ -76,10 +76,10 @@ int64_t cu_launches(const struct cu_stream *s) {
     return 0;
 }
 
-/* Defines a function that fails with the error of none(). */
+/* Defines a function that fails with the error of fail_not_built(). */
 #define NONE(name, ...)                                                                            \
     int name(__VA_ARGS__, struct err *e) {                                                         \
-        return none(e);                                                                            \
+        return fail_not_built(e);                                                                  \
     }
 NONE(cu_devices, int *n)
 NONE(cu_open, struct cu_ctx **out, int device)

@@ -163,14 +163,14 @@ static const struct pack_kernels {
 #undef ROW
 };
 
-static const struct pack_kernels *find(const struct cu_weight *w) {
+static const struct pack_kernels *find_kernels(const struct cu_weight *w) {
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
         if (table[i].type == w->type && w->k % 256 == 0 && w->k > 0) return &table[i];
     return NULL;
 }
 
 uint64_t cu_packed_bytes(const struct cu_weight *w) {
-    const struct pack_kernels *p = find(w);
+    const struct pack_kernels *p = find_kernels(w);
     return p ? p->super_bytes * (uint64_t)(w->k / 256 * ((w->rows + 15) / 16) * w->mats) : 0;
 }
 
@@ -195,14 +195,14 @@ static int check(const struct cu_weight *w, const struct pack_kernels *p, struct
 }
 
 int cu_pack_weight(struct cu_stream *s, const struct cu_weight *w, struct err *e) {
-    const struct pack_kernels *p = find(w);
+    const struct pack_kernels *p = find_kernels(w);
     TRY(check(w, p, e));
     CU_LAUNCH(e, p->pack, grid_of(w), 128, 0, s, job_of(w));
     return 0;
 }
 
 int cu_unpack_weight(struct cu_stream *s, const struct cu_weight *w, float *dst, struct err *e) {
-    const struct pack_kernels *p = find(w);
+    const struct pack_kernels *p = find_kernels(w);
     TRY(check(w, p, e));
     CU_LAUNCH(e, p->unpack, grid_of(w), 32, 0, s, job_of(w), dst);
     return 0;

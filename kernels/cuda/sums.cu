@@ -45,25 +45,26 @@ CU_KERNEL __launch_bounds__(THREADS) move_sums(double *part, double *all, int64_
     part[i] = 0;
 }
 
-static unsigned blocks(int64_t n) {
+static unsigned blocks_for(int64_t n) {
     return (unsigned)div_up(n, THREADS);
 }
 
 int cu_column_sums(struct cu_stream *s, const float *x, int64_t n_rows, int64_t ld, int64_t k,
                    double *sum, struct err *e) {
-    CU_LAUNCH(e, column_sums, blocks(k), THREADS, 0, s, x, n_rows, ld, k, sum);
+    CU_LAUNCH(e, column_sums, blocks_for(k), THREADS, 0, s, x, n_rows, ld, k, sum);
     return 0;
 }
 
 int cu_expert_sums(struct cu_stream *s, const float *x, int64_t per_row, int64_t ld, int64_t k,
                    const int32_t *first, const int32_t *order, int64_t n_experts, double *sum,
                    struct err *e) {
-    CU_LAUNCH(e, expert_sums, dim3(blocks(k), (unsigned)n_experts), THREADS, 0, s, x, per_row, ld,
-              k, first, order, sum);
+    CU_LAUNCH(e, expert_sums, dim3(blocks_for(k), (unsigned)n_experts), THREADS, 0, s, x, per_row,
+              ld, k, first, order, sum);
     return 0;
 }
 
+/* Adds part[n] to all[n] and sets part to 0. */
 int cu_move_sums(struct cu_stream *s, double *part, double *all, int64_t n, struct err *e) {
-    CU_LAUNCH(e, move_sums, blocks(n), THREADS, 0, s, part, all, n);
+    CU_LAUNCH(e, move_sums, blocks_for(n), THREADS, 0, s, part, all, n);
     return 0;
 }

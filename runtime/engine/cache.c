@@ -228,7 +228,7 @@ static void page_drop(struct page_pool *p, struct page *page) {
 
 /* ---- sequences ---- */
 
-static int reserve(struct cache *c, int64_t n_tok, struct err *e) {
+static int reserve_pages(struct cache *c, int64_t n_tok, struct err *e) {
     for (int i = 0; i < c->kv.n_slots; i++) {
         struct page_pool *p = &c->pool[i];
         const int64_t n = cache_slot_pages(c, i, n_tok),
@@ -248,7 +248,7 @@ static int reserve(struct cache *c, int64_t n_tok, struct err *e) {
     return 0;
 }
 
-static void unreserve(struct cache *c, int64_t n_tok) {
+static void unreserve_pages(struct cache *c, int64_t n_tok) {
     for (int i = 0; i < c->kv.n_slots; i++) {
         c->pool[i].n_reserved -= cache_slot_pages(c, i, n_tok);
         pool_shrink(c, i);
@@ -330,7 +330,7 @@ void cache_keep_spares(struct cache *c, int n) {
 int seq_new(struct seq **out, struct cache *c, int64_t n_reserve, struct err *e) {
     struct seq *q = NULL;
     TRY(seq_alloc(&q, c, true, e));
-    const int rc = reserve(c, n_reserve, e);
+    const int rc = reserve_pages(c, n_reserve, e);
     if (rc) {
         seq_free(q);
         return rc;
@@ -356,7 +356,7 @@ void seq_free(struct seq *q) {
     if (!q) return;
     struct cache *c = q->cache;
     drop_all(q);
-    unreserve(c, q->n_reserved);
+    unreserve_pages(c, q->n_reserved);
     if (c->n_spare < c->most_spare)
         memcpy(c->spare[c->n_spare++], q->mem, sizeof c->spare[0]);
     else
@@ -376,7 +376,7 @@ void seq_reset(struct seq *q) {
     zero_states(q->cache, q->mem);
 }
 
-static void push(struct seq_pages *p, struct page *page) {
+static void push_page(struct seq_pages *p, struct page *page) {
     if (p->n == p->cap) {
         p->cap = p->cap ? 2 * p->cap : 8;
         p->v = xreallocarray(p->v, (size_t)p->cap, sizeof *p->v);
@@ -400,7 +400,7 @@ static void share_pages(struct seq *q, const struct seq *from, int64_t pos) {
             struct page *page = have->v[k];
             page->refs++;
             page->sealed = max_i64(page->sealed, pos);
-            push(&q->slot[i], page);
+            push_page(&q->slot[i], page);
             const int64_t was = have->first + k - old.first;
             if (was < 0 || was >= old.n || old.v[was] != page) table_changed(q, have->first + k);
         }
@@ -537,7 +537,7 @@ int seq_grow(struct seq *q, int64_t n, struct err *e) {
         }
         if (!p->n && new) p->first = q->pos / c->page_tok;
         if (new > 0) table_changed(q, p->first + p->n);
-        while (new -- > 0) push(p, page_take(&c->pool[i], q->id));
+        while (new -- > 0) push_page(p, page_take(&c->pool[i], q->id));
     }
     return 0;
 }
@@ -551,7 +551,7 @@ int seq_make_room(struct seq *q, int64_t n_tok, const int64_t *first, struct err
         s->first = first[i] / c->page_tok;
         const int64_t need = div_up(n_tok, c->page_tok) - s->first;
         if (need > p->n_free) TRY(pool_extend(c, p, need - p->n_free, false, e));
-        while (s->n < need) push(s, page_take(p, q->id));
+        while (s->n < need) push_page(s, page_take(p, q->id));
         table_changed(q, s->first);
     }
     q->pos = n_tok;

@@ -71,7 +71,7 @@ static void add_state(const struct cost_of *c, const struct gr_node *n, struct c
 
 /* ---- registers ---- */
 
-static bool writes(const struct gr_node *n, gr_reg r) {
+static bool writes_reg(const struct gr_node *n, gr_reg r) {
     return n->dst == r || n->dst2 == r;
 }
 static void add_registers(const struct cost_of *c, int first, int n_nodes, enum step_part part,
@@ -82,7 +82,7 @@ static void add_registers(const struct cost_of *c, int first, int n_nodes, enum 
     const int end = first + n_nodes;
     for (gr_reg r = 0; r < g->n_regs; r++) {
         bool written = false;
-        for (int i = first; i < end && ends && !written; i++) written = writes(&g->node[i], r);
+        for (int i = first; i < end && ends && !written; i++) written = writes_reg(&g->node[i], r);
         if (begins && graph_reads(g, first, end, r, false)) o->n_read += reg_bytes(c, r);
         if (written && graph_live(g, end, r)) o->n_written += reg_bytes(c, r);
     }

@@ -20,7 +20,7 @@ bool fault_in_logits(const float *x, int64_t n) {
     return false;
 }
 
-static int64_t not_finite(const float *x, int64_t n) {
+static int64_t first_not_finite(const float *x, int64_t n) {
     for (int64_t i = 0; i < n; i++)
         if (!isfinite(x[i])) return i;
     return -1;
@@ -35,7 +35,7 @@ static int64_t bad_weight(const struct kern *k, const struct gguf_tensor *t) {
     for (int64_t i = 0; i < total; i += CHUNK) {
         const int64_t n = min_i64(CHUNK, total - i);
         k->op[t->type].decode(t->data + qtype_row_bytes(t->type, i), x, n);
-        const int64_t at = not_finite(x, n);
+        const int64_t at = first_not_finite(x, n);
         if (at >= 0) return i + at;
     }
     return -1;
@@ -66,7 +66,7 @@ struct first { /* first output that is not finite */
 
 static void check_block(void *ud, const struct session_shown *r) {
     struct first *f = ud;
-    const int64_t at = f->found ? -1 : not_finite(r->x, r->n_rows * f->width);
+    const int64_t at = f->found ? -1 : first_not_finite(r->x, r->n_rows * f->width);
     if (at < 0) return;
     *f = (struct first){f->width, true, r->block, r->pos + at / f->width};
 }

@@ -90,12 +90,12 @@ bool fuse_begins(enum gr_op op, const struct target *t) {
 
 /* ---- predicates of the rules ---- */
 
-static unsigned way(const struct rule_for *r, const struct gr_node *product) {
+static unsigned way_of(const struct rule_for *r, const struct gr_node *product) {
     return r->t->way(r->t->ud, product->product.matrix);
 }
 /* Returns whether the kernels for few rows support product n. */
 static bool is_quick(const struct rule_for *r, const struct gr_node *n) {
-    return n < r->end && n->op == OP_MATMUL && r->t->few && way(r, n) && n->dst != n->src[0];
+    return n < r->end && n->op == OP_MATMUL && r->t->few && way_of(r, n) && n->dst != n->src[0];
 }
 
 /* Returns whether nodes n, n + 1 and n + 2 are gate, up and activation of one input. */
@@ -107,17 +107,17 @@ static bool is_glu(const struct graph *g, const struct gr_node *n, const struct 
     return g->reg_width[n[2].dst] == g->reg_width[n[2].src[1]];
 }
 static bool is_quick_glu(const struct rule_for *r, const struct gr_node *n) {
-    return is_glu(r->g, n, r->end) && way(r, &n[0]) && way(r, &n[1]) &&
+    return is_glu(r->g, n, r->end) && way_of(r, &n[0]) && way_of(r, &n[1]) &&
            r->t->joins(r->t->ud, n[0].product.matrix, n[1].product.matrix);
 }
 
-static bool same(double a, double b) {
+static bool same_number(double a, double b) {
     return !(a < b) && !(a > b);
 }
 static bool same_angles(const struct gr_rope *a, const struct gr_rope *b) {
     return a->n_rot == b->n_rot && a->adjacent == b->adjacent && a->divisors == b->divisors &&
-           a->far == b->far && a->no_yarn == b->no_yarn && same(a->base, b->base) &&
-           same(a->factor, b->factor);
+           a->far == b->far && a->no_yarn == b->no_yarn && same_number(a->base, b->base) &&
+           same_number(a->factor, b->factor);
 }
 
 /* ---- rules ---- */
@@ -150,7 +150,7 @@ static bool qkv_norms(const struct match *m) {
     const struct gr_node *q = m->qkv.q_norm, *k = m->qkv.k_norm;
     if (!q && !k) return true;
     return q && k && q->dst == q->src[0] && k->dst == k->src[0] && q->dst == m->qkv.q_rope->dst &&
-           k->dst == m->qkv.k_rope->dst && same((double)q->norm.eps, (double)k->norm.eps);
+           k->dst == m->qkv.k_rope->dst && same_number((double)q->norm.eps, (double)k->norm.eps);
 }
 /* Returns whether the fusion can include the products of queries, keys and values. That requires
  * queries and their gates to come from one product, which is then split. */
@@ -188,7 +188,7 @@ static bool has_shared(const struct rule_for *r, const struct match *m) {
     const struct gr_node *n = m->moe.moe, *down = m->moe.s_down, *gate = m->moe.gate;
     return r->t->many && m->moe.s_gate && down && gate && is_quick_glu(r, m->moe.s_gate) &&
            m->moe.s_gate->src[0] == n->src[0] && down->src[0] == m->moe.s_act->dst &&
-           way(r, down) && gate->dst == n->dst && gate->src[0] == down->dst &&
+           way_of(r, down) && gate->dst == n->dst && gate->src[0] == down->dst &&
            m->moe.s_act->dst != n->src[0] && down->dst != n->dst;
 }
 static bool quick_experts(const struct rule_for *r, const struct gr_node *n) {
@@ -221,7 +221,7 @@ static int rule_products(const struct rule_for *r, struct match *m) {
     if (!is_quick(r, n)) return 0;
     int k = 0;
     while (k < FUSE_MAX_PRODUCTS && m->part[k] && (k == 0 || goes_along(r, n, k))) {
-        any |= (way(r, n + k) & WAY_BYTES) != 0;
+        any |= (way_of(r, n + k) & WAY_BYTES) != 0;
         for (int i = 0; i < k; i++)
             if (n[i].dst == n[k].dst) return 0;
         if (k && n[k].dst == n->src[0]) break;

@@ -49,7 +49,7 @@ static uint64_t sign_word(uint64_t seed, int64_t i) {
     return z ^ (z >> 31);
 }
 enum { SEED_ROTATE = 1, SEED_QJL = 2 };
-static void flip(float *x, int64_t n, uint64_t seed) {
+static void flip_signs(float *x, int64_t n, uint64_t seed) {
     for (int64_t i = 0; i < n; i += 64) {
         uint64_t w = sign_word(seed, i);
         for (int64_t k = i; k < n && k < i + 64; k++, w >>= 1) x[k] = w & 1 ? -x[k] : x[k];
@@ -72,24 +72,24 @@ static int64_t power_of_two_in(int64_t n) {
     return n & -n;
 }
 void kv_rotate(float *x, int64_t n) {
-    flip(x, n, SEED_ROTATE);
+    flip_signs(x, n, SEED_ROTATE);
     int64_t d = power_of_two_in(n);
     for (int64_t i = 0; i < n; i += d) hadamard(x + i, d);
 }
 void kv_rotate_back(float *x, int64_t n) {
     int64_t d = power_of_two_in(n);
     for (int64_t i = 0; i < n; i += d) hadamard(x + i, d);
-    flip(x, n, SEED_ROTATE);
+    flip_signs(x, n, SEED_ROTATE);
 }
 
 /* ---- scales ---- */
 
-static float scale_raw(double yy, double yc, double cc, int64_t d) {
+static float scale_for_norm(double yy, double yc, double cc, int64_t d) {
     (void)yc;
     (void)cc;
     return (float)sqrt(yy / (double)d);
 }
-static float scale_norm(double yy, double yc, double cc, int64_t d) {
+static float scale_keeping_norm(double yy, double yc, double cc, int64_t d) {
     (void)yc;
     (void)d;
     return (float)sqrt(yy / cc);
@@ -99,18 +99,18 @@ static float scale_unbiased(double yy, double yc, double cc, int64_t d) {
     (void)d;
     return yc > 0 ? (float)(yy / yc) : 0;
 }
-static float scale_least(double yy, double yc, double cc, int64_t d) {
+static float scale_least_squares(double yy, double yc, double cc, int64_t d) {
     (void)yy;
     (void)d;
     return (float)(yc / cc);
 }
 // clang-format off
 #define CODES(fn) {{0, NULL, false}, {1, fn, false}, {2, fn, false}, {3, fn, false}, {4, fn, false}}
-const struct tq_code tq_raw[5] = CODES(scale_raw);
-const struct tq_code tq_norm[5] = CODES(scale_norm);
+const struct tq_code tq_raw[5] = CODES(scale_for_norm);
+const struct tq_code tq_norm[5] = CODES(scale_keeping_norm);
 const struct tq_code tq_unbiased[5] = CODES(scale_unbiased);
-const struct tq_code tq_least[5] = CODES(scale_least);
-const struct tq_code tq_qjl[5] = {{0, NULL, false}, {0, NULL, false}, {1, scale_raw, true}, {2, scale_raw, true}, {3, scale_raw, true}};
+const struct tq_code tq_least[5] = CODES(scale_least_squares);
+const struct tq_code tq_qjl[5] = {{0, NULL, false}, {0, NULL, false}, {1, scale_for_norm, true}, {2, scale_for_norm, true}, {3, scale_for_norm, true}};
 // clang-format on
 
 /* ---- codes in bytes: planes of 4 (4 bits), 2 + 1 (3 bits), 2 or 1 ---- */
@@ -122,7 +122,7 @@ struct plane {
 static const struct plane planes[5][2] = {
     {{0, 0}, {0, 0}}, {{1, 0}, {0, 0}}, {{2, 0}, {0, 0}}, {{2, 0}, {1, 2}}, {{4, 0}, {0, 0}}};
 
-static uint8_t *pack(int bits, const uint8_t *code, int64_t d, uint8_t *to) {
+static uint8_t *pack_codes(int bits, const uint8_t *code, int64_t d, uint8_t *to) {
     for (int p = 0; p < 2 && planes[bits][p].bits; p++) {
         const struct plane *l = &planes[bits][p];
         int64_t per = 8 / l->bits;
@@ -138,7 +138,7 @@ static uint8_t *pack(int bits, const uint8_t *code, int64_t d, uint8_t *to) {
 }
 /* ---- slices ---- */
 
-static int64_t slice_of(int64_t n) {
+static int64_t slice_len(int64_t n) {
     return n % 128 == 0 ? 128 : n % 64 == 0 ? 64 : 32;
 }
 static uint64_t slice_bytes(const struct tq_code *c, int64_t d) {
@@ -177,14 +177,14 @@ static void put_residual(const float *y, float s, const float *b, const uint8_t 
         r[i] = y[i] - s * b[code[i]];
         rr += (double)r[i] * (double)r[i];
     }
-    flip(r, d, SEED_QJL);
+    flip_signs(r, d, SEED_QJL);
     hadamard(r, d);
     for (int64_t i = 0; i < d; i++) sign[i] = r[i] > 0;
     store_u16(to, fp_f32_to_f16((float)sqrt(rr)));
-    pack(1, sign, d, to + 2);
+    pack_codes(1, sign, d, to + 2);
 }
 uint64_t kv_turbo_bytes(const struct kv_type *t, int64_t n) {
-    int64_t d = slice_of(n);
+    int64_t d = slice_len(n);
     if (n % d || n > KV_MAX_DIM) return 0;
     uint64_t k = slice_bytes(t->key, d), v = slice_bytes(t->value, d);
     return (uint64_t)(n / d) * (k > v ? k : v);
@@ -193,26 +193,28 @@ uint64_t kv_turbo_bytes(const struct kv_type *t, int64_t n) {
 void kv_turbo_put(const struct kv_type *t, const struct kern *k, const float *x, uint8_t *row,
                   int64_t n, bool is_value) {
     const struct tq_code *c = is_value ? t->value : t->key;
-    int64_t d = slice_of(n);
+    int64_t d = slice_len(n);
     (void)k;
     for (int64_t i = 0; i < n; i += d, row += slice_bytes(c, d)) {
         uint8_t code[MAX_SLICE];
         float s = encode(c, x + i, d, code);
         store_u16(row, fp_f32_to_f16(s));
-        uint8_t *end = pack(c->bits, code, d, row + 2);
+        uint8_t *end = pack_codes(c->bits, code, d, row + 2);
         if (c->qjl) put_residual(x + i, fp_f16_to_f32(load_u16(row)), book[c->bits], code, d, end);
     }
 }
 
 /* Decodes the codes of a slice with the table `level` and returns the end of the codes. */
-static const uint8_t *read4(const uint8_t *from, const float *level, int64_t d, float *dst) {
+static const uint8_t *unpack_4_bits(const uint8_t *from, const float *level, int64_t d,
+                                    float *dst) {
     for (int64_t i = 0; i < d; i += 2, from++) {
         dst[i] = level[*from & 15];
         dst[i + 1] = level[*from >> 4];
     }
     return from;
 }
-static const uint8_t *read3(const uint8_t *from, const float *level, int64_t d, float *dst) {
+static const uint8_t *unpack_3_bits(const uint8_t *from, const float *level, int64_t d,
+                                    float *dst) {
     const uint8_t *high = from + d / 4;
     for (int64_t i = 0; i < d; i += 8, from += 2, high++) {
         unsigned lo = load_u16(from), hi = *high;
@@ -220,25 +222,27 @@ static const uint8_t *read3(const uint8_t *from, const float *level, int64_t d, 
     }
     return high;
 }
-static const uint8_t *read2(const uint8_t *from, const float *level, int64_t d, float *dst) {
+static const uint8_t *unpack_2_bits(const uint8_t *from, const float *level, int64_t d,
+                                    float *dst) {
     for (int64_t i = 0; i < d; i += 4, from++)
         for (int k = 0; k < 4; k++) dst[i + k] = level[*from >> (2 * k) & 3];
     return from;
 }
-static const uint8_t *read1(const uint8_t *from, const float *level, int64_t d, float *dst) {
+static const uint8_t *unpack_1_bit(const uint8_t *from, const float *level, int64_t d, float *dst) {
     for (int64_t i = 0; i < d; i += 8, from++)
         for (int k = 0; k < 8; k++) dst[i + k] = level[*from >> k & 1];
     return from;
 }
 static const uint8_t *(*const reader[5])(const uint8_t *from, const float *level, int64_t d,
-                                         float *dst) = {NULL, read1, read2, read3, read4};
+                                         float *dst) = {NULL, unpack_1_bit, unpack_2_bits,
+                                                        unpack_3_bits, unpack_4_bits};
 
 static void add_residual(const uint8_t *from, float *y, int64_t d) {
     float r[MAX_SLICE], f = fp_f16_to_f32(load_u16(from)) * sqrtf(1.5707963f / (float)d);
     const float level[2] = {-f, f};
-    read1(from + 2, level, d, r);
+    unpack_1_bit(from + 2, level, d, r);
     hadamard(r, d);
-    flip(r, d, SEED_QJL);
+    flip_signs(r, d, SEED_QJL);
     for (int64_t i = 0; i < d; i++) y[i] += r[i];
 }
 
@@ -246,7 +250,7 @@ void kv_turbo_get(const struct kv_type *t, const struct kern *k, const uint8_t *
                   int64_t n, bool is_value) {
     const struct tq_code *c = is_value ? t->value : t->key;
     const float *b = book[c->bits];
-    int64_t d = slice_of(n);
+    int64_t d = slice_len(n);
     (void)k;
     for (int64_t i = 0; i < n; i += d, row += slice_bytes(c, d)) {
         float level[MAX_CODES], s = fp_f16_to_f32(load_u16(row));

@@ -184,14 +184,14 @@ const struct kv_type *kv_type_at(int i) {
     return i >= 0 && i < (int)COUNT_OF(types) ? &types[i] : NULL;
 }
 
-static const struct kv_type *find(const char *name, size_t len) {
+static const struct kv_type *find_type(const char *name, size_t len) {
     for (size_t i = 0; i < COUNT_OF(types); i++)
         if (strlen(types[i].name) == len && strncasecmp(types[i].name, name, len) == 0)
             return &types[i];
     return NULL;
 }
 const struct kv_type *kv_type_find(const char *name) {
-    return find(name, strlen(name));
+    return find_type(name, strlen(name));
 }
 const struct kv_type *kv_type_of(enum qtype t) {
     for (size_t i = 0; i < COUNT_OF(types); i++)
@@ -202,7 +202,7 @@ const struct kv_type *kv_type_of(enum qtype t) {
 int kv_type_parse(const char *text, const char *what, const struct kv_type **k,
                   const struct kv_type **v, struct err *e) {
     const char *slash = strchr(text, '/');
-    *k = slash ? find(text, (size_t)(slash - text)) : kv_type_find(text);
+    *k = slash ? find_type(text, (size_t)(slash - text)) : kv_type_find(text);
     *v = slash ? kv_type_find(slash + 1) : *k;
     if (*k && *v) return 0;
     struct buf known = {0};
@@ -215,7 +215,7 @@ int kv_type_parse(const char *text, const char *what, const struct kv_type **k,
     return ERR_USAGE;
 }
 
-static uint64_t row_of(const void *type, int64_t n) {
+static uint64_t row_bytes_of(const void *type, int64_t n) {
     const struct kv_type *t = type;
     return n % t->block ? 0 : t->row_bytes(t, n);
 }
@@ -224,7 +224,7 @@ void kv_type_text(char out[40], const struct kv_type *k, const struct kv_type *v
 }
 
 struct kv_rows kv_type_rows(const struct kv_type *k, const struct kv_type *v) {
-    return (struct kv_rows){row_of, k, v};
+    return (struct kv_rows){row_bytes_of, k, v};
 }
 
 double kv_type_bits(const struct kv_type *t, int64_t n) {

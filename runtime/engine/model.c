@@ -204,7 +204,7 @@ static int bind_known(struct model *m, bool data, struct err *e) {
     return check_extra(m, e);
 }
 
-static int bind(struct model *m, bool data, struct err *e) {
+static int bind_model(struct model *m, bool data, struct err *e) {
     const char *name = NULL;
     TRY(gguf_get_str(m->gguf, "general.architecture", &name, e));
     m->arch = arch_find(name);
@@ -238,7 +238,7 @@ static void release(struct model *m) {
 int model_computes(struct gguf *g, struct err *e) {
     struct model *m = new_model();
     m->gguf = g;
-    int rc = bind(m, false, e);
+    int rc = bind_model(m, false, e);
     release(m);
     return rc ? err_wrap(e, "%s", gguf_path(g)) : 0;
 }
@@ -251,7 +251,7 @@ int model_refuse(struct err *e) {
 }
 
 static int open_bound(struct model *m, const char *path, struct err *e) {
-    int rc = bind(m, true, e);
+    int rc = bind_model(m, true, e);
     if (rc) rc = model_refuse(e);
     if (!rc) rc = load_tok(m, e);
     if (rc) err_about(e, path, NULL);

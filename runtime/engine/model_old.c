@@ -20,7 +20,7 @@ struct split {
     const struct kern *k;
 };
 
-static const uint8_t *row_of(const struct split *s, int64_t head, int64_t row) {
+static const uint8_t *row_at(const struct split *s, int64_t head, int64_t row) {
     const int64_t at = head * (s->nope + s->value) + row;
     return (const uint8_t *)s->all->data + (uint64_t)at * s->all->row_bytes;
 }
@@ -30,7 +30,7 @@ static const uint8_t *row_of(const struct split *s, int64_t head, int64_t row) {
 static void transpose(const struct split *s, uint8_t *to, size_t size) {
     for (int64_t h = 0; h < s->heads; h++)
         for (int64_t r = 0; r < s->nope; r++) {
-            const uint8_t *row = row_of(s, h, r);
+            const uint8_t *row = row_at(s, h, r);
             for (int64_t c = 0; c < s->rank; c++)
                 memcpy(to + (size_t)((h * s->rank + c) * s->nope + r) * size,
                        row + (size_t)c * size, size);
@@ -40,19 +40,19 @@ static void decode_turned(const struct split *s, float *to) {
     float *row = xcalloc((size_t)s->rank, sizeof *row);
     for (int64_t h = 0; h < s->heads; h++)
         for (int64_t r = 0; r < s->nope; r++) {
-            s->k->op[s->all->type].decode(row_of(s, h, r), row, s->rank);
+            s->k->op[s->all->type].decode(row_at(s, h, r), row, s->rank);
             for (int64_t c = 0; c < s->rank; c++) to[(h * s->rank + c) * s->nope + r] = row[c];
         }
     free(row);
 }
 
-static void *values(const struct split *s, struct err *e) {
+static void *value_rows(const struct split *s, struct err *e) {
     const size_t n = (size_t)s->value * s->all->row_bytes;
     uint8_t *v = try_realloc(NULL, (size_t)s->heads, n, "values of MLA", e);
-    for (int64_t h = 0; v && h < s->heads; h++) memcpy(v + (size_t)h * n, row_of(s, h, s->nope), n);
+    for (int64_t h = 0; v && h < s->heads; h++) memcpy(v + (size_t)h * n, row_at(s, h, s->nope), n);
     return v;
 }
-static void *keys(const struct split *s, enum qtype type, struct err *e) {
+static void *key_rows(const struct split *s, enum qtype type, struct err *e) {
     const size_t size = (size_t)qtype_info(type)->block_bytes;
     void *v = try_calloc((size_t)(s->heads * s->rank * s->nope), size, "keys of MLA", e);
     if (!v) return NULL;
@@ -63,8 +63,8 @@ static void *keys(const struct split *s, enum qtype type, struct err *e) {
     return v;
 }
 
-static int add(struct model *m, const char *name, int block, const int64_t ne[4], enum qtype type,
-               void *data, struct err *e) {
+static int add_weight(struct model *m, const char *name, int block, const int64_t ne[4],
+                      enum qtype type, void *data, struct err *e) {
     struct made_weight *w = &m->made[m->n_made];
     const struct weight like = {.ne = {ne[0], ne[1], ne[2], 1}};
     snprintf(w->name, sizeof w->name, "blk.%d.%s.weight", block, name);
@@ -93,12 +93,12 @@ static int split_block(struct model *m, int block, const struct weight *all, enu
                        "tensor blk.%d.attn_kv_b.weight must have %" PRId64 " rows of %" PRId64
                        " values and a supported type",
                        block, d[HD_KV_B], s.rank);
-    void *k_b = data ? keys(&s, type, e) : NULL;
+    void *k_b = data ? key_rows(&s, type, e) : NULL;
     if (data && !k_b) return ERR_SYS;
-    TRY(add(m, "attn_k_b", block, key, type, k_b, e));
-    void *v_b = data ? values(&s, e) : NULL;
+    TRY(add_weight(m, "attn_k_b", block, key, type, k_b, e));
+    void *v_b = data ? value_rows(&s, e) : NULL;
     if (data && !v_b) return ERR_SYS;
-    return add(m, "attn_v_b", block, value, all->type, v_b, e);
+    return add_weight(m, "attn_v_b", block, value, all->type, v_b, e);
 }
 
 int model_make_weights(struct model *m, bool data, struct err *e) {

@@ -290,7 +290,7 @@ static bool has_all(const struct pack_list *l) {
     return true;
 }
 
-static int attach(struct cache *c, bool make, struct err *e) {
+static int attach_rows(struct cache *c, bool make, struct err *e) {
     struct pack_file *f = NULL;
     char key[33];
     pack_file_key(&c->list, key);
@@ -328,7 +328,7 @@ int pack_cache_attach(const struct model *of, const char *dir, const struct kern
     if (rc)
         return err_set(e, ERR_USAGE, "--pack-cache: %s is not a folder and cannot be created", dir);
     rc = pack_list(&c.list, of, k, e);
-    if (!rc && c.list.n && !has_all(&c.list)) rc = attach(&c, make, e);
+    if (!rc && c.list.n && !has_all(&c.list)) rc = attach_rows(&c, make, e);
     free(c.list.item);
     return rc;
 }

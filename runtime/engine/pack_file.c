@@ -44,7 +44,7 @@ struct pack_file {
 
 /* ---- layout ---- */
 
-static uint64_t layout(const struct pack_list *l, uint64_t *off) {
+static uint64_t lay_out(const struct pack_list *l, uint64_t *off) {
     uint64_t at = round_up(HEAD, PAGE);
     for (int i = 0; i < l->n; i++) {
         if (off) off[i] = at;
@@ -54,7 +54,7 @@ static uint64_t layout(const struct pack_list *l, uint64_t *off) {
 }
 
 uint64_t pack_file_bytes(const struct pack_list *l) {
-    return layout(l, NULL);
+    return lay_out(l, NULL);
 }
 
 void pack_file_key(const struct pack_list *l, char key[33]) {
@@ -105,7 +105,7 @@ static void leaves_init(struct leaves *v, const struct pack_list *l) {
         v->n += div_up(pack_groups(&l->item[i]), leaf_groups(&l->item[i]));
     v->leaf = xcalloc((size_t)v->n + 1, sizeof *v->leaf);
     v->off = xcalloc((size_t)l->n + 1, sizeof *v->off);
-    (void)layout(l, v->off);
+    (void)lay_out(l, v->off);
     int64_t at = 0;
     for (int i = 0; i < l->n; i++) {
         const struct pack_item *it = &l->item[i];
@@ -121,7 +121,7 @@ static void leaves_release(struct leaves *v) {
     free(v->off);
 }
 
-static void one_leaf(struct leaves *v, struct leaf *x, int64_t i, int worker) {
+static void do_leaf(struct leaves *v, struct leaf *x, int64_t i, int worker) {
     const struct pack_item *it = &v->l->item[x->item];
     const uint64_t group = pack_group_bytes(it), at = (uint64_t)x->g0 * group;
     const size_t n = (size_t)((uint64_t)(x->g1 - x->g0) * group);
@@ -138,7 +138,7 @@ static void one_leaf(struct leaves *v, struct leaf *x, int64_t i, int worker) {
 static void leaf_task(void *ctx, int64_t begin, int64_t end, int worker) {
     struct leaves *v = ctx;
     for (int64_t i = v->first + begin; i < v->first + end && !atomic_load(&v->failed); i++)
-        one_leaf(v, &v->leaf[i], i, worker);
+        do_leaf(v, &v->leaf[i], i, worker);
 }
 
 static int run_leaves(struct leaves *v, const char *what, struct pool *pool, struct err *e) {
@@ -248,7 +248,7 @@ int pack_file_open(struct pack_file **out, const char *path, const struct pack_l
         return rc;
     }
     f->off = xcalloc((size_t)l->n + 1, sizeof *f->off);
-    (void)layout(l, f->off);
+    (void)lay_out(l, f->off);
     *out = f;
     return 0;
 }

@@ -29,7 +29,7 @@ static int device_of(const struct target *t, int node) {
     return t->device ? t->device(t->ud, node) : 0;
 }
 
-static void add(struct program *p, const struct step *step) {
+static void add_step(struct program *p, const struct step *step) {
     p->step = xreallocarray(p->step, (size_t)p->n_steps + 1, sizeof *p->step);
     p->step[p->n_steps++] = *step;
 }
@@ -38,12 +38,12 @@ static void add(struct program *p, const struct step *step) {
 static void add_moves(struct program *p, const struct graph *g, int i, int from, int to) {
     for (gr_reg r = 0; r < g->n_regs; r++)
         if (graph_live(g, i, r))
-            add(p, &(struct step){.kind = STEP_MOVE,
-                                  .first = i,
-                                  .fusion = FUSE_NONE,
-                                  .device = to,
-                                  .from = from,
-                                  .reg = r});
+            add_step(p, &(struct step){.kind = STEP_MOVE,
+                                       .first = i,
+                                       .fusion = FUSE_NONE,
+                                       .device = to,
+                                       .from = from,
+                                       .reg = r});
 }
 
 static bool has_role(const struct gr_node *n, enum gr_role role) {
@@ -77,13 +77,13 @@ static void add_instead(struct program *p, const struct graph *g, int i, enum no
     for (size_t k = 0; k < sizeof instead / sizeof instead[0]; k++) {
         const struct instead *o = &instead[k];
         if (o->way != way || (o->role && !has_role(&g->node[i], o->role))) continue;
-        add(p, &(struct step){.kind = o->kind,
-                              .part = o->part,
-                              .first = i,
-                              .n_nodes = o->n_nodes,
-                              .fusion = FUSE_NONE,
-                              .device = device,
-                              .role = o->role});
+        add_step(p, &(struct step){.kind = o->kind,
+                                   .part = o->part,
+                                   .first = i,
+                                   .n_nodes = o->n_nodes,
+                                   .fusion = FUSE_NONE,
+                                   .device = device,
+                                   .role = o->role});
     }
 }
 
@@ -106,7 +106,7 @@ void program_compile(struct program *p, const struct graph *g, int first, const 
         s.fusion = fuse_at(g, i, end, t, &s.nodes);
         s.n_nodes = s.nodes.n_nodes;
         i += s.n_nodes;
-        add(p, &s);
+        add_step(p, &s);
     }
 }
 

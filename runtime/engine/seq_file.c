@@ -42,7 +42,7 @@ static uint64_t add_sum(uint64_t sum, const void *p, uint64_t n) {
     return hash_u64(two, sizeof two);
 }
 
-static int transfer(struct stream *f, void *p, uint64_t n, struct err *e) {
+static int read_or_write(struct stream *f, void *p, uint64_t n, struct err *e) {
     if (f->out) {
         TRY(out_write(f->out, p, n, e));
     } else {
@@ -69,7 +69,7 @@ static int64_t n_states(const struct session *s) {
     return n;
 }
 
-static void describe(const struct session *s, const struct seq *q, uint8_t head[HEAD_BYTES]) {
+static void describe_seq(const struct session *s, const struct seq *q, uint8_t head[HEAD_BYTES]) {
     char id[33];
     memset(head, 0, HEAD_BYTES);
     memcpy(head, magic, sizeof magic);
@@ -107,8 +107,8 @@ static int rows_of(struct stream *f, struct seq *q, int slot, int64_t first, uin
             uint8_t *key = seq_key(q, slot, h, p), *value = seq_value(q, slot, h, p);
             end = min_i64((p / c->page_tok + 1) * c->page_tok, q->pos);
             const uint64_t n = (uint64_t)(end - p);
-            TRY(transfer(f, at ? at + (key - own) : key, n * s->k_row, e));
-            TRY(transfer(f, at ? at + (value - own) : value, n * s->v_row, e));
+            TRY(read_or_write(f, at ? at + (key - own) : key, n * s->k_row, e));
+            TRY(read_or_write(f, at ? at + (value - own) : value, n * s->v_row, e));
         }
     return 0;
 }
@@ -135,10 +135,10 @@ static int transfer_states(const struct session *s, struct stream *f, struct seq
     const uint64_t n = (uint64_t)n_states(s) * sizeof(float);
     void *x = NULL;
     if (!n) return 0;
-    if (!s->be->get_states) return transfer(f, q->mem[0].state, n, e);
+    if (!s->be->get_states) return read_or_write(f, q->mem[0].state, n, e);
     int rc = mem_alloc(&x, n, "recurrent state", e);
     if (!rc && f->out) rc = s->be->get_states(s, q, x, e);
-    if (!rc) rc = transfer(f, x, n, e);
+    if (!rc) rc = read_or_write(f, x, n, e);
     if (!rc && !f->out) rc = s->be->put_states(s, q, x, e);
     mem_free(x);
     return rc;
@@ -161,12 +161,12 @@ int session_save_seq(const struct session *s, const struct seq *q, const char *p
     uint8_t head[HEAD_BYTES], d[SLOT_BYTES];
     TRY(out_open(&f.out, path, overwrite, e));
     int64_t *first = calloc((size_t)s->cache.kv.n_slots + 1, sizeof *first);
-    describe(s, from, head);
-    int rc = first ? transfer(&f, head, sizeof head, e) : err_set(e, ERR_SYS, "out of memory");
+    describe_seq(s, from, head);
+    int rc = first ? read_or_write(&f, head, sizeof head, e) : err_set(e, ERR_SYS, "out of memory");
     for (int i = 0; i < s->cache.kv.n_slots && !rc; i++) {
         describe_slot(from, i, d);
         first[i] = from->slot[i].first * s->cache.page_tok;
-        rc = transfer(&f, d, sizeof d, e);
+        rc = read_or_write(&f, d, sizeof d, e);
     }
     if (!rc) rc = transfer_contents(s, &f, from, first, e);
     store_u64(d, f.sum);
@@ -198,7 +198,7 @@ static int check_head(const struct session *s, const uint8_t *have, int64_t *n_t
                        ": use a larger --ctx",
                        path, n, s->o.n_ctx);
     *n_tok = like.pos = (int64_t)n;
-    describe(s, &like, want);
+    describe_seq(s, &like, want);
     if (memcmp(have, want, HEAD_BYTES) == 0) return 0;
     return err_set(e, ERR_DATA, "%s was saved with a different model than %s: save it again", path,
                    gguf_path(s->m->gguf));
@@ -227,14 +227,14 @@ static int check_sum(const struct stream *f, struct err *e) {
     return err_set(e, ERR_DATA, "%s: checksum mismatch: the file is damaged", f->map->path);
 }
 
-static int load(const struct session *s, struct seq *q, struct stream *f, int64_t *first,
-                struct err *e) {
+static int load_seq(const struct session *s, struct seq *q, struct stream *f, int64_t *first,
+                    struct err *e) {
     uint8_t head[HEAD_BYTES], d[SLOT_BYTES];
     int64_t n_tok = 0;
-    TRY(transfer(f, head, sizeof head, e));
+    TRY(read_or_write(f, head, sizeof head, e));
     TRY(check_head(s, head, &n_tok, f->map->path, e));
     for (int i = 0; i < s->cache.kv.n_slots; i++) {
-        TRY(transfer(f, d, sizeof d, e));
+        TRY(read_or_write(f, d, sizeof d, e));
         TRY(check_slot(q, i, d, n_tok, &first[i], f->map->path, e));
     }
     TRY(seq_make_room(q, n_tok, first, e));
@@ -249,7 +249,7 @@ int session_load_seq(struct session *s, struct seq *q, const char *path, struct 
     TRY(map_open(&map, path, e));
     int64_t *first = calloc((size_t)s->cache.kv.n_slots + 1, sizeof *first);
     int rc = first ? seq_new(&fresh, &s->cache, 0, e) : err_set(e, ERR_SYS, "out of memory");
-    if (!rc) rc = load(s, fresh, &f, first, e);
+    if (!rc) rc = load_seq(s, fresh, &f, first, e);
     if (!rc) seq_restore(q ? q : s->own, fresh);
     seq_free(fresh);
     free(first);

@@ -20,7 +20,7 @@
 
 enum { DEFAULT_CTX = 4096, DEFAULT_UBATCH = 512 };
 
-static int defaults(struct session *s, const struct session_opts *o, struct err *e) {
+static int set_defaults(struct session *s, const struct session_opts *o, struct err *e) {
     s->o = *o;
     int64_t trained = s->m->hp.d[HD_CTX];
     if (s->o.n_ctx < 0 || s->o.n_ubatch < 0 || s->o.n_ctx > INT32_MAX)
@@ -176,7 +176,7 @@ int session_new(struct session **out, const struct model *m, const struct sessio
     s->be = &backend_cpu;
     struct kv_plan plan;
     int rc;
-    TRY_GOTO(fail, rc, defaults(s, o, e));
+    TRY_GOTO(fail, rc, set_defaults(s, o, e));
     tune_for(s);
     TRY_GOTO(fail, rc, kv_choose(&s->o, &plan, e));
     kern_init(&s->kern, s->o.isa);

@@ -42,7 +42,7 @@ void exec_unpack(struct session *s) {
     s->packed = NULL;
 }
 
-static bool same(double a, double b) {
+static bool same_number(double a, double b) {
     return !(a < b) && !(a > b);
 }
 
@@ -52,8 +52,9 @@ struct rope_tab *exec_rope_tab(struct session *s, const struct gr_node *n, bool 
     const bool yarn = s->g->yarn.factor > 0 && !n->rope.no_yarn;
     for (int i = 0; i < s->n_ropes; i++) {
         struct rope_tab *t = &s->rope[i];
-        if (same(t->base, base) && same(t->factor, factor) && t->n_rot == n->rope.n_rot &&
-            t->divisors == n->rope.divisors && t->far == n->rope.far && t->yarn == yarn)
+        if (same_number(t->base, base) && same_number(t->factor, factor) &&
+            t->n_rot == n->rope.n_rot && t->divisors == n->rope.divisors && t->far == n->rope.far &&
+            t->yarn == yarn)
             return t;
     }
     if (!add || s->n_ropes == ROPE_TABS) return NULL;

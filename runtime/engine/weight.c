@@ -26,7 +26,7 @@ void weight_mem_drop(struct weight_mem *m) {
     free(m);
 }
 
-static void fill(struct weight *w, const void *data, enum qtype type, const int64_t ne[4]) {
+static void fill_weight(struct weight *w, const void *data, enum qtype type, const int64_t ne[4]) {
     *w = (struct weight){.data = data, .type = type};
     for (int i = 0; i < 4; i++) w->ne[i] = ne[i] ? ne[i] : 1;
     w->row_bytes = qtype_row_bytes(type, w->ne[0]);
@@ -35,7 +35,7 @@ static void fill(struct weight *w, const void *data, enum qtype type, const int6
 }
 
 void weight_of_file(struct weight *out, const struct gguf *g, const struct gguf_tensor *t) {
-    fill(out, t->data, t->type, t->ne);
+    fill_weight(out, t->data, t->type, t->ne);
     out->mem = mem_new();
     out->mem->file = g;
     out->mem->tensor = t;
@@ -48,7 +48,7 @@ int weight_given(struct weight *out, const struct weight *like, const char *name
     if (!qtype_row_bytes(type, like->ne[0]))
         return err_set(e, ERR_DATA, "tensor %s: rows of %" PRId64 " weights cannot be stored as %s",
                        name, like->ne[0], qtype_name(type));
-    fill(out, data, type, like->ne);
+    fill_weight(out, data, type, like->ne);
     out->mem = mem_new();
     out->mem->given = data;
     out->mem->release = release;

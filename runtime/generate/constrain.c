@@ -98,7 +98,7 @@ bool constrain_done(const struct constrain *c) {
 
 /* ---- allowed tokens ---- */
 
-static bool blank(const char *s, size_t n) {
+static bool is_blank(const char *s, size_t n) {
     for (size_t i = 0; i < n; i++)
         if (!strchr(" \t\r\n", s[i])) return false;
     return n > 0;
@@ -110,7 +110,7 @@ static bool besides(const struct constrain *c, int32_t id) {
     if (c->at != AT_START && c->spaces == 0) return false;
     struct buf b = {0};
     tok_decode(c->tok, id, true, &b);
-    bool ok = c->spaces > 0 && b.len && blank(b.data, b.len);
+    bool ok = c->spaces > 0 && b.len && is_blank(b.data, b.len);
     if (c->at == AT_START && b.len) ok = strncmp(c->o.open, b.data, strlen(c->o.open)) == 0;
     buf_release(&b);
     return ok;
@@ -159,7 +159,7 @@ static bool may_close(const struct constrain *c, int32_t id) {
     tok_decode(c->tok, id, true, &b);
     const int64_t at = b.len ? closes(c, b.data, b.len) : -1;
     bool ok = true;
-    if (at >= 0 && (size_t)at < b.len && !blank(b.data + at, b.len - (size_t)at)) {
+    if (at >= 0 && (size_t)at < b.len && !is_blank(b.data + at, b.len - (size_t)at)) {
         struct states s = states_copy(&c->state);
         ok = go_on(&s, b.data + at, b.len - (size_t)at);
         states_end(&s);
@@ -168,7 +168,7 @@ static bool may_close(const struct constrain *c, int32_t id) {
     return ok;
 }
 
-static bool allowed(const struct constrain *c, int32_t id) {
+static bool is_allowed(const struct constrain *c, int32_t id) {
     if (c->at == IN_REASONING) return tok_is_eog(c->tok, id) ? c->o.may_end : may_close(c, id);
     return in_text(c, id) || besides(c, id);
 }
@@ -193,7 +193,7 @@ static int pick_masked(struct constrain *c, struct sampler *s, const float *logi
     }
     const bool alone = c->at != IN_TEXT || c->spaces > 0;
     for (int64_t i = 0; i < n; i++) {
-        const bool ok = alone ? allowed(c, (int32_t)i) : (c->bits[i / 32] >> i % 32 & 1) != 0;
+        const bool ok = alone ? is_allowed(c, (int32_t)i) : (c->bits[i / 32] >> i % 32 & 1) != 0;
         c->logits[i] = ok ? logits[i] : -INFINITY;
         any = any || (ok && isfinite(logits[i]));
     }
@@ -207,7 +207,7 @@ static int64_t keep_allowed(const struct constrain *c, int32_t *id, float *logit
                             int64_t most) {
     int64_t m = 0;
     for (int64_t i = 0; i < n && m < most; i++) {
-        if (!allowed(c, id[i])) continue;
+        if (!is_allowed(c, id[i])) continue;
         id[m] = id[i];
         logit[m++] = logit[i];
     }
@@ -229,7 +229,7 @@ static int pick(struct constrain *c, struct sampler *s, const float *logits, con
     *id = few ? sampler_pick_best(s, best, logit, n_best, last, n_last)
               : sampler_pick(s, logits, last, n_last);
     *alone = *id;
-    const bool ok = allowed(c, *id);
+    const bool ok = is_allowed(c, *id);
     if (ok && (needs == 1 || c->at == IN_REASONING)) return 0;
     int64_t m = few ? keep_allowed(c, best, logit, n_best, needs) : 0;
     if (few && ok && m == n_best) return 0; /* same candidates, same draw */
@@ -344,7 +344,7 @@ static void end_in_time(struct constrain *c, const float *logits, int32_t *id) {
     if (c->left <= 0 || c->late || ends_behind(c, *id, most)) return;
     if (!c->end.n && !find_end(c)) return;
     int64_t n_best = logits_best(logits, n, TRIES, best, logit), at = 0;
-    while (at < n_best && (!allowed(c, best[at]) || !ends_behind(c, best[at], most))) at++;
+    while (at < n_best && (!is_allowed(c, best[at]) || !ends_behind(c, best[at], most))) at++;
     if (at < n_best) {
         *id = best[at];
     } else if (c->end.n) {
@@ -365,7 +365,7 @@ int constrain_pick(struct constrain *c, struct sampler *s, const float *logits, 
     TRY(pick(c, s, logits, last, n_last, &alone, id, e));
     end_in_time(c, logits, id);
     c->n.n_drawn += c->at != IN_REASONING;
-    if (*id != alone && !allowed(c, alone)) note_overruled(c, alone, *id);
+    if (*id != alone && !is_allowed(c, alone)) note_overruled(c, alone, *id);
     return 0;
 }
 
@@ -377,7 +377,7 @@ static int reason(struct constrain *c, const char *s, size_t n, struct err *e) {
     if (at < 0) return 0;
     c->at = IN_TEXT;
     c->spaces = c->o.spaces > SPACES_MAX ? c->o.spaces : SPACES_MAX;
-    if ((size_t)at == n || blank(s + at, n - (size_t)at)) return 0;
+    if ((size_t)at == n || is_blank(s + at, n - (size_t)at)) return 0;
     return go_on(&c->state, s + at, n - (size_t)at) ? 0 : no_token(e);
 }
 

@@ -56,7 +56,7 @@ int64_t gen_n_fed(const struct gen *g) {
     return g->fed.n;
 }
 
-static void forget(struct gen *g) {
+static void forget_fed(struct gen *g) {
     if (g->d)
         draft_reset(g->d);
     else
@@ -69,7 +69,7 @@ static void forget(struct gen *g) {
 /* Takes the session back to its first `same` tokens or fewer. */
 static void go_back(struct gen *g, int64_t same) {
     if (g->mark < 0 || g->mark > same) {
-        forget(g);
+        forget_fed(g);
         return;
     }
     session_rewind(g->s);
@@ -97,7 +97,7 @@ static int feed(struct gen *g, const int32_t *v, int64_t to, bool logits, struct
         if (p) progress_update(p, (uint64_t)g->fed.n);
     }
     /* After a failed pass the state of the session is unknown. */
-    if (rc && (g->d || session_pos(g->s) != g->fed.n)) forget(g);
+    if (rc && (g->d || session_pos(g->s) != g->fed.n)) forget_fed(g);
     return rc;
 }
 
@@ -113,7 +113,7 @@ int gen_prompt(struct gen *g, const struct ids *ids, int64_t mark, int64_t *n_ne
                        gen_n_ctx(g), ids->n);
     while (same < g->fed.n && same < ids->n && g->fed.v[same] == ids->v[same]) same++;
     if (same < g->fed.n) go_back(g, same);
-    if (g->fed.n == ids->n && !g->ready) forget(g);
+    if (g->fed.n == ids->n && !g->ready) forget_fed(g);
     const int64_t from = g->fed.n;
     const bool shown = ids->n - from >= SHOW_FROM;
     if (shown) progress_begin(&p, "prompt", PROG_TOKENS, (uint64_t)ids->n);
@@ -150,7 +150,7 @@ static int step(struct gen *g, const struct sampler *sampler, bool all, int32_t 
         rc = g->d ? draft_feed(g->d, &id, 1, g->logits, e)
                   : session_step(g->s, &id, 1, g->logits, e);
     if (rc) {
-        if (g->d || session_pos(g->s) != g->fed.n) forget(g);
+        if (g->d || session_pos(g->s) != g->fed.n) forget_fed(g);
         return rc;
     }
     g->ready = true;
@@ -159,11 +159,11 @@ static int step(struct gen *g, const struct sampler *sampler, bool all, int32_t 
                      : !fault_in_logits(g->logits, session_model(g->s)->hp.d[HD_VOCAB]))
         return 0;
     rc = fault_find(g->s, g->fed.v, g->fed.n, e);
-    forget(g);
+    forget_fed(g);
     return rc;
 }
 
-static int draw(const struct gen *g, struct gen_answer *a, int32_t *id, struct err *e) {
+static int draw_token(const struct gen *g, struct gen_answer *a, int32_t *id, struct err *e) {
     const struct session_best *b = &g->best;
     struct sampler *s = a->sampler;
     if (a->constrain) {
@@ -175,7 +175,7 @@ static int draw(const struct gen *g, struct gen_answer *a, int32_t *id, struct e
     return 0;
 }
 
-static void show(const struct gen_opts *o, struct gen_answer *a, size_t to) {
+static void show_text(const struct gen_opts *o, struct gen_answer *a, size_t to) {
     if (to <= a->n_shown) return;
     if (o->sink) o->sink(o->ud, a->text.data + a->n_shown, to - a->n_shown);
     a->n_shown = to;
@@ -201,7 +201,7 @@ static bool stopped(const struct gen_opts *o, struct gen_answer *a, size_t befor
             if (k <= a->text.len && memcmp(a->text.data + a->text.len - k, stop, k) == 0) hold = k;
     }
     if (first == a->text.len) {
-        show(o, a, a->text.len - hold);
+        show_text(o, a, a->text.len - hold);
         return false;
     }
     a->text.len = first;
@@ -242,7 +242,8 @@ static void limit(const struct gen *g, const struct gen_opts *o, struct gen_answ
     constrain_limit(a->constrain, o->n_max < 0 ? room : min_i64(room, o->n_max - n_made));
 }
 
-static int generate(struct gen *g, const struct gen_opts *o, struct gen_answer *a, struct err *e) {
+static int generate_tokens(struct gen *g, const struct gen_opts *o, struct gen_answer *a,
+                           struct err *e) {
     const int64_t n_ctx = gen_n_ctx(g), n_before = a->n_drawn;
     struct ids next = {0};
     int rc = 0;
@@ -251,7 +252,7 @@ static int generate(struct gen *g, const struct gen_opts *o, struct gen_answer *
         int32_t id = 0;
         if (a->constrain) limit(g, o, a, a->n_drawn - n_before);
         if (progress_interrupted()) rc = err_set(e, ERR_INTR, "interrupted");
-        if (!rc) rc = draw(g, a, &id, e);
+        if (!rc) rc = draw_token(g, a, &id, e);
         if (rc) break;
         int64_t most = n_ctx - g->fed.n - 1;
         if (o->n_max >= 0) most = min_i64(most, o->n_max - (a->n_drawn - n_before));
@@ -295,10 +296,10 @@ int gen_run(struct gen *g, const struct gen_opts *o, struct gen_answer *a, struc
     const double t = progress_now_s();
     if (!a->stream) a->stream = tok_stream_new(session_model(g->s)->tok);
     buf_str(&a->text, "");
-    int rc = generate(g, o, a, e);
+    int rc = generate_tokens(g, o, a, e);
     if (rc) a->stop = GEN_INTERRUPTED;
     if (a->stop != GEN_TEXT) finish_text(o, a);
-    show(o, a, a->text.len);
+    show_text(o, a, a->text.len);
     a->seconds += progress_now_s() - t;
     return rc;
 }

@@ -42,7 +42,7 @@ static const struct row rows[] = {
 };
 // clang-format on
 
-static void *field(const struct row *r, struct run_set *s) {
+static void *field_at(const struct row *r, struct run_set *s) {
     return (char *)s + r->at;
 }
 
@@ -72,13 +72,13 @@ static bool in_range(const struct row *r, double v) {
     return v >= r->least && v <= r->most; /* false for NaN */
 }
 
-static void store(const struct row *r, struct run_set *s, double v) {
+static void store_value(const struct row *r, struct run_set *s, double v) {
     if (r->kind == REAL)
-        *(float *)field(r, s) = (float)v;
+        *(float *)field_at(r, s) = (float)v;
     else if (r->kind == COUNT)
-        *(int32_t *)field(r, s) = (int32_t)v;
+        *(int32_t *)field_at(r, s) = (int32_t)v;
     else
-        *(int64_t *)field(r, s) = (int64_t)v;
+        *(int64_t *)field_at(r, s) = (int64_t)v;
 }
 
 static int random_seed(struct run_set *s, struct err *e) {
@@ -113,7 +113,7 @@ int run_set_init(struct run_set *s, const struct gguf *g, struct err *e) {
                 log_debug("%s: ignoring %g, which is outside %g to %g", key, file, r->least,
                           r->most);
         }
-        store(r, s, v);
+        store_value(r, s, v);
     }
     s->n = -1;
     return random_seed(s, e);
@@ -159,7 +159,7 @@ int run_set(struct run_set *s, const char *where, const char *name, const char *
         return err_set(e, ERR_USAGE, "%s%s: '%s' is not a %snumber from %.16g to %.16g%s", where,
                        name, text, r->kind == REAL ? "" : "whole ", r->least, r->most,
                        r->kind == WHOLE || r->kind == SEED ? ", or -1" : "");
-    store(r, s, v);
+    store_value(r, s, v);
     if (r->kind == WHOLE) s->n_given = true;
     if (r->kind == SEED) s->seed_given = true;
     return 0;
@@ -171,13 +171,13 @@ static void show_one(const struct run_set *s, const struct row *r, struct buf *o
     struct run_set copy = *s;
     char value[48];
     if (r->kind == REAL)
-        snprintf(value, sizeof value, "%.6g", (double)*(float *)field(r, &copy));
+        snprintf(value, sizeof value, "%.6g", (double)*(float *)field_at(r, &copy));
     else if (r->kind == COUNT)
-        snprintf(value, sizeof value, "%" PRId32, *(int32_t *)field(r, &copy));
+        snprintf(value, sizeof value, "%" PRId32, *(int32_t *)field_at(r, &copy));
     else if (r->kind == WORD)
         snprintf(value, sizeof value, "%s, %s", model[s->think], seen[s->thinking]);
     else
-        snprintf(value, sizeof value, "%" PRId64, *(int64_t *)field(r, &copy));
+        snprintf(value, sizeof value, "%" PRId64, *(int64_t *)field_at(r, &copy));
     buf_fmt(out, "  %-18s %-12s %s\n", r->name, value, r->about);
 }
 

@@ -74,8 +74,8 @@ int windows_which(const struct windows *w, const struct seq *q) {
     return 0;
 }
 
-static int feed(struct windows *w, const int32_t *const *window, int n, int block,
-                const float *residual, float *hidden, struct err *e) {
+static int feed_windows(struct windows *w, const int32_t *const *window, int n, int block,
+                        const float *residual, float *hidden, struct err *e) {
     struct session_row *row = w->row;
     for (int i = 0; i < n; i++) {
         seq_reset(w->seq[i]);
@@ -91,7 +91,7 @@ static int feed(struct windows *w, const int32_t *const *window, int n, int bloc
 int windows_feed(struct windows *w, const int32_t *const *window, int n, int block,
                  const float *residual, float *hidden, struct err *e) {
     const double t0 = progress_now_s();
-    TRY(feed(w, window, n, block, residual, hidden, e));
+    TRY(feed_windows(w, window, n, block, residual, hidden, e));
     const double per_window = (progress_now_s() - t0) / n;
     const double fit = per_window > 0 ? PASS_S / per_window : w->most;
     w->now = fit < 1 ? 1 : fit < w->most ? (int)fit : w->most;

@@ -16,20 +16,20 @@ static const char *const perhaps[] = {[PICK_NONE] = ", perhaps nothing noticeabl
                                       [PICK_HEAVY] = ", perhaps much",
                                       [PICK_UNKNOWN] = ""};
 
-static struct pick_grade grade(const struct eval_kld *k) {
+static struct pick_grade grade_of(const struct eval_kld *k) {
     return pick_judge(k->mean_kld, k->mean_kld_stderr);
 }
 
-static void numbers(const struct eval_kld *k, struct buf *out) {
+static void put_numbers(const struct eval_kld *k, struct buf *out) {
     buf_str(out, "mean divergence ");
     text_kld(out, k->mean_kld, k->mean_kld_stderr);
     buf_fmt(out, ", the same most likely token %.*f %% of the time", k->same_top1 < 0.999 ? 1 : 2,
             k->same_top1 * 100);
 }
 
-static void one_model(const struct eval_kld *k, const char *label, const char *base,
-                      struct buf *out) {
-    struct pick_grade g = grade(k);
+static void answer_one(const struct eval_kld *k, const char *label, const char *base,
+                       struct buf *out) {
+    struct pick_grade g = grade_of(k);
     if (!(k->max_kld > 0) && k->same_top1 >= 1) {
         buf_fmt(out, "%s is the same as %s: no divergence on %lld tokens.", label, base,
                 (long long)k->n_tokens);
@@ -37,16 +37,16 @@ static void one_model(const struct eval_kld *k, const char *label, const char *b
     }
     buf_fmt(out, "%s %s%s: ", label, loses[g.band],
             g.worst == g.best ? "" : perhaps[g.worst != g.band ? g.worst : g.best]);
-    numbers(k, out);
+    put_numbers(k, out);
     buf_chr(out, '.');
 }
 
-static void end_of(const struct eval_kld *k, const char *label, struct buf *out) {
-    struct pick_grade g = grade(k);
+static void put_end(const struct eval_kld *k, const char *label, struct buf *out) {
+    struct pick_grade g = grade_of(k);
     buf_fmt(out, "%s (", label);
     pick_grade_text(&g, out);
     buf_str(out, ": ");
-    numbers(k, out);
+    put_numbers(k, out);
     buf_chr(out, ')');
 }
 
@@ -54,7 +54,7 @@ void eval_answer(const struct eval_kld *k, char *const *label, int n, const char
                  struct buf *out) {
     int near = 0, far = 0;
     if (n == 1) {
-        one_model(k, label[0], base, out);
+        answer_one(k, label[0], base, out);
         return;
     }
     for (int i = 1; i < n; i++) {
@@ -62,8 +62,8 @@ void eval_answer(const struct eval_kld *k, char *const *label, int n, const char
         if (k[i].mean_kld >= k[far].mean_kld) far = i;
     }
     buf_fmt(out, "Closest to %s is ", base);
-    end_of(&k[near], label[near], out);
+    put_end(&k[near], label[near], out);
     buf_str(out, ", farthest ");
-    end_of(&k[far], label[far], out);
+    put_end(&k[far], label[far], out);
     buf_chr(out, '.');
 }

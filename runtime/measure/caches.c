@@ -66,7 +66,7 @@ struct caches {
     char (*label)[64];
 };
 
-static void columns(struct emit *m) {
+static void emit_columns(struct emit *m) {
     static const char *const col[][2] = {
         {"head_dim", "head"},
         {"depth", "depth"},
@@ -81,7 +81,7 @@ static void columns(struct emit *m) {
     for (size_t i = 0; i < COUNT_OF(col); i++) emit_col(m, col[i][0], col[i][1]);
 }
 
-static void points(struct caches *x, int i, int k, const struct eval_kv *r) {
+static void add_points(struct caches *x, int i, int k, const struct eval_kv *r) {
     const int n = x->t.n;
     for (int j = i * n; j < (i + 1) * n; j++) {
         snprintf(x->label[j], sizeof x->label[j], "%s, %d", x->t.name[j % n], (int)x->dim[i]);
@@ -92,14 +92,14 @@ static void points(struct caches *x, int i, int k, const struct eval_kv *r) {
     }
 }
 
-static int measure(struct work *w, const struct caches_opts *o, struct caches *x, struct emit *m,
-                   struct err *e) {
+static int measure_caches(struct work *w, const struct caches_opts *o, struct caches *x,
+                          struct emit *m, struct err *e) {
     struct eval_kv r[MAX_TYPES];
     for (int i = 0; i < x->n_dims; i++)
         for (int k = 0; k < x->n_depths; k++) {
             TRY(eval_kv(x->dim[i], x->depth[k], o->cosine, w->isa, x->t.k, x->t.v, x->t.n, r, e));
             emit_types(m, &x->t, r, x->dim[i], x->depth[k]);
-            points(x, i, k, r);
+            add_points(x, i, k, r);
         }
     return o->plot ? plot_types(w, x->p, x->n_dims * x->t.n * x->n_depths, o->plot, e) : 0;
 }
@@ -116,10 +116,10 @@ int eval_caches_run(struct work *w, const struct caches_opts *o, struct emit *m,
     TRY(eval_parse_list(o->depths, "--depths", x.depth, &x.n_depths, e));
     TRY(parse_types(w, o->types, &x.t, e));
     emit_num(m, "cosine", "cosine", o->cosine, 2);
-    columns(m);
+    emit_columns(m);
     x.p = xcalloc((size_t)(x.n_dims * x.n_depths * x.t.n), sizeof *x.p);
     x.label = xcalloc((size_t)(x.n_dims * x.t.n), sizeof *x.label);
-    int rc = measure(w, o, &x, m, e);
+    int rc = measure_caches(w, o, &x, m, e);
     free(x.p);
     free(x.label);
     return rc;

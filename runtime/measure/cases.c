@@ -59,26 +59,26 @@ struct tools_run {
     bool has_base, has_con;
 };
 
-static bool counts(const struct tools_run *r, const struct grade *g, int i) {
+static bool is_counted(const struct tools_run *r, const struct grade *g, int i) {
     return !g->of_calls || r->suite->c[r->index[i]].expect;
 }
 
-static int64_t count(const struct tools_run *r, const struct suite_answers *s,
-                     const struct grade *g, int64_t *of) {
+static int64_t count_passed(const struct tools_run *r, const struct suite_answers *s,
+                            const struct grade *g, int64_t *of) {
     int64_t n = *of = 0;
     for (int i = 0; i < r->n; i++) {
-        if (!counts(r, g, i)) continue;
+        if (!is_counted(r, g, i)) continue;
         ++*of;
         n += g->holds(&s->verdict[i]);
     }
     return n;
 }
 
-static double rate(int64_t n, int64_t of) {
+static double rate_of(int64_t n, int64_t of) {
     return of ? (double)n / (double)of : (double)NAN;
 }
 static double rate_stderr(int64_t n, int64_t of) {
-    double p = rate(n, of);
+    double p = rate_of(n, of);
     return of > 1 ? sqrt(p * (1 - p) / (double)(of - 1)) : 0;
 }
 
@@ -95,21 +95,21 @@ static void emit_grades(struct emit *m, const struct tools_run *r) {
     emit_col(m, "base_n", r->has_base ? "base" : NULL);
     emit_col(m, "constrained_n", r->has_con ? "constrained" : NULL);
     for (size_t k = 0; k < COUNT_OF(grades); k++) {
-        int64_t of, n = count(r, &r->cand, &grades[k], &of);
+        int64_t of, n = count_passed(r, &r->cand, &grades[k], &of);
         if (!of) continue;
         emit_row(m);
         emit_cell_str(m, grades[k].key);
         emit_cell_str(m, grades[k].title);
         emit_cell_i64(m, n);
         emit_cell_i64(m, of);
-        emit_cell_num(m, rate(n, of), 4);
+        emit_cell_num(m, rate_of(n, of), 4);
         emit_cell_num(m, rate_stderr(n, of), 4);
         if (r->has_base)
-            emit_cell_i64(m, count(r, &r->base, &grades[k], &of));
+            emit_cell_i64(m, count_passed(r, &r->base, &grades[k], &of));
         else
             emit_cell_none(m);
         if (r->has_con)
-            emit_cell_i64(m, count(r, &r->con, &grades[k], &of));
+            emit_cell_i64(m, count_passed(r, &r->con, &grades[k], &of));
         else
             emit_cell_none(m);
     }
@@ -184,7 +184,7 @@ static struct flips find_flips(const struct tools_run *r) {
 static void emit_run(struct emit *m, const struct tools_run *r, const char *suite,
                      const struct flips *f) {
     char hex[33];
-    int64_t of, n_cut = 0, n = count(r, &r->cand, &grades[COUNT_OF(grades) - 1], &of);
+    int64_t of, n_cut = 0, n = count_passed(r, &r->cand, &grades[COUNT_OF(grades) - 1], &of);
     for (int i = 0; i < r->n; i++) n_cut += !r->cand.ended[i];
     hash_xxh128_hex(hex, r->suite->text, r->suite->len);
     emit_str(m, "model", "model", r->a->model);
@@ -192,11 +192,11 @@ static void emit_run(struct emit *m, const struct tools_run *r, const char *suit
     emit_str(m, "suite_xxh128", NULL, hex);
     emit_i64(m, "n_cases", "cases", r->n);
     emit_i64(m, "n_passed", NULL, n);
-    emit_num(m, "pass_rate", "pass rate", rate(n, of), 4);
+    emit_num(m, "pass_rate", "pass rate", rate_of(n, of), 4);
     emit_num(m, "pass_rate_stderr", "standard error", rate_stderr(n, of), 4);
     for (size_t k = 0; k + 1 < COUNT_OF(grades); k++) {
         char key[32];
-        int64_t v = count(r, &r->cand, &grades[k], &of);
+        int64_t v = count_passed(r, &r->cand, &grades[k], &of);
         snprintf(key, sizeof key, "n_%s", grades[k].key);
         if (of) emit_i64(m, key, NULL, v);
     }
@@ -209,7 +209,7 @@ static void emit_run(struct emit *m, const struct tools_run *r, const char *suit
     if (r->has_con) {
         const struct constrain_counts x = r->con.counts;
         emit_i64(m, "n_passed_constrained", "passed when constrained",
-                 count(r, &r->con, &grades[COUNT_OF(grades) - 1], &of));
+                 count_passed(r, &r->con, &grades[COUNT_OF(grades) - 1], &of));
         emit_num(m, "seconds_constrained", NULL, r->con.seconds, 3);
         emit_num(m, "decode_seconds_constrained", NULL, r->con.decode_s, 3);
         emit_i64(m, "tokens_made_constrained", NULL, r->con.n_new);
@@ -233,13 +233,13 @@ static void emit_run(struct emit *m, const struct tools_run *r, const char *suit
     emit_cases(m, r, r->a->table);
 }
 
-static int judge(const struct tools_run *r, const struct flips *f, struct err *e) {
-    int64_t of, n = count(r, &r->cand, &grades[COUNT_OF(grades) - 1], &of);
+static int judge_run(const struct tools_run *r, const struct flips *f, struct err *e) {
+    int64_t of, n = count_passed(r, &r->cand, &grades[COUNT_OF(grades) - 1], &of);
     if (r->a->no_loss && f->lost)
         return err_set(e, ERR_VERDICT, "%" PRId64 " cases that the base passes fail", f->lost);
-    if (!isnan(r->a->require) && rate(n, of) * 100 < r->a->require)
+    if (!isnan(r->a->require) && rate_of(n, of) * 100 < r->a->require)
         return err_set(e, ERR_VERDICT, "%.2f %% of the cases passed, %.9g %% are required",
-                       rate(n, of) * 100, r->a->require);
+                       rate_of(n, of) * 100, r->a->require);
     return 0;
 }
 
@@ -277,7 +277,7 @@ int eval_cases_run(struct work *w, struct cases_opts *a, struct emit *m, struct 
     for (int i = 0; i < r.n; i++) r.index[i] = suite_spread(suite.n, r.n, i);
     struct flips f = find_flips(&r);
     emit_run(m, &r, io_base(path), &f);
-    rc = judge(&r, &f, e);
+    rc = judge_run(&r, &f, e);
 out:
     results_cache_close(a->eval.kept, false);
     free(r.index);

@@ -81,7 +81,7 @@ struct input {
     int64_t n_max;
 };
 
-static bool wanted(const struct input *in, int64_t i, int64_t n) {
+static bool is_wanted(const struct input *in, int64_t i, int64_t n) {
     if (in->n_max <= 0 || in->n_max >= n) return true;
     return i * in->n_max / n != (i + 1) * in->n_max / n;
 }
@@ -115,7 +115,7 @@ static int read_hellaswag(const struct input *in, struct choice_tasks *c, struct
             if (!(line[k] = next_line(&p))) return err_set(e, ERR_DATA, "%s: is truncated", what);
         if (line[1][0] < '0' || line[1][0] > '3' || line[1][1])
             return err_set(e, ERR_DATA, "%s: the second line is not 0, 1, 2 or 3", what);
-        if (!wanted(in, i, n)) continue;
+        if (!is_wanted(in, i, n)) continue;
         const char *const choice[4] = {line[2], line[3], line[4], line[5]};
         TRY(add_context(c, in->tok, line[0], choice, 4, line[1][0] - '0', what, e));
     }
@@ -193,7 +193,7 @@ static int read_csv(const struct input *in, struct choice_tasks *c, int n_fields
         int have = csv_fields(line, f, 6);
         if (have != n_fields)
             return err_set(e, ERR_DATA, "%s: has %d fields, not %d", what, have, n_fields);
-        if (wanted(in, i, n)) TRY(task(in, c, f, what, e));
+        if (is_wanted(in, i, n)) TRY(task(in, c, f, what, e));
     }
     return 0;
 }
@@ -261,7 +261,7 @@ static int read_binary(const struct input *in, struct choice_tasks *c, struct er
         (void)take_u32(&head, &off); /* cannot fail: the table has n offsets */
         if (off > body.left)
             return err_set(e, ERR_DATA, "%s: its offset is outside the file", what);
-        if (!wanted(in, i, n)) continue;
+        if (!is_wanted(in, i, n)) continue;
         TRY(binary_task(in, (struct cursor){body.p + off, body.left - off}, c, what, e));
     }
     return 0;

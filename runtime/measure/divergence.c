@@ -113,7 +113,7 @@ static struct eval_group whole_group(const struct run *x, int i) {
     return g;
 }
 
-static bool sampled(const struct run *x) {
+static bool is_sampled(const struct run *x) {
     return x->a->base_file && kld_top_is(x->a->base_file);
 }
 static void emit_one(struct emit *m, const struct run *x) {
@@ -124,7 +124,7 @@ static void emit_one(struct emit *m, const struct run *x) {
     emit_num(m, "mean_kld_stderr_windows", "mean KLD +- by windows", g.mean_kld_stderr, 6);
     emit_num(m, "mean_kld_ci95_low", "mean KLD 95 % from", shown(x, "kld", g.mean_kld_lo), 6);
     emit_num(m, "mean_kld_ci95_high", "mean KLD 95 % to", g.mean_kld_hi, 6);
-    if (sampled(x))
+    if (is_sampled(x))
         emit_num(m, "mean_kld_sampling_stderr", "mean KLD +- by sampling", eval_kld_noise(&x->r, 0),
                  8);
 }
@@ -137,7 +137,7 @@ static void emit_many(struct emit *m, const struct run *x) {
     emit_col(m, "mean_kld_stderr_windows", NULL);
     emit_col(m, "mean_kld_ci95_low", NULL);
     emit_col(m, "mean_kld_ci95_high", NULL);
-    if (sampled(x)) emit_col(m, "mean_kld_sampling_stderr", NULL);
+    if (is_sampled(x)) emit_col(m, "mean_kld_sampling_stderr", NULL);
     for (int j = 0; j < x->n; j++) {
         struct eval_group g = whole_group(x, j);
         emit_row(m);
@@ -149,7 +149,7 @@ static void emit_many(struct emit *m, const struct run *x) {
         emit_cell_num(m, g.mean_kld_stderr, 6);
         emit_cell_num(m, g.mean_kld_lo, 6);
         emit_cell_num(m, g.mean_kld_hi, 6);
-        if (sampled(x)) emit_cell_num(m, eval_kld_noise(&x->r, j), 8);
+        if (is_sampled(x)) emit_cell_num(m, eval_kld_noise(&x->r, j), 8);
     }
 }
 
@@ -417,7 +417,7 @@ static void run_release(struct run *x) {
     eval_close_one(&x->base);
 }
 
-static int with_base(struct run *x, struct err *e) {
+static int run_with_base(struct run *x, struct err *e) {
     struct eval_args base_args = *x->a;
     base_args.kv_type = x->a->base_kv;
     base_args.kv_skip = 0;
@@ -454,7 +454,7 @@ static int file_ctx(const char *path, int64_t *ctx, struct err *e) {
     return 0;
 }
 
-static int with_file(struct run *x, struct err *e) {
+static int run_with_file(struct run *x, struct err *e) {
     if (x->o->n_texts)
         log_warn("%s is ignored: the tokens are those of %s", x->o->text[0], x->a->base_file);
     if (x->a->routing)
@@ -504,7 +504,7 @@ static int kld_save(struct work *w, const struct divergence_opts *o, struct emit
     return rc;
 }
 
-static int check(const struct divergence_opts *o, struct err *e) {
+static int check_options(const struct divergence_opts *o, struct err *e) {
     const struct eval_args *a = &o->eval;
     if (!!a->base + !!a->base_file + !!a->save_base != 1)
         return err_set(e, ERR_USAGE, "eval kld: give one of --base, --base-file and --save-base");
@@ -530,14 +530,14 @@ static int check(const struct divergence_opts *o, struct err *e) {
 
 int divergence_run(struct work *w, const struct divergence_opts *o, struct emit *m, struct err *e) {
     const struct eval_args *a = &o->eval;
-    TRY(check(o, e));
+    TRY(check_options(o, e));
     if (a->save_base) return kld_save(w, o, m, e);
     struct run *x = xcalloc(1, sizeof *x);
     x->w = w;
     x->o = o;
     x->a = a;
     int rc = kept_open(&x->keep, a->keep, e);
-    if (!rc) rc = a->base ? with_base(x, e) : with_file(x, e);
+    if (!rc) rc = a->base ? run_with_base(x, e) : run_with_file(x, e);
     if (!rc) rc = emit_result(x, m, e);
     run_release(x);
     free(x);

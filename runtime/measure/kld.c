@@ -274,7 +274,7 @@ static void window_take(struct kld_pos *p, int64_t c, int64_t n, const char *fro
 #undef TAKE
 }
 
-static bool keeps(const struct work *w) {
+static bool keeps_windows(const struct work *w) {
     return w->job->keep && !w->out->n_routes && ranks_n() == 1;
 }
 
@@ -282,7 +282,7 @@ static bool keeps(const struct work *w) {
  * to run. */
 static bool find_kept(struct work *w, int64_t c, int slot) {
     const struct eval_kld_run *o = w->out;
-    bool all = keeps(w), *kept = w->kept + slot * o->n_cand;
+    bool all = keeps_windows(w), *kept = w->kept + slot * o->n_cand;
     char *which = all ? which_window(w, c) : NULL;
     struct buf want = {0}, got = {0};
     memset(kept, 0, (size_t)o->n_cand * sizeof *kept);
@@ -326,7 +326,7 @@ static int check_window(const struct work *w, int64_t c, struct err *e) {
  * are stored only if they took longer than PROBE_S. */
 static void keep_window(struct work *w, int64_t c, double seconds) {
     struct eval_kld_run *o = w->out;
-    const bool worth = keeps(w) && (!w->job->same_graph || seconds > PROBE_S);
+    const bool worth = keeps_windows(w) && (!w->job->same_graph || seconds > PROBE_S);
     char *which = worth ? which_window(w, c) : NULL;
     struct buf b = {0};
     for (int i = 0; i < o->n_cand; i++) {

@@ -65,7 +65,7 @@ static int check_tokens(const struct shape *s, const int32_t *tokens, struct err
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-static int begin(struct kld_w *w, const int32_t *tokens, bool overwrite, struct err *e) {
+static int begin_file(struct kld_w *w, const int32_t *tokens, bool overwrite, struct err *e) {
     uint8_t head[HEADER];
     TRY(fill_shape(&w->sh, e));
     TRY(check_tokens(&w->sh, tokens, e));
@@ -86,7 +86,7 @@ int kld_w_open(struct kld_w **out, const char *path, bool overwrite, int32_t n_c
     struct kld_w *w = xcalloc(1, sizeof *w);
     w->path = xstrdup(path);
     w->sh = (struct shape){.n_ctx = n_ctx, .n_vocab = n_vocab, .n_chunk = n_chunk};
-    int rc = begin(w, tokens, overwrite, e);
+    int rc = begin_file(w, tokens, overwrite, e);
     if (rc) {
         kld_w_close(w);
         w = NULL;

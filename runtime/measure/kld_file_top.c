@@ -46,7 +46,7 @@ struct kld_top_r {
     int32_t *tokens;
 };
 
-static int measure(const struct kld_top_shape *s, struct sizes *z, struct err *e) {
+static int set_sizes(const struct kld_top_shape *s, struct sizes *z, struct err *e) {
     if (s->n_ctx < 4 || s->n_vocab < 1 || s->n_chunk < 1 || s->from < 0 || s->from > s->n_ctx - 2 ||
         s->n_top < 1 || s->n_top > s->n_vocab || s->n_tail < 0 || s->n_tail > 1 << 20)
         return err_set(e, ERR_DATA,
@@ -73,11 +73,11 @@ static int check_tokens(const struct kld_top_shape *s, const int32_t *tokens, ui
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-static int begin(struct kld_top_w *w, const int32_t *tokens, bool overwrite, struct err *e) {
+static int begin_file(struct kld_top_w *w, const int32_t *tokens, bool overwrite, struct err *e) {
     uint8_t head[HEADER] = {0};
     const int32_t field[6] = {w->sh.n_ctx, w->sh.n_vocab, w->sh.n_chunk,
                               w->sh.from,  w->sh.n_top,   w->sh.n_tail};
-    TRY(measure(&w->sh, &w->z, e));
+    TRY(set_sizes(&w->sh, &w->z, e));
     TRY(check_tokens(&w->sh, tokens, w->z.n_tokens, e));
     TRY(io_need_space(w->path, w->z.file_bytes, e));
     memcpy(head, magic, sizeof magic);
@@ -96,7 +96,7 @@ int kld_top_w_open(struct kld_top_w **out, const char *path, bool overwrite,
     struct kld_top_w *w = xcalloc(1, sizeof *w);
     w->path = xstrdup(path);
     w->sh = *sh;
-    int rc = begin(w, tokens, overwrite, e);
+    int rc = begin_file(w, tokens, overwrite, e);
     if (rc) {
         err_wrap(e, "%s", path);
         kld_top_w_close(w);
@@ -110,7 +110,7 @@ int kld_top_w_open(struct kld_top_w **out, const char *path, bool overwrite,
 static bool before(const float *x, int32_t a, int32_t b) {
     return x[a] > x[b] || (x[a] == x[b] && a < b);
 }
-static void sift(const float *x, int32_t *h, int64_t n, int64_t i) {
+static void sift_down(const float *x, int32_t *h, int64_t n, int64_t i) {
     for (;;) {
         int64_t c = 2 * i + 1;
         if (c >= n) return;
@@ -126,17 +126,17 @@ static void sift(const float *x, int32_t *h, int64_t n, int64_t i) {
  * the root. */
 static void best(const float *x, int32_t n_vocab, int32_t *h, int64_t n) {
     for (int64_t i = 0; i < n; i++) h[i] = (int32_t)i;
-    for (int64_t i = n / 2 - 1; i >= 0; i--) sift(x, h, n, i);
+    for (int64_t i = n / 2 - 1; i >= 0; i--) sift_down(x, h, n, i);
     for (int32_t v = (int32_t)n; v < n_vocab; v++)
         if (before(x, v, h[0])) {
             h[0] = v;
-            sift(x, h, n, 0);
+            sift_down(x, h, n, 0);
         }
     for (int64_t k = n - 1; k > 0; k--) {
         int32_t t = h[0];
         h[0] = h[k];
         h[k] = t;
-        sift(x, h, k, 0);
+        sift_down(x, h, k, 0);
     }
 }
 
@@ -156,10 +156,10 @@ static int check_row(const struct kld_top_w *w, const float *x, float *max, stru
     return 0;
 }
 
-static double weight(float x, float max) {
+static double weight_of(float x, float max) {
     return x == -INFINITY ? 0 : fp_exp((double)x - (double)max);
 }
-static float logp(float x, float max, double log_sum) {
+static float logp_of(float x, float max, double log_sum) {
     return x == -INFINITY ? -INFINITY : (float)((double)x - (double)max - log_sum);
 }
 
@@ -171,15 +171,15 @@ int kld_top_w_row(struct kld_top_w *w, const float *x, int32_t next, struct err 
     best(x, w->sh.n_vocab, w->heap, k);
     int32_t edge = w->heap[k - 1];
     double kept = 0, rest = 0, at = 0;
-    for (int64_t i = 0; i < k; i++) kept += weight(x[w->heap[i]], max);
+    for (int64_t i = 0; i < k; i++) kept += weight_of(x[w->heap[i]], max);
     for (int32_t v = 0; v < w->sh.n_vocab; v++)
-        if (before(x, edge, v)) rest += weight(x[v], max);
+        if (before(x, edge, v)) rest += weight_of(x[v], max);
     double log_sum = kld_log(kept + rest);
-    store_f32(w->row, logp(x[next], max, log_sum));
+    store_f32(w->row, logp_of(x[next], max, log_sum));
     store_f32(w->row + 4, rest > 0 ? (float)(kld_log(rest) - log_sum) : -INFINITY);
     for (int64_t i = 0; i < k; i++) {
         store_u32(top + 4 * i, (uint32_t)w->heap[i]);
-        store_f32(top + 4 * (k + i), logp(x[w->heap[i]], max, log_sum));
+        store_f32(top + 4 * (k + i), logp_of(x[w->heap[i]], max, log_sum));
     }
     memset(tail, 0, (size_t)(8 * m));
     struct rng rng;
@@ -191,12 +191,12 @@ int kld_top_w_row(struct kld_top_w *w, const float *x, int32_t next, struct err 
         bool end = v == w->sh.n_vocab; /* The last id gets the marks lost to rounding. */
         if (!end && (!before(x, edge, v) || x[v] == -INFINITY)) continue;
         if (!end) {
-            at += weight(x[v], max);
+            at += weight_of(x[v], max);
             last = v;
         }
         for (; j < m && (end || at > (u + (double)j) * step); j++) {
             store_u32(tail + 4 * j, (uint32_t)last);
-            store_f32(tail + 4 * (m + j), logp(x[last], max, log_sum));
+            store_f32(tail + 4 * (m + j), logp_of(x[last], max, log_sum));
         }
     }
     TRY(out_write(w->out, w->row, w->z.row_bytes, e));
@@ -244,7 +244,7 @@ static int read_header(struct kld_top_r *r, struct err *e) {
                                    .from = load_i32(p + 24),
                                    .n_top = load_i32(p + 28),
                                    .n_tail = load_i32(p + 32)};
-    TRY(measure(&r->sh, &r->z, e));
+    TRY(set_sizes(&r->sh, &r->z, e));
     if (r->map.size != r->z.file_bytes)
         return err_set(e, ERR_DATA, "%" PRIu64 " bytes, its header describes %" PRIu64 ": %s",
                        r->map.size, r->z.file_bytes,

@@ -31,14 +31,14 @@ struct scene {
     uint8_t *rows;
 };
 
-static int take(float **out, int64_t n, struct err *e) {
+static int take_floats(float **out, int64_t n, struct err *e) {
     void *p = NULL;
     TRY(mem_alloc(&p, (uint64_t)n * sizeof(float), "synthetic attention", e));
     *out = p;
     return 0;
 }
 
-static void fill(struct scene *s, double cosine) {
+static void fill_scene(struct scene *s, double cosine) {
     struct rng r;
     int64_t d = s->dim;
     float mean_k[KV_MAX_DIM], mean_v[KV_MAX_DIM], loud[KV_MAX_DIM];
@@ -67,17 +67,17 @@ static void fill(struct scene *s, double cosine) {
 static int scene_init(struct scene *s, double cosine, struct err *e) {
     int64_t nd = s->n * s->dim;
     void *p = NULL;
-    TRY(take(&s->k, nd, e));
-    TRY(take(&s->v, nd, e));
-    TRY(take(&s->k2, nd, e));
-    TRY(take(&s->v2, nd, e));
-    TRY(take(&s->q, N_QUERIES * s->dim, e));
-    TRY(take(&s->out, N_QUERIES * s->dim, e));
-    TRY(take(&s->p, s->n * N_QUERIES, e));
-    TRY(take(&s->p2, s->n, e));
+    TRY(take_floats(&s->k, nd, e));
+    TRY(take_floats(&s->v, nd, e));
+    TRY(take_floats(&s->k2, nd, e));
+    TRY(take_floats(&s->v2, nd, e));
+    TRY(take_floats(&s->q, N_QUERIES * s->dim, e));
+    TRY(take_floats(&s->out, N_QUERIES * s->dim, e));
+    TRY(take_floats(&s->p, s->n * N_QUERIES, e));
+    TRY(take_floats(&s->p2, s->n, e));
     TRY(mem_alloc(&p, (uint64_t)nd * sizeof(float), "synthetic attention", e));
     s->rows = p;
-    fill(s, cosine);
+    fill_scene(s, cosine);
     return 0;
 }
 static void scene_release(struct scene *s) {
@@ -85,8 +85,8 @@ static void scene_release(struct scene *s) {
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) mem_free(all[i]);
 }
 
-static void attend(const struct scene *s, const float *q, const float *k, const float *v, float *p,
-                   float *out) {
+static void attend_query(const struct scene *s, const float *q, const float *k, const float *v,
+                         float *p, float *out) {
     for (int64_t j = 0; j < s->n; j++) p[j] = s->kern.dot_f32(q, k + j * s->dim, s->dim);
     s->kern.softmax(p, s->n);
     memset(out, 0, (size_t)s->dim * sizeof *out);
@@ -134,8 +134,8 @@ static double weight_kld(const float *p, const float *p2, int64_t n) {
     return kld;
 }
 
-static void measure(struct scene *s, const struct kv_type *kt, const struct kv_type *vt,
-                    struct eval_kv *out) {
+static void measure_types(struct scene *s, const struct kv_type *kt, const struct kv_type *vt,
+                          struct eval_kv *out) {
     double put = 0, get = 0, err = 0, all = 0;
     float q[KV_MAX_DIM], o[KV_MAX_DIM];
     add_best_time(s, kt, s->k, s->k2, false, &put, &get);
@@ -144,7 +144,7 @@ static void measure(struct scene *s, const struct kv_type *kt, const struct kv_t
     for (int64_t t = 0; t < N_QUERIES; t++) {
         memcpy(q, s->q + t * s->dim, (size_t)s->dim * sizeof *q);
         if (kt->rotated) kv_rotate(q, s->dim);
-        attend(s, q, s->k2, s->v2, s->p2, o);
+        attend_query(s, q, s->k2, s->v2, s->p2, o);
         if (vt->rotated) kv_rotate_back(o, s->dim);
         out->kld += weight_kld(s->p + t * s->n, s->p2, s->n) / N_QUERIES;
         for (int64_t i = 0; i < s->dim; i++) {
@@ -173,10 +173,10 @@ int eval_kv(int64_t head_dim, int64_t depth, double cosine, enum kern_isa isa,
     kern_init(&s.kern, isa);
     int rc = scene_init(&s, cosine, e);
     for (int64_t t = 0; t < N_QUERIES && !rc; t++)
-        attend(&s, s.q + t * s.dim, s.k, s.v, s.p + t * s.n, s.out + t * s.dim);
+        attend_query(&s, s.q + t * s.dim, s.k, s.v, s.p + t * s.n, s.out + t * s.dim);
     for (int i = 0; i < n_types && !rc; i++) {
         if (progress_interrupted()) rc = err_set(e, ERR_INTR, "interrupted");
-        if (!rc) measure(&s, k[i], v[i], &out[i]);
+        if (!rc) measure_types(&s, k[i], v[i], &out[i]);
     }
     scene_release(&s);
     return rc;

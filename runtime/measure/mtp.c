@@ -45,7 +45,7 @@ static void score_range(void *ctx, int64_t i0, int64_t i1, int worker) {
     }
 }
 
-static int window(struct run *r, const int32_t *ids, struct err *e) {
+static int score_window(struct run *r, const int32_t *ids, struct err *e) {
     for (int64_t i = 0, k; i < r->ctx; i += k) {
         k = min_i64(WINDOWS_PIECE, r->ctx - i);
         TRY(eval_feed(r->trunk, ids, i, k, r->y + i * r->d, e));
@@ -75,7 +75,7 @@ static int floats(float **out, int64_t n, int64_t width, const char *what, struc
     return 0;
 }
 
-static int run(struct run *r, const int32_t *ids, int64_t n_chunks, struct err *e) {
+static int run_windows(struct run *r, const int32_t *ids, int64_t n_chunks, struct err *e) {
     struct progress p;
     int rc = 0;
     TRY(floats(&r->y, r->ctx, r->d, "hidden rows", e));
@@ -84,14 +84,14 @@ static int run(struct run *r, const int32_t *ids, int64_t n_chunks, struct err *
     TRY(floats(&r->ld, r->n_rows, r->n_vocab, "logits", e));
     progress_begin(&p, "eval mtp", PROG_TOKENS, (uint64_t)(n_chunks * r->ctx));
     for (int64_t i = 0; i < n_chunks && !rc; i++) {
-        rc = window(r, ids + i * r->ctx, e);
+        rc = score_window(r, ids + i * r->ctx, e);
         progress_update(&p, (uint64_t)((i + 1) * r->ctx));
     }
     progress_end(&p);
     return rc;
 }
 
-static double share(const uint8_t *hit, int64_t n) {
+static double share_of(const uint8_t *hit, int64_t n) {
     int64_t sum = 0;
     for (int64_t i = 0; i < n; i++) sum += hit[i];
     return n ? (double)sum / (double)n : 0;
@@ -113,14 +113,14 @@ int eval_mtp(struct session *trunk, struct session *draft, const struct ids *ids
                      (r.overlap = try_calloc(n, sizeof *r.overlap, what, e)) &&
                      (r.trunk_hit = try_calloc(n, 1, what, e)) &&
                      (r.draft_hit = try_calloc(n, 1, what, e))
-                 ? run(&r, ids->v, n_chunks, e)
+                 ? run_windows(&r, ids->v, n_chunks, e)
                  : ERR_SYS;
     double seconds = progress_now_s() - t0;
     *out = (struct eval_mtp){.n_tokens = r.n, .n_chunks = n_chunks, .ctx = ctx};
     eval_mean(r.hit, r.n, &out->acceptance, &out->acceptance_stderr);
     eval_mean(r.overlap, r.n, &out->overlap, &out->overlap_stderr);
-    out->trunk_top1 = share(r.trunk_hit, r.n);
-    out->draft_top1 = share(r.draft_hit, r.n);
+    out->trunk_top1 = share_of(r.trunk_hit, r.n);
+    out->draft_top1 = share_of(r.draft_hit, r.n);
     out->tok_per_s = seconds > 0 ? (double)(n_chunks * ctx) / seconds : 0;
     mem_free(r.y);
     mem_free(r.h);

@@ -23,7 +23,7 @@ struct needle { /* texts of one task */
     char said[80], asked[80], number[N_CHOICES][DIGITS + 1];
 };
 
-static void make(struct needle *n, struct rng *r, int k) {
+static void make_needle(struct needle *n, struct rng *r, int k) {
     const char *name = names[(size_t)k % COUNT_OF(names)];
     for (int i = 0; i < N_CHOICES; i++) {
         bool twice;
@@ -38,7 +38,7 @@ static void make(struct needle *n, struct rng *r, int k) {
     snprintf(n->asked, sizeof n->asked, "\nThe secret number of %s is", name);
 }
 
-static void append(struct ids *to, const int32_t *v, int64_t n) {
+static void append_ids(struct ids *to, const int32_t *v, int64_t n) {
     for (int64_t i = 0; i < n; i++) ids_add(to, v[i]);
 }
 
@@ -62,10 +62,10 @@ static int build(struct choice_tasks *c, const struct tok *tok, const struct nee
     int64_t at = (int64_t)((double)max_i64(room, 0) * depth + 0.5);
     for (int i = 0; i < N_CHOICES && !rc; i++) {
         if (bos >= 0) ids_add(&t->seq[i], (int32_t)bos);
-        append(&t->seq[i], hay, at);
-        append(&t->seq[i], said.v, said.n);
-        append(&t->seq[i], hay + at, room - at);
-        append(&t->seq[i], tail[i].v, tail[i].n);
+        append_ids(&t->seq[i], hay, at);
+        append_ids(&t->seq[i], said.v, said.n);
+        append_ids(&t->seq[i], hay + at, room - at);
+        append_ids(&t->seq[i], tail[i].v, tail[i].n);
     }
     if (!rc) rc = choices_finish(c, t, "needle", e);
     ids_release(&said);
@@ -89,7 +89,7 @@ int choices_needle(struct choice_tasks *out, const char *text, size_t len, const
         double depth = n_depths > 1 ? (double)d / (n_depths - 1) : 0.5;
         struct needle n;
         snprintf(out->group[d], sizeof out->group[d], "depth %.0f %%", 100 * depth);
-        make(&n, &r, k);
+        make_needle(&n, &r, k);
         /* The windows are spread over the text, the same ones at every depth. */
         int64_t from = per_depth > 1 ? (hay.n - ctx) * (k % per_depth) / (per_depth - 1) : 0;
         rc = build(out, tok, &n, hay.v + from, ctx, depth, e);

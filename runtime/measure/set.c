@@ -59,8 +59,8 @@ static char *text_key(const struct suite_job *j, const struct ids *ids) {
     return input_key(j, (const char *)ids->v, (size_t)ids->n * sizeof *ids->v, more);
 }
 
-static int ppl_only(struct suite_job *j, struct session *s, const struct ids *ids,
-                    const char *group, const char *key, struct err *e) {
+static int run_ppl(struct suite_job *j, struct session *s, const struct ids *ids, const char *group,
+                   const char *key, struct err *e) {
     struct eval_ppl r;
     double *window = NULL;
     struct kept_of kept = {0};
@@ -83,8 +83,8 @@ static void window_means(struct suite_job *j, const struct eval_kld_run *r, cons
     }
 }
 
-static int with_base(struct suite_job *j, struct session *s, struct session *base,
-                     const struct ids *ids, const char *group, const char *key, struct err *e) {
+static int run_kld(struct suite_job *j, struct session *s, struct session *base,
+                   const struct ids *ids, const char *group, const char *key, struct err *e) {
     const struct eval_domain d = {.name = group, .ids = ids->v, .n_ids = ids->n};
     struct kept_of kept = {0};
     kept_pair(&kept, j->a->eval.kept, base, NULL, NULL, s, NULL);
@@ -121,8 +121,8 @@ static int run_texts(struct suite_job *j, struct err *e) {
         rc = load_text(l.m, path, &ids, e);
         char *key = rc ? NULL : text_key(j, &ids);
         if (!rc)
-            rc = b.s ? with_base(j, l.s, b.s, &ids, io_base(path), key, e)
-                     : ppl_only(j, l.s, &ids, io_base(path), key, e);
+            rc = b.s ? run_kld(j, l.s, b.s, &ids, io_base(path), key, e)
+                     : run_ppl(j, l.s, &ids, io_base(path), key, e);
         free(key);
         ids_release(&ids);
     }
@@ -206,7 +206,7 @@ static int run_all(struct suite_job *j, struct err *e) {
     return 0;
 }
 
-static void show(const struct suite_job *j, struct emit *m) {
+static void emit_suite(const struct suite_job *j, struct emit *m) {
     emit_str(m, "model", "model", j->ms.model);
     if (j->a->eval.base) emit_str(m, "base", "base", j->a->eval.base);
     emit_str(m, "output", "output", j->a->eval.out);
@@ -247,7 +247,7 @@ int eval_set_run(struct work *w, struct eval_set_opts *a, struct emit *m, struct
     if (!rc) rc = run_all(&j, e);
     if (!rc) rc = measures_write(&j.ms, a->eval.out, w->overwrite, e);
     results_cache_close(a->eval.kept, !rc);
-    if (!rc) show(&j, m);
+    if (!rc) emit_suite(&j, m);
     measures_release(&j.ms);
     return rc;
 }

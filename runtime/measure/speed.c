@@ -167,8 +167,8 @@ static int measure(const struct speed_run *r, rep_fn fn, int64_t n, int reps,
     return 0;
 }
 
-static int at_depth(const struct speed_run *r, int64_t depth, int reps, double bandwidth,
-                    struct eval_speed *out, int *n_out, struct err *e) {
+static int measure_at_depth(const struct speed_run *r, int64_t depth, int reps, double bandwidth,
+                            struct eval_speed *out, int *n_out, struct err *e) {
     struct seq *snap = NULL;
     int rc = 0;
     session_reset(r->s);
@@ -197,8 +197,8 @@ static int at_depth(const struct speed_run *r, int64_t depth, int reps, double b
     return rc;
 }
 
-static int check(const struct session *s, int64_t pp, int64_t tg, const int64_t *depths,
-                 int n_depths, int reps, struct err *e) {
+static int check_lengths(const struct session *s, int64_t pp, int64_t tg, const int64_t *depths,
+                         int n_depths, int reps, struct err *e) {
     if (pp < 0 || tg < 0 || pp + tg == 0 || reps < 1 || reps > MAX_REPS || n_depths < 1)
         return err_set(e, ERR_USAGE, "nothing to measure: set --pp or --tg, and --reps (1 to %d)",
                        MAX_REPS);
@@ -214,7 +214,7 @@ static int check(const struct session *s, int64_t pp, int64_t tg, const int64_t 
 int eval_speed(struct session *s, int64_t pp, int64_t tg, const int64_t *depths, int n_depths,
                int reps, double bandwidth_gb_s, const struct results_cache_of *keep,
                struct eval_speed *out, int *n_out, struct err *e) {
-    TRY(check(s, pp, tg, depths, n_depths, reps, e));
+    TRY(check_lengths(s, pp, tg, depths, n_depths, reps, e));
     struct speed_run r = {.s = s, .pp = pp, .tg = tg, .keep = keep};
     int64_t n_vocab = s->m->hp.d[HD_VOCAB];
     /* A context is filled in passes of at least n_ubatch tokens. */
@@ -236,7 +236,7 @@ int eval_speed(struct session *s, int64_t pp, int64_t tg, const int64_t *depths,
         rc = session_step(s, r.ids, 1, r.logits, e);
     }
     for (int i = 0; i < n_depths && !rc; i++)
-        rc = at_depth(&r, depths[i], reps, bandwidth_gb_s, out, n_out, e);
+        rc = measure_at_depth(&r, depths[i], reps, bandwidth_gb_s, out, n_out, e);
     free(r.ids);
     free(r.logits);
     return rc;

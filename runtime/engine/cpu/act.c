@@ -16,7 +16,7 @@ struct job {
     int64_t width, ld[2]; /* columns of a row of dst, and of a row of each source */
 };
 
-static float xielu(const struct gr_xielu *a, float x) {
+static float xielu_of(const struct gr_xielu *a, float x) {
     if (x > 0) return a->p * x * x + a->b * x;
     const double grow = fp_exp((double)fminf(x, a->eps)) - 1 - (double)x;
     return (float)grow * a->n + a->b * x;
@@ -45,7 +45,7 @@ static void activate(const struct job *j, const float *x, const float *by, float
             u[i] = fmaxf(0, v);
             break;
         case GR_XIELU:
-            u[i] = xielu(&j->n->pick.xielu, v);
+            u[i] = xielu_of(&j->n->pick.xielu, v);
             break;
         case GR_TANH:
             u[i] = (float)(1 - 2 / (fp_exp(2 * (double)v) + 1));
@@ -111,6 +111,7 @@ static void clamp_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     for (int64_t i = t0 * j->width; i < t1 * j->width; i++) x[i] = fmaxf(-by, fminf(x[i], by));
 }
 
+/* Copies heads of tokens t0 to t1 - 1 into heads of another width: cuts, or pads with zeros. */
 static void fit_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     const struct job *j = ctx;
     const int64_t to = j->n->heads.head_dim, from = j->n->heads.from, both = min_i64(to, from);

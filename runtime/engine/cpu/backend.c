@@ -12,8 +12,8 @@
 #include "base/progress.h"
 #include "runtime/engine/exec.h"
 
-static int alloc(struct session *s, void *out_ptr, int64_t n, size_t size, const char *what,
-                 struct err *e) {
+static int alloc_counted(struct session *s, void *out_ptr, int64_t n, size_t size, const char *what,
+                         struct err *e) {
     void *p = NULL;
     uint64_t bytes;
     if (!mul_ok((uint64_t)(n > 0 ? n : 1), size, &bytes))
@@ -27,7 +27,7 @@ static int alloc(struct session *s, void *out_ptr, int64_t n, size_t size, const
 static int alloc_regs(struct session *s, struct err *e) {
     int64_t sum = 0;
     for (int i = 0; i < s->g->n_regs; i++) sum += (s->g->reg_width[i] + 15) / 16 * 16;
-    TRY(alloc(s, &s->reg_mem, sum * s->o.n_ubatch, sizeof(float), "activations", e));
+    TRY(alloc_counted(s, &s->reg_mem, sum * s->o.n_ubatch, sizeof(float), "activations", e));
     s->reg = xcalloc((size_t)s->g->n_regs + 1, sizeof *s->reg);
     float *at = s->reg_mem;
     for (int i = 0; i < s->g->n_regs; i++) {
@@ -90,23 +90,24 @@ static int alloc_moe(struct session *s, const struct sizes *z, struct err *e) {
     struct moe_bufs *b = &s->moe;
     int64_t n = s->o.n_ubatch, pairs = n * z->used;
     if (!z->experts) return 0;
-    TRY(alloc(s, &b->logits, n * 2 * z->experts, sizeof(float), "router", e));
-    TRY(alloc(s, &b->weight, pairs, sizeof(float), "router", e));
-    TRY(alloc(s, &b->expert, pairs, sizeof(int32_t), "router", e));
-    TRY(alloc(s, &b->place, pairs, sizeof(int32_t), "router", e));
-    TRY(alloc(s, &b->token, pairs, sizeof(int32_t), "router", e));
-    TRY(alloc(s, &b->first, z->experts + 1, sizeof(int32_t), "router", e));
-    TRY(alloc(s, &b->active, z->experts, sizeof(int32_t), "router", e));
-    TRY(alloc(s, &b->x, pairs * z->moe_d, sizeof(float), "expert rows", e));
-    TRY(alloc(s, &b->h, pairs * z->moe_f, sizeof(float), "expert rows", e));
-    return alloc(s, &b->y, pairs * z->moe_d, sizeof(float), "expert rows", e);
+    TRY(alloc_counted(s, &b->logits, n * 2 * z->experts, sizeof(float), "router", e));
+    TRY(alloc_counted(s, &b->weight, pairs, sizeof(float), "router", e));
+    TRY(alloc_counted(s, &b->expert, pairs, sizeof(int32_t), "router", e));
+    TRY(alloc_counted(s, &b->place, pairs, sizeof(int32_t), "router", e));
+    TRY(alloc_counted(s, &b->token, pairs, sizeof(int32_t), "router", e));
+    TRY(alloc_counted(s, &b->first, z->experts + 1, sizeof(int32_t), "router", e));
+    TRY(alloc_counted(s, &b->active, z->experts, sizeof(int32_t), "router", e));
+    TRY(alloc_counted(s, &b->x, pairs * z->moe_d, sizeof(float), "expert rows", e));
+    TRY(alloc_counted(s, &b->h, pairs * z->moe_f, sizeof(float), "expert rows", e));
+    return alloc_counted(s, &b->y, pairs * z->moe_d, sizeof(float), "expert rows", e);
 }
 
 static int alloc_ropes(struct session *s, struct err *e) {
     for (int i = 0; i < s->n_ropes; i++) {
-        TRY(alloc(s, &s->rope[i].cs, s->o.n_ubatch * s->rope[i].n_rot, sizeof(float), "rope table",
-                  e));
-        TRY(alloc(s, &s->rope[i].freq, s->rope[i].n_rot / 2, sizeof(double), "rope table", e));
+        TRY(alloc_counted(s, &s->rope[i].cs, s->o.n_ubatch * s->rope[i].n_rot, sizeof(float),
+                          "rope table", e));
+        TRY(alloc_counted(s, &s->rope[i].freq, s->rope[i].n_rot / 2, sizeof(double), "rope table",
+                          e));
     }
     return 0;
 }
@@ -118,25 +119,27 @@ static int alloc_work(struct session *s, struct err *e) {
     const int64_t n = s->o.n_ubatch, workers = s->n_workers;
     const bool dots = s->o.act == ACT_Q8;
     TRY(alloc_ropes(s, e));
-    TRY(alloc(s, &s->decay, n * z.v_heads, sizeof(float), "decay", e));
-    TRY(alloc(s, &s->beta, n * z.v_heads, sizeof(float), "beta", e));
-    TRY(alloc(s, &s->att_tile, n, sizeof *s->att_tile, "attention", e));
-    TRY(alloc(s, &s->att_part, (ATTN_PARTS + workers * z.att_rows) * z.head_dim, sizeof(float),
-              "attention sums", e));
-    TRY(alloc(s, &s->att_row, ATTN_PARTS + 2 * workers * z.att_rows, sizeof *s->att_row,
-              "attention sums", e));
+    TRY(alloc_counted(s, &s->decay, n * z.v_heads, sizeof(float), "decay", e));
+    TRY(alloc_counted(s, &s->beta, n * z.v_heads, sizeof(float), "beta", e));
+    TRY(alloc_counted(s, &s->att_tile, n, sizeof *s->att_tile, "attention", e));
+    TRY(alloc_counted(s, &s->att_part, (ATTN_PARTS + workers * z.att_rows) * z.head_dim,
+                      sizeof(float), "attention sums", e));
+    TRY(alloc_counted(s, &s->att_row, ATTN_PARTS + 2 * workers * z.att_rows, sizeof *s->att_row,
+                      "attention sums", e));
     s->qbuf_row = z.q_row;
     for (int i = 0; i < 2 && dots; i++)
-        TRY(alloc(s, &s->qbuf[i], n * max_i64(1, z.used), (size_t)z.q_row, "8-bit activations", e));
+        TRY(alloc_counted(s, &s->qbuf[i], n * max_i64(1, z.used), (size_t)z.q_row,
+                          "8-bit activations", e));
     TRY(alloc_moe(s, &z, e));
     for (int i = 0; i < ACT_BUFS && z.act_blocks; i++)
-        TRY(alloc(s, &s->act_buf[i].act, n * z.act_blocks * (i < ACT_EXPERT ? 1 : z.used),
-                  sizeof(struct kern_act), "8-bit activations", e));
+        TRY(alloc_counted(s, &s->act_buf[i].act, n * z.act_blocks * (i < ACT_EXPERT ? 1 : z.used),
+                          sizeof(struct kern_act), "8-bit activations", e));
     const int64_t up = exec_task_floats(n);
     s->scratch_floats = max_i64(z.attn, z.panel + (z.experts ? up : 0));
     s->scratch = xcalloc((size_t)s->n_workers, sizeof *s->scratch);
     for (int i = 0; i < s->n_workers; i++)
-        TRY(alloc(s, &s->scratch[i], s->scratch_floats, sizeof(float), "thread scratch", e));
+        TRY(alloc_counted(s, &s->scratch[i], s->scratch_floats, sizeof(float), "thread scratch",
+                          e));
     return 0;
 }
 

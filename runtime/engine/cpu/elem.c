@@ -15,13 +15,13 @@ struct job {
     int64_t width;  /* columns of a row of dst */
 };
 
-static void each_token(struct session *s, const struct gr_node *n, const float *w, int64_t width,
+static void run_tokens(struct session *s, const struct gr_node *n, const float *w, int64_t width,
                        pool_fn fn) {
     struct job j = {s, n, w, width};
     exec_par(s, s->n_tok, TOKEN_CHUNK, 4.0 * (double)s->n_tok * (double)width, fn, &j);
 }
 
-static float *row(const struct session *s, gr_reg r, int64_t t) {
+static float *row_of(const struct session *s, gr_reg r, int64_t t) {
     return s->reg[r] + t * s->g->reg_width[r];
 }
 
@@ -30,7 +30,7 @@ static void embed_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     (void)worker;
     const struct weight *w = model_weight(j->s->m, j->n->embed.table);
     for (int64_t t = t0; t < t1; t++) {
-        float *d = row(j->s, j->n->dst, t), f = j->n->embed.scale;
+        float *d = row_of(j->s, j->n->dst, t), f = j->n->embed.scale;
         const int64_t at = j->n->embed.position ? j->s->row_pos[t] : j->s->ids[t];
         j->s->kern.op[w->type].decode((const uint8_t *)w->data + (uint64_t)at * w->row_bytes, d,
                                       w->ne[0]);
@@ -38,7 +38,7 @@ static void embed_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     }
 }
 void exec_embed(struct session *s, const struct gr_node *n) {
-    each_token(s, n, NULL, s->g->reg_width[n->dst], embed_range);
+    run_tokens(s, n, NULL, s->g->reg_width[n->dst], embed_range);
 }
 
 /* Returns the weights of a norm; NULL: all 1. */
@@ -50,11 +50,11 @@ static void rms_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     const struct job *j = ctx;
     (void)worker;
     for (int64_t t = t0; t < t1; t++)
-        j->s->kern.rms_norm(row(j->s, j->n->src[0], t), j->w, row(j->s, j->n->dst, t), j->width,
-                            j->n->norm.eps);
+        j->s->kern.rms_norm(row_of(j->s, j->n->src[0], t), j->w, row_of(j->s, j->n->dst, t),
+                            j->width, j->n->norm.eps);
 }
 void exec_rms(struct session *s, const struct gr_node *n) {
-    each_token(s, n, norm_vec(s, n), s->g->reg_width[n->dst], rms_range);
+    run_tokens(s, n, norm_vec(s, n), s->g->reg_width[n->dst], rms_range);
 }
 
 static void rms_heads_range(void *ctx, int64_t t0, int64_t t1, int worker) {
@@ -65,44 +65,44 @@ static void rms_heads_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     const bool own = ne && ne[0] * ne[1] > n; /* weights differ by head */
     for (int64_t t = t0; t < t1; t++)
         for (int64_t at = 0; at < j->width; at += n)
-            j->s->kern.rms_norm(row(j->s, j->n->src[0], t) + at, own ? j->w + at : j->w,
-                                row(j->s, j->n->dst, t) + at, n, j->n->norm.eps);
+            j->s->kern.rms_norm(row_of(j->s, j->n->src[0], t) + at, own ? j->w + at : j->w,
+                                row_of(j->s, j->n->dst, t) + at, n, j->n->norm.eps);
 }
 void exec_rms_heads(struct session *s, const struct gr_node *n) {
-    each_token(s, n, norm_vec(s, n), s->g->reg_width[n->dst], rms_heads_range);
+    run_tokens(s, n, norm_vec(s, n), s->g->reg_width[n->dst], rms_heads_range);
 }
 
 static void gated_rms_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     const struct job *j = ctx;
     rms_heads_range(ctx, t0, t1, worker);
     for (int64_t t = t0; t < t1; t++)
-        j->s->kern.silu_mul(row(j->s, j->n->dst, t), row(j->s, j->n->src[1], t), j->width);
+        j->s->kern.silu_mul(row_of(j->s, j->n->dst, t), row_of(j->s, j->n->src[1], t), j->width);
 }
 void exec_gated_rms(struct session *s, const struct gr_node *n) {
-    each_token(s, n, exec_vec(s, n->norm.weight), s->g->reg_width[n->dst], gated_rms_range);
+    run_tokens(s, n, exec_vec(s, n->norm.weight), s->g->reg_width[n->dst], gated_rms_range);
 }
 
 static void add_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     const struct job *j = ctx;
     (void)worker;
-    const float *a = row(j->s, j->n->src[0], t0), *b = row(j->s, j->n->src[1], t0);
-    float *d = row(j->s, j->n->dst, t0);
+    const float *a = row_of(j->s, j->n->src[0], t0), *b = row_of(j->s, j->n->src[1], t0);
+    float *d = row_of(j->s, j->n->dst, t0);
     for (int64_t i = 0; i < (t1 - t0) * j->width; i++) d[i] = a[i] + b[i];
 }
 void exec_add(struct session *s, const struct gr_node *n) {
-    each_token(s, n, NULL, s->g->reg_width[n->dst], add_range);
+    run_tokens(s, n, NULL, s->g->reg_width[n->dst], add_range);
 }
 
 static void bias_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     const struct job *j = ctx;
     (void)worker;
     for (int64_t t = t0; t < t1; t++) {
-        float *d = row(j->s, j->n->dst, t);
+        float *d = row_of(j->s, j->n->dst, t);
         for (int64_t i = 0; i < j->width; i++) d[i] += j->w[i];
     }
 }
 void exec_bias(struct session *s, const struct gr_node *n) {
-    each_token(s, n, exec_vec(s, n->bias.values), s->g->reg_width[n->dst], bias_range);
+    run_tokens(s, n, exec_vec(s, n->bias.values), s->g->reg_width[n->dst], bias_range);
 }
 
 static void split_range(void *ctx, int64_t t0, int64_t t1, int worker) {
@@ -110,8 +110,8 @@ static void split_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     (void)worker;
     int64_t hd = j->n->heads.head_dim;
     for (int64_t t = t0; t < t1; t++) {
-        const float *x = row(j->s, j->n->src[0], t);
-        float *q = row(j->s, j->n->dst, t), *g = row(j->s, j->n->dst2, t);
+        const float *x = row_of(j->s, j->n->src[0], t);
+        float *q = row_of(j->s, j->n->dst, t), *g = row_of(j->s, j->n->dst2, t);
         for (int64_t at = 0; at < j->width; at += hd) {
             memcpy(q + at, x + 2 * at, (size_t)hd * sizeof *q);
             memcpy(g + at, x + 2 * at + hd, (size_t)hd * sizeof *g);
@@ -119,27 +119,27 @@ static void split_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     }
 }
 void exec_split_gate(struct session *s, const struct gr_node *n) {
-    each_token(s, n, NULL, s->g->reg_width[n->dst], split_range);
+    run_tokens(s, n, NULL, s->g->reg_width[n->dst], split_range);
 }
 
 static void sigmoid_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     const struct job *j = ctx;
     (void)worker;
-    j->s->kern.sigmoid_mul(row(j->s, j->n->dst, t0), row(j->s, j->n->src[0], t0),
+    j->s->kern.sigmoid_mul(row_of(j->s, j->n->dst, t0), row_of(j->s, j->n->src[0], t0),
                            (t1 - t0) * j->width);
 }
 void exec_sigmoid_mul(struct session *s, const struct gr_node *n) {
-    each_token(s, n, NULL, s->g->reg_width[n->dst], sigmoid_range);
+    run_tokens(s, n, NULL, s->g->reg_width[n->dst], sigmoid_range);
 }
 
 static void swiglu_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     const struct job *j = ctx;
     (void)worker;
-    j->s->kern.swiglu(row(j->s, j->n->src[0], t0), row(j->s, j->n->src[1], t0),
-                      row(j->s, j->n->dst, t0), (t1 - t0) * j->width);
+    j->s->kern.swiglu(row_of(j->s, j->n->src[0], t0), row_of(j->s, j->n->src[1], t0),
+                      row_of(j->s, j->n->dst, t0), (t1 - t0) * j->width);
 }
 void exec_swiglu(struct session *s, const struct gr_node *n) {
-    each_token(s, n, NULL, s->g->reg_width[n->dst], swiglu_range);
+    run_tokens(s, n, NULL, s->g->reg_width[n->dst], swiglu_range);
 }
 
 static void gate_add_range(void *ctx, int64_t t0, int64_t t1, int worker) {
@@ -147,15 +147,15 @@ static void gate_add_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     (void)worker;
     int64_t d = j->s->g->reg_width[j->n->src[1]];
     for (int64_t t = t0; t < t1; t++) {
-        float g = j->s->kern.dot_f32(j->w, row(j->s, j->n->src[1], t), d);
-        j->s->kern.axpy(row(j->s, j->n->dst, t), row(j->s, j->n->src[0], t),
+        float g = j->s->kern.dot_f32(j->w, row_of(j->s, j->n->src[1], t), d);
+        j->s->kern.axpy(row_of(j->s, j->n->dst, t), row_of(j->s, j->n->src[0], t),
                         1.0f / (1.0f + expf(-g)), j->width);
     }
 }
 void exec_gate_add(struct session *s, const struct gr_node *n) {
     const float *w = exec_vec(s, n->gate.row);
     exec_show(s, n->gate.row, s->reg[n->src[1]], s->g->reg_width[n->src[1]]);
-    each_token(s, n, w, s->g->reg_width[n->dst], gate_add_range);
+    run_tokens(s, n, w, s->g->reg_width[n->dst], gate_add_range);
 }
 
 static void concat_range(void *ctx, int64_t t0, int64_t t1, int worker) {
@@ -163,13 +163,13 @@ static void concat_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     (void)worker;
     int64_t a = j->s->g->reg_width[j->n->src[0]], b = j->s->g->reg_width[j->n->src[1]];
     for (int64_t t = t0; t < t1; t++) {
-        float *d = row(j->s, j->n->dst, t);
-        memcpy(d, row(j->s, j->n->src[0], t), (size_t)a * sizeof *d);
-        memcpy(d + a, row(j->s, j->n->src[1], t), (size_t)b * sizeof *d);
+        float *d = row_of(j->s, j->n->dst, t);
+        memcpy(d, row_of(j->s, j->n->src[0], t), (size_t)a * sizeof *d);
+        memcpy(d + a, row_of(j->s, j->n->src[1], t), (size_t)b * sizeof *d);
     }
 }
 void exec_concat(struct session *s, const struct gr_node *n) {
-    each_token(s, n, NULL, s->g->reg_width[n->dst], concat_range);
+    run_tokens(s, n, NULL, s->g->reg_width[n->dst], concat_range);
 }
 
 /* ---- several operations per token, so that results are still in the cache when the next one reads

@@ -121,7 +121,7 @@ void exec_show_route(const struct session *s, const struct gr_node *n, const int
     }
 }
 
-static void written(struct session *s, const struct gr_node *n) {
+static void mark_written(struct session *s, const struct gr_node *n) {
     if (n->dst != GR_NONE) exec_acts_stale(s, s->reg[n->dst]);
     if (n->dst2 != GR_NONE) exec_acts_stale(s, s->reg[n->dst2]);
 }
@@ -169,7 +169,7 @@ void exec_pass(struct session *s) {
             exec_table[n->op](s, n);
         else
             exec_fused[step->fusion](s, &step->nodes);
-        for (int i = 0; i < step->n_nodes; i++) written(s, n + i);
+        for (int i = 0; i < step->n_nodes; i++) mark_written(s, n + i);
         if (s->probe.node) s->probe.node(s->probe.ud, s, n, true);
         /* With a probe of residuals nothing is fused, so each step is one node. */
         if (!s->probe.residual) continue;

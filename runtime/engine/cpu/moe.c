@@ -88,7 +88,7 @@ static float mixed(const struct job *j, const float *x, const float *by, int64_t
     return (float)(1 / sum);
 }
 
-static void choose(const struct job *j, int64_t t) {
+static void choose_experts(const struct job *j, int64_t t) {
     const struct gr_choice *r = &j->n->moe.choice;
     float *p = j->b->logits + t * 2 * j->n_experts, *by = p + j->n_experts;
     float *weight = j->b->weight + t * j->n_used, sum = 0;
@@ -115,7 +115,7 @@ static void choose(const struct job *j, int64_t t) {
 }
 static void choose_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     (void)worker;
-    for (int64_t t = t0; t < t1; t++) choose(ctx, t);
+    for (int64_t t = t0; t < t1; t++) choose_experts(ctx, t);
 }
 
 /* Sorts pairs (token, slot) by expert: fills first[], place[] and active[] from expert[]. Within an
@@ -218,7 +218,7 @@ static void clamped(const struct job *j, float *gate, float *up, int64_t n) {
     j->s->kern.sigmoid_mul(gate, up, n);
 }
 
-static void activate(const struct job *j, float *gate, float *up, int64_t n) {
+static void activate_hidden(const struct job *j, float *gate, float *up, int64_t n) {
     for (int64_t i = 0; j->n->moe.relu2 && i < n; i++)
         gate[i] = gate[i] > 0 ? gate[i] * gate[i] : 0;
     if (j->n->moe.relu2) return;
@@ -269,7 +269,7 @@ static void gate_up_range(void *ctx, int64_t i0, int64_t i1, int worker) {
             }
             add_bias(j->gate_bias, e, j->f, r0, h + t * j->f, nr);
             add_bias(j->up_bias, e, j->f, r0, up + t * nr, nr);
-            activate(j, h + t * j->f, up + t * nr, nr);
+            activate_hidden(j, h + t * j->f, up + t * nr, nr);
         }
     }
 }

@@ -41,7 +41,7 @@ double exec_rope_freqs(struct session *s, const struct rope_tab *tab, double *fr
     return tab->yarn ? m * y->attn * (0.1 * log(y->factor) + 1) : m;
 }
 
-static void fill(struct session *s, struct rope_tab *tab) {
+static void fill_table(struct session *s, struct rope_tab *tab) {
     int64_t half = tab->n_rot / 2;
     double m = exec_rope_freqs(s, tab, tab->freq);
     for (int64_t i = 0; i < half; i++)
@@ -79,7 +79,7 @@ static void rope_range(void *ctx, int64_t t0, int64_t t1, int worker) {
 void exec_rope(struct session *s, const struct gr_node *n) {
     /* session_new has created a table for every node. */
     struct rope_tab *tab = exec_rope_tab(s, n, false);
-    if (!tab->ready) fill(s, tab);
+    if (!tab->ready) fill_table(s, tab);
     struct job j = {s, n, tab->cs, s->g->reg_width[n->dst]};
     exec_par(s, s->n_tok, TOKEN_CHUNK, 4.0 * (double)s->n_tok * (double)j.width, rope_range, &j);
 }

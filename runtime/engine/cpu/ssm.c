@@ -16,7 +16,7 @@ struct job {
     const float *w, *a, *dt, *skip;
 };
 
-static const float *row(const struct session *s, gr_reg r, int64_t t) {
+static const float *row_of(const struct session *s, gr_reg r, int64_t t) {
     return s->reg[r] + t * s->g->reg_width[r];
 }
 
@@ -33,7 +33,7 @@ static void short_range(void *ctx, int64_t i0, int64_t i1, int worker) {
         const int64_t c0 = i % j->n_parts * CHANNELS, c1 = min_i64(c0 + CHANNELS, n_ch);
         for (int64_t t = g->r0, to; t < g->r0 + g->n; t = to) {
             to = exec_until_fork(s, t, g->r0 + g->n);
-            s->kern.short_conv(row(s, n->src[0], t), s->g->reg_width[n->src[0]], j->w,
+            s->kern.short_conv(row_of(s, n->src[0], t), s->g->reg_width[n->src[0]], j->w,
                                seq_conv(g->seq, n->slot), s->reg[n->dst] + t * n_ch, n_ch, to - t,
                                c0, c1, n_ch, taps);
             struct seq *fork = exec_fork(s, to - 1);
@@ -60,7 +60,7 @@ static void steps_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     const int64_t n_heads = j->n->delta.n_v_heads;
     (void)worker;
     for (int64_t t = t0; t < t1; t++) {
-        const float *raw = row(s, j->n->src[1], t) + j->n->delta.offset;
+        const float *raw = row_of(s, j->n->src[1], t) + j->n->delta.offset;
         for (int64_t h = 0; h < n_heads; h++) {
             const float d = softplus(raw[h] + j->dt[h]);
             s->beta[t * n_heads + h] = d;
@@ -84,7 +84,7 @@ static void mamba2_range(void *ctx, int64_t i0, int64_t i1, int worker) {
         const int64_t r1 = min_i64(r0 + ROWS, dv);
         for (int64_t t = g->r0, to; t < g->r0 + g->n; t = to) {
             to = exec_until_fork(s, t, g->r0 + g->n);
-            const float *u = row(s, n->src[0], t);
+            const float *u = row_of(s, n->src[0], t);
             const float *b = u + heads * dv + h / (heads / n->delta.n_k_heads) * dim;
             s->kern.mamba2_rows(seq_scan(g->seq, n->slot) + h * dv * dim, b,
                                 b + n->delta.n_k_heads * dim, ldu, u + h * dv, ldu,
@@ -121,10 +121,10 @@ static void mamba1_range(void *ctx, int64_t i0, int64_t i1, int worker) {
         const int64_t c0 = i % j->n_parts * ROWS, c1 = min_i64(c0 + ROWS, n_ch);
         for (int64_t t = g->r0, to; t < g->r0 + g->n; t = to) {
             to = exec_until_fork(s, t, g->r0 + g->n);
-            const float *b = row(s, n->src[2], t);
-            s->kern.mamba1_rows(seq_scan(g->seq, n->slot), j->a, j->skip, row(s, n->src[0], t),
-                                row(s, n->src[1], t), s->reg[n->dst] + t * n_ch, n_ch, b, b + dim,
-                                s->g->reg_width[n->src[2]], to - t, dim, c0, c1);
+            const float *b = row_of(s, n->src[2], t);
+            s->kern.mamba1_rows(seq_scan(g->seq, n->slot), j->a, j->skip, row_of(s, n->src[0], t),
+                                row_of(s, n->src[1], t), s->reg[n->dst] + t * n_ch, n_ch, b,
+                                b + dim, s->g->reg_width[n->src[2]], to - t, dim, c0, c1);
             struct seq *fork = exec_fork(s, to - 1);
             if (fork) exec_fork_scan(fork, g->seq, n->slot, c0 * dim, (c1 - c0) * dim);
         }
@@ -152,7 +152,7 @@ static void kda_ready_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     for (int64_t t = t0; t < t1; t++) {
         float *u = s->reg[j->n->src[0]] + t * s->g->reg_width[j->n->src[0]];
         float *f = s->reg[j->n->src[2]] + t * s->g->reg_width[j->n->src[2]];
-        const float *beta = row(s, j->n->src[1], t);
+        const float *beta = row_of(s, j->n->src[1], t);
         for (int64_t h = 0; h < 2 * heads; h++)
             s->kern.l2_norm(u + h * dim, dim, d->eps, h < heads ? d->scale : 1.0f);
         for (int64_t h = 0; h < heads; h++) s->beta[t * heads + h] = 1.0f / (1.0f + expf(-beta[h]));
@@ -176,11 +176,12 @@ static void kda_range(void *ctx, int64_t i0, int64_t i1, int worker) {
         const int64_t r1 = min_i64(r0 + ROWS, dv);
         for (int64_t t = g->r0, to; t < g->r0 + g->n; t = to) {
             to = exec_until_fork(s, t, g->r0 + g->n);
-            const float *q = row(s, n->src[0], t) + h * dim;
+            const float *q = row_of(s, n->src[0], t) + h * dim;
             s->kern.kda_rows(seq_scan(g->seq, n->slot) + h * dv * dim, q, q + heads * dim, ldu,
                              q - h * dim + 2 * heads * dim + h * dv, ldu,
-                             s->reg[n->dst] + t * ldo + h * dv, ldo, row(s, n->src[2], t) + h * dim,
-                             heads * dim, s->beta + t * heads + h, heads, to - t, dim, r0, r1);
+                             s->reg[n->dst] + t * ldo + h * dv, ldo,
+                             row_of(s, n->src[2], t) + h * dim, heads * dim,
+                             s->beta + t * heads + h, heads, to - t, dim, r0, r1);
             struct seq *fork = exec_fork(s, to - 1);
             if (fork) exec_fork_scan(fork, g->seq, n->slot, (h * dv + r0) * dim, (r1 - r0) * dim);
         }

@@ -22,29 +22,31 @@ static void run_rows(struct session *s, const struct gr_node *n, double per_valu
         if (n->src[i] != GR_NONE) j.of[i] = s->g->reg_width[n->src[i]];
     exec_par(s, s->n_tok, TOKEN_CHUNK, per_value * (double)(s->n_tok * j.width), fn, &j);
 }
-static float *dst(const struct job *j, int64_t t) {
+static float *dst_row(const struct job *j, int64_t t) {
     return j->s->reg[j->n->dst] + t * j->width;
 }
-static const float *src(const struct job *j, int k, int64_t t) {
+static const float *src_row(const struct job *j, int k, int64_t t) {
     return j->s->reg[j->n->src[k]] + t * j->of[k];
 }
 
-static void add(float *y, const float *x, float by, int64_t n) {
+static void add_scaled(float *y, const float *x, float by, int64_t n) {
     for (int64_t i = 0; i < n; i++) y[i] += by * x[i];
 }
 
+/* Mixes the streams of tokens t0 to t1 - 1 by a k x k matrix for each token, and adds the old
+ * ones. */
 static void mix_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     const struct job *j = ctx;
     (void)worker;
     for (int64_t t = t0; t < t1; t++) {
-        const float *x = src(j, 0, t), *c = src(j, 1, t);
+        const float *x = src_row(j, 0, t), *c = src_row(j, 1, t);
         int64_t k = 1;
         while (k * k < j->of[1]) k++;
         const int64_t w = j->width / k;
-        float *y = dst(j, t);
+        float *y = dst_row(j, t);
         memcpy(y, x, (size_t)j->width * sizeof *y);
         for (int64_t a = 0; a < k; a++)
-            for (int64_t b = 0; b < k; b++) add(y + a * w, x + b * w, c[a * k + b], w);
+            for (int64_t b = 0; b < k; b++) add_scaled(y + a * w, x + b * w, c[a * k + b], w);
     }
 }
 void exec_mix(struct session *s, const struct gr_node *n) {
@@ -56,9 +58,9 @@ static void spread_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     const int64_t w = j->of[0];
     (void)worker;
     for (int64_t t = t0; t < t1; t++) {
-        const float *c = j->n->src[1] == GR_NONE ? NULL : src(j, 1, t);
+        const float *c = j->n->src[1] == GR_NONE ? NULL : src_row(j, 1, t);
         for (int64_t a = j->n->pick.offset; a < j->width / w; a++)
-            add(dst(j, t) + a * w, src(j, 0, t), c ? 1 + c[a] : 1, w);
+            add_scaled(dst_row(j, t) + a * w, src_row(j, 0, t), c ? 1 + c[a] : 1, w);
     }
 }
 void exec_spread(struct session *s, const struct gr_node *n) {
@@ -70,13 +72,14 @@ static double mean_square(const float *x, int64_t n) {
     for (int64_t i = 0; i < n; i++) sum += (double)x[i] * (double)x[i];
     return sum / (double)n;
 }
+/* Scales each stream of tokens t0 to t1 - 1 to the mean square of source 0. */
 static void level_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     const struct job *j = ctx;
     const int64_t w = j->of[0];
     (void)worker;
     for (int64_t t = t0; t < t1; t++) {
-        const double want = mean_square(src(j, 0, t), w);
-        for (float *y = dst(j, t), *all = y + j->width; y < all; y += w) {
+        const double want = mean_square(src_row(j, 0, t), w);
+        for (float *y = dst_row(j, t), *all = y + j->width; y < all; y += w) {
             const float by = (float)sqrt(want / fmax(mean_square(y, w), 1e-5));
             for (int64_t i = 0; i < w; i++) y[i] *= by;
         }
@@ -90,13 +93,13 @@ static void peaks_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     const struct job *j = ctx;
     (void)worker;
     for (int64_t t = t0; t < t1; t++) {
-        const float *x = src(j, 0, t);
+        const float *x = src_row(j, 0, t);
         double mean = 0, sq = 0;
         for (int64_t i = 0; i < j->width; i++) mean += (double)x[i];
         mean /= (double)j->width;
         for (int64_t i = 0; i < j->width; i++) sq += ((double)x[i] - mean) * ((double)x[i] - mean);
         const float cut = (float)(mean + (double)j->n->scale.by * sqrt(sq / (double)j->width));
-        float *y = dst(j, t);
+        float *y = dst_row(j, t);
         for (int64_t i = 0; i < j->width; i++) y[i] = fmaxf(0, x[i] - cut);
     }
 }

@@ -180,7 +180,7 @@ static void cuda_close(struct session *s) {
     s->dev = NULL;
 }
 
-static int prepare(struct session *s, struct err *e) {
+static int refresh_weights(struct session *s, struct err *e) {
     return exec_cuda_refresh(s, false, e);
 }
 
@@ -218,7 +218,7 @@ static int cuda_head(struct session *s, const float *hidden, int64_t n, float *l
     return cu_sync(d->q, e);
 }
 
-static int last_row(struct cuda *d, struct err *e) {
+static int run_last_row(struct cuda *d, struct err *e) {
     struct session *s = d->s;
     int64_t w = s->g->reg_width[s->g->hidden_out];
     const float *x = d->reg[s->g->hidden_out] + (s->n_tok - 1) * w;
@@ -234,11 +234,11 @@ void exec_cuda_drop_step(struct cuda_set *all) {
     all->recorded = all->warm = false;
 }
 
-static int record(struct session *s, struct err *e) {
+static int record_pass(struct session *s, struct err *e) {
     struct cuda *d = exec_cuda_head(s);
     TRY(exec_cuda_nodes(s, e));
     TRY(exec_cuda_begin(d, e));
-    TRY(last_row(d, e));
+    TRY(run_last_row(d, e));
     return exec_cuda_end_piece(d->all, e);
 }
 
@@ -267,10 +267,10 @@ static int step(struct session *s, struct err *e) {
     if (!all->warm) {
         TRY(exec_cuda_nodes(s, e));
         all->warm = true;
-        return last_row(exec_cuda_head(s), e);
+        return run_last_row(exec_cuda_head(s), e);
     }
     all->recording = true;
-    const int rc = record(s, e);
+    const int rc = record_pass(s, e);
     all->recording = false;
     all->recorded = !rc;
     if (rc) {
@@ -299,7 +299,7 @@ static int cuda_pass(struct session *s, float *hidden, float *logits, struct err
         TRY(step(s, e));
     else {
         TRY(exec_cuda_nodes(s, e));
-        if (head) TRY(last_row(d, e));
+        if (head) TRY(run_last_row(d, e));
     }
     if (hidden)
         TRY(cu_download(d->q, hidden, d->reg[s->g->hidden_out],
@@ -353,7 +353,7 @@ const struct backend backend_cuda = {
     .room = cuda_room,
     .bandwidth = cuda_bandwidth,
     .use = exec_cuda_forget,
-    .prepare = prepare,
+    .prepare = refresh_weights,
     .pass = cuda_pass,
     .rows = cuda_rows,
     .get_page = exec_cuda_get_page,

@@ -79,7 +79,7 @@ void exec_cuda_copy_drop(struct weight_mem *mem, struct weight_copy *c) {
 
 /* ---- room for others ------------------------------------------------------------------------- */
 
-static uint64_t encoded(const struct session *s, gr_w w) {
+static uint64_t encoded_bytes(const struct session *s, gr_w w) {
     if (w == GR_NONE) return 0;
     const struct weight *x = model_weight(s->m, w);
     const uint64_t n = (uint64_t)(x->ne[0] * x->ne[1] * x->ne[2] * x->ne[3]);
@@ -87,14 +87,14 @@ static uint64_t encoded(const struct session *s, gr_w w) {
 }
 
 uint64_t exec_cuda_replaced_bytes(const struct session *s) {
-    uint64_t most = encoded(s, s->g->output);
+    uint64_t most = encoded_bytes(s, s->g->output);
     for (int i = 0; i < s->g->facts.n_uses; i++)
         if (s->g->facts.use[i].role == USE_MATRIX)
-            most = max_u64(most, encoded(s, s->g->facts.use[i].w));
+            most = max_u64(most, encoded_bytes(s, s->g->facts.use[i].w));
     /* The gate and up matrices of experts are replaced together. */
     for (int i = 0; i < graph_count(s->g, OP_MOE); i++) {
         const struct gr_node *n = graph_nth(s->g, OP_MOE, i);
-        most = max_u64(most, encoded(s, n->moe.gate) + encoded(s, n->moe.up));
+        most = max_u64(most, encoded_bytes(s, n->moe.gate) + encoded_bytes(s, n->moe.up));
     }
     return most;
 }

@@ -9,7 +9,7 @@
 #include "models/arch.h"
 #include "runtime/engine/cuda/exec.h"
 
-static const struct gguf_tensor *find(const struct gguf *f, const struct graph *g, gr_w w) {
+static const struct gguf_tensor *find_weight(const struct gguf *f, const struct graph *g, gr_w w) {
     const struct gguf_tensor *t = gguf_find_tensor(f, g->weight[w].name);
     while (!t && (w = g->weight[w].optional_of) >= 0) t = gguf_find_tensor(f, g->weight[w].name);
     return t;
@@ -20,7 +20,7 @@ static int read_weights(struct dry_program *o, const struct gguf *f, struct err 
     o->type = xcalloc(n + 1, sizeof *o->type);
     o->n_bytes = xcalloc(n + 1, sizeof *o->n_bytes);
     for (gr_w w = 0; w < o->g.n_weights; w++) {
-        const struct gguf_tensor *t = find(f, &o->g, w);
+        const struct gguf_tensor *t = find_weight(f, &o->g, w);
         if (!t)
             return err_set(e, ERR_DATA, "tensor %s is missing: the file is incomplete",
                            o->g.weight[w].name);
@@ -63,7 +63,7 @@ struct target dry_program_cpu(const struct dry_program *o, enum batch batch) {
     return exec_target(batch);
 }
 
-static struct cu_weight shape(const struct dry_program *o, gr_w w) {
+static struct cu_weight shape_of(const struct dry_program *o, gr_w w) {
     const int64_t *ne = o->g.weight[w].ne;
     return (struct cu_weight){.type = o->type[w],
                               .k = ne[0],
@@ -72,9 +72,9 @@ static struct cu_weight shape(const struct dry_program *o, gr_w w) {
                               .row_bytes = qtype_row_bytes(o->type[w], ne[0]),
                               .mat_bytes = qtype_row_bytes(o->type[w], ne[0]) * (uint64_t)ne[1]};
 }
-static bool joins(const void *ud, gr_w gate, gr_w up) {
+static bool glu_joins(const void *ud, gr_w gate, gr_w up) {
     const struct dry_program *o = ud;
-    const struct cu_weight s = shape(o, gate);
+    const struct cu_weight s = shape_of(o, gate);
     return up != GR_NONE ? o->type[gate] == o->type[up]
                          : s.rows / 2 % 16 == 0 || !cu_packed_bytes(&s);
 }
@@ -91,16 +91,16 @@ static unsigned way(const void *ud, gr_w w) {
         const struct gr_moe *m = &o->g.node[u->node].moe;
         const bool unit = u->role == USE_EXP_GATE || u->role == USE_EXP_UP;
         product |= r->product;
-        read |= (r->matrix && !r->product) || (unit && !joins(o, m->gate, m->up));
+        read |= (r->matrix && !r->product) || (unit && !glu_joins(o, m->gate, m->up));
     }
     uint8_t there = 0; /* Only compared with NULL. */
-    struct cu_weight s = shape(o, w);
+    struct cu_weight s = shape_of(o, w);
     const bool packed = product && !o->exact && cu_packed_bytes(&s) > 0;
     s.packed = packed ? &there : NULL;
     s.data = read || !packed ? &there : NULL;
     return (cu_part_can(&s, true) ? WAY_FLOATS : 0U) | (cu_part_can(&s, false) ? WAY_BYTES : 0U);
 }
-static enum node_way where_few(const void *ud, int node) {
+static enum node_way way_with_few(const void *ud, int node) {
     const struct dry_program *o = ud;
     const struct gr_node *n = &o->g.node[node];
     return n->op == OP_MOE && (!exec_cuda_has_experts(&n->moe) ||
@@ -108,9 +108,9 @@ static enum node_way where_few(const void *ud, int node) {
                ? NODE_HOST
                : NODE_HERE;
 }
-static enum node_way where_many(const void *ud, int node) {
+static enum node_way way_with_many(const void *ud, int node) {
     const struct dry_program *o = ud;
-    const enum node_way way = where_few(ud, node);
+    const enum node_way way = way_with_few(ud, node);
     return way == NODE_HOST && o->brings && exec_cuda_has_experts(&o->g.node[node].moe)
                ? NODE_BROUGHT
                : way;
@@ -149,8 +149,8 @@ struct target dry_program_cuda(const struct dry_program *o, enum batch batch) {
                            .few = few,
                            .many = few && (o->mask & CUDA_FUSE_MANY),
                            .way = way,
-                           .joins = joins,
-                           .where = batch == BATCH_MANY ? where_many : where_few,
+                           .joins = glu_joins,
+                           .where = batch == BATCH_MANY ? way_with_many : way_with_few,
                            .device = o->part_of ? device_of : NULL,
                            .ud = o};
 }
@@ -169,8 +169,8 @@ gr_w dry_program_product(const struct dry_program *o, const struct step *s) {
     return GR_NONE;
 }
 
-static const char *alone(const struct dry_program *o, const struct step *s,
-                         const struct target *t) {
+static const char *why_alone(const struct dry_program *o, const struct step *s,
+                             const struct target *t) {
     const bool might = s->fusion == FUSE_NONE && fuse_begins(o->g.node[s->first].op, t);
     return might ? "not fused: no pattern matches" : NULL;
 }
@@ -185,7 +185,7 @@ const char *dry_program_cpu_note(const struct dry_program *o, const struct step 
             return "decoded to f32: its type has no products with 8-bit activations";
         if (!op->gemm) return "row by row: its type has no packed rows";
     }
-    return alone(o, s, &t);
+    return why_alone(o, s, &t);
 }
 
 const char *dry_program_cuda_note(const struct dry_program *o, const struct step *s,
@@ -203,5 +203,5 @@ const char *dry_program_cuda_note(const struct dry_program *o, const struct step
     }
     const gr_w w = dry_program_product(o, s);
     if (w != GR_NONE && t.few && !way(o, w)) return "its type has no product kernel for few rows";
-    return alone(o, s, &t);
+    return why_alone(o, s, &t);
 }

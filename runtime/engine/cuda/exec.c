@@ -12,13 +12,13 @@
 
 typedef int (*cuda_fn)(struct cuda *d, const struct gr_node *n, struct err *e);
 
-static int64_t width(const struct cuda *d, gr_reg r) {
+static int64_t width_of(const struct cuda *d, gr_reg r) {
     return d->s->g->reg_width[r];
 }
-static int64_t total(const struct cuda *d, gr_reg r) {
+static int64_t n_values(const struct cuda *d, gr_reg r) {
     return d->s->n_tok * d->s->g->reg_width[r];
 }
-static const float *vec(const struct cuda *d, gr_w w) {
+static const float *vec_of(const struct cuda *d, gr_w w) {
     return w == GR_NONE ? NULL : d->w[w].vec;
 }
 
@@ -56,7 +56,7 @@ static int show_hidden(struct cuda *d, int block, struct err *e) {
     float *x = NULL;
     if (!exec_wants_hidden(s, block)) return 0;
     if (!s->probe.stays)
-        TRY(exec_cuda_fetch(d, d->reg[s->g->residual], total(d, s->g->residual), &x, e));
+        TRY(exec_cuda_fetch(d, d->reg[s->g->residual], n_values(d, s->g->residual), &x, e));
     exec_show_hidden(s, block, x);
     mem_free(x);
     return 0;
@@ -73,49 +73,49 @@ static int op_embed(struct cuda *d, const struct gr_node *n, struct err *e) {
     const struct cu_weight *w = &d->w[n->embed.table].w;
     return cu_decode_rows(d->q, w->type, w->data, w->k, n->embed.position ? d->pos : d->ids,
                           d->s->n_tok, n->embed.scale != 0 ? n->embed.scale : 1, d->reg[n->dst],
-                          width(d, n->dst), e);
+                          width_of(d, n->dst), e);
 }
 
 /* Queues a norm. The kernel can also add before it norms, so the bits are the same with and without
  * a sum in the step. */
 static int op_rms(struct cuda *d, const struct gr_node *n, struct err *e) {
     const struct cu_norm o = {.a = d->reg[n->src[0]],
-                              .w = vec(d, n->norm.weight),
+                              .w = vec_of(d, n->norm.weight),
                               .y = d->reg[n->dst],
                               .yq = exec_cuda_copy_of(d, n->dst),
-                              .n = width(d, n->dst),
+                              .n = width_of(d, n->dst),
                               .eps = n->norm.eps};
     return cu_norm_rows(d->q, &o, d->s->n_tok, e);
 }
 static int op_rms_heads(struct cuda *d, const struct gr_node *n, struct err *e) {
     const int64_t *ne = n->norm.weight == GR_NONE ? NULL : d->s->g->weight[n->norm.weight].ne;
-    return cu_rms(d->q, d->reg[n->src[0]], vec(d, n->norm.weight), d->reg[n->dst],
-                  total(d, n->dst) / n->norm.head_dim, n->norm.head_dim,
+    return cu_rms(d->q, d->reg[n->src[0]], vec_of(d, n->norm.weight), d->reg[n->dst],
+                  n_values(d, n->dst) / n->norm.head_dim, n->norm.head_dim,
                   ne ? ne[0] * ne[1] : n->norm.head_dim, n->norm.eps, e);
 }
 static int op_gated_rms(struct cuda *d, const struct gr_node *n, struct err *e) {
-    return cu_gated_rms(d->q, d->reg[n->src[0]], vec(d, n->norm.weight), d->reg[n->src[1]],
-                        d->reg[n->dst], total(d, n->dst) / n->norm.head_dim, n->norm.head_dim,
+    return cu_gated_rms(d->q, d->reg[n->src[0]], vec_of(d, n->norm.weight), d->reg[n->src[1]],
+                        d->reg[n->dst], n_values(d, n->dst) / n->norm.head_dim, n->norm.head_dim,
                         n->norm.eps, e);
 }
 
 static int op_matmul(struct cuda *d, const struct gr_node *n, struct err *e) {
-    int64_t ld = width(d, n->src[0]);
+    int64_t ld = width_of(d, n->src[0]);
     if (exec_cuda_is_fast(d, n) && cu_part_can(&d->w[n->product.matrix].w, false))
         return exec_cuda_fast_products(d, &n, 1, e);
     TRY(exec_cuda_show(d, n->product.matrix, d->reg[n->src[0]], d->s->n_tok, ld, e));
     return cu_matmul(d->q, &d->w[n->product.matrix].w, d->reg[n->src[0]], ld, d->s->n_tok,
-                     d->reg[n->dst], width(d, n->dst), d->exact, e);
+                     d->reg[n->dst], width_of(d, n->dst), d->exact, e);
 }
 
 static int op_matmul_heads(struct cuda *d, const struct gr_node *n, struct err *e) {
     struct session *s = d->s;
     const struct cu_weight *w = &d->w[n->product.matrix].w;
     const float *x = d->reg[n->src[0]];
-    const int64_t in = width(d, n->src[0]) / w->mats;
+    const int64_t in = width_of(d, n->src[0]) / w->mats;
     if (s->probe.product) {
         float *host = NULL;
-        TRY(exec_cuda_fetch(d, x, total(d, n->src[0]), &host, e));
+        TRY(exec_cuda_fetch(d, x, n_values(d, n->src[0]), &host, e));
         exec_show_heads(s, n->product.matrix, host, in);
         mem_free(host);
     }
@@ -124,52 +124,52 @@ static int op_matmul_heads(struct cuda *d, const struct gr_node *n, struct err *
 
 static int op_add(struct cuda *d, const struct gr_node *n, struct err *e) {
     float **r = d->reg;
-    return cu_add(d->q, r[n->src[0]], r[n->src[1]], r[n->dst], total(d, n->dst), e);
+    return cu_add(d->q, r[n->src[0]], r[n->src[1]], r[n->dst], n_values(d, n->dst), e);
 }
 static int op_bias(struct cuda *d, const struct gr_node *n, struct err *e) {
-    return cu_add_bias(d->q, d->reg[n->dst], vec(d, n->bias.values), total(d, n->dst),
-                       width(d, n->dst), e);
+    return cu_add_bias(d->q, d->reg[n->dst], vec_of(d, n->bias.values), n_values(d, n->dst),
+                       width_of(d, n->dst), e);
 }
 static int op_split_gate(struct cuda *d, const struct gr_node *n, struct err *e) {
     float **r = d->reg;
     return cu_split_gate(d->q, r[n->src[0]], r[n->dst], r[n->dst2],
-                         total(d, n->dst) / n->heads.head_dim, n->heads.head_dim, e);
+                         n_values(d, n->dst) / n->heads.head_dim, n->heads.head_dim, e);
 }
 static int op_sigmoid_mul(struct cuda *d, const struct gr_node *n, struct err *e) {
     float **r = d->reg;
-    return cu_sigmoid_mul(d->q, r[n->dst], r[n->src[0]], total(d, n->dst), e);
+    return cu_sigmoid_mul(d->q, r[n->dst], r[n->src[0]], n_values(d, n->dst), e);
 }
 static int op_mul(struct cuda *d, const struct gr_node *n, struct err *e) {
     static const int of[] = {[GR_VALUE] = CU_FACTOR_VALUE,
                              [GR_SIGMOID_OF] = CU_FACTOR_SIGMOID,
                              [GR_SOFTPLUS_OF] = CU_FACTOR_SOFTPLUS};
     float **r = d->reg;
-    return cu_mul(d->q, r[n->dst], r[n->src[0]], total(d, n->dst),
-                  width(d, n->dst) / width(d, n->src[0]), of[n->mul.f], e);
+    return cu_mul(d->q, r[n->dst], r[n->src[0]], n_values(d, n->dst),
+                  width_of(d, n->dst) / width_of(d, n->src[0]), of[n->mul.f], e);
 }
 static int op_clamp(struct cuda *d, const struct gr_node *n, struct err *e) {
-    return cu_clamp(d->q, d->reg[n->dst], total(d, n->dst), n->scale.by, e);
+    return cu_clamp(d->q, d->reg[n->dst], n_values(d, n->dst), n->scale.by, e);
 }
 static int op_fit_heads(struct cuda *d, const struct gr_node *n, struct err *e) {
     float **r = d->reg;
-    return cu_fit_heads(d->q, r[n->src[0]], r[n->dst], total(d, n->dst), n->heads.from,
+    return cu_fit_heads(d->q, r[n->src[0]], r[n->dst], n_values(d, n->dst), n->heads.from,
                         n->heads.head_dim, e);
 }
 static int op_swiglu(struct cuda *d, const struct gr_node *n, struct err *e) {
     float **r = d->reg;
-    return cu_swiglu(d->q, r[n->src[0]], r[n->src[1]], r[n->dst], total(d, n->dst), e);
+    return cu_swiglu(d->q, r[n->src[0]], r[n->src[1]], r[n->dst], n_values(d, n->dst), e);
 }
 static int op_geglu(struct cuda *d, const struct gr_node *n, struct err *e) {
     float **r = d->reg;
     return cu_geglu(d->q, r[n->src[0]], r[n->src[1]] + n->pick.offset, r[n->dst], d->s->n_tok,
-                    width(d, n->dst), width(d, n->src[1]), e);
+                    width_of(d, n->dst), width_of(d, n->src[1]), e);
 }
 static int op_layer_norm(struct cuda *d, const struct gr_node *n, struct err *e) {
-    const int64_t group = n->norm.head_dim ? n->norm.head_dim : width(d, n->dst);
+    const int64_t group = n->norm.head_dim ? n->norm.head_dim : width_of(d, n->dst);
     const int64_t *ne = n->norm.weight == GR_NONE ? NULL : d->s->g->weight[n->norm.weight].ne;
-    return cu_layer_norm(d->q, d->reg[n->src[0]], vec(d, n->norm.weight), vec(d, n->norm.bias),
-                         d->reg[n->dst], total(d, n->dst) / group, group,
-                         ne ? ne[0] * ne[1] : group, n->norm.eps, e);
+    return cu_layer_norm(d->q, d->reg[n->src[0]], vec_of(d, n->norm.weight),
+                         vec_of(d, n->norm.bias), d->reg[n->dst], n_values(d, n->dst) / group,
+                         group, ne ? ne[0] * ne[1] : group, n->norm.eps, e);
 }
 static int op_act(struct cuda *d, const struct gr_node *n, struct err *e) {
     static const int of[] = {
@@ -178,50 +178,50 @@ static int op_act(struct cuda *d, const struct gr_node *n, struct err *e) {
     const struct gr_xielu *a = &n->pick.xielu;
     float **r = d->reg;
     const bool two = n->src[1] != GR_NONE;
-    return cu_act_rows(d->q, r[n->src[0]], width(d, n->src[0]),
-                       two ? r[n->src[1]] + n->pick.offset : NULL, two ? width(d, n->src[1]) : 0,
-                       r[n->dst], d->s->n_tok, width(d, n->dst), of[n->pick.f],
+    return cu_act_rows(d->q, r[n->src[0]], width_of(d, n->src[0]),
+                       two ? r[n->src[1]] + n->pick.offset : NULL, two ? width_of(d, n->src[1]) : 0,
+                       r[n->dst], d->s->n_tok, width_of(d, n->dst), of[n->pick.f],
                        (struct cu_xielu){a->p, a->n, a->b, a->eps}, e);
 }
 static int op_columns(struct cuda *d, const struct gr_node *n, struct err *e) {
     float **r = d->reg;
-    return cu_copy_rows(d->q, r[n->src[0]] + n->pick.offset, width(d, n->src[0]), r[n->dst],
-                        d->s->n_tok, width(d, n->dst), e);
+    return cu_copy_rows(d->q, r[n->src[0]] + n->pick.offset, width_of(d, n->src[0]), r[n->dst],
+                        d->s->n_tok, width_of(d, n->dst), e);
 }
 static int op_scale(struct cuda *d, const struct gr_node *n, struct err *e) {
-    return cu_scale(d->q, d->reg[n->dst], total(d, n->dst), n->scale.by != 0 ? n->scale.by : 1,
-                    vec(d, n->scale.number),
+    return cu_scale(d->q, d->reg[n->dst], n_values(d, n->dst), n->scale.by != 0 ? n->scale.by : 1,
+                    vec_of(d, n->scale.number),
                     n->scale.number == GR_NONE ? 1 : d->s->g->weight[n->scale.number].ne[0], e);
 }
 static int op_mix(struct cuda *d, const struct gr_node *n, struct err *e) {
     int k = 1;
-    while ((int64_t)k * k < width(d, n->src[1])) k++;
+    while ((int64_t)k * k < width_of(d, n->src[1])) k++;
     return cu_mix(d->q, d->reg[n->src[0]], d->reg[n->src[1]], d->reg[n->dst], d->s->n_tok,
-                  width(d, n->dst), k, e);
+                  width_of(d, n->dst), k, e);
 }
 static int op_spread(struct cuda *d, const struct gr_node *n, struct err *e) {
     const float *c = n->src[1] == GR_NONE ? NULL : d->reg[n->src[1]];
-    return cu_spread(d->q, d->reg[n->src[0]], c, d->reg[n->dst], d->s->n_tok, width(d, n->dst),
-                     width(d, n->src[0]), (int)n->pick.offset, e);
+    return cu_spread(d->q, d->reg[n->src[0]], c, d->reg[n->dst], d->s->n_tok, width_of(d, n->dst),
+                     width_of(d, n->src[0]), (int)n->pick.offset, e);
 }
 static int op_level(struct cuda *d, const struct gr_node *n, struct err *e) {
-    return cu_level(d->q, d->reg[n->src[0]], d->reg[n->dst], d->s->n_tok, width(d, n->dst),
-                    width(d, n->src[0]), e);
+    return cu_level(d->q, d->reg[n->src[0]], d->reg[n->dst], d->s->n_tok, width_of(d, n->dst),
+                    width_of(d, n->src[0]), e);
 }
 static int op_peaks(struct cuda *d, const struct gr_node *n, struct err *e) {
-    return cu_peaks(d->q, d->reg[n->src[0]], d->reg[n->dst], d->s->n_tok, width(d, n->dst),
+    return cu_peaks(d->q, d->reg[n->src[0]], d->reg[n->dst], d->s->n_tok, width_of(d, n->dst),
                     n->scale.by, e);
 }
 static int op_temper(struct cuda *d, const struct gr_node *n, struct err *e) {
     const struct gr_temper *t = &n->temper;
-    return cu_temper(d->q, d->reg[n->dst], d->s->n_tok, width(d, n->dst), d->pos, t->scale, t->step,
-                     t->offset, e);
+    return cu_temper(d->q, d->reg[n->dst], d->s->n_tok, width_of(d, n->dst), d->pos, t->scale,
+                     t->step, t->offset, e);
 }
 static int op_concat(struct cuda *d, const struct gr_node *n, struct err *e) {
     float **r = d->reg;
     for (int64_t t = 0, at = 0; t < d->s->n_tok; t++)
         for (int k = 0; k < 2; k++) {
-            int64_t w = width(d, n->src[k]);
+            int64_t w = width_of(d, n->src[k]);
             TRY(cu_copy(d->q, r[n->dst] + at, r[n->src[k]] + t * w, (uint64_t)w * sizeof(float),
                         e));
             at += w;
@@ -233,10 +233,10 @@ static int op_moe(struct cuda *d, const struct gr_node *n, struct err *e) {
 }
 static int op_gate_add(struct cuda *d, const struct gr_node *n, struct err *e) {
     float **r = d->reg;
-    const int64_t k = width(d, n->src[1]);
+    const int64_t k = width_of(d, n->src[1]);
     TRY(exec_cuda_show(d, n->gate.row, r[n->src[1]], d->s->n_tok, k, e));
-    return cu_gate_add(d->q, r[n->dst], r[n->src[0]], vec(d, n->gate.row), r[n->src[1]],
-                       d->s->n_tok, width(d, n->dst), k, e);
+    return cu_gate_add(d->q, r[n->dst], r[n->src[0]], vec_of(d, n->gate.row), r[n->src[1]],
+                       d->s->n_tok, width_of(d, n->dst), k, e);
 }
 
 static int op_rope(struct cuda *d, const struct gr_node *n, struct err *e) {
@@ -244,7 +244,7 @@ static int op_rope(struct cuda *d, const struct gr_node *n, struct err *e) {
     /* session_new made a table for every node. */
     int64_t tab = exec_rope_tab(s, n, false) - s->rope;
     return cu_rope(d->q, d->reg[n->dst], d->rope[tab].cs, s->n_tok,
-                   width(d, n->dst) / n->rope.head_dim, n->rope.head_dim, n->rope.n_rot,
+                   width_of(d, n->dst) / n->rope.head_dim, n->rope.head_dim, n->rope.n_rot,
                    n->rope.adjacent, e);
 }
 
@@ -264,7 +264,7 @@ static struct cu_attn attn_args(struct cuda *d, const struct gr_node *n) {
                         .chunked = n->attn.chunked,
                         .scale = n->attn.scale,
                         .softcap = n->attn.softcap,
-                        .sink = vec(d, n->attn.sinks),
+                        .sink = vec_of(d, n->attn.sinks),
                         .slot = n->slot,
                         .n_slots = s->cache.kv.n_slots,
                         .n_tok = s->n_tok,
@@ -308,8 +308,8 @@ static struct cu_delta conv_args(struct cuda *d, const struct gr_node *n) {
     int at = 0;
     return (struct cu_delta){.rows = exec_cuda_next(d, &at, INT64_MAX, INT64_MAX),
                              .u = d->reg[n->dst],
-                             .conv = vec(d, n->conv.weight),
-                             .conv_bias = vec(d, n->conv.bias),
+                             .conv = vec_of(d, n->conv.weight),
+                             .conv_bias = vec_of(d, n->conv.bias),
                              .ring_at = d->s->cache.rec.slot[n->slot].at,
                              .taps = d->s->g->weight[n->conv.weight].ne[0]};
 }
@@ -325,14 +325,14 @@ static void delta_args(struct cuda *d, const struct gr_node *n, struct cu_delta 
     a->beta = d->reg[n->src[1]];
     a->grouped = n->delta.grouped;
     if (!a->grouped) a->alpha = d->reg[n->src[2]];
-    a->a = vec(d, n->delta.a);
-    a->dt = vec(d, n->delta.dt);
+    a->a = vec_of(d, n->delta.a);
+    a->dt = vec_of(d, n->delta.dt);
     a->state_at = rec->at + rec->n_conv;
     a->out = d->reg[n->dst];
 }
 static int op_conv_silu(struct cuda *d, const struct gr_node *n, struct err *e) {
     struct cu_delta a = conv_args(d, n);
-    return cu_conv_silu(d->q, &a, width(d, n->dst), e);
+    return cu_conv_silu(d->q, &a, width_of(d, n->dst), e);
 }
 static int op_delta(struct cuda *d, const struct gr_node *n, struct err *e) {
     const bool chunks = !d->exact && (d->fuse & CUDA_CHUNKS) != 0;
@@ -350,9 +350,9 @@ static int op_short_conv(struct cuda *d, const struct gr_node *n, struct err *e)
     int at = 0;
     const struct cu_short a = {.rows = exec_cuda_next(d, &at, INT64_MAX, INT64_MAX),
                                .u = d->reg[n->src[0]],
-                               .w = vec(d, n->conv.weight),
+                               .w = vec_of(d, n->conv.weight),
                                .out = d->reg[n->dst],
-                               .n_ch = width(d, n->dst),
+                               .n_ch = width_of(d, n->dst),
                                .taps = d->s->g->weight[n->conv.weight].ne[0],
                                .ring_at = d->s->cache.rec.slot[n->slot].at};
     return cu_short_conv(d->q, &a, e);
@@ -366,11 +366,11 @@ static struct cu_scan scan_args(struct cuda *d, const struct gr_node *n) {
                             .k_dim = n->delta.k_dim,
                             .v_dim = n->delta.v_dim,
                             .x = r[n->src[0]],
-                            .x_ld = width(d, n->src[0]),
+                            .x_ld = width_of(d, n->src[0]),
                             .dt = r[n->src[1]] + n->delta.offset,
-                            .dt_ld = width(d, n->src[1]),
-                            .a = vec(d, n->delta.a),
-                            .skip = vec(d, n->delta.skip),
+                            .dt_ld = width_of(d, n->src[1]),
+                            .a = vec_of(d, n->delta.a),
+                            .skip = vec_of(d, n->delta.skip),
                             .state_at = rec->at + rec->n_conv,
                             .out = r[n->dst]};
 }
@@ -379,7 +379,7 @@ static int op_mamba2(struct cuda *d, const struct gr_node *n, struct err *e) {
     a.n_groups = n->delta.n_k_heads;
     a.b = a.x + a.n_heads * a.v_dim; /* It follows x in the same rows. */
     a.bc_ld = a.x_ld;
-    a.dt_bias = vec(d, n->delta.dt);
+    a.dt_bias = vec_of(d, n->delta.dt);
     return cu_scan_rows(d->q, &a, e);
 }
 static int op_mamba1(struct cuda *d, const struct gr_node *n, struct err *e) {
@@ -387,7 +387,7 @@ static int op_mamba1(struct cuda *d, const struct gr_node *n, struct err *e) {
     a.first = true;
     a.n_groups = 1;
     a.b = d->reg[n->src[2]];
-    a.bc_ld = width(d, n->src[2]);
+    a.bc_ld = width_of(d, n->src[2]);
     return cu_scan_rows(d->q, &a, e);
 }
 
@@ -405,8 +405,8 @@ static int op_kda(struct cuda *d, const struct gr_node *n, struct err *e) {
                              .u = r[n->src[0]],
                              .beta = r[n->src[1]],
                              .f = r[n->src[2]],
-                             .a = vec(d, n->delta.a),
-                             .dt = vec(d, n->delta.dt),
+                             .a = vec_of(d, n->delta.a),
+                             .dt = vec_of(d, n->delta.dt),
                              .state_at = rec->at + rec->n_conv,
                              .out = r[n->dst]};
     return cu_kda_rows(d->q, &a, e);
@@ -432,10 +432,10 @@ int exec_cuda_fuse_add_rms(struct cuda *d, const struct match *m, struct err *e)
     struct cu_norm o = {.a = r[sum->src[0]],
                         .res = r[sum->src[1]],
                         .sum = r[sum->dst],
-                        .w = vec(d, norm->norm.weight),
+                        .w = vec_of(d, norm->norm.weight),
                         .y = r[norm->dst],
                         .yq = exec_cuda_copy_of(d, norm->dst),
-                        .n = width(d, sum->dst),
+                        .n = width_of(d, sum->dst),
                         .eps = norm->norm.eps};
     return cu_norm_rows(d->q, &o, d->s->n_tok, e);
 }
@@ -447,15 +447,15 @@ int exec_cuda_fuse_gate_add_rms(struct cuda *d, const struct match *m, struct er
     float **r = d->reg;
     struct cu_norm o = {.a = r[gate->dst],
                         .x = r[gate->src[0]],
-                        .gate = vec(d, gate->gate.row),
+                        .gate = vec_of(d, gate->gate.row),
                         .h = r[gate->src[1]],
-                        .d = width(d, gate->src[1]),
+                        .d = width_of(d, gate->src[1]),
                         .res = r[sum->dst],
                         .sum = r[sum->dst],
-                        .w = vec(d, norm->norm.weight),
+                        .w = vec_of(d, norm->norm.weight),
                         .y = r[norm->dst],
                         .yq = exec_cuda_copy_of(d, norm->dst),
-                        .n = width(d, sum->dst),
+                        .n = width_of(d, sum->dst),
                         .eps = norm->norm.eps};
     return cu_norm_rows(d->q, &o, d->s->n_tok, e);
 }
@@ -465,7 +465,7 @@ int exec_cuda_fuse_glu(struct cuda *d, const struct match *m, struct err *e) {
     const struct gr_node *gate = m->glu.gate, *act = m->glu.act;
     if (exec_cuda_is_fast_glu(d, gate)) return exec_cuda_fast_glu(d, gate, e);
     return cu_glu(d->q, &d->w[gate->product.matrix].w, &d->w[m->glu.up->product.matrix].w,
-                  d->reg[gate->src[0]], width(d, gate->src[0]), d->s->n_tok, NULL, 1,
+                  d->reg[gate->src[0]], width_of(d, gate->src[0]), d->s->n_tok, NULL, 1,
                   act->op == OP_GEGLU, d->reg[act->dst], d->exact, e);
 }
 
@@ -501,8 +501,8 @@ int exec_cuda_fuse_qkv(struct cuda *d, const struct match *m, struct err *e) {
     a.q_out = d->reg[attn->src[0]];
     a.normed = m->qkv.q_norm != NULL;
     if (a.normed) {
-        a.q_norm = vec(d, m->qkv.q_norm->norm.weight);
-        a.k_norm = vec(d, m->qkv.k_norm->norm.weight);
+        a.q_norm = vec_of(d, m->qkv.q_norm->norm.weight);
+        a.k_norm = vec_of(d, m->qkv.k_norm->norm.weight);
         a.eps = m->qkv.q_norm->norm.eps;
     }
     a.cs = d->rope[tab - d->s->rope].cs;
@@ -525,7 +525,7 @@ int exec_cuda_fuse_delta(struct cuda *d, const struct match *m, struct err *e) {
     struct cu_delta a = conv_args(d, m->delta.conv);
     delta_args(d, m->delta.delta, &a);
     a.z = d->reg[norm->src[1]];
-    a.norm = vec(d, norm->norm.weight);
+    a.norm = vec_of(d, norm->norm.weight);
     a.norm_eps = norm->norm.eps;
     a.arrived = d->arrived;
     if (a.v_dim % 32 == 0) a.yq = exec_cuda_copy_of(d, norm->dst);
@@ -552,10 +552,10 @@ static unsigned way_of(const void *ud, gr_w w) {
     const struct cu_weight *c = &part_with(ud, w)->w[w].w;
     return (cu_part_can(c, true) ? WAY_FLOATS : 0U) | (cu_part_can(c, false) ? WAY_BYTES : 0U);
 }
-static bool joins(const void *ud, gr_w gate, gr_w up) {
+static bool glu_joins(const void *ud, gr_w gate, gr_w up) {
     return exec_cuda_glu_packs(ud, gate, up);
 }
-static enum node_way where(const void *ud, int node) {
+static enum node_way way_of_node(const void *ud, int node) {
     const struct session *s = ud;
     if (!exec_cuda_all(s)->on_host[node]) return NODE_HERE;
     return exec_cuda_can_bring(s, &s->g->node[node]) ? NODE_BROUGHT : NODE_HOST;
@@ -566,7 +566,7 @@ static int device_of(const void *ud, int node) {
 _Static_assert((int)BATCH_FEW_ROWS == (int)CU_FEW,
                "a batch of few rows uses the kernels for few rows");
 
-static struct target target(const struct session *s) {
+static struct target target_of(const struct session *s) {
     const struct cuda *d = exec_cuda_head(s); /* the answer is the same for every part */
     return (struct target){.fusions = FUSE_BIT(COUNT) - 1,
                            .batch = batch_of(s->n_tok),
@@ -577,8 +577,8 @@ static struct target target(const struct session *s) {
                            .sees_routes = s->probe.route != NULL,
                            .sees_all = s->probe.product || s->probe.residual,
                            .way = way_of,
-                           .joins = joins,
-                           .where = where,
+                           .joins = glu_joins,
+                           .where = way_of_node,
                            .device = device_of,
                            .ud = s};
 }
@@ -601,13 +601,13 @@ static int run_step(struct cuda *d, const struct step *p, struct err *e) {
 }
 
 const struct program *exec_cuda_program(struct session *s, int first) {
-    const struct target t = target(s);
+    const struct target t = target_of(s);
     return programs_get(&s->programs, s->g, first, &t);
 }
 
 /* Copies the input of a pass that does not begin with tokens to the device of its first node. */
 static int give(struct cuda *d, gr_reg r, const float *x, struct err *e) {
-    return x ? cu_upload(d->q, d->reg[r], x, (uint64_t)total(d, r) * sizeof *x, e) : 0;
+    return x ? cu_upload(d->q, d->reg[r], x, (uint64_t)n_values(d, r) * sizeof *x, e) : 0;
 }
 
 static int run_steps(struct session *s, const struct program *p, struct err *e) {

@@ -6,7 +6,7 @@
 #include "base/num.h"
 #include "runtime/engine/cuda/exec.h"
 
-static const struct cu_weight *mat(const struct cuda *d, gr_w w) {
+static const struct cu_weight *mat_of(const struct cuda *d, gr_w w) {
     return &d->w[w].w;
 }
 
@@ -48,10 +48,10 @@ void exec_cuda_written(struct cuda *d, const struct gr_node *n) {
 
 /* Returns whether products with w take 8-bit activations on the device; others are exact. */
 static bool fast(const struct cuda *d, gr_w w) {
-    return cu_part_can(mat(d, w), false);
+    return cu_part_can(mat_of(d, w), false);
 }
-static bool can(const struct cuda *d, gr_w w) {
-    return fast(d, w) || cu_part_can(mat(d, w), true);
+static bool can_multiply(const struct cuda *d, gr_w w) {
+    return fast(d, w) || cu_part_can(mat_of(d, w), true);
 }
 /* Sets the input of a launch's product: register r itself for an exact product, otherwise its 8-bit
  * copy, created on demand. */
@@ -63,7 +63,7 @@ static int input(struct cuda *d, struct cu_term *p, gr_reg r, struct err *e) {
 
 /* Fills p for a product with one matrix and one input row per token. */
 static int plain_part(struct cuda *d, const struct gr_node *n, struct cu_term *p, struct err *e) {
-    *p = (struct cu_term){.w = mat(d, n->product.matrix),
+    *p = (struct cu_term){.w = mat_of(d, n->product.matrix),
                           .n_in = d->s->n_tok,
                           .x_div = 1,
                           .n_sum = 1,
@@ -75,8 +75,8 @@ static int plain_part(struct cuda *d, const struct gr_node *n, struct cu_term *p
 /* Fills p for the three nodes from n on: gate product, up product and activation, SwiGLU or GEGLU.
  */
 static int glu_part(struct cuda *d, const struct gr_node *n, struct cu_term *p, struct err *e) {
-    *p = (struct cu_term){.w = mat(d, n[0].product.matrix),
-                          .up = mat(d, n[1].product.matrix),
+    *p = (struct cu_term){.w = mat_of(d, n[0].product.matrix),
+                          .up = mat_of(d, n[1].product.matrix),
                           .gated = true,
                           .gelu = n[2].op == OP_GEGLU,
                           .n_in = d->s->n_tok,
@@ -90,7 +90,8 @@ static int glu_part(struct cuda *d, const struct gr_node *n, struct cu_term *p, 
 }
 
 bool exec_cuda_is_fast_glu(const struct cuda *d, const struct gr_node *n) {
-    return exec_cuda_few(d) && can(d, n[0].product.matrix) && can(d, n[1].product.matrix) &&
+    return exec_cuda_few(d) && can_multiply(d, n[0].product.matrix) &&
+           can_multiply(d, n[1].product.matrix) &&
            exec_cuda_glu_packs(d->s, n[0].product.matrix, n[1].product.matrix);
 }
 
@@ -113,7 +114,7 @@ int exec_cuda_fast_products(struct cuda *d, const struct gr_node *const *n, int 
 }
 
 bool exec_cuda_is_fast(const struct cuda *d, const struct gr_node *n) {
-    return n->op == OP_MATMUL && exec_cuda_few(d) && can(d, n->product.matrix) &&
+    return n->op == OP_MATMUL && exec_cuda_few(d) && can_multiply(d, n->product.matrix) &&
            n->dst != n->src[0];
 }
 
@@ -178,10 +179,10 @@ static int expand(struct cuda *d, const struct gr_node *n, const struct experts 
 int exec_cuda_fuse_moe(struct cuda *d, const struct match *of, struct err *e) {
     const struct gr_node *n = of->moe.moe;
     const bool exact = !fast(d, n->moe.down);
-    struct experts m = {.router = mat(d, n->moe.router),
-                        .gate = mat(d, n->moe.gate),
-                        .up = n->moe.joined ? NULL : mat(d, n->moe.up),
-                        .down = mat(d, n->moe.down),
+    struct experts m = {.router = mat_of(d, n->moe.router),
+                        .gate = mat_of(d, n->moe.gate),
+                        .up = n->moe.joined ? NULL : mat_of(d, n->moe.up),
+                        .down = mat_of(d, n->moe.down),
                         .shared = of->moe.s_gate,
                         .judged = d->reg[n->src[1] == GR_NONE ? n->src[0] : n->src[1]],
                         .n_used = n->moe.n_used,
@@ -219,7 +220,7 @@ int exec_cuda_fast_head(struct cuda *d, gr_reg r, const float *x, bool *done, st
     *done =
         s->n_tok == 1 && exec_cuda_few(d) && fast(d, s->g->output) && d->q8[r] && x == d->reg[r];
     if (!*done) return 0;
-    const struct cu_weight *w = mat(d, s->g->output);
+    const struct cu_weight *w = mat_of(d, s->g->output);
     p.part[0] =
         (struct cu_term){.w = w, .n_in = 1, .x_div = 1, .n_sum = 1, .y = d->logits, .ldy = w->rows};
     TRY(exec_cuda_quantized(d, r, &p.part[0].x, e));

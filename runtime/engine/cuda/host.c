@@ -33,7 +33,7 @@ static uint64_t reg_bytes(const struct session *s, gr_reg r) {
 static const struct gr_node *node_of(const struct session *s, const struct step *p) {
     return &s->g->node[p->first];
 }
-static int fetch(struct cuda *d, const struct step *p, struct err *e) {
+static int fetch_inputs(struct cuda *d, const struct step *p, struct err *e) {
     struct session *s = d->s;
     const struct gr_node *n = node_of(s, p);
     TRY(exec_cuda_open_host(s, e));
@@ -52,22 +52,22 @@ static int compute(struct cuda *d, const struct step *p, struct err *e) {
     exec_table[node_of(s, p)->op](s, node_of(s, p));
     return 0;
 }
-static int send(struct cuda *d, const struct step *p, struct err *e) {
+static int send_output(struct cuda *d, const struct step *p, struct err *e) {
     struct session *s = d->s;
     const gr_reg r = node_of(s, p)->dst;
     return cu_upload(d->q, d->reg[r], s->reg[r], reg_bytes(s, r), e);
 }
-static int move(struct cuda *d, const struct step *p, struct err *e) {
+static int move_reg(struct cuda *d, const struct step *p, struct err *e) {
     const struct cuda *from = d->all->part[p->from];
     return cu_move(d->q, d->reg[p->reg], from->q, from->reg[p->reg], reg_bytes(d->s, p->reg), e);
 }
 
 int exec_cuda_copy_step(struct cuda *d, const struct step *p, struct err *e) {
     static int (*const of[])(struct cuda *, const struct step *,
-                             struct err *) = {[STEP_FETCH] = fetch,
+                             struct err *) = {[STEP_FETCH] = fetch_inputs,
                                               [STEP_HOST] = compute,
-                                              [STEP_SEND] = send,
-                                              [STEP_MOVE] = move,
+                                              [STEP_SEND] = send_output,
+                                              [STEP_MOVE] = move_reg,
                                               [STEP_BRING] = exec_cuda_bring};
     return of[p->kind](d, p, e);
 }

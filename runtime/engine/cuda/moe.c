@@ -99,7 +99,7 @@ bool exec_cuda_glu_packs(const struct session *s, gr_w gate, gr_w up) {
     return w->ne[1] / 2 % 16 == 0 || !cu_packed_bytes(&shape);
 }
 
-static const float *values(const struct cuda *d, gr_w w) {
+static const float *values_of(const struct cuda *d, gr_w w) {
     return w == GR_NONE ? NULL : d->w[w].vec;
 }
 
@@ -123,8 +123,8 @@ static int expand_apart(struct cuda *d, const struct gr_node *n, const struct cu
     const float *x = d->reg[n->src[0]];
     const struct cu_moe_act a = {.h = d->hidden,
                                  .up = d->hidden_up,
-                                 .gate_bias = values(d, m->gate_bias),
-                                 .up_bias = values(d, m->up_bias),
+                                 .gate_bias = values_of(d, m->gate_bias),
+                                 .up_bias = values_of(d, m->up_bias),
                                  .p = m->scales_input ? d->p : NULL,
                                  .ids = d->expert,
                                  .n_pairs = s->n_tok * m->n_used,
@@ -168,8 +168,9 @@ static int contract(struct cuda *d, const struct gr_node *n, struct err *e) {
     TRY(cu_moe_down(d->q, down, d->hidden, s->n_tok, d->expert, n->moe.scales_input ? NULL : d->p,
                     n->moe.n_used, d->reg[n->dst], s->g->reg_width[n->dst], d->exact, e));
     if (n->moe.down_bias == GR_NONE) return 0;
-    return cu_moe_bias(d->q, d->reg[n->dst], s->g->reg_width[n->dst], values(d, n->moe.down_bias),
-                       d->expert, d->p, s->n_tok, n->moe.n_used, s->g->reg_width[n->dst], e);
+    return cu_moe_bias(d->q, d->reg[n->dst], s->g->reg_width[n->dst],
+                       values_of(d, n->moe.down_bias), d->expert, d->p, s->n_tok, n->moe.n_used,
+                       s->g->reg_width[n->dst], e);
 }
 
 /* Queues the router and the choice of experts. */
@@ -177,7 +178,7 @@ static int choose(struct cuda *d, const struct gr_node *n, struct err *e) {
     struct session *s = d->s;
     const struct cu_weight *router = &d->w[n->moe.router].w;
     const float *judged = d->reg[n->src[1] == GR_NONE ? n->src[0] : n->src[1]];
-    const float *factor = values(d, n->moe.factor);
+    const float *factor = values_of(d, n->moe.factor);
     TRY(exec_cuda_show(d, n->moe.router, judged, s->n_tok, router->k, e));
     TRY(cu_matmul(d->q, router, judged, router->k, s->n_tok, d->router, router->rows, true, e));
     static const int score[] = {[GR_SOFTMAX] = CU_SCORE_SOFTMAX,
@@ -194,8 +195,8 @@ static int choose(struct cuda *d, const struct gr_node *n, struct err *e) {
                                 .score = score[r->score],
                                 .keep = r->keep,
                                 .scale = r->scale,
-                                .prefer = values(d, n->moe.prefer),
-                                .bias = values(d, n->moe.router_bias),
+                                .prefer = values_of(d, n->moe.prefer),
+                                .bias = values_of(d, n->moe.router_bias),
                                 .groups = r->groups,
                                 .top = r->top,
                                 .margin = r->margin};

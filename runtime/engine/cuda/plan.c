@@ -17,7 +17,7 @@ struct cut {
     uint8_t *p;
     uint64_t at;
 };
-static void *piece(struct cut *c, int64_t n, uint64_t size) {
+static void *cut_piece(struct cut *c, int64_t n, uint64_t size) {
     uint8_t *p = c->p ? c->p + c->at : NULL;
     c->at += round_up((uint64_t)(n > 0 ? n : 1) * size, CUDA_ALIGN);
     return p;
@@ -26,11 +26,11 @@ static void *piece(struct cut *c, int64_t n, uint64_t size) {
 static void cut_regs(struct cuda *d, struct cut *c) {
     struct session *s = d->s;
     for (int i = 0; i < s->g->n_regs; i++)
-        d->reg[i] = piece(c, s->g->reg_width[i] * s->o.n_ubatch, sizeof(float));
+        d->reg[i] = cut_piece(c, s->g->reg_width[i] * s->o.n_ubatch, sizeof(float));
     /* Products of few tokens read registers in 8 bits. */
     for (int i = 0; i < s->g->n_regs && !d->exact; i++)
         if (s->g->reg_width[i] % 64 == 0)
-            d->q8[i] = piece(c, CU_FEW * CU_ACT_BYTES(s->g->reg_width[i]), 1);
+            d->q8[i] = cut_piece(c, CU_FEW * CU_ACT_BYTES(s->g->reg_width[i]), 1);
 }
 
 static void cut_work(struct cuda *d, struct cut *c) {
@@ -52,26 +52,26 @@ static void cut_work(struct cuda *d, struct cut *c) {
         if (f % 64 == 0 && !d->exact)
             hidden_q = max_i64(hidden_q, CU_FEW * x->moe.n_used * CU_ACT_BYTES(f));
     }
-    d->rows = piece(c, 1, exec_cuda_rows_bytes(n));
-    d->arrived = piece(c, CUDA_ARRIVED, sizeof(int32_t));
-    d->router = piece(c, n * experts, sizeof(float));
-    d->expert = piece(c, pairs, sizeof(int32_t));
-    d->p = piece(c, pairs, sizeof(float));
-    d->hidden = piece(c, hidden, sizeof(float));
-    d->hidden_up = hidden_up ? piece(c, hidden_up, sizeof(float)) : NULL;
-    d->hidden_q = hidden_q ? piece(c, hidden_q, 1) : NULL;
-    d->part = piece(c, part, sizeof(float));
+    d->rows = cut_piece(c, 1, exec_cuda_rows_bytes(n));
+    d->arrived = cut_piece(c, CUDA_ARRIVED, sizeof(int32_t));
+    d->router = cut_piece(c, n * experts, sizeof(float));
+    d->expert = cut_piece(c, pairs, sizeof(int32_t));
+    d->p = cut_piece(c, pairs, sizeof(float));
+    d->hidden = cut_piece(c, hidden, sizeof(float));
+    d->hidden_up = hidden_up ? cut_piece(c, hidden_up, sizeof(float)) : NULL;
+    d->hidden_q = hidden_q ? cut_piece(c, hidden_q, 1) : NULL;
+    d->part = cut_piece(c, part, sizeof(float));
     if (d->place == d->all->head) {
-        d->head_x = piece(c, HEAD_ROWS * s->m->hp.d[HD_EMBD], sizeof(float));
-        d->logits = piece(c, HEAD_ROWS * s->g->weight[s->g->output].ne[1], sizeof(float));
-        d->target = piece(c, HEAD_ROWS, sizeof *d->target);
-        d->score = piece(c, HEAD_ROWS, sizeof *d->score);
-        d->best = piece(c, HEAD_ROWS, sizeof *d->best);
-        d->best_work = piece(c, BEST_ROWS, CU_BEST_WORK);
+        d->head_x = cut_piece(c, HEAD_ROWS * s->m->hp.d[HD_EMBD], sizeof(float));
+        d->logits = cut_piece(c, HEAD_ROWS * s->g->weight[s->g->output].ne[1], sizeof(float));
+        d->target = cut_piece(c, HEAD_ROWS, sizeof *d->target);
+        d->score = cut_piece(c, HEAD_ROWS, sizeof *d->score);
+        d->best = cut_piece(c, HEAD_ROWS, sizeof *d->best);
+        d->best_work = cut_piece(c, BEST_ROWS, CU_BEST_WORK);
     }
     for (int i = 0; i < s->n_ropes; i++) {
-        d->rope[i].freq = piece(c, s->rope[i].n_rot / 2, sizeof(double));
-        d->rope[i].cs = piece(c, n * s->rope[i].n_rot, sizeof(float));
+        d->rope[i].freq = cut_piece(c, s->rope[i].n_rot / 2, sizeof(double));
+        d->rope[i].cs = cut_piece(c, n * s->rope[i].n_rot, sizeof(float));
     }
 }
 

@@ -17,6 +17,7 @@ static struct cuda *part_of_slot(const struct session *s, int slot) {
 
 /* ---- keys and values ---- */
 
+/* Copies the 32 codes of a block that has the same order in main memory and on the device. */
 static void copy_codes(uint8_t *to, const uint8_t *from) {
     memcpy(to, from, 32);
 }
@@ -29,6 +30,7 @@ static void q4_to_block(uint8_t *to, const uint8_t *from) {
         to[i] = (uint8_t)(low | high << 4);
     }
 }
+/* Reorders the 16 bytes of a q4_0 block's codes: on the device neighbours share a byte. */
 static void q4_to_plane(uint8_t *to, const uint8_t *from) {
     for (int i = 0; i < 8; i++) {
         to[i] = (uint8_t)((from[2 * i] & 15u) | (from[2 * i + 1] & 15u) << 4);

@@ -158,7 +158,7 @@ static void begin_way(struct session *s, const struct fit_way *w) {
     exec_cuda_leave_on_host(s, w->n_left);
 }
 
-static int layers(void *ud, const struct fit_way *w, struct split *to, struct err *e) {
+static int estimate_layers(void *ud, const struct fit_way *w, struct split *to, struct err *e) {
     struct session *s = ud;
     const struct cuda_set *all = s->dev;
     begin_way(s, w);
@@ -181,8 +181,8 @@ static int lay_out(struct session *s, const struct fit_way *w, const uint8_t *ca
     return 0;
 }
 
-static int cards(void *ud, const struct fit_way *w, const uint8_t *card_of, struct fit_need *need,
-                 struct err *e) {
+static int lay_out_cards(void *ud, const struct fit_way *w, const uint8_t *card_of,
+                         struct fit_need *need, struct err *e) {
     struct cuda_plan p[CACHE_PLACES];
     TRY(lay_out(ud, w, card_of, p, e));
     for (int i = 0; i < exec_cuda_all(ud)->n; i++)
@@ -199,7 +199,7 @@ static uint64_t may_use(const struct cuda *d, uint64_t *room) {
 
 static struct fit_ask ask_of(struct session *s) {
     const struct cuda_set *all = s->dev;
-    struct fit_ask a = {.sizes = {s, layers, cards},
+    struct fit_ask a = {.sizes = {s, estimate_layers, lay_out_cards},
                         .n_cards = all->n,
                         .n_layers = all->n_layers,
                         .stream_from = s->o.device.stream_from,
@@ -296,7 +296,7 @@ static void drop_idle(struct session *s) {
     for (int i = 0; i < n_idle; i++) exec_cuda_close_part(idle[i]);
 }
 
-static int settle(struct session *s, struct fit *f, struct cuda_plan *p, struct err *e) {
+static int settle_fit(struct session *s, struct fit *f, struct cuda_plan *p, struct err *e) {
     const struct cuda_set *all = s->dev;
     const struct fit_ask a = ask_of(s);
     TRY(fit_decide(&a, f, e));
@@ -312,7 +312,7 @@ static int settle(struct session *s, struct fit *f, struct cuda_plan *p, struct 
 int exec_cuda_settle(struct session *s, struct cuda_plan p[CACHE_PLACES], struct err *e) {
     const struct cuda_set *all = s->dev;
     struct fit f = {.card_of = xcalloc((size_t)all->n_layers + 1, 1)};
-    const int rc = settle(s, &f, p, e);
+    const int rc = settle_fit(s, &f, p, e);
     free(f.card_of);
     if (rc) return rc;
     drop_idle(s);

@@ -171,7 +171,7 @@ int exec_cuda_sum_pairs(struct cuda *d, gr_w w, const float *x, int64_t n_used, 
     return 0;
 }
 
-static int chunk(struct session *s, struct err *e) {
+static int end_chunk(struct session *s, struct err *e) {
     const struct cuda_set *all = s->dev;
     for (int i = 0; i < all->n; i++) {
         const struct cuda *d = all->part[i];
@@ -207,7 +207,7 @@ static int save_one(const struct session *s, const struct cuda *d, const struct 
     return rc;
 }
 
-static int save(struct session *s, session_sum_fn fn, void *ud, struct err *e) {
+static int save_sums(struct session *s, session_sum_fn fn, void *ud, struct err *e) {
     const struct cuda *d = NULL;
     for (int i = 0; i < s->g->facts.n_uses; i++) {
         const struct sum *of = first_of(s, i, &d);
@@ -231,7 +231,7 @@ static int load_one(const struct session *s, const struct cuda *d, const struct 
     return rc;
 }
 
-static int load(struct session *s, session_sum_give fn, void *ud, struct err *e) {
+static int load_sums(struct session *s, session_sum_give fn, void *ud, struct err *e) {
     const struct cuda *d = NULL;
     for (int i = 0; i < s->g->facts.n_uses; i++) {
         const struct sum *of = first_of(s, i, &d);
@@ -245,7 +245,7 @@ static void see_nothing(void *ud, const struct session_shown *r) {
     (void)ud, (void)r;
 }
 
-static int begin(struct session *s, session_sum_fn fn, void *ud, struct err *e) {
+static int begin_sums(struct session *s, session_sum_fn fn, void *ud, struct err *e) {
     const struct cuda_set *all = s->dev;
     const struct cuda *d = NULL;
     int rc = 0;
@@ -262,15 +262,15 @@ static int begin(struct session *s, session_sum_fn fn, void *ud, struct err *e) 
     return 0;
 }
 
-static int end(struct session *s, session_sum_fn fn, void *ud, struct err *e) {
-    const int rc = save(s, fn, ud, e);
+static int end_sums(struct session *s, session_sum_fn fn, void *ud, struct err *e) {
+    const int rc = save_sums(s, fn, ud, e);
     session_observe(s, NULL);
     free_all(s);
     return rc;
 }
 
 const struct session_sums *exec_cuda_sums(const struct session *s) {
-    static const struct session_sums sums = {begin, load, chunk, save, end};
+    static const struct session_sums sums = {begin_sums, load_sums, end_chunk, save_sums, end_sums};
     /* The CPU would have to see the rows of the experts it computes; heads may have inputs of their
      * own. */
     const bool all = exec_cuda_all(s)->n_on_host == 0 && !is_shared(s) &&

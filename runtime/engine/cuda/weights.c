@@ -131,7 +131,7 @@ static int stage(struct cuda *d, uint64_t n, struct err *e) {
     return cu_buf_new(&d->stage, d->ctx, n, "a weight while it is packed", e);
 }
 
-static void forget(struct cuda *d, int i) {
+static void forget_weight(struct cuda *d, int i) {
     struct cuda_weight *c = &d->w[i];
     exec_cuda_copy_drop(c->mem, c->copy);
     weight_mem_drop(c->mem);
@@ -180,7 +180,7 @@ static int upload(struct cuda *d, int i, struct err *e) {
     struct cuda_weight *c = &d->w[i];
     const struct weight *w = model_weight(s->m, i);
     const uint64_t n = own_bytes(d, i);
-    forget(d, i);
+    forget_weight(d, i);
     c->mem = w->mem;
     weight_mem_keep(c->mem);
     if (c->is_host) return 0;
@@ -236,7 +236,7 @@ static int refresh(struct cuda *d, bool first, struct err *e) {
     for (int i = 0; i < d->s->g->n_weights; i++) {
         if (!first && !is_stale(d, i) && !is_elsewhere(d, i)) continue;
         const int rc = upload(d, i, e);
-        if (rc) forget(d, i); /* It was not filled; the next pass tries again. */
+        if (rc) forget_weight(d, i); /* It was not filled; the next pass tries again. */
         if (rc) return rc;
     }
     TRY(upload_ropes(d, e));
@@ -266,12 +266,12 @@ void exec_cuda_forget(struct session *s) {
         for (int i = 0; i < s->g->n_weights; i++) {
             struct cuda *d = all->part[p];
             if (!d->w[i].mem || !is_stale(d, i)) continue;
-            forget(d, i);
+            forget_weight(d, i);
             any = true;
         }
     if (any) exec_cuda_drop_step(all);
 }
 
 void exec_cuda_forget_all(struct cuda *d) {
-    for (int i = 0; i < d->s->g->n_weights; i++) forget(d, i);
+    for (int i = 0; i < d->s->g->n_weights; i++) forget_weight(d, i);
 }
