@@ -17,7 +17,7 @@
 
 enum { N = 2048, ROWS = 512, REPS = 5 };
 
-static void stop(const struct err *e) {
+static void stop_with(const struct err *e) {
     fprintf(stderr, "blas: %s\n", e->msg);
     exit(1);
 }
@@ -29,9 +29,9 @@ static double moments(struct pool *pool, const float *x, struct gram *out) {
     struct gram_col *c = NULL;
     struct err e;
     double best = 1e9;
-    if (gram_col_new(&c, 0, kern_isa_best(), pool, &e)) stop(&e);
+    if (gram_col_new(&c, 0, kern_isa_best(), pool, &e)) stop_with(&e);
     gram_col_see(c, &w, -1, x, NULL, ROWS, N);
-    if (gram_col_settle(c, ROWS, &e)) stop(&e);
+    if (gram_col_settle(c, ROWS, &e)) stop_with(&e);
     for (int i = 0; i < REPS; i++) {
         const double t0 = progress_now_s();
         gram_col_chunk(c, 8 * i);
@@ -39,7 +39,7 @@ static double moments(struct pool *pool, const float *x, struct gram *out) {
         const double t = progress_now_s() - t0;
         if (t < best) best = t;
     }
-    if (gram_col_finish(c, out, &e)) stop(&e);
+    if (gram_col_finish(c, out, &e)) stop_with(&e);
     return best;
 }
 
@@ -50,13 +50,13 @@ static double factor(struct pool *pool, const struct gram_input *in) {
     struct factor f;
     struct err e;
     double best = 1e9;
-    if (factor_init(&f, in->n, in->block, &e)) stop(&e);
+    if (factor_init(&f, in->n, in->block, &e)) stop_with(&e);
     for (int i = 0; i < REPS; i++) { /* with alpha 0 everything is done except the factor */
         double t0 = progress_now_s();
-        if (factor_make(&f, in, 0, &plain, NULL, 0, pool, &e)) stop(&e);
+        if (factor_make(&f, in, 0, &plain, NULL, 0, pool, &e)) stop_with(&e);
         const double rest = progress_now_s() - t0;
         t0 = progress_now_s();
-        if (factor_make(&f, in, 0, &full, NULL, 0, pool, &e)) stop(&e);
+        if (factor_make(&f, in, 0, &full, NULL, 0, pool, &e)) stop_with(&e);
         const double t = progress_now_s() - t0 - rest;
         if (t < best) best = t;
     }
@@ -95,7 +95,7 @@ int main(void) {
     struct rng r;
     struct err e;
     float *x = xcalloc((size_t)ROWS * N, sizeof *x);
-    if (pool_new(&pool, 1, &e)) stop(&e);
+    if (pool_new(&pool, 1, &e)) stop_with(&e);
     gram_init(&g);
     rng_seed(&r, 1);
     for (int64_t i = 0; i < ROWS * N; i++) x[i] = rng_normal(&r);

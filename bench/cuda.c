@@ -35,7 +35,7 @@ static void must(int rc) {
     }
 }
 
-static void *device(uint64_t n) {
+static void *new_buffer(uint64_t n) {
     struct cu_buf *b; /* kept until the end of the program */
     must(cu_buf_new(&b, ctx, n, "benchmark", &e));
     return cu_buf_ptr(b);
@@ -50,11 +50,11 @@ static struct cu_weight weight(enum qtype t, int64_t k, int64_t rows, int64_t ma
     w.mat_bytes = w.row_bytes * (uint64_t)rows;
     void *host = xmalloc((size_t)w.mat_bytes);
     kern_random_blocks(t, &r, host, k * rows / qtype_info(t)->block_elems);
-    void *data = device(w.mat_bytes);
+    void *data = new_buffer(w.mat_bytes);
     must(cu_upload(st, data, host, w.mat_bytes, &e));
     w.data = data;
     const uint64_t one = cu_packed_bytes(&w);
-    uint8_t *packed = device(one * (uint64_t)mats);
+    uint8_t *packed = new_buffer(one * (uint64_t)mats);
     for (int64_t m = 0; m < mats; m++) {
         w.packed = packed + one * (uint64_t)m;
         must(cu_pack_weight(st, &w, &e));
@@ -66,22 +66,22 @@ static struct cu_weight weight(enum qtype t, int64_t k, int64_t rows, int64_t ma
     return w;
 }
 
-static void *floats(int64_t n) {
+static void *random_floats(int64_t n) {
     struct rng r;
     rng_seed(&r, 2);
     float *host = xmalloc((size_t)n * sizeof *host);
     for (int64_t i = 0; i < n; i++) host[i] = rng_normal(&r);
-    void *p = device((uint64_t)n * 4);
+    void *p = new_buffer((uint64_t)n * 4);
     must(cu_upload(st, p, host, (uint64_t)n * 4, &e));
     must(cu_sync(st, &e));
     free(host);
     return p;
 }
 
-static int32_t *experts(int64_t n) {
+static int32_t *random_experts(int64_t n) {
     struct rng r;
     rng_seed(&r, 3);
-    int32_t *host = xmalloc((size_t)n * sizeof *host), *p = device((uint64_t)n * 4);
+    int32_t *host = xmalloc((size_t)n * sizeof *host), *p = new_buffer((uint64_t)n * 4);
     for (int64_t i = 0; i < n; i++) host[i] = (int32_t)(rng_u64(&r) % (uint64_t)n_experts);
     must(cu_upload(st, p, host, (uint64_t)n * 4, &e));
     must(cu_sync(st, &e));
@@ -186,15 +186,16 @@ static void bench_products(const struct job *dense, const struct job *glu, const
 static void bench_type(enum qtype t) {
     const int64_t d = small ? 256 : 2048, f = small ? 256 : 512, rows = small ? 16 : 12352;
     const int64_t most = small ? 9 : 2048, tokens[] = {1, most / 4, most};
-    struct job dense = {.w = weight(t, d, rows, small ? 1 : 16), .x = floats(most * d)};
-    struct job glu = {.w = weight(t, d, f, n_experts), .x = dense.x, .ids = experts(most * USED)};
+    struct job dense = {.w = weight(t, d, rows, small ? 1 : 16), .x = random_floats(most * d)};
+    struct job glu = {
+        .w = weight(t, d, f, n_experts), .x = dense.x, .ids = random_experts(most * USED)};
     struct job down = {
-        .w = weight(t, f, d, n_experts), .x = floats(most * USED * f), .ids = glu.ids};
+        .w = weight(t, f, d, n_experts), .x = random_floats(most * USED * f), .ids = glu.ids};
     glu.up = weight(t, d, f, n_experts);
     down.p = down.x;
-    dense.y = device((uint64_t)(most * rows) * 4);
-    glu.y = device((uint64_t)(most * USED * f) * 4);
-    down.y = device((uint64_t)(most * d) * 4);
+    dense.y = new_buffer((uint64_t)(most * rows) * 4);
+    glu.y = new_buffer((uint64_t)(most * USED * f) * 4);
+    down.y = new_buffer((uint64_t)(most * d) * 4);
     for (size_t i = 0; i < sizeof tokens / sizeof tokens[0]; i++) {
         dense.n_tok = glu.n_tok = down.n_tok = tokens[i];
         must(cu_use_wgmma(st, false, &e));
@@ -229,19 +230,19 @@ static void bench_attn(int n_sm) {
     const int64_t n_pages = div_up(most, CU_PAGE);
     const uint64_t n_bytes =
         (uint64_t)(CALLS * 2 * kv_heads * n_pages * CU_PAGE) * qtype_row_bytes(QT_F16, dim);
-    uint8_t *cache = device(n_bytes);
-    void **table = device((uint64_t)(n_pages * CALLS) * sizeof *table);
-    struct cu_seg *seg = device(sizeof *seg);
+    uint8_t *cache = new_buffer(n_bytes);
+    void **table = new_buffer((uint64_t)(n_pages * CALLS) * sizeof *table);
+    struct cu_seg *seg = new_buffer(sizeof *seg);
     struct cu_attn a = {.n_heads = heads,
                         .n_kv_heads = kv_heads,
                         .head_dim = dim,
                         .scale = 0.0625f,
                         .n_slots = CALLS,
                         .fast = true,
-                        .q = floats(CU_FEW * heads * dim),
-                        .out = device((uint64_t)(CU_FEW * heads * dim) * 4),
+                        .q = random_floats(CU_FEW * heads * dim),
+                        .out = new_buffer((uint64_t)(CU_FEW * heads * dim) * 4),
                         .n_splits = parts};
-    a.part = device((uint64_t)(CU_FEW * heads * parts * (dim + 2)) * 4);
+    a.part = new_buffer((uint64_t)(CU_FEW * heads * parts * (dim + 2)) * 4);
     must(cu_fill(st, cache, 0x31, n_bytes, &e)); /* ordinary codes and scales */
     for (size_t t = 0; t < sizeof types / sizeof types[0]; t++)
         for (size_t i = 0; i < (small ? 1 : sizeof deep / sizeof deep[0]); i++)
@@ -280,8 +281,8 @@ int main(int argc, char **argv) {
     struct cu_info i;
     must(cu_get_info(ctx, &i, &e));
     struct job j = {.n_bytes = small ? 4096 : INT64_C(1) << 30};
-    j.x = device((uint64_t)j.n_bytes);
-    j.y = device((uint64_t)j.n_bytes);
+    j.x = new_buffer((uint64_t)j.n_bytes);
+    j.y = new_buffer((uint64_t)j.n_bytes);
     printf("{\"command\": \"make bench-cuda\", \"device\": \"%s\", \"compute_capability\": %d, "
            "\"multiprocessors\": "
            "%d, \"emulated\": %s,\n \"copy_gb_per_s\": %.1f, \"us_per_empty_launch\": %.3f, "

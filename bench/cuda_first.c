@@ -39,16 +39,16 @@ static void must(int rc) {
     fprintf(stderr, "bench/cuda_first: %s\n", e.msg);
     exit(1);
 }
-static void *device(uint64_t n, int byte) {
+static void *new_buffer(uint64_t n, int byte) {
     struct cu_buf *b; /* kept until the end of the program */
     must(cu_buf_new(&b, ctx, n, "benchmark", &e));
     must(cu_fill(st, cu_buf_ptr(b), byte, n, &e));
     return cu_buf_ptr(b);
 }
-static float *floats(int64_t n) {
+static float *random_floats(int64_t n) {
     struct rng r;
     rng_seed(&r, 2);
-    float *host = xmalloc((size_t)n * sizeof *host), *p = device((uint64_t)n * 4, 0);
+    float *host = xmalloc((size_t)n * sizeof *host), *p = new_buffer((uint64_t)n * 4, 0);
     for (int64_t i = 0; i < n; i++) host[i] = rng_normal(&r);
     must(cu_upload(st, p, host, (uint64_t)n * 4, &e));
     must(cu_sync(st, &e));
@@ -80,7 +80,7 @@ static double time_us(void (*call)(void *), void *arg, int n, int reps) {
     qsort(t, (size_t)reps, sizeof *t, by_value);
     return 1e3 * t[reps / 2] / n;
 }
-static void report(const char *what, double estimate, void (*call)(void *), void *arg, int n) {
+static void report_time(const char *what, double estimate, void (*call)(void *), void *arg, int n) {
     const double us = time_us(call, arg, n, REPS);
     printf("%s\n  {\"what\": \"%s\", \"us\": %.3f", comma, what, us);
     if (estimate > 0) printf(", \"estimate_us\": %.1f", estimate);
@@ -124,58 +124,59 @@ static void call_router(void *a) {
     must(cu_matmul(st, &r->w, r->x, EMBD, n_tok, r->y, EXPERTS, true, &e));
 }
 
-static void of_a_token(void) {
+static void bench_token(void) {
     enum { K = HEADS * DIM };
     struct rng r;
     struct cu_weight w = {.type = QT_Q4_K, .k = K, .rows = EMBD, .mats = 1};
     rng_seed(&r, 1);
     w.row_bytes = qtype_row_bytes(w.type, K);
     w.mat_bytes = w.row_bytes * EMBD;
-    void *host = xmalloc((size_t)w.mat_bytes), *data = device(w.mat_bytes, 0);
+    void *host = xmalloc((size_t)w.mat_bytes), *data = new_buffer(w.mat_bytes, 0);
     kern_random_blocks(w.type, &r, host, EMBD * K / 256);
     must(cu_upload(st, data, host, w.mat_bytes, &e));
     must(cu_sync(st, &e));
     free(host);
     w.data = data;
-    w.packed = device(cu_packed_bytes(&w), 0);
+    w.packed = new_buffer(cu_packed_bytes(&w), 0);
     must(cu_pack_weight(st, &w, &e));
-    float *out = floats(EMBD);
+    float *out = random_floats(EMBD);
     struct cu_norm n = {.a = out,
-                        .res = floats(EMBD),
-                        .sum = floats(EMBD),
-                        .w = floats(EMBD),
-                        .y = floats(EMBD),
-                        .yq = device(CU_ACT_BYTES(EMBD), 0),
+                        .res = random_floats(EMBD),
+                        .sum = random_floats(EMBD),
+                        .w = random_floats(EMBD),
+                        .y = random_floats(EMBD),
+                        .yq = new_buffer(CU_ACT_BYTES(EMBD), 0),
                         .n = EMBD,
                         .eps = 1e-6f};
     struct cu_products p = {.n = 1};
     p.part[0] = (struct cu_term){.w = &w,
-                                 .x = device(CU_ACT_BYTES(K), 0),
+                                 .x = new_buffer(CU_ACT_BYTES(K), 0),
                                  .n_in = 1,
                                  .x_div = 1,
                                  .n_sum = 1,
                                  .y = out,
                                  .ldy = EMBD};
-    report("projection 4096 to 2048, Q4_K", 0, call_products, &p, CALLS);
-    report("norm of 2048 values", 3.9, call_norm, &n, CALLS);
-    struct cu_choice c = {.logits = floats(EXPERTS),
+    report_time("projection 4096 to 2048, Q4_K", 0, call_products, &p, CALLS);
+    report_time("norm of 2048 values", 3.9, call_norm, &n, CALLS);
+    struct cu_choice c = {.logits = random_floats(EXPERTS),
                           .n_experts = EXPERTS,
                           .n_used = 8,
-                          .expert = device(64, 0),
-                          .weight = floats(8)};
-    report("choice of 8 of 256 experts", 5.0, call_route, &c, CALLS);
-    struct best b = {floats(vocab), device(CU_BEST_WORK, 0), device(sizeof *b.out, 0)};
-    report("best tokens", 0, call_best, &b, CALLS);
+                          .expert = new_buffer(64, 0),
+                          .weight = random_floats(8)};
+    report_time("choice of 8 of 256 experts", 5.0, call_route, &c, CALLS);
+    struct best b = {random_floats(vocab), new_buffer(CU_BEST_WORK, 0),
+                     new_buffer(sizeof *b.out, 0)};
+    report_time("best tokens", 0, call_best, &b, CALLS);
 }
 
 /* Times the recurrent layer: one token, then a pass. */
 static void of_a_delta_net(void) {
     const int64_t ch = 2 * KEY_HEADS * DIM + HEADS * DIM, no = HEADS * DIM;
     const int64_t state = HEADS * DIM * DIM;
-    struct cu_seg seg[2] = {{.state = floats(state + 4 * ch), .pos = 77, .n = 1}};
+    struct cu_seg seg[2] = {{.state = random_floats(state + 4 * ch), .pos = 77, .n = 1}};
     seg[1] = seg[0];
     seg[1].n = (int32_t)n_tok;
-    struct cu_seg *at = device(sizeof seg, 0);
+    struct cu_seg *at = new_buffer(sizeof seg, 0);
     must(cu_upload(st, at, seg, sizeof seg, &e));
     must(cu_sync(st, &e));
     struct cu_delta a = {.rows = {at, 1, 1},
@@ -185,25 +186,25 @@ static void of_a_delta_net(void) {
                          .v_dim = DIM,
                          .eps = 1e-6f,
                          .scale = 0.0884f,
-                         .u = floats(n_tok * ch),
-                         .beta = floats(n_tok * HEADS),
-                         .alpha = floats(n_tok * HEADS),
-                         .a = device(HEADS * 4, 0),
-                         .dt = floats(HEADS),
-                         .out = floats(n_tok * no),
-                         .conv = floats(ch * 4),
+                         .u = random_floats(n_tok * ch),
+                         .beta = random_floats(n_tok * HEADS),
+                         .alpha = random_floats(n_tok * HEADS),
+                         .a = new_buffer(HEADS * 4, 0),
+                         .dt = random_floats(HEADS),
+                         .out = random_floats(n_tok * no),
+                         .conv = random_floats(ch * 4),
                          .ring_at = state,
                          .taps = 4,
-                         .z = floats(no),
-                         .norm = floats(DIM),
+                         .z = random_floats(no),
+                         .norm = random_floats(DIM),
                          .norm_eps = 1e-6f,
-                         .arrived = device(HEADS * 4, 0),
-                         .yq = device(CU_ACT_BYTES(no), 0),
+                         .arrived = new_buffer(HEADS * 4, 0),
+                         .yq = new_buffer(CU_ACT_BYTES(no), 0),
                          .chunked = true};
-    report("delta rule of a token", 7.6, call_delta, &a, CALLS);
+    report_time("delta rule of a token", 7.6, call_delta, &a, CALLS);
     a.rows = (struct cu_rows_of){at + 1, 1, n_tok};
-    report("convolution of a pass", 10.6, call_conv, &a, 2);
-    report("delta rule of a pass", 7.2 * (double)n_tok / CU_CHUNK, call_chunks, &a, 2);
+    report_time("convolution of a pass", 10.6, call_conv, &a, 2);
+    report_time("delta rule of a pass", 7.2 * (double)n_tok / CU_CHUNK, call_chunks, &a, 2);
 }
 
 /* Exact products with one matrix, or with 8 of `mats` per token. */
@@ -262,18 +263,18 @@ static void exact_products(void) {
     const int64_t k = small ? 256 : EMBD, many = small ? 9 : 2048, some = small ? 5 : 512;
     const int64_t heads = small ? 4096 : 248320, head_rows = small ? 8 : 64;
     const int64_t pairs = some * USED, most = max_i64(many * wide, head_rows * heads);
-    struct exact x = {.x = floats(max_i64(many * k, pairs * f)), .p = floats(pairs)};
+    struct exact x = {.x = random_floats(max_i64(many * k, pairs * f)), .p = random_floats(pairs)};
     struct rng r;
     rng_seed(&r, 3);
     int32_t *host = xmalloc((size_t)pairs * sizeof *host);
     for (int64_t i = 0; i < pairs; i++) host[i] = (int32_t)(rng_u64(&r) % (uint64_t)mats);
-    int32_t *ids = device((uint64_t)pairs * sizeof *ids, 0);
+    int32_t *ids = new_buffer((uint64_t)pairs * sizeof *ids, 0);
     must(cu_upload(st, ids, host, (uint64_t)pairs * sizeof *ids, &e));
     must(cu_sync(st, &e));
     free(host);
     x.ids = ids;
-    x.y = device((uint64_t)most * 4, 0);
-    uint8_t *data = device((uint64_t)(mats * f * k) * 2, 0);
+    x.y = new_buffer((uint64_t)most * 4, 0);
+    uint8_t *data = new_buffer((uint64_t)(mats * f * k) * 2, 0);
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         x.w = shape(types[i], k, wide, 1, data);
         report_exact("dense", &x, call_dense, some, 1);
@@ -306,15 +307,15 @@ int main(int argc, char **argv) {
     printf("{\"command\": \"make bench-cuda-first\", \"device\": \"%s\", \"emulated\": %s, "
            "\"times\": [",
            i.name, i.emulated ? "true" : "false");
-    of_a_token();
+    bench_token();
     of_a_delta_net();
     struct router r = {.w = {.type = QT_F32, .k = EMBD, .rows = EXPERTS, .mats = 1}};
     r.w.row_bytes = EMBD * 4;
     r.w.mat_bytes = r.w.row_bytes * EXPERTS;
-    r.w.data = floats(EMBD * EXPERTS);
-    r.x = floats(n_tok * EMBD);
-    r.y = floats(n_tok * EXPERTS);
-    report("router of a pass, exact", 0, call_router, &r, 2);
+    r.w.data = random_floats(EMBD * EXPERTS);
+    r.x = random_floats(n_tok * EMBD);
+    r.y = random_floats(n_tok * EXPERTS);
+    report_time("router of a pass, exact", 0, call_router, &r, 2);
     exact_products();
     printf("]}\n");
     cu_stream_free(st);

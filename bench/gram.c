@@ -38,7 +38,8 @@ static int read_vocab(struct gram_vocab **v, const char *path, struct err *e) {
     return rc;
 }
 
-static int one(const struct gram_vocab *v, const struct json *c, uint32_t *bits, struct buf *out) {
+static int run_case(const struct gram_vocab *v, const struct json *c, uint32_t *bits,
+                    struct buf *out) {
     struct grammar *g = NULL;
     struct err e;
     struct jw w;
@@ -95,7 +96,7 @@ int main(int argc, char **argv) {
     for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
         struct json *c = NULL;
         struct buf out = {0};
-        if (json_parse(&c, line, strlen(line), "case", &e) == 0 && one(v, c, bits, &out) == 0)
+        if (json_parse(&c, line, strlen(line), "case", &e) == 0 && run_case(v, c, bits, &out) == 0)
             puts(out.data);
         json_free(c);
         buf_release(&out);

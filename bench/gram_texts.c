@@ -61,8 +61,8 @@ static int vocab_read(struct vocab *v, const struct json *tokens, struct err *e)
     return vocab_make(v, e);
 }
 
-static int compile(struct grammar **g, const struct vocab *v, const struct json *c,
-                   struct buf *notes, struct err *e) {
+static int compile_case(struct grammar **g, const struct vocab *v, const struct json *c,
+                        struct buf *notes, struct err *e) {
     const struct gram_opts o = {.any_order = json_bool(json_get(c, "any_order"), false),
                                 .open = !json_bool(json_get(c, "closed"), false),
                                 .strict = json_bool(json_get(c, "strict"), false),
@@ -76,7 +76,7 @@ static int compile(struct grammar **g, const struct vocab *v, const struct json 
     return grammar_of_schema(g, v->v, json_get(c, "schema"), &o, e);
 }
 
-static bool takes(struct grammar *g, const char *text) {
+static bool takes_text(struct grammar *g, const char *text) {
     struct err e;
     struct gram_state *s = gram_begin(g);
     const bool ok = gram_accept_text(s, text, strlen(text), &e) == 0 && gram_may_end(s);
@@ -84,7 +84,7 @@ static bool takes(struct grammar *g, const char *text) {
     return ok;
 }
 
-static bool has(const uint32_t *bits, int i) {
+static bool has_bit(const uint32_t *bits, int i) {
     return bits[i / 32] >> i % 32 & 1;
 }
 
@@ -93,9 +93,9 @@ static int choose(const struct vocab *v, const uint32_t *bits, struct rng *r, si
     const int from = (int)(rng_u64(r) % (uint64_t)v->n);
     if (len > LONG)
         for (int i = 0; i < v->n; i++)
-            if (has(bits, i) && v->len[i] == 1 && strchr("\"}]", v->text[i][0])) return i;
+            if (has_bit(bits, i) && v->len[i] == 1 && strchr("\"}]", v->text[i][0])) return i;
     for (int i = 0; i < v->n; i++)
-        if (has(bits, (from + i) % v->n)) return (from + i) % v->n;
+        if (has_bit(bits, (from + i) % v->n)) return (from + i) % v->n;
     return -1;
 }
 
@@ -127,7 +127,7 @@ static bool walk(struct grammar *g, const struct vocab *v, uint32_t *bits, struc
             done = true;
             break;
         }
-        done = has(bits, v->n) && (id < 0 || out->len > LONG || rng_u64(r) % 4 == 0);
+        done = has_bit(bits, v->n) && (id < 0 || out->len > LONG || rng_u64(r) % 4 == 0);
         if (done || id < 0 || gram_accept(s, id, &e)) break;
         buf_add(out, v->text[id], v->len[id]);
     }
@@ -153,7 +153,7 @@ static void masks(struct grammar *g, const struct vocab *v, uint32_t *bits, cons
     gram_end(s);
 }
 
-static void one(const struct vocab *v, const struct json *c, struct jw *w) {
+static void run_case(const struct vocab *v, const struct json *c, struct jw *w) {
     struct grammar *g = NULL;
     struct err e;
     struct buf notes = {0};
@@ -162,13 +162,13 @@ static void one(const struct vocab *v, const struct json *c, struct jw *w) {
     int64_t n = 0;
     rng_seed(&r, 7);
     jw_obj(w, NULL);
-    if (compile(&g, v, c, &notes, &e)) {
+    if (compile_case(&g, v, c, &notes, &e)) {
         jw_str(w, "error", e.msg);
     } else {
         if (notes.len) jw_str(w, "notes", notes.data);
         jw_arr(w, "takes");
         for (const struct json *t = json_first(json_get(c, "texts")); t; t = json_next(t))
-            jw_bool(w, NULL, json_str(t) && takes(g, json_str(t)));
+            jw_bool(w, NULL, json_str(t) && takes_text(g, json_str(t)));
         jw_end(w);
         jw_arr(w, "made");
         for (int64_t i = 0; json_i64(json_get(c, "walks"), &n) && i < n; i++) {
@@ -211,7 +211,7 @@ int main(void) {
             jw_obj(&w, NULL);
             jw_end(&w);
         } else {
-            one(&v, c, &w);
+            run_case(&v, c, &w);
         }
         puts(out.data);
         fflush(stdout);

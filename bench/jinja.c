@@ -14,8 +14,8 @@ static double now_s(void) {
     return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-static int once(const struct jinja *t, struct jdoc *d, const char *text, size_t len, bool parse,
-                struct buf *out, struct err *e) {
+static int render_once(const struct jinja *t, struct jdoc *d, const char *text, size_t len,
+                       bool parse, struct buf *out, struct err *e) {
     struct jinja_err je;
     struct jdoc own;
     if (parse) TRY(jdoc_parse(&own, text, len, "case", e));
@@ -44,7 +44,7 @@ int main(int argc, char **argv) {
         int n = 0;
         do {
             for (int i = 0; i < 20 && !rc; i++, n++)
-                rc = once(t, &d, text, n_text, parse, &out, &e);
+                rc = render_once(t, &d, text, n_text, parse, &out, &e);
         } while (!rc && now_s() - start < limit);
         rate[parse] = n / (now_s() - start);
     }

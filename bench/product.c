@@ -24,7 +24,7 @@ struct product {
     float *out;
 };
 
-static void make(struct product *p) {
+static void make_product(struct product *p) {
     struct rng r;
     struct kern_act *a = p->act;
     float x[K];
@@ -45,7 +45,7 @@ static void make(struct product *p) {
                   K / qtype_info(p->t)->block_elems, p->packed + i * p->row);
 }
 
-static void once(const struct product *p, bool decode) {
+static void run_once(const struct product *p, bool decode) {
     const struct kern_ops *op = &p->k.op[p->t];
     const enum qtype partner = kern_dot_partner(p->t);
     if (decode)
@@ -77,8 +77,8 @@ int main(int argc, char **argv) {
     p.act = aligned_alloc(64, (size_t)p.n_tok * (K / 256 * sizeof(struct kern_act) + 4 * K));
     p.out = xcalloc((size_t)p.n_tok * ROWS + K, sizeof *p.out);
     p.scratch = aligned_alloc(64, (size_t)kern_gemm_scratch(16, K));
-    make(&p);
-    for (long i = strtol(argv[4], NULL, 10); i > 0; i--) once(&p, decode);
+    make_product(&p);
+    for (long i = strtol(argv[4], NULL, 10); i > 0; i--) run_once(&p, decode);
     printf("%g\n", (double)p.out[0]);
     return 0;
 }

@@ -30,17 +30,17 @@ static int by_size(const void *a, const void *b) {
     const double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
 }
-static double median(struct figure *f) {
+static double median_rate(struct figure *f) {
     qsort(f->rate, (size_t)f->n, sizeof *f->rate, by_size);
     return f->n % 2 ? f->rate[f->n / 2] : (f->rate[f->n / 2 - 1] + f->rate[f->n / 2]) / 2;
 }
 
-static void stop(const struct err *e) {
+static void stop_with(const struct err *e) {
     fprintf(stderr, "rows: %s\n", e->msg);
     exit(1);
 }
 
-static int32_t draw(struct rng *r, const struct model *m) {
+static int32_t random_id(struct rng *r, const struct model *m) {
     return (int32_t)(rng_u64(r) % (uint64_t)m->hp.d[HD_VOCAB]);
 }
 
@@ -51,13 +51,14 @@ static double decode(struct session *s, int n, struct rng *r, float *logits) {
     struct session_row row[16];
     struct err e;
     for (int i = 0; i < n; i++)
-        if (session_new_seq(s, 64, &q[i], &e)) stop(&e);
+        if (session_new_seq(s, 64, &q[i], &e)) stop_with(&e);
     double t0 = 0;
     for (int t = -2; t < N_TOKENS; t++) {
         if (t == 0) t0 = progress_now_s();
-        for (int i = 0; i < n; i++) row[i] = (struct session_row){draw(r, m), q[i], WANT_LOGITS};
+        for (int i = 0; i < n; i++)
+            row[i] = (struct session_row){random_id(r, m), q[i], WANT_LOGITS};
         if (session_pass(s, &(struct session_pass){.row = row, .n = n, .logits = logits}, &e))
-            stop(&e);
+            stop_with(&e);
     }
     const double rate = n * N_TOKENS / (progress_now_s() - t0);
     for (int i = 0; i < n; i++) seq_free(q[i]);
@@ -75,7 +76,7 @@ static struct session *open_session(const struct model *m, struct pool *p, enum 
                                    .pack = true,
                                    .kv_type = QT_F16,
                                    .pool = p};
-    if (session_new(&s, m, &o, &e)) stop(&e);
+    if (session_new(&s, m, &o, &e)) stop_with(&e);
     return s;
 }
 
@@ -99,14 +100,15 @@ static void do_sequences(const struct model *m, struct pool *p, int reps, double
     free(logits);
     printf(" \"reps\": %d,\n \"decode_tok_per_s\": {", f[0].n);
     for (size_t i = 0; i < COUNT_OF(counts); i++)
-        printf("%s\"%d\": %.2f", i ? ", " : "", counts[i], median(&f[i]));
+        printf("%s\"%d\": %.2f", i ? ", " : "", counts[i], median_rate(&f[i]));
     printf("},\n \"decode_over_one\": {\"4\": %.2f, \"16\": %.2f}\n}\n",
-           median(&f[1]) / median(&f[0]), median(&f[2]) / median(&f[0]));
+           median_rate(&f[1]) / median_rate(&f[0]), median_rate(&f[2]) / median_rate(&f[0]));
 }
 
 static void say_windows(const char *name, struct figure f[2], const char *end) {
     printf(" \"%s_tok_per_s\": {\"one_by_one\": %.1f, \"together\": %.1f, \"ratio\": %.2f}%s\n",
-           name, median(&f[0]), median(&f[1]), median(&f[1]) / median(&f[0]), end);
+           name, median_rate(&f[0]), median_rate(&f[1]), median_rate(&f[1]) / median_rate(&f[0]),
+           end);
 }
 
 static void do_windows(const struct model *m, struct pool *p, int reps, double limit_s) {
@@ -115,7 +117,7 @@ static void do_windows(const struct model *m, struct pool *p, int reps, double l
     struct ids ids = {0};
     struct rng r;
     rng_seed(&r, 1);
-    for (int64_t i = 0; i < N_WINDOWS * CTX; i++) ids_add(&ids, draw(&r, m));
+    for (int64_t i = 0; i < N_WINDOWS * CTX; i++) ids_add(&ids, random_id(&r, m));
     for (int i = 0; i < 2; i++) {
         base[i] = open_session(m, p, ACT_F32, i ? windows_rows(CTX) : CTX);
         cand[i] = open_session(m, p, ACT_F32, i ? windows_rows(CTX) : CTX);
@@ -126,8 +128,8 @@ static void do_windows(const struct model *m, struct pool *p, int reps, double l
             struct eval_ppl a;
             struct eval_kld b;
             struct err e;
-            if (eval_ppl(base[i], &ids, CTX, 0, 0, NULL, &a, &e)) stop(&e);
-            if (eval_kld(base[i], &cand[i], 1, &ids, CTX, 0, &b, NULL, &e)) stop(&e);
+            if (eval_ppl(base[i], &ids, CTX, 0, 0, NULL, &a, &e)) stop_with(&e);
+            if (eval_kld(base[i], &cand[i], 1, &ids, CTX, 0, &b, NULL, &e)) stop_with(&e);
             ppl[i].rate[ppl[i].n++] = a.tok_per_s;
             kld[i].rate[kld[i].n++] = b.tok_per_s;
         }
@@ -147,7 +149,7 @@ int main(int argc, char **argv) {
     struct err e;
     if (argc != 6) return 2;
     const int reps = (int)max_i64(1, min_i64(atoi(argv[3]), MOST_REPS));
-    if (model_open(&m, argv[1], &e) || pool_new(&p, atoi(argv[2]), &e)) stop(&e);
+    if (model_open(&m, argv[1], &e) || pool_new(&p, atoi(argv[2]), &e)) stop_with(&e);
     printf("{\n \"threads\": %s, \"isa\": \"%s\",\n", argv[2], kern_isa_name(kern_isa_best()));
     if (strcmp(argv[4], "decode") == 0)
         do_sequences(m, p, reps, atof(argv[5]));

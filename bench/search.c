@@ -78,7 +78,7 @@ static void measure(enum qtype t, const float *x, const float *imp, int64_t n, s
     free(base);
 }
 
-static void print(const char *source, int row, const struct tally *s) {
+static void print_tally(const char *source, int row, const struct tally *s) {
     static bool any;
     printf("%s  {\"type\": \"%s\", \"source\": \"%s\", \"blocks\": %lld, "
            "\"conventional_relative_rmse\": %.5f, \"fast_mse_ratio\": %.4f, "
@@ -96,12 +96,12 @@ static void print(const char *source, int row, const struct tally *s) {
     fflush(stdout);
 }
 
-static double gauss(struct rng *r) {
+static double random_gauss(struct rng *r) {
     double u = rng_unit(r) + 1e-300, v = rng_unit(r);
     return sqrt(-2 * log(u)) * cos(6.283185307179586 * v);
 }
 
-static void synthetic(int kind, int row) {
+static void run_synthetic(int kind, int row) {
     static const char *const name[3] = {"gaussian", "student_t5", "log_normal"};
     static float x[SYNTH_N], imp[SYNTH_N];
     struct tally s = {.blocks = 0};
@@ -109,23 +109,24 @@ static void synthetic(int kind, int row) {
     rng_seed(&r, 100 + (uint64_t)kind);
     for (int k = 0; k < SYNTH_ROWS; k++) {
         for (int i = 0; i < SYNTH_N; i++) {
-            double g = gauss(&r), t = 0;
+            double g = random_gauss(&r), t = 0;
             for (int j = 0; j < 5 && kind == 1; j++) {
-                double z = gauss(&r);
+                double z = random_gauss(&r);
                 t += z * z;
             }
             if (kind == 1) g /= sqrt(t / 5);
-            if (kind == 2) g *= exp(0.5 * gauss(&r));
+            if (kind == 2) g *= exp(0.5 * random_gauss(&r));
             x[i] = (float)(0.02 * g);
-            imp[i] = (float)exp(gauss(&r));
+            imp[i] = (float)exp(random_gauss(&r));
             if (rng_unit(&r) < 0.003) imp[i] *= 50;
         }
         measure(rows[row].type, x, imp, SYNTH_N, &s);
     }
-    print(name[kind], row, &s);
+    print_tally(name[kind], row, &s);
 }
 
-static void tensor(const struct gguf_tensor *t, struct imat_entry *en, int row, struct tally *s) {
+static void run_tensor(const struct gguf_tensor *t, struct imat_entry *en, int row,
+                       struct tally *s) {
     const int64_t n = t->ne[0], n_mat = t->ne[2] * t->ne[3], n_rows = t->ne[1] * n_mat;
     float *imp = xcalloc((size_t)(n * n_mat), sizeof *imp), *x = xcalloc((size_t)n, sizeof *x);
     const uint64_t bytes = qtype_row_bytes(t->type, n);
@@ -138,16 +139,16 @@ static void tensor(const struct gguf_tensor *t, struct imat_entry *en, int row, 
     free(x);
 }
 
-static void model(struct gguf *g, struct imat *im, int row) {
+static void run_model(struct gguf *g, struct imat *im, int row) {
     struct tally s = {.blocks = 0};
     struct err e;
     for (int64_t i = 0; i < gguf_n_tensors(g); i++) {
         const struct gguf_tensor *t = gguf_tensor_at(g, i);
         struct imat_entry *en = imat_find(im, t->name);
         if (!en || t->ne[0] % qtype_info(rows[row].type)->block_elems != 0) continue;
-        if (imat_fit(en, t->ne[0], t->ne[2] * t->ne[3], &e) == 0) tensor(t, en, row, &s);
+        if (imat_fit(en, t->ne[0], t->ne[2] * t->ne[3], &e) == 0) run_tensor(t, en, row, &s);
     }
-    print("model", row, &s);
+    print_tally("model", row, &s);
 }
 
 int main(int argc, char **argv) {
@@ -162,8 +163,8 @@ int main(int argc, char **argv) {
     }
     printf("[\n");
     for (size_t k = 0; k < COUNT_OF(rows); k++) {
-        for (int kind = 0; kind < 3; kind++) synthetic(kind, (int)k);
-        if (g) model(g, &im, (int)k);
+        for (int kind = 0; kind < 3; kind++) run_synthetic(kind, (int)k);
+        if (g) run_model(g, &im, (int)k);
     }
     printf("\n]\n");
     imat_release(&im);

@@ -25,8 +25,8 @@ enum { DEFAULT_CTX = 8192, WARN_PERCENT = 80, GIVE_UP = 3 };
 
 /* ---- signals ---- */
 
-/* Signals since the last heard(), and whether one of them asks for the end. The process has one
- * conversation on its terminal, so signals go to the context of the process. */
+/* Signals since the last note_heard(), and whether one of them asks for the end. The process has
+ * one conversation on its terminal, so signals go to the context of the process. */
 static volatile sig_atomic_t asked, ended;
 
 static void on_signal(int sig) {
@@ -40,7 +40,7 @@ static void on_signal(int sig) {
     line_wake();
 }
 
-static void heard(void) {
+static void note_heard(void) {
     asked = 0;
     if (!ended) progress_resume();
 }
@@ -121,7 +121,7 @@ static bool shift(struct chatting *u, struct ids *prompt) {
 
 /* ---- answers ---- */
 
-static void complain(const struct err *e) {
+static void print_error(const struct err *e) {
     struct buf b = {0};
     text_visible(&b, e->msg, strlen(e->msg));
     log_error("%s", b.data ? b.data : "");
@@ -155,7 +155,7 @@ static void say_about(struct chatting *u) {
  * no answer. */
 static bool keep(struct chatting *u, int rc) {
     struct run_answer *a = &u->a;
-    if (rc == ERR_INTR) heard();
+    if (rc == ERR_INTR) note_heard();
     if ((rc && rc != ERR_INTR) || (rc && !a->gen.n_drawn)) return false;
     talk_add_answer(&u->r->talk, a->content, a->reasoning, a->calls);
     u->has_answer = true;
@@ -163,7 +163,7 @@ static bool keep(struct chatting *u, int rc) {
     return true;
 }
 
-static int full(struct chatting *u, int rc, struct err *e) {
+static int answer_when_full(struct chatting *u, int rc, struct err *e) {
     struct ids prompt = {0};
     while (!rc && u->a.gen.stop == GEN_CONTEXT && shift(u, &prompt))
         rc = run_answer_more(u->r, &u->a, &prompt, e);
@@ -177,7 +177,7 @@ void chat_answer(struct chatting *u, bool mine) {
     run_answer_release(&u->a);
     u->has_answer = false;
     int rc = fit(u, &e);
-    if (!rc) rc = full(u, run_answer_make(r, &u->a, &e), &e);
+    if (!rc) rc = answer_when_full(u, run_answer_make(r, &u->a, &e), &e);
     if (keep(u, rc)) {
         r->set.seed++; /* The next answer draws other tokens, reproducible by its own seed. */
         return;
@@ -187,7 +187,7 @@ void chat_answer(struct chatting *u, bool mine) {
         screen_note(u->screen, "stopped before the answer began%s",
                     mine ? "; your message was removed, the up key recalls it" : "");
     else
-        complain(&e);
+        print_error(&e);
 }
 
 void chat_more(struct chatting *u) {
@@ -203,9 +203,9 @@ void chat_more(struct chatting *u) {
         u->a.gen.stop = GEN_CONTEXT;
         rc = 0;
     }
-    rc = full(u, rc, &e);
+    rc = answer_when_full(u, rc, &e);
     if (!keep(u, rc)) {
-        complain(&e);
+        print_error(&e);
         talk_add_answer(&u->r->talk, u->a.content, u->a.reasoning, NULL);
     }
 }
@@ -241,7 +241,7 @@ static enum line_end read_turn(struct chatting *u, struct buf *text) {
     return end;
 }
 
-static bool blank(const char *s) {
+static bool is_blank(const char *s) {
     return !s[strspn(s, " \t\r\n")];
 }
 
@@ -251,7 +251,7 @@ static bool is_result(const struct chatting *u, const char *text) {
     return (*s == '{' || *s == '[') && talk_open_calls(&u->r->talk) > 0;
 }
 
-static void unknown(struct chatting *u, const char *text) {
+static void note_unknown(struct chatting *u, const char *text) {
     const char *near = chat_near(text);
     screen_note(u->screen,
                 "there is no such command%s%s%s: /help lists them; to send a line that starts "
@@ -273,7 +273,7 @@ static void take_turn(struct chatting *u, const char *text) {
         chat_do(u, command, rest);
         return;
     case CHAT_UNKNOWN:
-        unknown(u, text);
+        note_unknown(u, text);
         return;
     case CHAT_TEXT:
         talk_add(&u->r->talk, "user", rest, strlen(rest));
@@ -282,7 +282,7 @@ static void take_turn(struct chatting *u, const char *text) {
     }
 }
 
-static void banner(const struct chatting *u) {
+static void note_banner(const struct chatting *u) {
     const struct run *r = u->r;
     const char *name = gguf_str_or(r->m->gguf, "general.name", "");
     struct buf b = {0};
@@ -295,7 +295,7 @@ static void banner(const struct chatting *u) {
     buf_release(&b);
 }
 
-static void loop(struct chatting *u) {
+static void run_loop(struct chatting *u) {
     struct buf text = {0};
     int n_intr = 0; /* interruptions in a row */
     const char *last = talk_last_role(&u->r->talk);
@@ -305,12 +305,12 @@ static void loop(struct chatting *u) {
         enum line_end end = read_turn(u, &text);
         if (end == LINE_EOF || (end == LINE_INTR && ++n_intr == 2)) break;
         if (end == LINE_INTR) {
-            heard();
+            note_heard();
             if (!ended) screen_note(u->screen, "Ctrl-C again or Ctrl-D leaves");
             continue;
         }
         n_intr = 0;
-        if (!blank(text.data)) take_turn(u, text.data);
+        if (!is_blank(text.data)) take_turn(u, text.data);
     }
     buf_release(&text);
 }
@@ -352,8 +352,8 @@ int run_chat(struct run_cli *x, struct err *e) {
     u.line = line_new(path, chat_words);
     free(path);
     take_signals(&old);
-    banner(&u);
-    loop(&u);
+    note_banner(&u);
+    run_loop(&u);
     give_signals_back(&old);
     progress_resume();
     line_free(u.line);

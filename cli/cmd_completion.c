@@ -42,7 +42,8 @@ struct asked {
     const char *before, *last; /* last: the word to complete, or ""; before: the word before it */
 };
 
-static void offer(const struct asked *a, const char *dashes, const char *name, const char *help) {
+static void print_match(const struct asked *a, const char *dashes, const char *name,
+                        const char *help) {
     size_t n = strlen(dashes), typed = strlen(a->last);
     if (strncmp(a->last, dashes, typed < n ? typed : n) != 0) return;
     if (typed > n && strncmp(a->last + n, name, typed - n) != 0) return;
@@ -50,7 +51,7 @@ static void offer(const struct asked *a, const char *dashes, const char *name, c
 }
 
 static void offer_options(const struct asked *a, const struct option *o) {
-    for (; o && o->name; o++) offer(a, "--", o->name, o->help);
+    for (; o && o->name; o++) print_match(a, "--", o->name, o->help);
 }
 
 /* Offers the values of the option before the word. */
@@ -61,15 +62,15 @@ static void offer_values(const struct asked *a, const struct option *o) {
             char value[20];
             const size_t n = strcspn(v, "|");
             snprintf(value, sizeof value, "%.*s", (int)n, v);
-            offer(a, "", value, NULL);
+            print_match(a, "", value, NULL);
             v += n + (v[n] == '|');
         }
     }
 }
 
 static void offer_recipes(const struct asked *a) {
-    for (int i = 0; recipe_name(i); i++) offer(a, "", recipe_name(i), NULL);
-    for (int i = 0; recipe_named(i); i++) offer(a, "", recipe_named(i), NULL);
+    for (int i = 0; recipe_name(i); i++) print_match(a, "", recipe_name(i), NULL);
+    for (int i = 0; recipe_named(i); i++) print_match(a, "", recipe_named(i), NULL);
 }
 
 /* Offers a subcommand ("eval ppl"), or the options and values of the command. */
@@ -77,7 +78,7 @@ static void visit(void *ctx, const struct cmd_spec *spec, const struct option *c
     const struct asked *a = ctx;
     const char *sub = strchr(spec->name, ' ');
     if (sub && !a->second) {
-        offer(a, "", sub + 1, NULL);
+        print_match(a, "", sub + 1, NULL);
         return;
     }
     if (sub && strcmp(sub + 1, a->second) != 0) return;
@@ -90,15 +91,15 @@ static void visit(void *ctx, const struct cmd_spec *spec, const struct option *c
     offer_options(a, common);
 }
 
-static int words(struct cli *c, const char **word, int n, struct err *e) {
+static int complete_words(struct cli *c, const char **word, int n, struct err *e) {
     int n_commands;
     const struct subcommand *s = command_table(&n_commands);
     struct asked a = {.f = c->out, .command = n ? word[0] : "", .last = n ? word[n - 1] : ""};
     if (n > 2) a.second = word[1];
     if (n < 2) {
-        for (int i = 0; i < n_commands; i++) offer(&a, "", s[i].name, s[i].summary);
-        offer(&a, "--", "help", "the list of commands");
-        offer(&a, "--", "version", "the version");
+        for (int i = 0; i < n_commands; i++) print_match(&a, "", s[i].name, s[i].summary);
+        print_match(&a, "--", "help", "the list of commands");
+        print_match(&a, "--", "version", "the version");
         return 0;
     }
     a.before = word[n - 2];
@@ -124,7 +125,7 @@ static const struct cmd_spec completion_spec = {
 int cmd_completion(struct cli *c, int argc, char **argv, struct err *e) {
     TRY(cli_parse(c, &completion_spec, NULL, argc, argv, e));
     if (c->done) return 0;
-    if (strcmp(c->arg[0], "words") == 0) return words(c, c->arg + 1, c->n_args - 1, e);
+    if (strcmp(c->arg[0], "words") == 0) return complete_words(c, c->arg + 1, c->n_args - 1, e);
     for (size_t i = 0; i < COUNT_OF(scripts) && c->n_args == 1; i++)
         if (strcmp(c->arg[0], scripts[i].shell) == 0) {
             fputs(scripts[i].script, c->out);

@@ -149,7 +149,7 @@ static int no_prompt(bool empty, struct err *e) {
                    empty ? "standard input is empty" : "there is no prompt");
 }
 
-static bool blank(const struct buf *b) {
+static bool is_blank(const struct buf *b) {
     for (size_t i = 0; i < b->len; i++)
         if (!strchr(" \t\r\n", b->data[i])) return false;
     return true;
@@ -188,10 +188,10 @@ static void show_on(struct run_cli *x, FILE *out) {
 
 /* ---- the answer ---- */
 
-static int no_words(struct run_cli *x, struct buf *text, struct err *e) {
+static int read_stdin(struct run_cli *x, struct buf *text, struct err *e) {
     const bool can = x->c->out == stdout && !isatty(STDIN_FILENO);
     if (can) TRY(add_file(text, "-", e));
-    return blank(text) ? no_prompt(can, e) : 0;
+    return is_blank(text) ? no_prompt(can, e) : 0;
 }
 
 /* Returns whether a prompt or a file is standard input. */
@@ -214,7 +214,7 @@ static void say_unread(const struct run_cli *x) {
     if (text) log_info("standard input is not read, as there is a prompt: --file - prepends it");
 }
 
-static int go(struct run_cli *x, struct err *e) {
+static int run_prompt(struct run_cli *x, struct err *e) {
     struct buf text = {0};
     bool any = false;
     struct run *r = &x->r;
@@ -223,12 +223,12 @@ static int go(struct run_cli *x, struct err *e) {
     const bool has_template = gguf_str_or(r->m->gguf, "tokenizer.chat_template", NULL) != NULL;
     int rc = gather(x, &text, &any, e);
     if (!rc && !any && !r->a.chat && !hand) {
-        rc = no_words(x, &text, e);
+        rc = read_stdin(x, &text, e);
         any = true;
     }
     if (!rc && (any || r->a.chat)) say_unread(x);
     const bool raw = x->r.a.prompt || (any && !r->a.chat && !has_template);
-    if (!rc && any && !x->r.a.prompt && blank(&text))
+    if (!rc && any && !x->r.a.prompt && is_blank(&text))
         rc = err_set(e, ERR_USAGE, "the prompt is empty");
     if (!rc && raw && !x->r.a.prompt)
         log_info("this model has no chat template: the text is continued without one");
@@ -249,7 +249,7 @@ static int run_model(struct run_cli *x, struct err *e) {
     /* Opens the file first: if it is missing, other errors do not matter. */
     int rc = run_open(&x->r, x->c->arg[0], e);
     if (!rc) rc = check_args(x, e);
-    if (!rc) rc = go(x, e);
+    if (!rc) rc = run_prompt(x, e);
     run_close(&x->r);
     return rc;
 }

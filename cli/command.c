@@ -74,7 +74,7 @@ static int unknown_command(const char *name, struct err *e) {
     return err_set(e, ERR_USAGE, "no command '%.80s'; 'hone --help' lists them", name);
 }
 
-static void overview(struct cli *c) {
+static void print_overview(struct cli *c) {
     struct buf b = {0};
     help_overview(&b, commands, COUNT_OF(commands), help_width(c->out == stdout ? stdout : NULL));
     fwrite(b.data, 1, b.len, c->out);
@@ -106,7 +106,7 @@ static int run_words(struct cli *c, int argc, char **argv, struct err *e) {
 /* Runs help [COMMAND [SUBCOMMAND]] [-v] as COMMAND [SUBCOMMAND] --help. */
 static int help(struct cli *c, int argc, char **argv, struct err *e) {
     if (argc < 3) {
-        overview(c);
+        print_overview(c);
         return 0;
     }
     char **words = arena_array(&c->work.mem, (size_t)argc + 1, sizeof *words);
@@ -115,7 +115,7 @@ static int help(struct cli *c, int argc, char **argv, struct err *e) {
     for (int i = 2; i < argc; i++) words[i - 1] = argv[i];
     words[argc - 1] = option;
     if (strcmp(words[1], "help") == 0) {
-        overview(c);
+        print_overview(c);
         return 0;
     }
     return run_words(c, argc, words, e);
@@ -145,7 +145,7 @@ int command_run(struct cli *c, int argc, char **argv, struct err *e) {
     if (argc < 2) {
         FILE *out = c->out;
         c->out = stderr;
-        overview(c);
+        print_overview(c);
         c->out = out;
         rc = ERR_USAGE;
     } else

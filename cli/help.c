@@ -34,7 +34,7 @@ int help_width(FILE *f) {
 
 /* ---- wrapping -------------------------------------------------------------------------------- */
 
-static void spaces(struct buf *b, int n) {
+static void put_spaces(struct buf *b, int n) {
     while (n-- > 0) buf_chr(b, ' ');
 }
 
@@ -53,7 +53,7 @@ void help_wrap(struct buf *b, const char *text, int at, int indent, int width) {
         size_t n = word_length(p);
         if (!first && at + 1 + (int)n > width) {
             buf_chr(b, '\n');
-            spaces(b, indent);
+            put_spaces(b, indent);
             at = indent;
             first = true;
         }
@@ -110,7 +110,7 @@ static void one_option(struct buf *b, const struct option *o, int column, int wi
         buf_chr(b, '\n');
         len = 0;
     }
-    spaces(b, column - len);
+    put_spaces(b, column - len);
     help_wrap(b, o->help, column, column, width);
     buf_chr(b, '\n');
 }
@@ -202,7 +202,7 @@ void help_subcommands(struct buf *b, const char *command, const struct subcomman
         snprintf(head, sizeof head, "  %-8s  ", sub[i].name);
         paragraph(b, head, sub[i].summary, width);
         if (!synopsis[i]) continue;
-        spaces(b, 12);
+        put_spaces(b, 12);
         help_wrap(b, synopsis[i], 12, 14, width);
         buf_chr(b, '\n');
     }

@@ -87,7 +87,7 @@ void line_restore(void) {
 
 /* ---- characters ---- */
 
-static void redraw(struct line *l) {
+static void redraw_line(struct line *l) {
     if (!l->el) return;
     if (resized) el_resize(l->el);
     if (continued) el_set(l->el, EL_PREP_TERM, 1);
@@ -109,7 +109,7 @@ static bool fill(struct line *l) {
         if (p[1].revents & POLLIN)
             while (read(wake_fd[0], drain, sizeof drain) > 0) {
             }
-        if (resized || continued) redraw(l);
+        if (resized || continued) redraw_line(l);
         if (progress_interrupted() || !p[0].revents) continue;
         ssize_t n = read(STDIN_FILENO, l->in, sizeof l->in);
         if (n < 0 && (errno == EINTR || errno == EAGAIN)) continue;

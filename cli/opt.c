@@ -98,7 +98,7 @@ struct found {
     const char *value;              /* value in the same word, or NULL */
 };
 
-static void find(struct parse *p, const char *arg, struct found *f) {
+static void find_argument(struct parse *p, const char *arg, struct found *f) {
     const char *name = arg + strspn(arg, "-"), *eq = strchr(name, '=');
     size_t n = eq ? (size_t)(eq - name) : strlen(name);
     *f = (struct found){.value = eq ? eq + 1 : NULL};
@@ -196,7 +196,7 @@ static void put_first(struct cli *c, const char *value) {
 static int take_option(struct parse *p, struct err *e) {
     const char *arg = p->argv[p->i];
     struct found f;
-    find(p, arg, &f);
+    find_argument(p, arg, &f);
     bool first = f.peer && f.peer->ours && !f.peer->ours[0] && takes_model_first(p);
     if (f.peer && f.peer->ours && f.peer->ours[0])
         f.o = find_option(&p->ts, f.peer->ours, strlen(f.peer->ours), 0);
@@ -251,8 +251,8 @@ static int check_given(const struct parse *p, struct err *e) {
 
 /* ---- the common options ---------------------------------------------------------------------- */
 
-static int choice(const char *text, const char *what, const char *const *names, int n, int *out,
-                  struct err *e) {
+static int parse_choice(const char *text, const char *what, const char *const *names, int n,
+                        int *out, struct err *e) {
     if (strcmp(text, "on") == 0) text = "always";
     if (strcmp(text, "off") == 0) text = "never";
     for (int i = 0; i < n; i++)
@@ -268,8 +268,8 @@ static int apply_talk(struct cli *c, const struct common_opts *k, struct err *e)
     static const char *const when[] = {"auto", "always", "never"};
     int mode = 0, color = 0;
     if (k->json + k->csv + k->md) c->form = k->json ? EMIT_JSON : k->csv ? EMIT_CSV : EMIT_MD;
-    if (k->progress) TRY(choice(k->progress, "--progress", when, 3, &mode, e));
-    if (k->color) TRY(choice(k->color, "--color", when, 3, &color, e));
+    if (k->progress) TRY(parse_choice(k->progress, "--progress", when, 3, &mode, e));
+    if (k->color) TRY(parse_choice(k->color, "--color", when, 3, &color, e));
     progress_set_mode(k->quiet ? PROG_NEVER : (enum progress_mode)mode);
     const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
     bool may = !(no_color && *no_color) && !(term && strcmp(term, "dumb") == 0);

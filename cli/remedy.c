@@ -18,7 +18,7 @@ struct wanted { /* an option in a message */
     bool common;                 /* a common option */
 };
 
-static bool has(const struct option *o, const char *name, size_t len) {
+static bool has_option(const struct option *o, const char *name, size_t len) {
     for (; o && o->name; o++)
         if (strlen(o->name) == len && memcmp(o->name, name, len) == 0) return true;
     return false;
@@ -26,14 +26,14 @@ static bool has(const struct option *o, const char *name, size_t len) {
 
 static void add_owner(void *ctx, const struct cmd_spec *spec, const struct option *common) {
     struct wanted *w = ctx;
-    w->common |= has(common, w->name, w->len);
-    if (has(spec->opts, w->name, w->len))
+    w->common |= has_option(common, w->name, w->len);
+    if (has_option(spec->opts, w->name, w->len))
         buf_fmt(&w->owners, "%shone %s", w->owners.len ? ", " : "", spec->name);
 }
 
-static bool fits(void *ctx, const struct peer_option *row) {
+static bool is_taken(void *ctx, const struct peer_option *row) {
     const struct wanted *w = ctx;
-    return row->ours && row->ours[0] && has(w->spec->opts, row->ours, strlen(row->ours));
+    return row->ours && row->ours[0] && has_option(w->spec->opts, row->ours, strlen(row->ours));
 }
 
 /* Returns the name in the next "--name" that begins a word at or after s, or NULL. */
@@ -62,7 +62,7 @@ void remedy_complete(const struct cmd_spec *spec, const struct subcommand *table
         if (command && command < s) break;
         w.name = s;
         s += w.len;
-        if (has(spec->opts, w.name, w.len)) continue;
+        if (has_option(spec->opts, w.name, w.len)) continue;
         for (int i = 0; i < n; i++) {
             struct cli probe = {.visit = add_owner, .visit_ctx = &w};
             (void)table[i].run(&probe, 0, argv, &none);
@@ -71,7 +71,7 @@ void remedy_complete(const struct cmd_spec *spec, const struct subcommand *table
     }
     if (w.owners.len) {
         char name[48];
-        const struct peer_option *same = peer_option(w.name, w.len, spec->name, fits, &w);
+        const struct peer_option *same = peer_option(w.name, w.len, spec->name, is_taken, &w);
         const size_t at = strlen(e->msg);
         snprintf(name, sizeof name, "%.*s", (int)w.len, w.name);
         if (same)

@@ -2,7 +2,7 @@
 /* cli/run_once.c - hone run with one answer: streamed to the screen, or as one JSON document. */
 #include "cli/cmd_run.h"
 
-static void report(struct run_cli *x, const struct run_answer *a, bool turn) {
+static void report_answer(struct run_cli *x, const struct run_answer *a, bool turn) {
     struct run *r = &x->r;
     struct buf b = {0};
     if (x->c->form != EMIT_TABLE) {
@@ -30,7 +30,7 @@ int run_one(struct run_cli *x, const char *text, size_t len, struct err *e) {
     struct run_answer a = {0};
     const bool turn = x->r.chat != NULL;
     int rc = run_once(&x->r, text, len, &a, e);
-    if (!rc || (rc == ERR_INTR && a.gen.n_drawn)) report(x, &a, turn);
+    if (!rc || (rc == ERR_INTR && a.gen.n_drawn)) report_answer(x, &a, turn);
     run_answer_release(&a);
     return rc;
 }

@@ -31,7 +31,7 @@ void screen_begin(struct screen *s) {
     s->t_drawn = 0;
 }
 
-static void put(struct screen *s, const char *text, size_t n) {
+static void put_text(struct screen *s, const char *text, size_t n) {
     if (!s->out || !n) return;
     if (s->tty) {
         struct buf b = {0};
@@ -45,7 +45,7 @@ static void put(struct screen *s, const char *text, size_t n) {
 }
 
 void screen_text(struct screen *s, const char *text, size_t n) {
-    put(s, text, n);
+    put_text(s, text, n);
 }
 
 void screen_newline(struct screen *s) {
@@ -84,20 +84,20 @@ static void close_thought(struct screen *s) {
     fflush(s->out);
 }
 
-static void thought(struct screen *s, const char *text, size_t n) {
+static void show_thought(struct screen *s, const char *text, size_t n) {
     if (!s->out || !s->tty || s->thinking == THINKING_HIDE || n <= s->n_reasoning) return;
     if (!s->open) open_thought(s);
     if (s->thinking == THINKING_SHOW)
-        put(s, text + s->n_reasoning, n - s->n_reasoning);
+        put_text(s, text + s->n_reasoning, n - s->n_reasoning);
     else
         draw_folded(s);
     s->n_reasoning = n;
 }
 
-static void content(struct screen *s, const char *text, size_t n) {
+static void show_content(struct screen *s, const char *text, size_t n) {
     if (n <= s->n_content) return;
     close_thought(s);
-    put(s, text + s->n_content, n - s->n_content);
+    put_text(s, text + s->n_content, n - s->n_content);
     s->n_content = n;
 }
 
@@ -108,9 +108,9 @@ void screen_update(struct screen *s, struct toolparse *p, int64_t n_drawn) {
         size_t n_r;
         const char *r = toolparse_reasoning(p, &n_r);
         if (n_r) s->n_thought = n_drawn;
-        thought(s, r, n_r);
+        show_thought(s, r, n_r);
     }
-    content(s, text, n);
+    show_content(s, text, n);
 }
 
 /* ---- the end ---- */
@@ -126,22 +126,22 @@ static void show_call(struct screen *s, const struct json *call) {
         json_write(&b, a);
         buf_chr(&b, '\n');
     }
-    put(s, b.data, b.len);
+    put_text(s, b.data, b.len);
     buf_release(&b);
 }
 
 void screen_end(struct screen *s, const char *reasoning, const char *text, const struct json *calls,
                 struct toolparse *p) {
     if (!s->out) return;
-    if (!s->n_content) thought(s, reasoning, strlen(reasoning));
+    if (!s->n_content) show_thought(s, reasoning, strlen(reasoning));
     if (!s->tty && json_len(calls)) {
         size_t n;
         const char *streamed = toolparse_content(p, &n);
-        content(s, streamed, n);
+        show_content(s, streamed, n);
         const char *rest = toolparse_rest(p, &n);
-        put(s, rest, n);
+        put_text(s, rest, n);
     } else {
-        content(s, text, strlen(text));
+        show_content(s, text, strlen(text));
         close_thought(s);
         if (json_len(calls)) screen_newline(s);
         for (const struct json *c = json_first(calls); c; c = json_next(c)) show_call(s, c);

@@ -56,7 +56,7 @@ static const struct row rows[] = {
 };
 enum { N_ROWS = sizeof rows / sizeof *rows, WIDTH = 100, MOST_COLUMN = 40, MOST_FIELDS = 64 };
 
-static void stop(const char *what, const char *name) {
+static void stop_with(const char *what, const char *name) {
     fprintf(stderr, "gen: %s: %s\n", name, what);
     exit(1);
 }
@@ -93,13 +93,13 @@ static int fields_of(const char *call, struct member *out) {
             for (int j = 0; f && j < n; j++) /* a row that several commands include */
                 if (out[j].f.n == f->n && strcmp(out[j].f.name, f->name) == 0) f = NULL;
             if (!f || !f->n) continue;
-            if (n == MOST_FIELDS) stop("too many fields", call);
+            if (n == MOST_FIELDS) stop_with("too many fields", call);
             out[n++] = (struct member){type_of(&rows[i], f), *f};
         }
     qsort(out, (size_t)n, sizeof *out, by_place);
     for (int i = 0; i < n; i++)
         if (out[i].f.n != i + 1)
-            stop("its position is used twice, or one before it is missing", out[i].f.name);
+            stop_with("its position is used twice, or one before it is missing", out[i].f.name);
     return n;
 }
 
@@ -142,7 +142,7 @@ static void print_struct(const char *call) {
     char line[MOST_FIELDS][80];
     const int n = fields_of(call, m);
     int column = 0;
-    if (!n) stop("no row declares a field of this call", call);
+    if (!n) stop_with("no row declares a field of this call", call);
     for (int i = 0; i < n; i++) {
         const int len = snprintf(line[i], sizeof line[i], "    %s%s;", m[i].type, m[i].f.name);
         if (m[i].f.doc && len + 1 > column && len < MOST_COLUMN) column = len + 1;
@@ -213,7 +213,7 @@ static void print_names(int first, const char *words, const char *names) {
                !(rows[i].name && strlen(rows[i].name) == n && memcmp(rows[i].name, names, n) == 0))
             i++;
         if (i == N_ROWS || rows[i].command)
-            stop("a row names an option that does not exist", names);
+            stop_with("a row names an option that does not exist", names);
         char text[80];
         snprintf(text, sizeof text, "%s `--%.*s`%s", words, (int)n, names, names[n] ? "" : ".");
         print_troff(text, false);
@@ -251,12 +251,12 @@ static void print_man(const char *command) {
                 print_option(c + 1, &rows[i], i + 1 < N_ROWS ? rows[i + 1].man : NULL);
         return;
     }
-    stop("no such command", command);
+    stop_with("no such command", command);
 }
 
 /* ---- ---- */
 
-static void expand(void) {
+static void expand_template(void) {
     static char line[4096];
     while (fgets(line, sizeof line, stdin)) {
         const size_t n = strcspn(line, "\n");
@@ -276,10 +276,10 @@ static void expand(void) {
 
 int main(int argc, char **argv) {
     if (argc == 2 && strcmp(argv[1], "expand") == 0)
-        expand();
+        expand_template();
     else if (argc == 2 && strcmp(argv[1], "fields") == 0)
         print_fields();
     else
-        stop("expand or fields", "usage");
+        stop_with("expand or fields", "usage");
     return fflush(stdout) == 0 && !ferror(stdout) ? 0 : 1;
 }

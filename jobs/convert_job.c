@@ -64,7 +64,8 @@ static void fill_mmproj(struct emit *m, const char *out, const struct mmproj_rep
     emit_str(m, "mmproj_size", "size", size);
 }
 
-static void fill(struct emit *m, const struct convert_opts *o, const struct convert_report *r) {
+static void emit_result(struct emit *m, const struct convert_opts *o,
+                        const struct convert_report *r) {
     emit_str(m, "output", "output", io_base(o->out));
     emit_str(m, "arch", "architecture", r->arch);
     emit_str(m, "type", "type", r->type);
@@ -101,7 +102,7 @@ int convert_job_run(struct work *w, struct convert_job_opts *x, struct emit *m, 
     if (!rc && o->out) rc = convert_run(o, &r, e);
     if (!rc) {
         emit_bool(m, "dry_run", o->dry_run ? "dry run" : NULL, o->dry_run);
-        if (o->out) fill(m, o, &r);
+        if (o->out) emit_result(m, o, &r);
         if (mmproj) fill_mmproj(m, mmproj, &mr);
         if (o->dry_run) emit_plan(m, &plan);
     }

@@ -67,7 +67,7 @@ static int put_tensors(const struct gguf *g, struct gguf_w *w, char (*hex)[33],
 
 /* ---- reading back ---------------------------------------------------------------------------- */
 
-static int differs(const char *path, const char *what, const char *name, struct err *e) {
+static int fail_different(const char *path, const char *what, const char *name, struct err *e) {
     return err_set(e, ERR_SYS,
                    "%s: %s \"%s\" reads back different from the data written; the disk or the "
                    "memory is faulty, do not use the file",
@@ -81,7 +81,7 @@ static int compare_keys(const struct gguf *a, const struct gguf *b, struct err *
         if (is_split_key(k->key)) continue;
         if (!o || o->type != k->type || o->elem != k->elem || o->n_bytes != k->n_bytes ||
             memcmp(o->data, k->data, (size_t)k->n_bytes) != 0)
-            return differs(gguf_path(b), "metadata key", k->key, e);
+            return fail_different(gguf_path(b), "metadata key", k->key, e);
     }
     return 0;
 }
@@ -92,15 +92,16 @@ static int compare_tensors(const struct gguf *a, const struct gguf *b, char (*he
     int rc = 0;
     progress_begin(&p, "checking", PROG_BYTES, gguf_file_bytes(b));
     if (gguf_n_tensors(a) != gguf_n_tensors(b))
-        rc = differs(gguf_path(b), "number of tensors of", gguf_path(b), e);
+        rc = fail_different(gguf_path(b), "number of tensors of", gguf_path(b), e);
     for (int64_t i = 0; i < gguf_n_tensors(a) && rc == 0; i++) {
         const struct gguf_tensor *s = gguf_tensor_at(a, i), *t = gguf_tensor_at(b, i);
         char h[33];
         if (strcmp(s->name, t->name) != 0 || s->type != t->type || s->n_dims != t->n_dims ||
             memcmp(s->ne, t->ne, sizeof s->ne) != 0)
-            rc = differs(gguf_path(b), "tensor", s->name, e);
+            rc = fail_different(gguf_path(b), "tensor", s->name, e);
         if (rc == 0) rc = manifest_hash(b, t, h, &p, e);
-        if (rc == 0 && strcmp(h, hex[i]) != 0) rc = differs(gguf_path(b), "tensor", t->name, e);
+        if (rc == 0 && strcmp(h, hex[i]) != 0)
+            rc = fail_different(gguf_path(b), "tensor", t->name, e);
     }
     progress_end(&p);
     return rc;

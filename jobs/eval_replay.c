@@ -243,7 +243,7 @@ static const char *content_of(const struct line *l) {
     return text ? text : "";
 }
 
-static void judge(const struct line *l, struct seen *x) {
+static void judge_answer(const struct line *l, struct seen *x) {
     struct json *now = NULL;
     struct err ignored;
     const char *said = x->a.content.data ? x->a.content.data : "";
@@ -325,7 +325,7 @@ static int ask_all(struct server *s, const struct model *m, const struct replay_
     x->seconds = progress_now_s() - t0;
     for (int i = 0; i < x->n; i++) {
         struct seen *v = &x->v[i];
-        judge(&l->v[index[i]], v);
+        judge_answer(&l->v[index[i]], v);
         if (v->a.parted >= 0) {
             token_text(m->tok, v->a.own, v->own);
             token_text(m->tok, v->a.was, v->was);
@@ -337,8 +337,8 @@ static int ask_all(struct server *s, const struct model *m, const struct replay_
     return 0;
 }
 
-static int with_session(struct work *w, const struct replay_opts *o, struct model *m,
-                        const struct lines *l, const int *index, struct side *x, struct err *e) {
+static int ask_in_session(struct work *w, const struct replay_opts *o, struct model *m,
+                          const struct lines *l, const int *index, struct side *x, struct err *e) {
     struct session *s = NULL;
     struct server *server = NULL;
     struct run_set set;
@@ -391,7 +391,7 @@ static int ask_model(struct work *w, const struct replay_opts *o, const struct l
     TRY(model_open(&m, x->path, e));
     int rc = model_use_pre(m, o->eval.pre, e);
     if (!rc) rc = model_need_tok(m, e);
-    if (!rc) rc = with_session(w, o, m, l, index, x, e);
+    if (!rc) rc = ask_in_session(w, o, m, l, index, x, e);
     model_close(m);
     return rc;
 }

@@ -105,7 +105,7 @@ static int tensor_error(const struct diff *d, struct row *r, struct err *e) {
     return 0;
 }
 
-static int classify(struct diff *d, struct row *r, struct progress *p, struct err *e) {
+static int classify_row(struct diff *d, struct row *r, struct progress *p, struct err *e) {
     bool same = true;
     if (!same_shape(r->a, r->b)) {
         r->change = SHAPE;
@@ -133,7 +133,7 @@ static int compare_tensors(struct diff *d, struct err *e) {
         r->b = gguf_find_tensor(d->b, r->a->name);
         r->change = ONLY_A;
         r->error = (double)NAN;
-        if (r->b) rc = classify(d, r, &p, e);
+        if (r->b) rc = classify_row(d, r, &p, e);
     }
     progress_end(&p);
     for (int64_t i = 0; i < nb && rc == 0; i++) {
@@ -333,7 +333,7 @@ static void emit_groups(const struct diff *d, struct emit *m) {
     free(done);
 }
 
-static int report(struct diff *d, struct emit *m, struct err *e) {
+static int emit_report(struct diff *d, struct emit *m, struct err *e) {
     struct emit *keys = emit_new();
     compare_keys(d, keys, false); /* only counts */
     emit_free(keys);
@@ -372,7 +372,7 @@ int diff_run(const struct work *w, const struct diff_opts *o, struct emit *m, st
         manifest_of(&d.mb, b);
     }
     rc = compare_tensors(&d, e);
-    if (rc == 0) rc = report(&d, m, e);
+    if (rc == 0) rc = emit_report(&d, m, e);
 out:
     manifest_free(d.ma);
     manifest_free(d.mb);

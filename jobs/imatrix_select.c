@@ -121,9 +121,9 @@ static void emit_layers(struct emit *r, const struct candidates *c, const double
     coverage_release(&b);
 }
 
-static void report(struct emit *r, const struct select_args *a, const struct candidates *p,
-                   const struct sel_pick *pick, int64_t n_picks, const double *had,
-                   const double *got) {
+static void emit_report(struct emit *r, const struct select_args *a, const struct candidates *p,
+                        const struct sel_pick *pick, int64_t n_picks, const double *had,
+                        const double *got) {
     int64_t n_tokens = 0;
     for (int64_t i = 0; i < n_picks; i++) n_tokens += p->sel.doc[pick[i].doc].n_tokens;
     emit_str(r, "output", "output", io_base(a->out));
@@ -159,9 +159,9 @@ static int read_have(const struct candidates *p, const char *path, double *token
     return rc;
 }
 
-static int choose(struct work *w, const struct select_args *a, const struct model *model,
-                  const struct imatrix_opts *o, const struct candidates *p, const double *had,
-                  struct emit *r, struct err *e) {
+static int choose_texts(struct work *w, const struct select_args *a, const struct model *model,
+                        const struct imatrix_opts *o, const struct candidates *p, const double *had,
+                        struct emit *r, struct err *e) {
     const size_t n = (size_t)p->sel.n_cells;
     double *got = xmalloc(n * sizeof *got);
     struct sel_pick *pick = NULL;
@@ -176,14 +176,14 @@ static int choose(struct work *w, const struct select_args *a, const struct mode
                      (long long)a->budget);
     if (rc == 0) rc = candidates_lines(p, model, o, pick, n_picks, &lines, e);
     if (rc == 0) rc = out_write_file(a->out, lines.data, lines.len, w->overwrite, e);
-    if (rc == 0) report(r, a, p, pick, n_picks, had, got);
+    if (rc == 0) emit_report(r, a, p, pick, n_picks, had, got);
     buf_release(&lines);
     free(pick);
     free(got);
     return rc;
 }
 
-static int check(const struct work *w, const struct select_args *a, struct err *e) {
+static int check_options(const struct work *w, const struct select_args *a, struct err *e) {
     if (!str_ends(a->out, ".jsonl"))
         return err_set(e, ERR_USAGE, "%s: the selected texts are a .jsonl; name one", a->out);
     TRY(out_check(a->out, w->overwrite, e));
@@ -198,7 +198,7 @@ int imatrix_select(struct work *w, const struct select_args *a, struct emit *r, 
     struct model *model = NULL;
     double *had = NULL;
     int rc;
-    TRY(check(w, a, e));
+    TRY(check_options(w, a, e));
     TRY_GOTO(out, rc, work_pool(w, e));
     TRY_GOTO(out, rc, open_model(w, &model, a->model, e));
     const struct imatrix_opts o = {.texts = a->text,
@@ -212,7 +212,7 @@ int imatrix_select(struct work *w, const struct select_args *a, struct emit *r, 
     had = xcalloc((size_t)p.sel.n_cells, sizeof *had);
     if (a->have) TRY_GOTO(out, rc, read_have(&p, a->have, had, e));
     TRY_GOTO(out, rc, candidates_route(&p, model, &o, e));
-    rc = choose(w, a, model, &o, &p, had, r, e);
+    rc = choose_texts(w, a, model, &o, &p, had, r, e);
 out:
     free(had);
     candidates_release(&p);

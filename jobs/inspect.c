@@ -35,7 +35,7 @@ struct totals {
     uint64_t n_bytes;
 };
 
-static void count(struct totals *t, const char *name, int64_t n_elems, uint64_t n_bytes) {
+static void count_tensor(struct totals *t, const char *name, int64_t n_elems, uint64_t n_bytes) {
     int i = 0;
     while (i < t->n_types && strcmp(t->type[i].name, name) != 0) i++;
     if (i == t->n_types) t->type[t->n_types++].name = name;
@@ -47,7 +47,7 @@ static void count(struct totals *t, const char *name, int64_t n_elems, uint64_t 
     t->n_bytes += n_bytes;
 }
 
-static double bits(uint64_t n_bytes, int64_t n_elems) {
+static double bits_per_weight(uint64_t n_bytes, int64_t n_elems) {
     return n_elems ? 8.0 * (double)n_bytes / (double)n_elems : 0.0;
 }
 
@@ -58,7 +58,7 @@ static void emit_totals(struct emit *m, const struct totals *t, uint64_t file_by
     emit_str(m, "size", "size", size);
     emit_i64(m, "size_bytes", NULL, (int64_t)file_bytes);
     emit_i64(m, "tensor_bytes", NULL, (int64_t)t->n_bytes);
-    emit_num(m, "bpw", "bits per weight", bits(t->n_bytes, t->n_elems), 4);
+    emit_num(m, "bpw", "bits per weight", bits_per_weight(t->n_bytes, t->n_elems), 4);
     emit_i64(m, "n_tensors", "tensors", t->n);
 }
 
@@ -77,7 +77,7 @@ static void emit_types(struct emit *m, const struct totals *t) {
         emit_cell_i64(m, p->n);
         emit_cell_i64(m, p->n_elems);
         emit_cell_i64(m, (int64_t)p->n_bytes);
-        emit_cell_num(m, bits(p->n_bytes, p->n_elems), 4);
+        emit_cell_num(m, bits_per_weight(p->n_bytes, p->n_elems), 4);
         emit_cell_num(m, t->n_bytes ? 100.0 * (double)p->n_bytes / (double)t->n_bytes : 0.0, 2);
     }
 }
@@ -183,7 +183,8 @@ static void inspect_gguf(struct emit *m, struct gguf *g, const struct inspect_op
     const char *ftype_name = ftype < INT64_MAX ? qtype_ftype_name((int64_t)ftype) : NULL;
     for (int64_t i = 0; i < gguf_n_tensors(g); i++) {
         const struct gguf_tensor *x = gguf_tensor_at(g, i);
-        count(&t, qtype_name(x->type), x->ne[0] * x->ne[1] * x->ne[2] * x->ne[3], x->n_bytes);
+        count_tensor(&t, qtype_name(x->type), x->ne[0] * x->ne[1] * x->ne[2] * x->ne[3],
+                     x->n_bytes);
     }
     emit_str(m, "kind", "kind", gguf_str_or(g, "general.type", "model"));
     emit_str(m, "format", "format", "GGUF");
@@ -231,7 +232,7 @@ static int inspect_dir(struct emit *m, const char *path, const struct inspect_op
     }
     for (int64_t i = 0; i < hfdir_n_tensors(h); i++) {
         const struct st_tensor *x = hfdir_tensor_at(h, i);
-        count(&t, st_dtype_name(x->dtype), x->n_elems, x->n_bytes);
+        count_tensor(&t, st_dtype_name(x->dtype), x->n_elems, x->n_bytes);
     }
     for (int i = 0; i < hfdir_n_files(h); i++) size += st_file_bytes(hfdir_file(h, i));
     const char *arch = json_str(json_first(hfdir_hparam(h, "architectures")));
@@ -285,7 +286,7 @@ static int emit_gguf_row(struct emit *m, const char *dir, const char *name, stru
     emit_cell_str(m, ftype_name ? ftype_name : "-");
     emit_cell_i64(m, (int64_t)n_bytes);
     emit_cell_num(m, (double)n_bytes / 0x1p30, 4);
-    emit_cell_num(m, bits(n_bytes, n_elems), 2);
+    emit_cell_num(m, bits_per_weight(n_bytes, n_elems), 2);
     emit_cell_i64(m, n_elems);
     gguf_close(g);
     return 0;
@@ -328,7 +329,7 @@ static int inspect_safetensors(struct emit *m, const char *path, const struct in
     TRY(st_open(&s, path, e));
     for (int64_t i = 0; i < st_n_tensors(s); i++) {
         const struct st_tensor *x = st_tensor_at(s, i);
-        count(&t, st_dtype_name(x->dtype), x->n_elems, x->n_bytes);
+        count_tensor(&t, st_dtype_name(x->dtype), x->n_elems, x->n_bytes);
     }
     emit_str(m, "kind", "kind", "tensors");
     emit_str(m, "format", "format", "safetensors");

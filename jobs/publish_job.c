@@ -51,13 +51,13 @@ static void emit_verdict(struct emit *m, const struct lint *l) {
     buf_release(&b);
 }
 
-static int need_folder(const char *dir, struct err *e) {
+static int check_is_folder(const char *dir, struct err *e) {
     return io_is_dir(dir) ? 0 : err_set(e, ERR_USAGE, "%s is not a folder", dir);
 }
 
 int publish_job_check(const char *dir, bool quick, struct emit *m, struct err *e) {
     struct lint l = {.dir = dir, .quick = quick, .judge = template_judge};
-    TRY(need_folder(dir, e));
+    TRY(check_is_folder(dir, e));
     int rc = lint_folder(&l, e);
     if (rc == 0) {
         emit_verdict(m, &l);
@@ -78,7 +78,7 @@ int publish_job_check(const char *dir, bool quick, struct emit *m, struct err *e
     return rc;
 }
 
-static int publish(const struct publish_opts *o, struct emit *m, struct err *e) {
+static int publish_and_emit(const struct publish_opts *o, struct emit *m, struct err *e) {
     struct publish_report r;
     char size[48];
     TRY(publish_folder(o, &r, e));
@@ -98,11 +98,11 @@ static int publish(const struct publish_opts *o, struct emit *m, struct err *e) 
 int publish_job_run(const struct publish_job_opts *x, struct emit *m, struct err *e) {
     struct facts facts;
     struct publish_opts with = x->o;
-    TRY(need_folder(with.dir, e));
+    TRY(check_is_folder(with.dir, e));
     facts_init(&facts);
     with.facts = &facts;
     int rc = publish_facts_parse(&x->given, &facts, e);
-    if (rc == 0) rc = publish(&with, m, e);
+    if (rc == 0) rc = publish_and_emit(&with, m, e);
     facts_release(&facts);
     return rc;
 }

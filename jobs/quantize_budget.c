@@ -313,7 +313,7 @@ static int make_files(struct set *s, struct err *e) {
     return 0;
 }
 
-static int run(struct set *s, struct emit *m, struct err *e) {
+static int run_set(struct set *s, struct emit *m, struct err *e) {
     if (s->b->gate.n && (s->q->dry_run || s->q->split_max))
         return err_set(e, ERR_USAGE, "--gate cannot be used with --dry-run or --split-max");
     for (int i = 0; i < s->b->gate.n; i++) TRY(text_check_file(s->b->gate.v[i], e));
@@ -346,7 +346,7 @@ int quantize_budgets(struct work *w, const struct quantize_opts *q, const struct
                      const struct str_list *sequential, struct emit *m, struct err *e) {
     struct set s = {.w = w, .b = b, .q = q, .sequential = sequential};
     int rc = work_pool(w, e);
-    if (!rc) rc = run(&s, m, e);
+    if (!rc) rc = run_set(&s, m, e);
     set_release(&s);
     return rc;
 }

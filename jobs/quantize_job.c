@@ -84,7 +84,7 @@ static void free_overrides(struct quant_override *ov, int n) {
     free(ov);
 }
 
-static int check(const struct quantize_job_opts *a, struct err *e) {
+static int check_options(const struct quantize_job_opts *a, struct err *e) {
     enum qtype t;
     bool mix = budget_asked(&a->mix);
     if ((a->recipe != NULL) + (a->type != NULL) + mix != 1)
@@ -310,8 +310,8 @@ static int sequential(struct work *w, const struct quantize_job_opts *a,
     return sequential_quantize(w, &so, r, e);
 }
 
-static int run(struct work *w, const struct quantize_job_opts *a, char **recipe,
-               const struct quant_override *ov, struct emit *m, struct err *e) {
+static int run_recipes(struct work *w, const struct quantize_job_opts *a, char **recipe,
+                       const struct quant_override *ov, struct emit *m, struct err *e) {
     struct quantize_opts o[MAX_RECIPES];
     struct quantize_report r[MAX_RECIPES];
     int n = 0, rc = 0;
@@ -373,14 +373,14 @@ static int run(struct work *w, const struct quantize_job_opts *a, char **recipe,
 
 int quantize_job_run(struct work *w, const struct quantize_job_opts *a, struct emit *m,
                      struct err *e) {
-    TRY(check(a, e));
+    TRY(check_options(a, e));
     struct quant_override *ov = xcalloc((size_t)a->tensor.n + 1, sizeof *ov);
     int rc = 0;
     for (int i = 0; i < a->tensor.n && rc == 0; i++) rc = parse_override(a->tensor.v[i], &ov[i], e);
     char *recipe[MAX_RECIPES + 1] = {0};
     if (rc == 0 && a->type) recipe[0] = xstrdup(a->type);
     if (rc == 0 && a->recipe) rc = split_recipes(recipe, a->recipe, e);
-    if (rc == 0) rc = run(w, a, recipe, ov, m, e);
+    if (rc == 0) rc = run_recipes(w, a, recipe, ov, m, e);
     for (int i = 0; i < MAX_RECIPES; i++) free(recipe[i]);
     free_overrides(ov, a->tensor.n);
     return rc;

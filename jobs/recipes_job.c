@@ -5,8 +5,8 @@
 #include "base/num.h"
 #include "quantize/quantize.h"
 
-static int row(struct emit *m, const char *name, const char *model, const char *imatrix,
-               struct err *e) {
+static int emit_recipe(struct emit *m, const char *name, const char *model, const char *imatrix,
+                       struct err *e) {
     const char *about = recipe_about(name);
     emit_row(m);
     emit_cell_str(m, name);
@@ -24,7 +24,7 @@ static int row(struct emit *m, const char *name, const char *model, const char *
     return 0;
 }
 
-static int list(const char *model, const char *imatrix, struct emit *m, struct err *e) {
+static int emit_recipes(const char *model, const char *imatrix, struct emit *m, struct err *e) {
     int rc = 0;
     emit_table(m, "recipes", "");
     emit_col(m, "recipe", "recipe");
@@ -35,12 +35,15 @@ static int list(const char *model, const char *imatrix, struct emit *m, struct e
     }
     emit_col(m, "use", "for");
     emit_col(m, "about", "types");
-    for (int i = 0; recipe_name(i) && !rc; i++) rc = row(m, recipe_name(i), model, imatrix, e);
-    for (int i = 0; recipe_named(i) && !rc; i++) rc = row(m, recipe_named(i), model, imatrix, e);
+    for (int i = 0; recipe_name(i) && !rc; i++)
+        rc = emit_recipe(m, recipe_name(i), model, imatrix, e);
+    for (int i = 0; recipe_named(i) && !rc; i++)
+        rc = emit_recipe(m, recipe_named(i), model, imatrix, e);
     return rc;
 }
 
-static int plan(const struct work *w, const struct recipes_opts *x, struct emit *m, struct err *e) {
+static int write_plan(const struct work *w, const struct recipes_opts *x, struct emit *m,
+                      struct err *e) {
     if (!recipe_find(x->recipe))
         return err_set(e, ERR_USAGE, "--recipe: there is no recipe %s; `hone recipes` lists them",
                        x->recipe);
@@ -63,5 +66,5 @@ static int plan(const struct work *w, const struct recipes_opts *x, struct emit 
 int recipes_run(const struct work *w, const struct recipes_opts *o, struct emit *m, struct err *e) {
     if (!o->recipe != !o->plan_out || (o->recipe && !o->model))
         return err_set(e, ERR_USAGE, "a plan needs all of MODEL.gguf, --recipe NAME and -o FILE");
-    return o->recipe ? plan(w, o, m, e) : list(o->model, o->imatrix, m, e);
+    return o->recipe ? write_plan(w, o, m, e) : emit_recipes(o->model, o->imatrix, m, e);
 }

@@ -226,7 +226,7 @@ static int same_file(const char *a, const char *b, bool *same, int64_t *at, stru
     return rc;
 }
 
-static int compare(const struct replay *r, struct verdict *v, struct err *e) {
+static int compare_copy(const struct replay *r, struct verdict *v, struct err *e) {
     struct gguf *n;
     int shards = gguf_n_shards(r->g), rc = 0;
     char *first = r->rec.split_max ? gguf_split_name(r->copy, 0, shards) : xstrdup(r->copy);
@@ -277,7 +277,7 @@ static void remove_copy(const struct replay *r) {
     remove(r->copy);
 }
 
-static void release(struct replay *r) {
+static void release_replay(struct replay *r) {
     remove_copy(r);
     for (int i = 0; i < 2; i++)
         if (r->link[i]) remove(r->link[i]);
@@ -300,8 +300,8 @@ static void release(struct replay *r) {
     gguf_close(r->source);
 }
 
-static int run(struct replay *r, const struct replay_opts *o, struct emit *m, bool *equal,
-               struct err *e) {
+static int run_replay(struct replay *r, const struct replay_opts *o, struct emit *m, bool *equal,
+                      struct err *e) {
     struct verdict v;
     TRY(gguf_open(&r->g, r->path, 0, e));
     TRY(record_read(&r->rec, r->g, e));
@@ -318,7 +318,7 @@ static int run(struct replay *r, const struct replay_opts *o, struct emit *m, bo
     copy_notes(r);
     r->copy = r->out ? xstrdup(r->out) : xasprintf("%s.replay-%ld.gguf", r->path, (long)getpid());
     TRY(make_again(r, e));
-    TRY(compare(r, &v, e));
+    TRY(compare_copy(r, &v, e));
     emit_verdict(r, &v, m);
     *equal = v.equal;
     return 0;
@@ -328,8 +328,8 @@ int replay_run(struct work *w, const struct replay_opts *o, struct emit *m, stru
     struct replay r = {.w = w, .path = o->path, .out = o->out};
     bool equal = false;
     int rc = work_pool(w, e);
-    if (!rc) rc = run(&r, o, m, &equal, e);
-    release(&r);
+    if (!rc) rc = run_replay(&r, o, m, &equal, e);
+    release_replay(&r);
     if (rc) return rc;
     return equal ? 0 : err_set(e, ERR_VERDICT, "%s is not what its record makes", o->path);
 }

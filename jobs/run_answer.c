@@ -143,7 +143,7 @@ static int read_answer(struct run *r, struct run_answer *a, struct err *e) {
     return 0;
 }
 
-static void options(struct run *r, struct run_answer *a, bool special, struct gen_opts *o) {
+static void set_options(struct run *r, struct run_answer *a, bool special, struct gen_opts *o) {
     *o = (struct gen_opts){.sample = r->set.sample,
                            .n_max = r->set.n,
                            .special = special,
@@ -163,7 +163,7 @@ static int generate(struct run *r, struct run_answer *a, bool special, int64_t m
     struct ids all = {0};
     struct gen_opts o;
     int64_t n_new = 0;
-    options(r, a, special, &o);
+    set_options(r, a, special, &o);
     for (int64_t i = 0; i < a->prompt.n; i++) ids_add(&all, a->prompt.v[i]);
     for (int64_t i = 0; i < a->gen.ids.n; i++) ids_add(&all, a->gen.ids.v[i]);
     const double t = progress_now_s();
@@ -176,7 +176,7 @@ static int generate(struct run *r, struct run_answer *a, bool special, int64_t m
     return rc;
 }
 
-static int finish(struct run *r, struct run_answer *a, int rc, struct err *e) {
+static int finish_answer(struct run *r, struct run_answer *a, int rc, struct err *e) {
     struct err own;
     if (rc && rc != ERR_INTR) return rc;
     if (a->gen.n_drawn || !rc) {
@@ -193,7 +193,7 @@ int run_answer_make(struct run *r, struct run_answer *a, struct err *e) {
     TRY(run_render(r, r->skip, true, &a->prompt, &a->prompt_end, e));
     TRY(new_parse(r, a, e));
     r->view.begin(r->view.ud);
-    return finish(r, a, generate(r, a, true, mark_of(r, &a->prompt), e), e);
+    return finish_answer(r, a, generate(r, a, true, mark_of(r, &a->prompt), e), e);
 }
 
 int run_answer_more(struct run *r, struct run_answer *a, const struct ids *prompt, struct err *e) {
@@ -202,7 +202,7 @@ int run_answer_more(struct run *r, struct run_answer *a, const struct ids *promp
         for (int64_t i = 0; i < prompt->n; i++) ids_add(&a->prompt, prompt->v[i]);
     }
     TRY(new_parse(r, a, e));
-    return finish(r, a, generate(r, a, true, -1, e), e);
+    return finish_answer(r, a, generate(r, a, true, -1, e), e);
 }
 
 int run_answer_text(struct run *r, struct run_answer *a, struct err *e) {

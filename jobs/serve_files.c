@@ -64,7 +64,7 @@ static const char *stem(struct work *w, const char *path) {
     return str_ends(base, ".gguf") ? arena_strndup(&w->mem, base, n - 5) : base;
 }
 
-static struct serve_file *add(struct serve_files *f, const char *path) {
+static struct serve_file *add_file(struct serve_files *f, const char *path) {
     if (f->n == f->cap) {
         f->cap = f->cap ? 2 * f->cap : 8;
         f->v = xreallocarray(f->v, (size_t)f->cap, sizeof *f->v);
@@ -130,8 +130,8 @@ static void describe(struct serve_file *x, const struct gguf *g) {
     x->n_bytes = gguf_file_bytes(g);
 }
 
-static int sampling(const struct serve_job_opts *a, const struct gguf *g, struct serve_file *x,
-                    struct err *e) {
+static int read_sampling(const struct serve_job_opts *a, const struct gguf *g, struct serve_file *x,
+                         struct err *e) {
     struct run_set set;
     TRY(run_set_init(&set, g, e));
     TRY(run_set_given(&set, a->set, e));
@@ -172,7 +172,7 @@ static int read_facts(struct serve_files *f, struct serve_file *x, struct gguf *
     TRY(plan_sizes(g, z, &arch, e));
     x->n_ctx_train = z->n_ctx_train;
     x->n_vocab = z->n_vocab;
-    TRY(sampling(f->a, g, x, e));
+    TRY(read_sampling(f->a, g, x, e));
     if (!tmpl) TRY(gguf_chat_template(g, &tmpl, e));
     if (tmpl && serve_repairs(f->a)) TRY(repair(f, gguf_path(g), &tmpl, e));
     x->tmpl = tmpl ? arena_strdup(mem, tmpl) : "";
@@ -383,7 +383,7 @@ static int add_path(struct serve_files *f, struct sizes **z, const char *path, s
         struct err why = {0};
         if (folder && !may_serve(all.v[i])) continue;
         char *name = folder ? io_join(path, all.v[i]) : xstrdup(path);
-        struct serve_file *x = add(f, name);
+        struct serve_file *x = add_file(f, name);
         *z = xreallocarray(*z, (size_t)f->n, sizeof **z);
         memset(&(*z)[f->n - 1], 0, sizeof **z);
         const bool of_several = folder || f->a->more.n;

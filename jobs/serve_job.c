@@ -151,8 +151,8 @@ static void say_ready(const struct serve_job_opts *a, const struct serve_opts *o
     buf_release(&url);
 }
 
-static int serve(const struct serve_job_opts *a, const struct serve_files *f, struct serve_opts *o,
-                 struct err *e) {
+static int run_server(const struct serve_job_opts *a, const struct serve_files *f,
+                      struct serve_opts *o, struct err *e) {
     struct server *s;
     TRY(serve_new(&s, o, e));
     say_ready(a, o, f->context_bytes, s);
@@ -279,8 +279,8 @@ static int open_record(const struct serve_job_opts *a, struct lines **l, struct 
     return 0;
 }
 
-static int with_files(const struct serve_job_opts *a, struct serve_files *f, struct serve_opts *o,
-                      struct err *e) {
+static int serve_with_files(const struct serve_job_opts *a, struct serve_files *f,
+                            struct serve_opts *o, struct err *e) {
     struct record_dedup *latest = NULL;
     struct lines *log = NULL, *record = NULL;
     o->file = f->v;
@@ -297,7 +297,7 @@ static int with_files(const struct serve_job_opts *a, struct serve_files *f, str
         o->record = record_latest;
         o->record_ud = latest;
     }
-    if (!rc) rc = serve(a, f, o, e);
+    if (!rc) rc = run_server(a, f, o, e);
     record_dedup_free(latest);
     lines_close(log);
     lines_close(record);
@@ -336,7 +336,7 @@ int serve_job_run(struct work *w, const struct serve_job_opts *a, struct err *e)
                                   .max_body = (size_t)a->max_body,
                                   .max_connections =
                                       (int)min_i64(max_i64(a->max_connections, 1), 60000)};
-        rc = with_files(a, &f, &o, e);
+        rc = serve_with_files(a, &f, &o, e);
     }
     serve_files_release(&f);
     json_free(presets);

@@ -52,8 +52,8 @@ static void emit_split(struct emit *m, const char *first, int n, uint64_t total,
     }
 }
 
-static int split(const struct work *w, const struct split_opts *a, const struct gguf *g,
-                 struct emit *m, struct err *e) {
+static int write_split(const struct work *w, const struct split_opts *a, const struct gguf *g,
+                       struct emit *m, struct err *e) {
     uint64_t max = a->max_size ? a->max_size : default_max, largest;
     const char *path = a->out ? a->out : gguf_path(g);
     int n = count_shards(g, max, a->data_first, &largest);
@@ -82,15 +82,15 @@ static int split(const struct work *w, const struct split_opts *a, const struct 
 int split_run(const struct work *w, const struct split_opts *o, struct emit *m, struct err *e) {
     struct gguf *g;
     TRY(gguf_open(&g, o->path, GGUF_TOLERANT, e));
-    int rc = split(w, o, g, m, e);
+    int rc = write_split(w, o, g, m, e);
     gguf_close(g);
     return rc;
 }
 
 /* ---- merge ----------------------------------------------------------------------------------- */
 
-static int merge(const struct work *w, const struct gguf *g, const char *out, struct emit *m,
-                 struct err *e) {
+static int write_merged(const struct work *w, const struct gguf *g, const char *out, struct emit *m,
+                        struct err *e) {
     struct gguf_w *dst = gguf_w_new();
     struct copy_report r;
     int rc = copy_declare(g, dst, e);
@@ -127,7 +127,7 @@ int merge_run(const struct work *w, const struct merge_opts *o, struct emit *m, 
                      first);
     else if (rc)
         g = NULL;
-    if (rc == 0) rc = merge(w, g, o->out ? o->out : whole, m, e);
+    if (rc == 0) rc = write_merged(w, g, o->out ? o->out : whole, m, e);
     gguf_close(g);
     free(first);
     free(whole);

@@ -319,8 +319,8 @@ static int keep_others(const struct chat_src *s, const char *dir, const char *fi
     return rc;
 }
 
-static int store(const struct work *w, const struct fix_opts *o, const struct chat_src *s,
-                 const struct buf *fixed, struct err *e) {
+static int store_fixed(const struct work *w, const struct fix_opts *o, const struct chat_src *s,
+                       const struct buf *fixed, struct err *e) {
     if (o->out) return out_write_file(o->out, fixed->data, fixed->len, w->overwrite, e);
     if (!o->in_place) return 0;
     if (s->is_gguf) {
@@ -541,7 +541,7 @@ int template_fix(struct work *w, const struct fix_opts *o, struct emit *m, struc
     if (!rc) hint(&s, fixed.data, fixed.len, done > 0);
     if (!rc && o->prove) rc = prove(w, &s, &fixed, m, e);
     if (!rc && progress_interrupted()) rc = err_set(e, ERR_INTR, "interrupted");
-    if (!rc && (done || o->out)) rc = store(w, o, &s, &fixed, e);
+    if (!rc && (done || o->out)) rc = store_fixed(w, o, &s, &fixed, e);
     buf_release(&fixed);
     chat_src_close(&s);
     return rc;

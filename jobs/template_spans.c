@@ -40,8 +40,8 @@ static void show_input(struct buf *shown, const struct buf *out, size_t from, si
     }
 }
 
-static void show(struct buf *shown, const struct buf *out, const struct jinja_spans *s,
-                 const struct chat_forged *f, int n, bool color) {
+static void show_spans(struct buf *shown, const struct buf *out, const struct jinja_spans *s,
+                       const struct chat_forged *f, int n, bool color) {
     const char *text = out->data ? out->data : "";
     size_t at = 0;
     int k = 0;
@@ -67,8 +67,8 @@ static void emit_rows(struct emit *m, const struct jinja_spans *s, size_t start,
     emit_cell_str(m, s->origin[origin].path);
 }
 
-static void describe(struct emit *m, const struct buf *out, const struct jinja_spans *s,
-                     const struct chat_forged *f, int n) {
+static void emit_spans(struct emit *m, const struct buf *out, const struct jinja_spans *s,
+                       const struct chat_forged *f, int n) {
     static const char *const cols[] = {"start", "end", "kind", "source"};
     emit_str(m, "text", "text", out->data ? out->data : "");
     emit_i64(m, "n_bytes", "bytes", (int64_t)out->len);
@@ -92,9 +92,9 @@ int template_spans(const struct jinja *t, const struct chat_case *k, bool table,
     if (!rc) {
         struct chat_forged *f = chat_find_forged(&out, &s, &n);
         if (table)
-            show(shown, &out, &s, f, n, color);
+            show_spans(shown, &out, &s, f, n, color);
         else
-            describe(m, &out, &s, f, n);
+            emit_spans(m, &out, &s, f, n);
         for (int i = 0; i < n && i < MAX_WARNINGS; i++)
             log_warn(
                 "%s contains %.*s, one of the template's own markers: tokenize it as plain text",

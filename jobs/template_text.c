@@ -48,7 +48,7 @@ static void end_line(struct buf *b) {
     if (!b->len || b->data[b->len - 1] != '\n') buf_chr(b, '\n');
 }
 
-static void describe(const struct chat_src *s, struct emit *m) {
+static void emit_template(const struct chat_src *s, struct emit *m) {
     struct sha256 h;
     struct jinja_err je = {0};
     char hex[65];
@@ -75,7 +75,7 @@ int template_describe(const char *src, const char *name, struct emit *m, struct 
                       struct err *e) {
     struct chat_src s;
     TRY(chat_src_open(&s, src, name, e));
-    describe(&s, m);
+    emit_template(&s, m);
     if (text) buf_add(text, s.text, s.len);
     chat_src_close(&s);
     return 0;

@@ -26,7 +26,7 @@ static bool only_gguf(const char *dir) {
     return !has && gguf_in_folder(dir);
 }
 
-static int load(struct tok **t, const char *model, const char *pre, struct err *e) {
+static int load_tok(struct tok **t, const char *model, const char *pre, struct err *e) {
     if (io_is_dir(model)) {
         const int rc = tok_from_dir(t, model, 0, pre, e);
         return rc && only_gguf(model) ? gguf_no_folder(model, e) : rc;
@@ -49,7 +49,8 @@ static void print_ids(struct buf *out, const struct ids *ids) {
     buf_chr(out, ']');
 }
 
-static int encode(const struct job *o, const char *s, size_t len, struct buf *out, struct err *e) {
+static int encode_text(const struct job *o, const char *s, size_t len, struct buf *out,
+                       struct err *e) {
     struct ids ids = {0};
     int rc = tok_encode(o->t, s, len, o->special, o->bos, &ids, e);
     if (rc == 0) print_ids(out, &ids);
@@ -57,7 +58,8 @@ static int encode(const struct job *o, const char *s, size_t len, struct buf *ou
     return rc;
 }
 
-static int decode(const struct job *o, const struct json *list, struct buf *out, struct err *e) {
+static int decode_ids(const struct job *o, const struct json *list, struct buf *out,
+                      struct err *e) {
     if (json_type(list) != JSON_ARR)
         return err_set(e, ERR_DATA, "input to decode is not a JSON list of ids");
     struct ids ids = {0};
@@ -95,11 +97,11 @@ static int run_one(const struct tokenize_opts *a, const struct job *o, struct bu
     TRY(read_text(a, &text, &len, e));
     int rc = 0;
     if (!o->decode) {
-        rc = encode(o, text, len, out, e);
+        rc = encode_text(o, text, len, out, e);
         buf_chr(out, '\n');
     } else {
         rc = json_parse(&list, text, len, a->n_words ? "the list of ids" : "standard input", e);
-        if (rc == 0) rc = decode(o, list, out, e);
+        if (rc == 0) rc = decode_ids(o, list, out, e);
     }
     json_free(list);
     free(text);
@@ -117,7 +119,7 @@ static int batch_decode(const struct job *o, const char *text, size_t len, const
     buf_chr(out, '[');
     for (const struct json *c = json_first(lists); c && rc == 0; c = json_next(c)) {
         buf_reset(&one);
-        rc = decode(o, c, &one, e);
+        rc = decode_ids(o, c, &one, e);
         if (c != json_first(lists)) buf_str(out, ",\n ");
         json_quote(out, one.data ? one.data : "", one.len);
     }
@@ -138,7 +140,7 @@ static int batch_encode(const struct job *o, const char *text, size_t len, const
     buf_chr(out, '[');
     for (size_t i = 0; i < a.n && rc == 0; i++) {
         if (i) buf_str(out, ",\n ");
-        rc = encode(o, a.v[i], a.len[i], out, e);
+        rc = encode_text(o, a.v[i], a.len[i], out, e);
     }
     buf_str(out, "]\n");
     strs_release(&a);
@@ -157,7 +159,7 @@ static int run_batch(const struct job *o, const char *path, struct buf *out, str
 
 int tokenize_run(const struct tokenize_opts *o, struct buf *out, struct err *e) {
     struct tok *t = NULL;
-    TRY(load(&t, o->model, o->pre, e));
+    TRY(load_tok(&t, o->model, o->pre, e));
     const struct job j = {.t = t, .special = !o->no_special, .bos = o->bos, .decode = o->decode};
     int rc = o->batch ? run_batch(&j, o->batch, out, e) : run_one(o, &j, out, e);
     tok_free(t);

@@ -45,7 +45,7 @@ static int finding(struct verify *v, const char *path, int rc, const struct err 
     return 0;
 }
 
-static void report(struct emit *m, const struct verify *v) {
+static void emit_report(struct emit *m, const struct verify *v) {
     emit_bool(m, "ok", "whole", v->n_findings == 0);
     emit_i64(m, "n_files", "files", v->n_files);
     emit_i64(m, "n_tensors", "tensors", v->n_tensors);
@@ -63,7 +63,7 @@ static void report(struct emit *m, const struct verify *v) {
 
 /* ---- GGUF ------------------------------------------------------------------------------------ */
 
-static int claims(const struct gguf *g, struct err *e) {
+static int check_claims(const struct gguf *g, struct err *e) {
     bool quantized = false;
     for (int64_t i = 0; i < gguf_n_tensors(g); i++) {
         const struct qtype_info *qi = qtype_info((int64_t)gguf_tensor_at(g, i)->type);
@@ -82,7 +82,8 @@ static int claims(const struct gguf *g, struct err *e) {
     return 0;
 }
 
-static int gguf_data(struct verify *v, const struct gguf *g, const char *path, struct err *e) {
+static int check_gguf_data(struct verify *v, const struct gguf *g, const char *path,
+                           struct err *e) {
     struct progress p;
     uint64_t done = 0;
     int rc = 0;
@@ -105,7 +106,7 @@ static int verify_gguf(struct verify *v, const char *path, struct err *e) {
     int rc = gguf_open(&g, path, 0, e);
     if (rc) return finding(v, path, rc, e);
     v->n_tensors += gguf_n_tensors(g);
-    rc = finding(v, path, claims(g, e), e);
+    rc = finding(v, path, check_claims(g, e), e);
     if (!rc) rc = finding(v, path, gguf_check_tokenizer(g, e), e);
     if (!rc && strcmp(gguf_str_or(g, "general.type", ""), "imatrix") == 0) {
         struct imat im;
@@ -113,14 +114,14 @@ static int verify_gguf(struct verify *v, const char *path, struct err *e) {
         if (!rc) imat_release(&im);
         rc = finding(v, path, rc, e);
     }
-    if (!rc && v->deep) rc = gguf_data(v, g, path, e);
+    if (!rc && v->deep) rc = check_gguf_data(v, g, path, e);
     gguf_close(g);
     return rc;
 }
 
 /* ---- safetensors ----------------------------------------------------------------------------- */
 
-static int st_data(const struct st_tensor *t, struct err *e) {
+static int check_st_data(const struct st_tensor *t, struct err *e) {
     float x[1024];
     for (int64_t i = 0; i < t->n_elems; i += (int64_t)COUNT_OF(x)) {
         int64_t n = t->n_elems - i < (int64_t)COUNT_OF(x) ? t->n_elems - i : (int64_t)COUNT_OF(x);
@@ -146,7 +147,7 @@ static int verify_st(struct verify *v, const struct st *s, struct err *e) {
     progress_begin(&p, "checking data", PROG_BYTES, st_file_bytes(s));
     for (int64_t i = 0; i < st_n_tensors(s) && !rc; i++) {
         const struct st_tensor *t = st_tensor_at(s, i);
-        if (holds_floats(t->dtype)) rc = finding(v, st_path(s), st_data(t, e), e);
+        if (holds_floats(t->dtype)) rc = finding(v, st_path(s), check_st_data(t, e), e);
         st_drop(s, t->off, t->n_bytes);
         v->n_bytes += t->n_bytes;
         progress_update(&p, t->off);
@@ -303,7 +304,7 @@ int verify_run(const struct verify_opts *o, struct emit *m, struct err *e) {
     struct verify v = {.deep = o->deep};
     int rc = verify_path(&v, o->path, o->manifest, e);
     if (!rc) {
-        report(m, &v);
+        emit_report(m, &v);
         if (v.n_findings)
             rc = err_set(e, ERR_VERDICT, "%lld finding%s: %s", (long long)v.n_findings,
                          v.n_findings == 1 ? "" : "s", v.first);

@@ -73,8 +73,8 @@ const struct form forms_evals[] = {
 
 /* ---- calls ---- */
 
-static int begin(struct task *t, int form, const struct hone_eval_opts *eo, void *job,
-                 const struct hone_opts *o, char **json, struct hone_error *e) {
+static int begin_eval(struct task *t, int form, const struct hone_eval_opts *eo, void *job,
+                      const struct hone_opts *o, char **json, struct hone_error *e) {
     struct hone_eval_opts own;
     return task_begin_form(t, &forms_evals[form], eo, &own, job, o, json, e);
 }
@@ -85,7 +85,7 @@ int hone_eval_ppl(const char *model, const char *text, const struct hone_eval_op
     NEED(text, e);
     struct eval_job j = {.eval = eval_text_usual};
     struct task t;
-    int rc = begin(&t, PPL, eo, &j, o, json, e);
+    int rc = begin_eval(&t, PPL, eo, &j, o, json, e);
     if (rc) return rc;
     j.eval.pre = t.w.pre;
     return task_end(&t, eval_ppl_run(&t.w, &j.eval, model, text, t.m, &t.c.err), json, e);
@@ -97,7 +97,7 @@ int hone_eval_mtp(const char *model, const char *text, const struct hone_eval_op
     NEED(text, e);
     struct eval_job j = {.eval = eval_text_usual};
     struct task t;
-    int rc = begin(&t, MTP, eo, &j, o, json, e);
+    int rc = begin_eval(&t, MTP, eo, &j, o, json, e);
     if (rc) return rc;
     j.eval.pre = t.w.pre;
     return task_end(&t, eval_mtp_run(&t.w, &j.eval, model, text, t.m, &t.c.err), json, e);
@@ -108,7 +108,7 @@ int hone_eval_speed(const char *model, const struct hone_eval_opts *eo, const st
     NEED(model, e);
     struct eval_job j = {.eval = eval_speed_usual};
     struct task t;
-    int rc = begin(&t, SPEED, eo, &j, o, json, e);
+    int rc = begin_eval(&t, SPEED, eo, &j, o, json, e);
     if (rc) return rc;
     j.eval.pre = t.w.pre;
     return task_end(&t, eval_speed_run(&t.w, &j.eval, model, t.m, &t.c.err), json, e);
@@ -120,7 +120,7 @@ int hone_eval_logits(const char *model, const char *ids, const char *path,
     NEED(model, e);
     struct eval_job j = {.eval = eval_answer_usual};
     struct task t;
-    int rc = begin(&t, LOGITS, eo, &j, o, json, e);
+    int rc = begin_eval(&t, LOGITS, eo, &j, o, json, e);
     if (rc) return rc;
     j.eval.pre = t.w.pre;
     j.eval.ids = ids;
@@ -134,7 +134,7 @@ int hone_eval_choice(const char *model, const char *file, const struct hone_eval
     NEED(file, e);
     struct eval_job j = {.eval = eval_answer_usual};
     struct task t;
-    int rc = begin(&t, CHOICE, eo, &j, o, json, e);
+    int rc = begin_eval(&t, CHOICE, eo, &j, o, json, e);
     if (rc) return rc;
     j.eval.pre = t.w.pre;
     j.tasks.path = file;
@@ -148,7 +148,7 @@ int hone_eval_needle(const char *model, const char *text, const struct hone_eval
     NEED(text, e);
     struct eval_job j = {.eval = eval_answer_usual, .tasks = eval_needle_usual};
     struct task t;
-    int rc = begin(&t, NEEDLE, eo, &j, o, json, e);
+    int rc = begin_eval(&t, NEEDLE, eo, &j, o, json, e);
     if (rc) return rc;
     j.eval.pre = t.w.pre;
     j.tasks.path = text;
@@ -160,7 +160,7 @@ int hone_eval_kld(const char *const *models, const char *const *texts,
                   struct hone_error *e) {
     struct divergence_opts j = {.eval = eval_text_usual};
     struct task t;
-    int rc = begin(&t, KLD, eo, &j, o, json, e);
+    int rc = begin_eval(&t, KLD, eo, &j, o, json, e);
     if (rc) return rc;
     const struct str_list m = task_list(&t, models), l = task_list(&t, texts);
     j.eval.pre = t.w.pre;
@@ -178,7 +178,7 @@ int hone_eval_cases(const char *model, const char *suite, const struct hone_eval
     NEED(model, e);
     struct cases_opts j = eval_cases_usual;
     struct task t;
-    int rc = begin(&t, CASES, eo, &j, o, json, e);
+    int rc = begin_eval(&t, CASES, eo, &j, o, json, e);
     if (rc) return rc;
     j.eval.pre = t.w.pre;
     j.model = model;
@@ -192,7 +192,7 @@ int hone_eval_replay(const char *model, const char *record, const struct hone_ev
     NEED(record, e);
     struct replay_opts j = eval_replay_usual;
     struct task t;
-    int rc = begin(&t, REPLAY, eo, &j, o, json, e);
+    int rc = begin_eval(&t, REPLAY, eo, &j, o, json, e);
     if (rc) return rc;
     j.eval.pre = t.w.pre;
     j.model = model;
@@ -205,7 +205,7 @@ int hone_eval_suite(const char *model, const char *path, const struct hone_eval_
     NEED(model, e);
     struct eval_set_opts j = eval_set_usual;
     struct task t;
-    int rc = begin(&t, SUITE, eo, &j, o, json, e);
+    int rc = begin_eval(&t, SUITE, eo, &j, o, json, e);
     if (rc) return rc;
     j.eval.pre = t.w.pre;
     j.eval.out = path;
@@ -226,6 +226,6 @@ int hone_eval_kv(const struct hone_eval_opts *eo, const struct hone_opts *o, cha
                  struct hone_error *e) {
     struct caches_opts j = eval_caches_usual;
     struct task t;
-    int rc = begin(&t, CACHES, eo, &j, o, json, e);
+    int rc = begin_eval(&t, CACHES, eo, &j, o, json, e);
     return rc ? rc : task_end(&t, eval_caches_run(&t.w, &j, t.m, &t.c.err), json, e);
 }

@@ -33,19 +33,19 @@ int generate_sample(const struct hone_generate_opts *o, struct sample_opts *out,
     return 0;
 }
 
-static int count(const char *const *list) {
+static int count_texts(const char *const *list) {
     int n = 0;
     while (list && list[n]) n++;
     return n;
 }
 
 int generate_n_stop(const struct hone_generate_opts *o) {
-    return count(o->stop);
+    return count_texts(o->stop);
 }
 
 int generate_n_forms(const struct hone_generate_opts *o) {
     return (o->schema != NULL) + (o->regex != NULL) + (o->grammar != NULL) +
-           (count(o->choices) > 0);
+           (count_texts(o->choices) > 0);
 }
 
 bool teller_tell(struct teller *t, const char *s, size_t n) {
@@ -62,7 +62,7 @@ void teller_release(struct teller *t) {
     buf_release(&t->whole);
 }
 
-static void sink(void *ud, const char *s, size_t n) {
+static void on_text(void *ud, const char *s, size_t n) {
     if (!teller_tell(ud, s, n)) progress_interrupt();
 }
 
@@ -76,7 +76,7 @@ static int language(const struct hone_generate_opts *o, const struct tok *t, str
     TRY(gram_vocab_new(v, t, e));
     if (o->regex) return grammar_of_regex(g, *v, o->regex, strlen(o->regex), e);
     if (o->grammar) return grammar_of_text(g, *v, o->grammar, strlen(o->grammar), e);
-    if (o->choices) return grammar_of_choices(g, *v, o->choices, count(o->choices), e);
+    if (o->choices) return grammar_of_choices(g, *v, o->choices, count_texts(o->choices), e);
     const struct gram_opts go = {.strict = true, .open = o->open_objects != 0};
     TRY(json_parse(&schema, o->schema, strlen(o->schema), "schema", e));
     int rc = grammar_of_schema(g, *v, schema, &go, e);
@@ -84,14 +84,14 @@ static int language(const struct hone_generate_opts *o, const struct tok *t, str
     return rc;
 }
 
-static int run(struct hone_session *s, const int32_t *prompt, int64_t n,
-               const struct hone_generate_opts *o, struct teller *t, struct gen_answer *a,
-               int64_t *n_new, struct err *e) {
+static int run_prompt(struct hone_session *s, const int32_t *prompt, int64_t n,
+                      const struct hone_generate_opts *o, struct teller *t, struct gen_answer *a,
+                      int64_t *n_new, struct err *e) {
     struct gen_opts go = {.n_max = o->max_tokens ? o->max_tokens : -1,
                           .special = o->control != 0,
                           .stop = o->stop,
                           .n_stop = generate_n_stop(o),
-                          .sink = sink,
+                          .sink = on_text,
                           .ud = t};
     struct gram_vocab *vocab = NULL;
     struct ids ids = {0};
@@ -130,7 +130,7 @@ int hone_generate(struct hone_session *s, const int32_t *prompt, int64_t n,
     int rc = lib_take(&o, opts, sizeof o, "hone_generate_opts", e);
     if (rc || (rc = call_begin(&c, s->owner, e))) return rc;
     struct teller t = {.o = &o};
-    rc = run(s, prompt, n, &o, &t, &a, &n_new, &c.err);
+    rc = run_prompt(s, prompt, n, &o, &t, &a, &n_new, &c.err);
     struct hone_answer full = {.n_prompt = n_new,
                                .stop = t.ended ? "callback" : gen_stop_name(a.stop),
                                .seconds = a.seconds,

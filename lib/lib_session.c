@@ -21,7 +21,7 @@ static int open_with(struct hone_session *s, const struct hone_session_opts *o,
     return o->draft ? draft_new(&s->draft, s->s, e) : 0;
 }
 
-static int make(struct hone_session *s, const struct hone_session_opts *o, struct err *e) {
+static int make_session(struct hone_session *s, const struct hone_session_opts *o, struct err *e) {
     struct session_opts so = {.n_ctx = o->n_ctx,
                               .n_ubatch = o->n_batch,
                               .act = o->exact ? ACT_F32 : ACT_Q8,
@@ -60,7 +60,7 @@ int hone_session_new(struct hone_session **out, const struct hone_model *m,
     }
     s->model = m;
     rc = call_begin(&c, s->owner, e);
-    if (!rc) rc = call_end(&c, make(s, &own, &c.err), e);
+    if (!rc) rc = call_end(&c, make_session(s, &own, &c.err), e);
     if (rc)
         hone_session_free(s);
     else

@@ -36,7 +36,7 @@ struct many {
 
 /* ---- one answer ---- */
 
-static int start(struct many *m, struct slot *b, struct err *e) {
+static int start_slot(struct many *m, struct slot *b, struct err *e) {
     const int64_t i = m->next++;
     memset(b, 0, sizeof *b);
     if (m->len[i] < 1) return err_set(e, ERR_USAGE, "prompt %lld has no tokens", (long long)i);
@@ -54,7 +54,7 @@ static int start(struct many *m, struct slot *b, struct err *e) {
     return 0;
 }
 
-static void clear(struct slot *b) {
+static void clear_slot(struct slot *b) {
     seq_free(b->q);
     ids_release(&b->seen);
     gen_answer_release(&b->a);
@@ -76,12 +76,12 @@ static void finish(struct many *m, struct slot *b) {
     o->ids = b->a.ids.v ? b->a.ids.v : xcalloc(1, sizeof *o->ids);
     b->a.ids = (struct ids){0};
     m->done++;
-    clear(b);
+    clear_slot(b);
 }
 
 /* Returns the number of bytes at the end of the text that may begin a stop text. *cut: the start of
  * a complete stop text, or the length of the text. */
-static size_t pending(const struct many *m, const struct buf *text, size_t *cut) {
+static size_t stop_text_begun(const struct many *m, const struct buf *text, size_t *cut) {
     size_t hold = 0;
     *cut = text->len;
     for (int i = 0; i < m->n_stop; i++) {
@@ -108,7 +108,7 @@ static bool draw(struct many *m, struct slot *b, const float *logits) {
     const size_t before = b->a.text.len;
     tok_decode(m->tok, id, m->o->control != 0, &b->a.text);
     tok_stream_put(b->a.stream, true, before, &b->a.text);
-    const size_t hold = pending(m, &b->a.text, &cut);
+    const size_t hold = stop_text_begun(m, &b->a.text, &cut);
     if (cut < b->a.text.len) {
         b->a.text.len = cut;
         b->a.text.data[cut] = 0;
@@ -149,7 +149,7 @@ static int pass(struct many *m, struct err *e) {
     return 0;
 }
 
-static int run(struct many *m, struct err *e) {
+static int run_all(struct many *m, struct err *e) {
     struct progress p;
     void *mem = NULL;
     int rc = 0;
@@ -168,7 +168,7 @@ static int run(struct many *m, struct err *e) {
     progress_begin(&p, "generating", PROG_ITEMS, (uint64_t)m->n);
     while (m->done < m->n && !rc) {
         for (int k = 0; k < m->n_slots && !rc; k++)
-            if (!m->slot[k].q && m->next < m->n) rc = start(m, &m->slot[k], e);
+            if (!m->slot[k].q && m->next < m->n) rc = start_slot(m, &m->slot[k], e);
         if (!rc) rc = pass(m, e);
         progress_update(&p, (uint64_t)m->done);
     }
@@ -198,8 +198,8 @@ int hone_generate_many(struct hone_session *s, const int32_t *const *prompt, con
                      .n_vocab = s->model->m->hp.d[HD_VOCAB],
                      .n_slots = (int)min_i64(at_once > 0 ? at_once : AT_ONCE, n)};
     m.out = xcalloc((size_t)n, sizeof *m.out);
-    rc = run(&m, &c.err);
-    for (int k = 0; m.slot && k < m.n_slots; k++) clear(&m.slot[k]);
+    rc = run_all(&m, &c.err);
+    for (int k = 0; m.slot && k < m.n_slots; k++) clear_slot(&m.slot[k]);
     free(m.slot);
     free(m.row);
     mem_free(m.logits);

@@ -107,8 +107,9 @@ static void free_overrides(struct quant_override *ov, int n) {
     free(ov);
 }
 
-static int file(const struct hone_quantizer *q, const char *in, const char *path,
-                const struct hone_quantize_opts *o, struct quantize_report *r, struct err *e) {
+static int quantize_file(const struct hone_quantizer *q, const char *in, const char *path,
+                         const struct hone_quantize_opts *o, struct quantize_report *r,
+                         struct err *e) {
     struct quant_override *over = NULL;
     struct requant base = {0};
     int n = 0;
@@ -152,7 +153,7 @@ int hone_quantizer_file(struct hone_quantizer *q, const char *in, const char *pa
     struct call c;
     int rc = lib_take(&o, opts, sizeof o, "hone_quantize_opts", e);
     if (rc || (rc = call_begin(&c, q->owner, e))) return rc;
-    rc = file(q, in, path, &o, &r, &c.err);
+    rc = quantize_file(q, in, path, &o, &r, &c.err);
     const struct hone_quantize_report full = {.n_tensors = r.n_tensors,
                                               .n_quantized = r.n_quantized,
                                               .in_bytes = r.in_bytes,

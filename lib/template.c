@@ -6,8 +6,8 @@
 #include "chat/toolfmt.h"
 #include "lib/handles.h"
 
-static void fill(struct hone_template *t, struct owner *owner, struct chat *chat, const char *text,
-                 size_t len) {
+static void fill_template(struct hone_template *t, struct owner *owner, struct chat *chat,
+                          const char *text, size_t len) {
     *t =
         (struct hone_template){.owner = owner_share(owner), .chat = chat, .text = xmalloc(len + 1)};
     memcpy(t->text, text, len);
@@ -22,7 +22,7 @@ int template_of(struct hone_template **out, struct owner *owner, const struct gg
     TRY(chat_from_gguf(&chat, g, t, e));
     const char *text = gguf_str_or(g, "tokenizer.chat_template", "");
     *out = xcalloc(1, sizeof **out);
-    fill(*out, owner, chat, text, strlen(text));
+    fill_template(*out, owner, chat, text, strlen(text));
     return 0;
 }
 
@@ -41,7 +41,7 @@ int hone_template_new(struct hone_template **out, const char *text, size_t len, 
         free(copy);
         if (!rc) {
             *out = xcalloc(1, sizeof **out);
-            fill(*out, owner, chat, text, len);
+            fill_template(*out, owner, chat, text, len);
         }
         rc = call_end(&c, rc, e);
     }

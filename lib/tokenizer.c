@@ -33,7 +33,7 @@ static int end_handle(struct hone_tokenizer **t, struct call *c, int rc, struct 
     return rc;
 }
 
-static int of_file(struct tok **out, const char *path, struct err *e) {
+static int open_gguf(struct tok **out, const char *path, struct err *e) {
     struct gguf *g;
     TRY(gguf_open(&g, path, GGUF_TOLERANT | GGUF_ONE_FILE, e));
     int rc = tok_from_gguf(out, g, e);
@@ -52,7 +52,7 @@ int hone_tokenizer_open(struct hone_tokenizer **out, const char *path, const str
     int rc = new_handle(out, o, path, &c, e);
     if (rc) return rc;
     rc = io_is_dir(path) ? tok_from_dir(&(*out)->t, path, 0, NULL, &c.err)
-                         : of_file(&(*out)->t, path, &c.err);
+                         : open_gguf(&(*out)->t, path, &c.err);
     return end_handle(out, &c, rc, e);
 }
 

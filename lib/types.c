@@ -8,7 +8,7 @@
 #include "lib/call.h"
 #include "quantize/enc/enc.h"
 
-static void describe(enum qtype id, const struct qtype_info *i, struct hone_type *t) {
+static void fill_type(enum qtype id, const struct qtype_info *i, struct hone_type *t) {
     struct kern k;
     kern_init(&k, KERN_REF);
     *t = (struct hone_type){.id = (int)id,
@@ -25,7 +25,7 @@ int hone_type_by_id(int id, struct hone_type *out, struct hone_error *e) {
     struct hone_type t;
     if (!i && foreign) return lib_error(e, HONE_USAGE, "tensor type %d is %s", id, foreign);
     if (!i) return lib_error(e, HONE_USAGE, "tensor type %d does not exist", id);
-    describe((enum qtype)id, i, &t);
+    fill_type((enum qtype)id, i, &t);
     return lib_give(out, &t, sizeof t, "hone_type", e);
 }
 

@@ -25,13 +25,13 @@ struct page {
     int depth; /* folders between the page and OUT */
 };
 
-static bool ends(const char *s, const char *end) {
+static bool ends_with(const char *s, const char *end) {
     const size_t n = strlen(s), k = strlen(end);
     return n >= k && strcmp(s + n - k, end) == 0;
 }
 
 static int target_len(const char *path) { /* without .md */
-    return (int)(strlen(path) - (ends(path, ".md") ? 3 : 0));
+    return (int)(strlen(path) - (ends_with(path, ".md") ? 3 : 0));
 }
 
 static void put_char(FILE *o, char c) {
@@ -80,9 +80,9 @@ static void put_link(const struct page *g, const char *text, size_t n, const cha
     char *hash = strchr(url, '#');
     if (hash) *hash = 0;
     resolve(path, sizeof path, g->path, url);
-    const bool away = strstr(url, "://") != NULL, image = ends(url, ".png");
+    const bool away = strstr(url, "://") != NULL, image = ends_with(url, ".png");
     const bool here = url[0] && on_site(path);
-    if (ends(url, ".md") && !away && !here) {
+    if (ends_with(url, ".md") && !away && !here) {
         fprintf(stderr, "site: %s links to %s, which is not there\n", g->path, path);
         n_dead++;
     }
@@ -179,7 +179,7 @@ static enum block item_of(const char *s, const char **text) {
     return d && d < 3 && p[d] == '.' && p[d + 1] == ' ' ? NUMBERS : NONE;
 }
 
-static void markdown(const struct page *g) {
+static void put_markdown(const struct page *g) {
     static char line[LINE];
     enum block now = NONE;
     int row = 0;
@@ -288,7 +288,7 @@ static void put_words(FILE *o, char *s, const char *fonts) {
     fputc('\n', o);
 }
 
-static void man_page(const struct page *g) {
+static void put_man_page(const struct page *g) {
     static char line[LINE];
     bool term = false, dl = false;
     while (fgets(line, sizeof line, g->in)) {
@@ -376,7 +376,8 @@ static bool make_dirs(char *path) {
 static FILE *open_source(const char *made, const char *path) {
     char name[LINE];
     const char *tail = strncmp(path, "docs/", 5) ? path : path + 5;
-    snprintf(name, sizeof name, "%s/%.*s", made, (int)strlen(tail) - 3 * ends(tail, ".in"), tail);
+    snprintf(name, sizeof name, "%s/%.*s", made, (int)strlen(tail) - 3 * ends_with(tail, ".in"),
+             tail);
     FILE *f = fopen(name, "r");
     return f ? f : fopen(path, "r");
 }
@@ -391,10 +392,10 @@ static bool make_page(const char *dir, const char *made, const char *path) {
         return false;
     }
     put_head(&g);
-    if (ends(path, ".md")) {
-        markdown(&g);
-    } else if (ends(path, ".1")) {
-        man_page(&g);
+    if (ends_with(path, ".md")) {
+        put_markdown(&g);
+    } else if (ends_with(path, ".1")) {
+        put_man_page(&g);
     } else {
         int c;
         fputs("<pre>", g.out);

@@ -99,7 +99,7 @@ static bool all_presets(const struct result *r) {
     return !mix && r->n_files > 1;
 }
 
-static void captions(const struct result *r, struct buf *out) {
+static void put_captions(const struct result *r, struct buf *out) {
     buf_fmt(out,
             "\n" STAR " recommended. Loss: mean KL divergence of the next-token distribution "
             "from that of %s, in nats; 0 is identical. Same token: how often both rank the same "
@@ -147,7 +147,7 @@ static void numbers(const struct result *r, const int *order, struct buf *out) {
     buf_release(&text);
 }
 
-static void words(struct buf *out) {
+static void put_words(struct buf *out) {
     card_fold("What the words mean", out);
     for (int i = 0; i < PICK_BANDS; i++) {
         if (isfinite(pick_bands[i].max_kld))
@@ -165,9 +165,9 @@ void card_files(const struct result *r, const struct release *rel, struct buf *o
                  "|---|---:|---|---:|---|\n");
     for (int i = 0; i < r->n_files; i++)
         if (listed(r, order[i], rel)) file_row(r, order[i], rel, out);
-    captions(r, out);
+    put_captions(r, out);
     numbers(r, order, out);
-    words(out);
+    put_words(out);
     free(order);
 }
 

@@ -20,7 +20,7 @@ static const char *tag_of(const struct release *rel, const struct release_file *
     return *f->encoding ? f->encoding : NULL;
 }
 
-static void hone_run(const struct release *rel, const struct release_file *f, struct buf *out) {
+static void put_hone_run(const struct release *rel, const struct release_file *f, struct buf *out) {
     if (rel->unknown) return;
     buf_fmt(out, "hone run %s %s\n", f->file, chats(rel) ? "\"Hello\"" : "-p \"Once upon a time\"");
 }
@@ -37,14 +37,14 @@ static void llama_hub(const struct release *rel, const struct release_file *f, c
     buf_str(out, chats(rel) ? " --jinja\n" : "\n");
 }
 
-static void download(const struct release *rel, const struct release_file *f, struct buf *out) {
+static void put_download(const struct release *rel, const struct release_file *f, struct buf *out) {
     if (f->n_shards > 1)
         buf_fmt(out, "hf download %s --include \"%s-*.gguf\" --local-dir .\n", rel->repo, f->stem);
     else
         buf_fmt(out, "hf download %s %s --local-dir .\n", rel->repo, f->file);
 }
 
-static void from_the_hub(const struct release *rel, const struct release_file *f, struct buf *out) {
+static void put_from_hub(const struct release *rel, const struct release_file *f, struct buf *out) {
     const char *tag = tag_of(rel, f);
     buf_str(out, "From the Hub:\n\n```sh\n# llama.cpp\n");
     if (chats(rel)) llama_hub(rel, f, "llama-cli", out);
@@ -54,8 +54,8 @@ static void from_the_hub(const struct release *rel, const struct release_file *f
         buf_fmt(out, "# LM Studio\nlms get https://huggingface.co/%s@%s\n", rel->repo, tag);
     }
     buf_fmt(out, "# %s\n", rel->unknown ? "one file" : "hone");
-    download(rel, f, out);
-    hone_run(rel, f, out);
+    put_download(rel, f, out);
+    put_hone_run(rel, f, out);
     buf_str(out, "```\n\n");
 }
 
@@ -70,7 +70,7 @@ static void ollama_name(const struct release *rel, struct buf *out) {
     if (out->len == before) buf_str(out, "my-model");
 }
 
-static void with_the_folder(const struct release *rel, const struct release_file *f,
+static void put_with_folder(const struct release *rel, const struct release_file *f,
                             struct buf *out) {
     const char *slash = rel->repo ? strchr(rel->repo, '/') : NULL;
     struct buf name = {0};
@@ -79,7 +79,7 @@ static void with_the_folder(const struct release *rel, const struct release_file
     if (slash)
         buf_fmt(out, "hf download %s --local-dir %s && cd %s\n", rel->repo, slash + 1, slash + 1);
     buf_str(out, "sha256sum -c SHA256SUMS\n");
-    hone_run(rel, f, out);
+    put_hone_run(rel, f, out);
     if (!rel->unknown)
         buf_fmt(out, "hone serve %s # a page at http://127.0.0.1:8080, and OpenAI's API\n",
                 f->file);
@@ -94,8 +94,8 @@ static void with_the_folder(const struct release *rel, const struct release_file
 void card_use(const struct release *rel, struct buf *out) {
     const struct release_file *f = &rel->file[release_pick(rel)];
     buf_str(out, "\n## Use\n\n");
-    if (rel->repo) from_the_hub(rel, f, out);
-    with_the_folder(rel, f, out);
+    if (rel->repo) put_from_hub(rel, f, out);
+    put_with_folder(rel, f, out);
     buf_str(out,
             "The other files of the table work the same way. Add `-ngl 99` to put all layers of "
             "llama.cpp on the GPU, fewer where its memory is full.\n");

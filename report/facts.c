@@ -35,7 +35,7 @@ void facts_release(struct facts *f) {
     memset(f, 0, sizeof *f);
 }
 
-static const char *keep(struct facts *f, const char *s, size_t n) {
+static const char *keep_text(struct facts *f, const char *s, size_t n) {
     if (n > MAX_FACT) n = MAX_FACT;
     char *copy = arena_strndup(&f->mem, s, n);
     for (char *c = copy; *c; c++)
@@ -44,7 +44,7 @@ static const char *keep(struct facts *f, const char *s, size_t n) {
 }
 
 void facts_set(struct facts *f, enum fact k, const char *value) {
-    if (value) f->text[k] = keep(f, value, strlen(value));
+    if (value) f->text[k] = keep_text(f, value, strlen(value));
 }
 
 static void facts_list_add(struct facts *f, struct fact_list *l, const char *value, size_t n) {
@@ -53,7 +53,7 @@ static void facts_list_add(struct facts *f, struct fact_list *l, const char *val
     if (!n || l->n == FACTS_MAX_LIST) return;
     for (int i = 0; i < l->n; i++)
         if (strlen(l->v[i]) == n && memcmp(l->v[i], value, n) == 0) return;
-    l->v[l->n++] = keep(f, value, n);
+    l->v[l->n++] = keep_text(f, value, n);
 }
 
 void facts_split(struct facts *f, struct fact_list *l, const char *value) {
@@ -108,7 +108,7 @@ bool facts_any(const struct facts *f) {
 
 /* ---- the card of a source -------------------------------------------------------------------- */
 
-static bool none(const char *s) {
+static bool is_none(const char *s) {
     return !*s || strcmp(s, "null") == 0 || strcmp(s, "~") == 0;
 }
 
@@ -116,7 +116,7 @@ static void list_from_card(struct facts *f, struct fact_list *l, const struct ca
                            const char *key) {
     const struct card_yaml_key *k = card_yaml_find(c, key);
     for (int i = 0; k && i < k->n; i++)
-        if (!none(k->value[i])) facts_list_add(f, l, k->value[i], strlen(k->value[i]));
+        if (!is_none(k->value[i])) facts_list_add(f, l, k->value[i], strlen(k->value[i]));
 }
 
 /* Strips "https://huggingface.co/", which many cards write before ORG/NAME. */
@@ -133,7 +133,7 @@ void facts_from_card(struct facts *f, const char *text, size_t len, int *bad_lin
     for (int k = 0; k < FACT_COUNT; k++)
         for (int i = 0; i < 2 && keys[k].card[i]; i++) {
             const char *v = card_yaml_value(&c, keys[k].card[i]);
-            if (!f->text[k] && !none(v))
+            if (!f->text[k] && !is_none(v))
                 facts_set(f, (enum fact)k, k == FACT_BASE_MODEL ? without_host(v) : v);
         }
     list_from_card(f, &f->language, &c, "language");
@@ -144,7 +144,7 @@ void facts_from_card(struct facts *f, const char *text, size_t len, int *bad_lin
 
 const char *facts_source_repo(struct facts *f, const char *dir, const char *card, size_t len) {
     char *repo = card_repo(dir, card, len);
-    const char *kept = repo ? keep(f, repo, strlen(repo)) : NULL;
+    const char *kept = repo ? keep_text(f, repo, strlen(repo)) : NULL;
     free(repo);
     return kept;
 }

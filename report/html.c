@@ -13,12 +13,12 @@
 #include "report/pick.h"
 #include "report/report_text.h"
 
-static void plain(struct buf *out, struct buf *text) {
+static void put_plain(struct buf *out, struct buf *text) {
     html_text(out, text->data ? text->data : "");
     buf_reset(text);
 }
 
-static void head(const struct result *r, struct buf *out) {
+static void put_head(const struct result *r, struct buf *out) {
     char params[24], ctx[32];
     text_params(params, r->n_params);
     text_thousands(ctx, r->ctx);
@@ -42,7 +42,7 @@ static void head(const struct result *r, struct buf *out) {
     buf_str(out, ".</p>\n");
 }
 
-static void tile(const char *number, const char *unit, const char *about, struct buf *out) {
+static void put_tile(const char *number, const char *unit, const char *about, struct buf *out) {
     buf_fmt(out, "<div><strong>%s%s</strong><span>%s</span></div>", number, unit, about);
 }
 
@@ -57,13 +57,13 @@ static void tiles(const struct result *r, int i, struct buf *out) {
         snprintf(text, sizeof text, "%.*f", gain < 9.95 ? 1 : 0, gain);
         buf_fmt(&about, "closer to %s than llama.cpp's %s of the same size", pick_base_word(r),
                 f->size_class);
-        tile(text, "x", about.data, out);
+        put_tile(text, "x", about.data, out);
         buf_reset(&about);
     }
     if (isfinite(f->same_top1)) {
         snprintf(text, sizeof text, "%.1f", f->same_top1 * 100);
         buf_fmt(&about, "of the time the same most likely token as %s", pick_base_word(r));
-        tile(text, " %", about.data, out);
+        put_tile(text, " %", about.data, out);
         buf_reset(&about);
     }
     struct buf kld = {0};
@@ -71,7 +71,7 @@ static void tiles(const struct result *r, int i, struct buf *out) {
     const size_t n = strcspn(kld.data, " ");
     snprintf(text, sizeof text, "%.*s", (int)n, kld.data);
     buf_fmt(&about, "mean divergence, nats%s%s", kld.data[n] ? "," : "", kld.data + n);
-    tile(text, "", about.data, out);
+    put_tile(text, "", about.data, out);
     buf_str(out, "</div>");
     buf_release(&kld);
     buf_release(&about);
@@ -103,7 +103,7 @@ static void answer(const struct result *r, const struct release *rel, struct buf
         tiles(r, i, out);
         buf_str(out, "<p>");
         pick_others(r, &text);
-        plain(out, &text);
+        put_plain(out, &text);
         buf_str(out, "</p>");
     }
     if (r->base_is_quantized) {
@@ -125,7 +125,7 @@ static void plot(const struct buf *wide, const struct buf *narrow, struct buf *o
     buf_fmt(out, "<div class=wide>%s</div><div class=narrow>%s</div>\n", wide->data, narrow->data);
 }
 
-static void size_plot(const struct result *r, struct buf *out) {
+static void put_size_plot(const struct result *r, struct buf *out) {
     struct buf wide = {0}, narrow = {0};
     bool bars = false, front = false, sizes = false, rings = false;
     for (int i = 0, n = 0; i < r->n_files; i++) {
@@ -179,7 +179,7 @@ static void more_plots(const struct result *r, struct buf *out) {
     }
 }
 
-static void words(const struct result *r, struct buf *out) {
+static void put_words(const struct result *r, struct buf *out) {
     buf_fmt(out,
             "<details><summary>What the words mean</summary><p>The mean divergence says how far a "
             "file's probabilities of the next token are from those of %s (Kullback-Leibler, in "
@@ -199,7 +199,7 @@ static void words(const struct result *r, struct buf *out) {
             pick_take.reason, pick_take.max_kld);
 }
 
-static void names(const cJSON *list, struct buf *out) {
+static void put_names(const cJSON *list, struct buf *out) {
     const char *sep = "";
     for (const cJSON *n = doc_first(list); n; n = n->next) {
         const char *s = cJSON_GetStringValue(n) ? cJSON_GetStringValue(n) : doc_str(n, "name"),
@@ -218,7 +218,7 @@ static void names(const cJSON *list, struct buf *out) {
     if (!*sep) buf_str(out, "no text");
 }
 
-static void sentences(const cJSON *list, const char *title, struct buf *out) {
+static void put_sentences(const cJSON *list, const char *title, struct buf *out) {
     if (!doc_first(list)) return;
     buf_fmt(out, "<h3>%s</h3><ul>", title);
     for (const cJSON *n = doc_first(list); n; n = n->next) {
@@ -246,7 +246,7 @@ static void whys(const struct result *r, struct buf *out) {
     if (any) buf_str(out, "</ul></details>");
 }
 
-static void method(const struct result *r, struct buf *out) {
+static void put_method(const struct result *r, struct buf *out) {
     char n[3][32];
     text_thousands(n[0], r->eval_tokens);
     text_thousands(n[1], r->eval_chunks);
@@ -254,21 +254,21 @@ static void method(const struct result *r, struct buf *out) {
     buf_fmt(out,
             "<section><h2>How it was measured</h2><p>%s tokens scored in %s chunks of %lld from ",
             n[0], n[1], (long long)r->eval_ctx);
-    names(r->eval_texts, out);
+    put_names(r->eval_texts, out);
     buf_fmt(out, "; importance matrix from %s chunks of %lld tokens of ", n[2],
             (long long)r->imatrix_chunk_size);
-    names(r->calib_texts, out);
+    put_names(r->calib_texts, out);
     buf_str(out, ". Base and files run together on the same tokens; weights are dequantized and "
                  "activations are 32-bit floats. Speed on ");
     html_text(out, r->machine);
     buf_str(out, ".</p>\n");
     whys(r, out);
-    sentences(r->left_out, "Left out for lack of time", out);
-    sentences(r->notes, "Notes", out);
+    put_sentences(r->left_out, "Left out for lack of time", out);
+    put_sentences(r->notes, "Notes", out);
     buf_str(out, "</section>\n");
 }
 
-static void sums(const struct result *r, struct buf *out) {
+static void put_sums(const struct result *r, struct buf *out) {
     buf_str(out, "<details><summary>Checksums</summary><p class=m>SHA-256; <code>sha256sum -c "
                  "SHA256SUMS</code> compares them all.</p>\n");
     for (int i = 0; i < r->n_files; i++) {
@@ -282,17 +282,17 @@ static void sums(const struct result *r, struct buf *out) {
 }
 
 void report_html(const struct result *r, const struct release *rel, struct buf *out) {
-    head(r, out);
+    put_head(r, out);
     answer(r, rel, out);
-    size_plot(r, out);
+    put_size_plot(r, out);
     html_files(r, rel, out);
     html_fit(r, rel, out);
     more_plots(r, out);
     report_tools_html(r, out);
-    method(r, out);
+    put_method(r, out);
     buf_str(out, "<section class=folds>");
-    words(r, out);
+    put_words(r, out);
     html_numbers(r, out);
-    sums(r, out);
+    put_sums(r, out);
     buf_str(out, "</section></main></body></html>\n");
 }

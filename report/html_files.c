@@ -72,7 +72,7 @@ static void cell_num(const char *column, double v, int prec, struct buf *out) {
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-static void plain(struct buf *out, const struct buf *text) {
+static void put_plain(struct buf *out, const struct buf *text) {
     html_text(out, text->data ? text->data : "");
 }
 
@@ -127,10 +127,10 @@ static void file_name(const struct result *r, int i, const struct release *rel, 
     if (i == pick_file(r)) buf_str(out, "<span class=star>recommended</span>");
     pick_role(r, i, &text);
     buf_str(out, "<span class=s>");
-    plain(out, &text);
+    put_plain(out, &text);
     buf_reset(&text);
     if (pick_gain_text(r, i, &text)) buf_str(out, "; ");
-    plain(out, &text);
+    put_plain(out, &text);
     buf_str(out, "</span></td>");
     buf_release(&text);
 }
@@ -222,7 +222,7 @@ void html_numbers(const struct result *r, struct buf *out) {
         struct buf types = {0};
         pick_types(r, order[k], &types);
         buf_str(out, "<td class=types>");
-        plain(out, &types);
+        put_plain(out, &types);
         buf_str(out, "</td></tr>\n");
         buf_release(&types);
     }

@@ -12,7 +12,7 @@
 #include "report/folder_lint.h"
 #include "report/release.h"
 
-static bool among(const char *s, const char *const *v) {
+static bool is_among(const char *s, const char *const *v) {
     for (; *v; v++)
         if (strcmp(s, *v) == 0) return true;
     return false;
@@ -33,7 +33,7 @@ struct modelfile {
     bool has_from;
 };
 
-static void fault(struct modelfile *m, const char *rule, const char *fmt, const char *what) {
+static void add_fault(struct modelfile *m, const char *rule, const char *fmt, const char *what) {
     char text[300];
     snprintf(text, sizeof text, "line %d: ", m->line);
     size_t n = strlen(text);
@@ -52,11 +52,11 @@ static void check_from(struct modelfile *m, const char *arg) {
     size_t len;
     const char *s = strncmp(arg, "./", 2) == 0 ? arg + 2 : arg;
     if (*s == '/' || *s == '~') {
-        fault(m, "modelfile-from", "FROM %s is a local path; write ./NAME.gguf", arg);
+        add_fault(m, "modelfile-from", "FROM %s is a local path; write ./NAME.gguf", arg);
         return;
     }
     if (gguf_split_parse(s, &i, &count, &len)) {
-        fault(m, "modelfile-from", "FROM %s is a shard, which Ollama does not read", arg);
+        add_fault(m, "modelfile-from", "FROM %s is a shard, which Ollama does not read", arg);
         return;
     }
     char *path = io_join(m->l->dir, s);
@@ -66,7 +66,7 @@ static void check_from(struct modelfile *m, const char *arg) {
         snprintf(first, sizeof first, "%.*s-00001-of-%05d.gguf", (int)(strlen(path) - 5), path, k);
         there = io_exists(first);
     }
-    if (!there) fault(m, "modelfile-from", "FROM %s is not in the folder", arg);
+    if (!there) add_fault(m, "modelfile-from", "FROM %s is not in the folder", arg);
     free(path);
 }
 
@@ -84,23 +84,23 @@ static void check_parameter(struct modelfile *m, char *arg) {
     size_t n = strcspn(arg, " \t");
     char *value = arg + n + strspn(arg + n, " \t");
     arg[n] = 0;
-    if (among(arg, ollama_deprecated)) {
-        fault(m, "modelfile-deprecated", "parameter %s was removed from Ollama", arg);
+    if (is_among(arg, ollama_deprecated)) {
+        add_fault(m, "modelfile-deprecated", "parameter %s was removed from Ollama", arg);
         return;
     }
-    if (!among(arg, ollama_params)) {
-        fault(m, "modelfile-parameter", "parameter %s is unknown: ollama create fails", arg);
+    if (!is_among(arg, ollama_params)) {
+        add_fault(m, "modelfile-parameter", "parameter %s is unknown: ollama create fails", arg);
         return;
     }
     if (!*value) {
-        fault(m, "modelfile-value", "parameter %s has no value", arg);
+        add_fault(m, "modelfile-value", "parameter %s has no value", arg);
         return;
     }
-    if (!unquote(value)) fault(m, "modelfile-quote", "unclosed quote: %s", value);
+    if (!unquote(value)) add_fault(m, "modelfile-quote", "unclosed quote: %s", value);
     if (strcmp(arg, "stop") == 0) return;
     bool flag = strcmp(arg, "use_mmap") == 0;
     if (flag ? strcmp(value, "true") != 0 && strcmp(value, "false") != 0 : !is_number(value))
-        fault(m, "modelfile-value", "the value of %s is not a number", arg);
+        add_fault(m, "modelfile-value", "the value of %s is not a number", arg);
 }
 
 static void check_command(struct modelfile *m, char *line) {
@@ -110,11 +110,11 @@ static void check_command(struct modelfile *m, char *line) {
     for (; k < n && k < sizeof name - 1; k++)
         name[k] = (char)(line[k] >= 'a' && line[k] <= 'z' ? line[k] - 32 : line[k]);
     name[k] = 0;
-    if (!among(name, ollama_commands)) {
-        fault(m, "modelfile-command", "%s is not a Modelfile command", name);
+    if (!is_among(name, ollama_commands)) {
+        add_fault(m, "modelfile-command", "%s is not a Modelfile command", name);
         return;
     }
-    if (!*arg) fault(m, "modelfile-value", "%s has no value", name);
+    if (!*arg) add_fault(m, "modelfile-value", "%s has no value", name);
     if (strcmp(name, "FROM") == 0 && *arg) check_from(m, arg);
     if (strcmp(name, "PARAMETER") == 0 && *arg) check_parameter(m, arg);
 }
@@ -125,7 +125,7 @@ static char *skip_block(struct modelfile *m, char *line, char *next) {
     if (!open || strstr(open + 3, "\"\"\"")) return next;
     char *close = next ? strstr(next, "\"\"\"") : NULL;
     if (!close) {
-        fault(m, "modelfile-quote", "\"\"\" is not closed%s", "");
+        add_fault(m, "modelfile-quote", "\"\"\" is not closed%s", "");
         return NULL;
     }
     for (char *c = next; c < close; c++) m->line += *c == '\n';
@@ -182,7 +182,7 @@ static void check_params(struct lint *l) {
         const char *name = json_name(m);
         bool stop = strcmp(name, "stop") == 0, flag = strcmp(name, "use_mmap") == 0;
         enum json_type want = stop ? JSON_ARR : flag ? JSON_BOOL : JSON_NUM;
-        if (!among(name, ollama_params))
+        if (!is_among(name, ollama_params))
             lint_add(l, true, "params-key", "params", "%.60s is not an Ollama parameter", name);
         else if (json_type(m) != want)
             lint_add(l, true, "params-value", "params", "the value of %s has the wrong type", name);

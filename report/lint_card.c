@@ -12,7 +12,7 @@
 
 #define CARD "README.md"
 
-static bool among(const char *s, const char *const *v) {
+static bool is_among(const char *s, const char *const *v) {
     for (; *v; v++)
         if (strcmp(s, *v) == 0) return true;
     return false;
@@ -54,7 +54,7 @@ static void check_base(struct lint *l, const struct card_yaml *f) {
         if (!is_repo_id(k->value[i]))
             lint_add(l, true, "card-base-model-id", CARD,
                      "base_model \"%.80s\" is not ORGANIZATION/NAME", k->value[i]);
-    if (*rel && !among(rel, relations))
+    if (*rel && !is_among(rel, relations))
         lint_add(l, true, "card-relation", CARD, "base_model_relation \"%.40s\" is not quantized",
                  rel);
     else if (k && k->n && strcmp(rel, "quantized") != 0)
@@ -90,7 +90,7 @@ static void check_tags(struct lint *l, const struct card_yaml *f) {
     bool gguf = strcmp(lib, "gguf") == 0;
     if (!*task)
         lint_add(l, false, "card-pipeline-tag", CARD, "no pipeline_tag, such as text-generation");
-    else if (!among(task, tasks))
+    else if (!is_among(task, tasks))
         lint_add(l, true, "card-pipeline-tag", CARD, "pipeline_tag \"%.60s\" is not a Hub task",
                  task);
     for (int i = 0; tags && i < tags->n; i++) gguf |= strcmp(tags->value[i], "gguf") == 0;

@@ -156,7 +156,7 @@ void manifest_free(struct manifest *m) {
     free(m);
 }
 
-static const cJSON *entry(const cJSON *files, const char *name) {
+static const cJSON *find_entry(const cJSON *files, const char *name) {
     for (const cJSON *f = doc_first(files); f; f = f->next)
         if (doc_is(f, "file", name)) return f;
     return NULL;
@@ -164,7 +164,7 @@ static const cJSON *entry(const cJSON *files, const char *name) {
 
 /* Takes the hashes of a shard from its entry. Returns false if the entry describes another file. */
 static bool take_shard(struct manifest *m, const struct gguf *g, int shard) {
-    const cJSON *f = entry(doc_get(m->root, "files"), io_base(gguf_shard_path(g, shard)));
+    const cJSON *f = find_entry(doc_get(m->root, "files"), io_base(gguf_shard_path(g, shard)));
     const char *claimed = doc_str(f, "header_xxh128");
     char hex[33];
     uint64_t n;

@@ -79,7 +79,7 @@ void pick_grade_text(const struct pick_grade *g, struct buf *out) {
 
 /* ---- choosing -------------------------------------------------------------------------------- */
 
-static bool counts(const struct result_file *f) {
+static bool is_counted(const struct result_file *f) {
     return !f->is_base && isfinite(f->mean_kld) && f->size_bytes > 0;
 }
 
@@ -89,7 +89,7 @@ static int smallest(const struct result *r, enum pick_band limit, bool sure) {
     int best = -1;
     for (int i = 0; i < r->n_files; i++) {
         struct pick_grade g = pick_grade(r, i);
-        if (!counts(&r->file[i]) || (sure ? g.worst : g.band) > limit) continue;
+        if (!is_counted(&r->file[i]) || (sure ? g.worst : g.band) > limit) continue;
         if (best < 0 || r->file[i].size_bytes < r->file[best].size_bytes) best = i;
     }
     return best;
@@ -99,17 +99,17 @@ static int smallest_to_take(const struct result *r) {
     int best = -1;
     for (int i = 0; i < r->n_files; i++) {
         const struct result_file *f = &r->file[i];
-        if (!counts(f) || !(f->mean_kld + half_width(f->mean_kld_stderr) <= pick_take.max_kld))
+        if (!is_counted(f) || !(f->mean_kld + half_width(f->mean_kld_stderr) <= pick_take.max_kld))
             continue;
         if (best < 0 || f->size_bytes < r->file[best].size_bytes) best = i;
     }
     return best;
 }
 
-static int closest(const struct result *r) {
+static int closest_file(const struct result *r) {
     int best = -1;
     for (int i = 0; i < r->n_files; i++)
-        if (counts(&r->file[i]) && (best < 0 || r->file[i].mean_kld < r->file[best].mean_kld))
+        if (is_counted(&r->file[i]) && (best < 0 || r->file[i].mean_kld < r->file[best].mean_kld))
             best = i;
     return best;
 }
@@ -119,7 +119,7 @@ int pick_file(const struct result *r) {
     if (i < 0) i = smallest_to_take(r);
     if (i < 0) i = smallest(r, PICK_SLIGHT, true);
     if (i < 0) i = smallest(r, PICK_SLIGHT, false);
-    return i >= 0 ? i : closest(r);
+    return i >= 0 ? i : closest_file(r);
 }
 
 /* Returns the closest file that is both closer and no larger than file i; -1: none. */
@@ -128,7 +128,7 @@ static int better(const struct result *r, int i) {
     int best = -1;
     for (int k = 0; k < r->n_files; k++) {
         const struct result_file *g = &r->file[k];
-        if (k == i || !counts(g) || g->size_bytes > f->size_bytes || g->mean_kld > f->mean_kld)
+        if (k == i || !is_counted(g) || g->size_bytes > f->size_bytes || g->mean_kld > f->mean_kld)
             continue;
         if (g->size_bytes == f->size_bytes && g->mean_kld >= f->mean_kld) continue;
         if (best < 0 || g->mean_kld < r->file[best].mean_kld) best = k;
@@ -158,7 +158,7 @@ int *pick_order(const struct result *r) {
 }
 
 bool pick_on_front(const struct result *r, int i) {
-    return counts(&r->file[i]) && better(r, i) < 0;
+    return is_counted(&r->file[i]) && better(r, i) < 0;
 }
 
 /* ---- words ----------------------------------------------------------------------------------- */
@@ -192,13 +192,13 @@ void pick_role(const struct result *r, int i, struct buf *out) {
     if (f->is_base) {
         buf_str(out, r->base_is_quantized ? "the base of the others, itself quantized"
                                           : "the unquantized conversion, for making other files");
-    } else if (!counts(f)) {
+    } else if (!is_counted(f)) {
         buf_str(out, "not measured");
     } else if (i == pick) {
         buf_str(out, why_recommended(r, i));
     } else if (beaten >= 0) {
         buf_fmt(out, "%s is smaller and closer", pick_label(r, beaten));
-    } else if (i == closest(r)) {
+    } else if (i == closest_file(r)) {
         buf_fmt(out, "closest to %s", pick_base_word(r));
     } else if (pick >= 0 && f->size_bytes < r->file[pick].size_bytes) {
         bool heavy = pick_grade(r, i).band == PICK_HEAVY;
@@ -210,7 +210,7 @@ void pick_role(const struct result *r, int i, struct buf *out) {
 
 double pick_gain(const struct result *r, int i) {
     const struct result_file *f = &r->file[i];
-    return counts(f) && f->mean_kld > 0 ? f->preset_kld / f->mean_kld : (double)NAN;
+    return is_counted(f) && f->mean_kld > 0 ? f->preset_kld / f->mean_kld : (double)NAN;
 }
 
 bool pick_gain_text(const struct result *r, int i, struct buf *out) {

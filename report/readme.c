@@ -8,8 +8,8 @@
 #include "report/pick.h"
 #include "report/report_text.h"
 
-static void list(struct buf *out, const char *key, const char *const *v, int n,
-                 const char *const *more) {
+static void put_list(struct buf *out, const char *key, const char *const *v, int n,
+                     const char *const *more) {
     if (!n && !(more && more[0])) return;
     buf_fmt(out, "%s:\n", key);
     for (int i = 0; more && more[i]; i++) buf_fmt(out, "- %s\n", more[i]);
@@ -52,9 +52,9 @@ static void front_matter(const struct result *r, const struct release *rel, stru
     if (rel && *rel->license_name) yaml_field(out, "license_name", rel->license_name);
     if (rel && *rel->license_link) yaml_field(out, "license_link", rel->license_link);
     if (rel && rel->quantized_by) yaml_field(out, "quantized_by", rel->quantized_by);
-    if (rel) list(out, "language", rel->language, rel->n_languages, NULL);
+    if (rel) put_list(out, "language", rel->language, rel->n_languages, NULL);
     bool im = rel && rel->has_imatrix;
-    list(out, "tags", rel ? rel->tag : NULL, rel ? rel->n_tags : 0, im ? more : tags);
+    put_list(out, "tags", rel ? rel->tag : NULL, rel ? rel->n_tags : 0, im ? more : tags);
     buf_str(out, "---\n\n" README_MARK "\n\n");
 }
 
@@ -112,7 +112,7 @@ static const char *base_file(const struct result *r) {
     return r->base_name;
 }
 
-static void how(const struct result *r, struct buf *out) {
+static void put_how(const struct result *r, struct buf *out) {
     buf_str(out, "\n## How this was made and measured\n\n");
     buf_fmt(out, "- Tool: hone %s. Base: `%s`.\n", r->version, base_file(r));
     buf_fmt(out, "- Importance matrix: %lld chunks of %lld tokens.\n", (long long)r->imatrix_chunks,
@@ -201,7 +201,7 @@ void report_readme(const struct result *r, const struct release *rel, struct buf
     if (r && rel) card_plots(r, out);
     if (r) report_tools_md(r, out);
     if (rel) card_prompt(rel, out);
-    if (r) how(r, out);
+    if (r) put_how(r, out);
     if (rel) credits(r, rel, out);
     if (r && rel)
         buf_str(

@@ -56,7 +56,7 @@ bool release_encoding(const char *file, char out[32]) {
 
 /* ---- keys ------------------------------------------------------------------------------------ */
 
-static const char *keep(struct release *r, const char *s) {
+static const char *keep_text(struct release *r, const char *s) {
     return s ? arena_strdup(&r->arena, s) : "";
 }
 
@@ -110,9 +110,9 @@ static int read_list(struct release *r, const struct gguf *g, const char *key, c
 static const char *base_of(struct release *r, const struct gguf *g) {
     static const char hub[] = "https://huggingface.co/";
     const char *url = gguf_str_or(g, "general.source.repo_url", "");
-    if (strncmp(url, hub, sizeof hub - 1) == 0) return keep(r, url + sizeof hub - 1);
+    if (strncmp(url, hub, sizeof hub - 1) == 0) return keep_text(r, url + sizeof hub - 1);
     url = gguf_str_or(g, "general.base_model.0.repo_url", "");
-    if (strncmp(url, hub, sizeof hub - 1) == 0) return keep(r, url + sizeof hub - 1);
+    if (strncmp(url, hub, sizeof hub - 1) == 0) return keep_text(r, url + sizeof hub - 1);
     const char *name = gguf_str_or(g, "general.base_model.0.name", ""),
                *org = gguf_str_or(g, "general.base_model.0.organization", "");
     if (!*name || !*org || strchr(org, ' ') || strchr(name, ' ')) return "";
@@ -124,14 +124,14 @@ static const char *base_of(struct release *r, const struct gguf *g) {
 
 static void read_keys(struct release *r, const struct gguf *g) {
     char key[128];
-    r->title = keep(r, gguf_str_or(g, "general.name", ""));
-    r->arch = keep(r, gguf_str_or(g, "general.architecture", ""));
-    r->size_label = keep(r, gguf_str_or(g, "general.size_label", ""));
-    r->license = keep(r, gguf_str_or(g, "general.license", ""));
-    r->license_name = keep(r, gguf_str_or(g, "general.license.name", ""));
-    r->license_link = keep(r, gguf_str_or(g, "general.license.link", ""));
+    r->title = keep_text(r, gguf_str_or(g, "general.name", ""));
+    r->arch = keep_text(r, gguf_str_or(g, "general.architecture", ""));
+    r->size_label = keep_text(r, gguf_str_or(g, "general.size_label", ""));
+    r->license = keep_text(r, gguf_str_or(g, "general.license", ""));
+    r->license_name = keep_text(r, gguf_str_or(g, "general.license.name", ""));
+    r->license_link = keep_text(r, gguf_str_or(g, "general.license.link", ""));
     r->base_model = base_of(r, g);
-    r->template = keep(r, gguf_str_or(g, "tokenizer.chat_template", ""));
+    r->template = keep_text(r, gguf_str_or(g, "tokenizer.chat_template", ""));
     r->n_languages = read_list(r, g, "general.languages", r->language);
     r->n_tags = read_list(r, g, "general.tags", r->tag);
     snprintf(key, sizeof key, "%.100s.context_length", r->arch);
@@ -170,7 +170,7 @@ static int list_names(struct release *r, struct err *e) {
     return rc;
 }
 
-static void measure(struct release_file *f, const struct gguf *g) {
+static void measure_file(struct release_file *f, const struct gguf *g) {
     uint64_t bytes = 0, type = gguf_u64_or(g, "general.file_type", UINT64_MAX);
     f->is_float = true;
     for (int64_t i = 0; i < gguf_n_tensors(g); i++) {
@@ -203,7 +203,7 @@ static int read_model(struct release *r, const char *name, struct err *e) {
         f->stem = arena_strdup(&r->arena, stem);
         free(stem);
         (void)release_encoding(name, f->encoding);
-        measure(f, g);
+        measure_file(f, g);
     }
     gguf_close(g);
     return 0;

@@ -51,7 +51,7 @@ static const struct native {
                {"qwen35moe", "qwen3.5", "0.17.1"},
                {"gemma4", "gemma4", NULL}};
 
-static void number(struct buf *out, double v) {
+static void put_number(struct buf *out, double v) {
     char text[40];
     for (int digits = 3; digits <= 9; digits++) { /* print an f32 0.7 as 0.7, not 0.699999988 */
         snprintf(text, sizeof text, "%.*g", digits, v);
@@ -60,10 +60,10 @@ static void number(struct buf *out, double v) {
     buf_str(out, text);
 }
 
-static void parameter(struct buf *out, const char *name, double v) {
+static void put_parameter(struct buf *out, const char *name, double v) {
     if (!isfinite(v)) return;
     buf_fmt(out, "PARAMETER %s ", name);
-    number(out, v);
+    put_number(out, v);
     buf_chr(out, '\n');
 }
 
@@ -91,12 +91,13 @@ void release_modelfile(const struct release *r, struct buf *out) {
                 natives[k].name);
         if (natives[k].since) buf_fmt(out, "REQUIRES %s\n", natives[k].since);
     }
-    if (r->ctx > 0) parameter(out, "num_ctx", (double)(r->ctx < OLLAMA_CTX ? r->ctx : OLLAMA_CTX));
-    parameter(out, "temperature", r->temp);
-    if (r->top_k >= 0) parameter(out, "top_k", (double)r->top_k);
-    parameter(out, "top_p", r->top_p);
-    parameter(out, "min_p", r->min_p);
-    parameter(out, "repeat_penalty", r->repeat);
+    if (r->ctx > 0)
+        put_parameter(out, "num_ctx", (double)(r->ctx < OLLAMA_CTX ? r->ctx : OLLAMA_CTX));
+    put_parameter(out, "temperature", r->temp);
+    if (r->top_k >= 0) put_parameter(out, "top_k", (double)r->top_k);
+    put_parameter(out, "top_p", r->top_p);
+    put_parameter(out, "min_p", r->min_p);
+    put_parameter(out, "repeat_penalty", r->repeat);
     for (int k = 0; k < r->n_stops; k++)
         if (quotable(r->stop[k])) buf_fmt(out, "PARAMETER stop \"%s\"\n", r->stop[k]);
 }
@@ -104,7 +105,7 @@ void release_modelfile(const struct release *r, struct buf *out) {
 static void json_number(struct jw *w, const char *name, double v) {
     struct buf b = {0};
     if (!isfinite(v)) return;
-    number(&b, v);
+    put_number(&b, v);
     jw_raw(w, name, b.data);
     buf_release(&b);
 }
@@ -133,12 +134,12 @@ static void lower_name(struct buf *out, const char *s) {
     for (; *s; s++) buf_chr(out, (char)(*s >= 'A' && *s <= 'Z' ? *s + 32 : *s == ' ' ? '-' : *s));
 }
 
-static void field(struct buf *out, const char *key, double v, bool checked) {
+static void put_field(struct buf *out, const char *key, double v, bool checked) {
     if (!isfinite(v)) return;
     buf_fmt(out, "      - key: llm.prediction.%s\n        value:", key);
     if (checked) buf_str(out, "\n          checked: true\n          value:");
     buf_chr(out, ' ');
-    number(out, v);
+    put_number(out, v);
     buf_chr(out, '\n');
 }
 
@@ -193,11 +194,11 @@ void release_model_yaml(const struct release *r, struct buf *out) {
             strstr(r->template, "tools") ? "true" : "false");
     if (isfinite(r->temp) || isfinite(r->top_p) || isfinite(r->min_p) || r->top_k >= 0) {
         buf_str(out, "config:\n  operation:\n    fields:\n");
-        field(out, "temperature", r->temp, false);
-        field(out, "topKSampling", r->top_k >= 0 ? (double)r->top_k : (double)NAN, false);
-        field(out, "topPSampling", r->top_p, true);
-        field(out, "minPSampling", r->min_p, true);
-        field(out, "repeatPenalty", r->repeat, true);
+        put_field(out, "temperature", r->temp, false);
+        put_field(out, "topKSampling", r->top_k >= 0 ? (double)r->top_k : (double)NAN, false);
+        put_field(out, "topPSampling", r->top_p, true);
+        put_field(out, "minPSampling", r->min_p, true);
+        put_field(out, "repeatPenalty", r->repeat, true);
     }
     if (thinks)
         buf_str(out, "customFields:\n  - key: enableThinking\n    displayName: Enable thinking\n"

@@ -10,55 +10,55 @@
 
 enum { MAX_RESULTS = 64 << 20 };
 
-static double number(const cJSON *o, const char *name) {
+static double num_member(const cJSON *o, const char *name) {
     return doc_num(o, name, (double)NAN);
 }
 
-static int64_t integer(const cJSON *o, const char *name) {
+static int64_t int_member(const cJSON *o, const char *name) {
     int64_t v = 0;
     return doc_i64(o, name, &v) ? v : 0;
 }
 
-static const char *text(const cJSON *o, const char *name) {
+static const char *text_member(const cJSON *o, const char *name) {
     const char *s = doc_str(o, name);
     return s ? s : "";
 }
 
 static void read_file_row(struct result_file *f, const cJSON *o) {
-    f->file = text(o, "file");
-    f->recipe = text(o, "recipe");
-    f->sha256 = text(o, "sha256");
-    f->size_class = text(o, "size_class");
-    f->made = text(o, "made");
-    f->why = text(o, "why");
+    f->file = text_member(o, "file");
+    f->recipe = text_member(o, "recipe");
+    f->sha256 = text_member(o, "sha256");
+    f->size_class = text_member(o, "size_class");
+    f->made = text_member(o, "made");
+    f->why = text_member(o, "why");
     f->feedback = doc_bool(o, "feedback", false);
-    f->size_bytes = integer(o, "size_bytes");
+    f->size_bytes = int_member(o, "size_bytes");
     f->is_base = doc_bool(o, "is_base", false);
-    f->bpw = number(o, "bpw");
-    f->ppl = number(o, "ppl");
-    f->ppl_stderr = number(o, "ppl_stderr");
-    f->mean_kld = number(o, "mean_kld");
-    f->mean_kld_stderr = number(o, "mean_kld_stderr");
-    f->kld_p999 = number(o, "kld_p999");
-    f->max_kld = number(o, "max_kld");
-    f->same_top1 = number(o, "same_top1");
-    f->rms_dp = number(o, "rms_dp");
-    f->pp_tok_per_s = number(o, "pp_tok_per_s");
-    f->tg_tok_per_s = number(o, "tg_tok_per_s");
-    f->pp_stddev = number(o, "pp_tok_per_s_stddev");
-    f->tg_stddev = number(o, "tg_tok_per_s_stddev");
-    f->preset_kld = number(o, "preset_kld");
+    f->bpw = num_member(o, "bpw");
+    f->ppl = num_member(o, "ppl");
+    f->ppl_stderr = num_member(o, "ppl_stderr");
+    f->mean_kld = num_member(o, "mean_kld");
+    f->mean_kld_stderr = num_member(o, "mean_kld_stderr");
+    f->kld_p999 = num_member(o, "kld_p999");
+    f->max_kld = num_member(o, "max_kld");
+    f->same_top1 = num_member(o, "same_top1");
+    f->rms_dp = num_member(o, "rms_dp");
+    f->pp_tok_per_s = num_member(o, "pp_tok_per_s");
+    f->tg_tok_per_s = num_member(o, "tg_tok_per_s");
+    f->pp_stddev = num_member(o, "pp_tok_per_s_stddev");
+    f->tg_stddev = num_member(o, "tg_tok_per_s_stddev");
+    f->preset_kld = num_member(o, "preset_kld");
     f->types = doc_get(o, "types");
     f->by_depth = doc_get(o, "by_depth");
     f->speed = doc_get(o, "speed");
-    f->tools_n = number(o, "tools_n");
-    f->tools_valid = number(o, "tools_valid");
-    f->tools_passed = number(o, "tools_passed");
-    f->tools_same = number(o, "tools_same");
-    f->tools_held = number(o, "tools_valid_constrained");
-    const double drawn = number(o, "tools_constrained_tokens");
+    f->tools_n = num_member(o, "tools_n");
+    f->tools_valid = num_member(o, "tools_valid");
+    f->tools_passed = num_member(o, "tools_passed");
+    f->tools_same = num_member(o, "tools_same");
+    f->tools_held = num_member(o, "tools_valid_constrained");
+    const double drawn = num_member(o, "tools_constrained_tokens");
     f->tools_overruled =
-        drawn > 0 ? 1000 * number(o, "tools_overruled_tokens") / drawn : (double)NAN;
+        drawn > 0 ? 1000 * num_member(o, "tools_overruled_tokens") / drawn : (double)NAN;
     f->tools_places = doc_get(o, "tools_overruled");
 }
 
@@ -78,30 +78,30 @@ int result_take(struct result *r, cJSON *root, const char *path, struct err *e) 
         result_close(r);
         return err_set(e, ERR_DATA, "%s: not a result file of hone make", path);
     }
-    r->version = text(r->root, "hone_version");
-    r->machine = text(r->root, "machine");
+    r->version = text_member(r->root, "hone_version");
+    r->machine = text_member(r->root, "machine");
     r->notes = doc_get(r->root, "notes");
     r->left_out = doc_get(r->root, "left_out");
     r->facts = doc_get(r->root, "facts");
-    r->base_type = text(r->root, "base_type");
+    r->base_type = text_member(r->root, "base_type");
     r->base_is_quantized = doc_bool(r->root, "base_is_quantized", false);
-    r->name = text(model, "name");
-    r->arch = text(model, "arch");
-    r->arch_note = text(model, "arch_note");
-    r->license = text(model, "license");
-    r->base_name = text(model, "source");
-    r->n_params = integer(model, "n_params");
-    r->ctx = integer(model, "ctx");
-    r->eval_ctx = integer(ev, "ctx");
-    r->eval_tokens = integer(ev, "n_tokens");
-    r->eval_chunks = integer(ev, "n_chunks");
+    r->name = text_member(model, "name");
+    r->arch = text_member(model, "arch");
+    r->arch_note = text_member(model, "arch_note");
+    r->license = text_member(model, "license");
+    r->base_name = text_member(model, "source");
+    r->n_params = int_member(model, "n_params");
+    r->ctx = int_member(model, "ctx");
+    r->eval_ctx = int_member(ev, "ctx");
+    r->eval_tokens = int_member(ev, "n_tokens");
+    r->eval_chunks = int_member(ev, "n_chunks");
     r->eval_texts = doc_get(ev, "texts");
-    r->tools_suite = text(ev, "tools");
-    r->pp = integer(ev, "pp");
-    r->tg = integer(ev, "tg");
+    r->tools_suite = text_member(ev, "tools");
+    r->pp = int_member(ev, "pp");
+    r->tg = int_member(ev, "tg");
     r->calib_texts = doc_get(im, "texts");
-    r->imatrix_chunks = integer(im, "n_chunks");
-    r->imatrix_chunk_size = integer(im, "chunk_size");
+    r->imatrix_chunks = int_member(im, "n_chunks");
+    r->imatrix_chunk_size = int_member(im, "chunk_size");
     r->n_files = (int)cJSON_GetArraySize(files);
     r->file = xcalloc((size_t)r->n_files + 1, sizeof *r->file);
     int i = 0;

@@ -40,18 +40,18 @@ static bool has_err(const struct plot_point *p) {
 }
 
 /* Returns the horizontal position of a scaled value, in plot units. */
-static double px(const struct frame *fr, double x) {
+static double pixel_x(const struct frame *fr, double x) {
     return fr->left + (x - fr->x0) / (fr->x1 - fr->x0) * (fr->w - fr->left - fr->right);
 }
-static double py(const struct frame *fr, double y) {
+static double pixel_y(const struct frame *fr, double y) {
     double v = fr->h - BOTTOM - (y - fr->y0) / (fr->y1 - fr->y0) * (fr->h - TOP - BOTTOM);
     return fmin(fmax(v, TOP), fr->h - BOTTOM);
 }
 static double point_x(const struct frame *fr, const struct plot_point *p) {
-    return px(fr, scale_x(fr, p->x));
+    return pixel_x(fr, scale_x(fr, p->x));
 }
 static double point_y(const struct frame *fr, const struct plot_point *p) {
-    return py(fr, scale_y(fr, p->y));
+    return pixel_y(fr, scale_y(fr, p->y));
 }
 
 /* ---- ranges ---------------------------------------------------------------------------------- */
@@ -88,7 +88,7 @@ static void frame_pad(struct frame *fr) {
 
 /* ---- axes ------------------------------------------------------------------------------------ */
 
-static void number(char out[40], double v) {
+static void number_text(char out[40], double v) {
     if (fabs(v) >= 10000 && fabs(v) < 1e15) {
         char digits[32];
         text_thousands(digits, (int64_t)llround(v));
@@ -101,7 +101,7 @@ static void number(char out[40], double v) {
 }
 
 static void tick_text(const struct frame *fr, char out[40], double v, bool x) {
-    number(out, v);
+    number_text(out, v);
     if (!x || !fr->ax->bytes_x) return;
     static const char *const unit[] = {"B", "kB", "MB", "GB", "TB"};
     double top = fr->x1;
@@ -114,9 +114,9 @@ static void grid_y(const struct frame *fr, double at, double value, struct buf *
     char text[40];
     tick_text(fr, text, value, false);
     buf_fmt(out, "<line class='g' x1='%d' x2='%d' y1='%.1f' y2='%.1f'/>", fr->left,
-            fr->w - fr->right, py(fr, at), py(fr, at));
-    buf_fmt(out, "<text x='%d' y='%.1f' text-anchor='end'>%s</text>", fr->left - 6, py(fr, at) + 4,
-            text);
+            fr->w - fr->right, pixel_y(fr, at), pixel_y(fr, at));
+    buf_fmt(out, "<text x='%d' y='%.1f' text-anchor='end'>%s</text>", fr->left - 6,
+            pixel_y(fr, at) + 4, text);
 }
 
 /* Draws ticks at 1, 2 and 5 of each decade, or fewer where they would be too close. */
@@ -147,7 +147,7 @@ static void axis_x(const struct frame *fr, struct buf *out) {
     double step = fr->ax->log_x ? 1 : nice_step(fr->x1 - fr->x0), end = -1e9;
     for (double k = ceil(fr->x0 / step); k * step <= fr->x1; k++) {
         char text[40];
-        double x = px(fr, k * step);
+        double x = pixel_x(fr, k * step);
         tick_text(fr, text, fr->ax->log_x ? exp2(k * step) : k * step + 0.0, true);
         double half = svg_text_width(text) / 2;
         buf_fmt(out, "<line class='g' x1='%.1f' x2='%.1f' y1='%d' y2='%d'/>", x, x, TOP,
@@ -198,8 +198,8 @@ static void bands(struct frame *fr, bool names, struct buf *out) {
     for (int i = 0; i < ax->n_bands; i++) {
         double to = isfinite(ax->band[i].to) ? scale_y(fr, ax->band[i].to) : (double)INFINITY;
         if (to > fr->y0 && from < fr->y1) {
-            double y1 = to > fr->y1 ? TOP : py(fr, to),
-                   y0 = from < fr->y0 ? fr->h - BOTTOM : py(fr, from);
+            double y1 = to > fr->y1 ? TOP : pixel_y(fr, to),
+                   y0 = from < fr->y0 ? fr->h - BOTTOM : pixel_y(fr, from);
             if (!names)
                 buf_fmt(out, "<rect class='b%d' x='%d' y='%.1f' width='%d' height='%.1f'/>", i + 1,
                         fr->left, y1, fr->w - fr->left - fr->right, y0 - y1);
@@ -215,7 +215,7 @@ static void bands(struct frame *fr, bool names, struct buf *out) {
     }
 }
 
-static void note(struct frame *fr, struct buf *out) {
+static void put_note(struct frame *fr, struct buf *out) {
     if (!fr->ax->note) return;
     char text[80];
     svg_shorten(text, fr->ax->note, fr->w - fr->left - fr->right - 20);
@@ -227,9 +227,9 @@ static void note(struct frame *fr, struct buf *out) {
     svg_take(&fr->place, (struct svg_box){x - w, y - 12, x, y + 6});
 }
 
-static void rules(const struct frame *fr, struct buf *out) {
+static void put_rules(const struct frame *fr, struct buf *out) {
     for (int i = 0; i < fr->ax->n_rules; i++) {
-        double x = px(fr, scale_x(fr, fr->ax->rule[i]));
+        double x = pixel_x(fr, scale_x(fr, fr->ax->rule[i]));
         if (x >= fr->left && x <= fr->w - fr->right)
             buf_fmt(out, "<line class='r' x1='%.1f' x2='%.1f' y1='%d' y2='%d'/>", x, x, TOP,
                     fr->h - BOTTOM);
@@ -245,11 +245,11 @@ static void point_class(const struct plot_point *p, struct buf *out) {
         buf_fmt(out, "c%d", p->series % COLORS);
 }
 
-static void point(struct frame *fr, const struct plot_point *p, struct buf *out) {
+static void put_point(struct frame *fr, const struct plot_point *p, struct buf *out) {
     double x = point_x(fr, p), y = point_y(fr, p);
     if (has_err(p)) {
         double low = fr->ax->log_y && p->y <= p->err ? fr->y0 : scale_y(fr, p->y - p->err);
-        double y0 = py(fr, low), y1 = py(fr, scale_y(fr, p->y + p->err));
+        double y0 = pixel_y(fr, low), y1 = pixel_y(fr, scale_y(fr, p->y + p->err));
         buf_fmt(out, "<path d='M%.1f %.1fV%.1fM%.1f %.1fh6M%.1f %.1fh6'/>", x, y0, y1, x - 3, y0,
                 x - 3, y1);
         svg_take(&fr->place, (struct svg_box){x - 3, y1, x + 3, y0});
@@ -370,7 +370,7 @@ static int right_margin(const struct plot_axes *ax, const struct plot_point *p, 
 
 /* ---- the picture ----------------------------------------------------------------------------- */
 
-static void series(struct frame *fr, const struct plot_point *p, int n, struct buf *out) {
+static void put_series(struct frame *fr, const struct plot_point *p, int n, struct buf *out) {
     struct end *v = xcalloc((size_t)n + 1, sizeof *v);
     int n_ends = 0;
     if (fr->ax->label_points) front(fr, p, n, out);
@@ -384,7 +384,7 @@ static void series(struct frame *fr, const struct plot_point *p, int n, struct b
         if (end > i + 1 && !fr->ax->label_points) line(fr, p, i, end, out);
         for (int k = i; k < end; k++) {
             if (!shown(fr->ax, &p[k])) continue;
-            point(fr, &p[k], out);
+            put_point(fr, &p[k], out);
             last = k;
         }
         buf_str(out, "</g>");
@@ -416,9 +416,9 @@ void report_svg(const struct plot_axes *ax, const struct plot_point *p, int n, s
         axis_y(fr, out);
         axis_x(fr, out);
         bands(fr, true, out);
-        rules(fr, out);
-        note(fr, out);
-        series(fr, p, n, out);
+        put_rules(fr, out);
+        put_note(fr, out);
+        put_series(fr, p, n, out);
     } else {
         buf_fmt(out, "<text x='%d' y='%d' text-anchor='middle'>nothing was measured</text>",
                 fr->w / 2, fr->h / 2);

@@ -70,7 +70,7 @@ static struct svg_box text_box(double x, double y, double width) {
     return (struct svg_box){x - 2, y - ASCENT - 1, x + width + 2, y + DESCENT + 1};
 }
 
-static double cost(const struct svg_place *p, const struct svg_box *b) {
+static double cost_of_place(const struct svg_place *p, const struct svg_box *b) {
     double c = 0;
     if (b->x0 < p->area.x0 || b->x1 > p->area.x1) c += 5000;
     if (b->y0 < p->area.y0 || b->y1 > p->area.y1) c += 5000;
@@ -92,7 +92,7 @@ bool svg_place(struct svg_place *p, double x, double y, double width, double *tx
                                 {x - width / 2, y - 9 - d}, {x - width / 2, y + 18 + d}};
         for (size_t i = 0; i < sizeof at / sizeof *at; i++) {
             struct svg_box b = text_box(at[i][0], at[i][1], width);
-            double c = cost(p, &b) + (double)(k * 10 + i);
+            double c = cost_of_place(p, &b) + (double)(k * 10 + i);
             if (c >= best) continue;
             best = c;
             *tx = at[i][0], *ty = at[i][1];

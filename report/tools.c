@@ -10,7 +10,7 @@
 #include "report/report_text.h"
 #include "report/result.h"
 
-static bool any(const struct result *r) {
+static bool any_tools(const struct result *r) {
     for (int i = 0; i < r->n_files; i++)
         if (r->file[i].tools_n > 0) return true;
     return false;
@@ -48,7 +48,7 @@ static bool any_held(const struct result *r) {
     return false;
 }
 
-static const char *label(const struct result *r, int i) {
+static const char *label_of(const struct result *r, int i) {
     return r->file[i].is_base ? "original" : pick_label(r, i);
 }
 
@@ -85,7 +85,7 @@ static void main_table(const struct result *r, const struct writer *w, struct bu
     for (int i = 0; i < r->n_files; i++) {
         if (!(r->file[i].tools_n > 0)) continue;
         main_cells(&r->file[i], v);
-        w->row(label(r, i), v, MAIN_CELLS, out);
+        w->row(label_of(r, i), v, MAIN_CELLS, out);
     }
 }
 
@@ -95,7 +95,7 @@ static void held_table(const struct result *r, const struct writer *w, struct bu
     for (int i = 0; i < r->n_files; i++) {
         if (!isfinite(r->file[i].tools_held)) continue;
         held_cells(&r->file[i], v);
-        w->row(label(r, i), v, HELD_CELLS, out);
+        w->row(label_of(r, i), v, HELD_CELLS, out);
     }
 }
 
@@ -119,7 +119,7 @@ static void row_md(const char *name, const double *v, int n, struct buf *out) {
 
 void report_tools_md(const struct result *r, struct buf *out) {
     const struct writer md = {head_md, row_md};
-    if (!any(r)) return;
+    if (!any_tools(r)) return;
     card_fold("Tool calls", out);
     buf_fmt(out, "Of %.0f cases of the suite ", most_cases(r));
     md_text(out, r->tools_suite);
@@ -159,7 +159,7 @@ static void row_html(const char *name, const double *v, int n, struct buf *out) 
 
 void report_tools_html(const struct result *r, struct buf *out) {
     const struct writer html = {head_html, row_html};
-    if (!any(r)) return;
+    if (!any_tools(r)) return;
     buf_fmt(out, "<section><h2>Tool calls</h2><p class=m>Of %.0f cases of the suite ",
             most_cases(r));
     html_text(out, r->tools_suite);

@@ -17,7 +17,7 @@ static double now(void) {
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static int head(struct lws *wsi) {
+static int send_head(struct lws *wsi) {
     unsigned char buf[LWS_PRE + 1024], *p = buf + LWS_PRE, *start = p, *end = buf + sizeof buf;
     if (lws_add_http_common_headers(wsi, 200, "text/event-stream", LWS_ILLEGAL_HTTP_CONTENT_LEN, &p,
                                     end) ||
@@ -26,7 +26,7 @@ static int head(struct lws *wsi) {
     return 0;
 }
 
-static int callback(struct lws *wsi, enum lws_callback_reasons why, void *user, void *in,
+static int on_event(struct lws *wsi, enum lws_callback_reasons why, void *user, void *in,
                     size_t len) {
     struct conn *c = user;
     (void)len;
@@ -35,7 +35,7 @@ static int callback(struct lws *wsi, enum lws_callback_reasons why, void *user, 
         memset(c, 0, sizeof *c);
         c->opened = 1;
         c->kind = strcmp(path, "/slow") == 0 ? 1 : strcmp(path, "/flood") == 0 ? 2 : 0;
-        if (head(wsi)) return 1;
+        if (send_head(wsi)) return 1;
         if (c->kind == 1) lws_set_timeout(wsi, NO_PENDING_TIMEOUT, 0);
         if (c->kind != 1) lws_callback_on_writable(wsi);
         return 0;
@@ -63,7 +63,7 @@ static int callback(struct lws *wsi, enum lws_callback_reasons why, void *user, 
 
 int main(int argc, char **argv) {
     static const struct lws_protocols protocols[] = {
-        {"http", callback, sizeof(struct conn), 0, 0, NULL, 0}, {NULL, NULL, 0, 0, 0, NULL, 0}};
+        {"http", on_event, sizeof(struct conn), 0, 0, NULL, 0}, {NULL, NULL, 0, 0, 0, NULL, 0}};
     struct lws_context_creation_info info;
     memset(&info, 0, sizeof info);
     lws_set_log_level(LLL_ERR, NULL);

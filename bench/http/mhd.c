@@ -24,7 +24,7 @@ static double now(void) {
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static void *watcher(void *ud) {
+static void *watch_main(void *ud) {
     struct epoll_event ev;
     (void)ud;
     for (;;) {
@@ -37,7 +37,7 @@ static void *watcher(void *ud) {
     return NULL;
 }
 
-static ssize_t pull(void *ud, uint64_t pos, char *buf, size_t max) {
+static ssize_t fill_body(void *ud, uint64_t pos, char *buf, size_t max) {
     struct conn *c = ud;
     (void)pos;
     if (c->kind == 2) {
@@ -60,9 +60,9 @@ static ssize_t pull(void *ud, uint64_t pos, char *buf, size_t max) {
     return 13;
 }
 
-static enum MHD_Result answer(void *ud, struct MHD_Connection *mc, const char *url,
-                              const char *method, const char *version, const char *data, size_t *n,
-                              void **state) {
+static enum MHD_Result on_request(void *ud, struct MHD_Connection *mc, const char *url,
+                                  const char *method, const char *version, const char *data,
+                                  size_t *n, void **state) {
     struct conn *c = *state;
     (void)ud, (void)method, (void)version, (void)data;
     if (!c) {
@@ -77,15 +77,15 @@ static enum MHD_Result answer(void *ud, struct MHD_Connection *mc, const char *u
         return MHD_YES;
     }
     struct MHD_Response *r =
-        MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, 65536, pull, c, NULL);
+        MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, 65536, fill_body, c, NULL);
     MHD_add_response_header(r, "content-type", "text/event-stream");
     enum MHD_Result rc = MHD_queue_response(mc, 200, r);
     MHD_destroy_response(r);
     return rc;
 }
 
-static void done(void *ud, struct MHD_Connection *mc, void **state,
-                 enum MHD_RequestTerminationCode why) {
+static void on_done(void *ud, struct MHD_Connection *mc, void **state,
+                    enum MHD_RequestTerminationCode why) {
     (void)ud, (void)mc, (void)why;
     free(*state);
     *state = NULL;
@@ -94,11 +94,11 @@ static void done(void *ud, struct MHD_Connection *mc, void **state,
 int main(int argc, char **argv) {
     pthread_t t;
     watch = epoll_create1(0);
-    pthread_create(&t, NULL, watcher, NULL);
+    pthread_create(&t, NULL, watch_main, NULL);
     struct MHD_Daemon *d = MHD_start_daemon(
         MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME,
-        (uint16_t)strtol(argc > 1 ? argv[1] : "8092", NULL, 10), NULL, NULL, answer, NULL,
-        MHD_OPTION_NOTIFY_COMPLETED, done, NULL, MHD_OPTION_STRICT_FOR_CLIENT, 1,
+        (uint16_t)strtol(argc > 1 ? argv[1] : "8092", NULL, 10), NULL, NULL, on_request, NULL,
+        MHD_OPTION_NOTIFY_COMPLETED, on_done, NULL, MHD_OPTION_STRICT_FOR_CLIENT, 1,
         MHD_OPTION_CONNECTION_TIMEOUT, 75u, MHD_OPTION_CONNECTION_LIMIT, 1100u, MHD_OPTION_END);
     if (!d) return 1;
     printf("ready\n");

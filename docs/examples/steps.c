@@ -12,7 +12,7 @@ static int on_progress(void *user, const char *stage, uint64_t done, uint64_t to
     return 0; /* anything else would cancel */
 }
 
-static int say(int rc, char *json, const struct hone_error *e) {
+static int print_result(int rc, char *json, const struct hone_error *e) {
     if (rc != HONE_OK)
         fprintf(stderr, "%s\n", e->message);
     else
@@ -33,14 +33,14 @@ int main(int argc, char **argv) {
     const struct hone_quantize_opts how = {.size = sizeof how, .recipe = argv[3]};
     struct hone_error e;
     int rc = hone_convert(argv[1], base, &to, &o, &json, &e);
-    rc = say(rc, json, &e);
+    rc = print_result(rc, json, &e);
     if (!rc) {
         rc = hone_quantize(base, argv[2], &how, &o, &json, &e);
-        rc = say(rc, json, &e);
+        rc = print_result(rc, json, &e);
     }
     if (!rc) {
         rc = hone_verify(argv[2], 1, NULL, &o, &json, &e);
-        rc = say(rc, json, &e);
+        rc = print_result(rc, json, &e);
     }
     remove(base);
     return rc;
