@@ -96,6 +96,7 @@ bool io_exists(const char *path) {
     return !is_absent(errno) && (access(path, F_OK) == 0 || !is_absent(errno));
 }
 
+/* Calls stat; *there: the path exists. Fails for other errors than a missing file. */
 static int stat_path(bool *there, struct stat *st, const char *path, struct err *e) {
     *there = stat(path, st) == 0;
     return *there || is_absent(errno) ? 0 : err_sys(e, "cannot examine %s", path);

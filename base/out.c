@@ -50,6 +50,7 @@ struct out {
     pthread_mutex_t lock; /* guards pos, n_buffed and buf */
 };
 
+/* Reserves a temporary name next to path in the table that signal handlers clean up. */
 static int claim_slot(int *slot, const char *path, struct err *e) {
     for (int i = 0; i < TEMP_MAX; i++) {
         int want = TEMP_FREE;

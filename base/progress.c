@@ -157,6 +157,7 @@ static void fmt_short(char *line, const struct ctx *c, const struct progress *p,
              p->note[0] ? "  " : "", p->note);
 }
 
+/* Writes the line that shows the progress: step, amounts, rate and time left. */
 static void fmt_line(char *line, const struct ctx *c, const struct progress *p, double now) {
     double spent = now - p->t_start_s, per_s = spent > 0 ? (double)(p->done - p->from) / spent : 0;
     char step[120] = "", done[32], total[32] = "", share[16] = "", rate[40], left[24] = "";

@@ -51,6 +51,7 @@ int candidates_init(struct candidates *c, const struct model *m, struct err *e) 
     return 0;
 }
 
+/* Counts, for each expert of the observed layer, the rows routed to it. */
 static void count_routes(void *ud, const struct session_shown *s) {
     struct router *r = ud;
     for (int l = 0; l < r->c->n_layers; l++)
@@ -189,6 +190,7 @@ static int fail_changed(const struct replay *a, struct err *e) {
     return err_set(e, ERR_DATA, "%s was changed while it was read; start again", a->path);
 }
 
+/* Keeps the line of the next wanted document. Fails if the file has changed. */
 static int keep_line(void *ud, const struct corpus_doc *d, struct err *e) {
     struct replay *a = ud;
     const struct candidate *want = &a->c->of[a->next];

@@ -103,14 +103,14 @@ static bool is_system(const struct talk *t, int i) {
     return strcmp(t->role[i], "system") == 0 || strcmp(t->role[i], "developer") == 0;
 }
 
-static int n_head(const struct talk *t) {
+static int count_head(const struct talk *t) {
     int i = 0;
     while (i < t->n && is_system(t, i)) i++;
     return i;
 }
 
 void talk_write(const struct talk *t, int skip, struct buf *out) {
-    const int head = n_head(t);
+    const int head = count_head(t);
     bool any = false;
     buf_str(out, "{\"messages\": [");
     for (int i = 0; i < t->n; i++) {
@@ -239,7 +239,7 @@ void talk_drop_last(struct talk *t) {
 
 void talk_set_system(struct talk *t, const char *text) {
     struct talk new = {0};
-    const int head = n_head(t);
+    const int head = count_head(t);
     if (text) talk_add(&new, "system", text, strlen(text));
     for (int i = head; i < t->n; i++) add_text(&new, t->msg[i], strlen(t->msg[i]), t->role[i]);
     free_messages(t);
@@ -260,11 +260,11 @@ char *talk_content(const struct talk *t, int i) {
 }
 
 char *talk_system(const struct talk *t) {
-    return n_head(t) ? talk_content(t, 0) : NULL;
+    return count_head(t) ? talk_content(t, 0) : NULL;
 }
 
 void talk_clear(struct talk *t) {
-    while (t->n > n_head(t)) talk_drop_last(t);
+    while (t->n > count_head(t)) talk_drop_last(t);
 }
 
 const char *talk_last_role(const struct talk *t) {
@@ -274,7 +274,7 @@ const char *talk_last_role(const struct talk *t) {
 /* ---- fitting a context ---- */
 
 int talk_skip(const struct talk *t, int skip) {
-    const int head = n_head(t);
+    const int head = count_head(t);
     for (int i = head + skip + 1; i < t->n; i++)
         if (strcmp(t->role[i], "user") == 0) return i - head;
     return -1;

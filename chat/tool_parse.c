@@ -295,6 +295,7 @@ size_t tool_marker(struct toolparse *p, size_t i) {
     return best;
 }
 
+/* Returns whether i is the first character of a line, after spaces, or follows a tag. */
 static bool line_start(const struct toolparse *p, size_t i) {
     while (i > 0 && (p->in.data[i - 1] == ' ' || p->in.data[i - 1] == '\t')) i--;
     return i == 0 || p->in.data[i - 1] == '\n' || p->in.data[i - 1] == '>';
@@ -349,6 +350,7 @@ static size_t frame_len(const struct toolparse *p, size_t i) {
     return tool_harmony_frame(p, i, best);
 }
 
+/* Skips white space and message frames from i on; closes: also the closing tag of a thought. */
 static size_t skip_frames(const struct toolparse *p, size_t i, bool closes) {
     for (size_t n = 1; n; i += n) {
         i = tool_ws(p, i);

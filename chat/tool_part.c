@@ -130,6 +130,7 @@ bool tool_cut_tags(struct toolparse *p, size_t at, size_t *cut, struct buf *end,
     return true;
 }
 
+/* Sets name and args to those of the i-th call. */
 static void write_call(const struct toolparse *p, int i, struct buf *name, struct buf *args) {
     buf_reset(name);
     buf_reset(args);

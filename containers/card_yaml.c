@@ -64,7 +64,7 @@ static int add_value(struct card_yaml *c, const char *value, int line, struct er
     return 0;
 }
 
-/* Adds the key or value of one YAML event to the card. Fails for what a card may not contain. */
+/* Adds the key or value of one YAML event to the card. Fails for values that a card cannot hold. */
 static int take_event(struct walk *w, const yaml_event_t *ev, struct err *e) {
     struct card_yaml *c = w->c;
     int line = w->line + (int)ev->start_mark.line;

@@ -220,6 +220,7 @@ static void sync_folder_of(const char *path) {
     close(fd);
 }
 
+/* Overwrites the bytes of the header that differ, under a journal. */
 static int write_in_place(const char *path, int fd, const struct edit *d, const struct buf *header,
                           uint64_t *n_written, struct err *e) {
     uint64_t n_old;

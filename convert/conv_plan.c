@@ -153,6 +153,7 @@ static bool keeps_blocks(const struct conv_plan *p, const struct item *it) {
     return all;
 }
 
+/* Sets the type and bytes of each item and counts the parameters. */
 static int size_items(struct conv_plan *p, bool keep, struct err *e) {
     for (int64_t i = 0; i < p->n_items; i++) {
         struct item *it = &p->item[i];

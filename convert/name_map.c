@@ -101,6 +101,7 @@ struct only {
     const char *name;
     const struct st_tensor *t;
 };
+/* Finds the one tensor that ud holds. */
 static const struct st_tensor *find_only(void *ud, const char *name) {
     const struct only *o = ud;
     return strcmp(name, o->name) == 0 ? o->t : NULL;

@@ -155,6 +155,7 @@ static void find_base(struct part *p, int n) {
     for (int i = n - 1; i >= 0 && (p[i].is & BASE) && p[i].is != BASE; i--) p[i].is ^= BASE;
 }
 
+/* Joins the parts that have a kind in `is` and none in `not_`, with dashes. */
 static void join_parts(char out[NAMES_MAX], const struct part *p, int n, unsigned is,
                        unsigned not_) {
     size_t k = 0;

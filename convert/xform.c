@@ -548,6 +548,7 @@ static int check_bad(const struct job *j, struct err *e) {
     return 0;
 }
 
+/* Converts and writes the item in slabs of rows. */
 static int run_slabs(struct job *j, struct pool *pool, struct gguf_w *w, xform_step step, void *ud,
                      struct err *e) {
     const int64_t total = j->total;

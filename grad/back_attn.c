@@ -38,6 +38,7 @@ static int64_t first_key(const struct gr_attn *a, int64_t pos) {
 static float *kept_of(const struct job *j, int64_t kv, int64_t t) {
     return j->g->attn + (kv * GRAD_QUERIES + t - j->t0) * 2 * j->g->n_ctx;
 }
+/* Returns the query head that the pass treats with key/value head kv. */
 static int64_t head_of(const struct job *j, int64_t kv) {
     return kv * (j->n->attn.n_heads / j->n->attn.n_kv_heads) + j->of_group;
 }

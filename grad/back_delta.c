@@ -106,9 +106,11 @@ static float softplus(float x) {
 static int64_t beta_at(const struct delta *j, int64_t h) {
     return j->n->delta.grouped ? h + h / (j->hv / j->hk) * (j->hv / j->hk) : h;
 }
+/* Returns the column of head h's alpha; grouped: after the betas of its key head. */
 static int64_t alpha_at(const struct delta *j, int64_t h) {
     return j->n->delta.grouped ? beta_at(j, h) + j->hv / j->hk : h;
 }
+/* Returns which source of the node has the alphas. */
 static int alpha_src(const struct delta *j) {
     return j->n->delta.grouped ? 1 : 2;
 }
@@ -126,6 +128,7 @@ static float normalize(float *to, const float *x, int64_t n, float eps, float sc
     for (int64_t i = 0; i < n; i++) to[i] = scale * r * x[i];
     return r;
 }
+/* Adds to dx the gradient of y = scale * x / |x|; r is 1 / |x|. */
 static void unit_back(const float *x, const float *dy, int64_t n, float r, float scale, float *dx) {
     double dot = 0;
     for (int64_t i = 0; i < n; i++) dot += (double)x[i] * (double)dy[i];
@@ -196,6 +199,7 @@ static void backward(const struct delta *j, const struct token *o, int64_t h, in
         (float)da * o->decay * j->a[h] * grad_sigmoid(o->alpha);
 }
 
+/* Goes back through all tokens of value head h, whose keys are those of key head kh. */
 static void one_head(const struct delta *j, int64_t h, int64_t kh, float *room) {
     const int64_t size = j->dk * j->dv, n = j->g->n, n_chunks = div_up(n, CHUNK);
     float *marks = room, *s = marks + n_chunks * size, *z = s + (CHUNK + 1) * size;

@@ -189,6 +189,7 @@ static void router_back(const struct job *j, int64_t t, float *dx) {
     for (int64_t e = 0; e < j->n_experts; e++)
         dx[e] = c->score == GR_SOFTMAX ? p[e] * (dx[e] - (float)all) : dx[e] * p[e] * (1 - p[e]);
 }
+/* Adds to tokens t0 to t1 - 1 the input gradients of their experts. */
 static void tokens_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     const struct job *j = ctx;
     (void)worker;

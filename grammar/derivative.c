@@ -98,12 +98,12 @@ static gnode deriv_of(struct grammar *g, gnode n, uint8_t byte) {
     return G_NONE;
 }
 
-static void too_deep(struct grammar *g) {
+static void fail_too_deep(struct grammar *g) {
     if (!g->full) g->full = "parts nested more than 2000 deep";
 }
 
 static gnode derive_node(struct grammar *g, gnode n, uint8_t byte) {
-    if (g->depth >= DEPTH_MAX) too_deep(g);
+    if (g->depth >= DEPTH_MAX) fail_too_deep(g);
     if (g->full) return G_NONE;
     if (!gram_spend(g, 1)) return G_NONE;
     g->depth++;
@@ -283,6 +283,7 @@ static void make_classes(struct grammar *g) {
     g->n_cls = n;
 }
 
+/* Returns whether n can still match something; for rules, as far as known. */
 static bool live_part(struct grammar *g, gnode n) {
     return gn_regular(g, n) ? gn_live(g, n) : gn(g, n)->flags & GF_LIVE;
 }
@@ -347,6 +348,7 @@ static void judge_pick(struct grammar *g, struct gpick *p) {
     }
 }
 
+/* Returns whether n's parts leave it something to match. */
 static bool live_of(struct grammar *g, gnode n) {
     const struct gnode_data d = *gn(g, n);
     switch ((enum gkind)d.kind) {
@@ -429,7 +431,7 @@ static bool rule_left_recursive(struct grammar *g, uint32_t r, int depth) {
 static bool left_recursive(struct grammar *g, gnode n, int depth) {
     if (gn_regular(g, n) || !gram_spend(g, 1)) return false;
     if (depth > DEPTH_MAX) {
-        too_deep(g);
+        fail_too_deep(g);
         return false;
     }
     const struct gnode_data d = *gn(g, n);

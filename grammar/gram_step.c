@@ -90,6 +90,7 @@ static uint64_t missing(const struct gpick *p, uint64_t seen) {
     return want & ~seen;
 }
 
+/* Returns whether n can still match something. */
 static bool live_body(struct grammar *g, gnode n) {
     return gn_regular(g, n) ? gn_live(g, n) : gn(g, n)->flags & GF_LIVE;
 }
@@ -120,6 +121,7 @@ static bool may_take(struct grammar *g, const struct gpick *p, int i, const stru
     return n_bits(due) <= room && (p->extra || (int64_t)d->lo + 1 + n_bits(left) >= p->lo);
 }
 
+/* Returns whether every required member of the pick has been written. */
 static bool nothing_due(const struct gpick *p, const struct gnode_data *d) {
     if (p->n <= GRAM_PICK_BITS) return missing(p, d->bits) == 0;
     return p->far[d->bits].due == (uint32_t)p->n;

@@ -26,7 +26,7 @@ void *grammar_grow(struct grammar *g, void *p, uint32_t *cap, uint32_t n, size_t
     return xreallocarray(p, to, size);
 }
 
-static gnode too_much(struct grammar *g, const char *what) {
+static gnode fail_too_much(struct grammar *g, const char *what) {
     if (!g->full) g->full = what;
     return G_NONE;
 }
@@ -107,6 +107,7 @@ static void grow_buckets(struct grammar *g) {
     }
 }
 
+/* Returns whether the node matches the empty text. */
 static bool null_of(const struct grammar *g, const struct gnode_data *d) {
     const gnode *list = is_list(d->kind) ? g->list + d->a : NULL;
     switch ((enum gkind)d->kind) {
@@ -139,6 +140,7 @@ static bool null_of(const struct grammar *g, const struct gnode_data *d) {
     return false;
 }
 
+/* Returns the flags that a node inherits from its parts. */
 static uint8_t kept_flags(const struct grammar *g, const struct gnode_data *d) {
     const uint8_t both = GF_REGULAR | GF_PLAIN;
     uint8_t f = both;
@@ -172,8 +174,8 @@ static gnode intern_node(struct grammar *g, struct gnode_data d, const gnode *li
     const uint32_t h = hash_of(&d, list) & (g->n_bucket - 1);
     for (uint32_t i = g->bucket[h]; i; i = g->node[i - 1].chain)
         if (same_node(g, &g->node[i - 1], &d, list)) return i - 1;
-    if (g->n_node >= NODES_MAX) return too_much(g, "more than 1048576 parts");
-    if (g->bytes > GRAM_BYTES_MAX) return too_much(g, "more than 64 MiB");
+    if (g->n_node >= NODES_MAX) return fail_too_much(g, "more than 1048576 parts");
+    if (g->bytes > GRAM_BYTES_MAX) return fail_too_much(g, "more than 64 MiB");
     g->node = grammar_grow(g, g->node, &g->cap_node, g->n_node, sizeof *g->node);
     if (is_list(d.kind)) {
         d.a = g->n_list;
@@ -243,7 +245,7 @@ gnode gn_set(struct grammar *g, const struct gset *s) {
     while (*slot && memcmp(&g->set[*slot - 1], s, sizeof *s) != 0)
         slot = &g->set_slot[h = (h + 1) % SET_SLOTS];
     if (!*slot) {
-        if (g->n_set == SETS_MAX) return too_much(g, "more than 4096 sets of bytes");
+        if (g->n_set == SETS_MAX) return fail_too_much(g, "more than 4096 sets of bytes");
         g->set = grammar_grow(g, g->set, &g->cap_set, g->n_set, sizeof *g->set);
         g->set[g->n_set++] = *s;
         *slot = (uint16_t)g->n_set;

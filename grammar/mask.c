@@ -33,6 +33,7 @@ static void set_tokens(const struct gtrie *t, uint32_t from, uint32_t to, uint32
 
 /* ---- leaves ---- */
 
+/* Adds trie node i, where tokens leave the leaf, to its exits; too many: the leaf is `whole`. */
 static void note_exit(struct gleaf *l, uint32_t i) {
     if (l->n_exit == EXITS_MAX) l->whole = true;
     if (l->whole) return;
@@ -166,6 +167,7 @@ struct lost { /* bits and exits to clear */
     const struct gleaf *wide;
     uint32_t at; /* exits of the wide leaf processed so far */
 };
+/* Clears the bits of the tokens under trie nodes from to to - 1. */
 static void cut_tokens(void *ud, uint32_t from, uint32_t to) {
     const struct lost *o = ud;
     for (uint32_t i = o->t->v[from].first; i < o->t->v[to].first; i++) {
@@ -173,6 +175,7 @@ static void cut_tokens(void *ud, uint32_t from, uint32_t to) {
         o->bits[id / WORDS] &= ~(1u << id % WORDS);
     }
 }
+/* Copies the exits before trie node `from` and skips those up to `to`. */
 static void cut_exits(void *ud, uint32_t from, uint32_t to) {
     struct lost *o = ud;
     for (; o->at < o->wide->n_exit && o->wide->exit[o->at] < from; o->at++)

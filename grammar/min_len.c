@@ -257,6 +257,7 @@ static uint32_t *hunt_slot(struct hunt *h, gnode n) {
     return &h->slot[i];
 }
 
+/* Adds a state to the heap unless a shorter way to its node is known. */
 static void hunt_put(struct hunt *h, struct seen s) {
     uint32_t *slot = hunt_slot(h, s.node);
     if (*slot && h->v[*slot - 1].so_far <= s.so_far) return;
@@ -273,6 +274,7 @@ static void hunt_put(struct hunt *h, struct seen s) {
     h->heap[i] = h->n++;
 }
 
+/* Takes the most promising state off the heap. */
 static uint32_t hunt_take(struct hunt *h) {
     const uint32_t top = h->heap[0], last = h->heap[--h->n_heap];
     uint32_t i = 0;
@@ -341,6 +343,7 @@ void gram_know_rules(struct grammar *g) {
 
 /* ---- positions ---- */
 
+/* Returns the least bytes that complete the tail, or GRAM_INF. */
 static uint32_t tail_needs(struct grammar *g, uint32_t tail) {
     uint32_t len = 0;
     for (; tail && len != GRAM_INF; tail = g->tail[tail].parent)

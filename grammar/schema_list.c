@@ -27,6 +27,7 @@ static gnode item(struct sc *c, const struct sc_set *set, int64_t i) {
     return sc_node(c, &out);
 }
 
+/* Returns how many items the schemas of the set list one by one. */
 static int64_t n_listed(struct sc *c, const struct sc_set *set) {
     int64_t n = 0;
     for (uint32_t k = 0; k < set->n; k++) {

@@ -91,6 +91,7 @@ static uint32_t way_tokens(const struct grammar *g, uint32_t way) {
     return way ? g->spelled[g->way[way].at].tokens : 0;
 }
 
+/* Appends the tokens of the way. */
 static void way_ids(const struct grammar *g, uint32_t way, struct ids *out) {
     struct cursor c = cursor_of(g, way);
     while (!at_end(g, &c)) {

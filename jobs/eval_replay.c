@@ -189,6 +189,7 @@ static void put_diff(struct buf *out, int *n, const char *path, const struct jso
     }
 }
 
+/* Returns the parameters' schema of the named tool. */
 static const struct json *schema_of(const struct json *j, const char *name) {
     for (const struct json *t = json_first(json_get(j, "tools")); t; t = json_next(t)) {
         const struct json *fn = json_get(t, "function");
@@ -237,6 +238,7 @@ static enum kind compare_calls(const struct json *was, const struct json *now, s
     return a ? MISSING : EXTRA;
 }
 
+/* Returns the recorded answer's text. */
 static const char *content_of(const struct line *l) {
     const char *own = json_str(json_get(json_get(l->json, "hone"), "content"));
     const char *text = own ? own : json_str(json_get(l->answer, "content"));
@@ -446,6 +448,7 @@ static void emit_kinds(struct emit *m, const struct result *r) {
     }
 }
 
+/* Returns the first tool called in the recorded answer, or "". */
 static const char *tool_of(const struct line *l) {
     const char *name = json_str(json_get(json_first(l->calls), "name"));
     return name ? name : "";

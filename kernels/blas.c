@@ -74,10 +74,12 @@ static int trial_new(struct trial *t, const struct blas_use_info *u, struct err 
     for (int64_t i = 0; i < n_c; i++) t->c[i] = t->d[i] = u->adds ? (float)(i % 7) : NAN;
     return 0;
 }
+/* Computes the trial's product with our kernel. */
 static void run_ours(const struct kern *k, const struct blas_use_info *u, const struct trial *t,
                      float *c) {
     (u->back ? k->gemm_nn : k->gemm_f32)(t->a, u->k, t->b, t->ldb, c, u->n + PAD, u->m, u->n, u->k);
 }
+/* Computes the trial's product with OpenBLAS. */
 static void run_theirs(const struct blas_use_info *u, const struct trial *t) {
     product(u, t->a, u->k, t->b, t->ldb, t->d, u->n + PAD, u->m, u->n, u->k);
 }

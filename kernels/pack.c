@@ -121,6 +121,7 @@ static uint64_t copy_head(const struct spread *s, const uint8_t *src, uint8_t *d
  * number of words. */
 static const struct { uint8_t at, n; } pairs_of[QT_COUNT] = {[QT_IQ2_XS] = {2, 32}};
 
+/* Moves the even bytes of the pairs of a block before the odd ones, or back. */
 static void part_pairs(enum qtype t, const uint8_t *src, uint8_t *dst, size_t size, bool back) {
     const int at = pairs_of[t].at, n = pairs_of[t].n;
     memcpy(dst, src, size);

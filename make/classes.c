@@ -238,6 +238,7 @@ static int solve(const struct ladder *l, struct mixer *x, struct rung *r, struct
     return save_mix(l, r, NULL, e);
 }
 
+/* Chooses the types of every rung that is not kept. *n: the jobs left, of[]: their rungs. */
 static int solve_all(const struct ladder *l, struct mixer *x, struct mix_job *job, int *of, int *n,
                      struct err *e) {
     *n = 0;

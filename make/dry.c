@@ -208,6 +208,7 @@ static double whole_time(const struct make *mk) {
     return plan_total(&in, &mk->plan) - in.spent;
 }
 
+/* Writes the forecast's first sentences: size, time and what is left out. */
 static void say_answer(const struct dry *d, const struct dry *sums, bool nothing_left,
                        struct emit *m) {
     const struct make *mk = d->mk;

@@ -39,6 +39,7 @@ static void compare(struct earlier *x) {
     }
 }
 
+/* Returns whether this run makes the file. */
 static bool made_now(const struct make *mk, const char *name) {
     for (int i = 0; i < mk->n_files; i++)
         if (strcmp(mk->file[i].file, name) == 0) return true;
@@ -54,6 +55,7 @@ static bool unchanged(const struct make *mk, const char *name, const char *path,
            (int64_t)size == want && claim_check(&mk->job, name, &ignored) == 0;
 }
 
+/* Copies a file's row of an earlier report, without measurements made in another way. */
 static void put_row(const struct earlier *x, const cJSON *row, cJSON *files) {
     const bool tools = x->tools && doc_num(row, "tools_n", 0) == x->n_tools;
     cJSON *now = doc_obj(files, NULL);

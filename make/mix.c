@@ -109,6 +109,7 @@ static int try_mix(struct candidate *k, uint64_t budget, const char *sens, struc
     return rc ? rc : gate_judge(g, k->mix, e);
 }
 
+/* Makes the mix of a budget and compares it with the plain recipes. */
 static int new_mix(struct candidate *k, const char *label, uint64_t budget, const char *sens,
                    struct step *s, struct err *e) {
     struct make *mk = k->mk;

@@ -46,6 +46,7 @@ static bool is_that(const char *path, const cJSON *entry) {
     return !header || !header_hash(path, hex) || strcmp(hex, header) == 0;
 }
 
+/* Returns whether the folder's manifest lists the file as it is now. */
 static bool in_manifest(const struct job *j, const char *name, const char *path) {
     cJSON *root = doc_find(j->dir, MANIFEST_NAME, MAX_MANIFEST);
     bool found = false;
@@ -55,6 +56,7 @@ static bool in_manifest(const struct job *j, const char *name, const char *path)
     return found;
 }
 
+/* Returns whether the file may be replaced: not there or ours, changed since, or foreign. */
 static enum guard_state owner_state(const struct job *j, const char *name) {
     char *path = job_path(j, name), *own = own_path(j, name);
     cJSON *root = NULL;

@@ -183,6 +183,7 @@ static gr_reg add_feed_forward(struct build *b, const struct block_spec *s, gr_r
 static gr_reg half_input(struct build *b, const struct norm_spec *s) {
     return s->kind == NORM_NONE ? b->g->residual : block_norm(b, s, b->g->residual);
 }
+/* Frees register r for reuse, unless it is the residual. */
 static void give_unless_residual(struct build *b, gr_reg r) {
     if (r != b->g->residual) block_give(b, r);
 }

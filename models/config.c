@@ -102,6 +102,7 @@ static bool is_nested(const struct json *rope) {
     return false;
 }
 
+/* Adds the rope parameters of one kind of layer, completed from the class's defaults. */
 static void add_kind(struct hfdir *dir, struct json *to, const char *kind, const struct json *from,
                      const struct json *entry) {
     const struct json *fill = json_get(entry, "fill"), *keys = json_get(entry, "keys");

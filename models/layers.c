@@ -67,6 +67,7 @@ bool layers_differ(const struct hparams *h, int slot) {
     return false;
 }
 
+/* Completes layer i: values of its own, else those of the model. */
 static void fill_layer(struct hparams *h, enum mix_kind other, int64_t i) {
     const bool mtp = i >= h->d[HD_LAYERS];
     struct layer_hp *l = &h->layer[i];

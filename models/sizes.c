@@ -14,6 +14,7 @@ static struct block_size *block_at(struct sizes *z, int layer) {
     return layer >= 0 && layer < z->n_blocks ? &z->block[layer] : NULL;
 }
 
+/* Takes the shapes of caches and states from the graph. */
 static void take_slots(struct sizes *z, const struct graph *g) {
     for (int i = 0; i < g->n_attn_slots; i++) {
         const struct gr_kv *kv = &g->facts.kv[i];

@@ -99,6 +99,7 @@ static void with_tokens(const struct choice *x, const struct candidate *c, struc
 
 /* ---- candidates ------------------------------------------------------------------------------ */
 
+/* Takes the measured divergence of the files from the folder's results.json. */
 static void take_losses(struct choice *x, int first, const char *folder) {
     struct result r;
     struct err ignored;

@@ -76,6 +76,7 @@ static bool same_step(const struct shown *s, int a, int b) {
     return s->cost[a].n_read == s->cost[b].n_read && s->cost[a].n_written == s->cost[b].n_written &&
            !(s->cost[a].flop < s->cost[b].flop) && !(s->cost[a].flop > s->cost[b].flop);
 }
+/* Returns whether two runs of steps are alike, so that one row shows both. */
 static bool same_run(const struct shown *s, const struct run *a, const struct run *b) {
     bool same = a->n == b->n && (a->layer < 0) == (b->layer < 0);
     for (int i = 0; i < a->n && same; i++) same = same_step(s, a->first + i, b->first + i);

@@ -276,6 +276,8 @@ void recipe_model_from(struct recipe_model *m, const struct gguf *g) {
 
 /* ---- types ----------------------------------------------------------------------------------- */
 
+/* Returns whether block i of n gets more bits: the first and last eighth and every third
+ * between. */
 static bool is_more_bits(int64_t i, int64_t n) {
     return i < n / 8 || i >= 7 * n / 8 || (i - n / 8) % 3 == 2;
 }
@@ -343,6 +345,7 @@ static enum qtype lift(const struct recipe *r, enum role role, const struct reci
     return t;
 }
 
+/* Returns whether tensors of the role belong to the class; several: the model has experts. */
 static bool in_class(enum cls want, enum role role, bool several) {
     static const struct {
         enum role role;

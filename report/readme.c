@@ -156,6 +156,7 @@ static void credits(const struct result *r, const struct release *rel, struct bu
     buf_str(out, r ? ", made and measured with hone.\n" : ", made with hone.\n");
 }
 
+/* Writes the architecture, the parameters and the context in parentheses. */
 static void numbers_of(const struct release *rel, struct buf *out) {
     char params[24];
     text_params(params, rel->n_params);

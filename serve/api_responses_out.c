@@ -179,6 +179,7 @@ static void put_item(const struct reply *r, struct jw *w, const char *name, enum
     jw_end(w);
 }
 
+/* Adds a finished item to those of the final answer. */
 static void keep_item(struct reply *r, enum item kind, const struct reply_call *call) {
     struct buf b = {0};
     struct jw w;

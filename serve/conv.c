@@ -76,6 +76,7 @@ static int content_of(struct ask *a, const struct json *v, const char *role, con
     return 0;
 }
 
+/* Returns the role that templates know for a request's role, or NULL. */
 static const char *role_of(const char *role) {
     static const char *const known[][2] = {{"system", "system"}, {"developer", "system"},
                                            {"user", "user"},     {"assistant", "assistant"},

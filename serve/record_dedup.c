@@ -76,6 +76,7 @@ static void drop(struct record_dedup *l, struct waiting **at) {
     free(w);
 }
 
+/* Writes the oldest waiting record and drops it. */
 static void hand_on_first(struct record_dedup *l) {
     l->write(l->ud, l->first->line);
     drop(l, &l->first);

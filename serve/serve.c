@@ -116,6 +116,7 @@ void serve_submit(struct server *s, struct task *t) {
     task_free(t);
 }
 
+/* Returns whether a scheduler has work that can wait, such as writing to disk. */
 static bool has_chores(const struct server *s) {
     for (int i = 0; i < s->n_active; i++)
         if (sched_has_chores(s->active[i]->sched)) return true;

@@ -121,6 +121,7 @@ struct jval jeval_row(struct jctx *c, const struct jrow *row, const char *what, 
     return row->fn(c, v);
 }
 
+/* Takes the named keyword argument out of a. Returns whether it was there. */
 static bool take_kw(struct jctx *c, struct jargs *a, struct jval name, struct jval *out) {
     jx_loop(c, (size_t)a->n_kw);
     for (int i = 0; i < a->n_kw; i++) {
@@ -133,6 +134,7 @@ static bool take_kw(struct jctx *c, struct jargs *a, struct jval name, struct jv
     return false;
 }
 
+/* Returns the remaining keyword arguments as a dict. */
 static struct jval rest_kwargs(struct jctx *c, struct jargs *a) {
     struct jval d = jv_dict(c, 0);
     for (int i = 0; i < a->n_kw; i++) jdict_set(c, d.u.dict, a->kw[i].name, a->kw[i].v);

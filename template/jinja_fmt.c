@@ -180,6 +180,7 @@ struct pct {
     bool markup;
 };
 
+/* Returns the next argument of a % format. */
 static struct jval pct_next(struct pct *p) {
     if (p->args.tag == JT_TUPLE) {
         if (p->used >= p->args.u.list->n)
@@ -190,6 +191,7 @@ static struct jval pct_next(struct pct *p) {
     return p->args;
 }
 
+/* Reads a width or precision; "*" takes it from the arguments. */
 static int pct_number(struct pct *p) {
     int n = 0;
     if (p->i < p->fmt.len && p->fmt.u.s[p->i] == '*') {
@@ -236,6 +238,7 @@ static void pct_put(struct pct *p, struct spec *s, struct jval v) {
     }
 }
 
+/* Formats the conversion at p->i, after its percent sign. */
 static void pct_one(struct pct *p) {
     struct jctx *c = p->c;
     struct spec s = {.fill = jv_missing(), .prec = -1};

@@ -146,11 +146,13 @@ static void define_outer(struct resolver *r, struct symtab *st, struct jval name
     }
 }
 
+/* Declares that the scope reads a name. */
 static void add_load(struct resolver *r, struct symtab *st, struct jval name) {
     int hops;
     if (!find(r, st, name, &hops)) define_symbol(r, st, name, JL_RESOLVE);
 }
 
+/* Declares that the scope sets a name. */
 static void add_store(struct resolver *r, struct symtab *st, struct jval name) {
     if (!own_symbol(r, st, name)) define_outer(r, st, name, JL_UNDEF);
     own_symbol(r, st, name)->stored = true;
@@ -370,6 +372,8 @@ static void walk_for(struct resolver *r, struct symtab *st, struct jnode *n, boo
     if (n->flag) n->scope->n_slots = fn->n_slots;
 }
 
+/* Returns the slot of caller, kwargs or varargs in the macro n, or -1 if its body does not read
+ * it. */
 static int special_arg(struct resolver *r, struct symtab *st, struct jnode *n, const char *name) {
     struct jval v = jv_str(name);
     if (uses(n->b, v) != 1) return -1;

@@ -4,6 +4,7 @@
 
 #include "template/jinja_trace.h"
 
+/* Renders the case with a trace. Returns whether that succeeded. */
 static bool traced(const struct jinja *t, const struct chat_case *k, struct buf *out,
                    struct jtrace *trace) {
     struct chat_case copy = *k;

@@ -74,6 +74,7 @@ static bool sym_reserve(struct enc *c, size_t n) {
     return true;
 }
 
+/* Merges the first n symbols by BPE and appends the tokens. */
 static void merge_out(struct enc *c, size_t n) {
     if (!c->rc) c->rc = bpe_merge(&c->t->bpe, &c->work, c->sym, &n, c->e);
     enc_ids(c, c->sym, n);

@@ -72,6 +72,7 @@ static const struct {
                   {"<|end|>", {"<|flush|>", "<|calls|>"}},
                   {"</s>", {"<|tool_response>", NULL}}};
 
+/* Returns the row of the usual end tokens with this text, or -1. */
 static int usual_index(const char *text) {
     if (!text || (*text != '<' && *text != '[' && *text != '_')) return -1;
     for (int i = 0; i < N_USUAL; i++)
@@ -79,6 +80,7 @@ static int usual_index(const char *text) {
     return -1;
 }
 
+/* Drops candidates for ends that another token of the vocabulary rules out. */
 static void drop_exceptions(int64_t *id) {
     for (size_t i = 0; i < COUNT_OF(exceptions); i++) {
         bool all = true;

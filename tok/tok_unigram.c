@@ -57,6 +57,7 @@ static struct unigram_node *node_at(struct span *p, size_t at) {
     return &p->c->unigram.node[at - p->base];
 }
 
+/* Makes room for, and clears, the nodes up to offset `end`. Returns false without memory. */
 static bool reach_to(struct span *p, size_t end) {
     struct unigram_work *w = &p->c->unigram;
     if (end - p->base >= w->cap) {
@@ -71,6 +72,7 @@ static bool reach_to(struct span *p, size_t end) {
     return true;
 }
 
+/* Keeps the piece from `from` to `to` if it gives offset `to` a better sum of scores. */
 static void offer_piece(struct span *p, size_t from, size_t to, double score, int32_t id) {
     const struct tok *t = p->c->t;
     if (to > p->reach && !reach_to(p, to)) return;
@@ -89,6 +91,7 @@ static double score_of(const struct tok *t, int32_t id, size_t len) {
     return (double)((float)len * t->most) - 0.1;
 }
 
+/* Offers every piece of the vocabulary that begins at offset `at`. */
 static void offer_from(struct span *p, size_t at, size_t n) {
     const struct tok *t = p->c->t;
     uint32_t cp, at_node = 0;

@@ -512,6 +512,7 @@ bool cu_part_can(const struct cu_weight *w, bool exact) {
     return w->packed || (w->data && cu_plain_can(w->type, w->k, true));
 }
 
+/* Sets o to the product a. Fails for types that have no kernel of split sums. */
 static int take_part(struct part *o, const struct cu_term *a, struct err *e) {
     struct cu_product p;
     cu_fast_of(&p, a->w, a->up, a->gated, false);

@@ -11,6 +11,7 @@
 static void append_trit(uint8_t *byte, int level) {
     *byte = (uint8_t)(3 * *byte + level + 1);
 }
+/* Returns the byte whose multiples of 3 carry out the five trits of v. */
 static uint8_t as_fraction(uint8_t v) {
     return (uint8_t)((v * 256 + 242) / 243);
 }

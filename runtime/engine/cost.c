@@ -74,6 +74,7 @@ static void add_state(const struct cost_of *c, const struct gr_node *n, struct c
 static bool writes_reg(const struct gr_node *n, gr_reg r) {
     return n->dst == r || n->dst2 == r;
 }
+/* Adds the bytes of registers that the nodes read from, or leave for, others. */
 static void add_registers(const struct cost_of *c, int first, int n_nodes, enum step_part part,
                           struct cost *o) {
     const bool begins = part == PART_ALL || part == PART_CHOOSE,

@@ -191,6 +191,7 @@ static bool has_shared(const struct rule_for *r, const struct match *m) {
            way_of(r, down) && gate->dst == n->dst && gate->src[0] == down->dst &&
            m->moe.s_act->dst != n->src[0] && down->dst != n->dst;
 }
+/* Returns whether the quick kernels can run all products of the experts. */
 static bool quick_experts(const struct rule_for *r, const struct gr_node *n) {
     const struct target *t = r->t;
     const struct gr_moe *e = &n->moe;

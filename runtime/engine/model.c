@@ -185,6 +185,7 @@ static int bind_graph(struct model *m, const struct model *trunk, struct err *e)
     return rc;
 }
 
+/* Makes a weight of each tensor of the file. */
 static void take_tensors(struct model *m) {
     const int64_t n = gguf_n_tensors(m->gguf);
     m->tensor = xcalloc((size_t)n + 1, sizeof *m->tensor);

@@ -21,6 +21,7 @@ enum step_part step_part_of(enum gr_role role) {
     return role == USE_EXP_DOWN ? PART_CONTRACT : gr_roles[role].expert ? PART_EXPAND : PART_CHOOSE;
 }
 
+/* Returns where node i runs; without a callback, here. */
 static enum node_way where_is(const struct target *t, int node) {
     return t->where ? t->where(t->ud, node) : NODE_HERE;
 }
@@ -72,6 +73,7 @@ static const struct instead {
     {.way = NODE_BROUGHT, .kind = STEP_BRING, .role = USE_EXP_DOWN},
     {.way = NODE_BROUGHT, .kind = STEP_RUN, .part = PART_CONTRACT, .n_nodes = 1},
 };
+/* Adds the steps that replace node i where its device cannot run it. */
 static void add_instead(struct program *p, const struct graph *g, int i, enum node_way way,
                         int device) {
     for (size_t k = 0; k < sizeof instead / sizeof instead[0]; k++) {

@@ -42,6 +42,7 @@ static uint64_t add_sum(uint64_t sum, const void *p, uint64_t n) {
     return hash_u64(two, sizeof two);
 }
 
+/* Writes or reads n bytes, depending on the stream's direction, and adds them to its sum. */
 static int read_or_write(struct stream *f, void *p, uint64_t n, struct err *e) {
     if (f->out) {
         TRY(out_write(f->out, p, n, e));

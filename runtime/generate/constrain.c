@@ -116,6 +116,7 @@ static bool besides(const struct constrain *c, int32_t id) {
     return ok;
 }
 
+/* Returns whether any of the grammar's states allows the token. */
 static bool in_text(const struct constrain *c, int32_t id) {
     for (int i = 0; i < c->state.n; i++)
         if (gram_allows(c->state.v[i], id)) return true;

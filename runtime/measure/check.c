@@ -167,6 +167,7 @@ static int call_equal(const struct json *want, const struct json *call, bool *ok
     return 0;
 }
 
+/* Sets the verdict's reason unless an earlier check set it. */
 static void first_reason(struct verdict *v, const char *what, const struct buf *why) {
     if (!v->why.len) buf_fmt(&v->why, "%s: %s", what, why->len ? why->data : "");
 }

@@ -266,6 +266,7 @@ static void window_bytes(const struct kld_pos *p, int64_t c, int64_t n, struct b
     EACH_ARRAY(PUT, p)
 #undef PUT
 }
+/* Copies the n scores of window c from kept bytes. */
 static void window_take(struct kld_pos *p, int64_t c, int64_t n, const char *from) {
 #define TAKE(q, field)                                                                             \
     memcpy((q)->field + c * n, from, (size_t)n * sizeof *(q)->field);                              \

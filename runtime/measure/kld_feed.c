@@ -99,6 +99,7 @@ static int tap_init(struct kld_feed *f, int at, struct err *e) {
                         .ud = t, .residual = keep_below, .blocks = t->blocks, .stays = t->stays});
     return 0;
 }
+/* Decides which candidates begin at the first block that differs, and taps the sessions. */
 static int below_init(struct kld_feed *f, struct err *e) {
     const struct eval_kld_job *job = f->job;
     find_like(f);

@@ -180,6 +180,7 @@ struct in_turn {
     pool_fn fn[3];
     int n;
 };
+/* Runs all operations of a fusion on one token after the other. */
 static void in_turn_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     struct in_turn *j = ctx;
     for (int64_t t = t0; t < t1; t++)

@@ -17,6 +17,7 @@ struct seen {
     int64_t n_pairs, n_used, n_experts;
 };
 
+/* Returns the sizes of what an observer sees of the node's experts. */
 static struct seen seen_of(const struct session *s, const struct gr_node *n) {
     return (struct seen){.n_pairs = s->n_tok * n->moe.n_used,
                          .n_used = n->moe.n_used,

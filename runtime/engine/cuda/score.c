@@ -112,6 +112,7 @@ static int64_t alike(const struct head_row *row, int64_t n, int64_t v) {
     return k;
 }
 
+/* Computes and fetches what each of n rows wants of its logits. */
 static int some_outputs(struct cuda *d, const struct head_row *row, int64_t n, struct err *e) {
     const int64_t v = n_vocab(d);
     const float *x = NULL;
