@@ -22,7 +22,7 @@ COMMENT = r'(/\*(?:[^*]|\*(?!/))*\*/\n)'
 
 
 def declared(name):
-    """The comment of the function's declaration in a header, or ''."""
+    """The comment of a function's declaration in a header, or ''; statics have none there."""
     for header in headers:
         m = re.search(COMMENT + r'(?:(?!/\*|;|\{)[\s\S])*\b' + name + r'\(', header)
         if m:
@@ -40,4 +40,6 @@ for path in sorted(tracked('*.c', '*.cu', '*.cuh')):
 random.seed(seed)
 print(f'{len(found)} functions; {n} picks, seed {seed}\n')
 for i, (path, name, comment, signature) in enumerate(random.sample(found, n), 1):
-    print(f'{i}. {path}\n```c\n{comment or declared(name)}{signature}\n```\n')
+    if not comment and not signature.startswith('static'):
+        comment = declared(name)
+    print(f'{i}. {path}\n```c\n{comment}{signature}\n```\n')
