@@ -151,13 +151,19 @@ unit: $(UNIT) ## build the unit tests
 # minutes to compile (make check-isa)
 CHECKED := $(if $(SAN),$(filter-out $(ISA_UNIT),$(UNIT)),$(UNIT))
 SCRIPTS_OF := $(wildcard tests/cli/*.sh)
-# the slowest scripts under a sanitizer, and those that test what is not C; other tests cover the same code there
+# only in `make test-long`: a comparison over a whole text
+SLOW_SCRIPTS := peer-baseline
+# the slowest tests under a sanitizer, and those of what is not C; other tests cover the same code there
+LONG_UNITS   := test_cuda_serve test_cuda_session test_cuda_eval test_cuda_program test_grad test_archs test_slopes
 LONG_SCRIPTS := abi arm64 blas cuda cuda-archs determinism earlier eval-act feedback globals guides interrupt \
                 keep-eval keep-imatrix killed ladder make-folder make-left make-memory make-resume mix nothing-lost \
-                one-answer peer-baseline peers pipe portable remedies replay requantize template-everywhere trained \
+                one-answer peers pipe portable remedies replay requantize template-everywhere trained \
                 unknown words
-ifneq ($(SAN),)
-SCRIPTS_OF := $(if $(LONG),$(SCRIPTS_OF),$(filter-out $(LONG_SCRIPTS:%=tests/cli/%.sh),$(SCRIPTS_OF)))
+ifeq ($(LONG)$(T),)
+LEFT_OUT   := $(SLOW_SCRIPTS:%=tests/cli/%.sh) \
+              $(if $(SAN),$(LONG_SCRIPTS:%=tests/cli/%.sh) $(LONG_UNITS:%=$(OBJ)/tests/unit/%))
+SCRIPTS_OF := $(filter-out $(LEFT_OUT),$(SCRIPTS_OF))
+CHECKED    := $(filter-out $(LEFT_OUT),$(CHECKED))
 endif
 ifneq ($(T),)
 CHECKED    := $(strip $(foreach t,$(CHECKED),$(if $(findstring $(T),$(notdir $t)),$t)))
@@ -176,7 +182,7 @@ TEST_NEEDS := $(HONE_H) $(MAN) $(foreach u,$(USED),$(or $($u_IS),$(filter all,$u
 test: $(CHECKED) $(TEST_NEEDS) ## every test that needs no network, Python or GPU; T=gguf: those with gguf in the name
 	$(Q)$(TEST_ENV) T='$(T)' UNITS='$(abspath $(CHECKED))' SCRIPTS='$(SCRIPTS_OF)' sh tests/run.sh
 check: test ## the same
-test-long: ## with SAN: also the scripts that `make test` leaves out there (LONG_SCRIPTS)
+test-long: ## also the tests that `make test` leaves out (SLOW_SCRIPTS; with SAN LONG_SCRIPTS and LONG_UNITS)
 	+@$(MAKE) --no-print-directory LONG=1 test
 # an installation for tests/cli/library.sh, which builds programs against it
 $(OBJ)/stage.stamp: $(BIN) $(HONE_H) packaging/hone.pc.in Makefile mk/dist.mk

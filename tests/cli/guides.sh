@@ -61,6 +61,7 @@ case "$1 $*" in
     head -c 1200 "$TINY/self_calib.txt" > "$T/probe"
     case $* in *" --recipe "*) ;; *) set -- "$@" --recipe Q4_K_M ;; esac
     set -- "$@" --effort fast --time 0 --probe "$T/probe" --ctx 64 --chunks 4 --calib-ctx 64 --calib-chunks 8 --pp 8 --tg 2 --reps 1 --tools none ;;
+"sensitivity sensitivity "*) set -- "$@" --ctx 64 --chunks 4 ;;
 *" eval kld "* | *" eval ppl "*) set -- "$@" --ctx 64 --chunks 4 ;;
 *" eval tools "*) set -- "$@" --cases 2 ;;
 *" eval speed "*) set -- "$@" --pp 8 --tg 2 --reps 1 ;;
