@@ -153,7 +153,7 @@ CHECKED := $(if $(SAN),$(filter-out $(ISA_UNIT),$(UNIT)),$(UNIT))
 SCRIPTS_OF := $(wildcard tests/cli/*.sh)
 # only in `make test-long`: a comparison over a whole text
 SLOW_SCRIPTS := peer-baseline
-# the slowest tests under a sanitizer, and those of what is not C; other tests cover the same code there
+# the slowest tests under a sanitizer, and those that test code other than C; other tests cover the same code there
 LONG_UNITS   := test_cuda_serve test_cuda_session test_cuda_eval test_cuda_program test_grad test_archs test_slopes
 LONG_SCRIPTS := abi arm64 blas cuda cuda-archs determinism earlier eval-act feedback globals guides interrupt \
                 keep-eval keep-imatrix killed ladder make-folder make-left make-memory make-resume mix nothing-lost \

@@ -9,7 +9,7 @@
 #include "base/pool.h"
 
 static struct ctx process = {.log.level = LOG_INFO, .ranks.n = 1};
-/* The thread's context; NULL: that of the process. */
+/* The thread's context; NULL: the context of the process. */
 static _Thread_local struct ctx *current;
 
 /* The thread's cost budget; NULL: none is shared. */

@@ -9,8 +9,8 @@
  * where a thread's work begins. The pool passes the caller's context to its workers with every job,
  * and base/writer.h passes it to its thread. docs/design/context.md gives the reasons.
  *
- * A thread that entered no context uses that of the process, ctx_process(), as the program `hone`
- * does. */
+ * A thread that has not entered a context uses the context of the process, ctx_process(), as the
+ * program `hone` does. */
 #ifndef HONE_BASE_CTX_H
 #define HONE_BASE_CTX_H
 
@@ -45,7 +45,7 @@ struct ctx {
     } prog;
     atomic_bool interrupted;          /* set by ctx_interrupt */
     atomic_bool told_device;          /* runtime/engine/session.c has logged the device */
-    atomic_bool starved;              /* an allocation failed and was served from the fund */
+    atomic_bool starved;              /* the fund had to serve an allocation */
     const atomic_bool *stop;          /* second interrupt flag, borrowed; NULL: none */
     struct mem_fund *fund;            /* base/mem.h, borrowed; NULL: none */
     atomic_bool untrusted;            /* base/limits.h: the lower limits apply */
@@ -81,7 +81,7 @@ struct ctx_cost {
     const atomic_bool
         *gone;            /* borrowed; true: the result is no longer wanted; NULL: always wanted */
     uint64_t spent, next; /* steps so far; step count at which `gone` is checked next */
-    bool stopped;         /* by `gone`, or because the job was interrupted */
+    bool stopped;         /* stopped by `gone` or an interruption */
 };
 /* Returns the budget shared by the calling thread's work; NULL: each piece has its own limit. */
 struct ctx_cost *ctx_cost(void);

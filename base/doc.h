@@ -18,9 +18,9 @@
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* Parses a whole text; free *out with cJSON_Delete. Names within an object differ, strings are
- * UTF-8, numbers are finite, nesting stays within the limit json_depth. `what` names the source in
- * messages. ERR_DATA: names line and column of the fault. ERR_SYS: out of memory. */
+/* Parses a whole text; free *out with cJSON_Delete. Names within an object must differ, strings
+ * must be UTF-8, numbers finite, and the nesting within the limit json_depth. `what` names the
+ * source in messages. ERR_DATA: names line and column of the fault. ERR_SYS: out of memory. */
 int doc_parse(cJSON **out, const char *text, size_t len, const char *what, struct err *e);
 /* Reads a file of at most max_bytes, which may begin with a byte order mark. */
 int doc_read(cJSON **out, const char *path, uint64_t max_bytes, struct err *e);
@@ -28,6 +28,7 @@ int doc_read(cJSON **out, const char *path, uint64_t max_bytes, struct err *e);
 cJSON *doc_find(const char *dir, const char *name, uint64_t max_bytes);
 
 /* ---- access (an object, or NULL) ------------------------------------------------------------- */
+
 const cJSON *doc_get(const cJSON *obj, const char *name);
 const cJSON *doc_first(const cJSON *v); /* first child of an object or array; follow ->next */
 const char *doc_str(const cJSON *obj, const char *name);           /* NULL: not a string */
@@ -39,8 +40,10 @@ bool doc_i64(const cJSON *obj, const char *name, int64_t *out);
 bool doc_is_i64(const cJSON *value, int64_t *out); /* the same for a value */
 
 /* ---- building -------------------------------------------------------------------------------- */
+
 cJSON *doc_new(void); /* an empty object */
-/* The rest appends to the object or array `to`; name is NULL in an array. Strings are copied. */
+/* The functions below append to the object or array `to`; name is NULL in an array. Strings are
+ * copied. */
 cJSON *doc_obj(cJSON *to, const char *name);                  /* appends an object and returns it */
 cJSON *doc_arr(cJSON *to, const char *name);                  /* appends an array and returns it */
 void doc_put_str(cJSON *to, const char *name, const char *s); /* NULL: null */
@@ -54,6 +57,7 @@ void doc_put_copy(cJSON *to, const char *name, const cJSON *v);              /* 
 void doc_put(cJSON *to, const char *name, cJSON *v);
 
 /* ---- writing --------------------------------------------------------------------------------- */
+
 /* Returns 0 if the tree is complete, ERR_SYS if memory ran out while it was built. */
 int doc_check(const cJSON *root, struct err *e);
 /* Appends the tree as text for people, with short values on one line. */

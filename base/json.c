@@ -31,7 +31,7 @@ struct json {
     enum json_type type;
     bool truth;
 };
-struct doc { /* what json_free frees */
+struct doc { /* a parsed document, freed by json_free */
     struct json root;
     struct arena arena;
 };
@@ -206,7 +206,7 @@ static const char *skip_digits(const char *s, const char *end) {
     return s;
 }
 
-/* Reads the longest number at r->s: "1.x" is 1. */
+/* Reads the longest number at r->s: 1 from "1.x". */
 static bool number(struct reader *r, struct json *v) {
     const char *p = r->s + (*r->s == '-'), *from = p;
     p = skip_digits(from, r->end);

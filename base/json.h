@@ -59,6 +59,7 @@ int json_parse_in(const struct json **out, struct arena *a, const char *text, si
                   const struct json_opts *o, const char *what, size_t *used, struct err *e);
 
 /* ---- queries --------------------------------------------------------------------------------- */
+
 enum json_type { JSON_NULL, JSON_BOOL, JSON_NUM, JSON_STR, JSON_ARR, JSON_OBJ };
 enum json_type json_type(const struct json *j); /* JSON_NULL for NULL */
 /* Returns the member with this name, or NULL. The search is linear: iterate over large objects
@@ -90,6 +91,7 @@ const char *json_raw_name(const struct json *child, size_t *n);
 size_t json_escape(const char *s, const char *end, uint32_t *cp);
 
 /* ---- construction, in an arena -------------------------------------------------------------- */
+
 struct json *json_new(struct arena *a, enum json_type t); /* null, [] or {} */
 struct json *json_new_bool(struct arena *a, bool truth);
 struct json *json_new_str(struct arena *a, const char *s, size_t n);
@@ -99,6 +101,7 @@ void json_push(struct arena *a, struct json *arr, const struct json *v);
 void json_put(struct arena *a, struct json *obj, const char *name, size_t n, const struct json *v);
 
 /* ---- writing --------------------------------------------------------------------------------- */
+
 /* Appends the value as JSON on one line; numbers keep their text. */
 void json_write(struct buf *out, const struct json *j);
 /* Appends the value with a space after every comma and colon. */

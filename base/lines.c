@@ -17,8 +17,8 @@
 
 struct lines {
     const char *path, *what; /* borrowed */
-    bool secret, torn;       /* torn: the file ends in the middle of a line */
-    bool stalled;            /* pipe: its reader has stopped, and a line was lost */
+    bool secret, torn;       /* torn: the last line is incomplete */
+    bool stalled;            /* the pipe's reader has stopped, and a line was lost */
     int fd;
     pthread_mutex_t lock;
 };
@@ -36,8 +36,9 @@ static int take_rights(const struct lines *l, int fd, const struct stat *st, str
     return 0;
 }
 
-/* Examines an existing file of n bytes: *torn, it ends in the middle of a line. ERR_USAGE: it does
- * not hold JSON lines, so it belongs to another program. An unreadable file passes. */
+/* Examines an existing file of n bytes and sets *torn if it ends in the middle of a line.
+ * ERR_USAGE: it does not hold JSON lines, so it belongs to another program. An unreadable file
+ * passes. */
 static int examine(const struct lines *l, off_t n, bool *torn, struct err *e) {
     const int fd = n > 0 ? open(l->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
     char first = '{', last = '\n';

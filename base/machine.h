@@ -22,8 +22,8 @@ struct machine {
 /* Reads the machine's properties. `root` is "" for this machine, or a folder that holds its own
  * proc/ and sys/. n_cpus and n_cores are at least 1. */
 void machine_read(const char *root, struct machine *out);
-/* Reads only n_quota and mem_left and sets the rest to 0. Takes a few small files, whatever the
- * number of processors. */
+/* Reads only n_quota and mem_left and sets the rest to 0. Reads a few small files, regardless of
+ * the number of processors. */
 void machine_limits(const char *root, struct machine *out);
 /* Returns whether an NVIDIA driver is loaded, on native Linux or in WSL. */
 bool machine_has_nvidia(const char *root);

@@ -9,7 +9,7 @@
  * The handler does not take it: the map it looks for is in use, so it is not being closed.
  *
  * The table belongs to the process, because a signal has no context (base/ctx.h); a job checks only
- * its own maps and those of the process. */
+ * its own maps and the process's. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>

@@ -40,7 +40,7 @@ static atomic_uint temp_count;
 
 struct out {
     char *path;       /* final name, with links resolved */
-    const char *temp; /* current name: that of temps[slot], or `part` */
+    const char *temp; /* current name: the name of temps[slot], or `part` */
     char *part;       /* owned; NULL: the file is a temporary */
     int slot, fd;     /* slot: -1 for a part; fd: -1 once committed */
     bool overwrite, keep;
@@ -185,7 +185,7 @@ static bool is_orphan(const char *name, const struct stat *st) {
     return pid > 0 && pid <= INT_MAX && kill((pid_t)pid, 0) != 0 && errno == ESRCH;
 }
 
-/* Removes temporaries of killed processes from the folder: those of this output, and those of other
+/* Removes temporaries of killed processes from the folder: all for this output, and those for other
  * models whose process has ended. A temporary in use is locked, which is conclusive on a local
  * disk. On other file systems locks may be visible to one machine only; there, only a temporary of
  * the same output that was not written for a minute is removed. Failures are ignored. */
@@ -356,7 +356,7 @@ int out_resize(struct out *o, uint64_t size, struct err *e) {
     while (rc != 0 && errno == EINTR);
     if (rc == 0) return 0;
     if (!grows || (errno != EOPNOTSUPP && errno != ENOSYS)) return write_failed(o, grows, e);
-    /* This file system cannot reserve space; check at least what is free. */
+    /* This file system cannot reserve space; at least check the free space. */
     TRY(io_need_space(o->path, grows, e));
     return ftruncate(o->fd, (off_t)size) == 0 ? 0 : write_failed(o, grows, e);
 }

@@ -146,7 +146,7 @@ static void fmt_job(char out[120], const struct ctx *c, double now) {
 }
 
 /* Formats the line of a job whose time left is known, without the amounts and times of the stage,
- * which could be mistaken for those of the job. */
+ * which could be mistaken for the job's. */
 static void fmt_short(char *line, const struct ctx *c, const struct progress *p, double now) {
     const double spent = now - p->t_start_s;
     char step[120], share[16] = "", rate[40];

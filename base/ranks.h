@@ -3,8 +3,8 @@
  * (cli/main.c lists the commands).
  *
  * Every rank iterates over the same items in the same order. Rank i mod n computes item i and sends
- * its bytes to rank 0, the only one that writes. Outputs are therefore the same as those of a
- * single process, and the memory of a rank does not grow with n. Only the context of the process
+ * its bytes to rank 0, the only one that writes. Outputs are therefore the same as with a single
+ * process, and the memory of a rank does not grow with n. Only the context of the process
  * (base/ctx.h) can have several ranks; without MPI, and in any other context, there is one. */
 #ifndef HONE_BASE_RANKS_H
 #define HONE_BASE_RANKS_H

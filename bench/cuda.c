@@ -3,7 +3,7 @@
  *
  * One JSON document: time, bytes of weights per second next to the copy bandwidth of the same run,
  * products per second, and the cost of an empty kernel's launch in a captured graph; many tokens by
- * mma and, where the device has it, by wgmma; attention of few tokens at depth, with and without
+ * mma and, where the device has it, by wgmma; attention for few tokens at depth, with and without
  * tensor cores. `make bench-cuda` on a machine with a GPU.
  *
  * Shapes are taken from Qwen3.5-35B-A3B. A figure is the median of REPS replays of a graph of CALLS
@@ -205,7 +205,7 @@ static void bench_type(enum qtype t) {
     }
 }
 
-/* ---- attention of few tokens ---- */
+/* ---- attention for few tokens ---- */
 
 static void call_attn(const void *arg, int i) {
     struct cu_attn a = *(const struct cu_attn *)arg;

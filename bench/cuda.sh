@@ -44,7 +44,7 @@ mkdir -p "$dir" "$results"
 grep -q '"compute_capability"' "$t/doctor" || { echo "bench/cuda.sh: no CUDA device (hone doctor)"; exit 77; }
 
 end=$(($(date +%s) + ${TOTAL:-1200}))
-left() { # seconds left for a measurement; fails if there are none
+left() { # seconds left for a measurement; fails at 0
     n=$((end - $(date +%s)))
     [ $n -gt 5 ] || return 1
     [ $n -lt "${LIMIT:-240}" ] || n=${LIMIT:-240}

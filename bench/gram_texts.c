@@ -88,7 +88,7 @@ static bool has_bit(const uint32_t *bits, int i) {
     return bits[i / 32] >> i % 32 & 1;
 }
 
-/* Chooses an allowed token; in long texts a closing one, or the first of those. */
+/* Chooses an allowed token; in long texts, one that closes something, or else the first. */
 static int choose(const struct vocab *v, const uint32_t *bits, struct rng *r, size_t len) {
     const int from = (int)(rng_u64(r) % (uint64_t)v->n);
     if (len > LONG)

@@ -45,7 +45,7 @@ struct imatrix_opts {
     int n_texts;
     int64_t ctx;        /* 0: 512 */
     int64_t max_chunks; /* 0: all */
-    bool parse_special; /* in plain text; the command line's default is true */
+    bool parse_special; /* parse special tokens in plain text; the command line's default is true */
     enum kern_isa isa;
     unsigned blas; /* uses of OpenBLAS for moments and gradients (kernels/blas.h) */
     struct pool *pool;

@@ -352,7 +352,7 @@ static void add_strips(void *ctx, int64_t s0, int64_t s1, int worker) {
         }
 }
 
-/* Adds these products with OpenBLAS, in tiles of BLAS_TILE columns. These may fill more than the
+/* Adds the same products with OpenBLAS, in tiles of BLAS_TILE columns. Tiles may fill more than the
  * lower half; gram_col_finish derives the upper half from the lower. */
 static void add_tiles(void *ctx, int64_t t0, int64_t t1, int worker) {
     const struct job *j = ctx;

@@ -2,9 +2,9 @@
 /* calib/pair.c - the base model's rows of one chunk, indexed by weight, expert and token.
  *
  * A row's token is its position in the sequence or, for an expert, in the list of tokens routed
- * to it. The input of gate and up is the same for all experts of a token, so it is stored once
- * per token and found whatever expert the base chose; the input of down is stored per expert.
- * Memory: the rows of one chunk, 4 bytes per column. */
+ * to it. The input of gate and up is the same for all experts of a token, so it is stored once per
+ * token and found regardless of the expert that the base chose; the input of down is stored per
+ * expert. Memory: the rows of one chunk, 4 bytes per column. */
 #include "calib/pair.h"
 
 #include <stdlib.h>

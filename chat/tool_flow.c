@@ -9,7 +9,7 @@
 
 enum { MAX_NAME = 4096 }; /* bytes of an incomplete name */
 
-/* What may come at flow.at. */
+/* Parser states: the input expected at flow.at. */
 enum { BEGIN, FIRST, NEXT, BEHIND, TEXT };
 
 void tool_flow_reset(struct tool_flow *f) {

@@ -81,7 +81,7 @@ struct tool_flow {
     bool ended, failed; /* failed: nothing more before the call is complete */
     bool skips;         /* current member is a duplicate: drop it */
     struct {
-        size_t len; /* of `out` before the member */
+        size_t len; /* length of `out` before the member */
         int depth;
     } skip;
 };
@@ -234,7 +234,8 @@ size_t tool_think_end(const struct toolparse *p, size_t i, size_t *after);
  * Returns true once it is known: then `in` has the marker if it does, and all of `first` is fed
  * next. */
 bool tool_opened_feed(struct toolparse *p, const char *s, size_t n, bool last);
-/* Decides at the end of the text what is still open, and feeds the text held back until then. */
+/* Settles, at the end of the text, whether it continues the marker, and feeds the text held back
+ * until then. */
 void tool_opened_end(struct toolparse *p);
 /* Skips whitespace and frames before an answer; returns the next position. */
 size_t tool_begin(const struct toolparse *p);
@@ -256,8 +257,8 @@ size_t tool_fence_open(const struct toolparse *p, size_t i, struct tool_fence *f
 size_t tool_fence_close(const struct toolparse *p, size_t i, const struct tool_fence *f);
 /* Returns the start of the last line in [from, to) if that line may open a fence; otherwise to. */
 size_t tool_fence_before(const struct toolparse *p, size_t from, size_t to, struct tool_fence *f);
-/* Returns where the calls begin after the marker at `at` and an optional fence, which is stored in
- * *fence if not NULL. SIZE_MAX: more text is needed. */
+/* Returns the start of the calls, after the marker at `at` and an optional fence, which is stored
+ * in *fence if not NULL. SIZE_MAX: more text is needed. */
 size_t tool_list_at(const struct toolparse *p, size_t at, struct tool_fence *fence);
 /* Parses JSON calls up to the closing tag. Models write several calls into one tag, with or without
  * commas, and fences inside the tag. */

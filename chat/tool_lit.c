@@ -384,6 +384,7 @@ bool tool_parse_python(struct toolparse *p, size_t *i) {
 }
 
 /* ---- Gemma 4 --------------------------------------------------------------------------------- */
+
 static const char quote[] = "<|\"|>";
 enum { QUOTE = sizeof quote - 1 };
 

@@ -275,6 +275,7 @@ const struct json *tool_schema(struct toolparse *p, struct text fn, struct text 
 }
 
 /* ---- reasoning, content, calls --------------------------------------------------------------- */
+
 /* Limit of markers that turn out not to begin a call; each may cost a walk to the end. */
 enum { MAX_TRIES = 1000 };
 
@@ -392,8 +393,8 @@ size_t tool_think_end(const struct toolparse *p, size_t i, size_t *after) {
     return best;
 }
 
-/* Returns where the next reasoning block in the piece [i, to) opens, or SIZE_MAX. A tag that may be
- * plain text opens one only at the start of the piece. */
+/* Returns the start of the next reasoning block in the piece [i, to), or SIZE_MAX. A tag that may
+ * be plain text opens one only at the start of the piece. */
 static size_t next_block(const struct toolparse *p, size_t i, size_t to) {
     if (i < to && tool_at(p, i, think_open(p))) return i;
     if (!tool_is_token(p->f->think[0])) return SIZE_MAX;

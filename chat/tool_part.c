@@ -42,8 +42,8 @@ static const struct way *way_of(const struct toolparse *p) {
     return &none;
 }
 
-/* Returns where an unclosed parameter value may be cut: before a complete or partial tag of the
- * syntax, since any tag may end the value, and before a line break next to that tag. */
+/* Returns the offset at which an unclosed parameter value may be cut: before a complete or partial
+ * tag of the syntax, since any tag may end the value, and before a line break next to that tag. */
 static size_t value_cut(const struct toolparse *p, size_t start) {
     const struct tool_tags *t = &p->f->tags;
     const char *const tags[] = {t->par_close, t->fn_close, tool_wrapper_close(p->f), t->par_open};
@@ -71,7 +71,7 @@ static bool is_text(struct toolparse *p, struct text fn, struct text name) {
     return type && strcmp(type, "string") == 0;
 }
 
-/* Returns where a parameter's value begins, given the end of its name; SIZE_MAX: it has not
+/* Returns the start of a parameter's value, given the end of its name; SIZE_MAX: it has not
  * begun. */
 static size_t value_begin(const struct toolparse *p, size_t name_to) {
     const struct tool_tags *t = &p->f->tags;
@@ -83,7 +83,8 @@ static size_t value_begin(const struct toolparse *p, size_t name_to) {
     return k + (t->newline && k < p->in.len && p->in.data[k] == '\n');
 }
 
-/* Returns where the unclosed value at `start` may be cut if it is text; else SIZE_MAX. */
+/* Returns the offset at which the unclosed value at `start` may be cut if it is text; else
+ * SIZE_MAX. */
 static size_t open_value(struct toolparse *p, size_t start, struct text name, struct text fn) {
     if (start >= p->in.len) return SIZE_MAX;
     const size_t cut = value_cut(p, start);
@@ -174,7 +175,7 @@ static bool read_open(struct toolparse *p, size_t at, struct buf *name, struct b
     return ok;
 }
 
-/* Returns where the next call begins; SIZE_MAX: not known yet. */
+/* Returns the start of the next call; SIZE_MAX: not known yet. */
 static size_t next_call(struct toolparse *p) {
     const bool lists = way_of(p)->one != NULL;
     for (;;) {

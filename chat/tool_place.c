@@ -106,8 +106,8 @@ static bool token(const struct walk *w, size_t *i, struct text *t) {
 }
 
 /* Finds the arguments of a call in brackets, whose names are followed by ':' or '='. The first name
- * equal to that of the first argument gives the depth of the arguments; deeper names belong to one
- * of them. */
+ * equal to the first argument's gives the depth of the arguments; deeper names belong to one of
+ * them. */
 static void walk_brackets(struct walk *w, const struct json *args) {
     const char *s = w->p->in.data;
     int depth = 0, of_args = -1;

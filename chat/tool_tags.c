@@ -103,7 +103,7 @@ static int64_t count_of(const struct toolparse *p, size_t i, size_t to, const ch
 }
 
 /* Finds the end of a value at i that has no closing tag before `to`: the end of its call, but not
- * that of a call quoted in the value. SIZE_MAX: none. */
+ * the end of a call quoted in the value. SIZE_MAX: none. */
 static size_t call_closed(const struct toolparse *p, size_t i, size_t to, enum is_end *is) {
     const struct tool_tags *t = &p->f->tags;
     const char *wrap = tool_wrapper_close(p->f);

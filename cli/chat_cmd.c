@@ -138,7 +138,7 @@ static void do_set(struct chatting *u, const char *rest) {
         r->a.stop.n = 0;
         screen_note(u->screen, "no text stops an answer");
     } else if (strcmp(name, "ctx") == 0) {
-        screen_note(u->screen, "the context is %lld tokens; it is chosen at the start: --ctx N",
+        screen_note(u->screen, "the context is %lld tokens; it is set at the start: --ctx N",
                     (long long)gen_n_ctx(r->gen));
     } else if (*value && run_set(&r->set, "/set ", name, value, &e)) {
         note_err(u, &e);
@@ -188,7 +188,7 @@ static const struct {
     {"system", "TEXT", "sets the system message; \"\" removes it", do_system},
     {"reset", "", "starts a new conversation with the same system message", do_reset},
     {"save", "[-f] FILE", "writes the conversation as JSON", do_save},
-    {"load", "FILE", "continues the conversation in such a file", do_load},
+    {"load", "FILE", "continues a saved conversation", do_load},
     {"set", "[NAME [VALUE]]", "shows or changes settings: temp, top-k, seed, n, think, stop, ...",
      do_set},
     {"tool", "RESULT", "gives the result of a tool call", do_tool},

@@ -93,7 +93,7 @@ static int fit(struct chatting *u, struct err *e) {
     if (n >= n_ctx) {
         r->skip = before;
         return err_set(e, ERR_USAGE,
-                       "this turn alone has %" PRId64 " tokens, and the context holds %" PRId64
+                       "this turn alone has %" PRId64 " tokens, but the context holds %" PRId64
                        ": send less, or start with --ctx %" PRId64
                        " (/save keeps the conversation)",
                        n, n_ctx, 2 * n);
@@ -291,7 +291,7 @@ static void note_banner(const struct chatting *u) {
     text_visible(&b, io_base(u->x->c->arg[0]), strlen(io_base(u->x->c->arg[0])));
     screen_note(u->screen, "%s (%s): context %" PRId64 " of %" PRId64 " tokens", b.data,
                 r->m->arch->name, gen_n_ctx(r->gen), r->m->hp.d[HD_CTX]);
-    screen_note(u->screen, "/help lists commands; Ctrl-C stops an answer, Ctrl-D or /bye leaves");
+    screen_note(u->screen, "/help lists commands; Ctrl-C stops an answer, Ctrl-D or /bye quits");
     buf_release(&b);
 }
 
@@ -306,7 +306,7 @@ static void run_loop(struct chatting *u) {
         if (end == LINE_EOF || (end == LINE_INTR && ++n_intr == 2)) break;
         if (end == LINE_INTR) {
             note_heard();
-            if (!ended) screen_note(u->screen, "Ctrl-C again or Ctrl-D leaves");
+            if (!ended) screen_note(u->screen, "press Ctrl-C again or Ctrl-D to quit");
             continue;
         }
         n_intr = 0;
@@ -324,12 +324,13 @@ static int check_beginning(struct run *r, struct err *e) {
     const int64_t n = p.n;
     ids_release(&p);
     if (trained > 0 && r->a.ctx > trained)
-        log_warn("a context of %lld tokens, and the model was trained for %lld: output beyond that "
-                 "may be nonsense",
-                 (long long)r->a.ctx, (long long)trained);
+        log_warn(
+            "the context is %lld tokens, but the model was trained for %lld: output beyond that "
+            "may be nonsense",
+            (long long)r->a.ctx, (long long)trained);
     if (!has || n < holds) return 0;
     return err_set(e, ERR_USAGE,
-                   "the conversation begins with %lld tokens (including the system message), and "
+                   "the conversation starts with %lld tokens (including the system message), but "
                    "the context holds %lld%s: shorten it%s",
                    (long long)n, (long long)holds,
                    trained > 0 && n > trained ? ", more than the model was trained for" : "",

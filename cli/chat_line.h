@@ -9,7 +9,7 @@
 
 struct chatting {
     struct run_cli *x;
-    struct run *r; /* of x */
+    struct run *r; /* x's job */
     struct screen *screen;
     struct line *line;
     struct run_answer a; /* last message of the conversation, if has_answer */
@@ -24,6 +24,7 @@ void chat_answer(struct chatting *u, bool mine);
 void chat_more(struct chatting *u);
 
 /* ---- commands ---- */
+
 enum chat_kind { CHAT_TEXT, CHAT_COMMAND, CHAT_UNKNOWN };
 /* Classifies a line. CHAT_TEXT: *rest is the text to send ("//x" sends "/x"). CHAT_COMMAND:
  * *command is the number for chat_do() and *rest its arguments. */

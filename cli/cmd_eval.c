@@ -103,9 +103,8 @@ static int eval_cmd_kld(struct cli *c, int argc, char **argv, struct err *e) {
 static const struct cmd_spec mtp_spec = {
     .name = "eval mtp",
     .synopsis = "MODEL.gguf TEXT [--ctx 512] [--chunks N] [--kv-type T]",
-    .about =
-        "Acceptance rate of the token that the MTP block drafts: how often its likeliest token "
-        "is the trunk's, over the second halves of the windows of a text.",
+    .about = "Acceptance rate of the MTP block's drafts: how often its likeliest token is also the "
+             "trunk's, over the second half of each window of a text.",
     .opts = eval_mtp_options,
     .min_args = 2,
     .max_args = 2,
@@ -200,7 +199,7 @@ static const struct cmd_spec replay_spec = {
     .name = "eval traffic",
     .synopsis = "MODEL.gguf RECORD.jsonl [--base BASE.gguf] [--sampled] [--require PERCENT]",
     .about =
-        "Repeats the requests that hone serve --record wrote with another model, and reports "
+        "Repeats requests that hone serve --record saved, with another model, and reports "
         "which calls and answers change and where. Each turn follows the recorded history. See "
         "docs/formats/record.md.",
     .opts = eval_replay_options,

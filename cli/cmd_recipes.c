@@ -7,8 +7,8 @@
 static const struct cmd_spec recipes_spec = {
     .name = "recipes",
     .synopsis = "[MODEL.gguf [--recipe NAME -o PLAN.tsv]]",
-    .about = "Lists every recipe, with a model also the exact size of the file it produces. Can "
-             "write a recipe as a plan to edit.",
+    .about = "Lists every recipe and, with a model, the exact size of the file it produces. Can "
+             "also write a recipe as a plan to edit.",
     .opts = recipes_options,
     .min_args = 0,
     .max_args = 1,

@@ -211,7 +211,8 @@ static void say_unread(const struct run_cli *x) {
     const bool text = S_ISFIFO(st.st_mode)
                           ? poll(&p, 1, 0) > 0 && (p.revents & POLLIN)
                           : S_ISREG(st.st_mode) && lseek(STDIN_FILENO, 0, SEEK_CUR) < st.st_size;
-    if (text) log_info("standard input is not read, as there is a prompt: --file - prepends it");
+    if (text)
+        log_info("standard input is not read because a prompt was given: --file - prepends it");
 }
 
 static int run_prompt(struct run_cli *x, struct err *e) {

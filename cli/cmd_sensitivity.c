@@ -10,8 +10,8 @@ static const struct cmd_spec sensitivity_spec = {
     "sensitivity",
     "MODEL.gguf --imatrix FILE --probe TEXT -o FILE.json [--budget SIZE]...",
     "Measures the cost of each type in each part of a model: the encoders' errors on sampled "
-    "rows, then the\ndivergence of the output with one group of tensors replaced. Without "
-    "--probe only the errors.",
+    "rows, then the\ndivergence of the output with one group of tensors replaced. Without --probe "
+    "it measures only the errors.",
     sensitivity_options,
     1,
     1};

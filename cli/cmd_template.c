@@ -77,7 +77,7 @@ static int cmd_eval_units(struct cli *c, int argc, char **argv, struct err *e) {
     struct template_eval_opts x = {0};
     TRY(cli_parse(c, &eval_units_spec, &x, argc, argv, e));
     if (c->done) return 0;
-    if (!x.batch) return err_set(e, ERR_USAGE, "template eval: say which units with --batch FILE");
+    if (!x.batch) return err_set(e, ERR_USAGE, "template eval: give the units with --batch FILE");
     struct buf out = {0};
     int rc = template_eval(x.batch, x.mode_name, &out, e);
     return print_text(c, &out, rc);

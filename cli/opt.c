@@ -146,7 +146,7 @@ static int store_value(struct parse *p, const struct option *o, const char *v, s
     case OPT_TEXT: /* Do not drop a file or folder, as of --lora, silently. */
         if (o->arg && (strcmp(o->arg, "DIR") == 0 || strcmp(o->arg, "FILE") == 0) &&
             *(const char **)dst)
-            return err_set(e, ERR_USAGE, "%s is given twice, and only one can be used", what);
+            return err_set(e, ERR_USAGE, "%s is given twice, but only one can be used", what);
         *(const char **)dst = v;
         return 0;
     case OPT_OUT:

@@ -20,7 +20,7 @@ struct screen {
     bool color;    /* out accepts colours */
     bool note_tty; /* stderr is a terminal that accepts colours */
     enum run_thinking thinking;
-    /* the current answer: */
+    /* state of the current answer: */
     size_t n_reasoning, n_content; /* bytes shown */
     int64_t n_thought;             /* reasoning tokens so far */
     bool open;                     /* reasoning has begun on the screen and not ended */

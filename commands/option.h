@@ -112,7 +112,7 @@ struct option {
     /* Names of options, separated by spaces; NULL: none. cli/opt.c checks both. */
     const char *excludes;  /* options that must not be given with it */
     const char *goes_with; /* options of which one must also be given */
-    const char *of;        /* in a row without a name: the option that this field also sets */
+    const char *of;        /* row without a name: option that this field also sets */
     struct placement in[MOST_CALLS];
 };
 

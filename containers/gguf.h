@@ -42,7 +42,7 @@ struct gguf_kv {     /* borrowed until close */
     enum gguf_vtype elem; /* GV_ARR: element type */
     uint64_t count;       /* GV_ARR: elements; GV_STR: bytes; else 1 */
     const uint8_t *data;  /* first value byte (a string array: the first length field) */
-    uint64_t n_bytes;     /* of data */
+    uint64_t n_bytes;     /* size of data */
 };
 struct gguf_tensor { /* borrowed until close */
     const char *name;
@@ -125,6 +125,7 @@ void gguf_kv_str_next(const struct gguf_kv *kv, const uint8_t **pos, const char 
 int gguf_chat_template(const struct gguf *g, const char **text, struct err *e);
 
 /* ---- deeper checks --------------------------------------------------------------------------- */
+
 /* Checks that chat templates contain no NUL, and that the tokenizer.* arrays are present and of
  * equal length, with unique texts, ids in range and well-formed merges. A file passes without
  * tokenizer.ggml.model, or with model "none" or "no_vocab". */

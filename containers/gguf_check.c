@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* containers/gguf_check.c - checks beyond those of gguf_open: tokenizer arrays and tensor data.
+/* containers/gguf_check.c - checks that gguf_open does not make: tokenizer arrays and tensor data.
  *
  * gguf_check_tokenizer makes one pass over the vocabulary. gguf_check_data reads every byte of a
  * tensor, because a NaN or infinite scale turns a block, and then the whole output, into NaN.

@@ -15,7 +15,7 @@ void gguf_edit_step(int i);
 /* Writes n bytes at `off`, page by page, and syncs the file. */
 int gguf_write_range(int fd, const char *path, const char *p, uint64_t n, uint64_t off,
                      struct err *e);
-/* Removes a journal; one that is gone is no error. */
+/* Removes a journal; a missing one is not an error. */
 int gguf_journal_remove(const char *name, struct err *e);
 /* Returns ERR_DATA: the journal does not belong to the file. */
 int gguf_journal_foreign(const char *path, const char *name, struct err *e);
@@ -33,7 +33,7 @@ bool gguf_room_plan(int fd, uint64_t data_off, uint64_t align, uint64_t need,
  * this. */
 int gguf_room_make(int fd, const char *path, const char *journal, const struct gguf_room *r,
                    const struct buf *header, bool *done, struct err *e);
-/* Returns whether a journal is of this kind. */
+/* Returns whether a journal was written by gguf_room_make. */
 bool gguf_room_is(const char *journal, size_t len);
 /* Finishes or undoes the edit in the journal, then removes the journal. */
 int gguf_room_recover(int fd, const char *path, const char *name, const char *journal, size_t len,

@@ -44,7 +44,7 @@ struct wtensor {
     int n_dims;
     int64_t ne[4];
     uint64_t n_bytes;
-    uint64_t off; /* in the data of its shard; set by plan() */
+    uint64_t off; /* offset in its shard's data; set by plan() */
 };
 struct wshard {
     int64_t first, n; /* tensors of the shard */

@@ -30,7 +30,7 @@ struct extra {
     char *name;
     struct json *json;
     char *text;
-    size_t len; /* of text */
+    size_t len; /* bytes of text */
     bool is_text;
 };
 struct hfdir {

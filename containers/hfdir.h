@@ -31,8 +31,8 @@ const struct json *hfdir_hparam(const struct hfdir *h, const char *names);
 /* Like hfdir_hparam, without the defaults that hfdir_complete added. */
 const struct json *hfdir_said(const struct hfdir *h, const char *names);
 /* Adds two layers of hyperparameters, objects that must outlive h: members of `over` take
- * precedence over config.json, those of `under` are defaults. A null in config.json hides a member
- * of `under`. */
+ * precedence over config.json, members of `under` are defaults. A null in config.json hides a
+ * member of `under`. */
 void hfdir_complete(struct hfdir *h, const struct json *over, const struct json *under);
 bool hfdir_completed(const struct hfdir *h); /* whether hfdir_complete was called */
 /* Calls fn for each default in `under` that hfdir_hparam has returned. */

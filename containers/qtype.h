@@ -54,7 +54,7 @@ struct qtype_info {
     enum qtype dot;        /* activation type for matrix products; F32 by default */
     enum qtype fallback;   /* for rows that are not a multiple of the block */
     const char *file_type; /* general.file_type for files of this type; NULL: `name` */
-    int32_t ftype;         /* its number, if named as the type; 0: none, except for f32 */
+    int32_t ftype;         /* number of the file type with the same name; 0: none, except for f32 */
     struct qtype_scale scale;
     /* The scale for which random codes give weights of root mean square 0.02 and, in units of it,
      * the second field that centres them. The scale is 0.02 / R, where R is a sum over the code

@@ -30,7 +30,7 @@ struct st {
     struct arena arena;
     struct json *header; /* kept for "__metadata__" */
     const struct json *meta;
-    struct st_tensor *tensor; /* by offset; empty ones last */
+    struct st_tensor *tensor; /* sorted by offset, empty ones last */
     int64_t n_tensors, n_all;
     struct strmap *names;
 };

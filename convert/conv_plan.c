@@ -13,7 +13,7 @@
 #include "base/printable.h"
 #include "base/str.h"
 
-/* Returns whether the class name ends like that of a language model; others, such as
+/* Returns whether the class name has the suffix of a language model; others, such as
  * LlamaForSequenceClassification, have another head. */
 static bool is_language_model(const char *cls) {
     return !cls || str_ends(cls, "ForCausalLM") || str_ends(cls, "ForConditionalGeneration") ||

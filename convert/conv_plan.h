@@ -17,7 +17,7 @@ struct item { /* an output tensor */
     enum qtype type;
     enum xform xf; /* adjusted to the spelling found */
     uint64_t n_bytes;
-    int64_t src, n_src; /* in plan->src; n_src > 1: stacked along ne[2]; 0: computed */
+    int64_t src, n_src; /* range of plan->src; n_src > 1: stacked along ne[2]; 0: computed */
 };
 struct conv_plan {
     struct hfdir *dir;

@@ -30,7 +30,8 @@ struct convert_opts {
 };
 struct convert_report {
     char arch[32], type[16];
-    int64_t n_tensors, n_params, n_mtp_tensors, n_skipped_vision, n_kept; /* by keep_mxfp4 */
+    int64_t n_tensors, n_params, n_mtp_tensors, n_skipped_vision,
+        n_kept; /* n_kept: kept by keep_mxfp4 */
     uint64_t size_bytes;
     double seconds;
     /* Values that are NaN, infinite, or out of range for the output type. */

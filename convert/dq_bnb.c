@@ -39,7 +39,7 @@ static int read_state(struct dq *q, struct err *e) {
         ok = ok && json_i64(json_get(j, "nested_blocksize"), &q->nested) && q->nested > 0;
     q->offset = (float)json_num(json_get(j, "nested_offset"), 0);
     json_free(j);
-    return ok ? 0 : dq_bad(q, 3, e, "does not give positive block sizes");
+    return ok ? 0 : dq_bad(q, 3, e, "does not specify positive block sizes");
 }
 
 int dq_bnb4_fit(struct dq *q, const struct dq_config *c, struct err *e) {

@@ -50,7 +50,7 @@ bool lora_touches(const struct lora *l, const char *name);
  * are an error. */
 int lora_all_used(struct lora *l, const char *const *skip, struct err *e);
 
-/* Prepare a delta for lora_add, and undo that. NULL is fine. */
+/* Prepare a delta for lora_add, and free its scratch afterwards. NULL is fine. */
 int lora_begin(struct lora_delta *d, struct err *e);
 void lora_end(struct lora_delta *d);
 /* Adds the delta of one row of `cols` values to dst; sum and tmp, [cols] floats each, are

@@ -77,7 +77,7 @@ static int check_shape(const struct run *r, const struct st_tensor *t, const str
     return err_set(e, ERR_DATA,
                    same ? "%s: tensor %s is %s: quantized vision towers are not supported, convert "
                           "the original release"
-                        : "%s: the shape of tensor %s does not follow from vision_config (%s)",
+                        : "%s: the shape of tensor %s does not match vision_config (%s)",
                    st_path(hfdir_file(r->plan.dir, t->file)), show_n(t->name, strlen(t->name)).s,
                    st_dtype_name(t->dtype));
 }

@@ -87,7 +87,7 @@ static int64_t lookup(const struct mapping *m, const char *name) {
     return strmap_get(m->by_name, name, strlen(name));
 }
 
-/* Finds a tensor for dq_find and marks it as used, being part of the requested tensor. */
+/* Finds a tensor for dq_find and marks it as used, because it is part of the requested tensor. */
 static const struct st_tensor *find_claim(void *ud, const char *name) {
     struct mapping *m = ud;
     int64_t i = lookup(m, name);

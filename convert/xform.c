@@ -194,7 +194,7 @@ static const struct kind {
     uint8_t half;  /* 1, 2: selects that half of each matrix's rows */
     uint8_t every; /* 1: selects even rows, or even values of a vector; 2: odd ones */
     bool turns;    /* each matrix of the source is transposed */
-    bool elements; /* in vectors, an element is a row */
+    bool elements; /* each element of a vector counts as a row */
     bool columns;  /* regroups columns */
     bool is_qkv, is_qkvz, is_latent; /* shape of the source (xform_want) */
 } kinds[XF_COUNT] = {

@@ -11,7 +11,7 @@ struct job {
     const struct gr_node *n;
     const struct kept *k;
     const float *dy, *w;
-    int64_t width; /* of dst */
+    int64_t width; /* width of dst */
 };
 static struct job job_of(struct grad *g, const struct gr_node *n, const struct kept *k) {
     return (struct job){.g = g, .n = n, .k = k, .width = grad_width(g, n->dst)};

@@ -153,7 +153,8 @@ static void experts_range(void *ctx, int64_t e0, int64_t e1, int worker) {
 
 /* ---- the router ------------------------------------------------------------------------------ */
 
-/* Computes the gradients dx [n_experts] of a token's router logits from those of its weights. */
+/* Computes the gradients dx [n_experts] of a token's router logits from the gradients of its
+ * weights. */
 static void router_back(const struct job *j, int64_t t, float *dx) {
     const struct gr_choice *c = &j->n->moe.choice;
     const int32_t *expert = j->k->expert + t * j->n_used, *place = j->b->place + t * j->n_used;

@@ -105,7 +105,7 @@ static void product_range(void *ctx, int64_t i0, int64_t i1, int worker) {
 }
 void grad_product(struct grad *g, const struct weight *w, const float *dy, float *dx, int64_t m) {
     struct product j = {g, w, dy, dx, m, PRODUCT_TOKENS, div_up(w->ne[0], PRODUCT_COLS)};
-    /* Our sums are the same for tasks of any size; those of OpenBLAS may not be. */
+    /* Our sums are the same for tasks of any size; OpenBLAS's may not be. */
     const bool any_size = !blas_does(g->s->blas, BLAS_BACK);
     while (any_size && j.n_tok > LEAST_TOKENS &&
            div_up(m, j.n_tok) * j.n_cols < 4 * pool_size(g->pool))

@@ -71,7 +71,7 @@ struct gpick {
     uint32_t open_bytes, shut_bytes;
     bool ordered;    /* always true with more than GRAM_PICK_BITS rows */
     uint32_t lo, hi; /* number of members */
-    /* What may be repeated any number of times, after the rows if ordered; 0: none. */
+    /* language repeated any number of times, after the rows if ordered; 0: none */
     gnode extra;
     gnode first, sep, close;
     uint64_t required; /* rows, as bits */
@@ -433,9 +433,9 @@ gnode gn_escaped(struct grammar *g, const char *s, size_t n);
 
 /* ---- parsers ---- */
 
-struct gregex {   /* how to read a regular expression */
-    bool escaped; /* it applies to text inside a JSON string */
-    bool search;  /* it may match anywhere */
+struct gregex {   /* options for reading a regular expression */
+    bool escaped; /* applies to text inside a JSON string */
+    bool search;  /* may match anywhere */
     bool ecma;    /* JSON Schema semantics: '.' stops at all line ends */
     bool any_case, dot_all, verbose;
     const char *what; /* name for messages */

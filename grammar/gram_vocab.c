@@ -52,7 +52,7 @@ static int64_t slice_chars(const char *s, size_t n, int k) {
 
 /* ---- trie ---- */
 
-struct sorted { /* qsort() has no context argument, so elements hold what is compared. */
+struct sorted { /* element for qsort(), which has no context argument */
     const char *s;
     size_t n;
     int32_t id;

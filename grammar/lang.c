@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* grammar/lang.c - hash-consed language nodes: equal languages have equal indices, so results about
  * a node are cached by its index. The simplifications keep the number of derivatives small:
- * Brzozowski's similarity and a few cheap ones more. */
+ * Brzozowski's similarity and a few more cheap ones. */
 #include "grammar/gram_int.h"
 
 #include <stdio.h>

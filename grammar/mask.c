@@ -185,7 +185,7 @@ static void cut_exits(void *ud, uint32_t from, uint32_t to) {
 
 static const struct gleaf *leaf_of(struct grammar *g, gnode node);
 
-/* Derives the leaf of l->node from that of a wider language. */
+/* Derives the leaf of l->node from a wider language's leaf. */
 static void leaf_less(struct grammar *g, struct gleaf *l, gnode wide, uint32_t *bits) {
     const struct gleaf *from = leaf_of(g, wide);
     struct lost o = {.t = &g->v->all, .bits = bits, .l = l, .wide = from};

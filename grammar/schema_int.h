@@ -57,7 +57,7 @@ struct sc {
     gnode free_value[SC_FREE_DEPTH + 1];
     const struct json *noted[SC_NOTES_MAX]; /* unsupported clauses already reported */
     uint32_t n_noted;
-    uint64_t n_values; /* in the whole document; 0: not counted */
+    uint64_t n_values; /* values in the whole document; 0: not counted */
     /* gn_schema_text(): sets so far, and types other than strings. */
     uint32_t n_texts;
     struct gothers others;
@@ -66,6 +66,7 @@ struct sc {
 };
 
 /* ---- gram_schema.c ---- */
+
 /* Records an error, with the path of `at`, in c->rc and c->e; the first error wins. Returns
  * G_NONE. */
 gnode sc_fail(struct sc *c, const struct json *at, const char *what);

@@ -168,7 +168,7 @@ const struct json *sc_resolve(struct sc *c, const struct json *schema, const cha
     ref += n + 1;
     if (*ref && *ref != '/' && !gram_spend(c->g, c->n_values)) return NULL;
     to = *ref && *ref != '/' ? anchor(in, ref, true) : place(c, in, ref);
-    /* Some documents use pointers from the root whatever has an $id. */
+    /* Some documents use pointers from the root even below an $id. */
     return !to && !n && *ref == '/' ? place(c, c->root, ref) : to;
 }
 

@@ -135,7 +135,7 @@ static void emit_devices(struct emit *m) {
     }
 }
 
-/* Emits how products of each type with 8-bit activations are computed. */
+/* Emits the method of products with 8-bit activations, by type. */
 static void emit_products(struct emit *m, const struct work *w) {
     struct kern *k = xcalloc(1, sizeof *k);
     kern_init(k, w->isa);
@@ -177,7 +177,8 @@ static int doctor_machine(struct work *w, const char *line_editor, struct emit *
     emit_i64(m, "n_cores", "cores", hw.n_cores);
     emit_i64(m, "n_big_cores", hw.n_big < hw.n_cores ? "of them fast" : NULL, hw.n_big);
     emit_i64(m, "n_nodes", numa.n > 1 ? "memory nodes" : NULL, numa.n);
-    emit_i64(m, "n_quota", hw.n_quota ? "processors allowed by its group" : NULL, hw.n_quota);
+    emit_i64(m, "n_quota", hw.n_quota ? "processors allowed by its control group" : NULL,
+             hw.n_quota);
     emit_i64(m, "n_threads", "threads", pool_size(w->pool));
     emit_i64(m, "memory_available_bytes", NULL, (int64_t)mem_available());
     emit_str(m, "memory_available", "memory available", memory);

@@ -185,11 +185,13 @@ static int choose_texts(struct work *w, const struct select_args *a, const struc
 
 static int check_options(const struct work *w, const struct select_args *a, struct err *e) {
     if (!str_ends(a->out, ".jsonl"))
-        return err_set(e, ERR_USAGE, "%s: the selected texts are a .jsonl; name one", a->out);
+        return err_set(e, ERR_USAGE,
+                       "%s: the selection is written as .jsonl: give a file of that name", a->out);
     TRY(out_check(a->out, w->overwrite, e));
     for (int i = 0; i < a->n_texts; i++)
         if (strcmp(a->text[i], "-") == 0)
-            return err_set(e, ERR_USAGE, "--select reads its texts twice; give a file for -");
+            return err_set(e, ERR_USAGE,
+                           "--select reads its texts twice: give a file instead of -");
     return 0;
 }
 

@@ -117,7 +117,7 @@ static int set_asks(struct set *s, struct err *e) {
     s->n = b->budget.n + (b->bpw > 0);
     if (!s->n) s->n = 1; /* only --vram */
     if (s->n > 1 && s->q->out && !strstr(s->q->out, "{}") && !s->q->dry_run)
-        return err_set(e, ERR_USAGE, "several budgets need {} in -o: it becomes the budget");
+        return err_set(e, ERR_USAGE, "several budgets need {} in -o, which each budget replaces");
     if (s->n > 1 && s->q->plan_out)
         return err_set(e, ERR_USAGE,
                        "--plan-out takes one budget; plans are written next to the files anyway");

@@ -92,9 +92,10 @@ static int check_options(const struct quantize_job_opts *a, struct err *e) {
                        "give one of --recipe NAME|PLAN.tsv, --type T and --budget SIZE (or --bpw, "
                        "--vram)");
     if (mix && (a->pure || a->tensor.n))
-        return err_set(e, ERR_USAGE,
-                       "--budget chooses the types: without --pure and --tensor; to change some, "
-                       "edit the plan it writes and pass that as --recipe");
+        return err_set(
+            e, ERR_USAGE,
+            "--budget chooses the types, so --pure and --tensor do not apply; to change some, "
+            "edit the plan it writes and pass that as --recipe");
     if (!mix && budget_detail(&a->mix))
         return err_set(e, ERR_USAGE,
                        "--sensitivity, --prefer, --avoid, --front, --no-floors and the options of "
@@ -200,7 +201,7 @@ void quantize_warn(const char *imatrix, const struct quantize_report *r) {
     const char *first = NULL;
     int64_t n = 0;
     if (r->n_fallbacks)
-        log_warn("%lld tensor%s with rows that do not fit the wanted type: using a larger one",
+        log_warn("%lld tensor%s with rows that do not fit the requested type: using a larger one",
                  (long long)r->n_fallbacks, str_s(r->n_fallbacks));
     for (int64_t i = 0; r->rows && i < r->n_tensors; i++)
         if (r->rows[i].no_imatrix && strcmp(r->rows[i].role, role_name(ROLE_OUTPUT)) != 0) {
@@ -208,8 +209,8 @@ void quantize_warn(const char *imatrix, const struct quantize_report *r) {
             n++;
         }
     if (n)
-        log_warn("%s has no entry for %lld tensor%s (%s%s), quantized without importance: is it "
-                 "of this model, and was its text long enough?",
+        log_warn("%s has no entry for %lld tensor%s (%s%s), quantized without importance: does it "
+                 "belong to this model, and was its text long enough?",
                  imatrix, (long long)n, str_s(n), first, n > 1 ? ", ..." : "");
 }
 
@@ -278,11 +279,12 @@ static int check_input(const struct quantize_job_opts *a, const struct quantize_
     if (rc && !base.quantized) return rc;
     if (rc && !a->requantize && !(named && !o->n_over)) return rc;
     if (base.quantized && a->requantize)
-        log_warn("%s is %s: its errors add to those of the result", o->in, base.type);
+        log_warn("%s is %s: its errors add to the result's", o->in, base.type);
     if (!recipe[0] || recipe[1] || (!named && !base.quantized)) {
         if (base.q8)
-            log_info("%s is Q8_0: its small errors (about 0.1 %% of a weight) go into the result",
-                     o->in);
+            log_info(
+                "%s is Q8_0: its small errors (about 0.1 %% of a weight) carry over to the result",
+                o->in);
         return 0;
     }
     struct quantize_opts dry = *o;
@@ -293,7 +295,7 @@ static int check_input(const struct quantize_job_opts *a, const struct quantize_
     dry.imatrix = dry.gram = dry.plan_out = NULL;
     TRY(quantize_run(&dry, &r, e));
     if (r.n_quantized == 0)
-        return err_set(e, ERR_USAGE, "%s is %s already: there is nothing to do", o->in, base.type);
+        return err_set(e, ERR_USAGE, "%s is already %s: there is nothing to do", o->in, base.type);
     return base.quantized && !a->requantize ? requant_check(o->in, &base, e) : 0;
 }
 
@@ -338,8 +340,8 @@ static int run_recipes(struct work *w, const struct quantize_job_opts *a, char *
     TRY(check_input(a, &one, recipe, e));
     struct err why;
     if (unknown_model(one.in, &why))
-        log_warn("%s: types go by the names of its tensors; nothing was evaluated, nor can hone do "
-                 "it",
+        log_warn("%s: types were chosen by tensor names; nothing was evaluated, and hone cannot "
+                 "run this model",
                  why.msg);
     if (budget_asked(&a->mix) && ranks_n() > 1)
         return err_set(

@@ -331,5 +331,7 @@ int replay_run(struct work *w, const struct replay_opts *o, struct emit *m, stru
     if (!rc) rc = run_replay(&r, o, m, &equal, e);
     release_replay(&r);
     if (rc) return rc;
-    return equal ? 0 : err_set(e, ERR_VERDICT, "%s is not what its record makes", o->path);
+    return equal ? 0
+                 : err_set(e, ERR_VERDICT, "%s differs from the file that its record produces",
+                           o->path);
 }

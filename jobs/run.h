@@ -47,7 +47,7 @@ struct run {
     struct session *s;
     struct draft *draft; /* --draft, or NULL */
     struct gen *gen;
-    struct gram_vocab *vocab; /* with --schema, --grammar, --regex, --choices; or NULL */
+    struct gram_vocab *vocab; /* set with --schema, --grammar, --regex, --choices; else NULL */
     struct grammar *grammar;
     struct chat *chat; /* the model's template, or NULL */
     const char *tmpl;
@@ -67,7 +67,7 @@ struct run_answer {
     struct buf part, text; /* incomplete character; complete text */
     struct toolparse *parse;
     struct run *r;
-    const char *content, *reasoning; /* in parse, never NULL */
+    const char *content, *reasoning; /* borrowed from parse, never NULL */
     const struct json *calls;        /* likewise; NULL: calls were not parsed */
     int64_t n_prompt;                /* tokens computed for the prompt */
     double prompt_s;

@@ -345,10 +345,10 @@ static int check_trained(const struct run *r, int64_t n_prompt, struct err *e) {
     if (trained <= 0 || n_prompt <= trained) return 0;
     if (r->a.ctx < n_prompt)
         return err_set(e, ERR_USAGE,
-                       "the prompt has %" PRId64 " tokens, and the model was trained for %" PRId64
+                       "the prompt has %" PRId64 " tokens, but the model was trained for %" PRId64
                        ": shorten it, or try with --ctx %" PRId64,
                        n_prompt, trained, n_prompt + DEFAULT_TEXT);
-    log_warn("the prompt has %" PRId64 " tokens, and the model was trained for %" PRId64, n_prompt,
+    log_warn("the prompt has %" PRId64 " tokens, but the model was trained for %" PRId64, n_prompt,
              trained);
     return 0;
 }

@@ -149,7 +149,7 @@ static int repair(struct serve_files *f, const char *path, const char **tmpl, st
     struct repair r;
     TRY(repair_run(&r, *tmpl, strlen(*tmpl), path, NULL, 0, e));
     if (r.n)
-        log_info("%s: the chat template is repaired: %d of %d checks failed, %d do now", path,
+        log_info("%s: repaired the chat template: %d of %d checks failed before, %d fail now", path,
                  r.n_failed_before, r.n_checks, r.n_failed_after);
     *tmpl = arena_strndup(&f->w->mem, r.text.data, r.text.len);
     repair_free(&r);
@@ -252,8 +252,8 @@ static uint64_t all_bytes(const struct serve_files *f) {
     return may < free_now ? may : free_now / 16 * 15;
 }
 
-/* Returns the bytes of contexts beyond which a file has no use for more: for every sequence at a
- * time, and for the conversations that are kept for later. */
+/* Returns the most bytes of contexts that a file can use: for all concurrent sequences, and for the
+ * conversations kept for later. */
 static uint64_t useful_bytes(const struct serve_files *f, const struct sizes *z) {
     enum { KEPT = 2 }; /* full contexts per sequence */
     const int64_t ctx = max_i64(f->a->ctx, max_i64(z->n_ctx_train, CTX_STEP));
@@ -325,7 +325,7 @@ static int check_memory(struct serve_files *f, const struct sizes *z, struct err
     if (good < 0)
         return err_set(e, ERR_SYS,
                        "none of the %d files fits into memory: the smallest, %s, takes %s with "
-                       "contexts and buffers, and there is room for %s (--max-memory)",
+                       "contexts and buffers, but there is room for %s (--max-memory)",
                        f->n, least->id, show_bytes(least->need).s, show_bytes(f->max_bytes).s);
     if (f->first < 0)
         f->first = largest;
@@ -341,8 +341,7 @@ static int name_all(struct serve_files *f, struct err *e) {
     if (f->a->alias && f->n == 1) work_list_add(f->w, &alias, f->a->alias);
     if (f->a->alias && f->n > 1) work_split(f->w, f->a->alias, &alias);
     if (f->a->alias && alias.n != f->n)
-        return err_set(e, ERR_USAGE,
-                       "--alias: %d name%s for %d files: give each of them one, in their order",
+        return err_set(e, ERR_USAGE, "--alias: %d name%s for %d files: give one per file, in order",
                        alias.n, str_s(alias.n), f->n);
     for (int i = 0; i < f->n; i++) {
         if (alias.n) f->v[i].id = alias.v[i];

@@ -37,7 +37,7 @@ static bool is_loopback(const char *host) {
 static int add_key(struct work *w, struct str_list *keys, const char *key, const char *where,
                    struct err *e) {
     if (strlen(key) < LEAST_KEY)
-        return err_set(e, ERR_USAGE, "%s: keys have %d characters at least", where, LEAST_KEY);
+        return err_set(e, ERR_USAGE, "%s: keys must have at least %d characters", where, LEAST_KEY);
     work_list_add(w, keys, key);
     return 0;
 }
@@ -87,7 +87,7 @@ static int check_access(const struct serve_job_opts *a, const struct str_list *k
     for (int i = 0; i < a->host.n; i++)
         if (!is_loopback(a->host.v[i]) && !keys->n && !a->no_key)
             return err_set(e, ERR_USAGE,
-                           "--host %s can be reached by others, so a key is needed: "
+                           "--host %s is reachable from other machines, so a key is needed: "
                            "--api-key-file FILE, HONE_API_KEY, or --no-key to serve without one",
                            a->host.v[i]);
     return 0;
@@ -237,7 +237,8 @@ static int plain_options(struct work *w, const struct serve_job_opts *a, struct 
     TRY(check_access(a, keys, e));
     o->tmpl_name = a->tmpl ? "--template" : NULL;
     if (a->record_last && !a->record)
-        return err_set(e, ERR_USAGE, "--record-last says which lines --record FILE keeps");
+        return err_set(e, ERR_USAGE,
+                       "--record-last selects the lines that --record FILE keeps: give both");
     TRY(kwargs_members(a->kwargs, kwargs, e));
     o->kwargs = kwargs->len ? kwargs->data : NULL;
     o->key = keys->v, o->n_keys = keys->n;

@@ -56,8 +56,8 @@ static int open_block(const struct serve_files *f, struct serve_core *c, struct 
     if (!f->a->draft || strcmp(f->a->draft, "off") == 0) return 0;
     if (!sched_can_draft(c->s))
         rc = err_set(e, ERR_USAGE,
-                     "--draft: on a device this model would compute each guess in a pass of its "
-                     "own, since its states cannot go back over a wrong one: use --draft off, or "
+                     "--draft: on a device each guess would need a separate pass, since this "
+                     "model's states cannot be rolled back: use --draft off, or "
                      "--device cpu");
     else if (strcmp(f->a->draft, "mtp") == 0)
         rc = draft_session(c->s, &block, &c->mtp, e);

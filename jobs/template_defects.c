@@ -30,6 +30,7 @@ static void sha_of(const char *s, size_t n, char hex[65]) {
 }
 
 /* ---- lint ------------------------------------------------------------------------------------ */
+
 static void cell_text(struct emit *m, const char *s) {
     if (s)
         emit_cell_str(m, s);
@@ -272,6 +273,7 @@ int template_judge(const char *text, struct buf *first) {
 }
 
 /* ---- fix ------------------------------------------------------------------------------------- */
+
 static int list_edits(struct emit *m, const struct chat_src *s, struct err *e) {
     struct repair r;
     TRY(repair_run(&r, s->text, s->len, s->label, NULL, 0, e));

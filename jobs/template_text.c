@@ -28,6 +28,7 @@ int template_mode(const char *text, enum jinja_mode *mode, struct err *e) {
 }
 
 /* ---- show ------------------------------------------------------------------------------------ */
+
 static const char *needs(const struct chat_src *s, struct jinja_err *je) {
     struct jinja *t;
     struct err ignored;
@@ -43,6 +44,7 @@ static const char *needs(const struct chat_src *s, struct jinja_err *je) {
 }
 
 /* ---- render ---------------------------------------------------------------------------------- */
+
 /* Appends a newline if the text does not end with one. */
 static void end_line(struct buf *b) {
     if (!b->len || b->data[b->len - 1] != '\n') buf_chr(b, '\n');
@@ -223,6 +225,7 @@ int template_diff(const char *path_a, const char *path_b, struct buf *out, struc
 }
 
 /* ---- parse ----------------------------------------------------------------------------------- */
+
 static const struct toolfmt *choose_format(const char *name, const char *src, struct err *e) {
     const struct toolfmt *f = name ? toolfmt_find(name) : NULL;
     if (f) return f;

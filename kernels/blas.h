@@ -13,9 +13,9 @@
 
 /* Uses that may replace our kernels; a trial decides on each (work/blas_choice.h). */
 enum blas_use {
-    BLAS_ROWS_16,  /* products with 16 or more rows, */
-    BLAS_ROWS_64,  /* with 48 or more, */
-    BLAS_ROWS_512, /* with 256 or more */
+    BLAS_ROWS_16,  /* products with 16 or more rows */
+    BLAS_ROWS_64,  /* products with 48 or more rows */
+    BLAS_ROWS_512, /* products with 256 or more rows */
     BLAS_BACK,     /* gradients with respect to the inputs of products */
     BLAS_MOMENTS,  /* second moments */
     BLAS_USES

@@ -16,7 +16,7 @@
  *
  * On x86, slower ones come first. AVX2 contains ref. AVXVNNI (256 bits) and AVX512 (with its own
  * VNNI) both contain AVX2, but not each other: Alder Lake has the first, Ice Lake and Zen 4 the
- * second, Zen 5 both. AMX adds packed products of many tokens (int8) to AVX512. Once per
+ * second, Zen 5 both. AMX adds packed products for many tokens (int8) to AVX512. Once per
  * process, a test compares AMX with AVX512; if the results differ, it warns and AMX is not used.
  * On ARM64, NEON contains ref, and every processor there has it. DOTPROD adds packed products
  * with FEAT_DotProd to NEON, and I8MM adds those of many tokens with FEAT_I8MM to DOTPROD. */
@@ -145,8 +145,8 @@ struct kern {
                         int64_t ldbc, int64_t n_tok, int64_t n, int64_t j0, int64_t j1);
 };
 
-/* Fills k with the ref kernels, then overrides them with those of each ISA that `isa` contains.
- * If this machine lacks `isa`, uses the best part of it that it has (k->isa). */
+/* Fills k with the ref kernels, then overrides them with the kernels of each ISA that `isa`
+ * contains. If this machine lacks `isa`, uses the best part of it that it has (k->isa). */
 void kern_init(struct kern *k, enum kern_isa isa);
 /* Returns the activation format that a weight type's dot expects. */
 enum qtype kern_dot_partner(enum qtype weight);

@@ -140,7 +140,7 @@ static const char *foreign(const struct form *f, const char *own) {
 
 /* ---- calls ---- */
 
-/* Begins a call: creates its owner and enters its context. `device`: that of the call's own
+/* Begins a call: creates its owner and enters its context. `device`: from the call's own
  * options, which overrides o's; or NULL. */
 static int begin(struct task *t, const struct hone_opts *o, const char *device, char **json,
                  struct hone_error *e) {

@@ -40,8 +40,9 @@ struct hone_session {
     struct pool *pool;
     struct session *s;
     struct draft
-        *draft;      /* speculative decoding on s, which is then used only through it; or NULL */
-    struct gen *gen; /* on the session's own sequence; NULL before the first hone_generate */
+        *draft; /* speculative decoding on s, which is then used only through it; or NULL */
+    struct gen
+        *gen; /* generator on the session's own sequence; NULL before the first hone_generate */
 };
 struct hone_seq {
     struct hone_session *s;

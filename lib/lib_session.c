@@ -173,7 +173,7 @@ int hone_session_reset(struct hone_session *s, struct hone_error *e) {
 
 /* ---- feeding ---- */
 
-/* Feeds tokens to one sequence. logits: those of the last token, or with `all` of every token. */
+/* Feeds tokens to one sequence. logits: of the last token, or with `all` of every token. */
 static int feed(struct hone_session *s, struct hone_seq *q, const int32_t *ids, int64_t n,
                 float *logits, bool all, struct err *e) {
     if (n <= 0) return err_set(e, ERR_USAGE, "no tokens to feed");

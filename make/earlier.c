@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* make/earlier.c - files of earlier runs of the same job that were not requested now: they stay in
- * the folder, and on the card if their results are comparable with the new ones. */
+ * the folder, and on the model card if their results are comparable with the new ones. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -275,8 +275,8 @@ static int collect(struct make *mk, const char *path, const char *gram, struct e
         TRY_GOTO(out, rc, gram_col_finish(col, &g, e));
         TRY_GOTO(out, rc, gram_write(&g, gram, true, e));
         if (mk->plan.answers && gram_col_without_gradients(col))
-            make_left_out(mk, "gradients by outputs in error feedback: too little free memory for "
-                              "their moments");
+            make_left_out(
+                mk, "output gradients in error feedback: too little free memory for their moments");
     }
     checkpoint_remove(part);
 out:

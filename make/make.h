@@ -33,7 +33,7 @@ struct make {
     struct work *w;
     struct job job;
     const char *src;
-    struct str_list recipes; /* to be made as named: presets and recipes */
+    struct str_list recipes; /* presets and recipes to make as named */
     struct str_list classes; /* size classes of the ladder; none with --plain */
     struct str_list calib, eval, budget, probe;
     double probe_seconds; /* limit for probing; 0: no limit */
@@ -67,10 +67,11 @@ struct make {
     const char *tmpl_how;       /* --template: "keep", or NULL */
     const char *tmpl;           /* repaired chat template; NULL: the base's */
     char tmpl_hash[33];
-    bool requantize;           /* --allow-requantize */
-    struct requant base;       /* whether the base was already quantized */
-    struct str_list left_out;  /* by the current plan: first for memory, then for --time */
-    int n_no_memory;           /* entries of left_out due to memory */
+    bool requantize;     /* --allow-requantize */
+    struct requant base; /* prior quantization of the base */
+    struct str_list
+        left_out;    /* parts that the plan leaves out: first for memory, then for --time */
+    int n_no_memory; /* entries of left_out due to memory */
     struct str_list cut_short; /* other work that could not be done */
     bool counting;             /* make_count is running: steps look up records and do no work */
     int n_found, n_missing;    /* records of the current step, while counting */
@@ -98,8 +99,8 @@ enum quantize_resume make_resume(const struct make *mk);
 bool make_reuse(struct make *mk, struct step *s, cJSON **result);
 /* Replaces *to and takes ownership of `result`. */
 void make_keep(cJSON **to, cJSON *result);
-/* Adds a sentence to cut_short about work that could not be done, once. It stays there whatever
- * later plans include. */
+/* Adds a sentence to cut_short about work that could not be done, once. It stays there regardless
+ * of what later plans include. */
 void make_left_out(struct make *mk, const char *fmt, ...) PRINTF_LIKE(2, 3);
 /* Adds a sentence to the notes of results.json. */
 void make_note(struct make *mk, const char *fmt, ...) PRINTF_LIKE(2, 3);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* make/plan.c - fitting the plan into time and memory, and its sentences. docs/design/make.md has
- * the order in which things are left out, and why. */
+/* make/plan.c - fits the plan to time and memory, and writes its messages. docs/design/make.md
+ * explains the order in which parts are left out. */
 #include "make/plan.h"
 
 #include <inttypes.h>
@@ -221,7 +221,7 @@ bool plan_no_memory(const struct plan_in *in, int i, char *out, size_t cap) {
     } row[] = {
         {p.feedback && !in->feedback, NEED_FEEDBACK, "error feedback"},
         {p.answers && in->feedback && !in->answers, NEED_ANSWERS,
-         "gradients by outputs in error feedback"},
+         "output gradients in error feedback"},
         {p.sequential && in->feedback && !in->sequential, NEED_BLOCKS,
          "making files block by block"},
     };
@@ -251,7 +251,7 @@ void plan_time_text(double s, char out[32]) {
         snprintf(out, 32, "%.0f seconds", s);
 }
 
-/* Writes how much longer the whole job takes under the plan `with`. */
+/* Writes the extra time of the whole job under the plan `with`. */
 static void cost(const struct plan_in *in, const struct make_plan *p, const struct make_plan *with,
                  char out[32]) {
     plan_time_text(plan_total(in, with) - plan_total(in, p), out);

@@ -40,7 +40,7 @@ struct publish_facts {
 };
 int publish_facts_parse(const struct publish_facts *from, struct facts *f, struct err *e);
 /* Fills f with all known facts, by priority: those given, those in the manifest, in the results, on
- * the folder's own card, and those of the source (publish_facts.c). */
+ * the folder's own card, and the source's (publish_facts.c). */
 int publish_facts_find(struct facts *f, const struct publish_opts *o, const cJSON *results,
                        struct err *e);
 struct release;

@@ -149,7 +149,7 @@ static int time_feedback(struct rates *r, const float *x, const float *imp, int6
 }
 
 /* Returns the columns of the timed rows, at most 2048. The time per weight hardly depends on them;
- * the caller scales that of factoring. */
+ * the caller scales the time of factoring. */
 int64_t rates_columns(const struct shapes *s) {
     return s->widest >= 2048 ? 2048 : max_i64(256, s->widest / 256 * 256);
 }

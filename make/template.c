@@ -47,9 +47,8 @@ static int repair_template(struct make *mk, const char *text, int before, struct
         hash_xxh128_hex(mk->tmpl_hash, mk->tmpl, strlen(mk->tmpl));
         note_repairs(mk, &r, before, after);
     } else if (!rc) {
-        log_info(
-            "the chat template has %d defect%s that no repair is known for: hone template lint",
-            before, str_s(before));
+        log_info("the chat template has %d defect%s with no known repair: see hone template lint",
+                 before, str_s(before));
     }
     repair_free(&r);
     return rc;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* mix/accept.c - acceptance test of a mix. It passes if its mean divergence is below that of the
- * best plain recipe that fits by more than three paired standard errors, and its 99.9 % divergence
+/* mix/accept.c - acceptance test of a mix. A mix passes if its mean divergence is lower than the
+ * best fitting plain recipe's by more than three paired standard errors, and its 99.9 % divergence
  * is not larger. */
 #include "mix/accept.h"
 

@@ -45,7 +45,7 @@ static int load(struct mixer *x, const struct quantize_opts *q, const char *sens
         TRY(sens_read(s, sensitivity, e));
         if (strcmp(s->imatrix_hash, hash) != 0)
             log_warn("%s was measured with another importance matrix: the mix may not be the best "
-                     "one for this",
+                     "for this one",
                      sensitivity);
         return 0;
     }
@@ -164,10 +164,10 @@ static int beside_weights(const struct mixer *x, const struct mix_ask *ask, uint
     }
     if (!rc && !f.n_ctx) f.n_ctx = z->n_ctx_train > 0 ? z->n_ctx_train : 4096;
     if (!rc && !fit_use(z, &f, 0, 0, &u))
-        rc = err_set(e, ERR_USAGE,
-                     "--kv-type %s does not fit heads of this model, or --ctx times --slots is too "
-                     "large",
-                     ask->kv_type);
+        rc = err_set(
+            e, ERR_USAGE,
+            "--kv-type %s does not fit this model's heads, or --ctx times --slots is too large",
+            ask->kv_type);
     if (!rc) *out = u.total;
     free(h);
     free(z);
@@ -184,7 +184,7 @@ static int limits(const struct mixer *x, const struct mix_ask *ask, uint64_t roo
     *beside = 0;
     if (ask->budget && room >= ask->budget)
         return err_set(e, ERR_USAGE,
-                       "--budget: %" PRIu64 " bytes are fewer than the metadata's %" PRIu64,
+                       "--budget: %" PRIu64 " bytes cannot hold the metadata of %" PRIu64,
                        ask->budget, room);
     if (ask->budget) out->tensor_bytes = ask->budget - room;
     if (!ask->vram) return 0;

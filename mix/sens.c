@@ -353,7 +353,7 @@ double sens_factor(const struct sens *s, int group, uint64_t budget) {
 
 /* ---- accuracy -------------------------------------------------------------------------------- */
 
-/* Returns the type whose error is nearest to that of about 4.25 bits; -1: no candidate. */
+/* Returns the type whose error is nearest to the error of about 4.25 bits; -1: no candidate. */
 static int type_like_4_bits(const struct sens_group *g) {
     int best = -1;
     for (int t = 0; t < QT_COUNT; t++)

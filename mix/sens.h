@@ -37,7 +37,7 @@ struct sens_group {
     int n_items;
     int64_t n_weights;
     bool can[QT_COUNT];
-    uint64_t bytes[QT_COUNT]; /* in the file, padded */
+    uint64_t bytes[QT_COUNT]; /* padded size in the file */
     double read;              /* share of its bytes read per decoded token */
     bool host;                /* stays in main memory when the model is on a GPU */
     double err[QT_COUNT];     /* relative weighted squared error; < 0: unknown */
@@ -128,8 +128,8 @@ double sens_factor(const struct sens *s, int group, uint64_t budget);
 bool sens_allowed(const struct sens *s, int group, enum qtype type, uint64_t budget);
 
 struct sens_ask {          /* limits and objective of a mix */
-    uint64_t tensor_bytes; /* of all tensors, padded; UINT64_MAX: no limit */
-    uint64_t device_bytes; /* of tensors on the GPU; 0: no limit */
+    uint64_t tensor_bytes; /* limit for all tensors, padded; UINT64_MAX: none */
+    uint64_t device_bytes; /* limit for tensors on the GPU; 0: none */
     uint64_t budget;       /* decides floors and which steps count */
     double speed;          /* weight of decode time; 0: none; see sens_solve */
     bool floors;
@@ -137,8 +137,8 @@ struct sens_ask {          /* limits and objective of a mix */
 };
 struct sens_mix {
     enum qtype *type;      /* [n_groups] */
-    uint64_t bytes;        /* of all tensors, padded */
-    uint64_t device_bytes; /* of tensors on the GPU */
+    uint64_t bytes;        /* padded size of all tensors */
+    uint64_t device_bytes; /* size of tensors on the GPU */
     double loss;           /* predicted divergence */
     double decode_bytes;   /* weight bytes read per decoded token */
     double price;          /* price used, as divergence per byte read per token */

@@ -410,7 +410,7 @@ static void emit_accuracy(struct emit *m, const struct sens *s, const struct mix
     if (more > 0)
         snprintf(text, sizeof text, "about %.1f minutes for +- %.0f %%", more / 60,
                  100 * a.complete);
-    emit_str(m, "accuracy_missing", "  what is missing", text);
+    emit_str(m, "accuracy_missing", "  missing accuracy", text);
 }
 
 static void emit_result(struct emit *m, const struct mix_probe_opts *o, const struct sens *s,

@@ -114,7 +114,7 @@ wheel: $(PYENV)/made ## the Python package as a wheel with all libraries inside,
 	$(Q)$(AUDIT) show $(BUILD)/wheel/raw/*.whl
 	$(Q)$(AUDIT) repair $(if $(WHEEL_ENV),--plat manylinux_2_28_$(ARCH)) -w $(BUILD)/wheel $(BUILD)/wheel/raw/*.whl
 	$(Q)rm -r $(BUILD)/wheel/raw && ls $(BUILD)/wheel
-PYTHONS ?= $(PYTHON)# as many as there are
+PYTHONS ?= $(PYTHON)# interpreters to test
 wheel-test: ## the wheel in clean environments of PYTHONS: examples, types, import time -> docs/results/wheel.json
 	$(Q)sh python/tests/run.sh $(abspath $(BUILD)/wheel) docs/results/wheel.json $(PYTHONS)
 

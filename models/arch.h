@@ -315,7 +315,7 @@ struct arch {
 /* registry.c */
 const struct arch *arch_find(const char *gguf_name); /* NULL: unknown */
 /* Returns the architecture of a class, ignoring case; for a bare model such as LlamaModel or
- * Gemma3TextModel, that of the class with a head. NULL: unknown. */
+ * Gemma3TextModel, the architecture of the class with a head. NULL: unknown. */
 const struct arch *arch_find_hf(const char *hf_class);
 /* Returns the architecture for a model_type of transformers; NULL: unknown. */
 const struct arch *arch_find_type(const char *model_type);
@@ -360,7 +360,7 @@ const struct json *hf_rope(const struct hfdir *dir, const char *kind);
 void hparams_found(struct hparams *h, const struct arch *a,
                    bool (*has)(const void *ud, const struct tensor_row *row, int64_t layer),
                    const void *ud);
-/* Writes the GGUF keys of all rows, prefixed with "<arch>.", and those of a->write_keys. */
+/* Writes the GGUF keys of all rows, prefixed with "<arch>.", and the keys of a->write_keys. */
 void hparams_write(const struct hparams *h, const struct arch *a, struct gguf_w *w);
 /* Sets d[slot] to a * b, checked for overflow, since sizes come from files. */
 int hparams_mul(struct hparams *h, int slot, int64_t a, int64_t b, struct err *e);
@@ -395,11 +395,11 @@ int layers_windows_check(const struct hparams *h, int64_t period, struct err *e)
  * period. `period` is the default for files without the key; < 0: such files are refused. */
 int layers_windows_gguf(struct hparams *h, const char *arch, const struct gguf *g, int64_t period,
                         struct err *e);
-/* Writes that array. */
+/* Writes the array that layers_windows_gguf reads. */
 void layers_windows_write(const struct hparams *h, const char *arch, struct gguf_w *w);
 /* Returns the period of full-attention layers: `usual` if it fits, else the smallest; 0: none. */
 int64_t layers_windows_period(const struct hparams *h, int64_t usual);
-/* Writes that period under the same key unless it is the usual one. */
+/* Writes the period under the same key unless it is the usual one. */
 void layers_windows_write_period(const struct hparams *h, const char *arch, int64_t usual,
                                  struct gguf_w *w);
 

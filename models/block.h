@@ -4,7 +4,7 @@
  * Each block_* appends the nodes of one part of a block: it reads a normalised input register and
  * returns a new register, which the caller gives back. Weight names and shapes come from the
  * architecture's tensor rows, so the graph cannot contradict the table. Registers are pooled by
- * width: a model of any depth needs only those of one block. */
+ * width, so that a model needs no more registers than one of its blocks. */
 #ifndef HONE_MODELS_BLOCK_H
 #define HONE_MODELS_BLOCK_H
 

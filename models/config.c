@@ -22,7 +22,7 @@
 INCBIN(hone_config_defaults, "models/defaults.json")
 
 /* Returns the entry of defaults.json for a model type or class; NULL: none. An entry is one line;
- * that of an alias is the name of the type. */
+ * an alias's entry is the name of its type. */
 static const struct json *entry_of(struct arena *a, const char *type) {
     char key[128];
     const struct json *j;

@@ -113,7 +113,7 @@ struct gr_conv { /* OP_CONV_SILU, OP_SHORT_CONV */
 struct gr_delta {
     gr_w a, dt, skip;
     int64_t n_v_heads, n_k_heads, k_dim, v_dim;
-    int64_t offset; /* of dt in a wider register */
+    int64_t offset; /* offset of dt in a wider register */
     bool grouped;   /* OP_DELTA: value heads are grouped by key head */
     float eps, scale;
 };
@@ -220,7 +220,7 @@ struct gr_rec { /* state of one recurrent layer */
     int64_t n_conv, n_scan;         /* floats in the tail and in the matrices of the scan */
 };
 struct graph_facts {
-    struct gr_use *use; /* by node, then in the order of its row; without absent weights */
+    struct gr_use *use; /* sorted by node, then in the order of its row; no absent weights */
     int n_uses;
     struct gr_kv *kv;                        /* [n_attn_slots] */
     struct gr_rec *rec;                      /* [n_rec_slots] */
@@ -241,8 +241,8 @@ struct graph {
     double rope_base;
     double rope_m; /* factor for cos and sin in every OP_ROPE; 0: 1 */
     struct gr_yarn yarn;
-    double softcap;    /* of the head: logits = softcap * tanh(logits / softcap); 0: none */
-    gr_reg hidden_in;  /* draft graphs: rows passed along with the tokens (session_pass) */
+    double softcap;   /* soft cap of the head: logits = softcap * tanh(logits / softcap); 0: none */
+    gr_reg hidden_in; /* draft graphs: rows passed along with the tokens (session_pass) */
     gr_reg hidden_out; /* after the final norm: input of `output` */
     gr_w output;       /* the head; the executor computes only the requested rows */
     gr_w head_bias;    /* added to the logits before their soft cap; GR_NONE: none */

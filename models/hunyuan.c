@@ -45,8 +45,8 @@ static int derive_moe(struct hparams *h, struct err *e) {
     return layers_fill(h, e);
 }
 
-/* Reads the RoPE parameters. By convention a scaled model has a context of 256 k, whatever
- * config.json says. */
+/* Reads the RoPE parameters. By convention a scaled model has a context of 256 k, regardless of
+ * config.json. */
 static int rope_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     const struct json *r = hf_rope(dir, ROPE_FULL);
     const double alpha = json_num(json_get(r, "alpha"), 0), hd = (double)h->d[HD_HEAD_DIM];

@@ -60,11 +60,11 @@ enum attn_gate {
 struct attn_spec {
     struct norm_spec q_norm, k_norm; /* NORM_NONE: no norm of queries and keys */
     bool norm_after_rope;
-    struct norm_spec out_norm; /* of the heads' outputs, before attn_output; NORM_NONE: none */
+    struct norm_spec out_norm; /* norm of the heads' outputs, before attn_output; NORM_NONE: none */
     bool value_norm;           /* RMS norm of values, per head, weights of 1 */
     struct rope_spec rope;
     enum attn_gate gate;
-    double scale; /* of scores; 0: the model's HF_ATTN_SCALE, or 1 / sqrt(head_dim) */
+    double scale; /* factor of scores; 0: the model's HF_ATTN_SCALE, or 1 / sqrt(head_dim) */
     double
         /* Scores become softcap * tanh(scores / softcap); 0: HF_ATTN_SOFTCAP, or none. */
         softcap;
@@ -108,7 +108,7 @@ struct router_spec {
 struct ffn_spec {
     enum act act;
     bool mean_shared;          /* the sum of routed and shared experts is halved */
-    struct norm_spec mid_norm; /* of the input of ffn_down in dense layers; NORM_NONE: none */
+    struct norm_spec mid_norm; /* norm of ffn_down's input in dense layers; NORM_NONE: none */
     struct router_spec router; /* for layers with experts */
 };
 

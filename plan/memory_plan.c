@@ -106,7 +106,7 @@ static int settle_options(struct plan *p, const struct memory_plan_opts *a, stru
     if (a->ctx > p->z.n_ctx_train && p->z.n_ctx_train > 0) plan_warn_trained(p->z.n_ctx_train);
     if (!fit_use(&p->z, &p->ask, 0, 0, &u))
         return err_set(e, ERR_USAGE,
-                       "--kv-type %s does not fit heads of this model, or --ctx %lld times --slots "
+                       "--kv-type %s does not fit this model's heads, or --ctx %lld times --slots "
                        "%lld is too large",
                        a->kv_name, (long long)p->ask.n_ctx, (long long)p->ask.n_slots);
     if (!p->vram) return 0;

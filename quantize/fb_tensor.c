@@ -2,7 +2,7 @@
 /* quantize/fb_tensor.c - error feedback for one tensor.
  *
  * Shrinkage: for each candidate alpha, a few rows of a few matrices are encoded with the moments
- * of the first half of the text and scored with those of the second half. The lowest error wins;
+ * of the first half of the text and scored with the second half's. The lowest error wins;
  * alpha 1 (the diagonal alone) means the plain encoder. The tensor itself is encoded with both
  * halves. Importance comes from the importance matrix if there is one, correlations always from
  * the moments. Memory: the factors of factors.h, and a group of rows per thread. */
@@ -173,7 +173,7 @@ out:
 }
 
 /* Tries each candidate on a few matrices. *best: the first with the least held-out error; *gain:
- * its error relative to that of the last candidate. */
+ * its error relative to the last candidate's. */
 static int best_way(struct fb_tensor *t, struct trial *j, float *x, const struct way *way,
                     int n_ways, int *best, double *gain, struct err *e) {
     const struct fb_source *s = &t->src;

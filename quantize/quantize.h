@@ -65,7 +65,8 @@ struct quantize_row { /* one tensor of the plan */
     bool no_imatrix; /* has no importance in the given matrix */
 };
 struct quantize_report {
-    struct quantize_row *rows; /* with want_rows: in output order; quantize_report_release frees */
+    struct quantize_row
+        *rows; /* with want_rows: the plan in output order; freed by quantize_report_release */
     char recipe[64];
     int64_t n_tensors, n_quantized, n_fallbacks, n_no_imatrix, n_feedback, n_resumed;
     int64_t n_cuda; /* tensors encoded on the device */

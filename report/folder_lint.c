@@ -234,10 +234,10 @@ static void check_model(struct lint *l, const char *file, struct seen *s) {
         } else {
             if (!same_text(g, "tokenizer.chat_template", s->template))
                 lint_add(l, true, "template-differs", file,
-                         "its chat template differs from that of the other files");
+                         "its chat template differs from the other files'");
             if (!same_text(g, "general.architecture", s->arch))
                 lint_add(l, true, "arch-differs", file,
-                         "its architecture differs from that of the other files");
+                         "its architecture differs from the other files'");
         }
         for (int i = 0; i < gguf_n_shards(g); i++)
             if (gguf_shard_bytes(g, i) > hub_limit)

@@ -14,7 +14,7 @@
 #include "containers/gguf.h"
 
 struct lint_finding {
-    bool error;       /* false: a warning; the folder works but is harder to read or find */
+    bool error;       /* false: warning, the folder works but is harder to read or find */
     const char *rule; /* stable name for scripts, "card-license" */
     char *file, *text;
 };

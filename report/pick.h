@@ -47,12 +47,12 @@ bool pick_on_front(const struct result *r, int i);
 /* Returns the short name of file i: its size class, its recipe, or its file name if those are not
  * unique. r owns the string. */
 const char *pick_label(const struct result *r, int i);
-/* Appends what file i is good for, in a few words. */
+/* Appends the purpose of file i, in a few words. */
 void pick_role(const struct result *r, int i, struct buf *out);
 /* Returns the indices of the n_files files from largest to smallest, the base last. The caller
  * frees them with free(). */
 int *pick_order(const struct result *r);
-/* Returns by what factor file i is closer to the original than llama.cpp's preset of its size;
+/* Returns the factor by which file i is closer to the original than llama.cpp's preset of its size;
  * NaN if that preset was not measured. */
 double pick_gain(const struct result *r, int i);
 /* Appends the gain in words, "8.7x closer to the original than llama.cpp's Q4_K_M of the same

@@ -62,9 +62,9 @@ struct release {
     const char *prompt;                /* a short conversation as rendered for the model */
     int64_t fit_ctx[RELEASE_CONTEXTS]; /* tokens; 0: end of the list */
     struct release_fit
-        fit[RELEASE_MAX_FITS];        /* by kind and size; rows without information are left out */
-    int recommended;                  /* file recommended by the measurements; -1: none */
-    int n_fits, fit_best;             /* fit_best: best file regardless of memory; -1: none */
+        fit[RELEASE_MAX_FITS]; /* sorted by kind and size; rows without information are left out */
+    int recommended;           /* file recommended by the measurements; -1: none */
+    int n_fits, fit_best;      /* fit_best: best file regardless of memory; -1: none */
     int enough_gib[RELEASE_MEMORIES]; /* memory from which the best file fits with every context; 0:
                                          unknown or beyond the sizes considered */
     struct arena arena;

@@ -19,19 +19,20 @@ static bool any_tools(const struct result *r) {
 static const char about[] =
     "Answered greedily as in use (8-bit activations, f16 cache). Valid: a call was read and "
     "satisfies the tool's schema. As expected: also the right tool with the right arguments. A "
-    "quant need not get right what the original gets wrong. A difference of a case or two means "
+    "quant is not expected to get right what the original gets wrong. A difference of a case or "
+    "two means "
     "nothing.";
 static const char about_held[] =
     "Held: calls that are valid when a grammar holds them to the tools' schemas, as servers do on "
-    "request. Overruled: tokens in 1000 that the grammar did not let the file choose. Then how "
-    "often, by place: the name of the tool, names of arguments, their values, the syntax between "
+    "request. Overruled: tokens in 1000 that the grammar did not let the file choose. Then the "
+    "rate by place: the name of the tool, names of arguments, their values, the syntax between "
     "them, and text outside of complete calls. By tool: tools_overruled in results.json.";
 static const char held_title[] = "With a grammar, as in --constrained";
 
 static const char *const places[] = {"name", "key", "value", "structure", "text"};
 
-/* Returns how often a grammar overruled a file at one place of a call, over all tools; NaN: not
- * counted. */
+/* Returns the number of tokens that a grammar overruled at one place of a call, over all tools;
+ * NaN: not counted. */
 static double overruled_at(const struct result_file *f, const char *place) {
     double sum = 0;
     if (!doc_first(f->tools_places)) return (double)NAN;

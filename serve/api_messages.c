@@ -97,7 +97,7 @@ struct turn {
     struct jw *w;
     const struct json *open; /* first message of the last assistant turn, or NULL */
     const struct json *last; /* the previous message */
-    int n_calls;             /* in that turn */
+    int n_calls;             /* calls in that turn */
     int n_put;               /* messages written */
     struct fault *f;
     int i;

@@ -112,7 +112,7 @@ static bool is_control(const struct tok *t, int32_t id) {
     return none;
 }
 
-/* Consumes prompt tokens until their bytes cover those of a tree token. Returns false if they
+/* Consumes prompt tokens until they cover the bytes of a tree token. Returns false if they
  * differ. Control tokens only match themselves. */
 static bool same_bytes(const struct walk *w, struct cursor *c, int32_t id) {
     struct buf want = {0}, have = {0};
@@ -185,7 +185,7 @@ static const struct node *path_tokens(const struct node *x, int64_t end, struct 
     return x;
 }
 
-/* Replaces the matched prompt tokens by those of the tree. */
+/* Replaces the matched prompt tokens by the tree's. */
 static void rewrite(struct ids *all, const struct placement *at) {
     struct ids out = {0};
     (void)path_tokens(at->x, at->end, &out);

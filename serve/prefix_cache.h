@@ -7,7 +7,7 @@
  * conversations diverge.
  *
  * When a client sends an answer back, tokenizing its text may not give the tokens that were drawn.
- * Lookup then compares bytes: cached tokens with the same bytes replace those of the prompt. */
+ * Lookup then compares bytes: cached tokens with the same bytes replace the prompt's tokens. */
 #ifndef HONE_SERVE_PREFIX_CACHE_H
 #define HONE_SERVE_PREFIX_CACHE_H
 

@@ -37,7 +37,7 @@ struct entry {
     int32_t *ids; /* [n] */
     int64_t n;
     uint64_t key, sum; /* sum: checksum of the sequence's file */
-    uint64_t n_bytes;  /* of both files */
+    uint64_t n_bytes;  /* size of both files */
     int64_t used_s;    /* time of the last use */
 };
 struct prefix_disk {
@@ -213,8 +213,8 @@ static int read_all(struct prefix_disk *f, struct err *e) {
 
 /* ---- opening ---- */
 
-/* Returns the folder for a model and its way of computing; the caller frees the path. Sequences of
- * other models do not fit. */
+/* Returns the folder for a model and the options it is computed with; the caller frees the path. A
+ * sequence saved by another model cannot be used. */
 static char *folder(const struct session *s, const char *dir) {
     const struct session_opts *o = session_get_opts(s);
     struct buf b = {0}, path = {0};

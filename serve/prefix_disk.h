@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 /* serve/prefix_disk.h - on-disk prefix cache, which survives restarts of the server.
  *
- * Entries live in a folder for this model and way of computing. Each one is two files: NAME.ids
- * holds the tokens (format in prefix_disk.c), NAME.seq the sequence (runtime/engine/seq_file.c).
- * NAME is a hash of key and tokens. Files are verified before use and removed if damaged. They
- * contain what clients sent, so only the owner can access the folder. */
+ * Entries live in a folder for this model and the options it is computed with. Each one is two
+ * files: NAME.ids holds the tokens (format in prefix_disk.c), NAME.seq the sequence
+ * (runtime/engine/seq_file.c). NAME is a hash of key and tokens. Files are verified before use and
+ * removed if damaged. They contain what clients sent, so only the owner can access the folder. */
 #ifndef HONE_SERVE_PREFIX_DISK_H
 #define HONE_SERVE_PREFIX_DISK_H
 

@@ -239,7 +239,7 @@ static int render_prompt(struct served *d, struct ask *a, bool gen, struct chat_
         rc = tokens_of(d, a->conv, kwargs, gen, p, &e);
     free(kwargs);
     if (rc && e.code == ERR_INTR)
-        return fault_set(f, 503, NULL, NULL, "the server is stopping, or the client left");
+        return fault_set(f, 503, NULL, NULL, "the server is stopping, or the client disconnected");
     return rc ? fault_set(f, 400, NULL, "messages", "%s", e.msg) : 0;
 }
 

@@ -60,7 +60,7 @@ static uint64_t hash_message(const struct json *m) {
     return h;
 }
 
-/* Returns whether the messages of a are a prefix of those of b. */
+/* Returns whether the messages of a are a prefix of b's. */
 static bool begins(const struct waiting *a, const struct waiting *b) {
     return a->n_said > 0 && a->n_said < b->n_said &&
            memcmp(a->said, b->said, (size_t)a->n_said * sizeof *a->said) == 0;

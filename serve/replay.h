@@ -13,7 +13,7 @@ struct replay { /* a new answer, compared with the recorded one */
     struct buf calls; /* JSON text of a list of {"name", "arguments"} */
     struct buf text;  /* raw output of the model */
     enum reply_end end;
-    bool thinking; /* it ended while still thinking */
+    bool thinking; /* the answer ended while still thinking */
     bool failed;
     char why[300]; /* error message if failed */
     int64_t n_prompt, n_cached, n_out;

@@ -61,13 +61,13 @@ void reply_release(struct reply *r);
 
 enum event_kind {
     EV_ADMITTED,   /* prompt tokens are counted, computing begins */
-    EV_REASONING,  /* text */
-    EV_CONTENT,    /* text */
+    EV_REASONING,  /* reasoning text */
+    EV_CONTENT,    /* content text */
     EV_CALL_BEGIN, /* reply_choice.call[call] has its id and name */
     EV_CALL_ARGS,  /* text: more of the arguments */
     EV_CALL_END,
     EV_ENDED,   /* one choice is complete */
-    EV_DONE,    /* of all choices */
+    EV_DONE,    /* all choices are complete */
     EV_PROGRESS /* n prompt tokens are computed or were cached */
 };
 struct event {

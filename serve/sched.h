@@ -3,8 +3,8 @@
  * Single-threaded.
  *
  * Each running answer contributes one row; prompts fill the rest of the pass up to a time limit
- * that keeps answers fluent. Rows of a pass do not affect each other, so an answer is the same
- * bytes whatever else is running (docs/design/engine.md). */
+ * that keeps answers fluent. Rows of a pass do not affect each other, so an answer has the same
+ * bytes regardless of other requests (docs/design/engine.md). */
 #ifndef HONE_SERVE_SCHED_H
 #define HONE_SERVE_SCHED_H
 
@@ -17,7 +17,7 @@ struct sched_opts {
     int n_live;                /* sequences computed at once */
     int n_queue;               /* limit of waiting runs */
     uint64_t n_bytes;          /* memory for keys, values and states */
-    double max_step_s;         /* how long other prompts may delay a running answer, per pass */
+    double max_step_s;         /* longest delay of a running answer by other prompts, per pass */
     struct prefix_disk *shelf; /* borrowed; NULL: no on-disk cache */
     /* Speculative decoding. Used when few answers run, if it is faster and the session supports it
      * (sched_can_draft). */
@@ -57,7 +57,7 @@ struct sched_counts {
     /* Tokens drawn under a constraint; those where it overruled the model; and tokens that were
      * forced, since no others were allowed. */
     int64_t n_held, n_overruled, n_jumped;
-    int64_t n_overruled_at[TOOL_PLACES]; /* in answers with tools */
+    int64_t n_overruled_at[TOOL_PLACES]; /* overruled tokens by place, in answers with tools */
     int64_t n_guessed, n_right;          /* drafted tokens; drafted tokens accepted */
     uint64_t held_bytes, budget_bytes;
     double busy_s;

@@ -67,7 +67,7 @@ double sched_seconds(const struct sched *s, int64_t n) {
     return s->rows_s[n] > 0 ? s->rows_s[n] : 1;
 }
 
-/* Returns how many of a run's n draft tokens pay off in a pass that has `rows` rows without them.
+/* Returns the number of a run's n draft tokens that pay off in a pass of `rows` other rows.
  * n_others: tokens that the pass gives to other answers. */
 static int worth_it(const struct sched *s, const struct run *r, int n, int64_t rows, int n_others) {
     double tokens = n_others + 1, chance = 1, best_rate = tokens / sched_seconds(s, rows);

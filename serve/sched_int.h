@@ -50,7 +50,7 @@ struct sched {
     struct run **row_run;
     struct seq **row_fork;
     struct row_out *out;      /* [cap_out], of the rows that request it */
-    struct session_host host; /* of `logits` */
+    struct session_host host; /* memory of `logits` */
     float *logits, *masked;
     struct session_best *best; /* [cap_out] */
     int64_t cap_out, n_eog;    /* n_eog: tokens that end an answer */
@@ -72,12 +72,14 @@ struct sched {
 };
 
 /* ---- sched.c ---- */
+
 /* Takes the sequence from a run; keep: put it into the prefix cache. */
 void sched_release(struct sched *s, struct run *r, bool keep);
 void sched_fail_task(struct sched *s, struct task *t, const struct fault *f);
 /* Removes runs and tasks that have ended. */
 void sched_sweep(struct sched *s);
 /* ---- sched_draft.c ---- */
+
 /* Drafts the next tokens of r, at most n_free, for a pass with n_rows rows of answers (without
  * drafts) that gives tokens to n_others other answers. Returns their number, r->draft.n. */
 int sched_guess(struct sched *s, struct run *r, int64_t n_rows, int n_others, int64_t n_free);
@@ -95,6 +97,7 @@ double sched_seconds(const struct sched *s, int64_t n_rows);
 /* Records that r skips drafts by `by` in this pass, so that it tries again later. */
 void sched_doubt(struct run *r, enum guess_by by);
 /* ---- sched_mtp.c ---- */
+
 /* Returns whether the MTP block needs the hidden row of r's token at `at`. */
 bool sched_wants_hidden(const struct sched *s, const struct run *r, int64_t at);
 /* Records the pairs of the last n tokens of r's sequence. */
@@ -111,6 +114,7 @@ bool sched_drop_taps(struct sched *s);
 /* Records that a pass of n_rows rows, without prompts, took t seconds. */
 void sched_measure_rows(struct sched *s, int64_t n_rows, double t);
 /* ---- sched_disk.c ---- */
+
 /* Loads the longest prefix of r's prompt from disk, if that saves time and there is memory for it
  * and `need` more bytes. */
 void sched_from_shelf(struct sched *s, const struct run *r, uint64_t need);
@@ -118,6 +122,7 @@ void sched_from_shelf(struct sched *s, const struct run *r, uint64_t need);
  * write. */
 bool sched_shelve(struct sched *s, bool all);
 /* ---- sched_admit.c ---- */
+
 /* Frees n bytes by dropping cache entries. Returns false if that is not enough. */
 bool sched_room(struct sched *s, uint64_t n);
 /* Returns whether there is memory for the n tokens that r feeds next. May preempt other runs. */

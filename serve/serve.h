@@ -20,21 +20,21 @@ struct serve_file {   /* a served file, from its headers; texts are borrowed */
     const char *tmpl;              /* chat template, its own or --template; "": none */
     const char *wrong;             /* why it cannot be served; NULL: it can */
     char digest[33];               /* hash of gguf_stamp(); "": not known */
-    uint64_t n_bytes;              /* of the file */
+    uint64_t n_bytes;              /* size of the file */
     uint64_t need;                 /* bytes of memory while loaded */
     int64_t n_params, n_vocab, n_ctx, n_ctx_train;
     struct sample_opts sample; /* defaults for requests */
     int64_t seed;              /* default seed; < 0: none */
 };
 struct serve_core {      /* a loaded file */
-    struct model *m;     /* with a tokenizer */
-    struct session *s;   /* with session_opts.guests */
+    struct model *m;     /* the model; has a tokenizer */
+    struct session *s;   /* its session, created with session_opts.guests */
     struct session *mtp; /* sched_opts.mtp */
     uint64_t context_bytes;
     void *own; /* private to serve_opts.load and .unload */
 };
 struct serve_opts {
-    struct net_opts net; /* without callbacks; no hosts: only serve/replay.h sends requests */
+    struct net_opts net;           /* no callbacks; no hosts: only serve/replay.h sends requests */
     const struct serve_file *file; /* [n_files] */
     int n_files;
     int first;          /* file for requests without a model */

@@ -23,12 +23,12 @@ struct ledger {                               /* statistics of finished requests
     int n;
     struct histogram queue, first, request, compile;
     int64_t n_calls, n_loose, n_problems;
-    int64_t n_missed[3]; /* by enum miss */
+    int64_t n_missed[3]; /* cache misses, indexed by enum miss */
 };
 /* A loaded model with its template, session, scheduler and caches. */
 struct served {
     struct server *server;
-    int index; /* in models.v */
+    int index; /* index in models.v */
     const struct serve_file *file;
     struct serve_core core;
     struct chat *chat; /* NULL: the model has no template */

@@ -269,7 +269,7 @@ static int end_parsed(struct parser *s, bool cut, struct buf *problems) {
         !toolparse_broken(s->parse))
         show_whole(s, json_str(json_get(j, "content")));
     if (!s->stop && wanted) n = show_calls(s, calls);
-    if (n < s->n_calls) n = s->n_calls; /* emitted calls count, whatever followed */
+    if (n < s->n_calls) n = s->n_calls; /* emitted calls count, regardless of what followed */
     /* The text ended in the middle of a call; the emitted part still counts as a call. */
     if (s->call_open && !cut) {
         if (s->shut.len) emit_event(s, EV_CALL_ARGS, s->n_calls, s->shut.data, s->shut.len);

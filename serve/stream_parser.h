@@ -30,7 +30,7 @@ bool parser_half(const struct parser *s);
 int parser_end(struct parser *s, bool cut, struct buf *problems, const char **stop);
 /* Returns the number of calls written as bare JSON; call after parser_end(). */
 int parser_loose(const struct parser *s);
-/* Counts in *out where in the tool calls each of the n byte offsets at[] falls; call after
+/* Counts in *out the positions in tool calls of the n byte offsets at[]; call after
  * parser_end(). Counts nothing if the answer may not have calls. */
 void parser_tally(const struct parser *s, const size_t *at, int64_t n, struct tool_tally *out);
 

@@ -31,7 +31,7 @@ struct run_draft { /* speculative decoding of a run: sched_draft.c, sched_mtp.c 
     enum guess_by by;
     int64_t n_tried;       /* drafted tokens so far */
     double right[GUESSES]; /* acceptance rate, running mean */
-    struct seq *mtp;       /* in the MTP block's session; NULL: not started */
+    struct seq *mtp;       /* sequence in the MTP block's session; NULL: not started */
     int32_t mtp_guess;
     int64_t mtp_at; /* index in `all` of the token that mtp_guess predicts; 0: no guess */
 };
@@ -41,7 +41,7 @@ struct run {
     struct ids all; /* the prompt and the tokens drawn so far */
     int64_t n_prompt, n_cached,
         n_known; /* n_known: prefix shared with the cache tree; >= n_cached */
-    struct {     /* where to take snapshots */
+    struct {     /* positions for snapshots */
         int64_t at;
         enum prefix_cache_use use;
     } cut[RUN_CUTS];
@@ -59,9 +59,9 @@ struct run {
     int64_t n_promised;        /* tokens with reserved memory */
     int64_t n_echoed;          /* prompt tokens with known probability */
     struct run_draft draft;
-    double t_ready; /* when the prompt was computed */
-    double t_last;  /* when the last token came */
-    uint64_t order; /* of arrival */
+    double t_ready; /* time at which the prompt was computed */
+    double t_last;  /* time of the last token */
+    uint64_t order; /* order of arrival */
     int trust;      /* cheap tokens of the grammar in a row, up to PROVEN; < 0: costly */
     bool rests;     /* costly: gets no token in this pass */
     bool ended;

@@ -10,6 +10,7 @@
 #include "base/mem.h"
 
 /* ---- naming inputs --------------------------------------------------------------------------- */
+
 static const char *const contents[] = {"system", "developer", "user", "assistant", "tool"};
 
 static const char *kind_of_content(struct jval message) {
@@ -107,6 +108,7 @@ int chat_case_spans(const struct jinja *t, const struct chat_case *k, struct buf
 }
 
 /* ---- markers --------------------------------------------------------------------------------- */
+
 /* Returns the end of the marker that begins at i; 0: no marker begins there. */
 static size_t marker_end(const char *s, size_t n, size_t i) {
     enum { MAX_MARKER = 48 };

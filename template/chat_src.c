@@ -53,6 +53,7 @@ static int fail_no_template(struct chat_src *s, const char *path, const char *wa
 }
 
 /* ---- GGUF ------------------------------------------------------------------------------------ */
+
 static char *gguf_token(const struct gguf *g, const char *id_key) {
     const struct gguf_kv *kv = gguf_find(g, "tokenizer.ggml.tokens");
     uint64_t id = gguf_u64_or(g, id_key, UINT64_MAX), len = 0;
@@ -87,6 +88,7 @@ static int from_gguf(struct chat_src *s, const char *path, const char *want, str
 }
 
 /* ---- Hugging Face folder --------------------------------------------------------------------- */
+
 static void config_specials(struct chat_src *s, const struct json *config) {
     for (int i = 0; i < CHAT_SRC_SPECIALS; i++) {
         const struct json *v = json_get(config, chat_src_special_names[i]);

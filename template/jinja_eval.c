@@ -21,6 +21,7 @@ static struct jval eval_name(struct jctx *c, const struct jnode *n) {
 }
 
 /* ---- calls ----------------------------------------------------------------------------------- */
+
 /* Calls with up to this many arguments use the caller's arrays instead of the arena. */
 enum { SMALL = 8 };
 struct arg_space {
@@ -284,6 +285,7 @@ struct jval jeval_filter_chain(struct jctx *c, const struct jnode *n, const stru
 }
 
 /* ---- expressions ----------------------------------------------------------------------------- */
+
 static struct jval eval_compare(struct jctx *c, const struct jnode *n) {
     struct jval l = jeval(c, n->a);
     for (const struct jnode *k = n->list; k; k = k->next) {

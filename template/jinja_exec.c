@@ -67,6 +67,7 @@ static void check_namespaces(struct jctx *c, const struct jnode *to) {
 }
 
 /* ---- loops ----------------------------------------------------------------------------------- */
+
 /* Finds the next item that passes the filter. */
 static bool source_next(struct jctx *c, struct jloop *l, struct jval *out) {
     const struct jnode *n = l->node;
@@ -223,6 +224,7 @@ struct jval jexec_loop_again(struct jctx *c, struct jloop *l, struct jval over) 
 }
 
 /* ---- statements ------------------------------------------------------------------------------ */
+
 static void exec_print(struct jctx *c, const struct jnode *n) {
     struct jval v = jeval(c, n->a);
     if (c->autoescape && v.tag != JT_UNDEF) v = ju_escape(c, v);

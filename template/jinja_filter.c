@@ -95,6 +95,7 @@ static struct jval f_format(struct jctx *c, struct jargs *a) {
 }
 
 /* ---- numbers --------------------------------------------------------------------------------- */
+
 /* Parses a number as Python's int(text, base) does; false: not a number. */
 static bool parse_int(struct jctx *c, struct jval s, int base, struct jval *out) {
     char t[4400];
@@ -262,6 +263,7 @@ static struct jval f_filesizeformat(struct jctx *c, struct jval *v) {
 }
 
 /* ---- longer texts ---------------------------------------------------------------------------- */
+
 static struct jlist *lines_of(struct jctx *c, struct jval s) {
     struct jargs a = {.v = &s, .n = 1};
     return jeval_row(c, jlib_method(JT_STR, jv_str("splitlines")), "method", &a).u.list;

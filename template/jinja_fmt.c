@@ -172,6 +172,7 @@ static struct jval repr_of(struct jctx *c, struct jval v) {
 }
 
 /* ---- '%' ------------------------------------------------------------------------------------- */
+
 struct pct {
     struct jctx *c;
     struct jval fmt, args;
@@ -308,6 +309,7 @@ struct jval jfmt_percent(struct jctx *c, struct jval fmt, struct jval args) {
 }
 
 /* ---- str.format ------------------------------------------------------------------------------ */
+
 static void parse_spec(struct jctx *c, struct jval t, struct spec *s) {
     size_t i = 0, k = 0;
     *s = (struct spec){.fill = jv_missing(), .prec = -1};

@@ -24,6 +24,7 @@
 #include "template/jinja.h"
 
 /* ---- values ---------------------------------------------------------------------------------- */
+
 enum jtag {
     JT_MISSING, /* absent argument, or a name without value; never visible to templates */
     JT_UNDEF,
@@ -117,6 +118,7 @@ struct jslice {
 };
 
 /* ---- arguments and library rows -------------------------------------------------------------- */
+
 struct jkw {
     struct jval name, v;
 };
@@ -146,6 +148,7 @@ struct jfunc { /* global function or bound method */
 };
 
 /* ---- the tree -------------------------------------------------------------------------------- */
+
 enum jkind {
     /* expressions */
     JN_CONST,
@@ -214,7 +217,7 @@ struct jnode {
     enum jop op;         /* JN_BIN; operands of JN_COMPARE */
     uint32_t pos;        /* byte offset in the normalised source */
     uint32_t start, end; /* expressions: their range of the source, without outer parentheses */
-    struct jnode *next;  /* in its list */
+    struct jnode *next;  /* next node in its list */
     struct jnode *a, *b, *c;
     struct jnode *list;  /* items, arguments, body */
     struct jnode *list2; /* keyword arguments, else body, defaults */
@@ -269,6 +272,7 @@ struct jinja {
 };
 
 /* ---- iteration ------------------------------------------------------------------------------- */
+
 struct jiter {
     struct jval of;
     uint32_t i;
@@ -295,6 +299,7 @@ struct jloop {
 };
 
 /* ---- one compilation or render --------------------------------------------------------------- */
+
 struct jspan_chunk { /* string memory; origin[i] belongs to base[i], 0: the template */
     char *base;
     uint16_t *origin;
@@ -368,6 +373,7 @@ char *jx_str_alloc(struct jctx *c, size_t n); /* memory for a string */
 void jx_str_copy(struct jctx *c, char *to, const char *s, size_t n);
 
 /* ---- jinja_span.c: only with c->span --------------------------------------------------------- */
+
 char *jspan_alloc(struct jctx *c, size_t n);
 void jspan_copy(struct jctx *c, char *to, const char *src, size_t n);
 void jspan_write(struct jctx *c, const char *src, size_t n); /* call before the output grows */
@@ -399,6 +405,7 @@ int jinja_render_spans(const struct jinja *t, jinja_vars_fn fn, void *ctx, int64
                        struct jinja_err *je, struct err *e);
 
 /* ---- jinja_value.c --------------------------------------------------------------------------- */
+
 static inline struct jval jv_tag(enum jtag tag) {
     struct jval v = {.tag = (uint8_t)tag};
     return v;
@@ -468,6 +475,7 @@ struct jlist *jv_to_list(struct jctx *c, struct jval v);
 struct jval jv_list_val(struct jlist *l);
 
 /* ---- text helpers (jinja_text.c) ------------------------------------------------------------- */
+
 bool ju_is_space(uint32_t cp);
 uint32_t ju_next(const char *s, size_t n, size_t *i); /* code point at *i; advances *i */
 void ju_put(struct jctx *c, uint32_t cp);
@@ -484,6 +492,7 @@ struct jval ju_escape(struct jctx *c, struct jval v);         /* & < > " ' ; Mar
 int64_t ju_find(struct jval s, struct jval sub, size_t from); /* byte offset or -1 */
 
 /* ---- jinja_big.c ----------------------------------------------------------------------------- */
+
 struct jval jbig_parse(struct jctx *c, const char *digits, size_t n, int base, bool neg);
 struct jval jbig_bin(struct jctx *c, enum jop op, struct jval a, struct jval b); /* ints and bigs */
 int jbig_cmp(struct jctx *c, struct jval a, struct jval b);
@@ -494,6 +503,7 @@ struct jval jbig_radix(struct jctx *c, struct jval v, int base, bool upper);
 struct jval jbig_from_double(struct jctx *c, double d); /* integral, any size */
 
 /* ---- jinja_ops.c ----------------------------------------------------------------------------- */
+
 struct jval jop_bin(struct jctx *c, enum jop op, struct jval a, struct jval b);
 struct jval jop_neg(struct jctx *c, struct jval v, bool neg);
 bool jop_in(struct jctx *c, struct jval x, struct jval in);
@@ -503,12 +513,14 @@ struct jval jop_slice(struct jctx *c, struct jval obj, const struct jslice *s);
 bool jop_compare(struct jctx *c, enum jop op, struct jval a, struct jval b);
 
 /* ---- jinja_eval.c ---------------------------------------------------------------------------- */
+
 void jeval_root(struct jctx *c);
 struct jval jeval_call(struct jctx *c, struct jval f, struct jargs *a);
 struct jval jeval_row(struct jctx *c, const struct jrow *row, const char *what, struct jargs *a);
 struct jval jeval_loop_attr(struct jctx *c, struct jloop *l, struct jval name);
 
 /* ---- libraries ------------------------------------------------------------------------------- */
+
 const struct jrow *jlib_filter(struct jval name);
 const struct jrow *jlib_test(struct jval name);
 const struct jrow *jlib_global(struct jval name);
@@ -522,6 +534,7 @@ void jfmt_json(struct jctx *c, struct jval v, bool ascii, struct jval indent, st
 struct jval jlib_path(struct jctx *c, struct jval obj, struct jval path); /* getter for "a.b.0" */
 
 /* ---- jinja_json.c ---------------------------------------------------------------------------- */
+
 /* Parses JSON text into values; `what` names it in messages. Fails on invalid JSON. */
 struct jval jjson_parse(struct jctx *c, const char *s, size_t n, const char *what);
 /* Returns whether text is a JSON object; *out gets its value. */
@@ -538,6 +551,7 @@ void jdoc_release(struct jdoc *d);
 struct jval jv_clone(struct jctx *c, struct jval v);
 
 /* ---- jinja_lex.c, jinja_parse.c, jinja_scope.c ----------------------------------------------- */
+
 enum jtok_kind {
     TK_EOF,
     TK_DATA,

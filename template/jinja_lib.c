@@ -27,6 +27,7 @@ const struct jrow *jlib_global(struct jval name) {
 }
 
 /* ---- tests ----------------------------------------------------------------------------------- */
+
 static bool is_string(struct jval v) {
     return v.tag == JT_STR;
 }
@@ -125,6 +126,7 @@ const struct jrow jlib_tests[] = {
 };
 
 /* ---- global functions; v[0] is unused -------------------------------------------------------- */
+
 static struct jval g_range(struct jctx *c, struct jargs *a) {
     int64_t p[3] = {0, 0, 1};
     int n = a->n - 1;
@@ -264,6 +266,7 @@ const struct jrow jlib_globals[] = {
 };
 
 /* ---- methods of other types ------------------------------------------------------------------ */
+
 static struct jval d_get(struct jctx *c, struct jval *v) {
     struct jval *x = jdict_get(c, v[0].u.dict, v[1]);
     return x ? *x : v[2].tag == JT_MISSING ? jv_none() : v[2];

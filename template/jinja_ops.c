@@ -232,6 +232,7 @@ bool jop_compare(struct jctx *c, enum jop op, struct jval a, struct jval b) {
 }
 
 /* ---- attributes ------------------------------------------------------------------------------ */
+
 static struct jval unsafe(struct jctx *c, struct jval obj, struct jval name) {
     size_t m = jx_mark(c);
     const char *head = "access to attribute ", *of = " of '", *tail = "' object is unsafe.";
@@ -448,6 +449,7 @@ struct jval jop_item(struct jctx *c, struct jval obj, struct jval key) {
 }
 
 /* ---- slices ---------------------------------------------------------------------------------- */
+
 static int64_t bound_of(struct jctx *c, struct jval v, int64_t n, int64_t lo, int64_t hi,
                         int64_t otherwise) {
     if (v.tag == JT_NONE || v.tag == JT_MISSING) return otherwise;

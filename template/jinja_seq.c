@@ -35,6 +35,7 @@ static struct jval fold_case(struct jctx *c, struct jval v) {
 }
 
 /* ---- sorting --------------------------------------------------------------------------------- */
+
 struct keyed {
     struct jval key, v;
 };
@@ -177,6 +178,7 @@ static struct jval f_max(struct jctx *c, struct jval *v) {
 }
 
 /* ---- map, select ----------------------------------------------------------------------------- */
+
 /* Applies a filter or test to an item, which becomes a->v[0]. Argument `at` is its name; its own
  * arguments follow. */
 static struct jval apply(struct jctx *c, struct jargs *a, int at, struct jval item, bool is_test) {
@@ -259,6 +261,7 @@ static struct jval f_rejectattr(struct jctx *c, struct jargs *a) {
 }
 
 /* ---- the rest -------------------------------------------------------------------------------- */
+
 static struct jval f_length(struct jctx *c, struct jval *v) {
     int64_t n = v[0].tag == JT_LOOP ? jeval_loop_attr(c, v[0].u.loop, jv_str("length")).u.i
                                     : jv_length(c, v[0]);

@@ -114,6 +114,7 @@ void jspan_as(struct jctx *c, const char *src) {
 }
 
 /* ---- inputs ---------------------------------------------------------------------------------- */
+
 uint16_t jspan_origin(struct jctx *c, struct jval path, const char *kind) {
     struct jspan *s = c->span;
     if (s->n_origin == MAX_ORIGINS)
@@ -142,6 +143,7 @@ struct jval jspan_mark(struct jctx *c, struct jval v, uint16_t origin) {
 }
 
 /* ---- results --------------------------------------------------------------------------------- */
+
 void jspan_result(struct jspan *s, size_t n, struct jinja_spans *out) {
     int cap = 0;
     for (size_t i = 0; i < n;) {

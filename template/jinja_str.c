@@ -34,6 +34,7 @@ static int64_t find_last(struct jctx *c, struct jval s, struct jval x, size_t en
 }
 
 /* ---- splitting ------------------------------------------------------------------------------- */
+
 static struct jval split_space(struct jctx *c, struct jval s, int64_t max) {
     struct jval l = jv_list(c, 0);
     size_t i = 0;
@@ -180,6 +181,7 @@ static struct jval m_rpartition(struct jctx *c, struct jval *v) {
 }
 
 /* ---- stripping, searching -------------------------------------------------------------------- */
+
 static struct jval strip(struct jctx *c, struct jval *v, int sides) {
     struct jval chars = v[1];
     if (chars.tag == JT_NONE) chars = jv_missing();
@@ -324,6 +326,7 @@ static struct jval m_removesuffix(struct jctx *c, struct jval *v) {
 }
 
 /* ---- joining, padding ------------------------------------------------------------------------ */
+
 static struct jval m_join(struct jctx *c, struct jval *v) {
     struct jiter it;
     struct jval x;
@@ -410,6 +413,7 @@ static struct jval m_expandtabs(struct jctx *c, struct jval *v) {
 }
 
 /* ---- case and categories --------------------------------------------------------------------- */
+
 static struct jval m_upper(struct jctx *c, struct jval *v) {
     return ju_case(c, v[0], JU_UPPER);
 }
@@ -547,6 +551,7 @@ static struct jval m_istitle(struct jctx *c, struct jval *v) {
 }
 
 /* ---- the rest -------------------------------------------------------------------------------- */
+
 static struct jval m_format(struct jctx *c, struct jargs *a) {
     return jfmt_format(c, a->v[0], a);
 }

@@ -104,6 +104,7 @@ struct jval ju_strip(struct jctx *c, struct jval s, struct jval chars, int sides
 }
 
 /* ---- case ------------------------------------------------------------------------------------ */
+
 static const struct {
     uint32_t from;
     uint32_t upper[3], title[3];

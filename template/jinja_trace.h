@@ -7,7 +7,7 @@
 #include "template/jinja_int.h"
 
 struct jtrace_stmt {
-    uint32_t pos, len; /* in the template's source; len 0: not plain text */
+    uint32_t pos, len; /* range in the template's source; len 0: not plain text */
 };
 struct jtrace {
     struct jval want; /* input: text to look for; length 0: none */

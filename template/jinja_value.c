@@ -85,6 +85,7 @@ struct jval jv_gen(struct jctx *c, const char *name, jgen_fill fill, const struc
 }
 
 /* ---- dictionaries ---------------------------------------------------------------------------- */
+
 struct jval jv_dict(struct jctx *c, uint32_t cap) {
     struct jval v = jv_tag(JT_DICT);
     v.u.dict = jx_alloc(c, 1, sizeof *v.u.dict);
@@ -250,6 +251,7 @@ void jdict_set(struct jctx *c, struct jdict *d, struct jval k, struct jval v) {
 }
 
 /* ---- truth, numbers, equality, order --------------------------------------------------------- */
+
 bool jv_is_num(struct jval v) {
     return v.tag == JT_BOOL || v.tag == JT_INT || v.tag == JT_BIG || v.tag == JT_FLOAT;
 }
@@ -476,6 +478,7 @@ int64_t jv_index(struct jctx *c, struct jval v, const char *what) {
 }
 
 /* ---- iteration ------------------------------------------------------------------------------- */
+
 void jiter_init(struct jctx *c, struct jiter *it, struct jval v) {
     it->of = v;
     it->i = 0;

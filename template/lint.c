@@ -54,6 +54,7 @@ void lint_conversation(const struct lint_finding *f, struct buf *out) {
 }
 
 /* ---- one probe ------------------------------------------------------------------------------- */
+
 static void excerpt(struct lint_finding *f, const struct buf *text, size_t at) {
     size_t from = at > 120 ? at - 120 : 0, n = text->len - from > 240 ? 240 : text->len - from;
     while (from < text->len && from > 0 && ((unsigned char)text->data[from] & 0xc0) == 0x80) from++;
@@ -247,6 +248,7 @@ int lint_probe_twisted(const struct jinja *t, int i, const struct lint_twist *w,
 }
 
 /* ---- the report ------------------------------------------------------------------------------ */
+
 void lint_found(struct lint_report *r, const struct lint_finding *f) {
     if (r->n == r->cap) {
         r->cap = r->cap ? r->cap * 2 : 32;
@@ -298,6 +300,7 @@ static void where_json(const struct jinja *t, const char *json, size_t at, struc
 }
 
 /* ---- markers in texts of others -------------------------------------------------------------- */
+
 /* Conversation with MARKS in place of untrusted text. */
 static const char whole_conv[] =
     "{\"messages\":[{\"role\":\"user\",\"content\":\"MARKS\"},{\"role\":\"assistant\",\"content\":"

@@ -46,7 +46,7 @@ struct lint_report {
     int n_probes, n_passed;
     int n_moot;         /* probes that do not apply to this template */
     int n_by[3];        /* findings per severity */
-    bool compiles;      /* in at least one mode */
+    bool compiles;      /* compiles in at least one mode */
     bool needs_lenient; /* compiles, or renders some probe, in lenient mode only */
 };
 /* Returns the mode that the template needs: "hf", "lenient", or "none" if it compiles in neither.

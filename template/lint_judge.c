@@ -44,6 +44,7 @@ static bool passes(const struct judge *j, int i, const struct lint_twist *w) {
 }
 
 /* ---- conditions ------------------------------------------------------------------------------ */
+
 static bool always(const struct judge *j, int i) {
     UNUSED(j);
     UNUSED(i);
@@ -135,6 +136,7 @@ static bool same_without_marks(const struct judge *j, int i) {
 }
 
 /* ---- rows ------------------------------------------------------------------------------------ */
+
 static const struct row {
     const char *probe; /* "*tools": all with tools or calls; "*": all */
     condition *when;

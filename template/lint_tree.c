@@ -70,6 +70,7 @@ static void free_names(struct lint_report *r, const struct jinja *t) {
 }
 
 /* ---- what other engines do not have ---------------------------------------------------------- */
+
 static bool calls_name(const struct jnode *n, struct jval name) {
     return n->kind == JN_CALL && n->a && is_name(n->a, name);
 }

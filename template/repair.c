@@ -102,7 +102,7 @@ static bool may_use(const struct search *s, enum repair_piece k) {
     return listed && !(k == P_DEVELOPER && s->has_developer);
 }
 
-/* Returns whether a piece may fix one of the checks for which the question is true. */
+/* Returns whether a piece may fix one of the checks that satisfy `question`. */
 static bool mends_one(const struct search *s, enum repair_piece k,
                       bool (*question)(const struct proof *p, int i)) {
     for (int i = 0; i < proof_count(s->proof); i++)

@@ -56,6 +56,7 @@ static bool calls_method(const struct jnode *n, const char *method) {
 }
 
 /* ---- names ----------------------------------------------------------------------------------- */
+
 /* Records the variables that hold values or arguments. */
 static void note(struct finder *f, const struct jnode *n) {
     if (n->kind == JN_FOR && n->a && n->a->kind == JN_TUPLE && n->a->n == 2)
@@ -71,6 +72,7 @@ static void note(struct finder *f, const struct jnode *n) {
 }
 
 /* ---- values ---------------------------------------------------------------------------------- */
+
 /* Adds a site that prints a value as JSON unless it is text. */
 static void value_site(struct finder *f, const struct jnode *value, const struct jnode *whole) {
     struct buf b = {0};
@@ -132,6 +134,7 @@ static void values(struct finder *f, const struct jnode *n) {
 }
 
 /* ---- thinking -------------------------------------------------------------------------------- */
+
 /* Returns whether a constant is the closing marker of a block: "</think>". */
 static bool closing(const struct jnode *n) {
     return n && n->kind == JN_CONST && n->val.tag == JT_STR && n->val.len > 3 && n->val.len < 40 &&
@@ -146,8 +149,8 @@ static void real_block(struct buf *b, const char *c, int n, struct jval mark) {
             k, mark.u.s + 2, n, c, n, c, k, mark.u.s + 2, k, mark.u.s + 2, n, c);
 }
 
-/* Adds a site that keeps thinking inserted by the prelude: c is the text, k the length of that
- * thinking, real the condition of real_block. `test` is the test n itself; NULL: n is the split
+/* Adds a site that keeps the thinking inserted by the prelude. c: the text; k: length of that
+ * thinking; real: the condition of real_block; test: the test n itself, or NULL if n is the split
  * `all`. */
 static void keep_site(struct finder *f, const struct jnode *n, const struct jnode *test,
                       const char *c, int k, const struct buf *real, const char *all) {
@@ -209,6 +212,7 @@ static void raises(struct finder *f, const struct jnode *n) {
 }
 
 /* ---- text next to calls ---------------------------------------------------------------------- */
+
 /* Returns the message whose tool_calls an expression reads; NULL: none. */
 static const struct jnode *caller(const struct jnode *n) {
     for (; n; n = n->next) {
@@ -255,6 +259,7 @@ static void text_first(struct finder *f, const struct jnode *n) {
 }
 
 /* ---- JSON and markup ------------------------------------------------------------------------- */
+
 static void escapes(struct finder *f, const struct jnode *n) {
     struct buf b = {0};
     int k;
@@ -275,6 +280,7 @@ static void escapes(struct finder *f, const struct jnode *n) {
 }
 
 /* ---- lists ----------------------------------------------------------------------------------- */
+
 /* Finds `set _ = x.append(v)` and `set y = x.pop(0)`, which the sandbox refuses. */
 static void mutations(struct finder *f, const struct jnode *n) {
     struct buf b = {0};

@@ -78,6 +78,7 @@ void proof_show(const struct proof *p, int i, const struct jinja *before, const 
                 struct repair_step *s);
 
 /* ---- repair_prelude.c ------------------------------------------------------------------------ */
+
 /* Returns whether the body reads a name as an attribute, a key or a variable. */
 bool body_reads(const struct jinja *t, const char *name);
 /* Appends the prelude for the selected pieces. t is the original template. */
@@ -91,6 +92,7 @@ void reader_write(struct buf *out);
 bool prelude_is_there(const char *src, size_t len);
 
 /* ---- repair_edit.c --------------------------------------------------------------------------- */
+
 struct repair_site { /* place in the body and its replacement */
     enum repair_piece piece;
     uint32_t start, end;

@@ -17,6 +17,7 @@ bool prelude_is_there(const char *src, size_t len) {
 }
 
 /* ---- names that the body reads --------------------------------------------------------------- */
+
 enum { MAX_KEYS = 48 };
 struct names {
     struct jval v[MAX_KEYS];
@@ -98,6 +99,7 @@ static bool of_others(struct jval v) {
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */
+
 struct writer {
     struct buf *out;
     const struct jinja *t;

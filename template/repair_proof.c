@@ -58,6 +58,7 @@ static bool equal(const struct buf *a, const struct buf *b) {
 }
 
 /* ---- checks ---------------------------------------------------------------------------------- */
+
 static bool probe_fails(const struct jinja *t, int probe) {
     struct lint_finding f;
     struct err ignored;
@@ -127,6 +128,7 @@ static bool is_check(const char *rule) {
 }
 
 /* ---- kept renderings ------------------------------------------------------------------------- */
+
 /* Records the original's rendering of a conversation, if there is one. */
 static int keep(struct proof *p, const struct jinja *t, const struct buf *json, bool exact,
                 struct err *e) {
@@ -255,6 +257,7 @@ static bool keeps(const struct proof *p, const struct jinja *t) {
 }
 
 /* ---- the proof ------------------------------------------------------------------------------- */
+
 int proof_new(struct proof **out, const struct jinja *original, struct err *e) {
     struct proof *p = xcalloc(1, sizeof *p);
     const int n = lint_probe_count();

@@ -7,7 +7,7 @@ root=$(pwd)
 t=${SEEDED_DIR:-$root/build/seeded}
 mkdir -p "$t"
 n=0 missed=0
-mistake() { # name, file, sed expression, program, what it is
+mistake() { # name, file, sed expression, program, description
     name=$1 file=$2 edit=$3 program=$4 what=$5
     [ -z "$only" ] || case " $only " in *" $name "*) ;; *) return 0 ;; esac
     sed "$edit" "$root/$file" > "$t/$file"

@@ -419,7 +419,7 @@ def measure(hone, path, scenarios, verbose):
     row["bytes"] = [len(before_text.encode()), len(after_text.encode())]
 
     failed = {f["probe"] for f in found if f["probe"]}
-    if "tools" not in report["renders"]:  # probes of what the template cannot do are not in the list
+    if "tools" not in report["renders"]:  # probes of missing features are not in the list
         failed |= {"tools_declared", "system_with_tools"}
     if "system message" not in report["renders"]:
         failed.add("system shown")

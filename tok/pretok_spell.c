@@ -28,7 +28,7 @@ static const struct named {
 };
 static const struct escape {
     char c;
-    bool inside; /* of a class */
+    bool inside; /* inside a class */
     const char *text;
 } escapes[] = {
     {'s', true, WHITE},

@@ -3,7 +3,7 @@
  * and merges of tokenizer.json. Recognition is by structure (tok_hf_kind.c), not by hashes: a
  * vocabulary with an additional token still works.
  *
- * The resulting lists (texts, types, special ids) equal those of llama.cpp's converter, so that
+ * The resulting lists (texts, types, special ids) equal the lists of llama.cpp's converter, so that
  * GGUF files match; tests/unit/test_tok_lists.c checks that. Roles (tok.c) come from added_tokens,
  * which a GGUF does not fully preserve. */
 #include <math.h>

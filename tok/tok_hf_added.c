@@ -368,7 +368,7 @@ static void read_add_flag(const struct tok *t, const struct json *post, const st
     if (!*has && id >= 0 && template_has(post, last, t->v.text[id], 0)) *has = *value = true;
 }
 
-/* Sets the flags that these tokenizers' classes imply when no file specifies them. */
+/* Sets the flags that no file specifies and that the tokenizer's class implies. */
 static void default_flags(struct tok *t, const struct json *config) {
     const char *name = json_str(json_get(config, "tokenizer_class"));
     bool t5 = name && strstr(name, "T5");

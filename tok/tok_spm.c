@@ -19,7 +19,7 @@ struct spm_sym {
 };
 struct spm_pair {
     uint64_t key; /* smaller is better: the inverted score, then the position */
-    uint32_t len; /* of both */
+    uint32_t len; /* length of both symbols */
     int32_t right;
 };
 

@@ -71,7 +71,8 @@ static int set_special(struct tekken *k, int64_t id, const char *text, struct er
         enum tok_special s;
     } known[] = {{"<s>", TS_BOS}, {"</s>", TS_EOS}, {"<unk>", TS_UNK}, {"<pad>", TS_PAD}};
     if (id < 0 || id >= k->n_special || k->t->v.text[id])
-        return bad_entry(e, "a special token has no proper rank, or that of another", id);
+        return bad_entry(e, "a special token has no valid rank, or the same rank as another one",
+                         id);
     vocab_set(&k->t->v, id, text, strlen(text), TT_CONTROL);
     for (size_t i = 0; i < COUNT_OF(known); i++)
         if (strcmp(known[i].text, text) == 0) k->t->special[known[i].s] = id;

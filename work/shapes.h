@@ -13,13 +13,14 @@ struct shapes {
     struct recipe_model model;
     struct recipe_item *item; /* names live in mem */
     int64_t n, cap;
-    uint64_t base_bytes, head_bytes; /* of the converted file; the part that is not tensor data */
-    char type[16];                   /* type of the conversion */
-    double weights, active;          /* quantizable weights; weights multiplied per token */
-    int64_t n_embd, widest;          /* columns: of token embeddings; of the widest matrix */
-    bool gradients;                  /* every operation has a derivative (grad/grad.h) */
-    int64_t pass_floats, n_vocab;    /* floats per token in collection buffers; logits */
-    double row_bytes;                /* passes_row_bytes of the graph */
+    uint64_t base_bytes,
+        head_bytes;               /* size of the converted file; its part before the tensor data */
+    char type[16];                /* type of the conversion */
+    double weights, active;       /* quantizable weights; weights multiplied per token */
+    int64_t n_embd, widest;       /* columns: of token embeddings; of the widest matrix */
+    bool gradients;               /* every operation has a derivative (grad/grad.h) */
+    int64_t pass_floats, n_vocab; /* floats per token in collection buffers; logits */
+    double row_bytes;             /* passes_row_bytes of the graph */
 };
 int shapes_open(struct shapes *s, const char *src, const char *type, struct err *e);
 /* Returns whether src is a config.json, or a folder with one and without weights. */

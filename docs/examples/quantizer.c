@@ -15,7 +15,7 @@ static int type_for(const struct hone_tensor *t) {
     return hone_type_row_bytes(type, t->ne[0]) ? type : t->type;
 }
 
-/* One tensor, which the writer expects next. */
+/* Writes one tensor, the next one that the writer expects. */
 static int put(struct hone_writer *w, struct hone_quantizer *q, const struct hone_tensor *t,
                struct hone_error *e) {
     const int64_t cols = t->ne[0], rows = t->ne[1] * t->ne[2] * t->ne[3];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* kernels/avx2/lanes8.h - primitives of kernels/rows/ for 8 rows at a time, except the products
- * of codes (lanes.h here and that of AVX-VNNI). A 32-bit lane belongs to one weight row and
- * holds 4 codes, a sum or a scale. Static inline functions only. */
+/* kernels/avx2/lanes8.h - primitives of kernels/rows/ for 8 rows at a time, except the products of
+ * codes (lanes.h here and in avxvnni/). A 32-bit lane belongs to one weight row and holds 4 codes,
+ * a sum or a scale. Static inline functions only. */
 #ifndef HONE_KERNELS_AVX2_LANES8_H
 #define HONE_KERNELS_AVX2_LANES8_H
 

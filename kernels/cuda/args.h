@@ -36,7 +36,7 @@ struct cu_xielu { /* same fields as struct gr_xielu */
  * memory, so that a captured launch serves every sequence at every depth. */
 struct cu_seg {
     void *const *page; /* page of position p in layer `slot`: page[p / CU_PAGE * n_slots + slot] */
-    float *state;      /* of all recurrent layers */
+    float *state;      /* states of all recurrent layers */
     int32_t pos, row, n; /* position of the first row; its index in the pass; rows */
     int32_t unused;
 };
@@ -53,8 +53,8 @@ struct cu_attn {
      * values; 0: separate keys and values. */
     int64_t latent;
     int64_t window;    /* > 0: a query at p sees keys > p - window */
-    bool chunked;      /* it sees keys from p - p % window on (attn_any.cu) */
-    float scale;       /* of scores */
+    bool chunked;      /* a query at p sees keys from p - p % window on (attn_any.cu) */
+    float scale;       /* factor of scores */
     float softcap;     /* scores become softcap * tanh(scores / softcap); 0: unchanged */
     const float *sink; /* NULL, or [n_heads]: exponentials added to the sums */
     int slot, n_slots;
@@ -86,7 +86,7 @@ struct cu_attn {
     float *q_out;
 };
 
-struct cu_delta { /* as OP_CONV_SILU, OP_DELTA and OP_GATED_RMS of models/graph.h */
+struct cu_delta { /* arguments of OP_CONV_SILU, OP_DELTA and OP_GATED_RMS (models/graph.h) */
     struct cu_rows_of rows;
     int64_t n_v_heads, n_k_heads, k_dim, v_dim;
     float eps, scale;          /* eps of the l2 norms; scale of q */
@@ -109,7 +109,7 @@ struct cu_delta { /* as OP_CONV_SILU, OP_DELTA and OP_GATED_RMS of models/graph.
     bool chunked;
     void *yq; /* NULL, or a quantized copy of the normed output; v_dim a multiple of 32 */
 };
-struct cu_short { /* as OP_SHORT_CONV */
+struct cu_short { /* arguments of OP_SHORT_CONV */
     struct cu_rows_of rows;
     const float *u; /* [n_tok][b | c | x], n_ch each */
     const float *w; /* [n_ch][taps] */
@@ -117,7 +117,7 @@ struct cu_short { /* as OP_SHORT_CONV */
     int64_t n_ch, taps;
     int64_t ring_at; /* in seg.state: b * x, [taps][n_ch], position p in slot p % taps */
 };
-struct cu_scan { /* as OP_MAMBA2, or with `first` as OP_MAMBA1: one head, one group */
+struct cu_scan { /* arguments of OP_MAMBA2; with `first`, of OP_MAMBA1: one head, one group */
     struct cu_rows_of rows;
     bool first;
     int64_t n_heads, n_groups, k_dim, v_dim;
@@ -127,7 +127,7 @@ struct cu_scan { /* as OP_MAMBA2, or with `first` as OP_MAMBA1: one head, one gr
     int64_t state_at; /* in seg.state: [n_heads][v_dim][k_dim] */
     float *out;       /* [n_tok][n_heads][v_dim] */
 };
-struct cu_kda { /* as OP_KDA */
+struct cu_kda { /* arguments of OP_KDA */
     struct cu_rows_of rows;
     int64_t n_tok, n_heads, k_dim, v_dim;
     float eps, scale;
@@ -155,7 +155,7 @@ struct cu_norm {
 /* expert, weight [n_tok][n_used]: the top n_used of softmax(logits[n_tok][n_experts]), with
  * weights renormalized, times factor[expert] (NULL: 1). */
 enum cu_router_score { CU_SCORE_SOFTMAX, CU_SCORE_SIGMOID, CU_SCORE_LOGIT, CU_SCORE_MIXER };
-struct cu_choice { /* as OP_MOE of models/ops.def */
+struct cu_choice { /* arguments of OP_MOE (models/ops.def) */
     const float *logits, *factor;
     int64_t n_experts, n_used;
     int32_t *expert;
@@ -218,7 +218,7 @@ struct cu_moe_act {
 struct cu_weight;
 struct cu_term {
     const struct cu_weight *w;  /* must satisfy cu_part_can */
-    const struct cu_weight *up; /* of a gated unit: out = act(w . x) * (up . x) */
+    const struct cu_weight *up; /* second matrix of a gated unit: out = act(w . x) * (up . x) */
     bool gated, gelu, exact;    /* gated with up NULL: up is the second half of w's rows */
     const void *x;              /* quantized rows; exact: f32 rows */
     const int32_t *ids;         /* matrix of each input row; NULL: matrix 0 */

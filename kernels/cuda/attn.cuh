@@ -127,7 +127,7 @@ CU_DEV struct softmax softmax_empty(void) {
 CU_DEV float softmax_base(float top) {
     return top == -INFINITY ? 0.0f : top;
 }
-/* Raises the maximum to that of a row's next scores. Returns the factor for everything summed
+/* Raises the running maximum by a row's next scores. Returns the factor for everything summed
  * with the old maximum. */
 CU_DEV float softmax_raise(struct softmax *s, float most) {
     const float top = fmaxf(most, s->top), fix = expf(s->top - softmax_base(top));

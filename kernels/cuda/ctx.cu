@@ -162,7 +162,7 @@ CU_KERNEL nothing(int32_t *p) {
     if (p) *p = 0;
 }
 
-/* Determines which code of this build the device runs: its own, that of an older card of its
+/* Determines which code of this build the device runs: its own, an older card's of its
  * generation, or PTX compiled by the driver. */
 static int ask_code(struct cu_ctx *c, struct err *e) {
     struct cudaFuncAttributes a;

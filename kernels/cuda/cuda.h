@@ -41,7 +41,7 @@ bool cu_lost(void);
 /* Counts the devices: 0 without a driver or device. Returns ERR_SYS if the driver fails, or is
  * older than this build needs; the message then names both versions and what to do. */
 int cu_devices(int *n, struct err *e);
-/* Returns that number; 0 also if the driver fails. */
+/* Returns the number of devices; 0 also if the driver fails. */
 int cu_count(void);
 /* Opens a device. Returns ERR_SYS if it does not exist or is older than compute capability 8.0. */
 int cu_open(struct cu_ctx **out, int device, struct err *e);
@@ -105,7 +105,7 @@ void cu_graph_free(struct cu_graph *g);
 /* Lets kernels of single tokens begin before the preceding one ends (needs code for compute
  * capability 9.0, driver and runtime 12.3). Off by default. */
 void cu_launch_early(struct cu_stream *s, bool yes);
-/* Switches products of many tokens to Hopper's wgmma (compute capability 9.0), which sums in
+/* Switches products for many tokens to Hopper's wgmma (compute capability 9.0), which sums in
  * another order. Off by default, and stays off if the device or this build lacks it or gives
  * wrong results: the first call for a device tests small products and warns. Returns ERR_SYS if
  * the test itself failed, which loses the context. */

@@ -7,8 +7,8 @@
  * shared memory, T tokens at a time. The state is read and written once per pass.
  *
  * The convolution's past inputs are in a ring with as many slots as taps, so the current token's
- * slot is never one that a token still reads. This lets cu_delta_token convolve in whatever
- * block needs a channel, without a separate launch. */
+ * slot is never one that a token still reads. So each block of cu_delta_token that needs a channel
+ * can convolve it, without a separate launch. */
 #include "kernels/cuda/chunk.cuh"
 
 enum { BLOCK = 256, WARPS = BLOCK / 32, LANES = 8, SLICE = BLOCK / LANES, T = 8, MAX_DIM = 256 };

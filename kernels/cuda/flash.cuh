@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* kernels/cuda/flash.cuh - attention of many tokens on tensor cores, for heads of up to 256 values
+/* kernels/cuda/flash.cuh - attention for many tokens on tensor cores, for heads of up to 256 values
  * (a multiple of 16) and any cache type.
  *
  * A block takes 64 (token, query head) rows of a segment and kv head, 16 per warp, and walks the

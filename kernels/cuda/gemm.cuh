@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* kernels/cuda/gemm.cuh - shared declarations of the products of many tokens: gemm.cu (mma, and
+/* kernels/cuda/gemm.cuh - shared declarations of the products for many tokens: gemm.cu (mma, and
  * the surrounding steps), gemm_sm90.cu (wgmma), gemm_any.cu (unpacked weights) and gemm_f32.cu
  * (exact products). */
 #ifndef HONE_KERNELS_CUDA_GEMM_CUH
@@ -21,7 +21,7 @@ struct cu_gemm_job {
     int x_ld;
     const float *x_f32; /* gemm_f32.cu: rows of ldx */
     int64_t ldx;
-    bool wide; /* and rows are aligned to 16 bytes */
+    bool wide; /* rows of x_f32 are aligned to 16 bytes */
     unsigned x_div;
     const struct cu_task *task; /* NULL: one matrix, rows in order */
     const int *n_tasks, *list;

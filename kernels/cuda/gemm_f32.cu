@@ -47,7 +47,7 @@ template <class B> struct raw_shape {
 struct source {
     const uint8_t *w; /* the first row of the block */
     uint64_t row_bytes;
-    int last; /* its last row that exists */
+    int last; /* index of its last row in the matrix */
     const float *x;
     int64_t ldx;
     int row[X_LOADS]; /* rows of x whose columns this thread loads; -1: none */

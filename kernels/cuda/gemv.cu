@@ -157,7 +157,7 @@ struct task {
 /* A warp's position among its task's items: piece `piece` of the columns of the u-th matrix to
  * add up. A step advances by the team's warps; the division is done once for all steps. */
 struct walk {
-    unsigned u, piece, du, dpiece, n_super, left; /* left: remaining items, with this one */
+    unsigned u, piece, du, dpiece, n_super, left; /* left: remaining items, including this one */
 };
 CU_DEV struct walk walk_of(const struct part &p, const struct task &t) {
     struct walk w;
@@ -384,7 +384,7 @@ static const struct gemv {
     enum qtype type;
     bool packed;
     int slot_bytes, stages;
-    gemv_fn one, several; /* by tokens per pass over the weights */
+    gemv_fn one, several; /* for one and for several tokens per pass over the weights */
 } table[] = {
 #define ROW(T)                                                                                     \
     {QT_##T,                                                                                       \

@@ -219,7 +219,7 @@ CU_DEV void cu_copy16(void *shared, const void *global) {
                  "l"(global)
                  : "memory");
 }
-/* Copies N bytes in the same way: 4, 8 or 16, aligned to N. */
+/* Copies N bytes (4, 8 or 16, aligned to N) as cu_copy16 does. */
 template <int N> CU_DEV void cu_copy(void *shared, const void *global) {
     const uint32_t to = (uint32_t)__cvta_generic_to_shared(shared);
     if (N == 16)
@@ -243,14 +243,15 @@ CU_DEV void cu_ldmatrix4(const void *row, uint32_t r[4]) {
                  : "r"((uint32_t)__cvta_generic_to_shared(row))
                  : "memory");
 }
-/* Loads them transposed: the lane receives values i / 4 of rows 2 * (i % 4), + 1. */
+/* Like cu_ldmatrix4, transposed: the lane receives values i / 4 of rows 2 * (i % 4), + 1. */
 CU_DEV void cu_ldmatrix4_t(const void *row, uint32_t r[4]) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
                  : "r"((uint32_t)__cvta_generic_to_shared(row))
                  : "memory");
 }
-/* Transposes one such matrix in registers, with 2 * (i % 4), + 1 of row i / 4 in lane i. */
+/* Transposes one 8x8 matrix of 16-bit values in registers, with 2 * (i % 4), + 1 of row i / 4 in
+ * lane i. */
 CU_DEV uint32_t cu_transpose8(uint32_t v) {
     uint32_t t;
     asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(t) : "r"(v));
@@ -343,7 +344,7 @@ struct cu_stream {
     struct cu_scratch *scratch; /* newest first */
     int64_t n_launches;
     bool early;     /* CU_LAUNCH_EARLY is enabled */
-    bool wgmma;     /* products of many tokens use gemm_sm90.cu */
+    bool wgmma;     /* products for many tokens use gemm_sm90.cu */
     int warpgroups; /* per block; 0: chosen by it */
 };
 /* Selects this device for the calling thread. Every call that allocates, launches or records

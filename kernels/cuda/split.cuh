@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* kernels/cuda/split.cuh - attention of few tokens with the keys split into parts: shared
+/* kernels/cuda/split.cuh - attention for few tokens with the keys split into parts: shared
  * definitions of the kernels that compute parts (cores.cuh on CUDA cores, few.cuh on tensor cores),
  * and the kernel that merges them.
  *

@@ -4,11 +4,11 @@
  *
  * A tile of 3 tokens x 4 weight rows keeps 12 accumulators of 8 partial sums along k: 7 loads
  * feed 12 FMAs. k advances in steps of KB, so that 4 rows of B stay in L1; tokens in steps of
- * MB, so that they stay in L2. An element of C is always summed the same way (8 lanes over k,
- * hsum, then over the KB steps), whatever tile it is in: results do not depend on m, n or how
- * the work was split. One core of a Zen 5 EPYC (AVX2), November 2026: about 110 GFLOP/s from 16
- * tokens on and 50-65 for 1 or 2. OpenBLAS 0.3.21 (its Haswell kernels) gave 73-110 and 8-15; it
- * is not used, because its order of sums depends on the machine. */
+ * MB, so that they stay in L2. An element of C is always summed the same way (8 lanes over k, hsum,
+ * then over the KB steps) in every tile: results do not depend on m, n or how the work was split.
+ * One core of a Zen 5 EPYC (AVX2), November 2026: about 110 GFLOP/s from 16 tokens on and 50-65 for
+ * 1 or 2. OpenBLAS 0.3.21 (its Haswell kernels) gave 73-110 and 8-15; it is not used, because its
+ * order of sums depends on the machine. */
 #include <string.h>
 
 #include "kernels/ops.h"

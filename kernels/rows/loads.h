@@ -8,7 +8,7 @@
  * and, unless ONLY_IQ1 is defined,
  *   l_xor(a, b)
  *   SIGNED_CODES                1: products take signed codes
- *   l_bit(v, bits)              255 where a byte of v and that of `bits` share a set bit, or 0
+ *   l_bit(v, bits)              255 where the bytes of v and `bits` share a set bit, else 0
  *   l_four(table, i)            vectors i[row] of four weights
  *
  * Every row has its own index, so each loaded vector belongs to one row. Two shuffles turn eight

@@ -484,7 +484,7 @@ class Options:
         try:
             stop = self._progress(text(stage), done, total) if self._progress else None
             return 1 if stop else 0
-        except BaseException as error:  # noqa: B902: it goes on in __exit__
+        except BaseException as error:  # noqa: B902: raised again in __exit__
             self.raised(error)
             return 1
 

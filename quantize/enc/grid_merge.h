@@ -82,7 +82,7 @@ LANE_FN void octet_chains(const struct grid_how *h, const struct grid_data *d, s
 
 /* ---- sub-blocks ------------------------------------------------------------------------------ */
 
-struct seg { /* of a sub-block: error(c) = c*(c*q - 2*p) + const for c < below */
+struct seg { /* segment of a sub-block's error: c*(c*q - 2*p) + const for c < below */
     float below, q, p;
 };
 struct found {

@@ -72,8 +72,8 @@ struct grid_data {
 /* Returns the type's row in the table of specs; its index is private to the search. NULL: not
  * a grid type. */
 const struct grid_spec *grid_spec_of(enum qtype t);
-/* Returns how to search a type. lev and near point to host tables, built on first use and never
- * freed. */
+/* Returns the search options of a type. lev and near point to host tables, built on first use and
+ * never freed. */
 struct grid_how grid_how_of(enum qtype t, enum search search);
 /* Writes the tables that a device needs to `to`: the levels, then, if how->near is not NULL,
  * start, list and code. Returns their size in bytes. `to` NULL: only returns the size. */

@@ -91,7 +91,7 @@ INLINE const float *iq1_levels_of(const struct iq1_sub *u, int i) {
     return iq1_levels[u->shifts >> (i / u->run) & 1];
 }
 
-/* Replaces the codes of group h by those of a grid entry; returns the entry. */
+/* Replaces the codes of group h by a grid entry's codes; returns the entry. */
 LANE_FN int iq1_to_grid(struct iq1_sub *u, int h, bool *moved) {
     const struct near_table *t = u->near;
     const float *x = u->x + 8 * h, *w = u->w + 8 * h, *l = iq1_levels_of(u, 8 * h);

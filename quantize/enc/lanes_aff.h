@@ -21,7 +21,7 @@ struct afit {
 
 /* ---- trials of one tile ---------------------------------------------------------------------- */
 
-struct aff_sums { /* of the run, the same for every trial */
+struct aff_sums { /* sums over the run, the same for every trial */
     vf w, wx, wxx;
 };
 LANE_FN struct aff_sums aff_sums_of(const struct tile *t, int n) {
@@ -161,7 +161,7 @@ INLINE vf aff_error(const struct tile *t, int n, vf top, vf d, vf m) {
 struct aff_job { /* search state of one super-block */
     const struct enc_spec *s;
     int tiles, n;
-    float *x, *w; /* in natural order */
+    float *x, *w; /* weights and search weights in natural order */
     struct tile t[2];
     vf scale[2], min[2]; /* real-valued fits per sub-block; x ~ scale*q - min */
 };

@@ -17,7 +17,7 @@ enum { B32 = 32 };
 
 struct b32_job { /* search state of eight blocks */
     const struct enc_spec *s;
-    float *x, *w; /* in natural order */
+    float *x, *w; /* weights and search weights in natural order */
     struct tile t;
 };
 struct b32_state {

@@ -156,7 +156,7 @@ LANE_FN void sym_sums_at(const struct levels *lv, const struct tile *t, int n, v
 struct sym_job { /* search state of one super-block */
     const struct enc_spec *s;
     int tiles, n; /* tiles of 8 sub-blocks; weights per sub-block */
-    float *x, *w; /* in natural order */
+    float *x, *w; /* weights and search weights in natural order */
     struct tile t[2];
     vf neg[2], pos[2]; /* fits with the largest weight at the low and the high end */
 };

@@ -39,7 +39,7 @@ struct enc_how {
     struct wrule conv, rule; /* search weights: conventional search, and this mode's */
     float row_mean2;         /* mean of x^2 over the row, for rules of that scope */
 };
-/* Returns how to search a type, with the rules set and row_mean2 0. */
+/* Returns the search options of a type, with the rules set and row_mean2 0. */
 struct enc_how enc_how_of(const struct enc_spec *s, enum search search);
 /* Returns whether a rule needs the row's mean, given importance. */
 bool enc_needs_row_mean2(const struct enc_how *h);

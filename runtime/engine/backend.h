@@ -18,7 +18,7 @@ struct head_row { /* row of the last pass whose logits or best tokens are wanted
 };
 struct backend {
     const char *name;
-    /* Allocates all memory of the session except that of its sequences and counts it in s->n_bytes.
+    /* Allocates all memory of the session except for its sequences and counts it in s->n_bytes.
      * Options and the shapes of cache and state are already set. A device also sets s->cache.mem to
      * its own allocator. */
     int (*open)(struct session *s, struct err *e);

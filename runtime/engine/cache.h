@@ -52,7 +52,7 @@ struct page_pool { /* pages of one slot */
 struct seq_mem {    /* memory of a sequence in one place */
     void *own, *at; /* allocation of the states and the table after them; its address */
     float *state;   /* NULL: no recurrent layers */
-    void **table;   /* on a device: [pages of n_ctx][n_slots]; NULL: none */
+    void **table;   /* page table on a device, [pages of n_ctx][n_slots]; NULL: none */
 };
 struct cache {
     struct kv kv;           /* shapes of the attention slots */
@@ -142,8 +142,8 @@ void seq_fork_ahead(struct seq *fork, const struct seq *q, int64_t n);
 /* Counts n more tokens and frees pages that a window has passed. */
 void seq_advance(struct seq *q, int64_t n);
 
-/* Returns the row of a key, followed by those of the next positions in its page. seq_value is the
- * counterpart for values. */
+/* Returns the row of a key, followed by the rows of the next positions in its page. seq_value is
+ * the counterpart for values. */
 static inline uint8_t *seq_key(const struct seq *q, int slot, int64_t head, int64_t pos) {
     const struct kv_slot *s = &q->cache->kv.slot[slot];
     const int64_t n = q->cache->page_tok;

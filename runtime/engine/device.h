@@ -23,7 +23,7 @@ struct device {
     bool unused_card;                 /* there is an NVIDIA card but this build lacks CUDA */
     bool masked; /* `mask` applies: enabled bits of enum cuda_fuse, for measuring each fusion */
     unsigned mask;
-    uint64_t max_bytes; /* of device memory; 0: free memory less CU_KEEP_FREE */
+    uint64_t max_bytes; /* limit of device memory; 0: free memory less CU_KEEP_FREE */
     /* Tokens in a pass from which experts in main memory are copied to the device. Negative: never;
      * 0: 128, unless the buffers would evict many more experts. */
     int64_t stream_from;

@@ -102,7 +102,7 @@ struct session {
     struct kern kern;
     unsigned blas; /* products that use OpenBLAS (kernels/blas.h): gradients of a text */
     int n_workers;
-    struct thread_tune tune; /* of n_workers, for few tokens */
+    struct thread_tune tune; /* tuning of n_workers for few tokens */
     struct cache cache;
     struct programs programs; /* one per class of batch */
     struct seq *own;          /* sequence of calls that name none */
@@ -168,8 +168,8 @@ struct acts {
     int64_t p_ld;
 };
 
-/* Returns where to stop among a sequence's rows [r, end): after the first whose state a fork needs.
- * Code that walks the rows stops there and copies its part of the state to exec_fork. */
+/* Returns the end of a pass among a sequence's rows [r, end): after the first whose state a fork
+ * needs. Code that walks the rows stops there and copies its part of the state to exec_fork. */
 static inline int64_t exec_until_fork(const struct session *s, int64_t r, int64_t end) {
     if (!s->n_forks) return end;
     while (r + 1 < end && !s->row_fork[r]) r++;

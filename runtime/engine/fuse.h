@@ -35,7 +35,7 @@ struct target {
     enum batch batch;
     bool exact;       /* f32 activations */
     bool few;         /* batch of few rows, with kernels for 8-bit activations */
-    bool many;        /* these kernels take several products at once */
+    bool many;        /* `few`'s kernels take several products at once */
     bool brings;      /* the pass is long enough to copy experts from main memory */
     bool sees_routes; /* a probe observes routing: no FUSE_MOE */
     bool sees_all;    /* a probe observes products or residuals: no fusion at all */

@@ -29,7 +29,7 @@ struct model {
     const struct arch *arch;
     struct hparams hp;
     struct graph graph;
-    bool has_graph;        /* owns graph and source instead of sharing those of `of` */
+    bool has_graph;        /* owns graph and source instead of sharing them with `of` */
     struct weight *weight; /* [graph.n_weights] */
     struct weight *tensor; /* [tensors of the file], in the model that opened it; NULL in others */
     struct made_weight *made; /* [n_made], in the model that opened the file */

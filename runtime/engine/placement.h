@@ -26,7 +26,7 @@ struct placement {
 int placement_read(struct placement *p, const char *path, struct err *e);
 /* Returns the CUDA device of a block; PLACE_ANY: not specified, or p is NULL. */
 int placement_layer(const struct placement *p, int block);
-/* Returns where the experts of a block go; PLACE_FREE if p is NULL. */
+/* Returns the placement of a block's experts; PLACE_FREE if p is NULL. */
 enum placement_at placement_experts(const struct placement *p, int block);
 
 #endif

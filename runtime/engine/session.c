@@ -39,7 +39,7 @@ static int set_defaults(struct session *s, const struct session_opts *o, struct 
     return 0;
 }
 
-/* Chooses the cache types: those of the options, or else the plain type of kv_type; q8_0 in the
+/* Chooses the cache types: from the options, or else the plain type of kv_type; q8_0 in the
  * layers at both edges. */
 static int kv_choose(const struct session_opts *o, struct kv_plan *p, struct err *e) {
     const struct kv_type *plain = kv_type_of(o->kv_type), *q8 = kv_type_find(KV_EDGE);
@@ -349,7 +349,7 @@ uint64_t session_held_bytes(const struct session *s) {
     return n;
 }
 /* Returns the bytes of sequences that fit. A sequence's share on one device depends on its length
- * and is between that of a short and of a long one, so both are tried. */
+ * and is between a short and a long one's, so both are tried. */
 uint64_t session_room(const struct session *s) {
     const int64_t n_tok[2] = {1, s->o.n_ctx};
     double least = (double)UINT64_MAX / 2;

@@ -44,7 +44,7 @@ struct session_opts {
     /* With ACT_Q8: packs the weights of products that the CPU computes (model_pack): all of them at
      * creation, or, on a device, experts that do not fit, before the first pass that needs them. */
     bool pack;
-    const char *pack_cache; /* with pack: folder of packed rows (pack_cache.h), or NULL */
+    const char *pack_cache; /* folder of packed rows with `pack` (pack_cache.h), or NULL */
     /* Number of similar sessions to follow whose models share weights with this one. A device
      * stores shared weights once and leaves room for these sessions, each with a weight or two
      * replaced. */
@@ -231,8 +231,8 @@ struct session_probe {
     const bool *blocks;
     bool stays;            /* residual: x is NULL; session_hand copies the rows on the device */
     session_show_fn route; /* choices of a MoE block's router */
-    /* Before and after every node of a pass on the CPU, which then fuses none: for grad/, which
-     * reads registers. */
+    /* Called before and after every node of a pass on the CPU. Nodes are then not fused, so that
+     * grad/ can read every register. */
     void (*node)(void *ud, struct session *s, const struct gr_node *n, bool after);
 };
 /* Installs a copy of p as the probe of all further passes. NULL: removes it. */

@@ -14,13 +14,13 @@ struct constrain_opts {
     struct grammar *other; /* alternative grammar for the whole text; NULL: none */
     const char *open;      /* marker that may start reasoning, which is unconstrained; NULL: none */
     const char *close;     /* marker that ends reasoning already in progress; NULL: none */
-    int spaces;            /* whitespace tokens allowed before the text, whatever g says */
+    int spaces;            /* whitespace tokens allowed before the text, regardless of g */
     bool may_end;          /* the answer may end within reasoning */
     bool draw_all;         /* draws forced tokens too, so that n_overruled counts them */
 };
 struct constrain_counts {
     int64_t n_drawn;     /* tokens drawn under the grammar */
-    int64_t n_overruled; /* of those: the sampler alone would have drawn a different one */
+    int64_t n_overruled; /* of those, tokens where the sampler alone would have drawn another */
     int64_t n_forced;    /* tokens not drawn because only one was allowed */
     int64_t n_ended;     /* tokens chosen to complete the text within the limit */
 };

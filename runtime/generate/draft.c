@@ -100,8 +100,8 @@ struct draft_stats draft_get_stats(const struct draft *d) {
     return d->stats;
 }
 
-/* Feeds the block all buffered pairs of hidden row and token. `logits`, if not NULL, receives those
- * of the last one. */
+/* Feeds the block all buffered pairs of hidden row and token. `logits`, if not NULL, receives the
+ * last pair's. */
 static int catch_up(struct draft *d, float *logits, struct err *e) {
     if (!d->n_pairs) return 0;
     const struct session_pass p = {
@@ -125,7 +125,7 @@ static void add_hidden(struct draft *d, const float *hidden) {
 }
 
 /* Runs the trunk over the pending tokens, id, and the draft token if there is one; `logits`
- * receives those of id. */
+ * receives id's. */
 static int run_trunk(struct draft *d, int32_t id, bool guessing, float *logits, struct err *e) {
     int32_t ids[MAX_LEFT + 2];
     int n = d->n_left;

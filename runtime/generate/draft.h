@@ -4,7 +4,7 @@
  * costs no extra pass. Logits are the trunk's for exactly the given tokens, up to the rounding
  * of batched passes: the text equals that of plain generation.
  *
- * Memory in addition to the trunk's session: that of the block (one layer's cache, scratch, and on
+ * Memory in addition to the trunk's session: the block's memory (one layer's cache, scratch, and on
  * a GPU its own copy of embeddings and head), a copy of the trunk's recurrent states, and three
  * rows of logits. */
 #ifndef HONE_RUNTIME_GENERATE_DRAFT_H

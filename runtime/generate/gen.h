@@ -43,8 +43,8 @@ struct gen_opts {
     void *ud;
 };
 struct gen_answer {              /* zero-initialized: empty */
-    struct ids ids;              /* without the end token */
-    struct buf text;             /* without the stop text */
+    struct ids ids;              /* tokens, excluding the end token */
+    struct buf text;             /* text, excluding the stop text */
     size_t n_shown;              /* bytes passed to the sink */
     int64_t n_drawn;             /* tokens, including the end token */
     double seconds;              /* spent in gen_run */

@@ -18,7 +18,7 @@ enum run_thinking { THINKING_SHOW, THINKING_FOLD, THINKING_HIDE }; /* display on
 struct run_set {
     struct sample_opts sample;
     int64_t n;    /* most tokens per answer; -1: until the context is full */
-    bool n_given; /* by the user */
+    bool n_given; /* the user set n */
     int64_t seed; /* for the next answer */
     bool seed_given;
     enum run_think think;

@@ -116,9 +116,9 @@ int32_t sampler_pick(struct sampler *s, const float *logits, const int32_t *last
     return draw(s, logits_keep(logits, s->n_vocab, s->cand, n_candidates(s)));
 }
 
-/* Returns how many of the largest logits suffice for the draw, or -1 for all. A penalty that only
- * lowers logits moves no more tokens down than it applies to and keeps the order of the others. So
- * the k best after penalizing n tokens are among the k + n best before. */
+/* Returns the number of largest logits that suffice for the draw, or -1 for all. A penalty that
+ * only lowers logits moves no more tokens down than it applies to and keeps the order of the
+ * others. So the k best after penalizing n tokens are among the k + n best before. */
 int64_t sampler_needs(const struct sampler *s, int64_t n_last) {
     const int64_t k = n_candidates(s),
                   n = s->o.repeat_last_n < n_last ? s->o.repeat_last_n : n_last;

@@ -22,7 +22,7 @@ struct sampler;
 struct sampler *sampler_new(const struct sample_opts *o, int64_t n_vocab, uint64_t seed);
 void sampler_free(struct sampler *s);
 int32_t sampler_pick(struct sampler *s, const float *logits, const int32_t *last, int64_t n_last);
-/* Returns how many of the largest logits determine the choice after n_last tokens; -1: all. */
+/* Returns the number of largest logits that determine the choice after n_last tokens; -1: all. */
 int64_t sampler_needs(const struct sampler *s, int64_t n_last);
 /* Makes the same choice from the n largest finite logits in descending order, ties by ascending id;
  * n is at least sampler_needs(), or all there are. */

@@ -20,11 +20,11 @@ struct windows {
     struct seq **seq;        /* [most] */
     struct session_row *row; /* [most * n_tok] */
 };
-/* Returns how many windows of n_tok tokens fit in device memory, at least 1, if n_alike sessions
- * share it equally. In main memory: INT_MAX. */
+/* Returns the number of windows of n_tok tokens that fit in device memory, at least 1, if n_alike
+ * sessions share it equally. In main memory: INT_MAX. */
 int windows_fit(const struct session *s, int64_t n_tok, int n_alike);
-/* Opens windows, at most `most` per pass, as its length and memory allow. bos: replaces the first
- * token of every window by the vocabulary's BOS token, if the vocabulary adds one. Call
+/* Opens windows, as many per pass as their length and memory allow, at most `most`. bos: replaces
+ * the first token of every window by the vocabulary's BOS token, if the vocabulary adds one. Call
  * windows_close even after an error. */
 int windows_open(struct windows *w, struct session *s, int64_t n_tok, int most, bool bos,
                  struct err *e);

@@ -115,8 +115,8 @@ static void emit_grades(struct emit *m, const struct tools_run *r) {
     }
 }
 
-/* Adds a table of how often the grammar overruled the model within calls, by tool and position in
- * the call. No table if it never did. */
+/* Adds a table of the tokens within calls at which the grammar overruled the model, by tool and
+ * position in the call. Omits an empty table. */
 static void emit_overruled(struct emit *m, const struct tools_run *r) {
     const struct tool_tally *t = &r->con.overruled;
     if (!t->n) return;

@@ -26,7 +26,7 @@ enum {
     MAX_PAIRED = 8,
     MAX_WORST = 1000,
     CONTEXT = 24,      /* tokens of context for a worst token */
-    CONTEXT_SHOWN = 6, /* of these, shown to people */
+    CONTEXT_SHOWN = 6, /* tokens of it shown to people */
     DEPTH_BASE = 64,
     MAX_DEPTHS = 64 /* more than an int64_t can be doubled */
 };

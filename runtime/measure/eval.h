@@ -120,7 +120,7 @@ struct eval_group {
 /* Computes statistics of rows [row0, row1) of the windows of a domain (-1: all). */
 void eval_kld_group(const struct eval_kld_run *r, int cand, int domain, int64_t row0, int64_t row1,
                     struct eval_group *out);
-struct eval_pair {                /* mean KLD of a minus that of b, same positions */
+struct eval_pair {                /* mean KLD of a minus mean KLD of b, same positions */
     double diff, stderr_, lo, hi; /* as in eval_group */
     double a_worse;               /* share of the positions where a's is larger */
 };
@@ -164,7 +164,7 @@ int eval_mtp(struct session *trunk, struct session *draft, const struct ids *ids
 struct eval_gen {
     struct buf text; /* includes control tokens, except the final one; buf_release */
     int64_t n_prompt, n_new;
-    bool ended; /* by a token that ends a turn, not by the limit */
+    bool ended; /* ended by a token that ends a turn, not by the limit */
     struct constrain_counts counts;
     size_t
         *overruled; /* [counts.n_overruled] byte offsets in text (constrain.h), owned; NULL: none */

@@ -110,8 +110,8 @@ static int below_init(struct kld_feed *f, struct err *e) {
     return 0;
 }
 
-/* Finds how many windows fit into all sessions. Sessions on one device share its memory, and the
- * free amount is known only after the replaced weights are uploaded. */
+/* Finds the number of windows that fit into all sessions. Sessions on one device share its memory,
+ * and the free amount is known only after the replaced weights are uploaded. */
 static int find_most(struct kld_feed *f, struct err *e) {
     int n_alike = 0;
     for (int i = 0; i <= f->job->n_cand; i++) {
@@ -185,7 +185,7 @@ int kld_feed_now(const struct kld_feed *f) {
     return now;
 }
 
-/* Sets where errors of handing rows over go during session i's next pass. */
+/* Sets the destination of errors when rows are handed over during session i's next pass. */
 static void hands(struct kld_feed *f, int i, struct err *e) {
     *e = (struct err){0};
     f->tap[i].e = e;

@@ -15,8 +15,8 @@ int eval_speed_run(struct work *w, const struct eval_args *a, const char *model,
 /* Writes the logits of the tokens in a->ids, f32 [n][n_vocab], to a->out. */
 int eval_logits_run(struct work *w, const struct eval_args *a, const char *model, struct emit *m,
                     struct err *e);
-/* Measures on a text file how often the MTP block (multi-token prediction) guesses the token that
- * the trunk then chooses, and fills m. */
+/* Measures, on a text file, the share of the MTP (multi-token prediction) block's guesses that the
+ * trunk then chooses, and fills m. */
 int eval_mtp_run(struct work *w, const struct eval_args *a, const char *model, const char *text,
                  struct emit *m, struct err *e);
 

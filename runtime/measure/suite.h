@@ -55,7 +55,7 @@ bool suite_calls(const struct suite *s);
 struct answer {
     struct toolparse *parse;
     const struct json
-        *json;           /* in parse: content, reasoning, tool_calls, problems (chat/toolfmt.h) */
+        *json; /* result of parse: content, reasoning, tool_calls, problems (chat/toolfmt.h) */
     const char *content; /* the content; never NULL */
 };
 /* Parses an answer. `prompt` is the rendered prompt; its end shows whether reasoning is open. f

@@ -39,7 +39,7 @@ while IFS='|' read -r name how want words; do
     n=$((n + 1))
     echo "$name" >>"$t/seen"
     input=tests/hostile/$name shown=$name
-    case $name in *.d) # a valid folder, but for these files
+    case $name in *.d) # a valid folder except for these files
         input="$t/$name"
         mkdir "$input"
         for f in $model/*; do ln -s "$PWD/$f" "$input/"; done

@@ -33,7 +33,7 @@ has '"n_files": 2' qwen35moe
 has '"n_layers": 4' qwen35moe
 mkdir "$t/model"
 cp tests/golden/models/qwen3/model.safetensors "$t/model"
-for n in 9223372036854775807 -3 0 1.5 1e300 NaN -Infinity '"2"'; do # a count of layers that is none
+for n in 9223372036854775807 -3 0 1.5 1e300 NaN -Infinity '"2"'; do # invalid numbers of layers
     sed "s/\"num_hidden_layers\": [0-9]*/\"num_hidden_layers\": $n/" tests/golden/models/qwen3/config.json > "$t/model/config.json"
     rc=0; "$HONE" inspect "$t/model" > "$t/o" 2> "$t/e" || rc=$?
     [ $rc = 3 ] && [ ! -s "$t/o" ] && grep -q 'num_hidden_layers is not' "$t/e" || say "num_hidden_layers $n: exit $rc"

@@ -24,7 +24,7 @@ size=$(echo "$what" | sed -n 's/.*--max-memory \([0-9]*[MG]iB\) brings.*/\1/p')
 # with that size both have it, and nothing is left out
 make x --time 0 --max-memory "$size" --dry-run --json
 [ "$(number feedback "$t/o")" = true ] || say "$size does not bring it back: $(cat "$t/o")"
-limit=$(number buffer_bytes "$t/o") rest=$(grep -o 'gradients by outputs in error feedback: needs [^"]*' "$t/o" || true)
+limit=$(number buffer_bytes "$t/o") rest=$(grep -o 'output gradients in error feedback: needs [^"]*' "$t/o" || true)
 make few --time 0 --max-memory "$size"
 grep -q "with error feedback" "$t/e" || say "no error feedback with $size: $(cat "$t/e")"
 if grep -q '"error feedback: needs' "$t/few/results.json"; then say "results.json still leaves it out"; fi

@@ -9,7 +9,7 @@ make() { # expected exit, folder, more
     shift 2
     small_make "$want" "$folder" --plain --recipe Q8_0 "$@"
 }
-private() { # folder: nothing of the job is in it, and all of it beside it
+private() { # folder: the job's files are next to it, none in it
     [ ! -e "$1/.hone" ] || say "$1/.hone is there"
     [ -z "$(find "$1" -name '*BF16*')" ] || say "the base lies in $1"
     [ -e "$1.work/convert.json" ] && [ -e "$1.work/Tiny-BF16.gguf" ] || say "no records or base in $1.work: $(ls "$1.work")"
@@ -129,7 +129,7 @@ grep -q "job of another model" "$t/e" || say "without its state: $(cat "$t/e")"
 mv "$t/state" "$d.work"
 cp -r "$t/Tiny" "$t/moved" && mkdir "$t/place" && mv "$t/moved" "$t/place/Tiny"
 run 0 make "$t/place/Tiny" -o "$d" --plain --recipes Q8_0 --ctx 64 --chunks 2 --calib-ctx 64 --pp 4 --tg 2 --reps 1 --tools none \
-    --eval "$t/eval.txt" --calib "$t/calib.txt" # the same model in another place goes on
+    --eval "$t/eval.txt" --calib "$t/calib.txt" # the same model in another place continues
 # other weights under the same path, in a folder and in a file; another card of the same weights resumes
 cp -r "$t/Tiny" "$t/keep"
 "$HONE" convert "$t/Tiny" -o "$t/file.gguf" -q > "$t/o"
@@ -170,7 +170,7 @@ for o in "$t/Tiny" "$t/Tiny/" "$t/Tiny/quants" "$t/link/a/b" "$t/place/../Tiny";
     grep -q "model's own folder" "$t/e" || say "-o $o: $(cat "$t/e")"
     [ -z "$(find "$t/Tiny" "$t" -maxdepth 1 -name 'quants*' -o -maxdepth 1 -name 'Tiny.work')" ] || say "-o $o was made"
 done
-make 0 "$t/Tiny-quants" # beside it
+make 0 "$t/Tiny-quants" # next to it
 # a foreign model in the folder, an unreadable one, and a source inside it; a projector is allowed
 (cd "$t" && mkdir theirs && cp file.gguf theirs/mine.gguf && mkdir broken && head -c 5000 file.gguf > broken/cut.gguf)
 for f in theirs/mine broken/cut; do

@@ -49,7 +49,7 @@ is fit all
 grep -q '"answer": "Fits: 1000000 tokens, more than the 4096 it was trained for' "$t/o" || say "answer: $(grep answer "$t/o")"
 grep -q 'all of it' "$t/o" && say "all of it, beyond what it was trained for"
 grep -q 'more than the 4096 it was trained for' "$t/o" || say "beyond training: $(num fits)"
-is max_ctx 4096 # what it was trained for
+is max_ctx 4096 # the trained context
 # every cache that hone runs with is planned, and the other way round: one table
 "$HONE" eval kv --head-dims 32 --depths 16 --kv-type nope 2> "$t/e" && say "a cache type nope"
 for kv in $(sed 's/.*must be one of \(.*\), or two.*/\1/; s/,//g' "$t/e") q8_0/q4_0 Q5_0; do
@@ -154,7 +154,7 @@ for r in Q8_0 Q2_K; do
     [ $((n - have)) -lt 2048 ] && [ $((have - n)) -lt 2048 ] || say "$r of the folder: $n, is $have"
 done
 run 0 plan tests/golden/models/qwen35moe --vram 24GiB --ctx 100000 --json
-is ctx 100000 # what was asked for, as for one file, and said
+is ctx 100000 # the requested context, as for one file, and printed
 grep -q 'with 100000 tokens, more than the 4096 it was trained for' "$t/o" || say "$(head -3 "$t/o")"
 grep -q 'trained for 4096 tokens' "$t/e" || say "$(cat "$t/e")"
 # several models: each by its name and with its own context, each file once, and of two of the same size the closer class

@@ -81,7 +81,7 @@ again 'printf 9 >>"$log"' $all 'resuming'                # a torn line
 again 'sed -i "10s/^8 ./8 _/" "$log"' 8 'resuming'       # a damaged one
 again 'sed -i 10d "$log"' 8 'resuming'                   # one missing
 again 'sed -i "1s/1/2/" "$log"' 0 'starting afresh'      # the first
-again 'rm "$log"' 0 ''                                   # nobody knows what the part is
+again 'rm "$log"' 0 ''                                   # a part without a log
 again 'head -c 3000 /dev/zero >"$log"' 0 'starting afresh'
 again 'rm "$part"' 0 'only 0 of'
 again 'truncate -s -3000 "$part"' '[1-9]*' 'are as recorded'

@@ -153,6 +153,6 @@ cp -r tests/golden/models/qwen3 "$t/short"
 sed -i 's/"max_position_embeddings": [0-9]*/"max_position_embeddings": 64/' "$t/short/config.json"
 "$HONE" convert "$t/short" -o "$t/short.gguf" -q > /dev/null
 seq 100 > "$t/long.txt"
-refused 2 "and the model was trained for 64: shorten it, or try with --ctx" run "$t/short.gguf" --file "$t/long.txt" -p x -n 1
+refused 2 "but the model was trained for 64: shorten it, or try with --ctx" run "$t/short.gguf" --file "$t/long.txt" -p x -n 1
 "$HONE" run "$t/short.gguf" --file "$t/long.txt" -p x -n 1 --ctx 2000 > /dev/null 2> "$t/e"
-grep -q "warning: the prompt has [0-9]* tokens, and the model was trained for 64" "$t/e"
+grep -q "warning: the prompt has [0-9]* tokens, but the model was trained for 64" "$t/e"

@@ -31,7 +31,7 @@ pid=$first; stop
 sub=$(echo "$d"/*)
 [ "$(stat -c %a "$sub")" = 700 ] || say "the folder is not its owner's alone"
 
-again() { # what, at least so many tokens known, files refused
+again() { # what, least number of known tokens, files refused
     start --ctx 4096 --cache-dir "$d"
     ask "What is a table?"
     [ "$said" = "$plain" ] || say "$1: another answer than without: $said, not $plain"

@@ -6,7 +6,7 @@ set -eu
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT
 . tests/expect.sh
-says() { # expected exit, text on stderr, arguments; unlike refused(), the script goes on
+says() { # expected exit, text on stderr, arguments; unlike refused(), the script continues
     want=$1 text=$2
     shift 2
     rc=0

@@ -199,7 +199,7 @@ def check_agents_forms(url):
                         temperature=10, max_tokens=400, extra_body={"seed": seed, **QUIET}))
                     try:
                         answers.append((await Runner.run(a, "A person.", max_turns=2)).final_output)
-                    except MaxTurnsExceeded: # it went on calling, which it may
+                    except MaxTurnsExceeded: # it kept calling, which is allowed
                         need(tools, "calls without tools")
                 need(answers and all(isinstance(x, Person) for x in answers), f"{type(m).__name__}: {answers}")
     asyncio.run(ask())

@@ -165,7 +165,7 @@ def check_wire_chat(url):
         status, _, text = send(url, "POST", path, body)
         need(status == 400 and word in text, f"{body}: {status} {text}")
     same(send(url, "POST", path, "{\"messages\": [")[0], 400, "half a body")
-    for kind in ("text/plain", "application/octet-stream"): # of a program; a page of the same origin must say what it is
+    for kind in ("text/plain", "application/octet-stream"): # from a program; a page of the same origin must declare its type
         same(send(url, "POST", path, {"messages": ASK, "max_tokens": 1}, content_type=kind)[0], 200, kind)
         same(send(url, "POST", path, {"messages": ASK, "max_tokens": 1}, content_type=kind, origin=url)[0], 415, kind + " of a page")
     same(send(url, "POST", path, {"messages": ASK, "max_tokens": 1}, content_type="multipart/form-data")[0], 415, "another type")
@@ -248,7 +248,7 @@ def check_times(url):
         line.after(0, 20, " 200 ")
         line.after(70, 85, "")
 
-    def reader(): # four answers of 1.5 MB that nobody reads
+    def reader(): # four answers of 1.5 MB that are never read
         line = Line(url)
         for _ in range(4):
             line.post("/tokenize", {"content": "word " * 200000})

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # tests/lint/words.sh - comments, strings, documents and man pages use the words of the field (tests/lint/words.txt); a
-# sentence of a document has at most 40 words, a table cell 120 characters (code not counted).
+# sentence of a document has at most 40 words, a table cell 120 characters (code not counted). Comments of scripts are
+# read even after code.
 # WORDS_OF: files to read; default: all tracked ones.
 # shellcheck disable=SC2046,SC2086
 set -- ${WORDS_OF:-$(git ls-files '*.c' '*.h' '*.in' '*.cu' '*.cuh' '*.def' '*.md' '*.1' '*.sh' '*.mk' '*.py' Makefile |
@@ -49,7 +50,11 @@ awk '
     }
     kind == "hash" {
         if ($0 ~ /^[ \t]*#/) add(substr($0, index($0, "#") + 1))
-        else { if (para != "") judge(para, at); para = "" }
+        else {
+            if (para != "") judge(para, at)
+            para = ""
+            if (match($0, /[ \t;)]##? +[A-Za-z`].*$/)) judge(substr($0, RSTART + 1), FNR) # a comment after code
+        }
         next
     }
     kind == "c" {

@@ -342,7 +342,7 @@ def sp_family(name, options):
         model = with_unused(model)
     sp = spm.SentencePieceProcessor(model_proto=model)
     files = {"tokenizer.model": base64.b64encode(model).decode()}
-    if name == "phi-3":  # beside a tokenizer.json whose added tokens take the white space behind them
+    if name == "phi-3":  # with a tokenizer.json whose added tokens take the following white space
         tok = json_of(model, normalizers.Sequence([normalizers.Prepend(META), normalizers.Replace(" ", META)]), None, special("<unk>", "<s>", "</s>"))
         files["tokenizer.json"] = json.loads(tok.to_str())
     if name == "gemma-2":
@@ -397,7 +397,7 @@ def json_families():
     plain = json_of(base, replace, pt.Split(" ", "merged_with_previous"), added + [AddedToken("<tool>", special=False, normalized=False), AddedToken("<|im_end|>", special=True, normalized=False)])
     yield hf_family("gemma-json", plain, {"config.json": {"model_type": "gemma3_text"}})
     yield hf_family("gemma-4", plain)
-    own = Tokenizer(models.BPE(unk_token="<unk>", fuse_unk=True, byte_fallback=True))  # merges that scores cannot stand for
+    own = Tokenizer(models.BPE(unk_token="<unk>", fuse_unk=True, byte_fallback=True))  # merges that scores cannot express
     own.normalizer, own.pre_tokenizer = legacy, None
     trainer = trainers.BpeTrainer(vocab_size=900, special_tokens=["<unk>", "<s>", "</s>"] + [f"<0x{b:02X}>" for b in range(256)], show_progress=False, limit_alphabet=300)
     own.pre_tokenizer = pt.Metaspace(META, prepend_scheme="never", split=True)

@@ -34,7 +34,7 @@ def ranks_of(regex, norm, vocab):
 def tiktoken_family(name, file, regex, ranks, special, files, norm=None, repeat=False):
     lines = [base64.b64encode(r).decode() for r in ranks]
     rows = [f"{x} {i}" for i, x in enumerate(lines)]
-    if repeat:  # Hunyuan's loader skips a repeated line and numbers the rest anew
+    if repeat:  # Hunyuan's loader skips a repeated line and renumbers the rest
         rows.insert(300, lines[40] + " 300")
         rows[301:] = [f"{x.split()[0]} {i + 301}" for i, x in enumerate(rows[301:])]
     enc = tiktoken.Encoding(name, pat_str=regex, mergeable_ranks={r: i for i, r in enumerate(ranks)}, special_tokens=special)

@@ -153,7 +153,7 @@ static const char head[] =
     "as\n"
     "a keyword (`bytes` is `n_bytes`, `hone_quantize` is `quantize_files`; `make` and `plan` take "
     "the options of\n"
-    "the command). What has a reason in place of a call is only of the program.\n"
+    "the command). Where a reason replaces the call, only the program has the option.\n"
     "\n"
     "This file is written by `make reference`, from the tables that the commands and the library "
     "run on;\n"

@@ -89,7 +89,7 @@ CU_KERNEL __launch_bounds__(THREADS) conventional_subs(CU_PARAM(struct wave) w) 
                                               : iq1_conv_sub(&h, &sb->d, k, &sb->b);
 }
 
-/* Completes the blocks of that search, a thread per super-block. */
+/* Completes the blocks of the conventional search, a thread per super-block. */
 CU_KERNEL __launch_bounds__(THREADS) conventional_blocks(CU_PARAM(struct wave) w) {
     const int i = (int)(blockIdx.x * THREADS + threadIdx.x);
     if (i >= w.n || !w.super[i].live) return;

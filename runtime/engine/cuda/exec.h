@@ -164,8 +164,8 @@ enum cuda_fuse {
     CUDA_CHUNKS = 32,   /* delta rule in chunks of 64 tokens */
     CUDA_MMA_ATTN = 64, /* attention on tensor cores */
     CUDA_EARLY = 128,   /* a token's kernels start while the previous one ends */
-    CUDA_WGMMA = 256,   /* like 32 and 64: products of many tokens by Hopper's instructions */
-    CUDA_MMA_FEW = 512, /* attention of few tokens on tensor cores; rounds differently, too */
+    CUDA_WGMMA = 256,   /* like 32 and 64: products for many tokens by Hopper's instructions */
+    CUDA_MMA_FEW = 512, /* attention for few tokens on tensor cores; rounds differently, too */
     CUDA_DEFAULT = 7 + 32 + 64 + 128 + 256 + 512,
 };
 
@@ -233,7 +233,8 @@ uint64_t exec_cuda_stage_bytes(const struct cuda *d); /* used while weights are 
  * Drops captured steps, which point at the old ones. */
 int exec_cuda_refresh(struct session *s, bool first, struct err *e);
 
-/* Frees device copies of weights that s->m no longer has; exec_cuda_forget_all, of all weights. */
+/* exec_cuda_forget frees device copies of weights that s->m no longer has, exec_cuda_forget_all all
+ * device copies. */
 void exec_cuda_forget(struct session *s);
 void exec_cuda_forget_all(struct cuda *d);
 
@@ -241,7 +242,7 @@ void exec_cuda_forget_all(struct cuda *d);
 
 /* Returns whether another session has a copy of weight w that this one can use. */
 bool exec_cuda_copy_there(const struct cuda *d, int w);
-/* Returns that copy and adds a user to it; NULL: none. */
+/* Returns another session's copy of weight w, with one more user; NULL: none. */
 struct weight_copy *exec_cuda_copy_take(const struct cuda *d, int w);
 /* Allocates n_bytes for a new copy of weight w, not yet visible to other sessions. */
 int exec_cuda_copy_new(struct weight_copy **out, const struct cuda *d, int w, uint64_t n_bytes,

@@ -57,8 +57,7 @@ void exec_cuda_own_cache(struct session *s) {
     c->table_bytes = (uint64_t)(div_up(c->kv.n_ctx, c->page_tok) * c->kv.n_slots) * sizeof(void *);
 }
 
-/* Uploads the changed entries of a sequence's page table up to its last page; the pages are those
- * of part d. */
+/* Uploads the changed entries of a sequence's page table for part d, up to the last page. */
 static int upload_table(struct cuda *d, const struct seq *q, struct err *e) {
     const int64_t n_slots = d->s->cache.kv.n_slots, from = q->table_from;
     void **table = q->mem[d->place].table;

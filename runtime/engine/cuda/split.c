@@ -168,7 +168,7 @@ static int estimate_layers(void *ud, const struct fit_way *w, struct split *to, 
     return 0;
 }
 
-/* Lays the session out. p: device memory of each part. */
+/* Applies a placement to the session. p: device memory of each part. */
 static int lay_out(struct session *s, const struct fit_way *w, const uint8_t *card_of,
                    struct cuda_plan *p, struct err *e) {
     const struct cuda_set *all = s->dev;
