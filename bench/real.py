@@ -141,7 +141,7 @@ def ladder(name):
 doc = json.load(open(out)) if os.path.exists(out) else {}
 doc["command"] = "bench/real.sh"
 doc["peer"] = f"llama-cpp-python {lc.__version__ if hasattr(lc, '__version__') else ''}".strip()
-doc["note"] = ("the bases are the published 4-bit files spelled out as F16. So the ladder says how the whole job runs on a real model and that its files "
+doc["note"] = ("the bases are the published 4-bit files dequantized to F16. So the ladder says how the whole job runs on a real model and that its files "
                "are sound, not how much an original loses: whatever finds the grid of 4 bits again loses nearly nothing (the Q4_K_M of the quantizer that made "
                "gemma3's does), and measured mixes find it where presets do not look. Both quantizers had the same importance matrix; every divergence is "
                "computed by hone with f32 activations, on windows of 512 tokens of " + TEXT + ", which neither importance nor choices saw. theirs: their "

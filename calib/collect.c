@@ -142,7 +142,7 @@ static void sum_there(struct collector *c) {
 }
 
 /* Checks that all sums are finite and every tensor of model g was reached. Logs the number of
- * experts that never were. */
+ * experts that no token reached. */
 static int check_sums(const struct imat *m, const struct gguf *g, struct err *e) {
     int64_t holes = 0, rare = 0, n_mat = 0;
     for (int64_t i = 0; i < m->n_entries; i++) {

@@ -139,7 +139,7 @@ static void common_text(struct buf *b, const struct cmd_spec *spec, const struct
         if (common->letter) buf_fmt(&names, "-%c/", common->letter);
         buf_fmt(&names, "--%s ", common->name);
     }
-    buf_fmt(&names, " (described by: hone %s --help -v, or man hone)", spec->name);
+    buf_fmt(&names, " (see hone %s --help -v, or man hone)", spec->name);
     buf_chr(b, '\n');
     paragraph(b, "common: ", names.data, width);
     buf_release(&names);

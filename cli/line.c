@@ -370,9 +370,9 @@ static void start_editing(struct line *l) {
     el_set(l->el, EL_PROMPT, get_prompt);
     el_set(l->el, EL_GETCFN, get_char);
     el_source(l->el, NULL); /* ~/.editrc */
-    el_set(l->el, EL_ADDFN, "hone-newline", "a line break that does not send", key_newline);
-    el_set(l->el, EL_ADDFN, "hone-paste", "pasted text", key_paste);
-    el_set(l->el, EL_ADDFN, "hone-complete", "the rest of a command", key_complete);
+    el_set(l->el, EL_ADDFN, "hone-newline", "insert a line break without sending", key_newline);
+    el_set(l->el, EL_ADDFN, "hone-paste", "insert pasted text", key_paste);
+    el_set(l->el, EL_ADDFN, "hone-complete", "complete a command", key_complete);
     el_set(l->el, EL_BIND, "\\e\\r", "hone-newline", NULL);
     el_set(l->el, EL_BIND, "\\e\\n", "hone-newline", NULL);
     el_set(l->el, EL_BIND, "\\e[200~", "hone-paste", NULL);

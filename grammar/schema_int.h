@@ -87,8 +87,8 @@ gnode sc_literal(struct sc *c, const struct json *v);
  * false if they do not limit it, with *v NULL. */
 bool sc_values(struct sc *c, const struct sc_set *set, const struct json ***v, size_t *n);
 
-/* Returns the language of one character of a string in the current notation; sc_text() returns that
- * of the text s. */
+/* Returns the language of one string character in the current notation. sc_text() returns the
+ * language of the text s. */
 gnode sc_char(struct sc *c);
 gnode sc_text(struct sc *c, const char *s);
 /* Returns the language of the member name s with its quotes and colon. */

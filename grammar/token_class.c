@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* grammar/token_class.c - texts that a state allows regardless of their characters, such as "any
- * letters" or "up to 20 characters". Tokens and trie subtrees of such texts need not be walked
- * (mask.c). Characters are grouped by kind (gram_kind_of); a state is stepped by every byte class
- * of a kind's UTF-8. */
+/* grammar/token_class.c - states that allow any text of certain kinds of characters, such as "any
+ * letters" or "up to 20 characters". Tokens and trie subtrees that consist of such text need not be
+ * walked (mask.c). Characters are grouped by kind (gram_kind_of); a kind is tested by stepping the
+ * state through every byte class of the kind's UTF-8. */
 #include <stdlib.h>
 #include <string.h>
 

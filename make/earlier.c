@@ -81,10 +81,9 @@ static void one_file(const struct make *mk, const struct earlier *x, const cJSON
         log_info("%s of an earlier run stays on the card", name);
         put_row(x, row, files);
     } else if (io_exists(path)) {
-        log_warn(
-            "%s of an earlier run stays in the folder but is no longer on the card: it was %s; "
-            "add its recipe to the command, or move the file away",
-            name, ours ? "made or measured with other texts" : "changed since");
+        log_warn("%s of an earlier run stays in the folder but is not listed on the card, because "
+                 "it was %s; add its recipe to the command, or move the file away",
+                 name, ours ? "made or measured with other texts" : "changed since");
     }
     free(path);
 }

@@ -171,8 +171,8 @@ static int another_model(const struct make *mk, const struct source *s, const ch
                    out, s->name, s->path ? ", from " : "", s->path ? s->path : "");
 }
 
-/* Returns a model listed by manifest.json in the folder `out` if none of its models has this one's
- * name; else NULL. Borrowed from *root, which the caller frees. */
+/* Returns a model that manifest.json in the folder `out` lists, unless one of the listed models has
+ * this one's name: then NULL. Borrowed from *root, which the caller frees. */
 static const char *listed_model(const struct make *mk, const char *out, cJSON **root) {
     const char *other = NULL;
     const size_t n = strlen(mk->name);

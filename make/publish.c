@@ -124,7 +124,7 @@ static void set_facts(const struct publish *p, cJSON *root) {
         cJSON_ReplaceItemInObjectCaseSensitive(root, "facts", facts);
 }
 
-/* Reads the measurements, if any, and the facts, which may be among them. */
+/* Reads the measurements, if any, and the facts, which may be part of them. */
 static int open_results(struct publish *p, struct err *e) {
     char *path = io_join(p->o->dir, "results.json");
     const cJSON *given = p->o->results;

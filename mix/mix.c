@@ -189,8 +189,8 @@ static void merge(struct solver *s, const struct state *from, int64_t n_from) {
     if (n > MAX_LIST) thin(s);
 }
 
-/* Extends all states by the options of one more group. Until the list is final, a new state's node
- * is its parent's. */
+/* Extends all states by the options of one more group. Until the list is final, a new state uses
+ * its parent's node. */
 static bool extend(struct solver *s, int at, double slack, struct state *part) {
     const struct mix_group *gr = &s->group[s->order[at]];
     s->n_next = 0;

@@ -51,7 +51,7 @@ int requant_check(const char *path, struct requant *r, struct err *e) {
     gguf_close(g);
     if (!r->quantized) return 0;
     return err_set(e, ERR_USAGE,
-                   "%s is %s%s, quantized already, and its errors would add to the new ones: take "
-                   "the unquantized model (hone convert writes it), or --allow-requantize",
-                   path, r->type, r->spelled ? " spelled out" : "");
+                   "%s %s %s, and its errors would add to the new ones: use the unquantized model "
+                   "(hone convert writes it), or --allow-requantize",
+                   path, r->spelled ? "was dequantized from" : "is already quantized as", r->type);
 }

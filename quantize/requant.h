@@ -15,7 +15,7 @@ struct requant {
     /* Whether any tensor has fewer than 8 bits. Does not count blocks that the checkpoint was
      * released in (`hone convert --keep-mxfp4`) or Q8_0, which conversions are stored in. */
     bool quantized;
-    bool spelled; /* only the file it was made from is quantized, not its own tensors */
+    bool spelled; /* own tensors are not quantized, but were made from a quantized file */
     bool q8;      /* the coarsest type is Q8_0 */
     /* Type of this file or, if `spelled`, of the file it was made from: general.file_type
      * ("Q4_K_M"), else the type with most bytes. */

@@ -13,8 +13,8 @@
 
 static const double Z95 = 1.959964; /* two-sided 95 % of a normal distribution */
 
-/* Appends a note such as "BF16, 35.4 MB: 0 >": the base is off the plot, to the right and below any
- * logarithm. */
+/* Appends a note such as "BF16, 35.4 MB: 0 >": the base is outside the plot, since it is larger
+ * than all files and its divergence of 0 has no logarithm. */
 static void base_note(const struct result *r, struct buf *out) {
     for (int i = 0; i < r->n_files; i++) {
         char size[32];

@@ -99,7 +99,8 @@ static bool render_as(const struct chat *c, const char *messages, bool tools, bo
     return render_shape(c, messages, tools, invite, false, out);
 }
 
-/* Renders messages: calls with tools, others without unless the template needs some. */
+/* Renders messages. Passes tools if the messages contain calls or the template fails without tools.
+ */
 static bool render(const struct chat *c, const char *messages, struct buf *out) {
     const bool calls = strstr(messages, VALUE) != NULL;
     return (!calls && render_as(c, messages, false, false, out)) ||

@@ -384,11 +384,11 @@ uint16_t jspan_origin(struct jctx *c, struct jval path, const char *kind);
 struct jval jspan_mark(struct jctx *c, struct jval v, uint16_t origin);
 void jspan_result(struct jspan *s, size_t n, struct jinja_spans *out);
 void jspan_release(struct jspan *s);
-/* Attributes the following output to the origin of the character at src; NULL: no longer. */
+/* Attributes the following output to the origin of the character at src; NULL: to no origin. */
 static inline void jx_as(struct jctx *c, const char *src) {
     if (c->span) jspan_as(c, src);
 }
-/* Attributes the following output to the origin of v, a number or none. */
+/* Attributes the following output to the origin of v, which is a number or none. */
 static inline void jx_as_value(struct jctx *c, struct jval v) {
     if (c->span) c->span->as = v.aux;
 }

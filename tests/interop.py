@@ -2,7 +2,7 @@
 """hone's files in another engine; run by tests/interop.sh. interop.py HONE SCRATCH OUT.json
 
 Four comparisons per quantized file F, on 16 random tokens and on 64:
-  exact   the engine on F's weights spelled out as F32 (hone quantize --type F32) against ours on F, both with f32
+  exact   the engine on F's weights dequantized to F32 (hone quantize --type F32) against ours on F, both with f32
           activations: what the bytes of F mean. Must agree within BOUND.
   direct  the engine on F itself against ours on F, f32 activations here, its own 8-bit (f16, bf16) activations there: what
           a user sees. The difference is the rounding of activations, not of the file; reported per type.

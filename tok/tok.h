@@ -26,7 +26,8 @@ struct ids { /* zero-initialised: empty; free with ids_release */
     int64_t n, cap;
 };
 void ids_add(struct ids *a, int32_t id);
-/* Makes room for n more ids. Can fail, for counts that depend on a text. */
+/* Makes room for n more ids. Unlike ids_add it returns an error if memory runs out, for counts that
+ * depend on input text. */
 int ids_reserve(struct ids *a, int64_t n, struct err *e);
 void ids_release(struct ids *a);
 

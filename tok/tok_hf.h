@@ -23,7 +23,7 @@ bool hf_like_sentencepiece(const struct json *tokenizer);
 /* Reads from tokenizer.json where a space is added; returns false if it does not specify that. */
 bool hf_prefix(const struct json *tokenizer, struct prep *out);
 
-/* Returns the largest id of any added token of the folder, at least `most`. */
+/* Returns the largest id of the folder's added tokens, or `most` if that is larger. */
 int64_t hf_last_id(const struct tok_files *f, int64_t most);
 /* Read added tokens, pad rows without a token (hf_pad), and read the special ids (hf_specials). In
  * tok_hf_added.c. */
@@ -54,8 +54,8 @@ bool tiktoken_like(const char *text, size_t len);
 
 /* Creates a tokenizer from SentencePiece's file (tok_sp.c). */
 int tok_from_sp(struct tok **out, const struct tok_files *f, int64_t n_vocab, struct err *e);
-/* Returns whether tokenizer.json has the same tokens as SentencePiece's file, as far as that goes.
- * True if the file cannot be read: the caller then reports the error. */
+/* Returns whether tokenizer.json and SentencePiece's file have the same token for every id that is
+ * in both. True if the file cannot be read: the caller then reports the error. */
 bool sp_agrees(const struct tok_files *f);
 
 #endif

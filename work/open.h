@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* work/open.h - opening models for commands, and models whose architecture hone does not know:
- * their error messages, and their plan from weights alone. */
+/* work/open.h - opens models for commands. For models of an unknown architecture it has the error
+ * messages and a plan from the weights alone. */
 #ifndef HONE_WORK_OPEN_H
 #define HONE_WORK_OPEN_H
 

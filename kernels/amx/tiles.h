@@ -10,9 +10,9 @@
  * Sums are exact integers and the float steps are the same as in kernels/rows/, so a token's result
  * has the same bits as with AVX-512, for any number of tokens.
  *
- * Tokens are processed in groups of sixteen. If their number is not a multiple, the last sixteen
- * start earlier: tokens that were summed before are multiplied again, but not added. So no tile has
- * fewer than 16 rows.
+ * Tokens are processed in groups of sixteen. If their number is not a multiple of 16, the last
+ * group starts earlier: tokens that were already summed are multiplied again, but not added. So no
+ * tile has fewer than 16 rows.
  *
  * gcc 12 declares tile instructions without their memory operands: `touched` informs the
  * compiler. */

@@ -226,7 +226,8 @@ struct cu_term {
     int64_t n_in, x_div, n_sum;
     float *y; /* NULL: not needed */
     int64_t ldy;
-    void *yq; /* NULL, or quantized output; only for gated units with rows a multiple of 64 */
+    void *yq; /* NULL, or quantized output; only for gated units whose row length is a multiple of
+                 64 */
 };
 #define CU_MAX_PARTS 6
 struct cu_products {

@@ -134,8 +134,9 @@ bool cu_has_type(enum qtype t);
 /* Returns the size of the packed layout, which must be aligned to 256 bytes; 0: not available
  * for the type or row length. */
 uint64_t cu_packed_bytes(const struct cu_weight *w);
-/* Returns whether a part of cu_products can use this weight. It must be packed, or be of a type
- * that is not always packed with rows a multiple of 64; exact: f32, f16 or bf16. */
+/* Returns whether a part of cu_products can use this weight. With `exact` it must be f32, f16 or
+ * bf16. Otherwise it must be packed, or have a type that can be used unpacked and rows whose length
+ * is a multiple of 64. */
 bool cu_part_can(const struct cu_weight *w, bool exact);
 /* Returns the most rows per segment that cu_attn_few supports: one, or CU_FEW with fast_few,
  * heads of 64, 128, 256 or 512 values, and a cache of f16, q8_0, q4_0, or q8_0 keys with q4_0

@@ -87,7 +87,7 @@ template <int N> CU_DEV void cu_load_words(const uint8_t *plane, int lane, int i
     }
 }
 
-/* Loads the sub-scales of a tile, and d, of rows `row` and row + 8. */
+/* Loads a tile's sub-scales and d for rows `row` and row + 8. */
 template <class B>
 CU_DEV void cu_load_scales(const uint8_t *p, int row, int tile, struct cu_super<B> *s) {
     typedef cu_pack<B> P;

@@ -32,8 +32,8 @@ INLINE void walk_on(struct walk *w) {
     walk_look(w);
 }
 
-/* Joins two chains, one of which takes the flip, whichever is cheaper at each scale: the upper
- * hull of both choices. c holds the chains without a flip and `flipped` those with one; the
+/* Joins two chains of which one must take the flip: the upper hull of the two choices, so the
+ * cheaper one at each scale. c holds the chains without a flip and `flipped` those with one; the
  * result is c[0]. h is scratch. */
 LANE_FN void chain_either(struct chain *c, const struct chain *flipped, struct vertex *h) {
     struct walk x = {&c[0], &flipped[1], 0, 0, false, {0, 0, 0, {0, 0}}};

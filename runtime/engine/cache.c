@@ -106,8 +106,8 @@ uint64_t cache_held_bytes(const struct cache *c, int place) {
     return n;
 }
 
-/* Returns the pages that a slot's pool must have for n_reserved promised pages: these, one more
- * sequence's if a spare is kept, and those of the current pass. */
+/* Returns the number of pages that a slot's pool must have: the n_reserved promised ones, one more
+ * sequence's if a spare is kept, and the current pass's. */
 static int64_t pages_wanted(const struct cache *c, int slot, int64_t n_reserved) {
     const struct kv_slot *s = &c->kv.slot[slot];
     if (!n_reserved) return 0;

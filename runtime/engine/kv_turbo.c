@@ -3,7 +3,7 @@
  *
  * After a random rotation the coordinates of any vector are close to independent Gaussians, so one
  * fixed codebook serves all vectors without calibration. A row is split into slices of d = 128
- * values (64 or 32 if the head size is not a multiple); a slice stores an f16 factor S and b-bit
+ * values (64 or 32 if 128 does not divide the head size); a slice stores an f16 factor S and b-bit
  * codes: y'[i] = S c[i], where c are unit-variance centroids. With y the slice and g = |y| the
  * factor is
  *     raw       g / sqrt(d)       shrinks inner products by the code's error

@@ -26,10 +26,10 @@ run 0 inspect "$t/x.gguf" --json
 grep -q 'hone.base_type' "$t/x.gguf" || say "the file does not say what its base was"
 run 0 quantize "$t/q8.gguf" -o "$t/x.gguf" -f --recipe Q4_K_M # as conversions are stored
 grep -q 'hone.base_type' "$t/x.gguf" && say "Q8_0 counts as a quant"
-# spelled out as F16 a quant has its errors still
+# a quant written as F16 still has its errors
 run 0 quantize "$t/q4.gguf" -o "$t/f16.gguf" --type F16 --allow-requantize
-refused 2 "f16.gguf is Q4_K_M spelled out, quantized already" quantize "$t/f16.gguf" -o "$t/x.gguf" -f --recipe Q2_K
-refused 2 "Q4_K_M spelled out" quantize "$t/f16.gguf" -o "$t/x.gguf" -f --recipe Q4_K_M
+refused 2 "f16.gguf was dequantized from Q4_K_M, and" quantize "$t/f16.gguf" -o "$t/x.gguf" -f --recipe Q2_K
+refused 2 "was dequantized from Q4_K_M" quantize "$t/f16.gguf" -o "$t/x.gguf" -f --recipe Q4_K_M
 run 0 quantize "$t/f16.gguf" -o "$t/x.gguf" -f --recipe Q2_K --allow-requantize
 grep -q "its errors add to those of the result" "$t/e" || say "no warning: $(cat "$t/e")"
 "$HONE" inspect "$t/x.gguf" --keys all | grep -q 'hone.base_type *str *"Q4_K_M"' || say "the file does not say what its base was made of"

@@ -481,7 +481,7 @@ static void test_measure(void) {
     const char *twice = tmp_path("twice.gguf");
     const struct hone_quantize_opts again = {
         .size = sizeof again, .recipe = "Q2_K", .requantize = 1};
-    NOT(hone_quantizer_file(q, small, twice, &qo, NULL, &e), HONE_USAGE, "quantized already");
+    NOT(hone_quantizer_file(q, small, twice, &qo, NULL, &e), HONE_USAGE, "is already quantized as");
     CHECK(access(twice, F_OK) != 0);
     OK(hone_quantizer_file(q, small, twice, &again, &rep, &e));
     CHECK(access(twice, F_OK) == 0 && rep.bits_per_weight < 4);

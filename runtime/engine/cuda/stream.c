@@ -2,14 +2,14 @@
 /* runtime/engine/cuda/stream.c - experts in main memory, copied to the device for passes of many
  * tokens.
  *
- * Each matrix is a step of the program (STEP_BRING), and so is each part of the node that computes
- * with it. One slot each for gate, up and down holds a block's matrices in the layouts that
- * resident weights have, so the same kernels read the same bytes. The source is the mapped model
- * file. Threads copy pieces of some rows to pinned memory (a truncated file faults there, in our
- * own code); the device fetches and packs them. Pieces alternate between two lanes, each a stream
- * with its own pinned memory: while one is packed or filled, the other's is in transit. A lane
- * waits until the previous block has used the slot, the device's main stream until the slot is
- * full, so copies overlap with everything queued in between.
+ * Copying a matrix is a step of the program (STEP_BRING). The node that computes with the matrices
+ * is split into one step for each. One slot each for gate, up and down holds a block's matrices in
+ * the layouts that resident weights have, so the same kernels read the same bytes. The source is
+ * the mapped model file. Threads copy the rows piece by piece to pinned memory (a truncated file
+ * faults there, in our own code); the device fetches and packs them. Pieces alternate between two
+ * lanes, each a stream with its own pinned memory: while one is packed or filled, the other's is in
+ * transit. A lane waits until the previous block has used the slot; the device's main stream waits
+ * until the slot is full. So copies overlap with everything queued in between.
  *
  * Main memory: two pinned pieces of at most PIECE bytes. */
 #include <string.h>
