@@ -221,7 +221,7 @@ enum tool_loose { LOOSE_NO, LOOSE_MAYBE, LOOSE_YES };
 enum tool_loose tool_loose(struct toolparse *p, size_t i);
 /* Adds the calls of a text that is LOOSE_YES. */
 void tool_add_loose(struct toolparse *p, size_t i);
-/* Returns frame k < TOOL_ALL_FRAMES, or NULL if there is none. Frames are texts around messages
+/* Returns frame k < TOOL_ALL_FRAMES; NULL: no such frame. Frames are texts around messages
  * that are not content: some are common to all families, the others belong to p's family. */
 const char *tool_frame(const struct toolparse *p, size_t k);
 /* Returns whether a family's reasoning tag (or NULL) is a token that text cannot contain. */

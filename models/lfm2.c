@@ -49,8 +49,8 @@ static int derive(struct hparams *h, struct err *e) {
     return layers_fill_hybrid(h, MIX_CONV, e);
 }
 
-/* Sets the width that the class derives from the config's: 2/3 of it, times a factor, rounded
- * up. */
+/* Replaces the configured width by the one that the model class computes from it: 2/3 of it, times
+ * a factor, rounded up to a multiple. */
 static int adjust_ff(struct hparams *h, const struct hfdir *dir, struct err *e) {
     if (!json_bool(hfdir_hparam(dir, "block_auto_adjust_ff_dim"), true)) return 0;
     const double by = json_num(hfdir_hparam(dir, "block_ffn_dim_multiplier"), 1);

@@ -17,7 +17,7 @@
 
 struct resume {
     struct gguf_w *w; /* the caller's */
-    const char *out;  /* output path, the caller's */
+    const char *out;  /* output path, borrowed */
     struct journal j;
     struct xxh128 *hash; /* running hash of the tensor being written */
     int64_t n_tensors;

@@ -35,10 +35,11 @@ void pick_grade_text(const struct pick_grade *g, struct buf *out);
 
 /* Largest divergence of a recommended file if every file has a noticeable loss. */
 extern const struct pick_row pick_take;
-/* Returns the index of the recommended file, or -1 if nothing was measured. Rules, the first that
- * applies: the smallest file that surely has no noticeable loss; the smallest surely within
- * pick_take; the smallest with at most a slight loss, preferably surely; the closest to the base.
- * Headline, memory table, Modelfile and commands all name this file. */
+/* Returns the index of the recommended file, or -1 if nothing was measured. The first rule that
+ * finds a file decides: the smallest file with no noticeable loss, then the smallest within
+ * pick_take, both with certainty; then the smallest with at most a slight loss, if possible with
+ * certainty; then the file closest to the base. Headline, memory table, Modelfile and commands all
+ * name this file. */
 int pick_file(const struct result *r);
 /* Returns whether no other quantized file is both as small and as close. False if file i was not
  * measured. */

@@ -371,7 +371,7 @@ static int read_tool_choice(struct ask *a, const struct json *v, const char *pat
     if (strcmp(type, "any") == 0) return ask_must_call(a, NULL, path, f);
     const struct json *name = json_get(v, "name");
     if (strcmp(type, "tool") == 0 && name) return ask_must_call(a, name, path, f);
-    return fault_set(f, 400, NULL, path, "must be auto, any, none, or a tool with its name");
+    return fault_set(f, 400, NULL, path, "the type must be auto, any or none, or tool with a name");
 }
 /* Reads the response format, from output_config or the older output_format. */
 static int read_form(struct ask *a, const struct json *v, const char *path, struct fault *f) {

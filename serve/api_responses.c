@@ -418,7 +418,8 @@ static int read_tool_choice(struct ask *a, const struct json *v, const char *pat
     if (type && strcmp(type, "allowed_tools") == 0) return ask_read_allowed(a, v, path, f);
     if (type && name && (strcmp(type, "function") == 0 || strcmp(type, "custom") == 0))
         return ask_must_call(a, name, path, f);
-    return fault_set(f, 400, NULL, path, "must be none, auto, required, or a tool with its name");
+    return fault_set(f, 400, NULL, path,
+                     "must be none, auto, required, or an object with a tool's type and name");
 }
 static int read_parallel(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     if (json_type(v) != JSON_BOOL) return fault_set(f, 400, NULL, path, "must be true or false");

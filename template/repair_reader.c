@@ -11,8 +11,8 @@ enum { MAX_ARGS = 12 };
 /* Source of the parser, split where the literal of an object with MAX_ARGS keys goes. It splits the
  * text at quotes; the pieces are alternately structure and strings. Two private-use characters
  * replace escaped backslashes and quotes (@0, @1). hone.f is the stack of open objects and lists;
- * hone.k and hone.v are the keys and values of the innermost one. hone.n is the key that waits for
- * its value hone.b, and hone.ok is whether that value is present. */
+ * hone.k and hone.v are the keys and values of the innermost one. hone.n is a key whose value is
+ * still missing, hone.b that value, and hone.ok whether it has been read. */
 static const char reader[] =
     "{%- if a is string and (a | trim).startswith('{') %}\n"
     "{%- set hone.f = [] %}{%- set hone.k = [] %}{%- set hone.v = [] %}{%- set hone.n = none %}\n"

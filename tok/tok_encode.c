@@ -249,9 +249,9 @@ static void normalize(struct enc *c, const char **s, size_t *n, bool late, bool 
     *n = c->early.len;
 }
 
-/* Extends a token over adjacent white space. Returns its end and moves *where, its start, but not
- * before `at`. As in the tokenizers library, this white space may contain further tokens: the
- * search continues from the end of the token's own text. */
+/* Extends a token over adjacent white space: moves its start, *where, back to `at` at most, and
+ * returns its end. As in the tokenizers library, the white space after it may contain further
+ * tokens, so the search continues at the end of the token's own text. */
 static size_t take_white(const struct spot *hit, const char *s, size_t n, size_t at,
                          size_t *where) {
     size_t end = *where + (hit ? hit->len : 0);

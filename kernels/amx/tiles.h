@@ -60,8 +60,8 @@ INLINE void configure(void) {
         touched(p);                                                                                \
     } while (0)
 
-/* Sixteen tokens of a chunk: the activations of the first one; how many, from the first on, were
- * summed before (16: all); and the sums of the others. */
+/* Sixteen tokens of a chunk. x: activations of the first token. done: the first `done` tokens were
+ * already summed (16: all). acc: sums of the others. */
 struct half {
     const struct kern_act *x;
     fv *acc;

@@ -71,8 +71,8 @@ struct cu_attn {
     const float *gate;          /* NULL, or head h's at gate + h * gate_ld: out *= sigmoid(gate) */
     int64_t gate_ld;            /* 0: head_dim */
     /* cu_attn_few. out_q: NULL, or gets a copy of `out` as 8-bit blocks; head_dim must then be a
-     * multiple of 32. n_splits: most parts into which a row's keys are split. part: sums of the
-     * parts, n_segs * longest * n_heads * n_splits * (head_dim + 2) floats. */
+     * multiple of 32. n_splits: maximum number of parts into which a row's keys are split. part:
+     * sums of the parts, n_segs * longest * n_heads * n_splits * (head_dim + 2) floats. */
     void *out_q;
     int64_t n_splits;
     float *part;

@@ -131,7 +131,7 @@ CU_DEV void conv_load(const struct cu_delta &a, const float *ring, int slot, int
     }
     v.bias = a.conv_bias ? a.conv_bias[c] : 0.0f;
 }
-/* Computes the sum. `keep`: also stores the raw input in the ring. */
+/* Computes the sum for one channel. `keep`: also stores the raw input in the ring. */
 template <int TAPS>
 CU_DEV float conv_end(const struct cu_delta &a, float *ring, int slot, int c, int n_ch, bool keep,
                       const struct conv_in &v) {

@@ -5,10 +5,10 @@
  * Written for lanes (lanes.h), each of which takes some of the entries. The result does not depend
  * on how entries map to lanes: of equal points, the lowest entry wins.
  *
- * The hull starts from the entry of least Q and the best entries at three scales. Entries above
- * the polyline through these are listed; between two starts, the entry farthest above their
- * chord is a vertex, until no entry is above. A CPU keeps the points of all entries
- * (GRID_KEEPS). A device, with its small shared memory, recomputes them and lists at most
+ * The hull starts from the entry of least Q and the best entries at three scales. Entries above the
+ * polyline through these are listed. Between two vertices, the entry farthest above their chord
+ * becomes a vertex; this is repeated until no entry is above. A CPU keeps the points of all
+ * entries (GRID_KEEPS). A device, with its small shared memory, recomputes them and lists at most
  * GRID_LIST; points beyond that are searched for again each time. */
 #ifndef HONE_QUANTIZE_ENC_GRID_HULL_H
 #define HONE_QUANTIZE_ENC_GRID_HULL_H

@@ -220,7 +220,7 @@ struct session_shown {
 };
 typedef void (*session_show_fn)(void *ud, const struct session_shown *r);
 struct gr_node;
-/* Callbacks of a pass, each may be NULL; they run in the feeding thread. */
+/* Callbacks of a pass. Each may be NULL; they run in the thread that feeds the session. */
 struct session_probe {
     void *ud;
     session_show_fn product;  /* rows that enter a matrix; gate and up of a MoE block separately */
