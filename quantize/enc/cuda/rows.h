@@ -37,7 +37,7 @@ uint64_t enc_cuda_work(enum qtype t, enum search search, int64_t n, int64_t k); 
 /* Queues the encoding on s. */
 int enc_cuda_rows(struct cu_stream *s, const struct enc_cuda_rows *a, struct err *e);
 
-/* The three functions above for grid types (grid.cu). */
+/* Do the same for grid types (grid.cu). */
 bool enc_cuda_grid_can(enum qtype t);
 uint64_t enc_cuda_grid_work(enum search search, int64_t n, int64_t k);
 int enc_cuda_grid_rows(struct cu_stream *s, const struct enc_cuda_rows *a, struct err *e);

@@ -233,8 +233,8 @@ uint64_t exec_cuda_stage_bytes(const struct cuda *d); /* used while weights are 
  * Drops captured steps, which point at the old ones. */
 int exec_cuda_refresh(struct session *s, bool first, struct err *e);
 
-/* exec_cuda_forget frees device copies of weights that s->m no longer has, exec_cuda_forget_all all
- * device copies. */
+/* Frees device copies of weights that s->m no longer has; exec_cuda_forget_all frees all device
+ * copies. */
 void exec_cuda_forget(struct session *s);
 void exec_cuda_forget_all(struct cuda *d);
 
