@@ -31,7 +31,7 @@ run 0 quantize "$t/q4.gguf" -o "$t/f16.gguf" --type F16 --allow-requantize
 refused 2 "f16.gguf was dequantized from Q4_K_M, and" quantize "$t/f16.gguf" -o "$t/x.gguf" -f --recipe Q2_K
 refused 2 "was dequantized from Q4_K_M" quantize "$t/f16.gguf" -o "$t/x.gguf" -f --recipe Q4_K_M
 run 0 quantize "$t/f16.gguf" -o "$t/x.gguf" -f --recipe Q2_K --allow-requantize
-grep -q "its errors add to those of the result" "$t/e" || say "no warning: $(cat "$t/e")"
+grep -q "its errors add to the new ones" "$t/e" || say "no warning: $(cat "$t/e")"
 "$HONE" inspect "$t/x.gguf" --keys all | grep -q 'hone.base_type *str *"Q4_K_M"' || say "the file does not say what its base was made of"
 # blocks of MXFP4 may be what the model was released in; not so in a file that a quantizer made
 run 0 quantize "$t/base.gguf" -o "$t/mx.gguf" --type MXFP4
