@@ -27,6 +27,7 @@ static void parse_list(const char *text, int n, uint64_t *bits) {
     }
 }
 
+/* Sets a bit for each number of a list such as "0-3,8" of a node's file. */
 static bool read_bit_list(const char *root, const char *name, int n, uint64_t *bits) {
     char path[2048], text[8192];
     if ((size_t)snprintf(path, sizeof path, "%s/sys/devices/system/node/%s", root, name) >=

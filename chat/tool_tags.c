@@ -221,6 +221,8 @@ static void check_value(struct toolparse *p, struct text fn, struct text key, st
                      tool_len(key), key.s, tool_len(name), name.s);
 }
 
+/* Parses one parameter at *i into args, converted as the schema of fn says, and moves *i after
+ * it. */
 static bool parse_parameter(struct toolparse *p, size_t *i, struct text fn, struct json *args) {
     const struct tool_tags *t = &p->f->tags;
     size_t from = *i + strlen(t->par_open), name_end = tool_find(p, from, t->par_name_end), next,

@@ -62,6 +62,7 @@ static void give_signals_back(const struct signals *old) {
 
 /* ---- room in the context ---- */
 
+/* Sets *n to the tokens of the conversation without its first `skip` messages (talk_count). */
 static int count_tokens(void *ud, int skip, int64_t *n, struct err *e) {
     struct run *r = ud;
     struct ids ids = {0};

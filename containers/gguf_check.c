@@ -47,6 +47,7 @@ static int check_parallel(const struct gguf *g, const char *key, enum gguf_vtype
     return 0;
 }
 
+/* Checks that the merges are texts of two parts; required: there must be some. */
 static int check_merges(const struct gguf *g, bool required, struct err *e) {
     static const char key[] = "tokenizer.ggml.merges";
     const struct gguf_kv *kv = gguf_find(g, key);

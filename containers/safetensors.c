@@ -206,6 +206,7 @@ static int check_tiling(struct st *s, uint64_t data_off, struct err *e) {
     return 0;
 }
 
+/* Checks the start of the file and sets *n_header to the length of its JSON. */
 static int check_start(const struct st *s, uint64_t *n_header, struct err *e) {
     static const char lfs[] = "version https://git-lfs";
     const struct map *m = &s->map;

@@ -307,6 +307,7 @@ static bool same_values(const struct st_tensor *a, const struct st_tensor *b) {
     return true;
 }
 
+/* Sets *vocab to the rows of the adapter. Fails if only one of embedding and head has them. */
 static int check_rows(const struct lora *l, const struct end *x, const struct end *y, bool tied,
                       int64_t *vocab, struct err *e) {
     const int64_t a = x->whole && x->whole->n_dims == 2 ? x->whole->shape[0] : 0,

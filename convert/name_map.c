@@ -151,6 +151,7 @@ static bool is_spelled(const char *spellings, const char *name) {
     return false;
 }
 
+/* Claims the tensor of that name, of shape want[n], as used. *found: there is one. */
 static int claim_tensor(struct mapping *m, const char *name, const int64_t *want, int n,
                         bool turned, bool *found, struct err *e) {
     const bool own = m->untied && lora_touches(m->p->lora, name) && is_spelled(m->head, name);
@@ -243,6 +244,7 @@ static void choose_orientation(const struct mapping *m, struct item *it, const c
         }
 }
 
+/* Binds the item to the tensors that one spelling of its pattern names. *found: they are there. */
 static int bind_spelling(struct mapping *m, struct item *it, const char *pat, size_t len,
                          bool *found, struct err *e) {
     const struct hparams *h = &m->p->hp;

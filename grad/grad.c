@@ -258,6 +258,7 @@ struct head_job {
     uint64_t seed;
     int64_t t0;
 };
+/* Computes the loss and its gradient for rows i0 to i1 - 1 of logits. */
 static void loss_range(void *ctx, int64_t i0, int64_t i1, int worker) {
     const struct head_job *j = ctx;
     const int64_t n = j->g->m->weight[j->g->g->output].ne[1];

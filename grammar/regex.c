@@ -311,6 +311,7 @@ static gnode anchor_node(struct re *r, int byte) {
     return gn_bytes(r->g, byte, byte);
 }
 
+/* Parses one atom. *skip: a group that only set flags. */
 static gnode parse_atom(struct re *r, bool *skip) {
     *skip = false;
     if (take_text(r, "(")) return group(r, skip);

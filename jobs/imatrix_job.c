@@ -20,6 +20,7 @@
 #include "base/ranks.h"
 #include "base/checkpoint.h"
 
+/* Sets *form by --format, or by the ending of the output. */
 static int pick_form(const struct imatrix_job_opts *a, enum imat_form *form, struct err *e) {
     const char *dot = strrchr(a->out, '.');
     *form = dot && strcmp(dot, ".dat") == 0 ? IMAT_DAT : IMAT_GGUF;

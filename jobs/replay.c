@@ -48,6 +48,8 @@ static char *beside(const struct replay *r, const char *given, const char *name)
     return xasprintf("%.*s%s", (int)n, r->path, name);
 }
 
+/* Finds the file from which it was made: the given one, or one of that name next to it. Checks
+ * its hash. */
 static int find_source(struct replay *r, const char *given, struct err *e) {
     char hash[33];
     r->source_path = beside(r, given, r->rec.source);
@@ -63,6 +65,7 @@ static int find_source(struct replay *r, const char *given, struct err *e) {
                    r->source_path, r->path);
 }
 
+/* Finds an importance matrix or the like by its recorded name and hash. */
 static int find_input(struct replay *r, const char *what, const char *given, const char *name,
                       const char *want, char **out, struct err *e) {
     char hash[33];
@@ -100,6 +103,7 @@ static int link_input(struct replay *r, char **path, const char *name, char **li
 
 /* ---- making it again ------------------------------------------------------------------------- */
 
+/* Takes the hone.mix.* texts of the file, which the copy must have too. */
 static void copy_notes(struct replay *r) {
     for (int64_t i = 0; i < gguf_n_kv(r->g) && r->n_notes < MAX_NOTES; i++) {
         const struct gguf_kv *kv = gguf_kv_at(r->g, i);
@@ -205,6 +209,7 @@ struct verdict {
     char first[80]; /* first tensor that differs */
 };
 
+/* Compares two files. *at: the first byte that differs. */
 static int same_file(const char *a, const char *b, bool *same, int64_t *at, struct err *e) {
     struct map x = {0}, y = {0};
     TRY(map_open(&x, a, e));

@@ -84,6 +84,7 @@ static int language(const struct hone_generate_opts *o, const struct tok *t, str
     return rc;
 }
 
+/* Generates the answer to one prompt. *n_new: the tokens of the prompt that were computed. */
 static int run_prompt(struct hone_session *s, const int32_t *prompt, int64_t n,
                       const struct hone_generate_opts *o, struct teller *t, struct gen_answer *a,
                       int64_t *n_new, struct err *e) {

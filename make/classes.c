@@ -282,6 +282,7 @@ static int open_mixer(const struct ladder *l, struct mixer *x, struct err *e) {
     return rc;
 }
 
+/* Sets *all to whether earlier runs have made the mix of every rung. */
 static int all_mixes_known(const struct ladder *l, bool *all, struct err *e) {
     *all = true;
     for (int i = 0; i < l->n && *all; i++) TRY(mix_step(l, &l->rung[i], all, e));

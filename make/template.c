@@ -11,6 +11,7 @@
 #include "template/lint.h"
 #include "template/repair.h"
 
+/* Sets *n to the errors that the linter finds. */
 static int count_errors(const char *text, size_t len, const char *name, int *n, struct err *e) {
     struct lint_report r;
     TRY(lint_run(&r, text, len, name, JINJA_HF, e));

@@ -67,6 +67,7 @@ static int make_missing(struct gate *g, struct err *e) {
     return 0;
 }
 
+/* Compares the mix with the plain recipe of least divergence and sets passed and why. */
 static void judge(struct gate *g, const struct eval_kld_run *r) {
     struct eval_kld mix, k[GATE_PLAIN] = {0};
     struct eval_pair d;

@@ -101,6 +101,7 @@ static void find_price(struct solver *s, int *pick, int *feasible) {
     }
 }
 
+/* Returns the loss of the picked options; *bytes: their size. */
 static double total(const struct solver *s, const int *pick, uint64_t *bytes) {
     double loss = 0;
     *bytes = 0;
@@ -259,6 +260,7 @@ static uint64_t width(const struct mix_group *g) {
     return hi - lo;
 }
 
+/* Returns the bytes of the group's smallest option. */
 static uint64_t smallest(const struct mix_group *g) {
     uint64_t lo = UINT64_MAX;
     for (int i = 0; i < g->n_opts; i++)

@@ -174,6 +174,7 @@ static int beside_weights(const struct mixer *x, const struct mix_ask *ask, uint
     return rc;
 }
 
+/* Sets the limits of a mix: bytes, speed and floors. *beside: the card's bytes kept from weights. */
 static int limits(const struct mixer *x, const struct mix_ask *ask, uint64_t room,
                   struct sens_ask *out, uint64_t *beside, struct err *e) {
     *out = (struct sens_ask){.tensor_bytes = UINT64_MAX,
@@ -238,6 +239,7 @@ static void make_notes(const struct mixer *x, struct mix_job *j, const struct mi
     for (int i = 0; i < MIX_NOTES; i++) j->note[i] = (struct quant_note){key[i], j->text[i]};
 }
 
+/* Returns where to write the plan. *temporary: it is deleted afterwards. */
 static char *plan_path(const char *tmp, const struct quantize_opts *q, bool *temporary,
                        struct err *e) {
     *temporary = false;

@@ -29,6 +29,7 @@ static const float *imp_of(const struct batch_job *b, int64_t row) {
     return b->imp ? b->imp + row / b->t->ne[1] * b->t->ne[0] : NULL;
 }
 
+/* Sums importance times squared weight for each of the rows begin to end - 1. */
 static void signals(void *ctx, int64_t begin, int64_t end, int worker) {
     const struct sampler *s = ctx;
     float *x = s->b.scratch[worker];

@@ -212,6 +212,7 @@ static int stage2(struct probing *w, struct err *e) {
 
 /* ---- stage 3 --------------------------------------------------------------------------------- */
 
+/* Returns whether this step from the mix of the budget has been measured. */
 static bool stepped(const struct sens_group *g, uint64_t budget, enum qtype from, enum qtype to) {
     for (int i = 0; i < g->n_steps; i++)
         if (g->step[i].budget == budget && g->step[i].from == from && g->step[i].to == to)
@@ -219,6 +220,7 @@ static bool stepped(const struct sens_group *g, uint64_t budget, enum qtype from
     return false;
 }
 
+/* Measures steps away from the mix of a budget, one group at a time. */
 static int around(struct probing *w, uint64_t budget, struct err *e) {
     struct sens *s = w->s;
     struct sens_mix mix;

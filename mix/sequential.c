@@ -67,6 +67,7 @@ static void see_other(void *ud, const struct session_shown *r) {
     if (j->collecting && (all || in_block(j, r->w)))
         gram_col_see(j->col, r->w, r->expert, r->x, r->gate, r->n_rows, r->ld);
 }
+/* Notes the experts that the block of one side chooses. */
 static void route(struct seq_job *j, enum pair_side side, const struct session_shown *r) {
     if (r->block == j->block) pair_route(j->pair, side, r->block, r->chosen, r->n_used, r->n_rows);
 }

@@ -42,6 +42,7 @@ struct rows_job {
     const float *imp; /* [matrices][columns]; NULL: columns count the same */
     float *v, *row;   /* row: [workers][columns] */
 };
+/* Sets v[] of rows i0 to i1 - 1 to the mean square of their weights, weighted by importance. */
 static void size_rows(void *ctx, int64_t i0, int64_t i1, int worker) {
     const struct rows_job *j = ctx;
     const int64_t n = j->w->ne[0];
@@ -92,6 +93,7 @@ struct panel_job {
     float *scratch; /* [workers][PANEL][columns + n_rows] */
     double *size;   /* [rows] |D_r|^2; for the head [n_rows] contribution of each token */
 };
+/* Computes the weight's gradient in panels i0 to i1 - 1 of rows and each row's sum of squares. */
 static void panels(void *ctx, int64_t i0, int64_t i1, int worker) {
     const struct panel_job *j = ctx;
     const int64_t n = j->w->ne[0], rows = j->w->ne[1];
@@ -128,6 +130,7 @@ static void see_matrix(struct slopes *s, const struct sized *z, const struct gr_
     free(j.size);
 }
 
+/* Sets size[] of tokens t0 to t1 - 1 to |x|^2 times the gradients' squares, weighted by v. */
 static void head_rows(void *ctx, int64_t t0, int64_t t1, int worker) {
     const struct panel_job *j = ctx;
     (void)worker;

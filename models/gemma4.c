@@ -126,6 +126,7 @@ static int derive(struct hparams *h, struct err *e) {
 
 /* ---- config.json ---- */
 
+/* Sets *to to the number j. Fails if another layer gave another number. */
 static int set_once(int64_t *to, const struct json *j, const char *what, struct err *e) {
     int64_t v;
     if (json_type(j) == JSON_NULL) return 0;

@@ -154,6 +154,7 @@ static int compile_regex(regex_t *re, const char *pattern, struct err *e) {
     return err_set(e, ERR_USAGE, "--tensor %s: not a regular expression: %s", pattern, why);
 }
 
+/* Gives the tensors that match the override its type. *done: there is one. */
 static int apply_override(struct qplan *p, const struct quant_override *ov, bool *done,
                           struct err *e) {
     regex_t re;

@@ -24,6 +24,7 @@ struct resume {
     bool begun; /* the journal is ours and valid */
 };
 
+/* Sets key to the hash of the output's headers and the source; *n_files: the output's shards. */
 static int make_key(struct gguf_w *w, const struct gguf *source, char key[33], int *n_files,
                     struct err *e) {
     struct buf b = {0};

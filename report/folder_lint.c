@@ -265,6 +265,7 @@ static void check_orphan(struct lint *l, const char *file, int n) {
 
 /* ---- the folder ------------------------------------------------------------------------------ */
 
+/* Checks one file of the folder by its kind. *n_gguf counts the models. */
 static void check_file(struct lint *l, const char *name, struct seen *s, int *n_gguf) {
     struct stat st;
     int i = 0, n = 0;

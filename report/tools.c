@@ -43,6 +43,7 @@ static double overruled_at(const struct result_file *f, const char *place) {
     return sum;
 }
 
+/* Returns whether a file was also measured with a grammar that enforces the tools' schemas. */
 static bool any_held(const struct result *r) {
     for (int i = 0; i < r->n_files; i++)
         if (isfinite(r->file[i].tools_held)) return true;
@@ -59,11 +60,14 @@ static const char *const main_cell[MAIN_CELLS] = {"valid", "as expected", "same 
 static const char *const held_cell[HELD_CELLS] = {"held",  "overruled", "name",     "key",
                                                   "value", "syntax",    "elsewhere"};
 
+/* Sets the cells for valid, passed and unchanged calls. */
 static void main_cells(const struct result_file *f, double v[MAIN_CELLS]) {
     v[0] = f->tools_valid, v[1] = f->tools_passed;
     v[2] = f->is_base ? (double)NAN : f->tools_same;
 }
 
+/* Sets the cells of calls under a grammar: valid ones, and how often it overruled the model, by
+ * place. */
 static void held_cells(const struct result_file *f, double v[HELD_CELLS]) {
     v[0] = f->tools_held, v[1] = f->tools_overruled;
     for (size_t k = 0; k < COUNT_OF(places); k++) v[2 + k] = overruled_at(f, places[k]);

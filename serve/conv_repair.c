@@ -48,6 +48,7 @@ static struct json *with_content(struct arena *mem, const struct json *m, const 
 
 /* ---- steps: copy messages from `in` to `out`; return whether anything changed ---- */
 
+/* Returns the call with arguments that are a valid object. *changed: they were not. */
 static struct json *mended_call(struct arena *a, const struct json *call, bool *changed) {
     const struct json *fn = json_get(call, "function"), *args = json_get(fn, "arguments");
     const char *s = json_str(args);

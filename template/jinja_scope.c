@@ -46,6 +46,7 @@ struct resolver {
     int depth;
 };
 
+/* Returns a larger copy of an array of n elements in the arena and doubles *cap. */
 static void *grow_array(struct jctx *c, const void *old, int n, int *cap, size_t size) {
     *cap = *cap ? *cap * 2 : 8;
     void *p = jx_alloc(c, (size_t)*cap, size);

@@ -112,6 +112,7 @@ void bpe_work_release(struct bpe_work *w) {
     memset(w, 0, sizeof *w);
 }
 
+/* Pushes the merge of the symbols at `at` and `next`, if there is one. */
 static void push_pair(const struct bpe *b, struct bpe_work *w, size_t *n_heap, const int32_t *sym,
                       int32_t at, int32_t next) {
     uint64_t m = look_up(b, sym[at], sym[next]);

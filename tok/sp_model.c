@@ -98,6 +98,7 @@ static int64_t id_of(uint64_t v) {
     return v <= INT32_MAX ? (int64_t)v : -1;
 }
 
+/* Reads the trainer's settings. *kind: the model type, unigram or BPE. */
 static bool read_trainer(struct in in, struct sp_model *m, uint64_t *kind) {
     struct field f;
     bool broken = false;
@@ -153,6 +154,7 @@ static int bad_model(struct err *e, const char *what) {
     return err_set(e, ERR_DATA, "tokenizer.model: %s", what);
 }
 
+/* Reads pieces, trainer and normalizer of the file. *kind: the model type. */
 static int read_all(struct sp_model *m, struct in in, uint64_t *kind, struct err *e) {
     struct field f;
     bool broken = false;

@@ -172,6 +172,7 @@ uint64_t model_packed_bytes(const struct model *m, bool mapped) {
 
 /* ---- contents of a file of packed rows ---- */
 
+/* Sets want[] for the tensors of `of` that products read and kernels can pack. */
 static void mark_products(const struct model *m, const struct model *of, const struct kern *k,
                           bool *want) {
     bool *product = in_products(&m->graph);

@@ -44,6 +44,7 @@ struct pack_file {
 
 /* ---- layout ---- */
 
+/* Returns the bytes of the file; off[]: where the rows of each item begin (NULL: not wanted). */
 static uint64_t lay_out(const struct pack_list *l, uint64_t *off) {
     uint64_t at = round_up(HEAD, PAGE);
     for (int i = 0; i < l->n; i++) {

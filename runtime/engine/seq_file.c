@@ -70,6 +70,7 @@ static int64_t n_states(const struct session *s) {
     return n;
 }
 
+/* Writes the head of the file: version, sizes, position and model. */
 static void describe_seq(const struct session *s, const struct seq *q, uint8_t head[HEAD_BYTES]) {
     char id[33];
     memset(head, 0, HEAD_BYTES);
@@ -205,6 +206,7 @@ static int check_head(const struct session *s, const uint8_t *have, int64_t *n_t
                    gguf_path(s->m->gguf));
 }
 
+/* Fails if slot i was saved with another shape. *first: the first page in the file. */
 static int check_slot(const struct seq *q, int i, const uint8_t *have, int64_t n_tok,
                       int64_t *first, const char *path, struct err *e) {
     const struct kv_slot *s = &q->cache->kv.slot[i];
@@ -228,6 +230,7 @@ static int check_sum(const struct stream *f, struct err *e) {
     return err_set(e, ERR_DATA, "%s: checksum mismatch: the file is damaged", f->map->path);
 }
 
+/* Reads a sequence into q. first[]: the first page of each slot. */
 static int load_seq(const struct session *s, struct seq *q, struct stream *f, int64_t *first,
                     struct err *e) {
     uint8_t head[HEAD_BYTES], d[SLOT_BYTES];

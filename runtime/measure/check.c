@@ -50,6 +50,8 @@ static int run_exact(const struct json *v, const struct answer *a, bool *ok, str
     return 0;
 }
 
+/* Sets *ok to whether the answer has (wanted) or lacks each text of v; why: the first that
+ * fails. */
 static int each_text(const struct json *v, const struct answer *a, bool wanted, bool *ok,
                      struct buf *why) {
     const struct json *x = json_type(v) == JSON_ARR ? json_first(v) : v;

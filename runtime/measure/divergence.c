@@ -439,6 +439,7 @@ static int run_with_base(struct run *x, struct err *e) {
     return eval_kld_open(&job, &x->r, e);
 }
 
+/* Sets *ctx to the context of a base file of either format. */
 static int file_ctx(const char *path, int64_t *ctx, struct err *e) {
     struct kld_r *file = NULL;
     struct kld_top_r *top = NULL;

@@ -144,6 +144,7 @@ static bool is_kept(const struct work *w, int slot, int i) {
     return w->kept[slot * w->job->n_cand + i];
 }
 
+/* Turns rows r0 to r1 - 1 of logits into log probabilities. */
 static void logp_range(void *ctx, int64_t r0, int64_t r1, int worker) {
     const struct work *w = ctx;
     (void)worker;
@@ -153,6 +154,7 @@ static void logp_range(void *ctx, int64_t r0, int64_t r1, int worker) {
         for (int64_t v = 0; v < w->n_vocab; v++) x[v] -= lse;
     }
 }
+/* Scores rows r0 to r1 - 1 of logits against those of the base. */
 static void pos_range(void *ctx, int64_t r0, int64_t r1, int worker) {
     const struct work *w = ctx;
     (void)worker;
@@ -161,6 +163,7 @@ static void pos_range(void *ctx, int64_t r0, int64_t r1, int worker) {
                     w->n_vocab, w->target[i]);
 }
 
+/* Scores rows r0 to r1 - 1 of logits against a compact base file. */
 static void top_range(void *ctx, int64_t r0, int64_t r1, int worker) {
     const struct work *w = ctx;
     const struct kld_top_shape *sh = kld_top_r_shape(w->top);

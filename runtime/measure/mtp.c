@@ -32,6 +32,7 @@ static double overlap_of(const float *a, const float *b, int64_t n) {
     return sum;
 }
 
+/* Compares drafts i0 to i1 - 1 with the trunk's logits. */
 static void score_range(void *ctx, int64_t i0, int64_t i1, int worker) {
     const struct run *r = ctx;
     (void)worker;

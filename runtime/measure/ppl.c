@@ -94,6 +94,7 @@ struct ppl_run {
     struct windows windows;
 };
 
+/* Computes the negative log likelihood of the targets of rows r0 to r1 - 1. */
 static void nll_range(void *ctx, int64_t r0, int64_t r1, int worker) {
     const struct ppl_run *p = ctx;
     (void)worker;

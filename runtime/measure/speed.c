@@ -27,6 +27,7 @@ struct bw_job {
     /* Concurrent read streams; more of them keep more loads in flight. */
     int n_streams;
 };
+/* Reads chunks i0 to i1 - 1 of a large array, to time main memory. */
 static void bw_range(void *ctx, int64_t i0, int64_t i1, int worker) {
     const struct bw_job *j = ctx;
     (void)worker;

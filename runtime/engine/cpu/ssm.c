@@ -54,6 +54,7 @@ static float softplus(float x) {
     return x > 20.0f ? x : log1pf(expf(x));
 }
 
+/* Computes the step sizes and decays of Mamba-2's heads for tokens t0 to t1 - 1. */
 static void steps_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     const struct job *j = ctx;
     const struct session *s = j->s;

@@ -53,6 +53,7 @@ void exec_mix(struct session *s, const struct gr_node *n) {
     run_rows(s, n, 8, mix_range);
 }
 
+/* Adds source 0, scaled for each stream, to the streams of tokens t0 to t1 - 1. */
 static void spread_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     const struct job *j = ctx;
     const int64_t w = j->of[0];

@@ -218,6 +218,7 @@ static int cuda_head(struct session *s, const float *hidden, int64_t n, float *l
     return cu_sync(d->q, e);
 }
 
+/* Computes the logits of the last row within the recorded pass. */
 static int run_last_row(struct cuda *d, struct err *e) {
     struct session *s = d->s;
     int64_t w = s->g->reg_width[s->g->hidden_out];
