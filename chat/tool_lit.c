@@ -206,8 +206,8 @@ static const struct json *parse_item(struct toolparse *p, size_t *k, bool braces
     return parse_literal(p, k, depth + 1);
 }
 
-/* Parses the elements of a list, tuple or dict, up to `close`. Returns NULL if it is none; *i:
- * after it. */
+/* Parses the elements of a list, tuple or dict up to `close`, and moves *i after it. Returns NULL
+ * if malformed. */
 static const struct json *parse_items(struct toolparse *p, size_t *i, char close, int depth) {
     const bool braces = close == '}';
     size_t k = tool_ws(p, *i + 1);

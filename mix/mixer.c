@@ -174,7 +174,8 @@ static int beside_weights(const struct mixer *x, const struct mix_ask *ask, uint
     return rc;
 }
 
-/* Sets the limits of a mix: bytes, speed and floors. *beside: the card's bytes kept from weights. */
+/* Sets a mix's limits of bytes, speed and floors in *out. `beside` gets the card's bytes that are
+ * not for weights. */
 static int limits(const struct mixer *x, const struct mix_ask *ask, uint64_t room,
                   struct sens_ask *out, uint64_t *beside, struct err *e) {
     *out = (struct sens_ask){.tensor_bytes = UINT64_MAX,

@@ -51,6 +51,7 @@ struct fb_tensor {
     struct feedback_work **work; /* per worker */
 };
 
+/* Sets cross[] to the cross moments of matrix mat, or NULL for halves that are not used. */
 static void cross_of(const struct gram_input *in, int64_t mat, unsigned halves,
                      const float **cross) {
     for (int h = 0; h < GRAM_HALVES; h++)
@@ -58,6 +59,7 @@ static void cross_of(const struct gram_input *in, int64_t mat, unsigned halves,
             in->cross[h] && (halves >> h & 1) ? in->cross[h] + mat * in->n * in->block : NULL;
 }
 
+/* Returns how far the moments of drift are trusted, 0 to 1, by the number of their tokens. */
 static double drift_weight(const struct gram_input *in, int64_t mat, unsigned halves) {
     double n = 0;
     for (int h = 0; h < GRAM_HALVES; h++)
@@ -65,6 +67,7 @@ static double drift_weight(const struct gram_input *in, int64_t mat, unsigned ha
     return n / (n + DRIFT_PRIOR * (double)in->block);
 }
 
+/* Makes the factor of matrix mat from these halves of its moments, shrunk by alpha. */
 static int prepare(struct fb_tensor *t, int64_t mat, unsigned halves, double alpha, struct err *e) {
     const struct gram_input *in = t->src.in;
     struct factor_opts o = {
@@ -188,6 +191,7 @@ static int best_way(struct fb_tensor *t, struct trial *j, float *x, const struct
     return 0;
 }
 
+/* Chooses the shrinkage alpha, then the drift correction beta, by the error of rows held out. */
 static int choose(struct fb_tensor *t, struct err *e) {
     const struct fb_source *s = &t->src;
     struct kern ref;

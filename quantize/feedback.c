@@ -94,6 +94,7 @@ static void pass_later(const struct factor *f, struct fb_row *row, int rows, int
     }
 }
 
+/* Computes each row's g = R u from the beginning. */
 static void gradient(const struct factor *f, struct fb_row *row, int rows) {
     for (int r = 0; r < rows; r++) memset(row[r].g, 0, (size_t)f->n * sizeof(float));
     for (int64_t c = 0; c < f->n; c++)

@@ -129,6 +129,7 @@ static void pass_entry(const struct feedback *fb, struct fb_row *r, struct grid_
     }
 }
 
+/* Encodes columns [c0, c0 + n) of one row, an entry of the grid at a time. */
 static void pass(const struct feedback *fb, struct fb_row *r, void *block, int64_t c0, int n) {
     struct grid_open *o = block;
     const struct grid_spec *s = fb->grid.s;
@@ -299,6 +300,7 @@ static void refit(const struct feedback *fb, struct fb_row *r, struct grid_open 
     *o = t;
 }
 
+/* Changes scales and entries of the block where that lowers the row's error. */
 static void descend(const struct feedback *fb, struct fb_row *r, void *block, int64_t c0,
                     int round) {
     struct grid_open *o = block;
@@ -311,12 +313,14 @@ static void descend(const struct feedback *fb, struct fb_row *r, void *block, in
 
 /* ---- packing --------------------------------------------------------------------------------- */
 
+/* Multiplies the block's scale by gain. */
 static void rescale(void *block, double gain) {
     struct grid_block *b = &((struct grid_open *)block)->b;
     const float d = enc_f16((float)((double)b->d * gain));
     if (d != 0) b->d = d;
 }
 
+/* Packs the block into its type's format. */
 static void close_block(const struct feedback *fb, const void *block, void *dst) {
 #define ROW(T) {QT_##T, enc_pack_##T},
     static const struct {

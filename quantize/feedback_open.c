@@ -148,6 +148,7 @@ static void descend_ints(const struct feedback *fb, struct fb_row *r, struct enc
     }
 }
 
+/* Changes integers, scales and codes of the block where that lowers the row's error. */
 static void descend(const struct feedback *fb, struct fb_row *r, void *block, int64_t c0,
                     int round) {
     struct enc_raw *o = block;

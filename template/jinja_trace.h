@@ -33,6 +33,7 @@ void jtrace_release(struct jtrace *t);
 /* Hooks for the evaluator, called only if c->span->trace is set. */
 void jtrace_at(struct jctx *c, const struct jnode *n);                 /* n starts to run */
 void jtrace_saw(struct jctx *c, const struct jnode *n, struct jval v); /* n evaluated to v */
+/* Keeps the origins of the n bytes of output. */
 void jtrace_result(struct jtrace *t, const struct jspan *s, size_t n);
 
 #endif

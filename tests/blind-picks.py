@@ -24,7 +24,8 @@ COMMENT = r'(/\*(?:[^*]|\*(?!/))*\*/\n)'
 def declared(name):
     """The comment of a function's declaration in a header, or ''; statics have none there."""
     for header in headers:
-        m = re.search(COMMENT + r'(?:(?!/\*|;|\{)[\s\S])*\b' + name + r'\(', header)
+        after = re.search(r'\b' + name + r'\([^;{}]*\);[ \t]*' + COMMENT, header)
+        m = after or re.search('(?m)^' + COMMENT + r'(?:(?!/\*|;|\{)[\s\S])*\b' + name + r'\(', header)
         if m:
             return m.group(1)
     return ''

@@ -62,6 +62,8 @@ void enc_piece(struct enc *c, const char *s, size_t n);
 /* Encodes text in pieces, split between characters that no merge joins (t->cuts). */
 void enc_cut_text(struct enc *c, const char *s, size_t n);
 
+/* Appends the tokens of a text without control tokens: by merges of best score (spm), or the
+ * segmentation of best total score (unigram). */
 void spm_piece(struct enc *c, const char *s, size_t n);
 void spm_work_release(struct spm_work *w);
 void unigram_text(struct enc *c, const char *s, size_t n);

@@ -140,6 +140,7 @@ void tok_add_replace(struct tok *t, const char *from, const char *to, bool whole
 void tok_decode_alphabet(const char *s, size_t n, struct buf *out);
 void tok_decode_meta(const char *s, size_t n, struct buf *out);
 
+/* Makes an empty set with room for n pairs; adds a pair; returns whether it has one. */
 int pair_set_init(struct pair_set *p, size_t n, struct err *e);
 void pair_set_add(struct pair_set *p, uint32_t a, uint32_t b);
 bool pair_set_has(const struct pair_set *p, uint32_t a, uint32_t b);

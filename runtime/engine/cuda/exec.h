@@ -206,10 +206,12 @@ struct cu_rows_of exec_cuda_next(const struct cuda *d, int *first, int64_t most,
 
 /* ---- pages and states for files (seq.c): struct backend ---- */
 
+/* Copies a page of slot's keys and values from the device into the CPU's layout, or back. */
 int exec_cuda_get_page(const struct session *s, int slot, const struct page *page, uint8_t *to,
                        struct err *e);
 int exec_cuda_put_page(const struct session *s, int slot, const struct page *page,
                        const uint8_t *from, struct err *e);
+/* Copies a sequence's recurrent states from the device into the CPU's layout, or back. */
 int exec_cuda_get_states(const struct session *s, const struct seq *q, float *to, struct err *e);
 int exec_cuda_put_states(const struct session *s, const struct seq *q, float *from, struct err *e);
 
