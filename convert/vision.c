@@ -81,7 +81,7 @@ static int read_number(const struct json *cfg, const char *names, int64_t otherw
                    (int)strcspn(names, "|"), names);
 }
 
-static int qwen_deep(struct vision *v, const struct json *cfg, struct err *e) {
+static int qwen_read_deepstack(struct vision *v, const struct json *cfg, struct err *e) {
     const struct json *list = json_get(cfg, "deepstack_visual_indexes");
     for (const struct json *j = json_first(list); j; j = json_next(j))
         if (v->n_deep == VISION_MAX_DEEP || !json_i64(j, &v->deep[v->n_deep]) ||
@@ -113,7 +113,7 @@ static int qwen_read(struct vision *v, const struct hfdir *dir, const struct jso
     v->d[VD_MERGED] = v->merge * v->merge * v->d[VD_C];
     v->image_size = (int64_t)(sqrt((double)v->d[VD_POS]) * (double)v->d[VD_PATCH]);
     v->eps = json_num(hfdir_hparam(dir, "rms_norm_eps"), 1e-6);
-    return qwen_deep(v, cfg, e);
+    return qwen_read_deepstack(v, cfg, e);
 }
 
 static void qwen_keys(const struct vision *v, struct gguf_w *w) {

@@ -66,14 +66,16 @@ static int read_reasoning_format(struct ask *a, const struct json *v, const char
     a->tags = strcmp(s, "none") == 0;
     return 0;
 }
-static int read_modalities(struct ask *a, const struct json *v, const char *path, struct fault *f) {
+static int check_modalities(struct ask *a, const struct json *v, const char *path,
+                            struct fault *f) {
     (void)a;
     for (const struct json *m = json_first(v); m; m = json_next(m))
         if (!json_str(m) || strcmp(json_str(m), "text") != 0)
             return fault_set(f, 400, NULL, path, "only text output is supported");
     return 0;
 }
-static int read_tokens(struct ask *a, const struct json *v, const char *path, struct fault *f) {
+static int refuse_token_ids(struct ask *a, const struct json *v, const char *path,
+                            struct fault *f) {
     (void)a;
     if (json_type(v) == JSON_BOOL && !json_bool(v, true)) return 0;
     return fault_set(f, 400, NULL, path, "answers do not include token ids; use /tokenize");
@@ -114,7 +116,7 @@ static const struct field fields[] = {
     {"add_generation_prompt", FIELD_LEFT},
     {"return_progress", FIELD(F_BOOL, progress, 0, 0)},
     {"timings_per_token", FIELD(F_BOOL, timings, 0, 0)},
-    {"return_tokens", FIELD_BY(read_tokens)},
+    {"return_tokens", FIELD_BY(refuse_token_ids)},
     {"id_slot", FIELD_LEFT},
     {"prompt_cache_key", FIELD_LEFT},
     {"prompt_cache_options", FIELD_LEFT},
@@ -126,7 +128,7 @@ static const struct field fields[] = {
     {"service_tier", FIELD_LEFT},
     {"safety_identifier", FIELD_LEFT},
     {"verbosity", FIELD_BY(read_verbosity)},
-    {"modalities", FIELD_BY(read_modalities)},
+    {"modalities", FIELD_BY(check_modalities)},
     {"preset", FIELD_LEFT},
     {"audio", FIELD_REFUSED("only text output is supported")},
     {"web_search_options", FIELD_REFUSED("web search is not supported")},

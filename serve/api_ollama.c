@@ -37,19 +37,19 @@ static int read_format(struct ask *a, const struct json *v, const char *path, st
         return fault_set(f, 400, NULL, path, "must be \"json\" or a schema");
     return ask_form(a, s ? FORM_OBJECT : FORM_SCHEMA, v, path, f);
 }
-static int read_template(struct ask *a, const struct json *v, const char *path, struct fault *f) {
+static int refuse_template(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     (void)a;
     return ask_is_empty(v)
                ? 0
                : fault_set(f, 400, NULL, path, "chat templates in requests are not supported");
 }
-static int read_context(struct ask *a, const struct json *v, const char *path, struct fault *f) {
+static int refuse_context(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     (void)a;
     return ask_is_empty(v)
                ? 0
                : fault_set(f, 400, NULL, path, "conversations are sent as messages, to /api/chat");
 }
-static int read_suffix(struct ask *a, const struct json *v, const char *path, struct fault *f) {
+static int refuse_suffix(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     (void)a;
     return ask_is_empty(v)
                ? 0
@@ -60,7 +60,7 @@ static int read_logprobs(struct ask *a, const struct json *v, const char *path, 
     if (json_bool(v, false) && a->top < 0) a->top = 0;
     return 0;
 }
-static int read_images(struct ask *a, const struct json *v, const char *path, struct fault *f) {
+static int refuse_images(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     (void)a;
     return json_first(v) ? fault_set(f, 400, NULL, path, "only text input is supported") : 0;
 }
@@ -98,9 +98,9 @@ static int read_options(struct ask *a, const struct json *v, const char *path, s
     {"model", FIELD_BY(ask_read_model)}, {"stream", FIELD(F_BOOL, stream, 0, 0)},                  \
         {"options", FIELD_BY(read_options)}, {"think", FIELD_BY(read_think)},                      \
         {"format", FIELD_BY(read_format)}, {"keep_alive", FIELD_BY(read_alive)},                   \
-        {"images", FIELD_BY(read_images)}, {"logprobs", FIELD_BY(read_logprobs)},                  \
+        {"images", FIELD_BY(refuse_images)}, {"logprobs", FIELD_BY(read_logprobs)},                \
         {"top_logprobs", FIELD_BY(ask_read_top)}, {                                                \
-        "template", FIELD_BY(read_template)                                                        \
+        "template", FIELD_BY(refuse_template)                                                      \
     }
 static const struct field chat_fields[] = {
     BOTH,
@@ -112,8 +112,8 @@ static const struct field text_fields[] = {
     {"prompt", FIELD_LEFT},
     {"system", FIELD_LEFT},
     {"raw", FIELD_LEFT},
-    {"context", FIELD_BY(read_context)},
-    {"suffix", FIELD_BY(read_suffix)},
+    {"context", FIELD_BY(refuse_context)},
+    {"suffix", FIELD_BY(refuse_suffix)},
 };
 
 static void put_calls(struct jw *w, const struct json *calls) {

@@ -426,12 +426,14 @@ static int read_parallel(struct ask *a, const struct json *v, const char *path, 
     a->one_call = !json_bool(v, true);
     return 0;
 }
-static int read_truncation(struct ask *a, const struct json *v, const char *path, struct fault *f) {
+static int check_truncation(struct ask *a, const struct json *v, const char *path,
+                            struct fault *f) {
     (void)a;
     if (json_str(v) && strcmp(json_str(v), "disabled") == 0) return 0;
     return fault_set(f, 400, NULL, path, "only 'disabled' is supported");
 }
-static int read_background(struct ask *a, const struct json *v, const char *path, struct fault *f) {
+static int refuse_background(struct ask *a, const struct json *v, const char *path,
+                             struct fault *f) {
     (void)a;
     return json_bool(v, false)
                ? fault_set(f, 400, NULL, path, "background responses are not supported")
@@ -471,8 +473,8 @@ static const struct field fields[] = {
     {"include", FIELD_BY(read_include)},
     {"return_progress", FIELD(F_BOOL, progress, 0, 0)},
     {"timings_per_token", FIELD(F_BOOL, timings, 0, 0)},
-    {"truncation", FIELD_BY(read_truncation)},
-    {"background", FIELD_BY(read_background)},
+    {"truncation", FIELD_BY(check_truncation)},
+    {"background", FIELD_BY(refuse_background)},
     {"chat_template_kwargs", FIELD_BY(ask_read_kwargs)},
     {"top_logprobs", FIELD_BY(ask_read_top)},
     {"previous_response_id", FIELD_BY(refuse_previous)},

@@ -52,7 +52,7 @@ static int read_logprobs(struct ask *a, const struct json *v, const char *path, 
     a->top = (int)n;
     return 0;
 }
-static int read_suffix(struct ask *a, const struct json *v, const char *path, struct fault *f) {
+static int refuse_suffix(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     (void)a;
     if (json_str(v) && !*json_str(v)) return 0;
     return fault_set(f, 400, NULL, path, "suffix (fill-in-the-middle) is not supported");
@@ -72,7 +72,7 @@ static const struct field fields[] = {
     {"user", FIELD_LEFT},
     {"id_slot", FIELD_LEFT},
     {"prompt_cache_key", FIELD_LEFT},
-    {"suffix", FIELD_BY(read_suffix)},
+    {"suffix", FIELD_BY(refuse_suffix)},
     {"response_format", FIELD_BY(ask_read_format)},
     {"preset", FIELD_LEFT},
 };
