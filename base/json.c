@@ -64,15 +64,15 @@ struct reader {
     int rc; /* ERR_SYS: *e is set, memory ran out */
 };
 
-static bool fail(struct reader *r, const char *why) {
+static bool fail_with(struct reader *r, const char *why) {
     r->why = why;
     return false;
 }
 
 static bool unexpected(struct reader *r) {
-    return fail(r, r->s >= r->end ? "the JSON text ends too early"
-                   : *r->s == 0   ? "NUL byte in JSON"
-                                  : "not valid JSON");
+    return fail_with(r, r->s >= r->end ? "the JSON text ends too early"
+                        : *r->s == 0   ? "NUL byte in JSON"
+                                       : "not valid JSON");
 }
 
 /* Reserves space in the arena for a text of n bytes. */
@@ -144,29 +144,29 @@ static bool string_end(struct reader *r, const char **end, bool *escaped) {
             *end = p;
             return true;
         }
-        if (ch < 0x20) return fail(r, "control character in a string (it must be escaped)");
+        if (ch < 0x20) return fail_with(r, "control character in a string (it must be escaped)");
         if (ch == '\\') {
             uint32_t cp;
             const size_t n = json_escape(p, r->end, &cp);
             if (!n && r->end - p < 2) break;
-            if (!n) return fail(r, "not valid JSON: an unknown escape");
+            if (!n) return fail_with(r, "not valid JSON: an unknown escape");
             const bool lenient = r->o.any_text || r->o.mend;
             if (!lenient && cp == 0)
-                return fail(r, "a string holds \\u0000, which is not supported");
+                return fail_with(r, "a string holds \\u0000, which is not supported");
             if (!lenient && cp >= 0xd800 && cp < 0xe000)
-                return fail(r, "not valid JSON: half of a surrogate pair");
+                return fail_with(r, "not valid JSON: half of a surrogate pair");
             *escaped = true;
             p += n;
         } else if (ch < 0x80 || r->o.any_text) {
             p++;
         } else {
             const int n = json_utf8((const unsigned char *)p, (size_t)(r->end - p));
-            if (n < 0) return fail(r, "invalid UTF-8 in a string");
+            if (n < 0) return fail_with(r, "invalid UTF-8 in a string");
             p += n;
         }
     }
     r->s = r->end;
-    return fail(r, "the text ends inside a string");
+    return fail_with(r, "the text ends inside a string");
 }
 
 static bool read_string(struct reader *r, const char **text, uint32_t *n_text, const char **raw,
@@ -234,7 +234,7 @@ static bool read_word(struct reader *r, const char *w, struct json *v, enum json
                       bool truth) {
     const size_t n = strlen(w);
     for (size_t i = 0; i < n; i++, r->s++)
-        if (peek(r) != w[i]) return fail(r, "not valid JSON");
+        if (peek(r) != w[i]) return fail_with(r, "not valid JSON");
     v->type = t;
     v->truth = truth;
     return true;
@@ -307,7 +307,7 @@ static bool check_names(struct reader *r, struct json *obj) {
     }
     obj->last = before;
     strmap_free(seen);
-    return r->o.last_wins || r->o.first_wins || !r->twice || fail(r, "a name occurs twice");
+    return r->o.last_wins || r->o.first_wins || !r->twice || fail_with(r, "a name occurs twice");
 }
 
 static bool read_value(struct reader *r, struct json *v);

@@ -171,8 +171,8 @@ static int check_sums(const struct imat *m, const struct gguf *g, struct err *e)
     return 0;
 }
 
-static int sessions(struct collector *c, const struct model *m, const struct session_opts *so,
-                    bool moments, struct err *e) {
+static int open_both_sessions(struct collector *c, const struct model *m,
+                              const struct session_opts *so, bool moments, struct err *e) {
     TRY(session_new(&c->trunk, m, so, e));
     if (m->hp.d[HD_MTP] && m->arch->drafts) {
         TRY(draft_session(c->trunk, &c->draft_model, &c->draft, e));
@@ -423,7 +423,7 @@ static int open_sessions(struct collector *c, const struct model *m, const struc
                               .pool = o->pool,
                               .device = o->device,
                               .whole = o->gram && o->keep};
-    TRY(sessions(c, m, &so, o->moments, e));
+    TRY(open_both_sessions(c, m, &so, o->moments, e));
     c->out->chunk_size = (uint32_t)c->ctx;
     if (!c->gram) return 0;
     TRY(gradients_new(&c->gradients, m, c->gram, c->ctx, o->isa, o->pool, e));

@@ -13,7 +13,7 @@ static bool is_int(enum gguf_vtype t) {
            t == GV_U64 || t == GV_I64;
 }
 
-static int absent(const struct gguf *g, const char *key, struct err *e) {
+static int fail_absent(const struct gguf *g, const char *key, struct err *e) {
     return err_set(e, ERR_DATA, "%s: key \"%s\" is missing", gguf_path(g), key);
 }
 static int wrong_type(const struct gguf *g, const struct gguf_kv *kv, const char *want,
@@ -24,7 +24,7 @@ static int wrong_type(const struct gguf *g, const struct gguf_kv *kv, const char
 
 int gguf_get_u64(const struct gguf *g, const char *key, uint64_t *v, struct err *e) {
     const struct gguf_kv *kv = gguf_find(g, key);
-    if (!kv) return absent(g, key, e);
+    if (!kv) return fail_absent(g, key, e);
     if (!is_int(kv->type)) return wrong_type(g, kv, "an integer", e);
     int64_t x = gguf_kv_i64(kv, 0);
     if (x < 0 && kv->type != GV_U64)
@@ -35,21 +35,21 @@ int gguf_get_u64(const struct gguf *g, const char *key, uint64_t *v, struct err 
 }
 int gguf_get_f64(const struct gguf *g, const char *key, double *v, struct err *e) {
     const struct gguf_kv *kv = gguf_find(g, key);
-    if (!kv) return absent(g, key, e);
+    if (!kv) return fail_absent(g, key, e);
     if (kv->type != GV_F32 && kv->type != GV_F64) return wrong_type(g, kv, "f32 or f64", e);
     *v = gguf_kv_f64(kv, 0);
     return 0;
 }
 int gguf_get_bool(const struct gguf *g, const char *key, bool *v, struct err *e) {
     const struct gguf_kv *kv = gguf_find(g, key);
-    if (!kv) return absent(g, key, e);
+    if (!kv) return fail_absent(g, key, e);
     if (kv->type != GV_BOOL) return wrong_type(g, kv, "bool", e);
     *v = kv->data[0] != 0;
     return 0;
 }
 int gguf_get_str(const struct gguf *g, const char *key, const char **s, struct err *e) {
     const struct gguf_kv *kv = gguf_find(g, key);
-    if (!kv) return absent(g, key, e);
+    if (!kv) return fail_absent(g, key, e);
     if (kv->type != GV_STR) return wrong_type(g, kv, "str", e);
     *s = gguf_kv_text(g, kv);
     return 0;

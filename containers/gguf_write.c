@@ -280,7 +280,7 @@ void gguf_w_split(struct gguf_w *w, uint64_t max_bytes, bool metadata_first) {
 
 /* ---- layout ---------------------------------------------------------------------------------- */
 
-static uint64_t alignment(const struct gguf_w *w) {
+static uint64_t alignment_of(const struct gguf_w *w) {
     int64_t i = find_kv(w, "general.alignment");
     return i >= 0 && w->kv[i].type == GV_U32 ? load_u32(w->kv[i].data) : 32;
 }
@@ -312,7 +312,7 @@ static void plan_header(const struct gguf_w *w, struct wshard *s, int i, int n, 
 /* Distributes the tensors and sets their offsets and the sizes of all shards; the caller frees *out
  * with free(). */
 static int plan(const struct gguf_w *w, struct wshard **out) {
-    uint64_t align = alignment(w);
+    uint64_t align = alignment_of(w);
     int n = 1, cap = 16;
     struct wshard *s = xcalloc((size_t)cap, sizeof *s);
     bool fresh = w->metadata_first && w->n_tensors > 0; /* the next tensor starts a shard */
@@ -425,7 +425,7 @@ static int write_header(struct gguf_w *w, int i, struct err *e) {
 
 /* Refuses keys that gguf_open would refuse. */
 static int check_keys(const struct gguf_w *w, struct err *e) {
-    uint64_t align = alignment(w);
+    uint64_t align = alignment_of(w);
     int64_t i = find_kv(w, "general.alignment");
     if (i >= 0 && w->kv[i].type != GV_U32)
         return err_set(e, ERR_DATA, "metadata key \"general.alignment\" must be u32");
@@ -540,7 +540,7 @@ void gguf_w_keep(struct gguf_w *w) {
 
 static int end_tensor(struct gguf_w *w, struct err *e) {
     const struct wtensor *t = &w->tensor[w->i_tensor];
-    uint64_t pad = round_up(t->n_bytes, alignment(w)) - t->n_bytes;
+    uint64_t pad = round_up(t->n_bytes, alignment_of(w)) - t->n_bytes;
     if (pad) TRY(out_pad(w->out[w->i_shard], pad, e));
     w->i_tensor++;
     w->n_done = 0;

@@ -17,7 +17,7 @@ static uint32_t mul_len(uint32_t n, uint32_t a) {
     if (n == 0 || a == 0) return 0;
     return a == GRAM_INF || (uint64_t)n * a >= GRAM_INF ? GRAM_INF : n * a;
 }
-static uint32_t least2(uint32_t a, uint32_t b) {
+static uint32_t smaller_len(uint32_t a, uint32_t b) {
     return a < b ? a : b;
 }
 
@@ -163,7 +163,7 @@ static uint32_t measure_list(struct grammar *g, const struct gnode_data *d, bool
     uint32_t len = d->kind == G_AND ? 0 : GRAM_INF;
     for (uint32_t i = 0; i < d->b; i++) {
         const uint32_t x = measure_node(g, g->list[d->a + i], search);
-        len = d->kind == G_AND ? (x > len ? x : len) : least2(len, x);
+        len = d->kind == G_AND ? (x > len ? x : len) : smaller_len(len, x);
     }
     return len;
 }
@@ -335,7 +335,7 @@ void gram_know_rules(struct grammar *g) {
         for (uint32_t r = g->n_rule; r-- > 0;) {
             const uint32_t len = measure_node(g, g->rule[r].body, true);
             changed |= len < g->rule[r].least;
-            g->rule[r].least = least2(len, g->rule[r].least);
+            g->rule[r].least = smaller_len(len, g->rule[r].least);
         }
     }
     g->least_known = true;

@@ -43,8 +43,9 @@ static struct {
     int most_threads;
 } blas_lib;
 
-static void product(const struct blas_use_info *u, const float *a, int64_t lda, const float *b,
-                    int64_t ldb, float *c, int64_t ldc, int64_t m, int64_t n, int64_t k) {
+static void sgemm_product(const struct blas_use_info *u, const float *a, int64_t lda,
+                          const float *b, int64_t ldb, float *c, int64_t ldc, int64_t m, int64_t n,
+                          int64_t k) {
     blas_lib.sgemm(ROW_MAJOR, AS_IS, u->back ? AS_IS : TRANSPOSED, (int)m, (int)n, (int)k, 1, a,
                    (int)lda, b, (int)ldb, u->adds ? 1 : 0, c, (int)ldc);
 }
@@ -81,7 +82,7 @@ static void run_ours(const struct kern *k, const struct blas_use_info *u, const 
 }
 /* Computes the trial's product with OpenBLAS. */
 static void run_theirs(const struct blas_use_info *u, const struct trial *t) {
-    product(u, t->a, u->k, t->b, t->ldb, t->d, u->n + PAD, u->m, u->n, u->k);
+    sgemm_product(u, t->a, u->k, t->b, t->ldb, t->d, u->n + PAD, u->m, u->n, u->k);
 }
 
 /* Returns whether a product of this use matches ours and writes nothing outside its result. */
@@ -241,10 +242,10 @@ void blas_product(const struct kern *k, unsigned uses, const float *a, int64_t l
     if (!blas_does(uses, (enum blas_use)use) || m < least_rows[use] || n < LEAST_N || kk < LEAST_K)
         k->gemm_f32(a, lda, b, ldb, c, ldc, m, n, kk);
     else
-        product(&blas_uses[use], a, lda, b, ldb, c, ldc, m, n, kk);
+        sgemm_product(&blas_uses[use], a, lda, b, ldb, c, ldc, m, n, kk);
 }
 
 void blas_add(enum blas_use use, const float *a, int64_t lda, const float *b, int64_t ldb, float *c,
               int64_t ldc, int64_t m, int64_t n, int64_t kk) {
-    product(&blas_uses[use], a, lda, b, ldb, c, ldc, m, n, kk);
+    sgemm_product(&blas_uses[use], a, lda, b, ldb, c, ldc, m, n, kk);
 }

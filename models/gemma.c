@@ -102,11 +102,11 @@ static int from_hf3(struct hparams *h, const struct hfdir *dir, struct err *e) {
     return 0;
 }
 
-static void layer2(const struct hparams *h, int layer, struct block_spec *s) {
+static void gemma2_layer(const struct hparams *h, int layer, struct block_spec *s) {
     (void)layer;
     s->attn.scale = 1 / sqrt(divisor(h, 46));
 }
-static void layer3(const struct hparams *h, int layer, struct block_spec *s) {
+static void gemma3_layer(const struct hparams *h, int layer, struct block_spec *s) {
     (void)layer;
     s->attn.scale = 1 / sqrt(divisor(h, 62));
 }
@@ -118,14 +118,14 @@ static const struct decoder_spec decoder1 = {
 static const struct decoder_spec decoder2 = {
     .block = {PRE_NORMS, POST_NORMS, .attn = {.rope = {.kind = ROPE_HALVES}},
               .ffn = {.act = ACT_GEGLU}},
-    .layer = layer2,
+    .layer = gemma2_layer,
     .embd_sqrt = true,
 };
 static const struct decoder_spec decoder3 = {
     .block = {PRE_NORMS, POST_NORMS,
               .attn = {.rope = {.kind = ROPE_HALVES, .scaling = SCALING_FULL}, QK_NORMS},
               .ffn = {.act = ACT_GEGLU}},
-    .layer = layer3,
+    .layer = gemma3_layer,
     .embd_sqrt = true,
 };
 

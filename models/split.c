@@ -27,7 +27,7 @@ static uint64_t max_bandwidth(const struct split *s) {
     for (int i = 0; i < s->n_cards; i++) most = max_u64(most, s->card[i].bandwidth);
     return most;
 }
-static uint64_t slowness(const struct split *s, int card) {
+static uint64_t slowness_of(const struct split *s, int card) {
     const uint64_t most = max_bandwidth(s), b = s->card[card].bandwidth;
     return b ? (uint64_t)((double)most / (double)b * UNITS) : UNITS;
 }
@@ -37,7 +37,7 @@ static struct price price_of(const struct split *s, int card, uint64_t bytes) {
     if (!bytes) return (struct price){0};
     const uint64_t all = bytes + c->fixed;
     return (struct price){.over = all > c->have ? ((all - c->have) >> 10) + 1 : 0,
-                          .time = (bytes >> 10) * slowness(s, card),
+                          .time = (bytes >> 10) * slowness_of(s, card),
                           .share = c->have ? (uint64_t)((double)all / (double)c->have * 1e12) : 0};
 }
 static struct price add_prices(const struct price *a, const struct price *b) {

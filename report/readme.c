@@ -29,7 +29,7 @@ bool card_is_repo(const char *s) {
     return slash && slash != s && slash[1] && !strchr(slash + 1, '/') && !strchr(s, ' ');
 }
 
-static const char *pipeline(const struct release *rel) {
+static const char *task_tag(const struct release *rel) {
     static const char *const known[] = {"image-text-to-text", "any-to-any", "text2text-generation",
                                         "feature-extraction"};
     for (int i = 0; rel && i < rel->n_tags; i++)
@@ -47,7 +47,7 @@ static void front_matter(const struct result *r, const struct release *rel, stru
     buf_str(out, "---\n");
     if (card_is_repo(base)) yaml_field(out, "base_model", base);
     buf_str(out, "base_model_relation: quantized\nlibrary_name: gguf\n");
-    buf_fmt(out, "pipeline_tag: %s\n", pipeline(rel));
+    buf_fmt(out, "pipeline_tag: %s\n", task_tag(rel));
     if (*license) yaml_field(out, "license", license);
     if (rel && *rel->license_name) yaml_field(out, "license_name", rel->license_name);
     if (rel && *rel->license_link) yaml_field(out, "license_link", rel->license_link);

@@ -256,7 +256,7 @@ static int chat_read(struct ask *a, const struct json *j, struct fault *f) {
     return chat_conv(a, json_get(j, "messages"), f);
 }
 
-static const char *finish(const struct reply *r, const struct reply_choice *c) {
+static const char *choice_finish(const struct reply *r, const struct reply_choice *c) {
     const bool older = c->end == END_CALLS && (r->ask->api_flags & FUNCTIONS);
     return older ? "function_call" : reply_finish(c);
 }
@@ -348,7 +348,8 @@ static void put_choice(struct reply *r, const struct event *ev, struct buf *out)
     jw_obj(&w, NULL);
     jw_i64(&w, "index", ev->choice);
     put_delta(&w, r, ev);
-    jw_str(&w, "finish_reason", ev->kind == EV_ENDED ? finish(r, &r->choice[ev->choice]) : NULL);
+    jw_str(&w, "finish_reason",
+           ev->kind == EV_ENDED ? choice_finish(r, &r->choice[ev->choice]) : NULL);
     jw_end(&w);
     jw_end(&w);
     if (r->ask->usage) jw_null(&w, "usage");
@@ -445,7 +446,7 @@ static void chat_whole(struct reply *r, struct buf *out) {
         jw_i64(&w, "index", i);
         put_message(&w, r, c);
         put_probs(&w, c, r->ask->top >= 0);
-        jw_str(&w, "finish_reason", finish(r, c));
+        jw_str(&w, "finish_reason", choice_finish(r, c));
         jw_end(&w);
     }
     jw_end(&w);

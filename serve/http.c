@@ -22,7 +22,7 @@ static bool is_token(unsigned char c) {
            (c && strchr("!#$%&'*+-.^_`|~", c));
 }
 
-static int refuse(struct http_req *r, int status, const char *why) {
+static int refuse_request(struct http_req *r, int status, const char *why) {
     r->status = status;
     r->why = why;
     return -1;
@@ -49,13 +49,13 @@ static int read_target(struct http_req *r, struct http_text t) {
     const size_t n = sizeof http - 1;
     if (t.n > n && strncasecmp(t.s, http, n) == 0) {
         const char *host = t.s + n, *slash = memchr(host, '/', t.n - n);
-        if (!slash) return refuse(r, 400, "the target is not a path");
+        if (!slash) return refuse_request(r, 400, "the target is not a path");
         r->authority = (struct http_text){host, (size_t)(slash - host)};
-        if (!r->authority.n) return refuse(r, 400, "the target has no host");
+        if (!r->authority.n) return refuse_request(r, 400, "the target has no host");
         t = (struct http_text){slash, t.n - (size_t)(slash - t.s)};
     }
     if (*t.s != '/' && !(http_is(t, "*") && http_is(r->method, "OPTIONS")))
-        return refuse(r, 400, "the target is not a path");
+        return refuse_request(r, 400, "the target is not a path");
     const char *q = memchr(t.s, '?', t.n);
     r->path = (struct http_text){t.s, q ? (size_t)(q - t.s) : t.n};
     if (q) r->query = (struct http_text){q + 1, t.n - r->path.n - 1};
@@ -64,46 +64,49 @@ static int read_target(struct http_req *r, struct http_text t) {
 
 static int read_request_line(struct http_req *r, struct http_text l) {
     const char *sp = memchr(l.s, ' ', l.n);
-    if (!sp || sp == l.s) return refuse(r, 400, "the request line is not METHOD TARGET VERSION");
+    if (!sp || sp == l.s)
+        return refuse_request(r, 400, "the request line is not METHOD TARGET VERSION");
     r->method = (struct http_text){l.s, (size_t)(sp - l.s)};
     const char *t = sp + 1, *end = l.s + l.n;
     const char *sp2 = memchr(t, ' ', (size_t)(end - t));
-    if (!sp2 || sp2 == t) return refuse(r, 400, "the request line is not METHOD TARGET VERSION");
+    if (!sp2 || sp2 == t)
+        return refuse_request(r, 400, "the request line is not METHOD TARGET VERSION");
     const struct http_text target = {t, (size_t)(sp2 - t)},
                            version = {sp2 + 1, (size_t)(end - sp2 - 1)};
     for (size_t i = 0; i < r->method.n; i++)
-        if (!is_token((unsigned char)l.s[i])) return refuse(r, 400, "the method is not a token");
+        if (!is_token((unsigned char)l.s[i]))
+            return refuse_request(r, 400, "the method is not a token");
     for (size_t i = 0; i < target.n; i++)
         if ((unsigned char)t[i] <= ' ' || (unsigned char)t[i] >= 0x7f)
-            return refuse(r, 400, "the target contains invalid bytes");
+            return refuse_request(r, 400, "the target contains invalid bytes");
     if (http_is(version, "HTTP/1.0"))
         r->keep_alive = false;
     else if (http_is(version, "HTTP/1.1"))
         r->keep_alive = true;
     else
-        return refuse(r, version.n == 8 && memcmp(version.s, "HTTP/", 5) == 0 ? 505 : 400,
-                      "the version is not HTTP/1.0 or HTTP/1.1");
+        return refuse_request(r, version.n == 8 && memcmp(version.s, "HTTP/", 5) == 0 ? 505 : 400,
+                              "the version is not HTTP/1.0 or HTTP/1.1");
     return read_target(r, target);
 }
 
 static int read_field(struct http_req *r, struct http_text l) {
     const char *colon = memchr(l.s, ':', l.n);
     if (l.s[0] == ' ' || l.s[0] == '\t')
-        return refuse(r, 400, "folded header lines are not allowed");
-    if (!colon || colon == l.s) return refuse(r, 400, "a header line without a name");
+        return refuse_request(r, 400, "folded header lines are not allowed");
+    if (!colon || colon == l.s) return refuse_request(r, 400, "a header line without a name");
     struct http_field f = {{l.s, (size_t)(colon - l.s)}, {colon + 1, 0}};
     f.value.n = (size_t)(l.s + l.n - f.value.s);
     for (size_t i = 0; i < f.name.n; i++)
         if (!is_token((unsigned char)f.name.s[i]))
-            return refuse(r, 400, "a header's name is not a token");
+            return refuse_request(r, 400, "a header's name is not a token");
     for (size_t i = 0; i < f.value.n; i++) {
         const unsigned char c = (unsigned char)f.value.s[i];
         if ((c < ' ' && c != '\t') || c == 0x7f)
-            return refuse(r, 400, "a header's value has control characters");
+            return refuse_request(r, 400, "a header's value has control characters");
     }
     while (f.value.n && strchr(" \t", f.value.s[0])) f.value.s++, f.value.n--;
     while (f.value.n && strchr(" \t", f.value.s[f.value.n - 1])) f.value.n--;
-    if (r->n_fields == HTTP_MAX_FIELDS) return refuse(r, 431, "too many headers");
+    if (r->n_fields == HTTP_MAX_FIELDS) return refuse_request(r, 431, "too many headers");
     r->field[r->n_fields++] = f;
     return 0;
 }
@@ -137,18 +140,19 @@ static bool has_word(struct http_text list, const char *word) {
 static int read_length(struct http_req *r) {
     const struct http_text *len = http_find(r, "content-length"),
                            *te = http_find(r, "transfer-encoding");
-    if (te && len) return refuse(r, 400, "both Content-Length and Transfer-Encoding");
+    if (te && len) return refuse_request(r, 400, "both Content-Length and Transfer-Encoding");
     if (count_fields(r, "content-length") > 1)
-        return refuse(r, 400, "more than one Content-Length");
+        return refuse_request(r, 400, "more than one Content-Length");
     if (te && (count_fields(r, "transfer-encoding") > 1 || !http_is_word(*te, "chunked")))
-        return refuse(r, 501, "the transfer coding is not chunked");
+        return refuse_request(r, 501, "the transfer coding is not chunked");
     r->chunked = te != NULL;
     r->length = te ? -1 : 0;
     if (!len) return 0;
-    if (!len->n || len->n > 15) return refuse(r, len->n ? 413 : 400, "invalid Content-Length");
+    if (!len->n || len->n > 15)
+        return refuse_request(r, len->n ? 413 : 400, "invalid Content-Length");
     for (size_t i = 0; i < len->n; i++) {
         if (len->s[i] < '0' || len->s[i] > '9')
-            return refuse(r, 400, "Content-Length is not a number");
+            return refuse_request(r, 400, "Content-Length is not a number");
         r->length = r->length * 10 + (len->s[i] - '0');
     }
     return 0;
@@ -166,7 +170,7 @@ static int read_once(struct http_req *r) {
                 ONCE("content-encoding"), ONCE("access-control-request-headers")};
 #undef ONCE
     for (size_t i = 0; i < COUNT_OF(once); i++)
-        if (count_fields(r, once[i].name) > 1) return refuse(r, 400, once[i].why);
+        if (count_fields(r, once[i].name) > 1) return refuse_request(r, 400, once[i].why);
     return 0;
 }
 
@@ -174,15 +178,15 @@ static int read_known_fields(struct http_req *r) {
     const struct http_text *host = http_find(r, "host"), *conn = http_find(r, "connection"),
                            *expect = http_find(r, "expect");
     if (!host || count_fields(r, "host") > 1 || !host->n)
-        return refuse(r, 400, "exactly one Host header is required");
+        return refuse_request(r, 400, "exactly one Host header is required");
     r->host = *host;
     if (r->authority.n &&
         (r->authority.n != host->n || strncasecmp(r->authority.s, host->s, host->n) != 0))
-        return refuse(r, 400, "the target's host differs from the Host header");
+        return refuse_request(r, 400, "the target's host differs from the Host header");
     if (read_once(r)) return -1;
     if (conn && has_word(*conn, "close")) r->keep_alive = false;
     if (expect && !http_is_word(*expect, "100-continue"))
-        return refuse(r, 417, "only the expectation 100-continue is supported");
+        return refuse_request(r, 417, "only the expectation 100-continue is supported");
     r->expect = expect != NULL;
     return read_length(r);
 }
@@ -194,20 +198,22 @@ int http_head(const char *s, size_t n, struct http_req *r) {
     bool first = true;
     enum { TLS = 0x16 }; /* first byte of a TLS handshake */
     if (n && s[0] == TLS)
-        return refuse(r, 400, "this server does not use TLS: connect to http://, not https://");
+        return refuse_request(r, 400,
+                              "this server does not use TLS: connect to http://, not https://");
     while (at + 2 <= n && at < 4 && s[at] == '\r' && s[at + 1] == '\n') at += 2;
     for (;; first = false) {
         used = line_at(s + at, n - at, &l);
-        if (used < 0) return refuse(r, 400, "a line that does not end with CR LF");
+        if (used < 0) return refuse_request(r, 400, "a line that does not end with CR LF");
         if (!used) {
             if (first && n - at > HTTP_MAX_LINE)
-                return refuse(r, 431, "the request line is too long");
-            if (n > HTTP_MAX_HEAD) return refuse(r, 431, "the headers are too long");
+                return refuse_request(r, 431, "the request line is too long");
+            if (n > HTTP_MAX_HEAD) return refuse_request(r, 431, "the headers are too long");
             return 0;
         }
         at += (size_t)used;
-        if (at > HTTP_MAX_HEAD) return refuse(r, 431, "the headers are too long");
-        if (first && l.n > HTTP_MAX_LINE) return refuse(r, 431, "the request line is too long");
+        if (at > HTTP_MAX_HEAD) return refuse_request(r, 431, "the headers are too long");
+        if (first && l.n > HTTP_MAX_LINE)
+            return refuse_request(r, 431, "the request line is too long");
         if (!first && !l.n) break;
         if (first ? read_request_line(r, l) : read_field(r, l)) return -1;
     }

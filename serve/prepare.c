@@ -243,7 +243,7 @@ static int render_prompt(struct served *d, struct ask *a, bool gen, struct chat_
     return rc ? fault_set(f, 400, NULL, "messages", "%s", e.msg) : 0;
 }
 
-static size_t rstrip(const struct buf *b) {
+static size_t stripped_len(const struct buf *b) {
     size_t n = b->len;
     while (n && strchr(" \t\r\n", b->data[n - 1])) n--;
     return n;
@@ -260,7 +260,7 @@ static int render_open(struct served *d, struct ask *a, struct chat_prompt *p, s
     const char *content = json_str(json_get(last, "content"));
     char *text = xstrdup(content ? content : "");
     const struct buf t = {text, json_unmend(text, strlen(text)), 0};
-    const size_t n = rstrip(&t);
+    const size_t n = stripped_len(&t);
     char *at = NULL;
     for (char *hit = p->text.data;
          n && (hit = memmem(hit, (size_t)(p->text.data + p->text.len - hit), t.data, n)); hit++)

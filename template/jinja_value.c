@@ -177,7 +177,7 @@ static void index_put(struct jdict *d, uint32_t i) {
 /* Number of entries from which a dict has an index; scanning is faster below. */
 enum { INDEX_FROM = 9 };
 
-static void reindex(struct jctx *c, struct jdict *d) {
+static void rebuild_index(struct jctx *c, struct jdict *d) {
     d->index_size = d->cap * 2;
     while (d->index_size & (d->index_size - 1))
         d->index_size += d->index_size & (0u - d->index_size);
@@ -239,14 +239,14 @@ void jdict_set(struct jctx *c, struct jdict *d, struct jval k, struct jval v) {
         struct jent *p = jx_alloc(c, d->cap, sizeof *p);
         if (d->n) memcpy(p, d->e, d->n * sizeof *p);
         d->e = p;
-        if (d->index) reindex(c, d);
+        if (d->index) rebuild_index(c, d);
     }
     d->e[d->n] = (struct jent){k, v, hash};
     d->n++;
     if (d->index) {
         index_put(d, d->n - 1);
     } else if (d->n >= INDEX_FROM) {
-        reindex(c, d);
+        rebuild_index(c, d);
     }
 }
 

@@ -62,7 +62,7 @@ const struct own_template *own_find(const char *name) {
     return NULL;
 }
 
-static bool contains(const char *src, size_t len, const char *mark) {
+static bool contains_text(const char *src, size_t len, const char *mark) {
     return memmem(src, len, mark, strlen(mark)) != NULL;
 }
 
@@ -70,9 +70,9 @@ const struct own_template *own_for(const char *src, size_t len) {
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         bool fits = true;
         for (int k = 0; k < MAX_MARKS && rows[i].has[k]; k++)
-            fits = fits && contains(src, len, rows[i].has[k]);
+            fits = fits && contains_text(src, len, rows[i].has[k]);
         for (int k = 0; k < MAX_MARKS && rows[i].lacks[k]; k++)
-            fits = fits && !contains(src, len, rows[i].lacks[k]);
+            fits = fits && !contains_text(src, len, rows[i].lacks[k]);
         if (fits) return own_at((int)i);
     }
     return NULL;

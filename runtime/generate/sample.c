@@ -47,7 +47,7 @@ void sampler_free(struct sampler *s) {
 static bool repeats_count(const struct sample_opts *o) {
     return o->repeat_penalty > 0 && fabsf(o->repeat_penalty - 1.0f) > 0;
 }
-static bool penalizes(const struct sample_opts *o) {
+static bool has_penalties(const struct sample_opts *o) {
     return repeats_count(o) || fabsf(o->presence_penalty) > 0 || fabsf(o->frequency_penalty) > 0;
 }
 
@@ -57,7 +57,7 @@ static bool penalizes(const struct sample_opts *o) {
 static void penalize(struct sampler *s, const int32_t *last, int64_t n_last) {
     const struct sample_opts *o = &s->o;
     int64_t n = o->repeat_last_n < n_last ? o->repeat_last_n : n_last;
-    if (!penalizes(o) || n <= 0) return;
+    if (!has_penalties(o) || n <= 0) return;
     for (int64_t i = n_last - n; i < n_last; i++)
         if (last[i] >= 0 && last[i] < s->n_vocab) s->seen[last[i]]++;
     for (int64_t i = n_last - n; i < n_last; i++) {
@@ -108,7 +108,7 @@ static int64_t n_candidates(const struct sampler *s) {
 }
 
 int32_t sampler_pick(struct sampler *s, const float *logits, const int32_t *last, int64_t n_last) {
-    if (penalizes(&s->o)) {
+    if (has_penalties(&s->o)) {
         memcpy(s->logits, logits, (size_t)s->n_vocab * sizeof *logits);
         penalize(s, last, n_last);
         logits = s->logits;
@@ -123,7 +123,7 @@ int64_t sampler_needs(const struct sampler *s, int64_t n_last) {
     const int64_t k = n_candidates(s),
                   n = s->o.repeat_last_n < n_last ? s->o.repeat_last_n : n_last;
     const struct sample_opts *o = &s->o;
-    if (!penalizes(o) || n <= 0) return k < s->n_vocab ? k : -1;
+    if (!has_penalties(o) || n <= 0) return k < s->n_vocab ? k : -1;
     const bool lower = (!repeats_count(o) || o->repeat_penalty > 1) && !(o->presence_penalty < 0) &&
                        !(o->frequency_penalty < 0);
     return lower && k + n < s->n_vocab ? k + n : -1;
