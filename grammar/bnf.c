@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* grammar/bnf.c - text grammars: the shared parser, and GBNF. */
+/* grammar/bnf.c - parser functions shared by the text grammars, and the GBNF parser. */
 #include "grammar/bnf.h"
 
 #include <inttypes.h>
@@ -147,7 +147,7 @@ gnode bnf_root(struct bnf *b, const char *root) {
     b->end = b->n;
     if (!b->rc) node = bnf_ref(b, root, strlen(root));
     for (size_t k = 0; k < b->n_rule && !b->rc; k++)
-        if (b->rule[k].state == 0) read_rule(b, k); /* unused, or nested too deep before */
+        if (b->rule[k].state == 0) read_rule(b, k); /* not referenced, or nested too deep */
     if (b->ignore) node = gn_cat(b->g, b->ignore, node);
     free(b->rule);
     strmap_free(b->by_name);
@@ -348,7 +348,7 @@ static gnode gbnf_body(struct bnf *b) {
     return out;
 }
 
-/* Finds all `name ::=` outside of texts, classes and comments. */
+/* Adds a rule for each `name ::=` outside strings, classes and comments. */
 static void find_rules(struct bnf *b) {
     size_t name = 0, name_end = 0;
     while (b->i < b->n && !b->rc) {

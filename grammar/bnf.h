@@ -12,7 +12,7 @@ struct bnf_rule {
     const char *name;
     size_t len, from, to; /* byte range of its body */
     uint8_t state;        /* 0: not parsed, 1: being parsed, 2: done */
-    bool used, term;      /* used: referenced as a rule; term: a terminal */
+    bool used, term;      /* used: some G_RULE node refers to it; term: it is a terminal */
     uint32_t index;       /* in g->rule */
     gnode node;
 };
@@ -27,7 +27,7 @@ struct bnf {
     bool term;    /* parsing a terminal */
     bool escaped; /* the text is inside a JSON string, with its escapes */
     gnode ignore;
-    /* Parses alternatives up to b->end or the end of a group. */
+    /* Parses a list of alternatives, up to b->end or the end of the group. */
     gnode (*body)(struct bnf *b);
     int rc;
     struct err *e;
@@ -56,8 +56,8 @@ gnode bnf_token(struct bnf *b);
 /* Parses a decimal number: a repetition count or a token id. Sets b->rc to ERR_DATA if there is no
  * digit or the number exceeds ten million. */
 uint32_t bnf_number(struct bnf *b);
-/* Sets *out to the language of a Lark grammar of len bytes, as a part of g. escaped: the language
- * is text inside a JSON string. Defined in lark.c. */
+/* Sets *out to the language of a Lark grammar of len bytes, for use within g. escaped: it describes
+ * text inside a JSON string. Defined in lark.c. */
 int gn_lark(struct grammar *g, const char *text, size_t len, bool escaped, gnode *out,
             struct err *e);
 /* Parses all rules and returns the node of the rule `root`, preceded by the ignored text. Does not

@@ -76,8 +76,8 @@ static gnode alts_take(struct grammar *g, struct alts *s) {
     return out;
 }
 
-/* Appends the characters lo to hi, all of n bytes in UTF-8. Splits the range so that each piece is
- * a product of byte ranges. */
+/* Appends the characters lo to hi, which all take n bytes in UTF-8. Splits the range into pieces
+ * that are each a sequence of byte ranges. */
 static void add_range(struct grammar *g, uint32_t lo, uint32_t hi, int n, struct alts *out) {
     for (int i = 1; i < n; i++) {
         const uint32_t low = (1u << 6 * i) - 1;

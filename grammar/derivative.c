@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* grammar/derivative.c - the lazy automaton: Brzozowski derivatives of regular languages, cached
- * per node and byte class. Also computes what must be known before use: byte classes, rules without
- * any text, left recursion. */
+ * per node and byte class. Also seals a grammar: computes byte classes, finds rules that match
+ * nothing, and rejects left recursion. */
 #include "grammar/gram_int.h"
 
 #include <inttypes.h>
@@ -162,10 +162,11 @@ static bool visit(struct grammar *g, gnode n) {
     return before;
 }
 
-/* Returns whether n has any text, by breadth-first search over derivatives. If none is found, all
- * visited nodes are known to be dead; otherwise the path to the text found is alive. So a text of
- * 3000 or more bytes is searched for once, not at each of its bytes. Beyond the bound a node counts
- * as alive; a grammar that has searched a lot gets a small bound, so that no step takes long. */
+/* Returns whether n has any text, by breadth-first search over derivatives. If no text is found,
+ * all visited nodes are recorded as dead, otherwise the nodes on the path to the text as alive. A
+ * text of thousands of bytes is therefore searched for once, not again at each of its bytes. If the
+ * search exceeds its bound, the node counts as alive; the bound becomes small once a grammar has
+ * searched a lot, so that no step takes long. */
 static bool search(struct grammar *g, gnode n) {
     const uint32_t bound = g->n_searched < SEARCH_ALL ? SEARCH_MAX : SEARCH_LATE;
     uint32_t cap = 64, m = 1, at = 0;
@@ -207,7 +208,7 @@ static bool search(struct grammar *g, gnode n) {
     return live;
 }
 
-/* Returns whether the sequence n has any text, and records it for each of its suffixes. */
+/* Returns whether the sequence n has any text. If so, records that for each of its suffixes. */
 static bool live_cat(struct grammar *g, gnode n) {
     gnode x = n;
     while (gn(g, x)->kind == G_CAT && !(gn(g, x)->flags & GF_KNOWN) && gn_live(g, gn(g, x)->a))
@@ -218,8 +219,8 @@ static bool live_cat(struct grammar *g, gnode n) {
     return true;
 }
 
-/* Returns whether n has any text. Sequences, choices and repetitions follow from their parts;
- * others are searched. Nodes nested too deep count as having text. */
+/* Returns whether n has any text. The parts decide for sequences, choices and repetitions; other
+ * nodes are searched. Nodes nested too deep count as having text. */
 static bool live_parts(struct grammar *g, gnode n) {
     const struct gnode_data d = *gn(g, n);
     if (g->depth >= DEPTH_MAX) return true;
@@ -249,7 +250,7 @@ bool gn_live(struct grammar *g, gnode n) {
 
 /* ---- sealing ---- */
 
-/* Groups bytes that no set of the grammar distinguishes into classes: sets g->cls, g->rep,
+/* Groups bytes into classes that no set of the grammar tells apart: sets g->cls, g->rep,
  * g->cls_size and g->n_cls. */
 static void make_classes(struct grammar *g) {
     uint8_t cls[256] = {0};
@@ -283,13 +284,13 @@ static void make_classes(struct grammar *g) {
     g->n_cls = n;
 }
 
-/* Returns whether n can still match something; for rules, as far as known. */
+/* Returns whether n has any text; for irregular nodes, as far as known yet. */
 static bool live_part(struct grammar *g, gnode n) {
     return gn_regular(g, n) ? gn_live(g, n) : gn(g, n)->flags & GF_LIVE;
 }
 
-/* Returns the rows of p that can be written with all rows they need, as bits. Sets *must to the
- * required rows, as bits. */
+/* Returns, as bits, the rows of p that can be written together with all rows they need. Sets *must
+ * to the required rows and those that they need. */
 static uint64_t usable(struct grammar *g, const struct gpick *p, uint64_t *must) {
     uint64_t live = 0, out = 0;
     *must = p->required;
@@ -302,8 +303,8 @@ static uint64_t usable(struct grammar *g, const struct gpick *p, uint64_t *must)
     return out;
 }
 
-/* Returns whether p has any text: all required rows can be written, enough members are possible,
- * and the end can be written. */
+/* Returns whether p has any text: the required rows and the end can be written, and the number of
+ * members can be within its limits. */
 static bool live_pick(struct grammar *g, const struct gpick *p) {
     uint64_t n = 0, n_must = 0;
     if (p->n <= GRAM_PICK_BITS) {
@@ -324,7 +325,8 @@ static bool live_pick(struct grammar *g, const struct gpick *p) {
     return live_part(g, p->close) && n >= p->lo && (p->hi == GRAM_INF || n_must <= p->hi);
 }
 
-/* Computes the data that may_take() (gram_step.c) uses. */
+/* Fills in `usable` and `far` for may_take() (gram_step.c), and drops unlisted members that match
+ * nothing. */
 static void judge_pick(struct grammar *g, struct gpick *p) {
     uint64_t must;
     if (p->extra && !live_part(g, p->extra)) p->extra = G_NONE;
@@ -348,7 +350,7 @@ static void judge_pick(struct grammar *g, struct gpick *p) {
     }
 }
 
-/* Returns whether n's parts leave it something to match. */
+/* Returns whether n has any text, given what is known about its parts. */
 static bool live_of(struct grammar *g, gnode n) {
     const struct gnode_data d = *gn(g, n);
     switch ((enum gkind)d.kind) {
@@ -370,7 +372,7 @@ static bool live_of(struct grammar *g, gnode n) {
     case G_AND:
     case G_NOT:
     case G_MOD:
-    case G_NAMED: /* created later */
+    case G_NAMED: /* created only while an answer advances */
         break;
     }
     return false;
@@ -417,8 +419,7 @@ static int find_facts(struct grammar *g, struct err *e) {
     return 0;
 }
 
-/* Returns whether n can begin with a rule that begins with itself. Expanding such a rule would not
- * end. */
+/* Returns whether n can begin with a left-recursive rule, whose expansion would never end. */
 static bool left_recursive(struct grammar *g, gnode n, int depth);
 static bool rule_left_recursive(struct grammar *g, uint32_t r, int depth) {
     if (g->rule[r].mark == 2) return false;
@@ -452,7 +453,8 @@ static bool left_recursive(struct grammar *g, gnode n, int depth) {
     return false;
 }
 
-/* Fails if a rule is left-recursive. Rule names are not available afterwards. */
+/* Fails if a rule is left-recursive. Clears the rules' names, which are only borrowed until
+ * here. */
 static int no_left_recursion(struct grammar *g, struct err *e) {
     int rc = 0;
     for (uint32_t r = 0; r < g->n_rule && !rc; r++) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* grammar/gram.h - constrained decoding: decides which tokens keep an answer within a language,
- * given as a JSON Schema, a regular expression, a list of choices or a grammar. See
+/* grammar/gram.h - constrained decoding: computes which tokens may come next so that an answer
+ * stays within a language: a JSON Schema, a regular expression, a list of choices or a grammar. See
  * docs/design/constrained.md.
  *
  * Three objects: a gram_vocab is a tokenizer's vocabulary as a byte trie, built once per model. A
@@ -25,9 +25,9 @@ struct gram_state;
 
 /* ---- vocabulary: immutable, thread-safe ---- */
 
-/* Builds the vocabulary of all tokens of t; free it with gram_vocab_free(). Text never matches
- * control tokens. End-of-generation tokens are allowed where the language may end. Takes 1 MiB plus
- * 30 bytes per token, and 0.2 s for 250,000 tokens. */
+/* Builds the vocabulary of all tokens of t; free it with gram_vocab_free(). Control tokens never
+ * match text. End-of-generation tokens are allowed where the language may end. Takes 1 MiB plus 30
+ * bytes per token, and 0.2 s for 250,000 tokens. */
 int gram_vocab_new(struct gram_vocab **out, const struct tok *t, struct err *e);
 /* Builds a vocabulary of n byte strings: token i is text[i], of len[i] bytes. A token of length 0
  * is never allowed, except `end`, which ends a generation regardless of its bytes. */
@@ -38,9 +38,9 @@ int64_t gram_vocab_size(const struct gram_vocab *v);
 
 /* ---- languages ---- */
 
-/* Compilation is counted in steps: nodes created or visited, pairs compared. Exceeding the limit
- * grammar_steps, or the cost of the thread (ctx_cost), which several grammars share, is ERR_DATA.
- * ERR_INTR: cancelled. */
+/* Compilation is counted in steps: nodes created or visited, pairs compared. ERR_DATA: the count
+ * exceeds the limit grammar_steps, or the thread's cost limit (ctx_cost), which several grammars
+ * share. ERR_INTR: cancelled. */
 
 enum gram_space {                  /* whitespace between JSON tokens */
                   GRAM_SPACE_FREE, /* none, one space, or a newline and up to 32 spaces */
@@ -58,8 +58,8 @@ struct gram_opts {  /* zero-initialized: defaults */
     bool open;
     bool complete; /* OpenAI's `strict: true`: all properties required, no others allowed */
     enum gram_space space;
-    struct buf *notes;      /* if not NULL, gets a line "path: reason" per unsupported clause */
-    struct gram_spot *spot; /* if not NULL, set to the part that ERR_DATA is about */
+    struct buf *notes;      /* if not NULL, receives a line "path: reason" per unsupported clause */
+    struct gram_spot *spot; /* if not NULL, set to the part that caused ERR_DATA */
 };
 /* Compiles a JSON Schema (2020-12) to a grammar; free it with grammar_free().
  * docs/design/constrained.md lists which keywords are exact. v is borrowed and must outlive the
@@ -107,15 +107,16 @@ struct gram_tools {
     const char *opened; /* call marker at the end of the prompt (toolfmt_opened); NULL: none */
 };
 /* Compiles a grammar of answers with tool calls in the syntax f. Only the listed tools can be
- * called, with arguments that match their schemas. An invalid schema counts as any object and is
- * reported in notes, unless strict. The grammar begins after the reasoning. ERR_USAGE: the tool
- * does not exist, or calls are requested but f is toolfmt_plain(). */
+ * called, with arguments that match their schemas. Unless strict, a tool with an invalid schema
+ * accepts any object, and the schema is reported in notes. The grammar applies from the end of the
+ * reasoning. ERR_USAGE: the tool does not exist, or calls are requested but f is
+ * toolfmt_plain(). */
 int grammar_of_tools(struct grammar **out, const struct gram_vocab *v, const struct toolfmt *f,
                      const struct gram_tools *t, const struct gram_opts *o, struct err *e);
-/* Frees a grammar; all its states must be freed before. NULL is allowed. */
+/* Frees a grammar; its states must have been freed first. NULL is allowed. */
 void grammar_free(struct grammar *g);
-/* Returns the grammar's memory, including cached derivatives and masks. At most GRAM_BYTES_MAX plus
- * GRAM_MASKS_MAX for masks. */
+/* Returns the bytes of memory that a grammar uses, including cached derivatives and masks; at most
+ * GRAM_BYTES_MAX, plus GRAM_MASKS_MAX for the masks. */
 enum { GRAM_BYTES_MAX = 64 << 20, GRAM_MASKS_MAX = 64 << 20 };
 size_t grammar_bytes(struct grammar *g);
 /* Returns whether a limit was reached, so that no answer can use the grammar any more. Returns
@@ -143,17 +144,17 @@ int gram_accept_text(struct gram_state *s, const char *text, size_t n, struct er
 /* Sets the bits of all tokens that gram_allows() and clears the others. bits has (size + 31) / 32
  * words, where size is the vocabulary's. Returns ERR_DATA like gram_accept(). */
 int gram_mask(const struct gram_state *s, uint32_t *bits, struct err *e);
-/* Appends up to `most` forced bytes: those reached while exactly one byte can follow and the text
- * cannot end. */
+/* Appends up to `most` forced bytes: as long as exactly one byte can follow and the text cannot end
+ * there, that byte is forced. */
 void gram_forced(const struct gram_state *s, size_t most, struct buf *out);
-/* Returns the smallest number of bytes that completes the text; 0: complete, -1: unknown, since the
- * search is bounded. */
+/* Returns the smallest number of bytes that completes the text. 0: it is complete. -1: unknown,
+ * because the search is bounded. */
 int64_t gram_least(const struct gram_state *s);
-/* Appends tokens that complete the text by a shortest continuation; none if it is complete. Returns
- * false if none is known. */
+/* Appends the tokens of a shortest text that completes the answer; none if it is complete. Returns
+ * false if no such text is known. */
 bool gram_way_out(const struct gram_state *s, struct ids *out);
-/* Returns whether at most `most` tokens can complete the text. True is certain; false means no or
- * unknown. Takes about a microsecond if the end is far. */
+/* Returns whether the text can be completed with at most `most` tokens. False also if unknown.
+ * Takes about a microsecond if many tokens are needed. */
 bool gram_ends_within(const struct gram_state *s, int64_t most);
 /* Returns whether the text so far is complete. */
 bool gram_may_end(const struct gram_state *s);

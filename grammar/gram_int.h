@@ -3,8 +3,9 @@
  *
  * A language is a tree of hash-consed nodes (lang.c). Nodes without RULE and PICK are regular: each
  * is a state of a lazy automaton, and its transitions are Brzozowski derivatives (derivative.c).
- * The rest is handled with stacks: a position in the text is a set of items (regular node, stack of
- * the nodes that follow), gram_step.c. mask.c computes the tokens that a position allows. */
+ * The other nodes need stacks: a position in the text is a set of items, each a regular node and a
+ * stack of the nodes that follow it (gram_step.c). mask.c computes the tokens that a position
+ * allows. */
 #ifndef HONE_GRAMMAR_GRAM_INT_H
 #define HONE_GRAMMAR_GRAM_INT_H
 
@@ -26,23 +27,26 @@ enum gkind {
     G_AND,  /* all of list [a, a+b); regular */
     G_NOT,  /* any bytes except a; regular */
     G_REP,  /* a, lo to hi times */
-    G_MOD,  /* decimal digits whose value, appended to a value with remainder b, is 0 modulo a */
+    G_MOD,  /* decimal digits that complete a multiple of a, if the digits so far leave remainder b
+             */
     G_RULE, /* the body of rule a */
-    /* Rest of an object, struct gpick a. lo: members written. bits: rows used. b: language of the
-     * unlisted names written so far. hi: 1 if one more unlisted name was written but is unknown. */
+    /* Rest of the object described by struct gpick number a. lo: members written. bits: rows used.
+     * b: language of the unlisted names written so far. hi: 1 if another unlisted name was written
+     * but not recorded. */
     G_PICK,
-    /* Rest of an unlisted member after its name: entry hi of `other` in struct gpick a, then the
-     * rest of the object with lo, bits and b as after the member, but without its name. */
+    /* Rest of an unlisted member after its name: `rest` of entry hi of `other` in gpick a, then the
+     * rest of the object. lo, bits and b are those after the member, except that b lacks its
+     * name. */
     G_NAMED
 };
 enum { GF_NULL = 1, GF_REGULAR = 2, GF_PLAIN = 4, GF_LIVE = 8, GF_KNOWN = 16, GF_FIT = 32 };
 #define GRAM_INF UINT32_MAX
 struct gnode_data {
-    /* Flags, in order: matches the empty text; regular; cannot be empty unless NONE; can be
-     * completed, and whether that is known; whether `kinds` and `chars` are known. */
+    /* Flags GF_*, in order: matches the empty text; is regular; has some text unless it is G_NONE;
+     * has some text, and whether that is known; `kinds` and `chars` are known. */
     uint8_t kind, flags;
-    /* The node allows any text of up to `chars` characters of these kinds and cannot end within it
-     * (mask.c). */
+    /* The node allows any text of up to `chars` characters of these kinds, and does not end before
+     * the end of that text (mask.c). */
     uint8_t kinds, chars;
     uint32_t a, b, lo, hi;
     uint64_t bits;
@@ -76,10 +80,10 @@ struct gpick {
     gnode first, sep, close;
     uint64_t required; /* rows, as bits */
     /* Set by grammar_seal(): */
-    uint64_t usable;       /* rows that can be written, with all rows they need */
+    uint64_t usable;       /* rows that can be written together with all rows they need */
     struct gpick_far *far; /* [n + 1], if there are more than GRAM_PICK_BITS rows */
 };
-struct gpick_far {         /* counts from a row on */
+struct gpick_far {         /* counts for row i and the rows after it */
     uint32_t usable, must; /* rows that can be written, and rows required */
     uint32_t due;          /* first required row; n: none */
 };
@@ -88,7 +92,7 @@ struct grule {
     const char *name; /* in the grammar's text, borrowed until sealed; NULL: none */
     size_t name_len;
     bool null, live;
-    uint8_t mark;   /* set during a search */
+    uint8_t mark;   /* left-recursion check: 0: not visited, 1: in progress, 2: done */
     uint32_t least; /* length of its shortest text in bytes, min_len.c */
 };
 
@@ -96,8 +100,9 @@ struct grule {
 struct gtail {
     gnode node;
     uint32_t parent, depth, chain;
-    uint32_t item, n_item; /* items that begin here: range in g->item */
-    /* Completion of the stack (shortest.c), + 1; 0: not computed, GRAM_INF: none. */
+    uint32_t item, n_item; /* items at the top of this stack: range in g->item */
+    /* Index of the way that completes the stack (shortest.c), + 1; 0: not computed, GRAM_INF:
+     * none. */
     uint32_t way;
     uint8_t state; /* 0: not expanded, 1: in progress, 2: done */
     bool can_end;
@@ -108,7 +113,7 @@ struct gitem {
 };
 enum { GRAM_ITEMS_MAX = 4096, GRAM_DEPTH_MAX = 1024 };
 enum { GRAM_NAME_MAX = 200, GRAM_NAME_LOST = -1, GRAM_NAME_UNKNOWN = -2 };
-struct gname { /* member name written so far, with the space, comma and quote before it */
+struct gname { /* member name written so far, and the comma, space and quote before it */
     int n;     /* bytes; GRAM_NAME_LOST: too long; GRAM_NAME_UNKNOWN: not recorded */
     char s[GRAM_NAME_MAX];
 };
@@ -124,8 +129,8 @@ struct gleast {     /* a node's shortest text */
     uint32_t bytes; /* length + 1; 0: not computed, GRAM_INF: none known */
     uint16_t first; /* its first byte + 1; 0: not computed */
 };
-struct gway {         /* a shortest completion: its own part, then another way */
-    uint32_t at, n;   /* own part in g->spelled, at least 1 byte */
+struct gway {         /* a shortest completion: its own bytes, then those of another way */
+    uint32_t at, n;   /* range of its own bytes in g->spelled, at least 1 */
     uint32_t next;    /* the way that follows; 0: none */
     uint32_t n_bytes; /* total length */
 };
@@ -155,10 +160,10 @@ struct grammar {
     struct gpick *pick;
     uint32_t n_pick, cap_pick;
     gnode root, any; /* any: all byte strings */
-    gnode n_judged;  /* GF_LIVE is valid for nodes below this one */
+    gnode n_judged;  /* GF_LIVE is valid for nodes with a smaller index */
     bool sealed, has_mod, has_other;
-    struct ctx_cost own, *cost; /* cost: the caller's while compiling, then own */
-    char why[96];               /* text of `full` if it contains a number */
+    struct ctx_cost own, *cost; /* cost: the caller's while compiling, then `own` */
+    char why[96];               /* storage for `full` if it contains a number */
     uint8_t cls[256], rep[256]; /* class of each byte; a byte of each class */
     uint16_t cls_size[256];
     int n_cls;
@@ -173,14 +178,14 @@ struct grammar {
     uint32_t n_item, cap_item;
     size_t bytes;
     const char *full;    /* the limit reached; NULL: none */
-    bool unsure;         /* the step continued in an object with an unknown name */
+    bool unsure;         /* the last step continued an object that contains an unknown name */
     int depth;           /* recursion depth */
-    uint64_t n_searched; /* states visited by searches for a text */
+    uint64_t n_searched; /* states visited when searching for a text */
     uint32_t *seen;      /* [node] last search that visited it */
     uint32_t cap_seen, search;
     struct gleast *least; /* [node] */
     uint32_t cap_least;
-    bool least_known; /* also of rules */
+    bool least_known; /* the lengths of rules are known too */
     struct gway *way; /* [0]: the empty way */
     uint32_t n_way, cap_way;
     struct gspelled *spelled;
@@ -197,21 +202,21 @@ struct grammar {
 /* Returns p with room for element n of `size` bytes, and counts the memory in g->bytes; *cap:
  * elements allocated. */
 void *grammar_grow(struct grammar *g, void *p, uint32_t *cap, uint32_t n, size_t size);
-/* Creates an empty grammar. grammar_seal() finishes it: computes byte classes, and which rules can
- * be empty or have no text. It returns ERR_DATA for left recursion, for an empty language and for
- * one that is too large. */
+/* Creates an empty grammar. grammar_seal() finishes it: computes the byte classes, and finds the
+ * rules that match the empty text or nothing at all. It returns ERR_DATA if a rule is
+ * left-recursive, the language is empty, or a limit is reached. */
 struct grammar *grammar_new(const struct gram_vocab *v);
 int grammar_seal(struct grammar *g, gnode root, struct err *e);
 #define GRAM_NO_TEXT "no text can satisfy it"
 /* Returns ERR_DATA if a limit was reached, else 0. */
 int grammar_full(const struct grammar *g, struct err *e);
-/* Seals g and returns it in *out; frees it if rc or sealing reports an error. */
+/* Seals g and returns it in *out. Frees it if rc is an error or sealing fails. */
 int grammar_done(struct grammar **out, struct grammar *g, gnode root, int rc, struct err *e);
 
 /* Checks the step limit and cancellation; called by gram_spend() from time to time. */
 bool gram_spend_more(struct grammar *g);
-/* Counts n steps of work. Returns false if the limit is reached or the caller cancelled; g->full is
- * then set. */
+/* Counts n steps of work. Returns false, with g->full set, if the limit is reached or the caller
+ * has cancelled. */
 static inline bool gram_spend(struct grammar *g, uint64_t n) {
     g->cost->spent += n;
     return g->cost->spent < g->cost->next ? !g->full : gram_spend_more(g);
@@ -240,7 +245,7 @@ static inline bool gn_regular(const struct grammar *g, gnode n) {
 }
 
 /* Returns the language of one byte of the set. This and the functions below build languages from
- * languages; they return 0 (nothing) if a limit is reached (g->full). Defined in lang.c. */
+ * other languages. They return G_NONE if a limit is reached (g->full). Defined in lang.c. */
 gnode gn_set(struct grammar *g, const struct gset *s);
 /* Returns the language of one byte in [from, to]. */
 gnode gn_bytes(struct grammar *g, int from, int to);
@@ -264,7 +269,7 @@ gnode gn_pick(struct grammar *g, uint32_t pick, uint32_t count, uint64_t bits);
 gnode gn_members(struct grammar *g, struct gnode_data d);
 /* Creates a rule without a body and returns its index. */
 uint32_t grammar_rule(struct grammar *g);
-/* Returns the body as a separate rule, so that its masks are shared. */
+/* Returns the body as a rule of its own, so that all its uses share masks. */
 gnode gn_as_rule(struct grammar *g, gnode body);
 /* Adds *p and returns its index. Takes ownership of p->row. */
 uint32_t grammar_pick(struct grammar *g, const struct gpick *p);
@@ -272,8 +277,8 @@ uint32_t grammar_pick(struct grammar *g, const struct gpick *p);
 /* Returns the derivative of n by a byte. May also be called before sealing. Defined in
  * derivative.c, like the next two. */
 gnode gn_deriv(struct grammar *g, gnode n, uint8_t byte);
-/* Returns the derivative of n by a byte of the class, cached. Returns G_NONE also for languages
- * without any text. */
+/* Returns the derivative of n by a byte of class cls, from a cache. Returns G_NONE if the
+ * derivative has no text. */
 gnode gn_step(struct grammar *g, gnode n, int cls);
 /* Returns whether the regular node n has any text. */
 bool gn_live(struct grammar *g, gnode n);
@@ -282,7 +287,7 @@ bool gn_live(struct grammar *g, gnode n);
 
 /* Sets the `other` fields of a pick. Takes ownership of v, which has n entries. */
 void gram_once(struct grammar *g, struct gpick *p, struct gother *v, int n, gnode open, gnode shut);
-/* Returns `key` without the names in `seen` (0: no names were written). */
+/* Returns `key` without the names in `seen`; seen 0: no names were written. */
 gnode gram_once_left(struct grammar *g, gnode key, gnode seen);
 /* Returns the rest of the object after a member of that name; d is the G_NAMED node. */
 gnode gram_once_next(struct grammar *g, const struct gnode_data *d, const struct gname *name);
@@ -297,7 +302,8 @@ static inline void gname_copy(struct gname *to, const struct gname *from) {
     to->n = from->n;
     if (from->n > 0) memcpy(to->s, from->s, (size_t)from->n);
 }
-/* Returns the stack after the G_NAMED on top of `tail` was completed by a name; GRAM_INF: full. */
+/* Returns the stack that follows when `name` completes the G_NAMED on top of `tail`; GRAM_INF: a
+ * limit is reached. */
 uint32_t gconf_named(struct grammar *g, uint32_t tail, const struct gname *name);
 static inline bool gtail_named(const struct grammar *g, uint32_t tail) {
     return tail && g->node[g->tail[tail].node].kind == G_NAMED;
@@ -306,8 +312,8 @@ static inline bool gtail_named(const struct grammar *g, uint32_t tail) {
 /* Sets *c to the start of the grammar. Defined in gram_step.c, like the next two. */
 void gconf_start(struct grammar *g, struct gconf *c);
 void gconf_step(struct grammar *g, const struct gconf *in, uint8_t byte, struct gconf *out);
-/* Sets *out to the position after everything before the stack `tail` is complete. name: of the
- * member being written; NULL: unknown. */
+/* Sets *out to the position at which only the stack `tail` is left to match. name: the member name
+ * being written; NULL: unknown. */
 void gconf_pop(struct grammar *g, uint32_t tail, const struct gname *name, struct gconf *out);
 void gconf_copy(struct gconf *to, const struct gconf *from);
 static inline bool gconf_dead(const struct gconf *c) {
@@ -324,10 +330,11 @@ static inline uint32_t gn_sum(uint32_t a, uint32_t b) {
 struct gleast *gn_kept(struct grammar *g, gnode n);
 /* Returns the length of the shortest text of n; GRAM_INF: none known. */
 uint32_t gn_least(struct grammar *g, gnode n);
-/* Computes the shortest length of each rule, once. */
+/* Computes the shortest length of each rule; does nothing if they are known. */
 void gram_know_rules(struct grammar *g);
-/* Returns the length of the shortest completion after c. Sets *best to the item that leads there;
- * if several do, to one that consumes a byte, because the others may lead back to c. */
+/* Returns the length of the shortest completion from c on. Sets *best to the item it begins with.
+ * If several items qualify, prefers one that consumes a byte, because the others may lead back to
+ * c. */
 uint32_t gconf_least(struct grammar *g, const struct gconf *c, int *best);
 
 struct gram_state {
@@ -353,20 +360,22 @@ enum { GRAM_ODD = 0x80, GRAM_CHARS_MAX = 0x7f };
 struct gtrie {
     struct gtrie_node *v; /* [n + 1] */
     int32_t *id;          /* tokens, sorted by their bytes */
-    /* [n] The largest number of such characters in a token; 0x80: a character ends here. */
+    /* [n] The largest number of characters in a token of the subtree, counted like `kinds`; bit
+     * 0x80: a character ends at this node. */
     uint8_t *chars;
     uint32_t n;
 };
 /* Tokens that consist only of characters of some kinds, up to GRAM_SLICE_CHARS of them. */
 struct gslice {
-    uint32_t *bits[GRAM_SLICE_CHARS + 1]; /* [k]: tokens of at most k characters */
+    uint32_t *bits[GRAM_SLICE_CHARS + 1]; /* [k]: those of at most k characters */
     struct gtrie rest;                    /* all other tokens */
 };
 struct gram_vocab {
     int64_t n;
     size_t n_words; /* words per mask */
     char *bytes;
-    uint32_t *at; /* [n + 1] token i begins at byte at[i]; special tokens: trie edges */
+    uint32_t
+        *at; /* [n + 1] token i begins at byte at[i]; a special token's bytes are its trie edges */
     uint8_t *is_end;
     int32_t *end; /* end tokens as a list */
     int n_end;
@@ -391,17 +400,17 @@ int gram_kind_of(uint32_t cp);
 /* Returns the kinds of slice k, as bits. */
 unsigned gram_slice_kinds(int k);
 
-/* token_class.c: texts that a state allows regardless of their characters. */
+/* token_class.c: states that accept any text of certain kinds of characters. */
 
-/* Computes the byte classes of the kinds; the classes must be known. */
+/* Maps each kind of character to the grammar's byte classes, which must be known. */
 void gram_fit_classes(struct grammar *g);
-/* Returns the largest slice that the state `head` allows and sets *chars to its number of
- * characters; -1: none. */
+/* Returns the largest slice of which state `head` accepts any text, and sets *chars to the greatest
+ * length of that text in characters. Returns -1 if there is no such slice. */
 int gram_slice_of(struct grammar *g, gnode head, int *chars);
-/* Returns `head` without the conditions that exclude only finitely many texts; `head` itself if it
- * has none. */
+/* Returns `head` without its conditions that exclude only finitely many texts; `head` itself
+ * without such conditions. */
 gnode gram_wider(struct grammar *g, gnode head);
-/* Computes gnode_data.kinds and .chars, once. */
+/* Computes gnode_data.kinds and .chars of node n, unless they are known. */
 void gram_fit(struct grammar *g, gnode n);
 
 /* Frees the cached masks. Defined in mask.c. */
@@ -438,12 +447,12 @@ struct gregex {   /* options for reading a regular expression */
     bool search;  /* may match anywhere */
     bool ecma;    /* JSON Schema semantics: '.' stops at all line ends */
     bool any_case, dot_all, verbose;
-    const char *what; /* name for messages */
+    const char *what; /* what the text is, for messages */
 };
 int gn_regex(struct grammar *g, const char *s, size_t n, const struct gregex *o, gnode *out,
              struct err *e);
-/* Returns the language of the text s of n bytes, where names of control tokens match those
- * tokens. */
+/* Returns the language of the text s of n bytes. A control token's name in it matches that token
+ * instead of its characters. */
 gnode gn_marker(struct grammar *g, const char *s, size_t n);
 /* Notation of values other than JSON. */
 struct gform {
@@ -451,16 +460,16 @@ struct gform {
     bool no_text;             /* the value is not a string */
     const char *open, *close; /* around strings, which are not escaped; NULL: JSON's */
     bool bare_names;          /* member names are unquoted identifiers */
-    bool python;              /* only escapes that Python also has */
+    bool python;              /* use only the escapes that Python also has */
 };
 /* Sets *out to the values that satisfy a schema. at: the schema, within root, which resolves
  * references. o NULL: defaults; form NULL: JSON notation. */
 int gn_schema(struct grammar *g, const struct json *root, const struct json *at,
               const struct gram_opts *o, const struct gform *form, gnode *out, struct err *e);
-/* Types other than strings that a schema allows, as bits 1 << enum json_type. Zero if the schema
- * does not say. */
+/* Types other than strings that a schema allows, as bits 1 << enum json_type; 0: the schema names
+ * no types. */
 struct gothers {
-    uint32_t all, any; /* any: any value of the type, as far as a list of values allows */
+    uint32_t all, any; /* any: without the types of values listed by enum or const */
 };
 /* Sets *out to the strings that satisfy a schema, without quotation marks; the node is regular. o
  * NULL: defaults. */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* grammar/gram_schema.c - JSON Schema compiler: sets of schemas that apply together, with one
- * rule per set, so that recursion becomes a recursive rule. Alternatives (anyOf, oneOf, types) are
- * multiplied out; schemas of a set are merged keyword by keyword. */
+/* grammar/gram_schema.c - JSON Schema compiler. It works on sets of schemas that apply together:
+ * their keywords are merged, and each set becomes one rule, so a recursive schema becomes a
+ * recursive rule. Alternatives (anyOf, oneOf, types) are multiplied out into one set per branch. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -49,7 +49,7 @@ gnode sc_fail(struct sc *c, const struct json *at, const char *what) {
     return G_NONE;
 }
 
-/* Returns whether nothing was reported about `at` yet and there is room for another note. */
+/* Returns whether nothing has been reported about `at` so far and another note fits. */
 static bool new_note(struct sc *c, const struct json *at) {
     for (uint32_t i = 0; i < c->n_noted; i++)
         if (c->noted[i] == at) return false;
@@ -114,7 +114,7 @@ void sc_add(struct sc *c, struct sc_set *set, const struct json *schema) {
     if (all && json_type(all) != JSON_ARR) sc_fail(c, all, "allOf is not a list");
     for (const struct json *x = all ? json_first(all) : NULL; x; x = json_next(x))
         sc_add(c, set, x);
-    if (json_type(test) == JSON_BOOL) { /* a constant decides the branch */
+    if (json_type(test) == JSON_BOOL) { /* a constant condition selects the branch */
         const struct json *x = json_get(schema, json_bool(test, false) ? "then" : "else");
         if (x) sc_add(c, set, x);
     }
@@ -128,7 +128,7 @@ void sc_release(struct sc_set *set) {
 
 /* ---- rules ---- */
 
-/* Returns whether a schema has no keywords other than `one`, `two` and annotations. */
+/* Returns whether a schema has no keywords except `one`, `two` and annotations. */
 static bool only_says(const struct json *schema, const char *one, const char *two) {
     static const char *const remark[] = {"title",    "description",        "default", "examples",
                                          "$comment", "deprecated",         "$defs",   "definitions",
@@ -143,8 +143,8 @@ static bool only_says(const struct json *schema, const char *one, const char *tw
     return true;
 }
 
-/* Drops schemas that add no conditions themselves; their references are in the set. This maps
- * equivalent references to the same set. */
+/* Drops schemas without conditions of their own; the targets of their references are in the set
+ * already. This way equivalent references lead to equal sets. */
 static void drop_empty(struct sc_set *set) {
     uint32_t m = 0;
     for (uint32_t i = 0; i < set->n; i++)
@@ -232,7 +232,8 @@ static uint32_t types_of(struct sc *c, const struct json *schema) {
     return bits;
 }
 
-/* Returns the types, as bits of enum sc_type, that a `not` excludes; -1: it does more than that. */
+/* Returns the types, as bits of enum sc_type, that a `not` excludes; -1: it also has other
+ * conditions. */
 static int64_t not_types(struct sc *c, const struct json *no) {
     if (json_type(no) == JSON_BOOL) return json_bool(no, false) ? SC_ALL : 0;
     if (json_type(no) != JSON_OBJ) return -1;
@@ -342,9 +343,9 @@ gnode sc_literal(struct sc *c, const struct json *v) {
     return out;
 }
 
-/* Returns whether a value satisfies the rest of the set. Alternatives were decided elsewhere;
- * schemas that cannot be checked alone, since they have references, count as satisfied: their
- * targets are in the set. of: the schema that lists the value; NULL: none. */
+/* Returns whether a value satisfies the rest of the set. Alternatives are decided elsewhere. A
+ * schema with references cannot be checked by itself and counts as satisfied, since the set also
+ * contains their targets. of: the schema that lists the value; NULL: none. */
 static bool fits(struct sc *c, const struct sc_set *set, const struct json *v,
                  const struct json *of) {
     struct buf why = {0};
@@ -352,10 +353,10 @@ static bool fits(struct sc *c, const struct sc_set *set, const struct json *v,
     for (uint32_t i = 0; i < set->n && all; i++) {
         struct err ignored;
         bool ok = true;
-        struct schema_how how = {.skip = set->v[i].s == of ? "enum"
-                                                           : NULL}; /* the value comes from there */
+        struct schema_how how = {.skip =
+                                     set->v[i].s == of ? "enum" : NULL}; /* its enum contains v */
         if (set->v[i].done & SC_ANY_DONE && only_says(set->v[i].s, "anyOf", "anyOf"))
-            continue; /* the branch is in the set */
+            continue; /* the chosen branch is in the set */
         if (schema_check_how(set->v[i].s, v, &how, &ok, &why, &ignored)) ok = true;
         if (!gram_spend(c->g, 1 + (uint64_t)how.steps)) break;
         all = ok;
@@ -366,7 +367,7 @@ static bool fits(struct sc *c, const struct sc_set *set, const struct json *v,
 
 bool sc_values(struct sc *c, const struct sc_set *set, const struct json ***v, size_t *n) {
     const struct json *from = NULL, *one = NULL,
-                      *list = NULL; /* list: the schema that contains it */
+                      *list = NULL; /* list: the schema that contains the enum */
     *n = 0;
     *v = NULL;
     for (uint32_t i = 0; i < set->n && !one; i++) {
@@ -391,7 +392,7 @@ static gnode values_node(struct sc *c, const struct json **v, size_t n) {
     return out;
 }
 
-/* Returns the language of member names, without quotes and unusual escapes. */
+/* Returns the language of any member name, without its quotes, in the usual spelling. */
 static gnode any_name(struct sc *c) {
     struct gchars set = {0};
     if (!c->form.bare_names) return gn_and(c->g, gn_rep(c->g, sc_char(c), 0, GRAM_INF), c->no_nul);
@@ -442,7 +443,7 @@ gnode sc_free(struct sc *c, int levels) {
 /* Unsupported keywords. */
 static const struct {
     const char *key, *what;
-    bool constants; /* except for the constants true and false */
+    bool constants; /* true and false are supported */
 } relaxed[] = {
     {"if", "if, then and else are not supported", true},
     {"contains", "contains is not supported", true},
@@ -474,7 +475,8 @@ static void note_relaxed(struct sc *c, const struct json *schema) {
         sc_relax(c, no, "this kind of `not` is not supported");
 }
 
-/* Returns the value of a member that discriminates between branches; NULL: none. */
+/* Returns the only value that a branch allows for its required member `name`, which then
+ * discriminates between branches. NULL: there is no such value. */
 static const struct json *decides(const struct json *branch, const char *name) {
     const struct json *p = json_get(json_get(branch, "properties"), name),
                       *k = json_get(p, "const");
@@ -530,7 +532,7 @@ static bool all_disjoint(struct sc *c, const struct json *list) {
     return true;
 }
 
-/* Returns whether a set lists values but none satisfies it, so that the branch is dropped. */
+/* Returns whether the set lists values, none of which satisfies it. Such a branch is dropped. */
 static bool without_value(struct sc *c, const struct sc_set *set) {
     const struct json **v;
     size_t n;
@@ -539,8 +541,8 @@ static bool without_value(struct sc *c, const struct sc_set *set) {
     return out;
 }
 
-/* Multiplies out the first choice not made yet and builds each branch with `make`. Returns false if
- * there is no choice. */
+/* Multiplies out the set's first anyOf or oneOf that is not done yet, and builds each branch with
+ * `make`. Returns false if all are done. */
 static bool branches(struct sc *c, const struct sc_set *set,
                      gnode (*make)(struct sc *c, struct sc_set *set), gnode *out) {
     static const char *const keys[] = {"anyOf", "oneOf"};
@@ -694,8 +696,8 @@ int gn_schema(struct grammar *g, const struct json *root, const struct json *at,
 
 enum { TEXTS_MAX = 4096 };
 
-/* Returns the strings that satisfy the set, and records which other types do. Takes ownership of
- * the set. */
+/* Returns the strings that satisfy the set, and records which other types it allows. Takes
+ * ownership of the set. */
 static gnode set_text(struct sc *c, struct sc_set *set) {
     const struct json **v = NULL;
     size_t n = 0;
@@ -768,7 +770,8 @@ static bool impossible(const struct gram_vocab *v, const struct json *root, cons
     return strcmp(why.msg, GRAM_NO_TEXT) == 0;
 }
 
-/* Returns the innermost required part of an unsatisfiable schema that is itself unsatisfiable. */
+/* Returns the part at fault in the unsatisfiable schema `at`: the innermost required part that is
+ * unsatisfiable on its own. */
 static const struct json *culprit(const struct gram_vocab *v, const struct json *root,
                                   const struct json *at, const struct gram_opts *o, int depth) {
     static const char *const lists[] = {"allOf", "prefixItems"};
@@ -787,7 +790,8 @@ static const struct json *culprit(const struct gram_vocab *v, const struct json 
     return !found || depth == 0 ? at : culprit(v, root, found, o, depth - 1);
 }
 
-/* Returns whether `at` closes an object and has members from allOf or $ref. */
+/* Returns whether `at` may forbid its own members: it has additionalProperties: false, and allOf or
+ * $ref. */
 static bool shuts_out(const struct json *at) {
     static const char key[] = "additionalProperties";
     const struct json *all = json_get(at, "allOf");
@@ -802,7 +806,7 @@ int grammar_of_schema(struct grammar **out, const struct gram_vocab *v, const st
     static const char shut[] =
         GRAM_NO_TEXT ": additionalProperties: false forbids the properties of allOf and $ref; list "
                      "them next to it, or leave it out, as objects that list properties are closed";
-    struct ctx_cost all = {0}, *before = ctx_cost(); /* shared by everything compiled here */
+    struct ctx_cost all = {0}, *before = ctx_cost(); /* one cost limit for all compilations here */
     if (!before) ctx_cost_enter(&all);
     const int rc = compile_schema(out, v, schema, schema, o, e);
     if (rc == ERR_DATA && strcmp(e->msg, GRAM_NO_TEXT) == 0) {

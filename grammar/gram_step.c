@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* grammar/gram_step.c - positions in a text: sets of items (state of a regular part, stack of the
- * nodes that follow). Stacks are hash-consed and share their tails; the items that a stack begins
- * with are cached. */
+/* grammar/gram_step.c - positions in a text. A position is a set of items; an item is the state of
+ * a regular part and a stack of the nodes that follow it. Stacks are hash-consed and share their
+ * tails; the items at the top of each stack are cached. */
 #include "grammar/gram_int.h"
 
 #include <stdlib.h>
@@ -31,8 +31,8 @@ static void grow_tails(struct grammar *g) {
     }
 }
 
-/* Returns the stack with `node` on top of `parent`. Returns GRAM_INF if it would be too deep or
- * memory is exhausted. */
+/* Pushes `node` onto the stack `parent` and returns the new stack. Returns GRAM_INF if it would be
+ * too deep or exceed the memory limit. */
 static uint32_t push(struct grammar *g, gnode node, uint32_t parent) {
     if (node == G_EPS) return parent;
     if (g->n_tail == 0) g->n_tail = 1;
@@ -71,7 +71,7 @@ static void add_item(struct grammar *g, struct gconf *c, gnode head, uint32_t ta
         g->full = "more than 4096 ways to continue";
 }
 
-/* Adds an item that begins here. */
+/* Adds an item that starts at the current position, and records whether a name begins there. */
 static void add(struct grammar *g, struct gconf *c, gnode head, uint32_t tail) {
     c->fresh = c->fresh || gtail_named(g, tail);
     add_item(g, c, head, tail);
@@ -83,20 +83,22 @@ static int n_bits(uint64_t x) {
     return __builtin_popcountll(x);
 }
 
-/* Returns the rows of p that are still required after the rows `seen`; both as bits. */
+/* Returns the rows of p that are still required when the rows `seen` have been written; both as
+ * bits. */
 static uint64_t missing(const struct gpick *p, uint64_t seen) {
     uint64_t want = p->required;
     for (uint64_t s = seen; s; s &= s - 1) want |= p->row[__builtin_ctzll(s)].needs;
     return want & ~seen;
 }
 
-/* Returns whether n can still match something. */
+/* Returns whether n has any text. */
 static bool live_body(struct grammar *g, gnode n) {
     return gn_regular(g, n) ? gn_live(g, n) : gn(g, n)->flags & GF_LIVE;
 }
 
-/* Returns whether row i may come next and the object can still be completed. d->bits: the rows seen
- * or, in a long list, the number of rows passed. Sets *to to the bits after row i. */
+/* Returns whether row i may come next without making the object impossible to complete. d->bits:
+ * the rows seen or, with more than GRAM_PICK_BITS rows, the number of rows passed. Sets *to to the
+ * value of d->bits after row i. */
 static bool may_take(struct grammar *g, const struct gpick *p, int i, const struct gnode_data *d,
                      uint64_t *to) {
     const int64_t n = p->n, room = p->hi == GRAM_INF ? INT64_MAX : (int64_t)p->hi - d->lo - 1;
@@ -180,9 +182,9 @@ static void expand_regular(struct grammar *g, gnode n, uint32_t tail, struct gco
     if (gn_null(g, n)) pop_tail(g, tail, out);
 }
 
-/* Returns whether n has any text. It is known for all nodes that existed when the grammar was
- * sealed; newer nodes are sequences of those, or come from members and repetitions already
- * checked. */
+/* Returns whether n has any text. This is known for all nodes that existed when the grammar was
+ * sealed. Newer nodes are sequences of those, or result from members and repetitions that were
+ * checked before. */
 static bool has_text(struct grammar *g, gnode n) {
     if (gn_regular(g, n)) return gn_live(g, n);
     const struct gnode_data d = *gn(g, n);
@@ -229,7 +231,7 @@ static void expand_node(struct grammar *g, gnode n, uint32_t tail, struct gconf 
     g->depth--;
 }
 
-/* Computes the items that the stack begins with, once. */
+/* Computes and caches the items at the top of the stack `tail`. */
 static void expand_tail(struct grammar *g, uint32_t tail) {
     struct gconf *c = xmalloc(sizeof *c);
     c->n = 0;
@@ -288,7 +290,8 @@ static void clear_conf(struct gconf *c) {
     c->name.n = 0;
 }
 
-/* Updates whether a name is being written. Names that begin at two positions are not tracked. */
+/* Updates whether a name is being written. A name is lost if it may have begun at two different
+ * bytes. */
 static void finish(struct gconf *c, bool in_name) {
     c->named = in_name || c->fresh;
     if (c->fresh) c->name.n = in_name ? GRAM_NAME_LOST : 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* grammar/gram_vocab.c - the vocabulary as a byte trie in depth-first order, so that a subtree is
- * skipped by one jump. Tokens that are plain text of some kinds are also kept as bit sets
- * ("slices"): if a language allows all such text, the trie need not be walked for them. */
+/* grammar/gram_vocab.c - the vocabulary as a byte trie in depth-first order, so that one jump skips
+ * a subtree. Tokens that consist only of characters of certain kinds are also stored as bit sets
+ * ("slices"): where a language allows all such text, these tokens need no walk of the trie. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +38,8 @@ static bool slice_has(int k, uint32_t cp) {
     return kind >= 0 && gram_slice_kinds(k) >> kind & 1;
 }
 
-/* Returns the number of characters of a token of n bytes if all belong to slice k, else -1. */
+/* Returns the number of characters in a token of n bytes, or -1 if any of them is not in slice
+ * k. */
 static int64_t slice_chars(const char *s, size_t n, int k) {
     int64_t chars = 0;
     for (size_t i = 0; i < n; chars++) {
@@ -64,7 +65,7 @@ static int cmp_tokens(const void *a, const void *b) {
     return s->n != t->n ? (s->n > t->n) - (s->n < t->n) : (s->id > t->id) - (s->id < t->id);
 }
 
-/* Returns whether the n bytes are the start of a longer character. */
+/* Returns whether the n bytes are an incomplete character. */
 static bool begins_char(const char *s, size_t n) {
     const uint8_t a = (uint8_t)s[0], b = n > 1 ? (uint8_t)s[1] : 0;
     if (a < 0xc2 || a > 0xf4 || n >= (a < 0xe0 ? 2u : a < 0xf0 ? 3u : 4u)) return false;
@@ -163,7 +164,7 @@ static void build_slice(struct gram_vocab *v, int k, const int32_t *id, int64_t 
     free(rest);
 }
 
-/* Returns whether each byte that occurs in UTF-8 text is a token. */
+/* Returns whether every byte that can occur in UTF-8 text is also a token. */
 static bool has_bytes(const struct gram_vocab *v) {
     bool has[256] = {false};
     for (int32_t i = 0; i < v->n; i++)
@@ -248,7 +249,7 @@ int gram_vocab_new(struct gram_vocab **out, const struct tok *t, struct err *e) 
             all.len = from;
             add_edges(&all, i);
         }
-        if (all.len - from > TOKEN_MAX) all.len = from; /* never allowed */
+        if (all.len - from > TOKEN_MAX) all.len = from; /* too long: never allowed */
         v->at[i + 1] = (uint32_t)all.len;
     }
     if (v->n_special) qsort(v->special, (size_t)v->n_special, sizeof *v->special, by_length);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* grammar/grammar.c - grammars from a regular expression or a list of choices. */
+/* grammar/grammar.c - grammars of regular expressions and of lists of choices. */
 #include <stdlib.h>
 #include <string.h>
 

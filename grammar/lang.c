@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* grammar/lang.c - hash-consed language nodes: equal languages have equal indices, so results about
- * a node are cached by its index. The simplifications keep the number of derivatives small:
- * Brzozowski's similarity and a few more cheap ones. */
+/* grammar/lang.c - hash-consed language nodes: structurally equal nodes have the same index, so
+ * results about a node are cached by its index. Cheap simplifications (Brzozowski's similarity
+ * rules and a few others) keep the number of different derivatives small. */
 #include "grammar/gram_int.h"
 
 #include <stdio.h>
@@ -367,7 +367,8 @@ static void join_sets(struct grammar *g, struct nodes *s) {
     if (s->n > 1) qsort(s->v, s->n, sizeof *s->v, by_index);
 }
 
-/* Drops repetitions contained in others: x{2,3}y is part of x{0,5}y, so only the widest is kept. */
+/* Drops repetitions that another alternative contains: of x{2,3}y and x{0,5}y, only the latter is
+ * kept. */
 static void drop_narrow(struct grammar *g, struct nodes *s) {
     uint32_t m = 0;
     gram_spend(g, s->n);
@@ -388,7 +389,7 @@ static void drop_narrow(struct grammar *g, struct nodes *s) {
     s->n = m;
 }
 
-enum { JOIN_MAX = 256, FACTOR_DEPTH = 100 }; /* larger lists are not compared pairwise */
+enum { JOIN_MAX = 256, FACTOR_DEPTH = 100 }; /* JOIN_MAX: longest list that is compared pairwise */
 
 struct headed { /* an alternative split into head and rest */
     gnode head, rest;
@@ -541,7 +542,7 @@ gnode gn_rule(struct grammar *g, uint32_t rule) {
 }
 
 gnode gn_as_rule(struct grammar *g, gnode body) {
-    if (body == G_NONE) return G_NONE; /* rules in progress have no body yet */
+    if (body == G_NONE) return G_NONE; /* a rule that is being built has no body yet */
     if (gn(g, body)->kind == G_RULE) return body;
     for (uint32_t i = 0; i < g->n_rule && i < 64; i++)
         if (g->rule[i].body == body) return gn_rule(g, i);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* grammar/lark.c - parser of a subset of Lark: rules, terminals and ignored text. Rejects
- * templates, declarations, and imports other than a dozen common names. */
+/* grammar/lark.c - parser of a subset of Lark: rules, terminals and ignored text. Templates,
+ * declarations and all but a dozen imports are rejected. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -159,8 +159,8 @@ static gnode parse_group(struct bnf *b, const char *close) {
     return bnf_take(b, close) ? out : bnf_fail(b, "'%s' is missing", close);
 }
 
-/* Parses one item of a rule's body and returns its language. Sets *lexeme if ignored text may
- * follow it. */
+/* Parses one item of a rule's body and returns its language. Sets *lexeme to whether ignored text
+ * may follow it. */
 static gnode item(struct bnf *b, bool *lexeme) {
     *lexeme = !b->term;
     if (bnf_take(b, "\"")) return quoted(b);
@@ -310,8 +310,8 @@ static bool begins_one(const struct bnf *b, size_t k) {
     return k < b->n && (b->s[k] == ':' || b->s[k] == '{');
 }
 
-/* Returns whether the line whose first non-blank is at k continues the statement above: an
- * alternative, a bracket, a comment, or an indented line that begins no statement. */
+/* Returns whether a line continues the statement above it: it starts with '|', a bracket or a
+ * comment, or is indented and does not begin a statement. k: its first non-blank. */
 static bool goes_on(const struct bnf *b, size_t k) {
     if (k >= b->n) return false;
     const bool remark = b->s[k] == '#' || (b->s[k] == '/' && k + 1 < b->n && b->s[k + 1] == '/');
@@ -357,7 +357,7 @@ static void statement(struct bnf *b, struct ignored *ig) {
         const bool term = b->s[from] >= 'A' && b->s[from] <= 'Z';
         bnf_add(b, b->s + from, to - from, b->i, term);
         if (b->rc) return;
-        /* Up to a line that begins another statement. */
+        /* The body ends before the line that begins the next statement. */
         for (;;) {
             int open = 0;
             size_t i = b->i, end = line_end(b, i);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* grammar/mask.c - token masks. A token that stays within the regular part of an item is allowed
- * regardless of the stack. These tokens are found by one walk of the vocabulary per state and
- * cached as a "leaf". Where the part may end within a token, the walk records the trie node, and
- * only the tokens below it are walked with the real stack. */
+/* grammar/mask.c - token masks. Whether a token is allowed does not depend on the stack if it stays
+ * within the regular part of an item. One walk of the vocabulary per state finds all these tokens,
+ * which are cached as a "leaf". The walk also records each trie node where the part may end within
+ * a token; only the tokens below such a node are checked with the actual stack. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,12 +15,12 @@ enum { WORDS = 32, EXITS_MAX = 1 << 15, LEAF_BUCKETS = 4096 };
 struct gleaf {
     gnode node;
     struct gleaf *next;
-    uint32_t *bits; /* NULL: few tokens, listed in id */
+    uint32_t *bits; /* NULL: few tokens; `id` lists them */
     int32_t *id;
     uint32_t n;
     const struct gtrie *t;
     uint32_t *exit, n_exit; /* nodes of t where the part may end within a token */
-    bool whole;             /* more exits than can be stored */
+    bool whole;             /* too many exits to store: walk the whole trie */
     size_t bytes;
 };
 
@@ -33,7 +33,8 @@ static void set_tokens(const struct gtrie *t, uint32_t from, uint32_t to, uint32
 
 /* ---- leaves ---- */
 
-/* Adds trie node i, where tokens leave the leaf, to its exits; too many: the leaf is `whole`. */
+/* Adds trie node i, where the regular part may end, to the leaf's exits. If there are too many,
+ * sets `whole`. */
 static void note_exit(struct gleaf *l, uint32_t i) {
     if (l->n_exit == EXITS_MAX) l->whole = true;
     if (l->whole) return;
@@ -46,10 +47,10 @@ enum { SMALL = 4096 }; /* subtrees up to this size are walked without gram_fit()
 struct placement {     /* a level of the walk */
     gnode node;
     const uint32_t *row;  /* NULL: not computed yet */
-    uint8_t kinds, chars; /* kinds and chars of the state after the last complete character */
+    uint8_t kinds, chars; /* gnode_data's, of the state after the last complete character */
 };
 
-/* Returns the level for the state s after node i of the trie t; `above` is the level before it. */
+/* Returns the level for state s, reached at node i of trie t; `above`: the level of its parent. */
 static struct placement placement_at(struct grammar *g, gnode s, const struct gtrie *t, uint32_t i,
                                      const struct placement *above) {
     struct placement p = {s, s < g->cap_row ? g->row[s] : NULL, 0, 0};
@@ -66,9 +67,9 @@ static struct placement placement_at(struct grammar *g, gnode s, const struct gt
     return p;
 }
 
-/* Walks the trie l->t from the state l->node. Sets the bits of allowed tokens and records in l
- * where the part may end within one. Cached rows of derivatives are followed directly. A subtree
- * with only characters that the state allows is taken as a whole. */
+/* Walks the trie l->t from the state l->node. Sets the bits of the allowed tokens, and records in l
+ * the nodes where the part may end within a token. Cached rows of derivatives are used directly. If
+ * the state allows all characters of a subtree, all its tokens are added at once. */
 static void walk_leaf(struct grammar *g, struct gleaf *l, uint32_t *bits) {
     const struct gtrie *t = l->t;
     struct placement *at = xmalloc((g->v->longest + 2) * sizeof *at);
@@ -139,8 +140,8 @@ void gram_masks_free(struct grammar *g) {
     g->leaf_bytes = 0;
 }
 
-/* Calls cut() for node ranges [from, to) of the trie t that the state `wide` allows and `node` does
- * not: whole subtrees and, with `exits`, single nodes where only `wide` can end. */
+/* Calls cut() for each range [from, to) of trie nodes that state `wide` allows and state `node`
+ * does not: whole subtrees and, with `exits`, single nodes where only `wide` can end. */
 static void walk_lost(struct grammar *g, const struct gtrie *t, gnode wide, gnode node, bool exits,
                       void (*cut)(void *ud, uint32_t from, uint32_t to), void *ud) {
     struct pair {
@@ -160,14 +161,14 @@ static void walk_lost(struct grammar *g, const struct gtrie *t, gnode wide, gnod
     free(at);
 }
 
-struct lost { /* bits and exits to clear */
+struct lost { /* context of cut_tokens() and cut_exits() */
     const struct gtrie *t;
     uint32_t *bits;
     struct gleaf *l;
     const struct gleaf *wide;
     uint32_t at; /* exits of the wide leaf processed so far */
 };
-/* Clears the bits of the tokens under trie nodes from to to - 1. */
+/* Clears the bits of the tokens that end at trie nodes [from, to). */
 static void cut_tokens(void *ud, uint32_t from, uint32_t to) {
     const struct lost *o = ud;
     for (uint32_t i = o->t->v[from].first; i < o->t->v[to].first; i++) {
@@ -175,7 +176,7 @@ static void cut_tokens(void *ud, uint32_t from, uint32_t to) {
         o->bits[id / WORDS] &= ~(1u << id % WORDS);
     }
 }
-/* Copies the exits before trie node `from` and skips those up to `to`. */
+/* Copies the exits that precede trie node `from`, and skips those in [from, to). */
 static void cut_exits(void *ud, uint32_t from, uint32_t to) {
     struct lost *o = ud;
     for (; o->at < o->wide->n_exit && o->wide->exit[o->at] < from; o->at++)
@@ -185,7 +186,8 @@ static void cut_exits(void *ud, uint32_t from, uint32_t to) {
 
 static const struct gleaf *leaf_of(struct grammar *g, gnode node);
 
-/* Derives the leaf of l->node from a wider language's leaf. */
+/* Computes the leaf of l->node from that of the wider language `wide`, by removing tokens and
+ * exits. */
 static void leaf_less(struct grammar *g, struct gleaf *l, gnode wide, uint32_t *bits) {
     const struct gleaf *from = leaf_of(g, wide);
     struct lost o = {.t = &g->v->all, .bits = bits, .l = l, .wide = from};
@@ -245,7 +247,8 @@ static const struct gleaf *leaf_of(struct grammar *g, gnode node) {
 
 /* ---- masks ---- */
 
-/* Walks the nodes [from, to) of t, whose parent's position is scratch[depth]. */
+/* Walks the trie nodes [from, to) of t with full positions, and sets the bits of the allowed
+ * tokens. The position at their parent is in g->scratch, at its depth. */
 static void walk(struct grammar *g, const struct gtrie *t, uint32_t from, uint32_t to,
                  uint32_t *bits) {
     for (uint32_t i = from; i < to && !g->full && !g->unsure;) {
@@ -261,7 +264,8 @@ static void walk(struct grammar *g, const struct gtrie *t, uint32_t from, uint32
     }
 }
 
-/* Walks the tokens below node i of l->t, where a part ends; *after is the position there. */
+/* Walks the tokens below node i of l->t, at which the regular part ends; *after: the position at
+ * that node. */
 static void walk_exit(struct grammar *g, const struct gleaf *l, uint32_t i,
                       const struct gconf *after, uint32_t *bits) {
     const struct gtrie_node *x = &l->t->v[i];
@@ -269,7 +273,7 @@ static void walk_exit(struct grammar *g, const struct gleaf *l, uint32_t i,
     walk(g, l->t, i + 1, x->skip, bits);
 }
 
-/* Adds the tokens that the item of c allows to bits. */
+/* Adds to bits the tokens that item `it` of c allows. */
 static void mask_item(struct grammar *g, const struct gconf *c, const struct gitem *it,
                       uint32_t *bits) {
     const struct gleaf *l = leaf_of(g, it->head);
@@ -293,7 +297,8 @@ static void mask_item(struct grammar *g, const struct gconf *c, const struct git
         g->unsure = false;
         walk_exit(g, l, l->exit[i], behind, bits);
         if (!g->unsure) continue;
-        /* The token continues in the same object, so the name that it completes matters. */
+        /* The token continues within the same object, so the name that it completes must be
+         * known. */
         const struct gtrie_node *x = &l->t->v[l->exit[i]];
         size_t n;
         const char *s = gram_token(g->v, l->t->id[x->first], &n);
@@ -367,9 +372,9 @@ static bool move(struct grammar *g, struct gconf *c, const char *s, size_t n) {
     return true;
 }
 
-/* Returns whether the token may come next and sets *c to the position after it. An end token ends
- * the answer where the text may end; elsewhere it matches as text, since some models use the end of
- * a call as an end token. */
+/* Returns whether the token may come next, and sets *c to the position after it. Where the text may
+ * end, an end token ends the answer; elsewhere its text must match, because some models use the
+ * marker that closes a call as an end token. */
 static bool behind(const struct gram_state *s, int32_t id, struct gconf *c) {
     const struct gram_vocab *v = s->g->v;
     size_t n;

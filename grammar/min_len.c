@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* grammar/min_len.c - lengths of shortest texts, in bytes, cached per node. For sequences, choices
- * and repetitions they follow from the parts (Knuth 1977 for rules). For intersections, complements
- * and remainders they are found by A* search, with the parts' lengths as the heuristic. Object
- * members are counted without enumerating combinations. shortest.c constructs the texts. */
+/* grammar/min_len.c - length in bytes of each node's shortest text, cached per node. Sequences,
+ * choices and repetitions add up the lengths of their parts (rules: Knuth 1977). Intersections,
+ * complements and remainders need an A* search, whose heuristic is the lengths of the parts. Object
+ * members are chosen greedily, without enumerating combinations. shortest.c constructs the
+ * texts. */
 #include "grammar/gram_int.h"
 
 #include <stdlib.h>
@@ -40,13 +41,14 @@ static uint32_t cache_len(struct grammar *g, gnode n, uint32_t len) {
 
 static uint32_t measure_node(struct grammar *g, gnode n, bool search);
 
-/* Remaining members of an object and their bytes. */
+/* Counts the members that an object still needs, and their bytes. */
 struct count {
-    uint64_t came, taken; /* rows seen; these plus rows still to come */
+    uint64_t came, taken; /* rows written before; those and the rows added here */
     uint32_t n, bytes;
 };
 
-/* Returns the bytes of row i and of all rows it needs; sets *rows to these, as bits. */
+/* Returns the total bytes of row i and all rows it needs, without those taken already. Sets *rows
+ * to these rows, as bits. */
 static uint32_t row_needs(struct grammar *g, const struct gpick *p, int i, const struct count *c,
                           uint64_t *rows, bool search) {
     uint32_t len = 0;
@@ -71,8 +73,8 @@ static void take_row(struct grammar *g, const struct gpick *p, int i, struct cou
     c->taken |= rows;
 }
 
-/* Returns the fewest bytes of an unlisted member. The shortest name can be used only once; others
- * are assumed to be at most two bytes longer. */
+/* Returns the fewest bytes that an unlisted member takes. Only one member can have the shortest
+ * name; the others are assumed to be two bytes longer at most. */
 static uint32_t extra_bytes(struct grammar *g, const struct gpick *p, bool search) {
     if (!p->extra) return GRAM_INF;
     const uint32_t bytes =
@@ -109,7 +111,8 @@ static int by_size(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Works like fill() for an object with many rows, `from` of them passed. */
+/* Does the same as fill() for an object with more than GRAM_PICK_BITS rows, of which the first
+ * `from` have been passed. */
 static void fill_many(struct grammar *g, const struct gpick *p, uint32_t from, struct count *c,
                       bool search) {
     const uint32_t sep = measure_node(g, p->sep, search);
@@ -135,7 +138,7 @@ static void fill_many(struct grammar *g, const struct gpick *p, uint32_t from, s
     free(len);
 }
 
-/* Returns the fewest bytes of the rest of an object; d as in gram_step.c. */
+/* Returns the fewest bytes that complete an object; d: its G_PICK node. */
 static uint32_t measure_pick(struct grammar *g, const struct gnode_data *d, bool search) {
     const struct gpick p = g->pick[d->a];
     struct count c = {.came = d->bits, .taken = d->bits, .n = d->lo};
@@ -168,12 +171,13 @@ static uint32_t measure_list(struct grammar *g, const struct gnode_data *d, bool
     return len;
 }
 
-/* Returns whether the length of n is final. */
+/* Returns whether a length measured for n is exact, so that it may be cached. */
 static bool is_final(const struct grammar *g, gnode n, bool search) {
     return (search || gn(g, n)->flags & GF_PLAIN) && (g->least_known || gn_regular(g, n));
 }
 
-/* Computes the length of a sequence from its end, so that its suffixes are cached too. */
+/* Computes the length of a sequence, starting at its end so that the lengths of its suffixes are
+ * cached too. */
 static uint32_t measure_cat(struct grammar *g, gnode n, bool search) {
     gnode *v = NULL;
     uint32_t m = 0, cap = 0, len;
@@ -238,7 +242,7 @@ static uint32_t measure_node(struct grammar *g, gnode n, bool search) {
 
 struct seen { /* a state that was reached */
     gnode node;
-    uint32_t from, so_far, all; /* bytes from the start, and lower bound of the total */
+    uint32_t from, so_far, all; /* bytes from the start so far; lower bound of the total */
 };
 struct hunt {
     struct seen *v;
@@ -257,7 +261,7 @@ static uint32_t *hunt_slot(struct hunt *h, gnode n) {
     return &h->slot[i];
 }
 
-/* Adds a state to the heap unless a shorter way to its node is known. */
+/* Adds a state to the heap, unless its node was already reached with no more bytes. */
 static void hunt_put(struct hunt *h, struct seen s) {
     uint32_t *slot = hunt_slot(h, s.node);
     if (*slot && h->v[*slot - 1].so_far <= s.so_far) return;
@@ -274,7 +278,7 @@ static void hunt_put(struct hunt *h, struct seen s) {
     h->heap[i] = h->n++;
 }
 
-/* Takes the most promising state off the heap. */
+/* Removes the state with the smallest lower bound from the heap and returns its index in v. */
 static uint32_t hunt_take(struct hunt *h) {
     const uint32_t top = h->heap[0], last = h->heap[--h->n_heap];
     uint32_t i = 0;
@@ -319,7 +323,7 @@ static uint32_t find_shortest(struct grammar *g, gnode n) {
 
 /* ---- rules ---- */
 
-/* Iterates until no rule becomes shorter. */
+/* Computes the rules' lengths by iteration, until no rule becomes shorter. */
 void gram_know_rules(struct grammar *g) {
     bool changed = !g->least_known;
     if (!changed) return;
@@ -343,7 +347,7 @@ void gram_know_rules(struct grammar *g) {
 
 /* ---- positions ---- */
 
-/* Returns the least bytes that complete the tail, or GRAM_INF. */
+/* Returns the fewest bytes that complete the stack `tail`, or GRAM_INF. */
 static uint32_t tail_needs(struct grammar *g, uint32_t tail) {
     uint32_t len = 0;
     for (; tail && len != GRAM_INF; tail = g->tail[tail].parent)

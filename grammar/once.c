@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT
-/* grammar/once.c - unique names of unlisted object members. While such a name is written, the state
- * holds its text (struct gname). Once it is complete, the language of the object's other names
- * excludes it, so no name leads to a dead end. Bytes that the grammar does not distinguish count as
- * equal: a non-ASCII name that only resembles an earlier one is excluded as well. */
+/* grammar/once.c - keeps the names of unlisted object members unique. While such a name is being
+ * written, the state holds its text (struct gname). When the name is complete, it is excluded from
+ * the language of the object's further names, so every name that can begin can also be completed.
+ * Bytes of one byte class count as equal, so a non-ASCII name that only resembles an earlier one is
+ * excluded too. */
 #include <string.h>
 
 #include "grammar/gram_int.h"
 
-/* Returns the length of n, a sequence of single bytes. */
+/* Returns the number of bytes that n, a sequence of single bytes, matches. */
 static uint32_t n_bytes(const struct grammar *g, gnode n) {
     uint32_t bytes = 0;
     for (; n != G_EPS; bytes++) n = gn(g, n)->kind == G_CAT ? gn(g, n)->b : (gnode)G_EPS;
@@ -29,7 +30,7 @@ gnode gram_once_left(struct grammar *g, gnode key, gnode seen) {
     return seen ? gn_and(g, key, gn_not(g, seen)) : key;
 }
 
-/* Returns the language of one text, up to bytes that the grammar does not distinguish. */
+/* Returns the language of the text s and all texts with bytes of the same classes. */
 static gnode text_of(struct grammar *g, const char *s, size_t n) {
     gnode out = G_EPS;
     while (n-- > 0) {
@@ -48,7 +49,7 @@ gnode gram_once_next(struct grammar *g, const struct gnode_data *d, const struct
     const char *s = name->s, *end = s + (name->n > 0 ? name->n : 0);
     while (s < end && (*s == ' ' || *s == '\n' || *s == ',')) s++;
     next.hi = name->n == GRAM_NAME_UNKNOWN;
-    /* A grammar near its memory limit records no more names, rather than failing. */
+    /* A grammar that has used half of its memory limit stops recording names rather than fail. */
     if (name->n >= 0 && end - s >= p->open_bytes + p->shut_bytes && g->bytes < GRAM_BYTES_MAX / 2) {
         s += p->open_bytes;
         end -= p->shut_bytes;

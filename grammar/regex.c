@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* grammar/regex.c - regular expression parser. Anchors are parsed as bytes that never occur in
- * text, GRAM_AT_START and GRAM_AT_END. Afterwards each becomes the empty text at the start or end
- * of the text, and the empty language elsewhere. */
+/* grammar/regex.c - regular expression parser. It parses anchors as bytes that never occur in text,
+ * GRAM_AT_START and GRAM_AT_END. A second pass replaces them: an anchor at its end of the text
+ * matches the empty text, elsewhere it matches nothing. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -218,8 +218,8 @@ static gnode dot_node(struct re *r) {
 
 static gnode parse_alternatives(struct re *r);
 
-/* Parses and sets the flags after "(?". Returns true if they apply to the rest of the enclosing
- * group. */
+/* Parses the flags after "(?" and sets them. Returns whether they apply to the rest of the
+ * enclosing group. */
 static bool flags(struct re *r) {
     for (bool on = true; has_more(r); r->i++) {
         const char c = peek_char(r, 0);
@@ -237,8 +237,8 @@ static bool flags(struct re *r) {
     return false;
 }
 
-/* Parses a group after its '(' and returns its language. Sets *only_flags if it only sets flags for
- * the rest of the enclosing group. */
+/* Parses a group after its '(' and returns its language. Sets *only_flags if the group has no
+ * content and sets flags for the rest of the enclosing group. */
 static gnode group(struct re *r, bool *only_flags) {
     const struct gregex before = r->o;
     *only_flags = false;
@@ -298,7 +298,7 @@ static gnode parse_repeats(struct re *r, gnode x) {
         }
         if (n > 8) return set_error(r, "too many repetition operators in a row");
         if (peek_char(r, 0) == '+') return set_error(r, "possessive repetition is not supported");
-        take_text(r, "?"); /* lazy or greedy does not matter */
+        take_text(r, "?"); /* lazy and greedy repetitions match the same texts */
         x = gn_rep(r->g, x, lo, hi);
     }
     return x;
@@ -311,7 +311,7 @@ static gnode anchor_node(struct re *r, int byte) {
     return gn_bytes(r->g, byte, byte);
 }
 
-/* Parses one atom. *skip: a group that only set flags. */
+/* Parses one atom. *skip: it was a group that only sets flags. */
 static gnode parse_atom(struct re *r, bool *skip) {
     *skip = false;
     if (take_text(r, "(")) return group(r, skip);
@@ -365,16 +365,17 @@ static gnode parse_alternatives(struct re *r) {
 
 /* ---- anchors ---- */
 
-/* Places of a part in the text, as bits: first, last. */
+/* Ends of the whole text that a part touches, as bits. */
 enum { AT_START = 1, AT_END = 2, PLACES = 4, ANCHORED_DEPTH = 500 };
 struct places {
     struct grammar *g;
-    gnode *known; /* [n][PLACES] results for the nodes before this pass, + 1; 0: not computed */
+    gnode *known; /* [n][PLACES] results + 1 for the nodes that existed before this pass; 0: not
+                     computed */
 };
 static gnode placed(struct places *p, gnode x, unsigned at);
 
-/* Returns the texts of a followed by b at the position `at`. If one of them is empty, the other one
- * touches both ends. */
+/* Resolves anchors in a followed by b, which together touch the ends `at`. If one of them matches
+ * the empty text, the other may touch both ends. */
 static gnode placed_cat(struct places *p, gnode a, gnode b, unsigned at) {
     struct grammar *g = p->g;
     const unsigned s = at & AT_START, e = at & AT_END;
@@ -386,8 +387,9 @@ static gnode placed_cat(struct places *p, gnode a, gnode b, unsigned at) {
     return gn_alts(g, v, COUNT_OF(v));
 }
 
-/* Returns the texts of a repetition at the position `at`. The first part touches the start and the
- * last part the end. If a part can be empty, any number of empty ones may surround the others. */
+/* Resolves anchors in a repetition that touches the ends `at`. Its first copy may touch the start
+ * and its last copy the end. If a copy can be empty, any number of empty ones may surround the
+ * others. */
 static gnode placed_rep(struct places *p, const struct gnode_data *d, unsigned at) {
     struct grammar *g = p->g;
     const gnode first = placed(p, d->a, at & AT_START), last = placed(p, d->a, at & AT_END),
@@ -401,8 +403,8 @@ static gnode placed_rep(struct places *p, const struct gnode_data *d, unsigned a
     return gn_alts(g, v, COUNT_OF(v));
 }
 
-/* Returns the texts of a set at the position `at`. A set may contain anchors and bytes, as in
- * (^|,). */
+/* Resolves anchors in a set that touches the ends `at`. A set may contain both anchors and bytes,
+ * as in (^|,). */
 static gnode placed_set(struct places *p, gnode x, unsigned at) {
     const int mark[] = {GRAM_AT_START, GRAM_AT_END};
     const unsigned where[] = {AT_START, AT_END};
@@ -418,8 +420,8 @@ static gnode placed_set(struct places *p, gnode x, unsigned at) {
     return gn_alt(p->g, gn_set(p->g, &s), here ? G_EPS : G_NONE);
 }
 
-/* Computes placed() for the suffixes of the sequence x, last first, at the positions that placed(x,
- * at) will need. This avoids deep recursion on long sequences. */
+/* Computes placed() for the suffixes of the sequence x, last one first, with the ends that
+ * placed(x, at) will request. This avoids deep recursion on long sequences. */
 static void place_rests(struct places *p, gnode x, unsigned at) {
     gnode *v = NULL;
     size_t n = 0, cap = 0;
@@ -435,8 +437,8 @@ static void place_rests(struct places *p, gnode x, unsigned at) {
     free(v);
 }
 
-/* Returns x without anchors, for a part that touches the ends in `at`: an anchor at its end of the
- * string becomes the empty text; elsewhere it matches nothing. */
+/* Returns x with its anchors resolved, given that it touches the ends `at` of the text: an anchor
+ * at its end matches the empty text; elsewhere it matches nothing. */
 static gnode placed(struct places *p, gnode x, unsigned at) {
     struct grammar *g = p->g;
     const struct gnode_data d = *gn(g, x);
@@ -462,7 +464,7 @@ static gnode placed(struct places *p, gnode x, unsigned at) {
     return out;
 }
 
-/* Returns the texts of x with anchors resolved. */
+/* Returns x, a whole pattern, with its anchors resolved. */
 static gnode resolve(struct grammar *g, gnode x) {
     struct places p = {.g = g, .known = xcalloc(g->n_node, PLACES * sizeof *p.known)};
     const gnode out = placed(&p, x, AT_START | AT_END);
@@ -482,8 +484,8 @@ static int parse_regex(struct re *r, const char *s, size_t n, gnode *out) {
     return r->rc;
 }
 
-/* Returns whether the pattern has no top-level alternatives, so that a leading "^" and trailing "$"
- * (*start, *end) just disable the search. */
+/* Returns whether the pattern has no top-level alternatives. If so, a leading "^" (*start) and a
+ * trailing "$" (*end) merely turn off searching at that end. */
 static bool plain_ends(const char *s, size_t n, bool *start, bool *end) {
     int nest = 0;
     bool set = false;

@@ -5,8 +5,8 @@
 
 #include "grammar/gram_int.h"
 
-/* Schemas that must hold at once: a schema, its references and its allOf. Alternatives are
- * multiplied out: one set per branch, with the choice marked as made. */
+/* Schemas that apply together: a schema, the targets of its references, and its allOf. Alternatives
+ * are multiplied out: there is one set per branch, in which the choice is marked as done. */
 enum { SC_ANY_DONE = 1, SC_ONE_DONE = 2 };
 struct sc_item {
     const struct json *s; /* an object */
@@ -53,12 +53,12 @@ struct sc {
     struct sc_id *id; /* schemas with an $id, schema_ref.c */
     uint32_t n_id, cap_id;
     bool ids_known;
-    /* Any value nested up to that many levels; 0: not created. */
+    /* [levels] Any value nested up to that deep; 0: not created. */
     gnode free_value[SC_FREE_DEPTH + 1];
     const struct json *noted[SC_NOTES_MAX]; /* unsupported clauses already reported */
     uint32_t n_noted;
     uint64_t n_values; /* values in the whole document; 0: not counted */
-    /* gn_schema_text(): sets so far, and types other than strings. */
+    /* For gn_schema_text(): the number of sets so far, and the types other than strings. */
     uint32_t n_texts;
     struct gothers others;
     int rc;
@@ -76,15 +76,16 @@ void sc_add(struct sc *c, struct sc_set *set, const struct json *schema);
 void sc_release(struct sc_set *set);
 /* Returns whether s is a schema whose references are being added. */
 bool sc_is_open(const struct sc_set *set, const struct json *s);
-/* Returns the rule of the set, or an equivalent node. Takes ownership of the set. */
+/* Returns the rule for the set, or an equivalent node. Takes ownership of the set. */
 gnode sc_node(struct sc *c, struct sc_set *set);
-/* Returns the count of a keyword, at most GRAM_INF, or `otherwise` if it is absent. */
+/* Returns the value of a counting keyword (minItems, ...), at most GRAM_INF, or `otherwise` if it
+ * is absent. */
 uint32_t sc_count(struct sc *c, const struct json *schema, const char *key, uint32_t otherwise);
 gnode sc_free(struct sc *c, int levels);
 /* Returns the language of the value v with any whitespace allowed. */
 gnode sc_literal(struct sc *c, const struct json *v);
-/* Sets (*v)[0..*n) to the values that enum and const leave in the set; the caller frees *v. Returns
- * false if they do not limit it, with *v NULL. */
+/* Sets (*v)[0..*n) to the values that the set's enum and const allow; the caller frees *v. Returns
+ * false, with *v NULL, if the set has neither. */
 bool sc_values(struct sc *c, const struct sc_set *set, const struct json ***v, size_t *n);
 
 /* Returns the language of one string character in the current notation. sc_text() returns the
@@ -94,23 +95,23 @@ gnode sc_text(struct sc *c, const char *s);
 /* Returns the language of the member name s with its quotes and colon. */
 gnode sc_name(struct sc *c, const char *s);
 
-/* Returns the schema that a $ref of `schema` refers to: "#/a/b~1c", "#name", or the $id of a schema
+/* Returns the target of the $ref `ref` in `schema`: "#/a/b~1c", "#name", or the $id of a schema
  * within the document. NULL: not found. Defined in schema_ref.c, like the next four. */
 const struct json *sc_resolve(struct sc *c, const struct json *schema, const char *ref);
-/* Adds the target of a $ref of `schema` to the set. */
+/* Adds the target of the $ref `ref` in `schema` to the set. */
 void sc_add_ref(struct sc *c, struct sc_set *set, const struct json *schema,
                 const struct json *ref);
 /* Returns whether a schema's $dynamicRef is equivalent to a $ref, since there is only one schema
  * resource. */
 bool sc_static_ref(struct sc *c, const struct json *schema);
 void sc_ids_free(struct sc *c);
-/* Returns the number of values at and below v. */
+/* Returns the number of values in v, including v. */
 uint64_t sc_size(const struct json *v);
 /* Returns whether `to` is the value `at` or within it. */
 bool sc_holds(const struct json *at, const struct json *to);
 
-/* Returns the content, without quotation marks, of strings that satisfy the set; sc_string()
- * includes the marks. Defined in schema_text.c. */
+/* Returns the strings that satisfy the set, without quotation marks; sc_string() includes the
+ * marks. Defined in schema_text.c. */
 gnode sc_content(struct sc *c, const struct sc_set *set);
 gnode sc_string(struct sc *c, const struct sc_set *set);
 /* Returns the numbers that satisfy the set; types: SC_INT, SC_NUM or both. sc_plain_numbers()
@@ -121,8 +122,8 @@ void sc_plain_numbers(struct sc *c);
  * (schema_object.c). */
 gnode sc_array(struct sc *c, const struct sc_set *set);
 gnode sc_object(struct sc *c, const struct sc_set *set);
-/* Sets the unlisted members of p: n languages of names, without quotes, each with its value. Each
- * name occurs once per object. */
+/* Sets the unlisted members of p: name matches key[i], without quotes, and value matches value[i],
+ * for i < n. A name occurs at most once per object. */
 void sc_once(struct sc *c, struct gpick *p, const gnode *key, const gnode *value, int n);
 
 #endif

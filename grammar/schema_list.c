@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* grammar/schema_list.c - JSON Schema arrays: items by position, then the rest, counted by a
- * repetition node. */
+/* grammar/schema_list.c - JSON Schema arrays: a schema per listed position, then one for all
+ * further items, whose number a repetition node limits. */
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -27,7 +27,7 @@ static gnode item(struct sc *c, const struct sc_set *set, int64_t i) {
     return sc_node(c, &out);
 }
 
-/* Returns how many items the schemas of the set list one by one. */
+/* Returns the length of the set's longest list of item schemas. */
 static int64_t n_listed(struct sc *c, const struct sc_set *set) {
     int64_t n = 0;
     for (uint32_t k = 0; k < set->n; k++) {
@@ -40,8 +40,8 @@ static int64_t n_listed(struct sc *c, const struct sc_set *set) {
     return c->rc ? 0 : n;
 }
 
-/* Sets *out to the arrays of lo to hi distinct items from a list of values. Returns false if the
- * items are not listed or are too many. */
+/* Sets *out to the arrays of lo to hi different items, if the items' schema lists its values.
+ * Returns false if it does not, or lists too many. */
 static bool unique(struct sc *c, const struct sc_set *set, uint32_t lo, uint32_t hi, gnode *out) {
     struct grammar *g = c->g;
     struct sc_set of = {0};
@@ -99,7 +99,7 @@ gnode sc_array(struct sc *c, const struct sc_set *set) {
     const uint32_t p = (uint32_t)listed;
     if (rest == G_NONE && hi > p) hi = p;
     if (lo > hi) return G_NONE;
-    /* From the last listed item to the first; `out` matches the rest after i items. */
+    /* Builds from the last listed item to the first; `out` matches the items after the first i. */
     out =
         hi > p ? gn_rep(g, more, lo > p ? lo - p : 0, hi == GRAM_INF ? hi : hi - p) : (gnode)G_EPS;
     for (uint32_t i = p; i-- > 1;) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* grammar/schema_num.c - JSON Schema numbers. A bound is an automaton over decimal digits, several
- * bounds are intersected, and `multipleOf` tracks the remainder. Bounded numbers are written
- * without an exponent, with at most 18 digits before the decimal point and 20 after it. */
+/* grammar/schema_num.c - JSON Schema numbers. Each bound becomes an automaton over decimal digits;
+ * several bounds are intersected. `multipleOf` becomes an automaton that tracks the remainder.
+ * Numbers with such conditions have no exponent, and at most 18 digits before the decimal point and
+ * 20 after it. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -64,8 +65,8 @@ static bool decimal_of(double x, struct decimal *d) {
 
 enum side { LESS, MORE };
 
-/* Returns the numbers with as many digits as s[0..n) that are on the side of s, and s itself
- * followed by `equal`. */
+/* Returns the n-digit numbers less or greater than s[0..n), as `side` says, plus s itself followed
+ * by `equal`. */
 static gnode compare(struct grammar *g, const char *s, size_t n, enum side side, gnode equal) {
     gnode out = equal;
     for (size_t i = n; i-- > 0;) {
@@ -78,13 +79,13 @@ static gnode compare(struct grammar *g, const char *s, size_t n, enum side side,
     return out;
 }
 
-/* Returns the integers without leading zeros on the side of d. The one equal to d's integer part is
- * followed by `equal`, others by `rest`. */
+/* Returns the integers, without leading zeros, on the given side of d's integer part, each followed
+ * by `rest`, plus that integer part itself followed by `equal`. */
 static gnode whole_side(struct grammar *g, const struct decimal *d, enum side side, gnode equal,
                         gnode rest) {
     const size_t n = d->n_whole;
     gnode same = G_NONE, other;
-    /* Strictly on that side, with as many digits. */
+    /* Integers strictly on that side with the same number of digits. */
     gnode strict = compare(g, d->whole, n, side, G_NONE);
     if (n > 1)
         strict = gn_and(g, strict, gn_cat(g, digit_range(g, 1, 9), any_digits(g, 0, GRAM_INF)));
@@ -99,8 +100,8 @@ static gnode whole_side(struct grammar *g, const struct decimal *d, enum side si
     return gn_alt(g, same, gn_cat(g, gn_alt(g, strict, other), rest));
 }
 
-/* Returns the texts that may follow d's integer part: ".ddd" on the side of d's fraction; or_equal:
- * also the fraction itself. */
+/* Returns what may follow d's integer part: fractions ".ddd" on the given side of d's fraction;
+ * or_equal: also that fraction itself. */
 static gnode frac_side(struct grammar *g, const struct decimal *d, enum side side, bool or_equal) {
     const gnode some = any_digits(g, 0, FRAC_DIGITS),
                 zeros = gn_rep(g, digit_range(g, 0, 0), 0, FRAC_DIGITS);
@@ -121,8 +122,8 @@ static gnode frac_side(struct grammar *g, const struct decimal *d, enum side sid
     return whole ? gn_opt(g, dotted) : dotted;
 }
 
-/* Returns the numbers >= 0, without a sign, on the side of d; or_equal: also d itself; integer:
- * integers only. */
+/* Returns the unsigned numbers on the given side of d; or_equal: also d itself; integer: integers
+ * only. */
 static gnode abs_side(struct grammar *g, const struct decimal *d, enum side side, bool or_equal,
                       bool integer) {
     const gnode frac = gn_opt(g, gn_cat(g, gn_str(g, "."), any_digits(g, 1, FRAC_DIGITS)));
@@ -131,8 +132,8 @@ static gnode abs_side(struct grammar *g, const struct decimal *d, enum side side
     return whole_side(g, d, side, same ? G_EPS : G_NONE, G_EPS);
 }
 
-/* Returns the numbers on the side of x. A bound that cannot be expressed is reported with the path
- * of `at`, and any text is returned. */
+/* Returns the numbers on the given side of x. If the bound cannot be expressed, reports it with the
+ * path of `at` and returns the language of any text. */
 static gnode bound(struct sc *c, const struct json *at, double x, enum side side, bool or_equal,
                    bool integer) {
     struct grammar *g = c->g;
@@ -181,7 +182,7 @@ static gnode multiple_node(struct sc *c, const struct json *at, bool *integer) {
         snprintf(power, sizeof power, "1e-%d", places);
         const double y = strtod(power, NULL);
         if (x < y || x > y) continue;
-        /* Numbers with up to that many decimal places. */
+        /* Numbers with at most `places` decimal places. */
         return gn_cat3(g, gn_opt(g, gn_str(g, "-")), any_digits(g, 1, INT_DIGITS),
                        gn_opt(g, gn_cat(g, gn_str(g, "."), any_digits(g, 1, (uint32_t)places))));
     }
@@ -211,7 +212,7 @@ static double number_at(struct sc *c, const struct json *v) {
 
 static void add_bounds(struct sc *c, struct conds *s, const struct json *schema, bool integer) {
     static const struct {
-        const char *key, *old; /* old: draft 4's `exclusive...: true` next to it */
+        const char *key, *old; /* old: draft 4's keyword next to it, `exclusive...: true` */
         enum side side;
         bool or_equal;
     } all[] = {{"minimum", "exclusiveMinimum", MORE, true},
@@ -228,7 +229,8 @@ static void add_bounds(struct sc *c, struct conds *s, const struct json *schema,
     }
 }
 
-/* Returns the numbers with a non-zero fraction, short enough that no reader rounds it away. */
+/* Returns the numbers with a non-zero fraction that is short enough for no reader to round it
+ * away. */
 static gnode broken(struct grammar *g) {
     const gnode any = gn_rep(g, gn_bytes(g, 0, 0xff), 0, GRAM_INF);
     const gnode few = gn_rep(g, gn_bytes(g, 0, 0xff), 0, 16);
@@ -237,7 +239,7 @@ static gnode broken(struct grammar *g) {
         gn_cat(g, any, gn_cat3(g, gn_str(g, "."), any, gn_cat(g, digit_range(g, 1, 9), any))));
 }
 
-/* Adds the condition that an integer differs from this value, in any spelling. */
+/* Adds the condition that an integer is not `value`, however it is spelled. */
 static void exclude(struct sc *c, struct conds *s, const struct json *value) {
     const double x = json_num(value, 0);
     char text[32];
@@ -274,7 +276,7 @@ gnode sc_number(struct sc *c, const struct sc_set *set, uint32_t types) {
         }
     }
     if (s.n == 0) return integer ? c->integer : c->number;
-    /* Common form: no exponent, so that the digits determine the value. */
+    /* Without an exponent, so that the digits alone determine the value. */
     const gnode whole = gn_alt(g, gn_str(g, "0"),
                                gn_cat(g, digit_range(g, 1, 9), any_digits(g, 0, INT_DIGITS - 1)));
     const gnode frac = gn_cat(g, gn_str(g, "."), any_digits(g, 1, FRAC_DIGITS));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* grammar/schema_object.c - JSON Schema objects: a row per named member, and the names and values
- * of other members. */
+/* grammar/schema_object.c - JSON Schema objects: one row per listed member, and the languages of
+ * names and values for unlisted ones. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,12 +13,12 @@ struct members {
     const char **name;
     bool *required;
     uint32_t n, cap;
-    const struct json *pattern[PATTERNS_MAX]; /* members of patternProperties, different names */
-    gnode key[PATTERNS_MAX];                  /* names that match it */
+    const struct json *pattern[PATTERNS_MAX]; /* patternProperties: members with different names */
+    gnode key[PATTERNS_MAX];                  /* names that match each pattern */
     uint32_t n_pattern;
-    gnode names; /* names that propertyNames allows; any */
-    bool listed; /* propertyNames lists names: these come in any order */
-    bool lost;   /* a pattern was dropped: any name may match it */
+    gnode names; /* names that propertyNames allows; default: any */
+    bool listed; /* propertyNames lists the allowed names, which may come in any order */
+    bool lost;   /* a pattern was dropped, so any name may match it */
 };
 
 static uint32_t find_member(const struct members *m, const char *name) {
@@ -79,7 +79,7 @@ static void add_property_names(struct sc *c, struct members *m, const struct jso
         for (size_t i = 0; i < n; i++) {
             if (!json_str(v[i])) continue;
             all[n_all++] = sc_text(c, json_str(v[i]));
-            if (n <= GRAM_PICK_BITS / 2) /* as a named member, each occurs once */
+            if (n <= GRAM_PICK_BITS / 2) /* made listed members, so that each occurs once */
                 m->listed = add_member_name(c, m, json_str(v[i]), p) < m->n;
         }
         m->names = gn_and(c->g, m->names, gn_alts(c->g, all, n_all));
@@ -116,7 +116,7 @@ static void gather_members(struct sc *c, const struct sc_set *set, struct member
     }
     for (uint32_t i = 0; i < set->n && !c->rc; i++) {
         const struct json *r = json_get(set->v[i].s, "required");
-        if (json_type(r) == JSON_BOOL) continue; /* draft 3: on a property */
+        if (json_type(r) == JSON_BOOL) continue; /* draft 3's `required: true` of a property */
         if (r && json_type(r) != JSON_ARR) sc_fail(c, r, "is not a list");
         for (const struct json *x = json_first(r); x; x = json_next(x)) {
             if (!json_str(x)) {
@@ -129,8 +129,8 @@ static void gather_members(struct sc *c, const struct sc_set *set, struct member
     }
 }
 
-/* Returns the conjunction of all schemas for a member's value. match: patterns that its name
- * matches, as bits. name NULL: a member that is not in `properties`. */
+/* Returns the values allowed by all schemas that apply to a member. match: the patterns that its
+ * name matches, as bits. name NULL: a member that is not in `properties`. */
 static gnode value(struct sc *c, const struct sc_set *set, const struct members *m,
                    const char *name, uint32_t match) {
     struct sc_set out = {0};
@@ -195,7 +195,7 @@ static void others(struct sc *c, const struct sc_set *set, const struct members 
     sc_once(c, p, keys, values, n);
 }
 
-/* Returns whether the language `at` contains the text of the node `text`. */
+/* Returns whether the language `at` contains the one text that the node `text` matches. */
 static bool holds(struct grammar *g, gnode at, gnode text) {
     while (text != G_EPS && at && gram_spend(g, 1)) {
         const struct gnode_data d = *gn(g, text);
@@ -238,8 +238,8 @@ static void add_needed(struct sc *c, const struct json *d, const struct members 
     }
 }
 
-/* Adds the dependencies of dependentRequired to the rows of p, transitively. row[i]: row of member
- * i; GRAM_INF: none. */
+/* Sets the `needs` of the rows of p from dependentRequired, including indirect dependencies.
+ * row[i]: row of member i; GRAM_INF: none. */
 static void add_needs(struct sc *c, const struct sc_set *set, const struct members *m,
                       struct gpick *p, const uint32_t *row) {
     for (uint32_t i = 0; i < set->n; i++) {
@@ -265,9 +265,9 @@ static bool speaks_of_others(const struct json *s) {
     return false;
 }
 
-/* Returns whether unlisted members are excluded although JSON Schema allows them: schemas that list
- * properties usually mean only these, and models invent others. An object without properties, or
- * one that needs more members than it names, stays open. */
+/* Returns whether to exclude unlisted members although JSON Schema allows them: a schema that lists
+ * properties usually means no others, and models invent some. An object stays open if it lists no
+ * properties or needs more members than it lists. */
 static bool is_closed(const struct sc *c, const struct sc_set *set, const struct members *m,
                       uint32_t lo) {
     bool named = false;

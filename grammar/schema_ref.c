@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* grammar/schema_ref.c - resolution of $ref within one document: a JSON pointer ("#/$defs/a"), an
- * anchor ("#name"), or the $id of a schema, with either of these after it. */
+/* grammar/schema_ref.c - resolves $ref within one document: a JSON pointer ("#/$defs/a"), an anchor
+ * ("#name"), or the $id of a schema, optionally followed by one of these. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +12,8 @@ struct sc_id { /* a schema with an $id */
     char *uri; /* absolute: relative ones are resolved against the enclosing $id; without '#' */
 };
 
-/* Returns whether the member x contains values rather than schemas. */
+/* Returns whether member x of a schema contains plain values (enum, const, ...) rather than
+ * schemas. */
 static bool values_at(const struct json *x) {
     static const char *const keys[] = {"enum", "const", "default", "examples"};
     for (size_t i = 0; i < COUNT_OF(keys); i++)
@@ -38,7 +39,7 @@ static void join(const char *base, const char *ref, size_t n, struct buf *out) {
     buf_add(out, ref, n);
 }
 
-/* Lists the schemas with an $id at and below `at`, outer ones first. */
+/* Records all schemas in `at`, including itself, that have an $id, outer ones first. */
 static void find_ids(struct sc *c, const struct json *at, const char *base) {
     const char *id = json_type(at) == JSON_OBJ ? json_str(json_get(at, "$id")) : NULL;
     struct buf uri = {0};
@@ -79,8 +80,8 @@ bool sc_holds(const struct json *at, const struct json *to) {
     return found;
 }
 
-/* Returns the innermost schema with an $id that contains `schema`, or the root's; NULL: the root
- * has none. */
+/* Returns the entry of the innermost schema with an $id that contains `schema`; NULL: no such
+ * schema. */
 static const struct sc_id *own_id(const struct sc *c, const struct json *schema) {
     const struct sc_id *in = c->n_id && c->id[0].schema == c->root ? c->id : NULL;
     for (uint32_t i = 0; i < c->n_id; i++)
@@ -99,8 +100,8 @@ static const struct json *called(const struct sc *c, const char *base, const cha
     return found;
 }
 
-/* Returns whether a schema below the root has an $id, which changes the meaning of references in
- * it. */
+/* Returns whether a schema within the root has its own $id, which changes the meaning of references
+ * in it. */
 static bool has_ids(struct sc *c) {
     know_ids(c);
     return c->n_id > (c->n_id && c->id[0].schema == c->root);
@@ -133,7 +134,7 @@ static const struct json *member_of(struct sc *c, const struct json *at, const c
     return x;
 }
 
-/* Resolves a JSON pointer, with its %xx, from `at`; NULL: not found. */
+/* Resolves a JSON pointer, which may contain %xx escapes, starting at `at`. NULL: not found. */
 static const struct json *place(struct sc *c, const struct json *at, const char *p) {
     while (at && *p) {
         struct buf name = {0};

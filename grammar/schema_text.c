@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* grammar/schema_text.c - JSON Schema strings: lengths, patterns, formats. With lengths alone,
- * characters may be spelled in any way; patterns and formats apply to the usual JSON spelling. */
+/* grammar/schema_text.c - JSON Schema strings: lengths, patterns, formats. If only the length is
+ * limited, characters may be spelled in any way that JSON allows. Patterns and formats require the
+ * usual spelling. */
 #include <string.h>
 
 #include "grammar/bnf.h"
@@ -13,7 +14,7 @@
 #define H16 "[0-9A-Fa-f]{1,4}"
 #define LS32 "(" H16 ":" H16 "|" IPV4 ")"
 #define LEAP "([0-9]{2}(0[48]|[2468][048]|[13579][26])|(0[48]|[2468][048]|[13579][26])00)"
-/* Many readers have no year 0. */
+/* Year 0 is excluded, because many parsers reject it. */
 #define YEAR "([1-9][0-9]{3}|0[1-9][0-9]{2}|00[1-9][0-9]|000[1-9])"
 #define DATE                                                                                       \
     "(" YEAR "-((0[13578]|1[02])-(0[1-9]|[12][0-9]|3[01])|(0[469]|11)-(0[1-9]|[12][0-9]|30)|"      \
@@ -64,7 +65,7 @@ static gnode format_node(struct sc *c, const struct json *f) {
 
 /* ---- conditions ---- */
 
-/* Returns the texts that a pattern allows, or any text if it is not supported. */
+/* Returns the strings that match a pattern, or any string if the pattern is not supported. */
 static gnode pattern(struct sc *c, const struct json *p) {
     const struct gregex o = {.escaped = !c->form.open, .search = true, .ecma = true};
     struct err e;
@@ -135,7 +136,7 @@ gnode sc_content(struct sc *c, const struct sc_set *set) {
     if (s.n == 0) return gn_rep(g, sc_char(c), s.lo, s.hi);
     if (s.lo > 0 || s.hi < GRAM_INF)
         add_condition(c, &s, c->root, gn_rep(g, sc_char(c), s.lo, s.hi));
-    bool plain = false; /* `not` alone applies to the usual spelling */
+    bool plain = false; /* without other conditions, `not` requires the usual spelling */
     for (size_t i = 0; i < s.n; i++) plain = plain || gn(g, s.v[i])->kind != G_NOT;
     if (!plain || c->form.python) add_condition(c, &s, c->root, gn_rep(g, sc_char(c), 0, GRAM_INF));
     return gn_ands(g, s.v, s.n);

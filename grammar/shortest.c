@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* grammar/shortest.c - shortest completions, and the fewest tokens that spell them. The completion
- * of a stack is computed once (from the lengths of min_len.c) as a chain of parts that stacks
- * share. The completion of a position is the rest of one part, followed by such a chain. */
+/* grammar/shortest.c - shortest completions, and the fewest tokens that spell them. A stack's
+ * completion is computed once, from the lengths of min_len.c, as a chain of parts that other stacks
+ * share. A position's completion is the rest of the current part followed by its stack's chain. */
 #include "grammar/gram_int.h"
 
 #include <stdlib.h>
@@ -10,12 +10,12 @@
 #include "base/mem.h"
 #include "tok/tok.h"
 
-enum { WAY_MAX = 1 << 15 }; /* bytes, or stacks */
+enum { WAY_MAX = 1 << 15 }; /* longest completion in bytes, or deepest stack */
 
 /* ---- bytes ---- */
 
-/* Returns the first byte of a shortest text of the regular language n, or -1. Among several
- * candidates, prefers one that a person would write. */
+/* Returns the first byte of a shortest text of the regular language n, or -1. Among several bytes,
+ * prefers one that a person would write. */
 static int first_byte(struct grammar *g, gnode n) {
     static const char liked[] =
         "\"}])'0123456789aeiouxyz ABCDEFGHIJKLMNOPQRSTUVWXYZbcdfghjklmnpqrstvw-_.:/<>{[(,";
@@ -34,7 +34,7 @@ static int first_byte(struct grammar *g, gnode n) {
     return byte;
 }
 
-/* Appends a shortest text of the regular language n to g->spelled, without its tokens. */
+/* Appends a shortest text of the regular language n to g->spelled, without filling in tokens. */
 static bool write_node(struct grammar *g, gnode n) {
     const uint32_t len = gn_least(g, n);
     if (len > WAY_MAX) return false;
@@ -50,7 +50,8 @@ static bool write_node(struct grammar *g, gnode n) {
 
 /* ---- tokens ---- */
 
-struct cursor { /* position in a way: before g->spelled[end], after which `next` follows */
+struct cursor { /* position in a way: the bytes g->spelled[at..end) of the current part, then the
+                   way `next` */
     uint32_t at, end, next;
 };
 
@@ -63,7 +64,8 @@ static bool at_end(const struct grammar *g, struct cursor *c) {
     return c->at == c->end;
 }
 
-/* Computes the fewest tokens from byte `at` of the way on; those of later bytes are known. */
+/* Computes the fewest tokens that spell the way from byte `at` of g->spelled on, given the counts
+ * for all later bytes. */
 static void spell_from(const struct grammar *g, uint32_t way, uint32_t at) {
     const struct gtrie *t = &g->v->all;
     struct gspelled *s = &g->spelled[at];
@@ -103,8 +105,8 @@ static void way_ids(const struct grammar *g, uint32_t way, struct ids *out) {
 
 /* ---- ways ---- */
 
-/* Creates the way of a shortest text of n followed by the way `next`. Returns GRAM_INF if no text
- * is known or it is too long. */
+/* Creates a way: a shortest text of n, followed by the way `next`. Returns GRAM_INF if no such text
+ * is known or the way is too long. */
 static uint32_t add_way(struct grammar *g, gnode n, uint32_t next) {
     const uint32_t at = g->n_spelled, way = g->n_way;
     if (gn_least(g, n) == 0) return next;
@@ -119,8 +121,8 @@ static uint32_t add_way(struct grammar *g, gnode n, uint32_t next) {
     return way;
 }
 
-/* Returns the stack after item i of c. If its head ends a name, assumes the shortest name.
- * GRAM_INF: none. */
+/* Returns the stack that remains after item i of c. If the item's head completes a name, assumes
+ * the shortest one. GRAM_INF: none. */
 static uint32_t tail_named(struct grammar *g, const struct gconf *c, int i) {
     const struct gitem it = c->it[i];
     const uint32_t at = g->n_spelled;
@@ -133,7 +135,8 @@ static uint32_t tail_named(struct grammar *g, const struct gconf *c, int i) {
     return ok ? gconf_named(g, it.tail, &name) : GRAM_INF;
 }
 
-/* Returns the way that completes the stack, or GRAM_INF. Caches it for each stack on its path. */
+/* Returns the way that completes the stack, or GRAM_INF. Also caches the ways of the stacks below
+ * it. */
 static uint32_t way_behind(struct grammar *g, uint32_t tail) {
     struct gconf *c = xmalloc(sizeof *c);
     struct stop {
@@ -165,8 +168,8 @@ static uint32_t way_behind(struct grammar *g, uint32_t tail) {
     return way;
 }
 
-/* Returns a way that completes c through its item `best`, or GRAM_INF. Valid until the next one is
- * created. */
+/* Returns a way that completes c beginning with its item `best`, or GRAM_INF. It is valid until the
+ * next way is created. */
 static uint32_t way_from(struct grammar *g, const struct gconf *c, int best) {
     if (!g->n_way) { /* the empty way */
         g->way = grammar_grow(g, g->way, &g->cap_way, 0, sizeof *g->way);

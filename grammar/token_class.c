@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* grammar/token_class.c - states that allow any text of certain kinds of characters, such as "any
- * letters" or "up to 20 characters". Tokens and trie subtrees that consist of such text need not be
- * walked (mask.c). Characters are grouped by kind (gram_kind_of); a kind is tested by stepping the
- * state through every byte class of the kind's UTF-8. */
+/* grammar/token_class.c - finds states that accept any text of certain kinds of characters, such as
+ * "any letters" or "up to 20 characters". mask.c then adds tokens and trie subtrees of such text
+ * without walking them. gram_kind_of() defines the kinds. To test a kind, the state is stepped
+ * through every byte class of the kind's UTF-8. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,8 +11,8 @@
 
 #define ALL_KINDS ((1u << GRAM_KINDS) - 1)
 
-/* UTF-8 of the last kind, except 0x7f: all characters above it, without surrogates and the line
- * ends U+2028 and U+2029. From state `at`, a byte of [from, to] leads to `next`. */
+/* Automaton for the UTF-8 of the last kind: all characters above 0x7f except surrogates and the
+ * line ends U+2028 and U+2029. From state `at`, a byte in [from, to] leads to `next`. */
 enum high {
     BEGIN,
     ONE,
@@ -65,13 +65,14 @@ void gram_fit_classes(struct grammar *g) {
         for (int b = high_rows[i].from; b <= high_rows[i].to; b++) add_class(g, &g->high_cls[i], b);
 }
 
-/* States after one character, for all states of a level at once. */
+/* States that a text of n characters can lead to. Level n + 1 is computed from all states of level
+ * n at once. */
 enum { STATES_MAX = 96, STEPS_MAX = 1024 };
 struct states {
     gnode v[STATES_MAX];
     int n, from; /* [from, n): states of the next level */
     int steps;   /* steps so far */
-    bool quick;  /* stop at the first character that is not allowed */
+    bool quick;  /* stop as soon as a character is not allowed */
     bool live, dead, loop, lost;
 };
 
@@ -87,8 +88,8 @@ static void add_state(struct states *s, gnode x) {
         s->v[s->n++] = x;
 }
 
-/* Steps the state s by one byte of each class in the set, then through the table high_rows from
- * `next` on. Adds the states after complete characters to out. */
+/* Steps the state s by a byte of each class in the set, then by the bytes that high_rows allows
+ * from its state `next` on. Adds the states after complete characters to out. */
 static void step_set(struct grammar *g, gnode s, const struct gset *set, enum high next,
                      struct states *out) {
     for (int w = 0; w < 4; w++)
@@ -99,7 +100,7 @@ static void step_set(struct grammar *g, gnode s, const struct gset *set, enum hi
             if (x == G_NONE) {
                 out->dead = true;
             } else if (gn_null(g, x)) {
-                out->lost = true; /* may end there, so exits must be recorded */
+                out->lost = true; /* mask.c must record an exit here */
             } else if (next == DONE) {
                 out->live = true;
                 add_state(out, x);
@@ -122,8 +123,8 @@ static void step_kinds(struct grammar *g, gnode s, unsigned kinds, struct states
 
 /* ---- slices ---- */
 
-/* Returns whether `head` has the usual form: JSON characters, counted, and a closing quotation
- * mark. Sets *most to the largest number of characters. */
+/* Returns whether `head` is the rest of a JSON string in its common form: a repetition of any
+ * characters, then the closing quotation mark. Sets *most to the repetition's upper limit. */
 static bool json_text(const struct grammar *g, gnode head, uint32_t *most) {
     const struct gnode_data *d = gn(g, head), *rep = gn(g, d->a);
     if (d->kind != G_CAT || rep->kind != G_REP || rep->a != g->json_char || !g->json_char)
@@ -135,9 +136,9 @@ static bool json_text(const struct grammar *g, gnode head, uint32_t *most) {
     return rest->kind == G_SET && memcmp(&g->set[rest->a], &quote, sizeof quote) == 0;
 }
 
-/* Returns the number of arbitrary characters of slice k that the state `head` allows, at most
- * GRAM_SLICE_CHARS. Sets *forever if any number is allowed and any number can follow. Returns -1 if
- * it depends on the characters. */
+/* Returns how many characters of slice k, whichever they are, state `head` accepts in a row; at
+ * most GRAM_SLICE_CHARS. Returns -1 if that depends on which characters they are. Sets *forever if
+ * there is no limit. */
 static int slice_fit(struct grammar *g, gnode head, int k, bool *forever) {
     struct states s = {.v = {head}, .n = 1};
     int at = 0;
@@ -171,8 +172,8 @@ static bool is_finite(const struct grammar *g, gnode n, int depth) {
     return all;
 }
 
-/* Returns the language n without conditions that only exclude finitely many texts: where any number
- * of characters can follow, each prefix can still be completed. */
+/* Returns n without its conditions that exclude only finitely many texts. Where any number of
+ * characters can follow, such a condition never rules out a prefix. */
 static gnode without_few(struct grammar *g, gnode n) {
     const struct gnode_data d = *gn(g, n);
     if (d.kind == G_CAT) {
@@ -212,7 +213,7 @@ gnode gram_wider(struct grammar *g, gnode head) {
 
 /* ---- subtrees ---- */
 
-/* Returns the kinds, as bits, of which the state n allows all characters. */
+/* Returns, as bits, the kinds whose characters state n all accepts. */
 static unsigned first_kinds(struct grammar *g, gnode n) {
     unsigned kinds = 0;
     for (int k = 0; k < GRAM_KINDS; k++) {
@@ -223,15 +224,15 @@ static unsigned first_kinds(struct grammar *g, gnode n) {
     return kinds;
 }
 
-/* Returns the number of arbitrary characters of the kinds that the state n allows: GRAM_CHARS_MAX
- * if unlimited, GRAM_SLICE_CHARS if no end was found. */
+/* Returns how many characters of the kinds, whichever they are, state n accepts in a row:
+ * GRAM_CHARS_MAX if there is no limit, GRAM_SLICE_CHARS if the search reached none. */
 static int how_many(struct grammar *g, gnode n, unsigned kinds) {
     struct states s = {.v = {n}, .n = 1, .quick = true};
     for (int chars = 0, at = 0; chars < GRAM_SLICE_CHARS; chars++) {
         s.from = s.n;
         for (; at < s.from; at++) step_kinds(g, s.v[at], kinds, &s);
         if (s.dead || s.lost || s.steps > STEPS_MAX) return chars;
-        if (s.n == s.from) return GRAM_CHARS_MAX; /* no new states: unlimited */
+        if (s.n == s.from) return GRAM_CHARS_MAX; /* no new states: there is no limit */
     }
     return GRAM_SLICE_CHARS;
 }

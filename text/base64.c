@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* text/base64.c - base64 decoder (padded). */
+/* text/base64.c - decoder of padded base64. */
 #include "text/base64.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* text/base64.h - base64 decoder (padded), for tokenizer files. */
+/* text/base64.h - decoder of padded base64, for tokenizer files. */
 #ifndef HONE_TEXT_BASE64_H
 #define HONE_TEXT_BASE64_H
 

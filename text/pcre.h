@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* text/pcre.h - memory functions for PCRE2. Its small requests go to base/mem.h, so that running
- * out of memory inside the library stops the job and not the process. */
+/* text/pcre.h - memory functions for PCRE2. They pass small requests to base/mem.h, so that running
+ * out of memory inside the library ends the job, not the process. */
 #ifndef HONE_TEXT_PCRE_H
 #define HONE_TEXT_PCRE_H
 
@@ -13,8 +13,8 @@
 
 enum { PCRE_SMALL = 64 << 10 };
 
-/* Allocates n bytes. Large requests come from a growing match, which ends with an error when they
- * fail. */
+/* Allocates n bytes. Only the memory of a growing match is large; if that allocation fails, PCRE2
+ * reports an error. */
 static inline void *pcre_take(PCRE2_SIZE n, void *ud) {
     (void)ud;
     return n <= PCRE_SMALL ? xmalloc(n) : malloc(n);

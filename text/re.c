@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* text/re.c - one search with PCRE2. Patterns are compiled for each search, since a run has only a
- * few dozen. No JIT, because only the interpreter honours the limits exactly. */
+/* text/re.c - regular expression search with PCRE2. Patterns are compiled for each search, since a
+ * run makes only a few dozen. The JIT is not used, because only the interpreter obeys the limits
+ * exactly. */
 #include "text/re.h"
 
 #include <string.h>
@@ -8,7 +9,7 @@
 #include "base/printable.h"
 #include "text/pcre.h"
 
-/* Backtracking steps and heap (KiB): at most some tens of milliseconds. */
+/* Limits on backtracking steps and heap (KiB). A search takes some tens of milliseconds at most. */
 enum { MATCH_LIMIT = 1000000, HEAP_LIMIT_KIB = 64 << 10 };
 
 static int set_re_error(struct err *e, const char *pattern, int code) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* text/re.h - user-supplied regular expressions: checks of evaluation suites, `pattern` in JSON
- * schemas. Matching gives up after a fixed amount of work, so no pattern can hang the program. */
+/* text/re.h - search with user-supplied regular expressions: those of evaluation suites, and
+ * `pattern` in JSON schemas. Matching gives up after a fixed number of steps, so no pattern can
+ * hang the program. */
 #ifndef HONE_TEXT_RE_H
 #define HONE_TEXT_RE_H
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* text/schema.c - JSON Schema validator: a table with one function per keyword. A value is valid if
- * all keywords of the schema accept it. The message comes from the outermost keyword that decided:
- * "matches none of anyOf" rather than each reason. Recursion and work are limited, since a schema
- * may refer to itself. */
+ * all keywords of the schema accept it. The message comes from the outermost keyword that rejected
+ * it: "matches none of anyOf" rather than each branch's reason. Depth and steps are limited, since
+ * a schema may refer to itself. */
 #include "text/schema.h"
 
 #include <inttypes.h>
@@ -24,7 +24,7 @@ struct sc {
     struct buf path, *why;
     const char *skip; /* keyword ignored at the root; NULL: none */
     int depth, steps;
-    int rc; /* error of a malformed schema; nothing is valid after it */
+    int rc; /* error in the schema; everything is invalid after it */
     struct err *e;
 };
 /* kw: the keyword's value; in: the schema that contains it; v: the value to check. */
@@ -52,7 +52,7 @@ static bool bad_schema(struct sc *c, const char *keyword, const char *must) {
     return false;
 }
 
-/* Checks v as member or item `name` of the current value. */
+/* Checks v, which is member or item `name` of the current value. */
 static bool valid_at(struct sc *c, const struct json *schema, const struct json *v,
                      const char *name) {
     size_t len = c->path.len;
@@ -85,7 +85,7 @@ static bool bad_endless(struct sc *c) {
 
 /* ---- any type ---- */
 
-/* Returns whether v has the type, also given in capitals, as some APIs do. */
+/* Returns whether v has the type `name`, which some APIs write in capitals. */
 static bool is_type(const struct json *v, const char *name) {
     static const char *const names[] = {"null", "boolean", "number", "string", "array", "object"};
     enum json_type t = json_type(v);

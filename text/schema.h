@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* text/schema.h - JSON Schema validator: draft 2020-12 without references to other documents,
- * dynamic references and unevaluated*; `items` as a list is read as in draft 7. `format` and other
- * annotations assert nothing. Numbers are doubles, so integers beyond 2^53 are rounded. */
+/* text/schema.h - JSON Schema validator: draft 2020-12 except references to other documents,
+ * dynamic references and unevaluated*. A list as `items` has its meaning of draft 7. `format` and
+ * other annotations are not checked. Numbers are doubles, so integers beyond 2^53 are rounded. */
 #ifndef HONE_TEXT_SCHEMA_H
 #define HONE_TEXT_SCHEMA_H
 
@@ -14,12 +14,13 @@
 
 /* Validates a value: sets *ok and, if false, appends to `why` one clause that names the place
  * ("/unit: not one of ..."). ERR_DATA: the schema is malformed, uses unsupported features, or
- * refers to itself without end. */
+ * refers to itself endlessly. */
 int schema_check(const struct json *schema, const struct json *value, bool *ok, struct buf *why,
                  struct err *e);
 struct schema_how {
-    const char *skip; /* keyword to ignore in the schema itself, not in its subschemas */
-    int64_t steps;    /* steps the check took */
+    const char
+        *skip; /* keyword to ignore, in the schema itself but not in its subschemas; NULL: none */
+    int64_t steps; /* steps the check took */
 };
 /* Like schema_check, with options in *how; sets how->steps. */
 int schema_check_how(const struct json *schema, const struct json *value, struct schema_how *how,

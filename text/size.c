@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /* text/size.c - parsers for sizes and durations: 16GiB, 24gb, 1.5 g, 700M; 90s, 1h30m, 2 days.
- * Units are case-insensitive and may follow a space. A size without a unit is in bytes and refused
- * below 1 MiB: no card has 24 bytes, so "24" is a slip. A duration needs a unit, except for a job's
- * time limit, where a plain number is in hours. Token counts are powers of two, so their K is
- * 1024. */
+ * Units are case-insensitive and may follow a space. A size without a unit is in bytes and rejected
+ * below 1 MiB: no GPU has 24 bytes of memory, so "24" is a mistake. A duration needs a unit, except
+ * for a job's time limit, where a plain number is in hours. Token counts are powers of two, so
+ * their K is 1024. */
 #include <ctype.h>
 #include <errno.h>
 #include <math.h>
@@ -24,7 +24,7 @@ static const struct unit sizes[] = {
     {"Ki", 0x1p10},  {"Mi", 0x1p20},  {"Gi", 0x1p30},  {"Ti", 0x1p40}, {"KiB", 0x1p10},
     {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40}, {NULL, 0}};
 
-enum { LEAST_BARE = 1 << 20 }; /* smaller numbers without a unit are a slip */
+enum { LEAST_BARE = 1 << 20 }; /* smaller numbers without a unit are taken for mistakes */
 #define MOST_SECONDS 1e12
 
 static const struct unit times[] = {
@@ -57,8 +57,8 @@ int size_parse(const char *text, const char *what, uint64_t *out, struct err *e)
     return 0;
 }
 
-/* Parses "1h30m", "90 min" or "1.5d" at s: numbers with units, each smaller than the one before.
- * Returns seconds, or -1. */
+/* Parses "1h30m", "90 min" or "1.5d" at s: numbers with units, each unit smaller than the one
+ * before it. Returns seconds, or -1 if malformed. */
 static double sum_of_units(const char *s) {
     double sum = 0, last = HUGE_VAL;
     do {

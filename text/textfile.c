@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* text/textfile.c - text file detection. Known formats are detected by their first bytes; the rest
- * by NUL bytes, which text does not have, and by the fraction of invalid UTF-8: high for random
- * bytes and for 8-bit encodings of Cyrillic and CJK text, low for Latin-1. */
+/* text/textfile.c - text file detection. Known binary formats are recognised by their first bytes,
+ * others by NUL bytes, which text does not contain, and by the fraction of invalid UTF-8. That
+ * fraction is high for random bytes and 8-bit encodings of Cyrillic and CJK text, and low for
+ * Latin-1. */
 #include "text/textfile.h"
 
 #include <stdbool.h>
@@ -53,9 +54,9 @@ static int refuse_file(const char *path, const char *what, const char *remedy, s
     return err_set(e, ERR_DATA, "%s is %s, not a text: %s", path, what, remedy);
 }
 
-/* Returns whether the bytes begin like format i. A text may well begin with "GGUF", so a signature
- * of printable letters counts only if there are NUL bytes too, except for the two formats that may
- * have none. */
+/* Returns whether the bytes begin like format i. A text may begin with "GGUF", so a signature of
+ * printable letters counts only if the data also contain NUL bytes, except for the two formats that
+ * may have none. */
 static bool is_format(size_t i, const char *s, size_t len, bool has_nul) {
     const char *m = formats[i].bytes;
     if (len < formats[i].at + formats[i].n || memcmp(s + formats[i].at, m, formats[i].n) != 0)
@@ -75,13 +76,14 @@ static size_t count_bad(const char *s, size_t n) {
     return bad;
 }
 
-/* Returns whether the data begin with an 8-byte header length and a JSON header. */
+/* Returns whether the data begin like safetensors: with an 8-byte header length and a JSON
+ * header. */
 static bool is_safetensors(const char *s, size_t n) {
     return n > 9 && s[8] == '{' && memcmp(s + 4, "\0\0\0\0", 4) == 0;
 }
 
 int text_check(const char *data, size_t len, const char *path, struct err *e) {
-    enum { LOOK = 4 << 20, REFUSE = 8, WARN = 1000 }; /* LOOK: bytes checked as UTF-8 */
+    enum { LOOK = 4 << 20, REFUSE = 8, WARN = 1000 }; /* LOOK: bytes checked for invalid UTF-8 */
     if (strcmp(path, "-") == 0) path = "standard input";
     const char *nul = len ? memchr(data, 0, len) : NULL;
     for (size_t i = 0; i < COUNT_OF(formats); i++)

@@ -14,7 +14,7 @@ void trie_release(struct trie *t) {
     memset(t, 0, sizeof *t);
 }
 
-/* Returns the edge's index in the table, or the free index for it. */
+/* Returns the index of an edge in the table, or the free index at which to insert it. */
 static size_t place(const struct trie *t, uint32_t from, uint8_t byte) {
     uint64_t h = ((uint64_t)from << 8 | byte) * 0x9e3779b97f4a7c15u;
     size_t i = (size_t)(h ^ h >> 29) & t->mask;
@@ -27,7 +27,7 @@ uint32_t trie_step(const struct trie *t, uint32_t node, uint8_t byte) {
     return t->n ? t->edge[place(t, node, byte)].to : 0;
 }
 
-/* Makes room for one more node; at most half of the table is used. */
+/* Makes room for one more node and its edge. The table stays at most half full. */
 static void grow(struct trie *t) {
     if (t->n < t->cap) return;
     struct trie old = *t;

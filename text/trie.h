@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct trie_edge { /* node 0 is the root, so to == 0 marks a free entry */
+struct trie_edge { /* node 0 is the root, so to == 0 marks an unused entry */
     uint32_t from, to;
     uint8_t byte;
 };

@@ -2,9 +2,9 @@
 /* text/utf8.c - strict UTF-8 decoding and Unicode normal forms. The only file that includes
  * utf8proc.
  *
- * NFC works on runs: a character below U+0300 is a starter that never joins its predecessor, so
- * text is split before each of them, and a run without characters from U+0300 on is already in NFC.
- * Plain English therefore costs one scan. */
+ * NFC works on runs: a character below U+0300 never combines with the one before it, so the text
+ * can be split before each such character. A run without characters from U+0300 on is in NFC
+ * already, so plain English costs a single scan. */
 #include "text/utf8.h"
 
 #include <stdbool.h>
@@ -119,7 +119,7 @@ static void map_run(struct buf *out, const char *s, size_t n, int how) {
 
 void utf8_nfc(struct buf *out, const char *s, size_t n) {
     size_t done = 0; /* end of the text already in `out` */
-    size_t low = 0;  /* last character below U+0300 */
+    size_t low = 0;  /* position of the last character below U+0300 */
     size_t i = 0;
     buf_reserve(out, n);
     while (i < n) {

@@ -24,10 +24,11 @@ bool utf8_is_digit(uint32_t cp);
 bool utf8_is_number(uint32_t cp);
 bool utf8_is_word(uint32_t cp);
 bool utf8_is_white(uint32_t cp); /* White_Space */
-/* Return the number of bytes of white space at the start and at the end of s. */
+/* Return the number of bytes of white space at the start (span) and at the end (before) of s. */
 size_t utf8_white_span(const char *s, size_t n);
 size_t utf8_white_before(const char *s, size_t n);
-/* Appends valid UTF-8 in a normal form. */
+/* Normal forms. utf8_normalize() and utf8_nfc() append s, which must be valid UTF-8, in that
+ * form. */
 enum utf8_form { UTF8_AS_IS, UTF8_NFC, UTF8_NFD, UTF8_NFKC, UTF8_NFKD };
 enum utf8_form utf8_form_of(const char *name); /* "NFC", ...; UTF8_AS_IS for others and NULL */
 const char *utf8_form_name(enum utf8_form form);

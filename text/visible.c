@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* text/visible.c - untrusted text for terminals, and UTF-8 that arrives in pieces. */
+/* text/visible.c - spells out unsafe characters of untrusted text, and decodes UTF-8 that arrives
+ * in pieces. */
 #include "text/visible.h"
 
 #include <stdbool.h>
@@ -24,7 +25,7 @@ void text_visible(struct buf *out, const char *s, size_t n) {
             buf_str(out, replacement);
             k = 1;
         } else if (cp == '\r' && i + 1 < n && s[i + 1] == '\n') {
-            continue; /* a line end in CRLF */
+            continue; /* the CR of a CRLF line end */
         } else if ((cp < 32 && cp != '\n' && cp != '\t') || cp == 127) {
             buf_fmt(out, "^%c", (char)(cp ^ 64));
         } else if (is_override(cp)) {
@@ -45,7 +46,7 @@ static size_t length_of(unsigned char lead) {
                          : 0;
 }
 
-/* Returns whether these bytes, too few so far, may still become a character. */
+/* Returns whether these bytes, too few for a character so far, may still become one. */
 static bool may_become(const char *s, size_t n) {
     if (n >= length_of((unsigned char)s[0])) return false;
     for (size_t i = 1; i < n; i++)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* text/visible.h - untrusted text made safe for a terminal: characters that would move the cursor,
- * change colours or titles, or reorder the text are spelled out. */
+/* text/visible.h - makes untrusted text safe for a terminal: spells out characters that would move
+ * the cursor, change colours or titles, or reorder the text. */
 #ifndef HONE_TEXT_VISIBLE_H
 #define HONE_TEXT_VISIBLE_H
 
@@ -8,11 +8,11 @@
 
 #include "base/buf.h"
 
-/* Appends s, with control characters other than newline and tab as ^[, ^G, ..., C1 controls and
- * bidirectional overrides as <U+009B>, and invalid UTF-8 as U+FFFD. */
+/* Appends s to out. Control characters other than newline and tab become ^[, ^G, ...; C1 controls
+ * and bidirectional overrides become <U+009B>, ...; invalid UTF-8 becomes U+FFFD. */
 void text_visible(struct buf *out, const char *s, size_t n);
-/* Appends the complete UTF-8 of `part` plus s, with U+FFFD for invalid bytes, and keeps an
- * incomplete final character in `part`. s NULL: the end; `part` is also flushed. */
+/* Appends the complete characters of `part` followed by s, with U+FFFD for invalid bytes, and keeps
+ * an incomplete last character in `part`. s NULL: end of the text, so `part` is flushed too. */
 void text_complete(struct buf *out, struct buf *part, const char *s, size_t n);
 
 #endif
