@@ -11,6 +11,7 @@
 #include "base/io.h"
 #include "base/out.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "base/str.h"
 #include "template/add_tools.h"
 #include "template/chat_src.h"
@@ -273,9 +274,23 @@ int template_judge(const char *text, struct buf *first) {
 }
 
 /* ---- fix ------------------------------------------------------------------------------------- */
+/* Fails with the line and column if the template does not compile. */
+static int must_compile(const struct chat_src *s, struct err *e) {
+    struct jinja *t;
+    struct jinja_err je;
+    struct err why;
+    if (jinja_compile_mode(&t, s->text, s->len, s->label, JINJA_HF, &je, &why))
+        return err_set(e, ERR_DATA,
+                       "%s: the template does not compile and cannot be repaired: line %d, column "
+                       "%d: %s; correct it, or use --replace",
+                       s->label, je.line, je.col, je.msg);
+    jinja_free(t);
+    return 0;
+}
 
 static int list_edits(struct emit *m, const struct chat_src *s, struct err *e) {
     struct repair r;
+    TRY(must_compile(s, e));
     TRY(repair_run(&r, s->text, s->len, s->label, NULL, 0, e));
     emit_table(m, "edits", "repairs");
     emit_col(m, "id", "id");
@@ -296,38 +311,68 @@ static int list_edits(struct emit *m, const struct chat_src *s, struct err *e) {
     return 0;
 }
 
-/* Writes the other templates of a list in tokenizer_config.json as files, since chat_template.jinja
- * hides the whole list. */
-static int keep_others(const struct chat_src *s, const char *dir, const char *file, struct err *e) {
-    bool there;
-    int rc = io_there(&there, file, e);
-    if (rc || there || s->n_names < 2) return rc;
-    char *sub = io_join(dir, "additional_chat_templates");
-    rc = io_make_dir(sub, e);
-    for (int i = 0; !rc && i < s->n_names; i++) {
-        struct chat_src other;
-        char name[200];
-        if (strcmp(s->names[i], s->instead ? s->instead : "default") == 0) continue;
-        snprintf(name, sizeof name, "%s.jinja", s->names[i]);
-        if (strchr(name, '/')) continue;
-        rc = chat_src_open(&other, dir, s->names[i], e);
-        if (rc) break;
-        char *path = io_join(sub, name);
-        rc = out_write_file(path, other.text, other.len, true, e);
-        free(path);
-        chat_src_close(&other);
-    }
+/* Returns the path below a folder where the template `name` is stored. This file overrides the key
+ * in tokenizer_config.json. */
+static char *path_of(const char *dir, const char *name) {
+    if (strcmp(name, "default") == 0) return io_join(dir, "chat_template.jinja");
+    char *sub = io_join(dir, "additional_chat_templates"), *file = xasprintf("%s.jinja", name),
+         *path = io_join(sub, file);
     free(sub);
+    free(file);
+    return path;
+}
+
+/* Writes a template into a folder. */
+static int write_template(const char *dir, const char *name, const char *text, size_t len,
+                          struct err *e) {
+    char *path = path_of(dir, name), *sub = io_join(dir, "additional_chat_templates");
+    int rc = strcmp(name, "default") == 0 ? 0 : io_make_dir(sub, e);
+    if (!rc) rc = out_write_file(path, text, len, true, e);
+    free(sub);
+    free(path);
     return rc;
+}
+
+/* Writes the other templates of a list in tokenizer_config.json as files, since files hide the
+ * whole list. */
+static int keep_others(const struct chat_src *s, const char *dir, const char *name, struct err *e) {
+    struct chat_src *other = xcalloc((size_t)s->n_names, sizeof *other);
+    int rc = 0;
+    for (int i = 0; !rc && i < s->n_names; i++)
+        if (strcmp(s->names[i], name) != 0 && !strchr(s->names[i], '/'))
+            rc = chat_src_open(&other[i], dir, s->names[i], e);
+    for (int i = 0; i < s->n_names; i++) {
+        if (!rc && other[i].text)
+            rc = write_template(dir, s->names[i], other[i].text, other[i].len, e);
+        chat_src_close(&other[i]);
+    }
+    free(other);
+    return rc;
+}
+
+static int store_in_folder(const char *dir, const struct chat_src *s, const char *name,
+                           const struct buf *fixed, struct err *e) {
+    char *main = path_of(dir, "default");
+    bool there = false;
+    int rc = strchr(name, '/') ? err_set(e, ERR_DATA, "%s: '%s' cannot be a file name", dir, name)
+                               : io_there(&there, main, e);
+    free(main);
+    if (!rc && !there && s->n_names > 1) rc = keep_others(s, dir, name, e);
+    return rc ? rc : write_template(dir, name, fixed->data, fixed->len, e);
 }
 
 static int store_fixed(const struct work *w, const struct fix_opts *o, const struct chat_src *s,
                        const struct buf *fixed, struct err *e) {
+    const char *name = o->name ? o->name : s->instead ? s->instead : "default";
     if (o->out) return out_write_file(o->out, fixed->data, fixed->len, w->overwrite, e);
     if (!o->in_place) return 0;
     if (s->is_gguf) {
         struct gguf_edit how;
-        TRY(gguf_edit_str(o->src, "tokenizer.chat_template", fixed->data, fixed->len, &how, e));
+        const bool other = strcmp(name, "default") != 0;
+        char *key = xasprintf("tokenizer.chat_template%s%s", other ? "." : "", other ? name : "");
+        const int rc = gguf_edit_str(o->src, key, fixed->data, fixed->len, &how, e);
+        free(key);
+        if (rc) return rc;
         if (how.n_room)
             log_info("%s: inserted %llu bytes of room before the tensors, whose bytes stay "
                      "unchanged",
@@ -341,13 +386,9 @@ static int store_fixed(const struct work *w, const struct fix_opts *o, const str
                      o->src);
         return 0;
     }
-    if (io_is_dir(o->src)) { /* This file overrides the key in tokenizer_config.json. */
-        char *path = io_join(o->src, "chat_template.jinja");
-        int rc = keep_others(s, o->src, path, e);
-        if (!rc) rc = out_write_file(path, fixed->data, fixed->len, true, e);
-        free(path);
-        return rc;
-    }
+    if (io_is_dir(o->src)) return store_in_folder(o->src, s, name, fixed, e);
+    if (str_ends(o->src, ".json"))
+        return err_set(e, ERR_USAGE, "%s: --in-place: name the folder instead, or use -o", o->src);
     return out_write_file(o->src, fixed->data, fixed->len, true, e);
 }
 
@@ -420,7 +461,8 @@ static void hint(const struct chat_src *s, const char *text, size_t len, bool do
 /* Opens the source; with --replace NAME it may lack a template. */
 static int open_source(const struct fix_opts *o, struct chat_src *s, struct err *e) {
     const bool may_lack = o->replace && strcmp(o->replace, "auto") != 0;
-    return may_lack ? chat_src_open_or_empty(s, o->src, e) : chat_src_open(s, o->src, NULL, e);
+    if (may_lack && !o->name) return chat_src_open_or_empty(s, o->src, e);
+    return chat_src_open(s, o->src, o->name, e);
 }
 
 int template_edits(const struct fix_opts *o, struct emit *m, struct err *e) {
@@ -481,8 +523,10 @@ static void emit_repairs(struct emit *m, const struct repair *r) {
 static int mend(const struct chat_src *s, const char *const *only, int n_only, struct emit *m,
                 struct buf *fixed, int *done, struct err *e) {
     struct repair r;
+    TRY(must_compile(s, e));
     TRY(repair_run(&r, s->text, s->len, s->label, only, n_only, e));
     if (r.ours) log_info("%s: already repaired; left unchanged", s->label);
+    if (r.again) log_info("%s: replacing the repair of an earlier version", s->label);
     for (int i = 0; i < r.n; i++) log_step(&r.v[i]);
     if (r.n)
         log_info("%d of %d checks failed before the repair, %d after", r.n_failed_before,

@@ -21,19 +21,21 @@ static int count_errors(const char *text, size_t len, const char *name, int *n, 
 }
 
 /* Adds a note on the repairs, by rule, for the card and the report. */
-static void note_repairs(struct make *mk, const struct repair *r, int before, int after) {
+static void note_repairs(struct make *mk, const struct repair *r, int after) {
     struct buf rules = {0};
+    int n = 0;
     for (int i = 0; i < r->n; i++) {
         bool seen = false;
         for (int k = 0; k < i; k++) seen |= strcmp(r->v[k].rule, r->v[i].rule) == 0;
-        if (!seen) buf_fmt(&rules, "%s%s", rules.len ? ", " : "", r->v[i].rule);
+        if (!seen) buf_fmt(&rules, "%s%s", n++ ? ", " : "", r->v[i].rule);
     }
     if (after)
         buf_fmt(&rules, "; %d are left, see hone template lint", after);
     else
         buf_str(&rules, "; hone template lint --explain RULE explains each");
-    make_note(mk, "the chat template was repaired, %d defect%s (%s); --template keep leaves it",
-              before - after, str_s(before - after), rules.data);
+    make_note(mk,
+              "the chat template was repaired, %d kind%s of defect (%s); --template keep leaves it",
+              n, str_s(n), rules.data);
     log_info("%s", mk->notes.v[mk->notes.n - 1]);
     buf_release(&rules);
 }
@@ -46,7 +48,7 @@ static int repair_template(struct make *mk, const char *text, int before, struct
     if (!rc && after < before) {
         mk->tmpl = arena_strdup(&mk->w->mem, r.text.data);
         hash_xxh128_hex(mk->tmpl_hash, mk->tmpl, strlen(mk->tmpl));
-        note_repairs(mk, &r, before, after);
+        note_repairs(mk, &r, after);
     } else if (!rc) {
         log_info("the chat template has %d defect%s with no known repair: see hone template lint",
                  before, str_s(before));

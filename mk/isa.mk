@@ -3,6 +3,7 @@ $(OBJ)/calib/defaults.o: $(wildcard calib/text/*)
 $(OBJ)/models/config.o: models/defaults.json
 $(OBJ)/template/own.o: $(wildcard template/own/*)
 $(OBJ)/template/add_tools.o: template/add_tools.jinja
+$(OBJ)/template/repair_reader.o: template/repair_reader.jinja
 $(OBJ)/jobs/template_prove.o: template/prove.py
 $(OBJ)/serve/page.o: $(wildcard serve/page/*)
 $(addprefix $(OBJ)/,$(addsuffix /%.o,base containers text tok template chat grammar convert)): WARN += -Wsign-conversion

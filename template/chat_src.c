@@ -148,11 +148,11 @@ static int from_folder(struct chat_src *s, const char *dir, const char *want, st
     int rc = io_there(&has_file, file, e);
     if (!rc) rc = io_there(&has_config, config_path, e);
     if (!rc && has_file) rc = offer_file(s, want, "default", file, e);
-    if (!rc && has_file) rc = offer_additional(s, dir, want, e);
+    if (!rc) rc = offer_additional(s, dir, want, e);
     if (!rc && has_config) rc = json_read_py(&config, config_path, limit_of(LIM_HF_JSON), e);
     if (config) {
         config_specials(s, config);
-        if (!has_file) rc = config_templates(s, want, config, config_path, e);
+        if (!s->n_names) rc = config_templates(s, want, config, config_path, e);
     }
     json_free(config);
     free(file);

@@ -556,7 +556,7 @@ static int run(struct lint_report *r, const char *src, size_t len, const char *n
             rc = lint_probe(lenient, i, instead, &other, e);
             r->needs_lenient = !is_error(instead);
         }
-        if (strcmp(o[i].f.probe, "args_string") == 0 && strncmp(outcome, "fail:", 5) == 0)
+        if (strcmp(o[i].f.rule, "TOOL-ARGS-STRING") == 0 && strncmp(outcome, "fail:", 5) == 0)
             o[i].f.rule = "TOOL-ARGS-DROPPED"; /* a silent loss, not a crash */
     }
     if (!rc && steps_left()) generation_prompt(r, t);

@@ -32,12 +32,13 @@ struct lint_finding {
 };
 /* Capabilities of a template, determined by rendering. */
 struct lint_caps {
-    bool tools;  /* tools reach the prompt */
-    bool calls;  /* calls of earlier answers reach the prompt */
-    bool tries;  /* attempts to render tools or calls, but crashes */
-    bool system; /* system messages reach the prompt */
-    bool reads;  /* reasoning of some earlier answer reaches the prompt when thinking is on */
-    bool thinks; /* renders, opens or removes thinking, or has a switch for it */
+    bool messages; /* some message reaches the prompt, or all conversations crash */
+    bool tools;    /* tools reach the prompt */
+    bool calls;    /* calls of earlier answers reach the prompt */
+    bool tries;    /* attempts to render tools or calls, but crashes */
+    bool system;   /* system messages reach the prompt */
+    bool reads;    /* reasoning of some earlier answer reaches the prompt when thinking is on */
+    bool thinks;   /* renders, opens or removes thinking, or has a switch for it */
 };
 struct lint_report {
     struct lint_finding *v;

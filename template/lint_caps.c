@@ -106,9 +106,34 @@ static bool handles_thinking(const struct jinja *t, const char *on) {
                       !shows(t, answered, false, "Zq7s", NULL, NULL));
 }
 
+bool lint_shows_messages(const struct jinja *t) {
+    static const char *const convs[] = {
+        "{\"messages\":[{\"role\":\"user\",\"content\":\"Zq7msg\"}]," OPEN "}",
+        "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":"
+        "\"Zq7msg\"}]}]," OPEN "}",
+        "{\"messages\":[{\"role\":\"system\",\"content\":\"Zq7msg\"},{\"role\":\"user\","
+        "\"content\":"
+        "\"Zq7msg\"},{\"role\":\"assistant\",\"content\":\"Zq7msg\"},{\"role\":\"user\","
+        "\"content\":"
+        "\"Zq7msg\"}]," OPEN "}"};
+    for (size_t i = 0; i < COUNT_OF(convs); i++)
+        if (shows(t, convs[i], false, "Zq7msg", NULL, NULL)) return true;
+    return false;
+}
+
+/* Returns whether the template renders a plain question at all. */
+static bool renders(const struct jinja *t) {
+    struct buf out = {0};
+    struct jinja_err je;
+    const bool ok = lint_render(t, "{\"messages\":[" USER "]," OPEN "}", false, &out, NULL, &je);
+    buf_release(&out);
+    return ok;
+}
+
 void lint_caps_of(struct lint_caps *caps, const struct jinja *t) {
     struct buf on = {0};
     memset(caps, 0, sizeof *caps);
+    caps->messages = lint_shows_messages(t) || !renders(t);
     caps->tools = shows(t, "{\"messages\":[" USER "]," TOOL "," OPEN "}", false, "zq7tool", NULL,
                         &caps->tries);
     caps->calls = renders_calls(t, &caps->tries);

@@ -98,6 +98,10 @@ static bool text_fails(const struct judge *j, int i) {
     UNUSED(i);
     return failed(j, "args_string");
 }
+static bool parts_fail(const struct judge *j, int i) {
+    UNUSED(i);
+    return failed(j, "user_parts");
+}
 static bool never_thinks(const struct judge *j, int i) {
     UNUSED(i);
     return !j->r->caps.thinks;
@@ -175,19 +179,32 @@ static void without_tools(struct lint_report *r) {
     lint_found(r, &f);
 }
 
+/* Adds the single finding on a template that renders no message. */
+static void without_messages(struct lint_report *r) {
+    struct lint_finding f = {.rule = "NO-MESSAGES", .severity = LINT_ERROR};
+    f.client = "every client";
+    f.consequence = "the model sees nothing of the conversation";
+    snprintf(f.outcome, sizeof f.outcome, "renders no message");
+    snprintf(f.detail, sizeof f.detail, "no text of any message reaches the prompt");
+    lint_found(r, &f);
+}
+
 int lint_judge(struct lint_report *r, const struct jinja *t, struct lint_outcome *o,
                struct err *e) {
     const struct judge j = {t, r, o};
     lint_caps_of(&r->caps, t);
-    if (!knows_tools(&r->caps)) without_tools(r);
+    if (!r->caps.messages)
+        without_messages(r);
+    else if (!knows_tools(&r->caps))
+        without_tools(r);
     for (int i = 0; i < lint_probe_count(); i++) {
-        const struct row *row = o[i].failed ? row_for(&j, i) : NULL;
+        const struct row *row = o[i].failed && r->caps.messages ? row_for(&j, i) : NULL;
         struct lint_finding f = o[i].f;
         if (!o[i].failed || (row && row->verdict == PASS)) {
             r->n_passed++;
             continue;
         }
-        if (row && row->verdict == MOOT) {
+        if (!r->caps.messages || (row && row->verdict == MOOT)) {
             r->n_moot++;
             continue;
         }

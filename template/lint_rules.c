@@ -93,6 +93,11 @@ void lint_verdict(const struct lint_report *r, const char *tool_format, struct b
                 r->needs_lenient ? " in transformers (other engines may accept it)" : "");
         return;
     }
+    if (find_rule(r, "NO-MESSAGES")) {
+        buf_str(out,
+                "The template renders no message: the model sees nothing of the conversation.");
+        return;
+    }
     const struct lint_finding *any = find_rule(r, "TOOLS-NONE");
     if (r->n_passed == 0 && any && strncmp(any->outcome, "error:", 6) == 0) {
         int k = (int)strlen(any->detail);

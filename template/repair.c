@@ -11,6 +11,7 @@
 #include "base/ctx.h"
 #include "base/limits.h"
 #include "base/mem.h"
+#include "template/lint_int.h"
 
 enum { SHARE = 8 }; /* the search may use this multiple of one rendering's step limit */
 enum piece_kind { PRELUDE, EDIT };
@@ -51,8 +52,16 @@ static bool empty(const struct repair_plan *p) {
 }
 
 static void write_plan(struct buf *out, const struct search *s, const struct repair_plan *p) {
-    if (!empty(p)) prelude_write(out, s->original, p);
-    edit_apply(out, s->original, s->site, s->n_site, p);
+    struct buf prelude = {0}, body = {0};
+    edit_apply(&body, s->original, s->site, s->n_site, p);
+    if (!empty(p)) {
+        prelude_write(&prelude, s->original, p);
+        mark_write(out, p, &prelude, body.data, body.len);
+        buf_add(out, prelude.data, prelude.len);
+    }
+    buf_add(out, body.data, body.len);
+    buf_release(&prelude);
+    buf_release(&body);
 }
 
 /* Compiles the template built from a plan; NULL: does not compile. */
@@ -250,9 +259,60 @@ static int repair(struct search *s, struct repair *r, struct err *e) {
     s->has_developer = names_it && !proof_failed_id(s->proof, "developer");
     search(s);
     drop(s);
+    if (!lint_shows_messages(s->now)) { /* refusing nothing and printing nothing is no repair */
+        s->plan = (struct repair_plan){0};
+        r->n_failed_after = r->n_failed_before;
+        return 0;
+    }
     r->n_failed_after = proof_n_failed(s->proof);
     report(s, r);
     return 0;
+}
+
+/* Appends a repaired text with the line ends of the source. Lines correspond from the end; added
+ * ones, which are at the start, end as the source's first line does. */
+static void keep_line_ends(struct buf *out, const struct buf *text, const char *src, size_t len) {
+    static const char *const ends[] = {"\n", "\r\n", "\r"};
+    uint8_t *kind = xmalloc(len + 1); /* of each line of the source */
+    long n_src = 0, n_text = 0;
+    for (size_t i = 0; i < len; i++) {
+        const bool two = src[i] == '\r' && i + 1 < len && src[i + 1] == '\n';
+        if (src[i] == '\n' || src[i] == '\r') kind[n_src++] = src[i] == '\n' ? 0 : two ? 1 : 2;
+        i += two;
+    }
+    for (size_t i = 0; i < text->len; i++) n_text += text->data[i] == '\n';
+    for (size_t i = 0; i < text->len; i++) {
+        if (text->data[i] != '\n') {
+            buf_chr(out, text->data[i]);
+            continue;
+        }
+        const long k = n_src - n_text--;
+        buf_str(out, n_src ? ends[kind[k > 0 ? k : 0]] : "\n");
+    }
+    free(kind);
+}
+
+/* Replaces the template by its body, without an earlier repair's prelude, whose list of thinking
+ * (E_KEEP) becomes an empty one. Returns false, without a change, if that does not compile. */
+static bool take_body(struct search *s, size_t at) {
+    static const char keep[] = "hone.keep";
+    const char *body = s->original->src + at, *end = s->original->src + s->original->src_len;
+    struct jinja *alone = NULL;
+    struct err ignored;
+    struct buf text = {0};
+    for (const char *p; (p = memmem(body, (size_t)(end - body), keep, sizeof keep - 1)) != NULL;) {
+        buf_add(&text, body, (size_t)(p - body));
+        buf_str(&text, "[]");
+        body = p + sizeof keep - 1;
+    }
+    buf_add(&text, body, (size_t)(end - body));
+    const bool fine =
+        jinja_compile(&alone, text.data ? text.data : "", text.len, s->name, NULL, &ignored) == 0;
+    buf_release(&text);
+    if (!fine) return false;
+    jinja_free(s->original);
+    s->original = alone;
+    return true;
 }
 
 int repair_run(struct repair *r, const char *src, size_t len, const char *name,
@@ -265,15 +325,19 @@ int repair_run(struct repair *r, const char *src, size_t len, const char *name,
         while (k < P_COUNT && strcmp(pieces[k].id, only[i]) != 0) k++;
         if (k == P_COUNT) return err_set(e, ERR_USAGE, "there is no repair '%s'", only[i]);
     }
-    if (prelude_is_there(src, len)) {
-        r->ours = true;
-        buf_add(&r->text, src, len);
-        return 0;
-    }
     if (jinja_compile(&s.original, src, len, name, &je, e)) {
         buf_add(&r->text, src, len);
         return 0;
     }
+    size_t body = 0;
+    const enum repair_marked marked = mark_read(s.original->src, s.original->src_len, &body);
+    if (marked == MARK_OURS) {
+        r->ours = true;
+        buf_add(&r->text, src, len);
+        jinja_free(s.original);
+        return 0;
+    }
+    const bool again = marked == MARK_EARLIER && take_body(&s, body);
     struct ctx_cost all = {.most = SHARE * limit_of(LIM_TEMPLATE_STEPS)}, *before = ctx_cost();
     if (before && before->most) all.most = before->most - before->spent;
     ctx_cost_enter(&all);
@@ -284,9 +348,13 @@ int repair_run(struct repair *r, const char *src, size_t len, const char *name,
     if (empty(&s.plan)) {
         buf_add(&r->text, src, len);
     } else {
-        write_plan(&r->text, &s, &s.plan);
+        r->again = again;
+        struct buf text = {0};
+        write_plan(&text, &s, &s.plan);
         /* The parser drops the last line's end, as Jinja does. */
-        if (len && src[len - 1] == '\n' && s.original->src_len < len) buf_chr(&r->text, '\n');
+        if (len && (src[len - 1] == '\n' || src[len - 1] == '\r')) buf_chr(&text, '\n');
+        keep_line_ends(&r->text, &text, src, len);
+        buf_release(&text);
     }
     for (int i = 0; i < s.n_site; i++) {
         free(s.site[i].text);

@@ -21,12 +21,14 @@ struct repair {
     struct repair_step v[REPAIR_MAX];
     int n;
     int n_checks, n_failed_before, n_failed_after;
-    bool ours; /* the template carries the mark of an earlier repair and is unchanged */
+    bool ours;  /* the template was repaired before and is unchanged */
+    bool again; /* it was repaired by an earlier version; that repair was replaced */
 };
 /* Returns the number of known repairs; *id, *rule and *why describe repair i. */
 int repair_known(int i, const char **id, const char **rule, const char **why);
 /* Repairs a template of `len` bytes. only: ids of the repairs to consider (n_only of them; NULL:
- * all). A template that does not compile stays unchanged. */
+ * all). A template that does not compile stays unchanged, as does one that would then render no
+ * message. Line ends are kept. */
 int repair_run(struct repair *r, const char *src, size_t len, const char *name,
                const char *const *only, int n_only, struct err *e);
 void repair_free(struct repair *r);

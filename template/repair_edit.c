@@ -276,6 +276,13 @@ static void escapes(struct finder *f, const struct jnode *n) {
         const char *s = text_of(f, n->a, &k);
         buf_add(&b, s, (size_t)k);
         site(f, P_E_SAFE, n, &b);
+    } else if (jv_is(n->val, "e") || jv_is(n->val, "escape") || jv_is(n->val, "forceescape")) {
+        /* Only the filter, so that its operand can be edited as well. */
+        const char *s = f->t->src + n->a->end, *bar = memchr(s, '|', n->end - n->a->end);
+        if (!bar) return;
+        const struct jnode filter = {.start = (uint32_t)(bar - f->t->src), .end = n->end};
+        buf_str(&b, " ");
+        site(f, P_E_ESCAPE, &filter, &b);
     }
 }
 

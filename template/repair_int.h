@@ -87,9 +87,25 @@ void prelude_write(struct buf *out, const struct jinja *t, const struct repair_p
 bool prelude_knows_calls(const struct jinja *t);
 bool prelude_knows_tools(const struct jinja *t);
 /* Appends Jinja code that parses variable `a` as the JSON text of an object and sets `o` on success
- * (repair_reader.c). */
-void reader_write(struct buf *out);
-bool prelude_is_there(const char *src, size_t len);
+ * (repair_reader.c). as_is: the body prints text unchanged, so text with \u escapes that cannot be
+ * decoded stays text. */
+void reader_write(struct buf *out, bool as_is);
+
+/* ---- repair_mark.c: the first line of a repaired template -------------------------------------
+ */
+/* Increase this when pieces are added or changed: templates repaired by an earlier version are then
+ * repaired again. */
+enum { REPAIR_VERSION = 2 };
+enum repair_marked {
+    MARK_NONE,   /* no mark, or one that does not fit the text */
+    MARK_OURS,   /* repaired by this version or a later one, and unchanged since */
+    MARK_EARLIER /* repaired by an earlier version, or its body was changed since */
+};
+/* Appends the mark: the version, checksums of prelude and body, and the ids of the pieces. */
+void mark_write(struct buf *out, const struct repair_plan *p, const struct buf *prelude,
+                const char *body, size_t len);
+/* Reads the mark of a normalized source. For MARK_EARLIER, *body is the offset of the body. */
+enum repair_marked mark_read(const char *src, size_t len, size_t *body);
 
 /* ---- repair_edit.c --------------------------------------------------------------------------- */
 
@@ -100,7 +116,7 @@ struct repair_site { /* place in the body and its replacement */
 };
 /* Finds the sites of all edits and returns their number; the caller frees the texts. */
 int edit_sites(const struct jinja *t, struct repair_site out[REPAIR_SITES]);
-/* Appends the body with the selected sites replaced. */
+/* Appends the body with the selected sites replaced. Lines end with \n. */
 void edit_apply(struct buf *out, const struct jinja *t, const struct repair_site *v, int n,
                 const struct repair_plan *p);
 

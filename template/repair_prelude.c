@@ -5,16 +5,11 @@
  * It uses only the common subset of jinja2, minijinja, llama.cpp and Hugging Face's JavaScript
  * engine. A message already in normal form is passed through as the same object. A new message is a
  * literal with the keys that the body reads; a key missing from the old message collapses onto
- * "role", so that it is missing from the new one as well. */
+ * "role", so that it is missing from the new one as well. repair_mark.c writes the line before it.
+ */
 #include "template/repair_int.h"
 
 #include <string.h>
-
-static const char mark[] = "{%- set hone_repair = ";
-
-bool prelude_is_there(const char *src, size_t len) {
-    return len >= sizeof mark - 1 && memcmp(src, mark, sizeof mark - 1) == 0;
-}
 
 /* ---- names that the body reads --------------------------------------------------------------- */
 
@@ -143,6 +138,24 @@ static void message(struct writer *w, const char *content, const char *calls) {
     put(w, "}");
 }
 
+/* Gives the text parts of the Responses API the type "text". */
+static void part_types(struct writer *w) {
+    if (!plan_wants(w, P_PARTS_TYPE)) return;
+    put(w, "{%- if content is defined and content is not none and content is iterable and content "
+           "is not string and content is not mapping %}\n"
+           "{%- set hone.f = [] %}{%- set hone.ok = false %}\n"
+           "{%- for p in content %}\n"
+           "{%- if p is mapping and (p.type == 'input_text' or p.type == 'output_text') %}\n"
+           "{%- set hone.f = hone.f + [{'type': 'text', 'text': p.text}] %}\n"
+           "{%- set hone.ok = true %}\n"
+           "{%- else %}\n"
+           "{%- set hone.f = hone.f + [p] %}\n"
+           "{%- endif %}\n"
+           "{%- endfor %}\n"
+           "{%- if hone.ok %}{%- set content = hone.f %}{%- set odd = true %}{%- endif %}\n"
+           "{%- endif %}\n");
+}
+
 static void parts(struct writer *w) {
     const bool user = plan_wants(w, P_PARTS_USER), result = plan_wants(w, P_PARTS_RESULT),
                answer = plan_wants(w, P_PARTS_ANSWER);
@@ -229,6 +242,8 @@ static void calls(struct writer *w) {
         {P_ARGS_BLANK, "{%- if a is string and not (a | trim) %}{%- set a = {} %}{%- set o = true "
                        "%}{%- endif %}\n"},
         {P_ARGS_PARSE, NULL},
+        {P_ARGS_WRAP, "{%- if a is string and a | trim %}{%- set a = {'arguments': a} if (a | "
+                      "trim) != 'null' else {} %}{%- set o = true %}{%- endif %}\n"},
         {P_ARGS_DUMP,
          "{%- if a is mapping %}{%- set a = a | tojson %}{%- set o = true %}{%- endif %}\n"}};
     const bool ids = plan_wants(w, P_IDS_LONG) || plan_wants(w, P_IDS_ABSENT);
@@ -245,7 +260,7 @@ static void calls(struct writer *w) {
         if (rows[i].text)
             put(w, rows[i].text);
         else
-            reader_write(w->out);
+            reader_write(w->out, plan_wants(w, P_E_DUMP));
     }
     put(w, "{%- set cid = c.id %}\n");
     if (ids) new_id(w, "cid", "n_calls");
@@ -319,14 +334,18 @@ static void calls_as_text(struct writer *w) {
            "{%- for c in m.tool_calls %}\n"
            "{%- set f = c.function if c.function is defined else c %}\n"
            "{%- set a = f.arguments %}\n");
-    reader_write(w->out);
+    reader_write(w->out, false);
     if (f->style == PYTHON)
         put(w, "{%- set hone.x = '' %}\n"
                "{%- if a is mapping %}\n"
                "{%- for k, v in a.items() %}\n"
                "{%- set hone.x = hone.x + (', ' if hone.x else '') + k + '=' + (v | tojson) %}\n"
                "{%- endfor %}\n"
+               "{%- elif a is string and a | trim %}\n"
+               "{%- set hone.x = 'arguments=' + (a | tojson) %}\n"
                "{%- endif %}\n");
+    else
+        put(w, "{%- if a is string and a | trim %}{%- set a = {'arguments': a} %}{%- endif %}\n");
     buf_fmt(w->out, "{%%- set hone.all = hone.all + ('%s' if hone.all else '') + ", f->sep);
     put(w, f->style == PYTHON
                ? "f.name + '(' + hone.x + ')'"
@@ -534,7 +553,7 @@ static void texts_as_parts(struct writer *w) {
 /* Writes the loop over the messages. */
 static void messages(struct writer *w) {
     put(w, "{%- set hone = namespace(m=[], c=[], f=[], k=[], v=[], n=none, x='', b=none, t='', "
-           "big=false, "
+           "q='', d=0, w=none, bad=false, raw=false, "
            "ok=true, odd=false, open=false, sys=none, lead=true, pre='', role='', text=none, "
            "had=false, user=false, all='', keep=[], last=0, n_calls=0, "
            "n_results=0) %}\n");
@@ -552,6 +571,7 @@ static void messages(struct writer *w) {
     if (plan_wants(w, P_DEVELOPER))
         put(w, "{%- if role == 'developer' %}{%- set role = 'system' %}{%- set odd = true %}{%- "
                "endif %}\n");
+    part_types(w);
     parts(w);
     no_content(w);
     if (w->has_calls) calls(w);
@@ -594,22 +614,8 @@ static bool needs_loop(const struct repair_plan *p) {
 }
 
 void prelude_write(struct buf *out, const struct jinja *t, const struct repair_plan *p) {
-    static const char *const ids[P_COUNT] = {
-#define PIECE(name, id, kind, rule, mends, why) [P_##name] = id,
-#include "template/repair_pieces.def"
-#undef PIECE
-    };
     struct writer w = {.out = out, .t = t, .plan = p, .has_calls = body_reads(t, "tool_calls")};
     walk(&w.keys, t->body);
-    put(&w, mark);
-    put(&w, "'");
-    const char *glue = "";
-    for (int k = 0; k < P_COUNT; k++) {
-        if (!plan_has(p, (enum repair_piece)k)) continue;
-        buf_fmt(out, "%s%s", glue, ids[k]);
-        glue = " ";
-    }
-    put(&w, "' %}\n");
     if (needs_loop(p)) messages(&w);
     if (plan_wants(&w, P_TOOLS_NAME)) tools_by_name(&w);
     if (plan_wants(&w, P_TOOLS_NONE)) put(&w, "{%- set tools = tools or [] %}\n");

@@ -35,7 +35,7 @@ struct proof {
     struct jdoc defaults;
     struct check *check;
     int n_check, n_failed;
-    bool calls_right;  /* the original renders results, and arguments not in Python's style */
+    bool calls_right;  /* the original renders results, and arguments not as Python or HTML */
     bool shows_system; /* the original renders system messages */
     bool shows_user;   /* the original renders user texts */
     struct kept *kept;
@@ -204,9 +204,10 @@ static bool is_right(const struct proof *p, unsigned features) {
 }
 
 /* Probes with a conversation in an odd form, whose correct rendering is defined by the pair. */
-static const char odd_probes[] =
-    "args_string args_string_same args_missing args_null args_empty_string content_null "
-    "content_missing result_null result_parts user_parts developer";
+static const char odd_probes[] = "args_string args_string_same args_string_many args_string_broken "
+                                 "args_missing args_null args_empty_string content_null "
+                                 "content_missing result_null result_parts user_parts "
+                                 "user_parts_input answer_parts_output developer";
 
 /* Returns the features of a probe's conversation. */
 static unsigned features_of(const char *probe, const char *json) {
@@ -280,8 +281,9 @@ int proof_new(struct proof **out, const struct jinja *original, struct err *e) {
         c->failed = c->n_failed > 0;
         p->n_failed += c->failed;
     }
-    p->calls_right =
-        shows(p, original, call_conv, "Zq7res") && !shows(p, original, call_conv, "{'a': 'b'}");
+    p->calls_right = shows(p, original, call_conv, "Zq7res") &&
+                     !shows(p, original, call_conv, "{'a': 'b'}") &&
+                     !shows(p, original, call_conv, "&#34;a&#34;");
     p->shows_user = shows(p, original, user_conv, "Zq7usr");
     p->shows_system = shows(p, original, system_conv, "Zq7sys");
     return keep_all(p, original, e);

@@ -10,15 +10,21 @@ tool() { echo "{\"type\": \"function\", \"function\": {\"name\": \"$1\", \"descr
 tools="[$(tool get_weather "$weather"), $(tool ping "$none")]"
 call() { echo "{\"id\": \"$1\", \"type\": \"function\", \"function\": {\"name\": \"$2\", \"arguments\": $3}}"; }
 two="$(call call_0001 get_weather '"{\"city\": \"Zq7Oslo\"}"'), $(call call_0002 ping '"{}"')"
-chat="[{\"role\": \"system\", \"content\": \"Zq7kind\"}, {\"role\": \"user\", \"content\": \"Zq7ask\"}, {\"role\": \"assistant\", \"content\": null, \"tool_calls\": [$two]}, {\"role\": \"tool\", \"tool_call_id\": \"call_0001\", \"content\": \"Zq7rain\"}, {\"role\": \"tool\", \"tool_call_id\": \"call_0002\", \"content\": \"Zq7pong\"}, {\"role\": \"assistant\", \"content\": \"Zq7said\"}, {\"role\": \"user\", \"content\": \"Zq7more\"}]"
-ollama=$(echo "$chat" | sed 's/"{\\"city\\": \\"Zq7Oslo\\"}"/{"city": "Zq7Oslo"}/; s/"arguments": "{}"/"arguments": {}/; s/"content": null/"content": ""/')
+chat="[{\"role\": \"system\", \"content\": \"Zq7kind\"}, {\"role\": \"user\", \"content\": \"Zq7ask\"}, {\"role\": \"assistant\", \"content\": null, \"tool_calls\": [$two]}, {\"role\": \"tool\", \"tool_call_id\": \"call_0001\", \"name\": \"get_weather\", \"content\": \"Zq7rain\"}, {\"role\": \"tool\", \"tool_call_id\": \"call_0002\", \"name\": \"ping\", \"content\": \"Zq7pong\"}, {\"role\": \"assistant\", \"content\": \"Zq7said\"}, {\"role\": \"user\", \"content\": \"Zq7more\"}]"
+ollama=$(echo "$chat" | sed 's/"{\\"city\\": \\"Zq7Oslo\\"}"/{"city": "Zq7Oslo"}/; s/"arguments": "{}"/"arguments": {}/; s/"content": null/"content": ""/; s/"name": \("[a-z_]*", "content"\)/"tool_name": \1/g')
 responses='[{"role": "user", "content": "Zq7ask"}, {"type": "function_call", "call_id": "call_0001", "name": "get_weather", "arguments": "{\"city\": \"Zq7Oslo\"}"}, {"type": "function_call", "call_id": "call_0002", "name": "ping", "arguments": "{}"}, {"type": "function_call_output", "call_id": "call_0001", "output": "Zq7rain"}, {"type": "function_call_output", "call_id": "call_0002", "output": "Zq7pong"}, {"role": "assistant", "content": "Zq7said"}, {"role": "user", "content": "Zq7more"}]'
 flat="[{\"type\": \"function\", \"name\": \"get_weather\", \"description\": \"D.\", \"parameters\": $weather}, {\"type\": \"function\", \"name\": \"ping\", \"description\": \"D.\", \"parameters\": $none}]"
 claude='[{"role": "user", "content": "Zq7ask"}, {"role": "assistant", "content": [{"type": "tool_use", "id": "call_0001", "name": "get_weather", "input": {"city": "Zq7Oslo"}}, {"type": "tool_use", "id": "call_0002", "name": "ping", "input": {}}]}, {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "call_0001", "content": "Zq7rain"}, {"type": "tool_result", "tool_use_id": "call_0002", "content": "Zq7pong"}]}, {"role": "assistant", "content": "Zq7said"}, {"role": "user", "content": "Zq7more"}]'
 schemas="[{\"name\": \"get_weather\", \"description\": \"D.\", \"input_schema\": $weather}, {\"name\": \"ping\", \"description\": \"D.\", \"input_schema\": $none}]"
 
-for name in chatml tags headers; do
-    "$HONE" template fix tests/golden/templates/repair/$name.jinja -o "$t/$name.jinja" > /dev/null 2>&1 || say "$name: fix"
+# templates written here, and published ones of eight families where they are
+published=../shared/golden/templates/jinja
+families="Qwen-Qwen3-0.6B meta-llama-Llama-3.1-8B-Instruct Mistral-Small-3.2-24B-Instruct-2506 GLM-4.6 MiniMax-M2 Kimi-K2-Instruct openai-gpt-oss-120b deepseek-ai-DeepSeek-V3.1"
+[ -d $published ] || families=
+for name in chatml tags headers turns pasted $families; do
+    src=tests/golden/templates/repair/$name.jinja
+    [ -e $src ] || src=$published/$name.jinja
+    "$HONE" template fix $src -o "$t/$name.jinja" > /dev/null 2>&1 || say "$name: fix"
     start --template "$t/$name.jinja" --ctx 4096
     post /apply-template "{\"messages\": $chat, \"tools\": $tools}"
     is 200 "$name: the prompt"
@@ -62,4 +68,18 @@ cp "$t/m.gguf" "$t/r.gguf"
 head -1 tests/golden/tiny-qwen35moe/tools.jsonl > "$t/one.jsonl"
 "$HONE" eval tools "$t/r.gguf" "$t/one.jsonl" --base "$t/m.gguf" --json -q > "$t/o" 2> "$t/log" || say "eval tools: $(cat "$t/log")"
 grep -q '"n_parsed": 1' "$t/o" && grep -q '"n_same_as_base": 1' "$t/o" || say "eval tools of a repaired file: $(head -c 600 "$t/o")"
+# the same with the published templates: with constrained calls, one is made and valid; without, the answers are those before the repair
+# (DeepSeek V3.1 lists its tools only now)
+for name in $families; do
+    mkdir "$t/$name"
+    cp tests/golden/tiny-qwen35moe/*.json tests/golden/tiny-qwen35moe/*.safetensors "$t/$name"
+    cp $published/$name.jinja "$t/$name/chat_template.jinja"
+    "$HONE" convert "$t/$name" -o "$t/b.gguf" -f -q > /dev/null
+    cp "$t/b.gguf" "$t/r.gguf"
+    "$HONE" template fix "$t/r.gguf" --in-place > /dev/null 2>&1 || say "$name: fix --in-place"
+    "$HONE" eval tools "$t/r.gguf" "$t/one.jsonl" --base "$t/b.gguf" --constrained --json -q > "$t/o" 2> "$t/log" || say "$name: $(cat "$t/log")"
+    [ "$(grep -o '"constrained_n": *[0-9]*' "$t/o" | head -2 | tr -cd '0-9\n' | tr '\n' ' ')" = '1 1 ' ] || say "$name: no constrained call: $(head -c 600 "$t/o")"
+    [ $name = deepseek-ai-DeepSeek-V3.1 ] || grep -q '"n_same_as_base": 1' "$t/o" || say "$name: other answers: $(head -c 600 "$t/o")"
+    rm -r "${t:?}/$name"
+done
 exit $fail

@@ -7,7 +7,7 @@ trap 'rm -rf "$t"' EXIT
 . tests/expect.sh
 tiny=tests/golden/tiny-qwen35moe
 rc=0; "$HONE" template lint $tiny --json > "$t/o" 2> "$t/e" || rc=$?
-grep -q '"n_probes": 49' "$t/o" || say "lint --json: no count of probes"
+grep -q '"n_probes": 53' "$t/o" || say "lint --json: no count of probes"
 [ $rc = 0 ] || [ $rc = 1 ] || say "lint: exit $rc"
 printf '<think>\nw\n</think>\n\nHi.\n\n<tool_call>\n<function=f>\n<parameter=n>\n7\n</parameter>\n</function>\n</tool_call>' > "$t/a"
 echo '[{"type": "function", "function": {"name": "f", "parameters": {"properties": {"n": {"type": "integer"}}}}}]' > "$t/tools"
@@ -31,6 +31,47 @@ echo '{"chat_template": [{"name": "default", "template": "{% for m in messages %
 "$HONE" template fix "$t/list" --in-place > /dev/null 2> "$t/e" || say "fix of a list of templates: $(cat "$t/e")"
 grep -q hone_repair "$t/list/chat_template.jinja" || say "the list's default is not repaired"
 [ "$("$HONE" template show "$t/list" --name rag)" = '{{ documents }}' ] || say "fix lost a template of the list"
+# one of several templates, by name: of a list, of files, of a GGUF
+bad='{% for m in messages %}<{{ m.role }}>{{ m.content + m.role }}{% endfor %}'
+mkdir "$t/two"
+echo "{\"chat_template\": [{\"name\": \"default\", \"template\": \"Hi\"}, {\"name\": \"tool_use\", \"template\": \"$bad\"}]}" > "$t/two/tokenizer_config.json"
+for i in 1 2; do
+    "$HONE" template fix "$t/two" --name tool_use --in-place > /dev/null 2> "$t/e" || say "fix --name: $(cat "$t/e")"
+    grep -q hone_repair "$t/two/additional_chat_templates/tool_use.jinja" || say "fix --name: not repaired"
+    [ "$("$HONE" template show "$t/two")" = Hi ] || say "fix --name lost the default"
+done
+rc=0; "$HONE" template fix "$t/two" --name nope > /dev/null 2> "$t/e" || rc=$?
+[ $rc = 3 ] && grep -q "no chat template 'nope'; available: " "$t/e" || say "fix --name nope: exit $rc: $(cat "$t/e")"
+rc=0; "$HONE" template fix "$t/list/tokenizer_config.json" --in-place > /dev/null 2> "$t/e" || rc=$?
+[ $rc = 2 ] && grep -q 'name the folder' "$t/e" || say "fix of a JSON file in place: exit $rc"
+cp $tiny/*.json $tiny/*.safetensors "$t/two" 2> /dev/null
+echo "$bad" > "$t/two/additional_chat_templates/rag.jinja"
+echo "$bad" > "$t/two/chat_template.jinja"
+"$HONE" convert "$t/two" -o "$t/two.gguf" -q > /dev/null 2> "$t/e" || say "convert: $(cat "$t/e")"
+"$HONE" template fix "$t/two.gguf" --name rag --in-place > /dev/null 2> "$t/e" || say "fix --name of a GGUF: $(cat "$t/e")"
+"$HONE" template show "$t/two.gguf" --name rag | grep -q hone_repair || say "fix --name of a GGUF: not repaired"
+[ "$("$HONE" template show "$t/two.gguf")" = "$bad" ] || say "fix --name of a GGUF changed the default"
+# broken syntax is an error with its place
+printf 'Hi\n{{ messages[0].content }' > "$t/broken.jinja"
+rc=0; "$HONE" template fix "$t/broken.jinja" -o "$t/no.jinja" > /dev/null 2> "$t/e" || rc=$?
+[ $rc = 3 ] && grep -q 'line 2, column 24' "$t/e" && [ ! -e "$t/no.jinja" ] || say "fix of broken syntax: exit $rc: $(cat "$t/e")"
+# line ends stay, and twice is once
+golden=tests/golden/templates/repair/tags.jinja
+sed 's/$/\r/' $golden > "$t/crlf.jinja"
+"$HONE" template fix "$t/crlf.jinja" -o "$t/crlf1.jinja" > /dev/null 2>&1
+"$HONE" template fix "$t/crlf1.jinja" -o "$t/crlf2.jinja" > /dev/null 2>&1
+"$HONE" template fix $golden -o "$t/lf.jinja" > /dev/null 2>&1
+cmp "$t/crlf1.jinja" "$t/crlf2.jinja" || say "fix twice is not fix once"
+tr -d '\r' < "$t/crlf1.jinja" | cmp - "$t/lf.jinja" || say "CRLF: another repair"
+[ "$(grep -vc "$(printf '\r')\$" "$t/crlf1.jinja")" = 0 ] || say "CRLF: some lines end with LF"
+# the mark: of an earlier version, of a changed body, of another program
+sed "1s/= 'v2 [0-9a-f ]* /= 'v1 $(sed -n "1s/.*'v2 \([0-9]* [0-9a-f]* [0-9a-f]*\) .*/\1/p" "$t/lf.jinja") /" "$t/lf.jinja" > "$t/v1.jinja"
+"$HONE" template fix "$t/v1.jinja" -o "$t/v2.jinja" > /dev/null 2> "$t/e"
+grep -q 'replacing the repair of an earlier version' "$t/e" && grep -q "^{%- set hone_repair = 'v2 " "$t/v2.jinja" || say "an earlier repair stays: $(cat "$t/e")"
+[ "$(grep -c 'set hone = namespace' "$t/v2.jinja")" = 1 ] || say "two preludes"
+(echo "{%- set hone_repair = 'mine' %}"; cat $golden) > "$t/mine.jinja"
+"$HONE" template fix "$t/mine.jinja" -o "$t/mine2.jinja" > /dev/null 2>&1
+[ "$(grep -c 'set hone_repair' "$t/mine2.jinja")" = 2 ] || say "a foreign mark prevents the repair"
 src=../shared/golden/templates/jinja/Qwen3.5-4B.jinja
 if [ -e $src ]; then
     rc=0; "$HONE" template lint $src > "$t/o" 2> "$t/e" || rc=$?

@@ -4,11 +4,12 @@
 import json
 
 SEVERITY = {
-    "LINT_WARN": "TOOL-ARGS-STRING-EQ TOOLS-SCHEMA RESULT-NULL CONTENT-PARTS THINK-PRESERVE PREFIX".split(),
+    "LINT_WARN": "TOOL-ARGS-STRING-EQ TOOL-ARGS-BROKEN TOOLS-SCHEMA RESULT-NULL CONTENT-PARTS THINK-PRESERVE PREFIX".split(),
     "LINT_INFO": "THINK-HISTORY THINK-EMPTY CONTENT-TRIM".split(),
 }
 HEAD = """/* template/lint_probes.def - behavioural probes of the template linter.
- * Each is a small conversation, and what its rendering must or must not hold. PROBE(id, rule, severity, texts...): JSON, cut into pieces for the compiler.
+ * PROBE(id, rule, severity, texts...): the JSON of a small conversation and the requirements on its rendering, split
+ * into literals that compilers accept.
  * Generated from tests/golden/templates/lint_probes.json by tests/oracle/lint_def.py. */
 /* clang-format off */"""
 

@@ -37,6 +37,24 @@ def pairs():
             yield form, odd, measure.normal(odd)
 
 
+def texts():
+    """Arguments as text that the repair has to parse, as objects and texts of json.dumps or other writers."""
+    objects = [{"a": 0.5, "b": -1.25, "c": 1e3, "d": 1e-7, "e": -3, "f": 2000000000},
+               {"s": "caf\u00e9 \u00c0\u017f", "g": "\u03a9\u03bb \u043f\u0440\u0438 \u2013 \u201cq\u201d \u20ac"},
+               {"x": "\\u00e9 \n \\\\ \"q\" 'z' {{ }}"},
+               {"k%02d" % i: i for i in range(9)}, {"k%02d" % i: str(i) for i in range(40)}, {"": "empty", "tab": "a\tb\bc\fd/"}]
+    for o in objects:
+        for how in ({}, {"ensure_ascii": False}, {"separators": (",", ":")}, {"indent": 1}):
+            yield json.dumps(o, **how)
+    yield '{"a": "\\u003cb\\u003e\\u0026 \\u0027", "b": 1E3, "c": 1.5e+2, "d": "\\/"}'
+
+
+def with_arguments(arguments):
+    call = {"id": "call00001", "type": "function", "function": {"name": "f", "arguments": arguments}}
+    return {"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "", "tool_calls": [call]},
+                         {"role": "tool", "tool_call_id": "call00001", "content": "ok"}], "add_generation_prompt": True}
+
+
 out = []
 for name in sorted(os.listdir(folder)):
     with open(os.path.join(folder, name), encoding="utf-8") as f:
@@ -45,6 +63,9 @@ for name in sorted(os.listdir(folder)):
         want = template.render(plain)
         if not isinstance(want, measure.Failure):
             out.append({"template": name, "form": form, "odd": odd, "want": want})
+    for text in texts() if name == "tags.jinja" else []:
+        want = template.render(with_arguments(json.loads(text)))
+        out.append({"template": name, "form": "text " + text, "odd": with_arguments(text), "want": want})
 with open(os.path.join(root, "golden", "templates", "repair.json"), "w", encoding="utf-8") as f:
     json.dump({"defaults": measure.SPECIAL, "pairs": out}, f, ensure_ascii=False, separators=(",", ":"))
     f.write("\n")

@@ -5,6 +5,7 @@
 #include "tests/check.h"
 #include "template/chat_vars.h"
 #include "template/lint.h"
+#include "template/repair.h"
 
 static struct err e;
 
@@ -24,7 +25,7 @@ static void test_small_templates(void) {
     CHECK(!find(&r, "TOOLS-DROPPED") && !find(&r, "TOOL-CALLS-DROPPED"));
     CHECK(!find(&r, "CONTENT-NULL") && !find(&r, "THINK-OPEN-TURN"));
     CHECK(find(&r, "SYSTEM-MULTI") == NULL);
-    CHECK(r.n_probes == 49 && r.n_passed > 10 && r.n_moot > 15 && r.n_by[LINT_ERROR] == 1);
+    CHECK(r.n_probes == 53 && r.n_passed > 10 && r.n_moot > 15 && r.n_by[LINT_ERROR] == 1);
     CHECK(find(&r, "GEN-PROMPT") != NULL);
     lint_report_free(&r);
     CHECK_OK(lint_run(&r, dated, sizeof dated - 1, "t", JINJA_HF, &e));
@@ -86,7 +87,7 @@ static void test_golden_outcomes(void) {
     fprintf(stderr, "%d of %d probe outcomes equal\n", n_same, n);
     CHECK_EQ_I64(n_errors, 79); /* 472 when each failure of these rules was an error */
     CHECK_EQ_I64(n_free, 16);
-    CHECK_EQ_I64(n, 57 * 49);
+    CHECK_EQ_I64(n, 57 * 53);
     jdoc_release(&doc);
     free(text);
 }
@@ -95,6 +96,27 @@ static const struct lint_finding *finding(const struct lint_report *r, const cha
     for (int i = 0; i < r->n; i++)
         if (strcmp(r->v[i].rule, rule) == 0) return &r->v[i];
     return NULL;
+}
+
+/* A template without messages has one verdict, and no repair makes one of a mere refusal. */
+static void test_nothing(void) {
+    static const char *const texts[] = {"", "You are a model.",
+                                        "{{ bos_token }}{{ messages | length }}"};
+    static const char refusal[] = "{{ raise_exception('no') }}";
+    struct lint_report r;
+    struct repair fixed;
+    for (size_t i = 0; i < COUNT_OF(texts); i++) {
+        CHECK_OK(lint_run(&r, texts[i], strlen(texts[i]), "t", JINJA_HF, &e));
+        CHECK(finding(&r, "NO-MESSAGES") && r.n_by[LINT_ERROR] == 1 && r.n_by[LINT_WARN] == 0);
+        lint_report_free(&r);
+    }
+    CHECK_OK(lint_run(&r, refusal, strlen(refusal), "t", JINJA_HF, &e));
+    CHECK(!finding(&r, "NO-MESSAGES") && r.n_by[LINT_ERROR] == 1);
+    lint_report_free(&r);
+    CHECK_OK(repair_run(&fixed, refusal, strlen(refusal), "t", NULL, 0, &e));
+    CHECK(fixed.n == 0 && fixed.text.len == strlen(refusal) &&
+          memcmp(fixed.text.data, refusal, fixed.text.len) == 0);
+    repair_free(&fixed);
 }
 
 /* Rules that are not probes, on templates made to show and not to show them. */
@@ -370,6 +392,7 @@ static void test_mode(void) {
 
 int main(void) {
     RUN(test_small_templates);
+    RUN(test_nothing);
     RUN(test_rules);
     RUN(test_places);
     RUN(test_severity);
