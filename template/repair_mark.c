@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* template/repair_mark.c - the first line of a repaired template. It tells whether, and by which
- * version, a template was repaired, and where its body begins.
+/* template/repair_mark.c - the first line of a repaired template: whether it was repaired, by which
+ * version, and where its body begins.
  *
  * Version 1 wrote the ids of the pieces only; the end of its prelude is found by its last lines. */
 #include "template/repair_int.h"
