@@ -98,6 +98,20 @@ static bool text_fails(const struct judge *j, int i) {
     UNUSED(i);
     return failed(j, "args_string");
 }
+/* Returns whether the word None, which a probe found, is the template's own: it is also in the
+ * rendering of a call with text as content. */
+static bool own_none(const struct judge *j, int i) {
+    const struct lint_finding call = {.probe = "args_mapping"};
+    struct buf conv = {0}, out = {0};
+    struct jinja_err je;
+    lint_conversation(&call, &conv);
+    const bool own = strcmp(j->o[i].f.outcome, "fail:found None") == 0 &&
+                     lint_render(j->t, conv.data, false, &out, NULL, &je) && out.len &&
+                     memmem(out.data, out.len, "None", 4);
+    buf_release(&conv);
+    buf_release(&out);
+    return own;
+}
 static bool parts_fail(const struct judge *j, int i) {
     UNUSED(i);
     return failed(j, "user_parts");
