@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* chat/calls.c - grammars of one call of one tool: a function per family of syntaxes, from the same
- * rows that parse calls (chat/tool_formats.c). */
+/* chat/calls.c - grammar of a single call of one tool. Each family of syntaxes has one function,
+ * which uses the same table rows as the parser (chat/tool_formats.c). */
 #include "chat/calls.h"
 
 #include <stdio.h>
@@ -28,13 +28,14 @@ static void set_tool_error(struct gcalls *c, const struct gcall *t, struct err *
     if (c->o.spot) snprintf(c->o.spot->tool, sizeof c->o.spot->tool, "%s", t->name);
 }
 
-/* Returns whether a custom tool's input has a grammar, which is then enforced or rejected. */
+/* Returns whether t is a custom tool whose input has a grammar. Such a grammar is either enforced
+ * or rejected, never ignored. */
 static bool has_lark(const struct gcall *t) {
     return json_get(json_get(json_get(t->schema, "properties"), "input"), "x-lark") != NULL;
 }
 
-/* Returns the language of a value that the schema `at` allows, in the given notation. A tool's
- * invalid schema counts as "any object", unless the request is strict. */
+/* Returns the language of values that the schema `at` allows, in the given notation. Unless the
+ * request is strict, an invalid schema of a tool counts as "any object". */
 static gnode schema_value(struct gcalls *c, const struct gcall *t, const struct json *at,
                           const struct gform *form) {
     gnode out = G_NONE;
@@ -44,7 +45,7 @@ static gnode schema_value(struct gcalls *c, const struct gcall *t, const struct 
     o.complete = o.complete && t->strict;
     o.any_order = o.any_order && !o.complete;
     if (form && form->bare_names) o.space = GRAM_SPACE_NONE;
-    if (o.spot) *o.spot->path = 0; /* may be set by an earlier schema, which was accepted */
+    if (o.spot) *o.spot->path = 0; /* an earlier schema, since accepted, may have set it */
     if (gn_schema(c->g, t->schema, at, &o, form, &out, &e) == 0) return out;
     if (o.strict || c->g->full) {
         set_tool_error(c, t, &e);
@@ -72,7 +73,7 @@ gnode call_named(struct gcalls *c, const struct gcall *t) {
     gnode before = G_EPS, behind = G_EPS;
     if (n->numbered) {
         behind = gn_cat(c->g, gn_str(c->g, ":"),
-                        /* Index of the call. */
+                        /* The call's index. */
                         gn_rep(c->g, gn_bytes(c->g, '0', '9'), 1, 3));
     } else if (n->behind_id) {
         before =
@@ -111,8 +112,8 @@ gnode call_args(struct gcalls *c, const struct gcall *t) {
 
 /* ---- objects with the name inside ---- */
 
-/* Returns the language of an object with two members, `name` and `args`, for the tool's name and
- * arguments; `last` may follow before the closing brace. */
+/* Returns the language of an object with two members: the one called `name` holds the tool's name,
+ * the one called `args` its arguments. `last` precedes the closing brace. */
 static gnode object(struct gcalls *c, const struct gcall *t, const char *name, const char *args,
                     gnode last) {
     struct grammar *g = c->g;
@@ -133,7 +134,7 @@ gnode call_item_id(struct gcalls *c, const struct gcall *t) {
 gnode call_item_llama(struct gcalls *c, const struct gcall *t) {
     return object(c, t, "name", "parameters", G_EPS);
 }
-/* Builds one call as Command R writes it: tool_name and parameters. */
+/* Returns the language of Command R's calls, with members tool_name and parameters. */
 gnode call_item_action(struct gcalls *c, const struct gcall *t) {
     return object(c, t, "tool_name", "parameters", G_EPS);
 }
@@ -152,12 +153,12 @@ gnode call_item_key(struct gcalls *c, const struct gcall *t) {
 /* ---- raw text between tags ---- */
 
 struct raw {               /* a value between tags */
-    gnode text, json;      /* a string; JSON */
+    gnode text, json;      /* the value as a string; as JSON */
     struct gothers others; /* types that `json` may have */
 };
 
-/* Returns the languages of values that satisfy the schema. Strings cannot contain the closing
- * tag. */
+/* Returns the languages of values between tags that satisfy the schema. Strings cannot contain the
+ * closing tag. */
 static struct raw raw_parts(struct gcalls *c, const struct gcall *t, const struct json *schema,
                             const char *close) {
     static const struct gform no_text = {.no_text = true};
@@ -184,8 +185,8 @@ static struct raw raw_parts(struct gcalls *c, const struct gcall *t, const struc
     return out;
 }
 
-/* Texts that the parser reads as values of a type if the schema allows it; strings must not match
- * them. */
+/* Texts that the parser reads as a value of each JSON type, if the schema allows that type. A
+ * string must not look like one of them. */
 static const char *const read_as[] = {[JSON_NULL] = "\\s*null\\s*",
                                       [JSON_BOOL] = "\\s*(true|false)\\s*",
                                       [JSON_NUM] = "\\s*-?[0-9]+(\\.[0-9]*)?([eE][+-]?[0-9]*)?\\s*",
@@ -193,8 +194,8 @@ static const char *const read_as[] = {[JSON_NULL] = "\\s*null\\s*",
                                       [JSON_ARR] = "\\s*\\[.*",
                                       [JSON_OBJ] = "\\s*\\{.*"};
 
-/* Returns the language of True, False and None where booleans and null are allowed but strings are
- * not: some templates print Python values, and models learn them. */
+/* Returns the language of True, False and None if booleans and null are allowed but strings are
+ * not. Some templates print values in Python's notation, and models learn it from them. */
 static gnode python_words(struct gcalls *c, const struct raw *r) {
     gnode out = G_NONE;
     if (r->text) return out;
@@ -218,7 +219,7 @@ static gnode raw_value(struct gcalls *c, const struct gcall *t, const struct jso
     return gn_alt(c->g, gn_alt(c->g, r.text, r.json), words);
 }
 
-/* Returns the language of a value whose tag marks it as a string or as JSON. */
+/* Returns the language of a value whose tag has an attribute for whether it is a string or JSON. */
 static gnode flagged_value(struct gcalls *c, const struct gcall *t, const struct json *schema) {
     const struct tool_tags *f = &c->f->tags;
     const struct raw r = raw_parts(c, t, schema, f->par_close);
@@ -238,14 +239,14 @@ static bool is_required(const struct json *schema, const char *name) {
     return false;
 }
 
-/* Separators of parameters, and the function that writes one. */
+/* How parameters are listed: separator, closing text, and the language of one parameter. */
 struct listed {
     gnode sep, close;
     gnode (*one)(struct gcalls *c, const struct gcall *t, const struct json *p);
 };
 
-/* Returns the language of the parameters of `schema`: each at most once, all required ones
- * present. */
+/* Returns the language of the parameters that `schema` declares, each at most once and the required
+ * ones always. */
 static gnode list_of(struct gcalls *c, const struct gcall *t, const struct json *schema,
                      const struct listed *l) {
     const struct json *props = json_get(schema, "properties");
@@ -265,7 +266,8 @@ static gnode list_of(struct gcalls *c, const struct gcall *t, const struct json 
     return gn_pick(c->g, grammar_pick(c->g, &p), 0, 0);
 }
 
-/* Returns the language of a tool's parameters, for all branches of its schema. */
+/* Returns the language of a tool's parameters. If its schema is an anyOf or oneOf, joins the
+ * languages of all branches. */
 static gnode each_form(struct gcalls *c, const struct gcall *t, const struct listed *l,
                        gnode (*make)(struct gcalls *c, const struct gcall *t,
                                      const struct json *schema, const struct listed *l)) {
@@ -284,7 +286,7 @@ static gnode parameters_node(struct gcalls *c, const struct gcall *t, gnode sep,
                                           const struct json *p)) {
     const struct listed l = {sep, close, one};
     if (t->strict || c->o.strict)
-        arguments_node(c, t); /* reports everything that is wrong with the schema */
+        arguments_node(c, t); /* for its error messages about the whole schema */
     return each_form(c, t, &l, list_of);
 }
 
@@ -332,7 +334,8 @@ gnode call_keys(struct gcalls *c, const struct gcall *t) {
 
 enum { ELEMENT_DEPTH = 8 };
 
-/* Returns the language of an element's content: text, members as elements, or items. */
+/* Returns the language of an element's content: text, elements for an object's members, or list
+ * items. */
 static gnode element_value(struct gcalls *c, const struct gcall *t, const struct json *schema,
                            int depth);
 

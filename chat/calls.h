@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* chat/calls.h - grammars of single tool calls (calls.c) and of answers with calls
+/* chat/calls.h - builds the grammars of single tool calls (calls.c) and of whole answers with calls
  * (calls_gram.c). */
 #ifndef HONE_CHAT_CALLS_H
 #define HONE_CHAT_CALLS_H
@@ -21,12 +21,12 @@ struct gcall { /* a tool that may be called */
     const struct json *schema; /* schema of the arguments */
     bool strict;               /* `strict: true`: reject unsupported clauses */
 };
-/* Returns the language of one marker, the text s; names of control tokens match those tokens. s
- * NULL: the empty text. */
+/* Returns the language of the marker s. A control token's name in it matches that token. s NULL:
+ * the empty text. */
 gnode call_text(struct gcalls *c, const char *s);
 
-/* Returns the language of one call of the tool t, from the tool's name on. Each function is the
- * `grammar` of some rows in chat/tool_formats.c. */
+/* Return the language of one call of the tool t, beginning with the tool's name. Each function is
+ * the `grammar` of some rows of chat/tool_formats.c. */
 gnode call_tags(struct gcalls *c, const struct gcall *t);
 gnode call_keys(struct gcalls *c, const struct gcall *t);
 gnode call_elements(struct gcalls *c, const struct gcall *t);

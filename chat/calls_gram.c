@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* chat/calls_gram.c - grammars of answers with tool calls: free text, then calls of the offered
- * tools in the model's syntax (calls.c). */
+/* chat/calls_gram.c - grammar of a whole answer with tool calls: free text, then calls of the
+ * offered tools in the model's syntax (calls.c). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,9 +8,9 @@
 #include "chat/calls.h"
 #include "chat/tool_int.h"
 
-/* Returns the language of texts without any marker, followed by `start`, which contains the first
- * marker, if given. Both form one regular part, so that masks of free text do not depend on what
- * follows. */
+/* Returns the language of text without any call marker, followed by `start` if that is not NULL;
+ * start begins with the first marker. Both form a single regular part, so that the masks of free
+ * text do not depend on the calls after it. */
 static gnode free_text(struct gcalls *c, const char *start) {
     struct grammar *g = c->g;
     gnode marks = start ? call_text(c, start) : (gnode)G_NONE;
@@ -29,7 +29,7 @@ static const struct json *function_of(const struct json *tool) {
     return f ? f : tool;
 }
 
-/* Returns the language of one call of any of the tools, from its name on. */
+/* Returns the language of one call of any of the tools, beginning with the tool's name. */
 static gnode one_call(struct gcalls *c, const struct gram_tools *t, struct json *nothing) {
     gnode *v = xcalloc((size_t)json_len(t->tools) + 1, sizeof *v), out;
     size_t n = 0;
@@ -50,7 +50,7 @@ static gnode one_call(struct gcalls *c, const struct gram_tools *t, struct json 
     return out;
 }
 
-/* Returns the language of all calls, after the text that begins the first one. */
+/* Returns the language of all calls from the name in the first one on. */
 static gnode calls(struct gcalls *c, const struct gram_tools *t, gnode one) {
     const struct tool_written *w = &c->f->written;
     struct grammar *g = c->g;
@@ -65,8 +65,8 @@ static gnode calls(struct gcalls *c, const struct gram_tools *t, gnode one) {
     return gn_cat3(g, each, more, call_text(c, w->close));
 }
 
-/* Returns the rest of the frame that begins with the marker at the prompt's end, as in
- * Functionary's ">>>all\n". Text must begin with it. */
+/* Returns the rest of the frame whose beginning, the marker `opened`, ends the prompt, such as
+ * "all\n" of Functionary's ">>>all\n". An answer that is text must begin with it. */
 static gnode opened_text(struct gcalls *c, const char *opened) {
     const size_t n = opened ? strlen(opened) : 0;
     for (int k = 0; n && k < TOOL_FRAMES && c->f->frame[k]; k++)

@@ -159,7 +159,8 @@ void talk_add(struct talk *t, const char *role, const char *content, size_t len)
     add_made(t, &a, new_message(&a, role, content, len), role);
 }
 
-/* Creates a call with an id of nine letters and digits, as the strictest templates require. */
+/* Copies a call and gives it an id of nine letters and digits, which is what the strictest
+ * templates require. */
 static struct json *numbered_call(struct arena *a, const struct json *call, int number) {
     struct json *c = json_new(a, JSON_OBJ), *f = json_new(a, JSON_OBJ);
     char id[16];
@@ -187,8 +188,8 @@ void talk_add_answer(struct talk *t, const char *content, const char *reasoning,
     add_made(t, &a, m, "assistant");
 }
 
-/* Returns the index of the last answer if only results of its calls follow it, and their number in
- * *n_results; else -1. */
+/* Returns the index of the last answer, and sets *n_results to the number of results after it.
+ * Returns -1 if other messages follow the answer. */
 static int answer_of(const struct talk *t, int *n_results) {
     int i = t->n - 1;
     *n_results = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* chat/think.c - template variables that control thinking: one row per name in use. */
+/* chat/think.c - table of the template variables that control thinking, one row per name. */
 #include "chat/think.h"
 
 #include <string.h>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* chat/tool_detect.c - detects a template's call syntax by its behavior: renders a call and picks
- * the syntax that parses it back with the least text left over. Templates that render no calls are
- * recognized by their instructions when tools are declared, or else by their own text. */
+/* chat/tool_detect.c - detects a template's call syntax from its output: renders a call and picks
+ * the syntax that parses it back with the least text left over. Templates that do not render calls
+ * are recognized by the instructions they render for declared tools, or else by the template's own
+ * text. */
 #include "chat/tool_int.h"
 
 #include <string.h>
@@ -19,8 +20,9 @@ static const char tools[] =
     "\"description\": \"w\"}, \"count\": {\"type\": \"integer\", \"description\": \"n\"}}, "
     "\"required\": [\"word\", \"count\"]}}}]";
 
-/* Variants of a call that different templates accept: content, id, arguments, and what follows.
- * Mistral's need an id of nine letters; Kimi's print the id instead of the name. */
+/* Messages with a call, in variants that different templates accept: content, id, arguments,
+ * following message. Mistral's templates require an id of nine letters; Kimi's print the id instead
+ * of the name. */
 static const struct probe {
     const char *content, *id, *args, *after;
 } probes[] = {
@@ -38,10 +40,10 @@ static const struct probe {
 struct trial {
     struct jinja *t;
     struct buf out; /* last rendering */
-    bool over;      /* limit exceeded: stop rendering */
+    bool over;      /* a limit was exceeded: render no more */
 };
 
-/* Renders a list of messages with the tools. False: it failed. */
+/* Renders a list of messages with the probe's tool into r->out. False: rendering failed. */
 static bool render(struct trial *r, const char *messages, bool gen) {
     static const struct jinja_limits lim = {.max_steps = MAX_STEPS, .max_output = MAX_BYTES};
     struct buf vars = {0};
@@ -60,7 +62,7 @@ static bool render(struct trial *r, const char *messages, bool gen) {
     return rc == 0;
 }
 
-/* Returns whether j is the probe's call. */
+/* Returns whether the parse result j consists of the probe's call. */
 static bool is_probe(const struct json *j) {
     struct json *want = NULL;
     struct err e;
@@ -81,10 +83,11 @@ static size_t weight(const char *text, const char *lit) {
 
 /* How well a syntax fits a text. */
 struct fit {
-    size_t left, own; /* bytes outside the call; bytes of the syntax's own tags found */
+    size_t left,
+        own; /* bytes outside the call; total length of the syntax's tags found in the text */
 };
 
-/* Returns whether f parses the call in the text, and how well it fits. */
+/* Returns whether syntax f parses the probe's call in the text. Sets *out to how well it fits. */
 static bool fits(const struct toolfmt *f, const char *text, struct fit *out) {
     struct toolparse *p;
     struct err e;
@@ -132,7 +135,8 @@ static const struct toolfmt *format_by_call(struct trial *r) {
     return best;
 }
 
-/* Finds a syntax by its hints in a rendering (hints), or by its own text. */
+/* Finds a syntax by its `hint` texts in a rendering (hints true), or by its `detect` texts in the
+ * template itself. */
 static const struct toolfmt *by_text(const char *s, size_t len, bool hints) {
     for (int i = 0; i < toolfmt_count(); i++) {
         const struct toolfmt *f = toolfmt_at(i);

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT
-/* chat/tool_elem.c - calls whose parameters are elements named after them (MiniMax M3):
+/* chat/tool_elem.c - parser of calls that write each parameter as an element with its name (MiniMax
+ * M3):
  *
  *   ]<]minimax[>[<invoke
  *   name="N">]<]minimax[>[<city>Paris]<]minimax[>[</city>]<]minimax[>[</invoke>
  *
- * A guard text precedes every tag, so values may contain anything else. Models sometimes omit it
- * before closing tags; this is accepted if no guarded tag of that name follows. Objects are nested
- * elements, and lists are elements named item; leaves are typed by the schema. */
+ * A guard text precedes every tag, so values may contain any other text. Models sometimes omit the
+ * guard of a closing tag; this is accepted if no guarded closing tag of that name follows. Objects
+ * are nested elements, lists are elements called item, and the schema gives other values their
+ * types. */
 #include "chat/tool_int.h"
 
 #include <stdio.h>
@@ -52,7 +54,8 @@ static bool has_type(const struct json *schema, const char *type) {
     return s && strcmp(s, type) == 0;
 }
 
-/* Parses the content of an element, from *i through its closing tag. NULL: not an element. */
+/* Parses the content of element `name` at *i and moves past its closing tag. NULL: not an
+ * element. */
 static const struct json *element(struct toolparse *p, size_t *i, struct text name,
                                   const struct json *schema, int depth) {
     struct text child;
@@ -122,8 +125,8 @@ bool tool_parse_elements(struct toolparse *p, size_t *i) {
     return false;
 }
 
-/* Returns whether all closing tags in [from, to) are guarded, so that more text cannot change their
- * meaning. */
+/* Returns whether all closing tags in [from, to) have their guard, so that more text cannot change
+ * how they are parsed. */
 static bool all_guarded(const struct toolparse *p, size_t from, size_t to) {
     const size_t n = sizeof M3_GUARD - 1;
     for (size_t at = tool_find(p, from, "</"); at < to; at = tool_find(p, at + 1, "</"))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* chat/tool_fence.c - Markdown fences and other families' tags around calls: ```json, ~~~, `...`,
- * <tools>. The parsers skip them and parse their contents. */
+/* chat/tool_fence.c - recognizes Markdown fences and other families' tags around calls: ```json,
+ * ~~~, `...`, <tools>. The call parsers skip them and parse their contents. */
 #include "chat/tool_int.h"
 
 #include <stdio.h>
@@ -9,14 +9,14 @@
 
 enum { WORD_MAX = 16 };
 
-/* Info strings of a fence around JSON, without '_' and '-'. */
+/* Info strings (language names) of fences around JSON, without '_' and '-'. */
 static const char *const words[] = {
     "",         "json",     "jsonc",     "json5",        "jsonl",         "xml",
     "text",     "txt",      "plain",     "plaintext",    "tool",          "tools",
     "toolcall", "toolcode", "toolcalls", "tooluse",      "function",      "functions",
     "call",     "action",   "calls",     "functioncall", "functioncalls", "toolrequest"};
 
-/* Tags around calls in other families' syntaxes; models mix them up. */
+/* Tags that other families put around calls; models mix them up. */
 static const char *const tags[] = {"<tool_call>", "<function_call>", "<tools>",
                                    "<tool>",      "<functioncall>",  "<response>",
                                    "<json>",      "<JSON>",          "<xml>"};
@@ -32,8 +32,8 @@ static bool in_word(char c) {
            (c && strchr("_-+.", c));
 }
 
-/* Returns whether the n bytes s are the info string of a fence around JSON, or with `open` the
- * start of one. */
+/* Returns whether s, of n bytes, is the info string of a fence around JSON or, with `open`, the
+ * start of such a string. */
 static bool is_word(const char *s, size_t n, bool open) {
     char w[WORD_MAX];
     size_t len = 0;
@@ -49,8 +49,8 @@ static bool is_word(const char *s, size_t n, bool open) {
     return false;
 }
 
-/* Returns the position after an opening fence at i: three or more characters, or one or two
- * followed by a bracket on the same line. Returns i if i is not at a fence. */
+/* Returns the position after an opening fence of backticks or tildes at i: three or more of them,
+ * or one or two if a bracket follows on the same line. Returns i if there is no fence. */
 static size_t marks(const struct toolparse *p, size_t i, struct tool_fence *f) {
     const char ch = p->in.data[i];
     const size_t n = run_of(p, i, ch), word = i + n;
@@ -93,7 +93,7 @@ size_t tool_fence_close(const struct toolparse *p, size_t i, const struct tool_f
     return f->n ? k + f->n : i;
 }
 
-/* Returns whether a fence is open after the lines [from, to). */
+/* Returns whether a fence that opens in the lines [from, to) is still open at their end. */
 static bool is_open(const struct toolparse *p, size_t from, size_t to) {
     bool open = false;
     for (size_t end; from < to; from = end + 1) {
@@ -115,7 +115,7 @@ size_t tool_fence_before(const struct toolparse *p, size_t from, size_t to, stru
     while (k > from && s[k - 1] == ch) k--, n++;
     while (k > from && (s[k - 1] == ' ' || s[k - 1] == '\t')) k--;
     if ((ch != '`' && ch != '~') || n < 3 || (k > from && s[k - 1] != '\n')) return to;
-    if (is_open(p, from, k)) return to; /* it closes a fence */
+    if (is_open(p, from, k)) return to; /* the line closes a fence */
     *f = (struct tool_fence){.ch = ch, .n = n};
     return k;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* chat/tool_flat.c - flattens a tool's parameters into one object, for syntaxes that write each
- * parameter separately. Schemas may spread them over $ref, allOf, anyOf and oneOf. */
+/* chat/tool_flat.c - collects a tool's parameters in one object schema, for syntaxes that write
+ * each parameter separately. The tool's schema may spread them over $ref, allOf, anyOf and
+ * oneOf. */
 #include "chat/tool_int.h"
 
 #include <string.h>
@@ -9,13 +10,13 @@ enum { FLAT_DEPTH = 8, FLAT_MOST = 4096 };
 
 struct flat {
     struct arena *a;
-    const struct json *root, *top; /* top: the schema that root is or refers to */
+    const struct json *root, *top; /* top: root itself, or the schema it refers to */
     struct json *props, *required;
     int branch, n_seen;
 };
 
-/* Adds a property. If it exists already, both apply ("allOf"), or they are alternatives ("anyOf");
- * see how. */
+/* Adds a property. If it exists already, `how` combines the two schemas: "allOf" (both apply) or
+ * "anyOf" (alternatives). */
 static void add_property(struct flat *f, const struct json *m, const char *how) {
     size_t n;
     const char *name = json_namen(m, &n);
@@ -34,7 +35,8 @@ static void add_property(struct flat *f, const struct json *m, const char *how) 
 static void add_schema(struct flat *f, const struct json *s, bool required, const char *how,
                        int depth);
 
-/* Adds the branches of a list; of the top schema, only the selected one. */
+/* Adds the properties of all branches in a list; for the top schema's list, only those of the
+ * selected branch. */
 static void add_branches(struct flat *f, const struct json *s, const char *list, bool required,
                          int depth) {
     int k = 0;

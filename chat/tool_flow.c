@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
-/* chat/tool_flow.c - incremental parser of JSON arguments. Each byte is read once. The output is
- * spelled like json_write_spaced() would spell the whole, and is cut where only quotes and brackets
- * are missing: inside a string, or after a value. */
+/* chat/tool_flow.c - incremental parser of JSON arguments, which reads each byte once. Its output
+ * is spelled as json_write_spaced() would spell the complete arguments, and always ends inside a
+ * string or after a value, so that closing quotes and brackets alone would complete it. */
 #include <string.h>
 
 #include "chat/tool_int.h"
 #include "text/utf8.h"
 
-enum { MAX_NAME = 4096 }; /* bytes of an incomplete name */
+enum { MAX_NAME = 4096 }; /* longest incomplete name, in bytes */
 
-/* Parser states: the input expected at flow.at. */
+/* Parser states: what is expected at flow.at. */
 enum { BEGIN, FIRST, NEXT, BEHIND, TEXT };
 
 void tool_flow_reset(struct tool_flow *f) {
@@ -25,8 +25,8 @@ void tool_flow_release(struct tool_flow *f) {
     buf_release(&f->names);
 }
 
-/* Gives up: the rest is returned when the call is complete. Returns false, like any step that
- * cannot be taken. */
+/* Stops incremental parsing; the rest of the arguments is returned when the call is complete.
+ * Returns false, like a parser step that fails. */
 static bool give_up(struct tool_flow *f) {
     f->failed = true;
     return false;
@@ -76,7 +76,8 @@ static bool more_text(const struct toolparse *p, struct tool_flow *f) {
     return k > 0;
 }
 
-/* Returns whether the innermost object has this name, spelled with its quotation marks. */
+/* Returns whether the innermost open object has this name already; s includes its quotation
+ * marks. */
 static bool has_name(const struct tool_flow *f, const char *s, size_t n) {
     const char *at = f->names.data;
     for (int i = 0; i < f->n_names; i++) {
@@ -86,7 +87,7 @@ static bool has_name(const struct tool_flow *f, const char *s, size_t n) {
     return false;
 }
 
-/* Adds a name to the innermost object. False: too many names. */
+/* Records a name of the innermost open object. False: too many names. */
 static bool add_name(struct tool_flow *f, const char *s, size_t n) {
     if (f->n_names == TOOL_NAMES) return false;
     f->name[f->n_names].depth = f->depth;
@@ -111,7 +112,7 @@ static bool member(struct toolparse *p, struct tool_flow *f, size_t *k, struct b
     return true;
 }
 
-/* Parses a number or word at k, which ends where something else follows. */
+/* Parses a number or word at k; the byte after it must have arrived. */
 static bool scalar(struct toolparse *p, struct tool_flow *f, size_t k, const struct buf *lead) {
     size_t to = k, used;
     while (to < p->in.len && !strchr(" \t\r\n,]}", p->in.data[to])) to++;
@@ -140,7 +141,7 @@ static bool begin_value(struct toolparse *p, struct tool_flow *f, size_t k,
     return true;
 }
 
-/* Begins the next member or element, once its name and first character are there. */
+/* Begins the next member or element, once its name and the value's first character have arrived. */
 static bool next_value(struct toolparse *p, struct tool_flow *f) {
     struct buf lead = {0};
     size_t k = tool_ws(p, f->at), name_at, name_n;
@@ -152,7 +153,7 @@ static bool next_value(struct toolparse *p, struct tool_flow *f) {
     const size_t n_text = f->names.len, n_out = f->out.len;
     const bool again = ok && name_n && has_name(f, lead.data + name_at, name_n);
     if (ok && name_n && !again && !add_name(f, lead.data + name_at, name_n)) ok = give_up(f);
-    if (ok && !begin_value(p, f, k, &lead)) { /* retried later, including its name */
+    if (ok && !begin_value(p, f, k, &lead)) { /* try again later, from its name on */
         ok = false;
         f->depth = depth;
         f->n_names = n_names;
@@ -177,7 +178,7 @@ static void close_one(struct tool_flow *f, size_t k) {
     f->ended = f->depth == 0;
 }
 
-/* Takes one step. False: the input is incomplete, or the arguments are complete. */
+/* Parses the next piece of input. False: more input is needed, or the arguments are complete. */
 static bool step(struct toolparse *p, struct tool_flow *f) {
     const size_t k = tool_ws(p, f->at);
     if (f->failed || f->ended) return false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* chat/tool_formats.c - the table of tool-call syntaxes: add a row to add one. The order matters
- * for detection: rows with more conditions come first. */
+/* chat/tool_formats.c - the table of tool-call syntaxes, one per row. Detection takes the first row
+ * that matches, so rows with more conditions come first. */
 #include "chat/tool_int.h"
 
 #include "chat/calls.h"
@@ -131,7 +131,8 @@ static const struct toolfmt formats[] = {
 };
 // clang-format on
 
-/* The syntax of a model without tools: nothing begins a call, and only reasoning is separated. */
+/* The syntax of a model without tool calls: it has no markers, and only reasoning is separated from
+ * content. */
 static const struct toolfmt plain = {.name = "none"};
 
 const struct toolfmt *toolfmt_plain(void) {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
-/* chat/tool_harmony.c - messages of gpt-oss (harmony). A header has these parts in any order:
- * [<|start|>assistant] <|channel|>NAME, to=RECIPIENT, <|constrain|>TYPE, and words such as "json".
- * <|message|> and the text follow. A header with a recipient begins a call. */
+/* chat/tool_harmony.c - parser of gpt-oss messages (the harmony format). A header has these parts
+ * in any order: [<|start|>assistant] <|channel|>NAME, to=RECIPIENT, <|constrain|>TYPE, and words
+ * such as "json". Then come <|message|> and the text. A header with a recipient begins a call. */
 #include "chat/tool_int.h"
 
 #include <string.h>
 
 enum {
     HEADER = 300, /* longest header in bytes */
-    WORDS = 40    /* bytes of plain words between its parts */
+    WORDS = 40    /* most bytes of plain words between two parts */
 };
 static const char message[] = "<|message|>", to[] = "to=";
 
@@ -24,7 +24,7 @@ static bool is_letter(char c) {
     return ((c | 32) >= 'a' && (c | 32) <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
 }
 
-/* Returns whether the next part of a header is at i, or may still arrive there. */
+/* Returns whether a part of a header begins at i, or may once more text arrives. */
 static bool header_continues(const struct toolparse *p, size_t i) {
     static const char *const parts[] = {message, "<|constrain|>", "<|channel|>", to};
     bool ok = false;
@@ -34,7 +34,8 @@ static bool header_continues(const struct toolparse *p, size_t i) {
     return ok;
 }
 
-/* Returns the end of the plain words at i if a header part follows them; else i. */
+/* Returns the end of the plain words at i if another part of the header follows them, otherwise
+ * i. */
 static size_t words_end(const struct toolparse *p, size_t i) {
     size_t k = i;
     while (k < p->in.len && k - i < WORDS && !tool_at(p, k, to) &&
@@ -43,7 +44,7 @@ static size_t words_end(const struct toolparse *p, size_t i) {
     return header_continues(p, k) ? k : i;
 }
 
-/* Returns the length of the header token at i, or 0. */
+/* Returns the length of the header's special token at i, or 0. */
 static size_t token_at(const struct toolparse *p, size_t i) {
     static const char *const tokens[] = {"<|start|>", "<|channel|>", "<|constrain|>"};
     for (size_t k = 0; k < COUNT_OF(tokens); k++)

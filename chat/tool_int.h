@@ -12,8 +12,9 @@
 enum {
     TOOL_MARKERS = 5,
     TOOL_FRAMES = 10,
-    TOOL_ALL_FRAMES = 32, /* more than the frames of all families plus those of one */
-    /* Nesting of arguments; leaves room for the conversation around them within json_depth. */
+    TOOL_ALL_FRAMES = 32, /* more than the frames common to all families plus those of one family */
+    /* Limit on the nesting of arguments. Together with the conversation around them it stays within
+     * json_depth. */
     TOOL_DEPTH = 48
 };
 /* Syntax of parameters as text between tags. */
@@ -26,32 +27,34 @@ struct tool_tags {
 /* Name and JSON: open NAME sep {json} close. */
 struct tool_named {
     const char *open, *sep, *close;
-    const char *behind_id; /* an id and this text precede the name; NULL: no */
-    bool numbered;         /* the name ends with ":" and the call's index */
+    const char
+        *behind_id; /* text between an id and the name that follows it; NULL: there is no id */
+    bool numbered;  /* the name ends with ":" and the call's index */
 };
-/* How calls are written: around all calls, around each, between them. sep NULL: a single call only.
- * If the row has tags, fn_open follows `each`. */
+/* Texts around all calls (open, close), around each one (each, each_end) and between two (sep). sep
+ * NULL: only a single call is possible. If the row has tags, fn_open follows `each`. */
 struct tool_written {
     const char *open, *each, *each_end, *sep, *close;
     bool lines;       /* a newline after every tag */
-    const char *lead; /* may precede calls that are required; NULL: whitespace */
+    const char *lead; /* text that may precede required calls; NULL: only whitespace may */
 };
 struct gcalls; /* chat/calls.h */
 struct gcall;
 struct toolfmt {
     const char *name;
     const char *marker[TOOL_MARKERS]; /* texts that begin a call */
-    /* Parses a call at the marker at *i, adds its calls and moves *i past it. False: not a call. */
+    /* Parses the call or calls at the marker at *i, adds them and moves *i past them. False: not a
+     * call. */
     bool (*parse)(struct toolparse *p, size_t *i);
-    /* Returns the language of one call, from the tool's name on (a gnode). */
+    /* Returns the language of one call (a gnode), beginning with the tool's name. */
     uint32_t (*grammar)(struct gcalls *c, const struct gcall *t);
     struct tool_written written;
     struct tool_tags tags;
     struct tool_named named;
-    const char *detect[2];    /* template text of this syntax; all must occur */
+    const char *detect[2];    /* texts in templates of this syntax; all must occur */
     const char *hint[2];      /* texts in prompts with tools; one is enough */
     const char *think[2];     /* tags around reasoning; NULL: <think>, </think> */
-    const char *think_end[2]; /* following texts that end unclosed reasoning */
+    const char *think_end[2]; /* texts that also end reasoning that was not closed */
     /* The closing tag also ends other things, so it counts only after an opening one. */
     bool think_tagged;
     const char *frame[TOOL_FRAMES]; /* texts around content that are not content */
@@ -63,22 +66,22 @@ struct text { /* bytes without a terminating NUL */
 struct tool_call {
     struct text name;
     const struct json *args; /* an object */
-    size_t from, to;         /* its bytes, possibly with other calls; set at the end */
+    size_t from, to;         /* its bytes, which may contain other calls too; set at the end */
 };
 enum { TOOL_NAMES = 512 };
 /* JSON arguments parsed while they arrive. `from` is set when they are found; 0: not yet. */
 struct tool_flow {
-    size_t from, at;        /* start of the arguments; end of the parsed part */
-    struct buf out;         /* certain output, in the spelling of json_write_spaced() */
+    size_t from, at;        /* start of the arguments; offset up to which they are parsed */
+    struct buf out;         /* output that will not change, spelled as by json_write_spaced() */
     char close[TOOL_DEPTH]; /* closing brackets of open ones, outermost first */
     int depth, state;
-    struct { /* names in the open objects: must differ */
+    struct { /* names used in each open object, to detect duplicates */
         size_t n;
         int depth;
     } name[TOOL_NAMES];
     int n_names;
     struct buf names;
-    bool ended, failed; /* failed: nothing more before the call is complete */
+    bool ended, failed; /* failed: returns no more output before the call is complete */
     bool skips;         /* current member is a duplicate: drop it */
     struct {
         size_t len; /* length of `out` before the member */
@@ -105,12 +108,12 @@ struct toolparse {
     size_t scanned, n_content;       /* streaming: bytes scanned; bytes known to be content */
     bool closed;                     /* streaming: content has ended, or may have */
     size_t content_from, content_at; /* content_at: the same, known at the end */
-    size_t n_reasoning;              /* streaming: certain bytes of reasoning */
-    size_t part_at, part_len;        /* parts: after the last call; length for the next attempt */
-    size_t part_piece;               /* parts: start of the text without calls */
-    bool part_list, part_stop;       /* parts: in a list of calls; no more parts */
-    size_t part_given;               /* parts: bytes of arguments returned */
-    struct text part_name;           /* parts: name of the call that `flow` parses */
+    size_t n_reasoning;              /* streaming: bytes of reasoning that will not change */
+    size_t part_at, part_len;  /* parts: end of the last call; text length at which to try again */
+    size_t part_piece;         /* parts: start of the current piece of text between calls */
+    bool part_list, part_stop; /* parts: in a list of calls; no more parts */
+    size_t part_given;         /* parts: bytes of arguments returned */
+    struct text part_name;     /* parts: name of the call that `flow` parses */
     struct tool_flow flow;
     const struct json *root; /* schema in which references of parameters are resolved */
     struct buf thought;      /* all reasoning, at the end */
@@ -119,11 +122,11 @@ struct toolparse {
     bool started, broken;    /* broken: something begins like a call but is not one */
     bool ended;              /* end of the text */
     bool loose;              /* bare JSON objects may be calls */
-    /* The prompt's marker until the answer is known to follow it; NULL: none. */
+    /* The prompt's marker, until it is known whether the answer continues it; NULL: none. */
     const char *opened;
     struct buf first; /* text until then */
     size_t n_opened;  /* bytes of `in` that belong to the prompt */
-    bool own_form;    /* accept calls in this syntax only */
+    bool own_form;    /* accept only calls in the model's own syntax */
     bool no_calls;    /* no tools were offered: markers are plain text */
     bool json_text;   /* literals: accept JSON's escapes too */
 };
@@ -165,23 +168,24 @@ void tool_put(struct toolparse *p, struct json *obj, struct text name, const str
 /* Adds a call; name and args are not copied. */
 void tool_add(struct toolparse *p, struct text name, const struct json *args);
 void tool_problem(struct toolparse *p, const char *fmt, ...) PRINTF_LIKE(2, 3);
-/* Returns the target of a $ref in `schema` within root, as in "#/$defs/name"; the schema itself if
- * it has none or the target does not exist. */
+/* Returns the target of a $ref in `schema` within root, such as "#/$defs/name"; the schema itself
+ * if it has no $ref or the target does not exist. */
 const struct json *tool_target(const struct json *root, const struct json *schema);
 /* Returns a tool's schema with all its parameters in "properties" and "required". Parameters may
  * come from a $ref and allOf, and from anyOf or oneOf, where only branch number `branch` counts;
  * -1: all branches, none of them required. A schema that needs no merging is returned unchanged;
  * otherwise new nodes are in a. */
 const struct json *tool_flat(struct arena *a, const struct json *root, int branch);
-/* Returns the number of branches if a tool's schema is an anyOf or oneOf; 0: it is not, or has too
- * many. */
+/* Returns the number of branches of a tool's schema that is an anyOf or oneOf; 0: it is neither, or
+ * has too many. */
 int tool_branches(const struct json *root);
 /* Returns the properties of a declared function's parameters; NULL: none. */
 const struct json *tool_properties(const struct toolparse *p, const struct json *fn);
 /* Returns the schema of a parameter of the tool fn; NULL: not declared. Sets p->root to the schema
  * that its references are resolved in. */
 const struct json *tool_schema(struct toolparse *p, struct text fn, struct text key);
-/* Returns a value given as raw text, typed by its schema; key: name for messages. */
+/* Converts a value given as raw text to the type that its schema demands. key: its name in
+ * messages. */
 const struct json *tool_typed(struct toolparse *p, const struct json *schema, struct text key,
                               struct text text);
 /* Returns the position after the opening (closing) tag of a wrapper around calls at i, or i if
@@ -192,8 +196,7 @@ size_t tool_wrapper_end(const struct toolparse *p, size_t i);
 const char *tool_wrapper_close(const struct toolfmt *f);
 /* Returns NAME of `"NAME"`, or of DSML's `"NAME" string="true"`. */
 struct text tool_attr_name(struct text t);
-/* Returns whether `name` is the pseudo-tool by which Cohere models say that they answer
- * directly. */
+/* Returns whether `name` is the pseudo-tool that Cohere models call to answer directly. */
 bool tool_is_no_call(const struct toolparse *p, struct text name);
 /* Members for a call's name and arguments, in the spellings that models use; NULL-terminated. */
 extern const char *const tool_name_members[], *const tool_arg_members[];
@@ -208,8 +211,8 @@ bool tool_add_object(struct toolparse *p, const struct json *obj);
 size_t tool_value_end(struct toolparse *p, size_t i, struct text fn, size_t *next);
 /* Returns the next marker at or after i, or SIZE_MAX. */
 size_t tool_marker(struct toolparse *p, size_t i);
-/* Returns the next marker at or after i that is neither a frame nor inside a later reasoning block,
- * in the piece of text that begins at `piece`. SIZE_MAX: none, or not certain yet. */
+/* Returns the next marker at or after i that is neither part of a frame nor inside a reasoning
+ * block. piece: start of the piece of text that contains i. SIZE_MAX: none, or not certain yet. */
 size_t tool_next_call(struct toolparse *p, size_t piece, size_t i);
 /* Returns the declared function of that name, which may have a namespace; NULL: not declared. */
 const struct json *tool_declared(const struct toolparse *p, struct text name);
@@ -224,20 +227,21 @@ void tool_add_loose(struct toolparse *p, size_t i);
 /* Returns frame k < TOOL_ALL_FRAMES; NULL: no such frame. Frames are texts around messages
  * that are not content: some are common to all families, the others belong to p's family. */
 const char *tool_frame(const struct toolparse *p, size_t k);
-/* Returns whether a family's reasoning tag (or NULL) is a token that text cannot contain. */
+/* Returns whether a family's reasoning tag (or NULL) is a control token, which ordinary text cannot
+ * contain. */
 bool tool_is_token(const char *tag);
 bool tool_is_ws(char ch); /* a space, tab or line end */
 /* Returns the end of the reasoning that contains i; *after: position after its tag. SIZE_MAX: not
  * closed. */
 size_t tool_think_end(const struct toolparse *p, size_t i, size_t *after);
-/* Feeds text while it is unknown whether it continues the prompt's marker; last: end of the text.
- * Returns true once it is known: then `in` has the marker if it does, and all of `first` is fed
- * next. */
+/* Collects text in `first` while it is unknown whether the answer continues the prompt's marker;
+ * last: end of the text. Returns true once that is known; if it does, the marker has been added to
+ * `in`. The caller then feeds all of `first`. */
 bool tool_opened_feed(struct toolparse *p, const char *s, size_t n, bool last);
-/* Settles, at the end of the text, whether it continues the marker, and feeds the text held back
- * until then. */
+/* Decides at the end of the text whether it continues the marker, and feeds the text that was held
+ * back. */
 void tool_opened_end(struct toolparse *p);
-/* Skips whitespace and frames before an answer; returns the next position. */
+/* Returns the position after the whitespace and frames that precede an answer. */
 size_t tool_begin(const struct toolparse *p);
 /* Returns the position after whitespace, frames and closing reasoning tags at i. */
 size_t tool_skip_frames(const struct toolparse *p, size_t i);
@@ -260,10 +264,10 @@ size_t tool_fence_before(const struct toolparse *p, size_t from, size_t to, stru
 /* Returns the start of the calls, after the marker at `at` and an optional fence, which is stored
  * in *fence if not NULL. SIZE_MAX: more text is needed. */
 size_t tool_list_at(const struct toolparse *p, size_t at, struct tool_fence *fence);
-/* Parses JSON calls up to the closing tag. Models write several calls into one tag, with or without
- * commas, and fences inside the tag. */
+/* Parses JSON calls up to the closing tag. One tag may contain several calls, with or without
+ * commas between them, and fences. */
 bool tool_json_calls(struct toolparse *p, size_t *i, const char *close);
-/* Returns the tool name in [from, to) without the "functions." of harmony and Kimi. */
+/* Returns the tool name in [from, to) without the prefix "functions." that harmony and Kimi use. */
 struct text tool_name(const struct toolparse *p, size_t from, size_t to);
 /* Parses arguments at *i, an object or JSON text in quotes, and moves past `close`. Nothing before
  * `close` means an empty object. NULL: no arguments. */
@@ -274,12 +278,12 @@ const struct json *tool_literal(struct toolparse *p, size_t *i);
 bool tool_python_calls(struct toolparse *p, size_t *i);
 /* Returns the next header with a recipient at or after i: harmony's marker of a call. */
 size_t tool_harmony_marker(const struct toolparse *p, size_t i);
-/* Returns the length of the frame of n bytes at i plus the header words that follow it. */
+/* Returns the length of the n-byte frame at i together with the header words that follow it. */
 size_t tool_harmony_frame(const struct toolparse *p, size_t i, size_t n);
 
 /* Continues parsing the arguments that begin at f->from. */
 void tool_flow_more(struct toolparse *p, struct tool_flow *f);
-/* Returns the number of bytes of f->out that are certain. */
+/* Returns the number of bytes of f->out that will not change. */
 size_t tool_flow_sure(const struct tool_flow *f);
 /* Appends what would complete the arguments after those bytes. */
 void tool_flow_end(const struct tool_flow *f, struct buf *out);
@@ -295,14 +299,14 @@ tool_head tool_head_object, tool_head_hermes, tool_head_named, tool_head_mistral
 typedef bool tool_cut(struct toolparse *p, size_t at, size_t *cut, struct buf *end,
                       size_t *n_close);
 tool_cut tool_cut_tags, tool_cut_elements, tool_cut_python, tool_cut_gemma;
-/* Parses an element of a list of calls. */
+/* Parses one element of a list of calls at *i, and moves past it. */
 typedef bool tool_one(struct toolparse *p, size_t *i);
 tool_one tool_one_object, tool_one_python;
-/* Parses list elements from *i on, after the bracket, as a stream does, and moves past the closing
- * bracket. False: *i is at something that is not an element. */
+/* Parses list elements at *i, after the opening bracket, one by one as a stream does, and moves
+ * past the closing bracket. False: *i is at something that is not an element. */
 bool tool_list_elements(struct toolparse *p, size_t *i, tool_one *one);
-/* Parses the list of calls whose bracket is at *i, the end of its fence, and `close`. A list that
- * breaks off keeps its earlier calls and reports a problem. False: no calls. */
+/* Parses the list of calls whose bracket is at *i, then the end of its fence, then `close`. If the
+ * list breaks off, keeps the calls before that point and reports a problem. False: no calls. */
 bool tool_list(struct toolparse *p, size_t *i, tool_one *one, struct tool_fence *fence,
                const char *close);
 bool tool_parse_tags(struct toolparse *p, size_t *i);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* chat/tool_json.c - tool calls written as JSON. */
+/* chat/tool_json.c - parsers of tool calls that are written as JSON. */
 #include "chat/tool_int.h"
 
 #include "chat/calls.h"
@@ -33,8 +33,8 @@ static const struct json *value_at(struct toolparse *p, size_t *i) {
     return v;
 }
 
-/* Appends the closing brackets missing in [i, to), innermost first. False: none are missing, or the
- * text ends inside a string. */
+/* Appends the closing brackets that the JSON in [i, to) lacks, innermost first. False: it lacks
+ * none, or ends inside a string. */
 static bool lacking(const struct toolparse *p, size_t i, size_t to, struct buf *out) {
     char open[TOOL_DEPTH];
     int depth = 0;
@@ -57,7 +57,7 @@ static bool lacking(const struct toolparse *p, size_t i, size_t to, struct buf *
     return some;
 }
 
-/* Parses a value whose closing brackets are missing before `close`, and reports that as a
+/* Parses a value that lacks closing brackets before the tag `close`, and reports that as a
  * problem. */
 static const struct json *unclosed(struct toolparse *p, size_t *i, const char *close) {
     const size_t from = tool_ws(p, *i), to = *close ? tool_find(p, from, close) : SIZE_MAX;
@@ -76,7 +76,7 @@ static const struct json *unclosed(struct toolparse *p, size_t *i, const char *c
     return v;
 }
 
-/* Parses a value with value_at(), or else with unclosed(). */
+/* Parses a value with value_at() or, if that fails, with unclosed(). */
 static const struct json *value_before(struct toolparse *p, size_t *i, const char *close) {
     size_t k = *i;
     const struct json *v = value_at(p, &k);
@@ -84,7 +84,7 @@ static const struct json *value_before(struct toolparse *p, size_t *i, const cha
     return v ? v : unclosed(p, i, close);
 }
 
-/* Moves *i over whitespace and lit if it is there. */
+/* Moves *i past whitespace, then past lit if that follows. */
 static void skip(struct toolparse *p, size_t *i, const char *lit) {
     size_t k = tool_ws(p, *i);
     if (lit && *lit && tool_at(p, k, lit)) *i = k + strlen(lit);
@@ -132,8 +132,9 @@ static bool is_among(struct text t, const char *const *names) {
     return *names != NULL;
 }
 
-/* Finds the arguments of {"name": N, "arguments": {...}, ...}, {"function": {that}}, or {N: {...}}
- * in syntaxes that use it. Arguments before the name are not certain. */
+/* Finds the arguments of {"name": N, "arguments": {...}, ...}, of that object as {"function":
+ * {...}}, or of {N: {...}} in syntaxes that write this form. False also if the arguments precede
+ * the name. */
 bool tool_head_object(struct toolparse *p, size_t at, struct text *name, size_t *from) {
     struct text key;
     size_t k = tool_ws(p, at);
@@ -175,7 +176,7 @@ bool tool_one_object(struct toolparse *p, size_t *i) {
     return true;
 }
 
-/* Adds the call v, or the calls of the list v. */
+/* Adds the call v or, if v is a list, the calls in it. */
 static bool add_calls(struct toolparse *p, const struct json *v) {
     if (json_type(v) != JSON_ARR) return tool_add_object(p, v);
     for (v = json_first(v); v; v = json_next(v))
@@ -183,13 +184,13 @@ static bool add_calls(struct toolparse *p, const struct json *v) {
     return true;
 }
 
-/* Returns whether more text could change the parse at i, where lit may follow. */
+/* Returns whether too little text has arrived at i to know if lit follows there. */
 static bool is_open(const struct toolparse *p, size_t i, const char *lit) {
     i = tool_ws(p, i);
     return !p->ended && i + tool_partial(p, i, lit) >= p->in.len;
 }
 
-/* Moves *i past the closing tag of calls. Text between the last call and the tag is not a call. */
+/* Moves *i past the tag that closes the calls, and past any text before it. */
 static void close_calls(struct toolparse *p, size_t *i, const char *close) {
     const size_t k = tool_ws(p, *i), end = tool_find(p, k, close);
     if (end != SIZE_MAX && end != k && end < tool_marker(p, k)) {
@@ -241,7 +242,7 @@ size_t tool_list_at(const struct toolparse *p, size_t at, struct tool_fence *fen
     return at == SIZE_MAX ? at : tool_ws(p, at);
 }
 
-/* Parses calls in the XML tags of other models at *i. */
+/* Parses calls at *i that are written in the XML tags of other models. */
 static bool other_tags(struct toolparse *p, size_t *i) {
     const struct toolfmt *own = p->f;
     p->f = toolfmt_find("qwen-xml");
@@ -307,7 +308,7 @@ bool tool_parse_list(struct toolparse *p, size_t *i) {
     return true;
 }
 
-/* Parses the head of: open NAME sep {json} close. */
+/* Parses the head of a call written as: open NAME sep {json} close. */
 bool tool_head_named(struct toolparse *p, size_t at, struct text *name, size_t *from) {
     const struct tool_named *t = &p->f->named;
     at += strlen(t->open);
@@ -315,7 +316,7 @@ bool tool_head_named(struct toolparse *p, size_t at, struct text *name, size_t *
     if (sep == SIZE_MAX || sep - at > 500) return false;
     *name = tool_name(p, at, sep);
     const char *mid = t->behind_id, *id = mid ? memmem(name->s, name->n, mid, strlen(mid)) : NULL;
-    if (id) { /* precedes the name */
+    if (id) { /* the id precedes the name */
         const char *end = name->s + name->n;
         name->s = id + strlen(mid);
         name->n = (size_t)(end - name->s);
@@ -342,7 +343,7 @@ bool tool_parse_named(struct toolparse *p, size_t *i) {
     return true;
 }
 
-/* Parses the head of: NAME[CALL_ID]ID[ARGS]{json}. */
+/* Parses the head of a call written as NAME[CALL_ID]ID[ARGS]{json}. */
 static bool mistral_head(struct toolparse *p, size_t at, struct text *name, size_t *from) {
     const size_t args = tool_find(p, at, "[ARGS]"), id = tool_find(p, at, "[CALL_ID]");
     const size_t end = id < args ? id : args, brace = tool_find(p, at, "{");
@@ -361,8 +362,8 @@ bool tool_head_mistral(struct toolparse *p, size_t at, struct text *name, size_t
     return mistral_head(p, at + strlen("[TOOL_CALLS]"), name, from);
 }
 
-/* Returns whether a name and its arguments come at k, after a call; *open: more text may complete
- * them. */
+/* Returns whether another name with arguments is at k, after a call. *open: more text is needed to
+ * decide. */
 static bool mistral_more(const struct toolparse *p, size_t k, bool *open) {
     const size_t from = k;
     while (k < p->in.len && !tool_is_ws(p->in.data[k]) && !strchr("[]<{}\",", p->in.data[k])) k++;
@@ -373,7 +374,7 @@ static bool mistral_more(const struct toolparse *p, size_t k, bool *open) {
 bool tool_parse_mistral(struct toolparse *p, size_t *i) {
     size_t k = *i + strlen("[TOOL_CALLS]");
     bool any = false, open = false;
-    const size_t list = tool_ws(p, k); /* the older form */
+    const size_t list = tool_ws(p, k); /* the older form, a JSON list */
     if (strchr("[{`~", list < p->in.len ? p->in.data[list] : '{')) return tool_parse_list(p, i);
     do {
         struct text name;
@@ -387,7 +388,7 @@ bool tool_parse_mistral(struct toolparse *p, size_t *i) {
     return any && !open;
 }
 
-/* Parses the head of a call. DeepSeek V3.1 writes NAME sep {json}; V3 and R1 write "function" sep
+/* Parses the head of a DeepSeek call. V3.1 writes NAME sep {json}; V3 and R1 write "function" sep
  * NAME, a newline and a fenced JSON block. */
 bool tool_head_deepseek(struct toolparse *p, size_t at, struct text *name, size_t *from) {
     struct tool_fence fence;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* chat/tool_lit.c - calls in other notations: Python calls and literals, and Gemma 4's own. */
+/* chat/tool_lit.c - parsers of calls in notations other than JSON and tags: Python calls and
+ * literals, and Gemma 4's notation. */
 #include "chat/tool_int.h"
 
 #include <string.h>
@@ -85,7 +86,7 @@ static const struct json *parse_number(struct toolparse *p, size_t *i) {
 
 /* ---- strings ---- */
 
-/* Parses exactly n digits of a base at s. False: fewer digits before `end`. */
+/* Parses exactly n digits in the given base at s. False: there are fewer before `end`. */
 static bool digits(const char *s, const char *end, int n, int base, uint32_t *out) {
     *out = 0;
     if (end - s < n) return false;
@@ -97,8 +98,8 @@ static bool digits(const char *s, const char *end, int n, int base, uint32_t *ou
     return true;
 }
 
-/* Decodes the escape at s, after the backslash, into out. Returns its length; 0: not an escape, so
- * the backslash is text. */
+/* Decodes the escape sequence at s, which is after the backslash, into out. Returns its length; 0:
+ * it is not an escape, so the backslash is part of the text. */
 static size_t escape(const char *s, const char *end, bool json, struct buf *out) {
     static const char map[] = "n\nt\tr\r\\\\''\"\"b\bf\fa\av\v";
     static const struct {
@@ -149,8 +150,8 @@ static bool py_quoted(struct toolparse *p, size_t *i, bool raw, struct buf *out)
     return false;
 }
 
-/* Returns the opening quote of a string at i, after a prefix as in r"..."; SIZE_MAX: not a
- * string. */
+/* Returns the offset of a string's opening quote at i, which a prefix may precede, as in r"...";
+ * SIZE_MAX: not a string. */
 static size_t quote_at(const struct toolparse *p, size_t i, bool *raw) {
     size_t k = i;
     *raw = false;
@@ -193,8 +194,8 @@ static bool next_is(const struct toolparse *p, size_t k, char ch) {
     return k < p->in.len && p->in.data[k] == ch;
 }
 
-/* Parses an element of a list, tuple, set or dictionary and moves past it. *key: it was a
- * dictionary entry; *name is its key, and its value is returned. */
+/* Parses an element of a list, tuple, set or dictionary at *k and moves past it. For a dictionary
+ * entry sets *key, sets *name to the key, and returns the value. */
 static const struct json *parse_item(struct toolparse *p, size_t *k, bool braces, bool *key,
                                      struct text *name, int depth) {
     const struct json *v = parse_literal(p, k, depth + 1);
@@ -234,7 +235,7 @@ static const struct json *parse_items(struct toolparse *p, size_t *i, char close
     if (k >= p->in.len) return NULL;
     *i = k + 1;
     if (close == ')' && !comma && json_len(list) == 1)
-        return json_first(list); /* parentheses, not a tuple */
+        return json_first(list); /* just parentheses, not a tuple */
     if (dict || list) return dict ? dict : list;
     return json_new(&p->arena, braces ? JSON_OBJ : JSON_ARR);
 }
@@ -266,7 +267,8 @@ static bool parameter_at(const struct toolparse *p, struct text fn, int64_t at, 
     return m != NULL;
 }
 
-/* Returns whether v, the only argument of fn, is an object whose members are fn's parameters. */
+/* Returns whether v, the only argument of fn, is an object that holds all of fn's arguments by
+ * name. */
 static bool is_all(struct toolparse *p, struct text fn, const struct json *v) {
     bool all = json_len(v) > 0 && json_type(v) == JSON_OBJ;
     for (const struct json *m = all ? json_first(v) : NULL; m && all; m = json_next(m)) {
@@ -277,7 +279,7 @@ static bool is_all(struct toolparse *p, struct text fn, const struct json *v) {
     return all;
 }
 
-/* Adds a positional argument under the name of the parameter at its position. */
+/* Adds a positional argument, named after the parameter at its position. */
 static bool put_unnamed(struct toolparse *p, struct text fn, struct json **args,
                         const struct json *v) {
     struct text name;
@@ -346,7 +348,7 @@ bool tool_cut_python(struct toolparse *p, size_t at, size_t *cut, struct buf *en
         if (!tool_at(p, k, "=")) return true;
         k++;
         if (!parse_literal(p, &k, 0)) return true;
-        const size_t after = tool_ws(p, k); /* an adjacent string would be joined */
+        const size_t after = tool_ws(p, k); /* an adjacent string may follow */
         if (!next_is(p, after, ',') && !next_is(p, after, ')')) return true;
         *cut = k;
         if (!next_is(p, after, ',')) return true;
@@ -367,8 +369,8 @@ bool tool_python_calls(struct toolparse *p, size_t *i) {
     return true;
 }
 
-/* Parses calls of the form <|tool_call_start|>[f(k='v'), g()]<|tool_call_end|>, one bare call, or
- * JSON in their place. */
+/* Parses calls of the form <|tool_call_start|>[f(k='v'), g()]<|tool_call_end|>. Between the
+ * markers, a single call without brackets or JSON is also accepted. */
 bool tool_parse_python(struct toolparse *p, size_t *i) {
     static const char open[] = PY_CALLS, close[] = "<|tool_call_end|>";
     struct tool_fence fence;
@@ -393,8 +395,8 @@ bool tool_parse_python(struct toolparse *p, size_t *i) {
 static const char quote[] = "<|\"|>";
 enum { QUOTE = sizeof quote - 1 };
 
-/* Parses a string. It ends at the first quote token that a separator follows, since it may contain
- * the quote token itself. */
+/* Parses a string. It ends at the first quote token that is followed by a separator, since a string
+ * may itself contain quote tokens. */
 static bool gemma_string(struct toolparse *p, size_t *i, struct text *out) {
     size_t from = *i + QUOTE;
     for (size_t at = tool_find(p, from, quote); at != SIZE_MAX; at = tool_find(p, at + 1, quote)) {
@@ -482,7 +484,7 @@ bool tool_parse_gemma(struct toolparse *p, size_t *i) {
     size_t from = tool_ws(p, *i + sizeof open - 1), k;
     bool again = true;
     if (tool_at(p, from, name_mark)) from += sizeof name_mark - 1;
-    while (again) { /* models write several calls into one tag */
+    while (again) { /* one tag may contain several calls */
         k = tool_find(p, from, "{");
         if (k == SIZE_MAX || k == from || k - from > 500) return false;
         const struct text name = tool_strip(tool_text(p, from, k));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* chat/tool_loose.c - loose calls, written without the tags of the model's syntax: the whole answer
- * is one or more JSON objects, bare or in a fence, that a declared tool accepts. */
+/* chat/tool_loose.c - parser of loose calls, which lack the tags of the model's syntax: the whole
+ * answer is one or more JSON objects, bare or in a fence, and each is a valid call of a declared
+ * tool. */
 #include "chat/tool_int.h"
 
 #include <stdio.h>
@@ -9,10 +10,10 @@
 #include "base/mem.h"
 #include "text/schema.h"
 
-/* Allowed members of such an object. */
+/* Members that the object of a loose call may have. */
 static const char *const members[] = {"name", "arguments", "parameters", "id", "type", "function"};
 
-/* Returns the arguments of obj if it has the form of a call; else NULL. */
+/* Returns the arguments of obj and sets *name, if obj has the form of a call; otherwise NULL. */
 static const struct json *arguments_of(struct toolparse *p, const struct json *obj,
                                        const char **name) {
     const struct json *args = NULL, *inner = json_get(obj, "function");
@@ -56,8 +57,8 @@ static bool is_valid(struct toolparse *p, const struct json *obj) {
     return args && tool_takes(p, (struct text){name, strlen(name)}, args);
 }
 
-/* Returns whether the bracket at i may begin such an object: its first member has one of the names,
- * and its value is a tool's name. */
+/* Returns whether the bracket at i may begin a loose call: the object's first member is an allowed
+ * one and, if it is "name", its value is a declared tool. */
 static bool may_begin(struct toolparse *p, size_t i) {
     while (i < p->in.len && (p->in.data[i] == '[' || tool_is_ws(p->in.data[i]))) i++;
     if (i >= p->in.len) return true;
@@ -86,7 +87,7 @@ static bool writes_python(const struct toolparse *p) {
     return p->f->parse == tool_parse_python || p->f->parse == tool_parse_llama;
 }
 
-/* Returns whether a tool's name and a parenthesis are at i, or may still arrive there. */
+/* Returns whether a tool's name and a parenthesis are at i, or may be once more text arrives. */
 static bool may_begin_python(const struct toolparse *p, size_t i) {
     const size_t from = i = tool_ws(p, i + tool_at(p, i, "["));
     while (i < p->in.len && !tool_is_ws(p->in.data[i]) && !strchr("([{\"'`", p->in.data[i])) i++;
@@ -139,7 +140,7 @@ static enum tool_loose walk_objects(struct toolparse *p, size_t *i, bool add, bo
     return *any ? LOOSE_YES : *i < p->in.len ? LOOSE_NO : LOOSE_MAYBE;
 }
 
-enum { NESTED = 3 }; /* nested fences */
+enum { NESTED = 3 }; /* most fences inside one another */
 
 /* Parses the calls at *at, bare or in fences, and moves past them. add: adds them. */
 static enum tool_loose walk_piece(struct toolparse *p, size_t *at, bool add) {
@@ -149,7 +150,7 @@ static enum tool_loose walk_piece(struct toolparse *p, size_t *at, bool add) {
     int n = 0;
     for (; n < NESTED; n++) {
         i = tool_ws(p, i);
-        /* The model's own syntax, bare or in a fence, is not a loose call; fenced JSON is. */
+        /* A call in the model's own syntax is not loose, bare or in a fence; JSON in a fence is. */
         if (tool_marker(p, i) == i && !(n && p->in.data[i] == '{')) return LOOSE_NO;
         const size_t body = tool_fence_open(p, i, &fence[n]);
         if (body == SIZE_MAX) return LOOSE_MAYBE;
@@ -168,13 +169,13 @@ static enum tool_loose walk_piece(struct toolparse *p, size_t *at, bool add) {
     return LOOSE_YES;
 }
 
-/* Returns whether another fence may begin at i. */
+/* Returns whether another fence begins at i, or may once more text arrives. */
 static bool more_follows(struct toolparse *p, size_t i) {
     struct tool_fence fence;
     return tool_marker(p, i) != i && tool_fence_open(p, i, &fence) != i;
 }
 
-/* Parses the pieces of a loose answer, one fence after another; add: adds their calls. */
+/* Parses a loose answer from i to its end, one fence after another; add: adds its calls. */
 static enum tool_loose walk(struct toolparse *p, size_t i, bool add) {
     do {
         const enum tool_loose l = walk_piece(p, &i, add);

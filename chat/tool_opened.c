@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-/* chat/tool_opened.c - answers whose first marker is at the end of the prompt. Functionary's
- * prompts end with ">>>", so an answer begins with a tool's name, or with "all" before text. The
- * marker is prepended once the answer is known to continue it; other answers are parsed as they
- * are. */
+/* chat/tool_opened.c - handles answers whose first marker is at the end of the prompt.
+ * Functionary's prompts end with ">>>", so an answer begins with a tool's name, or with "all" if it
+ * is text. Once the answer is known to continue the marker, the marker is prepended. Other answers
+ * are parsed unchanged. */
 #include "chat/tool_int.h"
 
 #include <string.h>
 
-enum { FIRST_MAX = 1000 /* bytes within which this must be decided */ };
+enum { FIRST_MAX = 1000 /* longest text, in bytes, that is held back for this decision */ };
 enum begins { BEGINS_NOT, BEGINS, BEGINS_OPEN /* more text is needed */ };
 
 const char *toolfmt_opened(const struct toolfmt *f, const char *prompt) {
@@ -29,15 +29,15 @@ static bool in_name(char c) {
            (c && strchr("_-.:/", c));
 }
 
-/* Returns whether lit is at i, as far as the text goes. */
+/* Returns whether lit is at i, judging by the text available. */
 static enum begins is_lit(const struct buf *b, size_t i, const char *lit) {
     const size_t n = strlen(lit), have = b->len - i;
     if (memcmp(b->data + i, lit, have < n ? have : n) != 0) return BEGINS_NOT;
     return have < n ? BEGINS_OPEN : BEGINS;
 }
 
-/* Returns whether the first bytes continue the marker: the rest of a frame, or a name and the start
- * of an object or fence. */
+/* Returns whether the first bytes of the answer continue the marker: as the rest of a frame, or as
+ * a name followed by the start of an object or fence. */
 static enum begins begins(const struct toolparse *p) {
     const struct buf *b = &p->first;
     const size_t n = strlen(p->opened);

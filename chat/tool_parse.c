@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-/* chat/tool_parse.c - core of the tool-call parser: reasoning, content, calls and problems, with
- * the helpers of all syntaxes. The syntaxes are in tool_tags.c, tool_elem.c, tool_json.c and
- * tool_lit.c, their table in tool_formats.c.
+/* chat/tool_parse.c - core of the tool-call parser: splits text into reasoning, content, calls and
+ * problems, and has the helpers that the syntaxes share. The syntaxes are in tool_tags.c,
+ * tool_elem.c, tool_json.c and tool_lit.c, their table is in tool_formats.c.
  *
- * Reasoning ends at the first closing tag. A tag inside an argument does not count: a call of an
- * offered tool that starts before the tag and ends after it is a call (models do call tools inside
- * an unclosed block). */
+ * Reasoning ends at the first closing tag, unless that tag is inside an argument: if a call of an
+ * offered tool starts before the tag and ends after it, it is a call, because models do call tools
+ * without closing their reasoning. */
 #include "chat/tool_int.h"
 
 #include <stdarg.h>
@@ -36,8 +36,7 @@ static const char *think_close(const struct toolparse *p) {
     return toolfmt_think_tag(p->f, true);
 }
 
-/* ---- helpers of the syntaxes
- * ------------------------------------------------------------------- */
+/* ---- helpers shared by the syntaxes ---- */
 bool tool_at(const struct toolparse *p, size_t i, const char *lit) {
     size_t n = strlen(lit);
     return i <= p->in.len && n <= p->in.len - i && memcmp(p->in.data + i, lit, n) == 0;
@@ -207,7 +206,7 @@ void tool_add(struct toolparse *p, struct text name, const struct json *args) {
     }
 }
 
-/* Returns the first of the named members that obj has. */
+/* Returns the first member of obj that has one of the names, in the order of the names. */
 static const struct json *first_of(const struct json *obj, const char *const *names) {
     const struct json *v = NULL;
     for (; *names && !v; names++) v = json_get(obj, *names);
@@ -217,8 +216,8 @@ static const struct json *first_of(const struct json *obj, const char *const *na
 const char *const tool_name_members[] = {"name", "tool_name", "function", "tool", NULL};
 const char *const tool_arg_members[] = {"arguments", "parameters", "args", "input", "params", NULL};
 
-/* Returns the members of obj that are parameters of the tool: models write arguments next to the
- * name, without an object of their own. */
+/* Returns an object of those members of obj that are parameters of the tool: some models write the
+ * arguments next to the name instead of in an object of their own. */
 static const struct json *inline_args(struct toolparse *p, const struct json *obj,
                                       struct text name) {
     struct json *args = json_new(&p->arena, JSON_OBJ);
@@ -274,13 +273,14 @@ const struct json *tool_schema(struct toolparse *p, struct text fn, struct text 
     return tool_target(p->root, json_getn(tool_properties(p, f), key.s, key.n));
 }
 
-/* ---- reasoning, content, calls --------------------------------------------------------------- */
+/* ---- reasoning, content, calls ---- */
 
-/* Limit of markers that turn out not to begin a call; each may cost a walk to the end. */
+/* Limit on markers that turn out not to begin a call. Each may cost a scan of the rest of the
+ * text. */
 enum { MAX_TRIES = 1000 };
 
-/* Returns the start of the next marker at or after i. Positions are cached, so that a walk over all
- * markers reads the text once. */
+/* Caches the next position of each marker, so that visiting all markers in order reads the text
+ * only once. */
 size_t tool_marker(struct toolparse *p, size_t i) {
     size_t best = SIZE_MAX;
     if (p->no_calls) return best;
@@ -296,14 +296,14 @@ size_t tool_marker(struct toolparse *p, size_t i) {
     return best;
 }
 
-/* Returns whether i is the first character of a line, after spaces, or follows a tag. */
+/* Returns whether i begins a line, apart from spaces, or follows a tag. */
 static bool line_start(const struct toolparse *p, size_t i) {
     while (i > 0 && (p->in.data[i - 1] == ' ' || p->in.data[i - 1] == '\t')) i--;
     return i == 0 || p->in.data[i - 1] == '\n' || p->in.data[i - 1] == '>';
 }
 
-/* Tries to parse a call at i without keeping it; offered: only calls of offered tools count.
- * Returns its end, or 0. */
+/* Parses the call at i without adding it and returns its end, or 0 if there is no call. offered:
+ * only calls of offered tools count. */
 static size_t probe(struct toolparse *p, size_t i, bool offered) {
     const int n_calls = p->n_calls, n_problems = p->n_problems;
     bool ok = p->f->parse(p, &i);
@@ -314,8 +314,8 @@ static size_t probe(struct toolparse *p, size_t i, bool offered) {
     return ok ? i : 0;
 }
 
-/* Frames, texts around a message that are not content, of all families. Those of one family are in
- * p->f->frame. */
+/* Frames (texts around a message that are not content) common to all families. Those of a single
+ * family are in toolfmt.frame. */
 static const char *const ends[] = {
     "<|im_end|>",    "<|eot_id|>", "<|end_of_text|>", "<|end|>",  "</s>", "<EOS>",      "<turn|>",
     "<|endoftext|>", "<|eom_id|>", "<|return|>",      "<|call|>", "[e~[", "<seed:eos>", DS_END};
@@ -325,7 +325,7 @@ const char *tool_frame(const struct toolparse *p, size_t k) {
     if (k < COUNT_OF(ends)) return ends[k];
     k -= COUNT_OF(ends);
     if (k < TOOL_FRAMES) return p->f->frame[k];
-    return tool_is_token(p->f->think[1]) ? p->f->think[1] : NULL; /* a tag that closes nothing */
+    return tool_is_token(p->f->think[1]) ? p->f->think[1] : NULL; /* a stray closing tag */
 }
 
 /* Returns the length of the longest marker at i, or 0. */
@@ -351,7 +351,8 @@ static size_t frame_len(const struct toolparse *p, size_t i) {
     return tool_harmony_frame(p, i, best);
 }
 
-/* Skips white space and message frames from i on; closes: also the closing tag of a thought. */
+/* Returns the position after white space and frames at i; closes: also skips closing tags of
+ * reasoning. */
 static size_t skip_frames(const struct toolparse *p, size_t i, bool closes) {
     for (size_t n = 1; n; i += n) {
         i = tool_ws(p, i);
@@ -369,13 +370,13 @@ size_t tool_begin(const struct toolparse *p) {
     return skip_frames(p, 0, p->think == TOOL_THINK_NONE);
 }
 
-/* Returns the end of [from, to) without trailing whitespace and frames. */
+/* Returns the end of [from, to) once trailing whitespace and frames are removed. */
 static size_t drop_frames(const struct toolparse *p, size_t from, size_t to) {
     while (to > from && tool_is_ws(p->in.data[to - 1])) to--;
     for (size_t k = 0; k < TOOL_ALL_FRAMES; k++) {
         const char *f = tool_frame(p, k);
         size_t n = f ? strlen(f) : 0;
-        while (n && tool_is_ws(f[n - 1])) n--; /* trailing whitespace was already removed */
+        while (n && tool_is_ws(f[n - 1])) n--; /* [from, to) has none at its end */
         if (!n || to - from < n || memcmp(p->in.data + to - n, f, n) != 0) continue;
         for (to -= n; to > from && tool_is_ws(p->in.data[to - 1]);) to--;
         k = SIZE_MAX;
@@ -393,8 +394,8 @@ size_t tool_think_end(const struct toolparse *p, size_t i, size_t *after) {
     return best;
 }
 
-/* Returns the start of the next reasoning block in the piece [i, to), or SIZE_MAX. A tag that may
- * be plain text opens one only at the start of the piece. */
+/* Returns the start of the next reasoning block in the piece of text [i, to), or SIZE_MAX. An
+ * opening tag that is not a control token counts only at the start of the piece. */
 static size_t next_block(const struct toolparse *p, size_t i, size_t to) {
     if (i < to && tool_at(p, i, think_open(p))) return i;
     if (!tool_is_token(p->f->think[0])) return SIZE_MAX;
@@ -402,8 +403,8 @@ static size_t next_block(const struct toolparse *p, size_t i, size_t to) {
     return at < to ? at : SIZE_MAX;
 }
 
-/* Returns the end of the reasoning block around `at` in the piece that begins at i, or 0. SIZE_MAX:
- * it is not closed. */
+/* Returns the end of the reasoning block that contains `at`, in the piece of text that begins at i;
+ * 0: there is no such block, SIZE_MAX: it is not closed. */
 static size_t block_around(const struct toolparse *p, size_t i, size_t at) {
     for (size_t after;;) {
         i = tool_skip_frames(p, i);
@@ -426,7 +427,7 @@ size_t tool_next_call(struct toolparse *p, size_t piece, size_t i) {
     }
 }
 
-/* Returns whether the marker at i may begin a call. A marker that is a token of its own may do so
+/* Returns whether the marker at i may begin a call. A marker that is a control token may do so
  * anywhere; one that is plain text must begin a line. */
 static bool may_call(const struct toolparse *p, size_t i) {
     return p->in.data[i] == '[' || tool_at(p, i, "<|") || tool_at(p, i, "<\xef\xbd\x9c") ||
@@ -447,7 +448,7 @@ static struct parts split_reasoning(struct toolparse *p) {
     if (!tagged && !open &&
         (p->think == TOOL_THINK_NONE || close == SIZE_MAX || p->f->think_tagged))
         return r;
-    /* A call may be inside the reasoning block. */
+    /* The reasoning block may contain a call. */
     for (int n = 0; call < close && call != SIZE_MAX; n++) {
         if (n == MAX_TRIES) {
             call = SIZE_MAX;
@@ -460,7 +461,7 @@ static struct parts split_reasoning(struct toolparse *p) {
         call = tool_marker(p, call + 1);
     }
     bool has_call = call != SIZE_MAX && call < close;
-    if (has_call && !tagged && !open) return r; /* the tag is part of an argument */
+    if (has_call && !tagged && !open) return r; /* the tag is inside an argument */
     r.think_from = from;
     r.think_to = has_call ? call : close == SIZE_MAX ? p->in.len : close;
     r.content = has_call ? call : after;
@@ -471,7 +472,7 @@ static struct parts split_reasoning(struct toolparse *p) {
     return r;
 }
 
-/* Appends t on its own line. */
+/* Appends t as a separate line. */
 static void add_line(struct buf *b, struct text t) {
     if (!t.n) return;
     if (b->len) buf_str(b, "\n");
@@ -487,13 +488,14 @@ static size_t next_frame(const struct toolparse *p, size_t i, size_t to) {
     return to;
 }
 
-/* Adds the content and reasoning blocks of [from, to), which has no calls. */
+/* Appends to b the content of [from, to), which has no calls, and adds its reasoning blocks to the
+ * reasoning. */
 static void join(struct toolparse *p, struct buf *b, size_t from, size_t to) {
     for (size_t after;;) {
         from = tool_skip_frames(p, from);
         if (from >= to) return;
         const size_t open = next_block(p, from, to), end = next_frame(p, from, to);
-        if (open > end || open == SIZE_MAX) { /* up to a frame within the text */
+        if (open > end || open == SIZE_MAX) { /* no reasoning before the next frame */
             const size_t cut = drop_frames(p, from, end > from ? end : to);
             add_line(b, tool_text(p, from, cut));
             from = end > from ? end : to;
@@ -511,14 +513,15 @@ static void join(struct toolparse *p, struct buf *b, size_t from, size_t to) {
     }
 }
 
-/* A fence opened before a call. It is not content if it closes after a call or never closes. */
+/* A fence opened before a call. It is not content if it is closed after a call or never closed. */
 struct around {
     struct tool_fence fence;
     size_t from, to; /* its line */
 };
 
-/* Decides about an open fence when content follows at *from and ends at `to`: if it closes there,
- * moves *from past it; otherwise its text is content. */
+/* Decides, at the piece of content [*from, to) after a call, whether the open fence is content. If
+ * the piece begins with the closing fence, moves *from past that; otherwise the opening fence is
+ * content. */
 static void settle_fence(struct toolparse *p, struct buf *content, struct around *a, size_t *from,
                          size_t to) {
     const size_t text = tool_skip_frames(p, *from);
@@ -531,7 +534,7 @@ static void settle_fence(struct toolparse *p, struct buf *content, struct around
     a->fence.n = 0;
 }
 
-/* Parses the call that the marker at `at` begins and moves *from to the next piece of content.
+/* Parses the call at the marker at `at`, adds the content before it, and moves *from past the call.
  * False: not a call. */
 static bool one_call(struct toolparse *p, struct buf *content, struct around *around, size_t at,
                      size_t *from) {
@@ -584,9 +587,9 @@ static void parse_all(struct toolparse *p, struct buf *content) {
             i = from;
             continue;
         }
-        if (at < p->n_opened) from = p->n_opened; /* the prompt's text is not content */
+        if (at < p->n_opened) from = p->n_opened; /* text of the prompt is not content */
         i = tool_header(p, at);
-        if (i > at) { /* the text after the header is content */
+        if (i > at) { /* what follows the header is content */
             join(p, content, from, at);
             from = i;
         }
@@ -621,8 +624,7 @@ enum tool_think toolfmt_think_of(const struct toolfmt *f, const char *prompt) {
                                       : TOOL_THINK_UNKNOWN;
 }
 
-/* ---- public functions
- * -------------------------------------------------------------------------- */
+/* ---- public functions ---- */
 int toolparse_new(struct toolparse **out, const struct toolfmt *f, const char *tools, size_t len,
                   enum tool_think think, struct err *e) {
     struct toolparse *p = xcalloc(1, sizeof *p);
@@ -657,7 +659,7 @@ void toolparse_free(struct toolparse *p) {
 }
 
 static void add_input(struct toolparse *p, const char *s, size_t n) {
-    while (n) { /* NUL becomes U+FFFD, since strings in conversations cannot contain it */
+    while (n) { /* replace NUL, which strings in conversations cannot contain, by U+FFFD */
         const size_t k = strnlen(s, n);
         buf_add(&p->in, s, k);
         if (k == n) break;
@@ -665,7 +667,7 @@ static void add_input(struct toolparse *p, const char *s, size_t n) {
         s += k + 1;
         n -= k + 1;
     }
-    memset(p->mark_at, 0, sizeof p->mark_at); /* the new text may contain a marker */
+    memset(p->mark_at, 0, sizeof p->mark_at); /* text has arrived that may contain a marker */
 }
 
 void toolparse_feed(struct toolparse *p, const char *s, size_t n) {
@@ -724,7 +726,7 @@ static struct json *result_of(struct toolparse *p, struct text content, struct t
 
 const struct json *toolparse_finish(struct toolparse *p) {
     struct buf content = {0};
-    buf_str(&p->in, ""); /* ensures that its text is not NULL */
+    buf_str(&p->in, ""); /* ensures that p->in.data is not NULL */
     buf_str(&content, "");
     buf_str(&p->thought, "");
     tool_opened_end(p);

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: MIT
-/* chat/tool_part.c - partial calls: the certain part of the next call while it is written. JSON
- * arguments are parsed as they arrive (tool_flow.c). An incomplete call in another notation is
- * parsed with a suitable end appended to its certain part, so both give the same text as far as it
- * goes. It is reparsed when it has grown by a fraction of its length rather than with each token,
- * so the work stays proportional to the text. */
+/* chat/tool_part.c - returns the certain part of a call while the model is still writing it. JSON
+ * arguments are parsed as they arrive (tool_flow.c). For other notations, text that completes the
+ * call is appended to its certain part, and the result is parsed like a complete call. That is
+ * repeated only when the call has grown by a fraction of its length, not at every token, so the
+ * work stays proportional to the length of the text. */
 #include <string.h>
 
 #include "chat/tool_int.h"
 #include "text/utf8.h"
 
-/* A call is reparsed when it has grown by 1/GROWTH of its length; after its arguments, where it
- * usually ends, with each piece of TRIES bytes. */
+/* A call is parsed again when it has grown by 1/GROWTH of its length and, within TRIES bytes after
+ * its JSON arguments, where it usually ends, with each piece of text. */
 enum { GROWTH = 32, TRIES = 256 };
 
-/* How each call syntax is parsed in parts: where its JSON begins, or where a call can be cut. `one`
- * parses an element if calls may be in a list. */
+/* How calls of each syntax are parsed in parts: `head` finds their JSON arguments, or `cut` finds
+ * where to cut them. `one` parses an element if calls may be in a list. */
 static const struct way {
     bool (*parse)(struct toolparse *p, size_t *i); /* the format's parser, the key of this table */
     tool_head *head;
@@ -42,8 +42,9 @@ static const struct way *way_of(const struct toolparse *p) {
     return &none;
 }
 
-/* Returns the offset at which an unclosed parameter value may be cut: before a complete or partial
- * tag of the syntax, since any tag may end the value, and before a line break next to that tag. */
+/* Returns the offset at which to cut an unclosed parameter value: before the first complete or
+ * partial tag of the syntax, since any tag may end the value, and before a line break preceding
+ * that tag. */
 static size_t value_cut(const struct toolparse *p, size_t start) {
     const struct tool_tags *t = &p->f->tags;
     const char *const tags[] = {t->par_close, t->fn_close, tool_wrapper_close(p->f), t->par_open};
@@ -58,7 +59,8 @@ static size_t value_cut(const struct toolparse *p, size_t start) {
     return cut > start && p->in.data[cut - 1] == '\n' ? cut - 1 : cut;
 }
 
-/* Returns whether a parameter is text regardless of its value; name: the contents of its tag. */
+/* Returns whether a parameter's schema allows only strings, so that any value is text. name: the
+ * contents of its tag. */
 static bool is_text(struct toolparse *p, struct text fn, struct text name) {
     static const char flag[] = "\" string=\"";
     if (memmem(name.s, name.n, flag, sizeof flag - 1)) return false;
@@ -71,7 +73,7 @@ static bool is_text(struct toolparse *p, struct text fn, struct text name) {
     return type && strcmp(type, "string") == 0;
 }
 
-/* Returns the start of a parameter's value, given the end of its name; SIZE_MAX: it has not
+/* Returns the start of the value of the parameter whose name ends at name_to; SIZE_MAX: it has not
  * begun. */
 static size_t value_begin(const struct toolparse *p, size_t name_to) {
     const struct tool_tags *t = &p->f->tags;
@@ -83,8 +85,8 @@ static size_t value_begin(const struct toolparse *p, size_t name_to) {
     return k + (t->newline && k < p->in.len && p->in.data[k] == '\n');
 }
 
-/* Returns the offset at which the unclosed value at `start` may be cut if it is text; else
- * SIZE_MAX. */
+/* Returns the offset at which to cut the unclosed value at `start`; SIZE_MAX if it may be something
+ * other than text. */
 static size_t open_value(struct toolparse *p, size_t start, struct text name, struct text fn) {
     if (start >= p->in.len) return SIZE_MAX;
     const size_t cut = value_cut(p, start);
@@ -145,7 +147,8 @@ static bool read_one(struct toolparse *p, size_t *i) {
     return (p->part_list ? way_of(p)->one(p, i) : p->f->parse(p, i)) && *i > at;
 }
 
-/* Parses an incomplete call with an end appended to its certain part. */
+/* Parses the incomplete call at `at` by temporarily replacing what follows its certain part with
+ * text that completes it. */
 static bool read_open(struct toolparse *p, size_t at, struct buf *name, struct buf *args,
                       size_t *n_sure) {
     struct buf end = {0}, tail = {0};
@@ -165,7 +168,7 @@ static bool read_open(struct toolparse *p, size_t at, struct buf *name, struct b
         buf_add(&p->in, tail.data ? tail.data : "", tail.len);
         memset(p->mark_at, 0, sizeof p->mark_at);
         ok = ok && args->len > n_close;
-        ok = ok && args->len - n_close > p->part_given; /* not where a parameter came again */
+        ok = ok && args->len - n_close > p->part_given; /* a repeated parameter adds nothing */
         if (ok) *n_sure = p->part_given = args->len - n_close;
     }
     p->n_calls = n_calls;
@@ -206,7 +209,8 @@ static bool read_whole(struct toolparse *p, size_t at, struct buf *name, struct 
     const int n_calls = p->n_calls, n_problems = p->n_problems;
     size_t end = at;
     const bool read = read_one(p, &end), done = read && p->n_calls == n_calls + 1;
-    p->part_stop = read && !done && !p->part_list; /* several calls in one: returned at the end */
+    p->part_stop = read && !done &&
+                   !p->part_list; /* a marker with several calls: they are returned at the end */
     if (done) write_call(p, n_calls, name, args);
     if (read) {
         p->part_at = p->part_piece = end;
@@ -218,7 +222,7 @@ static bool read_whole(struct toolparse *p, size_t at, struct buf *name, struct 
     return done;
 }
 
-/* Finds the arguments of the call at `at` if they are JSON text. */
+/* Finds the arguments of the call at `at`, if they are JSON, and begins to parse them. */
 static void begin_flow(struct toolparse *p, size_t at) {
     const struct way *w = way_of(p);
     tool_head *head = p->part_list && w->one == tool_one_object ? tool_head_object : w->head;
@@ -233,7 +237,7 @@ static void begin_flow(struct toolparse *p, size_t at) {
     p->part_name = (struct text){arena_strndup(&p->arena, name.s, name.n), name.n};
 }
 
-/* Returns the JSON arguments that have arrived. */
+/* Parses the JSON arguments that have arrived. Returns whether more of them are certain. */
 static bool read_flow(struct toolparse *p, struct buf *name, struct buf *args, size_t *n_sure) {
     struct tool_flow *f = &p->flow;
     if (!f->from || f->failed) return false;
@@ -248,7 +252,7 @@ static bool read_flow(struct toolparse *p, struct buf *name, struct buf *args, s
     return true;
 }
 
-/* Returns whether it is time to try parsing the call at `at`. */
+/* Returns whether to try again to parse the current call as a whole. */
 static bool is_due(const struct toolparse *p) {
     const struct tool_flow *f = &p->flow;
     const bool flows = f->from && !f->failed;

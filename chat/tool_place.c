@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* chat/tool_place.c - position of a byte in a tool call. The syntax's own parser has read the
- * values; this file only finds them again: the name, then member by member between tags, or by
- * brackets, quotes and colons in JSON and literals. */
+/* chat/tool_place.c - finds the part of a tool call that a byte belongs to. The syntax's parser has
+ * read the values already. Here they are located in the text: the name first, then each argument
+ * between its tags or, in JSON and literals, by brackets, quotes and colons. */
 #include "chat/tool_place.h"
 
 #include <stdlib.h>
@@ -15,11 +15,11 @@ const char *tool_place_name(enum tool_place place) {
     return name[place];
 }
 
-/* A walk through a call in search of one byte. */
+/* A scan of a call for one byte. */
 struct walk {
     const struct toolparse *p;
-    size_t i, to; /* [i, to): not visited yet */
-    size_t at;    /* the byte */
+    size_t i, to; /* [i, to): part not scanned yet */
+    size_t at;    /* offset of the byte */
     enum tool_place place;
 };
 
@@ -32,7 +32,7 @@ static bool is_word_char(char c) {
            c == '-' || c == '.' || c == '+' || (unsigned char)c >= 0x80;
 }
 
-/* Returns the first occurrence of t as a word at or after i; SIZE_MAX: none before w->to. */
+/* Returns the first occurrence of t as a whole word in [i, w->to); SIZE_MAX: none. */
 static size_t find_word(const struct walk *w, size_t i, struct text t) {
     const char *s = w->p->in.data;
     for (; t.n && i < w->to && t.n <= w->to - i; i++) {
@@ -85,7 +85,7 @@ static void walk_tags(struct walk *w, const struct tags *t, const struct json *a
 
 static const char *const quotes[] = {"<|\"|>", "\"", "'"};
 
-/* Moves *i past the string or word there; *t: its text without quotes. False: neither. */
+/* Moves *i past the string or word there; *t: its text without quotes. False: there is neither. */
 static bool token(const struct walk *w, size_t *i, struct text *t) {
     const char *s = w->p->in.data;
     size_t from = *i, end;
@@ -105,9 +105,9 @@ static bool token(const struct walk *w, size_t *i, struct text *t) {
     return end > from;
 }
 
-/* Finds the arguments of a call in brackets, whose names are followed by ':' or '='. The first name
- * equal to the first argument's gives the depth of the arguments; deeper names belong to one of
- * them. */
+/* Scans the arguments of a call in brackets, in which ':' or '=' follows a name. The first name
+ * equal to that of the first argument shows at which bracket depth arguments are; names at greater
+ * depth are members of an argument. */
 static void walk_brackets(struct walk *w, const struct json *args) {
     const char *s = w->p->in.data;
     int depth = 0, of_args = -1;
@@ -140,7 +140,7 @@ static void walk_call(struct walk *w, const struct tool_call *c) {
     if (name != SIZE_MAX) {
         note_place(w, name, name + c->name.n, TOOL_PLACE_NAME);
         w->i = name + c->name.n;
-        if (w->i < w->to && w->p->in.data[w->i] == '"') w->i++; /* not the start of a string */
+        if (w->i < w->to && w->p->in.data[w->i] == '"') w->i++; /* the name's closing quote */
     }
     if (w->p->f->parse == tool_parse_elements)
         walk_tags(w, &elements, c->args);
@@ -158,7 +158,7 @@ enum tool_place toolparse_place(const struct toolparse *p, size_t at, int *call)
         const struct tool_call *c = &p->calls[k];
         if (at < c->from || at >= c->to) continue;
         const bool first = *call < 0;
-        if (!first) { /* another call of the same list: has it begun? */
+        if (!first) { /* a further call of the list: look for its start */
             const size_t name = find_word(&w, w.i, c->name);
             if (w.place != TOOL_PLACE_STRUCTURE || name == SIZE_MAX || at < name) break;
         }

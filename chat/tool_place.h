@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* chat/tool_place.h - counts events by position in tool calls, such as where a grammar overruled
+/* chat/tool_place.h - counts by where in tool calls something happened, e.g. a grammar overruled
  * the model. */
 #ifndef HONE_CHAT_TOOL_PLACE_H
 #define HONE_CHAT_TOOL_PLACE_H
@@ -18,8 +18,8 @@ enum tool_place {
     TOOL_PLACES
 };
 const char *tool_place_name(enum tool_place place); /* "name", "key", ... */
-/* Returns the place of byte `at` of the input, after toolparse_finish(). *call: index of its call;
- * -1: none. */
+/* Returns the place of byte `at` of the input. Sets *call to the index of the call that contains
+ * it; -1: none. Call after toolparse_finish(). */
 enum tool_place toolparse_place(const struct toolparse *p, size_t at, int *call);
 
 struct tool_tally { /* zero-initialized: empty */
@@ -29,10 +29,10 @@ struct tool_tally { /* zero-initialized: empty */
     } * row;
     int n;
 };
-/* Counts n bytes of the input of p, after toolparse_finish(). */
+/* Adds the places of the n byte offsets at[] of p's input to t. Call after toolparse_finish(). */
 void tool_tally_add(struct tool_tally *t, const struct toolparse *p, const size_t *at, int64_t n);
-/* Writes the tally as an array with this name: one row per tool with its counts by place that are
- * not 0. */
+/* Writes the tally as an array called `name`: one row per tool, with its non-zero counts by
+ * place. */
 void tool_tally_json(const struct tool_tally *t, struct jw *w, const char *name);
 void tool_tally_release(struct tool_tally *t);
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* chat/tool_stream.c - reasoning and content that are certain while text arrives. */
+/* chat/tool_stream.c - finds the reasoning and content that are certain while text is still
+ * arriving. */
 #include "chat/tool_int.h"
 
 #include <string.h>
@@ -8,7 +9,8 @@ static const char *think_open(const struct toolparse *p) {
     return toolfmt_think_tag(p->f, false);
 }
 
-/* Returns the length of the longest suffix of [from, len) that may become the end of reasoning. */
+/* Returns the length of the longest suffix of the text from `from` on that may grow into a text
+ * that ends reasoning. */
 static size_t held_close(const struct toolparse *p, size_t from) {
     size_t hold = tool_partial(p, from, toolfmt_think_tag(p->f, true));
     for (int k = 0; k < 2 && p->f->think_end[k]; k++) {
@@ -25,8 +27,8 @@ size_t tool_partial(const struct toolparse *p, size_t from, const char *lit) {
     return 0;
 }
 
-/* Returns the length of the longest suffix of [from, len) that may become a marker, a frame or the
- * opening tag of reasoning. */
+/* Returns the length of the longest suffix of the text from `from` on that may grow into a marker,
+ * a frame or the opening tag of reasoning. */
 static size_t held(const struct toolparse *p, size_t from, const char *tag) {
     size_t hold = tag ? tool_partial(p, from, tag) : 0, h;
     for (int k = 0; k < TOOL_MARKERS && p->f->marker[k] && !p->no_calls; k++) {
@@ -40,17 +42,17 @@ static size_t held(const struct toolparse *p, size_t from, const char *tag) {
     return hold;
 }
 
-/* Returns whether the text is whitespace and one or two characters of a fence. */
+/* Returns whether the text consists of whitespace and then one or two fence characters. */
 static bool only_marks(const char *s, size_t n) {
     while (n && tool_is_ws(*s)) s++, n--;
     return n == 1 ? *s == '`' || *s == '~' : n == 2 && s[0] == s[1] && (*s == '`' || *s == '~');
 }
 
-/* Finds where content begins. False: not known yet, or it does not begin before the end. */
+/* Finds where content begins. False: not known yet, or not known before the end of the text. */
 static bool content_begins(struct toolparse *p) {
     size_t i = tool_begin(p), after;
     bool tagged = tool_at(p, i, think_open(p));
-    /* The text so far may become a marker. */
+    /* The text so far may grow into a marker. */
     if (!tagged && i + held(p, i, think_open(p)) >= p->in.len) return false;
     if (tagged || (p->think != TOOL_THINK_NONE && !p->f->think_tagged)) {
         size_t from = tagged ? i + strlen(think_open(p)) : 0;
@@ -77,8 +79,8 @@ static bool content_begins(struct toolparse *p) {
     return true;
 }
 
-/* Returns the end of the certain content up to `end`: trailing whitespace and an opening fence may
- * belong to a call. */
+/* Returns the end of the content before `end` that is certain, without trailing whitespace and an
+ * opening fence, which may belong to a call. */
 static size_t content_end(const struct toolparse *p, size_t end) {
     struct tool_fence fence;
     const char *s = p->in.data;
@@ -130,7 +132,8 @@ const char *toolparse_reasoning(struct toolparse *p, size_t *len) {
     if ((!tagged && !open) || (!tagged && from + held(p, from, think_open(p)) >= p->in.len))
         return "";
     from = tool_ws(p, from);
-    const size_t shown = from + p->n_reasoning; /* before it: no tag, complete or partial */
+    const size_t shown =
+        from + p->n_reasoning; /* there is no tag before this, not even a partial one */
     const size_t a = held(p, shown, NULL), b = held_close(p, shown);
     size_t end = p->in.len - (a > b ? a : b);
     const size_t close = tool_think_end(p, shown, &after), call = tool_marker(p, shown);

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT
-/* chat/tool_tags.c - calls whose parameters are raw text between tags (Qwen, Seed, MiniMax,
- * DeepSeek's DSML, MiniCPM, GLM). Values are not escaped, so a value ends at the first closing tag
- * that is followed by another parameter or the end of the call: a closing tag alone may be part of
- * the text. */
+/* chat/tool_tags.c - parser of calls whose parameters are raw text between tags (Qwen, Seed,
+ * MiniMax, DeepSeek's DSML, MiniCPM, GLM). Values are not escaped, and a closing tag may be part of
+ * a value, so a value ends at the first closing tag that is followed by another parameter or the
+ * end of the call. */
 #include "chat/tool_int.h"
 
 #include <string.h>
 
-enum { NAME_MAX_LEN = 500, CLOSING = 48 /* bytes that show whether a call ends here */ };
+enum { NAME_MAX_LEN = 500, CLOSING = 48 /* text needed to decide whether a call ends */ };
 enum is_end { NO_END, UNKNOWN_END, IS_END };
 
-/* Closing tags of the wrappers around calls, all families. */
+/* Closing tags of the wrappers that all families put around calls. */
 static const char *const closes[] = {"</tool_call>",
                                      "</seed:tool_call>",
                                      "</minimax:tool_call>",
@@ -31,7 +31,7 @@ static bool is_parameter(struct toolparse *p, struct text fn, struct text key) {
     return !tool_declared(p, fn) || tool_schema(p, fn, key);
 }
 
-/* Returns whether a call begins at i: of a declared tool, if tools were declared. */
+/* Returns whether a call begins at i. If tools were declared, it must be a call of one of them. */
 static enum is_end begins_call(const struct toolparse *p, size_t i) {
     const struct tool_tags *t = &p->f->tags;
     if (!tool_at(p, i, t->fn_open)) {
@@ -57,7 +57,7 @@ static enum is_end call_ends(const struct toolparse *p, size_t i) {
 
 /* Returns whether the closing tag before i ends the value of a parameter of fn: it does if another
  * parameter of fn or the end of the call follows; otherwise it may be part of the value. sure: the
- * tag is where templates write it, so any following tag of the syntax is enough. */
+ * tag is where templates write it, so it ends the value if any tag of the syntax follows. */
 static enum is_end closes_value(struct toolparse *p, struct text fn, size_t i, bool sure) {
     const struct tool_tags *t = &p->f->tags;
     size_t k = tool_ws(p, i), end;
@@ -72,12 +72,12 @@ static enum is_end closes_value(struct toolparse *p, struct text fn, size_t i, b
         k = tool_ws(p, k + strlen(t->fn_close));
         return sure || tool_wrapper_end(p, k) > k ? IS_END : call_ends(p, k);
     }
-    end = tool_wrapper_end(p, k); /* without the closing tag of the function */
+    end = tool_wrapper_end(p, k); /* in case the function's closing tag is missing */
     return end > k ? call_ends(p, end) : NO_END;
 }
 
-/* Finds the closing tag that ends the value at i, or the first that may; SIZE_MAX: none. *is: how
- * certain that is. */
+/* Returns the closing tag that ends the value at i or, if none certainly does, the first that may;
+ * SIZE_MAX: none. *is: how certain the result is. */
 static size_t closing_tag(struct toolparse *p, size_t i, struct text fn, enum is_end *is) {
     const struct tool_tags *t = &p->f->tags;
     const size_t n = strlen(t->par_close);
@@ -102,8 +102,8 @@ static int64_t count_of(const struct toolparse *p, size_t i, size_t to, const ch
     return n;
 }
 
-/* Finds the end of a value at i that has no closing tag before `to`: the end of its call, but not
- * the end of a call quoted in the value. SIZE_MAX: none. */
+/* Finds the end of the call in [i, to), which ends a value at i without a closing tag. Ends of
+ * calls quoted in the value do not count. SIZE_MAX: none. */
 static size_t call_closed(const struct toolparse *p, size_t i, size_t to, enum is_end *is) {
     const struct tool_tags *t = &p->f->tags;
     const char *wrap = tool_wrapper_close(p->f);
@@ -127,9 +127,9 @@ static size_t call_closed(const struct toolparse *p, size_t i, size_t to, enum i
     }
 }
 
-/* Finds an opening tag of another parameter of fn in the value [i, to) without its own closing tag
- * in it. If there is one, the tag at `to` belongs to that parameter, and the value's own is
- * missing. SIZE_MAX: none. */
+/* Finds, in the value [i, to), the opening tag of another parameter of fn that is not closed there.
+ * If there is one, the closing tag at `to` belongs to that parameter and the value lacks its own.
+ * SIZE_MAX: none. */
 static size_t next_parameter(struct toolparse *p, size_t i, size_t to, struct text fn) {
     const struct tool_tags *t = &p->f->tags;
     if (!tool_declared(p, fn)) return SIZE_MAX;
@@ -150,7 +150,7 @@ size_t tool_value_end(struct toolparse *p, size_t i, struct text fn, size_t *nex
     const struct tool_tags *t = &p->f->tags;
     enum is_end is, closed;
     size_t at = closing_tag(p, i, fn, &is);
-    /* An uncertain tag is the end only if no later one is. */
+    /* A tag that may be the end counts only if no later tag certainly is. */
     if (is == NO_END && !p->ended) at = SIZE_MAX;
     const size_t early = call_closed(p, i, at, &closed);
     if (early < at && closed == UNKNOWN_END) return SIZE_MAX;
@@ -203,8 +203,8 @@ static bool is_closed(const struct toolparse *p, size_t i) {
     return i >= n && tool_at(p, i - n, p->f->tags.par_close);
 }
 
-/* Reports a value without a closing tag before `next`, and a value that contains the opening tag of
- * another parameter, which suggests that its own closing tag is missing. */
+/* Reports a value whose closing tag is missing before `next`, or that contains another parameter's
+ * opening tag, which suggests that its closing tag is missing. */
 static void check_value(struct toolparse *p, struct text fn, struct text key, struct text value,
                         size_t next, const struct json *args) {
     const struct tool_tags *t = &p->f->tags;
@@ -221,8 +221,8 @@ static void check_value(struct toolparse *p, struct text fn, struct text key, st
                      tool_len(key), key.s, tool_len(name), name.s);
 }
 
-/* Parses one parameter at *i into args, converted as the schema of fn says, and moves *i after
- * it. */
+/* Parses one parameter at *i, converts it according to the schema of fn, adds it to args and moves
+ * *i past it. */
 static bool parse_parameter(struct toolparse *p, size_t *i, struct text fn, struct json *args) {
     const struct tool_tags *t = &p->f->tags;
     size_t from = *i + strlen(t->par_open), name_end = tool_find(p, from, t->par_name_end), next,
@@ -302,8 +302,8 @@ bool tool_parse_tags(struct toolparse *p, size_t *i) {
 }
 
 /* Parses calls of the form <tool_call>NAME <arg_key>K</arg_key> <arg_value>V</arg_value> ...
- * </tool_call>. The name ends at whitespace or a tag. Hunyuan 3 writes a separator after it, and
- * one wrapper around all calls. */
+ * </tool_call>. The name ends at whitespace or a tag. Hunyuan 3 adds a separator after it and puts
+ * a single wrapper around all calls. */
 bool tool_parse_glm(struct toolparse *p, size_t *i) {
     const struct tool_tags *t = &p->f->tags;
     size_t k = *i;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* chat/tool_type.c - typing of raw text values by their parameter's schema. */
+/* chat/tool_type.c - converts raw text values to the types that their parameters' schemas
+ * demand. */
 #include "chat/tool_int.h"
 
 #include <string.h>
@@ -34,7 +35,7 @@ static unsigned type_of_value(const struct json *v) {
     return bits[json_type(v)] | (json_is_int(v) ? TY_INTEGER : 0);
 }
 
-/* Returns the types that a schema within root allows; 0: it does not say. */
+/* Returns the types that a schema within root allows; 0: it does not specify any. */
 static unsigned types_of(const struct json *root, const struct json *schema, int depth) {
     static const char *const combined[] = {"anyOf", "oneOf", "allOf"};
     schema = tool_target(root, schema);
@@ -57,8 +58,8 @@ static const struct json *python_word(struct toolparse *p, struct text text) {
     return tool_is(t, "False") ? json_new_bool(&p->arena, false) : NULL;
 }
 
-/* Parses the text as quoted JSON (v is the string) or as a Python literal. NULL: not of these
- * types. */
+/* Parses the text as a Python literal or, if v is a JSON string, as the JSON in that string. NULL:
+ * not of these types. */
 static const struct json *lenient_value(struct toolparse *p, unsigned types, struct text text,
                                         const struct json *v) {
     struct text t = tool_strip(text);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* chat/toolfmt.h - parser of tool calls in model output: one table row per syntax, one parser for
- * all.
+/* chat/toolfmt.h - parser of tool calls in model output. A table describes the syntaxes, one per
+ * row; a single parser handles them all.
  *
  * Text is fed in pieces of any size; the result does not depend on where it was split. Content that
- * is certain (not part of a marker) can be shown while text still arrives. */
+ * is certain, because it cannot be part of a marker, can be shown while text still arrives. */
 #ifndef HONE_CHAT_TOOLFMT_H
 #define HONE_CHAT_TOOLFMT_H
 
@@ -23,30 +23,30 @@ const char *toolfmt_name(const struct toolfmt *f);
 const struct toolfmt *toolfmt_find(const char *name); /* NULL: no such format */
 /* Returns the call syntax of a template, or NULL if it is not recognized. */
 const struct toolfmt *toolfmt_detect(const char *tmpl, size_t len);
-/* Returns the syntax for templates without a known one: reasoning between <think> and </think>, and
- * no calls. */
+/* Returns the syntax for templates whose own is unknown: reasoning between <think> and </think>,
+ * and no calls. */
 const struct toolfmt *toolfmt_plain(void);
 
 enum tool_think {
     TOOL_THINK_UNKNOWN, /* reasoning, if a closing tag comes */
-    TOOL_THINK_OPEN,    /* the prompt has opened it */
+    TOOL_THINK_OPEN,    /* the prompt has opened reasoning */
     TOOL_THINK_NONE     /* reasoning only after an opening tag */
 };
 /* Returns the state at the end of a prompt: OPEN after an opening tag, NONE after a closing one,
  * else UNKNOWN. */
 enum tool_think toolfmt_think_of(const struct toolfmt *f, const char *prompt);
-/* Returns the closing (`closing`) or opening tag of reasoning. */
+/* Returns the tag that closes reasoning or, if `closing` is false, the one that opens it. */
 const char *toolfmt_think_tag(const struct toolfmt *f, bool closing);
-/* Returns the call marker that a prompt ends with, so that the answer begins after it, or NULL. f
- * may be NULL; the marker lives as long as f. */
+/* Returns the call marker at the end of a prompt, after which the answer begins, or NULL. f may be
+ * NULL; the marker lives as long as f. */
 const char *toolfmt_opened(const struct toolfmt *f, const char *prompt);
-/* Creates a parser of syntax f; free it with toolparse_free(). tools: JSON text, `len` bytes, of
- * the list given to the template; it types the parameters of formats with raw values. NULL: no
+/* Creates a parser of syntax f; free it with toolparse_free(). tools: the list given to the
+ * template, as JSON text of `len` bytes; its schemas give raw values their types. NULL: no
  * tools. */
 int toolparse_new(struct toolparse **out, const struct toolfmt *f, const char *tools, size_t len,
                   enum tool_think think, struct err *e);
 /* Accepts answers that consist only of JSON calls, {"name": N, "arguments": {..}}, bare or in a
- * fence, if N is declared and its schema matches. Call before feeding text. */
+ * fence, if tool N is declared and the arguments match its schema. Call before feeding text. */
 void toolparse_allow_loose(struct toolparse *p);
 /* Treats call markers as plain text, because no tools were offered. Call before feeding text. */
 void toolparse_no_calls(struct toolparse *p);
@@ -58,25 +58,25 @@ void toolparse_free(struct toolparse *p);
 void toolparse_feed(struct toolparse *p, const char *s, size_t n);
 /* Returns the content that is certain so far, *len bytes owned by p; later calls only extend it. */
 const char *toolparse_content(struct toolparse *p, size_t *len);
-/* Returns the reasoning that is certain so far, *len bytes owned by p: text after a tag, or after a
- * prompt that opens it. */
+/* Returns the reasoning that is certain so far, *len bytes owned by p: text after an opening tag,
+ * in the answer or at the end of the prompt. */
 const char *toolparse_reasoning(struct toolparse *p, size_t *len);
-/* Returns the input after the content shown by toolparse_content(), *len bytes owned by p, with
- * calls as they were written. Call after toolparse_finish(). */
+/* Returns the input that follows the content returned by toolparse_content(), *len bytes owned by
+ * p, with calls as the model wrote them. Call after toolparse_finish(). */
 const char *toolparse_rest(const struct toolparse *p, size_t *len);
 /* Returns whether something begins like a call but is not one; after toolparse_finish(). */
 bool toolparse_broken(const struct toolparse *p);
-/* Returns the next call as far as it is certain: its name and the JSON text of its arguments, whose
- * first *n_sure bytes will not change. *done: complete; the next call of this function returns the
- * following one. False: nothing new, or nothing is certain before the end. */
+/* Returns the next tool call as far as it is known: its name and the JSON text of its arguments, of
+ * which the first *n_sure bytes will not change. *done: the call is complete, and the next
+ * invocation returns the one after it. False: nothing new, or nothing is certain before the end. */
 bool toolparse_part(struct toolparse *p, struct buf *name, struct buf *args, size_t *n_sure,
                     bool *done);
-/* Declares the end of the text, so that the next toolparse_part() rereads a call that grew only a
- * little. */
+/* Declares the end of the text, so that the next toolparse_part() parses the current call again
+ * even if it grew only a little. */
 void toolparse_no_more(struct toolparse *p);
 /* Finishes the parse, once, and returns {"content", "reasoning", "tool_calls": [{"name",
- * "arguments"}], "problems": [..]}, owned by p; plus "loose", their number, if there are loose
- * calls. */
+ * "arguments"}], "problems": [..]}, owned by p; plus "loose", the number of loose calls, if there
+ * are any. */
 const struct json *toolparse_finish(struct toolparse *p);
 
 #endif
