@@ -40,7 +40,7 @@ sizes=$*
 set --
 if [ "${STEPS:-0}" = 1 ]; then for p in $sizes; do set -- "$@" --budget "${p#*:}"; done; fi
 begin=$(date +%s)
-"$HONE" sensitivity "$t/base.gguf" --imatrix "$t/im.gguf" --probe "$texts/probe.txt" --types 2 -o "$t/s.json" "$@" -q --json > "$t/sens.json"
+"$HONE" sensitivity "$t/base.gguf" --imatrix "$t/im.gguf" --probe "$texts/probe.txt" --measure all --types 2 -o "$t/s.json" "$@" -q --json > "$t/sens.json"
 probing=$(($(date +%s) - begin))
 set --
 for p in $sizes; do set -- "$@" --budget "${p#*:}"; done

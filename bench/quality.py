@@ -82,7 +82,7 @@ class Model:
         fed = [] if step == "mix" else ["--gram", gram]
         if env("PLAIN", ""):
             return make(file, hone, "quantize", self.base, "-o", file, "--recipe", preset, *best, *fed)
-        make(sens, hone, "sensitivity", self.base, "--imatrix", imatrix, "--probe", self.folder + "/probe.txt", "--types", 2, "-o", sens)
+        make(sens, hone, "sensitivity", self.base, "--imatrix", imatrix, "--probe", self.folder + "/probe.txt", "--measure", "all", "--types", 2, "-o", sens)
         return make(file, hone, "quantize", self.base, "-o", file, "--sensitivity", sens, "--budget", budget, *best, *fed)
 
 

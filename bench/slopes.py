@@ -23,7 +23,7 @@ def run(*cmd):
 
 
 def rank(at, n):
-    """The rank of a layer: first, last, middle, quarters..., as in mix/sensitivity.c."""
+    """The rank of a layer: first, last, middle, quarters..., as in mix/joint.c."""
     if at in (0, n - 1):
         return min(at, 1)
     step, r = 2, 2
@@ -60,7 +60,8 @@ def main():
     hone, base, imatrix, probe, text, work, out = sys.argv[1:8]
     os.makedirs(work, exist_ok=True)
     whole = work + "/all.json"
-    run(hone, "sensitivity", base, "--imatrix", imatrix, "--probe", probe, "--types", 1, "--chunks", os.environ.get("PROBES", "16"), "-o", whole)
+    run(hone, "sensitivity", base, "--imatrix", imatrix, "--probe", probe, "--measure", "all", "--types", 1, "--chunks",
+        os.environ.get("PROBES", "16"), "-o", whole)
     sens = json.load(open(whole))
     probed = [g for g in sens["groups"] if g["probes"]]
     logs = [math.log(g["slope"] * g["error"][p["type"]] / p["kld"]) for g in probed for p in g["probes"][:1] if g.get("slope") and p["kld"] > 0]

@@ -101,6 +101,7 @@ int make_sensitivity(struct make *mk, struct err *e) {
                                .imatrix = mk->imatrix,
                                .ctx = mk->calib_ctx,
                                .n_chunks = mk->plan.probe_windows,
+                               .probes = PROBES_ALL,
                                .n_types = mk->plan.types,
                                .bands = mk->plan.bands,
                                /* More rounds gave no measurable gain (docs/design/mix.md). */

@@ -29,4 +29,26 @@ struct probe_cost {
 void probe_cost(enum probes how, const int *layers, int n_roles, int64_t n_types, int64_t bands,
                 struct probe_cost *out);
 
+/* Returns a layer's rank when n layers are halved repeatedly: first, last, middle, quarters... */
+int joint_rank(int at, int n);
+/* Sets joint_type of the groups with used[i]: the type nearest to 3.4 bits that is fast to encode.
+ */
+void joint_types(struct sens *s, const bool *used);
+bool joint_has(const struct sens_joint *j, const struct sens_group *g);
+/* Lists the joint probes of the groups with a joint_type, the most useful first; results are not
+ * set. Returns their number, at most SENS_MAX_JOINT. */
+int joint_list(const struct sens *s, struct sens_joint *out);
+/* Sets fit and fit_sd of every group in a joint probe: the most probable losses given the slopes
+ * (without them, priors), joint probes and single probes, each with its error. Without joint probes
+ * it sets both to 0. */
+void joint_fit(struct sens *s);
+struct joint_choice { /* groups to probe alone next */
+    int n, group[JOINT_SINGLES];
+    /* Divergence, relative to the best mix, that errors of the losses are expected to cost: now,
+     * and after these probes. */
+    double risk, after;
+};
+/* Chooses at most `most` groups, those whose probes are expected to reduce the risk most. */
+void joint_choose(const struct sens *s, int most, struct joint_choice *out);
+
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* mix/probe.c - stages 2 and 3: the effect of one group's type on the output.
+/* mix/probe.c - stages 2 and 3: the effect of the types of groups on the output.
  *
  * A candidate is the base with some tensors replaced by encoded ones; all other weights are shared.
  * Each slot has one session for all batches, which is given one candidate after another. All
@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "calib/imatrix.h"
+#include "mix/joint.h"
 #include "runtime/measure/measurement_cache.h"
 #include "work/open.h"
 #include "work/passes.h"
@@ -173,8 +174,23 @@ static int change(struct probe *p, const struct sens *s, struct model **cand, in
     return 0;
 }
 
+/* Sets *type to the group's type in a candidate of stage 2. Returns false: it stays as it is. */
+static bool type_in(const struct sens *s, const struct probe_want *w, int group, enum qtype *type) {
+    const bool joint = w->group < 0;
+    *type = joint ? s->group[group].joint_type : w->type;
+    return joint ? joint_has(&w->joint, &s->group[group]) : w->group == group;
+}
+
+uint64_t probe_bytes(const struct sens *s, const struct probe_want *w) {
+    uint64_t sum = 0;
+    enum qtype type;
+    for (int g = 0; g < s->n_groups; g++)
+        if (type_in(s, w, g, &type)) sum += s->group[g].bytes[type];
+    return sum;
+}
+
 /* Adds the results-cache key of a candidate: everything that decides its weights. w is the change
- * of one group, alone or within a mix. */
+ * of one group or several, alone or within a mix. */
 static void add_kept(struct kept_of *x, const struct probe *p, const struct sens *s,
                      const struct sens_mix *mix, const struct probe_want *w) {
     struct kept_of base = {0};
@@ -183,7 +199,9 @@ static void add_kept(struct kept_of *x, const struct probe *p, const struct sens
     buf_fmt(&b, "probe;%simportance %s;search %d;", base.of[0].what, s->imatrix_hash,
             (int)s->search);
     for (int i = 0; mix && i < s->n_groups; i++) buf_fmt(&b, "%d ", (int)mix->type[i]);
-    if (w) buf_fmt(&b, ";%s %d", s->group[w->group].name, (int)w->type);
+    enum qtype type;
+    for (int i = 0; w && i < s->n_groups; i++)
+        if (type_in(s, w, i, &type)) buf_fmt(&b, ";%s %d", s->group[i].name, (int)type);
     kept_text(x, p->w->kept, buf_take(&b));
     kept_release(&base);
 }
@@ -212,7 +230,9 @@ int probe_alone(struct probe *p, const struct sens *s, const struct probe_want *
     for (int i = 0; i < n && !rc; i++) {
         struct model *cand = NULL;
         add_kept(&kept, p, s, NULL, &w[i]);
-        rc = change(p, s, &cand, w[i].group, w[i].type, false, e);
+        enum qtype type;
+        for (int g = 0; g < s->n_groups && !rc; g++)
+            if (type_in(s, &w[i], g, &type)) rc = change(p, s, &cand, g, type, false, e);
         if (rc)
             model_close(cand);
         else

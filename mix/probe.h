@@ -36,14 +36,17 @@ void probe_close(struct probe *p);
 /* Returns whether the forward pass uses the group. It does not use the layers of an MTP block. */
 bool probe_uses(const struct probe *p, const struct sens *s, int group);
 
-struct probe_want {
-    int group;
+struct probe_want { /* what a candidate quantizes */
+    int group;      /* -1: every group of `joint`, in its joint_type */
     enum qtype type;
+    struct sens_joint joint;
 };
 struct probe_got { /* a divergence or its change, with the standard error */
     double kld, stderr_;
 };
-/* Measures n <= n_slots groups in one pass, each alone in its type (stage 2), and fills got[n].
+/* Returns the bytes of the weights that a candidate encodes. */
+uint64_t probe_bytes(const struct sens *s, const struct probe_want *w);
+/* Measures n <= n_slots candidates in one pass (stage 2), and fills got[n].
  * Ranks (base/ranks.h) share out such batches; each rank measures all windows. */
 int probe_alone(struct probe *p, const struct sens *s, const struct probe_want *w, int n,
                 struct probe_got *got, struct err *e);

@@ -35,7 +35,7 @@ static const struct prior priors[] = {
     {ROLE_SSM_BETA, .00223},  {ROLE_FFN_GATE, .00575},    {ROLE_FFN_UP, .00575},
     {ROLE_FFN_DOWN, .00328}};
 
-static double prior_of(const struct sens *s, const struct sens_group *g) {
+double sens_prior(const struct sens *s, const struct sens_group *g) {
     double kld = .003, n = (double)max_i64(1, s->model.n_blocks - s->model.n_mtp), layer = 1;
     for (size_t i = 0; i < COUNT_OF(priors); i++)
         if (priors[i].role == g->role) kld = priors[i].kld;
@@ -208,9 +208,7 @@ enum qtype sens_next(const struct sens *s, int group, enum qtype t, int dir) {
 
 /* ---- losses ---------------------------------------------------------------------------------- */
 
-/* Sets *out to log(divergence / error) at an error, interpolated between the group's probes.
- * Returns false if the group has no probes. */
-static bool ratio_at(const struct sens_group *g, double err, double *out) {
+bool sens_own_ratio(const struct sens_group *g, double err, double *out) {
     /* Probes with the nearest errors below and above. */
     const struct sens_probe *lo = NULL, *hi = NULL;
     for (int i = 0; i < g->n_probes; i++) {
@@ -272,20 +270,30 @@ static double mean(const struct sens *s, double err, ratio_fn says) {
 
 static bool probed(const struct sens *s, const struct sens_group *g, double err, double *out) {
     (void)s;
-    return ratio_at(g, err, out);
+    return sens_own_ratio(g, err, out);
+}
+/* Sets *out to the fit to joint probes, with the shape of the group's own probes, if any. */
+static bool fitted(const struct sens *s, const struct sens_group *g, double err, double *out) {
+    double at, there;
+    (void)s;
+    if (!(g->fit > 0)) return false;
+    *out = log(g->fit);
+    if (sens_own_ratio(g, err, &at) && sens_own_ratio(g, g->err[g->joint_type], &there))
+        *out += at - there;
+    return true;
 }
 /* Sets *out to the log ratio of a group's probes to its gradients. */
 static bool beyond_slope(const struct sens *s, const struct sens_group *g, double err,
                          double *out) {
     (void)s;
-    if (!(g->slope > 0) || !ratio_at(g, err, out)) return false;
+    if (!(g->slope > 0) || !sens_own_ratio(g, err, out)) return false;
     *out -= log(g->slope);
     return true;
 }
 static bool beyond_prior(const struct sens *s, const struct sens_group *g, double err,
                          double *out) {
-    if (!ratio_at(g, err, out)) return false;
-    *out -= log(prior_of(s, g));
+    if (!sens_own_ratio(g, err, out)) return false;
+    *out -= log(sens_prior(s, g));
     return true;
 }
 /* Estimates from gradients, corrected by how probes of the same role (else of all roles) differ
@@ -301,10 +309,10 @@ static bool by_slope(const struct sens *s, const struct sens_group *g, double er
  * measured. */
 static bool ratio_without(const struct sens *s, const struct sens_group *g, double err,
                           double *out) {
-    if (by_slope(s, g, err, out) || between(s, g, err, probed, out) ||
-        between(s, g, err, by_slope, out))
+    if (between(s, g, err, fitted, out) || by_slope(s, g, err, out) ||
+        between(s, g, err, probed, out) || between(s, g, err, by_slope, out))
         return true;
-    *out = log(prior_of(s, g)) + mean(s, err, beyond_prior);
+    *out = log(sens_prior(s, g)) + mean(s, err, beyond_prior);
     return false;
 }
 
@@ -312,7 +320,7 @@ double sens_loss(const struct sens *s, int group, enum qtype type) {
     const struct sens_group *g = &s->group[group];
     double err = g->err[type], v;
     if (!(err > 0)) return 0;
-    if (!ratio_at(g, err, &v)) (void)ratio_without(s, g, err, &v);
+    if (!fitted(s, g, err, &v) && !sens_own_ratio(g, err, &v)) (void)ratio_without(s, g, err, &v);
     return exp(v) * err * g->gain[type];
 }
 
@@ -363,36 +371,54 @@ static int type_like_4_bits(const struct sens_group *g) {
     return best;
 }
 
+/* Returns the relative error of predictions for groups without probes: the fit's, or else that of
+ * predicting each probed group as if it had no probe. 1: not known. */
+static double error_between(const struct sens *s) {
+    double sum = 0, own, near;
+    int n = 0;
+    for (int i = 0; i < s->n_groups; i++) {
+        if (!(s->group[i].fit > 0) || s->group[i].n_probes) continue;
+        sum += s->group[i].fit_sd * s->group[i].fit_sd;
+        n++;
+    }
+    if (n) return sqrt(sum / n);
+    for (int i = 0; i < s->n_groups; i++) {
+        struct sens_group *g = &s->group[i];
+        const int t = type_like_4_bits(g), n_probes = g->n_probes;
+        if (t < 0 || !sens_own_ratio(g, g->err[t], &own)) continue;
+        g->n_probes = 0; /* hide its own probes; restored below */
+        if (ratio_without(s, g, g->err[t], &near)) {
+            sum += (own - near) * (own - near);
+            n++;
+        }
+        g->n_probes = n_probes;
+    }
+    return n ? sqrt(sum / n) : 1;
+}
+
 void sens_accuracy(const struct sens *s, struct sens_accuracy *a) {
-    double own = 0, apart = 0, v, near, sum = 0, var = 0, var_all = 0;
-    int n_own = 0, n_apart = 0;
+    double own = 0, sum = 0, var = 0, var_all = 0;
+    int n_own = 0;
     memset(a, 0, sizeof *a);
     for (int i = 0; i < s->n_groups; i++) {
-        struct sens_group g = s->group[i];
-        for (int k = 0; k < g.n_probes; k++) {
-            if (!(g.probe[k].kld > 0)) continue;
-            double rel = g.probe[k].kld_stderr / g.probe[k].kld;
+        const struct sens_group *g = &s->group[i];
+        a->n_probed += g->n_probes > 0;
+        for (int k = 0; k < g->n_probes; k++) {
+            if (!(g->probe[k].kld > 0)) continue;
+            double rel = g->probe[k].kld_stderr / g->probe[k].kld;
             own += rel * rel;
             n_own++;
         }
-        int t = type_like_4_bits(&g);
-        a->n_probed += g.n_probes > 0;
-        if (t < 0 || !ratio_at(&g, g.err[t], &v)) continue;
-        int n = s->group[i].n_probes;
-        s->group[i].n_probes = 0; /* hide the group's own probes; restored below */
-        if (ratio_without(s, &s->group[i], g.err[t], &near)) {
-            apart += (v - near) * (v - near);
-            n_apart++;
-        }
-        s->group[i].n_probes = n;
     }
     a->probed = n_own ? sqrt(own / n_own) : 0;
-    a->between = n_apart ? sqrt(apart / n_apart) : 1;
+    a->between = error_between(s);
     for (int i = 0; i < s->n_groups; i++) {
-        int t = type_like_4_bits(&s->group[i]);
+        const struct sens_group *g = &s->group[i];
+        int t = type_like_4_bits(g);
         if (t < 0) continue;
         double c = sens_loss(s, i, (enum qtype)t);
-        double e = s->group[i].n_probes ? a->probed : fmax(a->between, a->probed);
+        double e = g->n_probes ? a->probed : fmax(a->between, a->probed);
+        if (g->fit > 0) e = g->fit_sd;
         sum += c;
         var += c * c * e * e;
         var_all += c * c * a->probed * a->probed;

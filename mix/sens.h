@@ -19,7 +19,13 @@
 #include "quantize/qdev.h"
 #include "quantize/recipe.h"
 
-enum { SENS_MAX_ITEMS = 8, SENS_MAX_PROBES = 16, SENS_MAX_STEPS = 64 };
+enum { SENS_MAX_ITEMS = 8, SENS_MAX_PROBES = 16, SENS_MAX_STEPS = 64, SENS_MAX_JOINT = 1024 };
+enum { SENS_EVERY = -2 }; /* block of a joint probe that covers all blocks and the globals */
+struct sens_joint {       /* divergence with several groups quantized, each in its joint_type */
+    enum role role;       /* ROLE_OTHER: all roles */
+    int block;
+    double kld, kld_stderr;
+};
 struct sens_probe { /* divergence with only this group quantized */
     enum qtype type;
     double kld, kld_stderr;
@@ -43,6 +49,9 @@ struct sens_group {
     double err[QT_COUNT];     /* relative weighted squared error; < 0: unknown */
     double gain[QT_COUNT];    /* factor on err with error feedback; 1: no feedback */
     double slope;             /* divergence over error, from gradients; 0: unknown */
+    enum qtype joint_type;    /* type in joint probes; QT_F32: part of none */
+    double fit, fit_sd;       /* divergence over error, fitted to joint probes (mix/joint.h), and
+                                 the standard deviation of its log; 0: none */
     struct sens_probe probe[SENS_MAX_PROBES];
     int n_probes;
     struct sens_step step[SENS_MAX_STEPS];
@@ -62,6 +71,8 @@ struct sens {
     int64_t ctx, n_chunks;
     enum search search;
     bool low; /* IQ1_S and IQ1_M are candidates */
+    struct sens_joint joint[SENS_MAX_JOINT];
+    int n_joint;
 };
 /* Builds the groups and their candidate types from a file's tensors. These share a group: gate and
  * up of a layer's experts (or of its dense block), the three tensors of the shared expert,
@@ -106,16 +117,23 @@ int sens_importance(const struct imat *imat, const struct gguf_tensor *t, float 
 int sens_encode(const struct sens_source *from, int64_t index, enum qtype type, enum search search,
                 void **out, struct err *e);
 
-/* Predicts the divergence that the group costs in a type, from the first of these that exists: its
- * own probes; gradients, corrected by nearby probes of its role; probes of its role in other
- * layers; the prior of its role. Steps are not applied. */
+/* Predicts the divergence that the group costs in a type. With joint probes from the fit to
+ * all probes. Otherwise from the first of these that exists: its own
+ * probes; gradients, corrected by nearby probes of its role; probes of its role in other layers;
+ * the prior of its role. Steps are not applied. */
 double sens_loss(const struct sens *s, int group, enum qtype type);
+/* Returns the prior of a group's divergence over error, by role and depth. */
+double sens_prior(const struct sens *s, const struct sens_group *g);
+/* Sets *out to log(divergence / error) at an error, interpolated between the group's own probes.
+ * Returns false if the group has no probes. */
+bool sens_own_ratio(const struct sens_group *g, double err, double *out);
 /* Reliability of predictions, as relative standard errors. `between`: every probed group is
  * predicted from the others of its role, as if it had no probe, and compared. */
 struct sens_accuracy {
     int n_probed;    /* groups that have probes */
     double probed;   /* sampling error of a probe */
-    double between;  /* error for a group without probes; 1 until a role has two probed layers */
+    double between;  /* error for a group without probes; 1 until a role has two probed layers;
+                        with joint probes, the fit's */
     double mix;      /* predicted divergence of the whole model at about 4.25 bits */
     double complete; /* the same if every group were probed */
 };

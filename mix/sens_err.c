@@ -245,6 +245,8 @@ int sens_errors(struct sens *s, const struct sens_source *from, struct err *e) {
 
 void sens_tell(struct sens *s) {
     for (int i = 0; i < s->n_groups; i++) ranks_bcast(&s->group[i], sizeof s->group[i]);
+    ranks_bcast(s->joint, sizeof s->joint);
+    ranks_bcast(&s->n_joint, sizeof s->n_joint);
 }
 
 /* ---- whole tensors --------------------------------------------------------------------------- */

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT
 /* mix/sens_file.c - reader and writer of sensitivity files, docs/formats/sensitivity.md. */
 #include <inttypes.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/doc.h"
 #include "base/io.h"
-#include "mix/sens.h"
+#include "mix/joint.h"
 #include "base/limits.h"
 
 static const char format[] = "hone-sensitivity";
@@ -28,6 +29,7 @@ static void put_group(cJSON *groups, const struct sens_group *g, const struct gg
     for (int t = 0; t < QT_COUNT; t++)
         if (g->can[t] && g->err[t] >= 0) doc_put_num(error, qtype_name((enum qtype)t), g->err[t]);
     if (g->slope > 0) doc_put_num(o, "slope", g->slope);
+    if (g->joint_type != QT_F32) doc_put_str(o, "joint_type", qtype_name(g->joint_type));
     list = doc_arr(o, "probes");
     for (int i = 0; i < g->n_probes; i++) {
         cJSON *row = doc_obj(list, NULL);
@@ -46,6 +48,17 @@ static void put_group(cJSON *groups, const struct sens_group *g, const struct gg
     }
 }
 
+static void put_joint(cJSON *list, const struct sens *s) {
+    for (int i = 0; i < s->n_joint; i++) {
+        const struct sens_joint *j = &s->joint[i];
+        cJSON *row = doc_obj(list, NULL);
+        if (j->role != ROLE_OTHER) doc_put_str(row, "role", role_name(j->role));
+        if (j->block != SENS_EVERY) doc_put_i64(row, "block", j->block);
+        doc_put_num(row, "kld", j->kld);
+        doc_put_num(row, "kld_stderr", j->kld_stderr);
+    }
+}
+
 int sens_write(const struct sens *s, const struct gguf *g, const char *path, bool overwrite,
                struct err *e) {
     cJSON *root = doc_new();
@@ -60,6 +73,7 @@ int sens_write(const struct sens *s, const struct gguf *g, const char *path, boo
     doc_put_str(root, "probe_xxh128", s->probe_hash);
     doc_put_i64(root, "ctx", s->ctx);
     doc_put_i64(root, "n_chunks", s->n_chunks);
+    if (s->n_joint) put_joint(doc_arr(root, "joint"), s);
     cJSON *groups = doc_arr(root, "groups");
     for (int i = 0; i < s->n_groups; i++) put_group(groups, &s->group[i], g);
     const int rc = doc_write(root, path, overwrite, e);
@@ -109,6 +123,9 @@ static int read_measured(struct sens_group *g, const cJSON *j, const char *path,
     g->slope = doc_num(j, "slope", 0);
     if (!usable(g->slope, 0))
         return err_set(e, ERR_DATA, "%s: group %s: the slope is not a number >= 0", path, g->name);
+    g->joint_type = QT_F32;
+    if (doc_get(j, "joint_type"))
+        TRY(take_type(doc_get(j, "joint_type"), g, &g->joint_type, path, e));
     for (const cJSON *m = doc_first(doc_get(j, "probes")); m; m = m->next) {
         struct sens_probe p = {.kld = doc_num(m, "kld", -1),
                                .kld_stderr = doc_num(m, "kld_stderr", 0)};
@@ -134,6 +151,30 @@ static int read_measured(struct sens_group *g, const cJSON *j, const char *path,
     return 0;
 }
 
+static int read_joint(struct sens *s, const cJSON *root, const char *path, struct err *e) {
+    s->n_joint = 0;
+    for (const cJSON *m = doc_first(doc_get(root, "joint")); m; m = m->next) {
+        struct sens_joint j = {.role = ROLE_OTHER,
+                               .kld = doc_num(m, "kld", -1),
+                               .kld_stderr = doc_num(m, "kld_stderr", 0)};
+        const char *role = doc_str(m, "role");
+        int64_t block = SENS_EVERY;
+        for (int r = ROLE_OTHER + 1; role && r < ROLE_COUNT; r++)
+            if (strcmp(role, role_name((enum role)r)) == 0) j.role = (enum role)r;
+        if ((role && j.role == ROLE_OTHER) ||
+            (doc_get(m, "block") && (!doc_i64(m, "block", &block) || block < -1)) ||
+            block > INT_MAX || !usable(j.kld, 0) || !usable(j.kld_stderr, 0) ||
+            s->n_joint == SENS_MAX_JOINT)
+            return err_set(e, ERR_DATA,
+                           "%s: \"joint\": entry %d has a role, block or divergence that is not "
+                           "usable",
+                           path, s->n_joint + 1);
+        j.block = (int)block;
+        s->joint[s->n_joint++] = j;
+    }
+    return 0;
+}
+
 static struct sens_group *find(struct sens *s, const char *name, int64_t n_weights) {
     for (int i = 0; name && i < s->n_groups; i++)
         if (strcmp(s->group[i].name, name) == 0 && s->group[i].n_weights == n_weights)
@@ -155,6 +196,7 @@ static int read_root(struct sens *s, const cJSON *root, const char *path, struct
         if (strcmp(search, search_name((enum search)k)) == 0) s->search = (enum search)k;
     if (!doc_i64(root, "ctx", &s->ctx)) s->ctx = 0;
     if (!doc_i64(root, "n_chunks", &s->n_chunks)) s->n_chunks = 0;
+    TRY(read_joint(s, root, path, e));
     for (const cJSON *j = doc_first(doc_get(root, "groups")); j; j = j->next) {
         int64_t w = 0;
         const char *name = doc_str(j, "name");
@@ -189,6 +231,7 @@ int sens_read(struct sens *s, const char *path, struct err *e) {
         for (int t = 0; t < QT_COUNT; t++) s->group[i].err[t] = -1;
     }
     int rc = read_root(s, root, path, e);
+    if (!rc) joint_fit(s);
     cJSON_Delete(root);
     return rc;
 }

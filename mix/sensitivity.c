@@ -27,6 +27,8 @@
 
 /* Errors to probe near, in this order: about those of Q3_K, Q5_K, IQ4_XS, Q2_K. */
 static const double targets[] = {.016, .001, .0046, .05};
+/* Expected loss of a mix's divergence below which single probes end. */
+static const double RISK = .02;
 
 struct probing {
     const struct mix_probe_opts *o;
@@ -40,6 +42,8 @@ struct probing {
     struct probe_want *want;
     struct probe_got *got;
     int n, batch;
+    uint64_t room, bytes; /* of encoded weights: in one round, and in this one */
+    bool hold;            /* rounds are not saved one by one */
     /* Mix in which groups are probed; NULL: alone. */
     const struct sens_mix *mix;
     uint64_t budget; /* the mix's budget */
@@ -60,18 +64,6 @@ static bool type_near(const struct sens_group *g, double target, enum qtype *out
     return best < HUGE_VAL;
 }
 
-/* Returns a layer's rank within its role when the layers are halved repeatedly: first, last,
- * middle, quarters... */
-static int halving_rank(int at, int n) {
-    int rank = 0;
-    if (at == 0) return 0;
-    if (at == n - 1) return 1;
-    for (int step = 2; step < 2 * n; step *= 2, rank++)
-        for (int k = 1; k < step; k += 2)
-            if (k * (n - 1) / step == at) return 2 + rank;
-    return 2 + rank;
-}
-
 /* Ranks the layers of each role. rank[i] is the rank of group i; band[i] is whether it is among the
  * first `bands` layers of its role. Returns the largest rank. */
 static int layer_order(const struct sens *s, int64_t bands, int *rank, bool *band) {
@@ -83,7 +75,7 @@ static int layer_order(const struct sens *s, int64_t bands, int *rank, bool *ban
             at += s->group[k].block < s->group[i].block;
             n++;
         }
-        rank[i] = halving_rank(at, n);
+        rank[i] = joint_rank(at, n);
         if (rank[i] > most) most = rank[i];
     }
     for (int i = 0; i < s->n_groups; i++) {
@@ -114,7 +106,14 @@ static int save(const struct probing *w, struct err *e) {
 
 static void store_probe(const struct probing *w, const struct probe_want *want,
                         const struct probe_got *got) {
-    struct sens_group *g = &w->s->group[want->group];
+    struct sens *s = w->s;
+    if (want->group < 0) {
+        s->joint[s->n_joint] = want->joint;
+        s->joint[s->n_joint].kld = got->kld;
+        s->joint[s->n_joint++].kld_stderr = got->stderr_;
+        return;
+    }
+    struct sens_group *g = &s->group[want->group];
     if (!w->mix && g->n_probes < SENS_MAX_PROBES)
         g->probe[g->n_probes++] = (struct sens_probe){want->type, got->kld, got->stderr_};
     if (w->mix && g->n_steps < SENS_MAX_STEPS)
@@ -144,12 +143,21 @@ static int end_round(struct probing *w, struct err *e) {
         w->r->n_now += w->n;
     }
     w->n = 0;
-    return save(w, e);
+    w->bytes = 0;
+    joint_fit(w->s);
+    return w->hold ? 0 : save(w, e);
+}
+
+static int queue(struct probing *w, const struct probe_want *want, struct err *e) {
+    const uint64_t bytes = probe_bytes(w->s, want);
+    if (w->n && w->bytes + bytes > w->room) TRY(end_round(w, e));
+    w->want[w->n++] = *want;
+    w->bytes += bytes;
+    return w->n < w->batch * ranks_n() ? 0 : end_round(w, e);
 }
 
 static int queue_probe(struct probing *w, int group, enum qtype type, struct err *e) {
-    w->want[w->n++] = (struct probe_want){group, type};
-    return w->n < w->batch * ranks_n() ? 0 : end_round(w, e);
+    return queue(w, &(struct probe_want){.group = group, .type = type}, e);
 }
 
 /* Starts rounds of probes, of groups alone or of groups within a mix of that budget. */
@@ -157,6 +165,9 @@ static void begin_rounds(struct probing *w, const struct sens_mix *mix, uint64_t
     w->mix = mix;
     w->budget = budget;
     w->batch = mix ? w->p.n_slots - 1 : w->p.n_slots;
+    w->bytes = 0;
+    w->room = mem_available() / 4;
+    ranks_bcast(&w->room, sizeof w->room);
 }
 
 /* ---- stage 2 --------------------------------------------------------------------------------- */
@@ -207,6 +218,77 @@ static int stage2(struct probing *w, struct err *e) {
     progress_set_item(NULL, 0, 0);
     free(rank);
     free(band);
+    return rc;
+}
+
+/* ---- joint probes ---------------------------------------------------------------------------- */
+
+static bool joint_known(const struct sens *s, const struct sens_joint *j) {
+    for (int i = 0; i < s->n_joint; i++)
+        if (s->joint[i].role == j->role && s->joint[i].block == j->block) return true;
+    return false;
+}
+
+/* Measures the joint probes that are missing. */
+static int joint_rounds(struct probing *w, const struct sens_joint *list, int n, struct err *e) {
+    for (int i = 0; i < n; i++) {
+        const bool known = joint_known(w->s, &list[i]);
+        if (!known && !w->n && late(w)) {
+            w->r->cut_short = true;
+            continue;
+        }
+        w->r->n_probes++;
+        if (!known) TRY(queue(w, &(struct probe_want){.group = -1, .joint = list[i]}, e));
+    }
+    return end_round(w, e);
+}
+
+/* Probes groups alone, at least one round of them, while the risk exceeds RISK and a round reduces
+ * it by more than 0.1x RISK. They are chosen and saved JOINT_SINGLES at a time, on any device
+ * and with any number of ranks, so that a resumed measurement makes the same choices. */
+static int single_rounds(struct probing *w, struct err *e) {
+    struct sens *s = w->s;
+    struct joint_choice c;
+    int n = 0;
+    for (int i = 0; i < s->n_groups; i++) n += s->group[i].n_probes > 0;
+    w->r->n_wanted += n;
+    w->r->n_probes += n;
+    for (;;) {
+        joint_choose(s, JOINT_SINGLES - n % JOINT_SINGLES, &c);
+        const bool pays = c.risk > RISK && c.risk - c.after > RISK / 10;
+        if (!c.n || (n >= JOINT_SINGLES && !pays)) return 0;
+        w->r->n_wanted += c.n;
+        w->n_all = w->r->n_wanted;
+        if (late(w)) {
+            w->r->cut_short = true;
+            return 0;
+        }
+        w->r->n_probes += c.n;
+        w->hold = true;
+        for (int i = 0; i < c.n; i++)
+            TRY(queue_probe(w, c.group[i], s->group[c.group[i]].joint_type, e));
+        TRY(end_round(w, e));
+        w->hold = false;
+        TRY(save(w, e));
+        n += c.n;
+    }
+}
+
+static int stage2_joint(struct probing *w, struct err *e) {
+    struct sens *s = w->s;
+    bool *used = xcalloc((size_t)s->n_groups + 1, sizeof *used);
+    struct sens_joint *list = xcalloc(SENS_MAX_JOINT, sizeof *list);
+    for (int i = 0; i < s->n_groups; i++) used[i] = probe_uses(&w->p, s, i);
+    joint_types(s, used);
+    const int n = joint_list(s, list);
+    begin_rounds(w, NULL, 0);
+    w->r->n_wanted = n;
+    w->n_all = n + JOINT_SINGLES;
+    int rc = joint_rounds(w, list, n, e);
+    if (!rc) rc = single_rounds(w, e);
+    progress_set_item(NULL, 0, 0);
+    free(used);
+    free(list);
     return rc;
 }
 
@@ -263,7 +345,10 @@ static void start_over(struct sens *s) {
     for (int i = 0; i < s->n_groups; i++) {
         s->group[i].n_probes = s->group[i].n_steps = 0;
         s->group[i].slope = 0;
+        s->group[i].joint_type = QT_F32;
     }
+    s->n_joint = 0;
+    joint_fit(s);
 }
 
 static int resume(struct probing *w, const char *imatrix_hash, struct err *e) {
@@ -329,7 +414,8 @@ static int run(struct probing *w, const struct sens_source *from, const char *ha
         TRY(slopes_measure(s, w->p.base, from->imat, &text, o->w->isa, o->w->pool, e));
         TRY(save(w, e));
     }
-    TRY(stage2(w, e));
+    if (o->probes == PROBES_JOINT) TRY(stage2_joint(w, e));
+    if (o->probes == PROBES_ALL) TRY(stage2(w, e));
     for (int k = 0; k < o->n_budgets; k++)
         for (int64_t i = 0; i < o->rounds; i++) TRY(around(w, o->budget[k], e));
     return 0;
@@ -449,6 +535,15 @@ static void emit_result(struct emit *m, const struct mix_probe_opts *o, const st
 const struct sensitivity_ask sensitivity_usual = {
     .o = {.ctx = 512, .n_chunks = 16, .n_types = 3, .rounds = 1}};
 
+static int probes_parse(const char *name, enum probes *out, struct err *e) {
+    int k = 0;
+    while (name && k < PROBES_COUNT && strcmp(name, probes_name[k]) != 0) k++;
+    if (k == PROBES_COUNT)
+        return err_set(e, ERR_USAGE, "--measure: '%s' is not joint, all or slopes", name);
+    *out = (enum probes)k;
+    return 0;
+}
+
 static int check(struct sensitivity_ask *a, struct err *e) {
     struct mix_probe_opts *o = &a->o;
     if (!o->out) return err_set(e, ERR_USAGE, "-o FILE.json is missing");
@@ -460,6 +555,7 @@ static int check(struct sensitivity_ask *a, struct err *e) {
     if (a->budget.n && !o->texts.n)
         return err_set(e, ERR_USAGE, "--budget measures around a mix: give --probe TEXT too");
     TRY(mix_search(a->search, &o->search, e));
+    TRY(probes_parse(a->measure, &o->probes, e));
     for (int i = 0; i < a->budget.n; i++)
         TRY(size_parse(a->budget.v[i], "--budget", &o->budget[i], e));
     o->n_budgets = a->budget.n;

@@ -4,7 +4,7 @@
 #define HONE_MIX_SENSITIVITY_H
 
 #include "work/work.h"
-#include "mix/sens.h"
+#include "mix/joint.h"
 
 enum { MIX_MAX_BUDGETS = 16, SENS_MAX_TYPES = 4 /* probed per group */ };
 struct mix_probe_opts {
@@ -12,6 +12,7 @@ struct mix_probe_opts {
     const char *model, *imatrix, *out;
     struct str_list texts;
     int64_t ctx, n_chunks, n_types, rounds;
+    enum probes probes;
     int64_t bands; /* layers probed per role, spread by depth; 0: all */
     uint64_t budget[MIX_MAX_BUDGETS];
     int n_budgets;

@@ -44,7 +44,7 @@ for n in 2 3; do
 done
 
 # errors, probes and steps around a mix; the second run has half of the probes, which one process made
-sens="sensitivity $t/in.gguf --imatrix $t/im.gguf --probe $src/self_eval.txt --ctx 64 --chunks 2 -q"
+sens="sensitivity $t/in.gguf --imatrix $t/im.gguf --probe $src/self_eval.txt --ctx 64 --chunks 2 --measure all -q"
 "$HONE" $sens --types 1 -o "$t/s-half.json" > /dev/null
 cp "$t/s-half.json" "$t/s-one.json"
 "$HONE" $sens --types 2 --budget 9M -o "$t/s-one.json" > /dev/null
@@ -55,6 +55,10 @@ for n in 2 3; do
 done
 ranks 2 $sens --types 2 --budget 9M -o "$t/s-half.json" > /dev/null || fail "sensitivity that goes on"
 cmp "$t/s-one.json" "$t/s-half.json" || fail "sensitivity: going on writes other bytes"
+joint=$(echo "$sens" | sed 's/--measure all//')
+"$HONE" $joint -o "$t/j-one.json" > /dev/null
+ranks 2 $joint -o "$t/j-2.json" > /dev/null || fail "joint probes"
+cmp "$t/j-one.json" "$t/j-2.json" || fail "joint probes: 2 ranks write other bytes"
 
 # a NaN in a matrix: the rank that meets it reports it, and no rank leaves a file
 cp "$t/in.gguf" "$t/nan.gguf"

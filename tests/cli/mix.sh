@@ -81,9 +81,11 @@ probe "$t/cut.json" --time 0.0006s > "$t/cut.out"
 grep -q '"cut_short": true' "$t/cut.out" || fail "--time had no effect"
 grep -q '"slope": ' "$t/cut.json" || fail "gradients say nothing of the groups"
 for k in rel_err_mix seconds_missing accuracy; do grep -q "\"$k\"" "$t/cut.out" || fail "a short measurement does not say $k"; done
-probe "$t/bands.json" --bands 1 > "$t/bands.out"
+probe "$t/bands.json" --measure all --bands 1 > "$t/bands.out"
+probe "$t/all.json" --measure all > "$t/all.out"
+probe "$t/slopes.json" --measure slopes > "$t/slopes.out"
 n() { grep -o "\"$1\": [0-9]*" "$2" | head -1 | cut -d' ' -f2; }
-[ "$(n n_probes "$t/bands.out")" -gt 0 ] && [ "$(n n_probes "$t/bands.out")" -lt "$(n n_probes "$t/whole.out")" ] || fail "--bands 1 made $(n n_probes "$t/bands.out") probes"
+[ "$(n n_probes "$t/bands.out")" -gt 0 ] && [ "$(n n_probes "$t/bands.out")" -lt "$(n n_probes "$t/all.out")" ] || fail "--bands 1 made $(n n_probes "$t/bands.out") probes"
 probe "$t/cut.json" > "$t/cut2.out"
 "$HONE" sensitivity "$t/base.gguf" --imatrix "$t/im.gguf" --probe "$t/probe.txt" --ctx 32 --chunks 1 --types 1 --bands 1 --time 0.0006s -o "$t/two.json" -q > /dev/null
 grep -q '"n_chunks": 2' "$t/two.json" || fail "--chunks 1 is not the least that a standard error needs"

@@ -33,7 +33,7 @@ piped recipes "$m"
 piped recipes "$m" --imatrix "$t/i.gguf"
 piped quantize "$m" -o "$t/none.gguf" --recipe Q4_K_M --imatrix "$t/i.gguf" --dry-run
 piped imatrix --stats "$t/i.gguf"
-piped sensitivity "$m" --probe "$t/calib.txt" -o "$t/s.json" --ctx 64 --chunks 2 --types 1 --bands 1 -f
+piped sensitivity "$m" --probe "$t/calib.txt" -o "$t/s.json" --ctx 64 --chunks 2 --measure all --types 1 --bands 1 -f
 piped eval kld --base "$m" "$q" "$r" "$t/eval.txt" --ctx 64 --chunks 2
 piped eval speed "$q" --pp 4 --tg 2 --reps 1 --depths 0,8
 piped plan "$q" "$r" --vram 1GiB --ctx 256
