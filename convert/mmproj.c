@@ -38,6 +38,24 @@ struct run {
     int64_t n_params;
 };
 
+/* ---- tensors of the tower ---------------------------------------------------------------------
+ */
+
+/* Returns whether a tensor that is not the language model's belongs to audio instead of vision. */
+static bool is_audio(const char *name) {
+    static const char *const part[] = {"audio", "talker", "token2wav", "code2wav", "speech"};
+    for (size_t i = 0; i < COUNT_OF(part); i++)
+        if (strstr(name, part[i])) return true;
+    return false;
+}
+
+static int64_t count_tower(const struct conv_plan *p) {
+    int64_t n = 0;
+    for (int64_t i = 0; i < hfdir_n_tensors(p->dir); i++)
+        n += hf_names_other_part(p->arch, p->names.name[i]) && !is_audio(p->names.name[i]);
+    return n;
+}
+
 /* ---- binding ---- */
 
 static int64_t find_tensor(const struct run *r, const char *name) {
@@ -128,7 +146,7 @@ static int check_leftovers(const struct run *r, struct err *e) {
         for (const char *const *s = r->plan.arch->skip; s && *s && !tower; s++)
             tower = strstr(t->name, *s) != NULL;
         if (!tower || r->claimed[i]) continue;
-        if (strstr(t->name, "audio")) {
+        if (is_audio(t->name)) {
             n_audio++;
             continue;
         }
@@ -173,7 +191,7 @@ static int make_plan(struct run *r, const struct convert_opts *o, struct err *e)
         vision_list(&known);
         err_set(e, ERR_DATA,
                 "%s: the vision towers of %s models are not supported, only those of %s",
-                hfdir_path(r->plan.dir), r->plan.arch->name, known.data);
+                hfdir_path(r->plan.dir), r->plan.arch->family, known.data);
         buf_release(&known);
         return ERR_DATA;
     }
@@ -252,11 +270,63 @@ static int run_steps(struct run *r, const struct convert_opts *o, const char *ou
     snprintf(rep->type, sizeof rep->type, "%s", qtype_name(r->plan.type));
     rep->n_tensors = r->n_parts;
     rep->n_params = r->n_params;
+    for (int64_t i = 0; i < r->n_parts; i++)
+        if (qtype_info((int64_t)r->part[i].type)->flags & QF_QUANT)
+            rep->n_quantized += r->part[i].n;
     rep->size_bytes = gguf_w_total_bytes(r->w);
     if (o->dry_run) return 0;
     TRY(gguf_w_begin(r->w, out, o->overwrite, e));
     for (int64_t i = 0; i < r->n_parts; i++) TRY(write_part(r, &r->part[i], e));
     return gguf_w_commit(r->w, e);
+}
+
+/* Plans the file of one type and adds it to l. */
+static int look_at(const struct convert_opts *from, const char *type, struct mmproj_look *l,
+                   struct err *e) {
+    struct convert_opts o = *from;
+    o.type = type;
+    struct mmproj_report *r = &l->file[l->n_files];
+    TRY(mmproj_run(&o, "", r, e));
+    if (strcmp(type, "q8_0") != 0 || 2 * r->n_quantized >= r->n_params) l->n_files++;
+    return 0;
+}
+
+static int look(const struct convert_opts *o, struct mmproj_look *l, struct err *e) {
+    const bool usual = !o->type || strcmp(o->type, "auto") == 0;
+    if (!usual) return look_at(o, o->type, l, e);
+    TRY(look_at(o, "auto", l, e));
+    if (strcmp(l->file[0].type, "F16") != 0) {
+        l->n_files = 0;
+        TRY(look_at(o, "bf16", l, e));
+    }
+    return look_at(o, "q8_0", l, e);
+}
+
+/* Sets l->why to an error's text without the path of the folder, which is the user's. */
+static void take_reason(struct mmproj_look *l, const char *src, const char *text) {
+    const size_t n = strlen(src);
+    if (n && strncmp(text, src, n) == 0) text += n + strspn(text + n, "/: ");
+    snprintf(l->why, sizeof l->why, "%.*s", (int)sizeof l->why - 1, text);
+}
+
+void mmproj_look(const char *src, const char *type, const char *name, struct mmproj_look *l) {
+    const struct convert_opts o = {.src = src, .type = type, .name = name, .dry_run = true};
+    struct conv_plan p;
+    struct err e;
+    const enum log_level level = log_get_level();
+    memset(l, 0, sizeof *l);
+    log_set_level(LOG_ERROR); /* the real run repeats the messages */
+    if (plan_open(&p, &o, &e) == 0) l->n_tensors = count_tower(&p);
+    plan_release(&p);
+    if (l->n_tensors) {
+        l->tower = TOWER_KNOWN;
+        if (look(&o, l, &e)) {
+            l->tower = TOWER_UNKNOWN;
+            l->n_files = 0;
+            take_reason(l, src, e.msg);
+        }
+    }
+    log_set_level(level);
 }
 
 int mmproj_run(const struct convert_opts *o, const char *out, struct mmproj_report *rep,

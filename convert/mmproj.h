@@ -9,7 +9,7 @@
 
 struct mmproj_report {
     char projector[32], type[16];
-    int64_t n_tensors, n_params;
+    int64_t n_tensors, n_params, n_quantized; /* n_quantized: in blocks */
     uint64_t size_bytes;
 };
 /* Writes the projector file `out`; o->src, type, name, overwrite, dry_run and plan are as for
@@ -18,5 +18,20 @@ int mmproj_run(const struct convert_opts *o, const char *out, struct mmproj_repo
                struct err *e);
 /* Returns whether the vision tower of an architecture (GGUF name) can be converted. */
 bool mmproj_known(const char *arch);
+
+enum mmproj_tower { TOWER_NONE, TOWER_KNOWN, TOWER_UNKNOWN };
+/* What a folder has besides its language model, from headers alone. */
+struct mmproj_look {
+    enum mmproj_tower tower;
+    int64_t n_tensors;            /* tensors of the tower in the folder */
+    char why[512];                /* TOWER_UNKNOWN: what prevents the conversion */
+    struct mmproj_report file[2]; /* files worth writing: floats, then Q8_0 */
+    int n_files;
+};
+/* Examines the vision tower of the folder src. `type` and `name` are as in struct convert_opts.
+ * With auto there is a file of floats, F16 if the tower is F16 and BF16 otherwise, and a Q8_0 file
+ * if at least half of the weights have rows that fit its blocks. A folder that convert_run refuses
+ * counts as one without a tower. */
+void mmproj_look(const char *src, const char *type, const char *name, struct mmproj_look *l);
 
 #endif

@@ -111,6 +111,7 @@ static void emit_files(struct dry *d, struct emit *m) {
         emit_cell_str(m, "mix");
         d->file_bytes += size;
     }
+    d->file_bytes += make_emit_mmproj(mk, m);
     if (io_is_dir(mk->src)) d->work_bytes += d->s.base_bytes;
     if (mk->plan.feedback)
         d->work_bytes += (uint64_t)(gram.inputs + (mk->plan.answers ? gram.answers : 0));
@@ -137,13 +138,18 @@ static void emit_steps(const struct dry *d, struct emit *m) {
 
 static void emit_left_out(const struct dry *d, struct emit *m) {
     const struct make *mk = d->mk;
-    char text[512];
-    if (!plan_no_memory(&mk->in, 0, text, sizeof text) &&
+    char text[640];
+    if (!plan_no_memory(&mk->in, 0, text, sizeof text) && !make_mmproj_gap(mk, text, sizeof text) &&
         !plan_left_out(&mk->in, &mk->plan, 0, text, sizeof text))
         return;
     emit_table(m, "left_out", "left out");
     emit_col(m, "why", "why");
     emit_col(m, "what", "what");
+    if (make_mmproj_gap(mk, text, sizeof text)) {
+        emit_row(m);
+        emit_cell_str(m, "unknown tower");
+        emit_cell_str(m, text);
+    }
     for (int i = 0; plan_no_memory(&mk->in, i, text, sizeof text); i++) {
         emit_row(m);
         emit_cell_str(m, "memory");

@@ -25,7 +25,7 @@ static int check_output(struct make *mk, const char *what, struct err *e) {
 /* Returns whether the job makes a file of this name. */
 static bool is_output(const struct make *mk, const char *name) {
     const struct str_list *lists[] = {&mk->recipes, &mk->classes};
-    bool is = strcmp(name, "imatrix.gguf") == 0;
+    bool is = strcmp(name, "imatrix.gguf") == 0 || make_is_mmproj(mk, name);
     for (size_t k = 0; k < COUNT_OF(lists); k++)
         for (int i = 0; i < lists[k]->n && !is; i++) {
             char recipe[RECIPE_FILE];
@@ -105,6 +105,7 @@ int make_check_folder(struct make *mk, struct err *e) {
     for (int i = 0; i < mk->recipes.n; i++) TRY(check_output(mk, mk->recipes.v[i], e));
     for (int i = 0; i < mk->classes.n; i++) TRY(check_output(mk, mk->classes.v[i], e));
     TRY(claim_check(&mk->job, "imatrix.gguf", e));
+    TRY(make_check_mmproj(mk, e));
     return check_strangers(mk, false, e);
 }
 

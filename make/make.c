@@ -113,6 +113,9 @@ static int begin(struct make *mk, struct err *e) {
 static bool has_output(const struct make *mk) {
     return mk->job.dir != NULL;
 }
+static bool has_tower(const struct make *mk) {
+    return mk->tower.tower != TOWER_NONE;
+}
 static bool wants_presets(const struct make *mk) {
     return mk->recipes.n > 0;
 }
@@ -136,6 +139,7 @@ static const struct make_step {
     {NULL, make_source, has_output, PART_COUNT},
     {NULL, begin, has_output, PART_COUNT},
     {"conversion", make_convert, has_output, PART_COUNT},
+    {"vision tower", make_mmproj, has_tower, PART_COUNT},
     {NULL, make_template, has_output, PART_COUNT},
     {NULL, make_texts, has_output, PART_COUNT},
     {NULL, make_forecast, has_output, PART_COUNT},
@@ -150,7 +154,7 @@ static const struct make_step {
     {"tool calls", make_tools, has_output, PART_TOOLS},
     {"checksums and report", make_report, has_output, PART_REPORT},
 };
-enum { FORECAST = 5 }; /* index of make_forecast */
+enum { FORECAST = 6 }; /* index of make_forecast */
 
 /* ---- remaining work ---------------------------------------------------------------------------
  */
@@ -176,7 +180,7 @@ static bool all_done(const struct make *mk, enum plan_part end) {
 }
 
 bool make_nothing_left(const struct make *mk) {
-    return mk->plan.made && all_done(mk, PART_COUNT);
+    return mk->plan.made && !mk->mmproj_missing && all_done(mk, PART_COUNT);
 }
 
 void make_share(struct make *mk, enum plan_part part, double found, int of, int before) {
@@ -306,6 +310,7 @@ static int run_make(struct make *mk, const char *recipes, const char *out, struc
     TRY(make_check_base(mk, e));
     TRY(make_check_place(mk->src, out, e));
     TRY(make_name(mk, e));
+    make_look_at_tower(mk);
     TRY(make_check_earlier(mk, out, e));
     TRY(make_check_before(mk, out, e));
     if (mk->dry_run) return make_dry_run(mk, out, m, e);

@@ -10,6 +10,7 @@
 #include "make/step.h"
 #include "quantize/quantize.h"
 #include "quantize/requant.h"
+#include "convert/mmproj.h"
 
 struct made { /* one GGUF of the folder */
     char recipe[64];
@@ -67,6 +68,8 @@ struct make {
     const char *tmpl_how;       /* --template: "keep", or NULL */
     const char *tmpl;           /* repaired chat template; NULL: the base's */
     char tmpl_hash[33];
+    struct mmproj_look tower; /* vision tower of the source */
+    bool mmproj_missing;      /* while counting: a projector file is not recorded */
     bool requantize;     /* --allow-requantize */
     struct requant base; /* prior quantization of the base */
     struct str_list
@@ -172,6 +175,22 @@ char *make_base_file(const struct make *mk, const char *type);
 int make_source(struct make *mk, struct err *e);
 /* Converts a folder, or uses a GGUF file unchanged, as file[0] with its hash. */
 int make_convert(struct make *mk, struct err *e);
+/* Sets mk->tower from the headers of the source (mmproj.c). */
+void make_look_at_tower(struct make *mk);
+/* Writes the projector files of a known vision tower; warns about an unknown one. */
+int make_mmproj(struct make *mk, struct err *e);
+/* Returns the name of the i-th projector file, "mmproj-NAME-BF16.gguf"; the caller frees it. */
+char *make_mmproj_file(const struct make *mk, int i);
+/* Returns whether the job writes a projector file of this name. */
+bool make_is_mmproj(const struct make *mk, const char *name);
+/* Refuses projector files in the way that are not the job's. */
+int make_check_mmproj(const struct make *mk, struct err *e);
+/* Writes a sentence about a vision tower that is left out; false: nothing is left out. */
+bool make_mmproj_gap(const struct make *mk, char *out, size_t cap);
+/* Adds rows about the projector files to the table of the files, and returns their total size. */
+uint64_t make_emit_mmproj(const struct make *mk, struct emit *m);
+/* Adds "vision" to results.json. */
+int make_put_mmproj(struct make *mk, cJSON *to, struct err *e);
 /* Uses the built-in texts if none were named. */
 int make_texts(struct make *mk, struct err *e);
 /* Forecasts the job's cost, and makes the plan that fits --time. */
@@ -219,6 +238,8 @@ int make_tools(struct make *mk, struct err *e);
  * skipped with a warning. */
 void make_earlier(struct make *mk, const cJSON *old, cJSON *now);
 int make_report(struct make *mk, struct err *e);
+/* Computes the SHA-256 of an output, cached by the hash of its content. */
+int make_checksum(struct make *mk, const char *path, const char *hash, char hex[65], struct err *e);
 /* Fills m with the table of the files and the answer; appends the closing sentences to `after`. */
 int make_show(struct make *mk, double seconds, struct emit *m, struct buf *after, struct err *e);
 #include "commands/members.h"

@@ -35,9 +35,8 @@ static void machine(const struct make *mk, char out[512]) {
              kern_isa_name(mk->w->isa), device[0] ? ", " : "", device);
 }
 
-/* Computes the SHA-256 of an output, cached by the hash of its content. */
-static int checksum(struct make *mk, const char *path, const char *hash, char hex[65],
-                    struct err *e) {
+int make_checksum(struct make *mk, const char *path, const char *hash, char hex[65],
+                  struct err *e) {
     char name[96];
     struct step s;
     cJSON *found;
@@ -169,6 +168,9 @@ static int results_of(struct make *mk, int64_t n_params, cJSON *root, struct err
     doc_put_list(root, "left_out", mk->left_out.v, mk->left_out.n);
     cJSON *left_out = cJSON_GetObjectItemCaseSensitive(root, "left_out");
     for (int i = 0; i < mk->cut_short.n; i++) doc_put_str(left_out, NULL, mk->cut_short.v[i]);
+    char gap[640];
+    if (make_mmproj_gap(mk, gap, sizeof gap)) doc_put_str(left_out, NULL, gap);
+    if (io_is_dir(mk->src)) TRY(make_put_mmproj(mk, root, e));
     cJSON *files = doc_arr(root, "files");
     for (int i = 0; i < mk->n_files; i++) put_file(files, &mk->file[i]);
     return doc_check(root, e);
@@ -244,7 +246,7 @@ int make_report(struct make *mk, struct err *e) {
     for (int i = 0; i < mk->n_files; i++) {
         TRY(describe_file(&mk->file[i], &n_params, &mk->base, e));
         if (i == 0) base_params = n_params;
-        TRY(checksum(mk, mk->file[i].path, mk->file[i].hash, mk->file[i].sha256, e));
+        TRY(make_checksum(mk, mk->file[i].path, mk->file[i].hash, mk->file[i].sha256, e));
     }
     cJSON *now = doc_new(), *old = doc_find(mk->job.dir, "results.json", MAX_RESULTS);
     int rc = results_of(mk, base_params, now, e);

@@ -37,6 +37,11 @@ static void llama_hub(const struct release *rel, const struct release_file *f, c
     buf_str(out, chats(rel) ? " --jinja\n" : "\n");
 }
 
+/* Returns the projector file that the commands name; NULL: the model reads text only. */
+static const char *tower(const struct release *rel) {
+    return rel->n_mmproj ? rel->mmproj[0].file : NULL;
+}
+
 static void put_download(const struct release *rel, const struct release_file *f, struct buf *out) {
     if (f->n_shards > 1)
         buf_fmt(out, "hf download %s --include \"%s-*.gguf\" --local-dir .\n", rel->repo, f->stem);
@@ -46,7 +51,8 @@ static void put_download(const struct release *rel, const struct release_file *f
 
 static void put_from_hub(const struct release *rel, const struct release_file *f, struct buf *out) {
     const char *tag = tag_of(rel, f);
-    buf_str(out, "From the Hub:\n\n```sh\n# llama.cpp\n");
+    buf_fmt(out, "From the Hub:\n\n```sh\n# llama.cpp%s\n",
+            tower(rel) ? "; -hf also fetches the mmproj file, so images work" : "");
     if (chats(rel)) llama_hub(rel, f, "llama-cli", out);
     llama_hub(rel, f, "llama-server", out);
     if (tag && f->n_shards == 1) {
@@ -83,10 +89,12 @@ static void put_with_folder(const struct release *rel, const struct release_file
     if (!rel->unknown)
         buf_fmt(out, "hone serve %s # a page at http://127.0.0.1:8080, and OpenAI's API\n",
                 f->file);
-    buf_fmt(out, "llama-server -m %s%s\n", f->file, chats(rel) ? " --jinja" : "");
+    buf_fmt(out, "llama-server -m %s%s%s%s\n", f->file, tower(rel) ? " --mmproj " : "",
+            tower(rel) ? tower(rel) : "", chats(rel) ? " --jinja" : "");
     if (f->n_shards > 1) buf_fmt(out, "hone merge %s -o %s.gguf # for Ollama\n", f->file, f->stem);
     buf_fmt(out, "ollama create %s -f Modelfile && ollama run %s\n", name.data, name.data);
     if (f->n_shards == 1) buf_fmt(out, "lms import %s\n", f->file);
+    if (f->n_shards == 1 && tower(rel)) buf_fmt(out, "lms import %s # for images\n", tower(rel));
     buf_str(out, "```\n\n");
     buf_release(&name);
 }

@@ -122,7 +122,7 @@ struct seen { /* findings across models */
     char (*encoding)[32];
     char *template, *arch;
     int n;
-    bool q4km, quantized;
+    bool q4km, quantized, sees, mmproj;
     struct { /* unquantized models */
         char *file;
         uint64_t n_bytes;
@@ -223,7 +223,10 @@ static void check_model(struct lint *l, const char *file, struct seen *s) {
     free(path);
     if (rc) return;
     const char *type = gguf_str_or(g, "general.type", "model");
-    if (strcmp(type, "model") == 0) {
+    const bool tower = strcmp(gguf_str_or(g, "general.architecture", ""), "clip") == 0;
+    s->mmproj |= tower;
+    if (strcmp(type, "model") == 0 && !tower) {
+        s->sees |= lint_sees(g);
         check_encoding(l, g, file, s);
         note_plain(g, file, s);
         lint_gguf(l, g);
@@ -310,6 +313,7 @@ int lint_folder(struct lint *l, struct err *e) {
     free(s.encoding);
     free(s.template);
     free(s.arch);
+    if (n_gguf && !s.mmproj) lint_vision(l, s.sees);
     lint_card(l);
     lint_ollama(l);
     if (progress_interrupted()) return err_set(e, ERR_INTR, "interrupted");

@@ -50,6 +50,10 @@ void lint_private(struct lint *l, const char *name);
 void lint_card(struct lint *l);
 /* Checks Modelfile, params and model.yaml (lint_apps.c). */
 void lint_ollama(struct lint *l);
+/* Returns whether a model's metadata or tensors show that it reads images (lint_vision.c). */
+bool lint_sees(const struct gguf *g);
+/* Checks a folder without a projector file; model_sees: lint_sees() of one of its models. */
+void lint_vision(struct lint *l, bool model_sees);
 /* Checks SHA256SUMS and manifest.json (lint_sums.c). */
 int lint_sums(struct lint *l, struct err *e);
 /* Checks the metadata of one model. */

@@ -263,7 +263,7 @@ static void put_method(const struct result *r, struct buf *out) {
     html_text(out, r->machine);
     buf_str(out, ".</p>\n");
     whys(r, out);
-    put_sentences(r->left_out, "Left out for lack of time", out);
+    put_sentences(r->left_out, "Left out", out);
     put_sentences(r->notes, "Notes", out);
     buf_str(out, "</section>\n");
 }
@@ -278,6 +278,7 @@ static void put_sums(const struct result *r, struct buf *out) {
         html_text(out, r->file[i].sha256);
         buf_str(out, "</code></p>\n");
     }
+    html_vision_sums(r, out);
     buf_str(out, "</details>\n");
 }
 

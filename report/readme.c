@@ -32,6 +32,7 @@ bool card_is_repo(const char *s) {
 static const char *task_tag(const struct release *rel) {
     static const char *const known[] = {"image-text-to-text", "any-to-any", "text2text-generation",
                                         "feature-extraction"};
+    if (rel && rel->n_mmproj) return known[0];
     for (int i = 0; rel && i < rel->n_tags; i++)
         for (size_t k = 0; k < sizeof known / sizeof *known; k++)
             if (strcmp(rel->tag[i], known[k]) == 0) return known[k];
@@ -197,6 +198,7 @@ void report_readme(const struct result *r, const struct release *rel, struct buf
         card_files(r, rel, out);
     else
         card_plain_files(rel, out);
+    card_vision(r, rel, out);
     if (rel) card_use(rel, out);
     if (rel) card_fit(r, rel, out);
     if (r && rel) card_plots(r, out);

@@ -185,6 +185,20 @@ static void measure_file(struct release_file *f, const struct gguf *g) {
     f->file_type = type < INT32_MAX ? (int64_t)type : -1;
 }
 
+/* Adds a projector file; quantized ones come last. */
+static void add_mmproj(struct release *r, const char *name, const struct gguf *g) {
+    struct release_file about = {0};
+    if (r->n_mmproj == RELEASE_MAX_MMPROJ) return;
+    measure(&about, g);
+    int at = r->n_mmproj++;
+    for (; about.is_float && at > 0; at--) r->mmproj[at] = r->mmproj[at - 1];
+    const char *kind = gguf_str_or(g, "clip.vision.projector_type", "");
+    r->mmproj[at] = (struct release_mmproj){
+        .file = arena_strdup(&r->arena, name),
+        .projector = keep(r, *kind ? kind : gguf_str_or(g, "clip.projector_type", "")),
+        .size_bytes = about.size_bytes};
+}
+
 static int read_model(struct release *r, const char *name, struct err *e) {
     struct gguf *g;
     char *path = io_join(r->dir, name);
@@ -193,7 +207,9 @@ static int read_model(struct release *r, const char *name, struct err *e) {
     if (rc) return rc;
     const char *type = gguf_str_or(g, "general.type", "model");
     if (strcmp(type, "imatrix") == 0) r->has_imatrix = true;
-    if (strcmp(type, "model") == 0) {
+    const bool tower = strcmp(gguf_str_or(g, "general.architecture", ""), "clip") == 0;
+    if (tower) add_mmproj(r, name, g);
+    if (strcmp(type, "model") == 0 && !tower) {
         if (r->n_files == 0) read_keys(r, g);
         r->file = xreallocarray(r->file, (size_t)r->n_files + 1, sizeof *r->file);
         struct release_file *f = &r->file[r->n_files++];

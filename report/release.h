@@ -30,6 +30,10 @@ struct release_file { /* one model: a file or a split set */
     bool is_float;    /* not quantized: the base of the other files */
     uint64_t need[2]; /* GPU bytes with 8192 and 32768 tokens of context; 0: unknown */
 };
+struct release_mmproj { /* vision tower in a file of its own, for any of the models */
+    const char *file, *projector;
+    uint64_t size_bytes;
+};
 /* Advice for one memory size, for each context length of struct release. */
 enum release_memory { RELEASE_GPU, RELEASE_UNIFIED, RELEASE_RAM, RELEASE_MEMORIES };
 enum { RELEASE_CONTEXTS = 3 };
@@ -40,11 +44,18 @@ struct release_fit {
     int cpu_moe[RELEASE_CONTEXTS]; /* blocks whose experts stay in main memory (--n-cpu-moe); 0:
                                       none */
 };
-enum { RELEASE_MAX_STOPS = 16, RELEASE_MAX_FITS = 40, RELEASE_MAX_LIST = 256 };
+enum {
+    RELEASE_MAX_STOPS = 16,
+    RELEASE_MAX_FITS = 40,
+    RELEASE_MAX_LIST = 256,
+    RELEASE_MAX_MMPROJ = 8
+};
 struct release {
     const char *dir;
     struct release_file *file;
-    int n_files;       /* models, largest first */
+    int n_files;                                      /* models, largest first */
+    struct release_mmproj mmproj[RELEASE_MAX_MMPROJ]; /* floats first */
+    int n_mmproj;
     const char **name; /* names of all regular files, sorted */
     int n_names;
     bool has_imatrix;

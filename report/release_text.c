@@ -85,6 +85,7 @@ void release_modelfile(const struct release *r, struct buf *out) {
                 f->stem);
     buf_fmt(out, "FROM ./%s%s\n", f->n_shards > 1 ? f->stem : f->file,
             f->n_shards > 1 ? ".gguf" : "");
+    if (r->n_mmproj) buf_fmt(out, "FROM ./%s\n", r->mmproj[0].file);
     for (size_t k = 0; k < sizeof natives / sizeof *natives; k++) {
         if (strcmp(natives[k].arch, r->arch) != 0 || !*r->template) continue;
         buf_fmt(out, "TEMPLATE {{ .Prompt }}\nRENDERER %s\nPARSER %s\n", natives[k].name,
@@ -189,7 +190,8 @@ void release_model_yaml(const struct release *r, struct buf *out) {
             (unsigned long long)r->file[r->n_files - 1].size_bytes);
     if (r->ctx > 0) buf_fmt(out, "  contextLengths:\n    - %lld\n", (long long)r->ctx);
     bool thinks = strstr(r->template, "enable_thinking") != NULL;
-    buf_fmt(out, "  vision: false\n  reasoning: %s\n  trainedForToolUse: %s\n",
+    buf_fmt(out, "  vision: %s\n  reasoning: %s\n  trainedForToolUse: %s\n",
+            r->n_mmproj ? "true" : "false",
             thinks || strstr(r->template, "<think>") ? "true" : "false",
             strstr(r->template, "tools") ? "true" : "false");
     if (isfinite(r->temp) || isfinite(r->top_p) || isfinite(r->min_p) || r->top_k >= 0) {

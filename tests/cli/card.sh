@@ -30,7 +30,7 @@ die() { echo "$me: $*"; exit 1; }
 me=$(basename "$0") args="$*"
 one() { # the tag names one model of the repo
     [ "$1" = "$REPO" ] || die "no repo $1"
-    n=$(ls "$HUB" | grep -E "[-.]$2(-00001-of-[0-9]+)?\.gguf$" | grep -c .)
+    n=$(ls "$HUB" | grep -v ^mmproj | grep -E "[-.]$2(-00001-of-[0-9]+)?\.gguf$" | grep -c .)
     [ "$n" = 1 ] || die "$2 names $n files: $args"
 }
 case $me in
@@ -46,11 +46,13 @@ llama-cli | llama-server)
     -m) [ -e "$2" ] || die "no $2"; shift 2 ;;
     --hf-file) [ -e "$HUB/$2" ] || die "no $2"; shift 2 ;;
     -hf) case $2 in *:*) one "${2%:*}" "${2#*:}" ;; *) [ "$2" = "$REPO" ] && [ "$3" = --hf-file ] || die "$args" ;; esac; shift 2 ;;
+    --mmproj) [ -e "$2" ] || die "no $2"; shift 2 ;;
     --jinja) shift ;;
     *) die "$1" ;; esac; done ;;
 ollama)
     case $1 in
-    create) [ "$3" = -f ] && from=$(sed -n 's/^FROM //p' "$4") && [ -e "$from" ] || die "no $from"
+    create) [ "$3" = -f ] && [ -n "$(sed -n 's/^FROM //p' "$4")" ] || die "no FROM"
+        for from in $(sed -n 's/^FROM //p' "$4"); do [ -e "$from" ] || die "no $from"; done
         echo "$2" | grep -qxE '[a-z0-9][a-z0-9._-]*' || die "name $2"; touch ".made-$2" ;;
     run) case $2 in hf.co/*) x=${2#hf.co/}; one "${x%:*}" "${x#*:}" ;; *) [ -e ".made-$2" ] || die "no model $2" ;; esac ;;
     *) die "$1" ;;
@@ -124,7 +126,7 @@ head -c $n tests/golden/tiny-qwen35moe/self_eval.txt > "$t/eval.txt"
 made=$t/made/README.md
 best=$(sed -n 's/^| ★.\[\*\*[^(]*(\([^)]*\)) |.*/\1/p' "$made")
 [ -n "$best" ] && [ "$(grep -c '★.\[' "$made")" = 1 ] || say "no recommended file in front: $(grep '^| ' "$made")"
-card "$t/made" me/Tiny-GGUF 2 "hone run $best \"Hello\"" "llama-server -m $best --jinja"
+card "$t/made" me/Tiny-GGUF 2 "hone run $best \"Hello\"" "llama-server -m $best --mmproj mmproj-Tiny-BF16.gguf --jinja"
 grep -q "^FROM ./$best" "$t/made/Modelfile" || say "the Modelfile takes another file than $best"
 [ "$(grep '^## ' "$made" | sed -n 1,2p | tr '\n' ' ')" = "## Files ## Use " ] || say "sections: $(grep '^## ' "$made")"
 awk '/<details>/ {fold = 1} /<\/details>/ {fold = 0} /^\|/ && !fold {n = gsub(/\|/, "|"); if (n > 6 || length($0) > 200) bad = bad $0 "\n"} END {printf "%s", bad; exit bad != ""}' "$made" ||

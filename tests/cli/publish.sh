@@ -9,6 +9,7 @@ run 0 convert tests/golden/models/qwen35moe --name "Tiny: \"x\" #1" -o "$t/base.
 d=$t/d
 mkdir "$d"
 for r in Q8_0 Q4_K_M; do run 0 quantize "$t/base.gguf" -o "$d/Tiny-$r.gguf" --recipe $r; done
+run 0 convert tests/golden/models/qwen35moe --name Tiny --mmproj "$d/mmproj-Tiny-BF16.gguf"
 run 0 split "$t/base.gguf" -o "$d/Tiny-BF16.gguf" --max-size 1M
 publish() { run "$1" publish "$2" --repo me/Tiny-GGUF --base-model me/Tiny --license mit --quantized-by me --source tests/golden/models/qwen35moe; }
 publish 0 "$d"
@@ -141,6 +142,7 @@ seed name-encoding 'mv Tiny-Q8_0.gguf Tiny-best.gguf'
 seed name-file-type 'mv Tiny-Q8_0.gguf Tiny-Q6_K.gguf'
 seed name-twice 'cp Tiny-Q8_0.gguf Other-Q8_0.gguf'
 seed name-characters 'mv Tiny-Q8_0.gguf "Tiny final-Q8_0.gguf"'
+seed vision-mmproj 'rm mmproj-*.gguf'
 seed no-q4-k-m 'rm Tiny-Q4_K_M.gguf'
 seed no-model 'rm *.gguf'
 seed template-differs 'at=$(grep -abo "for m in messages" Tiny-Q8_0.gguf | head -1 | cut -d: -f1); flip Tiny-Q8_0.gguf $at'
