@@ -70,7 +70,11 @@ bool hf_names_other_part(const struct arch *a, const char *name) {
                                         "token2wav.",
                                         "code2wav.",
                                         "speech_embeddings.",
-                                        "vision_projection."};
+                                        "vision_projection.",
+                                        "mlp1.",
+                                        "connector.",
+                                        "vpm.",
+                                        "resampler."};
     for (const char *const *s = a->skip; s && *s; s++)
         if (has_part(name, *s + (**s == '='))) return true;
     for (size_t i = 0; i < COUNT_OF(usual); i++)

@@ -27,6 +27,7 @@ struct part { /* a tensor of the output */
     enum qtype type;
     int n_dims;
     int64_t ne[4], n; /* shape and number of elements */
+    int64_t unit;     /* elements that are computed at a time: a row, or a patch kernel */
 };
 struct run {
     struct conv_plan plan; /* folder, architecture and type */
@@ -41,55 +42,113 @@ struct run {
 /* ---- tensors of the tower ---------------------------------------------------------------------
  */
 
+static bool has_any(const char *name, const char *const *part) {
+    while (*part && !strstr(name, *part)) part++;
+    return *part != NULL;
+}
+
 /* Returns whether a tensor that is not the language model's belongs to audio instead of vision. */
 static bool is_audio(const char *name) {
-    static const char *const part[] = {"audio", "talker", "token2wav", "code2wav", "speech"};
-    for (size_t i = 0; i < COUNT_OF(part); i++)
-        if (strstr(name, part[i])) return true;
-    return false;
+    static const char *const part[] = {"audio", "talker", "2wav", "speech", NULL};
+    return has_any(name, part);
+}
+
+/* Returns whether a tensor of the folder belongs to its vision tower or projector. */
+static bool is_tower(const struct conv_plan *p, int64_t i) {
+    static const char *const part[] = {"vis",   "vit_",      "vpm",       "mm_",    "multi_modal",
+                                       "mlp1.", "connector", "resampler", "merger", NULL};
+    const char *name = p->names.name[i];
+    return hf_names_other_part(p->arch, name) && has_any(name, part) && !is_audio(name);
 }
 
 static int64_t count_tower(const struct conv_plan *p) {
     int64_t n = 0;
-    for (int64_t i = 0; i < hfdir_n_tensors(p->dir); i++)
-        n += hf_names_other_part(p->arch, p->names.name[i]) && !is_audio(p->names.name[i]);
+    for (int64_t i = 0; i < hfdir_n_tensors(p->dir); i++) n += is_tower(p, i);
     return n;
 }
 
 /* ---- binding ---- */
 
-static int64_t find_tensor(const struct run *r, const char *name) {
-    static const char *const head[] = {"model.", "", "model.model."};
+/* Finds a tensor by its name in a row, or without "vision_model.", as newer versions of
+ * transformers save it; -1: missing. */
+static int64_t find_named(const struct run *r, const char *name) {
+    static const char *const head[] = {"model.", "", "model.model.", "thinker."};
+    static const char part[] = "vision_model.";
+    const char *at = strstr(name, part);
     char full[256];
-    for (size_t i = 0; i < COUNT_OF(head); i++) {
-        snprintf(full, sizeof full, "%s%s", head[i], name);
+    for (size_t i = 0; i < 2 * COUNT_OF(head); i++) {
+        const bool shorter = i >= COUNT_OF(head);
+        if (shorter && !at) break;
+        snprintf(full, sizeof full, "%s%.*s%s", head[i % COUNT_OF(head)],
+                 shorter ? (int)(at - name) : 0, name, shorter ? at + sizeof part - 1 : name);
         for (int64_t k = 0; k < hfdir_n_tensors(r->plan.dir); k++)
             if (strcmp(r->plan.names.name[k], full) == 0) return k;
     }
     return -1;
 }
 
-/* Sets want[] to a row's shape in the folder and returns its number of dimensions. */
+/* Finds the tensor of a row for block b. Writes the name, or if it is missing its first spelling,
+ * to name. */
+static int64_t find_tensor(const struct run *r, const struct vision_row *row, int64_t b,
+                           char name[128]) {
+    int64_t found = -1;
+    const char *s = row->hf;
+    while (s && found < 0) {
+        const size_t n = strcspn(s, "|");
+        (void)arch_name(name, 128, s, n, b, 0);
+        found = find_named(r, name);
+        s = s[n] ? s + n + 1 : NULL;
+    }
+    if (found < 0) (void)arch_name(name, 128, row->hf, strcspn(row->hf, "|"), b, 0);
+    return found;
+}
+
+/* Sets want[] to a row's shape in the folder and returns its number of dimensions; 0: any scalar.
+ */
 static int source_shape(const struct vision *v, const struct vision_row *row, int64_t want[5]) {
     int n = 0;
-    if (row->dim[0] == VD_ONE) return 0; /* scalar */
+    if (row->dim[0] == VD_ONE && !row->dim[1]) return 0;
     for (; n < 4 && row->dim[n]; n++) want[n] = v->d[row->dim[n]];
-    if (row->xf == VX_FRAME_0 || row->xf == VX_FRAME_1) {
+    switch (row->xf) {
+    case VX_FRAME_0:
+    case VX_FRAME_1:
         memmove(want + 3, want + 2, 2 * sizeof *want);
         want[2] = 2;
         return 5;
+    case VX_RGB_LAST:
+        want[1] = v->d[VD_PIXELS];
+        return 2;
+    case VX_Q:
+    case VX_K:
+    case VX_V:
+        want[0] *= 3;
+        return n;
+    case VX_BREAK:
+        want[1] = want[0];
+        want[0] = -1;
+        return 2;
+    default:
+        return n;
     }
-    if (row->xf != VX_RGB_LAST) return n;
-    want[1] = v->d[VD_PIXELS];
-    return 2;
+}
+
+static bool has_shape(const struct st_tensor *t, const struct vision_row *row, int n,
+                      const int64_t *want) {
+    int64_t elems = 1;
+    bool same = t->n_dims == n || (!n && t->n_elems == 1);
+    for (int i = 0; i < n && same; i++) same = want[i] < 0 || t->shape[i] == want[i];
+    if (!(row->flags & VR_FLAT) || same) return same;
+    for (int i = 0; i < n; i++)
+        if (!mul_ok_i64(elems, want[i], &elems)) return false;
+    return t->n_elems == elems && t->n_dims && t->shape[t->n_dims - 1] == want[n - 1];
 }
 
 static int check_shape(const struct run *r, const struct st_tensor *t, const struct vision_row *row,
                        struct err *e) {
     int64_t want[5] = {0};
     int n = source_shape(&r->v, row, want);
-    bool same = t->n_dims == n || (!n && t->n_elems == 1);
-    for (int i = 0; i < n && same; i++) same = t->shape[i] == want[i];
+    const bool same =
+        has_shape(t, row, n, want) && (row->xf != VX_BREAK || r->v.line_break < t->shape[0]);
     bool real = t->dtype == ST_F32 || t->dtype == ST_F16 || t->dtype == ST_BF16;
     if (same && real) return 0;
     return err_set(e, ERR_DATA,
@@ -105,20 +164,23 @@ static int add_part(struct run *r, const struct vision_row *row, int64_t from, i
                     struct err *e) {
     char name[128];
     struct part p = {.row = row, .n = 1};
-    (void)arch_name(name, sizeof name, row->hf, strlen(row->hf), from, 0);
+    const int64_t i = find_tensor(r, row, from, name);
+    if (i < 0 && row->flags & VR_OPT) return 0;
+    if (i >= 0) r->claimed[i] = 1;
+    if (!row->gguf) return 0;
     (void)arch_name(p.name, sizeof p.name, row->gguf, strlen(row->gguf), to, 0);
-    int64_t i = find_tensor(r, name);
     if (i < 0)
         return err_set(e, ERR_DATA,
                        "%s: tensor %s (for %s) is missing: the vision tower is incomplete",
                        hfdir_path(r->plan.dir), name, p.name);
     p.src = hfdir_tensor_at(r->plan.dir, i);
-    r->claimed[i] = 1;
     TRY(check_shape(r, p.src, row, e));
     while (p.n_dims < 4 && row->dim[p.n_dims]) p.n_dims++;
     for (int d = 0; d < 4; d++) p.ne[d] = d < p.n_dims ? r->v.d[row->dim[p.n_dims - 1 - d]] : 1;
     for (int d = 0; d < 4; d++)
         if (!mul_ok_i64(p.n, p.ne[d], &p.n)) return err_set(e, ERR_DATA, "%s is too large", p.name);
+    const bool kernel = row->xf == VX_FRAME_0 || row->xf == VX_FRAME_1 || row->xf == VX_RGB_LAST;
+    p.unit = kernel ? r->v.d[VD_PIXELS] : p.ne[0];
     if (r->n_parts == r->cap) {
         r->cap = r->cap ? 2 * r->cap : 512;
         r->part = xreallocarray(r->part, (size_t)r->cap, sizeof *r->part);
@@ -142,14 +204,8 @@ static int check_leftovers(const struct run *r, struct err *e) {
     int64_t n_audio = 0;
     for (int64_t i = 0; i < hfdir_n_tensors(r->plan.dir); i++) {
         const struct st_tensor *t = hfdir_tensor_at(r->plan.dir, i);
-        bool tower = false;
-        for (const char *const *s = r->plan.arch->skip; s && *s && !tower; s++)
-            tower = strstr(t->name, *s) != NULL;
-        if (!tower || r->claimed[i]) continue;
-        if (is_audio(t->name)) {
-            n_audio++;
-            continue;
-        }
+        n_audio += is_audio(t->name);
+        if (r->claimed[i] || !is_tower(&r->plan, i)) continue;
         return err_set(e, ERR_DATA,
                        "%s: tensor %s is not part of a %s vision tower: it would be lost",
                        st_path(hfdir_file(r->plan.dir, t->file)),
@@ -164,6 +220,7 @@ static int check_leftovers(const struct run *r, struct err *e) {
 static enum qtype type_of(const struct run *r, const struct part *p) {
     enum qtype t = r->plan.type;
     if (p->row->flags & VR_F32) return QT_F32;
+    if (p->row->flags & VR_F16) return QT_F16;
     if (p->row->flags & VR_CONV) return t == QT_F16 ? QT_F16 : QT_F32;
     return qtype_fit(t, p->ne[0]);
 }
@@ -179,13 +236,29 @@ static void settle_types(struct run *r, const char *asked) {
     for (int64_t i = 0; i < r->n_parts; i++) r->part[i].type = type_of(r, &r->part[i]);
 }
 
+/* Returns the first tower of an architecture's model classes. */
+static const struct vision_kind *usual_kind(const struct arch *a) {
+    const struct vision_kind *k = NULL;
+    for (const char *const *c = a ? a->hf_classes : NULL; c && *c && !k; c++) k = vision_find(*c);
+    return k;
+}
+
+/* Returns the tower of the folder's model class; NULL: unknown. */
+static const struct vision_kind *kind_of(const struct conv_plan *p) {
+    const struct vision_kind *k = NULL;
+    const struct json *j = json_first(json_get(hfdir_config(p->dir), "architectures"));
+    if (!j) return usual_kind(p->arch);
+    for (; j && !k; j = json_next(j)) k = vision_find(json_str(j));
+    return k;
+}
+
 bool mmproj_known(const char *arch) {
-    return vision_find(arch) != NULL;
+    return usual_kind(arch_find(arch)) != NULL;
 }
 
 static int make_plan(struct run *r, const struct convert_opts *o, struct err *e) {
     TRY(plan_open(&r->plan, o, e));
-    const struct vision_kind *k = vision_find(r->plan.arch->name);
+    const struct vision_kind *k = kind_of(&r->plan);
     if (!k) {
         struct buf known = {0};
         vision_list(&known);
@@ -214,21 +287,53 @@ static void arrange_kernel(const struct vision *v, int xf, const float *x, float
                 xf == VX_RGB_LAST ? x[3 * i + c] : x[(2 * c + (xf == VX_FRAME_1)) * n + i];
 }
 
+/* Returns the row of the source for row i of the output. */
+static int64_t source_row(const struct run *r, const struct part *p, int64_t i) {
+    const int64_t rows = p->n / p->unit, head = r->v.d[VD_HEAD], k = head ? i % head : 0;
+    switch (p->row->xf) {
+    case VX_Q:
+    case VX_K:
+    case VX_V:
+        return i + rows * (p->row->xf - VX_Q);
+    case VX_ROPE:
+        return i - k + k % 2 * (head / 2) + k / 2;
+    case VX_BREAK:
+        return r->v.line_break;
+    default:
+        return i;
+    }
+}
+
+/* Computes row i of the output from the row x of the source. Returns the result, x or y. */
+static const float *compute_row(const struct run *r, const struct part *p, float *x, float *y) {
+    switch (p->row->xf) {
+    case VX_FRAME_0:
+    case VX_FRAME_1:
+    case VX_RGB_LAST:
+        arrange_kernel(&r->v, p->row->xf, x, y);
+        return y;
+    case VX_ADD1:
+        for (int64_t i = 0; i < p->unit; i++) x[i] += 1;
+        return x;
+    default:
+        return x;
+    }
+}
+
 static int write_part(struct run *r, const struct part *p, struct err *e) {
     const int xf = p->row->xf;
-    const int64_t unit = xf ? r->v.d[VD_PIXELS] : p->ne[0];
-    const int64_t from = xf == VX_FRAME_0 || xf == VX_FRAME_1 ? 2 * unit : unit;
-    const uint64_t bytes = qtype_row_bytes(p->type, p->ne[0]) * (uint64_t)(unit / p->ne[0]);
+    const int64_t from = xf == VX_FRAME_0 || xf == VX_FRAME_1 ? 2 * p->unit : p->unit;
+    const uint64_t bytes = qtype_row_bytes(p->type, p->ne[0]) * (uint64_t)(p->unit / p->ne[0]);
     void *mem = NULL;
     struct tally t = {0};
-    TRY(mem_alloc(&mem, (uint64_t)(from + 2 * unit) * sizeof(float), "rows of a vision tensor", e));
+    TRY(mem_alloc(&mem, (uint64_t)(from + 2 * p->unit) * sizeof(float), "rows of a vision tensor",
+                  e));
     float *x = mem, *y = x + from;
-    uint8_t *out = (uint8_t *)(y + unit);
+    uint8_t *out = (uint8_t *)(y + p->unit);
     int rc = 0;
-    for (int64_t i = 0; i < p->n / unit && !rc; i++) {
-        rc = st_to_f32(p->src, i * from, from, x, e);
-        if (xf) arrange_kernel(&r->v, xf, x, y);
-        xform_encode(p->type, xf ? y : x, out, unit, &t);
+    for (int64_t i = 0; i < p->n / p->unit && !rc; i++) {
+        rc = st_to_f32(p->src, source_row(r, p, i) * from, from, x, e);
+        if (!rc) xform_encode(p->type, compute_row(r, p, x, y), out, p->unit, &t);
         if (!rc) rc = gguf_w_data(r->w, out, bytes, e);
         if (!rc && progress_interrupted()) rc = err_set(e, ERR_INTR, "interrupted");
     }
@@ -280,26 +385,29 @@ static int run_steps(struct run *r, const struct convert_opts *o, const char *ou
     return gguf_w_commit(r->w, e);
 }
 
-/* Plans the file of one type and adds it to l. */
-static int look_at(const struct convert_opts *from, const char *type, struct mmproj_look *l,
-                   struct err *e) {
+/* Plans the file of one type and adds it to l, with `blocks` only if most weights are in blocks. */
+static int look_at(const struct convert_opts *from, const char *type, bool blocks,
+                   struct mmproj_look *l, struct err *e) {
     struct convert_opts o = *from;
     o.type = type;
     struct mmproj_report *r = &l->file[l->n_files];
     TRY(mmproj_run(&o, "", r, e));
-    if (strcmp(type, "q8_0") != 0 || 2 * r->n_quantized >= r->n_params) l->n_files++;
+    if (!blocks || 2 * r->n_quantized >= r->n_params) l->n_files++;
     return 0;
 }
 
 static int look(const struct convert_opts *o, struct mmproj_look *l, struct err *e) {
-    const bool usual = !o->type || strcmp(o->type, "auto") == 0;
-    if (!usual) return look_at(o, o->type, l, e);
-    TRY(look_at(o, "auto", l, e));
-    if (strcmp(l->file[0].type, "F16") != 0) {
+    if (o->type && strcmp(o->type, "auto") != 0) return look_at(o, o->type, false, l, e);
+    TRY(look_at(o, "auto", false, l, e));
+    if (strcmp(l->file[0].type, qtype_name(QT_F16)) != 0) {
         l->n_files = 0;
-        TRY(look_at(o, "bf16", l, e));
+        TRY(look_at(o, "bf16", false, l, e));
     }
-    return look_at(o, "q8_0", l, e);
+    for (int t = 0; t < QT_COUNT && l->n_files < (int)COUNT_OF(l->file); t++) {
+        const struct qtype_info *q = qtype_info(t);
+        if (q && q->flags & QF_CONVERT && q->flags & QF_QUANT) TRY(look_at(o, q->name, true, l, e));
+    }
+    return 0;
 }
 
 /* Sets l->why to an error's text without the path of the folder, which is the user's. */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* convert/vision.h - tables of vision towers: the folder's tensor for each tensor of the
- * projector file, with its dimensions. convert/mmproj.c reads the rows, one per tensor.
- * Internal to convert/. */
+ * projector file, with its dimensions. convert/mmproj.c reads the rows, one per tensor; the tables
+ * are in convert/tower_X.c. Internal to convert/. */
 #ifndef HONE_CONVERT_VISION_H
 #define HONE_CONVERT_VISION_H
 
@@ -23,7 +23,9 @@ enum vdim {
     VD_Q,      /* width of all query heads */
     VD_KV,     /* width of all key heads */
     VD_POS,    /* rows of the position table */
+    VD_MERGE,  /* side of the square of patches that are merged */
     VD_MERGED, /* width of the merged neighbouring patches */
+    VD_PROJ,   /* inner width of the projector */
     VD_TEXT,   /* width of the language model */
     VD_COUNT
 };
@@ -31,18 +33,29 @@ enum vxform {
     VX_COPY,
     VX_FRAME_0, /* [C][3][2][p][p]: first of two frames */
     VX_FRAME_1,
-    VX_RGB_LAST /* [C][p*p][3]: channels moved to the front */
+    VX_RGB_LAST, /* [C][p*p][3]: channels moved to the front */
+    VX_Q,        /* first third of a fused matrix or bias */
+    VX_K,
+    VX_V,
+    VX_ROPE, /* halves of each head interleaved, as llama.cpp rotates them */
+    VX_ADD1,
+    VX_BREAK /* the row of v->line_break in a table */
 };
 enum {
     VR_F32 = 1,
-    VR_CONV = 2, /* convolution kernel, stored as F16 or F32 */
-    VR_DEEP = 4, /* one per deepstack entry, numbered by block in the output */
-    VR_CLIP = 8, /* only where config.json has use_clipped_linears */
-    VR_STD = 16  /* only where config.json has standardize */
+    VR_CONV = 2,  /* convolution kernel, stored as F16 or F32 */
+    VR_DEEP = 4,  /* one per deepstack entry, numbered by block in the output */
+    VR_CLIP = 8,  /* only where config.json has use_clipped_linears */
+    VR_STD = 16,  /* only where config.json has standardize */
+    VR_OPT = 32,  /* not in every folder */
+    VR_F16 = 64,  /* F16 whatever the type: other programs transpose it */
+    VR_FLAT = 128 /* the source may have other dimensions for the same elements */
 };
 struct vision_row {
-    const char *hf;   /* without a leading "model."; %d: block */
-    const char *gguf; /* %d: block */
+    /* Spellings "a|b", without a leading "model." or "thinker."; "vision_model." may be missing in
+     * the folder. %d: block. */
+    const char *hf;
+    const char *gguf; /* %d: block; NULL: known but not written */
     uint8_t dim[4];   /* enum vdim of the output, outer to inner, ends with VD_NONE */
     uint8_t xf, flags;
 };
@@ -56,23 +69,67 @@ struct vision {
     bool clip, standardize;
     double eps;
     float mean[3], std[3];
+    /* Keys that only some towers have; 0: none. */
+    int64_t ff_key;     /* feed_forward_length if it is not d[VD_FF] */
+    int64_t block_key;  /* block_count if it is not `blocks` */
+    int64_t merge_key;  /* spatial_merge_size */
+    int64_t scale;      /* projector.scale_factor */
+    int64_t full_every; /* n_wa_pattern: every n-th block attends to the whole image */
+    int64_t longest;    /* preproc_image_size */
+    int64_t tiles[2];   /* preproc_min_tiles, preproc_max_tiles */
+    bool gelu, silu;
+    int64_t line_break; /* token at the end of a row of patches; -1: none */
+};
+struct vision_usual { /* defaults of transformers */
+    int64_t width, ff, blocks, heads, image, patch;
 };
 struct vision_kind {
-    const char *const *archs; /* names of struct arch, NULL-terminated */
+    const char *name;           /* for messages: "Gemma 3" */
+    const char *const *classes; /* model classes, NULL-terminated */
     const char *projector, *projector_key;
     const struct vision_row *rows; /* ends with hf NULL */
     float mean[3], std[3];         /* from the published preprocessor */
-    int (*read)(struct vision *v, const struct hfdir *dir, const struct json *cfg, struct err *e);
+    struct vision_usual usual;     /* of keys that are not in vision_config; 0: required */
+    int (*read)(struct vision *v, struct hfdir *dir, const struct json *cfg, struct err *e);
     void (*keys)(const struct vision *v, struct gguf_w *w); /* additional keys; NULL: none */
 };
-/* Returns the conversion of an architecture's vision tower; NULL: unknown. */
-const struct vision_kind *vision_find(const char *arch);
-/* Appends the architectures with known towers, for messages: "qwen35, ...". */
+/* Tables: tower_qwen.c, tower_siglip.c and so on. */
+extern const struct vision_kind vision_qwen2, vision_qwen25, vision_qwen3, vision_gemma3,
+    vision_gemma4, vision_pixtral, vision_idefics3, vision_internvl, vision_lfm2, vision_glm4v,
+    vision_kimi;
+
+/* Returns the conversion of a model class's vision tower; NULL: unknown. */
+const struct vision_kind *vision_find(const char *cls);
+/* Appends the models with known towers, for messages: "Qwen2-VL, ...". */
 void vision_list(struct buf *out);
 /* Reads a vision tower's hyperparameters from config.json and the preprocessor's file. ERR_DATA
  * without a vision_config. */
 int vision_read(struct vision *v, const struct vision_kind *k, struct hfdir *dir, struct err *e);
 /* Writes the clip.* keys. */
 void vision_keys(const struct vision *v, struct gguf_w *w);
+
+/* Reads, for the tables, a positive number of vision_config by its spellings "a|b"; a list counts
+ * as its first element. `otherwise` 0: required. */
+int vision_number(const struct json *cfg, const char *names, int64_t otherwise, int64_t *out,
+                  struct err *e);
+/* Reads the usual numbers of a transformer: blocks, heads, and image_size unless it is set. */
+int vision_transformer(struct vision *v, const struct json *cfg, struct err *e);
+/* Finds a member of processor_config.json or preprocessor_config.json; *out NULL: missing. */
+int vision_preprocessor(struct hfdir *dir, const char *name, const struct json **out,
+                        struct err *e);
+
+/* Parts of rows. */
+// clang-format off
+#define V_LINEAR(hf, gguf, out, in) {hf ".weight", gguf ".weight", {out, in}, 0, 0}, {hf ".bias", gguf ".bias", {out}, 0, VR_F32 | VR_OPT}
+#define V_NORM(hf, gguf, n) {hf ".weight", gguf ".weight", {n}, 0, VR_F32}, {hf ".bias", gguf ".bias", {n}, 0, VR_F32 | VR_OPT}
+/* Fused q, k and v, written apart. */
+#define V_SPLIT_ONE(hf, gguf, xf) {hf ".weight", gguf ".weight", {VD_C, VD_C}, xf, 0}, {hf ".bias", gguf ".bias", {VD_C}, xf, VR_F32 | VR_OPT}
+#define V_SPLIT(hf) V_SPLIT_ONE(hf, "v.blk.%d.attn_q", VX_Q), V_SPLIT_ONE(hf, "v.blk.%d.attn_k", VX_K), V_SPLIT_ONE(hf, "v.blk.%d.attn_v", VX_V)
+#define V_PATCH(hf) {hf ".weight", "v.patch_embd.weight", {VD_C, VD_RGB, VD_PATCH, VD_PATCH}, 0, VR_CONV}, {hf ".bias", "v.patch_embd.bias", {VD_C}, 0, VR_F32 | VR_OPT}
+#define V_FRAMES(hf) \
+    {hf ".weight", "v.patch_embd.weight", {VD_C, VD_RGB, VD_PATCH, VD_PATCH}, VX_FRAME_0, VR_CONV}, \
+    {hf ".weight", "v.patch_embd.weight.1", {VD_C, VD_RGB, VD_PATCH, VD_PATCH}, VX_FRAME_1, VR_CONV}, \
+    {hf ".bias", "v.patch_embd.bias", {VD_C}, 0, VR_F32 | VR_OPT}
+// clang-format on
 
 #endif

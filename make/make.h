@@ -70,8 +70,8 @@ struct make {
     char tmpl_hash[33];
     struct mmproj_look tower; /* vision tower of the source */
     bool mmproj_missing;      /* while counting: a projector file is not recorded */
-    bool requantize;     /* --allow-requantize */
-    struct requant base; /* prior quantization of the base */
+    bool requantize;          /* --allow-requantize */
+    struct requant base;      /* prior quantization of the base */
     struct str_list
         left_out;    /* parts that the plan leaves out: first for memory, then for --time */
     int n_no_memory; /* entries of left_out due to memory */

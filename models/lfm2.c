@@ -5,7 +5,8 @@
 #include "base/json.h"
 #include "models/rows.h"
 
-static const char *const dense_classes[] = {"Lfm2ForCausalLM", NULL};
+static const char *const dense_classes[] = {"Lfm2ForCausalLM", "Lfm2VlForConditionalGeneration",
+                                            NULL};
 static const char *const moe_classes[] = {"Lfm2MoeForCausalLM", NULL};
 
 // clang-format off

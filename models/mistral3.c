@@ -24,6 +24,8 @@ static const char *const llama_classes[] = {"LlamaForCausalLM",
                                             "IQuestCoderForCausalLM",
                                             "LlavaForConditionalGeneration",
                                             "VoxtralForConditionalGeneration",
+                                            "Idefics3ForConditionalGeneration",
+                                            "SmolVLMForConditionalGeneration",
                                             NULL};
 static const char *const mistral3_classes[] = {"Mistral3ForConditionalGeneration",
                                                "Ministral3ForCausalLM", NULL};

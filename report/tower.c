@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* report/tower.c - the vision tower in card and report: the files that make the model see images,
- * or the reason why there are none. */
+ * or the reason why they are missing. */
 #include <string.h>
 
 #include "report/card.h"

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: MIT
+/* convert/tower_gemma4.c - the vision tower of Gemma 4. */
+#include "convert/vision.h"
+
+// clang-format off
+#define GL(x) "vision_tower.encoder.layers.%d." x
+#define GB(x) "v.blk.%d." x
+#define RMS(hf, gguf, n) {GL(hf ".weight"), GB(gguf ".weight"), {n}, 0, VR_F32}
+#define BOUND(hf, gguf, which) {GL(hf "." which), GB(gguf "." which), {VD_ONE}, 0, VR_F32 | VR_CLIP}
+#define CLIPPED(hf, gguf, out, in)                                                                 \
+    {GL(hf ".linear.weight"), GB(gguf ".weight"), {out, in}, 0, 0},                                \
+    BOUND(hf, gguf, "input_min"), BOUND(hf, gguf, "input_max"), BOUND(hf, gguf, "output_min"), BOUND(hf, gguf, "output_max")
+static const struct vision_row gemma_rows[] = {
+    {"vision_tower.patch_embedder.input_proj.weight", "v.patch_embd.weight", {VD_C, VD_RGB, VD_PATCH, VD_PATCH}, VX_RGB_LAST, VR_CONV},
+    {"vision_tower.patch_embedder.position_embedding_table", "v.position_embd.weight", {VD_TWO, VD_POS, VD_C}, 0, VR_F32},
+    RMS("input_layernorm", "ln1", VD_C),
+    RMS("post_attention_layernorm", "attn_post_norm", VD_C),
+    RMS("pre_feedforward_layernorm", "ln2", VD_C),
+    RMS("post_feedforward_layernorm", "ffn_post_norm", VD_C),
+    CLIPPED("self_attn.q_proj", "attn_q", VD_Q, VD_C),
+    CLIPPED("self_attn.k_proj", "attn_k", VD_KV, VD_C),
+    CLIPPED("self_attn.v_proj", "attn_v", VD_KV, VD_C),
+    CLIPPED("self_attn.o_proj", "attn_out", VD_C, VD_Q),
+    RMS("self_attn.q_norm", "attn_q_norm", VD_HEAD),
+    RMS("self_attn.k_norm", "attn_k_norm", VD_HEAD),
+    CLIPPED("mlp.gate_proj", "ffn_gate", VD_FF, VD_C),
+    CLIPPED("mlp.up_proj", "ffn_up", VD_FF, VD_C),
+    CLIPPED("mlp.down_proj", "ffn_down", VD_C, VD_FF),
+    {"vision_tower.std_bias", "v.std_bias", {VD_C}, 0, VR_F32 | VR_STD},
+    {"vision_tower.std_scale", "v.std_scale", {VD_C}, 0, VR_F32 | VR_STD},
+    {"embed_vision.embedding_projection.weight", "mm.input_projection.weight", {VD_TEXT, VD_C}, 0, 0},
+    {.hf = NULL},
+};
+// clang-format on
+
+/* Reads the hyperparameters of a Gemma tower. It scales images of any size, so image_size is a
+ * constant that other programs expect. */
+static int gemma_read(struct vision *v, struct hfdir *dir, const struct json *cfg, struct err *e) {
+    int64_t *d = v->d;
+    (void)dir;
+    TRY(vision_number(cfg, "num_hidden_layers", 0, &v->blocks, e));
+    TRY(vision_number(cfg, "num_attention_heads", 0, &v->heads, e));
+    TRY(vision_number(cfg, "num_key_value_heads", v->heads, &v->kv_heads, e));
+    TRY(vision_number(cfg, "head_dim", d[VD_C] / v->heads, &d[VD_HEAD], e));
+    TRY(vision_number(cfg, "position_embedding_size", 0, &d[VD_POS], e));
+    d[VD_Q] = v->heads * d[VD_HEAD];
+    d[VD_KV] = v->kv_heads * d[VD_HEAD];
+    v->clip = json_bool(json_get(cfg, "use_clipped_linears"), false);
+    v->standardize = json_bool(json_get(cfg, "standardize"), false);
+    v->image_size = 224;
+    v->eps = json_num(json_get(cfg, "layer_norm_eps"), 1e-6);
+    return 0;
+}
+
+static const char *const classes[] = {"Gemma4ForConditionalGeneration", "Gemma4ForCausalLM", NULL};
+const struct vision_kind vision_gemma4 = {.name = "Gemma 4",
+                                          .classes = classes,
+                                          .projector = "gemma4v",
+                                          .projector_key = "clip.vision.projector_type",
+                                          .rows = gemma_rows,
+                                          .mean = {0, 0, 0},
+                                          .std = {1, 1, 1},
+                                          .read = gemma_read};

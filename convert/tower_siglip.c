@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: MIT
+/* convert/tower_siglip.c - vision towers with the blocks of SigLIP: Gemma 3, SmolVLM and Idefics 3,
+ * LFM2-VL. */
+#include <math.h>
+
+#include "convert/vision.h"
+
+// clang-format off
+#define SL(at, x) at "encoder.layers.%d." x
+#define BLOCKS(at) \
+    V_NORM(SL(at, "layer_norm1"), "v.blk.%d.ln1", VD_C), \
+    V_NORM(SL(at, "layer_norm2"), "v.blk.%d.ln2", VD_C), \
+    V_LINEAR(SL(at, "self_attn.q_proj"), "v.blk.%d.attn_q", VD_C, VD_C), \
+    V_LINEAR(SL(at, "self_attn.k_proj"), "v.blk.%d.attn_k", VD_C, VD_C), \
+    V_LINEAR(SL(at, "self_attn.v_proj"), "v.blk.%d.attn_v", VD_C, VD_C), \
+    V_LINEAR(SL(at, "self_attn.out_proj"), "v.blk.%d.attn_out", VD_C, VD_C), \
+    V_LINEAR(SL(at, "mlp.fc1"), "v.blk.%d.ffn_up", VD_FF, VD_C), \
+    V_LINEAR(SL(at, "mlp.fc2"), "v.blk.%d.ffn_down", VD_C, VD_FF), \
+    V_NORM(at "post_layernorm", "v.post_ln", VD_C)
+#define EMBEDDINGS(at) \
+    V_PATCH(at "embeddings.patch_embedding"), \
+    {at "embeddings.position_embedding.weight", "v.position_embd.weight", {VD_POS, VD_C}, 0, VR_F32}
+/* Pooling that only embedding models use. */
+#define HEAD(x) {"vision_tower.vision_model.head." x, NULL, {VD_NONE}, 0, VR_OPT}
+static const struct vision_row gemma3_rows[] = {
+    EMBEDDINGS("vision_tower.vision_model."),
+    BLOCKS("vision_tower.vision_model."),
+    HEAD("probe"), HEAD("attention.in_proj_weight"), HEAD("attention.in_proj_bias"), HEAD("attention.out_proj.weight"),
+    HEAD("attention.out_proj.bias"), HEAD("layernorm.weight"), HEAD("layernorm.bias"), HEAD("mlp.fc1.weight"),
+    HEAD("mlp.fc1.bias"), HEAD("mlp.fc2.weight"), HEAD("mlp.fc2.bias"),
+    {"multi_modal_projector.mm_input_projection_weight", "mm.input_projection.weight", {VD_C, VD_TEXT}, 0, VR_F16},
+    {"multi_modal_projector.mm_soft_emb_norm.weight", "mm.soft_emb_norm.weight", {VD_C}, VX_ADD1, VR_F32},
+    {.hf = NULL},
+};
+static const struct vision_row idefics3_rows[] = {
+    EMBEDDINGS("vision_model."),
+    BLOCKS("vision_model."),
+    {"connector.modality_projection.proj.weight", "mm.model.fc.weight", {VD_TEXT, VD_MERGED}, 0, 0},
+    {.hf = NULL},
+};
+static const struct vision_row lfm2_rows[] = {
+    {"vision_tower.vision_model.embeddings.patch_embedding.weight", "v.patch_embd.weight", {VD_C, VD_RGB, VD_PATCH, VD_PATCH}, VX_RGB_LAST, VR_CONV},
+    {"vision_tower.vision_model.embeddings.patch_embedding.bias", "v.patch_embd.bias", {VD_C}, 0, VR_F32},
+    {"vision_tower.vision_model.embeddings.position_embedding.weight", "v.position_embd.weight", {VD_POS, VD_C}, 0, VR_F32},
+    BLOCKS("vision_tower.vision_model."),
+    {"multi_modal_projector.layer_norm.weight", "mm.input_norm.weight", {VD_MERGED}, 0, VR_F32 | VR_OPT},
+    {"multi_modal_projector.layer_norm.bias", "mm.input_norm.bias", {VD_MERGED}, 0, VR_F32 | VR_OPT},
+    V_LINEAR("multi_modal_projector.linear_1", "mm.1", VD_PROJ, VD_MERGED),
+    V_LINEAR("multi_modal_projector.linear_2", "mm.2", VD_TEXT, VD_PROJ),
+    {.hf = NULL},
+};
+// clang-format on
+
+static void grid(struct vision *v) {
+    const int64_t side = v->image_size / v->d[VD_PATCH];
+    v->d[VD_POS] = side * side;
+}
+
+/* Reads Gemma 3's numbers. Squares of patches are averaged to give image_seq_length tokens; other
+ * programs assume squares of 4 by 4. */
+static int gemma3_read(struct vision *v, struct hfdir *dir, const struct json *cfg, struct err *e) {
+    const struct json *j;
+    int64_t tokens = 256;
+    TRY(vision_transformer(v, cfg, e));
+    TRY(vision_preprocessor(dir, "image_seq_length", &j, e));
+    if (j && (!json_i64(j, &tokens) || tokens < 1))
+        return err_set(e, ERR_DATA, "image_seq_length is not a valid number");
+    grid(v);
+    v->gelu = true;
+    v->eps = json_num(json_get(cfg, "layer_norm_eps"), 1e-6);
+    v->scale = v->image_size / v->d[VD_PATCH] / (int64_t)sqrt((double)tokens);
+    if (v->scale == 4) v->scale = 0;
+    return 0;
+}
+
+static int idefics3_read(struct vision *v, struct hfdir *dir, const struct json *cfg,
+                         struct err *e) {
+    const struct json *size;
+    TRY(vision_transformer(v, cfg, e));
+    TRY(vision_number(hfdir_config(dir), "scale_factor", 2, &v->scale, e));
+    TRY(vision_preprocessor(dir, "size", &size, e));
+    TRY(vision_number(size, "longest_edge", v->image_size, &v->longest, e));
+    grid(v);
+    v->d[VD_MERGED] = v->scale * v->scale * v->d[VD_C];
+    v->gelu = true;
+    v->eps = json_num(json_get(cfg, "layer_norm_eps"), 1e-6);
+    return 0;
+}
+
+/* Images have any size; the table of positions is for num_patches of them. */
+static int lfm2_read(struct vision *v, struct hfdir *dir, const struct json *cfg, struct err *e) {
+    const struct json *root = hfdir_config(dir);
+    v->image_size = 256;
+    TRY(vision_transformer(v, cfg, e));
+    TRY(vision_number(cfg, "num_patches", 256, &v->d[VD_POS], e));
+    TRY(vision_number(root, "downsample_factor", 2, &v->scale, e));
+    TRY(vision_number(root, "projector_hidden_size", 2560, &v->d[VD_PROJ], e));
+    v->d[VD_MERGED] = v->scale * v->scale * v->d[VD_C];
+    v->gelu = true;
+    v->eps = json_num(json_get(cfg, "layer_norm_eps"), 1e-6);
+    /* vision_feature_layer counts from the end: -1 is the last block. */
+    v->block_key = v->blocks + (int64_t)json_num(json_get(root, "vision_feature_layer"), -1) + 1;
+    if (v->block_key < 1 || v->block_key > v->blocks)
+        return err_set(e, ERR_DATA, "vision_feature_layer is not one of the last blocks");
+    return 0;
+}
+
+static const char *const gemma3_classes[] = {"Gemma3ForConditionalGeneration", NULL};
+static const char *const idefics3_classes[] = {"Idefics3ForConditionalGeneration",
+                                               "SmolVLMForConditionalGeneration", NULL};
+static const char *const lfm2_classes[] = {"Lfm2VlForConditionalGeneration", NULL};
+#define HALF                                                                                       \
+    { .5f, .5f, .5f }
+const struct vision_kind vision_gemma3 = {.name = "Gemma 3",
+                                          .classes = gemma3_classes,
+                                          .projector = "gemma3",
+                                          .rows = gemma3_rows,
+                                          .mean = HALF,
+                                          .std = HALF,
+                                          .usual = {768, 3072, 12, 12, 224, 16},
+                                          .read = gemma3_read};
+const struct vision_kind vision_idefics3 = {.name = "SmolVLM and Idefics 3",
+                                            .classes = idefics3_classes,
+                                            .projector = "idefics3",
+                                            .rows = idefics3_rows,
+                                            .mean = HALF,
+                                            .std = HALF,
+                                            .usual = {1152, 3072, 12, 16, 224, 32},
+                                            .read = idefics3_read};
+const struct vision_kind vision_lfm2 = {.name = "LFM2-VL",
+                                        .classes = lfm2_classes,
+                                        .projector = "lfm2",
+                                        .rows = lfm2_rows,
+                                        .mean = HALF,
+                                        .std = HALF,
+                                        .usual = {768, 3072, 12, 12, 0, 16},
+                                        .read = lfm2_read};
