@@ -489,13 +489,15 @@ static const struct st_tensor *source_of(const struct mapping *m, const char *gg
 }
 
 /* Decides by the tensors whether the head is tied, because config.json does not always match
- * the saved weights. A head that differs from the embeddings is written. */
+ * the saved weights. A head that differs from the embeddings is written. Where the text_config of a
+ * vision model contradicts the whole model's config, a missing head follows the latter. */
 static void check_tie(struct mapping *m) {
     struct hparams *h = &m->p->hp;
     const struct json *said = hfdir_said(m->p->dir, "tie_word_embeddings");
     const struct st_tensor *embd = source_of(m, "token_embd.weight");
     const struct st_tensor *head = source_of(m, "output.weight");
-    const bool tied = said ? h->tied : !head;
+    const struct json *whole = json_get(hfdir_config(m->p->dir), "tie_word_embeddings");
+    const bool tied = said && (head || !json_bool(whole, false)) ? h->tied : !head;
     if (tied && head && embd && embd->n_dims == head->n_dims && embd->shape[0] == head->shape[0] &&
         !same_tensor(embd, head)) {
         log_warn("%s differs from the embeddings: writing it although config.json ties them",

@@ -455,6 +455,11 @@ static void copied_head(struct st_build *b, const struct st_tensor *t) {
 static void test_tying(void) {
     static const char *const tied[] = {"\"tie_word_embeddings\": false",
                                        "\"tie_word_embeddings\": true", NULL};
+    static const char *const part[] = {"\"tie_word_embeddings\": true",
+                                       "\"tie_word_embeddings\": true, \"text_config\": "
+                                       "{\"tie_word_embeddings\": false}",
+                                       NULL};
+    check_same("smollm3", part, NULL, "tied, but not in text_config, as vision models are saved");
     check_same("smollm3", NULL, copied_head, "a copy as the head");
     check_same("olmoe", tied, NULL, "another head, tied");
     check_same("olmoe", NULL, NULL, "as it is");
