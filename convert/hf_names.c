@@ -73,6 +73,7 @@ bool hf_names_other_part(const struct arch *a, const char *name) {
                                         "vision_projection.",
                                         "mlp1.",
                                         "connector.",
+                                        "merger.",
                                         "vpm.",
                                         "resampler."};
     for (const char *const *s = a->skip; s && *s; s++)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* convert/tower_siglip.c - vision towers with the blocks of SigLIP: Gemma 3, SmolVLM and Idefics 3,
- * LFM2-VL. */
+ * LFM2-VL, MiniCPM-V 4.6. */
 #include <math.h>
+#include <string.h>
 
 #include "convert/vision.h"
 
@@ -47,6 +48,24 @@ static const struct vision_row lfm2_rows[] = {
     {"multi_modal_projector.layer_norm.bias", "mm.input_norm.bias", {VD_MERGED}, 0, VR_F32 | VR_OPT},
     V_LINEAR("multi_modal_projector.linear_1", "mm.1", VD_PROJ, VD_MERGED),
     V_LINEAR("multi_modal_projector.linear_2", "mm.2", VD_TEXT, VD_PROJ),
+    {.hf = NULL},
+};
+/* A second merger between two blocks, unless each token is a square of 4 patches only. */
+#define VM(x) "vision_tower.vit_merger." x
+static const struct vision_row minicpm_rows[] = {
+    EMBEDDINGS("vision_tower.vision_model."),
+    BLOCKS("vision_tower.vision_model."),
+    V_NORM(VM("layer_norm1"), "v.vit_merger.ln1", VD_C),
+    V_LINEAR(VM("self_attn.q_proj"), "v.vit_merger.attn_q", VD_C, VD_C),
+    V_LINEAR(VM("self_attn.k_proj"), "v.vit_merger.attn_k", VD_C, VD_C),
+    V_LINEAR(VM("self_attn.v_proj"), "v.vit_merger.attn_v", VD_C, VD_C),
+    V_LINEAR(VM("self_attn.out_proj"), "v.vit_merger.attn_out", VD_C, VD_C),
+    V_NORM(VM("pre_norm"), "v.vit_merger.ds_ln", VD_MERGED),
+    V_LINEAR(VM("linear_1"), "v.vit_merger.ds_ffn_up", VD_PROJ, VD_MERGED),
+    V_LINEAR(VM("linear_2"), "v.vit_merger.ds_ffn_down", VD_C, VD_PROJ),
+    V_NORM("merger.mlp.0.pre_norm", "mm.input_norm", VD_MERGED),
+    V_LINEAR("merger.mlp.0.linear_1", "mm.up", VD_MERGED, VD_MERGED),
+    V_LINEAR("merger.mlp.0.linear_2", "mm.down", VD_TEXT, VD_MERGED),
     {.hf = NULL},
 };
 // clang-format on
@@ -105,6 +124,35 @@ static int lfm2_read(struct vision *v, struct hfdir *dir, const struct json *cfg
     return 0;
 }
 
+/* Reads MiniCPM-V's numbers. Images are cut into slices of scale_resolution pixels; image_size of
+ * vision_config is that of the table of positions. */
+static int minicpm_read(struct vision *v, struct hfdir *dir, const struct json *cfg,
+                        struct err *e) {
+    const struct json *j;
+    TRY(vision_transformer(v, cfg, e));
+    grid(v);
+    TRY(vision_preprocessor(dir, "scale_resolution", &j, e));
+    if (j && (!json_i64(j, &v->image_size) || v->image_size < 1 || v->image_size > 1 << 20))
+        return err_set(e, ERR_DATA, "scale_resolution is not a valid number");
+    TRY(vision_preprocessor(dir, "downsample_mode", &j, e));
+    if (j && (!json_str(j) || strcmp(json_str(j), "16x") != 0))
+        return err_set(e, ERR_DATA, "downsample_mode is not 16x");
+    v->scale = 4;
+    v->gelu = true;
+    v->d[VD_MERGED] = 4 * v->d[VD_C];
+    v->d[VD_PROJ] = 4 * v->d[VD_FF];
+    v->eps = json_num(json_get(cfg, "layer_norm_eps"), 1e-6);
+    j = json_get(hfdir_config(dir), "insert_layer_id");
+    v->merge_after = (int64_t)json_num(j ? j : json_get(cfg, "insert_layer_id"), 6);
+    return 0;
+}
+
+static void minicpm_keys(const struct vision *v, struct gguf_w *w) {
+    const int32_t at = (int32_t)v->merge_after;
+    gguf_w_arr(w, "clip.vision.wa_layer_indexes", GV_I32, &at, 1);
+}
+
+static const char *const minicpm_classes[] = {"MiniCPMV4_6ForConditionalGeneration", NULL};
 static const char *const gemma3_classes[] = {"Gemma3ForConditionalGeneration", NULL};
 static const char *const idefics3_classes[] = {"Idefics3ForConditionalGeneration",
                                                "SmolVLMForConditionalGeneration", NULL};
@@ -135,3 +183,12 @@ const struct vision_kind vision_lfm2 = {.name = "LFM2-VL",
                                         .std = HALF,
                                         .usual = {768, 3072, 12, 12, 0, 16},
                                         .read = lfm2_read};
+const struct vision_kind vision_minicpm = {.name = "MiniCPM-V 4.6",
+                                           .classes = minicpm_classes,
+                                           .projector = "minicpmv4_6",
+                                           .rows = minicpm_rows,
+                                           .mean = HALF,
+                                           .std = HALF,
+                                           .usual = {1152, 4304, 27, 16, 980, 14},
+                                           .read = minicpm_read,
+                                           .keys = minicpm_keys};

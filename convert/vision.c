@@ -13,7 +13,7 @@
 static const struct vision_kind *const kinds[] = {
     &vision_qwen2,  &vision_qwen25,  &vision_qwen3,    &vision_gemma3,
     &vision_gemma4, &vision_pixtral, &vision_idefics3, &vision_internvl,
-    &vision_lfm2,   &vision_glm4v,   &vision_kimi};
+    &vision_lfm2,   &vision_glm4v,   &vision_kimi,     &vision_minicpm};
 
 const struct vision_kind *vision_find(const char *cls) {
     for (size_t i = 0; cls && i < COUNT_OF(kinds); i++)

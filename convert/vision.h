@@ -78,7 +78,8 @@ struct vision {
     int64_t longest;    /* preproc_image_size */
     int64_t tiles[2];   /* preproc_min_tiles, preproc_max_tiles */
     bool gelu, silu;
-    int64_t line_break; /* token at the end of a row of patches; -1: none */
+    int64_t merge_after; /* block after which a second merger runs (MiniCPM-V) */
+    int64_t line_break;  /* token at the end of a row of patches; -1: none */
 };
 struct vision_usual { /* defaults of transformers */
     int64_t width, ff, blocks, heads, image, patch;
@@ -96,7 +97,7 @@ struct vision_kind {
 /* Tables: tower_qwen.c, tower_siglip.c and so on. */
 extern const struct vision_kind vision_qwen2, vision_qwen25, vision_qwen3, vision_gemma3,
     vision_gemma4, vision_pixtral, vision_idefics3, vision_internvl, vision_lfm2, vision_glm4v,
-    vision_kimi;
+    vision_kimi, vision_minicpm;
 
 /* Returns the conversion of a model class's vision tower; NULL: unknown. */
 const struct vision_kind *vision_find(const char *cls);

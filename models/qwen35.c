@@ -12,7 +12,7 @@
 static const char *const skip[] = {"visual.", "vision_tower.",
                                    NULL}; /* in multimodal checkpoints */
 static const char *const dense_classes[] = {"Qwen3_5ForConditionalGeneration", "Qwen3_5ForCausalLM",
-                                            NULL};
+                                            "MiniCPMV4_6ForConditionalGeneration", NULL};
 static const char *const moe_classes[] = {"Qwen3_5MoeForConditionalGeneration",
                                           "Qwen3_5MoeForCausalLM", NULL};
 

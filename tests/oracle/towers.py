@@ -85,6 +85,13 @@ def glm4v():
         depth=3, hidden_size=16, intermediate_size=32, out_hidden_size=32, num_heads=2, patch_size=4, image_size=16)))
 
 
+def minicpmv():
+    from transformers.models.minicpmv4_6 import configuration_minicpmv4_6 as c, modeling_minicpmv4_6 as m
+    text = dict(TEXT, model_type="qwen3_5_text", num_hidden_layers=4, head_dim=16, linear_num_value_heads=2, linear_num_key_heads=1,
+                linear_key_head_dim=8, linear_value_head_dim=8)
+    return m.MiniCPMV4_6ForConditionalGeneration(c.MiniCPMV4_6Config(text_config=text, vision_config=VIT, insert_layer_id=1))
+
+
 def kimivl():
     c, ff, p = 16, 32, 14
     shape = {"vision_tower.patch_embed.proj": (c, 3, p, p), "vision_tower.patch_embed.pos_emb": (4, 4, c)}
@@ -122,11 +129,11 @@ def original_internvl(tensors, config):
                  "max_dynamic_patch": 12, "llm_config": dict(config["text_config"], architectures=["Qwen2ForCausalLM"]), "vision_config": vision}
 
 
-TOWERS = [qwen2vl, qwen25vl, qwen3vlmoe, gemma3, mistral3, pixtral, smolvlm, internvl, lfm2vl, glm4v, kimivl]
+TOWERS = [qwen2vl, qwen25vl, qwen3vlmoe, gemma3, mistral3, pixtral, smolvlm, internvl, lfm2vl, glm4v, kimivl, minicpmv]
 # names that the converter knows, for names as transformers saves them now
 EMBEDDINGS = (r"^language_model\.", "")  # the converter skips them with this prefix, although the file needs the row of [IMG_BREAK]
 RENAMED = {"mistral3": EMBEDDINGS, "pixtral": EMBEDDINGS, "gemma3": (r"^vision_tower\.", "vision_tower.vision_model."), "lfm2vl": (r"^model\.vision_tower\.", "model.vision_tower.vision_model.")}
-PREPROCESSOR = {"gemma3": {"image_seq_length": 4}, "smolvlm": {"size": {"longest_edge": 64}}}
+PREPROCESSOR = {"minicpmv": {"scale_resolution": 12}, "gemma3": {"image_seq_length": 4}, "smolvlm": {"size": {"longest_edge": 64}}}
 
 
 def randomized(tensors):
@@ -154,7 +161,7 @@ def made(make):
     with tempfile.TemporaryDirectory() as d:
         model.to(torch.bfloat16).save_pretrained(d)
         tensors, config = load_file(os.path.join(d, "model.safetensors")), json.load(open(os.path.join(d, "config.json")))
-    keep = r"visual|vision|multi_modal_projector|connector" + (r"|embed_tokens" if make in (mistral3, pixtral) else "")
+    keep = r"visual|vision|multi_modal_projector|connector|merger" + (r"|embed_tokens" if make in (mistral3, pixtral) else "")
     return randomized({k: v for k, v in tensors.items() if re.search(keep, k)}), config
 
 
