@@ -189,13 +189,13 @@ static void measure_file(struct release_file *f, const struct gguf *g) {
 static void add_mmproj(struct release *r, const char *name, const struct gguf *g) {
     struct release_file about = {0};
     if (r->n_mmproj == RELEASE_MAX_MMPROJ) return;
-    measure(&about, g);
+    measure_file(&about, g);
     int at = r->n_mmproj++;
     for (; about.is_float && at > 0; at--) r->mmproj[at] = r->mmproj[at - 1];
     const char *kind = gguf_str_or(g, "clip.vision.projector_type", "");
     r->mmproj[at] = (struct release_mmproj){
         .file = arena_strdup(&r->arena, name),
-        .projector = keep(r, *kind ? kind : gguf_str_or(g, "clip.projector_type", "")),
+        .projector = keep_text(r, *kind ? kind : gguf_str_or(g, "clip.projector_type", "")),
         .size_bytes = about.size_bytes};
 }
 
