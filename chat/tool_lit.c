@@ -390,7 +390,7 @@ bool tool_parse_python(struct toolparse *p, size_t *i) {
     return true;
 }
 
-/* ---- Gemma 4 --------------------------------------------------------------------------------- */
+/* ---- Gemma 4 ---- */
 
 static const char quote[] = "<|\"|>";
 enum { QUOTE = sizeof quote - 1 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* serve/ask.h - a parsed request, independent of its API. Every API reader fills in a struct ask,
- * and the scheduler answers it. */
+/* serve/ask.h - a parsed request, independent of its API. The reader of each API fills in a struct
+ * ask, which the scheduler answers. */
 #ifndef HONE_SERVE_ASK_H
 #define HONE_SERVE_ASK_H
 
@@ -40,37 +40,37 @@ enum ask_form {
     FORM_REGEX,
     FORM_CHOICE,
     FORM_GRAMMAR,
-    FORM_TOOLS /* calls of ask.tools; set internally, never by a request */
+    FORM_TOOLS /* calls of ask.tools; set internally, never read from a request */
 };
 struct ask {
-    char *model;    /* as in the request; "": not given */
+    char *model;    /* as given in the request; "": not given */
     char *conv;     /* {"messages": [...], "tools": [...]?} for the template; NULL: plain prompts */
     char *tools;    /* JSON text of a list in OpenAI's shape; NULL: none */
     bool no_calls;  /* text that looks like a call is not parsed as one */
     bool must_call; /* the answer must be a call */
     char *only_tool;    /* name of the only tool allowed; NULL: any */
     char *allowed;      /* JSON text: names of the tools allowed; NULL: all */
-    struct buf custom;  /* names of tools with free-text input, one per line */
-    struct buf schemas; /* where tool schemas are in the request: lines "NAME PATH" */
+    struct buf custom;  /* names of custom tools (free-text input), one per line */
+    struct buf schemas; /* paths of tool schemas within the request: lines "NAME PATH" */
     struct buf spaces;  /* tool namespaces, one per line */
-    bool held;          /* a tool's input has a grammar, so calls are constrained to it */
+    bool held;          /* a tool's input has a grammar, to which its calls are constrained */
     bool one_call;      /* stop after the first call */
     bool strict_calls;  /* never read bare JSON as a call */
     bool go_on;         /* continue the last message, which is the assistant's */
     struct buf kwargs;  /* template variables: members of a JSON object */
     enum ask_think think;
-    int64_t n_think;    /* limit of thinking tokens, after which its end is forced; < 0: none */
-    char *think_last;   /* text inserted before the forced end; NULL: none */
+    int64_t n_think;  /* limit of thinking tokens; then the end of thinking is forced; < 0: none */
+    char *think_last; /* text inserted before the forced end; NULL: none */
     bool hide_thinking; /* generate the reasoning but do not send it */
-    bool tags;          /* leave reasoning in the content, with its tags */
+    bool tags;          /* leave reasoning and its tags in the content */
     struct ask_prompt prompt[ASK_PROMPTS];
     int n_prompts;
 
     enum ask_form form;    /* required form of the content */
     char *form_text;       /* JSON text of a schema or a list of choices, a pattern or a grammar */
-    bool form_strict;      /* reject what cannot be enforced */
+    bool form_strict;      /* fail if a part of the form cannot be enforced */
     const char *form_path; /* static: the request field that set the form */
-    bool complete; /* `strict` of a form or tool as OpenAI defines it: all properties required */
+    bool complete; /* OpenAI's `strict` for the form or the tools: all properties required */
 
     struct sample_opts sample;
     int64_t seed;  /* < 0: drawn at random */
@@ -80,16 +80,16 @@ struct ask {
     const char *end_text; /* text that acts as an end token; borrowed; NULL: none */
     int n;                /* choices per prompt */
     bool stream, usage, echo, ignore_eos;
-    bool progress, timings; /* streams: progress of the prompt; timings with each piece */
-    bool nothing;           /* generate nothing: the request only loads the model */
+    bool progress, timings; /* streams: report the prompt's progress; add timings to each piece */
+    bool nothing;           /* generate nothing; the request is only meant to load the model */
     bool unload;            /* unload the model after this answer */
     bool no_cache;          /* neither read nor fill the prefix cache */
-    bool exact;             /* reuse a prefix only if the text has exactly its tokens */
-    struct {                /* cache_control marks: prefixes the client will send again */
+    bool exact;      /* reuse a cached prefix only if its tokens are the same, not just its bytes */
+    struct {         /* cache_control marks: prefixes the client will send again */
         int message; /* last message of the prefix, in conv; -1: tools and system messages only */
         bool hour;   /* keep for an hour instead of minutes */
     } mark[ASK_MARKS];
-    int n_marks; /* ascending; the last ones if there are too many */
+    int n_marks; /* in ascending order; if there are too many, the last ones are kept */
     int top;     /* alternatives per token; < 0: no probabilities */
     struct {
         int32_t id;
@@ -98,17 +98,17 @@ struct ask {
     int n_bias;
     unsigned api_flags;          /* flags private to the API's reader and writer */
     int64_t n_messages, n_tools; /* as sent by the client */
-    struct buf repeat;           /* members that the answer repeats, JSON text */
+    struct buf repeat;           /* request members that the answer repeats, as JSON text */
     struct buf ignored;          /* names of unknown fields, separated by ", " */
-    struct buf warned;           /* dropped parts of the request, separated by ", " */
+    struct buf warned; /* parts of the request that were dropped or changed, separated by ", " */
 };
 /* Sets the defaults, which come from the model file and the command line. */
 void ask_init(struct ask *a, const struct sample_opts *sample, int64_t seed, int64_t n_max);
 void ask_release(struct ask *a);
-/* Records the `cache_control` value v at a message of conv. Values that mark nothing are
- * ignored. */
+/* Records the `cache_control` value v of a message of conv. A value that does not request caching
+ * is ignored. */
 void ask_mark(struct ask *a, int message, const struct json *v);
-/* Drops the first n stop texts. */
+/* Removes the first n stop texts. */
 void ask_drop_stops(struct ask *a, int n);
 /* Adds a template variable; `text` is JSON. */
 void ask_kwarg(struct ask *a, const char *name, const char *text);
@@ -121,8 +121,8 @@ enum field_kind {
     F_COUNT,   /* int32_t in a range */
     F_REAL,    /* float in a range */
     F_READ,    /* read by a function */
-    F_LEFT,    /* read by another row's function, or has no effect here */
-    F_NEUTRAL, /* number that must equal `least`, the value with no effect */
+    F_LEFT,    /* ignored: another row's function reads it, or it has no effect here */
+    F_NEUTRAL, /* number that must equal `least`, the value that has no effect */
     F_REFUSED  /* always an error; `why` is the reason */
 };
 struct field { /* a member of a request's body */
@@ -133,8 +133,9 @@ struct field { /* a member of a request's body */
     int (*read)(struct ask *a, const struct json *v, const char *path, struct fault *f);
     const char *why;
 };
-/* Reads the members of obj listed in the tables, each by its row; null counts as absent. Other
- * names are recorded as ignored. prefix: "" or "options.". */
+/* Reads each member of obj as its row in one of the tables says. A member that is null counts as
+ * absent; names without a row are recorded in a->ignored. prefix: of paths in errors, "" or
+ * "options.". */
 int fields_read(struct ask *a, const struct json *obj, const char *prefix,
                 const struct field *const *table, const int *n, int n_tables, struct fault *f);
 #define FIELD(kind, member, least, most) kind, least, most, offsetof(struct ask, member), NULL, NULL
@@ -147,12 +148,12 @@ int fields_read(struct ask *a, const struct json *obj, const char *prefix,
  * field. */
 bool ask_is_empty(const struct json *v);
 
-/* Sampling fields with the names that OpenAI's APIs and their extensions share. */
+/* Sampling fields that are common to OpenAI's APIs and their extensions. */
 extern const struct field ask_sampling[];
 extern const int ask_n_sampling;
-/* Reads the number of answers; ask_read_usage reads {"include_usage"} of a stream. These functions
- * and those below fill in a from v, the value of the member `path` of a request. They return 0, or
- * the status of an error with *f filled in. */
+/* Reads the number of answers; ask_read_usage reads stream_options with its {"include_usage"}. Like
+ * the functions below, they fill in a from v, the value at `path` in the request, and return 0, or
+ * the HTTP status of an error with *f filled in. */
 int ask_read_n(struct ask *a, const struct json *v, const char *path, struct fault *f);
 int ask_read_usage(struct ask *a, const struct json *v, const char *path, struct fault *f);
 int ask_read_top(struct ask *a, const struct json *v, const char *path, struct fault *f);
@@ -165,11 +166,11 @@ int ask_read_kwargs(struct ask *a, const struct json *v, const char *path, struc
 int ask_read_thinking(struct ask *a, const struct json *v, const char *path, struct fault *f);
 int ask_read_effort(struct ask *a, const struct json *v, const char *path, struct fault *f);
 /* Reads the response format: {"type": "text" | "json_object" | "json_schema", "json_schema":
- * {"schema", "strict"}}, or with schema and strict next to the type. */
+ * {"schema", "strict"}}, or the same with schema and strict next to the type. */
 int ask_read_format(struct ask *a, const struct json *v, const char *path, struct fault *f);
 int ask_form(struct ask *a, enum ask_form form, const struct json *v, const char *path,
              struct fault *f);
-/* Requires the answer to be a call of the tool `name`, or of any tool if name is NULL. */
+/* Requires the answer to be a call: of the tool `name`, or of any tool if name is NULL. */
 int ask_must_call(struct ask *a, const struct json *name, const char *path, struct fault *f);
 /* Reads which tools may be called: {"mode": "auto" | "required", "tools": [{"name"} or {"function":
  * {"name"}}]}. */
@@ -178,14 +179,15 @@ int ask_read_model(struct ask *a, const struct json *v, const char *path, struct
 
 /* Fills in a->schemas from the body of a request. */
 void ask_note_schemas(struct ask *a, const struct json *body);
-/* Returns whether a message has this role. msg_text returns its content, or "" if that is not a
- * string. */
+/* Returns whether a message has this role. msg_text() returns a message's content, or "" if that is
+ * not a string. */
 bool msg_is(const struct json *m, const char *role);
 const char *msg_text(const struct json *m);
 
-/* ---- copying request values: members keep their order, numbers their spelling ---- */
+/* ---- copying request values, without changing the order of members or the spelling of numbers
+ * ---- */
 
-/* Writes v to the open object or list; name NULL: to a list. */
+/* Writes v to the open object as member `name`, or to the open list if name is NULL. */
 void ask_put(struct jw *w, const char *name, const struct json *v);
 /* Writes member `name` of obj as member `as`, unless it is absent or null. */
 void ask_copy(struct jw *w, const char *name, const struct json *obj, const char *as);

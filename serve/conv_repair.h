@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-/* serve/conv_repair.h - step-by-step repair of conversations that a template rejects.
+/* serve/conv_repair.h - repairs conversations that a template rejects, step by step.
  *
  * Clients send system messages in the middle, several messages of one role in a row, an assistant
  * message first, no user message at all, a user message after tool results, arguments that a broken
- * stream left incomplete, or call ids that Mistral does not allow. Some templates raise an error,
- * which the user of such a client cannot fix; others silently drop the system message. A
- * conversation that the template accepts and renders in full is left unchanged. */
+ * stream left incomplete, or call ids that Mistral does not allow. For such input some templates
+ * raise an error, which the user of the client cannot fix; others silently drop the system message.
+ * A conversation that the template accepts and renders in full is left unchanged. */
 #ifndef HONE_SERVE_CONV_REPAIR_H
 #define HONE_SERVE_CONV_REPAIR_H
 
@@ -24,14 +24,15 @@ enum conv_repair_step { /* in the order they are tried */
                         MEND_NO_SYSTEM,
                         MEND_STEPS
 };
-/* Applies one step to conv. Returns the changed {"messages", "tools"?}, JSON text that the caller
- * frees, or NULL if there is nothing to change. Sets *what to a description of the change. */
+/* Applies one step to conv. Returns the changed conversation {"messages", "tools"?} as JSON text,
+ * freed by the caller, or NULL if there is nothing to change. Sets *what to a description of the
+ * change. */
 char *conv_repair_conv(const char *conv, enum conv_repair_step step, const char **what);
 /* Returns the conversation with each system text replaced by a marker word that no template
- * contains, and lists those words in `words`, one per line. Returns NULL without system
+ * contains, and lists those words in `words`, one per line. Returns NULL if there are no system
  * texts. The caller frees both. */
 char *conv_repair_probe(const char *conv, struct buf *words);
-/* Returns whether the prompt contains at least some bytes of every system text. */
+/* Returns whether the prompt contains some bytes of each system text. */
 struct jinja_spans;
 bool conv_repair_shown(const char *conv, const struct jinja_spans *spans);
 

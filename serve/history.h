@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* serve/history.h - parts of answers that clients do not send back: the reasoning before calls, and
- * the exact spelling of arguments. With them restored, the prompt has the tokens that were
- * computed, so the prefix is reused and the model sees its own output. */
+/* serve/history.h - remembers parts of answers that clients do not send back: the reasoning before
+ * calls, and the exact spelling of arguments. When they are restored in the next request, its
+ * prompt has the same tokens as the answer, so the cached prefix is reused and the model sees its
+ * own output. */
 #ifndef HONE_SERVE_HISTORY_H
 #define HONE_SERVE_HISTORY_H
 
@@ -10,11 +11,11 @@
 struct history; /* thread-safe */
 struct history *history_new(void);
 void history_free(struct history *r);
-/* Remembers the calls of an answer sent to the client `key`, and forgets the oldest ones. */
+/* Remembers the calls of an answer to the client `key`, in place of the oldest ones. */
 void history_note(struct history *r, uint64_t key, const struct reply_choice *c);
-/* Restores the remembered parts of calls in a conversation (ask.conv): the reasoning if the
- * message has none, and the spelling of arguments with equal values. Returns the new text, which
- * the caller frees, or NULL if nothing changes. */
+/* Restores the remembered parts of calls in a conversation (ask.conv): the reasoning if the message
+ * has none, and the spelling of the arguments if their values are equal. Returns the new text,
+ * which the caller frees, or NULL if nothing changes. */
 char *history_fill(struct history *r, uint64_t key, const char *conv);
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* serve/http.h - HTTP/1.1 request parser: a pure function of bytes, with no sockets and no clock.
- * Input that two parsers could read differently is rejected (RFC 9112), never guessed at. */
+/* serve/http.h - HTTP/1.1 request parser, which depends on its input only, not on sockets or time.
+ * It never guesses: input that two parsers could read differently is rejected (RFC 9112). */
 #ifndef HONE_SERVE_HTTP_H
 #define HONE_SERVE_HTTP_H
 
@@ -12,7 +12,7 @@
 
 enum { HTTP_MAX_LINE = 8 << 10, HTTP_MAX_HEAD = 32 << 10, HTTP_MAX_FIELDS = 100 };
 
-struct http_text { /* part of the head, borrowed */
+struct http_text { /* part of a request's head, borrowed */
     const char *s;
     size_t n;
 };
@@ -24,7 +24,8 @@ struct http_req {
     struct http_text method, path, query; /* path: up to '?', not normalized */
     struct http_field field[HTTP_MAX_FIELDS];
     int n_fields;
-    struct http_text host, authority; /* authority: from an absolute target; must match Host */
+    struct http_text host,
+        authority; /* authority: of an absolute request target; must match Host */
     bool keep_alive, expect, chunked;
     int64_t length;  /* bytes of the body; 0: no body, -1: chunked */
     int status;      /* rejected head: 400, 431, 501 or 505; then close */
@@ -43,9 +44,9 @@ bool http_is_word(struct http_text t, const char *s);
 /* Appends t with %XX decoded. */
 void http_unescape(struct http_text t, struct buf *out);
 
-/* State of a body being read. */
+/* State of the parser of a request's body. */
 struct http_body {
-    int64_t left; /* bytes left of the body or the chunk */
+    int64_t left; /* remaining bytes of the body or the current chunk */
     bool chunked;
     int state;      /* chunked parser; internal */
     int line;       /* bytes of the current line */
@@ -53,14 +54,14 @@ struct http_body {
 };
 void http_body_begin(struct http_body *b, const struct http_req *r);
 enum http_more { HTTP_MORE, HTTP_DONE, HTTP_TOO_LARGE, HTTP_BAD };
-/* Consumes *used bytes of s as part of a body and appends their content to out, which may grow to
- * `most` bytes. */
+/* Parses body bytes at s, sets *used to the number consumed, and appends their content to out,
+ * which may grow to `most` bytes. */
 enum http_more http_body_feed(struct http_body *b, const char *s, size_t n, size_t most,
                               struct buf *out, size_t *used);
 
-/* Returns whether a request for this host may be answered: the host is a numeric IP address,
- * localhost, a name below localhost, or one of `allowed`, with any port. This rejects DNS
- * rebinding: web pages whose own host name resolves to this server. */
+/* Returns whether a request for this host may be answered: it is a numeric IP address, localhost, a
+ * subdomain of localhost, or one of `allowed`, with any port. This prevents DNS rebinding, in which
+ * a web page's own host name resolves to this server. */
 bool http_host_ok(struct http_text host, const char *const *allowed, int n_allowed);
 /* Returns the reason phrase of a status, or "Unknown". Static. */
 const char *http_reason(int status);

@@ -12,7 +12,7 @@
 
 enum { JOB_ID = 29 }; /* "req_" and 24 characters */
 struct job {
-    /* The request: filled in before handover, then read-only. */
+    /* The request: filled in by the network thread, then read-only. */
     struct buf head, body;
     struct http_req req; /* points into head */
     char id[JOB_ID];
@@ -20,28 +20,28 @@ struct job {
     double t_arrive; /* progress_now_s() */
     const void *route;
     void *work; /* owned by the answering thread */
-    int wake;   /* pipe that tells the network thread there is data to send */
+    int wake;   /* pipe to wake the network thread when there is data to send */
 
     atomic_bool gone;    /* the client has left; drop the rest of the answer */
-    atomic_size_t ahead; /* bytes not yet read by the client */
+    atomic_size_t ahead; /* bytes written but not yet read by the client */
     atomic_int refs;
 
     pthread_mutex_t lock; /* protects the fields below */
     int status;           /* 0: not decided yet */
     const char *type;     /* content-type */
-    struct buf out;       /* unsent bytes of the body */
+    struct buf out;       /* bytes of the response body not sent yet */
     struct buf fields;    /* extra header lines, each with CRLF */
-    bool stream;          /* send data as it is written; else all at once at the end */
-    bool ended, cut;      /* cut: failed midway, so close the connection without a proper end */
-    const char *ping;     /* keep-alive text of a silent stream; NULL: a space before the JSON */
+    bool stream;          /* send data as it is written, not all at once at the end */
+    bool ended, cut;      /* cut: failed midway, so the connection is closed without a proper end */
+    const char *ping;     /* text that keeps a silent stream alive; NULL: a space before the JSON */
 };
 /* Creates a job with one reference. wake is borrowed. */
 struct job *job_new(int wake);
 void job_hold(struct job *j);
 void job_drop(struct job *j);
 
-/* Declares how the answer will be streamed, so that keep-alive bytes sent before it begins have the
- * right type. The answer may still fail with its own status. */
+/* Announces that the answer will be streamed, so that keep-alive bytes sent before it begins have
+ * the right content type. The answer may still fail with an HTTP status of its own. */
 void job_will_stream(struct job *j, const char *type, const char *ping);
 /* Begins a streamed answer with status 200. */
 void job_stream(struct job *j, const char *type, const char *ping);
@@ -50,14 +50,14 @@ void job_write(struct job *j, const char *s, size_t n);
 /* Sends a complete answer and ends the job. */
 void job_answer(struct job *j, int status, const char *type, const char *s, size_t n);
 void job_field(struct job *j, const char *name, const char *value);
-/* Ends a streamed answer; cut: without the terminator that marks it as complete. */
+/* Ends a streamed answer. cut: it is incomplete, so the end of the body is not sent. */
 void job_end(struct job *j, bool cut);
-/* Records that the head of a streamed answer was sent before its content. */
+/* Records that the head of a streamed answer has been sent, although there is no content yet. */
 void job_begin(struct job *j);
-/* Returns whether any part of the answer has been sent. */
+/* Returns whether the answer has begun, so that its status can no longer change. */
 bool job_began(struct job *j);
 
-/* Writes `prefix` and 24 unguessable characters to out, which must hold both and a NUL. */
+/* Writes `prefix` and 24 unguessable characters to out, which must have room for them and a NUL. */
 void job_random_id(const char *prefix, char *out);
 
 #endif

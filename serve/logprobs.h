@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* serve/logprobs.h - token log probabilities in the shape of OpenAI's chat API. */
+/* serve/logprobs.h - writes token log probabilities in the format of OpenAI's APIs. */
 #ifndef HONE_SERVE_LOGPROBS_H
 #define HONE_SERVE_LOGPROBS_H
 
@@ -9,10 +9,10 @@
 
 /* Appends a list element {"token", "logprob", "bytes", "top_logprobs"}. Log probabilities are
  * natural logarithms of the softmax of the model's n raw logits. top: number of alternatives, at
- * most LOGITS_BEST. logits NULL: not known, logprob is null. */
+ * most LOGITS_BEST. logits NULL: unknown, so logprob is null. */
 void logprobs_add(struct buf *out, const struct tok *t, const float *logits, int64_t n, int32_t id,
                   int top);
-/* Writes the elements in the shape of text completions: "logprobs": {"tokens", "token_logprobs",
+/* Writes list elements in the format of text completions: "logprobs": {"tokens", "token_logprobs",
  * "top_logprobs", "text_offset"}; null if the list is empty. offset: text offset of the first
  * token. */
 void logprobs_as_text(struct jw *w, const char *elements, int64_t offset);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* serve/net.h - the network thread: sockets, connections and timeouts. Callbacks interpret the
- * requests; they must not compute for long. */
+/* serve/net.h - the network thread: sockets, connections and timeouts. Callbacks handle the
+ * requests, and must return quickly. */
 #ifndef HONE_SERVE_NET_H
 #define HONE_SERVE_NET_H
 
@@ -10,14 +10,14 @@
 struct net;
 struct net_ops {
     void *ud;
-    /* The head was read. False: it was answered, the body is not wanted, and the connection
-     * ends. */
+    /* Handles a request whose head has arrived. False: it has been answered; the body is not read,
+     * and the connection is closed. */
     bool (*head)(void *ud, struct job *j);
-    /* The request is complete. A thread that answers it later must hold the job. */
+    /* Handles a complete request. To answer it later from another thread, hold the job. */
     void (*request)(void *ud, struct job *j);
-    /* Writes the body of an error response that net itself sends. */
+    /* Writes the body of an error response that net itself sends, such as to an invalid request. */
     void (*error)(void *ud, int status, const char *why, struct buf *out);
-    /* Called a few times per second. False: stop once no answer is in progress. */
+    /* Is called a few times per second. False: stop when no answer is in progress. */
     bool (*tick)(void *ud);
 };
 struct net_opts {
@@ -33,9 +33,10 @@ int net_new(struct net **out, const struct net_opts *o, struct err *e);
 /* Closes everything; answers in progress are cancelled. */
 void net_free(struct net *n);
 int net_port(const struct net *n);
-/* Serves until tick returns false and the last answer is sent, or until `stop` is set. */
+/* Serves until tick() has returned false and the last answer is sent, or until `stop` is set. */
 int net_run(struct net *n, const atomic_bool *stop, struct err *e);
-/* Connections: open, with a request in progress, and refused so far. Thread-safe. */
+/* Numbers of connections: open now, with a request in progress now, and refused so far.
+ * net_counts() is thread-safe. */
 struct net_counts {
     int64_t open, busy, refused;
 };

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
-/* serve/poller.h - waiting for many descriptors: epoll on Linux; poll() elsewhere, whose cost grows
- * with their number. Single-threaded. */
+/* serve/poller.h - waits for events on many descriptors: with epoll on Linux, elsewhere with
+ * poll(), whose cost grows with the number of descriptors. Single-threaded. */
 #ifndef HONE_SERVE_POLLER_H
 #define HONE_SERVE_POLLER_H
 
 enum { WAIT_IN = 1, WAIT_OUT = 2, WAIT_LEFT = 4, WAIT_DEAD = 8 };
 struct wait_event {
     void *what;
-    /* WAIT_IN: readable, WAIT_OUT: writable, if requested. Always reported: WAIT_LEFT: the peer has
-     * shut down its side (with poll, only on systems that report it), WAIT_DEAD: error. */
+    /* Reported if requested: WAIT_IN, readable, and WAIT_OUT, writable. Always reported: WAIT_LEFT,
+     * the peer has shut down its side (with poll only on some systems), and WAIT_DEAD, error. */
     unsigned is;
 };
 struct poller;
@@ -16,8 +16,8 @@ struct poller;
 /* Creates a poller; NULL: failed, see errno. */
 struct poller *poller_new(void);
 void poller_free(struct poller *w);
-/* Adds fd, or changes its `events` (WAIT_IN, WAIT_OUT); `what` is passed along with its events.
- * Returns 0, or -1 with errno set. */
+/* Adds fd, or changes its `events` (WAIT_IN, WAIT_OUT); `what` is returned with its events. Returns
+ * 0, or -1 with errno set. */
 int poller_set(struct poller *w, int fd, unsigned events, void *what);
 /* Removes fd from the poller; call before close(). */
 void poller_end(struct poller *w, int fd);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* serve/replay.h - replay of recorded requests through the server's engine, without a network.
- * Shared prefixes are computed only once. */
+/* serve/replay.h - sends recorded requests to the server's engine, without a network. Prefixes that
+ * requests share are computed only once. */
 #ifndef HONE_SERVE_REPLAY_H
 #define HONE_SERVE_REPLAY_H
 
@@ -17,15 +17,16 @@ struct replay { /* a new answer, compared with the recorded one */
     bool failed;
     char why[300]; /* error message if failed */
     int64_t n_prompt, n_cached, n_out;
-    /* First token that differs from the recorded answer, from 0; < 0: none. comparable: the
-     * recorded tokens mean the recorded text in this model too, so parted is known. */
+    /* parted: index, from 0, of the first token that differs from the recorded answer; < 0: none.
+     * Known only if comparable: the recorded tokens give the recorded text with this model's
+     * tokenizer. */
     bool comparable;
     int64_t parted;
-    int32_t own, was;    /* new and recorded token there; < 0: end */
-    double p_own, p_was; /* their probabilities, before sampling; NaN: not known */
+    int32_t own, was;    /* token there in the new and in the recorded answer; < 0: it has ended */
+    double p_own, p_was; /* their probabilities in the new answer, before sampling; NaN: unknown */
 };
-/* Replays recorded request j against s, a server without network and threads. *out is complete
- * after replay_finish() and must stay valid until then. greedy: as in record_ask(). */
+/* Replays recorded request j on s, a server without a network and threads. *out is complete after
+ * replay_finish() and must stay valid until then. greedy: as in record_ask(). */
 int replay_ask(struct server *s, const struct json *j, bool greedy, struct replay *out,
                struct err *e);
 void replay_finish(struct server *s);

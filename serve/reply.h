@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* serve/reply.h - an answer in progress: its events, what they add up to, and how each API writes
- * them. All functions here are pure; times and ids are passed in. */
+/* serve/reply.h - an answer in progress: its events, the answer so far, and how each API writes it.
+ * All functions here are pure: times and ids are passed in. */
 #ifndef HONE_SERVE_REPLY_H
 #define HONE_SERVE_REPLY_H
 
@@ -23,25 +23,26 @@ struct reply_call {
     char *name;
     struct buf args; /* JSON text of an object */
     bool done;       /* complete */
-    size_t n_input;  /* bytes of a custom tool's input already sent */
+    size_t n_input;  /* for a custom tool: bytes of its input already sent */
 };
 struct reply_choice {
     struct buf content, reasoning;
     struct reply_call *call;
     int n_calls, n_loose; /* n_loose: calls written as bare JSON */
-    struct buf probs;     /* unsent logprobs: list elements separated by ", " */
-    struct buf problems;  /* texts, in the same form */
+    struct buf probs;     /* logprobs not sent yet: JSON list elements separated by ", " */
+    struct buf problems;  /* problems with calls, as strings in the same form */
     enum reply_end end;
     const char *stop; /* stop text found, if END_STOP; borrowed from the ask */
     int64_t n_out, n_think;
-    struct constrain_counts held; /* effect of the constraint; zeros without one */
-    struct tool_tally overruled;  /* where it overruled the model, in answers with tools */
-    struct buf ids;               /* "1, 2, 3", if requested */
+    struct constrain_counts held; /* what the constraint did; zeros if unconstrained */
+    struct tool_tally
+        overruled;  /* where the constraint overruled the model, in answers with tools */
+    struct buf ids; /* token ids if requested: "1, 2, 3" */
 };
 struct reply {
     const struct ask *ask;
     char id[REPLY_ID];
-    const char *model; /* id shown to the client */
+    const char *model; /* the model's id for the client */
     const char *fingerprint;
     int64_t created; /* seconds since 1970 */
     struct reply_choice *choice;
@@ -54,13 +55,13 @@ struct reply {
     char item[REPLY_ID]; /* id of the current item */
     struct buf items;    /* completed items: list elements */
     struct buf shown;    /* logprobs of the current item: list elements */
-    size_t mark;         /* where the text of the current item begins */
+    size_t mark;         /* offset at which the text of the current item begins */
 };
 void reply_init(struct reply *r, const struct ask *a, int n_choices);
 void reply_release(struct reply *r);
 
 enum event_kind {
-    EV_ADMITTED,   /* prompt tokens are counted, computing begins */
+    EV_ADMITTED,   /* the prompt's tokens have been counted, and computing begins */
     EV_REASONING,  /* reasoning text */
     EV_CONTENT,    /* content text */
     EV_CALL_BEGIN, /* reply_choice.call[call] has its id and name */
@@ -68,7 +69,7 @@ enum event_kind {
     EV_CALL_END,
     EV_ENDED,   /* one choice is complete */
     EV_DONE,    /* all choices are complete */
-    EV_PROGRESS /* n prompt tokens are computed or were cached */
+    EV_PROGRESS /* n prompt tokens have been computed or were cached */
 };
 struct event {
     enum event_kind kind;
@@ -76,17 +77,17 @@ struct event {
     const char *s; /* UTF-8, complete characters */
     size_t n;
 };
-/* Adds the content of an event to the answer. EV_CALL_BEGIN: s is the name. */
+/* Adds an event to the answer so far. EV_CALL_BEGIN: s is the name. */
 void reply_add(struct reply *r, const struct event *ev, const char *call_prefix);
 
-/* An API: how it reads a request and writes events. */
+/* An API: how it reads requests and writes answers. */
 struct api {
     const char *name;         /* for the log */
     const char *id, *call_id; /* prefixes */
     const char *stream_type, *ping;
-    bool streams; /* default when the request does not say */
+    bool streams; /* whether answers are streamed if the request does not say */
     int (*read)(struct ask *a, const struct json *j, struct fault *f);
-    /* Appends an event in the form of a stream. */
+    /* Appends an event, as sent in a stream. */
     void (*event)(struct reply *r, const struct event *ev, struct buf *out);
     /* Appends the complete answer. */
     void (*whole)(struct reply *r, struct buf *out);
@@ -99,19 +100,19 @@ extern const struct api api_chat, api_text, api_messages, api_count, api_ollama_
 /* Helpers shared by several APIs. */
 void reply_sse(struct buf *out, const char *event,
                const struct buf *data); /* event NULL: no event line */
-/* Appends the input text that an event adds to a custom tool's call. */
+/* Appends the part of a custom tool's input text that an event adds. */
 void reply_input(struct reply *r, const struct event *ev, struct buf *out);
 const char *reply_finish(const struct reply_choice *c); /* OpenAI's finish_reason; NULL: none */
 void reply_usage(const struct reply *r, struct jw *w, const char *name); /* OpenAI's usage */
 void reply_timings(const struct reply *r, const struct reply_choice *c, struct jw *w);
-/* Writes the prompt's progress under llama-server's names. */
+/* Writes the prompt's progress with the member names of llama-server. */
 void reply_progress(const struct reply *r, struct jw *w, int64_t done);
 int64_t reply_n_out(const struct reply *r); /* tokens of all choices */
 
 /* Fills in a->tools from the members `tools` or `functions` of a request. */
 int chat_tools(struct ask *a, const struct json *j, struct fault *f);
 int openai_fail(const struct fault *f, const char *request_id, bool in_stream, struct buf *out);
-/* Builds a->conv from messages in OpenAI's shape and a->tools. */
+/* Builds a->conv from messages in OpenAI's format and from a->tools. */
 int chat_conv(struct ask *a, const struct json *messages, struct fault *f);
 
 #endif

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT
-/* serve/sched_int.h - shared state of the scheduler's files: sched.c (passes and tokens),
- * sched_admit.c (memory and admission), sched_draft.c (speculative decoding), sched_mtp.c (MTP
- * drafts), sched_disk.c (on-disk cache). Internal. */
+/* serve/sched_int.h - state and functions shared by the scheduler's files: sched.c (passes and
+ * tokens), sched_admit.c (memory and admission), sched_draft.c (speculative decoding), sched_mtp.c
+ * (MTP drafts), sched_disk.c (on-disk cache). Internal. */
 #ifndef HONE_SERVE_SCHED_INT_H
 #define HONE_SERVE_SCHED_INT_H
 
 #include "serve/sched.h"
 
 enum {
-    DRAFT_RUNS = 2, /* decoding runs, at most, while drafting */
-    MTP_TAIL = 32   /* prompt tokens that the MTP block sees */
+    DRAFT_RUNS = 2, /* most decoding runs with which drafts are made */
+    MTP_TAIL = 32   /* tokens at the end of a prompt that the MTP block reads */
 };
 #define RIGHT_FIRST 0.5      /* initial acceptance rate of a run's drafts */
-struct mtp_pass {            /* input pairs for the MTP block, from the answers that got tokens */
+struct mtp_pass {            /* input of the MTP block: pairs of the answers that have new tokens */
     struct session_row *row; /* [n] */
     float *hidden;           /* [n][n_embd] */
     float *logits;           /* [DRAFT_RUNS][n_vocab] */
@@ -21,7 +21,7 @@ struct mtp_pass {            /* input pairs for the MTP block, from the answers 
     int n_runs;
     double each_s; /* running mean of the seconds per pass; 0: unknown */
 };
-/* Result of a row, in the form that was requested: all logits, or the best ones. */
+/* Result of a row: all logits or only the best ones, as requested. */
 struct row_out {
     const float *logits; /* NULL: only the best */
     const struct session_best *best;
@@ -31,7 +31,7 @@ struct sched {
     struct sched_opts o;
     struct prefix_cache *prefix;
     int64_t n_ctx, n_vocab, n_ubatch, n_embd;
-    bool has_spares; /* the session keeps spare states, of spare_bytes each */
+    bool has_spares; /* the session keeps spare states; each takes spare_bytes */
     uint64_t spare_bytes;
     bool has_new;    /* there are new cache entries that the disk may not have */
     bool shelf_full; /* writing to disk failed */
@@ -42,14 +42,14 @@ struct sched {
     uint64_t order, served_at;
     struct {
         uint64_t key, at;
-    } served[64]; /* when each key last had its turn */
+    } served[64]; /* when each key last had a run started */
     int n_served;
-    /* Rows of the pass: input, owner, and where to store a copy of the sequence after the row. */
+    /* Rows of the pass: input, run, and the sequence to fork into after the row. */
 
     struct session_row *row;
     struct run **row_run;
     struct seq **row_fork;
-    struct row_out *out;      /* [cap_out], of the rows that request it */
+    struct row_out *out;      /* [cap_out], results of the rows that request one */
     struct session_host host; /* memory of `logits` */
     float *logits, *masked;
     struct session_best *best; /* [cap_out] */
@@ -58,11 +58,11 @@ struct sched {
     struct mtp_pass mtp;
     double row_s;       /* seconds per prompt row, running mean; 0: not known */
     double decode_s;    /* seconds per pass without prompts */
-    double t_costly;    /* costly answers rest until this time */
+    double t_costly;    /* time until which costly answers rest */
     struct run *costly; /* costly answer whose turn it is in this pass; NULL: none */
     int n_failed;       /* consecutive failed passes */
-    struct err lost;    /* why the device failed for good; no message: it works */
-    struct err broken;  /* fault of the weights; no message: not searched for yet */
+    struct err lost;    /* why the device has failed for good; no message: it works */
+    struct err broken;  /* fault found in the weights; no message: not searched for yet */
     /* Checkpoints for speculative runs; taps_used of them belong to this pass. */
     struct seq *tap[DRAFT_RUNS * RUN_GUESSES];
     int n_taps, taps_used;
@@ -73,53 +73,53 @@ struct sched {
 
 /* ---- sched.c ---- */
 
-/* Takes the sequence from a run; keep: put it into the prefix cache. */
+/* Takes a run's sequence away; keep: stores it in the prefix cache. */
 void sched_release(struct sched *s, struct run *r, bool keep);
 void sched_fail_task(struct sched *s, struct task *t, const struct fault *f);
 /* Removes runs and tasks that have ended. */
 void sched_sweep(struct sched *s);
 /* ---- sched_draft.c ---- */
 
-/* Drafts the next tokens of r, at most n_free, for a pass with n_rows rows of answers (without
- * drafts) that gives tokens to n_others other answers. Returns their number, r->draft.n. */
+/* Drafts at most n_free tokens for r and returns their number, r->draft.n. n_rows: rows of answers
+ * in the pass, without drafts. n_others: other answers that get a token from the pass. */
 int sched_guess(struct sched *s, struct run *r, int64_t n_rows, int n_others, int64_t n_free);
-/* Returns the result that r's next token is drawn from. out is the pass's result for r's last token
- * before the draft; the results of the draft follow it. NULL: not available, the token needs
- * another pass. */
+/* Returns the result from which to draw r's next token. out: results of the pass for r's last token
+ * and then for its draft tokens. NULL: the pass has no such result, so another one is needed. */
 const struct row_out *sched_next_out(const struct run *r, const struct row_out *out);
-/* Rolls r back to the last accepted token. ran: the pass has run. */
+/* Rolls r back to its last accepted token. ran: the pass has run. */
 void sched_settle(struct sched *s, struct run *r, bool ran);
 /* Releases the checkpoints of the finished pass. */
 void sched_end_guesses(struct sched *s);
-/* Returns the seconds that a pass of n_rows rows takes, or the largest smaller pass that was
- * measured. */
+/* Returns the seconds that a pass of n_rows rows takes, or if that was not measured, the next
+ * smaller pass that was. */
 double sched_seconds(const struct sched *s, int64_t n_rows);
-/* Records that r skips drafts by `by` in this pass, so that it tries again later. */
+/* Records that r makes no draft with method `by` in this pass. Its acceptance rate slowly recovers,
+ * so that the method is tried again later. */
 void sched_doubt(struct run *r, enum guess_by by);
 /* ---- sched_mtp.c ---- */
 
 /* Returns whether the MTP block needs the hidden row of r's token at `at`. */
 bool sched_wants_hidden(const struct sched *s, const struct run *r, int64_t at);
-/* Records the pairs of the last n tokens of r's sequence. */
+/* Records the pairs of r's last n tokens as input for the MTP block. */
 void sched_add_pairs(struct sched *s, struct run *r, const float *hidden, int64_t n);
-/* Runs the MTP block on the recorded pairs if that pays. */
+/* Runs the MTP block on the recorded pairs, if that is worth its time. */
 void sched_run_mtp(struct sched *s);
 /* Releases r's sequence in the MTP session. */
 void sched_forget_pairs(struct run *r);
-/* Writes the MTP block's guess of r's next token to *out, if there is one. Returns 0 or 1. */
+/* Writes the MTP block's guess of r's next token to *out and returns 1; 0: there is no guess. */
 int sched_guess_mtp(const struct sched *s, const struct run *r, int32_t *out, int most);
 bool sched_is_tap(const struct sched *s, const struct seq *q);
-/* Frees the checkpoints, unless the pass uses some. Returns whether any was freed. */
+/* Frees all checkpoints, unless the current pass uses some. Returns whether any were freed. */
 bool sched_drop_taps(struct sched *s);
 /* Records that a pass of n_rows rows, without prompts, took t seconds. */
 void sched_measure_rows(struct sched *s, int64_t n_rows, double t);
 /* ---- sched_disk.c ---- */
 
-/* Loads the longest prefix of r's prompt from disk, if that saves time and there is memory for it
- * and `need` more bytes. */
+/* Loads the longest saved prefix of r's prompt from disk, if that saves time and there is memory
+ * for it and for `need` bytes more. */
 void sched_from_shelf(struct sched *s, const struct run *r, uint64_t need);
-/* Writes one shared prefix to disk, or the whole cache (all). Returns false if there is nothing to
- * write. */
+/* Writes one shared prefix to disk or, with `all`, the whole cache. Returns false if there is
+ * nothing to write. */
 bool sched_shelve(struct sched *s, bool all);
 /* ---- sched_admit.c ---- */
 

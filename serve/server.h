@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* serve/server.h - shared state of the server's files: serve.c (threads), routes.c (routing),
- * prepare.c (requests to tasks), info.c (status and model lists). Internal. */
+/* serve/server.h - state and functions shared by the server's files: serve.c (threads), routes.c
+ * (routing), prepare.c (requests to tasks), info.c (status and model lists). Internal. */
 #ifndef HONE_SERVE_SERVER_H
 #define HONE_SERVE_SERVER_H
 
@@ -13,7 +13,7 @@
 #include "chat/toolfmt.h"
 
 enum { SERVE_STRANGERS = 64, SERVE_COMPILERS = 2 };
-enum miss { MISS_NEW, MISS_STATE, MISS_OFF }; /* why most of a prompt had to be computed */
+enum miss { MISS_NEW, MISS_STATE, MISS_OFF }; /* why most of a prompt was computed */
 struct ledger {                               /* statistics of finished requests */
     struct ledger_row {
         const char *api;
@@ -34,7 +34,7 @@ struct served {
     struct chat *chat; /* NULL: the model has no template */
     const char *tmpl;
     const struct toolfmt *fmt;
-    bool generic;     /* the template shows no tools or has an unknown call syntax; see generic.h */
+    bool generic;     /* the template shows no tools or has an unknown call syntax (generic.h) */
     bool hides_calls; /* the template leaves out calls or their results */
     bool keeps_null;  /* the template distinguishes null content from an empty string */
     char fingerprint[24];
@@ -81,28 +81,28 @@ struct server {
     struct job_list {
         struct handed {
             struct job *j;
-            struct served *d; /* the file it uses; NULL: not chosen yet */
+            struct served *d; /* the file that the request uses; NULL: not chosen yet */
         } * v;
         int n, cap;
     } jobs;                          /* for the preparing thread */
-    struct task *forms, **last_form; /* waiting for a compiler thread, in order; end of the list */
+    struct task *forms, **last_form; /* waiting for a compiler thread, in order; end of that list */
     struct task *tasks;              /* for the engine, newest first */
-    int n_tasks;                     /* runs in `tasks` */
+    int n_tasks;                     /* number of runs in `tasks` */
     struct ledger ledger;
     int64_t n_requests, n_failed, n_left; /* n_left: clients that left before preparation */
 };
 
-/* A route. The network thread answers cheap requests itself. */
+/* A route: the handler of a method and path. The network thread answers cheap requests itself. */
 struct route {
     const char *method, *path;
-    void (*now)(struct server *s, struct job *j); /* on the network thread; NULL: prepared */
-    /* On the preparing thread, with a loaded file; body NULL for GET. */
+    void (*now)(struct server *s, struct job *j); /* on the network thread; may be NULL */
+    /* Called on the preparing thread, with a loaded file; body NULL for GET. */
     void (*later)(struct served *d, struct job *j, const struct json *body);
     void (*named)(struct server *s, int i,
-                  struct job *j); /* on the preparing thread; file i, loaded or not */
-    const struct api *api;        /* of generation, and for errors; NULL: OpenAI's errors */
+                  struct job *j); /* on the preparing thread; file i may not be loaded */
+    const struct api *api;        /* API of generation, and of errors; NULL: OpenAI's errors */
     bool open;                    /* needs no key */
-    const char *why;              /* not supported: the reason for the client */
+    const char *why;              /* if not supported: the reason, for the client */
 };
 bool route_head(void *ud, struct job *j);    /* net_ops.head */
 void route_request(void *ud, struct job *j); /* net_ops.request */
@@ -119,12 +119,12 @@ void answer_line(struct job *j, struct buf *b);
 /* Writes the sampling options to the open object. */
 void put_sample(const struct sample_opts *o, struct jw *w);
 
-/* Creates a task, ready for the engine, from a parsed request and takes ownership of a. Returns 0,
- * or the status of an error with *f filled in. j is NULL if no client waits. */
+/* Creates a task that is ready for the engine from the parsed request a, and takes ownership of a.
+ * Returns 0, or the status of an error with *f filled in. j is NULL if no client waits. */
 int prepare_task(struct served *d, struct job *j, const struct api *api, struct ask *a,
                  struct task **out, struct fault *f);
-/* Reads the body of a request; prepare_prompt() renders its conversation. Both return 0, or the
- * status of an error with *f filled in. */
+/* Reads the body of a request into a; prepare_prompt() renders its conversation to p. Both return
+ * 0, or the status of an error with *f filled in. */
 int prepare_read(struct served *d, const struct job *j, const struct api *api,
                  const struct json *body, struct ask *a, struct fault *f);
 int prepare_prompt(struct served *d, struct ask *a, struct chat_prompt *p, struct fault *f);
@@ -134,7 +134,8 @@ void texts_specials(const struct tok *t, struct jw *w);
 /* Sends one record line per answer of a finished task to serve_opts.record. */
 void record_task(struct served *d, const struct task *t);
 
-/* Counts and logs a finished request with this status, or a refused one. Call without s->lock. */
+/* Count and log a request: ledger_task() a finished one, ledger_refused() one that was rejected.
+ * Call without s->lock. */
 void ledger_task(struct server *s, const struct task *t, int status);
 void ledger_refused(struct server *s, const struct job *j, const struct fault *f);
 /* Appends the metrics. Call with s->lock held. */
@@ -145,13 +146,13 @@ void prepare_job(struct server *s, const struct handed *h);
 /* Queues a request for the preparing thread. d: the loaded file it uses; NULL: not chosen yet. Call
  * with s->lock held. */
 void serve_hand(struct server *s, struct job *j, struct served *d);
-/* Returns whether n more answers would be too many. Call with s->lock held. */
+/* Returns whether n more answers would exceed the queue's limit. Call with s->lock held. */
 bool serve_is_full(const struct server *s, int64_t n);
 /* Waits for a condition for up to ms milliseconds. Returns false on timeout. Call with s->lock
  * held. */
 bool serve_wait(struct server *s, pthread_cond_t *c, int64_t ms);
-/* Compiles the grammar of a task on a compiler thread and passes it to the engine. The task fails
- * if that costs too much, the server stops, or the client leaves. */
+/* Compiles a task's grammar, on a compiler thread, and passes the task to the engine. The task
+ * fails if the grammar costs too much, the server stops, or the client leaves. */
 void prepare_form(struct task *t);
 /* Queues a task for the compiler threads. */
 void serve_compile(struct server *s, struct task *t);
@@ -168,7 +169,7 @@ void info_tags(struct server *s, struct job *j);
 void info_ps(struct server *s, struct job *j);
 void info_version(struct server *s, struct job *j);
 void info_root(struct server *s, struct job *j);
-/* Answers browsers with the web page, and other clients as info_root() does. */
+/* Answers browsers with the web page, and other clients like info_root(). */
 void info_page(struct server *s, struct job *j);
 
 void later_generate(struct served *d, struct job *j, const struct json *body);
