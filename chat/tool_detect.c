@@ -83,8 +83,7 @@ static size_t weight(const char *text, const char *lit) {
 
 /* How well a syntax fits a text. */
 struct fit {
-    size_t left,
-        own; /* bytes outside the call; total length of the syntax's tags found in the text */
+    size_t left, own; /* bytes outside the call; bytes of the syntax's own tags */
 };
 
 /* Returns whether syntax f parses the probe's call in the text. Sets *out to how well it fits. */

@@ -132,8 +132,7 @@ const char *toolparse_reasoning(struct toolparse *p, size_t *len) {
     if ((!tagged && !open) || (!tagged && from + held(p, from, think_open(p)) >= p->in.len))
         return "";
     from = tool_ws(p, from);
-    const size_t shown =
-        from + p->n_reasoning; /* there is no tag before this, not even a partial one */
+    const size_t shown = from + p->n_reasoning; /* no tag begins before it, even in part */
     const size_t a = held(p, shown, NULL), b = held_close(p, shown);
     size_t end = p->in.len - (a > b ? a : b);
     const size_t close = tool_think_end(p, shown, &after), call = tool_marker(p, shown);

@@ -353,8 +353,7 @@ static bool fits(struct sc *c, const struct sc_set *set, const struct json *v,
     for (uint32_t i = 0; i < set->n && all; i++) {
         struct err ignored;
         bool ok = true;
-        struct schema_how how = {.skip =
-                                     set->v[i].s == of ? "enum" : NULL}; /* its enum contains v */
+        struct schema_how how = {.skip = set->v[i].s == of ? "enum" : NULL}; /* it contains v */
         if (set->v[i].done & SC_ANY_DONE && only_says(set->v[i].s, "anyOf", "anyOf"))
             continue; /* the chosen branch is in the set */
         if (schema_check_how(set->v[i].s, v, &how, &ok, &why, &ignored)) ok = true;

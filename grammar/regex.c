@@ -369,8 +369,7 @@ static gnode parse_alternatives(struct re *r) {
 enum { AT_START = 1, AT_END = 2, PLACES = 4, ANCHORED_DEPTH = 500 };
 struct places {
     struct grammar *g;
-    gnode *known; /* [n][PLACES] results + 1 for the nodes that existed before this pass; 0: not
-                     computed */
+    gnode *known; /* [n][PLACES] results + 1, for nodes older than this pass; 0: not computed */
 };
 static gnode placed(struct places *p, gnode x, unsigned at);
 

@@ -50,8 +50,7 @@ static bool write_node(struct grammar *g, gnode n) {
 
 /* ---- tokens ---- */
 
-struct cursor { /* position in a way: the bytes g->spelled[at..end) of the current part, then the
-                   way `next` */
+struct cursor { /* position in a way: first g->spelled[at..end), then the way `next` */
     uint32_t at, end, next;
 };
 

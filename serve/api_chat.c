@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* serve/api_chat.c - POST /v1/chat/completions. */
+/* serve/api_chat.c - reader and writer of POST /v1/chat/completions (OpenAI's chat API). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,9 +19,9 @@ static int read_logprobs(struct ask *a, const struct json *v, const char *path, 
     if (a->top < 0) a->top = 0;
     return 0;
 }
-/* Reads none, auto, required (or "any"), or a tool: {"type": "function", "function": {"name"}}.
- * Also accepts the forms of other APIs and of function_call: the name next to the type, type
- * "tool", or a name without a type. */
+/* Reads the tool choice: none, auto, required (or "any"), or a tool as {"type": "function",
+ * "function": {"name"}}. Also accepts the forms of other APIs and of function_call: the name next
+ * to the type, the type "tool", or a name without a type. */
 static int read_choice(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     const struct json *inner = json_get(v, "type"), *name = json_get(v, "name");
     const char *type = json_str(inner), *s = json_str(v);
@@ -92,7 +92,7 @@ static int read_verbosity(struct ask *a, const struct json *v, const char *path,
 static const struct field fields[] = {
     {"messages", FIELD_LEFT},
     {"model", FIELD_BY(ask_read_model)},
-    {"max_completion_tokens", FIELD_LEFT}, /* max_completion_tokens wins: read_max_tokens() */
+    {"max_completion_tokens", FIELD_LEFT}, /* read_max_tokens() prefers max_completion_tokens */
     {"max_tokens", FIELD_LEFT},
     {"stop", FIELD_BY(ask_read_stop)},
     {"n", FIELD_BY(ask_read_n)},
@@ -188,7 +188,7 @@ static int tools_ok(const struct json *tools, struct fault *f) {
     return i <= 512 ? 0 : fault_set(f, 400, NULL, "tools", "at most 512 tools are allowed");
 }
 
-/* Writes a definition in another API's shape as an OpenAI function. */
+/* Writes a tool definition in the format of another API as an OpenAI function. */
 static void put_tool(struct jw *w, const struct json *d) {
     jw_obj(w, NULL);
     jw_str(w, "type", "function");
@@ -201,8 +201,8 @@ static void put_tool(struct jw *w, const struct json *d) {
     jw_end(w);
 }
 
-/* Builds a->tools from a list; custom tools become functions. functions: the list is the older
- * `functions`, whose entries are bare definitions. */
+/* Builds a->tools from a list of tools; custom tools become functions. functions: it is the older
+ * list `functions`, whose entries are bare definitions. */
 static int put_tools(struct ask *a, const struct json *list, bool functions, struct fault *f) {
     struct buf b = {0};
     struct jw w;

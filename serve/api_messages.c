@@ -46,8 +46,8 @@ static bool document_text(const struct json *b, struct buf *out) {
     return json_str(list) || json_first(list);
 }
 
-/* Appends the text of a string or a list of blocks, separated by `sep`. in_result: the blocks are a
- * tool's result, where non-text blocks are replaced by a note. */
+/* Appends a string, or the texts of a list of blocks, separated by `sep`. in_result: the blocks are
+ * a tool's result, in which a note replaces blocks that are not text. */
 static int texts(struct ask *a, const struct json *v, const char *path, const char *sep,
                  bool in_result, struct buf *out, struct fault *f) {
     int i = 0;
@@ -91,11 +91,11 @@ static int texts(struct ask *a, const struct json *v, const char *path, const ch
 
 /* ---- messages ---- */
 
-enum { MOST_CALLS = 1024 }; /* per turn; each is searched for in the messages after it */
+enum { MOST_CALLS = 1024 }; /* per turn; limits the search for results */
 struct turn {
     struct ask *a;
     struct jw *w;
-    const struct json *open; /* first message of the last assistant turn, or NULL */
+    const struct json *open; /* first message of the latest assistant turn, or NULL */
     const struct json *last; /* the previous message */
     int n_calls;             /* calls in that turn */
     int n_put;               /* messages written */
@@ -161,8 +161,8 @@ static int put_tool_result(struct turn *t, const struct json *b, int k) {
     return rc;
 }
 
-/* Writes the results in a message that belong to calls, in the order of the calls, and adds their
- * number to *n. */
+/* Writes the tool results of a message in the order of the calls that they belong to, and adds
+ * their number to *n. */
 static int put_results(struct turn *t, const struct json *content, int *n) {
     for (const struct json *m = t->open; m && is_assistant(m); m = json_next(m))
         for (const struct json *c = json_first(json_get(m, "content")); c; c = json_next(c)) {
@@ -220,8 +220,8 @@ static void put_call(struct jw *w, const struct json *b) {
     free(args);
 }
 
-/* Returns whether this server produces such blocks in assistant messages. Blocks of other types
- * come from other servers (tools that they ran, say) and are dropped. */
+/* Returns whether this server produces blocks of this type in assistant messages. Blocks of other
+ * types come from other servers, e.g. for tools that those ran, and are dropped. */
 static bool is_ours(const char *type) {
     return strcmp(type, "text") == 0 || strcmp(type, "tool_use") == 0;
 }
@@ -299,7 +299,7 @@ static int write_message(struct turn *t, const struct json *m) {
     return rc;
 }
 
-/* Checks the last message; if it is the assistant's, the answer continues it. */
+/* Checks the last message. If it is the assistant's, the answer continues it. */
 static int check_last(struct ask *a, const struct json *last, struct fault *f) {
     const char *role = json_str(json_get(last, "role"));
     const struct json *c = json_get(last, "content"), *block = NULL;
@@ -318,8 +318,8 @@ static int check_last(struct ask *a, const struct json *last, struct fault *f) {
 
 /* ---- tools ---- */
 
-/* Builds a->tools in OpenAI's shape, which templates expect. Drops tools that the server would have
- * to run. */
+/* Builds a->tools in OpenAI's format, which templates expect. Drops tools that the server itself
+ * would have to run. */
 static int put_tools(struct ask *a, const struct json *j, struct fault *f) {
     const struct json *tools = json_get(j, "tools");
     struct buf b = {0};
@@ -417,7 +417,8 @@ static const struct field fields[] = {
     {"mcp_servers", FIELD_REFUSED("MCP servers are not supported")},
 };
 
-/* Records the cache_control marks of blocks or tools at the last message written (-1: none yet). */
+/* Records the cache_control marks of a list of blocks or tools. message: the last message written,
+ * to which they apply; -1: none yet. */
 static void mark_blocks(struct turn *t, const struct json *list, int message) {
     for (const struct json *b = json_type(list) == JSON_ARR ? json_first(list) : NULL; b;
          b = json_next(b))
@@ -442,7 +443,7 @@ static int write_conv(struct ask *a, const struct json *j, struct buf *out, stru
         mark_blocks(&t, json_get(m, "content"), t.n_put - 1);
         last = m;
     }
-    ask_mark(a, t.n_put - 1, json_get(j, "cache_control")); /* at the last block */
+    ask_mark(a, t.n_put - 1, json_get(j, "cache_control")); /* applies to the last block */
     jw_end(&w);
     if (a->tools) jw_raw(&w, "tools", a->tools);
     jw_end(&w);

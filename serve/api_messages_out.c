@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* serve/api_messages_out.c - writer of /v1/messages: content blocks, one after another, never
- * overlapping. */
+/* serve/api_messages_out.c - writer of /v1/messages. An answer is a list of content blocks, written
+ * one after another. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -29,7 +29,8 @@ static void put_usage(const struct reply *r, struct jw *w) {
     jw_end(w);
 }
 
-/* Writes the signature of the thinking text. Clients return it with the text; it is not checked. */
+/* Writes a signature of the thinking text. Clients send it back with the text, but it is not
+ * checked. */
 static void put_signature(struct jw *w, const struct buf *text) {
     struct buf b = {0};
     buf_fmt(&b, "hone1:%016" PRIx64, hash_u64(text->data ? text->data : "", text->len));
@@ -219,7 +220,7 @@ int messages_fail(const struct fault *f, const char *request_id, bool in_stream,
     jw_str(&w, "type", "error");
     jw_obj(&w, "error");
     jw_str(&w, "type", type);
-    if (f->n_ctx) { /* clients shorten the conversation when they see this text */
+    if (f->n_ctx) { /* clients that see this text shorten the conversation */
         struct buf text = {0};
         buf_fmt(&text, "prompt is too long: %" PRId64 " tokens > %" PRId64 " maximum", f->n_prompt,
                 f->n_ctx);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* serve/api_ollama.c - Ollama's POST /api/chat and /api/generate: JSON lines, with each call in a
- * single line. */
+/* serve/api_ollama.c - reader and writer of Ollama's POST /api/chat and /api/generate. A stream is
+ * JSON lines; each call is a single line. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +12,8 @@
 
 /* ---- reading ---- */
 
-/* Reads keep_alive, seconds or text such as "5m". Only 0 has an effect: it unloads the model. */
+/* Reads keep_alive, a number of seconds or a text such as "5m". Only 0 has an effect: the model is
+ * unloaded. */
 static int read_alive(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     const char *s = json_str(v);
     (void)path, (void)f;
@@ -131,7 +132,7 @@ static void put_calls(struct jw *w, const struct json *calls) {
     jw_end(w);
 }
 
-/* Writes the messages in OpenAI's shape. */
+/* Writes Ollama's messages in OpenAI's format. */
 static void put_messages(struct jw *w, const struct json *messages) {
     static const char *const names[][2] = {{"role", "role"},
                                            {"content", "content"},

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* serve/api_responses.c - reader of POST /v1/responses. Answers are written by api_responses_out.c.
  *
- * Consecutive items of one assistant turn (reasoning, text, calls) become one message. Tool results
- * follow it in the order of its calls. */
+ * The items of an assistant turn (reasoning, text, calls) become one message. Its tool results
+ * follow in the order of the calls. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,8 +18,8 @@ static void add_warning(struct ask *a, const char *what) {
     buf_fmt(&a->warned, "%s%s", a->warned.len ? ", " : "", what);
 }
 
-/* Appends the text of a string or a list of parts. result: not NULL for tool results, whose images
- * are dropped with a warning there. */
+/* Appends the text of a string or a list of parts. result: NULL, or for a tool result the request,
+ * which receives a warning if images are dropped. */
 static int texts(const struct json *v, const char *path, struct ask *result, struct buf *out,
                  struct fault *f) {
     int i = 0;
@@ -46,7 +46,8 @@ static int texts(const struct json *v, const char *path, struct ask *result, str
     return 0;
 }
 
-/* Positions of items of one kind, sorted by call_id, then by index. */
+/* An item with a call_id and its index among the items. Lists of these are sorted by call_id, then
+ * by index. */
 struct placement {
     const char *id;
     int at;
@@ -87,7 +88,8 @@ static const struct placement *place_behind(const struct places *p, const char *
     return low < p->n && strcmp(p->v[low].id, id) == 0 ? &p->v[low] : NULL;
 }
 
-/* The conversation being built; an assistant turn is collected until another message begins. */
+/* The conversation being built. The items of an assistant turn are collected until another message
+ * begins. */
 struct talk_in {
     struct ask *a;
     struct jw *w;
@@ -110,8 +112,8 @@ static void put_message(struct jw *w, const char *role, const struct buf *text) 
     jw_end(w);
 }
 
-/* Writes the results of a turn's calls in the order of the calls, as templates expect, wherever
- * they come after the calls. */
+/* Writes the results of a turn's calls in the order of the calls, as templates expect. The results
+ * may come anywhere after the calls. */
 static int put_results(struct talk_in *t) {
     int rc = 0;
     for (int64_t i = 0; i < t->n_calls; i++) {
@@ -212,7 +214,8 @@ static int write_call_item(struct talk_in *t, const struct json *m, int at, cons
     return 0;
 }
 
-/* Ends the turn, which writes its results. Only checks that this result has a call. */
+/* Handles a tool result: ends the turn, which writes its results, and checks that this one belongs
+ * to a call. */
 static int item_output(struct talk_in *t, const struct json *m, int at, const char *path) {
     const char *id = json_str(json_get(m, "call_id"));
     const struct placement *call = id ? place_behind(&t->calls_at, id, -1) : NULL;
@@ -222,8 +225,8 @@ static int item_output(struct talk_in *t, const struct json *m, int at, const ch
     return end_turn(t);
 }
 
-/* Reads reasoning that a client returns: plain parts, or the encrypted_content written by this
- * server. */
+/* Reads reasoning that a client sends back: plain parts, or encrypted_content that this server
+ * wrote. */
 static int item_reasoning(struct talk_in *t, const struct json *m, int at, const char *path) {
     static const char own[] = "hone1:";
     const char *wrapped = json_str(json_get(m, "encrypted_content"));
@@ -238,9 +241,7 @@ static int item_reasoning(struct talk_in *t, const struct json *m, int at, const
         const int64_t n = base64_decode(s, text, strlen(s) + 1);
         const bool ours =
             n > 0 && !memchr(text, 0, (size_t)n) && utf8_valid_prefix(text, (size_t)n) == (size_t)n;
-        if (ours)
-            buf_add(&t->thought, text,
-                    (size_t)n); /* anything else was not written by this server */
+        if (ours) buf_add(&t->thought, text, (size_t)n); /* this server wrote nothing else */
         free(text);
     }
     return 0;
@@ -273,7 +274,7 @@ static int write_item(struct talk_in *t, const struct json *m, int i) {
     return 0;
 }
 
-/* Records the positions of calls and results. */
+/* Builds the sorted lists of calls and results. */
 static void find_places(struct talk_in *t, const struct json *items) {
     int at = 0;
     for (const struct json *m = json_first(items); m; m = json_next(m), at++) {
@@ -315,7 +316,8 @@ static int write_conv(struct ask *a, const struct json *j, struct buf *out, stru
     buf_release(&t.content);
     buf_release(&t.thought);
     buf_release(&t.calls);
-    for (int64_t k = 0; k < t.n_calls; k++) free(t.call[k].name); /* left over after an error */
+    for (int64_t k = 0; k < t.n_calls; k++)
+        free(t.call[k].name); /* not freed because of an error */
     free(t.call);
     free(t.calls_at.v);
     free(t.results_at.v);
@@ -344,8 +346,8 @@ static int put_function(struct jw *w, const struct json *t, const char *space, c
     return 0;
 }
 
-/* Writes tool definitions. Drops kinds that a server would have to run; rejecting them would break
- * clients that always send them. */
+/* Writes tool definitions. Kinds that the server itself would have to run are dropped, because
+ * rejecting them would break clients that always send them. */
 static int put_list(struct ask *a, struct jw *w, const struct json *tools, const char *space,
                     int *n, struct fault *f) {
     int i = 0, rc = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* serve/api_responses_out.c - writer of /v1/responses: output items, one after another, each added,
- * filled in and done. Events are numbered. */
+/* serve/api_responses_out.c - writer of /v1/responses. A stream opens, fills in and completes one
+ * output item after another; its events are numbered. */
 #include <stdio.h>
 #include <string.h>
 
@@ -35,7 +35,8 @@ static bool is_cut(const struct reply *r) {
     return end == END_LENGTH || end == END_CONTEXT;
 }
 
-/* Writes the response so far. status NULL: it has ended, and the status follows from its end. */
+/* Writes the response so far. status NULL: the answer has ended, and the way it ended determines
+ * the status. */
 static void put_response(const struct reply *r, struct jw *w, const char *name,
                          const char *status) {
     struct buf list = {0};
@@ -87,7 +88,7 @@ static void put_base64(struct jw *w, const char *name, const struct buf *text) {
     buf_release(&b);
 }
 
-/* Moves pending log probabilities to the current item and returns the offset where they begin. */
+/* Moves pending log probabilities to the current item, and returns their offset in it. */
 static size_t take_probs(struct reply *r) {
     struct buf *fresh = &r->choice[0].probs;
     if (fresh->len && r->shown.len) buf_str(&r->shown, ", ");
@@ -118,7 +119,7 @@ static void put_part(const struct reply *r, struct jw *w, const char *name, enum
     jw_end(w);
 }
 
-/* Writes the members of a call, with its name split from its namespace. */
+/* Writes the members of a call; the namespace is separated from the tool's name. */
 static void put_call(const struct reply *r, struct jw *w, enum item kind,
                      const struct reply_call *call, bool done) {
     struct buf input = {0};
@@ -139,7 +140,7 @@ static enum item kind_of(const struct reply *r, const struct reply_call *call) {
     return custom_tool_is(r->ask, call->name) ? CUSTOM : CALL;
 }
 
-/* Writes the current item; done: with its text. */
+/* Writes the current item; done: it is complete, so its text is included. */
 static void put_item(const struct reply *r, struct jw *w, const char *name, enum item kind,
                      const struct reply_call *call, bool done) {
     const struct reply_choice *c = &r->choice[0];
@@ -179,7 +180,7 @@ static void put_item(const struct reply *r, struct jw *w, const char *name, enum
     jw_end(w);
 }
 
-/* Adds a finished item to those of the final answer. */
+/* Adds a finished item to the list for the final answer. */
 static void keep_item(struct reply *r, enum item kind, const struct reply_call *call) {
     struct buf b = {0};
     struct jw w;
@@ -203,8 +204,8 @@ static void send_event(struct jw *w, struct buf *b, const char *type, struct buf
     buf_release(b);
 }
 
-/* Appends an event with the complete response so far. ev: EV_PROGRESS or EV_DONE, which add the
- * prompt's progress or the timings; or NULL. */
+/* Appends an event with the complete response so far. ev: EV_PROGRESS adds the prompt's progress,
+ * EV_DONE the timings; NULL: neither. */
 static void whole_event(struct reply *r, const char *type, const char *status,
                         const struct event *ev, struct buf *out) {
     struct buf b = {0};
@@ -226,8 +227,8 @@ static void item_event(struct reply *r, const char *type, enum item kind,
     send_event(&w, &b, type, out);
 }
 
-/* Appends an event for a content part. s is written as the member `member`, or as a part if that is
- * NULL. index: name of the part's index; NULL for calls. */
+/* Appends an event for a content part. s is written as the member `member` or, if that is NULL, as
+ * a content part. index: name of the member for the part's index; NULL for calls. */
 static void part_event(struct reply *r, const char *type, const char *index, const char *member,
                        enum item kind, const char *s, size_t n, struct buf *out) {
     struct buf b = {0};
@@ -313,7 +314,7 @@ static void call_event(struct reply *r, const struct event *ev, struct buf *out)
     struct buf b = {0}, input = {0};
     struct jw w;
     if (ev->kind == EV_CALL_BEGIN) close_item(r, out);
-    buf_reset(&r->choice[0].probs); /* log probabilities are shown for text only */
+    buf_reset(&r->choice[0].probs); /* log probabilities are written for text only */
     if (ev->kind == EV_CALL_BEGIN) {
         job_random_id(prefix[kind], r->item);
         item_event(r, "response.output_item.added", kind, call, false, out);
@@ -395,7 +396,7 @@ int responses_fail(const struct fault *f, const char *request_id, bool in_stream
     jw_init(&w, &b, false);
     jw_obj(&w, NULL);
     jw_str(&w, "type", "response.failed");
-    jw_i64(&w, "sequence_number", INT32_MAX); /* later than all others */
+    jw_i64(&w, "sequence_number", INT32_MAX); /* after all other events */
     jw_obj(&w, "response");
     jw_str(&w, "id", request_id);
     jw_str(&w, "object", "response");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* serve/api_text.c - POST /v1/completions. */
+/* serve/api_text.c - reader and writer of POST /v1/completions (OpenAI's text completions). */
 #include <stdlib.h>
 #include <string.h>
 

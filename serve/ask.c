@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* serve/ask.c - table-driven reading of request fields, and copying of their values. */
+/* serve/ask.c - reads the fields of requests by tables, and copies their values. */
 #include "serve/ask.h"
 
 #include <math.h>
@@ -147,7 +147,7 @@ static int read_field(struct ask *a, const struct field *r, const struct json *v
         if (json_type(v) == JSON_NUM && !(fabs(json_num(v, 0) - r->least) > 0)) return 0;
         if (json_type(v) == JSON_BOOL && !json_bool(v, true)) return 0;
         return fault_set(f, 400, NULL, path, "this sampling method is not supported");
-    case F_REFUSED: /* some clients send an empty one for none */
+    case F_REFUSED: /* some clients send an empty value instead of none */
         if (ask_is_empty(v)) return 0;
         return fault_set(f, 400, NULL, path, "%s", r->why);
     case F_INT:
@@ -285,12 +285,12 @@ static int read_bias(struct ask *a, const struct json *v, const char *path, stru
     return 0;
 }
 
-enum { SEED_BITS = 53 }; /* exact in every JSON reader */
+enum { SEED_BITS = 53 }; /* seeds that every JSON parser reads exactly */
 #define SEED_MASK ((INT64_C(1) << SEED_BITS) - 1)
 int ask_read_seed(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     if (!json_i64(v, &a->seed)) {
         if (!json_is_int(v)) return fault_set(f, 400, NULL, path, "must be an integer");
-        const char *text = json_num_text(v); /* some clients draw from all 64 bits */
+        const char *text = json_num_text(v); /* some clients use all 64 bits */
         a->seed = (int64_t)(strtoull(text + (*text == '-'), NULL, 10) & SEED_MASK);
     }
     if (a->seed < -1) a->seed &= SEED_MASK;
@@ -305,7 +305,7 @@ int ask_read_last_n(struct ask *a, const struct json *v, const char *path, struc
     return 0;
 }
 
-/* Reads {"effort", "max_tokens", "enabled"}, as routers such as OpenRouter send it. */
+/* Reads `reasoning` as routers such as OpenRouter send it: {"effort", "max_tokens", "enabled"}. */
 static int read_reasoning(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     const struct json *effort = json_get(v, "effort"), *on = json_get(v, "enabled");
     if (json_type(v) != JSON_OBJ) return fault_set(f, 400, NULL, path, "must be an object");
@@ -424,7 +424,7 @@ int ask_read_format(struct ask *a, const struct json *v, const char *path, struc
         const bool free = json_type(schema) == JSON_NULL;
         return ask_form(a, free ? FORM_OBJECT : FORM_SCHEMA, free ? NULL : schema, path, f);
     }
-    /* Types of other servers; each has its own member for the form. */
+    /* Types that other servers define, each with a member of its own for the form. */
     if (type && strcmp(type, "json") == 0 && json_get(v, "value"))
         return ask_form(a, FORM_SCHEMA, json_get(v, "value"), path, f);
     if (type && strcmp(type, "regex") == 0)

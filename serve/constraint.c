@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* serve/constraint.c - compiled grammars of constrained answers, and their cache. */
+/* serve/constraint.c - compiles and caches the grammars of constrained answers. */
 #include "serve/constraint.h"
 
 #include <math.h>
@@ -12,8 +12,8 @@
 #include "grammar/gram.h"
 
 enum { KEPT = 32, SPACES = 4 };
-/* A grammar caches masks, so it grows with its answers. One larger than LANG_BYTES is recompiled
- * for the next request, long before it reaches its limit. The cache as a whole stays below
+/* A grammar caches masks, so it grows as it is used. If it exceeds LANG_BYTES, the next request
+ * compiles it again, long before it would reach its own limit. The cache as a whole stays below
  * KEPT_BYTES. */
 enum { LANG_BYTES = 16 << 20, KEPT_BYTES = 48 << 20 };
 
@@ -28,7 +28,7 @@ struct guards {
     enum guards_mode mode;
     bool open;                /* gram_opts.open */
     pthread_mutex_t making;   /* held while the vocabulary is built */
-    struct gram_vocab *vocab; /* NULL: not needed so far */
+    struct gram_vocab *vocab; /* NULL: not built, because it was not needed yet */
     pthread_mutex_t lock;     /* protects the fields below */
     struct lang *kept[KEPT];  /* most recently used first */
     int n;
@@ -70,7 +70,7 @@ void guard_release(struct constraint *g) {
 
 /* ---- compiling ---- */
 
-/* Compiles the form of the answer's text, or of its calls if form is FORM_TOOLS. */
+/* Compiles the grammar of the answer's text or, if form is FORM_TOOLS, of its calls. */
 static int compile_parsed(struct guards *g, struct ask *a, enum ask_form form, const char *opened,
                           const struct json *j, struct grammar **out, struct gram_spot *spot,
                           struct err *e) {
@@ -112,7 +112,7 @@ static int compile_parsed(struct guards *g, struct ask *a, enum ask_form form, c
              : err_set(e, ERR_DATA, "must be a list of strings");
 }
 
-/* Appends the tools of a->tools named by a->allowed, as a JSON list. */
+/* Appends a JSON list of those tools in a->tools whose names are in a->allowed. */
 static int allowed_tools(const struct ask *a, struct buf *out, struct err *e) {
     struct json *names = NULL, *tools = NULL;
     int n = 0, rc = json_parse(&names, a->allowed, strlen(a->allowed), "tool_choice", e);
@@ -166,7 +166,7 @@ static void drop_kept(struct guards *g, int i) {
     memmove(g->kept + i, g->kept + i + 1, (size_t)(--g->n - i) * sizeof(void *));
 }
 
-/* Drops grammars that have become large, then the least recently used ones. */
+/* Drops grammars that have grown too large, then the least recently used ones. */
 static void trim(struct guards *g) {
     size_t all = 0;
     for (int i = 0; i < g->n;) {
@@ -180,7 +180,7 @@ static void trim(struct guards *g) {
     }
 }
 
-/* Computes the first mask of a grammar ahead of time, to spare the engine thread. */
+/* Computes the first mask of a grammar ahead of time, so that the engine thread need not. */
 static int warm(const struct gram_vocab *v, struct grammar *g, struct err *e) {
     uint32_t *bits = xcalloc((size_t)gram_vocab_size(v) / 32 + 1, sizeof *bits);
     struct gram_state *s = gram_begin(g);
@@ -190,8 +190,8 @@ static int warm(const struct gram_vocab *v, struct grammar *g, struct err *e) {
     return rc;
 }
 
-/* Moves a cached grammar to the front and returns it. If it is not cached, adds `made` (if not
- * NULL); if another thread was faster, frees `made`. */
+/* Moves a cached grammar to the front and returns it. If it is not cached, adds `made`, if that is
+ * not NULL. If another thread has already added it, frees `made`. */
 static struct lang *cache_grammar(struct guards *g, char *key, struct grammar *made) {
     struct lang *l = NULL;
     int i = 0;
@@ -219,8 +219,8 @@ static struct lang *cache_grammar(struct guards *g, char *key, struct grammar *m
     return l;
 }
 
-/* Sets *out to the grammar of a form; the caller drops it. Without `now` only looks in the cache
- * and returns GUARDS_LATER if it is not there. */
+/* Sets *out to the grammar of a form; the caller drops it. Without `now`, only looks in the cache,
+ * and returns GUARDS_LATER if the grammar is not there. */
 static int find_grammar(struct guards *g, struct ask *a, enum ask_form form, const char *opened,
                         bool now, struct lang **out, struct gram_spot *spot, struct err *e) {
     const char *text = form == FORM_TOOLS ? a->tools : a->form_text;
@@ -263,8 +263,7 @@ static const char *field_name_of(const struct ask *a, enum ask_form form) {
                                       : "tools";
 }
 
-/* Sets f to the error of a form or a tool, with its path in the client's request as the
- * parameter. */
+/* Fills in f with the error of a form or tool; f->param is its path in the client's request. */
 static int refuse(const struct ask *a, enum ask_form form, const struct gram_spot *spot,
                   const struct err *e, struct fault *f) {
     const size_t n = strlen(spot->tool), n_path = strlen(spot->path);
@@ -277,18 +276,19 @@ static int refuse(const struct ask *a, enum ask_form form, const struct gram_spo
     if (!line) {
         const bool list = strncmp(e->msg, "tools: ", 7) == 0;
         const char *const field = list ? "tools" : field_name_of(a, form);
-        const size_t n_field = strlen(field); /* avoids repeating it in the message */
+        const size_t n_field = strlen(field); /* the message must not repeat it */
         const bool twice = strncmp(e->msg, field, n_field) == 0 && e->msg[n_field] == ':';
         return fault_set(f, 400, NULL, field, "%s", e->msg + (twice ? n_field + 2 : 0));
     }
     snprintf(param, sizeof param, "%.*s%s%s", (int)strcspn(line + n + 1, "\n"), line + n + 1,
              n_path ? "." : "", spot->path);
     if (!n_path || !what) return fault_set(f, 400, NULL, param, "%s", e->msg);
-    what += n_path; /* the path is the parameter already */
+    what += n_path; /* f->param has the path already */
     return fault_set(f, 400, NULL, param, "tool '%s'%s", spot->tool, what);
 }
 
-/* Returns whether the request demands constrained calls, so that it fails without a grammar. */
+/* Returns whether the request demands constrained calls, so that it fails if a grammar cannot be
+ * compiled. */
 static bool insists(const struct guards *g, const struct ask *a) {
     return g->mode == GUARDS_STRICT || a->must_call || a->one_call || a->allowed || a->held ||
            a->form != FORM_FREE || strstr(a->tools, "\"strict\"");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* serve/conv.c - converts OpenAI chat messages to the conversation that templates read: one text
- * per message, roles that templates know, reasoning as reasoning_content. Tool definitions and
- * calls are copied unchanged. */
+/* serve/conv.c - converts OpenAI chat messages to a conversation for templates: one text per
+ * message, only roles that templates know, reasoning as reasoning_content. Tool definitions are
+ * copied unchanged. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "serve/custom_tools.h"
 #include "serve/reply.h"
 
-/* Text and reasoning collected from a message's members. */
+/* Text and reasoning of a message. */
 struct said {
     struct buf text, thought;
 };
@@ -33,8 +33,8 @@ static bool is_one_of(const char *s, const char *const *list) {
     return *list != NULL;
 }
 
-/* Appends one content part of a message. Rejects images and the like, except in tool results, where
- * the client cannot change them: these are dropped with a note. */
+/* Appends one content part of a message. Images and the like are rejected, except in tool results,
+ * over which the client has no control: there a note replaces them. */
 static int content_part(struct ask *a, const struct json *p, const char *role, const char *path,
                         struct said *out, struct fault *f) {
     static const char *const texts[] = {"text", "input_text", "output_text", "refusal", NULL},
@@ -76,7 +76,7 @@ static int content_of(struct ask *a, const struct json *v, const char *role, con
     return 0;
 }
 
-/* Returns the role that templates know for a request's role, or NULL. */
+/* Returns the templates' name for a role in a request, or NULL. */
 static const char *role_of(const char *role) {
     static const char *const known[][2] = {{"system", "system"}, {"developer", "system"},
                                            {"user", "user"},     {"assistant", "assistant"},
@@ -114,7 +114,7 @@ static void put_function(struct jw *w, const struct json *fn) {
     jw_end(w);
 }
 
-/* Writes calls in the shape that templates know. The input of a custom tool becomes the argument
+/* Writes calls in the form that templates expect. The input of a custom tool becomes the argument
  * `input`. */
 static void put_calls(struct jw *w, const struct json *calls) {
     jw_arr(w, "tool_calls");
@@ -139,7 +139,7 @@ static void put_calls(struct jw *w, const struct json *calls) {
     jw_end(w);
 }
 
-/* Writes the older form of a single call, which has no id. */
+/* Writes a call given in the older form `function_call`, which has no id. */
 static void put_old_call(struct jw *w, const struct json *call) {
     jw_arr(w, "tool_calls");
     jw_obj(w, NULL);
@@ -207,14 +207,14 @@ static bool is_result(const struct json *m) {
     return role && strcmp(role, "tool") == 0;
 }
 
-enum { MOST_RESULTS = 256 }; /* tool results sorted at once, for as many calls */
+enum { MOST_RESULTS = 256 }; /* most tool results in a row that are sorted, and most calls */
 struct result {
     const struct json *m;
     int i, rank;
 };
-/* Fills r with message i, m. If it is a tool result, fills r with all results in a row, in the
- * order of their calls: clients send them in order of completion, and many templates print no ids.
- * Returns the number of messages. */
+/* Fills r with message i, which is m. If m is a tool result, also adds the results that directly
+ * follow it, and puts them all in the order of their calls, because clients send results as they
+ * complete, and many templates print no ids. Returns the number of messages. */
 static int in_order(const struct json *calls, const struct json *m, int i, struct result *r) {
     const char *ids[MOST_RESULTS];
     int n_ids = 0, n = 1;
@@ -232,7 +232,8 @@ static int in_order(const struct json *calls, const struct json *m, int i, struc
     return n;
 }
 
-/* Returns whether the last message m is marked as the start of the answer (`prefix`, `partial`). */
+/* Returns whether m, the last message, is marked as the start of the answer (`prefix`,
+ * `partial`). */
 static bool is_begun(const struct json *m) {
     const char *role = json_str(json_get(m, "role"));
     return role && strcmp(role, "assistant") == 0 &&

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* serve/conv_repair.c - the steps that repair conversations, and the check for missing system
- * text. */
+/* serve/conv_repair.c - the repair steps for conversations, and the check for system text that a
+ * prompt lacks. */
 #include "serve/conv_repair.h"
 
 #include <stdio.h>
@@ -48,7 +48,7 @@ static struct json *with_content(struct arena *mem, const struct json *m, const 
 
 /* ---- steps: copy messages from `in` to `out`; return whether anything changed ---- */
 
-/* Returns the call with arguments that are a valid object. *changed: they were not. */
+/* Returns a copy of the call whose arguments are a valid object. Sets *changed if they were not. */
 static struct json *mended_call(struct arena *a, const struct json *call, bool *changed) {
     const struct json *fn = json_get(call, "function"), *args = json_get(fn, "arguments");
     const char *s = json_str(args);
@@ -66,7 +66,7 @@ static struct json *mended_call(struct arena *a, const struct json *call, bool *
     return out;
 }
 
-/* Writes nine letters and digits derived from an id. */
+/* Writes an id of nine letters and digits, derived from another id. */
 static void nine_of(const char *id, char out[10]) {
     static const char all[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
     uint64_t h = hash_u64(id, strlen(id));
@@ -74,14 +74,15 @@ static void nine_of(const char *id, char out[10]) {
     out[9] = 0;
 }
 
-/* Returns whether an id can stay: nine letters and digits, or a model's own form with ':'. */
+/* Returns whether an id can stay as it is: nine letters and digits, or a model's own form with
+ * ':'. */
 static bool id_stays(const char *id) {
     size_t n = 0;
     while ((id[n] >= '0' && id[n] <= '9') || ((id[n] | 32) >= 'a' && (id[n] | 32) <= 'z')) n++;
     return (n == 9 && !id[n]) || strchr(id, ':');
 }
 
-/* Replaces the id in member `name` of a copy unless it can stay; a missing id is derived from
+/* Replaces the id in member `name` of obj, unless it can stay. A missing id is derived from
  * `number`. */
 static void put_nine(struct arena *a, struct json *obj, const char *name, int number,
                      bool *changed) {
@@ -94,7 +95,7 @@ static void put_nine(struct arena *a, struct json *obj, const char *name, int nu
     *changed = true;
 }
 
-/* Replaces missing content by an empty string. */
+/* Replaces content that is null or missing by an empty string. */
 static bool step_null(struct arena *a, const struct json *in, struct json *out) {
     bool changed = false;
     for (const struct json *m = json_first(in); m; m = json_next(m)) {
@@ -137,8 +138,8 @@ static bool step_arguments(struct arena *a, const struct json *in, struct json *
 }
 
 /* Merges the system messages before the first answer into one at the start. Later ones become user
- * messages in their place, since moving them to the start would change a prefix that is already
- * computed. */
+ * messages where they are, since moving them to the start would change a prefix that has already
+ * been computed. */
 static bool step_system(struct arena *a, const struct json *in, struct json *out) {
     struct buf text = {0};
     bool changed = false, answered = false;
@@ -159,14 +160,14 @@ static bool step_system(struct arena *a, const struct json *in, struct json *out
     return changed;
 }
 
-/* Returns whether b can be merged into the message a before it: both are the user's, or both are
- * the assistant's and only b has calls. */
+/* Returns whether message b can be merged with the message a before it: both are the user's, or
+ * both are the assistant's and a has no calls. */
 static bool joins(const struct json *a, const struct json *b) {
     return (msg_is(a, "user") && msg_is(b, "user")) ||
            (msg_is(a, "assistant") && msg_is(b, "assistant") && !has_calls(a));
 }
 
-/* Merges adjacent messages of one role. Other members come from the last one. */
+/* Merges adjacent messages of one role. Members other than the content come from the last one. */
 static bool step_neighbours(struct arena *a, const struct json *in, struct json *out) {
     bool changed = false;
     for (const struct json *m = json_first(in); m; m = json_next(m)) {
@@ -258,12 +259,12 @@ char *conv_repair_conv(const char *conv, enum conv_repair_step step, const char 
 
 /* ---- finding text that a template leaves out ---- */
 
-/* Parses the conversation into the arena. NULL: it has no system message. */
+/* Parses a conversation into the arena and returns it; NULL: it has no system message. */
 static const struct json *with_system(struct arena *a, const char *conv) {
     const struct json *j = NULL;
     static const struct json_opts mend = {.mend = true};
     struct err ignored;
-    if (!strstr(conv, "\"system\"")) return NULL; /* cheap test: most have no system message */
+    if (!strstr(conv, "\"system\"")) return NULL; /* a cheap test, enough for most conversations */
     return json_parse_in(&j, a, conv, strlen(conv), &mend, "conversation", NULL, &ignored) ? NULL
                                                                                            : j;
 }

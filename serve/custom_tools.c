@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* serve/custom_tools.c - custom tools as functions: definitions, arguments and namespaces. */
+/* serve/custom_tools.c - presents custom tools as functions: their definitions, arguments and
+ * namespaces. */
 #include "serve/custom_tools.h"
 
 #include <string.h>

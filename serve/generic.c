@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* serve/generic.c - generic tool calling: writes tools and calls as text, and probes what templates
- * render. */
+/* serve/generic.c - generic tool calling: writes tools and calls as text, and finds out what a
+ * template renders. */
 #include "serve/generic.h"
 
 #include <string.h>
@@ -53,7 +53,7 @@ static void say_calls(const struct json *calls, struct buf *out) {
     }
 }
 
-/* Writes an assistant message with its calls in the text. */
+/* Writes an assistant message whose text includes its calls. */
 static void put_answer(struct jw *w, const struct json *m) {
     struct buf text = {0};
     buf_str(&text, msg_text(m));
@@ -66,8 +66,8 @@ static void put_answer(struct jw *w, const struct json *m) {
     buf_release(&text);
 }
 
-/* Writes the results that begin at m, and a user message after them, as one message. Returns the
- * last message used. */
+/* Writes the results from message m on, and a user message directly after them, as one message.
+ * Returns the last message used. */
 static const struct json *put_results(struct jw *w, const struct json *m) {
     struct buf text = {0};
     const struct json *last = m;
@@ -130,7 +130,7 @@ char *generic_conv(const char *conv, bool hidden) {
     "\"parameters\": {\"type\": \"object\", \"properties\": {\"a\": {\"type\": "                   \
     "\"string\", \"description\": \"d\"}}, \"required\": [\"a\"]}}}"
 
-/* Renders a conversation of `messages` with a tool `name`. */
+/* Renders the conversation `messages` with a tool called `name`. Returns whether that succeeds. */
 static bool renders(const struct chat *c, const char *messages, const char *name, struct buf *out) {
     struct buf conv = {0};
     struct err ignored;
@@ -151,14 +151,14 @@ bool generic_shows_tools(const struct chat *c) {
     const bool alone = renders(c, user, name, &a), system = renders(c, both, name, &b);
     const bool shown = (alone && memmem(a.data, a.len, name, sizeof name - 1)) ||
                        (system && memmem(b.data, b.len, name, sizeof name - 1));
-    const bool unknown = !alone && !system; /* the template needs more than the probe provides */
+    const bool unknown = !alone && !system; /* the template needs something that the probe lacks */
     buf_release(&a);
     buf_release(&b);
     return shown || unknown;
 }
 
-/* Returns whether two renderings differ only in null and true: the template prints the value
- * without testing it. */
+/* Returns whether two renderings differ only in that one prints null where the other prints true,
+ * so the template prints the value without testing it. */
 static bool writes_out(const struct buf *null, const struct buf *truth) {
     static const char *const words[][2] = {{"None", "True"}, {"null", "true"}};
     const char *a = null->data, *b = truth->data;
@@ -184,7 +184,8 @@ static const char with_call[] =
     "\"tool_call_id\": "
     "\"call00001\", \"name\": \"qx_called\", \"content\": \"qx_result\"}";
 
-/* Renders a conversation whose assistant message has a call and this content (JSON). */
+/* Renders a conversation whose assistant message has a call and `content`, which is JSON. Returns
+ * whether that succeeds. */
 static bool renders_content(const struct chat *c, const char *content, struct buf *out) {
     struct buf text = {0};
     buf_fmt(&text, with_call, content);

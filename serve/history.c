@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* serve/history.c - ring of recent calls with their reasoning and exact arguments. The call's id,
- * which clients send back, finds the entry. */
+/* serve/history.c - ring buffer of recent calls with their reasoning and exact arguments. Entries
+ * are found by the call's id, which clients send back. */
 #include "serve/history.h"
 
 #include <ctype.h>
@@ -86,8 +86,8 @@ static bool has_long_number(const char *s) {
     return n >= 16;
 }
 
-/* Returns whether the given arguments (an object, or text that contains one) have the same values
- * as the call but a different spelling. */
+/* Returns whether the arguments `given` (an object, or text that contains one) have the same values
+ * as the call's, but are spelled differently. */
 static bool spelled_otherwise(const struct json *given, const struct call *c) {
     struct json *was = NULL, *is = NULL;
     struct err e;

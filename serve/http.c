@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* serve/http.c - HTTP/1.1 parser: request heads, bodies and host names. */
+/* serve/http.c - HTTP/1.1 parser for request heads, bodies and host names. */
 #include "serve/http.h"
 
 #include <ctype.h>
@@ -28,8 +28,8 @@ static int refuse_request(struct http_req *r, int status, const char *why) {
     return -1;
 }
 
-/* Finds the line at s, excluding CR LF. Returns its length including CR LF, 0 if it is incomplete,
- * or -1 for a bare CR or LF. */
+/* Sets *line to the line at s, without its CR LF. Returns the length with CR LF, 0 if the line is
+ * incomplete, or -1 if it contains a bare CR or LF. */
 static int64_t line_at(const char *s, size_t n, struct http_text *line) {
     for (size_t i = 0; i < n; i++) {
         if (s[i] == '\n') return -1;
@@ -136,7 +136,7 @@ static bool has_word(struct http_text list, const char *word) {
     return false;
 }
 
-/* Determines the body's length. */
+/* Determines the length of the body from the headers. */
 static int read_length(struct http_req *r) {
     const struct http_text *len = http_find(r, "content-length"),
                            *te = http_find(r, "transfer-encoding");
@@ -158,8 +158,8 @@ static int read_length(struct http_req *r) {
     return 0;
 }
 
-/* Rejects duplicates of headers that decide about access or the body, since readers disagree on
- * which one counts. */
+/* Rejects duplicates of headers that control access or the body, since parsers disagree on which
+ * one counts. */
 static int read_once(struct http_req *r) {
 #define ONCE(name)                                                                                 \
     { name, "the header " name " came more than once" }
@@ -248,9 +248,9 @@ static int hex_digit(char c) {
                                   : -1;
 }
 
-/* Parses one byte of the framing around chunks. Returns false if it is not allowed there. */
+/* Parses one byte of the framing between chunks. Returns false if the byte is not allowed there. */
 static bool chunk_byte(struct http_body *b, char c) {
-    enum { LONGEST = 256 }; /* per size line, and for all trailers */
+    enum { LONGEST = 256 }; /* most bytes in a size line, and in all trailer fields together */
     const int digit = hex_digit(c);
     if (b->state != DATA && ++b->line > LONGEST) return false;
     switch (b->state) {
@@ -319,7 +319,8 @@ enum http_more http_body_feed(struct http_body *b, const char *s, size_t n, size
 
 /* ---- names ---- */
 
-/* Returns whether h looks like an address: digits and dots of IPv4, or brackets of IPv6. */
+/* Returns whether h looks like a numeric address: the digits and dots of IPv4, or the brackets of
+ * IPv6. */
 static bool is_address(struct http_text h) {
     int dots = 0, digits = 0;
     if (h.n > 2 && h.s[0] == '[' && h.s[h.n - 1] == ']') {

@@ -24,8 +24,7 @@ struct http_req {
     struct http_text method, path, query; /* path: up to '?', not normalized */
     struct http_field field[HTTP_MAX_FIELDS];
     int n_fields;
-    struct http_text host,
-        authority; /* authority: of an absolute request target; must match Host */
+    struct http_text host, authority; /* authority: of an absolute target; must match Host */
     bool keep_alive, expect, chunked;
     int64_t length;  /* bytes of the body; 0: no body, -1: chunked */
     int status;      /* rejected head: 400, 431, 501 or 505; then close */

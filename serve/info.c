@@ -12,7 +12,7 @@
 #include "models/arch.h"
 #include "serve/server.h"
 
-/* Returns a copy of the state of file i; for any thread but the keeper. */
+/* Returns a copy of the state of file i. For use by threads other than the keeper. */
 static struct listed listed_at(struct server *s, int i) {
     pthread_mutex_lock(&s->lock);
     const struct listed l = s->models.v[i];
@@ -20,7 +20,7 @@ static struct listed listed_at(struct server *s, int i) {
     return l;
 }
 
-/* Writes the state of a file in the shape of llama-server's router. */
+/* Writes the state of a file in the format of llama-server's router. */
 static void put_status(const struct listed *l, struct jw *w) {
     jw_obj(w, "status");
     jw_str(w, "value", models_word(l));
@@ -110,8 +110,8 @@ void info_models(struct server *s, struct job *j) {
     answer_line(j, &b);
 }
 
-/* Finds the file that a path or a query names. exact: a server with one file accepts only its id.
- * On failure answers with an error and returns -1. */
+/* Returns the index of the file that a path or a query names. exact: if the server has a single
+ * file, accept only its id. On failure, answers with an error and returns -1. */
 static int file_of(struct server *s, struct job *j, struct http_text t, bool exact) {
     struct buf name = {0};
     struct fault f = {0};
@@ -157,7 +157,7 @@ static void put_settings(const struct server *s, const struct serve_file *f, str
     jw_end(w);
 }
 
-/* Writes the facts that are known only once a file is loaded. */
+/* Writes the properties that are known only while a file is loaded. */
 static void put_loaded(struct server *s, struct served *d, struct jw *w) {
     pthread_mutex_lock(&s->lock);
     const uint64_t budget = d->counts.budget_bytes, held = d->counts.held_bytes;
@@ -213,7 +213,7 @@ void info_slots(struct server *s, struct job *j) {
         const struct served *d = s->models.v[i].served;
         if (!d || !d->slots.len || (only >= 0 && i != only)) continue;
         buf_chr(&b, b.len ? ',' : '[');
-        buf_add(&b, d->slots.data + 1, d->slots.len - 2); /* without its brackets */
+        buf_add(&b, d->slots.data + 1, d->slots.len - 2); /* without the list's brackets */
         n_running += d->counts.n_running;
         n_places += s->o.n_live;
     }
@@ -243,7 +243,7 @@ enum {
     OF_COUNT
 };
 
-/* Sets the values of one file's metrics. */
+/* Sets v to the values of file i's metrics. */
 static void numbers_of(struct server *s, int i, double v[OF_COUNT]) {
     pthread_mutex_lock(&s->lock);
     const struct listed *l = &s->models.v[i];
@@ -263,7 +263,7 @@ static void numbers_of(struct server *s, int i, double v[OF_COUNT]) {
     pthread_mutex_unlock(&s->lock);
 }
 
-/* Appends metrics with a label per file, if there are several files. */
+/* Appends the metrics that have a label for the file, if there are several files. */
 static void put_files(struct server *s, struct buf *out) {
     static const struct {
         const char *name, *type, *help;

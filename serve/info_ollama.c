@@ -21,7 +21,7 @@ static void put_details(const struct serve_file *f, struct jw *w) {
     jw_end(w);
 }
 
-/* Writes an entry of /api/ps (loaded), or of /api/tags (loaded NULL). */
+/* Writes an entry of /api/ps or, if `loaded` is NULL, of /api/tags. */
 static void put_entry(struct server *s, int i, struct jw *w, const struct served *loaded) {
     const struct serve_file *f = &s->o.file[i];
     char when[40];
@@ -70,7 +70,7 @@ void info_ps(struct server *s, struct job *j) {
 
 void info_version(struct server *s, struct job *j) {
     static const char text[] =
-        /* Version of Ollama whose API this is; clients compare it. */
+        /* The version of Ollama whose API is implemented; clients compare it. */
         "{\"version\": \"0.12.0\"}\n";
     (void)s;
     job_answer(j, 200, "application/json", text, sizeof text - 1);
@@ -82,7 +82,7 @@ void info_root(struct server *s, struct job *j) {
     job_answer(j, 200, "text/plain; charset=utf-8", text, sizeof text - 1);
 }
 
-/* Writes the file's scalar metadata, without the template. */
+/* Writes the file's scalar metadata, except the template. */
 static void put_metadata(const struct gguf *g, struct jw *w) {
     for (int64_t i = 0; i < gguf_n_kv(g); i++) {
         const struct gguf_kv *kv = gguf_kv_at(g, i);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* serve/job.c - requests and responses shared between threads. */
+/* serve/job.c - requests in progress and their responses, shared between threads. */
 #include "serve/job.h"
 
 #include <stdlib.h>
@@ -45,7 +45,7 @@ void job_drop(struct job *j) {
 }
 
 static void wake_network(const struct job *j) {
-    (void)!write(j->wake, "", 1); /* a full pipe wakes it as well */
+    (void)!write(j->wake, "", 1); /* if the pipe is full, the thread will wake anyway */
 }
 
 void job_will_stream(struct job *j, const char *type, const char *ping) {

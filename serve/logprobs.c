@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* serve/logprobs.c - token log probabilities in the shapes of OpenAI's APIs. */
+/* serve/logprobs.c - writes token log probabilities in the formats of OpenAI's APIs. */
 #include "serve/logprobs.h"
 
 #include <math.h>
@@ -19,7 +19,7 @@ static void put_token(struct jw *w, const struct tok *t, int32_t id, double logp
     struct buf b = {0};
     tok_decode(t, id, true, &b);
     jw_strn(w, "token", b.data ? b.data : "", b.len);
-    jw_num(w, "logprob", logprob); /* not finite: null */
+    jw_num(w, "logprob", logprob); /* null if not finite */
     jw_arr(w, "bytes");
     for (size_t i = 0; i < b.len; i++) jw_i64(w, NULL, (unsigned char)b.data[i]);
     jw_end(w);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* serve/metrics.c - request log and metrics. Neither contains text of prompts or answers. */
+/* serve/metrics.c - the request log and the metrics. Neither contains any text of prompts or
+ * answers. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,7 +14,7 @@
 
 /* ---- metrics ---- */
 
-/* Counts a request of an API by its status; api NULL: none. */
+/* Counts a request by its API and status; api NULL: the request has no API. */
 static void count(struct server *s, const struct api *api, int status) {
     struct ledger *l = &s->ledger;
     const char *name = api ? api->name : "other";
@@ -89,7 +90,7 @@ static void close_line(struct server *s, struct jw *w, struct buf *b) {
     buf_release(b);
 }
 
-/* Writes text that may be as long as a request, truncated for the log. */
+/* Writes a text that may be as long as a request, truncated for the log. */
 static void put_cut(struct jw *w, const char *name, const struct buf *text) {
     enum { LONGEST = 1000 };
     struct buf cut = {0};
@@ -117,8 +118,8 @@ static int64_t count_thinking(const struct reply *r) {
     return n;
 }
 
-/* Returns why most of a prompt was computed: it was new, or it was seen before but no state was
- * kept to resume from. Returns -1 if little was computed. */
+/* Returns why much of a prompt was computed (enum miss): it was new, it was seen before but no
+ * state was kept to resume from, or the cache was off. Returns -1 if little was computed. */
 static int miss_of(const struct task *t) {
     enum { WORTH = 64 };
     const struct reply *r = &t->reply;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* serve/models.c - the keeper: loads and unloads the files of a server. */
+/* serve/models.c - the keeper thread, which loads and unloads a server's model files. */
 #include "serve/models.h"
 
 #include <inttypes.h>
@@ -15,7 +15,7 @@
 #include "serve/server.h"
 
 #define GIB 1073741824.0
-enum { CHECK_GONE_MS = 100 }; /* between checks for clients that left, which signal nothing */
+enum { CHECK_GONE_MS = 100 }; /* interval of checks for clients that left, which wake no thread */
 
 /* ---- lists of jobs ---- */
 
@@ -33,7 +33,7 @@ static struct job *jobs_first(struct model_jobs *l) {
     return j;
 }
 
-/* Drops jobs whose clients left. */
+/* Drops waiting jobs whose clients have left. */
 static void drop_gone(struct server *s) {
     for (int i = 0; i < s->o.n_files; i++) {
         struct model_jobs *l = &s->models.v[i].waiting;
@@ -51,7 +51,7 @@ static void drop_gone(struct server *s) {
     }
 }
 
-/* Answers all requests in a file's list with an error; releases the lock for each. */
+/* Answers all requests in a file's list with an error. Releases the lock while answering each. */
 static void fail_waiting(struct server *s, struct listed *l, const struct fault *f) {
     while (l->waiting.n) {
         struct job *j = jobs_first(&l->waiting);
@@ -64,7 +64,7 @@ static void fail_waiting(struct server *s, struct listed *l, const struct fault 
     }
 }
 
-/* Moves the waiting jobs of a loaded file to the preparing thread. */
+/* Passes the waiting jobs of a loaded file to the preparing thread. */
 static void hand_over(struct server *s, struct listed *l) {
     while (l->waiting.n) {
         serve_hand(s, jobs_first(&l->waiting), l->served);
@@ -87,7 +87,7 @@ static uint64_t used_bytes(const struct server *s) {
     return n;
 }
 
-/* Returns whether a file fits, assuming that n_gone bytes of loaded files are freed. */
+/* Returns whether a file will fit once n_gone bytes of loaded files have been freed. */
 static bool fits(const struct server *s, const struct listed *l, uint64_t n_gone) {
     const uint64_t used = used_bytes(s);
     if (l->alone) return used == n_gone;
@@ -103,8 +103,8 @@ static int too_large(const struct server *s, const struct serve_file *f, struct 
                      (double)s->o.max_bytes / GIB);
 }
 
-/* Returns the least recently used loaded file that is not leaving, among idle files or among those
- * in use. NULL: none. */
+/* Returns the least recently used of the loaded files that are idle (idle true) or in use, not
+ * counting files that are leaving. NULL: none. */
 static struct listed *oldest(struct server *s, bool idle) {
     struct listed *best = NULL;
     for (int i = 0; i < s->o.n_files; i++) {
@@ -115,7 +115,7 @@ static struct listed *oldest(struct server *s, bool idle) {
     return best;
 }
 
-/* Marks files in use as leaving, until enough will be free for l. */
+/* Marks files in use as leaving, until enough memory will become free for l. */
 static void make_leave(struct server *s, const struct listed *l) {
     uint64_t n_gone = 0;
     struct listed *x;
@@ -127,7 +127,7 @@ static void make_leave(struct server *s, const struct listed *l) {
 
 /* ---- loading and closing, without the lock ---- */
 
-/* Adds the totals of a file being closed to its `past`. */
+/* Adds the counts n of a file that is being closed to its totals, l->past. */
 static void keep_counts(struct listed *l, const struct sched_counts *n) {
     sched_counts_add(&l->past, n);
     l->past.n_running = l->past.n_waiting = 0;
@@ -157,7 +157,7 @@ static void close_file(struct server *s, struct listed *l) {
     l->state = MODEL_AWAY;
 }
 
-/* Loads file i; without the lock. */
+/* Loads file i and prepares it for requests. Call without the lock. */
 static int load(struct server *s, int i, struct served **out, struct err *e) {
     struct serve_core core = {0};
     TRY(s->o.load(s->o.load_ud, i, &core, e));
@@ -178,7 +178,8 @@ static void set_loaded(struct server *s, struct listed *l, struct served *d, dou
     pthread_cond_signal(&s->to_engine);
 }
 
-/* Handles a failed load: retries without other files, or fails the waiting requests. */
+/* Handles a failed load: has it tried again with no other file loaded, or fails the waiting
+ * requests. */
 static void set_failed(struct server *s, struct listed *l, const struct err *e) {
     struct fault f;
     l->state = e->code == ERR_SYS || e->code == ERR_INTR ? MODEL_AWAY : MODEL_BROKEN;
@@ -217,7 +218,7 @@ static void load_file(struct server *s, struct listed *l) {
 
 /* ---- the keeper ---- */
 
-/* Returns the unloaded file of the oldest waiting job; NULL: no job waits. */
+/* Returns the unloaded file for which the oldest job waits; NULL: no job waits. */
 static struct listed *next_wanted(struct server *s) {
     struct listed *best = NULL;
     for (int i = 0; i < s->o.n_files; i++) {
@@ -239,7 +240,8 @@ static bool close_unwanted(struct server *s) {
     return false;
 }
 
-/* Clears all `leaving`, and serves the lists of loaded files whose jobs came before `want`'s. */
+/* Clears `leaving` of all files. Hands over the waiting jobs of loaded files whose oldest job
+ * arrived before that of `want`. */
 static void give_turns(struct server *s, const struct listed *want) {
     for (int i = 0; i < s->o.n_files; i++) {
         struct listed *l = &s->models.v[i];
@@ -249,7 +251,7 @@ static void give_turns(struct server *s, const struct listed *want) {
     }
 }
 
-/* Runs one step of the keeper. Returns false if it can only wait. */
+/* Takes one step of the keeper's work. Returns false if it has to wait. */
 static bool keeper_step(struct server *s) {
     struct fault f;
     drop_gone(s);
@@ -272,7 +274,7 @@ static bool keeper_step(struct server *s) {
         load_file(s, want);
         return true;
     }
-    for (int i = 0; i < s->o.n_files; i++) { /* loaded files that are not leaving */
+    for (int i = 0; i < s->o.n_files; i++) { /* no file can be loaded now */
         struct listed *l = &s->models.v[i];
         if (l->state == MODEL_LOADED && !l->leaving) hand_over(s, l);
     }
@@ -343,7 +345,7 @@ int models_find(struct server *s, const char *model, int *out, struct fault *f) 
     *out = o->first;
     if (!model || !*model) return 0;
     const size_t n = preset_id_len(o->presets, model);
-    int found = n ? NAMES_UNKNOWN : o->first; /* "@preset" alone */
+    int found = n ? NAMES_UNKNOWN : o->first; /* only "@preset" was given */
     for (int i = 0; i < o->n_files; i++)
         if (strlen(o->file[i].id) == n && memcmp(o->file[i].id, model, n) == 0) found = i;
     if (found < 0 && !o->strict)
@@ -391,7 +393,7 @@ int models_take(struct server *s, int i, struct job *j, struct served **out, str
     }
     pthread_mutex_unlock(&s->lock);
     if (rc == 500)
-        job_field(j, "x-should-retry", "false"); /* stops client libraries from retrying a 5xx */
+        job_field(j, "x-should-retry", "false"); /* client libraries would retry after a 5xx */
     return rc;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* serve/names.c - lookup of a served file by a requested name. */
+/* serve/names.c - finds a served file by a requested name. */
 #include "serve/names.h"
 
 #include <string.h>
@@ -37,39 +37,39 @@ static struct span base_name(struct span x) {
     return x;
 }
 
-/* A requested name, split; tag: of NAME:TAG, else empty. */
+/* A requested name NAME:TAG, split; without a tag, `tag` is empty. */
 struct asked {
     struct span name, tag;
 };
 typedef bool (*rule)(struct span id, const struct asked *a);
 
-/* Returns whether a request without a tag asks for exactly this id. */
+/* Returns whether the request has no tag and its name is exactly this id. */
 static bool is_id(struct span id, const struct asked *a) {
     return !a->tag.n && same_text(id, a->name);
 }
-/* Returns whether the id is the requested name, a separator and the requested tag. */
+/* Returns whether the request is NAME:TAG and the id is NAME-TAG, with any separator. */
 static bool is_tagged(struct span id, const struct asked *a) {
     return a->tag.n && id.n == a->name.n + 1 + a->tag.n && is_separator(id.s[a->name.n]) &&
            begins_with(id, a->name) && ends_with(id, a->tag);
 }
-/* Returns whether an id is NAME-UD-TAG for NAME:TAG. */
+/* Returns whether the request is NAME:TAG and the id is NAME-...-TAG, such as NAME-UD-TAG. */
 static bool is_around(struct span id, const struct asked *a) {
     return a->tag.n && id.n > a->name.n + 1 + a->tag.n && is_separator(id.s[a->name.n]) &&
            is_separator(id.s[id.n - a->tag.n - 1]) && begins_with(id, a->name) &&
            ends_with(id, a->tag);
 }
-/* Returns whether the id ends, after a separator, with the requested name. */
+/* Returns whether the request has no tag and the id ends with a separator and its name. */
 static bool is_end(struct span id, const struct asked *a) {
     return !a->tag.n && id.n > a->name.n && is_separator(id.s[id.n - a->name.n - 1]) &&
            ends_with(id, a->name);
 }
-/* Returns whether the id begins with the requested name and a separator. */
+/* Returns whether the request has no tag and the id begins with its name and a separator. */
 static bool is_beginning(struct span id, const struct asked *a) {
     return !a->tag.n && id.n > a->name.n && is_separator(id.s[a->name.n]) &&
            begins_with(id, a->name);
 }
 
-/* Returns whether an id is NAME-TAG-... for NAME:TAG. */
+/* Returns whether the request is NAME:TAG and the id begins with NAME-TAG and a separator. */
 static bool is_below(struct span id, const struct asked *a) {
     const size_t n = a->name.n + 1 + a->tag.n;
     return a->tag.n && id.n > n && is_separator(id.s[n]) && is_tagged((struct span){id.s, n}, a);
@@ -92,8 +92,9 @@ static struct asked split(struct span x, bool repository) {
     return a;
 }
 
-/* Returns the only file whose id, or own name with `own`, matches a rule. If several match, returns
- * `usual` if take_usual is set and it is among them. */
+/* Returns the index of the only file whose id (own name, if `own` is set) satisfies `fits`;
+ * NAMES_UNKNOWN: there is no such file, NAMES_SEVERAL: there are several. With take_usual, `usual`
+ * wins if it matches. */
 static int only(const struct serve_file *v, int n, int usual, const struct asked *a, rule fits,
                 bool take_usual, bool own) {
     int found = NAMES_UNKNOWN;
@@ -107,7 +108,8 @@ static int only(const struct serve_file *v, int n, int usual, const struct asked
     return found;
 }
 
-/* Implements names_find() for ids only, or for the files' own names only. */
+/* Applies the rules of names_find() to the ids of all files or, if `own` is set, to their own
+ * names. */
 static int find(const struct serve_file *v, int n_files, int usual, struct span asked, bool own) {
     static const struct {
         rule fits;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 /* serve/net.c - event loop of the network thread.
  *
- * A connection reads a head and a body, then waits for the answer; anything the client sends
- * meanwhile is the next request. A client that closes its side while it waits has left, and its job
- * is marked as gone in the same iteration. Buffers are freed between requests, so an idle
- * connection costs only its struct. */
+ * A connection reads a head and a body, then waits for the answer; what the client sends meanwhile
+ * belongs to the next request. A client that closes its side while waiting has left, and its job is
+ * marked as gone in the same iteration. Buffers are freed between requests, so an idle connection
+ * costs only its struct. */
 #include "serve/net.h"
 
 #include <arpa/inet.h>
@@ -30,11 +30,11 @@
 #include "serve/poller.h"
 
 enum { READ = 64 << 10, SEND_BUF = 256 << 10, AHEAD = 64 << 10, MAX_HOSTS = 8, TICK_MS = 250 };
-#define HEAD_S 10.0  /* to receive a complete head */
-#define IDLE_S 75.0  /* between requests */
-#define STUCK_S 30.0 /* client reads nothing */
-#define PING_S 10.0  /* silence in a stream before a ping */
-#define QUIET_S 30.0 /* silence before a keep-alive byte in an answer that is not streamed */
+#define HEAD_S 10.0  /* time limit to receive a complete head */
+#define IDLE_S 75.0  /* time limit between requests */
+#define STUCK_S 30.0 /* time limit while the client reads nothing */
+#define PING_S 10.0  /* silence in a stream after which a ping is sent */
+#define QUIET_S 30.0 /* the same for a keep-alive byte in an answer that is not streamed */
 
 enum conn_state { HEAD, BODY, WAIT, CLOSING };
 struct conn {
@@ -58,7 +58,7 @@ struct net {
     char *unlink[MAX_HOSTS];
     struct conn *conns;
     atomic_llong n_open, n_busy, n_refused;
-    double accept_again; /* out of file descriptors until then */
+    double accept_again; /* file descriptors ran out: time at which to accept again */
 };
 
 int net_port(const struct net *n) {
@@ -185,7 +185,7 @@ static bool set_interest(struct conn *c, bool in, bool out) {
     return watch_fd(c->net, c->fd, (in ? WAIT_IN : 0u) | (out ? WAIT_OUT : 0u), c, &ignored) == 0;
 }
 
-/* Writes as much as possible. Returns false if the connection is dead. */
+/* Writes as much output as the socket takes. Returns false if the connection is dead. */
 static bool flush(struct conn *c) {
     while (c->out_at < c->out.len) {
         const ssize_t k =
@@ -219,7 +219,7 @@ static bool is_head(const struct conn *c) {
     return c->job && http_is(c->job->req.method, "HEAD");
 }
 
-/* Answers an invalid request with net's own error and closes the connection afterwards. */
+/* Answers an invalid request with an error, after which the connection is closed. */
 static bool refuse(struct conn *c, int status, const char *why) {
     struct buf body = {0};
     atomic_fetch_add(&c->net->n_refused, 1);
@@ -244,8 +244,8 @@ static void put_chunk(struct conn *c, const char *s, size_t n) {
 
 static bool next_request(struct conn *c);
 
-/* Ends a request whose answer is sent, then continues or closes the connection. Returns false if it
- * is dead. */
+/* Ends a request whose answer has been sent. Then continues with the next request or closes the
+ * connection. Returns false if it is dead. */
 static bool finished(struct conn *c) {
     drop_conn_job(c, false);
     c->state = c->keep ? HEAD : CLOSING;
@@ -254,7 +254,7 @@ static bool finished(struct conn *c) {
     return c->keep ? next_request(c) : true;
 }
 
-/* Moves available response data to the socket. */
+/* Sends the response data that is available. */
 static bool send_response(struct conn *c) {
     struct job *j = c->job;
     bool done = false, cut = false;
@@ -272,7 +272,7 @@ static bool send_response(struct conn *c) {
         }
         put_chunk(c, j->out.data, j->out.len);
         done = j->ended;
-        cut = j->cut || (!j->stream && j->status != 200); /* too late for another status */
+        cut = j->cut || (!j->stream && j->status != 200); /* the status can no longer change */
         if (done && c->chunked && !cut) buf_str(&c->out, "0\r\n\r\n");
     }
     if (c->head_sent) {
@@ -287,7 +287,7 @@ static bool send_response(struct conn *c) {
     return flush(c);
 }
 
-/* Hands over a request whose body is complete or empty. */
+/* Hands over a request that is complete: its body has arrived or is empty. */
 static bool handle(struct conn *c) {
     c->state = WAIT;
     c->since = c->last_sent = progress_now_s();
@@ -303,7 +303,7 @@ static bool read_head(struct conn *c) {
     struct job *j = job_new(c->net->wake[1]);
     j->key = c->peer;
     buf_add(&j->head, c->in.data, (size_t)n);
-    (void)http_head(j->head.data, (size_t)n, &j->req); /* parse again, pointing into j->head */
+    (void)http_head(j->head.data, (size_t)n, &j->req); /* parse again, to point into j->head */
     memmove(c->in.data, c->in.data + n, c->in.len - (size_t)n);
     c->in.len -= (size_t)n;
     c->job = j;
@@ -335,7 +335,7 @@ static bool read_body(struct conn *c) {
     return m == HTTP_DONE ? handle(c) : true;
 }
 
-/* Processes the bytes already received. */
+/* Processes the bytes that have been received. */
 static bool next_request(struct conn *c) {
     for (int i = 0; i < 64; i++) {
         const enum conn_state before = c->state;
@@ -357,14 +357,14 @@ static bool on_readable(struct conn *c) {
         const ssize_t k = recv(c->fd, tmp, sizeof tmp, 0);
         if (k < 0 && errno == EINTR) continue;
         if (k < 0 && errno == EAGAIN) return true;
-        if (k <= 0) return false; /* the client left, possibly in the middle of an answer */
+        if (k <= 0) return false; /* the client has left, possibly during an answer */
         if (c->state == CLOSING) continue;
         buf_add(&c->in, tmp, (size_t)k);
         if (c->state != WAIT && !next_request(c)) return false;
     }
 }
 
-/* Shuts down the sending side, so that the client can read the answer before the end. */
+/* Shuts down the sending side, so that the client can still read the whole answer. */
 static bool shut_sending(struct conn *c) {
     if (c->out.len) return true;
     shutdown(c->fd, SHUT_WR);
@@ -388,7 +388,8 @@ static uint64_t peer_of(const struct sockaddr_storage *a) {
     return 0;
 }
 
-/* Pauses or resumes accepting connections; meanwhile they wait in the kernel. */
+/* Pauses (`later`) or resumes accepting connections. While paused, new connections wait in the
+ * kernel. */
 static void accept_later(struct net *n, bool later) {
     struct err ignored;
     n->accept_again = later ? progress_now_s() + 0.1 : 0;
@@ -465,12 +466,12 @@ static void check_conns(struct net *n, double now) {
 }
 
 static void send_answers(struct net *n) {
-    char all[512]; /* one byte per call of wake() */
+    char all[512]; /* each wakeup wrote one byte */
     while (read(n->wake[0], all, sizeof all) == sizeof all) {
     }
     for (struct conn *c = n->conns, *next; c; c = next) {
         next = c->next;
-        if (c->state != WAIT || c->out.len) continue; /* a full socket reports when it has room */
+        if (c->state != WAIT || c->out.len) continue; /* the poller reports a socket with room */
         if (!send_response(c))
             conn_close(c);
         else if (c->state == CLOSING)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* serve/page.c - the web page, a single file with style sheet, body and script.
+/* serve/page.c - serves the web page, a single document with style sheet, body and script.
  *
  * The files of serve/page/ are embedded with the assembler's .incbin (paths relative to the source
- * tree's root, where make runs). A Content-Security-Policy with their hashes lets the browser run
- * nothing else and contact only this server. */
+ * tree's root, where make runs). A Content-Security-Policy with their hashes allows the browser to
+ * run no other code and to contact only this server. */
 #include <string.h>
 
 #include "base/attr.h"
@@ -34,13 +34,13 @@ static int hex_digit(char c) {
     return c <= '9' ? c - '0' : c - 'a' + 10;
 }
 
-/* Appends 'sha256-...' of a text for a Content-Security-Policy: the hash in base64. */
+/* Appends a text's hash as a Content-Security-Policy needs it: 'sha256-...', in base64. */
 static void put_hash(struct buf *out, const char *s, size_t n) {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     enum { BYTES = 32 };
     struct sha256 h;
     char hex[65];
-    unsigned char b[BYTES + 1] = {0}; /* one spare byte: the last group has only two */
+    unsigned char b[BYTES + 1] = {0}; /* one spare byte, because the last group has only two */
     sha256_init(&h);
     sha256_add(&h, s, n);
     sha256_hex(&h, hex);
@@ -82,7 +82,8 @@ static void write_page(struct buf *out, struct buf *policy) {
 void info_page(struct server *s, struct job *j) {
     const struct http_text *accept = http_find(&j->req, "accept");
     struct buf b = {0}, policy = {0};
-    if (!accept || !memmem(accept->s, accept->n, "text/html", 9)) { /* a client of Ollama's API */
+    if (!accept || !memmem(accept->s, accept->n, "text/html",
+                           9)) { /* not a browser, perhaps a client of Ollama's API */
         info_root(s, j);
         return;
     }

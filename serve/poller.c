@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* serve/poller.c - waiting for descriptors with epoll (Linux) or poll(). */
+/* serve/poller.c - waits for events on descriptors with epoll (Linux) or poll(). */
 #include "serve/poller.h"
 
 #include <errno.h>
@@ -54,14 +54,15 @@ int poller_get(struct poller *w, struct wait_event *ev, int room, int ms) {
 }
 #else
 
-#if !defined(POLLRDHUP) /* Without it, a client that left is noticed when data is sent to it. */
+#if !defined(POLLRDHUP) /* Without it, the departure of a client is noticed only when data is sent \
+                           to it. */
 #define POLLRDHUP 0
 #endif
 
 struct poller {
     struct pollfd *fd;
     void **what;
-    size_t n, room, next; /* next: where the next scan starts, for fairness */
+    size_t n, room, next; /* next: where the next scan starts, so that all get a turn */
 };
 
 struct poller *poller_new(void) {

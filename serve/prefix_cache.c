@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 /* serve/prefix_cache.c - the radix tree of cached sequences.
  *
- * A node is a run of tokens that follows its parent's; a sequence may be stored at its end. Every
- * leaf has one, and a node without a sequence has at least two children, so the tree grows only
- * with the number of sequences.
+ * A node is a run of tokens that follows its parent's run; a sequence may be stored at the end of a
+ * run. Every leaf has one, and a node without one has at least two children, so the tree's size
+ * depends only on the number of sequences.
  *
- * The least valuable entry is dropped first. Its value is the time to recompute it from the next
- * sequence above, halved for every ten minutes without use, weighted by its kind and number of
- * hits, per byte. */
+ * The least valuable entry is dropped first. An entry's value per byte is the time to recompute it
+ * from the nearest sequence above it, halved for every ten minutes without use and weighted by the
+ * entry's kind and number of hits. */
 #include "serve/prefix_cache.h"
 
 #include <math.h>
@@ -22,10 +22,10 @@ enum { MAX_KEPT = 4096, MAX_PIECE = 256 };
 #define HALF_LIFE_S 600.0
 
 struct node {
-    int32_t *ids;                       /* [n] */
-    int64_t n, end;                     /* end: tokens from the root to its last one */
+    int32_t *ids;   /* [n] */
+    int64_t n, end; /* end: number of tokens from the root to the end of this run */
     struct node *parent, *child, *next; /* next: sibling */
-    uint64_t key;                       /* key of a root, which has no tokens */
+    uint64_t key;                       /* in a root, which has no tokens: the key of its entries */
     struct seq *q;                      /* NULL: no sequence stored */
     enum prefix_cache_use use;
     double last_s;
@@ -56,7 +56,7 @@ static void forget_state(struct prefix_cache *p, struct node *x) {
 }
 
 static void free_nodes(struct prefix_cache *p, struct node *x) {
-    while (x) { /* children are moved to the front: no recursion */
+    while (x) { /* children are prepended to the list instead of recursing */
         struct node *next = x->next;
         if (x->child) {
             struct node *last = x->child;
@@ -87,8 +87,8 @@ static struct node *root_of(const struct prefix_cache *p, uint64_t key) {
 
 struct placement { /* a position in a run of tokens */
     const struct node *x;
-    int64_t end;      /* tree tokens up to here */
-    int64_t n_prompt; /* prompt tokens with the same bytes */
+    int64_t end;      /* tree tokens before this position */
+    int64_t n_prompt; /* prompt tokens that have the same bytes */
 };
 struct walk {
     const struct prefix_cache *p;
@@ -100,7 +100,7 @@ struct walk {
 };
 struct cursor {
     int64_t at; /* prompt tokens consumed */
-    int n_over; /* bytes of these not matched by tree tokens yet */
+    int n_over; /* bytes of these that no tree token has matched yet */
     unsigned char over[MAX_PIECE];
 };
 
@@ -112,8 +112,8 @@ static bool is_control(const struct tok *t, int32_t id) {
     return none;
 }
 
-/* Consumes prompt tokens until they cover the bytes of a tree token. Returns false if they
- * differ. Control tokens only match themselves. */
+/* Consumes prompt tokens until they cover the bytes of the tree token id. Returns false if the
+ * bytes differ. Control tokens match only themselves. */
 static bool same_bytes(const struct walk *w, struct cursor *c, int32_t id) {
     struct buf want = {0}, have = {0};
     bool same = !is_control(w->p->tok, id);
@@ -142,15 +142,15 @@ static bool step_cursor(const struct walk *w, struct cursor *c, int32_t id) {
     return w->how == PREFIX_BYTES && same_bytes(w, c, id);
 }
 
-/* Records that `at` prompt tokens and `end` tree tokens, up to a position in x, end at the same
- * byte; it is a candidate if a sequence can resume there. */
+/* Records that the first `at` prompt tokens have the same bytes as the first `end` tree tokens,
+ * which end in node x. The position is a candidate if a sequence can resume there. */
 static void note_candidate(struct walk *w, const struct node *x, int64_t end, int64_t at) {
     const bool can = w->p->can_trim || (x->q && end == x->end);
     w->seen = max_i64(w->seen, at);
     if (can && end && at < w->n && at > w->best.n_prompt) w->best = (struct placement){x, end, at};
 }
 
-/* Matches a node's run, then its children. */
+/* Matches the prompt from c on with a node's run, then with its children. */
 static void descend(struct walk *w, const struct node *x, struct cursor c) {
     for (int64_t i = 0; i < x->n; i++) {
         if (!step_cursor(w, &c, x->ids[i])) return;
@@ -174,7 +174,7 @@ struct prefix_cache_match prefix_cache_match(const struct prefix_cache *p, const
     return (struct prefix_cache_match){w.best.n_prompt, w.seen};
 }
 
-/* Appends the first `end` tokens on the path from the root to x to out; returns the root. */
+/* Appends to out the first `end` tokens on the path from the root to x. Returns the root. */
 static const struct node *path_tokens(const struct node *x, int64_t end, struct ids *out) {
     for (int64_t i = 0; i < end; i++) ids_add(out, 0);
     for (; x->parent; x = x->parent) {
@@ -185,7 +185,7 @@ static const struct node *path_tokens(const struct node *x, int64_t end, struct 
     return x;
 }
 
-/* Replaces the matched prompt tokens by the tree's. */
+/* Replaces the matched tokens of the prompt by those of the tree. */
 static void rewrite(struct ids *all, const struct placement *at) {
     struct ids out = {0};
     (void)path_tokens(at->x, at->end, &out);
@@ -194,7 +194,7 @@ static void rewrite(struct ids *all, const struct placement *at) {
     *all = out;
 }
 
-/* Returns a node whose sequence includes this position, or NULL. */
+/* Returns a node whose sequence contains all tokens up to this position, or NULL. */
 static struct node *holder(const struct placement *at) {
     struct node *x = (struct node *)(uintptr_t)at->x;
     while (x && !x->q) x = x->child; /* every leaf has one */
@@ -241,7 +241,7 @@ static struct node *new_node(struct node *parent, const int32_t *ids, int64_t n)
     return x;
 }
 
-/* Splits x: its first `at` tokens become a new parent node, which is returned. */
+/* Splits node x: its first `at` tokens become its new parent, which is returned. */
 static struct node *split(struct node *x, int64_t at) {
     struct node *parent = x->parent, **link = &parent->child;
     while (*link != x) link = &(*link)->next;
@@ -255,7 +255,7 @@ static struct node *split(struct node *x, int64_t at) {
     return top;
 }
 
-/* Returns the node at the end of ids[0..n), creating it if needed. */
+/* Returns the node below x at which ids[0..n) ends; creates it if needed. */
 static struct node *node_at(struct node *x, const int32_t *ids, int64_t n) {
     while (x->end < n) {
         struct node *k = x->child;
@@ -268,7 +268,8 @@ static struct node *node_at(struct node *x, const int32_t *ids, int64_t n) {
     return x;
 }
 
-/* Removes nodes without a sequence and without children; merges a node with its only child. */
+/* Restores the tree's form at x and above: removes leaves without a sequence, and merges a node
+ * without a sequence with its only child. */
 static void tidy(struct node *x) {
     while (x->parent && !x->q && !x->child) {
         struct node *up = x->parent, **link = &up->child;
@@ -295,8 +296,8 @@ static void tidy(struct node *x) {
     free(x);
 }
 
-/* Drops the nearest sequence above x, which the longer one at x replaces. For trimmable sequences
- * only. */
+/* Drops the nearest sequence above x, which the longer one at x makes redundant. Only for sequences
+ * that can be trimmed. */
 static void drop_covered(struct prefix_cache *p, struct node *x) {
     for (struct node *up = x->parent; up;) {
         struct node *next = up->parent;
@@ -305,7 +306,7 @@ static void drop_covered(struct prefix_cache *p, struct node *x) {
             x->n_hits += up->n_hits;
             forget_state(p, up);
             tidy(up);
-            return; /* sequences further up were dropped earlier */
+            return; /* any further up have been dropped before */
         }
         up = next;
     }
@@ -329,7 +330,7 @@ void prefix_cache_keep(struct prefix_cache *p, const int32_t *ids, int64_t n, ui
     const bool had = x->q != NULL;
     const enum prefix_cache_use was = x->use;
     x->last_s = progress_now_s();
-    if (p->can_trim && x->child) { /* a descendant's sequence includes it */
+    if (p->can_trim && x->child) { /* the sequence of a descendant contains this one */
         seq_free(q);
         tidy(x);
         return;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-/* serve/prefix_disk.c - on-disk prefix cache: entry files, eviction and lookup.
+/* serve/prefix_disk.c - on-disk prefix cache: files of the entries, eviction and lookup.
  *
  * NAME.ids, little-endian:
  *
  *     char magic[8] "honepfx\n", u64 key, u64 tokens, u64 last eight bytes of NAME.seq (its
  *     checksum), i32 token ids[tokens], u64 xxh64 of all before
  *
- * NAME.seq is written first, so an entry that lacks either file is incomplete. */
+ * NAME.seq is written first. An entry that lacks one of the files is incomplete. */
 #include "serve/prefix_disk.h"
 
 #include <errno.h>
@@ -36,7 +36,7 @@ struct entry {
     char name[NAME];
     int32_t *ids; /* [n] */
     int64_t n;
-    uint64_t key, sum; /* sum: checksum of the sequence's file */
+    uint64_t key, sum; /* sum: checksum of the .seq file */
     uint64_t n_bytes;  /* size of both files */
     int64_t used_s;    /* time of the last use */
 };
@@ -115,7 +115,7 @@ static bool make_room(struct prefix_disk *f, uint64_t n) {
 
 /* ---- reading ---- */
 
-/* Reads the last eight bytes of a file into *sum and its size in bytes into *size. */
+/* Sets *sum to the last eight bytes of a file, and *size to its size in bytes. */
 static int tail(const char *path, uint64_t *sum, uint64_t *size, struct err *e) {
     uint8_t b[8];
     struct stat st;
@@ -181,7 +181,7 @@ static bool is_name(const char *s) {
            (strcmp(s + NAME - 1, ".ids") == 0 || strcmp(s + NAME - 1, ".seq") == 0);
 }
 
-/* Lists the entries of the folder; removes damaged and expired ones. */
+/* Reads all entries of the folder. Removes those that are damaged or have expired. */
 static int read_all(struct prefix_disk *f, struct err *e) {
     struct io_names l = {0};
     const int64_t old = (int64_t)time(NULL) - (int64_t)KEEP_DAYS * 24 * 3600;
@@ -194,7 +194,7 @@ static int read_all(struct prefix_disk *f, struct err *e) {
         memcpy(name, l.v[i], NAME - 1);
         const bool ids = l.v[i][NAME] == 'i';
         if (!ids && i && strncmp(l.v[i - 1], name, NAME - 1) == 0)
-            continue; /* handled with its .ids */
+            continue; /* handled together with its .ids */
         const int bad = read_entry(f, name, &x, &why);
         if (bad) {
             log_warn("--cache-dir: %s; removed", why.msg);
@@ -213,8 +213,8 @@ static int read_all(struct prefix_disk *f, struct err *e) {
 
 /* ---- opening ---- */
 
-/* Returns the folder for a model and the options it is computed with; the caller frees the path. A
- * sequence saved by another model cannot be used. */
+/* Returns the path of the folder for a model and the options it is computed with; the caller frees
+ * it. Sequences cannot be used by any other model. */
 static char *folder(const struct session *s, const char *dir) {
     const struct session_opts *o = session_get_opts(s);
     struct buf b = {0}, path = {0};
@@ -307,7 +307,7 @@ int prefix_disk_load(struct prefix_disk *f, const struct prefix_disk_found *foun
     free(path);
     if (!rc) {
         char *is = path_of(f, x->name, ".ids");
-        (void)utimensat(AT_FDCWD, is, NULL, 0); /* marks it as recently used */
+        (void)utimensat(AT_FDCWD, is, NULL, 0); /* records that it was used just now */
         free(is);
         x->used_s = (int64_t)time(NULL);
         f->count.n_loaded++;

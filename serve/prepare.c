@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* serve/prepare.c - from requests to tasks: parses JSON, renders the template, tokenizes. Errors in
- * a request are found here, while it can still get its own HTTP status. */
+/* serve/prepare.c - turns requests into tasks: parses JSON, renders the template, tokenizes. Errors
+ * in a request are found here, while its HTTP status can still be chosen. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,10 +25,10 @@
 
 static int parse_body(const struct job *j, struct arena *mem, const struct json **out,
                       struct fault *f) {
-    static const struct json_opts o = {.mend =
-                                           true}; /* clients may cut text within a surrogate pair */
+    static const struct json_opts o = {
+        .mend = true}; /* clients may cut a text within a surrogate pair */
     struct err e;
-    static const char mark[] = "\xef\xbb\xbf"; /* byte order mark of some editors */
+    static const char mark[] = "\xef\xbb\xbf"; /* byte order mark, which some editors write */
     const char *s = j->body.data ? j->body.data : "";
     size_t n = j->body.len;
     *out = NULL;
@@ -63,7 +63,7 @@ int prepare_read(struct served *d, const struct job *j, const struct api *api,
     a->stream = api->streams;
     if (d->server->o.kwargs) buf_str(&a->kwargs, d->server->o.kwargs);
     int rc = preset_apply(a, d->server->o.presets, body, f);
-    const int n_stop = a->n_stop; /* stop texts of the preset */
+    const int n_stop = a->n_stop; /* those of the preset */
     if (!rc) rc = api->read(a, body, f);
     if (!rc && a->n_stop > n_stop) ask_drop_stops(a, n_stop);
     const struct json *said =
@@ -116,7 +116,7 @@ static int tokens_of(struct served *d, const char *conv, const char *kwargs, boo
                      struct chat_prompt *p, struct err *e) {
     TRY(chat_tokens(d->chat, d->core.m->tok, conv, strlen(conv), kwargs, gen, d->server->o.special,
                     p, e));
-    p->refused = !p->ids.n; /* there is nothing to continue */
+    p->refused = !p->ids.n; /* without tokens there is nothing to continue */
     return p->refused ? err_set(e, ERR_DATA, "the template renders these messages as an empty text")
                       : 0;
 }
@@ -124,7 +124,7 @@ static int tokens_of(struct served *d, const char *conv, const char *kwargs, boo
 static void take_conv(struct ask *a, char *conv) {
     free(a->conv);
     a->conv = conv;
-    a->n_marks = 0; /* they refer to messages by index */
+    a->n_marks = 0; /* they are indices of messages, which have changed */
 }
 
 /* Adapts the conversation to the limits of the template: generic tool calling, null content. */
@@ -143,8 +143,8 @@ static void adapt_conv(const struct served *d, struct ask *a) {
     a->conv = conv;
 }
 
-/* Returns whether the prompt lacks system text. If that text is not found, renders a marker word in
- * its place to see whether the template changes it or drops it. */
+/* Returns whether the prompt lacks some system text. If a text is not found in it, renders a marker
+ * word in its place to see whether the template changes the text or drops it. */
 static bool is_silent(struct served *d, const char *conv, const char *kwargs, bool gen,
                       const struct chat_prompt *p) {
     struct buf words = {0}, text = {0};
@@ -164,8 +164,8 @@ static bool is_silent(struct served *d, const char *conv, const char *kwargs, bo
     return silent;
 }
 
-/* Applies the steps of a list until the template accepts the conversation and renders its system
- * text. Records the changes in a->warned. */
+/* Applies the n repair steps in `step` one by one, until the template accepts the conversation and
+ * renders its system text. Records the changes in a->warned. */
 static int render_mended(struct served *d, struct ask *a, const char *kwargs, bool gen,
                          const enum conv_repair_step *step, int n, struct chat_prompt *p) {
     struct buf done = {0};
@@ -192,8 +192,8 @@ static int render_mended(struct served *d, struct ask *a, const char *kwargs, bo
     return rc;
 }
 
-/* Tries other values of reasoning_effort, nearest first, until the template accepts one: templates
- * know different sets, and many clients send a fixed value. */
+/* Tries other values of reasoning_effort, the nearest first, until the template accepts one.
+ * Templates know different values, and many clients always send the same one. */
 static int render_effort(struct served *d, struct ask *a, bool gen, struct chat_prompt *p) {
     static const char *const words[] = {"\"minimal\"", "\"low\"",   "\"medium\"",
                                         "\"high\"",    "\"xhigh\"", "\"max\""};
@@ -249,7 +249,8 @@ static size_t stripped_len(const struct buf *b) {
     return n;
 }
 
-/* Renders a prompt that ends inside the last message, without the template's text after it. */
+/* Renders a prompt that ends inside the last message, without the text that the template writes
+ * after that. */
 static int render_open(struct served *d, struct ask *a, struct chat_prompt *p, struct fault *f) {
     struct err e;
     struct json *j = NULL;
@@ -287,15 +288,16 @@ int prepare_prompt(struct served *d, struct ask *a, struct chat_prompt *p, struc
     return a->go_on ? render_open(d, a, p, f) : render_prompt(d, a, true, p, f);
 }
 
-/* Returns the length of the prefix that p shares with another prompt; 0: all of p. */
+/* Returns the number of tokens at the start of p that another prompt shares; 0 if it shares all of
+ * p. */
 static int64_t same_tokens(const struct chat_prompt *other, const struct chat_prompt *p) {
     int64_t n = 0;
     while (n < other->ids.n && n < p->ids.n && other->ids.v[n] == p->ids.v[n]) n++;
     return n < p->ids.n ? n : 0;
 }
 
-/* Returns the number of tokens of the messages alone. The text after them may change with the next
- * turn. */
+/* Returns the number of p's tokens up to the end of the messages. What follows them may change with
+ * the next turn. */
 static int64_t turn_end(struct served *d, struct ask *a, const struct chat_prompt *p) {
     struct chat_prompt closed = {0};
     struct fault ignored;
@@ -304,8 +306,8 @@ static int64_t turn_end(struct served *d, struct ask *a, const struct chat_promp
     return n;
 }
 
-/* Returns the number of tokens up to a client's cache_control mark (ask.mark), or 0 if the template
- * renders those messages differently when others follow. */
+/* Returns the number of tokens that p shares with a prompt of only the messages up to `message`,
+ * which has a cache_control mark (ask.mark); 0: unknown. */
 static int64_t mark_end(struct served *d, const struct ask *a, int message,
                         const struct chat_prompt *p) {
     struct chat_prompt part = {0};
@@ -336,8 +338,9 @@ static int64_t mark_end(struct served *d, const struct ask *a, int message,
 
 /* ---- identity of an answer ---- */
 
-/* Remembers what clients lose of an answer, before it is sent: the next request of a tool loop may
- * come within a millisecond and would otherwise recompute the answer. */
+/* Remembers the parts of an answer that clients do not send back. This is done before the answer is
+ * sent, because the next request of a tool loop may come within a millisecond and would otherwise
+ * recompute it. */
 static void choice_ends(struct task *t, const struct reply_choice *c) {
     history_note(t->from->server->restore, t->key, c);
 }
@@ -354,7 +357,7 @@ static void task_done(struct task *t) {
     ledger_task(s, t, t->failed ? t->status : 200);
 }
 
-/* Creates the constraints of a task's answers; now: as in guards_make(). */
+/* Creates the constraints of a task's answers. now: see guards_make(). */
 static int guard(struct served *d, struct task *t, bool now, struct fault *f) {
     struct constraint g[ASK_CHOICES] = {{0}};
     const int n = t->reply.n_choices;
@@ -368,7 +371,7 @@ static int guard(struct served *d, struct task *t, bool now, struct fault *f) {
     return 0;
 }
 
-/* Sets a task's id, seed, callbacks and the reply's metadata. */
+/* Sets a task's id, seed and callbacks, and the metadata of its reply. */
 static void init_reply(struct served *d, struct task *t) {
     job_random_id(t->api->id, t->reply.id);
     t->reply.model = t->ask.model && *t->ask.model ? t->ask.model : d->file->id;
@@ -379,7 +382,7 @@ static void init_reply(struct served *d, struct task *t) {
     uint64_t seed = (uint64_t)t->ask.seed;
     if (t->ask.seed < 0) {
         (void)os_random(&seed, sizeof seed);
-        seed >>= 11; /* exact in every JSON reader */
+        seed >>= 11; /* every JSON parser reads it exactly */
     }
     t->reply.seed = seed;
 }
@@ -467,7 +470,7 @@ int prepare_task(struct served *d, struct job *j, const struct api *api, struct 
     return make_task(d, j, api, a, true, out, f);
 }
 
-/* Answers a request without a prompt, which loads or unloads file i. */
+/* Answers a request that has no prompt and only loads or unloads file i. */
 static void answer_nothing(struct server *s, int i, struct job *j, const struct api *api,
                            const struct ask *a) {
     struct reply r;
@@ -524,7 +527,7 @@ void prepare_form(struct task *t) {
 
 /* ---- choosing the file ---- */
 
-/* Returns the model named by the body or, decoded into `out`, by the query. */
+/* Returns the model name given in the body or in the query, which is decoded into `out`. */
 static const char *named(const struct job *j, const struct json *body, struct buf *out) {
     const bool show = ((const struct route *)j->route)->named != NULL;
     if (body) /* /api/show of older Ollama clients has "name" */
@@ -535,7 +538,8 @@ static const char *named(const struct job *j, const struct json *body, struct bu
     return out->data;
 }
 
-/* Answers a request that only unloads a file, loaded or not. Returns false for other requests. */
+/* Answers a request that only unloads a file, whether or not it is loaded. Returns false for other
+ * requests. */
 static bool only_unloads(struct server *s, int i, struct job *j, const struct json *body) {
     const struct api *api = ((const struct route *)j->route)->api;
     static const struct sample_opts any;
@@ -549,8 +553,8 @@ static bool only_unloads(struct server *s, int i, struct job *j, const struct js
     return does;
 }
 
-/* Finds the file of a request. *out is that file with one more user; NULL: the request waits for it
- * to be loaded, or is already answered. Returns 0, or the status of an error with *f filled in. */
+/* Finds the file for a request and adds a user to it. *out NULL: the request waits until the file
+ * is loaded, or has been answered. Returns 0, or the status of an error with *f filled in. */
 static int choose(struct server *s, struct job *j, const struct json *body, struct served **out,
                   struct fault *f) {
     const struct route *r = j->route;
@@ -570,8 +574,8 @@ static int choose(struct server *s, struct job *j, const struct json *body, stru
     return models_take(s, i, j, out, f);
 }
 
-/* Runs a route with a step limit, cancelled when the client leaves. The limit allows for several
- * renderings: probes, repairs, and prompts without their end. */
+/* Runs a route's handler with a step limit; it is cancelled if the client leaves. The limit allows
+ * for several renderings, as for probes, repairs and partial prompts. */
 static void do_later(const struct route *r, struct served *d, struct job *j,
                      const struct json *body) {
     enum { RENDERS = 4 };

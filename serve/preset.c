@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* serve/preset.c - named settings, parsed with the field tables of requests. */
+/* serve/preset.c - presets, parsed with the field tables of requests. */
 #include "serve/preset.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* serve/record.c - recorded requests as JSON lines (docs/formats/record.md). A line is a
- * conversation that templates, calibration and test suites can read; everything else is in its
- * member "hone". */
+/* serve/record.c - writes and reads recorded requests as JSON lines (docs/formats/record.md). A
+ * line is a conversation that templates, calibration and test suites can read. All other data are
+ * in its member "hone". */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,12 +60,12 @@ static char *begun_of(const struct json *conv) {
     return xstrdup(text ? text : "");
 }
 
-/* Writes the messages as they were rendered, then the answer and the tools. */
+/* Writes the messages that were rendered, then the answer and the tools. */
 static void put_conv(struct jw *w, const struct json *conv, const struct reply_choice *c,
                      const char *begun) {
     jw_arr(w, "messages");
     for (const struct json *m = json_first(json_get(conv, "messages")); m; m = json_next(m)) {
-        if (begun && !json_next(m)) break; /* included in the answer */
+        if (begun && !json_next(m)) break; /* the answer includes it */
         ask_put(w, NULL, m);
     }
     put_answer(w, c, begun);
@@ -73,7 +73,8 @@ static void put_conv(struct jw *w, const struct json *conv, const struct reply_c
     ask_copy(w, "tools", conv, "tools");
 }
 
-/* Returns whether a member of a line is not a template variable. */
+/* Returns whether a member of a line belongs to the record format, so that it is not a template
+ * variable. */
 static bool is_own(const char *name) {
     static const char *const own[] = {"id",     "messages", "tools",  "hone",
                                       "expect", "checks",   "prompt", "text"};
@@ -193,7 +194,7 @@ static void put_hone(struct served *d, struct jw *w, const struct task *t, int i
     jw_end(w);
 }
 
-/* Writes a continued text as one document. */
+/* Writes a prompt and the text that continues it as one document. */
 static void put_document(struct served *d, struct jw *w, const struct run *r) {
     struct buf text = {0};
     for (int64_t i = 0; i < r->all.n; i++) tok_decode(d->core.m->tok, r->all.v[i], true, &text);
@@ -299,8 +300,8 @@ static void read_kwargs(struct ask *a, const struct json *j) {
     }
 }
 
-/* Reads all messages but the last, which is the answer. begun: the start of the answer that the
- * request gave, or NULL. */
+/* Reads all messages but the last, which is the answer. begun: start of the answer, as given by the
+ * request, or NULL. */
 static void read_conv(struct ask *a, const struct json *line, const char *begun) {
     const struct json *tools = json_get(line, "tools");
     struct buf out = {0};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* serve/record_dedup.c - drops recorded requests that are a prefix of a later one. Only roles,
- * content and calls are compared. Call ids, reasoning and the spelling of arguments are ignored,
- * since clients drop or change them. */
+/* serve/record_dedup.c - drops recorded requests that are a prefix of a later one. Comparison
+ * covers only roles, content and calls. Call ids, reasoning and the spelling of arguments are
+ * ignored, since clients drop or change them. */
 #include "serve/record_dedup.h"
 
 #include <stdlib.h>
@@ -76,7 +76,7 @@ static void drop(struct record_dedup *l, struct waiting **at) {
     free(w);
 }
 
-/* Writes the oldest waiting record and drops it. */
+/* Writes the oldest waiting line and removes it. */
 static void hand_on_first(struct record_dedup *l) {
     l->write(l->ud, l->first->line);
     drop(l, &l->first);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* serve/replay.c - replay of recorded requests. */
+/* serve/replay.c - replays recorded requests and compares the new answers with the recorded
+ * ones. */
 #include "serve/replay.h"
 
 #include <math.h>
@@ -12,8 +13,8 @@
 #include "serve/record.h"
 #include "serve/server.h"
 
-/* TIMES, LEAST: limit of an answer without max_tokens, TIMES as long as the recorded one and at
- * least LEAST tokens. AT_ONCE: requests in flight per live sequence. */
+/* An answer without max_tokens may be TIMES as long as the recorded one, and always LEAST tokens.
+ * AT_ONCE: most requests in flight per live sequence. */
 enum { TIMES = 4, LEAST = 256, AT_ONCE = 4 };
 
 static void no_event(struct reply *r, const struct event *ev, struct buf *out) {
@@ -43,11 +44,11 @@ struct asked { /* an answer in progress */
     const struct run *run;
     struct ids then; /* recorded tokens */
     int64_t n_same;  /* leading tokens equal to the recorded ones */
-    float *logits;   /* for the token after them, if it was drawn; NULL: none yet */
+    float *logits;   /* logits from which the token after them was drawn; NULL: none yet */
     int64_t n_vocab, at;
 };
 
-/* Keeps the logits of the next token while the answer equals the recorded one. */
+/* Keeps the logits of the next token, as long as the answer equals the recorded one. */
 static void keep_logits(void *ud, const float *logits, int64_t n) {
     struct asked *q = ud;
     const struct run *r = q->run;
@@ -74,7 +75,7 @@ static double probability(const struct asked *q, int32_t id) {
     return sum > 0 ? of / sum : (double)NAN;
 }
 
-/* Finds the first token that differs from the recorded answer. */
+/* Finds the first token that differs from the recorded answer, and its probability. */
 static void find_parted(struct asked *q) {
     struct replay *a = q->to;
     const struct run *r = q->run;
@@ -85,12 +86,12 @@ static void find_parted(struct asked *q) {
     a->parted = i;
     a->own = i < n ? r->all.v[r->n_prompt + i] : -1;
     a->was = i < q->then.n ? q->then.v[i] : -1;
-    if (!q->logits || q->at != i) return; /* it was not drawn */
+    if (!q->logits || q->at != i) return; /* no logits: the token was not drawn */
     a->p_own = probability(q, a->own);
     a->p_was = probability(q, a->was);
 }
 
-/* Reads the recorded tokens, if they give the recorded text in this vocabulary. */
+/* Reads the recorded tokens, unless they give a different text in this model's vocabulary. */
 static void read_then(struct asked *q, const struct json *own, int64_t n_vocab) {
     const struct json *list = json_get(own, "ids");
     const char *text = json_str(json_get(own, "text"));
@@ -103,7 +104,7 @@ static void read_then(struct asked *q, const struct json *own, int64_t n_vocab) 
         ids_add(&q->then, (int32_t)id);
         tok_decode(q->tok, (int32_t)id, true, &said);
     }
-    if (ok) { /* invalid UTF-8 was replaced in the record */
+    if (ok) { /* the record has replacements for invalid UTF-8 */
         json_quote(&quoted, said.data ? said.data : "", said.len);
         json_quote(&was, text, strlen(text));
         ok = quoted.len == was.len && memcmp(quoted.data, was.data, was.len) == 0;
@@ -169,7 +170,7 @@ static void add_task(struct task *t, const struct json *own, struct replay *out)
     t->run[0].watch = keep_logits;
     t->ud = q;
     t->done = replay_done;
-    t->ends = NULL; /* no client will send this answer back */
+    t->ends = NULL; /* no client will send the answer back */
     sched_add(t->from->sched, t);
 }
 
@@ -199,7 +200,7 @@ int replay_ask(struct server *s, const struct json *j, bool greedy, struct repla
     ask_release(&a);
     if (!t) return rc;
     add_task(t, own, out);
-    for (;;) { /* limits the requests in flight: prompts take memory */
+    for (;;) { /* limits the requests in flight, because prompts take memory */
         const struct sched_counts n = sched_counts(d->sched);
         if (n.n_running + n.n_waiting <= (int64_t)AT_ONCE * s->o.n_live) return 0;
         sched_step(d->sched);

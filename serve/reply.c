@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* serve/reply.c - accumulated events of an answer, and helpers shared by APIs. */
+/* serve/reply.c - accumulates the events of an answer; helpers shared by several APIs. */
 #include "serve/reply.h"
 
 #include <stdlib.h>

@@ -55,8 +55,8 @@ static const struct route routes[] = {
 #define AGENTS "conversations are not stored; clients keep them"
 #define RANKS "reranking is not supported"
 #define OTHERS "only text is supported"
-/* Paths of other servers' APIs, answered with a specific error. Without a method: any method, and
- * any path below. */
+/* Endpoints of other servers that hone does not implement; each gets an error message that says
+ * why. method NULL: any method, and any path that begins with this one. */
 #define NOT(method, path, why, api)                                                                \
     { method, path, NULL, NULL, NULL, api, false, why }
 static const struct route missing[] = {
@@ -179,7 +179,7 @@ struct http_text route_query(const struct job *j, const char *name) {
 
 /* ---- access ---- */
 
-/* Compares in time independent of the contents. */
+/* Compares two keys in a time that does not depend on their contents. */
 static bool same_key(struct http_text given, const char *key) {
     const size_t n = strlen(key);
     unsigned differ = given.n != n;
@@ -197,7 +197,8 @@ static bool has_key(const struct server *s, struct job *j) {
     int found = -1;
     if (auth && auth->n > n && http_is_word((struct http_text){auth->s, n}, bearer))
         by_auth = (struct http_text){auth->s + n, auth->n - n};
-    for (int i = 0; i < s->o.n_keys; i++) { /* some clients put a placeholder into one of the two */
+    for (int i = 0; i < s->o.n_keys;
+         i++) { /* check both headers: some clients put a placeholder into one */
         const bool named = same_key(by_name, s->o.key[i]),
                    authorized = same_key(by_auth, s->o.key[i]);
         if (named || authorized) found = i;
@@ -208,7 +209,7 @@ static bool has_key(const struct server *s, struct job *j) {
 }
 
 /* Returns whether the request's origin is allowed. Web pages of other origins must not use a server
- * on their reader's machine. */
+ * on their visitor's machine. */
 static bool origin_ok(const struct server *s, struct job *j) {
     const struct http_text *origin = http_find(&j->req, "origin"),
                            *site = http_find(&j->req, "sec-fetch-site");
@@ -228,8 +229,8 @@ static bool origin_ok(const struct server *s, struct job *j) {
     return false;
 }
 
-/* Returns whether the body's type is JSON or, for clients other than browsers, a default type of
- * curl and HTTP libraries. */
+/* Returns whether the body's content type is JSON. From clients other than browsers, also accepts
+ * the types that curl and HTTP libraries send by default. */
 static bool type_ok(const struct job *j) {
     static const char *const untold[] = {"application/x-www-form-urlencoded",
                                          "application/octet-stream", "text/plain"};
@@ -245,8 +246,8 @@ static bool type_ok(const struct job *j) {
     return http_is_word(kind, "application/json");
 }
 
-/* An address that sends WRONG_KEYS wrong keys within WRONG_S seconds must wait until that time is
- * over. If there are too many addresses, the oldest one is forgotten. */
+/* An address that sends WRONG_KEYS wrong keys within WRONG_S seconds is rejected until that time is
+ * over. If there are too many such addresses, the oldest one is forgotten. */
 enum { WRONG_KEYS = 10 };
 #define WRONG_S 10.0
 static struct stranger *stranger_of(struct server *s, uint64_t peer, double now) {
@@ -302,8 +303,8 @@ static struct http_text model_of(struct http_text path) {
     return (struct http_text){NULL, 0};
 }
 
-/* Reports an unknown path, and the known path that it ends with: a common mistake is a base URL
- * with an extra /v1 or a trailing slash. */
+/* Reports an unknown path. If it ends with a known path, the message names that one, because a
+ * common mistake is a base URL with an extra /v1 or a trailing slash. */
 static int no_such_path(struct http_text p, struct fault *f) {
     for (size_t i = 0; i < COUNT_OF(routes); i++) {
         const size_t n = strlen(routes[i].path);
@@ -315,7 +316,8 @@ static int no_such_path(struct http_text p, struct fault *f) {
     return fault_set(f, 404, NULL, NULL, "no such path");
 }
 
-/* Reports the methods that a path takes, also in the Allow header required by RFC 9110. */
+/* Reports a method that the path does not support. The error and the Allow header, which RFC 9110
+ * requires, list those that it does. */
 static int wrong_method(struct job *j, struct fault *f) {
     const char *methods = model_of(j->req.path).s ? "GET, HEAD" : NULL;
     for (size_t i = 0; i < COUNT_OF(routes) && !methods; i++)
@@ -325,7 +327,7 @@ static int wrong_method(struct job *j, struct fault *f) {
     return fault_set(f, 405, NULL, NULL, "wrong method for this path; allowed: %s", methods);
 }
 
-/* Returns whether a path refers to an earlier answer. */
+/* Returns whether a path refers to a stored answer. */
 static bool is_stored(struct http_text path) {
     static const char *const before[] = {"/v1/responses/", "/v1/chat/completions/"};
     for (size_t i = 0; i < COUNT_OF(before); i++) {
@@ -341,8 +343,8 @@ static int check_request(const struct server *s, struct job *j, struct fault *f)
     const struct http_text *coding = http_find(&j->req, "content-encoding");
     for (size_t i = 0; i < COUNT_OF(missing) && !r; i++)
         if (asks_for(&j->req, &missing[i])) {
-            j->route = &missing[i];                  /* errors in the form of its API */
-            job_field(j, "x-should-retry", "false"); /* client libraries retry after a 5xx */
+            j->route = &missing[i];                  /* so that errors have the form of its API */
+            job_field(j, "x-should-retry", "false"); /* client libraries would retry after a 5xx */
             return fault_set(f, 501, NULL, NULL, "%s", missing[i].why);
         }
     if (!r && is_stored(j->req.path))
@@ -363,7 +365,7 @@ static int check_request(const struct server *s, struct job *j, struct fault *f)
     return 0;
 }
 
-/* Allows an origin to send the headers it asks for; client libraries add their own. */
+/* Allows an origin to send all headers it lists, because client libraries add their own. */
 static void allow_fields(struct job *j) {
     const struct http_text *want = http_find(&j->req, "access-control-request-headers");
     char list[400] = "authorization, content-type, x-api-key";

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
-/* serve/sched.c - the scheduler: rows of each pass, sampling, and the life of a run.
+/* serve/sched.c - the scheduler: chooses the rows of each pass, samples tokens, and starts and ends
+ * runs.
  *
- * A run holds the tokens of its prompt and answer, and a sequence that contains the first of them.
- * The missing ones are fed; once none is missing, the logits of the last one give the next token. A
- * preempted run therefore loses only its sequence: it waits and is fed again. */
+ * A run holds all tokens of its prompt and answer, and a sequence that contains the first of them.
+ * The remaining tokens are fed to the model; once all are in the sequence, the logits of the last
+ * one give the next token. A preempted run loses only its sequence: it waits and is then fed
+ * again. */
 #include "serve/sched_int.h"
 
 #include <math.h>
@@ -21,18 +23,18 @@
 #include "serve/logprobs.h"
 
 enum {
-    MIN_ROWS = 32,  /* prompt rows per pass, at least: prompts always progress */
-    ECHO_ROWS = 32, /* prompt logits at a time */
+    MIN_ROWS = 32,  /* least prompt rows per pass, so that prompts always progress */
+    ECHO_ROWS = 32, /* rows of prompt logits per pass */
     EVERY = 8192,   /* tokens of a long prompt between snapshots */
-    TRIES = 3,      /* failed passes before a run is given up */
-    JUMP_ROWS = 32, /* forced tokens of a grammar fed at once */
-    SPARES = 16,    /* spare states, at most; a conversation takes one or two */
+    TRIES = 3,      /* failed passes in a row after which a run fails */
+    JUMP_ROWS = 32, /* most tokens forced by a grammar that are fed at once */
+    SPARES = 16,    /* most spare states; a conversation takes one or two */
     PROVEN = 16,    /* cheap tokens before a grammar is trusted */
     WANT_OUT = WANT_LOGITS | WANT_BEST
 };
-/* An answer is costly if choosing one of its tokens took more CPU time than COSTLY_S. While other
- * answers run, costly ones take turns and together get COSTLY_SHARE of the engine's time; they rest
- * at most COSTLY_REST_S between tokens. */
+/* An answer is costly if it took more than COSTLY_S of CPU time to choose one of its tokens. While
+ * other answers run, costly ones take turns and together get a COSTLY_SHARE of the engine's time,
+ * but none rests longer than COSTLY_REST_S between tokens. */
 #define COSTLY_S 0.005
 #define COSTLY_SHARE 0.02
 #define COSTLY_REST_S 5.0
@@ -41,7 +43,8 @@ enum {
 #define REST_S 0.25
 #define SPARE_SHARE 16
 
-/* Sets the number of spare states; none if context memory is small compared with them. */
+/* Sets the number of spare states: as many as fit into a small share of the context memory, or
+ * none. */
 static void keep_spares(struct sched *s) {
     const uint64_t state = session_seq_bytes(s->s, 0),
                    longest = session_seq_bytes(s->s, s->n_ctx) + session_seq_bytes(s->s, 1);
@@ -49,7 +52,7 @@ static void keep_spares(struct sched *s) {
     while (n && (s->o.n_bytes / SPARE_SHARE <= (uint64_t)n * state ||
                  s->o.n_bytes <= longest + (uint64_t)n * state))
         n--;
-    s->has_spares = n > 1; /* two at least: a new sequence, and a snapshot of its prompt */
+    s->has_spares = n > 1; /* needs two: for a new sequence and a snapshot of its prompt */
     if (s->has_spares) s->spare_bytes = session_keep_spares(s->s, n);
     s->o.n_bytes -= s->spare_bytes;
 }
@@ -126,7 +129,7 @@ void sched_release(struct sched *s, struct run *r, bool keep) {
 
 static void end_run(struct sched *s, struct run *r, enum reply_end end, const char *stop) {
     struct reply_choice *c = &r->task->reply.choice[r->choice];
-    /* A grammar that is complete at the limit was not cut by it. */
+    /* If the grammar is complete at the limit, the answer was not cut off. */
     if (end == END_LENGTH && r->guard.c && !r->task->ask.tools && constrain_done(r->guard.c))
         end = END_TURN;
     if (r->speak && end != END_FAILED) {
@@ -245,8 +248,8 @@ static bool rests(const struct sched *s, const struct run *r, double now) {
     if (r->trust < 0) return now < s->t_costly || r != s->costly;
     return r->trust < PROVEN && now < s->t_costly;
 }
-/* Chooses the next costly answer: the one whose last token is oldest. No answer rests if no other
- * can run. */
+/* Chooses the costly answer whose turn it is: the one whose last token is the oldest. Lets no
+ * answer rest if nothing else can run. */
 static void choose_costly(struct sched *s) {
     const double now = progress_now_s();
     bool others = false;
@@ -312,8 +315,8 @@ static void drop_snapshot(const struct sched *s, struct seq *q) {
     if (!sched_is_tap(s, q)) seq_free(q);
 }
 
-/* Returns the result to request of the row that draws token n_tok of r: the best logits if they
- * suffice and are cheaper. With ignore_eos, some of these are excluded. */
+/* Returns the result to request of the row from which token n_tok of r is drawn: only the best
+ * logits if these suffice and are cheaper. With ignore_eos, end tokens among them do not count. */
 static unsigned want_of(const struct sched *s, const struct run *r, int64_t n_tok) {
     const struct ask *a = &r->task->ask;
     const int64_t needs = sampler_needs(r->sampler, n_tok), out = a->ignore_eos ? s->n_eog : 0;
@@ -335,7 +338,7 @@ static void add_rows(struct sched *s, struct pass *p, struct run *r, int64_t n) 
     }
 }
 
-/* Adds one token of each running answer to the pass, and its draft. */
+/* Adds the last token of each running answer to the pass, and its draft tokens. */
 static void add_answers(struct sched *s, struct pass *p) {
     int64_t n_rows = 0;
     int n_runs = 0;
@@ -349,7 +352,7 @@ static void add_answers(struct sched *s, struct pass *p) {
         struct run *r = s->run[i];
         if (!may_decode(r)) continue;
         const int64_t n = min_i64(missing_rows(r), max_i64(s->n_ubatch - p->n, 1));
-        if (seq_pos(r->seq) + n > r->n_promised) continue; /* no memory for it */
+        if (seq_pos(r->seq) + n > r->n_promised) continue; /* no memory reserved for it */
         const bool all = n == missing_rows(r), few = n_runs <= DRAFT_RUNS;
         const int64_t free = s->n_ubatch - p->n - n_rows;
         add_rows(s, p, r, n);
@@ -367,7 +370,7 @@ static void add_answers(struct sched *s, struct pass *p) {
     }
 }
 
-/* Returns the number of prompt rows that fit into the time of the pass. */
+/* Returns the number of prompt rows for which the pass has time. */
 static int64_t prompt_rows(const struct sched *s, const struct pass *p) {
     const int64_t most = s->n_ubatch - p->n;
     if (!p->n_decode || !(s->row_s > 0)) return most;
@@ -376,8 +379,8 @@ static int64_t prompt_rows(const struct sched *s, const struct pass *p) {
     return min_i64(max_i64(n, MIN_ROWS), most);
 }
 
-/* Returns the run whose prompt goes first: the shortest one, unless another has waited long.
- * Returns NULL if no prompt is left. */
+/* Returns the run whose prompt is next: the shortest one, unless another has waited for long. NULL:
+ * no prompt is left. */
 static struct run *next_prompt(const struct sched *s, const struct pass *p) {
     struct run *best = NULL;
     double best_score = 0;
@@ -416,7 +419,7 @@ static void gather_rows(struct sched *s, struct pass *p) {
     }
 }
 
-/* Drops the rows of runs that were preempted after their rows were added. */
+/* Removes the rows of runs that were preempted after their rows had been added. */
 static void drop_lost(struct sched *s, struct pass *p) {
     int64_t n = 0;
     p->n_out = 0;
@@ -437,7 +440,7 @@ static void drop_lost(struct sched *s, struct pass *p) {
 
 /* ---- tokens ---- */
 
-/* Draws from the best logits, excluding end tokens with ignore_eos. */
+/* Draws a token from the best logits; with ignore_eos, excludes end tokens. */
 static int32_t draw_best(struct sched *s, struct run *r, const struct session_best *b) {
     const struct tok *tok = session_model(s->s)->tok;
     struct session_best left = {.n = 0};
@@ -478,14 +481,14 @@ static int draw_token(struct sched *s, struct run *r, const struct row_out *out,
     return 0;
 }
 
-/* Forces the end of thinking once its budget is used up: the requested last words, then the
- * template's closing tag. Never splits a character. */
+/* Forces the end of thinking when its budget is used up, with the requested last words and then the
+ * template's closing tag. Waits until the text so far does not end within a character. */
 static void end_thinking(const struct tok *tok, struct run *r) {
     const struct ask *a = &r->task->ask;
     const struct toolfmt *fmt = r->task->fmt;
     const struct reply_choice *c = &r->task->reply.choice[r->choice];
     struct buf text = {0};
-    struct err ignored; /* on failure thinking continues */
+    struct err ignored; /* if this fails, thinking continues */
     if (a->n_think < 0 || c->n_think < a->n_think || !fmt || r->force.n > r->n_forced) return;
     if (!parser_thinks(r->speak) || parser_half(r->speak)) return;
     if (a->think_last) buf_str(&text, a->think_last);
@@ -494,7 +497,7 @@ static void end_thinking(const struct tok *tok, struct run *r) {
     buf_release(&text);
 }
 
-/* Adds the next tokens to `next`: one that is drawn or forced (end of thinking), then those for
+/* Adds to `next` the token that is drawn, or forced by the end of thinking, and then the tokens for
  * which the grammar leaves no choice. */
 static int draw_tokens(struct sched *s, struct run *r, const struct row_out *out, struct ids *next,
                        struct err *e) {
@@ -524,7 +527,7 @@ static double cpu_s(void) {
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* Calls draw_tokens() with the step limit of a token and measures whether it was costly. */
+/* Calls draw_tokens() with the step limit for one token, and records whether that was costly. */
 static int take_bounded(struct sched *s, struct run *r, const struct row_out *out, struct ids *next,
                         struct err *e) {
     struct ctx_cost cost = {.most = limit_of(LIM_TOKEN_STEPS)};
@@ -544,8 +547,8 @@ static int take_bounded(struct sched *s, struct run *r, const struct row_out *ou
     return rc;
 }
 
-/* Adds a token to the answer, which may end with it. last: no other token follows in this step.
- * logits may be NULL without logprobs. */
+/* Adds a token to the answer and checks whether the answer ends with it. last: it is the last token
+ * of this step. logits may be NULL if no log probabilities were requested. */
 static void add_token(struct sched *s, struct run *r, const float *logits, int32_t id, bool last) {
     struct task *t = r->task;
     struct reply_choice *c = &t->reply.choice[r->choice];
@@ -575,8 +578,8 @@ static void add_token(struct sched *s, struct run *r, const float *logits, int32
         end_run(s, r, END_CONTEXT, NULL);
 }
 
-/* Fails the request of r if its logits are not numbers. The weights are searched for the fault
- * once. The message for clients omits the file's path. */
+/* Returns whether the logits of r contain NaNs; if so, fails its request. The weights are searched
+ * once for the cause. The error for clients does not contain the file's path. */
 static bool is_broken(struct sched *s, struct run *r, const struct row_out *out) {
     struct fault f;
     const char *path = gguf_path(session_model(s->s)->gguf), *at = s->broken.msg;
@@ -591,7 +594,8 @@ static bool is_broken(struct sched *s, struct run *r, const struct row_out *out)
     return true;
 }
 
-/* Draws the next token of r from the logits of its last one, plus the tokens that must follow. */
+/* Draws the next token of r from the logits of its last one, and adds the tokens that must follow
+ * it. */
 static void next_token(struct sched *s, struct run *r, const struct row_out *out) {
     struct task *t = r->task;
     struct ids next = {0};
@@ -617,13 +621,13 @@ static void next_token(struct sched *s, struct run *r, const struct row_out *out
     r->t_last = now;
     for (int64_t i = 0; i < next.n && !r->ended; i++)
         add_token(s, r, out->logits, next.v[i], i + 1 == next.n);
-    /* With tools another turn follows, so the answer is computed to its end. */
+    /* With tools another turn follows, so the sequence must include the whole answer. */
     const bool once = r->guard.c && !t->ask.tools;
     if (!r->ended && once && constrain_done(r->guard.c)) end_run(s, r, END_TURN, NULL);
     ids_release(&next);
 }
 
-/* Records the probability of the prompt token after this row. */
+/* Records the probability of the prompt token that follows this row. */
 static void echo_token(struct sched *s, struct run *r, const float *logits) {
     struct reply_choice *c = &r->task->reply.choice[r->choice];
     const struct tok *tok = session_model(s->s)->tok;
@@ -632,8 +636,8 @@ static void echo_token(struct sched *s, struct run *r, const float *logits) {
         logprobs_add(&c->probs, tok, logits, s->n_vocab, r->all.v[r->n_echoed], r->task->ask.top);
 }
 
-/* Draws the tokens after r's last token and each accepted draft token. out: results for the last
- * token, then for each draft token. */
+/* Draws the token that follows r's last token, then one after each draft token that is accepted.
+ * out: results for the last token, then for each draft token. */
 static void next_tokens(struct sched *s, struct run *r, const struct row_out *out) {
     for (const struct row_out *o = out; o; o = sched_next_out(r, out)) next_token(s, r, o);
     if (r->seq) sched_settle(s, r, true);
@@ -655,7 +659,8 @@ static void measure_pass(struct sched *s, const struct pass *p, double t) {
     histogram_add(&s->n.step, t, 1);
 }
 
-/* Handles a failed pass: drops a cache entry; after TRIES failures fails the latest run. */
+/* Handles a failed pass: drops a cache entry and, after TRIES failures in a row, fails the latest
+ * run. */
 static void failed(struct sched *s, const struct pass *p, const struct err *e) {
     struct fault f;
     if (session_lost(s->s)) s->lost = *e;

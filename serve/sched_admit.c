@@ -8,14 +8,14 @@
 #include "serve/sched_int.h"
 
 enum {
-    PROMISE = 1024, /* answer tokens with memory reserved at the start */
-    GROWTH = 256,   /* answer tokens reserved at a time afterwards */
-    SHARED = 512    /* wait for another run that computes at least this much of the prompt */
+    PROMISE = 1024, /* answer tokens for which memory is reserved at the start */
+    GROWTH = 256,   /* further answer tokens for which it is reserved at a time */
+    SHARED = 512    /* prompt tokens another run must compute to be worth waiting for */
 };
 
 /* ---- memory ---- */
 
-/* Returns the number of bytes reserved for runs but not used yet. */
+/* Returns the bytes of memory that runs have reserved but not used yet. */
 static uint64_t promised(const struct sched *s) {
     uint64_t n = 0;
     for (int i = 0; i < s->n_runs; i++) {
@@ -35,8 +35,8 @@ bool sched_room(struct sched *s, uint64_t n) {
     return true;
 }
 
-/* Preempts the latest run other than `but`; it waits again. Returns false if there is no other
- * run. */
+/* Preempts the latest run other than `but`, so that it waits again. Returns false if no other run
+ * can be preempted. */
 static bool preempt(struct sched *s, const struct run *but) {
     struct run *last = NULL;
     for (int i = 0; i < s->n_runs; i++)
@@ -60,7 +60,7 @@ bool sched_may_grow(struct sched *s, struct run *r, int64_t n) {
 
 /* ---- admission ---- */
 
-/* Returns when, as a count of admissions, the user of this key was last served; 0: never. */
+/* Returns when this key last had its turn, as a count of admissions; 0: never. */
 static uint64_t last_turn(const struct sched *s, uint64_t key) {
     for (int i = 0; i < s->n_served; i++)
         if (s->served[i].key == key) return s->served[i].at;
@@ -101,8 +101,8 @@ static void add_cut(struct run *r, int64_t at, enum prefix_cache_use use) {
     r->cut[r->n_cuts++].use = use;
 }
 
-/* Returns whether r should wait for another run that computes part of its prompt. If so, a snapshot
- * is taken there. */
+/* Returns whether r should wait because another run is computing part of its prompt. If so, has
+ * that run take a snapshot where the prompts diverge. */
 static bool better_wait(struct sched *s, struct run *r) {
     if (!sched_keeps(r)) return false;
     const int64_t have = prefix_cache_match(s->prefix, r->all.v, r->all.n, r->task->key).n;
@@ -119,8 +119,8 @@ static bool better_wait(struct sched *s, struct run *r) {
     return false;
 }
 
-/* Returns the next run to start, in turn by key and in order of arrival within a key. NULL: none
- * can. */
+/* Returns the waiting run to start next: keys take turns; runs of a key start in order of arrival.
+ * NULL: no run can start. */
 static struct run *next_waiting(struct sched *s) {
     struct run *best = NULL;
     for (int i = 0; i < s->n_runs; i++) {
@@ -144,8 +144,8 @@ static int start_text(struct run *r, const struct model *m, struct err *e) {
     return 0;
 }
 
-/* Shifts snapshot positions after the first `from` prompt tokens grew by `more`; drops positions
- * within these. */
+/* Moves snapshot positions by `more`, the number of tokens by which the first `from` prompt tokens
+ * have grown. Drops positions within those. */
 static void move_cuts(struct run *r, int64_t from, int64_t more) {
     int n = 0;
     for (int i = 0; i < r->n_cuts; i++)
@@ -156,15 +156,15 @@ static void move_cuts(struct run *r, int64_t from, int64_t more) {
     r->n_cuts = n;
 }
 
-/* Resumes from the prefix cache. If more of the prompt was seen than can be resumed, a snapshot is
- * taken for the next request. Conversations are matched by bytes, not by how their tokens were
- * drawn, unless the client gave tokens. */
+/* Resumes r from the prefix cache. If earlier requests share more of the prompt than can be
+ * resumed, schedules a snapshot there for the next request. Conversations are matched by their
+ * bytes; prompts that are plain text or tokens, by their tokens. */
 static void resume(struct sched *s, struct run *r) {
-    const bool first = r->all.n == r->n_prompt; /* else part of its answer was computed */
+    const bool first = r->all.n == r->n_prompt; /* otherwise part of the answer is there already */
     const bool text = first && r->task->ask.conv && !r->task->ask.exact;
     const int64_t n = r->all.n;
     struct prefix_cache_match m = {0};
-    struct err ignored; /* failure only costs time */
+    struct err ignored; /* failing here only costs time */
     if (prefix_cache_take(s->prefix, &r->all, r->task->key, text ? PREFIX_BYTES : PREFIX_IDS,
                           s->n_ctx, &r->seq, &m, &ignored))
         return;
@@ -175,12 +175,13 @@ static void resume(struct sched *s, struct run *r) {
     if (first && m.seen - m.n > SHARED) add_cut(r, m.seen + more, PREFIX_SPLIT);
 }
 
-/* Gives a run its sequence. Returns false if there is no room yet, or with *e set on an error. */
+/* Gives a run its sequence. Returns false if there is no room yet, or if there is an error, with *e
+ * set. */
 static bool begin_run(struct sched *s, struct run *r, struct err *e) {
     const struct ask *a = &r->task->ask;
     const int64_t more = a->n_max < 0 ? PROMISE : min_i64(a->n_max, PROMISE);
     const int64_t want = min_i64(r->all.n + more, s->n_ctx);
-    /* Plus one page per slot, since the last page of a prefix may be copied. */
+    /* One page more, since the last page of a prefix may have to be copied. */
     const uint64_t need = session_seq_bytes(s->s, want) + session_seq_bytes(s->s, 1);
     if (!sched_room(s, need)) {
         if (s->n_live) return false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* serve/sched_disk.c - the scheduler's use of the on-disk prefix cache: shared prefixes are written
- * when idle, the rest at shutdown.
+/* serve/sched_disk.c - the scheduler's use of the on-disk prefix cache. Shared prefixes are written
+ * when the server is idle, the rest at shutdown.
  *
  * The engine thread reads and writes the files, so a request may wait for one file. */
 #include <stdlib.h>
@@ -10,10 +10,10 @@
 #include "base/progress.h"
 #include "serve/sched_int.h"
 
-enum { GAIN = 256 /* tokens that a file must save */ };
-#define READ_BYTES_S 500e6 /* lower bound for reading and checking a file */
-#define END_S 20.0         /* limit for all files at shutdown */
-#define IDLE_S 1.0         /* idle time before a file is written */
+enum { GAIN = 256 /* least tokens that loading a file must save */ };
+#define READ_BYTES_S 500e6 /* lowest speed expected of reading and checking a file, bytes/s */
+#define END_S 20.0         /* time limit for writing all files at shutdown */
+#define IDLE_S 1.0         /* idle time after which a file is written */
 
 void sched_from_shelf(struct sched *s, const struct run *r, uint64_t need) {
     const struct task *t = r->task;
@@ -29,7 +29,7 @@ void sched_from_shelf(struct sched *s, const struct run *r, uint64_t need) {
     if (computing > 0 && (double)bytes / READ_BYTES_S > computing) return;
     if (!sched_room(s, bytes + need)) return;
     if (prefix_disk_load(s->o.shelf, &at, t->key, &q, &e))
-        return; /* on failure the prefix is computed */
+        return; /* if it fails, the prefix is computed */
     prefix_cache_keep(s->prefix, at.ids, at.n, t->key, PREFIX_HEAD, q);
 }
 
@@ -38,7 +38,7 @@ struct shelve {
     bool all, wrote;
     double until_s;
 };
-/* Writes an entry that is not on disk yet. Returns false to stop. */
+/* Writes an entry to disk if it should be there and is not. Returns false to stop. */
 static bool shelve(void *ud, const struct prefix_cache_kept *k) {
     struct shelve *w = ud;
     struct prefix_disk *f = w->s->o.shelf;

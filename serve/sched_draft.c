@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: MIT
-/* serve/sched_draft.c - speculative decoding: draft tokens are verified in the same pass as the
- * token before them.
+/* serve/sched_draft.c - speculative decoding: draft tokens are verified in the pass that computes
+ * the token before them.
  *
  * The rows of a run are [last token, draft tokens]. The next token is drawn as usual from the
  * logits of the last token; while it equals the draft token, the following one is drawn from that
  * row's logits. So each token comes from the same logits as without drafts, bit for bit. At the
- * first mismatch the run rolls back to a checkpoint: its state after each row but the last is kept
- * until then (session_pass.fork).
+ * first mismatch the run rolls back to a checkpoint; the pass keeps one after each row but the last
+ * (session_pass.fork).
  *
- * The draft length maximizes tokens per second, given the measured times of passes by number of
- * rows and the run's acceptance rate. It does not change answers. */
+ * The draft length is chosen to maximize tokens per second, given the measured times of passes by
+ * number of rows and the run's acceptance rate. It does not affect answers. */
 #include <string.h>
 
 #include "base/num.h"
 #include "serve/ngram_draft.h"
 #include "serve/sched_int.h"
 
-enum { AGAIN = 512 /* passes between fresh measurements of pass times */ };
-#define RIGHT_STEP 0.1 /* weight of a draft token in the acceptance rate */
-/* Per pass without a draft, the acceptance rate returns toward RIGHT_FIRST by this share. */
+enum { AGAIN = 512 /* passes after which pass times are measured again */ };
+#define RIGHT_STEP 0.1 /* weight of one draft token in the mean acceptance rate */
+/* Fraction by which the acceptance rate returns toward RIGHT_FIRST in each pass without a draft. */
 #define RIGHT_BACK 0.01
 
 bool sched_can_draft(const struct session *s) {
@@ -67,8 +67,8 @@ double sched_seconds(const struct sched *s, int64_t n) {
     return s->rows_s[n] > 0 ? s->rows_s[n] : 1;
 }
 
-/* Returns the number of a run's n draft tokens that pay off in a pass of `rows` other rows.
- * n_others: tokens that the pass gives to other answers. */
+/* Returns how many of r's n draft tokens are worth adding to a pass that has `rows` rows without
+ * them. n_others: tokens that other answers get from the pass. */
 static int worth_it(const struct sched *s, const struct run *r, int n, int64_t rows, int n_others) {
     double tokens = n_others + 1, chance = 1, best_rate = tokens / sched_seconds(s, rows);
     int best = 0;
@@ -94,12 +94,12 @@ static int guess_lookup(const struct sched *s, const struct run *r, int32_t *out
 }
 
 /* Drafting methods in order of preference; the first that returns a draft is used. Each writes up
- * to `most` tokens that may follow r's to out and returns their number. */
+ * to `most` tokens that may follow r's tokens to out, and returns their number. */
 static int (*const source[GUESSES])(const struct sched *s, const struct run *r, int32_t *out,
                                     int most) = {
     [GUESS_LOOKUP] = guess_lookup, [GUESS_MTP] = sched_guess_mtp};
 
-/* Drafts up to `most` tokens after r's, records the method and returns their number. */
+/* Drafts up to `most` tokens to follow r's, records the method used, and returns their number. */
 static int draft_tokens(const struct sched *s, struct run *r, int most) {
     int n = 0;
     for (int by = 0; by < GUESSES && !n; by++) {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 /* serve/sched_mtp.c - drafts by the model's MTP (multi-token prediction) block.
  *
- * The block reads pairs, the hidden row of a token and the token after it, and predicts the token
- * after those. Each answer has its own sequence in the block's session, with the pairs of the
+ * The block reads pairs of a token's hidden row and the token after it, and predicts the token that
+ * comes next. Each answer has its own sequence in the block's session, with the pairs of the
  * prompt's last tokens and of all drawn tokens. After a pass, the new pairs of all answers run
- * through the block together. Pairs may be missing (cached prompts, times with many answers); that
- * only makes drafts worse. */
+ * through the block together. Some pairs may be missing, because a prompt was cached or many
+ * answers ran; that only makes drafts worse. */
 #include <string.h>
 
 #include "base/num.h"
@@ -39,7 +39,7 @@ void sched_add_pairs(struct sched *s, struct run *r, const float *hidden, int64_
     p->run[p->n_runs++] = r;
 }
 
-/* Returns whether one draft token for each run is worth the block's time. */
+/* Returns whether drafting one token for each run is worth the time that the block takes. */
 static bool pays(const struct sched *s) {
     const int n = s->mtp.n_runs;
     double tokens = n;

@@ -116,7 +116,7 @@ void serve_submit(struct server *s, struct task *t) {
     task_free(t);
 }
 
-/* Returns whether a scheduler has work that can wait, such as writing to disk. */
+/* Returns whether any scheduler has background work, such as writing to disk. */
 static bool has_chores(const struct server *s) {
     for (int i = 0; i < s->n_active; i++)
         if (sched_has_chores(s->active[i]->sched)) return true;
@@ -149,8 +149,8 @@ static void report(struct served *d) {
     d->counts = sched_counts(d->sched);
 }
 
-/* Updates the engine's list of loaded files and releases those to be closed. Call with s->lock
- * held. */
+/* Updates the engine's list of loaded files, and releases files that are to be closed. Call with
+ * s->lock held. */
 static void engage(struct server *s) {
     s->models.changed = false;
     s->n_active = 0;
@@ -188,8 +188,8 @@ static void exchange(struct server *s, bool wait) {
     }
 }
 
-/* Returns whether answers run or wait although there is nothing to compute: a client reads slowly,
- * or a queue waits for one. */
+/* Returns whether answers run or wait although there is nothing to compute, because a client reads
+ * slowly, or a run waits for such a client's. */
 static bool stuck(const struct server *s) {
     int64_t n = 0;
     for (int i = 0; i < s->n_active; i++) {

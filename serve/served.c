@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* serve/served.c - a loaded model with its template, tool-call format, scheduler, compiled grammars
- * and on-disk cache. */
+/* serve/served.c - sets up a loaded model for serving: template, tool-call format, scheduler,
+ * compiled grammars and on-disk cache. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /* serve/stream_parser.c - incremental parser of an answer's text.
  *
- * Reasoning and content come from the parser of chat/toolfmt.h as far as they are certain. The
- * bytes already emitted are counted, so an event carries only new ones. Stop texts are searched for
- * in content only: a user's stop text must not end the reasoning or a call. */
+ * The parser of chat/toolfmt.h returns reasoning and content as far as they are certain. This one
+ * counts the bytes already emitted, so that each event carries only new ones. It looks for stop
+ * texts only in content, because a user's stop text must not end the reasoning or a call. */
 #include "serve/stream_parser.h"
 
 #include <stdlib.h>
@@ -22,11 +22,11 @@ struct parser {
     const struct toolfmt *fmt; /* NULL: no reasoning */
     bool thinks;
     size_t n_reasoning, n_content; /* bytes emitted */
-    size_t n_looked;               /* content bytes before which no stop text begins */
+    size_t n_looked;               /* content bytes in which no stop text begins */
     const char *stop;
     int n_calls;           /* calls emitted completely */
     bool call_open;        /* the next call has begun */
-    struct buf sent, shut; /* its arguments: bytes emitted, and bytes that would complete them */
+    struct buf sent, shut; /* its arguments: bytes emitted; bytes that would complete them */
     int choice;
     parser_sink sink;
     void *ud;
@@ -38,7 +38,7 @@ int parser_new(struct parser **out, const struct ask *a, const struct toolfmt *f
     *s = (struct parser){.a = a, .choice = choice, .sink = sink, .ud = ud, .fmt = fmt};
     s->thinks = fmt && think == TOOL_THINK_OPEN;
     const char *tools = a->no_calls ? NULL : a->tools;
-    /* A stream cannot wait for a closing tag that may never come. */
+    /* A stream cannot be held back for a closing tag that may never come. */
     if (think == TOOL_THINK_UNKNOWN) think = TOOL_THINK_NONE;
     if (fmt && !a->tags) {
         const int rc = toolparse_new(&s->parse, fmt, tools, tools ? strlen(tools) : 0, think, e);
@@ -77,7 +77,7 @@ static void emit_event(struct parser *s, enum event_kind kind, int call, const c
     s->sink(s->ud, &ev);
 }
 
-/* Returns the number of stop texts, including end_text as the last one. */
+/* Returns the number of stop texts; end_text counts as the last one. */
 static int n_stops(const struct ask *a) {
     return a->n_stop + (a->end_text ? 1 : 0);
 }
@@ -85,7 +85,8 @@ static const char *stop_at(const struct ask *a, int i) {
     return i < a->n_stop ? a->stop[i] : a->end_text;
 }
 
-/* Emits content up to a possible stop text. A complete stop text ends the content for good. */
+/* Emits content up to where a stop text may begin. A complete stop text ends the content for
+ * good. */
 static void show_content(struct parser *s, const char *text, size_t n, bool last) {
     size_t hit = n, hold = 0;
     if (s->stop) return;
@@ -100,7 +101,7 @@ static void show_content(struct parser *s, const char *text, size_t n, bool last
         for (size_t k = len - 1; k > hold; k--)
             if (k <= n && memcmp(text + n - k, stop, k) == 0) hold = k;
     }
-    /* The stop text that begins first wins; at the same position, the first in the list. */
+    /* The stop text that begins first wins; if several begin there, the first in the list. */
     for (int i = 0; i < n_stops(s->a) && hit < n; i++) {
         const char *stop = stop_at(s->a, i);
         if (n - hit < strlen(stop) || memcmp(text + hit, stop, strlen(stop)) != 0) continue;
@@ -119,7 +120,7 @@ static bool begins_with(const struct buf *text, const struct buf *with) {
     return text->len >= with->len && (!with->len || memcmp(text->data, with->data, with->len) == 0);
 }
 
-/* Emits more of a call. args: all of its arguments, of which n bytes are certain. */
+/* Emits what is new of a call. args: its arguments so far, of which n bytes are certain. */
 static void show_call(struct parser *s, const char *name, const struct buf *args, size_t n,
                       bool done) {
     if (!s->call_open) emit_event(s, EV_CALL_BEGIN, s->n_calls, name, strlen(name));
@@ -140,7 +141,7 @@ static void show_call(struct parser *s, const char *name, const struct buf *args
     buf_reset(&s->shut);
 }
 
-/* Emits calls while they are written, in streams. */
+/* In a stream, emits calls while the model is writing them. */
 static void show_parts(struct parser *s) {
     struct buf name = {0}, args = {0};
     size_t n_sure;
@@ -238,7 +239,7 @@ static int show_calls(struct parser *s, const struct json *calls) {
 static void show_as_text(struct parser *s) {
     size_t n, more;
     const char *text = toolparse_content(s->parse, &n);
-    const char *rest = toolparse_rest(s->parse, &more); /* follows in the same buffer */
+    const char *rest = toolparse_rest(s->parse, &more); /* it follows `text` in the same buffer */
     if (!n) {
         while (more && strchr(" \t\r\n", *rest)) rest++, more--;
         text = rest;
@@ -246,8 +247,9 @@ static void show_as_text(struct parser *s) {
     show_content(s, text, n + more, true);
 }
 
-/* Emits the content that has not been emitted yet. If the final content begins differently, since
- * the end of the text decided how to read it, emits the rest as written. */
+/* Emits the content that has not been emitted yet. If the final content does not begin with the
+ * emitted content, because only the end of the text decided how to parse it, emits the rest of the
+ * text unparsed. */
 static void show_whole(struct parser *s, const char *text) {
     size_t n;
     const char *shown = toolparse_content(s->parse, &n);
@@ -269,8 +271,8 @@ static int end_parsed(struct parser *s, bool cut, struct buf *problems) {
         !toolparse_broken(s->parse))
         show_whole(s, json_str(json_get(j, "content")));
     if (!s->stop && wanted) n = show_calls(s, calls);
-    if (n < s->n_calls) n = s->n_calls; /* emitted calls count, regardless of what followed */
-    /* The text ended in the middle of a call; the emitted part still counts as a call. */
+    if (n < s->n_calls) n = s->n_calls; /* calls that were emitted count in any case */
+    /* The text has ended within a call; the part that was emitted counts as a call. */
     if (s->call_open && !cut) {
         if (s->shut.len) emit_event(s, EV_CALL_ARGS, s->n_calls, s->shut.data, s->shut.len);
         emit_event(s, EV_CALL_END, s->n_calls++, "", 0);
@@ -287,7 +289,7 @@ static int end_parsed(struct parser *s, bool cut, struct buf *problems) {
 int parser_end(struct parser *s, bool cut, struct buf *problems, const char **stop) {
     int n = 0;
     feed_text(s, NULL, 0);
-    if (!s->stop) { /* else content ended at a stop text, and the rest is dropped */
+    if (!s->stop) { /* otherwise the rest after the stop text is dropped */
         if (s->parse)
             n = end_parsed(s, cut, problems);
         else

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* serve/task.c - tasks: turns the events of runs into the bytes of an API. */
+/* serve/task.c - tasks: turns events of the stream parsers into the response of an API. */
 #include "serve/task.h"
 
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 #include "base/progress.h"
 
 enum { FULL = 1 << 20 };
-#define PROGRESS_S 0.5 /* between progress events */
+#define PROGRESS_S 0.5 /* least time between progress events */
 
 struct task *task_new(struct job *j, const struct api *api, struct ask *a, const struct ids *prompt,
                       int n_prompts) {
@@ -97,7 +97,7 @@ void task_admit(struct task *t, int64_t n_cached) {
     stream_event(t, &(struct event){.kind = EV_ADMITTED});
 }
 
-/* Updates the times of the prompt and of the answer so far. */
+/* Updates the times that the prompt and the answer have taken so far. */
 static void set_times(struct task *t, const struct run *r) {
     const double now = progress_now_s();
     if (!t->admitted) return;

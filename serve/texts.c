@@ -85,7 +85,8 @@ static void put_span(struct jw *w, size_t start, size_t end, const char *origin)
     jw_end(w);
 }
 
-/* Writes a prompt's tokens, the origin of its bytes, and texts that look like control tokens. */
+/* Writes a prompt's tokens, where its bytes come from, and texts in it that look like control
+ * tokens. */
 static void put_origins(struct served *d, const struct chat_prompt *p, struct jw *w) {
     int n = 0;
     struct chat_forged *forged = chat_find_forged(&p->text, p->spans, &n);
@@ -126,7 +127,7 @@ void later_template(struct served *d, struct job *j, const struct json *body) {
     chat_prompt_release(&p);
 }
 
-/* Writes ids; counted: also the fields of vLLM's /tokenize. */
+/* Writes a list of token ids; counted: also the members of vLLM's /tokenize. */
 static void put_ids(struct served *d, const struct ids *ids, bool pieces, bool counted,
                     struct buf *out) {
     struct jw w;
