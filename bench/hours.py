@@ -2,11 +2,17 @@
 # SPDX-License-Identifier: MIT
 """Forecasts of `hone make` (--dry-run) at full size, on folders with the shapes of real models, made of sparse files.
 
-    python3 bench/hours.py build/hone SCRATCH docs/results/hours.json [SHAPE...]     (4B, 35B, 397B)
+    python3 bench/hours.py build/hone SCRATCH docs/results/hours.json [SHAPE...]     (0.5B, 4B, 27B, 35B, 397B)
 
 Sizes, disk and memory follow from the shapes; --max-memory exceeds what any of them needs, so this machine's memory limits
-nothing. Hours are forecast from timings of a few seconds on this machine; all-zero weights may be searched faster or slower than
-real ones. Each shape is forecast for presets alone and for mixes at each effort (everything: normal).
+nothing. Hours follow from the machine's speeds, which the first forecast measures on random rows, without its load. Each shape is
+forecast for presets alone and for mixes at each effort (everything: normal), with machines that have a card, and with the targets
+of issue 51 next to them.
+
+    python3 bench/hours.py --run build/hone SRC SCRATCH [OPTION...]
+
+forecasts the job of a small model, runs it, and prints forecast, run and their ratio by step; exit 1 if the total is off by more
+than 1.3. Run it on a quiet machine.
 
     python3 bench/hours.py --memory N build/hone SCRATCH docs/results/hours.json
 
@@ -19,6 +25,7 @@ import struct
 import subprocess
 import sys
 import threading
+import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import memory  # noqa: E402  folders of the two MoE shapes
@@ -26,12 +33,21 @@ import memory  # noqa: E402  folders of the two MoE shapes
 ASKED = {"presets": ["--plain", "--time", "0"], "fast": ["--effort", "fast", "--time", "0"], "everything": ["--time", "0"],
          "high": ["--effort", "high", "--time", "0"]}
 MEMORY = "128GiB"
-KEPT = ["hours", "file_bytes", "work_bytes", "memory_bytes", "cached_bytes", "n_probes", "feedback", "measured"]
+KEPT = ["file_bytes", "work_bytes", "memory_bytes", "cached_bytes", "n_probes", "feedback", "measured"]
 
 
-def dense_4b(path, layers=36):
-    """Qwen3-4B as one sparse file."""
-    hidden, heads, kv, head, ff, vocab = 2560, 32, 8, 128, 9728, 151936
+# hidden, layers, heads, kv heads, head size, feed-forward, vocabulary, tied head
+DENSE = {"0.5B": (896, 24, 14, 2, 64, 4864, 151936, True), "4B": (2560, 36, 32, 8, 128, 9728, 151936, True),
+         "27B": (5120, 60, 40, 8, 128, 17408, 151936, False)}
+# targets of issue 51 for everything, in hours: two AVX2 threads; 16 threads; RTX 4090; H100 or H200
+TARGETS = {"0.5B": [1.4, .2, .083, None], "4B": [11, 1.4, .25, .13], "27B": [60, 8, 1, .67], "35B": [28, 4.5, 1, .58],
+           "397B": [240, 30, None, None]}
+
+
+def dense(path, shape, layers=None):
+    """A dense model of Qwen3's architecture as one sparse file."""
+    hidden, n_layers, heads, kv, head, ff, vocab, tied = DENSE[shape]
+    layers = layers or n_layers
     golden = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../tests/golden/models/qwen3")
     shutil.rmtree(path, ignore_errors=True)
     os.makedirs(path)
@@ -39,9 +55,12 @@ def dense_4b(path, layers=36):
         shutil.copy(os.path.join(golden, name), path)
     config = json.load(open(os.path.join(golden, "config.json")))
     config |= {"hidden_size": hidden, "num_hidden_layers": layers, "num_attention_heads": heads, "num_key_value_heads": kv, "head_dim": head,
-               "intermediate_size": ff, "vocab_size": vocab, "max_position_embeddings": 40960, "layer_types": ["full_attention"] * layers}
+               "intermediate_size": ff, "vocab_size": vocab, "max_position_embeddings": 40960, "layer_types": ["full_attention"] * layers,
+               "tie_word_embeddings": tied}
     json.dump(config, open(os.path.join(path, "config.json"), "w"))
     shapes = {"model.embed_tokens.weight": [vocab, hidden], "model.norm.weight": [hidden]}
+    if not tied:
+        shapes["lm_head.weight"] = [vocab, hidden]
     for i in range(layers):
         p = f"model.layers.{i}."
         for name, dims in {"input_layernorm": [hidden], "post_attention_layernorm": [hidden], "self_attn.q_norm": [head],
@@ -65,7 +84,25 @@ def dense_4b(path, layers=36):
 def forecast(hone, src, out, asked):
     run = subprocess.run([hone, "make", src, "-o", out, "--dry-run", "--max-memory", MEMORY, "--json", "-q", *asked], stdout=subprocess.PIPE, check=True)
     got = json.loads(run.stdout)
-    return {k: got[k] for k in KEPT} | {"steps": {s["step"]: round(s["seconds"]) for s in got["steps"]}}
+    quiet, *cards = got["machines"]
+    return {"hours": round(quiet["seconds"] / 3600, 2)} | {k: got[k] for k in KEPT} | {
+        "hours_with_card": {m["card"]: round(m["seconds"] / 3600, 2) for m in cards}}
+
+
+def run_once(hone, src, scratch, more):
+    """Forecast and run of one job; returns the ratio of the total."""
+    out = os.path.join(scratch, "run")
+    for d in out, out + ".work":
+        shutil.rmtree(d, ignore_errors=True)
+    run = subprocess.run([hone, "make", src, "-o", out, "--dry-run", "--json", "-q", *more], stdout=subprocess.PIPE, check=True)
+    said = json.loads(run.stdout)
+    t0 = time.monotonic()
+    subprocess.run([hone, "make", src, "-o", out, "-q", *more], stdout=subprocess.DEVNULL, check=True)
+    took = time.monotonic() - t0
+    ratio = said["seconds"] / took
+    print(json.dumps({"model": src, "load": os.getloadavg()[0], "forecast_seconds": round(said["seconds"], 1), "seconds": round(took, 1),
+                      "ratio": round(ratio, 2), "steps": {s["step"]: round(s["seconds"], 1) for s in said["steps"]}}, indent=1))
+    return ratio
 
 
 def measured(hone, scratch, layers):
@@ -74,7 +111,7 @@ def measured(hone, scratch, layers):
     text = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../tests/golden/tiny-qwen35moe/self_eval.txt")
     small = ["--recipe", "Q4_K_M", "--eval", text, "--calib", text, "--chunks", "1", "--calib-chunks", "1", "--pp", "8", "--tg", "2", "--reps", "1",
              "--tools", "none"]
-    dense_4b(src, layers)
+    dense(src, "4B", layers)
     for name, asked in {"presets": ["--plain", "--time", "0"], "everything": ["--time", "0", "--probe-time", "20s"]}.items():
         shutil.rmtree(out, ignore_errors=True)
         shutil.rmtree(out + ".work", ignore_errors=True)
@@ -96,12 +133,19 @@ if sys.argv[1] == "--memory":
     table = json.load(open(result)) | {"memory_measured": measured(hone, scratch, int(layers))}
     json.dump(table, open(result, "w"), indent=1)
     sys.exit(0)
+if sys.argv[1] == "--run":
+    hone, src, scratch, *more = sys.argv[2:]
+    sys.exit(not 1 / 1.3 <= run_once(hone, src, scratch, more or ["--time", "0"]) <= 1.3)
 hone, scratch, result, *shapes = sys.argv[1:]
 load, rows = os.getloadavg()[0], {}
-for shape in shapes or ["4B", "35B", "397B"]:
+for shape in shapes or ["0.5B", "4B", "27B", "35B", "397B"]:
     src = os.path.join(scratch, shape)
-    dense_4b(src) if shape == "4B" else memory.folder(src, shape, memory.SHAPES[shape][1])
+    dense(src, shape) if shape in DENSE else memory.folder(src, shape, memory.SHAPES[shape][1])
     rows[shape] = {name: forecast(hone, src, os.path.join(scratch, "out"), asked) for name, asked in ASKED.items()}
+    rows[shape]["target_hours"] = dict(zip(["two_threads", "16_threads", "rtx_4090", "h100"], TARGETS[shape]))
     shutil.rmtree(src)
+kept = {}
+if os.path.exists(result):
+    kept = {k: v for k, v in json.load(open(result)).items() if k == "memory_measured"}
 json.dump({"command": "python3 bench/hours.py build/hone SCRATCH docs/results/hours.json", "threads": os.cpu_count(),
-           "load_at_start": load, "shapes": rows}, open(result, "w"), indent=1)
+           "load_at_start": load, "shapes": rows} | kept, open(result, "w"), indent=1)

@@ -25,8 +25,9 @@
 #include "base/progress.h"
 #include "runtime/measure/eval.h"
 
-struct ladder {
+struct ladder { /* the classes that are made the same way: with or without error feedback */
     struct make *mk;
+    int from, to;      /* their indices in mk->classes */
     struct rung *rung; /* [n] rungs still to do */
     int n;
     char *gram;         /* file of second moments; NULL: none */
@@ -573,11 +574,11 @@ static void ladder_release(struct ladder *l) {
     free(l->sens);
 }
 
-/* Fills all[*n_all] with the rungs of all classes, and l->rung with those without a file. */
+/* Fills all[*n_all] with the rungs of l's classes, and l->rung with those without a file. */
 static int find_rungs(struct ladder *l, struct rung *all, int *n_all, struct err *e) {
     struct make *mk = l->mk;
     *n_all = 0;
-    for (int i = 0; i < mk->classes.n; i++) {
+    for (int i = l->from; i < l->to; i++) {
         struct rung r = {.name = mk->classes.v[i]};
         TRY(make_class_bytes(mk, r.name, &r.budget, e));
         all[(*n_all)++] = r;
@@ -613,8 +614,8 @@ static int count(const struct ladder *l, const struct rung *all, int n_all, stru
         bool known;
         TRY(add_recorded(l, &all[i], false, &known, e));
     }
-    make_share(mk, PART_LADDER, n_all - l->n + encoded, n_all, 0);
-    make_share(mk, PART_JUDGE, n_all - l->n + measured, n_all, 0);
+    make_share(mk, PART_LADDER, n_all - l->n + encoded, n_all, l->from);
+    make_share(mk, PART_JUDGE, n_all - l->n + measured, n_all, l->from);
     return 0;
 }
 
@@ -641,6 +642,23 @@ static int run_ladder(struct ladder *l, struct rung *all, struct err *e) {
     return 0;
 }
 
+/* Makes the classes [from, to), with or without error feedback. */
+static int make_some(struct make *mk, int from, int to, bool feedback, struct err *e) {
+    struct ladder l = {.mk = mk, .from = from, .to = to, .gram = feedback ? make_gram(mk) : NULL};
+    struct rung *all = xcalloc((size_t)(to - from), sizeof *all);
+    int rc = mix_search(make_mix_search(mk, feedback), &l.search, e);
+    if (!rc) rc = mix_search(mk->search, &l.plain_search, e);
+    if (!rc) rc = run_ladder(&l, all, e);
+    ladder_release(&l);
+    free(all);
+    return rc;
+}
+
+int make_fed_classes(const struct make *mk) {
+    const int64_t n = mk->plan.feedback ? mk->plan.fed_files - mk->budget.n : 0;
+    return (int)max_i64(0, min_i64(n, mk->classes.n));
+}
+
 int make_ladder(struct make *mk, struct err *e) {
     if (!mk->classes.n) return 0;
     if (!mk->plan.mixes) {
@@ -654,12 +672,8 @@ int make_ladder(struct make *mk, struct err *e) {
             make_share(mk, PART_PRESETS, mk->n_files - had, mk->classes.n, mk->recipes.n);
         return 0;
     }
-    struct ladder l = {.mk = mk, .gram = mk->plan.feedback ? make_gram(mk) : NULL};
-    struct rung *all = xcalloc((size_t)mk->classes.n, sizeof *all);
-    int rc = mix_search(make_mix_search(mk), &l.search, e);
-    if (!rc) rc = mix_search(mk->search, &l.plain_search, e);
-    if (!rc) rc = run_ladder(&l, all, e);
-    ladder_release(&l);
-    free(all);
+    const int n_fed = make_fed_classes(mk), first_fed = mk->classes.n - n_fed;
+    int rc = first_fed ? make_some(mk, 0, first_fed, false, e) : 0;
+    if (!rc && n_fed) rc = make_some(mk, first_fed, mk->classes.n, true, e);
     return rc;
 }

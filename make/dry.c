@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* make/dry.c - hone make --dry-run: steps, sizes, disk, memory and time of a job, forecast from a
- * short measurement. A small model is converted into a temporary folder for it; for a large one,
- * products of its shapes are timed instead. */
+ * short measurement. A model whose passes take seconds is converted into a temporary folder for it;
+ * for others, products of its shapes are timed instead. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,15 +9,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "make/machines.h"
 #include "make/make.h"
 #include "make/rates.h"
+#include "work/device.h"
 #include "convert/convert.h"
 #include "text/size.h"
 #include "base/io.h"
 #include "base/mem.h"
-
-/* A model up to this size is converted in seconds. */
-static const uint64_t small_enough = (uint64_t)1 << 30;
 
 struct dry {
     struct make *mk;
@@ -48,16 +47,11 @@ static char *make_temp_folder(const char *dir, struct err *e) {
     return NULL;
 }
 
-/* Adds mk->file[0] if there is a model that can be run. */
-static int provide_base(struct dry *d, struct err *e) {
+/* Converts the source's folder into the temporary folder, as mk->file[0]. */
+static int convert_here(void *ud, const char **base, struct err *e) {
+    struct dry *d = ud;
     struct make *mk = d->mk;
     struct convert_report r;
-    if (mk->n_files) return 0; /* already converted */
-    if (!io_is_dir(mk->src)) {
-        make_add_file(mk, "base", xstrdup(mk->src), true)->is_base = true;
-        return 0;
-    }
-    if (d->s.base_bytes > small_enough) return 0;
     char *file = make_base_file(mk, d->s.type), *path = io_join(mk->job.state, file);
     free(file);
     const struct convert_opts o = {.src = mk->src,
@@ -68,6 +62,7 @@ static int provide_base(struct dry *d, struct err *e) {
                                    .pool = mk->w->pool};
     TRY(convert_run(&o, &r, e));
     make_add_file(mk, "base", path, true)->is_base = true;
+    *base = path;
     return 0;
 }
 
@@ -136,6 +131,78 @@ static void emit_steps(const struct dry *d, struct emit *m) {
     }
 }
 
+/* Emits what other times buy, and the plan for --time among them. */
+static void emit_points(const struct dry *d, struct emit *m) {
+    const struct make *mk = d->mk;
+    struct make_plan p[PLAN_POINTS + 1];
+    int n = plan_points(&mk->in, p), at = 0;
+    const double total = plan_total(&mk->in, &mk->plan);
+    while (at < n && plan_total(&mk->in, &p[at]) < total && !plan_same(&p[at], &mk->plan)) at++;
+    if (at == n || !plan_same(&p[at], &mk->plan)) {
+        memmove(&p[at + 1], &p[at], (size_t)(n++ - at) * sizeof *p);
+        p[at] = mk->plan;
+    }
+    emit_table(m, "points", "what other times buy");
+    emit_col(m, "seconds", NULL);
+    emit_col(m, "time", "time");
+    emit_col(m, "makes", "files");
+    emit_col(m, "this_plan", "this plan");
+    for (int i = 0; i < n; i++) {
+        char time[32], makes[256];
+        const double s = plan_total(&mk->in, &p[i]) - mk->in.spent;
+        plan_time_text(s, time);
+        plan_describe(&mk->in, &p[i], makes, sizeof makes);
+        emit_row(m);
+        emit_cell_num(m, s, 1);
+        emit_cell_str(m, time);
+        emit_cell_str(m, makes);
+        emit_cell_bool(m, i == at);
+    }
+}
+
+/* Emits a row with the time of all work and of presets alone at these rates. */
+static void emit_machine_row(const struct dry *d, const char *name, const struct rates *r,
+                             const struct estimate_opts *o, struct emit *m) {
+    struct plan_in in = d->mk->in;
+    struct make_plan p;
+    memset(in.done, 0, sizeof in.done);
+    in.spent = 0;
+    estimate(&in, r, &d->s, o);
+    plan_full(&in, &p);
+    emit_row(m);
+    emit_cell_str(m, name);
+    for (int plain = 0; plain < 2; plain++) {
+        char text[32];
+        if (plain) p.mixes = p.sequential = p.feedback = p.answers = false, p.fed_files = 0;
+        const double s = plan_total(&in, &p);
+        plan_time_text(s, text);
+        emit_cell_num(m, s, 1);
+        emit_cell_str(m, text);
+    }
+}
+
+/* Emits the forecast for this machine without its load, and for machines with a card. */
+static void emit_machines(const struct dry *d, struct emit *m) {
+    const struct make *mk = d->mk;
+    const struct machine_row *row;
+    struct estimate_opts o;
+    struct rates r = mk->rates;
+    rates_opts(mk, &o);
+    emit_table(m, "machines", "other machines (16 threads like this one's)");
+    emit_col(m, "card", "card");
+    emit_col(m, "seconds", NULL);
+    emit_col(m, "everything", "everything");
+    emit_col(m, "presets_seconds", NULL);
+    emit_col(m, "presets", "plain presets");
+    r.speeds = mk->speeds;
+    rates_guess(&r, &d->s, &o);
+    emit_machine_row(d, "none: this machine, quiet", &r, &o, m);
+    for (int i = 0; (row = machine_at(i)); i++) {
+        machine_rates(row, &mk->rates, &mk->speeds, pool_size(mk->w->pool), &d->s, &o, &r);
+        emit_machine_row(d, row->name, &r, &o, m);
+    }
+}
+
 static void emit_left_out(const struct dry *d, struct emit *m) {
     const struct make *mk = d->mk;
     char text[640];
@@ -192,7 +259,7 @@ static int make_plan(struct dry *d, struct err *e) {
     const bool known = mk->plan.made;
     double done[PART_COUNT];
     memcpy(done, mk->in.done, sizeof done);
-    TRY(make_measure_plan(mk, &d->s, mk->n_files ? mk->file[0].path : NULL, e));
+    TRY(make_measure_plan(mk, &d->s, mk->n_files ? mk->file[0].path : NULL, convert_here, d, e));
     mk->in.spent = 0;
     mk->in.done[PART_CONVERT] = done[PART_CONVERT];
     if (!known) plan_fit(&mk->in, &mk->plan);
@@ -212,6 +279,23 @@ static double whole_time(const struct make *mk) {
     struct plan_in in = mk->in;
     memset(in.done, 0, sizeof in.done);
     return plan_total(&in, &mk->plan) - in.spent;
+}
+
+/* Emits what the forecast knows of this machine. */
+static void emit_machine(const struct make *mk, struct emit *m) {
+    char name[256], text[512], busy[80] = "";
+    const struct rates *r = &mk->rates;
+    if (!(mk->speeds.product > 0)) return;
+    if (mk->busy > .1)
+        snprintf(busy, sizeof busy, "; busy: other programs take %.0f %% of its time",
+                 100 * mk->busy);
+    device_name(mk->w, name);
+    snprintf(
+        text, sizeof text,
+        "%s%s%d threads, %.0f GFLOP/s, %.1f GB of memory free; the source is read at %.1f GB/s%s",
+        name, name[0] ? " (not in this forecast unless passes were timed), " : "",
+        pool_size(mk->w->pool), mk->speeds.product / 1e9, r->memory / 1e9, r->disk / 1e9, busy);
+    emit_str(m, "machine", "this machine", text);
 }
 
 /* Writes the forecast's first sentences: size, time and what is left out. */
@@ -260,9 +344,12 @@ static void emit_forecast(struct dry *d, struct emit *m) {
     emit_i64(m, "n_probes", "sensitivity probes",
              mk->plan.mixes ? plan_probes(&mk->in, &mk->plan) : 0);
     emit_bool(m, "feedback", "error feedback", mk->plan.feedback);
-    emit_bool(m, "measured", "passes of the model itself were timed", mk->n_files > 0);
+    emit_bool(m, "measured", "passes of the model itself were timed", mk->rates.measured);
+    emit_machine(mk, m);
     emit_steps(d, m);
     emit_files(d, m);
+    if (!d->begun.state) emit_points(d, m);
+    if (!d->begun.state) emit_machines(d, m);
     emit_left_out(d, m);
 }
 
@@ -271,7 +358,8 @@ static int run_forecast(struct dry *d, struct emit *m, struct err *e) {
     TRY(shapes_open(&d->s, mk->src, mk->type, e));
     look_at_begun(d);
     if (!(d->begun.state && make_nothing_left(mk))) {
-        TRY(provide_base(d, e));
+        if (!mk->n_files && !io_is_dir(mk->src))
+            make_add_file(mk, "base", xstrdup(mk->src), true)->is_base = true;
         if (!mk->calib.n || !mk->eval.n) TRY(make_texts(mk, e));
         TRY(make_plan(d, e));
     }
@@ -288,5 +376,40 @@ int make_dry_run(struct make *mk, const char *out, struct emit *m, struct err *e
     shapes_close(&d.s);
     remove_folder(mk->job.state);
     job_close(&d.begun);
+    return rc;
+}
+
+/* Forecasts the job from shapes and products, and refuses it if --time is too short. */
+static int check_time(struct dry *d, struct err *e) {
+    struct make *mk = d->mk;
+    char late[512];
+    TRY(shapes_open(&d->s, mk->src, mk->type, e));
+    if (!mk->calib.n || !mk->eval.n) TRY(make_texts(mk, e));
+    TRY(make_measure_plan(mk, &d->s, NULL, NULL, NULL, e));
+    mk->in.spent = 0;
+    mk->in.done[PART_CONVERT] = 0;
+    plan_fit(&mk->in, &mk->plan);
+    return make_too_long(mk, late) ? err_set(e, ERR_SYS, "%s", late) : 0;
+}
+
+int make_check_time(struct make *mk, const char *out, struct err *e) {
+    struct dry d = {.mk = mk, .out = out};
+    char *state = job_work(out);
+    const bool begun = state && io_exists(state);
+    const struct make before = *mk;
+    free(state);
+    if (mk->seconds <= 0 || begun) return 0;
+    mk->job.state = make_temp_folder(mk->w->tmp, e);
+    if (!mk->job.state) return (int)e->code;
+    const int rc = check_time(&d, e);
+    shapes_close(&d.s);
+    remove_folder(mk->job.state);
+    free(mk->job.state);
+    mk->job = before.job;
+    mk->calib = before.calib;
+    mk->probe = before.probe;
+    mk->eval = before.eval;
+    mk->in = before.in;
+    mk->plan = before.plan;
     return rc;
 }

@@ -229,8 +229,8 @@ static bool wants_gram(const struct make *mk) {
     return mk->plan.feedback && (mk->plan.mixes || best);
 }
 
-const char *make_mix_search(const struct make *mk) {
-    return mk->search ? mk->search : mk->plan.feedback ? "best" : "fast";
+const char *make_mix_search(const struct make *mk, bool feedback) {
+    return mk->search ? mk->search : feedback ? "best" : "fast";
 }
 
 char *make_gram(const struct make *mk) {

@@ -23,126 +23,6 @@
 
 /* ---- numbers --------------------------------------------------------------------------------- */
 
-static const enum qtype probed[] = {QT_Q3_K, QT_Q5_K, QT_IQ4_XS};
-enum { FED_TYPES = 7 }; /* candidate types with error feedback */
-/* Share of the tensors of several mixes left to encode; tensors with the same type in another mix
- * are encoded once. */
-static const double share = .45;
-/* Cost of a probe in passes: it begins at its group's block and shares the base's pass. */
-static const double probe_pass = .85;
-/* Cost of a window's gradients in passes: two forward passes, one backward, the weight gradients,
- * and one for attention and norms. */
-static const double slope_passes = 5;
-/* Time per file in a pass of many files, relative to a pass of two. */
-static const double many_files = .8;
-
-static double mean_rate(const double rate[QT_COUNT], const enum qtype *t, size_t n) {
-    double sum = 0;
-    for (size_t i = 0; i < n; i++) sum += rate[t[i]] / (double)n;
-    return sum;
-}
-
-/* Returns the mean rate of the main types of the size classes' presets. */
-static double preset_rate(const double rate[QT_COUNT]) {
-    double sum = 0;
-    int n = 0;
-    while (recipe_ladder(n)) n++;
-    for (int i = 0; i < n; i++) sum += rate[recipe_default(recipe_ladder(i))] / (double)n;
-    return sum;
-}
-
-static double sum_rate(const double rate[QT_COUNT]) {
-    double sum = 0;
-    for (int t = 0; t < QT_COUNT; t++)
-        if (qtype_info(t) && (qtype_info(t)->flags & QF_MIX)) sum += rate[t];
-    return sum;
-}
-
-/* Returns whether a role takes another role's type: some types are chosen together (mix/sens.c). */
-static bool follows(enum role r) {
-    return r == ROLE_EXP_UP || r == ROLE_FFN_UP || r == ROLE_SHEXP_UP || r == ROLE_SHEXP_DOWN ||
-           r == ROLE_SSM_BETA;
-}
-
-static void count_groups(const struct shapes *s, struct plan_in *in) {
-    in->n_roles = PLAN_ROLES;
-    memset(in->layers, 0, sizeof in->layers);
-    for (int64_t i = 0; i < s->n; i++)
-        if (s->item[i].quant && !follows(s->item[i].role)) in->layers[s->item[i].role]++;
-}
-
-/* Returns the number of weights that errors are measured on: 2 % of the rows, at least 8 per expert
- * and 64 per dense matrix. */
-static double sampled(const struct shapes *s) {
-    double sum = 0;
-    for (int64_t i = 0; i < s->n; i++) {
-        const struct recipe_item *it = &s->item[i];
-        const int64_t mats = it->ne[2] * it->ne[3];
-        int64_t rows = max_i64(it->ne[1] / 50, max_i64(8, div_up(64, mats)));
-        if (it->quant) sum += (double)(min_i64(rows, it->ne[1]) * mats) * (double)it->ne[0];
-    }
-    return sum;
-}
-
-/* Returns the time of choosing the shrinkage of every tensor with moments. Factoring a matrix is
- * cubic in its columns, the rest quadratic. */
-static double shrinkages(const struct shapes *s, const struct rates *r) {
-    double sum = 0, n0 = (double)rates_columns(s);
-    for (int64_t i = 0; i < s->n; i++) {
-        const struct recipe_item *it = &s->item[i];
-        const double own = it->ne[2] > 1 ? fmin(256, (double)it->ne[0]) : (double)it->ne[0];
-        if (!it->quant || it->role == ROLE_TOKEN_EMBD || it->role == ROLE_OUTPUT) continue;
-        sum += r->feedback_tensor * pow(fmin(own, 4096) / n0, 2.5) * (it->ne[2] > 1 ? 2 : 1);
-    }
-    return sum;
-}
-
-/* Forecasts the time of encoding. `tokens` is the size of the calibration, which block by block
- * runs three times per file: once in the base's pass and twice in the file's. Moments of
- * differences need twice as many products. */
-static void encoding(struct plan_in *in, const struct shapes *s, const struct rates *r, int n_files,
-                     double tokens) {
-    const double w = s->weights, alone = n_files > 2 ? share : 1;
-    /* Block by block has no gradients, which are most of the cost of moments. */
-    const double moments = fmin(r->gram_token, r->calib_token);
-    double n_groups = 0;
-    for (int i = 0; i < in->n_roles; i++) n_groups += (double)in->layers[i];
-    in->preset = w * preset_rate(r->encode) * (n_files > 2 ? .8 : 1);
-    in->encode = in->preset; /* without feedback the search is as fast */
-    in->encode_feedback = (w * r->feedback_weight + shrinkages(s, r)) * alone;
-    in->encode_sequential =
-        w * r->feedback_weight + 2 * shrinkages(s, r) + tokens * 3 * (r->calib_token + moments);
-    in->gains = FED_TYPES * shrinkages(s, r);
-    /* The factor covers decoding and comparing. */
-    in->errors = sampled(s) * sum_rate(r->encode) * 1.3;
-    in->probe_encode = w / fmax(1, n_groups) * mean_rate(r->encode, probed, COUNT_OF(probed));
-}
-
-static int64_t windows(int64_t tokens, int64_t ctx, int64_t most) {
-    int64_t n = max_i64(1, tokens / max_i64(1, ctx));
-    return most ? min_i64(most, n) : n;
-}
-
-/* Tokens of a tool-call case's prompt and answer, and runs per case: one bare, one constrained. */
-enum { TOOL_PROMPT = 700, TOOL_ANSWER = 60, TOOL_RUNS = 2 };
-static void measuring(struct plan_in *in, const struct make *mk, const struct shapes *s,
-                      const struct rates *r) {
-    const double token = r->window / (double)mk->eval_ctx, prompt = token * .6;
-    /* For a file of 5 bits per weight, with a fixed overhead per token for queues and threads. */
-    const double step = fmax(s->active * .7 / fmax(1e8, r->bandwidth) + 3e-4, token / 4);
-    char *suite = mk->tools ? NULL : io_join(mk->src, "tools.jsonl");
-    const bool tools = mk->tools ? strcmp(mk->tools, "none") != 0 : io_exists(suite);
-    in->speed = (double)mk->reps * ((double)mk->pp * prompt + (double)mk->tg * step) * 1.5;
-    in->tools = tools ? (double)TOOL_RUNS * (double)mk->tools_cases *
-                            (TOOL_PROMPT * prompt + TOOL_ANSWER * step)
-                      : 0;
-    /* The rate of SHA-256 and XXH3 over a file. */
-    in->report = (double)s->base_bytes / 3 / 3e8;
-    in->convert = io_is_dir(mk->src) ? (double)s->base_bytes / 2e8 : 0;
-    in->hash = (double)s->base_bytes / 1e9;
-    free(suite);
-}
-
 /* Returns the number of times the base is read again because not all files fit into memory
  * together. */
 static int judge_passes(const struct make *mk, const struct shapes *s) {
@@ -194,7 +74,9 @@ static void memory(struct plan_in *in, const struct make *mk, const struct shape
 /* Adds the memory of block-by-block quantization: moments of differences, and each token's block
  * output for the base and the file. */
 static void memory_of_blocks(struct plan_in *in, const struct make *mk, const struct shapes *s,
-                             double tokens) {
+                             const struct rates *r) {
+    const double tokens = (double)(mk->calib_ctx * estimate_windows(r->calib_tokens, mk->calib_ctx,
+                                                                    mk->calib_chunks));
     struct shapes_gram g;
     shapes_gram(s, &g);
     if (!in->sequential) return;
@@ -203,8 +85,26 @@ static void memory_of_blocks(struct plan_in *in, const struct make *mk, const st
     plan_memory(in);
 }
 
-int make_measure_plan(struct make *mk, const struct shapes *s, const char *base, struct err *e) {
+static void log_rates(const struct rates *r) {
+    const struct speeds *v = &r->speeds;
+    log_debug("a window %.4f s; a token of calibration %.2e s, with moments %.2e s more; products "
+              "%.1f GFLOP/s; memory %.1f GB/s",
+              r->window, r->calib_token, r->gram_token, v->product / 1e9, v->bandwidth / 1e9);
+    for (int k = 0; k < FED_KINDS; k++)
+        for (int i = 0; i < 2; i++)
+            log_debug("feedback in %s, %d columns: a weight %.2e s, a shrinkage %.4f s, factors "
+                      "%.4f s, one factor %.4f s",
+                      k == FED_CODES   ? "codes"
+                      : k == FED_GRIDS ? "grids"
+                                       : "blocks of 32",
+                      i ? FED_LARGE : FED_SMALL, v->fed[k][i].weight, v->fed[k][i].choose,
+                      v->fed[k][i].factors, v->fed[k][i].factor);
+}
+
+int make_measure_plan(struct make *mk, const struct shapes *s, const char *base,
+                      make_provide convert, void *ud, struct err *e) {
     struct rates r;
+    struct estimate_opts o;
     struct plan_in *in = &mk->in;
     *in = (struct plan_in){.limit = mk->seconds,
                            .mixes = !mk->plain,
@@ -217,22 +117,15 @@ int make_measure_plan(struct make *mk, const struct shapes *s, const char *base,
         return err_set(
             e, ERR_SYS, "--max-memory %s is too little: the measurements alone take %s; raise it",
             show_bytes((uint64_t)in->memory).s, show_bytes((uint64_t)in->need[NEED_PASSES]).s);
-    TRY(rates_measure(&r, mk, s, base, e));
+    TRY(rates_first(&r, mk, s, e));
+    if (!base && convert && rates_worth_running(&r, mk, s)) TRY(convert(ud, &base, e));
+    if (base && rates_worth_running(&r, mk, s)) TRY(rates_model(&r, mk, s, base, e));
+    log_rates(&r);
+    mk->rates = r;
     in->spent = progress_now_s() - mk->t0;
-    int64_t probe = mk->probe.n ? r.probe_tokens : r.calib_tokens;
-    in->probe_windows = min_i64(16, max_i64(2, windows(probe, mk->calib_ctx, 0)));
-    in->eval_windows = windows(r.eval_tokens, mk->eval_ctx, mk->eval_chunks);
-    const double chunks = (double)windows(r.calib_tokens, mk->calib_ctx, mk->calib_chunks);
-    in->imatrix = (chunks + 1) * (double)mk->calib_ctx * r.calib_token;
-    in->gram = (chunks + 1) * (double)mk->calib_ctx * r.gram_token;
-    in->eval_window = r.window * (in->n_classes + in->n_presets > 3 ? many_files : 1);
-    const double window = r.window * (double)mk->calib_ctx / (double)mk->eval_ctx;
-    in->probe_window = window * probe_pass;
-    in->slope_window = window * slope_passes;
-    count_groups(s, in);
-    encoding(in, s, &r, in->n_classes, chunks * (double)mk->calib_ctx);
-    memory_of_blocks(in, mk, s, chunks * (double)mk->calib_ctx);
-    measuring(in, mk, s, &r);
+    rates_opts(mk, &o);
+    estimate(in, &r, s, &o);
+    memory_of_blocks(in, mk, s, &r);
     in->done[PART_CONVERT] = !mk->dry_run;
     return 0;
 }
@@ -269,11 +162,11 @@ static const struct {
 } times[] = {
 #define TIME(member)                                                                               \
     { #member, offsetof(struct plan_in, member) }
-    TIME(convert),     TIME(hash),         TIME(imatrix), TIME(gram),
-    TIME(errors),      TIME(probe_encode), TIME(gains),   TIME(probe_window),
-    TIME(preset),      TIME(encode),       TIME(speed),   TIME(encode_feedback),
-    TIME(eval_window), TIME(tools),        TIME(report),  TIME(encode_sequential),
-    TIME(slope_window)
+    TIME(convert),      TIME(hash),         TIME(imatrix),     TIME(gram),
+    TIME(errors),       TIME(probe_encode), TIME(gains),       TIME(pass_window),
+    TIME(preset),       TIME(encode),       TIME(speed),       TIME(encode_feedback),
+    TIME(eval_window),  TIME(tools),        TIME(report),      TIME(encode_sequential),
+    TIME(slope_window), TIME(factors),      TIME(encode_alone)
 #undef TIME
 };
 static double *time_at(struct plan_in *in, size_t i) {
@@ -335,8 +228,8 @@ static int save_plan(struct make *mk, struct err *e) {
     doc_put_bool(o, "feedback", p->feedback);
     doc_put_bool(o, "sequential", p->sequential);
     doc_put_bool(o, "answers", p->answers);
-    doc_put_i64(o, "types", p->types);
-    doc_put_i64(o, "bands", p->bands);
+    doc_put_i64(o, "fed_files", p->fed_files);
+    doc_put_str(o, "probes", probes_name[p->probes]);
     doc_put_i64(o, "probe_windows", p->probe_windows);
     doc_put_i64(o, "eval_windows", p->eval_windows);
     doc_put_i64(o, "chunks", mk->eval_chunks);
@@ -361,8 +254,12 @@ static bool read_plan(struct make *mk, const cJSON *o) {
                           .sequential = doc_bool(o, "sequential", false)};
     /* Absent in records of earlier versions, where the collector decided. */
     p.answers = p.feedback && doc_bool(o, "answers", true);
-    if (!read_count(o, "types", &p.types) || !read_count(o, "bands", &p.bands) ||
-        !read_count(o, "probe_windows", &p.probe_windows) ||
+    p.fed_files = p.feedback ? mk->classes.n + mk->budget.n : 0;
+    (void)read_count(o, "fed_files", &p.fed_files);
+    p.probes = PROBES_JOINT;
+    for (int i = 0; i < PROBES_COUNT; i++)
+        if (doc_is(o, "probes", probes_name[i])) p.probes = (enum probes)i;
+    if (!read_count(o, "probe_windows", &p.probe_windows) ||
         !read_count(o, "eval_windows", &p.eval_windows) ||
         !read_count(o, "chunks", &mk->eval_chunks))
         return false;
@@ -405,20 +302,20 @@ static int apply_plan(struct make *mk, struct err *e) {
 }
 
 bool make_too_long(const struct make *mk, char out[512]) {
-    char limit[32], all[32], more[32];
+    char limit[32], all[32], needed[32];
     if (!plan_too_long(&mk->in, &mk->plan)) return false;
     plan_time_text(mk->in.limit, limit);
     plan_time_text(plan_total(&mk->in, &mk->plan), all);
-    plan_time_text(plan_total(&mk->in, &mk->plan) - mk->in.limit, more);
+    plan_time_needed(&mk->in, needed);
     snprintf(out, 512,
-             "--time (%s) cannot be met: even presets and the shortest measurements take about %s, "
-             "%s more; use fewer sizes (--recipe), a longer --time or --time 0",
-             limit, all, more);
+             "--time (%s) cannot be met: even presets and the shortest measurements take about %s; "
+             "use --time %s, --time 0 (no limit) or fewer sizes (--recipe)",
+             limit, all, needed);
     return true;
 }
 
-/* Logs the plan before work begins: its duration, and a warning if it exceeds --time. */
-static void log_plan(struct make *mk) {
+/* Logs the plan before work begins. */
+static void log_plan(const struct make *mk) {
     struct buf b = {0};
     char text[512];
     for (int i = 0; i < PART_COUNT; i++) {
@@ -430,8 +327,6 @@ static void log_plan(struct make *mk) {
     plan_time_text(plan_total(&mk->in, &mk->plan), text);
     log_info("about %s in all%s%s", text, b.len ? ": " : "", b.len ? b.data : "");
     buf_release(&b);
-    mk->said_late = make_too_long(mk, text);
-    if (mk->said_late) log_warn("%s", text);
 }
 
 /* ---- steps ----------------------------------------------------------------------------------- */
@@ -467,10 +362,12 @@ int make_forecast(struct make *mk, struct err *e) {
     if (rc || known || make_counts(mk)) return rc;
     struct shapes sh;
     rc = shapes_open(&sh, mk->file[0].path, mk->type, e);
-    if (!rc) rc = make_measure_plan(mk, &sh, mk->file[0].path, e);
+    if (!rc) rc = make_measure_plan(mk, &sh, mk->file[0].path, NULL, NULL, e);
     shapes_close(&sh);
     if (rc) return rc;
     plan_fit(&mk->in, &mk->plan);
+    char late[512];
+    if (make_too_long(mk, late)) return err_set(e, ERR_SYS, "%s", late);
     log_plan(mk);
     return apply_plan(mk, e);
 }
@@ -514,8 +411,7 @@ int make_replan(struct make *mk, enum plan_part done, struct err *e) {
         mk->said_late = true;
     }
     if (done >= PART_PROBES) { /* as they were made */
-        p.types = mk->plan.types;
-        p.bands = mk->plan.bands;
+        p.probes = mk->plan.probes;
         p.probe_windows = mk->plan.probe_windows;
     }
     if (done >= PART_JUDGE) p = mk->plan;

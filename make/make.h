@@ -5,6 +5,7 @@
 #define HONE_MAKE_MAKE_H
 
 #include "make/plan.h"
+#include "make/estimate.h"
 #include "work/work.h"
 #include "make/publish.h"
 #include "make/step.h"
@@ -41,6 +42,9 @@ struct make {
     double seconds;       /* --time, for the whole job; 0: no limit */
     double t0;            /* start of the job */
     bool plain, dry_run;
+    struct speeds speeds;  /* of this machine; product 0: not known yet */
+    double busy;           /* share of the processors' time that other processes take */
+    struct rates rates;    /* of this machine and model, as forecast */
     struct plan_in in;     /* forecast */
     struct make_plan plan; /* steps that fit time and memory */
     int64_t calib_ctx, calib_chunks, eval_ctx, pp, tg, reps;
@@ -199,13 +203,19 @@ int make_forecast(struct make *mk, struct err *e);
  * warning to out. */
 bool make_too_long(const struct make *mk, char out[512]);
 int make_dry_run(struct make *mk, const char *out, struct emit *m, struct err *e);
+/* Refuses with ERR_SYS, before anything is written, a new job whose --time is too short even for
+ * presets, by a forecast without passes of the model. */
+int make_check_time(struct make *mk, const char *out, struct err *e);
 /* Updates the forecast after the part `done`, and fits the plan to the remaining time. */
 int make_replan(struct make *mk, enum plan_part done, struct err *e);
 struct shapes;
 /* Returns the bytes of the job's memory outside large buffers. */
 double make_other_memory(void);
-/* Measures the inputs of the plan. `base` is the path of the converted model; NULL: none yet. */
-int make_measure_plan(struct make *mk, const struct shapes *s, const char *base, struct err *e);
+/* Measures the inputs of the plan. `base` is the path of the converted model; NULL: none yet. Then
+ * `convert`, if not NULL, converts the model if timing its passes is worth that. */
+typedef int (*make_provide)(void *ud, const char **base, struct err *e);
+int make_measure_plan(struct make *mk, const struct shapes *s, const char *base,
+                      make_provide convert, void *ud, struct err *e);
 int make_imatrix(struct make *mk, struct err *e);
 /* Returns the path of the file of second moments, freed by the caller; NULL: none were collected.
  */
@@ -223,8 +233,11 @@ int make_mix(struct make *mk, struct err *e);
 int make_preset(struct make *mk, const char *recipe, struct err *e);
 /* Sets *out to the exact file size of a preset, before anything is encoded. */
 int make_class_bytes(const struct make *mk, const char *name, uint64_t *out, struct err *e);
-/* Returns the name of the encoders' search for mixes. */
-const char *make_mix_search(const struct make *mk);
+/* Returns the name of the encoders' search for mixes, with or without error feedback. */
+const char *make_mix_search(const struct make *mk, bool feedback);
+/* Returns the number of classes made with error feedback, the smallest ones. Files of --budget come
+ * first. */
+int make_fed_classes(const struct make *mk);
 /* Returns the seconds left for probes; 0: no limit. */
 double make_time_for_probes(const struct make *mk);
 /* Looks for an evaluation text that was also used for importance or probes, and sets *same to its

@@ -127,7 +127,7 @@ static int new_mix(struct candidate *k, const char *label, uint64_t budget, cons
                        .texts = mk->eval,
                        .ctx = mk->eval_ctx,
                        .chunks = mk->eval_chunks};
-    TRY(mix_search(make_mix_search(mk), &g->search, e));
+    TRY(mix_search(make_mix_search(mk, mk->plan.feedback), &g->search, e));
     int rc = try_mix(k, budget, sens, &job, e);
     if (!rc) rc = settle(k, label, &file, &plan, e);
     if (!rc) {
@@ -184,7 +184,8 @@ static int make_budget(struct make *mk, const char *text, uint64_t budget, const
     step_key(&s, "base", "%s", mk->file[0].hash);
     step_key(&s, "imatrix", "%s", mk->imatrix_hash);
     step_key(&s, "sensitivity", "%s", sens_hash);
-    step_key(&s, "search", "%s%s", make_mix_search(mk), mk->plan.feedback ? " feedback" : "");
+    step_key(&s, "search", "%s%s", make_mix_search(mk, mk->plan.feedback),
+             mk->plan.feedback ? " feedback" : "");
     step_key(&s, "encoder", "3"); /* the number in files.c */
     make_key_template(mk, &s);
     step_key(&s, "budget", "%" PRIu64, budget);

@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "base/attr.h"
+#include "base/buf.h"
 #include "base/num.h"
 #include "mix/joint.h"
 
@@ -23,44 +24,55 @@ const char *const plan_part_name[PART_COUNT] = {"conversion",
                                                 "tool calls",
                                                 "checksums and report"};
 
-/* Levels of probing, from many to few. With one type per group, mixes equal those of two, so types
- * are reduced first. Between probed layers, gradients give the costs of the others. Without
- * gradients these are interpolated, which costs more than fewer windows do
- * (docs/notebook/mixes.md). */
-static const struct level {
-    int types, bands, windows;
-} sloped[] = {{3, 0, 16}, {2, 0, 16}, {1, 0, 16}, {1, 8, 16},
-              {1, 4, 16}, {1, 2, 16}, {1, 2, 8},  {1, 2, 4}},
-  bare[] = {{3, 0, 16}, {2, 0, 16}, {1, 0, 16}, {1, 0, 8},
-            {1, 8, 8},  {1, 4, 8},  {1, 4, 4},  {1, 2, 4}};
-static const struct level *level_at(const struct plan_in *in, size_t i) {
-    const size_t n = in->gradients ? COUNT_OF(sloped) : COUNT_OF(bare);
-    return i >= n ? NULL : in->gradients ? &sloped[i] : &bare[i];
-}
-enum { LEAST_WINDOWS = 8 }; /* fewer evaluation windows are meaningless */
+/* Windows of joint probes, from many to few. */
+static const int levels[] = {16, 8, 4};
 
-static void set_level(const struct plan_in *in, const struct level *l, struct make_plan *p) {
-    p->types = l->types;
-    p->bands = l->bands;
-    p->probe_windows = min_i64(l->windows, in->probe_windows > 0 ? in->probe_windows : 16);
+/* Evaluation windows: enough to compare files well; fewer are meaningless. */
+enum { ENOUGH_WINDOWS = 32, LEAST_WINDOWS = 8 };
+
+static void set_probes(const struct plan_in *in, enum probes how, int windows,
+                       struct make_plan *p) {
+    p->probes = how;
+    p->probe_windows = min_i64(windows, in->probe_windows > 0 ? in->probe_windows : levels[0]);
+}
+
+static void set_fed(struct make_plan *p, int64_t files) {
+    p->fed_files = files;
+    p->feedback = files > 0;
+    p->answers = p->answers && files > 0;
+}
+
+static void cost_of(const struct plan_in *in, const struct make_plan *p, struct probe_cost *out) {
+    probe_cost(p->probes, in->layers, in->n_roles, 0, 0, out);
 }
 
 int64_t plan_probes(const struct plan_in *in, const struct make_plan *p) {
     struct probe_cost c;
-    probe_cost(PROBES_ALL, in->layers, in->n_roles, p->types, p->bands, &c);
+    cost_of(in, p, &c);
     return c.n_probes;
 }
 
 static double probing_seconds(const struct plan_in *in, const struct make_plan *p) {
     const double windows = (double)p->probe_windows;
+    struct probe_cost c;
+    cost_of(in, p, &c);
     return in->errors + (in->gradients ? windows * in->slope_window : 0) +
-           (double)plan_probes(in, p) * (in->probe_encode + windows * in->probe_window);
+           windows * c.passes * in->pass_window + c.encoded * in->probe_encode;
 }
 
-/* Returns the time of encoding one file of the ladder. */
-static double encoding(const struct plan_in *in, const struct make_plan *p) {
-    const double once = p->feedback ? in->encode_feedback : in->encode;
-    return once + (p->sequential ? in->encode_sequential : 0);
+/* Returns the time of making the mixes. */
+static double mixing(const struct plan_in *in, const struct make_plan *p) {
+    const double files = in->n_classes, fed = (double)p->fed_files;
+    double sum = files * in->preset + (files - fed) * in->encode;
+    if (fed > 0)
+        sum += in->gains + in->factors + fed * (fed > 2 ? in->encode_feedback : in->encode_alone);
+    return sum + (p->sequential ? files * in->encode_sequential : 0);
+}
+
+/* Returns the passes of files and of the base in the comparison with the presets. */
+static double judging(const struct plan_in *in, const struct make_plan *p) {
+    const bool split = p->fed_files > 0 && p->fed_files < in->n_classes;
+    return (2 + 2 * p->sequential) * in->n_classes + in->judge_passes + split;
 }
 
 /* Returns the time of a whole part, including finished work. */
@@ -77,10 +89,9 @@ static double whole_part(const struct plan_in *in, const struct make_plan *p, en
     case PART_PROBES:
         return p->mixes ? probing_seconds(in, p) : 0;
     case PART_LADDER:
-        return mixes * (in->preset + encoding(in, p)) + (p->mixes && p->feedback ? in->gains : 0);
+        return p->mixes ? mixing(in, p) : 0;
     case PART_JUDGE:
-        return p->mixes ? window * (2 + 2 * p->sequential) * classes + window * in->judge_passes
-                        : 0;
+        return p->mixes ? window * judging(in, p) : 0;
     case PART_EVAL:
         return files > mixes ? window * (files - mixes + 1) : 0;
     case PART_SPEED:
@@ -111,13 +122,14 @@ void plan_full(const struct plan_in *in, struct make_plan *p) {
                             .feedback = in->feedback,
                             .sequential = in->sequential && in->mixes && in->n_classes > 0,
                             .answers = in->feedback && in->answers,
+                            .fed_files = in->feedback ? in->n_classes : 0,
                             .eval_windows = in->eval_windows};
-    set_level(in, level_at(in, 0), p);
+    set_probes(in, PROBES_JOINT, levels[0], p);
 }
 
 bool plan_same(const struct make_plan *a, const struct make_plan *b) {
     return a->mixes == b->mixes && a->feedback == b->feedback && a->sequential == b->sequential &&
-           a->answers == b->answers && a->types == b->types && a->bands == b->bands &&
+           a->answers == b->answers && a->fed_files == b->fed_files && a->probes == b->probes &&
            a->probe_windows == b->probe_windows && a->eval_windows == b->eval_windows;
 }
 
@@ -129,33 +141,103 @@ bool plan_too_long(const struct plan_in *in, const struct make_plan *p) {
     return !fits_limit(in, p);
 }
 
-/* Chooses the first level of probes that fits; false: none does. Finished probes are not repeated.
- */
-static bool fit_probes(const struct plan_in *in, struct make_plan *p) {
-    const struct level *l;
-    for (size_t i = 0; (l = level_at(in, i)); i++) {
-        set_level(in, l, p);
-        if (fits_limit(in, p)) return true;
-        if (in->done[PART_PROBES] >= 1) break;
+/* ---- steps ----------------------------------------------------------------------------------- */
+
+enum { PLAN_STEPS = 32 };
+struct steps {
+    const struct plan_in *in;
+    struct make_plan *out;
+    int n;
+    int kind_end[PLAN_POINTS], n_kinds; /* indices after the last step of each kind */
+};
+
+static void add_step(struct steps *s, const struct make_plan *p) {
+    if (s->n < PLAN_STEPS && (!s->n || !plan_same(p, &s->out[s->n - 1]))) s->out[s->n++] = *p;
+}
+
+static void end_kind(struct steps *s) {
+    if (s->n_kinds < PLAN_POINTS && (!s->n_kinds || s->kind_end[s->n_kinds - 1] < s->n))
+        s->kind_end[s->n_kinds++] = s->n;
+}
+
+/* Halves the evaluation windows down to `least`. */
+static void fewer_windows(struct steps *s, struct make_plan *p, int64_t least) {
+    while (p->eval_windows > least) {
+        p->eval_windows = max_i64(least, p->eval_windows / 2);
+        add_step(s, p);
     }
-    return false;
+}
+
+/* Mixes give up, in this order: files made block by block; probes; windows of the comparison that
+ * hardly change its outcome; all probes, if gradients are known; feedback for large files, which
+ * gain least, then for all; more windows. */
+static void mix_steps(struct steps *s, struct make_plan *p) {
+    p->sequential = false;
+    for (size_t i = 0; i < COUNT_OF(levels); i++) {
+        set_probes(s->in, PROBES_JOINT, levels[i], p);
+        add_step(s, p);
+    }
+    end_kind(s);
+    fewer_windows(s, p, ENOUGH_WINDOWS);
+    if (s->in->gradients) set_probes(s->in, PROBES_SLOPES, levels[0], p);
+    add_step(s, p);
+    end_kind(s);
+    if (p->feedback) {
+        for (int64_t n = s->in->n_classes / 2; n > 0; n /= 2) {
+            set_fed(p, n);
+            add_step(s, p);
+        }
+        end_kind(s);
+        set_fed(p, 0);
+        add_step(s, p);
+    }
+    fewer_windows(s, p, LEAST_WINDOWS);
+    end_kind(s);
+}
+
+static void list_steps(struct steps *s) {
+    struct make_plan p;
+    plan_full(s->in, &p);
+    add_step(s, &p);
+    end_kind(s);
+    if (p.mixes) mix_steps(s, &p);
+    plan_full(s->in, &p);
+    p.mixes = p.sequential = false;
+    set_fed(&p, 0);
+    add_step(s, &p);
+    end_kind(s);
+    fewer_windows(s, &p, LEAST_WINDOWS);
+    end_kind(s);
+}
+
+/* Lists the plans from the best to the shortest; each gives up a little more than the one before
+ * (docs/design/make.md). Returns their number. */
+static int plan_steps(const struct plan_in *in, struct make_plan out[PLAN_STEPS]) {
+    struct steps s = {.in = in, .out = out};
+    list_steps(&s);
+    return s.n;
 }
 
 void plan_fit(const struct plan_in *in, struct make_plan *p) {
-    plan_full(in, p);
-    if (fits_limit(in, p)) return;
-    p->sequential = false;
-    if (p->mixes) {
-        if (fit_probes(in, p)) return;
-        if (p->feedback) {
-            p->feedback = p->answers = false;
-            if (fit_probes(in, p)) return;
-        }
+    struct make_plan all[PLAN_STEPS];
+    const int n = plan_steps(in, all);
+    int i = 0;
+    while (i < n - 1 && !fits_limit(in, &all[i])) i++;
+    *p = all[i];
+}
+
+int plan_points(const struct plan_in *in, struct make_plan out[PLAN_POINTS]) {
+    struct make_plan all[PLAN_STEPS];
+    struct steps s = {.in = in, .out = all};
+    int n = 0;
+    list_steps(&s);
+    for (int k = s.n_kinds - 1; k >= 0; k--) {
+        const struct make_plan *p = &all[s.kind_end[k] - 1];
+        /* A plan that takes hardly less than a better one is not worth offering. */
+        if (k && plan_total(in, p) > .95 * plan_total(in, &all[s.kind_end[k - 1] - 1])) continue;
+        out[n++] = *p;
     }
-    p->mixes = p->feedback = p->answers = false;
-    set_level(in, level_at(in, 0), p);
-    while (!fits_limit(in, p) && p->eval_windows > LEAST_WINDOWS)
-        p->eval_windows = max_i64(LEAST_WINDOWS, p->eval_windows / 2);
+    return n;
 }
 
 /* ---- memory ---------------------------------------------------------------------------------- */
@@ -242,6 +324,50 @@ bool plan_no_memory(const struct plan_in *in, int i, char *out, size_t cap) {
 
 /* ---- words ----------------------------------------------------------------------------------- */
 
+void plan_describe(const struct plan_in *in, const struct make_plan *p, char *out, size_t cap) {
+    struct make_plan full;
+    struct buf b = {0};
+    plan_full(in, &full);
+    if (plan_same(p, &full)) buf_str(&b, "everything: ");
+    if (p->mixes) {
+        const int64_t n = plan_probes(in, p);
+        buf_str(&b, "mixes of types");
+        if (n)
+            buf_fmt(&b, " from %" PRId64 " probes", n);
+        else
+            buf_str(&b, " from gradients alone");
+        if (p->sequential) buf_str(&b, ", block by block");
+        if (p->fed_files >= in->n_classes)
+            buf_str(&b, ", error feedback");
+        else if (p->feedback)
+            buf_fmt(&b, ", error feedback for the smallest %" PRId64 " of %d sizes", p->fed_files,
+                    in->n_classes);
+        else
+            buf_str(&b, ", no error feedback");
+    } else {
+        buf_str(&b, "plain presets");
+    }
+    if (p->eval_windows < full.eval_windows)
+        buf_fmt(&b, "; measured on %" PRId64 " of %" PRId64 " windows", p->eval_windows,
+                full.eval_windows);
+    snprintf(out, cap, "%s", b.data ? b.data : "");
+    buf_release(&b);
+}
+
+void plan_time_needed(const struct plan_in *in, char out[32]) {
+    struct make_plan all[PLAN_STEPS];
+    const int n = plan_steps(in, all);
+    double least = HUGE_VAL;
+    for (int i = 0; i < n; i++) least = fmin(least, plan_total(in, &all[i]));
+    const double s = 1.1 * least;
+    if (s > 10 * 3600)
+        snprintf(out, 32, "%.0fh", ceil(s / 3600));
+    else if (s > 600)
+        snprintf(out, 32, "%.0fm", ceil(s / 60));
+    else
+        snprintf(out, 32, "%.0fs", ceil(s));
+}
+
 void plan_time_text(double s, char out[32]) {
     if (s >= 5400)
         snprintf(out, 32, "%.1f hours", s / 3600);
@@ -269,24 +395,39 @@ static void say_mixes(const struct plan_in *in, const struct make_plan *p,
              full->feedback ? " and made with error feedback" : "", more);
 }
 
+static void say_feedback(const struct plan_in *in, const struct make_plan *p, char *out,
+                         size_t cap) {
+    struct make_plan with = *p;
+    char more[32];
+    with.feedback = true;
+    with.fed_files = in->n_classes;
+    cost(in, p, &with, more);
+    if (p->feedback)
+        snprintf(out, cap, "error feedback for the %d largest of %d files: it would take %s more",
+                 in->n_classes - (int)p->fed_files, in->n_classes, more);
+    else
+        snprintf(out, cap, "error feedback: it would take %s more", more);
+}
+
 static void say_probes(const struct plan_in *in, const struct make_plan *p,
                        const struct make_plan *full, char *out, size_t cap) {
     struct make_plan with = *p;
     char more[32];
-    with.types = full->types;
-    with.bands = full->bands;
+    with.probes = full->probes;
     with.probe_windows = full->probe_windows;
     cost(in, p, &with, more);
-    const int n = snprintf(out, cap, "%" PRId64 " of %" PRId64 " sensitivity probes",
-                           plan_probes(in, &with) - plan_probes(in, p), plan_probes(in, &with));
-    char *end = out + n;
-    cap -= (size_t)n;
-    if (p->probe_windows < full->probe_windows)
-        snprintf(end, cap,
-                 ", of %" PRId64 " windows instead of %" PRId64 ": all of them would take %s more",
-                 p->probe_windows, full->probe_windows, more);
+    if (p->probes == full->probes)
+        snprintf(out, cap,
+                 "%" PRId64 " of the %" PRId64 " windows of %" PRId64
+                 " sensitivity probes: all of them would take %s more",
+                 full->probe_windows - p->probe_windows, full->probe_windows, plan_probes(in, p),
+                 more);
     else
-        snprintf(end, cap, ": all of them would take %s more", more);
+        snprintf(out, cap,
+                 "%" PRId64
+                 " sensitivity probes (gradients alone choose the types): they would take "
+                 "%s more",
+                 plan_probes(in, &with), more);
 }
 
 bool plan_left_out(const struct plan_in *from, const struct make_plan *p, int i, char *out,
@@ -299,8 +440,7 @@ bool plan_left_out(const struct plan_in *from, const struct make_plan *p, int i,
     if (full.mixes && !p->mixes) {
         if (n++ == i) return say_mixes(in, p, &full, out, cap), true;
     } else if (full.mixes) {
-        bool less =
-            plan_probes(in, p) < plan_probes(in, &full) || p->probe_windows < full.probe_windows;
+        const bool less = p->probes != full.probes || p->probe_windows < full.probe_windows;
         if (less && n++ == i) return say_probes(in, p, &full, out, cap), true;
         with.sequential = true;
         cost(in, p, &with, more);
@@ -310,11 +450,8 @@ bool plan_left_out(const struct plan_in *from, const struct make_plan *p, int i,
                             "take %s more",
                             more),
                    true;
-        with = *p;
-        with.feedback = true;
-        cost(in, p, &with, more);
-        if (full.feedback && !p->feedback && n++ == i)
-            return snprintf(out, cap, "error feedback: it would take %s more", more), true;
+        if (full.feedback && p->fed_files < full.fed_files && n++ == i)
+            return say_feedback(in, p, out, cap), true;
     }
     with = *p;
     with.eval_windows = full.eval_windows;

@@ -8,6 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "mix/joint.h"
+
 /* Effort spent on quality: mixes with the encoders' own search; plus error feedback; plus
  * block-by-block quantization (mix/sequential.h). */
 enum effort { EFFORT_FAST, EFFORT_NORMAL, EFFORT_HIGH, EFFORT_COUNT };
@@ -58,12 +60,14 @@ struct plan_in {  /* times in seconds on this machine */
     double convert, hash;           /* hash: reading the inputs */
     double imatrix, gram;           /* gram: extra cost of second moments */
     double errors;                  /* errors of the encoders on sampled rows */
-    double probe_encode;            /* one group in one type */
-    double probe_window;            /* a window of one probe */
+    double probe_encode;            /* the whole model in the types of probes */
+    double pass_window;             /* a window of a forward pass of probes */
     double slope_window;            /* gradients of a window (mix/slopes.h) */
     double gains;                   /* gain of feedback for each type */
+    double factors;                 /* factors for feedback, for all files */
     double preset;                  /* encoding one preset */
-    double encode, encode_feedback; /* one file of the ladder */
+    double encode, encode_feedback; /* one file of the ladder, which shares tensors with others */
+    double encode_alone;            /* one of at most two files with feedback */
     double encode_sequential;       /* extra cost of block by block, per file */
     double eval_window;             /* a window of one file */
     double speed, tools;            /* per file */
@@ -72,7 +76,8 @@ struct plan_in {  /* times in seconds on this machine */
 struct make_plan {
     bool made;
     bool mixes, feedback, sequential, answers;
-    int64_t types, bands; /* probes: types per group, layers per role (0: all) */
+    int64_t fed_files; /* the smallest files, made with feedback; 0 unless `feedback` */
+    enum probes probes;
     int64_t probe_windows, eval_windows;
 };
 /* Clears feedback, answers and sequential if their buffers do not fit into memory. */
@@ -84,10 +89,16 @@ double plan_bytes(const struct plan_in *in, const struct make_plan *p);
 bool plan_no_memory(const struct plan_in *in, int i, char *out, size_t cap);
 /* Fills *p with the plan without a time limit; only memory excludes options. */
 void plan_full(const struct plan_in *in, struct make_plan *p);
-/* Fills *p with the best plan within the time limit. In this order it drops block-by-block
- * quantization, reduces probes, drops feedback, makes presets instead of mixes, and reduces
- * evaluation windows. */
+enum { PLAN_POINTS = 10 };
+/* Fills *p with the best plan within the time limit, or with the shortest. */
 void plan_fit(const struct plan_in *in, struct make_plan *p);
+/* Lists the plans worth offering, from the shortest to the best: the last step of each kind.
+ * Returns their number, at most PLAN_POINTS. */
+int plan_points(const struct plan_in *in, struct make_plan out[PLAN_POINTS]);
+/* Describes what a plan makes: "mixes from 81 probes, error feedback". */
+void plan_describe(const struct plan_in *in, const struct make_plan *p, char *out, size_t cap);
+/* Writes the --time that the shortest plan needs, with 10 % to spare: "95m", "12h". */
+void plan_time_needed(const struct plan_in *in, char out[32]);
 bool plan_same(const struct make_plan *a, const struct make_plan *b);
 double plan_seconds(const struct plan_in *in, const struct make_plan *p, enum plan_part part);
 double plan_total(const struct plan_in *in, const struct make_plan *p);

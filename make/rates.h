@@ -1,29 +1,21 @@
 // SPDX-License-Identifier: MIT
-/* make/rates.h - speed of this machine at the work of `hone make`, measured in a few seconds:
- * passes of the model itself if it is available, else products of its shapes; encoders on random
- * rows, also with error feedback. */
+/* make/rates.h - speed of this machine at the work of `hone make` for one model: passes of the
+ * model itself if that is worth their time, else products of its shapes. */
 #ifndef HONE_MAKE_RATES_H
 #define HONE_MAKE_RATES_H
 
+#include "make/estimate.h"
 #include "make/make.h"
-#include "work/shapes.h"
 
-struct rates {                    /* seconds, with all threads of the job */
-    double window;                /* one evaluation window of one file */
-    double calib_token;           /* importance matrix */
-    double gram_token;            /* extra cost of second moments */
-    double encode[QT_COUNT];      /* per weight, fast search; 0: not a candidate */
-    double encode_best[QT_COUNT]; /* per weight, best search */
-    double feedback_tensor;       /* choosing the shrinkage, per tensor and type, widest columns */
-    double feedback_weight;       /* per weight with error feedback, mean of types */
-    double bandwidth;             /* memory read, bytes per second */
-    int64_t calib_tokens, eval_tokens, probe_tokens;
-};
-/* Returns the number of columns of the timed rows. */
-int64_t rates_columns(const struct shapes *s);
-/* Measures the speed of the job's parts on this machine. `base` is the path of a converted model,
- * which is run if worthwhile; NULL: products of its shapes are timed instead. */
-int rates_measure(struct rates *r, struct make *mk, const struct shapes *s, const char *base,
-                  struct err *e);
+/* Returns the options that the forecast depends on. */
+void rates_opts(const struct make *mk, struct estimate_opts *out);
+/* Returns whether timing passes of the model, converted or not, takes at most a few seconds in a
+ * dry run, or a model in memory otherwise. `r` are guessed rates. */
+bool rates_worth_running(const struct rates *r, const struct make *mk, const struct shapes *s);
+/* Measures the machine and guesses the rates of the model. */
+int rates_first(struct rates *r, struct make *mk, const struct shapes *s, struct err *e);
+/* Times passes of a converted model and replaces the guesses. */
+int rates_model(struct rates *r, struct make *mk, const struct shapes *s, const char *base,
+                struct err *e);
 
 #endif

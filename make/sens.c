@@ -37,7 +37,7 @@ static int add_step_keys(struct make *mk, const struct mix_probe_opts *o, struct
     step_key(s, "imatrix", "%s", mk->imatrix_hash);
     step_key(s, "search", "%s", search_name(o->search));
     step_key(s, "ctx", "%" PRId64, o->ctx);
-    step_key(s, "probes", "%" PRId64 " %" PRId64 " %" PRId64, o->n_types, o->bands, o->n_chunks);
+    step_key(s, "probes", "%s %" PRId64, probes_name[o->probes], o->n_chunks);
     for (int i = 0; i < o->n_budgets; i++) step_key(s, "budget", "%" PRIu64, o->budget[i]);
     for (int i = 0; i < o->texts.n; i++) {
         char hex[33];
@@ -81,11 +81,12 @@ static double share_of_probes(const struct make *mk, const char *path) {
     struct sens s;
     struct err ignored;
     const int64_t all = plan_probes(&mk->in, &mk->plan);
-    double n = 0;
+    double n;
     char *record = io_join(mk->job.state, "sensitivity.json");
     const bool other = io_exists(record); /* complete, but with other options */
     free(record);
     if (other || mk->redo || !io_exists(path) || sens_read(&s, path, &ignored)) return 0;
+    n = s.n_joint;
     for (int i = 0; i < s.n_groups; i++) n += s.group[i].n_probes;
     sens_release(&s);
     return all > 0 && n < (double)all ? n / (double)all : .99; /* the record is missing */
@@ -101,9 +102,7 @@ int make_sensitivity(struct make *mk, struct err *e) {
                                .imatrix = mk->imatrix,
                                .ctx = mk->calib_ctx,
                                .n_chunks = mk->plan.probe_windows,
-                               .probes = PROBES_ALL,
-                               .n_types = mk->plan.types,
-                               .bands = mk->plan.bands,
+                               .probes = mk->plan.probes,
                                /* More rounds gave no measurable gain (docs/design/mix.md). */
                                .rounds = 0,
                                .seconds = mk->probe_seconds,

@@ -79,8 +79,7 @@ static double read_share(const struct recipe_model *m, const struct recipe_item 
     return 1;
 }
 
-/* Marks the types that a mix may give a tensor. */
-static void candidates(const struct recipe_item *it, bool can[QT_COUNT]) {
+void sens_candidates(const struct recipe_item *it, bool can[QT_COUNT]) {
     const unsigned flag = it->ne[0] % QK == 0 ? QF_MIX : QF_MIX_NARROW;
     bool fits[QT_COUNT] = {false};
     /* Types that the row length rules out fall back to others. */
@@ -152,7 +151,7 @@ int sens_init(struct sens *s, const struct gguf *g, struct err *e) {
         uint64_t bytes = round_up(gguf_tensor_at(g, i)->n_bytes, PAD);
         if (it[i].quant) {
             bool can[QT_COUNT];
-            candidates(&it[i], can);
+            sens_candidates(&it[i], can);
             add_item(group_for(s, &it[i], can), &it[i], can, i);
         } else {
             s->kept_bytes += bytes;

@@ -79,6 +79,8 @@ struct sens {
  * ssm_alpha and ssm_beta. */
 int sens_init(struct sens *s, const struct gguf *g, struct err *e);
 void sens_release(struct sens *s);
+/* Marks the types that a mix may give a tensor. */
+void sens_candidates(const struct recipe_item *it, bool can[QT_COUNT]);
 /* Announces a budget in bytes before sens_errors is called. 0: none. Below 2.6 bits per weight, IQ1
  * types become candidates, which doubles the time of sens_errors. */
 void sens_set_low(struct sens *s, uint64_t budget);

@@ -49,7 +49,7 @@ char *choice_read(const char *dir, const char *what) {
     char *path = dir ? path_of(dir, what) : NULL, *text = NULL;
     size_t n;
     struct err ignored;
-    if (path && io_exists(path)) (void)io_read_file(&text, &n, path, 1024, &ignored);
+    if (path && io_exists(path)) (void)io_read_file(&text, &n, path, 1 << 14, &ignored);
     free(path);
     return text;
 }

@@ -268,34 +268,53 @@ static bool has_gradients(const struct recipe_item *it) {
            it->role != ROLE_PLE_EMBD;
 }
 
-/* Adds the moments of n columns, for n_mat matrices, `used` of them per token. The shapes are those
- * of calib/moments.c. */
-static void add_moments(double n, double n_mat, double used, double full, double block,
-                        double *bytes, double *flops) {
-    const double width = n_mat > 1 ? fmin(n, 256) : n <= full ? n : block;
-    *bytes += 8 * n_mat * n * width;
-    *flops += used * n * width;
+/* The shapes of calib/moments.c: columns up to which a block is whole, columns of other blocks, and
+ * columns per block if every matrix has its own moments, which then take at most OWN_BYTES. */
+enum { IN_FULL = 4096, IN_BLOCK = 2048, OUT_FULL = 2048, OUT_BLOCK = 1024, OWN_BLOCK = 256 };
+static const double own_bytes = 0x1p27;
+
+static bool has_own(double n, double n_mats) {
+    return n_mats > 1 && 8 * n_mats * n * fmin(n, OWN_BLOCK) <= own_bytes;
+}
+
+static double block_of(double n, bool own, double full, double block) {
+    return own ? fmin(n, OWN_BLOCK) : n <= full ? n : block;
+}
+
+void shapes_input(const struct recipe_item *it, struct shapes_input *out) {
+    const double n = (double)it->ne[0], mats = (double)it->ne[2];
+    const bool own = has_own(n, mats);
+    *out = (struct shapes_input){.block = block_of(n, own, IN_FULL, IN_BLOCK),
+                                 .n_mats = own ? mats : 1,
+                                 .leads = leads(it->role) || it->role == ROLE_OUTPUT ||
+                                          it->role == ROLE_TOKEN_EMBD};
 }
 
 void shapes_gram(const struct shapes *s, struct shapes_gram *out) {
     double out_flops = s->gradients ? GRADIENT_PASSES * 2 * s->active : 0;
     *out = (struct shapes_gram){0};
-    if (s->n_embd) /* input of the output head */
-        add_moments((double)s->n_embd, 1, 1, 4096, 2048, &out->inputs, &out->flops);
+    if (s->n_embd) { /* input of the output head */
+        const double n = (double)s->n_embd, block = block_of(n, false, IN_FULL, IN_BLOCK);
+        out->inputs = 8 * n * block;
+        out->flops = n * block;
+    }
     for (int64_t i = 0; i < s->n; i++) {
         const struct recipe_item *it = &s->item[i];
         const double n = (double)it->ne[0], rows = (double)it->ne[1], experts = (double)it->ne[2];
         const double used = experts > 1 ? fmax(1, (double)s->model.experts_used) : 1;
-        const bool own = 8 * experts * n * fmin(n, 256) <= 0x1p27;
-        const bool own_out =
-            it->role != ROLE_EXP_DOWN && 8 * experts * rows * fmin(rows, 256) <= 0x1p27;
-        if (leads(it->role))
-            add_moments(n, experts > 1 && own ? experts : 1, used, 4096, 2048, &out->inputs,
-                        &out->flops);
+        const bool own_out = it->role != ROLE_EXP_DOWN && has_own(rows, experts);
+        struct shapes_input in;
+        shapes_input(it, &in);
+        if (leads(it->role)) {
+            out->inputs += 8 * in.n_mats * n * in.block;
+            out->flops += used * n * in.block;
+        }
         if (s->gradients && has_gradients(it) &&
-            (experts <= 1 || own_out || it->role == ROLE_EXP_DOWN))
-            add_moments(rows, experts > 1 && own_out ? experts : 1, used, 2048, 1024, &out->answers,
-                        &out_flops);
+            (experts <= 1 || own_out || it->role == ROLE_EXP_DOWN)) {
+            const double block = block_of(rows, own_out, OUT_FULL, OUT_BLOCK);
+            out->answers += 8 * (own_out ? experts : 1) * rows * block;
+            out_flops += used * rows * block;
+        }
     }
     out->flops += out_flops;
 }

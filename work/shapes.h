@@ -34,6 +34,11 @@ uint64_t shapes_preset(const struct shapes *s, const char *recipe);
 /* Like shapes_preset, and calls `each` (may be NULL) with the bytes of every tensor. */
 uint64_t shapes_recipe(const struct shapes *s, const char *recipe,
                        void (*each)(void *ud, const char *name, uint64_t n_bytes), void *ud);
+struct shapes_input {     /* second moments of a tensor's inputs */
+    double block, n_mats; /* columns per block; matrices with their own moments */
+    bool leads;           /* the first of the tensors with this input */
+};
+void shapes_input(const struct recipe_item *it, struct shapes_input *out);
 struct shapes_gram {        /* cost of second moments */
     double inputs, answers; /* bytes: of inputs; of output gradients (0: none) */
     double flops;           /* per token, for both */

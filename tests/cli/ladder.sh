@@ -94,11 +94,13 @@ for f in "$t/whole"/*.gguf; do cmp "$f" "$t/cut/${f##*/}"; done
 job cut --recipes q5_k_m -f
 cmp "$t/whole/qwen3moe-Q5_K_M.gguf" "$t/cut/qwen3moe-Q5_K_M.gguf"
 
-# not enough time: presets, with a message; the choice is recorded and kept
-job short --recipes Q2_K --time 0.036s
-! grep -q hone.mix "$t/short/qwen3moe-Q2_K.gguf" || fail "--time 0.036s made a mix"
-grep -q '"mixes of types chosen by probes' "$t/short/results.json" && grep -q 'left out to meet --time' "$t/short.err" || fail "--time: what was left out is not said"
-cmp "$t/short/qwen3moe-Q2_K.gguf" "$t/plain/qwen3moe-Q2_K.gguf" || fail "--time: not the preset"
+# not enough time even for presets: refused before anything is written, with the time that is needed; the forecast reports it
+refused 4 "--time (0 seconds) cannot be met: even presets and the shortest measurements take about" make $src -o "$t/short" $how --recipes Q2_K --time 0.036s
+grep -qE 'use --time [1-9][0-9]*[smh], --time 0 \(no limit\)' "$t/e" || fail "--time: the time needed is missing: $(cat "$t/e")"
+[ ! -e "$t/short" ] && [ ! -e "$t/short.work" ] || fail "--time 0.036s wrote something"
+"$HONE" make $src -o "$t/short" $how --recipes Q2_K --time 0.036s --dry-run --json > "$t/dry.json" 2> "$t/dry.err" || fail "$(cat "$t/dry.err")"
+grep -q '"over_time_limit": true' "$t/dry.json" || fail "--dry-run: not over the limit"
+grep -q '"makes": "plain presets' "$t/dry.json" && grep -q '"makes": "everything: mixes' "$t/dry.json" || fail "--dry-run: what other times buy"
 refused 2 "presets only" make $src -o "$t/x" --plain --budget 1M
 refused 2 "1h30m" make $src -o "$t/x" --time -1
 echo "ladder: classes, presets, forecast, interruption, time"

@@ -7,8 +7,9 @@
 #include "tests/check.h"
 
 /* Two roles of 40 layers and one global group; round numbers, so that sums can be checked: full =
- * 100 (importance) + 60 (moments) + 81 * 3 * (1 + 16 * .5) + 13 (errors) = 2200 + 8 * (5 + 50) + 60
- * (gains) + (16 + 1) * 100 * .5 = 1350, speed 9, report 9. */
+ * 100 (importance) + 60 (moments) + 13 (errors) + 249 (encoding 3 + 6 / 81 models) + 16 * 44.5 * .5
+ * (passes: 1.35 of 3 roles and everything, 0.85 of 40 blocks and 6 groups) = 618 + 8 * (5 + 50) +
+ * 60 (gains) + (16 + 1) * 100 * .5 = 1350, speed 9, report 9: 2146. */
 static struct plan_in numbers(void) {
     return (struct plan_in){.mixes = true,
                             .feedback = true,
@@ -21,13 +22,14 @@ static struct plan_in numbers(void) {
                             .imatrix = 100,
                             .gram = 60,
                             .errors = 13,
-                            .probe_encode = 1,
-                            .probe_window = .5,
+                            .probe_encode = 81,
+                            .pass_window = .5,
                             .slope_window = .5,
                             .gains = 60,
                             .preset = 5,
                             .encode = 20,
                             .encode_feedback = 50,
+                            .encode_alone = 50,
                             .eval_window = .5,
                             .speed = 1,
                             .report = 1};
@@ -37,13 +39,13 @@ static void test_sums(void) {
     struct plan_in in = numbers();
     struct make_plan p;
     plan_full(&in, &p);
-    CHECK_EQ_I64(plan_probes(&in, &p), 243);
+    CHECK_EQ_I64(plan_probes(&in, &p), 50);
     CHECK_CLOSE(plan_seconds(&in, &p, PART_IMATRIX), 160, 1e-9);
-    CHECK_CLOSE(plan_seconds(&in, &p, PART_PROBES), 13 + 243 * 9, 1e-9);
+    CHECK_CLOSE(plan_seconds(&in, &p, PART_PROBES), 618, 1e-9);
     CHECK_CLOSE(plan_seconds(&in, &p, PART_LADDER), 8 * 55 + 60, 1e-9);
     CHECK_CLOSE(plan_seconds(&in, &p, PART_JUDGE), 17 * 50, 1e-9);
     CHECK_CLOSE(plan_seconds(&in, &p, PART_EVAL), 0, 0); /* the comparison measured all files */
-    CHECK_CLOSE(plan_total(&in, &p), 160 + 2200 + 500 + 850 + 9 + 9, 1e-9);
+    CHECK_CLOSE(plan_total(&in, &p), 160 + 618 + 500 + 850 + 9 + 9, 1e-9);
     in.n_presets = 2; /* they are encoded, measured with the base, and timed */
     CHECK_CLOSE(plan_seconds(&in, &p, PART_PRESETS), 10, 1e-9);
     CHECK_CLOSE(plan_seconds(&in, &p, PART_EVAL), 150, 1e-9);
@@ -65,44 +67,94 @@ static struct make_plan at(double limit, bool held) {
 
 static void test_order(void) {
     struct make_plan p = at(0, false), before = at(4000, true);
-    CHECK(p.mixes && p.feedback && p.types == 3 && !p.bands && p.probe_windows == 16);
+    CHECK(p.mixes && p.feedback && p.probes == PROBES_JOINT && p.probe_windows == 16);
     CHECK(plan_same(&p, &before));
-    /* probes shrink first */
-    p = at(3700, true);
-    CHECK(p.mixes && p.feedback && p.eval_windows == 100);
-    CHECK_EQ_I64(p.types, 2);
-    p = at(2300, true);
-    CHECK(p.mixes && p.feedback && p.eval_windows == 100 && p.types == 1 && !p.bands);
-    p = at(1700, true);
-    CHECK(p.mixes && p.feedback && p.eval_windows == 100 && p.types == 1 && p.bands > 0);
-    /* then feedback goes: the rest with it is 160 + 13 + 5 * 3 + 500 + 850 + 18 = 1556 */
-    p = at(1550, true);
-    CHECK(p.mixes && !p.feedback && p.eval_windows == 100);
-    /* without: 100 + 28 + 200 + 850 + 18 = 1196; presets: 100 + 40 + 450 + 18 = 608 */
-    p = at(1190, true);
+    /* windows of the probes shrink first: 178 seconds, then 89 */
+    p = at(2000, true);
+    CHECK(p.mixes && p.fed_files == 8 && p.eval_windows == 100 && p.probe_windows == 8);
+    p = at(1900, true);
+    CHECK(p.mixes && p.fed_files == 8 && p.eval_windows == 100 && p.probe_windows == 4);
+    /* then windows of the comparison, to 32: 160 + 351 + 500 + 17 * 50 + 18 = 1879, with 50 windows
+     * 1454, with 32 1301 */
+    p = at(1600, true);
+    CHECK(p.feedback && p.fed_files == 8 && p.eval_windows == 50);
+    p = at(1400, true);
+    CHECK(p.feedback && p.fed_files == 8 && p.eval_windows == 32);
+    /* then feedback for the large files: 40 + 4 * 20 + 60 + 4 * 50 instead of 500, 16 more to
+     * compare: 1197, then 1137, 1107 */
+    p = at(1200, true);
+    CHECK(p.feedback && p.fed_files == 4);
+    p = at(1150, true);
+    CHECK(p.feedback && p.fed_files == 2);
+    p = at(1110, true);
+    CHECK(p.feedback && p.fed_files == 1);
+    /* then all of it: 100 + 351 + 200 + 17 * 16 + 18 = 941 */
+    p = at(1000, true);
+    CHECK(p.mixes && !p.feedback && !p.fed_files && p.eval_windows == 32);
+    /* then more windows: 805 with 16, 737 with 8 */
+    p = at(900, true);
+    CHECK(p.mixes && p.eval_windows == 16);
+    p = at(750, true);
+    CHECK(p.mixes && p.eval_windows == 8);
+    /* presets come last: 100 + 40 + 9 * 50 + 18 = 608, with 50 windows 383 */
+    p = at(700, true);
     CHECK(!p.mixes && !p.feedback && p.eval_windows == 100);
-    /* then windows: at least 8 */
-    p = at(600, true);
+    p = at(400, true);
     CHECK(!p.mixes && p.eval_windows == 50);
     p = at(1, false);
     CHECK(!p.mixes);
     CHECK_EQ_I64(p.eval_windows, 8);
 }
 
-/* With gradients, whose windows take their own time, layers go before windows. */
+/* The plans worth offering and their words; the time that the shortest one needs. */
+static void test_points(void) {
+    static const double seconds[] = {194, 608, 737, 1107, 1301, 1879, 2146};
+    struct plan_in in = numbers();
+    struct make_plan p[PLAN_POINTS];
+    char s[512];
+    CHECK_EQ_I64(plan_points(&in, p), COUNT_OF(seconds));
+    for (size_t i = 0; i < COUNT_OF(seconds); i++)
+        CHECK_CLOSE(plan_total(&in, &p[i]), seconds[i], 1e-9);
+    plan_describe(&in, &p[0], s, sizeof s);
+    CHECK_EQ_STR(s, "plain presets; measured on 8 of 100 windows");
+    plan_describe(&in, &p[2], s, sizeof s);
+    CHECK_EQ_STR(s,
+                 "mixes of types from 50 probes, no error feedback; measured on 8 of 100 windows");
+    plan_describe(&in, &p[3], s, sizeof s);
+    CHECK(strstr(s, "error feedback for the smallest 1 of 8 sizes"));
+    plan_describe(&in, &p[6], s, sizeof s);
+    CHECK_EQ_STR(s, "everything: mixes of types from 50 probes, error feedback");
+    plan_time_needed(&in, s);
+    CHECK_EQ_STR(s, "214s"); /* 194 and 10 % */
+    /* with gradients, mixes without probes take less than presets measured on all windows */
+    in.gradients = true;
+    CHECK_EQ_I64(plan_points(&in, p), 6);
+    CHECK_CLOSE(plan_total(&in, &p[1]), 407, 1e-9);
+    plan_describe(&in, &p[3], s, sizeof s);
+    CHECK(strstr(s, "from gradients alone, error feedback;"));
+    in.spent = 7200;
+    plan_time_needed(&in, s);
+    CHECK_EQ_STR(s, "136m");
+    in.spent = 36000;
+    plan_time_needed(&in, s);
+    CHECK_EQ_STR(s, "12h");
+}
+
+/* With gradients, whose windows take their own time, probes can be left out. */
 static void test_gradients(void) {
     struct plan_in in = numbers();
     struct make_plan p;
     in.gradients = true;
     plan_full(&in, &p);
-    CHECK(p.types == 3 && !p.bands && p.probe_windows == 16);
-    CHECK_CLOSE(plan_seconds(&in, &p, PART_PROBES), 13 + 243 * 9 + 16 * .5, 1e-9);
-    in.limit = 160 + 500 + 850 + 18 + 13 + 8 + (8 + 8 + 1) * 9;
+    CHECK(p.probes == PROBES_JOINT && p.probe_windows == 16);
+    CHECK_CLOSE(plan_seconds(&in, &p, PART_PROBES), 618 + 16 * .5, 1e-9);
+    in.limit = 160 + 500 + 850 + 18 + 13 + 249 + 178 + 4;
     plan_fit(&in, &p);
-    CHECK(p.types == 1 && p.bands == 8 && p.probe_windows == 16 && p.feedback);
-    in.limit = 160 + 500 + 850 + 18 + 13 + 2 + 5 * 3;
+    CHECK(p.probes == PROBES_JOINT && p.probe_windows == 8 && p.feedback);
+    in.limit = 160 + 500 + 17 * 16 + 18 + 13 + 8; /* gradients of 16 windows, no probe */
     plan_fit(&in, &p);
-    CHECK(p.types == 1 && p.bands == 2 && p.probe_windows == 4 && p.feedback);
+    CHECK(p.probes == PROBES_SLOPES && plan_probes(&in, &p) == 0 && p.fed_files == 8);
+    CHECK_CLOSE(plan_total(&in, &p), in.limit, 1e-9);
 }
 
 /* Making files block by block is dropped first, and that is reported. */
@@ -115,9 +167,9 @@ static void test_sequential(void) {
     plan_full(&in, &p);
     CHECK(p.sequential);
     CHECK_CLOSE(plan_seconds(&in, &p, PART_LADDER), 8 * 135 + 60, 1e-9);
-    in.limit = 4000; /* 3728 without; 640 and 16 * 50 seconds more with */
+    in.limit = 3000; /* 2146 without; 640 and 16 * 50 seconds more with */
     plan_fit(&in, &p);
-    CHECK(!p.sequential && p.feedback && p.types == 3);
+    CHECK(!p.sequential && p.feedback && p.probe_windows == 16);
     CHECK(plan_left_out(&in, &p, 0, s, sizeof s));
     CHECK(strstr(s, "block by block") && strstr(s, "24 minutes"));
     CHECK(!plan_left_out(&in, &p, 1, s, sizeof s));
@@ -135,10 +187,10 @@ static void test_monotone(void) {
     for (double limit = 10; limit < 5000; limit *= 1.02) {
         struct make_plan b = at(limit, limit > 250);
         CHECK(b.eval_windows >= a.eval_windows || b.mixes > a.mixes);
-        CHECK(b.mixes >= a.mixes && b.feedback >= a.feedback);
+        CHECK(b.mixes >= a.mixes && b.feedback >= a.feedback && b.fed_files >= a.fed_files);
         a = b;
     }
-    CHECK(a.mixes && a.feedback && a.types == 3);
+    CHECK(a.mixes && a.feedback && a.probe_windows == 16);
 }
 
 static void test_words(void) {
@@ -147,15 +199,26 @@ static void test_words(void) {
     char s[512];
     plan_full(&in, &p);
     CHECK(!plan_left_out(&in, &p, 0, s, sizeof s));
-    in.limit = 3700; /* 162 of 243 probes: 81 * 9 = 729 seconds less */
+    in.limit = 2000; /* 8 windows of 44.5 passes: 178 seconds less */
     plan_fit(&in, &p);
     CHECK(plan_left_out(&in, &p, 0, s, sizeof s));
-    CHECK(strstr(s, "81 of 243") && strstr(s, "12 minutes"));
+    CHECK_EQ_STR(
+        s, "8 of the 16 windows of 50 sensitivity probes: all of them would take 3 minutes more");
     CHECK(!plan_left_out(&in, &p, 1, s, sizeof s));
-    in.limit = 1550;
+    in.limit = 1200; /* 4 of 8 files: 30 each, 16 less for the base's passes of two comparisons */
     plan_fit(&in, &p);
-    CHECK(plan_left_out(&in, &p, 1, s, sizeof s) && strstr(s, "feedback"));
-    in.limit = 500;
+    CHECK(plan_left_out(&in, &p, 1, s, sizeof s));
+    CHECK_EQ_STR(s, "error feedback for the 4 largest of 8 files: it would take 2 minutes more");
+    CHECK(plan_left_out(&in, &p, 2, s, sizeof s) && strstr(s, "68 of 100 evaluation windows"));
+    in.limit = 1000;
+    plan_fit(&in, &p);
+    CHECK(plan_left_out(&in, &p, 1, s, sizeof s) && strstr(s, "error feedback: it would take"));
+    in.gradients = true;
+    plan_fit(&in, &p);
+    CHECK(plan_left_out(&in, &p, 0, s, sizeof s));
+    CHECK(strstr(s, "50 sensitivity probes (gradients alone choose the types): they would take"));
+    in.gradients = false;
+    in.limit = 400;
     plan_fit(&in, &p);
     CHECK(plan_left_out(&in, &p, 0, s, sizeof s) && strstr(s, "presets"));
     CHECK(plan_left_out(&in, &p, 1, s, sizeof s) && strstr(s, "windows"));
@@ -207,7 +270,7 @@ static void test_memory(void) {
     CHECK(plan_no_memory(&in, 0, s, sizeof s) && strstr(s, "error feedback: needs 10.0 GB"));
     CHECK(strstr(s, "--max-memory allows 9.0 GB; --max-memory 10GiB"));
     /* where time would leave it out too, time is the reason */
-    in.limit = 1190;
+    in.limit = 400;
     plan_fit(&in, &p);
     CHECK(!plan_no_memory(&in, 0, s, sizeof s));
     CHECK(plan_left_out(&in, &p, 0, s, sizeof s) && strstr(s, "they would take"));
@@ -260,6 +323,7 @@ int main(void) {
     RUN(test_sums);
     RUN(test_order);
     RUN(test_gradients);
+    RUN(test_points);
     RUN(test_sequential);
     RUN(test_monotone);
     RUN(test_words);

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: MIT
+/* make/estimate.c - from the rates of a machine and the shapes of a model to the times of a job's
+ * parts. */
+#include "make/estimate.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/num.h"
+#include "mix/sens.h"
+#include "quantize/feedback.h"
+
+/* Share of the tensors of several mixes left to encode; tensors with the same type in another mix
+ * are encoded once. */
+static const double share = .45;
+/* Cost of a window's gradients in passes: two forward passes, one backward, the weight gradients,
+ * and one for attention and norms. */
+static const double slope_passes = 5;
+/* Time per file in a pass of many files, relative to a pass of two. */
+static const double many_files = .8;
+/* Error of the types that joint probes use, which have no grids (mix/joint.h). */
+static const double probed = .016;
+
+/* ---- tensors --------------------------------------------------------------------------------- */
+
+static double weights_of(const struct recipe_item *it) {
+    return (double)it->ne[0] * (double)it->ne[1] * (double)(it->ne[2] * it->ne[3]);
+}
+
+/* Marks the types that a mix may give a tensor, without those for low budgets only. */
+static void types_of(const struct recipe_item *it, bool can[QT_COUNT]) {
+    sens_candidates(it, can);
+    for (int t = 0; t < QT_COUNT; t++) can[t] = can[t] && !(qtype_info(t)->flags & QF_LAST_RESORT);
+}
+
+static double mean_of(const bool can[QT_COUNT], const double rate[QT_COUNT]) {
+    double sum = 0;
+    int n = 0;
+    for (int t = 0; t < QT_COUNT; t++)
+        if (can[t]) sum += rate[t], n++;
+    return n ? sum / n : 0;
+}
+
+/* Returns the time of encoding a tensor for a preset of that main type. */
+static double preset_time(const struct recipe_item *it, enum qtype main,
+                          const double rate[QT_COUNT]) {
+    bool can[QT_COUNT];
+    const enum qtype t = qtype_fit(main, it->ne[0]);
+    types_of(it, can);
+    return weights_of(it) * (rate[t] > 0 ? rate[t] : mean_of(can, rate));
+}
+
+/* Returns the rate of the type that joint probes give a tensor with these candidates. */
+static double probe_rate(const bool can[QT_COUNT], const struct speeds *s) {
+    double best = HUGE_VAL, rate = 0;
+    for (int t = 0; t < QT_COUNT; t++) {
+        if (!can[t] || !(s->error[t] > 0) || fed_kind((enum qtype)t) == FED_GRIDS) continue;
+        const double d = fabs(log(s->error[t] / probed));
+        if (d < best) rate = s->encode[t];
+        best = fmin(best, d);
+    }
+    return rate;
+}
+
+/* ---- encoding -------------------------------------------------------------------------------- */
+
+/* Returns the weights whose errors are measured: 2 % of the rows, at least 8 per expert and 64 per
+ * dense matrix. */
+static double sampled(const struct recipe_item *it) {
+    const int64_t mats = it->ne[2] * it->ne[3];
+    const int64_t rows = max_i64(it->ne[1] / 50, max_i64(8, div_up(64, mats)));
+    return (double)(min_i64(rows, it->ne[1]) * mats) * (double)it->ne[0];
+}
+
+/* Returns the mean time of the presets to be made. */
+static double preset(const struct shapes *s, const struct estimate_opts *o,
+                     const double rate[QT_COUNT]) {
+    double sum = 0;
+    int n = 0;
+    for (size_t k = 0; k < COUNT_OF(o->files); k++)
+        for (int f = 0; o->files[k] && f < o->files[k]->n; f++, n++)
+            for (int64_t i = 0; i < s->n; i++)
+                if (s->item[i].quant)
+                    sum += preset_time(&s->item[i], recipe_default(o->files[k]->v[f]), rate);
+    return n ? sum / n : 0;
+}
+
+/* Error feedback on one tensor. */
+struct fed_time {
+    double once;   /* factors, for all types, files and tensors with its input */
+    double gains;  /* trying each type */
+    double choose; /* choosing the shrinkage of one type; grids and codes are mixed evenly */
+    double encode; /* encoding it in one type */
+};
+
+static void fed_times(const struct recipe_item *it, const struct speeds *s, struct fed_time *out) {
+    struct shapes_input in;
+    bool can[QT_COUNT];
+    int n[FED_KINDS] = {0};
+    shapes_input(it, &in);
+    types_of(it, can);
+    *out = (struct fed_time){0};
+    const double blocks = (double)it->ne[0] / in.block, tries = it->ne[2] > 1 ? 2 : 1;
+    for (int t = 0; t < QT_COUNT; t++)
+        if (can[t] && feedback_can((enum qtype)t)) n[fed_kind((enum qtype)t)]++;
+    /* Rows that only blocks of 32 fit are encoded in these; others hardly use them. */
+    const int last = n[FED_CODES] || n[FED_GRIDS] ? FED_GRIDS : FED_NARROW;
+    int kinds = 0;
+    for (int k = 0; k < FED_KINDS; k++) {
+        const double choose = n[k] ? tries * blocks * fed_choose(s, (enum fed_kind)k, in.block) : 0;
+        out->gains += n[k] * choose;
+        if (!n[k] || k > last) continue;
+        out->choose += choose;
+        out->encode += weights_of(it) * fed_weight(s, (enum fed_kind)k, in.block);
+        kinds++;
+    }
+    if (kinds) out->choose /= kinds, out->encode /= kinds;
+    if (kinds && in.leads)
+        out->once = blocks * ((in.n_mats > 1 ? tries : 1) * fed_factors(s, in.block) +
+                              in.n_mats * fed_factor(s, in.block));
+}
+
+/* Forecasts the time of encoding. `tokens` is the size of the calibration, which block by block
+ * runs three times per file: once in the base's pass and twice in the file's. Moments of
+ * differences need twice as many products. */
+static void encoding(struct plan_in *in, const struct rates *r, const struct shapes *s,
+                     const struct estimate_opts *o, double tokens) {
+    const struct speeds *v = &r->speeds;
+    const int n_files = in->n_classes;
+    const double alone = n_files > 2 ? share : 1;
+    /* Block by block has no gradients, which are most of the cost of moments. */
+    const double moments = fmin(r->gram_token, r->calib_token);
+    double choose = 0, encode = 0;
+    for (int64_t i = 0; i < s->n; i++) {
+        const struct recipe_item *it = &s->item[i];
+        struct fed_time fed;
+        bool can[QT_COUNT];
+        if (!it->quant) continue;
+        types_of(it, can);
+        for (int t = 0; t < QT_COUNT; t++) /* the factor covers decoding and comparing */
+            if (can[t]) in->errors += 1.3 * sampled(it) * v->encode[t];
+        in->probe_encode += weights_of(it) * probe_rate(can, v);
+        fed_times(it, v, &fed);
+        in->gains += fed.gains + fed.once;
+        in->factors += fed.once;
+        choose += fed.choose;
+        encode += fed.encode;
+    }
+    in->preset = preset(s, o, o->best ? v->encode_best : v->encode) * (n_files > 2 ? .8 : 1);
+    in->encode = in->preset; /* without feedback the search is as fast */
+    in->encode_alone = encode + choose;
+    in->encode_feedback = in->encode_alone * alone;
+    in->encode_sequential =
+        encode + 2 * (choose + in->factors) + tokens * 3 * (r->calib_token + moments);
+}
+
+/* Returns whether a role takes another role's type: some types are chosen together (mix/sens.c). */
+static bool follows(enum role r) {
+    return r == ROLE_EXP_UP || r == ROLE_FFN_UP || r == ROLE_SHEXP_UP || r == ROLE_SHEXP_DOWN ||
+           r == ROLE_SSM_BETA;
+}
+
+static void count_groups(const struct shapes *s, struct plan_in *in) {
+    in->n_roles = PLAN_ROLES;
+    memset(in->layers, 0, sizeof in->layers);
+    for (int64_t i = 0; i < s->n; i++)
+        if (s->item[i].quant && !follows(s->item[i].role)) in->layers[s->item[i].role]++;
+}
+
+/* ---- measuring ------------------------------------------------------------------------------- */
+
+int64_t estimate_windows(int64_t tokens, int64_t ctx, int64_t most) {
+    const int64_t n = max_i64(1, tokens / max_i64(1, ctx));
+    return most ? min_i64(most, n) : n;
+}
+
+void rates_guess(struct rates *r, const struct shapes *s, const struct estimate_opts *o) {
+    struct shapes_gram gram;
+    shapes_gram(s, &gram);
+    /* The factor covers attention, norms and decoding. */
+    r->calib_token = 1.3 * 2 * s->active / r->speeds.product;
+    r->gram_token = 1.3 * gram.flops / r->speeds.product;
+    r->window = r->calib_token * (double)o->eval_ctx;
+    r->measured = false;
+    const double again = r->memory > 0 ? fmax(0, (double)s->base_bytes - r->memory) : 0;
+    const double more = again / fmax(1e6, r->disk);
+    r->window += more;
+    r->calib_token += more / (double)o->calib_ctx;
+    r->pass_token = r->window / (double)o->eval_ctx;
+}
+
+/* Tokens of a tool-call case's prompt and answer, and runs per case: one bare, one constrained. */
+enum { TOOL_PROMPT = 700, TOOL_ANSWER = 60, TOOL_RUNS = 2 };
+static void measuring(struct plan_in *in, const struct rates *r, const struct shapes *s,
+                      const struct estimate_opts *o) {
+    const double token = r->window / (double)o->eval_ctx, prompt = token * .6;
+    /* For a file of 5 bits per weight, with a fixed overhead per token for queues and threads. */
+    const double step = fmax(s->active * .7 / fmax(1e8, r->speeds.bandwidth) + 3e-4, token / 4);
+    in->speed = (double)o->reps * ((double)o->pp * prompt + (double)o->tg * step) * 1.5;
+    in->tools =
+        (double)TOOL_RUNS * (double)o->tools_cases * (TOOL_PROMPT * prompt + TOOL_ANSWER * step);
+    /* The rate of SHA-256 and XXH3 over a file. */
+    in->report = (double)s->base_bytes / 3 / 3e8;
+    in->convert = o->convert ? (double)s->base_bytes / 2e8 : 0;
+    in->hash = (double)s->base_bytes / 1e9;
+}
+
+void estimate(struct plan_in *in, const struct rates *r, const struct shapes *s,
+              const struct estimate_opts *o) {
+    const double chunks = (double)estimate_windows(r->calib_tokens, o->calib_ctx, o->calib_chunks);
+    in->errors = in->probe_encode = in->gains = in->factors = 0;
+    in->probe_windows = min_i64(16, max_i64(2, estimate_windows(r->probe_tokens, o->calib_ctx, 0)));
+    in->eval_windows = estimate_windows(r->eval_tokens, o->eval_ctx, o->eval_chunks);
+    in->imatrix = (chunks + 1) * (double)o->calib_ctx * r->calib_token;
+    in->gram = (chunks + 1) * (double)o->calib_ctx * r->gram_token;
+    in->eval_window = r->window * (in->n_classes + in->n_presets > 3 ? many_files : 1);
+    in->pass_window = r->window * (double)o->calib_ctx / (double)o->eval_ctx;
+    in->slope_window = (double)o->calib_ctx * slope_passes * r->pass_token;
+    count_groups(s, in);
+    encoding(in, r, s, o, chunks * (double)o->calib_ctx);
+    measuring(in, r, s, o);
+}

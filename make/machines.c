@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: MIT
+/* make/machines.c - rates of machines with a card. The H200's products and encoders are measured
+ * (docs/results/cuda-day.json: 42,366 tokens/s of four layers of Qwen3.5-35B-A3B in BF16, 0.9 ns a
+ * weight for a file on 16 threads). The other cards' products are scaled from it by the makers'
+ * dense BF16 rates with f32 sums: 989, 165 and 71 TFLOP/s. */
+#include "make/machines.h"
+
+#include <math.h>
+
+#include "base/attr.h"
+
+static const struct machine_row rows[] = {
+    {"H200", 16, 127e9, 2.6e13, .9e-9, 200e9, 3e9},
+    {"H100", 16, 72e9, 2.6e13, .9e-9, 200e9, 3e9},
+    {"RTX 4090", 16, 21e9, 4.3e12, .9e-9, 60e9, 3e9},
+    {"RTX 3090", 16, 21e9, 1.9e12, 1.2e-9, 60e9, 3e9},
+};
+
+const struct machine_row *machine_at(int i) {
+    return i < (int)COUNT_OF(rows) ? &rows[i] : NULL;
+}
+
+void machine_rates(const struct machine_row *m, const struct rates *here,
+                   const struct speeds *quiet, int threads, const struct shapes *s,
+                   const struct estimate_opts *o, struct rates *out) {
+    *out = *here;
+    out->speeds = speeds_scaled(quiet, (double)m->threads / threads);
+    out->memory = m->memory;
+    out->disk = m->disk;
+    rates_guess(out, s, o);
+    /* Weights on the card are read once. */
+    const double on_card = fmin(1, m->card / fmax(1, (double)s->base_bytes));
+    const double by_card = 1.3 * 2 * s->active / m->product;
+    out->window = on_card * by_card * (double)o->eval_ctx + (1 - on_card) * out->window;
+    out->calib_token = on_card * by_card + (1 - on_card) * out->calib_token;
+    for (int t = 0; t < QT_COUNT; t++)
+        if (out->speeds.encode[t] > 0)
+            out->speeds.encode[t] = fmin(out->speeds.encode[t], m->encode);
+}

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: MIT
+/* tests/unit/test_make_estimate.c - forecast times from round rates. Expected values:
+ * tests/oracle/make_estimate.py. */
+#include "make/machines.h"
+#include "tests/check.h"
+
+/* A dense matrix, 6144 columns in blocks of 2048, pooled experts, experts with their own moments,
+ * and rows that only blocks of 32 fit. */
+static struct recipe_item items[] = {
+    {.name = "a", .role = ROLE_FFN_GATE, .quant = true, .ne = {2048, 1024, 1, 1}},
+    {.name = "b", .role = ROLE_FFN_DOWN, .quant = true, .ne = {6144, 100, 1, 1}},
+    {.name = "c", .role = ROLE_EXP_GATE, .quant = true, .ne = {2048, 512, 256, 1}},
+    {.name = "d", .role = ROLE_EXP_DOWN, .quant = true, .ne = {256, 64, 8, 1}},
+    {.name = "e", .role = ROLE_ATTN_Q, .quant = true, .ne = {896, 896, 1, 1}},
+    {.name = "f", .role = ROLE_ATTN_K, .quant = true, .ne = {896, 128, 1, 1}},
+    {.name = "norm", .role = ROLE_OTHER, .ne = {896, 1, 1, 1}}};
+static const struct shapes model = {
+    .item = items, .n = COUNT_OF(items), .base_bytes = 6000000000, .active = 5e8};
+
+/* Every type takes 1 ns a weight, those with grids 100; errors fall with the type's bits. */
+static struct rates rates(void) {
+    struct rates r = {.window = 20,
+                      .pass_token = .04,
+                      .calib_token = .05,
+                      .gram_token = .1,
+                      .calib_tokens = 10240,
+                      .eval_tokens = 20480,
+                      .probe_tokens = 5120};
+    for (int t = 0; t < QT_COUNT; t++) {
+        if (!qtype_info(t)) continue;
+        const bool grid = fed_kind((enum qtype)t) == FED_GRIDS;
+        r.speeds.encode[t] = grid ? 100e-9 : 1e-9;
+        r.speeds.error[t] = pow(4, -qtype_bpw((enum qtype)t));
+    }
+    r.speeds.bandwidth = 40e9;
+    r.speeds.product = 2e11;
+    /* At 512 and 2048 columns: choices and factors quadratic or cubic, weights linear. */
+    const struct fed_speed at[FED_KINDS][2] = {
+        {{.choose = .01, .factors = .02, .factor = .005, .weight = 1e-6},
+         {.choose = .16, .factors = 1.28, .factor = .32, .weight = 2.5e-6}},
+        {{.choose = .02, .weight = 4e-6}, {.choose = .32, .weight = 5.5e-6}},
+        {{.choose = .005, .weight = .8e-6}, {.choose = .08, .weight = 2.3e-6}}};
+    memcpy(r.speeds.fed, at, sizeof at);
+    return r;
+}
+
+static void test_interpolation(void) {
+    const struct rates r = rates();
+    const struct speeds *s = &r.speeds;
+    CHECK_CLOSE(fed_weight(s, FED_CODES, 1024), 1.5e-6, 1e-15);
+    CHECK_CLOSE(fed_weight(s, FED_NARROW, 896), 1.175e-6, 1e-15);
+    CHECK_CLOSE(fed_weight(s, FED_CODES, 64), .5625e-6, 1e-15);
+    CHECK_CLOSE(fed_choose(s, FED_GRIDS, 1024), .08, 1e-9); /* quadratic */
+    CHECK_CLOSE(fed_factor(s, 1024), .04, 1e-9);            /* cubic */
+    CHECK_CLOSE(fed_factors(s, 4096), 8 * 1.28, 1e-9);
+}
+
+static void test_parts(void) {
+    const char *name[] = {"Q4_K_M"};
+    const struct str_list one = {.v = name, .n = 1};
+    struct estimate_opts o = {.files = {&one},
+                              .calib_ctx = 512,
+                              .eval_ctx = 512,
+                              .eval_chunks = 100,
+                              .pp = 512,
+                              .tg = 64,
+                              .reps = 3,
+                              .tools_cases = 12,
+                              .convert = true};
+    struct plan_in in = {.n_classes = 8};
+    const struct rates r = rates();
+    estimate(&in, &r, &model, &o);
+#include "tests/golden/make_estimate.inc"
+    CHECK_EQ_I64(in.layers[ROLE_FFN_GATE], 1);
+    CHECK_EQ_I64(in.probe_windows, 10);
+    CHECK_EQ_I64(in.eval_windows, 40);
+    o.convert = false;
+    o.tools_cases = 0;
+    o.calib_chunks = 4;
+    estimate(&in, &r, &model, &o);
+    CHECK_CLOSE(in.convert, 0, 0);
+    CHECK_CLOSE(in.tools, 0, 0);
+    CHECK_CLOSE(in.imatrix, 5 * 512 * .05, 1e-9);
+}
+
+/* Guessed rates: 1.3 passes of 2 operations per active weight; 4 GB are read again per window. */
+static void test_guess(void) {
+    struct rates r = rates();
+    const struct estimate_opts o = {.calib_ctx = 512, .eval_ctx = 1024};
+    r.disk = 1e9;
+    rates_guess(&r, &model, &o);
+    CHECK_CLOSE(r.calib_token, .0065, 1e-12);
+    CHECK_CLOSE(r.window, 6.656, 1e-9);
+    r.memory = 2e9;
+    rates_guess(&r, &model, &o);
+    CHECK_CLOSE(r.window, 10.656, 1e-9);
+    CHECK_CLOSE(r.calib_token, .0065 + 4. / 512, 1e-12);
+    CHECK_CLOSE(r.pass_token, 10.656 / 1024, 1e-12);
+    r.memory = 8e9;
+    rates_guess(&r, &model, &o);
+    CHECK_CLOSE(r.window, 6.656, 1e-9);
+}
+
+/* The record of a machine's speeds: read as written, for the same set and threads only. */
+static void test_record(void) {
+    const struct rates r = rates();
+    struct speeds s, half;
+    char *text = speeds_text(&r.speeds, "avx2", 2);
+    CHECK(speeds_read(&s, text, "avx2", 2));
+    CHECK(memcmp(&s, &r.speeds, sizeof s) == 0);
+    CHECK(!speeds_read(&s, text, "avx512", 2) && !speeds_read(&s, text, "avx2", 16));
+    text[strlen(text) - 1] = '9'; /* more than there should be */
+    CHECK(!speeds_read(&s, text, "avx2", 2));
+    text[strlen(text) / 2] = 0;
+    CHECK(!speeds_read(&s, text, "avx2", 2) && !speeds_read(&s, "", "avx2", 2));
+    free(text);
+    half = speeds_scaled(&r.speeds, .5); /* a machine that is busy takes twice the time */
+    CHECK_CLOSE(half.product, 1e11, 1);
+    CHECK_CLOSE(half.fed[FED_CODES][1].weight, 5e-6, 1e-15);
+    CHECK_CLOSE(fed_factors(&half, 2048), 2.56, 1e-9);
+    CHECK_CLOSE(half.error[0], r.speeds.error[0], 0);
+}
+
+/* A card runs passes of the weights it holds; feedback stays on the processor. */
+static void test_machines(void) {
+    const struct machine_row m = {"card", 16, 3e9, 2e12, .5e-9, 4e9, 2e9};
+    const struct estimate_opts o = {.calib_ctx = 512, .eval_ctx = 1024};
+    const struct rates r = rates();
+    struct rates out;
+    machine_rates(&m, &r, &r.speeds, 2, &model, &o, &out);
+    CHECK_CLOSE(out.speeds.product, 1.6e12, 1);
+    CHECK_CLOSE(fed_weight(&out.speeds, FED_CODES, 2048), 2.5e-6 / 8, 1e-15);
+    /* half of the base is on the card, 1.3e9 operations a token at 2e12; the other half takes
+     * 1.3e9 / 1.6e12 on the processor, and 2 GB are read at 2 GB/s for every window */
+    CHECK_CLOSE(out.window, 1024 * .5 * .00065 + .5 * (1024 * .0008125 + 1), 1e-9);
+    CHECK_CLOSE(out.calib_token, .5 * .00065 + .5 * (.0008125 + 1. / 512), 1e-12);
+    CHECK_CLOSE(out.pass_token, (1024 * .0008125 + 1) / 1024, 1e-12);
+    bool grid = false;
+    for (int t = 0; t < QT_COUNT; t++) {
+        if (!qtype_info(t)) continue;
+        grid |= fed_kind((enum qtype)t) == FED_GRIDS;
+        CHECK_CLOSE(out.speeds.encode[t], fed_kind((enum qtype)t) == FED_GRIDS ? .5e-9 : .125e-9,
+                    1e-18);
+    }
+    CHECK(grid);
+    CHECK_EQ_I64(out.calib_tokens, r.calib_tokens);
+    CHECK(machine_at(0) && !machine_at(4));
+}
+
+int main(void) {
+    RUN(test_machines);
+    RUN(test_record);
+    RUN(test_interpolation);
+    RUN(test_parts);
+    RUN(test_guess);
+    return check_done();
+}
