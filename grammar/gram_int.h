@@ -27,7 +27,7 @@ enum gkind {
     G_AND,  /* all of list [a, a+b); regular */
     G_NOT,  /* any bytes except a; regular */
     G_REP,  /* a, lo to hi times */
-    G_MOD,  /* digits that complete a multiple of a after digits with remainder b /
+    G_MOD,  /* digits that complete a multiple of a after digits with remainder b */
     G_RULE, /* the body of rule a */
     /* Rest of the object described by struct gpick number a. lo: members written. bits: rows used.
      * b: language of the unlisted names written so far. hi: 1 if another unlisted name was written

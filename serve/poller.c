@@ -54,8 +54,7 @@ int poller_get(struct poller *w, struct wait_event *ev, int room, int ms) {
 }
 #else
 
-#if !defined(POLLRDHUP) /* Without it, the departure of a client is noticed only when data is sent \
-                           to it. */
+#if !defined(POLLRDHUP) /* Without it, a client's departure shows only when sending. */
 #define POLLRDHUP 0
 #endif
 

@@ -39,8 +39,8 @@ int prefix_cache_take(struct prefix_cache *p, struct ids *all, uint64_t key,
 /* Why a sequence is kept. */
 enum prefix_cache_use {
     PREFIX_END,   /* end of an answer: the next turn of a tool loop continues there */
-    PREFIX_TURN,  /* end of the messages; the template's text after it may change /
-     PREFIX_HEAD, /* end of the tools and system message, or a cache_control mark of the client */
+    PREFIX_TURN,  /* end of the messages; the template's text after it may change */
+    PREFIX_HEAD,  /* end of the tools and system message, or a cache_control mark of the client */
     PREFIX_SPLIT, /* where two requests diverge */
     PREFIX_EVERY  /* every few thousand tokens of a long prompt */
 };
