@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* chat/think.h - finds the template variable that turns a model's thinking on and off. Its name
- * differs between templates. Candidates are tested by rendering, since a variable that occurs in a
- * template need not have an effect. */
+/* chat/think.h - search for the template variable that turns a model's thinking on and off. Its
+ * name differs between templates. Candidates are tested by rendering, since a variable that occurs
+ * in a template need not have an effect. */
 #ifndef HONE_CHAT_THINK_H
 #define HONE_CHAT_THINK_H
 

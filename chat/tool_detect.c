@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* chat/tool_detect.c - detects a template's call syntax from its output: renders a call and picks
- * the syntax that parses it back with the least text left over. Templates that do not render calls
- * are recognized by the instructions they render for declared tools, or else by the template's own
- * text. */
+/* chat/tool_detect.c - detection of a template's call syntax from its output: renders a call and
+ * picks the syntax that parses it back with the least text left over. Templates that do not render
+ * calls are recognized by the instructions they render for declared tools, or else by the
+ * template's own text. */
 #include "chat/tool_int.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* chat/tool_flat.c - collects a tool's parameters in one object schema, for syntaxes that write
- * each parameter separately. The tool's schema may spread them over $ref, allOf, anyOf and
+/* chat/tool_flat.c - flattening of a tool's parameters into one object schema, for syntaxes that
+ * write each parameter separately. The tool's schema may spread them over $ref, allOf, anyOf and
  * oneOf. */
 #include "chat/tool_int.h"
 

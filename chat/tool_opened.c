@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* chat/tool_opened.c - handles answers whose first marker is at the end of the prompt.
+/* chat/tool_opened.c - parsing of answers whose first marker is at the end of the prompt.
  * Functionary's prompts end with ">>>", so an answer begins with a tool's name, or with "all" if it
  * is text. Once the answer is known to continue the marker, the marker is prepended. Other answers
  * are parsed unchanged. */

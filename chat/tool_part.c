@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* chat/tool_part.c - returns the certain part of a call while the model is still writing it. JSON
- * arguments are parsed as they arrive (tool_flow.c). For other notations, text that completes the
- * call is appended to its certain part, and the result is parsed like a complete call. That is
- * repeated only when the call has grown by a fraction of its length, not at every token, so the
- * work stays proportional to the length of the text. */
+/* chat/tool_part.c - parser of incomplete calls: returns the part of a call that is certain while
+ * the model is still writing it. JSON arguments are parsed as they arrive (tool_flow.c). For other
+ * notations, text that completes the call is appended to its certain part, and the result is parsed
+ * like a complete call. That is repeated only when the call has grown by a fraction of its length,
+ * not at every token, so the work stays proportional to the length of the text. */
 #include <string.h>
 
 #include "chat/tool_int.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* chat/tool_place.c - finds the part of a tool call that a byte belongs to. The syntax's parser has
- * read the values already. Here they are located in the text: the name first, then each argument
- * between its tags or, in JSON and literals, by brackets, quotes and colons. */
+/* chat/tool_place.c - search for the part of a tool call that a byte belongs to. The syntax's
+ * parser has read the values already; here they are located in the text: the name first, then each
+ * argument between its tags or, in JSON and literals, by brackets, quotes and colons. */
 #include "chat/tool_place.h"
 
 #include <stdlib.h>

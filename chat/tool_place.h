@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* chat/tool_place.h - counts by where in tool calls something happened, e.g. a grammar overruled
- * the model. */
+/* chat/tool_place.h - counts of events by their place in tool calls, e.g. of tokens for which a
+ * grammar overruled the model. */
 #ifndef HONE_CHAT_TOOL_PLACE_H
 #define HONE_CHAT_TOOL_PLACE_H
 

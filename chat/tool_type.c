@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* chat/tool_type.c - converts raw text values to the types that their parameters' schemas
+/* chat/tool_type.c - conversion of raw text values to the types that their parameters' schemas
  * demand. */
 #include "chat/tool_int.h"
 

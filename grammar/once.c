@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* grammar/once.c - keeps the names of unlisted object members unique. While such a name is being
+/* grammar/once.c - uniqueness of the names of unlisted object members. While such a name is being
  * written, the state holds its text (struct gname). When the name is complete, it is excluded from
  * the language of the object's further names, so every name that can begin can also be completed.
  * Bytes of one byte class count as equal, so a non-ASCII name that only resembles an earlier one is

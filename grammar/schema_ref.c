@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* grammar/schema_ref.c - resolves $ref within one document: a JSON pointer ("#/$defs/a"), an anchor
- * ("#name"), or the $id of a schema, optionally followed by one of these. */
+/* grammar/schema_ref.c - resolution of $ref within one document: a JSON pointer ("#/$defs/a"), an
+ * anchor ("#name"), or the $id of a schema, optionally followed by one of these. */
 #include <stdlib.h>
 #include <string.h>
 

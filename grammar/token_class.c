@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* grammar/token_class.c - finds states that accept any text of certain kinds of characters, such as
- * "any letters" or "up to 20 characters". mask.c then adds tokens and trie subtrees of such text
- * without walking them. gram_kind_of() defines the kinds. To test a kind, the state is stepped
+/* grammar/token_class.c - detection of states that accept any text of certain kinds of characters,
+ * such as "any letters" or "up to 20 characters". mask.c then adds tokens and trie subtrees of such
+ * text without walking them. gram_kind_of() defines the kinds. To test a kind, the state is stepped
  * through every byte class of the kind's UTF-8. */
 #include <stdlib.h>
 #include <string.h>

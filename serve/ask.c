@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* serve/ask.c - reads the fields of requests by tables, and copies their values. */
+/* serve/ask.c - table-driven reader of request fields, and copying of their values. */
 #include "serve/ask.h"
 
 #include <math.h>

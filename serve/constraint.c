@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* serve/constraint.c - compiles and caches the grammars of constrained answers. */
+/* serve/constraint.c - compilation and cache of the grammars for constrained answers. */
 #include "serve/constraint.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* serve/constraint.h - constrains answers to JSON, a schema, a regular expression, a grammar, a
+/* serve/constraint.h - constraints on answers: JSON, a schema, a regular expression, a grammar, a
  * choice of texts, or tool calls.
  *
  * The grammar is compiled when the request arrives (grammar/gram.h), and cached for requests that

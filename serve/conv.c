@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* serve/conv.c - converts OpenAI chat messages to a conversation for templates: one text per
+/* serve/conv.c - conversion of OpenAI chat messages to a conversation for templates: one text per
  * message, only roles that templates know, reasoning as reasoning_content. Tool definitions are
  * copied unchanged. */
 #include <stdio.h>

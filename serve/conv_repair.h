@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* serve/conv_repair.h - repairs conversations that a template rejects, step by step.
+/* serve/conv_repair.h - step-by-step repair of conversations that a template rejects.
  *
  * Clients send system messages in the middle, several messages of one role in a row, an assistant
  * message first, no user message at all, a user message after tool results, arguments that a broken

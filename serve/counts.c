@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* serve/counts.c - adds up scheduler counts (struct sched_counts). */
+/* serve/counts.c - addition of scheduler counts (struct sched_counts). */
 #include <stddef.h>
 #include <string.h>
 

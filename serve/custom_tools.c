@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* serve/custom_tools.c - presents custom tools as functions: their definitions, arguments and
+/* serve/custom_tools.c - custom tools in the form of functions: their definitions, arguments and
  * namespaces. */
 #include "serve/custom_tools.h"
 

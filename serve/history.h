@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* serve/history.h - remembers parts of answers that clients do not send back: the reasoning before
- * calls, and the exact spelling of arguments. When they are restored in the next request, its
- * prompt has the same tokens as the answer, so the cached prefix is reused and the model sees its
- * own output. */
+/* serve/history.h - memory for the parts of answers that clients do not send back: the reasoning
+ * before calls, and the exact spelling of arguments. When they are restored in the next request,
+ * its prompt has the same tokens as the answer, so the cached prefix is reused and the model sees
+ * its own output. */
 #ifndef HONE_SERVE_HISTORY_H
 #define HONE_SERVE_HISTORY_H
 

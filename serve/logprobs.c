@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* serve/logprobs.c - writes token log probabilities in the formats of OpenAI's APIs. */
+/* serve/logprobs.c - writer of token log probabilities in the formats of OpenAI's APIs. */
 #include "serve/logprobs.h"
 
 #include <math.h>

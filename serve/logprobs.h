@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* serve/logprobs.h - writes token log probabilities in the format of OpenAI's APIs. */
+/* serve/logprobs.h - writer of token log probabilities in the formats of OpenAI's APIs. */
 #ifndef HONE_SERVE_LOGPROBS_H
 #define HONE_SERVE_LOGPROBS_H
 

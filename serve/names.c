@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* serve/names.c - finds a served file by a requested name. */
+/* serve/names.c - lookup of a served file by the name that a request gives. */
 #include "serve/names.h"
 
 #include <string.h>

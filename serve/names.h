@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* serve/names.h - finds the served file that the `model` of a request names. */
+/* serve/names.h - lookup of the served file that a request names in `model`. */
 #ifndef HONE_SERVE_NAMES_H
 #define HONE_SERVE_NAMES_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* serve/page.c - serves the web page, a single document with style sheet, body and script.
+/* serve/page.c - handler for the web page, a single document with style sheet, body and script.
  *
  * The files of serve/page/ are embedded with the assembler's .incbin (paths relative to the source
  * tree's root, where make runs). A Content-Security-Policy with their hashes allows the browser to

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* serve/poller.c - waits for events on descriptors with epoll (Linux) or poll(). */
+/* serve/poller.c - poller for descriptors, with epoll (Linux) or poll(). */
 #include "serve/poller.h"
 
 #include <errno.h>

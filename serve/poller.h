@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* serve/poller.h - waits for events on many descriptors: with epoll on Linux, elsewhere with
- * poll(), whose cost grows with the number of descriptors. Single-threaded. */
+/* serve/poller.h - poller for events on many descriptors: epoll on Linux, elsewhere poll(), whose
+ * cost grows with the number of descriptors. Single-threaded. */
 #ifndef HONE_SERVE_POLLER_H
 #define HONE_SERVE_POLLER_H
 

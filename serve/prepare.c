@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* serve/prepare.c - turns requests into tasks: parses JSON, renders the template, tokenizes. Errors
- * in a request are found here, while its HTTP status can still be chosen. */
+/* serve/prepare.c - preparation of requests as tasks: parses JSON, renders the template, tokenizes.
+ * Errors in a request are found here, while its HTTP status can still be chosen. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* serve/record.c - writes and reads recorded requests as JSON lines (docs/formats/record.md). A
+/* serve/record.c - writer and reader of recorded requests, JSON lines (docs/formats/record.md). A
  * line is a conversation that templates, calibration and test suites can read. All other data are
  * in its member "hone". */
 #include <inttypes.h>

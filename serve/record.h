@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* serve/record.h - writes requests and answers as JSON lines (docs/formats/record.md), and reads
- * them again for replay. */
+/* serve/record.h - record of requests and answers as JSON lines (docs/formats/record.md), which a
+ * server writes and replay reads. */
 #ifndef HONE_SERVE_RECORD_H
 #define HONE_SERVE_RECORD_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* serve/replay.c - replays recorded requests and compares the new answers with the recorded
+/* serve/replay.c - replay of recorded requests, and comparison of the new answers with the recorded
  * ones. */
 #include "serve/replay.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* serve/replay.h - sends recorded requests to the server's engine, without a network. Prefixes that
- * requests share are computed only once. */
+/* serve/replay.h - replay of recorded requests on the server's engine, without a network. Prefixes
+ * that requests share are computed only once. */
 #ifndef HONE_SERVE_REPLAY_H
 #define HONE_SERVE_REPLAY_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* serve/reply.c - accumulates the events of an answer; helpers shared by several APIs. */
+/* serve/reply.c - accumulation of an answer's events, and helpers shared by several APIs. */
 #include "serve/reply.h"
 
 #include <stdlib.h>

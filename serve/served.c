@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* serve/served.c - sets up a loaded model for serving: template, tool-call format, scheduler,
+/* serve/served.c - setup of a loaded model for serving: template, tool-call format, scheduler,
  * compiled grammars and on-disk cache. */
 #include <stdio.h>
 #include <stdlib.h>

@@ -134,8 +134,8 @@ void texts_specials(const struct tok *t, struct jw *w);
 /* Sends one record line per answer of a finished task to serve_opts.record. */
 void record_task(struct served *d, const struct task *t);
 
-/* Count and log a request: ledger_task() a finished one, ledger_refused() one that was rejected.
- * Call without s->lock. */
+/* Counts and logs a finished request with this status; ledger_refused() a rejected one. Call both
+ * without s->lock. */
 void ledger_task(struct server *s, const struct task *t, int status);
 void ledger_refused(struct server *s, const struct job *j, const struct fault *f);
 /* Appends the metrics. Call with s->lock held. */

@@ -141,7 +141,7 @@ static void show_call(struct parser *s, const char *name, const struct buf *args
     buf_reset(&s->shut);
 }
 
-/* In a stream, emits calls while the model is writing them. */
+/* Emits calls while the model is still writing them, if the answer is streamed. */
 static void show_parts(struct parser *s) {
     struct buf name = {0}, args = {0};
     size_t n_sure;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* text/textfile.h - reads and checks text files for calibration and evaluation. A job may spend
+/* text/textfile.h - reader and checks of text files for calibration and evaluation. A job may spend
  * hours on one, so a file that is not text is rejected up front. */
 #ifndef HONE_TEXT_TEXTFILE_H
 #define HONE_TEXT_TEXTFILE_H

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* text/visible.c - spells out unsafe characters of untrusted text, and decodes UTF-8 that arrives
- * in pieces. */
+/* text/visible.c - escaping of untrusted text for a terminal, and decoding of UTF-8 that arrives in
+ * pieces. */
 #include "text/visible.h"
 
 #include <stdbool.h>

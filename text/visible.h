@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* text/visible.h - makes untrusted text safe for a terminal: spells out characters that would move
- * the cursor, change colours or titles, or reorder the text. */
+/* text/visible.h - escaping of untrusted text for a terminal: characters that would move the
+ * cursor, change colours or titles, or reorder the text are spelled out. */
 #ifndef HONE_TEXT_VISIBLE_H
 #define HONE_TEXT_VISIBLE_H
 
