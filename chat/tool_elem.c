@@ -43,7 +43,7 @@ static size_t close_tag(const struct toolparse *p, size_t i, struct text name, s
     return SIZE_MAX;
 }
 
-/* Returns whether, after white space at i, the closing tag of `name` follows; *end: after it. */
+/* Returns whether the closing tag of `name` is at i, after white space; *end: position after it. */
 static bool closes_here(const struct toolparse *p, size_t i, struct text name, size_t *end) {
     size_t k = tool_ws(p, i), at = close_tag(p, k, name, end);
     return at == k;

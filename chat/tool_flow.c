@@ -112,7 +112,7 @@ static bool member(struct toolparse *p, struct tool_flow *f, size_t *k, struct b
     return true;
 }
 
-/* Parses a number or word at k; the byte after it must have arrived. */
+/* Parses a number or word at k, which is complete only when the byte after it has arrived. */
 static bool scalar(struct toolparse *p, struct tool_flow *f, size_t k, const struct buf *lead) {
     size_t to = k, used;
     while (to < p->in.len && !strchr(" \t\r\n,]}", p->in.data[to])) to++;

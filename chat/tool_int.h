@@ -206,7 +206,7 @@ const struct json *tool_arguments(struct toolparse *p, const struct json *v);
 /* Adds the call {"name", "arguments" | "parameters"}. Returns false if obj is not a call. */
 bool tool_add_object(struct toolparse *p, const struct json *obj);
 
-/* Returns the end of the value of a parameter of the tool fn that begins at i; *next: position
+/* Returns the end of the value at i, which belongs to a parameter of the tool fn; *next: position
  * after its closing tag. SIZE_MAX: not closed, or not certain yet. */
 size_t tool_value_end(struct toolparse *p, size_t i, struct text fn, size_t *next);
 /* Returns the next marker at or after i, or SIZE_MAX. */
@@ -218,8 +218,8 @@ size_t tool_next_call(struct toolparse *p, size_t piece, size_t i);
 const struct json *tool_declared(const struct toolparse *p, struct text name);
 /* Returns the name as declared, without its namespace; an undeclared one is returned unchanged. */
 struct text tool_known_name(const struct toolparse *p, struct text name);
-/* Returns whether the text from i on is, or may become, a loose call: an answer that consists only
- * of a JSON object, bare or in a fence, that names a declared tool and matches its schema. */
+/* Returns whether the text from i on is, or may become, a loose call: an answer that is only a JSON
+ * object, bare or in a fence, which names a declared tool and matches its schema. */
 enum tool_loose { LOOSE_NO, LOOSE_MAYBE, LOOSE_YES };
 enum tool_loose tool_loose(struct toolparse *p, size_t i);
 /* Adds the calls of a text that is LOOSE_YES. */

@@ -207,8 +207,8 @@ static const struct json *parse_item(struct toolparse *p, size_t *k, bool braces
     return parse_literal(p, k, depth + 1);
 }
 
-/* Parses the elements of a list, tuple or dict up to `close`, and moves *i after it. Returns NULL
- * if malformed. */
+/* Parses the elements of a list, tuple or dict at *i and moves past `close`. Returns NULL if they
+ * are malformed. */
 static const struct json *parse_items(struct toolparse *p, size_t *i, char close, int depth) {
     const bool braces = close == '}';
     size_t k = tool_ws(p, *i + 1);
@@ -240,8 +240,7 @@ static const struct json *parse_items(struct toolparse *p, size_t *i, char close
     return json_new(&p->arena, braces ? JSON_OBJ : JSON_ARR);
 }
 
-/* Parses a Python or JSON literal at *i and moves *i after it. Returns NULL unless it is
- * complete. */
+/* Parses a Python or JSON literal at *i and moves past it. Returns NULL unless it is complete. */
 static const struct json *parse_literal(struct toolparse *p, size_t *i, int depth) {
     bool raw;
     *i = tool_ws(p, *i);
@@ -299,7 +298,7 @@ static bool put_unnamed(struct toolparse *p, struct text fn, struct json **args,
     return true;
 }
 
-/* Parses one call in Python's syntax and adds it. *i: after it. */
+/* Parses one call in Python's syntax at *i, adds it and moves past it. */
 static bool py_call(struct toolparse *p, size_t *i) {
     size_t from = tool_ws(p, *i), k = identifier_end(p, from, ".-"), to = k;
     struct json *args = json_new(&p->arena, JSON_OBJ);
@@ -463,8 +462,7 @@ static const struct json *gemma_list(struct toolparse *p, size_t *i, int depth) 
     return all;
 }
 
-/* Parses a value in Gemma's syntax at *i and moves *i after it. Returns NULL unless it is
- * complete. */
+/* Parses a value in Gemma's syntax at *i and moves past it. Returns NULL unless it is complete. */
 static const struct json *gemma_value(struct toolparse *p, size_t *i, int depth) {
     struct text text;
     *i = tool_ws(p, *i);

@@ -9,8 +9,9 @@
 #include "chat/tool_int.h"
 #include "text/utf8.h"
 
-/* A call is parsed again when it has grown by 1/GROWTH of its length and, within TRIES bytes after
- * its JSON arguments, where it usually ends, with each piece of text. */
+/* A call is parsed again when it has grown by 1/GROWTH of its length. It usually ends soon after
+ * its JSON arguments, so in the TRIES bytes after them it is parsed again with every piece of
+ * text. */
 enum { GROWTH = 32, TRIES = 256 };
 
 /* How calls of each syntax are parsed in parts: `head` finds their JSON arguments, or `cut` finds

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* chat/tool_stream.c - the reasoning and content that are certain while text is still arriving. */
+/* chat/tool_stream.c - detection of the reasoning and content that are certain while text is still
+ * arriving. */
 #include "chat/tool_int.h"
 
 #include <string.h>

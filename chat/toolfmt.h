@@ -52,7 +52,7 @@ void toolparse_allow_loose(struct toolparse *p);
 void toolparse_no_calls(struct toolparse *p);
 /* Sets the marker at the end of the prompt, from toolfmt_opened(). Call before feeding text. */
 void toolparse_opened(struct toolparse *p, const char *marker);
-/* Returns the number of loose (bare JSON) calls; after toolparse_finish(). */
+/* Returns the number of loose (bare JSON) calls. Call after toolparse_finish(). */
 int toolparse_loose(const struct toolparse *p);
 void toolparse_free(struct toolparse *p);
 void toolparse_feed(struct toolparse *p, const char *s, size_t n);
@@ -64,7 +64,8 @@ const char *toolparse_reasoning(struct toolparse *p, size_t *len);
 /* Returns the input that follows the content returned by toolparse_content(), *len bytes owned by
  * p, with calls as the model wrote them. Call after toolparse_finish(). */
 const char *toolparse_rest(const struct toolparse *p, size_t *len);
-/* Returns whether something begins like a call but is not one; after toolparse_finish(). */
+/* Returns whether something in the text begins like a call but is not one. Call after
+ * toolparse_finish(). */
 bool toolparse_broken(const struct toolparse *p);
 /* Returns the next tool call as far as it is known: its name and the JSON text of its arguments, of
  * which the first *n_sure bytes will not change. *done: the call is complete, and the next

@@ -97,10 +97,10 @@ struct toolfmt;
 enum gram_tools_choice {
     GRAM_TOOLS_AUTO,     /* text, calls, or text followed by calls */
     GRAM_TOOLS_REQUIRED, /* calls only */
-    GRAM_TOOLS_NONE      /* text without the markers of calls */
+    GRAM_TOOLS_NONE      /* text without call markers */
 };
 struct gram_tools {
-    const struct json *tools; /* list as in templates: names and argument schemas */
+    const struct json *tools; /* list as given to templates: names and argument schemas */
     const char *only;         /* name of the only tool allowed; NULL: all */
     enum gram_tools_choice choice;
     bool parallel;      /* several calls allowed */

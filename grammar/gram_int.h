@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 /* grammar/gram_int.h - internals shared by the files of grammar/.
  *
- * A language is a tree of hash-consed nodes (lang.c). Nodes without RULE and PICK are regular: each
- * is a state of a lazy automaton, and its transitions are Brzozowski derivatives (derivative.c).
- * The other nodes need stacks: a position in the text is a set of items, each a regular node and a
- * stack of the nodes that follow it (gram_step.c). mask.c computes the tokens that a position
- * allows. */
+ * A language is a tree of hash-consed nodes (lang.c). A node that contains neither rules nor picks
+ * is regular: it is a state of a lazy automaton, whose transitions are Brzozowski derivatives
+ * (derivative.c). The other nodes need stacks: a position in the text is a set of items, each a
+ * regular node and a stack of the nodes that follow it (gram_step.c). mask.c computes the tokens
+ * that a position allows. */
 #ifndef HONE_GRAMMAR_GRAM_INT_H
 #define HONE_GRAMMAR_GRAM_INT_H
 
@@ -23,9 +23,9 @@ enum gkind {
     G_EPS,  /* the empty text, always node 1 */
     G_SET,  /* a: one byte of set a */
     G_CAT,  /* a, then b; a is not a CAT */
-    G_ALT,  /* one of list [a, a+b) */
-    G_AND,  /* all of list [a, a+b); regular */
-    G_NOT,  /* any bytes except a; regular */
+    G_ALT,  /* one of the b nodes from list[a] on */
+    G_AND,  /* all of the b nodes from list[a] on; regular */
+    G_NOT,  /* all texts that a does not match; regular */
     G_REP,  /* a, lo to hi times */
     G_MOD,  /* digits that complete a multiple of a after digits with remainder b */
     G_RULE, /* the body of rule a */
@@ -74,7 +74,7 @@ struct gpick {
     uint32_t open_bytes, shut_bytes;
     bool ordered;    /* always true with more than GRAM_PICK_BITS rows */
     uint32_t lo, hi; /* number of members */
-    /* language repeated any number of times, after the rows if ordered; 0: none */
+    /* Further members or elements, any number of them, after the rows if ordered; 0: none. */
     gnode extra;
     gnode first, sep, close;
     uint64_t required; /* rows, as bits */
@@ -95,7 +95,7 @@ struct grule {
     uint32_t least; /* length of its shortest text in bytes, min_len.c */
 };
 
-/* A stack: nodes that follow, nearest first. 0 is the empty stack. */
+/* A stack of the nodes that follow, the nearest on top. Index 0 is the empty stack. */
 struct gtail {
     gnode node;
     uint32_t parent, depth, chain;
@@ -393,7 +393,7 @@ static inline const char *gram_token(const struct gram_vocab *v, int32_t id, siz
     *len = v->at[id + 1] - v->at[id];
     return v->bytes + v->at[id];
 }
-/* Returns the kind, 0 to GRAM_KINDS - 1, of a character that JSON strings contain unescaped. Line
+/* Returns the kind, 0 to GRAM_KINDS - 1, of a character that needs no escape in a JSON string. Line
  * ends that '.' does not match have no kind. Returns -1 for characters without a kind. */
 int gram_kind_of(uint32_t cp);
 /* Returns the kinds of slice k, as bits. */
@@ -403,8 +403,8 @@ unsigned gram_slice_kinds(int k);
 
 /* Maps each kind of character to the grammar's byte classes, which must be known. */
 void gram_fit_classes(struct grammar *g);
-/* Returns the largest slice of which state `head` accepts any text, and sets *chars to the greatest
- * length of that text in characters. Returns -1 if there is no such slice. */
+/* Returns the largest slice whose characters state `head` accepts, whichever they are, and sets
+ * *chars to how many of them it accepts in a row. Returns -1 if there is no such slice. */
 int gram_slice_of(struct grammar *g, gnode head, int *chars);
 /* Returns `head` without its conditions that exclude only finitely many texts; `head` itself
  * without such conditions. */
@@ -453,7 +453,7 @@ int gn_regex(struct grammar *g, const char *s, size_t n, const struct gregex *o,
 /* Returns the language of the text s of n bytes. A control token's name in it matches that token
  * instead of its characters. */
 gnode gn_marker(struct grammar *g, const char *s, size_t n);
-/* Notation of values other than JSON. */
+/* A notation for values that is not JSON. */
 struct gform {
     bool object;              /* the value must be an object, even if the schema allows others */
     bool no_text;             /* the value is not a string */
@@ -461,8 +461,8 @@ struct gform {
     bool bare_names;          /* member names are unquoted identifiers */
     bool python;              /* use only the escapes that Python also has */
 };
-/* Sets *out to the values that satisfy a schema. at: the schema, within root, which resolves
- * references. o NULL: defaults; form NULL: JSON notation. */
+/* Sets *out to the values that satisfy a schema. at: the schema; it is part of root, in which
+ * references are resolved. o NULL: defaults; form NULL: JSON notation. */
 int gn_schema(struct grammar *g, const struct json *root, const struct json *at,
               const struct gram_opts *o, const struct gform *form, gnode *out, struct err *e);
 /* Types other than strings that a schema allows, as bits 1 << enum json_type; 0: the schema names

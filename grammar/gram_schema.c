@@ -405,7 +405,7 @@ static gnode any_name(struct sc *c) {
     return gn_rep(c->g, x, 1, GRAM_INF);
 }
 
-/* Returns the language of objects with any names and with values of `in`. */
+/* Returns the language of objects with any member names and with values from the language `in`. */
 static gnode any_object(struct sc *c, gnode in) {
     struct grammar *g = c->g;
     struct gpick p = {.row = xcalloc(1, sizeof *p.row),
@@ -613,8 +613,8 @@ static gnode set_body(struct sc *c, const struct sc_set *set) {
 
 /* ---- entry points ---- */
 
-/* Creates the values without conditions, or reuses those of an earlier schema of the grammar with
- * the same notation. */
+/* Creates the languages of unconstrained values, or reuses those of an earlier schema of the
+ * grammar with the same notation. */
 static void plain_values(struct sc *c) {
     static const struct sc_set any = {0};
     struct grammar *g = c->g;

@@ -53,7 +53,7 @@ struct sc {
     struct sc_id *id; /* schemas with an $id, schema_ref.c */
     uint32_t n_id, cap_id;
     bool ids_known;
-    /* [levels] Any value nested up to that deep; 0: not created. */
+    /* [levels] Any value with at most that many levels of nesting; 0: not created. */
     gnode free_value[SC_FREE_DEPTH + 1];
     const struct json *noted[SC_NOTES_MAX]; /* unsupported clauses already reported */
     uint32_t n_noted;

@@ -167,7 +167,7 @@ static gnode bound(struct sc *c, const struct json *at, double x, enum side side
 
 /* ---- multiples ---- */
 
-/* Returns the language of multiples of `at`. *integer: all of them are integers. */
+/* Returns the language of multiples of the number `at`. *integer: all of them are integers. */
 static gnode multiple_node(struct sc *c, const struct json *at, bool *integer) {
     struct grammar *g = c->g;
     const double x = json_num(at, 0);

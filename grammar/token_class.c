@@ -213,7 +213,7 @@ gnode gram_wider(struct grammar *g, gnode head) {
 
 /* ---- subtrees ---- */
 
-/* Returns, as bits, the kinds whose characters state n all accepts. */
+/* Returns, as bits, the kinds of which state n accepts every character. */
 static unsigned first_kinds(struct grammar *g, gnode n) {
     unsigned kinds = 0;
     for (int k = 0; k < GRAM_KINDS; k++) {
@@ -225,7 +225,7 @@ static unsigned first_kinds(struct grammar *g, gnode n) {
 }
 
 /* Returns how many characters of the kinds, whichever they are, state n accepts in a row:
- * GRAM_CHARS_MAX if there is no limit, GRAM_SLICE_CHARS if the search reached none. */
+ * GRAM_CHARS_MAX if there is no limit, GRAM_SLICE_CHARS if the search ended before it found one. */
 static int how_many(struct grammar *g, gnode n, unsigned kinds) {
     struct states s = {.v = {n}, .n = 1, .quick = true};
     for (int chars = 0, at = 0; chars < GRAM_SLICE_CHARS; chars++) {

@@ -275,7 +275,7 @@ static void open_chunk(struct jw *w, struct buf *b, const struct reply *r) {
 }
 
 /* Writes the log probabilities of the content. If they were requested, an answer without content
- * gets an empty list. */
+ * has an empty list. */
 static void put_probs(struct jw *w, struct reply_choice *c, bool asked) {
     struct buf b = {0};
     if (!c->probs.len && !asked) {

@@ -241,7 +241,7 @@ static int item_reasoning(struct talk_in *t, const struct json *m, int at, const
         const int64_t n = base64_decode(s, text, strlen(s) + 1);
         const bool ours =
             n > 0 && !memchr(text, 0, (size_t)n) && utf8_valid_prefix(text, (size_t)n) == (size_t)n;
-        if (ours) buf_add(&t->thought, text, (size_t)n); /* this server wrote nothing else */
+        if (ours) buf_add(&t->thought, text, (size_t)n); /* other content is not from this server */
         free(text);
     }
     return 0;

@@ -18,7 +18,7 @@
 char *generic_conv(const char *conv, bool hidden);
 /* Returns whether the template leaves out calls or their results. */
 bool generic_hides_calls(const struct chat *c);
-/* Returns whether the template renders the names of tools. */
+/* Returns whether the template renders the tools' names. */
 bool generic_shows_tools(const struct chat *c);
 /* Returns whether the template treats null content differently from an empty string, and does not
  * just print it as "null" or "None". If so, messages with calls and no text are given null

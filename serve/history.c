@@ -78,8 +78,8 @@ static const struct call *find_call(const struct history *r, uint64_t key,
     return NULL;
 }
 
-/* Returns whether a text has a number of 16 digits or more. JSON readers round such numbers, so
- * they cannot be compared. */
+/* Returns whether a text contains a number of 16 or more digits. JSON parsers round such numbers,
+ * so they cannot be compared. */
 static bool has_long_number(const char *s) {
     int n = 0;
     for (; *s && n < 16; s++) n = isdigit((unsigned char)*s) ? n + 1 : 0;

@@ -178,8 +178,8 @@ static void set_loaded(struct server *s, struct listed *l, struct served *d, dou
     pthread_cond_signal(&s->to_engine);
 }
 
-/* Handles a failed load: has it tried again with no other file loaded, or fails the waiting
- * requests. */
+/* Handles a failed load: either requests another try with no other file loaded, or fails the
+ * waiting requests. */
 static void set_failed(struct server *s, struct listed *l, const struct err *e) {
     struct fault f;
     l->state = e->code == ERR_SYS || e->code == ERR_INTR ? MODEL_AWAY : MODEL_BROKEN;

@@ -30,7 +30,7 @@ static struct span without_ending(struct span x, const char *end) {
     if (x.n > e.n && ends_with(x, e)) x.n -= e.n;
     return x;
 }
-/* Returns x after its last slash. */
+/* Returns the part of x after its last slash. */
 static struct span base_name(struct span x) {
     for (size_t i = x.n; i > 0; i--)
         if (x.s[i - 1] == '/') return (struct span){x.s + i, x.n - i};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* serve/ngram_draft.c - n-gram drafts: searches for an earlier occurrence of the latest tokens. */
+/* serve/ngram_draft.c - search for an earlier occurrence of the latest tokens, for n-gram
+ * drafts. */
 #include "serve/ngram_draft.h"
 
 enum { ENOUGH = 32 /* match length at which the search stops */ };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* serve/preset.c - presets, parsed with the field tables of requests. */
+/* serve/preset.c - parser of presets, which uses the field tables of requests. */
 #include "serve/preset.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* serve/record.c - writer and reader of recorded requests, JSON lines (docs/formats/record.md). A
- * line is a conversation that templates, calibration and test suites can read. All other data are
- * in its member "hone". */
+/* serve/record.c - writer and reader of recorded requests and answers, which are JSON lines
+ * (docs/formats/record.md). A line is a conversation that templates, calibration and test suites
+ * can read. All other data are in its member "hone". */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* serve/record_dedup.c - drops recorded requests that are a prefix of a later one. Comparison
- * covers only roles, content and calls. Call ids, reasoning and the spelling of arguments are
+/* serve/record_dedup.c - filter that drops recorded requests which a later one continues. It
+ * compares only roles, content and calls. Call ids, reasoning and the spelling of arguments are
  * ignored, since clients drop or change them. */
 #include "serve/record_dedup.h"
 

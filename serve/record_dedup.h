@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* serve/record_dedup.h - drops recorded requests that are a prefix of a later one. Each request of
- * a tool loop repeats the whole conversation, so the last one contains the others. */
+/* serve/record_dedup.h - filter that drops recorded requests which a later one continues. Each
+ * request of a tool loop repeats the whole conversation, so the last one contains the others. */
 #ifndef HONE_SERVE_RECORD_DEDUP_H
 #define HONE_SERVE_RECORD_DEDUP_H
 

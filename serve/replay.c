@@ -13,8 +13,8 @@
 #include "serve/record.h"
 #include "serve/server.h"
 
-/* An answer without max_tokens may be TIMES as long as the recorded one, and always LEAST tokens.
- * AT_ONCE: most requests in flight per live sequence. */
+/* An answer without max_tokens may be TIMES as long as the recorded one, or LEAST tokens if that is
+ * more. AT_ONCE: most requests in flight per live sequence. */
 enum { TIMES = 4, LEAST = 256, AT_ONCE = 4 };
 
 static void no_event(struct reply *r, const struct event *ev, struct buf *out) {

@@ -97,7 +97,7 @@ struct api {
 extern const struct api api_chat, api_text, api_messages, api_count, api_ollama_chat,
     api_ollama_text, api_responses;
 
-/* Helpers shared by several APIs. */
+/* Helpers that several APIs share. */
 void reply_sse(struct buf *out, const char *event,
                const struct buf *data); /* event NULL: no event line */
 /* Appends the part of a custom tool's input text that an event adds. */

@@ -292,7 +292,8 @@ static int may_ask(struct server *s, struct job *j, struct fault *f) {
     return s->o.n_keys && !open ? need_key(s, j, f) : 0;
 }
 
-/* Returns the id after /v1/models/ or /models/ in a path; .s NULL: no such path. */
+/* Returns the id that follows /v1/models/ or /models/ in a path; .s NULL: the path is not of this
+ * form. */
 static struct http_text model_of(struct http_text path) {
     static const char *const before[] = {"/v1/models/", "/models/"};
     for (size_t i = 0; i < COUNT_OF(before); i++) {

@@ -315,8 +315,8 @@ static void drop_snapshot(const struct sched *s, struct seq *q) {
     if (!sched_is_tap(s, q)) seq_free(q);
 }
 
-/* Returns the result to request of the row from which token n_tok of r is drawn: only the best
- * logits if these suffice and are cheaper. With ignore_eos, end tokens among them do not count. */
+/* Returns which result to request for the row that token n_tok of r is drawn from: only the best
+ * logits, if these suffice and are cheaper. With ignore_eos, end tokens among them do not count. */
 static unsigned want_of(const struct sched *s, const struct run *r, int64_t n_tok) {
     const struct ask *a = &r->task->ask;
     const int64_t needs = sampler_needs(r->sampler, n_tok), out = a->ignore_eos ? s->n_eog : 0;

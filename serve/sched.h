@@ -67,7 +67,7 @@ struct sched_counts {
     struct prefix_disk_counts shelf;
 };
 struct sched_counts sched_counts(const struct sched *s);
-/* Adds n, totals and gauges, to *to. */
+/* Adds the counts n to *to: totals as well as current values. */
 void sched_counts_add(struct sched_counts *to, const struct sched_counts *n);
 /* Writes a JSON object for each slot, free or occupied by a live sequence, to the open list. model:
  * the file's id; NULL: left out. */

@@ -132,7 +132,8 @@ int sched_guess(struct sched *s, struct run *r, int64_t n_rows, int n_others, in
 
 /* ---- verification ---- */
 
-/* Returns the number of leading draft tokens of r that are now part of its answer. */
+/* Returns how many of r's draft tokens were accepted: those at the start of the draft that its
+ * answer now contains. */
 static int n_right(const struct run *r) {
     int n = 0;
     while (n < r->draft.n && r->draft.at + n < r->all.n &&

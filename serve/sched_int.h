@@ -8,7 +8,7 @@
 #include "serve/sched.h"
 
 enum {
-    DRAFT_RUNS = 2, /* most decoding runs with which drafts are made */
+    DRAFT_RUNS = 2, /* most decoding runs in a pass with drafts */
     MTP_TAIL = 32   /* tokens at the end of a prompt that the MTP block reads */
 };
 #define RIGHT_FIRST 0.5      /* initial acceptance rate of a run's drafts */

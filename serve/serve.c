@@ -188,8 +188,8 @@ static void exchange(struct server *s, bool wait) {
     }
 }
 
-/* Returns whether answers run or wait although there is nothing to compute, because a client reads
- * slowly, or a run waits for such a client's. */
+/* Returns whether answers are unfinished although there is nothing to compute now. This happens
+ * when a client reads slowly; other answers may have to wait for its. */
 static bool stuck(const struct server *s) {
     int64_t n = 0;
     for (int i = 0; i < s->n_active; i++) {

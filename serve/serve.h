@@ -81,7 +81,7 @@ bool serve_has_shelf(const struct server *s);
 /* Implements serve_opts.load for files that the caller has loaded. load_ud: their array of struct
  * serve_core. */
 int serve_load_ready(void *ud, int i, struct serve_core *out, struct err *e);
-/* Serves until progress_interrupted(), then finishes the running answers. */
+/* Serves until progress_interrupted() returns true, then finishes the running answers. */
 int serve_run(struct server *s, struct err *e);
 void serve_free(struct server *s);
 

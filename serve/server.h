@@ -59,7 +59,7 @@ struct server {
     int64_t created;
     double t_start;
     struct history *restore;
-    struct ctx *ctx;   /* context of all threads */
+    struct ctx *ctx;   /* context that all threads enter (base/ctx.h) */
     atomic_bool stop;  /* stop now */
     atomic_bool drain; /* stop when running answers have ended */
     atomic_bool late;  /* the drain time is over: fail running answers */
@@ -111,7 +111,7 @@ void route_error(void *ud, int status, const char *why, struct buf *out);
 struct http_text route_query(const struct job *j, const char *name);
 /* Answers with an error in the form of the route's API. */
 void route_fail(struct job *j, const struct fault *f);
-/* Answers like route_fail and counts the request (ledger_refused). Call without s->lock. */
+/* Answers like route_fail(), and counts the request with ledger_refused(). Call without s->lock. */
 void route_refuse(struct server *s, struct job *j, const struct fault *f);
 void answer_json(struct job *j, const struct buf *b);
 /* Answers with b and a line feed, and frees b. */
@@ -128,10 +128,10 @@ int prepare_task(struct served *d, struct job *j, const struct api *api, struct 
 int prepare_read(struct served *d, const struct job *j, const struct api *api,
                  const struct json *body, struct ask *a, struct fault *f);
 int prepare_prompt(struct served *d, struct ask *a, struct chat_prompt *p, struct fault *f);
-/* Writes the texts of the special tokens to the open object, under their template names; null:
- * none. */
+/* Writes the texts of the special tokens to the open object, with their names in templates; null:
+ * no such token. */
 void texts_specials(const struct tok *t, struct jw *w);
-/* Sends one record line per answer of a finished task to serve_opts.record. */
+/* Passes one record line per answer of a finished task to serve_opts.record. */
 void record_task(struct served *d, const struct task *t);
 
 /* Counts and logs a finished request with this status; ledger_refused() a rejected one. Call both

@@ -89,12 +89,12 @@ struct task {
     void (*ends)(struct task *t, const struct reply_choice *c);
     struct task *next;
 };
-/* Creates a task and takes ownership of a. There are n_prompts prompts; choice i answers prompt i /
+/* Creates a task with n_prompts prompts, and takes ownership of a. Choice i answers prompt i /
  * ask.n. */
 struct task *task_new(struct job *j, const struct api *api, struct ask *a, const struct ids *prompt,
                       int n_prompts);
 void task_free(struct task *t);
-/* Returns whether the client left. */
+/* Returns whether the client has left. */
 bool task_gone(const struct task *t);
 /* Returns whether the client reads too slowly: more than 1 MiB is unread. */
 bool task_full(const struct task *t);

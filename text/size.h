@@ -13,7 +13,7 @@ int size_parse(const char *text, const char *what, uint64_t *out, struct err *e)
 /* Parses a duration, such as "90s", "12h" or "1h30m", and sets *out to it in seconds. Only 0 needs
  * no unit. ERR_USAGE, naming `what`: not a duration. */
 int time_parse(const char *text, const char *what, double *out, struct err *e);
-/* Does the same for a job's time limit, where a number without a unit is in hours. */
+/* Parses a job's time limit like time_parse(), except that a number without a unit is in hours. */
 int hours_parse(const char *text, const char *what, double *out, struct err *e);
 /* Parses a number of tokens, such as "131072" or "128K", where K is 1024 and M is 1024 K.
  * ERR_USAGE, naming `what`: not such a number. */
