@@ -654,7 +654,9 @@ static int make_some(struct make *mk, int from, int to, bool feedback, struct er
     return rc;
 }
 
-int make_fed_classes(const struct make *mk) {
+/* Returns the number of classes made with error feedback, the smallest ones. Files of --budget come
+ * first. */
+static int fed_classes(const struct make *mk) {
     const int64_t n = mk->plan.feedback ? mk->plan.fed_files - mk->budget.n : 0;
     return (int)max_i64(0, min_i64(n, mk->classes.n));
 }
@@ -672,7 +674,7 @@ int make_ladder(struct make *mk, struct err *e) {
             make_share(mk, PART_PRESETS, mk->n_files - had, mk->classes.n, mk->recipes.n);
         return 0;
     }
-    const int n_fed = make_fed_classes(mk), first_fed = mk->classes.n - n_fed;
+    const int n_fed = fed_classes(mk), first_fed = mk->classes.n - n_fed;
     int rc = first_fed ? make_some(mk, 0, first_fed, false, e) : 0;
     if (!rc && n_fed) rc = make_some(mk, first_fed, mk->classes.n, true, e);
     return rc;

@@ -235,9 +235,6 @@ int make_preset(struct make *mk, const char *recipe, struct err *e);
 int make_class_bytes(const struct make *mk, const char *name, uint64_t *out, struct err *e);
 /* Returns the name of the encoders' search for mixes, with or without error feedback. */
 const char *make_mix_search(const struct make *mk, bool feedback);
-/* Returns the number of classes made with error feedback, the smallest ones. Files of --budget come
- * first. */
-int make_fed_classes(const struct make *mk);
 /* Returns the seconds left for probes; 0: no limit. */
 double make_time_for_probes(const struct make *mk);
 /* Looks for an evaluation text that was also used for importance or probes, and sets *same to its
