@@ -89,14 +89,14 @@ static void requant_rows(void *ctx, int64_t begin, int64_t end, int worker) {
     }
 }
 
-/* Encodes groups [begin, end) of the stage; a group is FEEDBACK_ROWS rows of one matrix. Reports
+/* Encodes groups [begin, end) of the stage; a group is j->group rows of one matrix. Reports
  * a row that is not finite and encodes zeros in its place. */
 static void do_groups(void *ctx, int64_t begin, int64_t end, int worker) {
     const struct batch_job *j = ctx;
     struct batch_fault *f = &j->fault[worker];
     int64_t ne0 = j->t->ne[0];
     for (int64_t g = begin; g < end && !progress_interrupted(); g++) {
-        int64_t i = j->stage + g * FEEDBACK_ROWS, n = min_i64(FEEDBACK_ROWS, j->n - i);
+        int64_t i = j->stage + g * j->group, n = min_i64(j->group, j->stage_end - i);
         for (int64_t k = 0; k < n; k++) {
             float *x = j->scratch[worker] + k * ne0;
             int64_t row = j->first + i + k;
@@ -118,7 +118,9 @@ static void do_stages(struct batch_job *j) {
         const int64_t row = (j->first + j->stage) % rows;
         n = min_i64(j->n - j->stage, step - row % step);
         fb_tensor_stage(j->fb, row);
-        pool_for(j->pool, div_up(n, FEEDBACK_ROWS), 1, do_groups, j);
+        j->stage_end = j->stage + n;
+        j->group = feedback_group(n, pool_size(j->pool));
+        pool_for(j->pool, div_up(n, j->group), 1, do_groups, j);
     }
 }
 
@@ -192,8 +194,8 @@ int batch_open(struct batch_job *j, const struct kern *ref, struct err *e) {
     j->fault = xcalloc((size_t)n_workers, sizeof *j->fault);
     for (int k = 0; k < n_workers; k++) {
         j->fault[k].row = -1;
-        TRY(mem_alloc(&p, FEEDBACK_ROWS * (uint64_t)t->ne[0] * sizeof(float), "rows of weights",
-                      e));
+        const uint64_t rows = j->feed ? FEEDBACK_GROUP : 1;
+        TRY(mem_alloc(&p, rows * (uint64_t)t->ne[0] * sizeof(float), "rows of weights", e));
         j->scratch[k] = p;
         if (!j->eb) continue;
         uint64_t blocks = (uint64_t)t->ne[0] / (uint64_t)qtype_info(j->to)->block_elems;

@@ -19,6 +19,7 @@ struct batch_job {
     enum qtype to; /* new type; t's own: copy the rows */
     enum search search;
     bool keep;        /* preserve each row's sums (enc_row_balanced, enc_grid_balance) */
+    bool feed;        /* rows may be encoded with error feedback */
     const float *imp; /* [n_mat][ne0] or NULL */
     struct pool *pool;
     /* Set by batch_open. */
@@ -29,7 +30,8 @@ struct batch_job {
     int64_t first, n; /* the batch: first row in the tensor, number of rows */
     int64_t stage;    /* with fb: first row of the batch not encoded yet */
     uint8_t *out;
-    float **scratch;             /* per worker, FEEDBACK_ROWS * ne0 weights */
+    int64_t stage_end, group;    /* with fb: end of the stage's rows; rows encoded together */
+    float **scratch;             /* per worker, ne0 weights; with feed FEEDBACK_GROUP * ne0 */
     const struct enc_blocks *eb; /* NULL: only the plain encoder */
     bool balance;                /* balance rows with eb */
     bool raise;                  /* balance rows of grid types */

@@ -9,7 +9,7 @@
 
 #include "base/mem.h"
 #include "base/num.h"
-#include "quantize/axpy.h"
+#include "quantize/enc/super.h"
 #include "quantize/feedback.h"
 
 /* LAMBDA: damping of the gradients' moments, relative to their mean. ALPHA: least shrinkage of
@@ -87,10 +87,26 @@ void fb_rows_begin(struct fb_rows *r, int64_t row) {
     r->stage = row;
 }
 
-void fb_rows_aim(const struct fb_rows *r, int64_t row, float *x) {
-    const int64_t b0 = row / r->in->block * r->in->block;
-    for (int64_t k = b0; k < min_i64(r->stage, row); k++)
-        axpy(x, r->u + (k - b0) * r->n, r->f->m[k * r->in->block + row - b0] / r->s[row], r->n);
+void fb_rows_aim(const struct fb_rows *r, int64_t row, int rows, float *x) {
+    enum { DEPTH = 256 };
+    const int64_t block = r->in->block, b0 = row / block * block;
+    float a[FEEDBACK_GROUP * DEPTH];
+    for (int64_t k0 = b0; k0 < r->stage; k0 += DEPTH) {
+        const int64_t depth = min_i64(DEPTH, r->stage - k0);
+        for (int64_t k = 0; k < depth; k++)
+            for (int i = 0; i < rows; i++)
+                a[i * DEPTH + k] = r->f->m[(k0 + k) * block + row + i - b0] / r->s[row + i];
+        const struct enc_product o = {.c = x,
+                                      .a = a,
+                                      .b = r->u + (k0 - b0) * r->n,
+                                      .ldc = r->n,
+                                      .lda = DEPTH,
+                                      .ldb = r->n,
+                                      .m = rows,
+                                      .k = depth,
+                                      .n = r->n};
+        enc_lanes()->product(&o);
+    }
 }
 
 void fb_rows_keep(struct fb_rows *r, int64_t row, const float *x, const float *y) {

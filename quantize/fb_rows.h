@@ -27,8 +27,9 @@ int fb_rows_matrix(struct fb_rows *r, int64_t mat, struct pool *pool, struct err
 double fb_rows_share(const struct fb_rows *r);
 /* Begins the stage whose first row is `row`. */
 void fb_rows_begin(struct fb_rows *r, int64_t row);
-/* Adds to a row's weights x [n] the correction for the errors of earlier stages. */
-void fb_rows_aim(const struct fb_rows *r, int64_t row, float *x);
+/* Adds to the weights x [rows][n] of rows of the current stage, from `row` on, the corrections for
+ * the errors of earlier stages. */
+void fb_rows_aim(const struct fb_rows *r, int64_t row, int rows, float *x);
 /* Records the error of a row x [n] that was encoded as y [n]. */
 void fb_rows_keep(struct fb_rows *r, int64_t row, const float *x, const float *y);
 

@@ -94,8 +94,8 @@ static void encode_rows(struct fb_tensor *t, int worker, int64_t first, const fl
         at = aim;
     }
     if (aim && t->take > 0)
-        factor_aim(t->f, t->s, t->cross, t->take, aim, rows, aim + FEEDBACK_ROWS * n);
-    for (int r = 0; r < rows && first >= 0; r++) fb_rows_aim(t->from_rows, first + r, aim + r * n);
+        factor_aim(t->f, t->s, t->cross, t->take, aim, rows, aim + FEEDBACK_GROUP * n);
+    if (first >= 0) fb_rows_aim(t->from_rows, first, rows, aim);
     feedback_rows(&t->fb, t->work[worker], at, rows, dst, dst_row);
     for (int r = 0; r < rows && first >= 0; r++) {
         t->decode(dst + (uint64_t)r * dst_row, aim, n);
@@ -110,7 +110,7 @@ struct trial {
     const float *x;
     uint8_t *enc;
     float *y;
-    int64_t rows;
+    int64_t rows, group;
     uint64_t row_bytes;
     void (*decode)(const void *restrict, float *restrict, int64_t);
 };
@@ -118,7 +118,7 @@ static void trial_rows(void *ctx, int64_t g0, int64_t g1, int worker) {
     const struct trial *j = ctx;
     int64_t n = j->t->src.n;
     for (int64_t g = g0; g < g1; g++) {
-        int64_t r = g * FEEDBACK_ROWS, k = min_i64(FEEDBACK_ROWS, j->rows - r);
+        int64_t r = g * j->group, k = min_i64(j->group, j->rows - r);
         uint8_t *dst = j->enc + (uint64_t)r * j->row_bytes;
         encode_rows(j->t, worker, -1, j->x + r * n, (int)k, dst, j->row_bytes);
         for (int64_t i = 0; i < k; i++)
@@ -165,7 +165,8 @@ static int try_matrix(struct fb_tensor *t, int64_t mat, struct trial *j, float *
         TRY_GOTO(out, rc, progress_interrupted() ? err_set(e, ERR_INTR, "interrupted") : 0);
         t->beta = way[i].beta;
         TRY_GOTO(out, rc, prepare(t, mat, 1, way[i].alpha, e));
-        pool_for(s->pool, div_up(j->rows, FEEDBACK_ROWS), 1, trial_rows, j);
+        j->group = feedback_group(j->rows, pool_size(s->pool));
+        pool_for(s->pool, div_up(j->rows, j->group), 1, trial_rows, j);
         err[i] += feedback_error(held, sh, x, j->y, j->rows);
         if (cross[0] || cross[1]) err[i] += drift_error(held, cross, x, j->y, j->rows);
     }
@@ -247,8 +248,11 @@ int fb_tensor_new(struct fb_tensor **out, const struct fb_source *src, struct er
     t->decode = ref.op[src->type].decode;
     if (src->out)
         TRY_GOTO(fail, rc, fb_rows_new(&t->from_rows, src->out, in->n, t->src.factors, e));
-    for (int k = 0; k < pool_size(src->pool) && (in->cross[0] || src->out); k++)
-        t->aim[k] = xcalloc((size_t)((FEEDBACK_ROWS + 1) * in->n), sizeof **t->aim);
+    for (int k = 0; k < pool_size(src->pool) && (in->cross[0] || src->out); k++) {
+        t->aim[k] = try_calloc((size_t)((FEEDBACK_GROUP + 1) * in->n), sizeof **t->aim,
+                               "targets of rows", e);
+        if (!t->aim[k]) TRY_GOTO(fail, rc, ERR_SYS);
+    }
     for (int k = 0; k < pool_size(src->pool); k++)
         TRY_GOTO(fail, rc, feedback_work_new(&t->work[k], src->type, in->n, e));
     if (in->n_mat > 1 && src->tau > 0)

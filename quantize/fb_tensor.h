@@ -36,7 +36,7 @@ int fb_tensor_matrix(struct fb_tensor *t, int64_t mat, struct err *e);
  * errors. fb_tensor_stage begins the stage that starts at `row`. */
 int64_t fb_tensor_stage_rows(const struct fb_tensor *t);
 void fb_tensor_stage(struct fb_tensor *t, int64_t row);
-/* Encodes up to FEEDBACK_ROWS rows of the current matrix, starting at its row `first`. */
+/* Encodes up to FEEDBACK_GROUP rows of the current matrix, starting at its row `first`. */
 void fb_tensor_rows(struct fb_tensor *t, int worker, int64_t first, const float *x, int rows,
                     uint8_t *dst, uint64_t dst_row);
 

@@ -9,7 +9,10 @@
 #include "quantize/enc/raw.h"
 #include "quantize/factor.h"
 
-enum { FEEDBACK_ROWS = 8 }; /* rows encoded together, sharing reads of the factor */
+enum {
+    FEEDBACK_ROWS = 8,  /* stages of rows (fb_rows.h) are multiples of this */
+    FEEDBACK_GROUP = 64 /* most rows encoded together, sharing reads of the factor */
+};
 /* Steps after the feedback pass. */
 enum {
     FEEDBACK_CODES = 1,   /* coordinate descent on the codes */
@@ -38,10 +41,12 @@ bool feedback_can(enum qtype t);
 void feedback_init(struct feedback *fb, enum qtype type, enum search search);
 
 struct feedback_work;
-/* Allocates one thread's buffers, for rows of n weights. */
+/* Returns the number of rows to encode together when `rows` rows are divided among threads. */
+int64_t feedback_group(int64_t rows, int threads);
+/* Allocates one thread's buffers, for FEEDBACK_GROUP rows of n weights: about 14 bytes a weight. */
 int feedback_work_new(struct feedback_work **out, enum qtype type, int64_t n, struct err *e);
 void feedback_work_free(struct feedback_work *w);
-/* Encodes up to FEEDBACK_ROWS rows x [rows][n] into rows of dst_row bytes at dst. */
+/* Encodes up to FEEDBACK_GROUP rows x [rows][n] into rows of dst_row bytes at dst. */
 void feedback_rows(const struct feedback *fb, struct feedback_work *w, const float *x, int rows,
                    uint8_t *dst, uint64_t dst_row);
 /* Returns the sum over rows of (x - y) S R S (x - y)^T. */

@@ -20,11 +20,10 @@ static uint8_t nearest(const struct enc_fp4 *l, const struct fp4_open *o, int i,
     return step > 0x1p-126f ? fp4_code(v / step) : o->code[i];
 }
 
-/* Encodes columns [c0, c0 + n) of one row; each code is chosen with the errors of all before it. */
-static void pass(const struct feedback *fb, struct fb_row *r, void *block, int64_t c0, int n) {
+static void pass_row(const struct feedback *fb, struct fb_row *r, struct fp4_open *o, int64_t c0,
+                     int n) {
     const struct enc_fp4 *l = fb->enc->fp4;
     const struct factor *f = fb->f;
-    struct fp4_open *o = block;
     float y[FP4_MAX] = {0}, w[FP4_MAX] = {0};
     uint8_t blk[FP4_MAX];
     for (int i = 0; i < n; i++) {
@@ -41,6 +40,11 @@ static void pass(const struct feedback *fb, struct fb_row *r, void *block, int64
         r->u[c] = fb->s[c] * (r->x[c] - value_at(l, o, i));
         axpy(r->acc + c + 1, f->m + c * f->block + (c + 1 - b0), r->u[c], stop - c - 1);
     }
+}
+
+static void pass(const struct feedback *fb, struct fb_row *row, int rows, void *blocks, int64_t c0,
+                 int n) {
+    for (int k = 0; k < rows; k++) pass_row(fb, &row[k], (struct fp4_open *)blocks + k, c0, n);
 }
 
 /* Tries another scale byte for run k: takes the codes nearest to the current values, then makes

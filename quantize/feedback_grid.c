@@ -129,9 +129,8 @@ static void pass_entry(const struct feedback *fb, struct fb_row *r, struct grid_
     }
 }
 
-/* Encodes columns [c0, c0 + n) of one row, an entry of the grid at a time. */
-static void pass(const struct feedback *fb, struct fb_row *r, void *block, int64_t c0, int n) {
-    struct grid_open *o = block;
+static void pass_row(const struct feedback *fb, struct fb_row *r, struct grid_open *o, int64_t c0,
+                     int n) {
     const struct grid_spec *s = fb->grid.s;
     float y[QK], w[QK];
     for (int i = 0; i < n; i++) {
@@ -146,6 +145,11 @@ static void pass(const struct feedback *fb, struct fb_row *r, void *block, int64
         o->b.sign[i / OCTET] = signs_of(s, t, w + i);
         for (int k = 0; k < OCTET; k += s->per) pass_entry(fb, r, o, c0, i + k);
     }
+}
+
+static void pass(const struct feedback *fb, struct fb_row *row, int rows, void *blocks, int64_t c0,
+                 int n) {
+    for (int k = 0; k < rows; k++) pass_row(fb, &row[k], (struct grid_open *)blocks + k, c0, n);
 }
 
 /* ---- descent --------------------------------------------------------------------------------- */

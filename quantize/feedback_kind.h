@@ -14,22 +14,32 @@
 #include "quantize/axpy.h"
 #include "quantize/feedback.h"
 
+/* Columns that are brought up to date at once; changes reach all other columns at their end. */
+enum { FB_WINDOW = 256, FB_STEPS = 3 * FB_WINDOW };
+
 /* A row being encoded. u is the scaled error of each weight, s * (x - x^). */
 struct fb_row {
     const float *x; /* [n] weights */
     float *u;       /* [n] */
     float *acc; /* [n] sum of the earlier columns' errors that shifts a column's target, times s */
-    float *g;   /* [n] R u */
-    unsigned char *blocks; /* the row's blocks, kind->bytes each */
+    float *g;   /* [n] R u; in descent without the changes in at and by, outside the window */
+    int64_t w0, w1; /* the window's columns, in one block of R */
+    /* Changes of u since the window began, in order: column w0 + at[k] by by[k]. A column changes
+     * at most three times: with the integers, scales and codes of its block. */
+    int32_t *at; /* [FB_STEPS] */
+    float *by;   /* [FB_STEPS] */
+    int n_steps;
 };
 
 /* Operations of one block family. A block covers n weights from column c0. */
 struct fb_kind {
     /* Size of an unpacked block, in bytes. */
     size_t bytes;
-    /* Fits the block's scales to its targets, then chooses its codes in column order, each with
-     * the feedback of all earlier columns. Sets u, and acc for the block's own columns. */
-    void (*pass)(const struct feedback *fb, struct fb_row *r, void *block, int64_t c0, int n);
+    /* Fits the scales of a block of each row to its targets, then chooses its codes in column
+     * order, each with the feedback of all earlier columns. Sets u, and acc for the block's own
+     * columns. */
+    void (*pass)(const struct feedback *fb, struct fb_row *row, int rows, void *blocks, int64_t c0,
+                 int n);
     /* Changes integers, scales and codes of a block where that lowers the error u R u^T. `round`
      * counts from 0. Keeps u and g up to date. */
     void (*descend)(const struct feedback *fb, struct fb_row *r, void *block, int64_t c0,
@@ -48,11 +58,12 @@ static inline float fb_target(float x, float acc, float s) {
     return fabsf(t) < 1e30f ? t : x;
 }
 
-/* Updates g for a change du of u at column c: adds R[:, c] * du over the block of R that
- * contains c. */
-static inline void fb_moved(const struct factor *f, float *g, int64_t c, float du) {
-    int64_t b0 = c / f->block * f->block;
-    axpy(g + b0, f->r + c * f->block, du, min_i64(f->block, f->n - b0));
+/* Updates g for a change du of u at column c of the window: adds R[:, c] * du there, and notes it
+ * for the columns outside. */
+static inline void fb_moved(const struct factor *f, struct fb_row *r, int64_t c, float du) {
+    axpy(r->g + r->w0, f->r + c * f->block + r->w0 % f->block, du, r->w1 - r->w0);
+    r->at[r->n_steps] = (int32_t)(c - r->w0);
+    r->by[r->n_steps++] = du;
 }
 
 /* Returns row c0 + i of R, starting at column c0. No block of weights crosses the end of a block
@@ -80,7 +91,7 @@ static inline void fb_accept(const struct factor *f, struct fb_row *r, const flo
     for (int i = 0; i < n; i++) {
         if (du[i] == 0) continue;
         r->u[c0 + i] += du[i];
-        fb_moved(f, r->g, c0 + i, du[i]);
+        fb_moved(f, r, c0 + i, du[i]);
     }
 }
 

@@ -3,18 +3,12 @@
 #include "quantize/enc/super.h"
 #include "quantize/feedback_kind.h"
 
-/* Encodes columns [c0, c0 + n) of one row. acc already includes the errors of all earlier
- * columns. */
-static void pass(const struct feedback *fb, struct fb_row *r, void *block, int64_t c0, int n) {
-    struct enc_raw *o = block;
+enum { TILE = 8 }; /* rows searched together */
+
+/* Chooses the codes of one row's block, whose scales were fitted to the targets y. */
+static void choose_codes(const struct feedback *fb, struct fb_row *r, struct enc_raw *o,
+                         const float *y, int64_t c0, int n) {
     const struct factor *f = fb->f;
-    float y[QK] = {0}, d[QK] = {0};
-    for (int i = 0; i < n; i++) {
-        float s = fb->s[c0 + i];
-        y[i] = fb_target(r->x[c0 + i], r->acc[c0 + i], s);
-        d[i] = fb->imp[c0 + i] * f->diag[c0 + i];
-    }
-    enc_raw_blocks(fb->enc->blocks, y, d, 1, fb->search, 0, o);
     for (int i = 0; i < n; i++) {
         int64_t c = c0 + i, b0 = c / f->block * f->block;
         int64_t stop = min_i64(c0 + n, min_i64(f->n, b0 + f->block));
@@ -22,6 +16,25 @@ static void pass(const struct feedback *fb, struct fb_row *r, void *block, int64
         if (t != y[i]) o->l[i] = enc_raw_nearest(o, i / o->sub, i, t);
         r->u[c] = fb->s[c] * (r->x[c] - enc_raw_value(o, i));
         axpy(r->acc + c + 1, f->m + c * f->block + (c + 1 - b0), r->u[c], stop - c - 1);
+    }
+}
+
+/* Blocks of 32 are searched eight rows side by side, a lane each. */
+static void pass(const struct feedback *fb, struct fb_row *row, int rows, void *blocks, int64_t c0,
+                 int n) {
+    struct enc_raw *o = blocks;
+    float y[TILE * QK], d[TILE * QK];
+    for (int k = 0; k < (int)min_i64(rows, TILE); k++)
+        for (int i = 0; i < n; i++) d[k * n + i] = fb->imp[c0 + i] * fb->f->diag[c0 + i];
+    for (int at = 0; at < rows; at += TILE) {
+        const int m = (int)min_i64(rows - at, TILE);
+        for (int k = 0; k < m; k++)
+            for (int i = 0; i < n; i++) {
+                const struct fb_row *r = &row[at + k];
+                y[k * n + i] = fb_target(r->x[c0 + i], r->acc[c0 + i], fb->s[c0 + i]);
+            }
+        enc_raw_blocks(fb->enc->blocks, y, d, m, fb->search, 0, o + at);
+        for (int k = 0; k < m; k++) choose_codes(fb, &row[at + k], &o[at + k], y + k * n, c0, n);
     }
 }
 
@@ -40,7 +53,7 @@ static void descend_codes(const struct feedback *fb, struct fb_row *r, struct en
             continue;
         }
         r->u[c] = u;
-        fb_moved(fb->f, r->g, c, du);
+        fb_moved(fb->f, r, c, du);
     }
 }
 

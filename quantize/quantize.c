@@ -230,6 +230,7 @@ static int encoding_open(struct encoding *x, struct source *s, const struct quan
                                  .to = it->type,
                                  .search = o->search,
                                  .keep = !(o->without & FEEDBACK_BALANCE),
+                                 .feed = s->gram != NULL,
                                  .pool = o->pool},
                            .alpha = have ? have->alpha : 0};
     if (it->type != t->type && !have) TRY(load_importance(s, o, t, it->role, &x->imp, &unused, e));

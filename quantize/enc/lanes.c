@@ -8,6 +8,7 @@
 #include "quantize/enc/lanes_aff.h"
 #include "quantize/enc/lanes_b32.h"
 #include "quantize/enc/lanes_factor.h"
+#include "quantize/enc/lanes_product.h"
 #include "quantize/enc/lanes_sym.h"
 
 #ifndef LANES_TABLE
@@ -124,4 +125,6 @@ const struct enc_lanes LANES_TABLE = {{aff_open, sym_open, b32_open},
                                       round_f16,
                                       entry,
                                       factor_panel,
-                                      factor_trail};
+                                      factor_trail,
+                                      product,
+                                      product_steps};

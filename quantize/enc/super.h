@@ -44,6 +44,22 @@ struct enc_how enc_how_of(const struct enc_spec *s, enum search search);
 /* Returns whether a rule needs the row's mean, given importance. */
 bool enc_needs_row_mean2(const struct enc_how *h);
 
+/* c[i][j] += the sum over p < k, in ascending order, of a[i][p] b[p][j], for i < m and j < n.
+ * Rows are lda, ldb and ldc apart. turned: b[j][p] instead of b[p][j]. */
+struct enc_product {
+    float *c;
+    const float *a, *b;
+    int64_t ldc, lda, ldb, m, k, n;
+    bool turned;
+};
+/* Additions to one row y, in order: by[k] times row at[k] of a matrix. */
+struct enc_steps {
+    float *y;
+    const int32_t *at;
+    const float *by;
+    int n;
+};
+
 /* Loops over weights, compiled once per instruction set (lanes.c); all give the same bits. */
 enum { FACTOR_COLUMNS = 64, FACTOR_ROWS = 12 };
 struct enc_lanes {
@@ -70,6 +86,11 @@ struct enc_lanes {
     void (*panel)(double *x, const double *l, int64_t ld);
     /* Computes the inner products of FACTOR_ROWS rows, laid out as above, with two other rows. */
     void (*trail)(const double *x, const double *const row[2], double out[2][FACTOR_ROWS]);
+    void (*product)(const struct enc_product *o);
+    /* Makes the additions of n_rows rows to n columns. Rows of b are ldb apart; all at[k] are
+     * below depth. */
+    void (*steps)(const struct enc_steps *rows, int n_rows, const float *b, int64_t ldb, int depth,
+                  int64_t n);
 };
 extern const struct enc_lanes enc_lanes_base, enc_lanes_avx2;
 const struct enc_lanes *enc_lanes(void); /* selected by enc_use() */

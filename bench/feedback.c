@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: MIT
+/* bench/feedback.c - time of error feedback per weight, by type and search, on one thread.
+ *
+ * feedback COLUMNS ROWS [TYPE...]: prints one JSON object per type and search: processor time per
+ * weight in microseconds, with the factor made and shrinkage chosen; seconds of both; a hash of
+ * the bytes, for comparing builds. Moments: log-normal importance, 16 shared causes, so none of
+ * them is subnormal. GROUP: rows per call; builds before FEEDBACK_GROUP need -DGROUP=8. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/hash.h"
+#include "base/mem.h"
+#include "base/num.h"
+#include "base/rng.h"
+#include "quantize/fb_tensor.h"
+#include "quantize/feedback.h"
+
+#ifndef GROUP
+#define GROUP FEEDBACK_GROUP
+#endif
+enum { CAUSES = 16, TOKENS = 4096, REPS = 3 };
+
+static float *x;
+static int64_t n, n_rows;
+
+static void stop(const struct err *e) {
+    fprintf(stderr, "feedback: %s\n", e->msg);
+    exit(1);
+}
+
+/* Returns the processor time of this thread in seconds. */
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static float *fill_moments(struct rng *r) {
+    float *mix = xcalloc((size_t)(CAUSES * n), sizeof *mix), *sum;
+    double *scale = xcalloc((size_t)n, sizeof *scale);
+    void *p;
+    struct err e;
+    if (mem_alloc(&p, (uint64_t)(n * n) * sizeof *sum, "moments", &e)) stop(&e);
+    sum = p;
+    for (int64_t i = 0; i < CAUSES * n; i++) mix[i] = rng_normal(r);
+    for (int64_t i = 0; i < n; i++) scale[i] = exp(0.5 * (double)rng_normal(r));
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t j = 0; j < n; j++) {
+            double s = i == j ? CAUSES : 0;
+            for (int k = 0; k < CAUSES; k++) s += (double)mix[k * n + i] * (double)mix[k * n + j];
+            sum[i * n + j] = (float)(TOKENS * s * scale[i] * scale[j]);
+        }
+    free(mix);
+    free(scale);
+    return sum;
+}
+
+static bool load(void *ctx, int64_t row, float *to) {
+    (void)ctx;
+    memcpy(to, x + row * n, (size_t)n * sizeof *to);
+    return true;
+}
+
+static void measure(const struct gram_input *in, enum qtype type, enum search search) {
+    const uint64_t bytes = qtype_row_bytes(type, n);
+    uint8_t *enc = xcalloc((size_t)n_rows, bytes);
+    struct fb_source src = {.in = in,
+                            .type = type,
+                            .search = search,
+                            .n = n,
+                            .rows = n_rows,
+                            .n_mat = 1,
+                            .load = load,
+                            .steps = FEEDBACK_ALL};
+    struct fb_tensor *t;
+    struct err e;
+    double t0 = now(), best = HUGE_VAL;
+    if (fb_tensor_new(&t, &src, &e) || fb_tensor_matrix(t, 0, &e)) stop(&e);
+    const double setup = now() - t0;
+    for (int rep = 0; rep < REPS; rep++) {
+        t0 = now();
+        for (int64_t r = 0; r < n_rows; r += GROUP)
+            fb_tensor_rows(t, 0, r, x + r * n, (int)min_i64(GROUP, n_rows - r),
+                           enc + (uint64_t)r * bytes, bytes);
+        best = fmin(best, now() - t0);
+    }
+    printf("{\"type\": \"%s\", \"search\": \"%s\", \"columns\": %lld, \"rows\": %lld, "
+           "\"us_per_weight\": %.3f, \"setup_s\": %.3f, \"alpha\": %g, \"bytes\": \"%016llx\"}\n",
+           qtype_name(type), search_name(search), (long long)n, (long long)n_rows,
+           1e6 * best / (double)(n * n_rows), setup, fb_tensor_alpha(t),
+           (unsigned long long)hash_u64(enc, (uint64_t)n_rows * bytes));
+    fflush(stdout);
+    fb_tensor_free(t);
+    free(enc);
+}
+
+int main(int argc, char **argv) {
+    struct rng r;
+    const float count[] = {TOKENS};
+    char name[] = "made up";
+    n = argc > 1 ? strtol(argv[1], NULL, 10) : 2048;
+    n_rows = argc > 2 ? strtol(argv[2], NULL, 10) : 64;
+    if (n < 32 || n % 32 || n_rows < 1)
+        return fprintf(stderr, "usage: feedback COLUMNS ROWS [TYPE...]\n"), 2;
+    rng_seed(&r, 11);
+    float *sum = fill_moments(&r);
+    struct gram_input in = {
+        .name = name, .n = n, .block = n, .n_mat = 1, .sum = {sum, sum}, .count = {count, count}};
+    x = xcalloc((size_t)(n * n_rows), sizeof *x);
+    for (int64_t i = 0; i < n * n_rows; i++) x[i] = 0.02f * rng_normal(&r);
+    for (int t = 0; t < QT_COUNT; t++) {
+        bool wanted = argc <= 3;
+        for (int k = 3; k < argc; k++) wanted = wanted || strcmp(argv[k], qtype_name(t)) == 0;
+        if (!wanted || !qtype_name(t) || !feedback_can(t) || n % qtype_info(t)->block_elems)
+            continue;
+        measure(&in, t, SEARCH_FAST);
+        measure(&in, t, SEARCH_BEST);
+    }
+    free(x);
+    mem_free(sum);
+    return 0;
+}

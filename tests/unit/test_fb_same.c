@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: MIT
+/* Error feedback of many rows together, in windows and with every instruction set: the bytes of one
+ * row after another with plain loops. The same for the products underneath. */
+#include "tests/check.h"
+
+#include "base/rng.h"
+#include "kernels/kern.h"
+#include "quantize/enc/super.h"
+#include "quantize/feedback_kind.h"
+
+enum { MAX_N = 768, ROWS = 70, TOKENS = 300 };
+static const enum qtype types[] = {QT_Q4_0,    QT_Q4_1,   QT_Q5_0,  QT_Q5_1,    QT_Q8_0,   QT_Q2_K,
+                                   QT_Q3_K,    QT_Q4_K,   QT_Q5_K,  QT_IQ4_NL,  QT_IQ4_XS, QT_Q6_K,
+                                   QT_IQ2_XXS, QT_IQ2_XS, QT_IQ2_S, QT_IQ3_XXS, QT_IQ3_S,  QT_IQ1_S,
+                                   QT_IQ1_M,   QT_MXFP4,  QT_NVFP4};
+static float x[ROWS * MAX_N], y[ROWS * MAX_N];
+
+static void fill(float *v, int64_t n, uint64_t seed, float scale) {
+    struct rng r;
+    rng_seed(&r, seed);
+    for (int64_t i = 0; i < n; i++) v[i] = scale * rng_normal(&r);
+}
+
+/* Makes the factor of n correlated columns in blocks. */
+static void make(struct factor *f, int64_t n, int64_t block) {
+    const struct factor_opts o = {.halves = 3, .lambda = 0.01, .alpha = 0.1};
+    const float count[] = {TOKENS};
+    float *acts = calloc((size_t)(TOKENS * n), sizeof *acts),
+          *sum = calloc((size_t)(n * block), sizeof *sum);
+    struct err e;
+    fill(acts, TOKENS * n, 5, 1);
+    for (int t = 0; t < TOKENS; t++)
+        for (int64_t i = n - 1; i > 0; i--) acts[t * n + i] += acts[t * n + i / 2] * 0.7f;
+    for (int t = 0; t < TOKENS; t++)
+        for (int64_t i = 0; i < n; i++)
+            for (int64_t b0 = i / block * block, j = b0; j < min_i64(n, b0 + block); j++)
+                sum[i * block + j - b0] += acts[t * n + i] * acts[t * n + j];
+    const struct gram_input in = {
+        .n = n, .block = block, .n_mat = 1, .sum = {sum, sum}, .count = {count, count}};
+    CHECK_OK(factor_init(f, n, block, &e));
+    CHECK_OK(factor_make(f, &in, 0, &o, NULL, 0, NULL, &e));
+    free(acts);
+    free(sum);
+}
+
+/* Adds to[j] += M[c][j] * by, or R, for columns j of [from, end), which are in the block of c. */
+static void add(const struct factor *f, const float *m, float *to, int64_t c, float by,
+                int64_t from, int64_t end) {
+    for (int64_t j = from; j < end; j++) to[j] += m[c * f->block + j % f->block] * by;
+}
+
+/* Encodes one row in the order that feedback.c describes, without windows or products. */
+static void one_row(const struct feedback *fb, const float *row, uint8_t *dst) {
+    const struct factor *f = fb->f;
+    const int n = qtype_info(fb->type)->block_elems;
+    const int64_t bytes = qtype_info(fb->type)->block_bytes;
+    static float u[MAX_N], acc[MAX_N], g[MAX_N], by[FB_STEPS];
+    static int32_t at[FB_STEPS];
+    unsigned char *blocks = calloc((size_t)(f->n / n), fb->kind->bytes);
+    struct fb_row r = {.x = row, .u = u, .acc = acc, .g = g, .at = at, .by = by};
+    double num = 0, den = 0;
+    memset(acc, 0, sizeof acc);
+    memset(g, 0, sizeof g);
+#define BLOCK(c0) (blocks + (size_t)((c0) / n) * fb->kind->bytes)
+#define END(c) min_i64(f->n, ((c) / f->block + 1) * f->block)
+    for (int64_t c0 = 0; c0 < f->n; c0 += n) {
+        fb->kind->pass(fb, &r, 1, BLOCK(c0), c0, n);
+        for (int64_t c = c0; c < c0 + n; c++) add(f, f->m, acc, c, u[c], c0 + n, END(c));
+    }
+    for (int64_t c = 0; c < f->n; c++) add(f, f->r, g, c, u[c], c / f->block * f->block, END(c));
+    for (int t = 0; t < fb->rounds; t++)
+        for (int64_t c0 = 0; c0 < f->n; c0 += n) {
+            r.w0 = c0 / f->block * f->block; /* all that a change concerns */
+            r.w1 = END(c0);
+            r.n_steps = 0;
+            fb->kind->descend(fb, &r, BLOCK(c0), c0, t);
+        }
+    memset(acc, 0, sizeof acc);
+    for (int64_t c = 0; c < f->n; c++)
+        add(f, f->r, acc, c, fb->s[c] * row[c], c / f->block * f->block, END(c));
+    for (int64_t c = 0; c < f->n; c++) {
+        const double v = (double)(fb->s[c] * row[c]);
+        num += (double)acc[c] * v;
+        den += (double)acc[c] * (v - (double)u[c]);
+    }
+    for (int64_t c0 = 0; c0 < f->n; c0 += n) {
+        if (fb->steps & FEEDBACK_BALANCE) fb->kind->rescale(BLOCK(c0), enc_gain(num, den));
+        fb->kind->close(fb, BLOCK(c0), dst + c0 / n * bytes);
+    }
+    free(blocks);
+}
+
+/* Compares calls of several sizes with one_row, for every instruction set. */
+static void compare(enum qtype type, enum search search, const struct factor *f, const float *w,
+                    const float *s) {
+    static const int calls[] = {1, 6, 63}; /* sums to ROWS */
+    const uint64_t bytes = qtype_row_bytes(type, f->n);
+    uint8_t *want = calloc(ROWS, bytes), *got = calloc(ROWS, bytes);
+    struct feedback_work *work;
+    struct feedback fb;
+    struct err e;
+    feedback_init(&fb, type, search);
+    fb.f = f;
+    fb.imp = w;
+    fb.s = s;
+    fb.steps = FEEDBACK_ALL;
+    fb.rounds = 2;
+    enc_use(KERN_REF);
+    for (int r = 0; r < ROWS; r++) one_row(&fb, x + r * f->n, want + (uint64_t)r * bytes);
+    for (int isa = KERN_REF; isa <= (int)kern_isa_best(); isa++) {
+        if (isa > KERN_REF && isa != KERN_AVX2 && isa != (int)kern_isa_best()) continue;
+        enc_use((enum kern_isa)isa);
+        CHECK_OK(feedback_work_new(&work, type, f->n, &e));
+        for (int k = 0, r = 0; k < 3; r += calls[k++])
+            feedback_rows(&fb, work, x + r * f->n, calls[k], got + (uint64_t)r * bytes, bytes);
+        feedback_work_free(work);
+        for (int r = 0; r < ROWS; r++)
+            if (memcmp(want + (uint64_t)r * bytes, got + (uint64_t)r * bytes, bytes) != 0)
+                CHECK_FAIL("%s %s %s: row %d differs", qtype_name(type), search_name(search),
+                           kern_isa_name((enum kern_isa)isa), r);
+    }
+    enc_use(kern_isa_best());
+    free(want);
+    free(got);
+}
+
+static void test_rows(void) {
+    static const int64_t shape[][2] = {{768, 768}, {768, 512}, {416, 416}, {32, 32}};
+    float w[MAX_N], s[MAX_N];
+    for (size_t k = 0; k < sizeof shape / sizeof *shape; k++) {
+        struct factor f;
+        make(&f, shape[k][0], shape[k][1]);
+        feedback_weights(w, s, f.h, f.n, 0.01);
+        for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
+            if (f.n % qtype_info(types[t])->block_elems) continue;
+            if (!k || qtype_info(types[t])->block_elems < QK || types[t] == QT_Q4_K ||
+                types[t] == QT_IQ3_S)
+                compare(types[t], k == 0 || k == 2 ? SEARCH_BEST : SEARCH_FAST, &f, w, s);
+        }
+        factor_release(&f);
+    }
+}
+
+static void test_error(void) {
+    struct factor f;
+    float w[MAX_N], s[MAX_N];
+    make(&f, 768, 512);
+    feedback_weights(w, s, f.h, f.n, 0.01);
+    for (int64_t rows = 1; rows < ROWS; rows += 18) {
+        double want = 0;
+        for (int64_t r = 0; r < rows; r++)
+            for (int64_t i = 0; i < f.n; i++) {
+                const float *xr = x + r * f.n, *yr = y + r * f.n;
+                float g = 0;
+                for (int64_t j = i / 512 * 512; j < min_i64(f.n, i / 512 * 512 + 512); j++)
+                    g += f.r[i * 512 + j % 512] * (s[j] * (xr[j] - yr[j]));
+                want += (double)(s[i] * (xr[i] - yr[i])) * (double)g;
+            }
+        for (int isa = KERN_REF; isa <= (int)kern_isa_best(); isa++) {
+            enc_use((enum kern_isa)isa);
+            const double got = feedback_error(&f, s, x, y, rows);
+            CHECK(memcmp(&want, &got, sizeof want) == 0);
+        }
+    }
+    enc_use(kern_isa_best());
+    factor_release(&f);
+}
+
+/* Products of all sizes around those of tiles and panels. */
+static void test_products(void) {
+    static const int64_t size[] = {1, 3, 4, 5, 8, 23, 24, 25, 63, 64, 65, 256, 300};
+    enum { LD = 301, N = sizeof size / sizeof *size };
+    static float a[LD * LD], b[LD * LD], c[LD * LD], want[LD * LD], got[LD * LD];
+    fill(a, LD * LD, 1, 1);
+    fill(b, LD * LD, 2, 1);
+    fill(c, LD * LD, 3, 1);
+    for (int trial = 0; trial < 200; trial++) {
+        const int64_t m = size[trial % 9], k = size[trial * 5 % N], n = size[trial * 7 % N];
+        const bool turned = trial % 2;
+        memcpy(want, c, sizeof c);
+        for (int64_t i = 0; i < m; i++)
+            for (int64_t j = 0; j < n; j++)
+                for (int64_t p = 0; p < k; p++)
+                    want[i * LD + j] += a[i * LD + p] * (turned ? b[j * LD + p] : b[p * LD + j]);
+        for (int isa = KERN_REF; isa <= (int)kern_isa_best(); isa++) {
+            const struct enc_product o = {.c = got,
+                                          .a = a,
+                                          .b = b,
+                                          .ldc = LD,
+                                          .lda = LD,
+                                          .ldb = LD,
+                                          .m = m,
+                                          .k = k,
+                                          .n = n,
+                                          .turned = turned};
+            memcpy(got, c, sizeof c);
+            enc_use((enum kern_isa)isa);
+            enc_lanes()->product(&o);
+            if (memcmp(got, want, sizeof want) != 0)
+                CHECK_FAIL("%s: %lld x %lld x %lld", kern_isa_name((enum kern_isa)isa),
+                           (long long)m, (long long)k, (long long)n);
+        }
+    }
+    enc_use(kern_isa_best());
+}
+
+static void test_steps(void) {
+    enum { DEPTH = 96, N = 301, MOST = 200 };
+    static float b[DEPTH * N], by[3 * MOST], start[3 * N], want[3 * N], got[3 * N];
+    static int32_t at[3 * MOST];
+    struct rng r;
+    rng_seed(&r, 4);
+    fill(b, DEPTH * N, 5, 1);
+    fill(by, 3 * MOST, 6, 1);
+    fill(start, 3 * N, 7, 1);
+    for (int i = 0; i < 3 * MOST; i++) at[i] = (int32_t)(rng_u64(&r) % DEPTH);
+    for (int few = 0; few < 2; few++) { /* few: b is not copied */
+        const int n_steps[] = {few ? 5 : MOST, 0, few ? 1 : 77};
+        memcpy(want, start, sizeof want);
+        for (int row = 0; row < 3; row++)
+            for (int k = 0; k < n_steps[row]; k++)
+                for (int j = 0; j < N; j++)
+                    want[row * N + j] += by[row * MOST + k] * b[at[row * MOST + k] * N + j];
+        for (int isa = KERN_REF; isa <= (int)kern_isa_best(); isa++) {
+            struct enc_steps s[3];
+            memcpy(got, start, sizeof got);
+            for (int row = 0; row < 3; row++)
+                s[row] = (struct enc_steps){got + row * N, at + row * MOST, by + row * MOST,
+                                            n_steps[row]};
+            enc_use((enum kern_isa)isa);
+            enc_lanes()->steps(s, 3, b, N, DEPTH, N);
+            CHECK(memcmp(got, want, sizeof want) == 0);
+        }
+    }
+    enc_use(kern_isa_best());
+}
+
+int main(void) {
+    fill(x, ROWS * MAX_N, 8, 0.02f);
+    fill(y, ROWS * MAX_N, 9, 0.02f);
+    RUN(test_products);
+    RUN(test_steps);
+    RUN(test_error);
+    RUN(test_rows);
+    return check_done();
+}
