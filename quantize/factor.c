@@ -113,13 +113,20 @@ static void trail_rows(void *ctx, int64_t p0, int64_t p1, int worker) {
     for (int64_t q0 = 0; q0 < p1; q0 += FACTOR_ROWS)
         for (int64_t p = max_i64(p0, q0 & ~INT64_C(1)); p < p1; p += 2) {
             double *row[2] = {c->a + (c->k1 + p) * c->n,
-                              c->a + (c->k1 + min_i64(p + 1, p1 - 1)) * c->n},
-                   out[2][FACTOR_ROWS];
+                              c->a + (c->k1 + min_i64(p + 1, p1 - 1)) * c->n};
+            double *to[2] = {row[0] + c->k1 + q0, row[1] + c->k1 + q0}, part[2][FACTOR_ROWS] = {0};
+            /* A group that the diagonal or the last row cuts is subtracted in a copy. */
+            const bool cut = q0 + FACTOR_ROWS > p + 1 || p + 1 == p1;
+            size_t bytes[2] = {0};
+            for (int64_t r = 0; r < 2 && cut; r++) {
+                if (p + r < p1)
+                    bytes[r] = (size_t)min_i64(FACTOR_ROWS, p + r + 1 - q0) * sizeof **part;
+                memcpy(part[r], to[r], bytes[r]);
+                to[r] = part[r];
+            }
             c->lanes->trail(c->panel + q0 * NB,
-                            (const double *const[]){row[0] + c->k0, row[1] + c->k0}, out);
-            for (int64_t r = 0; r < 2 && p + r < p1; r++)
-                for (int64_t q = q0; q < q0 + FACTOR_ROWS && q <= p + r; q++)
-                    row[r][c->k1 + q] -= out[r][q - q0];
+                            (const double *const[]){row[0] + c->k0, row[1] + c->k0}, to);
+            for (int r = 0; r < 2; r++) memcpy(row[r] + c->k1 + q0, part[r], bytes[r]);
         }
 }
 /* Factors a matrix in place into L L^T, NB columns at a time. Returns false if a pivot is not

@@ -58,7 +58,12 @@ static void factor_panel(double *x, const double *l, int64_t ld) {
         }
 }
 
-static void factor_trail(const double *x, const double *const row[2], double out[2][FACTOR_ROWS]) {
+INLINE void subtract(double *to, struct three s) {
+    const vp left[3] = {loadp(to) - s.a, loadp(to + VP) - s.b, loadp(to + 2 * VP) - s.c};
+    memcpy(to, left, sizeof left);
+}
+
+static void factor_trail(const double *x, const double *const row[2], double *const to[2]) {
     for (int c = 0; c < FACTOR_ROWS; c += 3 * VP) {
         struct three s = {0}, t = {0};
         for (int i = 0; i < STRIDE; i++) {
@@ -70,8 +75,8 @@ static void factor_trail(const double *x, const double *const row[2], double out
             s = plus(s, s8);
             t = plus(t, t8);
         }
-        memcpy(out[0] + c, &s, sizeof s);
-        memcpy(out[1] + c, &t, sizeof t);
+        subtract(to[0] + c, s);
+        subtract(to[1] + c, t);
     }
 }
 
