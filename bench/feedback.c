@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
 /* bench/feedback.c - time of error feedback per weight, by type and search, on one thread.
  *
- * feedback COLUMNS ROWS [TYPE...]: prints one JSON object per type and search: processor time per
- * weight in microseconds, with the factor made and shrinkage chosen; seconds of both; a hash of
- * the bytes, for comparing builds. Moments: log-normal importance, 16 shared causes, so none of
- * them is subnormal. GROUP: rows per call; builds before FEEDBACK_GROUP need -DGROUP=8. */
+ * feedback COLUMNS ROWS [TYPE...]: prints JSON objects, one a line. First the machine: GMAC/s that
+ * separate multiplications and additions reach in AVX2 registers, those of enc_lanes()->product,
+ * and GFLOP/s of the factor. Then, per type and search, processor time per weight in microseconds
+ * with the factor made and the shrinkage chosen; seconds of both; a hash of the bytes, for
+ * comparing builds. Moments: log-normal importance, 16 shared causes, nothing subnormal. GROUP:
+ * rows per call; builds before FEEDBACK_GROUP need -DGROUP=8. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,10 +17,13 @@
 #include "base/mem.h"
 #include "base/num.h"
 #include "base/rng.h"
+#include "quantize/enc/super.h"
 #include "quantize/fb_tensor.h"
 #include "quantize/feedback.h"
 
-#ifndef GROUP
+#ifdef GROUP
+#define FEEDBACK_BEFORE
+#else
 #define GROUP FEEDBACK_GROUP
 #endif
 enum { CAUSES = 16, TOKENS = 4096, REPS = 3 };
@@ -97,6 +102,71 @@ static void measure(const struct gram_input *in, enum qtype type, enum search se
     free(enc);
 }
 
+#ifdef __x86_64__
+/* Returns the GMAC/s of 12 independent chains in registers. */
+__attribute__((target("avx2"))) static double peak(void) {
+    typedef float v8 __attribute__((vector_size(32)));
+    enum { CHAINS = 12, STEPS = 10 * 1000 * 1000 };
+    v8 a = {0}, b = a + 1, c = a + 2, d = a + 3, f = a + 4, g = a + 5, h = a + 6, i = a + 7,
+       j = a + 8, k = a + 9, l = a + 10, m = a + 11;
+    const v8 by = a + 0.5F, plus = a + 0.25F;
+    const double t0 = now();
+    for (int s = 0; s < STEPS; s++) {
+        a = a * by + plus, b = b * by + plus, c = c * by + plus, d = d * by + plus;
+        f = f * by + plus, g = g * by + plus, h = h * by + plus, i = i * by + plus;
+        j = j * by + plus, k = k * by + plus, l = l * by + plus, m = m * by + plus;
+    }
+    const double t = now() - t0;
+    a += b + c + d + f + g + h + i + j + k + l + m;
+    return a[0] > 0 ? 8e-9 * CHAINS * STEPS / t : 0;
+}
+#else
+static double peak(void) {
+    return 0;
+}
+#endif
+
+#ifdef FEEDBACK_BEFORE
+static double product(const float *sum) {
+    return sum ? 0 : 1;
+}
+#else
+/* Returns the GMAC/s of a product of GROUP rows with all columns. */
+static double product(const float *sum) {
+    float *c = xcalloc((size_t)(GROUP * n), sizeof *c),
+          *a = xcalloc((size_t)(GROUP * n), sizeof *a);
+    const struct enc_product o = {
+        .c = c, .a = a, .b = sum, .ldc = n, .lda = n, .ldb = n, .m = GROUP, .k = n, .n = n};
+    double best = HUGE_VAL;
+    for (int64_t i = 0; i < GROUP * n; i++) a[i] = 1e-6F * (float)(i % 97);
+    for (int rep = 0; rep < REPS; rep++) {
+        const double t0 = now();
+        enc_lanes()->product(&o);
+        best = fmin(best, now() - t0);
+    }
+    free(c);
+    free(a);
+    return 1e-9 * GROUP * (double)n * (double)n / best;
+}
+#endif
+
+/* Returns the GFLOP/s of factoring R, without computing it. */
+static double factor(const struct gram_input *in) {
+    struct factor_opts o = {.halves = 3, .lambda = 0.01};
+    struct factor f;
+    struct err e;
+    double t[2];
+    if (factor_init(&f, n, n, &e)) stop(&e);
+    for (int k = 0; k < 2 * REPS; k++) {
+        o.alpha = k % 2 ? 0.1 : 0;
+        const double t0 = now();
+        if (factor_make(&f, in, 0, &o, NULL, 0, NULL, &e)) stop(&e);
+        t[k % 2] = k < 2 ? now() - t0 : fmin(t[k % 2], now() - t0);
+    }
+    factor_release(&f);
+    return 1e-9 * (double)n * (double)n * (double)n / 3 / (t[1] - t[0]);
+}
+
 int main(int argc, char **argv) {
     struct rng r;
     const float count[] = {TOKENS};
@@ -109,6 +179,9 @@ int main(int argc, char **argv) {
     float *sum = fill_moments(&r);
     struct gram_input in = {
         .name = name, .n = n, .block = n, .n_mat = 1, .sum = {sum, sum}, .count = {count, count}};
+    printf("{\"columns\": %lld, \"peak_gmac\": %.1f, \"product_gmac\": %.1f, "
+           "\"factor_gflops\": %.1f}\n",
+           (long long)n, peak(), product(sum), factor(&in));
     x = xcalloc((size_t)(n * n_rows), sizeof *x);
     for (int64_t i = 0; i < n * n_rows; i++) x[i] = 0.02f * rng_normal(&r);
     for (int t = 0; t < QT_COUNT; t++) {

@@ -5,7 +5,14 @@
 # same recipe, no importance, alternating -> docs/results/quantize-speed.json. Environment: RECIPES, PAIRS (3), THREADS
 # (2), SEARCH ("fast best"), SHAPE and LAYERS of hone synth, DIR (scratch folder: needs 6 GiB, best in memory),
 # PEER_VENV, RUN (a prefix for each run).
+# bench/quantize-speed.sh feedback [OUT.json] - processor time of error feedback per weight, by type and search, on one
+# thread -> docs/results/feedback-speed.json. BEFORE: bench/feedback.c of another build, in turn with this one's.
+# COLUMNS ("2048 896"), ROWS (64), TYPES (all).
 set -eu
+if [ "${1-}" = feedback ]; then
+    exec python3 bench/feedback_speed.py "${2:-docs/results/feedback-speed.json}" "$(make -s bench-feedback)" \
+        --before "${BEFORE-}" --columns ${COLUMNS:-2048 896} --rows "${ROWS:-64}" --types ${TYPES-}
+fi
 HONE=${HONE:-build/hone}
 out=${1:-docs/results/quantize-speed.json}
 py=$(sh bench/peer-venv.sh) || exit $?

@@ -46,6 +46,8 @@ check-gram: $(OBJ)/bench/gram_texts ## masks against other libraries (Python) ->
 	$(Q)sh tests/gram/run.sh $(abspath $<) $(abspath $(BUILD))/gram-judge docs/results/gram-judge.json
 bench-blas: $(OBJ)/bench/blas ## the program that bench/blas.py runs; prints its path
 	@echo $<
+bench-feedback: $(OBJ)/bench/feedback ## the program that bench/quantize-speed.sh feedback runs; prints its path
+	@echo $<
 bench-rows: $(OBJ)/bench/rows ## the program that bench/rows.py runs; prints its path
 	@echo $<
 
@@ -80,5 +82,5 @@ interop: all $(OBJ)/tests/micro ## our files in another engine: logits compared 
 	$(Q)HONE=$(BUILD)/hone MICRO=$(OBJ)/tests/micro sh tests/interop.sh
 
 .PHONY: check-examples check-examples-memory check-isa extend check-mpi faults faults-run tsan msan memcheck units-run \
-        check-published check-gram bench-gram bench-blas bench-rows fuzz fuzz-hour \
+        check-published check-gram bench-gram bench-blas bench-rows bench-feedback fuzz fuzz-hour \
         fuzz-bins test-clients soak-serve interop

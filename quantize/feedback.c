@@ -177,19 +177,17 @@ static void spread(const struct factor *f, struct feedback_work *w, int rows, in
 }
 
 /* Makes one round of descent, window by window. */
-static void descend(const struct feedback *fb, struct feedback_work *w, int rows, int n,
-                    int round) {
+static void descend(const struct feedback *fb, struct feedback_work *w, int rows, int n) {
     const struct factor *f = fb->f;
     for (int64_t w0 = 0, w1; w0 < f->n; w0 = w1) {
         w1 = window_end(f, w0);
         for (int r = 0; r < rows; r++) {
-            struct fb_row *row = &w->row[r];
-            row->w0 = w0;
-            row->w1 = w1;
-            row->n_steps = 0;
-            for (int64_t c0 = w0; c0 < w1; c0 += n)
-                fb->kind->descend(fb, row, block_at(fb, w, c0 / n, r), c0, round);
+            w->row[r].w0 = w0;
+            w->row[r].w1 = w1;
+            w->row[r].n_steps = 0;
         }
+        for (int64_t c0 = w0; c0 < w1; c0 += n)
+            fb->kind->descend(fb, w->row, rows, block_at(fb, w, c0 / n, 0), c0);
         spread(f, w, rows, w0 / f->block * f->block, w0);
         spread(f, w, rows, w1, block_end(f, w0));
     }
@@ -227,7 +225,7 @@ void feedback_rows(const struct feedback *fb, struct feedback_work *w, const flo
     }
     pass(fb, w, rows, n);
     if (fb->rounds > 0) times_r(f, w->row->g, w->row->u, row_stride(w->row, rows), rows);
-    for (int t = 0; t < fb->rounds; t++) descend(fb, w, rows, n, t);
+    for (int t = 0; t < fb->rounds; t++) descend(fb, w, rows, n);
     if (fb->steps & FEEDBACK_BALANCE) balance(fb, w, rows, f->n / n);
     for (int r = 0; r < rows; r++)
         for (int64_t b = 0; b < f->n / n; b++)

@@ -74,13 +74,11 @@ static double try_scale(const struct feedback *fb, const struct fb_row *r, struc
     return fb_change(r, du, rdu, c, l->sub);
 }
 
-/* Changes scales and codes of the block where that lowers the row's error. */
-static void descend(const struct feedback *fb, struct fb_row *r, void *block, int64_t c0,
-                    int round) {
+static void descend_row(const struct feedback *fb, struct fb_row *r, struct fp4_open *o,
+                        int64_t c0) {
     const struct enc_fp4 *l = fb->enc->fp4;
-    struct fp4_open *o = block, best, t;
+    struct fp4_open best, t;
     const int reach = fb->steps & FEEDBACK_INTS ? 1 : 0;
-    (void)round;
     if (!(fb->steps & (FEEDBACK_CODES | FEEDBACK_INTS))) return;
     for (int k = 0; k < l->n / l->sub; k++) {
         float best_du[FP4_MAX], du[FP4_MAX];
@@ -100,6 +98,11 @@ static void descend(const struct feedback *fb, struct fb_row *r, void *block, in
         fb_accept(fb->f, r, best_du, c0 + (int64_t)k * l->sub, l->sub);
         *o = best;
     }
+}
+
+static void descend(const struct feedback *fb, struct fb_row *row, int rows, void *blocks,
+                    int64_t c0) {
+    for (int k = 0; k < rows; k++) descend_row(fb, &row[k], (struct fp4_open *)blocks + k, c0);
 }
 
 /* Does nothing: scale bytes are too coarse to balance a row. */

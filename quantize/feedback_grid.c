@@ -304,15 +304,17 @@ static void refit(const struct feedback *fb, struct fb_row *r, struct grid_open 
     *o = t;
 }
 
-/* Changes scales and entries of the block where that lowers the row's error. */
-static void descend(const struct feedback *fb, struct fb_row *r, void *block, int64_t c0,
-                    int round) {
-    struct grid_open *o = block;
-    (void)round;
+static void descend_row(const struct feedback *fb, struct fb_row *r, struct grid_open *o,
+                        int64_t c0) {
     if (o->b.d == 0) return;
     if (fb->steps & (FEEDBACK_CODES | FEEDBACK_INTS))
         descend_subs(fb, r, o, c0, fb->steps & FEEDBACK_INTS ? 4 : 1);
     if (fb->steps & FEEDBACK_SCALES) refit(fb, r, o, c0);
+}
+
+static void descend(const struct feedback *fb, struct fb_row *row, int rows, void *blocks,
+                    int64_t c0) {
+    for (int k = 0; k < rows; k++) descend_row(fb, &row[k], (struct grid_open *)blocks + k, c0);
 }
 
 /* ---- packing --------------------------------------------------------------------------------- */

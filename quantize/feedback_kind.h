@@ -40,10 +40,10 @@ struct fb_kind {
      * columns. */
     void (*pass)(const struct feedback *fb, struct fb_row *row, int rows, void *blocks, int64_t c0,
                  int n);
-    /* Changes integers, scales and codes of a block where that lowers the error u R u^T. `round`
-     * counts from 0. Keeps u and g up to date. */
-    void (*descend)(const struct feedback *fb, struct fb_row *r, void *block, int64_t c0,
-                    int round);
+    /* Changes integers, scales and codes of a block of each row where that lowers the error
+     * u R u^T. Keeps u, and g in the window, up to date. */
+    void (*descend)(const struct feedback *fb, struct fb_row *row, int rows, void *blocks,
+                    int64_t c0);
     /* Multiplies the block's scales by gain. */
     void (*rescale)(void *block, double gain);
     /* Packs a block into its type's format. */

@@ -3,7 +3,7 @@
 #include "quantize/enc/super.h"
 #include "quantize/feedback_kind.h"
 
-enum { TILE = 8 }; /* rows searched together */
+enum { TILE = 8, REFIT = 16 }; /* rows searched together; rows fitted together */
 
 /* Chooses the codes of one row's block, whose scales were fitted to the targets y. */
 static void choose_codes(const struct feedback *fb, struct fb_row *r, struct enc_raw *o,
@@ -19,7 +19,7 @@ static void choose_codes(const struct feedback *fb, struct fb_row *r, struct enc
     }
 }
 
-/* Blocks of 32 are searched eight rows side by side, a lane each. */
+/* Searches eight rows together, so that blocks of 32 fill all lanes. */
 static void pass(const struct feedback *fb, struct fb_row *row, int rows, void *blocks, int64_t c0,
                  int n) {
     struct enc_raw *o = blocks;
@@ -57,18 +57,28 @@ static void descend_codes(const struct feedback *fb, struct fb_row *r, struct en
     }
 }
 
-/* Fits (d, m) by least squares to the current codes and integers, and keeps the result if it
- * lowers the error. */
-static void refit(const struct feedback *fb, struct fb_row *r, struct enc_raw *o, int64_t c0) {
-    float a[QK] = {0}, b[QK] = {0}, ra[QK], rb[QK] = {0};
+/* Computes out = R v over a block for up to REFIT rows. */
+static void times_block(const struct factor *f, float (*out)[QK], float (*v)[QK], int rows,
+                        int64_t c0, int n) {
+    const struct enc_product o = {.c = out[0],
+                                  .a = v[0],
+                                  .b = fb_corr(f, c0, 0),
+                                  .ldc = QK,
+                                  .lda = QK,
+                                  .ldb = f->block,
+                                  .m = rows,
+                                  .k = n,
+                                  .n = n};
+    memset(out, 0, (size_t)rows * sizeof *out);
+    enc_lanes()->product(&o);
+}
+
+/* Sets d and m of *t to those of least error for o's codes and integers. The products of u's change
+ * per d and per m with R are ra and rb. Returns whether t differs from o. */
+static bool fit_scales(const struct fb_row *r, const struct enc_raw *o, const float *a,
+                       const float *ra, const float *b, const float *rb, int64_t c0,
+                       struct enc_raw *t) {
     double aa = 0, ab = 0, bb = 0, ag = 0, bg = 0;
-    for (int i = 0; i < o->n; i++) {
-        int k = i / o->sub;
-        a[i] = fb->s[c0 + i] * (float)o->sc[k] * (float)o->l[i];
-        b[i] = fb->s[c0 + i] * o->m_sign * (float)o->mn[k];
-    }
-    fb_times_r(fb->f, ra, a, c0, o->n);
-    if (o->m_sign != 0) fb_times_r(fb->f, rb, b, c0, o->n);
     for (int i = 0; i < o->n; i++) {
         aa += (double)a[i] * (double)ra[i];
         ab += (double)b[i] * (double)ra[i];
@@ -83,92 +93,132 @@ static void refit(const struct feedback *fb, struct fb_row *r, struct enc_raw *o
     } else if (aa > 0) {
         dd = ag / aa;
     }
-    struct enc_raw t = *o;
-    t.d = enc_f16((float)((double)o->d + dd));
-    t.m = enc_f16((float)((double)o->m + dm));
-    if (t.d == 0 || (t.d == o->d && t.m == o->m)) return;
-    /* From here on, a is the change of u. */
-    for (int i = 0; i < o->n; i++)
-        a[i] = fb->s[c0 + i] * (r->x[c0 + i] - enc_raw_value(&t, i)) - r->u[c0 + i];
-    fb_times_r(fb->f, ra, a, c0, o->n);
-    if (!(fb_change(r, a, ra, c0, o->n) < 0)) return;
-    fb_accept(fb->f, r, a, c0, o->n);
-    *o = t;
+    *t = *o;
+    t->d = enc_f16((float)((double)o->d + dd));
+    t->m = enc_f16((float)((double)o->m + dm));
+    return t->d != 0 && (t->d != o->d || t->m != o->m);
 }
 
-/* Tries sub-block k with the integers in *t: takes the codes nearest to the current values, then
- * makes one descent sweep within the sub-block. Stores codes in t, changes of u in du. Returns
- * the change of the error. */
-static double try_ints(const struct feedback *fb, const struct fb_row *r, struct enc_raw *t, int k,
-                       int64_t c0, float *du) {
-    int first = k * t->sub;
-    int64_t c = c0 + first;
-    float rdu[ENC_SUB] = {0};
-    for (int i = 0; i < t->sub; i++) {
-        float now = r->x[c + i] - r->u[c + i] / fb->s[c + i];
-        t->l[first + i] = enc_raw_nearest(t, k, first + i, now);
-        du[i] = fb->s[c + i] * (r->x[c + i] - enc_raw_value(t, first + i)) - r->u[c + i];
+/* Fits (d, m) of up to REFIT rows' blocks by least squares to the current codes and integers, and
+ * keeps the result where it lowers the error. */
+static void refit(const struct feedback *fb, struct fb_row *row, int rows, struct enc_raw *o,
+                  int64_t c0) {
+    const int n = o->n;
+    float a[REFIT][QK], ra[REFIT][QK], b[REFIT][QK], rb[REFIT][QK];
+    struct enc_raw t[REFIT];
+    int at[REFIT], n_new = 0;
+    for (int k = 0; k < rows; k++)
+        for (int i = 0; i < n; i++) {
+            const int sub = i / o[k].sub;
+            a[k][i] = fb->s[c0 + i] * (float)o[k].sc[sub] * (float)o[k].l[i];
+            b[k][i] = fb->s[c0 + i] * o[k].m_sign * (float)o[k].mn[sub];
+        }
+    times_block(fb->f, ra, a, rows, c0, n);
+    if (o->m_sign != 0)
+        times_block(fb->f, rb, b, rows, c0, n);
+    else
+        memset(rb, 0, sizeof rb);
+    for (int k = 0; k < rows; k++)
+        if (fit_scales(&row[k], &o[k], a[k], ra[k], b[k], rb[k], c0, &t[n_new])) at[n_new++] = k;
+    for (int k = 0; k < n_new; k++) {
+        const struct fb_row *r = &row[at[k]];
+        for (int i = 0; i < n; i++) /* now the change of u */
+            a[k][i] = fb->s[c0 + i] * (r->x[c0 + i] - enc_raw_value(&t[k], i)) - r->u[c0 + i];
     }
-    fb_times_r(fb->f, rdu, du, c, t->sub);
-    for (int i = 0; i < t->sub; i++) {
-        float nu = r->u[c + i] + du[i], g = r->g[c + i] + rdu[i];
-        float want = r->x[c + i] - (nu - g) / fb->s[c + i];
-        if (!(fabsf(want) < 1e30f)) continue;
-        int8_t old = t->l[first + i];
-        t->l[first + i] = enc_raw_nearest(t, k, first + i, want);
-        if (t->l[first + i] == old) continue;
-        float u = fb->s[c + i] * (r->x[c + i] - enc_raw_value(t, first + i));
-        axpy(rdu, fb_corr(fb->f, c, i), u - nu, t->sub);
-        du[i] = u - r->u[c + i];
+    if (n_new) times_block(fb->f, ra, a, n_new, c0, n);
+    for (int k = 0; k < n_new; k++) {
+        struct fb_row *r = &row[at[k]];
+        if (!(fb_change(r, a[k], ra[k], c0, n) < 0)) continue;
+        fb_accept(fb->f, r, a[k], c0, n);
+        o[at[k]] = t[k];
     }
-    return fb_change(r, du, rdu, c, t->sub);
 }
 
-static void descend_ints(const struct feedback *fb, struct fb_row *r, struct enc_raw *o,
-                         int64_t c0) {
-    static const int8_t move[8][2] = {{1, 0}, {-1, 0},  {0, 1},  {0, -1},
-                                      {1, 1}, {-1, -1}, {1, -1}, {-1, 1}};
-    if (o->sc_lo == o->sc_hi || o->d == 0) return;
-    int n_moves = o->mn_hi ? 8 : 2;
-    struct enc_raw t = *o; /* differs from *o in one sub-block at a time */
-    for (int k = 0; k < o->n / o->sub; k++) {
-        float best_du[ENC_SUB] = {0}, du[ENC_SUB] = {0};
-        int8_t best_l[ENC_SUB] = {0}, *l = t.l + k * o->sub;
-        size_t sub = (size_t)o->sub;
-        int best = -1;
-        double best_e = 0;
-        for (int m = 0; m < n_moves; m++) {
-            int sc = o->sc[k] + move[m][0], mn = o->mn[k] + move[m][1];
-            if (sc < o->sc_lo || sc > o->sc_hi || mn < 0 || (o->mn_hi && mn > o->mn_hi)) continue;
-            t.sc[k] = (int16_t)sc;
-            t.mn[k] = (int16_t)mn;
-            double e = try_ints(fb, r, &t, k, c0, du);
-            if (!(e < best_e)) continue;
-            best_e = e;
-            best = m;
-            memcpy(best_du, du, sizeof du);
-            memcpy(best_l, l, sub);
-        }
-        if (best >= 0) {
-            fb_accept(fb->f, r, best_du, c0 + (int64_t)k * o->sub, o->sub);
-            memcpy(o->l + k * o->sub, best_l, sub);
-            o->sc[k] = (int16_t)(o->sc[k] + move[best][0]);
-            o->mn[k] = (int16_t)(o->mn[k] + move[best][1]);
-        }
+/* ---- integers -------------------------------------------------------------------------------- */
+
+enum { TRIALS = 8 };
+static const int8_t move[TRIALS][2] = {{1, 0}, {-1, 0},  {0, 1},  {0, -1},
+                                       {1, 1}, {-1, -1}, {1, -1}, {-1, 1}};
+
+/* Makes the move in sub-block k of *o. Returns false if it leaves the range of the type. */
+static bool make_move(struct enc_raw *o, int k, int m) {
+    const int sc = o->sc[k] + move[m][0], mn = o->mn[k] + move[m][1];
+    if (sc < o->sc_lo || sc > o->sc_hi || mn < 0 || (o->mn_hi && mn > o->mn_hi)) return false;
+    o->sc[k] = (int16_t)sc;
+    o->mn[k] = (int16_t)mn;
+    return true;
+}
+
+/* Takes the move that lowers the error most for sub-block k of a row, given the trials from lane
+ * `first` on. */
+static void take_best(const struct feedback *fb, struct fb_row *r, struct enc_raw *o, int k,
+                      int64_t c0, struct enc_ints *trial, int first, int n_moves) {
+    const size_t sub = (size_t)o->sub;
+    const int8_t *codes = o->l + k * o->sub, *best_codes = NULL;
+    float du[ENC_SUB];
+    double best_e = 0;
+    int best = -1;
+    for (int m = 0; m < n_moves; m++) {
+        struct enc_raw t = {.sc_lo = o->sc_lo, .sc_hi = o->sc_hi, .mn_hi = o->mn_hi};
         t.sc[k] = o->sc[k];
         t.mn[k] = o->mn[k];
-        memcpy(l, o->l + k * o->sub, sub);
+        if (!make_move(&t, k, m)) continue;
+        /* With a step of 0 any codes will do: those of the trial before. */
+        if (trial->step[first + m] != 0) codes = trial->l[first + m];
+        if (!(trial->e[first + m] < best_e)) continue;
+        best_e = trial->e[first + m];
+        best = m;
+        best_codes = codes;
     }
+    if (best < 0) return;
+    for (size_t i = 0; i < sub; i++) du[i] = trial->du[i][first + best];
+    fb_accept(fb->f, r, du, c0 + (int64_t)k * o->sub, o->sub);
+    memmove(o->l + k * o->sub, best_codes, sub);
+    make_move(o, k, best);
 }
 
-/* Changes integers, scales and codes of the block where that lowers the row's error. */
-static void descend(const struct feedback *fb, struct fb_row *r, void *block, int64_t c0,
-                    int round) {
-    struct enc_raw *o = block;
-    (void)round;
-    if (fb->steps & FEEDBACK_INTS) descend_ints(fb, r, o, c0);
-    if (fb->steps & FEEDBACK_SCALES) refit(fb, r, o, c0);
-    if (fb->steps & FEEDBACK_CODES) descend_codes(fb, r, o, c0);
+/* Tries neighbors of the integers of each sub-block: eight trials together, of one row if it has
+ * minima, else of four rows. */
+static void descend_ints(const struct feedback *fb, struct fb_row *row, int rows, struct enc_raw *o,
+                         int64_t c0) {
+    const int n_moves = o->mn_hi ? 8 : 2, together = TRIALS / n_moves, sub = o->sub;
+    if (o->sc_lo == o->sc_hi) return;
+    for (int r0 = 0; r0 < rows; r0 += together)
+        for (int k = 0; k < o->n / sub; k++) {
+            const int64_t c = c0 + (int64_t)k * sub;
+            struct enc_ints trial = {.sub = sub,
+                                     .lv = o->lv,
+                                     .s = fb->s + c,
+                                     .r = fb_corr(fb->f, c, 0),
+                                     .ldr = fb->f->block};
+            for (int lane = 0; lane < TRIALS; lane++) {
+                const int at = (int)min_i64(r0 + lane / n_moves, rows - 1);
+                struct enc_raw *b = &o[at];
+                const int16_t sc = b->sc[k], mn = b->mn[k];
+                trial.x[lane] = row[at].x + c;
+                trial.u[lane] = row[at].u + c;
+                trial.g[lane] = row[at].g + c;
+                make_move(b, k, lane % n_moves);
+                trial.step[lane] = enc_raw_step(b, k);
+                trial.base[lane] = enc_raw_base(b, k);
+                b->sc[k] = sc;
+                b->mn[k] = mn;
+            }
+            enc_lanes()->ints(&trial);
+            for (int i = 0; i < together && r0 + i < rows; i++)
+                if (o[r0 + i].d != 0)
+                    take_best(fb, &row[r0 + i], &o[r0 + i], k, c0, &trial, i * n_moves, n_moves);
+        }
+}
+
+static void descend(const struct feedback *fb, struct fb_row *row, int rows, void *blocks,
+                    int64_t c0) {
+    struct enc_raw *o = blocks;
+    if (fb->steps & FEEDBACK_INTS) descend_ints(fb, row, rows, o, c0);
+    for (int k = 0; k < rows && fb->steps & FEEDBACK_SCALES; k += REFIT)
+        refit(fb, row + k, (int)min_i64(rows - k, REFIT), o + k, c0);
+    for (int k = 0; k < rows && fb->steps & FEEDBACK_CODES; k++)
+        descend_codes(fb, &row[k], &o[k], c0);
 }
 static void rescale(void *block, double gain) {
     enc_rescale_block(block, gain);

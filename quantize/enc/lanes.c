@@ -8,6 +8,7 @@
 #include "quantize/enc/lanes_aff.h"
 #include "quantize/enc/lanes_b32.h"
 #include "quantize/enc/lanes_factor.h"
+#include "quantize/enc/lanes_ints.h"
 #include "quantize/enc/lanes_product.h"
 #include "quantize/enc/lanes_sym.h"
 
@@ -127,4 +128,5 @@ const struct enc_lanes LANES_TABLE = {{aff_open, sym_open, b32_open},
                                       factor_panel,
                                       factor_trail,
                                       product,
-                                      product_steps};
+                                      product_steps,
+                                      ints};

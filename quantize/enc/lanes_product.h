@@ -85,7 +85,8 @@ static void product_panel(const struct enc_product *o, int64_t p, int64_t j, int
 }
 
 static void product(const struct enc_product *o) {
-    float panel[PRODUCT_DEPTH * PRODUCT_COLS], spare[4][PRODUCT_COLS];
+    _Alignas(64) float panel[PRODUCT_DEPTH * PRODUCT_COLS];
+    float spare[4][PRODUCT_COLS];
     for (int64_t j = 0; j < o->n; j += PRODUCT_COLS)
         for (int64_t p = 0; p < o->k; p += PRODUCT_DEPTH) {
             const int64_t cols = o->n - j < PRODUCT_COLS ? o->n - j : PRODUCT_COLS;
@@ -141,7 +142,7 @@ static void steps_tile(float *y, const int32_t *at, const float *by, int n, cons
 
 static void product_steps(const struct enc_steps *rows, int n_rows, const float *b, int64_t ldb,
                           int depth, int64_t n) {
-    float panel[PRODUCT_DEPTH * STEP_COLS];
+    _Alignas(64) float panel[PRODUCT_DEPTH * STEP_COLS];
     int64_t all = 0;
     for (int r = 0; r < n_rows; r++) all += rows[r].n;
     const bool copy = all > 2 * depth && depth <= PRODUCT_DEPTH;

@@ -60,6 +60,20 @@ struct enc_steps {
     int n;
 };
 
+/* Eight trials of a sub-block's integers in error feedback (feedback_open.c), one per lane. */
+struct enc_ints {
+    int sub; /* weights, a multiple of 8 */
+    struct levels lv;
+    const float *s, *r; /* column scales; R of the sub-block, rows ldr apart */
+    int64_t ldr;
+    const float *x[8], *u[8], *g[8]; /* of each lane's row, from the sub-block on */
+    float step[8], base[8];          /* the trial's weights are step * l + base */
+    /* Results: changes of u, codes, and the change of the error. Codes of step 0 are arbitrary. */
+    float du[ENC_SUB][8];
+    int8_t l[8][ENC_SUB];
+    double e[8];
+};
+
 /* Loops over weights, compiled once per instruction set (lanes.c); all give the same bits. */
 enum { FACTOR_COLUMNS = 64, FACTOR_ROWS = 12 };
 struct enc_lanes {
@@ -92,6 +106,9 @@ struct enc_lanes {
      * below depth. */
     void (*steps)(const struct enc_steps *rows, int n_rows, const float *b, int64_t ldb, int depth,
                   int64_t n);
+    /* Takes the nearest codes for each trial, then makes one descent sweep within the
+     * sub-block. */
+    void (*ints)(struct enc_ints *o);
 };
 extern const struct enc_lanes enc_lanes_base, enc_lanes_avx2;
 const struct enc_lanes *enc_lanes(void); /* selected by enc_use() */

@@ -73,7 +73,7 @@ static void one_row(const struct feedback *fb, const float *row, uint8_t *dst) {
             r.w0 = c0 / f->block * f->block; /* all that a change concerns */
             r.w1 = END(c0);
             r.n_steps = 0;
-            fb->kind->descend(fb, &r, BLOCK(c0), c0, t);
+            fb->kind->descend(fb, &r, 1, BLOCK(c0), c0);
         }
     memset(acc, 0, sizeof acc);
     for (int64_t c = 0; c < f->n; c++)
@@ -90,10 +90,10 @@ static void one_row(const struct feedback *fb, const float *row, uint8_t *dst) {
     free(blocks);
 }
 
-/* Compares calls of several sizes with one_row, for every instruction set. */
+/* Compares calls of several sizes with one_row, for the baseline and the best instruction set. */
 static void compare(enum qtype type, enum search search, const struct factor *f, const float *w,
-                    const float *s) {
-    static const int calls[] = {1, 6, 63}; /* sums to ROWS */
+                    const float *s, const int *calls) {
+    const int n_rows = calls[0] + calls[1] + calls[2];
     const uint64_t bytes = qtype_row_bytes(type, f->n);
     uint8_t *want = calloc(ROWS, bytes), *got = calloc(ROWS, bytes);
     struct feedback_work *work;
@@ -106,36 +106,39 @@ static void compare(enum qtype type, enum search search, const struct factor *f,
     fb.steps = FEEDBACK_ALL;
     fb.rounds = 2;
     enc_use(KERN_REF);
-    for (int r = 0; r < ROWS; r++) one_row(&fb, x + r * f->n, want + (uint64_t)r * bytes);
-    for (int isa = KERN_REF; isa <= (int)kern_isa_best(); isa++) {
-        if (isa > KERN_REF && isa != KERN_AVX2 && isa != (int)kern_isa_best()) continue;
-        enc_use((enum kern_isa)isa);
+    for (int r = 0; r < n_rows; r++) one_row(&fb, x + r * f->n, want + (uint64_t)r * bytes);
+    for (int k = 0; k < 2; k++) {
+        const enum kern_isa isa = k ? kern_isa_best() : KERN_REF;
+        enc_use(isa);
         CHECK_OK(feedback_work_new(&work, type, f->n, &e));
-        for (int k = 0, r = 0; k < 3; r += calls[k++])
-            feedback_rows(&fb, work, x + r * f->n, calls[k], got + (uint64_t)r * bytes, bytes);
+        for (int c = 0, r = 0; c < 3; r += calls[c++])
+            feedback_rows(&fb, work, x + r * f->n, calls[c], got + (uint64_t)r * bytes, bytes);
         feedback_work_free(work);
-        for (int r = 0; r < ROWS; r++)
+        for (int r = 0; r < n_rows; r++)
             if (memcmp(want + (uint64_t)r * bytes, got + (uint64_t)r * bytes, bytes) != 0)
                 CHECK_FAIL("%s %s %s: row %d differs", qtype_name(type), search_name(search),
-                           kern_isa_name((enum kern_isa)isa), r);
+                           kern_isa_name(isa), r);
     }
     enc_use(kern_isa_best());
     free(want);
     free(got);
 }
 
+/* Few rows of every type in one block of moments, many of some; short blocks, odd columns. */
 static void test_rows(void) {
-    static const int64_t shape[][2] = {{768, 768}, {768, 512}, {416, 416}, {32, 32}};
+    static const int64_t shape[][2] = {{512, 512}, {768, 512}, {416, 416}, {32, 32}};
+    static const int few[] = {1, 3, 0}, many[] = {1, 6, 63};
     float w[MAX_N], s[MAX_N];
     for (size_t k = 0; k < sizeof shape / sizeof *shape; k++) {
         struct factor f;
         make(&f, shape[k][0], shape[k][1]);
         feedback_weights(w, s, f.h, f.n, 0.01);
         for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
-            if (f.n % qtype_info(types[t])->block_elems) continue;
-            if (!k || qtype_info(types[t])->block_elems < QK || types[t] == QT_Q4_K ||
-                types[t] == QT_IQ3_S)
-                compare(types[t], k == 0 || k == 2 ? SEARCH_BEST : SEARCH_FAST, &f, w, s);
+            const int block = qtype_info(types[t])->block_elems;
+            const bool one_of = types[t] == QT_Q4_K || types[t] == QT_Q3_K || types[t] == QT_Q5_1;
+            if (f.n % block || (k == 1 && block == QK && !one_of)) continue;
+            compare(types[t], k == 0 || k == 2 ? SEARCH_BEST : SEARCH_FAST, &f, w, s,
+                    one_of && k == 1 ? many : few);
         }
         factor_release(&f);
     }
@@ -235,12 +238,88 @@ static void test_steps(void) {
     enc_use(kern_isa_best());
 }
 
+/* One trial of integers as lanes_ints.h describes it, in plain loops: lane k of *o. */
+static void one_trial(struct enc_ints *o, int k) {
+    const float *xr = o->x[k], *u = o->u[k], *g = o->g[k], step = o->step[k], base = o->base[k];
+    float du[ENC_SUB], rdu[ENC_SUB] = {0};
+    int8_t *l = o->l[k];
+    double e = 0;
+    for (int i = 0; i < o->sub; i++) {
+        l[i] = (int8_t)enc_level(&o->lv, (xr[i] - u[i] / o->s[i] - base) / step);
+        du[i] = o->s[i] * (xr[i] - (step * (float)l[i] + base)) - u[i];
+    }
+    for (int i = 0; i < o->sub; i++)
+        for (int j = 0; j < o->sub; j++) rdu[j] += o->r[i * o->ldr + j] * du[i];
+    for (int i = 0; i < o->sub; i++) {
+        const float now = u[i] + du[i], want = xr[i] - (now - (g[i] + rdu[i])) / o->s[i];
+        const int8_t to = (int8_t)enc_level(&o->lv, (want - base) / step);
+        if (!(fabsf(want) < 1e30f) || to == l[i]) continue;
+        l[i] = to;
+        const float after = o->s[i] * (xr[i] - (step * (float)to + base));
+        for (int j = 0; j < o->sub; j++) rdu[j] += o->r[i * o->ldr + j] * (after - now);
+        du[i] = after - u[i];
+    }
+    for (int i = 0; i < o->sub; i++) {
+        e += (double)du[i] * ((double)rdu[i] + 2 * (double)g[i]);
+        o->du[i][k] = du[i];
+    }
+    o->e[k] = e;
+}
+
+static void test_ints(void) {
+    static const enum qtype kinds[] = {QT_Q4_K, QT_Q2_K, QT_Q3_K, QT_Q6_K, QT_IQ4_XS};
+    static float u[8 * QK], g[8 * QK], s[QK];
+    struct factor f;
+    make(&f, QK, QK);
+    fill(u, 8 * QK, 21, 0.005f);
+    fill(g, 8 * QK, 22, 0.005f);
+    for (int i = 0; i < QK; i++) s[i] = 0.5f + (float)(i % 7) / 5;
+    for (size_t t = 0; t < sizeof kinds / sizeof *kinds; t++) {
+        const struct enc_spec *spec = enc_find(kinds[t])->blocks->spec;
+        for (int at = 0; at < QK; at += spec->sub)
+            for (int isa = KERN_REF; isa <= (int)kern_isa_best(); isa++) {
+                static struct enc_ints want, got;
+                memset(&want, 0, sizeof want);
+                want.sub = spec->sub;
+                want.lv = spec->lv;
+                want.s = s + at;
+                want.r = f.r + at * QK + at;
+                want.ldr = QK;
+                for (int k = 0; k < 8; k++) {
+                    const int row = at % 64 ? k / 2 : 0;
+                    want.x[k] = x + row * QK + at;
+                    want.u[k] = u + row * QK + at;
+                    want.g[k] = g + row * QK + at;
+                    want.step[k] = 0.05f / (float)spec->lv.hi * (float)(1 + k % 3);
+                    want.base[k] = spec->lv.lo ? 0 : -0.02f - 0.001f * (float)k;
+                }
+                got = want;
+                for (int k = 0; k < 8; k++) one_trial(&want, k);
+                if (at == 32) got.step[5] = 0; /* must not disturb the other lanes */
+                enc_use((enum kern_isa)isa);
+                enc_lanes()->ints(&got);
+                for (int k = 0; k < 8; k++) {
+                    bool same = want.e[k] == got.e[k] &&
+                                memcmp(want.l[k], got.l[k], (size_t)spec->sub) == 0;
+                    for (int i = 0; i < spec->sub; i++)
+                        same = same && want.du[i][k] == got.du[i][k];
+                    if (!same && (at != 32 || k != 5))
+                        CHECK_FAIL("%s %s: trial %d differs", qtype_name(kinds[t]),
+                                   kern_isa_name((enum kern_isa)isa), k);
+                }
+            }
+    }
+    enc_use(kern_isa_best());
+    factor_release(&f);
+}
+
 int main(void) {
     fill(x, ROWS * MAX_N, 8, 0.02f);
     fill(y, ROWS * MAX_N, 9, 0.02f);
     RUN(test_products);
     RUN(test_steps);
     RUN(test_error);
+    RUN(test_ints);
     RUN(test_rows);
     return check_done();
 }
