@@ -34,7 +34,7 @@ struct factors *factors_new(void) {
     return c;
 }
 
-static void drop(struct factors *c, struct kept **at) {
+static void drop_factor(struct factors *c, struct kept **at) {
     struct kept *k = *at;
     *at = k->next;
     c->bytes -= k->bytes;
@@ -46,14 +46,14 @@ static void drop(struct factors *c, struct kept **at) {
 static void make_room(struct factors *c, uint64_t bytes, bool all) {
     for (struct kept **at = &c->first; *at && c->bytes + bytes > c->limit;) {
         if ((*at)->holders == 0 && (all || (*at)->tensor < c->tensor))
-            drop(c, at);
+            drop_factor(c, at);
         else
             at = &(*at)->next;
     }
 }
 
 void factors_free(struct factors *c) {
-    while (c && c->first) drop(c, &c->first);
+    while (c && c->first) drop_factor(c, &c->first);
     free(c);
 }
 
@@ -68,7 +68,7 @@ int64_t factors_made(const struct factors *c) {
 void factors_put(struct factors *c, const struct factor **held) {
     for (struct kept **at = &c->first; *held && *at; at = &(*at)->next) {
         if (&(*at)->f != *held) continue;
-        if (--(*at)->holders == 0 && c->bytes > c->limit) drop(c, at);
+        if (--(*at)->holders == 0 && c->bytes > c->limit) drop_factor(c, at);
         break;
     }
     *held = NULL;
@@ -80,8 +80,8 @@ static bool same_opts(const struct factor_opts *a, const struct factor_opts *b) 
 }
 
 /* Returns a new entry without contents; NULL: out of memory. */
-static struct kept *add(struct factors *c, const struct gram_input *in, int64_t mat,
-                        const struct factor_opts *o, struct err *e) {
+static struct kept *add_factor(struct factors *c, const struct gram_input *in, int64_t mat,
+                               const struct factor_opts *o, struct err *e) {
     const uint64_t square = (uint64_t)in->n * (uint64_t)in->block * sizeof(float);
     struct kept *k = xcalloc(1, sizeof *k);
     k->in = in;
@@ -107,16 +107,16 @@ static struct kept *add(struct factors *c, const struct gram_input *in, int64_t 
 }
 
 /* Gets the entry of one key into *held. *fresh: it is new and has no contents. */
-static int hold(struct factors *c, const struct gram_input *in, int64_t mat,
-                const struct factor_opts *o, const struct factor **held, bool *fresh,
-                struct err *e) {
+static int hold_factor(struct factors *c, const struct gram_input *in, int64_t mat,
+                       const struct factor_opts *o, const struct factor **held, bool *fresh,
+                       struct err *e) {
     struct kept *k = c->first;
     while (k && !(k->in == in && k->mat == mat && same_opts(&k->o, o))) k = k->next;
     *fresh = !k;
     if (k) k->holders++; /* before the release of *held, which may be the same */
     factors_put(c, held);
     if (!k) {
-        k = add(c, in, mat, o, e);
+        k = add_factor(c, in, mat, o, e);
         if (!k) return e->code;
         k->holders = 1;
         c->made++;
@@ -127,10 +127,10 @@ static int hold(struct factors *c, const struct gram_input *in, int64_t mat,
 }
 
 /* Removes the entry of *held, whose contents could not be computed. */
-static void forget(struct factors *c, const struct factor **held) {
+static void forget_factor(struct factors *c, const struct factor **held) {
     for (struct kept **at = &c->first; *at; at = &(*at)->next)
         if (&(*at)->f == *held) {
-            drop(c, at);
+            drop_factor(c, at);
             break;
         }
     *held = NULL;
@@ -141,13 +141,13 @@ int factors_get(struct factors *c, const struct gram_input *in, int64_t mat,
                 const struct factor **held, struct err *e) {
     bool fresh;
     if (in->n_mat == 1) mat = 0;
-    TRY(hold(c, in, mat, o, held, &fresh, e));
+    TRY(hold_factor(c, in, mat, o, held, &fresh, e));
     if (!fresh) return 0;
     struct factor *f = &c->first->f;
     int rc =
         factor_make(f, in, mat, o, pooled ? pooled->r : NULL, pooled ? pooled->total : 0, pool, e);
     factor_trim(f, o->alpha > 0);
-    if (rc) forget(c, held);
+    if (rc) forget_factor(c, held);
     return rc;
 }
 
@@ -155,10 +155,10 @@ int factors_pool(struct factors *c, const struct gram_input *in, unsigned halves
                  const struct factor **held, struct err *e) {
     const struct factor_opts o = {.halves = halves};
     bool fresh;
-    TRY(hold(c, in, POOL, &o, held, &fresh, e));
+    TRY(hold_factor(c, in, POOL, &o, held, &fresh, e));
     if (!fresh) return 0;
     struct factor *f = &c->first->f;
     const int rc = factor_pool(in, halves, &f->r, &f->total, e);
-    if (rc) forget(c, held);
+    if (rc) forget_factor(c, held);
     return rc;
 }

@@ -165,8 +165,8 @@ static void pass(const struct feedback *fb, struct feedback_work *w, int rows, i
 }
 
 /* Adds the changes that rows made in the window to g of columns [from, end). */
-static void spread(const struct factor *f, struct feedback_work *w, int rows, int64_t from,
-                   int64_t end) {
+static void spread_changes(const struct factor *f, struct feedback_work *w, int rows, int64_t from,
+                           int64_t end) {
     const int64_t w0 = w->row->w0, w1 = w->row->w1;
     for (int r = 0; r < rows; r++)
         w->steps[r] =
@@ -188,8 +188,8 @@ static void descend(const struct feedback *fb, struct feedback_work *w, int rows
         }
         for (int64_t c0 = w0; c0 < w1; c0 += n)
             fb->kind->descend(fb, w->row, rows, block_at(fb, w, c0 / n, 0), c0);
-        spread(f, w, rows, w0 / f->block * f->block, w0);
-        spread(f, w, rows, w1, block_end(f, w0));
+        spread_changes(f, w, rows, w0 / f->block * f->block, w0);
+        spread_changes(f, w, rows, w1, block_end(f, w0));
     }
 }
 

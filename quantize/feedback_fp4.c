@@ -20,6 +20,7 @@ static uint8_t nearest(const struct enc_fp4 *l, const struct fp4_open *o, int i,
     return step > 0x1p-126f ? fp4_code(v / step) : o->code[i];
 }
 
+/* Encodes columns [c0, c0 + n) of one row; each code is chosen with the errors of all before it. */
 static void pass_row(const struct feedback *fb, struct fb_row *r, struct fp4_open *o, int64_t c0,
                      int n) {
     const struct enc_fp4 *l = fb->enc->fp4;
@@ -74,6 +75,7 @@ static double try_scale(const struct feedback *fb, const struct fb_row *r, struc
     return fb_change(r, du, rdu, c, l->sub);
 }
 
+/* Changes scales and codes of the block where that lowers the row's error. */
 static void descend_row(const struct feedback *fb, struct fb_row *r, struct fp4_open *o,
                         int64_t c0) {
     const struct enc_fp4 *l = fb->enc->fp4;

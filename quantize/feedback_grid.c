@@ -129,6 +129,7 @@ static void pass_entry(const struct feedback *fb, struct fb_row *r, struct grid_
     }
 }
 
+/* Encodes columns [c0, c0 + n) of one row, an entry of the grid at a time. */
 static void pass_row(const struct feedback *fb, struct fb_row *r, struct grid_open *o, int64_t c0,
                      int n) {
     const struct grid_spec *s = fb->grid.s;
@@ -304,6 +305,7 @@ static void refit(const struct feedback *fb, struct fb_row *r, struct grid_open 
     *o = t;
 }
 
+/* Changes scales and entries of the block where that lowers the row's error. */
 static void descend_row(const struct feedback *fb, struct fb_row *r, struct grid_open *o,
                         int64_t c0) {
     if (o->b.d == 0) return;

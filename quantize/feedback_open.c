@@ -211,6 +211,7 @@ static void descend_ints(const struct feedback *fb, struct fb_row *row, int rows
         }
 }
 
+/* Changes integers, scales and codes of the rows' blocks where that lowers their errors. */
 static void descend(const struct feedback *fb, struct fb_row *row, int rows, void *blocks,
                     int64_t c0) {
     struct enc_raw *o = blocks;
