@@ -266,8 +266,8 @@ static bool parameter_at(const struct toolparse *p, struct text fn, int64_t at, 
     return m != NULL;
 }
 
-/* Returns whether v, the only argument of fn, is an object that holds all of fn's arguments by
- * name. */
+/* Returns whether v, the only argument of fn, is an object whose members are all named like
+ * parameters of fn. */
 static bool is_all(struct toolparse *p, struct text fn, const struct json *v) {
     bool all = json_len(v) > 0 && json_type(v) == JSON_OBJ;
     for (const struct json *m = all ? json_first(v) : NULL; m && all; m = json_next(m)) {

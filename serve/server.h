@@ -146,7 +146,8 @@ void prepare_job(struct server *s, const struct handed *h);
 /* Queues a request for the preparing thread. d: the loaded file it uses; NULL: not chosen yet. Call
  * with s->lock held. */
 void serve_hand(struct server *s, struct job *j, struct served *d);
-/* Returns whether n more answers would exceed the queue's limit. Call with s->lock held. */
+/* Returns whether n more answers would exceed the limits on running and waiting ones. Call with
+ * s->lock held. */
 bool serve_is_full(const struct server *s, int64_t n);
 /* Waits for a condition for up to ms milliseconds. Returns false on timeout. Call with s->lock
  * held. */
