@@ -48,7 +48,8 @@ def main():
         for name in VARIANTS:
             f = f"{work}/{name}-{size}.gguf".replace(" ", "-")
             if not os.path.exists(f):
-                run(hone, "quantize", base, "-o", f, "--budget", size, "--imatrix", imatrix, "--sensitivity", f"{work}/{name}.json")
+                run(hone, "quantize", base, "-o", f, "--budget", size, "--imatrix", imatrix,
+                    "--allow-requantize", "--sensitivity", f"{work}/{name}.json")
             files.append(f)
         res = run(hone, "eval", "kld", *files, text, "--base", base, "--chunks", os.environ.get("CHUNKS", "16"))
         by = [c["mean_kld"] for c in res["candidates"]]
