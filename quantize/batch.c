@@ -194,7 +194,7 @@ int batch_open(struct batch_job *j, const struct kern *ref, struct err *e) {
     j->fault = xcalloc((size_t)n_workers, sizeof *j->fault);
     for (int k = 0; k < n_workers; k++) {
         j->fault[k].row = -1;
-        const uint64_t rows = j->feed ? FEEDBACK_GROUP : 1;
+        const uint64_t rows = j->feed ? FEEDBACK_GROUP : 2;
         TRY(mem_alloc(&p, rows * (uint64_t)t->ne[0] * sizeof(float), "rows of weights", e));
         j->scratch[k] = p;
         if (!j->eb) continue;

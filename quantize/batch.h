@@ -31,7 +31,7 @@ struct batch_job {
     int64_t stage;    /* with fb: first row of the batch not encoded yet */
     uint8_t *out;
     int64_t stage_end, group;    /* with fb: end of the stage's rows; rows encoded together */
-    float **scratch;             /* per worker, ne0 weights; with feed FEEDBACK_GROUP * ne0 */
+    float **scratch;             /* per worker, two rows; with feed FEEDBACK_GROUP */
     const struct enc_blocks *eb; /* NULL: only the plain encoder */
     bool balance;                /* balance rows with eb */
     bool raise;                  /* balance rows of grid types */
