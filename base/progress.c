@@ -69,8 +69,8 @@ void progress_set_left(double began_s, double step_s, double rest_s) {
     j->rest_s = rest_s;
 }
 
-/* Returns the time left of a job. The measured speed replaces the forecast as the items of a step
- * are completed, and when a step takes longer than forecast. */
+/* Returns the estimated time remaining. As the items of a step complete, the estimate moves from
+ * the forecast to the measured speed; a step that outlasts its forecast also uses the latter. */
 static double job_left(const struct progress_job *j, double now) {
     const double spent = now - j->step_began_s;
     double left = j->step_s > spent ? j->step_s - spent : 0;

@@ -36,7 +36,7 @@ static const char *think_close(const struct toolparse *p) {
     return toolfmt_think_tag(p->f, true);
 }
 
-/* ---- helpers shared by the syntaxes ---- */
+/* ---- helpers shared by the syntax parsers ---- */
 bool tool_at(const struct toolparse *p, size_t i, const char *lit) {
     size_t n = strlen(lit);
     return i <= p->in.len && n <= p->in.len - i && memcmp(p->in.data + i, lit, n) == 0;

@@ -199,8 +199,8 @@ static const struct cmd_spec replay_spec = {
     .name = "eval traffic",
     .synopsis = "MODEL.gguf RECORD.jsonl [--base BASE.gguf] [--sampled] [--require PERCENT]",
     .about =
-        "Repeats requests that hone serve --record saved, with another model, and reports "
-        "which calls and answers change and where. Each turn follows the recorded history. See "
+        "Sends the requests recorded by hone serve --record to another model, and reports which "
+        "calls and answers change, and where. Each turn follows the recorded history. See "
         "docs/formats/record.md.",
     .opts = eval_replay_options,
     .min_args = 2,

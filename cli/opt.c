@@ -459,8 +459,8 @@ int cli_sub(struct cli *c, const struct subcommand *sub, int n, const char *oper
         rc = err_set(e, ERR_USAGE, "%s: unknown subcommand '%.80s'; did you mean 'hone %s %s'?",
                      argv[0], argv[1], argv[0], best);
     else
-        rc = err_set(e, ERR_USAGE, "%s: unknown subcommand '%.80s'; known are %s", argv[0], argv[1],
-                     names.data);
+        rc = err_set(e, ERR_USAGE, "%s: unknown subcommand '%.80s'; subcommands: %s", argv[0],
+                     argv[1], names.data);
     buf_release(&names);
     return rc;
 }

@@ -176,9 +176,10 @@ static bool begin_alike(const struct st_tensor *a, const struct st_tensor *b) {
     return same && memcmp(a->data, b->data, a->n_bytes < PROBED ? a->n_bytes : PROBED) == 0;
 }
 
-/* Refuses a folder with two models: transformers reads model.safetensors despite an index, other
- * programs read the shards in the index. */
-static int check_whole(const struct hfdir *h, struct err *e) {
+/* Refuses a folder whose model.safetensors and indexed shards differ in a tensor of the same name:
+ * transformers reads the former despite the index, other programs the latter. A copy of the same
+ * model is accepted. */
+static int refuse_two_models(const struct hfdir *h, struct err *e) {
     char *path = io_join(h->path, WHOLE);
     struct err ignored;
     struct st *s = NULL;
@@ -215,7 +216,7 @@ static int open_weights(struct hfdir *h, struct err *e) {
     }
     TRY_GOTO(done, rc, collect_tensors(h, e));
     if (h->index) rc = check_index(h, e);
-    if (h->index && !rc) rc = check_whole(h, e);
+    if (h->index && !rc) rc = refuse_two_models(h, e);
 done:
     io_names_release(&l);
     return rc;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* convert/vision.h - tables of vision towers: the folder's tensor for each tensor of the
- * projector file, with its dimensions. convert/mmproj.c reads the rows, one per tensor; the tables
- * are in convert/tower_X.c. Internal to convert/. */
+/* convert/vision.h - vision tower tables. A row maps a tensor of the projector (mmproj) file to
+ * its source tensor in the Hugging Face folder and gives its dimensions. convert/mmproj.c reads the
+ * rows; the tables are in convert/tower_X.c. Internal to convert/. */
 #ifndef HONE_CONVERT_VISION_H
 #define HONE_CONVERT_VISION_H
 

@@ -118,6 +118,8 @@ static void keys_range(void *ctx, int64_t i0, int64_t i1, int worker) {
     }
 }
 
+/* Adds the gradients of queries, keys and values. Recomputes the attention weights for GRAD_QUERIES
+ * tokens at a time. */
 void back_attn(struct grad *g, const struct gr_node *n, const struct kept *k) {
     struct job j = {.g = g, .n = n, .k = k};
     j.wq = grad_width(g, n->src[0]);
@@ -158,6 +160,8 @@ static void product_range(void *ctx, int64_t h0, int64_t h1, int worker) {
                        j->g->scratch[worker]);
     }
 }
+/* Adds the gradient of the input of a product with one matrix per head; the values that a head's
+ * matrix does not cover were copied. */
 void back_matmul_heads(struct grad *g, const struct gr_node *n, const struct kept *k) {
     const struct weight *w = model_weight(g->m, n->product.matrix);
     const int64_t heads = w->ne[2];
@@ -189,6 +193,7 @@ static void rope_range(void *ctx, int64_t t0, int64_t t1, int worker) {
             }
         }
 }
+/* Rotates the gradient back in place. */
 void back_rope(struct grad *g, const struct gr_node *n, const struct kept *k) {
     struct job j = {.g = g, .n = n, .k = k, .wo = grad_width(g, n->dst)};
     j.dy = exec_rope_tab(g->s, n, false)->cs; /* of the last pass, which ran these tokens */

@@ -41,6 +41,7 @@ static void conv_range(void *ctx, int64_t c0, int64_t c1, int worker) {
                 j->g->reg[j->n->dst][(t - j->width + 1 + i) * j->n_ch + c] += du * w[i];
         }
 }
+/* Computes the backward pass of silu of a causal convolution per channel; weights get none. */
 void back_conv_silu(struct grad *g, const struct gr_node *n, const struct kept *k) {
     struct conv j = {.g = g, .n = n, .k = k, .n_ch = grad_width(g, n->dst)};
     j.w = exec_vec(g->s, n->conv.weight);
@@ -76,6 +77,7 @@ static void short_range(void *ctx, int64_t c0, int64_t c1, int worker) {
             }
         }
 }
+/* Adds the gradient of b, c and x of a gated short convolution (short_range). */
 void back_short_conv(struct grad *g, const struct gr_node *n, const struct kept *k) {
     struct conv j = {.g = g, .n = n, .k = k, .n_ch = grad_width(g, n->dst)};
     j.w = exec_vec(g->s, n->conv.weight);

@@ -37,6 +37,7 @@ float gelu_of(float x) {
     return 0.5f * x * (1 + tanhf(0.7978845608f * (x + 0.044715f * x * x * x)));
 }
 
+/* Does nothing: adding a constant (OP_BIAS) leaves the gradient unchanged. */
 void back_nothing(struct grad *g, const struct gr_node *n, const struct kept *k) {
     (void)g, (void)n, (void)k;
 }
@@ -50,6 +51,7 @@ void back_embed(struct grad *g, const struct gr_node *n, const struct kept *k) {
                       g->n);
 }
 
+/* Adds dy . W to the gradient of the input. Shows the input and dy to the caller (g->see). */
 void back_matmul(struct grad *g, const struct gr_node *n, const struct kept *k) {
     const struct weight *w = model_weight(g->m, n->product.matrix);
     const float *dy = grad_take(g, n->dst, 0);
@@ -68,6 +70,7 @@ static void add_range(void *ctx, int64_t t0, int64_t t1, int worker) {
             for (int64_t c = 0; c < j->width; c++) d[c] += j->dy[t * j->width + c];
         }
 }
+/* Adds dy to the gradients of both addends. */
 void back_add(struct grad *g, const struct gr_node *n, const struct kept *k) {
     struct job j = job_of(g, n, k);
     j.dy = grad_take(g, n->dst, 0);
@@ -87,6 +90,7 @@ static void split_range(void *ctx, int64_t t0, int64_t t1, int worker) {
             }
         }
 }
+/* Adds the gradients of the two outputs to the halves of each head of the input. */
 void back_split_gate(struct grad *g, const struct gr_node *n, const struct kept *k) {
     struct job j = job_of(g, n, k);
     j.dy = grad_take(g, n->dst, 0);
@@ -103,6 +107,7 @@ static void sigmoid_range(void *ctx, int64_t t0, int64_t t1, int worker) {
         j->g->reg[j->n->src[0]][i] += j->dy[i] * j->k->dst[i] * s * (1 - s);
     }
 }
+/* Computes the backward pass of dst *= sigmoid(src0). */
 void back_sigmoid_mul(struct grad *g, const struct gr_node *n, const struct kept *k) {
     struct job j = job_of(g, n, k);
     j.dy = grad_take(g, n->dst, 0);
@@ -136,18 +141,21 @@ static void mul_range(void *ctx, int64_t t0, int64_t t1, int worker) {
             dsrc(j, 0, t)[c] += (float)sum * slope;
         }
 }
+/* Computes the backward pass of dst *= factor(src0); each factor applies to several columns. */
 void back_mul(struct grad *g, const struct gr_node *n, const struct kept *k) {
     struct job j = job_of(g, n, k);
     j.dy = grad_take(g, n->dst, 0);
     grad_tokens(g, mul_range, &j);
 }
 
+/* Clears the gradients of values outside the limits. */
 void back_clamp(struct grad *g, const struct gr_node *n, const struct kept *k) {
     float *d = g->reg[n->dst];
     for (int64_t i = 0; i < g->n * grad_width(g, n->dst); i++)
         if (!(fabsf(k->dst[i]) <= n->scale.by)) d[i] = 0;
 }
 
+/* Adds dy to the columns of each head that the operation copied; drops the padding. */
 void back_fit_heads(struct grad *g, const struct gr_node *n, const struct kept *k) {
     const int64_t from = n->heads.from, to = n->heads.head_dim, both = min_i64(from, to);
     const int64_t heads = g->n * grad_width(g, n->dst) / to;
@@ -166,6 +174,7 @@ static void swiglu_range(void *ctx, int64_t t0, int64_t t1, int worker) {
         j->g->reg[j->n->src[1]][i] += j->dy[i] * a * grad_sigmoid(a);
     }
 }
+/* Computes the backward pass of dst = silu(src0) * src1. */
 void back_swiglu(struct grad *g, const struct gr_node *n, const struct kept *k) {
     struct job j = job_of(g, n, k);
     j.dy = grad_take(g, n->dst, 0);
@@ -212,11 +221,13 @@ static void act_range(void *ctx, int64_t t0, int64_t t1, int worker) {
         }
     }
 }
+/* Computes the backward pass of dst = act(src0), times src1 if there is one. */
 void back_act(struct grad *g, const struct gr_node *n, const struct kept *k) {
     struct job j = job_of(g, n, k);
     j.dy = grad_take(g, n->dst, 0);
     grad_tokens(g, act_range, &j);
 }
+/* Computes the backward pass of dst = gelu(src0) * src1. */
 void back_geglu(struct grad *g, const struct gr_node *n, const struct kept *k) {
     struct gr_node as = *n;
     as.pick.f = GR_GELU;
@@ -236,6 +247,7 @@ static void gate_add_range(void *ctx, int64_t t0, int64_t t1, int worker) {
         kern->axpy(dsrc(j, 1, t), j->w, by, d);
     }
 }
+/* Computes the backward pass of dst += sigmoid(w . src1) * src0. */
 void back_gate_add(struct grad *g, const struct gr_node *n, const struct kept *k) {
     struct job j = job_of(g, n, k);
     j.dy = g->reg[n->dst]; /* also the gradient of the addend of the gated rows */
@@ -243,6 +255,7 @@ void back_gate_add(struct grad *g, const struct gr_node *n, const struct kept *k
     grad_tokens(g, gate_add_range, &j);
 }
 
+/* Multiplies the gradient by the constant factor and by the weight, a number or one per column. */
 void back_scale(struct grad *g, const struct gr_node *n, const struct kept *k) {
     const float *number = n->scale.number == GR_NONE ? NULL : exec_vec(g->s, n->scale.number);
     const bool each = number && g->g->weight[n->scale.number].ne[0] > 1;
@@ -254,6 +267,7 @@ void back_scale(struct grad *g, const struct gr_node *n, const struct kept *k) {
     }
 }
 
+/* Multiplies the gradient of each token by the factor of its position. */
 void back_temper(struct grad *g, const struct gr_node *n, const struct kept *k) {
     const int64_t width = grad_width(g, n->dst);
     (void)k;
@@ -264,6 +278,7 @@ void back_temper(struct grad *g, const struct gr_node *n, const struct kept *k) 
     }
 }
 
+/* Splits dy between the two sources. */
 void back_concat(struct grad *g, const struct gr_node *n, const struct kept *k) {
     struct job j = job_of(g, n, k);
     const int64_t a = grad_width(g, n->src[0]), b = grad_width(g, n->src[1]);
@@ -273,6 +288,7 @@ void back_concat(struct grad *g, const struct gr_node *n, const struct kept *k) 
             *(i < a ? dsrc(&j, 0, t) + i : dsrc(&j, 1, t) + i - a) += j.dy[t * (a + b) + i];
 }
 
+/* Adds dy to the columns of the source that were selected. */
 void back_columns(struct grad *g, const struct gr_node *n, const struct kept *k) {
     struct job j = job_of(g, n, k);
     j.dy = grad_take(g, n->dst, 0);

@@ -61,6 +61,8 @@ static struct job job_of(struct grad *g, const struct gr_node *n, const struct k
     return j;
 }
 
+/* Add the gradient of the input of an RMS norm over whole rows, or over each head; weights get
+ * none. k: the input kept in the forward pass. */
 void back_rms(struct grad *g, const struct gr_node *n, const struct kept *k) {
     struct job j = job_of(g, n, k, 0);
     grad_tokens(g, norm_range, &j);
@@ -69,6 +71,8 @@ void back_rms_heads(struct grad *g, const struct gr_node *n, const struct kept *
     struct job j = job_of(g, n, k, n->norm.head_dim);
     grad_tokens(g, norm_range, &j);
 }
+/* Adds the gradient of a LayerNorm's input; weights get none. k: the input kept in the forward
+ * pass. */
 void back_layer_norm(struct grad *g, const struct gr_node *n, const struct kept *k) {
     struct job j = job_of(g, n, k, n->norm.head_dim);
     j.centered = true;
@@ -95,6 +99,7 @@ static void gated_range(void *ctx, int64_t t0, int64_t t1, int worker) {
         }
     (void)worker;
 }
+/* Adds the gradients of the input and the gate of a gated RMS norm, both kept in k. */
 void back_gated_rms(struct grad *g, const struct gr_node *n, const struct kept *k) {
     struct job j = job_of(g, n, k, n->norm.head_dim);
     j.dz = g->reg[n->src[1]];

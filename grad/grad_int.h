@@ -74,11 +74,12 @@ const float *grad_take(struct grad *g, gr_reg r, int which);
 /* Runs fn over the tokens of the text. */
 void grad_tokens(struct grad *g, pool_fn fn, void *ctx);
 /* Computes dx [m][ld_x] += dy [m][ld_y] . W for rows [r0, r1) of the matrix at `mat`; column 0
- * of dy belongs to row r0. scratch: GRAD_PANEL rows of W. */
+ * of dy belongs to row r0. scratch: space for GRAD_PANEL rows of W. */
 void grad_rows_back(const struct grad *g, const struct weight *w, const uint8_t *mat, int64_t r0,
                     int64_t r1, const float *dy, int64_t ld_y, float *dx, int64_t ld_x, int64_t m,
                     float *scratch);
-/* Computes y [m][ld_y] = x [m][ld_x] . W^T for the same rows; scratch as above. */
+/* Computes y [m][ld_y] = x [m][ld_x] . W^T for the rows [r0, r1) of W. scratch: space for
+ * GRAD_PANEL rows of W. */
 void grad_rows(const struct grad *g, const struct weight *w, const uint8_t *mat, int64_t r0,
                int64_t r1, const float *x, int64_t ld_x, float *y, int64_t ld_y, int64_t m,
                float *scratch);

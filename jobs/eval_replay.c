@@ -289,7 +289,8 @@ static void side_release(struct side *s) {
     free(s->v);
 }
 
-/* Returns the tokens of the longest conversation, with a margin for another vocabulary. */
+/* Returns the context length, in tokens, that the longest recorded conversation needs, with a
+ * margin for this model's different tokenizer; at most `trained`. */
 static int64_t longest(const struct lines *l, const int *index, int n, int64_t trained) {
     int64_t most = 0;
     for (int i = 0; i < n; i++) {

@@ -247,7 +247,9 @@ void run_cut(const struct run *r, const struct run_answer *a, bool in_chat, stru
                 " lets it continue, -n -1 until the context is full",
                 what, n, str_s(n), 4 * max_i64(n, 1));
     else if (a->gen.stop == GEN_CONTEXT)
-        buf_fmt(out, "%s: the context of %" PRId64 " tokens is full; --ctx %" PRId64 " holds more",
+        buf_fmt(out,
+                "%s: the context of %" PRId64 " tokens is full; use --ctx %" PRId64
+                " for a larger one",
                 what, n_ctx, 2 * n_ctx);
     else if (a->gen.stop == GEN_INTERRUPTED && in_chat)
         buf_fmt(out, "stopped: /continue resumes it");

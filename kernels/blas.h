@@ -4,8 +4,8 @@
  * Optional: without it, and for all uses not listed below, the kernels of kern.h run. OpenBLAS
  * picks its kernels by processor, so it only computes sums whose bits depend on the machine
  * anyway: moments and gradients. It is never used where a row's bits must not depend on the
- * other rows (session passes of texts), or where a file's bits are promised on every machine.
- * docs/design/machines.md lists the callers. */
+ * rest of the batch (eval, run, serve, importance), or where output must be identical on every
+ * machine. docs/design/machines.md lists the uses. */
 #ifndef HONE_KERNELS_BLAS_H
 #define HONE_KERNELS_BLAS_H
 
@@ -38,7 +38,7 @@ const char *blas_open(void);
 /* Returns its version, build and core, such as "OpenBLAS 0.3.21 ... Cooperlake"; "" if not
  * loaded. */
 const char *blas_config(void);
-/* Returns the most threads that may call it at the same time. */
+/* Returns the maximum number of threads that may call OpenBLAS concurrently. */
 int blas_most_threads(void);
 /* Times each use with k's kernels and with OpenBLAS, on one thread, in about a quarter of a
  * second. Results are in 10^9 floating-point operations per second. Call only if blas_open

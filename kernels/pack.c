@@ -238,7 +238,8 @@ static void fill_sums(struct kern_act *a) {
     for (int i = 0; i < 8; i++) a->s32[i] = (int16_t)(a->s16[2 * i] + a->s16[2 * i + 1]);
 }
 
-static void from_q8_k(const struct kern *k, const float *x, struct kern_act *a) {
+/* Quantizes 256 activations to Q8_K and stores their scale, codes and sums in a. */
+static void act_as_q8_k(const struct kern *k, const float *x, struct kern_act *a) {
     struct blk_Q8_K q;
     k->act_quant(QT_Q8_K, x, &q, QK);
     memcpy(a->qs, q.qs, sizeof a->qs);
@@ -249,8 +250,9 @@ static void from_q8_k(const struct kern *k, const float *x, struct kern_act *a) 
     }
 }
 
-/* Fills a from n activations, rounded as Q8_0 does. n is a multiple of 32 and at most 256. */
-static void from_q8_0(const struct kern *k, const float *x, int64_t n, struct kern_act *a) {
+/* Quantizes n activations to Q8_0 and stores their scales, codes and sums in a, with zeros up to
+ * 256. n is a multiple of 32 and at most 256. */
+static void act_as_q8_0(const struct kern *k, const float *x, int64_t n, struct kern_act *a) {
     struct blk_Q8_0 q[8];
     memset(q, 0, sizeof q);
     k->act_quant(QT_Q8_0, x, q, n);
@@ -265,9 +267,9 @@ void kern_act(const struct kern *k, enum qtype t, const float *x, int64_t n, str
     const bool by_256 = kern_dot_partner(t) == QT_Q8_K;
     for (int64_t i = 0; i < n; i += QK, dst++) {
         if (by_256)
-            from_q8_k(k, x + i, dst);
+            act_as_q8_k(k, x + i, dst);
         else
-            from_q8_0(k, x + i, n - i < QK ? n - i : QK, dst);
+            act_as_q8_0(k, x + i, n - i < QK ? n - i : QK, dst);
         for (int j = 0; j < QK; j++) dst->abs[j] = (uint8_t)abs(dst->qs[j]);
     }
 }

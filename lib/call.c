@@ -24,8 +24,8 @@ int lib_error(struct hone_error *e, int status, const char *fmt, ...) {
     return status;
 }
 
-/* Fills *e with an error of the core, with options named as in f. An error without a file gets the
- * handle's. */
+/* Converts the internal error *err to *e, with option names spelled as in form f. If err names no
+ * file, `file` is used. */
 static int show(struct hone_error *e, int status, const struct form *f, const struct err *err,
                 const char *file) {
     if (!e) return status;

@@ -167,8 +167,10 @@ static int read_notes(struct publish *p, struct err *e) {
         rc = io_read_file(&text, &len, p->o->notes, MAX_TEXT, e);
         if (rc == 0 &&
             (strlen(text) != len || strstr(text, NOTES_BEGIN) || strstr(text, NOTES_END)))
-            rc = err_set(e, ERR_DATA, "--notes %s: not text, or it contains the marks of notes",
-                         p->o->notes);
+            rc = err_set(
+                e, ERR_DATA,
+                "--notes %s: not a text file, or it contains the marker lines that delimit notes",
+                p->o->notes);
         if (rc == 0) p->notes = xasprintf("\n%s%s", text, len && text[len - 1] == '\n' ? "" : "\n");
     } else if (io_exists(path)) {
         rc = io_read_file(&text, &len, path, MAX_TEXT, e);

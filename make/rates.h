@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* make/rates.h - speed of this machine at the work of `hone make` for one model: passes of the
- * model itself if that is worth their time, else products of its shapes. */
+/* make/rates.h - speed of the steps of `hone make` on this machine, for one model: timed forward
+ * passes of the model itself if they are short enough, otherwise rates guessed from the model's
+ * shapes and the machine's speed. */
 #ifndef HONE_MAKE_RATES_H
 #define HONE_MAKE_RATES_H
 

@@ -24,14 +24,15 @@ struct table {
     bool found, exact;
 };
 
-static void fill_group(struct table *t, int i, double price) {
+/* Lists the permitted types of group i with their size and cost: predicted loss plus `price` per
+ * byte read per token. If none remains, permits the types to avoid, then types below the floors. */
+static void list_options(struct table *t, int i, double price) {
     const struct sens *s = t->s;
     const struct sens_group *g = &s->group[i];
     double f = sens_factor(s, i, t->ask->budget);
     struct mix_group *mg = &t->all[i];
     mg->opt = t->opt + i * QT_COUNT;
     mg->n_opts = 0;
-    /* Relax limits that leave a group without a type: first the types to avoid, then the floor. */
     for (int pass = 0; pass < 3 && !mg->n_opts; pass++)
         for (int k = 0; k < QT_COUNT; k++) {
             if (!g->can[k] || g->err[k] < 0) continue;
@@ -83,7 +84,7 @@ static int solve_at(struct table *t, double price, struct sens_mix *m, struct er
     const struct sens *s = t->s;
     int host[MAX_HOST] = {0}, rc = 0;
     t->found = t->exact = false;
-    for (int i = 0; i < s->n_groups; i++) fill_group(t, i, price);
+    for (int i = 0; i < s->n_groups; i++) list_options(t, i, price);
     t->n_part = t->n_host = 0;
     for (int i = 0; i < s->n_groups; i++) {
         if (t->ask->device_bytes && s->group[i].host && t->n_host < MAX_HOST) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* models/fit.c - device memory fit. */
+/* models/fit.c - which context, blocks and experts fit in the memory of a device. */
 #include "models/fit.h"
 
 #include <string.h>

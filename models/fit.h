@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* models/fit.h - device memory fit: the context, blocks and experts that fit. Pure
+/* models/fit.h - which context, blocks and experts fit in the memory of a device. Pure
  * arithmetic. */
 #ifndef HONE_MODELS_FIT_H
 #define HONE_MODELS_FIT_H

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 /* models/llama4.c - Llama 4 Scout and Maverick: three of four layers have RoPE over adjacent pairs
- * and chunked attention; the fourth has no RoPE, full attention, and queries that grow with their
- * position. One routed expert per token, whose input the router scales, plus a shared one; Maverick
+ * and chunked attention; the fourth has no RoPE, full attention, and queries scaled by position.
+ * One routed expert per token, whose input the router scales, plus a shared one; Maverick
  * interleaves dense layers. Scout norms queries and keys of layers with RoPE, without weights.
- * Chunk size and growth are constants without common keys; other values are written as keys of our
- * own. */
+ * GGUF has no standard keys for the chunk size and the query scaling. They default to constants;
+ * different values are stored under hone's own keys (CHUNK_KEY ...). */
 #include <stdio.h>
 
 #include "base/attr.h"

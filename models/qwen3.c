@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* models/qwen3.c - Qwen3, dense and MoE: full attention in all layers, per-head norms of queries
- * and keys, RoPE over whole heads; no weight is transformed. The weights of the selected experts
- * are always renormalised, because files cannot express otherwise. */
+ * and keys, RoPE over whole heads; no weight is transformed. Expert weights are always
+ * renormalised after top-k: GGUF has no key to turn that off, so convert rejects folders without
+ * norm_topk_prob = true. */
 #include "models/rows.h"
 
 #include "base/attr.h"

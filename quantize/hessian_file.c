@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* quantize/hessian_file.c - second-moment files: mapped reading, and writing
+/* quantize/hessian_file.c - reader (memory-mapped) and writer of second-moment files
  * (docs/formats/gram.md). The bytes written depend only on the contents, because weights and
  * inputs are sorted by name. */
 #include "quantize/hessian_file.h"

@@ -43,7 +43,8 @@ struct gram {
 };
 void gram_init(struct gram *m);
 void gram_release(struct gram *m); /* does not free sums and counts */
-/* Computes the size in bytes of one half of an input's sums. Returns false if it exceeds 63
+/* Computes the size in bytes of one of an input's GRAM_HALVES sums, float [n_mat][n][block]; each
+ * is over one half of the text. Returns false if a dimension is below 1 or the size exceeds 63
  * bits. */
 bool gram_input_bytes(int64_t n, int64_t block, int64_t n_mat, uint64_t *out);
 

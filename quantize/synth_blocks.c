@@ -2,8 +2,8 @@
 /* quantize/synth_blocks.c - random blocks of every type.
  *
  * Any pattern of codes and small scales is valid; only the half-precision scales (and the
- * exponents of FP4 types) set the size of the weights, and containers/qtype.def lists typical
- * ones. Scales vary by a quarter from block to block. */
+ * exponents of FP4 types) determine the magnitude of the weights. containers/qtype.def lists
+ * typical scales; they vary by +-25 % from block to block. */
 #include "base/bytes.h"
 #include "base/fp.h"
 #include "kernels/bench.h"

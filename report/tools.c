@@ -60,7 +60,7 @@ static const char *const main_cell[MAIN_CELLS] = {"valid", "as expected", "same 
 static const char *const held_cell[HELD_CELLS] = {"held",  "overruled", "name",     "key",
                                                   "value", "syntax",    "elsewhere"};
 
-/* Sets the cells for valid, passed and unchanged calls. */
+/* Sets the cells for valid, passed and unchanged calls; the base has NaN for unchanged ones. */
 static void main_cells(const struct result_file *f, double v[MAIN_CELLS]) {
     v[0] = f->tools_valid, v[1] = f->tools_passed;
     v[2] = f->is_base ? (double)NAN : f->tools_same;

@@ -99,15 +99,16 @@ static const struct route missing[] = {
 };
 #undef NOT
 
-static bool path_is(struct http_text p, const char *s) {
-    if (p.n > 1 && p.s[p.n - 1] == '/') p.n--; /* ignore one trailing slash */
+/* Returns whether p is the path s, ignoring one trailing slash in p. */
+static bool path_matches(struct http_text p, const char *s) {
+    if (p.n > 1 && p.s[p.n - 1] == '/') p.n--;
     return http_is(p, s);
 }
 
 /* Returns whether a request matches a row. */
 static bool asks_for(const struct http_req *r, const struct route *m) {
     const size_t n = strlen(m->path);
-    if (m->method) return path_is(r->path, m->path) && http_is(r->method, m->method);
+    if (m->method) return path_matches(r->path, m->path) && http_is(r->method, m->method);
     return r->path.n >= n && memcmp(r->path.s, m->path, n) == 0 &&
            (r->path.n == n || r->path.s[n] == '/');
 }
@@ -118,7 +119,7 @@ static const struct route *find(const struct http_req *r, bool *known) {
         http_is(r->method, "HEAD") ? (struct http_text){"GET", 3} : r->method;
     *known = false;
     for (size_t i = 0; i < COUNT_OF(routes); i++) {
-        if (!path_is(r->path, routes[i].path)) continue;
+        if (!path_matches(r->path, routes[i].path)) continue;
         *known = true;
         if (http_is(method, routes[i].method)) return &routes[i];
     }
@@ -322,7 +323,7 @@ static int no_such_path(struct http_text p, struct fault *f) {
 static int wrong_method(struct job *j, struct fault *f) {
     const char *methods = model_of(j->req.path).s ? "GET, HEAD" : NULL;
     for (size_t i = 0; i < COUNT_OF(routes) && !methods; i++)
-        if (path_is(j->req.path, routes[i].path))
+        if (path_matches(j->req.path, routes[i].path))
             methods = strcmp(routes[i].method, "GET") == 0 ? "GET, HEAD" : routes[i].method;
     job_field(j, "allow", methods);
     return fault_set(f, 405, NULL, NULL, "wrong method for this path; allowed: %s", methods);

@@ -13,8 +13,8 @@
 int chat_batch_render(const char *tmpl, size_t tmpl_len, const char *name, enum jinja_mode mode,
                       const char *scenarios, size_t len, const char *what, struct buf *out,
                       struct err *e);
-/* Renders many templates, each with its own variables; the output is as above. units is {"engine":
- * {"clock"}, "units": [{"id", "template", "context"}]}. */
+/* Renders many templates, each with its own variables. units is {"engine": {"clock"}, "units":
+ * [{"id", "template", "context"}]}. The output has the same form as from chat_batch_render. */
 int chat_batch_eval(const char *units, size_t len, const char *what, enum jinja_mode mode,
                     struct buf *out, struct err *e);
 /* Parses a time such as "2026-03-05T14:30:00", or a date alone, into seconds since 1970 in UTC.

@@ -25,7 +25,8 @@ static void add_name(struct chat_src *s, const char *name) {
     if (s->n_names < CHAT_SRC_MAX) s->names[s->n_names++] = xstrdup(name);
 }
 
-/* Records the name of a template and, if it is the wanted one, takes its text. path is its file. */
+/* Records the name of a template and takes its text if it is the first one named `want` (NULL:
+ * "default"). path is its file. */
 static int offer(struct chat_src *s, const char *want, const char *name, const char *text,
                  size_t len, const char *path, struct err *e) {
     add_name(s, name);
@@ -123,7 +124,9 @@ static int offer_file(struct chat_src *s, const char *want, const char *name, co
     return rc;
 }
 
-static int offer_additional(struct chat_src *s, const char *dir, const char *want, struct err *e) {
+/* Records the names of all templates in additional_chat_templates and takes the text of `want`;
+ * NULL: "default". */
+static int offer_from_folder(struct chat_src *s, const char *dir, const char *want, struct err *e) {
     char *sub = io_join(dir, "additional_chat_templates");
     struct io_names all = {0};
     int rc = io_exists(sub) ? io_list(&all, sub, e) : 0;
@@ -148,7 +151,7 @@ static int from_folder(struct chat_src *s, const char *dir, const char *want, st
     int rc = io_there(&has_file, file, e);
     if (!rc) rc = io_there(&has_config, config_path, e);
     if (!rc && has_file) rc = offer_file(s, want, "default", file, e);
-    if (!rc) rc = offer_additional(s, dir, want, e);
+    if (!rc) rc = offer_from_folder(s, dir, want, e);
     if (!rc && has_config) rc = json_read_py(&config, config_path, limit_of(LIM_HF_JSON), e);
     if (config) {
         config_specials(s, config);

@@ -120,8 +120,8 @@ static int by_key(struct jctx *c, const struct jent *a, const struct jent *b) {
     return jv_order(c, a->k, b->k, "<");
 }
 
-/* Sorts the members by insertion. There are few keys, and a comparison may fail with a longjmp,
- * which must not cross qsort. */
+/* Sorts the members by key with insertion sort: there are few keys, and a failing comparison
+ * longjmps, which must not cross qsort. */
 static struct jent *sorted(struct jctx *c, const struct jdict *m) {
     struct jent *e = jx_alloc(c, (size_t)m->n + 1, sizeof *e);
     for (uint32_t i = 0; i < m->n; i++) {

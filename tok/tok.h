@@ -110,7 +110,8 @@ bool tok_is_eog(const struct tok *t, int64_t id);
 void tok_add_end(struct tok *t, int64_t id);
 void tok_not_end(struct tok *t, int64_t id);
 /* Marks the token that a chat template writes after an answer (s: TS_EOT) or after calls (TS_EOM)
- * as an end, and assigns it that key if it needs one. */
+ * as an end. Makes it the EOS if the EOS is missing; otherwise sets special[s], unless that is set
+ * already or readers find the token without it. */
 void tok_set_turn_end(struct tok *t, enum tok_special s, int64_t id);
 /* Set and return the stop text of a chat template that ends answers with ordinary tokens (NULL:
  * none). It applies only to answers to that template's prompts. */
@@ -140,8 +141,8 @@ int tok_encode_around(const struct tok *t, const char *text, size_t len,
 /* Appends the bytes of one id. special: control tokens are spelled out; otherwise they are
  * empty. */
 void tok_decode(const struct tok *t, int32_t id, bool special, struct buf *out);
-/* Appends the text of ids at the start of a text: as above, without the space that encoding
- * adds. */
+/* Appends the text of n ids that begin a text: each as by tok_decode, without the space that
+ * encoding adds in front. Then applies the decoder's Replace steps for whole texts. */
 void tok_decode_text(const struct tok *t, const int32_t *id, int64_t n, bool special,
                      struct buf *out);
 /* Apply the decoder's Replace steps for whole texts to text that is decoded token by token. Call

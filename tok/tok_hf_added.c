@@ -148,14 +148,15 @@ static int add_token(struct tok *t, int64_t id, const char *text, struct flags f
     return 0;
 }
 
-static int read_added(struct tok *t, const struct json *added, const struct json *config,
+/* Adds the tokens in added_tokens of tokenizer.json. Takes a token's flags from `config`
+ * (tokenizer_config.json) if it has the same id and text there, as transformers does. */
+static int add_listed(struct tok *t, const struct json *added, const struct json *config,
                       struct err *e) {
     for (const struct json *c = json_first(added); c; c = json_next(c)) {
         const char *text = json_str(json_get(c, "content"));
         int64_t id;
         if (!text || !json_i64(json_get(c, "id"), &id) || id < 0)
             return bad_json(e, "an entry of added_tokens has no content or no proper id");
-        /* If both files have the token, transformers uses the flags of tokenizer_config.json. */
         const struct json *other = in_decoder(config, id);
         const bool same = hf_is(json_get(other, "content"), text);
         TRY(add_token(t, id, text, read_flags(same ? other : c), config, e));
@@ -271,7 +272,7 @@ static void note_declared(const struct tok *t, const struct json *added, bool *d
 int hf_added(struct tok *t, const struct tok_files *f, struct err *e) {
     const struct json *added = json_get(f->tokenizer, "added_tokens");
     bool *declared = xcalloc((size_t)t->v.n, sizeof *declared);
-    int rc = read_added(t, added, f->config, e);
+    int rc = add_listed(t, added, f->config, e);
     note_declared(t, added, declared);
     if (!rc)
         rc = read_decoder(t, json_get(f->config, "added_tokens_decoder"), f->config, declared, e);

@@ -233,6 +233,8 @@ static int read_all(struct tok *t, const struct tok_files *f, const struct famil
     return tok_finish(t, false, e) ? err_wrap(e, "%s", f->tiktoken_name) : 0;
 }
 
+/* Builds t from a tiktoken file. pre NULL: the pre-tokenizer of the known family; ERR_DATA if the
+ * family is unknown. n_vocab <= 0: as many tokens as the highest id needs. */
 static int build_tok(struct tok *t, const struct tok_files *f, int64_t n_vocab, const char *pre,
                      struct err *e) {
     static const struct family unknown = {.bos = -1, .eos = -1, .pad = -1};

@@ -24,9 +24,9 @@ void choice_measure(struct choice *c);
 enum kern_isa choice_of(const double speed[KERN_ISA_COUNT]);
 /* Records the fastest set; see choice_write. */
 int choice_keep(const char *dir, enum kern_isa isa, struct err *e);
-/* Read and write the file of a choice for this machine: "isa", "blas", "speeds". choice_read
- * returns its text, which the caller frees; NULL: none is recorded. choice_write creates the folder
- * if needed. ERR_SYS if that fails, or if dir is NULL. */
+/* Read and write the file that records `what` for this machine: "isa", "blas" or "speeds".
+ * choice_read returns its contents, freed by the caller, or NULL if there is no file. choice_write
+ * creates the folder if needed. ERR_SYS if that fails, or if dir is NULL. */
 char *choice_read(const char *dir, const char *what);
 int choice_write(const char *dir, const char *what, const char *text, struct err *e);
 /* Writes the processor's name, or "unknown" if the system does not report it. */

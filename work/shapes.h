@@ -44,8 +44,8 @@ struct shapes_gram {        /* cost of second moments */
     double flops;           /* per token, for both */
 };
 void shapes_gram(const struct shapes *s, struct shapes_gram *out);
-/* Returns the bytes of buffers, excluding the moments, for collecting from chunks of ctx tokens,
- * with gradients if the model has them. */
+/* Returns the memory in bytes that calibration passes over chunks of ctx tokens need in addition to
+ * the moments: activations, logits and, if the model has gradients, the backward pass. */
 double shapes_passes(const struct shapes *s, int64_t ctx, int threads);
 
 #endif

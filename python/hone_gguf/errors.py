@@ -47,7 +47,7 @@ class DataError(HoneError, ValueError):
 
 
 class MachineError(HoneError, OSError):
-    """The system refused: I/O, memory, no such device."""
+    """Operating system error: I/O, memory, no such device."""
 
 
 class Cancelled(HoneError):

@@ -197,7 +197,8 @@ INLINE void add_vertex(struct chain *o, int *n, struct point t, int mark) {
     ++*n;
 }
 
-/* Adds the vertices after list position `from` up to `to`, best for larger scales first. */
+/* Appends the hull vertices after list position `from`, up to and including `to`, in order of
+ * decreasing scale. */
 INLINE void refine(const struct cloud *c, int per, bool flip, const struct sides *l, int from,
                    int to, int mark, struct chain *o, int *n) {
     uint16_t todo[CHAIN_MAX];

@@ -98,8 +98,8 @@ struct enc_lanes {
      * becomes (x[q] - sum over k < q of x[k] l[q][k]) / l[q][q]. x is
      * [FACTOR_COLUMNS][FACTOR_ROWS]. */
     void (*panel)(double *x, const double *l, int64_t ld);
-    /* Subtracts the inner products of FACTOR_ROWS rows, laid out as above, with each of two rows
-     * from to[0] and to[1], which have FACTOR_ROWS elements. */
+    /* Subtracts the inner products of FACTOR_ROWS rows, in the layout of `panel`, with each of two
+     * rows from to[0] and to[1], which have FACTOR_ROWS elements. */
     void (*trail)(const double *x, const double *const row[2], double *const to[2]);
     void (*product)(const struct enc_product *o);
     /* Makes the additions of n_rows rows to n columns. Rows of b are ldb apart; all at[k] are

@@ -63,7 +63,7 @@ struct cache {
     struct cache_mem mem;
     int n_places;
     uint64_t state_bytes[CACHE_PLACES]; /* states of a sequence per place; sum: rec.n_bytes */
-    uint64_t table_bytes; /* page table of a sequence on a device, in each place; 0: none */
+    uint64_t table_bytes; /* a sequence's page table, on each device; 0: no page tables */
     /* keeps_spare: memory is reserved for a snapshot of the first sequence, so that a mark cannot
      * fail on a nearly full device. spare: unused states, at most most_spare. */
     bool keeps_spare;

@@ -15,7 +15,8 @@
 #include "base/num.h"
 #include "models/sizes.h"
 
-static uint64_t block_bytes(const struct kv_type *t, int64_t n) {
+/* Returns the bytes of a row of n values in a block type; 0: the row is too long to rotate. */
+static uint64_t block_row_bytes(const struct kv_type *t, int64_t n) {
     return t->rotated && n > KV_MAX_DIM ? 0 : qtype_row_bytes(t->type, n);
 }
 static void block_get(const struct kv_type *t, const struct kern *k, const uint8_t *row, float *dst,
@@ -146,7 +147,7 @@ static void put_q5_1(const struct kv_type *t, const struct kern *k, const float 
 }
 
 // clang-format off
-#define BLOCK(name, type, rot, n, flags, put) {name, type, rot, n, flags, block_bytes, put, block_get, NULL, NULL}
+#define BLOCK(name, type, rot, n, flags, put) {name, type, rot, n, flags, block_row_bytes, put, block_get, NULL, NULL}
 #define TURBO(name, key, value) {name, QT_COUNT, true, 32, 0, kv_turbo_bytes, kv_turbo_put, kv_turbo_get, key, value}
 /* Cache types. tqN uses the unbiased factor; its variants exist for comparison. qjl is as
  * published: keys have residual signs, values the raw factor. */

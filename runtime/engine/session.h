@@ -126,7 +126,8 @@ struct session_pass {
     /* Results, each NULL if unwanted: head inputs [n][n_embd], and logits [n_vocab] of the last of
      * `ids`. With `row`: of the rows that want them, in row order. */
     float *hidden, *logits;
-    struct session_best *best; /* for a single token in `ids`; with `row`, like logits */
+    struct session_best *best; /* best logits; with `ids` only if n is 1, with `row` for the
+                                  same rows as `logits` */
 };
 /* Feeds tokens. With `begin` or `hidden_in`, rows of one sequence must be adjacent. ERR_USAGE: the
  * context is full, an id is out of range, or a draft model lacks hidden rows. Argument errors

@@ -16,7 +16,9 @@ static const char *const perhaps[] = {[PICK_NONE] = ", perhaps nothing noticeabl
                                       [PICK_HEAVY] = ", perhaps much",
                                       [PICK_UNKNOWN] = ""};
 
-static struct pick_grade grade_of(const struct eval_kld *k) {
+/* Grades the quality loss by the mean divergence; best and worst are the grades at the ends of its
+ * error range. */
+static struct pick_grade loss_grade(const struct eval_kld *k) {
     return pick_judge(k->mean_kld, k->mean_kld_stderr);
 }
 
@@ -29,7 +31,7 @@ static void put_numbers(const struct eval_kld *k, struct buf *out) {
 
 static void answer_one(const struct eval_kld *k, const char *label, const char *base,
                        struct buf *out) {
-    struct pick_grade g = grade_of(k);
+    struct pick_grade g = loss_grade(k);
     if (!(k->max_kld > 0) && k->same_top1 >= 1) {
         buf_fmt(out, "%s is the same as %s: no divergence on %lld tokens.", label, base,
                 (long long)k->n_tokens);
@@ -42,7 +44,7 @@ static void answer_one(const struct eval_kld *k, const char *label, const char *
 }
 
 static void put_end(const struct eval_kld *k, const char *label, struct buf *out) {
-    struct pick_grade g = grade_of(k);
+    struct pick_grade g = loss_grade(k);
     buf_fmt(out, "%s (", label);
     pick_grade_text(&g, out);
     buf_str(out, ": ");

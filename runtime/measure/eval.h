@@ -192,8 +192,8 @@ struct suite_plan { /* prompts of a suite's selected cases, for one model */
     int64_t longest;          /* tokens of the longest prompt */
     bool jump;                /* set by the caller, for vocab: forced tokens are not drawn */
     bool strict_calls;        /* set by the caller: bare JSON is not a call */
-    struct gram_vocab *vocab; /* set by the caller, owned: calls are constrained to the tools
-                                 offered; NULL: free */
+    struct gram_vocab *vocab; /* set by the caller, owned: constrains calls to the offered
+                                 tools; NULL: unconstrained */
 };
 /* Prepares n_cases evenly spaced cases (0: all) of a suite. `format` names a syntax of calls; NULL:
  * the template's. ERR_DATA if calls are expected and no syntax is known. */

@@ -21,7 +21,7 @@ struct run {
     float *lt, *ld;
     const int32_t *target; /* the text's tokens for these rows */
     double *hit, *overlap; /* per scored position */
-    /* The text's token is the top token of the trunk, of the block. */
+    /* Per position: the top token of the trunk (of the MTP block) is the text's token. */
     uint8_t *trunk_hit, *draft_hit;
     int64_t n; /* positions done */
 };

@@ -432,7 +432,7 @@ static void test_scans(struct dev *d) {
     scan_case(d, true, 1, 1, 20, 5);
 }
 
-/* Kimi delta attention, sequences as above. */
+/* Kimi delta attention, with the sequences of scan_case. */
 static void kda_case(struct dev *d, int heads, int dim, int dv) {
     struct kern ref;
     struct err e;

@@ -180,7 +180,8 @@ static unsigned blocks_for(int64_t groups) {
     return (unsigned)div_up(groups, GROUPS);
 }
 
-/* Searches blocks, after check_rows has marked rows that are not finite. */
+/* Queues the search and encoding of the rows' blocks. Call after check_rows, which marks rows with
+ * values that are not finite. */
 static int open_rows(struct cu_stream *s, const struct enc_cuda_rows *a, struct err *e) {
     const struct rows_job j = job_of(a);
     const rows_fn open = families[j.spec.family], close = finish_of(a->type)->fn;

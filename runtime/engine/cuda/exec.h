@@ -136,7 +136,7 @@ struct cuda { /* one part of a session */
 
     struct cuda_arrivals in;
     struct cuda_feed feed;  /* used during weight upload */
-    bool fed_plainly;       /* the system refused pinned memory */
+    bool fed_plainly;       /* pinned memory was not available */
     struct cuda_sums *sums; /* calibration sums (sums.c), or NULL */
     bool exact;             /* f32 activations */
 };
@@ -158,7 +158,8 @@ static inline int exec_cuda_part_of(const struct cuda_set *all, int node) {
 enum cuda_fuse {
     CUDA_FUSE_SHARE = 1, /* one quantized copy of a register for all products */
     CUDA_FUSE_QUANT = 2, /* written by the kernel that writes the register */
-    CUDA_FUSE_MANY = 4,  /* matrices with the same input, shared and routed experts */
+    CUDA_FUSE_MANY = 4,  /* one launch for matrices with the same input, and for
+                            shared plus routed experts */
     /* For many tokens with 8-bit activations. These round differently from the kernels they
        replace. */
     CUDA_CHUNKS = 32,   /* delta rule in chunks of 64 tokens */
