@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* models/afmoe.c - Arcee Trinity: norms before and after each half of a block and, per head, of
+/* models/afmoe.c - Arcee Trinity: norms before and after each half of a block, per-head norms of
  * queries and keys; attention output gated elementwise; sliding windows and RoPE in three of four
  * layers; leading dense layers, then experts selected by sigmoid scores with a bias, plus shared
  * experts. */

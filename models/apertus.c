@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* models/apertus.c - Apertus 8B and 70B: per-head norms of queries and keys, and a feed-forward
- * without a gate whose activation (xIELU) has parameters per layer. Checkpoints store these as
- * tensors, GGUF files as keys without the architecture's prefix. */
+/* models/apertus.c - Apertus 8B and 70B: per-head norms of queries and keys, and an ungated
+ * feed-forward whose activation (xIELU) has parameters per layer. Checkpoints store these as
+ * tensors, GGUF files as keys without the usual prefix. */
 #include <math.h>
 #include <stdio.h>
 
@@ -21,7 +21,7 @@ static const struct tensor_row tensors[] = {
 };
 // clang-format on
 
-/* In the order of struct layer_hp's xielu. */
+/* Parameter names, in the order of layer_hp.xielu. */
 static const char *const number[] = {"alpha_p", "alpha_n", "beta", "eps"};
 static const char *const key[] = {"xielu.alpha_p", "xielu.alpha_n", "xielu.beta", "xielu.eps"};
 

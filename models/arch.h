@@ -37,13 +37,13 @@ enum hp_dim {
 // clang-format off
 enum hp_real {
     HF_RMS_EPS,
-    HF_ROPE_BASE,      /* layer */
+    HF_ROPE_BASE,      /* of a layer */
     HF_SOFTCAP,        /* soft cap of the head's logits */
     HF_ATTN_SOFTCAP,   /* soft cap of attention scores; 0: none */
     HF_ATTN_SCALE,     /* scale of attention scores; 0: 1 / sqrt(head_dim) */
     HF_VALUE_SCALE,    /* scale of attention values; 0: 1 */
     HF_CLAMP_QKV,      /* bound on the magnitude of queries, keys and values; 0: none */
-    HF_EMBD_SCALE,     /* scale of embeddings, of a block's contributions, of logits; 0: 1 */
+    HF_EMBD_SCALE,     /* scales of embeddings, of a block's contributions, of logits; 0: 1 */
     HF_RESIDUAL_SCALE,
     HF_LOGIT_SCALE,
     HF_ROPE_FACTOR,    /* divisor of positions; 0: 1 */
@@ -55,7 +55,7 @@ enum hp_real {
     HF_YARN_SLOW,
     HF_YARN_LOG,       /* mscale_all_dim of config.json; 0: none */
     HF_TEMPER,         /* growth of queries with their position (OP_TEMPER); 0: none */
-    HF_LLAMA3_FACTOR,  /* Llama 3's divisors of rotary angles (models/llama3.c); set only during conversion */
+    HF_LLAMA3_FACTOR,  /* Llama 3's RoPE scaling (models/llama3.c); set only during conversion */
     HF_LLAMA3_LOW,
     HF_LLAMA3_HIGH,
     HF_COUNT
@@ -110,12 +110,13 @@ struct layer_hp {
     bool index_shared;    /* reuses the selected keys of a preceding layer */
     bool keys_are_values; /* no value projection: values are the keys before norm and RoPE */
     float xielu[4];       /* alpha_p, alpha_n, beta, eps of the activation, as in checkpoints */
-    /* Limits of SwiGLU after silu, for experts and for others (OP_MOE `late`); 0: none. */
+    /* Limits of SwiGLU, applied after silu (OP_MOE `late`), for routed experts and for other
+     * feed-forwards; 0: none. */
     float limit_exp, limit;
     /* Gate values less than this many standard deviations above the mean become 0; -INFINITY: none
      * do. */
     float peaks;
-    int kv_of; /* layer whose keys and values are read: this one, or an earlier one */
+    int kv_of; /* layer whose keys and values this one reads: itself, or an earlier one */
 };
 struct hparams {
     int64_t d[HD_COUNT];
@@ -124,17 +125,17 @@ struct hparams {
     /* YaRN parameters present in config.json, as bits defined in yarn.c; set only during
      * conversion. */
     unsigned yarn_given;
-    /* Values for sliding-window layers, if rows with HPF_WINDOWED gave them; 0: as in d[], f[]. */
+    /* Values for sliding-window layers, from rows with HPF_WINDOWED; 0: as in d[] and f[]. */
     int64_t d_windowed[HD_COUNT];
     double f_windowed[HF_COUNT];
     bool own[HD_COUNT];                   /* layer[] has individual values for this slot */
     struct layer_hp layer[HP_MAX_LAYERS]; /* trunk, then MTP blocks */
     float far[HP_MAX_PAIRS],
-        near[HP_MAX_PAIRS]; /* divisors of HD_LONG; set only during conversion */
+        near[HP_MAX_PAIRS]; /* longrope's divisors (HD_LONG); set only during conversion */
     float mul[MUL_COUNT];   /* set only during conversion */
 };
 
-/* Sources of a hyperparameter, for GGUF and config.json alike. */
+/* Where and how a hyperparameter is stored, in GGUF and in config.json. */
 enum hp_flag {
     HPF_REQUIRED = 1,
     HPF_REAL = 2,
@@ -142,7 +143,7 @@ enum hp_flag {
     HPF_ZERO_OK = 8,
     HPF_KEEP_ZERO = 16 /* write the key even if 0 */,
     HPF_WINDOWED = 32 /* for sliding-window layers */,
-    HPF_BOOL = 128 /* true or false in both */,
+    HPF_BOOL = 128 /* a boolean in both */,
     HPF_LAYERS = 64 /* one number, or one per trunk layer, in both */,
     HPF_UNUSUAL = 256 /* write the key only if the number is not the default */
 };
@@ -156,23 +157,24 @@ struct hp_row {
     double otherwise; /* default if absent and not required */
 };
 
-/* Value transforms of conversion, applied in f32 (from outer-to-inner HF shapes to row-major
- * GGUF). */
+/* Transforms that conversion applies to values, in f32, on the way from Hugging Face to GGUF
+ * tensors. */
 enum xform {
     XF_COPY,
     XF_ADD1,         /* w + 1, times hparams.mul[group] if group is set */
     XF_NEG_EXP,      /* -exp(w), with fp_exp in double, rounded once */
     XF_V_ROWS,       /* regroup V-head row groups of `group` rows: new[r*Hk + k] = old[k*R + r] */
-    XF_V_ROWS_TAIL,  /* same, for rows after the first 2*Hk*Dk only (the q and k parts stay) */
+    XF_V_ROWS_TAIL,  /* same, but the first 2*Hk*Dk rows (q and k) stay */
     XF_V_COLS,       /* same on columns */
     XF_NEG_EXP_V,    /* -exp, then V_ROWS with groups of 1 */
     XF_SPLIT_FIRST,  /* first half of the rows of each matrix (fused gate_up: gate) */
     XF_SPLIT_SECOND, /* second half (up) */
     XF_ROPE_PAIRS,  /* first `rot` rows of each head of `group`: new[2i + b] = old[i + b * rot/2] */
     XF_ROPE_HALVES, /* for RoPE with sections: new[i + b * rot/2] = old[2i + b] */
-    /* wqkv has, per key head, its queries, the key and the value: queries, as in XF_ROPE_PAIRS. */
+    /* From wqkv, which has for each key head its queries, the key and the value: the queries,
+     * regrouped as by XF_ROPE_PAIRS. */
     XF_QKV_Q,
-    XF_QKV_K, /* ... keys, as in XF_ROPE_PAIRS */
+    XF_QKV_K, /* ... keys, likewise */
     XF_QKV_V,
     XF_QKV_ALL,     /* ... all queries, all keys, all values, unchanged; also for biases */
     XF_EVEN,        /* even rows of each matrix, stored transposed; for vectors, even values */
@@ -229,7 +231,7 @@ enum role {
 const char *role_name(enum role r); /* "ffn_down_exps" */
 bool role_is_routed(enum role r);   /* matrices of experts of which a token uses only some */
 
-/* Blocks that have the row. %d in names is the block index (MTP blocks follow the trunk). */
+/* Which blocks have the row. %d in names is the block index (MTP blocks follow the trunk). */
 enum where {
     W_GLOBAL,
     W_ALL /* trunk and MTP blocks */,
@@ -248,12 +250,12 @@ enum {
     TR_OPTIONAL = 1,
     TR_F32 = 2 /* stored as F32 regardless of the output type */,
     TR_TIED = 4 /* absent when tied */,
-    TR_KV = 8 /* optional in layers that share another layer's keys and values */,
+    TR_KV = 8 /* optional in layers that read another layer's keys and values */,
     TR_FOUND = 16 /* the slot of TR_IF is set if the file or folder has such a tensor */,
     TR_IF_SHIFT = 8
 };
-/* Restricts a row to models whose slot is not 0. Several rows may have the same name; at most one
- * of them applies to a block. */
+/* Restricts a row to models in which the slot is not 0. Several rows may have the same name; at
+ * most one of them applies to a block. */
 #define TR_IF(slot) ((unsigned)(slot) << TR_IF_SHIFT)
 struct tensor_row {
     const char *gguf; /* "blk.%d.ffn_down_exps.weight" */
@@ -280,13 +282,13 @@ struct arch {
     const struct hp_row *hp;          /* ends with slot -1 */
     const struct tensor_row *tensors; /* ends with gguf NULL */
     const char *const
-        /* Parts of HF names excluded from a text conversion ("visual."), NULL-terminated; those
-         * prefixed with "=" are not a vision tower's. */
+        /* Parts of HF names that conversion of the language model skips ("visual."),
+         * NULL-terminated; with the prefix "=", the tensors are not part of a vision tower. */
         *skip;
-    /* Fills derived dimensions and layer[] from the primary ones; may be called repeatedly. Checks
-     * consistency. */
+    /* Computes derived dimensions and layer[] from the primary ones, and checks consistency; may be
+     * called repeatedly. */
     int (*derive)(struct hparams *h, struct err *e);
-    /* Reads from config.json what rows cannot express (layer_types, ...); NULL: nothing. */
+    /* Reads entries of config.json that rows cannot express (layer_types, ...); NULL: none. */
     int (*from_hf)(struct hparams *h, const struct hfdir *dir, struct err *e);
     /* Writes GGUF keys other than single numbers (RoPE sections), once hparams are complete; NULL:
      * none. */
@@ -294,7 +296,7 @@ struct arch {
     int (*read_keys)(struct hparams *h, const struct gguf *g,
                      struct err *e); /* called before derive; NULL: none */
     /* Default period of full attention in models with a sliding window: every n-th layer has no
-     * window. layer_types or a pattern key overrides it. 0: the architecture sets windows
+     * window. Overridden by layer_types or a pattern key. 0: the architecture sets windows
      * itself. */
     int window_period;
     bool window_keys; /* write the pattern as a key; otherwise only this period can be stored */
@@ -305,10 +307,10 @@ struct arch {
     bool ple_rows;    /* per-layer embeddings are zero-padded to the vocabulary */
     bool layer_sizes; /* read per_layer_config of config.json */
     bool drafts;      /* files may have an MTP block, for drafting one more token (block_mtp.c) */
-    /* Selects between architectures whose models share a class; NULL: only this one. */
+    /* Picks the architecture if several share a model class; NULL: only this one. */
     const struct arch *(*which)(const struct hfdir *dir);
-    /* Syntaxes of tool calls used by templates of published models (chat/tool_formats.c), separated
-     * by blanks; NULL: unknown. */
+    /* Tool call syntaxes in the templates of published models (names of chat/tool_formats.c),
+     * separated by spaces; NULL: unknown. */
     const char *tools;
 };
 
@@ -319,18 +321,18 @@ const struct arch *arch_find(const char *gguf_name); /* NULL: unknown */
 const struct arch *arch_find_hf(const char *hf_class);
 /* Returns the architecture for a model_type of transformers; NULL: unknown. */
 const struct arch *arch_find_type(const char *model_type);
-/* Returns the architecture of a folder; if several share the class hf_class, the one that
- * config.json indicates. NULL: unknown. */
+/* Returns the architecture of a folder. If several share the class hf_class, config.json decides.
+ * NULL: unknown. */
 const struct arch *arch_find_dir(const char *hf_class, struct hfdir *dir);
 const struct arch *arch_at(int i); /* NULL past the end */
-/* True of every intact GGUF, even if hone cannot run the model. */
+/* Hint in errors about models that hone cannot run; it is true of every intact GGUF. */
 #define ARCH_STILL                                                                                 \
     "it can be inspected, verified, quantized, split, merged, compared and published all the same"
 /* Fails with ERR_DATA: unknown architecture `name` in the GGUF file at `path`. */
 int arch_refuse(const char *path, const char *name, struct err *e);
 /* Fails with ERR_DATA: unknown model class `cls` in the config.json at `path`. */
 int arch_refuse_class(const char *path, const char *cls, struct err *e);
-/* Build the forward graph of a model, or of its MTP block, with all its facts. The graph must be
+/* Build the forward graph of a model, or of its MTP block, including graph.facts. The graph must be
  * initialised; the caller releases it, even after an error. ERR_DATA: the model needs an
  * unsupported feature, or has no MTP block. */
 int arch_build(const struct arch *a, const struct hparams *h, struct graph *g, struct err *e);
@@ -339,57 +341,59 @@ int arch_build_draft(const struct arch *a, const struct hparams *h, struct graph
 /* Reads all hp rows of an architecture from GGUF keys and derives the rest; checks ranges (> 0
  * unless HPF_ZERO_OK, <= 2^31, layers <= HP_MAX_LAYERS). */
 int hparams_from_gguf(struct hparams *h, const struct arch *a, const struct gguf *g, struct err *e);
-/* Reads all hp rows of an architecture from a folder's config.json and derives the rest. HD_MTP
- * comes from the config; the caller corrects it according to the tensors and then calls a->derive
+/* Reads all hp rows of an architecture from a folder's config.json and derives the rest. HD_MTP is
+ * taken from the config; the caller corrects it to match the tensors, then calls a->derive
  * again. */
 int hparams_from_hf(struct hparams *h, const struct arch *a, struct hfdir *dir, struct err *e);
 
-/* Adds to a folder's hyperparameters those that config.json has under other names, and the defaults
- * of the model's class (config.c). Done once; arch_find_dir and hparams_from_hf call it first. */
+/* Completes a folder's hyperparameters (config.c): those that config.json stores under alternative
+ * names, and the defaults of the model class. Runs once; arch_find_dir and hparams_from_hf call it
+ * first. */
 void config_complete(struct hfdir *dir);
 /* Logs, in one line, the defaults used for keys that config.json omits. */
 void config_log_defaults(const struct hfdir *dir);
-/* Returns the complete RoPE parameters for a kind of layers, "full_attention" or
- * "sliding_attention", wherever config.json stores them; if the model does not distinguish kinds,
- * those of all layers. NULL: none. */
+/* Returns the complete RoPE parameters for layers of a kind, "full_attention" or
+ * "sliding_attention", wherever config.json stores them. If the model does not distinguish kinds,
+ * they apply to all layers. NULL: none. */
 const struct json *hf_rope(const struct hfdir *dir, const char *kind);
 #define ROPE_FULL "full_attention"
 #define ROPE_SLIDING "sliding_attention"
-/* Sets the slots of rows with TR_FOUND: 1 if `has` returns true for the row in some block, else
- * 0. */
+/* Sets the slot of each row with TR_FOUND to 1 if `has` returns true for the row in any block, else
+ * to 0. */
 void hparams_found(struct hparams *h, const struct arch *a,
                    bool (*has)(const void *ud, const struct tensor_row *row, int64_t layer),
                    const void *ud);
-/* Writes the GGUF keys of all rows, prefixed with "<arch>.", and the keys of a->write_keys. */
+/* Writes the GGUF keys of all rows, prefixed with "<arch>.", then calls a->write_keys. */
 void hparams_write(const struct hparams *h, const struct arch *a, struct gguf_w *w);
 /* Sets d[slot] to a * b, checked for overflow, since sizes come from files. */
 int hparams_mul(struct hparams *h, int slot, int64_t a, int64_t b, struct err *e);
-/* Returns the value of a slot for a block; block -1, or a slot without per-layer values: the
- * model's value. */
+/* Returns the value of a slot for a block. For block -1, and for slots without per-layer values,
+ * returns the model's value. */
 int64_t hp_dim(const struct hparams *h, int block, int slot);
 
-/* Per-layer hyperparameters (layers.c). derive() of an architecture calls layers_fill once all of
- * d[] and f[] is known; afterwards it may change layer[]. */
-/* Returns a pointer to layer i's value of a slot marked "layer". A caller that sets one trunk layer
- * must set all; layers_fill then does not overwrite them. */
+/* Per-layer hyperparameters (layers.c). An architecture's derive() calls layers_fill once d[] and
+ * f[] are complete; afterwards it may change layer[]. */
+/* Returns a pointer to layer i's value of a slot that has per-layer values. A caller that sets one
+ * trunk layer must set all; layers_fill then does not overwrite them. */
 int64_t *layers_own(struct hparams *h, int slot, int64_t i);
 int layers_fill(struct hparams *h, struct err *e);
-/* Like layers_fill, with `other` as the mixer of layers that have 0 key/value heads. */
+/* Like layers_fill, but layers with 0 key/value heads get `other` as their mixer. */
 int layers_fill_hybrid(struct hparams *h, enum mix_kind other, struct err *e);
-/* Sets key/value heads from `types`, the layer_types of config.json: unchanged for full_attention
- * and attention, 0 for `other` and linear_attention. */
+/* Sets each layer's key/value heads from `types`, the layer_types of config.json: unchanged for
+ * "full_attention" and "attention", 0 for `other` and "linear_attention". */
 int layers_mixers_hf(struct hparams *h, const struct json *types, const char *other, struct err *e);
-/* Sets HD_FULL_INTERVAL to the period of full_attention among linear_attention in `types`; GGUF
- * cannot express other sequences. Not an array: unchanged. */
+/* Sets HD_FULL_INTERVAL to the period of "full_attention" in `types`, which otherwise must be
+ * "linear_attention"; GGUF cannot express irregular sequences. Does nothing if `types` is no
+ * array. */
 int layers_interval_hf(struct hparams *h, const struct json *types, struct err *e);
 /* Returns whether any two trunk layers differ in a slot. */
 bool layers_differ(const struct hparams *h, int slot);
 enum { WINDOW_EVERYWHERE = 1 << 30 }; /* for struct arch.window_period */
 /* Sets the layers' windows from `types`, the layer_types of config.json, which must be
- * sliding_attention or full_attention. Without types, all but every period-th layer get a window
- * (0: no layer does). */
+ * sliding_attention or full_attention. If `types` is absent, all layers but every period-th get a
+ * window (period 0: none do). */
 int layers_windows_hf(struct hparams *h, const struct json *types, int64_t period, struct err *e);
-/* Refuses windows that do not follow the period. */
+/* Returns ERR_DATA if the layers' windows do not follow the period. */
 int layers_windows_check(const struct hparams *h, int64_t period, struct err *e);
 /* Sets the layers' windows from the key "<arch>.attention.sliding_window_pattern", an array or a
  * period. `period` is the default for files without the key; < 0: such files are refused. */
@@ -397,24 +401,25 @@ int layers_windows_gguf(struct hparams *h, const char *arch, const struct gguf *
                         struct err *e);
 /* Writes the array that layers_windows_gguf reads. */
 void layers_windows_write(const struct hparams *h, const char *arch, struct gguf_w *w);
-/* Returns the period of full-attention layers: `usual` if it fits, else the smallest; 0: none. */
+/* Returns the period of full-attention layers: `usual` if the layers match it, otherwise the
+ * smallest that they match; 0: none. */
 int64_t layers_windows_period(const struct hparams *h, int64_t usual);
-/* Writes the period under the same key unless it is the usual one. */
+/* Writes the period under the key of layers_windows_gguf, unless it is `usual`. */
 void layers_windows_write_period(const struct hparams *h, const char *arch, int64_t usual,
                                  struct gguf_w *w);
 
-/* Reads the context extension (YaRN) of any architecture from config.json (yarn.c). It,
- * yarn_from_gguf and yarn_write are called by the functions above. */
+/* Reads the context extension (YaRN) of any architecture from config.json (yarn.c). The hparams_*
+ * functions above call this, yarn_from_gguf and yarn_write. */
 int yarn_from_hf(struct hparams *h, const struct arch *a, const struct hfdir *dir, struct err *e);
-/* Reads rope_type "llama3" from config.json, if present: fills HF_LLAMA3_*, and sets HD_FREQS to 1
- * as a signal to derive(). ERR_DATA: invalid numbers. */
+/* Reads RoPE type "llama3" from config.json, if present: fills HF_LLAMA3_*, and sets HD_FREQS to 1
+ * to tell derive(). ERR_DATA: invalid numbers. */
 int llama3_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e);
-/* Returns the divisor of the angle of pair i of head_dim/2, for a model with rope_type "llama3". */
+/* Returns the divisor of the rotary angle of pair i (of head_dim/2), for RoPE type "llama3". */
 double llama3_divisor(const struct hparams *h, int64_t i);
 int yarn_from_gguf(struct hparams *h, const struct arch *a, const struct gguf *g, struct err *e);
 void yarn_write(const struct hparams *h, const struct arch *a, struct gguf_w *w);
 
-/* An expected tensor: the instance of a row in a block. */
+/* A tensor that the model should have: a row, instantiated for a block. */
 struct tensor_inst {
     const struct tensor_row *row;
     int block; /* -1: global */
@@ -424,17 +429,17 @@ struct tensor_inst {
     bool optional;
 };
 /* Lists every tensor of a model with these hparams in layer order: token_embd, blk.0.*, ...,
- * output_norm, output. Includes optional rows, which are flagged. The caller frees *out, which has
- * *n entries, with free(). */
+ * output_norm, output. Includes optional tensors, which are flagged. The caller frees *out, an
+ * array of *n entries, with free(). */
 int arch_tensors(const struct arch *a, const struct hparams *h, struct tensor_inst **out,
                  int64_t *n, struct err *e);
-/* Sets ne[] to the shape of a row in a block (-1: global), in GGUF order, and returns the number of
- * dimensions. Missing ones are 1. */
+/* Sets ne[] to the shape of a row's tensor in a block (-1: global), in GGUF order, with unused
+ * dimensions set to 1. Returns the number of dimensions. */
 int arch_shape(const struct tensor_row *row, const struct hparams *h, int block, int64_t ne[4]);
 /* Expands %d and %e in `pat` (len bytes); returns false if the result does not fit. */
 bool arch_name(char *out, size_t cap, const char *pat, size_t len, int64_t d, int64_t e);
-/* Returns the row of which a GGUF tensor name is an instance, and its block in *block (-1: global);
- * NULL: none. */
+/* Returns the row that matches a GGUF tensor name, and sets *block to the block (-1: global). NULL:
+ * none. */
 const struct tensor_row *arch_row(const struct arch *a, const char *gguf_name, int *block);
 /* Like arch_row, limited to the rows that a model with these hparams has. */
 const struct tensor_row *arch_row_of(const struct arch *a, const struct hparams *h,

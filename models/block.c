@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* models/block.c - common graph fragments (registers pooled by width, weights looked up in the
- * tensor rows, products, norms, sums), and the block and decoder built from them. */
+/* models/block.c - graph fragments common to all architectures: registers pooled by width, weights
+ * looked up in the tensor rows, products, norms, sums; and the block and decoder built from
+ * them. */
 #include "models/block.h"
 
 #include <math.h>
@@ -22,7 +23,8 @@ void block_give(struct build *b, gr_reg r) {
     if (r != GR_NONE && b->n_free < BUILD_MAX_FREE) b->free[b->n_free++] = r;
 }
 
-/* Returns the row of a weight by its full name. */
+/* Returns the table's row for a weight of the current layer, and writes the weight's name to
+ * `full`. */
 static const struct tensor_row *row_of(const struct build *b, const char *name, char full[64],
                                        int *block) {
     if (b->layer < 0)
@@ -54,8 +56,8 @@ gr_w block_weight(struct build *b, const char *name) {
     return w;
 }
 
-/* Returns the weight <name><tail>; GR_NONE if absent, which is an error of the graph if it is
- * `needed`. */
+/* Returns the weight <name><tail>; GR_NONE if the table lacks it, which is recorded as an error if
+ * it is `needed`. */
 static gr_w weight_of(struct build *b, const char *name, const char *tail, bool needed) {
     char full[64];
     snprintf(full, sizeof full, "%s%s", name, tail);
@@ -92,9 +94,9 @@ gr_reg block_rms_by(struct build *b, gr_w w, gr_reg in) {
     return out;
 }
 
-/* Appends dst = norm of groups of head_dim values of src; 0: of all values. A weight wider than a
- * head spans all heads: an RMS norm then covers all heads together, a LayerNorm each head with its
- * own part of the weight. */
+/* Appends dst = norm of each head_dim values of src (0: of all values). If the weight is wider than
+ * a head, an RMS norm covers all heads together, and a LayerNorm applies to each head its own part
+ * of the weight. */
 static void append_norm(struct build *b, const struct norm_spec *s, gr_reg dst, gr_reg src,
                         int64_t head_dim) {
     gr_w w = s->name && block_has(b, s->name) ? block_weight(b, s->name) : GR_NONE; /* Falcon-H1 */
@@ -179,7 +181,8 @@ static gr_reg add_feed_forward(struct build *b, const struct block_spec *s, gr_r
                                                 : block_ffn(b, &s->ffn, in);
 }
 
-/* Returns the input of a half: the norm before it, or the residual itself without one. */
+/* Returns the input of a half: the normalised residual, or the residual itself if there is no
+ * norm. */
 static gr_reg half_input(struct build *b, const struct norm_spec *s) {
     return s->kind == NORM_NONE ? b->g->residual : block_norm(b, s, b->g->residual);
 }
@@ -225,7 +228,7 @@ static void side_by_side(struct build *b, const struct block_spec *s) {
     add_to_residual(b, &s->after_ffn, f);
 }
 
-/* Sets the router parameters that come from the model's keys. */
+/* Overrides the router parameters that the model's keys set. */
 static void router_of(const struct hparams *h, struct router_spec *r) {
     if (h->d[HD_SCORE] == 2) r->score = SCORE_SIGMOID;
     if (h->d[HD_GROUPS] > 1) {

@@ -2,9 +2,9 @@
 /* models/block.h - builders for fragments of forward graphs, driven by specs (models/spec.h).
  *
  * Each block_* appends the nodes of one part of a block: it reads a normalised input register and
- * returns a new register, which the caller gives back. Weight names and shapes come from the
- * architecture's tensor rows, so the graph cannot contradict the table. Registers are pooled by
- * width, so that a model needs no more registers than one of its blocks. */
+ * returns a new register, which the caller releases with block_give. Weight names and shapes come
+ * from the architecture's tensor rows, so the graph cannot contradict the table. Registers are
+ * pooled by width, so that a model needs no more registers than one of its blocks. */
 #ifndef HONE_MODELS_BLOCK_H
 #define HONE_MODELS_BLOCK_H
 
@@ -22,8 +22,8 @@ struct build {
     int n_free;
     int slot[HP_MAX_LAYERS]; /* cache slot of each layer with its own keys */
     gr_reg streams;          /* all residual streams, concatenated, in models with several */
-    gr_reg extra;            /* read by all layers, for decoder_spec.start; else GR_NONE */
-    const char *missing; /* weight name absent from the table: our bug, reported by block_decoder */
+    gr_reg extra;            /* set by decoder_spec.start, read by all layers; else GR_NONE */
+    const char *missing; /* weight name missing from the table (a bug); block_decoder reports it */
 };
 
 gr_reg block_take(struct build *b, int64_t width);
@@ -35,10 +35,9 @@ gr_w block_weight(struct build *b, const char *name);
 bool block_has(const struct build *b, const char *name);
 /* Returns the weight with that name; GR_NONE if the table has no such row. */
 gr_w block_weight_if(struct build *b, const char *name);
-/* Returns a register with <name>.weight . in + <name>.bias, without the bias if the table has
- * none. */
+/* Returns a new register with <name>.weight . in + <name>.bias; the bias is optional. */
 gr_reg block_matmul(struct build *b, const char *name, gr_reg in);
-/* Returns a new register with the norm of the whole of `in`. */
+/* Returns a new register with the norm of `in`, over its full width. */
 gr_reg block_norm(struct build *b, const struct norm_spec *n, gr_reg in);
 gr_reg block_rms_by(struct build *b, gr_w w, gr_reg in);
 /* Like block_norm, and gives `in` back. NORM_NONE: returns `in`. */
@@ -54,7 +53,7 @@ void block_add(struct build *b, gr_reg r, gr_reg by);
 gr_w block_embed(struct build *b, gr_w w, gr_reg dst, double by);
 
 gr_reg block_attn(struct build *b, const struct attn_spec *s, gr_reg in);
-/* Returns the attention of a layer with a latent spec, in a new register. */
+/* Returns the output of latent attention (attn_spec.latent) in a new register. */
 gr_reg block_latent(struct build *b, const struct attn_spec *s, gr_reg in);
 gr_reg block_delta(struct build *b, gr_reg in);
 /* Return the output of a mixer in a new register (block_ssm.c): short convolution, Mamba 1, Mamba
@@ -67,19 +66,21 @@ gr_reg block_kda(struct build *b, gr_reg in);
 void block_conv_silu(struct build *b, gr_reg u, int slot);
 /* Returns a new register with `width` columns of r, starting at `offset`. */
 gr_reg block_columns(struct build *b, gr_reg r, int64_t offset, int64_t width);
-/* Rotates n_rot values of each head of r (head_dim values each) by its token's position. */
+/* Applies RoPE: rotates n_rot values of each head of r (head_dim values each) by the token's
+ * position. */
 void block_rope(struct build *b, const struct rope_spec *s, gr_reg r, int64_t head_dim,
                 int64_t n_rot);
-/* Scales q by a factor that grows with its token's position; by->scale 0: does nothing. */
+/* Scales queries q by a factor that grows with the token's position; by->scale 0: does nothing. */
 void block_temper(struct build *b, const struct gr_temper *by, gr_reg q);
-/* Returns the dense feed-forward in a new register: down(act(gate in, up in)). */
+/* Returns the output of the dense feed-forward, down(act(gate in, up in)), in a new register. */
 gr_reg block_ffn(struct build *b, const struct ffn_spec *s, gr_reg in);
-/* Returns the sum of the routed experts, plus a shared one if the table has it, in a new
- * register. */
+/* Returns the sum of the routed experts' outputs, plus the shared expert's if the table has one, in
+ * a new register. */
 gr_reg block_moe(struct build *b, const struct ffn_spec *s, gr_reg in);
-/* Returns the sum of the routed experts alone; their router reads router_in. */
+/* Returns the sum of the routed experts' outputs alone; the router reads router_in. */
 gr_reg block_experts(struct build *b, const struct ffn_spec *s, gr_reg in, gr_reg router_in);
-/* Sets gate to act(gate) times the columns of `up` from `offset` on; up GR_NONE: to act(gate). */
+/* Sets gate to act(gate) times the columns of `up` from `offset` on, or to act(gate) if up is
+ * GR_NONE. */
 void block_gate(struct build *b, enum act act, gr_reg gate, gr_reg up, int64_t offset);
 
 /* Clamps register r to [-by, by]. */
@@ -90,7 +91,7 @@ void block_mul(struct build *b, enum gr_factor f, gr_reg dst, gr_reg by);
 
 /* Appends one layer, which reads the residual and adds to it. */
 int block_layer(struct build *b, struct err *e);
-/* Sets the graph-wide RoPE parameters. */
+/* Sets the RoPE parameters that apply to the whole graph. */
 void block_rope_base(const struct arch *a, const struct hparams *h, struct graph *g);
 /* Builds a model's forward graph: embeddings, all layers, the final norm, the head. */
 int block_decoder(const struct arch *a, const struct hparams *h, struct graph *g, struct err *e);

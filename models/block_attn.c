@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* models/block_attn.c - attention: projections to queries, keys and values; norms; RoPE; causal
  * attention with grouped key/value heads; optionally an output gate, stored in attn_q next to each
- * head's query. A layer that reads another layer's keys and values computes only queries. */
+ * head's query. A layer that reads another layer's keys and values computes queries only. */
 #include <math.h>
 
 #include "models/block.h"
@@ -10,7 +10,7 @@ struct heads {
     gr_reg q, k, v, gate; /* GR_NONE: absent */
 };
 
-/* Splits the product of attn_q, which holds a query and a gate per head. */
+/* Splits the output of attn_q, which holds a query and a gate per head. */
 static void split_gate(struct build *b, const struct layer_hp *l, struct heads *r) {
     const gr_reg qg = r->q;
     r->q = block_take(b, l->heads * l->head_dim);
@@ -45,7 +45,7 @@ static struct heads project_heads(struct build *b, const struct attn_spec *s,
     const struct norm_spec plain = {.kind = NORM_RMS};
     if (!l->keys_are_values)
         r.v = block_matmul(b, "attn_v", in);
-    else /* before the norm of keys */
+    else /* copied before keys are normalised */
         r.v = s->value_norm ? block_take(b, b->g->reg_width[r.k])
                             : block_columns(b, r.k, 0, b->g->reg_width[r.k]);
     if (s->value_norm)
@@ -86,9 +86,9 @@ void block_temper(struct build *b, const struct gr_temper *by, gr_reg q) {
     n->temper = *by;
 }
 
-/* Returns the heads of r, which is given back, resized from `from` to `to` values. Values narrower
- * than keys are zero-padded, so that every cache and device supports them; in the only family that
- * has such values, this costs a sixth of the cache. */
+/* Returns the heads of r, resized from `from` to `to` values each, and gives r back. Values
+ * narrower than keys are zero-padded, so that every cache and device supports them. The only family
+ * with such values (MiMo-V2) pays for it with a sixth of its cache. */
 static gr_reg fit_heads(struct build *b, gr_reg r, int64_t from, int64_t to) {
     if (from == to || r == GR_NONE) return r;
     const gr_reg out = block_take(b, b->g->reg_width[r] / from * to);
@@ -114,7 +114,7 @@ static void gated(struct build *b, const struct attn_spec *s, gr_reg in, gr_reg 
     block_give(b, gate);
 }
 
-/* Clamps and scales the projections. */
+/* Clamps queries, keys and values (HF_CLAMP_QKV), and scales values (HF_VALUE_SCALE). */
 static void tamed(struct build *b, const struct heads *r) {
     const double most = b->h->f[HF_CLAMP_QKV], by = b->h->f[HF_VALUE_SCALE];
     const gr_reg all[] = {r->q, r->k, r->v};

@@ -7,11 +7,11 @@
 
 #include "models/block.h"
 
-/* The eps of q's and k's l2 normalisation, a constant independent of the model's RMS eps. */
+/* eps of the L2 normalisation of q and k: a constant, not the model's RMS eps. */
 static const float l2_eps = 1e-6f;
 
 /* Returns the output of the delta rule, [v heads * v dim]. u is the output of the convolution; beta
- * and alpha are logits. Without alpha, `beta` holds both, grouped by key head. */
+ * and alpha are logits. If alpha is GR_NONE, `beta` holds both, grouped by key head. */
 static gr_reg delta_rule(struct build *b, gr_reg u, gr_reg beta, gr_reg alpha, int slot) {
     const int64_t *d = b->h->d;
     gr_w a = block_weight(b, "ssm_a"), dt = block_weight(b, "ssm_dt.bias");

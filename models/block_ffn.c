@@ -18,7 +18,7 @@ static const struct {
 static double softplus(double x) {
     return x > 0 ? x + log1p(exp(-x)) : log1p(exp(x));
 }
-/* Returns a layer's xIELU parameters in the form used by the formula. */
+/* Converts a layer's stored xIELU parameters to those of the formula (models/ops.def). */
 static struct gr_xielu xielu_of(const float x[4]) {
     return (struct gr_xielu){.p = (float)softplus((double)x[0]),
                              .n = (float)((double)x[2] + softplus((double)x[1])),
@@ -26,7 +26,8 @@ static struct gr_xielu xielu_of(const float x[4]) {
                              .eps = x[3]};
 }
 
-/* Appends dst = f(src), times `up` from column `offset` on if present. */
+/* Appends dst = act(src), multiplied by the columns of `up` from `offset` on unless up is
+ * GR_NONE. */
 static void activate(struct build *b, enum act act, gr_reg dst, gr_reg src, gr_reg up,
                      int64_t offset) {
     struct gr_node *n = graph_node(b->g, OP_ACT, b->layer);
@@ -73,7 +74,8 @@ void block_gate(struct build *b, enum act act, gr_reg gate, gr_reg up, int64_t o
     n->pick.offset = offset;
 }
 
-/* Returns the activated register: `in` times one matrix, or two. */
+/* Returns the input of ffn_down: the activation of `in` times the up matrix, or the gate and up
+ * matrices. */
 static gr_reg activated(struct build *b, enum act act, gr_reg in) {
     if (acts[act].gated && block_has(b, "ffn_gate.weight")) {
         gr_reg gate = block_matmul(b, "ffn_gate", in);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* models/block_latent.c - latent attention (MLA, DeepSeek V2). Per token the cache stores, for all
- * heads together, one row of rank values c and the rotated part k of a key.
+/* models/block_latent.c - latent attention (MLA, DeepSeek V2). For each token the cache stores one
+ * row, shared by all heads: `rank` latent values c, and the rotated part k of a key.
  *
  *     q = W_q x, or q_b . rms(q_a x); per head an unrotated and a rotated part
  *     c | k = kv_a x; c = rms(c)
@@ -8,14 +8,14 @@
  *     output of head h = v_b[h] . (weighted sum of values)
  *
  * These are the "absorbed" products: k_b and v_b are applied to queries and outputs, so per-head
- * keys and values, (k_b[h]^T c | k) and v_b[h] c, are never materialized. Both ways are equivalent.
- * Materialized keys would be faster for long prompts, but then the rows of a text would depend on
- * how it is split into passes. */
+ * keys and values, (k_b[h]^T c | k) and v_b[h] c, are never materialized. The results are
+ * mathematically equal. Materialized keys would be faster for long prompts, but then the bits of a
+ * row would depend on how the text is split into passes. */
 #include <math.h>
 
 #include "models/block.h"
 
-/* Copies, for each head, the values past the first `cols`, then appends the head's weight times the
+/* For each head: copies the values past the first `cols`, then appends the head's weight times the
  * first `cols`. */
 static gr_reg per_head(struct build *b, const char *name, gr_reg in, int64_t head_dim) {
     const gr_w w = block_weight(b, name);
@@ -30,8 +30,8 @@ static gr_reg per_head(struct build *b, const char *name, gr_reg in, int64_t hea
     return out;
 }
 
-/* Returns the norm of a low-rank row. Its eps is not the model's but 1e-6, as in all reference
- * implementations. Gives `in` back. */
+/* Returns the norm of a low-rank row, and gives `in` back. The eps is 1e-6 instead of the model's,
+ * as in all reference implementations. */
 static gr_reg low_norm(struct build *b, const struct norm_spec *s, gr_reg in) {
     const gr_reg out = block_norm_after(b, s, in);
     b->g->node[b->g->n_nodes - 1].norm.eps = 1e-6f;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* models/block_moe.c - mixture of experts: top-k routed experts and, if the table has one, a shared
- * expert whose output is scaled by a sigmoid gate per token or simply added. Without ffn_gate_exps
- * the experts' gate and up are one tensor. */
+ * expert whose output is scaled by a sigmoid gate per token or simply added. Without ffn_gate_exps,
+ * one tensor holds the experts' gate and up matrices. */
 #include "models/block.h"
 
 gr_reg block_experts(struct build *b, const struct ffn_spec *s, gr_reg in, gr_reg router_in) {

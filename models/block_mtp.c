@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: MIT
-/* models/block_mtp.c - graph of the multi-token prediction block: predicts the token after the next
- * from the next token and the hidden row (after the final norm) of the preceding position.
+/* models/block_mtp.c - graph of the multi-token prediction (MTP) block. It predicts the token after
+ * the next one from the next token and the hidden state (after the final norm) at the current
+ * position.
  *
  *     e = rms(embd[id_{t+1}]; enorm), q = rms(y_t; hnorm), x = eh_proj (e | q)
  *     one full-attention block of the model on x, with its own keys and values
  *     logits = head . rms(x; shared_head_norm) predict id_{t+2}
  *
- * A file without embeddings, norm or head for the block uses the trunk's. */
+ * If the file has no separate embeddings, norm or head for the block, the trunk's are used. */
 #include "models/block.h"
 
-/* Returns the block's weight `own`, which falls back to the global one if the file lacks it. */
+/* Returns the block's own weight `own`. The weight `global` replaces it at load time if the file
+ * lacks it. */
 static gr_w own_or(struct build *b, const char *own, const char *global) {
     int layer = b->layer;
     b->layer = -1;
@@ -20,7 +22,7 @@ static gr_w own_or(struct build *b, const char *own, const char *global) {
     return w;
 }
 
-/* Returns eh_proj times the concatenated norms of embedding and hidden state. */
+/* Returns eh_proj times the concatenation of the normalised embedding and hidden state. */
 static gr_reg joined(struct build *b, gr_w embd) {
     struct graph *g = b->g;
     int64_t d = b->h->d[HD_EMBD];

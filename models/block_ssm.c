@@ -16,7 +16,7 @@ gr_reg block_columns(struct build *b, gr_reg r, int64_t offset, int64_t width) {
     return out;
 }
 
-/* Replaces u with silu(convolution); the convolution's weight is <name>. */
+/* Replaces u with silu(causal convolution of u with the weight <name>). */
 static void conv_silu(struct build *b, gr_reg u, const char *name, int slot) {
     const gr_w w = block_weight(b, name);
     const gr_w bias = block_weight_if(b, "ssm_conv1d.bias");
@@ -45,7 +45,7 @@ gr_reg block_conv(struct build *b, gr_reg in) {
     return out;
 }
 
-/* Multiplies y by silu(the first columns of z). */
+/* Multiplies y by silu of the first columns of z. */
 static void apply_gate(struct build *b, gr_reg y, gr_reg z) {
     struct gr_node *n = graph_node(b->g, OP_ACT, b->layer);
     n->dst = n->src[1] = y;
@@ -95,8 +95,8 @@ gr_reg block_mamba2(struct build *b, gr_reg in) {
     return out;
 }
 
-/* Returns the norm of `in` without weights, with the eps of Falcon Mamba's mixer_rms_eps. Gives
- * `in` back. */
+/* Returns the norm of `in` without weights, with the eps that Falcon Mamba calls mixer_rms_eps.
+ * Gives `in` back. */
 static gr_reg plain_norm(struct build *b, gr_reg in) {
     gr_reg out = block_rms_by(b, GR_NONE, in);
     b->g->node[b->g->n_nodes - 1].norm.eps = 1e-6f;
@@ -104,7 +104,7 @@ static gr_reg plain_norm(struct build *b, gr_reg in) {
     return out;
 }
 
-/* Returns a part of the product of ssm_x, normed if the model does that. */
+/* Returns some columns of x, the output of ssm_x, normalised if the model does so. */
 static gr_reg ssm_x_part(struct build *b, const char *norm, gr_reg x, int64_t offset,
                          int64_t width) {
     gr_reg r = block_columns(b, x, offset, width);
@@ -157,7 +157,7 @@ gr_reg block_mamba1(struct build *b, gr_reg in) {
     return out;
 }
 
-/* Returns queries, keys or values: a product, then its own convolution. */
+/* Returns queries, keys or values: the product with `proj`, then the convolution with `conv`. */
 static gr_reg convolved(struct build *b, const char *proj, const char *conv, gr_reg in, int slot) {
     gr_reg r = block_matmul(b, proj, in);
     conv_silu(b, r, conv, slot);
@@ -174,7 +174,7 @@ static gr_reg joined(struct build *b, gr_reg x, gr_reg y) {
     block_give(b, y);
     return r;
 }
-/* Returns a low-rank product with two matrices. */
+/* Returns the product of `in` with a low-rank pair of matrices: `first`, then `second`. */
 static gr_reg narrow(struct build *b, const char *first, const char *second, gr_reg in) {
     gr_reg low = block_matmul(b, first, in), r = block_matmul(b, second, low);
     block_give(b, low);

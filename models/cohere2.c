@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* models/cohere2.c - Command R and R+, Command R7B, Command A, Aya: one LayerNorm per block, shared
- * by parallel attention and feed-forward; RoPE over adjacent pairs; scaled logits. R7B and A: RoPE
- * only in sliding-window layers, three of four. R+: LayerNorms of queries and keys with weights per
- * head. */
+ * by parallel attention and feed-forward; RoPE over adjacent pairs; scaled logits. R7B and A have
+ * RoPE only in sliding-window layers, three of four. R+ has LayerNorms of queries and keys, with
+ * weights per head. */
 #include "containers/hfdir.h"
 #include "base/json.h"
 #include "models/rows.h"

@@ -2,8 +2,8 @@
 /* models/config.c - normalization of published config.json files before architectures read them.
  * Publishers and releases of transformers differ in three ways:
  *
- * - keys may be absent, because the value is the default of the model's configuration class;
- *   models/defaults.json has these (tests/oracle/config_defaults.py);
+ * - keys may be absent if the value is the default of the model's configuration class;
+ *   models/defaults.json has the defaults (tests/oracle/config_defaults.py);
  * - keys may have two names (attribute_map of the class): both are made available;
  * - RoPE: rope_theta, rope_scaling and others at the top level, or all of it in rope_parameters, as
  *   one object or as one per kind of layer. Architectures see a complete rope_parameters
@@ -22,7 +22,7 @@
 INCBIN(hone_config_defaults, "models/defaults.json")
 
 /* Returns the entry of defaults.json for a model type or class; NULL: none. An entry is one line;
- * an alias's entry is the name of its type. */
+ * the entry of an alias is only the name of its type. */
 static const struct json *entry_of(struct arena *a, const char *type) {
     char key[128];
     const struct json *j;
@@ -59,8 +59,8 @@ static void put_if_set(struct arena *a, struct json *obj, const char *name, cons
     if (json_type(v) != JSON_NULL) json_put(a, obj, name, strlen(name), v);
 }
 
-/* Sets a member that obj lacks: from the top level of config.json if one of `names` is a number
- * there (or a text, to be refused by its reader), otherwise from `fill`. */
+/* Sets a member that obj lacks, from the top level of config.json if one of `names` is a number
+ * there (or a string, which its reader will refuse), otherwise from `fill`. */
 static void put_missing(struct hfdir *dir, struct json *obj, const char *name, const char *names,
                         const struct json *fill) {
     const struct json *top = names ? hfdir_said(dir, names) : NULL;
@@ -71,7 +71,7 @@ static void put_missing(struct hfdir *dir, struct json *obj, const char *name, c
 
 #define ORIGINAL "original_max_position_embeddings"
 /* Returns the complete RoPE parameters for one kind of layers, from `from`, the top level of
- * config.json, and the class's `fill` and `keys`. theta: names of the base at the top level. */
+ * config.json, and the defaults in `fill` and `keys`. theta: top-level names of the base. */
 static struct json *complete_rope(struct hfdir *dir, const struct json *from, const char *theta,
                                   const struct json *fill, const struct json *keys) {
     static const char *const longer[] = {"llama3", "yarn", "longrope"};
@@ -87,7 +87,8 @@ static struct json *complete_rope(struct hfdir *dir, const struct json *from, co
     }
     put_missing(dir, r, "rope_theta", theta, fill);
     put_missing(dir, r, "partial_rotary_factor", "partial_rotary_factor|rotary_pct", fill);
-    /* In transformers the top level takes precedence, and the default is the model's context. */
+    /* As in transformers, the top level takes precedence, and the default is the model's context.
+     */
     put_if_set(a, r, ORIGINAL, hfdir_said(dir, ORIGINAL));
     for (size_t i = 0; i < COUNT_OF(longer) && !json_get(r, ORIGINAL); i++)
         if (strcmp(json_str(json_get(r, "rope_type")), longer[i]) == 0)
@@ -102,7 +103,7 @@ static bool is_nested(const struct json *rope) {
     return false;
 }
 
-/* Adds the rope parameters of one kind of layer, completed from the class's defaults. */
+/* Adds the RoPE parameters of one kind of layer, completed with the class's defaults. */
 static void add_kind(struct hfdir *dir, struct json *to, const char *kind, const struct json *from,
                      const struct json *entry) {
     const struct json *fill = json_get(entry, "fill"), *keys = json_get(entry, "keys");
@@ -144,7 +145,7 @@ const struct json *hf_rope(const struct hfdir *dir, const char *kind) {
 
 /* ---- the whole config ---- */
 
-/* Makes both names of a key available. */
+/* Copies each key that has two names to the name that config.json does not use. */
 static void put_aliases(struct hfdir *dir, struct json *over, const struct json *map) {
     for (const struct json *m = json_first(map); m; m = json_next(m)) {
         const char *name[] = {json_name(m), json_str(m)};
@@ -154,8 +155,8 @@ static void put_aliases(struct hfdir *dir, struct json *over, const struct json 
     }
 }
 
-/* Sets the number of layers from the list of their kinds if it is given only there. In Nemotron-H
- * the list layers_block_type takes precedence over num_hidden_layers. */
+/* Sets the number of layers to the length of the list of layer kinds, if config.json has no number.
+ * In Nemotron-H the list layers_block_type takes precedence over num_hidden_layers. */
 static void put_layers(struct hfdir *dir, struct json *over) {
     const struct json *list = hfdir_said(dir, "layers_block_type"), *n;
     const char *const count = "num_hidden_layers|n_layers|n_layer|num_layers";

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 /* models/deepseek2.c - DeepSeek V2, V3, R1, Kimi K2, GLM-4.7 Flash, Youtu (dense) and similar
  * models: latent attention; leading dense layers, then routed and shared experts. Also Mistral
- * Small 4, whose queries grow with their positions. V2 selects by softmax, and its groups are
- * ranked by their best expert; V3 selects by sigmoid scores with a bias, in groups. A GGUF stores
- * kv_b_proj as two tensors per head, keys (transposed) and values.
+ * Small 4, which scales queries by position. V2 selects experts by softmax, and ranks groups by
+ * their best expert; V3 selects by sigmoid scores with a bias, in groups. A GGUF stores kv_b_proj
+ * as two tensors per head, keys (transposed) and values.
  *
- * head_dim here is the length of a query as applied to the cache: the latent row plus the rotated
- * part. */
+ * head_dim here is the length of a query when multiplied with the cache: that of a latent row plus
+ * that of the rotated part. */
 #include <math.h>
 #include <string.h>
 
@@ -74,7 +74,7 @@ static const struct hp_row hp[] = {HP_ROWS_MLA, {.slot = -1}};
     ROW_OUTPUT_NORM(XF_COPY),                                                                                                                          \
     ROW_OUTPUT
 static const struct tensor_row tensors[] = {TENSOR_ROWS, {.gguf = NULL}};
-/* The indexer of sparse attention, which selects the keys that a query sees. */
+/* Hyperparameters of sparse attention's indexer, which selects the keys that a query attends to. */
 static const struct hp_row dsa_hp[] = {
     HP_ROWS_MLA,
     {"attention.indexer.head_count", "index_n_heads", HD_INDEX_HEADS, HPF_REQUIRED, 0},
@@ -116,7 +116,7 @@ static int check_dims(const int64_t *d, struct err *e) {
     return 0;
 }
 
-/* Returns the factor by which YaRN scales scores, for a given weight. */
+/* Returns YaRN's factor for attention scores at a given weight (mscale). */
 static double yarn_growth(const struct hparams *h, double weight) {
     const double f = h->f[HF_YARN_FACTOR];
     return f > 1 ? 1 + 0.1 * weight * log(f) : 1;
@@ -138,8 +138,8 @@ static int derive(struct hparams *h, struct err *e) {
     return layers_fill(h, e);
 }
 
-/* Reads how experts are selected. V2's config says softmax; configs without an entry are
- * descendants of V3. Only group_limited_greedy and noaux_tc use groups. */
+/* Reads how experts are selected. Without scoring_func the default is softmax for V2, and sigmoid
+ * for all others, which descend from V3. Only group_limited_greedy and noaux_tc use groups. */
 static int read_router(struct hparams *h, const struct hfdir *dir, struct err *e) {
     const char *score = json_str(hfdir_hparam(dir, "scoring_func"));
     const char *type = json_str(hfdir_hparam(dir, "model_type"));
@@ -155,8 +155,8 @@ static int read_router(struct hparams *h, const struct hfdir *dir, struct err *e
     return 0;
 }
 
-/* Sets the YaRN scaling. With mscale_all_dim, scores are scaled instead of cos and sin: mscale is
- * the same in all published configs, and there is no key for it. */
+/* Sets the YaRN scaling. With mscale_all_dim, scores are scaled instead of cos and sin. mscale must
+ * equal it, as in all published configs, because GGUF has no key for mscale. */
 static int yarn(struct hparams *h, struct err *e) {
     if (!(h->f[HF_YARN_LOG] > 0)) return 0;
     if (fabs(h->f[HF_YARN_ATTN] * yarn_growth(h, 1) - 1) > 1e-6)
@@ -176,7 +176,7 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
         return err_set(e, ERR_DATA,
                        "moe_layer_freq asks for dense layers among those with experts");
     TRY(read_router(h, dir, e));
-    if (!h->d[HD_EXPERTS]) { /* the format's values for a model without experts */
+    if (!h->d[HD_EXPERTS]) { /* values that GGUF files of models without experts have */
         h->d[HD_LEAD_DENSE] = h->d[HD_LAYERS];
         h->d[HD_FF_EXP] = h->d[HD_FF];
     }
@@ -184,7 +184,7 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     return hf_check_rope(dir, e);
 }
 
-/* Reads Mistral Small 4, which has a softmax router and queries that grow with every multiple of
+/* Reads a Mistral Small 4 config: a softmax router, and queries scaled up with every multiple of
  * the original context. */
 static int mistral_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     const struct json *r = hf_rope(dir, ROPE_FULL);
@@ -204,8 +204,8 @@ static int mistral_from_hf(struct hparams *h, const struct hfdir *dir, struct er
     return 0;
 }
 
-/* Reads files from before 2025, which have per-head sizes of keys and values, and an unsplit
- * kv_b_proj. */
+/* Adapts files from before 2025, which store the sizes of keys and values per head, and kv_b_proj
+ * as one tensor. */
 static int read_older(struct hparams *h, const struct gguf *g, struct err *e) {
     int64_t *d = h->d;
     if (d[HD_KV_HEADS] != d[HD_HEADS] || d[HD_HEADS] == 1 || d[HD_KEY_MLA] ||
@@ -218,8 +218,8 @@ static int read_older(struct hparams *h, const struct gguf *g, struct err *e) {
     return hparams_mul(h, HD_KV_B, d[HD_HEADS], d[HD_KEY_MLA] - d[HD_ROT] + d[HD_VALUE_MLA], e);
 }
 
-/* Fills in missing keys. Files of GLM-4.7 Flash may lack expert_gating_func; as in other programs
- * they are recognised by their sizes. */
+/* Fills in missing keys. GLM-4.7 Flash files may lack expert_gating_func. They are recognised by
+ * vocabulary and layer count, as llama.cpp does. */
 static int read_keys(struct hparams *h, const struct gguf *g, struct err *e) {
     TRY(read_older(h, g, e));
     const int64_t blocks = h->d[HD_LAYERS] + h->d[HD_MTP];
@@ -255,7 +255,7 @@ static int dsa_derive(struct hparams *h, struct err *e) {
 }
 
 /* Reads which layers select keys ("full") and which reuse the selection of the preceding layer:
- * from a list, a text of F and S, or a period with an offset. */
+ * from a list, a string of F and S, or a period with an offset. */
 static int dsa_types(struct hparams *h, const struct hfdir *dir, struct err *e) {
     const struct json *t = json_first(hfdir_hparam(dir, "indexer_types"));
     const char *text = json_str(hfdir_hparam(dir, "index_topk_pattern"));
@@ -282,9 +282,9 @@ static int glm_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e
     return dsa_from_hf(h, dir, e);
 }
 
-/* The selection has no effect while a context has at most as many tokens as are selected
- * (HD_MOST_CTX), so contexts are limited to that and the selection is not computed. The layers'
- * kinds are kept for other programs. */
+/* Selection has no effect on contexts of at most as many tokens as it selects. So HD_MOST_CTX
+ * limits contexts to that number, and the selection is not computed. The layer types are kept for
+ * other programs. */
 #define TYPES "glm-dsa.attention.indexer.types"
 static int glm_read_keys(struct hparams *h, const struct gguf *g, struct err *e) {
     const struct gguf_kv *kv = gguf_find(g, TYPES);

@@ -22,8 +22,8 @@ static int derive(struct hparams *h, struct err *e) {
     return layers_fill(h, e);
 }
 
-/* Checks config.json. Published ones set a window, but only from a layer past the last one on, so
- * it has no effect. */
+/* Checks config.json. Published configs set a sliding window, but only from a layer past the last
+ * one, so it has no effect. */
 static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     static const char *const no[] = {"attention_bias", NULL};
     const struct json *window = hfdir_hparam(dir, "sliding_window");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* models/ernie45.c - ERNIE 4.5, dense and MoE: a Llama-like decoder with RoPE over adjacent pairs,
- * as stored in checkpoints. Experts are selected by probability plus a bias, with a few shared
- * ones. The MTP block of published checkpoints is omitted. */
+ * as stored in checkpoints. Experts are selected by probability plus a bias; a few more are shared.
+ * The MTP block of published checkpoints is omitted. */
 #include "containers/hfdir.h"
 #include "base/json.h"
 #include "models/rows.h"
@@ -36,8 +36,8 @@ static const struct tensor_row moe_tensors[] = {
 };
 // clang-format on
 
-/* Derives values without keys. Files of other programs store another number as the width of the
- * shared experts; the width of the experts counts. */
+/* Derives values that have no keys. Other programs store a different width for the shared experts;
+ * it is ignored, and computed from the width of the experts. */
 static int derive_moe(struct hparams *h, struct err *e) {
     TRY(derive_shared_experts(h, e));
     return layers_fill(h, e);

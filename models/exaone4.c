@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* models/exaone4.c - EXAONE 4 and K-EXAONE. EXAONE 4: norms only after each half of a block, and
+/* models/exaone4.c - EXAONE 4 and K-EXAONE. EXAONE 4 has norms only after each half of a block, and
  * per-head norms of queries and keys. The 32B model has a sliding window in three of four layers,
  * and RoPE only in those. */
 #include <string.h>
@@ -60,8 +60,8 @@ static int moe_derive(struct hparams *h, struct err *e) {
     return derive(h, e);
 }
 
-/* Checks that both lists in config.json name the same layers with experts; files store only the
- * first number. */
+/* Checks that mlp_layer_types agrees with first_k_dense_replace, the number of leading dense
+ * layers; GGUF stores only that number. */
 static int moe_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     int64_t i = 0;
     for (const struct json *t = json_first(hfdir_hparam(dir, "mlp_layer_types")); t;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* models/falcon_h1.c - Falcon-H1: parallel attention and Mamba 2 in every block. Conversion folds
- * its many factors into the weights. */
+ * the model's many multipliers into the weights. */
 #include "containers/hfdir.h"
 #include "base/json.h"
 #include "models/rows.h"

@@ -42,7 +42,7 @@ static int64_t max_ctx(const struct sizes *z, const struct fit_ask *a) {
     struct fit_ask t = *a;
     struct fit_use u;
     const int64_t most = max_i64(z->n_ctx_train, a->n_ctx); /* n_ctx may exceed n_ctx_train */
-    int64_t lo = 0, hi = div_up(most, CTX_STEP);            /* in steps: lo fits, hi is the limit */
+    int64_t lo = 0, hi = div_up(most, CTX_STEP);            /* steps: lo fits, hi + 1 does not */
     while (lo < hi) {
         int64_t mid = lo + (hi - lo + 1) / 2;
         t.n_ctx = min_i64(mid * CTX_STEP, most);
@@ -65,7 +65,8 @@ bool fit_find(const struct sizes *z, const struct fit_ask *a, struct fit *f) {
         if (!fit_use(z, a, 0, f->n, &f->use)) return false;
         if (fits_memory(a, &f->use)) return true;
     }
-    /* n = blocks + 1 is everything including the head; n blocks leave the head outside. */
+    /* n = blocks + 1 would include the head, like FIT_ALL; with n = blocks only the head stays
+     * outside. */
     f->way = FIT_BLOCKS;
     int outside = sizes_has_experts(z) ? z->n_blocks : 0;
     for (f->n = z->n_blocks - 1; f->n > 0; f->n--) {

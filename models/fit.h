@@ -19,8 +19,8 @@ uint64_t fit_reserve(uint64_t memory);
 struct fit_use { /* bytes on the device */
     uint64_t weights, kv, state, compute, total;
 };
-/* Computes the use of the device when it holds blocks [first, n), with the experts of the first
- * n_cpu_experts blocks outside. Returns false if the type of keys and values does not suit these
+/* Computes the device memory used by blocks [first, n), if the experts of the first n_cpu_experts
+ * blocks stay in main memory. Returns false if the type of keys and values does not suit these
  * heads, or on overflow. */
 bool fit_use(const struct sizes *z, const struct fit_ask *a, int first, int n_cpu_experts,
              struct fit_use *u);
@@ -35,14 +35,14 @@ struct fit {
     enum fit_way way;
     int n;
     struct fit_use use;
-    /* Tokens per slot with everything on the device, at most as trained or as requested; 0:
-     * none. */
+    /* Most tokens per slot with everything on the device, limited to the trained or requested
+     * context; 0: none. */
     int64_t max_ctx;
 };
 bool fit_find(const struct sizes *z, const struct fit_ask *a, struct fit *f);
-/* Estimates the working memory in bytes that other engines' GPU backends need for a pass of 512
- * tokens: logits and a few activations. For the models it was checked on, it is within 10 % of the
- * measured buffers. */
+/* Estimates the working memory in bytes of other engines' GPU backends during a pass of 512 tokens:
+ * logits and a few activations. The estimate is within 10 % of the buffers measured on the models
+ * tested. */
 uint64_t fit_compute(const struct sizes *z);
 
 #endif

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
-/* models/gemma.c - Gemma 1, 2 and 3 (text). Norms are stored around 0 and written + 1, embeddings
- * are tied and multiplied by sqrt(width), feed-forwards are gated by GELU. Gemma 2 has norms before
- * and after each half, soft caps for scores and logits, and a sliding window in every other layer.
- * Gemma 3 has norms of queries and keys instead of capped scores, a window in five of six layers,
- * and a separate RoPE base there.
+/* models/gemma.c - Gemma 1, 2 and 3 (text). Norms are stored as w - 1, and conversion adds 1;
+ * embeddings are tied and multiplied by sqrt(width); feed-forwards are gated by GELU. Gemma 2 has
+ * norms before and after each half, soft caps for scores and logits, and a sliding window in every
+ * other layer. Gemma 3 has norms of queries and keys instead of capped scores, and a window in five
+ * of six layers, which have a separate RoPE base.
  *
- * Files do not store the scale of scores: it is 1 / sqrt(head_dim), except in the 27B models,
- * recognised by their number of layers, where it is 1 / sqrt(width / heads). If a config requires
- * another scale, Gemma 3's norm of queries absorbs the difference; Gemma 2 has no such norm, so the
- * config is refused. */
+ * Files do not store the scale of attention scores: it is 1 / sqrt(head_dim), except in the 27B
+ * models, recognised by their number of layers, where it is 1 / sqrt(width / heads). If a config
+ * requires a different scale, Gemma 3's norm of queries absorbs the difference; Gemma 2 has no such
+ * norm, so the config is refused. */
 #include <math.h>
 
 #include "containers/hfdir.h"
@@ -55,7 +55,8 @@ static const struct tensor_row tensors3[] = {
 };
 // clang-format on
 
-/* Returns the square of the divisor of scores; a model with `large` layers is the 27B one. */
+/* Returns the square of the divisor of attention scores. The 27B model is recognised by its `large`
+ * layers. */
 static double divisor(const struct hparams *h, int64_t large) {
     return h->d[HD_LAYERS] == large ? (double)h->d[HD_EMBD] / (double)h->d[HD_HEADS]
                                     : (double)h->d[HD_HEAD_DIM];
@@ -68,7 +69,8 @@ static int check_config(struct hparams *h, const struct hfdir *dir, struct err *
     TRY(hf_check_is(dir, "hidden_activation", "gelu_pytorch_tanh", e));
     return 0;
 }
-/* Reads the square of the divisor of scores (*is), and the one that the format implies (*want). */
+/* Sets *is to the square of the divisor of attention scores according to config.json, and *want to
+ * the value that the format implies. */
 static int read_scale(const struct hparams *h, const struct hfdir *dir, int64_t large, double *want,
                       double *is, struct err *e) {
     *want = h->d[HD_HEAD_DIM] ? divisor(h, large) : (double)h->d[HD_EMBD] / (double)h->d[HD_HEADS];

@@ -3,7 +3,7 @@
  *
  *   p = streams mixed by P tanh(R rms(active stream) / d); a = active stream of p, h = rms(a)
  *   x = (a + rms(attention(h)) + h + rms(laurel_r laurel_l h)) / sqrt(2)
- *   x += rms(ffn(rms(x))), gates of the first blocks reduced to their peaks (OP_PEAKS)
+ *   x += rms(ffn(rms(x))), gates of the first blocks sparsified (OP_PEAKS)
  *   each stream of p += (1 + C tanh(R rms(x) / d)) (x - a)
  *   streams 1 and later += rms(proj(gelu(gate(scale * active stream)) * ple[layer]))
  *
@@ -182,7 +182,7 @@ static gr_reg coefs(struct build *b, const char *name, gr_reg x) {
     block_give(b, m);
     return c;
 }
-/* Multiplies each stream after the first by its own matrix and rescales it to the magnitude of
+/* Multiplies each stream after the first by a separate matrix, and rescales it to the magnitude of
  * `like`. */
 static gr_reg project_streams(struct build *b, const char *name, gr_reg rest, gr_reg like) {
     gr_reg out = block_take(b, b->g->reg_width[rest]);
@@ -193,7 +193,8 @@ static gr_reg project_streams(struct build *b, const char *name, gr_reg rest, gr
     return out;
 }
 
-/* Builds the initial streams: the first, then the first times the rows of altup_proj. */
+/* Builds the initial streams: the first is the scaled embedding, each other one is the first times
+ * its matrix of altup_proj. */
 static void build_streams(struct build *b) {
     const int64_t n = b->h->d[HD_ALTUP], d = b->h->d[HD_EMBD];
     const gr_reg x = b->g->residual;
@@ -228,7 +229,7 @@ static gr_reg add_feed_forward(struct build *b, gr_reg in) {
     return out;
 }
 
-/* Computes mixer and feed-forward of the active stream a with norm h. */
+/* Returns the result of mixer and feed-forward on the active stream a, whose norm is h. */
 static gr_reg activated(struct build *b, const struct block_spec *s, gr_reg a) {
     gr_reg h = block_norm(b, &s->before_mix, a);
     gr_reg x = block_norm_after(b, &s->after_mix, block_attn(b, &s->attn, h));
@@ -243,7 +244,8 @@ static gr_reg activated(struct build *b, const struct block_spec *s, gr_reg a) {
     return out;
 }
 
-/* Returns the effect of the token's embedding for this layer on the active stream. */
+/* Returns the contribution of the token's embedding for this layer, computed with the active
+ * stream. */
 static gr_reg of_token(struct build *b, gr_reg a) {
     const gr_w by = block_weight(b, "altup_correct_scale.weight");
     block_scale(b, a, 0);
@@ -279,7 +281,7 @@ static void add_layer(struct build *b, const struct block_spec *s) {
     append_node(b, OP_COLUMNS, b->g->residual, p, GR_NONE)->pick.offset = at * d[HD_EMBD];
 }
 
-/* Computes the mean of all streams, with those after the first transformed back. */
+/* Computes the mean of all streams, after projecting all but the first back. */
 static void mean_of_streams(struct build *b) {
     const int64_t n = b->h->d[HD_ALTUP], d = b->h->d[HD_EMBD];
     const gr_reg out = b->g->residual;

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
 /* models/gemma4.c - Gemma 4: the MoE model 26B-A4B, the dense 31B, and the E models with per-layer
- * embeddings. Table and derived hyperparameters; gemma4_graph.c has the specific graph fragments.
+ * embeddings. This file has the table and the derived hyperparameters; gemma4_graph.c has the graph
+ * fragments.
  *
- * Sliding-window layers and full layers differ in head size and number of key/value heads. Full
- * layers may lack a value projection; then values are the raw keys. The last layers of the E models
- * read the keys and values of an earlier one of their kind. Norms are used as stored. */
+ * Sliding-window and full-attention layers differ in head size and number of key/value heads.
+ * Full-attention layers may lack a value projection; their values are then the raw keys. The last
+ * layers of the E models read the keys and values of an earlier one of their kind. Norms are used
+ * as stored. */
 #include "models/gemma4.h"
 
 #include <stdio.h>
@@ -126,7 +128,7 @@ static int derive(struct hparams *h, struct err *e) {
 
 /* ---- config.json ---- */
 
-/* Sets *to to the number j. Fails if another layer gave another number. */
+/* Sets *to to the number j. Fails if an earlier layer set a different number. */
 static int set_once(int64_t *to, const struct json *j, const char *what, struct err *e) {
     int64_t v;
     if (json_type(j) == JSON_NULL) return 0;
@@ -139,7 +141,8 @@ static int set_once(int64_t *to, const struct json *j, const char *what, struct 
     return 0;
 }
 
-/* Reads the sizes of full layers by layer index, as re-saved configs have them. */
+/* Reads the sizes of full-attention layers from per_layer_config, in which re-saved configs store
+ * them by layer index. */
 static int sizes_from_layers(struct hparams *h, const struct hfdir *dir, struct err *e) {
     const struct json *all = hfdir_hparam(dir, "per_layer_config");
     if (json_type(all) != JSON_OBJ) { /* defaults of its class */
@@ -148,7 +151,7 @@ static int sizes_from_layers(struct hparams *h, const struct hfdir *dir, struct 
         return 0;
     }
     for (int64_t i = 0; i < h->d[HD_LAYERS]; i++) {
-        const struct json *one = json_first(all); /* by number: transformers also writes "05" */
+        const struct json *one = json_first(all); /* a number: also written "05" */
         while (one && strtoll(json_name(one), NULL, 10) != i) one = json_next(one);
         int64_t *d = *layers_own(h, HD_WINDOW, i) ? h->d_windowed : h->d;
         TRY(set_once(&d[HD_HEAD_DIM], json_get(one, "head_dim"), "head_dim", e));
@@ -158,8 +161,8 @@ static int sizes_from_layers(struct hparams *h, const struct hfdir *dir, struct 
     return 0;
 }
 
-/* Reads the RoPE of both kinds of layers: plain in sliding-window layers; in full layers a fraction
- * of the pairs rotates. */
+/* Reads the RoPE of both kinds of layers: plain RoPE in sliding-window layers; in full-attention
+ * layers only a fraction of the pairs rotates. */
 static int rope_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     static const char *const kind[2] = {"full_attention", "sliding_attention"};
     double part = 0.25;

@@ -2,8 +2,8 @@
 /* models/gemma4_graph.c - graph fragments specific to Gemma 4:
  *
  *   MoE: f = rms(ffn(rms(x))) + rms(experts(x)), in place of ffn(rms(x))
- *   E models: after the feed-forward x += rms(proj(gelu(gate x) * ple[layer]))
- *   all: x *= scale of the layer at the end
+ *   E models, after the feed-forward: x += rms(proj(gelu(gate x) * ple[layer]))
+ *   all, at the end: x *= scale of the layer
  *
  * where ple are the token's embeddings for all layers. */
 #include "models/gemma4.h"

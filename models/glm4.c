@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* models/glm4.c - GLM-4-0414 and GLM-Z1 (9B, 32B): norms before and after each half, biases of q, k
- * and v, fused gate and up, RoPE over adjacent pairs on the first half of each head. GLM-4.1V and
- * 4V have RoPE sections for image positions, and their files use RoPE over halves. */
+/* models/glm4.c - GLM-4-0414 and GLM-Z1 (9B, 32B): norms before and after each half, q, k and v
+ * biases, fused gate and up, RoPE over adjacent pairs on the first half of each head. GLM-4.1V and
+ * 4V have RoPE sections for image positions; their files pair the halves instead. */
 #include "base/attr.h"
 #include "models/rows.h"
 

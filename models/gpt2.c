@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* models/gpt2.c - GPT-2: position embeddings, limited by their table, instead of RoPE; LayerNorms;
- * biases everywhere; fused q, k and v; matrices stored transposed. */
+/* models/gpt2.c - GPT-2: learned position embeddings instead of RoPE, so their table limits the
+ * context; LayerNorms; biases everywhere; fused q, k and v; matrices stored transposed. */
 #include "containers/hfdir.h"
 #include "base/json.h"
 #include "models/block.h"

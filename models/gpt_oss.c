@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* models/gpt_oss.c - gpt-oss 20B, 120B, safeguard: a sliding window in every other layer; attention
- * sinks, one number per head in the softmax's sum; biases everywhere; experts with a clamped
- * activation, published in MXFP4. Gate and up are the even and odd rows of one matrix. Its YaRN
- * does not round the ends of the ramp ("truncate": false), for which there is no key. */
+ * sinks (one number per head, added to the softmax's denominator); biases everywhere; experts with
+ * a clamped activation, published in MXFP4. Gate and up are the even and odd rows of one matrix.
+ * YaRN does not round the ends of its ramp ("truncate": false); GGUF has no key for that. */
 #include "containers/hfdir.h"
 #include "base/json.h"
 #include "models/rows.h"
@@ -14,7 +14,7 @@ static const struct hp_row hp[] = {
     {"expert_feed_forward_length", "intermediate_size", HD_FF_EXP, HPF_REQUIRED, 0},
     {.slot = -1},
 };
-/* Unsloth stores each expert as a separate tensor, hf "s.N.weight", not transposed. */
+/* Unsloth's checkpoints store each expert as a separate tensor, hf "s.N.weight", not transposed. */
 #define EXPERTS(gguf, hf, rows, cols, xf, role)                                                                                           \
     {"blk.%d." gguf ".weight", HF_LAYER("mlp.experts." hf) "|" HF_LAYER("mlp.experts." hf "s.%e.weight"), {HD_EXPERTS, rows, cols}, xf, 0,  \
      role, W_MOE, 0},                                                                                                                     \

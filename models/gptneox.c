@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* models/gptneox.c - GPT-NeoX and Pythia: LayerNorms, biases everywhere, fused q, k and v, partial
- * RoPE, an ungated feed-forward parallel to attention or after it. Falcon: no biases, parallel
- * halves with one shared norm or one norm each. */
+ * RoPE, an ungated feed-forward parallel to attention or after it. Falcon: no biases; attention and
+ * feed-forward are parallel, with one shared norm or one norm each. */
 #include "containers/hfdir.h"
 #include "base/json.h"
 #include "models/rows.h"

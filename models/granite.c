@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* models/granite.c - Granite 3 and 4, dense and MoE: a Llama-like decoder with factors for
- * embeddings, scores, the contribution of each half of a block, and logits (a divisor). Some MoE
+/* models/granite.c - Granite 3 and 4, dense and MoE: a Llama-like decoder that scales embeddings,
+ * attention scores, the contribution of each half of a block, and logits (by a divisor). Some MoE
  * models have a shared expert. */
 #include "base/attr.h"
 #include "models/rows.h"

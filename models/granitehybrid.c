@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* models/granitehybrid.c - Granite 4 H: mostly Mamba 2 layers, some attention layers, usually
+/* models/granitehybrid.c - Granite 4 H: most layers are Mamba 2, the others attention, usually
  * without RoPE. Every block has routed experts and a shared one or, in small models, a dense
- * feed-forward, which the checkpoint stores as the shared expert. Factors as in Granite. Bamba is
- * the same without factors, with RoPE and other names. */
+ * feed-forward, which the checkpoint stores as the shared expert. Scaling factors as in Granite.
+ * Bamba is the same without the factors, but with RoPE and different tensor names. */
 #include <math.h>
 #include <string.h>
 
@@ -58,8 +58,7 @@ static int derive(struct hparams *h, struct err *e) {
     return layers_fill_hybrid(h, MIX_MAMBA2, e);
 }
 
-/* Reads Bamba, which has RoPE over halves on the first half of each head, and a list of the
- * attention layers. */
+/* Reads a Bamba config: RoPE on the first half of each head, and a list of the attention layers. */
 static int bamba_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     const struct json *list = hfdir_hparam(dir, "attn_layer_indices");
     if (!h->d[HD_KV_HEADS]) h->d[HD_KV_HEADS] = h->d[HD_HEADS];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* models/graph.c - forward graph: lists of nodes, weights and registers. Construction only;
- * independent of architectures and of how operations are computed. */
+/* models/graph.c - construction of a forward graph: lists of nodes, weights and registers.
+ * Independent of architectures and of how operations are computed. */
 #include "models/graph.h"
 
 #include <limits.h>
@@ -33,7 +33,7 @@ void graph_release(struct graph *g) {
     graph_init(g);
 }
 
-/* Makes room for one more item of `size` bytes and returns the array. */
+/* Grows the array p for one more item of `size` bytes if it is full, and returns it. */
 static void *grow(void *p, int n, int *cap, size_t size) {
     if (n < *cap) return p;
     *cap = *cap ? 2 * *cap : 64;
@@ -114,7 +114,7 @@ const char *gr_op_name(enum gr_op op) {
     return (unsigned)op < OP_COUNT ? gr_ops[op].name : "?";
 }
 
-/* Records the node's state between passes, by slot. */
+/* Records the shape of the state that a node keeps between passes, by slot. */
 static void note_state(struct graph *g, const struct gr_node *n, int i) {
     struct graph_facts *f = &g->facts;
     switch (gr_ops[n->op].state) {
@@ -154,7 +154,7 @@ void graph_finish(struct graph *g) {
     for (int i = 0; i < g->n_nodes; i++) {
         const struct gr_node *n = &g->node[i];
         int **list = &f->of_op[n->op], *count = &f->n_of_op[n->op];
-        if ((*count & (*count - 1)) == 0) /* full at every power of two */
+        if ((*count & (*count - 1)) == 0) /* capacity is a power of two: full */
             *list = xreallocarray(*list, *count ? 2 * (size_t)*count : 1, sizeof **list);
         (*list)[(*count)++] = i;
         const struct gr_op_weight *w = gr_ops[n->op].w;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* models/graph.h - forward graph: a forward pass as a list of operations on activation registers.
- * Construction only; runtime/engine/cpu/ executes it. A register holds [n_tok][width] f32.
- * Operations are coarse (a whole attention, a whole MoE) so that executors can fuse them; each has
- * a row in models/ops.def with its formula. */
+ * Only builds graphs; runtime/engine/cpu/ executes them. A register holds [n_tok][width] f32.
+ * Operations are coarse (all of attention, a whole MoE layer), so that executors can fuse their
+ * steps; each has a row in models/ops.def with its formula. */
 #ifndef HONE_MODELS_GRAPH_H
 #define HONE_MODELS_GRAPH_H
 
@@ -32,11 +32,11 @@ enum { GR_WEIGHTS = 10, GR_SOURCES = 3 }; /* maximum weights and sources per ope
 enum gr_role {
     USE_NONE,
     USE_VEC,      /* elementwise, as f32 */
-    USE_DIVISORS, /* divisors of rotary angles; put into a table before the pass */
+    USE_DIVISORS, /* divisors of rotary angles; tabulated before the pass */
     USE_ROWS,     /* matrix for row lookups */
     USE_MATRIX,   /* matrix product */
     USE_HEADS,    /* one matrix per head, each with its own input */
-    USE_DOT,      /* one row, whose dot product with each token's gives one number */
+    USE_DOT,      /* one row; its dot product with a token's input is one number */
     USE_ROUTER,   /* matrix product that selects experts */
     USE_EXP_GATE, /* matrices of the routed experts */
     USE_EXP_UP,
@@ -61,15 +61,15 @@ extern const struct gr_op_info gr_ops[OP_COUNT];
 
 struct gr_role_info {
     bool matrix;   /* rows of a matrix, of any tensor type; otherwise f32 values */
-    bool product;  /* used in the fast matrix products, so it may be packed */
+    bool product;  /* used by the fast matrix products, so it may be packed */
     bool observed; /* the importance matrix is collected from its inputs */
     bool expert;   /* one matrix per routed expert */
 };
 extern const struct gr_role_info gr_roles[USE_COUNT];
 
-/* Weights and parameters of an operation, besides its registers. Similar operations share a struct;
- * an operation's row in models/ops.def names its struct, and the formula there defines the members.
- * An absent weight is GR_NONE; a parameter of 0 is unused. */
+/* Weights and parameters of an operation, in addition to its registers. Similar operations share a
+ * struct. An operation's row in models/ops.def names its struct and has the formula that uses the
+ * members. An absent weight is GR_NONE; a parameter of 0 is unused. */
 struct gr_embed {
     gr_w table;
     bool position; /* select the row by the token's position instead of its id */
@@ -109,7 +109,7 @@ struct gr_attn {
 struct gr_conv { /* OP_CONV_SILU, OP_SHORT_CONV */
     gr_w weight, bias;
 };
-/* OP_DELTA, OP_KDA, OP_MAMBA2, OP_MAMBA1: the state is a matrix {k_dim, v_dim} per value head. */
+/* OP_DELTA, OP_KDA, OP_MAMBA2, OP_MAMBA1: their state is a matrix [k_dim][v_dim] per value head. */
 struct gr_delta {
     gr_w a, dt, skip;
     int64_t n_v_heads, n_k_heads, k_dim, v_dim;
@@ -159,7 +159,7 @@ struct gr_node {
     enum gr_op op;
     int layer; /* block index, -1: global; for messages, imatrix, probes */
     gr_reg dst, dst2, src[GR_SOURCES];
-    int slot; /* slot of its state: among attention layers, or among recurrent layers */
+    int slot; /* slot of its state, counted among attention layers or among recurrent layers */
     union {   /* member determined by op */
         struct gr_embed embed;
         struct gr_norm norm;
@@ -178,12 +178,12 @@ struct gr_node {
         struct gr_moe moe;
     };
 };
-/* Returns the k-th weight of a node in the order of its row in models/ops.def, for code that does
- * not depend on its role. GR_NONE: absent. */
+/* Returns the k-th weight of a node in the order of its row in models/ops.def, for code that treats
+ * all weights alike. GR_NONE: absent. */
 gr_w gr_node_weight(const struct gr_node *n, int k);
-/* Returns whether an OP_MOE selects like plain softmax routers, with experts of the usual form. */
+/* Returns whether an OP_MOE has a plain softmax router and ordinary gated experts. */
 bool gr_moe_is_plain(const struct gr_moe *m);
-/* Returns the number of values that attention outputs per head. */
+/* Returns the number of values in attention's output per head. */
 static inline int64_t gr_attn_values(const struct gr_attn *a) {
     return a->latent ? a->latent : a->head_dim;
 }
@@ -208,8 +208,8 @@ struct gr_use { /* one weight of one node */
     gr_w w;
     enum gr_role role;
 };
-/* Keys and values of an attention slot, as in the layer that appends to it. For a latent slot: the
- * rotated part of a key and, as value, the latent row. */
+/* Shape of the keys and values in an attention slot, from the layer that writes it. In a latent
+ * slot the key is the rotated part, and the value the latent row. */
 struct gr_kv {
     int node, layer;
     int64_t n_heads, k_dim, v_dim, window;
@@ -220,13 +220,12 @@ struct gr_rec { /* state of one recurrent layer */
     int64_t n_conv, n_scan;         /* floats in the tail and in the matrices of the scan */
 };
 struct graph_facts {
-    struct gr_use *use; /* sorted by node, then in the order of its row; no absent weights */
+    struct gr_use *use; /* by node, then in the order of its row; without absent weights */
     int n_uses;
     struct gr_kv *kv;                        /* [n_attn_slots] */
     struct gr_rec *rec;                      /* [n_rec_slots] */
     int *of_op[OP_COUNT], n_of_op[OP_COUNT]; /* nodes of each operation, in order */
-    /* First node after which tokens are independent: no state is kept, and no other token is
-     * read. */
+    /* First node from which on tokens are independent: no state, no other tokens. */
     int apart;
 };
 
@@ -242,11 +241,11 @@ struct graph {
     double rope_m; /* factor for cos and sin in every OP_ROPE; 0: 1 */
     struct gr_yarn yarn;
     double softcap;   /* soft cap of the head: logits = softcap * tanh(logits / softcap); 0: none */
-    gr_reg hidden_in; /* draft graphs: rows passed along with the tokens (session_pass) */
+    gr_reg hidden_in; /* draft graphs: hidden states passed in with the tokens (session_pass) */
     gr_reg hidden_out; /* after the final norm: input of `output` */
     gr_w output;       /* the head; the executor computes only the requested rows */
     gr_w head_bias;    /* added to the logits before their soft cap; GR_NONE: none */
-    /* Node index after which the residual of block i is complete (for probes); [n_layers]: the
+    /* Index of the node after which block i's residual is complete (for probes); [n_layers]: the
      * final norm. */
     int hidden_nodes[512 + 1];
     gr_reg residual;
@@ -257,21 +256,21 @@ void graph_init(struct graph *g);
 void graph_release(struct graph *g);
 gr_reg graph_reg(struct graph *g, int64_t width);
 /* Adds a weight and returns its index. Its name is fmt with %d replaced by the layer; ne0, ne1 and
- * ne2 are its shape in GGUF order (arch.h has shapes outer to inner). */
+ * ne2 are its shape in GGUF order, innermost first (arch.h lists outermost first). */
 gr_w graph_weight(struct graph *g, const char *fmt, int layer, int64_t ne0, int64_t ne1,
                   int64_t ne2);
 struct gr_node *graph_node(struct graph *g, enum gr_op op,
                            int layer); /* all registers GR_NONE; borrowed until the next node */
 /* Computes g->facts. The graph must be complete; arch_build and arch_build_draft call it. */
 void graph_finish(struct graph *g);
-/* Returns whether the nodes from `first` on depend only on the residual: not on tokens, nor on keys
- * that an earlier node put into the cache. */
+/* Returns whether the nodes from `first` on depend only on the residual, and not on token ids or on
+ * keys that an earlier node appended to the cache. */
 bool graph_can_begin(const struct graph *g, int first);
-/* Finds the layers in the graph, which may be a part of a model's: *n layers from *first on. Sets
- * of[n_nodes] to each node's layer, counted from 0; a node outside layers gets the layer of the
- * preceding node, or the first. */
+/* Finds the layers in a graph, which may cover only part of the model: *n layers, starting at
+ * *first. Sets of[n_nodes] to each node's layer, counted from 0. A node outside layers gets the
+ * layer of the preceding node, or the first layer. */
 void graph_layers(const struct graph *g, int *first, int *n, int *of);
-/* Returns whether nodes [at, end) read register r before they write it; returns `kept` if they do
+/* Returns whether nodes [at, end) read register r before writing it; returns `kept` if they do
  * neither. */
 bool graph_reads(const struct graph *g, int at, int end, gr_reg r, bool kept);
 /* Returns whether a later node, or the head, reads the value that register r has at node `at`. */

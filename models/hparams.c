@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* models/hparams.c - hyperparameters: the rows of an architecture read from GGUF keys or
- * config.json, and written as GGUF keys. Facts that rows cannot express are handled by the
- * architecture's derive, from_hf, read_keys and write_keys.
+/* models/hparams.c - hyperparameters: reads an architecture's rows from GGUF keys or config.json,
+ * and writes them as GGUF keys. Facts that rows cannot express are handled by the architecture's
+ * derive, from_hf, read_keys and write_keys.
  *
- * HD_LAYERS is the trunk; GGUF's block_count includes the MTP blocks and is converted here, both
- * ways. */
+ * HD_LAYERS counts only the trunk. GGUF's block_count includes the MTP blocks; this file converts
+ * between the two. */
 #include <math.h>
 #include <string.h>
 
@@ -40,7 +40,8 @@ static int check_int(const struct hp_row *r, const char *name, int64_t v, struct
     return 0;
 }
 
-/* Stores a value that was present under `name`. */
+/* Stores the value found under `name`. Fails if another entry has set the slot to a different
+ * value. */
 static int store_int(struct hparams *h, const struct hp_row *r, const char *name, int64_t v,
                      struct seen *seen, struct err *e) {
     const bool w = (r->flags & HPF_WINDOWED) != 0;
@@ -122,7 +123,7 @@ static int64_t gguf_entry(const void *of, int64_t i) {
     return gguf_kv_i64(of, (uint64_t)i);
 }
 
-/* Reads one row. Another row's array of equal numbers counts as one number. */
+/* Reads one row. For rows without HPF_LAYERS, an array of equal numbers counts as one number. */
 static int row_from_gguf(struct hparams *h, const struct arch *a, const struct hp_row *r,
                          const struct gguf *g, struct seen *seen, struct err *e) {
     char key[128];
@@ -167,7 +168,7 @@ void hparams_found(struct hparams *h, const struct arch *a,
         bool there = false;
         if (!(r->flags & TR_FOUND)) continue;
         for (int64_t i = 0; i < h->d[HD_LAYERS] && !there; i++) there = has(ud, r, i);
-        if (!there && !r->hf) continue; /* made by conversion, so its absence says nothing */
+        if (!there && !r->hf) continue; /* computed by conversion */
         h->d[r->flags >> TR_IF_SHIFT] = there;
     }
 }
@@ -232,7 +233,7 @@ void hparams_write(const struct hparams *h, const struct arch *a, struct gguf_w 
                                           : (windowed ? h->d_windowed : h->d)[r->slot];
         if (r->slot == HD_LAYERS) v += h->d[HD_MTP];
         if (v > 0 || (r->flags & HPF_KEEP_ZERO))
-            gguf_w_u32(w, key, (uint32_t)v); /* 0: the model has no such feature */
+            gguf_w_u32(w, key, (uint32_t)v); /* 0: the model lacks the feature */
     }
     if (a->window_keys && h->d[HD_WINDOW])
         layers_windows_write(h, a->name, w);
@@ -244,9 +245,9 @@ void hparams_write(const struct hparams *h, const struct arch *a, struct gguf_w 
 
 /* ---- config.json ---- */
 
-/* Returns the value of "a.b.c": the hyperparameter a by `find`, then its members; if
- * rope_parameters differ between kinds of layers, those of layers without a window. The name is
- * changed and restored. */
+/* Returns the value of "a.b.c": finds the hyperparameter a with `find`, then descends into its
+ * members. If rope_parameters differ between kinds of layers, uses those of layers without a
+ * window. Changes the name temporarily. */
 typedef const struct json *find_fn(const struct hfdir *dir, const char *names);
 static const struct json *find_dotted(find_fn *find, const struct hfdir *dir, char *name) {
     const struct json *j = NULL;
@@ -260,8 +261,8 @@ static const struct json *find_dotted(find_fn *find, const struct hfdir *dir, ch
     return j;
 }
 
-/* Returns the value of the first spelling in "a|b.c|d" that is present and not null, or of the
- * first one with a default; `name` gets that spelling. */
+/* Returns the value of the first spelling in "a|b.c|d" that is present and not null, or otherwise
+ * of the first one with a default. Copies that spelling to `name`. */
 static const struct json *find_hf(const struct hfdir *dir, const char *spellings, char name[128]) {
     static find_fn *const find[] = {hfdir_said, hfdir_hparam};
     for (size_t i = 0; i < COUNT_OF(find); i++)
@@ -316,8 +317,8 @@ static int windows_from_hf(struct hparams *h, const struct arch *a, const struct
     return a->window_keys ? 0 : layers_windows_check(h, a->window_period, e);
 }
 
-/* Refuses an activation other than the architecture's. The hidden_act in Gemma's configs is
- * ignored. */
+/* Refuses configs whose activation differs from the architecture's. Ignores hidden_act in Gemma's
+ * configs. */
 static int check_act(const struct arch *a, const struct hfdir *dir, struct err *e) {
     static const char *const names[ACT_COUNT][2] = {
         [ACT_SWIGLU] = {"silu", "swish"},
@@ -339,7 +340,8 @@ static int check_act(const struct arch *a, const struct hfdir *dir, struct err *
                : err_set(e, ERR_DATA, "%s is \"%.40s\", not %s", key, is, names[act][0]);
 }
 
-/* Refuses RoPE bases that differ between kinds of layers if the format has only one. */
+/* Refuses configs whose RoPE bases differ between kinds of layers if GGUF has only one base for the
+ * architecture. */
 static int check_bases(const struct hparams *h, const struct arch *a, const struct hfdir *dir,
                        struct err *e) {
     const double one = json_num(json_get(hf_rope(dir, ROPE_FULL), "rope_theta"), 0),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* models/hunyuan.c - Hunyuan dense (0.5B to 7B) and A13B: norms of queries and keys after RoPE; in
- * A13B a shared expert in addition to the routed ones. The context extension ("dynamic" with alpha)
- * only enlarges the RoPE base, by alpha^(head_dim / (head_dim - 2)). */
+/* models/hunyuan.c - Hunyuan dense (0.5B to 7B) and A13B: norms of queries and keys after RoPE;
+ * A13B has a shared expert in addition to the routed ones. The context extension ("dynamic" with
+ * alpha) only enlarges the RoPE base, by alpha^(head_dim / (head_dim - 2)). */
 #include <math.h>
 #include <stdio.h>
 
@@ -45,8 +45,8 @@ static int derive_moe(struct hparams *h, struct err *e) {
     return layers_fill(h, e);
 }
 
-/* Reads the RoPE parameters. By convention a scaled model has a context of 256 k, regardless of
- * config.json. */
+/* Reads the RoPE parameters. By convention a model with RoPE scaling has a context of 256 k tokens,
+ * regardless of config.json. */
 static int rope_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     const struct json *r = hf_rope(dir, ROPE_FULL);
     const double alpha = json_num(json_get(r, "alpha"), 0), hd = (double)h->d[HD_HEAD_DIM];
@@ -97,7 +97,7 @@ static int moe_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e
     return from_hf(h, dir, e);
 }
 
-/* Writes keys that tell other engines not to scale again. */
+/* Writes keys that keep other engines from scaling RoPE a second time. */
 static void write_keys(const struct hparams *h, struct gguf_w *w) {
     const char *name = h->d[HD_EXPERTS] ? "hunyuan-moe" : "hunyuan-dense";
     char key[64];

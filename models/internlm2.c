@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* models/internlm2.c - InternLM 2 and 2.5: a Llama-like decoder whose checkpoints store fused q, k
- * and v, grouped by key head. */
+/* models/internlm2.c - InternLM 2 and 2.5: a Llama-like decoder. Its checkpoints store q, k and v
+ * in one matrix, grouped by key head. */
 #include "containers/hfdir.h"
 #include "base/json.h"
 #include "models/rows.h"
@@ -29,8 +29,8 @@ static const struct tensor_row tensors[] = {
 };
 // clang-format on
 
-/* Checks config.json. The RoPE type "dynamic" changes angles only beyond max_position_embeddings,
- * which is the context of the file. */
+/* Checks config.json. RoPE type "dynamic" changes angles only beyond max_position_embeddings, which
+ * becomes the file's context length, so it needs no support. */
 static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     static const char *const no[] = {"bias", NULL};
     (void)h;

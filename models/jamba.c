@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* models/jamba.c - Jamba 1.5 to 1.7: Mamba 1 with norms of its three inputs; attention without RoPE
- * in some layers; experts in some; only the tensors show which. */
+/* models/jamba.c - Jamba 1.5 to 1.7: Mamba 1 layers whose three inputs are normalised, and some
+ * attention layers without RoPE. Some layers have experts; only the tensors show which. */
 #include "containers/hfdir.h"
 #include "base/json.h"
 #include "models/rows.h"
@@ -42,7 +42,8 @@ static const struct tensor_row tensors[] = {
 };
 // clang-format on
 
-/* Derives the rest. Layers with a feed-forward width of 0 have experts of width HD_FF. */
+/* Derives the remaining hyperparameters. Layers with a feed-forward width of 0 have experts of
+ * width HD_FF. */
 static int derive(struct hparams *h, struct err *e) {
     int64_t *d = h->d;
     d[HD_FF_EXP] = d[HD_FF];
@@ -56,7 +57,7 @@ static int derive(struct hparams *h, struct err *e) {
     return 0;
 }
 
-/* Returns whether layer i is one of every `period` layers, starting at `offset`. */
+/* Returns whether i % period == offset, with both values read from config.json. */
 static bool is_periodic(const struct hfdir *dir, const char *period, const char *offset,
                         int64_t i) {
     int64_t p, o;

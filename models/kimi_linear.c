@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* models/kimi_linear.c - Kimi Linear: three of four layers use Kimi delta attention, the fourth
- * latent attention without positions. The first layer has a dense feed-forward, the others have
- * experts selected by sigmoid scores. */
+ * latent attention without RoPE. The first layer has a dense feed-forward, the others have experts
+ * selected by sigmoid scores. */
 #include <math.h>
 
 #include "containers/hfdir.h"
@@ -33,7 +33,7 @@ static const struct hp_row hp[] = {
     {"expert_count", "num_experts", HD_EXPERTS, HPF_REQUIRED, 0},
     {"expert_used_count", "num_experts_per_token", HD_EXPERTS_USED, HPF_REQUIRED, 0},
     {"expert_feed_forward_length", "moe_intermediate_size", HD_FF_EXP, HPF_REQUIRED, 0},
-    {"expert_group_used_count", "topk_group", HD_GROUPS_USED, 0, 0}, /* 1; the number of groups has no key */
+    {"expert_group_used_count", "topk_group", HD_GROUPS_USED, 0, 0}, /* group count: no key */
     {.slot = -1},
 };
 #define LAYER(x) "model.layers.%d." x
@@ -67,7 +67,7 @@ static const struct tensor_row tensors[] = {
 };
 // clang-format on
 
-/* Derives values without keys. Kimi delta attention has as many heads as attention. */
+/* Derives values that have no keys. Kimi delta attention has as many heads as attention. */
 static int derive(struct hparams *h, struct err *e) {
     int64_t *d = h->d;
     if (!d[HD_KEY_MLA]) d[HD_KEY_MLA] = d[HD_NOPE] + d[HD_ROT];

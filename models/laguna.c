@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* models/laguna.c - Laguna: per-head norms of queries and keys; attention output times the softplus
  * of a gate, per head or per value. Layers with and without a sliding window differ in heads, RoPE
- * base and rotated fraction; only the latter extend their context. Leading dense layers, then
- * experts selected by sigmoid scores with a bias, plus a shared one. */
+ * base and rotated fraction; only those without one extend their context. Leading dense layers,
+ * then experts selected by sigmoid scores with a bias, plus a shared one. */
 #include <string.h>
 
 #include "containers/hfdir.h"
@@ -95,7 +95,7 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     return hf_check_rope(dir, e);
 }
 
-/* Determines from the gate's rows whether it is per head or per value. */
+/* Determines from the number of rows of attn_gate whether gates are per head or per value. */
 static int read_keys(struct hparams *h, const struct gguf *g, struct err *e) {
     const struct gguf_tensor *gate = gguf_find_tensor(g, "blk.0.attn_gate.weight");
     (void)e;

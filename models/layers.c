@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* models/layers.c - per-layer hyperparameters: head counts and sizes, windows, RoPE, width and kind
- * of the feed-forward. A layer gets the numbers of the model, or those of sliding-window layers,
- * unless the file gives it its own. */
+ * of the feed-forward. A layer gets the model's values, or those of sliding-window layers, unless
+ * the file has individual values for it. */
 #include <stdio.h>
 #include <string.h>
 
@@ -67,7 +67,7 @@ bool layers_differ(const struct hparams *h, int slot) {
     return false;
 }
 
-/* Completes layer i: values of its own, else those of the model. */
+/* Fills in layer i: its individual values if there are any, otherwise the model's. */
 static void fill_layer(struct hparams *h, enum mix_kind other, int64_t i) {
     const bool mtp = i >= h->d[HD_LAYERS];
     struct layer_hp *l = &h->layer[i];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* models/lfm2.c - LFM2, dense and MoE: mostly short-convolution layers, some attention layers. The
- * final norm is stored as the norm of the embeddings. */
+/* models/lfm2.c - LFM2, dense and MoE: most layers are short convolutions, the others attention.
+ * The final norm is stored under the name of an embedding norm. */
 #include "containers/hfdir.h"
 #include "base/json.h"
 #include "models/rows.h"
@@ -50,8 +50,8 @@ static int derive(struct hparams *h, struct err *e) {
     return layers_fill_hybrid(h, MIX_CONV, e);
 }
 
-/* Replaces the configured width by the one that the model class computes from it: 2/3 of it, times
- * a factor, rounded up to a multiple. */
+/* Replaces the configured feed-forward width with the width that the model class computes from it:
+ * 2/3 of it, times block_ffn_dim_multiplier, rounded up to a multiple of block_multiple_of. */
 static int adjust_ff(struct hparams *h, const struct hfdir *dir, struct err *e) {
     if (!json_bool(hfdir_hparam(dir, "block_auto_adjust_ff_dim"), true)) return 0;
     const double by = json_num(hfdir_hparam(dir, "block_ffn_dim_multiplier"), 1);

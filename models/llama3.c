@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* models/llama3.c - Llama 3.1's context extension. Rotary angles of slowly rotating pairs are
- * divided by a factor, those of fast ones are kept, and those in between are interpolated. A GGUF
- * stores the divisors as the tensor rope_freqs.weight, so only conversion needs the formula:
+/* models/llama3.c - Llama 3.1's context extension. Angles of slowly rotating pairs are divided by a
+ * factor, those of fast pairs stay, and those in between are interpolated. A GGUF stores the
+ * divisors as the tensor rope_freqs.weight, so only conversion needs the formula:
  *
  *     wl = 2 pi base^(2i / head_dim), c = original training context
  *     wl < c / high: 1;   wl > c / low: factor;

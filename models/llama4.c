@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* models/llama4.c - Llama 4 Scout and Maverick: three of four layers have RoPE over adjacent pairs
  * and chunked attention; the fourth has no RoPE, full attention, and queries scaled by position.
- * One routed expert per token, whose input the router scales, plus a shared one; Maverick
- * interleaves dense layers. Scout norms queries and keys of layers with RoPE, without weights.
+ * Each token uses one routed expert, whose input the router scales, plus a shared one; Maverick
+ * interleaves dense layers. Scout normalises queries and keys in layers with RoPE, without weights.
  * GGUF has no standard keys for the chunk size and the query scaling. They default to constants;
  * different values are stored under hone's own keys (CHUNK_KEY ...). */
 #include <stdio.h>
@@ -56,8 +56,8 @@ static int derive(struct hparams *h, struct err *e) {
     return 0;
 }
 
-/* Checks no_rope_layers, which has a 0 for each layer without RoPE; an empty list means the usual
- * period. */
+/* Checks no_rope_layers, which has a 0 for each layer without RoPE; an empty list means every
+ * fourth layer. */
 static int check_layers(const struct hparams *h, const struct hfdir *dir, struct err *e) {
     const struct json *list = hfdir_hparam(dir, "no_rope_layers");
     int64_t i = 0, v;

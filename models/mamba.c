@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* models/mamba.c - pure Mamba models: Mamba 1, Falcon Mamba (which norms the three inputs of each
- * scan, without weights), and Mamba 2 (Codestral Mamba). A block is a norm and a mixer; there are
- * no positions and no context, only states. */
+/* models/mamba.c - pure Mamba models: Mamba 1, Falcon Mamba (which normalises the three inputs of
+ * each scan, without weights), and Mamba 2 (Codestral Mamba). A block is a norm and a mixer; there
+ * are no positions and no context, only states. */
 #include <string.h>
 
 #include "containers/hfdir.h"
@@ -61,7 +61,7 @@ static const struct tensor_row one_tensors[] = {
 static const struct tensor_row two_tensors[] = {ROWS_OUTSIDE, ROWS_MAMBA2(AT, XF_COPY, XF_COPY), ROWS_END};
 // clang-format on
 
-/* Fills blocks that consist of a mixer of `kind`, without feed-forward and RoPE. */
+/* Fills layer[] with blocks that consist only of a mixer of `kind`: no feed-forward, no RoPE. */
 static int fill_mixers(struct hparams *h, enum mix_kind kind, struct err *e) {
     h->d[HD_NO_ROPE] = 1;
     TRY(layers_fill_hybrid(h, kind, e));
@@ -83,7 +83,7 @@ static int mamba2_derive(struct hparams *h, struct err *e) {
     return fill_mixers(h, MIX_MAMBA2, e);
 }
 
-/* Sets the inner width if config.json only has its factor to the model's width. */
+/* Computes the inner width if config.json only has its ratio to the model's width. */
 static int read_inner(struct hparams *h, const struct hfdir *dir, struct err *e) {
     static const char *const no[] = {"use_bias", NULL};
     int64_t expand;

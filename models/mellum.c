@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* models/mellum.c - Mellum 2: experts as in Qwen3; sliding windows in three of four layers, whose
- * RoPE has its own base and is not extended. */
+/* models/mellum.c - Mellum 2: experts as in Qwen3, and a sliding window in three of four layers.
+ * The RoPE of these layers has a separate base and no context extension. */
 #include <string.h>
 
 #include "containers/hfdir.h"

@@ -4,8 +4,8 @@
  * scaled; partial RoPE; first layer dense, then experts selected by sigmoid scores with a bias. Its
  * MTP blocks are omitted.
  *
- * The published code does not count the token itself in a window, hone does, so the window is one
- * more than sliding_window_size (as in transformers). */
+ * hone counts the token itself as part of the window, the published code does not. So the window
+ * here is sliding_window_size + 1 (as in transformers). */
 #include <string.h>
 
 #include "containers/hfdir.h"
@@ -54,7 +54,7 @@ static int derive(struct hparams *h, struct err *e) {
     return layers_fill(h, e);
 }
 
-/* Reads lists of 0 and 1 per layer: which layers have a window, and which have experts. */
+/* Reads two lists with 0 or 1 per layer: which layers have a window, and which have experts. */
 static int read_lists(struct hparams *h, const struct hfdir *dir, struct err *e) {
     const bool newer = hfdir_hparam(dir, "layer_types") != NULL;
     const struct json *w = newer ? NULL : json_first(hfdir_hparam(dir, "hybrid_layer_pattern"));
@@ -74,7 +74,7 @@ static int read_lists(struct hparams *h, const struct hfdir *dir, struct err *e)
     return hf_lead_dense(h, dir, e);
 }
 
-/* Refuses a value for sliding-window layers that differs from the other layers'. */
+/* Refuses a value for sliding-window layers that differs from `want`, the value of the others. */
 static int check_equal(const struct hfdir *dir, const char *key, int64_t want, struct err *e) {
     int64_t is;
     return json_i64(hfdir_hparam(dir, key), &is) && is != want
@@ -82,9 +82,9 @@ static int check_equal(const struct hfdir *dir, const char *key, int64_t want, s
                : 0;
 }
 
-/* Refuses MiMo-V2.5 as released: each layer has one qkv_proj, num_key_value_heads stripes of q, k
- * and v, in FP8 whose blocks restart in each stripe. Re-saved folders have the same shapes and
- * keys, but store all of q before all of k. */
+/* Refuses MiMo-V2.5 as released. Each layer has one qkv_proj: num_key_value_heads stripes of q, k
+ * and v, in FP8 with scale blocks that restart in each stripe. Re-saved folders cannot be told
+ * apart: they have the same shapes and keys, but store all of q before all of k. */
 static int check_split(const struct hfdir *dir, struct err *e) {
     const char *layout = json_str(hfdir_hparam(dir, "attention_projection_layout"));
     if (!layout || strcmp(layout, "fused_qkv") != 0) return 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* models/minimax_m2.c - MiniMax M2: norms over all query heads and over all key heads, partial RoPE
- * over halves, experts in every layer, selected by sigmoid scores with a bias. */
+/* models/minimax_m2.c - MiniMax M2: norms that span all query heads and all key heads, partial
+ * RoPE; in every layer, experts selected by sigmoid scores with a bias. */
 #include "containers/hfdir.h"
 #include "base/json.h"
 #include "models/rows.h"

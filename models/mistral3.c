@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
 /* models/mistral3.c - plain dense decoders: Llama 3, SmolLM, Mistral Small 3.x and models that
- * share their class, under the two names that the format has for them: `llama` (text-only classes,
- * all older files) and `mistral3` (Mistral's multimodal class). Both have the same graph.
+ * share their class. GGUF has two architecture names for them: `llama` (text-only classes, all
+ * older files) and `mistral3` (Mistral's multimodal class). Both have the same graph. Mixtral is a
+ * `llama` with experts as wide as its feed-forward.
  *
  * GGUF orders query and key rows so that RoPE uses adjacent pairs (2j, 2j + 1); Hugging Face uses
- * the halves of each head, so conversion regroups rows (XF_ROPE_PAIRS). Mixtral is a `llama` with
- * experts as wide as its feed-forward. Ministral 3 extends its context with YaRN and growing
- * queries. A sliding window (Mistral 7B 0.1) has a key that other readers of `llama` ignore, which
- * gives full attention. Mistral Small 4 shares the class but is another architecture (deepseek2.c);
- * others are refused, not guessed. */
+ * the halves of each head, so conversion regroups rows (XF_ROPE_PAIRS). Ministral 3 extends its
+ * context with YaRN, and scales queries by position. The sliding window of Mistral 7B 0.1 is stored
+ * under a key that other readers of `llama` ignore; they use full attention. Mistral Small 4 shares
+ * the class but has a different architecture (deepseek2.c). Unknown variants are refused. */
 #include <stdio.h>
 #include <string.h>
 
@@ -100,7 +100,7 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     return h->d[HD_FREQS] || (intern && hf_rope_is(dir, "dynamic")) ? 0 : hf_check_rope(dir, e);
 }
 
-/* Reads Ministral 3, whose queries grow with every multiple of the original context. */
+/* Reads a Ministral 3 config: queries are scaled up with every multiple of the original context. */
 static int ministral_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     const struct json *r = hf_rope(dir, ROPE_FULL);
     h->f[HF_TEMPER] = json_num(json_get(r, "llama_4_scaling_beta"), 0);
@@ -129,16 +129,16 @@ static void ministral_write_keys(const struct hparams *h, struct gguf_w *w) {
 }
 
 extern const struct arch arch_llama, arch_mistral3, arch_mistral4;
-/* Selects the architecture: Mistral Small 4 has the class of Mistral Small 3. */
+/* Selects the architecture: Mistral Small 4 has the same model class as Mistral Small 3. */
 static const struct arch *which(const struct hfdir *dir) {
     const struct json *text = json_get(hfdir_config(dir), "text_config");
     const char *type = json_str(json_get(text, "model_type"));
     return type && strcmp(type, "mistral4") == 0 ? &arch_mistral4 : &arch_mistral3;
 }
 
-/* Refuses files with unsupported features. Many models are named `llama`, so a key of a feature
- * that the supported ones lack is an error. Unknown tensors (biases) are refused when weights are
- * bound. */
+/* Refuses files with unsupported features. Many models call themselves `llama`, so keys of features
+ * that the supported ones do not have are errors. Unknown tensors (biases) are refused when weights
+ * are bound. */
 static int read_keys(struct hparams *h, const struct gguf *g, struct err *e) {
     UNUSED(h);
     const char *name = gguf_str_or(g, "general.architecture", "");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* models/nemotron.c - Nemotron-4 and Minitron: LayerNorms whose weights checkpoints store minus 1,
- * partial RoPE, an ungated squared-ReLU feed-forward. Jais 2: the same feed-forward, plain
- * LayerNorms, RoPE over whole heads, biases everywhere. */
+/* models/nemotron.c - Nemotron-4 and Minitron: LayerNorms whose weights are stored minus 1 in
+ * checkpoints, partial RoPE, an ungated squared-ReLU feed-forward. Jais 2: the same feed-forward,
+ * plain LayerNorms, RoPE on whole heads, biases everywhere. */
 #include "base/attr.h"
 #include "models/rows.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* models/nemotron_h.c - Nemotron-H, Nemotron Nano 2 and 3: each block has one norm and one of Mamba
- * 2, attention without RoPE, or a squared-ReLU feed-forward; in Nano 3 all feed-forwards are
- * ungated routed and shared experts. */
+/* models/nemotron_h.c - Nemotron-H, Nemotron Nano 2 and 3: each block consists of a norm and either
+ * Mamba 2, attention without RoPE, or a squared-ReLU feed-forward. In Nano 3 every feed-forward is
+ * a mixture of ungated routed and shared experts. */
 #include <stdio.h>
 #include <string.h>
 
@@ -73,8 +73,8 @@ static int derive(struct hparams *h, struct err *e) {
     return 0;
 }
 
-/* Writes a letter per layer to `to`, from layers_block_type, a list of names, which takes
- * precedence over hybrid_override_pattern. Empty: config.json has neither, or unknown names. */
+/* Writes one letter per layer to `to`, from the list layers_block_type if present, otherwise from
+ * hybrid_override_pattern. `to` is empty if config.json has neither, or an unknown name. */
 static void read_pattern(const struct hfdir *dir, char to[HP_MAX_LAYERS + 1]) {
     static const struct {
         const char *name;
@@ -127,7 +127,7 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     return 0;
 }
 
-/* Writes RoPE's dimension count, which no layer uses, because llama.cpp's converter does. */
+/* Writes RoPE's dimension count as llama.cpp's converter does, although no layer uses it. */
 static void write_keys(const struct hparams *h, struct gguf_w *w) {
     const int64_t rot = h->d[HD_EMBD] / h->d[HD_HEADS];
     gguf_w_u32(w,

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* models/olmo.c - OLMo 2 and 3: norms after the halves of a block instead of before, and norms of
- * queries and keys over all heads. OLMo 3 has a sliding window in three of four layers, and context
- * extension only in full layers. OLMoE: norms before, expert weights not divided by their sum. OLMo
- * 1: LayerNorms without weights, and in some models clamped queries, keys and values. */
+/* models/olmo.c - OLMo 2 and 3: norms after each half of a block instead of before it, and norms of
+ * queries and keys that span all heads. OLMo 3 has a sliding window in three of four layers, and
+ * extends the context only in the others. OLMoE: norms before each half, expert weights not divided
+ * by their sum. OLMo 1: LayerNorms without weights, and in some models clamped queries, keys and
+ * values. */
 #include "base/attr.h"
 #include "containers/hfdir.h"
 #include "base/json.h"

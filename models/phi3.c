@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* models/phi3.c - Phi-3, Phi-3.5, Phi-4 and their minis: fused q, k and v; fused gate and up;
- * partial RoPE in some; a sliding window in all layers or none. Long-context models have two lists
- * of divisors of angles (longrope): one for sessions up to the original context, one for longer
- * ones. Phi-3.5-MoE: LayerNorms, biases of attention and of the head, and two experts from a sparse
- * mixer, each weighted against those with nearly the same score. */
+/* models/phi3.c - Phi-3, Phi-3.5, Phi-4 and their minis: fused q, k and v; fused gate and up; in
+ * some models partial RoPE; a sliding window in all layers or in none. Long-context models
+ * (longrope) have two lists of divisors of RoPE angles: one for sessions up to the original
+ * context, one for longer sessions. Phi-3.5-MoE has LayerNorms, biases in attention and head, and
+ * two experts per token. Its sparse mixer weighs each of them only against experts of nearly the
+ * same score. */
 #include <math.h>
 #include <string.h>
 
@@ -55,7 +56,7 @@ static const struct tensor_row moe_tensors[] = {
 };
 // clang-format on
 
-/* Reads a list of divisors from config.json. */
+/* Reads one of longrope's lists of divisors from config.json. */
 static int read_list(const struct hparams *h, const struct json *j, float *to, const char *name,
                      struct err *e) {
     int64_t i = 0;
@@ -70,7 +71,7 @@ static int read_list(const struct hparams *h, const struct json *j, float *to, c
     return 0;
 }
 
-/* Reads longrope, formerly called su; *is: the config has it. */
+/* Reads the parameters of longrope (formerly "su"), and sets *is to whether the config has them. */
 static int longrope(struct hparams *h, const struct hfdir *dir, bool *is, struct err *e) {
     const struct json *r = hf_rope(dir, ROPE_FULL);
     const char *type = json_str(json_get(r, "rope_type"));
@@ -108,7 +109,7 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     return common_from_hf(h, dir, e);
 }
 
-/* Router noise, for which there is no key. */
+/* Default router_jitter_noise; GGUF has no key for it. */
 static const double usual_jitter = 0.01;
 static int moe_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     const double jitter = json_num(hfdir_hparam(dir, "router_jitter_noise"), usual_jitter);

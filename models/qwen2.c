@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* models/qwen2.c - Qwen 1.5, 2 and 2.5 dense, QwQ, distillates of their size, and dots.ocr: a plain
- * decoder with biases of q, k and v and RoPE over halves of whole heads. KORMo has no biases and
- * other names of norms. Source: the published configuration and weights; layout as written by
- * llama.cpp's converter. */
+/* models/qwen2.c - Qwen 1.5, 2 and 2.5 dense, QwQ, models distilled into them, and dots.ocr: a
+ * plain decoder with q, k and v biases, and RoPE that pairs the halves of each head. KORMo has no
+ * biases, and different names for its norms. Source: the published configs and weights; the layout
+ * follows llama.cpp's converter. */
 #include "models/rows.h"
 
 #include "base/attr.h"

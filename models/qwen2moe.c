@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* models/qwen2moe.c - Qwen 1.5 MoE and Qwen2 57B-A14B: experts whose weights are not divided by
- * their sum, and one gated shared expert. */
+/* models/qwen2moe.c - Qwen 1.5 MoE and Qwen2 57B-A14B: expert weights are not divided by their sum;
+ * one gated shared expert. */
 #include "containers/hfdir.h"
 #include "base/json.h"
 #include "models/rows.h"

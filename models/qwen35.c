@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* models/qwen35.c - Qwen3.5, 3.6, 3.8, dense and MoE with one gated shared expert. Layers are gated
- * delta nets except every full_attention_interval-th; norms are stored around 0 and written + 1;
- * value heads are regrouped (docs/formats/convert.md); one optional MTP block. */
+/* models/qwen35.c - Qwen3.5, 3.6, 3.8, dense and MoE with one gated shared expert. Every
+ * full_attention_interval-th layer has full attention; the others are gated delta nets. Norms are
+ * stored as w - 1, and conversion adds 1. Value heads are regrouped (docs/formats/convert.md). One
+ * optional MTP block. */
 #include "models/rows.h"
 
 #include <string.h>
@@ -80,7 +81,7 @@ static int derive_moe(struct hparams *h, struct err *e) {
     return derive(h, e);
 }
 
-/* Reads the rotated fraction of each head, and the mrope sections. */
+/* Reads the rotated fraction of a head, and the mrope sections. */
 static int rope_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     static const int64_t usual[4] = {11, 11, 10, 0};
     TRY(hf_partial_rope(h, dir, 0.25, e));

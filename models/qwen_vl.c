@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* models/qwen_vl.c - language models of Qwen2-VL, Qwen2.5-VL and Qwen3-VL: those of Qwen2 and Qwen3
- * with RoPE sections for the three positions of an image patch. For text all positions are equal,
- * so sections have no effect; the rows that Qwen3-VL's vision tower adds to the first blocks do not
- * exist for text. */
+ * with RoPE sections for the three positions of an image patch. For text the three positions are
+ * equal, so sections have no effect. Qwen3-VL's vision tower adds rows to the output of the first
+ * blocks; text has none. */
 #include "containers/hfdir.h"
 #include "base/json.h"
 #include "models/rows.h"
@@ -28,7 +28,7 @@ static const struct hp_row moe_hp[] = {
     {"feed_forward_length", "intermediate_size", HD_FF, 0, 0}, /* for dense layers, which no published model has */
     {.slot = -1},
 };
-/* Matrices of all experts of a layer in one tensor, stored transposed. */
+/* All experts of a layer in one tensor, whose matrices the checkpoint stores transposed. */
 #define EXPERTS(gguf, hf, one, rows, cols, xf, role) \
     {"blk.%d." gguf ".weight", "model.layers.%d.mlp.experts." hf "|model.layers.%d.mlp.experts.%e." one ".weight", {HD_EXPERTS, rows, cols}, xf, 0, role, W_MOE, 0}
 #define ROWS_MIX ROWS_PRE_NORMS(XF_COPY), ROWS_QKVO(HD_ATTN_OUT, XF_COPY), ROWS_QK_NORM(XF_COPY)

@@ -135,7 +135,7 @@ static const struct arch *find_class(const char *name, bool loose) {
     return NULL;
 }
 
-/* Finds a stem with the suffixes of language model classes. */
+/* Finds the class whose name is the stem plus a usual suffix of language model classes. */
 static const struct arch *find_stem(const char *stem, size_t n) {
     static const char *const ending[] = {"ForCausalLM", "ForConditionalGeneration", "LMHeadModel"};
     const struct arch *a = NULL;

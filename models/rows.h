@@ -22,7 +22,7 @@
     HP_ROWS_SIZES_NO_HEAD_DIM,                                                                                 \
     {"attention.key_length", "head_dim", HD_HEAD_DIM, 0, 0},                                                   \
     {"attention.value_length", NULL, HD_HEAD_DIM, 0, 0}
-/* The same for models with some layers without attention, which have 0 key/value heads. */
+/* The same for models in which some layers have no attention; these have 0 key/value heads. */
 #define HP_ROWS_HYBRID                                                                                         \
     {"block_count", "num_hidden_layers|n_layers|n_layer|num_layers", HD_LAYERS, HPF_REQUIRED, 0},              \
     {"context_length", "max_position_embeddings|n_ctx", HD_CTX, HPF_REQUIRED, 0},                              \
@@ -46,8 +46,8 @@
     HP_ROW_EXPERT_COUNTS,                                                                                      \
     {"expert_feed_forward_length", "moe_intermediate_size", HD_FF_EXP, HPF_REQUIRED, 0}
 /* Parameters of newer routers: the number of shared experts, whose widths add up
- * (derive_shared_experts), and of leading dense layers; a factor for the weights; whether these are
- * divided by their sum (router_spec.norm_key); groups. */
+ * (derive_shared_experts); the number of leading dense layers; a factor for expert weights; whether
+ * these are divided by their sum (router_spec.norm_key); groups. */
 #define HP_ROW_SHEXPS {"expert_shared_count", "n_shared_experts|num_shared_experts", HD_SHEXPS, HPF_ZERO_OK, 0}
 #define HP_ROW_LEAD_DENSE \
     {"leading_dense_block_count", "first_k_dense_replace|num_dense_layers", HD_LEAD_DENSE, HPF_ZERO_OK | HPF_KEEP_ZERO, 0}
@@ -59,7 +59,7 @@
     {"expert_group_count", "n_group", HD_GROUPS, 0, 0}, {"expert_group_used_count", "topk_group", HD_GROUPS_USED, 0, 0}
 /* MTP blocks after the trunk, which block_count includes. */
 #define HP_ROW_MTP {"nextn_predict_layers", "num_nextn_predict_layers|mtp_num_hidden_layers", HD_MTP, HPF_ZERO_OK, 0}
-/* Mixers with a state: sizes of Mamba 2. */
+/* Sizes of Mamba 2. */
 #define HP_ROWS_MAMBA2                                                                                         \
     {"ssm.conv_kernel", "mamba_d_conv|conv_kernel", HD_CONV_K, HPF_REQUIRED, 0},                               \
     {"ssm.state_size", "mamba_d_state|ssm_state_size", HD_LIN_K_DIM, HPF_REQUIRED, 0},                         \
@@ -102,9 +102,9 @@
     ROW_VEC("attn_q.bias", "self_attn.q_proj.bias", HD_ATTN_OUT, XF_COPY, W_ATTN, flags),              \
     ROW_VEC("attn_k.bias", "self_attn.k_proj.bias", HD_KV_OUT, XF_COPY, W_ATTN, flags),                \
     ROW_VEC("attn_v.bias", "self_attn.v_proj.bias", HD_KV_OUT, XF_COPY, W_ATTN, flags)
-/* The same, if the checkpoint or file has them. */
+/* The same biases, if the checkpoint or file has them. */
 #define ROWS_QKV_BIAS_IF ROWS_QKV_BIAS(TR_FOUND | TR_IF(HD_BIAS_QKV))
-/* Norms of queries and keys per head; xf: how norms are stored. */
+/* Per-head norms of queries and keys; xf: transform of their weights. */
 #define ROWS_QK_NORM(xf)                                                                           \
     ROW_VEC("attn_q_norm.weight", "self_attn.q_norm.weight", HD_HEAD_DIM, xf, W_ATTN, 0),          \
     ROW_VEC("attn_k_norm.weight", "self_attn.k_norm.weight", HD_HEAD_DIM, xf, W_ATTN, TR_KV)
@@ -154,7 +154,7 @@
     ROW_MAT("ffn_up_shexp", "mlp.shared_expert.up_proj", HD_FF_SHEXP, HD_EMBD, ROLE_SHEXP_UP, W_MOE, 0),         \
     ROW_MAT("ffn_down_shexp", "mlp.shared_expert.down_proj", HD_EMBD, HD_FF_SHEXP, ROLE_SHEXP_DOWN, W_MOE, 0),   \
     ROW_MAT("ffn_gate_inp_shexp", "mlp.shared_expert_gate", HD_ONE, HD_EMBD, ROLE_OTHER, W_MOE, TR_F32)
-/* The MTP block of checkpoints that store it as an additional layer, with its own embeddings and
+/* The MTP block, for checkpoints that store it as an additional layer with its own embeddings and
  * head. */
 #define MTP(x) "mtp.layers.%d." x
 #define ROWS_MTP_LAYER                                                                                                              \
@@ -178,8 +178,8 @@
     {"blk.%d.ssm_out.weight", at "out_proj.weight", {HD_EMBD, HD_LIN_INNER}, xf_out, MUL_SSM_OUT, ROLE_SSM_OUT, W_MAMBA, 0}
 // clang-format on
 
-/* Checks the number of active experts against the total, and derives the rows of fused experts,
- * which default to the width of the feed-forward. */
+/* Checks the number of active experts against the total, and derives the number of rows of fused
+ * experts. Their width defaults to that of the feed-forward. */
 int derive_experts(struct hparams *h, struct err *e);
 /* Like derive_experts; also derives the total width of the shared experts. */
 int derive_shared_experts(struct hparams *h, struct err *e);
@@ -193,28 +193,28 @@ int derive_mamba2(struct hparams *h, struct err *e);
 int hf_mamba_inner(struct hparams *h, const struct hfdir *dir, struct err *e);
 /* Refuses RoPE scalings that the graph does not implement. */
 int hf_check_rope(const struct hfdir *dir, struct err *e);
-/* Reads the RoPE scaling "llama3" (HD_FREQS) if config.json requests it; otherwise calls
+/* Reads RoPE scaling "llama3" (sets HD_FREQS) if config.json requests it; otherwise calls
  * hf_check_rope. */
 int hf_rope_llama3(struct hparams *h, const struct hfdir *dir, struct err *e);
-/* Returns whether config.json requests this RoPE scaling for layers without a window. */
+/* Returns whether config.json requests RoPE scaling `type` for layers without a window. */
 bool hf_rope_is(const struct hfdir *dir, const char *type);
 /* Sets HD_ROT from partial_rotary_factor; `usual` is the default. */
 int hf_partial_rope(struct hparams *h, const struct hfdir *dir, double usual, struct err *e);
-/* Reads mrope_section, which is unused for text but stored in files; `usual` is the default. */
+/* Reads mrope_section, which text does not use but files store; `usual` is the default. */
 int hf_rope_sections(struct hparams *h, const struct hfdir *dir, const int64_t usual[4],
                      struct err *e);
 /* Write and read an architecture's key rope.dimension_sections. */
 void rope_sections_write(const struct hparams *h, const char *arch, struct gguf_w *w);
 int rope_sections_read(struct hparams *h, const char *arch, const struct gguf *g, bool required,
                        struct err *e);
-/* Refuses dense layers among those with experts. */
+/* Refuses configs with dense layers between layers with experts. */
 int hf_all_sparse(const struct hfdir *dir, struct err *e);
-/* Sets HD_LEAD_DENSE from mlp_layer_types, if the config has that list: "dense" for the first
- * layers, then "sparse" or "moe". Refuses any other order, which the format cannot express. */
+/* Sets HD_LEAD_DENSE from the list mlp_layer_types, if the config has it: "dense" for the first
+ * layers, then "sparse" or "moe". Refuses any other order, because GGUF cannot express it. */
 int hf_lead_dense(struct hparams *h, const struct hfdir *dir, struct err *e);
 /* Refuses a config whose `key` is a string other than `want`; an absent key is fine. */
 int hf_check_is(const struct hfdir *dir, const char *key, const char *want, struct err *e);
-/* Refuses a config in which any of these switches is true; NULL ends the list. */
+/* Refuses a config in which any of the named switches is true; NULL ends the list. */
 int hf_check_off(const struct hfdir *dir, const char *const *names, struct err *e);
 
 #endif

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* models/sizes.c - memory needs of a model. */
+/* models/sizes.c - memory requirements of a model: sums over blocks of weights, KV cache and
+ * state. */
 #include "models/sizes.h"
 
 #include <string.h>
@@ -14,7 +15,7 @@ static struct block_size *block_at(struct sizes *z, int layer) {
     return layer >= 0 && layer < z->n_blocks ? &z->block[layer] : NULL;
 }
 
-/* Takes the shapes of caches and states from the graph. */
+/* Copies the shapes of KV caches and recurrent states from the graph. */
 static void take_slots(struct sizes *z, const struct graph *g) {
     for (int i = 0; i < g->n_attn_slots; i++) {
         const struct gr_kv *kv = &g->facts.kv[i];

@@ -21,7 +21,8 @@ static int derive(struct hparams *h, struct err *e) {
     return 0;
 }
 
-/* Checks config.json. Files cannot list the layers without RoPE: it must be every fourth. */
+/* Checks config.json. GGUF has no key for the layers without RoPE, so they must be every fourth
+ * one. */
 static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     static const char *const no[] = {"attention_bias", "mlp_bias", "use_sliding_window", NULL};
     TRY(hf_check_off(dir, no, e));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* models/spec.c - features of a spec that no graph implements yet. A row is removed once its
+/* models/spec.c - table of the spec features that no graph implements yet. Remove a row once its
  * operation exists. */
 #include "models/spec.h"
 

@@ -7,13 +7,13 @@
  * - parameters of a layer (heads, window, RoPE base, kind of mixer and feed-forward) in struct
  * layer_hp;
  * - the existence of a weight in the architecture's tensor rows. A product has a bias if there is a
- * row for it; q, k and v come from one product if there is a row of attn_qkv; the first half of
- * ffn_up is the gate if there is no ffn_gate; a norm of q and k spans one head or all heads
- * according to the width of its row; attention has sinks, a router a selection bias, and experts
- * biases, if there are rows for them;
+ *   row for it; q, k and v come from one product if there is a row of attn_qkv; the first half of
+ *   ffn_up is the gate if there is no ffn_gate; a norm of q and k spans one head or all heads
+ *   according to the width of its row; attention sinks, the router's selection bias and the
+ *   experts' biases exist if they have rows;
  * - norms that checkpoints store as w and apply as 1 + w are written as 1 + w by conversion.
  *
- * spec_check refuses, by name, features of a spec that no graph implements yet. */
+ * spec_check refuses specs with features that no graph implements yet, and names the feature. */
 #ifndef HONE_MODELS_SPEC_H
 #define HONE_MODELS_SPEC_H
 
@@ -42,8 +42,8 @@ enum rope_kind {
     ROPE_PAIRS   /* pair j is (2j, 2j + 1) */
 };
 enum rope_scaling {
-    SCALING_MODEL, /* according to the model's keys and its rope_freqs.weight */
-    SCALING_FULL   /* the same in layers without a window; plain RoPE in the others */
+    SCALING_MODEL, /* by the model's keys and rope_freqs.weight */
+    SCALING_FULL   /* SCALING_MODEL in layers without a window, plain RoPE in the others */
 };
 struct rope_spec {
     enum rope_kind kind;
@@ -69,8 +69,8 @@ struct attn_spec {
         /* Scores become softcap * tanh(scores / softcap); 0: HF_ATTN_SOFTCAP, or none. */
         softcap;
     bool chunked; /* the window is the query's aligned block of `window` positions */
-    /* Queries grow with the logarithm of their position (OP_TEMPER); scale 0: according to
-     * HF_TEMPER and HD_TEMPER_STEP, or not at all. */
+    /* Queries are scaled by the logarithm of their position (OP_TEMPER). scale 0: use HF_TEMPER and
+     * HD_TEMPER_STEP, if set. */
     struct gr_temper temper;
     bool latent; /* keys and values come from one low-rank row per token (MLA: block_latent.c) */
 };
@@ -83,7 +83,7 @@ enum act {
     ACT_GEGLU_ERF,   /* the same with exact gelu */
     ACT_RELU2_GATED, /* max(0, gate)^2 * up */
     ACT_SWIGLU_OAI,  /* clamped: g = min(gate, limit); g * sigmoid(alpha g) * (clamp(up) + 1) */
-    ACT_GELU,        /* without a gate, like the rest: gelu(up), tanh form */
+    ACT_GELU,        /* without a gate, like those below: gelu(up), tanh form */
     ACT_GELU_ERF,
     ACT_RELU2, /* max(0, up)^2 */
     ACT_XIELU, /* with parameters of the layer (struct layer_hp) */
@@ -99,8 +99,8 @@ enum router_score {
 struct router_spec {
     enum router_score score;
     bool keep;           /* weights are not divided by their sum */
-    bool norm_key;       /* the same, if the model's HD_NORM_TOPK is 0 */
-    int64_t groups, top; /* groups of experts; the `top` best are eligible; 0: none */
+    bool norm_key;       /* likewise, but only if the model's HD_NORM_TOPK is 0 */
+    int64_t groups, top; /* number of expert groups; only the `top` best are eligible; 0: none */
     double scale;        /* factor of the weights; 0: 1 */
     double margin;       /* for SCORE_MIXER */
     bool input_scaled;   /* the weight scales the expert's input, not its output */
@@ -115,7 +115,7 @@ struct ffn_spec {
 /* ---- blocks and decoders ---- */
 
 /* x += s * after_mix(mixer(before_mix(x))), x += s * after_ffn(ffn(before_ffn(x))), where s is
- * HF_RESIDUAL_SCALE. A half whose first norm is absent reads x itself. */
+ * HF_RESIDUAL_SCALE. A half without a norm before it reads x itself. */
 struct block_spec {
     struct norm_spec before_mix, after_mix, before_ffn, after_ffn;
     struct attn_spec attn; /* for layers with an attention mixer */
@@ -123,13 +123,13 @@ struct block_spec {
     /* Both halves read the block's input; without before_ffn the feed-forward reads the mixer's
      * input. */
     bool parallel;
-    /* Used instead of the feed-forward and its norms: reads the residual and returns the value to
-     * add. */
+    /* Replaces the feed-forward and its norms: reads the residual and returns the register to add
+     * to it. */
     gr_reg (*own_ffn)(struct build *b, const struct block_spec *s);
     /* Appends the rest of the block; NULL: none. */
     void (*more)(struct build *b);
 };
-/* The usual norms: an RMS norm before each half, after each half, of queries and keys. */
+/* The usual RMS norms: before each half, after each half, and of queries and keys. */
 #define PRE_NORMS .before_mix = {NORM_RMS, "attn_norm"}, .before_ffn = {NORM_RMS, "ffn_norm"}
 #define POST_NORMS                                                                                 \
     .after_mix = {NORM_RMS, "post_attention_norm"}, .after_ffn = {NORM_RMS, "post_ffw_norm"}
@@ -145,12 +145,12 @@ struct decoder_spec {
     /* Append nodes between the embeddings and the blocks, and after the blocks; NULL: none. */
     void (*start)(struct build *b);
     void (*end)(struct build *b);
-    /* Builds the whole block, instead of the mixer, the feed-forward and their sums. */
+    /* Builds the whole block, replacing the mixer, the feed-forward and their sums; NULL: the usual
+     * block. */
     void (*whole)(struct build *b, const struct block_spec *s);
 };
 
-/* Checks that all features used by a layer are implemented; otherwise ERR_DATA, naming the missing
- * feature. */
+/* Returns ERR_DATA, with the feature's name, if a layer uses a feature that is not implemented. */
 int spec_check(const struct arch *a, const struct hparams *h, int layer, const struct block_spec *s,
                struct err *e);
 

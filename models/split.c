@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* models/split.c - optimal partition of layers into runs, by dynamic programming over (cards used,
- * layers placed): exact, and small, because layers stay in order. */
+/* models/split.c - optimal partition of layers into one run per card, found by dynamic programming
+ * over (cards used, layers placed). It is exact and cheap, because layers stay in order. */
 #include "models/split.h"
 
 #include <stdlib.h>
@@ -49,7 +49,8 @@ static bool is_better(const struct price *a, const struct price *b) {
     return a->share < b->share;
 }
 
-/* Tries card c with every run that starts at layer `from`: at[0] before, at[1] after. */
+/* Extends the solution at[0] by every run of layers on card c that starts at layer `from`, and
+ * keeps the better results in at[1]. */
 static void try_runs(const struct split *s, int c, int from, struct state *at) {
     const int n = s->n_layers, w = n + 1;
     uint64_t sum = from == 0 ? s->card[c].first : 0;
@@ -84,8 +85,8 @@ static bool cut_runs(const struct split *s, uint8_t *card_of) {
     return ok;
 }
 
-/* Puts each layer on its requested card, the others with the preceding layer, and those before the
- * first request with it. */
+/* Puts each layer on its requested card, or without a request on the preceding layer's card. Layers
+ * before the first request go to its card. */
 static void follow_requests(const struct split *s, uint8_t *card_of) {
     uint8_t at = 0;
     for (int i = s->n_layers - 1; i >= 0; i--)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* models/split.h - distribution of a model's layers over several devices. Pure arithmetic.
+/* models/split.h - distribution of a model's layers over several devices. Computes only; touches no
+ * device.
  *
  * A token passes through all layers in sequence, so its cost is the sum of each layer's bytes
  * divided by the bandwidth of its device: fast devices are filled first. Bandwidths within 25 % of
@@ -20,8 +21,8 @@ struct split_card {
     uint64_t first, last; /* bytes placed with the first and with the last layer */
 };
 struct split_layer {
-    uint64_t bytes[SPLIT_CARDS]; /* on each card: weights, keys and values, states */
-    bool joined;  /* must share the card of the preceding layer: they share stored state */
+    uint64_t bytes[SPLIT_CARDS]; /* if on that card: weights, KV cache, recurrent state */
+    bool joined;  /* must be on the preceding layer's card, because they share a cache */
     uint8_t want; /* requested card; SPLIT_FREE: any */
 };
 struct split {
@@ -30,9 +31,10 @@ struct split {
     struct split_layer *layer; /* [n_layers] */
 };
 
-/* Fills card_of[n_layers]. Layers without a request are placed on the cards in order, in runs;
- * likewise those between requested ones if the order allows, otherwise they join the preceding
- * layer. Returns false if the layers do not fit; card_of then holds the closest solution. */
+/* Fills card_of[n_layers]. Layers are placed on the cards in order, each card holding one run of
+ * consecutive layers. If the requests contradict that order, a layer without a request joins the
+ * preceding layer. Returns false if the layers do not fit; card_of then holds the closest
+ * solution. */
 bool split_layers(const struct split *s, uint8_t *card_of);
 /* Returns the bytes placed on a card by card_of[n_layers], excluding its fixed bytes. */
 uint64_t split_bytes(const struct split *s, const uint8_t *card_of, int card);

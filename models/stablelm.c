@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* models/stablelm.c - StableLM 3B, 2 1.6B and 2 12B: LayerNorms, RoPE over a quarter of each head,
- * biases of q, k and v in some. The 12B model has LayerNorms of queries and keys with weights per
- * head, and parallel attention and feed-forward with one norm. */
+/* models/stablelm.c - StableLM 3B, StableLM 2 1.6B and 12B: LayerNorms, RoPE on a quarter of each
+ * head, q, k and v biases in some. In the 12B model, LayerNorms with weights per head are applied
+ * to queries and keys, and attention and feed-forward are parallel with one shared norm. */
 #include "base/attr.h"
 #include "containers/hfdir.h"
 #include "base/json.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* models/starcoder2.c - StarCoder2: LayerNorms, biases everywhere, and an ungated feed-forward. The
- * sliding window of published configs has a key that other readers ignore. */
+/* models/starcoder2.c - StarCoder2: LayerNorms, biases everywhere, and an ungated feed-forward.
+ * Published configs set a sliding window; it is written under a key that other programs ignore. */
 #include "base/attr.h"
 #include "containers/hfdir.h"
 #include "base/json.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* models/step35.c - Step 3.5 and 3.7 Flash, the language model: per-head norms of queries and keys,
  * and attention output with a scalar gate per head. Sliding-window layers have more heads and their
- * own RoPE base, and rotate whole heads; the others rotate half of each head. SwiGLU of some layers
- * has limits, separate for routed and shared experts. Its MTP blocks are omitted. */
+ * own RoPE base, and rotate whole heads; the others rotate half of each head. Some layers limit
+ * SwiGLU, separately for routed and shared experts. Its MTP blocks are omitted. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -67,7 +67,7 @@ static int derive(struct hparams *h, struct err *e) {
 
 /* ---- config.json ---- */
 
-/* Returns the entry of a list for layer i, or the single number for all layers; `otherwise` if
+/* Returns layer i's number: its entry if j is a list, j itself if it is a number, `otherwise` if
  * absent. */
 static double entry_of_layer(const struct json *j, int64_t i, double otherwise) {
     const struct json *t = json_type(j) == JSON_ARR ? json_first(j) : NULL;
@@ -97,7 +97,7 @@ static int rope(struct hparams *h, const struct hfdir *dir, struct err *e) {
     return hf_rope_llama3(h, dir, e);
 }
 
-/* Reads the list of layers with experts, an array or a text of numbers; they must be all layers
+/* Reads the list of layers with experts, an array or a string of numbers. It must name all layers
  * after the leading dense ones. */
 static int sparse_from(struct hparams *h, const struct hfdir *dir, struct err *e) {
     const struct json *j = hfdir_hparam(dir, "moe_layers_enum");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* models/tensors.c - tensor rows: expands an architecture's rows to all tensors of a model with
- * given hyperparameters, and finds the row of a GGUF name. */
+/* models/tensors.c - tensor rows: lists all tensors of a model from its architecture's rows and
+ * hyperparameters, and finds the row of a GGUF name. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -64,7 +64,7 @@ static bool in_block(const struct tensor_row *row, const struct hparams *h, int 
     return false;
 }
 
-/* Returns whether this model has the row in a block; block -1: outside blocks. */
+/* Returns whether this model has the row in a block; -1: outside the blocks. */
 static bool has_row(const struct tensor_row *row, const struct hparams *h, int block) {
     unsigned slot = row->flags >> TR_IF_SHIFT;
     if (slot && !h->d[slot]) return false;
@@ -105,7 +105,7 @@ static int add_globals(struct list *l, const struct tensor_row *from, const stru
 }
 
 static int fill_list(struct list *l, const struct arch *a, const struct hparams *h, struct err *e) {
-    const struct tensor_row *first = a->tensors; /* globals before it come first, the others last */
+    const struct tensor_row *first = a->tensors; /* first block row */
     while (first->gguf && first->where == W_GLOBAL) first++;
     TRY(add_globals(l, a->tensors, first, h, e));
     int n_blocks = (int)(h->d[HD_LAYERS] + h->d[HD_MTP]);

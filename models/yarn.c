@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* models/yarn.c - context extension by YaRN, or by dividing positions ("linear"), common to all
- * architectures: reading from config.json and GGUF keys, and writing keys. The formula is in
- * graph.h (struct gr_yarn) and ops.def (rope). Other scalings are refused: ignoring one gives a
- * model that talks nonsense at length. */
+/* models/yarn.c - context extension by YaRN, or by dividing positions ("linear"), for all
+ * architectures. Reads it from config.json or GGUF keys, and writes the keys. The formula is in
+ * graph.h (struct gr_yarn) and ops.def (rope). Other RoPE scalings are refused: a model that
+ * ignores its scaling produces nonsense in long contexts. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -24,7 +24,7 @@ static const struct {
              {"yarn_beta_fast", "beta_fast", HF_YARN_FAST, 32},
              {"yarn_beta_slow", "beta_slow", HF_YARN_SLOW, 1}};
 
-/* Returns the factor by which scores grow, for a given weight. */
+/* Returns YaRN's magnitude factor for a context factor and a weight (mscale). */
 static double yarn_growth(double factor, double weight) {
     return 0.1 * weight * log(factor) + 1;
 }
@@ -48,7 +48,7 @@ static int check_linear(const struct hparams *h, const char *where, struct err *
                : err_set(e, ERR_DATA, "%s asks for rope_type \"linear\" with factor %g", where, f);
 }
 
-/* Returns the factor for cos and sin from config.json, without the growth used in training
+/* Returns the factor of cos and sin according to config.json, divided by the one used in training
  * (mscale_all_dim). */
 static double magnitude(struct hparams *h, const struct arch *a, const struct json *r) {
     const double f = h->f[HF_YARN_FACTOR], mscale = json_num(json_get(r, "mscale"), 0);
@@ -126,7 +126,8 @@ int yarn_from_gguf(struct hparams *h, const struct arch *a, const struct gguf *g
     return check_yarn(h, key_of(key, arch, "type"), e);
 }
 
-/* Writes even the usual values if config.json has them, as llama.cpp's converter does. */
+/* Writes the YaRN keys. Default values are written too if config.json has them, as llama.cpp's
+ * converter does. */
 void yarn_write(const struct hparams *h, const struct arch *a, struct gguf_w *w) {
     const char *arch = a->name;
     char key[KEY_CAP];
