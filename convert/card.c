@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* convert/card.c - general.* metadata from sources other than the configuration: the front matter
- * of the folder's README.md, the repository it was downloaded from, and its name. Precedence:
- * --name, then the card, then the name. docs/interop.md lists the differences from llama.cpp's
+/* convert/card.c - model card metadata: general.* keys from the front matter of the folder's
+ * README.md, the repository from which it was downloaded, and the folder's name. Precedence:
+ * --name, the card, the folder's name. docs/interop.md lists the differences from llama.cpp's
  * converter. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +29,7 @@ static bool is_none(const char *s) {
     return !*s || strcmp(s, "null") == 0 || strcmp(s, "~") == 0 || strlen(s) > MAX_VALUE;
 }
 
-/* Returns the card's first value for any of the keys, separated by '|'; "" if it has none. */
+/* Returns the card's first value for any of the keys "a|b"; "" if it has none. */
 static const char *first_value(const struct card *c, const char *keys) {
     char key[64];
     for (const char *s = keys; c->have && *s;) {
@@ -42,8 +42,8 @@ static const char *first_value(const struct card *c, const char *keys) {
     return "";
 }
 
-/* Returns whether s looks like a commit hash: folders in the Hub's cache have such names, models do
- * not. */
+/* Returns whether s looks like a commit hash: folders in the Hub's cache have such names, but no
+ * model has. */
 static bool is_hash(const char *s) {
     size_t n = strlen(s);
     return n >= 20 && strspn(s, "0123456789abcdefABCDEF") == n;
@@ -93,7 +93,7 @@ static void size_label(const struct conv_plan *p, char out[32]) {
     names_size_label(p->n_params, experts, experts ? p->hp.d[HD_EXPERTS] : 0, out);
 }
 
-/* Collects the values of several keys of the card into one list. */
+/* Collects the values that the card has for several keys into one list. */
 static int collect_values(const struct card *c, const char *const *keys, const char **out) {
     int n = 0;
     for (; c->have && *keys; keys++) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* convert/conv_plan.c - conversion plan, the first pass: architecture, hyperparameters, tensor map,
- * output types and sizes. Refuses folders that would convert to garbage. Reads only headers and a
- * few norm vectors. */
+/* convert/conv_plan.c - making of the conversion plan, in the first pass: architecture,
+ * hyperparameters, tensor map, output types and sizes. Refuses folders that would convert to
+ * garbage. Reads only headers and a few norm vectors. */
 #include "convert/conv_plan.h"
 
 #include <stdlib.h>
@@ -13,15 +13,15 @@
 #include "base/printable.h"
 #include "base/str.h"
 
-/* Returns whether the class name has the suffix of a language model; others, such as
- * LlamaForSequenceClassification, have another head. */
+/* Returns whether the class name has the suffix of a language model. Others, such as
+ * LlamaForSequenceClassification, have a different head. */
 static bool is_language_model(const char *cls) {
     return !cls || str_ends(cls, "ForCausalLM") || str_ends(cls, "ForConditionalGeneration") ||
            str_ends(cls, "LMHeadModel") || str_ends(cls, "Model");
 }
 
-/* Finds the architecture by model_type, as transformers does when it loads no code from the folder,
- * provided that all tensors match its names. NULL: unknown. */
+/* Finds the architecture by model_type, as transformers does without code from the folder. NULL:
+ * unknown, or some tensors do not match its names. */
 static const struct arch *by_type(struct hfdir *dir, const char *cls) {
     config_complete(dir);
     const char *type = json_str(hfdir_hparam(dir, "model_type"));
@@ -53,7 +53,7 @@ static int find_arch(struct conv_plan *p, struct err *e) {
     return unknown_class(p->dir, cls, e);
 }
 
-/* Returns the first file that was written for MLX; NULL: none. */
+/* Returns the first weight file written by MLX; NULL: none. */
 static const struct st *mlx_file(const struct hfdir *dir) {
     for (int i = 0; i < hfdir_n_files(dir); i++) {
         const char *format = st_meta(hfdir_file(dir, i), "format");
@@ -75,7 +75,7 @@ static int check_mlx(const struct hfdir *dir, struct err *e) {
 }
 
 /* Refuses unquantized MLX folders with weights that MLX transforms: convolutions, experts, norms
- * used as 1 + w, multipliers. Plain decoders are unchanged by MLX. */
+ * used as 1 + w, multipliers. MLX does not change plain decoders. */
 static int check_mlx_items(const struct conv_plan *p, struct err *e) {
     const struct st *f = mlx_file(p->dir);
     for (int64_t i = 0; f && i < p->n_items; i++) {
@@ -90,9 +90,9 @@ static int check_mlx_items(const struct conv_plan *p, struct err *e) {
     return 0;
 }
 
-/* Refuses a folder whose norms already include the 1 of 1 + w, as with MLX and other exports. Norms
- * used as 1 + w are stored around 0; a mean near 1 over the whole model means that 1 was already
- * added. Adding it twice would give a model that loads and talks nonsense. */
+/* Refuses a folder whose norms are already stored as 1 + w, as in MLX and other exports. Norms used
+ * as 1 + w should be stored as w, around 0; a mean near 1 over the whole model shows that 1 was
+ * already added. Adding it twice would give a model that loads, but produces nonsense. */
 static int check_norms(const struct conv_plan *p, struct err *e) {
     double sum = 0;
     int64_t n = 0;
@@ -112,8 +112,8 @@ static int check_norms(const struct conv_plan *p, struct err *e) {
                    hfdir_path(p->dir), mean);
 }
 
-/* Returns the output type for `auto`: the type of most bytes; BF16, which does not overflow, if
- * anything is quantized. */
+/* Returns the output type for `auto`: the type that most bytes have, or, if anything is quantized,
+ * BF16, which does not overflow. */
 static enum qtype auto_type(const struct conv_plan *p) {
     uint64_t bytes[ST_COUNT] = {0};
     for (int64_t i = 0; i < p->n_src; i++) {
@@ -138,7 +138,7 @@ static int pick_type(struct conv_plan *p, const char *name, struct err *e) {
     return err_set(e, ERR_USAGE, "--type %s is not one of auto, f32, f16, bf16, q8_0", name);
 }
 
-/* Returns whether a matrix can keep its blocks, because its rows are only renumbered. */
+/* Returns whether a matrix can keep its MXFP4 blocks: its transform only permutes rows. */
 static bool keeps_blocks(const struct conv_plan *p, const struct item *it) {
     static const bool rows_only[XF_COUNT] = {
         [XF_COPY] = true,        [XF_V_ROWS] = true,       [XF_V_ROWS_TAIL] = true,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* convert/convert.c - conversion driver: plan, metadata, then the tensors in file order. Nothing
- * appears under the output's name before the last byte is written; an error or an interruption
- * leaves no file. */
+/* convert/convert.c - conversion driver: plan, metadata, then the tensors in file order. The output
+ * file appears under its name only after the last byte is written; an error or interruption leaves
+ * no file. */
 #include "convert/convert.h"
 
 #include <stdio.h>

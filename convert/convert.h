@@ -15,7 +15,7 @@
 struct convert_opts {
     const char *src, *out;
     const char *type; /* "auto", "f32", "f16", "bf16", "q8_0"; NULL: auto */
-    const char *name; /* general.name; NULL: as in llama.cpp's converter */
+    const char *name; /* general.name; NULL: derived as by llama.cpp's converter */
     const char *pre;  /* pre-tokenizer override; NULL: none */
     bool keep_mxfp4;  /* keep the blocks of MXFP4 matrices */
     bool pad;         /* zero-pad feed-forward widths to multiples of 256 */
@@ -38,8 +38,8 @@ struct convert_report {
     int64_t n_nan, n_inf, n_overflow;
 };
 int convert_run(const struct convert_opts *o, struct convert_report *r, struct err *e);
-/* Checks that the model class of folder src has a table; otherwise returns the error of
- * convert_run. */
+/* Checks that the model class of folder src is supported; otherwise returns the error that
+ * convert_run would return. */
 int convert_known(const char *src, struct err *e);
 
 #endif

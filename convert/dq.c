@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* convert/dq.c - storage forms of quantized checkpoints: the table, and the recognition of a form:
- * by the main tensor's name and dtype, the required parts and, if two forms share names, the
- * quant_method. Otherwise config.json is consulted only for facts that shapes do not show. */
+/* convert/dq.c - table and recognition of the storage forms of quantized checkpoints. A form is
+ * recognised by the main tensor's name and dtype, its required parts and, if two forms share names,
+ * quant_method. Otherwise config.json is used only for facts that shapes do not show. */
 #include "convert/dq.h"
 
 #include <stdarg.h>
@@ -82,9 +82,9 @@ float dq_scale_at(const struct st_tensor *t, int64_t i) {
     return st_to_f32(t, i, 1, &v, &ignored) ? 0 : v;
 }
 
-/* Returns the number of elements per scale along a side of `size` elements with `n` scales: `block`
- * if that fits (the last block may be short); otherwise, with `divides`, size / n if it is an
- * integer. 0: no fit. */
+/* Returns the number of elements per scale along a side with `size` elements and `n` scales:
+ * `block` if it fits (the last block may be short), otherwise size / n if `divides` is set and n
+ * divides size. 0: no fit. */
 static int64_t per_scale(int64_t size, int64_t n, int64_t block, bool divides) {
     if (n == size) return 1;
     if (n == 1) return size;
@@ -106,7 +106,7 @@ int dq_grid_fit(struct dq *q, int i, const struct dq_config *c, struct err *e) {
         for (int d = 0; d < n - 2; d++) mats *= t->shape[d];
         rows = t->shape[n - 2];
         cols = t->shape[n - 1];
-    } else { /* scales per row, per matrix, or per row of several matrices */
+    } else { /* one scale per row, per matrix, or per row of several matrices */
         if (q->mats > 1) mats = t->shape[0];
         if (n == 2 || q->mats == 1) rows = t->shape[n == 2];
     }
@@ -165,8 +165,8 @@ static bool allows_dtype(const struct dq_part *p, const struct st_tensor *t) {
     return (p->dtypes >> t->dtype & 1) != 0;
 }
 
-/* Returns 1 if the tensors have this form, 0 if not, and -1 if the main tensor exists but a part is
- * missing (*lacks). */
+/* Returns 1 if the tensors have this form, 0 if not, and -1 if the main tensor exists but the part
+ * *lacks is missing. */
 static int try_form(struct dq *q, const struct dq_form *form, const struct dq_config *c,
                     const struct finder *f, const char **lacks) {
     const struct st_tensor *t = find_part(f, form->part[0].name);
@@ -214,9 +214,9 @@ static bool same_but_ones(const int64_t *a, int n_a, const int64_t *b, int n_b) 
     }
 }
 
-/* Checks the shape of plain floats against want[n]. The source may have an extra second dimension
- * of 1, and a vector with the same number of values may replace a matrix. If four dimensions are
- * wanted, those of 1 are ignored. */
+/* Checks the shape of plain floats against want[n]. The source may have an additional second
+ * dimension of 1, or be a vector with as many values as the matrix. If four dimensions are wanted,
+ * dimensions of 1 are ignored. */
 static int plain_shape(const struct st_tensor *t, const int64_t *want, int n, struct err *e) {
     bool same = t->n_dims == n || (t->n_dims == n + 1 && n >= 1 && t->shape[1] == 1);
     for (int i = 0; same && i < n; i++) same = want[i] == t->shape[i && t->n_dims > n ? i + 1 : i];
@@ -280,7 +280,8 @@ void dq_drop(const struct dq *q, const struct hfdir *dir) {
 
 /* ---- config.json ---- */
 
-/* Returns the number of bits if all groups of compressed-tensors agree, else 0. */
+/* Returns the number of bits if it is the same in all config groups of compressed-tensors, else
+ * 0. */
 static int64_t common_bits(const struct json *q) {
     int64_t bits = 0;
     for (const struct json *g = json_first(json_get(q, "config_groups")); g; g = json_next(g)) {
@@ -292,7 +293,7 @@ static int64_t common_bits(const struct json *q) {
     return bits;
 }
 
-/* Reads block and group sizes, which compressed-tensors gives per group of layers. */
+/* Reads block and group sizes, which compressed-tensors stores per group of layers. */
 static int read_sizes(struct dq_config *c, const struct json *q, const char *where, struct err *e) {
     const struct json *w = json_get(json_first(json_get(q, "config_groups")), "weights");
     const struct json *blk = json_get(q, "weight_block_size");
@@ -308,7 +309,7 @@ static int read_sizes(struct dq_config *c, const struct json *q, const char *whe
     return err_set(e, ERR_DATA, "%s: weight_block_size is not two positive numbers", where);
 }
 
-/* Refuses packings that share names with known ones but not their layout. */
+/* Refuses packings that have the tensor names of a known packing, but a different layout. */
 static int check_packing(const struct dq_config *c, const struct json *q, const char *where,
                          struct err *e) {
     static const struct {
@@ -334,8 +335,8 @@ static int check_packing(const struct dq_config *c, const struct json *q, const 
     return 0;
 }
 
-/* Returns whether all tensors of a folder are plain numbers: a merged or dequantized model may keep
- * the section in config.json. */
+/* Returns whether all tensors of a folder are plain floats: a merged or dequantized model may still
+ * have a quantization_config. */
 static bool all_plain(const struct hfdir *dir) {
     static const char *const of_forms[] = {"scale", "scale_inv", "scales", "qzeros", "absmax"};
     const int64_t n = hfdir_n_tensors(dir);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* convert/dq.h - dequantization of Hugging Face checkpoints: f32 rows from the tensors that store a
- * matrix. The table in dq.c has one row per storage form, recognised by the tensors present.
- * docs/formats/convert.md defines the arithmetic, done in f32 in the order of the form's own tools,
- * so that rows match theirs bit for bit. Plain floats are the first form. Internal to convert/. */
+/* convert/dq.h - dequantization of Hugging Face checkpoints: computes f32 rows from the tensors
+ * that store a matrix. The table in dq.c has one row per storage form, recognised by the tensors
+ * present. docs/formats/convert.md defines the arithmetic. It is done in f32, in the order of the
+ * tool that defines the form, so rows match that tool's bit for bit. Plain floats are the first
+ * form. Internal to convert/. */
 #ifndef HONE_CONVERT_DQ_H
 #define HONE_CONVERT_DQ_H
 
@@ -12,7 +13,7 @@
 
 enum { DQ_PARTS = 6, DQ_NAME = 512 };
 
-/* quantization_config, limited to facts that the stored tensors do not show. */
+/* The facts of quantization_config that the stored tensors do not show. */
 struct dq_config {
     char method[32];                /* "": no quantization_config */
     int64_t bits;                   /* compressed-tensors: bits of all groups; 0: none or several */
@@ -29,7 +30,7 @@ struct dq_grid {
     int64_t per_row, per_col;
 };
 
-/* A stored tensor: `mats` matrices [rows][cols]. */
+/* A tensor as stored: `mats` matrices [rows][cols]. */
 struct dq {
     const struct dq_form *form;
     const struct st_tensor *part[DQ_PARTS]; /* [0] holds the values; NULL: absent */
@@ -40,7 +41,7 @@ struct dq {
     int64_t group;            /* bitsandbytes: elements per absmax */
     int64_t nested;           /* absmax entries per nested absmax; 0: absmax is f32 */
     float offset;             /* added to the nested absmax */
-    bool zero_plus1;          /* GPTQ: stored zero points are too small by 1 */
+    bool zero_plus1;          /* GPTQ: stored zero points are 1 too small */
     struct lora_delta *delta; /* added to rows by the caller (lora.h); NULL: none */
     bool foreign;             /* part[0] comes from an adapter, not from the folder */
 };
@@ -50,22 +51,23 @@ typedef const struct st_tensor *(*dq_find)(void *ud, const char *name);
 
 /* Recognises the storage form of tensor `name` ("....weight", or a fused "....experts.down_proj")
  * with the unquantized shape want[n] (outer to inner). *found stays false if no form's main tensor
- * exists. A form with missing parts, or parts of the wrong shape or dtype, is an error. Plain
- * floats may have an extra second dimension of 1 (conv1d). turned: three-dimensional tensors have
- * their last two dimensions swapped. */
+ * exists. Missing parts, and parts of the wrong shape or dtype, are errors. Plain floats may have
+ * an additional second dimension of 1 (conv1d). turned: the last two dimensions of
+ * three-dimensional tensors are swapped. */
 int dq_open(struct dq *q, const struct dq_config *c, const char *name, const int64_t *want, int n,
             bool turned, dq_find find, void *ud, bool *found, struct err *e);
 bool dq_is_plain(const struct dq *q);
 
 /* Dequantizes a row of any form except plain into dst [cols]; scratch [cols] is overwritten.
- * Returns false if a group index (g_idx) is out of range; the row is then zero. */
+ * Returns false if a group index (g_idx) is out of range; dst is then all zero. */
 bool dq_row(const struct dq *q, int64_t mat, int64_t row, float *dst, float *scratch);
-/* Returns whether the form is MXFP4, which GGUF has too, with codes and scales in another order. */
+/* Returns whether the form is MXFP4. GGUF has the same type, but orders codes and scales
+ * differently. */
 bool dq_is_mxfp4(const struct dq *q);
 /* Writes a row of MXFP4 as GGUF blocks, 17 bytes per 32 values. Returns false if a scale is NaN,
  * which blocks cannot represent. */
 bool dq_mxfp4_blocks(const struct dq *q, int64_t mat, int64_t row, uint8_t *dst);
-/* Releases the cached pages of all parts. */
+/* Releases the mapped pages of all parts. */
 void dq_drop(const struct dq *q, const struct hfdir *dir);
 
 #endif

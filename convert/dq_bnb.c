@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* convert/dq_bnb.c - bitsandbytes forms: int8 rows with one absolute maximum each, and 4-bit codes
- * into a 16-entry table (nf4, fp4) with one absolute maximum per block of consecutive elements,
- * which may itself be stored as 8-bit codes (nested). Two codes per byte, the first in the high
- * nibble. */
+/* convert/dq_bnb.c - dequantization of bitsandbytes forms: int8 rows, each with its absolute
+ * maximum, and 4-bit indices into a 16-entry table (nf4, fp4) with an absolute maximum per block of
+ * consecutive elements. The maxima may themselves be stored as 8-bit codes (nested). Two codes per
+ * byte, the first in the high nibble. */
 #include <string.h>
 
 #include "convert/dq_int.h"

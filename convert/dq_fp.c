@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* convert/dq_fp.c - small floats with scales: FP8 by tensor, row, block or group (including MXFP8),
- * NVFP4, MXFP4. Two FP4 codes per byte, the first in the low nibble. */
+/* convert/dq_fp.c - dequantization of small floats with scales: FP8 with a scale per tensor, row,
+ * block or group (including MXFP8), NVFP4, MXFP4. Two FP4 codes per byte, the first in the low
+ * nibble. */
 #include "convert/dq_int.h"
 
 int dq_fp8_fit(struct dq *q, const struct dq_config *c, struct err *e) {
@@ -60,7 +61,8 @@ bool dq_nvfp4_div_row(const struct dq *q, int64_t mat, int64_t row, float *dst, 
 
 /* ---- MXFP4: 32 values per power of two ---- */
 
-/* Fits codes stored as [.., cols/2], or as blocks [.., cols/32, 16]. */
+/* Checks the shapes of MXFP4 codes, stored as [.., cols/2] or in blocks as [.., cols/32, 16], and
+ * of their scales. */
 int dq_mxfp4_fit(struct dq *q, const struct dq_config *c, struct err *e) {
     UNUSED(c);
     const struct st_tensor *t = q->part[0];
@@ -80,7 +82,8 @@ bool dq_mxfp4_row(const struct dq *q, int64_t mat, int64_t row, float *dst, floa
     return true;
 }
 
-/* Writes GGUF's blocks: in the folder adjacent values share a byte, in a block values 16 apart. */
+/* Writes GGUF's blocks: in the folder adjacent values share a byte, in GGUF's blocks values 16
+ * positions apart do. */
 bool dq_mxfp4_blocks(const struct dq *q, int64_t mat, int64_t row, uint8_t *dst) {
     int64_t r = mat * q->rows + row;
     const uint8_t *sc = q->part[1]->data + r * (q->cols / 32);

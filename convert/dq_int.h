@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* convert/dq_int.h - internals shared by the dq files: table rows and common steps. */
+/* convert/dq_int.h - declarations shared by the dq_*.c files: table rows and common steps. */
 #ifndef HONE_CONVERT_DQ_INT_H
 #define HONE_CONVERT_DQ_INT_H
 
@@ -14,26 +14,26 @@
 
 struct dq_part {
     const char *name; /* spellings "a|b", appended to the tensor's name; "^x" replaces "weight" */
-    unsigned dtypes;  /* allowed dtypes, and DQ_OPTIONAL */
+    unsigned dtypes;  /* allowed dtypes, ored with DQ_OPTIONAL */
 };
 struct dq_form {
     const char *name;
-    const char *method; /* quant_method it requires; NULL: any */
+    const char *method; /* required quant_method; NULL: any */
     struct dq_part part[DQ_PARTS];
     int (*fit)(struct dq *q, const struct dq_config *c, struct err *e); /* checks the shapes */
     bool (*row)(const struct dq *q, int64_t mat, int64_t row, float *dst, float *scratch);
 };
 
-/* Checks that part i ends in dimensions [rows, cols] and that its leading dimensions multiply to
+/* Checks that the last dimensions of part i are [rows, cols], and that the product of the others is
  * q->mats. */
 int dq_shape(const struct dq *q, int i, int64_t rows, int64_t cols, struct err *e);
-/* Fits part i as the scales of q's matrices. */
+/* Uses part i as the scales of q's matrices: checks its shape and fills q->scale. */
 int dq_grid_fit(struct dq *q, int i, const struct dq_config *c, struct err *e);
-float dq_scale_at(const struct st_tensor *t, int64_t i); /* U8 are exponents (E8M0) */
+float dq_scale_at(const struct st_tensor *t, int64_t i); /* U8: an exponent (E8M0) */
 /* Multiplies each of the q->cols values in dst by its scale. */
 void dq_grid_mul(const struct dq *q, int64_t mat, int64_t row, float *dst);
-/* Sets e to ERR_DATA and returns it. The message names the tensor of part i, its dtype, shape and
- * form, and ends with the formatted text. */
+/* Sets e to ERR_DATA and returns it. The message names the tensor of part i with its dtype, shape
+ * and form, and ends with the formatted text. */
 int dq_bad(const struct dq *q, int i, struct err *e, const char *fmt, ...) PRINTF_LIKE(4, 5);
 
 /* Check the parts of a matrix (..._fit) or compute a row (..._row) for the forms FP8, NVFP4 and

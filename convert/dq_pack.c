@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
-/* convert/dq_pack.c - integers with scales and zero points: int8, packed words of
- * compressed-tensors, GPTQ, AWQ. w = (q - z) * scale of the group.
+/* convert/dq_pack.c - dequantization of integers with scales and zero points: int8, the packed
+ * words of compressed-tensors, GPTQ, AWQ. w = (q - z) * scale, with a zero point z and a scale per
+ * group.
  *
- * Words have 32 bits and hold values of b bits from the low end. Dense: value k starts at bit k*b
+ * Words have 32 bits and hold values of b bits, lowest bits first. Dense: value k starts at bit k*b
  * and may straddle words. Padded (older packers, b = 3, 5, 6, 7): 32/b values per word. A row's
- * scales and zero points are gathered first, because with a group index (g_idx) neighbours need not
- * share one. */
+ * scales and zero points are gathered first, because with a group index (g_idx) adjacent columns
+ * may belong to different groups. */
 #include "convert/dq_int.h"
 
 /* Returns the number of words for n values of `bits` bits. */
@@ -45,7 +46,7 @@ static int check_groups(struct dq *q, struct err *e) {
     return dq_bad(q, 1, e, "has more than one scale per two columns");
 }
 
-/* Scales a row: dst[i] = (dst[i] - zero[g]) * scale[g]. */
+/* Scales a row: dst[i] = (dst[i] - zero[g]) * scale[g], where g is the group of column i. */
 static bool scale_row(const struct dq *q, const struct st_tensor *g_idx, const float *scale,
                       const float *zero, float *dst) {
     bool ok = true;
@@ -59,8 +60,8 @@ static bool scale_row(const struct dq *q, const struct st_tensor *g_idx, const f
 
 /* ---- compressed-tensors ---- */
 
-/* Fits scales as a grid over rows and columns. With a group index, the columns of a scale need not
- * be adjacent. */
+/* Maps scales to a grid over rows and columns. With a group index, the columns that share a scale
+ * need not be adjacent. */
 static int fit_scales(struct dq *q, const struct dq_config *c, int g_idx, struct err *e) {
     TRY(dq_grid_fit(q, 1, c, e));
     TRY(check_groups(q, e));
@@ -93,7 +94,7 @@ bool dq_int8_row(const struct dq *q, int64_t mat, int64_t row, float *dst, float
 int dq_pack_fit(struct dq *q, const struct dq_config *c, struct err *e) {
     const struct st_tensor *t = q->part[0], *z = q->part[2];
     int64_t have = t->n_dims ? t->shape[t->n_dims - 1] : 0;
-    /* The width is the only one that fits, or the one given by config.json. */
+    /* The width in bits is the only one that fits the shape, or the one in config.json. */
     for (int b = 1; b <= 8; b++) {
         if (have != words_for(q->cols, b, true) && have != words_for(q->cols, b, false)) continue;
         if (c->bits && c->bits != b) continue;
@@ -130,7 +131,7 @@ bool dq_pack_row(const struct dq *q, int64_t mat, int64_t row, float *dst, float
 
 /* ---- GPTQ: packed along the inputs, [inputs * bits / 32, outputs] ---- */
 
-/* Fits groups along the inputs, with scales [groups, outputs]. */
+/* Maps scales [groups, outputs] to groups of inputs. */
 static int fit_groups(struct dq *q, const struct dq_config *c, struct err *e) {
     const struct st_tensor *t = q->part[1];
     int64_t n = t->n_dims == 2 ? t->shape[0] : 0;
@@ -166,7 +167,7 @@ bool dq_gptq_row(const struct dq *q, int64_t mat, int64_t row, float *dst, float
     for (int64_t g = 0; g < n; g++) {
         scratch[g] = dq_scale_at(q->part[1], g * q->rows + row);
         unsigned z = value_at(q->part[2]->data + g * zero_bytes, 4, row, q->bits, true);
-        scratch[n + g] = (float)(z + q->zero_plus1); /* not masked: 15 + 1 is 16 */
+        scratch[n + g] = (float)(z + q->zero_plus1); /* not masked to the width: 15 + 1 is 16 */
     }
     const uint8_t *p = q->part[0]->data + 4 * row;
     for (int64_t i = 0; i < q->cols; i++)
@@ -183,7 +184,7 @@ int dq_awq_fit(struct dq *q, const struct dq_config *c, struct err *e) {
     return dq_shape(q, 2, q->scale.n_cols, q->rows / 8, e);
 }
 bool dq_awq_row(const struct dq *q, int64_t mat, int64_t row, float *dst, float *scratch) {
-    /* Position of the nibble by output row % 8. */
+    /* Position of a row's nibble in its word, by row % 8. */
     static const uint8_t nibble[8] = {0, 4, 1, 5, 2, 6, 3, 7};
     UNUSED(mat);
     int64_t n = q->scale.n_cols, step = 4 * (q->rows / 8);

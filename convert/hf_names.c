@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* convert/hf_names.c - tensor name normalisation. */
+/* convert/hf_names.c - normalisation of a folder's tensor names: removes wrappers, replaces
+ * prefixes. */
 #include "convert/hf_names.h"
 
 #include <string.h>
@@ -12,7 +13,8 @@ static bool begins_with(const char *s, const char *with) {
     return strncmp(s, with, strlen(with)) == 0;
 }
 
-/* Returns the first occurrence of `part` at a part boundary of the name; NULL: none. */
+/* Returns the first occurrence of `part` that begins at the start of the name or after a dot; NULL:
+ * none. */
 static char *find_part(char *name, const char *part) {
     for (char *at = strstr(name, part); at; at = strstr(at + 1, part))
         if (at == name || at[-1] == '.') return at;
@@ -20,7 +22,7 @@ static char *find_part(char *name, const char *part) {
 }
 
 /* Returns the name without the parts added by torch.compile, data-parallel wrappers, FSDP, peft and
- * classes that combine several models. */
+ * classes that contain several models. */
 static const char *unwrap(struct arena *mem, const char *name) {
     static const char *const part[] = {
         "_orig_mod.",  "module.",     "_fsdp_wrapped_module.", "_checkpoint_wrapped_module.",
@@ -83,13 +85,13 @@ bool hf_names_other_part(const struct arch *a, const char *name) {
     return false;
 }
 
-/* Spelling of the embeddings: "model.embed_tokens.weight" is split into "model." and
- * "embed_tokens.". */
+/* A spelling of the embeddings' name, split: "model." and "embed_tokens." of
+ * "model.embed_tokens.weight". */
 struct embd {
     const char *prefix, *stem;
 };
 
-/* Splits a spelling of n bytes. */
+/* Splits a spelling of the embeddings, n bytes long. */
 static struct embd take_apart(struct arena *mem, const char *s, size_t n) {
     char *whole = arena_strndup(mem, s, n), *last = strrchr(whole, '.');
     if (!last) return (struct embd){"", whole};
@@ -99,7 +101,7 @@ static struct embd take_apart(struct arena *mem, const char *s, size_t n) {
     return (struct embd){arena_strndup(mem, whole, (size_t)(stem - whole)), stem};
 }
 
-/* Returns the shortest prefix of the folder's embeddings; NULL: it has none. */
+/* Returns the shortest prefix with which the folder has embeddings; NULL: it has none. */
 static const char *prefix_of(const struct hf_names *h, int64_t n, const struct arch *a,
                              const char *stem, struct arena *mem) {
     const char *best = NULL;
@@ -114,8 +116,8 @@ static const char *prefix_of(const struct hf_names *h, int64_t n, const struct a
     return best ? arena_strndup(mem, best, len) : NULL;
 }
 
-/* Returns whether a table has a name that begins with `prefix` and the first part of `rest`:
- * "model." and "layers" of "layers.0.mlp". */
+/* Returns whether a name in the table begins with `prefix` and the first part of `rest`, e.g. with
+ * "model." and the "layers" of "layers.0.mlp". */
 static bool spelled_below(const struct arch *a, const char *prefix, const char *rest) {
     const size_t n = strcspn(rest, "."), p = strlen(prefix);
     for (const struct tensor_row *r = a->tensors; r->gguf; r++)
@@ -133,8 +135,8 @@ static const char *join_text(struct arena *mem, const char *a, const char *b) {
     return out;
 }
 
-/* Replaces the prefix `wrong` with `right`. Names outside both, such as the head, lose the part of
- * `wrong` that precedes `right`. */
+/* Replaces the prefix `wrong` with `right`. If `wrong` ends in `right`, names with neither prefix,
+ * such as the head's, lose the part of `wrong` that precedes `right`. */
 static void exchange(struct hf_names *h, int64_t n, const struct arch *a, const char *wrong,
                      const char *right, struct arena *mem) {
     const size_t w = strlen(wrong), r = strlen(right);
@@ -154,7 +156,8 @@ static void exchange(struct hf_names *h, int64_t n, const struct arch *a, const 
     h->put = longer ? "" : right;
 }
 
-/* Determines the folder's prefix of the embeddings, and respells all names as in the table. */
+/* Determines the prefix of the folder's embeddings, and respells all names with the table's
+ * prefix. */
 static void settle_prefix(struct hf_names *h, int64_t n, const struct arch *a, struct arena *mem) {
     const struct tensor_row *r = a->tensors;
     while (r->gguf && strcmp(r->gguf, "token_embd.weight") != 0) r++;
@@ -171,7 +174,7 @@ static void settle_prefix(struct hf_names *h, int64_t n, const struct arch *a, s
     if (wrong) exchange(h, n, a, wrong, right, mem);
 }
 
-/* Respells the head as in the table if its prefix differs from the rest, as in
+/* Respells the head's name as in the table if it has an unusual prefix, as in
  * "model.lm_head.weight". */
 static void settle_head(struct hf_names *h, int64_t n, const struct arch *a, struct arena *mem) {
     const struct tensor_row *r = a->tensors;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* convert/hf_names.h - tensor name normalisation: respells a folder's names as in the tables,
- * without the wrappers that were around the model when it was saved. Internal to convert/. */
+/* convert/hf_names.h - tensor name normalisation: respells a folder's tensor names as in the
+ * tables, and removes the names of wrappers that contained the model when it was saved. Internal to
+ * convert/. */
 #ifndef HONE_CONVERT_HF_NAMES_H
 #define HONE_CONVERT_HF_NAMES_H
 
@@ -10,18 +11,18 @@
 
 struct hf_names {
     const char **name; /* [tensors of the folder] */
-    /* Prefix that was replaced and its replacement, for messages; both NULL: names were already
-     * right. */
+    /* Replaced prefix and its replacement, for messages; both NULL: nothing was replaced.
+     */
     const char *cut, *put;
 };
 /* Fills *out with names allocated in the arena. Removes name parts of wrappers ("_orig_mod.",
- * "module.", "language_model.") wherever they occur; then, if the prefix of the embeddings differs
- * from the table's, exchanges that prefix. ERR_DATA: an unmerged adapter. */
+ * "module.", "language_model.") wherever they occur; then replaces the prefix of the embeddings, if
+ * it differs from the table's, in all names. ERR_DATA: an unmerged adapter. */
 int hf_names_make(struct hf_names *out, const struct hfdir *dir, const struct arch *a,
                   struct arena *mem, struct err *e);
 
-/* Returns whether a tensor belongs to a vision or audio part rather than the language model,
- * according to the architecture's list or to names that such parts usually have. */
+/* Returns whether a tensor belongs to a vision or audio part instead of the language model, by the
+ * architecture's list and the usual names of these parts. */
 bool hf_names_other_part(const struct arch *a, const char *name);
 
 #endif

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* convert/lora.c - LoRA adapter: its settings, its tensor names, and the check that all tensors
- * were used. lora_bind.c finds the tensors for a weight.
+/* convert/lora.c - LoRA adapters: settings, tensor names, and the check that all tensors were used.
+ * lora_bind.c finds the tensors for a weight.
  *
- * Tensors are named after the module, with "base_model.model." before it and ".lora_A.weight" or
- * ".lora_B.weight" after it. Some savers add wrappers ("_orig_mod."), the adapter's own name
- * (".default") or "modules_to_save."; these are removed. */
+ * A tensor's name is that of the module, with "base_model.model." before it and ".lora_A.weight" or
+ * ".lora_B.weight" after it. Some tools add wrappers ("_orig_mod."), the adapter's name
+ * (".default") or "modules_to_save."; these parts are removed. */
 #include "convert/lora.h"
 
 #include <math.h>
@@ -22,7 +22,7 @@
 
 /* ---- settings ---- */
 
-/* Kinds of adapters that do not change weights. */
+/* Kinds of adapters that do not modify weights. */
 static const char *const not_weights[] = {"PROMPT_TUNING", "MULTITASK_PROMPT_TUNING",
                                           "P_TUNING",      "PREFIX_TUNING",
                                           "CPT",           "ADAPTION_PROMPT"};
@@ -31,11 +31,11 @@ static const char *const unsupported[] = {
     "use_dora",    "lora_bias",         "use_qalora",        "use_bdlora",
     "kasa_config", "monteclora_config", "layer_replication", "trainable_token_indices",
     "arrow_config"};
-/* Tensor name parts that indicate these settings. */
+/* Parts of tensor names that indicate one of these settings. */
 static const char *const of_setting[][2] = {{"lora_magnitude_vector", "use_dora"},
                                             {"lora_B.bias", "lora_bias"},
                                             {"trainable_tokens_", "trainable_token_indices"}};
-/* Values of init_lora_weights for which peft subtracts a part from the base weights first. */
+/* Values of init_lora_weights with which peft first subtracts part of the base weights. */
 static const char *const takes_out[] = {"pissa", "olora", "corda", "loftq", "lora_ga"};
 
 static int check_type(const struct lora *l, struct err *e) {
@@ -62,7 +62,7 @@ static int check_type(const struct lora *l, struct err *e) {
                    l->path, type);
 }
 
-/* Reads a number from the configuration; an absent one leaves *out unchanged. */
+/* Reads a number of the adapter's config; leaves *out unchanged if it is absent. */
 static int read_alpha(const struct lora *l, const char *what, const struct json *j, double *out,
                       struct err *e) {
     if (!j) return 0;
@@ -112,8 +112,9 @@ static int check_config(struct lora *l, struct err *e) {
     return check_alphas(l, e);
 }
 
-/* Determines from the peft version how fused experts are stored: up to 0.19.0 A spans the first
- * dimension of each matrix, from 0.19.1 on its inputs. Versions before 0.18 do not write them. */
+/* Determines from the peft version how fused experts are stored: up to 0.19.0, A spans the first
+ * dimension of each matrix, from 0.19.1 on the matrix's inputs. Versions before 0.18 do not write
+ * fused experts. */
 static void read_version(struct lora *l) {
     const char *v = json_str(json_get(l->cfg, "peft_version"));
     int major = 0, minor = 0, patch = 0;
@@ -122,7 +123,7 @@ static void read_version(struct lora *l) {
     l->swapped_0 = major == 0 && minor == 19 && patch == 0;
 }
 
-/* Matches like peft, re.match(rf"(.*\.)?({key})$", module); the first matching key counts. */
+/* Matches keys as peft does, with re.match(rf"(.*\.)?({key})$", module); the first match counts. */
 int lora_alpha(const struct lora *l, const char *module, double *alpha, struct err *e) {
     *alpha = l->alpha;
     for (const struct json *j = json_first(json_get(l->cfg, "alpha_pattern")); j;
@@ -143,12 +144,12 @@ int lora_alpha(const struct lora *l, const char *module, double *alpha, struct e
 
 /* ---- names ---- */
 
-/* Removes n bytes at `at` from a text. */
+/* Removes n bytes from a string, starting at `at`. */
 static void remove_bytes(char *at, size_t n) {
     memmove(at, at + n, strlen(at + n) + 1);
 }
 
-/* Removes every `part` that consists of whole parts of the name. */
+/* Removes every occurrence of `part` that is delimited by dots or the ends of the name. */
 static void cut_part(char *name, const char *part) {
     const size_t n = strlen(part);
     for (char *at = strstr(name, part); at;)
@@ -159,8 +160,8 @@ static void cut_part(char *name, const char *part) {
             at = strstr(at + 1, part);
 }
 
-/* Removes the adapter's own name, which savers other than peft keep: ".lora_A.default.weight" and
- * ".modules_to_save.default.weight". */
+/* Removes the adapter's name, which tools other than peft keep in names: ".lora_A.default.weight"
+ * and ".modules_to_save.default.weight". */
 static void cut_adapter(char *name) {
     static const char *const before[] = {".lora_A.", ".lora_B.", ".lora_embedding_A.",
                                          ".lora_embedding_B.", ".modules_to_save."};
@@ -247,7 +248,7 @@ static int open_tensors(struct lora *l, struct err *e) {
         const struct st_tensor *t = st_tensor_at(l->st, i);
         l->module[i] = module_name(l, t->name);
         l->plain[i] = plain_name(l, l->module[i]);
-        l->used[i] = strstr(t->name, ".original_module.") != NULL; /* the original module */
+        l->used[i] = strstr(t->name, ".original_module.") != NULL; /* unmodified copy */
         if (l->used[i]) continue;
         TRY(check_tensor(l, t, e));
         if (!strmap_add(l->by_name, l->plain[i], strlen(l->plain[i]), i))
@@ -313,7 +314,7 @@ const char *lora_dir(const struct lora *l, bool *has_tokenizer) {
 
 /* ---- after binding ---- */
 
-/* Returns whether a tensor belongs to a tower that the architecture leaves out; a head does not. */
+/* Returns whether a tensor belongs to a part that conversion leaves out, such as a vision tower. */
 static bool is_left_out(const char *name, const char *const *skip) {
     for (; skip && *skip; skip++)
         if (**skip != '=' && strstr(name, *skip) && !strstr(name, "lm_head.")) return true;
@@ -337,7 +338,7 @@ static int check_finite(const struct lora *l, int64_t i, struct err *e) {
     return 0;
 }
 
-/* Returns the name of the missing matrix of a pair; NULL if the adapter has both. */
+/* Returns the name of the matrix missing from tensor i's pair; NULL if the adapter has both. */
 static const char *missing_half(struct lora *l, int64_t i) {
     static const char *const pair[][2] = {{"lora_A", "lora_B"},
                                           {"lora_embedding_A", "lora_embedding_B"}};

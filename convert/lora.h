@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* convert/lora.h - LoRA adapter merging: adds a peft adapter (adapter_config.json,
- * adapter_model.safetensors) to the weights during conversion: w + scale * B A, in f32, before any
- * transform. scale is lora_alpha / r, or lora_alpha / sqrt(r) with use_rslora. Internal to
- * convert/. */
+ * adapter_model.safetensors) to the weights during conversion. The result is w + scale * B A, in
+ * f32, before any transform. scale is lora_alpha / r, or lora_alpha / sqrt(r) with use_rslora.
+ * Internal to convert/. */
 #ifndef HONE_CONVERT_LORA_H
 #define HONE_CONVERT_LORA_H
 
@@ -10,11 +10,11 @@
 #include "models/arch.h"
 
 struct lora;
-/* Opens the adapter. Refuses kinds of adapters and settings that hone does not support; the error
- * names them. */
+/* Opens the adapter. ERR_DATA: hone does not support its kind or one of its settings; the error
+ * names it. */
 int lora_open(struct lora **out, const char *dir, struct err *e);
 void lora_close(struct lora *l); /* NULL is fine */
-/* Returns the folder; has_tokenizer: it contains tokenizer files. */
+/* Returns the adapter's folder, and sets *has_tokenizer to whether it contains tokenizer files. */
 const char *lora_dir(const struct lora *l, bool *has_tokenizer);
 
 /* Delta for the rows of one source, a matrix [rows][cols] per expert, rank r:
@@ -23,31 +23,32 @@ const char *lora_dir(const struct lora *l, bool *has_tokenizer);
  *             embeddings (n_experts 1). */
 struct lora_delta {
     const struct st_tensor *a, *b;
-    int64_t rank, n_experts, expert; /* expert -1: same as the source's matrix index */
+    int64_t rank, n_experts, expert; /* expert -1: the source's matrix index */
     int64_t row0;                    /* first row of the source within the adapter's matrix */
     float scale;
     bool crossed;
-    /* b of a crossed delta as [experts of the source][r][cols], from lora_begin to lora_end. */
+    /* b of a crossed delta, rearranged to [experts of the source][r][cols]; from lora_begin to
+     * lora_end. */
     float *turned;
 };
 
-/* Looks up the source tensor `name`, spelled as in the tables, and fills q->delta. n_experts: of
- * the model; 0: dense. turned: the folder stores the matrix transposed. */
+/* Looks up the source tensor `name`, spelled as in the tables, and fills q->delta. n_experts:
+ * experts of the model; 0: dense. turned: the folder stores the matrix transposed. */
 int lora_bind(struct lora *l, const char *name, int64_t n_experts, bool turned, struct dq *q,
               struct err *e);
 /* Returns the fully trained tensor that replaces `name` (modules_to_save, biases, resized
  * embeddings) and marks it as used; NULL: none. */
 const struct st_tensor *lora_whole(struct lora *l, const char *name);
-/* Determines the adapter's changes to embeddings and head, given as spellings "a|b" of the
- * table; embd is the base's tensor or NULL. Updates *vocab if the adapter has a different number of
- * rows. Sets *untie if a head tied to the embeddings no longer is. */
+/* Determines the adapter's changes to embeddings and head, given as spellings "a|b" of the table;
+ * embd is the base's tensor or NULL. Updates *vocab if the adapter has a different number of rows.
+ * Sets *untie if the adapter unties the head from the embeddings. */
 int lora_head(struct lora *l, const char *embd_names, const char *head_names,
               const struct st_tensor *embd, bool tied, int64_t *vocab, bool *untie, struct err *e);
 /* Returns whether the adapter changes `name`. */
 bool lora_touches(const struct lora *l, const char *name);
-/* Checks that all tensors of the adapter were used and that their values are finite. Tensors of
- * parts that the architecture leaves out (arch->skip) are ignored with a warning; other unused ones
- * are an error. */
+/* Checks that all tensors of the adapter were used and that their values are finite. Unused tensors
+ * are an error, except those of parts that conversion skips (arch->skip), which only give a
+ * warning. */
 int lora_all_used(struct lora *l, const char *const *skip, struct err *e);
 
 /* Prepare a delta for lora_add, and free its scratch afterwards. NULL is fine. */

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 /* convert/lora_bind.c - LoRA deltas: finds the adapter's tensors for a weight and adds them.
  *
- * Fused experts (peft's target_parameters) have no names: they are wrappers
- * "...experts" and "...experts.base_layer" around one module, distinguished by their shapes. The
- * side that A spans depends on the version of peft; shapes show it too, except for square
- * matrices. */
+ * peft does not store the parameter's name for fused experts (target_parameters). It nests
+ * wrappers, "...experts" and "...experts.base_layer", around one module; only their shapes tell
+ * them apart. Which side of the matrix A spans depends on the version of peft. It also follows from
+ * the shapes, except for square matrices. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,13 +18,13 @@
 
 /* ---- finding ---- */
 
-/* Parts of names in which models in memory differ from checkpoints and tables. */
+/* Parts of names that differ between models in memory and checkpoints or tables. */
 static const char *const alias[][2] = {{NULL, NULL},
                                        {"block_sparse_moe.", "mlp."},
                                        {"backbone.", "model."},
                                        {"embed_out.", "lm_head."}};
 
-/* Returns the index of stem + tail with one part exchanged; -1: none. */
+/* Returns the index of the tensor named stem + tail, with swap[0] replaced by swap[1]; -1: none. */
 static int64_t find_as(const struct lora *l, const char *const swap[2], const char *stem,
                        size_t len, const char *tail) {
     char name[2 * DQ_NAME];
@@ -47,7 +47,7 @@ static int64_t find_tensor(const struct lora *l, const char *stem, size_t len, c
     return i;
 }
 
-/* Finds the two matrices of a module; *crossed: they belong to an embedding. */
+/* Finds the two matrices of a module, and sets *crossed if they belong to an embedding. */
 static bool find_pair(const struct lora *l, const char *stem, size_t len, int64_t *a, int64_t *b,
                       bool *crossed) {
     *crossed = false;
@@ -60,7 +60,7 @@ static bool find_pair(const struct lora *l, const char *stem, size_t len, int64_
     return *a >= 0 && *b >= 0;
 }
 
-/* Returns the length of the module's part of a tensor name. */
+/* Returns the length of the module's name within a tensor name. */
 static size_t stem_of(const char *name) {
     const size_t len = strlen(name);
     return str_ends(name, ".weight") ? len - 7 : str_ends(name, ".bias") ? len - 5 : len;
@@ -102,8 +102,8 @@ static int bad_pair(const struct lora *l, int64_t i, struct err *e) {
                    st_path(l->st), LORA_SHOW(st_tensor_at(l->st, i)->name));
 }
 
-/* Binds tensors i (A) and j (B) to q. `param`: the parameter within the module; "": the module
- * itself. */
+/* Binds tensors i (A) and j (B) to q. param: the parameter within the module; "" for the module's
+ * weight. */
 static int bind_pair(struct lora *l, struct dq *q, int64_t i, int64_t j, const char *param,
                      struct lora_delta d, struct err *e) {
     struct lora_delta *out = arena_alloc(&l->arena, sizeof *out);
@@ -132,7 +132,7 @@ static int bind_module(struct lora *l, const char *name, bool turned, struct dq 
     if (!find_pair(l, name, stem_of(name), &i, &j, &crossed)) return 0;
     const struct st_tensor *a = st_tensor_at(l->st, i);
     const int64_t r = a->n_dims == 2 ? a->shape[0] : 0;
-    /* A single matrix that is stored transposed is bound in its stored shape. */
+    /* A single matrix stored transposed is bound in its stored shape. */
     if (turned && q->mats == 1 && r > 0 && !is_matrix(l, i, r, crossed ? rows : cols)) {
         rows = q->cols;
         cols = q->rows;
@@ -158,7 +158,8 @@ struct fused {
 
 static const char *const wraps[] = {"", ".base_layer", ".base_layer.base_layer"};
 
-/* Returns the rank of a wrapper whose matrices fit; 0: they do not. */
+/* Returns the rank of the matrices *i and *j of a wrapper if they fit a parameter [rows][cols]; 0:
+ * they do not. */
 static int64_t fitting_rank(const struct lora *l, const struct fused *f, size_t wrap, bool crossed,
                             int64_t rows, int64_t cols, int64_t *i, int64_t *j) {
     char tail[64];
@@ -174,8 +175,8 @@ static int64_t fitting_rank(const struct lora *l, const struct fused *f, size_t 
     return fit ? r : 0;
 }
 
-/* Determines the side that A spans from the module's other parameter, if that is not square, or
- * else from the version. */
+/* Determines which side A spans: from the module's other parameter if that is not square, otherwise
+ * from the version of peft. */
 static bool is_crossed(const struct lora *l, const struct fused *f) {
     int64_t i, j;
     for (size_t w = 0; w < COUNT_OF(wraps) && f->twin_rows != f->twin_cols; w++) {
@@ -186,8 +187,8 @@ static bool is_crossed(const struct lora *l, const struct fused *f) {
     return l->rows_first ? !f->turned : false;
 }
 
-/* Returns whether the adapter may train a parameter of experts. It lists those it trains, some
- * under other names than checkpoints. */
+/* Returns whether the adapter may train this parameter of the experts. Its config lists the trained
+ * ones; names that do not end in _proj may differ from the checkpoint's and always pass. */
 static bool is_target(const struct lora *l, const char *param) {
     const struct json *list = json_get(l->cfg, "target_parameters");
     const size_t n = strlen(param);
@@ -222,8 +223,8 @@ static int bind_fused(struct lora *l, const struct fused *f, struct dq *q, struc
     return 0;
 }
 
-/* Binds the matrices of fused experts, also to a part "...experts.7.up_proj.weight" in a checkpoint
- * that stores experts separately. */
+/* Binds the matrices of fused experts to q. q may be a part, such as "...experts.7.up_proj.weight",
+ * in checkpoints that store experts separately. */
 static int bind_experts(struct lora *l, const char *name, int64_t n_experts, bool turned,
                         struct dq *q, struct err *e) {
     static const char mark[] = ".experts.";
@@ -273,7 +274,7 @@ int lora_bind(struct lora *l, const char *name, int64_t n_experts, bool turned, 
 
 /* ---- embeddings and head ---- */
 
-/* The adapter's tensors for the embeddings or the head. */
+/* What the adapter has for the embeddings or for the head. */
 struct end {
     const struct st_tensor *whole;
     bool delta;
@@ -307,7 +308,8 @@ static bool same_values(const struct st_tensor *a, const struct st_tensor *b) {
     return true;
 }
 
-/* Sets *vocab to the rows of the adapter. Fails if only one of embedding and head has them. */
+/* Sets *vocab to the adapter's number of rows. Fails if it replaces only one of embeddings and
+ * head. */
 static int check_rows(const struct lora *l, const struct end *x, const struct end *y, bool tied,
                       int64_t *vocab, struct err *e) {
     const int64_t a = x->whole && x->whole->n_dims == 2 ? x->whole->shape[0] : 0,
@@ -356,7 +358,7 @@ static float value_at(const struct st_tensor *t, int64_t i) {
 int lora_begin(struct lora_delta *d, struct err *e) {
     if (!d || !d->crossed || d->turned) return 0;
     const int64_t cols = d->b->shape[0], n = d->n_experts, r = d->rank;
-    /* Range of required experts. */
+    /* Range of the required experts. */
     const int64_t x0 = d->expert < 0 ? 0 : d->expert, x1 = d->expert < 0 ? n : d->expert + 1;
     void *p;
     TRY(mem_alloc(&p, (uint64_t)((x1 - x0) * r * cols) * sizeof(float), "a matrix of the adapter",

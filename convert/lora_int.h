@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* convert/lora_int.h - internals shared by the lora files. */
+/* convert/lora_int.h - declarations shared by lora.c and lora_bind.c. */
 #ifndef HONE_CONVERT_LORA_INT_H
 #define HONE_CONVERT_LORA_INT_H
 
@@ -21,7 +21,7 @@ struct lora {
     int64_t n;
     double alpha;
     bool rslora, has_tokenizer;
-    bool rows_first;    /* peft before 0.19.1: A of fused experts spans the first dimension */
+    bool rows_first;    /* peft before 0.19.1: A of fused experts spans dimension 0 */
     bool swapped_0;     /* 0.19.0: A of transposed experts spans the last */
     struct arena arena; /* holds names and deltas */
 };
@@ -29,7 +29,8 @@ struct lora {
 #define LORA_SHOW(name) (show_n((name), strlen(name)).s)
 #define LORA_MERGE "merge the adapter with peft and convert the result"
 
-/* Sets *alpha for a module from alpha_pattern, matched as in peft, or else to the common value. */
+/* Sets *alpha for a module: the first match in alpha_pattern, matched as in peft, or the common
+ * value. */
 int lora_alpha(const struct lora *l, const char *module, double *alpha, struct err *e);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* convert/meta.c - metadata of the output: general.*, sampling defaults, architecture keys,
+/* convert/meta.c - metadata of the converted file: general.*, sampling defaults, architecture keys,
  * tokenizer and chat templates. docs/interop.md lists the differences from llama.cpp's converter
  * and their reasons. */
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 #include "template/chat_src.h"
 #include "tok/tok.h"
 
-/* Writes the publisher's recommendations from generation_config.json, unless it disables
+/* Writes the publisher's sampling defaults from generation_config.json, unless it disables
  * sampling. */
 static int sampling(struct conv_plan *p, struct gguf_w *w, struct err *e) {
     static const struct {
@@ -41,8 +41,8 @@ static int sampling(struct conv_plan *p, struct gguf_w *w, struct err *e) {
     return 0;
 }
 
-/* Returns the folder that provides the chat templates: the adapter's if it has any, since it was
- * trained with them. */
+/* Returns the folder that provides the chat templates: the adapter's if it has any, because it was
+ * trained with those. */
 static const char *template_dir(const struct conv_plan *p) {
     struct chat_src s;
     struct err none;
@@ -53,7 +53,7 @@ static const char *template_dir(const struct conv_plan *p) {
     return dir;
 }
 
-/* Finds the end-of-answer tokens that the folder's templates write. */
+/* Tells the tokenizer which end-of-answer tokens the folder's templates write. */
 static void template_ends(const struct conv_plan *p, struct tok *t) {
     const char *dir = template_dir(p);
     struct chat_src all, one;
@@ -71,7 +71,7 @@ static void template_ends(const struct conv_plan *p, struct tok *t) {
     chat_src_close(&all);
 }
 
-/* Warns of end tokens that other programs will not stop at. */
+/* Warns about end tokens at which other programs will not stop. */
 static void warn_ends(const struct tok *t) {
     struct ids left = {0};
     struct buf b = {0};
@@ -96,7 +96,7 @@ static int write_tokenizer(struct conv_plan *p, const char *pre, struct gguf_w *
     template_ends(p, t);
     tok_to_gguf(t, w);
     warn_ends(t);
-    /* Readers differ in their default for a missing key, so it is written. */
+    /* The key is always written, because other programs differ in their default. */
     if (!tok_has_add_bos(t)) gguf_w_bool(w, "tokenizer.ggml.add_bos_token", tok_add_bos(t));
     tok_free(t);
     return 0;
@@ -106,9 +106,10 @@ static int by_text(const void *a, const void *b) {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Writes the named templates next to the default one, sorted by name, with all characters except
- * letters and digits replaced by _. A folder whose template comes from chat_template.json has no
- * others. If none is named default, another one also becomes the default. */
+/* Writes the named templates in addition to the default one, sorted by name. In names, all
+ * characters except letters and digits become '_'. A folder whose template comes from
+ * chat_template.json has no others. If there is no default, one of the named templates serves as
+ * such. */
 static int named_templates(const struct conv_plan *p, bool has_default, struct gguf_w *w,
                            struct err *e) {
     const char *dir = template_dir(p);
@@ -142,7 +143,7 @@ out:
     return rc;
 }
 
-/* Writes the default template; *has: there is one. */
+/* Writes the default template, if any, and sets *has to whether there is one. */
 static int default_template(struct conv_plan *p, struct gguf_w *w, bool *has, struct err *e) {
     const char *tmpl = NULL, *dir = template_dir(p);
     struct chat_src s;

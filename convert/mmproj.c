@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* convert/mmproj.c - vision tower conversion: binds the rows of convert/vision.c to the folder's
- * tensors, compares shapes, checks that no tensor of the tower is left over, then converts tensor
- * by tensor, row by row.
+/* convert/mmproj.c - vision tower conversion: binds the table's rows (convert/vision.h) to the
+ * folder's tensors, compares shapes, checks that no tensor of the tower is left over, then converts
+ * tensor by tensor, row by row.
  *
  * Kernels of the patch convolution are F32 (F16 with --type f16); norms, biases and position tables
  * are F32; everything else has the output type. */
@@ -27,7 +27,7 @@ struct part { /* a tensor of the output */
     enum qtype type;
     int n_dims;
     int64_t ne[4], n; /* shape and number of elements */
-    int64_t unit;     /* elements that are computed at a time: a row, or a patch kernel */
+    int64_t unit;     /* elements computed at a time: a row, or a patch kernel */
 };
 struct run {
     struct conv_plan plan; /* folder, architecture and type */
@@ -47,7 +47,7 @@ static bool has_any(const char *name, const char *const *part) {
     return *part != NULL;
 }
 
-/* Returns whether a tensor that is not the language model's belongs to audio instead of vision. */
+/* Returns whether a tensor outside the language model belongs to its audio part, not to vision. */
 static bool is_audio(const char *name) {
     static const char *const part[] = {"audio", "talker", "2wav", "speech", NULL};
     return has_any(name, part);
@@ -69,8 +69,8 @@ static int64_t count_tower(const struct conv_plan *p) {
 
 /* ---- binding ---- */
 
-/* Finds a tensor by its name in a row, or without "vision_model.", as newer versions of
- * transformers save it; -1: missing. */
+/* Finds a tensor by the name in a table row, with or without "vision_model.", which newer versions
+ * of transformers omit; -1: missing. */
 static int64_t find_named(const struct run *r, const char *name) {
     static const char *const head[] = {"model.", "", "model.model.", "thinker."};
     static const char part[] = "vision_model.";
@@ -87,8 +87,8 @@ static int64_t find_named(const struct run *r, const char *name) {
     return -1;
 }
 
-/* Finds the tensor of a row for block b. Writes the name, or if it is missing its first spelling,
- * to name. */
+/* Finds a row's tensor for block b. Sets `name` to the tensor's name, or if it is missing to the
+ * first spelling. */
 static int64_t find_tensor(const struct run *r, const struct vision_row *row, int64_t b,
                            char name[128]) {
     int64_t found = -1;
@@ -103,8 +103,8 @@ static int64_t find_tensor(const struct run *r, const struct vision_row *row, in
     return found;
 }
 
-/* Sets want[] to a row's shape in the folder and returns its number of dimensions; 0: any scalar.
- */
+/* Sets want[] to the shape that a row's tensor has in the folder, and returns its number of
+ * dimensions; 0: any scalar. */
 static int source_shape(const struct vision *v, const struct vision_row *row, int64_t want[5]) {
     int n = 0;
     if (row->dim[0] == VD_ONE && !row->dim[1]) return 0;
@@ -159,7 +159,7 @@ static int check_shape(const struct run *r, const struct st_tensor *t, const str
                    st_dtype_name(t->dtype));
 }
 
-/* Adds a row's tensor, for block `from` of the folder and `to` of the output. */
+/* Adds a row's tensor; its block is `from` in the folder and `to` in the output. */
 static int add_part(struct run *r, const struct vision_row *row, int64_t from, int64_t to,
                     struct err *e) {
     char name[128];
@@ -199,7 +199,7 @@ static int add_row(struct run *r, const struct vision_row *row, struct err *e) {
     return 0;
 }
 
-/* Refuses unused tensors of the tower; audio tensors belong to another file. */
+/* Refuses unused tensors of the tower. Audio tensors may be left over. */
 static int check_leftovers(const struct run *r, struct err *e) {
     int64_t n_audio = 0;
     for (int64_t i = 0; i < hfdir_n_tensors(r->plan.dir); i++) {
@@ -225,7 +225,7 @@ static enum qtype type_of(const struct run *r, const struct part *p) {
     return qtype_fit(t, p->ne[0]);
 }
 
-/* Determines the types; `auto` is the type of the largest tensor. */
+/* Determines the output types; "auto" means the type of the largest tensor. */
 static void settle_types(struct run *r, const char *asked) {
     const struct st_tensor *big = r->part[0].src;
     enum qtype t;
@@ -236,7 +236,7 @@ static void settle_types(struct run *r, const char *asked) {
     for (int64_t i = 0; i < r->n_parts; i++) r->part[i].type = type_of(r, &r->part[i]);
 }
 
-/* Returns the first tower of an architecture's model classes. */
+/* Returns the first known vision tower among an architecture's model classes; NULL: none. */
 static const struct vision_kind *usual_kind(const struct arch *a) {
     const struct vision_kind *k = NULL;
     for (const char *const *c = a ? a->hf_classes : NULL; c && *c && !k; c++) k = vision_find(*c);
@@ -278,7 +278,7 @@ static int make_plan(struct run *r, const struct convert_opts *o, struct err *e)
 
 /* ---- writing ---- */
 
-/* Rearranges x, which has two frames or the channels last, to an output kernel [3][p*p]. */
+/* Rearranges a kernel x, with two frames or with channels last, to the output's [3][p*p]. */
 static void arrange_kernel(const struct vision *v, int xf, const float *x, float *y) {
     int64_t n = v->d[VD_PATCH] * v->d[VD_PATCH];
     for (int64_t c = 0; c < 3; c++)
@@ -304,7 +304,7 @@ static int64_t source_row(const struct run *r, const struct part *p, int64_t i) 
     }
 }
 
-/* Computes row i of the output from the row x of the source. Returns the result, x or y. */
+/* Computes row i of the output from the source's row x. Returns the result: x itself, or y. */
 static const float *compute_row(const struct run *r, const struct part *p, float *x, float *y) {
     switch (p->row->xf) {
     case VX_FRAME_0:
@@ -385,7 +385,8 @@ static int run_steps(struct run *r, const struct convert_opts *o, const char *ou
     return gguf_w_commit(r->w, e);
 }
 
-/* Plans the file of one type and adds it to l, with `blocks` only if most weights are in blocks. */
+/* Plans a file of one type and adds it to l; with `blocks`, only if at least half of the weights
+ * fit its blocks. */
 static int look_at(const struct convert_opts *from, const char *type, bool blocks,
                    struct mmproj_look *l, struct err *e) {
     struct convert_opts o = *from;
@@ -410,7 +411,7 @@ static int look(const struct convert_opts *o, struct mmproj_look *l, struct err 
     return 0;
 }
 
-/* Sets l->why to an error's text without the path of the folder, which is the user's. */
+/* Sets l->why to an error's text, without the folder's path, which may be private. */
 static void take_reason(struct mmproj_look *l, const char *src, const char *text) {
     const size_t n = strlen(src);
     if (n && strncmp(text, src, n) == 0) text += n + strspn(text + n, "/: ");
@@ -423,7 +424,7 @@ void mmproj_look(const char *src, const char *type, const char *name, struct mmp
     struct err e;
     const enum log_level level = log_get_level();
     memset(l, 0, sizeof *l);
-    log_set_level(LOG_ERROR); /* the real run repeats the messages */
+    log_set_level(LOG_ERROR); /* the conversion itself will repeat the messages */
     if (plan_open(&p, &o, &e) == 0) l->n_tensors = count_tower(&p);
     plan_release(&p);
     if (l->n_tensors) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* convert/mmproj.h - vision tower conversion: from a Hugging Face folder to a projector file
- * (mmproj), a separate GGUF that other engines load together with the language model. hone copies
- * the tower but does not run it. Peak memory: one row of a tensor, or one patch kernel. */
+ * (mmproj), a separate GGUF that other engines load together with the language model. hone converts
+ * the tower, but does not run it. Peak memory: one row of a tensor, or one patch kernel. */
 #ifndef HONE_CONVERT_MMPROJ_H
 #define HONE_CONVERT_MMPROJ_H
 
@@ -9,18 +9,18 @@
 
 struct mmproj_report {
     char projector[32], type[16];
-    int64_t n_tensors, n_params, n_quantized; /* n_quantized: in blocks */
+    int64_t n_tensors, n_params, n_quantized; /* n_quantized: in quantized types */
     uint64_t size_bytes;
 };
-/* Writes the projector file `out`; o->src, type, name, overwrite, dry_run and plan are as for
- * convert_run. ERR_DATA: no vision tower, or one with missing or unknown tensors. */
+/* Writes the projector file `out`; of o it uses src, type, name, overwrite, dry_run and plan, as
+ * convert_run does. ERR_DATA: no vision tower, or one with missing or unknown tensors. */
 int mmproj_run(const struct convert_opts *o, const char *out, struct mmproj_report *r,
                struct err *e);
-/* Returns whether the vision tower of an architecture (GGUF name) can be converted. */
+/* Returns whether the vision tower of an architecture (given by its GGUF name) can be converted. */
 bool mmproj_known(const char *arch);
 
 enum mmproj_tower { TOWER_NONE, TOWER_KNOWN, TOWER_UNKNOWN };
-/* What a folder has besides its language model, from headers alone. */
+/* A folder's vision tower, as determined from headers alone. */
 struct mmproj_look {
     enum mmproj_tower tower;
     int64_t n_tensors;            /* tensors of the tower in the folder */
@@ -29,9 +29,9 @@ struct mmproj_look {
     int n_files;
 };
 /* Examines the vision tower of the folder src. `type` and `name` are as in struct convert_opts.
- * With auto there is a file of floats, F16 if the tower is F16 and BF16 otherwise, and a Q8_0 file
- * if at least half of the weights have rows that fit its blocks. A folder that convert_run refuses
- * counts as one without a tower. */
+ * Type "auto" gives a file of floats (F16 if the tower is F16, otherwise BF16), and a Q8_0 file if
+ * at least half of the weights have rows that fit Q8_0 blocks. A folder that convert_run refuses is
+ * reported as having no tower. */
 void mmproj_look(const char *src, const char *type, const char *name, struct mmproj_look *l);
 
 #endif

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* convert/name_map.c - tensor name mapping, from sources to output tensors. Every expected tensor
- * must be found with the right shape and a float dtype; every source tensor must be used, or be one
- * that a text conversion deliberately leaves out (vision tower, unwanted MTP block, tied head,
- * recomputable tables). Nothing is dropped silently. */
+ * must be found with the right shape and a supported storage form. Every source tensor must be
+ * used, or belong to the parts that conversion deliberately leaves out (vision tower, unwanted MTP
+ * block, tied head, recomputable tables). Nothing is dropped silently. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +25,7 @@ struct mapping {
     const char **norm;      /* [n_tensors] */
     uint8_t *claimed;       /* [n_tensors] */
     int64_t n;
-    /* For a head that an adapter unties: name of the embeddings, and the head's own spellings. */
+    /* If an adapter unties the head: name of the embeddings, and spellings of the head. */
     const char *untied, *head;
 };
 
@@ -34,8 +34,8 @@ static const char *file_of(const struct conv_plan *p, const struct st_tensor *t)
     return st_path(hfdir_file(p->dir, t->file));
 }
 
-/* Returns mtp.layers.N for a layer past the trunk, which other checkpoints use for MTP blocks,
- * provided that the config has MTP blocks. */
+/* Returns the name mtp.layers.N... for a tensor of a layer past the trunk if the config has MTP
+ * blocks, because some checkpoints store MTP blocks as additional layers. */
 static const char *mtp_name(struct arena *a, const struct hparams *h, const char *name) {
     static const char head[] = "model.layers.";
     char *end;
@@ -48,7 +48,7 @@ static const char *mtp_name(struct arena *a, const struct hparams *h, const char
     return out;
 }
 
-/* Returns whether two tensors hold the same numbers in the same form. */
+/* Returns whether two tensors have the same dtype, shape and bytes. */
 static bool same_tensor(const struct st_tensor *a, const struct st_tensor *b) {
     bool same = a->dtype == b->dtype && a->n_dims == b->n_dims && a->n_bytes == b->n_bytes;
     for (int i = 0; i < a->n_dims && same; i++) same = a->shape[i] == b->shape[i];
@@ -87,7 +87,7 @@ static int64_t lookup(const struct mapping *m, const char *name) {
     return strmap_get(m->by_name, name, strlen(name));
 }
 
-/* Finds a tensor for dq_find and marks it as used, because it is part of the requested tensor. */
+/* Implements dq_find: looks up a tensor by name and marks it as used. */
 static const struct st_tensor *find_claim(void *ud, const char *name) {
     struct mapping *m = ud;
     int64_t i = lookup(m, name);
@@ -96,18 +96,18 @@ static const struct st_tensor *find_claim(void *ud, const char *name) {
     return hfdir_tensor_at(m->p->dir, i);
 }
 
-/* The only tensor of an adapter that dq_open may find. */
+/* Context of find_only: the only tensor that dq_open may find. */
 struct only {
     const char *name;
     const struct st_tensor *t;
 };
-/* Finds the one tensor that ud holds. */
+/* Implements dq_find for the single tensor in ud. */
 static const struct st_tensor *find_only(void *ud, const char *name) {
     const struct only *o = ud;
     return strcmp(name, o->name) == 0 ? o->t : NULL;
 }
 
-/* Replaces q with a fully trained tensor. */
+/* Makes q read a fully trained tensor of the adapter. */
 static int take_whole(struct dq *q, const char *name, const struct st_tensor *t,
                       const int64_t *want, int n, bool turned, struct err *e) {
     static const struct dq_config none;
@@ -119,8 +119,8 @@ static int take_whole(struct dq *q, const char *name, const struct st_tensor *t,
     return 0;
 }
 
-/* Adds the source `name` of an output; `want` as in dq_open. *found stays false if it is absent.
- * The adapter's values are looked up by `name`, those of the base by `from`. */
+/* Adds a source of an output; `want` as in dq_open. The base's tensor is looked up as `from`, the
+ * adapter's as `name`. *found stays false if the base has none. */
 static int claim_from(struct mapping *m, const char *name, const char *from, const int64_t *want,
                       int n, bool turned, bool *found, struct err *e) {
     struct conv_plan *p = m->p;
@@ -151,14 +151,14 @@ static bool is_spelled(const char *spellings, const char *name) {
     return false;
 }
 
-/* Claims the tensor of that name, of shape want[n], as used. *found: there is one. */
+/* Adds the source `name` with shape want[n], and marks it as used. Sets *found if it exists. */
 static int claim_tensor(struct mapping *m, const char *name, const int64_t *want, int n,
                         bool turned, bool *found, struct err *e) {
     const bool own = m->untied && lora_touches(m->p->lora, name) && is_spelled(m->head, name);
     return claim_from(m, name, own ? m->untied : name, want, n, turned, found, e);
 }
 
-/* Returns the folder's name of a tensor that ends like `name`; NULL: none. */
+/* Returns the name of a tensor in the folder that ends like `name`, for a hint; NULL: none. */
 static const char *similar_name(const struct mapping *m, const char *name) {
     const size_t n = strlen(name);
     for (int64_t i = 0; i < m->n; i++) {
@@ -189,8 +189,8 @@ static int fail_missing(const struct mapping *m, const struct item *it, const ch
                    dir, name, it->inst.name);
 }
 
-/* Binds one source per expert, stacked in the order of their numbers, or two ("%e.gate&up") with
- * half of the rows each. *found stays false if the first is absent. */
+/* Binds one source per expert, stacked in numerical order, or two ("%e.gate&up") with half of the
+ * rows each. *found stays false if the first expert's is absent. */
 static int bind_stacked(struct mapping *m, struct item *it, const char *pat, size_t len,
                         int64_t layer, const int64_t *want, bool *found, struct err *e) {
     const char *second = memchr(pat, '&', len), *stem = strstr(pat, "%e") + 3;
@@ -215,7 +215,8 @@ static int bind_stacked(struct mapping *m, struct item *it, const char *pat, siz
     return 0;
 }
 
-/* Uses a separately stored matrix unchanged where the table expects it fused with another. */
+/* Changes the transform to a copy if the table expects a fused matrix, but the folder stores the
+ * part separately. */
 static void unfused(const struct mapping *m, struct item *it, const char *name,
                     const int64_t want[4]) {
     const int64_t i = lookup(m, name);
@@ -224,8 +225,9 @@ static void unfused(const struct mapping *m, struct item *it, const char *name,
     if (it->xf == XF_SPLIT_FIRST || it->xf == XF_SPLIT_SECOND) it->xf = XF_COPY;
 }
 
-/* Chooses the transform by the layout of fused experts: [rows][columns] or transposed. Releases
- * differ, so if the table's layout does not fit the shape and the other does, the other is used. */
+/* Chooses the transform by the layout of fused experts, [rows][columns] or transposed. Releases of
+ * transformers differ: if only the layout that the table does not name fits the shape, it is
+ * used. */
 static void choose_orientation(const struct mapping *m, struct item *it, const char *name,
                                const int64_t want[4]) {
     static const struct {
@@ -244,7 +246,8 @@ static void choose_orientation(const struct mapping *m, struct item *it, const c
         }
 }
 
-/* Binds the item to the tensors that one spelling of its pattern names. *found: they are there. */
+/* Binds the item to the tensors that one spelling of its name pattern denotes. Sets *found if they
+ * exist. */
 static int bind_spelling(struct mapping *m, struct item *it, const char *pat, size_t len,
                          bool *found, struct err *e) {
     const struct hparams *h = &m->p->hp;
@@ -311,8 +314,8 @@ static bool has_part(const char *name, const char *part) {
     return false;
 }
 
-/* Returns whether a tensor is dispensable: quantizers' data for activations and caches, and tables
- * that are recomputed (rope angles, position ids, masks). */
+/* Returns whether a tensor is not needed: quantization data for activations and caches, and tables
+ * that can be recomputed (RoPE angles, position ids, masks). */
 static bool not_needed(const char *name, const struct st_tensor *t) {
     static const char *const tail[] = {"rotary_emb.inv_freq",
                                        "rotary_emb.original_inv_freq",
@@ -333,7 +336,7 @@ static bool not_needed(const char *name, const struct st_tensor *t) {
     return str_ends(name, ".bias") && t->n_dims == 4; /* causal mask of older classes */
 }
 
-/* Returns whether a tensor is a bias of zeros, which some tools add to every linear layer. */
+/* Returns whether a tensor is an all-zero bias, which some tools add to every linear layer. */
 static bool zero_bias(const char *name, const struct st_tensor *t) {
     if (!str_ends(name, ".bias") || t->n_elems > 1 << 20) return false;
     for (int64_t i = 0; i < t->n_elems; i++) {
@@ -344,8 +347,8 @@ static bool zero_bias(const char *name, const struct st_tensor *t) {
     return true;
 }
 
-/* Accounts for a source that no row claimed: drops it if that is known to be right; otherwise an
- * error. */
+/* Decides about a source that no row claimed: drops it if that is known to be correct, otherwise
+ * fails. */
 static int account_for(struct mapping *m, int64_t i, bool no_mtp, struct err *e) {
     struct conv_plan *p = m->p;
     const struct st_tensor *t = hfdir_tensor_at(p->dir, i);
@@ -378,7 +381,8 @@ static int account_for(struct mapping *m, int64_t i, bool no_mtp, struct err *e)
                    file_of(p, t), SHOW(t->name), p->arch->name);
 }
 
-/* Counts MTP layers by their tensors; the config's number is only compared. */
+/* Counts MTP layers by their tensors; the number in config.json is only compared with the
+ * result. */
 static int count_mtp(struct mapping *m, bool no_mtp, struct err *e) {
     int64_t n = 0, said = m->p->hp.d[HD_MTP];
     for (int64_t i = 0; i < m->n; i++) {
@@ -405,8 +409,8 @@ static int count_mtp(struct mapping *m, bool no_mtp, struct err *e) {
                : 0;
 }
 
-/* Pads feed-forward widths with zeros to multiples of 256. This changes nothing: the activation of
- * 0, times 0, meets a column of zeros. */
+/* Zero-pads feed-forward widths to multiples of 256. The output does not change: padded values are
+ * act(0) * 0, and are multiplied by columns of zeros. */
 static int pad_widths(struct conv_plan *p, struct err *e) {
     static const int slot[] = {HD_FF, HD_FF_EXP, HD_FF_SHEXP};
     for (size_t i = 0; i < COUNT_OF(slot); i++)
@@ -416,8 +420,8 @@ static int pad_widths(struct conv_plan *p, struct err *e) {
     return p->arch->derive(&p->hp, e);
 }
 
-/* Returns whether a layer has a source for the row under any of its spellings (for stacked ones:
- * the first). */
+/* Returns whether the folder has a source for the row in a layer, under any spelling (of stacked
+ * sources, the first). */
 static bool source_has(const void *ud, const struct tensor_row *row, int64_t layer) {
     for (const char *s = row->hf; s;) {
         const size_t len = strcspn(s, "|");
@@ -428,8 +432,8 @@ static bool source_has(const void *ud, const struct tensor_row *row, int64_t lay
     return false;
 }
 
-/* Sets HD_MTP if config.json names no MTP block but a layer after the trunk has the tensor that
- * only MTP blocks have. Only for architectures with rows for such a block. */
+/* Sets HD_MTP if config.json mentions no MTP block, but a layer after the trunk has a tensor that
+ * only MTP blocks have. Applies to architectures with rows for MTP blocks. */
 static void find_mtp(struct conv_plan *p) {
     const struct tensor_row *r = p->arch->tensors;
     const int64_t trunk = p->hp.d[HD_LAYERS];
@@ -477,7 +481,8 @@ static int adapt_head(struct mapping *m, struct err *e) {
     return 0;
 }
 
-/* Returns the folder's tensor for an output, by the first spelling present; NULL: none. */
+/* Returns the folder's tensor for the output tensor `gguf`, under the first spelling present; NULL:
+ * none. */
 static const struct st_tensor *source_of(const struct mapping *m, const char *gguf) {
     for (const struct tensor_row *r = m->p->arch->tensors; r->gguf; r++)
         for (const char *s = strcmp(r->gguf, gguf) ? NULL : r->hf; s && *s;
@@ -488,9 +493,9 @@ static const struct st_tensor *source_of(const struct mapping *m, const char *gg
     return NULL;
 }
 
-/* Decides by the tensors whether the head is tied, because config.json does not always match
- * the saved weights. A head that differs from the embeddings is written. Where the text_config of a
- * vision model contradicts the whole model's config, a missing head follows the latter. */
+/* Determines from the tensors whether the head is tied, because config.json does not always match
+ * the saved weights. A head that differs from the embeddings is written. If the text_config of a
+ * vision model contradicts the top-level config, the latter decides about a missing head. */
 static void check_tie(struct mapping *m) {
     struct hparams *h = &m->p->hp;
     const struct json *said = hfdir_said(m->p->dir, "tie_word_embeddings");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* convert/names.c - parser of model names. A name is split at '-' and each part classified on its
- * own; then the unclassified beginning is the base name, and the other unclassified parts are the
- * finetune. ASCII only. */
+/* convert/names.c - parser of model names. A name is split at '-', and each part is classified
+ * separately. The unclassified parts at the beginning are the base name, the other unclassified
+ * parts the finetune. ASCII only. */
 #include "convert/names.h"
 
 #include <ctype.h>
@@ -40,7 +40,7 @@ static bool is_version(const char *s) {
     }
 }
 
-/* Returns whether s is a tensor type, as in names of weight files: Q4_K_M, IQ2_XXS, BF16, FP32. */
+/* Returns whether s is a file type as in names of GGUF files: Q4_K_M, IQ2_XXS, BF16, FP32. */
 static bool is_type(const char *s) {
     const char *q = *s == 'i' || *s == 'I' ? s + 1 : s;
     if ((*q == 'q' || *q == 'Q') && is_digit(q[1])) {
@@ -100,8 +100,8 @@ static double size_of(const char *s) {
     return unit ? v * pow(1000, (double)(unit - " KMBT")) : (double)NAN;
 }
 
-/* Returns whether a size is far from the model's; it is then a context length or an amount of
- * training data. */
+/* Returns whether a number that looks like a size is far from the model's size: it is then a
+ * context length or an amount of training data. */
 static bool is_other_number(const struct part *p, const struct part *next, int64_t n_params) {
     double label = size_of(p->s), n = (double)n_params;
     if (!n_params || isnan(label)) return false;
@@ -132,7 +132,7 @@ static void classify_part(struct part *p, const struct part *next, bool first, i
     }
 }
 
-/* Drops size words if there is also a size with digits. */
+/* Drops size words ("mini") if there is also a size with digits. */
 static void drop_words(struct part *p, int n) {
     bool number = false;
     for (int i = 0; i < n; i++) number |= (p[i].is & SIZE) && strpbrk(p[i].s, "0123456789") != NULL;
@@ -140,8 +140,8 @@ static void drop_words(struct part *p, int n) {
         if ((p[i].is & SIZE) && !strpbrk(p[i].s, "0123456789.")) p[i].is = 0;
 }
 
-/* Classifies the rest: the beginning, including versions inside it, is the base name; later unknown
- * parts are the finetune. */
+/* Classifies the remaining parts: those at the beginning, including versions between them, are the
+ * base name, later ones the finetune. */
 static void find_base(struct part *p, int n) {
     bool start = true;
     for (int i = 0; i < n; i++) {
@@ -155,7 +155,7 @@ static void find_base(struct part *p, int n) {
     for (int i = n - 1; i >= 0 && (p[i].is & BASE) && p[i].is != BASE; i--) p[i].is ^= BASE;
 }
 
-/* Joins the parts that have a kind in `is` and none in `not_`, with dashes. */
+/* Joins, with dashes, the parts whose kinds include one of `is` and none of `not_`. */
 static void join_parts(char out[NAMES_MAX], const struct part *p, int n, unsigned is,
                        unsigned not_) {
     size_t k = 0;
@@ -201,11 +201,11 @@ void names_parse(struct names *r, const char *id, int64_t n_params) {
     join_parts(r->size_label, p, n, SIZE, 0);
     join_parts(r->finetune, p, n, FINETUNE, 0);
     join_parts(r->version, p, n, VERSION, BASE);
-    /* A base name alone says too little. */
+    /* A base name alone is not informative enough. */
     if (!*r->size_label && !*r->finetune && !*r->version) *r->basename = 0;
 }
 
-/* Returns whether s is like "v0.1" or "7b", which are kept unchanged. */
+/* Returns whether s looks like "v0.1" or "7b"; titles keep these unchanged. */
 static bool is_number(const char *s, size_t n) {
     if (is_digit(*s)) return true;
     if (*s != 'v' || n < 2) return false;

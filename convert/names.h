@@ -14,10 +14,10 @@ struct names { /* "": not in the name */
     char basename[NAMES_MAX], finetune[NAMES_MAX], version[NAMES_MAX], size_label[NAMES_MAX];
 };
 /* Splits an id, "NAME" or "ORG/NAME", into the fields of n. n_params, the model's number of
- * parameters, distinguishes a size from a context length; 0: unknown. */
+ * parameters, helps to distinguish sizes from context lengths; 0: unknown. */
 void names_parse(struct names *n, const char *id, int64_t n_params);
-/* Converts an id to a title: "meta-llama" becomes "Meta Llama". Words are capitalised; numbers and
- * acronyms are unchanged. */
+/* Converts an id to a title: "meta-llama" becomes "Meta Llama". Capitalises words, and leaves
+ * numbers and acronyms unchanged. */
 void names_title(const char *id, char out[NAMES_MAX]);
 /* Formats a model's size, such as "35B" or "256x2.6B": the number of parameters rounded to two
  * digits; for MoE models, the number of experts and the parameters of one expert plus the shared

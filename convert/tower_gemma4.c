@@ -33,7 +33,7 @@ static const struct vision_row gemma_rows[] = {
 };
 // clang-format on
 
-/* Reads the hyperparameters of a Gemma tower. It scales images of any size, so image_size is a
+/* Reads the hyperparameters of a Gemma 4 tower. Images of any size are scaled, so image_size is a
  * constant that other programs expect. */
 static int gemma_read(struct vision *v, struct hfdir *dir, const struct json *cfg, struct err *e) {
     int64_t *d = v->d;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* convert/tower_internvl.c - vision towers of InternVL 2.5 to 3.5. The second spelling of each name
- * is that of folders saved by transformers. */
+ * is used in folders saved by transformers. */
 #include <string.h>
 
 #include "convert/vision.h"
@@ -11,7 +11,7 @@
     {IL(a ".weight", b ".weight"), "v.blk.%d." gguf ".weight", {__VA_ARGS__}, 0, 0}
 #define BIAS(a, b, gguf, n) {IL(a ".bias", b ".bias"), "v.blk.%d." gguf ".bias", {n}, 0, VR_F32 | VR_OPT}
 #define NORM1(a, b, gguf, n, flags) {IL(a ".weight", b ".weight"), "v.blk.%d." gguf ".weight", {n}, 0, VR_F32 | flags}
-/* Fused in the original, apart in transformers. */
+/* q, k and v: fused in the original, separate in transformers. */
 #define QKV(b, gguf, xf) \
     {"vision_model.encoder.layers.%d.attn.qkv.weight", "v.blk.%d." gguf ".weight", {VD_C, VD_C}, xf, VR_OPT}, \
     {"vision_model.encoder.layers.%d.attn.qkv.bias", "v.blk.%d." gguf ".bias", {VD_C}, xf, VR_OPT | VR_F32}, \

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* convert/tower_pixtral.c - vision towers of Pixtral and Mistral 3. Images are rows of patches,
- * each followed by the token [IMG_BREAK], whose embedding is a part of the projector file. */
+/* convert/tower_pixtral.c - vision towers of Pixtral and Mistral 3. An image becomes rows of
+ * patches, each followed by the token [IMG_BREAK]. The token's embedding is stored in the projector
+ * file. */
 #include <string.h>
 
 #include "convert/vision.h"
@@ -28,7 +29,8 @@ static const struct vision_row rows[] = {
 };
 // clang-format on
 
-/* Finds the number of a token in a list of objects. */
+/* Finds [IMG_BREAK] in a list of tokens whose texts are their members `text`, and sets *out to the
+ * member `number`. */
 static bool among(const struct json *list, const char *text, const char *number, int64_t *out) {
     for (const struct json *j = json_first(list); j; j = json_next(j)) {
         const char *s = json_str(json_get(j, text));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* convert/tower_qwen.c - vision towers of Qwen2-VL, Qwen2.5-VL and Qwen3-VL, also used by Qwen3.5,
+/* convert/tower_qwen.c - vision towers of Qwen2-VL, Qwen2.5-VL and Qwen3-VL (also used by Qwen3.5),
  * and of GLM-4.xV, which has the same blocks. */
 #include <math.h>
 #include <string.h>
@@ -35,7 +35,7 @@ static const struct vision_row qwen25_rows[] = {
     V_LINEAR("visual.merger.mlp.2", "mm.2", VD_TEXT, VD_MERGED),
     {.hf = NULL},
 };
-/* Deepstack mergers; the second spelling is Qwen3-Omni's. */
+/* Deepstack mergers; Qwen3-Omni uses the second spelling. */
 #define DEEP(hf, omni, what, gguf, flags, ...) \
     {"visual.deepstack_merger_list.%d." hf "." what "|visual.merger_list.%d." omni "." what, "v.deepstack.%d." gguf "." what, {__VA_ARGS__}, 0, flags | VR_DEEP}
 static const struct vision_row qwen3_rows[] = {
@@ -86,7 +86,8 @@ static const struct vision_row glm_rows[] = {
 };
 // clang-format on
 
-/* Reads what the towers share: blocks of two frames, and the squares of patches that are merged. */
+/* Reads the hyperparameters common to these towers: kernels over two frames, merged squares of
+ * patches. */
 static int read_blocks(struct vision *v, const struct json *cfg, struct err *e) {
     int64_t frames;
     TRY(vision_number(cfg, "depth", v->kind->usual.blocks, &v->blocks, e));
@@ -113,8 +114,8 @@ static int check_out(const struct vision *v, const struct json *cfg, const char 
                    name, (long long)text, (long long)v->d[VD_TEXT]);
 }
 
-/* Reads Qwen2-VL's numbers. Its "hidden_size" is the language model's width, which llama.cpp's
- * converter writes as feed_forward_length. */
+/* Reads Qwen2-VL's hyperparameters. Its "hidden_size" is the language model's width, which
+ * llama.cpp's converter writes as feed_forward_length. */
 static int qwen2_read(struct vision *v, struct hfdir *dir, const struct json *cfg, struct err *e) {
     TRY(vision_number(cfg, "embed_dim", 1280, &v->d[VD_C], e));
     v->d[VD_FF] = (int64_t)((double)v->d[VD_C] * json_num(json_get(cfg, "mlp_ratio"), 4));
@@ -174,8 +175,8 @@ static void qwen3_keys(const struct vision *v, struct gguf_w *w) {
     gguf_w_arr(w, "clip.vision.is_deepstack_layers", GV_BOOL, deep, (uint64_t)v->blocks);
 }
 
-/* Reads GLM's numbers. The blocks' feed-forward networks are as wide as the language model;
- * intermediate_size is the projector's. */
+/* Reads GLM's hyperparameters. The blocks' feed-forward networks are as wide as the language model;
+ * intermediate_size belongs to the projector. */
 static int glm_read(struct vision *v, struct hfdir *dir, const struct json *cfg, struct err *e) {
     const char *act = json_str(json_get(cfg, "hidden_act"));
     (void)dir;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* convert/tower_siglip.c - vision towers with the blocks of SigLIP: Gemma 3, SmolVLM and Idefics 3,
- * LFM2-VL, MiniCPM-V 4.6. */
+/* convert/tower_siglip.c - vision towers built from SigLIP's blocks: Gemma 3, SmolVLM and Idefics
+ * 3, LFM2-VL, MiniCPM-V 4.6. */
 #include <math.h>
 #include <string.h>
 
@@ -21,7 +21,7 @@
 #define EMBEDDINGS(at) \
     V_PATCH(at "embeddings.patch_embedding"), \
     {at "embeddings.position_embedding.weight", "v.position_embd.weight", {VD_POS, VD_C}, 0, VR_F32}
-/* Pooling that only embedding models use. */
+/* SigLIP's pooling head, which only embedding models use. */
 #define HEAD(x) {"vision_tower.vision_model.head." x, NULL, {VD_NONE}, 0, VR_OPT}
 static const struct vision_row gemma3_rows[] = {
     EMBEDDINGS("vision_tower.vision_model."),
@@ -50,7 +50,7 @@ static const struct vision_row lfm2_rows[] = {
     V_LINEAR("multi_modal_projector.linear_2", "mm.2", VD_TEXT, VD_PROJ),
     {.hf = NULL},
 };
-/* A second merger between two blocks, unless each token is a square of 4 patches only. */
+/* A second merger between two blocks. Absent if each token covers only a square of 4 patches. */
 #define VM(x) "vision_tower.vit_merger." x
 static const struct vision_row minicpm_rows[] = {
     EMBEDDINGS("vision_tower.vision_model."),
@@ -75,8 +75,8 @@ static void grid(struct vision *v) {
     v->d[VD_POS] = side * side;
 }
 
-/* Reads Gemma 3's numbers. Squares of patches are averaged to give image_seq_length tokens; other
- * programs assume squares of 4 by 4. */
+/* Reads Gemma 3's hyperparameters. Squares of patches are averaged, giving image_seq_length tokens;
+ * other programs assume squares of 4 x 4. */
 static int gemma3_read(struct vision *v, struct hfdir *dir, const struct json *cfg, struct err *e) {
     const struct json *j;
     int64_t tokens = 256;
@@ -106,7 +106,8 @@ static int idefics3_read(struct vision *v, struct hfdir *dir, const struct json 
     return 0;
 }
 
-/* Images have any size; the table of positions is for num_patches of them. */
+/* Reads LFM2-VL's hyperparameters. Images have any size; the position table has num_patches
+ * entries. */
 static int lfm2_read(struct vision *v, struct hfdir *dir, const struct json *cfg, struct err *e) {
     const struct json *root = hfdir_config(dir);
     v->image_size = 256;
@@ -124,8 +125,8 @@ static int lfm2_read(struct vision *v, struct hfdir *dir, const struct json *cfg
     return 0;
 }
 
-/* Reads MiniCPM-V's numbers. Images are cut into slices of scale_resolution pixels; image_size of
- * vision_config is that of the table of positions. */
+/* Reads MiniCPM-V's hyperparameters. Images are cut into slices of scale_resolution pixels;
+ * vision_config's image_size is only the size of the position table. */
 static int minicpm_read(struct vision *v, struct hfdir *dir, const struct json *cfg,
                         struct err *e) {
     const struct json *j;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* convert/unknown.c - error for a model class without a table. The message names the nearest
- * architecture by tensor names, and the tensors that it lacks. */
+/* convert/unknown.c - error message for an unsupported model class. It names the known architecture
+ * with the most similar tensor names, and the tensors that it lacks. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,8 +12,7 @@
 
 enum { MOST_NAMES = 6 };
 
-/* Appends a name as a pattern: N for each numeric part and for %d and %e, and "language_model."
- * removed. */
+/* Appends a name as a pattern: without "language_model.", and with N for each number, %d and %e. */
 static void add_pattern(struct buf *out, const char *name, size_t len) {
     static const char nested[] = "language_model.";
     for (const char *s = name, *end = name + len; s < end;) {
@@ -28,14 +27,13 @@ static void add_pattern(struct buf *out, const char *name, size_t len) {
     }
 }
 
-/* Adds the text of `b` to the set. Returns false if it was there already. The set borrows its text,
- * stored in `keys`. */
+/* Adds the text of `b`, copied to `keys`, to the set. Returns false if the set already has it. */
 static bool add_key(struct strmap *set, struct arena *keys, const struct buf *b) {
     if (strmap_get(set, b->data, b->len) >= 0) return false;
     return strmap_add(set, arena_strdup(keys, b->data), b->len, 0);
 }
 
-/* Returns the patterns of an architecture's tensor names in folders. */
+/* Returns the set of patterns of an architecture's Hugging Face tensor names. */
 static struct strmap *patterns_of(const struct arch *a, struct arena *keys) {
     struct strmap *map = strmap_new(64);
     struct buf b = {0};
@@ -51,8 +49,8 @@ static struct strmap *patterns_of(const struct arch *a, struct arena *keys) {
     return map;
 }
 
-/* Counts the tensors of the folder that are named as in `a` or belong to no text model, and appends
- * the patterns of the others. */
+/* Counts the tensors of the folder that are named as in `a` or do not belong to the language model;
+ * appends the patterns of the others. */
 static int64_t count_named(const struct hfdir *dir, const struct arch *a, struct buf *others) {
     struct arena keys;
     arena_init(&keys);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* convert/vision.c - finding a vision tower's table, its hyperparameters, and the keys of the
- * projector file. A new tower needs a table of rows, a function that reads its hyperparameters
- * (tower_X.c) and an entry in `kinds`. */
+/* convert/vision.c - vision towers: looks up a tower's table, reads its hyperparameters, and writes
+ * the keys of the projector file. A new tower needs a table of rows, a function that reads its
+ * hyperparameters (both in a tower_*.c) and an entry in `kinds`. */
 #include "convert/vision.h"
 
 #include <stdio.h>
@@ -72,7 +72,7 @@ static bool read_three(const struct json *list, float out[3]) {
     return n == 3;
 }
 
-/* Reads mean and standard deviation of the colours. */
+/* Reads the mean and standard deviation that normalise colours. */
 static int read_colours(struct vision *v, struct hfdir *dir, struct err *e) {
     const struct json *mean, *std;
     TRY(vision_preprocessor(dir, "image_mean", &mean, e));

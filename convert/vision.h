@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* convert/vision.h - vision tower tables. A row maps a tensor of the projector (mmproj) file to
  * its source tensor in the Hugging Face folder and gives its dimensions. convert/mmproj.c reads the
- * rows; the tables are in convert/tower_X.c. Internal to convert/. */
+ * rows; the tables are in convert/tower_*.c. Internal to convert/. */
 #ifndef HONE_CONVERT_VISION_H
 #define HONE_CONVERT_VISION_H
 
@@ -23,8 +23,8 @@ enum vdim {
     VD_Q,      /* width of all query heads */
     VD_KV,     /* width of all key heads */
     VD_POS,    /* rows of the position table */
-    VD_MERGE,  /* side of the square of patches that are merged */
-    VD_MERGED, /* width of the merged neighbouring patches */
+    VD_MERGE,  /* side, in patches, of the squares that are merged */
+    VD_MERGED, /* width of a merged square of patches */
     VD_PROJ,   /* inner width of the projector */
     VD_TEXT,   /* width of the language model */
     VD_COUNT
@@ -37,18 +37,18 @@ enum vxform {
     VX_Q,        /* first third of a fused matrix or bias */
     VX_K,
     VX_V,
-    VX_ROPE, /* halves of each head interleaved, as llama.cpp rotates them */
+    VX_ROPE, /* halves of each head interleaved, for llama.cpp's RoPE */
     VX_ADD1,
-    VX_BREAK /* the row of v->line_break in a table */
+    VX_BREAK /* row v->line_break of a table */
 };
 enum {
     VR_F32 = 1,
     VR_CONV = 2,  /* convolution kernel, stored as F16 or F32 */
     VR_DEEP = 4,  /* one per deepstack entry, numbered by block in the output */
-    VR_CLIP = 8,  /* only where config.json has use_clipped_linears */
-    VR_STD = 16,  /* only where config.json has standardize */
+    VR_CLIP = 8,  /* only if config.json sets use_clipped_linears */
+    VR_STD = 16,  /* only if config.json sets standardize */
     VR_OPT = 32,  /* not in every folder */
-    VR_F16 = 64,  /* F16 whatever the type: other programs transpose it */
+    VR_F16 = 64,  /* always F16: other programs transpose it */
     VR_FLAT = 128 /* the source may have other dimensions for the same elements */
 };
 struct vision_row {
@@ -64,7 +64,7 @@ struct vision {
     const struct vision_kind *kind;
     int64_t d[VD_COUNT];
     int64_t blocks, heads, kv_heads, image_size, merge;
-    int64_t deep[VISION_MAX_DEEP]; /* blocks whose output is merged, too */
+    int64_t deep[VISION_MAX_DEEP]; /* blocks whose output is also merged */
     int n_deep;
     bool clip, standardize;
     double eps;
@@ -89,8 +89,8 @@ struct vision_kind {
     const char *const *classes; /* model classes, NULL-terminated */
     const char *projector, *projector_key;
     const struct vision_row *rows; /* ends with hf NULL */
-    float mean[3], std[3];         /* from the published preprocessor */
-    struct vision_usual usual;     /* of keys that are not in vision_config; 0: required */
+    float mean[3], std[3];         /* from the published preprocessor config */
+    struct vision_usual usual;     /* defaults of keys missing from vision_config; 0: required */
     int (*read)(struct vision *v, struct hfdir *dir, const struct json *cfg, struct err *e);
     void (*keys)(const struct vision *v, struct gguf_w *w); /* additional keys; NULL: none */
 };
@@ -99,18 +99,18 @@ extern const struct vision_kind vision_qwen2, vision_qwen25, vision_qwen3, visio
     vision_gemma4, vision_pixtral, vision_idefics3, vision_internvl, vision_lfm2, vision_glm4v,
     vision_kimi, vision_minicpm;
 
-/* Returns the conversion of a model class's vision tower; NULL: unknown. */
+/* Returns the description of a model class's vision tower; NULL: unknown. */
 const struct vision_kind *vision_find(const char *cls);
 /* Appends the models with known towers, for messages: "Qwen2-VL, ...". */
 void vision_list(struct buf *out);
-/* Reads a vision tower's hyperparameters from config.json and the preprocessor's file. ERR_DATA
- * without a vision_config. */
+/* Reads a vision tower's hyperparameters from config.json and the preprocessor's config. ERR_DATA
+ * if there is no vision_config. */
 int vision_read(struct vision *v, const struct vision_kind *k, struct hfdir *dir, struct err *e);
 /* Writes the clip.* keys. */
 void vision_keys(const struct vision *v, struct gguf_w *w);
 
-/* Reads, for the tables, a positive number of vision_config by its spellings "a|b"; a list counts
- * as its first element. `otherwise` 0: required. */
+/* Reads a positive number of vision_config by its spellings "a|b"; of a list, the first element.
+ * otherwise: the default; 0: required. */
 int vision_number(const struct json *cfg, const char *names, int64_t otherwise, int64_t *out,
                   struct err *e);
 /* Reads the usual numbers of a transformer: blocks, heads, and image_size unless it is set. */
@@ -119,11 +119,11 @@ int vision_transformer(struct vision *v, const struct json *cfg, struct err *e);
 int vision_preprocessor(struct hfdir *dir, const char *name, const struct json **out,
                         struct err *e);
 
-/* Parts of rows. */
+/* Groups of rows. */
 // clang-format off
 #define V_LINEAR(hf, gguf, out, in) {hf ".weight", gguf ".weight", {out, in}, 0, 0}, {hf ".bias", gguf ".bias", {out}, 0, VR_F32 | VR_OPT}
 #define V_NORM(hf, gguf, n) {hf ".weight", gguf ".weight", {n}, 0, VR_F32}, {hf ".bias", gguf ".bias", {n}, 0, VR_F32 | VR_OPT}
-/* Fused q, k and v, written apart. */
+/* Fused q, k and v, written as separate tensors. */
 #define V_SPLIT_ONE(hf, gguf, xf) {hf ".weight", gguf ".weight", {VD_C, VD_C}, xf, 0}, {hf ".bias", gguf ".bias", {VD_C}, xf, VR_F32 | VR_OPT}
 #define V_SPLIT(hf) V_SPLIT_ONE(hf, "v.blk.%d.attn_q", VX_Q), V_SPLIT_ONE(hf, "v.blk.%d.attn_k", VX_K), V_SPLIT_ONE(hf, "v.blk.%d.attn_v", VX_V)
 #define V_PATCH(hf) {hf ".weight", "v.patch_embd.weight", {VD_C, VD_RGB, VD_PATCH, VD_PATCH}, 0, VR_CONV}, {hf ".bias", "v.patch_embd.bias", {VD_C}, 0, VR_F32 | VR_OPT}

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* convert/xform.c - transforms: one output tensor, in slabs of rows.
+/* convert/xform.c - tensor transforms: compute and write one output tensor, in slabs of rows.
  *
- * Every transform renumbers rows (of one matrix of one source) or column groups and applies at most
- * one function per element. So each output row depends on a single source row (or, transposed, a
- * column), so the output is independent of slab size and thread count. Rows that already have the
- * output's dtype and need no arithmetic are copied bit for bit.
+ * A transform permutes rows (within one matrix of one source) or column groups, and applies at most
+ * one function per element. Each output row depends on a single source row (or column, if
+ * transposed), so the output is independent of slab size and thread count. Rows that already have
+ * the output's dtype and need no arithmetic are copied bit for bit.
  *
  * Memory: one slab of SLAB_BYTES (or one row, if larger) and three f32 rows per worker; mapped
  * source pages are released every DROP_BYTES. */
@@ -40,7 +40,7 @@ struct job {
     int64_t cols, rows;     /* shape of one output matrix */
     int64_t total;          /* rows of all matrices */
     int64_t src_cols;       /* source columns (fewer than cols when padded) */
-    int64_t part, src_part; /* rows padded together: a matrix, or half of a fused one */
+    int64_t part, src_part; /* rows that are padded as a unit: a matrix, or half of a fused one */
     /* Rows per source matrix, and first source row of the extracted piece. */
     int64_t src_rows, row_step;
     int64_t first; /* first row of the slab, over all matrices */
@@ -58,7 +58,7 @@ static int64_t v_group(const struct job *j) {
     const uint8_t of = j->it->inst.row->group;
     return h->d[HD_LIN_V_HEADS] == h->d[HD_LIN_K_HEADS] ? 0 : of ? h->d[of] : 1;
 }
-/* Returns the old index of new index i, in groups of `g`: GGUF's order is new[r*Hk + k] = old[k*R +
+/* Returns the checkpoint's index of GGUF's index i, in groups of `g`: new[r*Hk + k] = old[k*R +
  * r]. */
 static int64_t v_old(const struct hparams *h, int64_t g, int64_t i) {
     int64_t hk = h->d[HD_LIN_K_HEADS], per = h->d[HD_LIN_V_HEADS] / hk;
@@ -74,14 +74,14 @@ static int64_t src_row_v_tail(const struct job *j, int64_t r) {
     return r < fixed ? r : fixed + src_row_v(j, r - fixed);
 }
 
-/* Returns the source row for heads of `head` rows, of which the first `rot` are interleaved in
- * pairs or, with `apart`, separated into halves. */
+/* Returns the source row of row r. Of each head of `head` rows, the first `rot` are interleaved in
+ * pairs, or with `apart` separated into halves. */
 static int64_t pair_old(int64_t head, int64_t rot, bool apart, int64_t r) {
     const int64_t i = r % head, half = rot / 2;
     if (i >= rot) return r;
     return r - i + (apart ? i % half * 2 + i / half : i % 2 * half + i / 2);
 }
-/* Like pair_old for the heads of the row's group, of which RoPE rotates the first dimensions. */
+/* Like pair_old, with the head size and rotated dimensions of the tensor row's group. */
 static int64_t rope_old(const struct job *j, bool apart, int64_t r) {
     const int block = j->it->inst.block;
     const int64_t head = hp_dim(&j->p->hp, block, j->it->inst.row->group),
@@ -95,7 +95,7 @@ static int64_t src_row_rope_halves(const struct job *j, int64_t r) {
     return j->p->hp.d[HD_ROPE_SEC0] ? rope_old(j, true, r) : r;
 }
 
-/* Returns the row of head-wise wqkv for row r of q (0), k (1) or v (2). */
+/* Returns the row in wqkv, which is grouped by key head, of row r of q (`of` 0), k (1) or v (2). */
 static int64_t qkv_old(const struct layer_hp *l, int of, int64_t r) {
     const int64_t hd = l->head_dim, per = l->heads / l->kv_heads, head = r / hd;
     const int64_t kv = of ? head : head / per, part = of ? per + of - 1 : head % per;
@@ -121,7 +121,8 @@ static int64_t src_row_qkv_all(const struct job *j, int64_t r) {
     return r < n_q ? qkv_old(l, 0, r) : qkv_old(l, r < n_q + n_k ? 1 : 2, (r - n_q) % n_k);
 }
 
-/* Returns the row in Qwen3-Next's matrix, in which each key head has its q, k, values and gates. */
+/* Returns the row in Qwen3-Next's fused matrix, which stores q, k, v and z for each key head in
+ * turn. */
 static int64_t qkvz_qkv(const struct job *j, int64_t r) {
     const struct hparams *h = &j->p->hp;
     const int64_t dk = h->d[HD_LIN_K_DIM], hk = h->d[HD_LIN_K_HEADS],
@@ -139,7 +140,7 @@ static int64_t src_row_qkvz_z(const struct job *j, int64_t r) {
     return r / v * (2 * dk + 2 * v) + 2 * dk + v + r % v;
 }
 
-/* Returns the rows of a head in kv_b: keys first, then values. */
+/* Returns the number of rows of a head in kv_b: key rows, then value rows. */
 static int64_t latent_head(const struct hparams *h) {
     return h->d[HD_NOPE] + h->d[HD_VALUE_MLA];
 }
@@ -151,7 +152,7 @@ static void times_factor(const struct job *j, int64_t r, float *x, int64_t n) {
     (void)r;
     scale_values(x, n, j->p->hp.mul[j->it->inst.row->group]);
 }
-/* Multiplies a row of Mamba's ssm_in by the factor of its part. */
+/* Multiplies a row of Mamba's ssm_in by the factor of its part (z, x, B, C or dt). */
 static void by_part(const struct job *j, int64_t r, float *x, int64_t n) {
     const struct hparams *h = &j->p->hp;
     const int64_t bc = h->d[HD_LIN_K_HEADS] * h->d[HD_LIN_K_DIM];
@@ -183,13 +184,14 @@ static float rope_near(const struct hparams *h, int64_t i) {
     return h->near[i];
 }
 
-/* Table of transforms, one row each. XF_COPY does nothing; latent_rows() implements XF_LATENT_K. */
+/* Table of transforms, indexed by enum xform. XF_COPY does nothing; latent_rows() implements
+ * XF_LATENT_K. */
 static const struct kind {
-    /* Returns the source row for row r of a matrix; NULL: the same row. */
+    /* Returns the source row of row r of a matrix; NULL: the same row. */
     int64_t (*row)(const struct job *j, int64_t r);
     /* Transforms the n values x of output row r; NULL: no arithmetic. */
     void (*value)(const struct job *j, int64_t r, float *x, int64_t n);
-    /* Computes value i; NULL: the tensor is read. */
+    /* Computes value i of a tensor without a source; NULL: the tensor has a source. */
     float (*made)(const struct hparams *h, int64_t i);
     uint8_t half;  /* 1, 2: selects that half of each matrix's rows */
     uint8_t every; /* 1: selects even rows, or even values of a vector; 2: odd ones */
@@ -280,7 +282,7 @@ static struct placement locate_row(const struct job *j, int64_t out_row) {
 
 /* ---- one row ---- */
 
-/* Loads values that are not adjacent in a plain source. */
+/* Loads a row whose values are not adjacent in a source of plain floats. */
 static void load_spread(const struct job *j, const struct placement *at, float *dst) {
     const int64_t n = j->src_cols;
     const int64_t first =
@@ -306,7 +308,7 @@ static void load_row(const struct job *j, const struct placement *at, float *dst
         lora_add(q->delta, at->mat, at->row, j->src_cols, dst, scratch, scratch + j->b->row_cap);
 }
 
-/* Reorders groups of columns to GGUF's order; elements have `size` bytes. */
+/* Copies a row with groups of columns in GGUF's order; elements have `size` bytes. */
 static void regroup_cols(const struct job *j, const uint8_t *src, uint8_t *dst, size_t size) {
     const int64_t g = v_group(j);
     for (int64_t c = 0; c < j->cols; c += g)
@@ -381,7 +383,7 @@ static void copy_row(const struct job *j, const struct placement *at, uint8_t *d
 }
 
 /* Computes output rows [begin, end) of XF_LATENT_K. Row r of a head is column r of the head's key
- * rows, which are read once for all rows of a head in the range. */
+ * rows; these are read once per head. */
 static void latent_rows(struct job *j, int64_t begin, int64_t end, int worker) {
     struct tally *t = &j->b->tally[worker];
     const int64_t n = j->cols, rank = j->rows; /* number of key rows, and their length */

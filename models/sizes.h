@@ -10,7 +10,7 @@
 #include "models/arch.h"
 
 struct block_size {
-    uint64_t dense, experts; /* bytes of weights: all but the routed experts, and those */
+    uint64_t dense, experts; /* bytes of weights; experts: routed experts, dense: all others */
     int64_t kv_heads;        /* key rows (and value rows) per token; 0: none of its own */
     int64_t k_dim, v_dim;    /* values per row of keys and of values */
     int64_t window;          /* 0: no window */
