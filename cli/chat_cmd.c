@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* cli/chat_cmd.c - slash commands of a conversation, in a table (chat_line.h). */
+/* cli/chat_cmd.c - table of a conversation's slash commands (chat_line.h). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -195,7 +195,7 @@ static const struct {
     {"continue", "", "continues an answer that was cut or stopped", do_continue},
     {"retry", "", "replaces the last answer with another one", do_retry},
     {"bye", "", "leaves, as Ctrl-D does", do_bye},
-    {"exit", "", NULL, do_bye}, /* from here: names of other programs */
+    {"exit", "", NULL, do_bye}, /* from here on: other programs' names */
     {"clear", "", NULL, do_reset},
     {"new", "", NULL, do_reset},
     {"regen", "", NULL, do_retry},

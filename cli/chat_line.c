@@ -25,8 +25,8 @@ enum { DEFAULT_CTX = 8192, WARN_PERCENT = 80, GIVE_UP = 3 };
 
 /* ---- signals ---- */
 
-/* Signals since the last note_heard(), and whether one of them asks for the end. The process has
- * one conversation on its terminal, so signals go to the context of the process. */
+/* asked: signals since the last note_heard(); ended: one of them requests an exit. A process has at
+ * most one conversation on its terminal, so signals go to the process's context. */
 static volatile sig_atomic_t asked, ended;
 
 static void on_signal(int sig) {
@@ -62,7 +62,8 @@ static void give_signals_back(const struct signals *old) {
 
 /* ---- room in the context ---- */
 
-/* Sets *n to the tokens of the conversation without its first `skip` messages (talk_count). */
+/* Sets *n to the number of tokens in the conversation without its first `skip` messages
+ * (talk_count). */
 static int count_tokens(void *ud, int skip, int64_t *n, struct err *e) {
     struct run *r = ud;
     struct ids ids = {0};
@@ -152,7 +153,7 @@ static void say_about(struct chatting *u) {
     }
 }
 
-/* Adds the answer to the conversation; rc is the status of computing it. Returns false if there is
+/* Adds the answer to the conversation; rc is the status of generating it. Returns false if there is
  * no answer. */
 static bool keep(struct chatting *u, int rc) {
     struct run_answer *a = &u->a;
@@ -180,7 +181,7 @@ void chat_answer(struct chatting *u, bool mine) {
     int rc = fit(u, &e);
     if (!rc) rc = answer_when_full(u, run_answer_make(r, &u->a, &e), &e);
     if (keep(u, rc)) {
-        r->set.seed++; /* The next answer draws other tokens, reproducible by its own seed. */
+        r->set.seed++; /* A different answer next, reproducible by its own seed. */
         return;
     }
     if (mine) talk_drop_last(&r->talk);

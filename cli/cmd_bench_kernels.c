@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* cli/cmd_bench_kernels.c - hone bench-kernels: options of jobs/bench_job.c. */
+/* cli/cmd_bench_kernels.c - command line of hone bench-kernels; runs jobs/bench_job.c. */
 #include "cli/cmd.h"
 #include "jobs/bench_job.h"
 #include "lib/options.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* cli/cmd_convert.c - hone convert: options of jobs/convert_job.c. */
+/* cli/cmd_convert.c - command line of hone convert; runs jobs/convert_job.c. */
 #include "cli/cmd.h"
 #include "jobs/convert_job.h"
 #include "lib/options.h"

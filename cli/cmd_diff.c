@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* cli/cmd_diff.c - hone diff: options of jobs/gguf_diff.c. */
+/* cli/cmd_diff.c - command line of hone diff; runs jobs/gguf_diff.c. */
 #include "cli/cmd.h"
 #include "jobs/gguf_diff.h"
 #include "lib/options.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* cli/cmd_doctor.c - hone doctor: options of jobs/doctor.c. */
+/* cli/cmd_doctor.c - command line of hone doctor; runs jobs/doctor.c. */
 #include "cli/cmd.h"
 #include "cli/line.h"
 #include "jobs/doctor.h"

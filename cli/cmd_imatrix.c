@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* cli/cmd_imatrix.c - hone imatrix: options of jobs/imatrix_job.c. */
+/* cli/cmd_imatrix.c - command line of hone imatrix; runs jobs/imatrix_job.c. */
 #include "cli/cmd.h"
 #include "base/ranks.h"
 #include "jobs/imatrix_job.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* cli/cmd_inspect.c - hone inspect: options of jobs/inspect.c. */
+/* cli/cmd_inspect.c - command line of hone inspect; runs jobs/inspect.c. */
 #include "cli/cmd.h"
 #include "jobs/inspect.h"
 #include "lib/options.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* cli/cmd_make.c - hone make: options of make/make.c. */
+/* cli/cmd_make.c - command line of hone make; runs make/make.c. */
 #include "cli/cmd.h"
 #include "lib/options.h"
 #include "make/make.h"

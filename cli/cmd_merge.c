@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* cli/cmd_merge.c - hone merge: options of jobs/split_job.c. */
+/* cli/cmd_merge.c - command line of hone merge; runs jobs/split_job.c. */
 #include "cli/cmd.h"
 #include "jobs/split_job.h"
 #include "lib/options.h"

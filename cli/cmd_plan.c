@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* cli/cmd_plan.c - hone plan: options of plan/memory_plan.c. */
+/* cli/cmd_plan.c - command line of hone plan; runs plan/memory_plan.c. */
 #include "cli/cmd.h"
 #include "lib/options.h"
 #include "plan/memory_plan.h"

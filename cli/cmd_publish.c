@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* cli/cmd_publish.c - hone publish: options of jobs/publish_job.c. */
+/* cli/cmd_publish.c - command line of hone publish; runs jobs/publish_job.c. */
 #include "cli/cmd.h"
 #include "lib/options.h"
 #include "base/io.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* cli/cmd_quantize.c - hone quantize: options of jobs/quantize_job.c. */
+/* cli/cmd_quantize.c - command line of hone quantize; runs jobs/quantize_job.c. */
 #include "cli/cmd.h"
 #include "lib/options.h"
 #include "jobs/quantize_job.h"

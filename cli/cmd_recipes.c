@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* cli/cmd_recipes.c - hone recipes: options of jobs/recipes_job.c. */
+/* cli/cmd_recipes.c - command line of hone recipes; runs jobs/recipes_job.c. */
 #include "cli/cmd.h"
 #include "jobs/recipes_job.h"
 #include "lib/options.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* cli/cmd_replay.c - hone replay: options of jobs/replay.c. */
+/* cli/cmd_replay.c - command line of hone replay; runs jobs/replay.c. */
 #include "cli/cmd.h"
 #include "jobs/replay.h"
 #include "lib/options.h"

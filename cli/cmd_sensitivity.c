@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* cli/cmd_sensitivity.c - hone sensitivity: options of mix/sensitivity.c. */
+/* cli/cmd_sensitivity.c - command line of hone sensitivity; runs mix/sensitivity.c. */
 #include "cli/cmd.h"
 #include "lib/options.h"
 #include "mix/mixer.h"

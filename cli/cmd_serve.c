@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* cli/cmd_serve.c - hone serve: options of jobs/serve_job.c. */
+/* cli/cmd_serve.c - command line of hone serve; runs jobs/serve_job.c. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,7 +46,8 @@ int cmd_serve(struct cli *c, int argc, char **argv, struct err *e) {
     TRY(cli_parse(c, &serve_spec, &a, argc, argv, e));
     if (c->done) return 0;
     mem_give_back();
-    os_give_up_rights(a.key_file || (a.key && *a.key)); /* It runs nothing, and keys stay here. */
+    os_give_up_rights(a.key_file ||
+                      (a.key && *a.key)); /* It starts no programs; keys must not leak. */
     a.path = c->arg[0];
     for (int i = 1; i < c->n_args; i++) work_list_add(&c->work, &a.more, c->arg[i]);
     if (a.log && strcmp(a.log, "off") == 0) a.log = NULL, a.log_line = NULL;

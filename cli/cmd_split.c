@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* cli/cmd_split.c - hone split: options of jobs/split_job.c. */
+/* cli/cmd_split.c - command line of hone split; runs jobs/split_job.c. */
 #include "cli/cmd.h"
 #include "jobs/split_job.h"
 #include "lib/options.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* cli/cmd_synth.c - hone synth: options of jobs/synth_job.c. */
+/* cli/cmd_synth.c - command line of hone synth; runs jobs/synth_job.c. */
 #include "cli/cmd.h"
 #include "jobs/synth_job.h"
 #include "lib/options.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* cli/cmd_tokenize.c - hone tokenize: options of jobs/tokenize.c. Prints a bare JSON list or text,
- * for scripts. */
+/* cli/cmd_tokenize.c - command line of hone tokenize; runs jobs/tokenize.c. Prints a bare JSON list
+ * or text, for scripts. */
 #include "cli/cmd.h"
 #include "jobs/tokenize.h"
 #include "lib/options.h"

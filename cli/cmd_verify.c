@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* cli/cmd_verify.c - hone verify: options of jobs/verify.c. */
+/* cli/cmd_verify.c - command line of hone verify; runs jobs/verify.c. */
 #include "cli/cmd.h"
 #include "jobs/verify.h"
 #include "lib/options.h"

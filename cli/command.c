@@ -81,8 +81,8 @@ static void print_overview(struct cli *c) {
     buf_release(&b);
 }
 
-/* Returns whether the i-th argument is a path, unlike a shell's name, a text to tokenize or a
- * prompt. */
+/* Returns whether the i-th argument is a path, rather than the name of a shell, a text to tokenize
+ * or a prompt. */
 static bool takes_path(const struct subcommand *s, int i) {
     bool words = strcmp(s->name, "tokenize") == 0 || strcmp(s->name, "run") == 0;
     return strcmp(s->name, "completion") != 0 && (i == 0 || !words);

@@ -33,7 +33,7 @@ static int distance(const char *a, const char *b) {
 const char *guess_name(const char *typed, const char *(*next)(void *ctx, int i), void *ctx) {
     const char *best = NULL, *begun = NULL;
     size_t len = strlen(typed);
-    /* least: exclusive limit on the edits of a guess */
+    /* least: a guess must need fewer edits than this */
     int n_begun = 0, least = len <= 4 ? 2 : len <= 7 ? 3 : 4;
     if (len <= 2) return NULL;
     for (int i = 0; next(ctx, i); i++) {

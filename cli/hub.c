@@ -10,8 +10,8 @@
 #include "base/io.h"
 #include "base/str.h"
 
-/* Returns whether s has the suffix of a file: "data/wiki.txt" is a missing path, "Qwen/Qwen3-0.6B"
- * a model. */
+/* Returns whether s ends like a file name, so that "data/wiki.txt" counts as a missing path and
+ * "Qwen/Qwen3-0.6B" as a model. */
 static bool is_file_name(const char *s) {
     static const char *const ends[] = {
         ".gguf", ".txt", ".json",        ".jsonl",   ".gz",    ".raw", ".csv", ".tsv", ".md",

@@ -218,8 +218,8 @@ static unsigned char key_paste(EditLine *el, int ch) {
     return rc;
 }
 
-/* Completes at Tab: inserts the rest of the only word that begins as the line does, or of the
- * common beginning of several such words. */
+/* Handles Tab: completes the line to the only word that begins with it, or to the longest common
+ * prefix of several such words. */
 static unsigned char key_complete(EditLine *el, int ch) {
     struct line *l = line_of(el);
     const LineInfo *info = el_line(el);

@@ -82,7 +82,7 @@ static bool reader_gone(void) {
     return ferror(stdout) && poll(&p, 1, 0) == 1 && (p.revents & POLLERR);
 }
 
-/* Ends by the default action of SIGPIPE. Outputs are complete or removed by now. */
+/* Ends the process by the default action of SIGPIPE. Outputs are complete or removed by now. */
 static void end_by_sigpipe(void) {
     signal(SIGPIPE, SIG_DFL);
     raise(SIGPIPE);

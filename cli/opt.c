@@ -143,7 +143,7 @@ static int store_value(struct parse *p, const struct option *o, const char *v, s
     case OPT_FLAG:
         *(bool *)dst = true;
         return 0;
-    case OPT_TEXT: /* Do not drop a file or folder, as of --lora, silently. */
+    case OPT_TEXT: /* A second file or folder (--lora) must not be dropped silently. */
         if (o->arg && (strcmp(o->arg, "DIR") == 0 || strcmp(o->arg, "FILE") == 0) &&
             *(const char **)dst)
             return err_set(e, ERR_USAGE, "%s is given twice, but only one can be used", what);

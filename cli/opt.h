@@ -24,7 +24,8 @@ struct cmd_spec {
     const struct option *opts; /* NULL: only the common ones */
     int min_args, max_args;    /* positional; max -1: unlimited */
 };
-/* Called by cli_parse instead of parsing if struct cli has one, to list commands and options. */
+/* Lists a command and its options. If struct cli has a visitor, cli_parse calls it instead of
+ * parsing. */
 typedef void (*opt_visitor)(void *ctx, const struct cmd_spec *spec, const struct option *common);
 /* Returns the number of options in a table, which may be NULL. */
 int opt_count(const struct option *o);

@@ -39,8 +39,7 @@ struct run {
     int64_t n_params;
 };
 
-/* ---- tensors of the tower ---------------------------------------------------------------------
- */
+/* ---- tensors of the tower ---- */
 
 static bool has_any(const char *name, const char *const *part) {
     while (*part && !strstr(name, *part)) part++;

@@ -78,7 +78,7 @@ static int read_calls(struct line *l, const char *what, struct err *e) {
     return rc;
 }
 
-/* Returns whether an answer failed or its client left: it is not comparable. */
+/* Returns whether an answer failed or its client left; such answers cannot be compared. */
 static bool is_open(const struct json *j) {
     const char *end = json_str(json_get(json_get(j, "hone"), "end"));
     return end && (strcmp(end, "failed") == 0 || strcmp(end, "left") == 0);

@@ -48,8 +48,8 @@ static char *beside(const struct replay *r, const char *given, const char *name)
     return xasprintf("%.*s%s", (int)n, r->path, name);
 }
 
-/* Finds the file from which it was made: the given one, or one of that name next to it. Checks
- * its hash. */
+/* Finds the source that the file was made from: `given`, or the recorded name next to the file.
+ * Checks its hash. */
 static int find_source(struct replay *r, const char *given, struct err *e) {
     char hash[33];
     r->source_path = beside(r, given, r->rec.source);
@@ -103,7 +103,7 @@ static int link_input(struct replay *r, char **path, const char *name, char **li
 
 /* ---- making it again ------------------------------------------------------------------------- */
 
-/* Takes the hone.mix.* texts of the file, which the copy must have too. */
+/* Copies the file's hone.mix.* texts, which its copy must have too. */
 static void copy_notes(struct replay *r) {
     for (int64_t i = 0; i < gguf_n_kv(r->g) && r->n_notes < MAX_NOTES; i++) {
         const struct gguf_kv *kv = gguf_kv_at(r->g, i);

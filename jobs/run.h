@@ -80,8 +80,8 @@ int run_start(struct run *r, int64_t n_ctx, struct err *e);
 /* Compiles the options' grammar, if any: reads its files and indexes the vocabulary. */
 int run_grammar(struct run *r, struct err *e);
 void run_grammar_free(struct run *r);
-/* Returns the grammar and the markers of reasoning, within which an answer to `prompt` is free of
- * it; prompt NULL: text without a template and without markers. */
+/* Returns the grammar, and the reasoning markers between which it does not apply to an answer to
+ * `prompt`. prompt NULL: text without a template, which has no markers. */
 struct constrain_opts run_constrain(const struct run *r, const char *prompt);
 /* Appends "; the grammar overruled 3 of 40 tokens and forced 12"; nothing without a grammar. */
 void run_overruled(const struct run_answer *a, struct buf *out);

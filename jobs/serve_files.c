@@ -111,8 +111,8 @@ static int64_t usual_ctx(const struct serve_files *f, const struct sizes *z, uin
     return best;
 }
 
-/* Sets the type, which is the file's own name for it (Q4_K_M), else the one of most bytes, and the
- * sizes. */
+/* Sets the sizes and the type: the file's own name for it (Q4_K_M), otherwise the type that takes
+ * the most bytes. */
 static void describe(struct serve_file *x, const struct gguf *g) {
     uint64_t bytes[QT_COUNT] = {0};
     int most = 0;
@@ -186,8 +186,8 @@ static int check_file(struct gguf *g, struct err *e) {
     return err_set(e, ERR_DATA, "%s: there is no tokenizer in this file", gguf_path(g));
 }
 
-/* Reads the headers of x->path and sets x->wrong and *why on errors. Returns true for files of
- * several that are not models and are left out. */
+/* Reads the headers of x->path and sets x->wrong and *why on errors. Returns true if the file
+ * is to be left out because it is not a model; a single file never is. */
 static bool read_file(struct serve_files *f, struct serve_file *x, struct sizes *z, bool of_several,
                       struct err *why) {
     struct gguf *g = NULL;

@@ -12,8 +12,8 @@
 #include "base/num.h"
 #include "base/mem.h"
 
-/* Default limit of tensor bytes per shard: the Hub recommends files of at most 50 GB, and the
- * header does not count here. */
+/* Default limit of tensor bytes per shard: the Hub recommends files of at most 50 GB. The
+ * difference leaves room for the header, which this limit does not count. */
 static const uint64_t default_max = UINT64_C(49000000000);
 
 /* Counts the shards as the writer distributes tensors: by padded bytes, without splitting a tensor.

@@ -39,7 +39,7 @@ static void cell_text(struct emit *m, const char *s) {
         emit_cell_none(m);
 }
 
-/* Emits every finding in full; in tables for people only with `all`. */
+/* Emits every finding in full; in tables for people, only if `all` is set. */
 static void emit_findings(struct emit *m, const struct lint_report *r, bool all) {
     emit_table(m, "findings", all ? "findings" : NULL);
     emit_col(m, "severity", "severity");

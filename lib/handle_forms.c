@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* lib/handle_forms.c - forms of calls on handles: the option that each field sets. Only
- * docs/reference.md uses them; no option is copied by these rows. */
+/* lib/handle_forms.c - forms of calls on handles, for docs/reference.md only: they name the option
+ * that each field sets, but copy nothing. */
 #include "jobs/run.h"
 #include "jobs/template_text.h"
 #include "jobs/tokenize.h"

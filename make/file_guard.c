@@ -67,8 +67,7 @@ static void text_hash(const char *name, const char *text, size_t len, char hex[6
     sha256_hex(&s, hex);
 }
 
-/* ---- state of a file --------------------------------------------------------------------------
- */
+/* ---- state of a file ---- */
 
 static struct known *find_known(const struct constraint *g, const char *name) {
     for (int i = 0; i < g->n; i++)

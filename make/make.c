@@ -156,8 +156,7 @@ static const struct make_step {
 };
 enum { FORECAST = 6 }; /* index of make_forecast */
 
-/* ---- remaining work ---------------------------------------------------------------------------
- */
+/* ---- remaining work ---- */
 
 bool make_counts(const struct make *mk) {
     return mk->counting;

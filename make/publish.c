@@ -45,8 +45,7 @@ struct publish {
     cJSON *old; /* existing manifest; NULL: none */
 };
 
-/* ---- from the model
- * ------------------------------------------------------------------------------- */
+/* ---- from the model ---- */
 
 /* Renders a conversation of one turn as the model sees it. */
 static void render_prompt(struct publish *p) {

@@ -44,8 +44,7 @@ struct seq_job {
     bool collecting; /* observers collect */
 };
 
-/* ---- observers
- * -------------------------------------------------------------------------------------- */
+/* ---- observers ---- */
 
 /* Returns whether the current pass is the head's, after the last block. */
 static bool is_head_pass(const struct seq_job *j) {

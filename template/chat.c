@@ -144,8 +144,8 @@ static struct jval named_vars(struct jctx *c, void *ctx) {
     return chat_name_vars(c, job_vars(c, ctx));
 }
 
-/* Renders a conversation in the first way that succeeds; spans may be NULL. If none does, *e and
- * *je report the failure of the first way, or of the first in lenient mode if that was tried. */
+/* Renders a conversation, trying each way until one succeeds; spans may be NULL. If all fail, *e
+ * and *je report the first failure, or the first one in lenient mode if that was tried. */
 static int render(struct job *j, struct buf *out, struct jinja_spans *spans, struct jinja_err *je,
                   struct err *e) {
     const struct jinja *t = j->chat->t;

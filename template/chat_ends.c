@@ -53,7 +53,7 @@ static const char called_on[] =
     USER CALLING ",{\"role\":\"tool\",\"tool_call_id\":\"callabcd1\",\"name\":\"find_it\","
                  "\"content\":\"" LATER "\"}";
 
-/* Appends messages; parts: with each content as a list of parts. */
+/* Appends messages. parts: write each content as a list of parts. */
 static void put_messages(const char *messages, bool parts, struct buf *out) {
     static const char key[] = "\"content\":\"",
                       part[] = "\"content\":[{\"type\":\"text\",\"text\":\"";
@@ -164,8 +164,9 @@ static void encode_text(const struct tok *t, const char *s, size_t n, struct ids
     (void)tok_encode(t, s, n, true, false, out, &ignored);
 }
 
-/* Returns the end token among the special tokens that s begins with: the first one known to end
- * answers; otherwise the last one with `all` if no text follows, else the first one. -1: none. */
+/* Returns the end token among the special tokens at the start of s: the first one known to end
+ * answers; otherwise the last one if `all` is set and no text follows, else the first one. -1:
+ * none. */
 static int64_t end_of(const struct marks *m, const char *s, size_t n, bool all) {
     struct ids ids = {0};
     int64_t first = -1, last = -1, known = -1, i = 0;

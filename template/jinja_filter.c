@@ -433,7 +433,7 @@ static void unescape_into(struct jctx *c, struct jval s) {
 static struct jval f_striptags(struct jctx *c, struct jval *v) {
     struct jval s = jv_to_str(c, v[0]);
     size_t m = jx_mark(c);
-    bool none[2] = {false}; /* no further end of: a tag, a comment */
+    bool none[2] = {false}; /* no further closing mark of a tag, of a comment */
     for (size_t i = 0; i < s.len; i++) {
         if (s.u.s[i] == '<') {
             bool comment = s.len - i >= 4 && memcmp(s.u.s + i, "<!--", 4) == 0;

@@ -18,7 +18,7 @@ struct lexer {
     size_t n, i;
     struct jtok *tok;
     size_t n_tok, cap;
-    bool line_starting; /* the last tag swallowed a newline, or at the start of the text */
+    bool line_starting; /* at the start of the text, or after a tag that swallowed a newline */
     char stack[256];    /* open brackets */
     int depth;
 };
@@ -304,7 +304,8 @@ static void lex_string(struct lexer *x) {
     x->i = i + 1;
 }
 
-/* Scans digits of a base with single underscores between them; returns their end; i: no digits. */
+/* Scans digits of the base, with single underscores between them. Returns the offset after the
+ * last one, or i if no digit is at i. */
 static size_t digits(const struct lexer *x, size_t i, int base, bool lead_underscore) {
     size_t e = i, k = i;
     while (k < x->n) {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 /* template/jinja_ops.c - operators, attributes, items and slices, with Python's rules and errors.
  *
- * `a.b` looks for a method first, then for an item; `a['b']` in reverse order. Missing ones become
- * Undefined; methods that would modify a value are refused on use (sandbox). */
+ * `a.b` looks for a method first, then for an item; `a['b']` looks in the reverse order. A
+ * missing attribute or item becomes Undefined; methods that would modify a value are refused on use
+ * (sandbox). */
 #include "template/jinja_lib.h"
 
 #include <math.h>

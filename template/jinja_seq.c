@@ -40,7 +40,8 @@ struct keyed {
     struct jval key, v;
 };
 
-/* Sorts stably by merging. qsort is unsuitable, as a failing comparison leaves by longjmp. */
+/* Sorts with merge sort, which is stable. A failing comparison longjmps, which must not cross
+ * qsort. */
 static void merge_sort(struct jctx *c, struct keyed *a, struct keyed *tmp, uint32_t n,
                        bool reverse) {
     if (n < 2) return;
@@ -179,8 +180,8 @@ static struct jval f_max(struct jctx *c, struct jval *v) {
 
 /* ---- map, select ----------------------------------------------------------------------------- */
 
-/* Applies a filter or test to an item, which becomes a->v[0]. Argument `at` is its name; its own
- * arguments follow. */
+/* Applies a filter or test to an item, which becomes a->v[0]. Argument `at` names the filter or
+ * test; its arguments follow. */
 static struct jval apply(struct jctx *c, struct jargs *a, int at, struct jval item, bool is_test) {
     const char *what = is_test ? "test" : "filter";
     struct jval name = a->v[at];

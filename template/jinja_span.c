@@ -5,7 +5,7 @@
  * byte in a parallel array. A substring is a view into a chunk and needs no bookkeeping. The output
  * records the origin of each byte it copies, so origins survive everything that copies bytes:
  * printing, concatenation, join, replace, slices, strip, split, formats, macros, tojson. Where
- * other bytes replace a character (an escape, another case), the writer names the original with
+ * other bytes replace a character (an escape, a different case), the writer names the original with
  * jx_as. Numbers, booleans and none carry the origin of their input value (jval.aux) until
  * something is computed from them: sums, int(), round and float formats give values without origin.
  * Characters that the engine adds (quotes, commas, padding) have no origin.

@@ -34,8 +34,8 @@ void jtrace_at(struct jctx *c, const struct jnode *n) {
     c->span->node = t->id[pos];
 }
 
-/* Returns 1 if v is a string that contains the wanted text, and more if that string is inside lists
- * or objects, growing with their size; 0: not found. */
+/* Returns 1 if v is a string that contains the wanted text, a larger number if such a string is
+ * inside lists or objects (the more, the larger they are), 0 if it is not found. */
 static unsigned size_around(struct jval v, struct jval want, int depth) {
     unsigned n = 0, found = 0;
     if (v.tag == JT_STR) return v.len >= want.len && memmem(v.u.s, v.len, want.u.s, want.len);

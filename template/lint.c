@@ -299,7 +299,7 @@ static void where_json(const struct jinja *t, const char *json, size_t at, struc
     jdoc_release(&p);
 }
 
-/* ---- markers in texts of others -------------------------------------------------------------- */
+/* ---- markers in untrusted texts -------------------------------------------------------------- */
 
 /* Conversation with MARKS in place of untrusted text. */
 static const char whole_conv[] =

@@ -269,8 +269,8 @@ static int repair(struct search *s, struct repair *r, struct err *e) {
     return 0;
 }
 
-/* Appends a repaired text with the line ends of the source. Lines correspond from the end; added
- * ones, which are at the start, end as the source's first line does. */
+/* Appends a repaired text with the line ends of the source. Lines are matched from the end; added
+ * ones are at the start and end like the first line of the source. */
 static void keep_line_ends(struct buf *out, const struct buf *text, const char *src, size_t len) {
     static const char *const ends[] = {"\n", "\r\n", "\r"};
     uint8_t *kind = xmalloc(len + 1); /* of each line of the source */
@@ -292,8 +292,9 @@ static void keep_line_ends(struct buf *out, const struct buf *text, const char *
     free(kind);
 }
 
-/* Replaces the template by its body, without an earlier repair's prelude, whose list of thinking
- * (E_KEEP) becomes an empty one. Returns false, without a change, if that does not compile. */
+/* Replaces the template by its body, dropping the prelude of an earlier repair. Where the body
+ * reads the list of thinking from that prelude (E_KEEP), it gets an empty list. Returns false,
+ * without a change, if that does not compile. */
 static bool take_body(struct search *s, size_t at) {
     static const char keep[] = "hone.keep";
     const char *body = s->original->src + at, *end = s->original->src + s->original->src_len;

@@ -22,8 +22,7 @@ static inline bool plan_has(const struct repair_plan *p, enum repair_piece k) {
     return p->pieces >> k & 1;
 }
 
-/* ---- repair_conv.c: conversations -------------------------------------------------------------
- */
+/* ---- repair_conv.c: conversations ---- */
 enum repair_form { /* odd forms of a conversation */
                    FORM_NONE,
 #define FORM(name, id, soft) FORM_##name,
@@ -46,8 +45,7 @@ enum repair_feature {
 };
 extern const char *const repair_feature_probes[FEATURE_COUNT];
 
-/* ---- repair_proof.c: what a repaired template has to show -------------------------------------
- */
+/* ---- repair_proof.c: what a repaired template has to show ---- */
 struct proof;
 /* Renders all conversations with the original template. */
 int proof_new(struct proof **out, const struct jinja *original, struct err *e);
@@ -91,8 +89,7 @@ bool prelude_knows_tools(const struct jinja *t);
  * decoded stays text. */
 void reader_write(struct buf *out, bool as_is);
 
-/* ---- repair_mark.c: the first line of a repaired template -------------------------------------
- */
+/* ---- repair_mark.c: the first line of a repaired template ---- */
 /* Increase this when pieces are added or changed: templates repaired by an earlier version are then
  * repaired again. */
 enum { REPAIR_VERSION = 2 };

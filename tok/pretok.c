@@ -72,7 +72,7 @@ const struct pretok_row *pretok_by_name(const char *name) {
     return NULL;
 }
 
-/* Returns whether the two are equal apart from white space around b. */
+/* Returns whether two regexes are equal, ignoring white space around b. */
 static bool same_regex(const char *a, const char *b) {
     static const char blank[] = " \t\r\n";
     if (strcmp(a, b) == 0) return true;
@@ -183,7 +183,7 @@ static void offer_names(struct best *best, const char *names, const char *wanted
     size_t n = strlen(wanted), len;
     for (const char *s = name_at(names, &len); s; s = name_at(s + len, &len)) {
         int d = edit_distance(wanted, n, s, len);
-        if (2 * (size_t)d <= n) offer_name(best, s, len, d); /* at least half of it is equal */
+        if (2 * (size_t)d <= n) offer_name(best, s, len, d); /* at least half of the name matches */
     }
 }
 

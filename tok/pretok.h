@@ -35,8 +35,8 @@ const struct pretok_row *pretok_by_name(const char *name);
  * none. White space around a regex is ignored. */
 const struct pretok_row *pretok_by_regexes(const char *const *regex, int n, bool nfc,
                                            bool ignore_merges);
-/* Returns a row that splits a probe text as these differently written regexes do; NULL: none, or a
- * regex does not compile. */
+/* Returns a row that splits a probe text in the same way as these regexes, however they are
+ * written; NULL: there is no such row, or a regex does not compile. */
 const struct pretok_row *pretok_by_behaviour(const char *const *regex, int n, bool nfc,
                                              bool ignore_merges);
 /* Returns the row whose splits of the probe text are most similar; NULL: a regex does not

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* tok/pretok_probe.c - split regexes compared by behaviour: recognises those that are merely
- * written differently by how they split a probe text. Any two rows with different regexes split it
+/* tok/pretok_probe.c - comparison of split regexes by behaviour: recognises other spellings of a
+ * row's regexes by how they split a probe text. Any two rows with different regexes split it
  * differently. */
 #include <stdlib.h>
 #include <string.h>

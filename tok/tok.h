@@ -59,7 +59,7 @@ struct tok_files {
 };
 /* Creates a tokenizer from SentencePiece's file, unless tokenizer.json is of a different kind or
  * has different tokens; otherwise from tokenizer.json, tekken.json or the tiktoken file, in this
- * order. n_vocab and pre as below. */
+ * order. n_vocab and pre: see tok_from_hf. */
 int tok_from_files(struct tok **out, const struct tok_files *f, int64_t n_vocab, const char *pre,
                    struct err *e);
 /* Creates a tokenizer from parsed files of a folder: tokenizer.json, tokenizer_config.json or NULL,
@@ -103,8 +103,8 @@ bool tok_has_add_bos(const struct tok *t);
 /* Declares all tokenizer.ggml.* keys (not tokenizer.chat_template) in the order of llama.cpp's
  * converter. */
 void tok_to_gguf(const struct tok *t, struct gguf_w *w);
-/* Returns whether a token ends an answer: listed in the files, added below, or known by its text
- * (tok_ends.c). */
+/* Returns whether a token ends an answer: listed in the files, added with tok_add_end(), or
+ * known by its text (tok_ends.c). */
 bool tok_is_eog(const struct tok *t, int64_t id);
 /* Mark a token as an end, or exclude one that is known by its text. Call before threads share t. */
 void tok_add_end(struct tok *t, int64_t id);

@@ -8,8 +8,9 @@
  * it becomes U+FFFD).
  *
  * Vocabularies with U+2581 for spaces have no pre-tokens, so BPE runs over the whole text. It is
- * split anyway wherever two adjacent characters are never the inner ends of a merge: no merge can
- * cross such a boundary, so the result is the same, and the pieces are short (in practice, words).
+ * split anyway between two characters if no merge has the first at the end of its left part and the
+ * second at the start of its right part. No merge can cross such a boundary, so the result is the
+ * same, and the pieces are short (in practice, words).
  *
  * Each call has a cache of the ids of short pieces. struct tok is never written. */
 #include "tok/tok_enc.h"
@@ -42,7 +43,7 @@ static void add_id(struct enc *c, int32_t id) {
 
 void enc_unk(struct enc *c) {
     int64_t unk = c->t->special[TS_UNK];
-    if (unk < 0) return; /* no token for it: dropped, and its neighbours meet */
+    if (unk < 0) return; /* no token for it: dropped; its neighbours become adjacent */
     if (c->t->fuse_unk && c->last_unk == c->out->n) return;
     add_id(c, (int32_t)unk);
     c->last_unk = c->out->n;

@@ -22,8 +22,8 @@ enum { END_LISTED = 1, END_USUAL = 2, END_NOT = 4 /* written inside answers */ }
     "<\xef\xbd\x9c"                                                                                \
     "end\xe2\x96\x81of\xe2\x96\x81sentence\xef\xbd\x9c>"
 
-/* Texts at which readers of GGUF files stop. `any`: even if the vocabulary has it as an ordinary
- * token; there the others may be part of HTML or prose. */
+/* Texts at which readers of GGUF files stop. `any`: also if the vocabulary has it as an ordinary
+ * token. Ordinary tokens with one of the other texts may be part of HTML or prose. */
 static const struct usual {
     const char *text;
     bool any;
@@ -103,8 +103,7 @@ void ends_find_usual(struct tok *t) {
         if (id[i] >= 0) ends_flags(t)[id[i]] |= END_USUAL;
 }
 
-/* ---- end tokens of a tokenizer ------------------------------------------------------------------
- */
+/* ---- end tokens of a tokenizer ---- */
 
 uint8_t *ends_flags(struct tok *t) {
     if (!t->end) t->end = xcalloc((size_t)t->v.n, sizeof *t->end);
@@ -224,7 +223,7 @@ static void add_listed(struct tok *t, const struct json *j, const char *file, co
 }
 
 /* Adds an id, or lists of ids. A single id in config.json that is an ordinary token is ignored if
- * other files name an end: it is the class's default for another vocabulary. */
+ * other files name an end: it is the class's default, for a different vocabulary. */
 static void add_ids(struct tok *t, const struct json *j, const char *file, const char *key,
                     bool doubt) {
     const int64_t id = listed_id(t, j);

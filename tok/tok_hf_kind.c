@@ -100,7 +100,7 @@ static void add_made(struct found *f, const char *head, const char *re, const ch
 }
 
 /* Adds a Split with one of the library's behaviours. Each behaviour that keeps the whole text
- * equals "Isolated" with another regex. */
+ * equals "Isolated" with a different regex. */
 static void add_matches(struct found *f, const char *re, const char *behavior, bool invert) {
     if (strcmp(behavior, "Isolated") == 0)
         add_regex(f, re); /* inverted: the same pieces */

@@ -43,8 +43,8 @@ struct prep { /* normalization of text between special token texts, before piece
     bool as_is;             /* TOK_META: spaces stay spaces, and no piece contains one */
 };
 
-/* What decoding removes from the start of a text: a space if encoding adds one; nothing; a
- * space. */
+/* What decoding removes from the start of a text: a space if encoding adds one; nothing;
+ * always one space. */
 enum strips { STRIPS_ADDED, STRIPS_NOTHING, STRIPS_ONE };
 
 /* How a token's text is matched: in the raw text; in normalized text, after a space that

@@ -92,8 +92,7 @@ void vocab_spell(struct buf *out, const char *s, size_t n) {
     }
 }
 
-/* ---- search
- * ----------------------------------------------------------------------------------- */
+/* ---- search ---- */
 
 struct spot *spots_add(struct spots *a, const char *text, size_t len, int64_t id, bool control) {
     if (len == 0) return NULL; /* would match everywhere */
