@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* runtime/measure/answer.c - result of a divergence measurement as a sentence. */
+/* runtime/measure/answer.c - one-sentence summary of a divergence measurement. */
 #include "runtime/measure/answer.h"
 
 #include "report/pick.h"

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* runtime/measure/break.c - breakdowns of a finished comparison: totals, groups of positions
- * (depth, domain), pairs of candidates, worst tokens. Standard errors are over windows, because
- * positions within a window are dependent. Reads per-position values only; needs no model. */
+/* runtime/measure/break.c - breakdowns of a finished comparison: totals, groups of positions (by
+ * depth or domain), pairs of candidates, worst tokens. Standard errors are computed over windows,
+ * because positions within a window are dependent. Uses per-position values only; needs no
+ * model. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,9 +11,9 @@
 #include "base/num.h"
 #include "runtime/measure/internal.h"
 
-/* Gathers the values of rows [row0, row1) of all windows (domain -1) or of one domain's windows
- * into the scratch slot after the candidates, and returns that. count[c] is set to the rows of
- * window c. */
+/* Copies the values of rows [row0, row1) of all windows (domain -1) or of one domain's windows into
+ * the scratch slot after the candidates, and returns that slot. count[c] is set to the number of
+ * rows copied from window c. */
 static struct kld_pos *pick(const struct eval_kld_run *r, int cand, int domain, int64_t row0,
                             int64_t row1, int64_t *count) {
     const struct kld_pos *p = &r->pos[cand];

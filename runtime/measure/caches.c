@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* runtime/measure/caches.c - table and plot of KV cache types on synthetic attention, measured by
- * runtime/measure/kv.c. */
+/* runtime/measure/caches.c - table and plot of the errors of KV cache types on synthetic attention,
+ * measured by runtime/measure/kv.c. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -30,8 +30,8 @@ static int parse_types(struct work *w, const char *text, struct kv_types *t, str
     return 0;
 }
 
-/* Plots the output's relative error over the keys in the cache, one line per head size and type.
- * The points are in that order. */
+/* Plots relative output error against the number of cached keys, one line per head size and type.
+ * The points of p are in that order. */
 static int plot_types(const struct work *w, const struct plot_point *p, int n, const char *path,
                       struct err *e) {
     static const struct plot_axes axes = {.title = "error of attention by cache type",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* runtime/measure/cases.c - a model, and optionally its base, answers the cases of a suite.
- * runtime/measure/suite.h reads and judges, runtime/measure/suite_run.c answers. The two models are
- * never in memory together. */
+/* runtime/measure/cases.c - `hone eval tools`: runs a suite on a model and, optionally, on its
+ * base. runtime/measure/suite.h reads and judges the cases, runtime/measure/suite_run.c generates
+ * the answers. The two models are never in memory at the same time. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -17,13 +17,13 @@
 #include "base/printable.h"
 #include "runtime/measure/suite.h"
 
-enum { SHOWN = 10 }; /* failed cases in the table for people */
+enum { SHOWN = 10 }; /* failed cases listed in human-readable output */
 
 /* ---- counts ---- */
 
 struct grade {
     const char *key, *title;
-    /* counts only cases that expect calls; else all cases */
+    /* count only cases that expect calls; otherwise all */
     bool of_calls;
     bool (*holds)(const struct verdict *v);
 };
@@ -53,8 +53,8 @@ static const struct grade grades[] = {
 struct tools_run {
     const struct cases_opts *a;
     const struct suite *suite;
-    int n, *index; /* cases that were run: number, and indices in the suite */
-    /* Answers of the model, of its base, and of the model with constrained calls. */
+    int n, *index; /* cases that were run: their number, and their indices in the suite */
+    /* Answers of the model, of its base, and of the model constrained to valid calls. */
     struct suite_answers cand, base, con;
     bool has_base, has_con;
 };
@@ -115,7 +115,7 @@ static void emit_grades(struct emit *m, const struct tools_run *r) {
     }
 }
 
-/* Adds a table of the tokens within calls at which the grammar overruled the model, by tool and
+/* Adds a table of the tokens inside calls where the grammar overruled the model, by tool and
  * position in the call. Omits an empty table. */
 static void emit_overruled(struct emit *m, const struct tools_run *r) {
     const struct tool_tally *t = &r->con.overruled;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* runtime/measure/cases.h - `hone eval tools`: a model, and optionally its base, answers the cases
- * of a suite. */
+/* runtime/measure/cases.h - `hone eval tools`: runs the cases of a suite on a model and,
+ * optionally, on its base. */
 #ifndef HONE_RUNTIME_MEASURE_CASES_H
 #define HONE_RUNTIME_MEASURE_CASES_H
 
@@ -13,8 +13,8 @@
 struct cases_opts {
     struct eval_args eval;
     const char *model;
-    const char *suite;             /* path, or "builtin" */
-    bool table;                    /* output for people: few failed cases, long answers cut */
+    const char *suite; /* path, or "builtin" */
+    bool table;        /* human-readable output: lists few failed cases and cuts long answers */
 #include "commands/eval_cases.def" /* require: NaN: none */
 };
 extern const struct cases_opts eval_cases_usual;

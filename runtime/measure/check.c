@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* runtime/measure/check.c - checks of evaluation suites: a table with a row per kind, then tool
- * calls, which have several grades. A model's text never makes a check fail with an error; only a
+/* runtime/measure/check.c - the checks of evaluation suites: a table of content checks, then tool
+ * calls, which are judged in grades. No answer of a model makes a check return an error; only a
  * malformed check does. */
 #include <stdlib.h>
 #include <string.h>
@@ -21,13 +21,13 @@ static const char *trim(const char *s, size_t *n) {
     return s;
 }
 
-/* ---- on the content ---- */
+/* ---- content ---- */
 
 static const char *need_text(const struct json *v) {
     return json_str(v) ? NULL : "must be a string";
 }
 /* Returns a clause that describes the error in a text or a list of texts; NULL: valid. Empty texts
- * are invalid, since "" is found in everything. */
+ * are invalid, since every answer contains "". */
 static const char *need_texts(const struct json *v) {
     if (json_str(v)) return *json_str(v) ? NULL : "must not be empty";
     if (json_type(v) != JSON_ARR || !json_first(v)) return "must be a string or a list of strings";
@@ -50,8 +50,8 @@ static int run_exact(const struct json *v, const struct answer *a, bool *ok, str
     return 0;
 }
 
-/* Sets *ok to whether the answer has (wanted) or lacks each text of v; why: the first that
- * fails. */
+/* Sets *ok to whether the answer contains every text of v (wanted) or none of them; why: the first
+ * text that fails. */
 static int each_text(const struct json *v, const struct answer *a, bool wanted, bool *ok,
                      struct buf *why) {
     const struct json *x = json_type(v) == JSON_ARR ? json_first(v) : v;
@@ -84,8 +84,8 @@ static int run_regex(const struct json *v, const struct answer *a, bool *ok, str
     return 0;
 }
 
-/* Returns the inside of ```json ... ``` if the whole text is such a block, which models like to
- * add; otherwise the text itself. */
+/* If the whole text is one ```json ... ``` block, which models like to write, returns its contents;
+ * otherwise the text itself. */
 static const char *unfence(const char *s, size_t *n) {
     s = trim(s, n);
     if (*n < 6 || strncmp(s, "```", 3) != 0 || strncmp(s + *n - 3, "```", 3) != 0) return s;
@@ -118,7 +118,7 @@ const struct check check_table[] = {
 };
 const int check_count = (int)COUNT_OF(check_table);
 
-/* ---- on tool calls ---- */
+/* ---- tool calls ---- */
 
 const struct json *expect_first(const struct json *x) {
     return json_type(x) == JSON_ARR ? json_first(x) : json_type(x) == JSON_OBJ ? x : NULL;
@@ -148,7 +148,7 @@ int call_valid(const struct json *c, const struct json *call, bool *ok, struct b
     return schema ? schema_check(schema, json_get(call, "arguments"), ok, why, e) : 0;
 }
 
-/* Compares a call's arguments with the expected ones: they must equal "arguments", or satisfy
+/* Compares a call's arguments with the expectation: they must equal its "arguments" or satisfy its
  * "schema". */
 static int call_equal(const struct json *want, const struct json *call, bool *ok, struct buf *why,
                       struct err *e) {

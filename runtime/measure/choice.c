@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* runtime/measure/choice.c - scores of multiple-choice tasks. The common prefix of a task runs
- * once; KV cache and recurrent states are saved at the branch and restored for each choice. Memory:
- * that copy, hidden rows of one piece, a block of logits. */
+/* runtime/measure/choice.c - scores of multiple-choice tasks. A task's common prefix runs once; the
+ * KV cache and recurrent states are saved after it and restored for each choice. Memory: that copy,
+ * the hidden rows of one piece, and a block of logits. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -19,7 +19,7 @@
 struct scorer {
     struct session *s;
     int64_t d, n_vocab, block, piece;
-    float *hidden, *logits; /* rows of one piece; NULL: they stay on the device */
+    float *hidden, *logits; /* rows of one piece; NULL: kept on the device */
 };
 
 static int scorer_init(struct scorer *p, struct session *s, struct err *e) {
@@ -60,7 +60,7 @@ static int score_rows(struct scorer *p, const int32_t *seq, int64_t at, int64_t 
     return 0;
 }
 
-/* Scores a choice from token `at` on, which is the session's position. */
+/* Scores a choice from token `at`, the session's current position. */
 static int score_choice(struct scorer *p, const struct choice_task *t, int i, int64_t at,
                         double *score, bool *greedy, struct err *e) {
     const int32_t *seq = t->seq[i].v;
@@ -81,7 +81,7 @@ static int score_choice(struct scorer *p, const struct choice_task *t, int i, in
 static int score_task(struct scorer *p, const struct choice_task *t, double *score, int *pick,
                       bool *greedy, struct err *e) {
     struct seq *branch = NULL;
-    int64_t shared = t->common - 1; /* The last common token runs once per choice. */
+    int64_t shared = t->common - 1; /* The last common token is run again for each choice. */
     struct seq *own = session_own_seq(p->s);
     session_reset(p->s);
     int rc = shared ? session_forward(p->s, t->seq[0].v, shared, NULL, e) : 0;
@@ -99,7 +99,7 @@ static int score_task(struct scorer *p, const struct choice_task *t, double *sco
     return rc;
 }
 
-/* Returns a task's cache key: a hash of all sequences and of their scored ranges. The caller frees
+/* Returns a task's cache key: a hash of all its sequences and scored ranges. The caller frees
  * it. */
 static char *which_task(const struct choice_task *t) {
     struct buf b = {0};
@@ -113,8 +113,8 @@ static char *which_task(const struct choice_task *t) {
     return xasprintf("choice %s %d %" PRId64, hex, t->right, (int64_t)t->common);
 }
 
-/* Scores a task, from the cache if possible. A record holds the scores, then the pick and whether
- * the right choice is greedy. */
+/* Scores a task, or takes its scores from the cache. A cache record holds the scores, the pick, and
+ * whether the right choice is the greedy continuation. */
 static int task_or_kept(struct scorer *p, const struct choice_task *t,
                         const struct results_cache_of *keep, double *score, int *pick, bool *greedy,
                         struct err *e) {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* runtime/measure/choices.c - readers of multiple-choice files, one per format, in a table. Files
- * are untrusted: counts and lengths are checked before use. Memory: the file and 4 bytes per token.
- */
+/* runtime/measure/choices.c - table of readers for multiple-choice files, one per format. Files are
+ * untrusted: counts and lengths are checked before use. Memory: the file and 4 bytes per token. */
 #include "runtime/measure/choices.h"
 
 #include <inttypes.h>
@@ -20,7 +19,7 @@
 
 enum { MAX_TASKS = 1000000, SKIP_CHOICE = 3 };
 
-/* ---- building ---- */
+/* ---- construction ---- */
 
 struct choice_task *choices_add(struct choice_tasks *c, int n, int right) {
     c->t = xreallocarray(c->t, (size_t)c->n + 1, sizeof *c->t);
@@ -86,7 +85,7 @@ static bool is_wanted(const struct input *in, int64_t i, int64_t n) {
     return i * in->n_max / n != (i + 1) * in->n_max / n;
 }
 
-/* Returns the next line, cut at its end with a NUL; NULL at the end of the text. */
+/* Returns the next line, NUL-terminated in place; NULL at the end of the text. */
 static char *next_line(char **p) {
     char *line = *p;
     if (!line || !*line) return NULL;
@@ -122,7 +121,8 @@ static int read_hellaswag(const struct input *in, struct choice_tasks *c, struct
     return 0;
 }
 
-/* Splits a CSV line in place; fields may be quoted, with "" for ". Returns the number of fields. */
+/* Splits a CSV line in place and returns the number of fields. Fields may be quoted, with "" for
+ * ". */
 static int csv_fields(char *p, char *field[], int max) {
     for (int n = 0;;) {
         char *to = p;
@@ -156,7 +156,7 @@ static int winogrande_task(const struct input *in, struct choice_tasks *c, char 
     for (int i = 0; i < 2; i++)
         TRY(choices_encode(in->tok, f[1], f[2 + i], blank + 1, &t->seq[i], e));
     TRY(choices_finish(c, t, what, e));
-    bool skip = true; /* If enough text follows, the choice itself is not scored. */
+    bool skip = true; /* The choice itself is not scored if enough text follows it. */
     for (int i = 0; i < 2; i++) skip = skip && t->seq[i].n - t->common > SKIP_CHOICE;
     for (int i = 0; i < 2; i++) {
         struct ids base = {0};
@@ -205,9 +205,9 @@ static int read_mmlu(const struct input *in, struct choice_tasks *c, struct err 
     return read_csv(in, c, 6, mmlu_task, e);
 }
 
-/* Read position in a binary task file. The file has a u32 count and that many u32 offsets; per task
- * a question, then twice (mc1, mc2) a u32 n, n texts and n int32 labels. A text is a u32 length and
- * its bytes. Only mc1 is used. */
+/* Read position in a binary task file. The file has a u32 count and that many u32 offsets. Each
+ * task is a question, then two lists (mc1, mc2): a u32 n, n texts and n int32 labels. A text is a
+ * u32 length and its bytes. Only mc1 is used. */
 struct cursor {
     const char *p;
     size_t left;

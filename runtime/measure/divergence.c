@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* runtime/measure/divergence.c - models and caches to compare with a base, and the tables of the
- * result. The computations are in the other files of runtime/measure/. */
+/* runtime/measure/divergence.c - `hone eval kld`: opens the models and caches to compare with a
+ * base, and builds the result tables. The computations are in the other files of
+ * runtime/measure/. */
 #include <inttypes.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -22,13 +23,13 @@
 
 enum {
     MAX_CAND = 64,
-    /* Up to this number, all pairs of candidates are compared; above it, each with the first. */
+    /* Up to this number of candidates, all pairs are compared; above it, each with the first. */
     MAX_PAIRED = 8,
     MAX_WORST = 1000,
-    CONTEXT = 24,      /* tokens of context for a worst token */
-    CONTEXT_SHOWN = 6, /* tokens of it shown to people */
+    CONTEXT = 24,      /* context tokens for a worst token */
+    CONTEXT_SHOWN = 6, /* of these, tokens shown in human-readable output */
     DEPTH_BASE = 64,
-    MAX_DEPTHS = 64 /* more than an int64_t can be doubled */
+    MAX_DEPTHS = 64 /* an int64_t cannot be doubled this often */
 };
 
 struct run {
@@ -41,7 +42,7 @@ struct run {
     char *label[MAX_CAND]; /* owned */
     const char *path[MAX_CAND], *kv[MAX_CAND];
     int n_models, n;
-    const struct model *tok_of; /* any of the models: they share a vocabulary */
+    const struct model *tok_of; /* any one of the models: all share a vocabulary */
     struct eval_texts texts;
     struct results_cache *keep;
     struct kept_of kept; /* [n] */
@@ -95,8 +96,8 @@ static bool for_people(const struct run *x) {
     return x->o->for_people;
 }
 
-/* Returns the number to show. Rounding makes some divergences slightly negative: people see 0, JSON
- * and CSV the computed value. */
+/* Returns the number to show. Rounding makes some divergences slightly negative: human-readable
+ * output shows 0, JSON and CSV the computed value. */
 static double shown(const struct run *x, const char *key, double v) {
     return v < 0 && for_people(x) && strstr(key, "kld") ? 0 : v;
 }
@@ -185,9 +186,9 @@ static void group_cells(struct emit *m, const struct run *x, const struct eval_g
     emit_cell_num(m, g->ppl_base, 3);
 }
 
-/* Adds the table of divergence by depth, the number of tokens a prediction is made from (row + 1).
- * Groups are 1..63, 64..127, then doubled. Each group is also a point in p, at most MAX_DEPTHS per
- * candidate. Returns the number of points. */
+/* Adds the table of divergence by depth: the number of tokens that a prediction is based on (row +
+ * 1). Groups are 1..63, 64..127, then twice as long each time. Also stores each group as a point in
+ * p, at most MAX_DEPTHS per candidate. Returns the number of points. */
 static int emit_by_depth(struct emit *m, const struct run *x, struct plot_point *p) {
     int n = 0;
     emit_table(m, "by_depth", "by depth (tokens of context)");
@@ -212,7 +213,7 @@ static int emit_by_depth(struct emit *m, const struct run *x, struct plot_point 
     return n;
 }
 
-/* Adds the table by depth, and with --plot writes the plot. */
+/* Adds the table by depth and, with --plot, writes the plot. */
 static int by_depth(struct emit *m, const struct run *x, struct err *e) {
     static const struct plot_axes axes = {.title = "mean KL divergence by context",
                                           .x = "tokens of context",
@@ -287,8 +288,8 @@ static void emit_routing(struct emit *m, const struct run *x) {
         }
 }
 
-/* Adds a cell with the text of n tokens. For people, it is quoted with escapes; JSON has its own.
- */
+/* Adds a cell with the text of n tokens: quoted and escaped in human-readable output; JSON does its
+ * own escaping. */
 static void text_cell(struct emit *m, const struct run *x, const int32_t *id, int64_t n) {
     struct buf raw = {0}, shown = {0};
     for (int64_t i = 0; i < n; i++) tok_decode(x->tok_of->tok, id[i], true, &raw);
@@ -377,7 +378,7 @@ static int emit_result(struct run *x, struct emit *m, struct err *e) {
 
 /* ---- runs ---- */
 
-/* Opens one candidate for every model and cache type of the list. */
+/* Opens a candidate for every model and cache type listed. */
 static int open_candidates(struct run *x, int64_t ctx, struct err *e) {
     const int n_models = x->o->n_models;
     struct str_list kv = {0};
@@ -439,7 +440,7 @@ static int run_with_base(struct run *x, struct err *e) {
     return eval_kld_open(&job, &x->r, e);
 }
 
-/* Sets *ctx to the context of a base file of either format. */
+/* Sets *ctx to the context of a base file, whichever format it has. */
 static int file_ctx(const char *path, int64_t *ctx, struct err *e) {
     struct kld_r *file = NULL;
     struct kld_top_r *top = NULL;

@@ -10,10 +10,11 @@
 
 struct divergence_opts {
     struct eval_args eval;
-    const char *const *model; /* [n_models] candidates; with eval.save_base the base */
+    const char *const *model; /* [n_models] candidates; with eval.save_base, the base */
     const char *const *text;  /* [n_texts] */
     int n_models, n_texts;
-    bool for_people; /* output for people: negative rounding errors shown as 0, texts quoted */
+    bool for_people; /* human-readable output: shows negative rounding errors as 0 and quotes texts
+                      */
 };
 /* Compares the models with eval.base or eval.base_file, or writes eval.save_base. Fills m. */
 int divergence_run(struct work *w, const struct divergence_opts *o, struct emit *m, struct err *e);

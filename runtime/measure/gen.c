@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* runtime/measure/gen.c - greedy answers to prompts. */
+/* runtime/measure/gen.c - greedy generation of answers to prompts. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -23,7 +23,7 @@ int eval_generate(struct session *s, const struct ids *prompt, int64_t n_max,
                        prompt->n, n_ctx);
     struct gen_opts o = {.sample = {.temp = 0, .top_p = 1, .repeat_penalty = 1},
                          .n_max = min_i64(n_max, n_ctx - prompt->n),
-                         /* Control tokens become text, since they may mark calls. */
+                         /* Control tokens are kept as text, since they may mark calls. */
                          .special = true,
                          .end = tok_end_text(session_model(s)->tok)};
     if (constrain) o.constrain = *constrain;

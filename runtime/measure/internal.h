@@ -13,12 +13,12 @@
 /* Returns log(sum exp(x)), with the maximum subtracted first; terms are f32, the sum is f64. */
 double eval_lse(const float *x, int64_t n);
 
-/* Returns the piece size for a long window, in tokens: one pass if rows are scored on a device
- * (session_score), else WINDOWS_PIECE. */
+/* Returns the number of tokens of a long window to run at a time: one pass if rows are scored on a
+ * device (session_score), else WINDOWS_PIECE. */
 int64_t eval_piece(const struct session *s);
 /* Feeds tokens [at, at + n) of a chunk, n at most WINDOWS_PIECE, and returns their hidden rows. At
- * 0 the state is reset, and BOS replaces the first token if the vocabulary adds it. Pieces keep
- * memory independent of the window length. */
+ * position 0 it resets the state and replaces the first token by BOS if the vocabulary adds it.
+ * Feeding in pieces keeps memory independent of the window length. */
 int eval_feed(struct session *s, const int32_t *chunk, int64_t at, int64_t n, float *hidden,
               struct err *e);
 /* Returns the cache key of a window of n tokens with scored positions [first, last). The caller
@@ -30,7 +30,7 @@ char *eval_keep_window(const char *kind, const int32_t *ids, int64_t n, int64_t 
 int eval_plan(const struct session *s, int64_t n_ids, int64_t ctx, int64_t max_chunks,
               int64_t *n_chunks, struct err *e);
 
-/* Computes the mean of n values and its standard error, which is 0 for n <= 10, as in llama.cpp. */
+/* Computes the mean of n values and its standard error, which is 0 for n <= 10 as in llama.cpp. */
 void eval_mean(const double *x, int64_t n, double *mean, double *stderr_out);
 
 struct kld_pos { /* arrays over all scored positions */
@@ -47,18 +47,18 @@ void kld_pos_release(struct kld_pos *p);
  * the true token. */
 void kld_pos_row(struct kld_pos *p, int64_t i, const float *logp, const float *logits_q,
                  int64_t n_vocab, int32_t target);
-/* Sets one position to the scores computed on a device. */
+/* Sets one position from scores computed on a device. */
 void kld_pos_set(struct kld_pos *p, int64_t i, const struct session_score *row);
-/* Like kld_pos_row, from a row of a compact base file: exact over the stored tokens, an unbiased
- * estimate over the rest (docs/formats/kld.md). logits_q is used as scratch. */
+/* Like kld_pos_row, but from a row of a compact base file: exact over the stored tokens, an
+ * unbiased estimate over the rest (docs/formats/kld.md). logits_q serves as scratch. */
 void kld_pos_top(struct kld_pos *p, int64_t i, const struct kld_top_row *row, int64_t n_top,
                  int64_t n_tail, float *logits_q, int64_t n_vocab, int32_t target);
 /* Computes the statistics; sorts p->kld and squares p->dp in place. */
 void kld_stats(struct kld_pos *p, struct eval_kld *out);
 
-/* Weighted mean over windows of values with sums sum[c] over count[c] positions (0: no window), its
- * standard error over window means, and the 95 % percentile interval of BOOT_SAMPLES resamples of
- * whole windows (fixed seed). Windows are weighted by their counts. */
+/* Weighted mean over windows whose values sum to sum[c] over count[c] positions (0: window not
+ * used), its standard error over window means, and the 95 % percentile interval of BOOT_SAMPLES
+ * resamples of whole windows (fixed seed). Windows are weighted by their counts. */
 enum { BOOT_SAMPLES = 1000 };
 struct cluster {
     double mean, stderr_, lo, hi;
@@ -68,14 +68,14 @@ void eval_cluster(const double *sum, const int64_t *count, int64_t n_windows, st
 double eval_percentile(const double *sorted, int64_t n, double f);
 void eval_sort(double *x, int64_t n);
 
-/* Expert choices of one piece (route.c). */
+/* Experts chosen for one piece (route.c). */
 struct route_log {
     int n_layers;
     int *layer;            /* block of MoE layer i */
     int64_t *n_used;       /* experts per token of MoE layer i */
     int64_t at;            /* position of the piece */
     int32_t **base;        /* [n_layers][WINDOWS_PIECE * n_used], sorted per token */
-    struct eval_route *to; /* NULL: the base is running; else [n_layers] */
+    struct eval_route *to; /* NULL while the base runs; then [n_layers] receives the comparison */
 };
 int route_init(struct route_log *l, const struct session *base, struct err *e);
 void route_release(struct route_log *l);

@@ -12,15 +12,15 @@ struct eval_args {
     const char *kv_type, *kv_skip_type, *base_kv, *act, *base, *base_file, *save_base, *depths;
     const char *ids, *out, *plot;
     const char *pre;            /* --pre: pre-tokenizer; NULL: the file's */
-    const char *keep;           /* --keep: path */
-    struct results_cache *kept; /* the open cache of keep, or the command's own; NULL: none */
-    const char *hash;           /* hash of the model's content, for the cache; NULL: unknown */
+    const char *keep;           /* --keep: path of the results cache */
+    struct results_cache *kept; /* the open cache of `keep`, or the command's own; NULL: none */
+    const char *hash;           /* hash of the model's content, for cache keys; NULL: unknown */
     bool by_depth, routing, compact;
     bool jump;         /* with constrained: forced tokens are not drawn */
     bool strict_calls; /* only the template's syntax counts as a call */
-    bool constrained;  /* calls are constrained to the tools offered and their schemas */
+    bool constrained;  /* calls are constrained to the offered tools and their schemas */
 };
-/* Defaults of evaluations: of a text, of a model's answers, of speed. */
+/* Default arguments of evaluations: for texts, for a model's answers, for speed. */
 extern const struct eval_args eval_text_usual, eval_answer_usual, eval_speed_usual;
 
 struct eval_loaded {
@@ -28,8 +28,8 @@ struct eval_loaded {
     struct session *s;
     double seconds; /* time to open both */
 };
-/* Creates a session of m with room for n_ctx tokens. kv names the KV cache type; `a` has the other
- * settings. */
+/* Creates a session of m with room for n_ctx tokens. kv names the KV cache type; the other settings
+ * come from `a`. */
 int eval_session(struct work *w, const struct eval_args *a, struct model *m, const char *kv,
                  int64_t n_ctx, struct session **out, struct err *e);
 int eval_open_one(struct work *w, const struct eval_args *a, const char *path, int64_t n_ctx,
@@ -41,9 +41,9 @@ struct suite;
 struct suite_answers;
 /* Reads a suite of cases from a file, or the built-in one if path is "builtin". */
 int eval_suite_read(struct suite *s, const char *path, struct err *e);
-/* Opens the model, runs n_cases of the suite (0: all), and closes it. These fields of `a` apply:
- * context (0: as needed), cache type, activations and the constraints on calls. `format` names a
- * syntax of calls; NULL: the template's. */
+/* Opens the model, runs n_cases of the suite (0: all), and closes it. Of `a`, these fields apply:
+ * context (0: as needed), cache type, activations and the constraints on calls. `format` names the
+ * call syntax; NULL: the template's. */
 int eval_suite_of(struct work *w, const struct eval_args *a, const char *model,
                   const struct suite *suite, int64_t n_cases, int64_t max_tokens,
                   const char *format, struct suite_answers *out, struct err *e);
@@ -59,27 +59,27 @@ struct eval_job { /* for commands without their own struct */
     struct eval_args eval;
     struct choice_job tasks;
 };
-/* Opens the model, scores the tasks with it, and closes it. */
+/* Opens the model, scores the tasks, and closes the model. */
 int eval_choice_of(struct work *w, const struct eval_args *a, const char *model,
                    const struct choice_job *j, struct choice_tasks *tasks,
                    struct choice_answers *out, struct err *e);
 
-struct eval_texts { /* texts as domains */
+struct eval_texts { /* texts, grouped by domain */
     struct eval_domain *domain;
     struct ids *ids; /* [n] */
     int n;
 };
-/* Loads the texts of n_paths files as domains. A file is a domain named by its base name; lines of
- * a .jsonl file with a "domain" go to that one. Release with eval_texts_release. */
+/* Loads the texts of n_paths files as domains. A file is a domain named after the file; a line of a
+ * .jsonl file that has a "domain" goes to that one. Release with eval_texts_release. */
 int eval_texts_load(const struct model *m, const char *const *path, int n_paths,
                     struct eval_texts *out, struct err *e);
 void eval_texts_release(struct eval_texts *t);
-/* Reduces ids to max_chunks chunks of ctx tokens, evenly spread over all texts, so that every text
- * has its share. 1 keeps two chunks, the minimum that an evaluation requires of a text. 0: all. */
+/* Reduces ids to max_chunks chunks of ctx tokens, spread evenly over all texts so that each text
+ * has its share. 1 keeps two chunks, the minimum that an evaluation requires. 0: all. */
 void eval_spread_chunks(struct ids *ids, int64_t ctx, int64_t max_chunks);
 
 enum { EVAL_MAX_LIST = 32 };
-/* Parses a list of counts such as "0,4096" into out[*n]. `what` is the option's name, for the
+/* Parses a list of counts, e.g. "0,4096", into out[*n]. `what` is the option's name, for the error
  * message. */
 int eval_parse_list(const char *text, const char *what, int64_t out[EVAL_MAX_LIST], int *n,
                     struct err *e);

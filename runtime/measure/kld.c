@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* runtime/measure/kld.c - comparison of base and candidates over the same windows: the divergence
- * of the next-token distributions at each position. Nothing of size tokens x vocabulary is stored:
- * memory holds the hidden rows of at most WINDOWS_PIECE tokens per model (kld_feed.c), and one
- * block of logits of the base and of one candidate. Base and candidates run with the same kernels
- * and batching. */
+/* runtime/measure/kld.c - comparison of a base with candidates over the same windows: the
+ * divergence of the next-token distributions at each position. No buffer grows with tokens x
+ * vocabulary: memory holds the hidden rows of at most WINDOWS_PIECE tokens per model (kld_feed.c),
+ * and one block of logits of the base and of one candidate. Base and candidates use the same
+ * kernels and the same batching. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -25,23 +25,23 @@ static const double PROBE_S = .2;
 struct work {
     const struct eval_kld_job *job;
     struct eval_kld_run *out;
-    /* One of these replaces a base session; both are NULL if there is one. */
+    /* Base file, in one of two formats; both are NULL if there is a base session. */
     struct kld_r *file;
     struct kld_top_r *top;
     int64_t n_vocab, block;
     struct kld_feed feed;
-    /* [block][n_vocab] base's log-probabilities and a candidate's logits; NULL: not needed on the
-     * host. */
+    /* [block][n_vocab] the base's log-probabilities and a candidate's logits; NULL: not needed in
+     * host memory. */
     float *logp, *logit;
-    /* [n_cand + 1] the candidate is compared on the device it shares with the base; last: all are,
-     * so the base's logits stay on the device. */
+    /* [n_cand + 1] the candidate is compared on the device that it shares with the base; last: all
+     * candidates are, so the base's logits stay on the device. */
     bool *there;
     bool any_there;
     struct route_log route;
     /* [feed.most][n_cand] the candidate's result for a window is cached. */
     bool *kept;
-    int slot; /* index of the current window among those fed together */
-    /* Tokens predicted by the rows of the current block, one per row. */
+    int slot; /* index of the current window among those that are fed together */
+    /* The tokens that the current block's rows predict, one per row. */
     const int32_t *target;
     struct kld_pos *to;
     /* First index of the block in `to`, and its first row in the compact file. */
@@ -69,7 +69,8 @@ static int check_session(const struct session *s, int64_t n_vocab, int64_t ctx, 
     return 0;
 }
 
-/* Finds the candidates whose logits are on the same device as the base's, to compare them there. */
+/* Finds the candidates whose logits are on the same device as the base's; they are compared
+ * there. */
 static void find_there(struct work *w) {
     const struct eval_kld_job *job = w->job;
     bool all = job->base != NULL;
@@ -86,7 +87,7 @@ static int work_init(struct work *w, struct err *e) {
     const struct eval_kld_job *job = w->job;
     struct eval_kld_run *o = w->out;
     const struct session *any = job->base ? job->base : job->cand[0];
-    /* open_file checks the file against this. */
+    /* open_file() checks the file against this size. */
     w->n_vocab = session_model(any)->hp.d[HD_VOCAB];
     w->block = eval_head_rows(w->n_vocab);
     o->n_cand = job->n_cand;
@@ -128,8 +129,8 @@ static void work_release(struct work *w) {
     kld_top_r_close(w->top);
 }
 
-/* Returns the index of the current window's row `row` among the rows fed last, for candidate i or
- * the base (i = n_cand). hidden_row returns its hidden state, if that is on the host. */
+/* Returns where the current window's row `row` is among the rows fed last, for candidate i or the
+ * base (i = n_cand). hidden_row returns its hidden state if that is in host memory. */
 static int64_t place_of(const struct work *w, int i, int64_t row) {
     const struct kld_feed *f = &w->feed;
     return f->first[i * f->most + w->slot] + row;
@@ -252,7 +253,7 @@ static void watch_route(void *ud, int i, int64_t at) {
     DO(p, dp) DO(p, same) DO(p, top_p) DO(p, top_q) DO(p, prob_p) DO(p, prob_q) DO(p, noise)
 
 /* Returns a window's cache key; the caller frees it. If the base is a file, the key includes the
- * window's number, because the samples of a compact file belong to a row, not to its tokens. */
+ * window's number, because the samples in a compact file belong to a row, not to its tokens. */
 static char *which_window(const struct work *w, int64_t c) {
     const struct eval_kld_run *o = w->out;
     char *tokens =
@@ -269,7 +270,7 @@ static void window_bytes(const struct kld_pos *p, int64_t c, int64_t n, struct b
     EACH_ARRAY(PUT, p)
 #undef PUT
 }
-/* Copies the n scores of window c from kept bytes. */
+/* Copies the n scores of window c from cached bytes. */
 static void window_take(struct kld_pos *p, int64_t c, int64_t n, const char *from) {
 #define TAKE(q, field)                                                                             \
     memcpy((q)->field + c * n, from, (size_t)n * sizeof *(q)->field);                              \
@@ -282,8 +283,8 @@ static bool keeps_windows(const struct work *w) {
     return w->job->keep && !w->out->n_routes && ranks_n() == 1;
 }
 
-/* Sets the slot of kept[] for window c from the cache. Returns true if nothing of the window needs
- * to run. */
+/* Looks up window c in the cache and sets slot `slot` of kept[]. Returns true if nothing of the
+ * window needs to run. */
 static bool find_kept(struct work *w, int64_t c, int slot) {
     const struct eval_kld_run *o = w->out;
     bool all = keeps_windows(w), *kept = w->kept + slot * o->n_cand;
@@ -293,12 +294,12 @@ static bool find_kept(struct work *w, int64_t c, int slot) {
     for (int i = 0; i < o->n_cand && which; i++) {
         buf_reset(&want);
         buf_reset(&got);
-        window_bytes(&o->pos[i], c, o->per_chunk, &want); /* for its length */
+        window_bytes(&o->pos[i], c, o->per_chunk, &want); /* only for its length */
         kept[i] = results_cache_get_buf(&w->job->keep[i], which, &got) && got.len == want.len;
         if (kept[i]) window_take(&o->pos[i], c, o->per_chunk, got.data);
         all = all && kept[i];
     }
-    /* A candidate whose hidden states another one needs must run with it. */
+    /* A candidate must run if another one starts from its hidden states. */
     for (int i = o->n_cand; i-- > 0;) {
         const int like = w->feed.late[i] ? w->feed.like[i] : -1;
         if (!kept[i] && like >= 0) kept[like] = false;
@@ -309,7 +310,7 @@ static bool find_kept(struct work *w, int64_t c, int slot) {
     return all;
 }
 
-/* Returns an error that names the source if a value of window c is not finite. */
+/* Returns an error that names the source if window c has a value that is not finite. */
 static int check_window(const struct work *w, int64_t c, struct err *e) {
     const struct eval_kld_run *o = w->out;
     const int64_t at = c * o->per_chunk;
@@ -367,7 +368,7 @@ static void show_progress(const struct work *w, struct progress *prog, uint64_t 
     progress_update(prog, n_tokens);
 }
 
-/* Runs window c, in pieces, through the candidates without cached results. */
+/* Runs window c, in pieces, on the candidates without cached results. */
 static int run_window(struct work *w, int64_t c, struct progress *prog, struct err *e) {
     const struct eval_kld_run *o = w->out;
     const int64_t piece = w->feed.piece;
@@ -441,8 +442,8 @@ static int run_all(struct work *w, struct err *e) {
 
 /* ---- windows --------------------------------------------------------------------------------- */
 
-/* Distributes windows over the domains, one at a time in turn, until max_chunks or all are taken.
- */
+/* Assigns windows to the domains, one at a time in turn, until max_chunks are assigned or none is
+ * left. */
 static int64_t share_chunks(const struct eval_kld_job *job, int64_t *n) {
     int64_t total = 0;
     for (bool more = true; more;) {

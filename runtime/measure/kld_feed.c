@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* runtime/measure/kld_feed.c - hidden rows of the base and of all candidates for the next windows:
- * several windows per pass, or a long one in pieces of WINDOWS_PIECE tokens.
+/* runtime/measure/kld_feed.c - hidden rows of the base and all candidates for the next windows:
+ * several windows per pass, or one long window in pieces of WINDOWS_PIECE tokens.
  *
- * A candidate that shares its first blocks with another model starts after them from that model's
- * residual, captured by an observer (session_observe) or passed on within a device. */
+ * A candidate that shares its first blocks with another model starts after them, from that model's
+ * residual. An observer captures the residual (session_observe), or it is handed over within a
+ * device. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,7 +17,7 @@ struct kld_tap {
     struct kld_feed *f;
     int who;       /* candidate's index; -1: the base */
     bool *blocks;  /* [layers + 1] a candidate starts after this block; 0: the embeddings */
-    bool stays;    /* all of them receive their rows on the device */
+    bool stays;    /* all of these candidates receive their rows on the device */
     struct err *e; /* error of the current pass */
 };
 
@@ -44,7 +45,7 @@ static void keep_below(void *ud, const struct session_shown *r) {
     }
 }
 
-/* Finds for each candidate the model it can start from: the one that leaves the fewest blocks to
+/* Finds, for each candidate, the model to start from: the one that leaves the fewest blocks to
  * run. */
 static void find_like(struct kld_feed *f) {
     const struct eval_kld_job *job = f->job;
@@ -71,8 +72,8 @@ static float *hidden_of(const struct kld_feed *f, int i) {
     return f->hidden[i].p;
 }
 
-/* Sets up the observer of session `at`. If any candidate is elsewhere, all receive the rows in main
- * memory. */
+/* Sets up the observer of session `at`. If any receiving candidate is not on its device, all
+ * receive the rows in main memory. */
 static int tap_init(struct kld_feed *f, int at, struct err *e) {
     const struct eval_kld_job *job = f->job;
     struct session *s = session_of(f, at);
@@ -100,7 +101,7 @@ static int tap_init(struct kld_feed *f, int at, struct err *e) {
                         .ud = t, .residual = keep_below, .blocks = t->blocks, .stays = t->stays});
     return 0;
 }
-/* Decides which candidates begin at the first block that differs, and taps the sessions. */
+/* Decides which candidates start at the first block that differs, and sets up the observers. */
 static int below_init(struct kld_feed *f, struct err *e) {
     const struct eval_kld_job *job = f->job;
     find_like(f);
@@ -111,8 +112,8 @@ static int below_init(struct kld_feed *f, struct err *e) {
     return 0;
 }
 
-/* Finds the number of windows that fit into all sessions. Sessions on one device share its memory,
- * and the free amount is known only after the replaced weights are uploaded. */
+/* Determines how many windows fit into all sessions at the same time. Sessions on one device share
+ * its memory, and the amount free is known only after the replaced weights have been uploaded. */
 static int find_most(struct kld_feed *f, struct err *e) {
     int n_alike = 0;
     for (int i = 0; i <= f->job->n_cand; i++) {
@@ -186,7 +187,7 @@ int kld_feed_now(const struct kld_feed *f) {
     return now;
 }
 
-/* Sets the destination of errors when rows are handed over during session i's next pass. */
+/* Sets where errors are stored if rows are handed over during session i's next pass. */
 static void hands(struct kld_feed *f, int i, struct err *e) {
     *e = (struct err){0};
     f->tap[i].e = e;
@@ -223,7 +224,8 @@ int kld_feed_piece(struct kld_feed *f, const int32_t *window, int64_t at, int64_
     return 0;
 }
 
-/* Chooses the windows to feed to session i and the places of their rows. Returns their number. */
+/* Chooses the windows to feed to session i and the positions of their rows. Returns the number of
+ * windows. */
 static int choose(struct kld_feed *f, int i, int n, const bool *skip) {
     int n_fed = 0;
     for (int w = 0; w < n; w++) {

@@ -2,10 +2,10 @@
 /* runtime/measure/kld_file.c - base-logits files: tokens, then one row of 16-bit log-probability
  * codes per scored position (docs/formats/kld.md).
  *
- * A row covers the 16 nats below its maximum in 65535 steps; anything lower is code 0. Bytes are
- * computed in double with fp_exp, so they are the same on every machine. A row has 2 * n_vocab + 8
- * bytes (0.5 MiB for a vocabulary of 248k). Reader and writer hold one row at a time; the reader
- * maps the file. */
+ * A row covers the 16 nats below its maximum in 65535 steps; anything lower is code 0. Values are
+ * computed in double with fp_exp, so the bytes are the same on every machine. A row takes 2 *
+ * n_vocab + 8 bytes (0.5 MiB for a vocabulary of 248k). Reader and writer hold one row at a time;
+ * the reader maps the file. */
 #include "runtime/measure/kld_file.h"
 
 #include <math.h>
@@ -95,8 +95,8 @@ int kld_w_open(struct kld_w **out, const char *path, bool overwrite, int32_t n_c
     return rc;
 }
 
-/* Starts within 0.06 of the result; each step of Halley's iteration cubes the error, so three steps
- * give double precision. */
+/* The first guess is within 0.06 of the result. Each step of Halley's iteration cubes the error, so
+ * three steps give double precision. */
 double kld_log(double x) {
     const double ln2 = 0.693147180559945309417;
     int e = 0;

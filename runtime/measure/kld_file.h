@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* runtime/measure/kld_file.h - llama.cpp's base-logits file ("_logits_"), written and read row by
- * row. Rows are 16-bit codes of log-probabilities over a range of 16 nats. Layout:
+/* runtime/measure/kld_file.h - reader and writer of llama.cpp's base-logits file ("_logits_"), row
+ * by row. Rows are 16-bit codes of log-probabilities over a range of 16 nats. Layout:
  * docs/formats/kld.md. */
 #ifndef HONE_EVAL_KLD_FILE_H
 #define HONE_EVAL_KLD_FILE_H
@@ -10,7 +10,7 @@
 
 #include "base/err.h"
 
-/* Returns the natural logarithm of x > 0 by Halley's iteration on fp_exp: the same on every
+/* Returns the natural logarithm of x > 0, by Halley's iteration on fp_exp: the same bits on every
  * machine. */
 double kld_log(double x);
 

@@ -2,10 +2,10 @@
 /* runtime/measure/kld_file_top.c - reader and writer of the compact base file
  * (docs/formats/kld.md).
  *
- * A heap selects the n_top largest logits of a row, by value, then by lower index. The others are
- * sampled in proportion to their probability: n_tail equally spaced marks with one random offset
- * over their cumulative mass, in order of index. Computed in double with fp_exp, so bytes are the
- * same on every machine. Memory: one row; the reader maps the file. */
+ * A heap selects the n_top largest logits of a row; ties go to the lower index. The other tokens
+ * are sampled in proportion to their probability: n_tail equally spaced marks, with one random
+ * offset, over the cumulative mass in index order. Computed in double with fp_exp, so the bytes are
+ * the same on every machine. Memory: one row; the reader maps the file. */
 #include "runtime/measure/kld_file_top.h"
 
 #include <inttypes.h>
@@ -114,7 +114,7 @@ static void sift_down(const float *x, int32_t *h, int64_t n, int64_t i) {
     for (;;) {
         int64_t c = 2 * i + 1;
         if (c >= n) return;
-        if (c + 1 < n && before(x, h[c], h[c + 1])) c++; /* the worse child */
+        if (c + 1 < n && before(x, h[c], h[c + 1])) c++; /* c: the worse child */
         if (!before(x, h[i], h[c])) return;
         int32_t t = h[i];
         h[i] = h[c];
@@ -122,8 +122,8 @@ static void sift_down(const float *x, int32_t *h, int64_t n, int64_t i) {
         i = c;
     }
 }
-/* Writes the n best ids to h, best first. During the search, h is a heap with the worst of them at
- * the root. */
+/* Writes the n best ids to h, best first. While searching, h is a heap whose root is the worst of
+ * them. */
 static void best(const float *x, int32_t n_vocab, int32_t *h, int64_t n) {
     for (int64_t i = 0; i < n; i++) h[i] = (int32_t)i;
     for (int64_t i = n / 2 - 1; i >= 0; i--) sift_down(x, h, n, i);

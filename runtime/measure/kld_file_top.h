@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* runtime/measure/kld_file_top.h - compact base file: for every scored position the most likely
- * tokens, the mass of the rest and a sample of it. Layout and estimator: docs/formats/kld.md. */
+ * tokens, the probability mass of the rest, and a sample of the rest. Layout and estimator:
+ * docs/formats/kld.md. */
 #ifndef HONE_EVAL_KLD_FILE_TOP_H
 #define HONE_EVAL_KLD_FILE_TOP_H
 
@@ -15,23 +16,25 @@ struct kld_top_shape {
     int32_t n_top;  /* tokens stored, most likely first; at most n_vocab */
     int32_t n_tail; /* samples of the other tokens */
 };
-struct kld_top_row { /* borrowed until close, unaligned: load through base/bytes.h */
-    float logp_true; /* log probability of the next token */
-    float log_rest;  /* mass outside the stored tokens; -INFINITY: none */
-    const uint8_t *top_id, *top_logp;   /* u32, f32 [n_top] */
-    const uint8_t *tail_id, *tail_logp; /* [n_tail]; meaningless if there is no rest */
+struct kld_top_row {                  /* borrowed until close, unaligned: read with base/bytes.h */
+    float logp_true;                  /* log probability of the next token */
+    float log_rest;                   /* mass outside the stored tokens; -INFINITY: none */
+    const uint8_t *top_id, *top_logp; /* u32, f32 [n_top] */
+    const uint8_t *tail_id, *tail_logp; /* [n_tail]; meaningless if log_rest is -INFINITY */
 };
 
 struct kld_top_w;
 int kld_top_w_open(struct kld_top_w **out, const char *path, bool overwrite,
                    const struct kld_top_shape *sh, const int32_t *tokens, struct err *e);
-/* Writes the next row; `next` is the token that follows it. ERR_DATA on NaN, +inf or only -inf. */
+/* Writes the next row; `next` is the token that follows it. ERR_DATA if a logit is NaN or +inf, or
+ * all are -inf. */
 int kld_top_w_row(struct kld_top_w *w, const float *logits, int32_t next, struct err *e);
 int kld_top_w_commit(struct kld_top_w *w, struct err *e);
 void kld_top_w_close(struct kld_top_w *w);
 
 struct kld_top_r;
-bool kld_top_is(const char *path); /* by the first bytes; also false if the file cannot be read */
+bool kld_top_is(
+    const char *path); /* checks the first bytes; also false if the file cannot be read */
 int kld_top_r_open(struct kld_top_r **out, const char *path, struct err *e);
 const struct kld_top_shape *kld_top_r_shape(const struct kld_top_r *r);
 const int32_t *kld_top_r_tokens(const struct kld_top_r *r);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* runtime/measure/kld_int.h - feed of hidden rows for the comparison of models (kld.c, kld_feed.c).
- */
+/* runtime/measure/kld_int.h - hidden rows of all models for the comparison in kld.c; filled by
+ * kld_feed.c. */
 #ifndef HONE_RUNTIME_MEASURE_KLD_INT_H
 #define HONE_RUNTIME_MEASURE_KLD_INT_H
 
@@ -13,11 +13,12 @@ enum { KLD_NOT_FED = INT32_MIN };
 struct kld_feed {
     const struct eval_kld_job *job; /* borrowed */
     int64_t ctx;
-    int most; /* windows at a time; 1: one, in pieces of `piece` tokens */
+    int most; /* windows fed at a time; 1: one, in pieces of `piece` tokens */
     int64_t piece;
     const bool *stay; /* [n_cand + 1] rows stay on the device for session_score; borrowed */
-    struct session_host *hidden; /* [n_cand + 1] rows [n_embd] of sessions whose rows do not stay */
-    /* [n_cand + 1][most] index among the rows fed last of a window's position 0; negative if a
+    struct session_host
+        *hidden; /* [n_cand + 1] rows [n_embd] of the sessions whose rows do not stay */
+    /* [n_cand + 1][most] index, among the rows fed last, of a window's position 0; negative if a
      * later piece was fed. KLD_NOT_FED: the window was skipped. */
     int64_t *first;
     int *fed;          /* [n_cand + 1][most] windows that were fed, in order */
@@ -32,9 +33,9 @@ struct kld_feed {
 int kld_feed_open(struct kld_feed *f, const struct eval_kld_job *job, int64_t ctx, const bool *stay,
                   struct err *e);
 void kld_feed_close(struct kld_feed *f);
-/* Returns the number of windows to run together now. */
+/* Returns the number of windows that can run together now. */
 int kld_feed_now(const struct kld_feed *f);
-/* Feeds n windows, at most `most`, to all models. skip [n][n_cand]: candidates to leave out. */
+/* Feeds n windows, at most `most`, to all models. skip [n][n_cand]: candidates to omit. */
 int kld_feed_windows(struct kld_feed *f, const int32_t *const *window, int n, const bool *skip,
                      struct err *e);
 /* Feeds tokens [at, at + n) of one window; skip [n_cand]. `before`, if not NULL, is called before

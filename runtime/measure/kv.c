@@ -2,12 +2,12 @@
 /* runtime/measure/kv.c - error and speed of KV cache types on synthetic attention, without a model,
  * at any head size and depth. It measures the cache alone, not its effect on a model.
  *
- * Keys are Gaussian around a common mean (half the length of a key), with four channels four times
- * as large, like trained keys after rope. Every query has the given `cosine` to the individual part
- * of one earlier key and is random otherwise, scaled like a trained head's (score deviation 1
- * against random keys). Values are Gaussian around a mean of the same length. Per query: the
- * divergence of attention weights with cached keys from those with exact ones, and the output's
- * error with cached keys and values. Memory: 8 * depth * head_dim bytes twice. */
+ * Keys are Gaussian around a common mean (half as long as a key), with four channels four times as
+ * large, like trained keys after rope. Every query has the given `cosine` to the individual part of
+ * one earlier key and is random otherwise, scaled like a trained head's (standard deviation of the
+ * scores against random keys: 1). Values are Gaussian around a mean of the same length. Measured
+ * per query: the divergence of the attention weights with cached keys from those with exact keys,
+ * and the output's error with cached keys and values. Memory: 8 * depth * head_dim bytes twice. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -54,7 +54,7 @@ static void fill_scene(struct scene *s, double cosine) {
             s->v[j * d + i] = mean_v[i] + rng_normal(&r);
         }
     float rest = (float)sqrt(1 - cosine * cosine);
-    /* Queries are quiet in the channels that are loud in keys. */
+    /* Queries are small in the channels where keys are large. */
     for (int64_t t = 0; t < N_QUERIES; t++) {
         const float *k = s->k + (int64_t)(rng_unit(&r) * (double)s->n) * d;
         for (int64_t i = 0; i < d; i++)
@@ -93,7 +93,8 @@ static void attend_query(const struct scene *s, const float *q, const float *k, 
     for (int64_t j = 0; j < s->n; j++) s->kern.axpy(out, v + j * s->dim, p[j], s->dim);
 }
 
-/* Writes x to a cache of type t and reads it back into y; returns the seconds of each. */
+/* Writes x to a cache of type t and reads it back into y; *put_s and *get_s receive the seconds
+ * that each takes. */
 static void time_once(const struct scene *s, const struct kv_type *t, const float *x, float *y,
                       bool is_value, double *put_s, double *get_s) {
     uint64_t row = t->row_bytes(t, s->dim);
@@ -110,7 +111,7 @@ static void time_once(const struct scene *s, const struct kv_type *t, const floa
     *put_s = t1 - t0;
     *get_s = progress_now_s() - t1;
 }
-/* Runs time_once() three times and adds the shortest times, since the machine may be busy. */
+/* Runs time_once() three times and adds the shortest times, because other work can slow it down. */
 static void add_best_time(const struct scene *s, const struct kv_type *t, const float *x, float *y,
                           bool is_value, double *put_s, double *get_s) {
     double best_put = 1e30, best_get = 1e30;

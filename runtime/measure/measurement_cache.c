@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* runtime/measure/measurement_cache.c - opening results caches, and the keys of measurements. */
+/* runtime/measure/measurement_cache.c - opens results caches and builds the keys of
+ * measurements. */
 #include "runtime/measure/measurement_cache.h"
 
 #include <stdlib.h>
@@ -53,7 +54,7 @@ void kept_pair(struct kept_of *x, struct results_cache *k, const struct session 
     if (base) {
         from = eval_keep_model(base, base_hash);
     } else {
-        /* Zeros if stat fails; opening the file will report why. */
+        /* st stays zero if stat fails; opening the file will report why. */
         (void)stat(base_file, &st);
         from = xasprintf("%s;%lld;%lld.%09ld;", io_base(base_file), (long long)st.st_size,
                          (long long)st.st_mtim.tv_sec, (long)st.st_mtim.tv_nsec);

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT
-/* runtime/measure/measurement_cache.h - results caches of measurements (base/results_cache.h), per
- * command and per job, and their keys. */
+/* runtime/measure/measurement_cache.h - results caches of measurements (base/results_cache.h), one
+ * per command or per job, and their keys. */
 #ifndef HONE_RUNTIME_MEASURE_MEASUREMENT_CACHE_H
 #define HONE_RUNTIME_MEASURE_MEASUREMENT_CACHE_H
 
 #include "base/results_cache.h"
 #include "runtime/measure/eval.h"
 
-/* Opens the file of --keep. path NULL: *out is NULL. ERR_USAGE with several processes
- * (base/ranks.h), which cannot share it. */
+/* Opens the file of --keep. path NULL: sets *out to NULL. ERR_USAGE if several processes run
+ * (base/ranks.h): they cannot share a cache. */
 int kept_open(struct results_cache **out, const char *path, struct err *e);
-/* Opens a job's own cache. An unusable file is reported and replaced. Returns NULL if that fails
- * too. */
+/* Opens a job's own cache. An unusable file is reported and replaced. Returns NULL if replacing it
+ * fails. */
 struct results_cache *kept_open_own(const char *path);
 
 /* Cache keys for one model, or for candidates compared with a base. The functions below accept k
@@ -36,8 +36,8 @@ void kept_weights(struct kept_of *x, struct results_cache *k, const struct gguf 
 /* Adds any other key text; takes ownership of `what`, which must come from malloc. */
 void kept_text(struct kept_of *x, struct results_cache *k, char *what);
 void kept_release(struct kept_of *x);
-/* Stores a measurement's completed share under its name; kept_share returns it (0: unknown, or k
- * NULL). */
+/* Stores a measurement's completed share under its name. kept_share returns it; 0: unknown, or k is
+ * NULL. */
 void kept_put_share(struct results_cache *k, const char *name, double share);
 double kept_share(struct results_cache *k, const char *name);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* runtime/measure/measures.c - samples in JSON, and paired comparison. */
+/* runtime/measure/measures.c - JSON form of samples, and their paired comparison. */
 #include "runtime/measure/measures.h"
 
 #include <math.h>
@@ -124,7 +124,7 @@ void measure_compare(const struct measure *a, const struct measure *b, struct me
     *out = (struct measure_pair){.diff = c.mean, .stderr_ = c.stderr_, .lo = c.lo, .hi = c.hi};
     measure_mean(a, &out->a, &ignored);
     measure_mean(b, &out->b, &ignored);
-    /* With few samples, all can fall on one side by chance. */
+    /* With few samples, all may be on one side by chance. */
     bool clear = a->n >= MEASURE_MIN && (c.lo > 0 || c.hi < 0);
     out->verdict = !clear ? 0 : (c.mean < 0) == a->less_is_better ? -1 : 1;
     free(d);

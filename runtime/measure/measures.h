@@ -10,11 +10,11 @@
 #include "base/buf.h"
 #include "base/err.h"
 
-enum { MEASURE_MIN = 8 }; /* minimum of samples for a verdict */
+enum { MEASURE_MIN = 8 }; /* minimum number of samples for a verdict */
 struct measure {
     char name[32];  /* "ln_ppl", "kld", "passed", "right" */
     char group[64]; /* text, suite or task file */
-    char input[33]; /* hash of the input; equal hashes are comparable */
+    char input[33]; /* hash of the input; measures with equal hashes are comparable */
     bool less_is_better;
     int64_t n;
     double *sample; /* [n] windows (means) or cases (0 or 1), equally weighted */
@@ -22,7 +22,7 @@ struct measure {
 struct measures {
     struct measure *m;
     int n;
-    char *model; /* name given when it was measured */
+    char *model; /* model name given for the measurement */
 };
 /* Adds a measure with n zero samples and returns it, borrowed until the next call. `input` is a
  * text of everything that the numbers depend on besides the model; its hash is stored. */
@@ -34,10 +34,10 @@ int measures_read(struct measures *ms, const char *path, struct err *e);
 
 struct measure_pair {                   /* a minus b over the same samples */
     double a, b, diff, stderr_, lo, hi; /* lo, hi: 95 %, bootstrap of the samples */
-    int verdict;                        /* -1: a is better, 1: b is better, 0: within the error */
+    int verdict;                        /* -1: a is better, 1: b is better, 0: not significant */
 };
-/* Returns b's measure with the same name, group, input and number of samples as `of`, borrowed;
- * NULL: none. */
+/* Returns the measure of b that has the same name, group, input and number of samples as `of`,
+ * borrowed; NULL: none. */
 const struct measure *measures_match(const struct measures *b, const struct measure *of);
 void measure_compare(const struct measure *a, const struct measure *b, struct measure_pair *out);
 void measure_mean(const struct measure *m, double *mean, double *stderr_out);

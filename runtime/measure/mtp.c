@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /* runtime/measure/mtp.c - acceptance rate of the MTP block's drafts.
  *
- * Follows a given text, not generated tokens. Row t of the block has read the trunk's hidden row t
- * and token t + 1; its top token is compared with the trunk's at row t + 1. Both predict token t
- * + 2. */
+ * Follows a given text, not generated tokens. For row t, the block reads the trunk's hidden row t
+ * and token t + 1; its top token is compared with the trunk's at row t + 1. Both predict token t +
+ * 2. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,13 +15,13 @@
 
 struct run {
     struct session *trunk, *draft;
-    int64_t ctx, d, n_vocab, n_rows; /* n_rows: rows of logits at a time */
+    int64_t ctx, d, n_vocab, n_rows; /* n_rows: rows of logits computed at a time */
     float *y, *h;                    /* [ctx][d] hidden rows of trunk and block */
     /* [n_rows][n_vocab] logits of trunk and block */
     float *lt, *ld;
     const int32_t *target; /* the text's tokens for these rows */
     double *hit, *overlap; /* per scored position */
-    /* Per position: the top token of the trunk (of the MTP block) is the text's token. */
+    /* 1 if the top token of the trunk (of the block) is the text's token, per scored position. */
     uint8_t *trunk_hit, *draft_hit;
     int64_t n; /* positions done */
 };

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* runtime/measure/needle.c - needles: a sentence with a number hidden in a window of text, and a
- * question for it at the end. The text is cut at token borders, so a window has exactly the
- * requested length. Scored like any choice: the number against three others that are not in the
- * window, by mean log p. Chance is 25 %, and the model need not follow instructions. */
+/* runtime/measure/needle.c - needle tasks: a sentence with a number is hidden in a window of text,
+ * and a question at the end asks for it. The text is cut between tokens, so a window has exactly
+ * the requested length. Scored like any multiple choice: the number against three others that are
+ * not in the window, by mean log p. Chance is 25 %, and the model need not follow instructions. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,8 +42,8 @@ static void append_ids(struct ids *to, const int32_t *v, int64_t n) {
     for (int64_t i = 0; i < n; i++) ids_add(to, v[i]);
 }
 
-/* Builds a task: hay with the needle at `depth` (0 to 1), then the question, and one sequence per
- * number. The hay fills the longest sequence up to ctx tokens. */
+/* Builds a task: the filler text with the needle at `depth` (0 to 1), then the question, and one
+ * sequence per number. The filler brings the longest sequence up to ctx tokens. */
 static int build(struct choice_tasks *c, const struct tok *tok, const struct needle *n,
                  const int32_t *hay, int64_t ctx, double depth, struct err *e) {
     struct ids said = {0}, tail[N_CHOICES] = {{0}};
@@ -90,7 +90,7 @@ int choices_needle(struct choice_tasks *out, const char *text, size_t len, const
         struct needle n;
         snprintf(out->group[d], sizeof out->group[d], "depth %.0f %%", 100 * depth);
         make_needle(&n, &r, k);
-        /* The windows are spread over the text, the same ones at every depth. */
+        /* The windows are spread over the text and are the same at every depth. */
         int64_t from = per_depth > 1 ? (hay.n - ctx) * (k % per_depth) / (per_depth - 1) : 0;
         rc = build(out, tok, &n, hay.v + from, ctx, depth, e);
         if (!rc) out->t[out->n - 1].group = out->group[d];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* runtime/measure/numbers.c - commands that measure one model: perplexity, speed, logits, drafts.
+/* runtime/measure/numbers.c - measurements of a single model: perplexity, speed, logits, drafts.
  * The computations are in the other files of runtime/measure/. */
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* runtime/measure/ppl.c - perplexity as usually published (docs/design/evaluation.md, section 1),
- * and helpers for other evaluators: chunks, log-sum-exp, means. Memory: one chunk's hidden rows and
- * a block of logits. */
+ * and helpers shared with the other evaluators: chunks, log-sum-exp, means. Memory: one chunk's
+ * hidden rows and a block of logits. */
 #include <inttypes.h>
 #include <limits.h>
 #include <math.h>
@@ -85,8 +85,8 @@ int eval_plan(const struct session *s, int64_t n_ids, int64_t ctx, int64_t max_c
 struct ppl_run {
     struct session *s;
     int64_t d, n_vocab, block;
-    int64_t piece;          /* tokens of a long window at a time */
-    float *hidden, *logits; /* rows of one piece; NULL: they stay on the device */
+    int64_t piece;          /* tokens of a long window run at a time */
+    float *hidden, *logits; /* rows of one piece; NULL: kept on the device */
     const int32_t *target;  /* tokens predicted by the block's rows */
     /* Negative log-likelihoods of all rows; n_done are complete. */
     double *nll;
@@ -104,8 +104,8 @@ static void nll_range(void *ctx, int64_t r0, int64_t r1, int worker) {
     }
 }
 
-/* Scores rows [first, last) of the chunk, each by the next token. Row r of the chunk is row r - at
- * of those fed last. */
+/* Scores rows [first, last) of the chunk by the token that follows each. Row r of the chunk is row
+ * r - at of the rows fed last. */
 static int score(struct ppl_run *p, const int32_t *chunk, int64_t at, int64_t first, int64_t last,
                  struct err *e) {
     struct session_score row[SESSION_SCORES];
@@ -211,7 +211,7 @@ static double *window_means(const struct ppl_run *p, int64_t n_chunks) {
     return mean;
 }
 
-/* Returns the number of windows from c on that can run together; chunk[i] is set to the start of
+/* Returns the number of windows from c on that can run together, and sets chunk[i] to the start of
  * window c + i. 0: window c is cached, and its numbers are now in p->nll. */
 static int find_windows(struct ppl_run *p, const struct ppl_plan *w, const struct ids *ids,
                         const struct results_cache_of *keep, int64_t c, const int32_t **chunk) {
@@ -250,7 +250,7 @@ static int run_windows(struct ppl_run *p, const struct ppl_plan *w, int64_t c, i
     return 0;
 }
 
-/* Scores all windows. *means, if means is not NULL, receives the mean of each window; the caller
+/* Scores all windows. If means is not NULL, *means receives the mean of each window; the caller
  * frees it. */
 static int ppl_run(struct session *s, const struct ids *ids, int64_t ctx, int64_t stride,
                    int64_t max_chunks, const struct results_cache_of *keep, struct eval_ppl *out,

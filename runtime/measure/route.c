@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* runtime/measure/route.c - comparison of the experts chosen by base and candidate. The base's
+/* runtime/measure/route.c - comparison of the experts that base and candidate choose. The base's
  * choices for one piece of a window are stored (layers * piece * experts used, 4 bytes each); a
- * candidate's are compared as they are made. Only sets are compared, not order or weights. */
+ * candidate's are compared as they are made. Experts are compared as sets: order and weights are
+ * ignored. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

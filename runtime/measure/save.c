@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* runtime/measure/save.c - writer of a base model's distributions over a text
+/* runtime/measure/save.c - writes a base model's distributions over a text
  * (runtime/measure/kld_file.h), piece by piece; memory as in kld.c. */
 #include <inttypes.h>
 
@@ -12,7 +12,7 @@
 
 struct save {
     struct session *s;
-    struct kld_w *w; /* one of these two is written; the other is NULL */
+    struct kld_w *w; /* exactly one of the two writers is used; the other is NULL */
     struct kld_top_w *top;
     int64_t ctx, from, n_chunks, d, n_vocab, block;
     float *hidden, *logit;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* runtime/measure/set.c - the standard set on one model: one JSON with a number per window and
- * case, for `hone eval compare`. Texts give perplexity and, with a base, divergence; suites give
- * the share of cases passed; task files and needles the share answered correctly. */
+/* runtime/measure/set.c - `hone eval suite`: the standard set of measurements on one model, written
+ * to one JSON file with a number per window and case, for `hone eval compare`. Texts give
+ * perplexity and, with a base, divergence; suites give the share of cases passed; task files and
+ * needles give the share answered correctly. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -31,8 +32,8 @@ struct suite_job {
     struct measures ms;
 };
 
-/* Returns a hash key of everything besides the model that the numbers depend on: the input, the
- * cache type and the activations. */
+/* Returns a hash of everything besides the model that the numbers depend on: the input, the cache
+ * type and the activations. */
 static char *input_key(const struct suite_job *j, const char *data, size_t len, const char *more) {
     char hex[33];
     hash_xxh128_hex(hex, data, len);
@@ -52,7 +53,8 @@ static int load_text(const struct model *m, const char *path, struct ids *ids, s
     return err_set(e, ERR_DATA, "no built-in text");
 }
 
-/* Returns a text's key, from its tokens: models share it only if they share the vocabulary. */
+/* Returns a text's key, computed from its tokens: models have the same key only if they have the
+ * same vocabulary. */
 static char *text_key(const struct suite_job *j, const struct ids *ids) {
     char more[80];
     snprintf(more, sizeof more, "%" PRId64 " %" PRId64, j->a->eval.ctx, j->a->eval.chunks);
@@ -140,7 +142,7 @@ static int run_suite(struct suite_job *j, const char *path, struct err *e) {
     char more[80];
     TRY(eval_suite_read(&s, path, e));
     struct eval_args a = j->a->eval;
-    a.ctx = 0; /* 0: as the cases need */
+    a.ctx = 0; /* 0: as long as the cases need */
     int rc = eval_suite_of(j->w, &a, j->a->model, &s, j->a->n_cases, j->a->max_tokens, NULL, &r, e);
     if (!rc) {
         snprintf(more, sizeof more, "%" PRId64 " %" PRId64, j->a->n_cases, j->a->max_tokens);
@@ -180,7 +182,7 @@ static int run_tasks(struct suite_job *j, const struct choice_job *cj, struct er
     return rc;
 }
 
-/* Runs tasks given as FORMAT:FILE, such as "winogrande:file.csv". */
+/* Runs tasks given as FORMAT:FILE, e.g. "winogrande:file.csv". */
 static int run_choice(struct suite_job *j, const char *spec, struct err *e) {
     const char *colon = strchr(spec, ':');
     if (!colon)

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 /* runtime/measure/speed.c - prompt and generation speed by the usual protocol
- * (docs/design/evaluation.md, section 4), and the machine's read bandwidth as a reference: each
- * generated token must read every active weight once.
+ * (docs/design/evaluation.md, section 4), and the machine's read bandwidth as a reference, because
+ * each generated token must read every active weight once.
  *
- * Bytes per token: dense weights in full, experts by the share used, one embedding row, the cached
- * keys and values, recurrent states read and written. */
+ * Bytes per token: dense weights in full, the share of the experts that is used, one embedding row,
+ * the cached keys and values, and the recurrent states, read and written. */
 #include <inttypes.h>
 #include <math.h>
 #include <pthread.h>
@@ -23,8 +23,8 @@ enum { BW_BYTES = 256 << 20, BW_CHUNK = 1 << 20, BW_PASSES = 4, BW_FORMS = 3, MA
 
 struct bw_job {
     const uint64_t *data;
-    uint64_t *sum; /* one per chunk, so that the compiler keeps the loads */
-    /* Concurrent read streams; more of them keep more loads in flight. */
+    uint64_t *sum; /* one per chunk, so that the compiler cannot drop the loads */
+    /* Concurrent read streams; more streams keep more loads in flight. */
     int n_streams;
 };
 /* Reads chunks i0 to i1 - 1 of a large array, to time main memory. */
@@ -52,7 +52,7 @@ static double measure_bandwidth(struct pool *p) {
     struct err e = {0};
     void *data = NULL;
     if (mem_alloc(&data, (uint64_t)n_chunks * BW_CHUNK, "bandwidth test", &e)) return 0;
-    /* Writing allocates real pages instead of the shared zero page. */
+    /* Writing makes the system allocate real pages in place of the shared zero page. */
     memset(data, 1, (size_t)n_chunks * BW_CHUNK);
     struct bw_job j = {data, xcalloc((size_t)n_chunks, sizeof(uint64_t)), 1};
     double best = 0;
@@ -69,8 +69,8 @@ static double measure_bandwidth(struct pool *p) {
     return best;
 }
 
-/* Returns the read bandwidth in GB/s. It is a property of the machine, so all jobs of the process
- * share the first measurement. */
+/* Returns the read bandwidth in GB/s. All jobs of the process share the first measurement, because
+ * the bandwidth belongs to the machine. */
 double eval_bandwidth(struct pool *p) {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     static double known; /* GB/s; 0 until measured */
@@ -122,7 +122,7 @@ static int rep_pp(const struct speed_run *r, double *sec, struct err *e) {
 }
 static int rep_tg(const struct speed_run *r, double *sec, struct err *e) {
     double t = progress_now_s();
-    struct session_best best; /* what `hone run` fetches per token */
+    struct session_best best; /* what `hone run` fetches for each token */
     for (int64_t i = 0; i < r->tg; i++)
         if (session_info(r->s).can_best)
             TRY(session_pass(r->s, &(struct session_pass){.ids = &r->ids[i], .n = 1, .best = &best},
@@ -139,8 +139,8 @@ static char *which_rep(const char *test, int64_t depth, int i) {
     return xasprintf("seconds %s %" PRId64 " %d", test, depth, i);
 }
 
-/* Measures `reps` repetitions, each from the same snapshot: mean and sample deviation of tokens per
- * second. */
+/* Measures `reps` repetitions, each from the same snapshot: mean and standard deviation of the
+ * tokens per second. */
 static int measure(const struct speed_run *r, rep_fn fn, int64_t n, int reps,
                    const struct seq *snap, struct eval_speed *o, struct err *e) {
     double sum = 0, sum2 = 0, sec = 0;
@@ -231,7 +231,7 @@ int eval_speed(struct session *s, int64_t pp, int64_t tg, const int64_t *depths,
     /* Warm-up: loads the pages of the weights, starts the threads and raises the clocks. */
     session_reset(s);
     if (pp > 0) rc = rep_pp(&r, &sec, e);
-    /* Until the number of threads has been chosen. */
+    /* Repeat until the session has chosen its number of threads. */
     for (bool settled = false; !rc && !settled; settled = session_info(s).settled) {
         session_reset(s);
         rc = session_step(s, r.ids, 1, r.logits, e);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* runtime/measure/stat.c - statistics of a comparison from per-position values
  * (docs/design/evaluation.md, section 2). The standard errors of kld_stats assume independent
- * positions, as is customary, and are too small for text; eval_cluster uses whole windows. */
+ * positions, as is customary, which makes them too small for text; eval_cluster treats whole
+ * windows as samples. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +12,8 @@
 #include "base/rng.h"
 #include "runtime/measure/internal.h"
 
-/* Terms below exp(-16) are dropped, as in llama.cpp's logits files, whose rows end there. */
+/* Probabilities below exp(-16) are dropped, as in llama.cpp's logits files, whose rows end
+ * there. */
 static const float MIN_LOGP = -16.0f;
 
 int kld_pos_init(struct kld_pos *p, int64_t cap, struct err *e) {
@@ -75,10 +77,11 @@ void kld_pos_set(struct kld_pos *p, int64_t i, const struct session_score *row) 
     p->prob_q[i] = row->prob_q;
 }
 
-/* Estimates the divergence over the tokens outside the top ones, from a sample of them. With P and
- * Q the masses that base and candidate give to all of these tokens, p and q those of one, and r =
- * (q/Q) / (p/P), it is P log(P/Q) + P mean(r - 1 - log r). The sample is drawn from p/P, so the
- * mean is unbiased; it is never negative, and small if the two shapes agree. */
+/* Estimates the divergence over the tokens outside the top ones from a sample of them. Let P and Q
+ * be the masses that base and candidate give to all of these tokens, p and q the probabilities of
+ * one of them, and r = (q/Q) / (p/P). The divergence is P log(P/Q) + P mean(r - 1 - log r). The
+ * sample is drawn from p/P, so the mean is unbiased. It is never negative, and small if the two
+ * distributions have the same shape. */
 static double rest_kld(const struct kld_top_row *row, int64_t n_tail, const float *logits_q,
                        double lse, double lse_rest, float *noise) {
     double log_p = (double)row->log_rest, log_q = lse_rest - lse, sum = 0, sq = 0, p = exp(log_p);
@@ -91,8 +94,8 @@ static double rest_kld(const struct kld_top_row *row, int64_t n_tail, const floa
         sum += term;
         sq += term * term;
     }
-    /* The variance assumes independent samples. They are evenly spaced, which made it smaller in
-     * all runs so far. */
+    /* The variance formula assumes independent samples. Ours are evenly spaced, which has made the
+     * true variance smaller in every run so far. */
     if (n_tail > 1) *noise = (float)(p * p * fmax(sq / n - sum / n * (sum / n), 0) / (n - 1));
     return p * (log_p - log_q + sum / n);
 }

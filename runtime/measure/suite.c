@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* runtime/measure/suite.c - reading and checking of suites, parsing of answers, verdicts. Memory:
- * the file and its JSON. */
+/* runtime/measure/suite.c - reads and checks suites, parses answers, gives verdicts. Memory: the
+ * file and its JSON. */
 #include "runtime/measure/suite.h"
 
 #include <stdio.h>
@@ -63,7 +63,7 @@ static const struct check *find_check(const char *name) {
     return NULL;
 }
 
-/* Runs each check on an empty answer, so that a bad pattern fails before hours of work. */
+/* Runs each check on an empty answer, so that a bad pattern fails at once and not after hours. */
 static int check_checks(const struct suite_case *c, const char *what, struct err *e) {
     const struct json *checks = json_get(c->json, "checks");
     const struct answer none = {.content = "null"};
@@ -198,7 +198,7 @@ int suite_prompt(const struct suite_case *c, const struct chat *chat, const stru
 
 /* ---- answers ---- */
 
-/* Appends s with U+FFFD for invalid UTF-8 (half a character where the answer was cut). */
+/* Appends s, with U+FFFD in place of invalid UTF-8 (the answer may be cut inside a character). */
 static void clean(struct buf *out, const char *s, size_t n) {
     buf_str(out, "");
     while (n) {
@@ -217,7 +217,7 @@ int answer_read(struct answer *a, const struct toolfmt *f, const struct suite_ca
     struct buf tools = {0}, in = {0};
     const struct json *t = json_get(c->json, "tools");
     memset(a, 0, sizeof *a);
-    /* No calls are expected, so only its form of reasoning matters. */
+    /* No calls are expected, so only the format's reasoning marks matter. */
     if (!f) f = toolfmt_find("hermes-json");
     if (t) json_write(&tools, t);
     clean(&in, text, len);

@@ -5,7 +5,7 @@
  *     {"id": "..", "messages": [..], "tools": [..], "expect": {"name": .., "arguments": {..}}}
  *     {"prompt": "..", "checks": {"contains": "..", "regex": "..", "json_schema": {..}, ..}}
  *
- * Runs no model: takes a case and the answer's text, returns verdicts. */
+ * Runs no model: takes a case and the text of an answer, and returns a verdict. */
 #ifndef HONE_RUNTIME_MEASURE_SUITE_H
 #define HONE_RUNTIME_MEASURE_SUITE_H
 
@@ -19,12 +19,13 @@
 
 struct suite_case {
     char id[100];
-    const char *line; /* the case as written; rendered from this text, so that 1.0 stays 1.0 */
+    const char
+        *line; /* the case as written; prompts are rendered from this text, so that 1.0 stays 1.0 */
     size_t len;
     struct json *json;
     const struct json *expect; /* a call, a list of them, or null (no call expected); NULL: calls
                                   are not checked */
-    int64_t max_tokens;        /* 0: not given */
+    int64_t max_tokens;        /* 0: not set */
 };
 struct suite {
     char *text;
@@ -36,41 +37,42 @@ struct suite {
  * prompt or no check, a check is malformed, or an expected call does not fit the tools offered. */
 int suite_open(struct suite *s, const char *path, struct err *e); /* .gz too */
 int suite_parse(struct suite *s, const char *text, size_t len, const char *path, struct err *e);
-/* Reads conversations that end in an assistant's answer, one per line. Each becomes a case whose
- * answer must make the same calls. Unusable lines are skipped and counted in a warning. */
+/* Reads conversations that end with an assistant's answer, one per line. Each becomes a case that
+ * expects the same calls as that answer. Unusable lines are skipped and counted in a warning. */
 int suite_open_answers(struct suite *s, const char *path, struct err *e); /* .gz too */
 void suite_close(struct suite *s);
-/* Returns the index among n_all cases of the i-th of n evenly spaced ones. */
+/* Returns the index of the i-th of n cases spaced evenly among n_all. */
 int suite_spread(int n_all, int n, int i);
-/* Builds the prompt. Cases of "text" are used verbatim, after BOS if the vocabulary adds it; for
+/* Builds the prompt. "text" cases are used verbatim, after BOS if the vocabulary adds it; for
  * these, chat may be NULL. */
 int suite_prompt(const struct suite_case *c, const struct chat *chat, const struct tok *t,
                  struct chat_prompt *out, struct err *e);
-/* Appends "exact, contains, ...", for help and messages. */
+/* Appends the names of the checks ("exact, contains, ..."), for help and messages. */
 void suite_checks(struct buf *out);
 /* Returns whether any case expects calls. */
 bool suite_calls(const struct suite *s);
 
-/* Parsed answer of a model. */
+/* A model's answer, parsed. */
 struct answer {
     struct toolparse *parse;
     const struct json
         *json; /* result of parse: content, reasoning, tool_calls, problems (chat/toolfmt.h) */
     const char *content; /* the content; never NULL */
 };
-/* Parses an answer. `prompt` is the rendered prompt; its end shows whether reasoning is open. f
- * NULL: the template has no known syntax of calls. strict_calls: bare JSON is not a call. */
+/* Parses an answer. `prompt` is the rendered prompt, whose end shows whether reasoning has already
+ * been opened. f NULL: the template's call syntax is unknown. strict_calls: bare JSON is not a
+ * call. */
 int answer_read(struct answer *a, const struct toolfmt *f, const struct suite_case *c,
                 const char *prompt, const char *text, size_t len, bool strict_calls, struct err *e);
 void answer_release(struct answer *a);
 /* Returns whether two answers have the same calls or, without calls, the same content. */
 bool answer_same(const struct answer *a, const struct answer *b);
-/* Appends the calls as one line of text, or the content in quotes. */
+/* Appends the calls as one line of text or, without calls, the content in quotes. */
 void answer_show(const struct answer *a, struct buf *out);
 
 struct verdict {
     bool pass; /* all checks passed */
-    /* Tool calls; false if none is expected but one was made: */
+    /* Tool calls; all false if no call is expected but one was made: */
     bool parsed;    /* a call was made */
     bool valid;     /* every call names an offered tool and satisfies its schema */
     bool named;     /* expected names, in order */

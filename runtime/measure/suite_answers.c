@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* runtime/measure/suite_answers.c - conversations that end in an answer, as cases that expect the
- * same calls (suite.h). */
+/* runtime/measure/suite_answers.c - turns conversations that end with an answer into cases that
+ * expect the same calls (suite.h). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,7 +24,7 @@ static void put_expect(struct buf *out, const char *message) {
         const struct json *fn = json_get(c, "function"), *args = json_get(fn ? fn : c, "arguments");
         jw_obj(&w, NULL);
         jw_copy(&w, "name", json_get(fn ? fn : c, "name"));
-        if (json_str(args)) /* JSON as text; parsing refuses anything else */
+        if (json_str(args)) /* arguments as JSON text; the parser rejects anything else */
             jw_raw(&w, "arguments", json_str(args));
         else
             jw_copy(&w, "arguments", args);
@@ -34,7 +34,7 @@ static void put_expect(struct buf *out, const char *message) {
     json_free(j);
 }
 
-/* Appends a line's case. Returns false if the line is not usable as one. */
+/* Appends the case for a line. Returns false if the line cannot be used as one. */
 static bool add_case(struct buf *out, const char *line, size_t n, const char *what) {
     struct talk t = {0};
     struct err ignored;

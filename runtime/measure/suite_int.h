@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-/* runtime/measure/suite_int.h - checks and expected calls, shared by the files of suites. */
+/* runtime/measure/suite_int.h - checks and expected calls; internal to suites (suite.h). */
 #ifndef HONE_RUNTIME_MEASURE_SUITE_INT_H
 #define HONE_RUNTIME_MEASURE_SUITE_INT_H
 
 #include "runtime/measure/suite.h"
 
-/* One kind of check. `value` is the case's entry for it. */
+/* One kind of check. `value` is what the case gives for it. */
 struct check {
     const char *name;
     /* Returns a clause that describes the error in the value; NULL: valid. */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* runtime/measure/suite_run.c - answering a suite: prompts with the model's own template, greedy
+/* runtime/measure/suite_run.c - runs a suite: prompts from the model's own template, greedy
  * answers, verdicts. Memory: the session, the prompts and the answers. */
 #include <inttypes.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 #include "template/chat_ends.h"
 #include "runtime/measure/suite.h"
 
-/* Finds the syntax of calls by name; name NULL: from the model's template. */
+/* Finds the call syntax by name; name NULL: the one of the model's template. */
 static int find_format(const struct suite *suite, const struct model *m, const char *name,
                        const struct toolfmt **out, struct err *e) {
     const char *tmpl;
@@ -109,7 +109,7 @@ static void keep_gen(const struct results_cache_of *keep, const char *which,
     buf_release(&b);
 }
 
-/* Generates an answer, or takes it from the cache. *seconds is the time it took, 0 if cached. */
+/* Generates an answer or takes it from the cache. *seconds is the time it took, 0 if cached. */
 static int generate(struct session *s, const struct ids *prompt, int64_t max_tokens,
                     const struct results_cache_of *keep, struct eval_gen *g, double *seconds,
                     struct err *e) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* runtime/measure/tasks.c - multiple-choice files and needles in a long text, with an optional base
- * model run afterwards. runtime/measure/choices.h reads, runtime/measure/choice.c scores. */
+/* runtime/measure/tasks.c - `hone eval choice` and `hone eval needle`: runs multiple-choice and
+ * needle tasks on a model and then, optionally, on its base. runtime/measure/choices.h reads the
+ * tasks, runtime/measure/choice.c scores them. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -20,7 +21,7 @@ struct accuracy {
     int64_t n, right, greedy;
     double rate, stderr_, lo, hi, chance; /* lo, hi: Wilson's 95 % interval */
 };
-/* Counts the right answers of a group of tasks; NULL: of all tasks. */
+/* Computes the accuracy over a group of tasks; NULL: over all tasks. */
 static struct accuracy accuracy_of(const struct choice_tasks *t, const struct choice_answers *a,
                                    const char *group) {
     struct accuracy r = {0};

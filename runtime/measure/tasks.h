@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* runtime/measure/tasks.h - `hone eval choice` and `hone eval needle`: accuracy on multiple-choice
- * files and on numbers hidden in a long text. */
+ * files and on finding numbers hidden in a long text. */
 #ifndef HONE_RUNTIME_MEASURE_TASKS_H
 #define HONE_RUNTIME_MEASURE_TASKS_H
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* runtime/measure/texts.c - texts of an evaluation as domains, each with its own token list:
- * windows do not cross domains. A plain text file is one domain. A .jsonl file has a conversation
+/* runtime/measure/texts.c - evaluation texts as domains, each with its own list of tokens: windows
+ * do not cross domains. A plain text file is one domain. A .jsonl file has a conversation
  * {"messages": ...} or a text {"text": ...} per line; "domain": "..." assigns the line to that
  * domain. Memory: the texts plus 4 bytes per token. */
 #include <stdio.h>
