@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* plan/memory_plan.c - hone plan: memory needs of a model, computed from headers alone: weights,
- * keys and values, recurrent state, working memory. Also the parts that fit a card, the context,
- * the parts that stay in main memory, and the command lines. Bytes are exact except for `compute`,
- * which is marked as an estimate for other engines' GPU backends. */
+/* plan/memory_plan.c - hone plan: a model's memory needs, computed from headers alone: weights,
+ * keys and values, recurrent state, working memory. Also finds what fits a card, the context that
+ * fits, and what stays in main memory, and prints command lines. Byte counts are exact except
+ * `compute`, which is only an estimate for the GPU backends of other engines, and marked as
+ * such. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,7 +27,7 @@
 #include "runtime/engine/kv_type.h"
 
 enum {
-    USUAL_KEYS = 4096, /* cached tokens for --launches */
+    USUAL_KEYS = 4096, /* cached tokens assumed for --launches */
 };
 struct plan {
     const char *path;
@@ -41,8 +42,8 @@ struct plan {
     uint64_t vram;           /* memory of all cards */
 };
 
-/* Returns whether other engines have this cache type too, which is the case if it stores rows of a
- * tensor type unchanged. Rotated rows are specific to hone. */
+/* Returns whether other engines also have this cache type, i.e. whether it stores rows of a tensor
+ * type unchanged. Rotated rows are specific to hone. */
 static bool is_common(const struct kv_type *t) {
     return t->type != QT_COUNT && !t->rotated;
 }
@@ -189,7 +190,7 @@ static void emit_contexts(struct emit *m, const struct plan *p) {
     }
 }
 
-/* Limits a context to the trained one, if known. */
+/* Limits a context to the trained context, if that is known. */
 static int64_t as_trained(const struct sizes *z, int64_t ctx) {
     return z->n_ctx_train ? min_i64(ctx, z->n_ctx_train) : ctx;
 }
@@ -262,7 +263,8 @@ static void fit_text(const struct plan *p, struct buf *b) {
     if (beyond) buf_fmt(b, ", more than the %lld it was trained for", (long long)p->z.n_ctx_train);
 }
 
-/* Emits the answer: whether it fits, the memory it takes, and the savings from a smaller cache. */
+/* Emits the answer: whether the model fits, the memory it takes, and what a smaller cache would
+ * save. */
 static void fit_answer(struct emit *m, const struct plan *p, const char *what) {
     const struct kv_type *small = kv_type_find(KV_SMALL);
     struct fit_ask less = p->ask;
@@ -286,7 +288,7 @@ static void fit_answer(struct emit *m, const struct plan *p, const char *what) {
     buf_release(&b);
 }
 
-/* Emits the answer without --vram: the memory that the model takes. */
+/* Emits the answer for a plan without --vram: the memory that the model takes. */
 static void size_answer(struct emit *m, const struct plan *p) {
     struct buf b = {0};
     struct fit_use u;
@@ -351,7 +353,7 @@ static void hone_command(struct emit *m, const struct plan *p, const char *kv, s
     buf_str(b, "hone run ");
     shell_word(b, p->path);
     buf_fmt(b, " --ctx %lld --kv-type %s", (long long)p->ask.n_ctx, kv);
-    /* hone supports everything else on CUDA. */
+    /* hone supports every other model on CUDA. */
     if (fits && has_flag(p->k, KV_ON_CUDA) && has_flag(p->v, KV_ON_CUDA)) {
         buf_str(b, p->split.n_cards > 1 ? " --device cuda:0" : " --device auto");
         for (int i = 1; i < p->split.n_cards; i++) buf_fmt(b, ",%d", i);
@@ -376,7 +378,7 @@ static void llama_command(struct emit *m, const struct plan *p, struct buf *b) {
     emit_command(m, "cmd_llama_server", "llama-server", b);
 }
 
-/* Writes commands for Ollama, which has three cache types and places blocks by itself. */
+/* Writes commands for Ollama, which has three cache types and decides by itself where blocks go. */
 static void ollama_commands(struct emit *m, const struct plan *p, struct buf *b) {
     if (p->k != p->v || !has_flag(p->k, KV_SHOWN)) return;
     buf_fmt(b,
@@ -422,7 +424,7 @@ static int verdict(const struct plan *p, struct err *e) {
 
 /* ---- programs -------------------------------------------------------------------------------- */
 
-/* Shows the tables of --launches instead of everything else. */
+/* Emits only the tables of --launches. */
 static int show_programs(struct work *w, const struct plan *p, const struct memory_plan_opts *a,
                          struct emit *m, struct err *e) {
     struct gguf *g;
@@ -447,7 +449,7 @@ static int show_programs(struct work *w, const struct plan *p, const struct memo
     return rc;
 }
 
-/* Plans a model that hone cannot run but whose weights have a size. */
+/* Plans a model that hone cannot run but whose weights have known sizes. */
 static int plan_unknown(const struct memory_plan_opts *o, const struct err *why, struct emit *m,
                         struct err *e) {
     if (o->ctx || o->plot)

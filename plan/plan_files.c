@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* plan/plan_files.c - choice of the best file for a card. */
+/* plan/plan_files.c - recommends the best of several files for a card. */
 #include "plan/plan_files.h"
 
 #include <math.h>
@@ -23,13 +23,13 @@
 #include "runtime/engine/kv_type.h"
 
 struct candidate {     /* an existing file, or one that could be created */
-    const char *name;  /* path; or recipe, with the folder if there are several */
+    const char *name;  /* path; or recipe, preceded by the folder if there are several */
     const char *shown; /* name without folders, if unambiguous */
-    int order;         /* rank of its recipe among the size classes; 0: closest to the original */
+    int order; /* position of its recipe among the size classes; 0: closest to the original */
     uint64_t bytes;
     double kld; /* mean divergence from the original in nats; NaN: not measured */
     struct sizes z;
-    struct fit fit, small; /* with the requested cache, and with a smaller one (KV_SMALL) */
+    struct fit fit, small; /* fit with the requested cache, and with a smaller one (KV_SMALL) */
 };
 struct choice {
     struct work *w;
@@ -42,15 +42,15 @@ struct choice {
     const struct kv_type *k, *v;
     int64_t n_ctx_train; /* shortest trained context of all models */
     bool contexts;       /* models are planned with different contexts */
-    bool measured;       /* some divergence is known */
-    bool forecast;       /* candidates are recipes of an unconverted model */
+    bool measured;       /* the divergence of at least one file is known */
+    bool forecast;       /* candidates are recipes for a model that has not been converted yet */
 };
 
 bool plan_is_choice(const struct memory_plan_opts *o) {
     return o->n_paths > 1 || io_is_dir(o->path[0]) || str_ends(o->path[0], ".json");
 }
 
-/* Returns the position among the size classes of the recipe that a name ends with. */
+/* Returns the position among the size classes of the recipe whose name ends `name`. */
 static int class_order(const char *name) {
     const size_t n = strlen(name) - (str_ends(name, ".gguf") ? 5 : 0);
     int i = 0;
@@ -72,7 +72,7 @@ static void drop_last(struct choice *x) {
     free(x->c[--x->n]);
 }
 
-/* Returns whether a path was added before, perhaps under another name, and adds it. */
+/* Returns whether a file was added before, perhaps under a different path; if not, adds it. */
 static bool seen_before(struct choice *x, const char *path) {
     char *real = io_real(path);
     bool found = false;
@@ -99,7 +99,7 @@ static void with_tokens(const struct choice *x, const struct candidate *c, struc
 
 /* ---- candidates ------------------------------------------------------------------------------ */
 
-/* Takes the measured divergence of the files from the folder's results.json. */
+/* Reads the measured divergence of the files from the folder's results.json. */
 static void take_losses(struct choice *x, int first, const char *folder) {
     struct result r;
     struct err ignored;
@@ -121,7 +121,7 @@ static int add_file(struct choice *x, const char *path, struct err *e) {
     return plan_read_sizes(path, &c->z, &a, &c->bytes, e);
 }
 
-/* Returns whether a name in a folder is a model or the first shard of one. */
+/* Returns whether a file name in a folder is that of a model or of its first shard. */
 static bool is_model(const char *name) {
     int i, n;
     size_t len;
@@ -139,7 +139,7 @@ static bool comes_with_model(const char *path) {
     return is;
 }
 
-/* Adds the models in a folder. *models: there are some, perhaps already added. */
+/* Adds the models in a folder. Sets *models if there are any, even if they were added before. */
 static int add_ggufs(struct choice *x, const char *folder, bool *models, struct err *e) {
     struct io_names all;
     TRY(io_list(&all, folder, e));
@@ -162,7 +162,7 @@ static int add_ggufs(struct choice *x, const char *folder, bool *models, struct 
     return 0;
 }
 
-struct making { /* a recipe's file for an unconverted folder */
+struct making { /* the file that a recipe would make from an unconverted folder */
     struct candidate *c;
     const struct arch *arch;
 };
@@ -235,7 +235,7 @@ static int larger_first(const void *a, const void *b) {
     return x->order != y->order ? x->order - y->order : strcmp(x->name, y->name);
 }
 
-/* Chooses the shown names: without folders, unless two would be equal. */
+/* Chooses the names to show: without folders, unless two would then be equal. */
 static void name_candidates(struct choice *x) {
     for (int i = 0; i < x->n; i++) {
         bool twice = false;
@@ -284,7 +284,7 @@ static int settle_options(struct choice *x, struct err *e) {
     return 0;
 }
 
-/* The file to take, and how it fits: in the first way that any file does. */
+/* The recommended file, and how it fits: the best way in which any file fits. */
 struct take {
     int i;            /* -1: none fits */
     bool small_cache; /* only with a smaller cache */
@@ -295,9 +295,9 @@ static const struct fit *fit_of(const struct choice *x, int i, bool small_cache)
     return small_cache ? &x->c[i]->small : &x->c[i]->fit;
 }
 
-/* Returns the file to take among those that fit in the given way: the closest to the original if
- * all were measured, otherwise the largest; among those that fit partly, the one with the most
- * blocks on the card. -1: none. */
+/* Returns the recommended file among those that fit in the given way: the one closest to the
+ * original if all were measured, otherwise the largest; if they fit only partly, the one with the
+ * most blocks on the card. -1: none. */
 static int best_of(const struct choice *x, enum fit_way way, bool small_cache) {
     int best = -1;
     bool all = true;
@@ -334,7 +334,7 @@ static void way_text(const struct candidate *c, const struct fit *f, char out[64
         snprintf(out, 64, "%s", whole[f->way]);
 }
 
-/* Appends the effect of a smaller cache: a larger file, or memory saved. */
+/* Appends what a smaller cache would allow: a larger file, or less memory. */
 static void with_small_cache(const struct choice *x, int best, struct buf *b) {
     const struct candidate *c = x->c[best];
     int larger = best;
@@ -347,7 +347,7 @@ static void with_small_cache(const struct choice *x, int best, struct buf *b) {
     }
 }
 
-/* Returns the bytes of a file entirely on the card or cards. */
+/* Returns the bytes that a file takes with everything on the card or cards. */
 static uint64_t whole_bytes(const struct choice *x, const struct candidate *c) {
     struct fit_use u;
     const struct fit_ask ask = ask_of(x, c);
@@ -370,7 +370,8 @@ static int fits_shorter(const struct choice *x, bool *small_cache, int64_t *ctx)
     return best;
 }
 
-/* Writes the answer if no file fits: the size of the smallest, and the context that would fit. */
+/* Writes the answer if no file fits: the size of the smallest one, and the context with which it
+ * would fit. */
 static void answer_none(const struct choice *x, struct buf *b) {
     const struct candidate *c = x->c[x->n - 1];
     bool small_cache = false;
@@ -388,7 +389,7 @@ static void answer_none(const struct choice *x, struct buf *b) {
                 (long long)ctx, small_cache ? " --kv-type " KV_SMALL : "");
 }
 
-/* Emits the answer without --vram. */
+/* Emits the answer for a plan without --vram. */
 static void answer_sizes(const struct choice *x, struct emit *m) {
     struct buf b = {0};
     const uint64_t most = whole_bytes(x, x->c[0]), least = whole_bytes(x, x->c[x->n - 1]);

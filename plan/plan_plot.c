@@ -9,7 +9,7 @@
 #include "base/num.h"
 #include "runtime/engine/kv_type.h"
 
-/* Upper bound on the doublings of an int64_t. */
+/* Upper bound on the number of doublings of an int64_t. */
 enum { CONTEXTS_MAX = 48, LINES_MAX = 8 /* number of cache types shown */ };
 
 int64_t plan_next_ctx(const struct sizes *z, int64_t ctx) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* plan/plan_plot.h - context lengths that hone plan considers, and the plot of memory over them. */
+/* plan/plan_plot.h - context lengths that hone plan considers, and the plot of memory against
+ * context. */
 #ifndef HONE_PLAN_PLAN_PLOT_H
 #define HONE_PLAN_PLAN_PLOT_H
 
@@ -8,8 +9,8 @@
 
 #define PLAN_CTX_MAX (INT64_C(1) << 20)
 
-/* Returns the context after ctx (0: the first) in the plot: 4096, then doubled up to the trained
- * context or PLAN_CTX_MAX. Returns 0 after the last one. */
+/* Returns the context that follows ctx in the plot (0: the first): 4096, then twice as long each
+ * time, up to the trained context or PLAN_CTX_MAX. Returns 0 after the last one. */
 int64_t plan_next_ctx(const struct sizes *z, int64_t ctx);
 
 /* Writes an SVG to `path`: bytes of weights, state, working memory and ask->n_slots caches of f16,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* plan/plan_program.c - tables of the steps of a model's passes. Consecutive steps of a block form
- * a run; runs that look the same are printed once, with their blocks. */
+/* plan/plan_program.c - tables of the steps in a model's passes. Consecutive steps of a block form
+ * a run; identical runs are printed once, with the list of their blocks. */
 #include "plan/plan_program.h"
 
 #include <stdlib.h>
@@ -51,8 +51,8 @@ static const char *name_of(const struct graph *g, const struct step *s) {
 
 struct run {
     int first, n, layer; /* steps [first, first + n) of a block; layer -1: not in a block */
-    int same;            /* earlier run with the same text, or itself */
-    int times;           /* number of equal runs, if `same` is the run itself */
+    int same;            /* first earlier run with the same text, or this one */
+    int times;           /* number of equal runs, counted in the first of them */
 };
 struct shown {
     const struct dry_program *o;
@@ -76,7 +76,7 @@ static bool same_step(const struct shown *s, int a, int b) {
     return s->cost[a].n_read == s->cost[b].n_read && s->cost[a].n_written == s->cost[b].n_written &&
            !(s->cost[a].flop < s->cost[b].flop) && !(s->cost[a].flop > s->cost[b].flop);
 }
-/* Returns whether two runs of steps are alike, so that one row shows both. */
+/* Returns whether two runs of steps look the same, so that one row shows both. */
 static bool same_run(const struct shown *s, const struct run *a, const struct run *b) {
     bool same = a->n == b->n && (a->layer < 0) == (b->layer < 0);
     for (int i = 0; i < a->n && same; i++) same = same_step(s, a->first + i, b->first + i);
@@ -95,14 +95,14 @@ static void find_runs(struct shown *s) {
     }
     for (int i = 0; i < s->n_runs; i++) {
         int k = 0;
-        /* Ends at the run itself at the latest. */
+        /* Ends at run i itself at the latest. */
         while (!same_run(s, &s->run[k], &s->run[i])) k++;
         s->run[i].same = k;
         s->run[k].times++;
     }
 }
 
-/* Appends the blocks of a run and of its equals: "0-2,4-6". */
+/* Appends the blocks of a run and of all equal runs: "0-2,4-6". */
 static void blocks_of(const struct shown *s, int run, struct buf *b) {
     int from = -1;
     for (int i = run, last = -1; i <= s->n_runs; i++) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* plan/plan_split.c - a model split over several cards, which are assumed to be equally fast, since
- * headers say nothing about them. */
+/* plan/plan_split.c - splits a model over several cards, which are assumed to be equally fast,
+ * since the files say nothing about the cards. */
 #include "plan/plan_split.h"
 
 #include <stdlib.h>
@@ -63,7 +63,7 @@ static uint64_t block_bytes(const struct sizes *z, const struct fit_ask *a, int6
     uint64_t kv = 0;
     one->n_blocks = 1;
     one->block[0] = z->block[i];
-    /* Was tried with all slots. */
+    /* Cannot fail: has succeeded with all slots. */
     (void)sizes_kv_paged(one, a->n_slots, a->n_ctx, n_rows, &a->rows, &kv);
     free(one);
     return z->block[i].dense + (experts ? z->block[i].experts : 0) + kv +
@@ -91,7 +91,7 @@ static bool try_split(struct plan_split *s, const struct sizes *z, const struct 
         const uint64_t n = split_bytes(&p, s->card_of, c);
         s->used[c] = n ? n + p.card[c].fixed : 0;
     }
-    if (s->card_of[0] == s->card_of[z->n_blocks - 1]) /* one copy serves both ends */
+    if (s->card_of[0] == s->card_of[z->n_blocks - 1]) /* one copy serves as embeddings and head */
         s->used[s->card_of[0]] -= z->tied_head;
     free(p.layer);
     return s->fits;
@@ -108,7 +108,7 @@ static void split_model(struct plan_split *s, const struct sizes *z, const struc
 
 enum { CTX_STEP = 256 };
 
-/* Returns the longest context up to `most` with all weights on the cards; 0: none. */
+/* Returns the longest context up to `most` with which all weights fit on the cards; 0: none. */
 static int64_t longest_ctx(const struct plan_split *s, const struct sizes *z,
                            const struct fit_ask *a, int64_t most) {
     struct plan_split *t = xcalloc(1, sizeof *t);
@@ -130,7 +130,8 @@ static int64_t longest_ctx(const struct plan_split *s, const struct sizes *z,
 bool plan_split_fit(struct plan_split *s, const struct sizes *z, const struct fit_ask *a,
                     struct fit *f) {
     if (!fit_find(z, a, f)) return false;
-    if (f->way == FIT_NONE) (void)fit_use(z, a, 0, 0, &f->use); /* needs of the whole model */
+    if (f->way == FIT_NONE)
+        (void)fit_use(z, a, 0, 0, &f->use); /* for the memory that the whole model needs */
     if (s->n_cards < 2) return true;
     f->max_ctx = longest_ctx(s, z, a, max_i64(z->n_ctx_train, a->n_ctx));
     split_model(s, z, a, PLAN_PASS);

@@ -8,24 +8,24 @@
 #include "models/fit.h"
 #include "models/split.h"
 
-enum { PLAN_PASS = 512 }; /* rows per pass, unless the user chooses otherwise */
+enum { PLAN_PASS = 512 }; /* rows per pass, unless the user sets the number */
 struct plan_split {
     int n_cards;                  /* 0: not requested */
     uint64_t memory[SPLIT_CARDS]; /* bytes on each card */
     uint64_t reserve;             /* bytes to keep free on each card */
     uint64_t used[SPLIT_CARDS];   /* bytes used on each card, with passes of PLAN_PASS rows */
     uint8_t card_of[HP_MAX_LAYERS];
-    int n_cpu_experts; /* last blocks whose experts stay in main memory */
+    int n_cpu_experts; /* number of blocks, from the end, whose experts stay in main memory */
     bool fits;
 };
 
 /* Parses "24GiB,16GiB". ERR_USAGE: not sizes, or more than SPLIT_CARDS. */
 int plan_split_parse(struct plan_split *s, const char *text, struct err *e);
-/* Finds the part of a model that fits: with one card like fit_find; with several, split as the
- * runtime would split it, which also fills the rest of s. Returns the result of fit_find. */
+/* Finds the part of a model that fits. One card: the same as fit_find. Several cards: splits the
+ * model as the runtime would, and fills the rest of s. Returns the result of fit_find. */
 bool plan_split_fit(struct plan_split *s, const struct sizes *z, const struct fit_ask *a,
                     struct fit *f);
-/* Refuses with ERR_USAGE a reserve that exceeds the memory of every card. */
+/* Returns ERR_USAGE if the reserve exceeds the memory of every card. */
 int plan_split_check(const struct plan_split *s, struct err *e);
 /* Warns if --ctx exceeds the trained context. */
 void plan_warn_trained(int64_t n_ctx_train);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/backend.h - interface between a session and the device it computes on. session.c
- * checks arguments, splits rows into passes and counts positions; a backend owns memory and
- * arithmetic. Internal to runtime/. */
+/* runtime/engine/backend.h - interface between a session and the device that computes it. session.c
+ * checks arguments, splits rows into passes and counts positions; a backend owns the memory and
+ * does the arithmetic. Internal to runtime/. */
 #ifndef HONE_RUNTIME_ENGINE_BACKEND_H
 #define HONE_RUNTIME_ENGINE_BACKEND_H
 
@@ -11,7 +11,7 @@
 #include "runtime/engine/session.h"
 
 struct page;
-struct head_row { /* row of the last pass whose logits or best tokens are wanted */
+struct head_row { /* a row of the last pass whose logits or best tokens are wanted */
     int64_t row;
     float *logits; /* NULL: fill in `best` */
     struct session_best *best;
@@ -23,13 +23,13 @@ struct backend {
      * its own allocator. */
     int (*open)(struct session *s, struct err *e);
     void (*close)(struct session *s); /* also called after a failed open */
-    /* Returns whether open failed because memory that the plan had counted on was missing; a larger
-     * s->keep_free may then help. Called before close. NULL: the plan is exact. */
+    /* Returns whether open failed because memory that the plan had counted on was no longer free; a
+     * larger s->keep_free may then help. Called before close. NULL: the plan is exact. */
     bool (*was_full)(const struct session *s);
-    /* Returns the bytes that sequences may still take in one place of the cache. NULL: limited by
-     * main memory only. */
+    /* Returns the bytes that sequences may still take in one place of the cache. NULL: only main
+     * memory is the limit. */
     uint64_t (*room)(const struct session *s, int place);
-    /* Returns the bandwidth of device memory in bytes per second as the driver reports it, or 0 if
+    /* Returns the bandwidth of device memory in bytes per second as reported by the driver, or 0 if
      * unknown. NULL: computes in main memory. */
     uint64_t (*bandwidth)(const struct session *s);
     void (*use)(struct session *s); /* session_use changed s->m; NULL: nothing to do */
@@ -51,15 +51,15 @@ struct backend {
     int (*head)(struct session *s, const float *hidden, int64_t n, float *logits, struct err *e);
     bool finds_best; /* pass fills in s->now.best instead of logits */
     /* Computes the head's outputs for n rows of the last pass without copying the rows first. NULL:
-     * the caller uses `rows` and `head`, and must not ask for the best tokens. */
+     * the caller uses `rows` and `head`, and must not request the best tokens. */
     int (*outputs)(struct session *s, const struct head_row *row, int64_t n, struct err *e);
-    /* Implements session_score; `base`, if not NULL, belongs to the same backend and has just
-     * scored the same rows. `shares` returns whether two sessions' logits can be compared there.
-     * NULL: the caller compares logits itself. */
+    /* Implements session_score. `base`, if not NULL, belongs to the same backend and has just
+     * scored the same rows. `shares` returns whether the backend can compare the logits of two
+     * sessions. NULL: the caller compares logits itself. */
     int (*score)(struct session *s, struct session *base, int64_t first, int64_t n,
                  const int32_t *target, struct session_score *out, struct err *e);
-    /* Copies n rows of the current pass's residual to the input of the next pass of `to`. NULL, or
-     * can_hand returning false: not possible. */
+    /* Copies n rows of the current pass's residual to the input of the next pass of `to`. Not
+     * possible if NULL or if can_hand returns false. */
     bool (*can_hand)(const struct session *s, const struct session *to);
     int (*hand)(struct session *s, int64_t row, int64_t n, struct session *to, int64_t at,
                 struct err *e);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/cache.c - pools of pages, and the sequences that hold them (cache.h).
+/* runtime/engine/cache.c - pools of pages, and the sequences that hold pages (cache.h).
  *
  * Memory is allocated in extents of several pages, so that a sequence reads mostly contiguous
- * memory. An extent is freed when none of its pages is held and no reservation counts on it. */
+ * memory. An extent is freed when none of its pages is held and no reservation needs it. */
 #include "runtime/engine/cache.h"
 
 #include <inttypes.h>
@@ -18,7 +18,7 @@ struct extent {
     void *own;
     struct page *page;
     int64_t n_pages, n_held;
-    /* The extent was allocated for a reservation, not for the unreserved growth of a sequence. */
+    /* The extent was allocated for a reservation, not because a sequence grew without one. */
     bool reserved;
 };
 
@@ -106,8 +106,8 @@ uint64_t cache_held_bytes(const struct cache *c, int place) {
     return n;
 }
 
-/* Returns the number of pages that a slot's pool must have: the n_reserved promised ones, one more
- * sequence's if a spare is kept, and the current pass's. */
+/* Returns the number of pages that a slot's pool must have: n_reserved pages promised to sequences,
+ * those of one more sequence if a spare is kept, and those of the current pass. */
 static int64_t pages_wanted(const struct cache *c, int slot, int64_t n_reserved) {
     const struct kv_slot *s = &c->kv.slot[slot];
     if (!n_reserved) return 0;
@@ -166,7 +166,7 @@ static int pool_extend(struct cache *c, struct page_pool *p, int64_t n, bool res
     struct extent *x = xcalloc(1, sizeof *x);
     *x = (struct extent){p->extent, own, xcalloc((size_t)n, sizeof *x->page), n, 0, reserved};
     p->extent = x;
-    /* The free list is in order of age, so that older pages are taken first. */
+    /* Keep the free list in order of age, so that older pages are taken first. */
     struct page **end = &p->free;
     while (*end) end = &(*end)->next;
     for (int64_t i = 0; i < n; i++, end = &(*end)->next) {
@@ -180,8 +180,8 @@ static int pool_extend(struct cache *c, struct page_pool *p, int64_t n, bool res
     return 0;
 }
 
-/* Frees extents without held pages, unless reservations count on them. The first extent stays,
- * since it holds the session's own sequence. */
+/* Frees extents without held pages, unless a reservation needs them. The first extent stays, since
+ * it holds the session's own sequence. */
 static void pool_shrink(struct cache *c, int slot) {
     struct page_pool *p = &c->pool[slot];
     const int64_t keep = pages_wanted(c, slot, p->n_reserved);
@@ -265,8 +265,8 @@ static void free_mem(struct cache *c, const struct seq_mem *m, int n_places) {
         c->mem.free(c->mem.of, m[i].own);
     }
 }
-/* Allocates the states and page tables of a sequence in every place; on failure it frees them
- * all. */
+/* Allocates the states and page tables of a sequence in every place. On failure frees all of
+ * them. */
 static int alloc_mem(struct cache *c, struct seq_mem *m, struct err *e) {
     for (int i = 0; i < c->n_places; i++) {
         const uint64_t n = fixed_bytes(c, i);
@@ -288,7 +288,7 @@ static void zero_states(struct cache *c, const struct seq_mem *m) {
         if (m[i].state) c->mem.zero(c->mem.of, i, m[i].state, c->state_bytes[i]);
 }
 
-/* Creates a sequence without pages. zero: clears its states; otherwise the caller fills them in. */
+/* Creates a sequence without pages. zero: clears its states; otherwise the caller fills them. */
 static int seq_alloc(struct seq **out, struct cache *c, bool zero, struct err *e) {
     struct seq_mem m[CACHE_PLACES] = {{0}};
     if (c->n_spare) {
@@ -430,7 +430,7 @@ void seq_take(struct seq *q, struct seq *from) {
         from->mem[i] = old;
     }
     q->pos = from->pos;
-    q->table_from = from->table_from; /* tables are in the memory of the states */
+    q->table_from = from->table_from; /* the tables have moved along with the states */
     seq_empty(from);
 }
 

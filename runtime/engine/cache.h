@@ -3,13 +3,13 @@
  *
  * A page holds the keys and values of one attention slot for a fixed number of consecutive
  * positions. Pages are reference-counted: a fork shares all pages of its parent, and a shared page
- * is copied before one holder overwrites rows that another reads. A slot with a window returns the
- * pages that no later query can see. Recurrent states have a fixed size per sequence and are copied
- * by a fork.
+ * is copied before one holder overwrites rows that another reads. A slot with a window frees the
+ * pages that no later query can see. Recurrent states have a fixed size per sequence, and a fork
+ * copies them.
  *
  * struct cache_mem supplies the memory: main memory, or device memory with page tables after the
- * states. There may be several places, such as devices: each slot of keys or states is in the
- * place where its layer is computed, and a sequence has memory in each.
+ * states. There may be several places, e.g. one per device: the keys or states of a slot are in the
+ * place where its layer is computed, and a sequence has memory in every place.
  *
  * A cache belongs to one engine and is used by one thread at a time. Internal to runtime/. */
 #ifndef HONE_RUNTIME_ENGINE_CACHE_H
@@ -26,7 +26,8 @@ struct cache_mem {
     int (*alloc)(void *of, int place, uint64_t n, const char *what, void **own, void **at,
                  struct err *e);
     void (*free)(void *of, void *own); /* accepts NULL */
-    /* Copy or clear memory within a place. Errors on a device surface at its next pass. */
+    /* Copy or clear memory within a place. If this fails on a device, the next pass reports the
+     * error. */
     void (*copy)(void *of, int place, void *to, const void *from, uint64_t n);
     void (*zero)(void *of, int place, void *at, uint64_t n);
 };
@@ -50,7 +51,7 @@ struct page_pool { /* pages of one slot */
     int place;
 };
 struct seq_mem {    /* memory of a sequence in one place */
-    void *own, *at; /* allocation of the states and the table after them; its address */
+    void *own, *at; /* allocation that holds the states and, after them, the table; its address */
     float *state;   /* NULL: no recurrent layers */
     void **table;   /* page table on a device, [pages of n_ctx][n_slots]; NULL: none */
 };
@@ -63,17 +64,17 @@ struct cache {
     struct cache_mem mem;
     int n_places;
     uint64_t state_bytes[CACHE_PLACES]; /* states of a sequence per place; sum: rec.n_bytes */
-    uint64_t table_bytes; /* a sequence's page table, on each device; 0: no page tables */
-    /* keeps_spare: memory is reserved for a snapshot of the first sequence, so that a mark cannot
-     * fail on a nearly full device. spare: unused states, at most most_spare. */
+    uint64_t table_bytes; /* size of a sequence's page table on each device; 0: no page tables */
+    /* keeps_spare: memory is reserved for a snapshot of the first sequence, so that setting a mark
+     * cannot fail on a nearly full device. spare: unused states, at most most_spare. */
     bool keeps_spare;
     int n_spare, most_spare;
     struct seq_mem spare[CACHE_SPARES][CACHE_PLACES];
     uint64_t next_id;               /* id of the next sequence */
     uint64_t n_bytes[CACHE_PLACES]; /* pages and states, including forks and snapshots */
-    uint64_t most[CACHE_PLACES];    /* limit of n_bytes, beyond which is ERR_SYS; 0: none */
+    uint64_t most[CACHE_PLACES];    /* limit of n_bytes; exceeding it is ERR_SYS; 0: none */
 };
-struct seq_pages { /* pages [first, first + n) of one slot; page i begins */
+struct seq_pages { /* pages [first, first + n) of one slot; page i starts */
     int64_t first; /* at position i * page_tok */
     int n, cap;
     struct page **v;
@@ -101,49 +102,49 @@ void cache_release(struct cache *c);
 
 /* Returns the pages of a slot that one sequence of n_tok tokens needs between passes. */
 int64_t cache_slot_pages(const struct cache *c, int slot, int64_t n_tok);
-/* Returns the bytes that a slot takes when n_tok tokens are reserved for the first sequence. */
+/* Returns the bytes that a slot takes if n_tok tokens are reserved for the first sequence. */
 uint64_t cache_slot_bytes(const struct cache *c, int slot, int64_t n_tok);
-/* Returns the bytes that the first sequence takes in a place when n_tok tokens are reserved for it:
- * its pages, the extra pages that windows need during a pass, and a snapshot's states with
- * keeps_spare. *states receives the part of states and page table. */
+/* Returns the bytes that the first sequence takes in a place if n_tok tokens are reserved for it:
+ * its pages, the extra pages that windows need during a pass, and, with keeps_spare, a snapshot's
+ * states. *states receives how much of that is states and page table. */
 uint64_t cache_first_bytes(const struct cache *c, int place, int64_t n_tok, uint64_t *states);
-/* Returns the bytes by which the rounding function `whole` enlarges the allocations counted by
- * cache_first_bytes. */
+/* Returns how much the rounding function `whole` enlarges the allocations that cache_first_bytes
+ * counts, in bytes. */
 uint64_t cache_first_rounding(const struct cache *c, int place, int64_t n_tok,
                               uint64_t (*whole)(uint64_t));
-/* Returns an upper bound on the bytes that any further sequence takes in a place when n_tok tokens
+/* Returns an upper bound on the bytes that any further sequence takes in a place if n_tok tokens
  * are reserved for it. */
 uint64_t cache_seq_bytes(const struct cache *c, int place, int64_t n_tok);
-/* Returns the bytes that sequences hold in a place: pages (shared ones once) and states, without
- * the spares of cache_keep_spares. */
+/* Returns the bytes that sequences hold in a place: pages (shared ones counted once) and states,
+ * without the spares of cache_keep_spares. */
 uint64_t cache_held_bytes(const struct cache *c, int place);
-/* Reserves memory for a snapshot next to the first sequence's. ERR_SYS: out of memory. */
+/* Reserves memory for a snapshot of the first sequence. ERR_SYS: out of memory. */
 int cache_keep_spare(struct cache *c, struct err *e);
 /* Keeps the states of n sequences, at most CACHE_SPARES, allocated and touched, because fresh
- * memory costs more than the copy into it. Calling it again refills the spares. Best effort: it may
+ * memory costs more than copying into it. Calling it again refills the spares. Best effort: it may
  * keep fewer. */
 void cache_keep_spares(struct cache *c, int n);
 /* Refills one spare. Returns false if none is missing or memory is short. */
 bool cache_add_spare(struct cache *c);
-/* Creates an empty sequence and reserves memory for n_reserve tokens; beyond them it allocates as
+/* Creates an empty sequence and reserves memory for n_reserve tokens; beyond that, it allocates as
  * it grows. ERR_SYS: out of memory; nothing has changed. */
 int seq_new(struct seq **out, struct cache *c, int64_t n_reserve, struct err *e);
 /* Makes the pages of positions [pos, pos + n) writable. ERR_SYS: out of memory; the contents of q
  * are unchanged. */
 int seq_grow(struct seq *q, int64_t n, struct err *e);
-/* Turns an empty sequence into one of n_tok tokens whose rows the caller fills in; slot i has pages
- * from position first[i] on. ERR_SYS: out of memory. */
+/* Turns an empty sequence into one of n_tok tokens whose rows the caller then fills in; slot i has
+ * pages from position first[i] on. ERR_SYS: out of memory. */
 int seq_make_room(struct seq *q, int64_t n_tok, const int64_t *first, struct err *e);
 /* Creates a sequence without a past (seq_empty). */
 int seq_new_fork(struct seq **out, struct cache *c, struct err *e);
-/* Shares with `fork` the pages of q after n more tokens that are written but not yet counted. The
- * caller copies the states. */
+/* Makes `fork` share the pages of q including n more tokens that are written but not yet counted.
+ * The caller copies the states. */
 void seq_fork_ahead(struct seq *fork, const struct seq *q, int64_t n);
 /* Counts n more tokens and frees pages that a window has passed. */
 void seq_advance(struct seq *q, int64_t n);
 
-/* Returns the row of a key, followed by the rows of the next positions in its page. seq_value is
- * the counterpart for values. */
+/* Returns the row of a key; the rows of the next positions in its page follow it. seq_value does
+ * the same for values. */
 static inline uint8_t *seq_key(const struct seq *q, int slot, int64_t head, int64_t pos) {
     const struct kv_slot *s = &q->cache->kv.slot[slot];
     const int64_t n = q->cache->page_tok;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/cost.c - bytes and FLOP of steps. Weight roles and kinds of state determine the
- * cost of a node, so no operation is handled by name. */
+/* runtime/engine/cost.c - bytes and FLOP of steps. The roles of a node's weights and the kinds of
+ * its state determine the cost, so no operation is handled by name. */
 #include "runtime/engine/cost.h"
 
 #include "base/num.h"
@@ -13,7 +13,7 @@ static uint64_t reg_bytes(const struct cost_of *c, gr_reg r) {
 
 /* ---- weights ---- */
 
-/* Returns the largest share of a layer's experts, 0 to 1, that n_rows rows can choose. */
+/* Returns the largest share of a layer's experts (0 to 1) that n_rows rows can choose. */
 static double chosen(const struct cost_of *c, const struct gr_node *n) {
     const int64_t all = c->g->weight[n->moe.router].ne[1];
     return (double)min_i64(all, c->n_rows * n->moe.n_used) / (double)all;
@@ -74,7 +74,7 @@ static void add_state(const struct cost_of *c, const struct gr_node *n, struct c
 static bool writes_reg(const struct gr_node *n, gr_reg r) {
     return n->dst == r || n->dst2 == r;
 }
-/* Adds the bytes of registers that the nodes read from, or leave for, others. */
+/* Adds the bytes of the registers that the nodes read from other steps or leave for them. */
 static void add_registers(const struct cost_of *c, int first, int n_nodes, enum step_part part,
                           struct cost *o) {
     const bool begins = part == PART_ALL || part == PART_CHOOSE,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* runtime/generate/constrain.c - constrained decoding with a grammar and a sampler
+/* runtime/generate/constrain.c - constrained decoding: a grammar restricts what a sampler draws
  * (constrain.h). */
 #include "runtime/generate/constrain.h"
 
@@ -19,7 +19,7 @@ enum { SPACES_MAX = 2, FORCED_MAX = 512, TRIES = 16, MANY = 256 };
 enum placement { AT_START, IN_REASONING, IN_TEXT };
 
 enum { LANGS = 2 };
-struct states { /* one state per language that the text may still belong to */
+struct states { /* one state for each language that the text may still belong to */
     struct gram_state *v[LANGS];
     int n;
 };
@@ -30,10 +30,10 @@ struct constrain {
     enum placement at;
     struct buf text;  /* all text so far */
     int spaces;       /* whitespace tokens still allowed before the text */
-    int64_t left;     /* most tokens to come; -1: unlimited */
+    int64_t left;     /* maximum number of tokens still to come; -1: unlimited */
     bool ended;       /* the last token ended the answer */
-    bool late;        /* `left` tokens cannot complete the text */
-    struct ids end;   /* tokens that complete the text from here; empty: not searched for */
+    bool late;        /* the text cannot be completed within `left` tokens */
+    struct ids end;   /* tokens that complete the text from here; empty: not yet searched */
     struct ids close; /* tokens of o.close */
     struct constrain_counts n;
     size_t *over; /* [n.n_overruled] offsets in text */
@@ -61,7 +61,7 @@ struct constrain *constrain_new(const struct constrain_opts *o, const struct tok
     if (o->other) c->state.v[c->state.n++] = gram_begin(o->other);
     c->at = o->close && !o->open ? IN_REASONING : o->open ? AT_START : IN_TEXT;
     c->spaces = c->at == IN_TEXT ? o->spaces : 0;
-    struct err ignored; /* reasoning is then not closed in time */
+    struct err ignored; /* if this fails, reasoning is not closed in time */
     if (o->close) (void)tok_encode(t, o->close, strlen(o->close), true, false, &c->close, &ignored);
     buf_str(&c->text, "");
     return c;
@@ -116,14 +116,15 @@ static bool besides(const struct constrain *c, int32_t id) {
     return ok;
 }
 
-/* Returns whether any of the grammar's states allows the token. */
+/* Returns whether any of the grammar states allows the token. */
 static bool in_text(const struct constrain *c, int32_t id) {
     for (int i = 0; i < c->state.n; i++)
         if (gram_allows(c->state.v[i], id)) return true;
     return false;
 }
 
-/* Returns the end of the closing tag as an offset in s, if s comes next and completes it, or -1. */
+/* If s comes next and completes the closing tag, returns the end of the tag as an offset in s;
+ * otherwise -1. */
 static int64_t closes(const struct constrain *c, const char *s, size_t n) {
     const size_t len = strlen(c->o.close);
     const size_t n_tail = c->text.len < len - 1 ? c->text.len : len - 1;
@@ -136,8 +137,8 @@ static int64_t closes(const struct constrain *c, const char *s, size_t n) {
     return at;
 }
 
-/* Advances the states by text that need not end at a token boundary and drops languages that do not
- * match. Returns false, with nothing changed, if none matches. */
+/* Advances the states by text, which may end inside a token, and drops languages that do not match.
+ * Returns false, with nothing changed, if none matches. */
 static bool go_on(struct states *s, const char *text, size_t n) {
     struct states to = states_copy(s), kept = {.n = 0};
     struct err ignored;
@@ -203,7 +204,8 @@ static int pick_masked(struct constrain *c, struct sampler *s, const float *logi
     return 0;
 }
 
-/* Keeps, in order, the allowed ones of the n best logits, at most `most`. Returns their number. */
+/* Keeps the allowed tokens among the n best logits, in order, at most `most`. Returns how many it
+ * kept. */
 static int64_t keep_allowed(const struct constrain *c, int32_t *id, float *logit, int64_t n,
                             int64_t most) {
     int64_t m = 0;
@@ -215,9 +217,9 @@ static int64_t keep_allowed(const struct constrain *c, int32_t *id, float *logit
     return m;
 }
 
-/* Draws among the allowed tokens. It first tests as many candidates as the sampler needs; more are
- * looked at only if some of these are forbidden. *alone: the token that the sampler alone would
- * have drawn. */
+/* Draws among the allowed tokens. First tests as many candidates as the sampler needs, and looks at
+ * more only if some of these are forbidden. *alone: the token that the sampler would have drawn on
+ * its own. */
 static int pick(struct constrain *c, struct sampler *s, const float *logits, const int32_t *last,
                 int64_t n_last, int32_t *alone, int32_t *id, struct err *e) {
     static const int32_t ladder[] = {16, LOGITS_BEST};
@@ -233,12 +235,12 @@ static int pick(struct constrain *c, struct sampler *s, const float *logits, con
     const bool ok = is_allowed(c, *id);
     if (ok && (needs == 1 || c->at == IN_REASONING)) return 0;
     int64_t m = few ? keep_allowed(c, best, logit, n_best, needs) : 0;
-    if (few && ok && m == n_best) return 0; /* same candidates, same draw */
+    if (few && ok && m == n_best) return 0; /* no candidate is forbidden, so the draw is the same */
     for (size_t i = 0; i < COUNT_OF(ladder) && few && m < needs && n_best >= needs; i++) {
         if (ladder[i] <= needs) continue;
         n_best = logits_best(logits, n, ladder[i], best, logit);
         m = keep_allowed(c, best, logit, n_best, needs);
-        if (n_best < ladder[i]) break; /* there are no more */
+        if (n_best < ladder[i]) break; /* all logits have been looked at */
     }
     sampler_set_rng(s, rng);
     if (!few || m == 0 || (m < needs && n_best >= LOGITS_BEST))
@@ -268,8 +270,8 @@ void constrain_limit(struct constrain *c, int64_t left) {
     c->left = left;
 }
 
-/* Returns whether `most` tokens can complete the text. If no way is known, assumes so for MANY or
- * more. */
+/* Returns whether `most` tokens can complete the text. If no way to do so is known, assumes that
+ * MANY or more suffice. */
 static bool text_ends(const struct states *s, int64_t most) {
     for (int i = 0; i < s->n; i++)
         if (gram_ends_within(s->v[i], most) || (most >= MANY && gram_least(s->v[i]) < 0))
@@ -311,8 +313,8 @@ static bool ends_behind(struct constrain *c, int32_t id, int64_t most) {
     return ok;
 }
 
-/* Searches for tokens that complete the text and stores them in c->end. Returns false if none are
- * known or they exceed the limit, which then remains so. */
+/* Searches for tokens that complete the text and stores them in c->end. Returns false if no such
+ * tokens are known, or if they exceed the limit; in that case c->late is set. */
 static bool find_end(struct constrain *c) {
     struct ids best = {0};
     bool found = false;
@@ -372,7 +374,7 @@ int constrain_pick(struct constrain *c, struct sampler *s, const float *logits, 
 
 /* ---- accepted tokens ---- */
 
-/* Advances within reasoning. If it ends inside s, the rest of s is text. */
+/* Advances within reasoning. If reasoning ends inside s, the rest of s is text. */
 static int reason(struct constrain *c, const char *s, size_t n, struct err *e) {
     const int64_t at = closes(c, s, n);
     if (at < 0) return 0;
@@ -439,15 +441,15 @@ bool constrain_ended(const struct constrain *c) {
     return c->ended;
 }
 
-/* Returns the number of `ids` that are certain to follow. The last one is left to the model unless
- * the text ends there. 0: completing the text after them would exceed the limit. */
+/* Returns how many of `ids` are certain to follow. The last one is left to the model unless the
+ * text ends there. 0: after them, completing the text would exceed the limit. */
 static int64_t certain(const struct constrain *c, const struct gram_state *from,
                        const struct ids *ids, int64_t most) {
     struct gram_state *s = gram_copy(from);
     struct err ignored;
     int64_t k = 0;
     while (k < ids->n && k < most && gram_accept(s, ids->v[k], &ignored) == 0) k++;
-    /* c->left has already been decremented for the token that these replace. */
+    /* The token that these replace has already been subtracted from c->left. */
     const bool late = c->left >= 0 && !c->late && !gram_ends_within(s, c->left + 1 - k);
     if (k == ids->n && k > 0 && !gram_must_end(s)) k--;
     gram_end(s);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* runtime/generate/constrain.h - constrained decoding: draws tokens that a grammar (grammar/gram.h)
- * allows, and counts where it overruled the model. */
+/* runtime/generate/constrain.h - constrained decoding: draws only tokens that a grammar
+ * (grammar/gram.h) allows, and counts how often it overruled the model. */
 #ifndef HONE_RUNTIME_GENERATE_CONSTRAIN_H
 #define HONE_RUNTIME_GENERATE_CONSTRAIN_H
 
@@ -16,11 +16,11 @@ struct constrain_opts {
     const char *close;     /* marker that ends reasoning already in progress; NULL: none */
     int spaces;            /* whitespace tokens allowed before the text, regardless of g */
     bool may_end;          /* the answer may end within reasoning */
-    bool draw_all;         /* draws forced tokens too, so that n_overruled counts them */
+    bool draw_all;         /* also draws tokens that are forced, so that n_overruled counts them */
 };
 struct constrain_counts {
     int64_t n_drawn;     /* tokens drawn under the grammar */
-    int64_t n_overruled; /* of those, tokens where the sampler alone would have drawn another */
+    int64_t n_overruled; /* of those, tokens drawn in place of a different choice of the sampler */
     int64_t n_forced;    /* tokens not drawn because only one was allowed */
     int64_t n_ended;     /* tokens chosen to complete the text within the limit */
 };
@@ -29,31 +29,31 @@ struct constrain *constrain_new(const struct constrain_opts *o, const struct tok
 void constrain_free(struct constrain *c);
 struct constrain_counts constrain_get_counts(const struct constrain *c);
 /* Returns the byte offsets in the answer, *n of them, ascending, at which the sampler was
- * overruled: the first byte in which the token differs from the sampler's choice. Control tokens
- * are spelled out in the answer. c NULL: none. */
+ * overruled: the first byte where the token differs from the sampler's choice. Control tokens
+ * appear in the answer as text. c NULL: none. */
 const size_t *constrain_overruled(const struct constrain *c, int64_t *n);
 
 /* Returns whether the last token ended the answer. A token that usually ends answers may be part of
- * the text, when it closes a call that must be followed by more. */
+ * the text: it may close a call after which more must follow. */
 bool constrain_ended(const struct constrain *c);
 /* Returns whether the text is complete and nothing can follow. */
 bool constrain_done(const struct constrain *c);
-/* Limits the answer to `left` more tokens, -1: unlimited. If the text can be completed within them,
- * no token is drawn after which it no longer could be. Otherwise the limit is ignored. */
+/* Limits the answer to `left` more tokens; -1: unlimited. If the text can be completed within the
+ * limit, no token is drawn that would make this impossible. Otherwise the limit is ignored. */
 void constrain_limit(struct constrain *c, int64_t left);
-/* Draws with the sampler among the allowed tokens. The best are tested one by one; a mask is built
- * only if they do not decide. Within reasoning all tokens are allowed except those that end the
- * answer and those that continue past the end of reasoning with text that the grammar forbids.
- * ERR_DATA: none is allowed, or a limit of the grammar was hit. */
+/* Draws with the sampler among the allowed tokens. The best ones are tested one by one; a mask over
+ * all tokens is built only if they do not decide the draw. Within reasoning all tokens are allowed
+ * except those that end the answer and those that continue past the end of reasoning with text that
+ * the grammar forbids. ERR_DATA: no token is allowed, or a limit of the grammar was hit. */
 int constrain_pick(struct constrain *c, struct sampler *s, const float *logits, const int32_t *last,
                    int64_t n_last, int32_t *id, struct err *e);
 /* Advances past a drawn token. */
 int constrain_accept(struct constrain *c, int32_t id, struct err *e);
 /* Finds the tokens that must come now, if there are at least 2. The last token `id`, drawn and
- * accepted, is tokenized again together with the forced text, so that the result is the tokenizer's
- * own. out receives the tokens that replace `id`, already accepted, or is empty if nothing is
- * forced. Unless the text ends there, the last token is left to the model, since a longer one may
- * span the boundary. */
+ * accepted, is tokenized again together with the forced text, so that the result is what the
+ * tokenizer would produce. out receives the tokens that replace `id`, already accepted; it is empty
+ * if nothing is forced. Unless the text ends there, the last token is left to the model, since a
+ * longer one may span the boundary. */
 int constrain_forced(struct constrain *c, int32_t id, int64_t most, struct ids *out, struct err *e);
 
 #endif

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 /* runtime/generate/draft.c - speculative decoding of one token with the MTP block (draft.h).
  *
- * The block reads pairs (hidden row of position t, token t + 1); `hidden` and `next` buffer those
- * not yet fed. A pass of the trunk runs [pending tokens,] the given token and the draft token. If
- * the next token equals the draft token, its logits are already available. Otherwise the trunk
- * returns to the mark before the pass, since recurrent states cannot drop a token, and the accepted
- * tokens stay pending until the next pass. After MAX_LEFT pending tokens a pass without a draft
- * token ends the series. */
+ * The block reads pairs (hidden row of position t, token t + 1); `hidden` and `next` buffer the
+ * pairs not yet fed. A pass of the trunk runs [pending tokens,] the given token and the draft
+ * token. If the next token equals the draft token, its logits are already available. Otherwise the
+ * trunk returns to the mark before the pass, since recurrent states cannot drop a token, and the
+ * accepted tokens stay pending until the next pass. After MAX_LEFT pending tokens, a pass without a
+ * draft token runs them all and ends the series. */
 #include "runtime/generate/draft.h"
 
 #include <stdlib.h>
@@ -22,12 +22,12 @@ struct draft {
     struct session *trunk, *s;
     struct model *m;
     int64_t d, n_vocab;
-    /* Rows [PIECE + 1][d] not yet fed to the block; the last has no token yet. */
+    /* [PIECE + 1][d] rows not yet fed to the block; the last one has no token yet. */
     float *hidden;
-    int32_t *next; /* tokens after these rows, [PIECE] */
+    int32_t *next; /* [PIECE] tokens that follow these rows */
     int64_t n_pairs;
     bool begun; /* hidden[n_pairs] is valid */
-    /* Accepted tokens after the mark, which the trunk must see again after a rewind. */
+    /* Accepted tokens after the mark, which the trunk must run again after a rewind. */
     int32_t left[MAX_LEFT + 1];
     int n_left;
     /* The trunk has also run `guess`; ahead_hidden and ahead_logits are its row and logits. */
@@ -100,8 +100,8 @@ struct draft_stats draft_get_stats(const struct draft *d) {
     return d->stats;
 }
 
-/* Feeds the block all buffered pairs of hidden row and token. `logits`, if not NULL, receives the
- * last pair's. */
+/* Feeds all buffered pairs of hidden row and token to the block. `logits`, if not NULL, receives
+ * the logits of the last pair. */
 static int catch_up(struct draft *d, float *logits, struct err *e) {
     if (!d->n_pairs) return 0;
     const struct session_pass p = {
@@ -112,7 +112,7 @@ static int catch_up(struct draft *d, float *logits, struct err *e) {
     return 0;
 }
 
-/* Completes the last hidden row's pair with the token after it. */
+/* Completes the pair of the last hidden row with the token that follows it. */
 static int complete_pair(struct draft *d, int32_t id, struct err *e) {
     if (!d->begun) return 0; /* the very first token has no row before it */
     if (d->n_pairs == PIECE) TRY(catch_up(d, NULL, e));
@@ -125,7 +125,7 @@ static void add_hidden(struct draft *d, const float *hidden) {
 }
 
 /* Runs the trunk over the pending tokens, id, and the draft token if there is one; `logits`
- * receives id's. */
+ * receives the logits after id. */
 static int run_trunk(struct draft *d, int32_t id, bool guessing, float *logits, struct err *e) {
     int32_t ids[MAX_LEFT + 2];
     int n = d->n_left;
@@ -154,8 +154,8 @@ static int run_trunk(struct draft *d, int32_t id, bool guessing, float *logits, 
     return rc;
 }
 
-/* Returns whether the draft token was correct, so that nothing remains to be computed. Otherwise
- * rewinds the trunk to the mark. */
+/* Returns whether the draft token was correct: its row has then been computed. Otherwise rewinds
+ * the trunk to the mark. */
 static bool check_draft(struct draft *d, int32_t id, float *logits) {
     if (!d->ahead) return false;
     d->ahead = false;

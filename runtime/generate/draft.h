@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* runtime/generate/draft.h - speculative decoding with the model's MTP block: each pass of the
  * trunk computes the chosen token and the block's draft of the next one, so that a correct draft
- * costs no extra pass. Logits are the trunk's for exactly the given tokens, up to the rounding
- * of batched passes: the text equals that of plain generation.
+ * saves a pass. The logits are those of the trunk for exactly the given tokens, up to the rounding
+ * of batched passes, so the text equals that of plain generation.
  *
  * Memory in addition to the trunk's session: the block's memory (one layer's cache, scratch, and on
  * a GPU its own copy of embeddings and head), a copy of the trunk's recurrent states, and three
@@ -13,11 +13,12 @@
 #include "runtime/engine/session.h"
 
 struct draft_stats {
-    int64_t n_drafted, n_accepted; /* draft tokens compared with the next token; equal ones */
+    int64_t n_drafted,
+        n_accepted; /* draft tokens compared with the actual next token; those that were equal */
 };
 struct draft;
-/* Creates a draft for trunk, which is borrowed, at position 0, and from then on used only through
- * the draft. ERR_DATA: its model has no MTP block. */
+/* Creates a draft for trunk, a session at position 0. trunk is borrowed, and from now on used only
+ * through the draft. ERR_DATA: its model has no MTP block. */
 int draft_new(struct draft **out, struct session *trunk, struct err *e);
 void draft_free(struct draft *d);
 void draft_reset(struct draft *d); /* both sessions to position 0 */

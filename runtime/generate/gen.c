@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 /* runtime/generate/gen.c - generation from prompt tokens to text (gen.h).
  *
- * The token drawn last has not been fed to the session, because its logits are needed only if the
- * answer continues. So gen_prompt with all tokens of an answer computes just that one. */
+ * The last token drawn has not been fed to the session, because its logits are needed only if the
+ * answer continues. Calling gen_prompt with all tokens of an answer therefore computes just that
+ * one. */
 #include "runtime/generate/gen.h"
 
 #include <inttypes.h>
@@ -14,7 +15,7 @@
 #include "base/progress.h"
 #include "runtime/engine/fault.h"
 
-enum { SHOW_FROM = 1024 }; /* prompt tokens from which progress is shown */
+enum { SHOW_FROM = 1024 }; /* number of prompt tokens from which progress is shown */
 
 struct gen {
     struct session *s;
@@ -22,10 +23,10 @@ struct gen {
     struct ids fed;
     int64_t mark; /* tokens in the session at its mark; -1: no mark */
     float *logits;
-    /* Best logits, used instead of all with have_best. */
+    /* Best logits; used instead of `logits` if have_best is set. */
     struct session_best best;
-    /* have_best: `best` is filled in instead of logits. ready: the one in use belongs to the last
-     * token of `fed`. */
+    /* have_best: `best` is filled in instead of `logits`. ready: whichever is in use belongs to the
+     * last token of `fed`. */
     bool have_best, ready;
 };
 
@@ -66,7 +67,7 @@ static void forget_fed(struct gen *g) {
     g->ready = false;
 }
 
-/* Takes the session back to its first `same` tokens or fewer. */
+/* Rewinds the session to its first `same` tokens, or to an earlier point. */
 static void go_back(struct gen *g, int64_t same) {
     if (g->mark < 0 || g->mark > same) {
         forget_fed(g);
@@ -77,7 +78,7 @@ static void go_back(struct gen *g, int64_t same) {
     g->ready = false;
 }
 
-/* Feeds tokens [fed.n, to). Computes logits only of the last one, and only if wanted. */
+/* Feeds tokens [fed.n, to). Computes logits after the last one, and only if `logits` is set. */
 static int feed(struct gen *g, const int32_t *v, int64_t to, bool logits, struct progress *p,
                 struct err *e) {
     const int64_t piece = g->d ? INT64_MAX : session_get_opts(g->s)->n_ubatch;
@@ -136,8 +137,8 @@ const char *gen_stop_name(enum gen_stop s) {
     return name[s];
 }
 
-/* Runs one token. If the best logits determine the choice, the device selects them, unless `all` is
- * set. */
+/* Runs one token. If the best logits determine the choice, they are selected on the device, unless
+ * `all` is set. */
 static int step(struct gen *g, const struct sampler *sampler, bool all, int32_t id, struct err *e) {
     const int64_t needs = sampler_needs(sampler, g->fed.n + 1);
     int rc;
@@ -181,8 +182,8 @@ static void show_text(const struct gen_opts *o, struct gen_answer *a, size_t to)
     a->n_shown = to;
 }
 
-/* Shows the text that cannot be part of a stop text. Returns true if a stop text was found and cut
- * off, with a->stop set. */
+/* Shows the text that cannot be the start of a stop text. If a stop text was found, cuts it off,
+ * sets a->stop and returns true. */
 static bool stopped(const struct gen_opts *o, struct gen_answer *a, size_t before) {
     size_t first = a->text.len, hold = 0;
     for (int i = 0; i < o->n_stop + (o->end ? 1 : 0); i++) {
@@ -196,7 +197,7 @@ static bool stopped(const struct gen_opts *o, struct gen_answer *a, size_t befor
             first = (size_t)(hit - a->text.data);
             a->stop = i < o->n_stop ? GEN_TEXT : GEN_END;
         }
-        /* Hold back a tail that may become a stop text. */
+        /* Hold back a tail that may turn out to be a stop text. */
         for (size_t k = n ? n - 1 : 0; k > hold; k--)
             if (k <= a->text.len && memcmp(a->text.data + a->text.len - k, stop, k) == 0) hold = k;
     }
@@ -210,7 +211,7 @@ static bool stopped(const struct gen_opts *o, struct gen_answer *a, size_t befor
 }
 
 /* Appends a token to the answer. ended: the grammar has accepted it as the end of the text. Returns
- * true if it is the last one. */
+ * true if the token is the last one. */
 static bool append_token(const struct gen *g, const struct gen_opts *o, struct gen_answer *a,
                          int32_t id, bool ended) {
     const size_t before = a->text.len;
@@ -235,7 +236,7 @@ static int jump(struct gen *g, const struct ids *next, struct err *e) {
     return rc;
 }
 
-/* Passes the number of tokens left to the constraint; n_made of this run have been drawn. */
+/* Passes the number of tokens left to the constraint; n_made have been drawn in this run. */
 static void limit(const struct gen *g, const struct gen_opts *o, struct gen_answer *a,
                   int64_t n_made) {
     const int64_t room = gen_n_ctx(g) - g->fed.n + 1; /* the last token is not fed */

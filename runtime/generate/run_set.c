@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* runtime/generate/run_set.c - settings of an answer (run_set.h), one table row per name. */
+/* runtime/generate/run_set.c - table of the settings of an answer, one row per name (run_set.h). */
 #include "runtime/generate/run_set.h"
 
 #include <errno.h>
@@ -21,7 +21,7 @@ struct row {
     double least, most;
     size_t at;
     const char *key; /* key in the file after "general.sampling."; NULL: none */
-    /* Defaults for files without any of the keys, and for files with some but not this one. */
+    /* Default if the file has none of the keys, and if it has some of them but not this one. */
     double otherwise[2];
     const char *about;
 };
@@ -46,14 +46,14 @@ static void *field_at(const struct row *r, struct run_set *s) {
     return (char *)s + r->at;
 }
 
-/* Aliases from other programs, and our names. */
+/* Other programs' names for our settings. */
 static const char *const others[][2] = {{"temperature", "temp"},
                                         {"n-predict", "n"},
                                         {"num-predict", "n"},
                                         {"max-tokens", "n"},
                                         {"repetition-penalty", "repeat-penalty"}};
 
-/* Returns whether names are equal; '_' equals '-'. */
+/* Returns whether two names are equal, treating '_' and '-' as the same. */
 static bool is_name(const char *ours, const char *typed) {
     while (*ours && (*ours == *typed || (*ours == '-' && *typed == '_'))) ours++, typed++;
     return !*ours && !*typed;
@@ -85,7 +85,7 @@ static int random_seed(struct run_set *s, struct err *e) {
     uint64_t v = 0;
     if (!os_random(&v, sizeof v))
         return err_sys(e, "the system provides no random numbers; use --seed");
-    /* Short enough to type, and exact in any JSON reader. */
+    /* Short enough to type, and represented exactly by any JSON reader. */
     s->seed = (int64_t)(v >> 16);
     s->seed_given = false;
     return 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* runtime/generate/run_set.h - settings of an answer: options of `hone run`, changed by /set in a
- * conversation. One table holds names and ranges for both. */
+/* runtime/generate/run_set.h - settings of an answer: options of `hone run` that /set can change in
+ * a conversation. One table holds names and ranges for both. */
 #ifndef HONE_GENERATE_RUN_SET_H
 #define HONE_GENERATE_RUN_SET_H
 
@@ -17,7 +17,7 @@ enum run_thinking { THINKING_SHOW, THINKING_FOLD, THINKING_HIDE }; /* display on
 
 struct run_set {
     struct sample_opts sample;
-    int64_t n;    /* most tokens per answer; -1: until the context is full */
+    int64_t n;    /* maximum number of tokens per answer; -1: until the context is full */
     bool n_given; /* the user set n */
     int64_t seed; /* for the next answer */
     bool seed_given;
@@ -27,8 +27,8 @@ struct run_set {
 /* Initializes the settings from the file's sampling values (general.sampling.*), or to moderate
  * defaults. Values out of range are ignored. The seed is random. */
 int run_set_init(struct run_set *s, const struct gguf *g, struct err *e);
-/* Sets `name` ("top-p", "top_p") from text. where: "--" or "/set ", for messages. ERR_USAGE: out of
- * range; the message names the range. */
+/* Sets `name` ("top-p" or "top_p") from text. where: "--" or "/set ", for messages. ERR_USAGE: out
+ * of range; the message gives the range. */
 int run_set(struct run_set *s, const char *where, const char *name, const char *text,
             struct err *e);
 /* Settings that are options of hone run; most are also options of hone serve. */
@@ -45,9 +45,9 @@ enum run_set_id {
     SET_N_PREDICT,
     RUN_SETS
 };
-/* Applies the settings given as text; NULL: not given. */
+/* Applies settings given as text; NULL: not given. */
 int run_set_given(struct run_set *s, const char *const text[RUN_SETS], struct err *e);
-/* Appends "name value" lines of all settings, or of the named one. Returns false if there is no
+/* Appends "name value" lines for all settings, or for the named one. Returns false if there is no
  * such setting. */
 bool run_set_show(const struct run_set *s, const char *name, struct buf *out);
 

@@ -2,10 +2,10 @@
 /* runtime/generate/sample.c - token sampling from logits.
  *
  * Steps, in order: penalties for previous tokens, on a copy of the logits; selection of the top_k
- * largest, sorted; temperature; softmax; top_p keeps the shortest prefix of that mass; min_p drops
- * tokens below that share of the largest; one draw. Ties go to the lower id, so a seed gives the
- * same text wherever the logits are equal. Logits that are not finite count as impossible; if all
- * are, the result is id 0. */
+ * largest, sorted; temperature; softmax; top_p keeps the shortest prefix whose probabilities add up
+ * to top_p; min_p drops tokens whose probability is less than min_p times the largest; one draw.
+ * Ties go to the lower id, so a seed gives the same text wherever the logits are equal. Logits that
+ * are not finite count as impossible; if all are, the result is id 0. */
 #include "runtime/generate/sample.h"
 
 #include <math.h>
@@ -51,9 +51,9 @@ static bool has_penalties(const struct sample_opts *o) {
     return repeats_count(o) || fabsf(o->presence_penalty) > 0 || fabsf(o->frequency_penalty) > 0;
 }
 
-/* Penalizes repeated tokens, each once: positive logits are divided by the repeat penalty and
- * negative ones multiplied by it; then the presence penalty is subtracted, and the frequency
- * penalty times the number of occurrences. */
+/* Penalizes the tokens of `last`, each once: a positive logit is divided by the repeat penalty, a
+ * negative one multiplied by it; then the presence penalty, and the frequency penalty times the
+ * number of occurrences, are subtracted. */
 static void penalize(struct sampler *s, const int32_t *last, int64_t n_last) {
     const struct sample_opts *o = &s->o;
     int64_t n = o->repeat_last_n < n_last ? o->repeat_last_n : n_last;
@@ -70,7 +70,7 @@ static void penalize(struct sampler *s, const int32_t *last, int64_t n_last) {
     }
 }
 
-/* Sets p of n candidates, best first, to their probabilities at a temperature. */
+/* Sets p of n candidates, sorted best first, to their probabilities at a temperature. */
 static void softmax(struct logit *c, int64_t n, double temp) {
     double sum = 0;
     for (int64_t i = 0; i < n; i++) {
@@ -116,9 +116,9 @@ int32_t sampler_pick(struct sampler *s, const float *logits, const int32_t *last
     return draw(s, logits_keep(logits, s->n_vocab, s->cand, n_candidates(s)));
 }
 
-/* Returns the number of largest logits that suffice for the draw, or -1 for all. A penalty that
- * only lowers logits moves no more tokens down than it applies to and keeps the order of the
- * others. So the k best after penalizing n tokens are among the k + n best before. */
+/* Returns how many of the largest logits suffice for the draw, or -1 for all. A penalty that only
+ * lowers logits moves down at most the tokens that it applies to, and keeps the order of all
+ * others. So the k best logits after penalizing n tokens are among the k + n best before. */
 int64_t sampler_needs(const struct sampler *s, int64_t n_last) {
     const int64_t k = n_candidates(s),
                   n = s->o.repeat_last_n < n_last ? s->o.repeat_last_n : n_last;

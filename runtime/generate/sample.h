@@ -7,7 +7,7 @@
 
 #include "base/rng.h"
 
-struct sample_opts {      /* neutral values disable a step */
+struct sample_opts {      /* each step can be disabled by a neutral value */
     float temp;           /* <= 0: greedy */
     int32_t top_k;        /* <= 0: all */
     float top_p;          /* >= 1: off */
@@ -24,13 +24,13 @@ void sampler_free(struct sampler *s);
 int32_t sampler_pick(struct sampler *s, const float *logits, const int32_t *last, int64_t n_last);
 /* Returns the number of largest logits that determine the choice after n_last tokens; -1: all. */
 int64_t sampler_needs(const struct sampler *s, int64_t n_last);
-/* Makes the same choice from the n largest finite logits in descending order, ties by ascending id;
- * n is at least sampler_needs(), or all there are. */
+/* Makes the same choice from the n largest finite logits in descending order, ties by ascending id.
+ * n is at least sampler_needs(), or the number of finite logits if that is smaller. */
 int32_t sampler_pick_best(struct sampler *s, const int32_t *id, const float *logit, int64_t n,
                           const int32_t *last, int64_t n_last);
 
-/* Returns the state of the random number generator. sampler_set_rng restores it, so that the next
- * draw repeats. */
+/* Returns the state of the random number generator; sampler_set_rng restores it, so that the next
+ * draw is repeated. */
 uint64_t sampler_get_rng(const struct sampler *s);
 void sampler_set_rng(struct sampler *s, uint64_t place);
 

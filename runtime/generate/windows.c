@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* runtime/generate/windows.c - batched evaluation of windows, several per pass, so that the weights
+/* runtime/generate/windows.c - batched evaluation of windows: several per pass, so that the weights
  * of a product are read and decoded once for all of them. A window's results are bit-identical in
- * any batch, so batching only affects time and memory. */
+ * any batch, so batching affects only time and memory. */
 #include "runtime/generate/windows.h"
 
 #include <limits.h>
@@ -13,8 +13,8 @@
 #include "base/progress.h"
 #include "base/ranks.h"
 
-/* Longest duration of a pass in seconds. A pass cannot be interrupted, and progress is shown only
- * after it. */
+/* Longest time in seconds that a pass should take. A pass cannot be interrupted, and progress is
+ * shown only after it. */
 static const double PASS_S = 10;
 
 int64_t windows_rows(int64_t ctx) {

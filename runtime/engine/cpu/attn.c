@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/cpu/attn.c - causal attention over the pages of the cache, with grouped query
- * heads computed together.
+/* runtime/engine/cpu/attn.c - causal attention over the pages of the cache; the query heads that
+ * share a KV head are computed together.
  *
  * A tile is a few consecutive tokens of one sequence. The query rows of a tile that share a KV head
  * form a matrix, which is multiplied with keys in blocks of KEY_BLOCK positions under a running
  * softmax (Milakov and Gimelshein 2018; Dao et al. 2022), so scratch does not grow with the
  * context.
  *
- * A row's result must not depend on other rows or on the split of a prompt into passes. The order
+ * A row's result must not depend on other rows or on how a prompt is split into passes. The order
  * of a row's sums is therefore determined by its position alone: blocks and spans begin at
  * multiples of their length, counted from the start of the sequence; the softmax runs over the
- * blocks of one span, and the sums of spans are merged in order. The length of a span grows with
- * the position, so that no row has more than SPANS of them. Results are bit-identical whether one
- * task or several compute the spans of a tile.
+ * blocks of one span, and the sums of the spans are merged in order. Spans get longer with the
+ * position, so that no row has more than SPANS of them. Results are bit-identical whether one task
+ * or several compute the spans of a tile.
  *
  * Keys and values of a rotated cache type (kv_type.h) stay rotated: queries are rotated like the
  * keys, and sums of values are rotated back once per head and query.
  *
- * Latent attention has one row of keys for all heads, whose second part is also the value. The two
- * parts are stored and rotated separately, and decoded side by side once for both uses. */
+ * In latent attention all heads share one row of keys, whose second part is also the value. The two
+ * parts are stored and rotated separately, and decoded next to each other once, for both uses. */
 #include <math.h>
 #include <string.h>
 
@@ -30,7 +30,7 @@ struct job {
     struct session *s;
     const struct gr_node *n;
     const struct kv_slot *kv;
-    /* One value per query head that joins its softmax without a key; NULL: none. */
+    /* One value per query head that takes part in its softmax without having a key; NULL: none. */
     const float *sink;
     int64_t group; /* query heads per KV head */
     int n_tiles;
@@ -56,8 +56,8 @@ static int64_t first_key(const struct gr_node *n, int64_t pos) {
 
 /* ---- splitting the work ---- */
 
-/* Returns the length of a span in keys for a query at `pos`. From position *until on it may be
- * longer. */
+/* Returns the length of a span, in keys, for a query at `pos`. From position *until on, spans may
+ * be longer. */
 static int64_t span_keys(const struct gr_node *n, int64_t pos, int64_t *until) {
     int64_t blocks = pos / KEY_BLOCK + 1, per_span = 1;
     const int64_t most = n->attn.window > 0 ? n->attn.window / KEY_BLOCK + 2 : INT64_MAX;
@@ -161,7 +161,7 @@ static struct sums own_sums(const struct job *j, const struct work *w, int worke
                ? (struct sums){w->block + KEY_BLOCK * w->hd, s->att_row + at}
                : (struct sums){s->att_part + (ATTN_PARTS + worker * rows) * w->vd, s->att_row + at};
 }
-/* Returns the sums of span i of a tile, which the merging task reads too. */
+/* Returns the sums of span i of a tile, which the merging task also reads. */
 static struct sums span_sums(const struct job *j, const struct work *w, int64_t i) {
     const int64_t row = w->x->part0 + (w->head * w->x->n_spans + i) * w->rows;
     return (struct sums){j->s->att_part + row * w->vd, j->s->att_row + row};
@@ -193,8 +193,8 @@ static void cap_scores(const struct job *j, const struct work *w, int64_t nk) {
     }
 }
 
-/* Replaces scores of keys [k0, k0 + nk) by exponentials, 0 for invisible keys, and rescales earlier
- * sums to the new maximum. */
+/* Replaces the scores of keys [k0, k0 + nk) by their exponentials (0 for invisible keys) and
+ * rescales earlier sums to the new maximum. */
 static void soften(const struct job *j, const struct work *w, const struct sums *to, int64_t k0,
                    int64_t nk) {
     const struct session *s = j->s;
@@ -210,7 +210,7 @@ static void soften(const struct job *j, const struct work *w, const struct sums 
     }
 }
 
-/* Decodes the keys and latent rows of nk positions from k0 on side by side into w->block. */
+/* Decodes the keys and latent rows of nk positions from k0 on into w->block, next to each other. */
 static void load_latent(const struct job *j, const struct work *w, int64_t k0, int64_t nk) {
     const struct kv_slot *kv = j->kv;
     const struct kern *kern = &j->s->kern;
@@ -222,7 +222,7 @@ static void load_latent(const struct job *j, const struct work *w, int64_t k0, i
         kv->vt->get(kv->vt, kern, v + (uint64_t)i * kv->v_row, to + kv->k_dim, kv->v_dim, true);
     }
 }
-/* Returns the keys of nk positions from k0 on as f32 rows at stride hd. */
+/* Returns the keys of nk positions from k0 on as f32 rows with stride hd. */
 static const float *load_keys(const struct job *j, const struct work *w, int64_t k0, int64_t nk) {
     const struct kv_slot *kv = j->kv;
     if (j->n->attn.latent) {

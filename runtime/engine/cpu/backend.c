@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /* runtime/engine/cpu/backend.c - CPU backend of a session: memory, passes and head. All memory is
- * allocated when the session is created; a pass only grows its sequences.
+ * allocated when the session is created; during a pass only the sequences grow.
  *
- * Bytes: registers n_ubatch * (sum of widths) * 4, per thread one decoded weight panel or one
- * attention tile, and sequences (runtime/engine/cache.h). */
+ * Bytes: registers n_ubatch * (sum of widths) * 4; per thread, one decoded weight panel or one
+ * attention tile; and the sequences (runtime/engine/cache.h). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,7 +37,7 @@ static int alloc_regs(struct session *s, struct err *e) {
     return 0;
 }
 
-/* Buffer sizes of a session: the largest of each over the nodes of its graph. */
+/* Buffer sizes of a session: each is the largest needed by any node of its graph. */
 struct sizes {
     int64_t panel, attn, v_heads, att_rows, head_dim;
     int64_t experts, used, moe_d, moe_f;
@@ -51,7 +51,7 @@ static void size_weight(const struct session *s, struct sizes *z, gr_w w) {
     z->panel = max_i64(z->panel, exec_panel_rows(k) * k);
     if (exec_is_packed(s, model_weight(s->m, w)))
         z->act_blocks = max_i64(z->act_blocks, kern_act_blocks(k));
-    /* session_use may later give a weight any other type, so cover them all. */
+    /* session_use may later replace a weight by one of any type, so cover all types. */
     for (int t = 0; t < QT_COUNT; t++) {
         if (!qtype_info(t)) continue;
         uint64_t b = qtype_row_bytes(kern_dot_partner((enum qtype)t), k);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/cpu/delta.c - recurrent layer: short convolution and gated delta rule.
+/* runtime/engine/cpu/delta.c - recurrent layers with a short convolution and the gated delta rule.
  *
- * Rows of a head's state are independent given k, q, beta and decay. A task owns a few rows of one
- * sequence's state and processes all its tokens of the pass, so that the state is read and written
- * once per pass rather than once per token. */
+ * Given k, q, beta and decay, the rows of a head's state are independent. A task owns a few rows of
+ * one sequence's state and runs all of that sequence's tokens in the pass, so that the state is
+ * read and written once per pass rather than once per token. */
 #include <math.h>
 
 #include "base/num.h"
@@ -49,7 +49,7 @@ struct delta_job {
     struct session *s;
     const struct gr_node *n;
     const float *a, *dt; /* per v head: ssm_a, and the bias of dt */
-    /* [n_tok][ld] heads of q, k and v side by side; q and k are normalized in place. */
+    /* [n_tok][ld] heads of q, k and v next to each other; q and k are normalized in place. */
     float *qkv;
     int64_t ld, row_groups;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/cpu/elem.c - token-wise operations: embedding, norms, residuals and gates. All are
+/* runtime/engine/cpu/elem.c - per-token operations: embedding, norms, residuals and gates. All are
  * thin loops over kernels, split by token. */
 #include <math.h>
 #include <string.h>
@@ -41,7 +41,7 @@ void exec_embed(struct session *s, const struct gr_node *n) {
     run_tokens(s, n, NULL, s->g->reg_width[n->dst], embed_range);
 }
 
-/* Returns the weights of a norm; NULL: all 1. */
+/* Returns the weights of a norm; NULL: all are 1. */
 static const float *norm_vec(struct session *s, const struct gr_node *n) {
     return n->norm.weight == GR_NONE ? NULL : exec_vec(s, n->norm.weight);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/cpu/exec.c - interpreter of a pass's program, with one function per operation and
+/* runtime/engine/cpu/exec.c - interpreter for a pass's program: one function per operation and one
  * per fusion. It knows no architecture and no tensor type. */
 #include <stdlib.h>
 #include <string.h>
@@ -126,7 +126,7 @@ static void mark_written(struct session *s, const struct gr_node *n) {
     if (n->dst2 != GR_NONE) exec_acts_stale(s, s->reg[n->dst2]);
 }
 
-/* Reduces the pass to the kept rows in the registers that are read from node `at` on. */
+/* Reduces the registers that are read from node `at` on to the kept rows of the pass. */
 static void drop_rows(struct session *s, int at) {
     for (gr_reg r = 0; r < s->g->n_regs; r++) {
         const int64_t width = s->g->reg_width[r];
@@ -141,8 +141,8 @@ static void drop_rows(struct session *s, int at) {
     exec_acts_stale(s, NULL);
 }
 
-/* Runs the steps of a pass in order. The residual of a block is complete after node
- * hidden_nodes[block] and is shown to the probe there. */
+/* Runs the steps of a pass in order. A block's residual is complete after node hidden_nodes[block],
+ * where it is shown to the probe. */
 void exec_pass(struct session *s) {
     int block = s->now.begin, first = block ? s->g->hidden_nodes[block - 1] + 1 : 0;
     if (block)

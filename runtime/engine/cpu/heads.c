@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/cpu/heads.c - products of latent attention, where every head has its own matrix
+/* runtime/engine/cpu/heads.c - products of latent attention, in which every head has its own matrix
  * and input. A task decodes a panel of one head's matrix to f32 and multiplies it with all rows. */
 #include <string.h>
 
@@ -16,7 +16,8 @@ struct job {
 };
 
 /* Computes items [i0, i1). An item is a panel of rows of one head's matrix, multiplied with the
- * rows of all tokens. Input values after the first ne[0] are copied to the front of the output. */
+ * rows of all tokens. The input values after the first ne[0] are copied to the front of the
+ * output. */
 static void heads_range(void *ctx, int64_t i0, int64_t i1, int worker) {
     const struct job *j = ctx;
     const struct weight *w = j->w;

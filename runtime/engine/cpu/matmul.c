@@ -43,7 +43,7 @@ void exec_acts(struct session *s, struct acts *a, const struct weight *w, const 
     enum qtype partner = kern_dot_partner(w->type);
     if (exact || s->o.act != ACT_Q8 || partner == QT_F32 || !s->kern.op[w->type].dot) return;
     a->q_row = qtype_row_bytes(partner, w->ne[0]);
-    /* Without such rows, fall back to f32 activations, which are always correct. */
+    /* If the type has no such rows, fall back to f32 activations, which are always correct. */
     if (!a->q_row || a->q_row > s->qbuf_row) {
         a->q_row = 0;
         return;

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT
 /* runtime/engine/cpu/moe.c - routed experts.
  *
- * The router runs in f32 and picks the top n_used experts per token (ties: lower index), with
- * renormalized weights. A counting sort orders (token, slot) pairs by expert, so that each expert's
- * rows are one matrix. Phase 1, a task per (expert, panel of rows): gate and up, then SwiGLU. Phase
- * 2, a task per (expert, panel): down. Finally each token adds its slots in slot order, so results
- * are bit-identical for any number of threads. */
+ * The router runs in f32 and picks the top n_used experts per token (ties: lower index); their
+ * weights are renormalized. A counting sort orders the (token, slot) pairs by expert, so that each
+ * expert's rows are one matrix. Phase 1, one task per (expert, panel of rows): gate and up, then
+ * SwiGLU. Phase 2, one task per (expert, panel): down. Finally each token adds up its slots in slot
+ * order, so results are bit-identical for any number of threads. */
 #include <math.h>
 #include <string.h>
 
 #include "base/num.h"
 #include "runtime/engine/exec.h"
 
-/* Lower bound of the divisor that renormalizes expert weights: the smallest normal f16, as in
+/* Lower bound for the sum by which expert weights are divided: the smallest normal f16, as in
  * llama.cpp. */
 static const float MIN_SUM = 6.1035e-5f;
 enum { ROUTER_MAX_GROUPS = 256 };
@@ -26,11 +26,12 @@ struct job {
     /* Each may be NULL. */
     const float *factor, *prefer, *router_bias, *gate_bias, *up_bias, *down_bias;
     int64_t n_experts, d, f, n_used, n_active;
-    /* First row of the up projection in `up`: the width f if gate and up are one tensor. */
+    /* First row of the up projection in `up`: f, the width, if gate and up are one tensor, else
+     * 0. */
     int64_t up_row;
     /* Rows per panel and number of panels in the current phase. */
     int64_t panel, n_panels;
-    /* Sorted rows as inputs of gate and down; of up. */
+    /* Sorted rows as inputs of gate and down; as inputs of up. */
     struct acts a, a_up;
     /* Rows of the n_tok tokens in 8 bits, which gather_rounded copies to `sorted`. */
     const struct kern_act *rounded;
@@ -38,8 +39,8 @@ struct job {
     int64_t row_blocks;
 };
 
-/* Converts the router's scores p of one token to probabilities of the experts (in place), and
- * writes the ranking values to `by`. Formulas: OP_MOE in models/ops.def. */
+/* Turns the router's scores p of one token into probabilities of the experts, in place, and writes
+ * the values that rank them to `by`. Formulas: OP_MOE in models/ops.def. */
 static void score_experts(const struct job *j, float *p, float *by) {
     const enum gr_score score = j->n->moe.choice.score;
     const float *prefer = j->prefer, *bias = j->router_bias;
@@ -77,8 +78,8 @@ static void keep_groups(const struct job *j, float *by) {
         if (!kept[e / size]) by[e] = -INFINITY;
 }
 
-/* Returns the weight of expert `best` in a softmax over the experts that are not yet taken and are
- * within the margin of it (GR_MIXER). */
+/* Returns the weight of expert `best` in a softmax over the experts that have not been taken yet
+ * and are within the margin of it (GR_MIXER). */
 static float mixed(const struct job *j, const float *x, const float *by, int64_t best) {
     const float margin = j->n->moe.choice.margin, top = x[best];
     double sum = 0;
@@ -235,8 +236,8 @@ static void add_bias(const float *bias, int64_t e, int64_t f, int64_t r0, float 
     for (int64_t i = 0; bias && i < n; i++) x[i] += bias[e * f + r0 + i];
 }
 
-/* Moves the weights of pairs to the sorted rows, reusing the memory of the router's scores, and
- * resets them to 1 so that they are not applied twice. */
+/* Moves the weights of the pairs to the sorted rows, reusing the memory of the router's scores, and
+ * sets the originals to 1 so that they are not applied twice. */
 static void weigh_inputs(struct job *j) {
     for (int64_t i = 0; i < j->s->n_tok * j->n_used; i++) {
         j->b->logits[j->b->place[i]] = j->b->weight[i];
@@ -261,7 +262,7 @@ static void gate_up_range(void *ctx, int64_t i0, int64_t i1, int worker) {
             exec_rows(j->s, j->up, expert_data(j->up, e), j->up_row + r0, j->up_row + r0 + nr,
                       &a_up, up, nr, scratch);
         for (int64_t t = 0; t < a.n_rows; t++) {
-            /* A product is linear, so weights may be applied to its result. */
+            /* A product is linear, so the weights may be applied to its result instead. */
             if (j->n->moe.scales_input) {
                 const float by = j->b->logits[j->b->first[e] + t];
                 scale_by(h + t * j->f, nr, by);
@@ -318,8 +319,8 @@ static void show_rows(const struct job *j, gr_w w, const float *x, int64_t ld, b
     }
 }
 
-/* Returns the weight rows per task (exec_task_rows). The number of rows per expert counts: a
- * hundred tokens are few when spread over 256 experts. A task's results must also fit in its
+/* Returns the weight rows per task (exec_task_rows). What counts is the number of rows per expert:
+ * a hundred tokens are few when spread over 256 experts. A task's results must also fit in its
  * scratch. */
 static int64_t task_rows(const struct job *j, const struct weight *w, uint64_t row_bytes,
                          int64_t n_rows) {

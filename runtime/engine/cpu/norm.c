@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/cpu/norm.c - LayerNorm of whole rows or of each head. Sums are double because the
- * mean may be large compared with the spread. */
+/* runtime/engine/cpu/norm.c - LayerNorm of whole rows or of single heads. Sums are double, because
+ * the mean may be large compared with the spread. */
 #include <math.h>
 
 #include "runtime/engine/exec.h"
@@ -11,7 +11,7 @@ struct job {
     struct session *s;
     const struct gr_node *n;
     const float *w, *b; /* weights and biases; NULL: 1 and 0 */
-    /* Values normalized together; values after which w and b repeat. */
+    /* Number of values normalized together; number after which w and b repeat. */
     int64_t group, w_group;
 };
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* runtime/engine/cpu/packed.c - products of packed weights (model_pack) with 8-bit activations.
  *
- * Activations are rounded once for all products that read the same register; the executor reports
- * writes to a register (exec_acts_stale). */
+ * Activations are rounded once for all products that read the same register; the executor calls
+ * exec_acts_stale when it writes to one. */
 #include <string.h>
 
 #include "base/num.h"
@@ -58,7 +58,7 @@ int64_t exec_task_rows(const struct session *s, const struct weight *w, uint64_t
     if (m > FEW_TOKENS || !exec_is_packed(s, w)) return least;
     const int64_t share = n_mats * mat / (RUNS_PER_WORKER * s->n_workers);
     const int64_t run = max_i64(1, min_i64(share, RUN_BYTES));
-    /* All tasks of a matrix have the same number of rows, in whole pairs of groups. */
+    /* All tasks of a matrix have the same number of rows, a multiple of two groups. */
     const int64_t rows = div_up(div_up(n_rows, div_up(mat, run)), 32) * 32;
     return max_i64(least, min_i64(rows, RUN_MAX_ROWS));
 }

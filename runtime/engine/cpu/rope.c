@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/cpu/rope.c - rotary position embeddings, and scaling of queries by position.
- * Angles are computed in double, once per pass for each kind of node (base, width, divisors), and
- * shared by all heads and layers. */
+/* runtime/engine/cpu/rope.c - rotary position embeddings, and position-dependent scaling of
+ * queries. Angles are computed in double, once per pass for each kind of node (base, width,
+ * divisors), and shared by all heads and layers. */
 #include <math.h>
 
 #include "runtime/engine/exec.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* runtime/engine/cpu/ssm.c - short convolution, scans of Mamba 1 and 2, and Kimi delta attention.
- * As in delta.c, a task owns some channels or rows of one sequence's state and processes all its
- * tokens of the pass. */
+ * As in delta.c, a task owns some channels or rows of one sequence's state and runs all of that
+ * sequence's tokens in the pass. */
 #include <math.h>
 
 #include "base/num.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/cpu/streams.c - operations on several residual streams side by side in a row
- * (Gemma 3n): mixing, adding to all, rescaling; and activation sparsity by a cutoff. Formulas:
- * models/ops.def. Sums are double. */
+/* runtime/engine/cpu/streams.c - operations on several residual streams stored next to each other
+ * in a row (Gemma 3n): mixing, adding to all of them, rescaling; also activation sparsity by a
+ * cutoff. Formulas: models/ops.def. Sums are double. */
 #include <math.h>
 #include <string.h>
 
@@ -33,8 +33,8 @@ static void add_scaled(float *y, const float *x, float by, int64_t n) {
     for (int64_t i = 0; i < n; i++) y[i] += by * x[i];
 }
 
-/* Mixes the streams of tokens t0 to t1 - 1 by a k x k matrix for each token, and adds the old
- * ones. */
+/* Mixes the streams of tokens t0 to t1 - 1 by a k x k matrix per token, and adds the unmixed
+ * streams. */
 static void mix_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     const struct job *j = ctx;
     (void)worker;
@@ -73,7 +73,7 @@ static double mean_square(const float *x, int64_t n) {
     for (int64_t i = 0; i < n; i++) sum += (double)x[i] * (double)x[i];
     return sum / (double)n;
 }
-/* Scales each stream of tokens t0 to t1 - 1 to the mean square of source 0. */
+/* Scales each stream of tokens t0 to t1 - 1 so that its mean square equals that of source 0. */
 static void level_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     const struct job *j = ctx;
     const int64_t w = j->of[0];

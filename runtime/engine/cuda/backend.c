@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/cuda/backend.c - a session on a GPU: its memory (sized by plan.c), passes, head.
+/* runtime/engine/cuda/backend.c - a session on a GPU: its memory (sized by plan.c), passes and
+ * head.
  *
- * A single token without observers is captured once, together with its head, and then replayed:
- * token id, position and sequence are read from device memory, and the CPU's experts run between
- * the captured pieces. Other passes queue their launches each time. */
+ * If there are no observers, the pass of a single token is captured once, together with its head,
+ * and then replayed: token id, position and sequence are read from device memory, and experts on
+ * the CPU run between the captured pieces. Other passes queue their launches each time. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,7 +34,7 @@ static int check_kv(const struct session *s, struct err *e) {
     return 0;
 }
 
-/* Allocates part d by plan p: registers, scratch, room for streamed experts. */
+/* Allocates part d as planned in p: registers, scratch, room for streamed experts. */
 static int alloc_part(struct cuda *d, const struct cuda_plan *p, struct err *e) {
     struct session *s = d->s;
     TRY(cu_buf_new(&d->reg_buf, d->ctx, p->regs, "activations", e));
@@ -74,8 +75,8 @@ static int64_t choose_splits(const struct cuda *d) {
     return min_i64(most, div_up(s->o.n_ctx, MIN_KEYS_PER_PART));
 }
 
-/* Opens the i-th requested device as part i, without memory. Until the layers are spread, it counts
- * as the part with the head. */
+/* Opens the i-th requested device as part i, without memory. Until the layers have been spread, it
+ * is treated as the part with the head. */
 static int open_part(struct session *s, struct cuda_set *all, int i, struct err *e) {
     struct cuda *d = xcalloc(1, sizeof *d);
     all->part[i] = d;
@@ -243,13 +244,13 @@ static int record_pass(struct session *s, struct err *e) {
     return exec_cuda_end_piece(d->all, e);
 }
 
-/* Runs a captured token: its pieces in order and the copies between them. */
+/* Replays a captured token: its pieces in order, and the copies between them. */
 static int replay(struct session *s, struct err *e) {
     const struct cuda_set *all = s->dev;
     const struct program *p = exec_cuda_program(s, 0);
     struct cu_graph **piece = all->step;
     bool ran = false;
-    for (int i = 0; i <= p->n_steps; i++) { /* The turn after the last step is the head. */
+    for (int i = 0; i <= p->n_steps; i++) { /* the iteration after the last step is the head */
         const struct step *step = &p->step[i];
         const bool run = i == p->n_steps || step->kind == STEP_RUN;
         struct cuda *d = all->part[i == p->n_steps ? all->head : step->device];
@@ -260,8 +261,8 @@ static int replay(struct session *s, struct err *e) {
     return 0;
 }
 
-/* Runs one token and its logits. A session's first token runs uncaptured, the second is captured
- * while it runs, later ones are replays. */
+/* Runs one token and computes its logits. The first token of a session runs uncaptured, the second
+ * is captured while it runs, later ones are replayed. */
 static int step(struct session *s, struct err *e) {
     struct cuda_set *all = s->dev;
     if (all->recorded) return replay(s, e);
@@ -328,8 +329,8 @@ static bool cuda_can_hand(const struct session *s, const struct session *to) {
     const struct cuda *a = exec_cuda_head(s), *b = exec_cuda_head(to);
     return a->all->n == 1 && b->all->n == 1 && a->info.index == b->info.index;
 }
-/* Copies rows into the residual of `to`, which is free between its passes. The copy is queued in
- * the current pass's stream, and the caller waits for that pass. */
+/* Copies rows into the residual of `to`, which is unused between the passes of `to`. The copy is
+ * queued in the current pass's stream, and the caller waits for that pass. */
 static int cuda_hand(struct session *s, int64_t row, int64_t n, struct session *to, int64_t at,
                      struct err *e) {
     const struct cuda *d = exec_cuda_head(s), *other = exec_cuda_head(to);

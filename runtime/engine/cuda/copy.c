@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 /* runtime/engine/cuda/copy.c - device copies of weights, shared by sessions.
  *
- * A copy is listed at its weight (weight.h) and reference-counted: sessions of all models with that
- * weight share it, and the last one frees it. A session uploads into its own copy and lists
- * it, under the weight's lock, once the device is done with it (exec_cuda_refresh), so a listed
- * copy may be read on any stream. If two sessions opened at the same time both upload, each keeps
- * its own. */
+ * A copy is listed with its weight (weight.h) and reference-counted: sessions of all models with
+ * that weight share it, and the last one frees it. A session uploads into its own copy and lists
+ * it, under the weight's lock, only when the device is done with it (exec_cuda_refresh), so a
+ * listed copy may be read on any stream. If two sessions that open at the same time both upload,
+ * each keeps its own copy. */
 #include <stdlib.h>
 
 #include "base/mem.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/cuda/dry_program.c - a model's graph and weight types, and the programs that
+/* runtime/engine/cuda/dry_program.c - a model's graph and weight types, and the programs that the
  * executors would run for it. */
 #include "runtime/engine/cuda/dry_program.h"
 
@@ -79,8 +79,8 @@ static bool glu_joins(const void *ud, gr_w gate, gr_w up) {
                          : s.rows / 2 % 16 == 0 || !cu_packed_bytes(&s);
 }
 /* Returns the layouts of weight w on a device, by the rules of exec_cuda_find_uses: the file's
- * layout for routers; packed for products where possible, plus the file's layout if gate and up
- * differ. */
+ * layout for routers; packed for products where possible, plus the file's layout if the types of
+ * gate and up differ. */
 static unsigned way(const void *ud, gr_w w) {
     const struct dry_program *o = ud;
     bool product = false, read = o->exact;
@@ -93,7 +93,7 @@ static unsigned way(const void *ud, gr_w w) {
         product |= r->product;
         read |= (r->matrix && !r->product) || (unit && !glu_joins(o, m->gate, m->up));
     }
-    uint8_t there = 0; /* Only compared with NULL. */
+    uint8_t there = 0; /* only compared with NULL */
     struct cu_weight s = shape_of(o, w);
     const bool packed = product && !o->exact && cu_packed_bytes(&s) > 0;
     s.packed = packed ? &there : NULL;
@@ -134,7 +134,7 @@ void dry_program_split(struct dry_program *o, const struct device *d) {
         for (int k = 0; k < n_devices; k++)
             if (device_index(d, k) == want) part[i] = k;
     }
-    /* A layer that reads another layer's keys is on the same device. */
+    /* A layer that reads another layer's keys must be on the same device. */
     for (int i = 0; i < graph_count(&o->g, OP_ATTN); i++) {
         const struct gr_node *a = graph_nth(&o->g, OP_ATTN, i);
         part[a->layer - first] = part[o->g.facts.kv[a->slot].layer - first];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/cuda/dry_program.h - the programs of a model, computed from its file's headers for
- * hone plan and hone doctor. Loads no weights and opens no device. */
+/* runtime/engine/cuda/dry_program.h - the programs of a model, computed from its file's headers,
+ * for hone plan and hone doctor. Loads no weights and opens no device. */
 #ifndef HONE_RUNTIME_ENGINE_CUDA_DRY_PROGRAM_H
 #define HONE_RUNTIME_ENGINE_CUDA_DRY_PROGRAM_H
 
@@ -23,12 +23,12 @@ struct dry_program {
     int *layer_of,
         *part_of; /* [nodes] layer, [layers] device (dry_program_split); NULL: a single device */
 };
-/* Reads the outline of f. ERR_DATA: the architecture is unknown or the file lacks a tensor of the
- * graph. */
+/* Reads the structure of f. ERR_DATA: the architecture is unknown, or the file lacks a tensor of
+ * the graph. */
 int dry_program_open(struct dry_program *o, const struct gguf *f, enum act_mode act, struct err *e);
 void dry_program_close(struct dry_program *o);
-/* Spreads the layers evenly over the devices of d unless o->place assigns them; does not query
- * device memory. Does nothing for a single device. */
+/* Spreads the layers evenly over the devices of d, except where o->place assigns them; does not
+ * query device memory. Does nothing for a single device. */
 void dry_program_split(struct dry_program *o, const struct device *d);
 
 /* Return the executors' properties for this model with all weights on the device. They borrow o. */
@@ -37,7 +37,7 @@ struct target dry_program_cuda(const struct dry_program *o, enum batch batch);
 
 /* Returns the first weight of a step used in a matrix product, or GR_NONE. */
 gr_w dry_program_product(const struct dry_program *o, const struct step *s);
-/* Returns why a step of a program is slower than necessary, or NULL. k: the kernels that the CPU
+/* Returns why a step of a program is slower than it could be, or NULL. k: the kernels that the CPU
  * would use. */
 const char *dry_program_cpu_note(const struct dry_program *o, const struct step *s,
                                  enum batch batch, const struct kern *k);

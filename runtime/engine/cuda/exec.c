@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* runtime/engine/cuda/exec.c - queues the nodes of a graph on a device: one small function per
  * operation and one per fusion. Knows no architecture and no tensor type. Waits for the device only
- * to fetch an observer's rows. */
+ * when an observer needs rows. */
 #include "runtime/engine/cuda/exec.h"
 
 #include <math.h>
@@ -45,7 +45,7 @@ int exec_cuda_show(struct cuda *d, gr_w w, const float *src, int64_t n_rows, int
     TRY(exec_cuda_fetch(d, src, n_rows * ld, &x, e));
     if (n_rows == s->n_tok)
         exec_show(s, w, x, ld);
-    else /* The last row alone, for the head. */
+    else /* only the last row, for the head */
         exec_show_head(s, x, n_rows);
     mem_free(x);
     return 0;
@@ -76,8 +76,8 @@ static int op_embed(struct cuda *d, const struct gr_node *n, struct err *e) {
                           width_of(d, n->dst), e);
 }
 
-/* Queues a norm. The kernel can also add before it norms, so the bits are the same with and without
- * a sum in the step. */
+/* Queues a norm. The same kernel can first add, so the bits are the same whether or not the step
+ * has a sum. */
 static int op_rms(struct cuda *d, const struct gr_node *n, struct err *e) {
     const struct cu_norm o = {.a = d->reg[n->src[0]],
                               .w = vec_of(d, n->norm.weight),
@@ -541,7 +541,7 @@ static const fuse_fn fused[FUSE_COUNT] = {
 
 /* ---- a pass ---- */
 
-/* Returns a part (device) that has the weight w. */
+/* Returns a part (device) that holds the weight w. */
 static const struct cuda *part_with(const struct session *s, gr_w w) {
     const struct cuda_set *all = s->dev;
     int i = 0;
@@ -614,7 +614,7 @@ static int run_steps(struct session *s, const struct program *p, struct err *e) 
     int block = s->now.begin;
     for (int k = 0; k < p->n_steps; k++) {
         const struct step *step = &p->step[k];
-        const int i = step->first; /* With an observer, a step is this one node. */
+        const int i = step->first; /* with an observer, a step is a single node */
         const struct gr_node *n = &s->g->node[i];
         struct cuda *d = exec_cuda_all(s)->part[step->device];
         if (step->kind != STEP_RUN) TRY(exec_cuda_end_piece(d->all, e));

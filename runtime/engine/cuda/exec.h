@@ -2,13 +2,13 @@
 /* runtime/engine/cuda/exec.h - the CUDA backend's structures and functions. Internal to runtime/.
  *
  * From session_new on, everything a pass needs is on the device: weights as stored in the file,
- * vectors (norms, biases, convolutions) as f32, registers, pages and states of sequences, and the
- * description of the pass's rows. Kernels read positions, page tables and state locations from
- * device memory, so a captured step serves every sequence at every position.
+ * vectors (norms, biases, convolutions) as f32, registers, the sequences' pages and states, and the
+ * description of the pass's rows. Kernels read positions, page tables and the locations of states
+ * from device memory, so a captured step serves every sequence at every position.
  *
- * Layers may be split over several devices. A session has a part (struct cuda) for each, with the
- * data of its layers. Functions that work on one device take its part; functions that take the
- * session work on all parts. */
+ * Layers may be split over several devices. A session has a part (struct cuda) for each device,
+ * with the data of its layers. Functions that work on one device take its part; functions that take
+ * the session work on all parts. */
 #ifndef HONE_RUNTIME_ENGINE_CUDA_EXEC_H
 #define HONE_RUNTIME_ENGINE_CUDA_EXEC_H
 
@@ -40,7 +40,7 @@ struct cuda_weight {
     const float *vec;       /* vectors: f32 */
     struct weight_mem *mem; /* held: origin of w and vec; NULL: not made yet */
     struct weight_copy
-        *copy; /* held: their memory; NULL: shared with another weight (tied), or unused */
+        *copy; /* held: their memory; NULL: shared with another weight (tied), or not used */
     bool is_matrix, is_vec; /* uses: matrix, f32 values */
     bool is_product;        /* matrix of fast products, needs the packed layout */
     bool is_read;           /* matrix of other kernels, needs the file's layout */
@@ -52,8 +52,8 @@ struct cuda_rope {
     struct cu_buf *buf;
 };
 /* Copies of experts from main memory to the device, for passes of many tokens (stream.c). */
-/* One of two lanes used alternately: the host copies a piece to `pinned`, the device copies it to
- * `raw` and packs it. */
+/* One of two lanes used in turn: the host copies a piece to `pinned`, the device copies it to `raw`
+ * and packs it. */
 struct cuda_lane {
     struct cu_stream *q;
     struct cu_event *copied; /* `pinned` may be refilled */
@@ -63,10 +63,10 @@ struct cuda_lane {
 struct cuda_slot { /* gate, up or down matrices of the current block */
     uint8_t *at;
     uint64_t n_bytes;
-    struct cu_event *read; /* last product that reads them */
+    struct cu_event *read; /* event of the last product that reads them */
 };
 struct cuda_arrivals {
-    int64_t from;        /* shortest pass that copies, in tokens; 0: none */
+    int64_t from;        /* shortest pass, in tokens, that copies experts; 0: none */
     uint64_t piece, raw; /* bytes per lane: pinned main memory; device memory for packing */
     struct cu_buf *buf;  /* slots and raw pieces */
     struct cuda_lane lane[2];
@@ -83,7 +83,7 @@ struct cuda_set {
     uint8_t *part_of;                /* [n_layers] */
     bool *on_host;                   /* [nodes]: experts that stay in main memory */
     int n_on_host;                   /* number of these nodes */
-    int n_placed;   /* those placed there by --place or not supported by a device */
+    int n_placed;   /* nodes whose experts --place put there or no device supports */
     bool host_open; /* the CPU's packed rows and buffers are allocated */
 
     /* Captured pieces of one token and its logits: one for each run of STEP_RUN on one part. The
@@ -92,8 +92,9 @@ struct cuda_set {
     int n_steps;
     bool recording;         /* a token is being recorded */
     struct cuda *capturing; /* part whose piece is being captured, or NULL */
-    bool recorded, warm; /* all pieces are captured; a token has run since weights last changed */
-    struct err lost;     /* error of a call that cannot report; the next pass does */
+    bool recorded,
+        warm; /* all pieces have been captured; a token has run since the weights last changed */
+    struct err lost; /* error of a call that cannot return one; the next pass reports it */
 };
 
 struct cuda { /* one part of a session */
@@ -111,13 +112,13 @@ struct cuda { /* one part of a session */
     struct cu_buf *reg_buf, *work, *stage;
     float **reg; /* [n_regs] -> [n_ubatch][width] */
     /* 8-bit copies of the registers for products of at most CU_FEW tokens, [n_regs], owned; NULL if
-     * the width does not allow it. q8_at: the turn that made a copy; 0: stale. */
+     * the width does not allow one. q8_at: the turn in which a copy was made; 0: stale. */
     void **q8, *hidden_q;
     int64_t *q8_at, turn;
     unsigned fuse; /* enabled fusions, enum cuda_fuse */
     /* Stored in `work`: */
-    uint8_t *rows;      /* row data of the pass: the next four, contiguous */
-    struct cu_seg *seg; /* [n_segs], short ones first */
+    uint8_t *rows;      /* row data of the pass: the next four fields, contiguous */
+    struct cu_seg *seg; /* [n_segs], short segments first */
     int32_t *pos, *of;  /* [n_tok] position, segment */
     int32_t *ids;       /* [n_tok] */
     int32_t *expert, *arrived;
@@ -154,19 +155,19 @@ static inline int exec_cuda_part_of(const struct cuda_set *all, int node) {
     return all->part_of[all->layer_of[node]];
 }
 
-/* Fusions, --device cuda/MASK (docs/design/cuda.md); all of them without a mask. */
+/* Fusions selected by --device cuda/MASK (docs/design/cuda.md); without a mask, all of them. */
 enum cuda_fuse {
     CUDA_FUSE_SHARE = 1, /* one quantized copy of a register for all products */
-    CUDA_FUSE_QUANT = 2, /* written by the kernel that writes the register */
-    CUDA_FUSE_MANY = 4,  /* one launch for matrices with the same input, and for
-                            shared plus routed experts */
-    /* For many tokens with 8-bit activations. These round differently from the kernels they
-       replace. */
+    CUDA_FUSE_QUANT = 2, /* the kernel that writes a register also writes its copy */
+    CUDA_FUSE_MANY =
+        4, /* one launch for matrices with the same input, and for shared plus routed experts */
+    /* For many tokens with 8-bit activations. Results are rounded differently from those of the
+     * kernels they replace. */
     CUDA_CHUNKS = 32,   /* delta rule in chunks of 64 tokens */
     CUDA_MMA_ATTN = 64, /* attention on tensor cores */
     CUDA_EARLY = 128,   /* a token's kernels start while the previous one ends */
-    CUDA_WGMMA = 256,   /* like 32 and 64: products for many tokens by Hopper's instructions */
-    CUDA_MMA_FEW = 512, /* attention for few tokens on tensor cores; rounds differently, too */
+    CUDA_WGMMA = 256,   /* with 32 and 64: products for many tokens use Hopper's instructions */
+    CUDA_MMA_FEW = 512, /* attention for few tokens on tensor cores; also rounded differently */
     CUDA_DEFAULT = 7 + 32 + 64 + 128 + 256 + 512,
 };
 
@@ -176,11 +177,11 @@ struct cuda_plan { /* bytes */
     uint64_t weights, regs, kv, rec, work, stage, stream, scratch;
     uint64_t others;   /* reserved for sessions that will share the weights */
     uint64_t needed;   /* total */
-    uint64_t rounding; /* extra bytes, since the device allocates in large pieces */
+    uint64_t rounding; /* extra bytes, because the device allocates in large pieces */
 };
 /* Decides the device of each layer and of its experts and the length of passes (fit.h), and lays
- * the session out accordingly. p: device memory of each part. Closes parts without layers. ERR_SYS,
- * with the numbers: the model does not fit. ERR_USAGE: --place requests the impossible. */
+ * out the session accordingly. p: device memory of each part. Closes parts without layers. ERR_SYS,
+ * with the numbers: the model does not fit. ERR_USAGE: what --place requests is impossible. */
 int exec_cuda_settle(struct session *s, struct cuda_plan p[CACHE_PLACES],
                      struct err *e); /* split.c */
 /* Computes the device memory that part d needs. */
@@ -200,9 +201,9 @@ void exec_cuda_close_part(struct cuda *d); /* backend.c */
 int exec_cuda_rows(struct session *s, struct err *e);
 /* Returns the device's view of segment i of the pass, in host memory. */
 const struct cu_seg *exec_cuda_seg(const struct cuda *d, int i);
-/* Returns the next segments from *first on with at most `most` rows each, and advances *first past
- * them. Their number is limited so that they would have at most `room` rows if all were as long as
- * the longest. n_segs 0: no segment left. */
+/* Returns the next segments, starting at *first, that have at most `most` rows each, and advances
+ * *first past them. There are so few that, if all were as long as the longest, they would have at
+ * most `room` rows. n_segs 0: no segment left. */
 struct cu_rows_of exec_cuda_next(const struct cuda *d, int *first, int64_t most, int64_t room);
 
 /* ---- pages and states for files (seq.c): struct backend ---- */
@@ -227,13 +228,14 @@ struct cu_weight exec_cuda_shape(const struct weight *w); /* without data */
 /* Determines how part d uses each weight. Routers are always exact; a gated unit of two types has
  * no packed layout (cu_glu). */
 void exec_cuda_find_uses(struct cuda *d);
-/* Chooses the experts that stay in main memory: those selected by --place, those the device does
- * not support, and those of the last n blocks unless --place puts them on the device. */
+/* Chooses the experts that stay in main memory: those that --place puts there, those that the
+ * device does not support, and those of the last n blocks unless --place puts them on the
+ * device. */
 void exec_cuda_leave_on_host(struct session *s, int n);
 uint64_t exec_cuda_upload_bytes(const struct cuda *d, int w);
 uint64_t exec_cuda_stage_bytes(const struct cuda *d); /* used while weights are packed */
 /* Uploads all weights if `first`, otherwise those that session_use replaced since the last pass.
- * Drops captured steps, which point at the old ones. */
+ * Drops captured steps, because they point at the old weights. */
 int exec_cuda_refresh(struct session *s, bool first, struct err *e);
 
 /* Frees device copies of weights that s->m no longer has; exec_cuda_forget_all frees all device
@@ -255,12 +257,13 @@ void exec_cuda_copy_list(struct weight_mem *mem, struct weight_copy *c);
 /* Removes one user from the copy and frees its memory with the last one. Does nothing for NULL. */
 void exec_cuda_copy_drop(struct weight_mem *mem, struct weight_copy *c);
 /* Returns the bytes to keep free for replaced weights: the size of the largest weight, or of both
- * matrices of a gated unit, in a type of at most 8.5 bits per weight. */
+ * matrices of a gated unit, in a type with at most 8.5 bits per weight. */
 uint64_t exec_cuda_replaced_bytes(const struct session *s);
 
 /* ---- experts that stay in main memory (stream.c) ---- */
 
-/* Returns the device bytes for copying experts from main memory; sets the sizes in d->in. */
+/* Returns the device memory, in bytes, that is needed to copy experts from main memory; sets the
+ * sizes in d->in. */
 uint64_t exec_cuda_stream_plan(struct cuda *d);
 int exec_cuda_stream_open(struct cuda *d, struct err *e);
 void exec_cuda_stream_close(struct cuda *d);
@@ -270,28 +273,28 @@ bool exec_cuda_can_bring(const struct session *s, const struct gr_node *n);
 /* Runs STEP_BRING: queues the copy of a matrix into the slot of its role and makes the device wait
  * for it. */
 int exec_cuda_bring(struct cuda *d, const struct step *p, struct err *e);
-/* Notes that step p is queued: the matrices it reads may be overwritten once it has run. */
+/* Records that step p is queued: the matrices it reads may be overwritten once it has run. */
 int exec_cuda_brought(struct cuda *d, const struct step *p, struct err *e);
 
 /* ---- nodes ---- */
 
-/* Returns whether the pass has few tokens, 8-bit activations and no observer of registers. Only
- * then do the functions below have any effect. */
+/* Returns whether the pass has few tokens, 8-bit activations and no observer of registers.
+ * Otherwise the functions below have no effect. */
 bool exec_cuda_few(const struct cuda *d);
 bool exec_cuda_fuses(const struct cuda *d, unsigned what);
-/* Returns the device memory for the 8-bit copy that the kernel writing register r should also
- * write; NULL: no reader. */
+/* Returns the device memory for the 8-bit copy that the kernel which writes register r should also
+ * write; NULL: nothing reads a copy. */
 void *exec_cuda_copy_of(struct cuda *d, gr_reg r);
-/* Sets *q to the 8-bit copy of register r; creates it if no kernel has. */
+/* Sets *q to the 8-bit copy of register r; creates it if no kernel has written one. */
 int exec_cuda_quantized(struct cuda *d, gr_reg r, const void **q, struct err *e);
-/* Notes that node n is queued: 8-bit copies of the registers it writes become stale unless n wrote
- * them too. */
+/* Records that node n is queued: 8-bit copies of the registers it writes become stale unless n
+ * wrote them too. */
 void exec_cuda_written(struct cuda *d, const struct gr_node *n);
 /* Returns whether cu_products can compute the product n. */
 bool exec_cuda_is_fast(const struct cuda *d, const struct gr_node *n);
 int exec_cuda_fast_products(struct cuda *d, const struct gr_node *const *n, int n_nodes,
                             struct err *e);
-/* Returns whether the gate, up and activation nodes starting at n form one part of cu_products;
+/* Returns whether the gate, up and activation nodes that start at n form one part of cu_products;
  * exec_cuda_fast_glu queues them. */
 bool exec_cuda_is_fast_glu(const struct cuda *d, const struct gr_node *n);
 int exec_cuda_fast_glu(struct cuda *d, const struct gr_node *n, struct err *e);
@@ -311,7 +314,7 @@ int exec_cuda_score(struct session *s, struct session *base, int64_t first, int6
                     const int32_t *target, struct session_score *out, struct err *e);
 bool exec_cuda_shares(const struct session *s, const struct session *base);
 /* Queues the search for the largest logits of rows [i, i + n) of d->logits. After a sync,
- * exec_cuda_take_best copies those of a row to *to. */
+ * exec_cuda_take_best copies one row's result to *to. */
 int exec_cuda_find_best(struct cuda *d, int64_t i, int64_t n, struct err *e);
 int exec_cuda_take_best(struct cuda *d, int64_t i, struct session_best *to, struct err *e);
 
@@ -319,11 +322,11 @@ int exec_cuda_take_best(struct cuda *d, int64_t i, struct session_best *to, stru
 
 const struct session_sums *exec_cuda_sums(const struct session *s);
 void exec_cuda_sum_free(struct cuda *d); /* accepts a part without sums */
-/* Adds rows in device memory that enter weight w to its sums. */
+/* Adds rows in device memory, which enter weight w, to the sums of w. */
 int exec_cuda_sum(struct cuda *d, gr_w w, const float *x, int64_t n_rows, int64_t ld,
                   struct err *e);
-/* Adds rows to the sums of experts; d->expert has n_used of them for each row of the pass. Pair i
- * reads row i / per_row. */
+/* Adds rows to the sums of experts; d->expert holds n_used expert ids for each row of the pass.
+ * Pair i reads row i / per_row. */
 int exec_cuda_sum_pairs(struct cuda *d, gr_w w, const float *x, int64_t n_used, int64_t n_experts,
                         int64_t per_row, int64_t ld, struct err *e);
 
@@ -331,8 +334,8 @@ int exec_cuda_sum_pairs(struct cuda *d, gr_w w, const float *x, int64_t n_used, 
 const struct program *exec_cuda_program(struct session *s, int first);
 /* Runs a pass: queues every node of the graph. */
 int exec_cuda_nodes(struct session *s, struct err *e);
-/* Returns whether a gated unit with these weights is one part of a launch. up GR_NONE: gate and up
- * are one tensor. */
+/* Returns whether a gated unit with these weights can be one part of a launch. up GR_NONE: gate and
+ * up are one tensor. */
 bool exec_cuda_glu_packs(const struct session *s, gr_w gate, gr_w up);
 int exec_cuda_moe(struct cuda *d, const struct gr_node *n, struct err *e);
 int exec_cuda_moe_part(struct cuda *d, const struct gr_node *n, enum step_part part, struct err *e);
@@ -351,9 +354,9 @@ int exec_cuda_begin(struct cuda *d, struct err *e);
 int exec_cuda_end_piece(struct cuda_set *all, struct err *e);
 /* Frees the captured pieces, which point at replaced weights. */
 void exec_cuda_drop_step(struct cuda_set *all);
-/* Allocates the CPU's buffers for computing experts. Passes that need them call this themselves. */
+/* Allocates the CPU's buffers for computing experts. Passes that need them call this function. */
 int exec_cuda_open_host(struct session *s, struct err *e);
-/* Copies n floats of device memory to *out for an observer, who frees them with mem_free. */
+/* Copies n floats from device memory to *out for an observer, who frees them with mem_free. */
 int exec_cuda_fetch(struct cuda *d, const float *src, int64_t n, float **out, struct err *e);
 /* Passes the rows of a register to session->see, if set. */
 int exec_cuda_show(struct cuda *d, gr_w w, const float *src, int64_t n_rows, int64_t ld,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/cuda/fast.c - passes of few tokens with 8-bit activations: one quantized copy of a
- * register for all products that read it, and several products per launch. Every sum has the same
- * bits with and without these fusions (bits 1, 2 and 4 of the mask of --device). */
+/* runtime/engine/cuda/fast.c - passes of few tokens with 8-bit activations: all products that read
+ * a register use one quantized copy of it, and a launch computes several products. Every sum has
+ * the same bits with and without these fusions (bits 1, 2 and 4 of the mask of --device). */
 #include "base/mem.h"
 #include "base/num.h"
 #include "runtime/engine/cuda/exec.h"
@@ -53,8 +53,8 @@ static bool fast(const struct cuda *d, gr_w w) {
 static bool can_multiply(const struct cuda *d, gr_w w) {
     return fast(d, w) || cu_part_can(mat_of(d, w), true);
 }
-/* Sets the input of a launch's product: register r itself for an exact product, otherwise its 8-bit
- * copy, created on demand. */
+/* Sets the input of a product in a launch: register r itself if the product is exact, otherwise its
+ * 8-bit copy, created on demand. */
 static int input(struct cuda *d, struct cu_term *p, gr_reg r, struct err *e) {
     p->exact = !cu_part_can(p->w, false);
     p->x = d->reg[r];
@@ -72,8 +72,8 @@ static int plain_part(struct cuda *d, const struct gr_node *n, struct cu_term *p
     return input(d, p, n->src[0], e);
 }
 
-/* Fills p for the three nodes from n on: gate product, up product and activation, SwiGLU or GEGLU.
- */
+/* Fills p for the three nodes from n on: gate product, up product and activation (SwiGLU or
+ * GEGLU). */
 static int glu_part(struct cuda *d, const struct gr_node *n, struct cu_term *p, struct err *e) {
     *p = (struct cu_term){.w = mat_of(d, n[0].product.matrix),
                           .up = mat_of(d, n[1].product.matrix),
@@ -127,7 +127,7 @@ int exec_cuda_fuse_products(struct cuda *d, const struct match *m, struct err *e
 
 /* ---- experts ---- */
 
-/* Inputs and outputs of the launches for a mixture of experts. */
+/* Inputs and outputs of the launches for a mixture-of-experts block. */
 struct experts {
     const struct cu_weight *router, *gate, *up, *down;
     /* first node of the shared expert, or NULL */
@@ -154,7 +154,7 @@ static int route(struct cuda *d, const struct experts *m, struct err *e) {
 }
 
 /* Queues the gate and up products of the chosen experts. Writes 8-bit results if the down
- * projections take them. */
+ * projections accept them. */
 static int expand(struct cuda *d, const struct gr_node *n, const struct experts *m, struct err *e) {
     const int64_t f = m->down->k;
     const bool wants = cu_part_can(m->down, false),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* runtime/engine/cuda/feed.c - uploads through pinned memory. The driver copies pageable memory
- * with one thread through a small buffer; here all threads of the pool fill one of two pinned
+ * with a single thread through a small buffer; here all threads of the pool fill one of two pinned
  * pieces while the device fetches the other. */
 #include "runtime/engine/cuda/feed.h"
 
@@ -10,9 +10,9 @@
 
 void cuda_feed_close(struct cuda_feed *f) {
     for (int i = 0; i < 2; i++) {
-        /* The next call to the device reports errors that occur here. */
+        /* Errors that occur here are reported by the next call to the device. */
         struct err e = {0};
-        /* The device may still be reading it. */
+        /* The device may still be reading from it. */
         if (f->pinned[i]) (void)cu_event_sync(f->copied[i], &e);
         cu_event_free(f->copied[i]);
         cu_host_free(f->ctx, f->pinned[i]);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/cuda/feed.h - copies of large weights to a device through pinned memory. */
+/* runtime/engine/cuda/feed.h - upload of large weights to a device through pinned memory. */
 #ifndef HONE_RUNTIME_ENGINE_CUDA_FEED_H
 #define HONE_RUNTIME_ENGINE_CUDA_FEED_H
 
@@ -16,12 +16,12 @@ struct cuda_feed {
     unsigned turn; /* lowest bit: index of the next piece to fill */
 };
 
-/* Creates a feed of two pieces of `piece` bytes. ERR_SYS: the system refuses that much pinned
- * memory; the caller then copies without a feed. */
+/* Creates a feed of two pieces of `piece` bytes. ERR_SYS: that much pinned memory is not available;
+ * the caller then copies without a feed. */
 int cuda_feed_open(struct cuda_feed *f, struct cu_ctx *c, uint64_t piece, struct err *e);
 
-/* Copies n_bytes from src in main memory to dst on the device, in the order of stream q. The bytes
- * at src may change after the return. */
+/* Copies n_bytes from src in main memory to dst on the device, in the order of stream q. src may be
+ * changed as soon as the call returns. */
 int cuda_feed_put(struct cuda_feed *f, struct cu_stream *q, struct pool *pool, void *dst,
                   const void *src, uint64_t n_bytes, struct err *e);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/cuda/fit.c - the search for a placement: ways to run a model in order of
+/* runtime/engine/cuda/fit.c - search for a placement: tries the ways to run a model in order of
  * preference. */
 #include "runtime/engine/cuda/fit.h"
 
@@ -17,12 +17,12 @@ static int split_of(const struct fit_ask *a, const struct fit_way *w, struct spl
                     uint8_t *card_of, struct err *e) {
     TRY(a->sizes.layers(a->sizes.ud, w, p, e));
     for (int i = 0; i < a->n_cards; i++) p->card[i].have = a->card[i].have;
-    /* split.h only estimates; the exact sums decide whether it fits. */
+    /* split.h only estimates; the exact sums decide whether the model fits. */
     split_layers(p, card_of);
     return 0;
 }
 
-/* Measures one way. */
+/* Computes the exact memory for one way. */
 static int try_way(const struct fit_ask *a, struct fit_way w, struct fit *out, struct err *e) {
     struct split p = {.n_cards = a->n_cards, .n_layers = a->n_layers};
     p.layer = xcalloc((size_t)a->n_layers + 1, sizeof *p.layer);
@@ -40,10 +40,10 @@ static int try_way(const struct fit_ask *a, struct fit_way w, struct fit *out, s
     return 0;
 }
 
-/* Leaves experts in main memory, from the last block on, until the rest fits. Copying them to the
- * device for large passes needs a buffer there, which may displace the experts of another block or
- * two. Unless the user requested copies, the buffer is allocated only if it leaves out at most half
- * as many blocks more. */
+/* Leaves experts in main memory, starting with the last block, until the rest fits. Copying them to
+ * the device for large passes needs a buffer there, which may displace the experts of another block
+ * or two. Unless the user asked for copies, the buffer is allocated only if it increases the number
+ * of blocks left out by at most half. */
 static int place(const struct fit_ask *a, int64_t n_ubatch, struct fit *out, struct err *e) {
     const int64_t asked = a->stream_from,
                   from = asked < 0 ? -1 : max_i64(asked ? asked : a->usual_from, a->least_from);
@@ -65,8 +65,8 @@ static int place(const struct fit_ask *a, int64_t n_ubatch, struct fit *out, str
 }
 
 /* Chooses the length of a pass. Longer passes read weights less often, so the default is the
- * longest one that leaves out no more experts. A pass longer than a context takes rows of several
- * whole sequences. */
+ * longest one that does not leave out more experts. A pass longer than a context takes the rows of
+ * several whole sequences. */
 int fit_decide(const struct fit_ask *a, struct fit *out, struct err *e) {
     const int64_t usual = min_i64(a->wanted_ubatch, a->n_ctx);
     /* sequences per pass if it is longer than a context */

@@ -9,10 +9,10 @@
 #include "base/err.h"
 #include "models/split.h"
 
-/* One way to run a model, except for the devices of its layers. */
+/* One way to run a model; the devices of its layers are not part of it. */
 struct fit_way {
-    int n_left;       /* last blocks whose experts stay in main memory */
-    int64_t from;     /* shortest pass that copies them, in tokens; 0: none */
+    int n_left;       /* number of blocks, from the end, whose experts stay in main memory */
+    int64_t from;     /* shortest pass, in tokens, that copies them; 0: none */
     int64_t n_ubatch; /* tokens per pass */
 };
 struct fit_limit {
@@ -39,7 +39,7 @@ struct fit_ask {
     int n_placed;  /* blocks whose experts must stay in main memory */
     int n_movable; /* blocks whose experts may be left there */
     /* --stream-from: tokens; 0: `usual_from`, unless the buffer displaces too many blocks; < 0:
-     * never copy. least_from: shorter passes cannot copy. */
+     * never copy. least_from: shorter passes cannot copy experts. */
     int64_t stream_from, usual_from, least_from;
     int64_t n_ctx, wanted_ubatch; /* tokens */
     bool any_ubatch;              /* wanted_ubatch is a default and may be exceeded */
@@ -53,7 +53,7 @@ struct fit {
 };
 
 /* Decides the placement. If nothing fits, out->short_of is a card that is too small even for the
- * smallest way, which the rest of *out describes. Errors come from the size functions. */
+ * way that needs least, which the rest of *out describes. Errors come from the size functions. */
 int fit_decide(const struct fit_ask *a, struct fit *out, struct err *e);
 
 #endif

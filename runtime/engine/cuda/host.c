@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/cuda/host.c - the program steps that run no kernel.
+/* runtime/engine/cuda/host.c - program steps that run no kernel.
  *
- * For a node computed by the CPU: fetch its inputs, run the CPU operator, send its output back.
- * Other steps move registers between devices and copy experts. Graph capture stops before such a
- * step and resumes after it. */
+ * For a node computed by the CPU, they fetch its inputs, run the CPU operator, and send its output
+ * back. Other steps move registers between devices and copy experts. Graph capture stops before
+ * such a step and resumes after it. */
 #include <stdlib.h>
 
 #include "base/mem.h"
 #include "runtime/engine/cuda/exec.h"
 
 /* Prepares the CPU to compute the experts in main memory: packs their weights and allocates its
- * operators' buffers. Packed rows take as much memory as the experts, so the first pass that
- * computes experts here does this; a session whose passes copy all experts never does. */
+ * operators' buffers. Packed rows take as much memory as the experts, so this is done by the first
+ * pass that computes experts on the CPU; a session whose passes copy all experts never does it. */
 int exec_cuda_open_host(struct session *s, struct err *e) {
     struct cuda_set *all = s->dev;
     if (all->host_open) return 0;
     bool *here = xcalloc((size_t)s->g->n_weights, sizeof *here);
-    /* The flag is equal in all parts. */
+    /* is_host is the same in all parts */
     for (int i = 0; i < s->g->n_weights; i++) here[i] = all->part[0]->w[i].is_host;
     int rc = exec_pack(s, here, e);
     free(here);
     if (!rc) rc = exec_alloc(s, e);
-    if (rc) exec_free(s); /* The next pass tries again. */
+    if (rc) exec_free(s); /* the next pass tries again */
     all->host_open = !rc;
     return rc;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/cuda/moe.c - routed experts on a device: router (always exact), choice, gate and
- * up of all chosen experts, down with the weighted sum. Ids stay on the device, except for an
- * observer, who gets rows sorted by expert, in the CPU's order. */
+/* runtime/engine/cuda/moe.c - routed experts on a device: router (always exact), choice of experts,
+ * gate and up of all chosen experts, down with the weighted sum. Expert ids stay on the device,
+ * except for an observer, which receives rows sorted by expert in the CPU's order. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,7 +17,7 @@ struct seen {
     int64_t n_pairs, n_used, n_experts;
 };
 
-/* Returns the sizes of what an observer sees of the node's experts. */
+/* Returns the sizes of what an observer of the node's experts sees. */
 static struct seen seen_of(const struct session *s, const struct gr_node *n) {
     return (struct seen){.n_pairs = s->n_tok * n->moe.n_used,
                          .n_used = n->moe.n_used,
@@ -115,7 +115,7 @@ bool exec_cuda_has_experts(const struct gr_moe *m) {
     return !m->joined || exec_cuda_glu_is_whole(m);
 }
 
-/* Queues gate and up as separate products, then the activation, for experts with biases or a
+/* Queues gate and up as separate products, followed by the activation, for experts with biases or a
  * clamped activation. */
 static int expand_apart(struct cuda *d, const struct gr_node *n, const struct cu_weight *gate,
                         const struct cu_weight *up, struct err *e) {

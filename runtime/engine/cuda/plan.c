@@ -3,16 +3,16 @@
  *
  * Bytes: the model's tensors as stored in the file or packed (8-bit activations), vectors as f32,
  * registers n_ubatch * (sum of widths) * 4, cache, states, HEAD_ROWS rows of logits, scratch of
- * products. The sum, in the granularity of device allocations, is compared with the free memory
- * less CU_KEEP_FREE (split.c) before anything is allocated. If it does not fit, experts of the last
+ * products. The sum, rounded up like device allocations, is compared with the free memory less
+ * CU_KEEP_FREE (split.c) before anything is allocated. If it does not fit, experts of the last
  * blocks stay in main memory; the CPU's operators compute them or, for many tokens, they are copied
- * (stream.c). */
+ * to the device (stream.c). */
 #include <string.h>
 
 #include "base/num.h"
 #include "runtime/engine/cuda/exec.h"
 
-/* A buffer being divided. p NULL: only count the bytes. */
+/* A buffer that is being divided up. p NULL: only counts the bytes. */
 struct cut {
     uint8_t *p;
     uint64_t at;
@@ -103,7 +103,7 @@ static uint64_t scratch_bytes(const struct cuda *d) {
     return most;
 }
 
-/* Returns the bytes that a plan's buffers take of a device beyond their size. */
+/* Returns the device memory that a plan's buffers take beyond their size, in bytes. */
 static uint64_t rounding(const struct cuda *d, const struct cuda_plan *p) {
     const struct session *s = d->s;
     const uint64_t n[] = {p->regs, p->work, p->stage, p->stream, p->scratch};

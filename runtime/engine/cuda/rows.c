@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/cuda/rows.c - the kernels' description of a pass, and the device memory of
+/* runtime/engine/cuda/rows.c - the description of a pass for the kernels, and the device memory of
  * sequences: pages, states, page tables.
  *
  * The description is one upload: segments, then position, segment and token id of each row. Short
- * segments come first, so those of one launch are contiguous. A single token's data is at the same
- * address for every sequence; captured pieces read it there. */
+ * segments come first, so that those of one launch are contiguous. The data of a single token is at
+ * the same address for every sequence; captured pieces read it there. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,7 +16,7 @@ _Static_assert((int)CU_PAGE % (int)KEY_BLOCK == 0, "pages hold whole blocks of k
 
 /* ---- memory of sequences ---- */
 
-/* Keeps the error of a call that cannot report one, for the next pass. */
+/* Keeps the error of a call that cannot return one; the next pass reports it. */
 static void keep_error(struct cuda_set *all, int rc, const struct err *e) {
     if (rc && !all->lost.code) all->lost = *e;
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/cuda/score.c - logits and scores of a pass's rows, computed on the device: a few
- * numbers per row are downloaded instead of a vocabulary, or only the best logits. Logits are kept
- * until the session's next head, so sessions on one device can read each other's. */
+/* runtime/engine/cuda/score.c - logits and scores of a pass's rows, computed on the device, so that
+ * only a few numbers per row or the best logits are downloaded, not a whole vocabulary. Logits are
+ * kept until the session next computes its head, so sessions on one device can read each
+ * other's. */
 #include <string.h>
 
 #include "base/mem.h"
@@ -112,7 +113,7 @@ static int64_t alike(const struct head_row *row, int64_t n, int64_t v) {
     return k;
 }
 
-/* Computes and fetches what each of n rows wants of its logits. */
+/* Computes and fetches the outputs that each of n rows wants. */
 static int some_outputs(struct cuda *d, const struct head_row *row, int64_t n, struct err *e) {
     const int64_t v = n_vocab(d);
     const float *x = NULL;

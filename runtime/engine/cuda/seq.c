@@ -2,7 +2,7 @@
 /* runtime/engine/cuda/seq.c - conversion of a sequence's pages and states between a device and main
  * memory, for saving.
  *
- * Values are equal, without rounding, but the layouts differ. A device has planes of codes,
+ * The values are the same, without rounding, but the layouts differ. A device has planes of codes,
  * followed by their scales (kernels/cuda/args.h), and convolution inputs as a ring; main memory has
  * blocks and a tail (runtime/engine/state.h). */
 #include <stdlib.h>
@@ -17,12 +17,12 @@ static struct cuda *part_of_slot(const struct session *s, int slot) {
 
 /* ---- keys and values ---- */
 
-/* Copies the 32 codes of a block that has the same order in main memory and on the device. */
+/* Copies the 32 codes of a block if their order is the same in main memory and on the device. */
 static void copy_codes(uint8_t *to, const uint8_t *from) {
     memcpy(to, from, 32);
 }
-/* Copies the codes of a block: a byte on the device holds two neighbours, a byte of a block two
- * values 16 apart. */
+/* Copies the codes of a q4_0 block: on the device a byte holds two neighbours, in the block two
+ * values that are 16 apart. */
 static void q4_to_block(uint8_t *to, const uint8_t *from) {
     for (int i = 0; i < 16; i++) {
         const unsigned low = (unsigned)from[i / 2] >> (i % 2 * 4) & 15u;
@@ -30,14 +30,15 @@ static void q4_to_block(uint8_t *to, const uint8_t *from) {
         to[i] = (uint8_t)(low | high << 4);
     }
 }
-/* Reorders the 16 bytes of a q4_0 block's codes: on the device neighbours share a byte. */
+/* Copies the 16 bytes of codes of a q4_0 block to the device's order, where neighbours share a
+ * byte. */
 static void q4_to_plane(uint8_t *to, const uint8_t *from) {
     for (int i = 0; i < 8; i++) {
         to[i] = (uint8_t)((from[2 * i] & 15u) | (from[2 * i + 1] & 15u) << 4);
         to[8 + i] = (uint8_t)(from[2 * i] >> 4 | (from[2 * i + 1] & 0xf0u));
     }
 }
-/* Types of keys and values (KV_ON_CUDA) that a device keeps in planes. A block of 32 values is an
+/* Types of keys and values (KV_ON_CUDA) that a device stores in planes. A block of 32 values is an
  * f16 scale followed by n_codes bytes, one byte or half a byte per value. Other types are plain
  * numbers with the same layout on both sides. */
 static const struct planar {
@@ -107,8 +108,8 @@ int exec_cuda_put_page(const struct session *s, int slot, const struct page *pag
 
 /* ---- states ---- */
 
-/* Converts q's states between the devices' layout in `there`, the parts concatenated, and main
- * memory's in `here`. */
+/* Converts q's states between the devices' layout in `there`, with the parts one after the other,
+ * and main memory's layout in `here`. */
 static void convert_states(const struct session *s, const struct seq *q, float *there, float *here,
                            bool to_device) {
     const struct rec *rec = &s->cache.rec;
@@ -137,7 +138,7 @@ static void convert_states(const struct session *s, const struct seq *q, float *
     }
 }
 
-/* Copies all states of q between the parts and `raw`, which concatenates the parts. */
+/* Copies all states of q between the parts and `raw`, which has the parts one after the other. */
 static int copy_states(const struct session *s, const struct seq *q, float *raw, bool to_device,
                        struct err *e) {
     for (int i = 0; i < s->cache.n_places; i++) {

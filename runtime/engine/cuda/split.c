@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/cuda/split.c - assigns a session's layers to its devices.
+/* runtime/engine/cuda/split.c - assignment of a session's layers to its devices.
  *
- * A layer's memory follows from its weights, its slots of keys and values and its states; fit.h
- * decides the placement. Nodes before the first layer go with it, final norm and head with the
- * last. To measure a placement, the session is laid out accordingly; nothing is allocated yet. */
+ * A layer's memory follows from its weights, its slots of keys and values, and its states; fit.h
+ * decides the placement. Nodes before the first layer go with it, the final norm and the head with
+ * the last. To measure a placement, the session is laid out accordingly; nothing is allocated
+ * yet. */
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
@@ -37,8 +38,8 @@ static bool is_busy(const struct cuda *d) {
 static int keeper(const struct session *s, int slot) {
     return exec_cuda_all(s)->layer_of[s->g->facts.kv[slot].node];
 }
-/* Finds the i-th attention node: *at is its layer, *kept the layer whose keys and values it reads.
- */
+/* Finds the i-th attention node. *at: its layer; *kept: the layer whose keys and values it
+ * reads. */
 static void attends(const struct session *s, int i, int *at, int *kept) {
     const struct gr_node *n = graph_nth(s->g, OP_ATTN, i);
     *at = exec_cuda_all(s)->layer_of[n - s->g->node];
@@ -88,7 +89,7 @@ static void find_uses_anew(struct cuda *d) {
     exec_cuda_find_uses(d);
 }
 
-/* Computes each layer's memory on part d as if it had all layers. */
+/* Computes the memory of each layer on part d, as if that part had all layers. */
 static void weigh(struct cuda *d, struct split *p) {
     struct session *s = d->s;
     const struct cuda_set *set = d->all;
@@ -217,7 +218,7 @@ static struct fit_ask ask_of(struct session *s) {
     return a;
 }
 
-/* Sets the error with part d's need and its device's memory. */
+/* Sets the error, giving part d's need and its device's memory. */
 static int too_large(const struct cuda *d, const struct cuda_plan *p, uint64_t have,
                      struct err *e) {
     const double mib = 1024.0 * 1024.0;
@@ -237,7 +238,7 @@ static int too_large(const struct cuda *d, const struct cuda_plan *p, uint64_t h
         others);
 }
 
-/* Records and logs which experts stay in main memory. */
+/* Records which experts stay in main memory and logs their number. */
 static void tell(struct session *s, const struct fit_ask *a, const struct cuda_plan *p) {
     const struct cuda *d = exec_cuda_head(s);
     uint64_t have = 0, stream = 0;

@@ -3,13 +3,14 @@
  * tokens.
  *
  * Copying a matrix is a step of the program (STEP_BRING). The node that computes with the matrices
- * is split into one step for each. One slot each for gate, up and down holds a block's matrices in
- * the layouts that resident weights have, so the same kernels read the same bytes. The source is
- * the mapped model file. Threads copy the rows piece by piece to pinned memory (a truncated file
- * faults there, in our own code); the device fetches and packs them. Pieces alternate between two
- * lanes, each a stream with its own pinned memory: while one is packed or filled, the other's is in
- * transit. A lane waits until the previous block has used the slot; the device's main stream waits
- * until the slot is full. So copies overlap with everything queued in between.
+ * is split into one step for each. Three slots, for gate, up and down, hold a block's matrices in
+ * the same layouts as resident weights, so the same kernels read the same bytes. The source is the
+ * mapped model file. Threads copy the rows piece by piece to pinned memory (so a truncated file
+ * faults in our own code); the device fetches and packs them. Pieces alternate between two lanes,
+ * each a stream with its own pinned memory: while a piece of one lane is packed or filled, a piece
+ * of the other is in transit. A lane waits until the previous block has used the slot; the device's
+ * main stream waits until the slot is full. Copies therefore overlap with everything queued in
+ * between.
  *
  * Main memory: two pinned pieces of at most PIECE bytes. */
 #include <string.h>
@@ -18,7 +19,7 @@
 #include "runtime/engine/cuda/exec.h"
 
 static const uint64_t PIECE = UINT64_C(8) << 20;
-enum { PIECES = 4 }; /* minimum pieces per weight */
+enum { PIECES = 4 }; /* minimum number of pieces per weight */
 
 /* Returns the number of rows of a weight that must stay together when packed: 16, or all rows of a
  * matrix whose row count is not a multiple of 16. */
@@ -92,8 +93,8 @@ void exec_cuda_stream_close(struct cuda *d) {
     cu_buf_free(d->in.buf);
 }
 
-/* Returns whether a weight fits into a slot. One set by session_use may be too large or of a type
- * that only the CPU supports. */
+/* Returns whether a weight fits into a slot. A weight set by session_use may be too large, or of a
+ * type that only the CPU supports. */
 static bool has_room(const struct cuda *d, int slot, gr_w of) {
     const struct cuda_arrivals *in = &d->in;
     if (of == GR_NONE) return true;

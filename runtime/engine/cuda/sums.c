@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/cuda/sums.c - calibration on the device: sums of squares of each product's input,
- * kept there.
+/* runtime/engine/cuda/sums.c - calibration on the device: sums of squares of the inputs of all
+ * products.
  *
- * Rows for an observer would be gigabytes per chunk, sorted by expert and summed by one thread.
- * Device memory: 16 bytes per column of each product and expert (gate and up of experts share
- * theirs), for the sums of the chunk and of all. With split layers, each part sums the inputs of
- * its own nodes; the caller who fetches them gets all, in the order of a pass. */
+ * Passing the rows to an observer instead would move gigabytes per chunk, sorted by expert and
+ * summed by one thread. Device memory: 16 bytes per column of each product and expert (gate and up
+ * of experts share theirs), for the sums of the chunk and the total. If layers are split, each part
+ * sums the inputs of its own nodes; the caller receives the sums of all parts, in the order of a
+ * pass. */
 #include <stdlib.h>
 
 #include "base/mem.h"
@@ -14,7 +15,7 @@
 
 struct sum {
     gr_w w;
-    int use; /* first use of weight w, an index into graph_facts.use */
+    int use; /* first use of the weight, an index into graph_facts.use */
     int64_t n_mat, k;
     /* offset of its values in doubles: n_mat * k sums, then n_mat row counts */
     int64_t at;
@@ -28,8 +29,8 @@ struct cuda_sums {
     int32_t *count, *first, *place, *order; /* filled by cu_sort_pairs */
 };
 
-/* Adds the weight of a use, with n_mat matrices, to those that are summed. `like`: another weight
- * with the same input, which shares its sums, or GR_NONE. */
+/* Adds the weight of a use, with n_mat matrices, to the weights whose inputs are summed. `like`:
+ * another weight with the same input, which shares its sums, or GR_NONE. */
 static void add(struct cuda *d, int use, int64_t n_mat, gr_w like) {
     struct cuda_sums *m = d->sums;
     const gr_w w = d->s->g->facts.use[use].w;
@@ -58,12 +59,12 @@ static void find_products(struct cuda *d) {
     }
 }
 
-/* Returns whether nodes of two parts multiply with the same weight, which would sum its input in
- * two places. */
+/* Returns whether nodes of two parts multiply with the same weight, whose input would then be
+ * summed in two places. */
 static bool is_shared(const struct session *s) {
     const struct graph_facts *f = &s->g->facts;
     bool shared = false;
-    /* per weight 1 + the part that uses it; 0: none yet */
+    /* per weight: 1 + the part that uses it; 0: none so far */
     int *part = xcalloc((size_t)s->g->n_weights + 1, sizeof *part);
     for (int i = 0; i < f->n_uses; i++) {
         if (!gr_roles[f->use[i].role].observed) continue;
@@ -75,7 +76,7 @@ static bool is_shared(const struct session *s) {
     return shared;
 }
 
-/* Counts n more bytes for part d; under --max-vram its sequences have that much less. */
+/* Counts n more bytes for part d; under --max-vram, this leaves less for its sequences. */
 static void count(struct cuda *d, int64_t n) {
     struct session *s = d->s;
     const int at = d->place;
@@ -132,7 +133,7 @@ static const struct sum *sum_of(const struct cuda *d, gr_w w) {
     return NULL;
 }
 
-/* Ends segment i of a pass: adds its complete chunk to the total. A pass's last segment may
+/* Ends segment i of a pass: adds its complete chunk to the total. The last segment of a pass may
  * continue in the next pass and is ended elsewhere. */
 static int end_segment(struct cuda *d, const struct sum *of, int i, struct err *e) {
     const struct cuda_sums *m = d->sums;
@@ -240,7 +241,7 @@ static int load_sums(struct session *s, session_sum_give fn, void *ud, struct er
     return 0;
 }
 
-/* Ignores the rows. Installing an observer disables fusion across the observed nodes. */
+/* No-op observer. Installing one disables fusion across the observed nodes. */
 static void see_nothing(void *ud, const struct session_shown *r) {
     (void)ud, (void)r;
 }
@@ -271,8 +272,7 @@ static int end_sums(struct session *s, session_sum_fn fn, void *ud, struct err *
 
 const struct session_sums *exec_cuda_sums(const struct session *s) {
     static const struct session_sums sums = {begin_sums, load_sums, end_chunk, save_sums, end_sums};
-    /* The CPU would have to see the rows of the experts it computes; heads may have inputs of their
-     * own. */
+    /* Experts computed by the CPU are not seen here, and heads may have inputs of their own. */
     const bool all = exec_cuda_all(s)->n_on_host == 0 && !is_shared(s) &&
                      graph_count(s->g, OP_MATMUL_HEADS) == 0;
     return all ? &sums : NULL;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/cuda/weights.c - weights on a device: the layouts each one needs, uploads,
+/* runtime/engine/cuda/weights.c - weights on a device: which layouts each one needs, upload,
  * packing, and replacement by session_use. */
 #include <stdlib.h>
 
@@ -7,20 +7,20 @@
 #include "base/num.h"
 #include "runtime/engine/cuda/exec.h"
 
-/* Bytes of a piece; smallest weight sent in pieces. */
+/* Bytes of a piece; size from which a weight is sent in pieces. */
 enum { FEED_PIECE = 16 << 20, FEED_FROM = 1 << 20 };
 
-/* Returns whether weight w has its own data. A tied weight is uploaded once, as its source. */
+/* Returns whether weight w has its own data. A tied weight uses the upload of its source. */
 static bool owns(const struct cuda *d, int w) {
     const int of = d->s->m->source[w];
     return of == w || !d->w[of].is_matrix;
 }
 
-/* Notes a use of a weight. `read`: an exact product or the embedding's gather reads the file's
+/* Records a use of a weight. `read`: an exact product or the embedding's gather reads the file's
  * layout. */
 static void use(const struct cuda *d, gr_w w, bool matrix, bool product, bool read) {
     if (w == GR_NONE) return;
-    const int at = owns(d, w) ? w : d->s->m->source[w]; /* a tied weight is its source's copy */
+    const int at = owns(d, w) ? w : d->s->m->source[w]; /* a tied weight uses its source's copy */
     d->w[w].is_matrix |= matrix;
     d->w[w].is_vec |= !matrix;
     d->w[at].is_product |= product;
@@ -39,8 +39,8 @@ struct cu_weight exec_cuda_shape(const struct weight *w) {
                               .mat_bytes = w->mat_bytes};
 }
 
-/* Determines the layouts of each weight that part d needs. Finds matrices first, since the location
- * of a tied weight depends on that. */
+/* Determines the layouts of each weight that part d needs. Finds the matrices first, because where
+ * a tied weight is stored depends on them. */
 void exec_cuda_find_uses(struct cuda *d) {
     struct session *s = d->s;
     const bool exact = d->exact;
@@ -54,7 +54,7 @@ void exec_cuda_find_uses(struct cuda *d) {
         const struct gr_node *n = &s->g->node[u->node];
         const struct gr_role_info *r = &gr_roles[u->role];
         if (u->role == USE_DIVISORS || !exec_cuda_here(d, u->node))
-            continue; /* Angle divisors go into a table built by the CPU. */
+            continue; /* the divisors of angles go into a table that the CPU builds */
         bool glu = u->role == USE_EXP_GATE || u->role == USE_EXP_UP;
         bool mixed = glu && !exec_cuda_glu_packs(s, n->moe.gate, n->moe.up);
         use(d, u->w, r->matrix, r->product, exact || (r->matrix && !r->product) || mixed);
@@ -139,7 +139,7 @@ static void forget_weight(struct cuda *d, int i) {
     c->mem = NULL;
 }
 
-/* Copies a weight to the device, large ones through pinned memory if available. */
+/* Copies a weight to the device; large ones go through pinned memory if available. */
 static int send(struct cuda *d, void *dst, const void *src, uint64_t n, struct err *e) {
     struct err refused = {0};
     if (n < FEED_FROM) return cu_upload(d->q, dst, src, n, e);
@@ -174,7 +174,7 @@ static int fill(struct cuda *d, int i, struct weight_copy *copy, struct err *e) 
     return cu_upload(d->q, at, exec_vec(d->s, i), (uint64_t)n_values(w) * sizeof(float), e);
 }
 
-/* Gives the session a copy of weight i: an existing one or a new one. */
+/* Gives the session a copy of weight i, existing or new. */
 static int upload(struct cuda *d, int i, struct err *e) {
     struct session *s = d->s;
     struct cuda_weight *c = &d->w[i];
@@ -221,7 +221,7 @@ static int upload_ropes(struct cuda *d, struct err *e) {
 static bool is_stale(const struct cuda *d, int i) {
     return d->w[i].mem != model_weight(d->s->m, i)->mem;
 }
-/* Returns whether weight i must be uploaded again: it needs a layout that its copy lacks, or it is
+/* Returns whether weight i must be uploaded again: its copy lacks a layout that it needs, or it is
  * tied to a weight whose copy moved. */
 static bool is_elsewhere(const struct cuda *d, int i) {
     const struct cuda_weight *c = &d->w[i], *tied = &d->w[d->s->m->source[i]];
@@ -236,11 +236,11 @@ static int refresh(struct cuda *d, bool first, struct err *e) {
     for (int i = 0; i < d->s->g->n_weights; i++) {
         if (!first && !is_stale(d, i) && !is_elsewhere(d, i)) continue;
         const int rc = upload(d, i, e);
-        if (rc) forget_weight(d, i); /* It was not filled; the next pass tries again. */
+        if (rc) forget_weight(d, i); /* it is not filled; the next pass tries again */
         if (rc) return rc;
     }
     TRY(upload_ropes(d, e));
-    TRY(cu_sync(d->q, e)); /* From here on other streams may read them. */
+    TRY(cu_sync(d->q, e)); /* From here on, other streams may read them. */
     cu_buf_free(d->stage);
     d->stage = NULL;
     cuda_feed_close(&d->feed);
