@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* cli/cmd_template.c - hone template and its subcommands: options of jobs/template_text.c and
+/* cli/cmd_template.c - command line of hone template; runs jobs/template_text.c and
  * jobs/template_defects.c. */
 #include "cli/cmd.h"
 #include "jobs/template_defects.h"
