@@ -79,12 +79,12 @@ int arena_reserve(struct arena *a, size_t n, const char *what, struct err *e) {
 }
 
 /* Returns a chunk with room for `need` bytes: the newest or, after a reset, an emptied one, which
- * then becomes the newest. */
+ * becomes the newest. */
 static struct arena_chunk *find_chunk(struct arena *a, size_t need) {
     struct arena_chunk **link = &a->head;
     for (struct arena_chunk *c = a->head; c; link = &c->next, c = c->next) {
         if (c->cap - c->used < need) {
-            if (c != a->head && c->used) break; /* all older chunks are full, too */
+            if (c != a->head && c->used) break; /* all older chunks are also full */
             continue;
         }
         *link = c->next;
@@ -96,7 +96,7 @@ static struct arena_chunk *find_chunk(struct arena *a, size_t need) {
 }
 
 void *arena_alloc(struct arena *a, size_t n) {
-    /* Ends the process with an out-of-memory message, as intended here. */
+    /* Deliberately fails: reports that memory ran out, and ends the process. */
     if (n > SIZE_MAX / 4) (void)xreallocarray(NULL, SIZE_MAX, 2);
     size_t need = (size_t)round_up(n ? n : 1, ALIGN);
     struct arena_chunk *c = find_chunk(a, need);

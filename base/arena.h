@@ -17,7 +17,7 @@ void arena_init(struct arena *a);
 void arena_release(struct arena *a); /* frees everything; the arena can be reused */
 void arena_reset(struct arena *a);   /* empties the arena but keeps its memory */
 /* Reserves a block of n bytes (n < SIZE_MAX / 4; may exceed 16 MiB), so that the next arena_alloc
- * of n bytes cannot fail. ERR_SYS: out of memory; the message names `what`. */
+ * of that size cannot fail. ERR_SYS: out of memory; the message names `what`. */
 int arena_reserve(struct arena *a, size_t n, const char *what, struct err *e);
 /* Allocates n bytes, 16-byte aligned and zeroed; never NULL. */
 void *arena_alloc(struct arena *a, size_t n);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* base/buf.c - growing byte buffer. The capacity doubles and always includes one byte for the final
- * NUL. Running out of memory ends the process (base/mem.h), so callers have nothing to check. */
+ * NUL. Callers need not check for failure, because running out of memory is handled as in xmalloc
+ * (base/mem.h). */
 #include "base/buf.h"
 
 #include <stdarg.h>
@@ -24,7 +25,7 @@ void buf_reset(struct buf *b) {
     if (b->data) b->data[0] = 0;
 }
 
-/* Returns the new capacity for `extra` more bytes and the NUL; 0: the present one suffices. */
+/* Returns the capacity needed for `extra` more bytes and the NUL; 0: the current one suffices. */
 static size_t grown_cap(const struct buf *b, size_t extra) {
     /* Strictly less, because the NUL needs a byte. */
     if (extra < b->cap - b->len) return 0;

@@ -26,8 +26,8 @@ void buf_add(struct buf *b, const void *p, size_t n);
 void buf_str(struct buf *b, const char *s);
 void buf_chr(struct buf *b, char c);
 void buf_fmt(struct buf *b, const char *fmt, ...) PRINTF_LIKE(2, 3);
-/* Hands the bytes to the caller, who frees them with free(), and empties the buffer. Returns ""
- * rather than NULL. */
+/* Returns the bytes, which the caller frees with free(), and empties the buffer. Never NULL: an
+ * empty buffer gives "". */
 char *buf_take(struct buf *b);
 
 #endif

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* base/bytes.h - unaligned little-endian loads and stores through memcpy. Little-endian hosts only:
- * err.c refuses to compile elsewhere. Use these instead of casting a pointer into a mapped file. */
+ * err.c does not compile elsewhere. Use these functions instead of casting pointers into mapped
+ * files. */
 #ifndef HONE_BASE_BYTES_H
 #define HONE_BASE_BYTES_H
 

@@ -24,7 +24,7 @@ struct checkpoint_w {
     struct xxh128 *hash;
 };
 
-/* Sets hex to the hash of the program's version and `what`. */
+/* Sets hex to the checkpoint's key: a hash of the program's version and `what`. */
 static void key_of(const char *what, char hex[HEX + 1]) {
     struct buf b = {0};
     buf_fmt(&b, "hone %s;%s", HONE_VERSION, what);
@@ -61,7 +61,7 @@ void checkpoint_end(struct checkpoint_w *w) {
     free(w);
 }
 
-/* Returns whether the hash at the end of the file is that of its contents. */
+/* Returns whether the hash at the end of the file matches the contents. */
 static bool is_whole(const struct map *m) {
     char hex[HEX + 1];
     const uint64_t end = m->size - HEX;

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
 /* base/checkpoint.h - checkpoint file: the state of a long computation, from which the same command
- * resumes.
+ * can resume.
  *
- * A file carries a key (a hash of everything the state depends on, including the program's version)
- * and a checksum of all its bytes. It is written to a temporary name and renamed, so it is complete
- * or absent. A damaged file, or one with another key, is never used.
+ * A checkpoint contains a key (a hash of everything that the state depends on, including the
+ * program's version) and a checksum of the whole file. It is written under a temporary name and
+ * renamed, so it is complete or absent. A damaged file, or one with a different key, is never used.
  *
- * The next checkpoint is due SNAP_S seconds after the last one, and no sooner than 25 times as long
- * as that one took to write. Writing therefore takes at most 4 % of the time, and a sudden end
- * (KILL, power) costs at most a minute as long as a checkpoint is written in under 2 s. A signal
- * that can be handled (INT, TERM) loses only the step in progress. */
+ * The next checkpoint is due SNAP_S seconds after the last one, or 25 times the time that the last
+ * one took to write, if that is longer. Writing therefore takes at most 4 % of the time. A sudden
+ * end (KILL, power failure) costs at most a minute of work if a checkpoint takes under 2 s to
+ * write. A signal that can be handled (INT, TERM) costs only the step in progress. */
 #ifndef HONE_BASE_CHECKPOINT_H
 #define HONE_BASE_CHECKPOINT_H
 
@@ -29,15 +29,15 @@ void checkpoint_end(
 enum checkpoint_found {
     SNAP_NONE,
     SNAP_SAME,
-    SNAP_OTHER,  /* our format, but another key or damaged: will be replaced */
+    SNAP_OTHER,  /* our format, but with a different key or damaged: will be replaced */
     SNAP_FOREIGN /* not a checkpoint: must not be touched */
 };
 struct checkpoint_r {
     struct map map;
     uint64_t at, end;
 };
-/* Opens a checkpoint and logs why an existing file is not used. Call checkpoint_close in every
- * case. */
+/* Opens a checkpoint. Logs the reason if an existing file is not used. Always call
+ * checkpoint_close. */
 enum checkpoint_found checkpoint_open(struct checkpoint_r *r, const char *path, const char *what);
 bool checkpoint_get(struct checkpoint_r *r, void *p, uint64_t n); /* false: data ends early */
 uint64_t checkpoint_left(const struct checkpoint_r *r);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* base/ctx.c - per-job contexts. The process has one variable, its own context; each thread has
- * two, pointers to its current context and to its cost budget. */
+/* base/ctx.c - per-job contexts. The only global variable is the context of the process;
+ * thread-local ones point to a thread's current context and cost budget. */
 #include "base/ctx.h"
 
 #include <stddef.h>
@@ -12,7 +12,7 @@ static struct ctx process = {.log.level = LOG_INFO, .ranks.n = 1};
 /* The thread's context; NULL: the context of the process. */
 static _Thread_local struct ctx *current;
 
-/* The thread's cost budget; NULL: none is shared. */
+/* The thread's shared cost budget; NULL: none. */
 static _Thread_local struct ctx_cost *cost;
 
 void ctx_init(struct ctx *c) {

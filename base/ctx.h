@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-/* base/ctx.h - per-job context: where messages and progress go, the interrupt flag, limits for
- * untrusted files, the memory limit, the thread pool and the rank among several processes.
+/* base/ctx.h - per-job context: destination of messages and progress, interrupt flag, limits for
+ * untrusted files, memory limit, thread pool, and rank among several processes.
  *
  * Two jobs in one process, each with its own context, share no mutable state. A context reaches
- * lower code in two ways. Computations receive it as a parameter: struct cli has it, and so does
- * struct session_opts, from which sessions take it. Everything else (a message from deep inside a
- * parser, the check for interruption) uses the context of the current thread, which ctx_enter sets
- * where a thread's work begins. The pool passes the caller's context to its workers with every job,
- * and base/writer.h passes it to its thread. docs/design/context.md gives the reasons.
+ * lower code in two ways. Computations receive it as a parameter, from struct cli or struct
+ * session_opts. All other code (messages from deep inside a parser, checks for interruption) uses
+ * the context of the current thread, which ctx_enter sets where a thread's work begins. The pool
+ * passes the caller's context to its workers with every job, and base/writer.h passes it to its
+ * thread. docs/design/context.md gives the reasons.
  *
  * A thread that has not entered a context uses the context of the process, ctx_process(), as the
  * program `hone` does. */
@@ -45,11 +45,11 @@ struct ctx {
     } prog;
     atomic_bool interrupted;          /* set by ctx_interrupt */
     atomic_bool told_device;          /* runtime/engine/session.c has logged the device */
-    atomic_bool starved;              /* the fund had to serve an allocation */
+    atomic_bool starved;              /* an allocation was served from the fund */
     const atomic_bool *stop;          /* second interrupt flag, borrowed; NULL: none */
     struct mem_fund *fund;            /* base/mem.h, borrowed; NULL: none */
     atomic_bool untrusted;            /* base/limits.h: the lower limits apply */
-    struct buf_budget *budget;        /* base/mem.c: what --max-memory leaves; NULL: no limit */
+    struct buf_budget *budget;        /* base/mem.c: remainder of --max-memory; NULL: no limit */
     _Atomic(const struct enc_lanes *) /* quantize/enc/search.c: the vector code of encoders; */
         enc;                          /* NULL: the best for this machine */
     struct {                          /* base/ranks.h: this process is rank `me` of `n` */
@@ -68,28 +68,30 @@ void ctx_release(struct ctx *c);
 
 /* Returns the calling thread's context; never NULL. */
 struct ctx *ctx_current(void);
-/* Makes c the calling thread's context. Returns the previous one, to be entered again when the work
- * is done; NULL means the context of the process. */
+/* Makes c the calling thread's context. Returns the previous one; enter that again when the work is
+ * done. NULL means the context of the process. */
 struct ctx *ctx_enter(struct ctx *c);
 /* Returns the context of the process, which needs no ctx_init. */
 struct ctx *ctx_process(void);
 
-/* Cost budget for a thread's work (compiling grammars, rendering templates), in steps that the work
- * counts itself. */
+/* Cost budget for a thread's work (compiling grammars, rendering templates). The working code
+ * counts its own steps. */
 struct ctx_cost {
-    uint64_t most; /* limit in steps; 0: the default limit of the work */
+    uint64_t most; /* limit in steps; 0: the default of each kind of work */
     const atomic_bool
         *gone;            /* borrowed; true: the result is no longer wanted; NULL: always wanted */
     uint64_t spent, next; /* steps so far; step count at which `gone` is checked next */
     bool stopped;         /* stopped by `gone` or an interruption */
 };
-/* Returns the budget shared by the calling thread's work; NULL: each piece has its own limit. */
+/* Returns the budget shared by all work of the calling thread; NULL: each piece of work has its own
+ * limit. */
 struct ctx_cost *ctx_cost(void);
 /* Makes the calling thread's work share the budget c, which is borrowed; NULL: none. Returns the
  * previous one. */
 struct ctx_cost *ctx_cost_enter(struct ctx_cost *c);
 
-/* Tells the job to stop: progress_interrupted() then returns true for it. Async-signal-safe. */
+/* Tells the job to stop: progress_interrupted() will return true in its threads.
+ * Async-signal-safe. */
 void ctx_interrupt(struct ctx *c);
 
 /* Creates the thread pool on the first call; n_threads as in pool_new. */

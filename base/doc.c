@@ -163,7 +163,7 @@ bool doc_i64(const cJSON *obj, const char *name, int64_t *out) {
 /* Mark of an object or array that lost a value, in a field that cJSON does not use for these. */
 enum { LOST_A_VALUE = 1 };
 
-/* Appends v and returns it; NULL: v could not be appended. */
+/* Appends v to `to` and returns v; NULL: out of memory. */
 static cJSON *append(cJSON *to, const char *name, cJSON *v) {
     if (v && (name ? cJSON_AddItemToObject(to, name, v) : cJSON_AddItemToArray(to, v))) return v;
     cJSON_Delete(v);
@@ -236,7 +236,8 @@ struct printer {
     struct err *e;
 };
 
-/* Appends the shortest form of at least nine digits that reads back as the same number. */
+/* Appends the shortest decimal form, of at least nine digits, that reads back as the same
+ * number. */
 static void put_number(struct buf *out, double v) {
     static const int digits[] = {9, 15, 17};
     char text[32];
@@ -274,7 +275,7 @@ static int put_name(const struct printer *p, const cJSON *parent, const cJSON *m
     return 0;
 }
 
-/* Appends a value on one line; *fits: whether it ends before byte `last` of the buffer. */
+/* Appends a value on one line; Sets *fits to whether it ends before byte `last` of the buffer. */
 static int put_line(const struct printer *p, const cJSON *v, size_t last, bool *fits) {
     const bool is_array = cJSON_IsArray(v);
     if (!is_array && !cJSON_IsObject(v)) {

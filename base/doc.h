@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 /* base/doc.h - hone's own JSON documents (results, manifests, records, sensitivities, measurements)
- * as cJSON trees. Walk, move and free them with cJSON's own functions. JSON of other programs,
- * whose spelling must be kept, is handled by base/json.h.
+ * as cJSON trees. Walk, move and free them with cJSON's own functions. For JSON from other
+ * programs, whose spelling must be preserved, use base/json.h.
  *
- * cJSON's numbers are doubles, so integers are exact within +-2^53. A failed allocation marks the
- * object or array that should have received the value, and doc_check finds the mark. Trees can
- * therefore be built without a check after each call; doc_print refuses an incomplete one. */
+ * cJSON's numbers are doubles, so integers are exact within +-2^53. If an allocation fails, the
+ * object or array that should have received the value is marked, and doc_check finds the mark. So
+ * trees can be built without checking each call; doc_print refuses an incomplete tree. */
 #ifndef HONE_BASE_DOC_H
 #define HONE_BASE_DOC_H
 
@@ -19,8 +19,8 @@
 /* ---- reading --------------------------------------------------------------------------------- */
 
 /* Parses a whole text; free *out with cJSON_Delete. Names within an object must differ, strings
- * must be UTF-8, numbers finite, and the nesting within the limit json_depth. `what` names the
- * source in messages. ERR_DATA: names line and column of the fault. ERR_SYS: out of memory. */
+ * must be UTF-8, numbers finite, and nesting within the limit json_depth. `what` names the source
+ * in messages. ERR_DATA gives line and column of the fault. ERR_SYS: out of memory. */
 int doc_parse(cJSON **out, const char *text, size_t len, const char *what, struct err *e);
 /* Reads a file of at most max_bytes, which may begin with a byte order mark. */
 int doc_read(cJSON **out, const char *path, uint64_t max_bytes, struct err *e);
@@ -51,7 +51,7 @@ void doc_put_i64(cJSON *to, const char *name, int64_t v);
 /* Appends a number, rounded to nine digits; null if it is not finite. */
 void doc_put_num(cJSON *to, const char *name, double v);
 void doc_put_bool(cJSON *to, const char *name, bool v);
-void doc_put_list(cJSON *to, const char *name, const char *const *v, int n); /* of texts */
+void doc_put_list(cJSON *to, const char *name, const char *const *v, int n); /* of strings */
 void doc_put_copy(cJSON *to, const char *name, const cJSON *v);              /* v NULL: nothing */
 /* Appends v, which the tree then owns; frees v on failure. */
 void doc_put(cJSON *to, const char *name, cJSON *v);
@@ -60,11 +60,11 @@ void doc_put(cJSON *to, const char *name, cJSON *v);
 
 /* Returns 0 if the tree is complete, ERR_SYS if memory ran out while it was built. */
 int doc_check(const cJSON *root, struct err *e);
-/* Appends the tree as text for people, with short values on one line. */
+/* Appends the tree as indented text, with short values on one line. */
 int doc_print(const cJSON *root, struct buf *out, struct err *e);
-/* Appends the most compact text, without blanks. */
+/* Appends the tree in the most compact form, without blanks. */
 int doc_print_line(const cJSON *root, struct buf *out, struct err *e);
-/* Writes a file for people, complete or not at all. */
+/* Writes an indented file atomically. */
 int doc_write(const cJSON *root, const char *path, bool overwrite, struct err *e);
 
 #endif

@@ -3,9 +3,9 @@
  *
  * Cells keep their type until they are rendered, and no form truncates a cell. The table form
  * right-aligns numbers. A table wider than 100 columns puts the texts of a row on one line and its
- * numbers on the next if that makes it narrower; a text in the last column may overrun. Width
- * counts code points, not bytes. CSV is a single table, so that any reader accepts it: the first
- * table, or "key,value" lines of the fields if there is no table. */
+ * numbers on the next, if that makes it narrower; text in the last column may exceed the width.
+ * Width is counted in code points, not bytes. CSV is a single table, so that any program can read
+ * it: the first table, or "key,value" lines of the fields if there is no table. */
 #include "base/emit.h"
 
 #include <math.h>
@@ -149,7 +149,7 @@ static void add_cell(struct table *t, struct cell c) {
     t->cell[t->n_cells++] = c;
 }
 
-/* Starts a row, after completing a short previous one. */
+/* Starts a row, after completing the previous one if it is short. */
 void emit_row(struct emit *m) {
     struct table *t = last_table(m);
     while (t->n_cols && t->n_cells % (size_t)t->n_cols) add_cell(t, (struct cell){0});
@@ -188,7 +188,7 @@ static size_t n_rows(const struct table *t) {
     return n ? (t->n_cells + n - 1) / n : 0;
 }
 
-/* Returns whether the key names a size or a count, which gets thousands separators; ids, seeds and
+/* Returns whether the key names a size or a count. These get thousands separators; ids, seeds and
  * positions do not. */
 static bool is_amount(const char *key) {
     size_t n = strlen(key);
@@ -204,8 +204,8 @@ static void put_grouped_digits(struct buf *b, int64_t v) {
     }
 }
 
-/* Formats a cell for people. Control characters become blanks, so that a hostile name cannot draw
- * on the terminal. */
+/* Formats a cell for people. Control characters become blanks, so that a hostile name cannot
+ * control the terminal. */
 static void cell_text(struct buf *b, const struct cell *c, const char *key) {
     buf_reset(b);
     switch (c->kind) {
@@ -222,7 +222,7 @@ static void cell_text(struct buf *b, const struct cell *c, const char *key) {
         buf_str(b, c->i ? "yes" : "no");
         break;
     case CELL_NUM:
-        if (fabs(c->num) >= 1e10 && isfinite(c->num)) /* decimals would only break the table */
+        if (fabs(c->num) >= 1e10 && isfinite(c->num)) /* decimals would only widen the table */
             buf_fmt(b, "%.4e", c->num);
         else if (isfinite(c->num))
             buf_fmt(b, "%.*f", c->prec, c->num);
@@ -263,7 +263,7 @@ struct layout {
     bool stacked; /* texts on one line, numbers on the next */
 };
 
-/* Returns the total width of the columns shown on one line, without a text in the last column. */
+/* Returns the total width of the columns on one line, not counting text in the last column. */
 static int line_width(const struct layout *l, int n_cols, bool texts, bool numbers) {
     int total = -GAP, last = -1;
     for (int i = 0; i < n_cols; i++) {
@@ -333,7 +333,7 @@ static void render_table(const struct table *t, bool fold, struct buf *out) {
     free(l.right);
 }
 
-/* Writes the answer, which comes first regardless of when it was added. */
+/* Writes the answer. It comes first, no matter when it was added. */
 static void put_answer(const struct emit *m, struct buf *out) {
     struct buf b = {0};
     for (int i = 0; i < m->n_fields; i++) {

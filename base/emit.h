@@ -4,9 +4,9 @@
  * A result is a list of scalar fields followed by any number of tables. Values are added in order;
  * emit_print writes the whole document. JSON is one object: the fields, then "name": [ {row}, ... ]
  * for each table, with the keys as given. CSV is the first table, or key,value lines of the fields
- * if there is no table. The table form is for people: it uses the titles, puts thousands separators
- * into amounts (keys that begin with n_ or end in bytes), never truncates, and folds rows wider
- * than 100 columns into two lines, text above numbers. */
+ * if there is no table. The table form is for people: it shows the titles, puts thousands
+ * separators into amounts (keys that begin with n_ or end in bytes), never truncates, and folds
+ * rows wider than 100 columns into two lines, with texts above numbers. */
 #ifndef HONE_BASE_EMIT_H
 #define HONE_BASE_EMIT_H
 
@@ -21,7 +21,7 @@ struct emit;
 struct emit *emit_new(void);
 void emit_free(struct emit *m);
 
-/* Sets the one-sentence answer: the first line for people, "answer" in JSON. */
+/* Sets the one-sentence answer: the first line of the table form, "answer" in JSON. */
 void emit_answer(struct emit *m, const char *sentence);
 
 /* Adds a scalar to the document. `title` is for people; NULL hides the field from the table form.
@@ -34,8 +34,8 @@ void emit_i64(struct emit *m, const char *key, const char *title, int64_t value)
 void emit_num(struct emit *m, const char *key, const char *title, double value, int prec);
 void emit_bool(struct emit *m, const char *key, const char *title, bool value);
 
-/* Starts a table: declare the columns once, then add one cell per column to each row, in order.
- * Title NULL: JSON and CSV only; "": no headline. */
+/* Starts a table. Declare its columns, then for each row add one cell per column, in order. title
+ * NULL: JSON and CSV only; "": no headline. */
 void emit_table(struct emit *m, const char *key, const char *title);
 void emit_col(struct emit *m, const char *key, const char *title); /* title NULL: JSON/CSV only */
 void emit_row(struct emit *m); /* before the cells of a row; completes a short previous row */
@@ -45,8 +45,8 @@ void emit_cell_num(struct emit *m, double value, int prec);
 void emit_cell_bool(struct emit *m, bool value);
 void emit_cell_none(struct emit *m); /* null, "-" */
 
-/* Keeps each row of a table on one line regardless of its width, for output read by programs. By
- * default wide rows are folded for a terminal. */
+/* Keeps each row of a table on one line regardless of its width, for output that programs read. By
+ * default wide rows are folded. */
 void emit_one_line(struct emit *m);
 
 void emit_render(const struct emit *m, enum emit_form form, struct buf *out);

@@ -78,7 +78,7 @@ int(err_wrap)(struct err *e, const char *fmt, ...) {
     va_end(ap);
     size_t used = n < 0 ? 0 : (size_t)n;
     bool said = used < sizeof old && strncmp(old, e->msg, used) == 0 &&
-                (old[used] == ':' || old[used] == ' '); /* a file is named only once */
+                (old[used] == ':' || old[used] == ' '); /* name a file only once */
     if (said)
         memcpy(e->msg, old, sizeof old);
     else if (used < sizeof e->msg)

@@ -3,15 +3,14 @@
  *
  * A function that can fail returns int: 0 or an enum err_code, with the details in its last
  * parameter, `struct err *e`. It neither prints nor exits; cli/main.c does both. A message is one
- * sentence that names the file, tensor or offset and, if known, the remedy. Callers add context
- * with err_wrap(). */
+ * sentence that names the file, tensor or offset, and the remedy if there is one. Callers add
+ * context with err_wrap(). */
 #ifndef HONE_BASE_ERR_H
 #define HONE_BASE_ERR_H
 
 #include "base/attr.h"
 
-/* ERR_OK, ERR_VERDICT, ERR_USAGE, ERR_DATA, ERR_SYS, ERR_INTR; base/status.def defines each of
- * them. */
+/* ERR_OK, ERR_VERDICT, ERR_USAGE, ERR_DATA, ERR_SYS, ERR_INTR: see base/status.def. */
 enum err_code {
 #define STATUS(id, public_id, status, name, brief, meaning) ERR_##id = (status),
 #include "base/status.def"
@@ -36,18 +35,18 @@ struct err {
 
 /* Sets code and message; returns the code. */
 int err_set(struct err *e, enum err_code code, const char *fmt, ...) PRINTF_LIKE(3, 4);
-/* Like err_set with ERR_SYS; appends ": " and the text of errno, which is read on entry. */
+/* Like err_set with ERR_SYS, but appends ": " and the description of errno as it was on entry. */
 int err_sys(struct err *e, const char *fmt, ...) PRINTF_LIKE(2, 3);
-/* Like err_sys, for a path named by the user (the first argument after the format). Returns
- * ERR_USAGE if nothing exists there (ENOENT, ENOTDIR): the user's mistake, not the machine's. */
+/* Like err_sys, for a path given by the user (the first argument after the format). Returns
+ * ERR_USAGE if nothing exists there (ENOENT, ENOTDIR), because that is the user's mistake. */
 int err_path(struct err *e, const char *fmt, ...) PRINTF_LIKE(2, 3);
-/* Prefixes the message with "prefix: " ("model.gguf: tensor 7: old message"), unless it already
- * begins with it; returns e->code. */
+/* Prepends "prefix: " to the message ("model.gguf: tensor 7: old message"), unless the message
+ * already begins so. Returns e->code. */
 int err_wrap(struct err *e, const char *fmt, ...) PRINTF_LIKE(2, 3);
-/* Records, for programs, the file and the tensor that an error is about, unless already recorded.
- * NULL: leaves that one unset. Returns e->code. */
+/* Records, for programs, the file and the tensor that an error is about, unless they are already
+ * recorded. NULL: leaves the field unset. Returns e->code. */
 int err_about(struct err *e, const char *file, const char *tensor);
-/* For make analyze and make tidy, which see one file at a time: no error code is 0. */
+/* Tells make analyze and make tidy, which see one file at a time, that no error code is 0. */
 #ifdef HONE_ANALYZE
 #define err_set(e, code, ...) (err_set(e, code, __VA_ARGS__), (int)(code))
 #define err_sys(...) (err_sys(__VA_ARGS__), (int)ERR_SYS)

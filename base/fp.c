@@ -6,8 +6,8 @@
 #include "base/fp.h"
 
 /* Rounds to the nearest f16, ties to even. Values from 65520 up become infinite; subnormals are
- * rounded once. A NaN keeps its sign and the upper part of its payload and gets the quiet bit, as
- * with the F16C instruction. */
+ * rounded once. A NaN keeps its sign and the upper part of its payload, and becomes quiet, as with
+ * F16C's instruction. */
 uint16_t fp_f32_to_f16(float x) {
     uint32_t u = fp_bits(x), sign = (u >> 16) & 0x8000u, abs = u & 0x7fffffffu;
     if (abs > 0x7f800000u) return (uint16_t)(sign | 0x7e00u | ((abs >> 13) & 0x3ffu));
@@ -55,9 +55,10 @@ static double pow2(int k) { /* -1022 <= k <= 1023 */
     return d;
 }
 
-/* Computes e^x in double, identically on every machine. x = k ln2 + r with |r| <= ln2/2, where ln2
- * is split in two so that k * ln2_hi is exact (its low 21 bits are zero). e^r = 1 + r + r^2 p(r) by
- * Taylor up to r^13, with an error below 5e-18. c is the rounding error of r. */
+/* Computes e^x in double, identically on every machine. Writes x as k ln2 + r with |r| <= ln2/2.
+ * ln2 is split in two, so that k * ln2_hi is exact (the low 21 bits of ln2_hi are zero). e^r = 1 +
+ * r + r^2 p(r) is the Taylor series up to r^13, with an error below 5e-18. c is the rounding error
+ * of r. */
 double fp_exp(double x) {
     static const double inv_ln2 = 0x1.71547652b82fep+0;
     static const double ln2_hi = 0x1.62e42feep-1, ln2_lo = 0x1.a39ef35793c76p-33;

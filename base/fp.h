@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* base/fp.h - exact scalar conversions between small floats and f32, and the few math functions
- * that must give the same result on every machine. Rounding is to nearest, ties to even, unless
+ * whose results must be the same on every machine. Rounding is to nearest, ties to even, unless
  * stated otherwise. */
 #ifndef HONE_BASE_FP_H
 #define HONE_BASE_FP_H
@@ -23,7 +23,7 @@ static inline float fp_from_bits(uint32_t u) {
 static inline float fp_bf16_to_f32(uint16_t h) {
     return fp_from_bits((uint32_t)h << 16);
 }
-/* Rounds to bf16, ties to even. NaN stays NaN: the quiet bit (64) is set, as in ggml. */
+/* Rounds to bf16, ties to even. NaN stays NaN: its quiet bit (64) is set, as in ggml. */
 static inline uint16_t fp_f32_to_bf16(float x) {
     uint32_t u = fp_bits(x);
     if ((u & 0x7fffffffu) > 0x7f800000u) return (uint16_t)((u >> 16) | 64u);

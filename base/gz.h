@@ -9,8 +9,8 @@
 #include "base/err.h"
 
 /* Reads a plain or .gz file (detected by content; "-": standard input) of at most max_bytes after
- * decompression. NUL-terminated; free with free(). ERR_DATA: damaged archive, or larger than
- * max_bytes. */
+ * decompression. NUL-terminated; free with free(). ERR_DATA: the archive is damaged, or the text
+ * larger than max_bytes. */
 int gz_read_file(char **out, size_t *len, const char *path, uint64_t max_bytes, struct err *e);
 
 #endif

@@ -2,8 +2,8 @@
 /* base/hash.c - hashes (xxHash from the library, SHA-256 after FIPS 180-4) and a string map.
  *
  * The map uses open addressing with linear probing and is at most half full. Its hash is seeded
- * randomly in every process, so that a crafted file cannot degrade it; no output depends on the
- * order inside. */
+ * randomly in every process, so a crafted file cannot degrade it; no output depends on the order of
+ * its slots. */
 #include "base/hash.h"
 
 #include <stdbool.h>
@@ -72,7 +72,7 @@ static uint32_t load_be32(const uint8_t *p) {
     return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
 }
 
-/* One round of SHA-256. The caller rotates the names instead of moving eight values. */
+/* One round of SHA-256. The caller rotates the arguments instead of moving eight values. */
 #define SHA_ROUND(a, b, c, d, e, f, g, h, i)                                                       \
     do {                                                                                           \
         uint32_t t = h + (rotate_right(e, 6) ^ rotate_right(e, 11) ^ rotate_right(e, 25)) +        \

@@ -33,11 +33,11 @@ int sha256_file(const char *path, char out[65], struct err *e);
 /* Open-addressing map from byte strings to int64 (>= 0). Keys are borrowed, not copied. */
 struct strmap;
 struct strmap *strmap_new(size_t expected);
-/* Creates a map whose size depends on an input file. NULL: ERR_SYS in *e; the message names
- * `what`. */
+/* Creates a map whose size depends on an input file. Returns NULL and sets *e to ERR_SYS, with
+ * `what` in the message, if memory runs out. */
 struct strmap *strmap_try_new(size_t expected, const char *what, struct err *e);
 void strmap_free(struct strmap *m);
-/* Adds a key. Returns false, without changing the value, if the key exists. */
+/* Adds a key. Returns false and keeps the old value if the key exists. */
 int strmap_add(struct strmap *m, const char *key, size_t len, int64_t value);
 int64_t strmap_get(const struct strmap *m, const char *key, size_t len); /* -1: absent */
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* base/incbin.h - files embedded in the binary with the assembler's .incbin. The Makefile must list
- * each file as a dependency of the object. */
+ * each embedded file as a dependency of the object. */
 #ifndef HONE_BASE_INCBIN_H
 #define HONE_BASE_INCBIN_H
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* base/io.c - whole-file input, folder listings and paths. Mapping is in map.c, writing in out.c.
  *
- * Inputs are opened read-only and non-blocking, so that a pipe in place of a model is an error and
+ * Inputs are opened read-only and non-blocking, so that a pipe in place of a model gives an error,
  * not a hang. Messages name the path and the remedy. */
 #include "base/io.h"
 
@@ -37,7 +37,7 @@ static int too_large(const char *path, uint64_t max_bytes, struct err *e) {
                    (unsigned long long)max_bytes);
 }
 
-/* Reads to the end of the file, since pipes and files in /proc do not report their size. */
+/* Reads to the end of the file, because pipes and files in /proc do not report their size. */
 static int read_all(int fd, struct buf *b, const char *path, uint64_t max_bytes, struct err *e) {
     for (;;) {
         TRY(buf_try_reserve(b, 64 << 10, path, e));
@@ -82,8 +82,8 @@ done:
     return rc;
 }
 
-/* Returns whether an errno of stat() means that the file does not exist; other values only mean
- * that it could not be checked. */
+/* Returns whether stat()'s errno means that the file does not exist; other values only mean that it
+ * could not be checked. */
 static bool is_absent(int error) {
     return error == ENOENT || error == ENOTDIR || error == ENAMETOOLONG;
 }
@@ -96,7 +96,8 @@ bool io_exists(const char *path) {
     return !is_absent(errno) && (access(path, F_OK) == 0 || !is_absent(errno));
 }
 
-/* Calls stat; *there: the path exists. Fails for other errors than a missing file. */
+/* Calls stat, and sets *there to whether the path exists. Fails for errors other than a missing
+ * file. */
 static int stat_path(bool *there, struct stat *st, const char *path, struct err *e) {
     *there = stat(path, st) == 0;
     return *there || is_absent(errno) ? 0 : err_sys(e, "cannot examine %s", path);
@@ -110,8 +111,8 @@ bool io_is_dir(const char *path) {
     struct stat st;
     if (stat(path, &st) == 0) return S_ISDIR(st.st_mode);
     if (is_absent(errno)) return false;
-    /* A folder that cannot be inspected must not pass for a file: it would be refused for the wrong
-     * reason. */
+    /* A folder that cannot be inspected must not be taken for a file, or it would be refused for
+     * the wrong reason. */
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd >= 0) close(fd);
     return fd >= 0;
@@ -199,7 +200,7 @@ int io_make_dir(const char *path, struct err *e) {
 
 int io_need_space(const char *path, uint64_t n_bytes, struct err *e) {
     char *p = xstrdup(path);
-    while (p[0] && !io_is_dir(p)) { /* up to the nearest existing folder */
+    while (p[0] && !io_is_dir(p)) { /* find the nearest existing folder */
         char *slash = strrchr(p, '/');
         if (!slash)
             p[0] = 0;

@@ -9,22 +9,22 @@
 
 #include "base/err.h"
 
-/* Opens an input without blocking on a pipe that has no writer; the caller closes *fd. ERR_USAGE
- * for folders. */
+/* Opens an input file, without blocking if it is a pipe that has no writer; the caller closes *fd.
+ * ERR_USAGE: it is a folder. */
 struct stat;
 int io_open_input(int *fd, struct stat *st, const char *path, struct err *e);
 /* Reads a whole file of at most `max_bytes`; "-" is stdin. NUL-terminated for convenience; free
  * with free(). */
 int io_read_file(char **out, size_t *len, const char *path, uint64_t max_bytes, struct err *e);
 
-/* Returns whether a file exists. False only if it certainly does not: a file that cannot be
- * inspected (EIO, EACCES) counts as existing, and opening it reports the reason. */
+/* Returns whether a file exists. A file that cannot be inspected (EIO, EACCES) counts as existing;
+ * opening it will report the reason. */
 bool io_exists(const char *path);
 /* Like io_exists for an optional file, but a file that cannot be inspected is an error. */
 int io_there(bool *yes, const char *path, struct err *e);
 bool io_is_dir(const char *path);
-/* Sets *yes if path is a regular file; false for folders, devices and dangling links. Any other
- * obstacle is an error. */
+/* Sets *yes to whether path is a regular file: false for folders, devices and dangling links.
+ * Failure to find out is an error. */
 int io_is_file(bool *yes, const char *path, struct err *e);
 int io_file_size(const char *path, uint64_t *size, struct err *e);
 /* Creates a folder and its parents, like mkdir -p. */
@@ -32,9 +32,9 @@ int io_make_dir(const char *path, struct err *e);
 /* Fails with ERR_SYS, naming the bytes needed and free, if the file system of `path` has less than
  * n_bytes free. `path` need not exist, but its folder must. */
 int io_need_space(const char *path, uint64_t n_bytes, struct err *e);
-/* Names of a folder's entries in byte order, including hidden ones but not "." and "..". A folder
- * that cannot be read completely is an error, never a shorter list. Call io_names_release(l), even
- * after an error. */
+/* Names of a folder's entries in byte order, including hidden ones but not "." and "..". If a
+ * folder cannot be read completely, that is an error, never a shorter list. Call
+ * io_names_release(l), even after an error. */
 struct io_names {
     char **v;
     int n;
@@ -46,8 +46,8 @@ void io_names_release(struct io_names *l); /* safe on a zeroed struct */
 /* Returns dir + "/" + name; the caller frees it. */
 char *io_join(const char *dir, const char *name);
 /* Returns the path with links, "." and ".." resolved (the caller frees it), or NULL with errno set
- * if there is no such file. Out of memory is handled as in xmalloc and never reported as a missing
- * file. */
+ * if the file does not exist. Running out of memory is handled as in xmalloc, never reported as a
+ * missing file. */
 char *io_real(const char *path);
 /* Returns the part after the last '/', borrowed. */
 const char *io_base(const char *path);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 /* base/json.c - JSON parser, queries on values, and construction of values.
  *
- * One pass over the text by recursive descent makes nodes in an arena: siblings are a list, strings
- * are decoded and end with a NUL, numbers keep their spelling. At the end of an
- * object its member names are checked for duplicates; a hash table keeps this linear, since
- * tokenizer.json has objects of 250 000 members. json_get walks over the list: iterate over big
- * objects instead. */
+ * Parsing is one pass of recursive descent that creates nodes in an arena. Siblings form a list,
+ * strings are decoded and end with a NUL, numbers keep their spelling. At the end of an object its
+ * member names are checked for duplicates; a hash table keeps this linear, since tokenizer.json has
+ * objects of 250 000 members. json_get searches the list linearly; iterate over large objects
+ * instead. */
 #include "base/json.h"
 
 #include <math.h>
@@ -75,7 +75,7 @@ static bool unexpected(struct reader *r) {
                                        : "not valid JSON");
 }
 
-/* Reserves space in the arena for a text of n bytes. */
+/* Reserves space in the arena for a string of n bytes. */
 static bool room(struct reader *r, size_t n) {
     r->rc = arena_reserve(r->a, n + 1, "a text in JSON", r->e);
     return !r->rc;
@@ -206,7 +206,7 @@ static const char *skip_digits(const char *s, const char *end) {
     return s;
 }
 
-/* Reads the longest number at r->s: 1 from "1.x". */
+/* Reads the longest number at r->s: of "1.x", it reads 1. */
 static bool number(struct reader *r, struct json *v) {
     const char *p = r->s + (*r->s == '-'), *from = p;
     p = skip_digits(from, r->end);
@@ -271,7 +271,7 @@ static struct json *earlier(struct json *obj, const struct json *m, struct strma
     return k == m ? NULL : k;
 }
 
-/* Moves from's value to `to`, which keeps its own name and place in its list. */
+/* Gives `to` the value of `from`; `to` keeps its name and its place in the list. */
 static void take_value(struct json *to, const struct json *from) {
     struct json old = *to;
     *to = *from;
@@ -282,7 +282,7 @@ static void take_value(struct json *to, const struct json *from) {
     to->n_raw_name = old.n_raw_name;
 }
 
-/* Handles names that occur twice: an error, unless last_wins or first_wins is set. Then the chosen
+/* Handles repeated member names: an error, unless last_wins or first_wins is set; then the chosen
  * value takes the place of the first. */
 static bool check_names(struct reader *r, struct json *obj) {
     struct strmap *seen = NULL;
@@ -454,7 +454,7 @@ size_t json_unmend(char *s, size_t n) {
     return to;
 }
 
-/* Refuses text that Windows programs save as "Unicode"; UTF-8 with a byte order mark is read. */
+/* Refuses UTF-16, which Windows programs call "Unicode"; UTF-8 with a byte order mark is fine. */
 static int check_utf16(const char *text, size_t len, const char *path, struct err *e) {
     const bool mark = len >= 2 && (!memcmp(text, "\xff\xfe", 2) || !memcmp(text, "\xfe\xff", 2));
     if (!mark && !(len >= 2 && (!text[0] || !text[1]))) return 0;
@@ -560,7 +560,7 @@ bool json_bool(const struct json *j, bool otherwise) {
     return json_type(j) == JSON_BOOL ? j->truth : otherwise;
 }
 
-/* Returns a map from the names of an object's members to their places in *list. */
+/* Returns a map from the names of an object's members to their indices in *list. */
 static struct strmap *members_of(const struct json *j, const struct json ***list) {
     struct strmap *m = strmap_new(j->n_child);
     int64_t n = 0;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* base/json.h - a JSON parser and writer that keep the spelling of values, for external data:
- * templates, requests and answers of serve, Hugging Face files. hone's own documents use cJSON
+/* base/json.h - JSON parser and writer that preserve the spelling of values. For external data:
+ * templates, requests and responses of serve, Hugging Face files. hone's own documents use cJSON
  * trees (base/doc.h).
  *
- * A number keeps its text, so that 1.0 and integers of any size survive; its value is a double.
+ * Numbers keep their text, so 1.0 and integers of any size survive; their values are doubles.
  * Members keep their order. Nodes are valid until json_free or until their arena is freed. All
  * queries accept NULL, which means a missing node. */
 #ifndef HONE_BASE_JSON_H
@@ -21,7 +21,7 @@ struct json; /* one value */
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* Skips white space: returns the first other character at or after s, or end. */
+/* Skips white space: returns the first non-space character at or after s, or end. */
 const char *json_skip_ws(const char *s, const char *end);
 
 /* Parses one value; only white space may follow it. The text need not be NUL-terminated. Strings
@@ -42,19 +42,19 @@ int json_parse_py(struct json **out, const char *text, size_t len, const char *w
 int json_read_py(struct json **out, const char *path, uint64_t max_bytes, struct err *e);
 void json_free(struct json *root);
 
-/* Relaxations for json_parse_in; all zero is as strict as json_parse. */
+/* Relaxations for json_parse_in; all zero: as strict as json_parse. */
 struct json_opts {
-    bool any_text;  /* allow NUL, unpaired surrogates (as three bytes) and invalid UTF-8 */
-    bool mend;      /* unpaired surrogates become U+FFFD; escaped NUL becomes the bytes C0 80, which
-                       are not UTF-8 and which json_quote writes as the escape again */
-    bool python;    /* NaN, Infinity and -Infinity are numbers */
-    bool last_wins; /* repeated names: keep the last value, at the place of the first */
+    bool any_text;   /* allow NUL, unpaired surrogates (as three bytes) and invalid UTF-8 */
+    bool mend;       /* unpaired surrogates become U+FFFD; an escaped NUL becomes C0 80,
+                      which is not UTF-8 and which json_quote writes as an escape again */
+    bool python;     /* NaN, Infinity and -Infinity are numbers */
+    bool last_wins;  /* repeated names: keep the last value, at the place of the first */
     bool first_wins; /* repeated names: keep the first value */
     bool *twice;     /* set if a name was repeated and one value won; may be NULL */
     int max_depth;   /* levels of nesting; 0: the limit json_depth */
 };
-/* Parses a value into the arena a, which owns it. With `used`, any text may follow the value, and
- * *used is the number of bytes up to its end. */
+/* Parses a value into the arena a, which owns it. If `used` is not NULL, any text may follow the
+ * value, and *used is set to the number of bytes up to its end. */
 int json_parse_in(const struct json **out, struct arena *a, const char *text, size_t len,
                   const struct json_opts *o, const char *what, size_t *used, struct err *e);
 
@@ -82,8 +82,8 @@ bool json_bool(const struct json *j, bool otherwise);
 bool json_i64(const struct json *j, int64_t *out);
 /* Compares values recursively: 1 equals 1.0, and the order of members is ignored. */
 bool json_equal(const struct json *a, const struct json *b);
-/* Return a string, or a member's name, as written between its quotes in the text given to
- * json_parse_in, which must still exist; json_escape decodes its escapes. */
+/* Return a string, or a member's name, with its escapes, as written between the quotes in the text
+ * given to json_parse_in. That text must still exist. json_escape decodes the escapes. */
 const char *json_raw(const struct json *j, size_t *n);
 const char *json_raw_name(const struct json *child, size_t *n);
 /* Decodes the escape whose backslash is at s and returns its length in bytes, or 0 if it is
@@ -119,7 +119,7 @@ int json_utf8(const unsigned char *p, size_t n);
 struct jw {
     struct buf *b;
     int depth;
-    int n_deeper; /* open levels beyond the arrays below */
+    int n_deeper; /* open levels that the arrays below cannot hold */
     bool pretty;
     bool need_comma[64];
     bool is_arr[64];

@@ -107,8 +107,8 @@ static void lead(struct jw *w, const char *name) {
 }
 
 static void open_level(struct jw *w, const char *name, bool is_arr) {
-    /* Levels come from code, not from data, so this is a bug in the caller. Its values go into the
-     * enclosing level. */
+    /* Levels come from code, not from data, so this is a bug in the caller. The values of this
+     * level go into the enclosing one. */
     if (w->depth >= LEVELS) {
         w->n_deeper++;
         return;

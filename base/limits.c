@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* base/limits.c - the limits in force, and --untrusted. */
+/* base/limits.c - current values of the limits, and --untrusted. */
 #include "base/limits.h"
 
 #include "base/ctx.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* base/limits.h - limits on what untrusted files may claim (base/limits.def) and on the memory that
- * a job may allocate. Both belong to the calling thread's context (base/ctx.h); cli/ sets them
- * before any file is opened. */
+/* base/limits.h - limits on sizes and counts that untrusted files may claim (base/limits.def), and
+ * on the memory that a job may allocate. Both belong to the calling thread's context (base/ctx.h);
+ * cli/ sets them before it opens any file. */
 #ifndef HONE_BASE_LIMITS_H
 #define HONE_BASE_LIMITS_H
 
@@ -15,7 +15,7 @@ enum limit {
 };
 #undef LIMIT
 
-/* Returns the limit in force. */
+/* Returns the current value of a limit. */
 uint64_t limit_of(enum limit id);
 void limits_untrusted(bool on); /* --untrusted: switches to the lower limits */
 
@@ -25,8 +25,8 @@ struct limit_row {
 };
 const struct limit_row *limit_row(enum limit id);
 
-/* Limits the total size of the buffers that this context will allocate with mem_alloc (base/mem.h)
- * to n_bytes (--max-memory); 0: no limit. Defined in mem.c. */
+/* Limits the total size of the buffers that this context allocates with mem_alloc (base/mem.h) to
+ * n_bytes (--max-memory); 0: no limit. Defined in mem.c. */
 void mem_limit(uint64_t n_bytes);
 /* Releases a context's memory limit (base/ctx.c only); NULL is fine. */
 struct buf_budget;

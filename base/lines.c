@@ -23,7 +23,7 @@ struct lines {
     pthread_mutex_t lock;
 };
 
-/* Removes the permissions of group and others. */
+/* Removes the file's permissions for group and others. */
 static int take_rights(const struct lines *l, int fd, const struct stat *st, struct err *e) {
     if (!l->secret || !S_ISREG(st->st_mode) || !(st->st_mode & 077)) return 0;
     if (st->st_uid != geteuid() || fchmod(fd, st->st_mode & 0700) != 0)
@@ -37,8 +37,8 @@ static int take_rights(const struct lines *l, int fd, const struct stat *st, str
 }
 
 /* Examines an existing file of n bytes and sets *torn if it ends in the middle of a line.
- * ERR_USAGE: it does not hold JSON lines, so it belongs to another program. An unreadable file
- * passes. */
+ * ERR_USAGE: it does not hold JSON lines, so it belongs to another program. Files that cannot be
+ * read pass. */
 static int examine(const struct lines *l, off_t n, bool *torn, struct err *e) {
     const int fd = n > 0 ? open(l->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
     char first = '{', last = '\n';
@@ -54,7 +54,7 @@ static int examine(const struct lines *l, off_t n, bool *torn, struct err *e) {
 static int open_file(struct lines *l, int *out, struct err *e) {
     struct stat st;
     bool torn = false;
-    /* A pipe may have no reader, or one that has stopped; neither may block the server. */
+    /* A pipe may have no reader, or a stalled one; neither may block the server. */
     const int fd = open(l->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK,
                         l->secret ? 0600 : 0666);
     if (fd < 0 && errno == ENXIO)
@@ -102,7 +102,7 @@ static void follow_rotation(struct lines *l) {
     l->fd = fd;
 }
 
-/* Waits up to a second for the pipe's reader; once that fails, no longer waits. */
+/* Waits up to a second for the pipe's reader; after a failed wait, later calls do not wait. */
 static bool wait_writable(struct lines *l) {
     struct pollfd p = {.fd = l->fd, .events = POLLOUT};
     l->stalled = l->stalled || poll(&p, 1, 1000) == 0;

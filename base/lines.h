@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* base/lines.h - line-oriented log file shared by threads; each line is written whole or not at
- * all. An incomplete line left by a killed process or a full disk is terminated before the next
- * one. */
+/* base/lines.h - line-oriented log file shared by threads. Each line is written completely or not
+ * at all. An incomplete line left by a killed process or a full disk is terminated before the next
+ * line. */
 #ifndef HONE_BASE_LINES_H
 #define HONE_BASE_LINES_H
 
@@ -11,13 +11,13 @@
 
 struct lines;
 /* Opens `path` (borrowed) for appending. `what` (borrowed) names the file in messages, usually by
- * its option. With `secret`, only the owner may read the file: permissions of others are removed
- * with a warning, and a file of another owner is refused. Also refused: a file that holds anything
- * but JSON lines, and a pipe without a reader. */
+ * its option. With `secret`, only the owner may read the file: permissions of other users are
+ * removed with a warning, and a file that belongs to another user is refused. Also refused are
+ * files that hold anything but JSON lines, and pipes without a reader. */
 int lines_open(struct lines **out, const char *path, const char *what, bool secret, struct err *e);
 /* Appends a line, given without its newline. If the file was moved away (log rotation), a new one
- * is created. Returns false if the line was not written completely: a pipe that is not read loses
- * lines after a second. */
+ * is created. Returns false if the line was not written completely, e.g. because the reader of a
+ * pipe stalled for a second. */
 bool lines_put(struct lines *l, const char *line);
 void lines_close(struct lines *l); /* NULL is fine */
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* base/log.c - leveled messages, each written to stderr in one piece so that lines of threads do
- * not mix. An unfinished progress line (base/progress.c) is cleared first. Never writes to
- * stdout. */
+/* base/log.c - leveled messages. Each is written to stderr in one piece, so that lines of different
+ * threads do not mix. An unfinished progress line (base/progress.c) is cleared first. Never writes
+ * to stdout. */
 #include "base/log.h"
 
 #include <stdarg.h>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* base/log.h - leveled messages to stderr: "hone: warning: ...". Lower case, no full stop. A
- * warning names a consequence for the output; otherwise the message is debug. */
+/* base/log.h - leveled messages to stderr: "hone: warning: ...". Messages begin in lower case and
+ * have no full stop. A warning names a consequence for the output; messages without one have level
+ * debug. */
 #ifndef HONE_BASE_LOG_H
 #define HONE_BASE_LOG_H
 
@@ -14,7 +15,7 @@ void log_set_level(enum log_level level);
 enum log_level log_get_level(void);
 /* Allows (1) or forbids (0) ANSI colours on stderr; cli/ decides. */
 void log_set_color(int color);
-/* Records whether stderr holds an unfinished progress line, which the next message clears
+/* Records whether stderr shows an unfinished progress line, which the next message must clear
  * (base/progress.c only). */
 void log_set_line(int open);
 

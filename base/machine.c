@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* base/machine.c - processors, cores and control-group limits. A group's limit covers all groups
- * below it, so every folder from the process's own group up to the root counts. In a container the
- * path in /proc/self/cgroup may not be visible; then only the root is, which is the container's own
- * group. */
+/* base/machine.c - processors, cores and control-group limits. A group's limit also applies to all
+ * groups below it, so every folder from the process's group up to the root counts. In a container,
+ * the path in /proc/self/cgroup may not be visible; then only the root counts, which is the
+ * container's own group. */
 #include "base/machine.h"
 
 #include <limits.h>
@@ -44,7 +44,7 @@ static void lower_quota(struct machine *m, int64_t time, int64_t period) {
     const int64_t n = min_i64(div_up(time, period), INT_MAX);
     if (!m->n_quota || n < m->n_quota) m->n_quota = (int)n;
 }
-/* Returns the bytes of file pages in memory.stat, which the kernel reclaims when the group needs
+/* Returns the bytes of page cache in memory.stat, which the kernel reclaims when the group needs
  * memory. */
 static int64_t file_pages(const char *dir, const char *prefix) {
     char text[8192], key[64];
@@ -86,7 +86,7 @@ static void read_group_v1_memory(struct machine *m, const char *dir) {
     lower_memory_left(m, dir, "memory.limit_in_bytes", "memory.usage_in_bytes", "total_");
 }
 
-/* Visits `top`/path and each parent folder up to `top`. */
+/* Applies the limits in `top`/path and in each parent folder up to `top`. */
 static void upwards(struct machine *m, const char *top, const char *path,
                     void (*visit)(struct machine *, const char *)) {
     char dir[NAME_MAX_LEN];
@@ -106,7 +106,7 @@ static bool listed(const char *list, const char *name) {
     return false;
 }
 
-/* Parses one line of /proc/self/cgroup: number:controllers:path. */
+/* Applies the limits of one line of /proc/self/cgroup, "number:controllers:path". */
 static void group_line(struct machine *m, const char *root, char *line) {
     char top[NAME_MAX_LEN];
     char *list = strchr(line, ':'), *path = list ? strchr(list + 1, ':') : NULL;
@@ -136,15 +136,15 @@ void machine_limits(const char *root, struct machine *m) {
         group_line(m, root, line);
 }
 
-/* Counts cores by speed: the capacity of each (ARM: 1024 for the fastest) or else its maximum
- * clock. */
+/* Counts processors, cores, and fast cores. A core's speed is its capacity (ARM: 1024 for the
+ * fastest), or if unknown its maximum clock. */
 static void processors(struct machine *m, const char *root) {
     static const char file[] = "topology/thread_siblings_list";
     bool seen[OS_CPUS] = {false};
     int64_t speed[OS_CPUS], most = 0;
     uint64_t cpus[OS_CPUS / 64];
     m->n_cpus = os_cpus(cpus);
-    if (m->n_cpus < 1) { /* perhaps more than OS_CPUS processors */
+    if (m->n_cpus < 1) { /* unknown, or more than OS_CPUS processors */
         const long n = sysconf(_SC_NPROCESSORS_ONLN);
         const int big = os_big_cores();
         m->n_cpus = m->n_cores = n < 1 ? 1 : (int)min_i64(n, INT_MAX);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* base/machine.h - processors, cores and memory available to the process, including what control
- * groups (containers, systemd units) leave. Read from /proc and /sys on Linux; where they give no
- * answer, there is no limit. */
+/* base/machine.h - processors, cores and memory available to the process, within the limits of
+ * control groups (containers, systemd units). Read from /proc and /sys on Linux; unknown limits
+ * count as absent. */
 #ifndef HONE_BASE_MACHINE_H
 #define HONE_BASE_MACHINE_H
 
@@ -11,8 +11,8 @@
 struct machine {
     int n_cpus;  /* processors the process may run on */
     int n_cores; /* their physical cores: fewer than n_cpus with SMT */
-    /* Cores with at least 0.8x the speed of the fastest, according to the system (ARM big.LITTLE,
-     * x86 P and E cores); n_cores if all are alike. */
+    /* Cores that the system reports as at least 0.8x as fast as the fastest (ARM big.LITTLE, x86 P
+     * and E cores); n_cores if all are alike. */
     int n_big;
     int n_quota; /* CPU quota of control groups in processors, rounded up; 0: none */
     /* Bytes that control groups still allow, counting the page cache as free; UINT64_MAX: no

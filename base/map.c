@@ -6,10 +6,10 @@
  * table with the file's state when it was opened. map_fault finds the file of a faulting address
  * (async-signal-safe, for the handler in cli/main.c); map_unchanged compares all states with the
  * file system, and out_commit calls it before an output gets its name. The lock guards the table.
- * The handler does not take it: the map it looks for is in use, so it is not being closed.
+ * The handler does not take it: the map that it looks for is in use, so no thread is closing it.
  *
- * The table belongs to the process, because a signal has no context (base/ctx.h); a job checks only
- * its own maps and the process's. */
+ * The table belongs to the process, because a signal has no context (base/ctx.h). A job checks only
+ * its own maps and those of the process's context. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -112,7 +112,7 @@ void map_drop(const struct map *m, uint64_t off, uint64_t len) {
     if (!m->data || off >= m->size) return;
     if (len > m->size - off) len = m->size - off;
     uint64_t begin = round_up(off, page), end = off + len;
-    /* Only whole pages inside the range, so that its neighbours stay resident. */
+    /* Drop only whole pages inside the range, so that neighbouring data stay resident. */
     if (end != m->size) end &= ~(page - 1);
     if (begin < end) (void)madvise(writable(m->data + begin), (size_t)(end - begin), MADV_DONTNEED);
 }
@@ -126,7 +126,7 @@ int map_unchanged(struct err *e) {
         const struct stat *was = &live[i].st;
         struct stat now;
         if (live[i].owner != ctx_current() && live[i].owner != ctx_process()) continue;
-        /* The name is gone or belongs to another file; the mapped one is unchanged. */
+        /* The name is gone or refers to a different file; the mapped file is unchanged. */
         if (!live[i].begin || stat(live[i].path, &now) != 0) continue;
         if (now.st_dev != was->st_dev || now.st_ino != was->st_ino) continue;
         if (now.st_size != was->st_size || now.st_mtim.tv_sec != was->st_mtim.tv_sec ||

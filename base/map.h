@@ -9,8 +9,8 @@
 
 #include "base/err.h"
 
-/* Identity of a file according to the file system; it changes when the file is written, replaced or
- * given another owner. Times in nanoseconds. */
+/* Identity of a file according to the file system. It changes when the file is written or replaced,
+ * or its owner changes. Times in nanoseconds. */
 struct file_id {
     uint64_t size, inode;
     int64_t modified, changed; /* mtime of the content; ctime, which covers owner, name and mode */
@@ -21,15 +21,14 @@ struct map {
     const uint8_t *data;
     uint64_t size;
     char *path;        /* owned */
-    struct file_id id; /* the mapped file, even if its name now belongs to another */
+    struct file_id id; /* the mapped file, even if its name now refers to a different one */
 };
 int map_open(struct map *m, const char *path, struct err *e);
 void map_close(struct map *m); /* safe on a zeroed struct */
 /* Tells the kernel that a range is no longer needed, to bound memory in streaming reads. */
 void map_drop(const struct map *m, uint64_t off, uint64_t len);
-/* Fails with ERR_DATA, naming the first mapped file whose size or time stamp has changed since it
- * was opened. Before an output gets its name, out_commit checks all maps of the job
- * (base/ctx.h). */
+/* Returns ERR_DATA, naming the first of the job's mapped files (base/ctx.h) whose size or time
+ * stamp has changed since it was opened. out_commit calls it before an output gets its name. */
 int map_unchanged(struct err *e);
 /* Describes, for a SIGBUS handler, what happened to the mapped file at this address.
  * Async-signal-safe. Returns ERR_DATA (file truncated), ERR_SYS (read error), or 0 if the address

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 /* base/mem.c - memory allocation.
  *
- * The xmalloc family is for less than 16 MiB. When the machine refuses memory, it comes from the
- * job's fund. The program's own thread has no fund: it removes temporary outputs and ends the
- * process with the status of a system error, the only place outside cli/ that may. Big buffers come
- * from mmap: zero pages cost nothing until touched, and 2 MiB alignment lets the kernel use huge
- * pages. A 64-byte header before the pointer records how to free it. Under AddressSanitizer
- * everything comes from malloc, so that overruns are detected. */
+ * The xmalloc family is for less than 16 MiB. If the system has no memory left, they take it from
+ * the job's fund. Without a fund, as in the program's main thread, they remove temporary outputs
+ * and end the process with the status of a system error; no other code outside cli/ may do that.
+ * Big buffers come from mmap: zero pages cost nothing until touched, and alignment to 2 MiB lets
+ * the kernel use huge pages. A 64-byte header before the pointer records how to free it. Under
+ * AddressSanitizer everything comes from malloc, so that overruns are detected. */
 #include "base/mem.h"
 
 #include <stdarg.h>
@@ -44,14 +44,14 @@
 
 enum { HEAD_BYTES = 64 };
 static const uint64_t huge_bytes = UINT64_C(2) << 20;
-/* Smaller requests skip the check of /proc/meminfo, which would cost more than they do. */
+/* Smaller requests skip the check of /proc/meminfo, which would cost more than the allocation. */
 static const uint64_t check_from_bytes = UINT64_C(16) << 20;
 
 struct buf_head {
     void *base;
     uint64_t map_bytes;        /* size of the mapping; 0: from malloc */
     uint64_t n_bytes;          /* requested bytes */
-    struct buf_budget *budget; /* the budget it counts against; NULL: none */
+    struct buf_budget *budget; /* budget that it counts against; NULL: none */
 };
 _Static_assert(sizeof(struct buf_head) <= HEAD_BYTES, "header fits before a buffer");
 
@@ -80,8 +80,8 @@ void mem_fund_release(struct mem_fund *f) {
     for (size_t i = 0; i < COUNT_OF(fund_bytes); i++) free(atomic_exchange(&f->block[i], NULL));
 }
 
-/* Frees a block of the job's fund that holds n bytes, and tells the job to stop. False: no such
- * block is left. */
+/* Frees a block of at least n bytes of the job's fund, and tells the job to stop. Returns false if
+ * no such block is left. */
 static bool spend_fund(size_t n) {
     struct ctx *c = ctx_current();
     for (size_t i = 0; c->fund && i < COUNT_OF(fund_bytes); i++) {
@@ -143,7 +143,7 @@ static void *refuse_memory(uint64_t n_bytes, const char *what, struct err *e) {
     return NULL;
 }
 
-/* No array reaches a tebibyte, and a sanitizer ends the program on larger requests. */
+/* No array needs a tebibyte, and sanitizers end the program on requests beyond that. */
 static const uint64_t most_bytes = UINT64_C(1) << 40;
 
 void *try_calloc(size_t n, size_t size, const char *what, struct err *e) {
@@ -185,7 +185,7 @@ char *xasprintf(const char *fmt, ...) {
 /* ---- big buffers ----------------------------------------------------------------------------- */
 
 /* A context's memory limit and usage. The context and every buffer counted here hold a reference,
- * since a buffer may outlive its job. */
+ * because a buffer may outlive its job. */
 struct buf_budget {
     _Atomic uint64_t most, live; /* bytes; most 0: no limit */
     atomic_int n_refs;
@@ -205,8 +205,8 @@ void buf_budget_drop(struct buf_budget *b) {
     if (b && atomic_fetch_sub(&b->n_refs, 1) == 1) free(b);
 }
 
-/* Counts n_bytes as used and returns true, unless that would exceed the limit; *left is what
- * remains. */
+/* Counts n_bytes as used and returns true, unless that would exceed the limit. Sets *left to the
+ * unused bytes. */
 static bool take_budget(struct buf_budget *b, uint64_t n_bytes, uint64_t *left) {
     *left = 0;
     if (!b) return true;
@@ -252,7 +252,7 @@ static void *alloc_mapped(uint64_t n_bytes) {
 
 void mem_give_back(void) {
 #ifdef __GLIBC__
-    /* An explicit threshold no longer grows dynamically. */
+    /* Setting the threshold keeps it from growing dynamically. */
     (void)mallopt(M_MMAP_THRESHOLD, 64 << 10);
     (void)mallopt(M_ARENA_MAX, 2);
 #endif

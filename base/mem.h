@@ -19,56 +19,56 @@
 void *xmalloc(size_t n);
 void *xcalloc(size_t n, size_t size);
 void *xrealloc(void *p, size_t n);
-/* Resizes an array to n items of `size` bytes; the product is checked for overflow. */
+/* Resizes an array to n items of `size` bytes. Checks the product for overflow. */
 void *xreallocarray(void *p, size_t n, size_t size);
 char *xstrdup(const char *s);
 char *xstrndup(const char *s, size_t n);
 char *xasprintf(const char *fmt, ...) PRINTF_LIKE(1, 2);
 
-/* Allocate arrays that grow with a text, a file or a model; the caller frees with free(). Anything
- * that may exceed 16 MiB comes from here or from mem_alloc. NULL: ERR_SYS in *e, naming `what`;
- * try_realloc leaves p unchanged. */
+/* Allocate arrays that grow with a text, a file or a model; the caller frees with free(). Use these
+ * or mem_alloc for anything that may exceed 16 MiB. On failure they return NULL and set *e to
+ * ERR_SYS, naming `what`; try_realloc leaves p unchanged. */
 void *try_calloc(size_t n, size_t size, const char *what, struct err *e);
 void *try_realloc(void *p, size_t n, size_t size, const char *what, struct err *e);
 
-/* Emergency memory of a job (struct ctx). The functions above draw on it when an allocation fails,
- * and tell the job to stop, so that it ends as if interrupted instead of ending the process. A
+/* Emergency memory of a job (struct ctx). When an allocation fails, the functions above draw on it
+ * and tell the job to stop. The job then ends as if interrupted, and the process continues. A
  * zero-initialised fund is empty. Thread-safe. */
 #ifndef __cplusplus
 struct mem_fund {
     _Atomic(void *) block[3];
-    atomic_bool spent; /* drawn on since it was filled */
+    atomic_bool spent; /* used since it was filled */
 };
 #endif
-/* Fails with ERR_SYS once the job has drawn on its fund. Loops that allocate for each item of a
- * file call it in order to stop before the fund is empty. */
+/* Returns ERR_SYS once the job has drawn on its fund. Loops that allocate for each item of a file
+ * call it, so that they stop before the fund is empty. */
 int mem_check(struct err *e);
 /* Fills the fund: 17 MiB of address space in total, untouched. ERR_SYS: out of memory. */
 int mem_fund_fill(struct mem_fund *f, struct err *e);
 /* Frees the rest of the fund. */
 void mem_fund_release(struct mem_fund *f);
 
-/* Allocates tensor- and model-sized memory, zeroed and 64-byte aligned, with huge pages requested
- * from 2 MiB on; free with mem_free. ERR_SYS names `what`, the bytes needed and the bytes
+/* Allocates memory for tensors and models, zeroed and 64-byte aligned; from 2 MiB on it requests
+ * huge pages. Free with mem_free. ERR_SYS names `what`, the bytes needed and the bytes
  * available. */
 int mem_alloc(void **out, uint64_t n_bytes, const char *what, struct err *e);
 void mem_free(void *p);
 
-/* Makes the allocator return large blocks to the system at once and use few heaps, for a process
- * that runs for weeks. Affects the whole process; call before starting threads. */
+/* Configures malloc for a process that runs for weeks: large blocks return to the system at once,
+ * and there are few heaps. Affects the whole process; call before starting threads. */
 void mem_give_back(void);
 
 /* Returns freed memory to the system now; call after freeing a lot. */
 void mem_trim(void);
 
-/* Returns the bytes of memory that the machine reports as available, or what control groups leave
- * of them; 0: unknown. */
+/* Returns the available memory in bytes as reported by the machine, limited by control groups; 0:
+ * unknown. */
 uint64_t mem_available(void);
-/* Like mem_available, but at most what --max-memory leaves for mem_alloc; 0: unknown and
- * unlimited. */
+/* Like mem_available, but limited to the remainder of --max-memory; 0: unknown and unlimited. */
 uint64_t buf_available(void);
-/* Returns the memory to plan with: what --max-memory (*limit) leaves, even if less is free, so that
- * the plan does not depend on other processes; without a limit (*limit 0), the available memory. */
+/* Returns the memory to plan with. With --max-memory (*limit), it is the remainder of that, even if
+ * less is free, so that plans do not depend on other processes. Otherwise (*limit 0) it is the
+ * available memory. */
 uint64_t buf_room(uint64_t *limit);
 
 #endif

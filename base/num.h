@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* base/num.h - checked integer arithmetic and rounding, for sizes that come from files. */
+/* base/num.h - integer arithmetic with overflow checks, and rounding, for sizes that come from
+ * files. */
 #ifndef HONE_BASE_NUM_H
 #define HONE_BASE_NUM_H
 

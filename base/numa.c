@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* base/numa.c - NUMA nodes from sysfs. Processor numbers need not be contiguous within a node, so
- * lists are read, never computed. */
+ * they are read from lists, never computed. */
 #include "base/numa.h"
 
 #include <stdbool.h>
@@ -14,7 +14,7 @@
 
 _Static_assert((int)NUMA_CPUS == (int)OS_CPUS, "the same bits");
 
-/* Sets the bits of the numbers below n in a list such as 0-3,8,10-11. */
+/* Sets the bits of those numbers in a list such as "0-3,8,10-11" that are below n. */
 static void parse_list(const char *text, int n, uint64_t *bits) {
     for (const char *p = text; *p;) {
         char *end;
@@ -27,7 +27,7 @@ static void parse_list(const char *text, int n, uint64_t *bits) {
     }
 }
 
-/* Sets a bit for each number of a list such as "0-3,8" of a node's file. */
+/* Sets a bit for each number in the list that the sysfs file `name` contains. */
 static bool read_bit_list(const char *root, const char *name, int n, uint64_t *bits) {
     char path[2048], text[8192];
     if ((size_t)snprintf(path, sizeof path, "%s/sys/devices/system/node/%s", root, name) >=

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* base/numa.h - NUMA nodes: placement of threads and memory on machines where memory belongs to
- * groups of processors (sockets, dies), far memory is slower, and one node alone gives only its own
- * bandwidth. Linux: sysfs, mbind. With a single or unknown node, all functions do nothing. */
+/* base/numa.h - NUMA nodes: placement of threads and memory on machines whose memory is divided
+ * among groups of processors (sockets, dies). Remote memory is slower, and each node adds bandwidth
+ * of its own. Uses sysfs and mbind on Linux. With a single node, or if nodes are unknown, all
+ * functions do nothing. */
 #ifndef HONE_BASE_NUMA_H
 #define HONE_BASE_NUMA_H
 
@@ -11,7 +12,7 @@
 enum { NUMA_MAX = 64, NUMA_CPUS = 1024 };
 
 struct numa {
-    int n; /* nodes with processors this process may use; 0: unknown */
+    int n; /* number of nodes whose processors this process may use; 0: unknown */
     struct {
         int id, n_cpus;
         uint64_t cpus[NUMA_CPUS / 64]; /* bit i of word j: processor 64j + i */
@@ -21,16 +22,16 @@ struct numa {
 /* Reads the nodes. `root` is "" for this machine, or a folder that holds its own sys/. */
 void numa_read(const char *root, struct numa *out);
 
-/* Returns the node of worker i; -1 with fewer than two nodes. For any n, the first n workers
- * are spread over the nodes in proportion to their processors. */
+/* Returns the node of a worker; -1 with fewer than two nodes. For any n, the first n workers are
+ * spread over the nodes in proportion to the nodes' processors. */
 int numa_node_of(const struct numa *m, int worker);
 
-/* Pins a thread to the processors of a node; -1: no change. */
+/* Pins a thread to the processors of a node; node -1: does nothing. */
 void numa_stay(const struct numa *m, pthread_t thread, int node);
 
-/* Requests interleaved pages from all nodes for memory not yet touched, so that reading it with all
- * threads gets the bandwidth of all nodes. Affects whole pages only; if the kernel refuses, pages
- * come from the node that first touches them. Returns 0, or the kernel's errno. */
+/* Requests that memory not yet touched be interleaved over all nodes, so that reading it with all
+ * threads uses the bandwidth of all nodes. Affects whole pages only. If the kernel refuses, a page
+ * comes from the node that first touches it. Returns 0, or the kernel's errno. */
 int numa_spread(const struct numa *m, void *p, uint64_t n_bytes);
 
 #endif

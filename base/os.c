@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* base/os.c - operating-system differences. */
+/* base/os.c - operating-system differences: files, descriptors, processors. */
 #include "base/os.h"
 
 #include <errno.h>
@@ -162,7 +162,7 @@ int os_reserve(int fd, uint64_t size) {
 #else
 int os_rename_new(const char *from, const char *to) {
     if (link(from, to) == 0) return unlink(from);
-    if (errno != EEXIST) errno = ENOSYS; /* a file system without links */
+    if (errno != EEXIST) errno = ENOSYS; /* the file system has no links */
     return -1;
 }
 int os_reserve(int fd, uint64_t size) {

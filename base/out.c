@@ -3,11 +3,11 @@
  *
  * Bytes go to PATH.tmp-<pid>-<n> next to the target, or to PATH.part if a later run may resume it;
  * commit syncs the file, renames it and syncs the folder. A fixed table holds the names of open
- * temporaries, for out_abort_all to walk from a signal handler: a slot is filled before its state
- * becomes LIVE, and its memory is never freed. The table belongs to the process, since a signal has
- * no context. Temporaries of killed processes are removed when the same output is written again.
- * Sequential writes are gathered to 1 MiB; out_pwrite goes straight to the file and is
- * thread-safe. */
+ * temporaries, so that out_abort_all can walk it in a signal handler: a slot is filled before its
+ * state becomes LIVE, and its memory is never freed. The table belongs to the process, since a
+ * signal has no context. Temporaries of killed processes are removed when the same output is
+ * written again. Sequential writes are buffered in units of 1 MiB; out_pwrite writes directly to
+ * the file and is thread-safe. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -31,7 +31,8 @@
 
 enum { OUT_BUF_BYTES = 1 << 20, TEMP_MAX = 512, TEMP_FREE = 0, TEMP_CLAIMED, TEMP_LIVE };
 
-/* Temporaries. temp_count numbers them, so that two outputs of one process never share a name. */
+/* Open temporaries. temp_count numbers them, so that two outputs of a process never have the same
+ * name. */
 static struct {
     atomic_int state;
     char path[PATH_MAX];
@@ -44,7 +45,7 @@ struct out {
     char *part;       /* owned; NULL: the file is a temporary */
     int slot, fd;     /* slot: -1 for a part; fd: -1 once committed */
     bool overwrite, keep;
-    uint64_t pos;    /* position of sequential writes, with buffered bytes */
+    uint64_t pos;    /* position of sequential writes, including buffered bytes */
     size_t n_buffed; /* bytes in buf, which precede pos */
     uint8_t *buf;
     pthread_mutex_t lock; /* guards pos, n_buffed and buf */
@@ -99,8 +100,8 @@ static int flush_locked(struct out *o, struct err *e) {
     return 0;
 }
 
-/* Refuses a target that must not be replaced. Resolves links, so that the file a link points to is
- * replaced. */
+/* Refuses a target that must not be replaced. Resolves links, so that commit replaces the file that
+ * a link points to. */
 static int check_target(char **final, mode_t *mode, const char *path, bool overwrite,
                         struct err *e) {
     struct stat st;
@@ -140,7 +141,8 @@ int out_check(const char *path, bool overwrite, struct err *e) {
     return rc;
 }
 
-/* Returns the folder of a path (the caller frees it) and in *base its last component, borrowed. */
+/* Returns the folder of a path (the caller frees it), and sets *base to its last component,
+ * borrowed. */
 static char *split_path(const char *path, const char **base) {
     const char *slash = strrchr(path, '/');
     *base = slash ? slash + 1 : path;
@@ -172,8 +174,8 @@ static bool is_temp_of(const char *name, const char *base) {
     return count && !p[pid + 1 + count];
 }
 
-/* Returns whether `name` is a temporary of any model file of ours whose process has ended; the next
- * run may use another output name. */
+/* Returns whether `name` is a temporary of any model file that hone wrote, whose process has ended.
+ * The next run may use a different output name. */
 static bool is_orphan(const char *name, const struct stat *st) {
     static const char mark[] = ".gguf.tmp-";
     const char *at = strstr(name, mark);
@@ -186,9 +188,9 @@ static bool is_orphan(const char *name, const struct stat *st) {
 }
 
 /* Removes temporaries of killed processes from the folder: all for this output, and those for other
- * models whose process has ended. A temporary in use is locked, which is conclusive on a local
- * disk. On other file systems locks may be visible to one machine only; there, only a temporary of
- * the same output that was not written for a minute is removed. Failures are ignored. */
+ * models whose process has ended. A temporary in use is locked; on a local disk that is conclusive.
+ * On other file systems locks may be visible on one machine only, so only temporaries of the same
+ * output that were not written to for a minute are removed. Failures are ignored. */
 static void sweep_temps(const char *final) {
     const char *base;
     char *dir = split_path(final, &base);
@@ -225,8 +227,8 @@ static struct out *new_out(char *final, int fd, mode_t mode, bool overwrite) {
     return o;
 }
 
-/* Locks a new temporary. Returns 0 or an errno; EEXIST: before the lock was taken, another process
- * removed the file as a leftover. */
+/* Locks a new temporary. Returns 0 or an errno; EEXIST: another process took the file for a
+ * leftover and removed it before it was locked. */
 static int take_lock(int fd, const char *path) {
     struct stat is, named;
     if (flock(fd, LOCK_EX | LOCK_NB) != 0) return errno == EWOULDBLOCK ? EEXIST : 0;
@@ -339,7 +341,7 @@ int out_pwrite(struct out *o, const void *p, uint64_t n, uint64_t off, struct er
         return err_set(e, ERR_SYS, "cannot write %s: the file would be too large", o->path);
     pthread_mutex_lock(&o->lock);
     bool overlap = off < o->pos && off + n > o->pos - o->n_buffed;
-    /* Otherwise the buffered bytes would later overwrite these. */
+    /* Write out buffered bytes in this range first, as they would overwrite these later. */
     int rc = overlap ? flush_locked(o, e) : 0;
     pthread_mutex_unlock(&o->lock);
     return rc ? rc : write_at(o, p, n, off, e);

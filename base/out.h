@@ -9,19 +9,20 @@
 
 #include "base/err.h"
 
-/* An output file. Bytes go to PATH.tmp-XXXXXX in the same folder; out_commit syncs and renames it,
- * out_close without commit removes it. out_abort_all (async-signal-safe; cli/ calls it on fatal
- * signals) unlinks all open outputs. */
+/* An output file. Bytes go to a temporary file PATH.tmp-* in the same folder. out_commit syncs and
+ * renames it; out_close without commit removes it. out_abort_all (async-signal-safe; cli/ calls it
+ * on fatal signals) unlinks all open outputs. */
 struct out;
 /* Checks, before a long job begins, whether out_open would accept this path. ERR_USAGE: the path
  * exists and must not be replaced, or is a folder, device or stream. */
 int out_check(const char *path, bool overwrite, struct err *e);
-/* Opens an output. With `overwrite`, commit replaces an existing file; otherwise an existing file
- * is refused at once (ERR_USAGE, "use -f"). */
+/* Opens an output. With `overwrite`, out_commit replaces an existing file; otherwise out_open
+ * refuses it (ERR_USAGE, "use -f"). */
 int out_open(struct out **out, const char *path, bool overwrite, struct err *e);
-/* Opens an output as PATH.part, a name that is the same in every run; the file may already exist,
- * and `fresh` empties it. It survives a killed process and out_abort_all; out_close removes it
- * unless out_keep was called. The caller makes sure that no other process writes to it. */
+/* Opens an output as PATH.part, a name that is the same in every run. An existing file is
+ * continued, or emptied if `fresh` is set. The file survives a killed process and out_abort_all;
+ * out_close removes it unless out_keep was called. The caller ensures that no other process writes
+ * to it. */
 int out_open_part(struct out **out, const char *path, bool overwrite, bool fresh, struct err *e);
 void out_keep(struct out *o);
 uint64_t out_size(const struct out *o); /* bytes in the file, without buffered ones */
@@ -35,7 +36,8 @@ int out_pad(struct out *o, uint64_t n_zero_bytes, struct err *e);
 /* Writes at any offset within the present or future file; thread-safe. */
 int out_pwrite(struct out *o, const void *p, uint64_t n, uint64_t off, struct err *e);
 int out_resize(struct out *o, uint64_t size, struct err *e); /* allocates disk blocks */
-/* Gives the file its final name. ERR_DATA if a mapped input has changed (map_unchanged). */
+/* Syncs the file and gives it its final name. ERR_DATA: a mapped input has changed
+ * (map_unchanged). */
 int out_commit(struct out *o, struct err *e);
 void out_close(struct out *o); /* NULL is fine; after commit only frees */
 void out_abort_all(void);

@@ -2,11 +2,11 @@
 /* base/pool.c - thread pool.
  *
  * One job at a time. `ticket` holds the job's number (upper half) and the number of chunks not yet
- * handed out (lower half). A worker takes a chunk by compare-and-swap, and success proves that the
- * job it read is still running. `left` counts unfinished chunks. pool_for therefore waits for work,
- * not for workers: one that is still asleep delays nothing. Inference calls this hundreds of times
- * per token, so idle workers spin briefly before they sleep, unless there are more threads than
- * processors.
+ * handed out (lower half). A worker takes a chunk by compare-and-swap; if that succeeds, the job
+ * that the worker read is still running. `left` counts unfinished chunks. pool_for therefore waits
+ * for chunks, not for workers: a worker that is still asleep delays nothing. Inference calls this
+ * hundreds of times per token, so idle workers spin briefly before they sleep, unless there are
+ * more threads than processors.
  *
  * Sleeping: a worker increments `n_asleep` before its last look at the ticket, and the caller
  * publishes the ticket before it looks at n_asleep (both sequentially consistent), so no wake-up is
@@ -15,9 +15,9 @@
  * processor does. Workers excluded by pool_use wait elsewhere, so that they are not woken for every
  * job.
  *
- * Jobs of several callers take turns with the lock `turn`. Each thread knows whose chunk it is in
- * (`inside`), so a job within a job of the same pool is recognised: it would wait for itself
- * forever, and instead runs in its worker.
+ * Jobs of several callers take turns with the lock `turn`. Each thread knows which pool's chunk it
+ * is running (`inside`). A job started within a job of the same pool would wait for itself forever;
+ * it is recognised and runs entirely in its worker.
  *
  * With several memory nodes (base/numa.h) every worker stays on its node; worker 0, the caller's
  * thread, is not pinned. */
@@ -60,15 +60,15 @@ struct pool {
     _Alignas(LINE) atomic_int n_asleep;
     atomic_bool caller_asleep, stop;
     atomic_int n_used; /* number of active workers */
-    /* The job. Atomic, because a late worker may read it while the next job is written; its
-     * compare-and-swap then fails, and what it read is not used. */
+    /* The job. Atomic, because a late worker may read it while the next job is written. The
+     * worker's compare-and-swap then fails, and the values are not used. */
     _Atomic pool_fn fn;
     _Atomic(void *) ctx;
     _Atomic(struct ctx *) job_of; /* the context used by workers during the job */
     _Atomic int64_t n_items, chunk, n_chunks, first;
 };
 
-/* The pool whose chunk this thread is in, and its worker number; NULL: none. */
+/* The pool whose chunk this thread is running, and the thread's worker number; NULL: none. */
 static _Thread_local struct inside {
     const struct pool *pool;
     int worker;
@@ -96,7 +96,7 @@ static uint32_t items_to_hand_out(uint64_t ticket) {
 static void run_chunks(struct pool *p, int worker) {
     int64_t n_done = 0;
     const struct inside outer = inside;
-    struct ctx *mine = NULL; /* the context entered before the first chunk */
+    struct ctx *mine = NULL; /* previous context of this thread */
     for (uint64_t t = atomic_load(&p->ticket);
          items_to_hand_out(t) && worker < atomic_load(&p->n_used);) {
         pool_fn fn = atomic_load_explicit(&p->fn, memory_order_relaxed);

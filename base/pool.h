@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* base/pool.h - thread pool with one primitive, a parallel loop.
  *
- * Results must not depend on the number of threads: items are split into fixed chunks, and the
+ * Results must not depend on the number of threads, so items are split into fixed chunks, and the
  * caller reduces partial results in chunk order.
  *
  * Any number of pools may exist, and they work independently. One pool runs one job at a time: a

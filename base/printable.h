@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* base/printable.h - values formatted for messages: names from untrusted files, in which control
- * and non-ASCII bytes become '?' and long names are truncated, and sizes with a readable unit. */
+/* base/printable.h - formatting of values for messages: names from untrusted files (control and
+ * non-ASCII bytes become '?', long names are truncated), and sizes in readable units. */
 #ifndef HONE_BASE_PRINTABLE_H
 #define HONE_BASE_PRINTABLE_H
 
@@ -12,8 +12,8 @@ struct show {
     char s[100];
 };
 
-/* Copies s; if longer than 95 bytes, its first 92 followed by "...". Use as show_n(s, n).s within
- * one expression. */
+/* Copies s; if it is longer than 95 bytes, its first 92 and "...". Use as show_n(s, n).s within one
+ * expression. */
 static inline struct show show_n(const char *s, size_t n) {
     struct show o;
     size_t len = n < 96 ? n : 92, i;

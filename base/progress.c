@@ -120,7 +120,7 @@ static void fmt_rate(char out[40], enum progress_unit unit, double per_s) {
                  unit == PROG_TOKENS ? " tok" : "");
 }
 
-/* Formats "3 min of 12 left", in the unit of the total time. */
+/* Formats "3 min of 12 left"; both numbers are in the unit that suits the total time. */
 static void fmt_left(char out[40], double left, double all) {
     if (all >= 5400)
         snprintf(out, 40, "%.1f of %.1f hours left", left / 3600, all / 3600);
@@ -145,8 +145,8 @@ static void fmt_job(char out[120], const struct ctx *c, double now) {
              j->timed ? ", " : "", left);
 }
 
-/* Formats the line of a job whose time left is known, without the amounts and times of the stage,
- * which could be mistaken for the job's. */
+/* Formats the line of a job whose remaining time is known. Omits the amounts and times of the
+ * stage, which could be mistaken for the job's. */
 static void fmt_short(char *line, const struct ctx *c, const struct progress *p, double now) {
     const double spent = now - p->t_start_s;
     char step[120], share[16] = "", rate[40];
@@ -157,7 +157,7 @@ static void fmt_short(char *line, const struct ctx *c, const struct progress *p,
              p->note[0] ? "  " : "", p->note);
 }
 
-/* Writes the line that shows the progress: step, amounts, rate and time left. */
+/* Formats the progress line: step, amounts, rate and time left. */
 static void fmt_line(char *line, const struct ctx *c, const struct progress *p, double now) {
     double spent = now - p->t_start_s, per_s = spent > 0 ? (double)(p->done - p->from) / spent : 0;
     char step[120] = "", done[32], total[32] = "", share[16] = "", rate[40], left[24] = "";
@@ -197,7 +197,7 @@ void progress_begin(struct progress *p, const char *stage, enum progress_unit un
                     uint64_t total) {
     double now = progress_now_s();
     *p = (struct progress){.stage = stage, .unit = unit, .total = total, .t_start_s = now};
-    /* Not reset with each stage: with many short stages a line must also appear now and then. */
+    /* Not reset with each stage, so that many short stages also show a line now and then. */
     if (ctx_current()->prog.drawn_s <= 0) ctx_current()->prog.drawn_s = now;
 }
 

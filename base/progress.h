@@ -3,8 +3,8 @@
  * context (base/ctx.h).
  *
  * On a terminal one line is redrawn at most 5 times a second; otherwise a plain line is printed
- * every 30 s. It shows stage, percentage, rate and time left. A job has one stage at a time,
- * reported by one thread. */
+ * every 30 s. The line shows stage, percentage, rate and time left. A job has one stage at a time,
+ * and only one thread reports it. */
 #ifndef HONE_BASE_PROGRESS_H
 #define HONE_BASE_PROGRESS_H
 
@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 struct progress_job { /* position in a job of several steps (struct ctx) */
-    const char *item; /* "probe", static; NULL: none */
+    const char *item; /* static string, e.g. "probe"; NULL: none */
     int64_t item_at, item_of;
     double stage;                 /* completed fraction of the current stage */
     double began_s, step_began_s; /* progress_now_s at the start of the job and of its step */
@@ -30,7 +30,7 @@ struct progress {
     enum progress_unit unit;
     uint64_t total; /* 0: unknown */
     uint64_t done;
-    uint64_t from; /* done before this run; excluded from rates */
+    uint64_t from; /* work done before this run; not counted in rates */
     double t_start_s;
     bool drawn;
     char note[64]; /* shown after the numbers: "ppl 29.14" */
@@ -43,11 +43,11 @@ void progress_end(struct progress *p); /* clears the line; at level debug leaves
 /* Shows "step 4 of 9: " before the stage; 0, 0 turns that off. */
 void progress_set_step(int at, int of);
 
-/* Shows "probe 12 of 64" after the step until the next call; NULL turns that off. */
+/* Shows "probe 12 of 64" after the step, until the next call; NULL turns that off. */
 void progress_set_item(const char *what, int64_t at, int64_t of);
-/* Sets the start of the job (progress_now_s) and the forecast, in seconds, for the step that begins
- * now and for the steps after it. Lines then show the time left for the whole job instead of the
- * stage. rest_s < 0: unknown. */
+/* Sets the start of the job (a progress_now_s time) and the forecasts, in seconds, for the step
+ * that begins now and for all later steps. Lines then show the time left for the whole job instead
+ * of the stage. rest_s < 0: unknown. */
 void progress_set_left(double began_s, double step_s, double rest_s);
 
 /* Sends every update to `sink` instead of drawing lines; a nonzero return value interrupts the job.
@@ -58,12 +58,12 @@ void progress_set_sink(progress_sink sink, void *ud);
 /* Returns a monotonic clock in seconds. */
 double progress_now_s(void);
 
-/* Returns whether the job must stop: it was cancelled, or ran out of memory (base/mem.h). Long
- * loops check it and return err_set(e, ERR_INTR, "interrupted"), leaving no partial output. */
+/* Returns whether the job must stop, because it was cancelled or ran out of memory (base/mem.h).
+ * Long loops check it and return err_set(e, ERR_INTR, "interrupted"), leaving no partial output. */
 bool progress_interrupted(void);
 /* Returns whether the job was cancelled: in the program by SIGINT or SIGTERM, in the library by the
- * caller's progress function or cancel handle. For work whose errors the caller may ignore
- * (rendering a probe), where running out of memory must not look like a failing template. Signal
+ * caller's progress function or cancel handle. For code whose errors the caller may ignore
+ * (rendering a probe): there, running out of memory must not look like a faulty template. Signal
  * handlers call ctx_interrupt. */
 bool progress_cancelled(void);
 void progress_interrupt(void);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* base/ranks.c - MPI ranks. Only the main thread calls MPI. Its default error handler ends the job,
- * which is right when a rank is lost. */
+/* base/ranks.c - MPI ranks. Only the main thread calls MPI. MPI's default error handler ends the
+ * job, which is correct if a rank is lost. */
 #include "base/ranks.h"
 
 #include "base/ctx.h"

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-/* base/ranks.h - one job on several processes with MPI: `make MPI=1`, then `mpirun -n N hone ...`
+/* base/ranks.h - one job in several processes, with MPI: `make MPI=1`, then `mpirun -n N hone ...`
  * (cli/main.c lists the commands).
  *
  * Every rank iterates over the same items in the same order. Rank i mod n computes item i and sends
  * its bytes to rank 0, the only one that writes. Outputs are therefore the same as with a single
- * process, and the memory of a rank does not grow with n. Only the context of the process
- * (base/ctx.h) can have several ranks; without MPI, and in any other context, there is one. */
+ * process, and a rank's memory does not grow with n. Only the context of the process (base/ctx.h)
+ * can have several ranks; other contexts, and builds without MPI, have one. */
 #ifndef HONE_BASE_RANKS_H
 #define HONE_BASE_RANKS_H
 
@@ -20,8 +20,8 @@ void ranks_end(int rc);
 int ranks_n(void);
 int ranks_me(void);
 bool ranks_mine(int64_t item);
-/* Sends n bytes at p from the item's rank to p on rank 0. Every rank calls it for every item, in
- * order. Blocks until the other side takes part; a lost rank ends the job. */
+/* Copies n bytes at p from the item's rank to p on rank 0. Every rank calls it for every item, in
+ * order. Blocks until the other side calls it too; a lost rank ends the job. */
 void ranks_send(int64_t item, void *p, uint64_t n);
 /* Broadcasts n bytes (below 2 GiB) at p from rank 0. Every rank calls it. */
 void ranks_bcast(void *p, int n);

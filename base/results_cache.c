@@ -6,9 +6,9 @@
  *    8 bytes  XXH64 of the preceding 24 bytes and of the value's XXH64
  *    n bytes  the value
  *
- * A record is written in a single call, so a killed process leaves it whole or torn, never mixed.
- * The file is synced at most every SYNC_S seconds, so a power failure can lose more than a killed
- * process. */
+ * A record is written in a single call, so a killed process leaves it complete or truncated, never
+ * mixed with another. The file is synced at most every SYNC_S seconds, so a power failure can lose
+ * more records than a killed process. */
 #include "base/results_cache.h"
 
 #include <errno.h>
@@ -42,7 +42,8 @@ struct results_cache {
     uint64_t end; /* end of the valid records */
     struct rec *rec;
     size_t n, cap;
-    /* Hash table [n_slots] by the first bytes of the id: index into rec; -1: free. */
+    /* Hash table [n_slots], keyed by the first bytes of the id. Values are indices into rec; -1:
+     * free. */
     int32_t *slot;
     size_t n_slots;
     bool broken; /* a write failed */
@@ -141,8 +142,8 @@ static void load(struct results_cache *k, uint64_t size) {
     buf_release(&value);
 }
 
-/* Takes the lock, waiting briefly because a process that was just killed may still be exiting. On
- * file systems without locks it succeeds. */
+/* Locks the file. Waits briefly, because a process that was just killed may still be exiting.
+ * Succeeds on file systems without locks. */
 static bool take_lock(int fd) {
     const struct timespec pause = {.tv_nsec = 20 * 1000 * 1000};
     for (int i = 0; flock(fd, LOCK_EX | LOCK_NB) != 0; i++) {
@@ -153,7 +154,7 @@ static bool take_lock(int fd) {
     return true;
 }
 
-/* Examines the file: new, ours, or foreign (an error). */
+/* Determines whether the file is new, a results cache, or foreign, which is an error. */
 static int examine(struct results_cache *k, struct err *e) {
     struct stat st;
     char found[MAGIC_BYTES];
@@ -164,7 +165,7 @@ static int examine(struct results_cache *k, struct err *e) {
         return err_set(e, ERR_SYS, "another hone is using %s; wait for it, or name another file",
                        k->path);
     const uint64_t size = (uint64_t)st.st_size;
-    if (size < MAGIC_BYTES) { /* our file, cut short */
+    if (size < MAGIC_BYTES) { /* a truncated results cache */
         if (!read_at(k, found, size, 0) || memcmp(found, magic, (size_t)size) != 0)
             return err_set(e, ERR_USAGE, "%s holds something else; name another file", k->path);
         k->end = MAGIC_BYTES;
@@ -272,7 +273,7 @@ void results_cache_put(const struct results_cache_of *w, const char *which, cons
         log_warn("%s: %s; later measurements will be repeated if this is interrupted", k->path,
                  strerror(errno));
         k->broken = true;
-        /* reading stops there in any case */
+        /* If this fails, reading still stops there. */
         if (ftruncate(k->fd, (off_t)k->end) != 0) k->broken = true;
     }
     buf_release(&b);

@@ -24,7 +24,7 @@ static inline double rng_unit(struct rng *r) {
 static inline float rng_f32(struct rng *r, float lo, float hi) {
     return lo + (hi - lo) * (float)rng_unit(r);
 }
-/* Returns the sum of 12 uniform numbers minus 6: mean 0, standard deviation 1, from exact
+/* Returns the sum of 12 uniform numbers minus 6 (mean 0, standard deviation 1), computed with exact
  * operations only. */
 static inline float rng_normal(struct rng *r) {
     double s = -6.0;

@@ -19,8 +19,8 @@ static inline const char *str_s(int64_t n) {
     return n == 1 ? "" : "s";
 }
 
-/* Fails with ERR_DATA if the n bytes at s, called `what` in the message, contain a NUL: they are
- * not text, and C string functions would see only the part before it. */
+/* Returns ERR_DATA if the n bytes at s, called `what` in the message, contain a NUL. Such bytes are
+ * not text, and C string functions would see only the part before the NUL. */
 static inline int str_no_nul(const char *s, size_t n, const char *what, struct err *e) {
     const char *at = n ? memchr(s, 0, n) : NULL;
     size_t line = 1;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* base/writer.c - background writer thread. Buffer i of the ring belongs to the thread while n_done
- * <= i < n_put, and otherwise to the caller. */
+/* base/writer.c - background writer thread. Buffer i of the ring belongs to the writer thread while
+ * n_done <= i < n_put, otherwise to the caller. */
 #include "base/writer.h"
 
 #include <pthread.h>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /* base/writer.h - background writer thread.
  *
- * The caller fills one of a fixed number of buffers, queues it and takes the next, blocking while
- * all are waiting to be written. Buffers are written one at a time, in queue order. Memory: the
- * buffers, each as large as the largest request. */
+ * The caller fills one of a fixed number of buffers, queues it and takes the next; it blocks while
+ * all of them are waiting to be written. Buffers are written one at a time, in queue order. Memory:
+ * the buffers, each as large as the largest request. */
 #ifndef HONE_BASE_WRITER_H
 #define HONE_BASE_WRITER_H
 
@@ -15,8 +15,8 @@ enum { WRITER_BUFFERS = 3 };
 
 struct writer;
 int writer_new(struct writer **out, struct err *e);
-/* Returns a buffer of n bytes, the same one until it is queued. Reports the error of an earlier
- * failed write, as writer_flush does; nothing more is written after that. */
+/* Sets *p to a buffer of n bytes, the same one until it is queued. Returns the error of an earlier
+ * failed write, as writer_flush does; after such an error nothing more is written. */
 int writer_buffer(struct writer *w, uint64_t n, uint8_t **p, struct err *e);
 /* Writes the first n bytes of a buffer, on the writer thread; ctx and tag as for
  * writer_put. */
@@ -24,7 +24,7 @@ typedef int (*writer_fn)(void *ctx, int64_t tag, const uint8_t *p, uint64_t n, s
 void writer_put(struct writer *w, uint64_t n, writer_fn fn, void *ctx, int64_t tag);
 /* Waits until everything is written. */
 int writer_flush(struct writer *w, struct err *e);
-/* Waits like writer_flush, unless a write failed, and frees the writer. NULL is fine. */
+/* Frees the writer, after waiting like writer_flush unless a write failed. NULL is fine. */
 void writer_free(struct writer *w);
 
 #endif
