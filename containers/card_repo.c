@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* containers/card_repo.c - origin of a folder: the Hub repository named by its path or its card. */
+/* containers/card_repo.c - origin of a folder: the Hub repository that its path or its model card
+ * names. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,8 +23,7 @@ static char *repo_of_cache(const char *path) {
     return NULL;
 }
 
-/* Returns the length of ORG in a text "ORG/NAME" whose '/' is at p; 0: not a repository of the
- * Hub. */
+/* Returns the length of ORG in "ORG/NAME", where p points to the '/'; 0: not a repository name. */
 static size_t org_before(const char *text, const char *p) {
     static const char host[] = "huggingface.co/";
     const size_t n_host = sizeof host - 1;
@@ -36,8 +36,8 @@ static size_t org_before(const char *text, const char *p) {
     return hub ? n : 0;
 }
 
-/* Returns the repository in a card that has the folder's name; NULL: none, or more than
- * one. */
+/* Returns the repository mentioned in a card whose name is that of the folder; NULL: none, or
+ * several. */
 static char *repo_of_card(const char *name, const char *card, size_t len) {
     size_t n = strlen(name), n_org = 0;
     const char *org = NULL, *end = card + len;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* containers/card_yaml.c - YAML front matter from libyaml's events; only the two upper levels are
- * kept. */
+/* containers/card_yaml.c - parser of YAML front matter, based on libyaml's events. Only the two
+ * upper levels are kept. */
 #include "containers/card_yaml.h"
 
 #include <stdlib.h>
@@ -19,7 +19,7 @@ struct walk {
     struct card_yaml *c;
     int line; /* line of the card at which the text begins */
     int depth, n_docs, n_events;
-    bool key, list; /* the last node at depth 1 is a key; the value at depth 2 is a list */
+    bool key, list; /* key: last node at depth 1 was a key; list: the value is a list */
 };
 
 static int err_at(struct card_yaml *c, int line, const char *what, struct err *e) {
@@ -27,7 +27,8 @@ static int err_at(struct card_yaml *c, int line, const char *what, struct err *e
     return err_set(e, ERR_DATA, "front matter, line %d: %s", line, what);
 }
 
-/* Reports what libyaml rejected, and where: for unclosed constructs, where they begin. */
+/* Reports what libyaml rejected, and at which line; for unclosed constructs, the line where they
+ * begin. */
 static int report_yaml(struct walk *w, const yaml_parser_t *p, const char *s, struct err *e) {
     static const char *const remedy[][2] = {
         {"mapping values", "; a value with \": \" must be in quotes"},
@@ -64,7 +65,8 @@ static int add_value(struct card_yaml *c, const char *value, int line, struct er
     return 0;
 }
 
-/* Adds the key or value of one YAML event to the card. Fails for values that a card cannot hold. */
+/* Adds the key or value of one YAML event to the card. Fails for values that a card must not
+ * have. */
 static int take_event(struct walk *w, const yaml_event_t *ev, struct err *e) {
     struct card_yaml *c = w->c;
     int line = w->line + (int)ev->start_mark.line;
@@ -115,7 +117,7 @@ static int walk_document(struct walk *w, const char *s, size_t len, struct err *
     return rc;
 }
 
-/* Adds the keys of one document that starts at line `line` of the card. */
+/* Adds the keys of one YAML document, which starts at line `line` of the card. */
 static int add_keys(struct card_yaml *c, const char *s, size_t len, int line, struct err *e) {
     struct walk w = {.c = c, .line = line};
     return walk_document(&w, s, len, e);
@@ -134,7 +136,7 @@ static long item_indent(const char *s, size_t len, size_t at) {
     return item ? (long)(dash - at) : -1;
 }
 
-/* Reads a key with a list of one item per line, and drops invalid items. */
+/* Reads a key whose value is a list with one item per line, and drops invalid items. */
 static bool each_item(struct card_yaml *c, const char *s, size_t len, int line, int *n_bad) {
     struct err ignored;
     size_t at = 0;

@@ -2,9 +2,9 @@
 /* containers/gguf.h - GGUF v3 container: reading (mapped, validated), writing (streamed), split
  * sets.
  *
- * Independent of architectures. Opening enforces every rule of docs/formats/gguf.md "validation"; a
- * failure is one ERR_DATA sentence with file, record and byte offset. Metadata values are unaligned
- * views into the map: read them with the getters. */
+ * Independent of architectures. Opening enforces all rules under "validation" in
+ * docs/formats/gguf.md; a violation gives ERR_DATA with file, record and byte offset. Metadata
+ * values are unaligned views into the map: read them with the getters. */
 #ifndef HONE_CONTAINERS_GGUF_H
 #define HONE_CONTAINERS_GGUF_H
 
@@ -47,7 +47,7 @@ struct gguf_kv {     /* borrowed until close */
 struct gguf_tensor { /* borrowed until close */
     const char *name;
     int n_dims;
-    int64_t ne[4]; /* fastest first; missing dims are 1 */
+    int64_t ne[4]; /* fastest-varying first; unused dimensions are 1 */
     enum qtype type;
     uint64_t off; /* relative to the data section of its shard */
     uint64_t n_bytes;
@@ -57,19 +57,19 @@ struct gguf_tensor { /* borrowed until close */
 struct gguf;
 
 enum {
-    GGUF_TOLERANT = 1, /* accept gaps and unordered tensor data (still refuse overlap) */
+    GGUF_TOLERANT = 1, /* accept gaps and unordered tensor data, but no overlap */
     GGUF_ONE_FILE = 2  /* do not open the other shards of a split set */
 };
 /* Opens a file. Given the first shard of a split set, opens all shards, which then appear as one
  * file. */
 int gguf_open(struct gguf **out, const char *path, unsigned flags, struct err *e);
-/* Refuses a folder with ERR_USAGE where a GGUF file is expected; the message names the GGUF files
- * in it, or the command that creates one. */
+/* Returns ERR_USAGE for a folder given in place of a GGUF file; the message names the GGUF files in
+ * it, or the command that creates one. */
 int gguf_no_folder(const char *dir, struct err *e);
 /* Returns whether a folder contains GGUF model files. */
 bool gguf_in_folder(const char *dir);
-/* Refuses data that are not a GGUF file with ERR_DATA; the message names the actual format and the
- * command that creates a GGUF file from its folder. */
+/* Returns ERR_DATA for data that are not a GGUF file; the message names the actual format, and the
+ * command that converts its folder. */
 int gguf_no_file(const char *path, const uint8_t *data, uint64_t size, struct err *e);
 void gguf_close(struct gguf *g);
 
@@ -85,8 +85,8 @@ const uint8_t *gguf_shard_header(const struct gguf *g, int shard, uint64_t *n_by
 uint64_t gguf_shard_bytes(const struct gguf *g, int shard);
 struct file_id;
 const struct file_id *gguf_shard_id(const struct gguf *g, int shard);
-/* Appends name, size, time stamp and header hash of every file: a cheap stand-in for a hash of the
- * whole content. */
+/* Appends name, size, time stamp and header hash of every file: a cheap substitute for a hash of
+ * the whole content. */
 struct buf;
 void gguf_stamp(const struct gguf *g, struct buf *out);
 int64_t gguf_n_kv(const struct gguf *g);
@@ -95,17 +95,17 @@ const struct gguf_kv *gguf_kv_at(const struct gguf *g, int64_t i);
 const struct gguf_tensor *gguf_tensor_at(const struct gguf *g, int64_t i);
 const struct gguf_kv *gguf_find(const struct gguf *g, const char *key); /* hashed; NULL: absent */
 const struct gguf_tensor *gguf_find_tensor(const struct gguf *g, const char *name);
-/* Releases the cached pages of a tensor's data, for streaming. */
+/* Releases the mapped pages of a tensor's data, for streaming. */
 void gguf_drop(const struct gguf *g, const struct gguf_tensor *t);
 
-/* Get a value by key. An absent key or a wrong type is ERR_DATA, naming both types and the file.
- * Integer getters accept any integer type whose value fits. */
+/* Get a value by key. ERR_DATA: the key is absent or has the wrong type; the message names both
+ * types and the file. Integer getters accept any integer type whose value fits. */
 int gguf_get_u64(const struct gguf *g, const char *key, uint64_t *v, struct err *e);
 int gguf_get_f64(const struct gguf *g, const char *key, double *v, struct err *e); /* f32 or f64 */
 int gguf_get_bool(const struct gguf *g, const char *key, bool *v, struct err *e);
-/* Gets a string as a NUL-terminated copy owned by g, since strings in the file have no NUL. */
+/* Gets a string as a NUL-terminated copy owned by g, because strings in the file have no NUL. */
 int gguf_get_str(const struct gguf *g, const char *key, const char **s, struct err *e);
-/* Like the getters above, but return `otherwise` for an absent key or a wrong type. */
+/* Like the getters above, but return `otherwise` if the key is absent or has the wrong type. */
 uint64_t gguf_u64_or(const struct gguf *g, const char *key, uint64_t otherwise);
 double gguf_f64_or(const struct gguf *g, const char *key, double otherwise);
 bool gguf_bool_or(const struct gguf *g, const char *key, bool otherwise);
@@ -116,29 +116,29 @@ const char *gguf_kv_text(const struct gguf *g, const struct gguf_kv *kv);
  * i < count. */
 int64_t gguf_kv_i64(const struct gguf_kv *kv, uint64_t i);
 double gguf_kv_f64(const struct gguf_kv *kv, uint64_t i);
-/* Iterates over a string array: *pos starts at kv->data; each call sets *s and *len and advances
- * *pos. */
+/* Iterates over a string array: start with *pos = kv->data; each call sets *s and *len, and
+ * advances *pos. */
 void gguf_kv_str_next(const struct gguf_kv *kv, const uint8_t **pos, const char **s, uint64_t *len);
 
-/* Sets *text to the file's chat template; NULL: none. ERR_DATA if it contains a NUL, which would
+/* Sets *text to the file's chat template; NULL: none. ERR_DATA: it contains a NUL, which would
  * truncate it. */
 int gguf_chat_template(const struct gguf *g, const char **text, struct err *e);
 
 /* ---- deeper checks --------------------------------------------------------------------------- */
 
-/* Checks that chat templates contain no NUL, and that the tokenizer.* arrays are present and of
- * equal length, with unique texts, ids in range and well-formed merges. A file passes without
- * tokenizer.ggml.model, or with model "none" or "no_vocab". */
+/* Checks that chat templates contain no NUL, and that the tokenizer.* arrays are present and
+ * equally long, with unique texts, ids in range and well-formed merges. Files without
+ * tokenizer.ggml.model, or with model "none" or "no_vocab", pass. */
 int gguf_check_tokenizer(const struct gguf *g, struct err *e);
-/* Checks the data of a tensor for NaN and infinity, in float tensors and in the scales of quantized
+/* Checks a tensor's data for NaN and infinity: the values of float tensors, the scales of quantized
  * blocks. */
 int gguf_check_data(const struct gguf *g, const struct gguf_tensor *t, struct err *e);
 
 /* ---- writing ---------------------------------------------------------------------------------
- * First declare keys and tensors; gguf_w_begin() then writes the whole header, since all sizes are
- * known. The data of each tensor follow in declared order, in pieces of any size; gguf_w_commit()
- * checks that all bytes were written, syncs and renames. Nothing appears under the final name
- * earlier. */
+ * First declare keys and tensors. gguf_w_begin() then writes the whole header, as all sizes are
+ * known. The tensors' data follow in declared order, in pieces of any size. gguf_w_commit() checks
+ * that all bytes were written, syncs and renames; nothing appears under the final name before
+ * that. */
 struct gguf_w;
 struct gguf_w *gguf_w_new(void);
 void gguf_w_free(struct gguf_w *w); /* without commit: removes the temporary files */
@@ -148,7 +148,7 @@ void gguf_w_free(struct gguf_w *w); /* without commit: removes the temporary fil
  * "general.alignment" (u32) determines the padding; 32 if absent. */
 void gguf_w_u32(struct gguf_w *w, const char *key, uint32_t v);
 void gguf_w_i32(struct gguf_w *w, const char *key, int32_t v);
-/* Sets an integer of any type (or GV_BOOL) that v fits. */
+/* Sets an integer of any type (or GV_BOOL) that can hold v. */
 void gguf_w_int(struct gguf_w *w, const char *key, enum gguf_vtype type, int64_t v);
 void gguf_w_f32(struct gguf_w *w, const char *key, float v);
 void gguf_w_bool(struct gguf_w *w, const char *key, bool v);
@@ -160,24 +160,24 @@ void gguf_w_arr_str(struct gguf_w *w, const char *key, const char *const *s, uin
  * one. */
 void gguf_w_arr_strn(struct gguf_w *w, const char *key, const char *const *s, const uint64_t *len,
                      uint64_t n);
-/* Copies a key of another file unchanged. */
+/* Copies a key, with its value, from another file unchanged. */
 void gguf_w_copy_kv(struct gguf_w *w, const struct gguf_kv *kv);
 void gguf_w_remove(struct gguf_w *w, const char *key);
 /* Declares a tensor and returns its index. ERR_DATA for names over 63 bytes, duplicates and invalid
  * shapes. */
 int gguf_w_tensor(struct gguf_w *w, const char *name, enum qtype type, int n_dims,
                   const int64_t *ne, struct err *e);
-/* Requests, before begin, a split into several files. A new shard starts where padded tensor bytes
- * would exceed max_bytes (0: one file); with metadata_first, shard 1 has no tensors.
+/* Requests, before begin, a split into several files. A new shard starts where the padded tensor
+ * bytes would exceed max_bytes (0: one file); with metadata_first, shard 1 has no tensors.
  * gguf_split_name names the shards. */
 void gguf_w_split(struct gguf_w *w, uint64_t max_bytes, bool metadata_first);
 uint64_t gguf_w_total_bytes(const struct gguf_w *w); /* of all files, exact */
 /* Checks free space and writes the headers. `path` is the final name (or OUT.gguf of a split). */
 int gguf_w_begin(struct gguf_w *w, const char *path, bool overwrite, struct err *e);
-/* Like gguf_w_begin, with fixed temporary names (OUT.gguf.part, one per file of a split), so that a
- * later run with the same declarations can resume after the tensors already written. Keeps existing
- * contents unless `fresh`; gguf_w_resume sets the tensor at which writing resumes. After
- * gguf_w_keep, ending without commit leaves the files. */
+/* Like gguf_w_begin, but with fixed temporary names (OUT.gguf.part, one per file of a split), so
+ * that a later run with the same declarations can resume after the tensors already written. Keeps
+ * existing contents unless `fresh` is set; gguf_w_resume sets the tensor at which writing resumes.
+ * After gguf_w_keep, gguf_w_free leaves the files even without commit. */
 int gguf_w_begin_part(struct gguf_w *w, const char *path, bool overwrite, bool fresh,
                       struct err *e);
 int gguf_w_part_hash(struct gguf_w *w, int64_t tensor, char hex[33], struct err *e); /* XXH3-128 */
@@ -185,21 +185,21 @@ int gguf_w_resume(struct gguf_w *w, int64_t n_tensors, struct err *e);
 void gguf_w_keep(struct gguf_w *w);
 int gguf_w_flush(struct gguf_w *w, struct err *e); /* writes buffered bytes to the files */
 int64_t gguf_w_n_complete(const struct gguf_w *w); /* tensors whose data are complete */
-/* Writes the XXH3-128 of all headers, that is of everything except the data; also possible before
- * begin, once all is declared. Returns the number of files. */
+/* Writes the XXH3-128 of all headers, i.e. of everything except the data; may be called before
+ * begin, once everything is declared. Returns the number of files. */
 int gguf_w_header_hash(struct gguf_w *w, char hex[33]);
-/* Writes the next bytes of the current tensor, padding it and advancing to the next when
- * complete. */
+/* Writes the next bytes of the current tensor. When it is complete, pads it and advances to the
+ * next tensor. */
 int gguf_w_data(struct gguf_w *w, const void *p, uint64_t n, struct err *e);
 int gguf_w_commit(struct gguf_w *w, struct err *e);
 
 /* ---- editing (gguf_edit.c) ---------------------------------------------------------------------
  * Sets a string key of an existing file (in a split set: of the named file). If the new header fits
- * before the data, only the differing header bytes are written, n_bytes of them; otherwise n_room
- * bytes are inserted there, if the file system supports that and no other process has the file
- * open, or the whole file is rewritten. An interrupted edit leaves the old or the new file, if
- * necessary after gguf_recover, which gguf_open calls: it finishes or undoes the edit in the
- * journal next to the file. */
+ * before the data, only the n_bytes header bytes that differ are written. Otherwise n_room bytes
+ * are inserted before the data, if the file system supports that and no other process has the file
+ * open; or else the whole file is rewritten. An interrupted edit leaves either the old or the new
+ * file, at the latest after gguf_recover, which gguf_open calls: it finishes or undoes the edit in
+ * the journal next to the file. */
 struct gguf_edit {
     bool in_place;
     uint64_t n_bytes, n_room;
@@ -207,7 +207,7 @@ struct gguf_edit {
 int gguf_edit_str(const char *path, const char *key, const char *text, uint64_t len,
                   struct gguf_edit *how, struct err *e);
 int gguf_recover(const char *path, struct err *e);
-extern void (*gguf_edit_hook)(int step); /* for tests of interruption; NULL */
+extern void (*gguf_edit_hook)(int step); /* for tests of interruption; NULL: none */
 
 /* Returns "M-00001-of-00003.gguf" for "M.gguf" (i starts at 0); the caller frees it. */
 char *gguf_split_name(const char *path, int i, int n);

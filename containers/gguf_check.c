@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* containers/gguf_check.c - checks that gguf_open does not make: tokenizer arrays and tensor data.
+/* containers/gguf_check.c - checks beyond those of gguf_open: tokenizer arrays and tensor data.
  *
  * gguf_check_tokenizer makes one pass over the vocabulary. gguf_check_data reads every byte of a
- * tensor, because a NaN or infinite scale turns a block, and then the whole output, into NaN.
- * qtype.def gives the position of scales in a block; types without scales are not checked. */
+ * tensor, because a single NaN or infinite scale turns a block, and with it the whole output, into
+ * NaN. qtype.def gives the position of scales in a block; types without scales are not checked. */
 #include <stddef.h>
 #include <string.h>
 
@@ -34,7 +34,8 @@ static int check_token_texts(const struct gguf_kv *tokens, struct err *e) {
     return rc;
 }
 
-/* Checks an optional array, which must have one element of this type per token. */
+/* Checks an array that may be absent; if present, it must have one element of this type per
+ * token. */
 static int check_parallel(const struct gguf *g, const char *key, enum gguf_vtype elem, uint64_t n,
                           struct err *e) {
     const struct gguf_kv *kv = gguf_find(g, key);
@@ -47,7 +48,7 @@ static int check_parallel(const struct gguf *g, const char *key, enum gguf_vtype
     return 0;
 }
 
-/* Checks that the merges are texts of two parts; required: there must be some. */
+/* Checks that merges are texts of two parts; required: they must not be absent. */
 static int check_merges(const struct gguf *g, bool required, struct err *e) {
     static const char key[] = "tokenizer.ggml.merges";
     const struct gguf_kv *kv = gguf_find(g, key);
@@ -158,8 +159,8 @@ static bool bad_iq1m(const uint8_t *p) {
     return f16_bad((uint16_t)h);
 }
 
-/* For each kind of scale, a check of the one at p, and the size of consecutive scales; 0: they are
- * at off[]. */
+/* For each kind of scale: a function that checks the scale at p, and the size of a scale if they
+ * are consecutive; 0: they are at off[]. */
 static const struct {
     bool (*bad)(const uint8_t *p);
     int n_bytes;

@@ -2,16 +2,16 @@
 /* containers/gguf_edit.c - in-place edit of a string value in a GGUF file.
  *
  * If the new header ends before the same data offset, only the differing bytes of the header are
- * written; tensors are neither read nor moved. A change in length is taken from the zeros before
- * the data and from the key "hone.padding" (a string of spaces: the only slack the format allows,
- * since data begin at the first multiple of the alignment after the header). Otherwise the
- * file system makes room (gguf_room.c), or a new file is written next to the old one; both with
- * such padding for the next edit.
+ * written; tensors are neither read nor moved. A change in length is absorbed by the zeros before
+ * the data and by the key "hone.padding", a string of spaces. Such a key is the only slack that the
+ * format allows, because data begin at the first multiple of the alignment after the header. If
+ * they do not suffice, the file system makes room (gguf_room.c), or a new file is written next to
+ * the old one; both add such padding for the next edit.
  *
  * A write of several pages can be interrupted, so it is journalled: PATH.hone-journal holds the old
  * and the new bytes and is synced before the first byte is written. gguf_open looks for it and
- * restores the old bytes. A journal that does not match the file byte for byte is refused, so a
- * leftover from another file does no harm. */
+ * restores the old bytes. A journal that does not match the file byte for byte is refused, so one
+ * left over from a different file does no harm. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -37,7 +37,7 @@ enum {
     PAGE = 4096,        /* bytes of the header per write */
     SECTOR = 512,       /* bytes written atomically */
     RESERVE = 16 << 10, /* padding for a rewritten file */
-    /* Journal header: "HONEJRN1", file size, offset, length, and xxh64 of the rest. */
+    /* Journal header: "HONEJRN1", file size, offset, length, and xxh64 of the remaining journal. */
     JOURNAL_HEAD = 40,
     PIECE = 64 << 20
 };
@@ -76,7 +76,7 @@ struct edit {
     uint64_t len;
     /* head ends with the edited key; tail has the other keys and the tensor records. */
     struct buf head, tail;
-    /* Number of keys without the padding, and present offset of the data. */
+    /* Number of keys without the padding key, and current offset of the data. */
     uint64_t n_kv, old_off;
     uint64_t size, align;
 };
@@ -90,7 +90,8 @@ static uint64_t infos_bytes(const struct gguf *g) {
     return sum;
 }
 
-/* Splits the header of d->g at the edited key, without the padding key. */
+/* Splits the header of d->g after the edited key into d->head and d->tail, and drops the padding
+ * key. */
 static void take_apart(struct edit *d) {
     uint64_t at = FIXED;
     bool found = false;
@@ -138,12 +139,12 @@ static void assemble(struct edit *d, uint64_t n_pad, uint64_t off, struct buf *o
     }
 }
 
-/* Returns the bytes of the metadata before the value of the padding key. */
+/* Returns the size of the header in bytes with a padding key whose value is empty. */
 static uint64_t bytes_with_pad(const struct edit *d) {
     return d->head.len + d->tail.len + 8 + strlen(pad_key) + 4 + 8;
 }
 
-/* Assembles the header if it fits before the data; returns whether it does. */
+/* Assembles the header if it fits before the data. Returns whether it does. */
 static bool try_in_place(struct edit *d, struct buf *out) {
     uint64_t bare = d->head.len + d->tail.len, with_pad = bytes_with_pad(d);
     if (d->old_off > d->size || d->old_off % d->align) return false;
@@ -220,7 +221,7 @@ static void sync_folder_of(const char *path) {
     close(fd);
 }
 
-/* Overwrites the bytes of the header that differ, under a journal. */
+/* Overwrites the bytes of the header that differ, with a journal if needed. */
 static int write_in_place(const char *path, int fd, const struct edit *d, const struct buf *header,
                           uint64_t *n_written, struct err *e) {
     uint64_t n_old;
@@ -305,7 +306,8 @@ done:
     return rc;
 }
 
-/* Opens the file and locks it against other editors, with no journal pending; -1: failed. */
+/* Recovers a pending journal, then opens the file and locks it against other editors. Returns the
+ * descriptor; -1: failed. */
 static int lock_file(const char *path, struct err *e) {
     char *name = journal_of(path);
     int fd = -1;
@@ -344,7 +346,7 @@ int gguf_edit_str(const char *path, const char *key, const char *text, uint64_t 
         how->in_place = try_in_place(&d, &header);
         if (how->in_place) rc = write_in_place(real, fd, &d, &header, &how->n_bytes, e);
     }
-    gguf_close(g); /* making room requires that no one has the file open, including us */
+    gguf_close(g); /* making room requires that no process, including this one, has the file open */
     if (!rc && !how->in_place) rc = make_room(real, fd, &d, how, e);
     if (!rc && !how->in_place) rc = rewrite_file(real, &d, e);
     buf_release(&d.head);

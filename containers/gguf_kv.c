@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* containers/gguf_kv.c - typed access to metadata values. Values are unaligned views into the map,
- * so they are loaded with memcpy; on a wrong type a getter returns an error that names the type
- * found and the type expected. */
+ * so they are loaded with memcpy. If the type is wrong, a getter returns an error that names the
+ * actual and the expected type. */
 #include <math.h>
 
 #include "base/bytes.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* containers/gguf_not.c - errors for files that are not GGUF. The message names the actual format,
- * and the file name or command to use instead. */
+/* containers/gguf_not.c - errors for files that are not GGUF. They name the actual format, and the
+ * file or command to use instead. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 
 enum { MAX_NAMES = 4 };
 
-/* Returns whether this is the name of a model's GGUF file or first shard. */
+/* Returns whether s is the name of a model's GGUF file, or of its first shard. */
 static bool is_model(const char *s) {
     int i = 0, n = 0;
     size_t prefix = 0;

@@ -2,11 +2,11 @@
 /* containers/gguf_read.c - GGUF reader: header, keys, tensor records, split sets.
  *
  * The file is mapped and scanned once with a cursor. Nothing is trusted: every length is checked
- * against the remaining bytes before use, all arithmetic is checked, and names go into hash maps,
- * so the work is linear in the header size for any input. Keys and names are copied
- * (NUL-terminated) into an arena; values and tensor data stay in the map. The rules enforced are
- * numbered in docs/formats/gguf.md. Memory: about 200 bytes per record plus the texts of keys,
- * names and string values. */
+ * against the remaining bytes before use, and all arithmetic for overflow. Names are stored in hash
+ * maps, so for any input the work is linear in the size of the header. Keys and names are copied
+ * (NUL-terminated) into an arena; values and tensor data stay in the map. docs/formats/gguf.md
+ * numbers the rules that are enforced. Memory: about 200 bytes per record plus keys, names and
+ * string values. */
 #include "containers/gguf.h"
 
 #include <math.h>
@@ -354,7 +354,8 @@ static int check_place(const struct shard *s, const struct gguf_tensor *t, struc
     return 0;
 }
 
-/* Checks where the shard's tensors are stored, each right after the previous one. */
+/* Checks the places of the shard's tensor data, which must follow one another without gaps unless
+ * GGUF_TOLERANT is set, and sets the data pointers. */
 static int place_data(struct gguf *g, struct shard *s, unsigned flags, struct err *e) {
     uint64_t sum = 0; /* expected offset of the next tensor */
     for (int64_t i = 0; i < s->n_tensors; i++) {
@@ -440,7 +441,7 @@ fail:
 
 /* ---- split sets ------------------------------------------------------------------------------ */
 
-/* Reads an unsigned scalar of a shard. Returns 0 and leaves *v unchanged if it is absent. */
+/* Reads an unsigned integer key of a shard. If it is absent, returns 0 and leaves *v unchanged. */
 static int split_key(const struct shard *s, const char *key, uint64_t *v, struct err *e) {
     const struct gguf_kv *kv = shard_find(s, key);
     if (!kv) return 0;

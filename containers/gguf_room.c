@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: MIT
-/* containers/gguf_room.c - insertion of space before a GGUF file's tensor data by the file system.
+/* containers/gguf_room.c - insertion of space before the tensor data of a GGUF file, done by the
+ * file system.
  *
- * ext4, XFS and f2fs can insert whole blocks into a file: the data after them get new offsets but
- * are neither read nor written. PATH.hone-journal announces the edit and holds the whole new
- * header. Until the blocks are inserted, the file is the old one; afterwards the new header is
- * written, if necessary again after an interruption. If the machine stops while the file system
- * moves extents, the hole is left at another place, and all data after it have moved; recovery
- * removes it there.
+ * ext4, XFS and f2fs can insert whole blocks into a file: the data after them get new offsets, but
+ * are neither read nor written. PATH.hone-journal announces the edit and holds the complete new
+ * header. Until the blocks are inserted, the file is the old one. Then the new header is written,
+ * and written again after an interruption. If the machine stops while the file system moves
+ * extents, the hole is left at a different offset, and only the data after it have moved; recovery
+ * removes the hole there.
  *
- * Offsets change for every process that has the file open, so this is done only if no other has. */
+ * Offsets change for every process that has the file open, so this is done only if no other process
+ * has. */
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -42,7 +44,7 @@ bool gguf_room_plan(int fd, uint64_t data_off, uint64_t align, uint64_t need,
     room->at = data_off - data_off % block;
     room->n = round_up(need, unit);
     if (room->at == 0) return false; /* the magic must stay first until the header is written */
-    /* The file's own holes would hide one left by an interruption. */
+    /* A hole that the file already has could not be told from one left by an interruption. */
     const int64_t hole = os_next_hole(fd, room->at);
     return hole >= 0 && (uint64_t)hole >= room->size;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* containers/gguf_split.c - file names of a split set, PREFIX-00001-of-00003.gguf (counted from 1),
+/* containers/gguf_split.c - file names of split sets, PREFIX-00001-of-00003.gguf (counted from 1),
  * and the stamp that identifies a set without reading all of it. */
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* containers/gguf_write.c - streaming writer of GGUF files, with one or many shards.
+/* containers/gguf_write.c - streaming writer of GGUF files, single or split.
  *
  * Keys and tensors are declared first, which fixes all sizes and offsets. Headers are then written
  * in full, and tensor data follow in declared order without seeking. The output depends only on the
  * declarations and the data. Files get their names at commit, the first shard last, so a set that
- * can be opened is complete. Memory: the keys' values and 100 bytes per tensor; data are not
+ * can be opened is complete. Memory: the values of the keys, and 100 bytes per tensor; data are not
  * buffered. */
 #include "containers/gguf.h"
 
@@ -165,7 +165,7 @@ void gguf_w_i32(struct gguf_w *w, const char *key, int32_t v) {
     put_scalar(w, key, GV_I32, &v);
 }
 void gguf_w_int(struct gguf_w *w, const char *key, enum gguf_vtype type, int64_t v) {
-    uint8_t le[8]; /* its first bytes serve the narrower types */
+    uint8_t le[8]; /* narrower types use its first bytes */
     store_u64(le, (uint64_t)v);
     put_scalar(w, key, type, le);
 }
@@ -293,7 +293,8 @@ static uint64_t info_bytes(const struct wtensor *t) {
     return 8 + strlen(t->name) + 4 + 8 * (uint64_t)t->n_dims + 4 + 8;
 }
 
-/* Returns whether a shard gets the key: the first gets all keys, the others only the alignment. */
+/* Returns whether a shard gets the key: the first shard gets all keys, the others only the
+ * alignment. */
 static bool kv_in_shard(const struct wkv *kv, int shard) {
     return shard == 0 || strcmp(kv->key, "general.alignment") == 0;
 }

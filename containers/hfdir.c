@@ -25,7 +25,7 @@
 enum { SHOWN = 3, PROBED = 64 << 10 };
 #define WHOLE "model.safetensors"
 
-/* A JSON or text file, read on first use. Both pointers are NULL if it does not exist. */
+/* A JSON or text file, read on first use. json and text are NULL if it does not exist. */
 struct extra {
     char *name;
     struct json *json;
@@ -57,8 +57,8 @@ static int file_in_index(const struct hfdir *h, const char *name) {
     return h->placed ? (int)strmap_get(h->placed, name, strlen(name)) : -1;
 }
 
-/* Returns the k-th file to scan. Without an index, model.safetensors comes first: it is then the
- * only one that transformers reads. */
+/* Returns the k-th file to scan. Without an index, model.safetensors comes first, because
+ * transformers then reads no other. */
 static int nth_file(const struct hfdir *h, int k) {
     int whole = 0;
     while (whole < h->n_files && strcmp(io_base(st_path(h->file[whole])), WHOLE) != 0) whole++;
@@ -66,8 +66,8 @@ static int nth_file(const struct hfdir *h, int k) {
     return k == 0 ? whole : k - (k <= whole);
 }
 
-/* Keeps one of two copies of a tensor, slot `at` or t: the one in the index, or in
- * model.safetensors. */
+/* Keeps one of two copies of a tensor, slot `at` or t: the one in the file that the index names, or
+ * in model.safetensors. */
 static int choose_copy(struct hfdir *h, int64_t at, const struct st_tensor *t, struct err *e) {
     struct st_tensor *had = &h->store[at];
     int want = file_in_index(h, t->name);
@@ -109,7 +109,7 @@ static int collect_tensors(struct hfdir *h, struct err *e) {
     return 0;
 }
 
-/* Names of offending tensors: their number, and the first few for the message. */
+/* Offending tensors: their number, and the names of the first few for the message. */
 struct offenders {
     int64_t n;
     struct buf names;
@@ -119,15 +119,15 @@ static void add_offender(struct offenders *o, const char *name) {
         buf_fmt(&o->names, "%s\"%s\"", o->n > 1 ? ", " : "", show_n(name, strlen(name)).s);
 }
 
-/* Returns whether a file has the tensor without values. */
+/* Returns whether some file has the tensor with a zero dimension, so without values. */
 static bool is_empty_somewhere(const struct hfdir *h, const char *name) {
     for (int f = 0; f < h->n_files; f++)
         if (st_is_empty(h->file[f], name)) return true;
     return false;
 }
 
-/* Compares the index with the shards. A tensor that no shard has is an error; one that is in
- * another shard than the index says, or not in the index, is reported. */
+/* Compares the index with the shards. A tensor that no shard contains is an error. One that is in a
+ * shard other than the index says, or not in the index, is only reported. */
 static int check_index(struct hfdir *h, struct err *e) {
     struct offenders lost = {0}, moved = {0}, extra = {0};
     int rc = 0;
@@ -157,7 +157,7 @@ static int check_index(struct hfdir *h, struct err *e) {
     return rc;
 }
 
-/* Fills the map from tensor names to files; l is sorted like the files. */
+/* Fills the map from tensor names to file numbers; l lists the files in the same order. */
 static void read_places(struct hfdir *h, const struct io_names *l) {
     struct strmap *file = strmap_new((size_t)l->n);
     for (int i = 0; i < l->n; i++) strmap_add(file, l->v[i], strlen(l->v[i]), i);
@@ -169,7 +169,7 @@ static void read_places(struct hfdir *h, const struct io_names *l) {
     strmap_free(file);
 }
 
-/* Returns whether two tensors have the same form and begin with the same values. */
+/* Returns whether two tensors have the same dtype and shape, and begin with the same bytes. */
 static bool begin_alike(const struct st_tensor *a, const struct st_tensor *b) {
     bool same = a->dtype == b->dtype && a->n_dims == b->n_dims && a->n_bytes == b->n_bytes;
     for (int i = 0; i < a->n_dims && same; i++) same = a->shape[i] == b->shape[i];
@@ -360,7 +360,7 @@ void hfdir_drop(const struct hfdir *h, const struct st_tensor *t) {
 /* ---- hyperparameters ------------------------------------------------------------------------- */
 
 /* Returns the first spelling in "a|b|c" with a non-null value in obj; NULL: none. Skips spellings
- * present in `hides`, even with null, which there means no value. */
+ * that `hides` contains, even with a null, which means that the value is absent. */
 static const struct json *find_spelling(const struct json *obj, const struct json *hides,
                                         const char *names) {
     char name[128];
@@ -440,7 +440,7 @@ static int read_extra(struct hfdir *h, const char *name, struct extra *x, struct
     free(p);
     return rc;
 }
-/* Finds or fills the slot of a file; it is borrowed until the next call. */
+/* Finds the slot of a file, reading the file if needed; *out is valid until the next call. */
 static int need_extra(struct hfdir *h, const char *name, bool is_text, struct extra **out,
                       struct err *e) {
     *out = find_extra(h, name, is_text);
@@ -470,8 +470,8 @@ int hfdir_text(struct hfdir *h, const char *name, const char **text, struct err 
     return err_wrap(e, "%s", h->path);
 }
 
-/* Returns the template in "chat_template": a string, or the default in a list of {name,
- * template}. */
+/* Returns the template in "chat_template", which is a string, or a list of {name, template} whose
+ * default counts. */
 static const struct json *default_template(const struct json *j) {
     if (json_type(j) != JSON_ARR) return j;
     for (const struct json *c = json_first(j); c; c = json_next(c)) {

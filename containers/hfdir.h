@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* containers/hfdir.h - Hugging Face folder: config.json, weight shards (by index or by glob),
  * tokenizer and template files. Opening reads only headers, so all structural errors show within
- * seconds: missing shards, an index that names tensors the shards lack or files with '/' or "..",
- * pickles instead of safetensors. */
+ * seconds: missing shards, an index that names tensors missing from the shards or files with '/' or
+ * "..", pickles instead of safetensors. */
 #ifndef HONE_CONTAINERS_HFDIR_H
 #define HONE_CONTAINERS_HFDIR_H
 
@@ -12,7 +12,7 @@
 
 struct hfdir;
 int hfdir_open(struct hfdir **out, const char *dir, struct err *e);
-/* Creates a folder from the text of config.json alone, without weights and other files. `name` is
+/* Creates a folder from the text of a config.json alone, without weights and other files. `name` is
  * used in messages. */
 int hfdir_from_config(struct hfdir **out, const char *text, size_t len, const char *name,
                       struct err *e);
@@ -22,17 +22,16 @@ const char *
 hfdir_base(const struct hfdir *h); /* last component of the real path: the model's name */
 
 const struct json *hfdir_config(const struct hfdir *h); /* root of config.json, never NULL */
-/* Returns the part of config.json that describes the language model: "text_config", also inside
- * "thinker_config", or other names for it. NULL: no such part. */
+/* Returns the part of config.json that describes the language model: "text_config", possibly inside
+ * "thinker_config", or the same under another name. NULL: no such part. */
 const struct json *hfdir_text_config(const struct hfdir *h);
 /* Returns a hyperparameter; text_config overrides the root (see also hfdir_complete). `names` is
  * "a|b|c"; the first spelling found counts. NULL: absent. */
 const struct json *hfdir_hparam(const struct hfdir *h, const char *names);
 /* Like hfdir_hparam, without the defaults that hfdir_complete added. */
 const struct json *hfdir_said(const struct hfdir *h, const char *names);
-/* Adds two layers of hyperparameters, objects that must outlive h: members of `over` take
- * precedence over config.json, members of `under` are defaults. A null in config.json hides a
- * member of `under`. */
+/* Adds hyperparameters from two objects, which must outlive h: members of `over` take precedence
+ * over config.json, members of `under` are defaults. A null in config.json hides a default. */
 void hfdir_complete(struct hfdir *h, const struct json *over, const struct json *under);
 bool hfdir_completed(const struct hfdir *h); /* whether hfdir_complete was called */
 /* Calls fn for each default in `under` that hfdir_hparam has returned. */
@@ -40,8 +39,7 @@ void hfdir_assumed(const struct hfdir *h, void (*fn)(void *ud, const struct json
                    void *ud);
 struct arena *hfdir_arena(struct hfdir *h); /* arena with the lifetime of h */
 /* Sets *out to an optional JSON file ("tokenizer_config.json", "generation_config.json", ...),
- * parsed on first use and cached. NULL: no such file. A file that exists but is invalid is an
- * error. */
+ * parsed on first use and cached. NULL: no such file. An existing but invalid file is an error. */
 int hfdir_json(struct hfdir *h, const char *name, const struct json **out, struct err *e);
 /* Sets *text to an optional text file ("chat_template.jinja", "README.md"), owned by h. NULL: no
  * such file. */
@@ -52,8 +50,8 @@ const struct st *hfdir_file(const struct hfdir *h, int i);
 int64_t hfdir_n_tensors(const struct hfdir *h);
 const struct st_tensor *hfdir_tensor_at(const struct hfdir *h, int64_t i);
 const struct st_tensor *hfdir_find(const struct hfdir *h, const char *name); /* hashed */
-/* Returns whether tensor i is in a shard but not in the index; it is used only if the model needs
- * it. */
+/* Returns whether tensor i is in a shard but not in the index. Such tensors are used only if the
+ * model needs them. */
 bool hfdir_unlisted(const struct hfdir *h, int64_t i);
 void hfdir_drop(const struct hfdir *h, const struct st_tensor *t);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* containers/hfshards.c - weight files of a Hugging Face folder. With an index, other
- * model*.safetensors are ignored with a note: they are left over from another save. Without one,
- * names show which files belong together; an ambiguous folder is refused. */
+/* containers/hfshards.c - weight files of a Hugging Face folder. With an index, model*.safetensors
+ * files that it does not name are left over from an earlier save, and are ignored with a note.
+ * Without an index, names show which files belong together; an ambiguous folder is refused. */
 #include "containers/hfshards.h"
 
 #include <stdio.h>
@@ -30,7 +30,7 @@ static bool file_exists(const char *dir, const char *name) {
     return is;
 }
 
-/* Other contents of the folder, which determine the wording of an error. */
+/* What else the folder contains; it determines the wording of an error. */
 struct others {
     bool pickles, consolidated, params, ggufs;
 };
@@ -41,8 +41,8 @@ static void note_other(struct others *o, const char *s) {
     if (str_ends(s, ".gguf")) o->ggufs = true;
 }
 
-/* Returns whether a GGUF is a language model, as opposed to an importance matrix, second moments or
- * a vision tower. */
+/* Returns whether a GGUF file is a language model, not an importance matrix, second moments or a
+ * vision tower. */
 static bool is_model(const char *path) {
     struct gguf *g;
     struct err why;
@@ -54,7 +54,7 @@ static bool is_model(const char *path) {
     return yes;
 }
 
-/* Refuses a folder of GGUF files, such as hone's own output. */
+/* Returns an error for a folder of GGUF files, such as hone's own output. */
 static int only_ggufs(const char *dir, struct err *e) {
     struct io_names all;
     bool found = false;
@@ -96,8 +96,8 @@ static int no_weights(const char *dir, const struct others *o, struct err *e) {
     return err_set(e, ERR_DATA, "%s: there is no model*.safetensors; download the weights", dir);
 }
 
-/* Returns the path of a folder below `dir` that has a config.json: one level down or, in the Hub's
- * cache, in snapshots/REVISION. NULL: none. */
+/* Returns the path of a folder below `dir` that has a config.json: one level down or, with
+ * `snapshots`, in snapshots/REVISION of the Hub's cache. NULL: none. */
 static char *folder_below(const char *dir, bool snapshots) {
     struct io_names all = {0};
     struct err ignored;
@@ -181,7 +181,7 @@ static int index_files(const struct json *map, struct io_names *l, struct strmap
     return 0;
 }
 
-/* Warns of weight files that the index does not name. */
+/* Warns about weight files that the index does not name. */
 static int note_strays(const char *dir, const struct strmap *named, struct err *e) {
     struct io_names all;
     TRY(io_list(&all, dir, e));

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* containers/hfshards.h - weight files of a Hugging Face folder: those named by
- * model.safetensors.index.json, else model*.safetensors. consolidated*.safetensors, another layout
- * of the same weights, is never read. Internal to hfdir.c. */
+ * model.safetensors.index.json, or without an index model*.safetensors. Files named
+ * consolidated*.safetensors, a different layout of the same weights, are never read. Internal to
+ * hfdir.c. */
 #ifndef HONE_CONTAINERS_HFSHARDS_H
 #define HONE_CONTAINERS_HFSHARDS_H
 
@@ -11,12 +12,12 @@
 
 #define HF_INDEX "model.safetensors.index.json"
 
-/* Lists the folder's weight files in *l, sorted. *index is the parsed index, which the caller
- * frees; NULL: none. ERR_DATA if files are missing, belong to two sets or have an unsupported
+/* Lists the folder's weight files in *l, sorted. Sets *index to the parsed index, which the caller
+ * frees; NULL: none. ERR_DATA: files are missing, belong to two sets, or have an unsupported
  * format. The caller releases *l, even after an error. */
 int hfshards_list(const char *dir, struct io_names *l, struct json **index, struct err *e);
-/* Fails with ERR_DATA for a folder without config.json; the message identifies what the folder
- * is. */
+/* Returns ERR_DATA for a folder without config.json; the message says what the folder is
+ * instead. */
 int hfshards_no_config(const char *dir, struct err *e);
 
 #endif

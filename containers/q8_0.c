@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* containers/q8_0.c - Q8_0 encoder. Multiplying by the reciprocal instead of dividing changes about
- * one code in 100,000; existing files are encoded this way, so it is the definition. */
+/* containers/q8_0.c - Q8_0 encoder. It multiplies by the reciprocal instead of dividing, as the
+ * encoder of existing files does; that changes about one code in 100,000. */
 #include "containers/q8_0.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* containers/qtype.c - lookups in the type table (qtype.def) and in the list of file types, and
- * names of foreign ids that hone refuses. All numbers about types come from qtype.def. */
+ * names of ids that hone refuses. All numbers about types come from qtype.def. */
 #include "containers/qtype.h"
 
 #include <stddef.h>
@@ -11,7 +11,7 @@
 
 #define AT(ID, field) offsetof(struct blk_##ID, field)
 #define QTYPE(ID, id, name, elems, nbytes, ...) [id] = {name, elems, nbytes, __VA_ARGS__},
-/* Clang warns of fields that a row leaves zero inside its braces, GCC does not. */
+/* Clang, unlike GCC, warns about fields that a row's inner braces leave zero. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
 static const struct qtype_info types[QT_COUNT] = {
@@ -27,7 +27,7 @@ struct id_name {
 };
 
 // clang-format off
-/* Ids in files of other programs. The meaning of 36 depends on the writer. */
+/* Ids in files written by other programs. The meaning of 36 depends on the program. */
 static const struct id_name foreign[] = {
     {4, "retired (Q4_2)"}, {5, "retired (Q4_3)"},
     {31, "retired (Q4_0_4_4)"}, {32, "retired (Q4_0_4_8)"}, {33, "retired (Q4_0_8_8)"},
@@ -94,7 +94,8 @@ enum qtype qtype_fit(enum qtype t, int64_t ne0) {
     return t;
 }
 
-/* Returns whether general.file_type has a number for files of this type. The number of f32 is 0. */
+/* Returns whether general.file_type has a number for files of this type. For f32 that number is
+ * 0. */
 static bool has_ftype(const struct qtype_info *q) {
     return q->name && (q->ftype || q->scale.kind == QS_F32);
 }

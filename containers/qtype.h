@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* containers/qtype.h - tensor types: ids, names, block sizes and layouts (documented in
- * docs/formats/). The table is qtype.def, the only place in the tree that defines sizes. */
+ * docs/formats/). The table is qtype.def, the only file that defines sizes. */
 #ifndef HONE_CONTAINERS_QTYPE_H
 #define HONE_CONTAINERS_QTYPE_H
 
@@ -12,11 +12,11 @@ enum qtype_flag {
     QF_QUANT = 2,
     QF_ACT = 4, /* activation format, never in files */
     QF_INT = 8,
-    QF_NEEDS_IMPORTANCE = 16, /* useless without an importance matrix */
+    QF_NEEDS_IMPORTANCE = 16, /* requires an importance matrix */
     QF_CONVERT = 32,          /* written by conversion */
-    QF_RELEASED = 64,         /* used for original releases, so such a file is an original */
-    QF_MIX = 128,             /* candidate in mixes, for rows that are a multiple of 256 */
-    QF_MIX_NARROW = 256,      /* candidate for rows of other multiples of 32 */
+    QF_RELEASED = 64,         /* type of original releases, so a file with it is an original */
+    QF_MIX = 128,             /* candidate in mixes, for row lengths that are multiples of 256 */
+    QF_MIX_NARROW = 256,      /* candidate for other multiples of 32 */
     QF_LAST_RESORT = 512      /* candidate only for low budgets: slow to encode */
 };
 
@@ -29,11 +29,11 @@ enum qtype {
 
 enum { QK = 256 }; /* weights per super-block */
 
-/* Encoding of a block's scale, which determines the magnitude of its weights and whether it is
- * valid. */
+/* Encoding of a block's scales, which determine the magnitude of its weights and whether the block
+ * is valid. */
 enum qtype_scale_kind {
     QS_NONE, /* any bytes are valid */
-    QS_F32,  /* the value itself, which must be finite; likewise for the next three */
+    QS_F32,  /* the values themselves, which must be finite; likewise the next three */
     QS_F64,
     QS_F16,
     QS_BF16,
@@ -52,13 +52,13 @@ struct qtype_info {
     int32_t block_elems, block_bytes;
     unsigned flags;        /* enum qtype_flag */
     enum qtype dot;        /* activation type for matrix products; F32 by default */
-    enum qtype fallback;   /* for rows that are not a multiple of the block */
+    enum qtype fallback;   /* for row lengths that are not a multiple of the block size */
     const char *file_type; /* general.file_type for files of this type; NULL: `name` */
-    int32_t ftype;         /* number of the file type with the same name; 0: none, except for f32 */
+    int32_t ftype;         /* number of the file type of that name; 0: none, except for f32 */
     struct qtype_scale scale;
-    /* The scale for which random codes give weights of root mean square 0.02 and, in units of it,
-     * the second field that centres them. The scale is 0.02 / R, where R is a sum over the code
-     * book or, for the K types, E[s^2]E[q^2]. */
+    /* The scale with which random codes give weights with a root mean square of 0.02, and the
+     * second field that centres them, in units of the scale. The scale is 0.02 / R, where R comes
+     * from a sum over the code book or, for K types, from E[s^2]E[q^2]. */
     struct {
         float scale, offset;
     } typical;
@@ -69,25 +69,25 @@ const struct qtype_info *qtype_info(int64_t id);
 const char *qtype_name(enum qtype t);
 /* Parses a name in upper or lower case. Returns false if there is no such type. */
 bool qtype_parse(const char *name, enum qtype *out);
-/* Returns why an id is refused, for messages: "retired (Q4_2)", "ik_llama.cpp IQ4_K"; NULL
- * otherwise. */
+/* Returns, for messages, why an id is refused: "retired (Q4_2)", "ik_llama.cpp IQ4_K". NULL: no
+ * known reason. */
 const char *qtype_foreign(int64_t id);
 /* Returns the bytes of a row of ne0 weights; 0 if ne0 is not a multiple of the block, or too
  * large. */
 uint64_t qtype_row_bytes(enum qtype t, int64_t ne0);
 double qtype_bpw(enum qtype t);
-/* Returns the type for rows of ne0 weights: t, or the first of its fallbacks whose block size
+/* Returns the type to use for rows of ne0 weights: t, or its first fallback whose block size
  * divides ne0. */
 enum qtype qtype_fit(enum qtype t, int64_t ne0);
 
 /* Returns general.file_type for a name such as "Q4_K_M"; -1: unknown. qtype_ftype_name is the
- * inverse; NULL: unknown. */
+ * inverse, and returns NULL for unknown numbers. */
 int qtype_ftype_id(const char *name);
 const char *qtype_ftype_name(int64_t id);
 
-/* Block layouts, packed, little-endian; f16 fields are uint16_t. Byte arrays may start at any
- * address, so access blocks through these structs only in buffers of our own. Kernels may cast,
- * since every field is at most 2-byte aligned and rows start at even offsets (GGUF aligns to >=
+/* Block layouts, packed, little-endian; f16 fields are uint16_t. Bytes of other origin may start at
+ * any address, so cast to these structs only in our own buffers. Kernels may cast rows of a GGUF:
+ * every field needs at most 2-byte alignment, and rows start at even offsets (GGUF aligns to >=
  * 8). */
 // clang-format off
 struct blk_F32 { float v; };

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-/* containers/safetensors.c - safetensors reader: u64 header length, JSON header, data.
+/* containers/safetensors.c - reader of safetensors files: u64 header length, JSON header, data.
  *
  * The header is parsed and checked completely at open. Shapes and sizes use checked arithmetic, and
- * the data ranges, sorted by start, must tile the data section without hole or overlap, so a file
- * that opens is complete. Tensors with a zero dimension hold no data and are omitted from the list
- * (st_is_empty finds them). Data stay in the map and are read with memcpy, since they need not be
- * aligned. */
+ * the data ranges, sorted by start, must tile the data section without holes or overlaps, so a file
+ * that can be opened is complete. Tensors with a zero dimension hold no data and are omitted from
+ * the list (st_is_empty finds them). Data stay in the map, and are read with memcpy because they
+ * may be unaligned. */
 #include "containers/safetensors.h"
 
 #include <stdlib.h>
@@ -38,7 +38,7 @@ struct st {
 static const struct {
     const char *name;
     int bytes;
-    bool is_type; /* a tensor type has the same name and bytes */
+    bool is_type; /* a tensor type (enum qtype) has the same name and bytes */
 } dtypes[ST_COUNT] = {
     [ST_BOOL] = {"BOOL", 1, false},       [ST_U8] = {"U8", 1, false},
     [ST_I8] = {"I8", 1, false},           [ST_F8_E4M3] = {"F8_E4M3", 1, false},
@@ -92,7 +92,7 @@ static int read_dims(const struct json *j, struct st_tensor *t, struct err *e) {
     return 0;
 }
 
-/* Sets t->off, at this point relative to the data section. */
+/* Reads data_offsets into t->off, here still relative to the data section, and checks the size. */
 static int read_range(const struct json *j, struct st_tensor *t, struct err *e) {
     const struct json *a = json_first(j), *b = a ? json_next(a) : NULL;
     int64_t begin, end;
@@ -188,8 +188,8 @@ static int check_tiling(struct st *s, uint64_t data_off, struct err *e) {
                 "header has %s",
                 show_n(t->name, strlen(t->name)).s, (unsigned long long)t->off,
                 (unsigned long long)at, t->off < at ? "an overlap" : "a hole");
-        /* Each is below 2^54 and there are at most 2^20, so the sum cannot overflow. It is the
-         * start of the next one. */
+        /* Each size is below 2^54, and there are at most 2^20 tensors, so the sum cannot overflow.
+         * It is the start of the next tensor. */
         at += t->n_bytes;
     }
     if (at > n_data)
@@ -214,8 +214,8 @@ static int check_start(const struct st *s, uint64_t *n_header, struct err *e) {
         return err_set(
             e, ERR_DATA,
             "a Git LFS pointer, not the weights; run \"git lfs pull\" or download it again");
-    /* Headers of 640 and 19280 bytes, among others, look like a pickle or a zip file at first; '{'
-     * decides. */
+    /* The lengths of some headers, e.g. of 640 and 19280 bytes, look like the magic of a pickle or
+     * a zip file; '{' tells them apart. */
     if (m->size >= 2 && !(m->size > 8 && m->data[8] == '{') &&
         (memcmp(m->data, "PK", 2) == 0 || memcmp(m->data, "\x80\x02", 2) == 0))
         return err_set(e, ERR_DATA,

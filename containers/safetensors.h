@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* containers/safetensors.h - safetensors file: header fully parsed and checked (no holes, no
- * overlap, checked size arithmetic), data mapped read-only. */
+/* containers/safetensors.h - reader of a safetensors file: the header is fully parsed and checked
+ * (no holes, no overlaps, no overflow), the data are mapped read-only. */
 #ifndef HONE_CONTAINERS_SAFETENSORS_H
 #define HONE_CONTAINERS_SAFETENSORS_H
 
@@ -51,13 +51,13 @@ void st_close(struct st *s);
 const char *st_path(const struct st *s);
 int64_t st_n_tensors(const struct st *s);
 const struct st_tensor *st_tensor_at(const struct st *s, int64_t i);
-/* Returns whether a tensor has a zero dimension; such tensors are in the file but not in the
- * list. */
+/* Returns whether the file has a tensor of this name with a zero dimension; such tensors are not in
+ * the list. */
 int st_is_empty(const struct st *s, const char *name);
 uint64_t st_file_bytes(const struct st *s);
-/* Returns a value of "__metadata__"; NULL: absent. */
+/* Returns the value of a key in "__metadata__"; NULL: absent. */
 const char *st_meta(const struct st *s, const char *key);
-void st_drop(const struct st *s, uint64_t off, uint64_t len); /* releases cached pages */
+void st_drop(const struct st *s, uint64_t off, uint64_t len); /* releases mapped pages */
 /* Converts n elements, starting at element i, to f32: integers by value, BOOL to 0 or 1. ERR_DATA
  * for dtypes that are not numbers (none at present). */
 int st_to_f32(const struct st_tensor *t, int64_t i, int64_t n, float *dst, struct err *e);
