@@ -9,7 +9,7 @@
 
 struct chatting {
     struct run_cli *x;
-    struct run *r; /* x's job */
+    struct run *r; /* the job, borrowed from x */
     struct screen *screen;
     struct line *line;
     struct run_answer a; /* last message of the conversation, if has_answer */

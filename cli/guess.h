@@ -17,7 +17,7 @@ struct peer_option {
     const char *name;     /* theirs, without dashes, '-' for '_' */
     const char *commands; /* our commands that the row applies to, separated by commas; "": all */
     const char *ours;     /* our option with the same meaning; "": the first argument; NULL: none */
-    const char *say;      /* the advice to print if it is not accepted; NULL: none */
+    const char *say;      /* advice to print if the option is not accepted; NULL: none */
 };
 /* Returns the first row for this name [n] and command that `fits` accepts, or NULL. Names of two or
  * more characters match in any case, and with '_' for '-'. */

@@ -32,7 +32,7 @@ struct line {
     struct json *json;
     const struct json *answer; /* last message; NULL: a text completion */
     struct json *calls;        /* the answer's calls, a list of {"name", "arguments"} */
-    int step;                  /* number of tool results before it */
+    int step;                  /* number of tool results before the answer */
 };
 struct lines {
     char *text;

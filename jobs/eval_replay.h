@@ -7,9 +7,9 @@
 
 #include "commands/members.h"
 struct replay_opts {
-    struct eval_args eval; /* used: base, ctx, kv_type, act, pre */
+    struct eval_args eval; /* only base, ctx, kv_type, act and pre are used */
     const char *model, *record;
-#include "commands/eval_replay.def" /* require: NaN: none */
+#include "commands/eval_replay.def" /* require NaN: no requirement */
 };
 extern const struct replay_opts eval_replay_usual;
 /* Fills m. Returns ERR_VERDICT, with a complete m, if too few answers are kept. */

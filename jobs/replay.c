@@ -24,12 +24,12 @@
 enum { MAX_NOTES = 32 };
 struct replay {
     struct work *w;
-    /* the file; path to keep the copy, or NULL: it is removed */
+    /* path: the file; out: where to keep the copy, NULL: remove it */
     const char *path, *out;
     struct gguf *g, *source;
     struct record rec;
     char *source_path, *imatrix, *gram; /* paths of the inputs, owned */
-    char *dir, *link[2];                /* links to inputs with another name than recorded */
+    char *dir, *link[2]; /* links to inputs whose names differ from the recorded ones */
     char *copy;
     struct quant_note note[MAX_NOTES];
     char *note_text[MAX_NOTES];

@@ -26,7 +26,7 @@ struct hone_cancel {
 struct owner {
     atomic_int n_refs; /* handles; a model shares its owner with its tokenizer, template and GGUF */
     struct hone_opts o;
-    struct work_how how; /* the options of o about computation */
+    struct work_how how; /* the options in o that affect computation */
     struct mem_fund fund;
     char *file; /* path the handle was opened from, or NULL */
 };
@@ -42,7 +42,7 @@ void owner_drop(struct owner *w);
 struct form;
 struct call {
     struct owner *owner;
-    const struct form *form; /* names of options in messages; NULL: those of handles */
+    const struct form *form; /* gives the names of options in messages; NULL: the handles' names */
     struct ctx ctx;
     struct ctx *callers;
     locale_t plain, locale;

@@ -20,15 +20,15 @@ struct form {
     const char *opts;         /* "hone_eval_opts"; "": the function has only arguments */
     size_t size;              /* bytes of the struct */
     const struct option *row; /* [n] rows of the command (commands/NAME.def) */
-    int n, which;             /* number of rows; index of the call in their `in` */
+    int n, which;             /* number of rows; index of the call in the rows' `in` */
 };
-/* A form of hone_CALL, which takes a struct OPTS, or only arguments. */
+/* Initialize the form of hone_CALL: with an options struct OPTS, or with arguments only. */
 #define FORM(call, command, opts, rows)                                                            \
     { "hone_" #call, command, #opts, sizeof(struct opts), rows, (int)COUNT_OF(rows), CALL_##call }
 #define FORM_OF_ARGUMENTS(call, command, rows)                                                     \
     { "hone_" #call, command, "", 0, rows, (int)COUNT_OF(rows), CALL_##call }
 
-/* Forms of each file; a form without a call ends the list. */
+/* Forms of the calls in each file of lib/; a form without a call ends a list. */
 extern const struct form forms_steps[], forms_evals[], forms_files[], forms_templates[],
     forms_serve[], forms_handles[];
 /* Returns the i-th of these lists, counted from 0; NULL past the end. */

@@ -225,7 +225,7 @@ struct jnode {
     int hops, slot;      /* JN_NAME, JN_NSREF, names of JN_MACRO */
     int n;               /* length of list */
     /* JN_FOR: recursive; JN_CALL, JN_FILTER, JN_TEST: has * or keyword arguments; JN_TUPLE: of
-     * targets. */
+     * assignment targets. */
     bool flag;
     const struct jrow *row; /* JN_FILTER, JN_TEST: NULL if unknown, an error once reached */
     const struct jrow *m_str, *m_dict, *m_list; /* JN_ATTR: methods with that name */
@@ -248,7 +248,7 @@ struct jscope {
     int n_slots;   /* function bodies: slots of the activation record */
     int caller_slot, kwargs_slot, varargs_slot; /* macro bodies; -1: none */
     int n_args;
-    int *arg_slot; /* macro bodies */
+    int *arg_slot; /* macro bodies: [n_args] slots of the arguments */
 };
 struct jact { /* activation record (frame) */
     struct jact *outer;

@@ -20,7 +20,8 @@ struct lint_finding {
     const char *probe; /* "args_string"; NULL: rule on the source text */
     enum lint_severity severity;
     int line, col; /* 0: whole template */
-    /* PREFIX: offset of the first mismatch with the cached prompt; bytes lost from there on. */
+    /* For PREFIX. at: offset of the first mismatch with the cached prompt; lost: bytes lost there.
+     */
     int64_t at, lost;
     char outcome[160]; /* "fail:missing Zq7-Paris", "error:TypeError", ... */
     char detail[400];  /* message or excerpt of the rendering */

@@ -14,7 +14,7 @@ struct repair_step { /* one repair made */
     const char *id, *rule, *why;
     char *probe;          /* check that failed before and passes now: "args_null", "=args-text" */
     char *conv;           /* conversation of the check, as JSON */
-    char *before, *after; /* its renderings, or the errors */
+    char *before, *after; /* renderings of conv before and after the repair, or the errors */
 };
 struct repair {
     struct buf text; /* whole repaired template; the original if nothing was repaired */

@@ -20,7 +20,7 @@ enum { N_ORDINARY = 60, N_PAIRS = 4, MAX_STEPS = 2 << 20 };
 struct kept {
     struct jdoc conv;
     struct buf text; /* rendering by the original */
-    bool exact;      /* false: need only render without error */
+    bool exact;      /* must stay identical; otherwise must only render without error */
 };
 struct check {
     const char *id;
@@ -35,7 +35,8 @@ struct proof {
     struct jdoc defaults;
     struct check *check;
     int n_check, n_failed;
-    bool calls_right;  /* the original renders results, and arguments not as Python or HTML */
+    bool calls_right;  /* the original renders results, and its arguments are not in Python or HTML
+                          form */
     bool shows_system; /* the original renders system messages */
     bool shows_user;   /* the original renders user texts */
     struct kept *kept;

@@ -33,7 +33,7 @@ static const struct pretok_row rows[] = {
 
 struct threes { /* digits in groups of three from the right */
     const char *regex;
-    bool numbers; /* any numbers, not only decimal digits */
+    bool numbers; /* counts any numeric characters, not only decimal digits */
     bool rest;    /* the leading one or two digits form a piece, too */
     bool word;    /* only if the run of digits ends a word */
 };

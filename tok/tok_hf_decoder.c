@@ -6,9 +6,9 @@
 #include "tok/tok_hf.h"
 
 struct steps {  /* effects of the steps so far */
-    bool whole; /* joined the tokens */
-    bool one;   /* removed one leading space */
-    bool meta;  /* a Metaspace, which removes it itself */
+    bool whole; /* the tokens were joined */
+    bool one;   /* one leading space was removed */
+    bool meta;  /* there was a Metaspace, which removes the space itself */
     int n_other;
 };
 

@@ -37,9 +37,9 @@ struct prep { /* normalization of text between special token texts, before piece
     bool squeeze;         /* strip spaces at both ends, collapse runs of spaces */
     bool runs_only;       /* squeeze: strip all white space at the end, but keep one at the start */
     enum tok_prefix prefix; /* add a leading space: to each stretch, or to the start of the text */
-    bool prefix_unless;     /* unless there is a space already */
-    bool behind;            /* add it at the end instead */
-    bool prepend;           /* add it before normalized token texts are matched */
+    bool prefix_unless;     /* do not add the space if there is one already */
+    bool behind;            /* add the space at the end instead */
+    bool prepend;           /* add the space before normalized token texts are matched */
     bool as_is;             /* TOK_META: spaces stay spaces, and no piece contains one */
 };
 
@@ -84,7 +84,8 @@ struct tok {
     /* Derived by tok_finish(). */
     struct pretok *split;
     struct bpe bpe;
-    int32_t byte_id[256];     /* TOK_BYTES: the byte's token; others: "<0xNN>"; -1: none */
+    int32_t
+        byte_id[256]; /* token of a byte; except for TOK_BYTES, its text is "<0xNN>"; -1: none */
     int32_t ascii_id[128];    /* TOK_META */
     struct pair_set may_join; /* TOK_META, TOK_SPM: adjacent characters that some merge can join */
     bool cuts;                /* TOK_META, TOK_SPM: may_join is reliable */

@@ -21,8 +21,8 @@ static const struct family {
     const char *pre;
     bool nfc;
     bool renumbers;                 /* repeated lines are skipped, and the order gives the ranks */
-    const char *special[MAX_NAMES]; /* first names; NULL: end */
-    const char *rest;               /* prefix of the others, followed by a number and "|>" */
+    const char *special[MAX_NAMES]; /* names of the first special tokens; NULL: end */
+    const char *rest;               /* prefix of the other names; a number and "|>" follow */
     bool rest_by_id;                /* the number is the id; otherwise it counts from 0 */
     int n_rest, bos, eos, pad;      /* bos, eos, pad: index in `special`; -1: none */
 } families[] = {
