@@ -13,7 +13,7 @@
 struct serve_job_opts {
     const char *path;          /* a GGUF file, or a folder of them */
     const char *key_from;      /* source of `key`, for messages */
-    const char *set[RUN_SETS]; /* sampling settings; NULL: the file's own value */
+    const char *set[RUN_SETS]; /* generation settings as text; NULL: the file's own value */
     /* called with a line per request if `log` names no file; or NULL */
     void (*log_line)(void *ud, const char *line);
     void *log_ud;
