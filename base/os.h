@@ -28,7 +28,7 @@ int os_rename_new(const char *from, const char *to);
 /* Extends a file and allocates its blocks. EOPNOTSUPP, ENOSYS: not supported by this file
  * system. */
 int os_reserve(int fd, uint64_t size);
-/* Insert n zero bytes at an offset, or remove n bytes there, without copying the bytes after them.
+/* Add n zero bytes at an offset, or remove n bytes there, without copying the bytes after them.
  * Offset and n are multiples of the file system's block size. Return values are those of fallocate;
  * ENOSYS, EOPNOTSUPP: not supported. */
 int os_insert_range(int fd, uint64_t at, uint64_t n);

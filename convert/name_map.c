@@ -409,8 +409,8 @@ static int count_mtp(struct mapping *m, bool no_mtp, struct err *e) {
                : 0;
 }
 
-/* Zero-pads feed-forward widths to multiples of 256. The output does not change: padded values are
- * act(0) * 0, and are multiplied by columns of zeros. */
+/* Pads feed-forward widths with zeros to multiples of 256. The output does not change: padded
+ * values are act(0) * 0, and are multiplied by columns of zeros. */
 static int pad_widths(struct conv_plan *p, struct err *e) {
     static const int slot[] = {HD_FF, HD_FF_EXP, HD_FF_SHEXP};
     for (size_t i = 0; i < COUNT_OF(slot); i++)

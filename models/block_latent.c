@@ -15,8 +15,8 @@
 
 #include "models/block.h"
 
-/* For each head: copies the values past the first `cols`, then appends the head's weight times the
- * first `cols`. */
+/* Copies, for each head, the values past the first `cols`, then appends the head's weight times
+ * the first `cols`. */
 static gr_reg per_head(struct build *b, const char *name, gr_reg in, int64_t head_dim) {
     const gr_w w = block_weight(b, name);
     if (w == GR_NONE) return in;

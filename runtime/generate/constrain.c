@@ -123,7 +123,7 @@ static bool in_text(const struct constrain *c, int32_t id) {
     return false;
 }
 
-/* If s comes next and completes the closing tag, returns the end of the tag as an offset in s;
+/* Returns the end of the closing tag as an offset in s, if s comes next and completes the tag;
  * otherwise -1. */
 static int64_t closes(const struct constrain *c, const char *s, size_t n) {
     const size_t len = strlen(c->o.close);

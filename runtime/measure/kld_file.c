@@ -95,8 +95,8 @@ int kld_w_open(struct kld_w **out, const char *path, bool overwrite, int32_t n_c
     return rc;
 }
 
-/* The first guess is within 0.06 of the result. Each step of Halley's iteration cubes the error, so
- * three steps give double precision. */
+/* Computes ln x. The first guess is within 0.06 of the result. Each step of Halley's iteration
+ * cubes the error, so three steps give double precision. */
 double kld_log(double x) {
     const double ln2 = 0.693147180559945309417;
     int e = 0;

@@ -241,7 +241,7 @@ static int load_sums(struct session *s, session_sum_give fn, void *ud, struct er
     return 0;
 }
 
-/* No-op observer. Installing one disables fusion across the observed nodes. */
+/* Does nothing: a no-op observer. Installing one disables fusion across the observed nodes. */
 static void see_nothing(void *ud, const struct session_shown *r) {
     (void)ud, (void)r;
 }
