@@ -2,12 +2,12 @@
 /* runtime/engine/exec.h - internals shared by the CPU executor's files. Internal to runtime/.
  *
  * A pass runs the graph's nodes in order over n_tok rows (at most n_ubatch). A row is one token of
- * one sequence; the rows of a sequence form a contiguous, ordered segment. Within a node the thread
- * pool shares the work, and no two tasks accumulate into the same value.
+ * one sequence; the rows of a sequence form a contiguous, ordered segment. Within a node, the
+ * thread pool shares the work, and no two tasks accumulate into the same value.
  *
- * A row's result depends only on its own sequence, not on the other rows, the split of the sequence
- * into passes or the number of threads: product kernels compute each row independently, and
- * attention orders its sums by the row's position. */
+ * A row's result depends only on its own sequence, not on the other rows, on how the sequence is
+ * split into passes, or on the number of threads: product kernels compute each row independently,
+ * and attention orders its sums by the row's position. */
 #ifndef HONE_RUNTIME_ENGINE_EXEC_H
 #define HONE_RUNTIME_ENGINE_EXEC_H
 
@@ -30,10 +30,10 @@ enum {
     RUN_MAX_ROWS = 1024,
     RUNS_PER_WORKER = 4,
     KEY_BLOCK = 256,   /* keys decoded at a time; cache pages hold a multiple of it */
-    ATTN_ROWS = 128,   /* query rows of an attention task, or one token's heads */
+    ATTN_ROWS = 128,   /* query rows of an attention task, unless one token has more heads */
     ATTN_TASKS = 64,   /* with fewer tiles, each span of a tile is a separate task ... */
     ATTN_PARTS = 8192, /* ... if their partial sums take at most this many rows */
-    SPANS = 32,        /* most spans of a row's keys */
+    SPANS = 32,        /* maximum number of spans for a row's keys */
     ROPE_TABS = 4
 };
 
@@ -58,11 +58,11 @@ struct vec_cache { /* small weights (norms, conv, biases) as f32 */
     const void *data;
     enum qtype type;
     const float *v;
-    float *own; /* converted copy; NULL: the file has F32 */
+    float *own; /* converted copy; NULL: the file's F32 data is used */
 };
 struct moe_bufs {     /* pairs = n_ubatch * n_used */
     float *logits;    /* [n_ubatch][2][n_experts] logits, and the values that rank experts */
-    float *weight;    /* [pairs] in order of token, then slot */
+    float *weight;    /* [pairs] ordered by token, then slot */
     int32_t *expert;  /* [pairs] */
     int32_t *place;   /* [pairs] row of the pair in sorted order */
     int32_t *first;   /* [n_experts + 1] first sorted row of an expert */
@@ -74,7 +74,7 @@ struct rope_tab { /* cos and sin of one kind of OP_ROPE node for the tokens of a
     double base;
     int64_t n_rot;
     gr_w divisors; /* GR_NONE: 1 */
-    gr_w far;      /* divisors of sessions with a long context; GR_NONE: `divisors` */
+    gr_w far;      /* divisors for sessions with a long context; GR_NONE: `divisors` */
     double factor; /* divides the angles */
     bool yarn;
     double *freq; /* [n_rot / 2] */
@@ -97,15 +97,15 @@ struct session {
     struct model *packed;      /* `given` with packed rows, owned; NULL: not packed */
     const struct graph *g;
     struct session_opts o;
-    bool any_ubatch;       /* n_ubatch was not requested: a backend may choose another */
-    int64_t wanted_ubatch; /* o.n_ubatch as requested, or its default */
+    bool any_ubatch;       /* n_ubatch was not given: a backend may choose it */
+    int64_t wanted_ubatch; /* o.n_ubatch as given, or its default */
     struct kern kern;
-    unsigned blas; /* products that use OpenBLAS (kernels/blas.h): gradients of a text */
+    unsigned blas; /* products that use OpenBLAS (kernels/blas.h): the gradients of a text */
     int n_workers;
     struct thread_tune tune; /* tuning of n_workers for few tokens */
     struct cache cache;
     struct programs programs; /* one per class of batch */
-    struct seq *own;          /* sequence of calls that name none */
+    struct seq *own;          /* sequence of calls that do not name one */
     /* The current pass. */
     const int32_t *ids;
     int64_t n_tok;
@@ -113,17 +113,17 @@ struct session {
     int n_segs;
     int64_t *row_pos; /* [n_ubatch] */
     struct seq **row_seq;
-    /* Of session_pass.row: ids in segment order; pass row of each given row. */
+    /* For session_pass.row: ids in segment order; the pass row of each given row. */
     int32_t *row_id, *row_from;
     struct seq **row_fork;     /* fork that receives the state after a row, or NULL */
     int n_forks;               /* 0: row_fork is unused */
     int32_t *kept;             /* rows whose outputs are wanted, ascending */
     int64_t n_kept;            /* equal to n_tok: all rows */
-    int64_t n_handed;          /* residual rows handed over for the next pass */
-    bool goes_on;              /* later calls of this pass synchronize with the device */
+    int64_t n_handed;          /* residual rows handed over to the next pass */
+    bool goes_on;              /* later calls about this pass synchronize with the device */
     struct head_row *head_row; /* [n_ubatch], while outputs are delivered */
-    /* Index of a row's outputs: its row number, or the number of kept rows before it if the others
-     * were skipped. */
+    /* Index of a row's outputs: its row number or, if rows that are not kept were skipped, the
+     * number of kept rows before it. */
     int32_t *row_out;
     struct session_pass now; /* the requested results; residual and hidden_in from this pass on */
     struct seq *mark;        /* target of session_rewind, or NULL */
@@ -152,13 +152,13 @@ struct session {
     struct {
         int64_t n_blocks, n_bytes, from;
     } offload;          /* as in session_info */
-    uint64_t keep_free; /* device memory to leave free beyond the usual reserve */
+    uint64_t keep_free; /* device memory to keep free beyond the usual reserve */
 
     struct session_probe probe;
 };
 
 /* Rows that enter a product: always as f32; if `q` is set, also in the format of the weight's dot
- * partner; if `p` is set, for packed weights at stride p_ld. */
+ * partner; if `p` is set, also for packed weights, with stride p_ld. */
 struct acts {
     const float *x;
     int64_t ld, n_rows;
@@ -168,8 +168,9 @@ struct acts {
     int64_t p_ld;
 };
 
-/* Returns the end of a pass among a sequence's rows [r, end): after the first whose state a fork
- * needs. Code that walks the rows stops there and copies its part of the state to exec_fork. */
+/* Returns the row at which code that walks a sequence's rows [r, end) must stop: after the first
+ * row whose state a fork needs, or at `end`. The code then copies its part of the state to
+ * exec_fork. */
 static inline int64_t exec_until_fork(const struct session *s, int64_t r, int64_t end) {
     if (!s->n_forks) return end;
     while (r + 1 < end && !s->row_fork[r]) r++;
@@ -197,29 +198,29 @@ extern const exec_fn exec_table[OP_COUNT];
 /* Allocates registers and work memory of the CPU's operators in s. exec_free frees them. */
 int exec_alloc(struct session *s, struct err *e);
 void exec_free(struct session *s);
-/* Runs the pass. After the last node that updates a state or the cache, it computes only the rows
- * in s->kept, unless a probe is set. */
+/* Runs the pass. After the last node that updates a state or the cache, computes only the rows in
+ * s->kept, unless a probe is set. */
 void exec_pass(struct session *s);
 const float *exec_vec(struct session *s, gr_w w);
-/* Packs weights if the session's options ask for it (o.pack): all, or those flagged in `only`.
- * session_new calls it before memory is planned. exec_unpack undoes it. */
+/* Packs weights if the session's options request it (o.pack): all of them, or those flagged in
+ * `only`. session_new calls it before memory is planned. exec_unpack undoes it. */
 int exec_pack(struct session *s, const bool *only, struct err *e);
 void exec_unpack(struct session *s);
 
-/* Calls fn like pool_for, but in the calling thread if the whole work is tiny. `work` is roughly
- * the number of multiply-adds. */
+/* Calls fn like pool_for, but in the calling thread if there is too little work to share. `work` is
+ * roughly the number of multiply-adds. */
 void exec_par(struct session *s, int64_t n_items, int64_t chunk, double work, pool_fn fn,
               void *ctx);
 
-/* Returns the most weight rows of length k that a task decodes. */
+/* Returns the maximum number of weight rows of length k that a task decodes. */
 int64_t exec_panel_rows(int64_t k);
-/* Chooses the form in which rows x [m][ld] are multiplied with w: packed rows, 8-bit dot products,
- * or f32. The choice depends on weight and mode, not on m. buf (0 or 1) selects the buffer for
- * quantized rows. exact: f32 activations in any mode. */
+/* Chooses the form in which rows x [m][ld] are multiplied with w: packed rows, 8-bit dot products
+ * or f32. The choice depends on the weight and the mode, not on m. buf (0 or 1) selects the buffer
+ * for quantized rows. exact: f32 activations in any mode. */
 void exec_acts(struct session *s, struct acts *a, const struct weight *w, const float *x,
                int64_t ld, int64_t m, int buf, bool exact);
-/* Computes out[t*ldo + r - r0] for rows [r0, r1) of the matrix at `mat`, at most exec_task_rows of
- * them. scratch holds a panel. */
+/* Computes out[t*ldo + r - r0] for rows [r0, r1), at most exec_task_rows of them, of the matrix at
+ * `mat`. scratch holds a panel. */
 void exec_rows(const struct session *s, const struct weight *w, const uint8_t *mat, int64_t r0,
                int64_t r1, const struct acts *a, float *out, int64_t ldo, float *scratch);
 /* Computes out [m][ldo] = w . x for a whole dense weight. */
@@ -235,34 +236,34 @@ const struct kern_act *exec_round(struct session *s, struct act_buf *b, const st
 void exec_acts_stale(struct session *s, const float *x);
 /* Returns the rows per task when m tokens are multiplied with n_mats matrices of n_rows rows of
  * `row_bytes` each: exec_panel_rows, or up to RUN_MAX_ROWS for few tokens and packed weights,
- * because every sequential read starts with a stall. */
+ * because a task's sequential read starts with a stall. */
 int64_t exec_task_rows(const struct session *s, const struct weight *w, uint64_t row_bytes,
                        int64_t n_rows, int64_t n_mats, int64_t m);
-/* Returns the floats of results that a worker can hold in addition to a panel in passes of at most
+/* Returns how many floats of results a worker can hold in addition to a panel in passes of at most
  * n_ubatch rows. */
 int64_t exec_task_floats(int64_t n_ubatch);
-/* Computes the product of exec_rows for packed weights. mat_off is the matrix's offset in bytes
- * from the first one. */
+/* Computes the product of exec_rows for packed weights. mat_off is the offset of the matrix from
+ * the first one, in bytes. */
 void exec_rows_packed(const struct session *s, const struct weight *w, uint64_t mat_off, int64_t r0,
                       int64_t r1, const struct acts *a, float *out, int64_t ldo, float *scratch);
 
-/* Pass the input rows of products to the session's probe: rows of one sequence, n rows of the
- * head, the rows x [n_tok][ld] of a dense product, and n sorted rows of an expert, where row r is
- * token[r] of the pass and gate is [n] or NULL. */
+/* Pass input rows of products to the session's probe: rows of one sequence, n rows of the head, the
+ * rows x [n_tok][ld] of a dense product, and n sorted rows of an expert, where row r is token[r] of
+ * the pass and gate is [n] or NULL. */
 void exec_show_rows(const struct session *s, const struct session_shown *r);
 void exec_show_head(const struct session *s, const float *hidden, int64_t n);
 void exec_show(const struct session *s, gr_w w, const float *x, int64_t ld);
 void exec_show_expert(const struct session *s, gr_w w, int64_t expert, const float *x, int64_t n,
                       int64_t ld, const int32_t *token, const float *gate);
-/* Shows x [n_tok][heads][in] where each head has its own matrix. */
+/* Passes x [n_tok][heads][in] to the probe, where each head has its own matrix. */
 void exec_show_heads(const struct session *s, gr_w w, const float *x, int64_t in);
-/* Pass the residual x [n_tok][width], or a node's chosen experts [n_tok][n_used], to the
- * probe, with one call per sequence of the pass. */
+/* Pass the residual x [n_tok][width], or a node's chosen experts [n_tok][n_used], to the probe, in
+ * one call per sequence of the pass. */
 bool exec_wants_hidden(const struct session *s, int block);
 void exec_show_hidden(const struct session *s, int block, const float *x);
 void exec_show_route(const struct session *s, const struct gr_node *n, const int32_t *expert);
 
-/* Runs one operation as specified in models/ops.def; each has an exec_<name>. */
+/* Runs one operation as specified in models/ops.def; each has an exec_<name> function. */
 #define OP(id, name, flags, state, ...)                                                            \
     void exec_##name(struct session *s, const struct gr_node *n);
 #include "models/ops.def"
@@ -273,7 +274,7 @@ typedef void (*exec_fused_fn)(struct session *s, const struct match *m);
 extern const exec_fused_fn exec_fused[FUSE_COUNT];
 void exec_fused_add_rms(struct session *s, const struct match *m);
 void exec_fused_gate_add_rms(struct session *s, const struct match *m);
-struct target exec_target(enum batch batch); /* unobserved CPU */
+struct target exec_target(enum batch batch); /* the CPU without an observer */
 
 /* Returns the angle table of an OP_ROPE node. `add` creates it if it is missing. NULL: missing, or
  * the tables are full. */
@@ -286,8 +287,8 @@ void exec_gelu_mul(const struct session *s, const float *gate, const float *up, 
 /* Replaces logits by cap * tanh(logits / cap). */
 void exec_softcap(struct session *s, float *logits, int64_t n, double cap);
 
-/* Returns the most query rows of an attention task. exec_attn_scratch returns the scratch floats
- * that a worker needs for it. */
+/* Returns the maximum number of query rows of an attention task. exec_attn_scratch returns the
+ * scratch that a worker needs for it, in floats. */
 int64_t exec_attn_rows(const struct gr_node *n);
 int64_t exec_attn_scratch(const struct gr_node *n);
 

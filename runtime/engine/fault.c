@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/fault.c - search for values that are not finite, in weights and block outputs. It
- * runs only after a failure, so it simply reads every weight in file order on one thread. */
+/* runtime/engine/fault.c - search for values that are not finite in weights and block outputs. It
+ * runs only after a failure, so it simply reads every weight in file order, on one thread. */
 #include "runtime/engine/fault.h"
 
 #include <inttypes.h>

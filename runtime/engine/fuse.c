@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* runtime/engine/fuse.c - matcher for the patterns of fusions.def. A pattern lists consecutive
- * operations; its rule here checks their registers and the executor's abilities. Nothing is run
- * here. */
+ * operations; its rule in this file checks their registers and what the executor supports. Nothing
+ * is run here. */
 #include "runtime/engine/fuse.h"
 
 #include <string.h>
@@ -11,8 +11,8 @@ struct rule_for {
     const struct gr_node *end; /* end of the nodes that may be matched */
     const struct target *t;
 };
-/* Returns the number of nodes of m that the fusion takes, setting omitted parts of m to NULL, or 0
- * if it does not apply. */
+/* Returns the number of nodes of m that the fusion covers, or 0 if it does not apply. Sets the
+ * parts of m that it does not cover to NULL. */
 typedef int (*rule_fn)(const struct rule_for *r, struct match *m);
 
 #define FUSION(id, name, what, classes, parts)                                                     \
@@ -46,7 +46,7 @@ const char *fuse_name(enum fusion f) {
     return f < 0 || f >= FUSE_COUNT ? "" : patterns[f].name;
 }
 
-/* Fills m's parts with the nodes from n on. Returns false if a required part is missing. */
+/* Fills in the parts of m with the nodes from n on. Returns false if a required part is missing. */
 static bool find_parts(const struct pattern *p, const struct gr_node *n, const struct gr_node *end,
                        struct match *m) {
     const struct gr_node *at = n;
@@ -79,7 +79,7 @@ bool fuse_begins(enum gr_op op, const struct target *t) {
     for (int f = 0; f < FUSE_COUNT && !t->sees_all; f++) {
         const struct pattern *p = &patterns[f];
         if (!(t->fusions >> f & 1) || !(p->classes >> t->batch & 1)) continue;
-        /* Most products stay single: only those of few rows can start a launch of several. */
+        /* Most products run alone: only products of few rows can start a launch of several. */
         if (op == OP_MATMUL && (f != FUSE_PRODUCTS || !t->few)) continue;
         int k = 0;
         while (p->part[k].how == MAY) k++;
@@ -152,8 +152,8 @@ static bool qkv_norms(const struct match *m) {
     return q && k && q->dst == q->src[0] && k->dst == k->src[0] && q->dst == m->qkv.q_rope->dst &&
            k->dst == m->qkv.k_rope->dst && same_number((double)q->norm.eps, (double)k->norm.eps);
 }
-/* Returns whether the fusion can include the products of queries, keys and values. That requires
- * queries and their gates to come from one product, which is then split. */
+/* Returns whether the fusion can include the products of queries, keys and values. If queries have
+ * gates, both must come from one product, which is then split. */
 static bool qkv_products(const struct match *m) {
     const struct gr_node *q = m->qkv.q, *split = m->qkv.split, *k = m->qkv.k, *v = m->qkv.v;
     if (!split) return !q && !k && !v;
@@ -183,7 +183,8 @@ static int rule_attn_gate(const struct rule_for *r, struct match *m) {
     return m->attn_gate.gate->dst == attn->dst && !attn->attn.latent ? 2 : 0;
 }
 
-/* Returns whether a shared expert follows the routed ones and is added to them by its gate. */
+/* Returns whether a shared expert follows the routed ones and its gated output is added to
+ * theirs. */
 static bool has_shared(const struct rule_for *r, const struct match *m) {
     const struct gr_node *n = m->moe.moe, *down = m->moe.s_down, *gate = m->moe.gate;
     return r->t->many && m->moe.s_gate && down && gate && is_quick_glu(r, m->moe.s_gate) &&
@@ -208,7 +209,7 @@ static int rule_moe(const struct rule_for *r, struct match *m) {
     return 1;
 }
 
-/* Returns whether n + k is another product of the same input that can join the k products before
+/* Returns whether n + k is one more product of the same input, which can join the k products before
  * it. */
 static bool goes_along(const struct rule_for *r, const struct gr_node *n, int k) {
     return is_quick(r, n + k) && n[k].src[0] == n->src[0] && r->t->many &&

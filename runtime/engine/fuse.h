@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* runtime/engine/fuse.h - operator fusion: patterns of graph nodes that an executor runs together.
  * The patterns are the rows of fusions.def. They are matched when a program is compiled (program.h)
- * for one class of batch and one executor, never during a pass. */
+ * for one batch class and one executor, never during a pass. */
 #ifndef HONE_RUNTIME_ENGINE_FUSE_H
 #define HONE_RUNTIME_ENGINE_FUSE_H
 
@@ -25,8 +25,8 @@ enum fusion {
 /* How an executor can multiply few rows with a weight, as bits. */
 enum { WAY_FLOATS = 1, WAY_BYTES = 2 }; /* in f32; with 8-bit activations */
 
-/* Where a node runs: on the executor; on the CPU for it; on the executor, with experts copied from
- * main memory for the pass. */
+/* Where a node runs: on the executor; on the CPU in its place; on the executor, with experts copied
+ * from main memory for the pass. */
 enum node_way { NODE_HERE, NODE_HOST, NODE_BROUGHT };
 
 /* Properties of an executor that its programs depend on. */
@@ -35,7 +35,7 @@ struct target {
     enum batch batch;
     bool exact;       /* f32 activations */
     bool few;         /* batch of few rows, with kernels for 8-bit activations */
-    bool many;        /* `few`'s kernels take several products at once */
+    bool many;        /* the kernels for `few` compute several products at a time */
     bool brings;      /* the pass is long enough to copy experts from main memory */
     bool sees_routes; /* a probe observes routing: no FUSE_MOE */
     bool sees_all;    /* a probe observes products or residuals: no fusion at all */
@@ -46,7 +46,7 @@ struct target {
     const void *ud;
 };
 
-/* Nodes that match a pattern, by the names of its parts; NULL: the part is absent. */
+/* Nodes that match a pattern, named after its parts; NULL: the part is absent. */
 struct match {
     int n_nodes;
     union {
@@ -63,12 +63,12 @@ struct match {
 };
 
 const char *fuse_name(enum fusion f);
-/* Returns the fusion that starts at node `at` and stays below `end`, with its nodes in m;
+/* Returns the fusion that starts at node `at` and ends before `end`, with its nodes in m;
  * FUSE_NONE: the node runs alone. */
 enum fusion fuse_at(const struct graph *g, int at, int end, const struct target *t,
                     struct match *m);
-/* Returns whether a pattern available for the target and its class of batch starts with this
- * operation, so that a single node of it might be part of a larger fusion. */
+/* Returns whether any pattern available to the target and its batch class starts with this
+ * operation, so that a single such node might belong to a larger fusion. */
 bool fuse_begins(enum gr_op op, const struct target *t);
 
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/kv.h - shapes and row access of the KV cache. A row is the key or value of one
- * head at one position, encoded by the slot's types (kv_type.h). runtime/engine/cache.h or a device
- * owns the memory. Internal to runtime/. */
+/* runtime/engine/kv.h - shapes of the KV cache and access to its rows. A row is the key or value of
+ * one head at one position, encoded by the slot's types (kv_type.h). The memory is owned by
+ * runtime/engine/cache.h or a device. Internal to runtime/. */
 #ifndef HONE_RUNTIME_ENGINE_KV_H
 #define HONE_RUNTIME_ENGINE_KV_H
 
@@ -21,7 +21,7 @@ struct kv {
     struct kv_slot *slot;
     uint64_t n_bytes; /* n_ctx rows in every slot */
 };
-struct kv_plan { /* types of keys and values; the first and last n_edge slots have their own */
+struct kv_plan { /* types of keys and values; different ones for the first and last n_edge slots */
     const struct kv_type *k, *v, *edge_k, *edge_v;
     int64_t n_edge;
 };
@@ -33,8 +33,8 @@ void kv_release(struct kv *c);
 /* Encodes one f32 row into the cache, rotating it if the type is rotated. */
 void kv_put(const struct kern *k, const struct kv_type *t, const float *x, uint8_t *row, int64_t n,
             bool is_value);
-/* Returns n rows at `rows` as f32 [n][dim], still rotated if the type is. They are decoded into
- * scratch, or, for an f32 cache, returned in place. */
+/* Returns n rows at `rows` as f32 [n][dim], still rotated if the type is rotated. They are decoded
+ * into scratch; for an f32 cache they are returned in place. */
 const float *kv_rows(const struct kern *k, const struct kv_type *t, const uint8_t *rows,
                      uint64_t row_bytes, int64_t n, int64_t dim, bool is_value, float *scratch);
 

@@ -145,7 +145,7 @@ static uint64_t slice_bytes(const struct tq_code *c, int64_t d) {
     return 2 + (uint64_t)(d * c->bits / 8) + (c->qjl ? 2 + (uint64_t)d / 8 : 0);
 }
 
-/* Writes the codes of a slice, chosen with its raw scale, and returns the factor S. */
+/* Writes the codes of a slice, chosen with its raw scale. Returns the factor S. */
 static float encode(const struct tq_code *c, const float *y, int64_t d, uint8_t *code) {
     const float *b = book[c->bits];
     int n = 1 << c->bits;

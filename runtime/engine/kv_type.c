@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/kv_type.c - table of cache types, and the codecs of plain ones: floats, and blocks
- * of 32 values in the layouts of tensor types (decoded by kernels/). Types with the suffix -rot
- * rotate rows first (kv_rotate), which spreads outliers over all values of a head. */
+/* runtime/engine/kv_type.c - table of cache types, and the codecs of those without a codebook:
+ * floats, and blocks of 32 values in the layouts of tensor types (decoded by kernels/). Types whose
+ * names end in -rot first rotate rows (kv_rotate), which spreads outliers over all values of a
+ * head. */
 #include "runtime/engine/kv_type.h"
 
 #include <math.h>
@@ -56,7 +57,7 @@ static unsigned level(float v, int top) { /* NaN becomes 0 */
     return v > 0 ? (unsigned)(v < (float)top ? v + 0.5f : (float)top) : 0;
 }
 
-/* Encodes blocks of 32 as a minimum and 15 steps above it that span their range. */
+/* Encodes blocks of 32 values as a minimum and 15 steps above it that span the range. */
 static void put_q4_1(const struct kv_type *t, const struct kern *k, const float *x, uint8_t *row,
                      int64_t n, bool is_value) {
     (void)t;
@@ -78,7 +79,8 @@ static void put_q4_1(const struct kv_type *t, const struct kern *k, const float 
         memcpy(row + b / 32 * (int64_t)sizeof q, &q, sizeof q);
     }
 }
-/* Encodes blocks of 32 with the scale d that maps the value of largest magnitude to exactly -16. */
+/* Encodes blocks of 32 values with the scale d that maps the value of largest magnitude to exactly
+ * -16. */
 static void put_q5_0(const struct kv_type *t, const struct kern *k, const float *x, uint8_t *row,
                      int64_t n, bool is_value) {
     (void)t;
@@ -101,7 +103,8 @@ static void put_q5_0(const struct kv_type *t, const struct kern *k, const float 
         memcpy(row + b / 32 * (int64_t)sizeof q, &q, sizeof q);
     }
 }
-/* Encodes blocks of 32 with the scale d that maps the value of largest magnitude to exactly -8. */
+/* Encodes blocks of 32 values with the scale d that maps the value of largest magnitude to exactly
+ * -8. */
 static void put_q4_0(const struct kv_type *t, const struct kern *k, const float *x, uint8_t *row,
                      int64_t n, bool is_value) {
     (void)t;
@@ -119,7 +122,7 @@ static void put_q4_0(const struct kv_type *t, const struct kern *k, const float 
         memcpy(row + b / 32 * (int64_t)sizeof q, &q, sizeof q);
     }
 }
-/* Encodes blocks of 32 as a minimum and 31 steps above it that span their range. */
+/* Encodes blocks of 32 values as a minimum and 31 steps above it that span the range. */
 static void put_q5_1(const struct kv_type *t, const struct kern *k, const float *x, uint8_t *row,
                      int64_t n, bool is_value) {
     (void)t;
@@ -150,7 +153,7 @@ static void put_q5_1(const struct kv_type *t, const struct kern *k, const float 
 #define BLOCK(name, type, rot, n, flags, put) {name, type, rot, n, flags, block_row_bytes, put, block_get, NULL, NULL}
 #define TURBO(name, key, value) {name, QT_COUNT, true, 32, 0, kv_turbo_bytes, kv_turbo_put, kv_turbo_get, key, value}
 /* Cache types. tqN uses the unbiased factor; its variants exist for comparison. qjl is as
- * published: keys have residual signs, values the raw factor. */
+ * published: keys have residual signs, values use the raw factor. */
 static const struct kv_type types[] = {
     BLOCK("f32", QT_F32, false, 1, KV_ON_CUDA, put_f32),
     BLOCK("f16", QT_F16, false, 1, KV_ON_CUDA | KV_SHOWN, put_f16),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/kv_type.h - storage types of KV cache rows, one table row per type. A row is the
- * key or value of one head at one position. Sequence files (seq_file.c) store rows in the same
- * encoding under the type's name. docs/design/kv-cache.md has formulas and measurements. */
+/* runtime/engine/kv_type.h - table of the storage types of KV cache rows. A row is the key or value
+ * of one head at one position. Sequence files (seq_file.c) store rows in the same encoding, under
+ * the type's name. docs/design/kv-cache.md has formulas and measurements. */
 #ifndef HONE_RUNTIME_ENGINE_KV_TYPE_H
 #define HONE_RUNTIME_ENGINE_KV_TYPE_H
 
@@ -18,7 +18,7 @@ struct tq_code {                                                /* rotated code 
     float (*scale)(double yy, double yc, double cc, int64_t d); /* from y.y, y.c, c.c of d values */
     bool qjl;                                                   /* one more sign bit per value */
 };
-/* Default types: the usual one, the exact one, and the one of edge layers. */
+/* The default type, a smaller one, the exact one, and the default of edge layers. */
 #define KV_USUAL "f16"
 #define KV_SMALL "q8_0" /* half the size of f16 without a noticeable loss */
 #define KV_EXACT "f32"
@@ -30,11 +30,12 @@ enum kv_flag {
 struct kv_type {
     const char *name;
     enum qtype type; /* block type; QT_COUNT: only a cache layout */
-    bool rotated;    /* rows are stored as kv_rotate(row): queries are rotated too, outputs back */
+    bool rotated;    /* rows are stored as kv_rotate(row): queries are also rotated, outputs are
+                        rotated back */
     int32_t block;   /* row lengths are multiples of this */
     unsigned flags;  /* bits of enum kv_flag */
     uint64_t (*row_bytes)(const struct kv_type *t, int64_t n);
-    /* Encode x [n], already rotated if the type is, into a row. `get` decodes. */
+    /* Encode x [n], already rotated if the type is rotated, into a row. `get` decodes. */
     void (*put)(const struct kv_type *t, const struct kern *k, const float *x, uint8_t *row,
                 int64_t n, bool is_value);
     void (*get)(const struct kv_type *t, const struct kern *k, const uint8_t *row, float *dst,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/logits.c - selection of the largest logits, with a heap for the first k. */
+/* runtime/engine/logits.c - selection of the largest logits, using a heap for the first k. */
 #include "runtime/engine/logits.h"
 
 #include <math.h>

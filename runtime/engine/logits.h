@@ -12,8 +12,8 @@ struct logit {
 };
 /* Compares two struct logit for qsort: the larger logit first, ties by ascending id. */
 int logit_order(const void *a, const void *b);
-/* Stores the k >= 1 largest finite logits of n in h in descending order and returns their number.
- * Once it has k, it skips blocks without a larger one. */
+/* Stores the k >= 1 largest finite logits of n in h, in descending order, and returns their number.
+ * Once it has found k, it skips blocks without a larger one. */
 int64_t logits_keep(const float *logits, int64_t n, struct logit *h, int64_t k);
 /* Stores the k <= LOGITS_BEST largest in ids and logits, like logits_keep. */
 enum { LOGITS_BEST = 128 };

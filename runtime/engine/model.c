@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/model.c - binding of a GGUF file to its architecture's graph.
+/* runtime/engine/model.c - binds a GGUF file to its architecture's graph.
  *
  * containers/gguf.h opens and validates the file, the architecture's table reads its
- * hyperparameters, the graph is built, and every weight in the graph is looked up and its shape
+ * hyperparameters, the graph is built, and every weight of the graph is looked up and its shape
  * checked. Conversely, every tensor in the file must belong to the architecture: an unknown tensor
  * would mean that some computation is silently missing.
  *
@@ -47,9 +47,9 @@ static int check_shape(const struct gguf_tensor *t, const int64_t want[4], struc
                    t->name, have_text, want_text);
 }
 
-/* Returns the weight of this name and in *t its tensor, for messages and shapes, or NULL if it
- * is missing. A model made from `trunk` has the trunk's weight, which may have been replaced;
- * otherwise it is the file's. */
+/* Returns the weight of this name, or NULL if it is missing; *t receives its tensor, for messages
+ * and shapes. A model made from `trunk` uses the trunk's weight, which may have been replaced;
+ * otherwise the weight is the file's. */
 static const struct weight *find_weight(const struct model *m, const struct model *trunk,
                                         const char *name, const struct gguf_tensor **t) {
     const struct model *root = m->of ? m->of : m;
@@ -64,8 +64,8 @@ static const struct weight *find_weight(const struct model *m, const struct mode
     return &root->tensor[*t - gguf_tensor_at(m->gguf, 0)];
 }
 
-/* Binds the graph's weights and checks their shapes. They are shared with `trunk`, or are the
- * file's if it is NULL. */
+/* Binds the graph's weights and checks their shapes. They are shared with `trunk` or, if that is
+ * NULL, taken from the file. */
 static int bind_weights(struct model *m, const struct model *trunk, const struct kern *k,
                         struct err *e) {
     const struct graph *g = &m->graph;
@@ -97,7 +97,7 @@ static int bind_weights(struct model *m, const struct model *trunk, const struct
     return 0;
 }
 
-/* Fails unless the architecture has every tensor of the file, in the right shape. */
+/* Fails unless every tensor of the file belongs to the architecture and has the right shape. */
 static int check_extra(const struct model *m, struct err *e) {
     struct tensor_inst *inst = NULL;
     int64_t n_inst = 0, n_extra = 0;
@@ -185,7 +185,7 @@ static int bind_graph(struct model *m, const struct model *trunk, struct err *e)
     return rc;
 }
 
-/* Makes a weight of each tensor of the file. */
+/* Creates a weight for each tensor of the file. */
 static void take_tensors(struct model *m) {
     const int64_t n = gguf_n_tensors(m->gguf);
     m->tensor = xcalloc((size_t)n + 1, sizeof *m->tensor);
@@ -193,8 +193,8 @@ static void take_tensors(struct model *m) {
         weight_of_file(&m->tensor[i], m->gguf, gguf_tensor_at(m->gguf, i));
 }
 
-/* Reads hyperparameters, builds the graph and binds its weights. Weights that older files store
- * differently are derived; without `data` only their shapes. */
+/* Reads hyperparameters, builds the graph and binds its weights. Weights that older files store in
+ * a different form are derived; without `data`, only their shapes. */
 static int bind_known(struct model *m, bool data, struct err *e) {
     TRY(hparams_from_gguf(&m->hp, m->arch, m->gguf, e));
     m->hp.tied = !gguf_find_tensor(m->gguf, "output.weight");
@@ -288,7 +288,7 @@ int model_open(struct model **out, const char *path, struct err *e) {
 
 /* ---- derived models ---- */
 
-/* Returns a model that shares everything with `of` except graph and weights, which are left
+/* Returns a model that shares everything with `of` except the graph and its weights, which are left
  * empty. */
 static struct model *borrow(const struct model *of) {
     struct model *m = xcalloc(1, sizeof *m);
@@ -384,7 +384,7 @@ const struct weight *model_find_weight(const struct model *m, const char *name) 
     return NULL;
 }
 
-/* Returns the block of a node, or the number of layers for nodes after the last block. */
+/* Returns the block of a node; for nodes after the last block, the number of layers. */
 static int block_of(const struct model *m, int node) {
     const int n_layers = (int)m->hp.d[HD_LAYERS];
     int b = 0;

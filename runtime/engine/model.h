@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/model.h - a GGUF file bound to its architecture's graph: finds every weight,
- * checks shapes and reports unexpected tensors. Weights stay in the mapped file.
+/* runtime/engine/model.h - a GGUF file bound to its architecture's graph: every weight has been
+ * found, its shape checked, and no tensor is left over. Weights stay in the mapped file.
  *
  * A model is immutable, so any number of sessions in any threads may share it. model_with returns a
- * new model with a few replaced weights that shares the others. */
+ * new model that replaces a few weights and shares the rest. */
 #ifndef HONE_RUNTIME_ENGINE_MODEL_H
 #define HONE_RUNTIME_ENGINE_MODEL_H
 
@@ -16,7 +16,7 @@
 #include "runtime/engine/weight.h"
 #include "tok/tok.h"
 
-/* Weight derived from a different form in the file (model_old.c). */
+/* Weight that the file stores in a different form and that is derived from it (model_old.c). */
 struct made_weight {
     char name[64];
     struct gguf_tensor t; /* as if the file had it */
@@ -24,14 +24,15 @@ struct made_weight {
 };
 
 struct model {
-    const struct model *of; /* model that opened the file; NULL: this one */
+    const struct model *of; /* model that opened the file; NULL: this model */
     struct gguf *gguf;
     const struct arch *arch;
     struct hparams hp;
     struct graph graph;
     bool has_graph;        /* owns graph and source instead of sharing them with `of` */
     struct weight *weight; /* [graph.n_weights] */
-    struct weight *tensor; /* [tensors of the file], in the model that opened it; NULL in others */
+    struct weight
+        *tensor; /* [tensors of the file], in the model that opened the file; NULL in others */
     struct made_weight *made; /* [n_made], in the model that opened the file */
     int n_made;
     int *source;       /* [graph.n_weights] weight whose tensor is used (tied output: token_embd) */
@@ -46,9 +47,9 @@ int model_computes(struct gguf *g, struct err *e);
 /* Derives the weights that the file stores in a different form; without `data` only their shapes
  * and types. Called by model.c once tensors are bound. */
 int model_make_weights(struct model *m, bool data, struct err *e);
-/* Appends the remaining uses of the file to such a reason; returns the code. */
+/* Appends what the file can still be used for to the reason in e; returns the code. */
 int model_refuse(struct err *e);
-/* Fails if the file is an importance matrix and names the option that takes it. */
+/* Fails if the file is an importance matrix; the message names the option that takes one. */
 int model_no_imatrix(const struct gguf *g, struct err *e);
 /* Closes the model. Models made from it and their sessions must be closed first. */
 void model_close(struct model *m);
@@ -68,14 +69,14 @@ static inline const struct weight *model_weight(const struct model *m, gr_w w) {
  * uses none. */
 const struct weight *model_find_weight(const struct model *m, const char *name);
 
-/* Returns the head's matrix, borrowed, under its tensor's name (the embeddings', if they are
+/* Returns the head's matrix, borrowed, under the name of its tensor (the embeddings, if they are
  * tied). */
 static inline const struct gr_weight *model_head(const struct model *m) {
     return &m->graph.weight[m->source[m->graph.output]];
 }
 
-/* Opens the MTP block of an open model as a draft model, whose graph predicts one more token
- * (models/block_mtp.c). Weights used by both are shared. ERR_DATA: no MTP block. */
+/* Opens the MTP block of an open model as a draft model, whose graph predicts one token further
+ * ahead (models/block_mtp.c). Both share the weights that both use. ERR_DATA: no MTP block. */
 int model_open_draft(struct model **out, const struct model *of, struct err *e);
 
 /* Replacement of one weight in model_with. */
@@ -83,7 +84,7 @@ struct model_change {
     const char *name;        /* the replaced tensor */
     const struct weight *to; /* same shape; the new model holds a reference */
 };
-/* Creates a model with the changes and the same graph and tokenizer. ERR_DATA: unknown name or
+/* Creates a model with these changes and the same graph and tokenizer. ERR_DATA: unknown name or
  * different shape. */
 int model_with(struct model **out, const struct model *of, const struct model_change *change, int n,
                struct err *e);
@@ -94,15 +95,15 @@ int model_first_change(const struct model *a, const struct model *b);
 /* Options of model_pack, which packs the weights of matrix products into the row groups that `isa`
  * computes with (kernels/pack.h), for sessions with ACT_Q8. Rows are packed once, belong to the
  * weight and serve every later model that shares it. The file's pages are released, so memory use
- * stays near the size of the weights. If memory is short, the remaining weights stay unpacked in
- * the mapped file and a line is logged. */
+ * stays near the size of the weights. If memory is short, the remaining weights stay in the mapped
+ * file, unpacked, and a line is logged. */
 struct pack_opts {
     const bool *only; /* one flag per weight of the graph; NULL: all */
     enum kern_isa isa;
     struct pool *pool;
     uint64_t keep_free; /* bytes of memory to leave free */
     /* Folder of packed rows (pack_cache.h) or NULL. All rows are stored there; with `only`,
-     * existing ones are used and none are stored. */
+     * existing ones are used but none are stored. */
     const char *cache;
 };
 int model_pack(struct model **out, const struct model *of, const struct pack_opts *o,

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/model_old.c - derivation of weights that older files store in a different form.
+/* runtime/engine/model_old.c - derives weights that older files store in a different form.
  * Conversions of DeepSeek V2 and V3 from before 2025 hold kv_b_proj as published: for each head the
- * key rows, then the value rows. Its two parts are created on opening, with the same values: keys
- * transposed, as floats (16-bit if the file has 16-bit ones), values as the file's blocks. */
+ * key rows, then the value rows. Its two parts are created when the file is opened, with the same
+ * values: keys transposed and as floats (16-bit if the file has 16-bit ones), values as the file's
+ * blocks. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -114,7 +115,7 @@ int model_make_weights(struct model *m, bool data, struct err *e) {
         const struct gguf_tensor *t = gguf_find_tensor(m->gguf, name);
         snprintf(name, sizeof name, "blk.%d.attn_kv_a_norm.weight", i);
         const struct gguf_tensor *norm = gguf_find_tensor(m->gguf, name);
-        /* Dequantized keys take the type of the file's norms. */
+        /* Dequantized keys get the type of the file's norms. */
         const struct qtype_info *floats = norm ? qtype_info(norm->type) : NULL;
         if (!t || !floats || floats->block_elems != 1 || floats->block_bytes != sizeof(float))
             rc = err_set(e, ERR_DATA,

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/pack.c - packing of the weights of matrix products (kernels/pack.h).
+/* runtime/engine/pack.c - packing of weights for matrix products (kernels/pack.h).
  *
  * Each tensor is packed into separate memory (huge pages, spread over all NUMA nodes), and its
- * pages in the file mapping are released, so that resident memory grows by at most one tensor. The
- * original blocks can still be read through the mapping by f32 sessions, probes and embeddings.
- * Packed rows belong to the weight (weight.h): they are made once, under its lock. Each session
- * that packs uses them through its own immutable model. */
+ * pages in the file mapping are released, so that resident memory grows by at most one tensor. f32
+ * sessions, probes and embeddings can still read the original blocks through the mapping. Packed
+ * rows belong to the weight (weight.h): they are created once, under its lock. Each session that
+ * packs uses them through its own immutable model. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,15 +20,15 @@
 #include "runtime/engine/pack.h"
 #include "runtime/engine/pack_cache.h"
 
-/* Rows are packed in groups of up to 32. A tensor that joins gate and up must have whole groups in
- * each half. */
+/* Rows are packed in groups of up to 32. If gate and up are joined in one tensor, each half must
+ * consist of whole groups. */
 enum { ROW_MULTIPLE = 32, GROUPS_PER_TASK = 16 };
 
 static bool can_pack(const struct kern *k, const struct weight *w) {
     return k->op[w->type].gemm && kern_packs(w->type) && w->ne[1] % ROW_MULTIPLE == 0 && w->data;
 }
 
-/* Returns for each weight whether it enters matrix products; the caller frees the array. */
+/* Returns, for each weight, whether it enters matrix products; the caller frees the array. */
 static bool *in_products(const struct graph *g) {
     bool *wanted = xcalloc((size_t)g->n_weights, sizeof *wanted);
     for (int i = 0; i < g->facts.n_uses; i++) /* routers stay exact and are not counted */
@@ -72,8 +72,8 @@ struct packer {
     struct pool *pool;
 };
 
-/* Sets *out to the packed rows of w, packing them if no one has yet; a concurrent caller waits.
- * *out is NULL if memory is short. */
+/* Sets *out to the packed rows of w, packing them if this has not been done yet; a concurrent
+ * caller waits. *out is NULL if memory is short. */
 static void pack_one(struct packer *p, const struct weight *w, const uint8_t **out) {
     struct weight_mem *mem = w->mem;
     struct job j = {.it = {.w = w, .rows = p->k.op[w->type].rows}};
@@ -95,7 +95,7 @@ static void pack_one(struct packer *p, const struct weight *w, const uint8_t **o
     pthread_mutex_unlock(&mem->lock);
 }
 
-/* Returns the bytes of memory that packing the wanted weights takes, without those already
+/* Returns the bytes of memory that packing the wanted weights takes, not counting those already
  * packed. */
 static uint64_t missing_bytes(const struct packer *p, const struct model *m, const bool *wanted) {
     uint64_t n = 0;
@@ -116,7 +116,7 @@ static bool has_room(uint64_t n_bytes, uint64_t keep_free) {
     return false;
 }
 
-/* Returns for each weight whether to pack it; the caller frees the array. */
+/* Returns, for each weight, whether to pack it; the caller frees the array. */
 static bool *choose(const struct model *m, const struct packer *p, const bool *only) {
     bool *wanted = in_products(&m->graph);
     for (int i = 0; i < m->graph.n_weights; i++)

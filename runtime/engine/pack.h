@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* runtime/engine/pack.h - list and layout of packed weights (kernels/pack.h), shared by the files
- * that create or store packed rows. Internal to runtime/; other code calls model_pack (model.h). */
+ * that create or store packed rows. Internal to runtime/; callers elsewhere use model_pack
+ * (model.h). */
 #ifndef HONE_RUNTIME_ENGINE_PACK_H
 #define HONE_RUNTIME_ENGINE_PACK_H
 

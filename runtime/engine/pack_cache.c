@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /* runtime/engine/pack_cache.c - on-disk cache of packed rows (pack_cache.h).
  *
- * To avoid races, files are opened first and checked by the attributes of the open file. Files that
- * another user could have written are not used, and symbolic links are not followed when files are
- * created. */
+ * To avoid races, a file is opened first, and the attributes of the open file are checked. Files
+ * that another user could have written are not used, and symbolic links are not followed when a
+ * file is created. */
 #include "runtime/engine/pack_cache.h"
 
 #include <errno.h>
@@ -66,8 +66,8 @@ static void model_stamp(const struct model *m, char out[33]) {
     buf_release(&b);
 }
 
-/* Returns whether a file of the model is so recent that another write might not change its
- * timestamps, given their resolution. */
+/* Returns whether a file of the model was changed so recently that another write might leave its
+ * timestamps unchanged, given their resolution. */
 static bool is_fresh(const struct model *m) {
     struct timespec t;
     if (clock_gettime(CLOCK_REALTIME, &t) != 0) return true;
@@ -162,8 +162,8 @@ static void put_seal(const struct cache *c, const struct pack_file *f) {
 
 /* ---- one file ---- */
 
-/* Opens the file of rows. *f is NULL if it is missing, with e->code 0, or unusable, with the reason
- * in e. *sealed: no comparison is needed. */
+/* Opens the file of rows. *f is NULL if it is missing (e->code is 0) or unusable (e has the
+ * reason). *sealed: no comparison is needed. */
 static void open_rows(const struct cache *c, struct pack_file **f, bool *sealed, struct err *e) {
     *f = NULL;
     *sealed = false;
@@ -181,7 +181,7 @@ static void open_rows(const struct cache *c, struct pack_file **f, bool *sealed,
 }
 
 /* Takes the lock of this model's files; close(*fd) releases it. *fd is -1 if the file system has no
- * locks or is not writable. */
+ * locks or is read-only. */
 static int take_lock(const struct cache *c, int *fd, struct err *e) {
     const struct timespec pause = {.tv_nsec = 20 * 1000 * 1000};
     *fd = open(c->lock, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
@@ -198,7 +198,8 @@ static int take_lock(const struct cache *c, int *fd, struct err *e) {
     return 0;
 }
 
-/* Removes leftovers of killed processes. The caller holds the lock, so no one is writing. */
+/* Removes files left over by killed processes. The caller holds the lock, so no other process is
+ * writing. */
 static void remove_rests(const struct cache *c) {
     struct io_names l = {0};
     struct err e;
@@ -214,8 +215,9 @@ static void remove_rests(const struct cache *c) {
     free(prefix);
 }
 
-/* Returns whether the file system enforces permissions. Some report every file as writable by all;
- * a file created there would be rejected and recreated at each start. fd is the open lock. */
+/* Returns whether the file system enforces permissions. Some report every file as writable by all
+ * users; a file created there would be rejected and recreated at each start. fd is the open lock
+ * file. */
 static bool protects(int fd) {
     struct stat st;
     if (fd < 0 || fstat(fd, &st) != 0) return true;
@@ -224,8 +226,8 @@ static bool protects(int fd) {
            is_ours(&(struct file_id){.owner = (unsigned)st.st_uid, .mode = (unsigned)st.st_mode});
 }
 
-/* Creates the file of rows and opens it, unless less than an eighth of its size would remain free
- * on the disk. */
+/* Creates the file of rows and opens it, unless the disk would then have less than an eighth of the
+ * file's size free. */
 static int make_file(const struct cache *c, int fd, struct pack_file **f, struct err *e) {
     const uint64_t n = pack_file_bytes(&c->list);
     struct stat st;
@@ -243,8 +245,8 @@ static int make_file(const struct cache *c, int fd, struct pack_file **f, struct
     return 0;
 }
 
-/* Sets *f to the file of rows: unchanged, compared with the model, or recreated if `make` is set.
- * NULL: none. The caller holds the lock. */
+/* Sets *f to the file of rows: as it is, after comparing it with the model, or recreated if `make`
+ * is set. NULL: none. The caller holds the lock. */
 static int open_or_make(const struct cache *c, bool make, int fd, struct pack_file **f,
                         struct err *e) {
     bool sealed;
@@ -283,7 +285,7 @@ static void release_file(void *f) {
     pack_file_drop(f);
 }
 
-/* Returns whether all rows of the list are in memory already. */
+/* Returns whether all rows of the list are already in memory. */
 static bool has_all(const struct pack_list *l) {
     for (int i = 0; i < l->n; i++)
         if (!weight_rows(l->item[i].w, l->item[i].rows)) return false;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/pack_file.c - file of packed rows (pack_file.h).
+/* runtime/engine/pack_file.c - reader and writer of a file of packed rows (pack_file.h).
  *
  * The list determines the offset of each weight's rows, so the file has no index: a header is
- * followed by the rows, each weight's aligned to a page. Work is divided into leaves, runs of
- * groups of about 1 MiB; one thread packs, hashes and writes a leaf. The hashes of the rows and of
- * the blocks they were made from are computed over the leaves' hashes in order, so they do not
- * depend on the number of threads. */
+ * followed by the rows; those of each weight start at a page. The work is divided into leaves: runs
+ * of row groups of about 1 MiB. One thread packs, hashes and writes a leaf. The hashes of the rows,
+ * and of the blocks that they were made from, are computed over the leaves' hashes in order, so
+ * they do not depend on the number of threads. */
 #include "runtime/engine/pack_file.h"
 
 #include <inttypes.h>
@@ -44,7 +44,7 @@ struct pack_file {
 
 /* ---- layout ---- */
 
-/* Returns the bytes of the file; off[]: where the rows of each item begin (NULL: not wanted). */
+/* Returns the size of the file. off[i], unless off is NULL: where the rows of item i begin. */
 static uint64_t lay_out(const struct pack_list *l, uint64_t *off) {
     uint64_t at = round_up(HEAD, PAGE);
     for (int i = 0; i < l->n; i++) {
@@ -91,7 +91,7 @@ struct leaves {
     struct out *out;
     uint8_t **work; /* one buffer per thread */
     const struct pack_file *file;
-    /* 1 + index of the first leaf known to have failed, whose error is in e; 0: none. */
+    /* 1 + index of the first leaf that failed so far; its error is in e; 0: none. */
     atomic_int failed;
     struct err *e;
 };
@@ -192,7 +192,7 @@ static int write_head(struct out *o, const struct leaves *v, struct err *e) {
 }
 
 static int write_all(struct leaves *v, struct pool *pool, struct err *e) {
-    /* Detects a full disk before the work starts. */
+    /* Reports a full disk before the work starts. */
     TRY(out_resize(v->out, pack_file_bytes(v->l), e));
     TRY(run_leaves(v, "packing", pool, e));
     TRY(write_head(v->out, v, e));

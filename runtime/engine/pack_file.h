@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* runtime/engine/pack_file.h - file of a model's packed rows, mapped and shared by all processes.
- * The format is docs/formats/pack-cache.md; pack_cache.c decides whether to trust a file. */
+ * The format is described in docs/formats/pack-cache.md; pack_cache.c decides whether to trust a
+ * file. */
 #ifndef HONE_RUNTIME_ENGINE_PACK_FILE_H
 #define HONE_RUNTIME_ENGINE_PACK_FILE_H
 
@@ -13,12 +14,12 @@ void pack_file_key(const struct pack_list *l, char key[33]);
 uint64_t pack_file_bytes(const struct pack_list *l);
 
 /* Packs all weights of the list into a new file that replaces `path`, using 2 MiB of work memory
- * per thread. ERR_SYS: disk full; ERR_INTR: interrupted. On errors nothing has changed. */
+ * per thread. ERR_SYS: disk full; ERR_INTR: interrupted. On error, nothing has changed. */
 int pack_file_write(const char *path, const struct pack_list *l, struct pool *pool, struct err *e);
 
-/* A mapped file for exactly this list. Opening checks magic, key, size and the header's hash, not
- * the rows. ERR_DATA: for another list; ERR_USAGE: no file. Reference-counted; pack_file_drop
- * releases it. */
+/* A mapped file for exactly this list. Opening checks the magic, the key, the size and the header's
+ * hash, but not the rows. ERR_DATA: made for another list; ERR_USAGE: no file. Reference-counted;
+ * pack_file_drop releases it. */
 struct pack_file;
 int pack_file_open(struct pack_file **out, const char *path, const struct pack_list *l,
                    struct err *e);

@@ -20,7 +20,7 @@ int placement_layer(const struct placement *p, int block) {
     return p && block >= 0 && block < PLACE_BLOCKS ? p->layer[block] : PLACE_ANY;
 }
 
-/* Splits off the next word of a line and advances *at past it. NULL: end of line. */
+/* Cuts off the next word of a line and advances *at past it. NULL: end of line. */
 static char *next_word(char **at) {
     char *w = *at + strspn(*at, " \t\r");
     if (!*w || *w == '#') return NULL;

@@ -13,7 +13,7 @@ enum placement_at {
     PLACE_FREE,
     PLACE_CPU,
     PLACE_DEVICE
-}; /* free: the session decides by available memory */
+}; /* free: the session decides, depending on available memory */
 
 struct placement {
     uint8_t experts[PLACE_BLOCKS]; /* enum placement_at, by block */
@@ -21,8 +21,8 @@ struct placement {
 };
 
 /* Reads a file of lines "experts FIRST[-LAST] cpu", "... device" and "layers FIRST[-LAST] cuda:N".
- * Later lines win; "#" starts a comment; blocks without a line are free. ERR_DATA with the line
- * number on a syntax error. */
+ * Later lines override earlier ones; "#" starts a comment; blocks without a line are free.
+ * ERR_DATA, with the line number, on a syntax error. */
 int placement_read(struct placement *p, const char *path, struct err *e);
 /* Returns the CUDA device of a block; PLACE_ANY: not specified, or p is NULL. */
 int placement_layer(const struct placement *p, int block);

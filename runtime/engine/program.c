@@ -21,7 +21,7 @@ enum step_part step_part_of(enum gr_role role) {
     return role == USE_EXP_DOWN ? PART_CONTRACT : gr_roles[role].expert ? PART_EXPAND : PART_CHOOSE;
 }
 
-/* Returns where node i runs; without a callback, here. */
+/* Returns where node i runs; without a callback, on the executor itself. */
 static enum node_way where_is(const struct target *t, int node) {
     return t->where ? t->where(t->ud, node) : NODE_HERE;
 }
@@ -54,8 +54,8 @@ static bool has_role(const struct gr_node *n, enum gr_role role) {
     return false;
 }
 
-/* Steps that replace a node other than NODE_HERE, in order. Rows for a weight that the node lacks
- * are skipped. */
+/* Steps that replace a node other than NODE_HERE, in order. Rows for a weight that the node does
+ * not have are skipped. */
 static const struct instead {
     enum node_way way;
     enum step_kind kind;

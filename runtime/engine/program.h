@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT
 /* runtime/engine/program.h - compiled execution plan of a pass: the steps for one graph, executor
- * and class of batch, reused until one of them changes. */
+ * and batch class, reused until one of these changes. */
 #ifndef HONE_RUNTIME_ENGINE_PROGRAM_H
 #define HONE_RUNTIME_ENGINE_PROGRAM_H
 
 #include "runtime/engine/fuse.h"
 
-/* STEP_RUN runs nodes on the executor. A node that the CPU runs for a device takes three steps:
- * fetch its inputs, run it on the host, send its outputs. STEP_BRING copies one matrix of a long
- * pass's experts to the device; the node is then run in parts, each as soon as its matrix is on the
- * way. STEP_MOVE moves a register that is read later to the next device, where layers are split
- * over devices. */
+/* STEP_RUN runs nodes on the executor. A node that the CPU computes for a device takes three steps:
+ * fetch its inputs, run it on the host, send its outputs. STEP_BRING copies one matrix of the
+ * experts to the device for a long pass; the node is then run in parts, each of which waits only
+ * for its own matrix. STEP_MOVE moves a register that is read later to the next device, where
+ * layers are split over devices. */
 enum step_kind { STEP_RUN, STEP_FETCH, STEP_HOST, STEP_SEND, STEP_MOVE, STEP_BRING };
 /* Parts of a node with routed experts: all of it; the router and its choice; the gate and up
  * products; the down product. */
@@ -18,8 +18,8 @@ enum step_part { PART_ALL, PART_CHOOSE, PART_EXPAND, PART_CONTRACT };
 struct step {
     enum step_kind kind;
     enum step_part part; /* for STEP_RUN */
-    /* Graph nodes [first, first + n_nodes). n_nodes is 0 for a copy for node `first` and for all
-     * parts of a node but the last. */
+    /* Graph nodes [first, first + n_nodes). n_nodes is 0 for a copy made for node `first`, and for
+     * all parts of a node except the last. */
     int first, n_nodes;
     enum fusion fusion; /* FUSE_NONE: a single node */
     struct match nodes; /* nodes of the fusion */
@@ -33,7 +33,7 @@ struct program {
     int first;            /* node it starts with */
     struct target target; /* compiled for this target */
 };
-/* A session's programs, one per class of batch. Zero-initialized: none compiled. */
+/* A session's programs, one per batch class. Zero-initialized: none compiled. */
 struct programs {
     struct program of[BATCH_COUNT];
 };
@@ -49,7 +49,7 @@ void program_release(struct program *p);
  * the next call. */
 const struct program *programs_get(struct programs *p, const struct graph *g, int first,
                                    const struct target *t);
-/* Discards all programs after a change of weights, since the executor may then treat them
+/* Discards all programs after a change of weights, since the executor may treat the new ones
  * differently. */
 void programs_forget(struct programs *p);
 

@@ -42,7 +42,7 @@ static uint64_t add_sum(uint64_t sum, const void *p, uint64_t n) {
     return hash_u64(two, sizeof two);
 }
 
-/* Writes or reads n bytes, depending on the stream's direction, and adds them to its sum. */
+/* Writes or reads n bytes, depending on the stream's direction, and adds them to its checksum. */
 static int read_or_write(struct stream *f, void *p, uint64_t n, struct err *e) {
     if (f->out) {
         TRY(out_write(f->out, p, n, e));
@@ -62,7 +62,7 @@ static void put_name(uint8_t *to, const char *name) {
     memcpy(to, name, n < NAME_BYTES ? n : NAME_BYTES);
 }
 
-/* Returns the floats of the states in main memory; on a device there are a few more. */
+/* Returns the number of floats of the states in main memory; on a device there are a few more. */
 static int64_t n_states(const struct session *s) {
     int64_t n = 0;
     for (int i = 0; i < s->g->n_rec_slots; i++)
@@ -95,8 +95,8 @@ static void describe_slot(const struct seq *q, int i, uint8_t d[SLOT_BYTES]) {
     store_u64(d + 56, (uint64_t)(q->slot[i].first * q->cache->page_tok));
 }
 
-/* Reads or writes the rows of a slot, by head and then by page, at `pages`, page_bytes apart, or in
- * the sequence itself if `pages` is NULL. */
+/* Reads or writes the rows of a slot, by head and then by page. The pages are at `pages`,
+ * page_bytes apart, or in the sequence itself if `pages` is NULL. */
 static int rows_of(struct stream *f, struct seq *q, int slot, int64_t first, uint8_t *pages,
                    struct err *e) {
     const struct cache *c = q->cache;
@@ -157,7 +157,7 @@ static int transfer_contents(const struct session *s, struct stream *f, struct s
 
 int session_save_seq(const struct session *s, const struct seq *q, const char *path, bool overwrite,
                      struct err *e) {
-    /* transfer_contents() does not modify it when writing a file. */
+    /* transfer_contents() does not modify the sequence when it writes a file. */
     struct seq *from = q ? (struct seq *)(uintptr_t)q : s->own;
     struct stream f = {0};
     uint8_t head[HEAD_BYTES], d[SLOT_BYTES];
@@ -206,7 +206,7 @@ static int check_head(const struct session *s, const uint8_t *have, int64_t *n_t
                    gguf_path(s->m->gguf));
 }
 
-/* Fails if slot i was saved with another shape. *first: the first page in the file. */
+/* Fails if slot i was saved with a different shape. *first: first page in the file. */
 static int check_slot(const struct seq *q, int i, const uint8_t *have, int64_t n_tok,
                       int64_t *first, const char *path, struct err *e) {
     const struct kv_slot *s = &q->cache->kv.slot[i];
@@ -224,7 +224,7 @@ static int check_slot(const struct seq *q, int i, const uint8_t *have, int64_t n
     return 0;
 }
 
-/* Fails unless the file's last eight bytes are the checksum of everything before. */
+/* Fails unless the last eight bytes of the file are the checksum of everything before them. */
 static int check_sum(const struct stream *f, struct err *e) {
     if (f->map->size - f->at == 8 && load_u64(f->map->data + f->at) == f->sum) return 0;
     return err_set(e, ERR_DATA, "%s: checksum mismatch: the file is damaged", f->map->path);

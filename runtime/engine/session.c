@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/session.c - sessions on any device: argument checks, gathering of rows into passes
- * of at most n_ubatch, outputs and snapshots. struct backend does the work of a device. In a pass
- * the rows of one sequence are contiguous and form a segment. */
+/* runtime/engine/session.c - sessions on any device: checks arguments, gathers rows into passes of
+ * at most n_ubatch, delivers outputs, takes snapshots. struct backend does the work of a device. In
+ * a pass, the rows of one sequence are contiguous and form a segment. */
 #include "runtime/engine/session.h"
 
 #include <inttypes.h>
@@ -39,7 +39,7 @@ static int set_defaults(struct session *s, const struct session_opts *o, struct 
     return 0;
 }
 
-/* Chooses the cache types: from the options, or else the plain type of kv_type; q8_0 in the
+/* Chooses the cache types: those of the options, or else the plain type of kv_type; q8_0 in the
  * layers at both edges. */
 static int kv_choose(const struct session_opts *o, struct kv_plan *p, struct err *e) {
     const struct kv_type *plain = kv_type_of(o->kv_type), *q8 = kv_type_find(KV_EDGE);
@@ -83,7 +83,7 @@ static int open_on(struct session *s, const struct backend *be, const struct kv_
     return s->cache.keeps_spare ? cache_keep_spare(&s->cache, e) : 0;
 }
 
-/* Closes the backend, after everything that sequences hold in its memory. */
+/* Closes the backend, after everything that sequences hold in its memory has been freed. */
 static void close_backend(struct session *s) {
     seq_free(s->mark);
     seq_free(s->own);
@@ -93,7 +93,7 @@ static void close_backend(struct session *s) {
     s->be->close(s);
 }
 
-/* Logs once per context which device is used by default: a GPU, or the CPU although there is a
+/* Logs once per context which device is used by default: a GPU, or the CPU even though there is a
  * GPU. */
 static void say_default(const struct session *s, bool on_device) {
     struct cu_ctx *c = NULL;
@@ -122,7 +122,7 @@ static int open_device(struct session *s, const struct kv_plan *plan, struct err
         return open_on(s, &backend_cpu, plan, e);
     }
     int rc = open_on(s, &backend_cuda, plan, e);
-    /* Other processes have taken memory since it was measured. */
+    /* Other processes may have taken memory since it was measured. */
     for (int i = 0; i < 3 && rc && s->be->was_full(s); i++) {
         log_info("%s; retrying with less memory", e->msg);
         close_backend(s);
@@ -278,8 +278,8 @@ static void keep_row(struct session *s, int64_t r, bool kept) {
     if (kept) s->kept[s->n_kept++] = (int32_t)r;
 }
 
-/* Makes a pass of the next n rows of the session's own sequence, with outputs of the last n_kept
- * rows wanted. */
+/* Builds a pass from the next n rows of the session's own sequence, with outputs wanted for the
+ * last n_kept rows. */
 static void gather_own(struct session *s, const int32_t *ids, int64_t n, int64_t n_kept) {
     s->ids = ids;
     s->n_tok = n;
@@ -294,7 +294,7 @@ static void gather_own(struct session *s, const int32_t *ids, int64_t n, int64_t
     }
 }
 
-/* Runs the gathered pass and advances residual and hidden_in to the input of the next one. */
+/* Runs the gathered pass, then advances residual and hidden_in to the input of the next pass. */
 static int run_pass(struct session *s, float *hidden, float *logits, struct err *e) {
     if (!s->o.whole && progress_interrupted()) return err_set(e, ERR_INTR, "interrupted");
     TRY(s->be->pass(s, hidden, logits, e));
@@ -348,15 +348,15 @@ uint64_t session_held_bytes(const struct session *s) {
     for (int i = 0; i < s->cache.n_places; i++) n += cache_held_bytes(&s->cache, i);
     return n;
 }
-/* Returns the bytes of sequences that fit. A sequence's share on one device depends on its length
- * and is between a short and a long one's, so both are tried. */
+/* Returns the number of bytes that sequences may take. A sequence's share on one device depends on
+ * its length; it is between that of a short sequence and that of a long one, so both are tried. */
 uint64_t session_room(const struct session *s) {
     const int64_t n_tok[2] = {1, s->o.n_ctx};
     double least = (double)UINT64_MAX / 2;
     if (!s->be->room) return UINT64_MAX;
     for (int i = 0; i < s->cache.n_places; i++) {
         const uint64_t held = cache_held_bytes(&s->cache, i);
-        /* A sixteenth is lost to rounding. */
+        /* Allow a sixteenth for rounding. */
         const double here = (double)(s->be->room(s, i) / 16 * 15 + held);
         for (int k = 0; k < 2; k++) {
             const uint64_t part = cache_seq_bytes(&s->cache, i, n_tok[k]);
@@ -384,8 +384,8 @@ static struct seq *seq_of(const struct session *s, const struct session_row *row
     return row->seq ? row->seq : s->own;
 }
 
-/* Checks the rows, counting those of each sequence in seq.mark, and that each fork is named once
- * and not fed. Resets the marks. */
+/* Checks the rows, counting those of each sequence in seq.mark; each fork must be named once and
+ * must not be fed. Resets the marks. */
 static int check_rows(struct session *s, const struct session_row *row, struct seq *const *fork,
                       int64_t n, struct err *e) {
     int rc = 0;
@@ -412,8 +412,8 @@ static int check_rows(struct session *s, const struct session_row *row, struct s
     return rc;
 }
 
-/* Gathers a pass of n rows, with sequences in order of first appearance. row_from[i] is the pass
- * row of row[i]. */
+/* Gathers a pass of n rows, with the sequences in order of first appearance. row_from[i] is the row
+ * of the pass that holds row[i]. */
 static void gather(struct session *s, const struct session_row *row, struct seq *const *fork,
                    int64_t n) {
     s->n_segs = s->n_forks = 0;
@@ -451,13 +451,13 @@ static void gather(struct session *s, const struct session_row *row, struct seq 
     for (int64_t r = 0; r < n; r++) keep_row(s, r, s->row_out[r]);
 }
 
-/* Destinations of the next row that wants outputs. */
+/* Where the outputs of the next row with outputs go. */
 struct outputs {
     float *hidden, *logits;
     struct session_best *best;
 };
 
-/* Returns the number of consecutive rows from i on that need their hidden row. */
+/* Returns the number of consecutive rows, starting at i, that need their hidden row. */
 static int64_t hidden_run(const struct session *s, const struct session_row *row, int64_t i,
                           int64_t n) {
     int64_t k = i;
@@ -465,7 +465,8 @@ static int64_t hidden_run(const struct session *s, const struct session_row *row
     return k - i;
 }
 
-/* Computes the n rows of s->head_row from copies. All of them want logits, which are contiguous. */
+/* Computes the n rows of s->head_row from copies. All of them want logits; the rows are
+ * contiguous. */
 static int outputs_of_copies(struct session *s, int64_t n, struct err *e) {
     const int64_t d = s->g->reg_width[s->g->hidden_out];
     float *x = try_realloc(NULL, (size_t)n * (size_t)d, sizeof *x, "hidden rows", e);
@@ -476,7 +477,7 @@ static int outputs_of_copies(struct session *s, int64_t n, struct err *e) {
     return rc;
 }
 
-/* Delivers the outputs that the rows want, in order, and advances *out. */
+/* Delivers the outputs that the rows want, in order, and advances *out past them. */
 static int hand_out(struct session *s, const struct session_row *row, int64_t n,
                     struct outputs *out, struct err *e) {
     const int64_t d = s->g->reg_width[s->g->hidden_out], v = s->m->hp.d[HD_VOCAB];
@@ -510,7 +511,7 @@ static bool wants_outputs(const struct session_row *row, int64_t n, const struct
     return false;
 }
 
-/* Returns the number of rows, of n, in the next pass. */
+/* Returns how many of the next n rows the next pass takes. */
 static int64_t pass_rows(const struct session *s, struct seq *const *fork, int64_t n) {
     n = min_i64(s->o.n_ubatch, n);
     for (int64_t i = 0; i < n && fork && s->be->on_device; i++)

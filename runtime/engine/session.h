@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 /* runtime/engine/session.h - forward passes of sequences through a model, in any batching. On the
- * CPU a token's logits are bit-identical whether its sequence is fed at once, in uneven pieces or
+ * CPU, a token's logits are bit-identical whether its sequence is fed at once, in uneven pieces or
  * token by token, and whichever sequences are fed along with it; on a device they are equal up to
  * rounding.
  *
- * A session has its own sequence, which is the default; session_pass feeds any number of
- * sequences together. */
+ * A session has its own sequence, which is the default; session_pass feeds any number of sequences
+ * together. */
 #ifndef HONE_RUNTIME_ENGINE_SESSION_H
 #define HONE_RUNTIME_ENGINE_SESSION_H
 
@@ -18,14 +18,14 @@
 
 enum act_mode {
     ACT_F32, /* weights decoded, f32 activations: for evaluation */
-    ACT_Q8   /* activations rounded to 8 bits per block if the weight type has such a kernel */
+    ACT_Q8   /* activations rounded to 8 bits per block if the weight type has a kernel for it */
 };
 struct kv_type;
 struct session;
 struct session_opts {
     int64_t n_ctx; /* context length in tokens; 0: the model's, at most 4096 */
-    /* Most rows per pass; 0: 512 or n_ctx, on a device up to 2048. There, a value above n_ctx is
-     * reduced to what memory allows. */
+    /* Maximum rows per pass; 0: 512 or n_ctx, on a device up to 2048. On a device, a value above
+     * n_ctx is reduced to what memory allows. */
     int64_t n_ubatch;
     /* Type of keys and values if kv_k and kv_v are NULL: QT_F32 (default 0), QT_F16, QT_BF16,
      * QT_Q8_0, QT_Q5_1, QT_Q4_0. */
@@ -36,7 +36,7 @@ struct session_opts {
     int64_t kv_n_edge;
     enum kern_isa isa; /* KERN_REF: scalar reference kernels throughout */
     enum act_mode act;
-    struct pool *pool; /* borrowed; NULL: only the caller's thread */
+    struct pool *pool; /* borrowed; NULL: only the calling thread */
     /* Context for logging, progress and cancellation (base/ctx.h), borrowed for the session's
      * lifetime. NULL: the calling thread's context in every call. */
     struct ctx *ctx;
@@ -45,22 +45,23 @@ struct session_opts {
      * creation, or, on a device, experts that do not fit, before the first pass that needs them. */
     bool pack;
     const char *pack_cache; /* folder of packed rows with `pack` (pack_cache.h), or NULL */
-    /* Number of similar sessions to follow whose models share weights with this one. A device
-     * stores shared weights once and leaves room for these sessions, each with a weight or two
-     * replaced. */
+    /* Number of similar sessions that will be opened after this one and whose models share its
+     * weights. A device stores shared weights once and leaves room for these sessions, each with a
+     * weight or two replaced. */
     int n_followers;
     bool whole;  /* calls that feed tokens ignore interruption */
-    bool guests; /* no memory is reserved for the session's own sequence; only others are fed */
+    bool guests; /* no memory is reserved for the session's own sequence; only other sequences are
+                    fed */
 };
 /* Creates a session on m, which must outlive it and may be shared. */
 int session_new(struct session **out, const struct model *m, const struct session_opts *o,
                 struct err *e);
-/* Switches to another model of the same graph (model_with) from the next pass on. Memory, cache and
- * position are kept; copies of the old model's weights are freed. ERR_USAGE: another graph, or a
- * session with packed rows. */
+/* Switches to another model with the same graph (model_with), from the next pass on. Memory, cache
+ * and position are kept; copies of the old model's weights are freed. ERR_USAGE: a different graph,
+ * or a session with packed rows. */
 int session_use(struct session *s, const struct model *m, struct err *e);
 /* Copies the weights of session_use to the device now instead of in the next pass, so that the
- * memory left over is free for sequences. ERR_SYS: they do not fit. */
+ * remaining memory can be used for sequences. ERR_SYS: they do not fit. */
 int session_prepare(struct session *s, struct err *e);
 void session_free(struct session *s);
 void session_reset(struct session *s); /* position 0, zero states */
@@ -71,12 +72,13 @@ struct session_info {
     /* Nominal bandwidth of device memory in bytes per second; 0: CPU, or unknown. */
     uint64_t bandwidth;
     int64_t offload_blocks, offload_bytes; /* experts that do not fit on the device */
-    int64_t stream_from; /* tokens from which a pass copies them to the device; 0: never */
+    int64_t stream_from; /* length of a pass, in tokens, from which they are copied to the device;
+                            0: never */
     bool can_best;    /* selecting the best logits is cheaper than fetching all, as on a device */
     bool can_trim;    /* sequences can go back to any position (seq_trim), not only to snapshots */
     bool lacks_spare; /* a spare state is missing (session_add_spare) */
     bool settled;     /* n_threads is final */
-    int n_threads;    /* threads per token (runtime/engine/thread_tune.h) */
+    int n_threads;    /* threads used for a single token (runtime/engine/thread_tune.h) */
 };
 struct session_info session_info(const struct session *s);
 
@@ -89,9 +91,9 @@ struct session_row {
 enum session_want {
     WANT_HIDDEN = 1, /* input of the head */
     WANT_LOGITS = 2,
-    WANT_BEST = 4 /* best logits instead; requires session_info.can_best */
+    WANT_BEST = 4 /* best logits instead of all; requires session_info.can_best */
 };
-/* Largest finite logits of a token in descending order, ties by ascending id, as needed for
+/* A token's largest finite logits in descending order, ties by ascending id, enough for
  * sampling. n 0: a logit is NaN or +infinity. */
 enum { SESSION_BEST = 128 };
 struct session_best {
@@ -105,33 +107,34 @@ struct session_best {
 struct session_pass {
     const int32_t *ids;            /* [n] */
     const struct session_row *row; /* [n] */
-    /* [n], with `row`: fork[i], if not NULL, receives the past of row i's sequence up to and
-     * including that row. Forks are sequences of the session that this call does not feed, each
-     * named once. After an error they are as after seq_empty. On a device each fork ends a pass. */
+    /* [n], with `row`: if fork[i] is not NULL, it receives the past of row i's sequence up to and
+     * including that row. Forks are sequences of this session that the call does not feed, each
+     * named once. After an error they are as after seq_empty. On a device, each fork ends a
+     * pass. */
     struct seq *const *fork;
     int64_t n;
     /* First block to compute (session_can_begin); 0: start with the embeddings. Blocks below it
-     * keep no state, so every call on such a session starts there. The number of layers: compute
-     * only the part after the last block. */
+     * keep no state, so every call on such a session starts there. Equal to the number of layers:
+     * compute only what follows the last block. */
     int begin;
     /* With `begin`: [n][n_embd], as shown to a probe for block begin - 1 by a session whose weights
-     * are equal up to there. NULL: the rows come from session_hand. */
+     * are the same up to that block. NULL: the rows come from session_hand. */
     const float *residual;
-    /* Block before which passes end if only a probe reads them; 0: run to the end. Hidden rows and
-     * logits are then undefined. Ignored on a device. */
+    /* Block before which passes end if only a probe reads the results; 0: run to the end. Hidden
+     * rows and logits are then undefined. Ignored on a device. */
     int end;
-    /* For a draft model (model_open_draft): [n][n_embd], the trunk's rows at these positions; the
-     * tokens are the next ones. */
+    /* For a draft model (model_open_draft): [n][n_embd], the trunk's rows at these positions; `ids`
+     * or `row` then holds the next tokens. */
     const float *hidden_in;
-    /* Results, each NULL if unwanted: head inputs [n][n_embd], and logits [n_vocab] of the last of
-     * `ids`. With `row`: of the rows that want them, in row order. */
+    /* Results, each NULL if not wanted: head inputs [n][n_embd], and logits [n_vocab] of the last
+     * of `ids`. With `row`: for the rows that want them, in row order. */
     float *hidden, *logits;
     struct session_best *best; /* best logits; with `ids` only if n is 1, with `row` for the
                                   same rows as `logits` */
 };
 /* Feeds tokens. With `begin` or `hidden_in`, rows of one sequence must be adjacent. ERR_USAGE: the
  * context is full, an id is out of range, or a draft model lacks hidden rows. Argument errors
- * change nothing; after any other error seq_pos returns how much of a sequence was fed.
+ * change nothing; after any other error, seq_pos returns how much of a sequence was fed.
  * session_forward and session_step feed n tokens of the session's own sequence. */
 int session_pass(struct session *s, const struct session_pass *p, struct err *e);
 int session_forward(struct session *s, const int32_t *ids, int64_t n, float *hidden, struct err *e);
@@ -144,18 +147,18 @@ int session_head(struct session *s, const float *hidden, int64_t n, float *logit
 
 /* ---- several sequences ---- */
 
-/* Creates an empty sequence of at most n_ctx tokens and reserves memory for n_reserve; it allocates
- * more as it grows. ERR_SYS: out of memory; nothing has changed. */
+/* Creates an empty sequence of at most n_ctx tokens and reserves memory for n_reserve of them; it
+ * allocates more as it grows. ERR_SYS: out of memory; nothing has changed. */
 int session_new_seq(struct session *s, int64_t n_reserve, struct seq **out, struct err *e);
 /* Returns the exact bytes that a sequence of n_tok tokens takes between passes. session_held_bytes
  * returns the current total of all sequences, counting shared pages once. */
 uint64_t session_seq_bytes(const struct session *s, int64_t n_tok);
 uint64_t session_held_bytes(const struct session *s);
 /* Returns the bytes that all sequences, forks and snapshots together may take, whatever their
- * lengths, such that each device has room for its share. UINT64_MAX: they are in main memory. */
+ * lengths, so that each device has room for its share. UINT64_MAX: they are in main memory. */
 uint64_t session_room(const struct session *s);
 /* Keeps the states of n more sequences allocated (cache_keep_spares), so that a fork costs only a
- * copy; returns their bytes. 0: forks have no states to copy, or a device holds them. */
+ * copy; returns their size in bytes. 0: forks have no states to copy, or a device holds them. */
 uint64_t session_keep_spares(struct session *s, int n);
 /* Replaces a spare state that was taken. Returns false if none is missing
  * (session_info.lacks_spare). */
@@ -163,8 +166,8 @@ bool session_add_spare(struct session *s);
 /* Returns the session's own sequence, borrowed. */
 struct seq *session_own_seq(const struct session *s);
 /* Writes a sequence (NULL: the session's own) to a file atomically. session_load_seq restores q
- * (NULL: the session's own) from a file written on any device. ERR_DATA, with q unchanged: a
- * damaged or foreign file, or one of another model or cache type. ERR_USAGE: the file exists and
+ * (NULL: the session's own) from a file written on any device. ERR_DATA, with q unchanged: the file
+ * is damaged, not a sequence, or from another model or cache type. ERR_USAGE: the file exists and
  * overwrite is false, or it has more tokens than the context. */
 int session_save_seq(const struct session *s, const struct seq *q, const char *path, bool overwrite,
                      struct err *e);
@@ -180,18 +183,18 @@ struct session_score {
     int32_t top_p, top_q; /* index of the first maximum, and its probability */
     float prob_p, prob_q;
 };
-enum { SESSION_SCORES = 64 }; /* most rows per call */
-/* Returns whether session_score works: for sessions on a device, whose base, unless NULL, has the
- * same vocabulary and device. */
+enum { SESSION_SCORES = 64 }; /* maximum rows per call */
+/* Returns whether session_score works: for sessions on a device; base, unless NULL, must have the
+ * same vocabulary and be on the same device. */
 bool session_can_score(const struct session *s, const struct session *base);
 /* Scores rows [first, first + n), at most SESSION_SCORES, of the session's last pass of at most
  * n_ubatch rows against the tokens that follow, without copying hidden rows from the device. base:
- * NULL, or a session whose last call was session_score or session_head for n rows of the same
+ * NULL, or a session whose last call was session_score or session_head for n rows at the same
  * positions. out may be NULL for a session that only serves as a base. */
 int session_score(struct session *s, struct session *base, int64_t first, int64_t n,
                   const int32_t *target, struct session_score *out, struct err *e);
-/* Main memory for the fastest copies of rows and logits: pinned if a device computes and the system
- * allows it. ERR_SYS: out of memory. Free it before the session. */
+/* Main memory for the fastest copies of rows and logits: pinned if a device computes and pinned
+ * memory is available. ERR_SYS: out of memory. Free it before the session. */
 struct session_host {
     void *p;
     bool pinned;
@@ -205,7 +208,8 @@ bool session_lost(const struct session *s);
 
 /* ---- observing ---- */
 
-/* Rows of one sequence, in order, that a probe is shown during a pass. Borrowed for the call. */
+/* Rows of one sequence, in order, that are shown to a probe during a pass. Borrowed for the
+ * call. */
 struct session_shown {
     const struct seq *seq; /* NULL: rows given to session_head */
     const float *x;        /* [n_rows], at stride ld */
@@ -230,7 +234,7 @@ struct session_probe {
      * the probe is set. */
     const bool *blocks;
     bool stays;            /* residual: x is NULL; session_hand copies the rows on the device */
-    session_show_fn route; /* choices of a MoE block's router */
+    session_show_fn route; /* experts chosen by a MoE block's router */
     /* Called before and after every node of a pass on the CPU. Nodes are then not fused, so that
      * grad/ can read every register. */
     void (*node)(void *ud, struct session *s, const struct gr_node *n, bool after);
@@ -239,15 +243,15 @@ struct session_probe {
 void session_observe(struct session *s, const struct session_probe *p);
 /* Returns whether residuals can be handed from one session to another: both are on one device. */
 bool session_can_hand(const struct session *from, const struct session *to);
-/* Copies residual rows shown to a probe of `from` into the next pass of `to`, which starts after
- * their block (session_pass.begin), at row `at`. */
+/* Copies residual rows that a probe of `from` was shown into the next pass of `to`, at row `at`.
+ * That pass starts after their block (session_pass.begin). */
 int session_hand(struct session *from, const struct session_shown *r, struct session *to,
                  int64_t at, struct err *e);
 
-/* Sums of squares per column of the rows that a probe's `product` would see, computed on the device
- * that has them: sum2 [n_mat][ne[0]] and row counts count [n_mat], one per expert matrix. Rows are
- * added in order within a chunk, then chunks in order, so the result is bit-identical to a loop
- * over the rows. */
+/* Sums of squares, per column, of the rows that a probe's `product` would see, computed on the
+ * device that has the rows: sum2 [n_mat][ne[0]] and row counts count [n_mat], one per expert
+ * matrix. Rows are added in order within a chunk, then chunks in order, so the result is
+ * bit-identical to a loop over the rows. */
 typedef void (*session_sum_fn)(void *ud, const struct gr_weight *w, int64_t n_mat,
                                const double *sum2, const double *count);
 /* Fills in the initial sums; false: none. */
@@ -272,12 +276,12 @@ const struct session_sums *session_sums(const struct session *s);
 
 const struct model *session_model(const struct session *s); /* borrowed */
 const struct session_opts *
-session_get_opts(const struct session *s); /* zeros replaced by defaults */
+session_get_opts(const struct session *s); /* zeros are replaced by the defaults */
 
 /* Marks the current position of the session's own sequence; session_rewind returns to it after a
  * few tokens. Recurrent states are copied, the cache is not. A mark holds until the next mark or
- * reset. It takes the memory of the states once and, for layers with a window, the positions that
- * the window has passed since. */
+ * reset. Its memory is one copy of the states and, for layers with a window, the positions that the
+ * window has passed since. */
 int session_mark(struct session *s, struct err *e);
 void session_rewind(struct session *s);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/session_model.c - weights of a session: the given model's, packed ones, or another
- * model's with the same graph. */
+/* runtime/engine/session_model.c - the weights that a session uses: those of the given model,
+ * packed ones, or those of another model with the same graph. */
 #include "containers/gguf.h"
 #include "base/num.h"
 #include "runtime/engine/exec.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* runtime/engine/state.h - shapes of recurrent states: the last width - 1 inputs of the convolution
- * and one matrix per value head. Their size does not depend on the number of tokens. A sequence
- * (runtime/engine/cache.h) or a device owns the memory. Internal to runtime/. */
+ * and one matrix per value head. Their size does not depend on the number of tokens. The memory is
+ * owned by a sequence (runtime/engine/cache.h) or a device. Internal to runtime/. */
 #ifndef HONE_RUNTIME_ENGINE_STATE_H
 #define HONE_RUNTIME_ENGINE_STATE_H
 
@@ -21,7 +21,7 @@ struct rec {
     struct rec_slot *slot;
     uint64_t n_bytes; /* state of one sequence */
 };
-/* Derives the shapes from the graph. ring: tails are rings. */
+/* Derives the shapes from the graph. ring: the convolutions' tails are stored as rings. */
 void rec_init(struct rec *r, const struct graph *g, bool ring);
 void rec_release(struct rec *r);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/thread_tune.c - tuning of the number of threads (thread_tune.h). The fastest of a
- * few tokens counts, because disturbances only slow things down. Fewer threads must win by 3 %, so
- * that noise alone does not change the number. */
+/* runtime/engine/thread_tune.c - tuning of the number of threads (thread_tune.h). Each candidate is
+ * judged by its fastest token, because disturbances only slow things down. Fewer threads must win
+ * by 3 %, so that noise alone does not change the number. */
 #include "runtime/engine/thread_tune.h"
 
 static const double gain = 0.97;

@@ -10,7 +10,7 @@
 static struct weight_mem *mem_new(void) {
     struct weight_mem *m = xcalloc(1, sizeof *m);
     atomic_init(&m->n_refs, 1);
-    (void)pthread_mutex_init(&m->lock, NULL); /* cannot fail with default attributes */
+    (void)pthread_mutex_init(&m->lock, NULL); /* cannot fail with the default attributes */
     return m;
 }
 

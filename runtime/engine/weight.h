@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/weight.h - reference-counted weights: immutable blocks, and packed rows or device
- * copies derived from them.
+/* runtime/engine/weight.h - reference-counted weights: immutable blocks, and the packed rows or
+ * device copies derived from them.
  *
- * `struct weight` is the view that operations read: blocks, shape, and in a session with packed
- * rows (runtime/engine/pack.h) those rows. It is a value and may be copied freely. All copies refer
- * to the same `struct weight_mem`, which owns the memory. Models of one file, candidates with a few
+ * `struct weight` is what operations read: blocks, shape and, in a session with packed rows
+ * (runtime/engine/pack.h), those rows. It is a value and may be copied freely. All copies refer to
+ * the same `struct weight_mem`, which owns the memory. Models of one file, candidates with a few
  * replaced weights, draft models and sessions share it, and the last reference frees it. Derived
- * forms are therefore made once for all users. */
+ * forms are therefore created once for all users. */
 #ifndef HONE_RUNTIME_ENGINE_WEIGHT_H
 #define HONE_RUNTIME_ENGINE_WEIGHT_H
 
@@ -20,14 +20,14 @@
 #include "containers/qtype.h"
 
 struct weight_copy;  /* device copy: runtime/engine/cuda/copy.c */
-struct weight_rows { /* packed rows in groups of the size that an instruction set computes with */
+struct weight_rows { /* packed rows, in groups of the size that an instruction set computes with */
     int rows;
     const uint8_t *data;
     bool mapped; /* from a file (pack_cache.h), otherwise allocated */
     void *own;   /* owner of data; release(own) frees it */
     void (*release)(void *own);
 };
-enum { WEIGHT_FORMS = 4 }; /* most group sizes kept at a time; kernels use 8 and 16 */
+enum { WEIGHT_FORMS = 4 }; /* maximum number of group sizes kept at a time; kernels use 8 and 16 */
 
 struct weight_mem {
     atomic_int n_refs;
@@ -46,7 +46,7 @@ struct weight {
     enum qtype type;
     int64_t ne[4];
     uint64_t row_bytes;
-    uint64_t mat_bytes; /* distance between matrices (experts): ne[1] rows */
+    uint64_t mat_bytes; /* distance in bytes between matrices (experts) of ne[1] rows */
     uint64_t n_bytes;
     const uint8_t *packed; /* packed form in use; NULL: none */
     int pack_rows;
@@ -55,8 +55,8 @@ struct weight {
 
 /* Initializes a weight from a tensor of an open file, which must outlive it. */
 void weight_of_file(struct weight *out, const struct gguf *g, const struct gguf_tensor *t);
-/* Initializes a weight with replacement blocks for `like`, of the same shape and any type. The last
- * reference releases them; release NULL: they are borrowed and must outlive the weight. On an error
+/* Initializes a weight that replaces `like`: given blocks of the same shape and any type. The last
+ * reference releases them; release NULL: they are borrowed and must outlive the weight. On error,
  * the caller still owns them. ERR_DATA: the type cannot store rows of this length. */
 int weight_given(struct weight *out, const struct weight *like, const char *name, void *data,
                  enum qtype type, void (*release)(void *), struct err *e);
@@ -65,14 +65,15 @@ void weight_keep(const struct weight *w);
 void weight_drop(struct weight *w);
 void weight_mem_keep(struct weight_mem *m);
 void weight_mem_drop(struct weight_mem *m); /* accepts NULL */
-/* Returns whether both are the same object, so that data derived from one is valid for both. */
+/* Returns whether both are the same weight, so that data derived from one is valid for the
+ * other. */
 static inline bool weight_same(const struct weight *a, const struct weight *b) {
     return a->mem == b->mem;
 }
 
 /* Returns the packed rows in groups of `rows`, or NULL. */
 const uint8_t *weight_rows(const struct weight *w, int rows);
-/* Attaches packed rows to w; if it already has this form, r is released. */
+/* Attaches packed rows to w. If w already has this form, releases r. */
 void weight_add_rows(const struct weight *w, const struct weight_rows *r);
 /* Returns the bytes of packed rows of all forms, in memory or in mapped files. */
 uint64_t weight_packed_bytes(const struct weight *w, bool mapped);

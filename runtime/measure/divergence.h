@@ -13,8 +13,7 @@ struct divergence_opts {
     const char *const *model; /* [n_models] candidates; with eval.save_base, the base */
     const char *const *text;  /* [n_texts] */
     int n_models, n_texts;
-    bool for_people; /* human-readable output: shows negative rounding errors as 0 and quotes texts
-                      */
+    bool for_people; /* human-readable: negative rounding errors are shown as 0, texts quoted */
 };
 /* Compares the models with eval.base or eval.base_file, or writes eval.save_base. Fills m. */
 int divergence_run(struct work *w, const struct divergence_opts *o, struct emit *m, struct err *e);
