@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* report/card.h - sections of README.md, the model card.
+/* report/card.h - the sections of README.md, the model card.
  *
- * The Hub shows a card 760 px wide and a phone half of that, so tables have at most five short
+ * The Hub shows a card 760 px wide, and a phone half of that, so tables have at most five short
  * columns and everything else is folded. */
 #ifndef HONE_REPORT_CARD_H
 #define HONE_REPORT_CARD_H
@@ -12,19 +12,20 @@
 
 /* Returns whether s has the form of a Hub repository, "org/name". */
 bool card_is_repo(const char *s);
-/* Appends the table of files, then a folded table of all numbers and a folded glossary. rel may be
- * NULL. */
+/* Appends the table of files, then a folded table with all numbers and a folded glossary. rel may
+ * be NULL. */
 void card_files(const struct result *r, const struct release *rel, struct buf *out);
-/* Appends the table for a release without measurements: sizes only. */
+/* Appends the table for a release without measurements; it has only sizes. */
 void card_plain_files(const struct release *rel, struct buf *out);
-/* Names the projector files, or the reason why the vision tower is missing (tower.c). */
+/* Appends the names of the projector files, or the reason why the vision tower is missing
+ * (tower.c). */
 void card_vision(const struct result *r, const struct release *rel, struct buf *out);
 /* Appends the plots; hone publish writes their SVG files next to the card. */
 void card_plots(const struct result *r, struct buf *out);
-/* Appends the commands for the recommended file: from the Hub, if the repository is known, and from
- * a download of the whole folder. */
+/* Appends the commands for the recommended file: one that downloads it from the Hub, if the
+ * repository is known, and one for a download of the whole folder. */
 void card_use(const struct release *rel, struct buf *out);
-/* Appends tables of the file that fits each memory size. r may be NULL. */
+/* Appends tables that show which file fits each memory size. r may be NULL. */
 void card_fit(const struct result *r, const struct release *rel, struct buf *out);
 /* Appends a folded example: the prompt of a short conversation. */
 void card_prompt(const struct release *rel, struct buf *out);

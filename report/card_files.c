@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* report/card_files.c - the files section of README.md: a table narrow enough for a phone, and all
- * numbers folded. */
+/* report/card_files.c - the files section of README.md: a table narrow enough for a phone, and a
+ * folded table with all numbers. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +30,7 @@ static void text_cell(struct buf *out, struct buf *text) {
 static void loss_cell(const struct result *r, int i, struct buf *out) {
     const struct pick_grade g = pick_grade(r, i);
     const double kld =
-        fmax(r->file[i].mean_kld, 1e-9); /* two digits; full precision is in the folded table */
+        fmax(r->file[i].mean_kld, 1e-9); /* two digits; the folded table has full precision */
     buf_fmt(out, " %s", pick_word(g.band));
     if (g.band != PICK_UNKNOWN) {
         buf_fmt(out, ", %.*f", (int)fmin(fmax(1 - floor(log10(kld)), 2), 7), kld);
@@ -57,7 +57,8 @@ static void size_cell(int64_t n_bytes, struct buf *out) {
     buf_fmt(out, " %.*s" NBSP "%s |", n, size, size + n + 1);
 }
 
-/* Writes a row. The recommended file's mark comes first, where a phone shows it. */
+/* Writes a row of the table. The mark of the recommended file comes first, where a phone shows
+ * it. */
 static void file_row(const struct result *r, int i, const struct release *rel, struct buf *out) {
     const struct result_file *f = &r->file[i];
     buf_str(out, i == pick_file(r) ? "| " STAR NBSP "[**" : "| [");
@@ -81,7 +82,7 @@ static void file_row(const struct result *r, int i, const struct release *rel, s
     buf_chr(out, '\n');
 }
 
-/* Returns whether a file is listed; the base only if the folder has it. */
+/* Returns whether a file is listed; the base is listed only if it is in the folder. */
 static bool listed(const struct result *r, int i, const struct release *rel) {
     return !r->file[i].is_base || (rel && release_has(rel, r->file[i].file));
 }
@@ -92,7 +93,7 @@ static bool any_gain(const struct result *r) {
     return false;
 }
 
-/* Returns whether no file is a mix, neither for a size class nor for a byte budget. */
+/* Returns whether no file is a mix, neither one for a size class nor one for a byte budget. */
 static bool all_presets(const struct result *r) {
     bool mix = false;
     for (int i = 0; i < r->n_files; i++)
@@ -116,7 +117,7 @@ static void put_captions(const struct result *r, struct buf *out) {
     buf_chr(out, '\n');
 }
 
-/* Writes the folded table of all numbers and of tensor types, some of which are slow on some
+/* Writes the folded table with all numbers and the tensor types, some of which are slow on some
  * backends. */
 static void numbers(const struct result *r, const int *order, struct buf *out) {
     struct buf text = {0};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* report/card_fit.c - the memory section of README.md: the file that fits each memory size. */
+/* report/card_fit.c - the memory section of README.md: which file fits each memory size. */
 #include <string.h>
 
 #include "report/card.h"
@@ -12,7 +12,7 @@ static const char *label_of(const struct result *r, const struct release *rel, i
     return *rel->file[file].encoding ? rel->file[file].encoding : rel->file[file].file;
 }
 
-/* Writes the row of one memory size: the file that fits, for each context length. */
+/* Writes the row for one memory size: the file that fits, for each context length. */
 static void fit_row(const struct result *r, const struct release *rel, const struct release_fit *f,
                     struct buf *out) {
     buf_fmt(out, "| %d GiB%s |", f->gib, rel->enough_gib[f->kind] == f->gib ? " and more" : "");
@@ -52,8 +52,8 @@ static void fit_table(const struct result *r, const struct release *rel, int kin
     }
 }
 
-/* Writes the size that fits the best file, for memory kinds without a table. Returns false if there
- * is no such kind. */
+/* Writes which memory size suffices for the best file, for the kinds of memory that have no table.
+ * Returns false if there is no such kind. */
 static bool enough(const struct result *r, const struct release *rel, struct buf *out) {
     static const char *const name[RELEASE_MEMORIES] = {[RELEASE_GPU] = "on a GPU",
                                                        [RELEASE_UNIFIED] = "of unified memory",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* report/card_use.c - the commands of README.md. Each names a file that the folder holds or that
- * the previous line downloaded; tests/cli/card.sh runs them. */
+/* report/card_use.c - the commands in README.md. Each uses a file that is in the folder or that the
+ * line before has downloaded; tests/cli/card.sh runs them. */
 #include <string.h>
 
 #include "containers/gguf.h"
@@ -12,8 +12,8 @@ static bool chats(const struct release *rel) {
     return *rel->template != 0;
 }
 
-/* Returns the encoding of a file if it is unique in the repository, so that the Hub can find the
- * file by it; otherwise NULL. */
+/* Returns the encoding of a file if no other file in the repository has it, so that the Hub can
+ * find the file by it; otherwise NULL. */
 static const char *tag_of(const struct release *rel, const struct release_file *f) {
     for (int i = 0; i < rel->n_files; i++)
         if (&rel->file[i] != f && strcmp(rel->file[i].encoding, f->encoding) == 0) return NULL;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* report/facts.c - facts about a release. All sources are untrusted: lengths and counts are
- * bounded. */
+/* report/facts.c - reads and merges the facts about a release. All sources are untrusted: lengths
+ * and counts are bounded. */
 #include "report/facts.h"
 
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 
 enum { MAX_FACT = 400 };
 
-/* JSON keys, and the matching front matter keys of a card. */
+/* JSON keys, and the corresponding front matter keys of a card. */
 static const struct {
     const char *json, *card[2];
 } keys[FACT_COUNT] = {
@@ -70,7 +70,7 @@ static void fill_list(struct facts *to, struct fact_list *l, const struct fact_l
 }
 
 void facts_fill(struct facts *to, const struct facts *from) {
-    /* License name and link belong to the license they came with. */
+    /* The license's name and link are valid only for the same license. */
     bool same =
         !to->text[FACT_LICENSE] ||
         (from->text[FACT_LICENSE] && strcmp(to->text[FACT_LICENSE], from->text[FACT_LICENSE]) == 0);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* report/facts.h - the facts of a model card that need no measurement: repository, license, base
+/* report/facts.h - facts for a model card that need no measurement: repository, license, base
  * model, author, languages, tags.
  *
  * Facts come from options or from the source's card. They are stored as the object "facts" in
- * manifest.json and results.json and are read back from there. */
+ * manifest.json and results.json, and are read back from there. */
 #ifndef HONE_REPORT_FACTS_H
 #define HONE_REPORT_FACTS_H
 
@@ -33,20 +33,20 @@ struct facts {
 };
 void facts_init(struct facts *f);
 void facts_release(struct facts *f);
-/* Copies a text, truncated to a sane length and without control characters. */
+/* Copies a text, cut to a sane length and without control characters. */
 void facts_set(struct facts *f, enum fact k, const char *value);
-/* Appends the items of a text such as "en, fr" to a list of f; "" adds none. */
+/* Appends the items of a text, e.g. "en, fr", to a list of f; "" adds none. */
 void facts_split(struct facts *f, struct fact_list *l, const char *value);
-/* Copies the facts that `to` lacks from `from`. License name and link are copied only if the
- * license is the same. */
+/* Copies the facts that `to` lacks from `from`. The license's name and link are copied only if both
+ * have the same license. */
 void facts_fill(struct facts *to, const struct facts *from);
 /* Reads facts from a JSON object "facts"; ignores any other value. */
 void facts_from_json(struct facts *f, const cJSON *j);
 /* Reads facts from the front matter of a card of len bytes. *bad_line: the first line that could
  * not be parsed, or 0. */
 void facts_from_card(struct facts *f, const char *text, size_t len, int *bad_line);
-/* Returns the repository that a folder was downloaded from, as ORG/NAME, found by its path (the
- * Hub's cache) or by its card of len bytes; f owns the string. NULL: unknown. */
+/* Returns the repository, ORG/NAME, that a folder was downloaded from. It is found by the folder's
+ * path (the Hub's cache) or in its card of len bytes; f owns the string. NULL: unknown. */
 const char *facts_source_repo(struct facts *f, const char *dir, const char *card, size_t len);
 /* Adds the members of "facts" to an object. */
 void facts_put(const struct facts *f, cJSON *to);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* report/folder_lint.c - the linter's driver: findings, file list, names and metadata of models. A
- * finding never stops later checks. */
+/* report/folder_lint.c - driver of the linter: collects findings, lists files, checks names and the
+ * metadata of models. A finding never stops later checks. */
 #include "report/folder_lint.h"
 
 #include <stdarg.h>
@@ -17,7 +17,7 @@
 
 enum { MAX_TEXT = 64 << 20 };
 static const uint64_t hub_limit =
-    UINT64_C(50000000000); /* recommended maximum file size on the Hub, bytes */
+    UINT64_C(50000000000); /* maximum file size recommended by the Hub, in bytes */
 
 void lint_add(struct lint *l, bool error, const char *rule, const char *file, const char *fmt,
               ...) {
@@ -118,7 +118,7 @@ static bool same_text(const struct gguf *g, const char *key, const char *with) {
     return strcmp(gguf_str_or(g, key, ""), with) == 0;
 }
 
-struct seen { /* findings across models */
+struct seen { /* findings about several models */
     char (*encoding)[32];
     char *template, *arch;
     int n;
@@ -256,7 +256,7 @@ static void check_model(struct lint *l, const char *file, struct seen *s) {
     gguf_close(g);
 }
 
-/* Reports a shard without its set's first shard: no loader can open it. */
+/* Reports a shard of a set whose first shard is missing: no loader can open it. */
 static void check_orphan(struct lint *l, const char *file, int n) {
     char *first = gguf_split_name(file, 0, n), *path = io_join(l->dir, first);
     if (!io_exists(path))
@@ -268,7 +268,7 @@ static void check_orphan(struct lint *l, const char *file, int n) {
 
 /* ---- the folder ------------------------------------------------------------------------------ */
 
-/* Checks one file of the folder by its kind. *n_gguf counts the models. */
+/* Checks one file of the folder according to its kind. *n_gguf counts the models. */
 static void check_file(struct lint *l, const char *name, struct seen *s, int *n_gguf) {
     struct stat st;
     int i = 0, n = 0;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* report/folder_lint.h - the linter for folders of GGUF files to publish.
+/* report/folder_lint.h - linter for folders of GGUF files that are to be published.
  *
- * Checks names, card, checksums, manifest, files for other programs and metadata of any folder,
- * whether hone made it or not. */
+ * Checks any folder, whether hone made it or not: names, card, checksums, manifest, files for other
+ * programs, and metadata. */
 #ifndef HONE_REPORT_FOLDER_LINT_H
 #define HONE_REPORT_FOLDER_LINT_H
 
@@ -14,36 +14,37 @@
 #include "containers/gguf.h"
 
 struct lint_finding {
-    bool error;       /* false: warning, the folder works but is harder to read or find */
-    const char *rule; /* stable name for scripts, "card-license" */
+    bool error;       /* false: a warning; the folder works but is harder to read or find */
+    const char *rule; /* stable name for scripts, e.g. "card-license" */
     char *file, *text;
 };
 struct lint {
     const char *dir;
     bool quick; /* skip tensor data: no checksums of large files */
-    /* Checks a chat template: returns the number of its defects and describes the first in *first.
-     * NULL: templates are not checked. */
+    /* Checks a chat template: returns the number of its defects and writes a description of the
+     * first to *first. NULL: templates are not checked. */
     int (*judge)(const char *text, struct buf *first);
     struct lint_finding *finding;
     int n, n_errors;
     int64_t n_files;
 };
-/* Checks the folder l->dir and records its findings in l. Fails only if the folder cannot be read
- * or on interruption. */
+/* Checks the folder l->dir and adds the findings to l. Fails only if the folder cannot be read or
+ * the check is interrupted. */
 int lint_folder(struct lint *l, struct err *e);
 void lint_release(struct lint *l);
 
-/* Adds a finding; for the linter's own files. file NULL: a finding about the whole folder. */
+/* Adds a finding; called by the linter's own files. file NULL: the finding concerns the whole
+ * folder. */
 void lint_add(struct lint *l, bool error, const char *rule, const char *file, const char *fmt, ...)
     PRINTF_LIKE(5, 6);
 /* Reads a text file of the folder; the caller frees it with free(). Returns NULL if the file is
- * missing, or if it cannot be read, which adds a finding. */
+ * missing, or if it cannot be read; the latter adds a finding. */
 char *lint_text(struct lint *l, const char *name, size_t *len);
 /* Returns a pointer to the first absolute local path ("/home/x", "C:\\Users") in the text s of len
  * bytes; NULL: none. */
 const char *lint_local_path(const char *s, size_t len);
 
-/* Adds a finding if the file's name shows that it is private to the job that made the folder
+/* Adds a finding if the file's name shows that it belongs only to the job that made the folder
  * (lint_private.c). */
 void lint_private(struct lint *l, const char *name);
 /* Checks README.md (lint_card.c). */
@@ -52,7 +53,8 @@ void lint_card(struct lint *l);
 void lint_ollama(struct lint *l);
 /* Returns whether a model's metadata or tensors show that it reads images (lint_vision.c). */
 bool lint_sees(const struct gguf *g);
-/* Checks a folder without a projector file; model_sees: lint_sees() of one of its models. */
+/* Checks a folder that has no projector file. model_sees: result of lint_sees() for one of its
+ * models. */
 void lint_vision(struct lint *l, bool model_sees);
 /* Checks SHA256SUMS and manifest.json (lint_sums.c). */
 int lint_sums(struct lint *l, struct err *e);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* report/html.c - report.html from results.json: one self-contained page without scripts or
- * references.
+/* report/html.c - report.html, written from results.json: one self-contained page without scripts
+ * or references.
  *
  * The recommendation and its reason come first. Untrusted text is escaped where it is printed. */
 #include "report/html.h"
@@ -46,7 +46,7 @@ static void put_tile(const char *number, const char *unit, const char *about, st
     buf_fmt(out, "<div><strong>%s%s</strong><span>%s</span></div>", number, unit, about);
 }
 
-/* Writes the numbers of the recommended file, the gain first if it was measured. */
+/* Writes the numbers of the recommended file; the gain comes first if it was measured. */
 static void tiles(const struct result *r, int i, struct buf *out) {
     const struct result_file *f = &r->file[i];
     const double gain = pick_gain(r, i);
@@ -77,7 +77,7 @@ static void tiles(const struct result *r, int i, struct buf *out) {
     buf_release(&about);
 }
 
-/* Writes the name of the recommended file and its loss in a word. */
+/* Writes the name of the recommended file and its loss in one word. */
 static void take(const struct result *r, int i, const struct release *rel, struct buf *out) {
     const struct pick_grade g = pick_grade(r, i);
     char size[32];
@@ -120,7 +120,7 @@ static void answer(const struct result *r, const struct release *rel, struct buf
     buf_release(&text);
 }
 
-/* Writes a plot in both widths; the style sheet shows the one that fits. */
+/* Writes a wide and a narrow version of a plot; the style sheet shows the one that fits. */
 static void plot(const struct buf *wide, const struct buf *narrow, struct buf *out) {
     buf_fmt(out, "<div class=wide>%s</div><div class=narrow>%s</div>\n", wide->data, narrow->data);
 }
@@ -153,7 +153,7 @@ static void put_size_plot(const struct result *r, struct buf *out) {
     buf_release(&narrow);
 }
 
-/* Writes the plots that not every result has. */
+/* Writes the plots that only some results have. */
 static void more_plots(const struct result *r, struct buf *out) {
     static const struct {
         bool (*draw)(const struct result *r, bool narrow, struct buf *out);
@@ -230,7 +230,7 @@ static void put_sentences(const cJSON *list, const char *title, struct buf *out)
     buf_str(out, "</ul>");
 }
 
-/* Writes the reason for each file's choice of types. */
+/* Writes, for each file, why its types were chosen. */
 static void whys(const struct result *r, struct buf *out) {
     bool any = false;
     for (int i = 0; i < r->n_files; i++) {

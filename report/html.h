@@ -15,11 +15,12 @@ void html_files(const struct result *r, const struct release *rel, struct buf *o
 /* Appends the folded table of all numbers. */
 void html_numbers(const struct result *r, struct buf *out);
 void html_fit(const struct result *r, const struct release *rel, struct buf *out);
-/* Appends `text` as a link to the file if the folder has it, otherwise plain. rel NULL: the folder
- * is unknown and the text becomes a link. */
+/* Appends `text`: as a link to the file if the folder has it, otherwise plain. rel NULL: the folder
+ * is unknown, and the text becomes a link. */
 void html_link(const struct release *rel, const char *file, const char *text, struct buf *out);
 
-/* Names the projector files, or the reason why the vision tower is missing (tower.c). */
+/* Appends the names of the projector files, or the reason why the vision tower is missing
+ * (tower.c). */
 void html_vision(const struct result *r, struct buf *out);
 /* Appends the checksums of the projector files. */
 void html_vision_sums(const struct result *r, struct buf *out);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* report/html_files.c - the tables of report.html: files, all numbers, memory.
  *
- * On phones a row becomes a card, so each cell carries its column's name. */
+ * On phones each row becomes a card, so every cell also contains the name of its column. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include "report/pick.h"
 #include "report/report_text.h"
 
-enum { LONG_NAME = 44 }; /* characters per table line at 768 px */
+enum { LONG_NAME = 44 }; /* characters per line of the table at 768 px */
 
 /* ---- pieces ---------------------------------------------------------------------------------- */
 
@@ -52,7 +52,7 @@ static void html_grade(const struct result *r, int i, struct buf *out) {
                 pick_word(g.worst != g.band ? g.worst : g.best));
 }
 
-/* Opens a cell. Phones show the column's name in it. */
+/* Opens a cell that contains the column's name, which only phones show. */
 static void cell(const char *column, struct buf *out) {
     buf_fmt(out, "<td class=n data-l='%s'><span class=v>", column);
 }
@@ -76,7 +76,7 @@ static void put_plain(struct buf *out, const struct buf *text) {
     html_text(out, text->data ? text->data : "");
 }
 
-/* Writes a divergence with its error on a second line, which phones hide. */
+/* Writes a divergence, with its error on a second line that phones hide. */
 static void kld_cell(const struct result_file *f, struct buf *out) {
     struct buf text = {0};
     cell("divergence", out);
@@ -159,7 +159,7 @@ static void file_row(const struct result *r, int i, const struct release *rel, s
     buf_str(out, "</tr>\n");
 }
 
-/* Names the base below the table if it is not in the folder. */
+/* Writes the name of the base below the table if the base is not in the folder. */
 static void base_line(const struct result *r, int i, struct buf *out) {
     char size[32];
     text_size(size, r->file[i].size_bytes);

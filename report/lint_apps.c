@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* report/lint_apps.c - checks of files for other programs: Ollama's Modelfile and params, LM
- * Studio's model.yaml, JSON copies. Anything these programs would reject is an error. */
+/* report/lint_apps.c - the linter's checks of files for other programs: Ollama's Modelfile and
+ * params, LM Studio's model.yaml, JSON copies. Anything that these programs would reject is an
+ * error. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,7 +48,7 @@ static void add_fault(struct modelfile *m, const char *rule, const char *fmt, co
 static void check_from(struct modelfile *m, const char *arg) {
     size_t n = strlen(arg);
     m->has_from = true;
-    if (n < 6 || strcmp(arg + n - 5, ".gguf") != 0) return; /* a model name */
+    if (n < 6 || strcmp(arg + n - 5, ".gguf") != 0) return; /* the name of a model */
     int i, count;
     size_t len;
     const char *s = strncmp(arg, "./", 2) == 0 ? arg + 2 : arg;
@@ -61,7 +62,7 @@ static void check_from(struct modelfile *m, const char *arg) {
     }
     char *path = io_join(m->l->dir, s);
     bool there = io_exists(path);
-    for (int k = 1; !there && k < 100; k++) { /* the name hone merge would write */
+    for (int k = 1; !there && k < 100; k++) { /* the name that hone merge would write */
         char first[512];
         snprintf(first, sizeof first, "%.*s-00001-of-%05d.gguf", (int)(strlen(path) - 5), path, k);
         there = io_exists(first);
@@ -70,7 +71,7 @@ static void check_from(struct modelfile *m, const char *arg) {
     free(path);
 }
 
-/* Removes the quotes around a value. Returns false if the quote is not closed. */
+/* Removes the quotes around a value. Returns false if the closing quote is missing. */
 static bool unquote(char *s) {
     size_t n = strlen(s);
     if (*s != '"') return true;
@@ -119,7 +120,7 @@ static void check_command(struct modelfile *m, char *line) {
     if (strcmp(name, "PARAMETER") == 0 && *arg) check_parameter(m, arg);
 }
 
-/* Skips a """ ... """ block, which counts as one command even across several lines. */
+/* Skips a """ ... """ block, which counts as one command even if it spans several lines. */
 static char *skip_block(struct modelfile *m, char *line, char *next) {
     char *open = strstr(line, "\"\"\"");
     if (!open || strstr(open + 3, "\"\"\"")) return next;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* report/lint_card.c - checks of README.md: front matter by the Hub's rules, links, sizes, local
- * paths. */
+/* report/lint_card.c - the linter's checks of README.md: front matter by the Hub's rules, links,
+ * sizes, local paths. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -117,7 +117,7 @@ static int64_t size_of(const struct lint *l, const char *name) {
     return n;
 }
 
-/* Returns the total bytes of a split set, given its first file. */
+/* Returns the total size in bytes of a split set, given its first file. */
 static int64_t total_size(const struct lint *l, const char *name) {
     int i, n;
     size_t len;
@@ -133,8 +133,8 @@ static int64_t total_size(const struct lint *l, const char *name) {
     return sum;
 }
 
-/* Checks a size in the card: "| [a](a) | 12345 |" is in bytes; "| 0.0330 GiB" and "| 12.3 GB" name
- * their unit. */
+/* Checks a size given in the card: "| [a](a) | 12345 |" is in bytes; "| 0.0330 GiB" and "| 12.3 GB"
+ * name their unit. */
 static void check_cell(struct lint *l, const char *name, const char *cell, int64_t size) {
     char *end;
     double v = strtod(cell, &end);
@@ -179,7 +179,7 @@ static void check_body(struct lint *l, const char *text) {
         size_t n = strcspn(p + 2, ")\n");
         if (p[2 + n] == ')') check_link(l, p + 2, n, p + 3 + n);
     }
-    /* every file in a command: -m NAME.gguf */
+    /* every file that a command names: -m NAME.gguf */
     for (const char *p = strstr(text, ".gguf"); p; p = strstr(p + 5, ".gguf")) {
         const char *s = p;
         while (s > text && !strchr(" \t\n`|()[]\"'=<>", s[-1])) s--;

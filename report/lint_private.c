@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* report/lint_private.c - files in a folder to publish that are private to the job that made it:
- * state, calibration texts (often personal), logs. Found by name. */
+/* report/lint_private.c - the linter's check for files that belong only to the job that made the
+ * folder: state, calibration texts (often personal), logs. They are recognized by name. */
 #include <fnmatch.h>
 #include <stdlib.h>
 
@@ -50,7 +50,7 @@ void lint_private(struct lint *l, const char *name) {
     if (is_state(l, name))
         lint_add(l, true, "private-state", name,
                  "the state of a job of hone make: move it elsewhere");
-    if (str_ends(name, ".part.log")) return; /* a leftover, reported elsewhere */
+    if (str_ends(name, ".part.log")) return; /* a leftover, which another check reports */
     for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++) {
         const struct pattern *p = &patterns[i];
         if (fnmatch(p->glob, name, FNM_CASEFOLD) != 0) continue;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* report/lint_sums.c - checks of SHA256SUMS and manifest.json: every listed file exists and
- * matches, every model is listed. Reads every listed file once unless `quick` is set. */
+/* report/lint_sums.c - the linter's checks of SHA256SUMS and manifest.json: every listed file
+ * exists and matches, every model is listed. Reads every listed file once unless `quick` is set. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +21,7 @@ static bool safe_name(const char *s) {
     return *s && *s != '/' && *s != '\\' && !strstr(s, "..");
 }
 
-/* Splits a line into checksum and name. Returns false if it has another form. */
+/* Splits a line into checksum and file name. Returns false if the line has a different form. */
 static bool sum_line(char *line, const char **name) {
     if (strlen(line) < 67 || strspn(line, "0123456789abcdefABCDEF") != 64 || line[64] != ' ' ||
         (line[65] != ' ' && line[65] != '*'))
@@ -46,7 +46,7 @@ static int check_sum(struct lint *l, const char *hex, const char *name, struct e
     return rc;
 }
 
-/* Reports models missing from SHA256SUMS. */
+/* Reports models that SHA256SUMS does not list. */
 static int check_unlisted(struct lint *l, const struct strmap *listed, struct err *e) {
     struct io_names all;
     int rc = io_list(&all, l->dir, e);

@@ -12,7 +12,8 @@ static struct json *read_json(struct lint *l, const char *name) {
     struct json *root = NULL;
     struct err ignored;
     char *text = lint_text(l, name, &len);
-    if (text && json_parse(&root, text, len, name, &ignored)) root = NULL; /* another check's */
+    if (text && json_parse(&root, text, len, name, &ignored))
+        root = NULL; /* another check reports the error */
     free(text);
     return root;
 }
@@ -52,7 +53,7 @@ void lint_vision(struct lint *l, bool model_sees) {
     struct json *config = read_json(l, "config.json"), *results = read_json(l, "results.json");
     const struct json *made = json_get(results, "vision");
     const char *why = json_str(json_get(made, "why"));
-    /* Finetunes of the language model alone keep the original's config. */
+    /* Fine-tunes of the language model alone keep the original's config. */
     const bool none = made && json_num(json_get(made, "n_tensors"), 1) == 0;
     if (!none && (model_sees || sees(config)))
         lint_add(l, false, "vision-mmproj", NULL,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* report/manifest.c - per-tensor hashes: computing, writing and finding them. Memory: one piece of
+/* report/manifest.c - per-tensor hashes: computes, writes and looks them up. Memory: one piece of
  * tensor data and the manifest's text. */
 #include "report/manifest.h"
 
@@ -74,7 +74,7 @@ static void add_tensor(cJSON *tensors, const struct gguf_tensor *t, const char *
     doc_put_str(o, "xxh128", hex);
 }
 
-/* Reads the file once, in order: the header, then tensors and the gaps between them. */
+/* Reads the file once, from start to end: the header, then tensors and the gaps between them. */
 static int add_tensors(cJSON *to, const struct gguf *g, char sha256[65], struct progress *p,
                        struct err *e) {
     int64_t n = gguf_n_tensors(g);
@@ -162,7 +162,8 @@ static const cJSON *find_entry(const cJSON *files, const char *name) {
     return NULL;
 }
 
-/* Takes the hashes of a shard from its entry. Returns false if the entry describes another file. */
+/* Takes the hashes of a shard from its entry. Returns false if the entry describes a different
+ * file. */
 static bool take_shard(struct manifest *m, const struct gguf *g, int shard) {
     const cJSON *f = find_entry(doc_get(m->root, "files"), io_base(gguf_shard_path(g, shard)));
     const char *claimed = doc_str(f, "header_xxh128");

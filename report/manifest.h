@@ -2,8 +2,8 @@
 /* report/manifest.h - manifest.json of a published folder.
  *
  * It lists size and SHA-256 of every file and, for GGUF files, the XXH3-128 of the header and of
- * each tensor. With it, files are compared without reading them and a copy is checked while it is
- * made. Format: docs/formats/manifest.md. */
+ * each tensor. With it, files can be compared without reading them, and a copy can be checked while
+ * it is made. Format: docs/formats/manifest.md. */
 #ifndef HONE_REPORT_MANIFEST_H
 #define HONE_REPORT_MANIFEST_H
 
@@ -14,8 +14,8 @@
 #define MANIFEST_NAME "manifest.json"
 enum { MANIFEST_PIECE = 8 << 20 }; /* bytes of tensor data resident at a time */
 
-/* Calls fn with a tensor's data in pieces and releases each from memory afterwards. Advances p
- * unless NULL. ERR_INTR: interrupted. */
+/* Calls fn with a tensor's data in pieces and releases each piece from memory afterwards. Advances
+ * p unless NULL. ERR_INTR: interrupted. */
 typedef int (*manifest_piece_fn)(void *ud, const uint8_t *data, uint64_t n, struct err *e);
 int manifest_walk(const struct gguf *g, const struct gguf_tensor *t, manifest_piece_fn fn, void *ud,
                   struct progress *p, struct err *e);
@@ -33,16 +33,16 @@ int manifest_add_gguf(cJSON *files, const char *path, char sha256[65], struct pr
 int manifest_add_file(cJSON *files, const char *path, const char *written, char sha256[65],
                       struct err *e);
 
-/* Adds the member "supersedes": the models in the manifest `old`, and those superseded by it, whose
- * checksums are missing from `sums` (text of SHA256SUMS), each with the file that now has its name.
- */
+/* Adds the member "supersedes": those models in the manifest `old`, and those that it lists as
+ * superseded, whose checksums are missing from `sums` (text of SHA256SUMS); each with the file that
+ * now has its name. */
 int manifest_add_superseded(cJSON *to, const char *old, const char *sums, struct err *e);
 
 /* Per-tensor hashes from the manifest stored next to an open file. */
 struct manifest;
-/* Reads the manifest stored next to an open file and checks sizes and headers of all shards against
- * it. *out is NULL, without an error, if the manifest is missing, unreadable, or describes other
- * files. */
+/* Reads the manifest stored next to an open file and checks the sizes and headers of all shards
+ * against it. *out is NULL, without an error, if the manifest is missing, unreadable, or describes
+ * different files. */
 void manifest_of(struct manifest **out, const struct gguf *g);
 void manifest_free(struct manifest *m);
 /* Returns the manifest's hash of a tensor as hexadecimal digits owned by m; NULL: none. */

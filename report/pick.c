@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 /* report/pick.c - the verdict on a release: loss bands, recommendation, sentences.
  *
- * Origin of the thresholds: with a mean divergence of K nats per token, a reader who knows both
+ * Where the thresholds come from: at a mean divergence of K nats per token, a reader who knows both
  * models gains K in log odds with each token, so odds of 20 to 1 (3 nats) take 3 / K tokens. A loss
  * is not noticeable if that is longer than most answers (600 tokens), slight if longer than a
  * paragraph (100), noticeable if longer than a sentence (20). The share of equal top tokens is
- * printed but not graded: it follows the divergence, and a second limit would contradict the plot's
- * bands. */
+ * printed but not graded: it follows the divergence, and a second limit would contradict the bands
+ * in the plot. */
 #include "report/pick.h"
 
 #include <math.h>
@@ -29,7 +29,7 @@ const struct pick_row pick_bands[PICK_BANDS] = {
     {"heavy loss", "a sentence is enough to tell it from the original", (double)INFINITY},
 };
 
-/* Keeps a margin from noticeable loss: texts other than the measured ones may lose more. */
+/* Keeps a margin below noticeable loss: other texts may lose more than the measured ones. */
 const struct pick_row pick_take = {
     "recommended", "the smallest file that 150 tokens of output cannot tell from the original",
     0.02};
@@ -40,7 +40,7 @@ static enum pick_band band_of(double kld) {
     return (enum pick_band)i;
 }
 
-/* Returns half the width of a divergence's 95 % interval. */
+/* Returns half the width of the 95 % interval of a divergence. */
 static double half_width(double kld_stderr) {
     return kld_stderr > 0 && isfinite(kld_stderr) ? Z95 * kld_stderr : 0;
 }
@@ -83,8 +83,8 @@ static bool is_counted(const struct result_file *f) {
     return !f->is_base && isfinite(f->mean_kld) && f->size_bytes > 0;
 }
 
-/* Returns the smallest file in this band or a better one, by its worst possible band if `sure`; -1:
- * none. */
+/* Returns the smallest file in this band or a better one; if `sure`, its worst possible band must
+ * qualify. -1: none. */
 static int smallest(const struct result *r, enum pick_band limit, bool sure) {
     int best = -1;
     for (int i = 0; i < r->n_files; i++) {
@@ -122,7 +122,7 @@ int pick_file(const struct result *r) {
     return i >= 0 ? i : closest_file(r);
 }
 
-/* Returns the closest file that is both closer and no larger than file i; -1: none. */
+/* Returns, of the files that are closer than file i and no larger, the closest; -1: none. */
 static int better(const struct result *r, int i) {
     const struct result_file *f = &r->file[i];
     int best = -1;
@@ -178,7 +178,7 @@ const char *pick_label(const struct result *r, int i) {
     return s;
 }
 
-/* Returns why file i is recommended: the rule of pick_file that applied. */
+/* Returns why file i is recommended: which rule of pick_file chose it. */
 static const char *why_recommended(const struct result *r, int i) {
     if (i == smallest(r, PICK_NONE, true)) return "the smallest without noticeable loss";
     if (i == smallest_to_take(r) || pick_grade(r, i).band <= PICK_SLIGHT)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* report/plots.c - the plots of a report: their points, labels and axes; svg.c draws them. */
+/* report/plots.c - the plots of a report: builds points, labels and axes; svg.c draws them. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,8 +13,8 @@
 
 static const double Z95 = 1.959964; /* two-sided 95 % of a normal distribution */
 
-/* Appends a note such as "BF16, 35.4 MB: 0 >": the base is outside the plot, since it is larger
- * than all files and its divergence of 0 has no logarithm. */
+/* Appends a note, e.g. "BF16, 35.4 MB: 0 >". The base itself is outside the plot: it is larger than
+ * all files, and its divergence of 0 has no logarithm. */
 static void base_note(const struct result *r, struct buf *out) {
     for (int i = 0; i < r->n_files; i++) {
         char size[32];
@@ -91,7 +91,7 @@ bool report_svg_speed(const struct result *r, bool narrow, struct buf *out) {
     return n > 1;
 }
 
-/* Plots one line per file from a measurement's rows. */
+/* Plots one line per file from the rows of a measurement. */
 static void by_depth(const struct plot_axes *ax, const struct result *r, bool speed,
                      struct buf *out) {
     struct plot_point *p = NULL;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* report/readme.c - README.md of the output folder from results.json: front matter for the Hub, the
- * recommendation, files, commands, method. Text from the model's metadata is escaped. */
+/* report/readme.c - README.md of the output folder, written from results.json: front matter for the
+ * Hub, the recommendation, files, commands, method. Text from the model's metadata is escaped. */
 #include <string.h>
 
 #include "base/json.h"
@@ -39,7 +39,7 @@ static const char *task_tag(const struct release *rel) {
     return "text-generation";
 }
 
-/* Writes the keys that the Hub evaluates. Leaves out a base model that it could not link to. */
+/* Writes the keys that the Hub evaluates. Omits a base model that the Hub could not link to. */
 static void front_matter(const struct result *r, const struct release *rel, struct buf *out) {
     static const char *const tags[] = {"gguf", "hone", NULL};
     static const char *const more[] = {"gguf", "hone", "imatrix", NULL};
@@ -135,7 +135,7 @@ static void put_how(const struct result *r, struct buf *out) {
     }
 }
 
-/* Credits the model's and the files' authors and states the license. */
+/* Writes the credits for the authors of the model and of the files, and the license. */
 static void credits(const struct result *r, const struct release *rel, struct buf *out) {
     const char *base = *rel->base_model ? rel->base_model : r ? r->base_name : "";
     buf_str(out, "\n## Credits\n\n- The model: ");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* report/release.c - reading a folder of GGUF files to publish. */
+/* report/release.c - reads a folder of GGUF files that are to be published. */
 #include "report/release.h"
 
 #include <math.h>
@@ -14,8 +14,8 @@
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-/* Encodings in file names that the Hub recognises besides general.file_type's names: larger and
- * smaller variants end in _XL, _L, _M, _S, _XS, _XXS. */
+/* Encodings in file names that the Hub recognises, in addition to the names of general.file_type:
+ * larger and smaller variants end in _XL, _L, _M, _S, _XS, _XXS. */
 static const char *const stems[] = {"Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "Q8_K", "IQ1",
                                     "IQ2",  "IQ3",  "IQ4",  "TQ1",  "TQ2",  "Q4_0", "Q4_1",
                                     "Q5_0", "Q5_1", "Q8_0", "BF16", "F16",  "F32",  "MXFP4"};
@@ -106,7 +106,7 @@ static int read_list(struct release *r, const struct gguf *g, const char *key, c
     return n;
 }
 
-/* Returns "org/name" of the source model from the metadata, else of its base model. */
+/* Returns "org/name" of the source model according to the metadata, or else of its base model. */
 static const char *base_of(struct release *r, const struct gguf *g) {
     static const char hub[] = "https://huggingface.co/";
     const char *url = gguf_str_or(g, "general.source.repo_url", "");
@@ -185,7 +185,7 @@ static void measure_file(struct release_file *f, const struct gguf *g) {
     f->file_type = type < INT32_MAX ? (int64_t)type : -1;
 }
 
-/* Adds a projector file; quantized ones come last. */
+/* Adds a projector file, quantized ones last. */
 static void add_mmproj(struct release *r, const char *name, const struct gguf *g) {
     struct release_file about = {0};
     if (r->n_mmproj == RELEASE_MAX_MMPROJ) return;
@@ -225,7 +225,7 @@ static int read_model(struct release *r, const char *name, struct err *e) {
     return 0;
 }
 
-/* Names the release after the first file without its encoding, or after the folder if a file is
+/* Names the release after its first file, without the encoding, or after the folder if a file is
  * called "Q4_K_M.gguf". */
 static void name_by_file(struct release *r) {
     const struct release_file *f = &r->file[0];

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* report/release.h - a folder of GGUF files to publish: its files and their metadata.
+/* report/release.h - a folder of GGUF files that are to be published: its files and their metadata.
  *
- * Reads headers only. The caller supplies numbers that need the model's architecture: memory,
- * advice, the rendered prompt. */
+ * Reads headers only. The caller supplies what requires the model's architecture: memory, advice,
+ * the rendered prompt. */
 #ifndef HONE_REPORT_RELEASE_H
 #define HONE_REPORT_RELEASE_H
 
@@ -12,37 +12,38 @@
 #include "containers/gguf.h"
 
 /* Finds the encoding in a file name by the usual convention and writes it in capitals: the part
- * after the last '-' or '.' before the shard number, or the whole name, such as "Q4_K_M", "Q4_K_XL"
- * or "BF16". Returns false if the Hub would not recognise it. */
+ * after the last '-' or '.' before the shard number, or the whole name; e.g. "Q4_K_M", "Q4_K_XL" or
+ * "BF16". Returns false if the Hub would not recognise it. */
 bool release_encoding(const char *file, char out[32]);
 /* Returns a name without extension and shard number: "M-Q4_K_M" for "M-Q4_K_M.gguf" and
  * "M-Q4_K_M-00001-of-00003.gguf". The caller frees it with free(). */
 char *release_stem(const char *file);
 
 struct release_file { /* one model: a file or a split set */
-    const char *file; /* file name; of the first shard in a split set */
+    const char *file; /* file name; of a split set, the first shard */
     const char *stem;
     char encoding[32]; /* "": not recognised */
     int n_shards;
     uint64_t size_bytes;
     int64_t n_params, file_type; /* file_type -1: missing */
     double bpw;
-    bool is_float;    /* not quantized: the base of the other files */
-    uint64_t need[2]; /* GPU bytes with 8192 and 32768 tokens of context; 0: unknown */
+    bool is_float; /* not quantized: the base of the other files */
+    uint64_t
+        need[2]; /* GPU memory in bytes with 8192 and with 32768 tokens of context; 0: unknown */
 };
 struct release_mmproj { /* vision tower in a file of its own, for any of the models */
     const char *file, *projector;
     uint64_t size_bytes;
 };
-/* Advice for one memory size, for each context length of struct release. */
+/* Which file to use with one memory size, for each context length of struct release. */
 enum release_memory { RELEASE_GPU, RELEASE_UNIFIED, RELEASE_RAM, RELEASE_MEMORIES };
 enum { RELEASE_CONTEXTS = 3 };
 struct release_fit {
     enum release_memory kind;
     int gib;
     int file[RELEASE_CONTEXTS];    /* index; -1: none fits */
-    int cpu_moe[RELEASE_CONTEXTS]; /* blocks whose experts stay in main memory (--n-cpu-moe); 0:
-                                      none */
+    int cpu_moe[RELEASE_CONTEXTS]; /* number of blocks whose experts stay in main memory
+                                      (--n-cpu-moe); 0: none */
 };
 enum {
     RELEASE_MAX_STOPS = 16,
@@ -59,7 +60,7 @@ struct release {
     const char **name; /* names of all regular files, sorted */
     int n_names;
     bool has_imatrix;
-    /* from the first model's metadata; "" if absent */
+    /* From the first model's metadata; "" if absent. */
     const char *title, *arch, *size_label, *license, *license_name, *license_link, *base_model;
     const char *template, *bos;
     const char *language[RELEASE_MAX_LIST], *tag[RELEASE_MAX_LIST], *stop[RELEASE_MAX_STOPS];
@@ -69,15 +70,15 @@ struct release {
     int64_t top_k;                     /* -1: not specified */
     /* set by the caller; otherwise NULL or 0 */
     const char *quantized_by, *repo;
-    bool unknown;                      /* architecture unknown to hone: nothing was measured */
-    const char *prompt;                /* a short conversation as rendered for the model */
+    bool unknown;       /* hone does not know the architecture: nothing was measured */
+    const char *prompt; /* a short conversation, rendered as the model's prompt */
     int64_t fit_ctx[RELEASE_CONTEXTS]; /* tokens; 0: end of the list */
     struct release_fit
-        fit[RELEASE_MAX_FITS]; /* sorted by kind and size; rows without information are left out */
+        fit[RELEASE_MAX_FITS]; /* sorted by kind and size; rows without information are omitted */
     int recommended;           /* file recommended by the measurements; -1: none */
     int n_fits, fit_best;      /* fit_best: best file regardless of memory; -1: none */
     int enough_gib[RELEASE_MEMORIES]; /* memory from which the best file fits with every context; 0:
-                                         unknown or beyond the sizes considered */
+                                         unknown, or more than the sizes considered */
     struct arena arena;
 };
 /* Reads the models of a folder. ERR_USAGE: the folder has no GGUF model. ERR_DATA: a file is

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* report/release_text.c - small files published with GGUF files: Ollama's Modelfile, `params` for
- * pulls from the Hub, LM Studio's model.yaml.
+/* report/release_text.c - small files that are published along with GGUF files: Ollama's Modelfile,
+ * `params` for pulls from the Hub, LM Studio's model.yaml.
  *
  * They use only commands and parameters that these programs know; an unknown one makes `ollama
  * create` fail. */
@@ -43,8 +43,8 @@ const char *const ollama_deprecated[] = {
     "penalize_newline", "low_vram", "f16_kv",       "logits_all",   "vocab_only",
     "use_mlock",        "mirostat", "mirostat_tau", "mirostat_eta", NULL};
 
-/* Architectures with built-in prompt rendering and parsing in Ollama: it ignores the template in
- * the file, and without these lines tool calls are lost. */
+/* Architectures whose prompts Ollama renders and parses with built-in code: it ignores the template
+ * in the file, and without these lines tool calls are lost. */
 static const struct native {
     const char *arch, *name, *since;
 } natives[] = {{"qwen35", "qwen3.5", "0.17.1"},
@@ -67,8 +67,8 @@ static void put_parameter(struct buf *out, const char *name, double v) {
     buf_chr(out, '\n');
 }
 
-/* Returns whether a text has no quotes, so that a Modelfile can express it: Ollama strips quotes
- * and has no escapes. */
+/* Returns whether a Modelfile can express a text, which means that it has no quotes: Ollama strips
+ * quotes and has no escapes. */
 static bool quotable(const char *s) {
     for (const char *c = s; *c; c++)
         if (*c == '"' || (unsigned char)*c < 0x20) return false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* report/report_text.h - escaping of untrusted text for Markdown, YAML and HTML, and formatting of
- * numbers. */
+ * numbers for reports. */
 #ifndef HONE_REPORT_REPORT_TEXT_H
 #define HONE_REPORT_REPORT_TEXT_H
 
@@ -12,9 +12,10 @@
 void md_text(struct buf *out, const char *s);
 /* Appends a number as a Markdown table cell, " 1.23 |", or " - |" if it is not finite. */
 void md_num(struct buf *out, double v, int prec);
-/* Appends the names in an array of strings, or of objects with "name", as a list: `a`, `b`. */
+/* Appends the names in an array of strings, or of objects that have a "name", as a list: `a`,
+ * `b`. */
 void md_list(struct buf *out, const cJSON *names);
-/* Appends a line `key: "value"`, escaped for YAML's double quotes. */
+/* Appends a line `key: "value"`, with the value escaped for YAML's double quotes. */
 void yaml_field(struct buf *out, const char *key, const char *value);
 /* Formats a parameter count: "34.66 B" for 34660000000, "17.6 M" for 17596944. */
 void text_params(char out[24], int64_t n);
@@ -24,8 +25,8 @@ void text_size(char out[32], int64_t n_bytes);
 void text_gib(char out[32], int64_t n_bytes);
 /* Formats a number with thousands separators: "11,063,840" for 11063840. */
 void text_thousands(char out[32], int64_t n);
-/* Appends a divergence in nats with its error, "0.0103 ± 0.0004". A value that rounding made
- * negative becomes 0; an unknown error is left out. */
+/* Appends a divergence in nats with its error, "0.0103 ± 0.0004". A value that is negative due to
+ * rounding becomes 0; an unknown error is omitted. */
 void text_kld(struct buf *out, double kld, double err);
 void html_text(struct buf *out, const char *s);
 

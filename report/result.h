@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* report/result.h - results.json, the only source of every report.
  *
- * `hone make` writes the JSON; its schema is docs/formats/results.md. Here it is read into plain
+ * `hone make` writes the JSON; its schema is docs/formats/results.md. This file reads it into plain
  * structs. Strings are borrowed until result_close; missing numbers are NaN. */
 #ifndef HONE_REPORT_RESULT_H
 #define HONE_REPORT_RESULT_H
@@ -14,8 +14,9 @@
 
 struct result_file { /* one output GGUF */
     const char *file, *recipe, *sha256;
-    const char *size_class, *made, *why; /* "Q4_K_M"; "preset" or "mix"; a sentence. "": unknown */
-    bool feedback;                       /* made with error feedback */
+    const char *size_class, *made,
+        *why;      /* e.g. "Q4_K_M"; "preset" or "mix"; a sentence. "": unknown */
+    bool feedback; /* made with error feedback */
     int64_t size_bytes;
     double bpw, ppl, ppl_stderr, mean_kld, mean_kld_stderr, kld_p999, max_kld, same_top1, rms_dp;
     double pp_tok_per_s, tg_tok_per_s, pp_stddev, tg_stddev;
@@ -23,7 +24,7 @@ struct result_file { /* one output GGUF */
     const cJSON *types; /* rows of type and share of the bytes, largest first; NULL: unknown */
     const cJSON *by_depth, *speed;                         /* arrays of rows; NULL: not measured */
     double tools_n, tools_valid, tools_passed, tools_same; /* tool-call cases */
-    double tools_held;         /* valid cases with a grammar enforcing the tools' schemas */
+    double tools_held;         /* valid cases when a grammar enforces the tools' schemas */
     double tools_overruled;    /* tokens per 1000 that the grammar overruled */
     const cJSON *tools_places; /* rows: overruled tokens by tool and place; NULL: not counted */
     int is_base;               /* the reference that all files are compared with */
@@ -41,18 +42,19 @@ struct result {
     int n_files;
 };
 int result_open(struct result *r, const char *path, struct err *e);
-/* Fills r from parsed JSON of the file `path`. Takes ownership of root, on failure too. */
+/* Fills r from the parsed JSON of the file `path`. Takes ownership of root, even on failure. */
 int result_take(struct result *r, cJSON *root, const char *path, struct err *e);
 void result_close(struct result *r);
-/* Returns the size budget in bytes from a mix's recipe name ("mix-9MiB"); 0 for other recipes. */
+/* Returns the size budget in bytes that a mix's recipe name contains ("mix-9MiB"); 0 for other
+ * recipes. */
 double result_budget(const struct result_file *f);
 
 /* Reports: each appends a whole file to `out`. */
 struct release; /* report/release.h */
-/* Appends README.md. r NULL: nothing was measured; rel NULL: the folder is unknown. At least one
- * must be given. */
+/* Appends README.md. r NULL: nothing was measured; rel NULL: the folder is unknown. At least one of
+ * them must be given. */
 void report_readme(const struct result *r, const struct release *rel, struct buf *out);
-/* Comment at the top of each card; it names the marks around the publisher's own text
+/* Comment at the top of each card. It names the markers around the publisher's own text
  * (make/file_guard.h). All versions of hone write README_MARK_START; the oldest wrote
  * README_MARK_OLD. */
 #define README_MARK_START "<!-- Written by hone; hone publish "
@@ -66,7 +68,7 @@ void report_tools_md(const struct result *r, struct buf *out);
 void report_tools_html(const struct result *r, struct buf *out);
 
 /* Appends a plot of file size against mean divergence as a self-contained <svg>. `narrow`, here and
- * below: phone width. */
+ * below: for the width of a phone. */
 void report_svg_kld(const struct result *r, bool narrow, struct buf *out);
 /* Appends a plot of mean divergence by context length, one line per file. Returns false and appends
  * nothing if it was not measured. */

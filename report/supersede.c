@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* report/supersede.c - the files of an earlier release that a folder replaces. */
+/* report/supersede.c - lists the files of an earlier release that a folder replaces. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,14 +9,14 @@
 
 enum { MAX_MANIFEST = 256 << 20 };
 
-/* Adds a row for a model that changed or left the folder described by `sums`, with the file that
- * now has its name. */
+/* Adds a row for a model that has changed since, or is no longer in the folder that `sums`
+ * describes, with the file that now has its name. */
 static void add_row(cJSON *rows, const cJSON *old, const char *sums) {
     const char *name = doc_str(old, "file"), *hex = doc_str(old, "sha256");
     size_t n = name ? strlen(name) : 0;
     bool model = n > 5 && strcmp(name + n - 5, ".gguf") == 0;
     if (!model || !hex || strlen(hex) != 64 || strspn(hex, "0123456789abcdef") != 64) return;
-    if (strstr(sums, hex)) return; /* still here, possibly renamed */
+    if (strstr(sums, hex)) return; /* still there, possibly renamed */
     char *line = xasprintf("  %s\n", name);
     const char *next = strstr(sums, line);
     free(line);

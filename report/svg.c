@@ -30,7 +30,8 @@ static double scale_y(const struct frame *fr, double y) {
     return fr->ax->log_y ? log10(y) : y;
 }
 
-/* Returns whether a point is drawn: it is finite and has a logarithm if the axis needs one. */
+/* Returns whether a point is drawn: it must be finite, and have a logarithm if the axis needs
+ * one. */
 static bool shown(const struct plot_axes *ax, const struct plot_point *p) {
     return isfinite(p->x) && isfinite(p->y) && (!ax->log_x || p->x > 0) && (!ax->log_y || p->y > 0);
 }
@@ -70,7 +71,7 @@ static double nice_step(double range) {
     return p * (m < 1.5 ? 1 : m < 3.5 ? 2 : m < 7.5 ? 5 : 10);
 }
 
-/* Pads the ranges so that no point is on an edge. */
+/* Widens the ranges so that no point is on an edge. */
 static void frame_pad(struct frame *fr) {
     double range = fr->x1 - fr->x0;
     if (!(range > 0)) range = fmax(fabs(fr->x1) * 0.4, 1e-9);
@@ -190,8 +191,8 @@ static void svg_open(const struct frame *fr, struct buf *out) {
     buf_fmt(out, ".l{stroke:none}</style><rect class='p' width='%d' height='%d'/>", fr->w, fr->h);
 }
 
-/* Draws the quality bands under the grid, or, with `names`, their names at the right edge, whose
- * boxes it reserves. */
+/* Draws the quality bands below the grid or, with `names`, their names at the right edge, and
+ * reserves the boxes of the names. */
 static void bands(struct frame *fr, bool names, struct buf *out) {
     const struct plot_axes *ax = fr->ax;
     double from = -(double)INFINITY;
@@ -334,8 +335,8 @@ static int by_y(const void *a, const void *b) {
     return x->y != y->y ? (x->y < y->y ? -1 : 1) : x->p < y->p ? -1 : x->p > y->p;
 }
 
-/* Draws the names of lines in the right margin, each at the height of its line's end, pushed apart
- * where they collide. */
+/* Draws the names of lines in the right margin, each at the height at which its line ends; names
+ * that would collide are moved apart. */
 static void end_labels(const struct frame *fr, struct end *v, int n, struct buf *out) {
     enum { STEP = 15 };
     double bottom = fr->h - BOTTOM;
@@ -344,7 +345,7 @@ static void end_labels(const struct frame *fr, struct end *v, int n, struct buf 
         v[i].at = v[i].y;
         if (i && v[i].at < v[i - 1].at + STEP) v[i].at = v[i - 1].at + STEP;
     }
-    for (int i = n - 1; i >= 0; i--) { /* move up again if the last ones left the plot */
+    for (int i = n - 1; i >= 0; i--) { /* move up again if the last names are outside the plot */
         double limit = i + 1 < n ? v[i + 1].at - STEP : bottom;
         if (v[i].at > limit) v[i].at = limit;
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* report/svg_label.c - placement of point labels.
  *
- * Tries several positions around each point and takes the one that covers the fewest earlier boxes,
- * the nearest one among equals. Greedy, in call order; deterministic. */
+ * Tries several positions around each point and takes the one that covers the fewest boxes placed
+ * before; among equals, the nearest. Greedy, in call order; deterministic. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -43,7 +43,7 @@ void svg_shorten(char out[80], const char *s, double width) {
         t += char_width((unsigned char)s[tail - 1]);
         if (t > room) break;
     }
-    while (head > 0 && ((unsigned char)s[head] & 0xc0) == 0x80) head--; /* whole characters */
+    while (head > 0 && ((unsigned char)s[head] & 0xc0) == 0x80) head--; /* keep whole characters */
     while (tail < n && ((unsigned char)s[tail] & 0xc0) == 0x80) tail++;
     snprintf(out, 80, "%.*s\xe2\x80\xa6%s", (int)head, s, s + tail);
 }
@@ -65,7 +65,7 @@ void svg_take_line(struct svg_place *p, double x0, double y0, double x1, double 
     }
 }
 
-/* Returns the box of a text whose baseline starts at x, y. */
+/* Returns the box of a text whose baseline begins at x, y. */
 static struct svg_box text_box(double x, double y, double width) {
     return (struct svg_box){x - 2, y - ASCENT - 1, x + width + 2, y + DESCENT + 1};
 }

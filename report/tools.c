@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* report/tools.c - the tool-call section of README.md and report.html, empty if tool calls were not
- * measured. The first table is short; tokens overruled by a grammar are folded. */
+/* report/tools.c - the tool-call section of README.md and report.html; empty if tool calls were not
+ * measured. The first table is short; a folded table shows how often a grammar overruled the
+ * model. */
 #include <math.h>
 
 #include "base/attr.h"
@@ -43,7 +44,7 @@ static double overruled_at(const struct result_file *f, const char *place) {
     return sum;
 }
 
-/* Returns whether a file was also measured with a grammar that enforces the tools' schemas. */
+/* Returns whether any file was also measured with a grammar that enforces the tools' schemas. */
 static bool any_held(const struct result *r) {
     for (int i = 0; i < r->n_files; i++)
         if (isfinite(r->file[i].tools_held)) return true;
@@ -66,8 +67,8 @@ static void main_cells(const struct result_file *f, double v[MAIN_CELLS]) {
     v[2] = f->is_base ? (double)NAN : f->tools_same;
 }
 
-/* Sets the cells of calls under a grammar: valid ones, and how often it overruled the model, by
- * place. */
+/* Sets the cells for calls under a grammar: valid ones, and how often it overruled the model in
+ * each place. */
 static void held_cells(const struct result_file *f, double v[HELD_CELLS]) {
     v[0] = f->tools_held, v[1] = f->tools_overruled;
     for (size_t k = 0; k < COUNT_OF(places); k++) v[2 + k] = overruled_at(f, places[k]);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* report/tower.c - the vision tower in card and report: the files that make the model see images,
- * or the reason why they are missing. */
+/* report/tower.c - the vision tower in the card and the report: the files that let the model see
+ * images, or the reason why they are missing. */
 #include <string.h>
 
 #include "report/card.h"

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* work/blas_choice.c - timing OpenBLAS against our kernels, and the file that records the result.
- */
+/* work/blas_choice.c - timing of OpenBLAS against our kernels, and the file with the result. */
 #include "work/blas_choice.h"
 
 #include <stdlib.h>
@@ -13,7 +12,7 @@
 
 static const char file[] = "blas";
 
-/* Parses a list of uses such as "moments,back". Unknown names are ignored. */
+/* Parses a list of uses, e.g. "moments,back". Unknown names are ignored. */
 static unsigned parse(const char *text) {
     unsigned uses = 0;
     while (*text) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /* work/blas_choice.h - choice between OpenBLAS (kernels/blas.h) and our kernels. `hone doctor`
- * times both and records where OpenBLAS is faster, in a two-line file: the uses, and the OpenBLAS
- * build that was timed. No other command times it, so the moments of a text have the same bits in
- * every run on a machine. OpenBLAS is not used if doctor never ran, if another build is found, or
- * with --isa NAME. */
+ * times both and records where OpenBLAS is faster, in a file of two lines: the uses, and the
+ * OpenBLAS build that was timed. No other command times them, so the moments of a text have the
+ * same bits in every run on a machine. OpenBLAS is not used if doctor has never run, if a different
+ * build is found, or with --isa NAME. */
 #ifndef HONE_WORK_BLAS_CHOICE_H
 #define HONE_WORK_BLAS_CHOICE_H
 
@@ -18,7 +18,7 @@ struct blas_tried {                            /* filled by blas_choice_measure 
     double ours[BLAS_USES], theirs[BLAS_USES]; /* 10^9 operations per second; 0: not timed */
     unsigned uses;
 };
-/* Times OpenBLAS next to the kernels of an instruction set and records the result in w->choices. */
+/* Times OpenBLAS against the kernels of an instruction set and records the result in w->choices. */
 void blas_choice_measure(const struct work *w, enum kern_isa isa, struct blas_tried *out);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* work/device.c - name, free memory and memory shares of the devices of --device. */
+/* work/device.c - names, free memory and memory shares of the devices that --device selects. */
 #include "work/device.h"
 
 #include <string.h>
@@ -43,7 +43,7 @@ uint64_t device_free(const struct work *w) {
 
 /* Returns the share of a device's memory for a session of path[n - 1]. */
 static double share(const char *const *path, int n) {
-    const double beside = 0x1p30; /* activations and caches, about the same size for all */
+    const double beside = 0x1p30; /* activations and caches, about the same for every session */
     double all = 0, mine = 0;
     for (int i = 0; i < n; i++) {
         uint64_t bytes = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* work/isa_choice.c - timing instruction sets, and the file that records the fastest. */
+/* work/isa_choice.c - timing of instruction sets, and the file that records the fastest one. */
 #include "work/isa_choice.h"
 
 #include <math.h>
@@ -32,8 +32,8 @@ void choice_processor(char out[128]) {
     if (f) fclose(f);
 }
 
-/* Returns the path of the file of a choice; the caller frees it. Its name has a hash of version,
- * processor and instruction sets. */
+/* Returns the path of the file of a choice; the caller frees it. The file name contains a hash of
+ * version, processor and instruction sets. */
 static char *path_of(const char *dir, const char *what) {
     char cpu[128], key[33];
     struct buf b = {0};
@@ -89,7 +89,7 @@ enum kern_isa choice_of(const double speed[KERN_ISA_COUNT]) {
     return (enum kern_isa)best;
 }
 
-/* Returns the speed of packed products: the geometric mean over types of both kinds of codes, with
+/* Returns the speed of packed products: the geometric mean over types with both kinds of codes, for
  * 1, 4 and 64 tokens. */
 static double speed_of(const struct kern *k) {
     static const enum qtype types[] = {QT_Q4_K, QT_IQ4_XS};

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* work/isa_choice.h - the instruction set of `--isa auto`. A processor's flags list its instruction
- * sets, not which one is fastest. `hone doctor` therefore times packed products in every set and
- * records the fastest: a one-word file in a folder of the user, named by a hash of processor, sets
- * and version. Without that file, the best set of the machine is used. The set changes speed;
- * results differ at most by f32 rounding. */
+/* work/isa_choice.h - choice of the instruction set for `--isa auto`. A processor's flags list its
+ * instruction sets, but do not tell which one is fastest. `hone doctor` therefore times packed
+ * products with every set and records the fastest in a one-word file in a folder of the user, named
+ * by a hash of processor, sets and version. Without that file, the best set that the machine
+ * supports is used. The choice affects speed; results differ at most by f32 rounding. */
 #ifndef HONE_WORK_ISA_CHOICE_H
 #define HONE_WORK_ISA_CHOICE_H
 
@@ -12,17 +12,17 @@
 
 struct choice {
     enum kern_isa isa;            /* the fastest set */
-    double speed[KERN_ISA_COUNT]; /* packed products relative to isa (1); 0: the machine lacks the
-                                     set */
+    double speed[KERN_ISA_COUNT]; /* speed of packed products relative to `isa` (1); 0: the machine
+                                     lacks the set */
 };
 /* Returns the set recorded in dir for this machine, else kern_isa_best(). dir may be NULL. */
 enum kern_isa choice_isa(const char *dir);
-/* Times the sets, in about half a second. To be chosen, a set must be 1.1x as fast as the wider
- * ones, so that noise does not decide. */
+/* Times the sets, in about half a second. A set must be 1.1x as fast as the wider ones to be
+ * chosen, so that noise does not decide. */
 void choice_measure(struct choice *c);
-/* Returns the fastest set of `speed`, by the same rule. */
+/* Returns the fastest set according to `speed`, by the same rule. */
 enum kern_isa choice_of(const double speed[KERN_ISA_COUNT]);
-/* Records the fastest set; see choice_write. */
+/* Records the fastest set, with choice_write. */
 int choice_keep(const char *dir, enum kern_isa isa, struct err *e);
 /* Read and write the file that records `what` for this machine: "isa", "blas" or "speeds".
  * choice_read returns its contents, freed by the caller, or NULL if there is no file. choice_write

@@ -9,8 +9,8 @@
 
 enum { SHORT_TEXT = 64, SHORT_ELEMS = 8 };
 
-/* Appends a text as a JSON string: the quotes show where it ends, the escapes keep raw bytes from
- * the terminal. */
+/* Appends a text as a JSON string: the quotes show where it ends, and the escapes keep control
+ * bytes from the terminal. */
 static void add_text(struct buf *b, const char *s, uint64_t len, bool all) {
     size_t n = (size_t)len;
     if (!all && n > SHORT_TEXT) {
@@ -20,7 +20,7 @@ static void add_text(struct buf *b, const char *s, uint64_t len, bool all) {
     json_quote(b, s, n);
     if (n < len) buf_fmt(b, "... (%llu bytes)", (unsigned long long)len);
 }
-/* Appends a number with the fewest digits that read back as the same value. */
+/* Appends a number with the fewest digits from which the same value is read back. */
 static void add_float(struct buf *b, double v, bool single) {
     char text[40];
     for (int digits = 6; digits <= 17; digits++) {
@@ -53,7 +53,7 @@ void kv_value(struct buf *b, const struct gguf_kv *kv, bool all) {
     uint64_t n = all || kv->count <= SHORT_ELEMS ? kv->count : SHORT_ELEMS;
     buf_chr(b, '[');
     for (uint64_t i = 0; i < n; i++) {
-        if (!all && b->len > SHORT_TEXT) n = i; /* The line is long enough. */
+        if (!all && b->len > SHORT_TEXT) n = i; /* the line is long enough */
         if (i == n) break;
         if (i) buf_str(b, ", ");
         if (kv->elem == GV_STR) {

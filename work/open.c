@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* work/open.c - opening models, and the checks that commands make on their sources. */
+/* work/open.c - opening of models, and checks of the source files of commands. */
 #include "work/open.h"
 
 #include <inttypes.h>

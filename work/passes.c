@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* work/passes.c - memory model of passes: rows per pass and sessions at a time. */
+/* work/passes.c - memory model of passes: rows per pass and number of sessions at a time. */
 #include "work/passes.h"
 
 #include <limits.h>

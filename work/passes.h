@@ -1,25 +1,26 @@
 // SPDX-License-Identifier: MIT
-/* work/passes.h - rows per pass, chosen so that all sessions of a step fit into memory. On the CPU,
- * a row's bits do not depend on the number of rows. */
+/* work/passes.h - number of rows per pass, chosen so that all sessions of a step fit into memory.
+ * On the CPU, a row's bits do not depend on the number of rows. */
 #ifndef HONE_WORK_PASSES_H
 #define HONE_WORK_PASSES_H
 
 #include "work/work.h"
 #include "models/graph.h"
 
-/* Returns a session's bytes per row of a pass, including the keys and values of its window. */
+/* Returns the bytes that a session needs per row of a pass, including the keys and values of its
+ * window. */
 double passes_row_bytes(const struct graph *g);
 /* Returns the rows per pass for n sessions with windows of ctx tokens: windows_rows(ctx), or fewer
  * if these take more than half of `room` bytes. room 0: unknown. */
 int64_t passes_fit(double row_bytes, int64_t ctx, int n, double room);
-/* Like passes_fit, for sessions of model m within --max-memory or free memory. */
+/* Like passes_fit, for sessions of model m within --max-memory or the free memory. */
 int64_t passes_rows(const struct work *w, const struct model *m, int64_t ctx, int n);
-/* Returns the bytes of n sessions with passes of `rows` rows. */
+/* Returns the bytes that n sessions take with passes of `rows` rows. */
 double passes_bytes(double row_bytes, int64_t rows, int n);
-/* Returns the number of sessions with the shortest passes that fit into half of `room` bytes, at
- * least 3. room 0: unknown. */
+/* Returns how many sessions with the shortest passes fit into half of `room` bytes, at least 3.
+ * room 0: unknown. */
 int passes_together(double row_bytes, double room);
-/* Like passes_together, for the model in a file within --max-memory or free memory. */
+/* Like passes_together, for the model in a file, within --max-memory or the free memory. */
 int passes_files(const struct work *w, const char *path);
 
 #endif

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* work/shapes.c - tensor shapes from a GGUF, a folder or config.json, and the memory they imply. */
+/* work/shapes.c - tensor shapes of a model, read from a GGUF, a folder or config.json, and the
+ * memory that they imply. */
 #include "work/shapes.h"
 #include "work/passes.h"
 
@@ -41,7 +42,7 @@ static void add_planned(void *ud, const char *name, enum qtype type, int n_dims,
 }
 
 /* Returns the floats per token in the buffers of a pass and of its gradients. Two sessions, the
- * gradients and a block's activations for the backward pass take at most 7 times the registers, as
+ * gradients, and a block's activations for the backward pass take at most 7 times the registers, as
  * measured on models of five architectures. */
 static int64_t pass_floats(const struct graph *g, const struct hparams *h) {
     int64_t sum = (3 * h->d[HD_LAYERS] + 2) * h->d[HD_EMBD], moe = 0;
@@ -54,7 +55,8 @@ static int64_t pass_floats(const struct graph *g, const struct hparams *h) {
     return sum + moe;
 }
 
-/* Builds the model's graph to learn whether it has gradients and how much memory a pass takes. */
+/* Builds the model's graph to find out whether it has gradients and how much memory a pass
+ * takes. */
 static void look_at_graph(struct shapes *s, const struct arch *a, const struct hparams *h) {
     struct graph g;
     struct err ignored;
@@ -68,7 +70,8 @@ static void look_at_graph(struct shapes *s, const struct arch *a, const struct h
     graph_release(&g);
 }
 
-/* Reads from config.json the fields that recipes need, and whether the model has gradients. */
+/* Reads the fields that recipes need from config.json, and finds out whether the model has
+ * gradients. */
 static int read_config(struct shapes *s, const char *src, struct err *e) {
     struct hfdir *dir;
     struct hparams h;
@@ -90,7 +93,7 @@ static int from_folder(struct shapes *s, const char *src, const char *type, stru
     struct convert_opts o = {
         .src = src, .type = type, .dry_run = true, .plan = add_planned, .plan_ud = s};
     enum log_level level = log_get_level();
-    log_set_level(LOG_ERROR); /* The real conversion will repeat its messages. */
+    log_set_level(LOG_ERROR); /* the conversion itself will repeat the messages */
     int rc = convert_run(&o, &r, e);
     log_set_level(level);
     TRY(rc);
@@ -251,10 +254,11 @@ uint64_t shapes_preset(const struct shapes *s, const char *recipe) {
     return shapes_recipe(s, recipe, NULL, NULL);
 }
 
-/* Cost of gradients in forward passes: the pass is repeated, with two products for each one. */
+/* Cost of gradients, in forward passes: the forward pass is repeated, and each product needs two
+ * more. */
 enum { GRADIENT_PASSES = 3 };
-/* Returns whether second moments are counted for weights of this role. Other roles share the input
- * of one of these. */
+/* Returns whether second moments are counted for weights of this role. The other roles share the
+ * input of one of these. */
 static bool leads(enum role r) {
     return r == ROLE_ATTN_Q || r == ROLE_ATTN_QKV || r == ROLE_ATTN_OUTPUT || r == ROLE_SSM_OUT ||
            r == ROLE_SSM_IN || r == ROLE_FFN_GATE || r == ROLE_FFN_DOWN || r == ROLE_EXP_GATE ||
@@ -262,14 +266,15 @@ static bool leads(enum role r) {
            r == ROLE_SHEXP_DOWN;
 }
 
-/* Returns whether a weight's gradients have moments: the matrices that blocks multiply by. */
+/* Returns whether a weight's gradients have moments: those of the matrices in blocks do. */
 static bool has_gradients(const struct recipe_item *it) {
     return it->quant && it->ne[1] > 1 && it->role != ROLE_TOKEN_EMBD && it->role != ROLE_OUTPUT &&
            it->role != ROLE_PLE_EMBD;
 }
 
-/* The shapes of calib/moments.c: columns up to which a block is whole, columns of other blocks, and
- * columns per block if every matrix has its own moments, which then take at most OWN_BYTES. */
+/* The shapes of calib/moments.c: up to how many columns a block is whole, columns per block above
+ * that, and columns per block if every matrix has its own moments, which then take at most
+ * OWN_BYTES. */
 enum { IN_FULL = 4096, IN_BLOCK = 2048, OUT_FULL = 2048, OUT_BLOCK = 1024, OWN_BLOCK = 256 };
 static const double own_bytes = 0x1p27;
 
@@ -320,7 +325,7 @@ void shapes_gram(const struct shapes *s, struct shapes_gram *out) {
 }
 
 double shapes_passes(const struct shapes *s, int64_t ctx, int threads) {
-    /* fixed: panels, states and importance sums; per thread: a panel of rows and of logits */
+    /* fixed: panels, states and importance sums; per thread: one panel of rows and one of logits */
     const double fixed = 0x1p25, panel = 1024 * (double)s->widest,
                  logits = 160 * (double)s->n_vocab;
     return fixed + 4 * (double)ctx * (double)s->pass_floats + logits +

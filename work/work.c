@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* work/work.c - job settings, device selection and string lists. */
+/* work/work.c - settings of a job, choice of device, and lists of strings. */
 #include "work/work.h"
 
 #include <string.h>

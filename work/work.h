@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* work/work.h - context of a job: device, threads, and state shared with other jobs of the same
- * caller. It does not depend on a command line; cli/ fills it from one, the library from hone_opts.
+/* work/work.h - context of a job: device, threads, and state shared with the caller's other jobs.
+ * It does not depend on a command line: cli/ fills it from one, the library from hone_opts.
  *
- * A job is a function of a struct work, a struct of options and, if its result is for people, a
- * struct emit that the job fills and the caller prints. */
+ * A job is a function that takes a struct work, a struct of options and, if its result is to be
+ * shown, a struct emit that the job fills and the caller prints. */
 #ifndef HONE_WORK_WORK_H
 #define HONE_WORK_WORK_H
 
@@ -21,18 +21,18 @@
 struct results_cache;
 
 struct work {
-    struct ctx *ctx;            /* context of the calling thread; owns the pool */
-    bool overwrite;             /* existing outputs may be replaced */
-    bool warned_context;        /* open_warn_context has warned */
-    int threads;                /* maximum; 0: all processors */
-    struct device device;       /* where models run */
-    enum kern_isa isa;          /* instruction set of the CPU kernels */
-    const char *pack_cache;     /* folder of packed weights, or NULL */
-    const char *choices;        /* folder for isa_choice.h and blas_choice.h, or NULL */
-    bool isa_given;             /* --isa by name: only kernels of that set are used */
-    const char *pre;            /* pre-tokenizer of every model opened; NULL: each file's own */
-    const char *tmp;            /* folder for temporary files */
-    struct pool *pool;          /* the context's pool, created by work_pool on first use */
+    struct ctx *ctx;        /* context of the calling thread; owns the pool */
+    bool overwrite;         /* existing outputs may be replaced */
+    bool warned_context;    /* open_warn_context has warned */
+    int threads;            /* maximum; 0: all processors */
+    struct device device;   /* where models run */
+    enum kern_isa isa;      /* instruction set of the CPU kernels */
+    const char *pack_cache; /* folder of packed weights, or NULL */
+    const char *choices;    /* folder for isa_choice.h and blas_choice.h, or NULL */
+    bool isa_given;         /* --isa names a set: only kernels of that set are used */
+    const char *pre;        /* pre-tokenizer of every model that is opened; NULL: each file's own */
+    const char *tmp;        /* folder for temporary files */
+    struct pool *pool;      /* the context's pool, created by work_pool on first use */
     struct results_cache *kept; /* results of long steps; NULL: none */
     struct arena mem;           /* lists and strings with the job's lifetime */
 };
@@ -40,13 +40,13 @@ struct work {
 /* Settings of a job: the options common to all commands, or hone_opts of the library. */
 struct work_how {
     int64_t threads;     /* maximum; 0: all processors */
-    int64_t stream_from; /* least pass, in tokens, that copies experts; 0: none; < 0: default */
+    int64_t stream_from; /* shortest pass, in tokens, that copies experts; 0: none; < 0: default */
     uint64_t max_memory; /* bytes of large buffers; 0: no limit */
     const char *device, *isa, *max_vram, *place, *pack_cache; /* NULL: default */
     const char *choices; /* as in struct work, borrowed for the job's lifetime; NULL: none */
     bool overwrite, untrusted;
     bool default_device; /* device NULL means auto: a CUDA build uses a card if present */
-    const char *root;    /* prefix of the paths searched for a card; NULL: none */
+    const char *root;    /* prefix of the paths that are searched for a card; NULL: none */
 };
 /* Fills w from the settings and sets the limits of the current context. ERR_USAGE: unknown name.
  * ERR_SYS: not available on this machine. */
@@ -70,7 +70,7 @@ void work_split(struct work *w, const char *text, struct str_list *out);
 /* Activation modes of --act: unchanged, or rounded to 8 bits. */
 #define ACT_EXACT "f32"
 #define ACT_FAST "q8"
-/* Finds a mode by name. ERR_USAGE, naming --act, if the name is unknown. */
+/* Finds a mode by name. ERR_USAGE if the name is unknown; the message names --act. */
 int act_parse(const char *text, enum act_mode *out, struct err *e);
 
 #endif
