@@ -16,7 +16,7 @@
  * frees; NULL: none. ERR_DATA: files are missing, belong to two sets, or have an unsupported
  * format. The caller releases *l, even after an error. */
 int hfshards_list(const char *dir, struct io_names *l, struct json **index, struct err *e);
-/* Returns ERR_DATA for a folder without config.json; the message says what the folder is
+/* Returns ERR_DATA for a folder without config.json; the message reports what it contains
  * instead. */
 int hfshards_no_config(const char *dir, struct err *e);
 
