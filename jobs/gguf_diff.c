@@ -59,7 +59,8 @@ static int compare_piece(void *ud, const uint8_t *data, uint64_t n, struct err *
     return 0;
 }
 
-/* Sets *same to whether the row's two tensors have the same bytes; manifests save reading them. */
+/* Sets *same to whether the row's two tensors have the same bytes. With manifests the
+ * tensors need not be read. */
 static int same_data(struct diff *d, const struct row *r, struct progress *p, bool *same,
                      struct err *e) {
     const char *ha = manifest_tensor(d->ma, r->a->name), *hb = manifest_tensor(d->mb, r->b->name);

@@ -86,7 +86,7 @@ int run_render(struct run *r, int skip, bool gen, struct ids *out, struct buf *t
 }
 
 /* Returns the length of the prefix that the next turn's prompt will share: up to the generation
- * prompt, after which reasoning may be dropped later. -1: none. */
+ * prompt, because the reasoning that follows may be dropped later. -1: none. */
 static int64_t mark_of(struct run *r, const struct ids *prompt) {
     struct ids closed = {0};
     struct err ignored;

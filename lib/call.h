@@ -66,8 +66,8 @@ int lib_error(struct hone_error *e, int status, const char *fmt, ...) PRINTF_LIK
  */
 void *lib_new(size_t n, struct hone_error *e);
 
-/* Copies a result struct [n] to the caller's version of it, up to its size field. HONE_USAGE if
- * that is not set. */
+/* Copies a result struct of n bytes to the caller's struct, at most the bytes in its size field.
+ * HONE_USAGE if that is not set. */
 int lib_give(void *to, const void *from, size_t n, const char *what, struct hone_error *e);
 /* Copies the caller's options, which may be NULL, to a zeroed struct of n bytes. */
 int lib_take(void *to, const void *from, size_t n, const char *what, struct hone_error *e);

@@ -56,7 +56,7 @@ struct hone_quantizer {
 /* Creates a handle of a GGUF file's template. Needs an entered context. */
 int template_of(struct hone_template **out, struct owner *owner, const struct gguf *g,
                 const struct tok *t, struct err *e);
-/* Frees the session's generator after a change of its sequence by another call. */
+/* Frees the session's generator, after another call has changed the session's sequence. */
 void session_forget(struct hone_session *s);
 
 #endif

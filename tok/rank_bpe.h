@@ -24,8 +24,8 @@ void rank_bpe_release(struct rank_bpe *k);
 /* Sets the token of a rank. Returns false if another rank has the same bytes. n <=
  * RANK_BPE_TOKEN. */
 bool rank_bpe_put(struct rank_bpe *k, int64_t rank, const char *raw, size_t n);
-/* Fills the merges of t. Returns -1, or the first rank of at least two bytes that no two other
- * tokens form; only a pre-token that is a token as a whole can produce it. */
+/* Fills the merges of t. Returns the first rank whose token has at least two bytes and is not
+ * formed by two other tokens (only a pre-token equal to it can produce it), or -1. */
 int64_t rank_bpe_merges(struct rank_bpe *k);
 
 #endif

@@ -55,7 +55,7 @@ struct tok_algo {
 void *enc_grow(struct enc *c, void *p, size_t n, size_t size);
 void enc_ids(struct enc *c, const int32_t *v, size_t n);
 void enc_unk(struct enc *c);
-/* Adds a character that is not a token: its byte tokens, or <unk>. */
+/* Adds the byte tokens of a character that is not a token itself, or <unk>. */
 void enc_unknown_char(struct enc *c, const char *s, size_t n);
 /* Adds the ids of a piece, from the cache or from c->algo->piece. */
 void enc_piece(struct enc *c, const char *s, size_t n);

@@ -53,7 +53,7 @@ static bool config_names(const struct json *config, const char *text) {
 }
 
 /* Returns a token's entry in added_tokens_decoder of tokenizer_config.json; NULL: none. Converters
- * type and score a token with an entry as an added one, even if it is a piece too. */
+ * type and score a token with an entry as an added one, even if it is also a piece. */
 static const struct json *in_decoder(const struct json *config, int64_t id) {
     char key[24];
     snprintf(key, sizeof key, "%lld", (long long)id);

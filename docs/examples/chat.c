@@ -13,7 +13,7 @@ static int show(void *user, int64_t which, const char *text, size_t len) {
     return fflush(stdout) != 0; /* anything but 0 ends the answer */
 }
 
-/* Returns a text as a JSON string, well enough for command-line arguments. */
+/* Writes a text as a JSON string, well enough for command-line arguments. */
 static void quote(char *out, size_t size, const char *s) {
     size_t n = 0;
     for (; *s && n + 8 < size; s++)
