@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* cli/cmd_eval.c - hone eval and its subcommands (runtime/measure/, jobs/eval_replay.c). */
+/* cli/cmd_eval.c - command line of hone eval; runs runtime/measure/ and jobs/eval_replay.c. */
 #include "base/str.h"
 #include "cli/cmd.h"
 #include "jobs/eval_replay.h"

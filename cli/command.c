@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* cli/command.c - finds and runs a command of commands.def. */
+/* cli/command.c - lookup and execution of the commands in commands.def. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

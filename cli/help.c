@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* cli/help.c - --help: wrapped to the terminal's width, and never more than a screen. */
+/* cli/help.c - layout of --help: wrapped to the terminal's width, at most one screen long. */
 #include "cli/help.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* cli/hub.c - recognizes names of models on a hub by their form; never uses the network. */
+/* cli/hub.c - recognition of model names on a hub by their form; never uses the network. */
 #include "cli/hub.h"
 
 #include <ctype.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* cli/opt.c - option parser driven by tables, and printing of results.
+/* cli/opt.c - table-driven option parser, and printing of results.
  *
  * Every command has the common options (--json, --threads, -f ...) in addition to its own table.
  * Values are borrowed from argv. */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* jobs/quantize_budget.c - hone quantize --budget, --bpw and --vram: one mix per limit, all made in
- * one pass over the model, their table, and the front between quality and speed. */
+/* jobs/quantize_budget.c - hone quantize --budget, --bpw and --vram: makes one mix per limit, all
+ * in one pass over the model; prints their table and the Pareto front of quality and speed. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

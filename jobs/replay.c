@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* jobs/replay.c - hone replay: reproduces a quantized file and compares both byte by byte.
+/* jobs/replay.c - hone replay: reproduces a quantized file and compares the two byte by byte.
  *
  * Takes from the file its record (search, options, inputs by hash), the types of its tensors, and
  * the keys hone.mix.*, which explain the types. All other metadata and every byte of data must come

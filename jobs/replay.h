@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* jobs/replay.h - hone replay: reproduces a quantized file from its record and compares both. */
+/* jobs/replay.h - hone replay: reproduces a quantized file from its record and compares the two. */
 #ifndef HONE_JOBS_REPLAY_H
 #define HONE_JOBS_REPLAY_H
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* jobs/serve_job.c - runs a server: checks the options, prints the ready line. serve_files.c finds
- * the files; the server itself is in serve/. */
+/* jobs/serve_job.c - hone serve: checks the options, runs the server, prints the ready line.
+ * serve_files.c finds the files; the server itself is in serve/. */
 #include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* jobs/serve_load.c - loads and closes a file of a server (serve_files.h). */
+/* jobs/serve_load.c - loading and closing of a server's files (serve_files.h). */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

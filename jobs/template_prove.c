@@ -3,7 +3,7 @@
  * engines'.
  *
  * hone renders the conversations of the linter's probes; python3, if installed, renders them again
- * with those of transformers, jinja2, minijinja and llama.cpp (xllamacpp) that it has
+ * with whichever of transformers, jinja2, minijinja and llama.cpp (xllamacpp) it has
  * (template/prove.py). */
 #include <errno.h>
 #include <spawn.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* template/lint_judge.c - the severity of each failed probe, by the rows of lint_judge.def.
+/* template/lint_judge.c - severities of failed probes, decided by the rows of lint_judge.def.
  *
  * A failure that disappears once another one is avoided (say, by writing object arguments as text)
  * is a consequence of that one: it becomes a note that names its cause. Probes of missing

@@ -120,7 +120,7 @@ static bool mends_one(const struct search *s, enum repair_piece k,
     return false;
 }
 
-/* Returns whether one of the checks that a piece may fix fails. */
+/* Returns whether a check that piece k may fix is failing. */
 static bool called_for(const struct search *s, enum repair_piece k) {
     return mends_one(s, k, proof_failed);
 }
@@ -140,7 +140,7 @@ static bool accept_with_others(struct search *s, struct repair_plan p, const cha
     return false;
 }
 
-/* Tries all sites of an edit at once, and otherwise one by one. */
+/* Tries all sites of an edit at once and, if that is not accepted, one by one. */
 static bool try_edit(struct search *s, enum repair_piece k) {
     struct repair_plan p = s->plan;
     int n = 0;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* tok/bpe.c - byte-pair merging: always the pair of lowest rank, the leftmost on ties.
+/* tok/bpe.c - byte-pair merging: repeatedly merges the pair with the lowest rank, the leftmost on
+ * ties.
  *
  * Words of up to SHORT symbols (nearly all) are merged by examining every pair each time. Longer
  * ones use a linked list and a heap of rank << 32 | position. Stale heap entries are recognised

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* tok/pretok_spell.c - regex translation to PCRE2 from Oniguruma, the engine of the tokenizers
+/* tok/pretok_spell.c - translation of regexes to PCRE2 from Oniguruma, the engine of the tokenizers
  * library. */
 #include <string.h>
 

@@ -155,7 +155,7 @@ static int add_merge(struct tok *t, int64_t i, bool *made, struct buf *whole, st
     return 0;
 }
 
-/* Enters the merges into the tables. *made: which tokens merging can make. */
+/* Adds the merges to the tables. made[id]: a merge can produce this token. */
 static int add_merges(struct tok *t, bool *made, struct err *e) {
     struct buf whole = {0};
     int rc = 0;

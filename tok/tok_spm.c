@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* tok/tok_spm.c - SentencePiece's BPE: joins the two neighbours whose union is the piece of highest
- * score, the leftmost on ties, until no two neighbours form a piece.
+/* tok/tok_spm.c - SentencePiece's BPE: repeatedly joins the two neighbours whose union is the piece
+ * with the highest score, the leftmost on ties, until no two neighbours form a piece.
  *
  * There is no list of merges: neighbours join whenever their text is a piece. A heap holds the
  * candidate positions; entries whose symbols have changed are recognised by their length. An

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* batch.c - every line of a file is a prompt; the answers, in the order of the lines. Eight are
- * computed at a time, so that weights are read once for all of them.
+/* batch.c - answers the prompts in a file, one per line, in the order of the lines. Eight
+ * answers are computed at a time, so that weights are read once for all of them.
  *
  *     cc batch.c $(pkg-config --cflags --libs hone) -o batch
  *     ./batch MODEL.gguf PROMPTS.txt [TOKENS] */

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* cancel.c - a long job with progress, cancelled by another thread after some time: no output
- * remains.
+/* cancel.c - runs a long job with progress and cancels it from another thread; no output remains.
  *
  *     cc cancel.c $(pkg-config --cflags --libs hone) -lpthread -o cancel
  *     ./cancel IN.gguf OUT.gguf RECIPE MILLISECONDS */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* divergence.c - divergence of a quantized model from its original: Kullback-Leibler divergence of
- * the next token over a text.
+/* divergence.c - measures how far a quantized model is from its original: the Kullback-Leibler
+ * divergence of the next token on a text.
  *
  *     cc divergence.c $(pkg-config --cflags --libs hone) -o divergence
  *     ./divergence ORIGINAL.gguf QUANTIZED.gguf TEXT.txt [WINDOWS] */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* perplexity.c - perplexity of a model over a text.
+/* perplexity.c - measures the perplexity of a model on a text.
  *
  *     cc perplexity.c $(pkg-config --cflags --libs hone) -o perplexity
  *     ./perplexity MODEL.gguf TEXT.txt [WINDOWS] */

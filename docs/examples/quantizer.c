@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* quantizer.c - a custom quantizer: a rule chooses the type of each matrix.
+/* quantizer.c - a custom quantizer that chooses the type of each matrix by a rule.
  *
  *     cc quantizer.c $(pkg-config --cflags --libs hone) -o quantizer
  *     ./quantizer IN.gguf OUT.gguf */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* steps.c - steps on files: a Hugging Face folder to a quantized, verified file.
+/* steps.c - converts a Hugging Face folder, quantizes the result and verifies it.
  *
  *     cc steps.c $(pkg-config --cflags --libs hone) -o steps
  *     ./steps FOLDER OUT.gguf Q4_K_M */

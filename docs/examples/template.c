@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* template.c - a JSON conversation, rendered with a model's chat template.
+/* template.c - renders a JSON conversation with a model's chat template.
  *
  *     cc template.c $(pkg-config --cflags --libs hone) -o template
  *     ./template MODEL.gguf CONVERSATION.json */

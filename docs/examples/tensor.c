@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* tensor.c - shape, type and statistics of a tensor, read row by row.
+/* tensor.c - prints the shape, type and statistics of a tensor, which it reads row by row.
  *
  *     cc tensor.c $(pkg-config --cflags --libs hone) -lm -o tensor
  *     ./tensor MODEL.gguf blk.0.attn_q.weight */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* toolcall.c - parses a model's answer on standard input into content, reasoning and tool calls,
- * by the call syntax of its template.
+ * using the call syntax of its template.
  *
  *     cc toolcall.c $(pkg-config --cflags --libs hone) -o toolcall
  *     ./toolcall MODEL.gguf < ANSWER.txt */
