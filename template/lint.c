@@ -79,8 +79,8 @@ static void say(char outcome[160], const char *what, struct jval s) {
     snprintf(outcome, 160, "%s%.*s", what, (int)(s.len > 140 ? 140 : s.len), s.u.s);
 }
 
-/* Returns the offset of the first turn marker that is closed twice or never; for the last turn, the
- * end. */
+/* Returns the offset of the first turn marker without its counterpart; the length of the text if
+ * all have one. rest: the last turn may stay open. */
 static size_t unbalanced_at(const struct buf *a, struct jval opens, struct jval closes, bool rest) {
     int64_t unclosed = -1;
     for (size_t at = 0;;) {
