@@ -125,7 +125,7 @@ static int next_byte(struct line *l) {
     return l->in[l->at++];
 }
 
-/* Reads one code point; invalid UTF-8 becomes U+FFFD. Returns -1 at the end. */
+/* Reads one code point; invalid UTF-8 becomes U+FFFD. Returns -1 at the end of the input. */
 static int next_char(struct line *l) {
     static const struct {
         int mask, lead, least;

@@ -54,7 +54,7 @@ static void on_bus(int sig, siginfo_t *si, void *ctx) {
     _exit(rc);
 }
 
-/* Returns whether several ranks can share this command. */
+/* Returns whether several ranks can share the work of this command. */
 static bool shared_out(int argc, char **argv) {
     static const char *const list[][2] = {{"quantize", NULL},
                                           {"imatrix", NULL},

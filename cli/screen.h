@@ -28,9 +28,9 @@ struct screen {
     double t_drawn;
 };
 void screen_init(struct screen *s, FILE *out, bool color);
-/* Starts an answer; not for the continuation of one. */
+/* Starts the display of an answer. Not called when an answer is continued. */
 void screen_begin(struct screen *s);
-/* Shows the part of the answer that became final since the last call. n_drawn: tokens drawn so
+/* Shows the part of the answer that became final since the last call. n_drawn: tokens sampled so
  * far. */
 void screen_update(struct screen *s, struct toolparse *p, int64_t n_drawn);
 /* Shows the rest of the complete answer. */

@@ -135,7 +135,7 @@ static void emit_devices(struct emit *m) {
     }
 }
 
-/* Emits the method of products with 8-bit activations, by type. */
+/* Emits, by type, how products with 8-bit activations are computed. */
 static void emit_products(struct emit *m, const struct work *w) {
     struct kern *k = xcalloc(1, sizeof *k);
     kern_init(k, w->isa);

@@ -292,7 +292,8 @@ static int emit_gguf_row(struct emit *m, const char *dir, const char *name, stru
     return 0;
 }
 
-/* Emits a row per GGUF file of a folder. *found: there are some, and no safetensors files. */
+/* Emits a row per GGUF file of a folder. *found: the folder has GGUF files and no safetensors
+ * files. */
 static int inspect_ggufs(struct emit *m, const char *path, bool *found, struct err *e) {
     struct io_names all;
     int rc = io_list(&all, path, e), n = 0;

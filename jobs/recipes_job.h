@@ -10,8 +10,8 @@ struct recipes_opts {
     const char *model; /* or NULL */
 #include "commands/recipes.def"
 };
-/* Lists every recipe, with a model also the exact size of its file in each; or writes one recipe's
- * plan for the model. */
+/* Lists every recipe and, with a model, the exact size of its file; or writes one recipe's plan for
+ * the model. */
 int recipes_run(const struct work *w, const struct recipes_opts *o, struct emit *m, struct err *e);
 
 #endif

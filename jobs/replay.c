@@ -65,7 +65,7 @@ static int find_source(struct replay *r, const char *given, struct err *e) {
                    r->source_path, r->path);
 }
 
-/* Finds an importance matrix or the like by its recorded name and hash. */
+/* Finds an input other than the source by its recorded name and hash. */
 static int find_input(struct replay *r, const char *what, const char *given, const char *name,
                       const char *want, char **out, struct err *e) {
     char hash[33];

@@ -74,8 +74,8 @@ struct run_answer {
 };
 void run_answer_release(struct run_answer *a);
 
-/* Creates the session and the generator for n_ctx tokens, and the grammar and drafting of the
- * options. */
+/* Creates the session and the generator for n_ctx tokens, and the grammar and the drafts that the
+ * options request. */
 int run_start(struct run *r, int64_t n_ctx, struct err *e);
 /* Compiles the options' grammar, if any: reads its files and indexes the vocabulary. */
 int run_grammar(struct run *r, struct err *e);
@@ -100,8 +100,8 @@ void run_speed(const struct run_answer *a, struct buf *out);
 /* Appends the reason why an answer was cut and how to continue it; nothing if it was not. */
 void run_cut(const struct run *r, const struct run_answer *a, bool in_chat, struct buf *out);
 /* Builds the JSON text of the template's variables: --kwargs and the switch for thinking. *out is
- * freed by the caller; NULL: no variables. *none: thinking is to be switched, but the template has
- * no switch. */
+ * freed by the caller; NULL: no variables. *none: the options switch thinking, but the template has
+ * no switch for it. */
 int run_kwargs(const struct run *r, char **out, bool *none, struct err *e);
 
 /* Reads the model's template, and adds the conversation of r->a.chat and the system message

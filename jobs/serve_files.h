@@ -21,8 +21,8 @@ struct serve_files {
 };
 /* Returns whether each file's own template is to be repaired (--template fix). */
 bool serve_repairs(const struct serve_job_opts *a);
-/* Fills f with the files and folders of a. A damaged file in a folder gets `wrong`; one that is
- * named itself, next to others, is an error. */
+/* Fills f with the files and folders of a. A damaged file in a folder gets `wrong`; one among
+ * several files that the user named is an error. */
 int serve_files_read(struct serve_files *f, struct work *w, const struct serve_job_opts *a,
                      const char *tmpl, struct err *e);
 /* Sets the error for a context of n_ctx tokens that takes `one` bytes, which is more than `room`.

@@ -48,8 +48,8 @@ static int open_session(struct serve_files *f, struct serve_file *x, struct serv
     return session_new(&c->s, c->m, &so, e);
 }
 
-/* Opens the MTP block for --draft mtp. With several files, one without a block, or that cannot use
- * it here, is served without. */
+/* Opens the MTP block for --draft mtp. With several files, a file that has no block, or
+ * whose block cannot be used here, is served without it. */
 static int open_block(const struct serve_files *f, struct serve_core *c, struct err *e) {
     struct model *block = NULL;
     int rc = 0;

@@ -17,7 +17,7 @@ struct merge_opts {
 };
 /* Splits a GGUF; reads back and compares every tensor. Fills m. */
 int split_run(const struct work *w, const struct split_opts *o, struct emit *m, struct err *e);
-/* Joins the split set of a shard. Fills m. */
+/* Joins the shards of the set that the named shard belongs to. Fills m. */
 int merge_run(const struct work *w, const struct merge_opts *o, struct emit *m, struct err *e);
 
 #endif

@@ -538,7 +538,7 @@ static int mend(const struct chat_src *s, const char *const *only, int n_only, s
     return 0;
 }
 
-/* Adds a convention for tools to a template without one. */
+/* Adds a tool syntax to a template without tool support. */
 static int add_tools(const struct chat_src *s, struct buf *fixed, int *done, struct err *e) {
     struct buf with = {0};
     int rc = template_add_tools(fixed->data ? fixed->data : "", fixed->len, s->label, &with, e);

@@ -44,9 +44,9 @@ struct task {
 };
 /* Begins a call without an options struct. On failure there is nothing to end. */
 int task_begin(struct task *t, const struct hone_opts *o, char **json, struct hone_error *e);
-/* Begins a call with options. `given`: the caller's, or NULL; copied to `own`, this version's
- * struct, and by the rows of the form to `job`, which holds the defaults. Returns HONE_USAGE if a
- * field is set that belongs only to other calls with this struct. */
+/* Begins a call with options. `given`: the caller's options, or NULL. Copies them to `own`, this
+ * version's struct, and by the rows of the form to `job`, which holds the defaults. Returns
+ * HONE_USAGE if a field is set that belongs only to other calls with this struct. */
 int task_begin_form(struct task *t, const struct form *f, const void *given, void *own, void *job,
                     const struct hone_opts *o, char **json, struct hone_error *e);
 /* Ends the call. If rc is success or a verdict, stores the result in *json. */

@@ -11,7 +11,7 @@
  * of range. */
 int generate_sample(const struct hone_generate_opts *o, struct sample_opts *out, struct err *e);
 int generate_n_stop(const struct hone_generate_opts *o);
-/* Returns the number of schema, regex, grammar and choices that are set. */
+/* Returns how many of schema, regex, grammar and choices are set. */
 int generate_n_forms(const struct hone_generate_opts *o);
 
 /* Sink for the text of an answer: passes it to the caller in whole UTF-8 characters. */
