@@ -203,8 +203,8 @@ static void search(struct search *s) {
     }
 }
 
-/* Returns the plan without a piece. Thinking moved into the content and its protection are removed
- * together. */
+/* Returns the plan without a piece. Along with P_REASON, which moves thinking into the
+ * content, P_E_KEEP, which protects that thinking, is removed. */
 static struct repair_plan without(const struct search *s, enum repair_piece k) {
     struct repair_plan p = s->plan;
     p.pieces &= ~((uint64_t)1 << k);

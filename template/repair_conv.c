@@ -97,7 +97,7 @@ static void begin_message(struct maker *m, const char *role) {
     buf_fmt(m->out, "\"role\":\"%s\"", role);
 }
 
-/* Writes a text as content; if `parts` is the odd form, as a list of one part. */
+/* Writes a text as content, or as a list of one part if the odd form is `parts`. */
 static void content(struct maker *m, const char *text, enum repair_form parts) {
     if (odd_as(m, parts))
         buf_fmt(m->out, ",\"content\":[{\"type\":\"text\",\"text\":\"%s\"}]", text);

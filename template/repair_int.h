@@ -32,9 +32,9 @@ enum repair_form { /* odd forms of a conversation */
 };
 extern const char *const repair_form_id[FORM_COUNT];
 extern const bool repair_form_soft[FORM_COUNT];
-/* Appends conversation `seed` as the JSON text of a scenario. If the form applies, it is used with
- * `odd`; otherwise the equivalent normal form is. *features gets the conversation's repair_feature
- * bits. */
+/* Appends conversation `seed` as the JSON text of a scenario. With `odd`, it is in the given
+ * odd form if that applies; otherwise it is in the equivalent normal form. *features gets the
+ * conversation's repair_feature bits. */
 void repair_conv(struct buf *out, uint32_t seed, enum repair_form form, bool odd,
                  unsigned *features);
 enum repair_feature {

@@ -366,7 +366,7 @@ static const char *const result_roles[] = {"tool_response", "ipython",     "obse
                                            "function",      "tool_result", "tool_results",
                                            "tool_output"};
 
-/* Returns the result role that the template compares with; NULL: none. */
+/* Returns the role for tool results that the template tests for; NULL: none. */
 static const char *result_role(const struct jinja *t) {
     for (size_t i = 0; i < COUNT_OF(result_roles); i++) {
         struct buf quoted = {0};
@@ -604,7 +604,8 @@ static void messages(struct writer *w) {
     put(w, "{%- set messages = hone.m %}\n");
 }
 
-/* Returns whether the plan needs the loop over the messages; only two pieces on tools do not. */
+/* Returns whether the plan needs the loop over the messages; only two pieces, which change tools,
+ * do not. */
 static bool needs_loop(const struct repair_plan *p) {
     for (int k = 0; k < P_E_MUTATE; k++)
         if (k != P_TOOLS_NONE && k != P_TOOLS_EMPTY && k != P_TOOLS_NAME && k != P_E_DUMP &&

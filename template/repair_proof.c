@@ -121,7 +121,8 @@ bool proof_listed(const char *list, const char *id) {
     return false;
 }
 
-/* Returns whether a probe is a check; rules on the cache and on mere habits are not. */
+/* Returns whether the probes of a rule are checks; those on the prompt cache and on mere habits are
+ * not. */
 static bool is_check(const char *rule) {
     static const char skip[] = "PREFIX THINK-HISTORY THINK-EMPTY CONTENT-TRIM "
                                "TOOLS-SCHEMA";
@@ -130,7 +131,7 @@ static bool is_check(const char *rule) {
 
 /* ---- kept renderings ------------------------------------------------------------------------- */
 
-/* Records the original's rendering of a conversation, if there is one. */
+/* Records the original's rendering of a conversation, unless it fails. */
 static int keep(struct proof *p, const struct jinja *t, const struct buf *json, bool exact,
                 struct err *e) {
     struct kept *k = &p->kept[p->n_kept];

@@ -53,7 +53,7 @@ struct spell {
     bool in_class;
 };
 
-/* Translates an escape. Returns the bytes read. */
+/* Translates an escape. Returns the number of bytes read. */
 static size_t put_escape(struct spell *w, const char *re) {
     static const char han[] = "\\p{Han}";
     for (size_t i = 0; i < COUNT_OF(escapes); i++)
@@ -71,7 +71,7 @@ static size_t put_escape(struct spell *w, const char *re) {
     return n;
 }
 
-/* Translates one member of a class. Returns the bytes read. */
+/* Translates one member of a class. Returns the number of bytes read. */
 static size_t put_member(struct spell *w, const char *re) {
     for (size_t i = 0; i < COUNT_OF(posix); i++) {
         size_t n = strlen(posix[i].name);
@@ -100,8 +100,8 @@ static void put_members(struct spell *w, const char *re, size_t n) {
     w->in_class = false;
 }
 
-/* Translates a class difference, [A&&[^B]], to (?:(?![B])[A]). Returns the bytes read; 0: not a
- * difference. */
+/* Translates a class difference, [A&&[^B]], to (?:(?![B])[A]). Returns the number of bytes read; 0:
+ * not a difference. */
 static size_t put_less(struct spell *w, const char *re) {
     const char *less = strstr(re, "&&[^"), *end = strchr(re, ']');
     if (!less || !end || less > end || end[1] != ']') return 0;
@@ -113,7 +113,7 @@ static size_t put_less(struct spell *w, const char *re) {
     return (size_t)(end + 2 - re);
 }
 
-/* Translates an interval after its atom. Returns the bytes read; 0: not an interval. */
+/* Translates an interval after its atom. Returns the number of bytes read; 0: not an interval. */
 static size_t put_interval(struct spell *w, const char *re) {
     size_t low = strspn(re + 1, "0123456789"), n = 1 + low;
     const bool comma = re[n] == ',';
@@ -129,7 +129,7 @@ static size_t put_interval(struct spell *w, const char *re) {
     return n + 1;
 }
 
-/* Translates a piece outside classes. Returns the bytes read. */
+/* Translates a piece outside classes. Returns the number of bytes read. */
 static size_t put_outside(struct spell *w, const char *re) {
     size_t n = *re == '{' && w->out->len > w->atom ? put_interval(w, re) : 0;
     if (n) return n;

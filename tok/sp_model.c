@@ -36,7 +36,7 @@ static bool read_varint(struct in *in, uint64_t *v) {
     return false;
 }
 
-/* Reads the next field. Returns false at the end, and with *broken set if the data are
+/* Reads the next field. Returns false at the end and, with *broken set, if the data are
  * malformed. */
 static bool next_field(struct in *in, struct field *f, bool *broken) {
     uint64_t tag, n;
@@ -93,7 +93,7 @@ static bool read_piece(struct in in, struct sp_piece *out) {
     return !broken && out->len > 0 && isfinite(out->score);
 }
 
-/* Returns an id: an int32 is stored as a sign-extended 64-bit varint. */
+/* Converts a varint to an id: an int32 is stored as a sign-extended 64-bit varint. */
 static int64_t id_of(uint64_t v) {
     return v <= INT32_MAX ? (int64_t)v : -1;
 }

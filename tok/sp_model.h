@@ -27,7 +27,7 @@ struct sp_model {
     const char *charsmap; /* borrowed; NULL: none */
     size_t charsmap_len;
 };
-/* Returns whether the data look like such a file; tokenizer.model may also be another format. */
+/* Returns whether the data look like such a file; a tokenizer.model may have a different format. */
 bool sp_model_like(const char *data, size_t len);
 /* Parses data[0..len), which must outlive *out. ERR_DATA: not such a file, or of a kind that splits
  * words. */

@@ -119,7 +119,7 @@ static int read_kind(struct tok *t, const struct gguf *g, const char *forced, st
     return 0;
 }
 
-/* Reads split regexes without a known name. */
+/* Reads the split regexes that the file itself stores because no known name implies them. */
 static int read_own_regexes(struct tok *t, const struct gguf *g, struct err *e) {
     const struct gguf_kv *kv = gguf_find(g, OWN("regexes"));
     if (!kv || t->kind != TOK_BYTES) return 0;

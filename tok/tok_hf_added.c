@@ -360,7 +360,7 @@ static bool template_has(const struct json *post, bool last, const char *text, i
     return text && hf_is(json_get(json_get(c, "SpecialToken"), "id"), text);
 }
 
-/* Reads whether BOS (last: EOS) is added. *has: the files say so. */
+/* Reads whether BOS (last: EOS) is added. *has: the files specify it. */
 static void read_add_flag(const struct tok *t, const struct json *post, const struct json *config,
                           bool last, bool *has, bool *value) {
     const struct json *j = json_get(config, last ? "add_eos_token" : "add_bos_token");

@@ -172,7 +172,7 @@ static int put_line(struct rank_bpe *k, const struct tok_files *f, const struct 
     return 0;
 }
 
-/* Names the rows after the ranks that no file names. */
+/* Names those rows after the ranks that no file names. */
 static void fill_specials(struct tok *t, const struct family *m, int64_t first) {
     int64_t id = first;
     int n_special = 0;

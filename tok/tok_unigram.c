@@ -57,7 +57,8 @@ static struct unigram_node *node_at(struct span *p, size_t at) {
     return &p->c->unigram.node[at - p->base];
 }
 
-/* Makes room for, and clears, the nodes up to offset `end`. Returns false without memory. */
+/* Makes room for, and clears, the nodes up to offset `end`. Returns false if memory runs
+ * out. */
 static bool reach_to(struct span *p, size_t end) {
     struct unigram_work *w = &p->c->unigram;
     if (end - p->base >= w->cap) {

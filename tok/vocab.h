@@ -59,7 +59,7 @@ void spots_release(struct spots *a);
 /* Returns the longest entry that s[0..n) begins with; NULL: none. Skips control tokens unless
  * `control`. */
 const struct spot *spots_at(const struct spots *a, const char *s, size_t n, bool control);
-/* Finds the first occurrence of an entry in s[at..n). Returns the entry and its offset in *where,
+/* Finds the first occurrence of any entry in s[at..n). Returns the entry and its offset in *where,
  * or NULL with *where = n. s[0..at) matters only for single words. */
 const struct spot *spots_find(const struct spots *a, const char *s, size_t n, size_t at,
                               bool control, size_t *where);
