@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* quantize/axpy.h - y += a * x, the inner loop of error feedback. */
+/* quantize/axpy.h - y += a * x, the innermost loop of error feedback. */
 #ifndef HONE_QUANTIZE_AXPY_H
 #define HONE_QUANTIZE_AXPY_H
 
@@ -8,7 +8,7 @@
 
 typedef float v4f __attribute__((vector_size(16)));
 
-/* Adds a * x to y. Elements are independent, so vector code gives the same bits as the scalar
+/* Adds a * x to y. The elements are independent, so vector code gives the same bits as the scalar
  * loop. */
 static inline void axpy(float *restrict y, const float *restrict x, float a, int64_t n) {
     if (n <= 0) return;

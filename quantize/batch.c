@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* quantize/batch.c - the rows of a batch: decoding, checks and encoding on threads or a device. */
+/* quantize/batch.c - decodes, checks and encodes the rows of a batch, on threads or on a device. */
 #include "quantize/batch.h"
 
 #include <math.h>
@@ -15,10 +15,10 @@
 #include "quantize/enc/gridq.h"
 #include "quantize/feedback.h"
 
-/* Returns the first column that is not finite; -1: all are. */
+/* Returns the first column whose value is not finite; -1: there is no such column. */
 static int64_t not_finite(const float *x, int64_t n) {
     for (int64_t at = 0; at < n; at += 32) {
-        /* Bits of the largest exponent so far, tested once per 32 weights. */
+        /* Largest exponent bits so far, tested once per 32 weights. */
         uint32_t top = 0;
         if (at + 32 <= n)
             for (int i = 0; i < 32; i++) {
@@ -32,9 +32,9 @@ static int64_t not_finite(const float *x, int64_t n) {
     return -1;
 }
 
-/* Returns the column of the largest weight if the encoded row dst cannot hold the row's weights,
- * else -1. Most types have f16 scales, so a weight of 65536 or more may make a block infinite or
- * be cut to less than a quarter. */
+/* Returns the column of the largest weight if the encoded row dst cannot represent the row's
+ * weights, else -1. Most types have f16 scales, so a weight of 65536 or more may make a block
+ * infinite or be cut to less than a quarter. */
 static int64_t too_large(const struct batch_job *j, const float *x, const uint8_t *dst, int64_t n) {
     int64_t at = 0;
     bool holds = true;
@@ -89,8 +89,8 @@ static void requant_rows(void *ctx, int64_t begin, int64_t end, int worker) {
     }
 }
 
-/* Encodes groups [begin, end) of the stage; a group is j->group rows of one matrix. Reports
- * a row that is not finite and encodes zeros in its place. */
+/* Encodes groups [begin, end) of the stage; a group is j->group rows of one matrix. If a row has a
+ * value that is not finite, reports it and encodes zeros in its place. */
 static void do_groups(void *ctx, int64_t begin, int64_t end, int worker) {
     const struct batch_job *j = ctx;
     struct batch_fault *f = &j->fault[worker];
@@ -144,13 +144,13 @@ static int check_faults(const struct batch_job *j, int n_workers, const char *pa
     return err_about(e, path, j->t->name);
 }
 
-/* Encodes a row that the device left to the CPU. */
+/* Encodes a row that the device leaves to the CPU. */
 static void do_row(void *ctx, int64_t row) {
     const struct batch_job *j = ctx;
     requant_rows(ctx, row - j->first, row - j->first + 1, 0);
 }
 
-/* Encodes the batch on the device. Encodes the tensor's first row on the CPU too, and stops
+/* Encodes the batch on the device. Encodes the tensor's first row on the CPU as well, and stops
  * using the device if its bytes differ. */
 static int by_device(struct batch_job *j, struct err *e) {
     const uint8_t *src = j->t->data + (uint64_t)j->first * j->src_row;

@@ -9,16 +9,16 @@
 #include "quantize/fb_tensor.h"
 #include "quantize/qdev.h"
 
-struct batch_fault { /* first weight among a worker's rows that cannot be encoded */
+struct batch_fault { /* the first weight in a worker's rows that cannot be encoded */
     int64_t row, col;
-    bool finite; /* finite, but too large for the type */
+    bool finite; /* the weight is finite, but too large for the type */
 };
 struct batch_job {
     /* Set by the caller. */
     const struct gguf_tensor *t;
     enum qtype to; /* new type; t's own: copy the rows */
     enum search search;
-    bool keep;        /* preserve each row's sums (enc_row_balanced, enc_grid_balance) */
+    bool keep;        /* preserve the sums of each row (enc_row_balanced, enc_grid_balance) */
     bool feed;        /* rows may be encoded with error feedback */
     const float *imp; /* [n_mat][ne0] or NULL */
     struct pool *pool;
@@ -31,8 +31,8 @@ struct batch_job {
     int64_t stage;    /* with fb: first row of the batch not encoded yet */
     uint8_t *out;
     int64_t stage_end, group;    /* with fb: end of the stage's rows; rows encoded together */
-    float **scratch;             /* per worker, two rows; with feed FEEDBACK_GROUP */
-    const struct enc_blocks *eb; /* NULL: only the plain encoder */
+    float **scratch;             /* two rows per worker; with `feed`, FEEDBACK_GROUP rows */
+    const struct enc_blocks *eb; /* NULL: the type has only the plain encoder */
     bool balance;                /* balance rows with eb */
     bool raise;                  /* balance rows of grid types */
     struct enc_raw **open;       /* per worker: the blocks of a row */
@@ -41,10 +41,11 @@ struct batch_job {
     struct qdev *dev;     /* set by batch_device; NULL: the CPU encodes */
 };
 
-/* Allocates the row buffers; ref supplies the decoders. Call batch_close also after an error. */
+/* Allocates the row buffers; ref supplies the decoders. Call batch_close even after an error. */
 int batch_open(struct batch_job *j, const struct kern *ref, struct err *e);
 void batch_close(struct batch_job *j);
-/* Lets device d (or none, if NULL) encode the rows, if it can and there is no error feedback. */
+/* Lets device d encode the rows, if it can and there is no error feedback. d NULL: the CPU encodes
+ * them. */
 int batch_device(struct batch_job *j, struct qdev *d, struct err *e);
 /* Decodes, checks and encodes rows first .. first + n - 1 of the tensor into j->out, one at a
  * time or, with error feedback, in groups. `path` names the file in errors. Returns ERR_DATA if

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
-/* quantize/embd_moments.c - second moments for embeddings, from the matrices of the first block.
+/* quantize/embd_moments.c - second moments for embeddings, computed from the matrices of the first
+ * block.
  *
- * Decodes TILE rows of a matrix at a time, scales them by the norm's weights and the matrix's
- * size, and adds them to G in row order; threads share out the columns. A matrix with n columns
+ * Decodes TILE rows of a matrix at a time, scales them by the norm's weights and by the size of the
+ * matrix, and adds them to G in row order; threads share out the columns. A matrix with n columns
  * and r rows takes n * n * r multiply-adds (with blocks of BLOCK columns if n > FULL, as in
- * calib/moments.c), so EXPERTS experts represent all of them. */
+ * calib/moments.c), so only a sample of EXPERTS experts is used. */
 #include "quantize/embd_moments.h"
 
 #include <math.h>
@@ -19,7 +20,7 @@
 
 enum { TILE = 64, FULL = 4096, BLOCK = 2048, EXPERTS = 32 };
 static const char embd[] = "token_embd.weight";
-/* Fraction of G's mean added to its diagonal, for the inputs of later blocks. */
+/* Fraction of G's mean that is added to its diagonal, to represent the inputs of later blocks. */
 #define LATER 0.1
 
 /* Matrices that read the output of a block's norms. */
@@ -46,12 +47,12 @@ static void add_columns(void *ctx, int64_t i0, int64_t i1, int worker) {
     }
 }
 
-/* A matrix or a sample of its experts, and how to read its rows. */
+/* A matrix, or a sample of experts, and how to read its rows. */
 struct source {
     const struct gguf_tensor *t;
     const struct kern *ref;
     const float *norm; /* [n] */
-    int64_t experts;   /* experts used, of ne[2] */
+    int64_t experts;   /* number of experts used, out of ne[2] */
 };
 /* Decodes rows [r0, r0 + rows) of the k-th sampled expert and multiplies their columns by the
  * norm's weights. */
@@ -137,8 +138,8 @@ int embd_moments_make(struct embd_moments *m, const struct gguf *g, struct pool 
     float *norm = xcalloc((size_t)n, sizeof *norm), *room = xcalloc((size_t)n, TILE * sizeof *room);
     struct kern ref;
     kern_init(&ref, KERN_REF);
-    /* Models that norm only a block's output have neither norm; models in which attention and
-     * FFN share a norm lack the second. */
+    /* Models that norm only a block's output have neither norm; models in which attention and FFN
+     * share a norm lack the second one. */
     const bool first = norm_weights(g, &ref, "attn_norm", norm, n);
     add_named(m, g, &ref, of_attention, COUNT_OF(of_attention), norm, room, pool);
     if (first && !norm_weights(g, &ref, "ffn_norm", norm, n) &&

@@ -2,12 +2,11 @@
 /* quantize/embd_moments.h - second moments for token_embd.weight, a lookup table without inputs of
  * its own.
  *
- * An error e in a row first reaches the matrices of the first block, normalized by that row's
- * own small scale; in later blocks the residual is much larger. So the loss to minimize is the
- * sum over those matrices W of |W diag(g) e|^2 / |W diag(g)|^2, where g is the norm's weights.
- * That is e G e^T with G = sum of diag(g) W^T W diag(g) / |W diag(g)|^2. 0.1 of G's mean is
- * added to its diagonal for the later blocks (docs/design/feedback.md). G depends only on the
- * model. */
+ * An error e in a row first reaches the matrices of the first block, normalized by that row's own
+ * small scale; in later blocks the residual is much larger. So the loss to minimize is the sum over
+ * those matrices W of |W diag(g) e|^2 / |W diag(g)|^2, where g is the norm's weights. That is e G
+ * e^T with G = sum of diag(g) W^T W diag(g) / |W diag(g)|^2. For the later blocks, 0.1 of G's mean
+ * is added to its diagonal (docs/design/feedback.md). G depends only on the model. */
 #ifndef HONE_QUANTIZE_EMBD_MOMENTS_H
 #define HONE_QUANTIZE_EMBD_MOMENTS_H
 
@@ -16,7 +15,7 @@
 #include "quantize/hessian_file.h"
 
 struct embd_moments {
-    struct gram_input in; /* both halves are equal; in.n 0: no moments */
+    struct gram_input in; /* both halves are equal; in.n 0: there are no moments */
     float *sum;           /* [n][block] */
     float count;
 };
@@ -25,7 +24,7 @@ struct embd_moments {
 int embd_moments_make(struct embd_moments *m, const struct gguf *g, struct pool *pool,
                       struct err *e);
 void embd_moments_release(struct embd_moments *m);
-/* Returns a tensor's moments from the file or, for embeddings, from m; NULL: none. */
+/* Returns a tensor's moments: from the file or, for embeddings, from m; NULL: missing. */
 const struct gram_input *embd_moments_find(const struct embd_moments *m, const struct gram *gram,
                                            const char *name);
 

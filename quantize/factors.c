@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* quantize/factors.c - a small store of factors, searched in order. What is over the limit is freed
- * as soon as its holder releases it, so a pass over more matrices than fit keeps the first ones. */
+/* quantize/factors.c - a small store of factors, searched in order. If the store exceeds its limit,
+ * a factor is freed as soon as its holder releases it, so a pass over more matrices than fit keeps
+ * the first ones. */
 #include "quantize/factors.h"
 
 #include <stdlib.h>
@@ -8,7 +9,7 @@
 #include "base/mem.h"
 #include "base/num.h"
 
-enum { POOL = -1 }; /* mat of the sums of all matrices */
+enum { POOL = -1 }; /* mat of the sum over all matrices */
 
 struct kept {
     struct factor f; /* first: callers hold its address */
@@ -42,7 +43,8 @@ static void drop_factor(struct factors *c, struct kept **at) {
     free(k);
 }
 
-/* Frees factors that no caller holds until `bytes` more fit: those of earlier tensors, or all. */
+/* Frees factors that no caller holds, until `bytes` more fit: those of earlier tensors or, with
+ * `all`, any of them. */
 static void make_room(struct factors *c, uint64_t bytes, bool all) {
     for (struct kept **at = &c->first; *at && c->bytes + bytes > c->limit;) {
         if ((*at)->holders == 0 && (all || (*at)->tensor < c->tensor))
@@ -90,7 +92,7 @@ static struct kept *add_factor(struct factors *c, const struct gram_input *in, i
     k->bytes = mat != POOL && o->alpha > 0 ? 2 * square : square;
     make_room(c, k->bytes, false);
     int rc = mat == POOL ? 0 : factor_init(&k->f, in->n, in->block, e);
-    if (rc) { /* the kept factors may be what fills the memory */
+    if (rc) { /* the stored factors may be what fills the memory */
         factor_release(&k->f);
         make_room(c, UINT64_MAX / 2, true);
         rc = factor_init(&k->f, in->n, in->block, e);
@@ -106,14 +108,14 @@ static struct kept *add_factor(struct factors *c, const struct gram_input *in, i
     return k;
 }
 
-/* Gets the entry of one key into *held. *fresh: it is new and has no contents. */
+/* Stores the entry of one key in *held. *fresh: it is new and has no contents yet. */
 static int hold_factor(struct factors *c, const struct gram_input *in, int64_t mat,
                        const struct factor_opts *o, const struct factor **held, bool *fresh,
                        struct err *e) {
     struct kept *k = c->first;
     while (k && !(k->in == in && k->mat == mat && same_opts(&k->o, o))) k = k->next;
     *fresh = !k;
-    if (k) k->holders++; /* before the release of *held, which may be the same */
+    if (k) k->holders++; /* before *held is released, which may be the same entry */
     factors_put(c, held);
     if (!k) {
         k = add_factor(c, in, mat, o, e);

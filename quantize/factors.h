@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: MIT
-/* quantize/factors.h - factors of second moments that several types, files or tensors use.
+/* quantize/factors.h - store of factors of second moments that several types, files or tensors use.
  *
  * A factor depends on the moments, the halves of the text and the shrinkage, not on the type that
  * is encoded. So the matrices of a pooled input share one factor, and so do all types of a tensor
- * and all tensors with the same input. Sharing never changes a byte. One thread at a time. */
+ * and all tensors with the same input. Sharing never changes a byte. Used by one thread at a
+ * time. */
 #ifndef HONE_QUANTIZE_FACTORS_H
 #define HONE_QUANTIZE_FACTORS_H
 
 #include "quantize/factor.h"
 
 struct factors;
-/* Creates an empty store. It keeps factors that no caller holds while all together take at most
- * 1 GiB and 1/8 of the memory that was available at this call. */
+/* Creates an empty store. It keeps factors that no caller holds as long as all of them together
+ * take at most 1 GiB and at most 1/8 of the memory that was available at this call. */
 struct factors *factors_new(void);
 /* Frees all factors. None may be held. */
 void factors_free(struct factors *c);
@@ -22,7 +23,7 @@ void factors_next(struct factors *c);
 int factors_get(struct factors *c, const struct gram_input *in, int64_t mat,
                 const struct factor_opts *o, const struct factor *pooled, struct pool *pool,
                 const struct factor **held, struct err *e);
-/* Replaces *held by the sums of factor_pool: its r and total. */
+/* Replaces *held by the sums of factor_pool: its fields r and total. */
 int factors_pool(struct factors *c, const struct gram_input *in, unsigned halves,
                  const struct factor **held, struct err *e);
 /* Releases *held and sets it to NULL. */

@@ -23,7 +23,7 @@ struct gram_input {
     const float *sum[GRAM_HALVES];   /* [n_mat][n][block]; owned by the file map or the collector */
     const float *count[GRAM_HALVES]; /* [n_mat] tokens */
     /* Sums [n_mat][n][block] of (x_base - x)_i x_j, where x_base is the same input in the base
-     * model, from which x's model was made. NULL: not collected. */
+     * model, i.e. the model from which x's model was made. NULL: not collected. */
     const float *cross[GRAM_HALVES];
 };
 struct gram_weight {
@@ -44,17 +44,17 @@ struct gram {
 void gram_init(struct gram *m);
 void gram_release(struct gram *m); /* does not free sums and counts */
 /* Computes the size in bytes of one of an input's GRAM_HALVES sums, float [n_mat][n][block]; each
- * is over one half of the text. Returns false if a dimension is below 1 or the size exceeds 63
- * bits. */
+ * is over one half of the text. Returns false if a dimension is below 1 or the size needs more than
+ * 63 bits. */
 bool gram_input_bytes(int64_t n, int64_t block, int64_t n_mat, uint64_t *out);
 
 /* Returns the input of a weight; NULL: none. */
 const struct gram_input *gram_find(const struct gram *m, const char *weight);
-/* Returns the moments of the gradients with respect to a weight's outputs (n_mat matrices of
- * `rows` rows); NULL: missing or of another size. */
+/* Returns the moments of the gradients with respect to a weight's outputs (n_mat matrices of `rows`
+ * rows); NULL: missing, or their size is different. */
 const struct gram_input *gram_find_out(const struct gram *m, const char *weight, int64_t rows,
                                        int64_t n_mat);
-/* Reads a file and checks its structure. Values of the sums are checked when used. */
+/* Reads a file and checks its structure. The values of the sums are checked when they are used. */
 int gram_read(struct gram *m, const char *path, struct err *e);
 int gram_write(const struct gram *m, const char *path, bool overwrite, struct err *e);
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-/* quantize/imat_file.c - importance matrices in memory and in both file forms
+/* quantize/imat_file.c - importance matrices in memory and in both file formats
  * (docs/formats/imatrix.md).
  *
- * GGUF: raw sums and counts, exact up to the rounding to f32. Legacy .dat: one count per entry
- * and value = sum/count * ncall, so experts cannot be told apart: an entry is read as one flat
- * matrix of ne0 * n_mat columns with one count, and imat_fit gives it its weight's shape. The
- * bytes written depend only on the contents, because entries are sorted by name. Sums of squares
- * that are negative or not finite are refused. */
+ * GGUF: raw sums and counts, exact up to the rounding to f32. Legacy .dat: one count per entry, and
+ * value = sum/count * ncall, so experts cannot be told apart: an entry is read as one flat matrix
+ * of ne0 * n_mat columns with one count, and imat_fit gives it the shape of its weight. The bytes
+ * written depend only on the contents, because entries are sorted by name. Sums of squares that are
+ * negative or not finite are rejected. */
 #include "quantize/imat_file.h"
 
 #include <limits.h>
@@ -143,8 +143,8 @@ static int take_text(struct cur *c, int32_t max, char **out, const char *what, s
     return 0;
 }
 
-/* Reads the values of an entry, which are sum/count * ncall. The file does not record the tokens
- * per call. */
+/* Reads the values of an entry, which are sum/count * ncall. The file does not record the number of
+ * tokens per call. */
 static int read_dat_values(struct imat *m, struct cur *c, const char *name, struct err *e) {
     int32_t ncall = 0, nval = 0;
     TRY(take_i32(c, &ncall, "an entry", e));
@@ -322,7 +322,7 @@ static double max_count(const struct imat_entry *en) {
     return max;
 }
 
-/* Counts the entries with tokens; logs a warning that the others are left out. Commands that
+/* Counts the entries that have tokens; logs a warning that the others are omitted. Commands that
  * collect or use a matrix report unseen experts themselves. */
 static int64_t count_used(const struct imat *m) {
     int64_t n = 0, unused = 0;
@@ -436,7 +436,7 @@ static void add_text(struct buf *b, const char *s) {
     buf_add(b, s, strlen(s));
 }
 
-/* Appends an entry in the old format. Writes an unseen expert as 1 per call: readers divide by
+/* Appends an entry in the old format. An unseen expert is written as 1 per call: readers divide by
  * ncall, which gives equal weights. */
 static void add_dat_entry(struct buf *b, const struct imat_entry *en, double chunk) {
     double ncall = floor((max_count(en) + chunk - 1) / chunk);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* quantize/imat_file.h - importance matrices: reads and writes the GGUF form and the legacy .dat.
+/* quantize/imat_file.h - importance matrices: reader and writer of the GGUF form and of the legacy
+ * .dat.
  *
- * Per matrix m (an expert, or the only one), memory holds the sums of squared inputs,
- * sum2[m][ne0], and the number of tokens, count[m], as double. Column i's mean is sum2[m][i] /
+ * For each matrix m (an expert, or the only matrix), memory holds the sums of squared inputs,
+ * sum2[m][ne0], and the number of tokens, count[m], as double. The mean of column i is sum2[m][i] /
  * count[m]. */
 #ifndef HONE_QUANTIZE_IMAT_FILE_H
 #define HONE_QUANTIZE_IMAT_FILE_H
@@ -20,7 +21,7 @@ struct imat_entry {
     double *count;       /* [n_mat] */
     double *sum1, *sum4; /* [n_mat][ne0] sums of inputs and fourth powers; NULL: none */
 };
-/* Returns whether the matrices are routed experts; otherwise they are heads. */
+/* Returns whether the matrices are routed experts; if not, they are heads. */
 static inline bool imat_is_experts(const struct imat_entry *en) {
     return en->n_mat > 1 && strstr(en->name, "_exps");
 }
@@ -39,7 +40,7 @@ struct imat_entry *imat_add(struct imat *m, const char *name, int64_t ne0, int64
 struct imat_entry *imat_find(const struct imat *m, const char *name); /* NULL: absent */
 void imat_add_dataset(struct imat *m, const char *base_name);
 
-/* Reshapes an entry with one count for all experts (from a .dat file) to its weight's shape,
+/* Gives an entry with one count for all experts (from a .dat file) the shape of its weight,
  * repeating the count. Returns ERR_DATA if the sizes differ. Call before imat_weights. */
 int imat_fit(struct imat_entry *en, int64_t ne0, int64_t n_mat, struct err *e);
 /* Counts the matrices of an entry that carry no information (all sums 0, or no tokens) and sets
@@ -59,9 +60,9 @@ int imat_merge(struct imat *dst, const struct imat *src, struct err *e);
 
 /* Default number of prior tokens (docs/design/calibration.md). */
 enum { IMAT_TAU = 256 };
-/* Computes the column weights for quantization, out[n_mat * ne0] = sum2/count. Shrinks each
- * matrix to the entry's token-weighted mean with `tau` tokens of prior, (n*q_e + tau*q_mean)/(n
- * + tau); matrices without tokens get the mean. tau 0: no shrinkage. */
+/* Computes the column weights for quantization, out[n_mat * ne0] = sum2/count. Shrinks each matrix
+ * towards the entry's token-weighted mean with a prior of `tau` tokens, (n*q_e + tau*q_mean)/(n +
+ * tau); matrices without tokens get the mean. tau 0: no shrinkage. */
 void imat_weights(const struct imat_entry *en, double tau, float *out);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* quantize/journal.c - reading, checking and writing the journal of an interrupted output. */
+/* quantize/journal.c - reads, checks and writes the journal of an interrupted output. */
 #include "quantize/journal.h"
 
 #include <errno.h>
@@ -26,8 +26,8 @@ static size_t seal(char line[LINE], size_t n) {
     return n + (size_t)k;
 }
 
-/* Copies the text before the checksum to `line` and sets *n to the line's length with checksum
- * and newline. Returns false if the checksum does not match. */
+/* Copies the text before the checksum to `line`. Sets *n to the length of the line including
+ * checksum and newline. Returns false if the checksum does not match. */
 static bool unseal(char line[LINE], const char *text, size_t left, size_t *n) {
     char want[LINE];
     const char *nl = memchr(text, '\n', left < LINE ? left : LINE - 1);
@@ -43,7 +43,7 @@ static bool is_hash(const char *s) {
     return strspn(s, "0123456789abcdef") == 32 && !s[32];
 }
 
-/* Returns the journal's length in bytes up to its n-th tensor. */
+/* Returns the length of the journal up to its n-th tensor, in bytes. */
 static uint64_t end_of(const struct journal *j, int64_t n) {
     return n ? j->end[n - 1] : j->head;
 }
@@ -100,7 +100,7 @@ static int write_at(struct journal *j, uint64_t off, const char *p, size_t n, st
     return 0;
 }
 
-/* Opens and locks the journal; retries if its owner removed the file meanwhile. */
+/* Opens and locks the journal; retries if its owner has removed the file in the meantime. */
 static int open_locked(struct journal *j, const char *out, struct err *e) {
     for (;;) {
         struct stat mine, there;
@@ -123,7 +123,7 @@ static int open_locked(struct journal *j, const char *out, struct err *e) {
         } else if (errno != ENOENT) {
             rc = err_sys(e, "cannot examine %s", j->path);
         }
-        close(j->fd); /* belongs to another process, so it is not removed */
+        close(j->fd); /* belongs to another process, so it must not be removed */
         j->fd = -1;
         if (rc) return rc;
     }

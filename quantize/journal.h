@@ -28,9 +28,9 @@ struct journal {
     uint64_t head;             /* bytes in the first line */
 };
 enum journal_found { JOURNAL_NONE, JOURNAL_SAME, JOURNAL_OTHER };
-/* Opens or creates the journal of `out` and locks it. Returns ERR_SYS if another process holds
- * the lock. A journal with another key (j->n_files is then its number of output files) or
- * without one is restarted. */
+/* Opens or creates the journal of `out` and locks it. Returns ERR_SYS if another process holds the
+ * lock. A journal with a different key (j->n_files is then its number of output files) or without a
+ * key is restarted. */
 int journal_open(struct journal *j, const char *out, const char key[33], int n_files,
                  enum journal_found *found, struct err *e);
 /* Drops all lines after the first n. */

@@ -12,12 +12,12 @@
 
 enum { CHUNK = 2 << 20, N_SLOTS = 2 };
 
-struct room { /* buffer that grows on demand */
+struct room { /* a buffer that grows on demand */
     void *p;
     struct cu_buf *buf;
     uint64_t n;
 };
-struct slot { /* chunk in flight */
+struct slot { /* a chunk in flight */
     struct cu_stream *s;
     struct room raw, x, work, out, bad;       /* device buffers */
     struct room host_raw, host_out, host_bad; /* pinned host buffers */
@@ -100,7 +100,7 @@ void qdev_close(struct qdev *d) {
     free(d);
 }
 
-/* Returns the device bytes for a chunk of n rows. */
+/* Returns the device memory for a chunk of n rows, in bytes. */
 static uint64_t chunk_bytes(const struct qdev *d, int64_t n) {
     const uint64_t rows = (uint64_t)n;
     return rows * (d->src_row + d->dst_row + (uint64_t)d->t.k * sizeof(float) + sizeof(int32_t)) +
@@ -124,7 +124,7 @@ static int reserve_rooms(struct qdev *d, struct err *e) {
     return 0;
 }
 
-/* Uploads the tensor's importance and its type's tables. */
+/* Uploads the tensor's importance and the tables of its type. */
 static int upload_tables(struct qdev *d, const float *imp, uint64_t imp_bytes, uint64_t table_bytes,
                          struct err *e) {
     void *p;
@@ -167,7 +167,8 @@ static int set_tensor(struct qdev *d, const struct qdev_tensor *t, struct err *e
                        "two rows of %lld weights and their importance need %llu bytes of device "
                        "memory, more than --max-vram allows",
                        (long long)t->k, (unsigned long long)(fixed + N_SLOTS * chunk_bytes(d, 1)));
-    if (d->max_bytes) rooms_free(d); /* buffers grown for earlier tensors count towards the limit */
+    if (d->max_bytes)
+        rooms_free(d); /* buffers that grew for earlier tensors count towards the limit */
     TRY(reserve_rooms(d, e));
     return upload_tables(d, t->imp, imp_bytes, table_bytes, e);
 }

@@ -2,13 +2,13 @@
 /* quantize/qdev.h - search and packing of tensor rows on a CUDA device, with the same bytes as the
  * CPU's encoders.
  *
- * Accepts any source type that the device decodes; targets are types with raw blocks
- * (enc/raw.h) or a grid (enc/gridq.h), in all search modes. Not thread-safe: one thread at a time.
+ * Accepts any source type that the device can decode. Targets are types with raw blocks (enc/raw.h)
+ * or a grid (enc/gridq.h), in all search modes. Not thread-safe: one thread at a time.
  *
  * Two chunks of about 2 million weights alternate: one is computed while the other is copied.
- * Device memory per chunk: source, f32, raw blocks (23 bytes per weight for types with
- * blocks of 32, 3 for others; grids: 4, plus at most 160 MB of chains) and output bytes. A
- * grid's tables are stored once, at most 1.1 MB. Pinned host memory: source and output. */
+ * Device memory per chunk: source, f32, raw blocks (23 bytes per weight for types with blocks of
+ * 32, 3 for other types; for grids 4, plus at most 160 MB of chains) and output bytes. A grid's
+ * tables are stored once, at most 1.1 MB. Pinned host memory: source and output. */
 #ifndef HONE_QUANTIZE_QDEV_H
 #define HONE_QUANTIZE_QDEV_H
 
@@ -24,8 +24,8 @@ struct qdev_want {
     bool by_default;    /* chosen without --device; logged when used */
 };
 struct qdev;
-/* Opens a device. Sets *out to NULL with QDEV_NONE or, after a warning, if QDEV_TRY fails. pool
- * (borrowed) copies into pinned memory. */
+/* Opens a device. Sets *out to NULL with QDEV_NONE, or after a warning if QDEV_TRY fails. pool
+ * (borrowed) is used to copy into pinned memory. */
 int qdev_open(struct qdev **out, const struct qdev_want *w, struct pool *pool, struct err *e);
 void qdev_close(struct qdev *d); /* d may be NULL, here and below */
 /* Disables the device: the CPU encodes all further tensors. */
@@ -38,8 +38,8 @@ struct qdev_tensor {
     int64_t k, rows, n_mat; /* columns, rows per matrix, matrices */
     const float *imp;       /* [n_mat][k], or NULL */
 };
-/* Selects the tensor for qdev_rows; t->imp is read during the call only. *takes: the device
- * encodes it, not the CPU. If the device lacks memory and use is QDEV_TRY, logs a warning and
+/* Selects the tensor for qdev_rows; t->imp is read only during the call. *takes: the device encodes
+ * the tensor, not the CPU. If the device lacks memory and use is QDEV_TRY, logs a warning and
  * leaves this tensor and all later ones to the CPU. */
 int qdev_tensor(struct qdev *d, const struct qdev_tensor *t, bool *takes, struct err *e);
 /* Exceptional rows. */
@@ -48,8 +48,8 @@ struct qdev_odd {
     void (*large)(void *ctx, int64_t row); /* encodes a row with a very large weight on the CPU */
     void *ctx;
 };
-/* Encodes rows first .. first + n - 1 of the tensor from src to dst. If odd->row is set on
- * return, dst is invalid. odd->large must encode the rows it is called for. */
+/* Encodes rows first .. first + n - 1 of the tensor from src to dst. If odd->row is set on return,
+ * dst is invalid. odd->large must encode the rows for which it is called. */
 int qdev_rows(struct qdev *d, const uint8_t *src, int64_t first, int64_t n, uint8_t *dst,
               struct qdev_odd *odd, struct err *e);
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* quantize/qplan.c - a type for every tensor: from a preset, a single type or a plan file, then
- * from --tensor patterns.
+/* quantize/qplan.c - chooses a type for every tensor: from a preset, a single type or a plan file,
+ * then from --tensor patterns.
  *
- * A plan file has one line per tensor, "name<TAB>type"; # starts a comment. Each line must name
- * a tensor of the model and a type that its rows fit, and every quantizable tensor needs a line.
- * Other tensors (norms, router, convolutions, vectors) may be listed with their own type only. */
+ * A plan file has one line per tensor, "name<TAB>type"; # starts a comment. Each line must name a
+ * tensor of the model and a type that fits its rows, and every quantizable tensor needs a line.
+ * Other tensors (norms, router, convolutions, vectors) may be listed only with their own type. */
 #include "quantize/qplan.h"
 
 #include <regex.h>
@@ -31,7 +31,7 @@ static void copy_name(struct qplan *p, const char *s) {
     p->name[n] = 0;
 }
 
-/* Returns the type with the most weights in quantizable tensors. */
+/* Returns the type that has the most weights, counting quantizable tensors only. */
 static enum qtype dominant(const struct qplan *p) {
     double sum[QT_COUNT] = {0};
     int best = QT_F32;
@@ -83,7 +83,7 @@ static int plan_entry(struct parser *ps, const char *name, const char *type, str
     return 0;
 }
 
-/* Parses one NUL-terminated line; changes it in place. */
+/* Parses one NUL-terminated line and changes it in place. */
 static int plan_line(struct parser *ps, char *s, struct err *e) {
     s[strcspn(s, "#\r")] = 0;
     s += strspn(s, " \t");
@@ -154,7 +154,7 @@ static int compile_regex(regex_t *re, const char *pattern, struct err *e) {
     return err_set(e, ERR_USAGE, "--tensor %s: not a regular expression: %s", pattern, why);
 }
 
-/* Gives the tensors that match the override its type. *done: there is one. */
+/* Gives all tensors that match the override its type. *done: at least one matched. */
 static int apply_override(struct qplan *p, const struct quant_override *ov, bool *done,
                           struct err *e) {
     regex_t re;
@@ -192,7 +192,7 @@ static void fill_items(struct qplan *p, const struct gguf *g) {
     }
 }
 
-/* Keeps tensors in the blocks that a checkpoint was released in (gpt-oss) unless the chosen type
+/* Keeps tensors in the blocks in which a checkpoint was released (gpt-oss) unless the chosen type
  * is smaller; a larger type would only add error. Returns the number of tensors kept. */
 static int64_t keep_released(struct qplan *p) {
     int64_t n = 0;

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
-/* quantize/quantize.c - the streaming quantizer: GGUF and importance in, smaller GGUF out, tensor
- * by tensor.
+/* quantize/quantize.c - the streaming quantizer: reads a GGUF and importance, writes a smaller
+ * GGUF, tensor by tensor.
  *
  * Rows are processed in batches of at most 32 MiB (as f32). A worker decodes, checks and encodes
- * each row of a batch independently; a separate thread (base/writer.h) writes finished batches
- * in order while the next are encoded. So the bytes do not depend on the number of threads. The
- * scalar kernels decode source rows to the same values on every machine. Peak memory: three
- * output batches, the source pages of one batch, a row of f32 per thread (with error feedback a
- * group of rows, and the factors of factors.h), and the importance of one tensor. Ranks
- * (base/ranks.h) share the work. NaN and infinities are refused by name; a tensor that keeps its
- * type is checked too, then copied byte for byte. */
+ * each row of a batch independently; a separate thread (base/writer.h) writes finished batches in
+ * order while the next ones are encoded. So the bytes do not depend on the number of threads. The
+ * scalar kernels decode source rows to the same values on every machine. Peak memory: three output
+ * batches, the source pages of one batch, a row of f32 per thread (with error feedback a group of
+ * rows, and the factors of factors.h), and the importance of one tensor. Ranks (base/ranks.h) share
+ * the work. NaN and infinities are rejected with an error that names the tensor; a tensor that
+ * keeps its type is also checked, then copied byte for byte. */
 #include "quantize/quantize.h"
 
 #include <stdlib.h>
@@ -39,7 +39,7 @@
 
 enum { BATCH_BYTES = 32 << 20, TAU_DEFAULT = 256 };
 
-/* Inputs and state that all outputs share. */
+/* Inputs and state shared by all outputs. */
 struct source {
     struct gguf *g;
     const struct imat *imat;  /* NULL: none */
@@ -48,7 +48,8 @@ struct source {
     struct factors *factors;  /* of the moments, for all tensors and targets; NULL: no moments */
     struct kern ref;
     struct progress prog;
-    /* Number of batches and of matrices with error feedback so far; ranks share the work by it. */
+    /* Number of batches, and of matrices with error feedback, so far; it decides which rank does
+     * the next one. */
     int64_t item;
     struct writer *writer;
     struct qdev *dev; /* NULL: the CPU encodes */
@@ -78,8 +79,8 @@ static int64_t n_rows(const int64_t ne[4]) {
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-/* Writes rows of a tensor to all targets that want these bytes. Runs on the writer's thread, in
- * row order. */
+/* Writes rows of a tensor to all targets that want these bytes. Runs on the writer's thread, in row
+ * order. */
 static int write_rows(void *ctx, int64_t tensor, const uint8_t *p, uint64_t n, struct err *e) {
     const struct target *first = ctx;
     for (int k = 0; k < first->s->n; k++) {
@@ -91,7 +92,7 @@ static int write_rows(void *ctx, int64_t tensor, const uint8_t *p, uint64_t n, s
     return 0;
 }
 
-/* Releases the mapped pages of n rows from `first`; they are not needed for now. */
+/* Releases the mapped pages of n rows from `first` on; they are not needed for now. */
 static void drop_rows(const struct source *s, const struct batch_job *j, int64_t first, int64_t n) {
     struct gguf_tensor part = *j->t; /* gguf_drop uses only offset and size */
     part.off += (uint64_t)first * j->src_row;
@@ -99,8 +100,8 @@ static void drop_rows(const struct source *s, const struct batch_job *j, int64_t
     gguf_drop(s->g, &part);
 }
 
-/* Returns the number of rows in the batch at row `at`. With error feedback, a batch ends where
- * its matrix ends. */
+/* Returns the number of rows in the batch that starts at row `at`. With error feedback, a batch
+ * ends where its matrix ends. */
 static int64_t batch_rows(const struct batch_job *j, int64_t at) {
     const int64_t ne1 = j->t->ne[1];
     return min_i64(max_i64(1, BATCH_BYTES / 4 / j->t->ne[0]),
@@ -170,7 +171,8 @@ static bool load_row(void *ctx, int64_t row, float *x) {
 }
 
 /* Finds the moments for a tensor: those of its input or, for embeddings, those from the first
- * block. Without any, *out is NULL. */
+ * block. *out is
+ * NULL if there is no such input. */
 static int find_moments(struct source *s, const struct gguf_tensor *t, enum role role,
                         struct pool *pool, const struct gram_input **out, struct err *e) {
     *out = s->gram ? gram_find(s->gram, t->name) : NULL;
@@ -180,8 +182,8 @@ static int find_moments(struct source *s, const struct gguf_tensor *t, enum role
     return 0;
 }
 
-/* Sets up error feedback for a tensor if the moments of its input are known, its type supports
- * it and it pays. *alpha is then its shrinkage. */
+/* Sets up error feedback for a tensor if the moments of its input are known, its type supports it
+ * and it reduces the loss. *alpha is then its shrinkage. */
 static int open_feedback(struct source *s, const struct quantize_opts *o, enum role role,
                          struct batch_job *j, double *alpha, struct err *e) {
     const struct gguf_tensor *t = j->t;
@@ -220,8 +222,8 @@ struct encoding {
     double alpha; /* shrinkage of error feedback; 0: not used */
 };
 
-/* Prepares to encode a tensor, or to write it if `have` holds its bytes. Call encoding_close
- * also after an error. */
+/* Prepares to encode a tensor, or to write it if `have` holds its bytes. Call encoding_close even
+ * after an error. */
 static int encoding_open(struct encoding *x, struct source *s, const struct quantize_opts *o,
                          const struct gguf_tensor *t, const struct recipe_item *it,
                          const struct quantize_given *have, struct err *e) {
@@ -249,7 +251,7 @@ static const struct quantize_given *find_given(const struct quantize_opts *o, co
     return NULL;
 }
 
-/* Encodes a tensor for `first` and for the later targets that want the same type. */
+/* Encodes a tensor for `first`, and for the later targets that want the same type. */
 static int do_tensor(struct target *first, int64_t index, struct err *e) {
     struct source *s = first->s;
     const struct gguf_tensor *t = gguf_tensor_at(s->g, index);
@@ -348,8 +350,8 @@ static int declare_target(struct target *q, struct err *e) {
     return 0;
 }
 
-/* Checks that the moments of a weight's input match its columns and are one matrix or one per
- * expert. */
+/* Checks that the moments of a weight's input match its columns, and that there is one matrix or
+ * one per expert. */
 static int check_gram(const struct target *q, const struct gguf_tensor *t, struct err *e) {
     const struct gram_input *in = gram_find(q->s->gram, t->name);
     int64_t n_mat = t->ne[2] * t->ne[3];
@@ -440,7 +442,7 @@ static int check_paths(const struct quantize_opts *o, struct err *e) {
     return out_check(o->out, o->overwrite, e);
 }
 
-/* Performs every step for one output that can fail without reading weights. */
+/* Does everything for one output that can fail without reading weights. */
 static int prepare(struct target *q, struct err *e) {
     const struct quantize_opts *o = q->o;
     TRY(qplan_make(&q->plan, q->s->g, o, e));
@@ -453,7 +455,7 @@ static int prepare(struct target *q, struct err *e) {
     return 0;
 }
 
-/* Opens the output. Tensors completed by an earlier run count as done, on every rank. */
+/* Opens the output. Tensors that an earlier run has completed count as done, on every rank. */
 static int begin_output(struct target *q, struct err *e) {
     const struct quantize_opts *o = q->o;
     bool part = o->resume == RESUME_ALWAYS ||

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* quantize/quantize.h - the quantizer: GGUF and importance in, smaller GGUF out, one tensor at a
- * time. */
+/* quantize/quantize.h - the quantizer: reads a GGUF and importance, writes a smaller GGUF, one
+ * tensor at a time. */
 #ifndef HONE_QUANTIZE_QUANTIZE_H
 #define HONE_QUANTIZE_QUANTIZE_H
 
@@ -13,33 +13,33 @@
 #include "quantize/enc/enc.h"
 #include "quantize/qdev.h"
 
-struct quant_override { /* --tensor REGEX=TYPE, first match wins, case-insensitive */
+struct quant_override { /* --tensor REGEX=TYPE, case-insensitive; the first match wins */
     const char *regex;
     enum qtype type;
 };
-struct quant_note { /* text key written to the output's metadata */
+struct quant_note { /* a text key written to the output's metadata */
     const char *key, *value;
 };
-struct quantize_given { /* tensor already encoded in the plan's type; borrowed */
+struct quantize_given { /* a tensor already encoded in the plan's type; borrowed */
     const char *name;
     const void *data;
     double alpha; /* as in quantize_row */
 };
-/* An interrupted run leaves OUT.part; the same run later resumes from it (resume.h). AUTO: only
- * if the output is at least QUANTIZE_RESUME_BYTES. */
+/* An interrupted run leaves OUT.part, from which the same run later resumes (resume.h). AUTO: only
+ * if the output has at least QUANTIZE_RESUME_BYTES. */
 enum quantize_resume { RESUME_NEVER, RESUME_AUTO, RESUME_ALWAYS };
 #define QUANTIZE_RESUME_BYTES (UINT64_C(256) << 20)
 struct quantize_opts {
     const char *in, *out;
     const char *recipe;  /* "Q4_K_M", the name of a type, or the path of a plan.tsv */
     const char *imatrix; /* path or NULL */
-    const char *tmpl;    /* chat template in place of the input's; NULL: that */
+    const char *tmpl;    /* chat template that replaces the input's; NULL: keeps it */
     const char *gram;    /* second moments, for error feedback; path or NULL */
     const struct quant_override *over;
     int n_over;
     bool pure, overwrite, dry_run;
     bool want_rows;  /* return the plan in the report */
-    bool known_gaps; /* caller has warned of experts without importance */
+    bool known_gaps; /* the caller has warned of experts without importance */
     enum search search;
     unsigned without;      /* FEEDBACK_... steps to skip (feedback.h) */
     const char *file_type; /* value of general.file_type; NULL: from the recipe or the types */
@@ -47,12 +47,12 @@ struct quantize_opts {
     double tau; /* prior tokens for rarely used experts; 0: 256, the default; < 0: none */
     uint64_t split_max;
     enum quantize_resume resume;
-    const struct quant_note *note; /* reasons for these types, copied to the metadata */
+    const struct quant_note *note; /* reasons for choosing these types, copied to the metadata */
     int n_notes;
     const struct quantize_given *given; /* [n_given] tensors to write unchanged */
     int n_given;
     struct pool *pool;
-    struct qdev_want device; /* runs the searches it supports; same bytes as the CPU */
+    struct qdev_want device; /* device for the searches it supports; same bytes as the CPU */
 };
 struct quantize_row { /* one tensor of the plan */
     char name[64];
@@ -62,7 +62,7 @@ struct quantize_row { /* one tensor of the plan */
     uint64_t in_bytes, out_bytes;
     bool fallback;   /* rows do not fit the requested type */
     double alpha;    /* shrinkage of error feedback; 0: not used */
-    bool no_imatrix; /* has no importance in the given matrix */
+    bool no_imatrix; /* the given importance matrix does not cover it */
 };
 struct quantize_report {
     struct quantize_row
@@ -71,13 +71,13 @@ struct quantize_report {
     int64_t n_tensors, n_quantized, n_fallbacks, n_no_imatrix, n_feedback, n_resumed;
     int64_t n_cuda; /* tensors encoded on the device */
     uint64_t in_bytes, out_bytes;
-    uint64_t file_bytes; /* all output files, exact, also with dry_run */
+    uint64_t file_bytes; /* size of all output files, exact even with dry_run */
     double bpw, seconds;
 };
 int quantize_run(const struct quantize_opts *o, struct quantize_report *r, struct err *e);
-/* Writes several outputs while reading o[0].in once, using o[0]'s imatrix, search, pool,
- * overwrite, dry_run and device. Each tensor is encoded once per type. If anything fails before
- * the last output is complete, no output appears. */
+/* Writes several outputs while reading o[0].in once; imatrix, search, pool, overwrite, dry_run and
+ * device are also those of o[0]. Each tensor is encoded once per type. If anything fails before the
+ * last output is complete, no output appears. */
 int quantize_run_many(const struct quantize_opts *o, int n, struct quantize_report *r,
                       struct err *e);
 
@@ -85,24 +85,24 @@ struct gguf;
 struct imat;
 struct gram;
 struct qplan;
-/* Encodes one tensor of g as quantize_run would with the same options and plan, into *out (free
- * with mem_free). imat NULL: no importance. gram NULL: no error feedback; empty: only for
- * embeddings. *alpha: as in quantize_row. */
+/* Encodes one tensor of g as quantize_run would with the same options and plan, into *out, which
+ * the caller frees with mem_free. imat NULL: no importance. gram NULL: no error feedback; empty:
+ * error feedback only for embeddings. *alpha: as in quantize_row. */
 int quantize_tensor(const struct quantize_opts *o, struct gguf *g, const struct imat *imat,
                     const struct gram *gram, const struct qplan *plan, int64_t index, void **out,
                     double *alpha, struct err *e);
 
 void quantize_report_release(struct quantize_report *r);
 
-/* Returns the i-th recipe name: llama.cpp's presets in order of size, then the named recipes
- * (ours and published ones). NULL past the end. */
+/* Returns the i-th recipe name: llama.cpp's presets in order of size, then the named recipes (our
+ * own and published ones). NULL past the end. */
 const char *recipe_name(int i);
 /* Returns the i-th size class that `hone make` fills, largest first. NULL past the end. */
 const char *recipe_ladder(int i);
 const char *recipe_named(int i);
 /* Returns a one-line description of a named recipe; NULL for a preset. */
 const char *recipe_about(const char *name);
-/* Returns a phrase about a recipe's use; NULL: unknown recipe. */
+/* Returns a phrase about the purpose of a recipe; NULL: unknown recipe. */
 const char *recipe_use(const char *name);
 /* Writes the part of a file name that identifies the recipe: its name, or "like-UD-Q4_K_XL" for
  * a recipe that imitates another publisher's files. */
@@ -110,7 +110,7 @@ enum { RECIPE_FILE = 96 };
 void recipe_file(const char *name, char out[RECIPE_FILE]);
 /* Returns the canonical name of a preset or named recipe, ignoring case; NULL: unknown. */
 const char *recipe_find(const char *name);
-/* Returns the recipe whose letters and digits match, as in "q4km" or "Q4-K-M"; NULL: none. */
+/* Returns the recipe with the same letters and digits, e.g. for "q4km" or "Q4-K-M"; NULL: none. */
 const char *recipe_like(const char *name);
 
 #endif

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* quantize/recipe.c - presets from recipes.def: (recipe, class, condition) -> type.
+/* quantize/recipe.c - the presets of recipes.def: (recipe, class, condition) -> type.
  *
- * Classes come from the architecture's table; for tensors it does not list, and for unknown
- * architectures, from the name. Rows that do not fit 256-wide blocks fall back to 32-wide types,
- * and to F16 if 32 does not fit either. Depends only on names and shapes. */
+ * The class of a tensor comes from the architecture's table; for tensors that it does not list, and
+ * for unknown architectures, from the name. Rows that do not fit blocks of 256 fall back to types
+ * with blocks of 32, and to F16 if those do not fit either. Depends only on names and shapes. */
 #include "quantize/recipe.h"
 
 #include <ctype.h>
@@ -128,7 +128,7 @@ const char *recipe_find(const char *name) {
     return r ? r->name : NULL;
 }
 
-/* Compares letters and digits only, ignoring case. */
+/* Compares only letters and digits, ignoring case. */
 static bool same_letters(const char *a, const char *b) {
     for (;; a++, b++) {
         while (*a && !isalnum((unsigned char)*a)) a++;
@@ -171,8 +171,8 @@ static const char *const kept_parts[] = {
     "patch_embd", "position_embed", "sam.", "codebook",
 };
 /* Roles by name, for tensors that no architecture table lists; longer parts first. `fine`:
- * llama.cpp's presets do not know the name and use the default type; named recipes and mixes
- * still go by the role. */
+ * llama.cpp's presets do not know the name and use the default type; named recipes and mixes still
+ * use the role. */
 static const struct { const char *part; enum role role; bool fine; } named_roles[] = {
     {"token_embd.weight", ROLE_TOKEN_EMBD, 0}, {"attn_output.weight", ROLE_ATTN_OUTPUT, 0}, {"attn_qkv.weight", ROLE_ATTN_QKV, 0},
     {"attn_kv_b.weight", ROLE_ATTN_V, 0}, {"attn_v.weight", ROLE_ATTN_V, 0}, {"attn_k.weight", ROLE_ATTN_K, 0},
@@ -250,8 +250,8 @@ static int64_t key_max(const struct gguf *g, const char *arch, const char *key) 
     return best;
 }
 
-/* Returns whether a key is an array that starts with 0. llama.cpp's head rules look at block 0,
- * which has no heads in hybrid models. */
+/* Returns whether a key is an array that starts with 0. llama.cpp's rules for head counts look at
+ * block 0, which has no heads in hybrid models. */
 static bool starts_at_zero(const struct gguf *g, const char *arch, const char *key) {
     char name[160];
     if (snprintf(name, sizeof name, "%s.%s", arch, key) >= (int)sizeof name) return false;
@@ -276,8 +276,8 @@ void recipe_model_from(struct recipe_model *m, const struct gguf *g) {
 
 /* ---- types ----------------------------------------------------------------------------------- */
 
-/* Returns whether block i of n gets more bits: the first and last eighth and every third
- * between. */
+/* Returns whether block i of n gets more bits: blocks in the first and last eighth do, and every
+ * third block in between. */
 static bool is_more_bits(int64_t i, int64_t n) {
     return i < n / 8 || i >= 7 * n / 8 || (i - n / 8) % 3 == 2;
 }
@@ -315,8 +315,7 @@ static bool rule_holds(const struct rule *r, const struct recipe_model *m, int64
     return false;
 }
 
-/* Returns whether a recipe is one of the 1- and 2-bit ones, which share no rules with the
- * others. */
+/* Returns whether a recipe is one of the 1- and 2-bit ones, which share no rules with the rest. */
 static bool is_low(const char *recipe) {
     return strncmp(recipe, "IQ1", 3) == 0 || strncmp(recipe, "IQ2", 3) == 0;
 }
@@ -327,7 +326,7 @@ static bool rule_is_of(const struct rule *r, const char *recipe) {
     return strcmp(r->recipe, "*") != 0 ? strcmp(r->recipe, recipe) == 0 : !is_low(recipe);
 }
 
-/* Returns whether llama.cpp would take the model for a 70B: a trunk of 80 layers with fewer key
+/* Returns whether llama.cpp would treat the model as a 70B: a trunk of 80 layers with fewer key
  * heads than query heads (Llama), or any Qwen 2 of 80 layers. */
 static bool is_70b(const struct recipe_model *m) {
     const char *arch = m->arch ? m->arch->name : "";
@@ -335,8 +334,8 @@ static bool is_70b(const struct recipe_model *m) {
     return strcmp(arch, "qwen2") == 0 || (strcmp(arch, "llama") == 0 && m->heads != m->kv_heads);
 }
 
-/* Returns the type of a tensor whose rules give t: a larger one for the values of a 70B, which
- * many heads share. */
+/* Returns the type of a tensor for which the rules give t: a larger one for the values of a 70B,
+ * which many heads share. */
 static enum qtype lift(const struct recipe *r, enum role role, const struct recipe_model *m,
                        enum qtype t) {
     if (!r || r->about || is_low(r->name) || !is_70b(m)) return t;
@@ -345,7 +344,7 @@ static enum qtype lift(const struct recipe *r, enum role role, const struct reci
     return t;
 }
 
-/* Returns whether tensors of the role belong to the class; several: the model has experts. */
+/* Returns whether tensors of this role belong to the class; several: the model has experts. */
 static bool in_class(enum cls want, enum role role, bool several) {
     static const struct {
         enum role role;
@@ -434,8 +433,8 @@ void recipe_apply(const char *recipe, enum qtype uniform, const struct recipe_mo
             set_type(t, output_type(recipe, m, t->ne[0]));
         else
             set_type(t, by_rules(recipe, role, t->ne[2] > 1, m, i, base));
-        /* Importance matrices from other programs lack the draft block, so give it a type that
-         * works without. */
+        /* Importance matrices from other programs do not cover the draft block, so give it a type
+         * that works without importance. */
         if (own && m->n_mtp && t->block >= m->n_blocks - m->n_mtp &&
             recipe_needs_imatrix(recipe, t))
             set_type(t, QT_IQ4_XS);

@@ -42,7 +42,7 @@ void recipe_apply(const char *recipe, enum qtype uniform, const struct recipe_mo
                   struct recipe_item *it, int64_t n);
 /* Returns the default type of a recipe, given its canonical name. */
 enum qtype recipe_default(const char *recipe);
-/* Returns whether this recipe (or NULL) requires importance to quantize an item of this type. */
+/* Returns whether this recipe (or NULL) needs importance to quantize an item of this type. */
 bool recipe_needs_imatrix(const char *recipe, const struct recipe_item *it);
 /* Returns the general.file_type of a mix in which most weights have type t. */
 int recipe_ftype_of_type(enum qtype t);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* quantize/record.c - writing and parsing the build record (hone.replay). */
+/* quantize/record.c - writer and parser of the build record (hone.replay). */
 #include "quantize/record.h"
 
 #include <stdio.h>
@@ -33,8 +33,8 @@ void record_source_hash(const struct gguf *g, char hex[33]) {
 
 int record_text(struct buf *out, const struct quantize_opts *o, const struct gguf *source,
                 struct err *e) {
-    /* Unused fields have the same length as used ones, because error feedback must not change
-     * the size of a file. */
+    /* Unused fields are as long as used ones, because error feedback must not change the size of a
+     * file. */
     char src[33], imatrix[33] = RECORD_NONE, gram[33] = RECORD_NONE;
     record_source_hash(source, src);
     if (o->imatrix) TRY(record_file_hash(o->imatrix, imatrix, e));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* quantize/record.h - the build record: a JSON object under the metadata key hone.replay.
- * Together with the tensor types in the file, it suffices to rebuild the file byte for byte. */
+/* quantize/record.h - the build record: a JSON object under the metadata key hone.replay. Together
+ * with the tensor types in the file, it is enough to rebuild the file byte for byte. */
 #ifndef HONE_QUANTIZE_RECORD_H
 #define HONE_QUANTIZE_RECORD_H
 

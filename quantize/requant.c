@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* quantize/requant.c - detection of models that are quantized already. */
+/* quantize/requant.c - detection of models that have already been quantized. */
 #include "quantize/requant.h"
 
 #include <stdio.h>
@@ -36,7 +36,7 @@ void requant_look(const struct gguf *g, struct requant *r) {
     }
     if (name) snprintf(r->type, sizeof r->type, "%s", name);
     const char *base = gguf_str_or(g, REQUANT_KEY, NULL);
-    /* The file has the errors of its base, in a type that adds none. */
+    /* The file has the errors of its base, stored in a type that adds none. */
     if (!r->quantized && base) {
         r->quantized = r->spelled = true;
         snprintf(r->type, sizeof r->type, "%.31s", base);

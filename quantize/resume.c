@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* quantize/resume.c - resumable outputs: the key, checking a partial output, and continuing it. */
+/* quantize/resume.c - resumable outputs: computes the key, checks a partial output, and continues
+ * it. */
 #include "quantize/resume.h"
 
 #include <stdlib.h>
@@ -16,7 +17,7 @@
 #include "quantize/journal.h"
 
 struct resume {
-    struct gguf_w *w; /* the caller's */
+    struct gguf_w *w; /* of the caller */
     const char *out;  /* output path, borrowed */
     struct journal j;
     struct xxh128 *hash; /* running hash of the tensor being written */
@@ -45,7 +46,7 @@ static int make_key(struct gguf_w *w, const struct gguf *source, char key[33], i
     return 0;
 }
 
-/* Removes partial files of another key, which may have had another number of files. */
+/* Removes partial files with a different key, whose number may have been different. */
 static void remove_parts(const char *out, int n_files) {
     for (int i = 0; i < n_files; i++) {
         char *name = n_files > 1 ? gguf_split_name(out, i, n_files) : xstrdup(out);
@@ -56,7 +57,7 @@ static void remove_parts(const char *out, int n_files) {
     }
 }
 
-/* Counts the journal's tensors that match the partial file. */
+/* Counts the tensors in the journal that match the partial file. */
 static int check_part(struct resume *s, int64_t *n_done, struct err *e) {
     *n_done = 0;
     /* No run of this program can have written that many. */
@@ -116,7 +117,7 @@ int resume_data(struct resume *s, const void *p, uint64_t n, double alpha, struc
     if (gguf_w_n_complete(s->w) == s->j.n) return 0;
     xxh128_hex(s->hash, hex);
     xxh128_reset(s->hash);
-    /* If the process is killed, data not yet passed to the system is lost. */
+    /* If the process is killed, data that has not been passed to the system is lost. */
     TRY(gguf_w_flush(s->w, e));
     return journal_add(&s->j, hex, alpha, e);
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-/* quantize/resume.h - resumable outputs (journal.h records the complete tensors).
+/* quantize/resume.h - resumable outputs (journal.h records which tensors are complete).
  *
- * A run's key hashes all headers it would write, and the name, size and modification time of
- * each file it reads. The headers hold every tensor's type and, in hone.replay, the program's
- * version, the options that affect the bytes, and hashes of the importance matrix and moments.
- * Cost while encoding: one hash of the output, computed by the writer thread. Cost of resuming:
- * reading the partial output once. */
+ * A run's key is a hash of all headers that it would write, and of the name, size and modification
+ * time of each file that it reads. The headers contain every tensor's type and, in hone.replay, the
+ * program's version, the options that affect the bytes, and hashes of the importance matrix and the
+ * moments. Cost while encoding: one hash of the output, computed by the writer thread. Cost of
+ * resuming: reading the partial output once. */
 #ifndef HONE_QUANTIZE_RESUME_H
 #define HONE_QUANTIZE_RESUME_H
 
@@ -14,16 +14,16 @@
 
 struct resume;
 /* Calls gguf_w_begin for an output that can be resumed. The first *n_done tensors are already in
- * the file and verified; write the data of the next tensor first. */
+ * the file and verified; continue with the data of the next tensor. */
 int resume_begin(struct resume **out, struct gguf_w *w, const struct quantize_opts *o,
                  const struct gguf *source, int64_t *n_done, struct err *e);
 /* Returns quantize_row.alpha of a completed tensor. */
 double resume_alpha(const struct resume *s, int64_t tensor);
-/* Hashes data after gguf_w_data has written it; records the tensor once it is complete. alpha is
+/* Hashes data that gguf_w_data has written, and records the tensor once it is complete. alpha is
  * the tensor's. */
 int resume_data(struct resume *s, const void *p, uint64_t n, double alpha, struct err *e);
-/* Ends the session before gguf_w_free; rc is the run's result. Keeps an unfinished output, and
- * logs that, unless its input is at fault. s may be NULL. */
+/* Ends the session, before gguf_w_free; rc is the run's result. Keeps an unfinished output and logs
+ * this, unless the input is at fault. s may be NULL. */
 void resume_end(struct resume *s, int rc);
 
 #endif

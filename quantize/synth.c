@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT
-/* quantize/synth.c - random GGUF models: the tensors and keys that converting a checkpoint with
- * this config.json would give, in a recipe's types, drawn from counters.
+/* quantize/synth.c - random GGUF models: they have the tensors and keys that converting a
+ * checkpoint with this config.json would give, in a recipe's types, with random contents.
  *
  * Matrix weights have a root mean square of 0.02; norms are 1; decay rates and time steps are in
  * the range of trained ones, so activations stay finite through any number of layers. Router
- * weights come from BF16, as in published checkpoints, and choose every expert about equally often,
- * the worst case for caches. A skew s divides the row of the expert of rank r by 1 + s r, so few
- * experts get most tokens. There is no vocabulary: tokenizer.ggml.model is no_vocab, which other
- * engines read as vocab_size dummy tokens.
+ * weights are rounded to BF16, as in published checkpoints, and choose every expert about equally
+ * often, the worst case for caches. A skew s divides the row of the expert of rank r by 1 + s r, so
+ * that few experts get most tokens. There is no vocabulary: tokenizer.ggml.model is no_vocab, which
+ * other engines read as vocab_size dummy tokens.
  *
- * A tensor is filled in chunks of CHUNK_BLOCKS blocks. Each chunk has its own generator, seeded
- * by (seed, tensor name, chunk), so the bytes depend on nothing else. */
+ * A tensor is filled in chunks of CHUNK_BLOCKS blocks. Each chunk has its own generator, seeded by
+ * (seed, tensor name, chunk), so the bytes depend on nothing else. */
 #include "quantize/synth.h"
 
 #include <stdlib.h>
@@ -50,7 +50,7 @@ struct synth {
     uint8_t *batch;
 };
 
-/* ---- what is made ---------------------------------------------------------------------------- */
+/* ---- tensors and types ----------------------------------------------------------------------- */
 
 static int read_shape(struct synth *s, struct err *e) {
     const char *name = s->o->shape;
@@ -86,8 +86,8 @@ enum qtype synth_stored(const struct tensor_inst *t) {
     return t->n_dims == 1 || (t->row->flags & TR_F32) ? QT_F32 : QT_BF16;
 }
 
-/* Lists every tensor that conversion creates, in the type that a BF16 checkpoint would give it,
- * and applies the recipe. */
+/* Lists every tensor that conversion would create, in the type that a BF16 checkpoint would give
+ * it, and applies the recipe. */
 static int choose_types(struct synth *s, struct err *e) {
     struct qplan *p = &s->plan;
     int64_t n, kept = 0;
@@ -162,7 +162,7 @@ enum fill { FILL_BLOCKS, FILL_UNIFORM, FILL_NORMAL, FILL_ROUTER };
 static const struct special { /* by name ending; all are F32 */
     const char *end;
     enum fill fill;
-    /* Range of a uniform fill, deviation of a normal fill, or deviation of a router. */
+    /* Range of a uniform fill, standard deviation of a normal fill, or of a router. */
     float a, b;
 } specials[] = {
     {"ssm_a", FILL_UNIFORM, -8, -0.1f},
@@ -197,8 +197,8 @@ static uint64_t mix_seeds(uint64_t a, uint64_t b) {
     return rng_u64(&r) ^ a;
 }
 
-/* Returns the factor that shrinks the row of an expert. Ranks are spread over the experts: row *
- * 37 visits each expert once unless 37 divides their number. */
+/* Returns the factor that shrinks the row of an expert. Ranks are spread over the experts: row * 37
+ * visits each expert once unless 37 divides their number. */
 static float row_scale(const struct job *j, int64_t row) {
     int64_t rank = row * 37 % j->t->ne[1];
     return (float)(1 / (1 + j->skew * (double)rank));

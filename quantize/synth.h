@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* quantize/synth.h - models with random weights and the shapes, types and metadata of real ones,
- * to measure speed and memory without downloading weights. */
+ * for measuring speed and memory without downloading weights. */
 #ifndef HONE_QUANTIZE_SYNTH_H
 #define HONE_QUANTIZE_SYNTH_H
 
@@ -23,14 +23,14 @@ struct synth_opts {
     double skew; /* 0: routers choose experts evenly; see synth.c */
     bool overwrite, dry_run;
     struct pool *pool;
-    /* Writes the keys of a vocabulary with at most n_vocab tokens; NULL: no vocabulary. */
+    /* Writes the keys of a vocabulary of at most n_vocab tokens; NULL: no vocabulary. */
     int (*vocab)(void *ud, int64_t n_vocab, struct gguf_w *w, struct err *e);
     void *vocab_ud;
 };
 struct synth_report {
     char arch[32], recipe[64];
     int64_t n_tensors, n_layers, n_weights;
-    uint64_t tensor_bytes, file_bytes; /* file_bytes: exact, also with dry_run */
+    uint64_t tensor_bytes, file_bytes; /* file_bytes: exact even with dry_run */
     double seconds;
 };
 /* Writes the file, using 16 MiB of memory. The bytes depend on the options only, not on the

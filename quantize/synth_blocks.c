@@ -16,7 +16,7 @@ static void random_bytes(struct rng *r, uint8_t *p, int64_t n) {
     for (uint64_t v = rng_u64(r); i < n; i++, v >>= 8) p[i] = (uint8_t)v;
 }
 
-/* Fixes up random bytes: exponents near 2^-7, and only the three valid codes of TQ2_0. */
+/* Makes random bytes valid: exponents near 2^-7, and only the three valid codes of TQ2_0. */
 static void tame(enum qtype t, uint8_t *p) {
     const struct qtype_scale *s = &qtype_info(t)->scale;
     uint8_t *v = p + s->off[0];

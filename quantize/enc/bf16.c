@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* quantize/enc/bf16.c - BF16 encoder: rounds to nearest even. Finite values that would round to
- * infinity become the largest finite value. Ignores importance and search mode. */
+ * infinity become the largest finite value. Ignores importance and the search mode. */
 #include "quantize/enc/types.h"
 
 #include "base/bytes.h"

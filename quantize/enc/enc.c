@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* quantize/enc/enc.c - table of encoders; types not listed here cannot be written. */
+/* quantize/enc/enc.c - table of encoders; types that are not listed here cannot be written. */
 #include "quantize/enc/types.h"
 
 #include <stddef.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* quantize/enc/f16.c - F16 encoder: rounds to nearest even and keeps subnormals. Values beyond
- * +-65504 become +-65504, because an infinity would poison every product. Ignores importance and
+ * +-65504 become +-65504, because an infinity would spoil every product. Ignores importance and the
  * search mode. */
 #include "quantize/enc/search.h"
 #include "quantize/enc/types.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* quantize/enc/f32.c - F32 encoder: copies the weights. Ignores importance and search mode. */
+/* quantize/enc/f32.c - F32 encoder: copies the weights. Ignores importance and the search mode. */
 #include "quantize/enc/types.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* quantize/enc/fp4.h - the sixteen doubled E2M1 levels (MXFP4, NVFP4): nearest code, error of a
- * run. */
+/* quantize/enc/fp4.h - the sixteen E2M1 levels, doubled (MXFP4, NVFP4): nearest code, and error of
+ * a run. */
 #ifndef HONE_QUANTIZE_ENC_FP4_H
 #define HONE_QUANTIZE_ENC_FP4_H
 
@@ -9,8 +9,8 @@
 #include "kernels/codebook.h"
 #include "quantize/enc/search.h"
 
-/* Returns the code of the level nearest to v, which is already divided by the scale. Midpoints
- * round to the smaller level. */
+/* Returns the code of the level nearest to v, which has already been divided by the scale.
+ * Midpoints round to the smaller level. */
 static inline uint8_t fp4_code(float v) {
     static const float mid[7] = {0.5f, 1.5f, 2.5f, 3.5f, 5, 7, 10};
     const float a = fabsf(v);
@@ -29,9 +29,9 @@ static inline double fp4_error(const float *x, const float *w, int n, float d) {
     return e;
 }
 
-/* Layout of a type's blocks: n weights in runs of `sub`, each with a scale byte. The functions
- * give the meaning of a scale byte and convert blocks to and from their unpacked form. Codes are
- * level numbers, in the order of the weights. */
+/* Layout of a type's blocks: n weights in runs of `sub`, each with a scale byte. The functions give
+ * the value of a scale byte and convert blocks to and from their unpacked form. Codes are level
+ * numbers, in the order of the weights. */
 struct enc_fp4 {
     int n, sub, scale_max; /* scale_max: largest scale byte used */
     float (*step)(uint8_t scale);

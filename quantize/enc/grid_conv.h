@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 /* quantize/enc/grid_conv.h - the conventional search for the IQ2 and IQ3 formats, written from its
- * description (docs/design/quantize.md): the tests' baseline and a starting point of the best
+ * description (docs/design/quantize.md). It is the tests' baseline and a starting point of the best
  * search.
  *
- * Signs are separated first (parity: the least important sign of an odd group is flipped).
- * Scales are tried on a grid with the equally spaced levels 1, 3, 5, ...; a vector that is not
- * on the format's grid is replaced by the best of its nearest entries under sqrt(w). Sub-scales
- * are then quantized independently; the codes stay. One thread handles a sub-block. */
+ * Signs are separated first (with parity, the least important sign of an odd group is flipped).
+ * Scales are tried on a grid with the equally spaced levels 1, 3, 5, ...; a vector that is not on
+ * the format's grid is replaced by the best of its nearest entries under sqrt(w). Sub-scales are
+ * then quantized independently; the codes stay. One thread handles a sub-block. */
 #ifndef HONE_QUANTIZE_ENC_GRID_CONV_H
 #define HONE_QUANTIZE_ENC_GRID_CONV_H
 
@@ -82,7 +82,7 @@ LANE_FN float conv_search(struct conv_sub *u, uint8_t *sign, uint16_t *index) {
         scale = t.sxq / t.sqq;
         best = t;
     }
-    if (scale > 0) { /* again at the fitted scale, for vectors that were off the grid */
+    if (scale > 0) { /* once more at the fitted scale, for vectors that were off the grid */
         for (int h = 0; h < s->sub / s->per; h++) {
             bool on;
             if (!best.on_grid[h]) best.index[h] = (uint16_t)conv_entry(u, h, 1.0f / scale, &on);
@@ -132,7 +132,7 @@ LANE_FN float grid_conv_sub(const struct grid_how *h, const struct grid_data *d,
     return conv_search(&u, b->sign + first / 8, b->index + first / s->per);
 }
 
-/* Quantizes the sub-blocks' scales, which completes the block. */
+/* Quantizes the scales of the sub-blocks, which completes the block. */
 LANE_FN void grid_conv_close(const struct grid_how *h, const float *scale, struct grid_block *b) {
     const struct grid_spec *s = h->s;
     float top = 0;

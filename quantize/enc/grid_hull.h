@@ -3,13 +3,13 @@
  * entries and the vertices of their upper hull.
  *
  * Written for lanes (lanes.h), each of which takes some of the entries. The result does not depend
- * on how entries map to lanes: of equal points, the lowest entry wins.
+ * on how entries map to lanes: among equal points, the lowest entry wins.
  *
- * The hull starts from the entry of least Q and the best entries at three scales. Entries above the
- * polyline through these are listed. Between two vertices, the entry farthest above their chord
- * becomes a vertex; this is repeated until no entry is above. A CPU keeps the points of all
+ * The hull starts from the entry with the least Q and the best entries at three scales. Entries
+ * above the polyline through these are listed. Between two vertices, the entry farthest above their
+ * chord becomes a vertex; this is repeated until no entry is above. A CPU keeps the points of all
  * entries (GRID_KEEPS). A device, with its small shared memory, recomputes them and lists at most
- * GRID_LIST; points beyond that are searched for again each time. */
+ * GRID_LIST; it searches again for points beyond that each time. */
 #ifndef HONE_QUANTIZE_ENC_GRID_HULL_H
 #define HONE_QUANTIZE_ENC_GRID_HULL_H
 
@@ -25,12 +25,12 @@ enum {
 
 struct vertex {
     float q, p;
-    float below;   /* best for scales below this (down to the next vertex's) */
+    float below;   /* best for scales below this, down to the `below` of the next vertex */
     uint16_t g[2]; /* grid entries */
 };
 struct chain { /* from large scales (least Q) to small ones */
     struct vertex v[CHAIN_MAX];
-    int n;              /* 0: the previous chain decides this entry too */
+    int n;              /* 0: the previous chain also decides this entry */
     int first, entries; /* entries of the block that it decides: 1 or 2 */
 };
 struct grid_list { /* entries and their points */
@@ -46,10 +46,10 @@ struct grid_room { /* scratch for one chain at a time */
 };
 
 struct cloud {
-    const float *lev; /* [element][GRID_MAX] */
+    const float *lev; /* [element][GRID_MAX] levels */
     int n;            /* entries */
     float w[8], wa[8];
-    bool flip; /* apply `flip` where the type allows it */
+    bool flip; /* apply the flip where the type allows it */
     struct grid_room *room;
     int n_list; /* padded to whole vectors */
     int rest;   /* first entry not examined when the list was full */
@@ -65,8 +65,8 @@ struct sides { /* p = icept + slope*q; unused sides repeat the last one */
     float icept[GRID_STARTS], slope[GRID_STARTS];
 };
 
-/* Computes the points of entries first, first + 1, ... or, with `one`, of entry `first` in all
- * lanes. */
+/* Computes the points of entries first, first + 1, ... or, with `one`, those of entry `first` in
+ * all lanes. */
 INLINE struct points points_of(const struct cloud *c, int per, bool flip, int first, bool one) {
     vf q = splat(0), p = splat(0), least = splat(INFINITY);
     LANE_UNROLL(8)
@@ -106,7 +106,7 @@ INLINE struct point point_at(const struct cloud *c, int per, bool flip, int at) 
     return o;
 }
 
-/* Computes the points. top[]: the entries of largest P - half*Q. */
+/* Computes the points. top[]: the entries with the largest P - half*Q. */
 INLINE void cloud_points(const struct cloud *c, int per, bool flip, const float *half, int *top) {
     vf best[GRID_STARTS];
     vi at[GRID_STARTS], now = numbers();
@@ -162,7 +162,7 @@ INLINE void list_above(struct cloud *c, int per, bool flip, const struct sides *
     lanes_sync();
 }
 
-/* Updates best and at with the points (entries `now`) that are farthest above the chord from a
+/* Updates *best and *at with the points (of entries `now`) that are farthest above the chord from a
  * to b. */
 INLINE void higher(struct points t, vi now, struct point a, struct point b, vf *best, vi *at) {
     const float dq = b.q - a.q, dp = b.p - a.p;
@@ -228,7 +228,7 @@ INLINE void keep_start(const struct cloud *c, int s, struct point t) {
 }
 
 /* Computes the hull from the polyline through the starts and the entries above it. `low` is the
- * entry of least Q; `mark` is added to entry numbers. */
+ * entry with the least Q; `mark` is added to entry numbers. */
 INLINE void hull(struct cloud *c, int per, bool flip, int low, const int *top, int mark,
                  struct chain *o) {
     struct sides l = {{INFINITY, INFINITY, INFINITY}, {0, 0, 0}};
@@ -257,8 +257,8 @@ INLINE void hull(struct cloud *c, int per, bool flip, int low, const int *top, i
     if (lane_one()) o->n = n;
 }
 
-/* Computes the scales at which each vertex takes over, decreasing along the chain. Drops
- * vertices that exist only through rounding, as when equal weights make entries equivalent. */
+/* Computes the scale at which each vertex takes over, decreasing along the chain. Drops vertices
+ * that exist only because of rounding, e.g. when equal weights make entries equivalent. */
 INLINE void chain_breaks(struct chain *c) {
     int n = 0;
     for (int i = 0; i < c->n; i++) {
@@ -310,8 +310,9 @@ LANE_FN void entry_chain(const struct grid_how *h, const struct grid_data *d, st
     }
     if (s->shift == SHIFT_ENTRY && sum < 0) low += s->n; /* zeros, shifted towards the weights */
     lanes_sync();
-    /* One copy of the loops per entry length: unrolling makes IQ1 to IQ3 encode 1.2x as fast. On
-     * a device, octets with and without a flip run side by side and share a copy. */
+    /* A separate copy of the loops for each entry length: unrolling makes encoding of IQ1 to IQ3
+     * 1.2x as fast. On a device, octets with and without a flip run at the same time and share a
+     * copy. */
     const bool may = GRID_KEEPS ? flip : s->parity;
     if (s->per == 8 && may)
         cloud_hull(&c, 8, true, low, half, mark, o);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* quantize/enc/grid_merge.h - merging the chains of grid entries (grid_hull.h): those of two
- * entries that share a sign group, and all of a sub-block, which gives its error at every scale. */
+/* quantize/enc/grid_merge.h - merging of the chains of grid entries (grid_hull.h): the chains of
+ * two entries that share a sign group, and all chains of a sub-block, which gives its error at
+ * every scale. */
 #ifndef HONE_QUANTIZE_ENC_GRID_MERGE_H
 #define HONE_QUANTIZE_ENC_GRID_MERGE_H
 
@@ -32,7 +33,7 @@ INLINE void walk_on(struct walk *w) {
     walk_look(w);
 }
 
-/* Joins two chains of which one must take the flip: the upper hull of the two choices, so the
+/* Joins two chains, one of which must take the flip: the upper hull of the two choices, so the
  * cheaper one at each scale. c holds the chains without a flip and `flipped` those with one; the
  * result is c[0]. h is scratch. */
 LANE_FN void chain_either(struct chain *c, const struct chain *flipped, struct vertex *h) {
@@ -60,9 +61,9 @@ LANE_FN void chain_either(struct chain *c, const struct chain *flipped, struct v
     chain_breaks(c);
 }
 
-/* Computes the chains for the weights of octet o in variant `way`: one chain, or two for types
- * with entries of 4 weights. The second is empty if a flip ties the two entries together.
- * `flipped` is scratch for two chains if the type also has parity, else NULL. */
+/* Computes the chains for the weights of octet o in variant `way`: one chain, or two for types with
+ * entries of 4 weights. The second is empty if a flip ties the two entries together. `flipped` is
+ * scratch for two chains if the type also has parity; otherwise NULL. */
 LANE_FN void octet_chains(const struct grid_how *h, const struct grid_data *d, struct grid_room *r,
                           struct chain *flipped, int o, int way, struct chain *c) {
     const bool odd = h->s->parity && odd_bits(d->sign[o]);
@@ -91,8 +92,8 @@ struct found {
 };
 enum { GRID_CHAINS = 64, START_MAX = 72, KEEP_MAX = 12 };
 /* State of a super-block's search, from its chains to its bytes. A sub-block has one or more
- * variants ("ways": its shift, if shared), and each variant has grid_slots(s) consecutive
- * chains. */
+ * variants ("ways": one per shift, if it shares its shift), and each variant has grid_slots(s)
+ * consecutive chains. */
 struct grid_job {
     struct chain chain[GRID_CHAINS];
     struct seg seg[GRID_CHAINS * CHAIN_MAX];
@@ -105,7 +106,7 @@ struct grid_job {
     struct grid_block mine;
 };
 
-/* Returns the chains per variant. */
+/* Returns the number of chains per variant. */
 INLINE int grid_slots(const struct grid_spec *s) {
     return s->sub / s->per;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* quantize/enc/grid_near.c - grid entries near vectors that are not on the grid, at the nearest
- * few distances between level numbers, for the conventional searches (grid_conv.h, iq1_conv.h).
- * Tables are built on first use. */
+/* quantize/enc/grid_near.c - tables of the grid entries near vectors that are not on the grid, at
+ * the few smallest distances between level numbers, for the conventional searches (grid_conv.h,
+ * iq1_conv.h). They are built on first use. */
 #include "quantize/enc/gridq.h"
 
 #include <pthread.h>
@@ -37,8 +37,8 @@ static void fill_halves(uint8_t (*d)[256], int bits, int n) {
         }
 }
 
-/* Lists the entries within the `shells` smallest distances of a code; low and high are the
- * distances from its two halves. Returns their number. */
+/* Lists the entries within the `shells` smallest distances from a code; low and high are the
+ * distances from its two halves. Returns the number of entries. */
 static int neighbours(const struct room *t, const uint8_t *low, const uint8_t *high,
                       uint16_t *out) {
     uint8_t d[KERN_IQ1]; /* at most 4 * 7^2 */

@@ -27,7 +27,8 @@ ENC_INLINE void enc_grid_set_d(enum qtype t, uint8_t *blk, uint16_t d) {
     for (int i = 0; i < 4 && t == QT_IQ1_M; i++)
         sc[2 * i + 1] = (uint8_t)((sc[2 * i + 1] & 15) | (d >> (4 * i) & 15) << 4);
 }
-/* Adds a weight's contribution to the two sums whose ratio is its row's gain (gridq_balance.c). */
+/* Adds a weight's contribution to the two sums whose ratio is the gain of its row
+ * (gridq_balance.c). */
 ENC_INLINE void enc_grid_terms(float x, const float *imp, float y, double term[2]) {
     const double xi = (double)x, w = imp ? (double)*imp : 1;
     term[0] = w * xi * xi;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* quantize/enc/grid_scale.h - choosing d, the integer scales and then the block itself from a
- * super-block's chains (grid_merge.h).
+/* quantize/enc/grid_scale.h - choice of d, then of the integer scales, then of the block itself
+ * from a super-block's chains (grid_merge.h).
  *
- * Written for a team: one CPU thread, or a warp of a device. TEAM_EACH loops are shared by the
- * team, and team_one() guards what only one member does; the rest runs in every member. */
+ * Written for a team: one CPU thread, or a warp of a device. The team shares TEAM_EACH loops, and
+ * team_one() guards what only one member does; the rest runs in every member. */
 #ifndef HONE_QUANTIZE_ENC_GRID_SCALE_H
 #define HONE_QUANTIZE_ENC_GRID_SCALE_H
 
@@ -39,7 +39,7 @@ INLINE float sub_error(const struct grid_spec *s, const struct grid_job *j, int 
     return e;
 }
 
-/* Chooses the integer scales of least error at d, within `near` of the nearest. Returns the
+/* Chooses the integer scales with the least error at d, within `near` of the nearest. Returns the
  * error; *refit is the least-squares d. */
 LANE_FN float choose(const struct grid_spec *s, const struct grid_job *j, float d, int near,
                      uint8_t *sc, float *refit) {
@@ -158,7 +158,7 @@ LANE_FN void search_more(const struct grid_spec *s, struct grid_job *j, float ot
 
 /* ---- the block ------------------------------------------------------------------------------- */
 
-/* Flips the sign in entry e that costs least at its levels. */
+/* Flips the sign in entry e that costs the least at its levels. */
 INLINE void flip_least(const struct grid_how *h, const struct grid_data *d, int e,
                        struct grid_block *b) {
     const struct grid_spec *s = h->s;
@@ -218,7 +218,7 @@ LANE_FN double block_error(const struct grid_how *h, const struct grid_data *d,
     return e;
 }
 
-/* Replaces b by the block found if its decoded error is smaller. */
+/* Replaces b by the newly found block if that has a smaller decoded error. */
 LANE_FN void offer(const struct grid_how *h, const struct grid_data *d, struct grid_job *j,
                    struct grid_block *b) {
     decide(h, d, j, &j->mine);

@@ -2,17 +2,17 @@
 /* quantize/enc/gridq.c - exact search for the IQ1, IQ2 and IQ3 formats: types, levels and rows. The
  * search itself, shared by CPU and devices, is in grid_*.h.
  *
- * At sub-block scale c, the error of grid entry g on weights a = |x| is const + c^2*Q - 2*c*P
- * with Q = sum w*L^2 and P = sum w*a*L. So the best entry for any c is a vertex of the upper
- * hull of the points (Q, P): a chain of a few entries, computed once per entry's weights
+ * At sub-block scale c, the error of grid entry g on weights a = |x| is const + c^2*Q - 2*c*P with
+ * Q = sum w*L^2 and P = sum w*a*L. So the best entry for any c is a vertex of the upper hull of the
+ * points (Q, P): a chain of a few entries, computed once for the weights of each entry
  * (grid_hull.h). A sign that has to be flipped (parity) only lowers P, by twice the least w*a*L.
- * IQ1 has signed levels and uses x for a; if a sub-block shares its shift, each shift has its
- * own chains, and the better one counts at each scale. Merging a sub-block's chains
- * (grid_merge.h) gives its exact error at every scale. It remains to try values of d, choose the
- * integer scales by true error, and solve for d by least squares with f16 in the loop
- * (grid_scale.h). Best also starts from the conventional d (grid_conv.h, iq1_conv.h) and keeps
- * that solution unless the decoded error falls. Fast skips the conventional search, so a block
- * might be worse, though the tests never saw one. */
+ * IQ1 has signed levels and uses x for a; if a sub-block shares its shift, each shift has its own
+ * chains, and the better one counts at each scale. Merging a sub-block's chains (grid_merge.h)
+ * gives its exact error at every scale. What remains is to try values of d, choose the integer
+ * scales by true error, and solve for d by least squares, rounding to f16 each time (grid_scale.h).
+ * Best mode also starts from the conventional d (grid_conv.h, iq1_conv.h) and keeps that solution
+ * unless the decoded error falls. Fast mode skips the conventional search, so a block might be
+ * worse, though the tests have never seen one. */
 #include "quantize/enc/gridq.h"
 
 #include <pthread.h>
@@ -37,7 +37,7 @@ static const struct grid_spec specs[] = {
 // clang-format on
 /* Levels of all entries, [element][entry]. */
 static float levels[COUNT_OF(specs)][8][GRID_MAX];
-static int lowest[COUNT_OF(specs)]; /* entry of least magnitudes, per grid */
+static int lowest[COUNT_OF(specs)]; /* per grid: the entry with the smallest magnitudes */
 static pthread_once_t levels_once = PTHREAD_ONCE_INIT;
 
 const struct grid_spec *grid_spec_of(enum qtype t) {

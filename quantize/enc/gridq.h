@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* quantize/enc/gridq.h - the IQ1, IQ2 and IQ3 family: 256 weights with magnitudes from a grid of
+/* quantize/enc/gridq.h - the IQ1, IQ2 and IQ3 family: 256 weights, with magnitudes from a grid of
  * level vectors and separate signs.
  *
- * The search does not know bit layouts; each type's file packs. x ~ d * unit * (2*sc + 1) *
- * level * sign. IQ1 has no separate signs: its levels -8, 0, 8 are signed and shifted by +-1,
- * and entries n and up are the first n shifted down. */
+ * The search does not know bit layouts; each type's file packs. x ~ d * unit * (2*sc + 1) * level *
+ * sign. IQ1 has no separate signs: its levels -8, 0, 8 are signed and shifted by +-1, and entries
+ * from n on are the first n entries shifted down. */
 #ifndef HONE_QUANTIZE_ENC_GRIDQ_H
 #define HONE_QUANTIZE_ENC_GRIDQ_H
 
@@ -28,15 +28,15 @@ struct grid_spec {
     int sc_max;      /* largest integer scale */
     float unit, top; /* top: largest level */
     /* Conventional search: tries scales -t..t of `step` and neighbors within `shells` distances,
-     * and multiplies d by `fudge`. */
+     * then multiplies d by `fudge`. */
     int t, shells;
     float step, fudge;
 };
 struct grid_block {
     float d; /* exact f16 value */
     uint8_t sc[GRID_SUBS];
-    uint16_t index[GRID_ENTRIES]; /* per `per` weights */
-    uint8_t sign[32];             /* per 8 weights; bit set: negative */
+    uint16_t index[GRID_ENTRIES]; /* one per `per` weights */
+    uint8_t sign[32];             /* one per 8 weights; bit set: negative */
 };
 ENC_INLINE int grid_n(const struct grid_spec *s) { /* including shifted ones */
     return s->shift == SHIFT_NONE ? s->n : 2 * s->n;
@@ -58,7 +58,7 @@ struct grid_how {
     enum search search;
     struct wrule conv, rule;       /* search weights: conventional search, and this mode's */
     const float *lev;              /* levels, [element][GRID_MAX] */
-    int low;                       /* entry of least magnitudes */
+    int low;                       /* entry with the smallest magnitudes */
     const struct near_table *near; /* NULL: this mode has no conventional search */
 };
 /* A super-block's weights in natural order. */
@@ -69,19 +69,19 @@ struct grid_data {
     uint8_t sign[QK / 8]; /* per 8 weights, as given */
 };
 
-/* Returns the type's row in the table of specs; its index is private to the search. NULL: not
- * a grid type. */
+/* Returns the type's row in the table of specs; its index is private to the search. NULL: the type
+ * is not a grid type. */
 const struct grid_spec *grid_spec_of(enum qtype t);
 /* Returns the search options of a type. lev and near point to host tables, built on first use and
  * never freed. */
 struct grid_how grid_how_of(enum qtype t, enum search search);
-/* Writes the tables that a device needs to `to`: the levels, then, if how->near is not NULL,
- * start, list and code. Returns their size in bytes. `to` NULL: only returns the size. */
+/* Writes the tables that a device needs to `to`: the levels, then, if how->near is not NULL, start,
+ * list and code. Returns their size in bytes. `to` NULL: returns only the size. */
 uint64_t enc_grid_tables(const struct grid_how *how, void *to);
 void enc_grid_row(enum qtype t, const float *x, const float *imp, int64_t n, void *dst,
                   enum search search, void (*pack)(void *blk, const struct grid_block *b));
-/* Multiplies d in a row's blocks, encoded from x, to preserve the importance-weighted product of
- * the row with itself, as enc_row_balanced does for other types. */
+/* Multiplies d in a row's blocks, encoded from x, so that the importance-weighted product of the
+ * row with itself is preserved, as enc_row_balanced does for other types. */
 void enc_grid_balance(enum qtype t, const float *x, const float *imp, int64_t n, void *blocks);
 /* Returns the levels of entry g. */
 const int8_t *grid_levels(const struct grid_spec *s, int g);
@@ -89,7 +89,7 @@ const int8_t *grid_levels(const struct grid_spec *s, int g);
 /* For conventional searches: grid entries near vectors of level numbers that are not on the
  * grid. */
 struct near_table {
-    const int32_t *start; /* per code: grid entry if >= 0, else -1 - offset into list */
+    const int32_t *start; /* per code: the grid entry if >= 0, else -1 - offset in `list` */
     const uint16_t *list; /* count, entries */
     uint8_t (*code)[8];   /* level numbers per entry */
     int32_t n_start, n_list, n_code;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* quantize/enc/gridq_balance.c - row balancing for the IQ1, IQ2 and IQ3 formats, as
- * enc_row_balanced (raw.h) does for other types. These have no raw blocks, so their blocks are
+/* quantize/enc/gridq_balance.c - row balancing for the IQ1, IQ2 and IQ3 formats; enc_row_balanced
+ * (raw.h) is its counterpart for other types. These formats have no raw blocks, so their blocks are
  * decoded and d is raised in place. Least squares shrinks a row by its squared relative error,
  * which is 2 % at three bits and up to 18 % at 1.6. */
 #include "kernels/kern.h"

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: MIT
 /* quantize/enc/iq1_conv.h - the conventional search for IQ1_S and IQ1_M, written from its
- * description (docs/design/quantize.md): the tests' baseline and a starting point of the best
+ * description (docs/design/quantize.md). It is the tests' baseline and a starting point of the best
  * search.
  *
- * Per sub-block, the weights in ascending order are cut in three (-1, 0, 1). Of all pairs of
- * cuts and all choices of shifts, the largest (sum w*x*q)^2 / sum w*q^2 wins, which also gives
- * the scale; a negative scale mirrors everything. Vectors of 8 that are not on the grid are
- * replaced by the best of the nearest entries at that scale, and the scale is refitted.
- * Sub-scales are then quantized independently; IQ1_M fits d to the result. Both multiply d by a
- * constant. */
+ * Per sub-block, the weights in ascending order are cut in three (-1, 0, 1). Of all pairs of cuts
+ * and all choices of shifts, the largest (sum w*x*q)^2 / sum w*q^2 wins, which also gives the
+ * scale; a negative scale mirrors everything. Vectors of 8 that are not on the grid are replaced by
+ * the best of the nearest entries at that scale, and the scale is fitted again. Sub-scales are then
+ * quantized independently; IQ1_M fits d to the result. Both types multiply d by a constant. */
 #ifndef HONE_QUANTIZE_ENC_IQ1_CONV_H
 #define HONE_QUANTIZE_ENC_IQ1_CONV_H
 
@@ -35,7 +34,7 @@ INLINE void iq1_sort(struct iq1_sub *u) {
     }
 }
 
-/* Sums over the first i weights in order that belong to run r. */
+/* Sums over those of the first i weights, in ascending order, that belong to run r. */
 struct iq1_prefix {
     float wx[2][33], w[2][33];
 };
@@ -159,7 +158,7 @@ LANE_FN float iq1_conv_sub(const struct grid_how *h, const struct grid_data *d, 
     return sxq > 0 && sqq > 0 ? (float)(sxq / sqq) : u->scale;
 }
 
-/* Quantizes the sub-blocks' scales, which completes the block. */
+/* Quantizes the scales of the sub-blocks, which completes the block. */
 LANE_FN void iq1_conv_close(const struct grid_how *h, const struct grid_data *data,
                             const float *scale, struct grid_block *b) {
     const struct grid_spec *s = h->s;

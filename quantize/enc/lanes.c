@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* quantize/enc/lanes.c - the block searches for one instruction set: compiled unchanged for the
+/* quantize/enc/lanes.c - the block searches for one instruction set: compiled as it is for the
  * baseline, and again through avx2/lanes.c. */
 #include "quantize/enc/grid_block.h"
 #include "quantize/enc/grid_conv.h"
@@ -16,7 +16,7 @@
 #define LANES_TABLE enc_lanes_base
 #endif
 
-/* Declares the memory for one block, or for eight of 32. */
+/* Declares the memory for one block, or for eight blocks of 32. */
 #define ROOM(mem)                                                                                  \
     float room_x[QK], room_w[QK];                                                                  \
     struct enc_raw room_mine[LANES];                                                               \

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-/* quantize/enc/lanes.h - arithmetic on eight runs of weights in parallel lanes, one scale per run.
- * The searches (lanes_*.h) are written once and compiled for CPU vectors (lanes_cpu.h) and for
+/* quantize/enc/lanes.h - arithmetic on eight runs of weights in parallel lanes, with one scale per
+ * run. The searches (lanes_*.h) are written once and compiled for CPU vectors (lanes_cpu.h) and for
  * device threads (cuda/lanes.cuh).
  *
  * A tile holds element i of eight runs (sub-blocks of a super-block, or blocks of 32) in eight
- * lanes. Each lane adds its own elements in index order; lanes are independent except where noted,
- * and nothing is fused. So every target gives the result of the plain scalar loop.
+ * lanes. Each lane adds up its own elements in index order; lanes are independent except where
+ * noted, and no operations are fused. So every target gives the result of the plain scalar loop.
  *
  * vf, vi, vd: a float, an int (a mask, for comparisons) and a double per lane. A plain float has
  * the same value in all lanes, and all lanes take the same branches. Functions are LANE_FN or
@@ -17,7 +17,7 @@
 #include "quantize/enc/lanes_cpu.h"
 #endif
 
-/* Scratch for eight lanes: a block's weights and search weights in natural order, element i at
+/* Scratch for eight lanes: a block's weights and search weights in natural order, with element i at
  * at(i, run); and blocks to compare with. */
 struct lanes_mem {
     float *x, *w;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-/* quantize/enc/lanes_aff.h - search for affine runs, x ~ d*l + m, and super-blocks of them, x ~
+/* quantize/enc/lanes_aff.h - search for affine runs, x ~ d*l + m, and for super-blocks of them, x ~
  * d*sc*q - dmin*mn (Q2_K, Q4_K, Q5_K). Included by lanes.c.
  *
  * Conventional: a grid of scales with least squares per sub-block; scales and minima are then
- * quantized independently, and codes rounded once. Fast and best: the fits may let the minimum
+ * quantized independently, and codes are rounded once. Fast and best: the fits may let the minimum
  * clip the lowest weights. For a few starts of (d, dmin), each sub-block takes the integer pair
- * of least true error near its fit, with codes rounded again; then (d, dmin) are solved jointly
- * by least squares over 256 weights and rounded to f16. Best also searches the mirrored block (d
- * < 0: minima at the upper end) and keeps the conventional result unless the decoded error
+ * with the least true error near its fit, with codes rounded again; then (d, dmin) are solved
+ * jointly by least squares over 256 weights and rounded to f16. Best also searches the mirrored
+ * block (d < 0: minima at the upper end) and keeps the conventional result unless the decoded error
  * falls. Blocks below f16's range become zeros; weights are clamped to what d = 65504 can hold. */
 #ifndef HONE_QUANTIZE_ENC_LANES_AFF_H
 #define HONE_QUANTIZE_ENC_LANES_AFF_H
@@ -86,8 +86,9 @@ INLINE void aff_keep(struct afit *best, struct afit f) {
 
 struct aff_starts {
     struct aff_grid grid;
-    int n_lo;   /* minima tried: the least weight, then steps of 6 % of the range */
-    bool heavy; /* also try the weight with the most w x^2 as minimum: an exact level */
+    int n_lo;   /* minima tried: the smallest weight, then steps of 6 % of the range */
+    bool heavy; /* also try, as minimum, the weight with the largest w x^2: it then gets an exact
+                   level */
     int iters;  /* rounds of codes and least squares per start */
     bool abs_err, free_min;
 };
@@ -171,9 +172,10 @@ struct aff_state {
 };
 struct aff_effort {
     struct aff_starts starts;
-    int n_d, n_m;    /* starts of d and dmin: first factors used; n_m 0: same factor for both */
-    int near, keep;  /* integers tried around each; starts refined */
-    int far, rounds; /* integers tried after each refit; refits */
+    int n_d,
+        n_m; /* starts of d and dmin: number of first factors used; n_m 0: same factor for both */
+    int near, keep;  /* integers tried around each; number of starts refined */
+    int far, rounds; /* integers tried after each refit; number of refits */
     bool mirror;
 };
 LANE_TABLE(float, aff_factor, [5]) = {1.0f, 1.06f, 1.15f, 0.97f, 1.2f};
@@ -194,9 +196,10 @@ LANE_FN struct aff_state aff_start(float d, float dmin) {
     return b;
 }
 
-/* Finds the best integer pair for each sub-block, with sc within `reach` of the current one.
- * With codes of mean l, a scale larger by one wants a minimum larger by d*l/dmin, so the two
- * integers around that are tried (at the current scale: the current minimum and its neighbors). */
+/* Finds the best integer pair for each sub-block, with sc within `reach` of the current one. If the
+ * codes have mean l, a scale that is larger by one goes with a minimum that is larger by d*l/dmin,
+ * so the two integers around that are tried (at the current scale: the current minimum and its
+ * neighbors). */
 LANE_FN void aff_integers(const struct aff_job *j, struct aff_state *b, int reach) {
     const vf top = splat((float)j->s->lv.hi), zero = splat(0), smax = splat((float)j->s->sc_hi);
     vf err[2];
@@ -227,7 +230,7 @@ LANE_FN void aff_integers(const struct aff_job *j, struct aff_state *b, int reac
     b->err = lane_sum(err, j->tiles);
 }
 
-/* Fits (d, dmin) jointly by least squares to the current codes and integers. Returns false if
+/* Fits (d, dmin) jointly to the current codes and integers, by least squares. Returns false if
  * nothing changes. */
 LANE_FN bool aff_refit(const struct aff_job *j, struct aff_state *b) {
     double a11 = 0, a12 = 0, a22 = 0, b1 = 0, b2 = 0;
@@ -263,7 +266,7 @@ LANE_FN void aff_take(const struct aff_state *b, struct aff_state *best) {
     if (b->err < best->err) *best = *b;
 }
 
-/* Alternates refits with searches around the current integers. */
+/* Alternates between refits and searches around the current integers. */
 LANE_FN void aff_rounds(const struct aff_job *j, const struct aff_effort *f, struct aff_state b,
                         struct aff_state *best) {
     aff_take(&b, best);
@@ -341,7 +344,7 @@ LANE_FN void aff_conventional(struct aff_job *j, bool have_imp, struct aff_state
     b->dmin = aff_positive(j, j->min, b->mn);
 }
 
-/* Converts the block of -x into one of x by negating both factors. */
+/* Turns the block of -x into one of x by negating both factors. */
 LANE_FN void aff_mirror(struct aff_job *j) {
     for (int k = 0; k < j->tiles; k++)
         for (int i = 0; i < j->n; i++) j->t[k].x[i] = -j->t[k].x[i];
@@ -398,7 +401,7 @@ LANE_FN void aff_search_best(struct aff_job *j, struct aff_state *conv, struct a
 
 LANE_FN void aff_block(const struct enc_how *h, const struct lanes_mem *mem, const float *x,
                        const float *imp, struct enc_raw *o) {
-    struct aff_job j; /* filled on demand: zeroing its kilobytes costs as much as trials */
+    struct aff_job j; /* filled on demand: zeroing its kilobytes costs as much as the trials */
     struct aff_state b = aff_start(0, 0), conv = aff_start(0, 0);
     if (!aff_begin(&j, h, mem, x, o)) return;
     if (h->search != SEARCH_FAST) {

@@ -42,7 +42,7 @@ LANE_FN void b32_take(const struct b32_job *j, vf d, vf m, struct b32_state *bes
     best->err = pick(better, e, best->err);
 }
 
-/* Refines the best so far: least squares, f16, codes again. */
+/* Refines the best result so far: least squares, f16, codes again. */
 LANE_FN void b32_polish(const struct b32_job *j, int rounds, struct b32_state *best) {
     for (int r = 0; r < rounds; r++) {
         vf d = best->d, m = splat(0);
@@ -102,7 +102,7 @@ LANE_FN void b32_search(struct b32_job *j, const struct b32_effort *f, struct b3
     if (j->s->affine) {
         struct afit a = aff_fit(&j->t, B32, j->s->lv.hi, &f->aff);
         b32_take(j, a.d, a.m, b);
-        if (f->mirror) { /* d < 0: the minimum's f16 at the upper end */
+        if (f->mirror) { /* d < 0: the minimum is at the upper end, rounded to f16 */
             for (int i = 0; i < B32; i++) j->t.x[i] = -j->t.x[i];
             a = aff_fit(&j->t, B32, j->s->lv.hi, &f->aff);
             for (int i = 0; i < B32; i++) j->t.x[i] = -j->t.x[i];
@@ -113,7 +113,7 @@ LANE_FN void b32_search(struct b32_job *j, const struct b32_effort *f, struct b3
     } else {
         struct vfit p = sym_fit_reach(&j->s->lv, &j->t, B32, &f->reach, true);
         struct vfit q = sym_fit_reach(&j->s->lv, &j->t, B32, &f->reach, false);
-        if (f->mirror) { /* try both; otherwise the one of larger merit */
+        if (f->mirror) { /* try both orientations; otherwise the one of larger merit */
             b32_take(j, p.d, splat(0), b);
             b32_take(j, q.d, splat(0), b);
         } else {
@@ -160,8 +160,8 @@ LANE_TABLE(struct b32_effort, b32_best, [1]) = {{{0.8f, 1.35f, 16, 3, 4},
                                                  true,
                                                  3}};
 
-/* Searches further from the conventional state b, and keeps the conventional blocks in o where
- * they are better. */
+/* Continues the search from the conventional state b, and keeps those conventional blocks in o that
+ * are better. */
 LANE_FN void b32_improve(struct b32_job *j, const struct enc_how *h, const struct lanes_mem *mem,
                          const float *imp, int n, struct b32_state *b, struct enc_raw *o) {
     b32_weights(j, imp, n, &h->rule, h->row_mean2);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* quantize/enc/lanes_block.h - block loading, search weights and errors, shared by the searches
- * of lanes.c. */
+/* quantize/enc/lanes_block.h - block loading, search weights and errors for the searches of
+ * lanes.c. */
 #ifndef HONE_QUANTIZE_ENC_LANES_BLOCK_H
 #define HONE_QUANTIZE_ENC_LANES_BLOCK_H
 
@@ -40,7 +40,7 @@ LANE_FN float unit_scale(float x) {
     return fp_from_bits((uint32_t)(127 - e) << 23);
 }
 
-/* Computes the weights of a kind, up to a power of two. */
+/* Computes the search weights of a kind, up to a power of two. */
 LANE_FN void plain_weights(float *w, const float *x, int n, enum wplain kind, int sub) {
     const int run = kind == WP_RMS_ABS ? sub : n;
     vf top = splat(0);
@@ -93,7 +93,7 @@ LANE_FN void weights(float *w, const float *x, const float *imp, int n, const st
     lanes_sync();
 }
 
-/* Computes weights() with the mean that the rule requests: the block's or its row's. */
+/* Computes weights() with the mean that the rule requests: that of the block or that of its row. */
 LANE_FN void block_weights(float *w, const float *x, const float *imp, int n, const struct wrule *r,
                            float row_mean2, int sub) {
     float mean = 0;
@@ -101,7 +101,7 @@ LANE_FN void block_weights(float *w, const float *x, const float *imp, int n, co
     weights(w, x, imp, n, r, mean, sub);
 }
 
-/* Writes the codes at scale d and minimum m of the first `runs` runs; run k starts at q +
+/* Writes the codes of the first `runs` runs at scale d and minimum m; run k starts at q +
  * stride*k. */
 LANE_FN void codes_at(const struct levels *lv, const struct tile *t, int n, vf d, vf m, int8_t *q,
                       int stride, int runs) {
@@ -114,9 +114,9 @@ LANE_FN void codes_at(const struct levels *lv, const struct tile *t, int n, vf d
     }
 }
 
-/* ---- blocks that are open -------------------------------------------------------------------- */
+/* ---- raw blocks ------------------------------------------------------------------------------ */
 
-/* Sets a zero super-block without minima, except its codes. Sets field by field, because the
+/* Makes o a zero super-block without minima, except for its codes. Sets field by field, because the
  * codes would otherwise be zeroed twice. */
 LANE_FN void open_zero(const struct enc_spec *s, struct enc_raw *o) {
     o->n = QK;

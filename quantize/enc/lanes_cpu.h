@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* quantize/enc/lanes_cpu.h - eight lanes as one CPU vector: the primitives under lanes.h for
- * quantize/enc/lanes.c, which is compiled once per instruction set. cuda/lanes.cuh defines the
- * same names for eight device threads. */
+/* quantize/enc/lanes_cpu.h - eight lanes as one CPU vector: the primitives on which lanes.h is
+ * based, for quantize/enc/lanes.c, which is compiled once per instruction set. cuda/lanes.cuh
+ * defines the same names for eight device threads. */
 #ifndef HONE_QUANTIZE_ENC_LANES_CPU_H
 #define HONE_QUANTIZE_ENC_LANES_CPU_H
 
@@ -27,7 +27,7 @@ typedef float vf __attribute__((vector_size(32)));
 typedef int32_t vi __attribute__((vector_size(32)));
 typedef double vd __attribute__((vector_size(64)));
 
-/* Element i of eight runs; runs shorter than ENC_SUB use the first elements. */
+/* Element i of eight runs; runs shorter than ENC_SUB use only the first elements. */
 struct tile {
     vf x[ENC_SUB], w[ENC_SUB];
 };
@@ -112,7 +112,7 @@ INLINE vi truncv(vf v) {
 INLINE vd to_double(vf v) {
     return __builtin_convertvector(v, vd);
 }
-/* Implements enc_f16 for every lane: to 11 bits, ties to even; below 2^-14 to multiples of
+/* Implements enc_f16 for every lane: rounds to 11 bits, ties to even; below 2^-14, to multiples of
  * 2^-24. */
 INLINE vf f16v(vf x) {
     x = minv(maxv(x, splat(-65504)), splat(65504));
@@ -193,7 +193,7 @@ INLINE bool any(vi mask) {
     return (m[0] | m[1] | m[2] | m[3]) != 0;
 }
 #endif
-/* The largest value, and the least index `at` among those that have it. */
+/* The largest value, and the smallest index `at` among the elements that have it. */
 struct most {
     float v;
     int at;
@@ -218,11 +218,11 @@ INLINE int append(uint16_t *list, float *lx, float *ly, int n, vi mask, int firs
     }
     return n;
 }
-/* Returns whether this lane performs the group's one-time work. */
+/* Returns whether this lane does what the group must do only once. */
 INLINE bool lane_one(void) {
     return true;
 }
-/* A team, which shares loops, is the calling thread alone. */
+/* A team, whose members share loops, is the calling thread alone. */
 #define TEAM_EACH(i, n) for (int i = 0; i < (n); i++)
 INLINE bool team_one(void) {
     return true;

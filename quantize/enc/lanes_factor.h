@@ -2,8 +2,9 @@
 /* quantize/enc/lanes_factor.h - the two inner steps of a blocked Cholesky factorization in double
  * (quantize/factor.c), for lanes.c.
  *
- * Vectors hold elements of several rows, so every element is summed in the same order for any
- * vector length: 64 products as eight sums of every eighth product, added one after the other. */
+ * Vectors hold elements of several rows, so every element is summed in the same order whatever the
+ * vector length: 64 products as eight sums of every eighth product, which are then added one after
+ * the other. */
 #ifndef HONE_QUANTIZE_ENC_LANES_FACTOR_H
 #define HONE_QUANTIZE_ENC_LANES_FACTOR_H
 
@@ -25,7 +26,7 @@ INLINE vp splatp(double a) {
     return a - (vp){0};
 }
 
-/* Sums in three vectors; an array of vectors would be kept in memory. */
+/* Three vectors of sums; an array of vectors would be kept in memory. */
 struct three {
     vp a, b, c;
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* quantize/enc/lanes_ints.h - trial integers of a sub-block in error feedback, for lanes.c: eight
- * trials side by side, a lane each. They start from the same codes and do not depend on one
- * another, so a lane computes what a loop over one trial would. */
+ * trials at once, one per lane. They start from the same codes and do not depend on one another, so
+ * a lane computes what a loop over single trials would. */
 #ifndef HONE_QUANTIZE_ENC_LANES_INTS_H
 #define HONE_QUANTIZE_ENC_LANES_INTS_H
 
@@ -15,7 +15,7 @@ INLINE vf of_rows(const float *const row[LANES], bool one, int i) {
     return v;
 }
 
-struct eight { /* an array would be kept in memory */
+struct eight { /* not an array, which would be kept in memory */
     vf a, b, c, d, e, f, g, h;
 };
 

@@ -2,9 +2,9 @@
 /* quantize/enc/lanes_product.h - matrix products in a fixed order, for lanes.c.
  *
  * An element of the result is one accumulator that takes its products in ascending order, each
- * product and each addition rounded. That is the order of one axpy after another, so error
- * feedback gets the same bits from a product of 64 rows as from row by row. Vectors run across
- * columns; four rows and three vectors are kept in registers. */
+ * product and each addition rounded. That is the order of one axpy after another, so error feedback
+ * gets the same bits from a product of 64 rows as row by row. Vectors run across columns; four rows
+ * and three vectors are kept in registers. */
 #ifndef HONE_QUANTIZE_ENC_LANES_PRODUCT_H
 #define HONE_QUANTIZE_ENC_LANES_PRODUCT_H
 
@@ -18,7 +18,7 @@ typedef float vq __attribute__((vector_size(16)));
 enum {
     VQ = sizeof(vq) / sizeof(float),
     PRODUCT_COLS = 3 * VQ, /* columns of the panel of b that is copied */
-    PRODUCT_DEPTH = 256,   /* its rows */
+    PRODUCT_DEPTH = 256,   /* rows of that panel */
     STEP_COLS = 8 * VQ     /* columns of a row that product_steps keeps in registers */
 };
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-/* quantize/enc/lanes_sym.h - search for symmetric runs, x ~ d*l, and super-blocks of them, x ~
+/* quantize/enc/lanes_sym.h - search for symmetric runs, x ~ d*l, and for super-blocks of them, x ~
  * d*sc*l with signed sub-scales (Q3_K, Q6_K, IQ4_XS). Included by lanes.c.
  *
- * Conventional: a grid of scales per sub-block with the largest weight at the long (negative)
- * end; scales are then quantized independently, and codes rounded once. Fast and best: every
- * sub-block is fitted in both orientations. For a few d, each sub-block takes the integer scale
- * of least true error near either fit; then d is fitted to 256 weights and rounded to f16. Best
- * keeps the conventional result unless the decoded error falls. Blocks below f16's range become
- * zeros; weights are clamped to what d = 65504 can hold. */
+ * Conventional: a grid of scales per sub-block with the largest weight at the long (negative) end;
+ * scales are then quantized independently, and codes are rounded once. Fast and best: every
+ * sub-block is fitted in both orientations. For a few values of d, each sub-block takes the integer
+ * scale with the least true error near either fit; then d is fitted to 256 weights and rounded to
+ * f16. Best keeps the conventional result unless the decoded error falls. Blocks below f16's range
+ * become zeros; weights are clamped to what d = 65504 can hold. */
 #ifndef HONE_QUANTIZE_ENC_LANES_SYM_H
 #define HONE_QUANTIZE_ENC_LANES_SYM_H
 
@@ -55,7 +55,7 @@ INLINE void sym_fit_as(bool table, const struct levels *lv, const struct tile *t
     }
 }
 /* Finds the best of `count` trials; the first of equals wins. Codes are the levels nearest to
- * start*x and are rounded again with the new scale after each least squares, `iters` times in
+ * start*x. After each least-squares fit they are rounded again with the new scale, `iters` times in
  * all. */
 LANE_FN void sym_fit(const struct levels *lv, const struct tile *t, int n, const vf *start,
                      int count, int iters, struct vfit *f) {
@@ -84,9 +84,9 @@ LANE_FN vf sym_fit_conventional(const struct levels *lv, const struct tile *t, i
     return pick(none, splat(0), f.d);
 }
 
-/* Targets for the largest weight, in units of the end it points to: below 1 leaves room (smaller
- * weights matter more), above 1 clips it. Then `heavy` evenly spaced targets for the weight that
- * matters most (w x^2), which puts it exactly on a level. */
+/* Targets for the largest weight, in units of the end that it points to: below 1 leaves room
+ * (smaller weights matter more), above 1 clips it. Then come `heavy` evenly spaced targets for the
+ * weight that matters most (largest w x^2), each of which puts it exactly on a level. */
 struct sym_reach {
     float from, to;
     int n, iters;
@@ -119,7 +119,8 @@ INLINE vf sym_error(bool table, const struct tile *t, int n, vf lo, vf hi, vf d)
     }
     return e;
 }
-/* Updates *best and *err with the scale of least true error among the `count` scales d*sc. */
+/* Updates *best and *err with the scale that has the least true error among the `count` scales
+ * d*sc. */
 LANE_FN void sym_choose(const struct levels *lv, const struct tile *t, int n, vf d, const vf *sc,
                         int count, vf *best, vf *err) {
     const vf lo = splat((float)lv->lo), hi = splat((float)lv->hi);
@@ -141,7 +142,8 @@ LANE_FN void sym_choose(const struct levels *lv, const struct tile *t, int n, vf
     }
 }
 
-/* Computes the sums for codes rounded with scale d; if d is 0, all codes are the zero code. */
+/* Computes the sums for codes that are rounded with scale d; if d is 0, all codes are the zero
+ * code. */
 LANE_FN void sym_sums_at(const struct levels *lv, const struct tile *t, int n, vf d, vf *sxl,
                          vf *sll) {
     const vf lo = splat((float)lv->lo), hi = splat((float)lv->hi), inv = ratio(splat(1), d);
@@ -166,8 +168,9 @@ struct sym_state {
 };
 struct sym_effort {
     struct sym_reach reach;
-    int ends, n_d;    /* starts of d: low end of sub-scales or both, times the first n_d factors */
-    int near;         /* steps to each side of both fits' integers */
+    int ends,
+        n_d;  /* starts of d: low end of sub-scales, or both ends, times the first n_d factors */
+    int near; /* integers tried to each side of those of both fits */
     int rounds, step; /* refits, each followed by `step` steps around the current integers */
 };
 LANE_TABLE(float, sym_factor, [6]) = {1.0f, 1.06f, 1.12f, 0.97f, 1.03f, 1.22f};
@@ -195,7 +198,7 @@ LANE_FN void sym_integers(const struct sym_job *j, struct sym_state *b, bool fit
             from[0] = sym_clamp(j->s, j->neg[k] / d);
             from[1] = sym_clamp(j->s, j->pos[k] / d);
         }
-        for (int f = 0; f < 1 + fits; f++) /* current state first: it wins ties */
+        for (int f = 0; f < 1 + fits; f++) /* current state first, so that it wins ties */
             for (int t = 0; t <= 2 * near; t++) {
                 int by = t & 1 ? (t + 1) / 2 : -(t / 2);
                 sc[n++] = sym_clamp(j->s, from[f] + splat((float)by));
@@ -206,7 +209,7 @@ LANE_FN void sym_integers(const struct sym_job *j, struct sym_state *b, bool fit
     b->err = lane_sum(err, j->tiles);
 }
 
-/* Fits d by least squares to the current integers and codes. Returns false if it does not
+/* Fits d to the current integers and codes, by least squares. Returns false if it does not
  * change. */
 LANE_FN bool sym_refit(const struct sym_job *j, struct sym_state *b) {
     double num = 0, den = 0;
@@ -344,7 +347,7 @@ LANE_FN void sym_block(const struct enc_how *h, const struct lanes_mem *mem, con
                        const float *imp, struct enc_raw *o) {
     const struct sym_effort *f =
         (h->search == SEARCH_FAST ? sym_fast : sym_best) + (h->s->lv.tab != NULL);
-    struct sym_job j; /* filled on demand: zeroing its kilobytes costs as much as trials */
+    struct sym_job j; /* filled on demand: zeroing its kilobytes costs as much as the trials */
     struct sym_state b = sym_start(0);
     if (!sym_begin(&j, h, mem, x, o)) return;
     if (h->search != SEARCH_FAST) {

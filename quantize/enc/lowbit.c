@@ -2,10 +2,10 @@
 /* quantize/enc/lowbit.c - search for types with one f16 scale per block and at most four codes, all
  * integers lo..hi: Q1_0 (-1, 1), TQ1_0 and TQ2_0 (-1..1), Q2_0 (-1..2).
  *
- * Conventional: d = mean |x| for Q1_0, d = largest |x| with rounded codes for the others. Fast
- * and best: alternate codes and least-squares d, from starts that put the largest weight at 0.3
- * to 1.3 of either end. The start of least decoded error wins if it beats the conventional
- * result. Q1_0 has a single optimum: d = sum w|x| / sum w. */
+ * Conventional: d = mean |x| for Q1_0; for the others, d = largest |x| with rounded codes. Fast and
+ * best: alternate between choosing the codes and fitting d by least squares, from starts that put
+ * the largest weight at 0.3 to 1.3 of either end. The start with the least decoded error wins if it
+ * beats the conventional result. Q1_0 has a single optimum: d = sum w|x| / sum w. */
 #include "quantize/enc/lowbit.h"
 
 #include <math.h>

@@ -2,10 +2,10 @@
 /* quantize/enc/mxfp4.c - MXFP4 encoder: 32 weights, a power-of-two scale, sixteen levels.
  *
  * Conventional: the exponent that keeps the largest weight below the top level, regardless of
- * importance. Fast and best: the exponent of least error among that one and its neighbors. No
- * other can win: one more step down clips half of the range, one more up leaves the upper levels
- * empty. Zeros use exponent byte 0. Exponents above 2^123 are not used, because the levels would
- * overflow. */
+ * importance. Fast and best: of that exponent and its neighbors, the one with the least error. No
+ * other can win: one step further down clips half of the range, one further up leaves the upper
+ * levels empty. Zeros use exponent byte 0. Exponents above 2^123 are not used, because the levels
+ * would overflow. */
 #include "quantize/enc/fp4.h"
 #include "quantize/enc/types.h"
 

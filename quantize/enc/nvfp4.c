@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
-/* quantize/enc/nvfp4.c - NVFP4 encoder: 64 weights, an unsigned E4M3 scale per 16, sixteen levels.
+/* quantize/enc/nvfp4.c - NVFP4 encoder: 64 weights, an unsigned E4M3 scale per 16 weights, sixteen
+ * levels.
  *
- * Conventional: the scale nearest to largest/6, regardless of importance. Fast: the scale of
- * least error among that one, eight below and four above. Best: among all scales. Weights beyond
- * 6*448 are clamped; there is no second, per-tensor scale. */
+ * Conventional: the scale nearest to largest/6, regardless of importance. Fast: the scale with the
+ * least error among that one, the eight below and the four above it. Best: the one with the least
+ * error among all scales. Weights beyond 6*448 are clamped; there is no second, per-tensor
+ * scale. */
 #include "quantize/enc/fp4.h"
 #include "quantize/enc/types.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* quantize/enc/pos.h - weighted quantization of positive values: how the conventional search
+/* quantize/enc/pos.h - weighted quantization of positive values, with which the conventional search
  * encodes scales and minima, independently of each other. Every lane computes the same. */
 #ifndef HONE_QUANTIZE_ENC_POS_H
 #define HONE_QUANTIZE_ENC_POS_H
@@ -15,8 +15,8 @@ LANE_FN float pos_error(int n, int lmax, const float *x, const float *w, float i
     return e;
 }
 
-/* Makes up to five sweeps, in which each code takes its best value given the others if that
- * raises the merit. */
+/* Makes up to five sweeps. In each, every code takes its best value given the others if that raises
+ * the merit. */
 LANE_FN void pos_descend(int n, int lmax, const float *x, const float *w, uint8_t *l, float *sxl,
                          float *sll) {
     for (int sweep = 0; sweep < 5; sweep++) {
@@ -38,7 +38,7 @@ LANE_FN void pos_descend(int n, int lmax, const float *x, const float *w, uint8_
     }
 }
 
-/* Quantizes n positive values to 0..lmax with weights. Stores codes in l, returns the
+/* Quantizes n positive values to 0..lmax with weights. Stores the codes in l and returns the
  * least-squares scale. */
 LANE_FN float pos_fit(int n, int lmax, const float *x, const float *w, uint8_t *l) {
     float top = 0, best = INFINITY, iscale = 0, sxl = 0, sll = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* quantize/enc/raw.c - encoding of rows through raw blocks, with and without balanced scales. */
+/* quantize/enc/raw.c - encoding of rows through raw blocks, with or without balanced scales. */
 #include "quantize/enc/super.h"
 
 const struct enc_blocks *enc_blocks_find(enum qtype t) {
@@ -29,7 +29,7 @@ void enc_raw_blocks(const struct enc_blocks *eb, const float *x, const float *im
     enc_lanes()->open[eb->spec->family](&h, x, imp, n_blocks, o);
 }
 
-/* Returns the mean square of a row if the type's rule takes it over the row, else 0. */
+/* Returns the mean square of a row if the type's rule averages over the row, else 0. */
 static float row_mean2(const struct enc_blocks *eb, const float *x, const float *imp, int64_t n,
                        enum search search) {
     const struct enc_how h = enc_how_of(eb->spec, search);

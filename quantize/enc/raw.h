@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* quantize/enc/raw.h - the raw block, between search and packing: scales, codes and their
- * meaning, the same for every type whose weights are d*sc[k]*l + m*mn[k] in runs of `sub`
- * weights. Error feedback changes its codes and scales without knowing a layout. */
+/* quantize/enc/raw.h - the raw block, the form between search and packing: scales, codes and their
+ * meaning, the same for every type whose weights are d*sc[k]*l + m*mn[k] in runs of `sub` weights.
+ * Error feedback changes its codes and scales without knowing a layout. */
 #ifndef HONE_QUANTIZE_ENC_RAW_H
 #define HONE_QUANTIZE_ENC_RAW_H
 
@@ -31,7 +31,7 @@ struct enc_spec;
 /* Conversions between a type's blocks and raw blocks. */
 struct enc_blocks {
     const struct enc_spec *spec;
-    /* Packs a raw block, whose codes and scales may have changed since the search. */
+    /* Packs a raw block; its codes and scales may have changed since the search. */
     void (*pack)(const struct enc_raw *restrict o, void *restrict blk);
 };
 /* Searches n_blocks blocks of weights and stores their scales and codes in o. row_mean2 is the
@@ -43,9 +43,10 @@ void enc_row(const struct enc_blocks *eb, const float *x, const float *imp, int6
              enum search search);
 const struct enc_blocks *enc_blocks_find(enum qtype t); /* NULL: not supported */
 
-/* Encodes a row as enc->row does, then multiplies d and m of all its blocks to preserve the
- * importance-weighted product of the row with itself: least squares alone shrinks every row by
- * its squared relative error, always in the same direction. o: scratch for n/block blocks. */
+/* Encodes a row as enc->row does, then multiplies d and m of all its blocks so that the
+ * importance-weighted product of the row with itself is preserved: least squares alone shrinks
+ * every row by its squared relative error, always in the same direction. o: scratch for n/block
+ * blocks. */
 void enc_row_balanced(const struct enc_blocks *eb, const float *x, const float *imp, int64_t n,
                       void *dst, enum search search, struct enc_raw *o);
 /* Returns the factor for scales, num/den limited to 0.8..1.25; 1 if den <= 0. */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* quantize/enc/search.c - scalar helpers of the searches, and selection of a lanes.c. */
+/* quantize/enc/search.c - scalar helpers of the searches, and choice of the lanes.c to use. */
 #include "quantize/enc/search.h"
 
 #include <math.h>

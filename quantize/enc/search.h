@@ -14,7 +14,7 @@
 #include "containers/qtype.h"
 #include "quantize/enc/enc.h"
 
-/* Functions that devices use too; they need no fused operations and no libraries. */
+/* Functions that devices also use; they need no fused operations and no libraries. */
 #ifdef __CUDACC__
 #define ENC_INLINE static __device__ inline
 #else
@@ -23,8 +23,8 @@
 
 enum {
     ENC_SUB = 32,    /* longest run with one scale */
-    ENC_NSUB = 16,   /* most sub-blocks in a super-block */
-    ENC_TRIALS = 160 /* most trials of one search */
+    ENC_NSUB = 16,   /* maximum number of sub-blocks in a super-block */
+    ENC_TRIALS = 160 /* maximum number of trials in one search */
 };
 
 /* Code values of a format: all integers lo..hi, or the 16 ascending values of a table. */
@@ -34,20 +34,20 @@ struct levels {
 };
 extern const int8_t enc_iq4_values[16];
 
-/* Returns a type's weight rule for a search mode: llama.cpp's formulas for the conventional one,
- * else those measured to be better. */
+/* Returns a type's weight rule for a search mode: llama.cpp's formula for the conventional search,
+ * else the formula that was measured to be better. */
 struct wrule enc_wrule(enum qtype t, enum search search);
 /* Computes the search weights w[n] of one block. mean2 is the mean of x^2 over the rule's scope,
- * `sub` the sub-block of WP_RMS_ABS. Scales by a power of two so that the largest weight is in
- * [1, 2), and keeps all at 2^-30 or more, so that columns of zero importance still get good
+ * `sub` the sub-block of WP_RMS_ABS. Scales by a power of two so that the largest weight is in [1,
+ * 2), and keeps all weights at 2^-30 or more, so that columns of zero importance still get good
  * codes at no cost. If all weights are zero, sets them to 1. */
 void enc_weights(float *w, const float *x, const float *imp, int n, const struct wrule *r,
                  float mean2, int sub);
 /* Returns the mean of x^2, computed in double, at most 1e30; n is a multiple of 8. */
 float enc_mean2(const float *x, int64_t n);
 
-/* Copies n weights clamped to +-limit (the format's largest value at d = 65504). Returns false if
- * all are at most 2^-25, so that the best f16-scaled block is all zeros. */
+/* Copies n weights, clamped to +-limit (the format's largest value at d = 65504). Returns false if
+ * all are at most 2^-25; the best f16-scaled block is then all zeros. */
 bool enc_load(float *dst, const float *x, int n, float limit);
 
 /* Rounds to the nearest integer, ties to even; |x| < 2^22. */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* quantize/enc/super.h - the three block families whose searches do not know bit layouts: each
- * type's file gives a spec and packs the raw blocks (raw.h) that the search returns. */
+ * type's file supplies a spec and packs the raw blocks (raw.h) that the search returns. */
 #ifndef HONE_QUANTIZE_ENC_SUPER_H
 #define HONE_QUANTIZE_ENC_SUPER_H
 
@@ -22,12 +22,12 @@ struct enc_spec {
     enum qtype type;
     enum enc_family family;
     int sub;          /* weights per scale: 16 or 32 */
-    struct levels lv; /* of codes; ENC_AFF: 0..largest */
+    struct levels lv; /* levels of the codes; ENC_AFF: 0..largest */
     int sc_lo, sc_hi; /* range of sub-scales and sub-minima */
     bool affine;      /* ENC_B32: has a minimum */
     bool by_largest;  /* ENC_B32: conventional d puts the largest weight on the last level */
-    /* ENC_AFF: conventional grids with and without importance, and whether the latter minimizes
-     * the absolute error. */
+    /* ENC_AFF: conventional grids with and without importance, and whether the latter minimizes the
+     * absolute error. */
     struct aff_grid imp, plain;
     bool plain_abs;
 };
@@ -41,7 +41,7 @@ struct enc_how {
 };
 /* Returns the search options of a type, with the rules set and row_mean2 0. */
 struct enc_how enc_how_of(const struct enc_spec *s, enum search search);
-/* Returns whether a rule needs the row's mean, given importance. */
+/* Returns whether a rule needs the mean of the row when there is importance. */
 bool enc_needs_row_mean2(const struct enc_how *h);
 
 /* c[i][j] += the sum over p < k, in ascending order, of a[i][p] b[p][j], for i < m and j < n.
@@ -66,9 +66,10 @@ struct enc_ints {
     struct levels lv;
     const float *s, *r; /* column scales; R of the sub-block, rows ldr apart */
     int64_t ldr;
-    const float *x[8], *u[8], *g[8]; /* of each lane's row, from the sub-block on */
+    const float *x[8], *u[8], *g[8]; /* of each lane's row, starting at the sub-block */
     float step[8], base[8];          /* the trial's weights are step * l + base */
-    /* Results: changes of u, codes, and the change of the error. Codes of step 0 are arbitrary. */
+    /* Results: the changes of u, the codes, and the change of the error. If the step is 0, codes
+     * are arbitrary. */
     float du[ENC_SUB][8];
     int8_t l[8][ENC_SUB];
     double e[8];
@@ -91,8 +92,8 @@ struct enc_lanes {
     void (*balance)(const struct enc_raw *o, const float *x, const float *imp, double sums[2]);
     void (*round_f16)(float v[8]); /* enc_f16 of each, for tests */
     /* Returns the entry in [from, to), both multiples of 8, whose levels L (lev,
-     * [element][GRID_MAX]) minimize the sum over i < per of L_i * (sum_{k<=i} q_ki L_k - p_i);
-     * the first of equals. q is [8][8]. */
+     * [element][GRID_MAX]) minimize the sum over i < per of L_i * (sum_{k<=i} q_ki L_k - p_i); the
+     * first of equals. q is [8][8]. */
     int (*entry)(const float *lev, int per, int from, int to, const float *q, const float *p);
     /* Solves FACTOR_ROWS rows against the lower triangle l, whose rows are ld apart: x[q]
      * becomes (x[q] - sum over k < q of x[k] l[q][k]) / l[q][q]. x is
@@ -102,11 +103,11 @@ struct enc_lanes {
      * rows from to[0] and to[1], which have FACTOR_ROWS elements. */
     void (*trail)(const double *x, const double *const row[2], double *const to[2]);
     void (*product)(const struct enc_product *o);
-    /* Makes the additions of n_rows rows to n columns. Rows of b are ldb apart; all at[k] are
+    /* Performs the additions of n_rows rows on n columns. Rows of b are ldb apart; all at[k] are
      * below depth. */
     void (*steps)(const struct enc_steps *rows, int n_rows, const float *b, int64_t ldb, int depth,
                   int64_t n);
-    /* Takes the nearest codes for each trial, then makes one descent sweep within the
+    /* Chooses the nearest codes for each trial, then makes one descent sweep within the
      * sub-block. */
     void (*ints)(struct enc_ints *o);
 };

@@ -6,12 +6,12 @@
 
 #include <string.h>
 
-/* Appends a trit to a number below 243. Decoders expect it as a fraction of 256, whose digits
- * are the carries when it is multiplied by 3. */
+/* Appends a trit to a number below 243. Decoders expect the number as a fraction of 256, from which
+ * multiplying by 3 carries out one digit at a time. */
 static void append_trit(uint8_t *byte, int level) {
     *byte = (uint8_t)(3 * *byte + level + 1);
 }
-/* Returns the byte whose multiples of 3 carry out the five trits of v. */
+/* Returns the byte whose multiplications by 3 carry out the five trits of v. */
 static uint8_t as_fraction(uint8_t v) {
     return (uint8_t)((v * 256 + 242) / 243);
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* quantize/enc/weights.c - the choice of search weights; lanes.c computes them.
+/* quantize/enc/weights.c - choice of search weights; lanes.c computes them.
  *
- * The common formula is qw*sqrt(sigma*mean(x^2) + x^2), an empirical correction of qw, which a
- * diagonal Hessian suggests. Which one gives the lower divergence was measured per type
- * (docs/design/quantize.md), and each encoder names both. The only library function is sqrt,
+ * The common formula is qw*sqrt(sigma*mean(x^2) + x^2), an empirical correction of qw, the weight
+ * that a diagonal Hessian suggests. Which formula gives the lower divergence was measured per type
+ * (docs/design/quantize.md), and each encoder names both. The only library function used is sqrt,
  * which is exact on all machines. */
 #include "quantize/enc/search.h"
 

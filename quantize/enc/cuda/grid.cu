@@ -3,12 +3,12 @@
  * run on a GPU yet.
  *
  * A wave has at most 2048 super-blocks. For each super-block:
- *  - eight threads load and weigh it;
+ *  - eight threads load it and compute its search weights;
  *  - eight threads per octet (32 octets) compute the chains, per shift if a sub-block shares one;
- *  - a warp merges the chains and searches scales; its threads split the sub-blocks and starts;
+ *  - a warp merges the chains and searches scales; its threads split the sub-blocks and the starts;
  *  - one thread packs the result.
- * The conventional search uses a thread per sub-block. Then rows are decoded, and a warp balances
- * each row.
+ * The conventional search uses one thread per sub-block. Finally rows are decoded, and a warp
+ * balances each row.
  *
  * Work memory: 4 KiB per super-block of a wave, 72 KiB more for its chains (not in the conventional
  * search), and the f32 values of all rows. */
@@ -36,7 +36,7 @@ struct wave {
     struct grid_spec spec;
     struct grid_how how; /* how.s and how.near are set in the kernel */
     struct near_table near;
-    int64_t first; /* the wave's first super-block, counted over the rows */
+    int64_t first; /* the wave's first super-block, numbered over all rows */
     int n;         /* super-blocks in the wave */
     int blocks;    /* per row */
     int ways;      /* grid_ways */
@@ -57,8 +57,8 @@ CU_DEV struct grid_how how_of(const struct wave &w) {
     return h;
 }
 
-/* Computes the weights of the conventional search or of this mode, eight threads per
- * super-block. `fresh`: no result exists yet. */
+/* Computes the search weights of the conventional search or of this mode, eight threads per
+ * super-block. `fresh`: there is no result yet. */
 CU_KERNEL __launch_bounds__(THREADS) weigh(CU_PARAM(struct wave) w, bool conventional, bool fresh) {
     CU_SHARED(float, room_x, [GROUPS][LANES_ROOM]);
     CU_SHARED(float, room_w, [GROUPS][LANES_ROOM]);
@@ -77,7 +77,7 @@ CU_KERNEL __launch_bounds__(THREADS) weigh(CU_PARAM(struct wave) w, bool convent
     if (fresh) memset(&sb->b, 0, sizeof sb->b);
 }
 
-/* Runs the conventional search, a thread per sub-block. */
+/* Runs the conventional search, one thread per sub-block. */
 CU_KERNEL __launch_bounds__(THREADS) conventional_subs(CU_PARAM(struct wave) w) {
     const int subs = QK / w.spec.sub, i = (int)(blockIdx.x * THREADS + threadIdx.x);
     if (i >= w.n * subs) return;
@@ -89,7 +89,7 @@ CU_KERNEL __launch_bounds__(THREADS) conventional_subs(CU_PARAM(struct wave) w) 
                                               : iq1_conv_sub(&h, &sb->d, k, &sb->b);
 }
 
-/* Completes the blocks of the conventional search, a thread per super-block. */
+/* Completes the blocks of the conventional search, one thread per super-block. */
 CU_KERNEL __launch_bounds__(THREADS) conventional_blocks(CU_PARAM(struct wave) w) {
     const int i = (int)(blockIdx.x * THREADS + threadIdx.x);
     if (i >= w.n || !w.super[i].live) return;
@@ -116,7 +116,7 @@ template <bool PAIR> CU_KERNEL __launch_bounds__(CHAIN_THREADS) chains(CU_PARAM(
                  &w.job[at].chain[grid_chain_at(&w.spec, o, way)]);
 }
 
-/* Chooses scales, a warp per super-block. */
+/* Chooses scales, one warp per super-block. */
 CU_KERNEL __launch_bounds__(THREADS) scales(CU_PARAM(struct wave) w) {
     const int i = (int)(blockIdx.x * THREADS + threadIdx.x) / 32;
     if (i >= w.n || !w.super[i].live) return;
@@ -124,13 +124,13 @@ CU_KERNEL __launch_bounds__(THREADS) scales(CU_PARAM(struct wave) w) {
     grid_search(&h, &w.super[i].d, &w.job[i], &w.super[i].b);
 }
 
-/* Packs blocks, a thread per super-block. */
+/* Packs blocks, one thread per super-block. */
 template <class PACK> CU_KERNEL __launch_bounds__(THREADS) pack_blocks(CU_PARAM(struct wave) w) {
     const int i = (int)(blockIdx.x * THREADS + threadIdx.x);
     if (i < w.n) PACK::pack(w.out + (w.first + i) * w.block_bytes, &w.super[i].b);
 }
 
-/* Balances rows, a warp per row: all threads compute products, then one thread per sum adds them
+/* Balances rows, one warp per row: all threads compute products, then one thread per sum adds them
  * in order. y holds the decoded rows. */
 CU_KERNEL __launch_bounds__(32) raise_rows(CU_PARAM(struct wave) w, const float *y) {
     CU_SHARED(double, term, [2][TERMS]);

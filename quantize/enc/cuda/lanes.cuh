@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
 /* quantize/enc/cuda/lanes.cuh - eight lanes as eight consecutive device threads.
  *
- * Defines the names of lanes_cpu.h, so the searches (../lanes_*.h) compile from the same source.
- * Nothing is fused and every operation rounds as IEEE requires, so they write the same bytes as the
+ * Defines the names of lanes_cpu.h, so the searches (../lanes_*.h) compile from the same source. No
+ * operations are fused and each rounds as IEEE requires, so the device writes the same bytes as the
  * CPU.
  *
- * A group of eight threads takes the same branches; the four groups of a warp may differ.
+ * The eight threads of a group take the same branches; the four groups of a warp may differ.
  * Weights are in shared memory with one word of padding per run, so that eight lanes access
- * different banks when they read element i of their runs or eight elements of one run, and so do
- * the other groups. */
+ * different banks, whether they read element i of their runs or eight elements of one run; the
+ * other groups access different banks as well. */
 #ifndef HONE_QUANTIZE_ENC_CUDA_LANES_CUH
 #define HONE_QUANTIZE_ENC_CUDA_LANES_CUH
 
@@ -19,7 +19,7 @@ extern "C" {
 #include "base/bytes.h"
 #include "base/fp.h"
 }
-/* Device names for functions that the shared source calls. */
+/* Device versions of the functions that the shared source calls. */
 #define fp_f32_to_f16 cu_f32_to_f16
 #define fp_f16_to_f32 cu_f16_to_f32
 #define fp_bits cu_bits
@@ -55,7 +55,7 @@ typedef float vf;
 typedef int vi;
 typedef double vd;
 
-/* A lane's run. */
+/* The run of one lane. */
 struct tile {
     float *x, *w;
 };
@@ -151,7 +151,7 @@ CU_DEV void copy_open(struct enc_raw *to, const struct enc_raw *from) {
     cu_sync8();
 }
 
-/* A list of 256 grid entries lets four groups fit into 10 KiB. */
+/* With a list of 256 grid entries, four groups fit into 10 KiB. */
 enum { GRID_KEEPS = 0, GRID_LIST = 256 };
 CU_DEV vi numbers(void) {
     return lane_of();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* quantize/enc/cuda/none.c - stubs of rows.h for builds without CUDA. No stream can exist there,
+/* quantize/enc/cuda/none.c - stubs of rows.h for builds without CUDA. Such builds have no streams,
  * so only the queries are ever called. */
 #include "quantize/enc/cuda/rows.h"
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /* quantize/enc/cuda/rows.cu - device launches of the block searches.
  *
- * Eight threads take a super-block of 256 weights, or eight blocks of 32, from loading to final
- * codes; then eight threads balance and pack a row. Work memory per row: n_blocks raw blocks
- * (368 bytes each), twice (the second for best's comparison), and a mean square. */
+ * Eight threads process a super-block of 256 weights, or eight blocks of 32, from loading to final
+ * codes; then eight threads balance and pack a row. Work memory per row: n_blocks raw blocks (368
+ * bytes each), twice (the second set for the comparison in best mode), and a mean square. */
 #include "quantize/enc/cuda/lanes.cuh"
 
 #include "quantize/enc/lanes_aff.h"
@@ -40,7 +40,7 @@ CU_DEV const float *importance_of(const struct rows_job &j, int64_t row) {
     return j.imp ? j.imp + (j.imp_first + row) / j.imp_rows * j.k : NULL;
 }
 
-/* Finds weights that are not finite or very large, a thread block per row. */
+/* Finds weights that are not finite or very large, one thread block per row. */
 CU_KERNEL __launch_bounds__(THREADS) check_rows(const float *x, int64_t k, int32_t *bad) {
     const int64_t row = blockIdx.x;
     for (int64_t i = threadIdx.x; i < k; i += THREADS) {
@@ -51,7 +51,7 @@ CU_KERNEL __launch_bounds__(THREADS) check_rows(const float *x, int64_t k, int32
     }
 }
 
-/* Computes the means of rows, a group per row. */
+/* Computes the means of rows, one group per row. */
 CU_KERNEL __launch_bounds__(THREADS) row_means(CU_PARAM(struct rows_job) j) {
     const int64_t row = group_of();
     if (row >= j.n) return;
@@ -59,7 +59,7 @@ CU_KERNEL __launch_bounds__(THREADS) row_means(CU_PARAM(struct rows_job) j) {
     if (lane_of() == 0) j.row_mean2[row] = m;
 }
 
-/* How a family searches its part of a row: search(how, mem, x, imp, n blocks, open). */
+/* How a family searches its part of a row: search(how, mem, x, imp, number of blocks, open). */
 struct aff_family {
     CU_DEV void search(const struct enc_how *h, const struct lanes_mem *m, const float *x,
                        const float *imp, int, struct enc_raw *o) {
@@ -96,7 +96,7 @@ template <class F> CU_KERNEL __launch_bounds__(THREADS) open_blocks(CU_PARAM(str
               (int)cu_min(per, j.blocks - first), j.open + block);
 }
 
-/* Balances and packs rows, a group per row: preserves the row's product with itself
+/* Balances and packs rows, one group per row: preserves the row's product with itself
  * (enc_row_balanced), then each lane packs blocks. */
 template <class CLOSE>
 CU_KERNEL __launch_bounds__(THREADS) finish_rows(CU_PARAM(struct rows_job) j) {
@@ -144,7 +144,7 @@ bool enc_cuda_can(enum qtype t) {
     return finish_of(t) || enc_cuda_grid_can(t);
 }
 
-/* Returns the size of work in bytes: raw blocks, raw blocks to compare with, and a float per
+/* Returns the bytes of scratch needed: the raw blocks, those to compare with, and one float per
  * row. */
 uint64_t enc_cuda_work(enum qtype t, enum search search, int64_t n, int64_t k) {
     const uint64_t blocks = (uint64_t)(n * (k / qtype_info(t)->block_elems));

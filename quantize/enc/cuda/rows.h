@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: MIT
-/* quantize/enc/cuda/rows.h - device encoders: rows of f32 in device memory to blocks.
+/* quantize/enc/cuda/rows.h - device encoders: turn rows of f32 in device memory into blocks.
  *
- * The searches of quantize/enc/lanes_*.h and grid_*.h, compiled for the device, with the same
- * bytes as enc_row, enc_row_balanced and, for grid types, enc_grid_row and enc_grid_balance.
- * Without nvcc, none.c provides stubs; the tests compile the same .cu for the CPU. */
+ * They are the searches of quantize/enc/lanes_*.h and grid_*.h, compiled for the device. They
+ * produce the same bytes as enc_row, enc_row_balanced and, for grid types, enc_grid_row and
+ * enc_grid_balance. Without nvcc, none.c provides stubs; the tests compile the same .cu for the
+ * CPU. */
 #ifndef HONE_QUANTIZE_ENC_CUDA_ROWS_H
 #define HONE_QUANTIZE_ENC_CUDA_ROWS_H
 
 #include "kernels/cuda/cuda.h"
 #include "quantize/enc/super.h"
 
-/* Magnitude from which an f16 scale may overflow: batch.c decodes the row and checks it. */
+/* Magnitude from which an f16 scale may overflow; batch.c then decodes the row and checks it. */
 #define ENC_LARGE 65536.0f
 enum { ENC_ROW_LARGE = 1 };
 /* All pointers are device pointers. */
@@ -20,14 +21,14 @@ struct enc_cuda_rows {
     int64_t n, k;     /* rows; weights per row */
     const float *x;   /* [n][k] */
     const float *imp; /* importance [][k], or NULL */
-    int64_t imp_rows; /* row r has importance row (imp_first + r) / imp_rows */
+    int64_t imp_rows; /* row r uses row (imp_first + r) / imp_rows of imp */
     int64_t imp_first;
     bool balance;
     const void *tables; /* grid types: enc_grid_tables */
-    int wave;           /* grid types: most super-blocks at a time; 0: 2048 */
+    int wave;           /* grid types: maximum number of super-blocks at a time; 0: 2048 */
     uint8_t *out;       /* [n] rows of blocks */
-    /* [n] 0; ENC_ROW_LARGE if a weight is ENC_LARGE or more; or ENC_ROW_LARGE + k - c if column
-     * c is the first that is NaN or infinite, and then the row's blocks are invalid. */
+    /* [n] 0: all weights are in range; ENC_ROW_LARGE: a weight is ENC_LARGE or more; ENC_ROW_LARGE
+     * + k - c: column c is the first that is NaN or infinite, and the row's blocks are invalid. */
     int32_t *bad;
     void *work; /* scratch of enc_cuda_work(...) bytes */
 };
