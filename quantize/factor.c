@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 /* quantize/factor.c - correlation and factor of second moments.
  *
- * Computed in double with a fixed order of operations: the factor determines file bytes, so it
- * must not depend on the machine or the number of threads. Right-looking Cholesky of R with both
- * indices reversed, NB columns at a time; rows of the panel and of the trailing matrix are
- * independent. 2048 columns take 3 G floating-point operations. */
+ * Computed in double with a fixed order of operations: the factor determines file bytes, so it must
+ * not depend on the machine or the number of threads. Right-looking Cholesky of R with both indices
+ * reversed, NB columns at a time; the rows of the panel and of the trailing matrix are independent.
+ * 2048 columns take 3 G floating-point operations. */
 #include "quantize/factor.h"
 
 #include <math.h>
@@ -105,8 +105,8 @@ static void panel_groups(void *ctx, int64_t g0, int64_t g1, int worker) {
             for (int64_t q = 0; q < NB; q++) row[(p + r) * c->n + q] = x[q * FACTOR_ROWS + r];
     }
 }
-/* Subtracts the panel's contribution from rows of the trailing matrix, two rows and one column
- * group at a time. */
+/* Subtracts the panel's contribution from rows of the trailing matrix, a pair of rows and a group
+ * of columns at a time. */
 static void trail_rows(void *ctx, int64_t p0, int64_t p1, int worker) {
     const struct chol *c = ctx;
     (void)worker;
@@ -115,7 +115,7 @@ static void trail_rows(void *ctx, int64_t p0, int64_t p1, int worker) {
             double *row[2] = {c->a + (c->k1 + p) * c->n,
                               c->a + (c->k1 + min_i64(p + 1, p1 - 1)) * c->n};
             double *to[2] = {row[0] + c->k1 + q0, row[1] + c->k1 + q0}, part[2][FACTOR_ROWS] = {0};
-            /* A group that the diagonal or the last row cuts is subtracted in a copy. */
+            /* A group that is cut by the diagonal or by the last row is computed in a copy. */
             const bool cut = q0 + FACTOR_ROWS > p + 1 || p + 1 == p1;
             size_t bytes[2] = {0};
             for (int64_t r = 0; r < 2 && cut; r++) {
@@ -149,8 +149,8 @@ static bool cholesky(double *a, int64_t n, double *panel, struct pool *pool) {
     return true;
 }
 
-/* Factors one diagonal block of R, rows [b0, b0 + nb). Reverses the columns on input and output,
- * so that the L of the reversed block gives M diag M^T with M upper triangular. */
+/* Factors one diagonal block of R, rows [b0, b0 + nb). Reverses the columns on input and output, so
+ * that the L of the reversed block gives M diag M^T with M upper triangular. */
 static bool factor_block(struct factor *f, int64_t b0, int64_t nb, struct pool *pool) {
     for (int64_t p = 0; p < nb; p++) {
         const float *src = f->r + (b0 + nb - 1 - p) * f->block;
@@ -200,8 +200,8 @@ int factor_make(struct factor *f, const struct gram_input *in, int64_t mat,
         mean += h / total;
     }
     mean /= (double)n;
-    /* diag temporarily holds 1/sqrt(H_ii + lambda*mean); 0 for a column that was always zero,
-     * which has no correlations. */
+    /* For now, diag holds 1/sqrt(H_ii + lambda*mean), or 0 for a column that was always zero, which
+     * has no correlations. */
     for (int64_t i = 0; i < n; i++) {
         double h = (double)f->h[i] + o->lambda * mean;
         f->diag[i] = h > 1e-30 ? (float)(1 / sqrt(h)) : 0;

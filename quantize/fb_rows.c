@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* quantize/fb_rows.c - error feedback between rows. G = S R S and R = M diag M^T as in factor.h,
- * so tr(G E E^T) = sum_j diag_j |s_j e_j + sum_{i<j} s_i e_i M_ij|^2, where e_j is row j of E.
- * The target of row j is therefore w_j + sum_{i<j} s_i e_i M_ij / s_j. */
+/* quantize/fb_rows.c - error feedback between rows. G = S R S and R = M diag M^T as in factor.h, so
+ * tr(G E E^T) = sum_j diag_j |s_j e_j + sum_{i<j} s_i e_i M_ij|^2, where e_j is row j of E. The
+ * target of row j is therefore w_j + sum_{i<j} s_i e_i M_ij / s_j. */
 #include "quantize/fb_rows.h"
 
 #include <stdlib.h>
@@ -12,12 +12,12 @@
 #include "quantize/enc/super.h"
 #include "quantize/feedback.h"
 
-/* LAMBDA: damping of the gradients' moments, relative to their mean. ALPHA: least shrinkage of
- * their correlation; with n tokens and m rows it is ALPHA + (1 - ALPHA) m / (m + n). */
+/* LAMBDA: damping of the gradients' moments, relative to their mean. ALPHA: minimum shrinkage of
+ * their correlation; with n tokens and m rows, the shrinkage is ALPHA + (1 - ALPHA) m / (m + n). */
 #define LAMBDA 0.01
 #define ALPHA 0.05
-/* Stages per block of dependent rows; fewer if there are many blocks, so that a stage has enough
- * rows for all threads. */
+/* Stages per block of dependent rows. There are fewer if there are many blocks, so that each stage
+ * has enough rows for all threads. */
 enum { STAGES = 16, STAGES_OF_MANY = 8 };
 
 struct fb_rows {
@@ -26,7 +26,7 @@ struct fb_rows {
     const struct factor *f; /* of the current matrix */
     int64_t n, stage;       /* columns of a matrix; first row of the current stage */
     float *w, *s;           /* damped moments of the rows, and their roots */
-    float *u;               /* [block][n] s_j e_j of the rows encoded in the current block */
+    float *u; /* [block][n] s_j e_j of those rows in the current block that have been encoded */
 };
 
 int fb_rows_new(struct fb_rows **out, const struct gram_input *in, int64_t n,

@@ -12,8 +12,8 @@
 #include "quantize/factors.h"
 
 struct fb_rows;
-/* Creates the feedback for matrices of n columns. A row of a matrix is a column of `out`
- * (borrowed), which has gradients per matrix or one set for all. `factors` is borrowed too. */
+/* Creates the feedback for matrices of n columns. A column of `out` (borrowed) is a row of a
+ * matrix; `out` has gradients for each matrix or one set for all. `factors` is also borrowed. */
 int fb_rows_new(struct fb_rows **r, const struct gram_input *out, int64_t n,
                 struct factors *factors, struct err *e);
 void fb_rows_free(struct fb_rows *r);
@@ -27,8 +27,8 @@ int fb_rows_matrix(struct fb_rows *r, int64_t mat, struct pool *pool, struct err
 double fb_rows_share(const struct fb_rows *r);
 /* Begins the stage whose first row is `row`. */
 void fb_rows_begin(struct fb_rows *r, int64_t row);
-/* Adds to the weights x [rows][n] of rows of the current stage, from `row` on, the corrections for
- * the errors of earlier stages. */
+/* Adds corrections for the errors of earlier stages to the weights x [rows][n] of rows of the
+ * current stage, starting at row `row`. */
 void fb_rows_aim(const struct fb_rows *r, int64_t row, int rows, float *x);
 /* Records the error of a row x [n] that was encoded as y [n]. */
 void fb_rows_keep(struct fb_rows *r, int64_t row, const float *x, const float *y);

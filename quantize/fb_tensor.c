@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 /* quantize/fb_tensor.c - error feedback for one tensor.
  *
- * Shrinkage: for each candidate alpha, a few rows of a few matrices are encoded with the moments
- * of the first half of the text and scored with the second half's. The lowest error wins;
- * alpha 1 (the diagonal alone) means the plain encoder. The tensor itself is encoded with both
- * halves. Importance comes from the importance matrix if there is one, correlations always from
- * the moments. Memory: the factors of factors.h, and a group of rows per thread. */
+ * Shrinkage: for each candidate alpha, a few rows of a few matrices are encoded with the moments of
+ * the first half of the text and scored with those of the second half. The lowest error wins; alpha
+ * 1 (the diagonal alone) means the plain encoder. The tensor itself is encoded with the moments of
+ * both halves. Importance comes from the importance matrix if there is one, correlations always
+ * from the moments. Memory: the factors of factors.h, and a group of rows per thread. */
 #include "quantize/fb_tensor.h"
 
 #include <math.h>
@@ -27,21 +27,22 @@ enum { TRY_MATS = 2, TRY_ROWS = 32, ROUNDS = 2 };
 static const double alphas[] = {0.03, 0.1, 0.3, 1.0};
 /* Candidate fractions of the drift correction. */
 static const double betas[] = {0, 0.25, 0.5, 0.75, 1};
-/* The correction is a regression on a block's columns. If they explain a fraction r of the
- * drift, n tokens deserve a weight of n / (n + columns * (1 - r) / r). This assumes r = 1/5. */
+/* The correction is a regression on a block's columns. If they explain a fraction r of the drift,
+ * the right weight for n tokens is n / (n + columns * (1 - r) / r). This assumes r = 1/5. */
 #define DRIFT_PRIOR 4.0
 
 struct fb_tensor {
     struct fb_source src;
-    struct factors *own;             /* src.factors unless the caller shares one */
-    const struct factor *f, *pooled; /* of the current matrix; sums of all, NULL: not used */
+    struct factors *own; /* src.factors unless the caller shares one */
+    const struct factor *f,
+        *pooled; /* factor of the current matrix; sums over all matrices, NULL: not used */
     double alpha, beta, gain;
     double share; /* loss fraction that row feedback can leave; 1: no row feedback */
     /* Fraction of the current matrix's drift to correct, 0 to 1. */
     double take;
     /* Cross sums of the current matrix by half; NULL: half not used. */
     const float *cross[GRAM_HALVES];
-    /* Per worker: its shifted rows and scratch; NULL: rows are their own targets. */
+    /* Per worker: its shifted rows, and scratch; NULL: rows are their own targets. */
     float **aim;
     struct fb_rows *from_rows; /* NULL: rows are independent */
     void (*decode)(const void *restrict, float *restrict, int64_t);
@@ -59,7 +60,8 @@ static void cross_of(const struct gram_input *in, int64_t mat, unsigned halves,
             in->cross[h] && (halves >> h & 1) ? in->cross[h] + mat * in->n * in->block : NULL;
 }
 
-/* Returns how far the moments of drift are trusted, 0 to 1, by the number of their tokens. */
+/* Returns how far to trust the moments of the drift, 0 to 1, depending on the number of their
+ * tokens. */
 static double drift_weight(const struct gram_input *in, int64_t mat, unsigned halves) {
     double n = 0;
     for (int h = 0; h < GRAM_HALVES; h++)
@@ -67,14 +69,14 @@ static double drift_weight(const struct gram_input *in, int64_t mat, unsigned ha
     return n / (n + DRIFT_PRIOR * (double)in->block);
 }
 
-/* Makes the factor of matrix mat from these halves of its moments, shrunk by alpha. */
+/* Computes the factor of matrix mat from these halves of its moments, shrunk by alpha. */
 static int prepare(struct fb_tensor *t, int64_t mat, unsigned halves, double alpha, struct err *e) {
     const struct gram_input *in = t->src.in;
     struct factor_opts o = {
         .halves = halves, .lambda = LAMBDA, .alpha = alpha, .tau = in->n_mat > 1 ? t->src.tau : 0};
     TRY(factors_get(t->src.factors, in, mat, &o, t->pooled, t->src.pool, &t->f, e));
     t->fb.f = t->f;
-    /* An expert's own moments weight tokens by its gates; the importance matrix does not. */
+    /* An expert's own moments weight tokens by its gates; those of the importance matrix do not. */
     const bool own = in->n_mat > 1 || !t->src.imp;
     const float *imp = own ? t->f->h : t->src.imp + mat * t->src.n;
     feedback_weights(t->imp, t->s, imp, t->src.n, LAMBDA);
@@ -83,7 +85,8 @@ static int prepare(struct fb_tensor *t, int64_t mat, unsigned halves, double alp
     return 0;
 }
 
-/* Encodes rows x. `first` is the index of the first row in its matrix; -1: ignore other rows. */
+/* Encodes rows x. `first` is the index of the first row in its matrix; -1: without row-to-row
+ * feedback. */
 static void encode_rows(struct fb_tensor *t, int worker, int64_t first, const float *x, int rows,
                         uint8_t *dst, uint64_t dst_row) {
     const int64_t n = t->src.n;
@@ -140,7 +143,7 @@ static double drift_error(const struct factor *held, const float *const cross[GR
     return sum;
 }
 
-/* A candidate: shrinkage of the correlation and fraction of the drift to correct. */
+/* A candidate: the shrinkage of the correlation, and the fraction of the drift to correct. */
 struct way {
     double alpha, beta;
 };
@@ -176,8 +179,8 @@ out:
     return rc;
 }
 
-/* Tries each candidate on a few matrices. *best: the first with the least held-out error; *gain:
- * its error relative to the last candidate's. */
+/* Tries all candidates on a few matrices. *best: the first with the least held-out error; *gain:
+ * its error relative to that of the last candidate. */
 static int best_way(struct fb_tensor *t, struct trial *j, float *x, const struct way *way,
                     int n_ways, int *best, double *gain, struct err *e) {
     const struct fb_source *s = &t->src;
@@ -192,7 +195,7 @@ static int best_way(struct fb_tensor *t, struct trial *j, float *x, const struct
     return 0;
 }
 
-/* Chooses the shrinkage alpha, then the drift correction beta, by the error of rows held out. */
+/* Chooses the shrinkage alpha, then the drift correction beta, by the error on held-out tokens. */
 static int choose(struct fb_tensor *t, struct err *e) {
     const struct fb_source *s = &t->src;
     struct kern ref;

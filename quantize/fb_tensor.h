@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* quantize/fb_tensor.h - error feedback for one tensor: the factor of each matrix, and the
- * shrinkage of the measured correlation. */
+/* quantize/fb_tensor.h - error feedback for one tensor: the factor of each matrix, and how much to
+ * shrink the measured correlation. */
 #ifndef HONE_QUANTIZE_FB_TENSOR_H
 #define HONE_QUANTIZE_FB_TENSOR_H
 
@@ -27,13 +27,14 @@ struct fb_tensor;
 /* Creates the feedback of a tensor and chooses its shrinkage on held-out tokens. */
 int fb_tensor_new(struct fb_tensor **out, const struct fb_source *src, struct err *e);
 void fb_tensor_free(struct fb_tensor *t);
-double fb_tensor_alpha(const struct fb_tensor *t); /* 1: feedback does not pay; encode plainly */
-/* Returns the held-out error relative to the plain encoder's, measured on sampled rows, times
- * the fraction that row-to-row feedback can leave. */
+double fb_tensor_alpha(
+    const struct fb_tensor *t); /* 1: feedback does not reduce the error; encode without it */
+/* Returns the held-out error on sampled rows, relative to that of the plain encoder, times the
+ * fraction of the loss that row-to-row feedback can leave. */
 double fb_tensor_gain(const struct fb_tensor *t);
 int fb_tensor_matrix(struct fb_tensor *t, int64_t mat, struct err *e);
-/* Returns the number of rows of a matrix that can be encoded concurrently; later rows need their
- * errors. fb_tensor_stage begins the stage that starts at `row`. */
+/* Returns how many rows of a matrix can be encoded concurrently; later rows need the errors of
+ * these. fb_tensor_stage begins the stage that starts at `row`. */
 int64_t fb_tensor_stage_rows(const struct fb_tensor *t);
 void fb_tensor_stage(struct fb_tensor *t, int64_t row);
 /* Encodes up to FEEDBACK_GROUP rows of the current matrix, starting at its row `first`. */

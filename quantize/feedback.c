@@ -2,14 +2,14 @@
 /* quantize/feedback.c - error feedback in the form of LDLQ, followed by descent on the remaining
  * error.
  *
- * Units: u_i = s_i * (x_i - x^_i), so a row's error is u R u^T (factor.h). Columns are processed
- * in order, block by block, with targets x_j + acc_j / s_j, where acc = sum_{i<j} u_i M_ij. The
- * encoder fits the block's scales to the targets, weighted by the conditional moments s_j^2
- * diag_j; then it chooses each code, or grid entry, with the feedback of all earlier ones.
- * Columns after the block get their sums at its end. Afterwards, with g = R u kept up to date,
- * integers, scales and codes change where the error falls (feedback_kind.h). All in f32, in a
- * fixed order, without reductions that a compiler may reorder: the bytes are the same
- * everywhere. Rows are independent. */
+ * Units: u_i = s_i * (x_i - x^_i), so a row's error is u R u^T (factor.h). Columns are processed in
+ * order, block by block, with targets x_j + acc_j / s_j, where acc = sum_{i<j} u_i M_ij. The
+ * encoder fits the block's scales to the targets, weighted by the conditional moments s_j^2 diag_j;
+ * then it chooses each code, or grid entry, with the feedback of all earlier ones. Columns after
+ * the block get their sums when the block is complete. Afterwards, with g = R u kept up to date,
+ * integers, scales and codes change where that lowers the error (feedback_kind.h). All in f32, in a
+ * fixed order, without reductions that a compiler may reorder: the bytes are the same everywhere.
+ * Rows are independent. */
 #include "quantize/feedback.h"
 
 #include <math.h>
@@ -105,12 +105,12 @@ static int64_t window_end(const struct factor *f, int64_t w0) {
     return min_i64(block_end(f, w0), w0 + FB_WINDOW);
 }
 
-/* Returns the distance between two rows' arrays. */
+/* Returns the distance between the arrays of two rows. */
 static int64_t row_stride(const struct fb_row *row, int rows) {
     return rows > 1 ? row[1].u - row[0].u : 0;
 }
 
-/* Adds to acc of columns [to, end) the errors of columns [from, stop), for all rows. */
+/* Adds the errors of columns [from, stop) to acc of columns [to, end), for all rows. */
 static void pass_later(const struct factor *f, struct fb_row *row, int rows, int64_t from,
                        int64_t stop, int64_t to, int64_t end) {
     const int64_t ld = row_stride(row, rows);
@@ -126,7 +126,7 @@ static void pass_later(const struct factor *f, struct fb_row *row, int rows, int
     if (to < end) enc_lanes()->product(&o);
 }
 
-/* Computes out = R v for all rows; v and out are arrays of the first row. */
+/* Computes out = R v for all rows; v and out are the arrays of the first row. */
 static void times_r(const struct factor *f, float *out, const float *v, int64_t ld, int rows) {
     for (int r = 0; r < rows; r++) memset(out + r * ld, 0, (size_t)f->n * sizeof *out);
     for (int64_t b0 = 0; b0 < f->n; b0 += f->block) {
@@ -150,8 +150,8 @@ static void *block_at(const struct feedback *fb, const struct feedback_work *w, 
     return w->blocks + (uint64_t)(b * FEEDBACK_GROUP + r) * fb->kind->bytes;
 }
 
-/* Chooses scales and codes in column order. A window's errors reach its own columns block by
- * block, and the columns after it together. */
+/* Chooses scales and codes in column order. The errors of a window reach its own columns block by
+ * block, and the columns after it all at once. */
 static void pass(const struct feedback *fb, struct feedback_work *w, int rows, int n) {
     const struct factor *f = fb->f;
     for (int64_t w0 = 0, w1; w0 < f->n; w0 = w1) {
@@ -193,7 +193,7 @@ static void descend(const struct feedback *fb, struct feedback_work *w, int rows
     }
 }
 
-/* Rescales the encoded rows to preserve each row's product with itself under R (see
+/* Rescales the encoded rows so that each row's product with itself under R is preserved (see
  * enc_row_balanced). */
 static void balance(const struct feedback *fb, struct feedback_work *w, int rows,
                     int64_t n_blocks) {
@@ -248,7 +248,7 @@ double feedback_error(const struct factor *f, const float *s, const float *x, co
         memset(g, 0, (size_t)(m * f->n) * sizeof *g);
         for (int64_t b0 = 0; b0 < f->n; b0 += f->block) {
             const int64_t nb = block_end(f, b0) - b0;
-            /* Rows of R: rounding makes its two halves differ. */
+            /* Use rows of R: its two triangles differ by rounding. */
             const struct enc_product o = {.c = g + b0,
                                           .a = u + b0,
                                           .b = f->r + b0 * f->block,

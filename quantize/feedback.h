@@ -10,19 +10,20 @@
 #include "quantize/factor.h"
 
 enum {
-    FEEDBACK_ROWS = 8,  /* stages of rows (fb_rows.h) are multiples of this */
-    FEEDBACK_GROUP = 64 /* most rows encoded together, sharing reads of the factor */
+    FEEDBACK_ROWS = 8, /* stages of rows (fb_rows.h) are multiples of this */
+    FEEDBACK_GROUP =
+        64 /* maximum number of rows encoded together, so that they share reads of the factor */
 };
 /* Steps after the feedback pass. */
 enum {
     FEEDBACK_CODES = 1,   /* coordinate descent on the codes */
     FEEDBACK_SCALES = 2,  /* least squares of d and m per block */
     FEEDBACK_INTS = 4,    /* neighboring integer sub-scales */
-    FEEDBACK_BALANCE = 8, /* enc_row_balanced; works without feedback too */
+    FEEDBACK_BALANCE = 8, /* as in enc_row_balanced; also works without feedback */
     FEEDBACK_ALL = 15
 };
 struct fb_kind;
-/* How to encode rows. feedback_init sets the first part, the caller the rest. */
+/* How to encode rows. feedback_init sets the first part, the caller sets the rest. */
 struct feedback {
     enum qtype type;
     enum search search;
@@ -31,29 +32,31 @@ struct feedback {
     struct grid_how grid; /* grid types only */
 
     const struct factor *f;
-    const float *imp, *s; /* [n] column weights and their square roots, from feedback_weights */
-    unsigned steps;       /* FEEDBACK_... flags */
-    int rounds;           /* rounds of the first three steps */
+    const float *imp,
+        *s;         /* [n] column weights and their square roots, computed by feedback_weights */
+    unsigned steps; /* FEEDBACK_... flags */
+    int rounds;     /* rounds of the first three steps */
 };
 /* Returns whether a type supports error feedback. */
 bool feedback_can(enum qtype t);
-/* Initializes *fb for a type that feedback_can. */
+/* Initializes *fb for a type for which feedback_can returns true. */
 void feedback_init(struct feedback *fb, enum qtype type, enum search search);
 
 struct feedback_work;
-/* Returns the number of rows to encode together when `rows` rows are divided among threads. */
+/* Returns how many rows to encode together when `rows` rows are shared among threads. */
 int64_t feedback_group(int64_t rows, int threads);
-/* Allocates one thread's buffers, for FEEDBACK_GROUP rows of n weights: about 14 bytes a weight. */
+/* Allocates one thread's buffers, for FEEDBACK_GROUP rows of n weights: about 14 bytes per
+ * weight. */
 int feedback_work_new(struct feedback_work **out, enum qtype type, int64_t n, struct err *e);
 void feedback_work_free(struct feedback_work *w);
-/* Encodes up to FEEDBACK_GROUP rows x [rows][n] into rows of dst_row bytes at dst. */
+/* Encodes up to FEEDBACK_GROUP rows x [rows][n] to dst, in rows of dst_row bytes. */
 void feedback_rows(const struct feedback *fb, struct feedback_work *w, const float *x, int rows,
                    uint8_t *dst, uint64_t dst_row);
 /* Returns the sum over rows of (x - y) S R S (x - y)^T. */
 double feedback_error(const struct factor *f, const float *s, const float *x, const float *y,
                       int64_t rows);
-/* Computes, from the importance of n columns, w = imp + lambda*mean and its root s, with both
- * kept away from zero and overflow. */
+/* Computes, from the importance of n columns, w = imp + lambda*mean and its root s; both are kept
+ * away from zero and overflow. */
 void feedback_weights(float *w, float *s, const float *imp, int64_t n, double lambda);
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* quantize/feedback_fp4.c - error feedback for blocks of sixteen-level floats (enc/fp4.h). Their
- * scale bytes are a short list, so scales move by steps and are never fitted. */
+/* quantize/feedback_fp4.c - error feedback for blocks of sixteen-level floats (enc/fp4.h). There
+ * are few scale bytes, so scales change step by step and are never fitted. */
 #include "quantize/enc/fp4.h"
 #include "quantize/feedback_kind.h"
 
@@ -20,7 +20,8 @@ static uint8_t nearest(const struct enc_fp4 *l, const struct fp4_open *o, int i,
     return step > 0x1p-126f ? fp4_code(v / step) : o->code[i];
 }
 
-/* Encodes columns [c0, c0 + n) of one row; each code is chosen with the errors of all before it. */
+/* Encodes columns [c0, c0 + n) of one row; each code is chosen knowing the errors of all columns
+ * before it. */
 static void pass_row(const struct feedback *fb, struct fb_row *r, struct fp4_open *o, int64_t c0,
                      int n) {
     const struct enc_fp4 *l = fb->enc->fp4;
@@ -48,9 +49,9 @@ static void pass(const struct feedback *fb, struct fb_row *row, int rows, void *
     for (int k = 0; k < rows; k++) pass_row(fb, &row[k], (struct fp4_open *)blocks + k, c0, n);
 }
 
-/* Tries another scale byte for run k: takes the codes nearest to the current values, then makes
- * a descent sweep within the run. Returns the change of the error; stores codes in t, changes of
- * u in du. */
+/* Tries another scale byte for run k: takes the codes nearest to the current values, then makes a
+ * descent sweep within the run. Returns the change of the error; stores the codes in t and the
+ * changes of u in du. */
 static double try_scale(const struct feedback *fb, const struct fb_row *r, struct fp4_open *t,
                         int64_t c0, int k, float *du) {
     const struct enc_fp4 *l = fb->enc->fp4;

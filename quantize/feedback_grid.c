@@ -94,8 +94,8 @@ static void form_of_descent(const struct feedback *fb, const struct fb_row *r, c
 
 /* ---- the feedback pass ----------------------------------------------------------------------- */
 
-/* Returns the signs of the targets t[8]. If their number must be even and is not, flips the sign
- * of the weight that matters least. */
+/* Returns the signs of the targets t[8]. If the number of negative ones must be even but is odd,
+ * flips the sign of the weight that matters least. */
 static uint8_t signs_of(const struct grid_spec *s, const float *t, const float *w) {
     unsigned sign = 0;
     int least = 0;
@@ -129,7 +129,7 @@ static void pass_entry(const struct feedback *fb, struct fb_row *r, struct grid_
     }
 }
 
-/* Encodes columns [c0, c0 + n) of one row, an entry of the grid at a time. */
+/* Encodes columns [c0, c0 + n) of one row, one grid entry at a time. */
 static void pass_row(const struct feedback *fb, struct fb_row *r, struct grid_open *o, int64_t c0,
                      int n) {
     const struct grid_spec *s = fb->grid.s;
@@ -168,7 +168,7 @@ static void set_value(const struct feedback *fb, const struct fb_row *r, struct 
     t->du[i] = du;
 }
 
-/* Chooses the entry at column `first` of sub-block k again for descent, given the changes in *t,
+/* For descent, chooses the entry at column `first` of sub-block k again, given the changes in *t,
  * and adds its own change to *t. */
 static void try_entry(const struct feedback *fb, const struct fb_row *r, struct grid_open *o,
                       struct trial *t, int64_t c0, int k, int first) {
@@ -193,7 +193,7 @@ static void try_entry(const struct feedback *fb, const struct fb_row *r, struct 
     }
 }
 
-/* Flips the sign in an octet, or with parity the two signs, that lowers the error most. */
+/* Flips the sign in an octet (with parity, the pair of signs) that lowers the error most. */
 static void try_signs(const struct feedback *fb, const struct fb_row *r, struct grid_open *o,
                       struct trial *t, int64_t c0, int k, int first) {
     const struct grid_spec *s = fb->grid.s;
@@ -228,8 +228,8 @@ static void try_signs(const struct feedback *fb, const struct fb_row *r, struct 
     }
 }
 
-/* Chooses the entries and signs of sub-block k again at o's integer scale. Returns the change of
- * the error. */
+/* Chooses the entries and signs of sub-block k again, at its integer scale in o. Returns the change
+ * of the error. */
 static double try_sub(const struct feedback *fb, const struct fb_row *r, struct grid_open *o,
                       int64_t c0, int k, struct trial *t) {
     const struct grid_spec *s = fb->grid.s;
@@ -281,7 +281,7 @@ static void descend_subs(const struct feedback *fb, struct fb_row *r, struct gri
     }
 }
 
-/* Fits d by least squares to the current entries and integers. */
+/* Fits d to the current entries and integers by least squares. */
 static void refit(const struct feedback *fb, struct fb_row *r, struct grid_open *o, int64_t c0) {
     float a[QK], ra[QK];
     double aa = 0, ag = 0;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* quantize/feedback_kind.h - error feedback within one row, and the interface of its three block
+/* quantize/feedback_kind.h - error feedback within one row, and the interface of the three block
  * families.
  *
  * The families: one code per weight (feedback_open.c), weights that share grid entries
- * (feedback_grid.c), and sixteen-level floats (feedback_fp4.c). Only feedback*.c include this. */
+ * (feedback_grid.c), and sixteen-level floats (feedback_fp4.c). Only feedback*.c include this
+ * file. */
 #ifndef HONE_QUANTIZE_FEEDBACK_KIND_H
 #define HONE_QUANTIZE_FEEDBACK_KIND_H
 
@@ -14,18 +15,19 @@
 #include "quantize/axpy.h"
 #include "quantize/feedback.h"
 
-/* Columns that are brought up to date at once; changes reach all other columns at their end. */
+/* Columns that are updated at once; all other columns are updated at the end of the window. */
 enum { FB_WINDOW = 256, FB_STEPS = 3 * FB_WINDOW };
 
 /* A row being encoded. u is the scaled error of each weight, s * (x - x^). */
 struct fb_row {
     const float *x; /* [n] weights */
     float *u;       /* [n] */
-    float *acc; /* [n] sum of the earlier columns' errors that shifts a column's target, times s */
-    float *g;   /* [n] R u; in descent without the changes in at and by, outside the window */
+    float
+        *acc; /* [n] sum of the errors of earlier columns that shifts a column's target, times s */
+    float *g; /* [n] R u; in descent, outside the window, without the changes in at and by */
     int64_t w0, w1; /* the window's columns, in one block of R */
-    /* Changes of u since the window began, in order: column w0 + at[k] by by[k]. A column changes
-     * at most three times: with the integers, scales and codes of its block. */
+    /* Changes of u since the window began, in order: column w0 + at[k] changed by by[k]. A column
+     * changes at most three times: with the integers, the scales and the codes of its block. */
     int32_t *at; /* [FB_STEPS] */
     float *by;   /* [FB_STEPS] */
     int n_steps;
@@ -35,13 +37,13 @@ struct fb_row {
 struct fb_kind {
     /* Size of an unpacked block, in bytes. */
     size_t bytes;
-    /* Fits the scales of a block of each row to its targets, then chooses its codes in column
+    /* Fits the scales of one block of each row to its targets, then chooses its codes in column
      * order, each with the feedback of all earlier columns. Sets u, and acc for the block's own
      * columns. */
     void (*pass)(const struct feedback *fb, struct fb_row *row, int rows, void *blocks, int64_t c0,
                  int n);
-    /* Changes integers, scales and codes of a block of each row where that lowers the error
-     * u R u^T. Keeps u, and g in the window, up to date. */
+    /* Changes integers, scales and codes of one block of each row where that lowers the error u R
+     * u^T. Keeps u, and g within the window, up to date. */
     void (*descend)(const struct feedback *fb, struct fb_row *row, int rows, void *blocks,
                     int64_t c0);
     /* Multiplies the block's scales by gain. */
@@ -58,16 +60,16 @@ static inline float fb_target(float x, float acc, float s) {
     return fabsf(t) < 1e30f ? t : x;
 }
 
-/* Updates g for a change du of u at column c of the window: adds R[:, c] * du there, and notes it
- * for the columns outside. */
+/* Updates g for a change du of u at column c of the window: adds R[:, c] * du within the window,
+ * and records the change for the columns outside. */
 static inline void fb_moved(const struct factor *f, struct fb_row *r, int64_t c, float du) {
     axpy(r->g + r->w0, f->r + c * f->block + r->w0 % f->block, du, r->w1 - r->w0);
     r->at[r->n_steps] = (int32_t)(c - r->w0);
     r->by[r->n_steps++] = du;
 }
 
-/* Returns row c0 + i of R, starting at column c0. No block of weights crosses the end of a block
- * of R. */
+/* Returns row c0 + i of R, starting at column c0. No block of weights crosses a block boundary of
+ * R. */
 static inline const float *fb_corr(const struct factor *f, int64_t c0, int i) {
     return f->r + (c0 + i) * f->block + c0 % f->block;
 }
@@ -79,7 +81,7 @@ static inline void fb_times_r(const struct factor *f, float *restrict out, const
         if (v[i] != 0) axpy(out, fb_corr(f, c0, i), v[i], n);
 }
 
-/* Returns the change of u R u^T when du[n] is added from column c0 on; rdu is R du. */
+/* Returns the change of u R u^T if du[n] is added to u from column c0 on; rdu is R du. */
 static inline double fb_change(const struct fb_row *r, const float *du, const float *rdu,
                                int64_t c0, int n) {
     double e = 0;

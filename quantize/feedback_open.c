@@ -5,7 +5,7 @@
 
 enum { TILE = 8, REFIT = 16 }; /* rows searched together; rows fitted together */
 
-/* Chooses the codes of one row's block, whose scales were fitted to the targets y. */
+/* Chooses the codes of one row's block, whose scales have been fitted to the targets y. */
 static void choose_codes(const struct feedback *fb, struct fb_row *r, struct enc_raw *o,
                          const float *y, int64_t c0, int n) {
     const struct factor *f = fb->f;
@@ -73,8 +73,8 @@ static void times_block(const struct factor *f, float (*out)[QK], float (*v)[QK]
     enc_lanes()->product(&o);
 }
 
-/* Sets d and m of *t to those of least error for o's codes and integers. The products of u's change
- * per d and per m with R are ra and rb. Returns whether t differs from o. */
+/* Sets d and m of *t to those with the least error for o's codes and integers. ra and rb are R
+ * times the change of u per unit of d and per unit of m. Returns whether t differs from o. */
 static bool fit_scales(const struct fb_row *r, const struct enc_raw *o, const float *a,
                        const float *ra, const float *b, const float *rb, int64_t c0,
                        struct enc_raw *t) {
@@ -99,8 +99,8 @@ static bool fit_scales(const struct fb_row *r, const struct enc_raw *o, const fl
     return t->d != 0 && (t->d != o->d || t->m != o->m);
 }
 
-/* Fits (d, m) of up to REFIT rows' blocks by least squares to the current codes and integers, and
- * keeps the result where it lowers the error. */
+/* Fits (d, m) of the blocks of up to REFIT rows to the current codes and integers by least squares,
+ * and keeps the result where it lowers the error. */
 static void refit(const struct feedback *fb, struct fb_row *row, int rows, struct enc_raw *o,
                   int64_t c0) {
     const int n = o->n;
@@ -149,7 +149,7 @@ static bool make_move(struct enc_raw *o, int k, int m) {
     return true;
 }
 
-/* Takes the move that lowers the error most for sub-block k of a row, given the trials from lane
+/* Makes the move that lowers the error most for sub-block k of a row, given the trials from lane
  * `first` on. */
 static void take_best(const struct feedback *fb, struct fb_row *r, struct enc_raw *o, int k,
                       int64_t c0, struct enc_ints *trial, int first, int n_moves) {
@@ -163,7 +163,7 @@ static void take_best(const struct feedback *fb, struct fb_row *r, struct enc_ra
         t.sc[k] = o->sc[k];
         t.mn[k] = o->mn[k];
         if (!make_move(&t, k, m)) continue;
-        /* With a step of 0 any codes will do: those of the trial before. */
+        /* If the step is 0, any codes will do: keep those of the trial before. */
         if (trial->step[first + m] != 0) codes = trial->l[first + m];
         if (!(trial->e[first + m] < best_e)) continue;
         best_e = trial->e[first + m];
@@ -177,7 +177,7 @@ static void take_best(const struct feedback *fb, struct fb_row *r, struct enc_ra
     make_move(o, k, best);
 }
 
-/* Tries neighbors of the integers of each sub-block: eight trials together, of one row if it has
+/* Tries neighbors of the integers of each sub-block: eight trials at once, of one row if it has
  * minima, else of four rows. */
 static void descend_ints(const struct feedback *fb, struct fb_row *row, int rows, struct enc_raw *o,
                          int64_t c0) {

@@ -171,8 +171,7 @@ static bool load_row(void *ctx, int64_t row, float *x) {
 }
 
 /* Finds the moments for a tensor: those of its input or, for embeddings, those from the first
- * block. *out is
- * NULL if there is no such input. */
+ * block. *out is NULL if there is no such input. */
 static int find_moments(struct source *s, const struct gguf_tensor *t, enum role role,
                         struct pool *pool, const struct gram_input **out, struct err *e) {
     *out = s->gram ? gram_find(s->gram, t->name) : NULL;
