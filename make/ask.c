@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* make/ask.c - checks of the options of `hone make` before hours of work, and the split of recipe
- * names into size classes and presets. */
+/* make/ask.c - checks of the options of `hone make`, so that errors appear before hours of work,
+ * and the split of recipe names into size classes and presets. */
 #include <string.h>
 
 #include "runtime/measure/job.h"
@@ -12,7 +12,8 @@
 #include "quantize/quantize.h"
 #include "runtime/measure/suite.h"
 
-/* Sorts the recipe names: size classes go to the ladder, others are made as named. */
+/* Sorts the recipe names: size classes go to the ladder; all others are made under their own
+ * name. */
 static int check_recipes(struct make *mk, const char *names, struct err *e) {
     struct str_list all = {0};
     if (names)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* make/check.c - early checks of a job's inputs, before hours of work: files that are not texts,
- * models that cannot be converted or run, unknown tokenizers. Steps report the rest when they open
- * their inputs. */
+/* make/check.c - early checks of a job's inputs, so that these errors appear before hours of work:
+ * files that are not texts, models that cannot be converted or run, unknown tokenizers. Steps
+ * report the remaining errors when they open their inputs. */
 #include <stdlib.h>
 #include <string.h>
 

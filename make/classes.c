@@ -4,8 +4,8 @@
  * feedback if that does, else the plain preset.
  *
  * Candidates are made in the work folder: all mixes in one pass over the base, then the presets.
- * They are compared in passes over the evaluation text, with all the files that memory holds. Every
- * file has its record, so an interrupted job makes only the missing files. */
+ * They are compared in passes over the evaluation text, each with as many files as fit in memory.
+ * Every file has a record, so an interrupted job makes only the missing files. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,10 +25,10 @@
 #include "base/progress.h"
 #include "runtime/measure/eval.h"
 
-struct ladder { /* the classes that are made the same way: with or without error feedback */
+struct ladder { /* classes that are made the same way: with or without error feedback */
     struct make *mk;
     int from, to;      /* their indices in mk->classes */
-    struct rung *rung; /* [n] rungs still to do */
+    struct rung *rung; /* [n] rungs that still have no file */
     int n;
     char *gram;         /* file of second moments; NULL: none */
     char gram_hash[33]; /* "" without moments */
@@ -42,7 +42,7 @@ struct ladder { /* the classes that are made the same way: with or without error
 static void add_input_keys(const struct ladder *l, struct step *s) {
     step_key(s, "base", "%s", l->mk->file[0].hash);
     step_key(s, "imatrix", "%s", l->mk->imatrix_hash);
-    step_key(s, "encoder", "3"); /* the number in files.c */
+    step_key(s, "encoder", "3"); /* same version as in files.c */
     make_key_template(l->mk, s);
 }
 
@@ -54,7 +54,7 @@ static void add_cand_keys(const struct ladder *l, const struct rung *r, struct s
     step_key(s, "budget", "%" PRIu64, r->budget);
 }
 
-/* Adds everything that decides the file of a class to the key. */
+/* Adds everything that determines the file of a class to the key. */
 static int key_rung(const struct ladder *l, const struct rung *r, struct step *s, struct err *e) {
     struct make *mk = l->mk;
     add_cand_keys(l, r, s);
@@ -146,8 +146,8 @@ static int save_preset(const struct ladder *l, struct rung *r, struct cand *c,
     return rc ? rc : cand_made(l, c, e);
 }
 
-/* Makes the missing presets of the rungs [from, to) in one pass over the base. With `feedback`,
- * makes presets with error feedback as candidates for the rungs whose mix did not pass. */
+/* Makes the missing presets of the rungs [from, to) in one pass over the base. With `feedback`: as
+ * candidates, encoded with error feedback, for the rungs whose mix did not pass. */
 static int make_presets(const struct ladder *l, int from, int to, bool feedback, struct err *e) {
     struct quantize_opts *o = xcalloc((size_t)(to - from), sizeof *o), one;
     struct quantize_report *r = xcalloc((size_t)(to - from), sizeof *r);
@@ -178,7 +178,7 @@ static int make_presets(const struct ladder *l, int from, int to, bool feedback,
 
 /* ---- mixes ----------------------------------------------------------------------------------- */
 
-/* Names the rung's mix; *known: it is kept from an earlier run. */
+/* Sets the names of the rung's mix. *known: an earlier run has made it. */
 static int mix_step(const struct ladder *l, struct rung *r, bool *known, struct err *e) {
     struct step s;
     cJSON *result = NULL;
@@ -200,7 +200,7 @@ static int mix_step(const struct ladder *l, struct rung *r, bool *known, struct 
     return rc;
 }
 
-/* Records a mix or, if job is NULL, the reason for its absence (r->why). */
+/* Records a mix or, if job is NULL, the reason why it is missing (r->why). */
 static int save_mix(const struct ladder *l, struct rung *r, const struct mix_job *job,
                     struct err *e) {
     struct step s;
@@ -219,8 +219,9 @@ static int save_mix(const struct ladder *l, struct rung *r, const struct mix_job
     return rc || !job ? rc : cand_made(l, &r->cand, e);
 }
 
-/* Finds the best types for the rung's size. If the floors leave no choice, they are lifted, since
- * the comparison decides anyway. *found is false if even the smallest mix is larger. */
+/* Finds the best types for the rung's size. If the floors (minimum types) leave no choice, they are
+ * lifted, since the comparison decides anyway. *found is false if even the smallest mix is too
+ * large. */
 static int solve(const struct ladder *l, struct mixer *x, struct rung *r, struct mix_job *job,
                  bool *found, struct err *e) {
     struct mix_ask ask = {.budget = r->budget, .floors = true};
@@ -239,7 +240,8 @@ static int solve(const struct ladder *l, struct mixer *x, struct rung *r, struct
     return save_mix(l, r, NULL, e);
 }
 
-/* Chooses the types of every rung that is not kept. *n: the jobs left, of[]: their rungs. */
+/* Chooses the types of every rung whose mix is not known yet. *n: number of jobs; of[]: their
+ * rungs. */
 static int solve_all(const struct ladder *l, struct mixer *x, struct mix_job *job, int *of, int *n,
                      struct err *e) {
     *n = 0;
@@ -257,8 +259,8 @@ static int solve_all(const struct ladder *l, struct mixer *x, struct mix_job *jo
     return 0;
 }
 
-/* Opens the mixer. Gains of feedback take long to compute, so they are stored in the work folder.
- */
+/* Opens the mixer. The gains of feedback take long to compute, so they are stored in the work
+ * folder. */
 static int open_mixer(const struct ladder *l, struct mixer *x, struct err *e) {
     static const char file[] = JOB_WORK "gains.tsv";
     const char *files[] = {file};
@@ -283,7 +285,7 @@ static int open_mixer(const struct ladder *l, struct mixer *x, struct err *e) {
     return rc;
 }
 
-/* Sets *all to whether earlier runs have made the mix of every rung. */
+/* Sets *all to whether earlier runs have already made the mix of every rung. */
 static int all_mixes_known(const struct ladder *l, bool *all, struct err *e) {
     *all = true;
     for (int i = 0; i < l->n && *all; i++) TRY(mix_step(l, &l->rung[i], all, e));
@@ -318,9 +320,9 @@ static int make_mixes(const struct ladder *l, struct err *e) {
     return rc;
 }
 
-/* ---- comparing ------------------------------------------------------------------------------- */
+/* ---- comparison ------------------------------------------------------------------------------ */
 
-/* Candidates of one pass: rung of[k] has candidate 2k and preset 2k + 1. */
+/* Candidates of one pass: the candidate of rung of[k] is number 2k, its preset 2k + 1. */
 struct seen {
     const struct ladder *l;
     const int *of;
@@ -361,8 +363,8 @@ static void judge_rungs(void *ctx, const struct eval_kld_run *run) {
     }
 }
 
-/* Compares the candidates of the rungs [from, to) that have not passed with the presets of their
- * size, in one pass. */
+/* Compares, in one pass, the candidates of the rungs [from, to) that have not passed with the
+ * presets of their size. */
 static int compare(const struct ladder *l, int from, int to, struct err *e) {
     struct made **f = xcalloc((size_t)(2 * (to - from)) + 1, sizeof *f);
     int *of = xcalloc((size_t)(to - from), sizeof *of), n = 0, rc = 0;
@@ -386,13 +388,13 @@ static int compare(const struct ladder *l, int from, int to, struct err *e) {
 
 /* ---- the file of a class --------------------------------------------------------------------- */
 
-/* Moves a candidate to its name in the folder. It is linked first, so that a job killed here still
- * finds the candidate of its record. */
+/* Moves a candidate to its name in the folder. The new name is first created as a link, so that a
+ * job killed here still finds the candidate that its record names. */
 static int give_name(const struct make *mk, const struct cand *c, const char *file, struct err *e) {
     char *to = job_path(&mk->job, file), *tmp = xasprintf("%s.tmp-%ld-0", to, (long)getpid());
     int rc = 0;
     unlink(tmp);
-    if (link(c->path, tmp) != 0) { /* no links on this file system */
+    if (link(c->path, tmp) != 0) { /* the file system has no links */
         if (rename(c->path, to) != 0) rc = err_sys(e, "%s: cannot rename to %s", c->path, to);
     } else if (rename(tmp, to) != 0) {
         rc = err_sys(e, "%s: cannot rename to %s", tmp, to);
@@ -443,8 +445,8 @@ static int settle_rung(const struct ladder *l, struct rung *r, struct err *e) {
     return rc;
 }
 
-/* Adds the file named by a class's record; *known is false if there is no such record. made_now:
- * made by this run, so -f does not apply. */
+/* Adds the file that a class's record names; *known is false if there is no such record. made_now:
+ * this run made it, so -f does not apply. */
 static int add_recorded(const struct ladder *l, const struct rung *r, bool made_now, bool *known,
                         struct err *e) {
     struct make *mk = l->mk;
@@ -472,7 +474,7 @@ static int add_recorded(const struct ladder *l, const struct rung *r, bool made_
 
 /* ---- block by block -------------------------------------------------------------------------- */
 
-/* Saves the properties of the best file so far, before the rung's candidates change. */
+/* Saves the properties of the best file so far, before the candidates of the rung change. */
 static void best_so_far(const struct ladder *l, struct rung *r) {
     r->fed = r->passed && l->gram;
     r->mix = r->passed && r->mix;
@@ -487,8 +489,8 @@ static int make_block(const struct ladder *l, struct rung *r, const char *types,
     return sequential_quantize(l->mk->w, &so, &report, e);
 }
 
-/* Makes a candidate with the types of the best file so far, but block by block, to be compared with
- * that file. Architectures that cannot run block by block get no such candidate. */
+/* Makes a candidate with the types of the best file so far, but block by block; it is then compared
+ * with that file. Architectures that cannot be run block by block get no such candidate. */
 static int block_cand(const struct ladder *l, struct rung *r, struct err *e) {
     struct step s;
     cJSON *result = NULL;
@@ -523,8 +525,8 @@ static int block_cand(const struct ladder *l, struct rung *r, struct err *e) {
 
 /* ---- groups of rungs ------------------------------------------------------------------------- */
 
-/* Returns the end of the rungs, from `from` on, that can be compared in one pass: base, candidates
- * and presets are read at every window, so they should fit into memory. */
+/* Returns the end of the rungs, starting at `from`, that can be compared in one pass: base,
+ * candidates and presets are read at every window, so they should all fit into memory. */
 static int group_end(const struct ladder *l, int from) {
     uint64_t room = mem_available() / 2, base = 0, sum;
     struct err ignored;
@@ -574,7 +576,7 @@ static void ladder_release(struct ladder *l) {
     free(l->sens);
 }
 
-/* Fills all[*n_all] with the rungs of l's classes, and l->rung with those without a file. */
+/* Fills all[*n_all] with the rungs of l's classes, and l->rung with those that have no file yet. */
 static int find_rungs(struct ladder *l, struct rung *all, int *n_all, struct err *e) {
     struct make *mk = l->mk;
     *n_all = 0;
@@ -589,12 +591,12 @@ static int find_rungs(struct ladder *l, struct rung *all, int *n_all, struct err
         int before = mk->n_files;
         TRY(add_recorded(l, &all[i], false, &known, e));
         if (!known) l->rung[l->n++] = all[i];
-        while (mk->n_files > before) made_drop(mk); /* added in order at the end */
+        while (mk->n_files > before) made_drop(mk); /* they were added last, in order */
     }
     return 0;
 }
 
-/* Counts the finished files and the encoded mixes. */
+/* Counts the finished files and the mixes that have been encoded. */
 static int count(const struct ladder *l, const struct rung *all, int n_all, struct err *e) {
     struct make *mk = l->mk;
     const double files = mk->plan.sequential ? 4 : 2; /* measured per class (plan.c) */
@@ -654,7 +656,7 @@ static int make_some(struct make *mk, int from, int to, bool feedback, struct er
     return rc;
 }
 
-/* Returns the number of classes made with error feedback, the smallest ones. Files of --budget come
+/* Returns how many classes, the smallest ones, are made with error feedback. Files of --budget come
  * first. */
 static int fed_classes(const struct make *mk) {
     const int64_t n = mk->plan.feedback ? mk->plan.fed_files - mk->budget.n : 0;

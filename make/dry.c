@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* make/dry.c - hone make --dry-run: steps, sizes, disk, memory and time of a job, forecast from a
- * short measurement. A model whose passes take seconds is converted into a temporary folder for it;
- * for others, products of its shapes are timed instead. */
+/* make/dry.c - hone make --dry-run: forecast of a job's steps, sizes, disk, memory and time from a
+ * short measurement. A model whose passes take seconds is converted into a temporary folder and
+ * timed; for larger models, matrix products of its shapes are timed instead. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +23,7 @@ struct dry {
     const char *out;
     struct shapes s;
     uint64_t file_bytes, work_bytes, memory;
-    struct job begun; /* earlier job in the folder, read-only; state NULL: none */
+    struct job begun; /* the folder's earlier job, read-only; state NULL: the folder has no job */
 };
 
 static void remove_folder(const char *dir) {
@@ -131,7 +131,7 @@ static void emit_steps(const struct dry *d, struct emit *m) {
     }
 }
 
-/* Emits what other times buy, and the plan for --time among them. */
+/* Emits what more or less time would allow, including the plan for --time. */
 static void emit_points(const struct dry *d, struct emit *m) {
     const struct make *mk = d->mk;
     struct make_plan p[PLAN_POINTS + 1];
@@ -160,7 +160,7 @@ static void emit_points(const struct dry *d, struct emit *m) {
     }
 }
 
-/* Emits a row with the time of all work and of presets alone at these rates. */
+/* Emits a row with the time for everything, and for presets alone, at these rates. */
 static void emit_machine_row(const struct dry *d, const char *name, const struct rates *r,
                              const struct estimate_opts *o, struct emit *m) {
     struct plan_in in = d->mk->in;
@@ -181,7 +181,7 @@ static void emit_machine_row(const struct dry *d, const char *name, const struct
     }
 }
 
-/* Emits the forecast for this machine without its load, and for machines with a card. */
+/* Emits the forecast for this machine without its current load, and for machines with a card. */
 static void emit_machines(const struct dry *d, struct emit *m) {
     const struct make *mk = d->mk;
     const struct machine_row *row;
@@ -229,14 +229,14 @@ static void emit_left_out(const struct dry *d, struct emit *m) {
     }
 }
 
-/* Swaps the temporary job and the folder's job, to read the folder's records. */
+/* Swaps the temporary job with the folder's job, to read the folder's records. */
 static void swap_jobs(struct dry *d) {
     const struct job j = d->mk->job;
     d->mk->job = d->begun;
     d->begun = j;
 }
 
-/* Finds an earlier job in the folder: its base, its plan and the remaining work. */
+/* Looks for an earlier job in the folder: its base, its plan and the work that remains. */
 static void look_at_begun(struct dry *d) {
     char *state = job_work(d->out), *lock = state ? io_join(state, "lock") : NULL;
     if (!state || d->mk->redo || !io_exists(lock)) {
@@ -253,7 +253,7 @@ static void look_at_begun(struct dry *d) {
     swap_jobs(d);
 }
 
-/* Measures this machine, makes the plan unless the job has one, and counts the finished work. */
+/* Measures this machine, makes a plan unless the job has one, and counts the finished work. */
 static int make_plan(struct dry *d, struct err *e) {
     struct make *mk = d->mk;
     const bool known = mk->plan.made;
@@ -281,7 +281,7 @@ static double whole_time(const struct make *mk) {
     return plan_total(&in, &mk->plan) - in.spent;
 }
 
-/* Emits what the forecast knows of this machine. */
+/* Emits the facts about this machine on which the forecast is based. */
 static void emit_machine(const struct make *mk, struct emit *m) {
     char name[256], text[512], busy[80] = "";
     const struct rates *r = &mk->rates;
@@ -298,7 +298,7 @@ static void emit_machine(const struct make *mk, struct emit *m) {
     emit_str(m, "machine", "this machine", text);
 }
 
-/* Writes the forecast's first sentences: size, time and what is left out. */
+/* Writes the first sentences of the forecast: size, time and what is left out. */
 static void say_answer(const struct dry *d, const struct dry *sums, bool nothing_left,
                        struct emit *m) {
     const struct make *mk = d->mk;
@@ -332,7 +332,7 @@ static void emit_forecast(struct dry *d, struct emit *m) {
     struct emit *files = emit_new();
     const bool nothing_left = d->begun.state && make_nothing_left(mk);
     struct dry sums = *d;
-    emit_files(&sums, files); /* only for the sums */
+    emit_files(&sums, files); /* only for the totals */
     emit_free(files);
     say_answer(d, &sums, nothing_left, m);
     emit_i64(m, "file_bytes", "files, bytes", (int64_t)sums.file_bytes);
@@ -379,7 +379,7 @@ int make_dry_run(struct make *mk, const char *out, struct emit *m, struct err *e
     return rc;
 }
 
-/* Forecasts the job from shapes and products, and refuses it if --time is too short. */
+/* Forecasts the job from shapes and timed products, and returns an error if --time is too short. */
 static int check_time(struct dry *d, struct err *e) {
     struct make *mk = d->mk;
     char late[512];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* make/earlier.c - files of earlier runs of the same job that were not requested now: they stay in
- * the folder, and on the model card if their results are comparable with the new ones. */
+/* make/earlier.c - files of earlier runs of the same job that were not requested this time: they
+ * stay in the folder, and on the model card if their results are comparable with the new ones. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 struct earlier {
     const cJSON *old, *now;      /* the existing results.json; the new one, without these files */
     double ppl, n_tools;         /* the base's perplexity and number of tool tasks */
-    bool measured, speed, tools; /* measured the same way */
+    bool measured, speed, tools; /* measured in the same way in both runs */
 };
 
 /* Returns whether a member is equal in both objects, or missing in both. */
@@ -25,7 +25,7 @@ static bool same(const cJSON *a, const cJSON *b, const char *name) {
     return a && b ? cJSON_Compare(a, b, true) : !a && !b;
 }
 
-/* Determines which measurements of the earlier run are comparable with this one's. */
+/* Determines which measurements of the earlier run are comparable with those of this run. */
 static void compare(struct earlier *x) {
     const cJSON *a = doc_get(x->old, "eval"), *b = doc_get(x->now, "eval");
     x->measured = same(x->old, x->now, "imatrix") && same(a, b, "ctx") && same(a, b, "texts") &&
@@ -46,7 +46,7 @@ static bool made_now(const struct make *mk, const char *name) {
     return false;
 }
 
-/* Returns whether a file of the folder is still as the job made it. */
+/* Returns whether a file in the folder is unchanged since the job made it. */
 static bool unchanged(const struct make *mk, const char *name, const char *path, const cJSON *row) {
     struct err ignored;
     uint64_t size;
@@ -55,7 +55,7 @@ static bool unchanged(const struct make *mk, const char *name, const char *path,
            (int64_t)size == want && claim_check(&mk->job, name, &ignored) == 0;
 }
 
-/* Copies a file's row of an earlier report, without measurements made in another way. */
+/* Copies a file's row from an earlier report, omitting measurements made in a different way. */
 static void put_row(const struct earlier *x, const cJSON *row, cJSON *files) {
     const bool tools = x->tools && doc_num(row, "tools_n", 0) == x->n_tools;
     cJSON *now = doc_obj(files, NULL);
@@ -67,7 +67,7 @@ static void put_row(const struct earlier *x, const cJSON *row, cJSON *files) {
     }
 }
 
-/* Keeps one file's row, or logs why it is dropped. */
+/* Keeps the row of one file, or logs why it is dropped. */
 static void one_file(const struct make *mk, const struct earlier *x, const cJSON *row,
                      cJSON *files) {
     const char *name = doc_str(row, "file");

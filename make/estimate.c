@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* make/estimate.c - from the rates of a machine and the shapes of a model to the times of a job's
- * parts. */
+/* make/estimate.c - computes the times of a job's parts from the rates of a machine and the shapes
+ * of a model. */
 #include "make/estimate.h"
 
 #include <math.h>
@@ -10,15 +10,15 @@
 #include "mix/sens.h"
 #include "quantize/feedback.h"
 
-/* Share of the tensors of several mixes left to encode; tensors with the same type in another mix
- * are encoded once. */
+/* Share of the tensors of several mixes that must be encoded; a tensor that has the same type in
+ * another mix is encoded once. */
 static const double share = .45;
-/* Cost of a window's gradients in passes: two forward passes, one backward, the weight gradients,
- * and one for attention and norms. */
+/* Cost of a window's gradients, in passes: two forward passes, one backward pass, the weight
+ * gradients, and one for attention and norms. */
 static const double slope_passes = 5;
 /* Time per file in a pass of many files, relative to a pass of two. */
 static const double many_files = .8;
-/* Error of the types that joint probes use, which have no grids (mix/joint.h). */
+/* Error of the types that joint probes use; grid types are not among them (mix/joint.h). */
 static const double probed = .016;
 
 /* ---- tensors --------------------------------------------------------------------------------- */
@@ -27,7 +27,7 @@ static double weights_of(const struct recipe_item *it) {
     return (double)it->ne[0] * (double)it->ne[1] * (double)(it->ne[2] * it->ne[3]);
 }
 
-/* Marks the types that a mix may give a tensor, without those for low budgets only. */
+/* Marks the types that a mix may give a tensor, except those that only low budgets use. */
 static void types_of(const struct recipe_item *it, bool can[QT_COUNT]) {
     sens_candidates(it, can);
     for (int t = 0; t < QT_COUNT; t++) can[t] = can[t] && !(qtype_info(t)->flags & QF_LAST_RESORT);
@@ -41,7 +41,7 @@ static double mean_of(const bool can[QT_COUNT], const double rate[QT_COUNT]) {
     return n ? sum / n : 0;
 }
 
-/* Returns the time of encoding a tensor for a preset of that main type. */
+/* Returns the time to encode a tensor for a preset whose main type is `main`. */
 static double preset_time(const struct recipe_item *it, enum qtype main,
                           const double rate[QT_COUNT]) {
     bool can[QT_COUNT];
@@ -50,7 +50,7 @@ static double preset_time(const struct recipe_item *it, enum qtype main,
     return weights_of(it) * (rate[t] > 0 ? rate[t] : mean_of(can, rate));
 }
 
-/* Returns the rate of the type that joint probes give a tensor with these candidates. */
+/* Returns the rate of the type that joint probes would give a tensor with these candidates. */
 static double probe_rate(const bool can[QT_COUNT], const struct speeds *s) {
     double best = HUGE_VAL, rate = 0;
     for (int t = 0; t < QT_COUNT; t++) {
@@ -64,15 +64,15 @@ static double probe_rate(const bool can[QT_COUNT], const struct speeds *s) {
 
 /* ---- encoding -------------------------------------------------------------------------------- */
 
-/* Returns the weights whose errors are measured: 2 % of the rows, at least 8 per expert and 64 per
- * dense matrix. */
+/* Returns the number of weights whose errors are measured: 2 % of the rows, at least 8 per expert
+ * and 64 per dense matrix. */
 static double sampled(const struct recipe_item *it) {
     const int64_t mats = it->ne[2] * it->ne[3];
     const int64_t rows = max_i64(it->ne[1] / 50, max_i64(8, div_up(64, mats)));
     return (double)(min_i64(rows, it->ne[1]) * mats) * (double)it->ne[0];
 }
 
-/* Returns the mean time of the presets to be made. */
+/* Returns the mean time of the presets that the job makes. */
 static double preset(const struct shapes *s, const struct estimate_opts *o,
                      const double rate[QT_COUNT]) {
     double sum = 0;
@@ -85,11 +85,11 @@ static double preset(const struct shapes *s, const struct estimate_opts *o,
     return n ? sum / n : 0;
 }
 
-/* Error feedback on one tensor. */
+/* Times of error feedback on one tensor. */
 struct fed_time {
-    double once;   /* factors, for all types, files and tensors with its input */
+    double once;   /* factors, shared by all types, files and tensors with the same input */
     double gains;  /* trying each type */
-    double choose; /* choosing the shrinkage of one type; grids and codes are mixed evenly */
+    double choose; /* choosing the shrinkage for one type; half grids, half codes */
     double encode; /* encoding it in one type */
 };
 
@@ -103,7 +103,8 @@ static void fed_times(const struct recipe_item *it, const struct speeds *s, stru
     const double blocks = (double)it->ne[0] / in.block, tries = it->ne[2] > 1 ? 2 : 1;
     for (int t = 0; t < QT_COUNT; t++)
         if (can[t] && feedback_can((enum qtype)t)) n[fed_kind((enum qtype)t)]++;
-    /* Rows that only blocks of 32 fit are encoded in these; others hardly use them. */
+    /* Rows that fit only blocks of 32 are encoded in types with such blocks; other rows hardly use
+     * them. */
     const int last = n[FED_CODES] || n[FED_GRIDS] ? FED_GRIDS : FED_NARROW;
     int kinds = 0;
     for (int k = 0; k < FED_KINDS; k++) {
@@ -120,15 +121,15 @@ static void fed_times(const struct recipe_item *it, const struct speeds *s, stru
                               in.n_mats * fed_factor(s, in.block));
 }
 
-/* Forecasts the time of encoding. `tokens` is the size of the calibration, which block by block
- * runs three times per file: once in the base's pass and twice in the file's. Moments of
- * differences need twice as many products. */
+/* Forecasts the time of encoding. `tokens` is the size of the calibration. Block by block, the
+ * calibration runs three times per file: once in the base's pass and twice in the file's. Moments
+ * of differences need twice as many products. */
 static void encoding(struct plan_in *in, const struct rates *r, const struct shapes *s,
                      const struct estimate_opts *o, double tokens) {
     const struct speeds *v = &r->speeds;
     const int n_files = in->n_classes;
     const double alone = n_files > 2 ? share : 1;
-    /* Block by block has no gradients, which are most of the cost of moments. */
+    /* Block by block does not need gradients, which are most of the cost of moments. */
     const double moments = fmin(r->gram_token, r->calib_token);
     double choose = 0, encode = 0;
     for (int64_t i = 0; i < s->n; i++) {
@@ -137,7 +138,7 @@ static void encoding(struct plan_in *in, const struct rates *r, const struct sha
         bool can[QT_COUNT];
         if (!it->quant) continue;
         types_of(it, can);
-        for (int t = 0; t < QT_COUNT; t++) /* the factor covers decoding and comparing */
+        for (int t = 0; t < QT_COUNT; t++) /* the factor accounts for decoding and comparing */
             if (can[t]) in->errors += 1.3 * sampled(it) * v->encode[t];
         in->probe_encode += weights_of(it) * probe_rate(can, v);
         fed_times(it, v, &fed);
@@ -147,14 +148,15 @@ static void encoding(struct plan_in *in, const struct rates *r, const struct sha
         encode += fed.encode;
     }
     in->preset = preset(s, o, o->best ? v->encode_best : v->encode) * (n_files > 2 ? .8 : 1);
-    in->encode = in->preset; /* without feedback the search is as fast */
+    in->encode = in->preset; /* without feedback, the search takes as long as for presets */
     in->encode_alone = encode + choose;
     in->encode_feedback = in->encode_alone * alone;
     in->encode_sequential =
         encode + 2 * (choose + in->factors) + tokens * 3 * (r->calib_token + moments);
 }
 
-/* Returns whether a role takes another role's type: some types are chosen together (mix/sens.c). */
+/* Returns whether a role always has the type of another role: some types are chosen together
+ * (mix/sens.c). */
 static bool follows(enum role r) {
     return r == ROLE_EXP_UP || r == ROLE_FFN_UP || r == ROLE_SHEXP_UP || r == ROLE_SHEXP_DOWN ||
            r == ROLE_SSM_BETA;
@@ -177,7 +179,7 @@ int64_t estimate_windows(int64_t tokens, int64_t ctx, int64_t most) {
 void rates_guess(struct rates *r, const struct shapes *s, const struct estimate_opts *o) {
     struct shapes_gram gram;
     shapes_gram(s, &gram);
-    /* The factor covers attention, norms and decoding. */
+    /* The factor accounts for attention, norms and decoding. */
     r->calib_token = 1.3 * 2 * s->active / r->speeds.product;
     r->gram_token = 1.3 * gram.flops / r->speeds.product;
     r->window = r->calib_token * (double)o->eval_ctx;
@@ -189,17 +191,18 @@ void rates_guess(struct rates *r, const struct shapes *s, const struct estimate_
     r->pass_token = r->window / (double)o->eval_ctx;
 }
 
-/* Tokens of a tool-call case's prompt and answer, and runs per case: one bare, one constrained. */
+/* Tokens in the prompt and in the answer of a tool-call case; runs per case: one free, one
+ * constrained. */
 enum { TOOL_PROMPT = 700, TOOL_ANSWER = 60, TOOL_RUNS = 2 };
 static void measuring(struct plan_in *in, const struct rates *r, const struct shapes *s,
                       const struct estimate_opts *o) {
     const double token = r->window / (double)o->eval_ctx, prompt = token * .6;
-    /* For a file of 5 bits per weight, with a fixed overhead per token for queues and threads. */
+    /* For a file with 5 bits per weight; the fixed overhead per token is for queues and threads. */
     const double step = fmax(s->active * .7 / fmax(1e8, r->speeds.bandwidth) + 3e-4, token / 4);
     in->speed = (double)o->reps * ((double)o->pp * prompt + (double)o->tg * step) * 1.5;
     in->tools =
         (double)TOOL_RUNS * (double)o->tools_cases * (TOOL_PROMPT * prompt + TOOL_ANSWER * step);
-    /* The rate of SHA-256 and XXH3 over a file. */
+    /* SHA-256 and XXH3 of a file run at this rate. */
     in->report = (double)s->base_bytes / 3 / 3e8;
     in->convert = o->convert ? (double)s->base_bytes / 2e8 : 0;
     in->hash = (double)s->base_bytes / 1e9;

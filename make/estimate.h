@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* make/estimate.h - times of a job's parts, as pure arithmetic on the machine's rates, the model's
- * shapes and the options. */
+/* make/estimate.h - times of a job's parts, computed from the machine's rates, the model's shapes
+ * and the options. Pure arithmetic. */
 #ifndef HONE_MAKE_ESTIMATE_H
 #define HONE_MAKE_ESTIMATE_H
 
@@ -12,27 +12,28 @@
 struct rates { /* seconds, with all threads of the job */
     struct speeds speeds;
     double window;      /* one evaluation window of one file */
-    double pass_token;  /* a token of a forward pass that gradients start from */
-    double calib_token; /* importance matrix */
-    double gram_token;  /* extra cost of second moments */
+    double pass_token;  /* one token in the forward pass before gradients */
+    double calib_token; /* one token for the importance matrix */
+    double gram_token;  /* one token, additional cost of second moments */
     int64_t calib_tokens, eval_tokens, probe_tokens;
-    double memory, disk; /* free bytes (0: unknown), bytes read per second */
+    double memory, disk; /* free bytes (0: unknown); bytes read per second */
     bool measured;       /* passes of the model itself were timed */
 };
-struct estimate_opts {               /* the options of the job that its time depends on */
-    const struct str_list *files[2]; /* names of its recipes: size classes, presets */
+struct estimate_opts {               /* those options of the job that affect its time */
+    const struct str_list *files[2]; /* names of the recipes: size classes, presets */
     int64_t calib_ctx, calib_chunks, eval_ctx, eval_chunks, pp, tg, reps;
     int64_t tools_cases; /* 0: no suite */
     bool convert;        /* the source is a folder */
     bool best;           /* presets are encoded with the best search */
 };
-/* Fills in the times of a model's passes from its shapes. What does not fit into r->memory is read
- * from disk again at every window. */
+/* Fills in the times of a model's passes, derived from its shapes. What does not fit into r->memory
+ * is read from disk again at every window. */
 void rates_guess(struct rates *r, const struct shapes *s, const struct estimate_opts *o);
-/* Fills in the times, windows and layers of *in, whose files (n_classes, n_presets) are set. */
+/* Fills in the times, windows and layers of *in; its numbers of files (n_classes, n_presets) must
+ * be set. */
 void estimate(struct plan_in *in, const struct rates *r, const struct shapes *s,
               const struct estimate_opts *o);
-/* Returns the windows of ctx tokens in a text, at most `most`; 0: no limit. */
+/* Returns the number of windows of ctx tokens in a text, at most `most`; 0: no limit. */
 int64_t estimate_windows(int64_t tokens, int64_t ctx, int64_t most);
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* make/facts.c - checks that protect users: files in the folder that are not the job's, the facts
- * of the card, and a SRC that was already quantized. */
+/* make/facts.c - checks that protect the user: files in the folder that the job did not make, the
+ * facts for the card, and a SRC that has already been quantized. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,8 +37,8 @@ static bool is_output(const struct make *mk, const char *name) {
     return is;
 }
 
-/* Returns whether a file would be published although this job did not make it: a model, or an
- * unreadable GGUF (then *why has the reason). */
+/* Returns whether a file that this job did not make would be published: a model, or an unreadable
+ * GGUF (*why then has the reason). */
 static bool is_stranger(const struct make *mk, const char *name, struct err *why) {
     struct gguf *g;
     why->msg[0] = 0;
@@ -55,8 +55,8 @@ static bool is_stranger(const struct make *mk, const char *name, struct err *why
     return why->msg[0] || (model && claim_is_foreign(&mk->job, name));
 }
 
-/* Refuses models in the folder that are not the job's, since they would be published with the
- * results; with `aside` they are renamed instead. */
+/* Returns an error if there are models in the folder that the job did not make, since they would be
+ * published with the results; with `aside`, renames them instead. */
 static int check_strangers(const struct make *mk, bool aside, struct err *e) {
     struct io_names all = {0};
     struct err why;
@@ -100,7 +100,7 @@ int make_check_base(struct make *mk, struct err *e) {
 }
 
 int make_check_folder(struct make *mk, struct err *e) {
-    if (mk->redo) return 0; /* -f renames files in the way. */
+    if (mk->redo) return 0; /* -f renames such files */
     TRY(publish_check_folder(mk->job.dir, io_is_dir(mk->src) ? mk->src : NULL, e));
     for (int i = 0; i < mk->recipes.n; i++) TRY(check_output(mk, mk->recipes.v[i], e));
     for (int i = 0; i < mk->classes.n; i++) TRY(check_output(mk, mk->classes.v[i], e));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* make/file_guard.c - hashes of the texts that hone wrote, and writing that respects edits. Folders
- * of earlier versions have no "written_sha256": there a text is ours if SHA256SUMS lists its
- * current hash, and README.md only if it also has our mark. */
+/* make/file_guard.c - hashes of the texts that hone wrote, and writing that respects the user's
+ * edits. Folders of earlier versions have no "written_sha256": in these, a text counts as ours if
+ * SHA256SUMS lists its current hash, and README.md only if it also has our marker. */
 #include "make/file_guard.h"
 
 #include <stdio.h>
@@ -31,7 +31,7 @@ struct known {
 struct constraint {
     char *dir, *sums; /* sums: text of SHA256SUMS, or NULL */
     bool manifest;    /* the folder has a manifest of ours */
-    bool old;         /* the manifest's version kept no hashes of texts */
+    bool old;         /* written by a version that stored no hashes of texts */
     struct known *known;
     int n;
 };
@@ -149,18 +149,18 @@ const char *guard_hash_of(const struct constraint *g, const char *name) {
     if (!find_known(g, name) || read_text(g->dir, name, &text, &len, &ignored)) return NULL;
     text_hash(name, text ? text : "", len, hex);
     free(text);
-    /* The entry that matches the file comes first, else any entry of that name, which shows that
-     * the file was edited. */
+    /* An entry that matches the file is preferred. Otherwise, any entry of that name shows that the
+     * file was edited. */
     for (int i = 0; i < g->n; i++)
         if (strcmp(g->known[i].name, name) == 0 && (!last || strcmp(g->known[i].hex, hex) == 0))
             last = g->known[i].hex;
     return last;
 }
 
-/* ---- whose is it? ---------------------------------------------------------------------------- */
+/* ---- ownership ------------------------------------------------------------------------------- */
 
-/* Returns whether a text consists only of checksum lines as hone writes them, so that replacing it
- * loses nothing of the user's. */
+/* Returns whether a text consists only of checksum lines in the form that hone writes, so that
+ * replacing it destroys nothing of the user's. */
 static bool is_our_sums(const struct constraint *g, const char *s) {
     if (!strstr(s, "  " MANIFEST_NAME "\n") && !strstr(s, "  results.json\n")) return false;
     for (const char *nl; *s; s = nl + 1) {
@@ -281,7 +281,7 @@ int guard_keep(const char *dir, const char *name, struct err *e) {
     return rc;
 }
 
-/* Returns the name for our file when the user's stays: "README.md" -> "README.new.md". */
+/* Returns the name of our file if the user's file stays: "README.md" -> "README.new.md". */
 static char *aside_name(const char *name) {
     const char *dot = strrchr(name, '.');
     size_t n = dot && dot != name ? (size_t)(dot - name) : strlen(name);

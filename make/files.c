@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* make/files.c - the steps of `hone make` that write model files: source, base conversion,
- * importance matrix, one quant per recipe. */
+/* make/files.c - the steps of `hone make` that write model files: source, conversion of the base,
+ * importance matrix, one quantized file per recipe. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,7 +53,8 @@ static int hash_folder(struct make *mk, struct err *e) {
     return rc;
 }
 
-/* Hashes a GGUF file, and separately its tensors, which stay the same when metadata is edited. */
+/* Hashes a GGUF file, and also its tensors alone, whose hash stays the same when metadata is
+ * edited. */
 static int hash_gguf(struct make *mk, struct err *e) {
     struct gguf *g;
     TRY(job_file_hash(&mk->job, mk->src, mk->src_hash, e));
@@ -72,7 +73,7 @@ static int hash_gguf(struct make *mk, struct err *e) {
     return 0;
 }
 
-/* Returns a model's name: the given one, or the last component of the source without ".gguf" and
+/* Returns a model's name: the given one, else the last component of the source without ".gguf" and
  * type, reduced to characters that are safe in file names. */
 static char *model_name(const char *src, const char *given, struct err *e) {
     char *real = given ? xasprintf("/%s", given) : io_real(src);
@@ -145,7 +146,7 @@ static int convert_folder(struct make *mk, struct err *e) {
     cJSON *found = NULL;
     struct step s;
     enum log_level level = log_get_level();
-    log_set_level(LOG_ERROR); /* the real run repeats the messages */
+    log_set_level(LOG_ERROR); /* the actual run repeats the messages */
     int rc = convert_run(&o, &r, e);
     log_set_level(level);
     if (rc) return rc;
@@ -154,7 +155,7 @@ static int convert_folder(struct make *mk, struct err *e) {
     step_init(&s, &mk->job, "convert");
     step_key(&s, "source", "%s", mk->src_hash);
     step_key(&s, "type", "%s", r.type);
-    /* This decides where general.name comes from. */
+    /* It decides where general.name comes from. */
     step_key(&s, "keys", "%s", o.name ? o.name : "card");
     step_key(&s, "file", "%s", job_name(file));
     if (o.pre) step_key(&s, "pre", "%s", o.pre);
@@ -166,7 +167,7 @@ static int convert_folder(struct make *mk, struct err *e) {
         log_info("converting to %s (%.2f GiB)", path, (double)r.size_bytes / 0x1p30);
         o.dry_run = false;
         o.out = path;
-        o.overwrite = true; /* an older source, or a lost record */
+        o.overwrite = true; /* replaces the file of an older source, or one whose record was lost */
         rc = convert_run(&o, &r, e);
         const char *files[] = {file};
         found = doc_new();
@@ -192,7 +193,7 @@ int make_convert(struct make *mk, struct err *e) {
         make_add_file(mk, "base", xstrdup(mk->src), true)->is_base = true;
     char *hash = mk->file[0].hash;
     TRY(job_file_hash(&mk->job, mk->file[0].path, hash, e));
-    /* --pre changes the token ids of the same weights, and so the results. */
+    /* --pre changes the token ids for the same weights, and therefore the results. */
     if (mk->w->pre) {
         char *both = xasprintf("%s pre %s", hash, mk->w->pre);
         hash_xxh128_hex(hash, both, strlen(both));
@@ -222,7 +223,7 @@ static void put_texts(struct make *mk, cJSON *to, const struct str_list *texts) 
     }
 }
 
-/* Second moments for error feedback: for the ladder, and with --search best for all files. */
+/* Second moments for error feedback: used for the ladder and, with --search best, for all files. */
 static const char gram_file[] = JOB_WORK "gram.gguf";
 static bool wants_gram(const struct make *mk) {
     const bool best = mk->search && strcmp(mk->search, "best") == 0;
@@ -240,7 +241,7 @@ char *make_gram(const struct make *mk) {
     return NULL;
 }
 
-/* Collects importance and, unless `gram` is NULL, second moments into that file. */
+/* Collects importance and, unless `gram` is NULL, second moments, which go into the file `gram`. */
 static int collect(struct make *mk, const char *path, const char *gram, struct err *e) {
     struct imat m;
     struct gram g;
@@ -320,8 +321,8 @@ int make_imatrix(struct make *mk, struct err *e) {
         log_info("collecting the importance matrix");
         rc = claim_take(&mk->job, file, e);
         if (rc == 0) rc = collect(mk, mk->imatrix, gram, e);
-        /* Memory may have run out; the matrix alone needs little. With --max-memory, free memory
-         * must not change the result, so the job fails. */
+        /* Memory may have run out; the matrix alone needs little. With --max-memory, the free
+         * memory must not change the result, so the job fails. */
         if (rc == ERR_SYS && gram && !memory_given()) {
             log_warn("%s; continuing without error feedback", e->msg);
             make_left_out(mk, "error feedback: %s", e->msg);
@@ -380,7 +381,8 @@ int make_preset(struct make *mk, const char *recipe, struct err *e) {
     step_key(&s, "base", "%s", mk->file[0].hash);
     step_key(&s, "imatrix", "%s", mk->imatrix_hash);
     step_key(&s, "search", "%s", search_name(search));
-    /* Version of the encoders' output: raised whenever the same input gives other bytes. */
+    /* Version of the encoders' output: increased whenever the same input would give different
+     * bytes. */
     step_key(&s, "encoder", "4");
     char *gram = search == SEARCH_BEST ? make_gram(mk) : NULL, gram_hash[33];
     if (rc == 0 && gram) rc = job_file_hash(&mk->job, gram, gram_hash, e);

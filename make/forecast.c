@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* make/forecast.c - forecast of a job: from the machine's rates and the model's shapes to the
- * inputs of the plan (make/plan.h); the plan's record and its messages. The plan is recorded once:
- * --time is the only option that lets the machine decide bytes, so a resumed job keeps its plan. */
+/* make/forecast.c - forecast of a job: computes the inputs of the plan (make/plan.h) from the
+ * machine's rates and the model's shapes; writes the plan's record and its messages. The plan is
+ * recorded once: --time is the only option through which the machine affects bytes, so a resumed
+ * job keeps its plan. */
 #include <inttypes.h>
 #include <math.h>
 #include <stddef.h>
@@ -23,8 +24,8 @@
 
 /* ---- numbers --------------------------------------------------------------------------------- */
 
-/* Returns the number of times the base is read again because not all files fit into memory
- * together. */
+/* Returns how many times the base is read in comparisons; more than once if not all files fit into
+ * memory. */
 static int judge_passes(const struct make *mk, const struct shapes *s) {
     double sum = 0, room = (double)mem_available() / 2 - (double)s->base_bytes;
     for (int i = 0; i < mk->classes.n; i++) sum += 2 * (double)shapes_preset(s, mk->classes.v[i]);
@@ -36,14 +37,14 @@ static int max_int(int a, int b) {
     return a > b ? a : b;
 }
 
-/* Memory of the process outside its large buffers; --max-memory does not count it. */
+/* Memory of the process besides its large buffers; --max-memory does not count it. */
 static const double small_buffers = 0x1p28;
 
 double make_other_memory(void) {
     return small_buffers;
 }
 
-/* Fills in the options, their memory needs, and which of them memory allows. */
+/* Sets the options, how much memory each needs, and which of them fit in memory. */
 static void memory(struct plan_in *in, const struct make *mk, const struct shapes *s) {
     struct shapes_gram g;
     uint64_t limit;
@@ -57,22 +58,23 @@ static void memory(struct plan_in *in, const struct make *mk, const struct shape
     in->answers = in->feedback && g.answers > 0;
     in->sequential = mk->effort == EFFORT_HIGH && in->feedback && !mk->plain;
     const double passes = shapes_passes(s, mk->calib_ctx, pool_size(mk->w->pool));
-    /* Maximum of open sessions: compared files with their presets and the base, or probes. */
+    /* Maximum number of open sessions: compared files with their presets and the base, or
+     * probes. */
     const int files = in->mixes ? max_int(2 * in->n_classes, in->n_presets) : in->n_presets;
     int n = max_int(1 + PROBE_SLOTS, 1 + files);
     if (n > passes_together(s->row_bytes, in->memory))
         n = passes_together(s->row_bytes, in->memory);
     in->need[NEED_PASSES] =
         passes_bytes(s->row_bytes, passes_fit(s->row_bytes, mk->eval_ctx, n, in->memory), n);
-    /* Logits of the base and of a candidate in a comparison. */
+    /* Logits of the base and of one candidate in a comparison. */
     in->need[NEED_PASSES] += 8.0 * (double)eval_head_rows(s->n_vocab) * (double)s->n_vocab;
     if (in->feedback) in->need[NEED_FEEDBACK] = passes + g.inputs;
     if (in->answers) in->need[NEED_ANSWERS] = passes + g.inputs + g.answers;
     plan_memory(in);
 }
 
-/* Adds the memory of block-by-block quantization: moments of differences, and each token's block
- * output for the base and the file. */
+/* Adds the memory of block-by-block quantization: moments of differences, and the block outputs of
+ * each token for the base and the file. */
 static void memory_of_blocks(struct plan_in *in, const struct make *mk, const struct shapes *s,
                              const struct rates *r) {
     const double tokens = (double)(mk->calib_ctx * estimate_windows(r->calib_tokens, mk->calib_ctx,
@@ -188,8 +190,8 @@ static void put_forecast(struct make *mk, cJSON *to) {
     for (int i = 0; i < in->n_roles; i++) doc_put_i64(layers, NULL, in->layers[i]);
 }
 
-/* Reads the forecast of an earlier run, so that a resumed job can show its remaining time. Without
- * a record, the forecast stays empty. */
+/* Reads the forecast of an earlier run, so that a resumed job can show its remaining time. If there
+ * is no record, the forecast stays empty. */
 static void read_forecast(struct make *mk, const cJSON *o) {
     struct plan_in in = {.limit = mk->seconds,
                          .mixes = mk->plan.mixes,
@@ -252,7 +254,7 @@ static bool read_plan(struct make *mk, const cJSON *o) {
                           .mixes = doc_bool(o, "mixes", false),
                           .feedback = doc_bool(o, "feedback", false),
                           .sequential = doc_bool(o, "sequential", false)};
-    /* Absent in records of earlier versions, where the collector decided. */
+    /* Missing in records of earlier versions, where the collector decided. */
     p.answers = p.feedback && doc_bool(o, "answers", true);
     p.fed_files = p.feedback ? mk->classes.n + mk->budget.n : 0;
     (void)read_count(o, "fed_files", &p.fed_files);
@@ -286,7 +288,7 @@ static void note_left_out(struct make *mk) {
         work_list_add(mk->w, &mk->left_out, arena_strdup(&mk->w->mem, text));
 }
 
-/* Applies the plan: windows, log lines, record. */
+/* Applies the plan: sets the windows, writes log lines and the record. */
 static int apply_plan(struct make *mk, struct err *e) {
     const bool fewer = mk->plan.eval_windows < mk->in.eval_windows;
     mk->eval_chunks = fewer ? mk->plan.eval_windows : mk->asked_chunks;
@@ -331,8 +333,8 @@ static void log_plan(const struct make *mk) {
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
-/* Checks that mixes can be judged, which takes an evaluation text that was used for no choice.
- * Otherwise presets are made, or --budget is refused. */
+/* Checks whether mixes can be judged, for which an evaluation text is needed that no choice was
+ * based on. Otherwise presets are made instead, or --budget is an error. */
 static int check_judge(struct make *mk, struct err *e) {
     const char *same;
     if (!mk->classes.n && !mk->budget.n) return 0;
@@ -381,20 +383,20 @@ int make_replan(struct make *mk, enum plan_part done, struct err *e) {
     struct plan_in in;
     struct make_plan p;
     if (mk->in.eval_window <= 0)
-        return mk->cut_short.n ? save_plan(mk, e) : 0; /* record of an earlier version */
+        return mk->cut_short.n ? save_plan(mk, e) : 0; /* the record is from an earlier version */
     const double spent = progress_now_s() - mk->t0;
     double said = 0;
     for (int i = 0; i <= (int)done; i++) {
         if (i > PART_CONVERT) said += plan_seconds(&mk->in, &mk->plan, (enum plan_part)i);
         mk->in.done[i] = 1;
     }
-    /* Probes may use all of their time, so their duration does not calibrate the rest. */
+    /* Probes may use all of their time, so their duration says nothing about the rest. */
     if (said > 5 && done != PART_PROBES)
         scale(&mk->in, fmin(4, fmax(.5, (spent - mk->in.spent) / said)));
     mk->in.spent = spent;
     if (mk->kept_plan) return mk->cut_short.n ? save_plan(mk, e) : 0;
     in = mk->in;
-    /* The moments are either collected by now or never. */
+    /* By now, the moments either have been collected or never will be. */
     if (done >= PART_IMATRIX) {
         in.feedback = mk->plan.feedback;
         in.answers = mk->plan.answers;
@@ -410,7 +412,7 @@ int make_replan(struct make *mk, enum plan_part done, struct err *e) {
         log_warn("--time (%s) cannot be met: the job will take about %s more", limit, text);
         mk->said_late = true;
     }
-    if (done >= PART_PROBES) { /* as they were made */
+    if (done >= PART_PROBES) { /* the probes as they were made */
         p.probes = mk->plan.probes;
         p.probe_windows = mk->plan.probe_windows;
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* make/machines.c - rates of machines with a card. The H200's products and encoders are measured
- * (docs/results/cuda-day.json: 42,366 tokens/s of four layers of Qwen3.5-35B-A3B in BF16, 0.9 ns a
- * weight for a file on 16 threads). The other cards' products are scaled from it by the makers'
- * dense BF16 rates with f32 sums: 989, 165 and 71 TFLOP/s. */
+/* make/machines.c - rates of machines with a card. The H200's products and encoders were measured
+ * (docs/results/cuda-day.json: 42,366 tokens/s with four layers of Qwen3.5-35B-A3B in BF16, 0.9 ns
+ * per weight for a file on 16 threads). Products of the other cards are scaled from these by the
+ * vendors' figures for dense BF16 with f32 sums: 989, 165 and 71 TFLOP/s. */
 #include "make/machines.h"
 
 #include <math.h>
@@ -28,7 +28,7 @@ void machine_rates(const struct machine_row *m, const struct rates *here,
     out->memory = m->memory;
     out->disk = m->disk;
     rates_guess(out, s, o);
-    /* Weights on the card are read once. */
+    /* Weights on the card are read only once. */
     const double on_card = fmin(1, m->card / fmax(1, (double)s->base_bytes));
     const double by_card = 1.3 * 2 * s->active / m->product;
     out->window = on_card * by_card * (double)o->eval_ctx + (1 - on_card) * out->window;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* make/make.c - main function of `hone make` and the order of its steps. A step is skipped if its
- * record has the same inputs (make/step.h), so an interrupted or extended job resumes where it
- * stopped. */
+/* make/make.c - main function of `hone make`, and the order of its steps. A step is skipped if its
+ * record has the same inputs (make/step.h), so a job that was interrupted or extended resumes where
+ * it stopped. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -84,8 +84,7 @@ static int remove_parts(struct make *mk, struct err *e) {
     return job_remove_parts(&mk->job, e);
 }
 
-/* Opens the results cache of the steps, which keeps finished windows until the steps have records.
- */
+/* Opens the steps' results cache, which keeps finished windows until the steps have records. */
 static void open_kept(struct make *mk) {
     char *path = io_join(mk->job.state, "measured");
     if (mk->redo) (void)unlink(path);
@@ -93,14 +92,14 @@ static void open_kept(struct make *mk) {
     free(path);
 }
 
-/* Opens the results cache of an earlier run for reading. */
+/* Opens the results cache of an earlier run, read-only. */
 static void look_at_kept(struct make *mk) {
     char *path = io_join(mk->job.state, "measured");
     mk->w->kept = mk->redo ? NULL : results_cache_look(path);
     free(path);
 }
 
-/* Starts writing, after the folder is known to be this model's. */
+/* Starts writing, once the folder is known to belong to this model. */
 static int begin(struct make *mk, struct err *e) {
     if (make_counts(mk)) return 0;
     TRY(make_pre_keep(mk, e));
@@ -133,7 +132,7 @@ static const struct make_step {
     const char *what; /* logged when the step begins; NULL: nothing */
     int (*run)(struct make *mk, struct err *e);
     bool (*asked)(const struct make *mk);
-    /* Part of the forecast completed by this step; PART_COUNT: none. */
+    /* Part of the forecast that this step completes; PART_COUNT: none. */
     enum plan_part part;
 } steps[] = {
     {NULL, make_source, has_output, PART_COUNT},
@@ -186,7 +185,7 @@ void make_share(struct make *mk, enum plan_part part, double found, int of, int 
     if (of + before) mk->in.done[part] = (mk->in.done[part] * before + found) / (of + before);
 }
 
-/* Stores the share of its part that step s found while counting. */
+/* Stores the share of its part that step s has found while counting. */
 static void note_share(struct make *mk, const struct make_step *s) {
     int of = mk->n_found + mk->n_missing;
     if (s->part >= PART_EVAL && of < n_files(mk)) of = n_files(mk);
@@ -203,7 +202,7 @@ static void note_share(struct make *mk, const struct make_step *s) {
     }
 }
 
-/* Runs the steps after the forecast, or with `whole` all steps, without doing their work. */
+/* Runs the steps after the forecast (with `whole`, all steps) without doing their work. */
 static void count_steps(struct make *mk, bool whole) {
     struct err ignored;
     bool planned = !whole;
@@ -213,7 +212,7 @@ static void count_steps(struct make *mk, bool whole) {
         if (!s->asked(mk) || s->run == remove_parts || (!planned && i > FORECAST)) continue;
         if (!whole && i <= FORECAST) continue;
         mk->n_found = mk->n_missing = 0;
-        if (s->run(mk, &ignored)) return; /* needs something not made yet */
+        if (s->run(mk, &ignored)) return; /* it needs something that has not been made yet */
         if (i == FORECAST) planned = mk->plan.made;
         if (s->part < PART_COUNT) note_share(mk, s);
     }
@@ -250,7 +249,7 @@ void make_count(struct make *mk, bool whole) {
     make_keep(&mk->about_eval, NULL);
 }
 
-/* Passes the time of this step and of the following ones to the progress line. */
+/* Passes the expected times of this step and the following ones to the progress line. */
 static void tell_progress(const struct make *mk, const struct make_step *s) {
     double step = 0, rest = 0;
     if (mk->in.eval_window <= 0) return;
@@ -303,7 +302,7 @@ static int run_make(struct make *mk, const char *recipes, const char *out, struc
     struct work *w = mk->w;
     TRY(make_pre_recall(mk, out, e));
     TRY(make_ask(mk, recipes, e));
-    /* A step too large for the device must fall back to the CPU. */
+    /* A step that does not fit on the device must fall back to the CPU. */
     if (w->device.kind == DEVICE_CUDA) w->device.kind = DEVICE_AUTO;
     TRY(work_pool(w, e));
     TRY(make_check_base(mk, e));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* make/make.h - state and steps of `hone make`. Each file of make/ has one or a few steps; make.c
- * orders them. File names are relative to the job (job_path). */
+/* make/make.h - state and steps of `hone make`. Each file in make/ has one or a few steps; make.c
+ * puts them in order. File names are relative to the job (job_path). */
 #ifndef HONE_MAKE_MAKE_H
 #define HONE_MAKE_MAKE_H
 
@@ -13,10 +13,10 @@
 #include "quantize/requant.h"
 #include "convert/mmproj.h"
 
-struct made { /* one GGUF of the folder */
+struct made { /* one GGUF file of the folder */
     char recipe[64];
     char *file;    /* name in the folder */
-    char *path;    /* full path (the base is outside the folder) */
+    char *path;    /* full path (the base may be outside the folder) */
     char hash[33]; /* hash of the content */
     bool is_base, outside;
     cJSON *eval, *speed, *tools; /* results of the steps, owned; NULL: not measured */
@@ -26,7 +26,7 @@ struct made { /* one GGUF of the folder */
     uint64_t type_bytes[QT_COUNT]; /* bytes of its tensors, by type */
     /* Files of the ladder only: */
     char size_class[32]; /* "Q4_K_M"; "": none */
-    bool is_mix;         /* else the preset of its name */
+    bool is_mix;         /* otherwise the preset of its name */
     bool feedback;       /* encoded with error feedback */
     double preset_kld;   /* mean divergence of llama.cpp's preset of this size; 0: not measured */
     char *why;           /* owned; NULL: no comparison */
@@ -35,7 +35,7 @@ struct make {
     struct work *w;
     struct job job;
     const char *src;
-    struct str_list recipes; /* presets and recipes to make as named */
+    struct str_list recipes; /* presets and recipes that are made under their own name */
     struct str_list classes; /* size classes of the ladder; none with --plain */
     struct str_list calib, eval, budget, probe;
     double probe_seconds; /* limit for probing; 0: no limit */
@@ -43,10 +43,10 @@ struct make {
     double t0;            /* start of the job */
     bool plain, dry_run;
     struct speeds speeds;  /* of this machine; product 0: not known yet */
-    double busy;           /* share of the processors' time that other processes take */
-    struct rates rates;    /* of this machine and model, as forecast */
+    double busy;           /* share of processor time that other processes take */
+    struct rates rates;    /* forecast rates of this machine for this model */
     struct plan_in in;     /* forecast */
-    struct make_plan plan; /* steps that fit time and memory */
+    struct make_plan plan; /* the steps that fit time and memory */
     int64_t calib_ctx, calib_chunks, eval_ctx, pp, tg, reps;
     int64_t eval_chunks, asked_chunks; /* from the plan; from --chunks */
     const char *type, *depths;
@@ -54,10 +54,11 @@ struct make {
     const char *effort_text; /* text of --effort; NULL: normal */
     enum effort effort;
     bool by_depth;
-    const char *tools; /* suite: path, "builtin", "none"; NULL: the source folder's, if any */
+    const char
+        *tools; /* suite: path, "builtin" or "none"; NULL: that of the source folder, if any */
     int64_t tools_cases;
     bool redo;   /* -f: ignore all records */
-    bool resume; /* resume interrupted quants even if they are small */
+    bool resume; /* resume interrupted quantization even of small files */
     char *name;
     char src_hash[33];
     char weights[33];  /* hash of the weights in SRC alone; "": unknown */
@@ -68,31 +69,31 @@ struct make {
     cJSON *about_imatrix, *about_eval; /* objects for results.json, owned; NULL: unknown */
     struct str_list notes;
     struct publish_facts given; /* facts for the card, from the options */
-    const char *words;          /* --notes: file */
+    const char *words;          /* --notes: path of a file */
     const char *tmpl_how;       /* --template: "keep", or NULL */
     const char *tmpl;           /* repaired chat template; NULL: the base's */
     char tmpl_hash[33];
-    struct mmproj_look tower; /* vision tower of the source */
-    bool mmproj_missing;      /* while counting: a projector file is not recorded */
-    bool requantize;          /* --allow-requantize */
-    struct requant base;      /* prior quantization of the base */
-    struct str_list
-        left_out;    /* parts that the plan leaves out: first for memory, then for --time */
-    int n_no_memory; /* entries of left_out due to memory */
+    struct mmproj_look tower;  /* vision tower of the source */
+    bool mmproj_missing;       /* while counting: some projector file is not recorded */
+    bool requantize;           /* --allow-requantize */
+    struct requant base;       /* prior quantization of the base */
+    struct str_list left_out;  /* parts that the plan leaves out: first those left out for memory,
+                                  then for --time */
+    int n_no_memory;           /* number of entries of left_out that are due to memory */
     struct str_list cut_short; /* other work that could not be done */
-    bool counting;             /* make_count is running: steps look up records and do no work */
-    int n_found, n_missing;    /* records of the current step, while counting */
-    double n_begun;            /* progress on the missing records, in records */
-    const char *text_dir;      /* folder for the built-in texts; NULL: the state folder */
-    bool said_late;            /* the warning that --time is too short was logged */
-    bool kept_plan;            /* the plan was read from an earlier run's record */
+    bool counting;          /* make_count is running: steps only look up records and do no work */
+    int n_found, n_missing; /* records of the current step, while counting */
+    double n_begun;         /* progress on the missing records; 1 is a whole record */
+    const char *text_dir;   /* folder for the built-in texts; NULL: the state folder */
+    bool said_late;         /* the warning that --time is too short has been logged */
+    bool kept_plan;         /* the plan comes from an earlier run's record */
 };
-/* Returns whether this is a dry pass of make_count, in which steps must do no work. */
+/* Returns whether make_count is running, so that steps must do no work. */
 bool make_counts(const struct make *mk);
-/* Records, while counting, that `found` of `of` files of a part are done, in addition to `before`
- * files recorded earlier. */
+/* Records, while counting, that `found` of `of` files of a part are done, in addition to the
+ * `before` files recorded earlier. */
 void make_share(struct make *mk, enum plan_part part, double found, int of, int before);
-/* Fills mk->in.done with the share of each part that is already recorded. With `whole` it starts
+/* Fills mk->in.done with the share of each part that is already recorded. With `whole`, it starts
  * from the source and also finds the base and the plan (mk->n_files, mk->plan.made); otherwise it
  * starts after the forecast. Writes nothing. */
 void make_count(struct make *mk, bool whole);
@@ -101,25 +102,25 @@ bool make_nothing_left(const struct make *mk);
 #define MAKE_SENSITIVITY JOB_WORK "sens.json"
 
 enum quantize_resume make_resume(const struct make *mk);
-/* Returns whether a step's record can be used instead of running the step, and logs it. *result is
- * then the step's result, owned by the caller (cJSON_Delete); else NULL. */
+/* Returns whether a step's record can be used instead of running the step, and if so logs this.
+ * *result is then the step's result, owned by the caller (cJSON_Delete); otherwise NULL. */
 bool make_reuse(struct make *mk, struct step *s, cJSON **result);
 /* Replaces *to and takes ownership of `result`. */
 void make_keep(cJSON **to, cJSON *result);
-/* Adds a sentence to cut_short about work that could not be done, once. It stays there regardless
- * of what later plans include. */
+/* Adds a sentence to cut_short about work that could not be done, unless it is already there. It
+ * stays whatever later plans include. */
 void make_left_out(struct make *mk, const char *fmt, ...) PRINTF_LIKE(2, 3);
 /* Adds a sentence to the notes of results.json. */
 void make_note(struct make *mk, const char *fmt, ...) PRINTF_LIKE(2, 3);
 struct made *make_add_file(struct make *mk, const char *recipe, char *path, bool outside);
 
 struct eval_kld_run;
-/* Measures f[1..n) against the base f[0] in one pass and records every file's results. `see`, if
- * not NULL, may inspect the run. */
+/* Measures f[1..n) against the base f[0] in one pass and records the results of every file. `see`,
+ * if not NULL, may inspect the run. */
 typedef void (*make_see)(void *ctx, const struct eval_kld_run *r);
 int make_measure(struct make *mk, struct made *const *f, int n, make_see see, void *ctx,
                  struct err *e);
-/* Returns the share of f's windows measured by an earlier run; its results cache must be open
+/* Returns the share of f's windows that an earlier run has measured; the results cache must be open
  * (mk->w->kept). */
 double make_measured(struct make *mk, const struct made *f);
 /* Writes the record of f's results again, under the file's current name. */
@@ -131,65 +132,66 @@ void made_drop(struct make *mk);
 struct ids;
 struct step;
 
-/* Repairs the base's chat template for all other files, with a note. */
+/* Repairs the base's chat template for all other files, and adds a note about it. */
 int make_template(struct make *mk, struct err *e);
-/* Adds the repaired template, if any, to the key of a step that writes a file. */
+/* Adds the repaired template, if there is one, to the key of a step that writes a file. */
 void make_key_template(const struct make *mk, struct step *s);
 
-/* Refuses, before any work, invalid facts, a missing --notes file, and a quantized SRC without
- * --allow-requantize. */
+/* Returns an error, before any work, for invalid facts, a missing --notes file, or a quantized SRC
+ * without --allow-requantize. */
 int make_check_base(struct make *mk, struct err *e);
-/* Refuses files in the folder that are not the job's and in its way, unless -f was given. The job
- * must be open. */
+/* Returns an error if files that the job did not make are in its way in the folder, unless -f was
+ * given. The job must be open. */
 int make_check_folder(struct make *mk, struct err *e);
-/* Renames, with -f, models in the folder that are not the job's to NAME.orig, so that they are not
- * published. */
+/* With -f, renames models in the folder that the job did not make to NAME.orig, so that they are
+ * not published. */
 int make_set_aside(const struct make *mk, struct err *e);
-/* Writes the files for readers, with the given results.json. */
+/* Writes the files that people read, from the given results.json. */
 int make_publish(struct make *mk, const cJSON *results, struct err *e);
 
-/* Sets --pre from the job's state in the folder `out` if this call has none. Call it before any
- * check. */
+/* Sets --pre from the state of the job in the folder `out` if this call has none. Call it before
+ * any check. */
 int make_pre_recall(struct make *mk, const char *out, struct err *e);
-/* Writes --pre into the state of the open job, for later calls. */
+/* Writes --pre to the state of the open job, for later calls. */
 int make_pre_keep(const struct make *mk, struct err *e);
 /* Checks the options, and fills recipes and classes. `recipes` is the text of --recipe; NULL: not
  * given. */
 int make_ask(struct make *mk, const char *recipes, struct err *e);
 /* Sets mk->name, the prefix of all file names. */
 int make_name(struct make *mk, struct err *e);
-/* Refuses with ERR_USAGE an output folder that is the source folder, inside it or above it, that
- * holds original weights of any model, or that is inside another job's results or state (place.c).
- */
+/* Returns ERR_USAGE for an output folder that is the source folder, inside it or above it, that
+ * holds original weights of any model, or that is inside another job's results or state
+ * (place.c). */
 int make_check_place(const char *src, const char *out, struct err *e);
-/* Refuses with ERR_USAGE an output folder that holds another model's job. mk->name must be set; if
- * mk->weights is set too, sources of one name are distinguished. */
+/* Returns ERR_USAGE for an output folder that holds another model's job. mk->name must be set; if
+ * mk->weights is also set, sources with the same name are distinguished. */
 int make_check_earlier(const struct make *mk, const char *out, struct err *e);
 /* Sets mk->weights from the record of the source, if the source is unchanged. */
 bool make_known_weights(struct make *mk);
-/* Refuses, before anything is written and in a dry run too, a folder `out` that the job cannot use:
- * its place, other files in the way, another model's job. */
+/* Returns an error, before anything is written and also in a dry run, if the job cannot use the
+ * folder `out`: because of its place, other files in the way, or another model's job. */
 int make_check_before(struct make *mk, const char *out, struct err *e);
 /* Records name, path and hash of the source in DIR.work/source.json. */
 int make_keep_source(const struct make *mk, struct err *e);
-/* Returns the name of the base's file in a type, "NAME-BF16.gguf"; the caller frees it. */
+/* Returns the name of the base's file in a type, e.g. "NAME-BF16.gguf"; the caller frees it. */
 char *make_base_file(const struct make *mk, const char *type);
-/* Computes src_hash and weights, the hashes of SRC, and refuses a folder owned by another source.
- */
+/* Computes src_hash and weights, the hashes of SRC. Returns an error if the folder belongs to
+ * another source. */
 int make_source(struct make *mk, struct err *e);
-/* Converts a folder, or uses a GGUF file unchanged, as file[0] with its hash. */
+/* Sets file[0] with its hash: a folder is converted, a GGUF file is used unchanged. */
 int make_convert(struct make *mk, struct err *e);
 /* Sets mk->tower from the headers of the source (mmproj.c). */
 void make_look_at_tower(struct make *mk);
-/* Writes the projector files of a known vision tower; warns about an unknown one. */
+/* Writes the projector files of a known vision tower; warns if the tower is unknown. */
 int make_mmproj(struct make *mk, struct err *e);
-/* Returns the name of the i-th projector file, "mmproj-NAME-BF16.gguf"; the caller frees it. */
+/* Returns the name of the i-th projector file, e.g. "mmproj-NAME-BF16.gguf"; the caller frees
+ * it. */
 char *make_mmproj_file(const struct make *mk, int i);
 /* Returns whether the job writes a projector file of this name. */
 bool make_is_mmproj(const struct make *mk, const char *name);
-/* Refuses projector files in the way that are not the job's. */
+/* Returns an error if projector files that the job did not make are in the way. */
 int make_check_mmproj(const struct make *mk, struct err *e);
-/* Writes a sentence about a vision tower that is left out; false: nothing is left out. */
+/* Writes a sentence about a vision tower that is left out. Returns false if nothing is left out. */
 bool make_mmproj_gap(const struct make *mk, char *out, size_t cap);
 /* Adds rows about the projector files to the table of the files, and returns their total size. */
 uint64_t make_emit_mmproj(const struct make *mk, struct emit *m);
@@ -199,20 +201,20 @@ int make_put_mmproj(struct make *mk, cJSON *to, struct err *e);
 int make_texts(struct make *mk, struct err *e);
 /* Forecasts the job's cost, and makes the plan that fits --time. */
 int make_forecast(struct make *mk, struct err *e);
-/* Returns whether the plan takes longer than --time although nothing more can be left out; writes a
- * warning to out. */
+/* Returns whether the plan exceeds --time although nothing more can be left out; writes a warning
+ * to out. */
 bool make_too_long(const struct make *mk, char out[512]);
 int make_dry_run(struct make *mk, const char *out, struct emit *m, struct err *e);
-/* Refuses with ERR_SYS, before anything is written, a new job whose --time is too short even for
- * presets, by a forecast without passes of the model. */
+/* Returns ERR_SYS, before anything is written, for a new job whose --time is too short even for
+ * presets, according to a forecast that runs no passes of the model. */
 int make_check_time(struct make *mk, const char *out, struct err *e);
 /* Updates the forecast after the part `done`, and fits the plan to the remaining time. */
 int make_replan(struct make *mk, enum plan_part done, struct err *e);
 struct shapes;
-/* Returns the bytes of the job's memory outside large buffers. */
+/* Returns the bytes of memory that the job takes besides large buffers. */
 double make_other_memory(void);
-/* Measures the inputs of the plan. `base` is the path of the converted model; NULL: none yet. Then
- * `convert`, if not NULL, converts the model if timing its passes is worth that. */
+/* Measures the inputs of the plan. `base` is the path of the converted model; NULL: not converted
+ * yet. In that case `convert`, if not NULL, converts the model if timing its passes is worth it. */
 typedef int (*make_provide)(void *ud, const char **base, struct err *e);
 int make_measure_plan(struct make *mk, const struct shapes *s, const char *base,
                       make_provide convert, void *ud, struct err *e);
@@ -220,7 +222,7 @@ int make_imatrix(struct make *mk, struct err *e);
 /* Returns the path of the file of second moments, freed by the caller; NULL: none were collected.
  */
 char *make_gram(const struct make *mk);
-/* Makes the files requested as presets: file[1..]. */
+/* Makes the files that were requested as presets: file[1..]. */
 int make_quantize(struct make *mk, struct err *e);
 /* Measures the cost of each type for each part of the model, once for all sizes, and writes
  * MAKE_SENSITIVITY. */
@@ -231,26 +233,26 @@ int make_ladder(struct make *mk, struct err *e);
 int make_mix(struct make *mk, struct err *e);
 /* Makes one preset's file with the job's importance matrix, and records the step. */
 int make_preset(struct make *mk, const char *recipe, struct err *e);
-/* Sets *out to the exact file size of a preset, before anything is encoded. */
+/* Sets *out to the exact file size of a preset, without encoding anything. */
 int make_class_bytes(const struct make *mk, const char *name, uint64_t *out, struct err *e);
 /* Returns the name of the encoders' search for mixes, with or without error feedback. */
 const char *make_mix_search(const struct make *mk, bool feedback);
 /* Returns the seconds left for probes; 0: no limit. */
 double make_time_for_probes(const struct make *mk);
 /* Looks for an evaluation text that was also used for importance or probes, and sets *same to its
- * path; NULL: none. */
+ * path; NULL: there is no such text. */
 int make_texts_apart(struct make *mk, const char **same, struct err *e);
 int make_eval(struct make *mk, struct err *e);
 int make_speed(struct make *mk, struct err *e);
 int make_tools(struct make *mk, struct err *e);
-/* Appends to the files of `now`, the new results.json, the rows of `old`, an earlier one, for files
- * that are still in the folder but not from this run. Files whose results are not comparable are
- * skipped with a warning. */
+/* Appends rows of `old`, an earlier results.json, to the files of `now`, the new one: those of
+ * files that are still in the folder but were not made by this run. Files whose results are not
+ * comparable are skipped with a warning. */
 void make_earlier(struct make *mk, const cJSON *old, cJSON *now);
 int make_report(struct make *mk, struct err *e);
 /* Computes the SHA-256 of an output, cached by the hash of its content. */
 int make_checksum(struct make *mk, const char *path, const char *hash, char hex[65], struct err *e);
-/* Fills m with the table of the files and the answer; appends the closing sentences to `after`. */
+/* Fills m with the table of files and the answer; appends the closing sentences to `after`. */
 int make_show(struct make *mk, double seconds, struct emit *m, struct buf *after, struct err *e);
 #include "commands/members.h"
 struct make_opts {
@@ -258,16 +260,16 @@ struct make_opts {
 #include "commands/make.def"
 };
 extern const struct make make_usual; /* defaults */
-/* Runs the whole job: fills `m` with its result, and `after` with sentences to print after it on a
- * terminal. mk holds the options and is released. `recipes` are names separated by commas; NULL:
- * the size classes. */
+/* Runs the whole job: fills `m` with its result, and `after` with the sentences that a terminal
+ * shows after it. mk holds the options and is released. `recipes` are names separated by commas;
+ * NULL: the size classes. */
 int make_run(struct make *mk, const char *recipes, const char *out, struct emit *m,
              struct buf *after, struct err *e);
 
-/* Checks SRC before any work (check.c): a GGUF file must have a known architecture and tokenizer, a
+/* Checks SRC before any work (check.c): a GGUF file must have a known architecture and tokenizer; a
  * folder must be convertible. */
 int make_check_source(const char *src, const char *pre, struct err *e);
-/* Checks before any work that every file of l is a text (check.c). */
+/* Checks, before any work, that every file of l is a text (check.c). */
 int make_check_texts(const struct str_list *l, struct err *e);
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* make/measure.c - the measuring steps of `hone make`: perplexity and divergence of every file in
- * one pass over the text (base and candidates run together), then speed. */
+/* make/measure.c - the steps of `hone make` that measure: perplexity and divergence of every file
+ * in one pass over the text (base and candidates run together), then speed. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -40,8 +40,8 @@ static int eval_step(struct make *mk, const struct made *f, struct step *s, stru
     return 0;
 }
 
-/* Appends the groups of rows of `hone eval kld --by-depth`: 1..63 tokens of context, 64..127, ...
- */
+/* Appends the same groups of rows as `hone eval kld --by-depth`: 1..63 tokens of context, 64..127,
+ * ... */
 static void put_depths(cJSON *to, const struct eval_kld_run *r, int cand) {
     cJSON *rows = doc_arr(to, "by_depth");
     for (int64_t lo = 1, hi = 64; lo < r->ctx; lo = hi, hi *= 2) {
@@ -57,7 +57,8 @@ static void put_depths(cJSON *to, const struct eval_kld_run *r, int cand) {
     }
 }
 
-/* Returns a candidate's results, or the base's, which are the same in every candidate's run. */
+/* Returns the results of a candidate, or of the base, which are the same in the run of any
+ * candidate. */
 static cJSON *kld_result(const struct eval_kld_run *r, int cand, bool base) {
     struct eval_kld total, *k = &total;
     eval_kld_total(r, cand, k);
@@ -100,7 +101,8 @@ static int bench_open(struct make *mk, struct bench *b, struct made *const *f, i
     struct session_opts o = {
         .n_ctx = mk->eval_ctx, .isa = mk->w->isa, .act = ACT_F32, .pool = mk->w->pool};
     for (int i = 0; i < n; i++) b->path[i] = f[i]->path;
-    for (int i = n - 1; i >= 0; i--) { /* the base is the largest and comes last */
+    for (int i = n - 1; i >= 0;
+         i--) { /* from the last, so that the base, the largest, comes last */
         o.device = device_share(mk->w, b->path, i + 1);
         TRY(open_model(mk->w, &b->model[i], f[i]->path, e));
         open_warn_context(mk->w, b->model[i], mk->eval_ctx);
@@ -134,7 +136,8 @@ static int record_eval(struct make *mk, struct made *f, const struct eval_kld_ru
     return make_keep_eval(mk, f, e);
 }
 
-/* Sets *out to a text that identifies everything f's results depend on; the caller frees it. */
+/* Sets *out to a text that identifies everything on which f's results depend; the caller frees
+ * it. */
 static int eval_name(struct make *mk, const struct made *f, char **out, struct err *e) {
     struct step s;
     int rc = eval_step(mk, f, &s, e);
@@ -193,7 +196,7 @@ int make_measure(struct make *mk, struct made *const *f, int n, make_see see, vo
     return rc;
 }
 
-/* Measures f[1..n) against f[0], in passes of as many files as fit into memory. */
+/* Measures f[1..n) against f[0], in passes with as many files as fit into memory. */
 static int measure_all(struct make *mk, struct made **f, int n, struct err *e) {
     const int most = passes_files(mk->w, f[0]->path) - 1;
     for (int i = 1, k; i < n; i += k) {
@@ -256,7 +259,7 @@ static void put_speeds(cJSON *to, const struct eval_speed *row, int n) {
     }
 }
 
-/* Times a file; `what` is the key of its cached repetitions. */
+/* Times a file; `what` is the cache key of its repetitions. */
 static int time_file(struct make *mk, const struct made *f, const char *what, cJSON **out,
                      struct err *e) {
     const struct results_cache_of keep = {mk->w->kept, what};

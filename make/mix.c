@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* make/mix.c - the --budget step of `hone make`: the best mix of each size, and the gate
- * (mix/accept.h). A mix becomes a file of the folder only if it passes; otherwise the best plain
- * recipe that fits takes its place, and a note of the report gives the reason. */
+/* make/mix.c - the --budget step of `hone make`: makes the best mix of each size and decides
+ * whether to accept it (mix/accept.h). A mix becomes a file of the folder only if it is accepted;
+ * otherwise the best plain recipe that fits takes its place, and a note in the report gives the
+ * reason. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -31,8 +32,8 @@ static int rename_file(const char *from, const char *to, struct err *e) {
     return rename(from, to) == 0 ? 0 : err_sys(e, "%s: cannot rename to %s", from, to);
 }
 
-/* Finds the name of general.file_type, which programs that load files by name expect at the end of
- * the name. */
+/* Finds the name that belongs to general.file_type; programs that load files by name expect it at
+ * the end of the name. */
 static int encoding_of(const char *path, char out[32], struct err *e) {
     struct gguf *g;
     TRY(gguf_open(&g, path, 0, e));
@@ -43,8 +44,8 @@ static int encoding_of(const char *path, char out[32], struct err *e) {
     return 0;
 }
 
-/* Moves the step's files to their names by the verdict: the mix and its plan, or the plain recipe.
- */
+/* Moves the step's files to their final names, depending on the verdict: the mix and its plan, or
+ * the plain recipe. */
 static int settle(const struct candidate *k, const char *label, char **file, char **plan,
                   struct err *e) {
     char type[32];
@@ -102,14 +103,14 @@ static int try_mix(struct candidate *k, uint64_t budget, const char *sens, struc
     if (!rc) rc = quantize_run(&job->o, &r, e);
     mixer_close(&x);
     if (!rc) rc = gate_find(g, budget, e);
-    for (int i = 0; i < g->n; i++) /* reuse recipes already in the folder */
+    for (int i = 0; i < g->n; i++) /* reuse recipes that are already in the folder */
         for (int f = 0; f < mk->n_files && !g->plain[i].path; f++)
             if (strcmp(mk->file[f].recipe, g->plain[i].name) == 0)
                 g->plain[i].path = xstrdup(mk->file[f].path);
     return rc ? rc : gate_judge(g, k->mix, e);
 }
 
-/* Makes the mix of a budget and compares it with the plain recipes. */
+/* Makes the mix for a budget and compares it with the plain recipes. */
 static int new_mix(struct candidate *k, const char *label, uint64_t budget, const char *sens,
                    struct step *s, struct err *e) {
     struct make *mk = k->mk;
@@ -156,7 +157,7 @@ static void candidate_release(struct candidate *k) {
     free(k->prefix);
 }
 
-/* Adds the file named by the step's record. */
+/* Adds the file that the step's record names. */
 static int add_recorded(struct make *mk, const cJSON *result, const char *text, struct err *e) {
     const char *file = doc_str(result, "file");
     const char *recipe = doc_str(result, "recipe");
@@ -186,7 +187,7 @@ static int make_budget(struct make *mk, const char *text, uint64_t budget, const
     step_key(&s, "sensitivity", "%s", sens_hash);
     step_key(&s, "search", "%s%s", make_mix_search(mk, mk->plan.feedback),
              mk->plan.feedback ? " feedback" : "");
-    step_key(&s, "encoder", "3"); /* the number in files.c */
+    step_key(&s, "encoder", "3"); /* same version as in files.c */
     make_key_template(mk, &s);
     step_key(&s, "budget", "%" PRIu64, budget);
     step_key(&s, "ctx", "%" PRId64 " %" PRId64, mk->eval_ctx, mk->eval_chunks);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* make/mmproj.c - the vision tower of the source in `hone make`: the projector files
+/* make/mmproj.c - the step of `hone make` for the source's vision tower: writes the projector files
  * mmproj-NAME-TYPE.gguf, which other programs load together with any file of the job. */
 #include <stdlib.h>
 #include <string.h>
@@ -59,7 +59,7 @@ static int write_file(struct make *mk, const char *file, const char *type, struc
     return rc;
 }
 
-/* Writes the file of one type, unless it is recorded as done. */
+/* Writes the file of one type, unless a record shows that it is done. */
 static int make_one(struct make *mk, const char *file, const char *type, struct err *e) {
     struct step s;
     cJSON *found = NULL;
@@ -69,7 +69,7 @@ static int make_one(struct make *mk, const char *file, const char *type, struct 
     step_init(&s, &mk->job, step_name);
     step_key(&s, "source", "%s", mk->src_hash);
     step_key(&s, "file", "%s", file);
-    /* Version of the conversion: raised whenever the same tower gives other bytes. */
+    /* Version of the conversion: increased whenever the same tower would give different bytes. */
     step_key(&s, "version", "1");
     const bool known = make_reuse(mk, &s, &found);
     int rc = 0;

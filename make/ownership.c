@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* make/ownership.c - records of the files that a job owns in its results folder. */
+/* make/ownership.c - records of which files in its results folder a job owns. */
 #include "make/ownership.h"
 
 #include <stdlib.h>
@@ -21,7 +21,7 @@ static char *own_path(const struct job *j, const char *name) {
     return path;
 }
 
-/* Hashes a GGUF file's header; false: not a readable GGUF file. */
+/* Hashes the header of a GGUF file; false: not a readable GGUF file. */
 static bool header_hash(const char *path, char hex[33]) {
     struct gguf *g;
     struct err ignored;
@@ -33,7 +33,7 @@ static bool header_hash(const char *path, char hex[33]) {
     return true;
 }
 
-/* Returns whether a file is the one described by an entry of a list, possibly with damaged data. */
+/* Returns whether a file is the one that an entry of a list describes; its data may be damaged. */
 static bool is_that(const char *path, const cJSON *entry) {
     char hex[33];
     int64_t want;
@@ -56,7 +56,8 @@ static bool in_manifest(const struct job *j, const char *name, const char *path)
     return found;
 }
 
-/* Returns whether the file may be replaced: not there or ours, changed since, or foreign. */
+/* Returns the state of the file: free to be replaced (missing, or ours and unchanged), edited
+ * since, or foreign. */
 static enum guard_state owner_state(const struct job *j, const char *name) {
     char *path = job_path(j, name), *own = own_path(j, name);
     cJSON *root = NULL;

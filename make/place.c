@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* make/place.c - the rule that an output folder of `hone make` belongs to one model. The job
- * records its source in DIR.work/source.json; a later job with another source is refused, so that
- * the first one's card, report and checksums stay. Without that record, results.json or
+ * records its source in DIR.work/source.json. A later job with a different source is an error, so
+ * that the card, report and checksums of the first one stay. Without that record, results.json or
  * manifest.json is used. */
 #include <stdlib.h>
 #include <string.h>
@@ -35,8 +35,8 @@ static char *real_or_new(const char *path) {
     return real;
 }
 
-/* Returns the name of a file of original weights in the folder `dir`, freed by the caller; NULL:
- * none. */
+/* Returns the name of a file with original weights in the folder `dir`, freed by the caller; NULL:
+ * there is no such file. */
 static char *original_weights(const char *dir) {
     struct io_names all = {0};
     struct err ignored;
@@ -49,7 +49,7 @@ static char *original_weights(const char *dir) {
     return found;
 }
 
-struct source { /* model of the job in a folder; strings borrowed from root */
+struct source { /* model of the job in a folder; strings are borrowed from root */
     cJSON *root;
     const char *name, *path, *hash, *weights; /* NULL: unknown */
 };
@@ -60,7 +60,7 @@ static bool source_read(struct source *s, const char *dir, const char *file, con
     if (!s->root) return false;
     const cJSON *o = member ? doc_get(s->root, member) : s->root;
     const bool results = member && strcmp(member, "model") == 0;
-    /* The name in results.json may be one for display (`publish --name`). */
+    /* The name in results.json may be for display only (`publish --name`). */
     s->name = doc_str(o, results ? "source" : "name");
     s->path = doc_str(o, "path");
     s->hash = doc_str(o, results ? "source_xxh128" : "xxh128");
@@ -68,7 +68,8 @@ static bool source_read(struct source *s, const char *dir, const char *file, con
     return s->name != NULL;
 }
 
-/* Finds the source of the job in the folder `out`: in its state, else in the published files. */
+/* Finds the source of the job in the folder `out`: in the job's state, or else in the published
+ * files. */
 static bool source_find(struct source *s, const char *state, const char *out) {
     const struct {
         const char *dir, *file, *member;
@@ -89,8 +90,8 @@ static bool within(const char *p, const char *dir) {
     return strncmp(p, dir, n) == 0 && (!p[n] || p[n] == '/' || (n && dir[n - 1] == '/'));
 }
 
-/* Refuses the resolved path `to` if it is inside the results or the state of an earlier job: both
- * would be published, or deleted, together. */
+/* Returns an error if the resolved path `to` is inside the results or the state of an earlier job:
+ * both would be published, or deleted, together. */
 static int check_outer(const char *to, const char *out, struct err *e) {
     int rc = 0;
     char *dir = xstrdup(to);
@@ -144,7 +145,7 @@ int make_check_place(const char *src, const char *out, struct err *e) {
     return rc;
 }
 
-/* Returns whether the job in a folder is of this model: same name and same weights. Texts of the
+/* Returns whether the job in a folder is for this model: same name and same weights. Texts of the
  * source, such as its card or template, may differ. A source without hashes (mk->weights "") is
  * compared by name alone. */
 static bool same_model(const struct make *mk, const struct source *s) {
@@ -153,7 +154,7 @@ static bool same_model(const struct make *mk, const struct source *s) {
     return s->weights && strcmp(s->weights, mk->weights) == 0;
 }
 
-/* Sets the error about another model's job `s` in the folder `out`. */
+/* Sets the error for a folder `out` that holds `s`, another model's job. */
 static int another_model(const struct make *mk, const struct source *s, const char *out,
                          struct err *e) {
     char *here = io_real(mk->src);
@@ -171,8 +172,8 @@ static int another_model(const struct make *mk, const struct source *s, const ch
                    out, s->name, s->path ? ", from " : "", s->path ? s->path : "");
 }
 
-/* Returns a model that manifest.json in the folder `out` lists, unless one of the listed models has
- * this one's name: then NULL. Borrowed from *root, which the caller frees. */
+/* Returns a model that manifest.json in the folder `out` lists; NULL if any listed model has the
+ * name of this one. Borrowed from *root, which the caller frees. */
 static const char *listed_model(const struct make *mk, const char *out, cJSON **root) {
     const char *other = NULL;
     const size_t n = strlen(mk->name);
@@ -211,7 +212,7 @@ bool make_known_weights(struct make *mk) {
 }
 
 int make_check_before(struct make *mk, const char *out, struct err *e) {
-    char *old = io_join(out, ".hone"); /* state of an earlier version, which job_open moves */
+    char *old = io_join(out, ".hone"); /* state of an earlier version, which job_open would move */
     const bool taken = io_exists(old);
     free(old);
     int rc = job_look(&mk->job, out, e);

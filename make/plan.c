@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* make/plan.c - fits the plan to time and memory, and writes its messages. docs/design/make.md
- * explains the order in which parts are left out. */
+ * explains in which order parts are left out. */
 #include "make/plan.h"
 
 #include <inttypes.h>
@@ -27,7 +27,7 @@ const char *const plan_part_name[PART_COUNT] = {"conversion",
 /* Windows of joint probes, from many to few. */
 static const int levels[] = {16, 8, 4};
 
-/* Evaluation windows: enough to compare files well; fewer are meaningless. */
+/* Evaluation windows: ENOUGH compares files well; fewer than LEAST are meaningless. */
 enum { ENOUGH_WINDOWS = 32, LEAST_WINDOWS = 8 };
 
 static void set_probes(const struct plan_in *in, enum probes how, int windows,
@@ -60,7 +60,7 @@ static double probing_seconds(const struct plan_in *in, const struct make_plan *
            windows * c.passes * in->pass_window + c.encoded * in->probe_encode;
 }
 
-/* Returns the time of making the mixes. */
+/* Returns the time that making the mixes takes. */
 static double mixing(const struct plan_in *in, const struct make_plan *p) {
     const double files = in->n_classes, fed = (double)p->fed_files;
     double sum = files * in->preset + (files - fed) * in->encode;
@@ -69,7 +69,7 @@ static double mixing(const struct plan_in *in, const struct make_plan *p) {
     return sum + (p->sequential ? files * in->encode_sequential : 0);
 }
 
-/* Returns the passes of files and of the base in the comparison with the presets. */
+/* Returns the number of passes, of files and of the base, in the comparison with the presets. */
 static double judging(const struct plan_in *in, const struct make_plan *p) {
     const bool split = p->fed_files > 0 && p->fed_files < in->n_classes;
     return (2 + 2 * p->sequential) * in->n_classes + in->judge_passes + split;
@@ -168,9 +168,9 @@ static void fewer_windows(struct steps *s, struct make_plan *p, int64_t least) {
     }
 }
 
-/* Mixes give up, in this order: files made block by block; probes; windows of the comparison that
- * hardly change its outcome; all probes, if gradients are known; feedback for large files, which
- * gain least, then for all; more windows. */
+/* Mixes give up, in this order: making files block by block; some probes; windows of the comparison
+ * that hardly change its outcome; all probes, if gradients are known; feedback for large files,
+ * which gain least, then for all files; more windows. */
 static void mix_steps(struct steps *s, struct make_plan *p) {
     p->sequential = false;
     for (size_t i = 0; i < COUNT_OF(levels); i++) {
@@ -210,7 +210,7 @@ static void list_steps(struct steps *s) {
     end_kind(s);
 }
 
-/* Lists the plans from the best to the shortest; each gives up a little more than the one before
+/* Lists the plans from the best to the shortest; each gives up a little more than the previous one
  * (docs/design/make.md). Returns their number. */
 static int plan_steps(const struct plan_in *in, struct make_plan out[PLAN_STEPS]) {
     struct steps s = {.in = in, .out = out};
@@ -233,7 +233,7 @@ int plan_points(const struct plan_in *in, struct make_plan out[PLAN_POINTS]) {
     list_steps(&s);
     for (int k = s.n_kinds - 1; k >= 0; k--) {
         const struct make_plan *p = &all[s.kind_end[k] - 1];
-        /* A plan that takes hardly less than a better one is not worth offering. */
+        /* Do not offer a plan that takes nearly as long as a better one. */
         if (k && plan_total(in, p) > .95 * plan_total(in, &all[s.kind_end[k - 1] - 1])) continue;
         out[n++] = *p;
     }
@@ -268,8 +268,8 @@ static struct plan_in unlimited(const struct plan_in *in) {
     return out;
 }
 
-/* Returns the inputs with those options restored that memory excludes but time would exclude as
- * well, so that time is given as the reason. */
+/* Returns the inputs with those options restored that memory excludes but that time would also
+ * exclude, so that time is given as the reason. */
 static struct plan_in by_time(const struct plan_in *in) {
     struct plan_in out = *in, all = unlimited(in);
     struct make_plan p;
@@ -279,7 +279,7 @@ static struct plan_in by_time(const struct plan_in *in) {
     return out;
 }
 
-/* Writes a size in the form of --max-memory, rounded up. */
+/* Writes a size as --max-memory accepts it, rounded up. */
 static void size_text(double bytes, char out[32]) {
     const bool large = bytes > 4 * 0x1p30;
     snprintf(out, 32, "%.0f%s", ceil(bytes / (large ? 0x1p30 : 0x1p20)), large ? "GiB" : "MiB");
@@ -377,7 +377,7 @@ void plan_time_text(double s, char out[32]) {
         snprintf(out, 32, "%.0f seconds", s);
 }
 
-/* Writes the extra time of the whole job under the plan `with`. */
+/* Writes how much longer the whole job would take with the plan `with`. */
 static void cost(const struct plan_in *in, const struct make_plan *p, const struct make_plan *with,
                  char out[32]) {
     plan_time_text(plan_total(in, with) - plan_total(in, p), out);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* make/plan.h - plan of `hone make` within its time limit, computed from forecast numbers. Pure
- * arithmetic; make/forecast.c measures the numbers. */
+/* make/plan.h - the plan of `hone make` within its time limit, computed from forecasts. Pure
+ * arithmetic; make/forecast.c makes the forecasts. */
 #ifndef HONE_MAKE_PLAN_H
 #define HONE_MAKE_PLAN_H
 
@@ -10,8 +10,8 @@
 
 #include "mix/joint.h"
 
-/* Effort spent on quality: mixes with the encoders' own search; plus error feedback; plus
- * block-by-block quantization (mix/sequential.h). */
+/* Effort spent on quality: mixes with the encoders' own search; in addition, error feedback; in
+ * addition, block-by-block quantization (mix/sequential.h). */
 enum effort { EFFORT_FAST, EFFORT_NORMAL, EFFORT_HIGH, EFFORT_COUNT };
 extern const char *const effort_name[EFFORT_COUNT];
 
@@ -20,7 +20,7 @@ enum plan_part { /* in execution order */
                  PART_IMATRIX,
                  PART_PRESETS, /* files requested as presets */
                  PART_PROBES,  /* cost of each type for each part of the model */
-                 PART_LADDER,  /* choosing and encoding the files of the size classes */
+                 PART_LADDER,  /* choosing the types and encoding the files of the size classes */
                  PART_JUDGE,   /* comparing them with the presets of the same size */
                  PART_EVAL,
                  PART_SPEED,
@@ -30,7 +30,7 @@ enum plan_part { /* in execution order */
 };
 extern const char *const plan_part_name[PART_COUNT];
 
-enum plan_need {                /* memory needs; each includes those before it */
+enum plan_need {                /* memory needs; each includes the previous ones */
                  NEED_PASSES,   /* sessions and their buffers */
                  NEED_FEEDBACK, /* second moments of inputs */
                  NEED_ANSWERS,  /* second moments of output gradients */
@@ -40,10 +40,10 @@ enum plan_need {                /* memory needs; each includes those before it *
 
 enum { PLAN_ROLES = 64 };
 struct plan_in {  /* times in seconds on this machine */
-    double limit; /* total, including spent; 0: no limit */
+    double limit; /* whole job, including `spent`; 0: no limit */
     double spent;
-    double done[PART_COUNT]; /* share already done, 0 to 1 */
-    /* Options wanted. plan_memory() clears those that do not fit into memory. */
+    double done[PART_COUNT]; /* share that is already done, 0 to 1 */
+    /* Options that are wanted. plan_memory() clears those that do not fit into memory. */
     bool mixes;
     bool feedback;           /* error feedback */
     bool answers;            /* feedback also uses moments of output gradients */
@@ -52,26 +52,27 @@ struct plan_in {  /* times in seconds on this machine */
     double memory;           /* bytes of --max-memory, or free memory; 0: unknown */
     bool memory_given;       /* memory is --max-memory */
     double need[NEED_COUNT]; /* bytes of large buffers; 0: not wanted */
-    int n_classes;           /* files of the ladder, including --budget */
+    int n_classes;           /* files of the ladder, including those of --budget */
     int n_presets;
-    int n_roles, layers[PLAN_ROLES]; /* groups of each role */
+    int n_roles, layers[PLAN_ROLES]; /* number of groups of each role */
     int64_t probe_windows, eval_windows;
-    int judge_passes;               /* passes of the base in all comparisons */
-    double convert, hash;           /* hash: reading the inputs */
-    double imatrix, gram;           /* gram: extra cost of second moments */
-    double errors;                  /* errors of the encoders on sampled rows */
-    double probe_encode;            /* the whole model in the types of probes */
-    double pass_window;             /* a window of a forward pass of probes */
-    double slope_window;            /* gradients of a window (mix/slopes.h) */
-    double gains;                   /* gain of feedback for each type */
-    double factors;                 /* factors for feedback, for all files */
-    double preset;                  /* encoding one preset */
-    double encode, encode_feedback; /* one file of the ladder, which shares tensors with others */
-    double encode_alone;            /* one of at most two files with feedback */
-    double encode_sequential;       /* extra cost of block by block, per file */
-    double eval_window;             /* a window of one file */
-    double speed, tools;            /* per file */
-    double report;                  /* per file */
+    int judge_passes;     /* passes over the base in all comparisons */
+    double convert, hash; /* hash: reading the inputs */
+    double imatrix, gram; /* gram: additional cost of second moments */
+    double errors;        /* measuring the encoders' errors on sampled rows */
+    double probe_encode;  /* encoding the whole model in the types of probes */
+    double pass_window;   /* one window of a probe's forward pass */
+    double slope_window;  /* gradients of a window (mix/slopes.h) */
+    double gains;         /* measuring the gain of feedback for each type */
+    double factors;       /* factors for feedback, of all files */
+    double preset;        /* encoding one preset */
+    double encode,
+        encode_feedback; /* one file of the ladder, where tensors are shared with other files */
+    double encode_alone; /* one file with feedback if there are at most two */
+    double encode_sequential; /* additional cost of block by block, per file */
+    double eval_window;       /* one window of one file */
+    double speed, tools;      /* per file */
+    double report;            /* per file */
 };
 struct make_plan {
     bool made;
@@ -82,20 +83,20 @@ struct make_plan {
 };
 /* Clears feedback, answers and sequential if their buffers do not fit into memory. */
 void plan_memory(struct plan_in *in);
-/* Returns the bytes of large buffers that the plan needs. */
+/* Returns the bytes that the large buffers of the plan take. */
 double plan_bytes(const struct plan_in *in, const struct make_plan *p);
-/* Writes a sentence about the i-th option left out for memory, from 0: its need, and the
- * --max-memory that would allow it. Returns false past the last. */
+/* Writes a sentence about the i-th option that is left out for memory, counting from 0: how much it
+ * needs, and the --max-memory that would allow it. Returns false past the last. */
 bool plan_no_memory(const struct plan_in *in, int i, char *out, size_t cap);
 /* Fills *p with the plan without a time limit; only memory excludes options. */
 void plan_full(const struct plan_in *in, struct make_plan *p);
 enum { PLAN_POINTS = 10 };
 /* Fills *p with the best plan within the time limit, or with the shortest. */
 void plan_fit(const struct plan_in *in, struct make_plan *p);
-/* Lists the plans worth offering, from the shortest to the best: the last step of each kind.
- * Returns their number, at most PLAN_POINTS. */
+/* Lists the plans that are worth offering, from the shortest to the best: the last step of each
+ * kind. Returns their number, at most PLAN_POINTS. */
 int plan_points(const struct plan_in *in, struct make_plan out[PLAN_POINTS]);
-/* Describes what a plan makes: "mixes from 81 probes, error feedback". */
+/* Describes what a plan makes, e.g. "mixes from 81 probes, error feedback". */
 void plan_describe(const struct plan_in *in, const struct make_plan *p, char *out, size_t cap);
 /* Writes the --time that the shortest plan needs, with 10 % to spare: "95m", "12h". */
 void plan_time_needed(const struct plan_in *in, char out[32]);
@@ -103,13 +104,13 @@ bool plan_same(const struct make_plan *a, const struct make_plan *b);
 double plan_seconds(const struct plan_in *in, const struct make_plan *p, enum plan_part part);
 double plan_total(const struct plan_in *in, const struct make_plan *p);
 int64_t plan_probes(const struct plan_in *in, const struct make_plan *p);
-/* Returns whether a plan of plan_fit() still exceeds the limit. */
+/* Returns whether a plan that plan_fit() made still exceeds the limit. */
 bool plan_too_long(const struct plan_in *in, const struct make_plan *p);
-/* Writes a sentence about the i-th thing that `p` leaves out for time, from 0, and the time it
- * would take. Returns false past the last. */
+/* Writes a sentence about the i-th thing that `p` leaves out for time, counting from 0, and the
+ * time that it would take. Returns false past the last. */
 bool plan_left_out(const struct plan_in *in, const struct make_plan *p, int i, char *out,
                    size_t cap);
-/* Writes a duration for people: "3.2 hours", "14 minutes", "40 seconds". */
+/* Writes a duration in words: "3.2 hours", "14 minutes", "40 seconds". */
 void plan_time_text(double seconds, char out[32]);
 
 #endif

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* make/publish.c - writing the texts, manifest and checksums of a release.
+/* make/publish.c - writes the texts, manifest and checksums of a release.
  *
- * All texts are built first, then conflicts are checked (make/file_guard.h), then files are
- * written, each completely or not at all; manifest.json and SHA256SUMS come last. Tensor data is
+ * All texts are built first, then conflicts are checked (make/file_guard.h), then the files are
+ * written, each completely or not at all; manifest.json and SHA256SUMS come last. Tensor data are
  * read once. Nothing is deleted. */
 #include <stdbool.h>
 #include <stdint.h>
@@ -38,7 +38,7 @@ struct publish {
     bool have_result;
     struct text_file file[MAX_TEXTS];
     int n_files;
-    struct buf results; /* new text of results.json */
+    struct buf results; /* new contents of results.json */
     char *prompt, *notes;
     struct constraint *guard;
     struct facts facts;
@@ -47,7 +47,7 @@ struct publish {
 
 /* ---- from the model ---- */
 
-/* Renders a conversation of one turn as the model sees it. */
+/* Renders a conversation of one turn in the form that the model sees. */
 static void render_prompt(struct publish *p) {
     static const char conv[] = "{\"messages\": [{\"role\": \"system\", \"content\": "
                                "\"{system message}\"}, {\"role\": \"user\", \"content\": "
@@ -74,7 +74,7 @@ static struct buf *add_text(struct publish *p, const char *name) {
     return &p->file[p->n_files++].text;
 }
 
-/* Files to copy, and their new names if different: pulls from the Hub use a file named system. */
+/* Files to copy, with new names if different: pulls from the Hub use a file named "system". */
 static const char *const copied[][2] = {{"LICENSE", NULL},
                                         {"LICENSE.txt", NULL},
                                         {"LICENSE.md", NULL},
@@ -123,7 +123,7 @@ static void set_facts(const struct publish *p, cJSON *root) {
         cJSON_ReplaceItemInObjectCaseSensitive(root, "facts", facts);
 }
 
-/* Reads the measurements, if any, and the facts, which may be part of them. */
+/* Reads the measurements, if there are any, and the facts, which may be stored with them. */
 static int open_results(struct publish *p, struct err *e) {
     char *path = io_join(p->o->dir, "results.json");
     const cJSON *given = p->o->results;
@@ -146,8 +146,8 @@ static int open_results(struct publish *p, struct err *e) {
     return rc;
 }
 
-/* Adds results.json. The user's own or edited file is read but not replaced; the facts are in the
- * manifest, too. */
+/* Adds results.json. A file that the user wrote or edited is read but not replaced; the manifest
+ * also has the facts. */
 static int add_results(struct publish *p, struct err *e) {
     enum guard_state state = GUARD_FREE;
     if (!p->o->results)
@@ -180,7 +180,7 @@ static int read_notes(struct publish *p, struct err *e) {
     return rc;
 }
 
-/* Inserts the notes before the first section. */
+/* Inserts the notes before the first section of the card. */
 static void add_notes(const struct publish *p, struct buf *card) {
     const char *at = card->len ? strstr(card->data, "\n## ") : NULL;
     size_t n = at ? (size_t)(at + 1 - card->data) : card->len;
@@ -274,7 +274,7 @@ static int list_file(struct publish *p, cJSON *files, struct buf *sums, const ch
     return rc;
 }
 
-/* Adds the releases named by --supersedes; without it, an existing list is kept. */
+/* Adds the releases that --supersedes names; without it, an existing list is kept. */
 static int add_superseded(struct publish *p, cJSON *root, const char *sums, struct err *e) {
     if (p->o->supersedes) return manifest_add_superseded(root, p->o->supersedes, sums, e);
     const cJSON *list = doc_get(p->old, "supersedes");
@@ -282,7 +282,7 @@ static int add_superseded(struct publish *p, cJSON *root, const char *sums, stru
     return 0;
 }
 
-/* Adds the source of the job that made the files, from the measurements, else from the existing
+/* Adds the source of the job that made the files: from the measurements, or else from the existing
  * manifest. */
 static void add_source(const struct publish *p, cJSON *root) {
     static const char *const member[][2] = {{"name", "source"},
@@ -310,7 +310,7 @@ static int write_list(struct publish *p, const char *name, const struct buf *tex
 }
 
 static int write_lists(struct publish *p, struct err *e) {
-    struct release now; /* with the files just written */
+    struct release now; /* includes the files just written */
     struct buf json = {0}, sums = {0};
     struct progress prog;
     uint64_t total = 0;

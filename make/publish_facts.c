@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* make/publish_facts.c - sources of a card's facts (publish.h, report/facts.h), by priority:
- * options of this call; manifest.json; results.json; the card of an earlier version; the source
- * folder. Remaining facts are read from the keys of the GGUF files. */
+/* make/publish_facts.c - collects a card's facts (publish.h, report/facts.h) from their sources, by
+ * priority: options of this call; manifest.json; results.json; the card of an earlier version; the
+ * source folder. The remaining facts are read from the keys of the GGUF files. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +15,7 @@
 
 enum { MAX_CARD = 16 << 20, MAX_MANIFEST = 256 << 20 };
 
-/* Checks that an ID is "user/name" in characters that the Hub allows. */
+/* Checks that an ID has the form "user/name", in characters that the Hub allows. */
 static int check_id(const char *what, const char *s, struct err *e) {
     static const char ok[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
     if (!s || !*s) return 0;
@@ -42,7 +42,7 @@ static int read_card(const char *dir, char **text, size_t *len, struct err *e) {
     return rc;
 }
 
-/* Reads the card of a Hugging Face folder, and the repository it is from. */
+/* Reads the card of a Hugging Face folder, and the repository that it comes from. */
 static int publish_facts_source(struct facts *f, const char *source, struct err *e) {
     char *text;
     size_t len;
@@ -52,7 +52,7 @@ static int publish_facts_source(struct facts *f, const char *source, struct err 
     const char *repo = facts_source_repo(f, source, text, len);
     facts_set(f, FACT_BASE_MODEL, repo);
     if (text) facts_from_card(f, text, len, &bad);
-    f->text[FACT_NAME] = NULL; /* the files name it themselves */
+    f->text[FACT_NAME] = NULL; /* the files give their own name */
     f->text[FACT_QUANTIZED_BY] = NULL;
     if (bad)
         log_warn("%s/README.md: line %d of its front matter was not understood and is ignored",
@@ -61,7 +61,7 @@ static int publish_facts_source(struct facts *f, const char *source, struct err 
     return 0;
 }
 
-/* Takes the facts from a card written by a version that stored them nowhere else. */
+/* Takes the facts from a card written by a version that did not store them anywhere else. */
 static int from_own_card(struct facts *f, const char *dir, struct err *e) {
     char *text;
     size_t len;
@@ -69,7 +69,7 @@ static int from_own_card(struct facts *f, const char *dir, struct err *e) {
     TRY(read_card(dir, &text, &len, e));
     if (text && strstr(text, README_MARK_OLD)) {
         facts_from_card(f, text, len, &bad);
-        f->tags.n = 0; /* generated again, with ours */
+        f->tags.n = 0; /* generated again, including ours */
         f->text[FACT_PIPELINE_TAG] = NULL;
     }
     free(text);
@@ -102,7 +102,7 @@ static int apply_list(const struct fact_list *l, const char **out, int n) {
     if (!l->n) return n;
     n = 0;
     for (int i = 0; i < l->n && n < RELEASE_MAX_LIST; i++) {
-        bool skip = false; /* tags for formats of the source */
+        bool skip = false; /* tags that name formats of the source */
         for (size_t k = 0; k < sizeof other / sizeof *other; k++)
             skip |= strcmp(l->v[i], other[k]) == 0;
         if (!skip) out[n++] = l->v[i];

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
 /* make/publish_fit.c - the memory table of a release. Each cell names the recommended file
- * (pick_file), else the closest one that fits; without measurements the one with the most bits.
+ * (pick_file) or, if that does not fit, the closest file that does; without measurements, the one
+ * with the most bits.
  *
  * Usable memory: of a card, all but 1 GiB; of unified memory, what macOS gives a GPU, 2/3 up to 36
- * GiB and 3/4 above; of main memory, all but 3 GiB. Keys and values are counted as f16, for one
- * conversation. */
+ * GiB and 3/4 above that; of main memory, all but 3 GiB. Keys and values are counted as f16, for
+ * one conversation. */
 #include "make/publish_fit.h"
 
 #include <stdlib.h>
@@ -32,11 +33,11 @@ static int result_index(const struct judge *j, int i) {
     return -1;
 }
 
-/* Ranks a file as a choice, lower is better: the recommended file, then the closest. */
+/* Ranks a file as a choice; lower is better: the recommended file first, then the closest. */
 static double badness(const struct judge *j, int i) {
     const struct release_file *f = &j->r->file[i];
     const int k = result_index(j, i);
-    /* The file that the others were made from is the last resort. */
+    /* The file from which the others were made is the last resort. */
     if (f->is_float) return 1e3;
     if (k < 0 || pick_grade(j->res, k).band == PICK_UNKNOWN) return 100 - f->bpw;
     return k == pick_file(j->res) ? -1 : j->res->file[k].mean_kld;
@@ -49,8 +50,8 @@ static int best_file(const struct judge *j) {
     return best;
 }
 
-/* Returns the release's index of the file that pick_file recommends; -1: none, or not in the
- * release. */
+/* Returns the index in the release of the file that pick_file recommends; -1: no file, or it is not
+ * in the release. */
 static int recommended(const struct judge *j) {
     const int k = j->res ? pick_file(j->res) : -1;
     for (int i = 0; k >= 0 && i < j->r->n_files; i++)
@@ -58,8 +59,8 @@ static int recommended(const struct judge *j) {
     return -1;
 }
 
-/* Returns the part of a memory available for what fit.h counts. On a card, embeddings stay outside.
- */
+/* Returns how much of a memory is available for what fit.h counts. That excludes embeddings, which
+ * are not on a card. */
 static uint64_t usable(enum release_memory kind, int gib, const struct sizes *z) {
     uint64_t all = (uint64_t)gib << 30, on = sizes_device(z), whole = sizes_weights(z);
     if (kind == RELEASE_GPU) return all - fit_reserve(all);
@@ -69,7 +70,8 @@ static uint64_t usable(enum release_memory kind, int gib, const struct sizes *z)
     return all > beside ? all - beside : 0;
 }
 
-/* Finds the best file for one cell. If a card holds none completely, the experts may be outside. */
+/* Finds the best file for one cell. If no file fits completely on a card, its experts may be
+ * outside. */
 static void cell(const struct judge *j, struct release_fit *row, int k) {
     double best = 0;
     row->file[k] = -1;
@@ -104,14 +106,14 @@ static void add_fit_rows(struct judge *j, enum release_memory kind, const int *g
             any |= row.file[k] >= 0;
             all &= row.file[k] == top && !row.cpu_moe[k];
         }
-        if (!any) r->n_fits = first; /* only the last row without a file is kept */
+        if (!any) r->n_fits = first; /* of the rows without a file, only the last is kept */
         r->fit[r->n_fits++] = row;
         if (all) {
             r->enough_gib[kind] = gib[i];
             break;
         }
     }
-    bool said = r->n_fits == first + 1 && r->enough_gib[kind]; /* already shown as enough_gib */
+    bool said = r->n_fits == first + 1 && r->enough_gib[kind]; /* enough_gib already says it */
     if (said) r->n_fits = first;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* make/rates.c - timing of a model's passes. Affects forecasts only, never bytes. */
+/* make/rates.c - times a model's passes. Affects only forecasts, never bytes. */
 #include "make/rates.h"
 #include "work/blas_choice.h"
 #include "work/open.h"
@@ -81,14 +81,14 @@ static int time_imatrix(struct rates *r, struct make *mk, struct model *m, bool 
     o.gram = col;
     double t0 = progress_now_s();
     enum log_level level = log_get_level();
-    log_set_level(LOG_ERROR); /* it would warn that two chunks miss most experts */
+    log_set_level(LOG_ERROR); /* hides the warning that two chunks miss most experts */
     if (!rc) rc = imatrix_collect(m, &o, &im, e);
     double t = progress_now_s() - t0, tokens = (double)mk->calib_ctx;
-    if (gram) /* The survey takes one more chunk. */
+    if (gram) /* the survey takes one more chunk */
         r->gram_token = fmax(0, (t / tokens - r->calib_token) / 2 - r->calib_token);
     else
         r->calib_token = t / tokens / 2;
-    if (!rc && mk->dry_run && !mk->imatrix) { /* its metadata counts in file sizes */
+    if (!rc && mk->dry_run && !mk->imatrix) { /* its metadata counts towards file sizes */
         mk->imatrix = io_join(mk->job.state, "imatrix.gguf");
         rc = imat_write(&im, mk->imatrix, IMAT_GGUF, true, e);
     }
@@ -155,7 +155,8 @@ void rates_opts(const struct make *mk, struct estimate_opts *out) {
                                   .best = mk->search && strcmp(mk->search, "best") == 0};
 }
 
-/* Returns the path of the source's largest file, freed by the caller; NULL: none. */
+/* Returns the path of the largest file of the source, freed by the caller; NULL: there is no
+ * file. */
 static char *largest_file(const char *src, uint64_t *size) {
     struct io_names all;
     struct err ignored;
@@ -184,8 +185,8 @@ static int by_value(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Returns the median rate of reading a few places of a file, in bytes per second, which are first
- * dropped from the file cache; 0: the file is too small or has holes. */
+/* Returns the median rate, in bytes per second, at which a few places of a file are read after they
+ * have been dropped from the file cache; 0: the file is too small or has holes. */
 static double read_rate(int fd, uint64_t size) {
     double rate[PIECES], seconds = 0;
     struct stat st;
@@ -211,7 +212,8 @@ static double read_rate(int fd, uint64_t size) {
 
 /* Returns the speed of reading the source from disk, in bytes per second. */
 static double disk_rate(const char *src) {
-    /* Of a good disk, and more than any disk: the places were still cached. */
+    /* rate of a good disk, and a rate above that of any disk, which means that the places were
+     * still cached */
     static const double usual = 1e9, most = 1e10;
     uint64_t size;
     char *path = largest_file(src, &size);
@@ -227,7 +229,8 @@ int rates_first(struct rates *r, struct make *mk, const struct shapes *s, struct
     *r = (struct rates){.memory = (double)mem_available(), .disk = disk_rate(mk->src)};
     rates_opts(mk, &o);
     if (!(mk->speeds.product > 0)) TRY(speeds_find(&mk->speeds, &mk->busy, mk->w, e));
-    /* Other processes may end before a long job does: count on a quarter of the processors. */
+    /* Other processes may end before a long job does, so count on at least a quarter of the
+     * processors. */
     r->speeds = speeds_scaled(&mk->speeds, fmax(.25, 1 - mk->busy));
     TRY(text_tokens(&mk->calib, &r->calib_tokens, e));
     TRY(text_tokens(&mk->probe, &r->probe_tokens, e));
@@ -238,7 +241,7 @@ int rates_first(struct rates *r, struct make *mk, const struct shapes *s, struct
 }
 
 bool rates_worth_running(const struct rates *r, const struct make *mk, const struct shapes *s) {
-    enum { CHUNKS = 5 }; /* of calibration: two without moments, three with them */
+    enum { CHUNKS = 5 }; /* chunks of calibration: two without moments, three with them */
     static const double most = 6;
     const uint64_t have = mem_available();
     const bool fits = !have || s->base_bytes <= have / 5 * 4;
@@ -253,7 +256,7 @@ int rates_model(struct rates *r, struct make *mk, const struct shapes *s, const 
     TRY(time_model(r, mk, base, e));
     r->pass_token = r->window / (double)mk->eval_ctx;
     r->measured = true;
-    if (!mk->in.feedback && s->active > 0) { /* no memory to measure it */
+    if (!mk->in.feedback && s->active > 0) { /* there was not enough memory to measure it */
         struct shapes_gram gram;
         shapes_gram(s, &gram);
         r->gram_token = r->calib_token * gram.flops / (2 * s->active);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* make/report.c - the last step of `hone make`: results.json, report.html, and the files of `hone
- * publish`: README.md, Modelfile, manifest.json, SHA256SUMS and so on. */
+/* make/report.c - the last step of `hone make`: writes results.json, report.html, and the files of
+ * `hone publish`: README.md, Modelfile, manifest.json, SHA256SUMS and so on. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +18,7 @@
 
 enum { MAX_RESULTS = 256 << 20 };
 
-/* Describes the machine: "AMD EPYC, 2 threads, avx512, NVIDIA H200". */
+/* Describes the machine, e.g. "AMD EPYC, 2 threads, avx512, NVIDIA H200". */
 static void machine(const struct make *mk, char out[512]) {
     char *text = NULL, cpu[128] = "this machine";
     size_t len = 0;
@@ -57,7 +57,7 @@ int make_checksum(struct make *mk, const char *path, const char *hash, char hex[
     return rc;
 }
 
-/* Opens a finished file as a reader would, to get its actual size and bits per weight. */
+/* Opens a finished file as any user of it would, to get its actual size and bits per weight. */
 static int describe_file(struct made *f, int64_t *n_params, struct requant *base, struct err *e) {
     struct gguf *g = NULL;
     TRY(gguf_open(&g, f->path, 0, e));
@@ -138,7 +138,8 @@ static void put_file(cJSON *files, const struct made *f) {
             if (cJSON_IsNumber(m) || cJSON_IsArray(m)) doc_put_copy(o, m->string, m);
 }
 
-/* Appends the evaluation's settings, with token and chunk counts from the base's record. */
+/* Appends the settings of the evaluation, with the numbers of tokens and chunks from the base's
+ * record. */
 static void put_eval(const struct make *mk, cJSON *to) {
     static const char *const count[] = {"n_tokens", "n_chunks"};
     doc_put_copy(to, "eval", mk->about_eval);
@@ -150,7 +151,7 @@ static void put_eval(const struct make *mk, cJSON *to) {
     }
 }
 
-/* Builds results.json for this run's files. */
+/* Builds results.json for the files of this run. */
 static int results_of(struct make *mk, int64_t n_params, cJSON *root, struct err *e) {
     char text[512];
     doc_put_str(root, "hone_version", HONE_VERSION);
@@ -230,7 +231,7 @@ static int write_sums(struct make *mk, struct err *e) {
     return rc;
 }
 
-/* Writes numbers and reports if no model is published. */
+/* Writes only numbers and reports, for a job that publishes no model. */
 static int write_alone(struct make *mk, const cJSON *results, struct err *e) {
     char *path = job_path(&mk->job, "results.json");
     int rc = doc_write(results, path, true, e);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* make/sens.c - the step of `hone make` that measures the cost of each type for each part of the
- * model, once for all sizes, on texts other than the evaluation's. */
+ * model, once for all sizes, on texts that the evaluation does not use. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -68,7 +68,7 @@ static int measure_sens(const struct mix_probe_opts *o, struct step *s, struct m
     return rc;
 }
 
-/* Fills in the requested sizes: small ones make IQ1 a candidate. */
+/* Fills in the requested sizes; for small sizes, IQ1 becomes a candidate. */
 static int budgets(struct make *mk, struct mix_probe_opts *o, struct err *e) {
     for (int i = 0; i < mk->budget.n; i++)
         TRY(size_parse(mk->budget.v[i], "--budget", &o->budget[o->n_budgets++], e));
@@ -76,20 +76,20 @@ static int budgets(struct make *mk, struct mix_probe_opts *o, struct err *e) {
     return make_class_bytes(mk, mk->classes.v[mk->classes.n - 1], &o->budget[o->n_budgets++], e);
 }
 
-/* Returns the share of probes in the file of an interrupted run. */
+/* Returns the share of the probes that are already in the file of an interrupted run. */
 static double share_of_probes(const struct make *mk, const char *path) {
     struct sens s;
     struct err ignored;
     const int64_t all = plan_probes(&mk->in, &mk->plan);
     double n;
     char *record = io_join(mk->job.state, "sensitivity.json");
-    const bool other = io_exists(record); /* complete, but with other options */
+    const bool other = io_exists(record); /* complete, but with different options */
     free(record);
     if (other || mk->redo || !io_exists(path) || sens_read(&s, path, &ignored)) return 0;
     n = s.n_joint;
     for (int i = 0; i < s.n_groups; i++) n += s.group[i].n_probes;
     sens_release(&s);
-    return all > 0 && n < (double)all ? n / (double)all : .99; /* the record is missing */
+    return all > 0 && n < (double)all ? n / (double)all : .99; /* only the record is missing */
 }
 
 int make_sensitivity(struct make *mk, struct err *e) {

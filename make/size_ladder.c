@@ -16,8 +16,8 @@ const char *ladder_find(const char *name) {
 
 bool ladder_verdict(const struct verdict_in *v, char *why, size_t cap) {
     /* The 99.9 % value of n positions depends on n / 1000 of them. Tails of divergences fall off
-     * about with the square, so its relative standard error is 1 / (2 sqrt(n / 1000)), and sqrt(2)
-     * of that for the difference of two files. */
+     * roughly with the square, so the relative standard error of that value is 1 / (2 sqrt(n /
+     * 1000)), and sqrt(2) times that for the difference of two files. */
     const double n = fmax(1, (double)v->n_tokens / 1000), slack = 2 * sqrt(2) / (2 * sqrt(n));
     bool sure = v->diff < -3 * v->diff_stderr, tail = v->p999 <= v->p999_plain * (1 + slack);
     snprintf(why, cap,

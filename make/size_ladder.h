@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: MIT
-/* make/size_ladder.h - size classes, and one rung of the ladder: the file of a class, the best of
- * some candidates no larger than the preset of that name. docs/design/make.md has the decision
- * rules. */
+/* make/size_ladder.h - size classes, and one rung of the ladder: the file of a class, chosen from
+ * some candidates that are no larger than the preset of that name. docs/design/make.md has the
+ * decision rules. */
 #ifndef HONE_MAKE_SIZE_LADDER_H
 #define HONE_MAKE_SIZE_LADDER_H
 
 #include "make/make.h"
 
 enum { LADDER_CANDS = 2 };
-/* Returns the canonical name of a size class given in any case; NULL: not a class of the ladder. */
+/* Returns the canonical name of a size class, whatever case it is given in; NULL: not a class of
+ * the ladder. */
 const char *ladder_find(const char *name);
 
-struct cand {          /* candidate for a class's file, in the work folder */
+struct cand {          /* a candidate for the file of a class, in the work folder */
     char *file, *path; /* its name within the job; owned */
     struct made made;  /* filled by measuring */
     bool there;
@@ -21,8 +22,8 @@ struct rung {
     uint64_t budget;  /* bytes of that preset */
     struct cand plain, cand;
     bool passed;       /* cand is better than plain */
-    bool mix;          /* cand is a mix; else the preset with error feedback */
-    bool block;        /* cand was made block by block, plain is the best single-pass file */
+    bool mix;          /* cand is a mix; otherwise the preset with error feedback */
+    bool block;        /* cand was made block by block; plain is then the best single-pass file */
     bool fed;          /* the best file has error feedback */
     double predicted;  /* predicted divergence of the mix */
     double preset_kld; /* measured divergence of the preset of that name; 0: not measured */
@@ -34,8 +35,8 @@ struct verdict_in {          /* results on the same windows */
     int64_t n_tokens; /* scored positions */
 };
 /* Returns whether a candidate is better than the preset: its mean is lower, as the choice of types
- * predicted, and its 99.9 % value is not larger by more than two standard errors. `why` receives a
- * sentence with the numbers, which mentions a difference within the error. */
+ * predicted, and its 99.9 % value exceeds the preset's by at most two standard errors. `why`
+ * receives a sentence with the numbers, which mentions a difference that is within the error. */
 bool ladder_verdict(const struct verdict_in *v, char *why, size_t cap);
 
 #endif

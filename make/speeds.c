@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* make/speeds.c - timing of encoders, error feedback and products on random rows. */
+/* make/speeds.c - times encoders, error feedback and products on random rows. */
 #include "make/speeds.h"
 
 #include <assert.h>
@@ -29,8 +29,8 @@ enum fed_kind fed_kind(enum qtype t) {
     return qtype_info(t)->block_elems % QK == 0 ? FED_CODES : FED_NARROW;
 }
 
-/* Returns a time at n columns, by the power law through the times at FED_SMALL and FED_LARGE. Its
- * exponent is that of work between linear and cubic. */
+/* Returns the time for n columns, by the power law through the times for FED_SMALL and FED_LARGE.
+ * Its exponent is limited to that of linear to cubic work. */
 static double power(double at_small, double at_large, double n) {
     double p = log(at_large / at_small) / log((double)FED_LARGE / FED_SMALL);
     if (!(at_small > 0) || !(at_large > 0)) return 0;
@@ -58,8 +58,8 @@ double fed_weight(const struct speeds *s, enum fed_kind k, double n) {
 
 /* ---- time of a quiet machine ----------------------------------------------------------------- */
 
-/* Adds the seconds that this process's threads ran, and that they waited for a processor; Linux
- * alone reports them. */
+/* Adds the seconds for which this process's threads ran, and for which they waited for a processor.
+ * Only Linux reports them. */
 static void thread_times(double *ran, double *waited) {
     struct io_names all;
     struct err ignored;
@@ -87,7 +87,7 @@ static void watch_start(struct watch *w) {
     w->t0 = progress_now_s();
 }
 
-/* Returns the share of the time since watch_start in which threads that could run did run. */
+/* Returns in which share of the time since watch_start threads that could run did run. */
 static double watch_share(const struct watch *w) {
     double ran, waited;
     thread_times(&ran, &waited);
@@ -96,7 +96,7 @@ static double watch_share(const struct watch *w) {
     return ran > 0 && waited > 0 ? ran / (ran + waited) : 1;
 }
 
-/* Returns the time since watch_start that a quiet machine would have taken. */
+/* Returns how long the work since watch_start would have taken on a quiet machine. */
 static double watch_quiet(const struct watch *w) {
     const double wall = progress_now_s() - w->t0;
     return wall * watch_share(w);
@@ -104,16 +104,16 @@ static double watch_quiet(const struct watch *w) {
 
 /* ---- random rows ----------------------------------------------------------------------------- */
 
-/* The choice of a shrinkage tries 32 rows. */
+/* Choosing a shrinkage tries 32 rows. */
 enum { COLUMNS = FED_LARGE, LEAST_ROWS = 32 };
 struct data {
     int64_t n_rows;
-    float *x, *imp, *y; /* [n_rows][COLUMNS], importance of the columns, a decoded row */
+    float *x, *imp, *y; /* [n_rows][COLUMNS] rows; importance of the columns; a decoded row */
     uint8_t *out;
     struct pool *pool;
 };
 
-/* Fills rows like those of models: normal weights, log-normal importance. */
+/* Fills in rows like those of models: normally distributed weights, log-normal importance. */
 static void fill(struct data *d, struct pool *pool) {
     struct rng rng = {7};
     d->pool = pool;
@@ -143,13 +143,13 @@ static void encode_rows(void *ctx, int64_t begin, int64_t end, int worker) {
                     r->search);
 }
 
-/* Returns the seconds per weight of encoding the rows shared by the threads; 0: the type has no
- * encoder. */
+/* Returns the seconds per weight for encoding the rows, shared among the threads; 0: the type has
+ * no encoder. */
 static double time_type(const struct data *d, enum qtype t, enum search search) {
     struct rows r = {d, enc_find(t), qtype_row_bytes(t, COLUMNS), search};
     if (!r.enc || !r.bytes) return 0;
     double best = HUGE_VAL;
-    /* The first run builds tables, and the machine may be busy. */
+    /* The first run builds tables, and other work may slow down a run. */
     for (int k = 0; k < 3; k++) {
         struct watch w;
         watch_start(&w);
@@ -171,7 +171,7 @@ static double error_of(const struct data *d, const struct kern *ref, enum qtype 
     return err / all;
 }
 
-/* Returns whether a type is a candidate of mixes, apart from those for low budgets only. */
+/* Returns whether mixes may use a type; excludes those that only low budgets use. */
 static bool is_timed(const struct qtype_info *q) {
     return q && (q->flags & (QF_MIX | QF_MIX_NARROW)) && !(q->flags & QF_LAST_RESORT);
 }
@@ -211,8 +211,8 @@ static void feed_rows(void *ctx, int64_t begin, int64_t end, int worker) {
 }
 
 /* Returns second moments [n][n] like those of inputs, freed by the caller: similar neighbors, a few
- * directions common to all columns, and scales by the importance. No entry or factor is subnormal,
- * which some processors multiply many times slower. */
+ * directions common to all columns, and scales by importance. No entry or factor is subnormal,
+ * because some processors multiply subnormals many times more slowly. */
 static float *fake_moments(const struct data *d, int64_t n, struct err *e) {
     enum { RANK = 4 };
     struct rng rng = {11};
@@ -231,7 +231,7 @@ static float *fake_moments(const struct data *d, int64_t n, struct err *e) {
     return m;
 }
 
-/* Times a type on n columns. `store` has the factors of earlier types. */
+/* Times a type on n columns. `store` holds the factors of types timed before. */
 static int time_feedback(struct fed_speed *out, const struct data *d, const struct gram_input *in,
                          struct factors *store, enum qtype type, struct err *e) {
     struct fed f = {.d = d, .n = in->n, .bytes = qtype_row_bytes(type, in->n)};
@@ -252,7 +252,7 @@ static int time_feedback(struct fed_speed *out, const struct data *d, const stru
     watch_start(&w);
     TRY(fb_tensor_new(&f.fb, &src, e));
     out->choose = watch_quiet(&w);
-    if (factors_made(store) > made) { /* once more, with known factors */
+    if (factors_made(store) > made) { /* once more, now that the factors are known */
         fb_tensor_free(f.fb);
         const double first = out->choose;
         watch_start(&w);
@@ -273,7 +273,7 @@ static int time_feedback(struct fed_speed *out, const struct data *d, const stru
     return rc;
 }
 
-/* Times each kind on n columns. */
+/* Times a type of each kind on n columns. */
 static int time_kinds(struct speeds *s, const struct data *d, int at, int64_t n, struct err *e) {
     static const enum qtype type[FED_KINDS] = {QT_Q4_K, QT_IQ3_S, QT_IQ4_NL};
     float *m = fake_moments(d, n, e);
@@ -293,7 +293,7 @@ static int time_kinds(struct speeds *s, const struct data *d, int at, int64_t n,
 
 /* ---- products -------------------------------------------------------------------------------- */
 
-/* A product of the size that passes consist of, on every thread at once. */
+/* A product of the size that passes consist of, computed by every thread at the same time. */
 struct gemm {
     struct kern k;
     double flops[256];
@@ -316,15 +316,16 @@ static double product_rate(const struct work *w) {
     return rate;
 }
 
-/* Returns whether --max-memory allows the trials of FED_LARGE columns: moments and six factors. */
+/* Returns whether --max-memory allows the trials with FED_LARGE columns: moments and six
+ * factors. */
 static bool has_room(void) {
     uint64_t limit;
     const uint64_t room = buf_room(&limit);
     return !limit || room >= (uint64_t)1 << 28;
 }
 
-/* Sets the times of FED_LARGE columns from those of FED_SMALL: choices are quadratic, factors
- * cubic, half of a weight's time is linear. */
+/* Derives the times for FED_LARGE columns from those for FED_SMALL: choices are quadratic, factors
+ * cubic, and half of the time per weight is linear. */
 static void extrapolate(struct speeds *s) {
     static const double by = (double)FED_LARGE / FED_SMALL;
     for (int k = 0; k < FED_KINDS; k++) {
@@ -403,7 +404,8 @@ bool speeds_read(struct speeds *s, const char *text, const char *isa, int thread
 }
 
 int speeds_find(struct speeds *s, double *busy, const struct work *w, struct err *e) {
-    /* Than a machine that was not quiet after all. */
+    /* If products are faster than recorded by this factor, the machine was not quiet at the
+     * time. */
     static const double much_faster = 1.15;
     const char *isa = kern_isa_name(w->isa);
     const int threads = pool_size(w->pool);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* make/speeds.h - speeds of this machine at the work of `hone make`, whatever the model: encoders
- * and error feedback on random rows, matrix products, memory. They affect forecasts only, never
- * bytes. */
+/* make/speeds.h - speeds of this machine for the work of `hone make`, independent of the model:
+ * encoders and error feedback on random rows, matrix products, memory. They affect only forecasts,
+ * never bytes. */
 #ifndef HONE_MAKE_SPEEDS_H
 #define HONE_MAKE_SPEEDS_H
 
@@ -10,14 +10,14 @@
 #include "containers/qtype.h"
 #include "work/work.h"
 
-/* Kinds of types in error feedback: a code per weight in blocks of 256, grids, blocks of 32. Types
- * of one kind take about the same time. */
+/* Kinds of types in error feedback: one code per weight in blocks of 256, grids, blocks of 32. The
+ * types of one kind take about the same time. */
 enum fed_kind { FED_CODES, FED_GRIDS, FED_NARROW, FED_KINDS };
-enum { FED_SMALL = 512, FED_LARGE = 2048 }; /* columns of the two trials of a kind */
-struct fed_speed {  /* seconds, with all threads, for a matrix of that many columns */
-    double choose;  /* choosing the shrinkage with known factors, once per tensor and type */
-    double factors; /* the factors that this needs, once per input (the same for all kinds) */
-    double factor;  /* one factor, for each matrix with its own moments */
+enum { FED_SMALL = 512, FED_LARGE = 2048 }; /* columns in the two trials of a kind */
+struct fed_speed {  /* seconds, with all threads, for a matrix with that many columns */
+    double choose;  /* choosing the shrinkage if the factors are known, once per tensor and type */
+    double factors; /* the factors needed for that, once per input (the same for all kinds) */
+    double factor;  /* one more factor, for each matrix that has its own moments */
     double weight;  /* encoding, per weight */
 };
 struct speeds {                   /* with all threads of the job, on a quiet machine */
@@ -31,22 +31,22 @@ struct speeds {                   /* with all threads of the job, on a quiet mac
 };
 /* Returns the kind of a type in error feedback. */
 enum fed_kind fed_kind(enum qtype t);
-/* Returns these times for a block of n columns: by the power law through the two trials, or the
- * straight line for weights. */
+/* Returns these times for a block of n columns: by the power law through the two trials or, for
+ * weights, by the straight line. */
 double fed_choose(const struct speeds *s, enum fed_kind k, double n);
 double fed_factors(const struct speeds *s, double n);
 double fed_factor(const struct speeds *s, double n);
 double fed_weight(const struct speeds *s, enum fed_kind k, double n);
-/* Returns the speeds of a machine that does `by` times as much per second. */
+/* Returns the speeds of a machine that does `by` times as much work per second. */
 struct speeds speeds_scaled(const struct speeds *s, double by);
-/* Finds the speeds that this machine has when it is quiet, and sets *busy to the share of the
- * processors' time that other processes take from this one now. The speeds are measured, which
- * takes a few seconds, and recorded in a file of the user's cache folder (w->choices), named by
- * processor, instruction sets and version. If they are recorded, only products are timed: a slower
- * clock scales the record, a much faster machine is measured again. */
+/* Finds the speeds that this machine has when it is quiet, and sets *busy to the share of processor
+ * time that other processes are taking now. Measuring takes a few seconds; the speeds are recorded
+ * in a file in the user's cache folder (w->choices), named after processor, instruction sets and
+ * version. If there is a record, only products are timed: a slower clock scales the recorded
+ * speeds, and a much faster machine is measured again. */
 int speeds_find(struct speeds *s, double *busy, const struct work *w, struct err *e);
-/* Write and read the record; speeds_read returns false for one of another set or number of
- * threads. The caller frees the text. */
+/* Write and read the record; speeds_read returns false if it is for a different instruction set or
+ * number of threads. The caller frees the text. */
 char *speeds_text(const struct speeds *s, const char *isa, int threads);
 bool speeds_read(struct speeds *s, const char *text, const char *isa, int threads);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* make/step.c - job folders and step records. Records are small JSON files, written completely or
+/* make/step.c - job folders and step records. A record is a small JSON file, written completely or
  * not at all. */
 #include "make/step.h"
 
@@ -26,8 +26,8 @@
 enum { MAX_RECORD = 64 << 20 };
 static const int64_t soon_hashed = (int64_t)64 << 20; /* bytes hashed quickly enough */
 
-/* Returns whether the i-th name is a temporary file's, TARGET.tmp-PID-N (base/out.c). The
- * lock is held, so its writer is gone. Other names with ".tmp-" are the user's. */
+/* Returns whether the i-th name is that of a temporary file, TARGET.tmp-PID-N (base/out.c). The
+ * lock is held, so its writer has ended. Other names that contain ".tmp-" are the user's. */
 static bool is_temporary(const struct io_names *all, int i) {
     const char *p = strstr(all->v[i], ".tmp-"), *digits = "0123456789";
     if (!p) return false;
@@ -35,7 +35,7 @@ static bool is_temporary(const struct io_names *all, int i) {
     return n && !p[pid + 1 + n];
 }
 
-/* Returns whether name i is an interrupted model: TARGET.part with a TARGET.part.log. A part
+/* Returns whether name i is an interrupted model: a TARGET.part that has a TARGET.part.log. A part
  * without a log may be a user's download. */
 static bool is_part(const struct io_names *all, int i) {
     const char *s = all->v[i];
@@ -75,7 +75,7 @@ char *job_work(const char *dir) {
     return work;
 }
 
-/* Refuses a folder of that name that is not a job's. */
+/* Returns an error if there is a folder of that name that is not a job's. */
 static int check_work(const struct job *j, struct err *e) {
     struct io_names all;
     char *lock = io_join(j->state, "lock");
@@ -171,7 +171,7 @@ int job_remove_parts(const struct job *j, struct err *e) {
     return remove_leftovers(j->state, is_part, e);
 }
 
-/* Removes the leftovers of a refused job, if they are only the lock and empty folders. */
+/* Removes what a refused job has created, if that is only the lock and empty folders. */
 static void remove_empty(const struct job *j) {
     struct io_names all;
     struct err ignored;
@@ -238,8 +238,8 @@ static char *record_path(const struct job *j, const char *name) {
     return path;
 }
 
-/* Sets the size of a file in bytes and the time of its last change as text: seconds since the
- * epoch, with nanoseconds. Returns false if it is not a file. */
+/* Sets *size to the size of a file in bytes, and stamp to the time of its last change: seconds
+ * since the epoch, with nanoseconds, as text. Returns false if it is not a file. */
 static bool file_stamp(const char *path, int64_t *size, char stamp[40]) {
     struct stat st;
     if (stat(path, &st) != 0 || !S_ISREG(st.st_mode)) return false;
@@ -328,7 +328,7 @@ bool step_done(struct step *s, cJSON **result) {
     return *result != NULL;
 }
 
-/* Appends a file's entry to the list, and claims the file. */
+/* Appends the entry of a file to the list, and records that the job owns the file. */
 static int add_entry(const struct step *s, cJSON *list, const char *file, struct err *e) {
     char hex[33], stamp[40], *path = job_path(s->job, file);
     int64_t size = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* make/step_old.c - migration of folders in which earlier versions kept a job's state (step.h):
- * DIR/.hone moves to DIR.work, file by file, then unpublished files that still match their records
- * follow. An interrupted migration resumes the next time. Only the old lock is removed. */
+ * DIR/.hone moves to DIR.work, file by file, followed by unpublished files that still match their
+ * records. An interrupted migration resumes in the next run. Only the old lock is removed. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +23,7 @@ static int rename_file(const char *from, const char *to, struct err *e) {
     return rename(from, to) == 0 ? 0 : err_sys(e, "%s: cannot be moved to %s", from, to);
 }
 
-/* Moves everything in DIR/.hone that is not in DIR.work. */
+/* Moves everything that is in DIR/.hone but not in DIR.work. */
 static int move_entries(const struct job *j, const char *old, struct err *e) {
     struct io_names all;
     int rc = io_list(&all, old, e);
@@ -42,7 +42,8 @@ static int move_entries(const struct job *j, const char *old, struct err *e) {
     return rc;
 }
 
-/* Claims the outputs of earlier versions, which recorded them only in their steps. */
+/* Records ownership of the outputs of earlier versions, which recorded outputs only in their
+ * steps. */
 static int claim_outputs(const struct job *j, struct err *e) {
     struct io_names all;
     struct err ignored;
@@ -78,7 +79,7 @@ static int move_folder(const struct job *j, const char *old, struct err *e) {
 
 struct old { /* a record with unpublished outputs */
     const char *file;
-    bool plain;     /* outputs directly in DIR too, not only in DIR/.hone */
+    bool plain;     /* the outputs are also directly in DIR, not only in DIR/.hone */
     const char *as; /* name in DIR.work; NULL: the same */
 };
 
@@ -89,7 +90,7 @@ static int move_output(const struct job *j, const cJSON *f, const struct old *o,
     const char *name = doc_str(f, "file");
     *work = NULL;
     if (!name || job_name(name) != name) return 0;
-    bool hidden = strncmp(name, ".hone/", 6) == 0; /* moved with the folder */
+    bool hidden = strncmp(name, ".hone/", 6) == 0; /* it moves with the folder */
     if (!hidden && (!o->plain || strchr(name, '/'))) return 0;
     const char *base = o->as ? o->as : io_base(name);
     char *to = io_join(j->state, base), *from = io_join(j->dir, name);
@@ -106,7 +107,7 @@ static int move_output(const struct job *j, const cJSON *f, const struct old *o,
     return rc;
 }
 
-/* Rewrites the record with the new places of its files. */
+/* Rewrites the record with the new locations of its files. */
 static int move_outputs(const struct job *j, const char *path, const struct old *o, cJSON *root,
                         struct err *e) {
     bool changed = false;

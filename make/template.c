@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* make/template.c - the chat template of the files: repaired if it has defects, unless --template
- * keep was given. The base keeps its own; correct renderings are the same in both. */
+ * keep was given. The base keeps its own template; what it renders correctly, both render the
+ * same. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +12,7 @@
 #include "template/lint.h"
 #include "template/repair.h"
 
-/* Sets *n to the errors that the linter finds. */
+/* Sets *n to the number of errors that the linter finds. */
 static int count_errors(const char *text, size_t len, const char *name, int *n, struct err *e) {
     struct lint_report r;
     TRY(lint_run(&r, text, len, name, JINJA_HF, e));
@@ -20,7 +21,7 @@ static int count_errors(const char *text, size_t len, const char *name, int *n, 
     return 0;
 }
 
-/* Adds a note on the repairs, by rule, for the card and the report. */
+/* Adds a note about the repairs, by rule, to the card and the report. */
 static void note_repairs(struct make *mk, const struct repair *r, int after) {
     struct buf rules = {0};
     int n = 0;
@@ -65,8 +66,7 @@ int make_template(struct make *mk, struct err *e) {
     const char *text = gguf_str_or(g, "tokenizer.chat_template", "");
     struct err why;
     int rc = 0;
-    /* A template that cannot be judged, for example because it needs too many steps, stays
-     * unchanged. */
+    /* A template that cannot be judged, e.g. because it needs too many steps, stays unchanged. */
     if (*text && count_errors(text, strlen(text), "the chat template", &n, &why) == 0 && n)
         rc = repair_template(mk, text, n, e);
     else if (progress_interrupted())

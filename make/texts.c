@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* make/texts.c - the built-in texts for `hone make` without texts, written next to the step records
- * as ordinary files. A part of the calibration texts is held out for the probes: types should not
- * be judged on the text that importance was measured on. */
+/* make/texts.c - the built-in texts that `hone make` uses if no texts are given, written next to
+ * the step records as ordinary files. A part of the calibration texts is held out for the probes:
+ * types should not be judged on the text on which importance was measured. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -46,7 +46,7 @@ static int write_text(struct make *mk, const char *name, const char *data, size_
     return rc;
 }
 
-/* Splits a text and writes the parts: "default-calib.txt" and "default-probe.txt". */
+/* Splits a text into two parts and writes them: "default-calib.txt" and "default-probe.txt". */
 static int write_divided(struct make *mk, const struct default_text *t, struct err *e) {
     struct buf calib = {0}, probe = {0};
     const char *dot = strrchr(t->name, '.');
@@ -62,7 +62,8 @@ static int write_divided(struct make *mk, const struct default_text *t, struct e
 
 int make_texts(struct make *mk, struct err *e) {
     struct gguf *g = NULL;
-    /* An unconverted folder is assumed to have one; its forecast may be wrong. */
+    /* An unconverted folder is assumed to have a template; if it has none, its forecast is
+     * wrong. */
     bool has_template = true;
     if (mk->n_files) {
         TRY(gguf_open(&g, mk->file[0].path, GGUF_ONE_FILE, e));

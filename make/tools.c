@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* make/tools.c - the tool-call step of `hone make`: every file answers some cases of a suite of
- * tool calls, as in use (8-bit activations, f16 cache), and again with calls constrained to the
- * tools' schemas. The number of tokens that the grammar overrules shows how much a file depends on
- * it. Records keep the answers, so a file made later is compared with the base's earlier ones. */
+ * tool calls, as in normal use (8-bit activations, f16 cache), and once more with calls constrained
+ * to the tools' schemas. How many tokens the grammar overrules shows how much a file depends on it.
+ * Records keep the answers, so a file made later is compared with the base's earlier ones. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,8 +18,8 @@
 
 enum { MAX_TOKENS = 256 };
 
-/* Opens the suite of --tools, or tools.jsonl of the source folder if it is one. *found is false if
- * there is neither. */
+/* Opens the suite of --tools, or tools.jsonl of the source folder if that is a suite. *found is
+ * false if there is neither. */
 static int open_suite(struct make *mk, struct suite *s, bool *found, struct err *e) {
     *found = false;
     if (mk->tools && strcmp(mk->tools, "none") == 0) return 0;
