@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* mix/accept.c - acceptance test of a mix. A mix passes if its mean divergence is lower than the
- * best fitting plain recipe's by more than three paired standard errors, and its 99.9 % divergence
- * is not larger. */
+/* mix/accept.c - acceptance test of a mix. A mix passes if its mean divergence is lower than that
+ * of the best plain recipe that fits, by more than three paired standard errors, and its 99.9 %
+ * divergence is not larger. */
 #include "mix/accept.h"
 
 #include <inttypes.h>
@@ -55,7 +55,7 @@ static int make_missing(struct gate *g, struct err *e) {
                                   .out = p->path,
                                   .recipe = p->name,
                                   .imatrix = g->imatrix,
-                                  .known_gaps = true, /* The mix has already warned. */
+                                  .known_gaps = true, /* the mix has already warned */
                                   .gram = g->gram,
                                   .overwrite = true,
                                   .search = g->search,
@@ -67,7 +67,7 @@ static int make_missing(struct gate *g, struct err *e) {
     return 0;
 }
 
-/* Compares the mix with the plain recipe of least divergence and sets passed and why. */
+/* Compares the mix with the plain recipe that has the least divergence, and sets passed and why. */
 static void judge(struct gate *g, const struct eval_kld_run *r) {
     struct eval_kld mix, k[GATE_PLAIN] = {0};
     struct eval_pair d;
@@ -102,7 +102,8 @@ static int compare(struct gate *g, const char *mix, struct err *e) {
     const char *path[GATE_PLAIN + 2] = {g->base, mix};
     for (int i = 0; i < g->n; i++) path[i + 2] = g->plain[i].path;
     struct session_opts o = {.n_ctx = g->ctx, .isa = g->w->isa, .act = ACT_F32, .pool = g->w->pool};
-    for (int i = n - 1; i >= 0 && !rc; i--) { /* the base is the largest and comes last */
+    for (int i = n - 1; i >= 0 && !rc;
+         i--) { /* from the last, so that the base, the largest, comes last */
         o.device = device_share(g->w, path, i + 1);
         rc = open_model(g->w, &m[i], path[i], e);
         if (!rc && !o.n_ubatch) o.n_ubatch = passes_rows(g->w, m[i], g->ctx, n);

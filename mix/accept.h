@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* mix/accept.h - acceptance test of a mix against the plain recipes of at most its size, on texts
+/* mix/accept.h - acceptance test of a mix against the plain recipes that are no larger, on texts
  * used neither for importance nor for probes. docs/design/mix.md, "The gate". */
 #ifndef HONE_MIX_ACCEPT_H
 #define HONE_MIX_ACCEPT_H
@@ -8,7 +8,7 @@
 #include "quantize/quantize.h"
 
 enum { GATE_PLAIN = 3 };
-struct gate_plain { /* plain recipe that fits the budget */
+struct gate_plain { /* a plain recipe that fits the budget */
     const char *name;
     uint64_t bytes;
     char *path; /* owned; NULL: not quantized yet */
@@ -17,23 +17,23 @@ struct gate_plain { /* plain recipe that fits the budget */
 struct gate {
     struct work *w;
     const char *base, *imatrix, *gram; /* inputs of the mix; the last two may be NULL */
-    const char *prefix;                /* path prefix of the files that are quantized here */
+    const char *prefix;                /* path prefix of the files that this test quantizes */
     enum search search;
     struct str_list texts;
-    int64_t ctx, chunks; /* windows, evenly over the texts; 0: all */
+    int64_t ctx, chunks; /* number of windows, spread evenly over the texts; 0: all */
     /* results */
     struct gate_plain plain[GATE_PLAIN];
     int n, best; /* best: index of the best plain recipe; -1: none fits */
     bool passed;
     char why[512];
 };
-/* Finds the largest plain recipes whose files take at most `budget` bytes. The caller may then set
- * the paths of existing files. */
+/* Finds the largest plain recipes whose files take at most `budget` bytes. If files of these
+ * already exist, the caller may then set their paths. */
 int gate_find(struct gate *g, uint64_t budget, struct err *e);
-/* Quantizes the missing files, compares the mix with all of them, and sets best, passed and why. If
- * no recipe fits, the mix passes. */
+/* Quantizes the missing files, compares the mix with all of them, and sets best, passed and why.
+ * The mix passes if no recipe fits. */
 int gate_judge(struct gate *g, const char *mix, struct err *e);
-/* Removes the files quantized here, except those that were moved away. */
+/* Removes the files that this test quantized, except those that were moved away. */
 void gate_release(struct gate *g);
 
 #endif

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* mix/joint.c - joint probes: their list and cost, and the fit of the groups' losses to them. */
+/* mix/joint.c - joint probes: which ones to make, their cost, and the fit of the groups' losses to
+ * their results. */
 #include "mix/joint.h"
 
 #include <math.h>
@@ -13,8 +14,8 @@ const char *const probes_name[PROBES_COUNT] = {"joint", "all", "slopes"};
 
 /* ---- cost ------------------------------------------------------------------------------------ */
 
-/* Passes of a probe that begins at the first block, and of one that begins at an average block.
- * Both include a share of the base's pass and the comparison of logits. */
+/* Cost, in passes, of a probe that begins at the first block, and of one that begins at an average
+ * block. Both include a share of the base's pass and the comparison of logits. */
 static const double whole_pass = 1.35, half_pass = .85;
 
 static void count_all(const int *layers, int n_roles, int64_t n_types, int64_t bands,
@@ -59,7 +60,7 @@ int joint_rank(int at, int n) {
     return 2 + rank;
 }
 
-/* Returns whether a type has a grid, whose search is many times slower than that of codes. */
+/* Returns whether a type has a grid; searching a grid is many times slower than searching codes. */
 static bool slow(enum qtype t) {
     const char *name = qtype_name(t);
     return strncmp(name, "IQ", 2) == 0 && strncmp(name, "IQ4", 3) != 0;
@@ -90,7 +91,7 @@ static bool any_in(const struct sens *s, const struct sens_joint *j) {
     return false;
 }
 
-/* Returns the number of blocks that are probed: draft blocks are not. */
+/* Returns the number of blocks that are probed, which excludes draft blocks. */
 static int blocks_of(const struct sens *s) {
     return (int)min_i64(s->model.n_blocks - s->model.n_mtp, SENS_MAX_JOINT - ROLE_COUNT - 1);
 }
@@ -116,32 +117,34 @@ int joint_list(const struct sens *s, struct sens_joint *out) {
 
 /* ---- fit ------------------------------------------------------------------------------------- */
 
-/* Standard deviations of logs. A group's true loss differs from the one by its slope by a factor
- * common to all, one common to its role, one common to its block, and its own. Joint probes are
- * below the sum of single ones, by a factor common to all roles or to all blocks. Measured on the
- * models of docs/notebook/mixes.md; the fit hardly depends on them. */
+/* Standard deviations of logs. A group's true loss differs from the loss predicted by its slope by
+ * four factors: one common to all groups, one common to its role, one common to its block, and its
+ * own. Joint probes are below the sum of single ones by a factor common to all roles or to all
+ * blocks. Measured on the models of docs/notebook/mixes.md; the fit hardly depends on these
+ * values. */
 static const double BY_ALL = .3, BY_ROLE = .5, BY_BLOCK = .3, BY_GROUP = .35, JOINT_ROLES = .1,
                     JOINT_BLOCKS = .2, PROBE = .05;
-enum { ROUNDS = 20 }; /* of Newton's method, at most; about five are enough */
+enum { ROUNDS = 20 }; /* maximum, of Newton's method; about five are enough */
 
 struct fit {
     const struct sens *s;
-    int n, m;                           /* groups, measurements */
-    int *group;                         /* [n] */
-    double *loss;                       /* [n] log of the loss in joint_type, first by slopes */
-    double *move;                       /* [n] log of the factor on it */
-    double *var;                        /* [n][n] covariance of move */
-    struct seen {                       /* a measurement */
-        const struct sens_joint *joint; /* NULL: of one group alone */
+    int n, m;     /* groups, measurements */
+    int *group;   /* [n] */
+    double *loss; /* [n] log of the loss in joint_type; initially from slopes */
+    double *move; /* [n] log of the factor by which to correct it */
+    double *var;  /* [n][n] covariance of move */
+    struct seen { /* a measurement */
+        const struct sens_joint *joint; /* NULL: a probe of one group alone */
         int at;                         /* its index in group[] */
         double log, var;
     } * seen; /* [m] */
     double *h,
-        *k; /* [m][n] derivatives of the measurements' logs; [m][n] their products with var */
+        *k; /* [m][n] derivatives of the logs of the measurements; [m][n] their products with var */
     double *c, *r; /* [m][m] Cholesky factor; [m] residuals */
 };
 
-/* Class of a measurement: those of 1 (roles) and 2 (blocks) share a factor. */
+/* Class of a measurement: those of class 1 (roles) share a factor, as do those of class 2
+ * (blocks). */
 static int class_of(const struct seen *o) {
     if (!o->joint) return 0;
     return o->joint->role != ROLE_OTHER ? 1 : 2;
@@ -160,7 +163,7 @@ static void add_seen(struct fit *f, const struct sens_joint *j, int at, double k
     if (kld > 0) f->seen[f->m++] = (struct seen){j, at, log(kld), square(rel) + square(PROBE)};
 }
 
-/* Lists the measurements. The probe of everything only sets the scale. */
+/* Lists the measurements. The probe of everything is not among them: it only sets the scale. */
 static void list_seen(struct fit *f) {
     const struct sens *s = f->s;
     double own;
@@ -185,7 +188,7 @@ static double prior_covariance(const struct fit *f, int i, int k) {
            (i == k ? square(BY_GROUP) : 0);
 }
 
-/* Fills in row o of h, and the residual for a measurement linear around `move`. */
+/* Fills in row o of h, and the residual of a measurement that is linearized around `move`. */
 static void linear(struct fit *f, int o) {
     double sum = 0, *h = f->h + o * f->n;
     f->r[o] = f->seen[o].log;
@@ -221,7 +224,8 @@ static void factor(double *c, int m) {
         }
 }
 
-/* Makes one step of Newton's method towards the most probable factors. Returns its size. */
+/* Makes one step of Newton's method towards the most probable factors. Returns the size of the
+ * step. */
 static double newton(struct fit *f) {
     const int n = f->n, m = f->m;
     double step = 0;
@@ -253,7 +257,7 @@ static double newton(struct fit *f) {
     return step;
 }
 
-/* Subtracts from var what the measurements explain. */
+/* Subtracts from var the part that the measurements explain. */
 static void explain(struct fit *f) {
     const int n = f->n, m = f->m;
     double *x = xcalloc((size_t)m, sizeof *x);
@@ -278,7 +282,7 @@ static void fit_free(struct fit *f) {
     free(f->r);
 }
 
-/* Fits the groups of the joint probes. The caller frees *f with fit_free. */
+/* Fits the losses of the groups to the joint probes. The caller frees *f with fit_free. */
 static void fit_open(struct fit *f, const struct sens *s) {
     const size_t n = (size_t)s->n_groups, most = n + (size_t)s->n_joint;
     *f = (struct fit){.s = s};
@@ -305,7 +309,8 @@ static void fit_open(struct fit *f, const struct sens *s) {
     if (f->m) explain(f);
 }
 
-/* Returns the factor that gives the sum of all losses the divergence of everything at once. */
+/* Returns the factor that turns the sum of all losses into the divergence with everything quantized
+ * at once. */
 static double scale(const struct fit *f) {
     double sum = 0, whole = 0;
     for (int k = 0; k < f->s->n_joint; k++)
@@ -323,7 +328,7 @@ void joint_fit(struct sens *s) {
     for (int i = 0; i < f.n; i++) {
         struct sens_group *g = &s->group[f.group[i]];
         const double fit = by * exp(f.loss[i] + f.move[i]) / g->err[g->joint_type];
-        if (!isfinite(fit)) continue; /* absurd numbers of a file */
+        if (!isfinite(fit)) continue; /* the file has absurd numbers */
         g->fit = fit;
         g->fit_sd = sqrt(fmax(0, f.var[i * f.n + i]));
     }
@@ -332,7 +337,7 @@ void joint_fit(struct sens *s) {
 
 /* ---- single probes --------------------------------------------------------------------------- */
 
-/* Fills w[i] with the group's share of bytes x loss. */
+/* Sets w[i] to group i's share of bytes x loss. */
 static void weigh(const struct fit *f, double *w) {
     double sum = 0;
     for (int i = 0; i < f->n; i++) {
@@ -343,8 +348,8 @@ static void weigh(const struct fit *f, double *w) {
     for (int i = 0; i < f->n; i++) w[i] /= sum;
 }
 
-/* Returns the weighted variance of the errors of move around their weighted mean: a factor common
- * to all groups changes no mix. */
+/* Returns the weighted variance of the errors of move around their weighted mean, because a factor
+ * common to all groups changes no mix. */
 static double spread(const struct fit *f, const double *w) {
     double sum = 0;
     for (int i = 0; i < f->n; i++) {
@@ -355,7 +360,7 @@ static double spread(const struct fit *f, const double *w) {
     return sum;
 }
 
-/* Returns the variance that a probe's log is expected to have. */
+/* Returns the expected variance of the log of a probe's result. */
 static double noise(const struct fit *f) {
     double sum = 0;
     for (int o = 0; o < f->m; o++) sum += f->seen[o].var / f->m;
@@ -383,8 +388,8 @@ static void expect(struct fit *f, int i, double var) {
     free(v);
 }
 
-/* Returns the group whose probe is worth most; -1: none is left. The first of nearly equal ones, so
- * that numbers rounded in a file choose the same. */
+/* Returns the group whose probe is worth most; -1: none is left. Among nearly equal ones it is the
+ * first, so that numbers rounded in a file lead to the same choice. */
 static int best_group(const struct fit *f, const double *w, const bool *taken) {
     double top = 0;
     int best = -1;

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT
-/* mix/mix.c - exact solver of the multiple-choice knapsack.
+/* mix/mix.c - exact solver of the multiple-choice knapsack problem.
  *
  * 1. Lagrangian: for a price per byte, each group takes argmin(loss + price * bytes). Bisection on
  * the price gives the bound and, on its feasible side, a first solution. 2. Exact: at the best
- * price, each option's reduced cost >= 0 is its loss above the bound. A solution better than bound
- * + slack has options whose reduced costs sum to less than slack. Groups are added one by one to a
- * list of states (bytes, loss) sorted by bytes; a state is dropped if another is no larger and no
- * worse, or if its reduced costs reach the slack. Slack grows from a small value until a solution
- * is within it; that solution is optimal.
+ * price, an option's reduced cost, which is >= 0, is its loss above the bound. In a solution better
+ * than bound + slack, the reduced costs of the options sum to less than slack. Groups are added one
+ * by one to a list of states (bytes, loss) sorted by bytes; a state is dropped if another is no
+ * larger and no worse, or if its reduced costs reach the slack. Slack grows from a small value
+ * until a solution is within it; that solution is optimal.
  *
- * The lists stay short because the gap is tiny with many groups. Otherwise states are thinned (the
- * best of each byte range is kept), and the result is not marked exact. */
+ * The lists stay short because the gap is tiny if there are many groups. If they do not, states are
+ * thinned (the best in each byte range is kept), and the result is not marked exact. */
 #include "mix/mix.h"
 
 #include <inttypes.h>
@@ -22,11 +22,11 @@
 
 enum { MAX_LIST = 200000, MAX_NODES = 24000000 };
 
-struct state { /* options chosen for the groups so far */
+struct state { /* the options chosen for the groups so far */
     uint64_t bytes;
     double loss;
     double reduced;
-    int32_t node; /* index into trail; -1: none */
+    int32_t node; /* index in trail; -1: none */
 };
 struct node {
     int32_t parent;
@@ -38,8 +38,8 @@ struct solver {
     uint64_t budget;
     double price, bound;
     int *order;      /* groups in search order, widest first */
-    double *best;    /* [n] per group, the least loss + price * bytes */
-    uint64_t *least; /* [n + 1] least total bytes of groups order[i..] */
+    double *best;    /* [n] minimum of loss + price * bytes for each group */
+    uint64_t *least; /* [n + 1] minimum of the total bytes of groups order[i..] */
     struct state *cur, *next, *tmp;
     int64_t n_cur, n_next;
     struct node *trail;
@@ -53,7 +53,7 @@ static double priced(const struct mix_opt *o, double price) {
 }
 
 /* Picks for every group the option with the least priced loss; ties go to fewer bytes. Returns the
- * sum of priced losses. */
+ * sum of the priced losses. */
 static double choose_at(const struct solver *s, double price, int *pick, uint64_t *bytes) {
     double sum = 0;
     *bytes = 0;
@@ -71,8 +71,8 @@ static double choose_at(const struct solver *s, double price, int *pick, uint64_
     return sum;
 }
 
-/* Finds the price with the highest bound; the bound is concave in the price. `feasible` receives a
- * choice that fits. */
+/* Finds the price that gives the highest bound; the bound is concave in the price. `feasible`
+ * receives a choice that fits. */
 static void find_price(struct solver *s, int *pick, int *feasible) {
     uint64_t bytes;
     double lo = 0, hi = 1e-30, sum = choose_at(s, 0, pick, &bytes);
@@ -101,7 +101,7 @@ static void find_price(struct solver *s, int *pick, int *feasible) {
     }
 }
 
-/* Returns the loss of the picked options; *bytes: their size. */
+/* Returns the total loss of the picked options; *bytes: their total size. */
 static double total(const struct solver *s, const int *pick, uint64_t *bytes) {
     double loss = 0;
     *bytes = 0;
@@ -112,8 +112,8 @@ static double total(const struct solver *s, const int *pick, uint64_t *bytes) {
     return loss;
 }
 
-/* Spends the bytes left over by a feasible choice: repeatedly applies the largest gain that fits.
- */
+/* Spends the bytes that a feasible choice leaves over: repeatedly applies the largest gain that
+ * fits. */
 static void fill(const struct solver *s, int *pick) {
     for (int round = 0; round < 8 * s->n; round++) {
         uint64_t used;
@@ -148,7 +148,7 @@ static bool add_node(struct solver *s, int32_t parent, int opt, int32_t *out) {
     return true;
 }
 
-/* Keeps the state with the least reduced cost in each of MAX_LIST / 2 equal byte ranges. */
+/* Keeps only the state with the least reduced cost in each of MAX_LIST / 2 equal byte ranges. */
 static void thin(struct solver *s) {
     uint64_t first = s->next[0].bytes, last = s->next[s->n_next - 1].bytes;
     double per = (double)(last - first + 1) / (MAX_LIST / 2);
@@ -191,7 +191,7 @@ static void merge(struct solver *s, const struct state *from, int64_t n_from) {
 }
 
 /* Extends all states by the options of one more group. Until the list is final, a new state uses
- * its parent's node. */
+ * the node of its parent. */
 static bool extend(struct solver *s, int at, double slack, struct state *part) {
     const struct mix_group *gr = &s->group[s->order[at]];
     s->n_next = 0;
@@ -208,7 +208,7 @@ static bool extend(struct solver *s, int at, double slack, struct state *part) {
             part[n].bytes = bytes;
             part[n].loss += gr->opt[k].loss;
             part[n].reduced += extra;
-            /* The option is in the top bits, above an index below 2^25. */
+            /* The option is in the top bits, the index, which is below 2^25, in the others. */
             part[n].node = (int32_t)((uint32_t)(c->node + 1) | (uint32_t)k << 25);
             n++;
         }
@@ -230,8 +230,8 @@ static bool extend(struct solver *s, int at, double slack, struct state *part) {
     return s->n_cur > 0;
 }
 
-/* Searches all choices whose reduced costs sum to less than slack. Returns whether one fits, and
- * the best of them in `pick`. */
+/* Searches all choices whose reduced costs sum to less than slack. Returns whether any of them
+ * fits, and the best of them in `pick`. */
 static bool search(struct solver *s, double slack, int *pick, struct state *part) {
     s->n_trail = 0;
     s->cur[0] = (struct state){.node = -1};
@@ -248,7 +248,8 @@ static bool search(struct solver *s, double slack, int *pick, struct state *part
     return true;
 }
 
-/* ---- the whole ------------------------------------------------------------------------------- */
+/* ---- the solver
+ * ------------------------------------------------------------------------------- */
 
 /* Returns the bytes between the smallest and the largest option of the group. */
 static uint64_t width(const struct mix_group *g) {
@@ -272,7 +273,7 @@ static void prepare(struct solver *s) {
     s->order = xcalloc((size_t)s->n + 1, sizeof *s->order);
     s->best = xcalloc((size_t)s->n + 1, sizeof *s->best);
     s->least = xcalloc((size_t)s->n + 2, sizeof *s->least);
-    /* Insertion sort of a few hundred groups by decreasing width. */
+    /* Insertion sort by decreasing width; there are only a few hundred groups. */
     for (int g = 0; g < s->n; g++) {
         int at = g;
         while (at > 0 && width(&s->group[s->order[at - 1]]) < width(&s->group[g])) {
@@ -318,7 +319,7 @@ static void exact(struct solver *s, struct mix_result *r) {
     free(pick);
 }
 
-/* Fails if an option is unusable or the smallest options together exceed the budget. */
+/* Fails if an option is unusable or if even the smallest options exceed the budget together. */
 static int check(const struct mix_group *group, int n, uint64_t budget, struct err *e) {
     uint64_t least = 0;
     for (int g = 0; g < n; g++) {

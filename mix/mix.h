@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* mix/mix.h - solver for the best choice of one option per group under a byte budget: Lagrangian
- * bound, then the exact optimum. Options are (bytes, loss) pairs; tensors are unknown here. */
+ * bound, then the exact optimum. Options are (bytes, loss) pairs; the solver knows nothing of
+ * tensors. */
 #ifndef HONE_MIX_MIX_H
 #define HONE_MIX_MIX_H
 
@@ -11,7 +12,7 @@
 
 enum { MIX_MAX_OPTS = 64 };
 struct mix_opt {
-    uint64_t bytes; /* added to the file by this option, padding included */
+    uint64_t bytes; /* bytes that this option adds to the file, including padding */
     double loss;    /* finite, >= 0 */
 };
 struct mix_group {
@@ -23,12 +24,12 @@ struct mix_result {
     uint64_t bytes;
     double loss;
     double bound;     /* lower bound on the loss of any choice that fits */
-    double gap;       /* loss - bound, also for an exact result */
+    double gap;       /* loss - bound; also set if the result is exact */
     bool exact;       /* proven optimal; false: the search dropped states */
-    int64_t n_states; /* states kept by the search, a measure of its work */
+    int64_t n_states; /* number of states that the search kept, a measure of its work */
 };
-/* Minimizes the sum of losses with sum of bytes <= budget; ties go to fewer bytes. ERR_USAGE,
- * naming the smallest possible sum, if nothing fits. */
+/* Minimizes the sum of losses subject to sum of bytes <= budget; ties go to fewer bytes. ERR_USAGE
+ * if nothing fits; the message gives the smallest possible sum. */
 int mix_solve(struct mix_result *r, const struct mix_group *group, int n_groups, uint64_t budget,
               struct err *e);
 void mix_release(struct mix_result *r);

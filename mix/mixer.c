@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* mix/mixer.c - from a budget to a plan: solve, write the plan, set the options of quantize_run. A
- * dry run gives the exact size of the metadata, so the file never exceeds its budget. On a card,
- * models/fit.c computes the room left by keys and values, state and working memory. */
+/* mix/mixer.c - turns a budget into a plan: solves, writes the plan, sets the options of
+ * quantize_run. A dry run gives the exact size of the metadata, so the file never exceeds its
+ * budget. For a card, models/fit.c computes how much room keys and values, state and working memory
+ * leave. */
 #include "mix/mixer.h"
 
 #include <inttypes.h>
@@ -34,7 +35,7 @@ int mix_search(const char *name, enum search *out, struct err *e) {
 
 /* ---- the model and its losses ---------------------------------------------------------------- */
 
-/* Reads the losses from the sensitivity file, or measures the errors without one. */
+/* Reads the losses from the sensitivity file or, without one, measures the errors. */
 static int load(struct mixer *x, const struct quantize_opts *q, const char *sensitivity,
                 uint64_t least, struct err *e) {
     struct sens *s = &x->s;
@@ -66,7 +67,7 @@ static int load(struct mixer *x, const struct quantize_opts *q, const char *sens
     return rc;
 }
 
-/* Computes, with --gram, the gain of error feedback for each type from the moments. */
+/* With --gram, computes the gain of error feedback for each type from the moments. */
 static int load_gains(struct mixer *x, const struct quantize_opts *q, struct err *e) {
     struct gram gram;
     struct imat imat;
@@ -138,7 +139,7 @@ void mixer_close(struct mixer *x) {
 
 /* ---- limits ---------------------------------------------------------------------------------- */
 
-/* Computes the bytes on a card that are not weights. */
+/* Computes how many bytes on a card do not go to weights. */
 static int beside_weights(const struct mixer *x, const struct mix_ask *ask, uint64_t *out,
                           struct err *e) {
     const char *name = gguf_str_or(x->g, "general.architecture", "");
@@ -174,8 +175,8 @@ static int beside_weights(const struct mixer *x, const struct mix_ask *ask, uint
     return rc;
 }
 
-/* Sets a mix's limits of bytes, speed and floors in *out. `beside` gets the card's bytes that are
- * not for weights. */
+/* Sets a mix's limits on bytes and speed and its floors in *out. `beside` receives the
+ * bytes of the card that are not for weights. */
 static int limits(const struct mixer *x, const struct mix_ask *ask, uint64_t room,
                   struct sens_ask *out, uint64_t *beside, struct err *e) {
     *out = (struct sens_ask){.tensor_bytes = UINT64_MAX,
@@ -224,8 +225,8 @@ static int write_plan(const struct mixer *x, const struct mix_ask *ask, const st
     return rc;
 }
 
-/* Sets the file's notes that document the choice of types. Their length is fixed, since the file
- * size they are computed from must not change. */
+/* Sets the file's notes that document the choice of types. They have a fixed length, because the
+ * file size from which they are computed must not change. */
 static void make_notes(const struct mixer *x, struct mix_job *j, const struct mix_ask *ask,
                        const struct sens_mix *mix) {
     static const char *const key[MIX_NOTES] = {
@@ -240,7 +241,7 @@ static void make_notes(const struct mixer *x, struct mix_job *j, const struct mi
     for (int i = 0; i < MIX_NOTES; i++) j->note[i] = (struct quant_note){key[i], j->text[i]};
 }
 
-/* Returns where to write the plan. *temporary: it is deleted afterwards. */
+/* Returns where to write the plan. *temporary: it is deleted after use. */
 static char *plan_path(const char *tmp, const struct quantize_opts *q, bool *temporary,
                        struct err *e) {
     *temporary = false;
@@ -258,7 +259,7 @@ static char *plan_path(const char *tmp, const struct quantize_opts *q, bool *tem
     return path;
 }
 
-/* Solves with `room` bytes for metadata, and computes the size of the resulting file. */
+/* Solves with `room` bytes reserved for metadata, and computes the size of the resulting file. */
 static int attempt(struct mixer *x, const struct mix_ask *ask, uint64_t room, bool overwrite,
                    struct mix_job *j, struct err *e) {
     struct sens_ask sa;
@@ -304,7 +305,7 @@ int mix_solve_job(struct mixer *x, const struct quantize_opts *q, const struct m
     j->o.pool = x->w->pool;
     uint64_t room = 0;
     gguf_shard_header(x->g, 0, &room);
-    /* Repeats until the room for metadata is right. */
+    /* Repeats until the room reserved for metadata is right. */
     for (int round = 0; round < 8; round++) {
         TRY(attempt(x, ask, room, q->overwrite || j->temporary || round > 0, j, e));
         uint64_t real = j->m.file_bytes - j->m.tensor_bytes;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-/* mix/probe.c - stages 2 and 3: the effect of the types of groups on the output.
+/* mix/probe.c - stages 2 and 3: how the types of groups affect the output.
  *
  * A candidate is the base with some tensors replaced by encoded ones; all other weights are shared.
- * Each slot has one session for all batches, which is given one candidate after another. All
- * sessions use the same windows, so they share the base's pass and differences are paired. A pass
- * begins at the block of the changed group, with the hidden states of the base (of the mix, for
- * steps around one). */
+ * Each slot has one session for all batches, which runs one candidate after another. All sessions
+ * use the same windows, so they share the base's pass, and differences are paired. A pass begins at
+ * the block of the changed group, with the hidden states of the base or, for steps around a mix, of
+ * that mix. */
 #include "mix/probe.h"
 
 #include <inttypes.h>
@@ -21,7 +21,7 @@
 #include "base/mem.h"
 #include "base/num.h"
 
-/* Keeps n evenly spaced windows of ctx tokens, at least two, for a standard error. */
+/* Keeps n windows of ctx tokens, evenly spaced; at least two, so that there is a standard error. */
 static int thin_windows(struct probe *p, int64_t ctx, int64_t n, struct err *e) {
     int64_t have = p->ids.n / ctx;
     if (have < 2)
@@ -40,7 +40,7 @@ static int thin_windows(struct probe *p, int64_t ctx, int64_t n, struct err *e) 
 }
 
 /* Opens the base's session, which uploads the weights, and as many candidates' sessions as fit on
- * the device, at least two. Otherwise the CPU runs all of them. */
+ * the device. If fewer than two fit, the CPU runs all sessions. */
 static int open_sessions(struct probe *p, struct session_opts *o, struct err *e) {
     static const int slots[] = {PROBE_SLOTS, 3, 2};
     const enum device_kind asked = o->device.kind;
@@ -91,12 +91,12 @@ static int use(struct probe *p, int i, struct model *cand, struct err *e) {
     return 0;
 }
 
-/* Removes the candidates and the encoded tensors that are no longer used; tensors of the mix only
- * with `all`. */
+/* Removes the candidates and the encoded tensors that are no longer used. Tensors of the mix are
+ * removed only with `all`. */
 static void drop(struct probe *p, bool all) {
     struct err unused;
     int n = 0;
-    for (int i = 0; i < PROBE_SLOTS; i++) /* cannot fail: the base has the same graph */
+    for (int i = 0; i < PROBE_SLOTS; i++) /* use() cannot fail: the base has the same graph */
         if (p->cand[i]) (void)use(p, i, NULL, &unused);
     for (int i = 0; i < p->n_data; i++) {
         if (p->data[i].keep && !all)
@@ -132,8 +132,7 @@ bool probe_uses(const struct probe *p, const struct sens *s, int group) {
     return true;
 }
 
-/* Returns a tensor encoded in a type, encoding it on first use. *out is valid until the next call.
- */
+/* Returns a tensor in a type, encoding it on first use. *out is valid until the next call. */
 static int encoded(struct probe *p, const struct sens *s, int64_t index, enum qtype type, bool keep,
                    const struct weight **out, struct err *e) {
     const char *name = gguf_tensor_at(p->base->gguf, index)->name;
@@ -157,7 +156,7 @@ static int encoded(struct probe *p, const struct sens *s, int64_t index, enum qt
     return 0;
 }
 
-/* Changes a candidate's tensors of a group to a type; replaces *cand. */
+/* Changes a group's tensors in a candidate to a type; replaces *cand. */
 static int change(struct probe *p, const struct sens *s, struct model **cand, int group,
                   enum qtype type, bool keep, struct err *e) {
     const struct sens_group *g = &s->group[group];
@@ -174,7 +173,8 @@ static int change(struct probe *p, const struct sens *s, struct model **cand, in
     return 0;
 }
 
-/* Sets *type to the group's type in a candidate of stage 2. Returns false: it stays as it is. */
+/* Sets *type to the group's type in a candidate of stage 2. Returns false if the group keeps its
+ * type. */
 static bool type_in(const struct sens *s, const struct probe_want *w, int group, enum qtype *type) {
     const bool joint = w->group < 0;
     *type = joint ? s->group[group].joint_type : w->type;
@@ -189,8 +189,8 @@ uint64_t probe_bytes(const struct sens *s, const struct probe_want *w) {
     return sum;
 }
 
-/* Adds the results-cache key of a candidate: everything that decides its weights. w is the change
- * of one group or several, alone or within a mix. */
+/* Adds a candidate's key for the results cache: everything that determines its weights. w is the
+ * change of one or several groups, on their own or within a mix. */
 static void add_kept(struct kept_of *x, const struct probe *p, const struct sens *s,
                      const struct sens_mix *mix, const struct probe_want *w) {
     struct kept_of base = {0};
@@ -250,7 +250,7 @@ int probe_alone(struct probe *p, const struct sens *s, const struct probe_want *
     return rc;
 }
 
-/* Builds the mix with one group in another type; w NULL: the mix itself. */
+/* Builds the mix with one group in a different type; w NULL: the mix itself. */
 static int mixed(struct probe *p, const struct sens *s, const struct sens_mix *mix,
                  const struct probe_want *w, struct model **cand, struct err *e) {
     for (int g = 0; g < s->n_groups; g++) {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
 /* mix/sens.c - groups of tensors that share a type, floors, predicted losses. Pure functions of
- * names, shapes and numbers; no tensor data is read.
+ * names, shapes and numbers; no tensor data are read.
  *
  * The loss of group g in type k is c = S(e) * e, with e the encoder's relative error and S the
  * measured ratio of divergence to error. S is interpolated in log e between probes of the group, or
- * by depth between probes of its role in other layers. Without probes, S is a prior by role. */
+ * by depth between probes of its role in other layers. If there are no probes, S is a prior that
+ * depends on the role. */
 #include "mix/sens.h"
 
 #include <math.h>
@@ -18,8 +19,8 @@
 enum { PAD = 32 };
 static const double LOW_BITS = 2.6; /* bits per weight (docs/design/mix.md, "Groups") */
 
-/* Divergence when one role of one layer has a large error. Published values for single tensors of a
- * hybrid mixture of experts with 40 layers, at about 1.75 bits (a relative squared error near
+/* Divergence if one role of one layer has a large error. Published values for single tensors of a
+ * hybrid mixture of experts with 40 layers, at about 1.75 bits (relative squared error about
  * 0.16). */
 struct prior {
     enum role role;
@@ -39,9 +40,9 @@ double sens_prior(const struct sens *s, const struct sens_group *g) {
     double kld = .003, n = (double)max_i64(1, s->model.n_blocks - s->model.n_mtp), layer = 1;
     for (size_t i = 0; i < COUNT_OF(priors); i++)
         if (priors[i].role == g->role) kld = priors[i].kld;
-    /* Early layers matter about twice as much, the last one 1.5 times. */
+    /* Early layers matter about twice as much as others, the last one 1.5 times. */
     if (g->block >= 0) {
-        /* The draft block counts like the last layer. */
+        /* The draft block is treated like the last layer. */
         double at = n > 1 ? fmin(1, (double)g->block / (n - 1)) : 0;
         layer = (at < .5 ? 1.7 - 1.4 * at : 1) * (g->block >= n - 1 && n > 2 ? 1.5 : 1) * 40 / n;
     } else if (g->role == ROLE_TOKEN_EMBD && s->model.tied) {
@@ -52,8 +53,8 @@ double sens_prior(const struct sens *s, const struct sens_group *g) {
 
 /* ---- groups ---------------------------------------------------------------------------------- */
 
-/* Returns the role that names the group; roles listed here share a type with another role of the
- * same layer. */
+/* Returns the role that names the group. The roles listed here share their type with another role
+ * of the same layer. */
 static enum role leader(enum role r) {
     static const struct {
         enum role role, leader;
@@ -67,7 +68,7 @@ static enum role leader(enum role r) {
     return r;
 }
 
-/* Returns the share of a tensor's bytes read per decoded token. */
+/* Returns the share of a tensor's bytes that is read per decoded token. */
 static double read_share(const struct recipe_model *m, const struct recipe_item *it) {
     bool lookup = it->role == ROLE_PLE_EMBD || (it->role == ROLE_TOKEN_EMBD && !m->tied);
     /* one row per token */
@@ -82,7 +83,7 @@ static double read_share(const struct recipe_model *m, const struct recipe_item 
 void sens_candidates(const struct recipe_item *it, bool can[QT_COUNT]) {
     const unsigned flag = it->ne[0] % QK == 0 ? QF_MIX : QF_MIX_NARROW;
     bool fits[QT_COUNT] = {false};
-    /* Types that the row length rules out fall back to others. */
+    /* Types that do not fit the row length fall back to others. */
     for (int t = 0; t < QT_COUNT; t++)
         if (qtype_info(t) && (qtype_info(t)->flags & flag))
             fits[qtype_fit((enum qtype)t, it->ne[0])] = true;
@@ -226,8 +227,8 @@ bool sens_own_ratio(const struct sens_group *g, double err, double *out) {
     return true;
 }
 
-/* Estimator: sets *out to a group's log(divergence / error) at an error. Returns false if the group
- * has no data for it. */
+/* Estimator: sets *out to the log(divergence / error) of a group at an error. Returns false if it
+ * has no data for the group. */
 typedef bool (*ratio_fn)(const struct sens *s, const struct sens_group *g, double err, double *out);
 
 /* Sets *out to the estimate from groups of the same role in other layers, interpolated by depth. */
@@ -271,7 +272,8 @@ static bool probed(const struct sens *s, const struct sens_group *g, double err,
     (void)s;
     return sens_own_ratio(g, err, out);
 }
-/* Sets *out to the fit to joint probes, with the shape of the group's own probes, if any. */
+/* Sets *out to the fit to joint probes, with the shape given by the group's own probes, if there
+ * are any. */
 static bool fitted(const struct sens *s, const struct sens_group *g, double err, double *out) {
     double at, there;
     (void)s;
@@ -281,7 +283,7 @@ static bool fitted(const struct sens *s, const struct sens_group *g, double err,
         *out += at - there;
     return true;
 }
-/* Sets *out to the log ratio of a group's probes to its gradients. */
+/* Sets *out to the log of the ratio between a group's probes and its gradients. */
 static bool beyond_slope(const struct sens *s, const struct sens_group *g, double err,
                          double *out) {
     (void)s;
@@ -295,8 +297,8 @@ static bool beyond_prior(const struct sens *s, const struct sens_group *g, doubl
     *out -= log(sens_prior(s, g));
     return true;
 }
-/* Estimates from gradients, corrected by how probes of the same role (else of all roles) differ
- * from theirs. */
+/* Estimates from gradients, corrected by how the probes of the same role, or else of all roles,
+ * differ from their gradients. */
 static bool by_slope(const struct sens *s, const struct sens_group *g, double err, double *out) {
     if (!(g->slope > 0)) return false;
     if (!between(s, g, err, beyond_slope, out)) *out = mean(s, err, beyond_slope);
@@ -304,8 +306,8 @@ static bool by_slope(const struct sens *s, const struct sens_group *g, double er
     return true;
 }
 
-/* Estimates a group's ratio as if it had no probes. Returns false if nothing of its role was
- * measured. */
+/* Estimates a group's ratio as if the group had no probes. Returns false if nothing of its role has
+ * been measured. */
 static bool ratio_without(const struct sens *s, const struct sens_group *g, double err,
                           double *out) {
     if (between(s, g, err, fitted, out) || by_slope(s, g, err, out) ||
@@ -325,7 +327,7 @@ double sens_loss(const struct sens *s, int group, enum qtype type) {
 
 static bool steps_factor(const struct sens *s, int group, uint64_t budget, double *out) {
     const struct sens_group *g = &s->group[group];
-    double up = 1 / .09, down = 1 / .09; /* prior before any step: 1 +- 0.3 */
+    double up = 1 / .09, down = 1 / .09; /* prior, before any step is known: 1 +- 0.3 */
     bool any = false;
     for (int i = 0; i < g->n_steps; i++) {
         const struct sens_step *t = &g->step[i];
@@ -360,7 +362,8 @@ double sens_factor(const struct sens *s, int group, uint64_t budget) {
 
 /* ---- accuracy -------------------------------------------------------------------------------- */
 
-/* Returns the type whose error is nearest to the error of about 4.25 bits; -1: no candidate. */
+/* Returns the type whose error is nearest to that of about 4.25 bits; -1: the group has no
+ * candidate. */
 static int type_like_4_bits(const struct sens_group *g) {
     int best = -1;
     for (int t = 0; t < QT_COUNT; t++)
@@ -370,8 +373,8 @@ static int type_like_4_bits(const struct sens_group *g) {
     return best;
 }
 
-/* Returns the relative error of predictions for groups without probes: the fit's, or else that of
- * predicting each probed group as if it had no probe. 1: not known. */
+/* Returns the relative error of predictions for groups without probes: that of the fit, or else the
+ * error of predicting each probed group as if it had no probe. 1: unknown. */
 static double error_between(const struct sens *s) {
     double sum = 0, own, near;
     int n = 0;

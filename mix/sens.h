@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* mix/sens.h - cost of each type for each part of a model: groups of tensors that share a type, the
- * error of the real encoder on sampled rows (stage 0), measured divergences (stages 2 and 3,
+ * error of the actual encoder on sampled rows (stage 0), measured divergences (stages 2 and 3,
  * supplied by the caller), and the table of predicted losses for the solver. Runs no model.
  * docs/design/mix.md, docs/formats/sensitivity.md. */
 #ifndef HONE_MIX_SENS_H
@@ -26,11 +26,11 @@ struct sens_joint {       /* divergence with several groups quantized, each in i
     int block;
     double kld, kld_stderr;
 };
-struct sens_probe { /* divergence with only this group quantized */
+struct sens_probe { /* divergence if only this group is quantized */
     enum qtype type;
     double kld, kld_stderr;
 };
-struct sens_step { /* change of a mix's divergence when the group changes its type */
+struct sens_step { /* change of a mix's divergence if the group's type changes */
     uint64_t budget;
     enum qtype from, to;
     double diff, diff_stderr;
@@ -44,14 +44,14 @@ struct sens_group {
     int64_t n_weights;
     bool can[QT_COUNT];
     uint64_t bytes[QT_COUNT]; /* padded size in the file */
-    double read;              /* share of its bytes read per decoded token */
-    bool host;                /* stays in main memory when the model is on a GPU */
+    double read;              /* share of its bytes that is read per decoded token */
+    bool host;                /* stays in main memory if the model is on a GPU */
     double err[QT_COUNT];     /* relative weighted squared error; < 0: unknown */
-    double gain[QT_COUNT];    /* factor on err with error feedback; 1: no feedback */
-    double slope;             /* divergence over error, from gradients; 0: unknown */
-    enum qtype joint_type;    /* type in joint probes; QT_F32: part of none */
-    double fit, fit_sd;       /* divergence over error, fitted to joint probes (mix/joint.h), and
-                                 the standard deviation of its log; 0: none */
+    double gain[QT_COUNT];    /* factor on err due to error feedback; 1: no feedback */
+    double slope;             /* ratio of divergence to error, from gradients; 0: unknown */
+    enum qtype joint_type;    /* type in joint probes; QT_F32: not part of any */
+    double fit, fit_sd; /* ratio of divergence to error, fitted to joint probes (mix/joint.h), and
+                           the standard deviation of its log; 0: not fitted */
     struct sens_probe probe[SENS_MAX_PROBES];
     int n_probes;
     struct sens_step step[SENS_MAX_STEPS];
@@ -62,8 +62,8 @@ struct sens {
     int n_groups;
     struct recipe_model model;
     int64_t n_weights;    /* weights of all groups */
-    uint64_t kept_bytes;  /* padded size of the tensors in no group */
-    double kept_read;     /* bytes of these read per decoded token */
+    uint64_t kept_bytes;  /* padded size of the tensors that are in no group */
+    double kept_read;     /* bytes of these tensors that are read per decoded token */
     char header_hash[33]; /* XXH3-128 of the file up to its tensor data */
     uint64_t model_bytes;
     char imatrix_hash[33]; /* hash of the file's content; "": none */
@@ -74,15 +74,15 @@ struct sens {
     struct sens_joint joint[SENS_MAX_JOINT];
     int n_joint;
 };
-/* Builds the groups and their candidate types from a file's tensors. These share a group: gate and
- * up of a layer's experts (or of its dense block), the three tensors of the shared expert,
- * ssm_alpha and ssm_beta. */
+/* Builds the groups and their candidate types from a file's tensors. Grouped together are: gate and
+ * up of a layer's experts (or of its dense block), the three tensors of the shared expert, and
+ * ssm_alpha with ssm_beta. */
 int sens_init(struct sens *s, const struct gguf *g, struct err *e);
 void sens_release(struct sens *s);
 /* Marks the types that a mix may give a tensor. */
 void sens_candidates(const struct recipe_item *it, bool can[QT_COUNT]);
-/* Announces a budget in bytes before sens_errors is called. 0: none. Below 2.6 bits per weight, IQ1
- * types become candidates, which doubles the time of sens_errors. */
+/* Announces a budget in bytes; call before sens_errors. 0: none. If it is below 2.6 bits per
+ * weight, IQ1 types become candidates, which doubles the time of sens_errors. */
 void sens_set_low(struct sens *s, uint64_t budget);
 
 struct sens_source { /* weights to encode, and how */
@@ -91,16 +91,16 @@ struct sens_source { /* weights to encode, and how */
     struct pool *pool;
     struct qdev *dev; /* NULL: CPU only; the results are the same */
     const struct results_cache_of
-        *keep; /* cache of errors, keyed by model and importance; NULL: none */
+        *keep; /* cache of errors, with model and importance as key; NULL: none */
 };
 /* Fills group.err for every candidate type. Rows are sampled evenly from every expert, with the
- * quantizer's importance; experts are weighted by their tokens. imat NULL: all columns count the
- * same. Types that require importance are removed from groups without it. */
+ * same importance as in the quantizer; experts are weighted by their tokens. imat NULL: all columns
+ * count the same. Types that require importance are removed from groups without it. */
 int sens_errors(struct sens *s, const struct sens_source *from, struct err *e);
-/* Broadcasts rank 0's groups to the other ranks (base/ranks.h), which shared out the work of
- * sens_errors. No effect with one rank. */
+/* Broadcasts rank 0's groups to the other ranks (base/ranks.h), after the ranks have shared the
+ * work of sens_errors. No effect with one rank. */
 void sens_tell(struct sens *s);
-/* Fills group.gain. Probes and errors stay those of the plain encoders; predicted losses are
+/* Fills group.gain. Probes and errors remain those of the plain encoders; predicted losses are
  * multiplied by the gain. Takes seconds per type and tensor. */
 struct sens_feedback {
     const struct gram *gram;
@@ -108,52 +108,54 @@ struct sens_feedback {
     enum search search;
     unsigned without; /* FEEDBACK_... */
     struct pool *pool;
-    const struct results_cache_of *keep; /* as in sens_source, and keyed by the moments */
+    const struct results_cache_of
+        *keep; /* as in sens_source; the moments are also part of the key */
 };
 int sens_gains(struct sens *s, const struct gguf *g, const struct sens_feedback *f, struct err *e);
-/* Sets *out to the importance that quantization would use for a tensor, or to NULL if there is no
- * importance. The caller frees it with mem_free. */
+/* Sets *out to the importance that quantization would use for a tensor, or to NULL if the tensor
+ * has none. The caller frees it with mem_free. */
 int sens_importance(const struct imat *imat, const struct gguf_tensor *t, float **out,
                     struct err *e);
 /* Encodes a whole tensor in a type; the caller frees *out with mem_free. */
 int sens_encode(const struct sens_source *from, int64_t index, enum qtype type, enum search search,
                 void **out, struct err *e);
 
-/* Predicts the divergence that the group costs in a type. With joint probes from the fit to
- * all probes. Otherwise from the first of these that exists: its own
- * probes; gradients, corrected by nearby probes of its role; probes of its role in other layers;
- * the prior of its role. Steps are not applied. */
+/* Predicts the divergence that the group costs in a type. If there are joint probes, uses the fit
+ * to all probes. Otherwise uses the first of these that exists: the group's own probes; gradients,
+ * corrected by nearby probes of its role; probes of its role in other layers; the prior of its
+ * role. Steps are not applied. */
 double sens_loss(const struct sens *s, int group, enum qtype type);
-/* Returns the prior of a group's divergence over error, by role and depth. */
+/* Returns the prior for a group's ratio of divergence to error, by role and depth. */
 double sens_prior(const struct sens *s, const struct sens_group *g);
 /* Sets *out to log(divergence / error) at an error, interpolated between the group's own probes.
- * Returns false if the group has no probes. */
+ * Returns false if the group has none. */
 bool sens_own_ratio(const struct sens_group *g, double err, double *out);
 /* Reliability of predictions, as relative standard errors. `between`: every probed group is
- * predicted from the others of its role, as if it had no probe, and compared. */
+ * predicted from the other groups of its role as if it had no probe, and compared with its
+ * probe. */
 struct sens_accuracy {
     int n_probed;    /* groups that have probes */
     double probed;   /* sampling error of a probe */
-    double between;  /* error for a group without probes; 1 until a role has two probed layers;
-                        with joint probes, the fit's */
-    double mix;      /* predicted divergence of the whole model at about 4.25 bits */
+    double between;  /* error for a group without probes; 1 until two layers of a role have been
+                        probed; with joint probes, that of the fit */
+    double mix;      /* for the predicted divergence of the whole model at about 4.25 bits */
     double complete; /* the same if every group were probed */
 };
 void sens_accuracy(const struct sens *s, struct sens_accuracy *a);
 /* Returns a factor on the group's losses, from steps measured around mixes of about this budget. A
- * group without steps gets the factor of nearby layers of its role. */
+ * group without steps gets the factor of nearby layers with the same role. */
 double sens_factor(const struct sens *s, int group, uint64_t budget);
 /* Returns false if the type is below the group's floor at this budget (docs/design/mix.md,
  * "Floors"). */
 bool sens_allowed(const struct sens *s, int group, enum qtype type, uint64_t budget);
 
-struct sens_ask {          /* limits and objective of a mix */
+struct sens_ask {          /* limits and objective for a mix */
     uint64_t tensor_bytes; /* limit for all tensors, padded; UINT64_MAX: none */
-    uint64_t device_bytes; /* limit for tensors on the GPU; 0: none */
-    uint64_t budget;       /* decides floors and which steps count */
+    uint64_t device_bytes; /* limit for the tensors on the GPU; 0: none */
+    uint64_t budget;       /* determines floors and which steps count */
     double speed;          /* weight of decode time; 0: none; see sens_solve */
     bool floors;
-    bool avoid[QT_COUNT]; /* types to use only if a group has no other */
+    bool avoid[QT_COUNT]; /* types to use only for groups that have no other */
 };
 struct sens_mix {
     enum qtype *type;      /* [n_groups] */
@@ -166,17 +168,17 @@ struct sens_mix {
     bool exact;
 };
 /* Minimizes loss + price * decode_bytes, with price = speed * (loss / decode_bytes of the best mix
- * at price 0): at speed 1, 1 % of the time is worth 1 % of the divergence, at any bandwidth.
- * Exact with both limits: choices for the few groups in main memory are enumerated, which leaves
- * one limit. */
+ * at price 0): at speed 1, 1 % of the time is worth 1 % of the divergence, whatever the bandwidth.
+ * Exact even with both limits: the choices for the few groups in main memory are enumerated, which
+ * leaves one limit. */
 int sens_solve(const struct sens *s, const struct sens_ask *ask, struct sens_mix *m, struct err *e);
 void sens_mix_release(struct sens_mix *m);
-/* Returns the group's candidate type next to t in bytes, smaller if dir < 0; t itself if there is
- * no such type. */
+/* Returns the candidate type of the group that is next in size to t, smaller if dir < 0; t itself
+ * if there is no such type. */
 enum qtype sens_next(const struct sens *s, int group, enum qtype t, int dir);
 
-/* Write or read the file of docs/formats/sensitivity.md. sens_read fills errors, probes and steps
- * into a structure that sens_init built from the same model; ERR_DATA if the file is for another
+/* Write or read the file of docs/formats/sensitivity.md. sens_read adds errors, probes and steps to
+ * a structure that sens_init has built from the same model; ERR_DATA if the file is for another
  * model. */
 int sens_write(const struct sens *s, const struct gguf *g, const char *path, bool overwrite,
                struct err *e);

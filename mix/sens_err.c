@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* mix/sens_err.c - stage 0: errors of the real encoders on sampled rows, and whole tensors encoded
- * in memory for probes. Every row has its own slot in the result and rows are added in order, so
- * results depend neither on the number of threads nor on the device that encodes. Memory: the
- * sampled rows (2 % of a tensor) as in the file, and 4 million weights encoded. */
+/* mix/sens_err.c - stage 0: errors of the actual encoders on sampled rows; also encodes whole
+ * tensors in memory for probes. Every row has its own slot in the result and rows are added up in
+ * order, so results depend neither on the number of threads nor on the device that encodes. Memory:
+ * the sampled rows (2 % of a tensor) as in the file, and 4 million encoded weights. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -22,14 +22,14 @@ struct sampler {
     /* Encodes the sampled rows, stored contiguously as a separate tensor. */
     struct batch_job b;
     const struct kern *ref;
-    double *sum; /* sum per row; < 0: the row is not finite */
+    double *sum; /* one sum per row; < 0: the row is not finite */
 };
 
 static const float *imp_of(const struct batch_job *b, int64_t row) {
     return b->imp ? b->imp + row / b->t->ne[1] * b->t->ne[0] : NULL;
 }
 
-/* Sums importance times squared weight for each of the rows begin to end - 1. */
+/* Computes the sum of importance times squared weight for each of the rows begin to end - 1. */
 static void signals(void *ctx, int64_t begin, int64_t end, int worker) {
     const struct sampler *s = ctx;
     float *x = s->b.scratch[worker];
@@ -109,8 +109,8 @@ static int sample(const struct gguf_tensor *t, struct gguf_tensor *out, void **c
     return 0;
 }
 
-/* Returns the sum over rows, weighted by the tokens of each expert: importance is a mean of squares
- * per expert, but an expert's contribution to the output grows with its tokens. */
+/* Returns the sum over all rows, with experts weighted by their tokens: importance is a mean of
+ * squares per expert, but an expert's contribution to the output grows with its tokens. */
 static double total(const struct sampler *s, const struct imat_entry *en) {
     const int64_t n_mat = s->b.t->ne[2] * s->b.t->ne[3], rows = s->b.t->ne[1] * n_mat;
     double sum = 0;
@@ -160,7 +160,7 @@ static int total_signal(struct sampler *s, double *signal, const struct imat_ent
     return rc;
 }
 
-/* Adds a tensor's relative errors, divided by the number of tensors in its group. */
+/* Adds the relative errors of a tensor, divided by the number of tensors in its group. */
 static int tensor_errors(const struct sens_source *from, const struct kern *ref, enum search search,
                          struct sens_group *g, int64_t index, struct err *e) {
     const struct gguf_tensor *t = gguf_tensor_at(from->g, index);
@@ -193,7 +193,7 @@ static int tensor_errors(const struct sens_source *from, const struct kern *ref,
     return rc;
 }
 
-/* Sets the errors of one group, from the results cache if they are there. */
+/* Sets the errors of one group, taking them from the results cache if they are there. */
 static int group_errors(const struct sens *s, const struct sens_source *from,
                         const struct kern *ref, struct sens_group *gr, struct err *e) {
     struct {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* mix/sens_file.c - reader and writer of sensitivity files, docs/formats/sensitivity.md. */
+/* mix/sens_file.c - reader and writer of sensitivity files (docs/formats/sensitivity.md). */
 #include <inttypes.h>
 #include <limits.h>
 #include <math.h>
@@ -109,7 +109,7 @@ static int read_errors(struct sens_group *g, const cJSON *j, const char *path, s
     for (const cJSON *m = doc_first(errors); m; m = m->next) {
         enum qtype t;
         double v = cJSON_GetNumberValue(m);
-        /* A type of a later version. */
+        /* a type that only a later version knows */
         if (!qtype_parse(m->string, &t) || !g->can[t]) continue;
         if (!usable(v, 0))
             return err_set(e, ERR_DATA, "%s: group %s: the error of %s is not a number >= 0", path,

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* mix/sens_gain.c - gain of error feedback: per tensor and type, the held-out error with feedback
- * over the plain error, on the sampled rows that choose the shrinkage (fb_tensor.c). Types without
- * feedback keep 1, so the solver knows which types profit and by how much. */
+/* mix/sens_gain.c - gain of error feedback: for each tensor and type, the ratio of the held-out
+ * error with feedback to that without, on the sampled rows by which the shrinkage is chosen
+ * (fb_tensor.c). Types that do not support feedback keep 1, so the solver knows which types gain,
+ * and how much. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,8 +32,8 @@ static bool load_row(void *ctx, int64_t row, float *x) {
     return true;
 }
 
-/* Computes the gain of error feedback for one tensor in one type: error with feedback over error
- * without. 1: no feedback. */
+/* Computes the gain of error feedback for one tensor in one type: the ratio of the error with
+ * feedback to the error without. 1: no feedback. */
 static int tensor_gain(const struct rows *r, const struct gram_input *in, const float *imp,
                        enum qtype type, const struct sens_feedback *f, double *gain,
                        struct err *e) {
@@ -40,7 +41,8 @@ static int tensor_gain(const struct rows *r, const struct gram_input *in, const 
     struct rows rows = *r;
     struct fb_tensor *fb;
     *gain = 1;
-    /* Quantization will refuse moments of another shape, with the tensor's name. */
+    /* Quantization will reject moments of a different shape, with an error that names the
+     * tensor. */
     if (!feedback_can(type) || !in || in->n != r->t->ne[0] ||
         (in->n_mat != 1 && in->n_mat != n_mat))
         return 0;
@@ -64,7 +66,7 @@ static int tensor_gain(const struct rows *r, const struct gram_input *in, const 
     return 0;
 }
 
-/* Like tensor_gain, from the results cache if possible. */
+/* Like tensor_gain, but takes the gain from the results cache if possible. */
 static int gain_or_kept(const struct rows *r, const struct gram_input *in, const float *imp,
                         enum qtype type, const struct sens_feedback *f, double *gain,
                         struct err *e) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* mix/sens_solve.c - from predicted losses to the best type per group: the solver's table, two
+/* mix/sens_solve.c - finds the best type per group from predicted losses: the solver's table, two
  * limits (file, GPU), and the weight of decode time. docs/design/mix.md, "Solver" and "Speed". */
 #include <math.h>
 #include <stdlib.h>
@@ -9,14 +9,14 @@
 #include "base/num.h"
 #include "mix/sens.h"
 
-enum { MAX_HOST = 2 }; /* groups in main memory whose choices are enumerated */
+enum { MAX_HOST = 2 }; /* groups in main memory whose choices are enumerated, at most */
 struct table {
     const struct sens *s;
     const struct sens_ask *ask;
     struct mix_opt *opt;    /* [n_groups][QT_COUNT] options of each group */
     enum qtype *type;       /* types of these options, in the same order */
     struct mix_group *all;  /* [n_groups] groups with all their options */
-    struct mix_group *part; /* groups passed to the solver; `which`: their indices */
+    struct mix_group *part; /* groups passed to the solver; `which`: their indices in `all` */
     int *which, n_part;
     int host[MAX_HOST], n_host;
     int *pick; /* [n_groups] best choice so far */
@@ -24,8 +24,9 @@ struct table {
     bool found, exact;
 };
 
-/* Lists the permitted types of group i with their size and cost: predicted loss plus `price` per
- * byte read per token. If none remains, permits the types to avoid, then types below the floors. */
+/* Lists the permitted types of group i with their size and cost: the predicted loss plus `price`
+ * per byte read per token. If no type remains, permits the types to avoid, then types below the
+ * floors. */
 static void list_options(struct table *t, int i, double price) {
     const struct sens *s = t->s;
     const struct sens_group *g = &s->group[i];
@@ -46,8 +47,8 @@ static void list_options(struct table *t, int i, double price) {
         }
 }
 
-/* Solves for the other groups under the limits that remain after the choice `host` for groups in
- * main memory. Keeps the result if it is the best so far. */
+/* Solves for the remaining groups under the limits that the choice `host` for groups in main memory
+ * leaves. Keeps the result if it is the best so far. */
 static int try_host(struct table *t, const int *host, struct err *e) {
     const struct sens *s = t->s;
     struct mix_result r = {0};
@@ -100,7 +101,7 @@ static int solve_at(struct table *t, double price, struct sens_mix *m, struct er
         while (h < t->n_host && ++host[h] == t->all[t->host[h]].n_opts) host[h++] = 0;
         if (h == t->n_host) break;
     }
-    if (!t->found) return rc; /* the last error */
+    if (!t->found) return rc; /* the error of the last attempt */
     m->bytes = s->kept_bytes;
     m->device_bytes = s->kept_bytes;
     m->decode_bytes = s->kept_read;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* mix/sensitivity.c - hone sensitivity: errors of the encoders, then end-to-end probes, ordered to
- * be useful even if cut short, then steps around the mixes of given budgets. The file is written
- * after every batch, and the same command resumes from it. Ranks share out the groups of the
- * encoders' errors, then batches of probes. */
+/* mix/sensitivity.c - hone sensitivity: errors of the encoders; then end-to-end probes, in an order
+ * that is useful even if cut short; then steps around the mixes for given budgets. The file is
+ * written after every batch, and the same command resumes from it. Ranks share out the groups for
+ * the encoders' errors, then batches of probes. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -25,9 +25,9 @@
 #include "quantize/record.h"
 #include "text/size.h"
 
-/* Errors to probe near, in this order: about those of Q3_K, Q5_K, IQ4_XS, Q2_K. */
+/* Errors near which to probe, in this order: about those of Q3_K, Q5_K, IQ4_XS, Q2_K. */
 static const double targets[] = {.016, .001, .0046, .05};
-/* Expected loss of a mix's divergence below which single probes end. */
+/* Single probes end when the expected loss is below this fraction of a mix's divergence. */
 static const double RISK = .02;
 
 struct probing {
@@ -37,21 +37,21 @@ struct probing {
     struct probe p;
     double t0;
     struct mix_probe_report *r;
-    int64_t n_all; /* probes of stage 2 */
+    int64_t n_all; /* number of probes in stage 2 */
     /* Probes of one round, at most ranks_n() * PROBE_SLOTS. */
     struct probe_want *want;
     struct probe_got *got;
     int n, batch;
-    uint64_t room, bytes; /* of encoded weights: in one round, and in this one */
-    bool hold;            /* rounds are not saved one by one */
-    /* Mix in which groups are probed; NULL: alone. */
+    uint64_t room, bytes; /* bytes of encoded weights: maximum per round, and in this round */
+    bool hold;            /* rounds are not saved individually */
+    /* Mix in which groups are probed; NULL: groups are probed alone. */
     const struct sens_mix *mix;
     uint64_t budget; /* the mix's budget */
 };
 
 /* ---- choice of probes ------------------------------------------------------------------------ */
 
-/* Finds the candidate type whose error is nearest to a target, as a ratio. */
+/* Finds the candidate type whose error is nearest to a target, by ratio. */
 static bool type_near(const struct sens_group *g, double target, enum qtype *out) {
     double best = HUGE_VAL;
     for (int t = 0; t < QT_COUNT; t++) {
@@ -79,7 +79,7 @@ static int layer_order(const struct sens *s, int64_t bands, int *rank, bool *ban
         if (rank[i] > most) most = rank[i];
     }
     for (int i = 0; i < s->n_groups; i++) {
-        /* Layers of the role that come before, by rank and then by depth. */
+        /* Counts the layers of the role that come before it, by rank and then by depth. */
         int64_t before = 0;
         for (int k = 0; k < s->n_groups; k++)
             before += s->group[k].role == s->group[i].role &&
@@ -92,14 +92,14 @@ static int layer_order(const struct sens *s, int64_t bands, int *rank, bool *ban
 
 /* ---- rounds ---------------------------------------------------------------------------------- */
 
-/* Returns whether the time for probes is used up, the same on all ranks. */
+/* Returns whether the time for probes is used up; the answer is the same on all ranks. */
 static bool late(const struct probing *w) {
     bool yes = w->o->seconds > 0 && progress_now_s() - w->t0 >= w->o->seconds;
     ranks_bcast(&yes, sizeof yes);
     return yes;
 }
 
-/* Writes the sensitivities; only the first rank does. */
+/* Writes the sensitivities; only the first rank does so. */
 static int save(const struct probing *w, struct err *e) {
     return ranks_me() == 0 ? sens_write(w->s, w->g, w->o->out, true, e) : 0;
 }
@@ -160,7 +160,7 @@ static int queue_probe(struct probing *w, int group, enum qtype type, struct err
     return queue(w, &(struct probe_want){.group = group, .type = type}, e);
 }
 
-/* Starts rounds of probes, of groups alone or of groups within a mix of that budget. */
+/* Begins rounds of probes: of groups alone, or of groups within a mix of that budget. */
 static void begin_rounds(struct probing *w, const struct sens_mix *mix, uint64_t budget) {
     w->mix = mix;
     w->budget = budget;
@@ -181,7 +181,7 @@ static bool probed(const struct probing *w, int group, enum qtype t) {
     return false;
 }
 
-/* Counts the probes of stage 2, including known ones. */
+/* Counts the probes of stage 2, including those already known. */
 static int64_t count_stage2(struct probing *w, const bool *band) {
     int64_t n = 0;
     enum qtype type;
@@ -229,7 +229,7 @@ static bool joint_known(const struct sens *s, const struct sens_joint *j) {
     return false;
 }
 
-/* Measures the joint probes that are missing. */
+/* Measures those joint probes that are missing. */
 static int joint_rounds(struct probing *w, const struct sens_joint *list, int n, struct err *e) {
     for (int i = 0; i < n; i++) {
         const bool known = joint_known(w->s, &list[i]);
@@ -243,9 +243,9 @@ static int joint_rounds(struct probing *w, const struct sens_joint *list, int n,
     return end_round(w, e);
 }
 
-/* Probes groups alone, at least one round of them, while the risk exceeds RISK and a round reduces
- * it by more than 0.1x RISK. They are chosen and saved JOINT_SINGLES at a time, on any device
- * and with any number of ranks, so that a resumed measurement makes the same choices. */
+/* Probes groups alone: at least one round, and more rounds while the risk exceeds RISK and a round
+ * reduces it by more than 0.1x RISK. Groups are chosen and saved JOINT_SINGLES at a time, on any
+ * device and with any number of ranks, so that a resumed measurement makes the same choices. */
 static int single_rounds(struct probing *w, struct err *e) {
     struct sens *s = w->s;
     struct joint_choice c;
@@ -294,7 +294,7 @@ static int stage2_joint(struct probing *w, struct err *e) {
 
 /* ---- stage 3 --------------------------------------------------------------------------------- */
 
-/* Returns whether this step from the mix of the budget has been measured. */
+/* Returns whether this step from the mix of the budget has already been measured. */
 static bool stepped(const struct sens_group *g, uint64_t budget, enum qtype from, enum qtype to) {
     for (int i = 0; i < g->n_steps; i++)
         if (g->step[i].budget == budget && g->step[i].from == from && g->step[i].to == to)
@@ -302,7 +302,7 @@ static bool stepped(const struct sens_group *g, uint64_t budget, enum qtype from
     return false;
 }
 
-/* Measures steps away from the mix of a budget, one group at a time. */
+/* Measures steps around the mix of a budget, one group at a time. */
 static int around(struct probing *w, uint64_t budget, struct err *e) {
     struct sens *s = w->s;
     struct sens_mix mix;
@@ -378,8 +378,8 @@ static bool sloped(const struct sens *s) {
     return false;
 }
 
-/* Warns of texts on which the importance matrix was collected: probes on them flatter the types
- * that it fits. */
+/* Warns of texts on which the importance matrix was collected: probes on these underestimate the
+ * divergence on other texts. */
 static void warn_same_text(const struct mix_probe_opts *o, const struct imat *imat) {
     for (int i = 0; imat && i < imat->n_datasets; i++)
         for (int k = 0; k < o->texts.n; k++)
@@ -421,7 +421,7 @@ static int run(struct probing *w, const struct sens_source *from, const char *ha
     return 0;
 }
 
-/* Opens the results cache next to the output, which keeps unfinished measurements. */
+/* Opens the results cache next to the output, which holds unfinished measurements. */
 static struct results_cache *open_own(const struct mix_probe_opts *o) {
     char *path = xasprintf("%s.part", o->out);
     struct results_cache *k = NULL;
@@ -472,7 +472,7 @@ int mix_measure(const struct mix_probe_opts *o, struct sens *s, struct mix_probe
 
 /* ---- the command ----------------------------------------------------------------------------- */
 
-/* Adds the accuracy reached so far, and what more time would gain. */
+/* Adds the accuracy reached so far, and what more time would improve. */
 static void emit_accuracy(struct emit *m, const struct sens *s, const struct mix_probe_report *r) {
     struct sens_accuracy a;
     char text[160];

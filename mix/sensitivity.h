@@ -13,18 +13,19 @@ struct mix_probe_opts {
     struct str_list texts;
     int64_t ctx, n_chunks, n_types, rounds;
     enum probes probes;
-    int64_t bands; /* layers probed per role, spread by depth; 0: all */
+    int64_t bands; /* layers to probe per role, spread by depth; 0: all */
     uint64_t budget[MIX_MAX_BUDGETS];
     int n_budgets;
     double seconds; /* 0: no limit */
     enum search search;
     bool overwrite;
-    bool replace; /* measure again, instead of refusing, if `out` has other inputs */
+    bool replace; /* if `out` was measured with different inputs, measure again instead of returning
+                     an error */
 };
 struct mix_probe_report {
     int64_t n_probes, n_wanted, n_steps;
     bool cut_short, resumed;
-    double seconds; /* whole measurement, earlier runs included */
+    double seconds; /* of the whole measurement, including earlier runs */
     double probing; /* probes and steps of this run */
     int64_t n_now;  /* probes and steps of this run */
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* mix/sequential.c - block-by-block quantization: collect the inputs after the finished blocks,
- * encode, continue. */
+/* mix/sequential.c - block-by-block quantization: collects the inputs that the finished blocks
+ * produce, encodes the next block, and continues. */
 #include "mix/sequential.h"
 
 #include <stdlib.h>
@@ -16,14 +16,14 @@
 #include "base/progress.h"
 #include "quantize/qplan.h"
 
-struct side { /* the original, or the file so far */
+struct side { /* one side: the original, or the file so far */
     struct session *s;
     float *residual; /* [n_chunks][ctx][n_embd] input of the current block */
 };
 struct seq_job {
     struct work *w;
     const struct sequential_opts *o;
-    /* now: the base with the blocks quantized so far; NULL: none yet. */
+    /* now: the base with the blocks that have been quantized so far; NULL: none yet. */
     struct model *base, *now;
     struct side side[2]; /* indexed by enum pair_side */
     struct gram_col *col;
@@ -33,20 +33,20 @@ struct seq_job {
     struct ids ids;
     int64_t *end;        /* end of each text, in chunks */
     struct weight *done; /* [n_done] encoded weights, owned */
-    /* The `done` weights for the file's writer; names are borrowed. */
+    /* The `done` weights in the form that the file's writer takes; names are borrowed. */
     struct quantize_given *given;
     int n_done;
     int64_t ctx, n_chunks, width; /* width of the residual */
-    float *hidden;                /* room for the rows after the last block */
-    /* block of the current pass; the number of blocks: the head. */
+    float *hidden;                /* scratch for the rows after the last block */
+    /* Block of the current pass; for the head, the number of blocks. */
     int block;
-    float *to;       /* destination of the residual after the block */
+    float *to;       /* where the residual after the block goes */
     bool collecting; /* observers collect */
 };
 
 /* ---- observers ---- */
 
-/* Returns whether the current pass is the head's, after the last block. */
+/* Returns whether the current pass is that of the head, after the last block. */
 static bool is_head_pass(const struct seq_job *j) {
     return j->block == j->base->hp.d[HD_LAYERS];
 }
@@ -66,7 +66,7 @@ static void see_other(void *ud, const struct session_shown *r) {
     if (j->collecting && (all || in_block(j, r->w)))
         gram_col_see(j->col, r->w, r->expert, r->x, r->gate, r->n_rows, r->ld);
 }
-/* Notes the experts that the block of one side chooses. */
+/* Records the experts that the block chooses on one side. */
 static void route(struct seq_job *j, enum pair_side side, const struct session_shown *r) {
     if (r->block == j->block) pair_route(j->pair, side, r->block, r->chosen, r->n_used, r->n_rows);
 }
@@ -82,8 +82,8 @@ static void keep_residual(void *ud, const struct session_shown *r) {
         memcpy(j->to + r->pos * j->width, r->x, (size_t)(r->n_rows * j->width) * sizeof *r->x);
 }
 
-/* Runs one side's pass of the current block over chunk i. With `next`, the block's output replaces
- * its input. */
+/* Runs chunk i through the current block on one side. With `next`, the block's output replaces its
+ * input. */
 static int pass(struct seq_job *j, enum pair_side side, int64_t i, bool next, struct err *e) {
     struct side *d = &j->side[side];
     float *residual = d->residual + i * j->ctx * j->width;
@@ -127,13 +127,13 @@ static int collect_block(struct seq_job *j, struct progress *p, struct err *e) {
     return 0;
 }
 
-/* Returns whether a tensor is a separate output head. Tied embeddings are needed earlier, for the
+/* Returns whether a tensor is a separate output head. Tied embeddings are needed earlier, by the
  * first block. */
 static bool is_head(const struct seq_job *j, const char *name) {
     return strcmp(name, model_head(j->base)->name) == 0 && strcmp(name, "token_embd.weight") != 0;
 }
 
-/* Encodes a tensor and keeps it for the following models. */
+/* Encodes a tensor and keeps it for the models that follow. */
 static int encode(struct seq_job *j, const struct gram *gram, int64_t index, struct err *e) {
     const struct gguf_tensor *t = gguf_tensor_at(j->base->gguf, index);
     const struct weight *like = model_find_weight(j->base, t->name);
@@ -172,8 +172,8 @@ static int renew(struct seq_job *j, struct err *e) {
     return 0;
 }
 
-/* Encodes the tensors whose names begin with `head`. NULL: the tensors outside blocks, except the
- * head, which comes last. */
+/* Encodes the tensors whose names begin with `head`. NULL: the tensors outside of blocks, except
+ * the output head, which comes last. */
 static int encode_all(struct seq_job *j, const char *head, struct err *e) {
     struct gram gram;
     gram_init(&gram);
@@ -196,7 +196,7 @@ static int head(struct seq_job *j, struct err *e) {
     return encode_all(j, model_head(j->base)->name, e);
 }
 
-/* Collects the moments of one block, encodes it and runs it again as encoded. */
+/* Collects the moments of one block, encodes it, and runs the encoded block. */
 static int block(struct seq_job *j, struct progress *p, struct err *e) {
     char head[32];
     snprintf(head, sizeof head, "blk.%d.", j->block);
@@ -264,8 +264,8 @@ static int start(struct seq_job *j, struct err *e) {
     return open_sides(j, e);
 }
 
-/* Shows the collector one pass of the whole model, so that it knows which weights share an input.
- */
+/* Runs one pass of the whole model for the collector, so that it learns which weights share an
+ * input. */
 static int survey(struct seq_job *j, struct err *e) {
     j->block = -1;
     j->collecting = true;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* mix/sequential.h - block-by-block quantization, each block calibrated on inputs from the
+/* mix/sequential.h - block-by-block quantization: each block is calibrated on inputs from the
  * quantized blocks before it. */
 #ifndef HONE_MIX_SEQUENTIAL_H
 #define HONE_MIX_SEQUENTIAL_H
@@ -11,15 +11,15 @@ struct sequential_opts {
     const struct quantize_opts
         *q; /* output file: input, recipe, importance, search; gram is ignored */
     struct str_list texts;
-    int64_t ctx, chunks; /* tokens per chunk, 0: 512; maximum of chunks, 0: all */
-    const char *keep; /* path of the moments (docs/formats/gram.md); NULL: a temporary file next to
-                         the output */
+    int64_t ctx, chunks; /* tokens per chunk, 0: 512; maximum number of chunks, 0: all */
+    const char *keep;    /* where to save the moments (docs/formats/gram.md); NULL: a temporary file
+                            next to the output */
 };
-/* Quantizes the model block by block. Each block runs the texts twice: after the original blocks,
- * and after the quantized ones. It is quantized as q says from the inputs of the second pass and
- * their difference from the first; the head comes last. quantize_run produces the same bytes from
- * the saved moments. Memory: the moments, the encoded weights, and two residuals per token.
- * ERR_USAGE if the graph cannot start at a block. */
+/* Quantizes the model block by block. Each block runs the texts twice: on the outputs of the
+ * original blocks, and on those of the quantized blocks. It is quantized with the options in q,
+ * from the inputs of the second pass and their difference from those of the first; the head comes
+ * last. quantize_run produces the same bytes from the saved moments. Memory: the moments, the
+ * encoded weights, and two residuals per token. ERR_USAGE if the graph cannot start at a block. */
 int sequential_quantize(struct work *w, const struct sequential_opts *o, struct quantize_report *r,
                         struct err *e);
 

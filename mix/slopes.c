@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
-/* mix/slopes.c - divergences predicted by gradients.
+/* mix/slopes.c - divergences predicted from gradients.
  *
  * An error E of a matrix W changes the loss of a window, whose answers are drawn from the model, by
- * <D, E>, with D the gradient by W. To second order the divergence of the window is the mean of <D,
- * E>^2 / 2. Encoders' errors are nearly independent of each other and have the same relative size e
- * in every row, by the importance h of columns. So the mean over errors is e sum_r v_r |D_r|^2 / 2,
- * with v_r = sum_c h_c W_rc^2 / sum_c h_c: no encoded weights are needed. D = sum_t g_t x_t^T over
- * the tokens of the window. In the head, gradients of different tokens are independent, and |D_r|^2
- * is sum_t g_tr^2 |x_t|^2. Not captured: changes of the chosen experts (docs/notebook/quality.md
- * compares slopes with probes). */
+ * <D, E>, where D is the gradient with respect to W. To second order, the divergence of the window
+ * is the mean of <D, E>^2 / 2. Encoders' errors are nearly independent of each other and, weighted
+ * by the importance h of columns, have the same relative size e in every row. So the mean over
+ * errors is e sum_r v_r |D_r|^2 / 2, with v_r = sum_c h_c W_rc^2 / sum_c h_c: no encoded weights
+ * are needed. D = sum_t g_t x_t^T over the tokens of the window. In the head, gradients of
+ * different tokens are independent, and |D_r|^2 is sum_t g_tr^2 |x_t|^2. Not covered: changes of
+ * the chosen experts (docs/notebook/quality.md compares slopes with probes). */
 #include "mix/slopes.h"
 
 #include <stdlib.h>
@@ -23,8 +23,9 @@
 
 enum { PANEL = 64 };
 struct sized { /* a weight of the graph */
-    int group; /* -1: no group */
-    float *v;  /* [matrices][rows] mean squares of rows by importance; NULL: not computed yet */
+    int group; /* -1: in no group */
+    float *v;  /* [matrices][rows] mean squares of rows, weighted by importance; NULL: not computed
+                  yet */
 };
 struct slopes {
     const struct model *m;
@@ -33,16 +34,16 @@ struct slopes {
     struct kern kern;
     struct sized *weight; /* [n_weights] */
     double *sum;          /* [n_groups] */
-    struct err err;       /* first error in an observer */
+    struct err err;       /* first error that occurred in an observer */
 };
 
 struct rows_job {
     const struct slopes *s;
     const struct weight *w;
-    const float *imp; /* [matrices][columns]; NULL: columns count the same */
+    const float *imp; /* [matrices][columns]; NULL: all columns count the same */
     float *v, *row;   /* row: [workers][columns] */
 };
-/* Sets v[] of rows i0 to i1 - 1 to the mean square of their weights, weighted by importance. */
+/* Sets v[] of rows i0 to i1 - 1 to the mean squares of their weights, weighted by importance. */
 static void size_rows(void *ctx, int64_t i0, int64_t i1, int worker) {
     const struct rows_job *j = ctx;
     const int64_t n = j->w->ne[0];
@@ -61,8 +62,8 @@ static void size_rows(void *ctx, int64_t i0, int64_t i1, int worker) {
     }
 }
 
-/* Returns a weight's group and row sizes, computing them on first use. NULL: no group, or out of
- * memory. */
+/* Returns a weight's group and row sizes, computing them on first use. NULL: the weight is in no
+ * group, or out of memory. */
 static const struct sized *sized(struct slopes *s, const struct gr_weight *gw) {
     const struct model *m = s->m;
     struct sized *z = &s->weight[gw - m->graph.weight];
@@ -91,9 +92,10 @@ struct panel_job {
     const float *x, *dy;
     int64_t ld_x, ld_y, n_rows;
     float *scratch; /* [workers][PANEL][columns + n_rows] */
-    double *size;   /* [rows] |D_r|^2; for the head [n_rows] contribution of each token */
+    double *size;   /* [rows] |D_r|^2; for the head, [n_rows] contribution of each token */
 };
-/* Computes the weight's gradient in panels i0 to i1 - 1 of rows and each row's sum of squares. */
+/* Computes the gradient of the weight in panels i0 to i1 - 1 of its rows, and the sum of squares of
+ * each row. */
 static void panels(void *ctx, int64_t i0, int64_t i1, int worker) {
     const struct panel_job *j = ctx;
     const int64_t n = j->w->ne[0], rows = j->w->ne[1];
@@ -113,7 +115,7 @@ static void panels(void *ctx, int64_t i0, int64_t i1, int worker) {
     }
 }
 
-/* Adds a matrix's share to the sum of its group. The call must cover all tokens of the window,
+/* Adds the share of a matrix to the sum of its group. One call must cover all tokens of the window,
  * because gradients of different tokens are added before they are squared. */
 static void see_matrix(struct slopes *s, const struct sized *z, const struct gr_weight *w,
                        int64_t expert, const float *x, int64_t ld_x, const float *dy, int64_t ld_y,
@@ -130,7 +132,7 @@ static void see_matrix(struct slopes *s, const struct sized *z, const struct gr_
     free(j.size);
 }
 
-/* Sets size[] of tokens t0 to t1 - 1 to |x|^2 times the gradients' squares, weighted by v. */
+/* Sets size[] of tokens t0 to t1 - 1 to |x|^2 times the squares of the gradients, weighted by v. */
 static void head_rows(void *ctx, int64_t t0, int64_t t1, int worker) {
     const struct panel_job *j = ctx;
     (void)worker;
@@ -162,8 +164,8 @@ static void see_product(void *ud, const struct gr_weight *w, int64_t expert, con
         see_matrix(s, z, w, expert, x, ld_x, dy, ld_y, n_rows);
 }
 
-/* Adds the share of an embedding table. A row changes wherever its token occurs, so gradients of
- * equal tokens are added first. */
+/* Adds the share of an embedding table. Changing a row affects every occurrence of its token, so
+ * the gradients of equal tokens are added first. */
 static void see_lookup(void *ud, const struct gr_weight *w, const int32_t *ids, float by,
                        const float *dy, int64_t n_rows) {
     struct slopes *s = ud;
@@ -174,7 +176,7 @@ static void see_lookup(void *ud, const struct gr_weight *w, const int32_t *ids, 
         double size = 0;
         int64_t k = 0;
         while (k < t && ids[k] != ids[t]) k++;
-        if (k < t) continue; /* added at its first lookup */
+        if (k < t) continue; /* added at the token's first lookup */
         memset(d, 0, (size_t)n * sizeof *d);
         for (k = t; k < n_rows; k++)
             for (int64_t c = 0; c < n && ids[k] == ids[t]; c++) d[c] += (double)dy[k * n + c];
@@ -207,7 +209,8 @@ static int windows(struct slopes *s, struct grad *g, const struct slope_text *t,
     return rc;
 }
 
-/* Measures the slopes. Without memory for gradients it warns and succeeds without them. */
+/* Measures the slopes. If there is not enough memory for gradients, logs a warning and succeeds
+ * without slopes. */
 static int measure(struct sens *sens, struct slopes *s, const struct slope_text *t,
                    enum kern_isa isa, struct err *e) {
     const int n = s->m->graph.n_weights;
