@@ -143,8 +143,8 @@ int make_check_base(struct make *mk, struct err *e);
 /* Returns an error if files that the job did not make are in its way in the folder, unless -f was
  * given. The job must be open. */
 int make_check_folder(struct make *mk, struct err *e);
-/* With -f, renames models in the folder that the job did not make to NAME.orig, so that they are
- * not published. */
+/* Renames models in the folder that the job did not make to NAME.orig, if -f was given, so that
+ * they are not published. */
 int make_set_aside(const struct make *mk, struct err *e);
 /* Writes the files that people read, from the given results.json. */
 int make_publish(struct make *mk, const cJSON *results, struct err *e);

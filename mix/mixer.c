@@ -67,7 +67,7 @@ static int load(struct mixer *x, const struct quantize_opts *q, const char *sens
     return rc;
 }
 
-/* With --gram, computes the gain of error feedback for each type from the moments. */
+/* Computes the gain of error feedback for each type from the moments, if --gram was given. */
 static int load_gains(struct mixer *x, const struct quantize_opts *q, struct err *e) {
     struct gram gram;
     struct imat imat;
@@ -175,8 +175,8 @@ static int beside_weights(const struct mixer *x, const struct mix_ask *ask, uint
     return rc;
 }
 
-/* Sets a mix's limits on bytes and speed and its floors in *out. `beside` receives the
- * bytes of the card that are not for weights. */
+/* Sets a mix's limits on bytes and speed and its floors in *out. `beside` receives the bytes of the
+ * card that are not for weights. */
 static int limits(const struct mixer *x, const struct mix_ask *ask, uint64_t room,
                   struct sens_ask *out, uint64_t *beside, struct err *e) {
     *out = (struct sens_ask){.tensor_bytes = UINT64_MAX,

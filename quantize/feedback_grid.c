@@ -168,7 +168,7 @@ static void set_value(const struct feedback *fb, const struct fb_row *r, struct 
     t->du[i] = du;
 }
 
-/* For descent, chooses the entry at column `first` of sub-block k again, given the changes in *t,
+/* Chooses the entry at column `first` of sub-block k again, in descent, given the changes in *t,
  * and adds its own change to *t. */
 static void try_entry(const struct feedback *fb, const struct fb_row *r, struct grid_open *o,
                       struct trial *t, int64_t c0, int k, int first) {

@@ -84,8 +84,8 @@ static int run_regex(const struct json *v, const struct answer *a, bool *ok, str
     return 0;
 }
 
-/* If the whole text is one ```json ... ``` block, which models like to write, returns its contents;
- * otherwise the text itself. */
+/* Returns the contents of a ```json ... ``` block, which models like to write, if that is the whole
+ * text; otherwise the text itself. */
 static const char *unfence(const char *s, size_t *n) {
     s = trim(s, n);
     if (*n < 6 || strncmp(s, "```", 3) != 0 || strncmp(s + *n - 3, "```", 3) != 0) return s;
