@@ -70,8 +70,8 @@ static uint64_t usable(enum release_memory kind, int gib, const struct sizes *z)
     return all > beside ? all - beside : 0;
 }
 
-/* Finds the best file for one cell. If no file fits completely on a card, its experts may be
- * outside. */
+/* Finds the best file for one cell. If no file fits completely on a card, a file's experts may be
+ * in main memory. */
 static void cell(const struct judge *j, struct release_fit *row, int k) {
     double best = 0;
     row->file[k] = -1;

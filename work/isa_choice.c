@@ -32,8 +32,8 @@ void choice_processor(char out[128]) {
     if (f) fclose(f);
 }
 
-/* Returns the path of the file of a choice; the caller frees it. The file name contains a hash of
- * version, processor and instruction sets. */
+/* Returns the path of the file that records a choice; the caller frees it. The file name contains a
+ * hash of version, processor and instruction sets. */
 static char *path_of(const char *dir, const char *what) {
     char cpu[128], key[33];
     struct buf b = {0};

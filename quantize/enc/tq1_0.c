@@ -11,7 +11,7 @@
 static void append_trit(uint8_t *byte, int level) {
     *byte = (uint8_t)(3 * *byte + level + 1);
 }
-/* Returns the byte whose multiplications by 3 carry out the five trits of v. */
+/* Returns the byte from which repeated multiplication by 3 carries out the five trits of v. */
 static uint8_t as_fraction(uint8_t v) {
     return (uint8_t)((v * 256 + 242) / 243);
 }

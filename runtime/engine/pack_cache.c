@@ -28,7 +28,7 @@
 #include "runtime/engine/pack_file.h"
 
 enum {
-    MODELS = 8,        /* most models of equal contents in a seal */
+    MODELS = 8,        /* maximum number of models with equal contents in a seal */
     SEAL_BYTES = 4096, /* exclusive upper bound on the size of a seal */
 };
 static const int64_t second = 1000000000;

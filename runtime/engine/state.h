@@ -8,9 +8,9 @@
 #include "models/graph.h"
 
 struct rec_slot {
-    /* Floats of the convolution's tail: [width - 1][channels], oldest first. As a ring:
-     * [width][channels] with the input of position p in slot p % width, rounded up to a multiple of
-     * 4. */
+    /* Size of the convolution's tail, in floats: [width - 1][channels], oldest first. As a ring:
+     * [width][channels], with the input of position p in slot p % width, rounded up to a multiple
+     * of 4. */
     int64_t n_conv;
     int64_t n_delta; /* floats of the scan's matrices: [value heads][v_dim][k_dim] */
     int place;       /* place of the memory (runtime/engine/cache.h) ... */

@@ -22,8 +22,9 @@ struct rows_job {
     int64_t n, k;
     int block;  /* weights per block */
     int blocks; /* per row */
-    int tiles;  /* per row: units a group takes at once (a super-block, or eight blocks of 32) */
-    int block_bytes; /* units per row; a group takes a super-block or eight blocks of 32 */
+    int tiles;  /* per row: parts that a group processes at once (a super-block, or eight blocks of
+                   32) */
+    int block_bytes; /* bytes of a block */
     const float *x, *imp;
     int64_t imp_rows, imp_first;
     float *row_mean2; /* NULL: not needed */
