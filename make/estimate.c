@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* make/estimate.c - computes the times of a job's parts from the rates of a machine and the shapes
- * of a model. */
+/* make/estimate.c - times of a job's parts, computed from the rates of a machine and the shapes of
+ * a model. */
 #include "make/estimate.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* make/publish.c - writes the texts, manifest and checksums of a release.
+/* make/publish.c - writer of the texts, manifest and checksums of a release.
  *
  * All texts are built first, then conflicts are checked (make/file_guard.h), then the files are
  * written, each completely or not at all; manifest.json and SHA256SUMS come last. Tensor data are

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* make/publish.h - prepares a folder of finished files for publication (hone publish, and the end
- * of hone make). */
+/* make/publish.h - preparation of a folder of finished files for publication (hone publish, and the
+ * end of hone make). */
 #ifndef HONE_MAKE_PUBLISH_H
 #define HONE_MAKE_PUBLISH_H
 

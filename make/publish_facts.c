@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* make/publish_facts.c - collects a card's facts (publish.h, report/facts.h) from their sources, by
- * priority: options of this call; manifest.json; results.json; the card of an earlier version; the
- * source folder. The remaining facts are read from the keys of the GGUF files. */
+/* make/publish_facts.c - sources of a card's facts (publish.h, report/facts.h), by priority:
+ * options of this call; manifest.json; results.json; the card of an earlier version; the source
+ * folder. The remaining facts are read from the keys of the GGUF files. */
 #include <stdlib.h>
 #include <string.h>
 

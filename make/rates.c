@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* make/rates.c - times a model's passes. Affects only forecasts, never bytes. */
+/* make/rates.c - timing of a model's passes. Affects only forecasts, never bytes. */
 #include "make/rates.h"
 #include "work/blas_choice.h"
 #include "work/open.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* make/speeds.c - times encoders, error feedback and products on random rows. */
+/* make/speeds.c - timing of encoders, error feedback and products on random rows. */
 #include "make/speeds.h"
 
 #include <assert.h>

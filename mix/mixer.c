@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* mix/mixer.c - turns a budget into a plan: solves, writes the plan, sets the options of
+/* mix/mixer.c - steps from a budget to a plan: solving, writing the plan, setting the options of
  * quantize_run. A dry run gives the exact size of the metadata, so the file never exceeds its
  * budget. For a card, models/fit.c computes how much room keys and values, state and working memory
  * leave. */

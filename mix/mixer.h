@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* mix/mixer.h - turns a budget into a quantization job: the types with the least loss that fit the
- * budget. */
+/* mix/mixer.h - quantization job for a budget: the types with the least loss that fit it. */
 #ifndef HONE_MIX_MIXER_H
 #define HONE_MIX_MIXER_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* plan/plan_files.c - recommends the best of several files for a card. */
+/* plan/plan_files.c - recommendation of the best of several files for a card. */
 #include "plan/plan_files.h"
 
 #include <math.h>

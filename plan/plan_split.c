@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* plan/plan_split.c - splits a model over several cards, which are assumed to be equally fast,
+/* plan/plan_split.c - split of a model over several cards, which are assumed to be equally fast,
  * since the files say nothing about the cards. */
 #include "plan/plan_split.h"
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* quantize/batch.c - decodes, checks and encodes the rows of a batch, on threads or on a device. */
+/* quantize/batch.c - decoding, checking and encoding of the rows of a batch, on threads or on a
+ * device. */
 #include "quantize/batch.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* quantize/journal.c - reads, checks and writes the journal of an interrupted output. */
+/* quantize/journal.c - reading, checking and writing of the journal of an interrupted output. */
 #include "quantize/journal.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* quantize/qplan.c - chooses a type for every tensor: from a preset, a single type or a plan file,
- * then from --tensor patterns.
+/* quantize/qplan.c - choice of a type for every tensor: from a preset, a single type or a plan
+ * file, then from --tensor patterns.
  *
  * A plan file has one line per tensor, "name<TAB>type"; # starts a comment. Each line must name a
  * tensor of the model and a type that fits its rows, and every quantizable tensor needs a line.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* report/facts.c - reads and merges the facts about a release. All sources are untrusted: lengths
- * and counts are bounded. */
+/* report/facts.c - reading and merging of the facts about a release. All sources are untrusted:
+ * lengths and counts are bounded. */
 #include "report/facts.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* report/result.c - reads results.json into structs. */
+/* report/result.c - reader of results.json. */
 #include "report/result.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* report/supersede.c - lists the files of an earlier release that a folder replaces. */
+/* report/supersede.c - list of the files of an earlier release that a folder replaces. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* work/plot.c - writes the plots that accompany the tables of commands. */
+/* work/plot.c - writer of the plots that accompany the tables of commands. */
 #include "work/plot.h"
 
 #include "base/buf.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* quantize/enc/grid_block.h - loads a super-block of a grid type for the searches. */
+/* quantize/enc/grid_block.h - loading of a super-block of a grid type for the searches. */
 #ifndef HONE_QUANTIZE_ENC_GRID_BLOCK_H
 #define HONE_QUANTIZE_ENC_GRID_BLOCK_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* quantize/enc/pack.h - packs raw blocks (raw.h) into each type's bytes, on CPU and device.
+/* quantize/enc/pack.h - packing of raw blocks (raw.h) into each type's bytes, on CPU and device.
  * Layouts: containers/qtype.h. */
 #ifndef HONE_QUANTIZE_ENC_PACK_H
 #define HONE_QUANTIZE_ENC_PACK_H

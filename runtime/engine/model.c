@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/model.c - binds a GGUF file to its architecture's graph.
+/* runtime/engine/model.c - binding of a GGUF file to its architecture's graph.
  *
  * containers/gguf.h opens and validates the file, the architecture's table reads its
  * hyperparameters, the graph is built, and every weight of the graph is looked up and its shape

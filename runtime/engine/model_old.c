@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/model_old.c - derives weights that older files store in a different form.
+/* runtime/engine/model_old.c - derivation of weights that older files store in a different form.
  * Conversions of DeepSeek V2 and V3 from before 2025 hold kv_b_proj as published: for each head the
  * key rows, then the value rows. Its two parts are created when the file is opened, with the same
  * values: keys transposed and as floats (16-bit if the file has 16-bit ones), values as the file's

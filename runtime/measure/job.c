@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* runtime/measure/job.c - opens the models and reads the inputs of a measurement. Models are opened
- * one after the other; two are in memory at the same time only for token-by-token comparison. */
+/* runtime/measure/job.c - opening of the models and reading of the inputs for a measurement. Models
+ * are opened one after the other; two are in memory at the same time only for token-by-token
+ * comparison. */
 #include "runtime/measure/job.h"
 
 #include <stdlib.h>

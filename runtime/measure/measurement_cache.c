@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* runtime/measure/measurement_cache.c - opens results caches and builds the keys of
- * measurements. */
+/* runtime/measure/measurement_cache.c - opening of results caches, and the keys of measurements. */
 #include "runtime/measure/measurement_cache.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* runtime/measure/save.c - writes a base model's distributions over a text
+/* runtime/measure/save.c - writer of a base model's distributions over a text
  * (runtime/measure/kld_file.h), piece by piece; memory as in kld.c. */
 #include <inttypes.h>
 

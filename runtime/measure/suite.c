@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* runtime/measure/suite.c - reads and checks suites, parses answers, gives verdicts. Memory: the
- * file and its JSON. */
+/* runtime/measure/suite.c - reading and checking of suites, parsing of answers, verdicts. Memory:
+ * the file and its JSON. */
 #include "runtime/measure/suite.h"
 
 #include <stdio.h>

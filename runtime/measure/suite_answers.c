@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* runtime/measure/suite_answers.c - turns conversations that end with an answer into cases that
+/* runtime/measure/suite_answers.c - conversations that end with an answer, converted to cases that
  * expect the same calls (suite.h). */
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* runtime/measure/suite_run.c - runs a suite: prompts from the model's own template, greedy
- * answers, verdicts. Memory: the session, the prompts and the answers. */
+/* runtime/measure/suite_run.c - evaluation of a suite: prompts from the model's own template,
+ * greedy answers, verdicts. Memory: the session, the prompts and the answers. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

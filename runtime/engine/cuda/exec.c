@@ -508,8 +508,8 @@ int exec_cuda_fuse_qkv(struct cuda *d, const struct match *m, struct err *e) {
     a.cs = d->rope[tab - d->s->rope].cs;
     a.n_rot = tab->n_rot;
     a.adjacent = rope->rope.adjacent;
-    /* If query heads are split from gate heads, the queries follow the tensor they were split from.
-     */
+    /* If query heads are split from gate heads, the queries follow the tensor that they were split
+     * from. */
     if (m->qkv.gate) {
         a.gate = split ? a.raw_q + attn->attn.head_dim : d->reg[m->qkv.gate->src[0]];
         a.gate_ld = a.raw_q_ld;

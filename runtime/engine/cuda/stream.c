@@ -112,7 +112,8 @@ bool exec_cuda_can_bring(const struct session *s, const struct gr_node *n) {
     return has_room(d, 0, n->moe.gate) && has_room(d, 1, n->moe.up) && has_room(d, 2, n->moe.down);
 }
 
-/* Queues the copy and packing of rows [r, r + n) of all matrices of a weight to destination w. */
+/* Queues the copy and packing of rows [r, r + n) of all matrices of a weight, with destination
+ * w. */
 static int piece(struct cuda *d, const struct weight *src, const struct cu_weight *w, int64_t r,
                  int64_t n, struct err *e) {
     struct cuda_lane *l = &d->in.lane[d->in.turn++ & 1];
