@@ -208,7 +208,7 @@ static bool extend(struct solver *s, int at, double slack, struct state *part) {
             part[n].bytes = bytes;
             part[n].loss += gr->opt[k].loss;
             part[n].reduced += extra;
-            /* The option is in the top bits, the index, which is below 2^25, in the others. */
+            /* The option is stored in the top bits, above the index, which is less than 2^25. */
             part[n].node = (int32_t)((uint32_t)(c->node + 1) | (uint32_t)k << 25);
             n++;
         }
