@@ -8,8 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Chooses a tensor's type: Q4_K (12) for matrices of transformer blocks, Q8_0 (8) for other
- * matrices and for rows that Q4_K cannot store. Vectors, norms and convolutions keep their type. */
+/* Chooses Q4_K (12) for a block's matrices, Q8_0 (8) for others; vectors keep their type. */
 static int type_for(const struct hone_tensor *t) {
     int type = strstr(t->name, "blk.") && hone_type_row_bytes(12, t->ne[0]) ? 12 : 8;
     if (t->n_dims < 2 || strstr(t->name, "norm") || strstr(t->name, "conv")) type = t->type;
