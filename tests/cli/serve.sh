@@ -405,6 +405,6 @@ stop
 grep -q 'secret-secret' "$t/log" && say "the log holds the key"
 refused 2 'so a key is needed' serve "$t/m.gguf" --host 0.0.0.0
 echo short > "$t/keys"
-refused 2 'keys have 16 characters' serve "$t/m.gguf" --api-key-file "$t/keys"
+refused 2 'keys must have at least 16 characters' serve "$t/m.gguf" --api-key-file "$t/keys"
 refused 4 'use a smaller --ctx' serve "$t/m.gguf" --port 0 --ctx 32768 --context-memory 2MiB
 exit $fail

@@ -34,6 +34,6 @@ warns 0 run "$t/m.gguf" "$short" -n 2
 if command -v script > /dev/null; then
     printf '#!/bin/sh\nexec "%s" run "%s" --system "$(cat %s)"\n' "$HONE" "$t/m.gguf" "$t/long" > "$t/talk"
     TERM=xterm XDG_STATE_HOME=$t timeout 60 script -qec "sh $t/talk" /dev/null < /dev/null > "$t/screen" 2>&1 || true
-    grep -q "begins with [0-9]* tokens" "$t/screen" || say "a conversation begins: $(head -c 600 "$t/screen")"
+    grep -q "starts with [0-9]* tokens" "$t/screen" || say "a conversation begins: $(head -c 600 "$t/screen")"
 fi
 exit $fail

@@ -199,7 +199,7 @@ static void test_refused(void) {
         {&api_text, "{\"prompt\": \"x\", \"best_of\": 2}", "best_of", "equal to n"},
         {&api_messages, "{\"messages\": []}", "max_tokens", "required"},
         {&api_messages, MSG(", \"temperature\": 1.5"), "temperature", "not between"},
-        {&api_messages, MSG(", \"tool_choice\": {\"type\": \"tool\"}"), "tool_choice", "its name"},
+        {&api_messages, MSG(", \"tool_choice\": {\"type\": \"tool\"}"), "tool_choice", "tool with a name"},
         {&api_messages, MSG(", \"mcp_servers\": [{}]"), "mcp_servers", "not supported"},
         {&api_messages,
          "{\"max_tokens\": 1, \"messages\": [{\"role\": \"assistant\", \"content\": \"x \"}]}",

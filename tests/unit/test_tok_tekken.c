@@ -129,11 +129,19 @@ static void test_named_templates(void) {
     CHECK(kv && kv->type == GV_ARR && kv->count == 2);
     gguf_close(g);
     g = NULL;
-    /* the list form */
+    /* the list form, which files with the same names override, as in transformers */
     static const char list[] = "{\"chat_template\": [{\"name\": \"default\", \"template\": \"D\"}, "
                                "{\"name\": \"tool use\", \"template\": \"T\"}]}";
     unlink(tmp_path("hf/chat_template.jinja"));
     tmp_write("hf/tokenizer_config.json", list, sizeof list - 1);
+    CHECK_OK(convert(&e));
+    CHECK_OK(gguf_open(&g, tmp_path("out.gguf"), 0, &e));
+    if (!g) return;
+    CHECK_OK(gguf_get_str(g, "tokenizer.chat_template.tool_use", &s, &e));
+    CHECK_EQ_STR(s, tools);
+    gguf_close(g);
+    unlink(tmp_path("hf/additional_chat_templates/tool_use.jinja"));
+    unlink(tmp_path("hf/additional_chat_templates/rag.jinja"));
     CHECK_OK(convert(&e));
     CHECK_OK(gguf_open(&g, tmp_path("out.gguf"), 0, &e));
     if (!g) return;
