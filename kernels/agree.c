@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-/* kernels/agree.c - test of packed products against another instruction set, made before AMX is
- * used.
+/* kernels/agree.c - comparison of two instruction sets' packed products; AMX must pass it before it
+ * is used.
  *
- * It catches a processor or compiler with wrong tile instructions: other programs compiled by
- * gcc 12, whose declarations of these instructions lack the memory operands, were seen to
- * compute nonsense at full speed. Tests 16 rows of 512 weights and 33 tokens of every type:
- * three tiles, of which the last overlaps the second. */
+ * It detects processors or compilers with faulty tile instructions: gcc 12 declares these
+ * instructions without their memory operands, and other programs compiled with it were seen to
+ * compute nonsense at full speed. Each type is tested with 16 rows of 512 weights and 33 tokens:
+ * three tiles, the last of which overlaps the second. */
 #include <string.h>
 
 #include "base/mem.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* kernels/bench.c - timing of single kernels: wall time of one thread. The best repetition
- * counts, because every disturbance only slows it down. */
+/* kernels/bench.c - timing of individual kernels: wall time of one thread. The fastest repetition
+ * counts, because disturbances can only slow a kernel down. */
 #include "kernels/bench.h"
 
 #include <math.h>
@@ -115,9 +115,9 @@ static double rms(const float *x, int64_t n) {
     return sqrt(sum / (double)n);
 }
 
-/* Packs the rows at j->w into `dst`. Unpacked rows would give wrong times: the packed product
- * would read codes as MXFP4 exponents, and the resulting subnormal numbers cost some processors
- * a hundred cycles each. */
+/* Packs the rows at j->w into `dst`. Unpacked rows would give wrong times: the packed product would
+ * read codes as exponents of MXFP4, and each resulting subnormal number costs some processors a
+ * hundred cycles. */
 static void pack_rows(const struct job *j, uint8_t *dst) {
     const int rows = j->k->op[j->t].rows;
     for (int64_t i = 0; i < ROWS; i += rows)

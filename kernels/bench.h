@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* kernels/bench.h - random blocks and timing of single kernels, for `hone bench-kernels`, the
- * doctor and tests/kern/check.c. */
+/* kernels/bench.h - random blocks, and timing of individual kernels, for `hone bench-kernels`,
+ * `hone doctor` and tests/kern/check.c. */
 #ifndef HONE_KERNELS_BENCH_H
 #define HONE_KERNELS_BENCH_H
 
@@ -11,10 +11,10 @@
  * stores one. */
 int kern_n_halves(enum qtype t);
 void kern_set_half(enum qtype t, void *blk, int field, uint16_t bits);
-/* Fills n_blocks valid blocks with uniform codes and small scales; halves give weights of about
- * 0.02. */
+/* Fills n_blocks valid blocks with uniformly random codes and small scales; half-precision fields
+ * are set so that weights are about 0.02. */
 void kern_random_blocks(enum qtype t, struct rng *r, void *dst, int64_t n_blocks);
-/* Fills n values of a float type from a normal distribution of deviation 0.02. */
+/* Fills n values of a float type from a normal distribution with standard deviation 0.02. */
 void kern_random_floats(enum qtype t, struct rng *r, void *dst, int64_t n);
 
 struct kern_rate {
@@ -26,7 +26,7 @@ struct kern_rate {
     double packed_gbs;
     double packed4_gbs;  /* same for packed rows and four tokens */
     double packed_gmacs; /* 10^9 multiply-adds per second, packed rows and 64 tokens */
-    /* Root mean square of those products: about 1 for blocks like those of models. */
+    /* Root mean square of those products: about 1 if blocks resemble those of models. */
     double packed_rms;
 };
 /* Measures all rates of a type, each for about `seconds`, and keeps the best of several runs.

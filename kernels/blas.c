@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* kernels/blas.c - loading, checking and timing of OpenBLAS, and the products it computes. */
+/* kernels/blas.c - loading, checking and timing of OpenBLAS, and products computed with it. */
 #include "kernels/blas.h"
 
 #include <dlfcn.h>
@@ -52,8 +52,8 @@ static void sgemm_product(const struct blas_use_info *u, const float *a, int64_t
 
 /* ---- a check ---------------------------------------------------------------------------------
  *
- * Values are small integers, so every sum is exact in any order, and a single different bit is
- * an error. Those of A have 11 bits, more than 16-bit formats keep. */
+ * Values are small integers, so every sum is exact in any order, and any difference is an error.
+ * Values of A have 11 bits, more than fit in bfloat16. */
 
 enum { PAD = 3, MOST_A = 2047, MOST_B = 3 };
 struct trial { /* product of a use; rows of C have PAD extra values */
@@ -125,7 +125,7 @@ static bool find(void *lib, const char *name, void *f) {
 }
 
 /* Reads the build's properties. Refuses builds that our threads cannot call in parallel: with
- * OpenMP the thread count is per thread, and builds without threads have no locks. */
+ * OpenMP each thread has a separate thread count, and builds without threads have no locks. */
 static bool inspect(void *lib) {
     enum { PTHREADS = 1 };
     int (*parallel)(void);
@@ -137,7 +137,7 @@ static bool inspect(void *lib) {
         !find(lib, "openblas_get_config", &config) || !find(lib, "openblas_get_corename", &core))
         return false;
     snprintf(blas_lib.config, sizeof blas_lib.config, "%s", config());
-    if (!strstr(blas_lib.config, core())) /* newer versions include it */
+    if (!strstr(blas_lib.config, core())) /* newer versions already include it */
         snprintf(blas_lib.config, sizeof blas_lib.config, "%s %s", config(), core());
     const char *most = strstr(blas_lib.config, "MAX_THREADS=");
     blas_lib.most_threads = most ? (int)strtol(most + strlen("MAX_THREADS="), NULL, 10) : 1;
@@ -150,8 +150,8 @@ static bool inspect(void *lib) {
     return !blas_lib.why[0];
 }
 
-/* Returns whether the system limits this process's memory. OpenBLAS retries forever if an
- * allocation fails. */
+/* Returns whether the system limits this process's memory. If so, OpenBLAS is not used, because it
+ * retries a failed allocation forever. */
 static bool memory_is_limited(void) {
     struct rlimit space, data;
     return getrlimit(RLIMIT_AS, &space) || space.rlim_cur != RLIM_INFINITY ||

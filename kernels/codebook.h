@@ -21,7 +21,7 @@ static const int8_t kern_fp4_level[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3
 static const int8_t kern_fp4_level_up[16] = {12, 13, 14, 15, 16, 18, 20, 24,
                                              12, 11, 10, 9,  8,  6,  4,  0};
 
-/* Returns 2^(e-128), the scale for the doubled levels; subnormal for e of 0 and 1. */
+/* Returns 2^(e-128), the scale for the doubled levels; it is subnormal if e is 0 or 1. */
 static inline float kern_e8m0_half(uint8_t e) {
     return fp_from_bits(e < 2 ? 0x00200000u << e : (uint32_t)(e - 1) << 23);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* kernels/cpu.c - detection of CPU features and of operating system support for them. A separate
- * file, so that tests/isa-emu/ can replace it. */
+/* kernels/cpu.c - detection of CPU features, and of operating system support for them. This is a
+ * separate file so that tests/isa-emu/ can replace it. */
 #include "kernels/ops.h"
 
 #if defined(__x86_64__)

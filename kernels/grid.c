@@ -2,9 +2,9 @@
 /* kernels/grid.c - grids of the IQ1, IQ2 and IQ3 formats, stored as text and expanded on first use.
  *
  * A grid of IQ2 or IQ3 is a strictly increasing list of codes. The text is base64 of byte deltas
- * (the first from 0; 255 introduces a 2-byte little-endian delta). A code holds level indices: 8
- * of 2 bits (IQ2) or 4 of 3 bits (IQ3), element 0 lowest. tests/unit/test_blocks.c checks every
- * entry through decoded blocks. */
+ * (the first from 0; 255 introduces a 2-byte little-endian delta). A code consists of level
+ * indices: 8 of 2 bits (IQ2) or 4 of 3 bits (IQ3), element 0 in the lowest bits.
+ * tests/unit/test_blocks.c checks every entry through decoded blocks. */
 #include "kernels/grid.h"
 
 #include <pthread.h>
@@ -66,9 +66,9 @@ static const char iq3_s_text[] =
     "AgsjBAYGBAMDBwcQCgUCAgcGBQYGBBQCBQUECgUPAwYMBQIFAgcEIwISCwEZDAIKIRkRFBgFCwsGGQYEBg4EAwMMBgUC"
     "AgUHCSAGCQoFBg0XBQEPDQUMBgYDDAoMJAwTAjcgAg43AgIMAhUQEAcdFhIGCwUGCAwFDzUODw4DGRQVGykCNQQDCQIM"
     "AgwGEAcLDwIcAwQGAwcRGRgDDhYEBgUYKhAgFyc=";
-/* IQ1_S and IQ1_M: a bit for each of the 3^8 vectors of -1, 0, 1 that is set for grid entries,
- * in the order of their ternary numbers (digit 0 is -1, element 0 lowest). 2048 of 6561; SHA-1
- * of the numbers as little-endian u16: c98bd62ce50e6b0e77658934895f0eaa5bc14acd */
+/* IQ1_S and IQ1_M: one bit for each of the 3^8 vectors of -1, 0, 1, set if the vector is in the
+ * grid. Vectors are in the order of their ternary numbers (digit 0 is -1, element 0 lowest). 2048
+ * of 6561; SHA-1 of the numbers as little-endian u16: c98bd62ce50e6b0e77658934895f0eaa5bc14acd */
 static const char iq1_text[] =
     "VSUUhaACQlEIRTGohiCKohoIKiAUhVAUgiBERSUVBaACgiCIGAAIgqADKqCIu6oKkKoLACIACqqMgqAIQFEIRSGIgFAU"
     "QlEIijAImKAIgCoIRSEUhSBIQlUIRQEswqAgiiYAKiSoqqII4q8ICCgoAKACQiiqKCCogCAKmwi5uqggyq6Joq6qOnzr"
@@ -101,8 +101,8 @@ static unsigned base64_byte(const char *text, int i) {
     return (pair >> (4 - 2 * (i % 3))) & 255u;
 }
 
-/* Expands n codes into n vectors of `per` level bytes of `bits` bits each; no [2][n] gets the
- * two halves of each code. */
+/* Expands n codes, of `per` level indices of `bits` bits each, into n vectors of level bytes.
+ * Stores the two halves of each code in no [2][n]. */
 static void expand(const char *text, int n, int per, int bits, const uint8_t *level, uint8_t *out,
                    uint8_t *no) {
     unsigned code = 0;
@@ -121,7 +121,7 @@ static void expand(const char *text, int n, int per, int bits, const uint8_t *le
     }
 }
 
-/* Expands IQ1's entries with both shifts, in eighths: 8 * v + 1 and 8 * v - 1. */
+/* Expands the entries of IQ1's grid with both shifts, in eighths: 8 * v + 1 and 8 * v - 1. */
 static void expand_iq1(void) {
     for (int code = 0, n = 0; code < 6561; code++) {
         if (!(base64_byte(iq1_text, code / 8) >> (code % 8) & 1)) continue;

@@ -9,7 +9,8 @@ enum { KERN_IQ1 = 2048 }; /* vectors of IQ1 before shifting */
 struct kern_grid {
     uint8_t iq2_xxs[256][8], iq2_xs[512][8], iq2_s[1024][8];
     uint8_t iq3_xxs[256][4], iq3_s[512][4];
-    /* -1, 0 and 1 in eighths: first all vectors shifted up by one, then all shifted down. */
+    /* -1, 0 and 1 in eighths: first all vectors shifted up by one eighth, then all vectors shifted
+     * down. */
     int8_t iq1[2 * KERN_IQ1][8];
     /* 8 sign bits (set: negative) per 7-bit index; bit 7 makes their number even. */
     uint8_t sign[128];

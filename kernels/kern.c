@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* kernels/kern.c - the kernel table: a row per type, filled from ops.def, lowest ISA first. The
- * build host does not matter: cpu.c detects the machine's features at run time. */
+/* kernels/kern.c - the kernel table: one row per type, filled from ops.def, lowest ISA first. It
+ * does not depend on the build host: cpu.c detects the machine's features at run time. */
 #include "kernels/kern.h"
 
 #include <pthread.h>
@@ -67,7 +67,7 @@ static enum kern_isa next_lower(enum kern_isa isa) {
 static void fill_table(struct kern *k, enum kern_isa isa);
 static pthread_once_t amx_once = PTHREAD_ONCE_INIT;
 static bool amx_agrees;
-/* Compares AMX with AVX-512 once; amx_agrees: they give the same. */
+/* Compares AMX with AVX-512, and sets amx_agrees to whether results are the same. */
 static void try_amx(void) {
     struct kern k[2];
     struct err e = {0};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* kernels/kern.h - the compute kernels: per ISA, a row of function pointers for each tensor type,
- * and the operators on f32 activations. Scalar `ref` is the oracle and stays forever.
+/* kernels/kern.h - compute kernels: for each ISA, a set of function pointers per tensor type, and
+ * operators on f32 activations. The scalar kernels `ref` are the permanent reference for all
+ * others.
  *
  * Conventions: activations are f32, [n_tok][width], contiguous. Weights are GGUF blocks, rows of
  * ne0. Everything here is single-threaded: the runtime splits the work. */
@@ -16,10 +17,10 @@
  *
  * On x86, slower ones come first. AVX2 contains ref. AVXVNNI (256 bits) and AVX512 (with its own
  * VNNI) both contain AVX2, but not each other: Alder Lake has the first, Ice Lake and Zen 4 the
- * second, Zen 5 both. AMX adds packed products for many tokens (int8) to AVX512. Once per
- * process, a test compares AMX with AVX512; if the results differ, it warns and AMX is not used.
- * On ARM64, NEON contains ref, and every processor there has it. DOTPROD adds packed products
- * with FEAT_DotProd to NEON, and I8MM adds those of many tokens with FEAT_I8MM to DOTPROD. */
+ * second, Zen 5 both. AMX adds packed products for many tokens (int8) to AVX512. Once per process,
+ * AMX is compared with AVX512; if the results differ, a warning is logged and AMX is not used. On
+ * ARM64, NEON contains ref, and every processor there has it. DOTPROD adds packed products with
+ * FEAT_DotProd to NEON, and I8MM adds those of many tokens with FEAT_I8MM to DOTPROD. */
 enum kern_isa {
     KERN_REF,
     KERN_AVX2,
@@ -33,7 +34,7 @@ enum kern_isa {
 };
 #define KERN_ISA_NAMES "auto, ref, avx2, avxvnni, avx512, amx, neon, dotprod, i8mm"
 const char *kern_isa_name(enum kern_isa isa); /* "ref", "avx2", ... */
-/* Parses a name; "auto" gives the best one of this machine. */
+/* Parses a name; "auto" means the best instruction set of this machine. */
 bool kern_isa_parse(const char *name, enum kern_isa *out);
 /* Returns whether this machine has the instruction set and all that it contains. */
 bool kern_isa_has(enum kern_isa isa);
@@ -41,16 +42,16 @@ bool kern_isa_has(enum kern_isa isa);
 enum kern_isa kern_isa_best(void);
 
 struct kern_act; /* defined in kernels/pack.h */
-/* Kernels of an instruction set for one weight type. A NULL function falls back to an
- * instruction set that this one contains; if none has it, the type is not supported. */
+/* Kernels of an instruction set for one weight type. If a function is NULL, that of an instruction
+ * set contained in this one is used; if all are NULL, the type is not supported. */
 struct kern_ops {
     /* Decodes n weights, a multiple of the block size, to f32. */
     void (*decode)(const void *restrict blk, float *restrict dst, int64_t n);
     /* Returns the sum of w[i] * a[i] over n. `a` is a row in the format of the type's dot
      * partner (kern_dot_partner). */
     float (*dot)(const void *restrict w, const void *restrict a, int64_t n);
-    /* Computes dot for n_tok activation rows, `stride` bytes apart: out[t*ldo] gets the bits
-     * that dot gives for row t. NULL: only dot exists. */
+    /* Computes dot for n_tok activation rows, `stride` bytes apart: sets out[t*ldo] to exactly the
+     * result of dot for row t. NULL: use dot. */
     void (*dots)(const void *restrict w, const void *restrict a, uint64_t stride, int64_t n_tok,
                  float *restrict out, int64_t ldo, int64_t n);
     /* Multiplies n_groups consecutive packed groups (kernels/pack.h) of `rows` rows each by
@@ -61,7 +62,7 @@ struct kern_ops {
                  int64_t n_tok, float *out, int64_t ldo, int64_t k, void *scratch);
     /* Rows per packed group for gemm; 0: no packed form. */
     int rows;
-    /* An AVX-512 gemm that needs byte permutations (VBMI); skipped on processors without them. */
+    /* gemm needs AVX-512's byte permutations (VBMI); skipped on processors without them. */
     bool needs_vbmi;
 };
 
@@ -95,10 +96,9 @@ struct kern {
     void (*silu_mul)(float *x, const float *z, int64_t n);
     /* Replaces x by its softmax, after subtracting the maximum. */
     void (*softmax)(float *x, int64_t n);
-    /* Continues an online softmax with n more scores: x = exp(x - max), where *max is the
-     * largest score so far (-inf initially) and *sum the sum of all exponentials. Returns the
-     * factor by which the caller must rescale the results of earlier scores; *sum is rescaled
-     * already. */
+    /* Continues an online softmax with n more scores: x = exp(x - max), where *max is the largest
+     * score so far (-inf initially) and *sum the sum of all exponentials. Returns the factor by
+     * which the caller must rescale the results of earlier scores; *sum is already rescaled. */
     float (*softmax_more)(float *x, int64_t n, float *max, double *sum);
     /* Adds a * x to y. */
     void (*axpy)(float *restrict y, const float *restrict x, float a, int64_t n);
@@ -111,9 +111,9 @@ struct kern {
      * NULL. */
     void (*conv_silu)(float *u, int64_t ld, const float *w, const float *bias, float *state,
                       int64_t n_tok, int64_t c0, int64_t c1, int64_t n_ch, int64_t k);
-    /* Convolves the product of two parts without SiLU, and multiplies by a third. u [n_tok][ld]
-     * holds b, c and x of C values each; o [n_tok][ldo] = c * convolution of b * x, for channels
-     * [c0, c1). state holds the previous b * x. */
+    /* Computes the short convolution: the product of two inputs is convolved, without SiLU, and
+     * multiplied by a third input. u [n_tok][ld] holds b, c and x of C values each; o [n_tok][ldo]
+     * = c * convolution of b * x, for channels [c0, c1). state holds the previous b * x. */
     void (*short_conv)(const float *u, int64_t ld, const float *w, float *state, float *o,
                        int64_t ldo, int64_t n_tok, int64_t c0, int64_t c1, int64_t n_ch, int64_t k);
     /* Runs the gated delta rule of one v head over n_tok tokens, for rows [j0, j1) of its state S
@@ -146,7 +146,8 @@ struct kern {
 };
 
 /* Fills k with the ref kernels, then overrides them with the kernels of each ISA that `isa`
- * contains. If this machine lacks `isa`, uses the best part of it that it has (k->isa). */
+ * contains. If this machine lacks `isa`, uses the best ISA contained in it that the machine has
+ * (k->isa). */
 void kern_init(struct kern *k, enum kern_isa isa);
 /* Returns the activation format that a weight type's dot expects. */
 enum qtype kern_dot_partner(enum qtype weight);

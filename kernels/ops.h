@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* kernels/ops.h - exports of the kernel files, declared from ops.def, and the functions that add
- * an ISA's operators to a struct kern. Private to kernels/. */
+/* kernels/ops.h - declarations of the kernels in ops.def, and of the functions that add an ISA's
+ * operators to a struct kern. Private to kernels/. */
 #ifndef HONE_KERNELS_OPS_H
 #define HONE_KERNELS_OPS_H
 
@@ -16,8 +16,8 @@ bool kern_cpu_has_vbmi(
     /* Returns whether AVX-512's byte permutations (VBMI) are available; not all processors with
      * VNNI have them. */
     void);
-/* Sets *agree to whether packed products give the same bits for all types that both support in
- * groups of 16 rows. Returns -1, with *e set, if memory is short. */
+/* Sets *agree to whether packed products of a and b give the same bits for all types that both
+ * support in groups of 16 rows. Returns -1, with *e set, if out of memory. */
 int kern_agree(const struct kern *a, const struct kern *b, bool *agree, struct err *e);
 
 void kern_ref_act(struct kern *k); /* sets act_quant */
@@ -36,7 +36,7 @@ void kern_neon_gemm(struct kern *k);
 void kern_neon_seq(struct kern *k);
 #endif
 
-/* Checks n rows of k floats, ld apart, on behalf of loops that are built without the address
+/* Checks that n rows of k floats, ld apart, are accessible, for loops built without the address
  * sanitizer (Makefile). */
 #ifdef KERN_CHECK_ROWS
 #include <sanitizer/asan_interface.h>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* kernels/pack.c - packing and unpacking of weight rows, and the activations of packed kernels. */
+/* kernels/pack.c - packing and unpacking of weight rows, and conversion of activations for packed
+ * kernels. */
 #include "kernels/pack.h"
 
 #include <stdlib.h>
@@ -50,7 +51,8 @@ bool kern_packs(enum qtype t) {
  * codes, of which `n_codes` words (four codes each, one per byte) become `n_bytes` words. Most
  * words take codes unchanged, and the bits of the remaining codes go above those. The rewrite
  * consists of shifts and masks of whole words. */
-/* A step: moves the bits `mask` of word `code` to word `byte`, shifted left by `left`. */
+/* A step of the rewrite: moves the bits `mask` of word `code` to word `byte`, shifted left by
+ * `left`. */
 struct move {
     uint8_t code, mask, byte, left;
 };
@@ -134,7 +136,7 @@ static void part_pairs(enum qtype t, const uint8_t *src, uint8_t *dst, size_t si
     }
 }
 
-/* Rewrites one block of 256 weights in the same size. */
+/* Rewrites one block of 256 weights, without changing its size. */
 static void spread_block(const struct spread *s, const uint8_t *src, uint8_t *dst) {
     dst += copy_head(s, src, dst, false);
     for (int i = 0; i < 64; i += s->n_codes, dst += 4 * s->n_bytes) {

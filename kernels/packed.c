@@ -2,7 +2,7 @@
 /* kernels/packed.c - packed products of one type for one instruction set. Compiled for each
  * KERN_PACKED row of ops.def, whose columns are PACKED_ISA, _TYPE, _FILE (the type in lower
  * case), _STEPS and _PRODUCTS, with PACKED_BY_<products> defined (mk/isa.mk). */
-/* The formatter would insert spaces into the paths. */
+/* clang-format would insert spaces into the paths. */
 // clang-format off
 #define STR_(path) #path
 #define STR(path) STR_(path)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* kernels/amx/fold.h - AMX products of 256-weight types with integer scales; see tiles.h.
  *
- * Unpacking multiplies codes by the scale of their sub-block, so that four tile products sum a
+ * Unpacking multiplies codes by the scale of their sub-block, so that four tile products sum up a
  * whole block. Such a product has up to 13 bits and a sign. It is split into a plane of unsigned
  * low bytes and one of high bytes, product = low + 256 * high. Sums of a plane: 256 * 127 * 255 <
  * 2^23, so both together stay below 2^31. Included once by a type's file after these definitions:
@@ -13,15 +13,15 @@
 
 #include "kernels/amx/tiles.h"
 
-/* Multiplier of codes: the scale's magnitude in the even and in the odd bytes, and the bytes
- * whose codes are negated first. */
+/* Multiplier of codes: the scale's magnitude in the even and in the odd bytes, and a mask of the
+ * bytes whose codes must first be negated. */
 struct multiplier {
     iv even, odd;
     __mmask64 flip;
 };
 
 /* Returns the multiplier for s, whose lanes hold a row's scale in each of their four bytes.
- * `negated`: all products get the opposite sign. */
+ * negated: all products change sign. */
 INLINE struct multiplier multiplier_of(iv s, bool is_signed, bool negated) {
     struct multiplier m;
     const __mmask64 below = _mm512_movepi8_mask(s);
@@ -42,7 +42,8 @@ INLINE void fold(iv q, struct multiplier m, bool is_signed, int planes, iv *low,
     if (planes == 2) *high = _mm512_mask_blend_epi8(odd_bytes, _mm512_srli_epi16(even, 8), odd);
 }
 
-/* Two halves are multiplied together, so that each load of codes serves two products. */
+/* Two groups of sixteen tokens are multiplied together, so that each load of codes serves two
+ * products. */
 enum { ABREAST = 2, STEPS = 4 };
 struct sums {
     iv sum[PLANES][ABREAST * HALF];

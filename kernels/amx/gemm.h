@@ -21,9 +21,9 @@ INLINE void finish_part(const struct sums *s, int i, int64_t lda) {
         finish_token(s, h, t, u.acc + t - u.done, u.x + t * lda);
 }
 
-/* Multiplies the tokens of s, and after each step finishes some tokens of `before`. A processor
- * runs tile and vector instructions in parallel only if they are close together in the program,
- * because it looks ahead a few hundred instructions. */
+/* Multiplies the tokens of s, and after each step finishes some tokens of `before`. Processors run
+ * tile and vector instructions in parallel only if these are close together in the program, because
+ * they look ahead only a few hundred instructions. */
 INLINE void multiply(bool two, struct sums *s, const struct sums *before, int64_t lda) {
     first_step(two);
     UNROLL for (int i = 0; i < STEPS; i++) {
@@ -75,7 +75,7 @@ static void gemm_tiles(const uint8_t *w, int64_t n_groups, const struct kern_act
         for (int64_t g = 0; g < n_groups; g++)
             chunk_of_tokens(w + g * group, a, lda, t, t + CHUNK < n ? t + CHUNK : n, n,
                             out + g * LANES, ldo, nb);
-    _tile_release(); /* the operating system may stop saving the tiles */
+    _tile_release(); /* lets the operating system stop saving the tiles */
 }
 
 #endif

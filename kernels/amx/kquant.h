@@ -2,7 +2,7 @@
 /* kernels/amx/kquant.h - AMX products of the k-quants; see tiles.h and fold.h. Included once by a
  * type's file, after its header of kernels/rows/. Offsets of codes are folded in too; minima
  * multiply the sums of the activations as in rows/kquant.h. One plane suffices for Q2_K, whose
- * products are at most 45, and for Q3_K, whose products of -124 to 128 (-4 * -32) fit a signed byte
+ * products are at most 45, and for Q3_K, whose products, -124 to 128 (-4 * -32), fit a signed byte
  * after negation. */
 #ifndef HONE_KERNELS_AMX_KQUANT_H
 #define HONE_KERNELS_AMX_KQUANT_H

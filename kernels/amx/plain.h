@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* kernels/amx/plain.h - AMX products of types with a float scale per 32 weights; see tiles.h. A
- * product takes a block of 32 codes and has its own sums; eight of them are the steps of gemm.h.
- * Included once by a type's file, after its header of kernels/rows/. */
+ * product multiplies a block of 32 codes and has separate sums; eight products are the steps of
+ * gemm.h. Included once by a type's file, after its header of kernels/rows/. */
 #ifndef HONE_KERNELS_AMX_PLAIN_H
 #define HONE_KERNELS_AMX_PLAIN_H
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* kernels/amx/tiles.h - AMX products of packed groups with many tokens. A tile of 16 tokens x
- * 64 codes, straight from kern_act.qs, times a tile of 64 codes x 16 rows (16 vectors of unpacked
- * codes) adds to 16 tokens x 16 rows of int32.
+/* kernels/amx/tiles.h - AMX products of packed groups with many tokens. A tile of 16 tokens x 64
+ * codes, loaded directly from kern_act.qs, is multiplied by a tile of 64 codes x 16 rows (16
+ * vectors of unpacked codes) and added to 16 tokens x 16 rows of int32.
  *
  * A type's file includes avx512/lanes.h and the type's header of kernels/rows/; defines FEW, the
  * AVX-512 kernel for few tokens, and DEPTH, the codes of a row per product (64 or 32); and then
@@ -19,9 +19,9 @@
 #ifndef HONE_KERNELS_AMX_TILES_H
 #define HONE_KERNELS_AMX_TILES_H
 
-/* HALF tokens are the rows of a tile. Fewer use the AVX-512 kernel, which does not unpack
- * weights and is faster then (docs/notebook/amx.md). The sums of CHUNK tokens fit into L1
- * together with 256 unpacked weights of 16 rows. One kern_act spans IN_ACT blocks of weights. */
+/* HALF tokens are the rows of a tile. Fewer tokens use the AVX-512 kernel, which does not unpack
+ * weights and is then faster (docs/notebook/amx.md). The sums of CHUNK tokens fit into L1 together
+ * with 256 unpacked weights of 16 rows. One kern_act spans IN_ACT blocks of weights. */
 enum { HALF = 16, CHUNK = 256, IN_ACT = 256 / SIZE };
 
 /* Tells the compiler that the memory at p is read or written here. */

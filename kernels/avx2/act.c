@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* kernels/avx2/act.c - quantization of activations with AVX2, byte for byte as in
- * kernels/ref/act.c: only single multiplications are rounded, conversions round to nearest even,
- * and sums are integers. */
+/* kernels/avx2/act.c - AVX2 version of kernels/ref/act.c, which quantizes activations. The bytes
+ * are the same: floats are only multiplied and converted (to nearest, ties to even), and sums are
+ * integers. */
 #include <math.h>
 #include <string.h>
 
@@ -73,7 +73,7 @@ static void quant_q8_1(const float *x, struct blk_Q8_1 *y, int64_t n) {
     }
 }
 
-/* Returns the first element of magnitude `top`. */
+/* Returns the first element whose magnitude is `top`. */
 static float first_of(const float *x, float top) {
     const __m256 t = _mm256_set1_ps(top);
     for (int i = 0; i < QK; i += 8) {

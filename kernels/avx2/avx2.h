@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* kernels/avx2/avx2.h - small helpers shared by the AVX2 kernels: unaligned loads, halves, sums,
- * and conversion of 32 integer codes to f32. Static inline functions only. */
+/* kernels/avx2/avx2.h - small helpers shared by the AVX2 kernels: unaligned loads, half-precision
+ * values, sums, and conversion of 32 integer codes to f32. Static inline functions only. */
 #ifndef HONE_KERNELS_AVX2_AVX2_H
 #define HONE_KERNELS_AVX2_AVX2_H
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* kernels/avx2/block32.h - loops of the 32-weight formats; a type's file supplies codes and scale.
+/* kernels/avx2/block32.h - loops of the 32-weight formats; a type's file supplies codes and scales.
  *
- * A block costs one multiply-add of bytes, one of 16-bit pairs, and one f32 FMA. Blocks
- * alternate between two accumulators, so that FMA latency does not limit the loop. */
+ * A block costs one multiply-add of bytes, one of 16-bit pairs, and one f32 FMA. Blocks alternate
+ * between two accumulators, so that FMA latency does not limit the loop. */
 #ifndef HONE_KERNELS_AVX2_BLOCK32_H
 #define HONE_KERNELS_AVX2_BLOCK32_H
 

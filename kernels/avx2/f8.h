@@ -48,7 +48,7 @@ INLINE f8 f_fnma(f8 a, f8 b, f8 c) {
 INLINE f8 f_fms(f8 a, f8 b, f8 c) {
     return _mm256_fmsub_ps(a, b, c);
 }
-/* Returns the larger value per lane. A NaN in v stays. */
+/* Returns the larger value per lane; NaN if v is NaN. */
 INLINE f8 f_max(f8 than, f8 v) {
     return _mm256_max_ps(than, v);
 }
@@ -97,7 +97,7 @@ INLINE void f_even_odd(const float *p, f8 *even, f8 *odd) {
 INLINE f8 f_every_4th(const float *p) {
     return _mm256_i32gather_ps(p, _mm256_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28), 4);
 }
-/* Stores hsum of each of four vectors, or adds it to p. */
+/* Stores the hsum of each of four vectors at p, or adds it there. */
 INLINE void f_store_sums(float *p, const f8 *s, bool add) {
     const __m128 v = reduce4(s[0], s[1], s[2], s[3]);
     _mm_storeu_ps(p, add ? _mm_add_ps(_mm_loadu_ps(p), v) : v);

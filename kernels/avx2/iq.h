@@ -50,7 +50,8 @@ INLINE __m256i iq_odd(__m256i s) {
 INLINE __m256i iq_halves(__m128i first, __m128i second) {
     return iq_odd(_mm256_set_m128i(second, first));
 }
-/* Returns scales from eight bytes; the nibbles belong to the two halves of a chunk. */
+/* Returns scales from eight bytes, one per chunk; its two nibbles belong to the halves of the
+ * chunk. */
 INLINE __m256i iq_nibble_scales(const uint8_t *p) {
     const __m128i v = _mm_cvtepu8_epi16(_mm_loadl_epi64((const __m128i_u *)(const void *)p));
     return iq_halves(_mm_and_si128(v, _mm_set1_epi16(15)), _mm_srli_epi16(v, 4));
@@ -86,8 +87,8 @@ INLINE __m256i iq_negate(__m256i v, uint32_t sign) {
     return _mm256_sub_epi8(_mm256_xor_si256(v, mask), mask);
 }
 
-/* Forces h into memory: compilers would extract the indices from the stored vector, which is
- * slower than loads. */
+/* Forces h into memory: compilers would extract the indices from the stored vector, which is slower
+ * than loading them. */
 #define IN_MEMORY(h) __asm__("" : "+m"(h))
 
 INLINE void iq_decode(struct iq_type t, const uint8_t *grid, const uint8_t *w, float *dst,
@@ -131,10 +132,9 @@ INLINE float iq_dot(struct iq_type t, const uint8_t *grid, const uint8_t *w,
     return hsum(acc);
 }
 
-/* ---- many activation rows with one row of weights ----
- * A few blocks are unpacked once, into bytes that need no lookups, and then multiplied with
- * every activation row. Sums have the same order as in iq_dot, so the results have the same
- * bits. */
+/* ---- many activation rows with one row of weights ---- A few blocks are unpacked once, into bytes
+ * that need no lookups, and then multiplied with every activation row. Sums are added in the same
+ * order as in iq_dot, so the results have the same bits. */
 enum { IQ_BLOCKS = 8, IQ_TOKENS = 32, IQ_ABREAST = 4 };
 
 struct iq_apart { /* an unpacked block */

@@ -8,7 +8,7 @@
 #include "kernels/rows/iq1_m.h"
 
 /* Splits a block. A nibble of qh has bits 8 to 10 of an index and, above them, the shift of the
- * levels. Four words hold 3-bit scales at bits 0, 3, 6 and 9, for two chunks each. */
+ * levels. Each of four words holds 3-bit scales of two chunks at bits 0, 3, 6 and 9. */
 static inline void parts(const void *w, struct iq_head *h) {
     const struct blk_IQ1_M *x = w;
     const __m128i qh = load16(x->qh), four = _mm_set1_epi8(15);

@@ -3,8 +3,8 @@
  *
  * A chunk is 32 weights, one register of bytes. Its products are 16 lanes, eight for either
  * 16-weight sub-block; they are multiplied by the integer scale and added in 32 bits, which is
- * exact in any order. One core of a Zen 5 EPYC, November 2026, blocks in L2: dots at 12 (Q3_K)
- * to 33 (Q6_K) GB/s. */
+ * exact in any order. Speed of dots on one core of a Zen 5 EPYC, blocks in L2, November 2026: 12
+ * (Q3_K) to 33 (Q6_K) GB/s. */
 #ifndef HONE_KERNELS_AVX2_KQUANT_H
 #define HONE_KERNELS_AVX2_KQUANT_H
 
@@ -23,8 +23,8 @@ INLINE __m256i add_scaled(__m256i s, __m256i products, __m256i sc, int c) {
     const __m256i pick = _mm256_set1_epi16((short)((2 * c + 1) << 8 | 2 * c));
     return _mm256_add_epi32(s, _mm256_madd_epi16(products, _mm256_shuffle_epi8(sc, pick)));
 }
-/* Returns the 8 scales followed by the 8 minima, as bytes, from the 12 bytes of 6-bit fields of
- * Q4_K and Q5_K. */
+/* Returns the 8 scales, then the 8 minima, as bytes, from the 12 bytes of 6-bit fields in Q4_K and
+ * Q5_K. */
 INLINE __m128i scales_mins(const uint8_t *p) {
     uint32_t s[3];
     memcpy(s, p, 12);

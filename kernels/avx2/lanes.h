@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* kernels/avx2/lanes.h - lanes8.h plus products of codes with AVX2, whose byte products are
- * summed in 16 bits. */
+/* kernels/avx2/lanes.h - AVX2 primitives of kernels/rows/: lanes8.h, and products of codes, which
+ * AVX2 sums in 16 bits. */
 #ifndef HONE_KERNELS_AVX2_LANES_H
 #define HONE_KERNELS_AVX2_LANES_H
 
@@ -35,10 +35,10 @@ INLINE iv u_end(iv sum, iv s, iv scale) {
 }
 
 /* Begins the steps for signed codes times signed bytes; sums have 32 bits. `moved` is for other
- * instruction sets (rows/vnni.h); `ax` are the activations without signs. `scale`, from s_scale,
- * multiplies all sums up to s_end, -256 to 255. `whole`: the activations take the codes' signs.
- * That is needed for codes of -128, which cannot be negated, and saves work with several tokens,
- * which share the codes without signs. */
+ * instruction sets (rows/vnni.h); `ax` are the activations without signs. `scale`, from s_scale
+ * (-256 to 255), multiplies all sums up to s_end. `whole`: the signs of the codes are applied to
+ * the activations. That is needed for codes of -128, which cannot be negated; with several tokens
+ * it also saves work, as they share the codes without signs. */
 INLINE iv s_scale(iv v) {
     return l_bytes(v, 0x01000100);
 }

@@ -108,7 +108,7 @@ INLINE fv l_loadf(const float *p) {
 INLINE void l_storef(float *p, fv v) {
     _mm256_storeu_ps(p, v);
 }
-/* Keeps a running sum in a register. Otherwise compilers first gather the terms of a sum and run
+/* Keeps a running sum in a register. Otherwise compilers first collect all terms of a sum, and run
  * out of registers. */
 INLINE iv running(iv s) {
     __asm__("" : "+x"(s));

@@ -8,8 +8,8 @@
 #include "kernels/avx2/lanes.h"
 #include "kernels/rows/q3_k.h"
 
-/* Returns the 16 scales, -32 to 31. Bytes 0 to 7 have their low nibbles, bytes 8 to 11 their two
- * high bits. */
+/* Returns the 16 scales, -32 to 31. Bytes 0 to 7 hold the low nibbles of the scales, bytes 8 to 11
+ * the two high bits. */
 INLINE __m128i scales(const struct blk_Q3_K *x) {
     const uint64_t low = load_u64(x->scales);
     const uint32_t high = load_u32(x->scales + 8);

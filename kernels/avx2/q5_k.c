@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* kernels/avx2/q5_k.c - Q5_K with AVX2: as q4_k.c with fifth bits, one plane per bit of qh. */
+/* kernels/avx2/q5_k.c - Q5_K with AVX2: like q4_k.c, with fifth bits in one plane per bit of qh. */
 #include "kernels/avx2/kquant.h"
 #include "kernels/ops.h"
 #include "kernels/avx2/lanes.h"

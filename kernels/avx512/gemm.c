@@ -8,7 +8,7 @@
 
 enum { KB = 1024, MB = 96 };
 
-/* Computes C[0..mr)[0..nr) over k, or adds to it. mr*nr <= 24 and mr <= 4. */
+/* Computes C[0..mr)[0..nr), summed over k, or adds to it. mr*nr <= 24 and mr <= 4. */
 INLINE void tile(int mr, int nr, const float *a, int64_t lda, const float *b, int64_t ldb, float *c,
                  int64_t ldc, int64_t k, int add) {
     __m512 acc[24];
@@ -84,7 +84,7 @@ static void gemm_block(const float *a, int64_t lda, const float *b, int64_t ldb,
         return;
     }
     int64_t j = 0;
-    /* Take six rows at a time until the rest is a multiple of four: 32 = 4*6 + 2*4. */
+    /* Take six rows at a time until the number left is a multiple of four: 32 = 4*6 + 2*4. */
     for (; n - j >= 6 && (n - j) % 4; j += 6)
         panel_6(a, lda, b + j * ldb, ldb, c + j, ldc, m, k, add);
     for (; n - j >= 12; j += 6) panel_6(a, lda, b + j * ldb, ldb, c + j, ldc, m, k, add);

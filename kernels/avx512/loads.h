@@ -22,8 +22,8 @@ INLINE iv l_high(iv a, iv b) {
 INLINE __m128i eight_at(const uint8_t *t, unsigned i) {
     return _mm_loadl_epi64((const __m128i_u *)(const void *)(t + 8 * (size_t)i));
 }
-/* Loads eight weights each of rows i[0], i[1], i[4], i[5], i[8] and so on. Masked loads avoid
- * the one port that shuffles use. */
+/* Loads eight weights each of rows i[0], i[1], i[4], i[5], i[8] and so on. Masked loads do not use
+ * the single port for shuffles. */
 INLINE fv eight_rows(const uint8_t *t, const unsigned *i) {
     __m512i v = _mm512_castsi128_si512(eight_at(t, i[0]));
     UNROLL for (int r = 1; r < 8; r++) v =

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-/* kernels/avx512/seq.c - the gated delta rule with 16 lanes: 8 rows of the state at a time stay
- * in L1 over all tokens and share the loads of k and q. A row's arithmetic does not depend on
- * its group. */
+/* kernels/avx512/seq.c - the gated delta rule with 16 lanes: 8 rows of the state at a time stay in
+ * L1 over all tokens, and share the loads of k and q. A row's arithmetic does not depend on which
+ * rows share its group. */
 #include "kernels/avx512/avx512.h"
 #include "kernels/ops.h"
 
-/* Tokens whose k.q fits on the stack; rows per group. */
+/* TOK: tokens whose k.q fit on the stack; ROWS: rows per group. */
 enum { TOK = 64, ROWS = 8 };
 
 INLINE float dot(const float *a, const float *b, int64_t n) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* kernels/cuda/act.cuh - quantized rows of activations for the GEMV, written by the kernel that
- * produces the values (quantize, norms, gates, delta rule, attention): k 8-bit codes in the
- * order of pack.cuh, then {d, d * sum of codes} for each 32. CU_ACT_BYTES(k) bytes; k is a
- * multiple of 64. */
+ * produces the values (quantize, norms, gates, delta rule, attention). A row has k 8-bit codes in
+ * the order of pack.cuh, then {d, d * sum of codes} for each 32 of them: CU_ACT_BYTES(k) bytes. k
+ * is a multiple of 64. */
 #ifndef HONE_KERNELS_CUDA_ACT_CUH
 #define HONE_KERNELS_CUDA_ACT_CUH
 
@@ -15,9 +15,9 @@ CU_DEV int cu_act_pos(int i) {
     return r % 8 / 2 * 16 + i / 16 * 4 + 2 * (r & 1) + r / 8;
 }
 
-/* Rounds and stores N groups of 32 values of a row; a warp calls it, with one value of each
- * group per lane. Group g + i * step has v[i]; groups from n on are skipped. Slow steps are done
- * for all groups at once. */
+/* Rounds and stores N groups of 32 values of a row; a warp calls it, with one value of each group
+ * per lane. v[i] belongs to group g + i * step; groups from n on are skipped. Slow steps are done
+ * for all groups together. */
 template <int N>
 CU_DEV void cu_act_store_each(uint8_t *row, int64_t k, int g, int step, int n, const float *v) {
     const int l = (int)threadIdx.x % 32;

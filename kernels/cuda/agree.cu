@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT
 /* kernels/cuda/agree.cu - test of wgmma before its first use: whether the build has code for it,
- * and whether its results are right on this device. kernels/agree.c does the same for AMX: a
- * hardware path is trusted only after a test.
+ * and whether its results are correct on this device. kernels/agree.c tests AMX likewise.
  *
- * Compares with sums in double on the host: rows of each type that fill one warpgroup and part
- * of a second, columns that use each slot of the ring twice, tokens for every width of the
- * product, and blocks of every size. Takes 0.6 MiB of device memory during the test. */
+ * Compares with sums in double on the host: rows of each type that fill one warpgroup and part of a
+ * second, columns that use each slot of the ring twice, tokens for every width of the product, and
+ * blocks of every size. Takes 0.6 MiB of device memory during the test. */
 #include <pthread.h>
 
 #include "kernels/cuda/fast.cuh"
@@ -40,8 +39,8 @@ struct trial {
     uint8_t blocks[ROWS * 2 * K]; /* no packed type has 2 bytes per weight */
 };
 
-/* Reports whether the running code was compiled for this device. The binary may contain other
- * code, which the driver compiled for it. */
+/* Reports whether the running code was compiled for this device by nvcc. Otherwise the driver
+ * compiled other code of the binary for it. */
 CU_KERNEL has_wgmma(int32_t *yes) {
 #ifdef CU_HAS_WGMMA
     *yes = 1;
@@ -72,8 +71,8 @@ static int make_weights(struct cu_stream *s, struct trial *x, enum qtype t, stru
     return 0;
 }
 
-/* Computes the expected results of n tokens and their tolerances. Each product is exact, and
- * each addition may truncate where others round: two units of 2^-24. */
+/* Computes the expected results of n tokens and their tolerances. Each product is exact; each
+ * addition may truncate instead of round, so it may be off by two units of 2^-24. */
 static void expect(struct trial *x, int n) {
     for (int t = 0; t < n; t++)
         for (int r = 0; r < ROWS; r++) {
@@ -102,8 +101,8 @@ static int compare(struct cu_stream *s, struct trial *x, int n, int groups, bool
     return 0;
 }
 
-/* Compares every type with every width and size of a block; in emulation, which is slower, each
- * only once. */
+/* Compares all combinations of type, width and block size; in the slower emulation, each type,
+ * width and size only once. */
 static int compare_all(struct cu_stream *s, struct trial *x, bool *ok, struct err *e) {
     const bool all = !s->c->info.emulated;
     for (int i = 0; i < TOKENS * K; i++) x->x[i / K][i % K] = rng_normal(&x->rng);

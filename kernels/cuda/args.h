@@ -25,11 +25,11 @@ struct cu_xielu { /* same fields as struct gr_xielu */
     float p, n, b, eps;
 };
 
-/* Keys and values are stored in pages of CU_PAGE positions of one sequence. A page of a layer
- * has its keys, then its values, both planar: codes [n_kv_heads][CU_PAGE][head_dim] (f32, f16,
- * int8, or two 4-bit codes per byte, the lower index in the low half), then for q8_0 and q4_0
- * the f16 scales [n_kv_heads][CU_PAGE][head_dim / 32]. Values and sizes equal those of the CPU's
- * blocks. A page is aligned to 16 bytes. */
+/* Keys and values are stored in pages of CU_PAGE positions of one sequence. A layer's page has
+ * keys, then values, both planar: codes [n_kv_heads][CU_PAGE][head_dim] (f32, f16, int8, or two
+ * 4-bit codes per byte, the lower index in the low half), then for q8_0 and q4_0 the f16 scales
+ * [n_kv_heads][CU_PAGE][head_dim / 32]. Values and sizes are the same as in the CPU's blocks. A
+ * page is aligned to 16 bytes. */
 #define CU_PAGE 256
 
 /* A segment: the rows of one sequence in a pass. The struct and all its data are in device
@@ -52,8 +52,8 @@ struct cu_attn {
     /* cu_attn_latent: length of the latent part of head_dim, which is stored in the plane of
      * values; 0: separate keys and values. */
     int64_t latent;
-    int64_t window;    /* > 0: a query at p sees keys > p - window */
-    bool chunked;      /* a query at p sees keys from p - p % window on (attn_any.cu) */
+    int64_t window;    /* > 0: a query at position p sees keys > p - window */
+    bool chunked;      /* a query at position p sees keys from p - p % window on (attn_any.cu) */
     float scale;       /* factor of scores */
     float softcap;     /* scores become softcap * tanh(scores / softcap); 0: unchanged */
     const float *sink; /* NULL, or [n_heads]: exponentials added to the sums */
@@ -70,15 +70,15 @@ struct cu_attn {
     float *out;                 /* [n_tok][n_heads][head_dim] */
     const float *gate;          /* NULL, or head h's at gate + h * gate_ld: out *= sigmoid(gate) */
     int64_t gate_ld;            /* 0: head_dim */
-    /* cu_attn_few. out_q: NULL, or gets a copy of `out` as 8-bit blocks; head_dim must then be a
-     * multiple of 32. n_splits: maximum number of parts into which a row's keys are split. part:
+    /* cu_attn_few. out_q: NULL, or receives a copy of `out` as 8-bit blocks; head_dim must then be
+     * a multiple of 32. n_splits: maximum number of parts into which a row's keys are split. part:
      * sums of the parts, n_segs * longest * n_heads * n_splits * (head_dim + 2) floats. */
     void *out_q;
     int64_t n_splits;
     float *part;
-    /* cu_qkv. raw_q: queries before norm and rope, head h of a token at raw_q + h * raw_q_ld.
-     * q_norm, k_norm: weights of the norms, used if `normed`; NULL: 1. cs, n_rot, adjacent:
-     * table, width and kind of the rope. q_out: receives the queries. */
+    /* cu_qkv. raw_q: queries before norm and RoPE, head h of a token at raw_q + h * raw_q_ld.
+     * q_norm, k_norm: weights of the norms, used if `normed` is set; NULL: 1. cs, n_rot, adjacent:
+     * table, width and kind of RoPE. q_out: receives the queries. */
     const float *raw_q, *q_norm, *k_norm, *cs;
     int64_t raw_q_ld, n_rot;
     float eps;
@@ -95,8 +95,8 @@ struct cu_delta { /* arguments of OP_CONV_SILU, OP_DELTA and OP_GATED_RMS (model
     const float *a, *dt;       /* [n_v_heads] */
     int64_t state_at;          /* in seg.state: [n_v_heads][v_dim][k_dim]; a multiple of 4 */
     float *out;                /* [n_tok][n_v_heads][v_dim] */
-    /* The convolution: weights [channels][taps]. Raw inputs at ring_at in seg.state,
-     * [taps][channels], position p in slot p % taps. */
+    /* The convolution: weights [channels][taps]. Raw inputs are at ring_at in seg.state,
+     * [taps][channels]; position p is in slot p % taps. */
     const float *conv, *conv_bias; /* NULL, or [channels] */
     int64_t ring_at, taps;
     bool grouped; /* as OP_DELTA: beta also holds alpha; value heads are stored by key head */
@@ -141,8 +141,8 @@ struct cu_kda { /* arguments of OP_KDA */
 #define CU_MAX_TAPS 8
 #define CU_CHUNK 64
 
-/* t = a [+ x * sigmoid(gate . h)] [+ res], y = rms(t; w, eps), rows of n. x, res, w may be NULL;
- * so may sum, which receives t, if nothing is added. */
+/* t = a [+ x * sigmoid(gate . h)] [+ res], y = rms(t; w, eps), rows of n. x, res and w may be NULL.
+ * sum receives t; it may be NULL if nothing is added. */
 struct cu_norm {
     const float *a, *x, *gate, *h, *res, *w;
     int64_t d; /* length of gate and of a row of h */
@@ -160,8 +160,8 @@ struct cu_choice { /* arguments of OP_MOE (models/ops.def) */
     int64_t n_experts, n_used;
     int32_t *expert;
     float *weight;
-    /* The rest is 0 for plain routers: p by softmax, weights divided by their sum. Pointers are
-     * [n_experts] or NULL. */
+    /* The fields below are 0 for plain routers, with p by softmax and weights divided by their sum.
+     * Pointers are [n_experts] or NULL. */
     int score;           /* enum cu_router_score */
     bool keep;           /* weights are not divided by their sum */
     float scale;         /* factor of weights; 0: 1 */
@@ -182,7 +182,7 @@ struct cu_best {
 };
 #define CU_BEST_WORK (16 << 10)
 
-/* Scores of logits against the tokens that follow, and against another model's logits. */
+/* Scores of logits against the tokens that follow, and against a second model's logits. */
 struct cu_score_row {     /* p: the other model, q: this one */
     double nll_q;         /* -log q(target) */
     double nll_p, kld;    /* -log p(target); sum p log(p/q) over p > exp(-16) */

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* kernels/cuda/attn.cu - launchers of causal attention over the cache, which kv.cu fills: selection
- * of a kernel (attn.cuh lists them).
+/* kernels/cuda/attn.cu - launchers of causal attention over the cache, which kv.cu fills. They
+ * select a kernel (attn.cuh lists them).
  *
  * cu_attn_few: few tokens, with the keys split into parts (split.cuh), on tensor cores (few.cuh)
- * or, for one token, in f32 (cores.cuh). cu_attn_many: several tokens, on tensor cores
- * (flash.cuh) or in f32. */
+ * or, for one token, in f32 (cores.cuh). cu_attn_many: several tokens, on tensor cores (flash.cuh)
+ * or in f32. */
 #include "kernels/cuda/cores.cuh"
 #include "kernels/cuda/few.cuh"
 #include "kernels/cuda/flash.cuh"
@@ -23,7 +23,7 @@ static int launch_few_of(struct cu_stream *s, const struct attn_job *j, struct e
         return launch_few<KF, VF, 512>(s, j, e);
     }
 }
-/* Caches with their own tensor-core kernels. */
+/* Cache types that have their own tensor-core kernels. */
 static const struct cache_form {
     enum qtype k, v;
     int (*few)(struct cu_stream *s, const struct attn_job *j, struct err *e);

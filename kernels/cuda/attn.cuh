@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* kernels/cuda/attn.cuh - shared parts of the six attention kernels: the job, the keys visible to a
+/* kernels/cuda/attn.cuh - code shared by the six attention kernels: the job, the keys visible to a
  * row, the running softmax, tiles of keys and values as floats, and the gated output.
  *
  *   kernel         file         rows of a block          keys
@@ -10,8 +10,8 @@
  *   attend_any     attn_any.cu  1                        chunks of all; soft cap, sinks, chunked
  *   attend_latent  latent.cu    a token, 8 heads         tiles of all; values are part of the keys
  *
- * A row is a (token, query head) pair. Each kernel has its own products and its own assignment
- * of scores to threads, because its speed depends on them. */
+ * A row is a (token, query head) pair. Each kernel has its own products and its own assignment of
+ * scores to threads, because its speed depends on them. */
 #ifndef HONE_KERNELS_CUDA_ATTN_CUH
 #define HONE_KERNELS_CUDA_ATTN_CUH
 
@@ -23,7 +23,7 @@ struct attn_job {
     const float *q, *gate, *sink; /* q, out: row t * n_heads + h for token t of the pass, head h */
     float *out;
     const struct cu_seg *seg, *all; /* segments of the launch; of the pass */
-    /* Per token of the pass: position, index of its segment in `all`. */
+    /* Per token of the pass: its position, and the index of its segment in `all`. */
     const int32_t *pos, *of;
     int64_t window, gate_ld;
     float scale, softcap;
@@ -70,17 +70,17 @@ CU_DEV int64_t attn_first(const struct attn_job &j, int64_t end) {
     return j.window > 0 && end > j.window ? end - j.window : 0;
 }
 
-/* The rows of a block of attend_tile and attend_flash: [r0, r0 + n) of a segment and kv head,
- * where row r is query head r % group of token r / group. They see keys in [begin, end); those
- * of the first row end at `seen`. */
+/* The rows of a block of attend_tile and attend_flash: [r0, r0 + n) of a segment and kv head, where
+ * row r is query head r % group of token r / group. They see keys in [begin, end); the keys of the
+ * first row end at `seen`. */
 struct attn_rows {
     struct cu_seg seg;
     struct kv_table table;
     int head, r0, n;
     int64_t seen, begin, end;
 };
-/* Returns the block's rows; n <= 0: the segment has none for it. Later rows see more keys, so
- * they start first. */
+/* Returns the block's rows; n <= 0: none are left for it in the segment. Later rows see more keys,
+ * so they are started first. */
 CU_DEV struct attn_rows attn_rows_of(const struct attn_job &j, int most) {
     struct attn_rows r;
     r.seg = j.seg[blockIdx.z];
@@ -98,8 +98,8 @@ CU_DEV struct attn_rows attn_rows_of(const struct attn_job &j, int most) {
 CU_DEV int64_t attn_seen(const struct attn_job &j, const struct attn_rows &r, int i) {
     return (int64_t)r.seg.pos + (r.r0 + i) / j.group + 1;
 }
-/* Keys of the tile at k0 that are visible to a row whose keys end at `seen`: [from, to),
- * relative to k0. */
+/* Keys [from, to), relative to k0, of the tile at k0 that are visible to a row whose keys end at
+ * `seen`. */
 struct attn_span {
     int from, to;
 };
@@ -122,13 +122,13 @@ CU_DEV struct softmax softmax_empty(void) {
     const struct softmax s = {-INFINITY, 0.0f};
     return s;
 }
-/* Returns the value to subtract from scores: the maximum, or 0 if all keys so far were masked,
+/* Returns the value to subtract from scores: the maximum. If all keys so far were masked it is 0,
  * so that all terms are 0. */
 CU_DEV float softmax_base(float top) {
     return top == -INFINITY ? 0.0f : top;
 }
-/* Raises the running maximum by a row's next scores. Returns the factor for everything summed
- * with the old maximum. */
+/* Raises the running maximum to `most`, the largest of a row's next scores, if that is larger.
+ * Returns the factor for sums made with the old maximum. */
 CU_DEV float softmax_raise(struct softmax *s, float most) {
     const float top = fmaxf(most, s->top), fix = expf(s->top - softmax_base(top));
     s->top = top;

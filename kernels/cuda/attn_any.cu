@@ -2,9 +2,9 @@
 /* kernels/cuda/attn_any.cu - causal attention with features that the fast kernels (attn.cu) lack: a
  * soft cap of scores, and sinks. Plain code without tensor cores, for a few models.
  *
- * A block takes one query head of one token and walks the keys in chunks of BLOCK with a running
- * maximum and sum: a thread per key for scores, then a thread per 8 values of a slice of the
- * keys; slices are added in order. Reads every key and value once for each query head. */
+ * A block takes one query head of one token, and walks the keys in chunks of BLOCK with a running
+ * maximum and sum. For scores a thread handles one key; for values it handles 8 values of a slice
+ * of the keys. Slices are added in order. Reads every key and value once for each query head. */
 #include "kernels/cuda/attn.cuh"
 
 enum { BLOCK = 256 }; /* at most CU_PAGE */

@@ -2,11 +2,11 @@
 /* kernels/cuda/best.cu - the CU_BEST largest logits of each token, so that sampling downloads a
  * kilobyte instead of a vocabulary's megabyte.
  *
- * The vocabulary is cut into 512 slices, one per warp. The 128th largest of the slices' maxima
- * is a threshold that at least 128 logits reach, and few more do: the last block to finish
- * computes it. The logits that reach it are collected, and again the last block sorts them by
- * counting how many are better, so the order of collection does not matter. Tokens are rows of
- * blocks, each with its own work memory. */
+ * The vocabulary is cut into 512 slices, one per warp. The last block to finish computes a
+ * threshold, the 128th largest of the slices' maxima: at least 128 logits reach it, but few more.
+ * The logits that reach it are collected. Again the last block sorts them, by counting how many are
+ * better, so the order of collection does not matter. Tokens are rows of blocks, each with its own
+ * work memory. */
 #include "kernels/cuda/last.cuh"
 
 enum { THREADS = 256, WARPS = THREADS / 32, BLOCKS = 64, SLICES = BLOCKS * WARPS, CAP = 1024 };

@@ -49,8 +49,8 @@ CU_DEV void ch_product(const uint32_t *x, int ldx, int r, const uint32_t *y, int
     }
 }
 
-/* Returns the key head of value head h. ch_beta and ch_alpha return the offsets of its logits in
- * a row of the pass. */
+/* Returns the key head of value head h. ch_beta and ch_alpha return the offsets of the head's
+ * logits in a row of the pass. */
 CU_DEV int ch_key_head(const struct cu_delta &a, int h) {
     return a.grouped ? h / (int)(a.n_v_heads / a.n_k_heads) : h % (int)a.n_k_heads;
 }
@@ -63,7 +63,7 @@ CU_DEV const float *ch_alpha(const struct cu_delta &a, int64_t row, int h) {
     return ch_beta(a, row, h) + a.n_v_heads / a.n_k_heads;
 }
 
-/* Loads rows t0 .. of the pass, up to `end`: normed keys and queries, values, gates. A warp
+/* Loads rows t0 .. of the pass, up to `end`: normalised keys and queries, values, gates. A warp
  * handles every eighth token, CH_AHEAD at a time: first all loads, then all sums. */
 enum { CH_AHEAD = 4 };
 CU_DEV void ch_load(const struct cu_delta &a, struct chunk &x, int64_t t0, int64_t end, int h,
@@ -115,8 +115,8 @@ CU_DEV void ch_load(const struct cu_delta &a, struct chunk &x, int64_t t0, int64
     }
 }
 
-/* Sets L, A and the right-hand side of the system from a warp's tiles: rows r0, columns c0 of K
- * K^T and Q K^T, and columns j0 of K M^T. */
+/* Sets L, A and the right-hand side of the system from a warp's tiles: rows from r0 on, columns of
+ * K K^T and Q K^T from c0 on, and columns of K M^T from j0 on. */
 CU_DEV void ch_system(struct chunk &x, int r0, int c0, int j0, const float (*kk)[4],
                       const float (*qk)[4], const float (*km)[4]) {
     const int lane = (int)threadIdx.x % 32;

@@ -3,12 +3,12 @@
  *
  * attend_part: one token, with the keys split into parts (split.cuh). A block takes a part of the
  * keys of one kv head for up to GC of its query heads, so that keys and values are read once for
- * all of them: scores use a sub-warp per key and 8 values per lane, then comes the softmax of a
- * chunk, then a sub-warp per value row. Reads each key and value once, plus head_dim + 2 floats per
- * part and head.
+ * all of them. A sub-warp computes the scores of one key, 8 values per lane; then comes the softmax
+ * of the chunk; then a sub-warp handles one value row. Memory traffic: each key and value once,
+ * plus head_dim + 2 floats per part and head.
  *
- * attend_tile: several tokens. A block takes ROWS rows of one kv head and walks the keys in
- * tiles with a running softmax. */
+ * attend_tile: several tokens. A block takes ROWS rows of one kv head and walks the keys in tiles
+ * with a running softmax. */
 #ifndef HONE_KERNELS_CUDA_CORES_CUH
 #define HONE_KERNELS_CUDA_CORES_CUH
 
@@ -45,8 +45,8 @@ template <int GC> CU_DEV int head_of(int lane) {
     return h;
 }
 
-/* A thread's share of a chunk's keys: sub-warp `sub` of `n_sub` in a warp, lane l of its `lanes`
- * lanes; the lane has units l, l + lanes, ... of 8 values. */
+/* A thread's share of a chunk's keys. It is lane l of the `lanes` lanes of sub-warp `sub` (of n_sub
+ * in a warp), and has units l, l + lanes, ... of 8 values. */
 struct part_thread {
     int warp, lane, lanes, sub, n_sub, l, units;
 };
@@ -77,7 +77,8 @@ CU_DEV void part_queries(const struct attn_job &j, const struct part_thread &t, 
     }
 }
 
-/* Computes the scores of a chunk, sc [key][head]. Whole warps iterate together. */
+/* Computes the scores of a chunk, sc [key][head]. All lanes of a warp make the same number of
+ * iterations. */
 template <int FORM, int NU, int GC>
 CU_DEV void part_scores(const struct kv_plane &k, const struct kv_span &span, int head, int n_keys,
                         const struct part_thread &t, const float q[GC][NU][8], float *sc) {
@@ -242,8 +243,8 @@ static int launch_cores(struct cu_stream *s, const struct attn_job *j, struct er
 
 /* ---- several tokens ---- */
 
-/* The threads of a block form a 16 x 16 square. Each has ROWS / 16 rows, and keys and values 16
- * apart. */
+/* The threads of a block form a 16 x 16 square. Each thread has ROWS / 16 rows, and every 16th key
+ * and value. */
 struct tile_thread {
     int ty, tx;
 };
@@ -294,8 +295,8 @@ template <int ROWS, int TILE> CU_DEV void tile_softmax(float *p, struct softmax 
 }
 
 /* Computes attention of many rows. A block computes ROWS x TILE scores and ROWS x dim outputs.
- * Shared memory has queries [ROWS][dim], one tile of keys, then of values [TILE][dim], and
- * probabilities [ROWS][TILE + 1]. */
+ * Shared memory holds queries [ROWS][dim], a tile of keys that is later replaced by values
+ * [TILE][dim], and probabilities [ROWS][TILE + 1]. */
 template <int ROWS, int TILE, int COLS>
 CU_KERNEL __launch_bounds__(CORES_BLOCK) attend_tile(struct attn_job j) {
     enum { RT = ROWS / 16, KT = TILE / 16 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* kernels/cuda/ctx.cu - CUDA devices, memory, streams, copies and captured graphs: cuda.h except
- * its kernels. Each function is a thin wrapper of one or two runtime calls and their errors. */
+/* kernels/cuda/ctx.cu - CUDA devices, memory, streams, copies and captured graphs: all of cuda.h
+ * but the kernels. Each function is a thin wrapper around one or two runtime calls and their
+ * errors. */
 #include "kernels/cuda/gpu.cuh"
 
 #include <stdio.h>
@@ -52,8 +53,8 @@ int cu_fail(struct err *e, cudaError_t rc, const char *what) {
                        : "");
 }
 
-/* Selects c's device for the calling thread. Every call does this: otherwise a thread's first
- * call would create a context on device 0, about 300 MB, though no one asked for it. */
+/* Selects c's device for the calling thread. Every function calls it; otherwise a thread's first
+ * runtime call would create an unwanted context of about 300 MB on device 0. */
 cudaError_t cu_on(const struct cu_ctx *c) {
     return cudaSetDevice(c->info.index);
 }
@@ -68,7 +69,8 @@ const char *cu_built(void) {
 #endif
 }
 
-/* First driver of each major toolkit version; builds need that driver or a newer one. */
+/* First driver of each major toolkit version. A build needs the driver of its toolkit or a newer
+ * one. */
 static const struct first_driver {
     int major, driver;
 } first_drivers[] = {{11, 450}, {12, 525}, {13, 580}};
@@ -149,7 +151,7 @@ static int fill_info(struct cu_info *i, int device, struct err *e) {
     return 0;
 }
 
-/* Uploads the level vectors of the table formats, 23 KiB, for all kernels that decode them. */
+/* Uploads the level vectors of the IQ formats (23 KiB) for all kernels that decode them. */
 static int load_grid(struct cu_ctx *c, struct err *e) {
     CU_TRY(e, cu_on(c));
     CU_TRY(e, cudaMalloc((void **)&c->grid, sizeof *c->grid));
@@ -162,8 +164,8 @@ CU_KERNEL nothing(int32_t *p) {
     if (p) *p = 0;
 }
 
-/* Determines which code of this build the device runs: its own, an older card's of its
- * generation, or PTX compiled by the driver. */
+/* Determines which code of this build the device runs: code for this device, code for an older card
+ * of its generation, or PTX compiled by the driver. */
 static int ask_code(struct cu_ctx *c, struct err *e) {
     struct cudaFuncAttributes a;
     int pageable = 0;
@@ -356,7 +358,7 @@ int cu_sync(struct cu_stream *s, struct err *e) {
 int cu_upload(struct cu_stream *s, void *dst, const void *host, uint64_t n_bytes, struct err *e) {
     CU_TRY(e, cu_on(s->c));
     CU_TRY(e, cudaMemcpyAsync(dst, host, (size_t)n_bytes, cudaMemcpyHostToDevice, s->q));
-    if (!s->c->reads_pageable) return 0; /* else the device may read `host` after the return */
+    if (!s->c->reads_pageable) return 0; /* else the device may read `host` after return */
     struct cudaPointerAttributes at;
     CU_TRY(e, cudaPointerGetAttributes(&at, host));
     if (at.type != cudaMemoryTypeHost) CU_TRY(e, cudaStreamSynchronize(s->q));

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 /* kernels/cuda/cuda.h - C interface to the GPU: devices, memory, streams, captured graphs, and one
- * launcher per kernel (launch.def). Builds without nvcc have none.c instead; the tests link the
- * same .cu sources compiled for the CPU (tests/cuda-emu).
+ * launcher per kernel (launch.def). Builds without nvcc use none.c instead; tests link the same .cu
+ * sources compiled for the CPU (tests/cuda-emu).
  *
- * A `device pointer` comes from cu_buf_ptr and may be offset but not dereferenced. Work on a
- * stream runs in order; launchers return once the work is queued, and report only errors of the
- * launch itself. Errors of running kernels appear at the next cu_sync. A context is used by one
- * thread at a time; a thread may use several contexts in turn. */
+ * A `device pointer` comes from cu_buf_ptr and may be offset but not dereferenced. Work on a stream
+ * runs in order. Launchers return once the work is queued, and report only errors of the launch
+ * itself; errors of running kernels appear at the next cu_sync. A context is used by one thread at
+ * a time; a thread may use several contexts in turn. */
 #ifndef HONE_KERNELS_CUDA_H
 #define HONE_KERNELS_CUDA_H
 
@@ -33,7 +33,7 @@ struct cu_info {
     bool emulated;                                      /* the tests' CPU emulation */
 };
 
-/* Returns the toolkit version of the build, such as "13.0"; "emulated"; NULL: built without
+/* Returns the toolkit version of the build, such as "13.0", or "emulated"; NULL: built without
  * CUDA. */
 const char *cu_built(void);
 /* Returns whether an error occurred that makes all later calls of this process fail. */
@@ -45,7 +45,7 @@ int cu_devices(int *n, struct err *e);
 int cu_count(void);
 /* Opens a device. Returns ERR_SYS if it does not exist or is older than compute capability 8.0. */
 int cu_open(struct cu_ctx **out, int device, struct err *e);
-void cu_close(struct cu_ctx *c); /* after everything created from it; c may be NULL */
+void cu_close(struct cu_ctx *c); /* after releasing everything created from it; c may be NULL */
 /* Describes the device, with the current mem_free. */
 int cu_get_info(struct cu_ctx *c, struct cu_info *out, struct err *e);
 
@@ -76,8 +76,8 @@ int cu_upload(struct cu_stream *s, void *dst, const void *host, uint64_t n_bytes
 int cu_download(struct cu_stream *s, void *host, const void *src, uint64_t n_bytes, struct err *e);
 int cu_copy(struct cu_stream *s, void *dst, const void *src, uint64_t n_bytes, struct err *e);
 int cu_fill(struct cu_stream *s, void *dst, int byte, uint64_t n_bytes, struct err *e);
-/* Copies from the device of another stream, after all work queued on that stream so far and
- * before work queued on `to` later. Copies directly if the two devices can, else through main
+/* Copies from the device of another stream, after all work already queued on that stream and before
+ * any work queued on `to` later. Copies directly if the two devices can, otherwise through main
  * memory. Not allowed during capture. */
 int cu_move(struct cu_stream *to, void *dst, struct cu_stream *from, const void *src,
             uint64_t n_bytes, struct err *e);
@@ -85,8 +85,8 @@ int cu_move(struct cu_stream *to, void *dst, struct cu_stream *from, const void 
  * main memory. */
 void cu_pair(struct cu_ctx *a, struct cu_ctx *b);
 
-/* Creates an event, which orders streams. An event that was never recorded counts as past. Not
- * allowed during capture. */
+/* Creates an event, which orders work of different streams. An event that was never recorded counts
+ * as past. Not allowed during capture. */
 int cu_event_new(struct cu_event **out, struct cu_ctx *c, struct err *e);
 void cu_event_free(struct cu_event *v); /* v may be NULL */
 /* Sets v to the end of the work queued on s so far. */
@@ -95,33 +95,33 @@ int cu_event_record(struct cu_event *v, struct cu_stream *s, struct err *e);
 int cu_event_wait(struct cu_event *v, struct cu_stream *s, struct err *e);
 int cu_event_sync(struct cu_event *v, struct err *e); /* blocks the caller until v */
 
-/* Begins capture: launches, copies and fills of the stream are recorded, not run, until the end,
- * and addresses are frozen. cu_graph_run queues all of them with one call. */
+/* Begins capture: until cu_graph_end, launches, copies and fills of the stream are recorded with
+ * their addresses instead of run. cu_graph_run queues all of them with one call. */
 int cu_graph_begin(struct cu_stream *s, struct err *e);
 int cu_graph_end(struct cu_stream *s, struct cu_graph **out, struct err *e);
 int cu_graph_run(struct cu_stream *s, struct cu_graph *g, struct err *e);
 void cu_graph_free(struct cu_graph *g);
 
-/* Lets kernels of single tokens begin before the preceding one ends (needs code for compute
+/* Lets kernels for a single token begin before the preceding kernel ends (needs code for compute
  * capability 9.0, driver and runtime 12.3). Off by default. */
 void cu_launch_early(struct cu_stream *s, bool yes);
-/* Switches products for many tokens to Hopper's wgmma (compute capability 9.0), which sums in
- * another order. Off by default, and stays off if the device or this build lacks it or gives
- * wrong results: the first call for a device tests small products and warns. Returns ERR_SYS if
- * the test itself failed, which loses the context. */
+/* Switches products for many tokens to Hopper's wgmma (compute capability 9.0), which sums in a
+ * different order. Off by default. The first call for a device tests small products; wgmma stays
+ * off, with a warning, if the device or this build lacks it or the results are wrong. Returns
+ * ERR_SYS if the test itself failed, which loses the context. */
 int cu_use_wgmma(struct cu_stream *s, bool yes, struct err *e);
 bool cu_uses_wgmma(const struct cu_stream *s);
 /* Returns the number of kernels launched or recorded on the stream so far. */
 int64_t cu_launches(const struct cu_stream *s);
 
 /* Marks the start (0) or end (1) of a timed section. cu_marked_ms waits for both and returns the
- * milliseconds between. */
+ * milliseconds between them. */
 int cu_mark(struct cu_stream *s, int which, struct err *e);
 int cu_marked_ms(struct cu_stream *s, double *ms, struct err *e);
 
-/* A matrix, or a stack of them (experts), on the device: GGUF blocks, row r of matrix m at data
- * + m * mat_bytes + r * row_bytes. Filled by the caller; data and the end of its memory are
- * multiples of 256 bytes. */
+/* A matrix, or a stack of them (experts), on the device: GGUF blocks, row r of matrix m at data + m
+ * * mat_bytes + r * row_bytes. Filled by the caller. data, and the end of its memory, are aligned
+ * to 256 bytes. */
 struct cu_weight {
     enum qtype type;
     int64_t k, rows, mats; /* ne[0], ne[1], ne[2] */
@@ -146,8 +146,8 @@ int64_t cu_attn_few_rows(const struct cu_attn *a);
  * capture: reserve the maximum first, or run the pass once before capturing, largest n_tok
  * first. */
 int cu_reserve(struct cu_stream *s, uint64_t n_bytes, struct err *e);
-/* Returns the most scratch of a product with n_in rows, where x_div consecutive rows share an
- * input and n_sum rows add up. */
+/* Returns the most scratch bytes that a product with n_in rows needs, where x_div consecutive rows
+ * share an input and n_sum consecutive rows add up. */
 uint64_t cu_scratch_bytes(const struct cu_weight *w, int64_t n_in, int64_t x_div, int64_t n_sum,
                           bool exact);
 

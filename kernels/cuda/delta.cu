@@ -2,13 +2,13 @@
 /* kernels/cuda/delta.cu - recurrent layer: short causal convolution, gated delta rule. Formulas:
  * models/graph.h; d = beta * (v - a * M k), o = a * M q + (k q) d, M = a M + d k for every row.
  *
- * A block owns SLICE rows of one value head's state, LANES threads per row, and keeps them in
- * registers over all tokens of the pass. Every block that needs queries and keys normalizes them in
- * shared memory, T tokens at a time. The state is read and written once per pass.
+ * A block owns SLICE rows of one value head's state, with LANES threads per row, and keeps them in
+ * registers over all tokens of the pass. Each block normalizes the queries and keys that it needs
+ * in shared memory, T tokens at a time. The state is read and written once per pass.
  *
- * The convolution's past inputs are in a ring with as many slots as taps, so the current token's
- * slot is never one that a token still reads. So each block of cu_delta_token that needs a channel
- * can convolve it, without a separate launch. */
+ * The convolution's past inputs are in a ring with as many slots as taps, so writing the current
+ * token's slot destroys no input that is still read. Therefore each block of cu_delta_token can
+ * convolve the channels it needs, without a separate launch. */
 #include "kernels/cuda/chunk.cuh"
 
 enum { BLOCK = 256, WARPS = BLOCK / 32, LANES = 8, SLICE = BLOCK / LANES, T = 8, MAX_DIM = 256 };
@@ -23,8 +23,8 @@ CU_DEV int64_t slot_of(int64_t p, int taps) {
     return (p % taps + taps) % taps;
 }
 
-/* Chunks of CONV_TOK tokens are convolved in parallel, in place. If there are several chunks,
- * their inputs from before their first token are first saved in `edge`, [segment][chunk][back -
+/* Chunks of CONV_TOK tokens are convolved in parallel, in place. If there are several chunks, the
+ * inputs that precede each chunk's first token are first saved in `edge`, [segment][chunk][back -
  * 1][channel]; the first chunk reads them from the ring. */
 enum { CONV_TOK = 64, CONV_EDGES = 256 };
 
@@ -114,7 +114,7 @@ int cu_conv_silu(struct cu_stream *s, const struct cu_delta *a, int64_t n_ch, st
     return 0;
 }
 
-/* Data of one channel for the current token: first all loads, then the sum. */
+/* Data of one channel for the current token, so that all loads precede the sum. */
 struct conv_in {
     float x, bias, tap[CU_MAX_TAPS], past[CU_MAX_TAPS]; /* [back] */
 };
@@ -200,8 +200,8 @@ CU_DEV void gates(const struct cu_delta &a, struct tokens &x, int t, int64_t row
     x.decay[t] = expf(a.a[h] * softplus(*ch_alpha(a, row, h) + a.dt[h]));
 }
 
-/* Runs one token on this thread's part of row j, values 32 i + 4 lane ... + 3. Returns o in all
- * LANES threads of the row. */
+/* Runs one token on this thread's part of row j, values 32 i + 4 lane ... + 3. All LANES threads of
+ * the row return o. */
 template <int F4>
 CU_DEV float step(float4 m[F4], const struct tokens &x, int t, int l, float v, int k_dim) {
     float p = 0.0f, r = 0.0f;
@@ -284,8 +284,8 @@ template <int F4> CU_KERNEL __launch_bounds__(BLOCK) delta_rows(struct cu_delta 
     store_state<F4>(row, there, l, dk, m);
 }
 
-/* Runs one token with the convolution before and the gated norm after it. The last block of a
- * head to finish norms all of its rows. */
+/* Runs one token, with the convolution before it and the gated norm after it. The last block of a
+ * head to finish normalises all of the head's rows. */
 template <int F4> CU_KERNEL __launch_bounds__(BLOCK) delta_token(struct cu_delta a) {
     CU_SHARED(struct tokens, x, [1]);
     CU_SHARED(int, is_last, [1]);
@@ -364,7 +364,7 @@ int cu_delta_token(struct cu_stream *s, const struct cu_delta *a, struct err *e)
     const dim3 grid((unsigned)div_up(a->v_dim, SLICE), (unsigned)a->n_v_heads);
     TRY(check_dims(a, e));
     TRY(check_taps(a, e));
-    if (a->n_v_heads < a->n_k_heads) /* some key channels would never reach the ring */
+    if (a->n_v_heads < a->n_k_heads) /* some key channels would never be stored in the ring */
         return err_set(e, ERR_USAGE, "CUDA: fewer value heads than key heads");
     if (a->k_dim <= 64)
         CU_LAUNCH_EARLY(e, delta_token<2>, grid, BLOCK, 0, s, *a);

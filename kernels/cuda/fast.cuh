@@ -13,7 +13,7 @@ struct cu_rows {
     uint64_t mat_bytes, row_bytes;
 };
 struct cu_product {
-    struct cu_rows w, up; /* up: of a gated unit, out = act(w . x) * (up . x) */
+    struct cu_rows w, up; /* up: for a gated unit, out = act(w . x) * (up . x) */
     int64_t k, rows;
     const int32_t *ids; /* matrix of each input row; NULL: matrix 0 */
     int64_t n_mats;
@@ -31,13 +31,13 @@ struct cu_product {
 static inline bool cu_same_rows(const struct cu_product *p) {
     return p->up.w && p->up.type == p->w.type && p->up.packed == p->w.packed;
 }
-/* Sets the weights of a product (matmul.cu): packed if possible, unless it is exact.
- * `up` is the second matrix of a gated unit; NULL with `gated`: the second half of w's rows. */
+/* Sets the weights of a product (matmul.cu): packed if possible, unless it is exact. up: the second
+ * matrix of a gated unit; NULL if gated: it is the second half of w's rows. */
 void cu_fast_of(struct cu_product *p, const struct cu_weight *w, const struct cu_weight *up,
                 bool gated, bool exact);
 /* Multiplies few rows of activations, rounded to 8 bits per 32 (gemv.cu). */
 int cu_gemv(struct cu_stream *s, const struct cu_product *p, struct err *e);
-/* Multiplies many rows (gemm.cu): in bf16 on tensor cores, with k a multiple of 32; or exactly.
+/* Multiplies many rows (gemm.cu): in bf16 on tensor cores, if k is a multiple of 32, or exactly.
  * With n_sum > 1, p is required. At most CU_GEMM_MATS matrices. */
 enum { CU_GEMM_MATS = 8192 };
 int cu_gemm(struct cu_stream *s, const struct cu_product *p, struct err *e);

@@ -3,8 +3,8 @@
  * 256 or 512 values and caches of f16, q8_0 or q4_0.
  *
  * A block takes a part of the keys of one kv head for 8 columns, which are (token, query head)
- * pairs, and reads keys and values once for all of them. A warp walks its own tiles of 16 keys,
- * without barriers until its part is done; the next tile is copied (cp.async) while one is
+ * pairs, and reads keys and values once for all of them. Each warp walks its own tiles of 16 keys,
+ * without barriers until the part is done; the next tile is copied (cp.async) while one is
  * computed.
  *
  *   scores [16 keys][8 columns] = keys (A operand) x queries (B operand)
@@ -17,12 +17,12 @@
  * 2^15: those that f16 loses are below 2^-39 of it. Sums, softmax and outputs are f32.
  *
  * The 16 values can be assigned to columns of A in any order, as long as B agrees, and output
- * values to rows in any order: few_dim and few_out define both. It lets a lane's codes arrive as
- * whole words, and leave ldmatrix in the order of the cache.
+ * values to rows in any order. few_dim and few_out choose orders in which a lane reads its codes as
+ * whole words, and in which ldmatrix returns them in the order of the cache.
  *
- * Shared memory: queries [dim / 32][lane] 16 bytes; for each warp two slots for a tile of keys
- * and of values, each with codes [16][bytes of a row] whose 16-byte chunks are permuted
- * (few_at), then scales [16][dim / 32]. At the end a warp's slots hold its sums. */
+ * Shared memory: queries [dim / 32][lane] 16 bytes; for each warp two slots for a tile of keys and
+ * of values, each with codes [16][bytes of a row] whose 16-byte chunks are permuted (few_at), then
+ * scales [16][dim / 32]. At the end a warp's slots hold its sums. */
 #ifndef HONE_KERNELS_CUDA_FEW_CUH
 #define HONE_KERNELS_CUDA_FEW_CUH
 
@@ -41,15 +41,15 @@ template <int FORM, int DIM> struct few_rows {
     };
 };
 
-/* Returns the offset in a tile of byte `at` of a key's codes. Equal chunks of 8 keys are in
- * different banks, and so are the chunks that 8 lanes read of the values of two or four keys. */
+/* Returns the offset in a tile of byte `at` of a key's codes. The same chunk of 8 keys is in 8
+ * different banks, and so are the chunks that 8 lanes read from the values of two or four keys. */
 template <int CODES> CU_DEV int few_at(int key, int at) {
     enum { PER = CODES >= 128 ? 1 : 128 / CODES, MASK = CODES >= 128 ? 7 : CODES / 16 - 1 };
     return key * CODES + (at ^ (key / PER & MASK) * 16);
 }
 
 /* Computes the addresses of byte 32 n + at of a key's codes: from[n % 4] + n / 4 * 128. In this
- * form the compiler keeps four addresses; otherwise it keeps one for each n. */
+ * form the compiler keeps only four addresses, instead of one for each n. */
 template <int CODES>
 CU_DEV void few_loads(const uint8_t *tile, int key, int at, const uint8_t *from[4]) {
     CU_UNROLL
@@ -57,7 +57,7 @@ CU_DEV void few_loads(const uint8_t *tile, int key, int at, const uint8_t *from[
 }
 
 /* Starts the copy of a tile of 16 keys from position `pos` on, the first of them in `page`. If
- * n_keys < 16, repeats the end of the last key, so that all bytes are finite numbers. */
+ * n_keys < 16, repeats the last key's bytes, so that the whole tile holds finite numbers. */
 template <int FORM, int DIM>
 CU_DEV void few_fetch(const struct kv_plane &p, const struct kv_table &table, const uint8_t *page,
                       int64_t pos, int head, int n_keys, uint8_t *tile) {
@@ -117,9 +117,9 @@ template <int N> CU_DEV void few_words(const void *p, uint32_t w[N]) {
 
 /* ---- codes as pairs of f16 ---- */
 
-/* Returns the exponent bits of 1024; for bytes, combined with the change from signed to
- * unsigned. Uses a shuffle, because otherwise the compiler builds the constant for each use,
- * with half again as many instructions. */
+/* Returns the exponent bits of 1024; for bytes, combined with the change from signed to unsigned.
+ * Uses a shuffle, because otherwise the compiler rebuilds the constant for each use, which takes
+ * 1.5x as many instructions. */
 template <int FORM> CU_DEV uint32_t few_magic(void) {
     return cu_shfl(FORM == KV_Q8 ? 0x64806480u : 0x64006400u, 0);
 }
@@ -140,8 +140,8 @@ template <int FORM> CU_DEV uint32_t few_pair(uint32_t w, int i, uint32_t magic) 
 
 /* ---- scores ---- */
 
-/* Returns the position in a block of 32 values of value i of lane c: i < 4 in the first step of
- * 16, b0 then b1. */
+/* Returns the position, in a block of 32 values, of value i of lane c. Values i < 4 belong to the
+ * first step of 16: b0, then b1. */
 template <int FORM> CU_DEV int few_dim(int c, int i) {
     if (FORM == KV_F16) return 16 * (i / 4) + 2 * c + i % 4 / 2 * 8 + i % 2;
     if (FORM == KV_Q8) return 16 * (i / 4) + 4 * c + i % 4 / 2 + i % 2 * 2;
@@ -207,7 +207,7 @@ template <int FORM, int DIM> struct few_unit {
         DIMS = FORM == KV_Q4 ? 2 * SIZE : SIZE
     };
 };
-/* Returns the output value in row r (second 0) or r + 8 (1) of tile t of 16. */
+/* Returns the index of the output value in row r (second 0) or r + 8 (second 1) of tile t of 16. */
 template <int FORM, int DIM> CU_DEV int few_out(int t, int r, int second) {
     enum { D = FORM == KV_F16 ? 16 : few_unit<FORM, DIM>::DIMS };
     if (FORM == KV_F16) return 16 * t + r + 8 * second;
@@ -266,8 +266,8 @@ CU_DEV void few_values(const uint8_t *v, const uint32_t p[2], uint32_t magic,
 
 /* ---- softmax ---- */
 
-/* Replaces scores by probabilities times 2^15. Scales down earlier sums when the maximum rises.
- * st: for the lane's columns 2c and 2c + 1, with sums over its keys only. */
+/* Replaces scores by probabilities times 2^15. Scales down earlier sums when the maximum rises. st:
+ * of the lane's columns 2c and 2c + 1, with sums over the lane's keys only. */
 template <int TILES>
 CU_DEV void few_softmax(float s[4], struct softmax st[2], float acc[TILES][4]) {
     const float lift = 10.39720771f; /* log 2^15 */
@@ -314,9 +314,9 @@ CU_DEV void few_queries(const struct attn_job &j, int64_t row0, int head, int co
     }
 }
 
-/* Adds the sums of the n_warps warps that had keys, in order, and writes them with their softmax
- * to the part. row_of: rows of j.part, one per column (n_cols). slots: the block's, no longer in
- * use. */
+/* Adds the sums of the n_warps warps that had keys, in order, and writes the total and its softmax
+ * to the part. row_of: row of j.part for each of the n_cols columns. slots: the block's slots, no
+ * longer in use. */
 template <int KF, int VF, int DIM>
 CU_DEV void few_store(const struct attn_job &j, int part, const int64_t *row_of, int n_cols,
                       struct softmax (*of_warp)[FEW_COLS], int n_warps, struct softmax st[2],

@@ -4,16 +4,16 @@
  *
  * A block takes 64 (token, query head) rows of a segment and kv head, 16 per warp, and walks the
  * visible keys 32 at a time with a running maximum. Keys and values are f16 in shared memory, once
- * per block; a warp keeps its output in the f32 accumulators of its mma tiles. The probabilities of
- * a block of keys stay in the registers in which the product with the keys left them and enter the
- * product with the values from there. Operands of products are f16 (exact for keys of an f16
- * cache); sums and softmax are f32.
+ * per block; a warp keeps its output in the f32 accumulators of its mma tiles. Probabilities stay
+ * in the registers in which the product with the keys left them, which are operands of the product
+ * with the values. Operands of products are f16 (exact for keys of an f16 cache); sums and softmax
+ * are f32.
  *
  * Tiles begin at multiples of 32 keys, so each is in one page, and its codes and scales are
  * contiguous. The next tile is copied (cp.async) while one is computed: f16 directly to where
- * products read it; q8_0 and q4_0 as codes, which are converted to f16 between two barriers.
- * Other cache types, and heads of sizes other than 64, 128 and 256, are read and converted in
- * between, which takes several times as long. */
+ * products read it; q8_0 and q4_0 as codes, which are converted to f16 between two barriers. Other
+ * cache types, and head sizes other than 64, 128 and 256, are read and converted between tiles,
+ * which takes several times as long. */
 #ifndef HONE_KERNELS_CUDA_FLASH_CUH
 #define HONE_KERNELS_CUDA_FLASH_CUH
 
@@ -21,8 +21,8 @@
 
 enum { FL_ROWS = 64, FL_KEYS = 32, FL_BLOCK = 2 * FL_ROWS };
 
-/* Shared memory of a cache type's tiles: number of f16 tiles, which products read, and bytes of
- * codes in addition. */
+/* Shared memory for tiles of a cache type: the number of f16 tiles, which products read, and
+ * additional bytes for codes. */
 template <int FORM, int DIM> struct fl_form {
     enum {
         FETCHED = FORM != KV_ANY,
@@ -50,8 +50,8 @@ CU_DEV void fl_load(const struct kv_plane &p, const uint8_t *page, int row, int 
     }
 }
 
-/* Starts the copy of a tile: f16 to the tile itself, codes and their scales to `raw`. Rows
- * beyond n_keys repeat the last key, because they must be numbers (they are multiplied by 0). */
+/* Starts the copy of a tile: f16 to the tile itself, codes and their scales to `raw`. Rows beyond
+ * n_keys repeat the last key, because they must be finite numbers (they are multiplied by 0). */
 template <int FORM, int DIM>
 CU_DEV void fl_fetch(const struct kv_plane &p, const uint8_t *page, int row, int n_keys,
                      uint32_t *tile, uint8_t *raw) {
@@ -101,7 +101,7 @@ template <int FORM> CU_DEV uint32_t fl_pair(uint32_t w, int i) {
     return cu_add_f16x2((two & 15u) | (two << 12 & 0xf0000u) | 0x64006400u,
                         0xe408e408u /* -1032 */);
 }
-/* Converts a tile of codes that has arrived to f16: code * scale, rounded once. */
+/* Converts a tile of codes, once copied, to f16: code * scale, rounded once. */
 template <int FORM, int DIM> CU_DEV void fl_convert(const uint8_t *raw, int n_keys, uint32_t *to) {
     typedef struct fl_form<FORM, DIM> F;
     enum { UNITS = DIM / 8, LD = DIM / 2 + 4 };
@@ -158,8 +158,8 @@ CU_DEV void fl_scores(const uint32_t *q, const uint32_t *k, int r0, int dim, int
     }
 }
 
-/* Masks the keys of the tile at k0 that the lane's rows do not see; seen[] are the ends of their
- * visible keys. */
+/* Masks the keys of the tile at k0 that the lane's rows do not see; seen[] holds the ends of the
+ * rows' visible keys. */
 CU_DEV void fl_mask(const struct attn_job &j, const int64_t seen[2], int64_t k0,
                     float s[FL_ST][4]) {
     CU_UNROLL
@@ -174,8 +174,8 @@ CU_DEV void fl_mask(const struct attn_job &j, const int64_t seen[2], int64_t k0,
     }
 }
 
-/* Replaces scores by probabilities. Scales down earlier sums when the maximum rises. st: for the
- * lane's two rows, with sums over its keys only. */
+/* Replaces scores by probabilities. Scales down earlier sums when the maximum rises. st: of the
+ * lane's two rows, with sums over the lane's keys only. */
 template <int NT> CU_DEV void fl_softmax(float s[FL_ST][4], struct softmax st[2], float o[NT][4]) {
     float fix[2];
     CU_UNROLL

@@ -4,14 +4,14 @@
  * gemm_sm90.cu instead if enabled for the stream (cu_use_wgmma).
  *
  * Activations are converted to bf16 once. With experts, one block sorts the input rows by matrix
- * (counting sort) and lists the tasks: a matrix and 64 of its rows. Nothing returns to the host;
- * the grid has as many blocks as could be needed, and surplus blocks exit. A block owns 16 weight
- * rows per warp and up to 64 tokens over the whole K. Weights are the A operand: a lane loads a
- * super (pack.cuh) and converts codes to bf16 in registers, each weight once per 64 tokens. Tokens
- * are the B operand, in shared memory, read by ldmatrix; their 16-byte columns are permuted by
- * token % 8 to avoid bank conflicts. Both arrive by asynchronous copies: token tiles of 64 columns
- * four deep, supers two deep. Sums are f32 over the whole K, without rescaling. Tiles of 8 tokens
- * beyond the last are skipped, so an expert with 9 tokens costs two.
+ * (counting sort) and lists the tasks: a matrix and up to 64 of its input rows. No result returns
+ * to the host; the grid has the maximum number of blocks, and surplus blocks exit. A block owns 16
+ * weight rows per warp and up to 64 tokens over the whole K. Weights are the A operand: a lane
+ * loads a super (pack.cuh) and converts codes to bf16 in registers, each weight once per 64 tokens.
+ * Tokens are the B operand, in shared memory, read by ldmatrix; their 16-byte columns are permuted
+ * by token % 8 to avoid bank conflicts. Both arrive by asynchronous copies: token tiles of 64
+ * columns four deep, supers two deep. Sums are f32 over the whole K, without rescaling. Tiles of 8
+ * tokens beyond the last are skipped, so an expert with 9 tokens costs two.
  *
  * Rounding: weights (the bits of ref) and activations to bf16, nearest even; sums in f32, in
  * hardware order. Registers: docs/notebook/cuda-counts.md. */
@@ -96,7 +96,7 @@ template <class B> struct gemm_shape {
     static constexpr int SMEM = DEPTH * TILE_BYTES + 2 * WARPS * cu_pack<B>::BYTES;
 };
 
-/* Sources of a block's operands. */
+/* Where a block's operands come from. */
 struct source {
     const uint8_t *w;       /* this warp's 16 rows */
     const uint16_t *row[4]; /* tokens whose columns this thread copies; NULL: none */
@@ -306,7 +306,7 @@ int cu_gemm(struct cu_stream *s, const struct cu_product *p, struct err *e) {
     if (is_wide(s, p)) {
         j.w_up = p->up.w;
         j.mat_bytes_up = p->up.mat_bytes;
-    } else if (p->up.w) { /* up first; gate then multiplies it */
+    } else if (p->up.w) { /* up first; then the gate pass multiplies by it */
         TRY(launch_kernel(s, p, &p->up, &up, &j, e));
         j.mul = p->y;
     }

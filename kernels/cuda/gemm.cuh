@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* kernels/cuda/gemm.cuh - shared declarations of the products for many tokens: gemm.cu (mma, and
+/* kernels/cuda/gemm.cuh - declarations shared by the products for many tokens: gemm.cu (mma, and
  * the surrounding steps), gemm_sm90.cu (wgmma), gemm_any.cu (unpacked weights) and gemm_f32.cu
  * (exact products). */
 #ifndef HONE_KERNELS_CUDA_GEMM_CUH
@@ -8,7 +8,7 @@
 #include "kernels/cuda/fast.cuh"
 #include "kernels/cuda/pack.cuh"
 
-/* A task: `tokens` rows of the list from `first` on, all of matrix `mat`. */
+/* A task: `tokens` input rows of the list, from `first` on, all for matrix `mat`. */
 struct cu_task {
     int mat, first, tokens;
 };
@@ -26,8 +26,8 @@ struct cu_gemm_job {
     const struct cu_task *task; /* NULL: one matrix, rows in order */
     const int *n_tasks, *list;
     int n_in;
-    /* Gated units, out = act(w . x) * (up . x): in two passes, the second with the first one's
-     * output in mul; or in gemm_sm90.cu in one pass, with w_up. */
+    /* Gated units, out = act(w . x) * (up . x), take two passes, the second of which has the output
+     * of the first in mul; gemm_sm90.cu takes one pass, with w_up. */
     const float *mul;
     const uint8_t *w_up;
     uint64_t mat_bytes_up;
@@ -42,7 +42,7 @@ struct cu_gemm_kernel {
     void (*fn)(struct cu_gemm_job);
 };
 
-/* Gets this block's task. Returns false for a surplus block. */
+/* Sets *t to this block's task. Returns false for a surplus block. */
 CU_DEV bool cu_task_of(const struct cu_gemm_job &j, struct cu_task *t) {
     const int i = (int)blockIdx.x, n = j.tokens;
     if (!j.task) {
@@ -58,7 +58,7 @@ CU_DEV int cu_task_row(const struct cu_gemm_job &j, const struct cu_task &t, int
     return j.task ? j.list[t.first + n] : t.first + n;
 }
 
-/* Constants to convert integers to floats without the slow instruction: a byte is put into the
+/* Constants for converting integers to floats without the slow instruction: a byte is put into the
  * low bits of 2^23, which is then subtracted. */
 #define CU_FLOAT_BYTE 8388608.0f
 template <class B> struct cu_bias {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* kernels/cuda/gemm_any.cu - products of many rows of activations with weights in file order, for
  * types that are not always packed, on tensor cores (mma.sync m16n8k16 bf16). Computes what
- * gemm.cu's gemm_kernel does for packed weights, with the same tasks, tails and rounding.
+ * gemm_kernel in gemm.cu computes for packed weights, with the same tasks, tails and rounding.
  *
  * A block owns 128 weight rows, 16 per warp, and up to 128 tokens over the whole K, 64 columns at a
  * time. A thread decodes 32 of a row's columns to bf16 in shared memory while the warps multiply
@@ -10,10 +10,10 @@
  * gemm.cu. Both operands are rows of 128 bytes whose 16-byte chunks are permuted by row % 8, which
  * ldmatrix reads without bank conflicts.
  *
- * Rounding: blocks as in gemm.cu, the bits of ref to bf16, nearest even. bf16 weights are exact;
- * so are f16 and f32, as sums of two and three bf16 values, each multiplied in its own step.
- * Activations are rounded to bf16. A token's sums depend only on its own column, in the order of
- * K. Not run on a GPU yet; registers: docs/notebook/cuda-counts.md. */
+ * Rounding: as in gemm.cu, block weights are decoded as in ref and rounded to bf16, nearest even.
+ * bf16 weights are exact; so are f16 and f32 weights, as sums of two and three bf16 values, each
+ * multiplied in a separate step. Activations are rounded to bf16. A token's sums depend only on its
+ * own column, in the order of K. Not yet run on a GPU; registers: docs/notebook/cuda-counts.md. */
 #include "kernels/cuda/gemm.cuh"
 
 enum {
@@ -29,7 +29,7 @@ enum {
     COPIES = TOKENS * 8 / THREADS /* 16-byte pieces of a token tile copied by each thread */
 };
 
-/* Number of bf16 values that add up to a weight. */
+/* Number of bf16 values whose sum is a weight. */
 template <class B> struct any_parts { static constexpr int N = 1; };
 template <> struct any_parts<struct blk_F16> { static constexpr int N = 2; };
 template <> struct any_parts<struct blk_F32> { static constexpr int N = 3; };
@@ -42,8 +42,8 @@ CU_DEV void store16(uint8_t *p, const uint32_t v[4]) {
     *(uint4 *)(void *)p = make_uint4(v[0], v[1], v[2], v[3]);
 }
 
-/* Returns x and y as bf16 if `part` is 0; else the part-th correction: the remainder that the
- * preceding bf16 values leave, again as bf16. */
+/* Returns x and y as bf16 if `part` is 0. Otherwise returns correction number `part`: the remainder
+ * after the preceding bf16 values, again as bf16. */
 CU_DEV uint32_t part_of(float x, float y, int part) {
     uint32_t v = cu_pack_bf16(x, y);
     for (int i = 0; i < part; i++) {
@@ -54,8 +54,8 @@ CU_DEV uint32_t part_of(float x, float y, int part) {
     return v;
 }
 
-/* Decodes the 32 weights of group g of a row to bf16 and writes them into `row` of the tile, as
- * its chunks of 8 values 4 * (g % 2) to 4 * (g % 2) + 3. */
+/* Decodes the 32 weights of group g of a row to bf16 and writes them to row `row` of the tile: its
+ * chunks (of 8 values) 4 * (g % 2) to 4 * (g % 2) + 3. */
 template <class B>
 CU_DEV void decode(const uint8_t *w, int64_t g, int part, const struct kern_grid *grid,
                    uint8_t *tile, int row) {
@@ -88,7 +88,7 @@ CU_DEV void decode(const uint8_t *w, int64_t g, int part, const struct kern_grid
     }
 }
 
-/* Sources of a block's operands. */
+/* Where a block's operands come from. */
 struct source {
     const uint8_t *w;            /* row that this thread decodes */
     const uint16_t *row[COPIES]; /* tokens whose columns it copies; NULL: none */
@@ -177,7 +177,7 @@ template <class B> CU_KERNEL __launch_bounds__(THREADS, 2) any_kernel(struct cu_
         }
     }
     cu_copy_wait<0>();
-    __syncthreads(); /* operands are no longer read: sums leave through their memory */
+    __syncthreads(); /* operands are no longer read: sums reuse their memory */
     float *out = (float *)(void *)smem;
     CU_UNROLL
     for (int i = 0; i < TOKENS / 2; i++) { /* tile of 8 tokens, element */
@@ -204,7 +204,8 @@ static const struct any {
 #undef ROW
 };
 
-/* Returns the kernel for a product. Halves the tokens per task if multiprocessors would idle. */
+/* Returns the kernel for a product. Halves the tokens per task if otherwise multiprocessors would
+ * idle. */
 struct cu_gemm_kernel cu_gemm_any(const struct cu_stream *s, const struct cu_product *p,
                                   enum qtype type) {
     const int64_t blocks = div_up(p->rows, ROWS);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* kernels/cuda/gemm_f32.cu - exact products of many rows of f32 activations with weights of any
- * type in file order: weights as kernels/ref decodes them, f32 multiply-adds. gemm.cu sorts rows by
- * expert, builds tasks and adds up experts, as for its own products.
+ * type in file order: weights are decoded as by kernels/ref, products are f32 multiply-adds.
+ * gemm.cu sorts rows by expert, builds tasks and adds up experts, as it does for its own products.
  *
  * A block owns ROWS weight rows and up to TOKENS tokens over the whole K, 32 columns at a time.
  * Both operands are f32 in shared memory, [column][row] and [column][token], so a thread reads 8
@@ -15,7 +15,7 @@
  * and bits 0 and 4 tokens: a half-warp reads 128 bytes of rows, and lanes that differ in bit 0
  * (rows) or 1 (tokens) read the same address, which the hardware serves at once.
  *
- * A sum is one chain of fmaf in the order of K, for any block, task and other tokens. */
+ * A sum is one chain of fmaf in the order of K, regardless of block, task and other tokens. */
 #include "kernels/cuda/gemm.cuh"
 
 enum {
@@ -43,7 +43,7 @@ template <class B> struct raw_shape {
     static constexpr int SMEM = 2 * (W_TILE + X_TILE) * 4 + ROWS * SLOT;
 };
 
-/* Sources of a block's operands. */
+/* Where a block's operands come from. */
 struct source {
     const uint8_t *w; /* the first row of the block */
     uint64_t row_bytes;
@@ -182,8 +182,9 @@ template <class B> CU_KERNEL __launch_bounds__(THREADS, 3) f32_kernel(struct cu_
         const int n = tid / 8 + i * (THREADS / 8);
         f.row[i] = n < task.tokens ? (int)((unsigned)cu_task_row(j, task, n) / j.x_div) : -1;
     }
-    /* A warp has 64 rows and 32 tokens; for tasks of at most 32 tokens 16, and of at most 16
-     * tokens 32 rows and all tokens. So each warp, and each scheduler, has work. */
+    /* A warp has 64 rows and 32 tokens; in tasks of at most 32 tokens it has 16 tokens; in tasks of
+     * at most 16 tokens it has 32 rows and all tokens. So each warp, and each scheduler, has
+     * work. */
     const bool many = task.tokens > 32, some = task.tokens > 16;
     const int w0 = some ? 16 * (warp % 2) : 8 * warp, x0 = some ? (many ? 8 : 4) * (warp / 2) : 0;
     const int wu = w0 + lane / 2 % 8, xu = x0 + lane % 2 + lane / 16 * 2;
@@ -220,7 +221,7 @@ template <class B> CU_KERNEL __launch_bounds__(THREADS, 3) f32_kernel(struct cu_
         store_tokens(v, x + next % 2 * X_TILE);
         __syncthreads();
     }
-    __syncthreads(); /* operands are no longer read: sums leave through their memory */
+    __syncthreads(); /* operands are no longer read: sums reuse their memory */
     CU_UNROLL
     for (int i = 0; i < 4; i++) {
         if ((i % 2 && !some) || (i / 2 && !wide)) continue;
@@ -254,8 +255,8 @@ static const struct cu_gemm_kernel table[] = {
 #undef ROW
 };
 
-/* Returns the kernel for a product. Uses fewer tokens per task if multiprocessors would idle;
- * the bits do not change. */
+/* Returns the kernel for a product. Uses fewer tokens per task if otherwise multiprocessors would
+ * idle; the bits do not change. */
 struct cu_gemm_kernel cu_gemm_f32(const struct cu_stream *s, const struct cu_product *p,
                                   enum qtype type) {
     const int64_t blocks = div_up(p->rows, ROWS);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* kernels/cuda/gemm_sm90.cu - products of many rows of activations with packed weights on Hopper's
- * tensor cores (wgmma, sm_90a). Computes what gemm.cu's gemm_kernel does, with the same rounding.
+ * tensor cores (wgmma, sm_90a). Computes what gemm_kernel in gemm.cu computes, with the same
+ * rounding.
  *
  * Four warps form a warpgroup and own 64 weight rows: each warp has 16, its share of the A operand,
  * decoded in registers as for mma. Tokens are the B operand, which the tensor cores read from
@@ -28,7 +29,7 @@ enum {
     MAX_WARPS = 16
 };
 
-/* Sources of a block's operands. */
+/* Where a block's operands come from. */
 struct source {
     const uint8_t *w;  /* this warp's 16 rows */
     const uint16_t *x; /* chunk threadIdx.x % 8 of row 0 */
@@ -65,8 +66,8 @@ static constexpr __host__ __device__ int ld_of(int n_threads) {
 }
 
 #ifdef CU_HAS_WGMMA
-/* Multiplies all of K for N >= tokens columns; stores the sums from the block's row `row` on in
- * f.ring. */
+/* Multiplies over all of K for N columns (at least the task's tokens). Stores the sums in f.ring,
+ * from the block's row `row` on. */
 template <class B, int N> CU_DEV void product(const struct source &f, int row) {
     typedef cu_pack<B> P;
     const int lane = (int)threadIdx.x % 32;
@@ -111,8 +112,8 @@ template <class B, int N> CU_DEV void product(const struct source &f, int row) {
 }
 #endif
 
-/* Multiplies by wgmma. The grid is tasks and groups of 16 rows per warp. In a gated unit, the
- * first half of the warps has gate rows, the second half the same up rows. */
+/* Multiplies by wgmma. The grid is tasks and groups of 16 rows per warp. In a gated unit, the first
+ * half of the warps has gate rows, the second half the corresponding up rows. */
 template <class B>
 CU_KERNEL __launch_bounds__(32 * MAX_WARPS, 1) wgmma_kernel(struct cu_gemm_job j) {
 #ifdef CU_HAS_WGMMA
@@ -161,9 +162,10 @@ CU_KERNEL __launch_bounds__(32 * MAX_WARPS, 1) wgmma_kernel(struct cu_gemm_job j
 #endif
 }
 
-/* Chooses the warpgroups per block: the most that usefully share the block's tokens. With short
- * rows, which end before the next block's first tile arrives, two blocks should fit; and no
- * multiprocessor should idle. In a gated unit, two warpgroups share 64 rows. */
+/* Chooses the number of warpgroups per block: the most that usefully share the block's tokens. If
+ * rows are so short that they end before the next block's first tile arrives, two blocks should fit
+ * on a multiprocessor; and no multiprocessor should idle. In a gated unit, two warpgroups share 64
+ * rows. */
 static int warpgroups(const struct cu_product *p, int n_sm) {
     const int least = p->up.w ? 2 : 1;
     const int64_t rows = div_up(p->rows, 64) * least, n_tasks = cu_gemm_tasks(p, TOKENS);

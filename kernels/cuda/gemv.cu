@@ -6,15 +6,16 @@
  * supers (pieces of 16 rows x 256 columns) of all matrices that add up to the output: the columns
  * of one matrix, or of the down projections of all selected experts. Each warp copies its next
  * STAGES supers and the matching activations to shared memory in the background, so warps * STAGES
- * * 2.6 KiB (Q4_K) per block are in flight however the compiler orders loads; it moved plain
- * loads, which were tried first, down to their uses, leaving one in flight. A lane keeps sums of 2
- * rows, and 4 lanes are added at the end; warps are added in order through shared memory, so
- * results do not depend on timing. A gated unit has both its matrices in the same block, 32 outputs
- * of it, and can quantize them for the next product.
+ * * 2.6 KiB (Q4_K) per block are in flight however the compiler orders loads. (Plain loads were
+ * tried first; the compiler moved them down to their uses, which left one in flight.) A lane keeps
+ * sums of 2 rows, and 4 lanes are added at the end; warps are added in order through shared memory,
+ * so results do not depend on timing. A block computes 32 outputs of a gated unit from both its
+ * matrices, and can quantize them for the next product.
  *
  * Tokens that use the same weights are processed TOKENS at a time: a super is copied and decoded
- * once for all of them, and each gets the bits that it would have alone. Experts are read once
- * per token that chose them. Registers and instruction counts: docs/notebook/cuda-counts.md. */
+ * once for all of them, and each token's result has the same bits as when computed alone. An expert
+ * is read once per token that selected it. Registers and instruction counts:
+ * docs/notebook/cuda-counts.md. */
 #include "kernels/cuda/fast.cuh"
 #include "kernels/cuda/pack.cuh"
 #include "kernels/cuda/plain.cuh"
@@ -23,7 +24,7 @@ enum {
     WARPS = 8,
     BLOCK = 32 * WARPS,
     STAGES = 2,
-    /* Keep a device busy; constant, so that sums are the same on all devices. */
+    /* Enough blocks to keep a device busy; constant, so that sums are the same on all devices. */
     FULL_BLOCKS = 512,
     TOKENS = 4,             /* most tokens per pass over the weights */
     X_BYTES = 320,          /* a token's activations per super: 256 codes, 8 pairs of floats */
@@ -57,8 +58,8 @@ struct two_rows {
     float sum[2], low[2];
 };
 
-/* Adds a tile. q are the codes of the lane's rows by patch; x the codes of the super's 256
- * columns, followed by their scales; c is lane % 4. */
+/* Adds a tile. q: codes of the lane's rows, by patch; x: codes of the super's 256 columns, followed
+ * by their scales; c: lane % 4. */
 template <class B>
 CU_DEV void dot_tile(const struct cu_super<B> &s, const int q[4][2], const uint8_t *x, int tile,
                      int c, struct two_rows *o) {
@@ -145,7 +146,7 @@ template <int N_BYTES> CU_DEV void fetch(uint8_t *dst, const uint8_t *src, int l
     if (rest < N_BYTES) cu_copy16(dst + rest, src + rest);
 }
 
-/* The work of a warp, shared with its team: all supers of a group of 16 rows, for outputs out ..
+/* The task of a warp, shared with its team: all supers of a group of 16 rows, for outputs out ..
  * out + n_tok - 1. */
 struct task {
     const uint8_t *w, *x; /* x: activations of the first output's first matrix */
@@ -154,8 +155,9 @@ struct task {
     int n_tok;
 };
 
-/* A warp's position among its task's items: piece `piece` of the columns of the u-th matrix to
- * add up. A step advances by the team's warps; the division is done once for all steps. */
+/* A warp's position among its task's items: piece `piece` of the columns of the u-th matrix to add
+ * up. A step advances by the number of warps in the team; the division is done once for all
+ * steps. */
 struct walk {
     unsigned u, piece, du, dpiece, n_super, left; /* left: remaining items, including this one */
 };
@@ -180,8 +182,8 @@ CU_DEV void walk_on(struct walk *w) {
     w->left -= w->left > 0;
 }
 
-/* Returns the matrix of term u of a task's sum. `first` holds the first 32 matrix numbers,
- * number i in lane i. */
+/* Returns the matrix of term u of a task's sum. `first` holds the numbers of the first 32 matrices,
+ * the i-th in lane i. */
 CU_DEV unsigned mat_of(const struct part &p, const struct task &t, unsigned u, int first) {
     if (!p.ids) return 0;
     return (unsigned)(u < 32 ? cu_shfl(first, (int)u) : p.ids[t.out * p.n_sum + u]);
@@ -281,7 +283,7 @@ CU_DEV void store(const struct part &p, unsigned out, int r, float v, float u) {
 }
 
 /* Computes packed rows for n_tok outputs from `out` on, at most N. In a gated unit, half of the
- * teams have gate rows, the others the up rows of the same outputs. */
+ * teams have the gate rows, the other half the up rows of the same outputs. */
 template <class S, int N>
 CU_DEV void packed_rows(const struct part &p, unsigned out, int n_tok, unsigned block,
                         uint8_t *ring, int ring_bytes) {
@@ -412,8 +414,8 @@ static const struct gemv *find_kernel(enum qtype t, bool packed) {
     return NULL;
 }
 
-/* Returns the rows per warp: the number it takes at once; 4 if an output's units of 32 then stay
- * in a block, or if there are enough rows to keep the device busy. */
+/* Returns the number of rows per warp: the number that it processes at once, or 4 if an output's
+ * units of 32 then stay in one block or there are enough rows to keep the device busy. */
 static int plain_team(const struct part *p) {
     if (p->gated || (int64_t)p->rows * p->n_out >= 16384) return 4;
     return p->exact || p->k > 512 ? 1 : p->k > 256 ? 2 : 4;
@@ -424,8 +426,8 @@ static bool may_share(const struct part *p) {
     return p->w.packed && !p->ids && p->x_div == 1 && p->n_out > 1;
 }
 
-/* Decides how warps share a part, and its number of blocks. n_tok is the number of outputs per
- * pass over the weights. */
+/* Decides how warps share a part, and adds its blocks to *n_blocks. n_tok: outputs per pass over
+ * the weights. */
 static void divide(struct part *p, int n_tok, unsigned *n_blocks) {
     const int64_t items = (int64_t)p->n_sum * (p->k / 256);
     int64_t rows; /* per block */

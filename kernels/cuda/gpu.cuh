@@ -65,10 +65,10 @@ extern "C" {
         CU_TRY(e, cudaGetLastError());                                                             \
     } while (0)
 
-/* Launches a kernel that may start before the preceding one on the stream ends, if s->early. That
- * requires code with the wait (cu_launch_early): every thread calls cu_wait_before() once, before
- * it reads what an earlier kernel wrote or writes anything but shared memory. Data that no kernel
- * writes, such as weights, may be fetched earlier. */
+/* Launches a kernel that may start before the preceding one on the stream ends, if s->early. Such a
+ * kernel must wait (cu_launch_early): every thread calls cu_wait_before() once, before it reads
+ * data that an earlier kernel wrote, and before it writes anything but shared memory. Data that no
+ * kernel writes, such as weights, may be fetched earlier. */
 #define CU_LAUNCH_EARLY(e, kernel, grid_, block_, smem_, s, ...)                                   \
     do {                                                                                           \
         cudaLaunchAttribute early_ = {};                                                           \
@@ -131,8 +131,8 @@ CU_DEV bool cu_any(bool p) {
 CU_DEV void cu_syncwarp(void) {
     __syncwarp();
 }
-/* Returns the mask of this thread's group of eight consecutive threads. The following exchanges
- * are within that group, independent of the rest of the warp; k is 0..7. */
+/* Returns the mask of this thread's group of eight consecutive threads. The exchanges below stay
+ * within that group, independent of the rest of the warp; k is 0..7. */
 CU_DEV unsigned cu_mask8(void) {
     return 0xffu << (threadIdx.x & 24);
 }
@@ -142,12 +142,12 @@ template <class T> CU_DEV T cu_shfl8(T v, int k) {
 CU_DEV void cu_sync8(void) {
     __syncwarp(cu_mask8());
 }
-/* Returns p of the eight threads, bit k from thread k. */
+/* Returns the values of p of the eight threads; bit k is thread k's. */
 CU_DEV unsigned cu_ballot8(bool p) {
     return __ballot_sync(cu_mask8(), p) >> (threadIdx.x & 24) & 0xffu;
 }
-/* Orders this thread's earlier reads and writes before its later ones for all blocks of the
- * device. After a barrier, that includes the writes of its block before the barrier. */
+/* Orders this thread's earlier reads and writes before its later ones, as seen by all blocks of the
+ * device. After a barrier, this includes its block's writes before the barrier. */
 CU_DEV void cu_fence(void) {
     asm volatile("fence.acq_rel.gpu;" ::: "memory");
 }
@@ -210,9 +210,9 @@ CU_DEV uint16_t cu_f32_to_f16(float f) {
     asm("{ cvt.rn.f16.f32 %0, %1; }" : "=h"(h) : "f"(f));
     return h;
 }
-/* Copies 16 bytes from device to shared memory in the background. A thread starts copies, closes
- * a group with commit, and waits until at most N of its own groups are in flight; other threads
- * see the bytes after a barrier that follows the wait. */
+/* Copies 16 bytes from device to shared memory in the background. A thread starts copies, closes a
+ * group with commit, and waits until at most N of its groups are in flight. Other threads see the
+ * bytes after a barrier that follows the wait. */
 CU_DEV void cu_copy16(void *shared, const void *global) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(
                      (uint32_t)__cvta_generic_to_shared(shared)),
@@ -302,7 +302,7 @@ CU_DEV uint32_t cu_pack_bf16(float x, float y) {
     asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(v) : "f"(y), "f"(x));
     return v;
 }
-/* Reads data that no thread writes while the kernel runs, through the read-only cache. */
+/* Reads through the read-only cache, for data that no thread writes while the kernel runs. */
 template <class T> CU_DEV T cu_ldg(const T *p) {
     return __ldg(p);
 }
@@ -312,9 +312,8 @@ template <class T> CU_DEV T cu_ldcg(const T *p) {
 }
 #endif
 
-/* Allows a kernel n_bytes of dynamic shared memory; the default is 48 KiB minus its static
- * memory. Never lowers the limit, because captured graphs launch kernels with the sizes of their
- * capture. */
+/* Allows a kernel n_bytes of dynamic shared memory; the default is 48 KiB minus its static memory.
+ * Never lowers the limit, because captured graphs launch kernels with the sizes at capture time. */
 int cu_smem(const void *kernel, uint64_t n_bytes, struct err *e);
 #define CU_SMEM(e, kernel, n_bytes)                                                                \
     do {                                                                                           \
@@ -345,16 +344,16 @@ struct cu_stream {
     int64_t n_launches;
     bool early;     /* CU_LAUNCH_EARLY is enabled */
     bool wgmma;     /* products for many tokens use gemm_sm90.cu */
-    int warpgroups; /* per block; 0: chosen by it */
+    int warpgroups; /* per block; 0: chosen by gemm_sm90.cu */
 };
-/* Selects this device for the calling thread. Every call that allocates, launches or records
- * does so: a thread may use several devices in turn. */
+/* Selects this device for the calling thread. Every function that allocates, launches or records
+ * calls it, because a thread may use several devices in turn. */
 cudaError_t cu_on(const struct cu_ctx *c);
 /* Returns n_bytes of device memory owned by the stream, 256-byte aligned, valid until the next
  * call of a launcher. A larger request allocates a new buffer; the old one is freed only with
  * the stream, because captured graphs hold its address. */
 int cu_scratch(struct cu_stream *s, uint64_t n_bytes, void **p, struct err *e);
-/* Sets ERR_SYS with the runtime's text (ctx.cu). */
+/* Sets e to ERR_SYS with the runtime's description of rc (ctx.cu), and returns it. */
 int cu_fail(struct err *e, cudaError_t rc, const char *what);
 
 CU_DEV uint16_t cu_f32_to_bf16(float x) {
@@ -412,7 +411,7 @@ CU_DEV float cu_warp_max(float v) {
     for (int m = 16; m > 0; m >>= 1) v = fmaxf(v, cu_shfl_xor(v, m));
     return v;
 }
-/* Finds N maxima at a time, in the time of one. */
+/* Finds N maxima of a warp in the time of one. */
 template <int N> CU_DEV void cu_warp_max_each(float (&v)[N]) {
     CU_UNROLL
     for (int m = 16; m > 0; m >>= 1) {

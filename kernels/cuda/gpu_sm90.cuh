@@ -27,11 +27,11 @@
 #endif
 
 /* Builds the tensor cores' descriptor of the B operand: K-major, rows of 128 bytes (64 bf16 of a
- * token), 16 byte chunk c of row n at 128 n + 16 (c ^ n % 8). That is the 128-byte swizzle,
- * whose pattern begins at multiples of 1024. `at`: a shared address (cu_shared_address), such a
- * multiple plus 32 for each 16 columns. Bits: 0-13 start / 16; 16-29 leading offset / 16, unused
- * by this layout, 1; 32-45 bytes from 8 rows to the next 8, / 16; 49-51 start of the pattern, 0;
- * 62-63 swizzle, 1: 128 bytes. */
+ * token), 16 byte chunk c of row n at 128 n + 16 (c ^ n % 8). That is the 128-byte swizzle, whose
+ * pattern begins at multiples of 1024. at: a shared address (cu_shared_address), which is such a
+ * multiple plus 32 for each 16 columns. Bits: 0-13 start / 16; 16-29 leading offset / 16, unused by
+ * this layout, 1; 32-45 bytes from 8 rows to the next 8, / 16; 49-51 start of the pattern, 0; 62-63
+ * swizzle, 1: 128 bytes. */
 CU_DEV uint64_t cu_wgmma_desc(uint32_t at) {
     return (uint64_t)(at >> 4 & 0x3fffu) | (uint64_t)1 << 16 | (uint64_t)(1024 >> 4) << 32 |
            (uint64_t)1 << 62;
@@ -56,7 +56,8 @@ template <int N8> CU_DEV void cu_wgmma_hold(float (&d)[N8][4]) {
     for (int i = 0; i < N8; i++)
         asm volatile("" : "+f"(d[i][0]), "+f"(d[i][1]), "+f"(d[i][2]), "+f"(d[i][3])::"memory");
 }
-/* Orders writes of the operand (and, before the first product, of the sums) before products. */
+/* Orders earlier writes of the operand (and, before the first product, of the sums) before later
+ * products. */
 CU_DEV void cu_wgmma_fence(uint32_t (&a)[4]) {
     asm volatile("" : "+r"(a[0]), "+r"(a[1]), "+r"(a[2]), "+r"(a[3])::"memory");
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-/* kernels/cuda/group.cuh - decoding of 32 weights of any block type: codes as four signed bytes per
- * word, with a scale and a minimum for each 16 of them,
+/* kernels/cuda/group.cuh - decoding of 32 weights of any block type to codes, four signed bytes per
+ * word, with a scale and a minimum for each 16 codes:
  *
  *     w[i] = s[i / 16] * q[i] - m[i / 16]      (m is 0 if the type has no minimum)
  *
  * Evaluated in this order without fused operations, this gives the bits that kernels/ref decodes
  * (-0.0 - 0.0 is -0.0). cu_group() is overloaded by the block struct; `j` counts groups of 32
- * within the block. Tensors start at a multiple of 4 bytes; words are read 4 bytes at a time if
- * the block's size allows it (Q4_K, Q5_K, IQ4_XS, Q2_K, Q4_1, Q5_1, NVFP4), else 2 (MXFP4: 1). */
+ * within the block. Tensors start at a multiple of 4 bytes; words are read 4 bytes at a time if the
+ * block's size allows it (Q4_K, Q5_K, IQ4_XS, Q2_K, Q4_1, Q5_1, NVFP4), else 2 (MXFP4: 1). */
 #ifndef HONE_KERNELS_CUDA_GROUP_CUH
 #define HONE_KERNELS_CUDA_GROUP_CUH
 
@@ -83,8 +83,8 @@ CU_DEV int cu_negate(uint32_t bytes, uint32_t signs, int at) {
     return (int)((bytes ^ m) + (m & 0x01010101u));
 }
 /* Looks up the 8 nibbles of a word in a table of 16 bytes (four words): the low nibbles of bytes
- * 0..3, then the high ones. Four nibbles select from each half of the table, and another
- * selection by bit 3 picks the half. */
+ * 0..3, then the high ones. Four nibbles at a time select from both halves of the table; a second
+ * selection, by bit 3, picks the half. */
 CU_DEV uint32_t cu_look_up4(uint32_t nibbles, const uint32_t t[4]) {
     const uint32_t sel = nibbles & 0x7777u;
     return cu_perm(cu_perm(t[0], t[1], sel), cu_perm(t[2], t[3], sel),
@@ -135,7 +135,8 @@ CU_DEV void cu_group(const struct blk_Q8_0 *b, int, const struct kern_grid *, st
     cu_one_scale(o, cu_f16_to_f32(b->d), 0);
 }
 
-/* Returns four weights from a 2-bit plane, in which byte l of 32 holds weight l of four groups. */
+/* Returns four codes from a 2-bit plane of 32 bytes, in which byte l holds weight l of four
+ * groups. */
 CU_DEV uint32_t cu_plane2(uint32_t word, int j) {
     return word >> (2 * (j & 3)) & 0x03030303u;
 }
@@ -283,7 +284,7 @@ CU_DEV void cu_group(const struct blk_Q2_0 *b, int j, const struct kern_grid *,
     for (int i = 0; i < 8; i++) o->q[i] = cu_less(cu_spread2(b->qs[8 * j + i]), 1);
     cu_one_scale(o, cu_f16_to_f32(b->d), 0);
 }
-/* Returns base-3 digit t: the carry of 3 times (3^t * byte mod 256). */
+/* Returns base-3 digit t: the carry of 3 * (3^t * byte mod 256). */
 CU_DEV uint32_t cu_trit(uint32_t byte, int t) {
     uint32_t pow = 1;
     for (int i = 0; i < t; i++) pow *= 3;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* kernels/cuda/kv.cu - appending rows to the KV cache, also fused with the norms and rotations
- * of queries and keys. A warp per head of a token; rounding as in runtime/engine/kv_type.c. */
+/* kernels/cuda/kv.cu - append of rows to the KV cache, alone or fused with the norms and rotations
+ * of queries and keys. One warp handles a head of a token; rounding as in
+ * runtime/engine/kv_type.c. */
 #include "kernels/cuda/kv.cuh"
 
 enum { BLOCK = 128, WARPS = BLOCK / 32, MAX_DIM = 512 };
@@ -100,7 +101,7 @@ struct qkv_job {
     bool normed, adjacent;
 };
 
-/* Norms and rotates a row of a head in the warp's shared memory. */
+/* Normalises and rotates a head's row in the warp's shared memory. */
 CU_DEV void norm_rope(float *x, int dim, int lane, const float *w, float eps, bool normed,
                       const float *cs, int n_rot, bool adjacent) {
     if (normed) {

@@ -28,8 +28,8 @@ static bool kv_form_of(enum qtype t, int *form) {
 static int64_t kv_code_bytes(int form, int64_t n) {
     return form == KV_F32 ? 4 * n : form == KV_F16 ? 2 * n : form == KV_Q8 ? n : n / 2;
 }
-/* Describes a plane. *at is the offset of the plane in a page on input, and of its end on
- * output. */
+/* Describes a plane. On entry *at is the offset of the plane in a page; on return, that of its
+ * end. */
 static int kv_plane_at(struct kv_plane *p, enum qtype type, const struct cu_attn *a, int64_t dim,
                        int64_t *at, struct err *e) {
     if (!kv_form_of(type, &p->form))

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
-/* kernels/cuda/matmul.cu - exact products of weights of any type with f32 activations: weights as
- * kernels/ref decodes them, f32 multiply-adds, sums in a fixed order. One kernel computes dense
- * products, gated units and the weighted sum over experts; expert ids are read on the device.
+/* kernels/cuda/matmul.cu - exact products of weights of any type with f32 activations: weights are
+ * decoded as by kernels/ref, products are f32 multiply-adds, and sums have a fixed order. One
+ * kernel computes dense products, gated units and the weighted sum over experts; expert ids are
+ * read on the device.
  *
- * A warp owns a row of one matrix; its lanes take groups of 32 weights (single weights of float
- * types) in turn. Used for exact products of fewer than EXACT_MANY tokens and for routers; the
+ * A warp owns a row of one matrix; its lanes take turns with groups of 32 weights (single weights
+ * if floats). Used for exact products of fewer than EXACT_MANY tokens, and for routers; the
  * launchers pass other products to gemv.cu and gemm.cu. */
 #include "kernels/cuda/fast.cuh"
 #include "kernels/cuda/group.cuh"
@@ -27,12 +28,12 @@ struct product {
     const struct kern_grid *grid;
 };
 
-/* A chunk of activations in shared memory: 32 values for each lane, LINE apart, so that lanes
- * read 16 bytes each without bank conflicts. There are two such chunks. */
+/* Shared memory holds two chunks of activations. A chunk has 32 values for each lane, LINE apart,
+ * so that lanes read 16 bytes each without bank conflicts. */
 enum { CHUNK = 1024, LINE = 36, CHUNK_LD = 32 * LINE };
 
-/* Returns the lane's share of row . x. All threads of the block call it, with the same x.
- * `which` is the next chunk: chunks alternate, also across calls, so one barrier suffices. */
+/* Returns the lane's share of row . x. All threads of the block call it, with the same x. which:
+ * the chunk to use next. Chunks alternate, also across calls, so one barrier suffices. */
 template <class B>
 CU_DEV float dot(const struct product &j, const uint8_t *row, const float *x,
                  float (*chunk)[CHUNK_LD], int *which) {
@@ -73,8 +74,8 @@ CU_DEV void store(const struct product &j, int64_t out, int64_t r, float v) {
     *y = j.mul ? cu_gate(v, j.gelu) * j.mul[out * j.ldy + r] : v;
 }
 
-/* Computes each output row with any matrix. The grid is rows and output rows. A warp beyond the
- * last row recomputes that row. */
+/* Computes products whose input rows may use different matrices. The grid is matrix rows and output
+ * rows. A warp beyond the last row recomputes that row. */
 template <class B> CU_KERNEL product_rows(struct product j) {
     CU_SHARED(float4, mem, [2 * CHUNK_LD / 4]); /* aligned */
     float(*const chunk)[CHUNK_LD] = (float(*)[CHUNK_LD])(void *)mem;
@@ -241,8 +242,8 @@ static bool is_fast(const struct cu_product *p, int64_t n_tok) {
     return p->w.w != NULL && (!few || !p->up.w || cu_same_rows(p));
 }
 
-/* Computes a product, except gated units that neither gemv.cu nor gemm.cu supports; for these,
- * sets *left. The kernel for exact products depends on the weights and on whether there are
+/* Computes a product. For gated units that neither gemv.cu nor gemm.cu supports, sets *left
+ * instead. The kernel for exact products depends on the weights and on whether there are at least
  * EXACT_MANY tokens. */
 static int product(struct cu_stream *s, const struct cu_weight *w, const struct cu_weight *up,
                    bool gated, struct product *j, int64_t n_tok, bool exact, bool *left,

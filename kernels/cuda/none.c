@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* kernels/cuda/none.c - the functions of cuda.h in builds without CUDA. cu_devices and cu_open fail
- * with an error that says how to build with CUDA, so no device is ever opened. */
+/* kernels/cuda/none.c - stubs of the functions of cuda.h for builds without CUDA. cu_devices and
+ * cu_open fail with an error that explains how to build with CUDA, so no device is ever opened. */
 #include "kernels/cuda/cuda.h"
 
 #pragma GCC diagnostic ignored "-Wunused-parameter"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* kernels/cuda/pack.cu - conversion of GGUF rows to the packed layout (pack.cuh), once per
- * tensor at load, and back to f32. Not a hot path: a thread decodes the four groups that its
- * words come from. */
+/* kernels/cuda/pack.cu - conversion of GGUF rows to the packed layout (pack.cuh), once per tensor
+ * at load time, and from it to f32. Not a hot path: a thread decodes the four groups that its words
+ * come from. */
 #include "kernels/cuda/pack.cuh"
 
 struct pack_job {

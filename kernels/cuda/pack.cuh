@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* kernels/cuda/pack.cuh - the packed layout of weights for the fast kernels: the bits of the file,
- * reordered so that every load is 16 bytes per thread, with one layout for GEMV and tensor cores.
+/* kernels/cuda/pack.cuh - packed layout of weights for the fast kernels: the bits of the file,
+ * reordered so that every thread loads 16 bytes at a time. GEMV and tensor cores share the layout.
  *
  * 16 rows by 256 columns are one contiguous piece (`super`), columns fastest:
  *
@@ -125,7 +125,7 @@ template <class B> CU_DEV void cu_load_super(const uint8_t *p, int lane, struct 
     for (int tile = 0; tile < 4; tile++) cu_load_scales(p, lane / 4, tile, s);
     cu_load_d(p, lane / 4, s);
 }
-/* Loads only the data of one tile that cu_codes and cu_patch_scale need, for kernels that cannot
+/* Loads only the data that cu_codes and cu_patch_scale need for one tile, for kernels that cannot
  * hold a whole super. */
 template <class B>
 CU_DEV void cu_load_tile(const uint8_t *p, int lane, int tile, struct cu_super<B> *s) {
@@ -171,8 +171,8 @@ template <class B> CU_DEV int cu_codes(const struct cu_super<B> &s, int tile, in
     }
 }
 
-/* Returns the codes of both rows of (tile, patch); with a level table, by one lookup of the
- * word's eight nibbles. */
+/* Returns the codes of both rows of (tile, patch). With a level table, one lookup maps the word's
+ * eight nibbles. */
 template <class B>
 CU_DEV void cu_codes2(const struct cu_super<B> &s, int tile, int patch, int q[2]) {
     if constexpr (cu_pack<B>::TABLE != 0) {
@@ -194,8 +194,8 @@ CU_DEV float cu_half(uint32_t w, int i) {
     return cu_f16_to_f32((uint16_t)(w >> (16 * i)));
 }
 
-/* Returns scale and minimum of the 16 columns of (tile, patch) in row b: w = s * code - m, as
- * computed by the group decoder. */
+/* Returns scale and minimum of the 16 columns of (tile, patch) in row b. A weight is s * code - m,
+ * as in the group decoder. */
 template <class B>
 CU_DEV void cu_patch_scale(const struct cu_super<B> &s, int tile, int patch, int b, float *sc,
                            float *mn) {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 /* kernels/cuda/plain.cuh - products of few rows of activations with weights in file order: types
- * without a packed form (pack.cuh), by dp4a on activations in 8 bits per 32, and float types,
- * exactly. Parts of the launches of gemv.cu.
+ * without a packed form (pack.cuh), by dp4a with activations in 8 bits per 32, and float types,
+ * exactly. These products are parts of the launches of gemv.cu.
  *
- * A warp owns a few rows. It takes 1024 weights at a time, a group of 32 per lane: of one row,
- * or of two or four rows of at most 512 or 256 columns. Blocks have 17 to 66 bytes and begin
- * anywhere, but rows are contiguous: the bytes of 1024 weights are copied in aligned 16-byte
- * pieces to shared memory, four such copies ahead, and decoded there (cu_group). Weights are
- * read up to the next multiple of 16 bytes, each once. */
+ * A warp owns a few rows. It takes 1024 weights at a time, a group of 32 per lane: of one row, of
+ * two rows of at most 512 columns, or of four rows of at most 256. Blocks have 17 to 66 bytes and
+ * begin anywhere, but rows are contiguous: the bytes of 1024 weights are copied in aligned 16-byte
+ * pieces to shared memory, four such copies ahead, and decoded there (cu_group). Weights are read
+ * up to the next multiple of 16 bytes, each once. */
 #ifndef HONE_KERNELS_CUDA_PLAIN_CUH
 #define HONE_KERNELS_CUDA_PLAIN_CUH
 
@@ -23,8 +23,8 @@ template <class B> struct plain_shape {
     static constexpr int SLOT = (STEP + 15 + 15) / 16 * 16; /* may begin up to 15 bytes earlier */
 };
 
-/* One matrix of a launch. Its blocks are numbered from `first`, `per_out` of them for each
- * output row, or for each group of rows that share a pass over the weights. */
+/* One matrix of a launch. Its blocks are numbered from `first`; there are `per_out` for each output
+ * row, or for each group of output rows that share a pass over the weights. */
 struct part {
     struct cu_rows w, up;
     const int32_t *ids;
@@ -98,7 +98,7 @@ CU_DEV float plain_dot(const B *b, int j, const uint8_t *x, int k, int g,
     return *((const float *)(const void *)(x + k) + 2 * g) * v;
 }
 
-/* Computes sums[mat][row]. The slots belong to this warp. */
+/* Computes sums[mat][row]. The slots in shared memory belong to this warp. */
 template <class B>
 CU_DEV void plain_sums(const struct part &p, const struct plain_task &t, uint8_t *slots,
                        float *const sums[2]) {
@@ -135,7 +135,7 @@ CU_DEV void plain_sums(const struct part &p, const struct plain_task &t, uint8_t
         if (c.row >= t.n) return;
         cu_copy_wait<PLAIN_DEPTH - 1>();
         cu_syncwarp();
-        /* Group within the step, within the row. */
+        /* Group within the step, and within the row. */
         const int g = lane % per_row, of_k = 32 * c.seg + g;
         if (of_k < p.k / 32 && c.row + sub < t.n) {
             const uint8_t *first = plain_row(p, t, c.mat, c.u, c.row) + c.seg * P::STEP;

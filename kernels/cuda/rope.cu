@@ -2,7 +2,7 @@
 /* kernels/cuda/rope.cu - rotary position embeddings.
  *
  * Angles are computed in double, as on the CPU: rounding position * frequency to float visibly
- * changes the angle at long contexts. One table per pass and kind of rope serves all heads and
+ * changes the angle at long contexts. One table per pass and kind of RoPE serves all heads and
  * layers; it has a few hundred values per token. */
 #include "kernels/cuda/gpu.cuh"
 

@@ -2,8 +2,8 @@
 /* kernels/cuda/route.cu - expert routing: the experts of each token, and the tokens of each expert;
  * also the most likely token of a row of logits.
  *
- * Ties always go to the lower index, and the order within an expert is token order: the same
- * choice and the same bits as runtime/engine/cpu/moe.c, up to the router's rounding. */
+ * Ties go to the lower index, and an expert's tokens are in token order. So choices and bits are
+ * those of runtime/engine/cpu/moe.c, up to rounding in the router. */
 #include "kernels/cuda/last.cuh"
 
 enum { BLOCK = 256, WARPS = BLOCK / 32, FEW_EXPERTS = 256, MAX_EXPERTS = 1024 };
@@ -51,8 +51,8 @@ template <int PER> CU_DEV void choose(const struct cu_choice &j, int64_t t) {
         if (!(p[k] >= 0.0f)) p[k] = 0.0f;             /* NaN: last, but eligible */
         if (32 * k + lane >= n_experts) p[k] = -2.0f; /* never chosen */
     }
-    /* Keys order like the values, with taken and missing experts below all others; of equals,
-     * the lower index comes first. */
+    /* Keys have the order of the values, with chosen and missing experts below all others; among
+     * equal values, the lower index comes first. */
     uint32_t key[PER];
     CU_UNROLL
     for (int k = 0; k < PER; k++) key[k] = p[k] >= 0.0f ? (cu_bits(p[k]) & 0x7fffffffu) + 1 : 0;
@@ -103,7 +103,8 @@ CU_KERNEL __launch_bounds__(BLOCK) choose_experts(struct cu_choice j, int64_t n_
     if (t < n_tok) choose<PER>(j, t); /* whole warps */
 }
 
-/* Other routers use a warp per token too; p and the values to choose by are in shared memory. */
+/* Other routers also use a warp per token; p and the values that decide the choice are in shared
+ * memory. */
 enum { MAX_GROUPS = 256 };
 CU_KERNEL __launch_bounds__(32) choose_any(struct cu_choice j) {
     CU_SHARED(float, p, [MAX_EXPERTS]);

@@ -2,8 +2,8 @@
 /* kernels/cuda/scan.cu - recurrent layers other than the delta rule: the short convolution, the
  * scans of Mamba 2 and Mamba 1, Kimi delta attention. Formulas: models/ops.def.
  *
- * Scans: LANES threads per row of the state keep it in registers over all tokens of a segment;
- * it is read and written once. The short convolution's past products are in a ring, as in
+ * Scans: LANES threads per row of the state keep the row in registers over all tokens of a segment;
+ * it is read and written once. The past products of the short convolution are in a ring, as in
  * delta.cu. */
 #include "kernels/cuda/last.cuh"
 
@@ -26,7 +26,7 @@ CU_KERNEL __launch_bounds__(BLOCK) short_conv(struct cu_short a) {
         const float *u = a.u + (seg.row + t) * 3 * a.n_ch + c; /* b, c, x */
         const float now = u[0] * u[2 * a.n_ch];
         float s = a.w[c * taps + taps - 1] * now;
-        for (int back = taps - 1; back > 0; back--) /* positions before 0: the ring has zeros */
+        for (int back = taps - 1; back > 0; back--) /* before position 0 the ring holds zeros */
             s = fmaf(a.w[c * taps + taps - 1 - back],
                      ring[((p - back) % taps + taps) % taps * a.n_ch + c], s);
         ring[p % taps * a.n_ch + c] = now;
@@ -52,8 +52,8 @@ CU_DEV float sum8(float v) {
     return v + cu_shfl_xor(v, 1);
 }
 
-/* Runs a scan. The grid is (rows of a head, heads, segments). A thread has PER values of a row,
- * at lane + LANES i. `first`: Mamba 1, with one head and a separate decay for every value of the
+/* Runs a scan. The grid is (rows of a head, heads, segments). A thread has PER values of a row, at
+ * lane + LANES i. first: Mamba 1, which has one head and a separate decay for every value of the
  * state. */
 template <int PER, bool first> CU_KERNEL __launch_bounds__(BLOCK) scan(struct cu_scan a) {
     const struct cu_seg seg = a.rows.seg[blockIdx.z];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* kernels/cuda/score.cu - evaluation scores of rows of logits, computed on the device: a block
- * per row, three passes over it (largest, sum of exponentials, divergence). Terms are f32 and
- * sums f64, as in eval_lse and kld_pos_row of runtime/; the order of the sums differs. */
+/* kernels/cuda/score.cu - evaluation scores of rows of logits, computed on the device: one block
+ * per row makes three passes over it (maximum, sum of exponentials, divergence). Terms are f32 and
+ * sums f64, as in eval_lse and kld_pos_row of runtime/; only the order of the sums differs. */
 #include "kernels/cuda/gpu.cuh"
 
 enum { THREADS = 512, WARPS = THREADS / 32 };

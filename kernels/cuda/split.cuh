@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* kernels/cuda/split.cuh - attention for few tokens with the keys split into parts: shared
- * definitions of the kernels that compute parts (cores.cuh on CUDA cores, few.cuh on tensor cores),
- * and the kernel that merges them.
+/* kernels/cuda/split.cuh - attention for few tokens with the keys split into parts: definitions
+ * shared by the kernels that compute parts (cores.cuh on CUDA cores, few.cuh on tensor cores), and
+ * the kernel that merges parts.
  *
- * Every kernel derives the split from the position in device memory, so one captured launch
- * serves every sequence and depth; surplus blocks exit. */
+ * Every kernel derives the split from the position in device memory, so one captured launch serves
+ * every sequence and depth; surplus blocks exit. */
 #ifndef HONE_KERNELS_CUDA_SPLIT_CUH
 #define HONE_KERNELS_CUDA_SPLIT_CUH
 
@@ -22,7 +22,7 @@ CU_DEV struct cut cut_keys(const struct attn_job &j, const struct cu_seg &seg) {
     const int64_t seen = (int64_t)seg.pos + 1; /* by the first token */
     c.k0 = attn_first(j, seen);
     c.n_keys = seen - c.k0 + seg.n - 1;
-    /* Positions are below 2^31, so use 32-bit division: every thread waits for it. */
+    /* Positions are below 2^31, so use the faster 32-bit division: every thread waits for it. */
     const uint32_t n = (uint32_t)c.n_keys, parts = (uint32_t)j.n_splits;
     uint32_t step = ((n + parts - 1) / parts + PART_UNIT - 1) / PART_UNIT * PART_UNIT;
     if (step < MIN_PART) step = MIN_PART;
@@ -30,8 +30,8 @@ CU_DEV struct cut cut_keys(const struct attn_job &j, const struct cu_seg &seg) {
     c.n = (int)((n + step - 1) / step);
     return c;
 }
-/* Returns the softmax of a part. j.part has [rows][n_splits][dim] sums, followed by the
- * softmaxes; the rows of segment z begin at z * longest * n_heads. */
+/* Returns the softmax of a part. j.part holds [rows][n_splits][dim] sums, then the softmaxes; the
+ * rows of segment z begin at z * longest * n_heads. */
 CU_DEV struct softmax *part_stat(const struct attn_job &j, int64_t row, int part) {
     const int64_t rows = (int64_t)j.n_segs * j.longest * j.n_heads;
     return (struct softmax *)(void *)(j.part + rows * j.n_splits * j.k.dim) + row * j.n_splits +
@@ -39,8 +39,8 @@ CU_DEV struct softmax *part_stat(const struct attn_job &j, int64_t row, int part
 }
 
 /* The merge adds the parts and applies the gate. The grid is (32 values of a head, rows of a
- * segment, segments). A warp adds every eighth part in order, so that their loads overlap; then
- * the warps are added in order. Shared memory has a weight for each part. */
+ * segment, segments). Each warp sums every eighth part, in order, so that loads overlap; then the
+ * warps' sums are added in order. Shared memory holds a weight for each part. */
 enum { MERGE_WARPS = 8, MERGE_BLOCK = 32 * MERGE_WARPS };
 CU_KERNEL __launch_bounds__(MERGE_BLOCK) merge_parts(struct attn_job j) {
     CU_SHARED(float, red, [32]);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* kernels/cuda/streams.cu - operators on rows with several residual streams, and peaks of rows:
- * OP_MIX, OP_SPREAD, OP_LEVEL and OP_PEAKS of models/ops.def. Sums are f32, per thread and then
- * as a tree. */
+/* kernels/cuda/streams.cu - operators for models with several residual streams: OP_MIX, OP_SPREAD,
+ * OP_LEVEL and OP_PEAKS of models/ops.def. Sums are f32, per thread and then as a tree. */
 #include "kernels/cuda/last.cuh"
 
 enum { BLOCK = 256 };
@@ -43,7 +42,7 @@ int cu_spread(struct cu_stream *s, const float *x, const float *c, float *y, int
 }
 
 /* Scales each stream of y to the root mean square of its row of x, a block per stream; `per`
- * streams share a row. */
+ * consecutive streams use the same row. */
 CU_KERNEL __launch_bounds__(BLOCK) level_rows(const float *x, float *y, int64_t w, int per) {
     CU_SHARED(float, red, [32]);
     const float *xr = x + (int64_t)(blockIdx.x / (unsigned)per) * w;
@@ -64,7 +63,7 @@ int cu_level(struct cu_stream *s, const float *x, float *y, int64_t n_rows, int6
     return 0;
 }
 
-/* Finds the peaks of rows, a block per row; x may be y. */
+/* Reduces rows to their peaks (OP_PEAKS), a block per row; x may be y. */
 CU_KERNEL __launch_bounds__(BLOCK) peaks_rows(const float *x, float *y, int64_t n, float by) {
     CU_SHARED(float, red, [32]);
     const float *xr = x + blockIdx.x * n;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* kernels/cuda/sums.cu - per-column sums of squares of product inputs, in double. A thread adds
- * a column's rows in order, so the sums have the bits of a loop on the CPU. The columns of each
- * matrix are followed by the row counts, one per matrix. */
+/* kernels/cuda/sums.cu - per-column sums of squares of product inputs, in double. A thread adds a
+ * column's rows in order, so the sums are bit-identical to those of a loop on the CPU. After the
+ * columns of all matrices come the row counts, one per matrix. */
 #include "kernels/cuda/gpu.cuh"
 
 enum { THREADS = 256 };

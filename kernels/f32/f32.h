@@ -2,9 +2,9 @@
 /* kernels/f32/f32.h - element-wise operators and norms on f32 activations, 8 lanes at a time.
  *
  * Included once by the f32.c of every ISA with an f8.h, after that header. All ISAs run the same
- * operations in the same order, so the results have the same bits. Tails of element-wise
- * operators use partial loads, so every element sees the same arithmetic wherever it is. Sums
- * are double. */
+ * operations in the same order, so the results have the same bits. Tails of element-wise operators
+ * use partial loads, so the arithmetic does not depend on an element's position. Sums are
+ * double. */
 #include <math.h>
 
 #include "base/fp.h"
@@ -104,7 +104,7 @@ static void softmax(float *x, int64_t n) {
 static float softmax_more(float *x, int64_t n, float *max, double *sum) {
     const float before = *max;
     *max = fmaxf(before, largest(x, n));
-    if (*max == -INFINITY) { /* nothing is visible yet */
+    if (*max == -INFINITY) { /* no scores yet, or all masked */
         for (int64_t i = 0; i < n; i++) x[i] = 0;
         return 1;
     }

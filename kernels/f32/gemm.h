@@ -2,20 +2,20 @@
 /* kernels/f32/gemm.h - f32 matrix products, 8 lanes at a time. Included once by an ISA's gemm.c,
  * after its f8.h. C = A B^T has both operands contiguous along k, so nothing is packed.
  *
- * A tile of 3 tokens x 4 weight rows keeps 12 accumulators of 8 partial sums along k: 7 loads
- * feed 12 FMAs. k advances in steps of KB, so that 4 rows of B stay in L1; tokens in steps of
- * MB, so that they stay in L2. An element of C is always summed the same way (8 lanes over k, hsum,
- * then over the KB steps) in every tile: results do not depend on m, n or how the work was split.
- * One core of a Zen 5 EPYC (AVX2), November 2026: about 110 GFLOP/s from 16 tokens on and 50-65 for
- * 1 or 2. OpenBLAS 0.3.21 (its Haswell kernels) gave 73-110 and 8-15; it is not used, because its
- * order of sums depends on the machine. */
+ * A tile of 3 tokens x 4 weight rows keeps 12 accumulators of 8 partial sums along k: 7 loads feed
+ * 12 FMAs. k advances in steps of KB, so that 4 rows of B stay in L1; tokens in steps of MB, so
+ * that they stay in L2. An element of C is summed in the same order in every tile (8 lanes over k,
+ * hsum, then over the KB steps), so results do not depend on m, n or how the work is split. One
+ * core of a Zen 5 EPYC (AVX2), November 2026: about 110 GFLOP/s from 16 tokens on and 50-65 for 1
+ * or 2. OpenBLAS 0.3.21 (its Haswell kernels) reached 73-110 and 8-15; it is not used here, because
+ * its order of sums depends on the machine. */
 #include <string.h>
 
 #include "kernels/ops.h"
 
 enum { KB = 1024, MB = 96 };
 
-/* Computes C[0..mr)[0..nr) over k, or adds to it. mr*nr <= 12. */
+/* Computes C[0..mr)[0..nr), summed over k, or adds to it. mr*nr <= 12. */
 INLINE void tile(int mr, int nr, const float *a, int64_t lda, const float *b, int64_t ldb, float *c,
                  int64_t ldc, int64_t k, int add) {
     f8 acc[12];
@@ -102,10 +102,10 @@ static void gemm_f32(const float *restrict a, int64_t lda, const float *restrict
     } while (p < k);
 }
 
-/* ---- C += A B: columns along the lanes ----
- * A tile of 6 rows x 16 columns: 2 loads of B and 6 broadcasts of A feed 12 FMAs. If several tiles
- * read the 16 columns of B, these are first copied to contiguous memory: in place they map to few
- * sets of the L1 cache. An element is summed over k in order, in steps of NN_K. */
+/* ---- C += A B: columns along the lanes ---- A tile of 6 rows x 16 columns: 2 loads of B and 6
+ * broadcasts of A feed 12 FMAs. If several tiles read 16 columns of B, the columns are first copied
+ * to contiguous memory, because in place they map to few sets of the L1 cache. An element is summed
+ * over k in order, in steps of NN_K. */
 enum { NN_K = 256, NN_COLS = 16, NN_ROWS = 6 };
 
 INLINE void nn_tile(int mr, bool full, const float *a, int64_t lda, const float *b, int64_t ldb,

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-/* kernels/f32/seq.h - operators with a state that advances over tokens: causal convolution, gated
+/* kernels/f32/seq.h - operators with a state that each token updates: causal convolution, gated
  * delta rule, Mamba scans. Included once by an ISA's seq.c, after its f8.h.
  *
  * conv_silu: 8 channels at a time stay in registers over all tokens (kernel width 4; ref handles
  * other widths and leftover channels). delta_rows: 4 rows of the state at a time stay in L1 over
- * all tokens and share the loads of k and q; 8 state values take one load, two FMAs for both
- * dots, one multiply, one FMA and one store. k.q is computed once per token and chunk of tokens. */
+ * all tokens and share the loads of k and q; 8 state values take one load, two FMAs for both dots,
+ * one multiply, one FMA and one store. k.q is computed once per token and chunk of tokens. */
 #include <math.h>
 
 #include "kernels/f32/vexp.h"

@@ -5,8 +5,8 @@
 #define HONE_KERNELS_F32_VEXP_H
 
 /* Returns e^x with a relative error of about 2e-7: for x = n ln2 + r with |r| <= ln2/2, a
- * polynomial of degree 6 in r is scaled by 2^n. Below -87.3 the result is 0, above 88.3 it stays
- * at e^88.3. NaN stays NaN. */
+ * polynomial of degree 6 in r is scaled by 2^n. Below -87.3 the result is 0, above 88.3 it is
+ * e^88.3. NaN stays NaN. */
 INLINE f8 vexp(f8 x) {
     const f8 v = f_min(f_set(88.3f), f_max(f_set(-87.3f), x));
     const f8 n = f_round(f_mul(v, f_set(0x1.715476p+0f)));

@@ -4,14 +4,14 @@
 #ifndef HONE_KERNELS_I8MM_STEPS_H
 #define HONE_KERNELS_I8MM_STEPS_H
 
-/* Pairs words j and j + 1 of rows 0 and 1, 2 and 3, 4 and 5, 6 and 7. */
+/* Stores words x and y of rows 0 and 1, of rows 2 and 3, 4 and 5, 6 and 7 next to each other. */
 INLINE void side_by_side(iv x, iv y, int8x16_t *to) {
     to[0] = s8(vzip1q_s32(x.a, y.a));
     to[1] = s8(vzip2q_s32(x.a, y.a));
     to[2] = s8(vzip1q_s32(x.b, y.b));
     to[3] = s8(vzip2q_s32(x.b, y.b));
 }
-/* Repeats a factor of each row to match the 2 x 2 sums. */
+/* Repeats each row's factor to match the 2 x 2 sums. */
 INLINE void twice(iv v, int32x4_t *to) {
     to[0] = vzip1q_s32(v.a, v.a);
     to[1] = vzip2q_s32(v.a, v.a);

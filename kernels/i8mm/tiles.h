@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* kernels/i8mm/tiles.h - FEAT_I8MM products of packed groups with many tokens: one
- * instruction multiplies two rows of eight codes by two tokens of eight activations and adds to 2 x
- * 2 sums. A group is unpacked once for all tokens, with adjacent words of four codes paired.
+/* kernels/i8mm/tiles.h - FEAT_I8MM products of packed groups with many tokens: one instruction
+ * multiplies two rows of eight codes by two tokens of eight activations, and adds the products to
+ * 2 x 2 sums. A group is unpacked once for all tokens, with adjacent words of four codes paired.
  * Included once by a type's file, after neon/lanes.h, the type's header of kernels/rows/ and these
  * definitions:
  *   FEW                             the kernel of kernels/dotprod/, for few tokens
@@ -16,15 +16,15 @@
 #ifndef HONE_KERNELS_I8MM_TILES_H
 #define HONE_KERNELS_I8MM_TILES_H
 
-/* Below TILES_FROM tokens, FEW is used, which does not unpack weights; the number was not measured.
- * PAIRS: pairs of tokens per tile, which takes 8 sums, 8 scaled sums and 8 float sums. */
+/* Below TILES_FROM tokens (an estimate, not measured), FEW is used, which does not unpack weights.
+ * PAIRS: pairs of tokens per tile; a tile needs 8 sums, 8 scaled sums and 8 float sums. */
 enum { TILES_FROM = 6, PAIRS = 2 };
 enum { IN_ACT = 256 / SIZE, SCALED = SIZE / PER_SCALE > 1 };
 
 _Static_assert(sizeof(struct tiled) * IN_ACT <= ROWS_PANEL * LANES, "scratch of 256 weights");
 
-/* Computes sum[token] = a block's codes, each times its scale, times the activations at x, whose
- * tokens are `stride` bytes apart. n is at most 2 * PAIRS; if n is odd, the last token is
+/* Computes for each token the sum of a block's codes, each times its scale, times the activations
+ * at x. Tokens are `stride` bytes apart. n is at most 2 * PAIRS; if n is odd, the last token is
  * multiplied twice. */
 INLINE void multiply(int n, const struct tiled *p, const int8_t *x, int64_t stride, iv *sum) {
     const int pairs = (n + 1) / 2;

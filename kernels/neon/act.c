@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* kernels/neon/act.c - quantization of activations with NEON, with the same bytes as
- * kernels/ref/act.c: floats are only multiplied and converted (to nearest, ties to even), and sums
- * are integers. */
+/* kernels/neon/act.c - NEON version of kernels/ref/act.c, which quantizes activations. The bytes
+ * are the same: floats are only multiplied and converted (to nearest, ties to even), and sums are
+ * integers. */
 #include <math.h>
 #include <string.h>
 
@@ -50,7 +50,7 @@ static void quant_q8_1(const float *x, struct blk_Q8_1 *y, int64_t n) {
     }
 }
 
-/* Returns the first element of magnitude `top`. */
+/* Returns the first element whose magnitude is `top`. */
 static float first_of(const float *x, float top) {
     for (int i = 0; i < QK; i += 4) {
         const uint32x4_t eq = vceqq_f32(vabsq_f32(vld1q_f32(x + i)), vdupq_n_f32(top));

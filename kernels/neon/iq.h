@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 /* kernels/neon/iq.h - loops of the IQ1, IQ2 and IQ3 formats.
  *
- * A block is split into 256 signed codes, loaded from the grid, and 16 scales; then it is
- * decoded, or multiplied by one or more rows of activations. Packed rows use the product of
- * kernels/rows/. Included by a type's file, which defines take_apart(w, g, x), after its header
- * of kernels/rows/. */
+ * A block is split into 256 signed codes, loaded from the grid, and 16 scales; then it is decoded,
+ * or multiplied by one or more rows of activations. Packed rows use the product of kernels/rows/.
+ * Included by a type's file, which defines take_apart(w, g, x), after the type's header of
+ * kernels/rows/. */
 #ifndef HONE_KERNELS_NEON_IQ_H
 #define HONE_KERNELS_NEON_IQ_H
 
@@ -21,14 +21,15 @@ struct iq_apart { /* split block: w = d * scale[i / 16] * code[i] */
 
 /* ---- steps of take_apart() ---- */
 
-/* Stores 16 codes: levels with the signs of two bytes, bit i of the first for level i. */
+/* Stores 16 codes: levels, negated where a bit of the two sign bytes is set; bit i of the first
+ * byte belongs to level i. */
 INLINE void iq_put(struct iq_apart *x, int at, uint8x16_t level, uint8_t first, uint8_t second) {
     static const uint8_t bit[16] = {1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128};
     const uint8x16_t s = vcombine_u8(vdup_n_u8(first), vdup_n_u8(second));
     const uint8x16_t m = vtstq_u8(s, vld1q_u8(bit));
     vst1q_s8(x->code + at, vreinterpretq_s8_u8(vsubq_u8(veorq_u8(level, m), m)));
 }
-/* Looks up two vectors of 8 levels; iq_four looks up four vectors of 4. */
+/* Looks up two vectors of 8 levels in the grid; iq_four looks up four vectors of 4. */
 INLINE uint8x16_t iq_two(const uint8_t (*grid)[8], unsigned i, unsigned j) {
     return vcombine_u8(vld1_u8(grid[i]), vld1_u8(grid[j]));
 }
@@ -41,7 +42,7 @@ INLINE uint8x16_t iq_four(const uint8_t (*grid)[4], unsigned i, unsigned j, unsi
 INLINE void iq_scale_32(struct iq_apart *x, int k, unsigned s) {
     x->scale[2 * k] = x->scale[2 * k + 1] = (int16_t)(2 * s + 1);
 }
-/* Reads the scales of 16 weights each from eight bytes of two nibbles. */
+/* Reads scales, one per 16 weights, from eight bytes with two nibbles each. */
 INLINE void iq_scales_16(struct iq_apart *x, const uint8_t *p) {
     for (int k = 0; k < 16; k++) x->scale[k] = (int16_t)(2 * (p[k / 2] >> 4 * (k % 2) & 15) + 1);
 }

@@ -10,8 +10,8 @@
 
 #include "kernels/neon/neon.h"
 
-/* See avx2/lanes.h. The 32 registers hold three sums of two vectors per token. The numbers were
- * not measured. */
+/* See avx2/lanes.h. The 32 registers hold three sums of two vectors per token. The numbers are
+ * estimates, not measured. */
 enum { LANES = 8, TILE = 4, DIRECT = 4, PANEL_FROM = 9 };
 
 typedef struct {
@@ -148,7 +148,7 @@ INLINE iv running(iv s) {
     return s;
 }
 
-/* Returns byte i of a lane as 32 bits, as a factor for u_end. */
+/* Returns byte i of a lane widened to 32 bits, as a factor for u_end. */
 INLINE iv u_scale(iv v, int i, bool is_signed) {
     const unsigned b = (unsigned)i;
     if (!is_signed) return l_bytes(v, 0x80808000 | b);
@@ -169,8 +169,8 @@ INLINE iv s_end(iv sum, iv s, iv scale) {
 
 enum { SHORT_SUMS = 0 };
 
-/* Activations are one 16-byte operand for four words of codes: products select a word of it by
- * index, so no broadcast is needed. */
+/* One 16-byte operand of activations serves four words of codes: products select one of its words
+ * by index, so no broadcast is needed. */
 #define OWN_ACTS
 typedef struct {
     int8x16_t four;
@@ -207,7 +207,8 @@ INLINE iv u_end(iv sum, iv s, iv scale) {
 
 enum { SHORT_SUMS = 1 };
 
-/* Returns 16 products of bytes, added in pairs in 16 bits; |w| <= 128 and |x| <= 127 fit. */
+/* Returns 16 products of bytes, added in pairs in 16 bits. |w| <= 128 and |x| <= 127 do not
+ * overflow. */
 INLINE int16x8_t products(int32x4_t w, int32x4_t x) {
     return vpaddq_s16(vmull_s8(vget_low_s8(s8(w)), vget_low_s8(s8(x))),
                       vmull_high_s8(s8(w), s8(x)));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* kernels/neon/neon.h - small helpers of the ARM64 kernels. Every ARM64 processor has NEON.
- * Static inline functions only. */
+/* kernels/neon/neon.h - small helpers for the ARM64 kernels. Every ARM64 processor has NEON. Static
+ * inline functions only. */
 #ifndef HONE_KERNELS_NEON_NEON_H
 #define HONE_KERNELS_NEON_NEON_H
 
@@ -23,7 +23,7 @@ INLINE float half(uint16_t h) {
     memcpy(&v, &h, sizeof v);
     return (float)v;
 }
-/* Loads four halves. */
+/* Loads four half-precision values. */
 INLINE float32x4_t halves(const void *p) {
     uint16x4_t v;
     memcpy(&v, p, sizeof v);

@@ -16,9 +16,9 @@ static float largest(const float *x, int n) {
 }
 
 /* Rounds 32 values and returns their scale d = max|x|/127. The caller stores d as f16, but the
- * codes use the unrounded d. A d below the normal floats has no finite inverse (and is 0 in
- * f16), so its codes are 0. Codes are x * (127/max), not x * (1/d): the last bit decides ties,
- * and llama.cpp's x86 code does the same. */
+ * codes use the unrounded d. If d is subnormal, it has no finite inverse (and is 0 in f16), so the
+ * codes are 0. Codes are x * (127/max), not x * (1/d): the last bit decides ties, and llama.cpp's
+ * x86 code does the same. */
 static float quant_32(const float *x, int8_t *qs, int *sum) {
     const float max = largest(x, 32), d = max / 127.0f, inv = d >= 0x1p-126f ? 127.0f / max : 0;
     *sum = 0;
@@ -53,7 +53,7 @@ static void quant_q8_k(const float *x, struct blk_Q8_K *y, int64_t n) {
         for (int i = 0; i < QK; i++)
             if (fabsf(x[i]) > fabsf(max)) max = x[i];
         const float inv = -127.0f / max;
-        /* Too small for a finite scale: taken as zero. */
+        /* The values are too small for a finite scale: treat them as zero. */
         if (fabsf(max) == 0 || isinf(inv)) {
             memset(y, 0, sizeof *y);
             continue;

@@ -5,7 +5,7 @@
 
 #include "containers/qtype.h"
 
-/* Writes n values of x to dst as blocks of type t, or unchanged if t is not a block format. */
+/* Writes n values of x to dst as blocks of type t, or unchanged if t has no blocks. */
 static void act_quant(enum qtype t, const float *restrict x, void *restrict dst, int64_t n) {
     if (t == QT_Q8_0)
         quant_q8_0(x, dst, n);

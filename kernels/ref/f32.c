@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* kernels/ref/f32.c - reference operators on f32 activations (kern.h), one plain loop each.
  *
- * Sums and exponentials are double, so results are correct to about one f32 rounding: the oracle
- * for the other ISAs, not meant to be fast. */
+ * Sums and exponentials are double, so results are correct to about one f32 rounding. These
+ * operators are the reference for other ISAs, not meant to be fast. */
 #include <math.h>
 
 #include "kernels/ops.h"
@@ -76,7 +76,7 @@ static void softmax(float *x, int64_t n) {
 static float softmax_more(float *x, int64_t n, float *max, double *sum) {
     const float before = *max;
     for (int64_t i = 0; i < n; i++) *max = fmaxf(*max, x[i]);
-    if (*max == -INFINITY) { /* nothing is visible yet */
+    if (*max == -INFINITY) { /* no scores yet, or all masked */
         for (int64_t i = 0; i < n; i++) x[i] = 0;
         return 1;
     }

@@ -11,7 +11,7 @@
 #include "kernels/rows/loads.h"
 #endif
 
-/* Adds, to four 7-bit sign fields, one per byte, the eighth bit that makes the number of set
+/* Adds to each of four 7-bit sign fields, one per byte, an eighth bit that makes the number of set
  * bits even. */
 INLINE iv even_signs(iv v) {
     static const int8_t odd[16] = {0,    -128, -128, 0,    -128, 0,    0,    -128,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* kernels/rows/iq2_xs.h - packed rows of IQ2_XS. First the low bytes of the index words, then the
- * high bytes: the ninth index bit below seven sign bits. */
+ * high bytes, which hold the ninth index bit and, above it, seven sign bits. */
 #include "kernels/rows/grid.h"
 
 enum { BLOCK = 74, BITS = 7, SUB = 16, SIGNED = 0, OFFSET = 6 };

@@ -83,7 +83,7 @@ INLINE void codes32(const uint8_t *w, int k, const struct indices *x, const stru
 #define put_block(w, x) ((void)(w), (void)(x))
 #endif
 enum { EXACT = CHUNKED && SIGNED_CODES, CODE_BITS = EXACT ? OFFSET : BITS };
-/* If unpacking is slow, doing it once for all tokens pays from fewer tokens on. */
+/* If unpacking is slow, unpacking once for all tokens is worthwhile from fewer tokens on. */
 enum { UNPACK_FROM = CHUNKED ? DIRECT + 1 : PANEL_FROM };
 
 struct panel { /* an unpacked block of a group */
@@ -139,7 +139,7 @@ INLINE void chunk(int n, bool panel, const uint8_t *w, const struct indices *x,
     }
 }
 
-/* Returns m plus minima (or scales) 2i and 2i + 1 times the sums of their activations. */
+/* Returns m plus the minima (or scales) 2i and 2i + 1, each times the sum of its activations. */
 INLINE iv minima(iv m, iv pair, const struct kern_act *a, int i) {
     const int16_t *s = SUB == 16 ? a->s16 : a->s32;
     return l_sum16(m, pair, l_at(s + 2 * i));
@@ -154,7 +154,7 @@ INLINE fv float_steps(bool exact, fv d, fv dmin, iv sum, iv m, const struct kern
     return acc;
 }
 
-/* Adds a block to each acc[t]. `sum` has its products; the minima are computed first. */
+/* Adds a block to each acc[t]: computes the minima, then adds them and the products, `sum`. */
 INLINE void finish(int n, bool panel, const struct rows_head *h, const struct panel *p,
                    const struct kern_act *a, int64_t lda, iv *sum, fv *acc) {
     const bool exact = EXACT || (FLIPS && n == 1 && !panel);
@@ -183,8 +183,8 @@ INLINE void tile(int n, const struct panel *p, const struct kern_act *a, int64_t
     UNROLL for (int t = 0; t < n; t++) l_storef(out + t * ldo, acc[t]);
 }
 
-/* Multiplies n tokens by `side` groups, `step` bytes apart, alternating every few cache lines
- * (rows.h). The results of the second group are `next` after those of the first. */
+/* Multiplies n tokens by `side` groups, `step` bytes apart, switching between them every few cache
+ * lines (rows.h). The second group's results begin `next` values after those of the first. */
 INLINE void direct(int n, int side, const struct kern_grid *grid, const uint8_t *w, int64_t step,
                    const struct kern_act *a, int64_t lda, float *out, int64_t ldo, int64_t next,
                    int64_t nb) {
@@ -213,8 +213,8 @@ INLINE void direct(int n, int side, const struct kern_grid *grid, const uint8_t 
         l_storef(out + t * ldo + g * next, acc[g][t]);
 }
 
-/* Multiplies n tokens by one group without unpacking it, up to DIRECT at a time; later turns
- * find the group in the cache. */
+/* Multiplies n tokens by one group without unpacking it, up to DIRECT tokens at a time; from the
+ * second time on, the group is in the cache. */
 static void group_direct(const struct kern_grid *grid, const uint8_t *w, const struct kern_act *a,
                          int64_t lda, int64_t n, float *out, int64_t ldo, int64_t nb) {
     for (; n >= DIRECT; n -= DIRECT, a += DIRECT * lda, out += DIRECT * ldo)
@@ -244,8 +244,8 @@ static void group(const struct kern_grid *grid, const uint8_t *w, const struct k
     if (n & 1) tile(1, p, a, lda, out, ldo, nb);
 }
 
-/* Multiplies all tokens by all groups. Unused by AMX, which includes this file for its steps and
- * has its own gemm. */
+/* Multiplies all tokens by all groups. Not used by AMX, which includes this file for its steps and
+ * has a separate gemm. */
 __attribute__((unused)) static void gemm(const uint8_t *w, int64_t n_groups,
                                          const struct kern_act *a, int64_t lda, int64_t n,
                                          float *out, int64_t ldo, int64_t k, void *scratch) {

@@ -22,16 +22,16 @@
 #define CHUNKED 1
 #define MIXED 0
 
-/* Forces a value into memory. Compilers would extract the indices from the vector that was
- * stored, which is slower than loading them. */
+/* Forces a value into memory. Compilers would extract the indices from the vector just stored,
+ * which is slower than loading them. */
 #define FROM_MEMORY(x) __asm__("" : "+m"(x))
 
 /* Four indices per row. */
 struct indices {
     uint16_t of[4 * LANES]; /* row order: 0, 1, 4, 5 .., 2, 3, 6, 7 .. */
 };
-/* Stores indices given as low bytes and high bits. A vector store takes long to reach 2-byte
- * loads, so a block's indices are stored while the preceding block is processed. */
+/* Stores indices given as low bytes and high bits. Loads of 2 bytes must wait for a preceding
+ * vector store, so a block's indices are stored while the preceding block is processed. */
 INLINE void put_indices(struct indices *x, iv low, iv high) {
     l_store(x->of, l_low(low, high));
     l_store(x->of + 2 * LANES, l_high(low, high));
@@ -41,8 +41,8 @@ INLINE unsigned index_of(const struct indices *x, int row, int j) {
     return x->of[2 * LANES * (row >> 1 & 1) + 8 * (row >> 2) + 4 * (row & 1) + j];
 }
 
-/* Loads the levels of 8 weights as two vectors; the indices are the j-th of four bytes of each
- * row at w, or of x. */
+/* Loads the levels of 8 weights as two vectors. The index of each row is the j-th of its four bytes
+ * at w. */
 INLINE void level8_by_bytes(const uint8_t (*table)[8], const uint8_t *w, int j, iv *q) {
     unsigned i[LANES];
     UNROLL for (int r = 0; r < LANES; r++) i[r] = w[4 * r + j];
@@ -72,7 +72,7 @@ INLINE void sign_masks(iv signs, int j, iv *m) {
     m[0] = l_bit(s, l_i32(0x08040201));
     m[1] = l_bit(s, l_i32((int)0x80402010));
 }
-/* Applies the j-th byte of signs to the levels of 8 weights, and adds `more` if codes are
+/* Negates the levels of 8 weights according to the j-th byte of signs, and adds `more` if codes are
  * unsigned. */
 INLINE void with_signs(iv signs, int j, int more, iv *q) {
     iv m[2];
@@ -82,7 +82,8 @@ INLINE void with_signs(iv signs, int j, int more, iv *q) {
 }
 #endif
 
-/* Spreads the lowest four bits of a lane over its bytes, or two bits each of the lowest eight. */
+/* Spreads the lowest four bits of a lane over its bytes; two_in_each spreads the lowest eight, two
+ * bits each. */
 INLINE iv bit_in_each(iv v) {
     return l_and(l_mul(l_and(v, l_i32(15)), l_i32(0x00204081)), l_i8(1));
 }

@@ -26,9 +26,9 @@ struct indices { /* empty: only rows/loads.h has indices */
 };
 #define MIXED 1
 
-/* Code tables. The index is a level number with sign bits above it, of which each table uses
- * one. P and N are the codes of the positive and negative levels. IQ2 has four sign bits; IQ3
- * has two and a don't-care bit. */
+/* Code tables. The index is a level number with sign bits above it; each table uses one of these
+ * bits. P and N are the codes of the positive and negative levels. IQ2 has four sign bits; IQ3 has
+ * two, and a don't-care bit. */
 #define BIT_0(P, N) P, N, P, N, P, N, P, N
 #define BIT_1(P, N) P, P, N, N, P, P, N, N
 #define BIT_2(P, N) P, P, P, P, N, N, N, N
@@ -40,7 +40,7 @@ iq2_code[4][64] = {{BIT_0(IQ2_PLUS, IQ2_MINUS), BIT_0(IQ2_PLUS, IQ2_MINUS)},
                    {BIT_2(IQ2_PLUS, IQ2_MINUS), BIT_2(IQ2_PLUS, IQ2_MINUS)},
                    {BIT_2(IQ2_PLUS, IQ2_PLUS), BIT_2(IQ2_MINUS, IQ2_MINUS)}};
 
-/* Looks up bytes i in a table of 512: `high` masked by `ninth` selects the half of the table.
+/* Looks up bytes i in a table of 512. `high`, masked by `ninth`, selects the half of the table.
  * look_1024 does the same for a table of 1024, with `tenth`. */
 INLINE iv look_512(const uint8_t *table, iv i, iv high, iv ninth) {
     return l_where(high, ninth, l_look(table, i), l_look(table + 256, i));
@@ -50,8 +50,8 @@ INLINE iv look_1024(const uint8_t *table, iv i, iv high, iv ninth, iv tenth) {
                    look_512(table + 512, i, high, ninth));
 }
 
-/* Returns the signs of sixteen weights in mixed order, bit m for vector m, from half 0 or 1 of
- * s. */
+/* Returns the signs of sixteen weights in mixed order, from half 0 or 1 of s; bit m belongs to
+ * vector m. */
 INLINE iv mixed_signs(iv s, int half) {
     if (half) return l_or(l_shr(s, 16), l_and(l_shr(s, 4), l_i32(~0xffff)));
     return l_or(l_and(s, l_i32(0xffff)), l_and(l_shl(s, 12), l_i32(~0xffff)));
@@ -82,7 +82,7 @@ INLINE iv mixed_index(const uint8_t *w) {
     return l_bytes(l_load(w), 0x03010200);
 }
 
-/* Reorders the mixed vectors of 32 weights into weight order. */
+/* Reorders vectors of 32 weights from mixed order to weight order. */
 INLINE void in_order(iv *q) {
     const iv even = l_i32(0x00ff00ff), odd = l_i32((int)0xff00ff00);
     const iv low = l_i32(0xffff), top = l_i32(~0xffff);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* kernels/rows/mxfp4.h - packed rows of MXFP4. Nibbles as in Q4_0, mapped through the table of
- * levels. Scales 2^(e-128) below 2^-126 (e of 0 and 1) count as 0: zero blocks have them, and
- * subnormal numbers cost some processors a hundred cycles each. */
+ * levels. Scales 2^(e-128) below 2^-126 (e of 0 and 1) count as 0: blocks of zeros have such
+ * scales, and each subnormal number costs some processors a hundred cycles. */
 #include "kernels/codebook.h"
 #include "kernels/rows/rows.h"
 

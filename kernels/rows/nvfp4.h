@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT
 /* kernels/rows/nvfp4.h - packed rows of NVFP4. Four scale bytes, then nibbles as in the file: of
- * the 16 codes of a scale, the first eight are the low nibbles. Half of an unsigned E4M3 byte with
- * exponent e and mantissa m is (8 + m) * 2^(e - 11); m * 2^-10 for e = 0; and 0 for 0x7f. */
+ * the 16 codes that share a scale, the first eight are the low nibbles. Half of an unsigned E4M3
+ * byte with exponent e and mantissa m is (8 + m) * 2^(e - 11); m * 2^-10 for e = 0; and 0 for
+ * 0x7f. */
 #include "kernels/codebook.h"
 #include "kernels/rows/rows.h"
 
 enum { BLOCK = 36, SIZE = 64, BITS = 5, BIAS = 12, WHOLE = 0 };
 #define HALVES 1
 struct head {
-    iv man, exp; /* a byte per scale: its integer, and the biased exponent of its factor */
+    iv man, exp; /* one byte per scale: its integer, and the biased exponent of its factor */
 };
 
 INLINE void head(const uint8_t *w, struct head *h) {

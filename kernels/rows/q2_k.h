@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* kernels/rows/q2_k.h - packed rows of Q2_K. A scale byte has the scale in its low nibble and the
- * minimum in its high one. */
+/* kernels/rows/q2_k.h - packed rows of Q2_K. A scale byte holds the scale in its low nibble and the
+ * minimum in its high nibble. */
 #include "kernels/rows/rows.h"
 
 enum { BLOCK = 84, BITS = 2, SUB = 16, SIGNED = 0, OFFSET = 0 };

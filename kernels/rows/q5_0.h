@@ -21,7 +21,7 @@ INLINE fv scaled(const struct head *h, iv s, const struct kern_act *a, int i, fv
     return l_fma(l_mulf(h->d, l_set(a->d[i])), l_float(s), acc);
 }
 
-#ifdef __ARM_FEATURE_DOTPROD /* saves a subtraction per code; pays for one token */
+#ifdef __ARM_FEATURE_DOTPROD /* saves a subtraction per code; faster for one token */
 #define SUBTRACTED 1
 #endif
 #include "kernels/rows/signed.h"

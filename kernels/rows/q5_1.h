@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* kernels/rows/q5_1.h - packed rows of Q5_1. As Q5_0, with a minimum as in Q4_1. */
+/* kernels/rows/q5_1.h - packed rows of Q5_1. Like Q5_0, with a minimum as in Q4_1. */
 #include "kernels/rows/rows.h"
 
 enum { BLOCK = 24, SIZE = 32, BITS = 5, BIAS = 0, WHOLE = 0 };

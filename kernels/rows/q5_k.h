@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* kernels/rows/q5_k.h - packed rows of Q5_K. Of eight words of codes, five have their own bytes;
- * the 15 bits of the other three are stored above them. */
+/* kernels/rows/q5_k.h - packed rows of Q5_K. Of eight words of codes, five are stored one code per
+ * byte; the bits of the other three fill the space above them. */
 #include "kernels/rows/rows.h"
 
 enum { BLOCK = 176, BITS = 5, SUB = 32, SIGNED = 0, OFFSET = 0 };

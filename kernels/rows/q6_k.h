@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* kernels/rows/q6_k.h - packed rows of Q6_K. Codes are biased by 32. Of four words of codes, three
- * have their own bytes; the fourth is stored two bits at a time above them. */
+ * are stored one code per byte; the fourth is stored above them, two bits at a time. */
 #include "kernels/rows/rows.h"
 
 enum { BLOCK = 210, BITS = 6, SUB = 16, SIGNED = 1, OFFSET = 5 };

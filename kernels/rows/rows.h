@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* kernels/rows/rows.h - shared steps of the packed types in kernels/rows/. They are written once
- * for all vector widths: an ISA's lanes.h supplies the primitives, and kernels/packed.c includes
- * both. */
+/* kernels/rows/rows.h - steps shared by the packed types of kernels/rows/. Code here is written
+ * once for all vector widths: an ISA's lanes.h supplies the primitives, and kernels/packed.c
+ * includes both. */
 #ifndef HONE_KERNELS_ROWS_ROWS_H
 #define HONE_KERNELS_ROWS_ROWS_H
 
@@ -26,19 +26,20 @@ struct rows_head {
     fv d, dmin;
 };
 
-/* Prefetches the cache lines of bytes from .. to - 1 after w, 1 or 2 KiB ahead. Only a few at a
- * time, because a processor without room for a request drops it. With one token, two groups are
- * read alternately, a few lines each, because hardware prefetch is limited per stream
- * (docs/design/runtime.md); not if lookups are the bottleneck and registers do not suffice for
- * two (rows/loads.h). With several tokens the processor sees too few reads ahead to keep memory
- * busy, so lines are brought into L2 early and from there into L1. */
+/* Prefetches the cache lines of bytes from .. to - 1 after w, 1 or 2 KiB ahead. Only a few lines at
+ * a time, because a processor drops requests for which it has no room. With one token, two groups
+ * are read alternately, a few lines each, because hardware prefetch is limited per stream
+ * (docs/design/runtime.md); except where lookups are the bottleneck and registers do not suffice
+ * for two (rows/loads.h). With several tokens the processor sees too few reads ahead to keep memory
+ * busy, so lines are fetched into L2 early, and from there into L1. */
 INLINE void ahead(int n_tok, const uint8_t *w, int from, int to) {
     UNROLL for (int i = from / 64; i < to / 64; i++) {
         __builtin_prefetch(w + (n_tok > 1 ? 2048 : 128 * LANES) + 64 * i);
         if (n_tok > 1) __builtin_prefetch(w + 8192 + 64 * i, 0, 2);
     }
 }
-/* Keeps a compiler from interleaving the steps of two groups: there are too few registers. */
+/* Keeps compilers from interleaving the steps of two groups, for which there are too few
+ * registers. */
 INLINE void apart(void) {
     __asm__ volatile("" ::: "memory");
 }
@@ -54,7 +55,7 @@ INLINE void six_bits(const uint8_t *w, struct rows_head *h) {
 }
 
 /* Moves bits 4j .. 4j + 3 of a lane to the fifth bit of its four bytes. The multiplication moves
- * bit b to bit 8b + 4; no two of its terms collide there. */
+ * bit b to bit 8b + 4, where no two of its terms collide. */
 INLINE iv fifth_bits(iv high, int j) {
     const iv four = l_and(l_shr(high, 4 * j), l_i32(15));
     return l_and(l_mul(four, l_i32(0x02040810)), l_i8(16));

@@ -36,9 +36,9 @@ enum { CHUNKS = SIZE / 32, PER_ACT = 256 / SIZE };
 #define scaled(h, s, a, i, acc) ((void)(h), (void)(s), (void)(a), (acc))
 #endif
 
-/* Implements chunk() for a block of 32 with codes of few bits, where products of bytes are
- * summed in 16 bits. Adding BIAS to the codes lets one such sum hold several products; BIAS
- * times the sum of the activations is subtracted. */
+/* Implements chunk() for a block of 32 codes of few bits, on ISAs that sum products of bytes in 16
+ * bits. Adding BIAS to the codes lets one such sum hold several products; BIAS times the sum of the
+ * activations is subtracted afterwards. */
 INLINE void chunk_short(int n, const uint8_t *w, const struct kern_act *a, int64_t lda, int i,
                         iv *sum) {
     const iv one = s_scale(l_i32(1));
@@ -79,7 +79,7 @@ INLINE void chunk(int n, const uint8_t *w, const struct head *h, int k, const st
         CHUNKS > 1 ? s_end(k ? sum[t] : l_i32(0), s[t], f) : s[t];
 }
 
-/* Adds the products of codes 32k .. 32k + 31 to each acc[t], sixteen at a time with their scale. */
+/* Adds the products of codes 32k .. 32k + 31 to each acc[t], scaled by sixteens. */
 INLINE void sixteens(int n, const uint8_t *w, const struct head *h, int k, const struct kern_act *a,
                      int64_t lda, int i, fv *acc) {
     const iv one = s_scale(l_i32(1));
@@ -107,8 +107,8 @@ INLINE void sixteens(int n, const uint8_t *w, const struct head *h, int k, const
     }
 }
 
-/* Multiplies n tokens by one group. Prefetches memory (rows.h), which costs nothing if it is
- * cached already. */
+/* Multiplies n tokens by one group. Prefetches memory (rows.h); that costs nothing if it is already
+ * cached. */
 INLINE void tile(int n, const uint8_t *w, const struct kern_act *a, int64_t lda, float *out,
                  int64_t ldo, int64_t nb) {
     const int part = BLOCK * LANES / CHUNKS;
@@ -133,8 +133,8 @@ INLINE void tile(int n, const uint8_t *w, const struct kern_act *a, int64_t lda,
     UNROLL for (int t = 0; t < n; t++) l_storef(out + t * ldo, acc[t]);
 }
 
-/* Multiplies one token by `side` groups, `step` bytes apart, alternating every few cache lines
- * (rows.h). */
+/* Multiplies one token by `side` groups, `step` bytes apart, switching between them every few cache
+ * lines (rows.h). */
 INLINE void one_token(int side, const uint8_t *w, int64_t step, const struct kern_act *a,
                       float *out, int64_t ldo, int64_t nb) {
     fv acc[2];
@@ -173,8 +173,8 @@ static void group(const uint8_t *w, const struct kern_act *a, int64_t lda, int64
     if (n == 1) one_token(1, w, 0, a, out, 0, nb);
 }
 
-/* Multiplies all tokens by all groups. Unused by AMX, which includes this file for its steps and
- * has its own gemm. */
+/* Multiplies all tokens by all groups. Not used by AMX, which includes this file for its steps and
+ * has a separate gemm. */
 __attribute__((unused)) static void gemm(const uint8_t *w, int64_t n_groups,
                                          const struct kern_act *a, int64_t lda, int64_t n,
                                          float *out, int64_t ldo, int64_t k, void *scratch) {

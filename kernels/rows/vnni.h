@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /* kernels/rows/vnni.h - products of codes with VNNI-style instructions, which multiply four
- * unsigned by four signed bytes and add to 32 bits. Same names as in avx2/lanes.h, which sums in
- * 16 bits. Included at the end of an ISA's lanes.h, which has defined l_dot(s, w, x), that
- * instruction; l_signed(v, i), byte i of a lane as 32 bits; and running(s), s kept in a
- * register. */
+ * unsigned by four signed bytes and add the products to a 32-bit sum. The names are those of
+ * avx2/lanes.h, which sums in 16 bits. Included at the end of an ISA's lanes.h, which must define
+ * l_dot(s, w, x), that instruction; l_signed(v, i), byte i of a lane widened to 32 bits; and
+ * running(s), which keeps s in a register. */
 #ifndef HONE_KERNELS_ROWS_VNNI_H
 #define HONE_KERNELS_ROWS_VNNI_H
 
