@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* calib/candidates.c - routing of a pool's documents through the model.
+/* calib/candidates.c - routing of a pool's documents through the model, to count the experts that
+ * they reach.
  *
- * Keeps only token counts, and reads the texts again for the chosen documents. Memory: one
- * session, one text file, the counts of calib/select.h, 80 bytes per document, and the text of
- * the chosen documents. */
+ * Only token counts are kept; the texts are read again for the chosen documents. Memory: one
+ * session, one text file, the counts of calib/select.h, 80 bytes per document, and the text of the
+ * chosen documents. */
 #include "calib/candidates.h"
 
 #include <stdlib.h>
@@ -59,8 +60,8 @@ static void count_routes(void *ud, const struct session_shown *s) {
             r->count[r->c->first[l] + s->chosen[i]]++;
 }
 
-/* Runs a document, piece by piece. Copies each piece's tokens, because the first may have to be
- * replaced. */
+/* Runs a document, piece by piece. Copies each piece's tokens, because the first token may have to
+ * be replaced. */
 static int forward(struct router *r, const struct corpus_doc *d, struct err *e) {
     const bool bos = tok_add_bos(r->m->tok) && tok_special(r->m->tok, TS_BOS) >= 0;
     int32_t *piece = xcalloc((size_t)r->ctx, sizeof *piece);
@@ -190,7 +191,7 @@ static int fail_changed(const struct replay *a, struct err *e) {
     return err_set(e, ERR_DATA, "%s was changed while it was read; start again", a->path);
 }
 
-/* Keeps the line of the next wanted document. Fails if the file has changed. */
+/* Keeps the line of a document if it was picked. Fails if the file has changed. */
 static int keep_line(void *ud, const struct corpus_doc *d, struct err *e) {
     struct replay *a = ud;
     const struct candidate *want = &a->c->of[a->next];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* calib/candidates.h - the documents of a text pool and the experts that their tokens reach. */
+/* calib/candidates.h - documents of a pool of texts, and the experts that their tokens reach. */
 #ifndef HONE_CALIB_CANDIDATES_H
 #define HONE_CALIB_CANDIDATES_H
 
@@ -21,21 +21,21 @@ struct candidates {
     struct candidate *of; /* [sel.n_docs], in file order */
     int64_t cap;
     struct sel sel;
-    /* Duplicates: documents with the tokens of an earlier one, dropped. */
+    /* n_duplicates: dropped documents, which had the same tokens as an earlier one. */
     int64_t n_tokens, n_duplicates;
 };
 /* Initializes c with a model's layers and experts, without documents. Returns ERR_DATA if the
  * model has no experts. */
 int candidates_init(struct candidates *c, const struct model *m, struct err *e);
-/* Runs each document through the model on its own, in pieces of o->ctx tokens, each from an
- * empty context as in imatrix_collect. Runs the trunk only: neither the head nor an MTP block.
- * Uses texts, n_texts, ctx, parse_special, isa, pool and device of o. */
+/* Runs each document through the model separately, in pieces of o->ctx tokens, each from an empty
+ * context as in imatrix_collect. Runs the trunk only: neither the head nor an MTP block. Uses
+ * texts, n_texts, ctx, parse_special, isa, pool and device of o. */
 int candidates_route(struct candidates *c, const struct model *m, const struct imatrix_opts *o,
                      struct err *e);
 void candidates_release(struct candidates *c); /* accepts a zeroed struct */
 
-/* Reads tokens[sel.n_cells] from an importance matrix; experts missing there count 0. Returns
- * ERR_DATA if it has no counts per expert of this model. */
+/* Reads tokens[sel.n_cells] from an importance matrix; experts that it lacks have 0. Returns
+ * ERR_DATA if it has no counts for the experts of this model. */
 int candidates_have(const struct candidates *c, const struct imat *m, double *tokens,
                     struct err *e);
 /* Converts the counts to coverage; free with coverage_release. */

@@ -4,14 +4,14 @@
  * The token stream is cut into chunks of ctx tokens, each starting from an empty context
  * (docs/formats/imatrix.md). Sums are double, over the tokens of a chunk in order and then over
  * chunks in order, so the result does not depend on threads or ranks: rank i mod n computes chunk
- * i, and rank 0 adds the sums in order (base/ranks.h). An MTP block runs after the trunk, on its
- * hidden rows and the following tokens, so it sees one row less per chunk. Memory: one session (two
- * with MTP); 16 bytes per weight column and expert (sums of the chunk and of all chunks; 48 with
- * moments); 4 bytes per token; and a chunk's hidden rows for an MTP block.
+ * i, and rank 0 adds the sums in order (base/ranks.h). An MTP block runs after the trunk, on the
+ * trunk's hidden states and the following tokens, so it sees one row less per chunk. Memory: one
+ * session (two with MTP); 16 bytes per weight column and expert (sums of the chunk and of all
+ * chunks; 48 with moments); 4 bytes per token; and a chunk's hidden rows for an MTP block.
  *
- * Several chunks run through the model per pass, each with its own sums. Snapshots hold the sums
- * of complete chunks. Second moments are updated row by row, so an interruption takes effect
- * only after the current chunk. */
+ * Several chunks run through the model per pass, each with its own sums. Snapshots hold the sums of
+ * complete chunks. Second moments are updated row by row, so an interruption takes effect only
+ * after the current chunk. */
 #include <inttypes.h>
 #include <limits.h>
 #include <math.h>
@@ -41,9 +41,9 @@ struct collector {
     int at;                 /* chunk in this pass that the MTP block is processing */
     struct pool *pool;
     struct gram_col *gram; /* collector of second moments; NULL: none */
-    /* Supplies the collector's rows along with gradients; NULL: the trunk supplies rows only. */
+    /* Supplies the collector with rows and gradients; NULL: it gets only rows, from the trunk. */
     struct gradients *gradients;
-    bool survey; /* only second moments wanted: skip importance */
+    bool survey; /* collect only second moments, no importance */
     /* Entries whose size changed between calls: an internal error, which is reported. */
     int64_t n_bad;
     struct session *trunk; /* session of the model */
@@ -55,11 +55,11 @@ struct collector {
     int64_t ctx;                      /* tokens per chunk */
     const struct session_sums *there; /* sums the trunk on its device; NULL: summed on the CPU */
     struct imatrix_keep *keep;        /* where snapshots go; NULL: none, or no more */
-    char *what;                       /* text of everything that the sums depend on */
+    char *what;                       /* identity(): everything that the sums depend on */
     struct checkpoint_clock clock;
 };
 
-/* Rows of one matrix's input, and the sums to add them to. */
+/* Input rows of one matrix, and the sums to which they are added. */
 struct adding {
     /* Sums of squares, values and fourth powers; the last two may be NULL. */
     double *sum2, *sum1, *sum4;
@@ -118,7 +118,7 @@ static void add_draft_rows(void *ud, const struct session_shown *r) {
     add_rows(c, &c->m[c->at], c->gram, r);
 }
 
-/* Adds a device's sums. With sum2 NULL, only creates the entry. */
+/* Adds a device's sums to an entry. If sum2 is NULL, only creates the entry. */
 static void take_sums(void *ud, const struct gr_weight *w, int64_t n_mat, const double *sum2,
                       const double *count) {
     struct collector *c = ud;
@@ -179,7 +179,7 @@ static int open_both_sessions(struct collector *c, const struct model *m,
         session_observe(c->draft, &(struct session_probe){.ud = c, .product = add_draft_rows});
     }
     session_observe(c->trunk, &(struct session_probe){.ud = c, .product = add_trunk_rows});
-    sum_there(c); /* sequences use the memory that the sums leave */
+    sum_there(c); /* first, because sequences use the memory that the sums leave */
     TRY(windows_open(&c->windows, c->trunk, so->n_ctx, INT_MAX, false, e));
     c->m = xcalloc((size_t)c->windows.most, sizeof *c->m);
     for (int i = 0; i < c->windows.most; i++) {
@@ -194,7 +194,7 @@ static int open_both_sessions(struct collector *c, const struct model *m,
     return 0;
 }
 
-/* Runs n chunks; the first one's number is `first`. */
+/* Runs n chunks, from number `first` on. */
 static int run_pass(struct collector *c, const int32_t *const *ids, int n, int64_t first,
                     struct err *e) {
     const int64_t n_tok = c->windows.n_tok, d = session_model(c->trunk)->hp.d[HD_EMBD];
@@ -219,7 +219,7 @@ static int run_pass(struct collector *c, const int32_t *const *ids, int n, int64
     return 0;
 }
 
-/* Sends the chunk's sums to rank 0, which adds them to the total, and clears them. */
+/* Sends a chunk's sums to rank 0, which adds them to the total; then clears them. */
 static int add_chunk(struct collector *c, struct imat *m, int64_t i, struct err *e) {
     int rc = 0;
     for (int64_t k = 0; k < m->n_entries; k++) {
@@ -284,7 +284,7 @@ static void add_entry(struct imat *m, const struct imat_entry *from) {
     memcpy(to->count, from->count, (size_t)to->n_mat * sizeof *to->count);
 }
 
-/* Writes a snapshot with the trunk's sums from the device and the MTP block's sums from the
+/* Writes a snapshot of the trunk's sums, from the device, and the MTP block's sums, from the
  * host. */
 static int save_there(struct collector *c, struct err *e) {
     struct imat all;
@@ -313,7 +313,7 @@ static void save_snapshot(struct collector *c) {
     c->keep = NULL;
 }
 
-/* Returns whether the snapshot holds exactly the entries of `out`, in the same sizes. */
+/* Returns whether the snapshot `found` has exactly the entries of `out`, with the same sizes. */
 static bool fits_there(const struct imat *out, const struct imat *found) {
     for (int64_t i = 0; i < out->n_entries; i++) {
         const struct imat_entry *want = &out->entry[i], *en = imat_find(found, want->name);
@@ -365,7 +365,7 @@ static int load_snapshot(struct collector *c, int64_t n_chunks, struct err *e) {
     return rc;
 }
 
-/* Resumes an earlier run. *first is the next chunk, on every rank. */
+/* Resumes an earlier run if there is a snapshot. Sets *first to the next chunk, on every rank. */
 static int resume_run(struct collector *c, const struct model *m, const struct imatrix_opts *o,
                       const struct ids *ids, int64_t n_chunks, int64_t *first, struct err *e) {
     *first = 0;
@@ -435,8 +435,8 @@ static int open_sessions(struct collector *c, const struct model *m, const struc
     return gram_col_settle(c->gram, so.n_ubatch, e);
 }
 
-/* Runs chunk i and as many following chunks as fit into a pass, and adds their sums. *done is
- * their number. */
+/* Runs chunk i and the following chunks that fit into a pass, and adds their sums. Sets *done to
+ * the number of chunks run. */
 static int run_some(struct collector *c, const struct model *m, int32_t *ids, int64_t i,
                     int64_t n_chunks, const int32_t **first, int *done, struct err *e) {
     const bool bos = tok_add_bos(m->tok) && tok_special(m->tok, TS_BOS) >= 0;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-/* calib/corpus.c - files of text or conversations to token ids, for calibration and evaluation.
+/* calib/corpus.c - conversion of files of text or conversations to token ids, for calibration and
+ * evaluation.
  *
- * A .jsonl file holds one document per line: a conversation {"messages": [...], "tools":
- * [...]?}, which is rendered with the model's own template and tokenized with special tokens
- * parsed (what the model sees in use), or plain {"text": "..."}. Plain text (also .gz) is
- * tokenized as a whole, or cut at blank lines if documents are requested. Memory: the text plus
- * 4 bytes per token. */
+ * A .jsonl file holds one document per line: a conversation {"messages": [...], "tools": [...]?},
+ * which is rendered with the model's own template and tokenized with special tokens parsed, as in
+ * real use, or plain {"text": "..."}. Plain text (also .gz) is tokenized as a whole, or cut at
+ * blank lines if documents are requested. Memory: the text plus 4 bytes per token. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,7 +33,7 @@ struct reader {
     /* A conversation as rendered by the template, or a piece of plain text as a JSON line. */
     struct buf text;
     int64_t number, n_conversations, n_refused;
-    struct err why; /* why the template refused the first refused conversation */
+    struct err why; /* why the template refused a conversation, the first time */
 };
 
 bool corpus_is_lines(const char *path) {
@@ -45,8 +45,8 @@ static int hand_over_doc(struct reader *r, const char *line, size_t len, struct 
     return r->ids.n ? r->fn(r->ud, &d, e) : 0;
 }
 
-/* Adds a conversation. Skips and counts one that the template refuses, because of unknown roles
- * or tools. */
+/* Adds a conversation. If the template refuses it, because of unknown roles or tools, skips and
+ * counts it. */
 static int add_conversation(struct reader *r, const char *line, size_t len, const char *what,
                             struct err *e) {
     struct err refusal = {0};
@@ -63,7 +63,7 @@ static int add_conversation(struct reader *r, const char *line, size_t len, cons
     return hand_over_doc(r, line, len, e);
 }
 
-/* Adds the document in a line. A line that is not JSON is an error. */
+/* Adds the document in a .jsonl line. A line that is not JSON is an error. */
 static int add_line(struct reader *r, const char *line, size_t len, struct err *e) {
     struct json *j = NULL;
     char what[512];

@@ -8,7 +8,7 @@
 
 #include "base/mem.h"
 
-/* Returns the block of an entry of experts; -1: another entry. */
+/* Returns the block of an entry for experts; -1 for other entries. */
 static int64_t block_of(const struct imat_entry *en) {
     if (!imat_is_experts(en) || strncmp(en->name, "blk.", 4) != 0) return -1;
     return strtol(en->name + 4, NULL, 10);

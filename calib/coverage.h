@@ -1,25 +1,24 @@
 // SPDX-License-Identifier: MIT
-/* calib/coverage.h - expert coverage: the number of tokens that reached each expert, layer by
- * layer. */
+/* calib/coverage.h - expert coverage: number of tokens that reached each expert, layer by layer. */
 #ifndef HONE_CALIB_COVERAGE_H
 #define HONE_CALIB_COVERAGE_H
 
 #include "quantize/imat_file.h"
 
-/* COVER_RARE: with fewer tokens, an expert's own statistics say little. COVER_ENOUGH: target of
- * calibration for every expert. */
+/* COVER_RARE: with fewer tokens, an expert's own statistics are unreliable. COVER_ENOUGH:
+ * calibration aims for this number of tokens for every expert. */
 enum { COVER_RARE = 256, COVER_ENOUGH = 1024 };
 
 struct cover_expert {
     int64_t id;
-    double tokens; /* least of its matrices */
+    double tokens; /* minimum over its matrices */
 };
 struct cover_layer {
     int64_t block, n;            /* block number; experts */
     struct cover_expert *expert; /* [n], fewest tokens first, then by id */
     /* Tokens summed over experts: text tokens times experts per token. */
     double total;
-    double least, p1, median, most; /* token counts; p1: 1 % of the experts have no more */
+    double least, p1, median, most; /* token counts; p1: 1st percentile */
     /* Experts with 0, 1 to COVER_RARE - 1, 1 to COVER_ENOUGH - 1 tokens. */
     int64_t n_unseen, n_rare, n_short;
 };
@@ -29,8 +28,8 @@ struct coverage {
 };
 /* Computes the coverage. A dense model's matrix gives no layers. */
 void coverage_make(const struct imat *m, struct coverage *out);
-/* Appends a layer to a zeroed or grown structure: tokens[n_experts]. Add blocks in ascending
- * order. */
+/* Appends a layer with tokens[n_experts]. c is zeroed before the first call. Add blocks in
+ * ascending order. */
 void coverage_add(struct coverage *c, int64_t block, const double *tokens, int64_t n_experts);
 void coverage_release(struct coverage *c);
 

@@ -14,7 +14,7 @@ INCBIN(hone_eval_txt, "calib/text/eval.txt")
 INCBIN(hone_eval_chat, "calib/text/eval.jsonl")
 INCBIN(hone_suite, "calib/text/tools.jsonl")
 
-/* Increment the version with each change of a text (tests/unit/test_imatrix.c). */
+/* Increment the version whenever a text changes (tests/unit/test_imatrix.c). */
 #define PROSE "stories, letters, manuals, forum threads, source code, mathematics, many languages"
 #define CHATS "conversations, a third of them with tool calls"
 #define OURS "; written for hone, version 2"

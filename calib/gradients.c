@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-/* calib/gradients.c - second moments from gradients.
+/* calib/gradients.c - second moments of inputs weighted by gradients, and of gradients of outputs.
  *
- * To second order, an error E of a weight costs a divergence of sum |g^T E x|^2 / 2 over tokens
- * with inputs x and gradients g (YAQA, Tseng et al. 2025). This is approximated as tr(G E H E^T)
- * with two sets of moments, H and G. H weights a token by the size of its gradient: |g| x x^T.
- * The formula suggests the square |g|^2, but with a few hundred thousand tokens that works
- * worse, because few gradients are large (docs/notebook/quality.md). G is the sum of g g^T. */
+ * To second order, an error E of a weight matrix causes a divergence of sum |g^T E x|^2 / 2 over
+ * tokens with inputs x and gradients g (YAQA, Tseng et al. 2025). This is approximated as tr(G E H
+ * E^T) with two sets of moments, H and G. H weights a token by the size of its gradient: |g| x x^T.
+ * The formula suggests the square |g|^2, but with a few hundred thousand tokens that works worse,
+ * because few gradients are large (docs/notebook/quality.md). G is the sum of g g^T. */
 #include "calib/gradients.h"
 
 #include <math.h>
@@ -26,7 +26,7 @@ struct gradients {
     int64_t most;
 };
 
-/* Returns whether a weight is the experts' down projection, whose output moments are pooled over
+/* Returns whether a weight is the down projection of experts; its output moments are pooled over
  * all experts. */
 static bool is_down(const struct model *m, const struct gr_weight *w) {
     const struct graph *g = &m->graph;

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: MIT
-/* calib/gradients.h - second moments weighted by gradients: the inputs that matter for the
- * model's answers, and the outputs whose errors add up. */
+/* calib/gradients.h - second moments from gradients: of inputs, weighted by their influence on the
+ * model's answers, and of the gradients of outputs. */
 #ifndef HONE_CALIB_GRADIENTS_H
 #define HONE_CALIB_GRADIENTS_H
 
 #include "calib/moments.h"
 
 struct gradients;
-/* Creates a source that fills col (borrowed) with the moments of texts of ctx tokens. Sets *out
- * to NULL and logs why if an operation of the model has no derivative or memory is short. */
+/* Creates an object that adds the moments of texts of ctx tokens to col (borrowed). If an operation
+ * of the model has no derivative, or memory is short, sets *out to NULL and logs the reason. */
 int gradients_new(struct gradients **out, const struct model *m, struct gram_col *col, int64_t ctx,
                   enum kern_isa isa, struct pool *pool, struct err *e);
 /* Allows OpenBLAS for these uses (kernels/blas.h). */
 void gradients_blas(struct gradients *g, unsigned uses);
 void gradients_free(struct gradients *g);
-/* Adds the moments of a text of n tokens. Its number seeds the drawn answers. */
+/* Adds the moments of a text of n tokens. The text's number seeds the drawing of answers. */
 int gradients_text(struct gradients *g, const int32_t *ids, int64_t n, int64_t number,
                    struct err *e);
 

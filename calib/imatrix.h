@@ -7,17 +7,17 @@
 #include "base/pool.h"
 #include "runtime/engine/session.h"
 
-/* Appends the tokens of a text for calibration or evaluation to ids. `path` is plain text, .gz
- * of it, or .jsonl with one document per line: a conversation, rendered with the model's
- * template, or {"text": "..."}. Documents are concatenated. parse_special applies to plain text;
- * rendered conversations always parse special tokens. */
+/* Appends the tokens of a text for calibration or evaluation to ids. `path` is plain text (possibly
+ * .gz), or .jsonl with one document per line: a conversation, rendered with the model's template,
+ * or {"text": "..."}. Documents are concatenated. parse_special applies to plain text; rendered
+ * conversations always parse special tokens. */
 int corpus_load(const struct model *m, const char *path, bool parse_special, struct ids *out,
                 struct err *e);
 
-/* Returns whether a file holds one document per line, judging by its name. */
+/* Returns whether, by its name, a file holds one document per line. */
 bool corpus_is_lines(const char *path);
 
-/* A document for corpus_each, which cuts plain text at blank lines into pieces of at least 2
+/* A document passed by corpus_each, which cuts plain text at blank lines into pieces of at least 2
  * KiB. */
 struct corpus_doc {   /* valid during the call */
     int64_t number;   /* from 1: line of a .jsonl, piece of a plain text */
@@ -35,7 +35,7 @@ int corpus_each(const struct model *m, const char *path, bool parse_special, cor
 struct gram_col;
 struct imatrix_keep { /* snapshots for resuming (base/checkpoint.h) */
     const char *path; /* snapshot file */
-    /* Hash of the model's content; NULL: use its files' names, sizes and times instead. */
+    /* Hash of the model's content; NULL: use the names, sizes and times of its files instead. */
     const char *model;
     double every;    /* seconds between snapshots; 0: the default of base/checkpoint.h */
     int64_t n_found; /* out: chunks from an earlier run */
@@ -54,9 +54,9 @@ struct imatrix_opts {
     bool moments;              /* also sum1 and sum4: 32 more bytes per column */
     struct imatrix_keep *keep; /* NULL: none */
 };
-/* Sums importance over chunks of ctx tokens of the concatenated texts, in double, each chunk
- * from a reset state. A resumed run gives the same bits as an uninterrupted one; the caller
- * removes the snapshot (checkpoint_remove) once the outputs are written. With several ranks,
+/* Sums importance over the concatenated texts, in double, in chunks of ctx tokens. Each chunk
+ * starts from an empty context. A resumed run gives the same bits as an uninterrupted one; the
+ * caller removes the snapshot (checkpoint_remove) once the outputs are written. With several ranks,
  * rank 0 has the result; a snapshot can be resumed with any number of ranks. */
 int imatrix_collect(const struct model *m, const struct imatrix_opts *o, struct imat *out,
                     struct err *e);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-/* calib/moments.c - sums of x x^T for every input of a matrix product.
+/* calib/moments.c - second moments: sums of x x^T for the inputs of all matrix products.
  *
- * Weights whose rows have equal bytes in the survey share an input; finish repeats that
+ * Weights that are shown rows with equal bytes in the survey share an input; finish repeats that
  * comparison over the whole text. Dense inputs keep full matrices (blocks beyond 4096 columns).
- * Experts keep 256-column blocks each if those take at most OWN_BYTES per weight, else they
- * share one full matrix over all experts' rows. The kernels multiply the rows of a call (at most
- * a chunk) in f32. Sums over calls are f32 too: a sum loses bits only after 2^24 chunks of equal
- * size. Halves: RUN chunks go to the first, the next RUN to the second, and so on, so both see
- * every text. Memory: 8 bytes * n * block * matrices per input, checked before the first chunk. */
+ * Each expert keeps 256-column blocks if these take at most OWN_BYTES per weight; otherwise all
+ * experts share one full matrix over their rows. The kernels multiply the rows of a call (at most a
+ * chunk) in f32. Sums over calls are f32 too: a sum loses bits only after 2^24 chunks of equal
+ * size. The halves take turns of RUN chunks, so both see every text. Memory: 8 bytes * n * block *
+ * matrices per input, checked before the first chunk. */
 #include "calib/moments.h"
 
 #include <inttypes.h>
@@ -23,8 +23,8 @@
 #include "kernels/blas.h"
 
 enum { RUN = 8, STRIP = 32, EXPERT_BLOCK = 256 };
-/* An input with up to FULL columns has one block; a wider one has blocks of BLOCK. Gradients use
- * half these sizes, because they are stored per weight. */
+/* An input with up to FULL columns has one block; a wider one has blocks of BLOCK columns.
+ * Gradients use half these sizes, because they are stored per weight. */
 enum { FULL = 4096, BLOCK = 2048, OUT_FULL = 2048, OUT_BLOCK = 1024 };
 static const uint64_t own_bytes = (uint64_t)64 << 20;
 
@@ -39,7 +39,7 @@ struct moment { /* second moments of an input, shared by several weights */
     int64_t n, block, n_mat;
     bool pooled; /* all experts share one matrix */
     float *sum[GRAM_HALVES], *count[GRAM_HALVES];
-    /* Cross sums of differences and inputs; NULL: no base model. */
+    /* Cross sums of input differences and inputs; NULL: no base model. */
     float *cross[GRAM_HALVES];
 };
 struct gram_col {
@@ -62,7 +62,7 @@ struct gram_col {
     struct pair *pair; /* the base's rows, borrowed; NULL: no base model */
     float **tile;      /* per worker: a tile of products */
     int64_t max_rows, max_n;
-    int64_t n_missed; /* weights that were shown but not in the survey */
+    int64_t n_missed; /* weights shown later, but not in the survey */
 };
 
 int gram_col_new(struct gram_col **out, int64_t block, enum kern_isa isa, struct pool *pool,
@@ -149,7 +149,7 @@ bool gram_col_apart(int64_t n, int64_t n_experts) {
     return gram_input_bytes(n, min_i64(EXPERT_BLOCK, n), n_experts, &own) && own <= own_bytes;
 }
 
-/* Returns whether the name belongs to a weight's gradients. */
+/* Returns whether the name is that of a weight's gradients. */
 static bool of_gradients(const char *name) {
     return strncmp(name, GRAM_OUT, strlen(GRAM_OUT)) == 0;
 }
@@ -199,7 +199,7 @@ static int alloc_sums(struct gram_col *c, struct err *e) {
     return 0;
 }
 
-/* Finds the weights that share an input, by equal rows in the survey. */
+/* Finds the weights that share an input: those with equal rows in the survey. */
 static void find_inputs(struct gram_col *c) {
     free(c->in);
     c->in = xcalloc((size_t)c->n_w + 1, sizeof *c->in);
@@ -333,7 +333,7 @@ static void transpose_cols(void *ctx, int64_t i0, int64_t i1, int worker) {
             j->to[i * j->rows + r] = j->x[r * j->ld + i] * (j->gate ? j->gate[r] : 1);
 }
 /* Adds the products of STRIP columns at a time with the columns from the start of their block to
- * the end of the strip, so that each pair is computed once. */
+ * the end of the strip, so that each pair of columns is computed once. */
 static void add_strips(void *ctx, int64_t s0, int64_t s1, int worker) {
     const struct job *j = ctx;
     float *tile = j->c->tile[worker];
@@ -376,7 +376,7 @@ static void add_squares(struct job *j) {
         pool_for(j->c->pool, div_up(n, STRIP), 1, add_strips, j);
 }
 
-/* Adds products of differences and rows, STRIP columns of the differences at a time. */
+/* Adds the products of differences and rows, STRIP columns of differences at a time. */
 static void add_crosses(void *ctx, int64_t s0, int64_t s1, int worker) {
     const struct job *j = ctx;
     float *tile = j->c->tile[worker];
@@ -391,7 +391,7 @@ static void add_crosses(void *ctx, int64_t s0, int64_t s1, int worker) {
     }
 }
 
-/* Adds the products of the rows' differences from the base and the rows. */
+/* Adds the products of the rows' differences from the base model's rows (c->diff) and the rows. */
 static void add_cross(struct job *j) {
     struct job d = *j;
     d.x = j->c->diff;
@@ -405,8 +405,8 @@ void gram_col_pair(struct gram_col *c, struct pair *p) {
     c->pair = p;
 }
 
-/* Adds rows to the moments of a weight's input. If several weights share it, adds the rows once
- * or, with `each`, once per weight; counts them once in either case. */
+/* Adds rows to the moments of a weight's input. If several weights share it, adds the rows only
+ * once, or with `each` once per weight; counts them once in either case. */
 static void take_rows(struct gram_col *c, const struct gr_weight *w, int64_t expert, const float *x,
                       const float *gate, int64_t n_rows, int64_t ld, bool each) {
     if (c->without_gradients && of_gradients(w->name)) return;
@@ -451,7 +451,7 @@ void gram_col_see_each(struct gram_col *c, const struct gr_weight *w, int64_t ex
 
 /* ---- snapshots ------------------------------------------------------------------------------- */
 
-/* Returns a hash of the sums' structure: inputs and sizes. */
+/* Returns a hash of the inputs and sizes of all sums. */
 static uint64_t structure(const struct gram_col *c) {
     struct buf b = {0};
     for (int64_t i = 0; i < c->n_w; i++)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* calib/moments.h - collector of second moments of the inputs of matrix products, while texts run.
+/* calib/moments.h - collector of the second moments of matrix products' inputs while texts run.
  *
- * Call order: new; one pass over the first chunk as the survey (sizes, and which weights share
- * an input); settle; for every chunk: chunk, then the pass; finish. */
+ * Call order: new; one pass over the first chunk as the survey, which finds sizes and the weights
+ * that share an input; settle; for every chunk gram_col_chunk, then the pass; finish. */
 #ifndef HONE_CALIB_MOMENTS_H
 #define HONE_CALIB_MOMENTS_H
 
@@ -13,8 +13,8 @@
 #include "runtime/engine/session.h"
 
 struct gram_col;
-/* Creates a collector. `block` is the number of columns per block of a dense input, a multiple
- * of 256; 0: one block up to 4096 columns, blocks of 2048 beyond. */
+/* Creates a collector. `block` is the number of columns per block of a dense input, a multiple of
+ * 256; 0: one block for up to 4096 columns, blocks of 2048 for more. */
 int gram_col_new(struct gram_col **out, int64_t block, enum kern_isa isa, struct pool *pool,
                  struct err *e);
 void gram_col_free(struct gram_col *c);
@@ -23,34 +23,36 @@ void gram_col_blas(struct gram_col *c, unsigned uses);
 /* Makes the collector compare rows with the base model's in p (borrowed) and collect cross sums
  * too. Call before the survey ends. */
 void gram_col_pair(struct gram_col *c, struct pair *p);
-int64_t gram_col_block(const struct gram_col *c); /* as given */
-/* Adds rows from the session's observer. gate [n_rows]: each row's outer product is multiplied
- * by its square (session_shown.gate); NULL: ones. Gates do not affect counts. */
+int64_t gram_col_block(const struct gram_col *c); /* as given to gram_col_new */
+/* Adds rows that the session's observer receives. gate [n_rows]: each row's outer product is
+ * multiplied by the square of its gate (session_shown.gate); NULL: ones. Gates do not affect
+ * counts. */
 void gram_col_see(struct gram_col *c, const struct gr_weight *w, int64_t expert, const float *x,
                   const float *gate, int64_t n_rows, int64_t ld);
-/* Adds rows as gram_col_see does, but once per weight even if other weights share the input;
- * each weight may have its own gates. */
+/* Adds rows as gram_col_see does, but once per weight even if other weights share the input,
+ * because each weight may have different gates. */
 void gram_col_see_each(struct gram_col *c, const struct gr_weight *w, int64_t expert,
                        const float *x, const float *gate, int64_t n_rows, int64_t ld);
 /* Leaves out the moments of gradients. Call before the survey. */
 void gram_col_leave_out_gradients(struct gram_col *c);
-/* Returns whether gradients were left out, by that call or for lack of memory. */
+/* Returns whether gradients were left out, by gram_col_leave_out_gradients or for lack of
+ * memory. */
 bool gram_col_without_gradients(const struct gram_col *c);
 /* Returns whether each expert of a weight of n columns has its own moments; otherwise they
  * share one sum. */
 bool gram_col_apart(int64_t n, int64_t n_experts);
-/* Ends the survey: chooses the inputs and allocates their sums. If memory is short, leaves out
- * the gradients with a warning; returns ERR_SYS if the rest does not fit either. With
- * --max-memory that limit decides; returns ERR_SYS if less is free. */
+/* Ends the survey: chooses the inputs and allocates their sums. If memory is short, leaves out the
+ * gradients with a warning; returns ERR_SYS if even the rest does not fit. With --max-memory, that
+ * limit decides what fits; returns ERR_SYS if less memory is free. */
 int gram_col_settle(struct gram_col *c, int64_t max_rows, struct err *e);
 void gram_col_chunk(struct gram_col *c, int64_t i_chunk);
-/* Assigns whole texts to the halves in turn, so that what one text teaches is judged by another.
- * Text i ends before chunk end[i] (borrowed). Has no effect if a half would have less than a
- * quarter of the chunks, or if there are experts, because a text uses few of them. Call after
+/* Assigns whole texts to the halves in turn, so that statistics from one text are validated on
+ * another. Text i ends before chunk end[i] (borrowed). Has no effect if a half would have less than
+ * a quarter of the chunks, or if there are experts, because a text uses few of them. Call after
  * settle and before the first chunk. */
 void gram_col_texts(struct gram_col *c, const int64_t *end, int n_texts);
 /* Writes the current sums to a snapshot, as its last part; call between chunks of a settled
- * collector. gram_col_load reads them; it returns false and changes nothing if inputs or sizes
+ * collector. gram_col_load reads them back; it returns false and changes nothing if inputs or sizes
  * differ. */
 int gram_col_save(const struct gram_col *c, struct checkpoint_w *w, struct err *e);
 bool gram_col_load(struct gram_col *c, struct checkpoint_r *r);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /* calib/pair.c - the base model's rows of one chunk, indexed by weight, expert and token.
  *
- * A row's token is its position in the sequence or, for an expert, in the list of tokens routed
- * to it. The input of gate and up is the same for all experts of a token, so it is stored once per
- * token and found regardless of the expert that the base chose; the input of down is stored per
+ * A row's token is known from its position in the sequence or, for an expert, in the list of tokens
+ * routed to it. The input of gate and up is the same for all experts of a token, so it is stored
+ * once per token, and found whichever experts the base chose; the input of down is stored per
  * expert. Memory: the rows of one chunk, 4 bytes per column. */
 #include "calib/pair.h"
 
@@ -80,8 +80,8 @@ static const struct route *route_of(const struct pair *p, enum pair_side side,
     return &p->route[side][block];
 }
 
-/* Returns the tokens of n_rows rows, in a list that the caller frees; NULL: these are not the
- * rows that the router sent here. */
+/* Returns a list with the token of each of n_rows rows; the caller frees it. NULL: the rows do not
+ * match the router's choice. */
 static int32_t *tokens_of(const struct pair *p, enum pair_side side, const struct gr_weight *w,
                           int64_t expert, int64_t n_rows) {
     const struct route *r = expert < 0 ? NULL : route_of(p, side, w);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* calib/pair.h - pairing of product inputs between two models on the same tokens: the
- * shift of the inputs by quantization so far.
+/* calib/pair.h - pairing of the product inputs of two models on the same tokens. It measures how
+ * far quantization has shifted the inputs so far.
  *
- * Call order for a chunk: begin; a pass of the base, whose observers call pair_route and
- * pair_keep; a pass of the other model, whose observers call pair_route and pair_differences.
+ * Call order for a chunk: begin; a pass of the base model, whose observers call pair_route and
+ * pair_keep; a pass of the quantized model, whose observers call pair_route and pair_differences.
  * Each pass covers the whole chunk. */
 #ifndef HONE_CALIB_PAIR_H
 #define HONE_CALIB_PAIR_H
@@ -24,9 +24,9 @@ void pair_keep(struct pair *p, const struct gr_weight *w, int64_t expert, const 
                int64_t n_rows, int64_t ld);
 /* Returns ERR_SYS if memory ran out while storing this chunk's rows. */
 int pair_check(const struct pair *p, struct err *e);
-/* Sets d [n_rows][ne[0]] to the base's rows minus x, the other model's rows for the same tokens.
- * The difference is 0 if the base has no such row, as for a token that it sent to other experts.
- * Returns the number of rows found. */
+/* Sets d [n_rows][ne[0]] to the base's rows minus x, the quantized model's rows for the same
+ * tokens. The difference is 0 if the base has no such row, because it sent the token to different
+ * experts. Returns the number of rows found. */
 int64_t pair_differences(struct pair *p, const struct gr_weight *w, int64_t expert, const float *x,
                          int64_t n_rows, int64_t ld, float *d);
 

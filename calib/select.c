@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 /* calib/select.c - lazy greedy selection of documents.
  *
- * Gains only fall as documents are taken, so an earlier gain is an upper bound of the current
- * one. Documents are kept in a heap by bound per token; only the top one is evaluated again and
- * taken if it stays on top, which gives the same choice as evaluating all of them each time. One
- * thread, sums in cell order: the choice depends only on the counts. */
+ * Gains only fall as documents are taken, so an earlier gain is an upper bound of the current one.
+ * A heap orders documents by bound per token. Only the top one is evaluated again, and taken if it
+ * stays on top; the choice is the same as if all were evaluated each time. It depends only on the
+ * counts: there is one thread, and sums are in cell order. */
 #include "calib/select.h"
 
 #include <stdbool.h>
@@ -84,7 +84,7 @@ int sel_add(struct sel *s, int64_t n_tokens, const uint32_t *count, struct err *
     return 0;
 }
 
-/* Returns how far n tokens suffice, 0 to 1: n / (n + IMAT_TAU). */
+/* Returns the share of an expert's own statistics with n tokens, 0 to 1: n / (n + IMAT_TAU). */
 static double share(double n) {
     return n / (n + IMAT_TAU);
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 /* calib/snapshot.c - writing and reading snapshots of importance matrices.
  *
- * State: number of chunks and of entries (8 bytes each); per entry the length of its name, ne0
- * and n_mat (8 bytes each), the name, sum2, count and, with moments, sum1 and sum4; then the
- * output of gram_col_save. A snapshot that does not fit the run is rejected as a whole, even if
- * its checksum is valid. */
+ * State: number of chunks and of entries (8 bytes each); per entry the length of its name, ne0 and
+ * n_mat (8 bytes each), the name, sum2, count and, with moments, sum1 and sum4; then the output of
+ * gram_col_save. A snapshot that does not match the run is rejected as a whole, even if its
+ * checksum is valid. */
 #include "calib/snapshot.h"
 
 #include <stdlib.h>

@@ -11,9 +11,9 @@
 /* Writes a snapshot of m and of gram, which is settled or NULL. */
 int calib_save(const char *path, const char *what, const struct imat *m,
                const struct gram_col *gram, struct err *e);
-/* Reads an earlier run's sums into m (empty except for its flag `moments`) and gram; m->n_chunks
- * is then the number of chunks they hold, at most max_chunks. Unless it returns SNAP_SAME,
- * changes neither, and logs why. */
+/* Reads an earlier run's sums into m (empty except for its flag `moments`) and gram; sets
+ * m->n_chunks to the number of chunks in them, at most max_chunks. If the result is not SNAP_SAME,
+ * both are unchanged, and the reason is logged. */
 enum checkpoint_found calib_load(const char *path, const char *what, struct imat *m,
                                  struct gram_col *gram, int64_t max_chunks);
 

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: MIT
 /* grad/back_attn.c - derivatives of attention and of rotary embeddings.
  *
- * With p the softmax of a query's scores, dp_j = dy . v_j and ds_j = p_j (dp_j - sum p dp),
- * times the slope of the soft cap: dq = scale sum ds_j k_j, dk_j = scale sum ds_j q, dv_j = sum
- * p_j dy. A text starts with an empty cache, so keys and values come from its own tokens only. The
- * query heads of a key head are processed one after the other, GRAD_QUERIES queries at a time:
- * first one task per query, then one task per range of keys, which sums over the queries in
- * order. */
+ * With p the softmax of a query's scores, dp_j = dy . v_j and ds_j = p_j (dp_j - sum p dp), times
+ * the slope of the soft cap: dq = scale sum ds_j k_j, dk_j = scale sum ds_j q, dv_j = sum p_j dy. A
+ * text starts with an empty cache, so all keys and values come from its own tokens. The query heads
+ * of a key head are processed one after the other, GRAD_QUERIES queries at a time: first one task
+ * per query, then one task per range of keys, which sums over the queries in order. */
 #include <math.h>
 #include <string.h>
 
@@ -33,18 +32,18 @@ static int64_t first_key(const struct gr_attn *a, int64_t pos) {
     return a->window > 0 && pos >= a->window ? pos - a->window + 1 : 0;
 }
 
-/* Returns the values that a current query keeps per key: p, followed by the n_ctx factors of q
- * in dk. */
+/* Returns the values that a current query keeps for its keys: n_ctx probabilities p, then n_ctx
+ * factors of q in dk. */
 static float *kept_of(const struct job *j, int64_t kv, int64_t t) {
     return j->g->attn + (kv * GRAD_QUERIES + t - j->t0) * 2 * j->g->n_ctx;
 }
-/* Returns the query head that the pass treats with key/value head kv. */
+/* Returns the query head that is being processed for key/value head kv. */
 static int64_t head_of(const struct job *j, int64_t kv) {
     return kv * (j->n->attn.n_heads / j->n->attn.n_kv_heads) + j->of_group;
 }
 
-/* Computes dq of a query and the values that its keys need. A key has `own` values of its own; a
- * latent key continues with the values of its V. */
+/* Computes dq of a query, and the values that its keys' gradients need. `own` values of a key are
+ * in K; a latent key continues with the values in V. */
 static void one_query(const struct job *j, int64_t kv, int64_t t) {
     const struct gr_attn *a = &j->n->attn;
     const struct kern *kern = &j->g->s->kern;
@@ -92,7 +91,7 @@ static void queries_range(void *ctx, int64_t i0, int64_t i1, int worker) {
     for (int64_t i = i0; i < i1; i++) one_query(j, i / j->nt, j->t0 + i % j->nt);
 }
 
-/* Adds the current queries' contributions to the gradients of keys [k0, k1). */
+/* Adds the current queries' contributions to the gradients of keys and values [k0, k1). */
 static void some_keys(const struct job *j, int64_t kv, int64_t k0, int64_t k1) {
     const struct gr_attn *a = &j->n->attn;
     const struct kern *kern = &j->g->s->kern;
@@ -160,8 +159,8 @@ static void product_range(void *ctx, int64_t h0, int64_t h1, int worker) {
                        j->g->scratch[worker]);
     }
 }
-/* Adds the gradient of the input of a product with one matrix per head; the values that a head's
- * matrix does not cover were copied. */
+/* Adds the gradient of the input of a product with one matrix per head; values beyond a head's
+ * matrix were copied, so their gradients are too. */
 void back_matmul_heads(struct grad *g, const struct gr_node *n, const struct kept *k) {
     const struct weight *w = model_weight(g->m, n->product.matrix);
     const int64_t heads = w->ne[2];

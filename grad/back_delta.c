@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 /* grad/back_delta.c - derivatives of short convolutions and of the gated delta rule.
  *
- * The rule for one head, with S its matrix [v_dim][k_dim], a the decay and b the sigmoid of
- * beta: p = S k, d = b (v - a p), S' = a S + d k^T, o = S' q. Backward, with Z the gradient with
- * respect to S': Z += do q^T, dq = S'^T do, dd = Z k, dk = Z^T d, da = <Z, S>, and through d: dv
- * = b dd, db = dd . (v - a p), da -= b dd . p, dk -= a b S^T dd. Z for the preceding token is a
- * Z - a b dd k^T. To save memory, only the matrices of every CHUNK-th token are stored; those
- * between are recomputed from them. */
+ * The rule for one head, with S its matrix [v_dim][k_dim], a the decay and b the sigmoid of beta: p
+ * = S k, d = b (v - a p), S' = a S + d k^T, o = S' q. Backward, with Z the gradient with respect to
+ * S': Z += do q^T, dq = S'^T do, dd = Z k, dk = Z^T d, da = <Z, S>, and through d: dv = b dd, db =
+ * dd . (v - a p), da -= b dd . p, dk -= a b S^T dd. Z for the preceding token is a Z - a b dd k^T.
+ * To save memory, only the matrices of every CHUNK-th token are stored; those in between are
+ * recomputed. */
 #include <math.h>
 #include <string.h>
 
@@ -41,7 +41,8 @@ static void conv_range(void *ctx, int64_t c0, int64_t c1, int worker) {
                 j->g->reg[j->n->dst][(t - j->width + 1 + i) * j->n_ch + c] += du * w[i];
         }
 }
-/* Computes the backward pass of silu of a causal convolution per channel; weights get none. */
+/* Computes the backward pass of silu of a causal convolution per channel; weights get no
+ * gradient. */
 void back_conv_silu(struct grad *g, const struct gr_node *n, const struct kept *k) {
     struct conv j = {.g = g, .n = n, .k = k, .n_ch = grad_width(g, n->dst)};
     j.w = exec_vec(g->s, n->conv.weight);
@@ -108,11 +109,11 @@ static float softplus(float x) {
 static int64_t beta_at(const struct delta *j, int64_t h) {
     return j->n->delta.grouped ? h + h / (j->hv / j->hk) * (j->hv / j->hk) : h;
 }
-/* Returns the column of head h's alpha; grouped: after the betas of its key head. */
+/* Returns the column of head h's alpha; if grouped, it follows the betas of its key head. */
 static int64_t alpha_at(const struct delta *j, int64_t h) {
     return j->n->delta.grouped ? beta_at(j, h) + j->hv / j->hk : h;
 }
-/* Returns which source of the node has the alphas. */
+/* Returns the index of the node's source that has the alphas. */
 static int alpha_src(const struct delta *j) {
     return j->n->delta.grouped ? 1 : 2;
 }
@@ -161,9 +162,9 @@ static void forward(const struct delta *j, const struct token *o, const float *s
     }
 }
 
-/* Computes a token's backward pass: s is the matrix before it, `next` the one after it, and z
- * the gradient with respect to `next` from later tokens on input, with respect to s on output.
- * dq and dk [dk] are scratch. */
+/* Computes a token's backward pass: s is the matrix before the token, `next` the one after it. On
+ * entry z is the gradient with respect to `next` from later tokens, on return the one with respect
+ * to s. dq and dk [dk] are scratch. */
 static void backward(const struct delta *j, const struct token *o, int64_t h, int64_t kh, int64_t t,
                      const float *s, const float *next, float *z, float *dq, float *dk) {
     const struct kern *kern = &j->g->s->kern;
@@ -189,7 +190,7 @@ static void backward(const struct delta *j, const struct token *o, int64_t h, in
         for (int64_t i = 0; i < n; i++) zr[i] = o->decay * (zr[i] - e * o->k[i]);
     }
     const struct gr_delta *m = &j->n->delta;
-    float *room = o->q; /* the values are no longer needed */
+    float *room = o->q; /* q and k are no longer needed */
     const float rq = normalize(room, row + kh * n, n, m->eps, 1);
     unit_back(row + kh * n, dq, n, rq, m->scale, drow + kh * n);
     const float rk = normalize(room, row + (j->hk + kh) * n, n, m->eps, 1);
@@ -201,7 +202,7 @@ static void backward(const struct delta *j, const struct token *o, int64_t h, in
         (float)da * o->decay * j->a[h] * grad_sigmoid(o->alpha);
 }
 
-/* Goes back through all tokens of value head h, whose keys are those of key head kh. */
+/* Runs the backward pass over all tokens of value head h, which uses the keys of key head kh. */
 static void one_head(const struct delta *j, int64_t h, int64_t kh, float *room) {
     const int64_t size = j->dk * j->dv, n = j->g->n, n_chunks = div_up(n, CHUNK);
     float *marks = room, *s = marks + n_chunks * size, *z = s + (CHUNK + 1) * size;
@@ -230,7 +231,8 @@ static void one_head(const struct delta *j, int64_t h, int64_t kh, float *room) 
     }
 }
 
-/* Runs one task per key head: the value heads that share it add to the same gradients. */
+/* Runs key heads [k0, k1). A key head is one task, because the value heads that share it add to the
+ * same gradients. */
 static void delta_range(void *ctx, int64_t k0, int64_t k1, int worker) {
     const struct delta *j = ctx;
     for (int64_t kh = k0; kh < k1; kh++)

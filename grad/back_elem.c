@@ -51,7 +51,8 @@ void back_embed(struct grad *g, const struct gr_node *n, const struct kept *k) {
                       g->n);
 }
 
-/* Adds dy . W to the gradient of the input. Shows the input and dy to the caller (g->see). */
+/* Adds dy . W to the gradient of the input. Passes the input and dy to the caller's callback
+ * g->see. */
 void back_matmul(struct grad *g, const struct gr_node *n, const struct kept *k) {
     const struct weight *w = model_weight(g->m, n->product.matrix);
     const float *dy = grad_take(g, n->dst, 0);
@@ -90,7 +91,7 @@ static void split_range(void *ctx, int64_t t0, int64_t t1, int worker) {
             }
         }
 }
-/* Adds the gradients of the two outputs to the halves of each head of the input. */
+/* Adds the gradients of the two outputs to the halves of each head in the gradient of the input. */
 void back_split_gate(struct grad *g, const struct gr_node *n, const struct kept *k) {
     struct job j = job_of(g, n, k);
     j.dy = grad_take(g, n->dst, 0);
@@ -141,7 +142,7 @@ static void mul_range(void *ctx, int64_t t0, int64_t t1, int worker) {
             dsrc(j, 0, t)[c] += (float)sum * slope;
         }
 }
-/* Computes the backward pass of dst *= factor(src0); each factor applies to several columns. */
+/* Computes the backward pass of dst *= factor(src0); a factor may apply to several columns. */
 void back_mul(struct grad *g, const struct gr_node *n, const struct kept *k) {
     struct job j = job_of(g, n, k);
     j.dy = grad_take(g, n->dst, 0);
@@ -155,7 +156,8 @@ void back_clamp(struct grad *g, const struct gr_node *n, const struct kept *k) {
         if (!(fabsf(k->dst[i]) <= n->scale.by)) d[i] = 0;
 }
 
-/* Adds dy to the columns of each head that the operation copied; drops the padding. */
+/* Adds dy to the gradients of the columns of each head that the operation copied; drops the
+ * padding. */
 void back_fit_heads(struct grad *g, const struct gr_node *n, const struct kept *k) {
     const int64_t from = n->heads.from, to = n->heads.head_dim, both = min_i64(from, to);
     const int64_t heads = g->n * grad_width(g, n->dst) / to;
@@ -255,7 +257,8 @@ void back_gate_add(struct grad *g, const struct gr_node *n, const struct kept *k
     grad_tokens(g, gate_add_range, &j);
 }
 
-/* Multiplies the gradient by the constant factor and by the weight, a number or one per column. */
+/* Multiplies the gradient by the constant factor and by the weight, which is one number or one per
+ * column. */
 void back_scale(struct grad *g, const struct gr_node *n, const struct kept *k) {
     const float *number = n->scale.number == GR_NONE ? NULL : exec_vec(g->s, n->scale.number);
     const bool each = number && g->g->weight[n->scale.number].ne[0] > 1;

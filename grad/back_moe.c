@@ -2,9 +2,9 @@
 /* grad/back_moe.c - derivatives of routed experts. The choice of experts is treated as constant.
  *
  * Pairs (token, expert) are sorted by expert. One task per expert runs the expert's rows forward
- * again and then backward, in its own part of the buffers; then each token sums its pairs in
- * slot order. The gradient of a pair's weight is dy . (the expert's output); the router's scores
- * get theirs from these. */
+ * again, then backward, in a separate part of the buffers; then each token sums its pairs in slot
+ * order. The gradient of a pair's weight is dy . (the expert's output); the gradients of the
+ * router's scores follow from those of the weights. */
 #include <string.h>
 
 #include "base/num.h"
@@ -43,8 +43,8 @@ static void sort_pairs(const struct job *j) {
 
 /* ---- an expert ------------------------------------------------------------------------------- */
 
-/* Replaces a row's gate and up by the activation's value in h and, if dh is given, by their
- * gradients. */
+/* Computes the activation h of a row from gate and up. activate_back computes the gradients of gate
+ * and up from the gradient of h. */
 static void activate(const struct gr_moe *m, const float *gate, const float *up, float *h,
                      int64_t n) {
     const float top = m->limit;
@@ -119,7 +119,7 @@ static void expert_forward(const struct job *j, int64_t e, int64_t r0, int64_t m
 static void expert_back(const struct job *j, int64_t e, int64_t r0, int64_t m, float *scratch) {
     const struct grad_moe *b = j->b;
     const float *all = j->g->taken[0];
-    float *dh = b->y; /* reuses its rows, now that the weights have their gradients */
+    float *dh = b->y; /* the weights have their gradients: reuse the rows of y */
     for (int64_t r = r0; r < r0 + m; r++) {
         const float *dy = all + b->token[r] * j->d;
         b->dweight[r] = j->g->s->kern.dot_f32(dy, b->y + r * j->d, j->d);
@@ -190,7 +190,7 @@ static void router_back(const struct job *j, int64_t t, float *dx) {
     for (int64_t e = 0; e < j->n_experts; e++)
         dx[e] = c->score == GR_SOFTMAX ? p[e] * (dx[e] - (float)all) : dx[e] * p[e] * (1 - p[e]);
 }
-/* Adds to tokens t0 to t1 - 1 the input gradients of their experts. */
+/* Adds the input gradients of their experts to tokens t0 to t1 - 1. */
 static void tokens_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     const struct job *j = ctx;
     (void)worker;

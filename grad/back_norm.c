@@ -61,8 +61,8 @@ static struct job job_of(struct grad *g, const struct gr_node *n, const struct k
     return j;
 }
 
-/* Add the gradient of the input of an RMS norm over whole rows, or over each head; weights get
- * none. k: the input kept in the forward pass. */
+/* Add the gradient of the input of an RMS norm, over whole rows or over each head; weights get no
+ * gradient. k holds the input kept in the forward pass. */
 void back_rms(struct grad *g, const struct gr_node *n, const struct kept *k) {
     struct job j = job_of(g, n, k, 0);
     grad_tokens(g, norm_range, &j);
@@ -71,8 +71,8 @@ void back_rms_heads(struct grad *g, const struct gr_node *n, const struct kept *
     struct job j = job_of(g, n, k, n->norm.head_dim);
     grad_tokens(g, norm_range, &j);
 }
-/* Adds the gradient of a LayerNorm's input; weights get none. k: the input kept in the forward
- * pass. */
+/* Adds the gradient of a LayerNorm's input; weights get no gradient. k holds the input kept in the
+ * forward pass. */
 void back_layer_norm(struct grad *g, const struct gr_node *n, const struct kept *k) {
     struct job j = job_of(g, n, k, n->norm.head_dim);
     j.centered = true;

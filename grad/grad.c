@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
-/* grad/grad.c - gradients of a text: one forward pass, then the blocks in reverse.
+/* grad/grad.c - gradients of a text: one forward pass, then a backward pass over the blocks in
+ * reverse.
  *
- * The first pass keeps the input of each block. Then the blocks are run again, last first, in
- * pieces: each with a watcher that keeps the inputs of its nodes (the tape), followed by the
- * backward pass over its nodes. So memory holds the tape of one piece only. A block that reads
- * more than the residual belongs to the same piece as the block before it. No sum depends on the
- * number of threads. */
+ * The first pass keeps the input of each block. Then the blocks are run again in pieces, last piece
+ * first: forward with a watcher that keeps the inputs of the piece's nodes (the tape), then
+ * backward over these nodes. So memory holds the tape of only one piece. A block that reads more
+ * than the residual belongs to the same piece as the block before it. No sum depends on the number
+ * of threads. */
 #include "grad/grad.h"
 
 #include <math.h>
@@ -18,9 +19,9 @@
 #include "grad/grad_int.h"
 #include "kernels/blas.h"
 
-/* Rows of W per OpenBLAS product: the most, and the fewest. */
+/* Most and fewest rows of W per OpenBLAS product. */
 enum { BACK_PANEL = 512, BACK_LEAST = 128 };
-/* The head's rows are reported SEEN_ROWS at a time; the bits of moments depend on that number. */
+/* The head's rows are passed on SEEN_ROWS at a time; the bits of moments depend on that number. */
 enum { TOKEN_CHUNK = 16, HEAD_ROWS = 128, SEEN_ROWS = 32 };
 
 /* ---- inputs of the derivatives --------------------------------------------------------------- */
@@ -45,7 +46,7 @@ static void decode(const struct grad *g, const struct weight *w, const uint8_t *
         g->s->kern.op[w->type].decode(from + (uint64_t)(r0 + r) * w->row_bytes, to + r * nc, nc);
 }
 
-/* Returns the rows of W that columns_back decodes at a time: more with OpenBLAS. */
+/* Returns the number of rows of W that columns_back decodes at a time: more with OpenBLAS. */
 static int64_t panel_rows(const struct grad *g, const struct weight *w, int64_t nc, int64_t m) {
     const int64_t room = GRAD_PANEL * w->ne[0] / nc;
     if (!blas_does(g->s->blas, BLAS_BACK) || m < BLAS_LEAST_ROWS || room < BACK_LEAST)
@@ -84,7 +85,8 @@ void grad_rows(const struct grad *g, const struct weight *w, const uint8_t *mat,
     }
 }
 
-/* Sizes of a task: some tokens and PRODUCT_COLS columns, a multiple of every type's block. */
+/* Sizes of a task: LEAST_TOKENS to PRODUCT_TOKENS tokens, and PRODUCT_COLS columns, a multiple of
+ * every type's block. */
 enum { PRODUCT_COLS = 256, PRODUCT_TOKENS = 128, LEAST_TOKENS = 16 };
 struct product {
     const struct grad *g;
@@ -125,7 +127,7 @@ static const float *keep_reg(struct grad *g, const struct session *s, gr_reg r) 
     return r == GR_NONE ? NULL : tape_take(g, s->reg[r], s->n_tok * grad_width(g, r));
 }
 
-/* Copies the scores of all experts, which are stored between other numbers. */
+/* Copies the scores of all experts, which the session stores among other numbers. */
 static const float *keep_scores(struct grad *g, const struct session *s, int64_t n_experts) {
     float *to = g->tape + g->tape_used;
     g->tape_used += s->n_tok * n_experts;
@@ -152,7 +154,7 @@ static void keep_for_back(void *ud, struct session *s, const struct gr_node *n, 
     }
 }
 
-/* Returns the number of values of a node kept per token. */
+/* Returns the number of values per token that are kept for a node. */
 static int64_t tape_width(const struct graph *g, const struct gr_node *n) {
     const unsigned keep = back_table[n->op].keep;
     int64_t w = 0;
@@ -424,7 +426,7 @@ int grad_new(struct grad **out, const struct model *m, int64_t n_ctx, enum kern_
                                     .isa = isa,
                                     .act = ACT_F32,
                                     .pool = pool,
-                                    .whole = true}; /* texts must be shown as a whole */
+                                    .whole = true}; /* observers must see texts as a whole */
     const char *missing = "";
     if (!grad_can(m, &missing))
         return err_set(e, ERR_DATA, "the operation %s has no derivative", missing);

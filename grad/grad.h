@@ -1,37 +1,37 @@
 // SPDX-License-Identifier: MIT
 /* grad/grad.h - gradients of a text's loss with respect to the outputs of a model's products.
  *
- * The loss is -sum log p(answer), with answers drawn from the model's own distribution. The
- * outer products of its gradients then add up to the Fisher information: the divergence, to
- * second order, that errors of an output cost. Gradients of weights are not computed. */
+ * The loss is -sum log p(answer), with answers drawn from the model's own distribution. The outer
+ * products of its gradients then add up to the Fisher information, which gives, to second order,
+ * the divergence that errors of an output cause. Gradients of weights are not computed. */
 #ifndef HONE_RUNTIME_GRAD_GRAD_H
 #define HONE_RUNTIME_GRAD_GRAD_H
 
 #include "runtime/engine/session.h"
 
 struct grad;
-/* Receives the gradients of one product; called for each product, last layer first. Row r of x
- * is an input of w's matrix (of expert `expert`; -1: dense), and row r of g is the gradient of
- * the corresponding output; rows are ld_x and ld_g values apart. The head's input comes in
- * several calls. An expert's rows are in token order, and its gradients include the factor of
- * its output. */
+/* Receives the gradients of one product; called for each product, last layer first. Row r of x is
+ * an input of w's matrix (of expert `expert`; -1: dense), and row r of g the gradient of the
+ * corresponding output; rows are ld_x and ld_g values apart. For the head it is called several
+ * times. An expert's rows are in token order; its gradients include the weight of the expert's
+ * output. */
 typedef void (*grad_see_fn)(void *ud, const struct gr_weight *w, int64_t expert, const float *x,
                             int64_t ld_x, const float *g, int64_t ld_g, int64_t n_rows);
 /* Receives the gradients [n_rows][n_embd] of the residual that enters block `block`. */
 typedef void (*grad_residual_fn)(void *ud, int block, const float *g, int64_t n_rows);
 
-/* Receives the gradients of a lookup table; called for each table indexed by token. g
- * [n_rows][width] are the gradients of row ids[t] of w, times `by`. */
+/* Receives the gradients of a lookup table; called for each table indexed by token. Row t of g
+ * [n_rows][width] is the gradient with respect to row ids[t] of w times `by`. */
 typedef void (*grad_lookup_fn)(void *ud, const struct gr_weight *w, const int32_t *ids, float by,
                                const float *g, int64_t n_rows);
 
-/* Returns whether all operations of a model's graph have derivatives; *missing names the first
- * without. */
+/* Returns whether all operations of a model's graph have derivatives; sets *missing to the name of
+ * the first one without. */
 bool grad_can(const struct model *m, const char **missing);
 bool grad_can_graph(const struct graph *g, const char **missing);
 /* Allocates buffers for texts of n_ctx tokens. Returns ERR_DATA if grad_can fails, ERR_SYS if
- * memory is short. Needs four bytes for each value that the operations of the largest piece
- * read. */
+ * memory is short. Needs four bytes for each value that the operations of the largest piece of the
+ * graph read. */
 int grad_new(struct grad **out, const struct model *m, int64_t n_ctx, enum kern_isa isa,
              struct pool *pool, struct err *e);
 void grad_free(struct grad *g);
@@ -40,8 +40,8 @@ void grad_blas(struct grad *g, unsigned uses);
 void grad_observe(struct grad *g, grad_see_fn see, void *ud);
 void grad_observe_residual(struct grad *g, grad_residual_fn see, void *ud);
 void grad_observe_lookups(struct grad *g, grad_lookup_fn see, void *ud);
-/* Computes the gradients for n tokens from an empty context. `answer` [n] are the target tokens;
- * NULL: drawn by `seed` and position. *loss may be NULL. */
+/* Computes the gradients for n tokens from an empty context. `answer` [n] holds the target tokens;
+ * NULL: they are drawn, by `seed` and position. *loss may be NULL. */
 int grad_text(struct grad *g, const int32_t *ids, const int32_t *answer, int64_t n, uint64_t seed,
               double *loss, struct err *e);
 

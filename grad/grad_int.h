@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* grad/grad_int.h - shared declarations of the derivatives. Internal to grad.
+/* grad/grad_int.h - declarations shared by the derivatives. Internal to grad/.
  *
- * Gradients mirror the graph's registers: grad.reg[r] holds the gradients of register r's
- * contents at the node whose backward pass is running. A derivative reads the gradients of the
- * node's dst and adds to those of its sources. A register that an operation overwrites has no
- * gradient before it: grad_take moves the gradients out and leaves zeros. */
+ * Gradients mirror the graph's registers: grad.reg[r] holds the gradients of register r's contents
+ * at the node whose backward pass is running. A derivative reads the gradients of the node's dst
+ * and adds to those of its sources. Before an operation that overwrites a register, the register
+ * has no gradient: grad_take moves the gradients out and leaves zeros. */
 #ifndef HONE_RUNTIME_GRAD_GRAD_INT_H
 #define HONE_RUNTIME_GRAD_GRAD_INT_H
 
@@ -13,11 +13,11 @@
 #include "runtime/engine/exec.h"
 #include "grad/grad.h"
 
-enum { /* data of a node kept in the forward pass */
+enum { /* node data kept in the forward pass */
        KEEP_SRC0 = 1,
        KEEP_SRC1 = 2,
        KEEP_SRC2 = 4,
-       KEEP_DST = 8,    /* value before the node ran */
+       KEEP_DST = 8,    /* dst as it was before the node ran */
        KEEP_CHOICE = 16 /* experts, their weights and the router's scores */
 };
 struct kept { /* values kept for one node; each [n][width] or NULL */
@@ -43,7 +43,7 @@ struct grad {
         /* Rows of pairs (token, expert), sorted by expert: inputs and their gradients
          * [pairs][d]; gate and up with their gradients, and the input of down, [pairs][f]. */
         float *x, *dx, *gate, *up, *h, *dgate, *dup, *y, *dy;
-        float *both; /* [pairs][2 f] gate and up as in a shared tensor; NULL: no such tensor */
+        float *both; /* [pairs][2 f] gate and up of a shared tensor; NULL: separate tensors */
         float *weight, *dweight; /* [pairs], in sorted order */
         float *score;            /* [n_ctx][experts] gradients of the router's logits */
         int32_t *place, *token, *first;
@@ -73,8 +73,8 @@ extern const struct back back_table[OP_COUNT];
 const float *grad_take(struct grad *g, gr_reg r, int which);
 /* Runs fn over the tokens of the text. */
 void grad_tokens(struct grad *g, pool_fn fn, void *ctx);
-/* Computes dx [m][ld_x] += dy [m][ld_y] . W for rows [r0, r1) of the matrix at `mat`; column 0
- * of dy belongs to row r0. scratch: space for GRAD_PANEL rows of W. */
+/* Computes dx [m][ld_x] += dy [m][ld_y] . W for rows [r0, r1) of the matrix W at `mat`; column 0 of
+ * dy belongs to row r0. scratch: space for GRAD_PANEL rows of W. */
 void grad_rows_back(const struct grad *g, const struct weight *w, const uint8_t *mat, int64_t r0,
                     int64_t r1, const float *dy, int64_t ld_y, float *dx, int64_t ld_x, int64_t m,
                     float *scratch);
