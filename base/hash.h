@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* base/hash.h - xxh64 (tables, content keys), XXH3-128 (manifests) and SHA-256 (checksums,
- * goldens). */
+/* base/hash.h - hash functions: xxh64 (tables, content keys), XXH3-128 (manifests) and SHA-256
+ * (checksums, goldens); and a map from strings to integers. */
 #ifndef HONE_BASE_HASH_H
 #define HONE_BASE_HASH_H
 

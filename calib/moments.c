@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 /* calib/moments.c - second moments: sums of x x^T for the inputs of all matrix products.
  *
- * Weights that are shown rows with equal bytes in the survey share an input; finish repeats that
- * comparison over the whole text. Dense inputs keep full matrices (blocks beyond 4096 columns).
- * Each expert keeps 256-column blocks if these take at most OWN_BYTES per weight; otherwise all
- * experts share one full matrix over their rows. The kernels multiply the rows of a call (at most a
- * chunk) in f32. Sums over calls are f32 too: a sum loses bits only after 2^24 chunks of equal
- * size. The halves take turns of RUN chunks, so both see every text. Memory: 8 bytes * n * block *
- * matrices per input, checked before the first chunk. */
+ * Weights that receive byte-identical rows during the survey share an input; gram_col_finish
+ * repeats the comparison over the whole text. Dense inputs keep full matrices (blocks beyond 4096
+ * columns). Each expert keeps 256-column blocks if these take at most OWN_BYTES per weight;
+ * otherwise all experts share one full matrix over their rows. The kernels multiply the rows of a
+ * call (at most a chunk) in f32. Sums over calls are f32 too: a sum loses bits only after 2^24
+ * chunks of equal size. The halves take turns of RUN chunks, so both see every text. Memory: 8
+ * bytes * n * block * matrices per input, checked before the first chunk. */
 #include "calib/moments.h"
 
 #include <inttypes.h>
@@ -391,7 +391,7 @@ static void add_crosses(void *ctx, int64_t s0, int64_t s1, int worker) {
     }
 }
 
-/* Adds the products of the rows' differences from the base model's rows (c->diff) and the rows. */
+/* Adds the products of c->diff, the rows' differences from the base model's, and the rows. */
 static void add_cross(struct job *j) {
     struct job d = *j;
     d.x = j->c->diff;

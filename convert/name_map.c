@@ -452,7 +452,7 @@ static const struct tensor_row *row_named(const struct arch *a, const char *gguf
     return r->gguf ? r : NULL;
 }
 
-/* Lets an adapter change the number of tokens and untie the head. */
+/* Applies an adapter's changes to the token count and to the tie between head and embeddings. */
 static int adapt_head(struct mapping *m, struct err *e) {
     struct conv_plan *p = m->p;
     const struct tensor_row *in = row_named(p->arch, "token_embd.weight"),

@@ -26,8 +26,8 @@ static inline float kern_e8m0_half(uint8_t e) {
     return fp_from_bits(e < 2 ? 0x00200000u << e : (uint32_t)(e - 1) << 23);
 }
 
-/* Returns half the value of an unsigned E4M3 byte. Bytes with the sign bit follow the formula;
- * 0x7f gives 0. */
+/* Returns half the value of an unsigned E4M3 byte. Bytes with the sign bit set follow the same
+ * formula; 0x7f gives 0. */
 static inline float kern_ue4m3_half(uint8_t v) {
     const uint32_t exp = (v >> 3) & 15u, man = v & 7u;
     if (v == 0x7f) return 0;

@@ -5,7 +5,7 @@
  *
  * Sliding-window and full-attention layers differ in head size and number of key/value heads.
  * Full-attention layers may lack a value projection; their values are then the raw keys. The last
- * layers of the E models read the keys and values of an earlier one of their kind. Norms are used
+ * layers of the E models read the keys and values of an earlier layer of their kind. Norms are used
  * as stored. */
 #include "models/gemma4.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* models/phi2.c - Phi-1, Phi-1.5 and Phi-2: one LayerNorm per block, shared by parallel attention
- * and ungated feed-forward; partial RoPE; biases everywhere, including logits. */
+ * and ungated feed-forward; partial RoPE; biases everywhere, including the head. */
 #include "containers/hfdir.h"
 #include "models/rows.h"
 

@@ -6,7 +6,7 @@
 #include "kernels/ops.h"
 #include "kernels/rows/iq2_xs.h"
 
-/* Splits a block. A word has 9 bits of index and 7 of signs. */
+/* Splits a block into indices, signs and scales. A word has 9 bits of index and 7 of sign index. */
 static inline void parts(const void *w, struct iq_head *h) {
     const struct blk_IQ2_XS *x = w;
     const __m256i a = load32(x->qs), b = load32(x->qs + 16), low = _mm256_set1_epi16(511);

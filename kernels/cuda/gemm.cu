@@ -127,7 +127,7 @@ template <class B> CU_DEV void fetch(const struct source &f, int t) {
     cu_copy_commit();
 }
 
-/* Multiplies by mma. The grid is tasks and groups of 16 * WARPS rows. */
+/* Computes products with mma. The grid is (tasks, groups of 16 * WARPS weight rows). */
 template <class B>
 CU_KERNEL __launch_bounds__(32 * gemm_shape<B>::WARPS) gemm_kernel(struct cu_gemm_job j) {
     CU_DYN_SHARED(uint8_t, smem);

@@ -123,7 +123,7 @@ template <class B> CU_DEV void decode_step(const struct source &f, int i) {
     }
 }
 
-/* Multiplies by mma. The grid is tasks and groups of ROWS rows. */
+/* Computes products with mma. The grid is (tasks, groups of ROWS weight rows). */
 template <class B> CU_KERNEL __launch_bounds__(THREADS, 2) any_kernel(struct cu_gemm_job j) {
     CU_DYN_SHARED(uint8_t, smem);
     constexpr int N = any_parts<B>::N;

@@ -159,7 +159,7 @@ CU_DEV void multiply(const float *w, const float *x, int wu, int xu, float (&acc
     }
 }
 
-/* Multiplies. The grid is tasks and groups of ROWS rows. */
+/* Computes products. The grid is (tasks, groups of ROWS weight rows). */
 template <class B> CU_KERNEL __launch_bounds__(THREADS, 3) f32_kernel(struct cu_gemm_job j) {
     CU_DYN_SHARED(float, smem);
     typedef raw_shape<B> R;

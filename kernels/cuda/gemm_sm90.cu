@@ -112,8 +112,8 @@ template <class B, int N> CU_DEV void product(const struct source &f, int row) {
 }
 #endif
 
-/* Multiplies by wgmma. The grid is tasks and groups of 16 rows per warp. In a gated unit, the first
- * half of the warps has gate rows, the second half the corresponding up rows. */
+/* Computes products with wgmma. The grid is (tasks, groups of 16 weight rows per warp). In a gated
+ * unit, the first half of the warps has gate rows, the second half the corresponding up rows. */
 template <class B>
 CU_KERNEL __launch_bounds__(32 * MAX_WARPS, 1) wgmma_kernel(struct cu_gemm_job j) {
 #ifdef CU_HAS_WGMMA

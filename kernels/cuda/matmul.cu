@@ -74,8 +74,8 @@ CU_DEV void store(const struct product &j, int64_t out, int64_t r, float v) {
     *y = j.mul ? cu_gate(v, j.gelu) * j.mul[out * j.ldy + r] : v;
 }
 
-/* Computes products whose input rows may use different matrices. The grid is matrix rows and output
- * rows. A warp beyond the last row recomputes that row. */
+/* Computes products whose input rows may use different matrices. The grid is (matrix rows, output
+ * rows). A warp beyond the last row recomputes that row. */
 template <class B> CU_KERNEL product_rows(struct product j) {
     CU_SHARED(float4, mem, [2 * CHUNK_LD / 4]); /* aligned */
     float(*const chunk)[CHUNK_LD] = (float(*)[CHUNK_LD])(void *)mem;
