@@ -35,7 +35,7 @@ const char *doc_str(const cJSON *obj, const char *name);           /* NULL: not 
 bool doc_is(const cJSON *obj, const char *name, const char *text); /* the member is this string */
 double doc_num(const cJSON *obj, const char *name, double otherwise);
 bool doc_bool(const cJSON *obj, const char *name, bool otherwise);
-/* Returns whether the member is an exact integer within +-2^53, and sets *out. */
+/* Returns whether the member is an exact integer within +-2^53; if so, sets *out to it. */
 bool doc_i64(const cJSON *obj, const char *name, int64_t *out);
 bool doc_is_i64(const cJSON *value, int64_t *out); /* the same for a value */
 

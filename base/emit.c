@@ -26,7 +26,7 @@ struct cell {
     char *str; /* owned by the cell */
 };
 struct column {
-    /* Both owned. A column without a title (NULL) appears only in JSON and CSV. */
+    /* Both strings are owned. A column without a title (NULL) appears only in JSON and CSV. */
     char *key, *title;
 };
 struct table {

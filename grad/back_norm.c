@@ -99,7 +99,8 @@ static void gated_range(void *ctx, int64_t t0, int64_t t1, int worker) {
         }
     (void)worker;
 }
-/* Adds the gradients of the input and the gate of a gated RMS norm, both kept in k. */
+/* Adds the gradients of the input and the gate of a gated RMS norm; k holds both from the forward
+ * pass. */
 void back_gated_rms(struct grad *g, const struct gr_node *n, const struct kept *k) {
     struct job j = job_of(g, n, k, n->norm.head_dim);
     j.dz = g->reg[n->src[1]];

@@ -12,7 +12,7 @@ struct kern_grid {
     /* -1, 0 and 1 in eighths: first all vectors shifted up by one eighth, then all vectors shifted
      * down. */
     int8_t iq1[2 * KERN_IQ1][8];
-    /* 8 sign bits (set: negative) per 7-bit index; bit 7 makes their number even. */
+    /* 8 sign bits (set: negative) per 7-bit index; bit 7 makes the number of set bits even. */
     uint8_t sign[128];
     /* Level numbers, element 0 in the lowest bits. IQ2 has 2 bits per element: [0] for elements
      * 0 to 3 of a vector, [1] for 4 to 7. IQ3 has nibbles: [0] for elements 0 and 1, [1] for 2

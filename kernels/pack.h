@@ -24,10 +24,10 @@ enum {
      * minima. I8MM needs the most; AVX2 and AVX-512 need 364, AMX none. */
 };
 
-/* 256 activations as the packed kernels read them. d has the scale of every 32, all equal if the
- * codes share one scale. s16 and s32 are sums of codes, abs the codes without signs. Codes beyond
- * the end of a row are 0. In an array aligned to cache lines the codes are aligned too, so AMX
- * reads them 1.5x as fast. */
+/* 256 activations as the packed kernels read them. d holds a scale for every 32 activations; all
+ * are equal if the codes share one scale. s16 and s32 are sums of codes, abs the codes without
+ * signs. Codes beyond the end of a row are 0. In an array aligned to cache lines the codes are
+ * aligned too, so AMX reads them 1.5x as fast. */
 struct kern_act {
     float d[8];
     int16_t s16[16], s32[8];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* kernels/avx512/avx512.h - small helpers of the AVX-512 kernels, in addition to avx2.h. Static
+/* kernels/avx512/avx512.h - small helpers for the AVX-512 kernels, in addition to avx2.h. Static
  * inline functions only. */
 #ifndef HONE_KERNELS_AVX512_AVX512_H
 #define HONE_KERNELS_AVX512_AVX512_H

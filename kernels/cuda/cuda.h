@@ -143,7 +143,7 @@ bool cu_part_can(const struct cu_weight *w, bool exact);
  * values. */
 int64_t cu_attn_few_rows(const struct cu_attn *a);
 /* Grows the stream's scratch, which launchers use, to n_bytes. Scratch cannot grow during
- * capture: reserve the maximum first, or run the pass once before capturing, largest n_tok
+ * capture: reserve the maximum first, or run each pass once before capturing, the largest n_tok
  * first. */
 int cu_reserve(struct cu_stream *s, uint64_t n_bytes, struct err *e);
 /* Returns the most scratch bytes that a product with n_in rows needs, where x_div consecutive rows

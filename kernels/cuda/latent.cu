@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* kernels/cuda/latent.cu - latent attention: products in which every head has its own matrix,
- * and attention whose heads share one row per position, with the value being the last part of
- * the key. Plain code without tensor cores. */
+ * and attention whose heads share one row per position, in which the value is the last part of the
+ * key. Plain code without tensor cores. */
 #include "kernels/cuda/attn.cuh"
 #include "kernels/cuda/group.cuh"
 

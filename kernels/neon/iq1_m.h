@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* kernels/neon/iq1_m.h - IQ1_M for neon/iq.h, also packed. Layout: kernels/ref/iq1_m.c. Included
- * once, by kernels/packed.c. */
+/* kernels/neon/iq1_m.h - IQ1_M with NEON: unpacked rows (iq.h) and packed ones. Layout:
+ * kernels/ref/iq1_m.c. Included once, by kernels/packed.c. */
 #include "kernels/codebook.h"
 #include "kernels/neon/grid.h"
 #include "kernels/neon/iq.h"

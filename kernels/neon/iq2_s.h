@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* kernels/neon/iq2_s.h - IQ2_S for neon/iq.h, also packed. Layout: kernels/ref/iq2_s.c. Included
- * once, by kernels/packed.c. */
+/* kernels/neon/iq2_s.h - IQ2_S with NEON: unpacked rows (iq.h) and packed ones. Layout:
+ * kernels/ref/iq2_s.c. Included once, by kernels/packed.c. */
 #include "kernels/neon/grid.h"
 #include "kernels/neon/iq.h"
 #include "kernels/ops.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* kernels/neon/iq2_xs.h - IQ2_XS for neon/iq.h, also packed. Layout: kernels/ref/iq2_xs.c.
- * Included once, by kernels/packed.c. */
+/* kernels/neon/iq2_xs.h - IQ2_XS with NEON: unpacked rows (iq.h) and packed ones. Layout:
+ * kernels/ref/iq2_xs.c. Included once, by kernels/packed.c. */
 #include "kernels/neon/grid.h"
 #include "kernels/neon/iq.h"
 #include "kernels/ops.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* kernels/neon/iq3_s.h - IQ3_S for neon/iq.h, also packed. Layout: kernels/ref/iq3_s.c. Included
- * once, by kernels/packed.c. */
+/* kernels/neon/iq3_s.h - IQ3_S with NEON: unpacked rows (iq.h) and packed ones. Layout:
+ * kernels/ref/iq3_s.c. Included once, by kernels/packed.c. */
 #include "kernels/neon/grid.h"
 #include "kernels/neon/iq.h"
 #include "kernels/ops.h"

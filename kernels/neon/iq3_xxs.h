@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* kernels/neon/iq3_xxs.h - IQ3_XXS for neon/iq.h. Layout: kernels/ref/iq3_xxs.c. Included once
- * by an ISA's file for the type. */
+/* kernels/neon/iq3_xxs.h - IQ3_XXS with NEON: unpacked rows (iq.h). Layout: kernels/ref/iq3_xxs.c.
+ * Included once by an ISA's file for the type. */
 #include "kernels/neon/grid.h"
 #include "kernels/neon/iq.h"
 #include "kernels/ops.h"

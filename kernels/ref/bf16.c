@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* kernels/ref/bf16.c - bfloat16 weights: the high half of an f32. The dot takes f32 activations. */
+/* kernels/ref/bf16.c - reference kernels for bfloat16 weights, each the high half of an f32. The
+ * dot takes f32 activations. */
 #include "base/fp.h"
 #include "kernels/ops.h"
 

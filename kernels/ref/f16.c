@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* kernels/ref/f16.c - IEEE half-precision weights. The dot takes f32 activations. */
+/* kernels/ref/f16.c - reference kernels for IEEE half-precision weights. The dot takes f32
+ * activations. */
 #include "base/fp.h"
 #include "kernels/ops.h"
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* kernels/ref/f32_weights.c - f32 weights: decode copies. The dot takes f32 activations. */
+/* kernels/ref/f32_weights.c - reference kernels for f32 weights: decode is a copy, dot takes f32
+ * activations. */
 #include "base/fp.h"
 #include "kernels/ops.h"
 
