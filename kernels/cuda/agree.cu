@@ -39,8 +39,8 @@ struct trial {
     uint8_t blocks[ROWS * 2 * K]; /* no packed type has 2 bytes per weight */
 };
 
-/* Reports whether the running code was compiled for this device by nvcc. Otherwise the driver
- * compiled other code of the binary for it. */
+/* Sets *yes to whether the code that runs on this device was compiled with wgmma; the build may
+ * also contain code without it. */
 CU_KERNEL has_wgmma(int32_t *yes) {
 #ifdef CU_HAS_WGMMA
     *yes = 1;
