@@ -61,9 +61,9 @@ struct ctx {
 /* Initializes the context of a new job: default levels, messages to stderr, no limit, one rank, no
  * thread pool. */
 void ctx_init(struct ctx *c);
-/* Ends the thread pool and frees what the context owns. Afterwards the context is as after
- * ctx_init, except that sinks and levels are kept. No thread may use it any more. Buffers allocated
- * under its memory limit may outlive it. */
+/* Ends the thread pool and frees what the context owns. Afterwards the context is in the state that
+ * ctx_init creates, but keeps its sinks and levels. No thread may use it any more. Buffers
+ * allocated under its memory limit may outlive it. */
 void ctx_release(struct ctx *c);
 
 /* Returns the calling thread's context; never NULL. */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* base/numa.h - NUMA nodes: placement of threads and memory on machines whose memory is divided
- * among groups of processors (sockets, dies). Remote memory is slower, and each node adds bandwidth
- * of its own. Uses sysfs and mbind on Linux. With a single node, or if nodes are unknown, all
+ * among groups of processors (sockets, dies). Remote memory is slower, and each node adds its own
+ * bandwidth. Uses sysfs and mbind on Linux. With a single node, or if nodes are unknown, all
  * functions do nothing. */
 #ifndef HONE_BASE_NUMA_H
 #define HONE_BASE_NUMA_H

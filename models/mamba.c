@@ -94,7 +94,7 @@ static int read_inner(struct hparams *h, const struct hfdir *dir, struct err *e)
     return hparams_mul(h, HD_LIN_INNER, expand, h->d[HD_EMBD], e);
 }
 
-/* The eps of Falcon Mamba's inner norms, for which there is no key. */
+/* eps of Falcon Mamba's inner norms; GGUF has no key for it. */
 static const double inner_eps = 1e-6;
 static int mamba1_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     const char *type = json_str(hfdir_hparam(dir, "model_type"));

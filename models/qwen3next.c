@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* models/qwen3next.c - Qwen3-Next: like Qwen3.5 MoE, but value heads keep the order of the
- * checkpoint. One matrix there holds q, k, v and z of each key head in turn, another one beta and
- * alpha. */
+ * checkpoint. There one matrix holds q, k, v and z of each key head in turn, and a second one beta
+ * and alpha. */
 #include "containers/hfdir.h"
 #include "base/json.h"
 #include "models/rows.h"

@@ -35,7 +35,7 @@ struct cu_gemm_job {
     float *y;
     int64_t ldy;
 };
-/* A kernel with a grid of (tasks, groups of `rows` rows). */
+/* A kernel whose grid is (tasks, groups of `rows` weight rows). */
 struct cu_gemm_kernel {
     enum qtype type;
     int tokens, rows, warps, smem; /* most tokens per task; rows, warps, shared bytes per block */
@@ -121,8 +121,8 @@ struct cu_gemm_kernel cu_gemm_sm90(const struct cu_stream *s, const struct cu_pr
 /* Returns the kernel for weights of this type in file order (gemm_any.cu); fn NULL: none. */
 struct cu_gemm_kernel cu_gemm_any(const struct cu_stream *s, const struct cu_product *p,
                                   enum qtype type);
-/* Returns the kernel for exact products with weights of this type (gemm_f32.cu). Its tasks may
- * have as few as CU_LEAST_TASK tokens. */
+/* Returns the kernel for exact products with weights of this type (gemm_f32.cu). Its tasks may be
+ * as small as CU_LEAST_TASK tokens. */
 enum { CU_LEAST_TASK = 16 };
 struct cu_gemm_kernel cu_gemm_f32(const struct cu_stream *s, const struct cu_product *p,
                                   enum qtype type);
