@@ -119,7 +119,7 @@ static int hold_factor(struct factors *c, const struct gram_input *in, int64_t m
     factors_put(c, held);
     if (!k) {
         k = add_factor(c, in, mat, o, e);
-        if (!k) return e->code;
+        if (!k) return (int)e->code;
         k->holders = 1;
         c->made++;
     }
