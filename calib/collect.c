@@ -313,7 +313,8 @@ static void save_snapshot(struct collector *c) {
     c->keep = NULL;
 }
 
-/* Returns whether the snapshot `found` has exactly the entries of `out`, with the same sizes. */
+/* Returns whether the snapshot `found` has every entry of `out`, with the same sizes. It may have
+ * more, those of an MTP block. */
 static bool fits_there(const struct imat *out, const struct imat *found) {
     for (int64_t i = 0; i < out->n_entries; i++) {
         const struct imat_entry *want = &out->entry[i], *en = imat_find(found, want->name);

@@ -67,8 +67,8 @@ static void put_parameter(struct buf *out, const char *name, double v) {
     buf_chr(out, '\n');
 }
 
-/* Returns whether a Modelfile can express a text, which means that it has no quotes: Ollama strips
- * quotes and has no escapes. */
+/* Returns whether a Modelfile can express s. Ollama strips quotes and has no escapes, so s may
+ * contain neither quotes nor control characters. */
 static bool quotable(const char *s) {
     for (const char *c = s; *c; c++)
         if (*c == '"' || (unsigned char)*c < 0x20) return false;

@@ -16,19 +16,25 @@ def read(path):
     return open(path, encoding='utf-8', errors='replace').read()
 
 
-headers = [read(p) for p in tracked('*.h')]
+headers = [read(p) for p in tracked('*.h', '*.h.in')]
 DEFINITION = re.compile(r'((?:/\*(?:[^*]|\*(?!/))*\*/\n)?)^((?:[a-z]\w*[\w \t*]*?)\b(\w+)\([^;{}]*\)) \{$', re.M)
 COMMENT = r'(/\*(?:[^*]|\*(?!/))*\*/\n)'
 
 
 def declared(name):
-    """The comment of a function's declaration in a header, or ''; statics have none there."""
+    """The comment of a function's declaration, or ''."""
     for header in headers:
         after = re.search(r'\b' + name + r'\([^;{}]*\);[ \t]*' + COMMENT, header)
         m = after or re.search('(?m)^' + COMMENT + r'(?:(?!/\*|;|\{)[\s\S])*\b' + name + r'\(', header)
         if m:
             return m.group(1)
     return ''
+
+
+def forward(name, text):
+    """The comment of a static function's forward declaration, or ''."""
+    m = re.search('(?m)^' + COMMENT + r'static [^;{}]*\b' + name + r'\([^;{}]*\);', text)
+    return m.group(1) if m else ''
 
 
 found = []
@@ -41,6 +47,6 @@ for path in sorted(tracked('*.c', '*.cu', '*.cuh')):
 random.seed(seed)
 print(f'{len(found)} functions; {n} picks, seed {seed}\n')
 for i, (path, name, comment, signature) in enumerate(random.sample(found, n), 1):
-    if not comment and not signature.startswith('static'):
-        comment = declared(name)
+    if not comment:
+        comment = forward(name, read(path)) if signature.startswith('static') else declared(name)
     print(f'{i}. {path}\n```c\n{comment}{signature}\n```\n')
