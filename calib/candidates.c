@@ -60,7 +60,7 @@ static void count_routes(void *ud, const struct session_shown *s) {
             r->count[r->c->first[l] + s->chosen[i]]++;
 }
 
-/* Runs a document, piece by piece. Copies each piece's tokens, because the first token may have to
+/* Runs a document, chunk by chunk. Copies each chunk's tokens, because the first token may have to
  * be replaced. */
 static int forward(struct router *r, const struct corpus_doc *d, struct err *e) {
     const bool bos = tok_add_bos(r->m->tok) && tok_special(r->m->tok, TS_BOS) >= 0;

@@ -27,7 +27,7 @@ struct candidates {
 /* Initializes c with a model's layers and experts, without documents. Returns ERR_DATA if the
  * model has no experts. */
 int candidates_init(struct candidates *c, const struct model *m, struct err *e);
-/* Runs each document through the model separately, in pieces of o->ctx tokens, each from an empty
+/* Runs each document through the model separately, in chunks of o->ctx tokens, each from an empty
  * context as in imatrix_collect. Runs the trunk only: neither the head nor an MTP block. Uses
  * texts, n_texts, ctx, parse_special, isa, pool and device of o. */
 int candidates_route(struct candidates *c, const struct model *m, const struct imatrix_opts *o,

@@ -87,7 +87,8 @@ static bool writes_python(const struct toolparse *p) {
     return p->f->parse == tool_parse_python || p->f->parse == tool_parse_llama;
 }
 
-/* Returns whether a tool's name and a parenthesis are at i, or may be once more text arrives. */
+/* Returns whether a declared tool's name followed by '(' is at i, or might be when more text has
+ * arrived. */
 static bool may_begin_python(const struct toolparse *p, size_t i) {
     const size_t from = i = tool_ws(p, i + tool_at(p, i, "["));
     while (i < p->in.len && !tool_is_ws(p->in.data[i]) && !strchr("([{\"'`", p->in.data[i])) i++;

@@ -18,7 +18,7 @@ enum tool_place {
     TOOL_PLACES
 };
 const char *tool_place_name(enum tool_place place); /* "name", "key", ... */
-/* Returns the place of byte `at` of the input. Sets *call to the index of the call that contains
+/* Returns the place of byte `at` in the input. Sets *call to the index of the call that contains
  * it; -1: none. Call after toolparse_finish(). */
 enum tool_place toolparse_place(const struct toolparse *p, size_t at, int *call);
 
@@ -29,7 +29,8 @@ struct tool_tally { /* zero-initialized: empty */
     } * row;
     int n;
 };
-/* Adds the places of the n byte offsets at[] of p's input to t. Call after toolparse_finish(). */
+/* Classifies each of the n byte offsets at[] in p's input by its place and adds the counts to t.
+ * Call after toolparse_finish(). */
 void tool_tally_add(struct tool_tally *t, const struct toolparse *p, const size_t *at, int64_t n);
 /* Writes the tally as an array called `name`: one row per tool, with its non-zero counts by
  * place. */

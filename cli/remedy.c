@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* cli/remedy.c - completion of error messages that name foreign options. Messages that name a
- * command themselves ("hone convert --type bf16 ...") stay unchanged. */
+/* cli/remedy.c - hints for error messages that name an option of a different command (remedy.h).
+ * Messages that already name a command ("hone convert --type bf16 ...") are left unchanged. */
 #include "cli/remedy.h"
 
 #include <ctype.h>

@@ -136,7 +136,7 @@ int gguf_check_data(const struct gguf *g, const struct gguf_tensor *t, struct er
 
 /* ---- writing ---------------------------------------------------------------------------------
  * First declare keys and tensors. gguf_w_begin() then writes the whole header, as all sizes are
- * known. The tensors' data follow in declared order, in pieces of any size. gguf_w_commit() checks
+ * known. The tensors' data follow in declared order, in chunks of any size. gguf_w_commit() checks
  * that all bytes were written, syncs and renames; nothing appears under the final name before
  * that. */
 struct gguf_w;

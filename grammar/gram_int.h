@@ -468,7 +468,7 @@ int gn_schema(struct grammar *g, const struct json *root, const struct json *at,
 /* Types other than strings that a schema allows, as bits 1 << enum json_type; 0: the schema names
  * no types. */
 struct gothers {
-    uint32_t all, any; /* any: without the types of values listed by enum or const */
+    uint32_t all, any; /* any: allowed with any value, not only through enum or const */
 };
 /* Sets *out to the strings that satisfy a schema, without quotation marks; the node is regular. o
  * NULL: defaults. */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* jobs/copy.c - verified copy of a GGUF (copy.h). Memory: keys, 33 bytes per tensor, one piece of
+/* jobs/copy.c - verified copy of a GGUF (copy.h). Memory: keys, 33 bytes per tensor, one chunk of
  * data. */
 #include "jobs/copy.h"
 

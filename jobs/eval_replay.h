@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* jobs/eval_replay.h - hone eval traffic: sends the requests that a server recorded to a model. */
+/* jobs/eval_replay.h - hone eval traffic: replays recorded server requests against a model. */
 #ifndef HONE_JOBS_EVAL_REPLAY_H
 #define HONE_JOBS_EVAL_REPLAY_H
 

@@ -3,7 +3,7 @@
  *
  * Compares keys by value, and tensors by name, shape, type and data. Data of equal type are
  * compared by the hashes in both files' manifest.json, without reading them, otherwise byte by byte
- * in pieces of 8 MiB. Order of keys and tensors, padding and number of shards do not matter. Exit
+ * in chunks of 8 MiB. Order of keys and tensors, padding and number of shards do not matter. Exit
  * status 1 if anything differs. */
 #include <math.h>
 #include <stdlib.h>

@@ -140,8 +140,8 @@ static void emit_computes(struct emit *m, struct gguf *g) {
     emit_str(m, "computes_not", "not run or measured", text);
 }
 
-/* Finds the tokens that end an answer: by keys, by common texts and, if the tokenizer loads, by
- * rendering the template. */
+/* Finds the tokens that end an answer from the file's metadata keys and well-known token texts and,
+ * if the tokenizer loads, by rendering the chat template. */
 static int find_ends(const struct gguf *g, struct ids *out) {
     struct tok *t;
     struct err ignored;

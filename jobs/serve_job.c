@@ -99,8 +99,8 @@ static int check_access(const struct serve_job_opts *a, const struct str_list *k
 static void say_files(const struct serve_opts *o, const char *url, uint64_t context_bytes) {
     const double mib = 1 << 20;
     if (o->n_files == 1) {
-        log_info("%s: %s, a context of %" PRId64
-                 " tokens, %d at a time, %.1f MiB of context memory",
+        log_info("%s: %s, context of %" PRId64
+                 " tokens, up to %d concurrent answers, %.1f MiB of context memory",
                  url, o->file[0].id, o->file[0].n_ctx, o->n_live, (double)context_bytes / mib);
         return;
     }
@@ -109,7 +109,7 @@ static void say_files(const struct serve_opts *o, const char *url, uint64_t cont
         if (f->wrong)
             log_warn("%s cannot be served: %s", f->id, f->wrong);
         else
-            log_info("%s: %.1f MiB, with contexts and buffers %.1f; a context of %" PRId64
+            log_info("%s: %.1f MiB, with contexts and buffers %.1f; context of %" PRId64
                      " tokens%s%s",
                      f->id, (double)f->n_bytes / mib, (double)f->need / mib, f->n_ctx,
                      i == o->first ? "; the default" : "",

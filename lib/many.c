@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* lib/many.c - batched generation of answers to many prompts. Each answer has its own sequence and
- * sampler; every pass computes the next token of each, or the next piece of a new prompt. */
+ * sampler; every pass computes the next token of each, or the next chunk of a new prompt. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -32,8 +32,8 @@ static int rename_file(const char *from, const char *to, struct err *e) {
     return rename(from, to) == 0 ? 0 : err_sys(e, "%s: cannot rename to %s", from, to);
 }
 
-/* Finds the name that belongs to general.file_type; programs that load files by name expect it at
- * the end of the name. */
+/* Writes the type name for the file's general.file_type, e.g. Q4_K_M (default: F16). Some loaders
+ * expect file names to end with it. */
 static int encoding_of(const char *path, char out[32], struct err *e) {
     struct gguf *g;
     TRY(gguf_open(&g, path, 0, e));

@@ -28,7 +28,7 @@ bool make_is_mmproj(const struct make *mk, const char *name) {
 
 bool make_mmproj_gap(const struct make *mk, char *out, size_t cap) {
     if (mk->tower.tower != TOWER_UNKNOWN) return false;
-    snprintf(out, cap, "vision: no mmproj file is written, so the files read text only: %s",
+    snprintf(out, cap, "vision: no mmproj file is written, so the model accepts only text: %s",
              mk->tower.why);
     return true;
 }

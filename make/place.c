@@ -162,13 +162,13 @@ static int another_model(const struct make *mk, const struct source *s, const ch
     free(here);
     if (changed)
         return err_set(e, ERR_USAGE,
-                       "%s holds the job of another model (what %.300s was before its weights "
-                       "changed): choose another folder with -o, or move that one and its .work "
-                       "away",
+                       "%s already holds the job of another model (what %.300s was before its "
+                       "weights changed): choose another folder with -o, or move this one and its "
+                       ".work folder away",
                        out, s->path);
     return err_set(e, ERR_USAGE,
-                   "%s holds the job of another model (%.100s%s%.300s): choose another folder "
-                   "with -o, or move that one and its .work away",
+                   "%s already holds the job of another model (%.100s%s%.300s): choose another "
+                   "folder with -o, or move this one and its .work folder away",
                    out, s->name, s->path ? ", from " : "", s->path ? s->path : "");
 }
 

@@ -3,9 +3,9 @@
  * (pick_file) or, if that does not fit, the closest file that does; without measurements, the one
  * with the most bits.
  *
- * Usable memory: of a card, all but 1 GiB; of unified memory, what macOS gives a GPU, 2/3 up to 36
- * GiB and 3/4 above that; of main memory, all but 3 GiB. Keys and values are counted as f16, for
- * one conversation. */
+ * Usable memory: a card's minus 1 GiB; 2/3 of unified memory up to 36 GiB, 3/4 above (macOS's limit
+ * for the GPU); main memory minus 3 GiB. The KV cache is assumed to be f16, for one
+ * conversation. */
 #include "make/publish_fit.h"
 
 #include <stdlib.h>

@@ -334,8 +334,8 @@ static bool is_70b(const struct recipe_model *m) {
     return strcmp(arch, "qwen2") == 0 || (strcmp(arch, "llama") == 0 && m->heads != m->kv_heads);
 }
 
-/* Returns the type of a tensor for which the rules give t: a larger one for the values of a 70B,
- * which many heads share. */
+/* Adjusts the type t that the rules chose: in 70B models the attention value weights get a larger
+ * type, because many heads share them. */
 static enum qtype lift(const struct recipe *r, enum role role, const struct recipe_model *m,
                        enum qtype t) {
     if (!r || r->about || is_low(r->name) || !is_70b(m)) return t;

@@ -58,7 +58,7 @@ void lint_vision(struct lint *l, bool model_sees) {
     if (!none && (model_sees || sees(config)))
         lint_add(l, false, "vision-mmproj", NULL,
                  "the model reads images, but there is no projector file (mmproj-*.gguf), so these "
-                 "files read text only%s%s%s",
+                 "files accept only text%s%s%s",
                  why ? " (" : "", why ? why : ": hone convert SRC --mmproj FILE writes it",
                  why ? ")" : "");
     json_free(config);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* report/manifest.c - per-tensor hashes: computes, writes and looks them up. Memory: one piece of
+/* report/manifest.c - per-tensor hashes: computes, writes and looks them up. Memory: one chunk of
  * tensor data and the manifest's text. */
 #include "report/manifest.h"
 

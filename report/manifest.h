@@ -14,7 +14,7 @@
 #define MANIFEST_NAME "manifest.json"
 enum { MANIFEST_PIECE = 8 << 20 }; /* bytes of tensor data resident at a time */
 
-/* Calls fn with a tensor's data in pieces and releases each piece from memory afterwards. Advances
+/* Calls fn with a tensor's data in chunks and releases each chunk from memory afterwards. Advances
  * p unless NULL. ERR_INTR: interrupted. */
 typedef int (*manifest_piece_fn)(void *ud, const uint8_t *data, uint64_t n, struct err *e);
 int manifest_walk(const struct gguf *g, const struct gguf_tensor *t, manifest_piece_fn fn, void *ud,

@@ -32,8 +32,8 @@ char *conv_repair_conv(const char *conv, enum conv_repair_step step, const char 
  * contains, and lists those words in `words`, one per line. Returns NULL if there are no system
  * texts. The caller frees both. */
 char *conv_repair_probe(const char *conv, struct buf *words);
-/* Returns whether the prompt contains some bytes of each system text. */
 struct jinja_spans;
+/* Returns whether at least part of every system message appears in the prompt. */
 bool conv_repair_shown(const char *conv, const struct jinja_spans *spans);
 
 #endif

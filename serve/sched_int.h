@@ -90,8 +90,8 @@ const struct row_out *sched_next_out(const struct run *r, const struct row_out *
 void sched_settle(struct sched *s, struct run *r, bool ran);
 /* Releases the checkpoints of the finished pass. */
 void sched_end_guesses(struct sched *s);
-/* Returns the seconds that a pass of n_rows rows takes, or if that was not measured, the next
- * smaller pass that was. */
+/* Returns the measured time in seconds of a pass of n_rows rows, or else of the largest smaller
+ * pass that was measured; 1 if none was. */
 double sched_seconds(const struct sched *s, int64_t n_rows);
 /* Records that r makes no draft with method `by` in this pass. Its acceptance rate slowly recovers,
  * so that the method is tried again later. */

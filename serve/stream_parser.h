@@ -33,8 +33,9 @@ bool parser_half(const struct parser *s);
 int parser_end(struct parser *s, bool cut, struct buf *problems, const char **stop);
 /* Returns the number of calls written as bare JSON; call after parser_end(). */
 int parser_loose(const struct parser *s);
-/* Counts in *out where in tool calls the n byte offsets at[] are. Call after parser_end(). Counts
- * nothing if the answer cannot have calls. */
+/* Classifies each of the n byte offsets at[] by its place in a tool call, or outside calls, and
+ * adds the counts to *out. Call after parser_end(). Does nothing if the answer cannot contain
+ * calls. */
 void parser_tally(const struct parser *s, const size_t *at, int64_t n, struct tool_tally *out);
 
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* bench/http/mhd.c - the server of bench/http/lws.c with libmicrohttpd. The library does not notice
- * a client that disconnects while its connection is suspended, so a thread of ours watches the
- * descriptors. */
+/* bench/http/mhd.c - libmicrohttpd version of the test server in bench/http/lws.c. The library does
+ * not notice when a client disconnects while its connection is suspended, so a separate thread
+ * watches the descriptors. */
 #include <microhttpd.h>
 #include <pthread.h>
 #include <stdio.h>

@@ -207,7 +207,8 @@ template <int FORM, int DIM> struct few_unit {
         DIMS = FORM == KV_Q4 ? 2 * SIZE : SIZE
     };
 };
-/* Returns the index of the output value in row r (second 0) or r + 8 (second 1) of tile t of 16. */
+/* Returns which dimension of the head is in row r (second = 0) or r + 8 (second = 1) of the 16-row
+ * tile t. */
 template <int FORM, int DIM> CU_DEV int few_out(int t, int r, int second) {
     enum { D = FORM == KV_F16 ? 16 : few_unit<FORM, DIM>::DIMS };
     if (FORM == KV_F16) return 16 * t + r + 8 * second;

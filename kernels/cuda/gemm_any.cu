@@ -26,7 +26,7 @@ enum {
     DEPTH = 3,       /* token tiles in the ring */
     SMEM = LINE * (DEPTH * TOKENS + 2 * ROWS),
     OUT_LD = ROWS + 4,            /* floats per token of the output tile; avoids bank conflicts */
-    COPIES = TOKENS * 8 / THREADS /* 16-byte pieces of a token tile copied by each thread */
+    COPIES = TOKENS * 8 / THREADS /* 16-byte chunks of a token tile copied by each thread */
 };
 
 /* Number of bf16 values whose sum is a weight. */

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT
 /* kernels/cuda/gemm_f32.cu - exact products of many rows of f32 activations with weights of any
- * type in file order: weights are decoded as by kernels/ref, products are f32 multiply-adds.
+ * type in file order: weights are decoded as in kernels/ref, products are f32 multiply-adds.
  * gemm.cu sorts rows by expert, builds tasks and adds up experts, as it does for its own products.
  *
  * A block owns ROWS weight rows and up to TOKENS tokens over the whole K, 32 columns at a time.
  * Both operands are f32 in shared memory, [column][row] and [column][token], so a thread reads 8
  * rows and 8 tokens of a column with four 16-byte loads for 64 multiply-adds. While the warps
  * multiply 32 columns, the next 32 of the tokens are loaded into registers. Weights arrive by
- * asynchronous copies of aligned 16-byte pieces, 256 columns of each row (float types: 32); a
+ * asynchronous copies of aligned 16-byte chunks, 256 columns of each row (float types: 32); a
  * thread decodes 32 weights of one row, each weight once per 64 tokens.
  *
  * Four adjacent rows or tokens form a unit; column c has unit u at u ^ c / 4 % 8. So the stores of
- * threads with 4 columns each reach all 32 banks. Of a warp's lane number, bits 1 to 3 choose rows
- * and bits 0 and 4 tokens: a half-warp reads 128 bytes of rows, and lanes that differ in bit 0
- * (rows) or 1 (tokens) read the same address, which the hardware serves at once.
+ * threads with 4 columns each reach all 32 banks. Bits 1 to 3 of the lane number select
+ * rows, bits 0 and 4 select tokens: a half-warp reads 128 bytes of rows, and lanes that differ in
+ * bit 0 (rows) or 1 (tokens) read the same address, which the hardware serves at once.
  *
  * A sum is one chain of fmaf in the order of K, regardless of block, task and other tokens. */
 #include "kernels/cuda/gemm.cuh"
@@ -37,7 +37,7 @@ template <class B> struct raw_shape {
     static constexpr int PER = FLOAT ? 1 : cu_block<B>::elems / 32; /* groups per block */
     static constexpr int BYTES = STEP * PERIOD / cu_block<B>::elems * (int)sizeof(B);
     static constexpr int PIECES =
-        /* The first piece may begin up to 15 bytes earlier. */
+        /* The first chunk may begin up to 15 bytes earlier. */
         (BYTES + 15 + 15) / 16;
     static constexpr int SLOT = 16 * (PIECES | 1); /* odd: avoids bank conflicts */
     static constexpr int SMEM = 2 * (W_TILE + X_TILE) * 4 + ROWS * SLOT;

@@ -3,7 +3,7 @@
  * products per launch; also with weights in file order (plain.cuh).
  *
  * Activations are 8 bits per 32 (act.cuh). A team of 1 to 8 warps owns 16 rows; its warps share the
- * supers (pieces of 16 rows x 256 columns) of all matrices that add up to the output: the columns
+ * supers (tiles of 16 rows x 256 columns) of all matrices that add up to the output: the columns
  * of one matrix, or of the down projections of all selected experts. Each warp copies its next
  * STAGES supers and the matching activations to shared memory in the background, so warps * STAGES
  * * 2.6 KiB (Q4_K) per block are in flight however the compiler orders loads. (Plain loads were

@@ -2,7 +2,7 @@
 /* kernels/cuda/pack.cuh - packed layout of weights for the fast kernels: the bits of the file,
  * reordered so that every thread loads 16 bytes at a time. GEMV and tensor cores share the layout.
  *
- * 16 rows by 256 columns are one contiguous piece (`super`), columns fastest:
+ * 16 rows by 256 columns are one contiguous tile (`super`), columns fastest:
  *
  *   low planes | high planes | sub-scales | d        all at multiples of 16 bytes
  *

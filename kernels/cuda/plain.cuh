@@ -6,7 +6,7 @@
  * A warp owns a few rows. It takes 1024 weights at a time, a group of 32 per lane: of one row, of
  * two rows of at most 512 columns, or of four rows of at most 256. Blocks have 17 to 66 bytes and
  * begin anywhere, but rows are contiguous: the bytes of 1024 weights are copied in aligned 16-byte
- * pieces to shared memory, four such copies ahead, and decoded there (cu_group). Weights are read
+ * chunks to shared memory, four such copies ahead, and decoded there (cu_group). Weights are read
  * up to the next multiple of 16 bytes, each once. */
 #ifndef HONE_KERNELS_CUDA_PLAIN_CUH
 #define HONE_KERNELS_CUDA_PLAIN_CUH

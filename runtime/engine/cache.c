@@ -147,7 +147,7 @@ uint64_t cache_seq_bytes(const struct cache *c, int place, int64_t n_tok) {
     return n;
 }
 
-/* Fails if n more bytes would exceed the limit of this place. */
+/* Fails if n more bytes would exceed the limit of this device. */
 static int check_most(const struct cache *c, int place, uint64_t n, struct err *e) {
     const uint64_t all = c->n_bytes[place] + n, most = c->most[place];
     if (!most || all <= most) return 0;
@@ -265,7 +265,7 @@ static void free_mem(struct cache *c, const struct seq_mem *m, int n_places) {
         c->mem.free(c->mem.of, m[i].own);
     }
 }
-/* Allocates the states and page tables of a sequence in every place. On failure frees all of
+/* Allocates the states and page tables of a sequence on every device. On failure frees all of
  * them. */
 static int alloc_mem(struct cache *c, struct seq_mem *m, struct err *e) {
     for (int i = 0; i < c->n_places; i++) {

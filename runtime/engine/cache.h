@@ -8,8 +8,8 @@
  * copies them.
  *
  * struct cache_mem supplies the memory: main memory, or device memory with page tables after the
- * states. There may be several places, e.g. one per device: the keys or states of a slot are in the
- * place where its layer is computed, and a sequence has memory in every place.
+ * states. With several devices, the keys or states of a slot are on the device that computes its
+ * layer, and a sequence has memory on every device. `place`: the device's index.
  *
  * A cache belongs to one engine and is used by one thread at a time. Internal to runtime/. */
 #ifndef HONE_RUNTIME_ENGINE_CACHE_H
@@ -21,12 +21,12 @@
 
 enum { CACHE_PLACES = 8, CACHE_SPARES = 16 };
 struct cache_mem {
-    void *of; /* first argument of each function; the second is the place */
+    void *of; /* first argument of each function; the second is the device's index */
     /* Allocates n zeroed bytes at *at; *own is the handle for `free`. ERR_SYS: out of memory. */
     int (*alloc)(void *of, int place, uint64_t n, const char *what, void **own, void **at,
                  struct err *e);
     void (*free)(void *of, void *own); /* accepts NULL */
-    /* Copy or clear memory within a place. If this fails on a device, the next pass reports the
+    /* Copy or clear memory within a device. If this fails on a device, the next pass reports the
      * error. */
     void (*copy)(void *of, int place, void *to, const void *from, uint64_t n);
     void (*zero)(void *of, int place, void *at, uint64_t n);
@@ -50,7 +50,7 @@ struct page_pool { /* pages of one slot */
     uint64_t page_bytes;
     int place;
 };
-struct seq_mem {    /* memory of a sequence in one place */
+struct seq_mem {    /* memory of a sequence on one device */
     void *own, *at; /* allocation that holds the states and, after them, the table; its address */
     float *state;   /* NULL: no recurrent layers */
     void **table;   /* page table on a device, [pages of n_ctx][n_slots]; NULL: none */
@@ -63,7 +63,7 @@ struct cache {
     int64_t pass_tok;       /* most rows in a pass: slots with a window keep room for them */
     struct cache_mem mem;
     int n_places;
-    uint64_t state_bytes[CACHE_PLACES]; /* states of a sequence per place; sum: rec.n_bytes */
+    uint64_t state_bytes[CACHE_PLACES]; /* states of a sequence per device; sum: rec.n_bytes */
     uint64_t table_bytes; /* size of a sequence's page table on each device; 0: no page tables */
     /* keeps_spare: memory is reserved for a snapshot of the first sequence, so that setting a mark
      * cannot fail on a nearly full device. spare: unused states, at most most_spare. */
@@ -94,8 +94,8 @@ struct seq {
  * page_tok: a multiple of KEY_BLOCK. Takes ownership of kv and rec. */
 void cache_init(struct cache *c, const struct kv *kv, const struct rec *rec, int64_t page_tok,
                 int64_t pass_tok);
-/* Distributes key slots over n places by kv_place [kv.n_slots] and states by rec_place
- * [rec.n_slots]. Call before the first sequence. The default is a single place. */
+/* Assigns each KV slot and each recurrent state to one of n devices: kv_place [kv.n_slots],
+ * rec_place [rec.n_slots]. Call before the first sequence. Default: one device. */
 void cache_place(struct cache *c, int n, const uint8_t *kv_place, const uint8_t *rec_place);
 /* Frees the cache. All of its sequences must have been freed. */
 void cache_release(struct cache *c);
@@ -104,7 +104,7 @@ void cache_release(struct cache *c);
 int64_t cache_slot_pages(const struct cache *c, int slot, int64_t n_tok);
 /* Returns the bytes that a slot takes if n_tok tokens are reserved for the first sequence. */
 uint64_t cache_slot_bytes(const struct cache *c, int slot, int64_t n_tok);
-/* Returns the bytes that the first sequence takes in a place if n_tok tokens are reserved for it:
+/* Returns the bytes that the first sequence takes on a device if n_tok tokens are reserved for it:
  * its pages, the extra pages that windows need during a pass, and, with keeps_spare, a snapshot's
  * states. *states receives how much of that is states and page table. */
 uint64_t cache_first_bytes(const struct cache *c, int place, int64_t n_tok, uint64_t *states);
@@ -112,10 +112,10 @@ uint64_t cache_first_bytes(const struct cache *c, int place, int64_t n_tok, uint
  * counts, in bytes. */
 uint64_t cache_first_rounding(const struct cache *c, int place, int64_t n_tok,
                               uint64_t (*whole)(uint64_t));
-/* Returns an upper bound on the bytes that any further sequence takes in a place if n_tok tokens
- * are reserved for it. */
+/* Returns an upper bound on the bytes that any further sequence takes on a device if n_tok
+ * tokens are reserved for it. */
 uint64_t cache_seq_bytes(const struct cache *c, int place, int64_t n_tok);
-/* Returns the bytes that sequences hold in a place: pages (shared ones counted once) and states,
+/* Returns the bytes that sequences hold on a device: pages (shared ones counted once) and states,
  * without the spares of cache_keep_spares. */
 uint64_t cache_held_bytes(const struct cache *c, int place);
 /* Reserves memory for a snapshot of the first sequence. ERR_SYS: out of memory. */

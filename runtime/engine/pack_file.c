@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 /* runtime/engine/pack_file.c - reader and writer of a file of packed rows (pack_file.h).
  *
- * The list determines the offset of each weight's rows, so the file has no index: a header is
- * followed by the rows; those of each weight start at a page. The work is divided into leaves: runs
- * of row groups of about 1 MiB. One thread packs, hashes and writes a leaf. The hashes of the rows,
- * and of the blocks that they were made from, are computed over the leaves' hashes in order, so
- * they do not depend on the number of threads. */
+ * Offsets follow from the pack_list, so the file has no index: a header, then each weight's rows,
+ * page aligned. The work is split into leaves: runs of row groups of about 1 MiB. One thread packs,
+ * hashes and writes a leaf. The file's two hashes (of the rows, and of the blocks they were made
+ * from) are computed over the leaves' hashes in order, so they do not depend on the number of
+ * threads. */
 #include "runtime/engine/pack_file.h"
 
 #include <inttypes.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* runtime/engine/session.h - forward passes of sequences through a model, in any batching. On the
- * CPU, a token's logits are bit-identical whether its sequence is fed at once, in uneven pieces or
+ * CPU, a token's logits are bit-identical whether its sequence is fed at once, in uneven chunks or
  * token by token, and whichever sequences are fed along with it; on a device they are equal up to
  * rounding.
  *

@@ -13,7 +13,7 @@ struct rec_slot {
      * of 4. */
     int64_t n_conv;
     int64_t n_delta; /* floats of the scan's matrices: [value heads][v_dim][k_dim] */
-    int place;       /* place of the memory (runtime/engine/cache.h) ... */
+    int place;       /* device that holds it (runtime/engine/cache.h) ... */
     int64_t at;      /* ... and offset in floats in a sequence's states there */
 };
 struct rec {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* runtime/measure/choice.c - scores of multiple-choice tasks. A task's common prefix runs once; the
  * KV cache and recurrent states are saved after it and restored for each choice. Memory: that copy,
- * the hidden rows of one piece, and a block of logits. */
+ * the hidden rows of one chunk, and a block of logits. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -19,7 +19,7 @@
 struct scorer {
     struct session *s;
     int64_t d, n_vocab, block, piece;
-    float *hidden, *logits; /* rows of one piece; NULL: kept on the device */
+    float *hidden, *logits; /* rows of one chunk; NULL: kept on the device */
 };
 
 static int scorer_init(struct scorer *p, struct session *s, struct err *e) {

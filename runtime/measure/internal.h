@@ -18,7 +18,7 @@ double eval_lse(const float *x, int64_t n);
 int64_t eval_piece(const struct session *s);
 /* Feeds tokens [at, at + n) of a chunk, n at most WINDOWS_PIECE, and returns their hidden rows. At
  * position 0 it resets the state and replaces the first token by BOS if the vocabulary adds it.
- * Feeding in pieces keeps memory independent of the window length. */
+ * Feeding in chunks keeps memory independent of the window length. */
 int eval_feed(struct session *s, const int32_t *chunk, int64_t at, int64_t n, float *hidden,
               struct err *e);
 /* Returns the cache key of a window of n tokens with scored positions [first, last). The caller
@@ -68,12 +68,12 @@ void eval_cluster(const double *sum, const int64_t *count, int64_t n_windows, st
 double eval_percentile(const double *sorted, int64_t n, double f);
 void eval_sort(double *x, int64_t n);
 
-/* Experts chosen for one piece (route.c). */
+/* Experts chosen for one chunk (route.c). */
 struct route_log {
     int n_layers;
     int *layer;            /* block of MoE layer i */
     int64_t *n_used;       /* experts per token of MoE layer i */
-    int64_t at;            /* position of the piece */
+    int64_t at;            /* position of the chunk */
     int32_t **base;        /* [n_layers][WINDOWS_PIECE * n_used], sorted per token */
     struct eval_route *to; /* NULL while the base runs; then [n_layers] receives the comparison */
 };

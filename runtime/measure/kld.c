@@ -368,7 +368,7 @@ static void show_progress(const struct work *w, struct progress *prog, uint64_t 
     progress_update(prog, n_tokens);
 }
 
-/* Runs window c, in pieces, on the candidates without cached results. */
+/* Runs window c, in chunks, on the candidates without cached results. */
 static int run_window(struct work *w, int64_t c, struct progress *prog, struct err *e) {
     const struct eval_kld_run *o = w->out;
     const int64_t piece = w->feed.piece;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* runtime/measure/kld_feed.c - hidden rows of the base and all candidates for the next windows:
- * several windows per pass, or one long window in pieces of WINDOWS_PIECE tokens.
+ * several windows per pass, or one long window in chunks of WINDOWS_PIECE tokens.
  *
  * A candidate that shares its first blocks with another model starts after them, from that model's
  * residual. An observer captures the residual (session_observe), or it is handed over within a

@@ -13,13 +13,13 @@ enum { KLD_NOT_FED = INT32_MIN };
 struct kld_feed {
     const struct eval_kld_job *job; /* borrowed */
     int64_t ctx;
-    int most; /* windows fed at a time; 1: one, in pieces of `piece` tokens */
+    int most; /* windows fed at a time; 1: one, in chunks of `piece` tokens */
     int64_t piece;
     const bool *stay; /* [n_cand + 1] rows stay on the device for session_score; borrowed */
     struct session_host
         *hidden; /* [n_cand + 1] rows [n_embd] of the sessions whose rows do not stay */
     /* [n_cand + 1][most] index, among the rows fed last, of a window's position 0; negative if a
-     * later piece was fed. KLD_NOT_FED: the window was skipped. */
+     * later chunk was fed. KLD_NOT_FED: the window was skipped. */
     int64_t *first;
     int *fed;          /* [n_cand + 1][most] windows that were fed, in order */
     bool *late;        /* [n_cand] starts at its first changed block; false: runs all blocks */

@@ -86,7 +86,7 @@ struct ppl_run {
     struct session *s;
     int64_t d, n_vocab, block;
     int64_t piece;          /* tokens of a long window run at a time */
-    float *hidden, *logits; /* rows of one piece; NULL: kept on the device */
+    float *hidden, *logits; /* rows of one chunk; NULL: kept on the device */
     const int32_t *target;  /* tokens predicted by the block's rows */
     /* Negative log-likelihoods of all rows; n_done are complete. */
     double *nll;
@@ -184,7 +184,7 @@ static void show_progress(const struct ppl_run *p, struct progress *prog, uint64
     progress_update(prog, n_tokens);
 }
 
-/* Scores window c. Updates the progress after each piece, since a long window takes minutes. */
+/* Scores window c. Updates the progress after each chunk, since a long window takes minutes. */
 static int window(struct ppl_run *p, const struct ppl_plan *w, int64_t c, const int32_t *chunk,
                   struct progress *prog, struct err *e) {
     for (int64_t at = 0; at < w->window; at += p->piece) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* runtime/measure/route.c - comparison of the experts that base and candidate choose. The base's
- * choices for one piece of a window are stored (layers * piece * experts used, 4 bytes each); a
+ * choices for one chunk of a window are stored (layers * piece * experts used, 4 bytes each); a
  * candidate's are compared as they are made. Experts are compared as sets: order and weights are
  * ignored. */
 #include <inttypes.h>

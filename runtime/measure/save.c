@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* runtime/measure/save.c - writer of a base model's distributions over a text
- * (runtime/measure/kld_file.h), piece by piece; memory as in kld.c. */
+ * (runtime/measure/kld_file.h), chunk by chunk; memory as in kld.c. */
 #include <inttypes.h>
 
 #include "runtime/measure/kld_file.h"

@@ -155,9 +155,9 @@ static const char head[] =
     "the options of\n"
     "the command). Where a reason replaces the call, only the program has the option.\n"
     "\n"
-    "This file is written by `make reference`, from the tables that the commands and the library "
-    "run on;\n"
-    "`tests/unit/test_lib_forms.c` fails where it is not true.\n";
+    "`make reference` generates this file from the option tables of the commands and the "
+    "library.\n"
+    "`tests/unit/test_lib_forms.c` fails if it is out of date.\n";
 
 static void calls_of(const char *command, struct buf *out) {
     for (int k = 0; form_list(k); k++)

@@ -52,12 +52,12 @@ struct cuda_rope {
     struct cu_buf *buf;
 };
 /* Copies of experts from main memory to the device, for passes of many tokens (stream.c). */
-/* One of two lanes used in turn: the host copies a piece to `pinned`, the device copies it to `raw`
+/* One of two lanes used in turn: the host copies a chunk to `pinned`, the device copies it to `raw`
  * and packs it. */
 struct cuda_lane {
     struct cu_stream *q;
     struct cu_event *copied; /* `pinned` may be refilled */
-    struct cu_event *done;   /* all pieces of the lane are on the device */
+    struct cu_event *done;   /* all chunks of the lane are on the device */
     void *pinned, *raw;      /* cuda_arrivals.piece bytes each */
 };
 struct cuda_slot { /* gate, up or down matrices of the current block */
@@ -68,7 +68,7 @@ struct cuda_slot { /* gate, up or down matrices of the current block */
 struct cuda_arrivals {
     int64_t from;        /* shortest pass, in tokens, that copies experts; 0: none */
     uint64_t piece, raw; /* bytes per lane: pinned main memory; device memory for packing */
-    struct cu_buf *buf;  /* slots and raw pieces */
+    struct cu_buf *buf;  /* slots and raw chunks */
     struct cuda_lane lane[2];
     struct cuda_slot slot[3];
     unsigned turn;

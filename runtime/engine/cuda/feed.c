@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* runtime/engine/cuda/feed.c - uploads through pinned memory. The driver copies pageable memory
  * with a single thread through a small buffer; here all threads of the pool fill one of two pinned
- * pieces while the device fetches the other. */
+ * chunks while the device fetches the other. */
 #include "runtime/engine/cuda/feed.h"
 
 #include <string.h>

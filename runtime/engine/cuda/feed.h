@@ -13,10 +13,10 @@ struct cuda_feed {
     void *pinned[2];            /* `piece` bytes each, owned */
     struct cu_event *copied[2]; /* the device has read pinned[i]; owned */
     uint64_t piece;
-    unsigned turn; /* lowest bit: index of the next piece to fill */
+    unsigned turn; /* lowest bit: index of the next chunk to fill */
 };
 
-/* Creates a feed of two pieces of `piece` bytes. ERR_SYS: that much pinned memory is not available;
+/* Creates a feed of two chunks of `piece` bytes. ERR_SYS: that much pinned memory is not available;
  * the caller then copies without a feed. */
 int cuda_feed_open(struct cuda_feed *f, struct cu_ctx *c, uint64_t piece, struct err *e);
 
@@ -25,7 +25,7 @@ int cuda_feed_open(struct cuda_feed *f, struct cu_ctx *c, uint64_t piece, struct
 int cuda_feed_put(struct cuda_feed *f, struct cu_stream *q, struct pool *pool, void *dst,
                   const void *src, uint64_t n_bytes, struct err *e);
 
-/* Waits for queued copies and frees both pieces. Accepts a zeroed feed. */
+/* Waits for queued copies and frees both chunks. Accepts a zeroed feed. */
 void cuda_feed_close(struct cuda_feed *f);
 
 #endif

@@ -269,7 +269,7 @@ static void tell(struct session *s, const struct fit_ask *a, const struct cuda_p
             d->all->n_placed, str_s(d->all->n_placed), d->info.name, copies);
 }
 
-/* Removes parts without layers. Later parts move up, and so do the places of their caches. */
+/* Removes parts without layers. Later parts move up, and so do their indices in the cache. */
 static void drop_idle(struct session *s) {
     struct cuda_set *all = s->dev;
     struct cuda *idle[CACHE_PLACES];

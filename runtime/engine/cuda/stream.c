@@ -5,21 +5,21 @@
  * Copying a matrix is a step of the program (STEP_BRING). The node that computes with the matrices
  * is split into one step for each. Three slots, for gate, up and down, hold a block's matrices in
  * the same layouts as resident weights, so the same kernels read the same bytes. The source is the
- * mapped model file. Threads copy the rows piece by piece to pinned memory (so a truncated file
- * faults in our own code); the device fetches and packs them. Pieces alternate between two lanes,
- * each a stream with its own pinned memory: while a piece of one lane is packed or filled, a piece
+ * mapped model file. Threads copy the rows chunk by chunk to pinned memory (so a truncated file
+ * faults in our own code); the device fetches and packs them. Chunks alternate between two lanes,
+ * each a stream with its own pinned memory: while a chunk of one lane is packed or filled, a chunk
  * of the other is in transit. A lane waits until the previous block has used the slot; the device's
  * main stream waits until the slot is full. Copies therefore overlap with everything queued in
  * between.
  *
- * Main memory: two pinned pieces of at most PIECE bytes. */
+ * Main memory: two pinned chunks of at most PIECE bytes. */
 #include <string.h>
 
 #include "base/num.h"
 #include "runtime/engine/cuda/exec.h"
 
 static const uint64_t PIECE = UINT64_C(8) << 20;
-enum { PIECES = 4 }; /* minimum number of pieces per weight */
+enum { PIECES = 4 }; /* minimum number of chunks per weight */
 
 /* Returns the number of rows of a weight that must stay together when packed: 16, or all rows of a
  * matrix whose row count is not a multiple of 16. */
@@ -29,7 +29,7 @@ static int64_t unit(const struct weight *w) {
 static int64_t n_rows(const struct weight *w) {
     return w->ne[1] * w->ne[2];
 }
-/* Returns the rows per piece of a weight. */
+/* Returns the rows per chunk of a weight. */
 static int64_t per_piece(const struct weight *w) {
     const int64_t u = unit(w), fit = (int64_t)(PIECE / w->row_bytes);
     return max_i64(1, min_i64(fit, n_rows(w) / PIECES) / u) * u;

@@ -7,7 +7,7 @@
 #include "base/num.h"
 #include "runtime/engine/cuda/exec.h"
 
-/* Bytes of a piece; size from which a weight is sent in pieces. */
+/* Upload chunk size and the smallest weight that is uploaded in chunks, in bytes. */
 enum { FEED_PIECE = 16 << 20, FEED_FROM = 1 << 20 };
 
 /* Returns whether weight w has its own data. A tied weight uses the upload of its source. */
