@@ -206,7 +206,7 @@ void tool_add(struct toolparse *p, struct text name, const struct json *args) {
     }
 }
 
-/* Returns the first member of obj that has one of the names, in the order of the names. */
+/* Returns the member of obj whose name comes first in the list; NULL if obj has none of them. */
 static const struct json *first_of(const struct json *obj, const char *const *names) {
     const struct json *v = NULL;
     for (; *names && !v; names++) v = json_get(obj, *names);

@@ -17,7 +17,7 @@ struct budget_args {
     int64_t ctx, slots;
     bool no_floors;
 };
-/* Returns whether a limit was given: bytes, bits per weight, or the memory of a card. */
+/* Returns whether a limit was given: bytes, bits per weight, or a card's memory. */
 bool budget_asked(const struct budget_args *b);
 /* Returns whether an option was given that needs a limit. */
 bool budget_detail(const struct budget_args *b);

@@ -121,8 +121,8 @@ static void fed_times(const struct recipe_item *it, const struct speeds *s, stru
                               in.n_mats * fed_factor(s, in.block));
 }
 
-/* Forecasts the time of encoding. `tokens` is the size of the calibration. Block by block, the
- * calibration runs three times per file: once in the base's pass and twice in the file's. Moments
+/* Forecasts the encoding time. `tokens` is the size of the calibration text. With block-by-block
+ * encoding, it runs three times per file: once in the base's pass and twice in the file's. Moments
  * of differences need twice as many products. */
 static void encoding(struct plan_in *in, const struct rates *r, const struct shapes *s,
                      const struct estimate_opts *o, double tokens) {

@@ -28,7 +28,7 @@ struct probe_cost {
 };
 /* Counts the probes for a model with layers[r] groups of role r, before anything has been measured.
  * n_types and bands apply to PROBES_ALL (struct mix_probe_opts). A joint plan contains one round of
- * single probes; more rounds follow only if that one shows that the fit is poor. */
+ * single probes; more rounds follow only if the first shows that the fit is poor. */
 void probe_cost(enum probes how, const int *layers, int n_roles, int64_t n_types, int64_t bands,
                 struct probe_cost *out);
 

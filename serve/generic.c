@@ -157,8 +157,8 @@ bool generic_shows_tools(const struct chat *c) {
     return shown || unknown;
 }
 
-/* Returns whether two renderings differ only in that one prints null where the other prints true,
- * so the template prints the value without testing it. */
+/* Returns whether two renderings differ only where one prints null and the other true, which
+ * shows that the template prints the value without testing it. */
 static bool writes_out(const struct buf *null, const struct buf *truth) {
     static const char *const words[][2] = {{"None", "True"}, {"null", "true"}};
     const char *a = null->data, *b = truth->data;

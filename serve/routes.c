@@ -305,7 +305,7 @@ static struct http_text model_of(struct http_text path) {
     return (struct http_text){NULL, 0};
 }
 
-/* Reports an unknown path. If it ends with a known path, the message names that one, because a
+/* Reports an unknown path. If it ends with a known path, the message names it, because a
  * common mistake is a base URL with an extra /v1 or a trailing slash. */
 static int no_such_path(struct http_text p, struct fault *f) {
     for (size_t i = 0; i < COUNT_OF(routes); i++) {

@@ -2,8 +2,8 @@
 /* template/lint_judge.c - severities of failed probes, decided by the rows of lint_judge.def.
  *
  * A failure that disappears once another one is avoided (say, by writing object arguments as text)
- * is a consequence of that one: it becomes a note that names its cause. Probes of missing
- * capabilities do not count as failures. */
+ * is only a consequence of the other: it is downgraded to a note that names its cause. Probes of
+ * missing capabilities do not count as failures. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
 #!/bin/sh
 # usage: sh tests/rooms.sh [REVISION]
-# The modules of the tree at a revision (default: the working tree): files, lines of C and CUDA, and the modules that
-# each includes, with the number of includes. Modules are listed from the top; one that includes a module above it is reported,
+# The modules at a revision (default: the working tree): files, lines of C and CUDA, and the modules that
+# each includes, with the number of includes. Modules are listed from the top; one that includes one above it is reported,
 # so no circle can stay. Of the tree as it is, calls are checked the same way, by the symbols of the newest build.
 set -eu
 rooms='cli lib jobs make mix runtime/measure plan work serve calib grad runtime/generate runtime/engine/cuda

@@ -11,9 +11,9 @@
  * thread decodes 32 weights of one row, each weight once per 64 tokens.
  *
  * Four adjacent rows or tokens form a unit; column c has unit u at u ^ c / 4 % 8. So the stores of
- * threads with 4 columns each reach all 32 banks. Bits 1 to 3 of the lane number select
- * rows, bits 0 and 4 select tokens: a half-warp reads 128 bytes of rows, and lanes that differ in
- * bit 0 (rows) or 1 (tokens) read the same address, which the hardware serves at once.
+ * threads with 4 columns each reach all 32 banks. Bits 1 to 3 of the lane number
+ * select rows, bits 0 and 4 select tokens: a half-warp reads 128 bytes of rows, and lanes that
+ * differ in bit 0 (rows) or 1 (tokens) read the same address, which the hardware serves at once.
  *
  * A sum is one chain of fmaf in the order of K, regardless of block, task and other tokens. */
 #include "kernels/cuda/gemm.cuh"

@@ -3,8 +3,8 @@
  * levels.
  *
  * Conventional: the scale nearest to largest/6, regardless of importance. Fast: the scale with the
- * least error among that one, the eight below and the four above it. Best: the one with the least
- * error among all scales. Weights beyond 6*448 are clamped; there is no second, per-tensor
+ * least error among the conventional one, the eight below and the four above it. Best: the scale
+ * with the least error of all. Weights beyond 6*448 are clamped; there is no second, per-tensor
  * scale. */
 #include "quantize/enc/fp4.h"
 #include "quantize/enc/types.h"

@@ -44,7 +44,7 @@ struct pack_file {
 
 /* ---- layout ---- */
 
-/* Returns the size of the file. off[i], unless off is NULL: where the rows of item i begin. */
+/* Returns the file size. Unless off is NULL, sets off[i] to the offset of item i's rows. */
 static uint64_t lay_out(const struct pack_list *l, uint64_t *off) {
     uint64_t at = round_up(HEAD, PAGE);
     for (int i = 0; i < l->n; i++) {

@@ -70,7 +70,7 @@ struct eval_texts { /* texts, grouped by domain */
     int n;
 };
 /* Loads the texts of n_paths files as domains. A file is a domain named after the file; a line of a
- * .jsonl file that has a "domain" goes to that one. Release with eval_texts_release. */
+ * .jsonl file that names a "domain" goes to that domain. Release with eval_texts_release. */
 int eval_texts_load(const struct model *m, const char *const *path, int n_paths,
                     struct eval_texts *out, struct err *e);
 void eval_texts_release(struct eval_texts *t);
