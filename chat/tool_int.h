@@ -72,7 +72,7 @@ enum { TOOL_NAMES = 512 };
 /* JSON arguments parsed while they arrive. `from` is set when they are found; 0: not yet. */
 struct tool_flow {
     size_t from, at;        /* start of the arguments; offset up to which they are parsed */
-    struct buf out;         /* output that will not change, spelled as by json_write_spaced() */
+    struct buf out;         /* output that will not change, in json_write_spaced()'s style */
     char close[TOOL_DEPTH]; /* closing brackets of open ones, outermost first */
     int depth, state;
     struct { /* names used in each open object, to detect duplicates */

@@ -15,7 +15,7 @@
 struct convert_opts {
     const char *src, *out;
     const char *type; /* "auto", "f32", "f16", "bf16", "q8_0"; NULL: auto */
-    const char *name; /* general.name; NULL: derived as by llama.cpp's converter */
+    const char *name; /* general.name; NULL: derived as in llama.cpp's converter */
     const char *pre;  /* pre-tokenizer override; NULL: none */
     bool keep_mxfp4;  /* keep the blocks of MXFP4 matrices */
     bool pad;         /* zero-pad feed-forward widths to multiples of 256 */

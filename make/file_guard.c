@@ -30,7 +30,7 @@ struct known {
 };
 struct constraint {
     char *dir, *sums; /* sums: text of SHA256SUMS, or NULL */
-    bool manifest;    /* the folder has a manifest of ours */
+    bool manifest;    /* the folder has a manifest written by hone */
     bool old;         /* written by a version that stored no hashes of texts */
     struct known *known;
     int n;

@@ -172,7 +172,7 @@ enum xform {
     XF_ROPE_PAIRS,  /* first `rot` rows of each head of `group`: new[2i + b] = old[i + b * rot/2] */
     XF_ROPE_HALVES, /* for RoPE with sections: new[i + b * rot/2] = old[2i + b] */
     /* From wqkv, which has for each key head its queries, the key and the value: the queries,
-     * regrouped as by XF_ROPE_PAIRS. */
+     * regrouped as with XF_ROPE_PAIRS. */
     XF_QKV_Q,
     XF_QKV_K, /* ... keys, likewise */
     XF_QKV_V,

@@ -141,7 +141,7 @@ int tok_encode_around(const struct tok *t, const char *text, size_t len,
 /* Appends the bytes of one id. special: control tokens are spelled out; otherwise they are
  * empty. */
 void tok_decode(const struct tok *t, int32_t id, bool special, struct buf *out);
-/* Appends the text of n ids that begin a text: each as by tok_decode, without the space that
+/* Appends the text of n ids that begin a text: each as tok_decode does, without the space that
  * encoding adds in front. Then applies the decoder's Replace steps for whole texts. */
 void tok_decode_text(const struct tok *t, const int32_t *id, int64_t n, bool special,
                      struct buf *out);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* kernels/cuda/matmul.cu - exact products of weights of any type with f32 activations: weights are
- * decoded as by kernels/ref, products are f32 multiply-adds, and sums have a fixed order. One
+ * decoded as in kernels/ref, products are f32 multiply-adds, and sums have a fixed order. One
  * kernel computes dense products, gated units and the weighted sum over experts; expert ids are
  * read on the device.
  *
