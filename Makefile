@@ -157,8 +157,8 @@ SLOW_SCRIPTS := peer-baseline
 LONG_UNITS   := test_cuda_serve test_cuda_session test_cuda_eval test_cuda_program test_grad test_archs test_slopes
 LONG_SCRIPTS := abi arm64 blas cuda cuda-archs determinism earlier eval-act feedback globals guides interrupt \
                 joint keep-eval keep-imatrix killed ladder make-folder make-left make-memory make-resume \
-                make-vision mix nothing-lost one-answer peers pipe portable remedies replay requantize template-everywhere trained \
-                unknown words
+                make-vision mix nothing-lost one-answer peers pipe portable remedies replay requantize \
+                template-everywhere trained unknown words
 ifeq ($(LONG)$(T),)
 LEFT_OUT   := $(SLOW_SCRIPTS:%=tests/cli/%.sh) \
               $(if $(SAN),$(LONG_SCRIPTS:%=tests/cli/%.sh) $(LONG_UNITS:%=$(OBJ)/tests/unit/%))
