@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* base/ctx.h - per-job context: destination of messages and progress, interrupt flag, limits for
+/* base/ctx.h - per-job context: where messages and progress go, interrupt flag, limits for
  * untrusted files, memory limit, thread pool, and rank among several processes.
  *
  * Two jobs in one process, each with its own context, share no mutable state. A context reaches

@@ -2,9 +2,9 @@
 /* calib/candidates.c - routing of a pool's documents through the model, to count the experts that
  * they reach.
  *
- * Only token counts are kept; the texts are read again for the chosen documents. Memory: one
- * session, one text file, the counts of calib/select.h, 80 bytes per document, and the text of the
- * chosen documents. */
+ * The first pass keeps only token counts; a second pass reads the texts of the chosen documents.
+ * Memory: one session, one text file, the counts of calib/select.h, 80 bytes per document, and the
+ * texts of the chosen documents. */
 #include "calib/candidates.h"
 
 #include <stdlib.h>

@@ -112,8 +112,8 @@ gnode call_args(struct gcalls *c, const struct gcall *t) {
 
 /* ---- objects with the name inside ---- */
 
-/* Returns the language of an object with two members: the one called `name` holds the tool's name,
- * the one called `args` its arguments. `last` precedes the closing brace. */
+/* Returns the language of a JSON object with two members: the member named by `name` holds the
+ * tool's name, the one named by `args` its arguments. `last` follows them, before the brace. */
 static gnode object(struct gcalls *c, const struct gcall *t, const char *name, const char *args,
                     gnode last) {
     struct grammar *g = c->g;

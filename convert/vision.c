@@ -72,7 +72,7 @@ static bool read_three(const struct json *list, float out[3]) {
     return n == 3;
 }
 
-/* Reads the mean and standard deviation that normalise colours. */
+/* Reads the mean and standard deviation for normalizing each colour channel. */
 static int read_colours(struct vision *v, struct hfdir *dir, struct err *e) {
     const struct json *mean, *std;
     TRY(vision_preprocessor(dir, "image_mean", &mean, e));

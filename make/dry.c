@@ -298,7 +298,7 @@ static void emit_machine(const struct make *mk, struct emit *m) {
     emit_str(m, "machine", "this machine", text);
 }
 
-/* Writes the first sentences of the forecast: size, time and what is left out. */
+/* Emits the opening of the forecast: its size, its time, and what the plan leaves out. */
 static void say_answer(const struct dry *d, const struct dry *sums, bool nothing_left,
                        struct emit *m) {
     const struct make *mk = d->mk;

@@ -70,7 +70,7 @@ void joint_types(struct sens *s, const bool *used) {
     for (int i = 0; i < s->n_groups; i++) {
         struct sens_group *g = &s->group[i];
         double best = HUGE_VAL;
-        if (g->joint_type != QT_F32 || !used[i]) continue;
+        if (g->joint_type != SENS_NOT_JOINT || !used[i]) continue;
         for (int t = 0; t < QT_COUNT; t++) {
             if (!g->can[t] || slow((enum qtype)t) || !(g->err[t] > 0)) continue;
             const double d = fabs(log(g->err[t] / TARGET));
@@ -81,7 +81,7 @@ void joint_types(struct sens *s, const bool *used) {
 }
 
 bool joint_has(const struct sens_joint *j, const struct sens_group *g) {
-    return g->joint_type != QT_F32 && (j->role == ROLE_OTHER || g->role == j->role) &&
+    return g->joint_type != SENS_NOT_JOINT && (j->role == ROLE_OTHER || g->role == j->role) &&
            (j->block == SENS_EVERY || g->block == j->block);
 }
 
@@ -291,7 +291,7 @@ static void fit_open(struct fit *f, const struct sens *s) {
     f->move = xcalloc(n, sizeof *f->move);
     for (int i = 0; i < s->n_groups && s->n_joint; i++) {
         const struct sens_group *g = &s->group[i];
-        if (g->joint_type == QT_F32 || !(g->err[g->joint_type] > 0)) continue;
+        if (g->joint_type == SENS_NOT_JOINT || !(g->err[g->joint_type] > 0)) continue;
         f->loss[f->n] = log((g->slope > 0 ? g->slope : sens_prior(s, g)) * g->err[g->joint_type]);
         f->group[f->n++] = i;
     }

@@ -35,6 +35,7 @@ struct sens_step { /* change of a mix's divergence if the group's type changes *
     enum qtype from, to;
     double diff, diff_stderr;
 };
+#define SENS_NOT_JOINT QT_F32
 struct sens_group {
     char name[64]; /* name of its first tensor */
     enum role role;
@@ -49,7 +50,7 @@ struct sens_group {
     double err[QT_COUNT];     /* relative weighted squared error; < 0: unknown */
     double gain[QT_COUNT];    /* factor on err due to error feedback; 1: no feedback */
     double slope;             /* ratio of divergence to error, from gradients; 0: unknown */
-    enum qtype joint_type;    /* type in joint probes; QT_F32: not part of any */
+    enum qtype joint_type;    /* type in joint probes; SENS_NOT_JOINT: not part of any */
     double fit, fit_sd; /* ratio of divergence to error, fitted to joint probes (mix/joint.h), and
                            the standard deviation of its log; 0: not fitted */
     struct sens_probe probe[SENS_MAX_PROBES];

@@ -29,7 +29,7 @@ static void put_group(cJSON *groups, const struct sens_group *g, const struct gg
     for (int t = 0; t < QT_COUNT; t++)
         if (g->can[t] && g->err[t] >= 0) doc_put_num(error, qtype_name((enum qtype)t), g->err[t]);
     if (g->slope > 0) doc_put_num(o, "slope", g->slope);
-    if (g->joint_type != QT_F32) doc_put_str(o, "joint_type", qtype_name(g->joint_type));
+    if (g->joint_type != SENS_NOT_JOINT) doc_put_str(o, "joint_type", qtype_name(g->joint_type));
     list = doc_arr(o, "probes");
     for (int i = 0; i < g->n_probes; i++) {
         cJSON *row = doc_obj(list, NULL);
@@ -123,7 +123,7 @@ static int read_measured(struct sens_group *g, const cJSON *j, const char *path,
     g->slope = doc_num(j, "slope", 0);
     if (!usable(g->slope, 0))
         return err_set(e, ERR_DATA, "%s: group %s: the slope is not a number >= 0", path, g->name);
-    g->joint_type = QT_F32;
+    g->joint_type = SENS_NOT_JOINT;
     if (doc_get(j, "joint_type"))
         TRY(take_type(doc_get(j, "joint_type"), g, &g->joint_type, path, e));
     for (const cJSON *m = doc_first(doc_get(j, "probes")); m; m = m->next) {

@@ -202,7 +202,7 @@ static int stage2(struct probing *w, struct err *e) {
     for (int64_t t = 0; t < w->o->n_types && !rc; t++)
         for (int k = 0; k <= most && !rc; k++)
             for (int i = 0; i < s->n_groups && !rc; i++) {
-                enum qtype type = QT_F32;
+                enum qtype type = 0;
                 if (rank[i] != k || !band[i] || !probe_uses(&w->p, s, i)) continue;
                 if (!type_near(&s->group[i], targets[t], &type)) continue;
                 w->r->n_wanted++;
@@ -345,7 +345,7 @@ static void start_over(struct sens *s) {
     for (int i = 0; i < s->n_groups; i++) {
         s->group[i].n_probes = s->group[i].n_steps = 0;
         s->group[i].slope = 0;
-        s->group[i].joint_type = QT_F32;
+        s->group[i].joint_type = SENS_NOT_JOINT;
     }
     s->n_joint = 0;
     joint_fit(s);

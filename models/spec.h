@@ -150,7 +150,7 @@ struct decoder_spec {
     void (*whole)(struct build *b, const struct block_spec *s);
 };
 
-/* Returns ERR_DATA, with the feature's name, if a layer uses a feature that is not implemented. */
+/* Returns ERR_DATA and names the feature if a layer uses one that hone does not support. */
 int spec_check(const struct arch *a, const struct hparams *h, int layer, const struct block_spec *s,
                struct err *e);
 

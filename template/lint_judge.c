@@ -4,7 +4,6 @@
  * A failure that disappears once another one is avoided (say, by writing object arguments as text)
  * is only a consequence of the other: it is downgraded to a note that names its cause. Probes of
  * missing capabilities do not count as failures. */
-#include <stdio.h>
 #include <string.h>
 
 #include "base/progress.h"
@@ -183,34 +182,32 @@ static const struct row *row_for(const struct judge *j, int i) {
     return NULL;
 }
 
-/* Adds the single finding that sums up missing tool support. */
-static void without_tools(struct lint_report *r) {
-    struct lint_finding f = {.rule = "TOOLS-UNSUPPORTED", .severity = LINT_WARN};
-    f.client = "any program that gives the model tools";
-    f.consequence = "the model never sees them";
-    snprintf(f.outcome, sizeof f.outcome, "no tool calling");
-    snprintf(f.detail, sizeof f.detail, "neither tools nor calls reach the prompt");
-    lint_found(r, &f);
-}
-
-/* Adds the single finding on a template that renders no message. */
-static void without_messages(struct lint_report *r) {
-    struct lint_finding f = {.rule = "NO-MESSAGES", .severity = LINT_ERROR};
-    f.client = "every client";
-    f.consequence = "the model sees nothing of the conversation";
-    snprintf(f.outcome, sizeof f.outcome, "renders no message");
-    snprintf(f.detail, sizeof f.detail, "no text of any message reaches the prompt");
-    lint_found(r, &f);
-}
+/* One finding in place of one per failed probe: no tool support, and no message rendered. */
+static const struct lint_finding without_tools = {
+    .rule = "TOOLS-UNSUPPORTED",
+    .severity = LINT_WARN,
+    .client = "any program that gives the model tools",
+    .consequence = "the model never sees them",
+    .outcome = "no tool calling",
+    .detail = "neither tools nor calls reach the prompt",
+};
+static const struct lint_finding without_messages = {
+    .rule = "NO-MESSAGES",
+    .severity = LINT_ERROR,
+    .client = "every client",
+    .consequence = "the model sees nothing of the conversation",
+    .outcome = "renders no message",
+    .detail = "no text of any message reaches the prompt",
+};
 
 int lint_judge(struct lint_report *r, const struct jinja *t, struct lint_outcome *o,
                struct err *e) {
     const struct judge j = {t, r, o};
     lint_caps_of(&r->caps, t);
     if (!r->caps.messages)
-        without_messages(r);
+        lint_found(r, &without_messages);
     else if (!knows_tools(&r->caps))
-        without_tools(r);
+        lint_found(r, &without_tools);
     for (int i = 0; i < lint_probe_count(); i++) {
         const struct row *row = o[i].failed && r->caps.messages ? row_for(&j, i) : NULL;
         struct lint_finding f = o[i].f;

@@ -2,9 +2,9 @@
 /* tok/tok_spm.c - SentencePiece's BPE: repeatedly joins the two neighbours whose union is the piece
  * with the highest score, the leftmost on ties, until no two neighbours form a piece.
  *
- * There is no list of merges: neighbours join whenever their text is a piece. A heap holds the
- * candidate positions; entries whose symbols have changed are recognised by their length. An
- * "unused" piece may form on the way and is split again at the end, where it was joined. */
+ * The model has no merge list: two neighbours can join if their combined text is a piece. A heap
+ * holds the candidate pairs; the length of an entry shows whether its symbols have changed since.
+ * An "unused" piece may form along the way; at the end it is split where it was joined. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -108,7 +108,7 @@ void cu_launch_early(struct cu_stream *s, bool yes);
 /* Switches products for many tokens to Hopper's wgmma (compute capability 9.0), which sums in a
  * different order. Off by default. The first call for a device tests small products; wgmma stays
  * off, with a warning, if the device or this build lacks it or the results are wrong. Returns
- * ERR_SYS if the test itself failed, which loses the context. */
+ * ERR_SYS if the test itself crashed; the CUDA context is unusable after that. */
 int cu_use_wgmma(struct cu_stream *s, bool yes, struct err *e);
 bool cu_uses_wgmma(const struct cu_stream *s);
 /* Returns the number of kernels launched or recorded on the stream so far. */

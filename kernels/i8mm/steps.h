@@ -4,7 +4,7 @@
 #ifndef HONE_KERNELS_I8MM_STEPS_H
 #define HONE_KERNELS_I8MM_STEPS_H
 
-/* Stores words x and y of rows 0 and 1, of rows 2 and 3, 4 and 5, 6 and 7 next to each other. */
+/* Interleaves words x and y of eight rows: to[i] gets x and y of row 2i, then of row 2i + 1. */
 INLINE void side_by_side(iv x, iv y, int8x16_t *to) {
     to[0] = s8(vzip1q_s32(x.a, y.a));
     to[1] = s8(vzip2q_s32(x.a, y.a));

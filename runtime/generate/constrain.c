@@ -449,7 +449,7 @@ static int64_t certain(const struct constrain *c, const struct gram_state *from,
     struct err ignored;
     int64_t k = 0;
     while (k < ids->n && k < most && gram_accept(s, ids->v[k], &ignored) == 0) k++;
-    /* The token that these replace has already been subtracted from c->left. */
+    /* c->left no longer includes the token that these tokens replace, hence + 1. */
     const bool late = c->left >= 0 && !c->late && !gram_ends_within(s, c->left + 1 - k);
     if (k == ids->n && k > 0 && !gram_must_end(s)) k--;
     gram_end(s);
