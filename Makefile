@@ -26,7 +26,7 @@ Q       := $(if $(filter 1,$(V)),,@)
 VERSION := $(shell cat VERSION 2>/dev/null || echo 0.0.0)
 
 # ---- libraries ------------------------------------------------------------------------------
-REQUIRED := zlib libxxhash libpcre2-8 libutf8proc libedit yaml-0.1 libcjson
+REQUIRED := zlib libxxhash libpcre2-8 libutf8proc libedit yaml-0.1 libcjson libpng libjpeg
 MISSING  := $(strip $(foreach p,$(REQUIRED),$(if $(shell $(PKGCONF) --exists $(p) 2>/dev/null && echo y),,$(p))))
 NEEDS_NO_LIBS := help clean deps demo format tarball uninstall
 ifneq ($(MISSING),)
@@ -35,8 +35,8 @@ $(error missing libraries: $(MISSING). Install them: `make deps`, or see docs/pl
 endif
 endif
 has = $(shell echo 'int main(void){return 0;}' | $(CC) -Werror $(1) -x c -o /dev/null - 2>/dev/null && echo $(1))
-# the headers are included as <cjson/cJSON.h>, so cJSON's own folder is not needed
-LIB_CFLAGS := $(filter-out %/cjson,$(shell $(PKGCONF) --cflags $(REQUIRED) 2>/dev/null))
+# the headers are included as <cjson/cJSON.h> and <png.h>, so the folders of cJSON and libpng are not needed
+LIB_CFLAGS := $(filter-out %/cjson %/libpng16,$(shell $(PKGCONF) --cflags $(REQUIRED) 2>/dev/null))
 LIBS       := $(shell $(PKGCONF) --libs $(REQUIRED) 2>/dev/null) -lm -lpthread $(call has,-ldl)
 ifneq ($(SYSROOT),)
 LIB_CFLAGS += -isystem $(SYSROOT)/usr/include -isystem $(SYSROOT)/usr/include/$(TRIPLE)
@@ -73,8 +73,8 @@ MAN    := $(patsubst docs/man/%,$(GEN)/man/%,$(wildcard docs/man/*.1))
 ALL_CFLAGS += -I$(GEN)
 
 DIRS := base containers kernels kernels/ref models text tok template grammar chat convert calib quantize quantize/enc \
-        runtime/engine runtime/engine/cpu runtime/engine/cuda runtime/generate runtime/measure grad report serve work \
-        plan mix make jobs lib
+        runtime/vision runtime/engine runtime/engine/cpu runtime/engine/cuda runtime/generate runtime/measure grad report \
+        serve work plan mix make jobs lib
 X86_DIRS   := kernels/f32 kernels/avx2 kernels/avxvnni kernels/avx512 kernels/amx kernels/rows quantize/enc/avx2
 ARM64_DIRS := kernels/f32 kernels/neon kernels/dotprod kernels/i8mm kernels/rows
 ifeq ($(ARCH),x86_64)
@@ -193,10 +193,10 @@ include mk/check.mk mk/arm64.mk mk/lint.mk mk/dist.mk
 
 # ---- demo, dependencies ------------------------------------------------------------------------
 APT_PKGS := build-essential pkg-config zlib1g-dev libxxhash-dev libpcre2-dev libutf8proc-dev libedit-dev libyaml-dev \
-  libcjson-dev libopenblas0-pthread
+  libcjson-dev libpng-dev libjpeg62-turbo-dev libopenblas0-pthread
 DNF_PKGS := gcc make pkgconf zlib-devel xxhash-devel pcre2-devel utf8proc-devel libedit-devel libyaml-devel \
-  cjson-devel openblas-threads
-BREW_PKGS := pkg-config zlib xxhash pcre2 utf8proc libedit libyaml cjson
+  cjson-devel libpng-devel libjpeg-turbo-devel openblas-threads
+BREW_PKGS := pkg-config zlib xxhash pcre2 utf8proc libedit libyaml cjson libpng jpeg-turbo
 DEMO ?= $(BUILD)/demo
 deps: ## install the libraries (apt, as root or with sudo), or print how
 	@if pkg-config --exists $(REQUIRED) 2>/dev/null && command -v $(CC) >/dev/null; then :; \

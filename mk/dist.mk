@@ -60,7 +60,7 @@ tarball: ## the committed files as build/hone-VERSION.tar.gz
 	$(Q)mkdir -p $(BUILD) && git archive --prefix=hone-$(VERSION)/ HEAD | gzip -9n > $(TARBALL) && echo $(TARBALL)
 # a single file without dependencies. Uses glibc: Debian has none of the libraries for musl
 STATIC_LIBS := $(filter -L%,$(LIBS)) -L$(OBJ)/cjson -ledit -ltinfo -lbsd -lmd -lz -lxxhash -lpcre2-8 -lutf8proc \
-  -lyaml -lcjson -lm -lpthread
+  -lyaml -lcjson -lpng16 -lz -ljpeg -lm -lpthread
 # Debian's cJSON package has no archive
 CJSON_A := $(if $(filter /%,$(shell $(CC) -print-file-name=libcjson.a)),,$(OBJ)/cjson/libcjson.a)
 $(OBJ)/cjson/libcjson.a: packaging/cjson-static.sh

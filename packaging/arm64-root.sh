@@ -8,7 +8,7 @@
 # script has already completed FOLDER.
 set -eu
 packages="zlib1g-dev zlib1g libxxhash-dev libxxhash0 libpcre2-dev libpcre2-8-0 libutf8proc-dev libutf8proc2
-  libyaml-dev libyaml-0-2 libcjson-dev libcjson1 libedit-dev libedit2 libbsd-dev libbsd0 libmd-dev libmd0 libncurses-dev libtinfo6"
+  libyaml-dev libyaml-0-2 libcjson-dev libcjson1 libpng-dev libpng16-16 libjpeg62-turbo-dev libjpeg62-turbo libedit-dev libedit2 libbsd-dev libbsd0 libmd-dev libmd0 libncurses-dev libtinfo6"
 mkdir -p "$1"
 d=$(cd "$1" && pwd)
 shift

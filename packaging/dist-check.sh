@@ -67,7 +67,7 @@ mkdir "$t/arm"
 cp "$d"/hone-*-aarch64-linux-static "$t/arm/hone"
 once "ARM64: static program" qemu-aarch64 "$t/arm/hone"
 for f in "$d"/*_arm64.deb; do dpkg-deb -x "$f" "$t/arm"; done
-sh "$root/packaging/arm64-root.sh" "$root/build/arm64-python" python3 libpython3-stdlib libstdc++6 zlib1g libxxhash0 libpcre2-8-0 libutf8proc2 libedit2 libyaml-0-2 libcjson1
+sh "$root/packaging/arm64-root.sh" "$root/build/arm64-python" python3 libpython3-stdlib libstdc++6 zlib1g libxxhash0 libpcre2-8-0 libutf8proc2 libedit2 libyaml-0-2 libcjson1 libpng16-16 libjpeg62-turbo
 lib=$root/build/arm64-python/usr
 export ARM64_LIBC="$root/build/arm64-python" ARM64_ROOT="$root/build/arm64-python"
 once "ARM64: Debian packages, unpacked" "$root/tests/arm64-run.sh" max "$t/arm/usr/bin/hone"

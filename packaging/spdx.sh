@@ -13,6 +13,8 @@ libutf8proc2 utf8proc MIT https://juliastrings.github.io/utf8proc
 libedit2 libedit BSD-3-Clause https://www.thrysoee.dk/editline
 libyaml-0-2 libyaml MIT https://pyyaml.org/wiki/LibYAML
 libcjson1 cJSON MIT https://github.com/DaveGamble/cJSON
+libpng16-16 libpng libpng-2.0 http://www.libpng.org/pub/png/libpng.html
+libjpeg62-turbo libjpeg-turbo BSD-3-Clause https://libjpeg-turbo.org
 libbsd0 libbsd BSD-3-Clause https://libbsd.freedesktop.org
 libmd0 libmd BSD-3-Clause https://www.hadrons.org/software/libmd
 libtinfo6 ncurses X11 https://invisible-island.net/ncurses

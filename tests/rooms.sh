@@ -5,7 +5,7 @@
 # so no circle can stay. Of the tree as it is, calls are checked the same way, by the symbols of the newest build.
 set -eu
 rooms='cli lib jobs make mix runtime/measure plan work serve calib grad runtime/generate runtime/engine/cuda
-runtime/engine/cpu runtime/engine report convert quantize kernels models chat grammar template tok text containers commands base'
+runtime/engine/cpu runtime/engine runtime/vision report convert quantize kernels models chat grammar template tok text containers commands base'
 [ $# = 0 ] || [ -n "$(git ls-tree "$1" base)" ] || rooms='cli lib jobs serve calib grad runtime report convert quantize chat gram
 template tok text kernels models core'
 t=$(mktemp -d)

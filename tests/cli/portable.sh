@@ -18,7 +18,7 @@ gnu='memrchr|mempcpy|rawmemchr|strchrnul|strcasestr|strverscmp|qsort_r|asprintf|
 grep -nwE "($gnu) *\(" $sources > "$t/o" && say "GNU only: $(cat "$t/o")"
 # the headers of the libraries alone, without those of the C library in the same folder
 mkdir -p "$t/h/editline" "$t/h/cjson"
-for h in zlib.h zconf.h xxhash.h pcre2.h utf8proc.h yaml.h histedit.h editline/readline.h cjson/cJSON.h; do
+for h in zlib.h zconf.h xxhash.h pcre2.h utf8proc.h yaml.h histedit.h editline/readline.h cjson/cJSON.h png.h pngconf.h pnglibconf.h jpeglib.h jconfig.h jmorecfg.h jerror.h; do
     for d in /usr/include /usr/include/*-linux-gnu; do [ ! -e "$d/$h" ] || ln -sf "$d/$h" "$t/h/$h"; done
 done
 command -v musl-gcc > /dev/null && cc=musl-gcc || cc=gcc

@@ -12,10 +12,11 @@ awk '
         ok["models"] = "models containers base"; ok["kernels"] = "kernels containers base"
         ok["quantize"] = "quantize kernels models containers base"
         ok["convert"] = "convert models template tok " low
+        ok["runtime/vision"] = "runtime/vision kernels models " low
         ok["runtime/engine"] = "runtime/engine kernels models " chat
         ok["runtime/engine/cpu"] = "runtime/engine/cpu " ok["runtime/engine"]
         ok["runtime/engine/cuda"] = "runtime/engine/cuda " ok["runtime/engine"]
-        ok["runtime/generate"] = "runtime/generate " ok["runtime/engine"]
+        ok["runtime/generate"] = "runtime/generate runtime/vision " ok["runtime/engine"]
         ok["grad"] = "grad " ok["runtime/generate"]; ok["calib"] = "calib quantize " ok["grad"]
         ok["report"] = "report containers base"; ok["serve"] = "serve " ok["runtime/generate"]
         ok["work"] = "work commands convert report runtime/engine/cuda " ok["calib"]
