@@ -6,10 +6,10 @@
  * program's version) and a checksum of the whole file. It is written under a temporary name and
  * renamed, so it is complete or absent. A damaged file, or one with a different key, is never used.
  *
- * The next checkpoint is due SNAP_S seconds after the last one, or 25 times the time that the last
- * one took to write, if that is longer. Writing therefore takes at most 4 % of the time. A sudden
- * end (KILL, power failure) costs at most a minute of work if a checkpoint takes under 2 s to
- * write. A signal that can be handled (INT, TERM) costs only the step in progress. */
+ * The interval between checkpoints is SNAP_S seconds or 25 times the duration of the last write,
+ * whichever is longer. Writing therefore takes at most 4 % of the time. A sudden end (SIGKILL,
+ * power failure) loses at most a minute of work if a checkpoint takes under 2 s to write. A signal
+ * that can be handled (SIGINT, SIGTERM) loses only the step in progress. */
 #ifndef HONE_BASE_CHECKPOINT_H
 #define HONE_BASE_CHECKPOINT_H
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* base/hash.c - hashes (xxHash from the library, SHA-256 after FIPS 180-4) and a string map.
+/* base/hash.c - hashes (xxHash from the library, SHA-256 as specified in FIPS 180-4) and a string
+ * map.
  *
  * The map uses open addressing with linear probing and is at most half full. Its hash is seeded
  * randomly in every process, so a crafted file cannot degrade it; no output depends on the order of

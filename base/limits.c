@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* base/limits.c - current values of the limits, and --untrusted. */
+/* base/limits.c - the limits in effect: the defaults, or the stricter ones of --untrusted. */
 #include "base/limits.h"
 
 #include "base/ctx.h"

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 /* base/mem.c - memory allocation.
  *
- * The xmalloc family is for less than 16 MiB. If the system has no memory left, these functions
- * take it from the job's fund. Without a fund, as in the program's main thread, they remove
- * temporary outputs and end the process with the status of a system error; no other code outside
- * cli/ may do that. Big buffers come from mmap: zero pages cost nothing until touched, and
- * alignment to 2 MiB lets the kernel use huge pages. A 64-byte header before the pointer records
- * how to free it. Under AddressSanitizer everything comes from malloc, so that overruns are
+ * The xmalloc family serves requests of less than 16 MiB. If the system has no memory left, these
+ * functions take it from the job's emergency fund. Without a fund, as in the program's main thread,
+ * they remove temporary outputs and end the process with the status of a system error; no other
+ * code outside cli/ may do that. Big buffers come from mmap: zero pages cost nothing until touched,
+ * and alignment to 2 MiB lets the kernel use huge pages. A 64-byte header before the pointer
+ * records how to free it. Under AddressSanitizer everything comes from malloc, so that overruns are
  * detected. */
 #include "base/mem.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* bench/blas.c - float products on one thread: f32 matrices, second moments of a dense input, the
- * factor of error feedback, and the OpenBLAS trial of `hone doctor`. Prints JSON; bench/blas.py
- * runs it, and the same sizes in numpy. */
+/* bench/blas.c - times float products on one thread: f32 matrices, second moments of a dense input,
+ * the factorization for error feedback, and the OpenBLAS trial of `hone doctor`. Prints JSON.
+ * bench/blas.py runs this program, and then products of the same sizes in numpy. */
 #include <stdio.h>
 #include <stdlib.h>
 

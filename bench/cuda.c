@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: MIT
-/* bench/cuda.c - times single CUDA kernels on weights.
+/* bench/cuda.c - times individual CUDA kernels: products with weights, and attention.
  *
- * One JSON document: time, bytes of weights per second next to the copy bandwidth of the same run,
- * products per second, and the cost of an empty kernel's launch in a captured graph; many tokens by
- * mma and, where the device has it, by wgmma; attention for few tokens at depth, with and without
- * tensor cores. `make bench-cuda` on a machine with a GPU.
+ * Prints one JSON document: times, bytes of weights per second along with the copy bandwidth of the
+ * same run, multiply-adds per second, and the cost of launching an empty kernel in a captured
+ * graph. Products of many tokens use mma and, where the device has it, wgmma. Attention for few
+ * tokens over a long context runs with and without tensor cores. Run `make bench-cuda` on a machine
+ * with a GPU.
  *
  * Shapes are taken from Qwen3.5-35B-A3B. A figure is the median of REPS replays of a graph of CALLS
- * calls, each on another copy of the weights, so that no cache holds them. Without a device:
- * exit 77. With the argument `small`, one row group of everything, to try the program itself (under
- * the tests' emulation); those figures mean nothing. */
+ * calls, each on a different copy of the weights, so that no cache holds them. Without a device,
+ * the exit status is 77. The argument `small` runs one row group of everything, to test the program
+ * itself (under the tests' emulation); those figures mean nothing. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

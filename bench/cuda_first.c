@@ -6,8 +6,8 @@
  * tokens; for a prompt: the convolution, the router and the delta rule. Then exact products (f32
  * activations), the main work of evaluations. One JSON document; shapes of Qwen3.5-35B-A3B.
  * `tmacs`: 10^12 multiply-adds per second. `estimate_us`: the estimate of bench/sass_latency.py for
- * an H200, if it has one. Without a device: exit 77. The argument `small` tests the program itself
- * on small sizes.
+ * an H200, if it has one. Without a device, the exit status is 77. The argument `small` tests the
+ * program itself on small sizes.
  */
 #include <stdio.h>
 #include <stdlib.h>

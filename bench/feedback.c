@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
 /* bench/feedback.c - time of error feedback per weight, by type and search, on one thread.
  *
- * feedback COLUMNS ROWS [TYPE...]: prints JSON objects, one a line. First the machine: GMAC/s that
- * separate multiplications and additions reach in AVX2 registers, those of enc_lanes()->product,
- * and GFLOP/s of the factor. Then, per type and search, processor time per weight in microseconds
- * with the factor made and the shrinkage chosen; seconds of both; a hash of the bytes, for
- * comparing builds. Moments: log-normal importance, 16 shared causes, nothing subnormal. GROUP:
- * rows per call; builds before FEEDBACK_GROUP need -DGROUP=8. */
+ * feedback COLUMNS ROWS [TYPE...]: prints JSON objects, one per line. The first describes the
+ * machine: GMAC/s that separate multiplications and additions reach in AVX2 registers, GMAC/s of
+ * enc_lanes()->product, and GFLOP/s of the factorization. The others are results per type and
+ * search: CPU time per weight in microseconds (without setup), the setup's seconds (factorization
+ * and choice of the shrinkage), and a hash of the output, for comparing builds. The moments have
+ * log-normal importance, 16 shared causes and no subnormal numbers. GROUP: rows per call; builds
+ * from before FEEDBACK_GROUP need -DGROUP=8. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

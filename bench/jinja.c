@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* bench/jinja.c - renderings per second of a conversation by a compiled template, from parsed
- * values and from JSON text. Built and run by bench/jinja.sh: jinja TEMPLATE CASE.json SECONDS. */
+/* bench/jinja.c - measures how many times per second a compiled template renders a conversation,
+ * given as parsed values and as JSON text. Built and run by bench/jinja.sh: jinja TEMPLATE
+ * CASE.json SECONDS. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>

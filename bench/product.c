@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* bench/product.c - repeats one kind of product, for programs that count instructions.
+/* bench/product.c - repeats one kind of product, for tools that count instructions.
  *
- * product ISA TYPE TOKENS TIMES: 16 rows of 2048 weights with TOKENS activation rows, by packed
- * rows if the type has them in this instruction set, otherwise row by row; TYPE decode:NAME
- * decodes. */
+ * product ISA TYPE TOKENS TIMES: multiplies 16 rows of 2048 weights by TOKENS activation rows, with
+ * packed rows if this instruction set has them for the type, otherwise row by row. A TYPE of
+ * decode:NAME decodes rows of type NAME instead. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

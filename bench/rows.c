@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: MIT
-/* bench/rows.c - measures what is gained by computing rows of several sequences in one pass on the
- * CPU.
+/* bench/rows.c - measures the gain from computing rows of several sequences in one pass on the CPU.
  *
  * rows MODEL.gguf THREADS REPS decode|windows SECONDS: prints tokens per second as JSON. `decode`:
- * total of 1, 4 and 16 sequences decoded together, with 8-bit activations. `windows`: perplexity
- * and divergence at ctx 512 with f32 activations, each window alone in passes of 512 rows, and
- * several windows together. The variants take turns; figures are medians over REPS rounds, or over
- * fewer if time runs out. */
+ * total speed of 1, 4 and 16 sequences decoded together, with 8-bit activations. `windows`:
+ * perplexity and divergence at ctx 512 with f32 activations, each window alone in passes of 512
+ * rows, and several windows together. The variants take turns; figures are medians over REPS
+ * rounds, or over fewer if time runs out. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

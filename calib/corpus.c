@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* calib/corpus.c - conversion of files of text or conversations to token ids, for calibration and
+/* calib/corpus.c - conversion of text and conversation files to token ids, for calibration and
  * evaluation.
  *
  * A .jsonl file holds one document per line: a conversation {"messages": [...], "tools": [...]?},

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* calib/gradients.c - second moments of inputs weighted by gradients, and of gradients of outputs.
+/* calib/gradients.c - second moments of product inputs, weighted by gradients, and of output
+ * gradients.
  *
  * To second order, an error E of a weight matrix causes a divergence of sum |g^T E x|^2 / 2 over
  * tokens with inputs x and gradients g (YAQA, Tseng et al. 2025). This is approximated as tr(G E H

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* calib/gradients.h - second moments from gradients: of inputs, weighted by their influence on the
- * model's answers, and of the gradients of outputs. */
+/* calib/gradients.h - second moments that need gradients: those of product inputs, weighted by
+ * their influence on the model's answers, and those of output gradients. */
 #ifndef HONE_CALIB_GRADIENTS_H
 #define HONE_CALIB_GRADIENTS_H
 

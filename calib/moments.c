@@ -2,12 +2,12 @@
 /* calib/moments.c - second moments: sums of x x^T for the inputs of all matrix products.
  *
  * Weights that receive byte-identical rows during the survey share an input; gram_col_finish
- * repeats the comparison over the whole text. Dense inputs keep full matrices (blocks beyond 4096
- * columns). Each expert keeps 256-column blocks if these take at most OWN_BYTES per weight;
- * otherwise all experts share one full matrix over their rows. The kernels multiply the rows of a
- * call (at most a chunk) in f32. Sums over calls are f32 too: a sum loses bits only after 2^24
- * chunks of equal size. The halves take turns of RUN chunks, so both see every text. Memory: 8
- * bytes * n * block * matrices per input, checked before the first chunk. */
+ * repeats the comparison over the whole text. Dense inputs keep full matrices, or diagonal blocks
+ * if they have more than 4096 columns. Each expert keeps 256-column blocks if these take at most
+ * OWN_BYTES per weight; otherwise all experts share one full matrix over their rows. The kernels
+ * multiply the rows of a call (at most a chunk) in f32. Sums over calls are f32 too: a sum loses
+ * bits only after 2^24 chunks of equal size. The halves take turns of RUN chunks, so both see every
+ * text. Memory: 8 bytes * n * block * matrices per input, checked before the first chunk. */
 #include "calib/moments.h"
 
 #include <inttypes.h>

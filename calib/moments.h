@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* calib/moments.h - collector of the second moments of matrix products' inputs while texts run.
  *
- * Call order: new; one pass over the first chunk as the survey, which finds sizes and the weights
- * that share an input; settle; for every chunk gram_col_chunk, then the pass; finish. */
+ * Call order: new; a survey pass over the first chunk, which finds sizes and the weights that share
+ * an input; settle; for every chunk, gram_col_chunk and then the pass; finish. */
 #ifndef HONE_CALIB_MOMENTS_H
 #define HONE_CALIB_MOMENTS_H
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* chat/tool_fence.c - recognition of Markdown fences and other families' tags around calls:
- * ```json, ~~~, `...`, <tools>. The call parsers skip them and parse their contents. */
+/* chat/tool_fence.c - recognition of Markdown fences, and of other model families' tags, around
+ * calls: ```json, ~~~, `...`, <tools>. The call parsers skip them and parse their contents. */
 #include "chat/tool_int.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* cli/cmd_run.h - state that the files of hone run share: the job (jobs/run.h) and its display.
+/* cli/cmd_run.h - state shared by the files of hone run: the job (jobs/run.h) and its display.
  * cmd_run.c reads options, run_once.c runs one answer, chat_line.c holds a conversation. */
 #ifndef HONE_CLI_CMD_RUN_H
 #define HONE_CLI_CMD_RUN_H

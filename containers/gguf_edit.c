@@ -5,8 +5,8 @@
  * written; tensors are neither read nor moved. A change in length is absorbed by the zeros before
  * the data and by the key "hone.padding", a string of spaces. Such a key is the only slack that the
  * format allows, because data begin at the first multiple of the alignment after the header. If
- * they do not suffice, the file system makes room (gguf_room.c), or a new file is written next to
- * the old one; both add such padding for the next edit.
+ * there is too little of it, the file system makes room (gguf_room.c), or a new file is written
+ * next to the old one; both add such padding for the next edit.
  *
  * A write of several pages can be interrupted, so it is journalled: PATH.hone-journal holds the old
  * and the new bytes and is synced before the first byte is written. gguf_open looks for it and

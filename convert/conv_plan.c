@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* convert/conv_plan.c - making of the conversion plan, in the first pass: architecture,
+/* convert/conv_plan.c - the first pass of a conversion, which makes the plan: architecture,
  * hyperparameters, tensor map, output types and sizes. Refuses folders that would convert to
  * garbage. Reads only headers and a few norm vectors. */
 #include "convert/conv_plan.h"

@@ -2,7 +2,7 @@
 /* jobs/imatrix_select.c - hone imatrix --select: selection of calibration documents for rare
  * experts.
  *
- * Routes a pool of documents, selects those that add most coverage of rare experts per token,
+ * Routes a pool of documents, selects those that add the most coverage of rare experts per token,
  * writes them, and reports the coverage before, after, and with documents drawn at random. */
 #include "jobs/imatrix_select.h"
 #include "work/open.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* lib/call.c - owners of handles, contexts of calls, errors (call.h). */
+/* lib/call.c - owners of handles, the context of each call, and conversion of errors (call.h). */
 #include "lib/call.h"
 
 #include <stdarg.h>

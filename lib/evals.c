@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* lib/evals.c - calls of hone eval, which measure files. They share one options struct; each call
- * accepts the fields in its rows. */
+/* lib/evals.c - the library calls of hone eval, which measure files. They share one options struct;
+ * each call accepts only the fields listed in its rows. */
 #include "runtime/measure/caches.h"
 #include "runtime/measure/cases.h"
 #include "runtime/measure/divergence.h"

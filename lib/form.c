@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* lib/form.c - tasks, and copying of options by their rows (form.h). */
+/* lib/form.c - calls that run a job: begin and end, and copying of options by their rows
+ * (form.h). */
 #include "lib/form.h"
 
 #include <stdio.h>

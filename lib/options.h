@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* lib/options.h - option tables of the commands (commands/NAME.def), defined next to the library's
- * calls of the same jobs. */
+/* lib/options.h - option tables of the commands (commands/NAME.def). Each is defined next to the
+ * library call that runs the same job. */
 #ifndef HONE_LIB_OPTIONS_H
 #define HONE_LIB_OPTIONS_H
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* lib/spell.c - translation of options in messages to fields of calls (spell.h). */
+/* lib/spell.c - translation of command-line options in messages to the fields of library calls
+ * (spell.h). */
 #include "lib/spell.h"
 
 #include <ctype.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* lib/spell.h - translation of jobs' messages for the library: --max-memory or -o become fields or
- * arguments. */
+/* lib/spell.h - translation of jobs' messages for the library: options such as --max-memory or -o
+ * become fields or arguments of the call. */
 #ifndef HONE_LIB_SPELL_H
 #define HONE_LIB_SPELL_H
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* lib/steps.c - calls from a checkpoint to quantized files: convert, imatrix, sensitivity,
- * quantize, mix, make. Each runs the job of the command of its name and returns the result as JSON.
+/* lib/steps.c - the library calls that lead from a checkpoint to quantized files: convert, imatrix,
+ * sensitivity, quantize, mix, make. Each runs the job of the command with the same name and returns
+ * the result as JSON.
  */
 #include <stdio.h>
 #include <string.h>

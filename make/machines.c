@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* make/machines.c - rates of machines with a card. The H200's products and encoders were measured
+/* make/machines.c - rates of machines with a GPU. The H200's products and encoders were measured
  * (docs/results/cuda-day.json: 42,366 tokens/s with four layers of Qwen3.5-35B-A3B in BF16, 0.9 ns
  * per weight for a file on 16 threads). Products of the other cards are scaled from these by the
  * vendors' figures for dense BF16 with f32 sums: 989, 165 and 71 TFLOP/s. */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* make/machines.h - machines with a card that could be rented or bought, for forecasts. */
+/* make/machines.h - machines with a GPU that users could rent or buy, for forecasts. */
 #ifndef HONE_MAKE_MACHINES_H
 #define HONE_MAKE_MACHINES_H
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* make/template.c - the chat template of the files: repaired if it has defects, unless --template
- * keep was given. The base keeps its own template; what it renders correctly, both render the
- * same. */
+ * keep was given. The base keeps its own template. Whatever that template renders correctly, the
+ * repaired one renders identically. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /* quantize/factors.h - store of factors of second moments that several types, files or tensors use.
  *
- * A factor depends on the moments, the halves of the text and the shrinkage, not on the type that
- * is encoded. So the matrices of a pooled input share one factor, and so do all types of a tensor
- * and all tensors with the same input. Sharing never changes a byte. Used by one thread at a
+ * A factor depends on the moments, the halves of the text in use and the shrinkage, not on the type
+ * to be encoded. So the matrices of a pooled input share one factor, and so do all types of a
+ * tensor and all tensors with the same input. Sharing never changes a byte. Used by one thread at a
  * time. */
 #ifndef HONE_QUANTIZE_FACTORS_H
 #define HONE_QUANTIZE_FACTORS_H

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* quantize/recipe_use.c - what recipes are for, the list of size classes, and recipe names for file
- * names. */
+/* quantize/recipe_use.c - the purpose of each recipe, the list of size classes, and recipe names in
+ * file names. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* report/html_style.c - the style sheet of report.html.
  *
- * Text contrasts with its background by at least 4.5 in light and dark mode
+ * Text has a contrast ratio of at least 4.5 with its background in light and dark mode
  * (tests/cli/report-html.sh measures it) and is at least 12 px high. Below 700 px, each row of the
  * files table becomes a block. */
 #include "report/html.h"

@@ -3,9 +3,9 @@
  * change.
  *
  * Checks are the linter's probes (except those of the prompt cache) and pairs: an odd conversation
- * must render like its normal form. Kept are the renderings that the original template got right,
- * of probes and of ordinary conversations generated from seeds; they must stay identical to the
- * byte. Where the original was wrong, an error must not replace a text. */
+ * must render like its normal form. Renderings that the original template got right must stay
+ * byte-identical: those of probes, and of ordinary conversations generated from seeds. Where the
+ * original rendered a wrong text, the repaired template must not fail instead. */
 #include "template/repair_int.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* bench/http/lws.c - the smallest libwebsockets server for bench/http/trial.py: /hello answers at
- * once, /slow after 20 s, /flood sends as fast as the client reads. */
+/* bench/http/lws.c - minimal libwebsockets server for bench/http/trial.py: /hello answers at once,
+ * /slow after 20 s, and /flood sends as fast as the client reads. */
 #include <libwebsockets.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
  * after fold.h or plain.h, which define
  *   ABREAST       groups of sixteen tokens multiplied together: 1 or 2
  *   struct sums   the integer sums of these tokens with 256 weights of 16 rows
- *   first_step, step, last_step  such a product; STEPS steps between first and last
+ *   first_step, step, last_step  compute these sums; STEPS: number of steps in between
  *   finish_token  adds a token's sums to its floats
  * and after the definitions of
  *   struct tiled  256 unpacked weights of 16 rows

@@ -13,8 +13,9 @@
  * Codes are converted to f16 exactly: a byte or nibble is inserted as the mantissa of 1024 (byte
  * permutation, or a mask), and the bias is subtracted. The codes of a block of 32 are multiplied
  * exactly and their f32 sum is scaled, so of the scores' operands only queries are rounded to f16;
- * values are rounded once, as code * scale. Probabilities are f16 too, with the largest so far at
- * 2^15: those that f16 loses are below 2^-39 of it. Sums, softmax and outputs are f32.
+ * values are rounded once, as code * scale. Probabilities are f16 too, scaled so that the largest
+ * so far is 2^15: those that become zero in f16 are below 2^-39 of the largest. Sums, softmax and
+ * outputs are f32.
  *
  * The 16 values can be assigned to columns of A in any order, as long as B agrees, and output
  * values to rows in any order. few_dim and few_out choose orders in which a lane reads its codes as

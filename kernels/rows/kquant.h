@@ -13,9 +13,9 @@
  * all eight vectors of codes 32k.., in its own order; g is the grid. Otherwise
  * (rows/loads.h), shared_bits(w, k) returns the part common to codes 32k.., and codes8(w, k, j, s,
  * x, g, q) returns two vectors of codes 32k + 8j..; s comes from shared_bits(), and x are N_INDICES
- * indices stored by put_block(w, x). A type of signed levels of LEVEL_BITS has levels8(w, k, j, x,
- * g, q) instead of codes8, and the four bytes of s are its signs: with one token, the activations
- * take the signs, which saves the offset.
+ * indices stored by put_block(w, x). A type with signed levels of LEVEL_BITS bits has levels8(w, k,
+ * j, x, g, q) instead of codes8, and the four bytes of s are its signs: with one token, the signs
+ * are applied to the activations, which saves the offset.
  *
  * out[row] = sum over blocks of dx * (d * sum_k sc_k * sum_i q_i x_i - dmin * sum_k m_k * sum_i
  * x_i). Everything inside the outer sum is an exact integer. For few tokens, codes are unpacked
