@@ -1,6 +1,6 @@
 #!/bin/sh
-# usage: abi.sh HEADER OUT.so : a library of empty functions with the types of include/hone.h, for abidw and abidiff. It has the
-# interface and nothing of the inside, so that a dump is small and changes only when the header does.
+# usage: abi.sh HEADER OUT.so : a library of empty functions with the types of include/hone.h, for abidw and abidiff. It
+# contains only the interface, so that a dump is small and changes only when the header does.
 set -eu
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# tests/analyze.sh LOG - what gcc -fanalyzer wrote to LOG, without what tests/analyze.supp explains. Exit 1 when
-# something is left.
+# tests/analyze.sh LOG - prints the findings of gcc -fanalyzer in LOG, except those listed in tests/analyze.supp. Exits
+# with 1 if any are left.
 root=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd) || exit 2
 [ -r "${1:-}" ] || { sed -n '3,4p' "$0"; exit 2; }
 sed -nE 's/^(\.\/)?([^ :]+):([0-9]+):[0-9]+: warning: (.*)\[-Wanalyzer-([a-z-]+)\]$/\2 \5 \3 \4/p' "$1" | sort -u |

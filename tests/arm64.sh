@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # tests/arm64.sh - the ARM64 build under QEMU compared with this machine's build; run by `make check-arm64` (4 minutes
-# of one core). Every encoder writes the same bytes, files opened with f32 activations give the same logits (below),
-# packed products equal their definition to the bit, on processors with and without the instructions that kernels are
-# chosen by.
+# on one core). Every encoder writes the same bytes; files opened with f32 activations give the same logits (below);
+# packed products equal their definition bit for bit, on processors with and without the instructions for which there
+# are kernels.
 #
 #  HONE   the program of this machine     ARM_HONE  that of ARM64, with tests/kern/check and tests/unit/ in its folder
 #  RUN    the emulator: $RUN CPU PROGRAM ARGUMENTS     QUICK=1  only kernels, on one processor

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* tests/cancelled.c - a program of docs/examples that is cancelled at any point, for
- * tests/cli/library-memory.sh: loaded before it with tests/oom.c by LD_PRELOAD, it gives every
- * handle that the program opens one switch, which the OOM_AT-th request for memory presses. The
- * programs themselves need not know how to cancel. */
+/* tests/cancelled.c - cancellation of a docs/examples program at any point, for
+ * tests/cli/library-memory.sh. Preloaded together with tests/oom.c (LD_PRELOAD), it gives all
+ * handles that the program opens the same cancel switch, and the OOM_AT-th memory request sets it.
+ * So the programs need no code for cancellation. */
 #include <dlfcn.h>
 #include <stddef.h>
 #include <string.h>

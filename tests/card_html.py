@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""A model card as the Hub shows it, for pictures: python3 tests/card_html.py FOLDER/README.md > FOLDER/card.html (needs markdown-it-py).
+"""Renders a model card as the Hub shows it, for screenshots: python3 tests/card_html.py FOLDER/README.md > FOLDER/card.html
+(needs markdown-it-py).
 
-The text column is 760 px wide as there; letters, tables and code are about as large. No rule of a test depends on this."""
+The text column is 760 px wide, as on the Hub; letters, tables and code have about the same size. No test depends on this."""
 import html
 import re
 import sys

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* tests/command.h - runs a command of the program in this process, with options of the library, to
- * compare its result with that of the library's call. */
+/* tests/command.h - runs a command of the program in this process, with the library's options, to
+ * compare its result with that of the library call. */
 #ifndef HONE_TESTS_COMMAND_H
 #define HONE_TESTS_COMMAND_H
 

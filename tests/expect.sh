@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# What scripts in tests/cli ask of the binary; sourced, after t is a scratch folder: `. tests/expect.sh`.
-# stdout of the last command stays in $t/o, stderr in $t/e.
+# Checks of the program's behaviour for scripts in tests/cli. Sourced once t names a scratch folder:
+# `. tests/expect.sh`. stdout of the last command stays in $t/o, stderr in $t/e.
 fail=0 # a script that continues after a failure ends with `exit $fail`
 say() { echo "$*"; fail=1; }
 

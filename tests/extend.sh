@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# tests/extend.sh - is CONTRIBUTING.md's table true? In a copy of the tree a tensor type and an operation are added as its
-# rows say, in the files they name and no others; the copy is built, without optimization, and must quantize, verify and
-# evaluate with the type, and compute with the operation on the CPU (its launcher is one that exists). `make extend`: a minute. Needs a C compiler and the libraries.
+# tests/extend.sh - tests CONTRIBUTING.md's table. Adds a tensor type and an operation to a copy of the tree as its rows
+# describe, changing only the files they name. The copy is built without optimization, and must quantize, verify and
+# evaluate with the type, and compute with the operation on the CPU (its launcher is an existing one). `make extend`: a
+# minute. Needs a C compiler and the libraries.
 set -eu
 cd "$(dirname "$0")/.."
 root=$PWD t=$(mktemp -d)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* tests/fault.c - failing system and library calls, for tests/faults.sh.
  *
- * The linker's --wrap (FAULT_WRAP in the Makefile) sends every call of our code to one of the
- * functions below here first; the program's sources are unchanged. The environment controls it:
+ * The linker's --wrap (FAULT_WRAP in the Makefile) redirects every such call in our code to a
+ * function below; the program's sources are unchanged. The environment controls it:
  *
  *   HONE_FAULT="KIND N EFFECT"   N counts calls of the kind from 1. EFFECT: an errno name (that
  * call fails), the name and '+' (that call and all later ones fail, as on a full disk), "short"

@@ -6,9 +6,9 @@
 # After each: exit 0 with the files of an undisturbed run, or exactly one error line with the system's message and exit
 # 4 (130 after SIGINT and SIGTERM); no sanitizer report, leaks included; no temporary file except after SIGKILL; files
 # under final names are whole. The same command without the fault then finishes the job with the same bytes.
-# HONE is the program, HONE_FAULTY the one with faults; SEED repeats a run. FIRST and LAST: only these of the N, to
-# share them among processes (fsync is most of the time on a disk: TMPDIR=/dev/shm). EVERY="stat EIO": instead of the N,
-# every call of that kind.
+# HONE is the program, HONE_FAULTY the one with faults; SEED repeats a run. FIRST and LAST run only that range of the N,
+# to divide them among processes (on a disk, fsync takes most of the time: set TMPDIR=/dev/shm). EVERY="stat EIO"
+# injects that fault into every call of its kind, instead of N faults.
 set -u
 n_faults=${1:-500}
 result=${2:-}

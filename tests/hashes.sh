@@ -1,9 +1,10 @@
 #!/bin/sh
 # usage: HONE=build/hone sh tests/hashes.sh FILE
-# Writes to FILE the hash of every file that tests/cli/determinism.sh and the job of `make demo` write. Two builds whose files are equal have
-# the same bits: run this with HONE of one and of the other, from one tree, and compare. The job runs without its time limit, so that what it
-# measures does not depend on the machine's load. No file is skipped: those that hold times or speeds (results.json, report.html, README.md and
-# what lists their hashes) differ between any two runs.
+# Writes to FILE the hash of every file that tests/cli/determinism.sh and the job of `make demo` write. Two builds that
+# compute the same bits write equal files: run this with HONE set to each of them, from one tree, and compare. The job
+# runs without its time limit, so that what it measures does not depend on the machine's load. No file is skipped: files
+# that contain times or speeds (results.json, report.html, README.md and the lists of their hashes) differ between any
+# two runs.
 set -eu
 out=$1 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT

@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Are our files what another engine takes them for? Every type and recipe of the bundled model, the micro models of all
-# architectures and split files are loaded in llama-cpp-python; logits, tokens and rendered templates are compared with ours.
-# tests/interop.sh [OUT.json]; `make interop`. With IK=1 types and recipes in ik_llama.cpp (ik-llama-cpp-python) too. Needs Python and, the first time, the network: not a part of `make test`.
+# Checks that another engine reads our files as we do. Every type and recipe of the bundled model, the micro models of
+# all architectures and split files are loaded in llama-cpp-python; logits, tokens and rendered templates are compared
+# with ours. tests/interop.sh [OUT.json]; `make interop`. With IK=1, types and recipes are also compared in ik_llama.cpp
+# (ik-llama-cpp-python). Needs Python and, the first time, the network, so it is not part of `make test`.
 set -eu
 out=${1:-docs/results/interop.json}
 py=$(sh bench/peer-venv.sh) || exit $?

@@ -1,15 +1,15 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# tests/interrupt.sh N [SRC [arguments of hone make]] - interrupts `hone make` at N random moments by INT, TERM and KILL
-# in turn, each time in a fresh folder, and runs the same command again to its end: the GGUFs, the importance matrix,
-# the second moments, the sensitivities and results.json (apart from timings) have the bytes of an undisturbed run, and
-# little work was repeated.
+# tests/interrupt.sh N [SRC [arguments of hone make]] - interrupts `hone make` at N random moments with SIGINT, SIGTERM
+# and SIGKILL in turn, each time in a fresh folder, and runs the same command again to the end. The GGUFs, the
+# importance matrix, the second moments, the sensitivities and results.json (apart from timings) must have the bytes of
+# an undisturbed run, and little work may be repeated.
 #
-# Repeated work: processor seconds of both runs together, less those of the undisturbed run, over the number of threads,
-# including startup and reading the files. Processor time works on a busy machine too. The limit is MAX seconds (60).
-# HONE is the binary, SEED the seed, RESULT a JSON file to write, WORK a folder to keep (default: a temporary one).
-# Without SRC: a model of random weights and small texts, with every kind of step, or with N up to 5 (make test) the
-# cheap ones; KINDS selects others.
+# Repeated work: the CPU seconds of both runs together, minus those of the undisturbed run, divided by the number of
+# threads; includes startup and reading the files. CPU time is meaningful on a busy machine, too. The limit is MAX
+# seconds (60). HONE is the binary, SEED the seed, RESULT a JSON file to write, WORK a folder to keep (default: a
+# temporary one). Without SRC, a model of random weights and small texts is used, with every kind of step, or only the
+# cheap ones if N is at most 5 (make test); KINDS selects different ones.
 set -eu
 n=${1:-3}
 src=${2:-tests/golden/models/qwen35moe}

@@ -1,9 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # tests/killed-room.sh N - kills `hone template fix --in-place` with SIGKILL at N (40) random moments while it makes room for a template in a
-# GGUF file of 4 GiB without padding. After each kill the file opens with the old or the new template, and marks in its tensor data are in their
-# places; after the last, all 4 GiB are read. With room, the same edit takes under a second. Needs 4.1 GB in TMPDIR, on a file system that
-# inserts blocks (ext4, XFS, f2fs), and fallocate of util-linux. HONE is the binary, SEED the seed, ROWS the size in KiB * 4.
+# GGUF file of 4 GiB without padding. After each kill the file must open with the old or the new template, and markers
+# in its tensor data must be at the right offsets; after the last kill, all 4 GiB are read. Once there is room, the same
+# edit must take under a second. Needs 4.1 GB in TMPDIR, on a file system that inserts blocks (ext4, XFS, f2fs), and
+# fallocate of util-linux. HONE is the binary, SEED the seed, ROWS the size in KiB * 4.
 set -eu
 n=${1:-40} seed=${SEED:-1} hone=${HONE:-build/hone}
 t=$(mktemp -d)

@@ -1,9 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # tests/killed.sh N - kills convert, quantize, split, make, publish and template fix --in-place with SIGKILL at N random moments, in turn, each
-# time in a fresh folder, and runs the same command again. After the kill no file has a final name and other bytes than before or after an
-# undisturbed run; after the second run the folder holds the files of an undisturbed one, with the same bytes and nothing else. HONE is the
-# binary, SEED the seed. (tests/interrupt.sh is about the time that is lost, for hone make alone.)
+# time in a fresh folder, and runs the same command again. After the kill, every file with a final name must have the
+# bytes from before the run or those of an undisturbed run; after the second run, the folder must hold exactly the files
+# of an undisturbed one. HONE is the binary, SEED the seed. (tests/interrupt.sh measures the time lost, for hone make
+# only.)
 set -eu
 n=${1:-40} seed=${SEED:-1} x=
 t=$(mktemp -d)

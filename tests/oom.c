@@ -2,7 +2,7 @@
 /* tests/oom.c - failing memory requests, for tests/cli/library-memory.sh: loaded before a program
  * with LD_PRELOAD.
  *
- *   OOM_AT=N     the N-th request fails, counted from 1 after the start of main; 0: none
+ *   OOM_AT=N     the N-th request after the start of main fails, counted from 1; 0: none
  *
  *   OOM_ALL=1    and all later ones of more than 256 KiB, as with little address space
  *

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""The page of `hone serve` in headless Chromium: python3 tests/page.py CHROMIUM URL [FOLDER].
+"""Tests the web page of `hone serve` in headless Chromium: python3 tests/page.py CHROMIUM URL [FOLDER].
 
 Every view is used as a person would, with texts that would like to be markup; at 390 and 1280 pixels, light and dark, nothing
 is off the page, every control has a name, text has a contrast of at least 4.5 and 12 pixels. No request leaves the server, the

@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# tests/ranks.sh - hone under mpirun: one, two and three ranks write the same bytes: quantize with and without error
-# feedback, also several recipes at once; imatrix; sensitivity, from the start and resumed; eval ppl and kld, whose
-# numbers equal those of one process. A NaN on another rank, and a killed rank, end the job without a file; commands
-# that cannot be distributed are refused. HONE is a build with MPI=1 (make check-mpi).
+# tests/ranks.sh - hone under mpirun: one, two and three ranks write the same bytes. Covers quantize with and without
+# error feedback, also several recipes at once; imatrix; sensitivity, from the start and resumed; eval ppl and kld,
+# whose numbers equal those of one process. A NaN on any rank, or a killed rank, ends the job without an output;
+# commands that cannot be distributed are refused. HONE is a build with MPI=1 (make check-mpi).
 set -eu
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT

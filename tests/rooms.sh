@@ -1,8 +1,9 @@
 #!/bin/sh
 # usage: sh tests/rooms.sh [REVISION]
 # The modules at a revision (default: the working tree): files, lines of C and CUDA, and the modules that
-# each includes, with the number of includes. Modules are listed from the top; one that includes one above it is reported,
-# so no circle can stay. Of the tree as it is, calls are checked the same way, by the symbols of the newest build.
+# each includes, with the number of includes. Modules are listed from the top; a module that includes a higher one is
+# reported, so no cycle can remain. In the working tree, calls are checked in the same way, with the symbols of the
+# newest build.
 set -eu
 rooms='cli lib jobs make mix runtime/measure plan work serve calib grad runtime/generate runtime/engine/cuda
 runtime/engine/cpu runtime/engine runtime/vision report convert quantize kernels models chat grammar template tok text containers commands base'

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Pictures in Chromium of a folder that `hone make` made, and of README.md:
+# Takes screenshots in Chromium of a folder that `hone make` made, and of README.md:
 #   tests/screens.sh FOLDER [OUT]  writes OUT/{report,card}-{390,1280}{,-dark}.png
 #   tests/screens.sh README.md     writes docs/readme-1280.png, its first screen
 # Markdown is drawn as the Hub does (tests/card_html.py, needs markdown-it-py: PYTHON=...); pngquant, if installed, reduces

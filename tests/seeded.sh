@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Mistakes that were once in the CUDA code, or could be, put back one at a time into a copy of the tree: each must make the emulation's
-# tests fail (make seeded; minutes, not part of make test). Arguments: names of mistakes; none: all.
+# Seeds mistakes that the CUDA code once had, or might have, one at a time into a copy of the tree. Each must make the
+# emulation's tests fail (make seeded; takes minutes, not part of make test). Arguments: names of mistakes; none: all.
 set -u
 root=$(pwd)
 t=${SEEDED_DIR:-$root/build/seeded}

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Functions without a caller in the product: none of its objects refers to them, and its sources name them only where
-# they are declared and defined. Functions used by tests are in the list below. Exits 1 if there is another. Run by
-# `make lint` after a build.
+# Lists functions without a caller in the product: none of its objects refers to them, and its sources mention them only
+# where they are declared and defined. Functions that only tests use are in the list below. Exits with 1 if there are
+# others. Run by `make lint` after a build.
 set -eu
 all=$(dirname "$HONE")/all.a
 [ -e "$all" ] || { echo "unused: no $all"; exit 0; }

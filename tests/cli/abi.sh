@@ -1,6 +1,7 @@
 #!/bin/sh
-# include/hone.h has the interface of packaging/hone.abi, the dump of the last release, so programs compiled then keep
-# working. After adding a name or a field, `make abi` rewrites the dump. Removals and changes need a new HONE_API_MAJOR.
+# include/hone.h still has the interface of the last release, dumped in packaging/hone.abi, so programs compiled for it
+# keep working. After adding a name or a field, `make abi` rewrites the dump. Removals and changes need a new
+# HONE_API_MAJOR.
 set -eu
 command -v abidiff > /dev/null && command -v abidw > /dev/null || { echo "SKIP: no abidiff (abigail-tools)"; exit 77; }
 t=$(mktemp -d)

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# ARM64 under QEMU, as much of `make check-arm64` as needs no library of that processor and few seconds: the checks of kernels
-# (tests/kern/check.c) with every f32 operator of NEON, and of packed rows one type of each form of products, by NEON, SDOT and SMMLA.
+# ARM64 under QEMU: the part of `make check-arm64` that needs no ARM64 libraries and only a few seconds. Runs the kernel
+# checks (tests/kern/check.c) of every NEON f32 operator, and of packed rows for one type per kind of product, with
+# NEON, SDOT and SMMLA.
 set -eu
 [ -z "${SANF:-}" ] || { echo 'SKIP: once, without a sanitizer'; exit 77; }
 cc=aarch64-linux-gnu-gcc

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# bench-kernels: a row per type and instruction set, JSON with positive rates, clear refusals.
+# hone bench-kernels: a row per type and instruction set, JSON with positive rates, clear error messages.
 set -eu
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT

@@ -1,7 +1,8 @@
 #!/bin/sh
-# Each command on a generated card works in the folder that the lines before it made: the blocks of "Use" run as scripts. hone is the program; hf, ollama,
-# lms and llama.cpp's programs are stand-ins that copy from "the Hub" (the published folder) and refuse files and tags that are not there. The
-# card itself: five columns, the recommended file marked first, everything else folded.
+# Each command on a generated model card works in the folder that the preceding lines created: the "Use" blocks run as
+# scripts. hone is the real program; hf, ollama, lms and llama.cpp's programs are stubs that copy from "the Hub" (the
+# published folder) and reject missing files and tags. Also checks the card: five columns, the recommended file first
+# and marked, everything else folded.
 set -eu
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT

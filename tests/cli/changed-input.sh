@@ -1,6 +1,6 @@
 #!/bin/sh
-# An input that is cut or changed while it is read: one error that names it, exit 3, nothing under the output's name.
-# The change comes with a call that the command makes half-way (tests/fault.c), so it never comes too late.
+# An input that is truncated or changed while it is being read: one error that names it, exit status 3, no output file.
+# tests/fault.c makes the change at a system call halfway through the command, so it never comes too late.
 set -eu
 [ -n "${HONE_FAULTY:-}" ] || { echo "SKIP: HONE_FAULTY is not set (make check sets it)"; exit 77; }
 t=$(mktemp -d)

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# `--isa auto` uses the choice that `hone doctor` measured and stored for this machine; an unknown name, or a set that
-# the machine lacks, is ignored, and an explicit --isa overrides it.
+# `--isa auto` uses the instruction set that `hone doctor` measured and stored for this machine. A stored name that is
+# unknown or not supported by the machine is ignored, and an explicit --isa overrides it.
 set -eu
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT

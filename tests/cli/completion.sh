@@ -1,5 +1,5 @@
 #!/bin/sh
-# Every command, subcommand and option of the help is completed and nothing else is; the scripts work in the shells that are here.
+# Exactly the commands, subcommands and options of the help are completed; the scripts work in all installed shells.
 set -eu
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT

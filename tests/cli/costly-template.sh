@@ -1,6 +1,6 @@
 #!/bin/sh
-# A template that takes seconds to render: SIGTERM and SIGINT end `template render`, `lint`, `run` and `serve` with status 130 (serve: 0) while
-# it is rendered, and not only at the limit of steps.
+# A template that takes seconds to render: SIGTERM and SIGINT end `template render`, `lint`, `run` and `serve` with
+# status 130 (serve: 0) during the rendering, not only when it reaches its step limit.
 set -eu
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT

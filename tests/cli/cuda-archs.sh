@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# The GPUs that a build generates code for (kernels/cuda/archs.sh), with stubs of nvidia-smi and nvcc that answer like
-# real ones on misconfigured machines: a driver that does not answer, old and new cards together, a toolkit older than
-# the card, no toolkit, one that is too old.
+# The GPU architectures that a build generates code for (kernels/cuda/archs.sh), with stubs of nvidia-smi and nvcc that
+# behave like the real ones on misconfigured machines: a driver that does not respond, old and new cards together, a
+# toolkit older than the card, a missing toolkit, a toolkit that is too old.
 set -eu
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# --device cuda through the whole program, on the emulated device ($HONE_EMU): perplexity as on the CPU to 4
-# digits, divergence of an f16 cache from the CPU's f32 below 1e-4, the same greedy text; the same quantized file; importance and drafts on two devices;
-# refusals without a device.
+# --device cuda through the whole program, on the emulated device ($HONE_EMU): perplexity equals the CPU's to 4 digits,
+# divergence of an f16 cache from the CPU's f32 cache is below 1e-4, and the greedy text is the same; quantized files
+# are identical; importance and drafts work on two devices; without a device, commands fail with a clear error.
 set -eu
 [ -x "${HONE_EMU:-}" ] || { echo "SKIP: no emulated device"; exit 77; }
 t=$(mktemp -d)

@@ -1,8 +1,9 @@
 #!/bin/sh
-# The same bytes out for every instruction set and thread count: convert to every type it writes, imatrix merge in both
-# forms, quantize to every type (with importance, every search for the k-quants), a recipe, a split output. The first run
-# of each is the scalar reference on one thread; instruction sets that this machine lacks are left out, aloud. With HASHES=FILE the
-# hashes of all that was written are appended to FILE, for a comparison of two builds (tests/hashes.sh).
+# Output bytes do not depend on instruction set and thread count: convert to every type it writes, imatrix merge in both
+# forms, quantize to every type (with importance, and every search for the k-quants), a recipe, a split output. The
+# first run of each is the scalar reference on one thread; instruction sets that this machine lacks are skipped with a
+# message. With HASHES=FILE, the hashes of all files written are appended to FILE, to compare two builds
+# (tests/hashes.sh).
 set -eu
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT

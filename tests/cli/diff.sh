@@ -1,5 +1,6 @@
 #!/bin/sh
-# diff says which keys, types, shapes and data changed, exits 1 then and 0 for equal contents in other packaging.
+# hone diff reports which keys, types, shapes and data changed and exits with 1; it exits with 0 if only the packaging
+# differs.
 set -eu
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT

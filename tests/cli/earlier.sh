@@ -1,6 +1,6 @@
 #!/bin/sh
-# A second hone make of the same model with fewer recipes: files of the first stay on the card, in the report and the checksums with their
-# numbers; those whose numbers cannot be compared with the new ones are named.
+# A second hone make of the same model with fewer recipes: files of the first run stay, with their numbers, on the card,
+# in the report and in the checksums; files whose numbers are not comparable with the new ones are listed.
 set -eu
 . tests/making.sh
 cp -r tests/golden/models/qwen3 "$t/Tiny"

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# What ends an answer: every id that a folder lists and the mark that its template writes, in the file that convert makes, in every
-# file made from that, and in answers of hone serve, run and eval.
+# End tokens: every id that a folder lists, and the marker that its template writes, end answers of hone serve, run and
+# eval; and they are in the converted file and in every file made from it.
 set -eu
 . tests/serving.sh
 folder() { # name, the list of generation_config.json, template

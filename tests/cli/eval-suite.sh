@@ -1,6 +1,7 @@
 #!/bin/sh
-# hone eval suite and compare: a model does not differ from itself, a damaged one is worse where it should be, results
-# of other inputs are not compared. The numbers of a hand-written pair of results were worked out manually.
+# hone eval suite and compare: a model does not differ from itself, a damaged one is worse where it should be, and
+# results for different inputs are not compared. The expected numbers for a hand-written pair of results were computed
+# manually.
 set -eu
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT

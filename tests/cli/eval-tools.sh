@@ -1,6 +1,6 @@
 #!/bin/sh
-# hone eval tools, checks, choice, needle: what they say, their exit status, and bad requests. That the answers and
-# scores are right is shown against other programs in test_choices and test_suite.
+# hone eval tools, checks, choice, needle: output, exit status, and invalid requests. test_choices and test_suite
+# compare the answers and scores with other programs.
 set -eu
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Some injected faults over hone make, always the same ones (`make faults` injects 500 others), and every failing read
-# or stat of the commands that look through a folder: a folder read in part must never pass for a small folder.
+# A fixed set of faults injected into hone make (`make faults` injects 500 different ones), and each read or stat
+# failing in turn in the commands that scan a folder: a partly read folder must never be mistaken for a small one.
 set -eu
 [ -n "${HONE_FAULTY:-}" ] || { echo "SKIP: HONE_FAULTY is not set (make check sets it)"; exit 77; }
 t=$(mktemp -d)

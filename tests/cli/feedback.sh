@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Error feedback from the outside: second moments are collected, the same bytes for any thread count, files that do not fit are refused.
+# Error feedback from the command line: second moments are collected, output bytes do not depend on the thread count,
+# and files that do not match the model are refused.
 set -u
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT

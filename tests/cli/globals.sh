@@ -1,7 +1,7 @@
 #!/bin/sh
-# Nothing that changes belongs to the process: every variable of the program that can be written and is not a thread's own
-# is in the list below, with the reason. Found in the symbols of the objects (sections .data, .bss, .tdata, .tbss, COMMON),
-# so no way of writing a declaration hides one. Two jobs in two contexts (base/ctx.h) may not meet in anything else.
+# No mutable global state: every writable variable of the program that is not thread-local is in the list below, with
+# the reason. Variables are found in the objects' symbols (sections .data, .bss, .tdata, .tbss, COMMON), so no form of
+# declaration can hide one. Two jobs in separate contexts (base/ctx.h) share nothing else.
 set -eu
 all=$(dirname "$HONE")/all.a
 command -v objdump > /dev/null && [ -e "$all" ] || { echo "SKIP: no objdump, or no $all"; exit 77; }

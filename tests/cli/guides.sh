@@ -1,7 +1,7 @@
 #!/bin/sh
 # README.md and the guides work as written: every line of their sh blocks runs on the bundled model and prints the output that they
 # show (numbers aside). Commands that need the network or build hone are listed below and not run. Guides have at most 120 lines,
-# README.md 150; the files, links and options they name exist.
+# README.md 150; all files, links and options that they mention exist.
 set -eu
 t=$(mktemp -d)
 pid=

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Model folders too large to be kept in tests/hostile, made here: deep and huge JSON, headers that claim much, files that are elsewhere or no
-# files, tokenizers that contradict themselves, templates of megabytes. Each is refused with one line that names the file, or converted, in
-# 4 GB of addresses.
+# Hostile model folders that are too large for tests/hostile, so this script creates them: deep and huge JSON, headers
+# that claim huge sizes, links out of the folder and special files, inconsistent tokenizers, templates of several
+# megabytes. Each is either refused with one line that names the file, or converted, within 4 GB of address space.
 set -eu
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Every malformed input of tests/hostile/ (written by tests/oracle/hostile.py): the expected exit status, exactly one
 # error line that names the input and the problem, no output, no sanitizer report. tests/hostile/CASES has a line per
-# input: name, how it is used, exit status, words of the message (a pattern of grep -E).
+# input: name, how it is used, exit status, and a grep -E pattern that the message must match.
 set -eu
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# hone imatrix --select: documents that rare experts need. Coverage with them is better than with the same number of
-# tokens drawn at random; the same for any number of threads; refusals.
+# hone imatrix --select: selects documents that reach rare experts. They give better coverage than the same number of
+# tokens drawn at random; the selection does not depend on the number of threads; invalid requests are refused.
 set -eu
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT

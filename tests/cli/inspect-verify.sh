@@ -1,6 +1,6 @@
 #!/bin/sh
-# inspect tells files apart by content and prints what Python put into them; verify says yes to whole files
-# and exits 1, naming what is wrong, for truncated, altered and poisoned ones.
+# hone inspect recognizes files by content and prints what Python wrote into them; hone verify accepts intact files, and
+# exits with 1 and names the problem for truncated, altered and poisoned ones.
 set -eu
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT

@@ -1,3 +1,3 @@
 #!/bin/sh
-# hone make, interrupted a few times (more: tests/interrupt.sh 40); tests/interrupt.sh checks the results.
+# A few interruptions of hone make, with the results checked by tests/interrupt.sh (for more: tests/interrupt.sh 40).
 exec sh tests/interrupt.sh "${N:-3}"

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# --isa avxvnni and amx through the whole program, emulated ($HONE_ISA_EMU), packed weights, prompts of 40 tokens: the very
-# logits of avx2 and of avx512, which they add nothing but packed products to.
+# --isa avxvnni and amx through the whole program, emulated ($HONE_ISA_EMU), with packed weights and prompts of 40
+# tokens: the logits are identical to those of avx2 and avx512, since these two sets only add packed products.
 set -eu
 [ -x "${HONE_ISA_EMU:-}" ] || { echo "SKIP: no emulated instruction sets"; exit 77; }
 "$HONE" doctor --isa avx2 > /dev/null 2>&1 || { echo "SKIP: the emulation is made of AVX2"; exit 77; }

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Joint probes on the bundled trained model: the number of probes, a resumed measurement has the same bytes, the mix is
-# no worse than that of slopes.
+# Joint probes on the bundled trained model: the expected number of probes is made, a resumed measurement writes the
+# same bytes, and the mix is no worse than the one from slopes.
 set -eu
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Finished measurements are not repeated: eval kld, ppl, tools with --keep FILE and eval suite (OUT.part), interrupted
-# and killed, give the numbers of an undisturbed run. Also damaged records, another model, and foreign files.
+# Finished measurements are not repeated: eval kld, ppl and tools with --keep FILE, and eval suite (OUT.part), give the
+# same numbers after interrupts and kills as in an undisturbed run. Also tests damaged records, a different model, and
+# files of other programs.
 set -eu
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT

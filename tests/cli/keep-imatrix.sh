@@ -1,7 +1,7 @@
 #!/bin/sh
-# hone imatrix, interrupted and killed, alone and inside hone make: the same command resumes after the finished chunks
-# and ends with the bytes of an undisturbed run. A snapshot that is damaged, of another text or foreign is reported and
-# ignored.
+# hone imatrix interrupted and killed, on its own and inside hone make: the same command resumes after the finished
+# chunks and writes the same bytes as an undisturbed run. A snapshot that is damaged, belongs to a different text or is
+# not a snapshot is reported and ignored.
 set -eu
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT

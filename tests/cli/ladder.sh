@@ -1,6 +1,7 @@
 #!/bin/sh
-# hone make with defaults: per size class a file of at most the preset's bytes, graded; --plain, --time and --dry-run.
-# An interrupted job resumes to the same bytes. Files record the chosen options, so that they can be reproduced.
+# hone make with default options: for each size class, a file that is no larger than the preset, with a verdict;
+# --plain, --time and --dry-run. An interrupted job resumes and writes the same bytes. Files record the options chosen,
+# so that they can be reproduced.
 set -eu
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT

@@ -1,9 +1,9 @@
 #!/bin/sh
-# Out of memory, and cancelling, in programs of docs/examples: whichever memory request fails, a program ends with its
-# result or with the library's out-of-memory error; it never crashes, and the library never ends it. Cancelled at any
-# request, it ends with its result or reports the cancellation, and leaves no partial output. A sample of the requests
-# of three programs; with EVERY=1 (make check-examples-memory) every request of every program. Then too little address
-# space, by ulimit.
+# Out of memory, and cancellation, in the programs of docs/examples. Whichever memory request fails, a program ends with
+# its result or with the library's out-of-memory error; it never crashes, and the library never ends it. Cancelled at
+# any request, it ends with its result or reports the cancellation, and leaves no partial output. Tests a sample of the
+# requests of three programs, or with EVERY=1 (make check-examples-memory) every request of every program. Then tests
+# too little address space (ulimit).
 set -eu
 p=$(dirname "$HONE")/stage/opt/hone
 [ -e "$p/lib/libhone.so" ] || { echo "SKIP: no $p (make test installs there)"; exit 77; }

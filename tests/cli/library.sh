@@ -1,6 +1,7 @@
 #!/bin/sh
-# The installation as others meet it: hone.h, libhone.a and .so by pkg-config, the programs of docs/examples against it, each
-# run; what the header declares is exported, nothing else is; uninstall leaves nothing.
+# The installed library from a user's point of view: hone.h, libhone.a and .so through pkg-config; the programs of
+# docs/examples are built against it and run; exactly the functions that the header declares are exported; uninstalling
+# leaves nothing.
 set -eu
 stage=$(dirname "$HONE")/stage
 [ -e "$stage/opt/hone/include/hone.h" ] || { echo "SKIP: no $stage (make test installs there)"; exit 77; }

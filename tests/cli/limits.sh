@@ -1,5 +1,6 @@
 #!/bin/sh
-# docs/limits.md is what the program says; --untrusted lowers a limit; --max-memory is kept, and refusing leaves nothing.
+# docs/limits.md matches the program's output; --untrusted lowers a limit; --max-memory is obeyed, and a refused job
+# leaves no files.
 set -eu
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT

@@ -1,6 +1,6 @@
 #!/bin/sh
 # hone make reports the remaining work: --dry-run subtracts recorded work, a finished folder has none left, the progress
-# line covers the whole job; experts without tokens give one warning, from the real matrix.
+# line covers the whole job; experts without tokens give one warning, based on the actual importance matrix.
 set -eu
 . tests/making.sh
 cp -r tests/golden/models/qwen3moe "$t/Tiny"

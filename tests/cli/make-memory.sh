@@ -1,5 +1,6 @@
 #!/bin/sh
-# hone make follows --max-memory and --time the same way in the forecast and in the run, and says which of them left something out.
+# hone make applies --max-memory and --time in the same way in the forecast and in the run, and reports which of them
+# caused parts to be left out.
 set -eu
 . tests/making.sh
 cp -r tests/golden/models/qwen3 "$t/Tiny"

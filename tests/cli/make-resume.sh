@@ -1,7 +1,7 @@
 #!/bin/sh
 # hone make, interrupted CUTS times (9; CUTS=20 for the long run) at random points by SIGINT, SIGTERM and SIGKILL in
-# turn, then run to its end: every GGUF and the imatrix have the bytes of an uninterrupted run, and a file under a final
-# name was whole at any time.
+# turn, then run to the end: every GGUF and the imatrix are byte-identical to those of an uninterrupted run, and a file
+# under its final name was complete at all times.
 set -eu
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT

@@ -1,6 +1,7 @@
 #!/bin/sh
-# hone make of a vision model: its projector files are written as a step of the job, named wherever files are named, kept if they are
-# someone else's, and made again only if they are missing. A tower that hone does not know is named instead.
+# hone make with a vision model: its projector files are written as a step of the job, listed wherever files are listed,
+# never replaced if hone did not write them, and made again only if missing. An unsupported vision tower is reported
+# instead.
 set -eu
 . tests/making.sh
 cp -r tests/golden/models/qwen35 "$t/Tiny"

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# hone eval mtp; hone run --draft mtp writes the text that plain generation writes; refusals.
+# hone eval mtp; hone run --draft mtp generates the same text as without drafts; invalid requests are refused.
 set -eu
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Nothing false: what is no text is refused wherever a text is read, a text may come from standard input, what is not there
-# is exit 2 in every command, and a remedy names what helps.
+# No false messages: files that are not text are refused wherever a text is read, a text may come from standard input, a
+# missing input gives exit status 2 in every command, and each suggested remedy helps.
 set -eu
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT

@@ -1,5 +1,5 @@
 #!/bin/sh
-# hone make and hone publish never lose a user's files: the folder of results holds only published files, job state is
+# hone make and hone publish never lose a user's files: the results folder holds only published files; job state is kept
 # next to it.
 set -eu
 . tests/making.sh

@@ -1,6 +1,6 @@
 #!/bin/sh
-# One recommendation: the file that the terminal, the card, the report and the Modelfile of a folder recommend is the same, hone plan takes it
-# where it fits, and the words for its loss are those of the table that the report explains.
+# One recommendation: the terminal, the card, the report and the Modelfile of a folder recommend the same file, hone
+# plan chooses it where it fits, and its loss is described with the words of the table in the report.
 set -eu
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT

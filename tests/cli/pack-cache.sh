@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# --pack-cache: the same text with and without it, created once, shared by two programs at a time; whatever call fails,
-# the text is right or the exit status reports an error.
+# --pack-cache: the text is the same with and without it, and the cache is created once and shared by two simultaneous
+# programs. Whichever system call fails, the text is right or the exit status reports an error.
 set -eu
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT

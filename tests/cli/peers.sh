@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# bench/peers.sh with a llama-bench: its options, the place of its numbers; results in OUT are not measured again, and
-# unfinished ones are left for the next call. With ik_llama.cpp's package: its Python measures the same groups.
+# bench/peers.sh with a stub of llama-bench: the options it passes, and where it finds the numbers. Results already in
+# OUT are not measured again, and unfinished ones are left for the next call. With ik_llama.cpp's package, its Python
+# measures the same groups.
 set -eu
 command -v python3 > /dev/null || { echo "SKIP: no python3"; exit 77; }
 t=$(mktemp -d)

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Tables into a pipe have one row per line, however wide they are: every command that prints tables, compared with the lines of --md, which are
-# one per row by its format.
+# Tables written to a pipe have one row per line, however wide they are. Every command that prints tables is compared
+# with its --md output, whose format has one line per row.
 set -eu
 . tests/making.sh
 long=a-file-whose-name-is-so-long-that-no-table-with-it-fits-into-a-hundred-columns-of-a-terminal

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# plan --launches, doctor MODEL: bytes and FLOP of steps derived from config.json, sums that add up, each block once;
-# fusions on an emulated device, and the notes of both commands on types and operations without a fast kernel.
+# hone plan --launches and hone doctor MODEL: bytes and FLOP of steps are compared with values derived from config.json,
+# sums add up, and each block appears once. Also fusions on an emulated device, and the notes of both commands on types
+# and operations without a fast kernel.
 set -eu
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT

@@ -1,6 +1,6 @@
 #!/bin/sh
-# plan: sizes of recipes to the byte, memory against independent sums, the file that fits, commands that a shell can
-# read back.
+# hone plan: recipe sizes are exact to the byte, memory equals independent sums, the chosen file fits, and a shell can
+# run the printed commands.
 set -eu
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT

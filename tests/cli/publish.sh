@@ -1,6 +1,6 @@
 #!/bin/sh
-# publish makes a folder in which --check finds nothing, keeps what people edited, and says the same twice; --check
-# finds each of the faults seeded here, and by the right rule.
+# hone publish makes a folder in which --check finds nothing, keeps users' edits, and prints the same when run twice;
+# --check finds each of the faults seeded here, under the right rule.
 set -eu
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT

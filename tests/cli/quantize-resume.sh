@@ -1,7 +1,7 @@
 #!/bin/sh
-# hone quantize --resume: killed, interrupted and out of space at random calls (SEED), with the journal or the partial
-# file damaged, with other options or another input. In the end there are always the bytes of an undisturbed run, and
-# never a file under the final name before. hone make --resume also resumes inside a file.
+# hone quantize --resume after kills, interrupts and full disks at random system calls (SEED), with the journal or the
+# partial file damaged, and with different options or inputs. The final bytes are always those of an undisturbed run,
+# and no file has the final name before that. hone make --resume also resumes within a file.
 set -eu
 [ -n "${HONE_FAULTY:-}" ] || { echo "SKIP: HONE_FAULTY is not set (make check sets it)"; exit 77; }
 t=$(mktemp -d)

@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# hone quantize from the outside: exit codes, refusals, plan round trip, the same bytes for any thread count.
+# hone quantize from the command line: exit codes, errors, round trip of a plan, and output bytes that do not depend on
+# the thread count.
 set -u
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT

@@ -1,5 +1,6 @@
 #!/bin/sh
-# What people read: an answer in the first line, names and findings whole at any width, CSV that a reader takes, every rule explained.
+# Readable output: the answer comes first, names and findings are never truncated at any width, CSV can be parsed, and
+# every lint rule is explained.
 set -eu
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT

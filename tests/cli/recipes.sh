@@ -1,6 +1,6 @@
 #!/bin/sh
-# hone recipes: every recipe is listed with the size its file has, any of them is a plan that gives the same file, and
-# the always-active recipes are as large as an independent engine's files of that description.
+# hone recipes: every recipe is listed with the exact size of its file, each one written as a plan gives the same file,
+# and the always-active recipes have the sizes of an independent engine's files of that kind.
 set -eu
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Remedies that can be followed: every option that a message, a help text, a manual page or a document names exists, in the command that
-# it is named for; and every command that it names exists. (What a message says must also be true: nothing-false.sh.)
+# Suggested remedies exist: every option that a message, a help text, a manual page or a document mentions exists in the
+# command that it is mentioned for, and so does every command. (What a message says must also be true:
+# nothing-false.sh.)
 set -eu
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT

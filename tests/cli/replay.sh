@@ -1,6 +1,6 @@
 #!/bin/sh
-# hone replay: files of every kind come out again to the byte from their own record; anything else that made them is
-# refused by its hash; a file that was changed afterwards is told from one that was not.
+# hone replay: files of every kind are reproduced byte for byte from their own record; inputs with a different hash are
+# refused; files that were changed later are detected.
 set -eu
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT

@@ -1,7 +1,7 @@
 #!/bin/sh
-# report.html in a real browser at 390, 768 and 1280 pixels, light and dark: the recommendation comes first, nothing is
-# off the page, no text is smaller than 12 px or has a contrast below 4.5, every file of the folder is linked, untrusted
-# text stays text.
+# report.html in a real browser at 390, 768 and 1280 pixels, light and dark: the recommendation comes first, nothing
+# overflows the page, no text is smaller than 12 px or has a contrast ratio below 4.5, every file in the folder is
+# linked, and untrusted text stays text.
 set -eu
 browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome || true)
 t=$(mktemp -d)

@@ -1,5 +1,5 @@
 #!/bin/sh
-# An already quantized model is quantized again only on request, and the results say that it was.
+# A model that is already quantized is quantized again only on request, and the results record that.
 set -eu
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# hone run on a terminal, played by tests/pty.c: editing, pastes, history, commands, Ctrl-C, tool calls, a context that is
-# full, and output that would like to command the terminal.
+# hone run on a terminal, with tests/pty.c as the user: editing, pastes, history, commands, Ctrl-C, tool calls, a full
+# context, and output that contains terminal escape sequences.
 set -eu
 t=$(mktemp -d)
 trap 'rm -rf "$t" OUT1' EXIT # /save writes where hone runs

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# hone run --schema, --grammar, --regex, --choices: answers have the requested form, whatever the model prefers; the
-# number of overruled tokens; free reasoning; refusals.
+# hone run --schema, --grammar, --regex, --choices: answers have the requested form, whatever the model prefers;
+# overruled tokens are counted; reasoning is unconstrained; invalid requests are refused.
 set -eu
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT

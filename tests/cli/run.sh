@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# hone run without a terminal: answers, seeds, sources of prompts, reasoning and calls, Ctrl-C, and refusals. With a
-# terminal: run-chat.sh.
+# hone run without a terminal: answers, seeds, prompt sources, reasoning and calls, Ctrl-C, and errors. run-chat.sh
+# tests it with a terminal.
 set -eu
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Schemas and grammars that are costly to compile: they are refused by steps, not by time, others are answered meanwhile, and a
-# client that leaves or a signal ends the work.
+# Schemas and grammars that are costly to compile: they are refused after a number of steps, not after some time; other
+# requests are answered meanwhile; and the work ends if the client disconnects or a signal arrives.
 set -eu
 . tests/serving.sh
 awk 'BEGIN { printf "{\"prompt\": \"a\", \"max_tokens\": 2, \"json_schema\": {\"$defs\": {\"x\": {}"

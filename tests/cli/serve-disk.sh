@@ -1,6 +1,7 @@
 #!/bin/sh
-# hone serve --cache-dir: what prompts begin with outlives the server, with the answers of one that keeps nothing; files that were
-# cut, changed, mixed up or belong to another model are refused and removed; they stay below --cache-disk; one server at a time.
+# hone serve --cache-dir: cached prefixes of prompts survive a restart, and answers are the same as without a cache.
+# Files that are truncated, changed, swapped or belong to a different model are rejected and removed. The cache stays
+# below --cache-disk, and only one server at a time uses it.
 set -eu
 . tests/serving.sh
 head=

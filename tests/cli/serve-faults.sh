@@ -1,6 +1,6 @@
 #!/bin/sh
-# hone serve: each fault of a client, of its requests and of the machine ends in its status, and afterwards nothing of it is left:
-# no place taken, no memory but what is kept, the next request answered as before.
+# hone serve: each fault of a client, its requests or the machine gives the right status and leaves nothing: all slots
+# and memory except caches are released, and the next request is answered as before.
 set -eu
 . tests/serving.sh
 status_of() { sed -n '1s/HTTP\/1.1 \([0-9]*\).*/\1/p' "$t/raw"; }

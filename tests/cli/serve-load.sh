@@ -1,6 +1,7 @@
 #!/bin/sh
-# hone serve under load: many clients at once, some of which leave, send byte by byte or ask for what there is not. Those that stay get
-# the answers that they get alone, memory stays within its bound, and afterwards nothing is left running, waiting or held.
+# hone serve under load: many clients at once, some of which disconnect, send byte by byte or request things that do not
+# exist. The others get the same answers as when alone, memory stays within its limit, and afterwards nothing is
+# running, waiting or held.
 set -eu
 . tests/serving.sh
 whole() { # number of a request: prompts from 10 to 1000 tokens, answers from 4 to 40

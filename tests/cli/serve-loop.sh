@@ -1,6 +1,6 @@
 #!/bin/sh
-# hone serve: a loop of 20 tool calls on a hybrid model computes its new tokens and no others, though the client drops the
-# reasoning, spells arguments in its own way and gives back text, not tokens.
+# hone serve: a loop of 20 tool calls on a hybrid model computes only the new tokens, although the client drops the
+# reasoning, respells arguments and returns text, not tokens.
 set -eu
 . tests/serving.sh
 number() { grep -o "\"$1\":[0-9]*" "$t/o" | head -1 | cut -d: -f2; }

@@ -1,7 +1,7 @@
 #!/bin/sh
-# hone serve with several files: the model of a request chooses one, by its id, a short form or Ollama's. Answers are those of a server with
-# that file alone, whatever else was loaded; two of three fit into --max-memory. A damaged file is listed with its error. No answer is cut
-# short, and every request is answered.
+# hone serve with several files: `model` in a request selects one by its id, a short form or Ollama's form of the name.
+# Answers equal those of a server with only that file, whatever else was loaded; two of the three files fit into
+# --max-memory. A damaged file is listed with its error. No answer is cut short, and every request is answered.
 set -eu
 . tests/serving.sh
 d=$t/out

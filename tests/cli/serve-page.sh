@@ -1,6 +1,6 @@
 #!/bin/sh
-# The page of hone serve: browsers get it with a policy that lets nothing but its own script run, others the line of Ollama's API. In
-# headless Chromium every view is used with hostile texts and looked at (tests/page.py).
+# The web page of hone serve: browsers get it with a policy that allows only its own script to run; other clients get
+# the one-line reply of Ollama's API. tests/page.py tries every view with hostile texts in headless Chromium.
 set -eu
 . tests/serving.sh
 start --ctx 8192

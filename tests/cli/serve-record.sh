@@ -1,7 +1,7 @@
 #!/bin/sh
-# hone serve --record and its readers: the same file answers recorded requests with the same tokens, greedily and with
-# the recorded seeds; differences of another file are reported by kind and place; calibration and suites accept the
-# lines; they contain no keys.
+# hone serve --record and the commands that read records: the same model file answers recorded requests with the same
+# tokens, greedily and with the recorded seeds; a different file's deviations are reported by kind and place;
+# calibration and suites accept the lines, which contain no API keys.
 set -eu
 . tests/serving.sh
 post() { "$t/ask" "$port" -b "$2" POST "$1" 'Authorization: Bearer secret-of-sixteen' > "$t/o" || say "POST $1 fails"; }

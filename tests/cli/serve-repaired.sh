@@ -1,6 +1,6 @@
 #!/bin/sh
 # hone serve with repaired templates: two turns with parallel calls, empty arguments, null content, results and a second system message
-# survive in the four APIs, and each puts the same prompt together.
+# survive in all four APIs, which all build the same prompt.
 set -eu
 . tests/serving.sh
 number() { grep -o "\"$1\": *[0-9]*" "$t/o" | head -1 | tr -cd 0-9; }

@@ -1,6 +1,6 @@
 #!/bin/sh
-# hone serve: answers alone and together are the same bytes, streams say what answers say, who leaves is noticed, wrong requests
-# get their status, and the server ends when it is told to.
+# hone serve: an answer has the same bytes alone and alongside others, streams equal whole answers, disconnected clients
+# are noticed, invalid requests get the right status, and the server stops on a signal.
 set -eu
 . tests/serving.sh
 refuses() { # expected status, text, path, body

@@ -1,6 +1,6 @@
 #!/bin/sh
-# split and merge: the same bytes come back, whatever the shard size; every file is within the limit; nothing is left or
-# overwritten when something goes wrong; damaged and incomplete sets are refused.
+# hone split and hone merge: the original bytes are restored for any shard size; no shard exceeds the limit; after an
+# error no file is left or overwritten; damaged and incomplete sets are refused.
 set -eu
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT

@@ -1,6 +1,6 @@
 #!/bin/sh
-# synth: whole files, the same bytes for any number of threads, of the size that dry runs and plans say, in bounded memory;
-# models that run.
+# hone synth: files are complete, do not depend on the number of threads, have the sizes that dry runs and plans
+# predict, and are written in bounded memory; the models run.
 set -eu
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT

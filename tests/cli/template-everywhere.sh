@@ -1,6 +1,6 @@
 #!/bin/sh
-# A repaired template where it is used: in JSON and in a folder, `hone make` (and its card, and --template keep), publish --check; tools
-# for a template without them; other engines, where python3 has them.
+# A repaired template wherever it is used: in JSON and in a folder, in `hone make` (also its card, and --template keep),
+# and in publish --check; tool support added to a template without it; and other engines, if python3 has them.
 set -eu
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT

@@ -1,6 +1,6 @@
 #!/bin/sh
-# hone template lint, fix and parse. The template to repair is another vendor's: that part runs only where
-# ../shared is present.
+# hone template lint, fix and parse. The template to repair comes from a vendor, so that part runs only if ../shared is
+# present.
 set -eu
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT

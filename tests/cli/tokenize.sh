@@ -1,5 +1,6 @@
 #!/bin/sh
-# hone tokenize: ids of text and back, specials on and off, batches, from a folder and from a GGUF made of it.
+# hone tokenize: text to ids and back, special tokens on and off, batches, with the tokenizer of a folder and of a GGUF
+# made from it.
 set -eu
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT

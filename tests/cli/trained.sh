@@ -1,6 +1,6 @@
 #!/bin/sh
-# More tokens than a model was trained for are refused or warned about before they are computed: one-shot runs from any source, a chat that
-# begins with too many, measurements.
+# Contexts longer than the one a model was trained for are refused or warned about before anything is computed: single
+# runs with a prompt from any source, a chat that starts too long, and measurements.
 set -eu
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT

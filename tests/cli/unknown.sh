@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 # GGUF files that hone has no graph for: an unknown architecture (renamed keys and tensors: scans, experts in three
 # dimensions, rows of 64 and 128), and a known name with unsupported numbers. Commands that need only bytes and names
-# work, and report that nothing was evaluated; commands that need a pass refuse and suggest alternatives. Then a folder
-# of an unknown class.
+# work, and report that nothing was evaluated; commands that need to run the model fail and suggest alternatives. Then a
+# folder whose model class is unknown.
 set -eu
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT

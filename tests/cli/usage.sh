@@ -1,7 +1,7 @@
 #!/bin/sh
 # Every command: --help prints its synopsis on stdout and exits 0; an unknown option exits 2, names the nearest
-# known one and prints nothing on stdout; the man page's SYNOPSIS holds the same synopsis and every option. README.md and docs/steps.md show no command or
-# option that does not exist.
+# known one and prints nothing on stdout; the man page's SYNOPSIS has the same synopsis and every option. All commands
+# and options in README.md and docs/steps.md exist.
 set -eu
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT

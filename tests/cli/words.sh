@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Words that people type: names of options and commands that other programs have, misspelt ones, sizes, help in its forms;
-# and a standard output that is full, closed or no longer read.
+# What users type: option and command names of other programs, misspelt names, sizes, and all forms of help. Also a
+# standard output that is full, closed or no longer read.
 set -eu
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT

@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# tests/clients/alone.sh COMMAND...: a command in a network of its own (unshare -n) that has this machine's own address only.
+# tests/clients/alone.sh COMMAND...: runs a command in a separate network namespace (unshare -n), which has only the
+# loopback address.
 ip link set lo up
 exec "$@"

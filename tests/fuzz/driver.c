@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* tests/fuzz/driver.c - runs a fuzz target over files without libFuzzer: those of the folder
- * tests/fuzz/corpus/<target>, or the files and folders given. Linked to each target by `make test`,
- * under the same sanitizers as the other tests. */
+/* tests/fuzz/driver.c - runs a fuzz target on files, without libFuzzer: those in
+ * tests/fuzz/corpus/<target>, or the files and folders given as arguments. Linked to each target by
+ * `make test`, under the same sanitizers as the other tests. */
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>

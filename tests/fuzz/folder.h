@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* tests/fuzz/folder.h - files for targets that need real names: one folder per process, removed at
- * its end, and inputs that concatenate several files, separated by a zero byte. */
+/* tests/fuzz/folder.h - files for fuzz targets that need real file names: one folder per process,
+ * removed when it ends, and inputs that concatenate several files, separated by a zero byte. */
 #ifndef HONE_TESTS_FUZZ_FOLDER_H
 #define HONE_TESTS_FUZZ_FOLDER_H
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* tests/fuzz/fuzz.h - the interface of a fuzz target, and inputs as files. A target does everything
- * that untrusted bytes can reach and returns; a clean error is fine, anything a sanitizer or a
+/* tests/fuzz/fuzz.h - the interface of a fuzz target, and inputs as files. A target runs all code
+ * that untrusted bytes can reach, and returns. A clean error is fine; whatever a sanitizer or a
  * limit catches is a finding. */
 #ifndef HONE_TESTS_FUZZ_H
 #define HONE_TESTS_FUZZ_H

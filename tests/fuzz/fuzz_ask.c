@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* Bodies of requests: whatever they hold, every API reads them without a fault or refuses them with
- * a status, and what it makes of the messages is JSON. The first byte chooses the API. */
+/* Request bodies: whatever they contain, every API parses them without a fault or rejects them with
+ * a status, and the messages that it makes of them are JSON. The first byte chooses the API. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* tests/fuzz/fuzz_cost.c - what compiling costs: the input is a kind ('s' a JSON Schema, 'g' GBNF,
- * 'l' Lark, 'r' a regular expression) and, between newlines, a head, a piece and a tail. The text
- * of the head, the piece many times and the tail is compiled, and again with twice as many, which
- * may take at most MORE times the steps, in a stack of 512 KiB, and the first bytes of an answer
- * end within the limit of a call. '#' in a piece is its number. */
+/* tests/fuzz/fuzz_cost.c - the cost of compiling grammars. The input is a kind ('s' JSON Schema,
+ * 'g' GBNF, 'l' Lark, 'r' regular expression) and, separated by newlines, a head, a piece and a
+ * tail. The head, many copies of the piece and the tail are compiled, and again with twice as many
+ * copies, which may take at most MORE times the steps, on a stack of 512 KiB. The first bytes of an
+ * answer must stay within the step limit of a call. '#' in a piece is replaced by the copy's
+ * number. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

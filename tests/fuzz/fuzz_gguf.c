@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* tests/fuzz/fuzz_gguf.c - a GGUF file: opened strictly and tolerantly, tokenizer and data
- * checked. */
+/* tests/fuzz/fuzz_gguf.c - GGUF files: opens one in strict and tolerant mode, and checks tokenizer
+ * and data. */
 #define FUZZ_FILE
 #include "containers/gguf.h"
 #include "tests/fuzz/fuzz.h"

@@ -8,7 +8,7 @@
  * s  a JSON Schema: texts of a random walk are JSON and, if nothing was left out, valid by our
  * validator
  *
- * g  GBNF, l  Lark: a walk reaches an end, and each token that the mask allows is accepted
+ * g GBNF, l Lark: a random walk reaches an end, and each token that the mask allows is accepted
  *
  * Anything else is all of them in turn. FUZZ_KIND in the environment, one of these letters, forces
  * one kind for all inputs, so that each reader gets its own time. */

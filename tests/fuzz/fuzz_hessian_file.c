@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* tests/fuzz/fuzz_hessian_file.c - a file of second moments: opened, searched by weight, every sum
- * read. */
+/* tests/fuzz/fuzz_hessian_file.c - second-moment files: opens one, looks up weights, and reads
+ * every sum. */
 #define FUZZ_FILE
 #include "quantize/hessian_file.h"
 #include "tests/fuzz/fuzz.h"

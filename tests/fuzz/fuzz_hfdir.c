@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* tests/fuzz/fuzz_hfdir.c - a model folder: config.json, the index and one shard; opened,
- * parameters and the template looked up, the conversion planned. */
+/* tests/fuzz/fuzz_hfdir.c - model folders of config.json, the index and one shard: opens the
+ * folder, looks up parameters and the template, and plans the conversion. */
 #include "convert/mmproj.h"
 #include "containers/hfdir.h"
 #include "base/log.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* Requests: whatever the bytes, and wherever they are cut, heads and bodies are read without a
- * fault, and a body is the same for any cut. */
+/* HTTP requests: whatever the bytes, and wherever they are split, heads and bodies are parsed
+ * without a fault, and the body does not depend on the splits. */
 #include <stdlib.h>
 #include <string.h>
 

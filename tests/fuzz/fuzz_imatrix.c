@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* tests/fuzz/fuzz_imatrix.c - an importance matrix in either form: read. */
+/* tests/fuzz/fuzz_imatrix.c - importance matrices: reads one in either file format. */
 #define FUZZ_FILE
 #include "quantize/imat_file.h"
 #include "tests/fuzz/fuzz.h"

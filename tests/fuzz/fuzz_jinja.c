@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* tests/fuzz/fuzz_jinja.c - a template, a NUL, and its variables as JSON: compiled in both modes
- * and rendered with small limits. Tracking origins must not change a rendering, and spans are in
- * order. */
+/* tests/fuzz/fuzz_jinja.c - templates: the input is a template, a NUL, and variables as JSON. The
+ * template is compiled in both modes and rendered with small limits. Origin tracking must not
+ * change the rendering, and spans must be in order. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* tests/fuzz/fuzz_json.c - JSON text, in both readers. */
+/* tests/fuzz/fuzz_json.c - JSON text, parsed by both readers. */
 #include "base/json.h"
 #include "tests/fuzz/fuzz.h"
 #include "template/jinja_int.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* tests/fuzz/fuzz_kld.c - a base-logits file, in llama.cpp's or the compact form: opened, every row
- * read. */
+/* tests/fuzz/fuzz_kld.c - base-logits files, in llama.cpp's or the compact format: opens one and
+ * reads every row. */
 #define FUZZ_FILE
 #include <stdlib.h>
 

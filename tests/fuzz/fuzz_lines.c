@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* tests/fuzz/fuzz_lines.c - a record file as a killed server left it: an appended line is separate,
- * and earlier contents are unchanged except for the end of the last line. */
+/* tests/fuzz/fuzz_lines.c - record files left by killed servers: an appended line must be a line of
+ * its own, and earlier contents may change only at the end of the last line. */
 #define FUZZ_FILE
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* tests/fuzz/fuzz_plan.c - a plan file (tensor, type) for a small model: writing and reading it
- * again gives the same plan. */
+/* tests/fuzz/fuzz_plan.c - plan files (tensor, type) for a small model: writing and rereading a
+ * plan must give the same plan. */
 #include "quantize/qplan.h"
 #include "tests/fuzz/folder.h"
 

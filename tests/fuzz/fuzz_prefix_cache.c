@@ -3,9 +3,9 @@
  * a list: after any sequence of inserts, lookups and evictions, the tree finds the same entries as
  * a search of the list.
  *
- * An input is steps: a byte selects the operation (its lowest bits), key and use, and the number of
- * tokens that follow, of two kinds, a bit each. The first byte selects whether sequences can be
- * rewound. Sequences are empty: nothing is computed. */
+ * An input is a list of steps. A byte selects the operation (its lowest bits), key and use, and the
+ * number of tokens that follow; there are two different tokens, so each takes one bit. The first
+ * byte selects whether sequences can be rewound. Sequences are empty: nothing is computed. */
 #include <string.h>
 
 #include "base/num.h"

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
 /* tests/fuzz/fuzz_prefix_disk.c - corrupted files of --cache-dir (serve/prefix_disk.c,
- * runtime/engine/seq_file.c): a server starts whatever they hold, and accepts or removes each file.
+ * runtime/engine/seq_file.c): a server starts whatever they contain, and accepts or removes each
+ * file.
  *
- * The input changes two files that a server wrote. First byte: 1: of a model with windows,
- * otherwise with recurrent states; 2: the list of tokens gets a matching checksum and name, 4: the
- * sequence's file a matching checksum, to reach the code after these checks. Then changes: a byte
- * (1: the sequence's file; 2: offsets count from the end; upper bits: the operation), an offset of
- * two bytes, and operands.
+ * The input changes two files that a server wrote. Bits of the first byte: 1: the model has
+ * windows, otherwise recurrent states; 2: the token list gets a matching checksum and name; 4: the
+ * sequence file gets a matching checksum; both let the input reach the code after these checks.
+ * Then follow the changes, each a byte (1: in the sequence file; 2: offsets count from the end;
+ * upper bits: the operation), a two-byte offset, and operands.
  *
  * An accepted file must be written again with the same bytes. */
 #include <string.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* tests/fuzz/fuzz_published.c - the text files of a published folder, as publish --check reads
- * them: Modelfile, params, model.yaml, README.md, SHA256SUMS, manifest.json; and facts as they are
- * read from a card and a manifest. */
+/* tests/fuzz/fuzz_published.c - text files of a published folder, read as by publish --check:
+ * Modelfile, params, model.yaml, README.md, SHA256SUMS, manifest.json; also facts read from a card
+ * and a manifest. */
 #include "containers/card_yaml.h"
 #include "base/io.h"
 #include "report/facts.h"

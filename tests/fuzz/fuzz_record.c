@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* tests/fuzz/fuzz_record.c - lines of --record as read by `hone eval traffic`, and the two stores
- * that process conversations. A replayed request is one that a client could have made; of lines
- * that continue each other only the last is passed on (serve/record_dedup.c), once and in order; a
- * conversation restored from history (serve/history.c) has all of its messages. */
+ * that process conversations. A replayed request must be one that a client could have sent. If
+ * lines continue each other, only the last is passed on (serve/record_dedup.c), once and in order.
+ * A conversation restored from history (serve/history.c) must have all of its messages. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

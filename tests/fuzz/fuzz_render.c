@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* tests/fuzz/fuzz_render.c - the cost of rendering. The input is a template in four parts between
  * newlines: a head, a piece that is repeated ('#' in it is its number), a tail, and the variable
- * `x`, repeated to 64 KiB. The template is compiled and rendered with a limit of steps. CPU time
- * must stay in proportion to the steps, or some work is not counted. */
+ * `x`, repeated to 64 KiB. The template is compiled and rendered with a step limit. CPU time must
+ * stay proportional to the steps; otherwise some work is not counted. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

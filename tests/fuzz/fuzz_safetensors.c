@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* tests/fuzz/fuzz_safetensors.c - a safetensors file: opened, tensors found by index. */
+/* tests/fuzz/fuzz_safetensors.c - safetensors files: opens one and looks up its tensors. */
 #define FUZZ_FILE
 #include "containers/safetensors.h"
 #include "tests/fuzz/fuzz.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* tests/fuzz/fuzz_sens.c - a sensitivity file for a small model: read, and a mix solved with it.
- * The model's hash is "0" here, so that a file can name it. */
+/* tests/fuzz/fuzz_sens.c - sensitivity files for a small model: reads one and solves a mix with it.
+ * The model's hash is "0" here, so that inputs can contain it. */
 #include "mix/sens.h"
 #include "tests/fuzz/folder.h"
 

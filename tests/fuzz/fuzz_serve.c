@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* tests/fuzz/fuzz_serve.c - a whole server with its threads, a model and a cache folder, fed with
- * the input's bytes over a socket in pieces: a byte gives the length of a piece; 0: the client
- * disconnects without waiting for its answer. Whole requests are waited for, and a last request
- * closes the connection. After anything else the client closes its side, so that the server does
- * not wait for more. An answer is HTTP or the connection ends, and afterwards the server still
- * runs, with nothing running and nothing queued. */
+/* tests/fuzz/fuzz_serve.c - a complete server with its threads, a model and a cache folder. The
+ * input's bytes are sent over a socket in pieces. A byte gives the length of a piece; 0: the client
+ * disconnects without waiting for its answer. The client waits for the answers to complete
+ * requests, and its last request closes the connection. After anything else it closes its side, so
+ * that the server does not wait for more. The answer must be HTTP or the connection must end;
+ * afterwards the server must still run, with nothing running or queued. */
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* tests/fuzz/fuzz_spmodel.c - a text and a tokenizer.model (one byte: how long the text is, the
- * text, the file): built, encoded, decoded, and once more from the keys made of it. */
+/* tests/fuzz/fuzz_spmodel.c - SentencePiece files: the input is a byte with the length of a text,
+ * the text, and a tokenizer.model. Builds the tokenizer, encodes and decodes the text, and repeats
+ * that with a tokenizer built from the GGUF keys of the first. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* tests/fuzz/fuzz_stream_parser.c - the stream parser (serve/stream_parser.c) on any bytes in any
- * pieces. Texts of events are whole characters, their concatenation does not depend on the pieces,
- * no stop text is in the content, and calls start, continue and end in order.
+/* tests/fuzz/fuzz_stream_parser.c - the stream parser (serve/stream_parser.c), on arbitrary bytes
+ * in arbitrary pieces. Events must contain only whole characters, their concatenation must not
+ * depend on the pieces, the content must not contain a stop text, and calls must start, continue
+ * and end in order.
  *
  * The first three bytes select the call syntax; whether the text starts inside reasoning, is
  * streamed, has tools, or is cut by a limit; and the length of the stop text that follows. */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* tests/fuzz/fuzz_template.c - a file that is a template, or a GGUF file with one: what hone
- * template show, lint, fix and diff do with it. A text with a NUL is never taken, what is taken has
- * the length that is claimed, and all probes together stay below the limit of steps. */
+/* tests/fuzz/fuzz_template.c - template files, and GGUF files with a template, as hone template
+ * show, lint, fix and diff process them. A text with a NUL must be rejected, an accepted text must
+ * have the reported length, and all probes together must stay below the step limit. */
 #define FUZZ_FILE
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* tests/fuzz/fuzz_tokenizer.c - a tokenizer.json, a NUL, and a text: the tokenizer is built, the
- * text encoded and decoded. */
+/* tests/fuzz/fuzz_tokenizer.c - tokenizer.json files: the input is a tokenizer.json, a NUL, and a
+ * text. The tokenizer is built, and the text is encoded and decoded. */
 #include <string.h>
 
 #include "base/json.h"

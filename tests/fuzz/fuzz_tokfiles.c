@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* tests/fuzz/fuzz_tokfiles.c - a tokenizer file, a text and the folder's other files, separated by
- * NUL. The first byte selects the format: 't' tiktoken, 'k' tekken.json, anything else
- * tokenizer.json. The tokenizer is built; the text is encoded and decoded. Ids must be tokens. */
+/* tests/fuzz/fuzz_tokfiles.c - tokenizer files in all formats: the input is a tokenizer file, a
+ * text and the folder's other files, separated by NUL. The first byte selects the format: 't'
+ * tiktoken, 'k' tekken.json, anything else tokenizer.json. The tokenizer is built; the text is
+ * encoded and decoded. Ids must be tokens. */
 #include <stdlib.h>
 #include <string.h>
 

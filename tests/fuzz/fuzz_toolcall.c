@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* tests/fuzz/fuzz_toolcall.c - a model's output in every call syntax (the first byte chooses one,
- * the second whether the prompt opened reasoning and whether bare JSON may be a call): the result
- * must not depend on how the text is split, and content and calls, once shown, must stay until the
- * end. */
+/* tests/fuzz/fuzz_toolcall.c - tool calls in model output, in every syntax. The first byte selects
+ * the syntax, the second whether the prompt opened reasoning and whether bare JSON may be a call.
+ * The result must not depend on how the text is split, and content and calls that were once shown
+ * must not change until the end. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -4,8 +4,8 @@
  *
  * A GGUF or safetensors file is walked as far as possible; then one field (a count, length, type,
  * dimension or offset) gets a dangerous value, a whole record is repeated, removed or exchanged, or
- * a text is changed along with its length. Every fourth mutation changes arbitrary bytes. Included
- * by the targets that use it; the plain driver calls the same functions. */
+ * a text is changed along with its length. Every fourth mutation changes arbitrary bytes instead.
+ * Included by the targets that use it; the driver without libFuzzer calls the same functions. */
 #ifndef HONE_TESTS_FUZZ_MUTATE_H
 #define HONE_TESTS_FUZZ_MUTATE_H
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Checks constrained decoding with other libraries: python tests/gram/judge.py PROGRAM SUITE OUT.json   (make check-gram does it all)
+"""Checks constrained decoding with other libraries: python tests/gram/judge.py PROGRAM SUITE OUT.json (run by make check-gram)
 
 PROGRAM is build/.../bench/gram_texts, SUITE the folder draft2020-12 of the official JSON Schema test suite, as jsonschema's source
 package carries it. Four parts; every difference is listed in OUT.json with what it is due to:

@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# tests/gram/run.sh PROGRAM DIR OUT.json: asks the judges of tests/gram/judge.py, which are installed into DIR; make check-gram.
+# tests/gram/run.sh PROGRAM DIR OUT.json: installs the libraries that tests/gram/judge.py needs into DIR and runs it;
+# called by make check-gram.
 set -eu
 program=$1 dir=$2 out=$3
 pins="jsonschema==4.26.0 hypothesis-jsonschema==0.23.1 hypothesis==6.99.13 llguidance==1.9.1 xgrammar==0.2.8 outlines-core==0.2.14 numpy"

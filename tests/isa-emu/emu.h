@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-/* tests/isa-emu/emu.h - included before a file of kernels/avxvnni/ or kernels/avx512/, lets it be
- * compiled for a processor that has AVX2 only: the intrinsics that those files use, made of AVX2's.
- * A vector of 512 bits is two of 256; lanes never meet across the middle in what we use. An
- * intrinsic that is missing here does not compile.
+/* tests/isa-emu/emu.h - the intrinsics that kernels/avxvnni/ and kernels/avx512/ use, implemented
+ * with AVX2. Included before a file of these folders, so that it compiles for a processor with only
+ * AVX2. A vector of 512 bits is two of 256; none of the operations in use moves lanes between the
+ * halves. Code that uses an intrinsic missing here does not compile.
  *
- * What is not a pair of AVX2 instructions follows the pseudocode of Intel's manual, and
- * self.c compares it with plain C. */
+ * Intrinsics that are not just two AVX2 instructions follow the pseudocode in Intel's manual;
+ * self.c compares them with plain C. */
 #ifndef HONE_TESTS_ISA_EMU_EMU_H
 #define HONE_TESTS_ISA_EMU_EMU_H
 

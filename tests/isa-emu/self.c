@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* tests/isa-emu/self.c - tests of the emulation against plain C, on bytes of all values and on
- * values that could wrongly saturate. */
+/* tests/isa-emu/self.c - tests of the emulation against plain C, on all byte values and on values
+ * that could saturate wrongly. */
 #include "base/rng.h"
 #include "tests/isa-emu/emu.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* tests/isa-emu/tiles.c - the tile registers of AMX, after the pseudocode of Intel's manual: a
- * configuration that it would refuse, a tile that is not configured and sizes that do not fit end
- * the program, as the exception would. */
+/* tests/isa-emu/tiles.c - emulation of the AMX tile registers, following the pseudocode in Intel's
+ * manual. Invalid configurations, tiles that are not configured and sizes that do not match end the
+ * program, as the processor's exception would. */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* tests/kern/check.c - every kernel of every ISA of this machine: weight formats here, operators in
- * check_ops.h. `check --bench` prints rates instead.
+/* tests/kern/check.c - checks every kernel of every ISA that this machine supports: weight formats
+ * here, operators in check_ops.h. `check --bench` prints rates instead.
  *
  * Weights: random blocks with halves of all sizes, and blocks of extreme codes and scales, in
  * awkward numbers. Inputs are allocated to size, so the address sanitizer sees reads beyond them;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* tests/kern/check_pack.h - packed rows: unpacking gives the file's bytes back, and products of
- * every ISA of this machine against sums in double over decoded weights and stored activations. */
+/* tests/kern/check_pack.h - packed rows: unpacking must restore the file's bytes, and products of
+ * every ISA of this machine are compared with sums in double over decoded weights and stored
+ * activations. */
 #ifndef HONE_TESTS_KERN_CHECK_PACK_H
 #define HONE_TESTS_KERN_CHECK_PACK_H
 

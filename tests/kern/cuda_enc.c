@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* tests/kern/cuda_enc.c - quantization on a device: the bytes must be those of the CPU's encoders,
- * which are held against other tools elsewhere (test_enc). In `make test` under the CPU emulation,
- * in several orders of threads; in `make check-cuda` on the device. */
+/* tests/kern/cuda_enc.c - quantization on a device: the bytes must equal those of the CPU's
+ * encoders, which test_enc compares with other tools. `make test` runs this under the CPU
+ * emulation, in several thread orders, `make check-cuda` on the device. */
 #include "base/fp.h"
 #include "base/rng.h"
 #include "quantize/enc/pack.h"

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* tests/kern/cuda_late.c - the kernels of a token on a device that shows a block's stores to others
- * only once they are fenced, and starts launches while the previous one ends: the logits of small
- * models equal those without either, to the bit. Emulated devices only. */
+/* tests/kern/cuda_late.c - memory ordering in the kernels for single tokens. The emulated device
+ * makes a block's stores visible to others only after a fence, and starts a launch while the
+ * previous one ends; the logits of small models must be bit-identical to those without either.
+ * Emulated devices only. */
 #include "base/rng.h"
 #include "kernels/cuda/cuda.h"
 #include "runtime/engine/cuda/exec.h"

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* tests/kern/cuda_latent.c - latent attention on a device: products of heads with weights of every
- * type, and attention over pages of every type, against double arithmetic here over weights as
- * kernels/ref decodes them and rows as runtime/engine/kv_type.c rounds them. As cuda_ops.c
- * otherwise. */
+/* tests/kern/cuda_latent.c - latent attention on a device: per-head products with weights of every
+ * type, and attention over pages of every type, compared with double arithmetic on weights decoded
+ * by kernels/ref and rows rounded by runtime/engine/kv_type.c. Otherwise like cuda_ops.c. */
 #include "kernels/bench.h"
 #include "runtime/engine/kv_type.h"
 #include "tests/kern/cuda_pages.h"

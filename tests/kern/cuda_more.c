@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* tests/kern/cuda_more.c - CUDA operators that only some architectures have, against double
- * arithmetic here: LayerNorms, activations, routers. As cuda_ops.c otherwise. */
+/* tests/kern/cuda_more.c - CUDA operators that only some architectures use (LayerNorms,
+ * activations, routers), compared with double arithmetic. Otherwise like cuda_ops.c. */
 #include "kernels/ops.h"
 #include "tests/kern/cuda_pages.h"
 #include "tests/kern/cuda_vec.h"

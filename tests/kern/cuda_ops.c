@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* tests/kern/cuda_ops.c - the CUDA operators on activations against kernels/ref and, where the CPU
- * has no single kernel, against plain double arithmetic here. Outputs start as NaN, sizes are odd,
- * every order of threads must give the same bits. `make test`: emulated; `make check-cuda`: on a
- * device. */
+/* tests/kern/cuda_ops.c - the CUDA operators on activations, compared with kernels/ref or, where
+ * the CPU has no single kernel for one, with plain double arithmetic. Outputs start as NaN, sizes
+ * are odd, and every thread order must give the same bits. `make test`: emulated; `make
+ * check-cuda`: on a device. */
 #include "base/mem.h"
 #include "base/num.h"
 #include "base/rng.h"

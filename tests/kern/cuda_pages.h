@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* tests/kern/cuda_pages.h - sequences for tests on a device: scattered pages in no order, tables
- * with more layers than the one under test, whose entries are invalid. */
+/* tests/kern/cuda_pages.h - sequences for tests on a device: scattered pages in random order, and
+ * page tables with invalid entries for all layers except the one under test. */
 #ifndef HONE_TESTS_KERN_CUDA_PAGES_H
 #define HONE_TESTS_KERN_CUDA_PAGES_H
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* tests/kern/cuda_seqs.c - launches over rows of several sequences: each gets the bits that it gets
- * alone. That one alone is right, cuda_ops.c shows. */
+/* tests/kern/cuda_seqs.c - launches over rows of several sequences: each sequence must get the same
+ * bits as alone. cuda_ops.c tests that the result for a single sequence is right. */
 #include "base/rng.h"
 #include "tests/kern/cuda_pages.h"
 

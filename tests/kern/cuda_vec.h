@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* tests/kern/cuda_vec.h - what tests of operators on activations share: random vectors, vectors on
- * the device, comparison, and a sum of all outputs that no order of threads may change. */
+/* tests/kern/cuda_vec.h - helpers for the tests of operators on activations: random vectors,
+ * vectors on the device, comparisons, and a checksum of all outputs, which must not depend on the
+ * thread order. */
 #ifndef HONE_TESTS_CUDA_VEC_H
 #define HONE_TESTS_CUDA_VEC_H
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* tests/kern/cuda_weights.c - the CUDA kernels on weights against kernels/ref: in `make test` under
- * the CPU emulation, in several orders of threads; in `make check-cuda` on the device.
+/* tests/kern/cuda_weights.c - the CUDA kernels that read weights, compared with kernels/ref: `make
+ * test` runs this under the CPU emulation, in several thread orders, `make check-cuda` on the
+ * device.
  *
  * Decoded rows must have ref's bits. A product is compared with a sum in double over ref's weights;
  * its error is that of an f32 sum of n terms in unknown order: n + 8 roundings of 2^-24 of the sum

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* tests/kern/cuda_wgmma.c - the emulation of Hopper's warpgroup products against sums in double,
- * and that it notices each mistake of tests/cuda-emu/probe.cu: by ending the program or by a wrong
- * result, and that products which come out wrong are not used. Nothing of it is for a device:
- * there, cuda_weights compares whole products. */
+/* tests/kern/cuda_wgmma.c - the emulation of Hopper's warpgroup products: compares them with sums
+ * in double, checks that each mistake in tests/cuda-emu/probe.cu ends the program or gives a wrong
+ * result, and that products with wrong results are not used. Not for real devices: there,
+ * cuda_weights compares whole products. */
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>

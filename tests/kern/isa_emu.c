@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* tests/kern/isa_emu.c - the kernels of instruction sets that this machine need not have, compiled
- * from the same sources against tests/isa-emu/emu.h, through the checks of tests/kern/check. Every
- * check must have played the instructions of its set; SKIP without AVX2. */
+/* tests/kern/isa_emu.c - the checks of tests/kern/check for the kernels of instruction sets that
+ * this machine may lack, compiled from the same sources against tests/isa-emu/emu.h. Every check
+ * must actually have executed emulated instructions of its set. Skipped without AVX2. */
 #include "kernels/kern.h"
 #include "tests/check.h"
 

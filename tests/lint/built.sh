@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# tests/lint/built.sh - what only a built program shows: its variables, unused functions, README.md's table of models.
+# tests/lint/built.sh - checks that need a built program: global variables, unused functions, README.md's table of
+# models.
 when_wrong() { out=$("$@" 2>&1) || printf '%s\n' "$out"; }
 if [ -e "${HONE:-}" ] && [ -z "${SANF:-}" ]; then
     when_wrong sh tests/cli/globals.sh

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# tests/lint/docs.sh - man pages and design pages.
-# docs/design/ says how and why in pages that people read: 2000 words, 100 columns; measurements are in docs/notebook/
+# tests/lint/docs.sh - man pages and design pages. docs/design/ explains how and why in readable pages of at most 2000
+# words and 100 columns; measurements are in docs/notebook/
 awk '
     function page() { if (words > 2000) print file ": " words " words; at most 2000" }
     FNR == 1 { page(); file = FILENAME; words = 0 }

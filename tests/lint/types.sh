@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # tests/lint/types.sh - at most six files name a tensor type (QT_X, "X" or "x" in code) besides its row, kernels,
-# encoder and the recipes, so that adding one stays a row and two files. F32, in which everything is computed, may be in
-# more. Arguments: the C files.
+# encoder and the recipes, so that a new type needs only a row and two files. F32, in which everything is computed, may
+# be named in more. Arguments: the C files.
 TYPE_FILES=6 F32_FILES=20
 awk -v most=$TYPE_FILES -v f32=$F32_FILES '
     FILENAME == "containers/qtype.def" {

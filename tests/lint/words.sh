@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# tests/lint/words.sh - comments, strings, documents and man pages use the words of the field (tests/lint/words.txt); a
-# sentence of a document has at most 40 words, a table cell 120 characters (code not counted). Comments of scripts are
-# read even after code.
+# tests/lint/words.sh - comments, strings, documents and man pages avoid the phrases in tests/lint/words.txt; a sentence
+# of a document has at most 40 words, a table cell 120 characters (code not counted). Comments of scripts are read even
+# after code.
 # WORDS_OF: files to read; default: all tracked ones.
 # shellcheck disable=SC2046,SC2086
 set -- ${WORDS_OF:-$(git ls-files '*.c' '*.h' '*.in' '*.cu' '*.cuh' '*.def' '*.md' '*.1' '*.sh' '*.mk' '*.py' Makefile |

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/byte_vocab.h - the vocabulary of tests of grammars: a token for each byte, and an end.
+/* tests/unit/byte_vocab.h - vocabulary for grammar tests: a token for each byte, and an end token.
  */
 #ifndef HONE_TESTS_BYTE_VOCAB_H
 #define HONE_TESTS_BYTE_VOCAB_H

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/lib_check.h - checks of calls of hone.h; the caller has a struct hone_error e. */
+/* tests/unit/lib_check.h - checks for calls of hone.h; the caller must have a variable struct
+ * hone_error e. */
 #ifndef HONE_TESTS_UNIT_LIB_CHECK_H
 #define HONE_TESTS_UNIT_LIB_CHECK_H
 

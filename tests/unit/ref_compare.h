@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/ref_compare.h - a model folder converted to F32 against what the field's reference
- * converter wrote for it (gguf-reference.json): every tensor's name, shape and SHA-256 and every
+/* tests/unit/ref_compare.h - compares a model folder converted to F32 with the output of the
+ * reference converter (gguf-reference.json): every tensor's name, shape and SHA-256 and every
  * metadata key, type and value, in both directions. */
 #ifndef HONE_TESTS_REF_COMPARE_H
 #define HONE_TESTS_REF_COMPARE_H

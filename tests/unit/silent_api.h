@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/silent_api.h - what tests of the scheduler share: a model of a folder in a type, and
- * an API that writes nothing but keeps the last fault. */
+/* tests/unit/silent_api.h - helpers for scheduler tests: a folder's model converted to a given
+ * type, and an API that writes nothing and keeps the last fault. */
 #ifndef HONE_TESTS_SILENT_API_H
 #define HONE_TESTS_SILENT_API_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/st_build.h - a safetensors file under construction. Start with a zeroed struct. */
+/* tests/unit/st_build.h - builder for safetensors files in memory. Start with a zeroed struct. */
 #ifndef HONE_TESTS_ST_BUILD_H
 #define HONE_TESTS_ST_BUILD_H
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/synthetic.h - a small MoE of random weights, for what recorded models are too slow to
- * compute on the emulated device; and what a session has taken of a device. */
+/* tests/unit/synthetic.h - a small MoE model with random weights, for tests in which the recorded
+ * models would be too slow on the emulated device; and a session's use of device memory. */
 #ifndef HONE_TESTS_SYNTHETIC_H
 #define HONE_TESTS_SYNTHETIC_H
 

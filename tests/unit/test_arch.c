@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* Architecture tables: counts of published models (numbers from the architecture documents), names
- * both ways, and hyperparameters of hostile GGUF files. */
+/* Architecture tables: parameter counts of published models (from the architecture documents), name
+ * mapping in both directions, and hyperparameters of hostile GGUF files. */
 #include <unistd.h>
 
 #include "containers/gguf.h"

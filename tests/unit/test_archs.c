@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* Architectures against transformers (tests/oracle/archs.py): micro checkpoints converted and run
- * on every kernel set, in one batch, in pieces and token by token, past their windows; keys of the
- * file; and that each number of the config has an effect. */
+/* Architectures compared with transformers (tests/oracle/archs.py): micro checkpoints are converted
+ * and run with every kernel set, in one batch, in pieces and token by token, beyond their windows.
+ * Also checks the keys of the file, and that each number in the config has an effect. */
 #include "convert/convert.h"
 #include "base/log.h"
 #include "containers/q8_0.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* Conversations to tokens: what the template writes are its tokens, what messages hold is text,
- * also where it spells a control token. The tokenizer and the template are the bundled model's. */
+/* Conversations to tokens: the template's markers become control tokens, but text in messages stays
+ * text, even if it spells a control token. The tokenizer and the template are the bundled
+ * model's. */
 #include "base/attr.h"
 #include "base/io.h"
 #include "base/mem.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_choice.c - which instruction set is the fastest (work/isa_choice.h), from speeds
- * that are given. tests/cli/choice.sh has what is kept of it. */
+/* tests/unit/test_choice.c - choice of the fastest instruction set (work/isa_choice.h) from given
+ * speeds. tests/cli/choice.sh tests the stored choice. */
 #include "work/isa_choice.h"
 #include "tests/check.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* Conversion against what the field's reference converter wrote for the same folders
+/* Conversion compared with the reference converter's output for the same folders
  * (gguf-reference.json): every tensor's name, shape and SHA-256 and every metadata key, in both
- * directions. Then other types, splits, thread counts, and folders that must be refused. */
+ * directions. Then other types, splits, thread counts, and folders that must be rejected. */
 #include <dirent.h>
 #include <sys/stat.h>
 #include <unistd.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* Keys that readers can do without, written as the field's converter writes them: the values follow
- * from its rules (llama.cpp's conversion/ folder) and the config.json of each micro checkpoint. */
+/* Optional keys, written as by llama.cpp's converter: the expected values follow from its rules
+ * (its conversion/ folder) and the config.json of each micro checkpoint. */
 #include "convert/convert.h"
 #include "base/log.h"
 #include "tests/unit/micro.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* --lora against peft: merged weights equal those that peft merged (tests/oracle/lora.py), tensors
- * that an adapter does not name stay, and what cannot be merged is refused. */
+/* --lora compared with peft: merged weights equal peft's (tests/oracle/lora.py), tensors that an
+ * adapter does not name are unchanged, and adapters that cannot be merged are rejected. */
 #include <math.h>
 #include <sys/stat.h>
 #include <unistd.h>

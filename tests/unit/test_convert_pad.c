@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* --pad: feed-forward widths become multiples of 256. Every tensor holds what the unpadded
- * conversion holds, with zeros around it, and the logits are those that were recorded. */
+/* --pad: feed-forward widths become multiples of 256. Every tensor contains the unpadded
+ * conversion's values, surrounded by zeros, and the logits equal the recorded ones. */
 #include "base/log.h"
 #include "base/progress.h"
 #include "tests/unit/golden.h"

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_ctx.c - contexts (base/ctx.h): what one job sets, prints or is told does not
- * reach another; teams of threads hand their caller's context on; and two models evaluated at the
- * same time from two threads give the bits that they give one after the other. `make tsan` runs
- * this too.
+/* tests/unit/test_ctx.c - contexts (base/ctx.h): one job's settings, messages and interruptions do
+ * not reach another; thread pools pass on their caller's context; and two models evaluated at the
+ * same time in two threads give the same bits as one after the other. `make tsan` runs this too.
  *
  * Threads fill a struct that the main thread checks, because CHECK is for one thread. */
 #include <pthread.h>

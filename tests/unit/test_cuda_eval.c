@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_cuda_eval.c - perplexity and divergence found on a device, where logits stay,
- * against the CPU's, which test_eval holds against numpy; sums for calibration against the rows
- * that an observer is shown. `make test`: the emulated device; `make check-cuda`: the real one. */
+/* tests/unit/test_cuda_eval.c - perplexity and divergence computed on a device, without downloading
+ * logits, compared with the CPU's, which test_eval compares with numpy; calibration sums compared
+ * with the rows that an observer receives. `make test`: the emulated device; `make check-cuda`: the
+ * real one. */
 #include "calib/imatrix.h"
 #include "kernels/cuda/cuda.h"
 #include "quantize/quantize.h"

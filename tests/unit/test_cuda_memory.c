@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* What a session plans to take of a device is what it takes, in the blocks in which devices give
- * memory away: at forty random sizes of memory and contexts a session either says in its plan that
- * it does not fit, or fits and leaves free what it promised. And what another program takes between
- * the plan and the last tensor makes it plan again. Probes are as many at a time as fit. Emulated
- * devices only. */
+/* A session takes exactly the device memory that it planned, rounded to the device's allocation
+ * blocks. With forty random memory sizes and contexts, either the plan reports that the session
+ * does not fit, or it fits and leaves the promised amount free. If another program takes memory
+ * between the plan and the last tensor, the session plans again. As many probes run at a time as
+ * fit. Emulated devices only. */
 #include <stdio.h>
 #include <unistd.h>
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* What hone plan prints for a device from a file's headers is what a session on that device runs:
- * the same steps for one row, few and many, with both kinds of activations and without fusions, and
- * with experts in main memory: where a map puts them, and those that a device does not compute,
- * whether the CPU computes them or long passes bring them. */
+/* The program that hone plan derives for a device from a file's headers is the one that a session
+ * on that device runs: the same steps for one row, few and many, with both kinds of activations,
+ * without fusions, and with experts in main memory. Experts are there because a placement map puts
+ * them there, or because the device cannot compute them; the CPU computes them, or long passes copy
+ * them to the device. */
 #include "runtime/engine/cuda/dry_program.h"
 #include "runtime/engine/cuda/exec.h"
 #include "tests/unit/micro.h"

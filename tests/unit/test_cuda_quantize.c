@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_cuda_quantize.c - quantize with a device writes the file that the CPU writes: the
- * whole driver, several recipes at once, errors for mixes, little device memory, a device that
- * computes wrong, what it must refuse. `make test`: the emulated device; `make check-cuda`: the
- * real one. */
+/* tests/unit/test_cuda_quantize.c - quantization with a device writes the same file as the CPU: the
+ * whole driver, several recipes at once, encoder errors for mixes, little device memory, a device
+ * that computes wrong results, and jobs that it must refuse. `make test`: the emulated device;
+ * `make check-cuda`: the real one. */
 #include "tests/check.h"
 
 #include <math.h>

@@ -8,8 +8,8 @@
  *
  * It is, bit for bit, independent of the other sequences if its own pieces are the same and the
  * passes stay in their class: a sequence is fed again, alone except for rows of another one that
- * keep the number of rows in its class (docs/design/cuda.md). HONE_LONG=1: longer schedules of more
- * models, and every sequence again. */
+ * keep the number of rows in its class (docs/design/cuda.md). HONE_LONG=1: longer schedules, more
+ * models, and every sequence is fed again. */
 #include <dirent.h>
 
 #include "convert/convert.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_cuda_serve.c - the scheduler of the server on a device: what comes down for each
- * token, counted, with one answer and with eight; that answers which are drawn from the best logits
- * are those drawn from all; guesses; weights that are not numbers. `make test`: the emulated
- * device; `make check-cuda`: the real one, without the counts. */
+/* tests/unit/test_cuda_serve.c - the server's scheduler on a device: the bytes downloaded per
+ * token, with one answer and with eight; answers drawn from the best logits equal those drawn from
+ * all; drafts; weights that are not finite. `make test`: the emulated device; `make check-cuda`:
+ * the real one, without the byte counts. */
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/rng.h"

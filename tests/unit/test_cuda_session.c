@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_cuda_session.c - sessions on a device: logits of every architecture against
- * transformers' in every batching, cache types and what observers see against the CPU, the captured
- * step, snapshots, replaced weights, refusals. `make test`: the emulated device; `make check-cuda`:
- * the real one. */
+/* tests/unit/test_cuda_session.c - sessions on a device: logits of every architecture compared with
+ * transformers' in every batching, cache types and observed rows compared with the CPU's; the
+ * captured step, snapshots, replaced weights, and errors. `make test`: the emulated device; `make
+ * check-cuda`: the real one. */
 #include "runtime/generate/draft.h"
 #include "runtime/engine/cuda/exec.h"
 #include "base/log.h"

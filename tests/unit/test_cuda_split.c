@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_cuda_split.c - layers split over several devices of unequal memory: every bit is
- * that of one device, for every architecture and for all that is done with sequences. The emulation
- * ends the program when a kernel touches memory of another device than its own. Also the
- * arithmetic that decides where layers go. HONE_LONG=1: every architecture, longer schedules; else
- * every eleventh. */
+/* tests/unit/test_cuda_split.c - layers split over several devices of unequal memory: all results
+ * are bit-identical to those of one device, for every architecture and every operation on
+ * sequences. The emulation ends the program when a kernel touches another device's memory. Also
+ * tests the arithmetic that assigns layers to devices. HONE_LONG=1: every architecture, longer
+ * schedules; otherwise every eleventh. */
 #include <dirent.h>
 
 #include "convert/convert.h"

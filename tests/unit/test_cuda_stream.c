@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_cuda_stream.c - order between streams, and experts that passes of many tokens
- * fetch from main memory: the same bits as if they had been on the device. `make test`: the
- * emulated device; `make check-cuda`: the real one. */
+/* tests/unit/test_cuda_stream.c - ordering between streams, and experts that passes of many tokens
+ * fetch from main memory: results are bit-identical to those with the experts on the device. `make
+ * test`: the emulated device; `make check-cuda`: the real one. */
 #include <signal.h>
 #include <sys/wait.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* tests/unit/test_doc.c - documents as cJSON trees: invalid input, exact integers, the layout of
- * texts, and memory that runs out at any allocation. */
+ * printed text, and failure of every single allocation. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>

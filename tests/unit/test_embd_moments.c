@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* Moments of embeddings: the quadratic form against its definition, matrix by matrix; matrices that
- * read another input or contain NaN are left out; the same sums for any number of threads. */
+/* Second moments of embeddings: the quadratic form equals its definition, matrix by matrix;
+ * matrices that have a different input or contain NaN are left out; the sums do not depend on the
+ * number of threads. */
 #include "tests/check.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_emit.c - the four forms of one result; hostile names; nothing is cut. */
+/* tests/unit/test_emit.c - one result in all four forms; hostile names; no cell is truncated. */
 #include "base/emit.h"
 #include "base/json.h"
 #include "tests/check.h"

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-/* Encoders: what the scalar kernels decode from their blocks is held against the input.
+/* Encoders: the blocks that they write, decoded by the scalar kernels, are compared with the input.
  *
  * Error levels: relative weighted RMSE of Gaussian rows as published for the field's quantizer (32
  * rows x 2048, importance log-normal sigma 1 with 0.3 % of columns x50; IQ1: as llama-cpp-python
- * 0.3.36 quantized such rows, .41610 and .36806); ours, by the same search,
- * must be within 4 % (other random rows). Best is never worse than conventional in any block, fast
- * is not in sum (grids and small formats: in any block either). */
+ * 0.3.36 quantized such rows, .41610 and .36806); ours, with the same search, must be within 4 %
+ * (the random rows differ). The best search is never worse than conventional in any block, the fast
+ * one never in total (for grids and small formats: not in any block either). */
 #include "tests/check.h"
 
 #include "base/fp.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* Which tokens end an answer: ids that the files of a folder list, keys of a GGUF, usual texts, and
- * what a chat template writes after an answer. */
+/* End tokens of answers: ids listed in the files of a folder, keys of a GGUF, well-known token
+ * texts, and the token that a chat template writes after an answer. */
 #include "tests/unit/test_tok_common.h"
 
 #include "grammar/gram.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_err.c - messages, codes, wrapping, and cutting of long texts. */
+/* tests/unit/test_err.c - messages, codes, wrapping, and truncation of long texts. */
 #include <errno.h>
 
 #include "base/attr.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_eval.c - runtime/measure/: statistics against numpy, mean negative
- * log-likelihood against transformers, windows and comparisons against plain loops over the logits.
+/* tests/unit/test_eval.c - runtime/measure/: statistics compared with numpy, mean negative
+ * log-likelihood with transformers, windows and comparisons with plain loops over the logits.
  */
 #include <stddef.h>
 #include <unistd.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* Weights that are no numbers, and numbers that leave the range of f32: evaluations fail and name
- * the weight or the block. */
+/* NaN weights, and values that overflow f32: evaluations fail with an error that names the weight
+ * or the block. */
 #include <fcntl.h>
 #include <unistd.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* Error feedback from row to row: the loss tr(G E H E^T) of synthetic gradients and inputs by plain
- * loops, with and without it; invariants (gradients without correlation, the number of threads);
- * invalid moments. */
+/* Error feedback between rows: the loss tr(G E H E^T) for synthetic gradients and inputs, computed
+ * with plain loops, with and without feedback; invariants (uncorrelated gradients, number of
+ * threads); invalid moments. */
 #include "tests/check.h"
 
 #include "base/ctx.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* Error feedback of many rows together, in windows and with every instruction set: the bytes of one
- * row after another with plain loops. The same for the products underneath. */
+/* Error feedback for many rows at once, in windows and with every instruction set, gives the same
+ * bytes as plain loops over one row after another. So do the matrix products that it uses. */
 #include "tests/check.h"
 
 #include "base/rng.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* Second moments and error feedback: collected sums against plain loops, the factor against the
- * matrix it came from, the quadratic error of rows with and without feedback, what must not change
- * (a diagonal matrix, the number of threads), files that are not what they claim. */
+/* Second moments and error feedback: collected sums compared with plain loops, the factor with the
+ * matrix it came from, the quadratic error of rows with and without feedback, invariants (a
+ * diagonal matrix, the number of threads), and invalid files. */
 #include "tests/check.h"
 
 #include "calib/moments.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_fp.c - every half, bf16 and fp8 code; rounding against nearest-even computed from
- * the two neighbours; exp against expl. */
+/* tests/unit/test_fp.c - every half, bf16 and fp8 code; rounding compared with nearest-even
+ * computed from the two neighbours; exp compared with expl. */
 #include <stdbool.h>
 
 #include "base/fp.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* Gemma 4: conversion against the field's converter, logits and hidden states against transformers
- * past the sliding window, the E and dense forms against an implementation in NumPy
- * (tests/oracle/gemma4.py), counts of published models, and what is refused. */
+/* Gemma 4: conversion compared with llama.cpp's converter, logits and hidden states beyond the
+ * sliding window with transformers, the E and dense forms with an implementation in NumPy
+ * (tests/oracle/gemma4.py); parameter counts of published models; unsupported configs. */
 #include "base/log.h"
 #include "models/arch.h"
 #include "quantize/recipe.h"

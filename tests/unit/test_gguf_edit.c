@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_gguf_edit.c - a key of a GGUF file replaced in place: what is written, what is
- * not, and what is left when the process is killed at every single step of it. */
+/* tests/unit/test_gguf_edit.c - in-place replacement of a GGUF key: which bytes are written, which
+ * are not, and the file's state if the process is killed at any single step. */
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/stat.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_grad.c - gradients against differences of losses, which a session computes
- * without them: the residual of each block moved along random directions, and weights of the first
- * block and of experts made a little larger. Also: the number of threads, answers that are drawn,
+/* tests/unit/test_grad.c - gradients compared with finite differences of the loss from ordinary
+ * passes: the residual of each block is moved in random directions, and weights of the first block
+ * and of experts are increased slightly. Also tests the number of threads, drawn answers, and
  * models without a derivative. */
 #include "calib/imatrix.h"
 #include "calib/moments.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_gram_cost.c - what compiling schemas and grammars of untrusted input costs, in
- * steps (base/ctx.h): of each kind of input twice the size takes at most little more than twice the
- * steps, the limit holds, a client that leaves or an interruption ends it. */
+/* tests/unit/test_gram_cost.c - the cost in steps (base/ctx.h) of compiling untrusted schemas and
+ * grammars: for each kind of input, twice the size takes hardly more than twice the steps, the
+ * limit holds, and a disconnected client or an interruption ends the work. */
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_gram_large.c - schemas as large as those of programs' configuration files: what
- * is the same set of conditions is made once, branches without any value are not made, what is left
- * out is listed to a limit. What is valid follows from the standard. */
+/* tests/unit/test_gram_large.c - schemas as large as those for programs' configuration files: equal
+ * sets of conditions are compiled once, branches that no value satisfies are dropped, and the list
+ * of ignored keywords is limited. The expected verdicts follow from the standard. */
 #include "base/json.h"
 #include "base/mem.h"
 #include "grammar/gram.h"

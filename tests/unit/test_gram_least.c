@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_gram_least.c - the fewest bytes that complete a text, compared with a search of
- * all texts; and walks that any limit of tokens leaves complete, if it leaves room for the shortest
- * text. */
+/* tests/unit/test_gram_least.c - the fewest bytes that complete a text, compared with an exhaustive
+ * search; and random walks, which must end with a complete text under every token limit that allows
+ * the shortest one. */
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/rng.h"

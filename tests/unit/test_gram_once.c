@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* tests/unit/test_gram_once.c - unlisted member names are unique within an object: accepted and
- * rejected texts, random walks that must give valid JSON, masks compared with single tokens, and
- * the shortest way to the end. */
+ * rejected texts, random walks that must give valid JSON, masks compared with tests of each token,
+ * and the shortest completions. */
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/rng.h"

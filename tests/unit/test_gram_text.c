@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_gram_text.c - grammars as text, GBNF and Lark: what they take and refuse (JSON
- * judged by our parser), rules that recurse, mistakes and their messages. */
+/* tests/unit/test_gram_text.c - text grammars, GBNF and Lark: accepted and rejected texts (for
+ * JSON, as judged by our parser), recursive rules, and error messages. */
 #include "base/attr.h"
 #include "base/json.h"
 #include "tests/check.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* Forward graphs: every weight of the table used once with its shape (MTP blocks not), every
- * register read after it was written by the operation that the formulas of ops.def ask for,
- * registers of one block reused by all, probes at block ends. */
+/* Forward graphs: every weight in the table is used once with its shape (except in MTP blocks),
+ * every register is written before it is read, by the operation that the formulas in ops.def
+ * require, all blocks share the registers of one, and block outputs are probes. */
 #include "base/mem.h"
 #include "models/arch.h"
 #include "models/graph.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* Heads and bodies of requests: what is taken, what is refused and with which status, whatever the
- * cutting. The refusals are those of RFC 9112 (sections 2.2, 3, 5, 6) and of docs/serving.md. */
+/* Request heads and bodies: which are accepted, which are rejected and with which status, wherever
+ * the input is split. Rejections follow RFC 9112 (sections 2.2, 3, 5, 6) and docs/serving.md. */
 #include "base/attr.h"
 #include "serve/http.h"
 #include "tests/check.h"

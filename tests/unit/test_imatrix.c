@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_imatrix.c - calib/: what the collector sums, against a direct computation from
+/* tests/unit/test_imatrix.c - calib/: the collector's sums, compared with a direct computation from
  * the file's tensors for the one product whose input needs no forward pass (the first block's), and
- * against the counts that routing must give for the others. */
+ * for the others with the counts that routing must give. */
 #include "calib/imatrix.h"
 
 #include <unistd.h>

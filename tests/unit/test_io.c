@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* tests/unit/test_io.c - maps, reads, output files: disk failures, and files that must not remain
- * after them. A full disk is a 1 MiB tmpfs in a mount namespace of our own where allowed (else
- * skipped); the file size limit simulates it everywhere. */
+ * after them. The full disk is a 1 MiB tmpfs in a separate mount namespace if that is allowed
+ * (otherwise skipped); everywhere, the file size limit simulates it. */
 #include <sched.h>
 #include <signal.h>
 #include <sys/mount.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_joint.c - the fit to joint probes and the choice of single ones, compared with
+/* tests/unit/test_joint.c - the fit to joint probes and the choice of single probes, compared with
  * numpy (tests/oracle/joint.py); the list of joint probes; their cost. */
 #include "base/doc.h"
 #include "base/mem.h"

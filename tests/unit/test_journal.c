@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* tests/unit/test_journal.c - whatever happens to a journal, reading it gives a prefix of the
- * written records; one owner at a time. */
+ * records written; it has one owner at a time. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

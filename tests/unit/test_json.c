@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_json.c - reading good and hostile JSON, exact integers, the writer's output. */
+/* tests/unit/test_json.c - parsing of valid and hostile JSON, exact integers, and the writer's
+ * output. */
 #include <math.h>
 #include <time.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_kld_file_top.c - the compact base file: what is kept, whether the sample is fair,
- * the estimate against numpy and against the full sum, damaged files. */
+/* tests/unit/test_kld_file_top.c - the compact base file: its contents, the fairness of the sample,
+ * the estimate compared with numpy and with the full sum, and damaged files. */
 #include "base/buf.h"
 #include "base/bytes.h"
 #include "base/io.h"

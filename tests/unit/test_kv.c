@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_kv.c - runtime/engine/kv_type.c, kv_turbo.c: codebooks are compared with
- * their definition and with published errors, the rotation must be orthonormal, each correcting
- * factor must have the property that it is named for, and sessions are compared with an f32 cache.
+/* tests/unit/test_kv.c - runtime/engine/kv_type.c, kv_turbo.c: codebooks are compared with their
+ * definition and with published errors, the rotation must be orthonormal, each kind of factor must
+ * have the property that its name promises, and sessions are compared with ones that have an f32
+ * cache.
  */
 #include <unistd.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_lib.c - include/hone.h: results and errors, messages, cancelling; options do not
- * outlast their call, and simultaneous calls are independent. */
+/* tests/unit/test_lib.c - include/hone.h: results and errors, messages, cancellation; options are
+ * not used after their call, and simultaneous calls are independent. */
 #include <locale.h>
 #include <pthread.h>
 #include <stdbool.h>

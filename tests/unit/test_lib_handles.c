@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_lib_handles.c - the handles of include/hone.h: their results equal the core's, or
- * a command's, for the same file; errors name file and tensor; two models in two threads;
- * cancelling from another thread. */
+/* tests/unit/test_lib_handles.c - the handles of include/hone.h: their results equal those of the
+ * internal functions or of a command for the same file; errors name file and tensor; two models run
+ * in two threads; another thread can cancel. */
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>

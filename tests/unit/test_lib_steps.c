@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_lib_steps.c - the steps on files of include/hone.h: each writes the bytes, or
- * returns the numbers, of the command of its name with the same options; failures leave no files; a
- * progress callback cancels. */
+/* tests/unit/test_lib_steps.c - the steps of include/hone.h: each writes the same bytes, or returns
+ * the same numbers, as the command with its name and the same options; failures leave no files; a
+ * progress callback can cancel. */
 #include <unistd.h>
 
 #include "base/io.h"

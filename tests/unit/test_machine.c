@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_machine.c - control groups of both versions, nested, in a made-up /proc and /sys;
- * cores that two processors share; memory nodes. */
+/* tests/unit/test_machine.c - nested control groups of both versions, in a simulated /proc and
+ * /sys; cores shared by two processors; memory nodes. */
 #include <errno.h>
 #include <sched.h>
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* Mistral Small under the names `llama` and `mistral3`: conversion against the field's converter,
- * logits against transformers, the count of the published model, and what is refused. */
+/* Mistral Small under the names `llama` and `mistral3`: conversion compared with llama.cpp's
+ * converter, logits with transformers; the parameter count of the published model; unsupported
+ * configs. */
 #include "models/arch.h"
 #include "tests/unit/golden.h"
 #include "tests/unit/ref_compare.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_mix.c - the solver against all combinations, its bound, and its size. */
+/* tests/unit/test_mix.c - the solver, compared with all combinations; its bound, and its speed at
+ * full size. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

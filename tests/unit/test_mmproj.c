@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_mmproj.c - projector files against what the gguf package's names, keys and
- * quantizer give for the same towers (tests/oracle/mmproj.py): every tensor's name, shape, type and
- * bytes and every key, in both directions, for every output type. And folders that have no tower,
- * or another one than their config says. */
+/* tests/unit/test_mmproj.c - projector files, compared with files made with the gguf package's
+ * names, keys and quantizer for the same towers (tests/oracle/mmproj.py): every tensor's name,
+ * shape, type and bytes and every key, in both directions, for every output type. Also folders
+ * without a tower, or with a tower that contradicts the config. */
 #include "convert/mmproj.h"
 #include "tests/unit/golden.h"
 #include "tests/unit/ref_compare.h"

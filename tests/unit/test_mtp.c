@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_mtp.c - the MTP block: its logits against an independent float64 implementation
- * (tests/oracle/mtp.py) in every batching and on every kernel set, generation with drafts against
- * plain generation, its calibration against direct sums, the acceptance rate against a count. */
+/* tests/unit/test_mtp.c - the MTP block: its logits are compared with an independent float64
+ * implementation (tests/oracle/mtp.py) in every batching and with every kernel set, generation with
+ * drafts is compared with plain generation, its calibration with direct sums, and the acceptance
+ * rate with a count. */
 #include "calib/imatrix.h"
 #include "runtime/generate/draft.h"
 #include "runtime/measure/eval.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* tests/unit/test_names.c - information in model names (convert/names.h). The expected values are
- * those that the usual converter (gguf-py, gguf/metadata.py) gives for the same names, as recorded
- * in its own tests; titles and rounding were worked out manually. */
+ * those of gguf-py (gguf/metadata.py) for the same names, as recorded in its own tests; titles and
+ * rounding were worked out manually. */
 #include "convert/names.h"
 #include "tests/check.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_pack_cache.c - runtime/engine/pack_cache.c and pack_file.c: rows that come from
- * the folder give the numbers of rows packed in memory, whatever happened to the folder or the
- * model since; several processes at once; no room on the disk, none in memory. */
+/* tests/unit/test_pack_cache.c - runtime/engine/pack_cache.c and pack_file.c: cached rows give the
+ * same results as rows packed in memory, whatever happened to the cache folder or the model in
+ * between; several processes at once; a full disk; too little memory. */
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>

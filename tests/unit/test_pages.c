@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* tests/unit/test_pages.c - pages of 16 and 64 KiB, as on macOS and some ARM kernels: only whole
- * pages of that size inside the given range are returned to the system or spread over memory nodes.
- * sysconf, madvise and mbind are mocked. */
+ * pages of that size within the given range are returned to the system or distributed over memory
+ * nodes. sysconf, madvise and mbind are mocked. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdint.h>

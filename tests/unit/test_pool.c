@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_pool.c - the thread pool: every item once, fixed chunks, any team size, jobs in
- * quick succession and after a pause (sleeping workers), private worker numbers. */
+/* tests/unit/test_pool.c - the thread pool: every item is processed once, in fixed chunks, with any
+ * number of threads; jobs in quick succession and after a pause (sleeping workers); no two workers
+ * share a number. */
 #include <stdatomic.h>
 #include <time.h>
 

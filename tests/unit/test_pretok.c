@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* Pre-tokens of every rule of pretok.def against those of the tokenizers library, names and
- * aliases, and the rule chosen for a folder's regexes. */
+/* Pre-tokens of every row of pretok.def, compared with those of the tokenizers library; names and
+ * aliases; the row chosen for a folder's regexes. */
 #include <string.h>
 
 #include "base/json.h"

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* Programs: every pattern of runtime/engine/fusions.def is found in nodes that are as it says, and
- * not when one thing about them is otherwise; programs of whole models hold each node once, in the
- * steps that docs/design/cuda.md lists, for each class of batch; what a target lacks is not used.
+/* Programs: every pattern of runtime/engine/fusions.def matches nodes that meet its conditions, and
+ * does not match if one condition is violated. Programs of whole models contain each node once, in
+ * the steps that docs/design/cuda.md lists, for each batch class. Fusions that a target lacks are
+ * not used.
  */
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* The driver on a small made-up file: types and keys of the output, importance slices per expert,
- * the same bytes for any number of threads, plans, patterns, and everything it must refuse. */
+/* The quantization driver on a small synthetic file: types and keys of the output, importance
+ * slices per expert, output that does not depend on the number of threads, plans, patterns, and
+ * everything that it must refuse. */
 #include "tests/check.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* Qwen2: conversion and logits against an implementation in NumPy (tests/oracle/qwen2.py), and what
- * is refused. */
+/* Qwen2: conversion and logits compared with an implementation in NumPy (tests/oracle/qwen2.py),
+ * and unsupported configs. */
 #include "models/arch.h"
 #include "tests/unit/golden.h"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* Presets against published sizes: the tensor list of Qwen3.5-35B-A3B is made from the
- * architecture's table, and each recipe's tensor bytes must match the sizes listed for it (GB,
- * three or four digits, from a model of the usual tool that was checked against a published file).
- * Also single rules against the preset table. */
+/* Presets compared with published sizes: the tensor list of Qwen3.5-35B-A3B is generated from the
+ * architecture's table, and the bytes of each recipe's tensors must match the listed sizes (in GB
+ * with three or four digits, computed with a model of llama.cpp's quantizer that was checked
+ * against a published file). Also compares individual rules with the preset table. */
 #include "tests/check.h"
 
 #include "quantize/quantize.h"

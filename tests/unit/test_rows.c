@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
 /* tests/unit/test_rows.c - several sequences through one session: random schedules of mixed
- * batches, forks, trims, snapshots and files over eight sequences. Every row that was ever fed must
- * have, bit for bit, the hidden state that the tokens of its sequence give when they are fed alone
- * in one go. An argument multiplies the number of schedules. Random weights do: what is compared is
- * this program with itself in other company; that one sequence alone is right, test_session shows
- * by independent numbers. */
+ * batches, forks, trims, snapshots and files over eight sequences. Every row must have, bit for
+ * bit, the same hidden state as when the tokens of its sequence are fed alone in one pass. An
+ * argument multiplies the number of schedules. Random weights suffice, because the program is
+ * compared only with itself; test_session compares single sequences with independent numbers. */
 #include "convert/convert.h"
 #include "base/mem.h"
 #include "base/num.h"

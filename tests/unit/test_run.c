@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* tests/unit/test_run.c - parts of `hone run`: settings and their ranges, commands of a
- * conversation, and the generation loop (runtime/generate/gen.h): an answer in pieces equals the
- * answer in one, with or without rewinding to a mark. */
+ * conversation, and the generation loop (runtime/generate/gen.h): an answer generated in several
+ * calls equals one generated in a single call, with or without rewinding to a mark. */
 #include "cli/chat_line.h"
 #include "runtime/generate/run_set.h"
 #include "convert/convert.h"

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 /* tests/unit/test_sched.c - the server's scheduler without sockets. Answers to random
- * conversations, several at once, with cached prefixes and too little memory, must have the tokens
- * and, bit for bit, the logits that each request gets alone from an empty cache: for every
- * architecture with a test checkpoint. Requests that end return all their memory, and a loop of
- * tool calls computes only its new tokens. Drafts and a folder of saved sequences must not change
- * results either. */
+ * conversations, several at once, with cached prefixes and too little memory, must have the same
+ * tokens and, bit for bit, the same logits as each request gets alone from an empty cache, for
+ * every architecture with a test checkpoint. Finished requests must release all their memory, and a
+ * loop of tool calls must compute only its new tokens. Drafts and a folder of saved sequences must
+ * not change results either. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <unistd.h>

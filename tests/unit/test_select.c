@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_select.c - the choice of documents against a plain greedy that recomputes
- * everything each time, against all subsets, and against numbers worked out manually. */
+/* tests/unit/test_select.c - selection of documents, compared with a plain greedy algorithm that
+ * recomputes everything each time, with all subsets, and with numbers worked out manually. */
 #include "calib/select.h"
 
 #include <stdbool.h>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_seq_rss.c - the memory of eight long sequences of a model with windows, as the
- * system counts it: what the process holds grows by what `hone plan` computes. */
+/* tests/unit/test_seq_rss.c - the memory of eight long sequences of a model with windows, as
+ * measured by the system: the resident size of the process grows by the amount that `hone plan`
+ * computes. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* API formats without a model and without sockets: requests to the conversation that a template
- * sees, events to the bytes of a stream. Expected values were written manually from the public
- * descriptions of the APIs. */
+/* API formats, without a model and without sockets: conversion of requests to the conversation that
+ * a template receives, and of events to the bytes of a stream. Expected values were written
+ * manually from the public descriptions of the APIs. */
 #include <math.h>
 
 #include "base/attr.h"

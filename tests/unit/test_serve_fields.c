@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* tests/unit/test_serve_fields.c - every field that clients of each API send: it changes the
- * request, or is accepted without effect, or is refused by name. The names come from the public
- * descriptions of the APIs and from their clients, not from the tables of serve/. */
+ * request, is accepted without effect, or is rejected with an error that names it. The names come
+ * from the public descriptions of the APIs and from their clients, not from the tables of
+ * serve/. */
 #include <math.h>
 
 #include "base/mem.h"

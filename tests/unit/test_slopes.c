@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_slopes.c - slopes predicted from gradients against divergences measured with
- * random errors of a known relative size in a group's weights; groups that do not run; threads. */
+/* tests/unit/test_slopes.c - slopes predicted from gradients, compared with divergences measured
+ * for random errors of a known relative size in a group's weights; groups that no pass uses;
+ * threads. */
 #include "mix/slopes.h"
 #include "convert/convert.h"
 #include "base/mem.h"

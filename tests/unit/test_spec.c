@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* Specs: what no graph computes yet is refused by name, and layers have numbers of their own, from
- * a file's arrays to the shapes of their weights. */
+/* Specs: features that no graph implements yet are rejected with an error that names them, and
+ * layers can have individual numbers, from a file's arrays to the shapes of their weights. */
 #include <unistd.h>
 
 #include "containers/gguf.h"

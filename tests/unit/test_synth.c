@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Tests of quantize/synth_blocks.c: random blocks of every type that models are made of. */
+/* Tests of quantize/synth_blocks.c: random blocks of every type, as used in synthetic models. */
 #include <math.h>
 #include <stdlib.h>
 

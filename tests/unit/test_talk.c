@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* tests/unit/test_talk.c - growing conversations (chat/talk.h), the part that fits the context,
- * reasoning switches, untrusted text on terminals, streamed reasoning. Expected texts are written
+ * reasoning switches, untrusted text on terminals, streamed reasoning. Expected texts were written
  * manually. */
 #include "chat/talk.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_textfile.c - text/textfile.c: accepted texts, and files refused before hours are
- * spent on them. */
+/* tests/unit/test_textfile.c - text/textfile.c: accepted texts, and files that are rejected before
+ * a job spends hours on them. */
 #include "text/textfile.h"
 #include "base/log.h"
 #include "base/rng.h"

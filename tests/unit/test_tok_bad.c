@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_tok_bad.c - tokenizer files and keys that are wrong: one clear error each, and
+/* tests/unit/test_tok_bad.c - invalid tokenizer files and keys, with one clear error each, and
  * small hand-made vocabularies whose ids can be worked out on paper. */
 #include "tests/unit/test_tok_common.h"
 

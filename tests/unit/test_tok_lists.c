@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* tests/unit/test_tok_lists.c - the tokenizer.ggml.* keys made from a Hugging Face folder equal
- * those of the field's converter (gguf-reference.json): same keys, types and values. Lists are
- * recorded there as the SHA-256 of their JSON text as Python's json.dumps writes it. */
+ * those of the reference converter (gguf-reference.json): same keys, types and values. It records
+ * lists as the SHA-256 of their JSON text as written by Python's json.dumps. */
 #include "tests/unit/test_tok_common.h"
 
 #include "base/hash.h"

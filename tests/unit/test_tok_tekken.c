@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* A folder with tekken.json only: ids equal mistral-common's (tests/oracle/tekken.py), before and
- * after the tokenizer went through a GGUF; damaged files are refused. */
+/* A folder with only tekken.json: ids equal mistral-common's (tests/oracle/tekken.py), before and
+ * after the tokenizer is stored in a GGUF; damaged files are rejected. */
 #include <sys/stat.h>
 #include <unistd.h>
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_tool_leaks.c - answers as models write them rather than as templates do: headers
- * in any order, several calls in one tag, values without line breaks, calls as bare JSON. Of each
- * the whole reading is written down, and streams cut at every place must agree with it: what they
- * show of content, and of calls while these come. */
+/* tests/unit/test_tool_leaks.c - answers as models write them, not as templates do: headers in any
+ * order, several calls in one tag, values without line breaks, calls as bare JSON. The complete
+ * expected result is given for each, and streams split at every position must agree with it in the
+ * content that they show, and in the calls while these arrive. */
 #include "tests/unit/tool_cuts.h"
 
 static const char tools[] =

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_tool_place.c - the place of a byte in a call. For one syntax of each family,
- * marks in the texts, removed before parsing, say which places are which; for every syntax the
- * shortest call of its grammar has words that occur in one kind of place only. */
+/* tests/unit/test_tool_place.c - the part of a call that a byte belongs to. For one syntax of each
+ * family, markers in the texts (removed before parsing) give the expected parts. For every syntax,
+ * the shortest call that its grammar allows has words that occur only in one kind of part. */
 #include "chat/tool_place.h"
 
 #include <string.h>

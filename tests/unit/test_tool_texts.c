@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* tests/unit/test_tool_texts.c - parses the answers of tests/published/calls*.py, in all syntaxes,
- * whole and cut at every place, and compares with the results recorded there. */
+ * whole and split at every position, and compares with the results recorded there. */
 #include "base/io.h"
 #include "tests/unit/tool_cuts.h"
 

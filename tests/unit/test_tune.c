@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_tune.c - the number of threads found for machines whose speed is a formula: as
- * fast as the best of all numbers tried, in few tokens, and noise does not change it. */
+/* tests/unit/test_tune.c - tuning of the number of threads on simulated machines whose speed is a
+ * formula: the result is as fast as the best number, is found within few tokens, and is not changed
+ * by noise. */
 #include "base/rng.h"
 #include "runtime/engine/thread_tune.h"
 #include "tests/check.h"

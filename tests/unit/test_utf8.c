@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_utf8.c - UTF-8 forms (Unicode 15, table 3-7) and NFC (UAX 15 examples). */
+/* tests/unit/test_utf8.c - well-formed UTF-8 (Unicode 15, table 3-7) and NFC (examples of UAX
+ * 15). */
 #include "text/utf8.h"
 
 #include "base/attr.h"

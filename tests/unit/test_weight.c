@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* tests/unit/test_weight.c - runtime/engine/weight.c, model.c and pack.c: reference counts and
- * sharing of weights, candidates that equal a file with the same tensors, sessions of one model in
- * several threads, and models that do not fit into memory. */
+ * sharing of weights, candidates (which must equal a file with the same tensors), sessions of one
+ * model in several threads, and models that do not fit into memory. */
 #include <pthread.h>
 
 #include "base/ctx.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/tmpdir.h - a scratch folder for a test program, and writing small files into it. */
+/* tests/unit/tmpdir.h - a scratch folder for a test program, and a function that writes small files
+ * into it. */
 #ifndef HONE_TESTS_TMPDIR_H
 #define HONE_TESTS_TMPDIR_H
 

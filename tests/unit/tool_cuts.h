@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/tool_cuts.h - feeds an answer cut at every place: the content, reasoning and calls
- * that a stream shows early must be prefixes of the final ones. */
+/* tests/unit/tool_cuts.h - feeds an answer split at every position: the content, reasoning and
+ * calls that a stream shows early must be prefixes of the final ones. */
 #ifndef HONE_TESTS_TOOL_CUTS_H
 #define HONE_TESTS_TOOL_CUTS_H
 
