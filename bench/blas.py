@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""bench/blas.py PROGRAM [OUT.json] - our float products compared with OpenBLAS's, one thread, GFLOP/s.
+"""bench/blas.py PROGRAM [OUT.json] - our float products compared with OpenBLAS's, on one thread, in GFLOP/s.
 
-PROGRAM is built by `make bench-blas` and times the libopenblas.so.0 that `hone doctor` tries in the same way. numpy's wheels from
-PyPI have another build, timed here with the same sizes: 2048 columns, second moments of 512 rows, and the factor of error
-feedback, for which hone never uses OpenBLAS."""
+PROGRAM is built by `make bench-blas` and times the libopenblas.so.0 that `hone doctor` tries in the same way. numpy's wheels
+from PyPI have another build, timed here with the same sizes: 2048 columns, second moments of 512 rows, and the factor of
+error feedback, for which hone never uses OpenBLAS."""
 import json
 import os
 import subprocess

@@ -3,9 +3,9 @@
 
     python3 bench/constrained.py HONE OUT.json [--dir DIR] recipes [RECIPE...] | speed | model FILE
 
-recipes: each recipe answers the 200 cases of tests/golden/tiny-qwen35moe/tools.jsonl greedily, free and with calls held to the
-tools' schemas. Reports well-formed calls and the tokens per 1000 that the grammar overruled. Results are written to OUT.json one
-by one; without names, only recipes missing from OUT.json are measured, so an interrupted run resumes.
+recipes: each recipe answers the 200 cases of tests/golden/tiny-qwen35moe/tools.jsonl greedily, unconstrained and with calls
+constrained to the tools' schemas. Reports well-formed calls and the tokens per 1000 that the grammar overruled. Results are
+written to OUT.json one by one; without names, only recipes missing from OUT.json are measured, so an interrupted run resumes.
 speed (a quiet machine, a minute): decoding with a schema of 30 fields compared with free decoding, and tool calls with and
 without jump-forward; temperature 0, one thread, alternating.
 model FILE (a quiet machine, a minute): the first of these two for another file with all threads, for the cost at realistic step

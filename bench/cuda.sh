@@ -7,7 +7,7 @@
 #  first     times that decide whether the estimates of docs/notebook/cuda-counts.md hold (make bench-cuda-first):
 #            seconds
 #  check     the kernel tests on the device (make check-cuda)
-#  kernels   single kernels at full size, copy bandwidth, cost of an empty launch in a captured chain (make bench-cuda)
+#  kernels   individual kernels at full size, copy bandwidth, cost of an empty launch in a captured chain (make bench-cuda)
 #  launches  launch overhead: the layers and launches of Qwen3.5-35B-A3B with the widths of the bundled tiny model, so
 #            that nothing else costs time; with each fusion step switched off (--device cuda/MASK, docs/design/cuda.md)
 #  files     writes the synthetic files of the parts below (tens of GB)
@@ -15,7 +15,7 @@
 #  prompt    prompts of 512 and 2048 tokens
 #  fusions   generation with each fusion step, prompts with and without chunks, tensor cores and wgmma, on the first
 #            file
-#  offload   prompts of the first file in half its size: the length from which copying its experts beats the CPU
+#  offload   prompts of the first file with memory for half of it: the length from which copying its experts beats the CPU
 #  deep      generation and prompts at DEEP, one depth after the other; generation again with attention on CUDA cores
 #            (DEEP_MASKS)
 #  quantize  searches on the CPU (all threads) and on the device, one full-width layer in BF16: seconds, and whether the

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""`hone diff` of two revisions of a 20 GiB file by their manifests: python3 bench/diff.py build/hone SCRATCH OUT.json
+"""Times `hone diff` on two revisions of a 20 GiB file, compared by their manifests: python3 bench/diff.py build/hone SCRATCH
+OUT.json
 
 Both files are sparse (20 GiB of holes, a few blocks of data) with the tensors of Qwen3.5-35B-A3B and a vocabulary of 248320
 entries. They differ in one byte of one tensor. `hone publish --manifest-only` makes the first manifest, which reads everything

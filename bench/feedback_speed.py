@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Runs bench/feedback.c for bench/quantize-speed.sh feedback, in turn with that of another build, and writes both: processor
-time per weight, and whether the bytes are the same."""
+"""Runs bench/feedback.c for bench/quantize-speed.sh feedback, alternating with that of another build, and writes the results
+of both: processor time per weight, and whether the bytes are the same."""
 import argparse, json, subprocess
 
 

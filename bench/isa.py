@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Order of this machine's instruction sets: kernels and whole models with each set, and with the other engine.
+"""Ranks this machine's instruction sets: speed of kernels and whole models with each set, and of whole models with the other
+engine.
 
     python3 bench/isa.py [--out docs/results/isa.json] [--kernels] [MODEL.gguf] [--threads 2] [--rounds 2]
 

@@ -1,8 +1,8 @@
 #!/bin/sh
 # bench/kv.sh [OUT.json] - KV cache types: the bundled trained model (2 attention layers, head 256) by depth, and
 # synthetic attention with heads of 64, 128 and 256. Writes docs/results/kv-types.json and two plots next to it
-# (-model.svg, -head256.svg); the JSON of `hone` is kept whole, with its commands. Minutes on 2 cores. CHUNKS=N windows
-# of 2048 (3), twice that number of 1024.
+# (-model.svg, -head256.svg); the complete JSON of `hone` is kept, with the commands. Minutes on 2 cores. CHUNKS=N:
+# number of windows of 2048 tokens (3), and twice as many of 1024.
 set -eu
 HONE=${HONE:-build/hone}
 tiny=tests/golden/tiny-qwen35moe

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Collects the numbers of bench/ladder.sh in one JSON: ladder.py FOLDER PEER.json OUT.json"""
+"""Collects the results of bench/ladder.sh in one JSON: ladder.py FOLDER PEER.json OUT.json"""
 import json
 import os
 import sys

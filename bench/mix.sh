@@ -2,8 +2,8 @@
 # bench/mix.sh [OUT.json] - mixes under a budget on a trained model, at the exact sizes of an independent engine's files
 # (peer-baseline.json). Sensitivities from probe.txt, importance and second moments from calib.txt + calib_chat.txt,
 # numbers on eval.txt and on OTHER, a text that no choice here was ever based on. Per size: our mix; the same plan with
-# the conventional search (allocation alone) and with error feedback; the independent file's own numbers. STEPS=1 also
-# measures around the mixes. Needs ../shared/models/tiny-qwen35moe.
+# the conventional search (the effect of allocation alone) and with error feedback; the independent file's own numbers.
+# STEPS=1 also probes steps around the mixes. Needs ../shared/models/tiny-qwen35moe.
 # SRC=FOLDER (a checkpoint with calib.txt, probe.txt and eval.txt next to it) does the same for another model, compared
 # with our own files of the presets and always-active recipes at their sizes.
 # Writes docs/results/mix.json. About ten minutes on 2 cores.

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Acceptance and speed of drafts on a real but small model: an MTP block for the bundled trained model.
+"""Acceptance rate and speed of drafts on a real but small model: trains an MTP block for the bundled trained model.
 
     python3 bench/mtp.py build/hone SCRATCH OUT.json [MINUTES]          (needs torch, transformers, safetensors)
 
-The trunk is unchanged. The block starts as a copy of the trunk's last layer that sees only the hidden row, and learns the trunk's
-next-token distribution (KL divergence) on self_calib.txt for MINUTES (6) of wall time. Then `hone eval mtp` on self_eval.txt,
-which shares nothing with that text, for the unquantized file and for Q4_K_M with and without importance of the block, and `hone
-run` with and without --draft: same text, tokens per second."""
+The trunk is unchanged. The block starts as a copy of the trunk's last layer that sees only the hidden row, and learns the
+trunk's next-token distribution (KL divergence) on self_calib.txt for MINUTES (6) of wall time. Then `hone eval mtp` on
+self_eval.txt, which shares nothing with that text, for the unquantized file and for Q4_K_M with and without importance of the
+block, and `hone run` with and without --draft: same text, tokens per second."""
 import copy
 import json
 import os

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Page cache control for benchmarks that measure cold files."""
+"""Page cache control for benchmarks that read cold files."""
 import os
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Encodes a file with another engine but the types of our plan, to separate allocation from encoding.
+"""Encodes a file with another engine but with the types of our plan, to separate the effects of allocation and encoding.
 
     peer_types.py BASE.gguf PLAN.tsv IMATRIX.dat OUT.gguf, with the Python of bench/peer-venv.sh. PLAN: written by hone quantize
     --budget."""

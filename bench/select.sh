@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # bench/select.sh [OUT.json] - gain of `imatrix --select` on the bundled trained model: a short calibration text plus
-# more text from a pool, chosen for rare experts, at random, or in order. Reports coverage, and divergence of low-bit
-# recipes. Needs ../shared/models/tiny-qwen35moe. Minutes on 2 cores. WINDOWS of the evaluation text, TOKENS to add.
+# more text from a pool, selected for rare experts, at random, or in order. Reports the coverage and the divergence of
+# low-bit recipes. Needs ../shared/models/tiny-qwen35moe. Minutes on 2 cores. WINDOWS: windows of the evaluation text;
+# TOKENS: tokens to add.
 set -eu
 HONE=${HONE:-build/hone}
 src=../shared/models/tiny-qwen35moe

@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Hours of mixed traffic against `hone serve`: every API, streams, schemas, calls, invalid requests, clients that disconnect at
-random.
+"""Runs hours of mixed traffic against `hone serve`: every API, streams, schemas, calls, invalid requests, clients that
+disconnect at random.
 
-Fails unless memory is flat after the warm-up (a fifth of the time), descriptors are too, and nothing is left running or waiting.
+Fails unless memory is flat after the warm-up (a fifth of the time), descriptors are too, and nothing is left running or
+waiting.
 
     bench/serve_soak.py MODEL.gguf [--seconds 7200] [--clients 12] [--pause 0] [--cache-disk MIB] [--out
     docs/results/serve-soak.json]
 
---cache-disk: uses a new cache folder of that many MiB. Prompts then share longer prefixes, and all clients rest for three seconds
-of each minute, in which the server writes.
+--cache-disk: uses a new cache folder of that many MiB. Prompts then share longer prefixes, and all clients rest for three
+seconds of each minute, in which the server writes.
 """
 import argparse, http.client, json, os, random, subprocess, sys, tempfile, threading, time
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Three files in one `hone serve` with memory for two: requests in random order by three APIs. Fails unless each answer equals
-that of a server with only that file, memory does not grow (last quarter of the requests against the second), and at most two
-files are loaded at a time. Measures the time of a request whose file is or is not loaded.
+"""Serves three files with one `hone serve` that has memory for two: requests in random order through three APIs. Fails unless
+each answer equals that of a server with only that file, memory does not grow (last quarter of the requests against the
+second), and at most two files are loaded at a time. Measures the time of a request whose file is or is not loaded.
 
     bench/switch.py A.gguf B.gguf C.gguf [--requests 200] [--context-memory 256MiB] [--threads N] [--out docs/results/switch.json]
 

@@ -2,8 +2,8 @@
 # usage: arm64-root.sh FOLDER [PACKAGE...] : unpacks ARM64 libraries from the distribution's packages into FOLDER.
 # Without PACKAGE: the libraries that hone links, with their headers. The C library is that of the cross compiler
 # (gcc-aarch64-linux-gnu). Each shared library is also unpacked under FOLDER/packages with the metadata that packaging
-# tools read; libc6 is there alone, since they look for it. With PACKAGE: these packages and all their dependencies,
-# with a C library.
+# tools read; libc6 is only there, since those tools look for it. With PACKAGE: these packages and all their
+# dependencies, with a C library.
 # Needs apt-get and its sources, not root; does not touch this machine's packages. Does nothing if this version of the
 # script has already completed FOLDER.
 set -eu

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Projector files in another engine: interop-vision.py HONE SCRATCH OUT.json, run by tests/interop.sh.
+"""Tests projector files in another engine: interop-vision.py HONE SCRATCH OUT.json, run by tests/interop.sh.
 
 `hone convert --mmproj` of the golden models with a vision tower, loaded by llama-cpp-python's mtmd beside their language
 models; the embeddings it makes of an image against those of transformers (tests/oracle/mmproj.py). The engine computes

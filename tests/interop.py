@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""hone's files in another engine; run by tests/interop.sh. interop.py HONE SCRATCH OUT.json
+"""Tests hone's files in another engine; run by tests/interop.sh. interop.py HONE SCRATCH OUT.json
 
 Four comparisons per quantized file F, on 16 random tokens and on 64:
   exact   the engine on F's weights dequantized to F32 (hone quantize --type F32) against ours on F, both with f32
           activations: what the bytes of F mean. Must agree within BOUND.
   direct  the engine on F itself against ours on F, f32 activations here, its own 8-bit (f16, bf16) activations there: what
           a user sees. The difference is the rounding of activations, not of the file; reported per type.
-  act8    the engine on F against ours with --act q8, which rounds activations as it does, on WINDOWS sequences of 8 tokens: one batch
+  act8    the engine on F against ours with --act q8, which rounds activations as it does, on WINDOWS sequences of 8 tokens:
+one batch
           of ours. Logits agree to 1e-5 unless a rounding of some activation falls the other way, and then choose other experts;
           `within`: in how many of the sequences no logit differs by more than BOUND. None at all would be another meaning of F.
   self    the same of the engine token by token against the engine in one batch: how often it agrees with itself.

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""bench/http/trial.py PROGRAM PORT - an HTTP library's behaviour in the five points of the trial.
+"""bench/http/trial.py PROGRAM PORT - tests an HTTP library's behaviour on the five points of the comparison.
 
 The program answers /hello at once, /slow after 20 s, /flood without end, and prints `gone KIND TIME` when a client disconnects.
 Prints one JSON object."""

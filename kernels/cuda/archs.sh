@@ -4,12 +4,12 @@
 # sh kernels/cuda/archs.sh NVCC [WANTED...] prints the suffixes of compute_ and sm_ on one line, which
 # may be empty: PTX of 80 is always built in addition, and the driver can compile it for all newer cards.
 #
-#   here       (also without WANTED) the GPUs of this machine according to nvidia-smi; 80 if it lists none
+#   here       (the default) the GPUs of this machine according to nvidia-smi; 80 if it lists none
 #   all        a release: those of 80 86 89 90a 100 120 that the toolkit knows
 #   86 90 ...  these compute capabilities; 90 is 90a, which has wgmma
 #
-# Skips what nvcc would refuse, with a line on stderr: cards older than 8.0, cards newer than the toolkit, and text that
-# nvidia-smi prints instead of numbers if its driver does not answer.
+# Skips whatever nvcc would reject, with a line on stderr: GPUs older than 8.0, GPUs newer than the toolkit, and text
+# that nvidia-smi prints instead of numbers if its driver does not respond.
 set -eu
 nvcc=$1
 shift

@@ -1,6 +1,6 @@
 #!/bin/sh
-# hone make on a small random checkpoint: the folder is complete, a second run reuses everything, -f makes it anew, and
-# invalid requests are refused in one sentence before any work.
+# hone make on a small random checkpoint: the folder is complete, a second run reuses everything, -f makes everything
+# again, and invalid requests are refused in one sentence before any work.
 set -eu
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Shared parts of the client library checks: requests, comparisons. The small model calls get_weather for ASK."""
+"""Helpers shared by the client library checks: requests, comparisons. The small model calls get_weather for ASK."""
 TOOLS = [{"type": "function", "function": {
     "name": "get_weather", "description": "The weather of a city.",
     "parameters": {"type": "object", "properties": {"city": {"type": "string"}, "unit": {"type": "string"}},

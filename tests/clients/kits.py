@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Libraries built on those of sdk.py: each plain, as a stream, with tools and with structured output, as far as it does
+"""Libraries built on those of sdk.py: each with plain requests, streams, tools and structured output, as far as it does
 that. The small model is no clever caller, so what must come is forced by forms: the wire is looked at, not the mind."""
 import json
 import os

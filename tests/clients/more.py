@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Further kits: each asks for a call, gives back its result where the kit does so itself, and asks for an answer of a form."""
+"""More kits: each requests a call, returns its result if the kit does so itself, and requests a structured answer."""
 import os
 import subprocess
 import sys

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Claude Code and Codex themselves, as they come inside of packages from PyPI, without an account: a question, and one that goes on.
-run.sh keeps them from every network but this machine."""
+"""Claude Code and Codex themselves, as bundled in packages from PyPI, without an account: a question, and a follow-up question.
+run.sh lets them reach only this machine."""
 import json
 import os
 import subprocess

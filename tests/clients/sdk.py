@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The libraries of OpenAI, Anthropic and Ollama. They read answers strictly; what is compared is that their own ways of
+"""The libraries of OpenAI, Anthropic and Ollama. They parse answers strictly; the checks compare that their own ways of
 asking give the same text, and that errors become their exceptions."""
 import json
 import re

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Multiple choice and greedy answers of the tiny model, by transformers in float32.
+"""Multiple-choice scores and greedy answers of the tiny model, computed by transformers in float32.
 
     python tests/oracle/choices.py tests/golden/tiny-qwen35moe tests/golden/suites
 

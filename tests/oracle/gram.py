@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Tokens that constrained decoding must allow, by independent tools (PyPI; versions in the output).
+"""Tokens that constrained decoding must allow, computed by independent tools (PyPI; versions in the output).
 
 texts.json: JSON Schemas with texts that jsonschema finds valid or not. Values are invented by hypothesis-jsonschema
 and by changing those; they are written with the properties in declared order, since that is the order of an answer.

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Vision towers and the expected contents of their projector files.
+"""Makes vision towers and the expected contents of their projector files.
 
     mmproj.py     writes tests/golden/mmproj/
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""A published folder's YAML and JSON through real parsers: published.py DIR KEY=VALUE... The card's front matter must hold
+"""Parses a published folder's YAML and JSON with real parsers: published.py DIR KEY=VALUE... The card's front matter must hold
 exactly these values; exit 77 without PyYAML."""
 import json
 import sys

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Quantized checkpoint forms: fixtures made, and dequantized, by the tools that define the forms.
+"""Makes fixtures of quantized checkpoint forms, quantized and dequantized by the tools that define the forms.
 
     python tests/oracle/quantized.py tests/golden/models tests/golden/quantized
 

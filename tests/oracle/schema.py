@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""JSON Schema cases answered by an independent validator (jsonschema, MIT; version in the output).
+"""JSON Schema cases, with verdicts from an independent validator (jsonschema, MIT; version in the output).
 
 Every schema below is applied to every value of its row; the answers are tests/golden/suites/schema.json:
 {"validator": "...", "cases": [{"schema": ..., "values": [...], "valid": [true, ...]}]}. Rows marked 7 are read as draft 7

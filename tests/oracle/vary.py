@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Variants of the micro checkpoints of archs.py and hybrids.py beside transformers: other sizes, numbers of heads, tied and untied, biases,
-scalings of rope, experts. Each is made in a scratch folder, converted, and its logits compared; nothing is kept.
+"""Compares variants of the micro checkpoints of archs.py and hybrids.py with transformers: different sizes, numbers of heads,
+tied and untied, biases, scalings of rope, experts. Each is made in a scratch folder, converted, and its logits compared;
+nothing is kept.
 
 Usage: HONE=build/hone MICRO=.../tests/micro python3 tests/oracle/vary.py [--seed N] [--variants N] [NAME...] [KEY=JSON...]
 KEY=JSON: one variant with these entries of config.json. MICRO is built by `make interop`'s rule, or: make OBJ/tests/micro.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Adapters: as peft, Unsloth, axolotl, TRL, MLX and others save them for a base, merged by `hone convert --lora`."""
+"""Adapters as saved by peft, Unsloth, axolotl, TRL, MLX and others for a base model, merged by `hone convert --lora`."""
 import json
 import pathlib
 import shutil

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Folders: where tensors are and what they are called. Classes: names of classes whose graph another name already has."""
+"""Folders: location and names of tensors. Classes: class names whose graph is already supported under a different name."""
 import json
 
 import numpy as np

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Hostile input: files, folders, templates and requests that a seeded generator changes. Nothing may crash or hang, an error is one line
-that names the input, and what is accepted means what the gguf and safetensors packages, jinja2 and json say of it."""
+"""Hostile input: files, folders, templates and requests mutated by a seeded generator. Nothing may crash or hang, an error is
+one line that names the input, and what is accepted means what the gguf and safetensors packages, jinja2 and json say of
+it."""
 import json
 import pathlib
 import random

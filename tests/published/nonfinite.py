@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Numbers that are not numbers: NaN, infinity and zeros in weights, metadata, importance, settings and requests."""
+"""Degenerate numbers: NaN, infinity and zeros in weights, metadata, importance, settings and requests."""
 import json
 import pathlib
 import shutil

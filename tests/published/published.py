@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Trials of hone on folders, texts and requests as people publish and send them: the shared part of this folder.
+"""Helpers shared by this folder's trials of hone on folders, texts and requests as people publish and send them.
 
 A trial is a function with @trial(KIND): it changes a checkpoint or asks a server, and returns a verdict.
   right            the output equals that of an independent library
@@ -7,7 +7,8 @@ A trial is a function with @trial(KIND): it changes a checkpoint or asks a serve
   wrong reason     an error whose text does not name the reason, or leaves no way out
   wrong            exit status 0 and a wrong output, without a warning that says so
   crashed          a signal, a hang, or a report of a sanitizer
-run.py runs them and counts. Packages: numpy, gguf, tokenizers, transformers, torch, peft, jinja2, jsonschema, tiktoken, sentencepiece.
+run.py runs them and counts. Packages: numpy, gguf, tokenizers, transformers, torch, peft, jinja2, jsonschema, tiktoken,
+sentencepiece.
 """
 import json
 import os

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Tokenizers in further forms that are published: decoders, pre-tokenizers in sequences, unigram vocabularies, files in old and new spellings."""
+"""More forms of published tokenizers: decoders, sequences of pre-tokenizers, unigram vocabularies, files in old and new
+spellings."""
 import json
 
 from published import QWEN2, TEXT, convert, trial

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_mix.c - the solver, compared with all combinations; its bound, and its speed at
- * full size. */
+/* tests/unit/test_mix.c - the solver: small problems compared with all combinations, and large
+ * ones, which must be solved exactly with a small gap. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
