@@ -62,7 +62,7 @@ struct gram_col {
     struct pair *pair; /* the base's rows, borrowed; NULL: no base model */
     float **tile;      /* per worker: a tile of products */
     int64_t max_rows, max_n;
-    int64_t n_missed; /* weights shown later, but not in the survey */
+    int64_t n_missed; /* weights that appeared later, but not in the survey */
 };
 
 int gram_col_new(struct gram_col **out, int64_t block, enum kern_isa isa, struct pool *pool,

@@ -43,7 +43,7 @@ double sel_gain(const struct sel *s, int64_t doc, const double *tokens);
 
 struct sel_pick {
     int64_t doc;
-    double gain; /* worth it added when taken */
+    double gain; /* worth that it added when picked */
 };
 /* Picks documents of at most `budget` tokens in total: repeatedly the one with the most gain per
  * token among those that fit (ties: the lower number), until none that fits has a gain. If the

@@ -24,7 +24,7 @@ struct kern_rate {
     double dot_gbs;
     /* GB/s for packed rows and one token; 0: no packed form. */
     double packed_gbs;
-    double packed4_gbs;  /* same for packed rows and four tokens */
+    double packed4_gbs;  /* GB/s for packed rows and four tokens */
     double packed_gmacs; /* 10^9 multiply-adds per second, packed rows and 64 tokens */
     /* Root mean square of those products: about 1 if blocks resemble those of models. */
     double packed_rms;

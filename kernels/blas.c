@@ -39,7 +39,7 @@ typedef void (*sgemm_fn)(int order, int trans_a, int trans_b, int m, int n, int 
 static pthread_once_t blas_once = PTHREAD_ONCE_INIT;
 static struct {
     sgemm_fn sgemm;
-    char config[256], why[256]; /* why "": usable */
+    char config[256], why[256]; /* why: the reason not to use it; "": usable */
     int most_threads;
 } blas_lib;
 

@@ -20,7 +20,7 @@
 
 enum {
     ROWS_PANEL = 428
-    /* Most bytes to which a gemm may unpack a block of 256 weights of a row: codes, scales and
+    /* Maximum size of an unpacked block of 256 weights of a row, in bytes: codes, scales and
      * minima. I8MM needs the most; AVX2 and AVX-512 need 364, AMX none. */
 };
 

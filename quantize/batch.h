@@ -16,7 +16,7 @@ struct batch_fault { /* the first weight in a worker's rows that cannot be encod
 struct batch_job {
     /* Set by the caller. */
     const struct gguf_tensor *t;
-    enum qtype to; /* new type; t's own: copy the rows */
+    enum qtype to; /* new type; if it is t's own, rows are copied */
     enum search search;
     bool keep;        /* preserve the sums of each row (enc_row_balanced, enc_grid_balance) */
     bool feed;        /* rows may be encoded with error feedback */

@@ -108,7 +108,8 @@ static struct kept *add_factor(struct factors *c, const struct gram_input *in, i
     return k;
 }
 
-/* Stores the entry of one key in *held. *fresh: it is new and has no contents yet. */
+/* Finds or creates the entry for a key and stores it in *held. *fresh: it is new and has no
+ * contents yet. */
 static int hold_factor(struct factors *c, const struct gram_input *in, int64_t mat,
                        const struct factor_opts *o, const struct factor **held, bool *fresh,
                        struct err *e) {

@@ -193,7 +193,7 @@ static void try_entry(const struct feedback *fb, const struct fb_row *r, struct 
     }
 }
 
-/* Flips the sign in an octet (with parity, the pair of signs) that lowers the error most. */
+/* Flips the sign of an octet (with parity, the pair of signs) whose flip lowers the error most. */
 static void try_signs(const struct feedback *fb, const struct fb_row *r, struct grid_open *o,
                       struct trial *t, int64_t c0, int k, int first) {
     const struct grid_spec *s = fb->grid.s;

@@ -24,7 +24,7 @@ struct fb_row {
     float *u;       /* [n] */
     float
         *acc; /* [n] sum of the errors of earlier columns that shifts a column's target, times s */
-    float *g; /* [n] R u; in descent, outside the window, without the changes in at and by */
+    float *g; /* [n] R u; in descent, columns outside the window lack the changes in at, by */
     int64_t w0, w1; /* the window's columns, in one block of R */
     /* Changes of u since the window began, in order: column w0 + at[k] changed by by[k]. A column
      * changes at most three times: with the integers, the scales and the codes of its block. */

@@ -140,7 +140,7 @@ enum { TRIALS = 8 };
 static const int8_t move[TRIALS][2] = {{1, 0}, {-1, 0},  {0, 1},  {0, -1},
                                        {1, 1}, {-1, -1}, {1, -1}, {-1, 1}};
 
-/* Makes the move in sub-block k of *o. Returns false if it leaves the range of the type. */
+/* Applies move m to sub-block k of *o. Returns false if the result is outside the type's range. */
 static bool make_move(struct enc_raw *o, int k, int m) {
     const int sc = o->sc[k] + move[m][0], mn = o->mn[k] + move[m][1];
     if (sc < o->sc_lo || sc > o->sc_hi || mn < 0 || (o->mn_hi && mn > o->mn_hi)) return false;
@@ -149,7 +149,7 @@ static bool make_move(struct enc_raw *o, int k, int m) {
     return true;
 }
 
-/* Makes the move that lowers the error most for sub-block k of a row, given the trials from lane
+/* Applies the move that lowers the error of a row's sub-block k most, given the trials from lane
  * `first` on. */
 static void take_best(const struct feedback *fb, struct fb_row *r, struct enc_raw *o, int k,
                       int64_t c0, struct enc_ints *trial, int first, int n_moves) {
@@ -163,7 +163,7 @@ static void take_best(const struct feedback *fb, struct fb_row *r, struct enc_ra
         t.sc[k] = o->sc[k];
         t.mn[k] = o->mn[k];
         if (!make_move(&t, k, m)) continue;
-        /* If the step is 0, any codes will do: keep those of the trial before. */
+        /* If the step is 0, any codes will do: keep those of the previous trial. */
         if (trial->step[first + m] != 0) codes = trial->l[first + m];
         if (!(trial->e[first + m] < best_e)) continue;
         best_e = trial->e[first + m];

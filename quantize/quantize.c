@@ -108,8 +108,8 @@ static int64_t batch_rows(const struct batch_job *j, int64_t at) {
                    j->fb ? ne1 - at % ne1 : n_rows(j->t->ne) - at);
 }
 
-/* Writes one tensor in batches to n_takers targets. `have` holds its encoded bytes; NULL:
- * encode. */
+/* Writes one tensor in batches to n_takers targets. `have` holds its encoded bytes; NULL: encodes
+ * it. */
 static int run_batches(struct target *q, struct batch_job *j, int64_t index, int n_takers,
                        const uint8_t *have, struct err *e) {
     struct source *s = q->s;

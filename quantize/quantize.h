@@ -39,7 +39,7 @@ struct quantize_opts {
     int n_over;
     bool pure, overwrite, dry_run;
     bool want_rows;  /* return the plan in the report */
-    bool known_gaps; /* the caller has warned of experts without importance */
+    bool known_gaps; /* the caller has already warned about experts without importance */
     enum search search;
     unsigned without;      /* FEEDBACK_... steps to skip (feedback.h) */
     const char *file_type; /* value of general.file_type; NULL: from the recipe or the types */

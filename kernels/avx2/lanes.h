@@ -9,7 +9,7 @@
 enum {
     TILE = 6,       /* tokens per weight vector in a register */
     DIRECT = 4,     /* the same if codes are unpacked on the fly; a power of 2 */
-    PANEL_FROM = 9, /* tokens from which groups are unpacked first; measured */
+    PANEL_FROM = 9, /* number of tokens from which groups are unpacked first; measured */
     SHORT_SUMS = 1  /* products of bytes are summed in 16 bits */
 };
 

@@ -198,7 +198,7 @@ struct cu_score {
 
 /* Bytes of a row of k 8-bit activations, for cu_products; k a multiple of 64. */
 #define CU_ACT_BYTES(k) ((int64_t)(k) + (int64_t)(k) / 4)
-#define CU_FEW 8 /* most tokens for the GEMV; more use tensor cores */
+#define CU_FEW 8 /* maximum tokens for the GEMV; more use tensor cores */
 
 /* h[i] = act(h[i] + gate_bias[e], up[i] + up_bias[e]), e = ids[i], rows of n; a NULL bias is 0.
  * With limit > 0: g * sigmoid(alpha g) * (u + 1), g = min(h, limit), u = up clamped to [-limit,

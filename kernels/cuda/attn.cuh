@@ -22,7 +22,7 @@ struct attn_job {
     struct kv_plane k, v;
     const float *q, *gate, *sink; /* q, out: row t * n_heads + h for token t of the pass, head h */
     float *out;
-    const struct cu_seg *seg, *all; /* segments of the launch; of the pass */
+    const struct cu_seg *seg, *all; /* segments of the launch; all segments of the pass */
     /* Per token of the pass: its position, and the index of its segment in `all`. */
     const int32_t *pos, *of;
     int64_t window, gate_ld;

@@ -103,8 +103,8 @@ CU_DEV void part_scores(const struct kv_plane &k, const struct kv_span &span, in
     }
 }
 
-/* Replaces the scores of a chunk by probabilities, a warp per head. fix: factors of earlier
- * sums. */
+/* Replaces the scores of a chunk by probabilities, a warp per head. fix: receives the factors that
+ * rescale earlier sums. */
 template <int GC>
 CU_DEV void part_softmax(const struct part_thread &t, int n_keys, float *sc, struct softmax *st,
                          float *fix) {
@@ -276,7 +276,7 @@ CU_DEV void tile_scores(const struct tile_thread &t, int dim, const float *q, co
 }
 
 /* Replaces the scores of a tile, p [ROWS][TILE + 1], by probabilities, a warp per row. fix:
- * factors of earlier sums. */
+ * receives the factors that rescale earlier sums. */
 template <int ROWS, int TILE> CU_DEV void tile_softmax(float *p, struct softmax *st, float *fix) {
     const int lane = (int)threadIdx.x % 32;
     for (int row = (int)threadIdx.x / 32; row < ROWS; row += CORES_WARPS) {

@@ -56,7 +56,7 @@ int cu_get_info(struct cu_ctx *c, struct cu_info *out, struct err *e);
 #define CU_KEEP_LEAST (UINT64_C(256) << 20)
 int cu_buf_new(struct cu_buf **out, struct cu_ctx *c, uint64_t n_bytes, const char *what,
                struct err *e);
-/* Returns the most bytes of device memory that a buffer of n_bytes takes. */
+/* Returns the maximum device memory, in bytes, that a buffer of n_bytes can take. */
 uint64_t cu_alloc_bytes(uint64_t n_bytes);
 bool cu_was_full(const struct cu_ctx *c); /* whether cu_buf_new failed for lack of memory */
 void cu_buf_free(struct cu_buf *b);       /* b may be NULL */
@@ -93,7 +93,7 @@ void cu_event_free(struct cu_event *v); /* v may be NULL */
 int cu_event_record(struct cu_event *v, struct cu_stream *s, struct err *e);
 /* Makes work queued on s from now on wait for v. */
 int cu_event_wait(struct cu_event *v, struct cu_stream *s, struct err *e);
-int cu_event_sync(struct cu_event *v, struct err *e); /* blocks the caller until v */
+int cu_event_sync(struct cu_event *v, struct err *e); /* blocks the caller until v is reached */
 
 /* Begins capture: until cu_graph_end, launches, copies and fills of the stream are recorded with
  * their addresses instead of run. cu_graph_run queues all of them with one call. */
@@ -138,16 +138,16 @@ uint64_t cu_packed_bytes(const struct cu_weight *w);
  * bf16. Otherwise it must be packed, or have a type that can be used unpacked and rows whose length
  * is a multiple of 64. */
 bool cu_part_can(const struct cu_weight *w, bool exact);
-/* Returns the most rows per segment that cu_attn_few supports: one, or CU_FEW with fast_few,
- * heads of 64, 128, 256 or 512 values, and a cache of f16, q8_0, q4_0, or q8_0 keys with q4_0
- * values. */
+/* Returns the maximum number of rows per segment that cu_attn_few supports: one, or CU_FEW with
+ * fast_few, heads of 64, 128, 256 or 512 values, and a cache of f16, q8_0, q4_0, or q8_0 keys
+ * with q4_0 values. */
 int64_t cu_attn_few_rows(const struct cu_attn *a);
 /* Grows the stream's scratch, which launchers use, to n_bytes. Scratch cannot grow during
  * capture: reserve the maximum first, or run each pass once before capturing, the largest n_tok
  * first. */
 int cu_reserve(struct cu_stream *s, uint64_t n_bytes, struct err *e);
-/* Returns the most scratch bytes that a product with n_in rows needs, where x_div consecutive rows
- * share an input and n_sum consecutive rows add up. */
+/* Returns the maximum scratch, in bytes, that a product with n_in rows needs, where x_div
+ * consecutive rows share an input and n_sum consecutive rows add up. */
 uint64_t cu_scratch_bytes(const struct cu_weight *w, int64_t n_in, int64_t x_div, int64_t n_sum,
                           bool exact);
 

@@ -15,9 +15,9 @@ struct cu_task {
 struct cu_gemm_job {
     const uint8_t *w;
     uint64_t mat_bytes, row_bytes;
-    int k, rows, tokens;          /* tokens: most per task */
+    int k, rows, tokens;          /* tokens: maximum per task */
     const struct kern_grid *grid; /* for weights in file order, like row_bytes */
-    const uint16_t *x;            /* bf16, rows of x_ld: k values and zeros */
+    const uint16_t *x;            /* bf16, rows of x_ld values: k, then zeros */
     int x_ld;
     const float *x_f32; /* gemm_f32.cu: rows of ldx */
     int64_t ldx;
@@ -38,7 +38,8 @@ struct cu_gemm_job {
 /* A kernel whose grid is (tasks, groups of `rows` weight rows). */
 struct cu_gemm_kernel {
     enum qtype type;
-    int tokens, rows, warps, smem; /* most tokens per task; rows, warps, shared bytes per block */
+    int tokens, rows, warps,
+        smem; /* tokens per task at most; rows, warps, shared bytes per block */
     void (*fn)(struct cu_gemm_job);
 };
 
@@ -112,7 +113,7 @@ CU_DEV void cu_operand(const struct cu_super<B> &s, int tile, int patch, uint32_
     }
 }
 
-/* Returns the most tasks of at most `tokens` rows that a product can have. */
+/* Returns the maximum number of tasks, of at most `tokens` rows each, that a product can have. */
 static inline int64_t cu_gemm_tasks(const struct cu_product *p, int tokens) {
     return p->ids ? min_i64(p->n_in, p->n_in / tokens + p->n_mats) : div_up(p->n_in, tokens);
 }

@@ -17,7 +17,7 @@
 #include "kernels/cuda/gemm.cuh"
 
 enum {
-    TOKENS = 128, /* most per task */
+    TOKENS = 128, /* maximum per task */
     ROWS = 128,
     WARPS = 8,
     THREADS = 32 * WARPS,

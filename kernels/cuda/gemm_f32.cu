@@ -19,7 +19,7 @@
 #include "kernels/cuda/gemm.cuh"
 
 enum {
-    TOKENS = 64, /* most per task */
+    TOKENS = 64, /* maximum per task */
     ROWS = 128,
     THREADS = ROWS,
     STEP = 32, /* columns */

@@ -20,7 +20,7 @@
 #include "kernels/cuda/gpu_sm90.cuh"
 
 enum {
-    TOKENS = 128,                   /* most per task */
+    TOKENS = 128,                   /* maximum per task */
     TILE = 64,                      /* columns fetched together */
     TILE_BYTES = 2 * TOKENS * TILE, /* a slot of the ring, bf16 */
     DEPTH = 4,                      /* slots */

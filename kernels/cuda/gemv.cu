@@ -26,9 +26,9 @@ enum {
     STAGES = 2,
     /* Enough blocks to keep a device busy; constant, so that sums are the same on all devices. */
     FULL_BLOCKS = 512,
-    TOKENS = 4,             /* most tokens per pass over the weights */
+    TOKENS = 4,             /* maximum tokens per pass over the weights */
     X_BYTES = 320,          /* a token's activations per super: 256 codes, 8 pairs of floats */
-    PLAIN_ROWS = WARPS * 4, /* most per block */
+    PLAIN_ROWS = WARPS * 4, /* maximum per block */
     PLAIN_BYTES = PLAIN_ROWS * 2 * 4
 };
 
@@ -414,8 +414,8 @@ static const struct gemv *find_kernel(enum qtype t, bool packed) {
     return NULL;
 }
 
-/* Returns the number of rows per warp: the number that it processes at once, or 4 if an output's
- * units of 32 then stay in one block or there are enough rows to keep the device busy. */
+/* Returns the number of rows per warp: the number that it processes at once, or 4 if that keeps
+ * each output's units of 32 in one block or if there are enough rows to keep the device busy. */
 static int plain_team(const struct part *p) {
     if (p->gated || (int64_t)p->rows * p->n_out >= 16384) return 4;
     return p->exact || p->k > 512 ? 1 : p->k > 256 ? 2 : 4;

@@ -19,8 +19,8 @@ enum {
     CHAIN_MAX = 40,
     GRID_STARTS = 3,
     GRID_FLIP = 0x8000,          /* in vertex.g: least important sign flipped */
-    GRID_START_AT = GRID_LIST,   /* positions in the list: starts, */
-    GRID_REST_AT = GRID_LIST + 8 /* entries that are not in the list */
+    GRID_START_AT = GRID_LIST,   /* list positions: the starts */
+    GRID_REST_AT = GRID_LIST + 8 /* entries beyond those listed */
 };
 
 struct vertex {
@@ -30,7 +30,7 @@ struct vertex {
 };
 struct chain { /* from large scales (least Q) to small ones */
     struct vertex v[CHAIN_MAX];
-    int n;              /* 0: the previous chain also decides this entry */
+    int n;              /* vertices; 0: the previous chain also decides this entry */
     int first, entries; /* entries of the block that it decides: 1 or 2 */
 };
 struct grid_list { /* entries and their points */

@@ -56,10 +56,10 @@ struct near_table;
 struct grid_how {
     const struct grid_spec *s;
     enum search search;
-    struct wrule conv, rule;       /* search weights: conventional search, and this mode's */
+    struct wrule conv, rule;       /* search weights: conventional search; current mode */
     const float *lev;              /* levels, [element][GRID_MAX] */
     int low;                       /* entry with the smallest magnitudes */
-    const struct near_table *near; /* NULL: this mode has no conventional search */
+    const struct near_table *near; /* NULL: the current mode runs no conventional search */
 };
 /* A super-block's weights in natural order. */
 struct grid_data {

@@ -89,10 +89,10 @@ struct aff_starts {
     int n_lo;   /* minima tried: the smallest weight, then steps of 6 % of the range */
     bool heavy; /* also try, as minimum, the weight with the largest w x^2: it then gets an exact
                    level */
-    int iters;  /* rounds of codes and least squares per start */
+    int iters;  /* rounds of choosing codes and least squares, per start */
     bool abs_err, free_min;
 };
-/* Tries two starts at once: codes, least squares, codes again. */
+/* Tries two starts at once: chooses codes, fits by least squares, and chooses codes again. */
 INLINE void aff_try(const struct tile *t, int n, vf top, const struct aff_sums *s,
                     const struct aff_starts *st, vf from, vf s0, vf s1, struct afit *best) {
     vf m0 = from, m1 = from;
@@ -173,7 +173,7 @@ struct aff_state {
 struct aff_effort {
     struct aff_starts starts;
     int n_d,
-        n_m; /* starts of d and dmin: number of first factors used; n_m 0: same factor for both */
+        n_m; /* starts: numbers of factors tried for d and dmin; n_m 0: both use the same factor */
     int near, keep;  /* integers tried around each; number of starts refined */
     int far, rounds; /* integers tried after each refit; number of refits */
     bool mirror;
@@ -197,8 +197,8 @@ LANE_FN struct aff_state aff_start(float d, float dmin) {
 }
 
 /* Finds the best integer pair for each sub-block, with sc within `reach` of the current one. If the
- * codes have mean l, a scale that is larger by one goes with a minimum that is larger by d*l/dmin,
- * so the two integers around that are tried (at the current scale: the current minimum and its
+ * codes have mean l, the best minimum for a scale that is larger by one is larger by d*l/dmin, so
+ * the two integers around that are tried (at the current scale: the current minimum and its
  * neighbors). */
 LANE_FN void aff_integers(const struct aff_job *j, struct aff_state *b, int reach) {
     const vf top = splat((float)j->s->lv.hi), zero = splat(0), smax = splat((float)j->s->sc_hi);

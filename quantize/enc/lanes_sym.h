@@ -168,9 +168,8 @@ struct sym_state {
 };
 struct sym_effort {
     struct sym_reach reach;
-    int ends,
-        n_d;  /* starts of d: low end of sub-scales, or both ends, times the first n_d factors */
-    int near; /* integers tried to each side of those of both fits */
+    int ends, n_d;    /* starts of d: 1 or 2 ends of the sub-scales, times the first n_d factors */
+    int near;         /* integers tried on each side of those of both fits */
     int rounds, step; /* refits, each followed by `step` steps around the current integers */
 };
 LANE_TABLE(float, sym_factor, [6]) = {1.0f, 1.06f, 1.12f, 0.97f, 1.03f, 1.22f};

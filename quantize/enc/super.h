@@ -36,7 +36,7 @@ struct enc_spec {
 struct enc_how {
     const struct enc_spec *s;
     enum search search;
-    struct wrule conv, rule; /* search weights: conventional search, and this mode's */
+    struct wrule conv, rule; /* search weights: conventional search; current mode */
     float row_mean2;         /* mean of x^2 over the row, for rules of that scope */
 };
 /* Returns the search options of a type, with the rules set and row_mean2 0. */
@@ -90,7 +90,7 @@ struct enc_lanes {
     float (*mean2)(const float *x, int64_t n);
     /* Adds the sum of imp*x*x to sums[0] and the sum of imp*x*x^ to sums[1]. imp NULL: 1. */
     void (*balance)(const struct enc_raw *o, const float *x, const float *imp, double sums[2]);
-    void (*round_f16)(float v[8]); /* enc_f16 of each, for tests */
+    void (*round_f16)(float v[8]); /* rounds each value like enc_f16; for tests */
     /* Returns the entry in [from, to), both multiples of 8, whose levels L (lev,
      * [element][GRID_MAX]) minimize the sum over i < per of L_i * (sum_{k<=i} q_ki L_k - p_i); the
      * first of equals. q is [8][8]. */

@@ -57,8 +57,8 @@ CU_DEV struct grid_how how_of(const struct wave &w) {
     return h;
 }
 
-/* Computes the search weights of the conventional search or of this mode, eight threads per
- * super-block. `fresh`: there is no result yet. */
+/* Computes the search weights for the conventional search or for the current mode, eight threads
+ * per super-block. `fresh`: no search has produced a result yet. */
 CU_KERNEL __launch_bounds__(THREADS) weigh(CU_PARAM(struct wave) w, bool conventional, bool fresh) {
     CU_SHARED(float, room_x, [GROUPS][LANES_ROOM]);
     CU_SHARED(float, room_w, [GROUPS][LANES_ROOM]);

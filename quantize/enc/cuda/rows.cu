@@ -145,8 +145,8 @@ bool enc_cuda_can(enum qtype t) {
     return finish_of(t) || enc_cuda_grid_can(t);
 }
 
-/* Returns the bytes of scratch needed: the raw blocks, those to compare with, and one float per
- * row. */
+/* Returns the scratch needed, in bytes: the raw blocks, a second set to compare with, and one float
+ * per row. */
 uint64_t enc_cuda_work(enum qtype t, enum search search, int64_t n, int64_t k) {
     const uint64_t blocks = (uint64_t)(n * (k / qtype_info(t)->block_elems));
     if (enc_cuda_grid_can(t)) return enc_cuda_grid_work(search, n, k);

@@ -34,7 +34,7 @@ struct enc_cuda_rows {
 };
 /* Returns whether a device can search blocks of the type. */
 bool enc_cuda_can(enum qtype t);
-uint64_t enc_cuda_work(enum qtype t, enum search search, int64_t n, int64_t k); /* with wave 0 */
+uint64_t enc_cuda_work(enum qtype t, enum search search, int64_t n, int64_t k); /* for wave 0 */
 /* Queues the encoding on s. */
 int enc_cuda_rows(struct cu_stream *s, const struct enc_cuda_rows *a, struct err *e);
 
