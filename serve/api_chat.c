@@ -201,8 +201,8 @@ static void put_tool(struct jw *w, const struct json *d) {
     jw_end(w);
 }
 
-/* Builds a->tools from a list of tools; custom tools become functions. functions: it is the older
- * list `functions`, whose entries are bare definitions. */
+/* Builds a->tools from a list of tools; custom tools become functions. functions: the list is the
+ * older `functions`, whose entries are bare definitions. */
 static int put_tools(struct ask *a, const struct json *list, bool functions, struct fault *f) {
     struct buf b = {0};
     struct jw w;

@@ -134,8 +134,8 @@ struct field { /* a member of a request's body */
     const char *why;
 };
 /* Reads each member of obj as its row in one of the tables says. A member that is null counts as
- * absent; names without a row are recorded in a->ignored. prefix: of paths in errors, "" or
- * "options.". */
+ * absent; names without a row are recorded in a->ignored. prefix: the start of paths in errors, ""
+ * or "options.". */
 int fields_read(struct ask *a, const struct json *obj, const char *prefix,
                 const struct field *const *table, const int *n, int n_tables, struct fault *f);
 #define FIELD(kind, member, least, most) kind, least, most, offsetof(struct ask, member), NULL, NULL

@@ -207,7 +207,7 @@ static bool is_result(const struct json *m) {
     return role && strcmp(role, "tool") == 0;
 }
 
-enum { MOST_RESULTS = 256 }; /* most tool results in a row that are sorted, and most calls */
+enum { MOST_RESULTS = 256 }; /* limit on consecutive tool results that are sorted, and on calls */
 struct result {
     const struct json *m;
     int i, rank;

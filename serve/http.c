@@ -250,7 +250,7 @@ static int hex_digit(char c) {
 
 /* Parses one byte of the framing between chunks. Returns false if the byte is not allowed there. */
 static bool chunk_byte(struct http_body *b, char c) {
-    enum { LONGEST = 256 }; /* most bytes in a size line, and in all trailer fields together */
+    enum { LONGEST = 256 }; /* maximum bytes in a size line, and in all trailer fields together */
     const int digit = hex_digit(c);
     if (b->state != DATA && ++b->line > LONGEST) return false;
     switch (b->state) {

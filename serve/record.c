@@ -73,7 +73,7 @@ static void put_conv(struct jw *w, const struct json *conv, const struct reply_c
     ask_copy(w, "tools", conv, "tools");
 }
 
-/* Returns whether a member of a line belongs to the record format, so that it is not a template
+/* Returns whether a member of a line belongs to the record format and is therefore not a template
  * variable. */
 static bool is_own(const char *name) {
     static const char *const own[] = {"id",     "messages", "tools",  "hone",

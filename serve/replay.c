@@ -14,7 +14,7 @@
 #include "serve/server.h"
 
 /* An answer without max_tokens may be TIMES as long as the recorded one, or LEAST tokens if that is
- * more. AT_ONCE: most requests in flight per live sequence. */
+ * more. AT_ONCE: maximum requests in flight per live sequence. */
 enum { TIMES = 4, LEAST = 256, AT_ONCE = 4 };
 
 static void no_event(struct reply *r, const struct event *ev, struct buf *out) {
@@ -63,7 +63,7 @@ static void keep_logits(void *ud, const float *logits, int64_t n) {
     q->at = at;
 }
 
-/* Returns the probability of a token; id < 0: of all tokens that end the answer. */
+/* Returns the probability of a token; id < 0: the total of all end tokens. */
 static double probability(const struct asked *q, int32_t id) {
     double top = (double)-HUGE_VALF, sum = 0, of = 0;
     for (int64_t i = 0; i < q->n_vocab; i++) top = fmax(top, (double)q->logits[i]);

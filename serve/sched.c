@@ -23,12 +23,12 @@
 #include "serve/logprobs.h"
 
 enum {
-    MIN_ROWS = 32,  /* least prompt rows per pass, so that prompts always progress */
+    MIN_ROWS = 32,  /* minimum prompt rows per pass, so that prompts always progress */
     ECHO_ROWS = 32, /* rows of prompt logits per pass */
     EVERY = 8192,   /* tokens of a long prompt between snapshots */
     TRIES = 3,      /* failed passes in a row after which a run fails */
-    JUMP_ROWS = 32, /* most tokens forced by a grammar that are fed at once */
-    SPARES = 16,    /* most spare states; a conversation takes one or two */
+    JUMP_ROWS = 32, /* maximum tokens forced by a grammar that are fed at once */
+    SPARES = 16,    /* maximum spare states; a conversation takes one or two */
     PROVEN = 16,    /* cheap tokens before a grammar is trusted */
     WANT_OUT = WANT_LOGITS | WANT_BEST
 };
@@ -43,7 +43,7 @@ enum {
 #define REST_S 0.25
 #define SPARE_SHARE 16
 
-/* Sets the number of spare states: the most that fit into a small share of the context memory, or
+/* Sets the number of spare states: as many as fit into a small share of the context memory, or
  * none. */
 static void keep_spares(struct sched *s) {
     const uint64_t state = session_seq_bytes(s->s, 0),

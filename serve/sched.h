@@ -15,7 +15,7 @@
 struct sched;
 struct sched_opts {
     int n_live;                /* sequences computed at once */
-    int n_queue;               /* most waiting runs */
+    int n_queue;               /* maximum number of waiting runs */
     uint64_t n_bytes;          /* memory for keys, values and states */
     double max_step_s;         /* longest time that prompts may delay running answers, per pass */
     struct prefix_disk *shelf; /* borrowed; NULL: no on-disk cache */

@@ -10,7 +10,7 @@
 #include "base/progress.h"
 #include "serve/sched_int.h"
 
-enum { GAIN = 256 /* least tokens that loading a file must save */ };
+enum { GAIN = 256 /* minimum tokens that loading a file must save */ };
 #define READ_BYTES_S 500e6 /* lowest speed expected of reading and checking a file, bytes/s */
 #define END_S 20.0         /* time limit for writing all files at shutdown */
 #define IDLE_S 1.0         /* idle time after which a file is written */

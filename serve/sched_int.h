@@ -8,7 +8,7 @@
 #include "serve/sched.h"
 
 enum {
-    DRAFT_RUNS = 2, /* most decoding runs in a pass with drafts */
+    DRAFT_RUNS = 2, /* maximum decoding runs in a pass with drafts */
     MTP_TAIL = 32   /* tokens at the end of a prompt that the MTP block reads */
 };
 #define RIGHT_FIRST 0.5      /* initial acceptance rate of a run's drafts */
@@ -83,8 +83,9 @@ void sched_sweep(struct sched *s);
 /* Drafts at most n_free tokens for r and returns their number, r->draft.n. n_rows: rows of answers
  * in the pass, without drafts. n_others: other answers that get a token from the pass. */
 int sched_guess(struct sched *s, struct run *r, int64_t n_rows, int n_others, int64_t n_free);
-/* Returns the result from which to draw r's next token. out: results of the pass for r's last token
- * and then for its draft tokens. NULL: the pass has no such result, so another one is needed. */
+/* Returns the result from which to draw r's next token; NULL: the pass has no such result, so
+ * another pass is needed. out: results of the pass for r's last token and then for its draft
+ * tokens. */
 const struct row_out *sched_next_out(const struct run *r, const struct row_out *out);
 /* Rolls r back to its last accepted token. ran: the pass has run. */
 void sched_settle(struct sched *s, struct run *r, bool ran);

@@ -189,7 +189,7 @@ static void exchange(struct server *s, bool wait) {
 }
 
 /* Returns whether answers are unfinished although there is nothing to compute now. This happens
- * when a client reads slowly; other answers may have to wait for its. */
+ * when a client reads slowly; other answers may have to wait for that client's answer. */
 static bool stuck(const struct server *s) {
     int64_t n = 0;
     for (int i = 0; i < s->n_active; i++) {

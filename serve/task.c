@@ -10,7 +10,7 @@
 #include "base/progress.h"
 
 enum { FULL = 1 << 20 };
-#define PROGRESS_S 0.5 /* least time between progress events */
+#define PROGRESS_S 0.5 /* minimum time between progress events */
 
 struct task *task_new(struct job *j, const struct api *api, struct ask *a, const struct ids *prompt,
                       int n_prompts) {

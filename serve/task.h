@@ -83,7 +83,7 @@ struct task {
     struct buf out;                     /* in tests: the bytes that would be sent to a job */
     struct served *from;                /* the loaded file; NULL in tests */
     void (*freed)(struct served *from); /* called by task_free; may be NULL */
-    void *ud;                           /* of the caller of task_new */
+    void *ud;                           /* belongs to the caller of task_new */
     void (*done)(struct task *t);       /* called at the end; may be NULL */
     /* Called when a choice is complete, before that is sent to the client; may be NULL. */
     void (*ends)(struct task *t, const struct reply_choice *c);

@@ -2,7 +2,7 @@
 // serve/page/chat.js - the chat view: a tree of messages, with one path shown. Editing and regenerating add a branch. The tree
 // is kept in the browser's storage and survives a reload.
 const chat = {root: {kids: [], at: 0}, id: 0, running: false};
-// The conversations of this browser, newest first: [{id, title, root}, ...]; storeMost: characters.
+// The conversations of this browser, newest first: [{id, title, root}, ...]; storeMost: limit in characters.
 const storeName = 'hone-chats', storeMost = 3 << 20;
 let past = [];
 

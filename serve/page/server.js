@@ -21,7 +21,7 @@ function readMetrics(text) {
   return {m, help, spread};
 }
 const time = s => s < 1 ? Number((1000 * s).toPrecision(3)) + ' ms' : Number(s.toPrecision(3)) + ' s';
-// Returns the bound that a share of the samples stays within.
+// Returns the bucket bound below which the given share of the samples falls.
 function within(s, share) {
   const row = s.rows.find(([, n]) => n >= share * s.count);
   return !s.count || !row ? '–' : row[0] === Infinity ? '> ' + time(s.rows.at(-2)[0]) : '≤ ' + time(row[0]);
