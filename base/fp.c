@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* base/fp.c - float conversions that do not fit in the header, and exp.
+/* base/fp.c - float conversions that are too long for the header, and exp.
  *
  * Everything here is integer arithmetic or IEEE + - * on doubles, so results are bit-identical on
  * all machines (the build sets -ffp-contract=off). */

@@ -8,7 +8,7 @@
 
 enum {
     HEADER = 300, /* longest header in bytes */
-    WORDS = 40    /* most bytes of plain words between two parts */
+    WORDS = 40    /* maximum bytes of plain words between two parts */
 };
 static const char message[] = "<|message|>", to[] = "to=";
 

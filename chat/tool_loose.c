@@ -141,7 +141,7 @@ static enum tool_loose walk_objects(struct toolparse *p, size_t *i, bool add, bo
     return *any ? LOOSE_YES : *i < p->in.len ? LOOSE_NO : LOOSE_MAYBE;
 }
 
-enum { NESTED = 3 }; /* most fences inside one another */
+enum { NESTED = 3 }; /* maximum nesting of fences */
 
 /* Parses the calls at *at, bare or in fences, and moves past them. add: adds them. */
 static enum tool_loose walk_piece(struct toolparse *p, size_t *at, bool add) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* cli/hub.h - advice for arguments that name a model on a hub or an address: hone reads only files,
- * and prints how to download them. */
+/* cli/hub.h - advice for arguments that name a model on a hub, or a URL: hone reads only local
+ * files, and prints how to download the model. */
 #ifndef HONE_CLI_HUB_H
 #define HONE_CLI_HUB_H
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* convert/dq.c - table and recognition of the storage forms of quantized checkpoints. A form is
- * recognised by the main tensor's name and dtype, its required parts and, if two forms share names,
- * quant_method. Otherwise config.json is used only for facts that shapes do not show. */
+/* convert/dq.c - table of the storage forms of quantized checkpoints, and detection of a
+ * checkpoint's form. A form is recognised by the main tensor's name and dtype, its required parts
+ * and, if two forms share names, quant_method. Otherwise config.json is used only for facts that
+ * shapes do not show. */
 #include "convert/dq.h"
 
 #include <stdarg.h>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /* grammar/min_len.c - length in bytes of each node's shortest text, cached per node. Sequences,
- * choices and repetitions add up the lengths of their parts (rules: Knuth 1977). Intersections,
- * complements and remainders need an A* search, whose heuristic is the lengths of the parts. Object
- * members are chosen greedily, without enumerating combinations. shortest.c constructs the
- * texts. */
+ * choices and repetitions combine the lengths of their parts (for rules, by Knuth's algorithm of
+ * 1977). Intersections, complements and remainders need an A* search, whose heuristic is the
+ * lengths of the parts. Object members are chosen greedily, without enumerating combinations.
+ * shortest.c constructs the texts. */
 #include "grammar/gram_int.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* jobs/bench_job.c - speed of single kernels on one thread, per tensor type and instruction set,
- * with the ratio to `ref`. Data stays in cache: the numbers show compute speed, not memory
+/* jobs/bench_job.c - speed of individual kernels on one thread, per tensor type and instruction
+ * set, with the ratio to `ref`. Data stays in cache: the numbers show compute speed, not memory
  * bandwidth. */
 #include "jobs/bench_job.h"
 #include "base/attr.h"

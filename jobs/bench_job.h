@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* jobs/bench_job.h - hone bench-kernels: speed of single kernels on one thread. */
+/* jobs/bench_job.h - hone bench-kernels: speed of individual kernels on one thread. */
 #ifndef HONE_JOBS_BENCH_JOB_H
 #define HONE_JOBS_BENCH_JOB_H
 

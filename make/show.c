@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* make/show.c - final output of `hone make`: a table of the files, and the answer. */
+/* make/show.c - final output of `hone make`: a table of the files, and the recommendation in
+ * words. */
 #include <math.h>
 #include <stdlib.h>
 

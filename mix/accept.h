@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* mix/accept.h - acceptance test of a mix against the plain recipes that are no larger, on texts
- * used neither for importance nor for probes. docs/design/mix.md, "The gate". */
+ * used neither for importance nor for probes. See docs/design/mix.md, "The gate". */
 #ifndef HONE_MIX_ACCEPT_H
 #define HONE_MIX_ACCEPT_H
 

@@ -378,7 +378,7 @@ static double worth(const struct fit *f, const double *w, int i, double var) {
     return (squares - mean * mean) / (v[i] + var);
 }
 
-/* Reduces the covariance as a probe of group i will. */
+/* Reduces the covariance as if group i had been probed. */
 static void expect(struct fit *f, int i, double var) {
     double *v = xcalloc((size_t)f->n, sizeof *v);
     for (int k = 0; k < f->n; k++) v[k] = f->var[i * f->n + k];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* mix/joint.h - joint probes: the divergence with many groups quantized at the same time (all
  * layers of a role, all roles of a block, everything). They give the row and column sums of a table
- * whose cells are the groups; slopes supply the shape in between. docs/design/mix.md, "Joint
+ * whose cells are the groups; slopes supply the shape in between. See docs/design/mix.md, "Joint
  * probes". */
 #ifndef HONE_MIX_JOINT_H
 #define HONE_MIX_JOINT_H

@@ -2,7 +2,7 @@
 /* mix/sens.h - cost of each type for each part of a model: groups of tensors that share a type, the
  * error of the actual encoder on sampled rows (stage 0), measured divergences (stages 2 and 3,
  * supplied by the caller), and the table of predicted losses for the solver. Runs no model.
- * docs/design/mix.md, docs/formats/sensitivity.md. */
+ * See docs/design/mix.md and docs/formats/sensitivity.md. */
 #ifndef HONE_MIX_SENS_H
 #define HONE_MIX_SENS_H
 

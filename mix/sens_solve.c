@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* mix/sens_solve.c - search for the best type per group, given predicted losses: the solver's
- * table, two limits (file, GPU), and the weight of decode time. docs/design/mix.md, "Solver" and
- * "Speed". */
+ * table, two limits (file, GPU), and the weight of decode time. See docs/design/mix.md, "Solver"
+ * and "Speed". */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -20,7 +20,7 @@ struct factor {
     float *h;      /* [n] diagonal of H before shrinkage: mean squared inputs */
     double total;  /* tokens summed in H, including those of the prior */
     double *tri;   /* factorization scratch, [block][block] */
-    double *panel; /* scratch for its panels */
+    double *panel; /* scratch for the factorization's panels */
 };
 struct factor_opts {
     unsigned halves;      /* bit h: use half h of the text */

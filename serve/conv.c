@@ -76,7 +76,7 @@ static int content_of(struct ask *a, const struct json *v, const char *role, con
     return 0;
 }
 
-/* Returns the templates' name for a role in a request, or NULL. */
+/* Returns the name that templates use for a role in a request; NULL: unknown role. */
 static const char *role_of(const char *role) {
     static const char *const known[][2] = {{"system", "system"}, {"developer", "system"},
                                            {"user", "user"},     {"assistant", "assistant"},

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* template/chat_vars.c - the variables passed to a template, as transformers does.
+/* template/chat_vars.c - the variables passed to a template, the same ones as in transformers.
  *
  * messages, tools, documents and add_generation_prompt are always defined (tools may be `none`),
  * followed by special tokens and extra variables. A message's reasoning is available under all

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* kernels/cuda/plain.cuh - products of few rows of activations with weights in file order: types
- * without a packed form (pack.cuh), by dp4a with activations in 8 bits per 32, and float types,
- * exactly. These products are parts of the launches of gemv.cu.
+/* kernels/cuda/plain.cuh - products of few rows of activations with weights in file order. Types
+ * without a packed form (pack.cuh) use dp4a, with activations rounded to 8 bits per 32; float types
+ * are exact. These products are part of the launches of gemv.cu.
  *
  * A warp owns a few rows. It takes 1024 weights at a time, a group of 32 per lane: of one row, of
  * two rows of at most 512 columns, or of four rows of at most 256. Blocks have 17 to 66 bytes and

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* quantize/enc/iq1_m.c - IQ1_M encoder: 16 sub-blocks of 16; 2048 vectors of 8 from -1, 0, 1,
- * each with its own shift. Search, and treatment of zeros, huge and denormal weights: gridq.c. */
+ * each with its own shift. gridq.c contains the search and the treatment of zero, huge and denormal
+ * weights. */
 #include "quantize/enc/grid_pack.h"
 #include "quantize/enc/types.h"
 

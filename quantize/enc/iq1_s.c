@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* quantize/enc/iq1_s.c - IQ1_S encoder: 8 sub-blocks of 32; 2048 vectors of 8 from -1, 0, 1,
- * with one shift per sub-block. Search, and treatment of zeros, huge and denormal weights:
- * gridq.c. */
+ * with one shift per sub-block. gridq.c contains the search and the treatment of zero, huge and
+ * denormal weights. */
 #include "quantize/enc/grid_pack.h"
 #include "quantize/enc/types.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* quantize/enc/iq2_s.c - IQ2_S encoder: 16 sub-blocks of 16; 1024 vectors of 8 magnitudes, any
- * signs. Search, and treatment of zeros, huge and denormal weights: gridq.c. */
+ * signs. gridq.c contains the search and the treatment of zero, huge and denormal weights. */
 #include "quantize/enc/grid_pack.h"
 #include "quantize/enc/types.h"
 

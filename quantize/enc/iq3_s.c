@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* quantize/enc/iq3_s.c - IQ3_S encoder: 8 sub-blocks of 32; 512 vectors of 4 magnitudes, any
- * signs. Search, and treatment of zeros, huge and denormal weights: gridq.c. */
+ * signs. gridq.c contains the search and the treatment of zero, huge and denormal weights. */
 #include "quantize/enc/grid_pack.h"
 #include "quantize/enc/types.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* quantize/enc/iq4_nl.c - IQ4_NL encoder: blocks of 32, x = d*T[q] with a table T of 16 values.
- * Search, and treatment of zeros, huge and denormal weights: lanes_b32.h. */
+ * lanes_b32.h contains the search and the treatment of zero, huge and denormal weights. */
 #include "quantize/enc/pack.h"
 #include "quantize/enc/super.h"
 #include "quantize/enc/types.h"

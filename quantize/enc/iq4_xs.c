@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* quantize/enc/iq4_xs.c - IQ4_XS encoder: 8 sub-blocks of 32, codes of the IQ4 table, signed
- * 6-bit scales. Search, and treatment of zeros, huge and denormal weights: lanes_sym.h. */
+ * 6-bit scales. lanes_sym.h contains the search and the treatment of zero, huge and denormal
+ * weights. */
 #include "quantize/enc/pack.h"
 #include "quantize/enc/super.h"
 #include "quantize/enc/types.h"

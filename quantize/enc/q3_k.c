@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* quantize/enc/q3_k.c - Q3_K encoder: 16 sub-blocks of 16, codes -4..3, signed 6-bit scales.
- * Search, and treatment of zeros, huge and denormal weights: lanes_sym.h. */
+ * lanes_sym.h contains the search and the treatment of zero, huge and denormal weights. */
 #include "quantize/enc/pack.h"
 #include "quantize/enc/super.h"
 #include "quantize/enc/types.h"

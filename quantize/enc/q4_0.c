@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* quantize/enc/q4_0.c - Q4_0 encoder: blocks of 32, x = d*(q - 8), q in 0..15. Search, and
- * treatment of zeros, huge and denormal weights: lanes_b32.h. */
+/* quantize/enc/q4_0.c - Q4_0 encoder: blocks of 32, x = d*(q - 8), q in 0..15. lanes_b32.h contains
+ * the search and the treatment of zero, huge and denormal weights. */
 #include "quantize/enc/pack.h"
 #include "quantize/enc/super.h"
 #include "quantize/enc/types.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* quantize/enc/q4_k.c - Q4_K encoder: 8 sub-blocks of 32, 4-bit codes, 6-bit scales and minima.
- * Search, and treatment of zeros, huge and denormal weights: lanes_aff.h. */
+ * lanes_aff.h contains the search and the treatment of zero, huge and denormal weights. */
 #include "quantize/enc/pack.h"
 #include "quantize/enc/super.h"
 #include "quantize/enc/types.h"

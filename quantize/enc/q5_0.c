@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* quantize/enc/q5_0.c - Q5_0 encoder: blocks of 32, x = d*(q - 16), q in 0..31. Search, and
- * treatment of zeros, huge and denormal weights: lanes_b32.h. */
+/* quantize/enc/q5_0.c - Q5_0 encoder: blocks of 32, x = d*(q - 16), q in 0..31. lanes_b32.h
+ * contains the search and the treatment of zero, huge and denormal weights. */
 #include "quantize/enc/pack.h"
 #include "quantize/enc/super.h"
 #include "quantize/enc/types.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* quantize/enc/q6_k.c - Q6_K encoder: 16 sub-blocks of 16, codes -32..31, int8 scales. Search,
- * and treatment of zeros, huge and denormal weights: lanes_sym.h. */
+/* quantize/enc/q6_k.c - Q6_K encoder: 16 sub-blocks of 16, codes -32..31, int8 scales. lanes_sym.h
+ * contains the search and the treatment of zero, huge and denormal weights. */
 #include "quantize/enc/pack.h"
 #include "quantize/enc/super.h"
 #include "quantize/enc/types.h"

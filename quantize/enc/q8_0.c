@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* quantize/enc/q8_0.c - Q8_0 encoder: blocks of 32, x = d*q. Never writes -128, because several
- * kernels take the absolute value of q in int8. Search, and treatment of zeros, huge and
- * denormal weights: lanes_b32.h. */
+ * kernels take the absolute value of q in int8. lanes_b32.h contains the search and the treatment
+ * of zero, huge and denormal weights. */
 #include "quantize/enc/pack.h"
 #include "quantize/enc/super.h"
 #include "quantize/enc/types.h"

@@ -60,7 +60,7 @@ struct cache {
     struct rec rec;         /* shapes of the recurrent states */
     struct page_pool *pool; /* [kv.n_slots] */
     int64_t page_tok;       /* positions per page */
-    int64_t pass_tok;       /* most rows in a pass: slots with a window keep room for them */
+    int64_t pass_tok;       /* maximum rows in a pass; slots with a window keep room for them */
     struct cache_mem mem;
     int n_places;
     uint64_t state_bytes[CACHE_PLACES]; /* states of a sequence per device; sum: rec.n_bytes */

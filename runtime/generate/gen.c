@@ -236,7 +236,7 @@ static int jump(struct gen *g, const struct ids *next, struct err *e) {
     return rc;
 }
 
-/* Passes the number of tokens left to the constraint; n_made have been drawn in this run. */
+/* Sets the constraint's number of remaining tokens; n_made have been drawn in this run. */
 static void limit(const struct gen *g, const struct gen_opts *o, struct gen_answer *a,
                   int64_t n_made) {
     const int64_t room = gen_n_ctx(g) - g->fed.n + 1; /* the last token is not fed */

@@ -45,8 +45,8 @@ static int find_type(const struct gguf *g, enum projector *type, struct err *e) 
                    show_n(name, strlen(name)).s);
 }
 
-/* Reads a count after "clip.vision."; otherwise: the value without the key; high: the largest that
- * is accepted. */
+/* Reads the integer key "clip.vision.<name>". otherwise: the value if the key is missing; high: the
+ * largest accepted value. */
 static int read_number(const struct gguf *g, const char *name, int64_t otherwise, int64_t high,
                        int64_t *out, struct err *e) {
     char key[64];
