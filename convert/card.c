@@ -42,8 +42,8 @@ static const char *first_value(const struct card *c, const char *keys) {
     return "";
 }
 
-/* Returns whether s looks like a commit hash: folders in the Hub's cache have such names, but no
- * model has. */
+/* Returns whether s looks like a commit hash. Folders in the Hub's cache have such names; models do
+ * not. */
 static bool is_hash(const char *s) {
     size_t n = strlen(s);
     return n >= 20 && strspn(s, "0123456789abcdefABCDEF") == n;

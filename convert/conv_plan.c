@@ -13,7 +13,7 @@
 #include "base/printable.h"
 #include "base/str.h"
 
-/* Returns whether the class name has the suffix of a language model. Others, such as
+/* Returns whether the class name has the suffix of a language model. Other classes, such as
  * LlamaForSequenceClassification, have a different head. */
 static bool is_language_model(const char *cls) {
     return !cls || str_ends(cls, "ForCausalLM") || str_ends(cls, "ForConditionalGeneration") ||
@@ -112,7 +112,7 @@ static int check_norms(const struct conv_plan *p, struct err *e) {
                    hfdir_path(p->dir), mean);
 }
 
-/* Returns the output type for `auto`: the type that most bytes have, or, if anything is quantized,
+/* Returns the output type for `auto`: the type with the most bytes or, if any tensor is quantized,
  * BF16, which does not overflow. */
 static enum qtype auto_type(const struct conv_plan *p) {
     uint64_t bytes[ST_COUNT] = {0};

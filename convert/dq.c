@@ -354,7 +354,7 @@ static bool all_plain(const struct hfdir *dir) {
 int dq_config_read(struct dq_config *c, struct hfdir *dir, struct err *e) {
     static const char known[] =
         "|fp8|compressed-tensors|gptq|awq|mxfp4|bitsandbytes|modelopt|fbgemm_fp8|";
-    static const struct { /* older tools wrote a separate file */
+    static const struct { /* written as a separate file by older tools */
         const char *file, *method;
     } older[] = {{"quantize_config.json", "gptq"}, {"quant_config.json", "awq"}};
     const char *file = "config.json", *method = NULL;

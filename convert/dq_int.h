@@ -13,7 +13,7 @@
 #define DQ_OPTIONAL (1u << 31)
 
 struct dq_part {
-    const char *name; /* spellings "a|b", appended to the tensor's name; "^x" replaces "weight" */
+    const char *name; /* suffixes "a|b" of the tensor's name; "^x": x replaces "weight" */
     unsigned dtypes;  /* allowed dtypes, ored with DQ_OPTIONAL */
 };
 struct dq_form {

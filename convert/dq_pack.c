@@ -94,7 +94,7 @@ bool dq_int8_row(const struct dq *q, int64_t mat, int64_t row, float *dst, float
 int dq_pack_fit(struct dq *q, const struct dq_config *c, struct err *e) {
     const struct st_tensor *t = q->part[0], *z = q->part[2];
     int64_t have = t->n_dims ? t->shape[t->n_dims - 1] : 0;
-    /* The width in bits is the only one that fits the shape, or the one in config.json. */
+    /* The number of bits is the only one that fits the shape, or else the one in config.json. */
     for (int b = 1; b <= 8; b++) {
         if (have != words_for(q->cols, b, true) && have != words_for(q->cols, b, false)) continue;
         if (c->bits && c->bits != b) continue;

@@ -26,7 +26,7 @@
 static const char *const not_weights[] = {"PROMPT_TUNING", "MULTITASK_PROMPT_TUNING",
                                           "P_TUNING",      "PREFIX_TUNING",
                                           "CPT",           "ADAPTION_PROMPT"};
-/* Settings that change the merged weights in ways that hone does not support. */
+/* Settings that affect the merged weights in ways that hone does not support. */
 static const char *const unsupported[] = {
     "use_dora",    "lora_bias",         "use_qalora",        "use_bdlora",
     "kasa_config", "monteclora_config", "layer_replication", "trainable_token_indices",
@@ -160,8 +160,8 @@ static void cut_part(char *name, const char *part) {
             at = strstr(at + 1, part);
 }
 
-/* Removes the adapter's name, which tools other than peft keep in names: ".lora_A.default.weight"
- * and ".modules_to_save.default.weight". */
+/* Removes the adapter's name, which tools other than peft leave in tensor names:
+ * ".lora_A.default.weight" and ".modules_to_save.default.weight". */
 static void cut_adapter(char *name) {
     static const char *const before[] = {".lora_A.", ".lora_B.", ".lora_embedding_A.",
                                          ".lora_embedding_B.", ".modules_to_save."};

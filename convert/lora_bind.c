@@ -274,13 +274,13 @@ int lora_bind(struct lora *l, const char *name, int64_t n_experts, bool turned, 
 
 /* ---- embeddings and head ---- */
 
-/* What the adapter has for the embeddings or for the head. */
+/* The adapter's tensors for the embeddings or the head. */
 struct end {
     const struct st_tensor *whole;
     bool delta;
 };
 
-/* Returns what the adapter has for the embedding or the head: a whole tensor, or a delta. */
+/* Returns the adapter's replacement or delta for the embeddings or the head. */
 static struct end end_of(struct lora *l, const char *names) {
     struct end x = {NULL, false};
     for (const char *s = names; s && *s; s += strcspn(s, "|"), s += *s == '|') {

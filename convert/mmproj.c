@@ -198,7 +198,7 @@ static int add_row(struct run *r, const struct vision_row *row, struct err *e) {
     return 0;
 }
 
-/* Refuses unused tensors of the tower. Audio tensors may be left over. */
+/* Refuses unused tensors of the tower. Audio tensors may remain unused. */
 static int check_leftovers(const struct run *r, struct err *e) {
     int64_t n_audio = 0;
     for (int64_t i = 0; i < hfdir_n_tensors(r->plan.dir); i++) {

@@ -100,8 +100,8 @@ static double size_of(const char *s) {
     return unit ? v * pow(1000, (double)(unit - " KMBT")) : (double)NAN;
 }
 
-/* Returns whether a number that looks like a size is far from the model's size: it is then a
- * context length or an amount of training data. */
+/* Returns whether a number that looks like a size is far from the model's size, so that it must be
+ * a context length or an amount of training data. */
 static bool is_other_number(const struct part *p, const struct part *next, int64_t n_params) {
     double label = size_of(p->s), n = (double)n_params;
     if (!n_params || isnan(label)) return false;
@@ -140,7 +140,7 @@ static void drop_words(struct part *p, int n) {
         if ((p[i].is & SIZE) && !strpbrk(p[i].s, "0123456789.")) p[i].is = 0;
 }
 
-/* Classifies the remaining parts: those at the beginning, including versions between them, are the
+/* Classifies the remaining parts: those at the beginning, including versions between them, form the
  * base name, later ones the finetune. */
 static void find_base(struct part *p, int n) {
     bool start = true;

@@ -47,9 +47,9 @@ enum {
     VR_DEEP = 4,  /* one per deepstack entry, numbered by block in the output */
     VR_CLIP = 8,  /* only if config.json sets use_clipped_linears */
     VR_STD = 16,  /* only if config.json sets standardize */
-    VR_OPT = 32,  /* not in every folder */
+    VR_OPT = 32,  /* some folders lack it */
     VR_F16 = 64,  /* always F16: other programs transpose it */
-    VR_FLAT = 128 /* the source may have other dimensions for the same elements */
+    VR_FLAT = 128 /* the source may have different dimensions with the same elements */
 };
 struct vision_row {
     /* Spellings "a|b", without a leading "model." or "thinker."; "vision_model." may be missing in

@@ -74,8 +74,8 @@ static int64_t src_row_v_tail(const struct job *j, int64_t r) {
     return r < fixed ? r : fixed + src_row_v(j, r - fixed);
 }
 
-/* Returns the source row of row r. Of each head of `head` rows, the first `rot` are interleaved in
- * pairs, or with `apart` separated into halves. */
+/* Returns the source row of row r. The first `rot` of each head's `head` rows are interleaved in
+ * pairs or, if `apart` is set, separated into halves. */
 static int64_t pair_old(int64_t head, int64_t rot, bool apart, int64_t r) {
     const int64_t i = r % head, half = rot / 2;
     if (i >= rot) return r;
@@ -193,7 +193,7 @@ static const struct kind {
     void (*value)(const struct job *j, int64_t r, float *x, int64_t n);
     /* Computes value i of a tensor without a source; NULL: the tensor has a source. */
     float (*made)(const struct hparams *h, int64_t i);
-    uint8_t half;  /* 1, 2: selects that half of each matrix's rows */
+    uint8_t half;  /* 1 or 2: selects the first or second half of each matrix's rows */
     uint8_t every; /* 1: selects even rows, or even values of a vector; 2: odd ones */
     bool turns;    /* each matrix of the source is transposed */
     bool elements; /* each element of a vector counts as a row */
@@ -247,7 +247,7 @@ void xform_want(const struct hparams *h, const struct item *it, int64_t want[4])
     const int n = it->inst.n_dims;
     if (k->half) want[n - 2] *= 2;
     if (k->every) want[1] *= 2;
-    if (it->xf == XF_TURN && n == 2) { /* single matrix: as stored */
+    if (it->xf == XF_TURN && n == 2) { /* a single matrix is copied as stored */
         const int64_t rows = want[0];
         want[0] = want[1];
         want[1] = rows;

@@ -85,7 +85,7 @@ int make_ask(struct make *mk, const char *recipes, struct err *e) {
     TRY(check_depths(mk, e));
     TRY(check_effort(mk, e));
     TRY(check_budgets(mk, e));
-    /* A bad suite must fail before hours of work. */
+    /* A bad suite must cause an error before hours of work. */
     if (mk->tools && strcmp(mk->tools, "none") != 0) {
         struct suite suite;
         TRY(eval_suite_read(&suite, mk->tools, e));

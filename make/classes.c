@@ -25,7 +25,7 @@
 #include "base/progress.h"
 #include "runtime/measure/eval.h"
 
-struct ladder { /* classes that are made the same way: with or without error feedback */
+struct ladder { /* classes that are all made with, or all without, error feedback */
     struct make *mk;
     int from, to;      /* their indices in mk->classes */
     struct rung *rung; /* [n] rungs that still have no file */
@@ -91,7 +91,7 @@ static void name_cand(const struct make *mk, struct cand *c, const char *kind,
     snprintf(c->made.recipe, sizeof c->made.recipe, "%s-%s", kind, r->name);
 }
 
-/* Marks the candidate as present and computes its hash. */
+/* Marks the candidate as made and computes its hash. */
 static int cand_made(const struct ladder *l, struct cand *c, struct err *e) {
     c->there = true;
     return job_file_hash(&l->mk->job, c->path, c->made.hash, e);
@@ -219,9 +219,9 @@ static int save_mix(const struct ladder *l, struct rung *r, const struct mix_job
     return rc || !job ? rc : cand_made(l, &r->cand, e);
 }
 
-/* Finds the best types for the rung's size. If the floors (minimum types) leave no choice, they are
- * lifted, since the comparison decides anyway. *found is false if even the smallest mix is too
- * large. */
+/* Finds the best types for the rung's size. If no choice satisfies the floors (minimum types), it
+ * ignores them, since the comparison decides anyway. *found is false if even the smallest mix is
+ * too large. */
 static int solve(const struct ladder *l, struct mixer *x, struct rung *r, struct mix_job *job,
                  bool *found, struct err *e) {
     struct mix_ask ask = {.budget = r->budget, .floors = true};
@@ -474,7 +474,7 @@ static int add_recorded(const struct ladder *l, const struct rung *r, bool made_
 
 /* ---- block by block -------------------------------------------------------------------------- */
 
-/* Saves the properties of the best file so far, before the candidates of the rung change. */
+/* Saves the properties of the best file so far, because the rung's candidates will change. */
 static void best_so_far(const struct ladder *l, struct rung *r) {
     r->fed = r->passed && l->gram;
     r->mix = r->passed && r->mix;
@@ -489,7 +489,7 @@ static int make_block(const struct ladder *l, struct rung *r, const char *types,
     return sequential_quantize(l->mk->w, &so, &report, e);
 }
 
-/* Makes a candidate with the types of the best file so far, but block by block; it is then compared
+/* Makes a candidate with the same types as the best file so far, but block by block, to be compared
  * with that file. Architectures that cannot be run block by block get no such candidate. */
 static int block_cand(const struct ladder *l, struct rung *r, struct err *e) {
     struct step s;

@@ -23,7 +23,7 @@ struct dry {
     const char *out;
     struct shapes s;
     uint64_t file_bytes, work_bytes, memory;
-    struct job begun; /* the folder's earlier job, read-only; state NULL: the folder has no job */
+    struct job begun; /* the earlier job in the folder, read-only; state NULL: no job */
 };
 
 static void remove_folder(const char *dir) {
@@ -131,7 +131,7 @@ static void emit_steps(const struct dry *d, struct emit *m) {
     }
 }
 
-/* Emits what more or less time would allow, including the plan for --time. */
+/* Emits what longer and shorter time limits would allow, including the plan for --time. */
 static void emit_points(const struct dry *d, struct emit *m) {
     const struct make *mk = d->mk;
     struct make_plan p[PLAN_POINTS + 1];
@@ -160,7 +160,7 @@ static void emit_points(const struct dry *d, struct emit *m) {
     }
 }
 
-/* Emits a row with the time for everything, and for presets alone, at these rates. */
+/* Emits a row with the time for everything and the time for presets alone, at these rates. */
 static void emit_machine_row(const struct dry *d, const char *name, const struct rates *r,
                              const struct estimate_opts *o, struct emit *m) {
     struct plan_in in = d->mk->in;
@@ -298,7 +298,7 @@ static void emit_machine(const struct make *mk, struct emit *m) {
     emit_str(m, "machine", "this machine", text);
 }
 
-/* Emits the opening of the forecast: its size, its time, and what the plan leaves out. */
+/* Emits the first lines of the forecast: sizes, time, and what the plan leaves out. */
 static void say_answer(const struct dry *d, const struct dry *sums, bool nothing_left,
                        struct emit *m) {
     const struct make *mk = d->mk;

@@ -10,8 +10,8 @@
 #include "mix/sens.h"
 #include "quantize/feedback.h"
 
-/* Share of the tensors of several mixes that must be encoded; a tensor that has the same type in
- * another mix is encoded once. */
+/* Share of the tensors of several mixes that must be encoded: a tensor that has the same type in
+ * two mixes is encoded only once. */
 static const double share = .45;
 /* Cost of a window's gradients, in passes: two forward passes, one backward pass, the weight
  * gradients, and one for attention and norms. */
@@ -129,7 +129,7 @@ static void encoding(struct plan_in *in, const struct rates *r, const struct sha
     const struct speeds *v = &r->speeds;
     const int n_files = in->n_classes;
     const double alone = n_files > 2 ? share : 1;
-    /* Block by block does not need gradients, which are most of the cost of moments. */
+    /* Encoding block by block needs no gradients, which account for most of the cost of moments. */
     const double moments = fmin(r->gram_token, r->calib_token);
     double choose = 0, encode = 0;
     for (int64_t i = 0; i < s->n; i++) {
@@ -191,13 +191,14 @@ void rates_guess(struct rates *r, const struct shapes *s, const struct estimate_
     r->pass_token = r->window / (double)o->eval_ctx;
 }
 
-/* Tokens in the prompt and in the answer of a tool-call case; runs per case: one free, one
+/* Tokens in the prompt and in the answer of a tool-call case; runs per case: one unconstrained, one
  * constrained. */
 enum { TOOL_PROMPT = 700, TOOL_ANSWER = 60, TOOL_RUNS = 2 };
 static void measuring(struct plan_in *in, const struct rates *r, const struct shapes *s,
                       const struct estimate_opts *o) {
     const double token = r->window / (double)o->eval_ctx, prompt = token * .6;
-    /* For a file with 5 bits per weight; the fixed overhead per token is for queues and threads. */
+    /* For a file with 5 bits per weight. The fixed overhead per token accounts for queues and
+     * threads. */
     const double step = fmax(s->active * .7 / fmax(1e8, r->speeds.bandwidth) + 3e-4, token / 4);
     in->speed = (double)o->reps * ((double)o->pp * prompt + (double)o->tg * step) * 1.5;
     in->tools =

@@ -19,15 +19,15 @@ struct rates { /* seconds, with all threads of the job */
     double memory, disk; /* free bytes (0: unknown); bytes read per second */
     bool measured;       /* passes of the model itself were timed */
 };
-struct estimate_opts {               /* those options of the job that affect its time */
+struct estimate_opts {               /* the job's options that affect its time */
     const struct str_list *files[2]; /* names of the recipes: size classes, presets */
     int64_t calib_ctx, calib_chunks, eval_ctx, eval_chunks, pp, tg, reps;
     int64_t tools_cases; /* 0: no suite */
     bool convert;        /* the source is a folder */
     bool best;           /* presets are encoded with the best search */
 };
-/* Fills in the times of a model's passes, derived from its shapes. What does not fit into r->memory
- * is read from disk again at every window. */
+/* Fills in the times of a model's passes, derived from its shapes. Data that do not fit into
+ * r->memory are read from disk again at every window. */
 void rates_guess(struct rates *r, const struct shapes *s, const struct estimate_opts *o);
 /* Fills in the times, windows and layers of *in; its numbers of files (n_classes, n_presets) must
  * be set. */

@@ -149,8 +149,8 @@ const char *guard_hash_of(const struct constraint *g, const char *name) {
     if (!find_known(g, name) || read_text(g->dir, name, &text, &len, &ignored)) return NULL;
     text_hash(name, text ? text : "", len, hex);
     free(text);
-    /* An entry that matches the file is preferred. Otherwise, any entry of that name shows that the
-     * file was edited. */
+    /* Prefer an entry that matches the file. If only other entries have that name, the file was
+     * edited. */
     for (int i = 0; i < g->n; i++)
         if (strcmp(g->known[i].name, name) == 0 && (!last || strcmp(g->known[i].hex, hex) == 0))
             last = g->known[i].hex;
@@ -281,7 +281,7 @@ int guard_keep(const char *dir, const char *name, struct err *e) {
     return rc;
 }
 
-/* Returns the name of our file if the user's file stays: "README.md" -> "README.new.md". */
+/* Returns the name for our file if the user's file is kept: "README.md" -> "README.new.md". */
 static char *aside_name(const char *name) {
     const char *dot = strrchr(name, '.');
     size_t n = dot && dot != name ? (size_t)(dot - name) : strlen(name);

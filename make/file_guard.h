@@ -44,7 +44,7 @@ int guard_check(const struct constraint *g, const char *name, const char *text, 
                 struct err *e);
 /* Announces a text that guard_write will write. */
 void guard_announce(struct constraint *g, const char *name, const char *text, size_t len);
-/* Writes the announcements to DIR/.hone-writing, so that they outlive this process. */
+/* Writes the announcements to DIR/.hone-writing, so that they survive if this process is killed. */
 int guard_begin(struct constraint *g, struct err *e);
 /* Writes a text. *written is false if the file already had these bytes. */
 int guard_write(struct constraint *g, const char *name, const char *text, size_t len,

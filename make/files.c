@@ -155,7 +155,7 @@ static int convert_folder(struct make *mk, struct err *e) {
     step_init(&s, &mk->job, "convert");
     step_key(&s, "source", "%s", mk->src_hash);
     step_key(&s, "type", "%s", r.type);
-    /* It decides where general.name comes from. */
+    /* It determines where general.name comes from. */
     step_key(&s, "keys", "%s", o.name ? o.name : "card");
     step_key(&s, "file", "%s", job_name(file));
     if (o.pre) step_key(&s, "pre", "%s", o.pre);
@@ -321,8 +321,8 @@ int make_imatrix(struct make *mk, struct err *e) {
         log_info("collecting the importance matrix");
         rc = claim_take(&mk->job, file, e);
         if (rc == 0) rc = collect(mk, mk->imatrix, gram, e);
-        /* Memory may have run out; the matrix alone needs little. With --max-memory, the free
-         * memory must not change the result, so the job fails. */
+        /* Memory may have run out, but the matrix alone needs little. With --max-memory, the amount
+         * of free memory must not change the result, so the job fails. */
         if (rc == ERR_SYS && gram && !memory_given()) {
             log_warn("%s; continuing without error feedback", e->msg);
             make_left_out(mk, "error feedback: %s", e->msg);

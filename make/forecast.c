@@ -254,7 +254,7 @@ static bool read_plan(struct make *mk, const cJSON *o) {
                           .mixes = doc_bool(o, "mixes", false),
                           .feedback = doc_bool(o, "feedback", false),
                           .sequential = doc_bool(o, "sequential", false)};
-    /* Missing in records of earlier versions, where the collector decided. */
+    /* Missing in records of earlier versions, in which the collector decided this. */
     p.answers = p.feedback && doc_bool(o, "answers", true);
     p.fed_files = p.feedback ? mk->classes.n + mk->budget.n : 0;
     (void)read_count(o, "fed_files", &p.fed_files);
@@ -333,8 +333,8 @@ static void log_plan(const struct make *mk) {
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
-/* Checks whether mixes can be judged, for which an evaluation text is needed that no choice was
- * based on. Otherwise presets are made instead, or --budget is an error. */
+/* Checks whether mixes can be judged, which requires an evaluation text that was not used for any
+ * choice. Otherwise presets are made instead, or --budget is an error. */
 static int check_judge(struct make *mk, struct err *e) {
     const char *same;
     if (!mk->classes.n && !mk->budget.n) return 0;
@@ -390,7 +390,7 @@ int make_replan(struct make *mk, enum plan_part done, struct err *e) {
         if (i > PART_CONVERT) said += plan_seconds(&mk->in, &mk->plan, (enum plan_part)i);
         mk->in.done[i] = 1;
     }
-    /* Probes may use all of their time, so their duration says nothing about the rest. */
+    /* Probes may use all of their time, so their duration does not predict that of the rest. */
     if (said > 5 && done != PART_PROBES)
         scale(&mk->in, fmin(4, fmax(.5, (spent - mk->in.spent) / said)));
     mk->in.spent = spent;
@@ -412,7 +412,7 @@ int make_replan(struct make *mk, enum plan_part done, struct err *e) {
         log_warn("--time (%s) cannot be met: the job will take about %s more", limit, text);
         mk->said_late = true;
     }
-    if (done >= PART_PROBES) { /* the probes as they were made */
+    if (done >= PART_PROBES) { /* the number of probes actually made */
         p.probes = mk->plan.probes;
         p.probe_windows = mk->plan.probe_windows;
     }

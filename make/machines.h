@@ -17,9 +17,9 @@ struct machine_row {
 /* Returns the i-th machine; NULL: there are no more. */
 const struct machine_row *machine_at(int i);
 /* Fills *out with the rates of machine m, based on `quiet`, the speeds of this machine with
- * `threads` threads when it is quiet; `here` supplies the sizes of the texts. As in the current
- * program, the card runs passes and the encoders' own search; what does not fit on it, error
- * feedback, second moments and gradients stay on the processor. */
+ * `threads` threads when it is idle; `here` supplies the sizes of the texts. As in the current
+ * program, the card runs passes and the encoders' own search. Error feedback, second moments,
+ * gradients and whatever does not fit on the card stay on the processor. */
 void machine_rates(const struct machine_row *m, const struct rates *here,
                    const struct speeds *quiet, int threads, const struct shapes *s,
                    const struct estimate_opts *o, struct rates *out);

@@ -129,7 +129,7 @@ static bool wants_probes(const struct make *mk) {
 }
 
 static const struct make_step {
-    const char *what; /* logged when the step begins; NULL: nothing */
+    const char *what; /* logged when the step begins; NULL: no message */
     int (*run)(struct make *mk, struct err *e);
     bool (*asked)(const struct make *mk);
     /* Part of the forecast that this step completes; PART_COUNT: none. */
@@ -166,7 +166,7 @@ static int n_files(const struct make *mk) {
     return 1 + mk->classes.n + mk->recipes.n + mk->budget.n;
 }
 
-/* Returns whether nothing is left to do in the parts before `end`. */
+/* Returns whether all parts before `end` are done. */
 static bool all_done(const struct make *mk, enum plan_part end) {
     struct plan_in whole = mk->in;
     for (int i = 0; i < (int)end; i++) {
@@ -185,7 +185,7 @@ void make_share(struct make *mk, enum plan_part part, double found, int of, int 
     if (of + before) mk->in.done[part] = (mk->in.done[part] * before + found) / (of + before);
 }
 
-/* Stores the share of its part that step s has found while counting. */
+/* Stores which share of its part step s has found done while counting. */
 static void note_share(struct make *mk, const struct make_step *s) {
     int of = mk->n_found + mk->n_missing;
     if (s->part >= PART_EVAL && of < n_files(mk)) of = n_files(mk);
@@ -212,7 +212,7 @@ static void count_steps(struct make *mk, bool whole) {
         if (!s->asked(mk) || s->run == remove_parts || (!planned && i > FORECAST)) continue;
         if (!whole && i <= FORECAST) continue;
         mk->n_found = mk->n_missing = 0;
-        if (s->run(mk, &ignored)) return; /* it needs something that has not been made yet */
+        if (s->run(mk, &ignored)) return; /* it needs a file that has not been made yet */
         if (i == FORECAST) planned = mk->plan.made;
         if (s->part < PART_COUNT) note_share(mk, s);
     }
@@ -253,7 +253,7 @@ void make_count(struct make *mk, bool whole) {
 static void tell_progress(const struct make *mk, const struct make_step *s) {
     double step = 0, rest = 0;
     if (mk->in.eval_window <= 0) return;
-    /* The ladder covers two parts. */
+    /* The ladder step covers two parts of the forecast. */
     const enum plan_part first = s->run == make_ladder ? PART_LADDER : s->part,
                          last = s->run == make_ladder ? PART_JUDGE : s->part;
     if (first == PART_COUNT) return;

@@ -26,7 +26,7 @@ struct made { /* one GGUF file of the folder */
     uint64_t type_bytes[QT_COUNT]; /* bytes of its tensors, by type */
     /* Files of the ladder only: */
     char size_class[32]; /* "Q4_K_M"; "": none */
-    bool is_mix;         /* otherwise the preset of its name */
+    bool is_mix;         /* true: a mix; false: the preset of its name */
     bool feedback;       /* encoded with error feedback */
     double preset_kld;   /* mean divergence of llama.cpp's preset of this size; 0: not measured */
     char *why;           /* owned; NULL: no comparison */
@@ -69,7 +69,7 @@ struct make {
     cJSON *about_imatrix, *about_eval; /* objects for results.json, owned; NULL: unknown */
     struct str_list notes;
     struct publish_facts given; /* facts for the card, from the options */
-    const char *words;          /* --notes: path of a file */
+    const char *words;          /* path given by --notes */
     const char *tmpl_how;       /* --template: "keep", or NULL */
     const char *tmpl;           /* repaired chat template; NULL: the base's */
     char tmpl_hash[33];
@@ -77,18 +77,17 @@ struct make {
     bool mmproj_missing;       /* while counting: some projector file is not recorded */
     bool requantize;           /* --allow-requantize */
     struct requant base;       /* prior quantization of the base */
-    struct str_list left_out;  /* parts that the plan leaves out: first those left out for memory,
-                                  then for --time */
+    struct str_list left_out;  /* parts that the plan skips: first for memory, then for --time */
     int n_no_memory;           /* number of entries of left_out that are due to memory */
     struct str_list cut_short; /* other work that could not be done */
     bool counting;          /* make_count is running: steps only look up records and do no work */
     int n_found, n_missing; /* records of the current step, while counting */
     double n_begun;         /* progress on the missing records; 1 is a whole record */
-    const char *text_dir;   /* folder for the built-in texts; NULL: the state folder */
+    const char *text_dir;   /* folder where the built-in texts are stored; NULL: the state folder */
     bool said_late;         /* the warning that --time is too short has been logged */
     bool kept_plan;         /* the plan comes from an earlier run's record */
 };
-/* Returns whether make_count is running, so that steps must do no work. */
+/* Returns whether make_count is running; steps must then do no work. */
 bool make_counts(const struct make *mk);
 /* Records, while counting, that `found` of `of` files of a part are done, in addition to the
  * `before` files recorded earlier. */
@@ -107,8 +106,8 @@ enum quantize_resume make_resume(const struct make *mk);
 bool make_reuse(struct make *mk, struct step *s, cJSON **result);
 /* Replaces *to and takes ownership of `result`. */
 void make_keep(cJSON **to, cJSON *result);
-/* Adds a sentence to cut_short about work that could not be done, unless it is already there. It
- * stays whatever later plans include. */
+/* Adds a sentence to cut_short about work that could not be done, unless it is already there. Later
+ * plans do not remove it. */
 void make_left_out(struct make *mk, const char *fmt, ...) PRINTF_LIKE(2, 3);
 /* Adds a sentence to the notes of results.json. */
 void make_note(struct make *mk, const char *fmt, ...) PRINTF_LIKE(2, 3);
@@ -211,7 +210,7 @@ int make_check_time(struct make *mk, const char *out, struct err *e);
 /* Updates the forecast after the part `done`, and fits the plan to the remaining time. */
 int make_replan(struct make *mk, enum plan_part done, struct err *e);
 struct shapes;
-/* Returns the bytes of memory that the job takes besides large buffers. */
+/* Returns the bytes of memory that the job takes in addition to large buffers. */
 double make_other_memory(void);
 /* Measures the inputs of the plan. `base` is the path of the converted model; NULL: not converted
  * yet. In that case `convert`, if not NULL, converts the model if timing its passes is worth it. */
@@ -235,7 +234,7 @@ int make_mix(struct make *mk, struct err *e);
 int make_preset(struct make *mk, const char *recipe, struct err *e);
 /* Sets *out to the exact file size of a preset, without encoding anything. */
 int make_class_bytes(const struct make *mk, const char *name, uint64_t *out, struct err *e);
-/* Returns the name of the encoders' search for mixes, with or without error feedback. */
+/* Returns the name of the search that encoders use for mixes, with or without error feedback. */
 const char *make_mix_search(const struct make *mk, bool feedback);
 /* Returns the seconds left for probes; 0: no limit. */
 double make_time_for_probes(const struct make *mk);

@@ -40,8 +40,7 @@ static int eval_step(struct make *mk, const struct made *f, struct step *s, stru
     return 0;
 }
 
-/* Appends the same groups of rows as `hone eval kld --by-depth`: 1..63 tokens of context, 64..127,
- * ... */
+/* Appends rows grouped as in `hone eval kld --by-depth`: 1..63 tokens of context, 64..127, ... */
 static void put_depths(cJSON *to, const struct eval_kld_run *r, int cand) {
     cJSON *rows = doc_arr(to, "by_depth");
     for (int64_t lo = 1, hi = 64; lo < r->ctx; lo = hi, hi *= 2) {
@@ -101,8 +100,7 @@ static int bench_open(struct make *mk, struct bench *b, struct made *const *f, i
     struct session_opts o = {
         .n_ctx = mk->eval_ctx, .isa = mk->w->isa, .act = ACT_F32, .pool = mk->w->pool};
     for (int i = 0; i < n; i++) b->path[i] = f[i]->path;
-    for (int i = n - 1; i >= 0;
-         i--) { /* from the last, so that the base, the largest, comes last */
+    for (int i = n - 1; i >= 0; i--) { /* backwards, so that the base, the largest, comes last */
         o.device = device_share(mk->w, b->path, i + 1);
         TRY(open_model(mk->w, &b->model[i], f[i]->path, e));
         open_warn_context(mk->w, b->model[i], mk->eval_ctx);

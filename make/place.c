@@ -15,7 +15,7 @@
 static const char source_file[] = "source.json";
 enum { MAX_RESULTS = 256 << 20 };
 
-/* Like io_real, but the last components need not exist. */
+/* Like io_real, but the last components of the path need not exist. */
 static char *real_or_new(const char *path) {
     char *real = io_real(path);
     if (real) return real;
@@ -91,7 +91,7 @@ static bool within(const char *p, const char *dir) {
 }
 
 /* Returns an error if the resolved path `to` is inside the results or the state of an earlier job:
- * both would be published, or deleted, together. */
+ * they would then be published or deleted together. */
 static int check_outer(const char *to, const char *out, struct err *e) {
     int rc = 0;
     char *dir = xstrdup(to);

@@ -69,13 +69,14 @@ static double mixing(const struct plan_in *in, const struct make_plan *p) {
     return sum + (p->sequential ? files * in->encode_sequential : 0);
 }
 
-/* Returns the number of passes, of files and of the base, in the comparison with the presets. */
+/* Returns the number of passes in the comparison with the presets: those of the files plus those of
+ * the base. */
 static double judging(const struct plan_in *in, const struct make_plan *p) {
     const bool split = p->fed_files > 0 && p->fed_files < in->n_classes;
     return (2 + 2 * p->sequential) * in->n_classes + in->judge_passes + split;
 }
 
-/* Returns the time of a whole part, including finished work. */
+/* Returns the time that a whole part takes, including work already done. */
 static double whole_part(const struct plan_in *in, const struct make_plan *p, enum plan_part part) {
     const double classes = in->n_classes, window = (double)p->eval_windows * in->eval_window;
     const double files = classes + in->n_presets, mixes = p->mixes ? classes : 0;
@@ -168,9 +169,9 @@ static void fewer_windows(struct steps *s, struct make_plan *p, int64_t least) {
     }
 }
 
-/* Mixes give up, in this order: making files block by block; some probes; windows of the comparison
- * that hardly change its outcome; all probes, if gradients are known; feedback for large files,
- * which gain least, then for all files; more windows. */
+/* Lists plans with mixes. They give up, in this order: making files block by block; some probes;
+ * windows of the comparison that hardly change its outcome; all probes, if gradients are known;
+ * feedback for large files, which gain least from it, then for all files; further windows. */
 static void mix_steps(struct steps *s, struct make_plan *p) {
     p->sequential = false;
     for (size_t i = 0; i < COUNT_OF(levels); i++) {
@@ -268,8 +269,8 @@ static struct plan_in unlimited(const struct plan_in *in) {
     return out;
 }
 
-/* Returns the inputs with those options restored that memory excludes but that time would also
- * exclude, so that time is given as the reason. */
+/* Restores the options that memory excludes but time would exclude, too, so that time is given as
+ * the reason. Returns the changed inputs. */
 static struct plan_in by_time(const struct plan_in *in) {
     struct plan_in out = *in, all = unlimited(in);
     struct make_plan p;

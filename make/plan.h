@@ -10,8 +10,8 @@
 
 #include "mix/joint.h"
 
-/* Effort spent on quality: mixes with the encoders' own search; in addition, error feedback; in
- * addition, block-by-block quantization (mix/sequential.h). */
+/* Effort spent on quality. FAST: mixes with the encoders' own search. NORMAL: also error feedback.
+ * HIGH: also block-by-block quantization (mix/sequential.h). */
 enum effort { EFFORT_FAST, EFFORT_NORMAL, EFFORT_HIGH, EFFORT_COUNT };
 extern const char *const effort_name[EFFORT_COUNT];
 
@@ -30,7 +30,7 @@ enum plan_part { /* in execution order */
 };
 extern const char *const plan_part_name[PART_COUNT];
 
-enum plan_need {                /* memory needs; each includes the previous ones */
+enum plan_need {                /* memory needs; each one includes the previous ones */
                  NEED_PASSES,   /* sessions and their buffers */
                  NEED_FEEDBACK, /* second moments of inputs */
                  NEED_ANSWERS,  /* second moments of output gradients */
@@ -43,7 +43,7 @@ struct plan_in {  /* times in seconds on this machine */
     double limit; /* whole job, including `spent`; 0: no limit */
     double spent;
     double done[PART_COUNT]; /* share that is already done, 0 to 1 */
-    /* Options that are wanted. plan_memory() clears those that do not fit into memory. */
+    /* The requested options. plan_memory() clears those that do not fit into memory. */
     bool mixes;
     bool feedback;           /* error feedback */
     bool answers;            /* feedback also uses moments of output gradients */
@@ -85,16 +85,16 @@ struct make_plan {
 void plan_memory(struct plan_in *in);
 /* Returns the bytes that the large buffers of the plan take. */
 double plan_bytes(const struct plan_in *in, const struct make_plan *p);
-/* Writes a sentence about the i-th option that is left out for memory, counting from 0: how much it
- * needs, and the --max-memory that would allow it. Returns false past the last. */
+/* Writes a sentence about the i-th option (from 0) that is left out for lack of memory: how much it
+ * needs, and the --max-memory that would allow it. Returns false past the last one. */
 bool plan_no_memory(const struct plan_in *in, int i, char *out, size_t cap);
 /* Fills *p with the plan without a time limit; only memory excludes options. */
 void plan_full(const struct plan_in *in, struct make_plan *p);
 enum { PLAN_POINTS = 10 };
 /* Fills *p with the best plan within the time limit, or with the shortest. */
 void plan_fit(const struct plan_in *in, struct make_plan *p);
-/* Lists the plans that are worth offering, from the shortest to the best: the last step of each
- * kind. Returns their number, at most PLAN_POINTS. */
+/* Lists the plans worth offering, from the shortest to the best: the last one of each kind. Returns
+ * their number, at most PLAN_POINTS. */
 int plan_points(const struct plan_in *in, struct make_plan out[PLAN_POINTS]);
 /* Describes what a plan makes, e.g. "mixes from 81 probes, error feedback". */
 void plan_describe(const struct plan_in *in, const struct make_plan *p, char *out, size_t cap);
@@ -106,8 +106,8 @@ double plan_total(const struct plan_in *in, const struct make_plan *p);
 int64_t plan_probes(const struct plan_in *in, const struct make_plan *p);
 /* Returns whether a plan that plan_fit() made still exceeds the limit. */
 bool plan_too_long(const struct plan_in *in, const struct make_plan *p);
-/* Writes a sentence about the i-th thing that `p` leaves out for time, counting from 0, and the
- * time that it would take. Returns false past the last. */
+/* Writes a sentence about the i-th part (from 0) that `p` leaves out for lack of time, and the time
+ * it would take. Returns false past the last one. */
 bool plan_left_out(const struct plan_in *in, const struct make_plan *p, int i, char *out,
                    size_t cap);
 /* Writes a duration in words: "3.2 hours", "14 minutes", "40 seconds". */

@@ -97,7 +97,7 @@ static int copy_source(struct publish *p, struct err *e) {
             rc = io_read_file(&text, &len, path, MAX_TEXT, e);
             if (rc == 0) {
                 const char *name = copied[i][1] ? copied[i][1] : copied[i][0];
-                /* A text with blanks to fill in is not a license text. */
+                /* A license text with blanks to be filled in is not copied. */
                 bool whole = !copied[i][1] || !memchr(text, '{', len);
                 bool ours = p->o->tmpl && strcmp(name, "chat_template.jinja") == 0;
                 if (ours)

@@ -37,7 +37,7 @@ static int result_index(const struct judge *j, int i) {
 static double badness(const struct judge *j, int i) {
     const struct release_file *f = &j->r->file[i];
     const int k = result_index(j, i);
-    /* The file from which the others were made is the last resort. */
+    /* The file from which the others were made is the last choice. */
     if (f->is_float) return 1e3;
     if (k < 0 || pick_grade(j->res, k).band == PICK_UNKNOWN) return 100 - f->bpw;
     return k == pick_file(j->res) ? -1 : j->res->file[k].mean_kld;
@@ -59,8 +59,8 @@ static int recommended(const struct judge *j) {
     return -1;
 }
 
-/* Returns how much of a memory is available for what fit.h counts. That excludes embeddings, which
- * are not on a card. */
+/* Returns how much of a memory is available for what fit.h counts, which excludes embeddings, since
+ * they are not on a card. */
 static uint64_t usable(enum release_memory kind, int gib, const struct sizes *z) {
     uint64_t all = (uint64_t)gib << 30, on = sizes_device(z), whole = sizes_weights(z);
     if (kind == RELEASE_GPU) return all - fit_reserve(all);

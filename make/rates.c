@@ -47,7 +47,7 @@ static int time_windows(struct rates *r, struct make *mk, struct model *m, const
                                .from = -1,
                                .unshared = true};
     r->window = HUGE_VAL;
-    /* The first pass reads the file. */
+    /* The first pass also reads the file. */
     for (double t0, from = progress_now_s(); progress_now_s() - from < .4;) {
         t0 = progress_now_s();
         TRY_GOTO(out, rc, eval_kld_open(&job, &run, e));
@@ -229,8 +229,8 @@ int rates_first(struct rates *r, struct make *mk, const struct shapes *s, struct
     *r = (struct rates){.memory = (double)mem_available(), .disk = disk_rate(mk->src)};
     rates_opts(mk, &o);
     if (!(mk->speeds.product > 0)) TRY(speeds_find(&mk->speeds, &mk->busy, mk->w, e));
-    /* Other processes may end before a long job does, so count on at least a quarter of the
-     * processors. */
+    /* Other processes may end before a long job does, so assume that at least a quarter of the
+     * processors is available. */
     r->speeds = speeds_scaled(&mk->speeds, fmax(.25, 1 - mk->busy));
     TRY(text_tokens(&mk->calib, &r->calib_tokens, e));
     TRY(text_tokens(&mk->probe, &r->probe_tokens, e));
@@ -256,7 +256,7 @@ int rates_model(struct rates *r, struct make *mk, const struct shapes *s, const 
     TRY(time_model(r, mk, base, e));
     r->pass_token = r->window / (double)mk->eval_ctx;
     r->measured = true;
-    if (!mk->in.feedback && s->active > 0) { /* there was not enough memory to measure it */
+    if (!mk->in.feedback && s->active > 0) { /* memory did not suffice to measure it */
         struct shapes_gram gram;
         shapes_gram(s, &gram);
         r->gram_token = r->calib_token * gram.flops / (2 * s->active);

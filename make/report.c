@@ -57,7 +57,7 @@ int make_checksum(struct make *mk, const char *path, const char *hash, char hex[
     return rc;
 }
 
-/* Opens a finished file as any user of it would, to get its actual size and bits per weight. */
+/* Opens a finished file like any other GGUF file, to get its actual size and bits per weight. */
 static int describe_file(struct made *f, int64_t *n_params, struct requant *base, struct err *e) {
     struct gguf *g = NULL;
     TRY(gguf_open(&g, f->path, 0, e));
@@ -231,7 +231,7 @@ static int write_sums(struct make *mk, struct err *e) {
     return rc;
 }
 
-/* Writes only numbers and reports, for a job that publishes no model. */
+/* Writes only numbers and reports. Used if the job publishes no model. */
 static int write_alone(struct make *mk, const cJSON *results, struct err *e) {
     char *path = job_path(&mk->job, "results.json");
     int rc = doc_write(results, path, true, e);

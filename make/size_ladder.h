@@ -13,7 +13,7 @@ enum { LADDER_CANDS = 2 };
 const char *ladder_find(const char *name);
 
 struct cand {          /* a candidate for the file of a class, in the work folder */
-    char *file, *path; /* its name within the job; owned */
+    char *file, *path; /* name within the job, and path; owned */
     struct made made;  /* filled by measuring */
     bool there;
 };
@@ -34,9 +34,10 @@ struct verdict_in {          /* results on the same windows */
     double kld, kld_plain, p999, p999_plain, diff, diff_stderr;
     int64_t n_tokens; /* scored positions */
 };
-/* Returns whether a candidate is better than the preset: its mean is lower, as the choice of types
- * predicted, and its 99.9 % value exceeds the preset's by at most two standard errors. `why`
- * receives a sentence with the numbers, which mentions a difference that is within the error. */
+/* Returns whether a candidate is better than the preset: its mean is lower, as predicted when its
+ * types were chosen, and its 99.9 % value exceeds the preset's by at most two standard errors.
+ * `why` receives a sentence with the numbers, which mentions a difference that is within the
+ * error. */
 bool ladder_verdict(const struct verdict_in *v, char *why, size_t cap);
 
 #endif

@@ -87,7 +87,7 @@ static void watch_start(struct watch *w) {
     w->t0 = progress_now_s();
 }
 
-/* Returns in which share of the time since watch_start threads that could run did run. */
+/* Returns for which share of the time since watch_start the runnable threads actually ran. */
 static double watch_share(const struct watch *w) {
     double ran, waited;
     thread_times(&ran, &waited);
@@ -96,7 +96,7 @@ static double watch_share(const struct watch *w) {
     return ran > 0 && waited > 0 ? ran / (ran + waited) : 1;
 }
 
-/* Returns how long the work since watch_start would have taken on a quiet machine. */
+/* Returns how long the work since watch_start would have taken on an idle machine. */
 static double watch_quiet(const struct watch *w) {
     const double wall = progress_now_s() - w->t0;
     return wall * watch_share(w);
@@ -252,7 +252,7 @@ static int time_feedback(struct fed_speed *out, const struct data *d, const stru
     watch_start(&w);
     TRY(fb_tensor_new(&f.fb, &src, e));
     out->choose = watch_quiet(&w);
-    if (factors_made(store) > made) { /* once more, now that the factors are known */
+    if (factors_made(store) > made) { /* again, now that the factors are known */
         fb_tensor_free(f.fb);
         const double first = out->choose;
         watch_start(&w);
@@ -404,8 +404,8 @@ bool speeds_read(struct speeds *s, const char *text, const char *isa, int thread
 }
 
 int speeds_find(struct speeds *s, double *busy, const struct work *w, struct err *e) {
-    /* If products are faster than recorded by this factor, the machine was not quiet at the
-     * time. */
+    /* If products are faster by this factor than recorded, the machine was busy when they were
+     * recorded. */
     static const double much_faster = 1.15;
     const char *isa = kern_isa_name(w->isa);
     const int threads = pool_size(w->pool);

@@ -16,11 +16,11 @@ enum fed_kind { FED_CODES, FED_GRIDS, FED_NARROW, FED_KINDS };
 enum { FED_SMALL = 512, FED_LARGE = 2048 }; /* columns in the two trials of a kind */
 struct fed_speed {  /* seconds, with all threads, for a matrix with that many columns */
     double choose;  /* choosing the shrinkage if the factors are known, once per tensor and type */
-    double factors; /* the factors needed for that, once per input (the same for all kinds) */
+    double factors; /* the factors needed to choose, once per input (the same for all kinds) */
     double factor;  /* one more factor, for each matrix that has its own moments */
     double weight;  /* encoding, per weight */
 };
-struct speeds {                   /* with all threads of the job, on a quiet machine */
+struct speeds {                   /* with all threads of the job, on an idle machine */
     double product;               /* floating-point operations per second of matrix products */
     double bandwidth;             /* memory read, bytes per second */
     double encode[QT_COUNT];      /* seconds per weight, fast search; 0: not a candidate */
@@ -39,11 +39,11 @@ double fed_factor(const struct speeds *s, double n);
 double fed_weight(const struct speeds *s, enum fed_kind k, double n);
 /* Returns the speeds of a machine that does `by` times as much work per second. */
 struct speeds speeds_scaled(const struct speeds *s, double by);
-/* Finds the speeds that this machine has when it is quiet, and sets *busy to the share of processor
+/* Finds the speeds that this machine has when it is idle, and sets *busy to the share of processor
  * time that other processes are taking now. Measuring takes a few seconds; the speeds are recorded
  * in a file in the user's cache folder (w->choices), named after processor, instruction sets and
- * version. If there is a record, only products are timed: a slower clock scales the recorded
- * speeds, and a much faster machine is measured again. */
+ * version. If there is a record, only products are timed. If the clock is slower now, the recorded
+ * speeds are scaled; if the machine is much faster than recorded, it is measured again. */
 int speeds_find(struct speeds *s, double *busy, const struct work *w, struct err *e);
 /* Write and read the record; speeds_read returns false if it is for a different instruction set or
  * number of threads. The caller frees the text. */

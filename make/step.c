@@ -171,7 +171,7 @@ int job_remove_parts(const struct job *j, struct err *e) {
     return remove_leftovers(j->state, is_part, e);
 }
 
-/* Removes what a refused job has created, if that is only the lock and empty folders. */
+/* Cleans up after a job that was refused: removes the lock and empty folders. */
 static void remove_empty(const struct job *j) {
     struct io_names all;
     struct err ignored;

@@ -62,8 +62,8 @@ static int write_divided(struct make *mk, const struct default_text *t, struct e
 
 int make_texts(struct make *mk, struct err *e) {
     struct gguf *g = NULL;
-    /* An unconverted folder is assumed to have a template; if it has none, its forecast is
-     * wrong. */
+    /* A folder that is not converted yet is assumed to have a template. If it has none, the
+     * forecast is wrong. */
     bool has_template = true;
     if (mk->n_files) {
         TRY(gguf_open(&g, mk->file[0].path, GGUF_ONE_FILE, e));

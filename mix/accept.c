@@ -103,7 +103,7 @@ static int compare(struct gate *g, const char *mix, struct err *e) {
     for (int i = 0; i < g->n; i++) path[i + 2] = g->plain[i].path;
     struct session_opts o = {.n_ctx = g->ctx, .isa = g->w->isa, .act = ACT_F32, .pool = g->w->pool};
     for (int i = n - 1; i >= 0 && !rc;
-         i--) { /* from the last, so that the base, the largest, comes last */
+         i--) { /* backwards, so that the base, the largest, comes last */
         o.device = device_share(g->w, path, i + 1);
         rc = open_model(g->w, &m[i], path[i], e);
         if (!rc && !o.n_ubatch) o.n_ubatch = passes_rows(g->w, m[i], g->ctx, n);

@@ -27,8 +27,8 @@ struct gate {
     bool passed;
     char why[512];
 };
-/* Finds the largest plain recipes whose files take at most `budget` bytes. If files of these
- * already exist, the caller may then set their paths. */
+/* Finds the largest plain recipes whose files take at most `budget` bytes. If such files already
+ * exist, the caller may then set their paths. */
 int gate_find(struct gate *g, uint64_t budget, struct err *e);
 /* Quantizes the missing files, compares the mix with all of them, and sets best, passed and why.
  * The mix passes if no recipe fits. */

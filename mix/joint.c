@@ -119,8 +119,8 @@ int joint_list(const struct sens *s, struct sens_joint *out) {
 
 /* Standard deviations of logs. A group's true loss differs from the loss predicted by its slope by
  * four factors: one common to all groups, one common to its role, one common to its block, and its
- * own. Joint probes are below the sum of single ones by a factor common to all roles or to all
- * blocks. Measured on the models of docs/notebook/mixes.md; the fit hardly depends on these
+ * own. A joint probe is smaller than the sum of single probes by a factor common to all roles or to
+ * all blocks. Measured on the models of docs/notebook/mixes.md; the fit hardly depends on these
  * values. */
 static const double BY_ALL = .3, BY_ROLE = .5, BY_BLOCK = .3, BY_GROUP = .35, JOINT_ROLES = .1,
                     JOINT_BLOCKS = .2, PROBE = .05;
@@ -131,7 +131,7 @@ struct fit {
     int n, m;     /* groups, measurements */
     int *group;   /* [n] */
     double *loss; /* [n] log of the loss in joint_type; initially from slopes */
-    double *move; /* [n] log of the factor by which to correct it */
+    double *move; /* [n] log of the factor that corrects it */
     double *var;  /* [n][n] covariance of move */
     struct seen { /* a measurement */
         const struct sens_joint *joint; /* NULL: a probe of one group alone */
@@ -143,8 +143,8 @@ struct fit {
     double *c, *r; /* [m][m] Cholesky factor; [m] residuals */
 };
 
-/* Class of a measurement: those of class 1 (roles) share a factor, as do those of class 2
- * (blocks). */
+/* Returns the class of a measurement. Those of class 1 (roles) share a factor, and so do those of
+ * class 2 (blocks). */
 static int class_of(const struct seen *o) {
     if (!o->joint) return 0;
     return o->joint->role != ROLE_OTHER ? 1 : 2;
@@ -367,7 +367,7 @@ static double noise(const struct fit *f) {
     return sum;
 }
 
-/* Returns how much a probe of group i would reduce the spread. */
+/* Returns by how much a probe of group i would reduce the spread. */
 static double worth(const struct fit *f, const double *w, int i, double var) {
     const double *v = f->var + i * f->n;
     double mean = 0, squares = 0;
@@ -388,8 +388,8 @@ static void expect(struct fit *f, int i, double var) {
     free(v);
 }
 
-/* Returns the group whose probe is worth most; -1: none is left. Among nearly equal ones it is the
- * first, so that numbers rounded in a file lead to the same choice. */
+/* Returns the group whose probe is worth most; -1: none is left. Among nearly equal groups it
+ * returns the first, so that numbers rounded in a file lead to the same choice. */
 static int best_group(const struct fit *f, const double *w, const bool *taken) {
     double top = 0;
     int best = -1;

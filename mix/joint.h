@@ -9,7 +9,7 @@
 #include "mix/sens.h"
 
 enum probes {                /* what stage 2 probes */
-              PROBES_JOINT,  /* roles, blocks, everything; then single groups while it pays */
+              PROBES_JOINT,  /* roles, blocks, everything; then single groups while they help */
               PROBES_ALL,    /* every group alone */
               PROBES_SLOPES, /* nothing: gradients only */
               PROBES_COUNT

@@ -311,7 +311,7 @@ static void exact(struct solver *s, struct mix_result *r) {
             r->loss = loss;
             r->bytes = bytes;
         }
-        /* Every choice with a loss below bound + slack has been seen. */
+        /* Every choice with a loss below bound + slack has been considered. */
         r->exact = !s->thinned && (r->loss <= s->bound + slack || slack >= gap);
         if (r->exact || slack >= gap || s->thinned) break;
     }
@@ -319,7 +319,7 @@ static void exact(struct solver *s, struct mix_result *r) {
     free(pick);
 }
 
-/* Fails if an option is unusable or if even the smallest options exceed the budget together. */
+/* Fails if an option is unusable, or if even the smallest options together exceed the budget. */
 static int check(const struct mix_group *group, int n, uint64_t budget, struct err *e) {
     uint64_t least = 0;
     for (int g = 0; g < n; g++) {

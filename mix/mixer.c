@@ -139,7 +139,7 @@ void mixer_close(struct mixer *x) {
 
 /* ---- limits ---------------------------------------------------------------------------------- */
 
-/* Computes how many bytes on a card do not go to weights. */
+/* Computes how many bytes of a card are needed for things other than weights. */
 static int beside_weights(const struct mixer *x, const struct mix_ask *ask, uint64_t *out,
                           struct err *e) {
     const char *name = gguf_str_or(x->g, "general.architecture", "");
@@ -225,8 +225,8 @@ static int write_plan(const struct mixer *x, const struct mix_ask *ask, const st
     return rc;
 }
 
-/* Sets the file's notes that document the choice of types. They have a fixed length, because the
- * file size from which they are computed must not change. */
+/* Sets the file's notes that document the choice of types. They have a fixed length, because they
+ * are computed from the file size, which must not change. */
 static void make_notes(const struct mixer *x, struct mix_job *j, const struct mix_ask *ask,
                        const struct sens_mix *mix) {
     static const char *const key[MIX_NOTES] = {

@@ -21,7 +21,8 @@
 #include "base/mem.h"
 #include "base/num.h"
 
-/* Keeps n windows of ctx tokens, evenly spaced; at least two, so that there is a standard error. */
+/* Keeps n evenly spaced windows of ctx tokens, but at least two, so that there is a standard
+ * error. */
 static int thin_windows(struct probe *p, int64_t ctx, int64_t n, struct err *e) {
     int64_t have = p->ids.n / ctx;
     if (have < 2)
@@ -189,8 +190,8 @@ uint64_t probe_bytes(const struct sens *s, const struct probe_want *w) {
     return sum;
 }
 
-/* Adds a candidate's key for the results cache: everything that determines its weights. w is the
- * change of one or several groups, on their own or within a mix. */
+/* Adds a candidate's key for the results cache: everything that determines its weights. w: the
+ * change of one or several groups, alone or within a mix. */
 static void add_kept(struct kept_of *x, const struct probe *p, const struct sens *s,
                      const struct sens_mix *mix, const struct probe_want *w) {
     struct kept_of base = {0};

@@ -53,7 +53,7 @@ double sens_prior(const struct sens *s, const struct sens_group *g) {
 
 /* ---- groups ---------------------------------------------------------------------------------- */
 
-/* Returns the role that names the group. The roles listed here share their type with another role
+/* Returns the role that names the group. The roles listed here have the same type as another role
  * of the same layer. */
 static enum role leader(enum role r) {
     static const struct {
@@ -83,7 +83,7 @@ static double read_share(const struct recipe_model *m, const struct recipe_item 
 void sens_candidates(const struct recipe_item *it, bool can[QT_COUNT]) {
     const unsigned flag = it->ne[0] % QK == 0 ? QF_MIX : QF_MIX_NARROW;
     bool fits[QT_COUNT] = {false};
-    /* Types that do not fit the row length fall back to others. */
+    /* Types that do not fit the row length are replaced by others. */
     for (int t = 0; t < QT_COUNT; t++)
         if (qtype_info(t) && (qtype_info(t)->flags & flag))
             fits[qtype_fit((enum qtype)t, it->ne[0])] = true;
@@ -388,7 +388,7 @@ static double error_between(const struct sens *s) {
         struct sens_group *g = &s->group[i];
         const int t = type_like_4_bits(g), n_probes = g->n_probes;
         if (t < 0 || !sens_own_ratio(g, g->err[t], &own)) continue;
-        g->n_probes = 0; /* hide its own probes; restored below */
+        g->n_probes = 0; /* hides its own probes; restored below */
         if (ratio_without(s, g, g->err[t], &near)) {
             sum += (own - near) * (own - near);
             n++;

@@ -82,7 +82,7 @@ int sens_init(struct sens *s, const struct gguf *g, struct err *e);
 void sens_release(struct sens *s);
 /* Marks the types that a mix may give a tensor. */
 void sens_candidates(const struct recipe_item *it, bool can[QT_COUNT]);
-/* Announces a budget in bytes; call before sens_errors. 0: none. If it is below 2.6 bits per
+/* Announces a budget in bytes (0: none); call before sens_errors. If it is below 2.6 bits per
  * weight, IQ1 types become candidates, which doubles the time of sens_errors. */
 void sens_set_low(struct sens *s, uint64_t budget);
 
@@ -153,10 +153,10 @@ bool sens_allowed(const struct sens *s, int group, enum qtype type, uint64_t bud
 struct sens_ask {          /* limits and objective for a mix */
     uint64_t tensor_bytes; /* limit for all tensors, padded; UINT64_MAX: none */
     uint64_t device_bytes; /* limit for the tensors on the GPU; 0: none */
-    uint64_t budget;       /* determines floors and which steps count */
+    uint64_t budget;       /* determines the floors and which steps apply */
     double speed;          /* weight of decode time; 0: none; see sens_solve */
     bool floors;
-    bool avoid[QT_COUNT]; /* types to use only for groups that have no other */
+    bool avoid[QT_COUNT]; /* types to use only for groups that have no other type */
 };
 struct sens_mix {
     enum qtype *type;      /* [n_groups] */

@@ -193,7 +193,7 @@ static int tensor_errors(const struct sens_source *from, const struct kern *ref,
     return rc;
 }
 
-/* Sets the errors of one group, taking them from the results cache if they are there. */
+/* Sets the errors of one group, if possible from the results cache. */
 static int group_errors(const struct sens *s, const struct sens_source *from,
                         const struct kern *ref, struct sens_group *gr, struct err *e) {
     struct {

@@ -109,7 +109,7 @@ static int read_errors(struct sens_group *g, const cJSON *j, const char *path, s
     for (const cJSON *m = doc_first(errors); m; m = m->next) {
         enum qtype t;
         double v = cJSON_GetNumberValue(m);
-        /* a type that only a later version knows */
+        /* a type from a later version */
         if (!qtype_parse(m->string, &t) || !g->can[t]) continue;
         if (!usable(v, 0))
             return err_set(e, ERR_DATA, "%s: group %s: the error of %s is not a number >= 0", path,

@@ -31,8 +31,8 @@ static int check_number(const char *name, int64_t layer, float v, struct err *e)
                : err_set(e, ERR_DATA, "%s of layer %lld is out of range", name, (long long)layer);
 }
 
-/* Reads the parameters of the activation from the folder's tensors. If only config.json is known,
- * there are no tensors and the parameters stay 0. */
+/* Reads the parameters of the activation from the folder's tensors. Without tensors (only a
+ * config.json), the parameters stay 0. */
 static int numbers_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     for (int64_t i = 0; i < h->d[HD_LAYERS] && hfdir_n_tensors(dir); i++)
         for (size_t k = 0; k < COUNT_OF(number); k++) {

@@ -43,7 +43,7 @@ enum hp_real {
     HF_ATTN_SCALE,     /* scale of attention scores; 0: 1 / sqrt(head_dim) */
     HF_VALUE_SCALE,    /* scale of attention values; 0: 1 */
     HF_CLAMP_QKV,      /* bound on the magnitude of queries, keys and values; 0: none */
-    HF_EMBD_SCALE,     /* scales of embeddings, of a block's contributions, of logits; 0: 1 */
+    HF_EMBD_SCALE,     /* scale of the embeddings, of what blocks add, of the logits; 0: 1 */
     HF_RESIDUAL_SCALE,
     HF_LOGIT_SCALE,
     HF_ROPE_FACTOR,    /* divisor of positions; 0: 1 */
@@ -54,7 +54,7 @@ enum hp_real {
     HF_YARN_FAST,
     HF_YARN_SLOW,
     HF_YARN_LOG,       /* mscale_all_dim of config.json; 0: none */
-    HF_TEMPER,         /* growth of queries with their position (OP_TEMPER); 0: none */
+    HF_TEMPER,         /* scaling of queries by their position (OP_TEMPER); 0: none */
     HF_LLAMA3_FACTOR,  /* Llama 3's RoPE scaling (models/llama3.c); set only during conversion */
     HF_LLAMA3_LOW,
     HF_LLAMA3_HIGH,
@@ -135,7 +135,7 @@ struct hparams {
     float mul[MUL_COUNT];   /* set only during conversion */
 };
 
-/* Where and how a hyperparameter is stored, in GGUF and in config.json. */
+/* How a hyperparameter is stored in GGUF and in config.json. */
 enum hp_flag {
     HPF_REQUIRED = 1,
     HPF_REAL = 2,
@@ -143,8 +143,8 @@ enum hp_flag {
     HPF_ZERO_OK = 8,
     HPF_KEEP_ZERO = 16 /* write the key even if 0 */,
     HPF_WINDOWED = 32 /* for sliding-window layers */,
-    HPF_BOOL = 128 /* a boolean in both */,
-    HPF_LAYERS = 64 /* one number, or one per trunk layer, in both */,
+    HPF_BOOL = 128 /* a boolean in GGUF and config.json */,
+    HPF_LAYERS = 64 /* one number or one per trunk layer, in GGUF and config.json */,
     HPF_UNUSUAL = 256 /* write the key only if the number is not the default */
 };
 struct hp_row {
@@ -171,8 +171,8 @@ enum xform {
     XF_SPLIT_SECOND, /* second half (up) */
     XF_ROPE_PAIRS,  /* first `rot` rows of each head of `group`: new[2i + b] = old[i + b * rot/2] */
     XF_ROPE_HALVES, /* for RoPE with sections: new[i + b * rot/2] = old[2i + b] */
-    /* From wqkv, which has for each key head its queries, the key and the value: the queries,
-     * regrouped as with XF_ROPE_PAIRS. */
+    /* From wqkv, which contains for each key head its queries, then the key and the value: the
+     * queries, regrouped as with XF_ROPE_PAIRS. */
     XF_QKV_Q,
     XF_QKV_K, /* ... keys, likewise */
     XF_QKV_V,
@@ -229,13 +229,13 @@ enum role {
     ROLE_COUNT
 };
 const char *role_name(enum role r); /* "ffn_down_exps" */
-bool role_is_routed(enum role r);   /* matrices of experts of which a token uses only some */
+bool role_is_routed(enum role r);   /* matrices of experts, of which a token uses only a few */
 
 /* Which blocks have the row. %d in names is the block index (MTP blocks follow the trunk). */
 enum where {
     W_GLOBAL,
     W_ALL /* trunk and MTP blocks */,
-    W_ATTN /* attention is the mixer or part of it, as in all MTP blocks */,
+    W_ATTN /* attention is the mixer or part of it; includes all MTP blocks */,
     W_VALUES /* attention with a value projection */,
     W_WINDOW /* attention with a sliding window */,
     W_DELTA /* gated delta net as mixer */,
@@ -325,7 +325,7 @@ const struct arch *arch_find_type(const char *model_type);
  * NULL: unknown. */
 const struct arch *arch_find_dir(const char *hf_class, struct hfdir *dir);
 const struct arch *arch_at(int i); /* NULL past the end */
-/* Hint in errors about models that hone cannot run; it is true of every intact GGUF. */
+/* Hint in errors about models that hone cannot run; it applies to every intact GGUF file. */
 #define ARCH_STILL                                                                                 \
     "it can be inspected, verified, quantized, split, merged, compared and published all the same"
 /* Fails with ERR_DATA: unknown architecture `name` in the GGUF file at `path`. */

@@ -87,8 +87,8 @@ void block_temper(struct build *b, const struct gr_temper *by, gr_reg q) {
 }
 
 /* Returns the heads of r, resized from `from` to `to` values each, and gives r back. Values
- * narrower than keys are zero-padded, so that every cache and device supports them. The only family
- * with such values (MiMo-V2) pays for it with a sixth of its cache. */
+ * narrower than keys are zero-padded, so that every cache and device supports them. In the only
+ * family with such values (MiMo-V2), the padding takes a sixth of the cache. */
 static gr_reg fit_heads(struct build *b, gr_reg r, int64_t from, int64_t to) {
     if (from == to || r == GR_NONE) return r;
     const gr_reg out = block_take(b, b->g->reg_width[r] / from * to);
@@ -114,7 +114,7 @@ static void gated(struct build *b, const struct attn_spec *s, gr_reg in, gr_reg 
     block_give(b, gate);
 }
 
-/* Clamps queries, keys and values (HF_CLAMP_QKV), and scales values (HF_VALUE_SCALE). */
+/* Clamps queries, keys and values (HF_CLAMP_QKV) and scales the values (HF_VALUE_SCALE). */
 static void tamed(struct build *b, const struct heads *r) {
     const double most = b->h->f[HF_CLAMP_QKV], by = b->h->f[HF_VALUE_SCALE];
     const gr_reg all[] = {r->q, r->k, r->v};

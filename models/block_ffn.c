@@ -74,8 +74,8 @@ void block_gate(struct build *b, enum act act, gr_reg gate, gr_reg up, int64_t o
     n->pick.offset = offset;
 }
 
-/* Returns the input of ffn_down: the activation of `in` times the up matrix, or the gate and up
- * matrices. */
+/* Returns the input of ffn_down: the activation of the product of `in` with the up matrix, or with
+ * the gate and up matrices. */
 static gr_reg activated(struct build *b, enum act act, gr_reg in) {
     if (acts[act].gated && block_has(b, "ffn_gate.weight")) {
         gr_reg gate = block_matmul(b, "ffn_gate", in);

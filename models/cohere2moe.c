@@ -36,7 +36,7 @@ static int derive(struct hparams *h, struct err *e) {
 }
 
 /* Determines which layers have a window if config.json does not list them. The leading dense layers
- * have one period, the others another. */
+ * and the others have different periods. */
 static void read_windows(struct hparams *h, const struct hfdir *dir) {
     const double lead = json_num(hfdir_hparam(dir, "prefix_dense_sliding_window_pattern"), 1);
     const double rest = json_num(hfdir_hparam(dir, "sliding_window_pattern"), 4);

@@ -60,7 +60,7 @@ static void put_if_set(struct arena *a, struct json *obj, const char *name, cons
 }
 
 /* Sets a member that obj lacks, from the top level of config.json if one of `names` is a number
- * there (or a string, which its reader will refuse), otherwise from `fill`. */
+ * there (or a string, which its reader will reject), otherwise from `fill`. */
 static void put_missing(struct hfdir *dir, struct json *obj, const char *name, const char *names,
                         const struct json *fill) {
     const struct json *top = names ? hfdir_said(dir, names) : NULL;

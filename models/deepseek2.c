@@ -176,7 +176,7 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
         return err_set(e, ERR_DATA,
                        "moe_layer_freq asks for dense layers among those with experts");
     TRY(read_router(h, dir, e));
-    if (!h->d[HD_EXPERTS]) { /* values that GGUF files of models without experts have */
+    if (!h->d[HD_EXPERTS]) { /* values that GGUF files of dense models contain */
         h->d[HD_LEAD_DENSE] = h->d[HD_LAYERS];
         h->d[HD_FF_EXP] = h->d[HD_FF];
     }

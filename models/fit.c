@@ -65,8 +65,8 @@ bool fit_find(const struct sizes *z, const struct fit_ask *a, struct fit *f) {
         if (!fit_use(z, a, 0, f->n, &f->use)) return false;
         if (fits_memory(a, &f->use)) return true;
     }
-    /* n = blocks + 1 would include the head, like FIT_ALL; with n = blocks only the head stays
-     * outside. */
+    /* n = blocks + 1 would include the head, like FIT_ALL; with n = blocks, only the head is not on
+     * the device. */
     f->way = FIT_BLOCKS;
     int outside = sizes_has_experts(z) ? z->n_blocks : 0;
     for (f->n = z->n_blocks - 1; f->n > 0; f->n--) {

@@ -72,7 +72,7 @@ extern const struct gr_role_info gr_roles[USE_COUNT];
  * members. An absent weight is GR_NONE; a parameter of 0 is unused. */
 struct gr_embed {
     gr_w table;
-    bool position; /* select the row by the token's position instead of its id */
+    bool position; /* the token's position, not its id, selects the row */
     float scale;
 };
 struct gr_norm { /* OP_RMS, OP_RMS_HEADS, OP_GATED_RMS, OP_LAYER_NORM */
@@ -225,7 +225,8 @@ struct graph_facts {
     struct gr_kv *kv;                        /* [n_attn_slots] */
     struct gr_rec *rec;                      /* [n_rec_slots] */
     int *of_op[OP_COUNT], n_of_op[OP_COUNT]; /* nodes of each operation, in order */
-    /* First node from which on tokens are independent: no state, no other tokens. */
+    /* First node after which tokens are independent: no later node keeps state or reads other
+     * tokens. */
     int apart;
 };
 

@@ -97,7 +97,7 @@ static int moe_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e
     return from_hf(h, dir, e);
 }
 
-/* Writes keys that keep other engines from scaling RoPE a second time. */
+/* Writes keys that prevent other engines from scaling RoPE a second time. */
 static void write_keys(const struct hparams *h, struct gguf_w *w) {
     const char *name = h->d[HD_EXPERTS] ? "hunyuan-moe" : "hunyuan-dense";
     char key[64];

@@ -67,7 +67,8 @@ static const struct tensor_row tensors[] = {
 };
 // clang-format on
 
-/* Derives values that have no keys. Kimi delta attention has as many heads as attention. */
+/* Derives values that have no keys. Kimi delta attention has the same number of heads as
+ * attention. */
 static int derive(struct hparams *h, struct err *e) {
     int64_t *d = h->d;
     if (!d[HD_KEY_MLA]) d[HD_KEY_MLA] = d[HD_NOPE] + d[HD_ROT];

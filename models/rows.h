@@ -33,8 +33,8 @@
 #define HP_ROW_LAYER_EPS {"attention.layer_norm_epsilon", "layer_norm_eps|layer_norm_epsilon|norm_epsilon|norm_eps", HF_RMS_EPS, HPF_REAL | HPF_REQUIRED, 0}
 #define HP_ROW_ROPE_BASE \
     {"rope.freq_base", "rope_parameters.rope_theta", HF_ROPE_BASE, HPF_REAL, 10000}
-/* In a GGUF the vocabulary is the number of rows of the embeddings; for some architectures
- * llama.cpp writes a key nevertheless. */
+/* In GGUF, the vocabulary size is the number of embedding rows; for some architectures llama.cpp
+ * also writes a key. */
 #define HP_ROW_VOCAB_KEY {"vocab_size", NULL, HD_VOCAB, 0, 0}
 #define HP_ROW_VOCAB {NULL, "vocab_size", HD_VOCAB, HPF_NO_KEY | HPF_REQUIRED, 0}
 #define HP_ROWS_DECODER HP_ROWS_SIZES, HP_ROW_RMS_EPS, HP_ROW_ROPE_BASE, HP_ROW_VOCAB
@@ -102,7 +102,7 @@
     ROW_VEC("attn_q.bias", "self_attn.q_proj.bias", HD_ATTN_OUT, XF_COPY, W_ATTN, flags),              \
     ROW_VEC("attn_k.bias", "self_attn.k_proj.bias", HD_KV_OUT, XF_COPY, W_ATTN, flags),                \
     ROW_VEC("attn_v.bias", "self_attn.v_proj.bias", HD_KV_OUT, XF_COPY, W_ATTN, flags)
-/* The same biases, if the checkpoint or file has them. */
+/* The same biases, optional. */
 #define ROWS_QKV_BIAS_IF ROWS_QKV_BIAS(TR_FOUND | TR_IF(HD_BIAS_QKV))
 /* Per-head norms of queries and keys; xf: transform of their weights. */
 #define ROWS_QK_NORM(xf)                                                                           \

@@ -20,9 +20,9 @@ struct sizes {
     int n_blocks; /* blocks of the trunk */
     struct block_size block[HP_MAX_LAYERS];
     uint64_t embd;      /* bytes of token and per-layer embeddings, kept in main memory */
-    uint64_t output;    /* bytes of head and norms; on a GPU in addition to the blocks */
+    uint64_t output;    /* bytes of head and norms; a GPU needs them in addition to the blocks */
     uint64_t tied_head; /* bytes of embeddings that are also the head: a GPU gets a copy */
-    uint64_t mtp;       /* bytes of blocks after the trunk, for drafts only */
+    uint64_t mtp;       /* bytes of blocks after the trunk, used only for drafting */
     int64_t reg_floats; /* activations: f32 values per token of a pass */
     int64_t n_vocab, n_embd, n_ctx_train;
     bool tied;

@@ -5,7 +5,7 @@
 
 #include "base/attr.h"
 
-/* Returns whether a limit would also cut silu from below; silu's minimum is -0.2785. */
+/* Returns whether clamping to -limit would also affect silu, whose minimum is -0.2785. */
 static bool limit_is_low(float limit) {
     return limit > 0 && limit < 0.28f;
 }

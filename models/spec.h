@@ -43,7 +43,7 @@ enum rope_kind {
 };
 enum rope_scaling {
     SCALING_MODEL, /* by the model's keys and rope_freqs.weight */
-    SCALING_FULL   /* SCALING_MODEL in layers without a window, plain RoPE in the others */
+    SCALING_FULL   /* SCALING_MODEL in layers without a window, plain RoPE in all others */
 };
 struct rope_spec {
     enum rope_kind kind;
@@ -99,7 +99,7 @@ enum router_score {
 struct router_spec {
     enum router_score score;
     bool keep;           /* weights are not divided by their sum */
-    bool norm_key;       /* likewise, but only if the model's HD_NORM_TOPK is 0 */
+    bool norm_key;       /* the same, but only if the model's HD_NORM_TOPK is 0 */
     int64_t groups, top; /* number of expert groups; only the `top` best are eligible; 0: none */
     double scale;        /* factor of the weights; 0: 1 */
     double margin;       /* for SCORE_MIXER */

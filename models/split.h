@@ -16,9 +16,9 @@ enum { SPLIT_CARDS = 8, SPLIT_FREE = 255 };
 
 struct split_card {
     uint64_t have;        /* usable bytes */
-    uint64_t fixed;       /* bytes taken once any layer is placed there */
+    uint64_t fixed;       /* bytes needed as soon as one layer is placed there */
     uint64_t bandwidth;   /* bytes per second; 0: unknown, counts as the fastest */
-    uint64_t first, last; /* bytes placed with the first and with the last layer */
+    uint64_t first, last; /* bytes placed together with the first and with the last layer */
 };
 struct split_layer {
     uint64_t bytes[SPLIT_CARDS]; /* if on that card: weights, KV cache, recurrent state */

@@ -126,8 +126,8 @@ int yarn_from_gguf(struct hparams *h, const struct arch *a, const struct gguf *g
     return check_yarn(h, key_of(key, arch, "type"), e);
 }
 
-/* Writes the YaRN keys. Default values are written too if config.json has them, as llama.cpp's
- * converter does. */
+/* Writes the YaRN keys. Like llama.cpp's converter, also writes default values if config.json has
+ * them. */
 void yarn_write(const struct hparams *h, const struct arch *a, struct gguf_w *w) {
     const char *arch = a->name;
     char key[KEY_CAP];

@@ -8,7 +8,7 @@
 
 INCBIN(hone_tmpl_add_tools, "template/add_tools.jinja")
 
-/* Finds what the template supports: tools, calls, thinking. */
+/* Determines what the template supports: tools, calls, thinking. */
 static int caps_of(struct lint_caps *caps, const char *src, size_t len, const char *name,
                    struct err *e) {
     struct jinja *t;

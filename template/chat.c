@@ -18,7 +18,7 @@ static const char *const special_names[N_SPECIAL] = {"bos_token", "eos_token", "
 
 struct chat {
     struct jinja *t;
-    struct jinja *lenient; /* t in lenient mode (list.append, pop); NULL: t itself is lenient */
+    struct jinja *lenient; /* t in lenient mode (append, pop); NULL: t itself is lenient */
     /* Texts of special tokens, owned; NULL: the tokenizer has no such token. */
     char *special[N_SPECIAL];
 };
@@ -144,8 +144,8 @@ static struct jval named_vars(struct jctx *c, void *ctx) {
     return chat_name_vars(c, job_vars(c, ctx));
 }
 
-/* Renders a conversation, trying each way until one succeeds; spans may be NULL. If all fail, *e
- * and *je report the first failure, or the first one in lenient mode if that was tried. */
+/* Renders a conversation in one way after another until one succeeds; spans may be NULL. If all
+ * fail, *e and *je report the first failure, or the first one in lenient mode if that was tried. */
 static int render(struct job *j, struct buf *out, struct jinja_spans *spans, struct jinja_err *je,
                   struct err *e) {
     const struct jinja *t = j->chat->t;
@@ -188,8 +188,8 @@ void chat_prompt_release(struct chat_prompt *p) {
     memset(p, 0, sizeof *p);
 }
 
-/* Fills `out` with the byte ranges that come from inputs; adjacent spans are merged. Roles are
- * excluded, being part of the marker around them: <|user|>. */
+/* Fills `out` with the byte ranges that come from inputs, merging adjacent spans. Roles are
+ * excluded, because they are part of the marker around them, as in <|user|>. */
 static int ranges_of(const struct jinja_spans *s, struct tok_range *out) {
     int n = 0;
     for (int i = 0; i < s->n; i++) {
@@ -213,7 +213,7 @@ static size_t head_end(const struct jinja_spans *s) {
     return 0;
 }
 
-/* Returns the number of tokens before byte `at` that no later text can change: those up to and
+/* Returns the number of tokens before byte `at` that no later text can change, i.e. up to and
  * including the last control token. */
 static int64_t tokens_before(const struct tok *t, const struct chat_prompt *p,
                              const struct tok_range *plain, int n_plain, size_t at) {

@@ -32,9 +32,9 @@ void chat_free(struct chat *c);
 int chat_render_text(const struct chat *c, const char *conv, size_t len, const char *kwargs,
                      bool add_generation_prompt, struct buf *out, struct err *e);
 
-/* Step budget shared by the probes for one property of a template. It is ample for a few short
- * messages in any published template, and keeps a hostile one from using the full limit for every
- * property. */
+/* Step budget shared by all probes for one property of a template. It suffices for a few short
+ * messages in any published template, and keeps a hostile template from using the full limit for
+ * every property. */
 enum { CHAT_PROBE_STEPS = 2 << 20 };
 
 /* A tokenized prompt. Control token texts within messages, tool results and tool definitions become

@@ -16,7 +16,7 @@
 
 /* ---- probes ---------------------------------------------------------------------------------- */
 
-/* Words that no template contains. */
+/* Words that appear in no template. */
 #define ASKED "Qaskel"
 #define THOUGHT "Thonqua"
 #define SAID "Anvorn"
@@ -107,7 +107,7 @@ static bool render(const struct chat *c, const char *messages, struct buf *out) 
            render_as(c, messages, true, false, out);
 }
 
-/* Returns whether the template invites an answer even without add_generation_prompt. */
+/* Returns whether the template opens an answer even without add_generation_prompt. */
 static bool always_invites(const struct chat *c) {
     struct buf a = {0}, b = {0};
     const bool same =
@@ -134,7 +134,7 @@ struct marks {
     struct tok *t;
     struct ids inside; /* special tokens between the reasoning and the content of an answer */
     struct ids before; /* special tokens between its reasoning and its calls */
-    bool invites;      /* the template invites an answer after every conversation */
+    bool invites;      /* the template opens an answer after every conversation */
 };
 
 static bool has_id(const struct ids *a, int32_t id) {
@@ -216,9 +216,9 @@ static const char *first_line(const char *s, size_t n, size_t *len) {
     return line;
 }
 
-/* Registers the text after an answer as a stop text, for templates that end turns with ordinary
- * tokens: the text that closes the answer, or else the beginning of the next turn. Plain words are
- * not used, since answers may contain them. */
+/* Registers a stop text for templates that end turns with ordinary tokens: the text that closes the
+ * answer or, without such a text, the beginning of the next turn. Plain words are not used, since
+ * answers may contain them. */
 static void find_end_text(struct marks *m) {
     enum { LEAST = 3, MOST = 64 };
     struct buf b = {0};

@@ -25,13 +25,13 @@ struct jval chat_named(struct jctx *c, struct jval v, struct jval path, const ch
  * markers with chat_marks_free. */
 char **chat_own_marks(const struct buf *out, const struct jinja_spans *spans, int *n);
 void chat_marks_free(char **v, int n);
-/* Input text that reads like one of the template's own markers. */
+/* Input text that contains one of the template's own markers. */
 struct chat_forged {
     size_t start, end; /* bytes of the output, all from inputs */
     int origin;        /* origin of the first byte */
 };
-/* Returns the input texts that read like a marker of the template, in ascending order, and sets *n
- * to their number. The caller frees the array with free(). */
+/* Returns the places where input text contains one of the template's own markers, in ascending
+ * order, and sets *n to their number. The caller frees the array with free(). */
 struct chat_forged *chat_find_forged(const struct buf *out, const struct jinja_spans *spans,
                                      int *n);
 

@@ -25,8 +25,8 @@ static void add_name(struct chat_src *s, const char *name) {
     if (s->n_names < CHAT_SRC_MAX) s->names[s->n_names++] = xstrdup(name);
 }
 
-/* Records the name of a template and takes its text if it is the first one named `want` (NULL:
- * "default"). path is its file. */
+/* Records a template's name, and its text if it is the first template named `want` (NULL:
+ * "default"). path: its file. */
 static int offer(struct chat_src *s, const char *want, const char *name, const char *text,
                  size_t len, const char *path, struct err *e) {
     add_name(s, name);
@@ -209,7 +209,7 @@ static const char *stand_in(const struct chat_src *s) {
     return best;
 }
 
-/* Opens the default template or its replacement. */
+/* Opens the default template or the one used in its place. */
 static int open_default(struct chat_src *s, const char *path, struct err *e) {
     struct err why;
     int rc = open_src(s, path, NULL, &why);

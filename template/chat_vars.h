@@ -12,7 +12,7 @@ struct chat_case { /* one rendering; absent parts are JT_MISSING */
     bool gen;        /* add_generation_prompt */
     bool parse_args; /* parse arguments given as JSON text of an object */
     bool text_args;  /* turn object arguments into JSON text */
-    bool llamacpp;   /* as llama.cpp: tools undefined if empty, enable_thinking always defined */
+    bool llamacpp;   /* as in llama.cpp: tools undefined if empty, enable_thinking always defined */
     int64_t now;
 };
 /* Converts a scenario object (messages, tools, documents, kwargs, drop, add_generation_prompt). */

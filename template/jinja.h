@@ -21,8 +21,8 @@ struct jinja_limits {
     int max_depth;       /* nested calls and expressions; 0: 200 */
     int64_t max_range;   /* 0: 100000 */
 };
-/* Renderings of a thread that runs under a cost budget (base/ctx.h) share its steps. Once they are
- * used up, the next rendering fails with JF_LIMIT. */
+/* All renderings of a thread that runs under a cost budget (base/ctx.h) share the budget's steps.
+ * Once these are used up, the next rendering fails with JF_LIMIT. */
 
 /* Distinguishes the template's own refusals from other failures. */
 enum jinja_fail { JF_NONE, JF_SYNTAX, JF_RUNTIME, JF_RAISED /* raise_exception() */, JF_LIMIT };
@@ -33,7 +33,8 @@ struct jinja_err {
                       ... */
     char msg[512];
 };
-/* Bytes of a rendering copied from an input, or written in place of its characters (escapes). */
+/* Bytes of a rendering that were copied from an input, or written in place of its characters
+ * (escapes). */
 struct jinja_span {
     size_t start, end; /* bytes of the output */
     int origin;

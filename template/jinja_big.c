@@ -165,7 +165,7 @@ static struct jval floor_div(struct jctx *c, const struct jbig *a, const struct 
     while (q->n && !q->d[q->n - 1]) q->n--;
     q->neg = a->neg != b->neg;
     r->neg = a->neg;
-    if (r->n && a->neg != b->neg) { /* The remainder takes the divisor's sign, as in Python. */
+    if (r->n && a->neg != b->neg) { /* The remainder has the divisor's sign, as in Python. */
         const struct jbig *one = as_big(c, jv_int(1));
         q = add_signed(c, q, one, true);
         r = add_signed(c, r, b, b->neg);

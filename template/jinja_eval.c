@@ -230,8 +230,9 @@ struct jval jeval_call(struct jctx *c, struct jval f, struct jargs *a) {
     return jeval_row(c, f.u.func->row, "function", &full);
 }
 
-/* Evaluates f(...). Methods of strings, dicts and lists are called without creating a bound method.
- */
+/* Evaluates a call f(...). Methods of strings, dicts and lists are called without creating a bound
+ * method.
+ * */
 struct jval jeval_call_node(struct jctx *c, const struct jnode *n, const struct jkw *extra) {
     struct arg_space sp;
     struct jargs a;

@@ -15,7 +15,7 @@ struct jact *jx_act(struct jctx *c, struct jact *outer, int n_slots) {
     return a;
 }
 
-/* Loads the variables of scope s into the current activation, as the scope's rows say. */
+/* Loads the variables of scope s into the current activation record, following the scope's rows. */
 void jx_enter(struct jctx *c, const struct jscope *s) {
     jx_loop(c, (size_t)s->n_load);
     for (int i = 0; i < s->n_load; i++) {
@@ -204,7 +204,7 @@ static void run_loop(struct jctx *c, const struct jnode *n, struct jval over, in
     }
 }
 
-/* Runs a recursive loop; its body is a function of its own. */
+/* Runs a recursive loop, whose body is a separate function. */
 static void run_recursive(struct jctx *c, const struct jnode *n, struct jact *outer,
                           struct jval over, int depth0) {
     struct jact *act = c->act;

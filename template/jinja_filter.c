@@ -26,8 +26,8 @@ static struct jval f_capitalize(struct jctx *c, struct jval *v) {
     return ju_case(c, jv_soft_str(c, v[0]), JU_CAPITAL);
 }
 
-/* Capitalizes words. They begin after white space and - ( { [ <, but unlike in str.title, not after
- * an apostrophe. */
+/* Capitalizes words. Words begin after white space and after - ( { [ <, but, unlike in str.title,
+ * not after an apostrophe. */
 static struct jval f_title(struct jctx *c, struct jval *v) {
     struct jval s = jv_soft_str(c, v[0]);
     size_t m = jx_mark(c);
@@ -351,7 +351,7 @@ static void wrap_line(struct jctx *c, struct jval s, int64_t width, bool long_wo
                 k -= width - n;
                 from = cut;
             } else {
-                /* The space before it is kept in this case. */
+                /* In this case, the space before the word is kept. */
                 bool full = k > width && long_words && n == width;
                 struct jval t = jv_strn(s.u.s + line, end - line);
                 if (!full) t = ju_strip(c, t, jv_missing(), 2);

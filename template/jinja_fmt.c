@@ -94,7 +94,7 @@ static void put_int(struct jctx *c, const struct spec *s, struct jval v) {
         }
         body = group_digits(c, body, s->group, 3);
     }
-    /* For integers the precision, as in %.5d, is the minimum number of digits. */
+    /* For integers, the precision (as in %.5d) is the minimum number of digits. */
     if (s->prec > (int)body.len && s->prec < 500) {
         size_t m = jx_mark(c);
         put_fill(c, jv_str("0"), s->prec - (int)body.len);

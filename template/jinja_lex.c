@@ -170,7 +170,7 @@ static int hex_value(char ch) {
     return -1;
 }
 
-/* Names known to \N{...}; templates can write \u for others. */
+/* The supported names in \N{...}; for other characters, templates can use \u. */
 static const struct {
     const char *name;
     uint32_t cp;
@@ -258,7 +258,7 @@ static size_t lex_escape(struct lexer *x, size_t i, size_t end) {
         jx_add(c, &ch, 1);
         return i + 1;
     }
-    /* Python replaces the character by its escape before it reads escapes. */
+    /* Python first replaces such a character by its escape, then reads escapes. */
     uint32_t cp = ju_next(x->s, end, &i);
     char text[16];
     int n = snprintf(text, sizeof text,
@@ -360,7 +360,8 @@ static void lex_number(struct lexer *x) {
         x->i = f;
         return;
     }
-    /* A number that begins with 0 consists of zeros: the 7 of 007 is another token and an error. */
+    /* A number that begins with 0 consists only of zeros: the 7 of 007 is a separate token and an
+     * error. */
     if (x->s[i] == '0') {
         e = i + 1;
         while (e < x->n &&

@@ -84,7 +84,7 @@ static void enter_nested(struct jparser *p) {
     if (++p->nest > MAX_NEST) jp_fail(p, "expressions are nested too deeply");
 }
 
-/* Counts an operator of the expression in *n. Fails for too many. */
+/* Counts an operator of the expression in *n. Fails if there are too many. */
 static void count_operator(struct jparser *p, int *n) {
     if (++*n > MAX_CHAIN) jp_fail(p, "too many operators in one expression");
 }

@@ -274,8 +274,7 @@ static struct jscope *scope_of(struct resolver *r, const struct symtab *st) {
     return s;
 }
 
-/* Returns 1 if a subtree loads `name` before it stores it, -1 if it stores it first, 0 if it does
- * neither. */
+/* Returns 1 if a subtree first loads `name`, -1 if it first stores it, 0 if it does neither. */
 static int uses(const struct jnode *n, struct jval name) {
     for (; n; n = n->next) {
         if (n->kind == JN_BLOCK) continue;
@@ -285,7 +284,7 @@ static int uses(const struct jnode *n, struct jval name) {
         for (size_t i = 0; i < COUNT_OF(kids); i++) {
             if (!kids[i]) continue;
             int u;
-            /* A single node: its `next` is not followed. */
+            /* This is a single node, so its `next` is not followed. */
             if (i == 0 || i == 2 || i == 3) {
                 struct jnode one = *kids[i];
                 one.next = NULL;

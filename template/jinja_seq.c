@@ -313,7 +313,7 @@ static struct jval f_last(struct jctx *c, struct jval *v) {
                 : jv_undef_hint(c, "No last item, sequence was empty.", jv_none(), false);
 }
 static struct jval f_random(struct jctx *c, struct jval *v) {
-    return f_first(c, v); /* Not random: the same input must give the same output. */
+    return f_first(c, v); /* Not random, because the same input must give the same output. */
 }
 static struct jval fill_reverse(struct jctx *c, struct jargs *a) {
     struct jlist *l = jv_to_list(c, a->v[0]);
@@ -385,7 +385,7 @@ static struct jval f_slice(struct jctx *c, struct jval *v) {
 static struct jval f_attr(struct jctx *c, struct jval *v) {
     if (v[0].tag == JT_UNDEF) jx_undef_fail(c, v[0]);
     struct jval name = jv_to_str(c, v[1]), probe = v[0];
-    if (probe.tag == JT_DICT) { /* Only attributes count here, not items. */
+    if (probe.tag == JT_DICT) { /* Only attributes are considered here, not items. */
         const struct jrow *row = jlib_method(JT_DICT, name);
         if (!row) return jv_undef(c, v[0], name);
     }

@@ -27,7 +27,7 @@ static int64_t find_last(struct jctx *c, struct jval s, struct jval x, size_t en
     if (x.len > end) return -1;
     for (size_t i = end - x.len + 1; i-- > 0;) {
         if (x.len && s.u.s[i] != x.u.s[0]) continue;
-        jx_bytes(c, x.len); /* "aaaa" in "aaaa...": each comparison may read all of x */
+        jx_bytes(c, x.len); /* e.g. "aaaa" in "aaaa...": each comparison may read all of x */
         if (memcmp(s.u.s + i, x.u.s, x.len) == 0) return (int64_t)i;
     }
     return -1;

@@ -11,7 +11,8 @@ struct jtrace_stmt {
 };
 struct jtrace {
     struct jval want; /* input: text to look for; length 0: none */
-    /* Size of the smallest value that held it: 1 for a string, more for containers; 0: none. */
+    /* Size of the smallest value that contained it: 1 for a string, more for containers; 0:
+     * none. */
     unsigned around;
     uint32_t held;         /* position of the last expression with the smallest such value */
     uint16_t *id;          /* statement number by source position */

@@ -79,7 +79,7 @@ static void say(char outcome[160], const char *what, struct jval s) {
     snprintf(outcome, 160, "%s%.*s", what, (int)(s.len > 140 ? 140 : s.len), s.u.s);
 }
 
-/* Returns the offset of the first turn marker without its counterpart; the length of the text if
+/* Returns the offset of the first turn marker without its counterpart, or the length of the text if
  * all have one. rest: the last turn may stay open. */
 static size_t unbalanced_at(const struct buf *a, struct jval opens, struct jval closes, bool rest) {
     int64_t unclosed = -1;
@@ -94,8 +94,8 @@ static size_t unbalanced_at(const struct buf *a, struct jval opens, struct jval 
     }
 }
 
-/* Returns whether the required texts are present, absent, in order and balanced; fills outcome and
- * finding otherwise. */
+/* Returns whether all texts are present or absent as required, in order and balanced; otherwise
+ * fills in outcome and finding. */
 static bool check_texts(const struct jinja *t, const struct chat_case *k, struct jval p,
                         const struct buf *a, char outcome[160], struct lint_finding *f) {
     struct jval l = chat_member(p, "contains");
@@ -450,7 +450,7 @@ static void generation_prompt(struct lint_report *r, const struct jinja *t) {
                      opened ? "add_generation_prompt does not open the answer"
                             : "the answer is opened even without add_generation_prompt");
             f.conv = xstrdup(convs[opened ? 1 : 2]);
-            /* Locate what opens the answer in the history, or the superfluous opening. */
+            /* Locate the code that opens the answer in the history, or the superfluous opening. */
             where_json(t, convs[opened ? 2 : 0], opened ? n : n - 1, &f);
             lint_found(r, &f);
         }

@@ -36,7 +36,7 @@ struct lint_caps {
     bool messages; /* some message reaches the prompt, or all conversations crash */
     bool tools;    /* tools reach the prompt */
     bool calls;    /* calls of earlier answers reach the prompt */
-    bool tries;    /* attempts to render tools or calls, but crashes */
+    bool tries;    /* tries to render tools or calls, but crashes */
     bool system;   /* system messages reach the prompt */
     bool reads;    /* reasoning of some earlier answer reaches the prompt when thinking is on */
     bool thinks;   /* renders, opens or removes thinking, or has a switch for it */
@@ -66,8 +66,8 @@ int lint_probe(const struct jinja *t, int i, char outcome[160], struct lint_find
 int lint_run(struct lint_report *r, const char *src, size_t len, const char *name,
              enum jinja_mode mode, struct err *e);
 void lint_report_free(struct lint_report *r);
-/* Appends the conversation of a finding as JSON for users to try; nothing for rules on the source
- * text. */
+/* Appends the conversation of a finding as JSON, so that users can try it. Rules on the source text
+ * have none. */
 void lint_conversation(const struct lint_finding *f, struct buf *out);
 
 #endif

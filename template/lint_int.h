@@ -51,8 +51,8 @@ void lint_where_name(struct lint_finding *f, const struct jinja *t, struct jval 
  */
 void lint_where_byte(const struct jinja *t, const struct chat_case *k, size_t at,
                      struct lint_finding *f);
-/* Locates the last expression that held `text`, or failing that the message around it. For texts
- * missing from the output. */
+/* Locates the last expression that contained `text`, which is missing from the output, or else the
+ * last one that contained the message around it. */
 void lint_where_held(const struct jinja *t, const struct chat_case *k, struct jval text,
                      struct lint_finding *f);
 

@@ -69,7 +69,7 @@ static bool no_calls(const struct judge *j, int i) {
     UNUSED(i);
     return !j->r->caps.calls;
 }
-/* Returns whether calls reach the prompt, so that the loss is elsewhere. */
+/* Returns whether calls reach the prompt, so that something else must be lost. */
 static bool calls_are_there(const struct judge *j, int i) {
     return !no_calls(j, i) && !crash(j, i);
 }
@@ -97,8 +97,8 @@ static bool text_fails(const struct judge *j, int i) {
     UNUSED(i);
     return failed(j, "args_string");
 }
-/* Returns whether the word None, which a probe found, is the template's own: it is also in the
- * rendering of a call with text as content. */
+/* Returns whether the word None, which a probe found, comes from the template itself: it also
+ * appears when a call has text as content. */
 static bool own_none(const struct judge *j, int i) {
     const struct lint_finding call = {.probe = "args_mapping"};
     struct buf conv = {0}, out = {0};
@@ -182,7 +182,7 @@ static const struct row *row_for(const struct judge *j, int i) {
     return NULL;
 }
 
-/* One finding in place of one per failed probe: no tool support, and no message rendered. */
+/* Findings that replace those of all failed probes: no tool support, and no message rendered. */
 static const struct lint_finding without_tools = {
     .rule = "TOOLS-UNSUPPORTED",
     .severity = LINT_WARN,

@@ -134,7 +134,7 @@ static const struct {
     const char *name; /* name of the filter, test or attribute; NULL: any */
     /* Returns whether the node is at fault; NULL: always. */
     bool (*fits)(const struct jnode *n, const struct jinja *t);
-    /* what: the construct at fault; NULL: called by `name`. note: a remark about it. */
+    /* what: the construct at fault; NULL: use `name`. note: a remark about it. */
     const char *what, *note;
 } portability[] = {
     {JN_FILTER, "items", NULL, NULL, "older minja has no filter items"},

@@ -13,7 +13,7 @@
 #include "base/mem.h"
 #include "template/lint_int.h"
 
-enum { SHARE = 8 }; /* the search may use this multiple of one rendering's step limit */
+enum { SHARE = 8 }; /* the search may use this many times the step limit of one rendering */
 enum piece_kind { PRELUDE, EDIT };
 static const struct piece {
     const char *id;
@@ -79,8 +79,8 @@ static bool steps_left(void) {
     return ctx_cost()->spent < ctx_cost()->most && !progress_interrupted();
 }
 
-/* Accepts a plan if it fixes one of the checks `mends` and makes none worse. mends NULL: no fix
- * required. */
+/* Accepts a plan if it fixes one of the checks in `mends` and makes no check worse. mends NULL: it
+ * need not fix any. */
 static bool accept(struct search *s, const struct repair_plan *p, const char *mends) {
     struct jinja *t = steps_left() ? try_plan(s, p) : NULL;
     if (!t) return false;
@@ -126,7 +126,8 @@ static bool called_for(const struct search *s, enum repair_piece k) {
 }
 
 /* Accepts a plan as accept() does. If it makes other checks worse, adds the pieces of the prelude
- * that may fix those: content that was silently dropped before may crash once it is rendered. */
+ * that may fix those, because content that used to be dropped silently may crash once it is
+ * rendered. */
 static bool accept_with_others(struct search *s, struct repair_plan p, const char *mends) {
     for (int round = 0; round < 3; round++) {
         if (accept(s, &p, mends)) return true;
@@ -203,8 +204,8 @@ static void search(struct search *s) {
     }
 }
 
-/* Returns the plan without a piece. Along with P_REASON, which moves thinking into the
- * content, P_E_KEEP, which protects that thinking, is removed. */
+/* Returns the plan without a piece. Without P_REASON, which moves thinking into the content,
+ * P_E_KEEP, which protects that thinking, is also removed. */
 static struct repair_plan without(const struct search *s, enum repair_piece k) {
     struct repair_plan p = s->plan;
     p.pieces &= ~((uint64_t)1 << k);
@@ -259,7 +260,7 @@ static int repair(struct search *s, struct repair *r, struct err *e) {
     s->has_developer = names_it && !proof_failed_id(s->proof, "developer");
     search(s);
     drop(s);
-    if (!lint_shows_messages(s->now)) { /* refusing nothing and printing nothing is no repair */
+    if (!lint_shows_messages(s->now)) { /* a template that prints nothing is not repaired */
         s->plan = (struct repair_plan){0};
         r->n_failed_after = r->n_failed_before;
         return 0;
@@ -269,8 +270,8 @@ static int repair(struct search *s, struct repair *r, struct err *e) {
     return 0;
 }
 
-/* Appends a repaired text with the line ends of the source. Lines are matched from the end; added
- * ones are at the start and end like the first line of the source. */
+/* Appends a repaired text with the line ends of the source. Lines are matched from the end. Added
+ * lines are at the start and get the line end of the source's first line. */
 static void keep_line_ends(struct buf *out, const struct buf *text, const char *src, size_t len) {
     static const char *const ends[] = {"\n", "\r\n", "\r"};
     uint8_t *kind = xmalloc(len + 1); /* of each line of the source */

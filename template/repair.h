@@ -22,7 +22,7 @@ struct repair {
     int n;
     int n_checks, n_failed_before, n_failed_after;
     bool ours;  /* the template was repaired before and is unchanged */
-    bool again; /* it was repaired by an earlier version; that repair was replaced */
+    bool again; /* an earlier version had repaired it; that repair was replaced */
 };
 /* Returns the number of known repairs; *id, *rule and *why describe repair i. */
 int repair_known(int i, const char **id, const char **rule, const char **why);

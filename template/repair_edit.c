@@ -277,7 +277,7 @@ static void escapes(struct finder *f, const struct jnode *n) {
         buf_add(&b, s, (size_t)k);
         site(f, P_E_SAFE, n, &b);
     } else if (jv_is(n->val, "e") || jv_is(n->val, "escape") || jv_is(n->val, "forceescape")) {
-        /* Only the filter, so that its operand can be edited as well. */
+        /* The site covers only the filter, so that its operand can also be edited. */
         const char *s = f->t->src + n->a->end, *bar = memchr(s, '|', n->end - n->a->end);
         if (!bar) return;
         const struct jnode filter = {.start = (uint32_t)(bar - f->t->src), .end = n->end};
@@ -399,7 +399,7 @@ int edit_sites(const struct jinja *t, struct repair_site out[REPAIR_SITES]) {
     walk(&f, t->body, neighbours);
     walk(&f, t->body, text_first);
     qsort(out, (size_t)f.n, sizeof *out, by_start);
-    int n = 0; /* An expression may be reached twice. */
+    int n = 0; /* The walk may reach an expression twice. */
     for (int i = 0; i < f.n; i++) {
         const bool again = n && out[i].start == out[n - 1].start && out[i].end == out[n - 1].end &&
                            out[i].piece == out[n - 1].piece;

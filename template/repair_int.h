@@ -32,8 +32,8 @@ enum repair_form { /* odd forms of a conversation */
 };
 extern const char *const repair_form_id[FORM_COUNT];
 extern const bool repair_form_soft[FORM_COUNT];
-/* Appends conversation `seed` as the JSON text of a scenario. With `odd`, it is in the given
- * odd form if that applies; otherwise it is in the equivalent normal form. *features gets the
+/* Appends conversation `seed` as the JSON text of a scenario. With `odd`, it is in the given odd
+ * form if that applies; otherwise it is in the equivalent normal form. *features gets the
  * conversation's repair_feature bits. */
 void repair_conv(struct buf *out, uint32_t seed, enum repair_form form, bool odd,
                  unsigned *features);
@@ -90,11 +90,11 @@ bool prelude_knows_tools(const struct jinja *t);
 void reader_write(struct buf *out, bool as_is);
 
 /* ---- repair_mark.c: the first line of a repaired template ---- */
-/* Increase this when pieces are added or changed: templates repaired by an earlier version are then
- * repaired again. */
+/* Increase this when pieces are added or changed, so that templates repaired by an earlier version
+ * are repaired again. */
 enum { REPAIR_VERSION = 2 };
 enum repair_marked {
-    MARK_NONE,   /* no mark, or one that does not fit the text */
+    MARK_NONE,   /* no mark, or one that does not match the text */
     MARK_OURS,   /* repaired by this version or a later one, and unchanged since */
     MARK_EARLIER /* repaired by an earlier version, or its body was changed since */
 };
@@ -106,7 +106,7 @@ enum repair_marked mark_read(const char *src, size_t len, size_t *body);
 
 /* ---- repair_edit.c --------------------------------------------------------------------------- */
 
-struct repair_site { /* place in the body and its replacement */
+struct repair_site { /* a range of the body and its replacement */
     enum repair_piece piece;
     uint32_t start, end;
     char *text, *other; /* other: used instead of text if another site covers the same bytes */

@@ -74,7 +74,7 @@ bool body_reads(const struct jinja *t, const char *name) {
     return has(&k, name);
 }
 
-/* Returns whether a name belongs to loops, strings, calls or schemas instead of messages. */
+/* Returns whether a name is used for loops, strings, calls or schemas rather than messages. */
 static bool of_others(struct jval v) {
     static const char *const names[] = {
         "role",     "content",    "tool_calls", "function",    "arguments", "type",
@@ -216,8 +216,8 @@ static void no_content(struct writer *w) {
                "{%- endif %}\n");
 }
 
-/* Shortens the id in a variable to nine characters: its last nine, or a number counted in a member
- * of the namespace. Sets o if it changed. */
+/* Shortens the id in a variable to nine characters: its last nine, or a number that a member of the
+ * namespace counts. Sets o if the id changed. */
 static void new_id(struct writer *w, const char *var, const char *count) {
     buf_fmt(w->out,
             "{%%- set hone.%s = hone.%s + 1 %%}\n"
@@ -604,7 +604,7 @@ static void messages(struct writer *w) {
     put(w, "{%- set messages = hone.m %}\n");
 }
 
-/* Returns whether the plan needs the loop over the messages; only two pieces, which change tools,
+/* Returns whether the plan needs the loop over the messages. Only the two pieces that change tools
  * do not. */
 static bool needs_loop(const struct repair_plan *p) {
     for (int k = 0; k < P_E_MUTATE; k++)

@@ -20,7 +20,7 @@ enum { N_ORDINARY = 60, N_PAIRS = 4, MAX_STEPS = 2 << 20 };
 struct kept {
     struct jdoc conv;
     struct buf text; /* rendering by the original */
-    bool exact;      /* must stay identical; otherwise must only render without error */
+    bool exact;      /* true: must stay identical; false: must only be rendered without error */
 };
 struct check {
     const char *id;
@@ -121,8 +121,8 @@ bool proof_listed(const char *list, const char *id) {
     return false;
 }
 
-/* Returns whether the probes of a rule are checks; those on the prompt cache and on mere habits are
- * not. */
+/* Returns whether the probes of a rule are used as checks. Those about the prompt cache and about
+ * habits are not. */
 static bool is_check(const char *rule) {
     static const char skip[] = "PREFIX THINK-HISTORY THINK-EMPTY CONTENT-TRIM "
                                "TOOLS-SCHEMA";
@@ -327,7 +327,7 @@ int proof_n_failed(const struct proof *p) {
 bool proof_judge(struct proof *p, const struct jinja *t, const char *first, bool accept) {
     int *now = xcalloc((size_t)p->n_check, sizeof *now);
     bool better = first == NULL, fine = true;
-    for (int i = 0; i < p->n_check; i++) { /* cheap test first */
+    for (int i = 0; i < p->n_check; i++) { /* the cheap test comes first */
         now[i] = -1;
         if (!first || !p->check[i].failed || !proof_listed(first, p->check[i].id)) continue;
         now[i] = fails(p, &p->check[i], t);

@@ -11,7 +11,7 @@
 #include "runtime/engine/session.h"
 
 struct page;
-struct head_row { /* a row of the last pass whose logits or best tokens are wanted */
+struct head_row { /* a row of the last pass whose logits or best tokens are requested */
     int64_t row;
     float *logits; /* NULL: fill in `best` */
     struct session_best *best;

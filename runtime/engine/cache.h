@@ -63,7 +63,7 @@ struct cache {
     int64_t pass_tok;       /* maximum rows in a pass; slots with a window keep room for them */
     struct cache_mem mem;
     int n_places;
-    uint64_t state_bytes[CACHE_PLACES]; /* states of a sequence per device; sum: rec.n_bytes */
+    uint64_t state_bytes[CACHE_PLACES]; /* bytes of a sequence's states on each device */
     uint64_t table_bytes; /* size of a sequence's page table on each device; 0: no page tables */
     /* keeps_spare: memory is reserved for a snapshot of the first sequence, so that setting a mark
      * cannot fail on a nearly full device. spare: unused states, at most most_spare. */
@@ -74,8 +74,8 @@ struct cache {
     uint64_t n_bytes[CACHE_PLACES]; /* pages and states, including forks and snapshots */
     uint64_t most[CACHE_PLACES];    /* limit of n_bytes; exceeding it is ERR_SYS; 0: none */
 };
-struct seq_pages { /* pages [first, first + n) of one slot; page i starts */
-    int64_t first; /* at position i * page_tok */
+struct seq_pages { /* pages [first, first + n) of one slot; page i holds */
+    int64_t first; /* the positions from i * page_tok on */
     int n, cap;
     struct page **v;
 };

@@ -204,7 +204,7 @@ static int rule_moe(const struct rule_for *r, struct match *m) {
     const struct gr_node *n = m->moe.moe;
     if (!r->t->few || r->t->sees_routes || !gr_moe_is_plain(&n->moe)) return 0;
     if (!quick_experts(r, n)) return 0;
-    if (has_shared(r, m)) return 5; /* the residual's fusion takes its gate */
+    if (has_shared(r, m)) return 5; /* the gate becomes part of the residual's fusion */
     m->moe.s_gate = m->moe.s_up = m->moe.s_act = m->moe.s_down = NULL;
     return 1;
 }

@@ -56,7 +56,7 @@ void kv_release(struct kv *c) {
 void kv_put(const struct kern *k, const struct kv_type *t, const float *x, uint8_t *row, int64_t n,
             bool is_value) {
     float turned[KV_MAX_DIM];
-    if (t->rotated) { /* row_bytes rejects longer rows */
+    if (t->rotated) { /* row_bytes has rejected longer rows */
         memcpy(turned, x, (size_t)n * sizeof *x);
         kv_rotate(turned, n);
         x = turned;

@@ -141,7 +141,7 @@ static int make_tok(struct model *m, const char *pre, struct err *e) {
 static int load_tok(struct model *m, struct err *e) {
     const char *kind = gguf_str_or(m->gguf, "tokenizer.ggml.model", "none");
     if (strcmp(kind, "none") == 0 || strcmp(kind, "no_vocab") == 0) return 0;
-    if (tok_gguf_known(m->gguf, &m->no_tok)) return 0; /* uses without text still work */
+    if (tok_gguf_known(m->gguf, &m->no_tok)) return 0; /* everything except text still works */
     return make_tok(m, NULL, e);
 }
 

@@ -215,9 +215,9 @@ static void remove_rests(const struct cache *c) {
     free(prefix);
 }
 
-/* Returns whether the file system enforces permissions. Some report every file as writable by all
- * users; a file created there would be rejected and recreated at each start. fd is the open lock
- * file. */
+/* Returns whether the file system enforces permissions. Some file systems report every file as
+ * writable by all users; a cache there would be rejected and recreated at each start. fd is the
+ * open lock file. */
 static bool protects(int fd) {
     struct stat st;
     if (fd < 0 || fstat(fd, &st) != 0) return true;

@@ -54,8 +54,8 @@ static bool has_role(const struct gr_node *n, enum gr_role role) {
     return false;
 }
 
-/* Steps that replace a node other than NODE_HERE, in order. Rows for a weight that the node does
- * not have are skipped. */
+/* The steps, in order, that replace a node that is not NODE_HERE. Rows for weights that the node
+ * does not have are skipped. */
 static const struct instead {
     enum node_way way;
     enum step_kind kind;

@@ -13,8 +13,7 @@ struct thread_tune {
     int cand[TUNE_MAX], n_cand;
     int at, best;             /* indices in cand: on trial, fastest so far */
     int n_seen;               /* tokens of the candidate on trial */
-    double least, best_least; /* fastest token, in seconds: of the candidate on trial; of the best
-                                 candidate */
+    double least, best_least; /* seconds of the fastest token: on trial, of the best candidate */
 };
 /* Starts tuning for a pool of n_threads on n_cores cores, n_big of which are fast. Candidates: all
  * threads, one per core, one per fast core, half of those and so on, down to 2, as long as each is

@@ -270,8 +270,8 @@ void constrain_limit(struct constrain *c, int64_t left) {
     c->left = left;
 }
 
-/* Returns whether `most` tokens can complete the text. If no way to do so is known, assumes that
- * MANY or more suffice. */
+/* Returns whether `most` tokens can complete the text. If no completion is known, assumes that one
+ * exists within MANY tokens. */
 static bool text_ends(const struct states *s, int64_t most) {
     for (int i = 0; i < s->n; i++)
         if (gram_ends_within(s->v[i], most) || (most >= MANY && gram_least(s->v[i]) < 0))

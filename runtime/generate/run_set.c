@@ -21,7 +21,8 @@ struct row {
     double least, most;
     size_t at;
     const char *key; /* key in the file after "general.sampling."; NULL: none */
-    /* Default if the file has none of the keys, and if it has some of them but not this one. */
+    /* Two defaults: if the file has none of the keys, and if it has some of them but not this
+     * one. */
     double otherwise[2];
     const char *about;
 };

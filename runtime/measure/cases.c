@@ -23,7 +23,7 @@ enum { SHOWN = 10 }; /* failed cases listed in human-readable output */
 
 struct grade {
     const char *key, *title;
-    /* count only cases that expect calls; otherwise all */
+    /* count only cases that expect calls; false: all cases */
     bool of_calls;
     bool (*holds)(const struct verdict *v);
 };

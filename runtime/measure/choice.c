@@ -19,7 +19,7 @@
 struct scorer {
     struct session *s;
     int64_t d, n_vocab, block, piece;
-    float *hidden, *logits; /* rows of one chunk; NULL: kept on the device */
+    float *hidden, *logits; /* rows of one chunk; NULL: they stay on the device */
 };
 
 static int scorer_init(struct scorer *p, struct session *s, struct err *e) {

@@ -33,8 +33,8 @@ struct work {
     /* [block][n_vocab] the base's log-probabilities and a candidate's logits; NULL: not needed in
      * host memory. */
     float *logp, *logit;
-    /* [n_cand + 1] the candidate is compared on the device that it shares with the base; last: all
-     * candidates are, so the base's logits stay on the device. */
+    /* [n_cand + 1] true: the candidate is compared on the device that it shares with the base. The
+     * last entry: this holds for all candidates, so the base's logits stay on the device. */
     bool *there;
     bool any_there;
     struct route_log route;
@@ -129,7 +129,7 @@ static void work_release(struct work *w) {
     kld_top_r_close(w->top);
 }
 
-/* Returns where the current window's row `row` is among the rows fed last, for candidate i or the
+/* Returns the index of the current window's row `row` among the rows fed last to candidate i or the
  * base (i = n_cand). hidden_row returns its hidden state if that is in host memory. */
 static int64_t place_of(const struct work *w, int i, int64_t row) {
     const struct kld_feed *f = &w->feed;

@@ -86,7 +86,7 @@ struct ppl_run {
     struct session *s;
     int64_t d, n_vocab, block;
     int64_t piece;          /* tokens of a long window run at a time */
-    float *hidden, *logits; /* rows of one chunk; NULL: kept on the device */
+    float *hidden, *logits; /* rows of one chunk; NULL: they stay on the device */
     const int32_t *target;  /* tokens predicted by the block's rows */
     /* Negative log-likelihoods of all rows; n_done are complete. */
     double *nll;

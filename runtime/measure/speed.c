@@ -24,7 +24,7 @@ enum { BW_BYTES = 256 << 20, BW_CHUNK = 1 << 20, BW_PASSES = 4, BW_FORMS = 3, MA
 struct bw_job {
     const uint64_t *data;
     uint64_t *sum; /* one per chunk, so that the compiler cannot drop the loads */
-    /* Concurrent read streams; more streams keep more loads in flight. */
+    /* Number of concurrent read streams; more streams keep more loads in flight. */
     int n_streams;
 };
 /* Reads chunks i0 to i1 - 1 of a large array, to time main memory. */
@@ -122,7 +122,7 @@ static int rep_pp(const struct speed_run *r, double *sec, struct err *e) {
 }
 static int rep_tg(const struct speed_run *r, double *sec, struct err *e) {
     double t = progress_now_s();
-    struct session_best best; /* what `hone run` fetches for each token */
+    struct session_best best; /* fetched for each token, as in `hone run` */
     for (int64_t i = 0; i < r->tg; i++)
         if (session_info(r->s).can_best)
             TRY(session_pass(r->s, &(struct session_pass){.ids = &r->ids[i], .n = 1, .best = &best},

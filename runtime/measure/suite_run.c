@@ -128,8 +128,8 @@ static int generate(struct session *s, const struct ids *prompt, int64_t max_tok
 }
 
 /* Generates an answer constrained to calls of offered tools with arguments valid for their schemas.
- * If the case expects a call, one is required, as if its client had requested it; so an answer
- * without calls also counts as overruled. */
+ * If the case expects a call, one is required, as with "tool_choice": "required", so the tokens of
+ * an answer without calls also count as overruled. */
 static int generate_calls(struct session *s, const struct suite_plan *p, int i, int64_t max_tokens,
                           struct eval_gen *g, double *seconds, struct err *e) {
     const struct suite_case *c = &p->suite->c[p->index[i]];

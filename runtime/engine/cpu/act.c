@@ -111,8 +111,8 @@ static void clamp_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     for (int64_t i = t0 * j->width; i < t1 * j->width; i++) x[i] = fmaxf(-by, fminf(x[i], by));
 }
 
-/* Copies the heads of tokens t0 to t1 - 1 into heads of a different width: cuts them off, or pads
- * them with zeros. */
+/* Copies the heads of tokens t0 to t1 - 1 into heads of a different width, truncated or padded with
+ * zeros. */
 static void fit_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     const struct job *j = ctx;
     const int64_t to = j->n->heads.head_dim, from = j->n->heads.from, both = min_i64(to, from);

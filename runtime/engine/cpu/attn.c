@@ -30,7 +30,8 @@ struct job {
     struct session *s;
     const struct gr_node *n;
     const struct kv_slot *kv;
-    /* One value per query head that takes part in its softmax without having a key; NULL: none. */
+    /* Attention sinks: one value per query head that enters its softmax like the score of an extra
+     * key; NULL: none. */
     const float *sink;
     int64_t group; /* query heads per KV head */
     int n_tiles;
@@ -153,7 +154,7 @@ static struct work work_of(const struct job *j, const struct att_tile *x, int64_
     w.block = w.score + rows * KEY_BLOCK;
     return w;
 }
-/* Returns a worker's private memory for sums, `which` of two (0 or 1). */
+/* Returns one of a worker's two private buffers for sums; `which` is 0 or 1. */
 static struct sums own_sums(const struct job *j, const struct work *w, int worker, int which) {
     struct session *s = j->s;
     const int64_t rows = exec_attn_rows(j->n), at = ATTN_PARTS + (2 * worker + which) * rows;

@@ -31,7 +31,7 @@ struct job {
     int64_t up_row;
     /* Rows per panel and number of panels in the current phase. */
     int64_t panel, n_panels;
-    /* Sorted rows as inputs of gate and down; as inputs of up. */
+    /* Sorted rows, prepared as inputs: `a` of gate and later of down, `a_up` of up. */
     struct acts a, a_up;
     /* Rows of the n_tok tokens in 8 bits, which gather_rounded copies to `sorted`. */
     const struct kern_act *rounded;
@@ -319,9 +319,9 @@ static void show_rows(const struct job *j, gr_w w, const float *x, int64_t ld, b
     }
 }
 
-/* Returns the weight rows per task (exec_task_rows). What counts is the number of rows per expert:
- * a hundred tokens are few when spread over 256 experts. A task's results must also fit in its
- * scratch. */
+/* Returns the weight rows per task (exec_task_rows). The number of rows per expert matters: a
+ * hundred tokens are few when they are spread over 256 experts. A task's results must also fit in
+ * its scratch. */
 static int64_t task_rows(const struct job *j, const struct weight *w, uint64_t row_bytes,
                          int64_t n_rows) {
     int64_t most = 1;

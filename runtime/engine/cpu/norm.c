@@ -11,7 +11,8 @@ struct job {
     struct session *s;
     const struct gr_node *n;
     const float *w, *b; /* weights and biases; NULL: 1 and 0 */
-    /* Number of values normalized together; number after which w and b repeat. */
+    /* group: number of values normalized together. w_group: number of values after which w and b
+     * repeat. */
     int64_t group, w_group;
 };
 

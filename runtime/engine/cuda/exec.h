@@ -36,15 +36,14 @@ struct weight_copy {
     const float *vec;   /* f32 values, or NULL */
 };
 struct cuda_weight {
-    struct cu_weight w;     /* matrices */
-    const float *vec;       /* vectors: f32 */
-    struct weight_mem *mem; /* held: origin of w and vec; NULL: not made yet */
-    struct weight_copy
-        *copy; /* held: their memory; NULL: shared with another weight (tied), or not used */
-    bool is_matrix, is_vec; /* uses: matrix, f32 values */
-    bool is_product;        /* matrix of fast products, needs the packed layout */
-    bool is_read;           /* matrix of other kernels, needs the file's layout */
-    bool is_host;           /* experts computed by the CPU: not on the device */
+    struct cu_weight w;       /* matrices */
+    const float *vec;         /* vectors: f32 */
+    struct weight_mem *mem;   /* referenced: source of w and vec; NULL: not made yet */
+    struct weight_copy *copy; /* referenced: memory of w and vec; NULL: tied weight, or unused */
+    bool is_matrix, is_vec;   /* uses: matrix, f32 values */
+    bool is_product;          /* matrix of fast products, needs the packed layout */
+    bool is_read;             /* matrix of other kernels, needs the file's layout */
+    bool is_host;             /* experts computed by the CPU: not on the device */
 };
 struct cuda_rope {
     double *freq, m;
@@ -166,7 +165,7 @@ enum cuda_fuse {
     CUDA_CHUNKS = 32,   /* delta rule in chunks of 64 tokens */
     CUDA_MMA_ATTN = 64, /* attention on tensor cores */
     CUDA_EARLY = 128,   /* a token's kernels start while the previous one ends */
-    CUDA_WGMMA = 256,   /* with 32 and 64: products for many tokens use Hopper's instructions */
+    CUDA_WGMMA = 256,   /* products for many tokens use Hopper's wgmma; also rounded differently */
     CUDA_MMA_FEW = 512, /* attention for few tokens on tensor cores; also rounded differently */
     CUDA_DEFAULT = 7 + 32 + 64 + 128 + 256 + 512,
 };
@@ -202,8 +201,8 @@ int exec_cuda_rows(struct session *s, struct err *e);
 /* Returns the device's view of segment i of the pass, in host memory. */
 const struct cu_seg *exec_cuda_seg(const struct cuda *d, int i);
 /* Returns the next segments, starting at *first, that have at most `most` rows each, and advances
- * *first past them. There are so few that, if all were as long as the longest, they would have at
- * most `room` rows. n_segs 0: no segment left. */
+ * *first past them. The longest of them, times their number, has at most `room` rows. n_segs is 0
+ * if no segment is left. */
 struct cu_rows_of exec_cuda_next(const struct cuda *d, int *first, int64_t most, int64_t room);
 
 /* ---- pages and states for files (seq.c): struct backend ---- */
@@ -308,7 +307,7 @@ int exec_cuda_fast_head(struct cuda *d, gr_reg r, const float *x, bool *done, st
 
 /* Queues the logits of n <= HEAD_ROWS rows at x in device memory; they go to d->logits. */
 int exec_cuda_head_rows(struct cuda *d, const float *x, int64_t n, struct err *e);
-/* Computes `outputs` and `score` of struct backend (score.c). */
+/* Compute outputs and scores for struct backend (score.c). */
 int exec_cuda_outputs(struct session *s, const struct head_row *row, int64_t n, struct err *e);
 int exec_cuda_score(struct session *s, struct session *base, int64_t first, int64_t n,
                     const int32_t *target, struct session_score *out, struct err *e);

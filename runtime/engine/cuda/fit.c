@@ -22,7 +22,7 @@ static int split_of(const struct fit_ask *a, const struct fit_way *w, struct spl
     return 0;
 }
 
-/* Computes the exact memory for one way. */
+/* Computes the exact memory needs of one way to run the model. */
 static int try_way(const struct fit_ask *a, struct fit_way w, struct fit *out, struct err *e) {
     struct split p = {.n_cards = a->n_cards, .n_layers = a->n_layers};
     p.layer = xcalloc((size_t)a->n_layers + 1, sizeof *p.layer);

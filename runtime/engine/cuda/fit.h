@@ -53,7 +53,8 @@ struct fit {
 };
 
 /* Decides the placement. If nothing fits, out->short_of is a card that is too small even for the
- * way that needs least, which the rest of *out describes. Errors come from the size functions. */
+ * way with the smallest needs, which the rest of *out describes. Errors come from the size
+ * functions. */
 int fit_decide(const struct fit_ask *a, struct fit *out, struct err *e);
 
 #endif

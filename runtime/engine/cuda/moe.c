@@ -75,7 +75,7 @@ static int observe_choice(struct cuda *d, const struct gr_node *n, struct err *e
     exec_show_route(s, n, v.expert);
     if (s->probe.product)
         rc = show_pairs(d, &v, n->moe.gate, d->reg[n->src[0]], n->moe.n_used, ld, true, e);
-    /* The sums of the gate's rows serve for up as well. */
+    /* Gate and up have the same input rows, so their sums are shared. */
     if (!rc && s->probe.product && n->moe.up != GR_NONE && !d->sums)
         rc = show_pairs(d, &v, n->moe.up, d->reg[n->src[0]], n->moe.n_used, ld, true, e);
     seen_release(&v);

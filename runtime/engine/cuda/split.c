@@ -109,7 +109,7 @@ static void weigh(struct cuda *d, struct split *p) {
         seen[u->w] = true;
         p->layer[set->layer_of[u->node]].bytes[k] += exec_cuda_upload_bytes(d, u->w);
     }
-    /* The embedding counts again if it is also the head's matrix. */
+    /* The embedding is counted a second time if it is also the head's matrix. */
     if (!seen[s->g->output])
         card->last += s->m->source[s->g->output] != s->g->output
                           ? model_weight(s->m, s->g->output)->n_bytes
@@ -151,7 +151,7 @@ static int check_joined(const struct session *s, struct err *e) {
     return 0;
 }
 
-/* Applies the experts and the pass length of a way. */
+/* Applies a way's placement of experts and its pass length to the session. */
 static void begin_way(struct session *s, const struct fit_way *w) {
     const struct cuda_set *all = s->dev;
     s->o.n_ubatch = w->n_ubatch;

@@ -272,7 +272,7 @@ static int end_sums(struct session *s, session_sum_fn fn, void *ud, struct err *
 
 const struct session_sums *exec_cuda_sums(const struct session *s) {
     static const struct session_sums sums = {begin_sums, load_sums, end_chunk, save_sums, end_sums};
-    /* Experts computed by the CPU are not seen here, and heads may have inputs of their own. */
+    /* The device does not see experts that the CPU computes, and heads may have separate inputs. */
     const bool all = exec_cuda_all(s)->n_on_host == 0 && !is_shared(s) &&
                      graph_count(s->g, OP_MATMUL_HEADS) == 0;
     return all ? &sums : NULL;

@@ -139,7 +139,7 @@ static void forget_weight(struct cuda *d, int i) {
     c->mem = NULL;
 }
 
-/* Copies a weight to the device; large ones go through pinned memory if available. */
+/* Copies a weight to the device. Large weights go through pinned memory if available. */
 static int send(struct cuda *d, void *dst, const void *src, uint64_t n, struct err *e) {
     struct err refused = {0};
     if (n < FEED_FROM) return cu_upload(d->q, dst, src, n, e);
@@ -236,7 +236,7 @@ static int refresh(struct cuda *d, bool first, struct err *e) {
     for (int i = 0; i < d->s->g->n_weights; i++) {
         if (!first && !is_stale(d, i) && !is_elsewhere(d, i)) continue;
         const int rc = upload(d, i, e);
-        if (rc) forget_weight(d, i); /* it is not filled; the next pass tries again */
+        if (rc) forget_weight(d, i); /* the copy is incomplete; the next pass tries again */
         if (rc) return rc;
     }
     TRY(upload_ropes(d, e));
