@@ -24,7 +24,7 @@ int checkpoint_begin(struct checkpoint_w **out, const char *path, const char *wh
 int checkpoint_put(struct checkpoint_w *w, const void *p, uint64_t n, struct err *e);
 int checkpoint_commit(struct checkpoint_w *w, struct err *e);
 void checkpoint_end(
-    struct checkpoint_w *w); /* without commit: discards the new file; NULL is fine */
+    struct checkpoint_w *w); /* without commit, discards the new file; accepts NULL */
 
 enum checkpoint_found {
     SNAP_NONE,
@@ -46,7 +46,7 @@ void checkpoint_remove(const char *path); /* only if it is a checkpoint */
 
 enum { SNAP_S = 20 };
 struct checkpoint_clock {
-    double last, took; /* zeroed: the clock starts with the first call */
+    double last, took; /* both zero: the clock starts with the first call */
     double every;      /* interval in seconds; 0: SNAP_S */
 };
 bool checkpoint_due(struct checkpoint_clock *c);

@@ -79,8 +79,8 @@ struct ctx *ctx_process(void);
 struct ctx_cost {
     uint64_t most; /* limit in steps; 0: the default of each kind of work */
     const atomic_bool
-        *gone;            /* borrowed; true: the result is no longer wanted; NULL: always wanted */
-    uint64_t spent, next; /* steps so far; step count at which `gone` is checked next */
+        *gone;            /* borrowed; true: the result is no longer needed; NULL: it always is */
+    uint64_t spent, next; /* steps so far; number of steps at which `gone` is checked next */
     bool stopped;         /* stopped by `gone` or an interruption */
 };
 /* Returns the budget shared by all work of the calling thread; NULL: each piece of work has its own
@@ -90,7 +90,7 @@ struct ctx_cost *ctx_cost(void);
  * previous one. */
 struct ctx_cost *ctx_cost_enter(struct ctx_cost *c);
 
-/* Tells the job to stop: progress_interrupted() will return true in its threads.
+/* Asks the job to stop: progress_interrupted() then returns true in its threads.
  * Async-signal-safe. */
 void ctx_interrupt(struct ctx *c);
 

@@ -76,7 +76,7 @@ int doc_parse(cJSON **out, const char *text, size_t len, const char *what, struc
     const struct check c = {what, (int)limit_of(LIM_JSON_DEPTH), e};
     const char *end = text;
     *out = NULL;
-    /* cJSON reads up to a NUL, and a few versions read one byte past a given length. */
+    /* cJSON reads up to a NUL, and some versions read one byte past the given length. */
     char *copy = try_calloc(len + 1, 1, what, e);
     if (!copy) return ERR_SYS;
     memcpy(copy, text, len);

@@ -333,7 +333,7 @@ static void render_table(const struct table *t, bool fold, struct buf *out) {
     free(l.right);
 }
 
-/* Writes the answer. It comes first, no matter when it was added. */
+/* Writes the answer, which comes first, no matter when it was added. */
 static void put_answer(const struct emit *m, struct buf *out) {
     struct buf b = {0};
     for (int i = 0; i < m->n_fields; i++) {

@@ -76,7 +76,7 @@ double fp_exp(double x) {
     double p = coef[0];
     for (int i = 1; i < (int)(sizeof coef / sizeof coef[0]); i++) p = p * r + coef[i];
     double y = 1.0 + (r + (p * r * r + c));
-    /* In two steps, because the result may be subnormal or just below overflow. */
+    /* Scale in two steps, because the result may be subnormal or just below overflow. */
     int half = k / 2;
     return y * pow2(half) * pow2(k - half);
 }

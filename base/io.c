@@ -91,8 +91,8 @@ static bool is_absent(int error) {
 bool io_exists(const char *path) {
     struct stat st;
     if (stat(path, &st) == 0) return true;
-    /* stat failed for another reason. Check again, so that a missing file never counts as
-     * present. */
+    /* stat failed for some other reason. Check in a second way, so that a missing file never counts
+     * as present. */
     return !is_absent(errno) && (access(path, F_OK) == 0 || !is_absent(errno));
 }
 
@@ -111,7 +111,7 @@ bool io_is_dir(const char *path) {
     struct stat st;
     if (stat(path, &st) == 0) return S_ISDIR(st.st_mode);
     if (is_absent(errno)) return false;
-    /* A folder that cannot be inspected must not be taken for a file, or it would be refused for
+    /* A folder that cannot be inspected must not be mistaken for a file, or it would be refused for
      * the wrong reason. */
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd >= 0) close(fd);

@@ -23,8 +23,8 @@ bool io_exists(const char *path);
 /* Like io_exists for an optional file, but a file that cannot be inspected is an error. */
 int io_there(bool *yes, const char *path, struct err *e);
 bool io_is_dir(const char *path);
-/* Sets *yes to whether path is a regular file: false for folders, devices and dangling links.
- * Failure to find out is an error. */
+/* Sets *yes to whether path is a regular file, which is false for folders, devices and dangling
+ * links. If that cannot be determined, it is an error. */
 int io_is_file(bool *yes, const char *path, struct err *e);
 int io_file_size(const char *path, uint64_t *size, struct err *e);
 /* Creates a folder and its parents, like mkdir -p. */

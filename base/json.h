@@ -21,7 +21,7 @@ struct json; /* one value */
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* Skips white space: returns the first non-space character at or after s, or end. */
+/* Skips white space: returns the first other character at or after s, or `end`. */
 const char *json_skip_ws(const char *s, const char *end);
 
 /* Parses one value; only white space may follow it. The text need not be NUL-terminated. Strings

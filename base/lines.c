@@ -97,7 +97,7 @@ static void follow_rotation(struct lines *l) {
     if (fstat(l->fd, &is)) return;
     if (stat(l->path, &named) == 0 && is.st_dev == named.st_dev && is.st_ino == named.st_ino)
         return;
-    if (open_file(l, &fd, &ignored)) return; /* keep writing to the old file */
+    if (open_file(l, &fd, &ignored)) return; /* continue with the old file */
     close(l->fd);
     l->fd = fd;
 }

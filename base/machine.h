@@ -15,8 +15,8 @@ struct machine {
      * and E cores); n_cores if all are alike. */
     int n_big;
     int n_quota; /* CPU quota of control groups in processors, rounded up; 0: none */
-    /* Bytes that control groups still allow, counting the page cache as free; UINT64_MAX: no
-     * limit. */
+    /* Bytes still available under the control groups' limits, counting the page cache as free;
+     * UINT64_MAX: no limit. */
     uint64_t mem_left;
 };
 /* Reads the machine's properties. `root` is "" for this machine, or a folder that holds its own

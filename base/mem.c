@@ -81,7 +81,7 @@ void mem_fund_release(struct mem_fund *f) {
     for (size_t i = 0; i < COUNT_OF(fund_bytes); i++) free(atomic_exchange(&f->block[i], NULL));
 }
 
-/* Frees a block of at least n bytes of the job's fund, and tells the job to stop. Returns false if
+/* Frees a block of at least n bytes from the job's fund and asks the job to stop. Returns false if
  * no such block is left. */
 static bool spend_fund(size_t n) {
     struct ctx *c = ctx_current();
@@ -144,7 +144,7 @@ static void *refuse_memory(uint64_t n_bytes, const char *what, struct err *e) {
     return NULL;
 }
 
-/* No array needs a tebibyte, and sanitizers end the program on requests beyond that. */
+/* No array needs a tebibyte, and sanitizers end the program if more is requested. */
 static const uint64_t most_bytes = UINT64_C(1) << 40;
 
 void *try_calloc(size_t n, size_t size, const char *what, struct err *e) {

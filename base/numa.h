@@ -23,7 +23,7 @@ struct numa {
 void numa_read(const char *root, struct numa *out);
 
 /* Returns the node of a worker; -1 with fewer than two nodes. For any n, the first n workers are
- * spread over the nodes in proportion to the nodes' processors. */
+ * spread over the nodes in proportion to the number of processors of each node. */
 int numa_node_of(const struct numa *m, int worker);
 
 /* Pins a thread to the processors of a node; node -1: does nothing. */

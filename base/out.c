@@ -188,9 +188,9 @@ static bool is_orphan(const char *name, const struct stat *st) {
 }
 
 /* Removes temporaries of killed processes from the folder: all for this output, and those for other
- * models whose process has ended. A temporary in use is locked; on a local disk that is conclusive.
- * On other file systems locks may be visible on one machine only, so only temporaries of the same
- * output that were not written to for a minute are removed. Failures are ignored. */
+ * models whose process has ended. A temporary in use is locked, which can be relied on for local
+ * disks. On other file systems, locks may be visible on one machine only, so only temporaries of
+ * the same output that have not been written to for a minute are removed. Failures are ignored. */
 static void sweep_temps(const char *final) {
     const char *base;
     char *dir = split_path(final, &base);
@@ -341,7 +341,8 @@ int out_pwrite(struct out *o, const void *p, uint64_t n, uint64_t off, struct er
         return err_set(e, ERR_SYS, "cannot write %s: the file would be too large", o->path);
     pthread_mutex_lock(&o->lock);
     bool overlap = off < o->pos && off + n > o->pos - o->n_buffed;
-    /* Write out buffered bytes in this range first, as they would overwrite these later. */
+    /* First write the buffered bytes in this range, which would otherwise overwrite these bytes
+     * later. */
     int rc = overlap ? flush_locked(o, e) : 0;
     pthread_mutex_unlock(&o->lock);
     return rc ? rc : write_at(o, p, n, off, e);

@@ -250,7 +250,7 @@ void pool_use(struct pool *p, int n) {
 }
 
 static void run_alone(int64_t n_items, int64_t chunk, pool_fn fn, void *ctx, int worker) {
-    /* Same chunks as with threads, because callers may reduce by chunk. */
+    /* Use the same chunks as with threads, because callers may reduce by chunk. */
     for (int64_t i = 0; i < n_items;) {
         int64_t end = n_items - i < chunk ? n_items : i + chunk;
         fn(ctx, i, end, worker);

@@ -145,8 +145,8 @@ static void fmt_job(char out[120], const struct ctx *c, double now) {
              j->timed ? ", " : "", left);
 }
 
-/* Formats the line of a job whose remaining time is known. Omits the amounts and times of the
- * stage, which could be mistaken for the job's. */
+/* Formats the line of a job whose remaining time is known. Omits the stage's amounts and times,
+ * which could be mistaken for those of the job. */
 static void fmt_short(char *line, const struct ctx *c, const struct progress *p, double now) {
     const double spent = now - p->t_start_s;
     char step[120], share[16] = "", rate[40];

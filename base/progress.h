@@ -46,8 +46,8 @@ void progress_set_step(int at, int of);
 /* Shows "probe 12 of 64" after the step, until the next call; NULL turns that off. */
 void progress_set_item(const char *what, int64_t at, int64_t of);
 /* Sets the start of the job (a progress_now_s time) and the forecasts, in seconds, for the step
- * that begins now and for all later steps. Lines then show the time left for the whole job instead
- * of the stage. rest_s < 0: unknown. */
+ * that begins now and for all later steps. Lines then show the time left for the whole job, not for
+ * the stage. rest_s < 0: unknown. */
 void progress_set_left(double began_s, double step_s, double rest_s);
 
 /* Sends every update to `sink` instead of drawing lines; a nonzero return value interrupts the job.

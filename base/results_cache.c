@@ -273,7 +273,7 @@ void results_cache_put(const struct results_cache_of *w, const char *which, cons
         log_warn("%s: %s; later measurements will be repeated if this is interrupted", k->path,
                  strerror(errno));
         k->broken = true;
-        /* If this fails, reading still stops there. */
+        /* If this fails, reading still stops at that offset. */
         if (ftruncate(k->fd, (off_t)k->end) != 0) k->broken = true;
     }
     buf_release(&b);

@@ -195,7 +195,7 @@ static const struct {
     {"continue", "", "continues an answer that was cut or stopped", do_continue},
     {"retry", "", "replaces the last answer with another one", do_retry},
     {"bye", "", "leaves, as Ctrl-D does", do_bye},
-    {"exit", "", NULL, do_bye}, /* from here on: other programs' names */
+    {"exit", "", NULL, do_bye}, /* from here on, names used by other programs */
     {"clear", "", NULL, do_reset},
     {"new", "", NULL, do_reset},
     {"regen", "", NULL, do_retry},

@@ -31,7 +31,7 @@ static volatile sig_atomic_t asked, ended;
 
 static void on_signal(int sig) {
     if (sig != SIGINT) ended = 1;
-    if (++asked > GIVE_UP) { /* The loop does not react. */
+    if (++asked > GIVE_UP) { /* The loop does not respond. */
         out_abort_all();
         line_restore();
         _exit(ERR_INTR);
@@ -181,7 +181,7 @@ void chat_answer(struct chatting *u, bool mine) {
     int rc = fit(u, &e);
     if (!rc) rc = answer_when_full(u, run_answer_make(r, &u->a, &e), &e);
     if (keep(u, rc)) {
-        r->set.seed++; /* A different answer next, reproducible by its own seed. */
+        r->set.seed++; /* The next answer differs, and its own seed reproduces it. */
         return;
     }
     if (mine) talk_drop_last(&r->talk);
@@ -200,7 +200,7 @@ void chat_more(struct chatting *u) {
     }
     talk_drop_last(&u->r->talk);
     int rc = run_answer_more(u->r, &u->a, NULL, &e);
-    /* No token fits after it: treat this as a context that has just become full. */
+    /* No further token fits: treat this as a context that has just become full. */
     if (rc == ERR_USAGE) {
         u->a.gen.stop = GEN_CONTEXT;
         rc = 0;

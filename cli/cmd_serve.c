@@ -47,7 +47,7 @@ int cmd_serve(struct cli *c, int argc, char **argv, struct err *e) {
     if (c->done) return 0;
     mem_give_back();
     os_give_up_rights(a.key_file ||
-                      (a.key && *a.key)); /* It starts no programs; keys must not leak. */
+                      (a.key && *a.key)); /* It starts no programs, and keys must not leak. */
     a.path = c->arg[0];
     for (int i = 1; i < c->n_args; i++) work_list_add(&c->work, &a.more, c->arg[i]);
     if (a.log && strcmp(a.log, "off") == 0) a.log = NULL, a.log_line = NULL;

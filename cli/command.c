@@ -25,8 +25,8 @@ const struct subcommand *command_table(int *n) {
     return commands;
 }
 
-/* Flushes the stream, again after each interrupted write. An earlier failed write shows only in
- * ferror(). */
+/* Flushes the stream, and repeats that after each interrupted write. Only ferror() shows an earlier
+ * failed write. */
 static int flush_result(FILE *f, struct err *e) {
     while (fflush(f) != 0) {
         if (errno != EINTR) return err_sys(e, "cannot write the result to standard output");
@@ -93,7 +93,7 @@ static int run_words(struct cli *c, int argc, char **argv, struct err *e) {
     char say[600];
     if (!s) return unknown_command(argv[1], e);
     int rc = s->run(c, argc - 1, argv + 1, e);
-    /* A missing file is the likelier cause, even if another error came first. */
+    /* If a file is missing, that is the likelier cause, even if a different error came first. */
     for (int i = 0; (rc == ERR_USAGE || rc == ERR_DATA) && i < c->n_args; i++)
         if (takes_path(s, i) && hub_name(c->arg[i], i == 0, s->name, say, sizeof say))
             return err_set(e, ERR_USAGE, "there is no file or folder '%.200s', and %s", c->arg[i],

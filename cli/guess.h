@@ -15,7 +15,7 @@ const char *guess_name(const char *typed, const char *(*next)(void *ctx, int i),
 /* An option of another program. */
 struct peer_option {
     const char *name;     /* theirs, without dashes, '-' for '_' */
-    const char *commands; /* our commands that the row applies to, separated by commas; "": all */
+    const char *commands; /* our commands to which the row applies, separated by commas; "": all */
     const char *ours;     /* our option with the same meaning; "": the first argument; NULL: none */
     const char *say;      /* advice to print if the option is not accepted; NULL: none */
 };

@@ -179,7 +179,7 @@ void help_command(struct buf *b, const struct cmd_spec *spec, const struct optio
     const int room = HELP_LINES - count_lines(&head) - count_lines(&tail);
     struct buf opts = {0};
     for (int shown = opt_count(spec->opts); spec->opts;
-         shown--) { /* until they fit on the screen */
+         shown--) { /* until the options fit on the screen */
         buf_reset(&opts);
         options_text(&opts, spec, shown, width);
         if (all || shown == 0 || count_lines(&opts) <= room) break;

@@ -12,7 +12,7 @@
 
 struct line;
 enum line_end {
-    LINE_TEXT, /* a line without its end; pasted text may contain newlines */
+    LINE_TEXT, /* a line without its line end; pasted text may contain newlines */
     LINE_INTR, /* interrupted: progress_interrupted() is true */
     LINE_EOF   /* the end of the input, or Ctrl-D in an empty line */
 };

@@ -39,7 +39,8 @@ static void on_bus(int sig, siginfo_t *si, void *ctx) {
     char msg[PATH_MAX + 200];
     int rc = map_fault(si->si_addr, msg, sizeof msg - 1);
     (void)ctx;
-    /* Not a mapped input, so a bug: the same instruction faults again with the default action. */
+    /* This is not a mapped input but a bug: the same instruction faults again with the default
+     * action. */
     if (!rc) {
         signal(sig, SIG_DFL);
         return;
@@ -68,8 +69,8 @@ static bool shared_out(int argc, char **argv) {
     return false;
 }
 
-/* Opens closed standard streams on /dev/null, so that no file takes their number and receives the
- * output. It is opened in the wrong direction, so that reads and writes fail. */
+/* Opens closed standard streams on /dev/null, so that no other file gets their descriptor and
+ * receives the output. The direction is wrong on purpose, so that reads and writes fail. */
 static void need_streams(void) {
     for (int fd = 0; fd <= 2; fd++)
         if (fcntl(fd, F_GETFD) < 0 && errno == EBADF)
@@ -132,8 +133,8 @@ int main(int argc, char **argv) {
     int rc = run_rank(argc, argv, &speak, &e);
     if (rc != 0 && ranks_n() == 1 && reader_gone()) end_by_sigpipe();
     if (rc != 0 && e.msg[0] && !speak) log_error("%s", e.msg);
-    /* Rank 0 reports the errors that all ranks see. Errors in a rank's own share are known only to
-     * that rank. */
+    /* Rank 0 reports errors that occur on all ranks. Only the rank itself knows of an error in its
+     * share. */
     if (rc == ERR_DATA && speak) fprintf(speak, "hone: error: rank %d: %s\n", ranks_me(), e.msg);
     if (speak) fclose(speak);
     ranks_end(rc);

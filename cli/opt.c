@@ -440,7 +440,7 @@ int cli_sub(struct cli *c, const struct subcommand *sub, int n, const char *oper
     struct subs s = {sub, n};
     int rc = 0;
     if (c->visit) {
-        for (int i = 0; i < n && !rc; i++) /* Skip an alias of the one before. */
+        for (int i = 0; i < n && !rc; i++) /* Skip an alias of the preceding subcommand. */
             if (i == 0 || sub[i].run != sub[i - 1].run) rc = sub[i].run(c, argc, argv, e);
         return rc;
     }

@@ -14,7 +14,7 @@ struct wanted { /* an option in a message */
     const char *name;
     size_t len;
     const struct cmd_spec *spec; /* the command that failed */
-    struct buf owners;           /* its commands: "hone convert, hone make" */
+    struct buf owners;           /* commands that have it: "hone convert, hone make" */
     bool common;                 /* a common option */
 };
 

@@ -36,7 +36,7 @@ void screen_update(struct screen *s, struct toolparse *p, int64_t n_drawn);
 /* Shows the rest of the complete answer. */
 void screen_end(struct screen *s, const char *reasoning, const char *content,
                 const struct json *calls, struct toolparse *p);
-/* Shows n bytes of raw text: output of --raw, or the continuation of a text. */
+/* Shows n bytes of raw text: output with --raw, or the continuation of a text. */
 void screen_text(struct screen *s, const char *text, size_t n);
 /* Ends the line on the screen, unless it is empty. */
 void screen_newline(struct screen *s);

@@ -158,7 +158,7 @@ static bool each_item(struct card_yaml *c, const char *s, size_t len, int line, 
     return true;
 }
 
-/* Reads keys one at a time, each with the lines up to the next key, and drops invalid ones. */
+/* Reads keys one at a time, each with the lines up to the next key, and drops invalid keys. */
 static void each_key(struct card_yaml *c, const char *s, size_t len, int line) {
     struct err ignored;
     int n_bad = 0, n_lines;

@@ -167,9 +167,9 @@ void gguf_w_remove(struct gguf_w *w, const char *key);
  * shapes. */
 int gguf_w_tensor(struct gguf_w *w, const char *name, enum qtype type, int n_dims,
                   const int64_t *ne, struct err *e);
-/* Requests, before begin, a split into several files. A new shard starts where the padded tensor
- * bytes would exceed max_bytes (0: one file); with metadata_first, shard 1 has no tensors.
- * gguf_split_name names the shards. */
+/* Requests a split into several files; call before gguf_w_begin. A new shard starts where the
+ * padded tensor bytes would exceed max_bytes (0: one file); with metadata_first, shard 1 has no
+ * tensors. gguf_split_name names the shards. */
 void gguf_w_split(struct gguf_w *w, uint64_t max_bytes, bool metadata_first);
 uint64_t gguf_w_total_bytes(const struct gguf_w *w); /* of all files, exact */
 /* Checks free space and writes the headers. `path` is the final name (or OUT.gguf of a split). */

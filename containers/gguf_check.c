@@ -125,7 +125,7 @@ static int check_tokenizer(const struct gguf *g, struct err *e) {
 int gguf_check_tokenizer(const struct gguf *g, struct err *e) {
     if (!check_tokenizer(g, e)) return 0;
     if (strncmp(e->msg, gguf_path(g), strlen(gguf_path(g))) == 0)
-        return (int)e->code; /* the getter's error names the file already */
+        return (int)e->code; /* the getter's error already names the file */
     return err_wrap(e, "%s", gguf_path(g));
 }
 

@@ -232,7 +232,7 @@ static int write_in_place(const char *path, int fd, const struct edit *d, const 
     *n_written = to - from;
     if (from == to) return 0;
     char *name = journal_of(path);
-    /* A write within a sector cannot be torn. */
+    /* A write within one sector is atomic. */
     bool one_sector = from / SECTOR == (to - 1) / SECTOR;
     int rc = 0;
     gguf_edit_step(0);

@@ -44,7 +44,8 @@ bool gguf_room_plan(int fd, uint64_t data_off, uint64_t align, uint64_t need,
     room->at = data_off - data_off % block;
     room->n = round_up(need, unit);
     if (room->at == 0) return false; /* the magic must stay first until the header is written */
-    /* A hole that the file already has could not be told from one left by an interruption. */
+    /* A hole that the file already has could not be distinguished from one left by an
+     * interruption. */
     const int64_t hole = os_next_hole(fd, room->at);
     return hole >= 0 && (uint64_t)hole >= room->size;
 }

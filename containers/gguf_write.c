@@ -424,7 +424,7 @@ static int write_header(struct gguf_w *w, int i, struct err *e) {
     return rc;
 }
 
-/* Refuses keys that gguf_open would refuse. */
+/* Rejects keys that gguf_open would reject. */
 static int check_keys(const struct gguf_w *w, struct err *e) {
     uint64_t align = alignment_of(w);
     int64_t i = find_kv(w, "general.alignment");
@@ -455,7 +455,7 @@ static int begin_file(struct gguf_w *w, const char *path, bool overwrite, enum b
                        w->n_shards, MAX_SHARDS);
     w->out = xcalloc((size_t)w->n_shards, sizeof(struct out *));
     uint64_t need = plan_bytes(w->shard, w->n_shards), have = 0;
-    /* Check the space before creating files. */
+    /* Check the free space before creating files. */
     if (how == BEGIN_TEMPORARY) TRY(io_need_space(path, need, e));
     for (int i = 0; i < w->n_shards; i++) TRY(open_shard(w, i, overwrite, how, e));
     for (int i = 0; i < w->n_shards && how != BEGIN_TEMPORARY; i++) have += out_size(w->out[i]);

@@ -119,7 +119,8 @@ static void add_offender(struct offenders *o, const char *name) {
         buf_fmt(&o->names, "%s\"%s\"", o->n > 1 ? ", " : "", show_n(name, strlen(name)).s);
 }
 
-/* Returns whether some file has the tensor with a zero dimension, so without values. */
+/* Returns whether some file contains the tensor with a zero dimension, and therefore without
+ * values. */
 static bool is_empty_somewhere(const struct hfdir *h, const char *name) {
     for (int f = 0; f < h->n_files; f++)
         if (st_is_empty(h->file[f], name)) return true;

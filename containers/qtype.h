@@ -14,7 +14,7 @@ enum qtype_flag {
     QF_INT = 8,
     QF_NEEDS_IMPORTANCE = 16, /* requires an importance matrix */
     QF_CONVERT = 32,          /* written by conversion */
-    QF_RELEASED = 64,         /* type of original releases, so a file with it is an original */
+    QF_RELEASED = 64,         /* type of original releases, so a file of this type is an original */
     QF_MIX = 128,             /* candidate in mixes, for row lengths that are multiples of 256 */
     QF_MIX_NARROW = 256,      /* candidate for other multiples of 32 */
     QF_LAST_RESORT = 512      /* candidate only for low budgets: slow to encode */
@@ -57,8 +57,8 @@ struct qtype_info {
     int32_t ftype;         /* number of the file type of that name; 0: none, except for f32 */
     struct qtype_scale scale;
     /* The scale with which random codes give weights with a root mean square of 0.02, and the
-     * second field that centres them, in units of the scale. The scale is 0.02 / R, where R comes
-     * from a sum over the code book or, for K types, from E[s^2]E[q^2]. */
+     * second scale field, in units of the scale, that centres the weights. The scale is 0.02 / R,
+     * where R comes from a sum over the code book or, for K types, from E[s^2]E[q^2]. */
     struct {
         float scale, offset;
     } typical;

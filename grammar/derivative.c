@@ -163,10 +163,10 @@ static bool visit(struct grammar *g, gnode n) {
 }
 
 /* Returns whether n has any text, by breadth-first search over derivatives. If no text is found,
- * all visited nodes are recorded as dead, otherwise the nodes on the path to the text as alive. A
- * text of thousands of bytes is therefore searched for once, not again at each of its bytes. If the
- * search exceeds its bound, the node counts as alive; the bound becomes small once a grammar has
- * searched a lot, so that no step takes long. */
+ * all visited nodes are recorded as dead, otherwise the nodes on the path to the text as alive.
+ * Therefore a text of thousands of bytes is searched for only once, not at each of its bytes. If
+ * the search exceeds its bound, the node counts as alive; the bound becomes small once a grammar
+ * has searched a lot, so that no step takes long. */
 static bool search(struct grammar *g, gnode n) {
     const uint32_t bound = g->n_searched < SEARCH_ALL ? SEARCH_MAX : SEARCH_LATE;
     uint32_t cap = 64, m = 1, at = 0;
@@ -284,7 +284,7 @@ static void make_classes(struct grammar *g) {
     g->n_cls = n;
 }
 
-/* Returns whether n has any text; for irregular nodes, as far as known yet. */
+/* Returns whether n has any text; for irregular nodes, as far as that is known so far. */
 static bool live_part(struct grammar *g, gnode n) {
     return gn_regular(g, n) ? gn_live(g, n) : gn(g, n)->flags & GF_LIVE;
 }

@@ -92,7 +92,7 @@ int grammar_of_lark(struct grammar **out, const struct gram_vocab *v, const char
 /* Compiles a GBNF grammar if the text contains "::=", else a Lark grammar. */
 int grammar_of_text(struct grammar **out, const struct gram_vocab *v, const char *text, size_t len,
                     struct err *e);
-/* Answers with tool calls, in the syntaxes of chat/toolfmt.h. */
+/* Answers with tool calls, in one of the syntaxes of chat/toolfmt.h. */
 struct toolfmt;
 enum gram_tools_choice {
     GRAM_TOOLS_AUTO,     /* text, calls, or text followed by calls */

@@ -44,8 +44,8 @@ struct gnode_data {
     /* Flags GF_*, in order: matches the empty text; is regular; has some text unless it is G_NONE;
      * has some text, and whether that is known; `kinds` and `chars` are known. */
     uint8_t kind, flags;
-    /* The node allows any text of up to `chars` characters of these kinds, and does not end before
-     * the end of that text (mask.c). */
+    /* The node allows any text of up to `chars` characters of these kinds without ending before
+     * that text does (mask.c). */
     uint8_t kinds, chars;
     uint32_t a, b, lo, hi;
     uint64_t bits;

@@ -143,8 +143,8 @@ static bool only_says(const struct json *schema, const char *one, const char *tw
     return true;
 }
 
-/* Drops schemas without conditions of their own; the targets of their references are in the set
- * already. This way equivalent references lead to equal sets. */
+/* Drops schemas without conditions of their own; the targets of their references are already in the
+ * set. So equivalent references lead to equal sets. */
 static void drop_empty(struct sc_set *set) {
     uint32_t m = 0;
     for (uint32_t i = 0; i < set->n; i++)
@@ -531,7 +531,7 @@ static bool all_disjoint(struct sc *c, const struct json *list) {
     return true;
 }
 
-/* Returns whether the set lists values, none of which satisfies it. Such a branch is dropped. */
+/* Returns whether the set lists values but none of them satisfies it. Such a branch is dropped. */
 static bool without_value(struct sc *c, const struct sc_set *set) {
     const struct json **v;
     size_t n;

@@ -183,8 +183,8 @@ static void expand_regular(struct grammar *g, gnode n, uint32_t tail, struct gco
 }
 
 /* Returns whether n has any text. This is known for all nodes that existed when the grammar was
- * sealed. Newer nodes are sequences of those, or result from members and repetitions that were
- * checked before. */
+ * sealed. Newer nodes are sequences of those, or result from members and repetitions that have
+ * already been checked. */
 static bool has_text(struct grammar *g, gnode n) {
     if (gn_regular(g, n)) return gn_live(g, n);
     const struct gnode_data d = *gn(g, n);

@@ -542,7 +542,7 @@ gnode gn_rule(struct grammar *g, uint32_t rule) {
 }
 
 gnode gn_as_rule(struct grammar *g, gnode body) {
-    if (body == G_NONE) return G_NONE; /* a rule that is being built has no body yet */
+    if (body == G_NONE) return G_NONE; /* a rule that is still being built has no body */
     if (gn(g, body)->kind == G_RULE) return body;
     for (uint32_t i = 0; i < g->n_rule && i < 64; i++)
         if (g->rule[i].body == body) return gn_rule(g, i);

@@ -297,8 +297,7 @@ static void mask_item(struct grammar *g, const struct gconf *c, const struct git
         g->unsure = false;
         walk_exit(g, l, l->exit[i], behind, bits);
         if (!g->unsure) continue;
-        /* The token continues within the same object, so the name that it completes must be
-         * known. */
+        /* The token continues in the same object, so the name that it completes must be known. */
         const struct gtrie_node *x = &l->t->v[l->exit[i]];
         size_t n;
         const char *s = gram_token(g->v, l->t->id[x->first], &n);

@@ -154,7 +154,7 @@ static uint32_t measure_pick(struct grammar *g, const struct gnode_data *d, bool
         fill(g, &p, &c, search);
     }
     const bool any = d->lo || d->bits;
-    if (!any && c.n && c.bytes != GRAM_INF) /* the first member has no separator before it */
+    if (!any && c.n && c.bytes != GRAM_INF) /* no separator precedes the first member */
         c.bytes =
             gn_sum(c.bytes - measure_node(g, p.sep, search), measure_node(g, p.first, search));
     return gn_sum(c.bytes, measure_node(g, p.close, search));

@@ -49,7 +49,8 @@ gnode gram_once_next(struct grammar *g, const struct gnode_data *d, const struct
     const char *s = name->s, *end = s + (name->n > 0 ? name->n : 0);
     while (s < end && (*s == ' ' || *s == '\n' || *s == ',')) s++;
     next.hi = name->n == GRAM_NAME_UNKNOWN;
-    /* A grammar that has used half of its memory limit stops recording names rather than fail. */
+    /* A grammar that has used half of its memory limit stops recording names so that it does not
+     * fail. */
     if (name->n >= 0 && end - s >= p->open_bytes + p->shut_bytes && g->bytes < GRAM_BYTES_MAX / 2) {
         s += p->open_bytes;
         end -= p->shut_bytes;

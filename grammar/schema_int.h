@@ -58,7 +58,7 @@ struct sc {
     const struct json *noted[SC_NOTES_MAX]; /* unsupported clauses already reported */
     uint32_t n_noted;
     uint64_t n_values; /* values in the whole document; 0: not counted */
-    /* For gn_schema_text(): the number of sets so far, and the types other than strings. */
+    /* For gn_schema_text(): number of sets so far, and types other than strings. */
     uint32_t n_texts;
     struct gothers others;
     int rc;

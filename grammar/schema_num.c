@@ -30,7 +30,7 @@ void sc_plain_numbers(struct sc *c) {
     e.w['e' / 64] |= (uint64_t)1 << 'e' % 64;
     e.w['E' / 64] |= (uint64_t)1 << 'E' % 64;
     sign.w[0] = (uint64_t)1 << '+' | (uint64_t)1 << '-';
-    /* Two digits, since three could exceed the range of a double. */
+    /* Two digits, because three could exceed the range of a double. */
     const gnode exp =
         gn_opt(g, gn_cat3(g, gn_set(g, &e), gn_opt(g, gn_set(g, &sign)), any_digits(g, 1, 2)));
     c->integer = gn_as_rule(g, gn_cat(g, minus, whole));

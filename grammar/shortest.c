@@ -14,8 +14,8 @@ enum { WAY_MAX = 1 << 15 }; /* longest completion in bytes, or deepest stack */
 
 /* ---- bytes ---- */
 
-/* Returns the first byte of a shortest text of the regular language n, or -1. Among several bytes,
- * prefers one that a person would write. */
+/* Returns the first byte of a shortest text of the regular language n, or -1. If several bytes
+ * qualify, prefers one that a person would write. */
 static int first_byte(struct grammar *g, gnode n) {
     static const char liked[] =
         "\"}])'0123456789aeiouxyz ABCDEFGHIJKLMNOPQRSTUVWXYZbcdfghjklmnpqrstvw-_.:/<>{[(,";

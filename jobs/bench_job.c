@@ -54,7 +54,7 @@ static void type_row(struct emit *m, enum qtype t, enum kern_isa isa, const stru
     emit_cell_num(m, r->decode_gbs, 2);
     emit_cell_num(m, r->decode_gws, 2);
     emit_cell_num(m, r->decode_gbs / ref->decode_gbs, 1);
-    rate_cell(m, r->dot_gbs, 2); /* 0: no dot product for this type */
+    rate_cell(m, r->dot_gbs, 2); /* 0: this type has no dot product */
     rate_cell(m, ref->dot_gbs > 0 ? r->dot_gbs / ref->dot_gbs : 0, 1);
     rate_cell(m, r->packed_gbs, 2);
     rate_cell(m, r->packed4_gbs, 2);

@@ -11,7 +11,8 @@
 #include "base/mem.h"
 #include "containers/qtype.h"
 
-/* Rows of --dry-run, collected because the numbers before them in the document come later. */
+/* Rows of --dry-run. They are collected because numbers that precede them in the document are known
+ * only later. */
 struct plan_list {
     struct row {
         char name[64], shape[96];

@@ -37,7 +37,7 @@ struct line {
 struct lines {
     char *text;
     struct line *v;
-    int n, n_open;             /* lines; incomplete answers that were left out */
+    int n, n_open;             /* lines; answers left out because they are incomplete */
     long long n_torn, torn_at; /* lines that are not JSON, and the number of the first */
     struct err torn;           /* error of that line */
 };

@@ -9,7 +9,7 @@ struct select_args {
     const char *model, *out;
     const char *const *text; /* [n_texts], at least one */
     int n_texts;
-    const char *have; /* importance matrix of the texts the user has, or NULL */
+    const char *have; /* importance matrix of texts already used, or NULL */
     int64_t ctx, budget;
     bool parse_special;
 };

@@ -210,7 +210,7 @@ static int emit_front(struct set *s, struct emit *m, struct err *e) {
 
 enum { GATE_CTX = 512, GATE_CHUNKS = 100 };
 
-/* Judges a mix: it stays under its name, or the best plain recipe that fits takes its place. */
+/* Judges a mix: it keeps its name, or the best plain recipe that fits replaces it. */
 static int judge(struct set *s, int i, struct err *e) {
     const struct quantize_opts *q = s->q;
     char *prefix = xasprintf("%s.", s->out[i]);
@@ -293,8 +293,8 @@ static void emit_mixes(const struct set *s, struct emit *m) {
     }
 }
 
-/* Returns the bytes of the smallest requested file; for --vram the card's size, which a file
- * exceeds at most by its embeddings. */
+/* Returns the bytes of the smallest requested file. For --vram, returns the card's size, which a
+ * file exceeds at most by its embeddings. */
 static uint64_t least_ask(const struct set *s) {
     uint64_t least = UINT64_MAX;
     for (int i = 0; i < s->n; i++) {

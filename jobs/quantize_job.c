@@ -195,8 +195,8 @@ static void emit_many(struct emit *m, const struct quantize_opts *o,
     }
 }
 
-/* Omits a missing entry for the output from the warning: matrices seldom have one, and its usual
- * types need none. */
+/* Does not warn about a missing entry for the output tensor: matrices seldom have one, and the
+ * usual types of that tensor need none. */
 void quantize_warn(const char *imatrix, const struct quantize_report *r) {
     const char *first = NULL;
     int64_t n = 0;

@@ -53,7 +53,7 @@ struct run {
     const char *tmpl;
     const struct toolfmt *fmt;
     struct talk talk;
-    int skip;     /* messages that no longer fit (talk_skip) */
+    int skip;     /* number of messages that no longer fit (talk_skip) */
     bool lasting; /* more turns may follow: keep a checkpoint */
     struct run_view view;
     bool shown; /* output is streamed: never hold text back waiting for more */

@@ -26,7 +26,7 @@
 
 enum {
     CTX_STEP = 4096,
-    LEAST_CTX = 8192, /* tokens; each file gets memory for two contexts of this length */
+    LEAST_CTX = 8192, /* tokens; each file gets memory for at least two contexts of this length */
     PASS = 512,       /* rows of a pass */
     ROWS = 40         /* rows of logits in addition to --parallel */
 };
@@ -218,7 +218,7 @@ static int by_size(const void *a, const void *b) {
     return x < y ? 1 : x > y ? -1 : 0;
 }
 
-/* Limit for the contexts of one file in main memory, which other programs need too. */
+/* Limit for the contexts of one file in main memory, which other programs also need. */
 static const uint64_t MOST_OF_MAIN = (uint64_t)8 << 30;
 
 uint64_t serve_files_main(void) {
@@ -297,8 +297,8 @@ static void divide(struct serve_files *f, const struct sizes *z) {
 }
 
 /* Refuses a server if none of its files can be loaded, in memory and with a context that fits. A
- * file whose context does not fit is marked. The default file is one that can be loaded. If
- * the user named none, it is the largest, which `hone plan` would take. */
+ * file whose context does not fit is marked. The default file is one that can be loaded: if the
+ * user named none, it is the largest, as `hone plan` would choose. */
 static int check_memory(struct serve_files *f, const struct sizes *z, struct err *e) {
     const struct serve_file *least = NULL;
     struct err why = {0};

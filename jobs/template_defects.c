@@ -311,8 +311,8 @@ static int list_edits(struct emit *m, const struct chat_src *s, struct err *e) {
     return 0;
 }
 
-/* Returns the path below a folder where the template `name` is stored. This file overrides the key
- * in tokenizer_config.json. */
+/* Returns the path in a folder at which the template `name` is stored. A file there overrides the
+ * key in tokenizer_config.json. */
 static char *path_of(const char *dir, const char *name) {
     if (strcmp(name, "default") == 0) return io_join(dir, "chat_template.jinja");
     char *sub = io_join(dir, "additional_chat_templates"), *file = xasprintf("%s.jinja", name),
@@ -519,7 +519,7 @@ static void emit_repairs(struct emit *m, const struct repair *r) {
     }
 }
 
-/* Repairs the template and logs the repairs. */
+/* Repairs the template and logs each repair. */
 static int mend(const struct chat_src *s, const char *const *only, int n_only, struct emit *m,
                 struct buf *fixed, int *done, struct err *e) {
     struct repair r;

@@ -33,7 +33,7 @@ struct verify {
     char first[256];  /* first finding, for the message */
 };
 
-/* Records ERR_DATA as a finding; returns any other error. */
+/* Records ERR_DATA as a finding and returns 0; returns any other error. */
 static int finding(struct verify *v, const char *path, int rc, const struct err *e) {
     if (rc != ERR_DATA) return rc;
     const char *text = e->msg;

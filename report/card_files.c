@@ -38,7 +38,7 @@ static void loss_cell(const struct result *r, int i, struct buf *out) {
     buf_str(out, " |");
 }
 
-/* Writes what the file is for and how it compares with llama.cpp's preset. */
+/* Writes the purpose of the file and how it compares with llama.cpp's preset. */
 static void what_for(const struct result *r, int i, struct buf *out) {
     struct buf text = {0};
     pick_role(r, i, &text);

@@ -175,8 +175,8 @@ static void note_plain(const struct gguf *g, const char *file, struct seen *s) {
     s->plain[s->n_plain++].n_bytes = gguf_file_bytes(g);
 }
 
-/* Reports unquantized files next to quantized ones: they are usually there by mistake, and every
- * clone of the repository downloads them. */
+/* Reports unquantized files next to quantized ones: they are usually a mistake, and every clone of
+ * the repository downloads them. */
 static void check_plain(struct lint *l, struct seen *s) {
     for (int i = 0; i < s->n_plain; i++) {
         if (s->quantized)

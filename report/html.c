@@ -77,7 +77,7 @@ static void tiles(const struct result *r, int i, struct buf *out) {
     buf_release(&about);
 }
 
-/* Writes the name of the recommended file and its loss in one word. */
+/* Writes the name of the recommended file and one word for its loss. */
 static void take(const struct result *r, int i, const struct release *rel, struct buf *out) {
     const struct pick_grade g = pick_grade(r, i);
     char size[32];

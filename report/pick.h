@@ -19,7 +19,7 @@ struct pick_row {
 enum { PICK_BANDS = PICK_HEAVY + 1 };
 extern const struct pick_row pick_bands[PICK_BANDS]; /* best first; the last has no limit */
 
-/* The band of a mean divergence, and the range of bands within its 95 % interval. All words, chips,
+/* The band of a mean divergence, and the bands that its 95 % interval covers. All words, chips,
  * plot bands, memory tables and the recommendation are derived from it. */
 struct pick_grade {
     enum pick_band band, best, worst;
@@ -49,7 +49,7 @@ bool pick_on_front(const struct result *r, int i);
 /* Returns the short name of file i: its size class, its recipe, or its file name if those are not
  * unique. r owns the string. */
 const char *pick_label(const struct result *r, int i);
-/* Appends what file i is for, in a few words. */
+/* Appends the purpose of file i in a few words. */
 void pick_role(const struct result *r, int i, struct buf *out);
 /* Returns the indices of the n_files files from largest to smallest, the base last. The caller
  * frees them with free(). */

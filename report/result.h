@@ -24,7 +24,7 @@ struct result_file { /* one output GGUF */
     const cJSON *types; /* rows of type and share of the bytes, largest first; NULL: unknown */
     const cJSON *by_depth, *speed;                         /* arrays of rows; NULL: not measured */
     double tools_n, tools_valid, tools_passed, tools_same; /* tool-call cases */
-    double tools_held;         /* valid cases when a grammar enforces the tools' schemas */
+    double tools_held;         /* cases that are valid if a grammar enforces the tools' schemas */
     double tools_overruled;    /* tokens per 1000 that the grammar overruled */
     const cJSON *tools_places; /* rows: overruled tokens by tool and place; NULL: not counted */
     int is_base;               /* the reference that all files are compared with */

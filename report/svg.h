@@ -17,7 +17,7 @@ struct plot_point {
     int series;
     const char *label; /* borrowed; NULL: none */
     double err;        /* half the length of the error bar; 0 or NaN: none */
-    int band;          /* 1..4: coloured by quality, best first; 0: by series */
+    int band;          /* 1..4: colour by quality, best first; 0: colour by series */
     bool front;        /* on the line that joins the best points, drawn with label_points */
     bool ring;         /* an open grey circle, for a reference */
 };

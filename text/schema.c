@@ -381,7 +381,7 @@ static bool kw_one(struct sc *c, const struct json *kw, const struct json *in,
 static bool kw_all(struct sc *c, const struct json *kw, const struct json *in,
                    const struct json *v) {
     (void)in;
-    return n_valid(c, kw, v) == json_len(kw); /* the failed schema sets the message */
+    return n_valid(c, kw, v) == json_len(kw); /* the schema that failed sets the message */
 }
 static bool kw_not(struct sc *c, const struct json *kw, const struct json *in,
                    const struct json *v) {

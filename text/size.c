@@ -24,7 +24,7 @@ static const struct unit sizes[] = {
     {"Ki", 0x1p10},  {"Mi", 0x1p20},  {"Gi", 0x1p30},  {"Ti", 0x1p40}, {"KiB", 0x1p10},
     {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40}, {NULL, 0}};
 
-enum { LEAST_BARE = 1 << 20 }; /* smaller numbers without a unit are taken for mistakes */
+enum { LEAST_BARE = 1 << 20 }; /* smaller numbers without a unit are considered mistakes */
 #define MOST_SECONDS 1e12
 
 static const struct unit times[] = {

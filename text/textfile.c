@@ -54,7 +54,7 @@ static int refuse_file(const char *path, const char *what, const char *remedy, s
     return err_set(e, ERR_DATA, "%s is %s, not a text: %s", path, what, remedy);
 }
 
-/* Returns whether the bytes begin like format i. A text may begin with "GGUF", so a signature of
+/* Returns whether the bytes begin like format i. Since a text may begin with "GGUF", a signature of
  * printable letters counts only if the data also contain NUL bytes, except for the two formats that
  * may have none. */
 static bool is_format(size_t i, const char *s, size_t len, bool has_nul) {

@@ -16,8 +16,8 @@ int text_read_file(char **out, size_t *len, const char *path, struct err *e);
  * names the format found and suggests a remedy. A text with few invalid bytes only causes a
  * warning. */
 int text_check(const char *data, size_t len, const char *path, struct err *e);
-/* Checks a file up front that a job may need only hours later. Skips standard input, because it can
- * be read only once. */
+/* Checks a file in advance that a job may need only hours later. Skips standard input, because it
+ * can be read only once. */
 int text_check_file(const char *path, struct err *e);
 
 #endif

@@ -33,7 +33,7 @@ static const struct pretok_row rows[] = {
 
 struct threes { /* digits in groups of three from the right */
     const char *regex;
-    bool numbers; /* counts any numeric characters, not only decimal digits */
+    bool numbers; /* numeric characters of any kind count, not only decimal digits */
     bool rest;    /* the leading one or two digits form a piece, too */
     bool word;    /* only if the run of digits ends a word */
 };
@@ -112,7 +112,7 @@ void pretok_names(struct buf *out) {
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-/* Number of leading bytes that edit_distance() compares. */
+/* Maximum number of leading bytes that edit_distance() compares. */
 enum { MAX_LIKE = 400 };
 static int edit_distance(const char *a, size_t na, const char *b, size_t nb) {
     int row[MAX_LIKE + 1];
@@ -370,7 +370,7 @@ static bool match_threes(struct level *l, const struct threes *t, const char *s,
 }
 
 /* Finds the next match at or after `at` in s[from..n), the piece of the previous level; the regex
- * sees only that piece. An empty match splits, except at `at`. */
+ * sees only that piece. An empty match splits the piece, except at `at`. */
 static bool match_regex(struct pretok_run *r, int i, const char *s, size_t n, size_t at,
                         size_t *start, size_t *end) {
     const size_t from = i ? r->level[i - 1].start : 0;

@@ -69,7 +69,7 @@ void pretok_run_free(struct pretok_run *r);
  * must be the end of the previous pre-token. */
 size_t pretok_next(struct pretok_run *r, const char *s, size_t n, size_t at);
 /* Finds the first match of the only regex in s[at..n); lookbehind sees s[0..at). more: s is
- * incomplete, and PRETOK_PARTIAL means that a match may begin at *start. */
+ * incomplete; the result may then be PRETOK_PARTIAL: a match may begin at *start. */
 enum pretok_hit { PRETOK_NONE, PRETOK_MATCH, PRETOK_PARTIAL };
 enum pretok_hit pretok_find(struct pretok_run *r, const char *s, size_t n, size_t at, bool more,
                             size_t *start, size_t *end);

@@ -65,7 +65,7 @@ static bool same_cuts(const struct cuts *a, const struct cuts *b) {
     return a->n == b->n && memcmp(a->at, b->at, a->n * sizeof *a->at) == 0;
 }
 
-/* Returns the number of positions at which only one of the two splits. */
+/* Returns the number of positions at which only one of the two splits the text. */
 static size_t difference(const struct cuts *a, const struct cuts *b) {
     size_t i = 0, k = 0, n = 0;
     while (i < a->n || k < b->n) {

@@ -185,7 +185,7 @@ static int read_all(struct sp_model *m, struct in in, uint64_t *kind, struct err
     return m->n ? 0 : bad_model(e, "there are no pieces");
 }
 
-/* Returns id if a piece has it, else -1. */
+/* Returns id if it is the id of a piece, else -1. */
 static int64_t in_range(const struct sp_model *m, int64_t id) {
     return id >= 0 && id < m->n ? id : -1;
 }

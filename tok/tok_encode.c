@@ -43,7 +43,7 @@ static void add_id(struct enc *c, int32_t id) {
 
 void enc_unk(struct enc *c) {
     int64_t unk = c->t->special[TS_UNK];
-    if (unk < 0) return; /* no token for it: dropped; its neighbours become adjacent */
+    if (unk < 0) return; /* it has no token and is dropped; its neighbours become adjacent */
     if (c->t->fuse_unk && c->last_unk == c->out->n) return;
     add_id(c, (int32_t)unk);
     c->last_unk = c->out->n;

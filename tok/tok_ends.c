@@ -80,7 +80,7 @@ static int usual_index(const char *text) {
     return -1;
 }
 
-/* Drops candidates for ends that another token of the vocabulary rules out. */
+/* Drops candidate end tokens that another token of the vocabulary rules out. */
 static void drop_exceptions(int64_t *id) {
     for (size_t i = 0; i < COUNT_OF(exceptions); i++) {
         bool all = true;
@@ -280,7 +280,7 @@ static void read_hunyuan(struct tok *t, const struct tok_files *f) {
     const struct json *list = json_get(f->generation, "eos_token_id");
     int64_t eod, eot;
     if (json_i64(json_get(f->model, "eod_token_id"), &eod) && eod >= 0 && eod < t->v.n &&
-        t->v.role[eod] == TT_CONTROL) { /* not the class's default, 3, a digit or a sign */
+        t->v.role[eod] == TT_CONTROL) { /* not the class's default, which is 3, a digit or a sign */
         tok_add_end(t, t->special[TS_EOS]);
         t->special[TS_EOS] = eod;
     }

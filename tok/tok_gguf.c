@@ -477,7 +477,7 @@ static int64_t write_spot_flag(const struct tok *t, struct gguf_w *w, enum spot_
 /* Writes how added tokens are matched, and warns of rules that only hone reads. */
 static void write_added(const struct tok *t, struct gguf_w *w) {
     int64_t spaced = -1;
-    if (strcmp(tok_model(t), "gemma4") != 0) /* where all are matched in raw text */
+    if (strcmp(tok_model(t), "gemma4") != 0) /* in which all are matched in raw text */
         write_found(t, w, OWN("found_raw"), FOUND_RAW);
     write_found(t, w, OWN("found_spaced"), FOUND_SPACED);
     write_found(t, w, OWN("found_normalized"), FOUND_NORMALIZED);

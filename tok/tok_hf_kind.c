@@ -257,8 +257,7 @@ static int named_pre(struct tok *t, const char *pre, struct err *e) {
 }
 
 /* Uses the row with these regexes, or one that splits in the same way. Otherwise the regexes run
- * unchanged,
- * under the name of the most similar row for other programs. */
+ * unchanged, and other programs are given the name of the most similar row. */
 static void by_regexes(struct tok *t, const struct found *f) {
     t->row = pretok_by_regexes(f->regex, f->n_regexes, t->prep.form == UTF8_NFC, t->ignore_merges);
     if (t->row || f->after_bytes) return;

@@ -101,7 +101,7 @@ int tok_built(struct tok **out, struct tok *t, int rc);
 /* Derives the tables needed for encoding. from_file: roles come from types and texts alone, since a
  * GGUF has no list of added tokens. */
 int tok_finish(struct tok *t, bool from_file, struct err *e);
-/* Finds the ends that are known by text (tok_ends.c); call once texts and roles are set. */
+/* Finds the ends that are known by text (tok_ends.c); call after texts and roles are set. */
 void ends_find_usual(struct tok *t);
 /* Returns the flags of ends, allocated on first use. */
 uint8_t *ends_flags(struct tok *t);

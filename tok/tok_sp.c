@@ -104,7 +104,7 @@ static bool same_text(const struct sp_piece *p, const char *text) {
 bool sp_agrees(const struct tok_files *f) {
     struct sp_model m;
     struct err e;
-    /* The caller then meets the error again and reports it. */
+    /* The caller then gets the same error and reports it. */
     if (sp_model_read(&m, f->sp, f->sp_len, &e)) return true;
     const struct json *vocab = json_get(json_get(f->tokenizer, "model"), "vocab");
     bool list = json_type(vocab) == JSON_ARR, agrees = true;

@@ -155,7 +155,7 @@ static size_t split_chars(struct enc *c, const char *s, size_t n) {
     return k;
 }
 
-/* Joins neighbours, best score first, until no joined text is a piece. */
+/* Joins neighbours, best score first, until no two neighbours form a piece. */
 static void join_all(struct enc *c, const char *s, size_t n_sym) {
     struct spm_work *w = &c->spm;
     w->n_heap = 0;

@@ -88,7 +88,7 @@ static void offer_piece(struct span *p, size_t from, size_t to, double score, in
 
 static double score_of(const struct tok *t, int32_t id, size_t len) {
     if (t->v.type[id] != TT_USER) return (double)t->score[id];
-    /* SentencePiece's score for user-defined pieces, which guarantees that they are used. */
+    /* The score that SentencePiece gives user-defined pieces so that they are always used. */
     return (double)((float)len * t->most) - 0.1;
 }
 
