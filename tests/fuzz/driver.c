@@ -23,7 +23,8 @@ size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max) {
     return n;
 }
 
-/* Of a target that knows its format: some changes of every file, the same in every run. */
+/* For targets that know their format: makes a few mutations of every file, the same ones in every
+ * run. */
 __attribute__((weak)) size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max,
                                                      unsigned seed);
 static void mutants(const uint8_t *data, size_t len) {
@@ -51,8 +52,8 @@ static void one(const char *path) {
         n_bad++;
         return;
     }
-    uint8_t *exact =
-        malloc(len ? len : 1); /* not followed by a NUL: sanitizers catch reads past the end */
+    uint8_t *exact = malloc(len ? len : 1); /* without a final NUL, so that sanitizers catch reads
+                                             * past the end */
     if (!exact) exit(1);
     memcpy(exact, text, len);
     LLVMFuzzerTestOneInput(exact, len);

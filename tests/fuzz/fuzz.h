@@ -11,7 +11,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 /* Optional: changes data, of at most max bytes; returns its size. */
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max, unsigned seed);
-/* What libFuzzer, or the driver, has for such a function: a change of any bytes. */
+/* Provided by libFuzzer or the driver: changes arbitrary bytes. */
 size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max);
 
 #ifdef FUZZ_FILE

@@ -14,7 +14,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static const struct sample_opts usual = {.temp = 1};
     if (size < 2) return 0;
     const struct api *api = apis[data[0] % COUNT_OF(apis)];
-    char *text = malloc(size); /* of its own size, so that a byte too far is seen */
+    char *text = malloc(size); /* exactly sized, so that a read past the end is detected */
     struct json *j = NULL, *conv = NULL;
     struct fault f = {0};
     struct ask a;

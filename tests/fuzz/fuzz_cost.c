@@ -37,7 +37,7 @@ struct trial {
     struct part head, piece, tail;
 };
 
-/* Returns the steps of a text with n pieces; 0: it is refused. */
+/* Returns the steps for a text with n pieces; 0: it is rejected. */
 static uint64_t steps(const struct trial *t, int n) {
     struct ctx_cost c = {.most = MOST};
     struct grammar *g = NULL;
@@ -58,7 +58,7 @@ static uint64_t steps(const struct trial *t, int n) {
     }
     grammar_free(g);
     buf_release(&b);
-    if (c.spent > 2 * (uint64_t)MOST) abort(); /* a loop that does not look at the limit */
+    if (c.spent > 2 * (uint64_t)MOST) abort(); /* a loop that ignores the limit */
     return rc ? 0 : c.spent;
 }
 

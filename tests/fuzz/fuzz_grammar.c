@@ -55,8 +55,8 @@ static int choose(const uint32_t *bits, size_t len) {
     return -1;
 }
 
-/* Fails if the shortest way out of a state is not accepted, does not end, or has another length
- * than predicted. Tokens are bytes here. */
+/* Fails if the shortest completion of a state is not accepted, does not end, or differs from the
+ * predicted length. Tokens are bytes here. */
 static void way_out(const struct gram_state *s, const struct buf *text) {
     struct ids way = {0};
     struct err e;
@@ -73,7 +73,7 @@ static void way_out(const struct gram_state *s, const struct buf *text) {
     ids_release(&way);
 }
 
-/* Writes a text by chance; false: it did not end soon. */
+/* Writes a random text; false: it did not end soon. */
 static bool walk(struct grammar *g, struct buf *out) {
     uint32_t bits[9];
     struct err e;
@@ -152,7 +152,7 @@ static void schema(const char *s, size_t n) {
             bool ok = true;
             if (walk(g, &b)) {
                 if (json_parse(&v, b.data, b.len, "text", &e)) {
-                    /* names said twice, NUL, and depth are limits of our reader */
+                    /* duplicate names, NUL, and depth are limits of our parser */
                     if (!strstr(e.msg, "twice") && !strstr(e.msg, "u0000") &&
                         !strstr(e.msg, "deep"))
                         found(e.msg, b.data, b.len);

@@ -10,7 +10,7 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max, unsigned 
     return mut_gguf(data, size, max, seed);
 }
 
-static volatile int64_t touched; /* so that the reads are not left out */
+static volatile int64_t touched; /* keeps the compiler from removing the reads */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     char path[64];
     struct gram m;

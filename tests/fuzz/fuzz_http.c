@@ -31,7 +31,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     const int n = http_head(s, size, &r);
     if (n <= 0) return 0;
     if ((size_t)n > size || !r.host.n || !r.method.n) abort();
-    for (size_t k = 0; k + 1 < (size_t)n; k++) { /* no part of a head is a head */
+    for (size_t k = 0; k + 1 < (size_t)n; k++) { /* a part of a head is never a complete head */
         struct http_req part = {0};
         if (k % 7 == 0 && http_head(s, k, &part) != 0) abort();
     }

@@ -37,7 +37,7 @@ static void follow(const struct jinja *t, struct vars *v, const struct jinja_lim
         if (at > out.len) abort();
         free(chat_find_forged(&out, &s, &n));
         jinja_spans_free(&s);
-    } else if (je.kind != JF_LIMIT) { /* naming the inputs takes steps and memory */
+    } else if (je.kind != JF_LIMIT) { /* tracking origins takes steps and memory */
         abort();
     }
     buf_release(&out);

@@ -24,7 +24,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     (void)fchmod(fd, 0644);
     const bool ours = !size || data[0] == '{' || data[0] == '\n';
     if ((lines_open(&l, path, "--record", true, &e) == 0) != ours) abort();
-    if (!ours) { /* another program's file stays as it was */
+    if (!ours) { /* another program's file is unchanged */
         if (fstat(fd, &st) || (st.st_mode & 0777) != 0644 || st.st_size != (off_t)size) abort();
         close(fd);
         return 0;

@@ -70,7 +70,8 @@ static void keep(struct prefix_cache *p, struct session *s, struct list *l, cons
     if (!there) l->v[l->n++] = *x;
 }
 
-/* One sequence that can no longer be resumed was evicted, if sequences cannot be rewound. */
+/* Checks that, if sequences cannot be rewound, exactly one that can no longer be resumed was
+ * evicted. */
 static void drop(struct prefix_cache *p, struct list *l, bool trim) {
     int left = 0;
     if (prefix_cache_drop(p) != (l->n > 0)) fail("no cached entry was evicted");

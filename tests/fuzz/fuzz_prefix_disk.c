@@ -23,7 +23,7 @@
 enum { N_TOK = 20, CTX = 32, KEY = 7, WORK = 1 << 18, HEAD = 32 };
 enum { OP_BYTE, OP_U64, OP_CUT, OP_ZERO, OP_REPEAT, OP_SMALL, OPS };
 
-struct kept { /* what a server wrote, and where */
+struct kept { /* files that a server wrote, and their folders */
     struct session *s;
     char *base, *dir, *other; /* --cache-dir, the model's folder in it, a folder for comparison */
     char *ids, *seq;
@@ -95,12 +95,12 @@ static void start(struct kept *k, const char *src) {
     prefix_disk_free(f);
 }
 
-struct work { /* a file, while it is changed */
+struct work { /* a file that is being changed */
     uint8_t *v;
     size_t n;
 };
 
-/* Makes one change; returns how many bytes of the input say what. */
+/* Makes one change; returns the number of input bytes that describe it. */
 static size_t change(struct work file[2], const uint8_t *p, size_t n) {
     struct work *w = &file[p[0] & 1];
     const size_t place = load_u16(p + 1);
@@ -122,12 +122,12 @@ static size_t change(struct work file[2], const uint8_t *p, size_t n) {
         if (n < 4) return n;
         for (size_t i = at; i < w->n && i < at + p[3]; i++) w->v[i] = 0;
         return 4;
-    case OP_REPEAT: /* the last bytes once more */
+    case OP_REPEAT: /* repeats the last bytes */
         if (w->n - at + w->n > WORK) return n;
         memmove(w->v + w->n, w->v + at, w->n - at);
         w->n += w->n - at;
         return 3;
-    default: /* a count of a header becomes another small one */
+    default: /* replaces a count in a header by a different small one */
         at -= at % 8;
         if (n < 4 || at + 8 > w->n) return n;
         store_u64(w->v + at, p[3]);
@@ -135,7 +135,7 @@ static size_t change(struct work file[2], const uint8_t *p, size_t n) {
     }
 }
 
-/* Makes the list of tokens agree with itself; name: of the entry then. */
+/* Gives the token list a matching checksum; name: the entry's resulting name. */
 static void mend(struct work *ids, char name[33]) {
     const uint64_t n = ids->n >= HEAD + 8 ? (ids->n - HEAD - 8) / 4 : 0;
     struct xxh128 *x = xxh128_new();
@@ -153,7 +153,7 @@ static void put(const struct kept *k, const char *name, const char *ending, cons
     free(path);
 }
 
-/* Starts a server's shelf on the files, and uses what it found. */
+/* Opens a server's on-disk cache on the files, and uses the entries it finds. */
 static void use(const struct kept *k, const struct work file[2], const char *name) {
     struct err e = {0};
     struct prefix_disk *f = NULL;
@@ -194,7 +194,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     char name[33];
     if (!size || size > 4096) return 0;
     struct kept *k = &kept[data[0] & 1];
-    log_set_level(LOG_ERROR); /* warnings of damage are not told */
+    log_set_level(LOG_ERROR); /* suppresses warnings about damage */
     if (!k->s) start(k, src[data[0] & 1]);
     struct work file[2] = {{room[0], k->n_ids}, {room[1], k->n_seq}};
     memcpy(room[0], k->ids, k->n_ids);

@@ -17,16 +17,16 @@
 enum { LINES = 64 };
 struct lines {
     char *v[LINES];
-    int n, out; /* out: the first that may still be handed on */
+    int n, out; /* out: the first one that may still be passed on */
 };
 
 static void handed_on(void *ud, const char *line) {
     struct lines *l = ud;
     while (l->out < l->n && strcmp(l->v[l->out], line) != 0) l->out++;
-    if (l->out++ >= l->n) abort(); /* it came twice, too early, or was never there */
+    if (l->out++ >= l->n) abort(); /* it was passed on twice or too early, or never existed */
 }
 
-/* Remembers the calls that the line's answer made, under the ids that its messages have. */
+/* Remembers the calls in the line's answer, under the ids in its messages. */
 static void note_calls(struct history *r, const struct json *line) {
     struct reply_choice c = {.end = END_TURN};
     struct reply_call call[4];

@@ -97,8 +97,8 @@ static int dial(void) {
     return -1;
 }
 
-/* Reads until the other side closes, or says nothing for `ms`; returns how many of the first bytes
- * are in head. */
+/* Reads until the other side closes or is silent for `ms`; returns the number of first bytes stored
+ * in head. */
 static size_t drain(int fd, int ms, char *head, size_t n_head) {
     char more[4096];
     size_t n = 0;
@@ -112,7 +112,7 @@ static size_t drain(int fd, int ms, char *head, size_t n_head) {
     }
 }
 
-/* Asks until nothing runs and nothing waits. */
+/* Polls until nothing is running or waiting. */
 static void check_idle(void) {
     static const char ask[] =
         "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
@@ -132,7 +132,7 @@ static void check_idle(void) {
     fail("something still runs or waits");
 }
 
-/* Returns whether the bytes are only whole requests that leave the connection open. */
+/* Returns whether the bytes consist of complete requests that leave the connection open. */
 static bool are_whole(const struct buf *b) {
     for (size_t at = 0; at < b->len;) {
         struct http_req r = {0};
@@ -167,7 +167,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         const size_t n = piece < size - at - 1 ? piece : size - at - 1;
         leaves = !piece;
         sent = !n || send(fd, data + at + 1, n, MSG_NOSIGNAL) == (ssize_t)n;
-        if (!sent) break; /* it closed: that is an end */
+        if (!sent) break; /* the server closed the connection */
         if (n) buf_add(&all, data + at + 1, n);
         at += n + 1;
     }

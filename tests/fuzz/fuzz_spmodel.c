@@ -10,7 +10,7 @@
 #include "tests/fuzz/fuzz.h"
 #include "tok/tok.h"
 
-/* So that the driver of `make test` changes the files too. */
+/* Lets the driver of `make test` mutate the files, too. */
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max, unsigned seed) {
     (void)seed;
     return LLVMFuzzerMutate(data, size, max);
@@ -56,7 +56,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     const struct tok_files f = {.sp = text + n, .sp_len = size - n - 1};
     if (tok_from_files(&t, &f, 0, NULL, &e)) return 0;
     use(t, text, n);
-    if (size % 16 == 0) through_keys(t, text, n); /* files take time */
+    if (size % 16 == 0) through_keys(t, text, n); /* writing files takes time */
     tok_free(t);
     return 0;
 }

@@ -53,7 +53,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     }
     if (gguf_open(&g, path, GGUF_TOLERANT | GGUF_ONE_FILE, &e) == 0) {
         const int rc = gguf_chat_template(g, &text, &e);
-        if (rc && gguf_check_tokenizer(g, &e) == 0) abort(); /* verify names it, too */
+        if (rc && gguf_check_tokenizer(g, &e) == 0) abort(); /* verify reports it, too */
         gguf_close(g);
     }
     close(fd);

@@ -15,8 +15,8 @@ static const char tools[] =
     "\"type\":\"integer\"},\"s\":{\"type\":\"string\"},\"u\":{\"anyOf\":[{\"type\":\"string\"},{"
     "\"type\":\"null\"}]},\"o\":{\"type\":[\"object\",\"array\"]}}}}}]";
 
-/* Calls that are not complete are calls all the same: JSON text of an object, at any time. Those
- * that are complete are written to `given`. */
+/* Checks that incomplete calls have the JSON text of an object at any time. Writes the complete
+ * ones to `given`. */
 static void check_parts(struct toolparse *p, struct buf *given) {
     struct buf name = {0}, args = {0};
     struct json *v;
@@ -33,7 +33,7 @@ static void check_parts(struct toolparse *p, struct buf *given) {
     buf_release(&args);
 }
 
-/* Complete calls are the first ones of the end. */
+/* Checks that the calls completed earlier are the first of the final calls. */
 static void check_given(const struct json *result, const struct buf *given) {
     struct buf all = {0};
     for (const struct json *c = json_first(json_get(result, "tool_calls")); c; c = json_next(c)) {

@@ -30,8 +30,8 @@ static void fuzz_remove(void) {
     while (fuzz_n_made) (void)nftw(fuzz_made[--fuzz_n_made], fuzz_remove_one, 8, FTW_DEPTH);
 }
 
-/* Makes a folder, in memory where that is possible, which is gone at the end; returns its path for
- * the caller to free. */
+/* Creates a folder, in memory if possible, which is removed at exit. Returns its path, which the
+ * caller frees. */
 static inline char *fuzz_folder(void) {
     char *path = xasprintf("%s/hone-fuzz-XXXXXX", access("/dev/shm", W_OK) ? "/tmp" : "/dev/shm");
     if (!mkdtemp(path)) {

@@ -26,7 +26,7 @@ struct mut_walk {
     const uint8_t *p;
     size_t n, at;
     struct mut_field field[MUT_FIELDS];
-    size_t record[MUT_FIELDS + 1]; /* begin of each; one more: the end of the last */
+    size_t record[MUT_FIELDS + 1]; /* start of each record, and the end of the last one */
     int n_fields, n_kv, n_records; /* tensor records follow n_kv key records */
     bool ok;
 };
@@ -98,7 +98,7 @@ static inline uint64_t mut_number(struct rng *rng, uint64_t was, size_t size) {
     return hurts[rng_u64(rng) % (sizeof hurts / sizeof *hurts)];
 }
 
-/* Makes room for, or removes, bytes of a record. */
+/* Inserts bytes into a record or removes them. */
 static inline size_t mut_splice(uint8_t *data, size_t size, size_t max, size_t at, size_t cut,
                                 const uint8_t *ins, size_t n_ins) {
     if (size - cut + n_ins > max) return size;
@@ -141,7 +141,7 @@ static inline size_t mut_gguf(uint8_t *data, size_t size, size_t max, unsigned s
     return size;
 }
 
-/* The header's text changes, its length with it; then the data may be made to fit the largest
+/* Changes the header's text along with its length; then may resize the data to fit the largest
  * offset. */
 static inline size_t mut_safetensors(uint8_t *data, size_t size, size_t max, unsigned seed) {
     static uint8_t head[1 << 16];
@@ -151,7 +151,7 @@ static inline size_t mut_safetensors(uint8_t *data, size_t size, size_t max, uns
         return LLVMFuzzerMutate(data, size, max);
     memcpy(head, data + 8, (size_t)len);
     size_t now = len;
-    if (rng_u64(&rng) % 2) { /* one number of it */
+    if (rng_u64(&rng) % 2) { /* one of its numbers */
         size_t at = rng_u64(&rng) % (len + 1), end;
         while (at < len && (head[at] < '0' || head[at] > '9')) at++;
         for (end = at; end < len && head[end] >= '0' && head[end] <= '9';) end++;

@@ -135,8 +135,8 @@ static void check_decode(const struct kern *k, enum qtype t, const uint8_t *w, c
     free(out);
 }
 
-/* Many activation rows at once have the bits of one at a time, whatever their number, and nothing
- * is written between the results. */
+/* Checks that many activation rows at once give the same bits as one at a time, whatever their
+ * number, and that nothing is written between the results. */
 static void check_dots(const struct kern *ref, const struct kern *k, enum qtype t, const uint8_t *w,
                        int64_t n, struct rng *r) {
     enum { MOST = 37, LDO = 3 };
@@ -211,7 +211,7 @@ static void check_q8(const uint8_t *a, const float *x, int64_t n, enum qtype t) 
         for (int i = 0; i < 32; i++) {
             const int8_t q = (int8_t)p[(t == QT_Q8_0 ? 2 : 4) + i];
             sum += q;
-            /* within half a step, and a rounding of the quotient */
+            /* within half a step plus one rounding of the quotient */
             if (d > 0)
                 CHECK_CLOSE((double)x[32 * b + i] / (double)d, q, 0.5 + 127 * 0x1p-22);
             else
@@ -250,7 +250,7 @@ static void test_activations(void) {
     float *x = malloc(N * sizeof *x);
     for (int i = 0; i < N; i++) x[i] = rng_normal(&r);
     memset(x, 0, QK * sizeof *x);                                  /* all zero */
-    for (int i = QK; i < 2 * QK; i++) x[i] = i & 1 ? 2.5f : -2.5f; /* ties for the largest */
+    for (int i = QK; i < 2 * QK; i++) x[i] = i & 1 ? 2.5f : -2.5f; /* ties for the largest value */
     for (int i = 2 * QK; i < 3 * QK; i++)
         x[i] = (float)(i % 255 - 127) + 0.5f; /* ties in rounding */
     for (int i = 4 * QK; i < 5 * QK; i++) x[i] *= 1e4f;
@@ -289,7 +289,8 @@ static void test_isa_names(void) {
     kern_init(&k, KERN_REF);
     CHECK(kern_has(&k, QT_Q4_K) && !kern_has(&k, QT_I32) && k.isa == KERN_REF);
     CHECK(kern_isa_has(KERN_REF) && kern_isa_has(kern_isa_best()));
-    for (int i = KERN_REF; i < KERN_ISA_COUNT; i++) { /* what is not there becomes a part of it */
+    for (int i = KERN_REF; i < KERN_ISA_COUNT; i++) { /* an ISA that is missing becomes one that
+                                                       * it contains */
         kern_init(&k, (enum kern_isa)i);
         CHECK(kern_isa_has((enum kern_isa)i) ? (int)k.isa == i : (int)k.isa < i);
         CHECK(k.isa <= KERN_AVX2 || k.isa >= KERN_NEON || kern_isa_has(KERN_AVX2));

@@ -76,8 +76,8 @@ static void test_norms(void) {
     }
 }
 
-/* An exponential is good to 16 roundings here (the polynomial's 1e-7, the reduction, the division);
- * below e^-87 results may be flushed. */
+/* Allows an exponential 16 roundings (the polynomial's 1e-7, the reduction, the division); results
+ * below e^-87 may be flushed to zero. */
 static void test_elementwise(void) {
     struct kern k;
     struct rng r;
@@ -126,7 +126,7 @@ static void test_softmax(void) {
     EACH_ISA(k) for (int c = 0; c < N_WIDTHS; c++) {
         const int64_t n = widths[c];
         normals(&r, x, n, c % 2 ? 2.0f : 30.0f);
-        if (n > 8) x[3] = -INFINITY; /* a masked place */
+        if (n > 8) x[3] = -INFINITY; /* a masked position */
         double max = (double)-INFINITY, s = 0;
         for (int64_t i = 0; i < n; i++) max = fmax(max, (double)x[i]);
         for (int64_t i = 0; i < n; i++) s += exp((double)x[i] - max);
@@ -142,7 +142,8 @@ static void test_softmax(void) {
     }
 }
 
-/* Pieces of 1, 2, 4, ... scores against the whole row; a piece may hide everything. */
+/* Compares pieces of 1, 2, 4, ... scores with the whole row; all scores of a piece may be
+ * masked. */
 static void test_softmax_more(void) {
     struct kern k;
     struct rng r;
@@ -203,7 +204,7 @@ static void test_rope(void) {
     }
 }
 
-/* All tokens at once, and in two pieces with the state carried over, against the sum over the
+/* Compares all tokens at once, and two pieces with the state carried over, with the sum over the
  * history. */
 static void test_conv(void) {
     enum { CH = 29, LD = 31, TOK = 11 };
@@ -240,13 +241,14 @@ static void test_conv(void) {
                       in ? 8 * EPS * mag + 16 * EPS * fabs(want) : 0);
             }
         for (int64_t i = 0; i < old * CH;
-             i++) /* the last raw inputs, oldest first; other channels kept */
+             i++) /* the last raw inputs, oldest first; other channels are unchanged */
             CHECK(state[i] == (i % CH >= c0 && i % CH < c1 ? raw[TOK * CH + i] : raw[i]));
         CHECK(intact(state, old * CH));
     }
 }
 
-/* The short convolution: as test_conv, of products, without SiLU, times a factor. */
+/* Tests the short convolution like test_conv: applied to products, without SiLU, and multiplied by
+ * a factor. */
 static void test_short_conv(void) {
     enum { CH = 19, TOK = 9, KW = 3 };
     struct kern k;
@@ -285,9 +287,9 @@ static void test_short_conv(void) {
     }
 }
 
-/* Mamba: random numbers of the size that models have, against the recurrence in double, all at
- * once and in two pieces; rows outside [j0, j1) stay. A state is a sum of n_tok terms, an output
- * one of n; the errors of exp enter every term. */
+/* Mamba: random numbers of the usual magnitude, compared with the recurrence in double, all at once
+ * and in two pieces; rows outside [j0, j1) must not change. A state is a sum of n_tok terms, an
+ * output one of n; the errors of exp enter every term. */
 static double softplus_(double x) {
     return x > 20 ? x : log1p(exp(x));
 }
@@ -355,7 +357,7 @@ static void test_mamba(void) {
         }
 }
 
-/* Kimi delta attention: as delta_case, with a decay for each column. */
+/* Tests Kimi delta attention like delta_case, with a decay for each column. */
 static void kda_case(struct rng *r, const struct kern *k, int64_t dk) {
     enum { DV = 11, MAX_DK = 128, TOK = 20 };
     static float s[DV * MAX_DK + PAD], q[TOK * MAX_DK], kk[TOK * MAX_DK], v[TOK * DV],
@@ -401,9 +403,9 @@ static void test_kda(void) {
     EACH_ISA(k) for (size_t i = 0; i < sizeof dks / sizeof dks[0]; i++) kda_case(&r, &k, dks[i]);
 }
 
-/* Against the textbook order: decay the state, correct it towards v, read it with q. One token's
- * result has sums of dk products; errors of the state add up over tokens, but the rule contracts
- * (beta < 1, |k| = 1). */
+/* Compares with the textbook order: decay the state, correct it towards v, read it with q. One
+ * token's result has sums of dk products; errors of the state add up over tokens, but the rule
+ * contracts (beta < 1, |k| = 1). */
 static void delta_case(struct rng *r, const struct kern *k, int64_t dk, int64_t n_tok) {
     enum { DV = 11, MAX_DK = 128, MAX_TOK = 70 };
     static float s[DV * MAX_DK + PAD], q[MAX_TOK * MAX_DK], kk[MAX_TOK * MAX_DK], v[MAX_TOK * DV],
@@ -458,8 +460,9 @@ static void test_delta(void) {
             delta_case(&r, &k, dks[i], toks[t]);
 }
 
-/* n floats right before a page that faults, in every build: the product is built without the
- * address sanitizer (Makefile). NaN, so that what is read between rows shows. */
+/* n floats that end at a page that faults when read, in every build, since the product is built
+ * without the address sanitizer (Makefile). They start as NaN, so that reads between rows are
+ * detected. */
 struct guarded {
     float *p;
     void *map;
@@ -476,8 +479,8 @@ static float *guarded_new(struct guarded *g, int64_t n) {
     return g->p;
 }
 
-/* Also: an element has the same bits whatever the shape of the call (ISAs above ref promise it; ref
- * has it). */
+/* Also checks that an element has the same bits for any shape of the call (ISAs above ref guarantee
+ * that, and ref does it too). */
 static void gemm_case(struct rng *r, const struct kern *k, int64_t m, int64_t n, int64_t kk) {
     const int64_t lda = kk + 3, ldb = kk + 1, ldc = n + 2;
     struct guarded g[3];

@@ -58,7 +58,8 @@ static void packed_free(struct packed_case *c) {
     free(c->scratch);
 }
 
-/* Norms of out - want over norm of want: want from the stored activations, then from the f32 ones.
+/* Computes the norm of out - want over that of want, where want uses first the stored, then the f32
+ * activations.
  */
 static void packed_errors(const struct packed_case *c, const float *out, int64_t ldo, int64_t n_tok,
                           double err[2]) {
@@ -104,7 +105,7 @@ static void check_packed(const struct kern *k, enum qtype t, int64_t n_k, struct
         for (int64_t j = 0; j < ALL * ldo; j++) out[j] = NAN;
         c.op->gemm(c.packed, 1, c.act, c.n_act, n, out, ldo, n_k, c.scratch);
         for (int64_t j = 0; j < ALL * ldo;
-             j++) /* a token's result is its own; nothing else written */
+             j++) /* a token's result does not depend on others; nothing else is written */
             same = same && (j / ldo < n && j % ldo < c.op->rows
                                 ? memcmp(&out[j], &first[j], sizeof *out) == 0
                                 : isnan(out[j]));
@@ -170,7 +171,8 @@ static void check_packed_extremes(const struct kern *k, enum qtype t, struct rng
     }
 }
 
-/* Several groups at once equal single groups, bit for bit; nothing is written next to them. */
+/* Checks that several groups at once equal single groups, bit for bit, and that nothing is written
+ * next to them. */
 static void check_packed_groups(const struct kern *k, enum qtype t, struct rng *r) {
     enum { K = 512, GROUPS = 5, TOKENS = 270 };
     static const int tokens[] = {1, 2, 3, 4, 5, 16, 21, 33, TOKENS};
@@ -316,7 +318,8 @@ static void test_packed(void) {
     CHECK(n_packed > 0 || kern_isa_best() == KERN_REF);
 }
 
-/* Times products with the sizes of models' matrices, without scales made of codes. */
+/* Times products with the sizes of models' matrices, and checks that no codes are read as
+ * scales. */
 static inline void test_packed_timed(void) {
     struct kern k;
     struct kern_rate rate;

@@ -92,7 +92,7 @@ static void test_round(void) {
 
 enum mistake { RIGHT, KERNEL, TABLE, COPY, FILL, UPLOAD, DOWNLOAD, MISTAKES };
 
-/* A gather with its output, and one with its index, on the wrong device; then copies. */
+/* Makes a mistake: a gather with its output or its index on the wrong device, or a wrong copy. */
 static int make(struct card *d, enum mistake m) {
     struct card *far = &d[1], *at = &d[0];
     float host[4] = {0};

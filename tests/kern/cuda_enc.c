@@ -28,8 +28,8 @@ enum {
     MOST = 768
 };
 
-/* Rows of k weights in which every kind of block occurs: plain, zeros, tiny, past f16, one sign,
- * constant, a single weight. */
+/* Fills rows of k weights with every kind of block: ordinary, zero, tiny, beyond f16's range, of
+ * one sign, constant, with a single weight. */
 static void fill(float *x, float *imp, int64_t k) {
     for (int64_t i = 0; i < ROWS * k; i++) {
         const int64_t kind = i / 32 % 12;
@@ -59,7 +59,7 @@ static void cpu_rows(const struct trial *t, const float *x, const float *imp, ui
     const struct enc_blocks *eb = enc_blocks_find(t->type);
     for (int64_t r = 0; r < ROWS; r++) {
         uint8_t *dst = out + (uint64_t)r * qtype_row_bytes(t->type, t->k);
-        /* two rows share their importance, as those of a matrix do */
+        /* two rows share their importance, like the rows of a matrix */
         const float *w = t->imp ? imp + (r + 1) / 2 * t->k : NULL;
         if (!eb) {
             enc_find(t->type)->row(x + r * t->k, w, t->k, dst, t->search);
@@ -102,7 +102,7 @@ static struct enc_cuda_rows on_device(struct dev *d, const struct trial *t, cons
     };
 }
 
-/* x, imp: as fill() makes them. */
+/* x, imp: filled by fill(). */
 static void same_rows(struct dev *d, const struct trial *t, const float *x, const float *imp) {
     static uint8_t want[ROWS * MOST * 2], got[ROWS * MOST * 2];
     const uint64_t row = qtype_row_bytes(t->type, t->k);
@@ -130,8 +130,8 @@ static void same_bytes(struct dev *d, const struct trial *t) {
     same_rows(d, t, x, imp);
 }
 
-/* Every type in every search; importance and balance in turn. Blocks of 32: a tile that is not
- * full. */
+/* Tests every type with every search, with and without importance and balancing. Blocks of 32
+ * include an incomplete tile. */
 static void test_types(struct dev *d) {
     for (int t = 0; t < N_TYPES; t++)
         for (int s = 0; s < 3; s++) {
@@ -144,7 +144,7 @@ static void test_types(struct dev *d) {
         }
 }
 
-/* Importance the other way round, and one order of threads. */
+/* Tests the opposite use of importance, in one thread order. */
 static void test_weights(struct dev *d) {
     for (int t = 0; t < N_TYPES; t++) {
         const struct trial a = {
@@ -185,7 +185,7 @@ static void test_long_lists(struct dev *d) {
     }
 }
 
-/* Every other type in other orders of threads, importance the other way round. */
+/* Tests every other type in the remaining thread orders, with the opposite use of importance. */
 static void grid_weights(struct dev *d, int first) {
     for (int t = first; t < N_GRIDS; t += 2) {
         const struct trial a = {grids[t], SEARCH_FAST, t % 2 != 0, true, 256, 0};
@@ -199,7 +199,8 @@ static void test_grid_weights_odd(struct dev *d) {
     grid_weights(d, 1);
 }
 
-/* Rows that are not finite, and one with a weight that scales may not hold. */
+/* Tests rows with NaN or infinity, and a row with a weight that scales may be unable to
+ * represent. */
 static void not_finite(struct dev *d, enum qtype type) {
     static float x[ROWS * 256], imp[ROWS * 256];
     const struct trial t = {type, SEARCH_FAST, false, true, 256, 0};

@@ -10,7 +10,8 @@
 #include "tests/unit/micro.h"
 
 enum { N = 4 };
-/* Logits of a prompt of 3 tokens and of later tokens: plain, recorded, replayed. */
+/* Returns the logits of a prompt of 3 tokens and of later tokens, which run directly, recorded and
+ * replayed. */
 static float *logits(struct model *m, unsigned mask, struct session_best *best) {
     static const int32_t ids[N + 2] = {3, 5, 3, 9, 4, 7};
     const int64_t v = m->hp.d[HD_VOCAB];

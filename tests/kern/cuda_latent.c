@@ -9,7 +9,8 @@
 
 static struct kern ref;
 
-/* Heads with a tail and without, rows that end in a block of threads, tokens that end in one. */
+/* Tests heads with and without a tail, and numbers of rows and tokens that end within a block of
+ * threads. */
 static void heads_case(struct dev *d, enum qtype t, int64_t k, int64_t rows, int64_t tail,
                        int64_t n_tok) {
     enum { HEADS = 3 };
@@ -51,7 +52,7 @@ static void test_heads(struct dev *d) {
         const int64_t block = qtype_info(t)->block_elems;
         heads_case(d, (enum qtype)t, block > 64 ? block : 64, 33, 16, 5);
     }
-    heads_case(d, QT_F16, 24, 130, 0, 4); /* no multiple of 32 */
+    heads_case(d, QT_F16, 24, 130, 0, 4); /* not a multiple of 32 */
     heads_case(d, QT_BF16, 8, 2, 8, 1);
 }
 
@@ -59,7 +60,7 @@ struct latent_case {
     enum qtype k, v;
     int64_t heads, turned, rank, pos, n_tok;
 };
-/* Rows as the cache gives them back. */
+/* Returns rows as read back from the cache. */
 static float *rounded(enum qtype type, const float *x, int64_t rows, int64_t n, bool is_value) {
     const struct kv_type *t = kv_type_of(type);
     float *out = xcalloc((size_t)(rows * n), sizeof *out);
@@ -102,7 +103,7 @@ static float *attend(const struct latent_case *c, const float *k, const float *v
     return out;
 }
 
-/* Two sequences in a pass, the second of one token at position 0. */
+/* Tests two sequences in a pass; the second has one token at position 0. */
 static void latent_case(struct dev *d, const struct latent_case *c) {
     struct err e;
     const int64_t dim = c->turned + c->rank, total = c->pos + c->n_tok,

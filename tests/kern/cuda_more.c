@@ -31,7 +31,8 @@ static void test_layer_norms(struct dev *d) {
         void *dx = put(d, x, all), *dw = put(d, w, wn), *db = put(d, b, wn), *dy = space(d, all);
         CHECK_OK(cu_layer_norm(d->s, dx, NULL, NULL, dy, c[i].rows, n, n, 1e-5f, &e));
         CHECK_OK(cu_layer_norm(d->s, dx, dw, db, dx, c[i].rows, n, wn, 1e-5f, &e));
-        /* x has an error of half a unit of 10 in its last place, 4.8e-7, and is spread over 1.7 */
+        /* values near 10 have an error of half a unit in the last place, 4.8e-7, and a spread of
+         * 1.7 */
         compare(d, "layer norm without weights", dy, bare, all, 2 * F32_TOL);
         compare(d, "layer norm in place", dx, want, all, 2 * F32_TOL);
         float *own[] = {x, w, b};
@@ -53,8 +54,8 @@ static double act_of(int act, double x) {
     return x > 0 ? x * x : 0;
 }
 
-/* Experts with biases, or with weights of their input: the activation of each kind, and what the
- * biases of down add up to. */
+/* Tests experts with biases or input weights: every kind of activation, and the sum of down's
+ * biases. */
 static void test_experts(struct dev *d) {
     enum { TOK = 3, USED = 2, E = 4, N = 37, LDY = N + 3, PAIRS = TOK * USED };
     static const int32_t ids[PAIRS] = {3, 0, 1, 3, 2, 1};
@@ -119,7 +120,7 @@ static void test_experts(struct dev *d) {
     for (int i = 0; i < 3; i++) free(own[i]);
 }
 
-/* Queries that grow: positions in any order. */
+/* Tests scaling of queries by position, with positions in any order. */
 static void test_temper(struct dev *d) {
     enum { ROWS = 5, N = 37 };
     static const int32_t pos[ROWS] = {0, 7, 8, 4095, 70000};
@@ -134,7 +135,7 @@ static void test_temper(struct dev *d) {
     free(x);
 }
 
-/* Factors for neighbours, clamps, heads that are cut or filled up. */
+/* Tests factors shared by adjacent values, clamps, and heads that are truncated or padded. */
 static void test_factors(struct dev *d) {
     enum { ROWS = 3, HEADS = 5, N = 12, M = 8, ALL = ROWS * HEADS * N, LESS = ROWS * HEADS * M };
     struct err e;
@@ -169,7 +170,8 @@ static void test_factors(struct dev *d) {
     free(g);
 }
 
-/* Activations of a row's first half times its second, or alone; columns of rows. */
+/* Tests activations of a row's first half times the second half, activations alone, and copies of
+ * columns. */
 static void test_activations(struct dev *d) {
     static const int64_t sizes[] = {1, 100, 257};
     struct err e;
@@ -198,7 +200,7 @@ static void test_activations(struct dev *d) {
     }
 }
 
-/* Other routers, against their formula in models/ops.def in double. */
+/* Compares other routers with their formulas in models/ops.def, in double. */
 static void router_case(struct dev *d, int score, int n_experts, int n_used, int groups, int top,
                         bool keep, bool prefers) {
     enum { TOKENS = 5 };
@@ -221,7 +223,7 @@ static void router_case(struct dev *d, int score, int n_experts, int n_used, int
             if (score == CU_SCORE_SOFTMAX) p[i] /= all;
             by[i] = p[i] + (prefers ? (double)prefer[i] : 0);
         }
-        for (int drop = groups; drop > top && groups; drop--) { /* the worst group goes */
+        for (int drop = groups; drop > top && groups; drop--) { /* drops the worst group */
             int worst = -1;
             double least = 0;
             for (int g = 0; g < groups; g++) {
@@ -291,7 +293,7 @@ static void test_routers(struct dev *d) {
     router_case(d, CU_SCORE_MIXER, 48, 2, 0, 0, true, false);
 }
 
-/* Norms of groups that have weights of their own. */
+/* Tests norms of groups with separate weights. */
 static void test_group_norms(struct dev *d) {
     enum { ROWS = 3, N = 24, GROUPS = 4, ALL = ROWS * GROUPS * N };
     struct err e;
@@ -310,7 +312,7 @@ static void test_group_norms(struct dev *d) {
     free(w);
 }
 
-/* Two sequences in passes of several sizes, their states in one buffer each, against ref. */
+/* Two sequences in passes of several sizes, with one state buffer each, compared with ref. */
 enum { SEQS = 2, PASSES = 3 };
 static const int32_t pieces[PASSES][SEQS] = {{3, 1}, {1, 5}, {1, 1}};
 

@@ -117,7 +117,7 @@ static void test_gate_add(struct dev *d) {
     void *dt = put(d, to, ROWS * N);
     CHECK_OK(cu_gate_add(d->s, dt, put(d, x, ROWS * N), put(d, w, D), put(d, h, ROWS * D), ROWS, N,
                          D, &e));
-    /* the same, residual and norm in one */
+    /* the same, with residual and norm in one kernel */
     float *res = randoms(ROWS * N, 1), *wn = randoms(N, 1), *normed = copy_of(res, ROWS * N);
     for (int i = 0; i < ROWS * N; i++) normed[i] += want[i];
     for (int r = 0; r < ROWS; r++) ref.rms_norm(normed + r * N, wn, normed + r * N, N, 1e-5f);
@@ -177,7 +177,7 @@ struct attn_case {
     bool gated, sink;
 };
 
-/* Positions [0, pos + n_tok) go through the cache's own rounding (runtime/engine/kv_type.c), then
+/* Rounds positions [0, pos + n_tok) as the cache does (runtime/engine/kv_type.c), then computes
  * plain attention in double, with a soft cap (0: none) and sinks (or NULL). */
 static float *attend_of(const struct attn_case *c, const float *k, const float *v, const float *q,
                         const float *gate, float scale, double cap, const float *sinks) {
@@ -248,7 +248,7 @@ static void attn_begin(struct dev *d, const struct attn_case *c, struct attn_dat
     x->v = randoms(nkv, 1);
     x->q = randoms(nq, 2);
     x->gate = c->gated ? randoms(nq, 1) : NULL;
-    if (c->sink) { /* all heads see little but the first key, which has no value */
+    if (c->sink) { /* all heads attend almost only to the first key, whose value is 0 */
         double square = 0;
         for (int64_t i = nq - hd; i < nq; i++) square += (double)x->q[i] * (double)x->q[i];
         for (int64_t i = 0; i < nq - hd; i++) x->q[i] = x->q[nq - hd + i % hd];
@@ -347,7 +347,7 @@ static void test_attention(struct dev *d) {
         {QT_F16, QT_F16, 8, 2, 512, 0, 20, 3, 1, false, false},
         {QT_F16, QT_F16, 8, 2, 512, 33, 270, 1, 2, false, false},
         {QT_F32, QT_F32, 2, 2, 128, 16, 40, 25, 1, false, false},
-        /* tiles that are copied: two pages, windows that begin in a tile, every size of head */
+        /* copied tiles: two pages, windows that begin within a tile, every head size */
         {QT_F16, QT_F16, 4, 2, 64, 0, 250, 37, 1, true, false},
         {QT_F16, QT_F16, 2, 1, 128, 40, 230, 70, 1, false, false},
         {QT_F16, QT_F16, 8, 1, 256, 0, 61, 9, 1, false, false},
@@ -397,7 +397,7 @@ static void test_few(struct dev *d) {
         /* windows that begin in a tile and in the page before, a cache that is shorter than one */
         {QT_Q8_0, QT_Q8_0, 5, 1, 64, 33, 270, 1, 3, false, false},
         {QT_Q4_0, QT_Q4_0, 4, 1, 128, 100, 60, 1, 2, false, false},
-        /* several tokens: causal within the pass, across parts, in windows */
+        /* several tokens: causal within the pass, across parts, with windows */
         {QT_Q8_0, QT_Q8_0, 3, 1, 128, 0, 90, 5, 2, true, false},
         {QT_F16, QT_F16, 3, 1, 128, 0, 0, 8, 1, false, false},
         {QT_Q4_0, QT_Q4_0, 6, 2, 64, 20, 260, 3, 3, false, false},
@@ -407,10 +407,10 @@ static void test_few(struct dev *d) {
         {QT_F16, QT_F16, 4, 1, 512, 33, 70, 1, 1, false, false},
         {QT_Q8_0, QT_Q8_0, 8, 1, 512, 0, 17, 1, 1, true, false},
         {QT_Q4_0, QT_Q4_0, 4, 1, 512, 0, 2, 2, 1, false, false},
-        /* several tiles a warp; more parts than the merge has warps */
+        /* several tiles per warp; more parts than the merge has warps */
         {QT_Q8_0, QT_Q8_0, 3, 1, 64, 0, 420, 1, 1, false, false},
         {QT_F16, QT_F16, 1, 1, 64, 0, 640, 1, 10, false, false},
-        /* probabilities far below f16's least */
+        /* probabilities far below f16's smallest value */
         {QT_F16, QT_F16, 2, 1, 64, 0, 60, 1, 1, false, true},
     };
     for (size_t i = 0; i < COUNT_OF(c); i++) few_case(d, &c[i]);
@@ -425,7 +425,7 @@ static void test_few(struct dev *d) {
     CHECK_EQ_I64(cu_attn_few_rows(&a), 1);
 }
 
-/* Norm and rope of n rows of heads at positions of their own, in double. */
+/* Applies norm and RoPE to n rows of heads, each with its own position, in double. */
 static void turn(float *x, int64_t n_tok, int64_t heads, int64_t dim, const float *w, float eps,
                  const double *freq, int64_t n_rot, bool adjacent) {
     for (int64_t r = 0; r < n_tok * heads; r++) {
@@ -510,7 +510,8 @@ static void qkv_case(struct dev *d, const struct qkv_case *q) {
     float *own[] = {k, v, raw, x, gate, wq, wk, turned};
     for (size_t i = 0; i < COUNT_OF(own); i++) free(own[i]);
 }
-static void test_prepare(struct dev *d) { /* f32 caches: a code of others may fall on either side */
+static void test_prepare(struct dev *d) { /* f32 caches, because codes of other types may round
+                                           * either way */
     static const struct qkv_case c[] = {
         {{QT_F32, QT_F32, 4, 2, 64, 0, 0, 1, 1, true, false}, 16, true, false},
         {{QT_F32, QT_F32, 3, 1, 40, 0, 6, 5, 1, false, false}, 40, false, true},
@@ -543,7 +544,7 @@ static void test_attention_refuses(struct dev *d) {
 struct delta_case {
     int64_t hv, hk, dk, dv, taps;
     int64_t piece[4]; /* tokens of the passes, 0: no more */
-    bool grouped;     /* value heads next to their key head, beta and alpha in one row; biases */
+    bool grouped;     /* value heads stored by key head, beta and alpha in one row; biases */
 };
 
 static void ref_delta(const struct delta_case *c, const struct cu_delta *a, float *u, float *conv,
@@ -571,7 +572,7 @@ static void ref_delta(const struct delta_case *c, const struct cu_delta *a, floa
     free(b);
 }
 
-/* Passes of several sizes with the state carried over; passes of one token also by the fused
+/* Tests passes of several sizes with the state carried over; passes of one token also use the fused
  * kernel, on a second copy of the state. */
 static void delta_case(struct dev *d, const struct delta_case *c) {
     struct err e;
@@ -674,7 +675,7 @@ static void test_chunks(struct dev *d) {
     enum { CH = 2 * 2 * 128 + 4 * 32, NO = 4 * 32, NS = NO * 128 };
     struct err e;
     float wa[4], dt[4], w[CH], *state = randoms(NS, 1), *conv = xcalloc(CH, 4);
-    for (int h = 0; h < 4; h++) { /* heads that forget fast and hardly */
+    for (int h = 0; h < 4; h++) { /* heads that decay fast and slowly */
         wa[h] = h % 2 ? -8.0f : -0.01f;
         dt[h] = 0.5f * (float)h - 1;
     }
@@ -699,7 +700,7 @@ static void test_chunks(struct dev *d) {
         a.alpha = put(d, alpha, n * 4);
         a.out = space(d, n * NO);
         ref_delta(&c, &a, u, conv, state, beta, alpha, wa, dt, w, NULL, n, out);
-        /* ref convolved and normed in place: norming again changes nothing that counts */
+        /* ref has convolved and normed in place; norming again makes no significant difference */
         a.u = put(d, u, n * CH);
         CHECK_OK(cu_delta_rows(d->s, &a, &e));
         compare(d, "delta rule in chunks", a.out, out, n * NO, 8 * 0x1p-9);
@@ -788,8 +789,8 @@ static int by_logit(const void *a, const void *b) {
     if (*x < *y) return 1;
     return (x > y) - (x < y); /* the lower id */
 }
-/* Against a sort of all, the rows of a call side by side: plain, ties, infinities and NaN, few that
- * are finite, too many ties. */
+/* Compared with a sort of all logits; rows of one call: ordinary, ties, infinities and NaN, few
+ * finite values, too many ties. */
 enum { BEST_KINDS = 5 };
 static void best_case(const float *x, int64_t n, int kind, const struct cu_best *got) {
     const float **at = xcalloc((size_t)n, sizeof *at);
@@ -828,7 +829,7 @@ static void test_best(struct dev *d) {
             *x[1] = rintf(*x[1]);
             if (k % 50) *x[2] = k % 3 ? -INFINITY : k % 2 ? INFINITY : NAN;
             *x[3] = 1;
-            if (k % 7) *x[4] = -INFINITY; /* what a model may say */
+            if (k % 7) *x[4] = -INFINITY; /* values that a model may produce */
         }
         const float *x = put(d, all, BEST_KINDS * n);
         for (int64_t k = 1; k <= BEST_KINDS; k += BEST_KINDS - 1) { /* one row, all */
@@ -840,8 +841,8 @@ static void test_best(struct dev *d) {
     }
 }
 
-/* Rows against the definitions in double. Terms are f32: an exponent of up to 16 is off by 2^-20 in
- * the end, a difference of logits of up to 40 by 2^-18; sums are f64. */
+/* Compares rows with the definitions in double. Terms are f32: an exponent of up to 16 is off by
+ * 2^-20 in the end, a difference of logits of up to 40 by 2^-18; sums are f64. */
 static void test_score(struct dev *d) {
     static const int64_t sizes[] = {1, 31, 513, 3000};
     enum { ROWS = 3 };
@@ -922,7 +923,7 @@ int main(void) {
             check_n_failed++;
         }
     }
-    if (emu_card) { /* fewer warps, so sums of their own */
+    if (emu_card) { /* fewer warps, so the sums differ */
         dev_small(&d, true);
         order_now = COUNT_OF(sums) - 1;
         RUN_DEV(test_attention, &d);

@@ -10,11 +10,12 @@
 
 enum { PAGES_SLOT = 1, PAGES_SLOTS = 3 };
 
-/* Bytes of a page of n_heads kv heads of dim values. */
+/* Returns the size of a page of n_heads kv heads of dim values, in bytes. */
 static inline uint64_t pages_bytes(enum qtype k, enum qtype v, int64_t n_heads, int64_t dim) {
     return (uint64_t)(n_heads * CU_PAGE) * (qtype_row_bytes(k, dim) + qtype_row_bytes(v, dim));
 }
-/* The table of a sequence with room for n_tok tokens; every second place between pages is empty. */
+/* Creates the page table of a sequence with room for n_tok tokens; every second slot between pages
+ * is empty. */
 static inline void *const *pages_new(struct dev *d, uint64_t page_bytes, int64_t n_tok) {
     const int64_t n = div_up(n_tok, CU_PAGE);
     uint8_t *at = dev_new(d, (size_t)(2 * n + 1) * page_bytes);
@@ -28,7 +29,7 @@ static inline void *const *pages_new(struct dev *d, uint64_t page_bytes, int64_t
     return table;
 }
 
-/* What kernels read of the rows of a pass: segments as given, rows in their order. */
+/* The description of a pass's rows for kernels: segments as given, rows in order. */
 struct rows {
     struct cu_seg *seg;
     int32_t *pos, *of;

@@ -12,7 +12,8 @@ static void one_launch(struct dev *d, float *x) {
     CHECK_OK(cu_decode_rows(d->s, QT_F32, x, 32, NULL, 1, 1, x, 32, &e));
 }
 
-/* A caller that does without a refused allocation must not get the error at its next launch. */
+/* Checks that a caller that continues without a failed allocation does not get the error at its
+ * next launch. */
 static void test_last_error(struct dev *d) {
     struct err e;
     void *p = NULL;
@@ -23,7 +24,7 @@ static void test_last_error(struct dev *d) {
               "rows: 0.0 MiB of pinned host memory: out of memory");
     emu_no_pinned(0);
     one_launch(d, x);
-    struct cu_graph *g = NULL; /* any other call that fails: a capture inside of a capture */
+    struct cu_graph *g = NULL; /* any other failing call: a capture within a capture */
     CHECK_OK(cu_graph_begin(d->s, &e));
     CHECK_ERR(cu_graph_begin(d->s, &e), ERR_SYS, "cudaStreamBeginCapture");
     one_launch(d, x);
@@ -31,7 +32,8 @@ static void test_last_error(struct dev *d) {
     cu_graph_free(g);
 }
 
-/* Memory is not asked for while a stream is captured: the device refuses, so the emulation does. */
+/* Checks that no memory is requested while a stream is captured: devices refuse that, and so does
+ * the emulation. */
 static void test_capture(struct dev *d) {
     struct err e;
     struct cu_buf *b = NULL;
@@ -56,7 +58,7 @@ static void test_driver(struct dev *d) {
         "13.0: update the driver to 580 or newer, or build with CUDA 12");
     CHECK(n == 0 && cu_count() == 0);
     CHECK_ERR(cu_open(&c, 0, &e), ERR_SYS, "update the driver to 580");
-    emu_driver(0); /* no driver, and nothing wrong */
+    emu_driver(0); /* no driver: not an error */
     CHECK_OK(cu_devices(&n, &e));
     CHECK(n == 0);
     CHECK_ERR(cu_open(&c, 0, &e), ERR_SYS, "no CUDA device was found");
@@ -65,8 +67,8 @@ static void test_driver(struct dev *d) {
     CHECK(n == 1);
 }
 
-/* Memory that is not pinned may be reused when an upload returns, also where the device fetches it
- * itself and later. */
+/* Checks that unpinned memory may be reused once an upload returns, even if the device fetches it
+ * itself, later. */
 static void test_upload(struct dev *d) {
     enum { N = 64 };
     struct err e;
@@ -95,8 +97,8 @@ static void test_upload(struct dev *d) {
     dev_open(d);
 }
 
-/* Products of two types at a time are one kernel, whose shared memory is that of the larger. A
- * captured launch still runs when a later one asked for less. */
+/* Products of two types share a kernel, whose shared memory is the larger of both. A captured
+ * launch must still run after a later one requested less. */
 static void test_shared_memory(struct dev *d) {
     enum { K = 1024, ROWS = 128 };
     static const enum qtype type[] = {QT_Q8_0, QT_Q6_K, QT_Q4_K};
@@ -134,8 +136,8 @@ static void test_shared_memory(struct dev *d) {
     cu_graph_free(g);
 }
 
-/* Where the driver compiled PTX of 80, no kernel waits for the launch before it: none begins early,
- * whatever the card can. */
+/* If the driver compiled PTX of 80, no kernel waits for the preceding launch, so none may begin
+ * early, whatever the card supports. */
 static void test_code(struct dev *d) {
     enum { N = 256 };
     struct err e;

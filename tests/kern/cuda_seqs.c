@@ -39,7 +39,8 @@ struct attn_case {
     int32_t n[SEQS], pos[SEQS]; /* rows of the pass, positions before it */
 };
 
-/* Keys and values of all sequences in one pass, and again with the rows of the second pass. */
+/* Appends keys and values of all sequences in one pass, and again with the rows of the second
+ * pass. */
 static void fill(struct dev *d, const struct attn_case *c, struct cu_attn *a, struct cu_seg *seg) {
     struct err e;
     for (int pass = 0; pass < 2; pass++) {
@@ -155,7 +156,7 @@ static void test_attention(struct dev *d) {
     for (size_t i = 0; i < COUNT_OF(c); i++) attn_case(d, &c[i]);
 }
 
-/* Convolution and delta rule, states and rings contiguous. */
+/* Tests convolution and delta rule with contiguous states and rings. */
 static void delta_case(struct dev *d, const int32_t n[SEQS], int64_t dk, int64_t dv, bool chunked) {
     enum { HV = 4, HK = 2, TAPS = 4 };
     struct err e;

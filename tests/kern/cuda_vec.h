@@ -13,7 +13,7 @@
 static const double F32_TOL = 1e-6;
 
 static struct rng rng;
-static uint64_t sums[64]; /* of all outputs, per order of threads */
+static uint64_t sums[64]; /* checksums of all outputs, per thread order */
 static unsigned order_now;
 
 static float *randoms(int64_t n, float scale) {
@@ -42,7 +42,7 @@ static void note(const void *p, size_t n) {
     for (size_t i = 0; i < n; i++) h = (h ^ b[i]) * 0x100000001b3u;
     sums[order_now] = h;
 }
-/* |out - want| <= tol |want|, as vectors; frees want. */
+/* Checks that |out - want| <= tol |want|, as vectors; frees want. */
 static void compare(struct dev *d, const char *what, const void *out, float *want, int64_t n,
                     double tol) {
     float *got = xcalloc((size_t)n + 1, sizeof *got);

@@ -24,7 +24,7 @@ struct mat {
     struct cu_weight w;
     uint8_t *host;
     float *dec;  /* [mats][rows][k], ref's weights */
-    float *base; /* the same with all codes 0: the minimum alone (0 without one) */
+    float *base; /* the same with all codes 0: only the minimum (0 if the type has none) */
 };
 static struct mat mat_new(struct dev *d, enum qtype t, int64_t k, int64_t rows, int64_t mats) {
     struct mat m = {.w = {t, k, rows, mats, qtype_row_bytes(t, k), 0, NULL, NULL}};
@@ -111,7 +111,7 @@ static void round_act(struct path p, float *x, int64_t n) {
     if (p.mode == BITS8) round8(x, n);
     if (p.mode == BF16) round16(x, n);
 }
-/* Packs (and leaves only the packed copy) where the path wants it and the type can. */
+/* Packs, leaving only the packed copy, if the path uses it and the type supports it. */
 static void mat_for(struct dev *d, struct path p, struct mat *m) {
     if (p.mode == EXACT) return;
     if (!p.plain && cu_packed_bytes(&m->w)) {
@@ -143,8 +143,8 @@ static int64_t short_row(enum qtype t) { /* a few blocks; a multiple of 32 */
     for (int t##_ = 0; t##_ < QT_COUNT; t##_++)                                                    \
         for (enum qtype t = (enum qtype)t##_; t != QT_COUNT && kern_has(&ref, t); t = QT_COUNT)
 
-/* Types that fast products take in the file's order, a third of them in each order of threads; all
- * on a device. The others are packed whatever the length of their rows. */
+/* Returns whether fast products use the type in file order: a third of these types per thread
+ * order, or all on a device. The others are packed for any row length. */
 static bool is_plain(enum qtype t) {
     return t != QT_Q2_K && t != QT_Q3_K && t != QT_Q4_K && t != QT_Q5_K && t != QT_Q6_K &&
            t != QT_IQ4_XS;
@@ -159,7 +159,7 @@ static void test_types_are_refs(struct dev *d) {
         CHECK(cu_has_type((enum qtype)t) == kern_has(&ref, (enum qtype)t));
 }
 
-/* Random blocks, then blocks of extreme codes with halves of all sizes. */
+/* Tests random blocks, then blocks of extreme codes with halves of all magnitudes. */
 static void test_decode(struct dev *d) {
     enum { ROWS = 7, PICK = 3 };
     const int32_t ids[PICK] = {5, 0, 6};
@@ -203,7 +203,7 @@ static void test_decode(struct dev *d) {
     }
 }
 
-/* The packed layout holds the same weights: unpacked, the bits of ref. */
+/* Checks that packed weights have the bits of ref after unpacking. */
 static void check_pack(struct dev *d, enum qtype t, int64_t k, int64_t rows, int64_t mats) {
     struct mat m = mat_new(d, t, k, rows, mats);
     const size_t n = (size_t)(k * rows * mats);
@@ -272,7 +272,7 @@ static void test_gemv(struct dev *d) {
     }
 }
 
-/* In the file's order: four, two rows of a warp's step and one, short steps at the ends of rows. */
+/* Tests file order: four, two and one row per warp step, and short steps at the ends of rows. */
 static void test_gemv_plain(struct dev *d) {
     EACH_TURN(t) {
         const bool super = qtype_info(t)->block_elems == 256;
@@ -285,8 +285,8 @@ static void test_gemv_plain(struct dev *d) {
     check_matmul(d, QT_IQ3_S, 8448, 3, 1, path_plain(BITS8, QT_IQ3_S, 8448)); /* around the ring */
 }
 
-/* Each token has a single 1: products are the weights themselves, which must equal ref's, rounded
- * to bf16, bit for bit (except for the sign of 0). */
+/* Gives each token a single 1, so that the products are the weights themselves. They must equal
+ * ref's, rounded to bf16, bit for bit (except for the sign of 0). */
 static void check_operand(struct dev *d, enum qtype t, int k, struct path p_) {
     enum { MAX = 256, ROWS = 18 };
     struct mat m = mat_new(d, t, k, ROWS, 1);
@@ -304,7 +304,7 @@ static void check_operand(struct dev *d, enum qtype t, int k, struct path p_) {
     mat_free(&m);
 }
 
-/* A token's result does not depend on how many others there are. */
+/* Checks that a token's result does not depend on the number of other tokens. */
 static void check_alone(struct dev *d, enum qtype t, enum mode mode) {
     enum { K = 256, ROWS = 16, LEAST = 4, MANY = 70 };
     struct mat m = mat_new(d, t, K, ROWS, 1);
@@ -325,7 +325,8 @@ static void check_alone(struct dev *d, enum qtype t, enum mode mode) {
 
 static void test_gemm(struct dev *d) {
     check_alone(d, QT_Q5_K, BF16);
-    /* once: mma's operand is the same code, its emulation slow, and no order matters to it */
+    /* only once: mma's operand uses the same code, its emulation is slow, and thread order does not
+     * affect it */
     if (!emu_shuffle || (cu_uses_wgmma(d->s) && order == 0))
         for (size_t i = 0; i < COUNT_OF(packed_types); i++)
             check_operand(d, packed_types[i], 256, path(BF16, 256));
@@ -335,7 +336,7 @@ static void test_gemm(struct dev *d) {
     }
 }
 
-/* A multiple of 32 that is not one of 64, if the block size allows it. */
+/* Returns a multiple of 32 that is not a multiple of 64, if the block size allows it. */
 static int64_t odd_row(enum qtype t) {
     return qtype_info(t)->block_elems <= 32 ? 96 : qtype_info(t)->block_elems;
 }
@@ -350,7 +351,8 @@ static void test_gemm_any(struct dev *d) {
     check_matmul(d, QT_BF16, 352, 16, 131, path_plain(BF16, QT_BF16, 352)); /* two tasks */
 }
 
-/* One of n experts; of many tokens the first gets none, the second most. */
+/* Returns one of n experts. With many tokens, the first expert gets none and the second gets
+ * most. */
 static int32_t expert_of(int64_t n_tok, int n) {
     return (int32_t)(n_tok <= CU_FEW ? rng_u64(&rng) % (unsigned)n : 1 + (rng_u64(&rng) % 8 == 0));
 }
@@ -415,7 +417,7 @@ static void test_glu(struct dev *d) {
         if (!is_float(t))
             check_glu(d, t, k, t % 2, t % 3 == 0, t % 5 ? 3 : 1, 2, path_plain(BITS8, t, k));
     }
-    /* of two types, packed and not; fused, of rows that do not go by 16 */
+    /* two types, packed and not; fused, with a number of rows that is not a multiple of 16 */
     check_glu_rows(d, QT_Q4_K, QT_IQ3_S, 256, 32, false, false, 2, 24, path(BF16, 256));
     check_glu_rows(d, QT_BF16, QT_Q8_0, 256, 32, false, false, 1, 70, path(BF16, 256));
     check_glu_rows(d, QT_IQ2_S, QT_IQ2_S, 256, 21, true, false, 2, 24,
@@ -456,8 +458,8 @@ static void check_down(struct dev *d, enum qtype t, int64_t f, int64_t tok, stru
     free(p);
     mat_free(&m);
 }
-/* Exact products of many tokens: more than one task, block of rows and period of raw weights; rows
- * of activations and float weights that begin anywhere. */
+/* Tests exact products of many tokens, with more than one task, block of rows and period of raw
+ * weights, and with unaligned rows of activations and float weights. */
 static void test_gemm_f32(struct dev *d) {
     check_alone(d, QT_Q5_K, EXACT);
     check_alone(d, QT_F16, EXACT);
@@ -506,7 +508,7 @@ static void test_wgmma(struct dev *d) {
             check_down(d, packed_types[i], 512, i ? 11 : 50, path(BF16, 512));
         }
         check_glu_rows(d, QT_Q6_K, QT_Q6_K, 256, 80, false, true, 1, 9, path(BF16, 256));
-        /* 4 warpgroups, where products are late and copies are not */
+        /* 4 warpgroups, in orders in which products are late and copies are not */
         if (order == 1 || !emu_shuffle) {
             check_matmul(d, QT_Q6_K, 1280, 769, 9, path(BF16, 1280));
             check_glu_rows(d, QT_Q3_K, QT_Q3_K, 1024, 80, true, false, 4, 33, path(BF16, 1024));
@@ -526,8 +528,8 @@ static void same_bits(struct dev *d, const char *what, const void *got, const vo
     free(b);
 }
 
-/* Products of all kinds in one launch with a choice of experts at its end: the bits of launches of
- * their own, which the tests above compare with ref. */
+/* Checks that products of all kinds in one launch, with a choice of experts at its end, have the
+ * same bits as in separate launches, which the tests above compare with ref. */
 static void test_products(struct dev *d) {
     enum { K = 512, F = 64, EXPERTS = 40, ROWS = 37 };
     struct err e;
@@ -571,7 +573,7 @@ static void test_products(struct dev *d) {
     CHECK_OK(cu_quantize(d->s, want[2], F, F, 1, want_q, &e));
     same_bits(d, "quantized output", hq, want_q, CU_ACT_BYTES(F));
 
-    /* the quantized copy that a norm makes */
+    /* the quantized copy written by a norm */
     enum { N = 256 };
     float *in = normals(N), *din = dev_put(d, in, N * 4), *normed = dev_new(d, N * 4);
     void *q[2] = {dev_new(d, CU_ACT_BYTES(N)), dev_new(d, CU_ACT_BYTES(N))};

@@ -20,7 +20,7 @@ static uint16_t *bf16s(struct rng *r, int64_t n) {
     return v;
 }
 
-/* f32 sums of 64 exact products: each of 64 additions rounds once. */
+/* Compares f32 sums of 64 exact products; each of the 64 additions rounds once. */
 static bool is_right(struct dev *d, int n, int mistake) {
     struct rng r;
     struct err e;
@@ -55,7 +55,7 @@ static void test_right(struct dev *d) {
         if (!is_right(d, sizes[i], PROBE_RIGHT)) CHECK_FAIL("%d columns: wrong", sizes[i]);
 }
 
-/* In a child, which may abort. */
+/* Runs a product with a mistake in a child process, which may abort. */
 static bool is_noticed(struct dev *d, int mistake) {
     int status = -1;
     fflush(NULL);
@@ -71,7 +71,7 @@ static bool is_noticed(struct dev *d, int mistake) {
     return status != 0;
 }
 
-/* Each in one of the orders at least. */
+/* Checks that each mistake is noticed in at least one thread order. */
 static void test_mistakes(struct dev *d) {
     for (int m = PROBE_RIGHT; m < PROBE_N; m++) {
         bool noticed = false;

@@ -46,7 +46,7 @@ static void test_products(void) {
         }
 }
 
-/* The trial before AMX is used notices a processor that computes wrongly. */
+/* Checks that the trial before AMX is used detects a processor with wrong results. */
 static void test_trial(void) {
     struct kern amx, avx512;
     kern_init(&amx, KERN_AMX);
