@@ -20,7 +20,7 @@
 #include "tests/check.h"
 #include "tests/unit/tmpdir.h"
 
-/* Converted to `out` as F32 and opened; NULL after a failure. */
+/* Converts a folder to `out` as F32 and opens it; NULL: failed. */
 static inline struct model *golden_open(const char *folder, const char *out) {
     struct err e = {0};
     struct convert_opts o = {.src = folder, .out = out, .type = "f32", .overwrite = true};
@@ -31,9 +31,9 @@ static inline struct model *golden_open(const char *folder, const char *out) {
     return m;
 }
 
-/* Copies a folder with config.json changed: from/to pairs, NULL-terminated; each must occur. Other
- * files are links, the tokenizer's to folder `tok`. The copy is "hf" in the scratch folder; the
- * next call replaces it. */
+/* Copies a folder with changes to config.json: from/to pairs, NULL-terminated; each `from` must
+ * occur. Other files are links, the tokenizer's to folder `tok`. The copy is "hf" in the scratch
+ * folder; the next call replaces it. */
 static inline const char *golden_edited(const char *folder, const char *tok,
                                         const char *const *edit) {
     static const char *const linked[] = {"model.safetensors", "tokenizer.json",
@@ -98,8 +98,8 @@ static double golden_diff(const float *a, const float *b, int64_t n) {
     return m;
 }
 
-/* Feeds ids in pieces (0-terminated, the last repeats); logits of all positions. hidden: NULL or
- * [n][n_embd]. */
+/* Feeds ids in pieces (0-terminated; the last repeats) and returns the logits of all positions.
+ * hidden: NULL or [n][n_embd]. */
 static float *golden_run(const struct model *m, const struct session_opts *o, const int32_t *ids,
                          int64_t n, const int *pieces, float *hidden, session_show_fn see,
                          void *ud) {
@@ -160,7 +160,7 @@ static inline void golden_release(struct golden *g) {
     free(g->logits);
 }
 
-/* Every kernel set, every batching. */
+/* Compares logits for every kernel set and every batching. */
 static inline void golden_logits(const struct model *m, const struct golden *g, const char *name,
                                  double tol) {
     int64_t v = m->hp.d[HD_VOCAB], n = g->n_logits / v;

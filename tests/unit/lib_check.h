@@ -13,7 +13,7 @@
     do {                                                                                           \
         if ((call) != HONE_OK) CHECK_FAIL("%s: %s", #call, e.message);                             \
     } while (0)
-/* The call fails with this status, and its sentence has the text in it. */
+/* Checks that the call fails with this status and that its message contains the text. */
 #define NOT(call, want, text)                                                                      \
     do {                                                                                           \
         int rc_ = (call);                                                                          \

@@ -11,7 +11,7 @@
 #include "tests/unit/golden.h"
 #include "tests/unit/st_build.h"
 
-/* Makes the weights of tensors.txt as archs.py does. */
+/* Creates the weights of tensors.txt like archs.py. */
 static inline void micro_weights(const char *dir, const char *path) {
     char *file = xasprintf("%s/tensors.txt", dir), *text = NULL, *line, *next;
     size_t n = 0;
@@ -54,7 +54,7 @@ static inline void micro_weights(const char *dir, const char *path) {
     free(file);
 }
 
-/* Makes the folder of a micro checkpoint with its config.json edited. */
+/* Creates the folder of a micro checkpoint with edits to config.json. */
 static inline const char *micro_folder(const char *dir, const char *const *edit) {
     const char *folder = golden_edited(dir, "tests/golden/models/qwen3", edit);
     char *path = xasprintf("%s/model.safetensors", folder);
@@ -64,7 +64,8 @@ static inline const char *micro_folder(const char *dir, const char *const *edit)
     return folder;
 }
 
-/* Largest distance of the recorded logits of the first n positions: of 3, 7, ..., entries 0, 4, ...
+/* Returns the largest difference from the recorded logits of the first n positions (3, 7, ...;
+ * entries 0, 4, ...).
  */
 static inline double micro_diff(const struct golden *g, const float *l, int64_t n, int64_t v) {
     double diff = 0;

@@ -22,7 +22,7 @@ static const char *reference_type(enum gguf_vtype t) {
     return name[t];
 }
 
-/* Python's json.dumps of a string: ASCII only. Input is valid UTF-8. */
+/* Writes a string like Python's json.dumps: ASCII only. The input is valid UTF-8. */
 static void dump_str(struct buf *b, const char *s, size_t n) {
     buf_chr(b, '"');
     for (size_t i = 0; i < n;) {
@@ -58,7 +58,7 @@ static void dump_array(struct buf *b, const struct gguf_kv *kv) {
             uint64_t n;
             gguf_kv_str_next(kv, &pos, &s, &n);
             dump_str(b, s, (size_t)n);
-        } else if (kv->elem == GV_F32) /* whole numbers are all that occurs */
+        } else if (kv->elem == GV_F32) /* only whole numbers occur */
             buf_fmt(b, "%.1f", gguf_kv_f64(kv, i));
         else
             buf_fmt(b, "%" PRId64, gguf_kv_i64(kv, i));
@@ -156,11 +156,11 @@ static inline void ref_compare(const char *model, const char *arch, const char *
         check_tensor(g, t);
     const struct json *meta = json_get(ref, "metadata");
     for (const struct json *k = json_first(meta); k; k = json_next(k)) check_key(g, k);
-    /* guesses from the folder's name are not recorded there (test_names.c) */
+    /* values guessed from the folder's name are not recorded there (test_names.c) */
     static const char *const guessed[] = {"general.name", "general.size_label"};
     for (int64_t i = 0; i < gguf_n_kv(g); i++)
         if (!json_get(meta, gguf_kv_at(g, i)->key) &&
-            strncmp(gguf_kv_at(g, i)->key, "hone.", 5) != 0 && /* what only we keep */
+            strncmp(gguf_kv_at(g, i)->key, "hone.", 5) != 0 && /* keys that only hone writes */
             strcmp(gguf_kv_at(g, i)->key, guessed[0]) != 0 &&
             strcmp(gguf_kv_at(g, i)->key, guessed[1]) != 0)
             CHECK_FAIL("%s: key %s is not in the reference", model, gguf_kv_at(g, i)->key);

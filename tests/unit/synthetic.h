@@ -14,7 +14,7 @@
 static inline bool counts_bytes(void) {
     return emu_shuffle != NULL;
 }
-static inline uint64_t in_use(const struct session *s) { /* of the device, by this session */
+static inline uint64_t in_use(const struct session *s) { /* device memory used by this session */
     const struct cuda *d = exec_cuda_head(s);
     struct cu_info now = d->info;
     struct err e = {0};
@@ -22,7 +22,7 @@ static inline uint64_t in_use(const struct session *s) { /* of the device, by th
     return d->info.mem_free - now.mem_free;
 }
 
-/* Random weights; with d, f of 256 experts have packed forms. */
+/* Creates a model with random weights. If d and f are 256, experts have packed forms. */
 static inline struct model *synthetic(const char *recipe, int d, int f, int n_layers) {
     static const char config[] =
         "{\"architectures\": [\"Qwen3MoeForCausalLM\"], \"model_type\": \"qwen3_moe\","

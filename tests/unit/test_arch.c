@@ -28,7 +28,7 @@ static struct hparams base(int64_t layers, int64_t mtp, int64_t embd, int64_t he
     return h;
 }
 
-/* Tensors that a conversion writes (optional ones are never there), and their elements. */
+/* Counts the tensors that a conversion writes (never optional ones), and their elements. */
 static int64_t count(const char *arch, struct hparams *h, int64_t *params) {
     struct err e;
     struct tensor_inst *t = NULL;
@@ -145,7 +145,8 @@ static const char *const keys[] = {"block_count",
                                    "nextn_predict_layers"};
 static const uint32_t values[] = {5, 4096, 64, 4, 2, 32, 32, 4, 16, 2, 6, 96, 4, 8, 128, 1};
 
-/* A GGUF of a small qwen35 with one key changed (UINT32_MAX: left out), then its hyperparameters.
+/* Writes a GGUF of a small qwen35 with one key changed (UINT32_MAX: omitted), and reads its
+ * hyperparameters.
  */
 static int with_key(const char *name, uint32_t v, struct hparams *h, struct err *e) {
     struct gguf_w *w = gguf_w_new();
@@ -189,7 +190,8 @@ static void test_hparams_from_gguf(void) {
     CHECK_EQ_I64(h.d[HD_ROPE_SEC0], 2);
     CHECK(h.tied);
     CHECK_CLOSE(h.f[HF_ROPE_BASE], 1e7, 0);
-    for (int i = 0; i < 5; i++) /* every fourth has full attention, and the MTP block */
+    for (int i = 0; i < 5; i++) /* every fourth layer has full attention, and so has the MTP
+                                 * block */
         CHECK(h.layer[i].mixer == (i < 3 ? MIX_DELTA : MIX_ATTN));
     CHECK_OK(with_key("attention.head_count_kv", UINT32_MAX, &h, &e));
     CHECK_EQ_I64(h.d[HD_KV_HEADS], 4);

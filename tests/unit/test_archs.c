@@ -10,7 +10,8 @@
 #include "runtime/engine/kv_type.h"
 #include "tests/unit/micro.h"
 
-/* Both sides compute in f32 from the same weights: sums in another order, logits up to 30. */
+/* Both sides compute in f32 from the same weights, with sums in a different order; logits reach
+ * 30. */
 static const double tol = 5e-4;
 
 struct edit {
@@ -18,8 +19,9 @@ struct edit {
 };
 struct arch_case {
     const char *name, *arch;
-    const char *keys;     /* after "<arch>.", separated by blanks: besides those of every decoder */
-    struct edit edit[10]; /* changes of config.json that must change logits */
+    const char *keys;     /* keys after "<arch>.", separated by spaces, in addition to those of
+                           * every decoder */
+    struct edit edit[10]; /* changes to config.json that must change the logits */
 };
 
 static void check_keys(const struct arch_case *c, const char *path) {
@@ -311,7 +313,7 @@ static void test_dense(void) {
     for (size_t i = 0; i < COUNT_OF(cases); i++) check_case(&cases[i]);
 }
 
-/* Another activation is refused, whichever table has no word about it. */
+/* Checks that unknown activations are refused, even if the table does not mention activations. */
 static void test_activations(void) {
     static const char *const edit[] = {"\"hidden_act\": \"silu\"", "\"hidden_act\": \"gelu\"",
                                        NULL};
@@ -326,7 +328,7 @@ static void test_activations(void) {
     }
 }
 
-/* An MTP block that is stored as the last layer: what it drafts from the trunk's rows. */
+/* Checks the drafts of an MTP block that is stored as the last layer, from the trunk's rows. */
 static void check_draft(const char *name) {
     char *dir = xasprintf("tests/golden/archs/%s", name);
     struct err e = {0};
@@ -369,7 +371,7 @@ static void test_mtp(void) {
     check_draft("hyv3");
 }
 
-/* Root of the mean square of what differs from the recorded logits. */
+/* Returns the root mean square difference from the recorded logits. */
 static double rms_diff(const struct golden *g, const float *l, int64_t n, int64_t v) {
     double sum = 0;
     for (int64_t p = 0; 4 * p + 3 < n; p++)
@@ -390,9 +392,9 @@ static double with_cache(const struct model *m, const struct golden *g, const ch
     return d;
 }
 
-/* Latent rows of other types are rounded, not something else: those that are stored rotated are as
- * near as plain ones of as many bits (half as far again is for luck). Where queries or outputs are
- * not rotated to meet them, the logits are those of another model. */
+/* Checks that cache types for latent rows cause only rounding errors: rotated types are as accurate
+ * as plain ones with the same number of bits (within 1.5x, to allow for chance). If queries or
+ * outputs were not rotated to match, the logits would be completely wrong. */
 static void test_latent_types(void) {
     static const char dir[] = "tests/golden/archs/glm4moe-lite";
     struct golden g;
@@ -410,8 +412,8 @@ static void test_latent_types(void) {
     model_close(m);
 }
 
-/* kv_b_proj of the first layer in FP8, blocks of 64 x 32, which end within heads: keys of a head
- * transposed, values as they are. */
+/* kv_b_proj of the first layer in FP8, in blocks of 64 x 32, which end within heads. A head's keys
+ * are transposed, its values are not. */
 enum { HEADS = 4, NOPE = 16, VALUE = 24, RANK = 32, KV_ROWS = HEADS * (NOPE + VALUE) };
 static const float kv_scale[3] = {0.5f, 2, -1};
 static double kv_b(int64_t row, int64_t col) { /* e4m3: bias 7, subnormals m * 2^-9 */
@@ -466,7 +468,7 @@ static void test_split_of_fp8(void) {
     model_close(m);
 }
 
-/* Logits of a file. */
+/* Returns the logits of a file. */
 static float *logits_of(const char *path, const struct golden *g) {
     struct model *m = NULL;
     struct err e;
@@ -477,7 +479,7 @@ static float *logits_of(const char *path, const struct golden *g) {
     return l;
 }
 
-/* kv_b_proj of a block, from its two parts. */
+/* Combines the two parts of a block's kv_b_proj. */
 static void published(const struct gguf *g, int block, float *m) {
     char *kn = xasprintf("blk.%d.attn_k_b.weight", block);
     char *vn = xasprintf("blk.%d.attn_v_b.weight", block);
@@ -493,7 +495,7 @@ static void published(const struct gguf *g, int block, float *m) {
     free(kn);
     free(vn);
 }
-/* Its rows as blocks, of F32 or Q8_0, in q; m becomes what these mean. */
+/* Encodes its rows to q as blocks of F32 or Q8_0, and replaces m by the decoded values. */
 static void rounded(const struct kern *k, enum qtype type, float *m, uint8_t *q) {
     const uint64_t n = qtype_row_bytes(type, RANK);
     for (uint64_t r = 0; r < KV_ROWS; r++) {
@@ -504,7 +506,7 @@ static void rounded(const struct kern *k, enum qtype type, float *m, uint8_t *q)
         k->op[type].decode(q + r * n, m + r * RANK, RANK);
     }
 }
-/* One of the two parts again. */
+/* Extracts one of the two parts. */
 static void part_of(const float *m, bool keys, float *f) {
     for (int64_t h = 0; h < HEADS; h++)
         for (int64_t c = 0; c < RANK; c++) {
@@ -530,8 +532,8 @@ static void copy_keys(const struct gguf *g, bool now, struct gguf_w *w) {
     gguf_w_u32(w, "deepseek2.attention.value_length", VALUE);
 }
 
-/* Writes the file as converters of 2024 did: keys and values of a layer in one tensor of the type,
- * sizes of single heads. With `now` the same numbers, as converters do today. */
+/* Writes the file like converters of 2024: a layer's keys and values in one tensor of the type,
+ * with the sizes of single heads. With `now`, writes the same numbers like today's converters. */
 static void write_older(const struct gguf *g, enum qtype type, bool now, const char *path) {
     static const int64_t all[4] = {RANK, KV_ROWS, 1, 1};
     static float m[KV_ROWS * RANK], f[KV_ROWS * RANK];
@@ -573,7 +575,7 @@ static void write_older(const struct gguf *g, enum qtype type, bool now, const c
     free(k);
 }
 
-/* Files with attn_kv_b compute what today's files with the same numbers do, bit for bit. */
+/* Checks that files with attn_kv_b give the same bits as today's files with the same numbers. */
 static void test_older_files(void) {
     static const char dir[] = "tests/golden/archs/deepseek-v3";
     static const enum qtype types[] = {QT_F32, QT_Q8_0};
@@ -595,8 +597,8 @@ static void test_older_files(void) {
     model_close(m);
 }
 
-/* Experts that were released in MXFP4 stay so, since no type of the recipe is smaller; an attention
- * matrix does not. */
+/* Checks that experts released in MXFP4 keep it, since no type of the recipe is smaller, and that
+ * an attention matrix does not. */
 static void test_released(void) {
     struct model *m =
         golden_open(micro_folder("tests/golden/archs/gptoss_mxfp4", NULL), tmp_path("m.gguf"));

@@ -84,7 +84,7 @@ static void test_products(void) {
     CHECK_EQ_I64(blas_let(0), 0);
 }
 
-/* Collects moments of n columns, in blocks, by OpenBLAS, and compares them with sums in double. */
+/* Collects moments of n columns with OpenBLAS, in blocks, and compares them with sums in double. */
 static void moments(int64_t n, int64_t block) {
     enum { ROWS = 70 };
     struct gr_weight w = {.name = "blk.0.attn_q.weight", .ne = {n, 1, 1, 1}};

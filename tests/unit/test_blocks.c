@@ -75,7 +75,7 @@ static void test_decode(void) {
     }
 }
 
-/* An argument: another folder of such vectors (tests/oracle/blocks.py FOLDER 2000). */
+/* Argument: a different folder of such vectors (tests/oracle/blocks.py FOLDER 2000). */
 int main(int argc, char **argv) {
     if (argc > 1) folder = argv[1];
     RUN(test_decode);

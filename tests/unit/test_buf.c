@@ -60,7 +60,7 @@ static void test_take(void) {
     free(s);
 }
 
-/* Reserving more memory than there is fails and changes nothing. */
+/* Checks that reserving more memory than available fails and changes nothing. */
 static void test_no_memory(void) {
     struct err e = {0};
     struct buf b = {0};

@@ -24,7 +24,8 @@ static void test_fastest(void) {
             CHECK_FAIL("row %zu: %s", i, kern_isa_name(choice_of(row[i].speed)));
 }
 
-/* The measured set is one that this machine has, with speeds of exactly those sets. */
+/* Checks that the chosen set is supported by this machine, and that exactly its sets have
+ * speeds. */
 static void test_measured(void) {
     struct choice c;
     choice_measure(&c);

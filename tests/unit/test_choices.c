@@ -35,8 +35,8 @@ static struct session *open_session(int64_t n_ctx) {
     return s;
 }
 
-/* Logits agree within 5e-4 (tests/unit/test_session.c), so a log-probability, a difference of a
- * logit and a log-sum-exp, within 1e-3, and so does a mean of them. */
+/* Logits agree within 5e-4 (tests/unit/test_session.c). A log-probability, the difference of a
+ * logit and a log-sum-exp, therefore agrees within 1e-3, and so does a mean of them. */
 static void check_format(const char *format, const char *file) {
     struct choice_tasks c;
     struct choice_answers a;
@@ -100,7 +100,8 @@ static void test_greedy_answers(void) {
     suite_close(&s);
 }
 
-/* The window has the requested length, the number is in the right place, the rest is the text. */
+/* Checks that the window has the requested length, the number is in the right place, and the rest
+ * is the text. */
 static void test_needles(void) {
     enum { CTX = 256, DEPTHS = 3, PER = 2 };
     char *text = NULL;

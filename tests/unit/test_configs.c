@@ -20,7 +20,8 @@ static bool listed(const struct json *list, const char *name) {
     return false;
 }
 
-/* Returns obj with a change made: its members but those of "drop", changed by "in", then "set". */
+/* Returns obj with a change applied: without the members in "drop", then changed by "in" and
+ * "set". */
 static struct json *changed(struct arena *a, const struct json *obj, const struct json *change) {
     struct json *to = json_new(a, JSON_OBJ);
     for (const struct json *m = json_first(obj); m; m = json_next(m)) {
@@ -33,7 +34,7 @@ static struct json *changed(struct arena *a, const struct json *obj, const struc
     return to;
 }
 
-/* Returns obj without the member at a path "a.b", or with null there. */
+/* Returns obj without the member at path "a.b", or with that member set to null. */
 static struct json *without(struct arena *a, const struct json *obj, const char *path, bool null) {
     struct json *to = json_new(a, JSON_OBJ);
     const size_t n = strcspn(path, ".");
@@ -49,7 +50,7 @@ static struct json *without(struct arena *a, const struct json *obj, const char 
     return to;
 }
 
-/* Returns obj with another name for a member: "old=new". */
+/* Returns obj with a member renamed: "old=new". */
 static struct json *renamed(struct arena *a, const struct json *obj, const char *names) {
     struct json *to = json_new(a, JSON_OBJ);
     const size_t n = strcspn(names, "=");
@@ -84,7 +85,7 @@ static void read_config(struct reading *r, const struct json *config) {
     buf_release(&b);
 }
 
-/* Compares all but how the numbers of layers came to be (own). */
+/* Compares everything except how per-layer numbers were given (own). */
 static bool same_numbers(const struct hparams *a, const struct hparams *b) {
 #define SAME(member) (memcmp(&a->member, &b->member, sizeof a->member) == 0)
     return SAME(d) && SAME(f) && SAME(d_windowed) && SAME(f_windowed) && SAME(layer) && SAME(far) &&
@@ -92,7 +93,7 @@ static bool same_numbers(const struct hparams *a, const struct hparams *b) {
 }
 
 static int n_read, n_refused;
-/* Compares the settings read from two configs. Refusals may have different reasons. */
+/* Compares the settings read from two configs. If both are refused, the reasons may differ. */
 static void same(const struct json *one, const struct json *other, const char *what,
                  const char *key) {
     static struct reading a, b;
@@ -120,7 +121,7 @@ static struct json *config_of(const char *checkpoint) {
     return j;
 }
 
-/* Puts the part of a config that is about the text model back into the whole. */
+/* Puts the text model's part of a config back into the whole config. */
 static const struct json *whole(struct arena *a, const struct json *config, const struct json *text,
                                 const struct json *part) {
     struct json *to = json_new(a, JSON_OBJ);
@@ -172,7 +173,7 @@ static void test_keys(void) {
 
 /* ---- what else is published ---- */
 
-/* Reads a checkpoint's config.json with members set: text of an object. */
+/* Reads a checkpoint's config.json with the members in `set` (JSON text of an object) replaced. */
 static void read_with(struct reading *r, const char *checkpoint, const char *set) {
     struct arena a;
     struct err e = {0};
@@ -253,7 +254,7 @@ static void same_files(const char *one, const char *other, const char *what) {
     free(b);
 }
 
-/* The tensors decide whether there is an MTP block, whatever config.json says. */
+/* Checks that the tensors, not config.json, decide whether there is an MTP block. */
 static void test_mtp(void) {
     static const char *const checkpoint[] = {"archs/deepseek-v3", "archs/glm4moe",
                                              "archs/glm4moe-lite"};
@@ -281,7 +282,7 @@ static void test_mtp(void) {
         }
 }
 
-/* Conversion of the file that was saved again gives the same bytes. */
+/* Checks that converting the re-saved files gives the same bytes. */
 static void test_files(void) {
     for (const struct json *row = json_first(table); row; row = json_next(row)) {
         static const char *const by[] = {"v4", "v5"};

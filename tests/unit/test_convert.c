@@ -24,7 +24,7 @@
 
 static char scratch[] = "/tmp/hone-test-convert-XXXXXX";
 
-/* Path inside the scratch folder; a small ring of static buffers. */
+/* Returns a path in the scratch folder, in one of a few static buffers used in turn. */
 static const char *in_scratch(const char *name) {
     static char ring[8][512];
     static int next;
@@ -80,7 +80,7 @@ static void test_qwen3moe_equals_reference(void) {
 
 /* ---- other types ---- */
 
-/* Source rows of plain copies must be in the file bit for bit. */
+/* Checks that rows copied without a transform are bit-identical in the file. */
 static void test_bf16_is_a_straight_copy(void) {
     struct err e;
     struct convert_report r;
@@ -107,7 +107,7 @@ static void test_bf16_is_a_straight_copy(void) {
         n_same++;
     }
     CHECK_EQ_I64(n_same, 2);
-    /* what must stay F32 did */
+    /* tensors that must stay F32 did */
     const struct gguf_tensor *conv = gguf_find_tensor(g, "blk.0.ssm_conv1d.weight");
     CHECK(conv && conv->type == QT_F32);
     st_close(s);
@@ -115,7 +115,8 @@ static void test_bf16_is_a_straight_copy(void) {
     unlink(out);
 }
 
-/* An F16 or BF16 file decodes to the F32 file's values, rounded; Q8_0 to within half a step. */
+/* Checks that an F16 or BF16 file decodes to the F32 file's rounded values, and Q8_0 to within half
+ * a step. */
 static void check_decoded(const char *type, double (*tolerance)(double amax)) {
     struct err e;
     struct convert_report r;
@@ -190,7 +191,7 @@ static void test_q8_0_row_by_hand(void) {
     for (int i = 0; i < 34; i++) CHECK(blk[i] == 0);
     x[0] = NAN;
     x[1] = INFINITY;
-    q8_0_row(x, blk, 32); /* must only not be undefined */
+    q8_0_row(x, blk, 32); /* the result does not matter; there must be no undefined behaviour */
 }
 
 static void test_same_bytes_for_any_thread_count(void) {
@@ -307,8 +308,8 @@ static void drop_folder(void) {
     remove_tree(in_scratch("hf"));
 }
 
-/* Replaces text in a file of the folder. In a safetensors file only the header is touched and its
- * length is kept right; offsets are relative to its end. */
+/* Replaces text in a file of the folder. In a safetensors file, changes only the header and updates
+ * its length; offsets are relative to its end. */
 static int edit(const char *file, const char *from, const char *to) {
     char path[512];
     size_t n = 0, k = strlen(from), end;
@@ -337,7 +338,7 @@ static int edit(const char *file, const char *from, const char *to) {
     return n_edits;
 }
 
-/* Checks that the folder is refused with this text and leaves no files. */
+/* Checks that the folder is refused with this message and that no files remain. */
 static void expect(enum err_code code, const char *text) {
     struct err e;
     struct convert_report r;
@@ -347,7 +348,7 @@ static void expect(enum err_code code, const char *text) {
     drop_folder();
 }
 
-/* One edit of a fresh copy of qwen35, then the refusal. */
+/* Makes one edit in a fresh copy of qwen35 and checks that it is refused. */
 static void refused(const char *file, const char *from, const char *to, const char *text) {
     make_folder("qwen35");
     if (file) edit(file, from, to);

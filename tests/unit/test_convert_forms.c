@@ -27,7 +27,7 @@ static const char *in_dir(const char *name) {
     return p;
 }
 
-/* A callback decides what becomes of a tensor: 1 handled, 0 copied as it is. */
+/* Callback for a tensor: returns 1 if it has written it, 0 to copy it unchanged. */
 typedef int (*edit_fn)(struct st_build *b, const struct st_tensor *t);
 
 static void replace_text(const char *file, const char *from, const char *to) {
@@ -84,7 +84,7 @@ static struct gguf *convert(const char *type, struct convert_report *r) {
     return g;
 }
 
-/* Every tensor of the file has the hash of the reference; returns how many. */
+/* Checks that every tensor of the file has the reference's hash; returns the number of tensors. */
 static int same_as_reference(const struct gguf *g, const char *golden) {
     struct err e;
     struct json *ref = NULL;
@@ -148,7 +148,7 @@ static void test_mtp_experts_one_by_one(void) {
     gguf_close(g);
 }
 
-/* Layer 1 of the trunk fused, the others one by one: both layouts in one checkpoint. */
+/* Fuses layer 1 of the trunk only, so that both layouts are in one checkpoint. */
 static struct buf gate_up, down;
 static const uint8_t *exp_gate[6], *exp_up[6], *exp_down[6];
 static int n_collected;

@@ -78,8 +78,8 @@ static void test_keys(void) {
     gguf_close(g);
 }
 
-/* YaRN's usual numbers are written where config.json gives them, and not otherwise.
- * attention_factor 1 + 0.1 ln(4) is the usual one: readers multiply by it anyway, so the key is 1.
+/* Checks that YaRN's default numbers are written only if config.json gives them. attention_factor 1
+ * + 0.1 ln(4) is the default: readers multiply by it anyway, so the key is 1.
  */
 static void test_yarn(void) {
     static const char *const given[] = {"\"attention_factor\": 1.2",

@@ -67,7 +67,8 @@ static void test_merging_equals_peft(void) {
     json_free(all);
 }
 
-/* Makes the Mistral adapter with one text of its configuration replaced, on a base. */
+/* Checks that the Mistral adapter, with one text in its configuration replaced, is refused on a
+ * base. */
 static void refused(const char *base, const char *from, const char *to, const char *message) {
     struct err e = {0};
     char *p = NULL, *cwd = getcwd(NULL, 0), target[512];
@@ -128,7 +129,7 @@ static void test_refusals(void) {
 
 enum { VOCAB = 1024, WIDTH = 128 };
 
-/* Returns made-up rows; the first ones do not depend on the number. */
+/* Returns n synthetic rows; the first ones do not depend on n. */
 static float *rows_of(int n, int seed) {
     float *x = xcalloc((size_t)(n * WIDTH), sizeof *x);
     for (int i = 0; i < n * WIDTH; i++) x[i] = (float)((i * 7 + seed) % 101 - 50) / 64;
@@ -193,13 +194,13 @@ static void test_heads(void) {
     write_adapter(CONFIG(),
                   (struct part[]){
                       {HEAD "lm_head.modules_to_save.default.weight", head, 2, VOCAB, WIDTH}, {0}});
-    g = merged("qwen3", &e); /* the head alone, named by another saver */
+    g = merged("qwen3", &e); /* only the head, under the name that a different tool gives it */
     holds(g, "token_embd.weight", base, n);
     holds(g, "output.weight", head, n);
     gguf_close(g);
     write_adapter(CONFIG(),
                   (struct part[]){{HEAD "model.embed_tokens.weight", embd, 2, VOCAB, WIDTH}, {0}});
-    g = merged("qwen3", &e); /* the embeddings alone: peft leaves the head as it was */
+    g = merged("qwen3", &e); /* only the embeddings: peft leaves the head unchanged */
     holds(g, "token_embd.weight", embd, n);
     holds(g, "output.weight", base, n);
     gguf_close(g);
@@ -207,7 +208,7 @@ static void test_heads(void) {
                   (struct part[]){{HEAD "lm_head.weight", embd, 2, VOCAB, WIDTH},
                                   {HEAD "model.embed_tokens.weight", embd, 2, VOCAB, WIDTH},
                                   {0}});
-    g = merged("qwen3", &e); /* both the same: they stay tied */
+    g = merged("qwen3", &e); /* both, with the same values: they stay tied */
     holds(g, "token_embd.weight", embd, n);
     CHECK(g && !gguf_find_tensor(g, "output.weight"));
     gguf_close(g);
@@ -216,7 +217,7 @@ static void test_heads(void) {
     free(head);
 }
 
-/* Resized vocabularies: the rows are taken, the tokenizer is that of the adapter's folder. */
+/* Tests resized vocabularies: the adapter's rows are used, and the tokenizer of its folder. */
 static void test_added_rows(void) {
     struct err e = {0};
     float *embd = rows_of(VOCAB + 2, 1), *head = rows_of(VOCAB + 2, 5);
@@ -256,7 +257,7 @@ static void test_added_rows(void) {
         if (i == 1024) CHECK(k == 8 && memcmp(s, "<|mine|>", 8) == 0);
     }
     gguf_close(g);
-    /* Embeddings only: a tied head takes them, an own head lacks rows. */
+    /* Embeddings only: a tied head uses them, a separate head would lack rows. */
     const struct part one[] = {{HEAD "model.embed_tokens.weight", embd, 2, VOCAB + 2, WIDTH}, {0}};
     write_adapter(CONFIG(), one);
     g = merged("qwen3", &e);
@@ -272,7 +273,7 @@ static void test_added_rows(void) {
     free(head);
 }
 
-/* Names as other savers leave them, biases that the base lacks, a tower that is left out. */
+/* Tests names written by other tools, biases that the base lacks, and a tower that is left out. */
 static void test_names(void) {
     struct err e = {0};
     float *a = rows_of(1, 3), *b = rows_of(3, 4);
@@ -304,7 +305,7 @@ static void test_names(void) {
     CHECK(!merged("qwen3", &e));
     CHECK(strstr(e.msg, "the base has no such bias") &&
           strstr(e.msg, "merge the adapter with peft"));
-    /* Towers are left out with the base's; a head that the format cannot hold is not. */
+    /* A tower is left out like the base's; a head that the format cannot store is refused. */
     write_adapter(CONFIG(),
                   (struct part[]){
                       {HEAD "model.visual.blocks.0.attn.qkv.lora_A.weight", a, 2, 1, WIDTH}, {0}});
@@ -316,7 +317,7 @@ static void test_names(void) {
     free(b);
 }
 
-/* Files whose tensors are not a whole adapter. */
+/* Tests files whose tensors are not a complete adapter. */
 static void test_torn_adapters(void) {
     struct err e = {0};
     float *a = rows_of(1, 3), *b = rows_of(3, 4);

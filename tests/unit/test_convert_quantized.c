@@ -30,7 +30,8 @@ static bool removed(const struct json *list, const char *name) {
 /* Changes one stored tensor; NULL data in *t: it is left out. */
 typedef void (*damage_fn)(struct st_tensor *t);
 
-/* Makes the base folder with the modules of one form in place of its own, in <scratch>/hf. */
+/* Creates a copy of the base folder in <scratch>/hf with its modules replaced by those of one
+ * form. */
 static void build(const struct json *form, damage_fn damage) {
     static const char *const copied[] = {"tokenizer.json", "tokenizer_config.json"};
     struct err e;
@@ -99,7 +100,7 @@ static void dump(struct jw *w, const char *name, const struct json *j) {
     }
 }
 
-/* config.json of the base with the form's quantization_config. */
+/* Writes the base's config.json with the form's quantization_config. */
 static void write_config(const struct json *form) {
     struct err e;
     struct json *cfg = NULL;
@@ -252,8 +253,8 @@ static float *decoded(const struct gguf *g, const char *name, const char *type, 
     return x;
 }
 
-/* Kept blocks hold exactly the values of the dequantized tensors, whose bytes are the tools' own
- * (check_form); -0 of the folder is 0 there. */
+/* Checks that kept blocks have exactly the values of the dequantized tensors, whose bytes equal
+ * those of the tools (check_form); a -0 in the folder is 0 there. */
 static void kept(const char *name, int64_t n_kept) {
     struct err e;
     struct convert_report r;
@@ -265,7 +266,7 @@ static void kept(const char *name, int64_t n_kept) {
         CHECK_OK(convert("bf16", &r, &e));
         CHECK_EQ_I64(r.n_kept, i ? n_kept : 0);
         CHECK_OK(gguf_open(&g[i], tmp_path("out.gguf"), 0, &e));
-        unlink(tmp_path("out.gguf")); /* the map stays */
+        unlink(tmp_path("out.gguf")); /* the mapping stays valid */
     }
     keep = false;
     for (const struct json *t = json_first(json_get(form(name), "expected")); t && g[1];

@@ -100,14 +100,15 @@ static void test_settings(void) {
     CHECK_EQ_I64(b.told.n_log, 2 * N_ROUNDS);
     CHECK_EQ_STR(a.told.last, "left");
     CHECK_EQ_STR(b.told.last, "right");
-    CHECK_EQ_I64(a.n_stopped, 0); /* only the right one was told to stop, at its 7th step */
+    CHECK_EQ_I64(a.n_stopped, 0); /* only the right one was interrupted, at its 7th step */
     CHECK_EQ_I64(b.n_stopped, N_ROUNDS - 6);
     CHECK(a.refused.code == ERR_SYS && strstr(a.refused.msg, "--max-memory leaves 900"));
     CHECK(b.refused.code == ERR_OK);
     CHECK(!progress_interrupted() && ctx_current() == ctx_process());
 }
 
-/* A buffer may outlive the job whose limit counts it, and counts until it is freed. */
+/* Checks that a buffer may outlive the job whose limit it counts towards, and counts until it is
+ * freed. */
 static void test_budget(void) {
     struct ctx c;
     struct err e = {0};
@@ -155,7 +156,7 @@ static void *work(void *arg) {
     return NULL;
 }
 
-/* Two threads with a team each, then with one between them. */
+/* Tests two threads with a pool each, then with a shared pool. */
 static void test_two_callers(void) {
     struct err e = {0};
     for (int shared = 0; shared < 2; shared++) {
@@ -201,7 +202,7 @@ static void outer(void *ud, int64_t begin, int64_t end, int worker) {
     }
 }
 
-/* A nested job runs in the worker that starts it, and does not wait for itself. */
+/* Checks that a nested job runs in the worker that starts it and does not wait for itself. */
 static void test_job_in_a_job(void) {
     struct err e = {0};
     static struct nest n;
@@ -300,7 +301,7 @@ static void release(struct measured *m) {
     m->told = (struct told){0};
 }
 
-/* Every bit but those of speeds. */
+/* Compares everything except speeds, bit for bit. */
 static void check_same(struct measured *a, struct measured *b) {
     CHECK_EQ_I64(a->rc, 0);
     if (b->rc) CHECK_FAIL("%s: %s", b->base, b->e.msg);
@@ -362,7 +363,7 @@ static void test_two_models(void) {
     }
 }
 
-/* One of two is told to stop in the middle; the other gives the bits that it gives alone. */
+/* Interrupts one of two jobs halfway; the other must give the same bits as alone. */
 static void test_one_is_interrupted(void) {
     struct measured alone[2], m[2];
     pthread_t t;
@@ -383,7 +384,7 @@ static void test_one_is_interrupted(void) {
     }
 }
 
-/* A session belongs to its context, whichever thread feeds it. */
+/* Checks that a session uses its own context, whichever thread feeds it. */
 static void test_session_keeps_its_context(void) {
     struct err e = {0};
     struct model *m;

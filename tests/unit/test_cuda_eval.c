@@ -42,7 +42,8 @@ static void test_ppl(void) {
     CHECK_CLOSE(r[1].mean_nll, r[0].mean_nll, 1e-5);
 }
 
-/* Candidates on the device, on the CPU, and both: the numbers of each position are the same. */
+/* Checks that candidates on the device, on the CPU, and on both give the same numbers for each
+ * position. */
 static void test_kld(void) {
     struct err e;
     struct eval_kld k[3][2];
@@ -73,8 +74,8 @@ static void test_kld(void) {
         }
 }
 
-/* Windows that go through a session together have the numbers that they have one by one, to the
- * bit; the first pass takes one to see how long it is. */
+/* Checks that windows run together give bit-identical numbers to windows run one by one; the first
+ * pass runs one window, to measure its time. */
 static void test_windows(void) {
     struct err e;
     struct eval_ppl p[2];
@@ -86,7 +87,8 @@ static void test_windows(void) {
                        *c = open_for(other, DEVICE_CUDA, n_ubatch);
         CHECK_OK(eval_ppl(c, &ids, CTX, 0, 4, NULL, &p[i], &e));
         CHECK_OK(eval_kld(b, &c, 1, &ids, CTX, 4, &k[i], NULL, &e));
-        CHECK((seq_pos(session_own_seq(c)) > 0) == (i == 0)); /* who was fed */
+        CHECK((seq_pos(session_own_seq(c)) > 0) == (i == 0)); /* exactly the expected sessions
+                                                               * were fed */
         session_free(b);
         session_free(c);
     }
@@ -97,8 +99,8 @@ static void test_windows(void) {
     CHECK(memcmp(&k[0].max_kld, &k[1].max_kld, sizeof(double)) == 0);
 }
 
-/* Rows are scored in place: for a run of four windows only the results per row are downloaded, with
- * one wait per block of rows. */
+/* Checks that rows are scored on the device: for four windows, only the results per row are
+ * downloaded, with one wait per block of rows. */
 static void test_rows_stay(void) {
     struct err e;
     struct eval_ppl p;
@@ -124,9 +126,9 @@ static void test_rows_stay(void) {
     session_free(c);
 }
 
-/* Candidates that start after blocks of others get their residuals on the device, and no more is
- * downloaded; with one candidate on the CPU, only the blocks that another one starts after are. The
- * numbers equal those of full passes. */
+/* Checks that candidates that start after another's blocks get its residuals within the device,
+ * without further downloads; with a candidate on the CPU, only residuals at its start are
+ * downloaded. The numbers equal those of full passes. */
 static void test_begin_late(void) {
     enum { ALL, HANDED, LONG, ELSEWHERE, WAYS };
     static const char *const changed[] = {"blk.1.ffn_down_exps.weight", "blk.2.attn_q.weight",
@@ -238,7 +240,7 @@ static void test_sharing(void) {
     CHECK(sharing(0, &all, k[0]));
     bool together = true;
     int n = 0;
-    /* until the room of a second window is not there */
+    /* until there is no room for a second window */
     for (uint64_t most = 2 * all; together && most > all / 2; most -= all / 4, n++) {
         together = sharing(most, &took, k[1]);
         CHECK(took <= most);
@@ -253,7 +255,7 @@ static void test_sharing(void) {
 /* ---- sums for calibration -------------------------------------------------------------------- */
 
 enum { MOST = 200 };
-struct sums { /* of every product: columns and rows, experts one after the other */
+struct sums { /* sums of every product: columns and rows, expert after expert */
     const char *name[MOST];
     double *sum[MOST], *count[MOST];
     int64_t n_mat[MOST];
@@ -269,7 +271,7 @@ static int place_of(struct sums *t, const struct gr_weight *w, int64_t n_mat) {
     t->count[t->n] = xcalloc((size_t)n_mat, sizeof(double));
     return t->n++;
 }
-/* The definition: rows in their order. */
+/* Computes the sums by definition, row by row. */
 static void see(void *ud, const struct session_shown *s) {
     struct sums *t = ud;
     const int64_t mat = s->expert < 0 ? 0 : s->expert, k = s->w->ne[0];
@@ -297,7 +299,7 @@ static void release(struct sums *t) {
     t->n = 0;
 }
 
-/* The device's sums equal, to the bit, the sums of the rows shown to an observer. */
+/* Checks that the device's sums are bit-identical to sums of the rows shown to an observer. */
 static void test_sums(void) {
     static const int64_t pass[3] = {6, 3, 5}; /* the last two are one chunk */
     struct err e;
@@ -328,7 +330,7 @@ static void test_sums(void) {
             same = same && seen.count[at][k] + part.count[p][k] == made.count[i][k];
         if (!same) CHECK_FAIL("%s: other sums", made.name[i]);
     }
-    CHECK_OK(session_forward(b, golden.ids, 2, NULL, &e)); /* and it continues without */
+    CHECK_OK(session_forward(b, golden.ids, 2, NULL, &e)); /* the session continues without sums */
     struct sums *all[] = {&seen, &part, &made};
     for (int t = 0; t < 3; t++) release(all[t]);
     session_free(a);
@@ -357,8 +359,8 @@ static void test_sums(void) {
     model_close(m);
 }
 
-/* A pass of two sequences: observers see each of them alone, call by call as on the CPU; sums are
- * those of one, and then of the other. */
+/* Tests a pass of two sequences: observers receive each one separately, in the same calls as on the
+ * CPU; the device adds up first one sequence, then the other. */
 enum { CALLS = 2000 };
 struct calls { /* of an observer */
     struct seq *q[2];
@@ -379,7 +381,7 @@ static void run_both(struct session *s, struct seq *q[2]) {
     struct session_row row[11];
     struct err e;
     for (int i = 0; i < 2; i++) CHECK_OK(session_new_seq(s, 0, &q[i], &e));
-    for (int i = 0; i < 11; i++) /* four of the one, seven of the other, mixed */
+    for (int i = 0; i < 11; i++) /* four rows of one and seven of the other, interleaved */
         row[i] = (struct session_row){golden.ids[i], q[i % 3 != 0], 0};
     CHECK_OK(session_pass(s, &(struct session_pass){.row = row, .n = 11}, &e));
 }
@@ -425,8 +427,8 @@ static void test_sums_of_two(void) {
     for (size_t t = 0; t < COUNT_OF(all); t++) release(all[t]);
 }
 
-/* Layers on two devices, in the order of the devices and in another: the same sums, in the order of
- * a pass. */
+/* Tests layers on two devices, in device order and in a different order: the sums are the same, in
+ * the order of a pass. */
 static void test_sums_split(void) {
     static struct sums made[3];
     struct err e;
@@ -468,7 +470,7 @@ static void test_sums_split(void) {
     for (int i = 0; i < 3; i++) release(&made[i]);
 }
 
-/* The matrix of a text on both, chunks together. */
+/* Compares the importance matrix of a text on both, with several chunks per pass. */
 static void test_imatrix(void) {
     static const char text[] = "One two three four five six seven eight nine ten eleven twelve. ";
     struct imat m[2];

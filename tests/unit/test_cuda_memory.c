@@ -22,7 +22,7 @@ static void memory_of(uint64_t n_bytes) {
     emu_devices(1, &one);
 }
 
-/* Free memory besides the session's own. */
+/* Returns the free memory that remains next to the session. */
 static uint64_t left(void) {
     struct cu_ctx *c = NULL;
     struct cu_info i = {0};
@@ -57,7 +57,8 @@ static void test_sizes(void) {
             else
                 n_whole++;
         } else {
-            if (!strstr(e.msg, "may be used, and")) /* the plan, not an allocation */
+            if (!strstr(e.msg, "may be used, and")) /* the error must come from the plan, not
+                                                     * from an allocation */
                 CHECK_FAIL("%s", e.msg);
             n_refused++;
         }
@@ -91,8 +92,8 @@ static void test_others(void) {
     emu_devices(1, NULL);
 }
 
-/* Everything that a session takes for sequences counts as --max-vram does: one snapshot has its
- * room, further ones, and what forks write, only where the limit leaves it. */
+/* Checks that all memory for sequences counts towards --max-vram: there is always room for one
+ * snapshot; further ones, and pages written by forks, need room within the limit. */
 static void test_forks(void) {
     enum { N = 3, MANY = 40 };
     struct model *m = golden_open("tests/golden/models/qwen35moe", tmp_path("m.gguf"));
@@ -117,7 +118,7 @@ static void test_forks(void) {
         struct session_row row = {4, NULL, 0};
         rc = seq_fork(&q[n], session_own_seq(s), &e);
         if (rc) break;
-        row.seq = q[n++]; /* a page of its own from here on */
+        row.seq = q[n++]; /* has its own page from here on */
         rc = session_pass(s, &(struct session_pass){.row = &row, .n = 1}, &e);
         CHECK(before - left() <= o.device.max_bytes);
     }
@@ -126,7 +127,7 @@ static void test_forks(void) {
     CHECK(strstr(e.msg, "--max-vram"));
     CHECK_OK(session_step(s, ids, 1, NULL, &e)); /* it continues */
     while (n > 0) seq_free(q[--n]);
-    CHECK_OK(session_mark(s, &e)); /* has its room at all times */
+    CHECK_OK(session_mark(s, &e)); /* always has room */
     session_free(s);
     CHECK_EQ_I64(left(), before);
     model_close(m);
@@ -134,8 +135,8 @@ static void test_forks(void) {
     emu_blocks(1);
 }
 
-/* Where a device has no room for all candidates of a pass there are fewer at a time; the CPU
- * computes only where two have none. */
+/* Checks that, if a device lacks room for all candidates of a pass, fewer run at a time; the CPU is
+ * used only if not even two fit. */
 static void test_probe_slots(void) {
     static const char text[] = "tests/golden/tiny-qwen35moe/self_eval.txt";
     struct work w = {.ctx = ctx_process(), .isa = kern_isa_best(), .threads = 1};
@@ -164,7 +165,8 @@ static void test_probe_slots(void) {
     emu_devices(1, NULL);
 }
 
-/* Files open together share a device by their sizes, with 1 GiB for other uses. */
+/* Checks that files opened together share a device in proportion to their sizes, with 1 GiB left
+ * for other uses. */
 static void test_share(void) {
     char name[2][4096];
     const char *path[] = {name[0], name[1]};

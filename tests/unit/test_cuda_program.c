@@ -22,7 +22,7 @@ static void same_program(const struct program *a, const struct program *b) {
                        a->step[i].n_nodes, fuse_name(b->step[i].fusion), b->step[i].n_nodes);
 }
 
-/* from: rows of a pass that brings experts; < 0: none does. */
+/* Compares the programs. from: number of rows from which passes copy experts; < 0: no pass does. */
 static void check(struct model *m, enum act_mode act, unsigned mask, const struct placement *place,
                   int64_t from) {
     static const int64_t rows[BATCH_COUNT] = {1, 5, 12};
@@ -68,7 +68,8 @@ static void test_outline(void) {
     }
 }
 
-/* Logits of a prompt of 4 and of four tokens after it: as they are, recorded, and replayed. */
+/* Logits of a prompt of 4 tokens and of four tokens after it, run directly, recorded, and
+ * replayed. */
 enum { N_LOGITS = 5 };
 static float *logits(struct model *m, struct session_opts o, int n_on_host, unsigned blocks) {
     static const int32_t ids[8] = {3, 5, 3, 9, 4, 7, 8, 2};
@@ -83,7 +84,7 @@ static float *logits(struct model *m, struct session_opts o, int n_on_host, unsi
     const struct cuda_set *all = s->dev;
     if (all) {
         CHECK_EQ_I64(all->n_on_host, n_on_host);
-        CHECK_EQ_I64(all->n_steps, n_on_host + 1); /* pieces that are captured */
+        CHECK_EQ_I64(all->n_steps, n_on_host + 1); /* captured pieces */
         for (int i = 0; i < graph_count(s->g, OP_MOE); i++) {
             const struct gr_node *n = graph_nth(s->g, OP_MOE, i);
             CHECK(all->on_host[n - s->g->node] == ((blocks >> n->layer & 1) != 0));
@@ -94,7 +95,7 @@ static float *logits(struct model *m, struct session_opts o, int n_on_host, unsi
     return l;
 }
 
-/* As on the CPU: sums in another order (test_cuda_session). */
+/* Compares with the CPU, whose sums have a different order (test_cuda_session). */
 static void as_on_cpu(struct model *m, const struct placement *p, int n_on_host, unsigned blocks) {
     const int64_t n = N_LOGITS * m->hp.d[HD_VOCAB];
     struct session_opts o = {.n_ctx = 16};
@@ -118,7 +119,8 @@ static void test_place(void) {
     model_close(m);
 }
 
-/* Experts with biases and a clamped activation; in one tensor a device would not compute them. */
+/* Tests experts with biases and a clamped activation, which a device would not compute if they were
+ * in one tensor. */
 static void test_lacks(void) {
     struct model *m =
         golden_open(micro_folder("tests/golden/archs/gptoss", NULL), tmp_path("o.gguf"));

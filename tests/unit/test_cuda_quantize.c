@@ -35,7 +35,7 @@ static const struct spec {
 } tensors[] = {
     {"token_embd.weight", {256, 11, 1}, QT_F32},
     {"blk.0.attn_v.weight", {512, 9, 1}, QT_BF16},
-    {"blk.0.attn_output.weight", {96, 7, 1}, QT_F16}, /* no multiple of 256 */
+    {"blk.0.attn_output.weight", {96, 7, 1}, QT_F16}, /* not a multiple of 256 */
     {"blk.0.ffn_down_exps.weight", {512, 5, 3}, QT_BF16},
     {"blk.1.ffn_down_exps.weight", {256, 3, 3}, QT_Q8_0},
     {"output.weight", {256, 11, 1}, QT_BF16},
@@ -112,7 +112,8 @@ static void same_files(const char *a, const char *b) {
     free(q);
 }
 
-/* max_bytes: how little device memory. Returns tensors that the device encoded. */
+/* Encodes with and without the device and compares the files. max_bytes: limit on device memory.
+ * Returns the number of tensors that the device encoded. */
 static int64_t both_ways(const char *recipe, enum search search, uint64_t max_bytes) {
     struct err e;
     struct quantize_report r = {0};
@@ -130,11 +131,12 @@ static void test_same_file(void) {
     CHECK_EQ_I64(both_ways("Q4_K_M", SEARCH_FAST, 0), 6);
     CHECK_EQ_I64(both_ways("Q3_K_S", SEARCH_BEST, 0), 6);
     CHECK_EQ_I64(both_ways("Q4_0", SEARCH_CONVENTIONAL, 0), 6);
-    CHECK_EQ_I64(both_ways("IQ3_M", SEARCH_FAST, 1 << 20), 6); /* grids, a few rows at a time */
+    CHECK_EQ_I64(both_ways("IQ3_M", SEARCH_FAST, 1 << 20), 6); /* grid types, a few rows at a
+                                                                * time */
     CHECK_EQ_I64(both_ways("IQ3_S", SEARCH_CONVENTIONAL, 0), 6);
 }
 
-/* Chunks of few rows, both streams as late as can be. */
+/* Tests chunks of few rows, with both streams delayed as long as possible. */
 static void test_small_chunks(void) {
     for (unsigned lags = 0; lags < (emu_defer ? 4 : 1); lags++) {
         if (emu_defer) emu_defer(lags);
@@ -159,12 +161,13 @@ static void test_several(void) {
 
 static void test_wrong_device(void) {
     if (!emu_flip) return;
-    emu_flip(600); /* not the list of rows that are not finite */
+    emu_flip(600); /* does not hit the list of rows with NaN or infinity */
     CHECK_EQ_I64(both_ways("Q4_K_M", SEARCH_FAST, 0), 0);
     emu_flip(0);
 }
 
-/* Errors of all types on sampled rows, and a whole tensor, as a mix is chosen from them. */
+/* Compares the errors of all types on sampled rows, from which a mix is chosen, and a whole
+ * tensor. */
 static void errors_both_ways(unsigned flip) {
     struct err e;
     struct gguf *g = NULL;
@@ -186,7 +189,7 @@ static void errors_both_ways(unsigned flip) {
         CHECK_OK(sens_errors(&s[k], &from, &e));
         CHECK_OK(sens_encode(&from, experts, QT_Q4_K, SEARCH_FAST, &data[k], &e));
         if (flip) emu_flip(0);
-        bool takes; /* no longer once wrong results were detected, so it was tested */
+        bool takes; /* false once wrong results have been detected */
         const struct qdev_tensor small = {
             .from = QT_F32, .to = QT_Q4_0, .k = 32, .rows = 1, .n_mat = 1};
         CHECK_OK(qdev_tensor(from.dev, &small, &takes, &e));

@@ -29,7 +29,8 @@ enum { N_SEQS = 4, CTX = 300, MOST_OPS = 400 };
 static const double tol = 5e-4; /* as in test_cuda_session */
 static const struct device cuda = {.kind = DEVICE_CUDA};
 
-/* A sanitizer (CHECK_SANITIZED) looks for other things, in four times the time: less is done there.
+/* Returns whether to run everything. Under a sanitizer (CHECK_SANITIZED), which looks for other
+ * errors and takes four times as long, less is done.
  */
 
 static bool thorough(void) {
@@ -50,10 +51,10 @@ static struct model *open_model(const char *name, const char *type) {
     return m;
 }
 
-struct op { /* of one sequence: rows of a pass, or back to a position */
+struct op { /* step of a sequence: rows of a pass, or a return to a position */
     int32_t n, n_pass, to;
 };
-struct sim { /* a sequence, and what is to be true of it */
+struct sim { /* a sequence and its expected state */
     struct seq *q;
     int64_t n, n_fed;
     int n_ops;
@@ -85,7 +86,7 @@ static void copy_sim(struct world *w, struct sim *to, const struct sim *from) {
     memcpy(to->hidden, from->hidden, (size_t)(CTX * w->d) * sizeof *to->hidden);
 }
 
-/* One pass of rows of some sequences, in any order between them. */
+/* Runs one pass with rows of some sequences, interleaved at random. */
 static void step_batch(struct world *w, int64_t n_rows) {
     struct session_row row[CTX];
     float *at[CTX];
@@ -193,7 +194,7 @@ static int64_t least_of_class(enum act_mode act, int64_t n) {
     return n >= many ? many : 1;
 }
 
-/* Pieces that were in another class than they would be alone. */
+/* Returns the number of pieces whose batch class differs from the one they would have alone. */
 static int n_moved(enum act_mode act, const struct sim *x) {
     int n = 0;
     for (int i = 0; i < x->n_ops; i++)
@@ -201,7 +202,7 @@ static int n_moved(enum act_mode act, const struct sim *x) {
     return n;
 }
 
-/* Feeds the same pieces again, next to rows of `other` only. */
+/* Feeds the same pieces again, alongside rows of `other` only. */
 static void same_again(struct world *w, const struct session_opts *o, const struct sim *x,
                        const char *name) {
     struct session *s = NULL;
@@ -242,7 +243,8 @@ static void same_again(struct world *w, const struct session_opts *o, const stru
     session_free(s);
 }
 
-/* Returns how many pieces were in another class than they would be alone. `name`: for messages. */
+/* Returns the number of pieces whose batch class differs from the one they would have alone.
+ * `name`: for messages. */
 static int schedule_of(const struct model *m, const char *name, enum act_mode act, enum qtype kv,
                        int n_steps, uint64_t seed) {
     struct session_opts o = {
@@ -277,7 +279,7 @@ static int schedule_of(const struct model *m, const char *name, enum act_mode ac
     }
     seq_free(w->snap.q);
     free(w->snap.hidden);
-    CHECK_EQ_I64(session_bytes(w->s), empty); /* all that the sequences took is given back */
+    CHECK_EQ_I64(session_bytes(w->s), empty); /* all memory of the sequences has been released */
     session_free(w->s);
     free(w);
     return moved;
@@ -409,7 +411,7 @@ static void test_archs(void) {
     CHECK(n_run >= min_i64(most, 9) && (CHECK_SANITIZED || n_moved_all > 0));
 }
 
-/* A captured token serves every sequence, even one whose pages have changed. */
+/* Checks that a captured token serves every sequence, even one whose pages have changed. */
 static void test_captured(void) {
     struct model *m = open_model(MODELS "qwen35", "f32");
     struct session_opts o = {.n_ctx = CTX, .kv_type = QT_F16, .device = cuda};
@@ -447,7 +449,8 @@ static void test_captured(void) {
     model_close(m);
 }
 
-/* A mark and continuing after it take no memory beyond the plan: there may be none. */
+/* Checks that a mark, and continuing after it, take no memory beyond the plan, since there may be
+ * none. */
 static void test_mark(void) {
     static const char *const name[] = {MODELS "qwen35", MODELS "gemma4moe"};
     for (int i = 0; i < 2; i++) {
@@ -489,9 +492,9 @@ static bool same_files(const char *a, const char *b) {
     return same;
 }
 
-/* From the CPU to a device and back: the file stays the same, byte for byte, so every code, scale
- * and state is in its place. Both continue with the same results, and a second session of the
- * device has the bits of the first. n tokens. */
+/* Moves a sequence of n tokens from the CPU to a device and back. The file must stay
+ * byte-identical, so every code, scale and state is in its place. Both must continue with the same
+ * results, and a second session on the device with the same bits as the first. */
 static void files(const struct model *m, const char *name, enum qtype kv, int64_t n) {
     const struct session_opts cpu = {.n_ctx = CTX, .isa = kern_isa_best(), .kv_type = kv},
                               there = {.n_ctx = CTX, .kv_type = kv, .device = cuda};
@@ -515,7 +518,7 @@ static void files(const struct model *m, const char *name, enum qtype kv, int64_
     CHECK(memcmp(h + 2 * d, h + 4 * d, (size_t)(2 * d) * sizeof *h) == 0);
     const double diff = golden_diff(h, h + 2 * d, 2 * d);
     if (!(diff <= tol)) CHECK_FAIL("%s, %s: %g from the CPU", name, qtype_name(kv), diff);
-    /* what the device has written, read by the CPU */
+    /* the CPU reads the device's file */
     CHECK_OK(session_save_seq(s[1], NULL, path[1], true, &e));
     CHECK_OK(session_load_seq(s[0], NULL, path[1], &e));
     CHECK_OK(session_save_seq(s[0], NULL, path[2], true, &e));
@@ -529,15 +532,15 @@ static void files(const struct model *m, const char *name, enum qtype kv, int64_
 static void test_files(void) {
     static const struct {
         const char *name;
-        enum qtype kv[2]; /* of a long sequence, of a short one */
+        enum qtype kv[2]; /* cache type for a long sequence, for a short one */
     } c[] = {{MODELS "qwen35", {QT_Q8_0, QT_Q4_0}},
              {MODELS "gemma4moe", {QT_F16, QT_F32}},
              {LATENT, {QT_Q4_0, QT_Q8_0}}};
     for (size_t i = 0; i < COUNT_OF(c); i++) {
         struct model *m = open_model(c[i].name, "f32");
         if (!m) continue;
-        files(m, c[i].name, c[i].kv[0], 270); /* windows have left the first page */
-        files(m, c[i].name, c[i].kv[1], 2);   /* fewer than a convolution looks back */
+        files(m, c[i].name, c[i].kv[0], 270); /* windows have moved past the first page */
+        files(m, c[i].name, c[i].kv[1], 2);   /* fewer tokens than a convolution covers */
         model_close(m);
     }
 }
@@ -550,9 +553,9 @@ static struct emu_counts counted(void) {
     return n;
 }
 
-/* Rows of a pass, some of which request logits, the best of them, or their hidden row. Logits
- * equal, bit for bit, session_head of the hidden rows; the best are the best of those. Contiguous
- * hidden rows are one copy, and so are logits; the head is computed once. */
+/* Tests a pass in which some rows request logits, the best logits, or the hidden row. Logits must
+ * be bit-identical to session_head of the hidden rows, and the best ones must be the best of those.
+ * Contiguous hidden rows are copied at once, and so are logits; the head is computed once. */
 enum { WANTS = 11 };
 static void want_outputs(struct session *s, const unsigned *want, bool pinned) {
     const int64_t d = session_model(s)->hp.d[HD_EMBD], v = session_model(s)->hp.d[HD_VOCAB];
@@ -570,7 +573,7 @@ static void want_outputs(struct session *s, const unsigned *want, bool pinned) {
     CHECK_OK(
         session_pass(s, &(struct session_pass){.row = row, .n = WANTS, .hidden = hidden[0]}, &e));
     int64_t n_logits = 0, n_best = 0, n_hidden = 0, runs = 0, copies = 0, n_out = 0;
-    for (int i = 0; i < WANTS; i++) /* those that want them together, as many at a time */
+    for (int i = 0; i < WANTS; i++) /* rows that need logits, all at once */
         if (want[i] & (WANT_LOGITS | WANT_BEST))
             memcpy(hidden[1] + d * n_out++, hidden[0] + d * i, (size_t)d * sizeof(float));
     if (n_out) CHECK_OK(session_head(s, hidden[1], n_out, all, &e));
@@ -579,7 +582,7 @@ static void want_outputs(struct session *s, const unsigned *want, bool pinned) {
         seq_reset(q[i]);
         const unsigned was = i ? want[i - 1] : 0, out = WANT_LOGITS | WANT_BEST;
         runs += (want[i] & WANT_HIDDEN) && !(was & WANT_HIDDEN);
-        unsigned before = 0; /* what the row with outputs before this one wants */
+        unsigned before = 0; /* requests of the previous row with outputs */
         for (int k = 0; k < i; k++) before = want[k] & out ? want[k] & out : before;
         copies += (want[i] & out) && (want[i] & out) != before;
         n_logits += (want[i] & WANT_LOGITS) != 0;

@@ -54,10 +54,10 @@ static void look_away(void *ud, const float *logits, int64_t n_vocab) {
     CHECK(logits != NULL);
 }
 
-/* How an answer is drawn: what the best logits suffice for, and what they do not. */
+/* How an answer is drawn. The best logits suffice for the first N_FEW ways, not for the others. */
 enum how { GREEDY, SAMPLED, GOES_ON, PENALIZED, N_FEW, PROBABLE = N_FEW, BIASED, FREE, N_HOW };
 
-/* all: the logits are looked at, so all of them come. */
+/* all: the logits are observed, so all of them are downloaded. */
 static void submit(struct sched *c, struct request *r, enum how how, int n_prompt, uint64_t seed,
                    bool all) {
     static const struct sample_opts greedy = {.temp = 0, .top_p = 1},
@@ -113,7 +113,7 @@ static void release(struct request *r, int n) {
 
 /* ---- answers ---- */
 
-/* Answers of all kinds, alone and together, with all logits and without. */
+/* Compares answers of all kinds, alone and together, with and without all logits. */
 static void same_as_all(const char *name) {
     struct model *m = open_model(name, "q8_0");
     struct session *s = open_session(m);
@@ -164,8 +164,8 @@ static struct emu_counts counted(struct sched *c, int n_steps) {
                                .down_bytes = b.down_bytes - a.down_bytes};
 }
 
-/* n answers get a token in each of these steps, n_all of them from all logits: counts copies and
- * the engine's waits. */
+/* Counts copies and the engine's waits while n answers get a token per step, n_all of them from all
+ * logits. */
 static void count_steps(struct sched *c, int n, int n_all, int64_t n_vocab) {
     enum { STEPS = 4 };
     struct request r[MOST] = {0};
@@ -179,7 +179,7 @@ static void count_steps(struct sched *c, int n, int n_all, int64_t n_vocab) {
     CHECK_EQ_I64(k.down, STEPS * ((n > n_all) + (n_all > 0)));
     CHECK_EQ_I64(k.pageable, 0);
     CHECK_EQ_I64(k.waits, STEPS); /* once each */
-    CHECK_EQ_I64(k.up, STEPS);    /* what describes the rows */
+    CHECK_EQ_I64(k.up, STEPS);    /* the description of the rows */
     CHECK(n > 1 || (k.graphs == STEPS && k.launches == 2 * STEPS * (n_all == 0)));
     finish(c, r, n);
     release(r, n);
@@ -201,7 +201,7 @@ static void test_counts(void) {
 
 /* ---- guesses ---- */
 
-static const struct request *told; /* what the answer will be */
+static const struct request *told; /* the answer that will be given */
 static int guess(void *ud, const struct run *r, int32_t *out, int most) {
     int n = 0;
     (void)ud;
@@ -210,8 +210,8 @@ static int guess(void *ud, const struct run *r, int32_t *out, int most) {
     return n;
 }
 
-/* Sequences that go back over a wrong guess are tried on a device, too: several tokens to a pass.
- * Others are not: a fork ends a pass there. */
+/* Checks that drafts are used on a device if sequences can be trimmed after a wrong one, with
+ * several tokens per pass, and not otherwise, because a fork ends the pass there. */
 static void test_guesses(void) {
     static const char *const name[] = {"tests/golden/models/qwen3moe",
                                        "tests/golden/models/qwen35moe"};
@@ -277,8 +277,8 @@ static void test_broken_weights(void) {
 
 /* ---- a device that fails for good ---- */
 
-/* The current request fails, and all later ones: nothing is retried. Runs last, since it affects
- * the whole process. */
+/* Checks that the current request and all later ones fail, without retries. Runs last, since it
+ * affects the whole process. */
 static void test_lost(void) {
     struct model *m = open_model("tests/golden/models/qwen3moe", "q8_0");
     struct session *s = open_session(m);
